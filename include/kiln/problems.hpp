@@ -202,24 +202,31 @@ public:
     return set(values.b.type, type);
   }
   /// A, or B, is multiplied by scales, fp32 in device memory: one of all, or of
-  /// each row or column of the operand as stored.
+  /// each row or column of the operand as stored. \p batchStride: scales from
+  /// one matrix of a batch to the next; 0: the batch shares them.
   Gemm &scaleA(const void *data,
-               kiln_granularity each = KILN_GRANULARITY_TENSOR) noexcept {
-    return scale(values.a, 0, each, data);
+               kiln_granularity each = KILN_GRANULARITY_TENSOR,
+               int64_t batchStride = 0) noexcept {
+    return scale(values.a, 0, each, data, batchStride);
   }
   Gemm &scaleB(const void *data,
-               kiln_granularity each = KILN_GRANULARITY_TENSOR) noexcept {
-    return scale(values.b, 1, each, data);
+               kiln_granularity each = KILN_GRANULARITY_TENSOR,
+               int64_t batchStride = 0) noexcept {
+    return scale(values.b, 1, each, data, batchStride);
   }
   /// The same of blocks of the operand as stored, \p rowStride and
   /// \p columnStride scales apart, of which one is 1; both 0: rows are packed.
   Gemm &blockScaleA(const void *data, int32_t rows, int32_t columns,
-                    int64_t rowStride = 0, int64_t columnStride = 0) noexcept {
-    return block(values.a, 0, data, {rows, columns}, {rowStride, columnStride});
+                    int64_t rowStride = 0, int64_t columnStride = 0,
+                    int64_t batchStride = 0) noexcept {
+    scale(values.a, 0, KILN_GRANULARITY_BLOCK, data, batchStride);
+    return block(0, {rows, columns}, {rowStride, columnStride});
   }
   Gemm &blockScaleB(const void *data, int32_t rows, int32_t columns,
-                    int64_t rowStride = 0, int64_t columnStride = 0) noexcept {
-    return block(values.b, 1, data, {rows, columns}, {rowStride, columnStride});
+                    int64_t rowStride = 0, int64_t columnStride = 0,
+                    int64_t batchStride = 0) noexcept {
+    scale(values.b, 1, KILN_GRANULARITY_BLOCK, data, batchStride);
+    return block(1, {rows, columns}, {rowStride, columnStride});
   }
   /// Zero points of an int8 A, int32 in device memory as \p sums are, those of
   /// the columns of op(B): one of all, or of each row or column of the operand
@@ -235,7 +242,7 @@ public:
   }
   /// B as kiln_prepack made it (prepack.h): codes of \p type, which never
   /// change, scales of \p scaleType for \p group steps of k (0: for all), and
-  /// zero points or null.
+  /// zero points or null. Matrices of a batch follow each other without gaps.
   Gemm &packedWeights(kiln_dtype type, kiln_weight_order order,
                       const void *data, const void *scaleData,
                       kiln_dtype scaleType, int32_t group,
@@ -401,17 +408,16 @@ private:
     return *this;
   }
   Gemm &scale(kiln_operand &operand, size_t index, kiln_granularity each,
-              const void *data) noexcept {
+              const void *data, int64_t batchStride) noexcept {
     scales[index] = {};
     scales[index].granularity = each;
     scales[index].data = const_cast<void *>(data);
+    scales[index].batch_stride = batchStride;
     operand.scale = &scales[index];
     return *this;
   }
-  Gemm &block(kiln_operand &operand, size_t index, const void *data,
-              std::array<int32_t, 2> sides,
+  Gemm &block(size_t index, std::array<int32_t, 2> sides,
               std::array<int64_t, 2> strides) noexcept {
-    scale(operand, index, KILN_GRANULARITY_BLOCK, data);
     scales[index].block_rows = sides[0];
     scales[index].block_columns = sides[1];
     scales[index].row_stride = strides[0];

@@ -109,6 +109,32 @@ TEST_CASE("a gemm's builder keeps the order of its chain") {
         "pointwise=bias,swiglu,residual");
 }
 
+TEST_CASE("a gemm's scales follow their matrices through a batch") {
+  const kiln::Gemm copy =
+      kiln::Gemm(KILN_E4M3, 64, 256, 512)
+          .batch(4)
+          .blockScaleA(at(0x100000), 1, 128)
+          .blockScaleB(at(0x200000), 128, 128, 1, 2, /*batchStride=*/8);
+  const kiln_scale &a = *copy.get().a.scale, &b = *copy.get().b.scale;
+  CHECK(a.granularity == KILN_GRANULARITY_BLOCK);
+  CHECK(a.block_rows == 1);
+  CHECK(a.batch_stride == 0);
+  CHECK(b.data == at(0x200000));
+  CHECK(b.block_rows == 128);
+  CHECK(b.row_stride == 1);
+  CHECK(b.column_stride == 2);
+  CHECK(b.batch_stride == 8);
+  kiln::Gemm rows(KILN_E4M3, 64, 256, 512);
+  rows.scaleA(at(0x100000), KILN_GRANULARITY_ROW, 64)
+      .scaleB(at(0x200000), KILN_GRANULARITY_ROW, 256);
+  CHECK(rows.get().a.scale->batch_stride == 64);
+  CHECK(rows.get().b.scale->batch_stride == 256);
+  // Packed weights have no strides.
+  rows.packedWeights(KILN_INT4, KILN_ORDER_K64R16, at(0x200000), at(0x300000),
+                     KILN_BF16, 128);
+  CHECK(rows.get().b.scale->batch_stride == 0);
+}
+
 TEST_CASE("builders over rows describe what they were told") {
   void *m = at(0x100000);
   CHECK(textOf(kiln::Elementwise(KILN_BF16, 3, 8).silu().mul(m, 16)) ==
