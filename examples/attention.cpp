@@ -13,7 +13,6 @@
 // compared with fp64 on the host. Exit codes: 0 done, 1 failed, 3 no GPU.
 //
 //===----------------------------------------------------------------------===//
-#include "CudaDriver.h"
 #include "Tools.h"
 
 #include <kiln/kiln.hpp>
@@ -35,39 +34,6 @@ constexpr int kPage = 16, kPages = 128; ///< tokens of a page, pages of the pool
 constexpr int kPrefills = 2, kDecodes = 6, kMostKeys = 512, kMostChunk = 128;
 /// Room for the new tokens of all prefills.
 constexpr int kMostTokens = 160;
-
-CudaDriver cuda;
-
-//===----------------------------------------------------------------------===//
-// Arrays on the host and the device
-//===----------------------------------------------------------------------===//
-
-/// An array in device memory with its copy on the host.
-template <class T> class Array {
-public:
-  explicit Array(size_t count) : host(count) {
-    check(cuda.memAlloc(&address, bytes()), "allocating device memory");
-  }
-  ~Array() { cuda.memFree(address); }
-  Array(const Array &) = delete;
-  Array &operator=(const Array &) = delete;
-
-  void upload() {
-    check(cuda.memcpyHtoD(address, host.data(), bytes()), "copying in");
-  }
-  void fetch() {
-    check(cuda.memcpyDtoH(host.data(), address, bytes()), "copying out");
-  }
-  /// Sets all bytes, so that stale results show as NaN.
-  void poison() { check(cuda.memsetD8(address, 0xff, bytes()), "clearing"); }
-  T *data() const { return reinterpret_cast<T *>(address); }
-
-  std::vector<T> host;
-
-private:
-  size_t bytes() const { return host.size() * sizeof(T); }
-  CudaAddress address = 0;
-};
 
 /// bf16 rows of \p heads heads.
 class Rows : public Array<uint16_t> {
@@ -246,20 +212,6 @@ bool isRight(const char *name, Batch &batch, const Pool &pool) {
 // Running it
 //===----------------------------------------------------------------------===//
 
-CudaGraphExec capture(const kiln::Engine &engine,
-                      const kiln::Attention &prefill,
-                      const kiln::Attention &decode, CudaStream stream) {
-  CudaGraph graph = nullptr;
-  CudaGraphExec executable = nullptr;
-  check(cuda.streamBeginCapture(stream, kCaptureGlobal), "beginning a capture");
-  check(engine.run(prefill, stream), "prefill");
-  check(engine.run(decode, stream), "decode");
-  check(cuda.streamEndCapture(stream, &graph), "ending the capture");
-  check(cuda.graphInstantiate(&executable, graph, 0), "making the graph");
-  cuda.graphDestroy(graph);
-  return executable;
-}
-
 /// Keys of each sequence; of those of prefills, how many are new.
 struct Step {
   std::vector<int> prefills, chunks, decodes;
@@ -277,8 +229,10 @@ bool runSteps(CudaStream stream) {
   Batch prefills(kPrefills, kMostTokens), decodes(kDecodes, kDecodes);
   prefills.q.fill(random);
   decodes.q.fill(random);
-  CudaGraphExec step = capture(*engine, prefillOf(&prefills, &pool),
-                               decodeOf(&decodes, &pool), stream);
+  Graph step(stream, [&] {
+    check(engine->run(prefillOf(&prefills, &pool), stream), "prefill");
+    check(engine->run(decodeOf(&decodes, &pool), stream), "decode");
+  });
 
   const Step kSteps[] = {
       // A first chunk and a later one; three sequences of six.
@@ -296,12 +250,10 @@ bool runSteps(CudaStream stream) {
                    freePages);
     // The stream does not wait for the default stream, where this ran.
     check(cuda.streamSynchronize(nullptr), "copying in");
-    check(cuda.graphLaunch(step, stream), "launching the graph");
-    check(cuda.streamSynchronize(stream), "running the graph");
+    step.replay();
     correct &= isRight("prefill", prefills, pool);
     correct &= isRight("decode", decodes, pool);
   }
-  cuda.graphExecDestroy(step);
   return correct;
 }
 

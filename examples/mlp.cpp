@@ -14,7 +14,6 @@
 // GPU.
 //
 //===----------------------------------------------------------------------===//
-#include "CudaDriver.h"
 #include "Tools.h"
 
 #include <kiln/kiln.hpp>
@@ -33,22 +32,15 @@ constexpr int64_t kWidth = 1024, kHidden = 2816;
 constexpr int64_t kFewestTokens = 129, kMostTokens = 512;
 constexpr double kEpsilon = 1e-6;
 
-CudaDriver cuda;
-
 //===----------------------------------------------------------------------===//
 // bf16 matrices on the host and the device
 //===----------------------------------------------------------------------===//
 
 /// A row-major matrix in device memory with its copy on the host.
-class Matrix {
+class Matrix : private Array<uint16_t> {
 public:
   Matrix(int64_t rows, int64_t columns)
-      : columns(columns), host(static_cast<size_t>(rows * columns)) {
-    check(cuda.memAlloc(&address, bytes()), "allocating device memory");
-  }
-  ~Matrix() { cuda.memFree(address); }
-  Matrix(const Matrix &) = delete;
-  Matrix &operator=(const Matrix &) = delete;
+      : Array(static_cast<size_t>(rows * columns)), columns(columns) {}
 
   void fill(std::mt19937 &random, double mean, double deviation) {
     std::normal_distribution<float> normal(static_cast<float>(mean),
@@ -62,29 +54,13 @@ public:
     host = other.host;
     upload();
   }
-  /// Sets all bytes of the device's copy, so that stale results show as NaN.
-  void poison() { check(cuda.memsetD8(address, 0xff, bytes()), "clearing"); }
-  void fetch() {
-    check(cuda.memcpyDtoH(host.data(), address, bytes()), "copying out");
-  }
-
-  /// Address of a column in the first row.
-  void *data(int64_t column = 0) const {
-    return reinterpret_cast<uint16_t *>(address) + column;
-  }
+  using Array::data, Array::fetch, Array::poison;
   double at(int64_t row, int64_t column) const {
     return fromBf16(host[static_cast<size_t>(row * columns + column)]);
   }
 
 private:
-  void upload() {
-    check(cuda.memcpyHtoD(address, host.data(), bytes()), "copying in");
-  }
-  size_t bytes() const { return host.size() * sizeof(uint16_t); }
-
   int64_t columns;
-  std::vector<uint16_t> host;
-  CudaAddress address = 0;
 };
 
 //===----------------------------------------------------------------------===//
@@ -172,56 +148,9 @@ void prepare(const kiln::Engine &engine, const Block &most, CudaStream stream) {
       "preparing");
 }
 
-/// Captures the block on \p stream and replays it once.
-void replay(const Block &block, const kiln::Engine &engine, CudaStream stream) {
-  CudaGraph graph = nullptr;
-  CudaGraphExec executable = nullptr;
-  check(cuda.streamBeginCapture(stream, kCaptureGlobal), "beginning a capture");
-  block.enqueue(engine, stream);
-  check(cuda.streamEndCapture(stream, &graph), "ending the capture");
-  check(cuda.graphInstantiate(&executable, graph, 0), "making the graph");
-  check(cuda.graphLaunch(executable, stream), "launching the graph");
-  check(cuda.streamSynchronize(stream), "running the graph");
-  cuda.graphExecDestroy(executable);
-  cuda.graphDestroy(graph);
-}
-
 //===----------------------------------------------------------------------===//
 // The reference
 //===----------------------------------------------------------------------===//
-
-/// A dot product in fp64 with the sum of its terms' magnitudes.
-struct Dot {
-  double value = 0, magnitude = 0;
-
-  Dot(const Matrix &a, int64_t rowA, const Matrix &b, int64_t rowB,
-      int64_t length) {
-    for (int64_t i = 0; i < length; ++i) {
-      double term = a.at(rowA, i) * b.at(rowB, i);
-      value += term;
-      magnitude += std::fabs(term);
-    }
-  }
-  /// Error of fp32 accumulation over \p length terms.
-  double error(int64_t length) const {
-    return 4 * std::sqrt(static_cast<double>(length)) *
-           std::ldexp(magnitude, -24);
-  }
-};
-
-double silu(double x) { return x / (1 + std::exp(-x)); }
-
-/// Counts elements that are further from fp64 than two roundings to bf16 (2^-8
-/// each) and \p error. NaN is.
-struct Count {
-  int64_t wrong = 0, all = 0;
-
-  void add(double result, double reference, double error = 0) {
-    double bound = 2 * std::ldexp(std::fabs(reference), -8) + error;
-    wrong += !(std::fabs(result - reference) <= bound);
-    ++all;
-  }
-};
 
 /// Compares a token's sampled elements with fp64, each step with the inputs it
 /// really had.
@@ -294,7 +223,7 @@ bool runBlocks(CudaStream stream) {
     correct &= isRight("stream", weights, activations, tokens);
 
     reset(activations);
-    replay(block, *engine, stream);
+    Graph(stream, [&] { block.enqueue(*engine, stream); }).replay();
     correct &= isRight("graph", weights, activations, tokens);
   }
   return correct;
