@@ -111,6 +111,9 @@ set(KILN_KERNEL_SOURCES
   gemm/Sm90Gemm.cuh
   gemm/Sm90GemmConfig.h
   gemm/Sm90GemmParams.h
+  gemm/Sm90PackedConfig.h
+  gemm/Sm90PackedGemm.cuh
+  gemm/Sm90PackedStage.cuh
   gemm/Sm90Tf32Gemm.cuh
   gemm/Sm90Tiles.cuh
   gemm/Sm90Vector.cuh

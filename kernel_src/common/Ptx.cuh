@@ -171,6 +171,15 @@ inline uint4 ldShared128(unsigned shared) {
   return value;
 }
 
+inline uint2 ldShared64(unsigned shared) {
+  uint2 value;
+  asm volatile("ld.shared.v2.b32 {%0, %1}, [%2];"
+               : "=r"(value.x), "=r"(value.y)
+               : "r"(shared)
+               : "memory");
+  return value;
+}
+
 inline unsigned ldShared32(unsigned shared) {
   unsigned value;
   asm volatile("ld.shared.b32 %0, [%1];"

@@ -23,4 +23,13 @@ inline unsigned fmaF16x2(unsigned a, unsigned b, unsigned c) {
   return value;
 }
 
+/// (a & mask) | bits, as one instruction: compilers make two of two constants.
+inline unsigned lop3AndOr(unsigned a, unsigned mask, unsigned bits) {
+  unsigned value;
+  asm("lop3.b32 %0, %1, %2, %3, 0xea;"
+      : "=r"(value)
+      : "r"(a), "r"(mask), "r"(bits));
+  return value;
+}
+
 } // namespace kiln::ptx

@@ -115,6 +115,25 @@ inline unsigned long long createPolicyEvictLast() {
   return policy;
 }
 
+/// Copies \p bytes, a multiple of 16, as are the addresses, from global memory
+/// to \p shared; they arrive at \p barrier.
+inline void bulkLoad(unsigned shared, const void *global, unsigned bytes,
+                     unsigned barrier) {
+  asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::"
+               "bytes [%0], [%1], %2, [%3];" ::"r"(shared),
+               "l"(global), "r"(bytes), "r"(barrier)
+               : "memory");
+}
+
+/// bulkLoad with a cache policy for L2.
+inline void bulkLoad(unsigned shared, const void *global, unsigned bytes,
+                     unsigned barrier, unsigned long long policy) {
+  asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::"
+               "bytes.L2::cache_hint [%0], [%1], %2, [%3], %4;" ::"r"(shared),
+               "l"(global), "r"(bytes), "r"(barrier), "l"(policy)
+               : "memory");
+}
+
 /// Loads the box of \p map at (x, y, z), innermost first, to \p shared; its
 /// bytes arrive at \p barrier.
 inline void tmaLoad(unsigned shared, const TensorMap *map, unsigned barrier,

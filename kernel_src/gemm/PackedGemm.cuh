@@ -364,8 +364,8 @@ private:
       scale[0] = __uint_as_float(pair.scales[0]);
       scale[1] = __uint_as_float(pair.scales[1]);
     } else if constexpr (kScale == DType::E8M0) {
-      scale[0] = floatOfE8m0(pair.scales[0] & 0xffu);
-      scale[1] = floatOfE8m0(pair.scales[0] >> 8);
+      scale[0] = selectedE8m0(pair.scales[0] & 0xffu);
+      scale[1] = selectedE8m0(pair.scales[0] >> 8);
     } else
       unpackPair<kScale>(scale[0], scale[1], pair.scales[0]);
   }

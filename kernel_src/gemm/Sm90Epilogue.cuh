@@ -49,9 +49,9 @@ template <GemmSignature kSignature, Sm90GemmConfig kConfig> class Sm90Epilogue {
   static constexpr int kJoined = kSignature.columnsPerOutput();
   /// A staged piece is one or two boxes of rows of D, one after the other.
   static constexpr int kBoxRows = kSwap ? kPiece : kUnit;
-  static constexpr int kRowBytes =
-      kSwap ? Slab::kBytes : kPiece / kJoined * kOutBytes;
-  static constexpr int kBoxes = kSwap ? kUnit * kOutBytes / kRowBytes : 1;
+  static constexpr int kRowBytes = kConfig.stagedRowBytes(kSignature);
+  static constexpr int kBoxes =
+      kSwap ? kUnit / kJoined * kOutBytes / kRowBytes : 1;
   static constexpr int kBoxColumns = kRowBytes / kOutBytes;
   static constexpr int kBoxBytes = kBoxRows * kRowBytes;
   static constexpr int kStoredRows = kConfig.storedRows(kSignature);
@@ -273,9 +273,12 @@ private:
     } else if constexpr (kBuffers == 1) {
       barrier(); // whoever stores has read the piece before
     }
-    stage(operands, row, column, sums, entries, buffer);
+    if constexpr (kSwap && kJoined == 2)
+      stageJoinedRows(operands, row, column, sums, buffer);
+    else
+      stage(operands, row, column, sums, entries, buffer);
     int rowOfD = kSwap ? column : row;
-    int columnOfD = kSwap ? row : column / kJoined;
+    int columnOfD = (kSwap ? row : column) / kJoined;
     if constexpr (kByTma && kSignature.hasGroups())
       if (!isWhole) {
         storePart(operands, buffer, rowOfD, columnOfD);
@@ -387,6 +390,37 @@ private:
       if constexpr (kOutBytes == 2 && kJoined == 1)
         stageWords(buffer, thread, j, words);
     }
+  }
+
+  /// stage() where rows of wgmma are columns that the chain joins: those of
+  /// neighbours are four lanes apart. Each lane gives the sums of one of its
+  /// two rows for those of the other one's neighbour.
+  void stageJoinedRows(const EpilogueOperands &operands, int row, int column,
+                       const float *sums, unsigned buffer) const {
+    constexpr int kNeighbour = 4;
+    unsigned thread = threadIdx.x % kThreads;
+    ptx::opaque(thread);
+    const int rowInPiece = thread / 32 * 16 + thread % 32 / 4;
+    const int columnInPiece = thread % 4 * 2;
+    const bool isOdd = rowInPiece % 2 != 0;
+    // The first of the pair of rows that this lane joins.
+    const int r = isOdd ? rowInPiece - 1 + kSecondRow : rowInPiece;
+#pragma unroll
+    for (int block = 0; block < kPiece / 8; ++block)
+#pragma unroll
+      for (int i = 0; i < 2; ++i) {
+        const float first = sums[block * 4 + i],
+                    second = sums[block * 4 + 2 + i];
+        const float other =
+            __shfl_xor_sync(~0u, isOdd ? first : second, kNeighbour);
+        float pair[2] = {isOdd ? other : first, isOdd ? second : other};
+        const int c = columnInPiece + block * 8 + i;
+        const int left = static_cast<int>(params.gemm.n) - (row + r);
+        if (column + c < static_cast<int>(params.gemm.m) && left > 0)
+          computeRun<kSignature>(operands, params.gemm, column + c, row + r,
+                                 left, pair);
+        stageOne(buffer + stagedOffset(c, r / 2 * kOutBytes), pair[0]);
+      }
   }
 
   static void stageOne(unsigned target, float value) {

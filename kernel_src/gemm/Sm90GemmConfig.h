@@ -172,6 +172,8 @@ struct Sm90GemmConfig {
   static constexpr int kSecondFromRegisters = 4;
 
   constexpr int rowTileBytes(const GemmSignature &signature) const {
+    if (signature.isPacked())
+      return packedTileBytes(signature);
     return rows() * blockK * bytesOf(signature.in);
   }
   constexpr int columnTileBytes(const GemmSignature &signature) const {
@@ -234,6 +236,12 @@ struct Sm90GemmConfig {
   constexpr int pieceBytes(const GemmSignature &signature) const {
     return roundUp(kUnit * pieceColumns(signature) * bytesOf(signature.out) /
                    signature.columnsPerOutput());
+  }
+  /// Bytes of a row of D in a staged piece: a line where the piece has it.
+  constexpr int stagedRowBytes(const GemmSignature &signature) const {
+    int all = (swapAB ? kUnit : pieceColumns(signature)) /
+              signature.columnsPerOutput() * bytesOf(signature.out);
+    return swapAB && all > Slab::kBytes ? Slab::kBytes : all;
   }
   /// True where D is stored by TMA: its rows begin and end at multiples of 16
   /// bytes, and follow one another. (Of groups whole tiles are.)
@@ -299,6 +307,7 @@ struct Sm90GemmConfig {
   }
   constexpr int sharedBytes(const GemmSignature &signature) const {
     return kAlignment + tileBytes(signature) + barrierBytes(signature) +
+           (signature.isPacked() ? sharedSumBytes() : 0) +
            signature.groupTableBytes();
   }
   /// The hardware gives dynamic shared memory 16 bytes of alignment; swizzled
@@ -307,6 +316,8 @@ struct Sm90GemmConfig {
 
   /// Whether wgmma multiplies these inputs in this mode.
   static constexpr bool hasInstruction(const GemmSignature &signature) {
+    if (signature.isPacked())
+      return false;
     if (bytesOf(signature.in) == 1)
       return signature.isKMajorA() && signature.isKMajorB();
     return signature.in == DType::BF16 || signature.in == DType::FP16 ||
@@ -395,6 +406,29 @@ struct Sm90GemmConfig {
 
   friend constexpr bool operator==(const Sm90GemmConfig &,
                                    const Sm90GemmConfig &) = default;
+
+  /// Of packed weights: sums that consumers with turns, there along k, add.
+  constexpr int sharedSumBytes() const {
+    return pingPong ? accumulators() * kWarpgroup * 4 : 0;
+  }
+  // A tile of packed weights (Sm90PackedGemm.cuh): blocks of weights, then
+  // scales, then zero points, each by their 64 rows.
+  constexpr int packedBytes(const GemmSignature &signature) const {
+    return rows() * blockK / 8 * bitsOf(signature.typeB());
+  }
+  constexpr int packedGroups(const GemmSignature &signature) const {
+    return signature.groupB ? blockK / signature.groupB : 0;
+  }
+  constexpr int packedScaleBytes(const GemmSignature &signature) const {
+    return rows() * packedGroups(signature) * bytesOf(signature.scaleTypeB);
+  }
+  constexpr int packedStageBytes(const GemmSignature &signature) const {
+    int zeros = signature.zeroB ? rows() * packedGroups(signature) : 0;
+    return packedBytes(signature) + packedScaleBytes(signature) + zeros;
+  }
+  constexpr int packedTileBytes(const GemmSignature &signature) const {
+    return roundUp(packedStageBytes(signature));
+  }
 
 private:
   /// As few pieces of up to \p most columns as cover \p all, all of one width.

@@ -23,7 +23,7 @@ template <GemmSignature kSignature, Sm90GemmConfig kConfig> class Sm90Vectors {
       Vector<DType::FP32, kAlongRows,
              kKind == ScaleKind::Row && kSignature.columnsPerOutput() == 1>;
   using RowScales = Scales<kSignature.scaleA, !kSwap>;
-  using ColumnScales = Scales<kSignature.scaleB, kSwap>;
+  using ColumnScales = Scales<kSignature.sumScaleB(), kSwap>;
   /// Integers, whose bits floats carry.
   using ZeroPoints =
       Vector<DType::FP32, !kSwap, kSignature.zeroA == ScaleKind::Row>;
@@ -52,7 +52,7 @@ public:
 #pragma unroll
         for (int i = 0; i < 2; ++i)
           pair[i] *= ofRows[i];
-      if constexpr (kSignature.scaleB == ScaleKind::Row)
+      if constexpr (kSignature.sumScaleB() == ScaleKind::Row)
 #pragma unroll
         for (int i = 0; i < 2; ++i)
           pair[i] *= ofColumns[i];

@@ -41,8 +41,9 @@ template <DType kWeight, DType kElement> struct WeightDecoder {
 #pragma unroll
     for (int i = 0; i < 4; ++i)
       if constexpr (kWeight == DType::INT4)
-        fragment[i] = multiplyAdd((words[0] >> 4 * i & 0x000f000fu) | kBase,
-                                  kOne, addends[i % 2]);
+        fragment[i] =
+            multiplyAdd(ptx::lop3AndOr(words[0] >> 4 * i, 0x000f000fu, kBase),
+                        kOne, addends[i % 2]);
       else if constexpr (kWeight == DType::INT8)
         fragment[i] = ofInt8(words[i / 2] >> i % 2 * 8);
       else if constexpr (kWeight == DType::E4M3)
@@ -67,24 +68,24 @@ private:
 
   /// Of the lower byte of each half.
   static unsigned ofInt8(unsigned pair) {
-    return multiplyAdd((pair & 0x00800080u) | kBase, kMinusOne,
-                       (pair & 0x007f007fu) | kBase);
+    return multiplyAdd(ptx::lop3AndOr(pair, 0x00800080u, kBase), kMinusOne,
+                       ptx::lop3AndOr(pair, 0x007f007fu, kBase));
   }
   /// Of the upper byte of each half.
   static unsigned ofE4m3(unsigned pair) {
     constexpr int kShift = kBf16 ? 4 : 1;
     constexpr unsigned kSize = kBf16 ? 0x07f007f0u : 0x3f803f80u;
     constexpr unsigned kFactor = kBf16 ? 0x7b807b80u : 0x5c005c00u; // 2^120, 8
-    return multiplyAdd((pair & kSigns) | (pair >> kShift & kSize), kFactor,
-                       kMinusZero);
+    return multiplyAdd(ptx::lop3AndOr(pair, kSigns, pair >> kShift & kSize),
+                       kFactor, kMinusZero);
   }
   /// Of the upper four bits of each half.
   static unsigned ofE2m1(unsigned pair) {
     constexpr int kShift = kBf16 ? 6 : 3;
     constexpr unsigned kSize = kBf16 ? 0x01c001c0u : 0x0e000e00u;
     constexpr unsigned kFactor = kBf16 ? 0x7e807e80u : 0x74007400u; // 2^126, 14
-    return multiplyAdd((pair & kSigns) | (pair >> kShift & kSize), kFactor,
-                       kMinusZero);
+    return multiplyAdd(ptx::lop3AndOr(pair, kSigns, pair >> kShift & kSize),
+                       kFactor, kMinusZero);
   }
 };
 

@@ -63,6 +63,15 @@ struct MachineCalls {
         {boxOf(shared, map, mbarrier, at, rank, clusterMask),
          running->current->block});
   }
+  static void bulkLoad(unsigned shared, const void *global, unsigned bytes,
+                       unsigned mbarrier) {
+    BoxMove move = {};
+    move.shared = shared;
+    move.mbarrier = mbarrier;
+    move.global = global;
+    move.bytes = bytes;
+    running->loads.push_back({move, running->current->block});
+  }
   static void store(const void *map, unsigned shared, const int *at, int rank) {
     running->current->stores.open.push_back(boxOf(shared, map, 0, at, rank, 0));
   }
@@ -111,6 +120,7 @@ Cluster::Cluster(const KilnFakeLaunch &launch,
               MachineCalls::commitCopies,
               MachineCalls::waitForCopies,
               MachineCalls::load,
+              MachineCalls::bulkLoad,
               MachineCalls::store,
               MachineCalls::commitStores,
               MachineCalls::waitForStores,

@@ -42,11 +42,14 @@ struct KernelImage {
   Machine **machine = nullptr; ///< what the kernel calls
 };
 
-/// A box between global memory and a block's shared memory.
+/// A box between global memory and a block's shared memory; or, where \p bytes
+/// is not 0, so many bytes from \p global.
 struct BoxMove {
   KilnFakeTensorMap map;
   unsigned shared, mbarrier, clusterMask;
   int at[5];
+  const void *global = nullptr;
+  unsigned bytes = 0;
 };
 
 struct GlobalCopy {
@@ -202,6 +205,7 @@ private:
 
   void finish(const GlobalCopy &copy);
   void load(const BoxMove &move, Block &block);
+  void loadBytes(const BoxMove &move, Block &block);
   void finish(const BoxMove &store);
   void deliverOne();
   template <class Last> void meetInWarpgroup(const Last &last);

@@ -107,7 +107,23 @@ static void roundToTf32(unsigned char *element) {
   std::memcpy(element, &bits, sizeof(bits));
 }
 
+void Cluster::loadBytes(const BoxMove &move, Block &block) {
+  constexpr unsigned kEach = 16;
+  const unsigned at = move.shared & 0xffffff;
+  if (move.bytes % kEach != 0 || at % kEach != 0 ||
+      reinterpret_cast<uintptr_t>(move.global) % kEach != 0)
+    fail(fmt::format("a bulk copy of {} bytes to {:#x} that is not aligned",
+                     move.bytes, at));
+  const auto *from = static_cast<const unsigned char *>(move.global);
+  for (unsigned i = 0; i < move.bytes; i += kEach)
+    std::memcpy(bytesAt(block, at + i, kEach), from + i, kEach);
+  mbarrierArrive(block, move.mbarrier & 0xffffff, /*arrivals=*/0,
+                 -static_cast<int>(move.bytes));
+}
+
 void Cluster::load(const BoxMove &move, Block &block) {
+  if (move.bytes != 0)
+    return loadBytes(move, block);
   const unsigned at = move.shared & 0xffffff, bytes = elementBytes(move.map);
   if (at % 128 != 0)
     fail(fmt::format("a box at {:#x}, which is no multiple of 128", at));

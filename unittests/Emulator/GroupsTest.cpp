@@ -114,3 +114,23 @@ TEST_CASE("emulated: sizes of groups beyond their operands") {
     CHECK(trials.emulator.fault() == "");
   }
 }
+
+TEST_CASE("emulated: groups on packed weights") {
+  const std::string turns = "packed90.r64.v16.bk128.st4.wg2.ks1";
+  const std::string rows = "packed90.r128.v24.bk128.st3.wg2";
+  checkGroups("m=120 n=136 k=320 batch=4 dtype=bf16 layout=NT groups=ends "
+              "b=int4 scale_b=1x128 order_b=k64r16 zero_b=1",
+              {kNaive, turns, rows});
+  checkGroups("m=50 room=130 n=136 k=256 batch=3 dtype=bf16 layout=NT "
+              "groups=masked b=int8 scale_b=row order_b=k64r16 "
+              "pointwise=bias",
+              {kNaive, turns, rows});
+  checkGroups("m=90 n=128 k=192 batch=5 dtype=bf16 layout=NT groups=ends "
+              "b=e2m1 scale_b=1x32 order_b=k64r16 gather=1 divisor=3 "
+              "pointwise=bias,swiglu",
+              {kNaive, turns, rows});
+  checkGroups("m=90 n=64 k=192 batch=5 dtype=fp16 layout=NT groups=ends "
+              "b=int4 scale_b=1x64 order_b=k64r16 scatter=1 row_weights=1 "
+              "pointwise=swiglu",
+              {kNaive, turns});
+}

@@ -276,6 +276,62 @@ TEST_CASE("emulated: packed weights past many vectors") {
          {"gemm", "m=17 n=72 k=136 " + text}});
 }
 
+// Few SMs: blocks have several tiles, and splits wait for each other.
+TEST_CASE("emulated: packed weights through wgmma") {
+  const std::string turns = "packed90.r64.v8.bk256.st3.wg2.ks1";
+  const std::string tall = "packed90.r256.v8.bk128.st3.wg2";
+  const std::string text = "layout=NT order_b=k64r16 ";
+  check(
+      {{"gemm",
+        "m=1 n=136 k=1100 dtype=bf16 b=int4 scale_b=1x128 " + text,
+        {turns, tall, "packed90.r128.v8.bk256.st4.wg2.hi1",
+         "packed90.r128.v8.bk128.st2.wg2.sk2"}},
+       {"gemm",
+        "m=21 n=600 k=416 dtype=fp16 b=int4 scale_b=1x32 zero_b=1 "
+        "pointwise=bias,silu " +
+            text,
+        {"packed90.r64.v24.bk128.st4.wg2.ks1",
+         "packed90.r192.v16.bk128.st3.wg3", "packed90.r256.v24.bk128.st3.wg2"}},
+       {"gemm",
+        "m=40 n=200 k=700 dtype=bf16 b=int4 scale_b=row zero_b=1 "
+        "scale_type_b=fp32 beta=1 " +
+            text,
+        {"packed90.r64.v40.bk128.st3.wg2.ks1.sk2",
+         "packed90.r128.v24.bk128.st3.wg2"}},
+       {"gemm",
+        "m=30 n=90 k=680 dtype=bf16 b=e2m1 scale_b=1x32 " + text,
+        {"packed90.r64.v32.bk256.st3.wg2.ks1",
+         "packed90.r64.v32.bk128.st3.wg1"}},
+       {"gemm",
+        "m=8 n=64 k=160 dtype=fp16 b=e2m1 scale_b=1x32 " + text,
+        {turns}},
+       {"gemm",
+        "m=100 n=196 k=328 dtype=bf16 b=int8 scale_b=1x64 "
+        "scale_type_b=bf16 " +
+            text,
+        {"packed90.r128.v104.bk128.st2.wg2.sg1",
+         "packed90.r128.v56.bk128.st3.wg2"}},
+       {"gemm",
+        "m=70 n=130 k=264 dtype=fp16 b=int8 scale_b=row out=fp32 " + text,
+        {"packed90.r128.v72.bk128.st2.wg2"}},
+       {"gemm",
+        "m=44 n=400 k=200 dtype=bf16 b=e4m3 scale_b=1x128 "
+        "scale_type_b=fp32 pointwise=bias,swiglu " +
+            text,
+        {"packed90.r64.v24.bk128.st4.wg2.ks1",
+         "packed90.r128.v32.bk128.st3.wg2.sk2",
+         "packed90.r256.v48.bk128.st2.wg2"}},
+       {"gemm",
+        "m=14 n=130 k=136 dtype=fp16 b=e4m3 scale_b=row out=fp32 "
+        "pointwise=swiglu " +
+            text,
+        {"packed90.r128.v16.bk128.st3.wg2"}},
+       {"gemm",
+        "m=9 n=67 k=90 align=2 dtype=bf16 b=int4 scale_b=1x64 " + text,
+        {"packed90.r64.v16.bk128.st4.wg2.ks1"}}},
+      /*sms=*/4);
+}
+
 TEST_CASE("emulated: packed weights") {
   check({{"prepack",
           "n=70 k=200 source=gptq group=32 zeros=1",

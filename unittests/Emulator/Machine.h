@@ -60,6 +60,8 @@ struct Machine {
   void (*waitForCopies)(int pending);
   void (*load)(unsigned shared, const void *map, unsigned mbarrier,
                const int *at, int rank, unsigned clusterMask);
+  void (*bulkLoad)(unsigned shared, const void *global, unsigned bytes,
+                   unsigned mbarrier);
   void (*store)(const void *map, unsigned shared, const int *at, int rank);
   void (*commitStores)();
   void (*waitForStores)(int pending);

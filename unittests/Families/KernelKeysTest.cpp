@@ -146,8 +146,7 @@ TEST_CASE("every template and reference has a unit in this test") {
                         "kiln_transpose2d_"})) ==
         "kiln_elementwise_flat kiln_elementwise_reference kiln_gemm_ffma "
         "kiln_gemm_gather kiln_gemm_gemv kiln_gemm_mma kiln_gemm_naive "
-        "kiln_gemm_packed "
-        "kiln_gemm_reference "
+        "kiln_gemm_packed kiln_gemm_packed90 kiln_gemm_reference "
         "kiln_gemm_repack kiln_gemm_repack_transposed kiln_gemm_simt "
         "kiln_gemm_skinny kiln_gemm_sm90 kiln_rows_reference "
         "kiln_rows_reload kiln_rows_resident kiln_rows_split "
@@ -178,7 +177,8 @@ TEST_CASE("units include what their kernels need") {
         "kiln_rows_reload kiln_rows_resident kiln_rows_split");
   CHECK(textOf(unitsWith("common/Types.h")) == textOf(unitsOf({"kiln_"})));
   CHECK(textOf(unitsWith("common/Wgmma.cuh")) ==
-        "kiln_attention_sm90 kiln_attention_sm90mla kiln_gemm_sm90");
+        "kiln_attention_sm90 kiln_attention_sm90mla kiln_gemm_packed90 "
+        "kiln_gemm_sm90");
   const Names vectors = unitsWith("common/Access.cuh");
   for (const std::string &name : unitsOf({"kiln_elementwise_", "kiln_gemm_",
                                           "kiln_rows_", "kiln_transpose2d_"})) {

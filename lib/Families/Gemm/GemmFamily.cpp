@@ -22,6 +22,7 @@ public:
     addTemplate(makeSm90GemmTemplate());
     addTemplate(makeMmaGemmTemplate());
     addTemplate(makePackedGemmTemplate());
+    addTemplate(makeSm90PackedGemmTemplate());
     addTemplate(makeGemvTemplate());
     addTemplate(makeSkinnyGemmTemplate());
     addTemplate(makeFfmaGemmTemplate());

@@ -405,6 +405,7 @@ std::optional<Rejection> GemmTemplate<Config, Kernel>::checkLaunch(
 std::unique_ptr<Template> makeSm90GemmTemplate();
 std::unique_ptr<Template> makeMmaGemmTemplate();
 std::unique_ptr<Template> makePackedGemmTemplate();
+std::unique_ptr<Template> makeSm90PackedGemmTemplate();
 std::unique_ptr<Template> makeGemvTemplate();
 std::unique_ptr<Template> makeSkinnyGemmTemplate();
 std::unique_ptr<Template> makeFfmaGemmTemplate();

@@ -7,6 +7,7 @@
 // Splits of k across blocks are offered only where whole tiles leave SMs idle.
 //
 //===----------------------------------------------------------------------===//
+#include "Families/Gemm/DecodeRates.h"
 #include "Families/Gemm/GemmTemplate.h"
 #include "Model/MathUtil.h"
 #include "gemm/PackedGemmConfig.h"
@@ -30,7 +31,8 @@ constexpr Stream kStreams[] = {
     {16, 4, 64, 8},  {32, 4, 64, 5},  {16, 8, 64, 8},  {32, 8, 64, 5},
     {16, 4, 128, 5}, {32, 4, 128, 3}, {64, 4, 64, 3},  {64, 8, 64, 3},
     {16, 4, 64, 5},  {32, 4, 64, 3},  {16, 8, 64, 5},  {16, 8, 128, 3},
-    {32, 8, 128, 3}, {16, 16, 64, 5}, {32, 16, 64, 3},
+    {32, 8, 128, 3}, {16, 16, 64, 5}, {32, 16, 64, 3}, {32, 4, 128, 4},
+    {64, 4, 64, 4},  {32, 8, 128, 4},
 };
 constexpr int kVectors[] = {8, 16, 24, 32, 48, 64};
 constexpr int kSplits[] = {16, 8, 4, 2};
@@ -188,31 +190,6 @@ std::optional<Rejection> PackedGemm::checkLimits(
     return rejection;
   return checkSplits(problem, int64_t(config.warpK) * config.warps,
                      config.splitK);
-}
-
-/// Clocks that a warp's decoding of 16 rows and 16 k takes its sub-core: those
-/// of its integer pipe, which does half a warp a clock and sets the pace, and
-/// of subtractions or factors beside it. Measured on an H200: 62 lanes of LOP3
-/// and shifts a clock and SM, 112 of HFMA2. The operations are those of
-/// WeightDecoder.cuh for four registers.
-static double decodeClocks(const GemmSignature &signature) {
-  constexpr double kIntegerClocks = 128 / 62.0, kPairClocks = 128 / 112.0;
-  double integers = 0;
-  switch (signature.typeB()) {
-  case DType::INT4:
-    integers = 7;
-    break;
-  case DType::INT8:
-    integers = 10;
-    break;
-  case DType::E4M3:
-    integers = 14;
-    break;
-  default:
-    integers = 15;
-  }
-  constexpr double kPairs = 4;
-  return kIntegerClocks * integers + kPairClocks * kPairs;
 }
 
 StreamedTile PackedGemm::tileKernel(const GemmSignature &signature,

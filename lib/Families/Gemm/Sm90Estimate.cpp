@@ -22,6 +22,7 @@
 //===----------------------------------------------------------------------===//
 #include "Families/Gemm/Sm90Estimate.h"
 
+#include "Families/Gemm/DecodeRates.h"
 #include "Families/Gemm/GatherStep.h"
 #include "Families/Gemm/Sm90Model.h"
 #include "Families/Gemm/Sm90Plan.h"
@@ -84,6 +85,9 @@ Sm90Model::Sm90Model(const GemmProblem &problem, const GemmSignature &signature,
       rowBytes * rows(config.blockM, problem.m, config.readsKMajorA(signature));
   bytesB =
       rowBytes * rows(config.blockN, problem.n, config.readsKMajorB(signature));
+  if (signature.isPacked())
+    bytesB = double(std::min<int64_t>(config.blockN, problem.n)) /
+             config.blockN * config.packedStageBytes(signature);
   linesA = linesOf(pitchOfA(problem, signature, config));
   linesB = linesOf(pitchOfB(problem, signature, config));
   computeTraffic();
@@ -127,6 +131,13 @@ void Sm90Model::computeTraffic() {
   input.clusterM = config.clusterM;
   input.clusterN = config.clusterN;
   bytes = traffic(device, input);
+  // Scales and zero points, as often as their weights.
+  if (signature.isPacked())
+    bytes.dramReadBytes += double(problem.batch) * double(problem.n) *
+                           double(problem.k) *
+                           (double(config.packedStageBytes(signature)) /
+                                (double(config.blockN) * config.blockK) -
+                            bitsOf(problem.typeB) / 8.0);
 }
 
 /// What one of \p blocks asks of L2 in a step, in bytes that cost the same: a
@@ -183,6 +194,33 @@ static double promotedClocks(const Sm90GemmConfig &config,
                              eighth(kIssueShare * readers * additions));
 }
 
+/// Clocks of a stage of packed weights. Beside the tensor core run the
+/// instructions that decode, scale sums and issue products, which all consumers
+/// share, and each consumer's own path, which waits for the products of a group
+/// before it begins those of the next. (Counted in instructions. Nothing of it
+/// is fitted to measured times.)
+static double packedClocks(const Sm90GemmConfig &config,
+                           const GemmSignature &signature) {
+  constexpr double kStepClocks = 8, kRunClocks = 24, kGapClocks = 90;
+  constexpr int kStepK = 16, kWide = 64;
+  const int columns = config.columns();
+  const double units = double(config.rows()) / kWgmmaRows;
+  const double steps = double(config.blockK) / kStepK;
+  const double groups = config.packedGroups(signature);
+  const double product = wgmmaClocks(columns);
+  const double decoded = decodeClocks(signature) + kStepClocks;
+  // A multiplication for each of a thread's sums. Those of wide tiles are in
+  // nobody's way but their own consumer's, which waits for them, too.
+  const double scaled = columns / 2.0 + kRunClocks;
+  const double own = steps * std::max(product, decoded) +
+                     groups * (kGapClocks + (columns > kWide ? scaled : 0));
+  // Consumers with turns have a stage each.
+  const int atOnce = config.pingPong ? 2 : 1;
+  return eighthRoot(eighth(units * steps * product) +
+                    eighth(units * (steps * decoded + groups * scaled)) +
+                    eighth(config.units() * own / atOnce));
+}
+
 Sm90Step Sm90Model::stepOf(int64_t blocks) const {
   // In a norm with the others; L2 by the rate of its hits.
   constexpr double kPort = 0.91, kMisses = 1.05, kL2 = 2.6;
@@ -191,7 +229,8 @@ Sm90Step Sm90Model::stepOf(int64_t blocks) const {
   double products =
       config.columnSharers() *
       wgmmaCount(config.rows(), config.blockK * bytesOf(signature.in));
-  step.math = (signature.isPromoted()
+  step.math = (signature.isPacked() ? packedClocks(config, signature)
+               : signature.isPromoted()
                    ? promotedClocks(config, signature)
                    : products * wgmmaClocks(config.consumerColumns())) /
               ghz;

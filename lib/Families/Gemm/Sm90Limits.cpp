@@ -126,9 +126,8 @@ static Rejection invalidShape(const GemmSignature &signature,
   return Rejection{PruneReason::InstructionShape};
 }
 
-/// TMA's coordinates are ints, and its strides are below 2^40 bytes.
-static std::optional<Rejection>
-checkTensorMaps(const GemmProblem &problem, const GemmSignature &signature) {
+std::optional<Rejection> checkTensorMaps(const GemmProblem &problem,
+                                         const GemmSignature &signature) {
   // A box that begins with the last element ends behind it.
   constexpr double kMostBox = 256, kMostElements = 2147483647 - kMostBox;
   double most = double(std::max({problem.room, problem.n, problem.k}));

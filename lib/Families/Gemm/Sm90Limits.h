@@ -23,4 +23,8 @@ std::optional<Rejection> checkSm90Limits(const GemmProblem &problem,
                                          const Sm90GemmConfig &config,
                                          const DeviceModel &device);
 
+/// TMA's coordinates are ints, and its strides are below 2^40 bytes.
+std::optional<Rejection> checkTensorMaps(const GemmProblem &problem,
+                                         const GemmSignature &signature);
+
 } // namespace kiln

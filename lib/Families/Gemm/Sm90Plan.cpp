@@ -102,6 +102,7 @@ public:
     TensorMapSpec a, b, c, d, residual;
   };
   const Maps &maps() const { return planned; }
+  bool loadsBoxesOfB() const { return !signature.isPacked(); }
   bool storesByTma() const { return config.storesByTma(signature); }
   bool fetchesC() const {
     return config.fetchedOperands(signature) > 0 && signature.readsC;
@@ -227,16 +228,20 @@ int64_t Sm90Binder::stageBytes(const GemmProblem &problem) const {
     int64_t boxes = rows / Slab::boxRows(rows / sharers);
     return boxes * boxRows(isRowSide, extent) * config.blockK * elementBytes();
   };
-  return bytes(!config.swapAB, config.readsKMajorA(signature), problem.room) +
-         bytes(config.swapAB, config.readsKMajorB(signature), problem.n);
+  int64_t ofA =
+      bytes(!config.swapAB, config.readsKMajorA(signature), problem.room);
+  // Packed weights come without boxes, and kernels count them.
+  return signature.isPacked()
+             ? ofA
+             : ofA + bytes(config.swapAB, config.readsKMajorB(signature),
+                           problem.n);
 }
 
 /// Boxes as wide as the rows of a staged piece.
 TensorMapSpec Sm90Binder::pieceMap(const StoredMatrix &matrix, int64_t batch,
                                    uint32_t boxRows) const {
   int bytes = bytesOf(signature.out);
-  int piece = config.pieceColumns(signature) / signature.columnsPerOutput();
-  int rowBytes = config.swapAB ? Slab::kBytes : piece * bytes;
+  int rowBytes = config.stagedRowBytes(signature);
   TensorMapSwizzle swizzle = rowBytes == 128  ? TensorMapSwizzle::B128
                              : rowBytes == 64 ? TensorMapSwizzle::B64
                                               : TensorMapSwizzle::B32;
@@ -383,7 +388,8 @@ void Sm90Binder::bind(const Arguments &arguments, const LaunchContext &context,
                  step.paramOffset + member, spec);
   };
   add(a, mapOfA(a, problem.batch), planned.a, offsetof(Sm90GemmParams, a));
-  add(b, mapOfB(b, problem.batch), planned.b, offsetof(Sm90GemmParams, b));
+  if (loadsBoxesOfB())
+    add(b, mapOfB(b, problem.batch), planned.b, offsetof(Sm90GemmParams, b));
   if (storesByTma())
     add(d, mapOfD(d, problem.batch), planned.d, offsetof(Sm90GemmParams, d));
   if (fetchesC())
@@ -450,6 +456,9 @@ int64_t pitchOfA(const GemmProblem &problem, const GemmSignature &signature,
 
 int64_t pitchOfB(const GemmProblem &problem, const GemmSignature &signature,
                  const Sm90GemmConfig &config) {
+  // Bulk copies of whole blocks.
+  if (signature.isPacked())
+    return Slab::kBytes;
   int64_t bytes = bytesOf(signature.in);
   switch (aheadOfB(signature, config)) {
   case Ahead::Nothing:
@@ -473,7 +482,9 @@ void completeSm90Plan(const GemmProblem &problem,
                       Plan &plan) {
   auto binder =
       std::make_shared<Sm90Binder>(problem, signature, config, device);
-  plan.tensorMaps = {binder->maps().a, binder->maps().b};
+  plan.tensorMaps = {binder->maps().a};
+  if (binder->loadsBoxesOfB())
+    plan.tensorMaps.push_back(binder->maps().b);
   if (binder->storesByTma())
     plan.tensorMaps.push_back(binder->maps().d);
   if (binder->fetchesC())

@@ -47,6 +47,9 @@ inline unsigned short ldShared16(unsigned shared) {
 inline unsigned ldShared32(unsigned shared) {
   return detail::sharedAt<unsigned>(shared);
 }
+inline uint2 ldShared64(unsigned shared) {
+  return detail::sharedAt<uint2>(shared);
+}
 inline uint4 ldShared128(unsigned shared) {
   return detail::sharedAt<uint4>(shared);
 }

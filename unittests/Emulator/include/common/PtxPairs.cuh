@@ -30,4 +30,8 @@ inline unsigned fmaF16x2(unsigned a, unsigned b, unsigned c) {
   return one(0) | one(16);
 }
 
+inline unsigned lop3AndOr(unsigned a, unsigned mask, unsigned bits) {
+  return (a & mask) | bits;
+}
+
 } // namespace kiln::ptx

@@ -55,6 +55,14 @@ void loadBox(unsigned shared, const TensorMap *map, unsigned barrier,
 }
 } // namespace detail
 
+inline void bulkLoad(unsigned shared, const void *global, unsigned bytes,
+                     unsigned barrier) {
+  kilnMachine->bulkLoad(shared, global, bytes, barrier);
+}
+inline void bulkLoad(unsigned shared, const void *global, unsigned bytes,
+                     unsigned barrier, unsigned long long) {
+  kilnMachine->bulkLoad(shared, global, bytes, barrier);
+}
 inline void tmaLoad(unsigned shared, const TensorMap *map, unsigned barrier,
                     int x, int y, int z) {
   detail::loadBox(shared, map, barrier, 0, x, y, z);
