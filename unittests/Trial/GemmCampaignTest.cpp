@@ -24,7 +24,7 @@ public:
     bool streams = tmpl == "gemv" || tmpl == "skinny";
     bool takesBytes = tmpl == "sm90" || tmpl == "naive";
     return draws.tripleIfAny(family, tmpl, device, evenly, [&] {
-      if (tmpl == "packed" || (tmpl == "naive" && draws.chance(30)))
+      if (tmpl.starts_with("packed") || (tmpl == "naive" && draws.chance(30)))
         return packedText();
       if (takesBytes && draws.chance(50))
         return byteText(extent());

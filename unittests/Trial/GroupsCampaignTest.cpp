@@ -15,18 +15,19 @@ public:
   GroupedTexts(unsigned seed, int64_t largest)
       : draws(seed), largest(largest) {}
 
-  std::string text() {
+  std::string text(bool isPacked) {
     const int64_t n = 2 * (1 + draws.below(largest / 2));
     const int64_t k = draws.chance(70) ? 16 * (1 + draws.below(largest / 16))
                                        : 1 + draws.below(largest);
     std::string text =
         fmt::format("m={} n={} k={} batch={}", 1 + draws.below(largest), n, k,
                     1 + draws.below(draws.chance(20) ? 200 : 12));
-    const bool isByte = draws.chance(35);
-    text += isByte ? bytes()
-                   : fmt::format(" dtype={} layout={}",
-                                 draws.pick({"bf16", "fp16"}),
-                                 draws.pick({"NT", "NT", "NN"}));
+    const bool isByte = !isPacked && draws.chance(35);
+    text += isPacked ? packed()
+            : isByte ? bytes()
+                     : fmt::format(" dtype={} layout={}",
+                                   draws.pick({"bf16", "fp16"}),
+                                   draws.pick({"NT", "NT", "NN"}));
     if (draws.chance(25))
       text += " out=fp32";
     text += draws.padded("lda", k) + draws.alignment(isByte ? 1 : 2);
@@ -46,6 +47,16 @@ public:
   }
 
 private:
+  std::string packed() {
+    std::string text = fmt::format(" dtype={} layout=NT order_b=k64r16",
+                                   draws.pick({"bf16", "fp16"}));
+    if (draws.chance(25))
+      return text + " b=e2m1 scale_b=1x32";
+    return text + fmt::format(" b={} scale_b={}",
+                              draws.pick({"int4", "int4", "int8", "e4m3"}),
+                              draws.pick({"1x32", "1x64", "1x128", "row"}));
+  }
+
   std::string bytes() {
     const bool isInteger = draws.chance(25);
     std::string text =
@@ -76,12 +87,14 @@ std::vector<Triple> drawGroups(GpuTrials &gpu, unsigned seed, int count,
   GroupedTexts texts(seed, largest);
   Draws draws(seed + 1);
   std::vector<Triple> triples;
-  for (llvm::StringRef tmpl : {"sm90", "mma", "naive"})
+  for (llvm::StringRef tmpl : {"sm90", "mma", "packed90", "naive"})
     for (int i = 0; i < count; ++i)
-      if (auto drawn =
-              draws.tripleIfAny(family, tmpl, gpu.device,
-                                i % 2 ? Evenly::Classes : Evenly::Configs,
-                                [&] { return texts.text(); }))
+      if (auto drawn = draws.tripleIfAny(
+              family, tmpl, gpu.device,
+              i % 2 ? Evenly::Classes : Evenly::Configs, [&] {
+                return texts.text(tmpl == "packed90" ||
+                                  (tmpl == "naive" && i % 4 == 0));
+              }))
         triples.push_back(std::move(*drawn));
   return triples;
 }
