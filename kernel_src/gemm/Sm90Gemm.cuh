@@ -56,6 +56,11 @@ template <GemmSignature kSignature, Sm90GemmConfig kConfig> class Sm90Gemm {
   static_assert(kConfig.isValid(kSignature),
                 "the config is not valid for this signature");
   static_assert(__CUDA_ARCH__ == 900, "wgmma needs sm_90a");
+  static_assert(!kConfig.tradesRegisters() ||
+                    kConfig.isTrade(kConfig.threads(),
+                                    kConfig.producerRegisters(),
+                                    kConfig.consumerRegisters()),
+                "consumers would wait for registers for ever");
 
   static constexpr int kStages = kConfig.stages, kBlockK = kConfig.blockK;
   static constexpr int kConsumers = kConfig.consumers;

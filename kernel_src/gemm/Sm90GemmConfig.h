@@ -157,6 +157,15 @@ struct Sm90GemmConfig {
   constexpr int producerRegisters() const { return consumers > 2 ? 32 : 40; }
   constexpr int consumerRegisters() const { return consumers > 2 ? 160 : 232; }
 
+  /// Whether a block of \p threads has registers enough for these of each
+  /// thread of its producers and its consumers. A block trades what it was
+  /// launched with, the same for each thread: who asks for more waits for ever.
+  static constexpr bool isTrade(int threads, int producers, int consumers) {
+    constexpr int kRegisters = 65536, kUnit = 8;
+    int given = kRegisters / threads / kUnit * kUnit * threads;
+    return kWarpgroup * producers + (threads - kWarpgroup) * consumers <= given;
+  }
+
   /// Elements of a row of a slab.
   static constexpr int slabElements(const GemmSignature &signature) {
     return Slab::elements(bytesOf(signature.in));

@@ -68,8 +68,8 @@ struct Sm90PackedConfig {
   constexpr int threads() const { return frame().threads(); }
   constexpr int minBlocks() const { return 1; }
   /// A producer that names so many copies needs more than that of the frame.
-  constexpr int producerRegisters() const { return consumers > 2 ? 56 : 48; }
-  constexpr int consumerRegisters() const { return consumers > 2 ? 152 : 232; }
+  constexpr int producerRegisters() const { return 56; }
+  constexpr int consumerRegisters() const { return consumers > 2 ? 152 : 224; }
   constexpr int splitK() const { return splits > 1 ? splits : 1; }
   /// Units of 64 rows that one consumer has.
   constexpr int units() const { return frame().units(); }

@@ -55,6 +55,11 @@ class Sm90PackedGemm {
   static_assert(kConfig.isValid(kSignature),
                 "the config is not valid for this signature");
   static_assert(__CUDA_ARCH__ == 900, "wgmma needs sm_90a");
+  static_assert(!kConfig.frame().tradesRegisters() ||
+                    Sm90GemmConfig::isTrade(kConfig.threads(),
+                                            kConfig.producerRegisters(),
+                                            kConfig.consumerRegisters()),
+                "consumers would wait for registers for ever");
 
   static constexpr Sm90GemmConfig kFrame = kConfig.frame();
   static constexpr int kStages = kConfig.stages, kBlockK = kConfig.blockK;
