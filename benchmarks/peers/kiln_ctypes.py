@@ -117,7 +117,8 @@ class GemmArgs(CStruct):
                 ("determinism", c_int32), ("max_sms", c_int32),
                 ("flags", c_uint32), ("m_device", c_void_p),
                 ("m_hint", c_int64), ("groups", POINTER(Groups)),
-                ("rows", c_void_p), ("reserved", c_uint64 * 6)]
+                ("rows", c_void_p), ("column_sums_b", c_void_p),
+                ("reserved", c_uint64 * 5)]
 
     def __init__(self, **values):
         super().__init__(**({"alpha": 1.0, "batch": 1} | values))

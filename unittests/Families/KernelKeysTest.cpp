@@ -69,6 +69,11 @@ Planned planAll() {
            planned);
   addPlans(gemm, parse(gemm, "m=300 n=512 k=511 dtype=bf16 layout=NT lda=512"),
            planned);
+  // Of one row, and of rows elsewhere.
+  for (llvm::StringRef text :
+       {"m=1 n=512 k=512 dtype=bf16 layout=NT",
+        "m=64 n=512 k=512 dtype=bf16 layout=NT batch=4 groups=ends gather=1"})
+    addPlans(gemm, parse(gemm, text), planned);
   // Latent attention is not drawn: few problems are.
   const KernelFamily &attention = *registry().find("attention");
   addPlans(attention,

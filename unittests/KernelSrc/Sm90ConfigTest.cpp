@@ -516,7 +516,7 @@ TEST_CASE("parameters of the wgmma kernel cross as plain bytes") {
                     offsetof(Sm90GemmParams, c), offsetof(Sm90GemmParams, d),
                     offsetof(Sm90GemmParams, residual)})
     CHECK(at % 64 == 0);
-  CHECK(sizeof(Sm90GemmParams) == 1024);
+  CHECK(sizeof(Sm90GemmParams) == 1088);
   CHECK(sizeof(RepackParams) == 64);
 }
 

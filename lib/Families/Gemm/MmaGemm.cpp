@@ -176,7 +176,10 @@ static int addressRegisters(bool isKMajor, int align, DType type) {
   return type != DType::FP32 && align == kWord ? kFew : kMany;
 }
 static int addressRegisters(const GemmSignature &signature) {
-  return addressRegisters(signature.isKMajorA(), signature.alignA,
+  // Of a group, and the walk over tiles.
+  constexpr int kOfGroups = 24;
+  return (signature.hasGroups() ? kOfGroups : 0) +
+         addressRegisters(signature.isKMajorA(), signature.alignA,
                           signature.in) +
          addressRegisters(signature.isKMajorB(), signature.alignB,
                           signature.in);

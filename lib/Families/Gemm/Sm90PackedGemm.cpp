@@ -99,7 +99,7 @@ private:
 /// beside what splits exchange, and beside matrices that no box brings.
 static int mostRegisters(const GemmSignature &signature,
                          const Sm90PackedConfig &config) {
-  constexpr int kBesideSums = 16, kBesideSumsOfThree = 12;
+  constexpr int kBesideSums = 8, kBesideSumsOfThree = 12;
   constexpr int kOfSplits = 24, kOfMatrices = 56, kOfChain = 8;
   const Sm90GemmConfig frame = config.frame();
   const bool hasMatrix =

@@ -68,9 +68,6 @@ struct PrepackVisit {
       visitOperand("packed_zeros", args.packed_zeros, Operand::PackedZeros,
                    KILN_INT8, p, v);
     }
-    v.require(hasZeros || (!args.zeros.data && !args.packed_zeros.data),
-              ErrorCode::InvalidArgument,
-              "zeros are set without KILN_PREPACK_HAS_ZEROS");
     v.alignment(F::Align);
   }
 

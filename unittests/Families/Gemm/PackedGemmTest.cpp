@@ -130,7 +130,7 @@ TEST_CASE("what wgmma on packed weights cannot be has a name") {
   CHECK(reasonOf("packed90.r128.v104.bk128.st4.wg2", "l40s") ==
         "architecture: 89, limit 90");
   CHECK(reasonOf("packed90.r128.v256.bk128.st2.wg2", "h200-sxm") ==
-        "register wall: 280 registers of sums and fragments a thread, 216 "
+        "register wall: 280 registers of sums and fragments a thread, 200 "
         "allowed");
   CHECK(reasonOf("packed90.r192.v16.bk128.st4.wg2", "h200-sxm") ==
         "instruction-shape: 192 rows, 128 or 256 allowed");
@@ -181,8 +181,8 @@ TEST_CASE("wgmma on packed weights compiles without spills at its limits") {
     llvm::StringRef fields, config;
   };
   for (const Form &form : {
-           Form{"b=int4 scale_b=1x128", "r256.v120.bk128.st4.wg2"},
-           Form{"b=int4 scale_b=1x128", "r128.v192.bk128.st3.wg2"},
+           Form{"b=int4 scale_b=1x128", "r256.v112.bk128.st4.wg2"},
+           Form{"b=int4 scale_b=1x128", "r128.v176.bk128.st3.wg2"},
            Form{"b=int4 scale_b=1x128 zero_b=1", "r192.v88.bk128.st5.wg3"},
            Form{"b=int4 scale_b=1x128", "r128.v64.bk256.st3.wg2"},
            Form{"b=int4 scale_b=row zero_b=1", "r128.v240.bk128.st2.wg2"},
