@@ -249,7 +249,7 @@ TEST_CASE("what is wrong with a call is named") {
        "max_sms"},
       {"flags", [](kiln_gemm_args &a) { a.flags = 1; }, KILN_UNSUPPORTED,
        "flags"},
-      {"reserved", [](kiln_gemm_args &a) { a.reserved[7] = 1; },
+      {"reserved", [](kiln_gemm_args &a) { a.reserved[4] = 1; },
        KILN_UNSUPPORTED, "reserved"},
       {"reserved of d", [](kiln_gemm_args &a) { a.d.reserved[0] = 1; },
        KILN_UNSUPPORTED, "reserved"},

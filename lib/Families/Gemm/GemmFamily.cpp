@@ -376,7 +376,8 @@ static void describeGroups(const GemmProblem &p, OperandTable &table) {
     spec.name = name;
     spec.type = type;
     spec.rows = 1;
-    spec.cols = spec.leadingDimension = count;
+    // What is not there follows no extent.
+    spec.cols = spec.leadingDimension = present ? count : 0;
     spec.alignment = spec.misalignment = bytesOf(type);
     spec.present = present;
     return spec;
