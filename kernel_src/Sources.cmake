@@ -96,7 +96,11 @@ set(KILN_KERNEL_SOURCES
   gemm/PackedGemmConfig.h
   gemm/PackedWeight.cuh
   gemm/PartialScales.cuh
+  gemm/QuantizeOutput.cuh
+  gemm/QuantizeOutputConfig.h
   gemm/ReferenceGemm.cuh
+  gemm/ReferenceQuantized.cuh
+  gemm/ReferenceQuantizedConfig.h
   gemm/Repack.cuh
   gemm/RepackConfig.h
   gemm/ShiftedRows.cuh

@@ -228,6 +228,21 @@ public:
     scale(values.b, 1, KILN_GRANULARITY_BLOCK, data, batchStride);
     return block(1, {rows, columns}, {rowStride, columnStride});
   }
+  /// D is e4m3, divided by one scale of all, which is given, or by one of each
+  /// row, which is written; fp32 in device memory.
+  Gemm &quantizeD(void *scaleData, kiln_granularity each,
+                  int64_t batchStride = 0) noexcept {
+    values.d.type = KILN_E4M3;
+    return scale(values.d, 2, each, scaleData, batchStride);
+  }
+  /// The same with scales of 128 columns of a row, which are written, strides
+  /// as of blockScaleA(): what a product with a D like this as its A reads.
+  Gemm &blockQuantizeD(void *scaleData, int64_t rowStride = 0,
+                       int64_t columnStride = 0,
+                       int64_t batchStride = 0) noexcept {
+    quantizeD(scaleData, KILN_GRANULARITY_BLOCK, batchStride);
+    return block(2, {1, 128}, {rowStride, columnStride});
+  }
   /// Zero points of an int8 A, int32 in device memory as \p sums are, those of
   /// the columns of op(B): one of all, or of each row or column of the operand
   /// as stored.
@@ -358,6 +373,8 @@ public:
       slots.operands[KILN_GEMM_SCALE_A] = values.a.scale->data;
     if (values.b.scale)
       slots.operands[KILN_GEMM_SCALE_B] = values.b.scale->data;
+    if (values.d.scale)
+      slots.operands[KILN_GEMM_SCALE_D] = values.d.scale->data;
     slots.operands[KILN_GEMM_ZERO_B] = const_cast<void *>(values.b.zero);
     slots.operands[KILN_GEMM_GROUP_SIZES] = const_cast<int32_t *>(groups.sizes);
     slots.operands[KILN_GEMM_ROW_INDEX] = const_cast<int32_t *>(map.index);
@@ -385,6 +402,8 @@ private:
       values.a.scale = &scales[0];
     if (values.b.scale)
       values.b.scale = &scales[1];
+    if (values.d.scale)
+      values.d.scale = &scales[2];
     if (values.groups)
       values.groups = &groups;
     if (values.rows)
@@ -441,7 +460,7 @@ private:
 
   kiln_gemm_args values = kiln_gemm_args_init();
   std::array<Sized<kiln_pointwise>, KILN_MAX_POINTWISE> links;
-  std::array<Sized<kiln_scale>, 2> scales; ///< of A and B, where they have some
+  std::array<Sized<kiln_scale>, 3> scales; ///< of A, B and D that have some
   Sized<kiln_groups> groups;
   Sized<kiln_row_map> map;
   Sized<kiln_scale> zero; ///< points of A, where it has some

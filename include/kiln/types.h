@@ -261,6 +261,8 @@ enum kiln_granularity_value {
 /// op(B), or blocks of 1 x 128 of op(A), 128 along k, with blocks of 128 x 128
 /// of op(B). The last block of a side may be a part. Scales of blocks have one
 /// stride of 1 and any other one that leaves room; both 0: rows are packed.
+/// Those of an e4m3 D are one of all, which is given, or written: one of each
+/// row, or of each 1 x 128 of D.
 typedef struct kiln_scale {
   uint32_t struct_size;
   kiln_dtype type;
@@ -432,6 +434,13 @@ typedef struct kiln_row_map {
 /// row, and column_sums_b has, of each column of op(B), the sum over its k
 /// elements. Results have to fit int32, as they do for z from -128 to 127.
 ///
+/// D may be e4m3 with a `d.scale`: what the chain makes, rounded to A's type
+/// (of types of one byte to bf16), is divided by its scale, saturates at +-448
+/// and keeps NaN. The scale of all is given; that of a row, or of 128 columns
+/// of a row, is the greatest magnitude there over 448, 1 for zeros, and is
+/// written. C, bias and residual then have the type that is rounded to. Not of
+/// fp32, and not with a scatter.
+///
 /// alpha and batch must be set: zero means zero. kiln_gemm_args_init() gives
 /// both as 1.
 typedef struct kiln_gemm_args {
@@ -449,7 +458,8 @@ typedef struct kiln_gemm_args {
   kiln_operand a; ///< its type is required
   kiln_operand b; ///< type: A's by default
   kiln_operand c; ///< type: D's, the only one allowed
-  kiln_operand d; ///< type: A's, of one byte bf16; fp32 works, too
+  kiln_operand d; ///< type: A's, of one byte bf16; fp32 works, too, and e4m3
+                  ///< with a scale
   const kiln_pointwise *pointwise; ///< applied first to last; null: none
   uint32_t pointwise_count;        ///< at most KILN_MAX_POINTWISE; one bias,
                                    ///< residual and swiglu at most

@@ -51,6 +51,9 @@ struct GemmSignature {
   /// int8 has zero points of A, of the tensor or of its rows, which finished
   /// sums are corrected by.
   ScaleKind zeroA = ScaleKind::None;
+  /// D is e4m3 with scales: a step behind the product makes it, and no kernel
+  /// of a product has such a signature.
+  ScaleKind scaleD = ScaleKind::None;
 
   constexpr bool hasGroups() const { return groups != GroupKind::None; }
   /// Rows of A, D and what has D's shape are those of one matrix.
@@ -141,7 +144,7 @@ struct GemmSignature {
     for (PointwiseOp op : pointwise.ops)
       joins += joinsColumns(op);
     bool joinOk = joins == 0 || (joins == 1 && !readsC);
-    if (isPacked() && layout != Layout::NT)
+    if (scaleD != ScaleKind::None || (isPacked() && layout != Layout::NT))
       return false;
     return hasTypes() && hasScales() && computeOk && joinOk &&
            areGroupsValid() && isClass(alignA, bytesOf(in)) &&

@@ -55,6 +55,27 @@ class ReferenceGemm {
   };
 
 public:
+  /// A result before it is rounded, and the scale of its error.
+  struct Result {
+    double value, magnitude;
+  };
+
+  /// The one of row \p row of the product, which is of matrix \p batch, in
+  /// D's column \p column; for one thread, term by term.
+  static Result element(const GemmParams &gemm, long long batch, long long row,
+                        long long column) {
+    double values[kJoined] = {}, magnitudes[kJoined] = {};
+    for (int j = 0; j < kJoined; ++j)
+      for (long long k = 0; k < gemm.k; ++k) {
+        double product = valueA(gemm, batch, rowInA<kSignature>(gemm, row), k) *
+                         valueB(gemm, batch, column * kJoined + j, k);
+        values[j] += product;
+        magnitudes[j] += fabs(product);
+      }
+    return finishElement(gemm, {batch, row, column * kJoined}, values,
+                         magnitudes);
+  }
+
   static void run(const ReferenceGemmParams &params) {
     __shared__ double tileA[kBlockK][kPitch], tileB[kBlockK][kPitch];
     const GemmParams &gemm = params.gemm;
@@ -130,21 +151,14 @@ private:
   static void loadA(double (&tile)[kBlockK][kPitch], const GemmParams &gemm,
                     const Rows &rows, long long k) {
     constexpr bool kMajor = kSignature.isKMajorA();
-    const auto *a = static_cast<const Storage<kA> *>(gemm.a);
     for (int i = threadIdx.x; i < kBlock * kBlockK; i += kThreads) {
       int r = kMajor ? i / kBlockK : i % kBlock;
       int depth = kMajor ? i % kBlockK : i / kBlock;
       double value = 0;
       long long within =
           rows.row[r] < 0 ? -1 : rowInA<kSignature>(gemm, rows.row[r]);
-      if (within >= 0 && k + depth < gemm.k) {
-        long long batch = rows.batch[r];
-        long long at = kMajor ? within * gemm.lda + k + depth
-                              : (k + depth) * gemm.lda + within;
-        value = toFloat<kA>(a[batch * gemm.strideA + at]);
-        value *=
-            scaleOf<kSignature.scaleA>(gemm.scaleA, batch, within, k + depth);
-      }
+      if (k + depth < gemm.k)
+        value = valueA(gemm, rows.batch[r], within, k + depth);
       tile[depth][r] = value;
     }
   }
@@ -156,17 +170,35 @@ private:
       int c = kMajor ? i / kBlockK : i % kBlock;
       int depth = kMajor ? i % kBlockK : i / kBlock;
       double value = 0;
-      if constexpr (kSignature.isPacked()) {
-        if (column + c < gemm.n && k + depth < gemm.k)
-          value = packedWeight<kSignature>(gemm, batch, column + c, k + depth);
-      } else if (column + c < gemm.n && k + depth < gemm.k)
-        value = toFloat<kB>(static_cast<const Storage<kB> *>(
-                    gemm.b)[batch * gemm.strideB +
-                            (kMajor ? (column + c) * gemm.ldb + k + depth
-                                    : (k + depth) * gemm.ldb + column + c)]) *
-                static_cast<double>(scaleOf<kSignature.scaleB>(
-                    gemm.scaleB, batch, column + c, k + depth));
+      if (column + c < gemm.n && k + depth < gemm.k)
+        value = valueB(gemm, batch, column + c, k + depth);
       tile[depth][c] = value;
+    }
+  }
+
+  /// An element of A with its scale; 0 in row -1, which A does not have.
+  static double valueA(const GemmParams &gemm, long long batch, long long row,
+                       long long k) {
+    if (row < 0)
+      return 0;
+    const long long at =
+        kSignature.isKMajorA() ? row * gemm.lda + k : k * gemm.lda + row;
+    double value = toFloat<kA>(
+        static_cast<const Storage<kA> *>(gemm.a)[batch * gemm.strideA + at]);
+    return value * scaleOf<kSignature.scaleA>(gemm.scaleA, batch, row, k);
+  }
+
+  /// An element of B with its scale.
+  static double valueB(const GemmParams &gemm, long long batch,
+                       long long column, long long k) {
+    if constexpr (kSignature.isPacked())
+      return packedWeight<kSignature>(gemm, batch, column, k);
+    else {
+      const long long at = kSignature.isKMajorB() ? column * gemm.ldb + k
+                                                  : k * gemm.ldb + column;
+      double value = toFloat<kB>(
+          static_cast<const Storage<kB> *>(gemm.b)[batch * gemm.strideB + at]);
+      return value * scaleOf<kSignature.scaleB>(gemm.scaleB, batch, column, k);
     }
   }
 
@@ -216,9 +248,13 @@ private:
         // A row that the product does not have stays as it was.
         params.reference[at] = 0;
         params.bound[at] = -1;
-        if (rows.row[r] >= 0)
-          finishElement(params, {rows.batch[r], rows.row[r], c}, at,
-                        &sums.value[i][j], &sums.magnitude[i][j]);
+        if (rows.row[r] < 0)
+          continue;
+        Result result =
+            finishElement(params.gemm, {rows.batch[r], rows.row[r], c},
+                          &sums.value[i][j], &sums.magnitude[i][j]);
+        params.reference[at] = result.value;
+        params.bound[at] = result.magnitude;
       }
   }
 
@@ -270,12 +306,10 @@ private:
     magnitude = chainErrorScale<kChain, 0, kJoin>(magnitude, operands);
   }
 
-  /// Finishes the kJoined sums from \p place in the product on, which make
-  /// element \p at of the slab.
-  static void finishElement(const ReferenceGemmParams &params, Place place,
-                            long long at, const double *values,
-                            const double *magnitudes) {
-    const GemmParams &gemm = params.gemm;
+  /// Finishes the kJoined sums from \p place in the product on, which make one
+  /// element.
+  static Result finishElement(const GemmParams &gemm, Place place,
+                              const double *values, const double *magnitudes) {
     long long column = place.column;
     double value = values[0], magnitude = magnitudes[0];
     finishColumn(gemm, place, value, magnitude);
@@ -292,8 +326,7 @@ private:
           joinErrorScale<kChain.ops[kJoin]>(x, y, scaleX, scaleY), operands);
     }
     double weight = rowWeight<kSignature>(gemm, place.row);
-    params.reference[at] = value * weight;
-    params.bound[at] = magnitude * fabs(weight);
+    return {value * weight, magnitude * fabs(weight)};
   }
 };
 

@@ -390,6 +390,9 @@ void Explainer::factors(const StatedFactors &stated) {
     fail(ErrorCode::Unsupported, "{}: type {:#x}, {} is supported", name,
          scale.type, stated.areIntegers ? "int32" : "fp32");
   refuse(name + ": an order of blocks", scale.order);
+  if (scale.batch_stride && !stated.hasBatches)
+    fail(ErrorCode::Unsupported, "{}.batch_stride is {}, there are no batches",
+         name, scale.batch_stride);
   if (scale.batch_stride < 0 || scale.batch_stride > kMaxBatchStride)
     fail(ErrorCode::InvalidArgument,
          "{}: batch_stride {} is negative or above "
@@ -397,6 +400,29 @@ void Explainer::factors(const StatedFactors &stated) {
          name, scale.batch_stride, kMaxBatchStride);
   checkAddress(name, reinterpret_cast<uintptr_t>(scale.data), true,
                sizeof(float));
+  if (stated.writes(static_cast<ScaleKind>(kind)))
+    checkWritten(name, stated, static_cast<ScaleKind>(kind));
+}
+
+/// The scales that a launch writes: those of each matrix lie apart.
+void Explainer::checkWritten(const std::string &name,
+                             const StatedFactors &stated, ScaleKind kind) {
+  outputs.push_back({.index = stated.index});
+  const int64_t stride = stated.given->batch_stride;
+  if (!stated.hasBatches || mostBatches <= 1)
+    return;
+  if (stride == 0)
+    fail(ErrorCode::InvalidArgument, "{}.batch_stride is 0 with a batch of {}",
+         name, mostBatches);
+  if (use.addresses == CallAddresses::Ignored || call.isEmpty)
+    return;
+  const ScaleStrides strides = scaleStridesOf(stated, kind);
+  const ScaleLines lines = scaleLinesOf(stated, kind, strides);
+  const uint64_t scales = matrixElements(lines.lines, lines.scales, strides.ld);
+  if (static_cast<uint64_t>(stride) < scales)
+    fail(ErrorCode::InvalidArgument,
+         "{}.batch_stride is {}, but each of its {} matrices spans {} scales",
+         name, stride, mostBatches, scales);
 }
 
 void Explainer::packed(const StatedPacked &stated) {

@@ -123,6 +123,8 @@ private:
   void checkStruct(const std::string &name, const Stated &stated);
   void checkStrides(const std::string &name, const StatedOperand &stated);
   void checkMatrices(const std::string &name, const StatedOperand &stated);
+  void checkWritten(const std::string &name, const StatedFactors &stated,
+                    ScaleKind kind);
   void checkAddress(const std::string &name, uint64_t address, bool isNeeded,
                     uint64_t alignment);
   void checkOverlaps();

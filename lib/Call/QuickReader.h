@@ -335,7 +335,8 @@ private:
       set |= word;
     wrong |= set != 0 || !strides.isGood;
     wrong |= !stated.mayBe(from.type);
-    wrong |= static_cast<uint64_t>(from.batch_stride) > maxStride;
+    wrong |= static_cast<uint64_t>(from.batch_stride) >
+             (stated.hasBatches ? maxStride : 0);
     wrong |= needed & (address == 0);
     wrong |= (address & (sizeof(float) - 1)) != 0;
     call.values[stated.kind] = kind;
@@ -345,6 +346,16 @@ private:
     }
     call.arguments.operands[stated.index] = {address, strides.ld,
                                              from.batch_stride, 0};
+    if (!stated.writes(static_cast<ScaleKind>(kind)))
+      return;
+    const auto stride = static_cast<uint64_t>(from.batch_stride);
+    const ScaleLines lines =
+        scaleLinesOf(stated, static_cast<ScaleKind>(kind), strides);
+    const bool isShort =
+        needed &
+        (stride < matrixElements(lines.lines, lines.scales, strides.ld));
+    wrong |= countsStrides & stated.hasBatches & ((stride == 0) | isShort);
+    addWritten(stated.index, -1);
   }
 
   /// Whether a field is set that must not be, whatever the family is, or

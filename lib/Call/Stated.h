@@ -121,7 +121,13 @@ struct StatedFactors {
   bool isTransposed; ///< rows are the columns of the operand as stored
   int64_t rows, depth;
   bool areIntegers = false; ///< zero points, whose type has to be named
+  /// Those of an output: the launch writes them, unless there is one of all.
+  bool areWritten = false;
+  bool hasBatches = true; ///< as of a StatedOperand
 
+  constexpr bool writes(ScaleKind given) const {
+    return areWritten && given != ScaleKind::Tensor;
+  }
   constexpr bool hasBlocks() const { return ld >= 0; }
   constexpr bool mayBe(kiln_dtype type) const {
     return areIntegers ? type == KILN_INT32
@@ -225,6 +231,23 @@ constexpr ScaleStrides scaleStridesOf(const StatedFactors &stated,
   if ((step == 0 || step == 1) && !isColumn)
     return {true, false, resolveRow(row, depths), depths};
   return {row == 0 || row == 1, true, step, rows};
+}
+
+/// Lines of the scales of \p stated, and scales of a line.
+struct ScaleLines {
+  int64_t lines, scales;
+};
+constexpr ScaleLines scaleLinesOf(const StatedFactors &stated, ScaleKind kind,
+                                  const ScaleStrides &strides) {
+  if (!isBlockScale(kind))
+    return {1, kind == ScaleKind::Row ? stated.rows : 1};
+  auto blocks = [](int64_t extent, int size) {
+    return extent > 0 ? (extent - 1) / size + 1 : 0;
+  };
+  const int64_t rows = blocks(stated.rows, scaledRows(kind));
+  const int64_t depths = blocks(stated.depth, scaledDepth(kind));
+  return strides.alongRows ? ScaleLines{depths, rows}
+                           : ScaleLines{rows, depths};
 }
 
 /// Links of a chain have operations below this. What a record may hold beyond

@@ -87,6 +87,9 @@ TEST_CASE("emulated: products that begin before the grid ahead has ended") {
        {"gemm", "m=70 n=72 k=96 dtype=fp16 layout=NN pointwise=bias,silu"},
        {"gemm", "m=45 n=45 k=45 dtype=bf16 layout=NT align=2"},
        {"gemm", "m=45 n=46 k=48 dtype=bf16 layout=NT align=4"},
+       {"gemm",
+        "m=60 n=264 k=200 dtype=bf16 layout=NT out=e4m3 scale_d=1x128",
+        {"mma.bm64.bn64.bk32.st4.wm2.wn2.mb2"}},
        {"gemm", "m=33 n=40 k=60 dtype=fp32 layout=NT"}},
       1); // products that leave SMs idle do not read ahead
 }

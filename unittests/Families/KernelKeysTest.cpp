@@ -74,6 +74,12 @@ Planned planAll() {
        {"m=1 n=512 k=512 dtype=bf16 layout=NT",
         "m=64 n=512 k=512 dtype=bf16 layout=NT batch=4 groups=ends gather=1"})
     addPlans(gemm, parse(gemm, text), planned);
+  const Problem quantized = parse(
+      gemm, "m=300 n=512 k=512 dtype=bf16 layout=NT out=e4m3 scale_d=1x128");
+  addPlans(gemm, quantized, planned);
+  TranslationUnit reference =
+      gemm.reference(quantized, h200())->translationUnit();
+  planned.units.emplace(reference.name(), reference);
   // Latent attention is not drawn: few problems are.
   const KernelFamily &attention = *registry().find("attention");
   addPlans(attention,
@@ -151,7 +157,8 @@ TEST_CASE("every template and reference has a unit in this test") {
                         "kiln_transpose2d_"})) ==
         "kiln_elementwise_flat kiln_elementwise_reference kiln_gemm_ffma "
         "kiln_gemm_gather kiln_gemm_gemv kiln_gemm_mma kiln_gemm_naive "
-        "kiln_gemm_packed kiln_gemm_packed90 kiln_gemm_reference "
+        "kiln_gemm_packed kiln_gemm_packed90 kiln_gemm_quantize "
+        "kiln_gemm_quantized_reference kiln_gemm_reference "
         "kiln_gemm_repack kiln_gemm_repack_transposed kiln_gemm_simt "
         "kiln_gemm_skinny kiln_gemm_sm90 kiln_rows_reference "
         "kiln_rows_reload kiln_rows_resident kiln_rows_split "

@@ -135,6 +135,24 @@ TEST_CASE("a gemm's scales follow their matrices through a batch") {
   CHECK(rows.get().b.scale->batch_stride == 0);
 }
 
+TEST_CASE("a gemm's builder quantises D") {
+  const kiln::Gemm copy =
+      kiln::Gemm(KILN_BF16, 64, 256, 512).blockQuantizeD(at(0x100000), 1, 72);
+  const kiln_operand &d = copy.get().d;
+  CHECK(d.type == KILN_E4M3);
+  CHECK(d.scale->data == at(0x100000));
+  CHECK(d.scale->block_rows == 1);
+  CHECK(d.scale->block_columns == 128);
+  CHECK(d.scale->column_stride == 72);
+  CHECK(textOf(copy) ==
+        "gemm m=64 n=256 k=512 dtype=bf16 out=e4m3 scale_d=1x128 "
+        "scale_order_d=rows ldsd=72");
+  kiln::Gemm rows(KILN_BF16, 64, 256, 512);
+  rows.quantizeD(at(0x100000), KILN_GRANULARITY_ROW);
+  CHECK(textOf(rows) ==
+        "gemm m=64 n=256 k=512 dtype=bf16 out=e4m3 scale_d=row");
+}
+
 TEST_CASE("builders over rows describe what they were told") {
   void *m = at(0x100000);
   CHECK(textOf(kiln::Elementwise(KILN_BF16, 3, 8).silu().mul(m, 16)) ==

@@ -48,6 +48,8 @@ struct GemmVisit {
     const kiln_dtype in = args.a.type, inB = args.b.type ? args.b.type : in;
     const kiln_dtype usual = kiln_dtype(defaultOut(static_cast<DType>(in)));
     const kiln_dtype out = args.d.type ? args.d.type : usual;
+    // What is quantised has the usual type before.
+    const kiln_dtype side = args.d.scale ? usual : out;
     v.type(GemmField::DType, "a.type", in, in);
     v.type(GemmField::TypeB, "b.type", inB, inB == in ? 0 : inB);
     v.type(GemmField::Out, "d.type", out, out == usual ? 0 : out);
@@ -65,8 +67,19 @@ struct GemmVisit {
     v.batches(args.batch);
     const bool readsC = args.beta != 0 || args.beta_device;
     const Rows rows = visitGroups(args, v);
-    const int64_t cols = visitChain(args, rows, out, v);
-    visitInputs(args, rows, readsC, out, v);
+    const int64_t cols = visitChain(args, rows, side, v);
+    visitInputs(args, rows, readsC, side, v);
+    v.factors({.name = "d.scale",
+               .given = args.d.scale,
+               .index = GemmOperand::ScaleD,
+               .kind = GemmField::ScaleD,
+               .order = GemmField::ScaleOrderD,
+               .ld = GemmField::LdScaleD,
+               .isTransposed = false,
+               .rows = rows.room,
+               .depth = cols,
+               .areWritten = true,
+               .hasBatches = !rows.areFlat});
     v.operand({.name = "d",
                .given = args.d,
                .index = GemmOperand::D,
@@ -77,8 +90,9 @@ struct GemmVisit {
                .isWritten = true,
                .rows = rows.room,
                .mayBe = readsC ? int(GemmOperand::C) : -1,
-               .mayBeType = out,
+               .mayBeType = side,
                .mayBeName = "c",
+               .hasScales = true,
                .hasBatches = !rows.areFlat});
     v.scalar({.name = "alpha",
               .value = args.alpha,
@@ -194,7 +208,8 @@ struct GemmVisit {
 
   template <class Visitor>
   KILN_INLINE static void visitInputs(const Args &args, const Rows &rows,
-                                      bool readsC, kiln_dtype out, Visitor &v) {
+                                      bool readsC, kiln_dtype side,
+                                      Visitor &v) {
     const auto layout = static_cast<Layout>(args.layout);
     v.operand({.name = "a",
                .given = args.a,
@@ -227,7 +242,7 @@ struct GemmVisit {
       v.operand({.name = "c",
                  .given = args.c,
                  .index = GemmOperand::C,
-                 .type = out,
+                 .type = side,
                  .typeOf = "d",
                  .rowLength = args.n,
                  .field = GemmField::Ldc});
@@ -306,7 +321,7 @@ struct GemmVisit {
   /// Returns the columns of what the chain makes.
   template <class Visitor>
   KILN_INLINE static int64_t visitChain(const Args &args, const Rows &rows,
-                                        kiln_dtype out, Visitor &v) {
+                                        kiln_dtype side, Visitor &v) {
     int64_t cols = args.n;
     v.absent(GemmField::LdResidual);
     v.chain(GemmField::Pointwise, args,
@@ -320,7 +335,7 @@ struct GemmVisit {
                   {.name = {"pointwise[{}].operand", i},
                    .given = link.operand,
                    .index = isBias ? GemmOperand::Bias : GemmOperand::Residual,
-                   .type = out,
+                   .type = side,
                    .typeOf = "d",
                    .rowLength = cols,
                    .field = isBias ? -1 : int(GemmField::LdResidual),

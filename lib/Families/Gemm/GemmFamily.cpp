@@ -77,7 +77,16 @@ public:
         "layout=NT groups=ends beta=0 compute=native zero_a=none gather=1 "
         "scatter=1 divisor=2 row_weights=1 pointwise=",
         "layout=NT groups=masked beta=0 compute=native zero_a=none gather=0 "
-        "scatter=0 row_weights=0"};
+        "scatter=0 row_weights=0",
+        "dtype=bf16 b=bf16 out=e4m3 scale_d=1x128 scatter=0 scale_a=none "
+        "scale_b=none order_b=plain zero_b=0 scale_type_b=fp32 zero_a=none "
+        "compute=native",
+        "dtype=e4m3 b=e4m3 out=e4m3 scale_d=1x128 scale_order_d=rows scatter=0 "
+        "scale_a=1x128 scale_b=128x128 order_b=plain compute=native",
+        "dtype=fp16 b=fp16 out=e4m3 scale_d=row scatter=0 scale_a=none "
+        "scale_b=none order_b=plain zero_b=0 scale_type_b=fp32 zero_a=none "
+        "compute=native",
+        "dtype=int8 b=int8 out=e4m3 scale_d=tensor scatter=0 order_b=plain"};
     return kCombinations;
   }
   std::optional<MatrixProduct>
@@ -85,7 +94,11 @@ public:
 
   std::unique_ptr<Reference>
   reference(const Problem &problem, const DeviceModel &device) const override {
-    return makeGemmReference(readGemmSignature(problem.signature), device);
+    return read(problem).quantizes()
+               ? makeQuantizedReference(GemmProduct(problem).signature,
+                                        read(problem).scaleD.kind, device)
+               : makeGemmReference(readGemmSignature(problem.signature),
+                                   device);
   }
 
   double flops(const Problem &problem) const override {
@@ -138,6 +151,29 @@ static llvm::Error checkZeroPointsA(const GemmProblem &p) {
                    "gemm: zero_a is for dtype=int8 and rows of elements");
 }
 
+/// What is to be said of an e4m3 D and its scales.
+static llvm::Error checkQuantized(const GemmProblem &p) {
+  if (!p.quantizes()) {
+    if (p.out == DType::E4M3)
+      return makeError(ErrorCode::Unsupported, "gemm: out=e4m3 needs scale_d");
+    return llvm::Error::success();
+  }
+  if (p.out != DType::E4M3)
+    return makeError(ErrorCode::Unsupported, "gemm: scale_d needs out=e4m3");
+  if (p.dtype == DType::FP32)
+    return makeError(ErrorCode::Unsupported,
+                     "gemm: out=e4m3 needs dtype=bf16, fp16, e4m3, e5m2 or "
+                     "int8");
+  if (p.scatters)
+    return makeError(ErrorCode::Unsupported,
+                     "gemm: out=e4m3 is not available with scatter");
+  // How much room a launch has for results, its plan does not know.
+  if (p.groups == GroupKind::Masked)
+    return makeError(ErrorCode::Unsupported,
+                     "gemm: out=e4m3 is not available with groups=masked");
+  return llvm::Error::success();
+}
+
 /// What is to be said of packed weights alone.
 static llvm::Error checkPacked(const GemmProblem &p) {
   const bool isSmall = p.typeB == DType::INT4 || p.typeB == DType::E2M1;
@@ -157,7 +193,8 @@ static llvm::Error checkPacked(const GemmProblem &p) {
                        nameOf(p.scaleTypeB));
     return llvm::Error::success();
   }
-  const GemmSignature signature = signatureOf(p);
+  GemmSignature signature = signatureOf(p);
+  signature.out = p.sideType();
   if (!signature.hasTypes())
     return makeError(ErrorCode::Unsupported,
                      "gemm: order_b=k64r16 is for dtype=bf16 or fp16 with b of "
@@ -224,7 +261,7 @@ static llvm::Error checkTypes(const GemmProblem &p) {
     return makeError(ErrorCode::Unsupported,
                      "gemm: b={} does not go with dtype={}", nameOf(p.typeB),
                      nameOf(p.dtype));
-  if (!isByte && p.out != p.dtype && p.out != DType::FP32)
+  if (!p.quantizes() && !isByte && p.out != p.dtype && p.out != DType::FP32)
     return makeError(ErrorCode::Unsupported,
                      "gemm: out is neither dtype nor fp32");
   if (p.compute == ComputeMode::TF32 && p.dtype != DType::FP32)
@@ -254,7 +291,8 @@ static llvm::Error checkScales(const GemmProblem &p) {
 }
 
 static llvm::Error checkMemory(const GemmProblem &p) {
-  if (auto error = checkAlign("gemm", p.align, bytesOf(p.dtype)))
+  if (auto error =
+          checkAlign("gemm", p.align, p.quantizes() ? 1 : bytesOf(p.dtype)))
     return error;
   auto check = [&](llvm::StringRef key, int64_t rows, int64_t cols,
                    int64_t ld) {
@@ -288,6 +326,13 @@ static llvm::Error checkMemory(const GemmProblem &p) {
     return error;
   if (auto error = checkScale("ldsb", p.scaleB, p.n))
     return error;
+  if (isBlockScale(p.scaleD.kind)) {
+    const bool alongRows = p.scaleD.alongRows;
+    if (auto error =
+            checkFlat("ldsd", alongRows ? p.rowScalesD() : p.room,
+                      alongRows ? p.room : p.rowScalesD(), p.scaleD.ld))
+      return error;
+  }
   if (!p.pointwise.contains(PointwiseOp::Residual))
     return llvm::Error::success();
   return checkFlat("ldr", p.room, p.linkCols(PointwiseOp::Residual),
@@ -299,6 +344,8 @@ llvm::Expected<Problem> GemmFamily::canonicalise(Record record) const {
     return error;
   GemmProblem p = readGemmProblem(record.values().data());
   if (auto error = checkZeroPointsA(p))
+    return error;
+  if (auto error = checkQuantized(p))
     return error;
   if (auto error = checkPacked(p))
     return error;
@@ -340,6 +387,10 @@ llvm::Expected<Problem> GemmFamily::canonicalise(Record record) const {
   resetScales(GemmField::ScaleOrderA, GemmField::LdScaleA, p.scaleA,
               p.scaledRowsA());
   resetScales(GemmField::ScaleOrderB, GemmField::LdScaleB, p.scaleB, p.n);
+  reset(GemmField::ScaleOrderD, !isBlockScale(p.scaleD.kind));
+  reset(GemmField::LdScaleD,
+        !isBlockScale(p.scaleD.kind) ||
+            p.scaleD.ld == (p.scaleD.alongRows ? p.room : p.rowScalesD()));
   reset(GemmField::Room, p.groups != GroupKind::Masked || p.room == p.m);
   if (p.groups != GroupKind::Ends)
     record.set(GemmField::GroupAlign, 1);
@@ -433,6 +484,30 @@ static void describePacked(const GemmProblem &p, OperandTable &table) {
   zeros.usual = zeros.outliers = {.mean = 8, .deviation = 1.4};
 }
 
+/// The scales of an e4m3 D: one line of those of rows, or rows of those of 128
+/// columns, or the other way round.
+static void describeScalesD(const GemmProblem &p, OperandTable &table) {
+  OperandSpec &spec = table.operands[GemmOperand::ScaleD];
+  spec.name = "scale_d";
+  spec.type = DType::FP32;
+  spec.present = p.quantizes();
+  spec.alignment = spec.misalignment = bytesOf(DType::FP32);
+  spec.role = p.writesScalesD() ? OperandRole::Out : OperandRole::In;
+  const bool isOfBlocks = isBlockScale(p.scaleD.kind);
+  const bool areLinesRows = isOfBlocks && !p.scaleD.alongRows;
+  spec.rows = areLinesRows ? p.room : isOfBlocks ? p.rowScalesD() : 1;
+  spec.cols = areLinesRows                         ? p.rowScalesD()
+              : p.scaleD.kind == ScaleKind::Tensor ? 1
+                                                   : p.room;
+  spec.leadingDimension = isOfBlocks ? p.scaleD.ld : spec.cols;
+  spec.batch = p.batchA;
+  spec.batchStride = spec.batch > 1 ? spec.rows * spec.leadingDimension : 0;
+  spec.usual = {.mean = -2, .isLogarithmic = true};
+  spec.outliers = {.mean = -2, .deviation = 2, .isLogarithmic = true};
+  spec.tolerance.relative = std::ldexp(1.0, -7);
+  spec.tolerance.scaled = table.operands[GemmOperand::D].tolerance.scaled;
+}
+
 OperandTable GemmFamily::operands(const Problem &problem) const {
   GemmProblem p = read(problem);
   OperandTable table;
@@ -473,13 +548,13 @@ OperandTable GemmFamily::operands(const Problem &problem) const {
   describeInput(a);
   describeInput(set(GemmOperand::B, "b", OperandRole::Constant, p.typeB,
                     p.rowsB(), p.colsB(), p.ldb, true));
-  set(GemmOperand::C, "c", OperandRole::In, p.out, p.m, p.n, p.ldc,
+  set(GemmOperand::C, "c", OperandRole::In, p.sideType(), p.m, p.n, p.ldc,
       p.beta != 0);
   OperandSpec &d = set(GemmOperand::D, "d", OperandRole::Out, p.out, p.m,
                        p.outCols(), p.ldd, true);
   if (p.hasGroups())
     setFlat(d, p.room);
-  if (p.beta != 0)
+  if (p.beta != 0 && !p.quantizes())
     d.mayBe = GemmOperand::C;
   // Rounding of the output, and of k products summed in fp32 in any order.
   int mantissa = p.out == DType::BF16 ? 7 : p.out == DType::FP16 ? 10 : 23;
@@ -491,17 +566,23 @@ OperandTable GemmFamily::operands(const Problem &problem) const {
     d.tolerance.scaled = p.compute == ComputeMode::FastFp8
                              ? std::min(1.0, std::max<double>(p.k, 128) / 32768)
                              : std::ldexp(1.0, -8);
+  // One step of e4m3, normal or not: behind a rounding to 16 bits a result may
+  // fall to the next one.
+  if (p.quantizes()) {
+    d.tolerance.relative = std::ldexp(1.0, -3);
+    d.tolerance.absolute = std::ldexp(1.0, -9);
+  }
   int64_t biasCols = p.linkCols(PointwiseOp::Bias);
   OperandSpec &bias =
-      set(GemmOperand::Bias, "bias", OperandRole::Constant, p.out, 1, biasCols,
-          biasCols, p.pointwise.contains(PointwiseOp::Bias));
+      set(GemmOperand::Bias, "bias", OperandRole::Constant, p.sideType(), 1,
+          biasCols, biasCols, p.pointwise.contains(PointwiseOp::Bias));
   // Groups have a bias each.
   if (!p.hasGroups()) {
     bias.batch = 1;
     bias.batchStride = 0;
   }
   OperandSpec &residual =
-      set(GemmOperand::Residual, "residual", OperandRole::In, p.out, p.m,
+      set(GemmOperand::Residual, "residual", OperandRole::In, p.sideType(), p.m,
           p.linkCols(PointwiseOp::Residual), p.ldResidual,
           p.pointwise.contains(PointwiseOp::Residual));
   if (p.hasGroups())
@@ -535,6 +616,7 @@ OperandTable GemmFamily::operands(const Problem &problem) const {
   describeGroups(p, table);
   if (p.isPacked())
     describePacked(p, table);
+  describeScalesD(p, table);
   const bool hasZeroA = p.zeroA != ScaleKind::None;
   auto setIntegers = [&](int index, llvm::StringRef name, OperandRole role,
                          int64_t count, int most) {
@@ -566,7 +648,8 @@ OperandTable GemmFamily::operands(const Problem &problem) const {
                        KILN_GEMM_ROW_INDEX,
                        KILN_GEMM_ROW_WEIGHTS,
                        KILN_GEMM_ZERO_A,
-                       KILN_GEMM_COLUMN_SUMS_B};
+                       KILN_GEMM_COLUMN_SUMS_B,
+                       KILN_GEMM_SCALE_D};
   for (int i = 0; i < GemmOperand::Count; ++i)
     table.operands[i].slot = slots[i];
   return table;
@@ -575,7 +658,7 @@ OperandTable GemmFamily::operands(const Problem &problem) const {
 std::optional<MatrixProduct>
 GemmFamily::matrixProduct(const Problem &problem) const {
   GemmProblem p = read(problem);
-  if (p.isPacked() || p.hasGroups())
+  if (p.isPacked() || p.hasGroups() || p.quantizes())
     return std::nullopt;
   MatrixProduct product;
   product.type = p.dtype;

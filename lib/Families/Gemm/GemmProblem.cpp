@@ -8,6 +8,7 @@
 #include "kiln/types.h"
 
 #include <algorithm>
+#include <cassert>
 #include <cmath>
 
 namespace kiln {
@@ -33,7 +34,8 @@ static constexpr FieldName kOrderNames[] = {
     {code(WeightOrder::Plain), "plain"}, {code(WeightOrder::K64R16), "k64r16"}};
 static constexpr FieldName kOutNames[] = {{code(DType::BF16), "bf16"},
                                           {code(DType::FP16), "fp16"},
-                                          {code(DType::FP32), "fp32"}};
+                                          {code(DType::FP32), "fp32"},
+                                          {code(DType::E4M3), "e4m3"}};
 static constexpr FieldName kComputeNames[] = {
     {code(ComputeMode::Native), "native"},
     {code(ComputeMode::TF32), "tf32"},
@@ -128,7 +130,10 @@ const RecordSchema &gemmProblemSchema() {
         .maximum = kMaxExtent},
        flagField("scatter"),
        flagField("row_weights"),
-       enumField("zero_a", false, kZeroNames)});
+       enumField("zero_a", false, kZeroNames),
+       enumField("scale_d", false, kScaleNamesA),
+       enumField("scale_order_d", false, kScaleOrderNames),
+       leadingDimensionField("ldsd")});
   return schema;
 }
 
@@ -196,7 +201,26 @@ GemmProblem readGemmProblem(const int64_t *values) {
                                                                       : 0;
   p.zeroB = values[GemmField::ZeroB] != 0;
   p.zeroA = static_cast<ScaleKind>(values[GemmField::ZeroA]);
+  p.scaleD.kind = static_cast<ScaleKind>(values[GemmField::ScaleD]);
+  if (p.quantizes()) [[unlikely]] {
+    p.scaleD.alongRows = values[GemmField::ScaleOrderD] != 0;
+    p.scaleD.ld = resolve(GemmField::LdScaleD,
+                          p.scaleD.alongRows ? p.room : p.rowScalesD());
+  }
   return p;
+}
+
+void toProduct(int64_t *values) {
+  const GemmProblem p = readGemmProblem(values);
+  assert(p.quantizes() && "the problem is the product");
+  constexpr int64_t kVector = 16;
+  const int64_t each = kVector / bytesOf(p.sideType());
+  const int64_t ld = roundUp(p.outCols(), each);
+  values[GemmField::Out] = 0;
+  values[GemmField::Ldd] = ld == p.outCols() ? 0 : ld;
+  for (int field :
+       {GemmField::ScaleD, GemmField::ScaleOrderD, GemmField::LdScaleD})
+    values[field] = 0;
 }
 
 /// Blocks of \p size in \p extent; one for all where size is 0.
@@ -208,6 +232,10 @@ int64_t GemmProblem::scaleRows(const GemmScales &scales, int64_t extent) {
 }
 int64_t GemmProblem::scaleDepths(const GemmScales &scales) const {
   return blocksOf(k, scaledDepth(scales.kind));
+}
+
+int64_t GemmProblem::rowScalesD() const {
+  return blocksOf(outCols(), scaledDepth(scaleD.kind));
 }
 
 GemmProblem typicalProduct(const GemmProblem &problem) {
@@ -251,9 +279,11 @@ GemmSignature signatureOf(const GemmProblem &p) {
   signature.layout = p.layout;
   signature.pointwise = p.pointwise;
   signature.readsC = p.beta != 0;
-  int64_t inBytes = bytesOf(p.dtype), outBytes = bytesOf(p.out);
-  signature.alignA = alignmentClass({p.align, p.lda * inBytes});
-  signature.alignB = alignmentClass({p.align, p.ldb * inBytes});
+  int64_t inBytes = bytesOf(p.dtype), outBytes = bytesOf(p.sideType());
+  // A promise that only an e4m3 D needs is not about A and B.
+  const int64_t alignIn = std::max(p.align, inBytes);
+  signature.alignA = alignmentClass({alignIn, p.lda * inBytes});
+  signature.alignB = alignmentClass({alignIn, p.ldb * inBytes});
   if (p.isPacked()) {
     constexpr int kPackedAlign = 16; // whatever is promised of A
     signature.alignB = kPackedAlign;
@@ -268,13 +298,15 @@ GemmSignature signatureOf(const GemmProblem &p) {
   signature.scatters = p.scatters;
   signature.hasRowWeights = p.hasRowWeights;
   signature.zeroA = p.zeroA;
+  signature.scaleD = p.scaleD.kind;
   bool residual = p.pointwise.contains(PointwiseOp::Residual);
   // A promise below the width of a wider output promises that width all the
   // same: every pointer is a multiple of its own element.
-  signature.alignD = alignmentClass({std::max(p.align, outBytes),
-                                     p.ldd * outBytes, p.outCols() * outBytes,
-                                     signature.readsC ? p.ldc * outBytes : 0,
-                                     residual ? p.ldResidual * outBytes : 0});
+  // Rows of an e4m3 D are in its own bytes.
+  signature.alignD = alignmentClass(
+      {std::max(p.align, outBytes), p.ldd * bytesOf(p.out),
+       p.outCols() * outBytes, signature.readsC ? p.ldc * outBytes : 0,
+       residual ? p.ldResidual * outBytes : 0});
   return signature;
 }
 
@@ -349,7 +381,9 @@ static constexpr SignatureFields kSignatureFields(
     SignatureField{"gathers", "gathers", &GemmSignature::gathers},
     SignatureField{"scatters", "scatters", &GemmSignature::scatters},
     SignatureField{"weights", "hasRowWeights", &GemmSignature::hasRowWeights},
-    SignatureField{"zeroa", "zeroA", &GemmSignature::zeroA, false, kZeroNames});
+    SignatureField{"zeroa", "zeroA", &GemmSignature::zeroA, false, kZeroNames},
+    SignatureField{"scaled", "scaleD", &GemmSignature::scaleD, false,
+                   kScaleNamesA});
 
 const RecordSchema &gemmSignatureSchema() {
   static const RecordSchema schema = kSignatureFields.schema("gemm");

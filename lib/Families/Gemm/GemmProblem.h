@@ -15,7 +15,7 @@
 namespace kiln {
 
 /// The scales of A or B: a matrix of rows by steps of k, stored along k unless
-/// they are in the order of rows.
+/// they are in the order of rows. Those of D are the same of its columns.
 struct GemmScales {
   ScaleKind kind = ScaleKind::None;
   bool alongRows = false; ///< neighbours in memory are of neighbouring rows
@@ -51,7 +51,16 @@ struct GemmProblem {
   int64_t batchA = 1;     ///< matrices of A and D: groups with ends share one
   int64_t divisor = 1;    ///< of the index where A's rows are
   bool gathers = false, scatters = false, hasRowWeights = false;
+  /// Of an e4m3 D: that of the tensor is given, others are written.
+  GemmScales scaleD;
 
+  bool quantizes() const { return scaleD.kind != ScaleKind::None; }
+  bool writesScalesD() const {
+    return quantizes() && scaleD.kind != ScaleKind::Tensor;
+  }
+  /// The type of C, bias and residual: D's, or that of the product whose
+  /// results are quantised.
+  DType sideType() const;
   bool hasGroups() const { return groups != GroupKind::None; }
   /// Rows of A, which its scales count: those that there are to gather from, or
   /// those of the product.
@@ -94,6 +103,8 @@ struct GemmProblem {
   /// Rows that scales of an operand count, and their steps along k.
   static int64_t scaleRows(const GemmScales &scales, int64_t extent);
   int64_t scaleDepths(const GemmScales &scales) const;
+  /// Scales of a row of D.
+  int64_t rowScalesD() const;
 
   double flops() const { return 2.0 * m * n * k * batchA; }
 };
@@ -143,6 +154,9 @@ struct GemmField {
     Scatter,
     RowWeights,
     ZeroA,
+    ScaleD,
+    ScaleOrderD,
+    LdScaleD,
     Count
   };
 };
@@ -164,6 +178,7 @@ struct GemmOperand {
     RowWeights,
     ZeroA,
     ColumnSumsB, ///< where A has zero points
+    ScaleD,
     Count
   };
 };
@@ -176,6 +191,10 @@ struct GemmScalar {
 /// The type of D where a problem does not name it.
 constexpr DType defaultOut(DType in) {
   return bytesOf(in) == 1 ? DType::BF16 : in;
+}
+
+inline DType GemmProblem::sideType() const {
+  return quantizes() ? defaultOut(dtype) : out;
 }
 
 /// The type of scales of B where a problem does not name it.
@@ -191,6 +210,11 @@ const RecordSchema &gemmSignatureSchema();
 /// Reads the values of a problem record, in schema order, and resolves derived
 /// defaults. Nanoseconds: called on every launch.
 GemmProblem readGemmProblem(const int64_t *values);
+
+/// Makes of the values of a problem with a quantised output those of the
+/// product that comes first: the same with D of sideType(), in packed rows of
+/// whole vectors of 16 bytes. Nanoseconds: called on every launch.
+void toProduct(int64_t *values);
 
 /// The batch that takes as long as the groups of \p problem do, as far as
 /// anybody knows who has not seen their sizes: those that have rows if these

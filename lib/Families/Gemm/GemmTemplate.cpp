@@ -8,6 +8,24 @@
 
 namespace kiln {
 
+GemmProduct::GemmProduct(const Problem &problem)
+    : gemm(readGemmProblem(problem.record.values().data())),
+      quantizes(gemm.quantizes()) {
+  signature = readGemmSignature(problem.signature);
+  if (quantizes) {
+    FieldValues values(problem.record.values().begin(),
+                       problem.record.values().end());
+    toProduct(values.data());
+    gemm = readGemmProblem(values.data());
+    // Of the problem's alone: loaded kernels are known by that. An odd row of D
+    // costs the product its vectors.
+    signature.out = gemm.out;
+    signature.scaleD = ScaleKind::None;
+    signature.alignD = std::max(signature.alignD, bytesOf(gemm.out));
+  }
+  typical = typicalProduct(gemm);
+}
+
 GemmParams makeGemmParams(const GemmProblem &problem,
                           const Arguments &arguments) {
   const OperandArgument *operands = arguments.operands;

@@ -10,6 +10,7 @@
 
 #include "Families/Gemm/GatherStep.h"
 #include "Families/Gemm/GemmProblem.h"
+#include "Families/Gemm/QuantizeStep.h"
 #include "Families/Gemm/StreamedTile.h"
 #include "Families/Gemm/TileEstimate.h"
 #include "Families/KernelUnit.h"
@@ -22,6 +23,16 @@
 #include <cassert>
 
 namespace kiln {
+
+/// What the kernels of templates compute of a problem: all of it or, where its
+/// output is quantised, the product that comes first.
+struct GemmProduct {
+  explicit GemmProduct(const Problem &problem);
+
+  GemmProblem gemm, typical; ///< typical: as spaces and estimates see it
+  GemmSignature signature;
+  bool quantizes;
+};
 
 /// Fills what no template changes: operands, extents and scalars.
 GemmParams makeGemmParams(const GemmProblem &problem,
@@ -190,28 +201,31 @@ public:
 
   void enumerate(const Problem &problem, const DeviceModel &device,
                  llvm::function_ref<void(Record)> emit) const final {
-    forEachConfig(typical(problem), device,
+    forEachConfig(GemmProduct(problem).typical, device,
                   [&](const Config &config) { emit(record(config)); });
   }
 
   std::optional<Rejection> prune(const Problem &problem, const Record &record,
                                  const DeviceModel &device) const final {
-    return check(read(problem), readGemmSignature(problem.signature),
-                 fromRecord<Config>(record), device);
+    return check(GemmProduct(problem), fromRecord<Config>(record), device);
   }
 
   Estimate estimate(const Problem &problem, const Record &record,
                     const DeviceModel &device) const final {
-    return predict(typical(problem), readGemmSignature(problem.signature),
-                   fromRecord<Config>(record), device, Detail::Terms);
+    return predict(GemmProduct(problem), fromRecord<Config>(record), device,
+                   Detail::Terms);
   }
 
   Derivation explain(const Problem &problem, const Record &record,
                      const DeviceModel &device) const final {
-    return explainTile(typical(problem),
-                       tileKernel(readGemmSignature(problem.signature),
-                                  fromRecord<Config>(record), device),
-                       device);
+    GemmProduct product(problem);
+    Derivation derivation = explainTile(
+        product.typical,
+        tileKernel(product.signature, fromRecord<Config>(record), device),
+        device);
+    if (product.quantizes)
+      explainQuantize(product.typical, device, derivation);
+    return derivation;
   }
 
   CandidateClass classOf(const Problem &, const Record &record) const final {
@@ -220,29 +234,31 @@ public:
 
   void judge(const Problem &problem, const DeviceModel &device,
              SpaceSink &sink) const final {
-    GemmProblem gemm = read(problem), usual = typical(problem);
-    GemmSignature signature = readGemmSignature(problem.signature);
-    forEachConfig(usual, device, [&](const Config &config) {
-      if (auto rejection = check(gemm, signature, config, device))
+    const GemmProduct product(problem);
+    forEachConfig(product.typical, device, [&](const Config &config) {
+      if (auto rejection = check(product, config, device))
         sink.reject(*rejection, [&] { return record(config); });
       else
         sink.rank(record(config),
-                  predict(usual, signature, config, device, Detail::Time),
+                  predict(product, config, device, Detail::Time),
                   classByTime(config));
     });
   }
 
   WorkspaceLayout workspace(const Problem &problem, const Record &record,
                             const DeviceModel &) const final {
-    return workspaceOf(read(problem), readGemmSignature(problem.signature),
-                       fromRecord<Config>(record));
+    const GemmProduct product(problem);
+    WorkspaceLayout layout = workspaceOf(product.gemm, product.signature,
+                                         fromRecord<Config>(record));
+    return product.quantizes ? withQuantized(product.gemm, layout) : layout;
   }
 
   Plan plan(const Problem &problem, const Record &record,
             const DeviceModel &device) const final {
     Config config = fromRecord<Config>(record);
-    GemmProblem gemm = read(problem);
-    GemmSignature signature = readGemmSignature(problem.signature);
+    const GemmProduct product(problem);
+    const GemmProblem &gemm = product.gemm;
+    const GemmSignature &signature = product.signature;
     Plan plan;
     plan.problem = problem.record;
     plan.config = record;
@@ -263,6 +279,9 @@ public:
       plan.kernels.push_back(gatherUnit(signature, device));
       plan.sharedBytes.push_back(0);
     }
+    if (product.quantizes)
+      appendQuantize(readGemmProblem(problem.record.values().data()), gemm,
+                     device, plan);
     return plan;
   }
 
@@ -293,6 +312,12 @@ protected:
     return 0;
   }
 
+  /// Steps that make copies, except for a gather's.
+  virtual int copySteps(const GemmSignature &signature,
+                        const Config &config) const {
+    return 0;
+  }
+
   /// What a kernel of \p signature includes and calls.
   virtual KernelEntry entryOf(const GemmSignature &signature) const {
     return entry;
@@ -306,13 +331,6 @@ protected:
                             Plan &plan) const {}
 
 private:
-  static GemmProblem read(const Problem &problem) {
-    return readGemmProblem(problem.record.values().data());
-  }
-  /// As spaces and estimates see it.
-  static GemmProblem typical(const Problem &problem) {
-    return typicalProduct(read(problem));
-  }
   /// Blocks of \p config that run at once.
   int64_t residentBlocks(const GemmSignature &signature, const Config &config,
                          const DeviceModel &device) const {
@@ -342,10 +360,19 @@ private:
                      (kGathersItself<Config> ? 0 : gatherBytes(problem)))};
   }
 
-  std::optional<Rejection> check(const GemmProblem &problem,
-                                 const GemmSignature &signature,
+  /// Steps of a launch, with that behind the product.
+  int quantizedSteps(const GemmProduct &product, const Config &config) const {
+    const GemmProblem &p = product.gemm;
+    const bool isZeroed = gridOf(config).zeroedBytes(p.m, p.n, p.batch) > 0;
+    const bool gathers = p.gathers && !kGathersItself<Config>;
+    return 2 + isZeroed + gathers + copySteps(product.signature, config);
+  }
+
+  std::optional<Rejection> check(const GemmProduct &product,
                                  const Config &config,
                                  const DeviceModel &device) const {
+    const GemmProblem &problem = product.gemm;
+    const GemmSignature &signature = product.signature;
     if (signature.isPacked() && !requires { Config::kTakesPacked; })
       return Rejection{PruneReason::Type};
     if (signature.hasGroups() && !requires { Config::kTakesGroups; })
@@ -354,16 +381,23 @@ private:
       return rejection;
     if (auto rejection = checkLimits(problem, signature, config, device))
       return rejection;
-    return checkLaunch(problem, signature, config, device);
+    if (auto rejection = checkLaunch(problem, signature, config, device))
+      return rejection;
+    if (!product.quantizes)
+      return std::nullopt;
+    return checkQuantize(problem, quantizedSteps(product, config));
   }
 
   /// The time of a config that prune() lets pass. With Detail::Time it is asked
   /// of a whole space: it allocates nothing, and its terms go nowhere.
-  Estimate predict(const GemmProblem &problem, const GemmSignature &signature,
-                   const Config &config, const DeviceModel &device,
-                   Detail detail) const {
-    return estimateTile(problem, tileKernel(signature, config, device), device,
-                        detail);
+  Estimate predict(const GemmProduct &product, const Config &config,
+                   const DeviceModel &device, Detail detail) const {
+    Estimate estimate = estimateTile(
+        product.typical, tileKernel(product.signature, config, device), device,
+        detail);
+    if (product.quantizes)
+      addQuantize(product.typical, device, estimate);
+    return estimate;
   }
 
   /// Limits of the device and of a launch that hold for every template.
@@ -415,5 +449,9 @@ std::unique_ptr<Template> makeNaiveGemmTemplate();
 /// The family's reference, for one problem.
 std::unique_ptr<Reference> makeGemmReference(const GemmSignature &signature,
                                              const DeviceModel &device);
+/// That of problems with an e4m3 D, given the product's signature.
+std::unique_ptr<Reference> makeQuantizedReference(const GemmSignature &product,
+                                                  ScaleKind scaleD,
+                                                  const DeviceModel &device);
 
 } // namespace kiln

@@ -7,7 +7,11 @@
 //===----------------------------------------------------------------------===//
 #include "Families/Gemm/GemmTemplate.h"
 #include "Families/ReferenceStep.h"
+#include "Model/MathUtil.h"
 #include "gemm/NaiveGemmConfig.h"
+#include "gemm/ReferenceQuantizedConfig.h"
+
+#include <fmt/format.h>
 
 namespace kiln {
 
@@ -92,6 +96,57 @@ private:
   TranslationUnit unit;
 };
 
+class QuantizedReference final : public Reference {
+public:
+  QuantizedReference(const GemmSignature &product, ScaleKind scaleD,
+                     const DeviceModel &device)
+      : config{scaleD},
+        unit(makeKernelUnit(
+            {.header = "gemm/ReferenceQuantized.cuh",
+             .signatureType = "GemmSignature",
+             .configType = "ReferenceQuantizedConfig",
+             .paramsType = "ReferenceQuantizedParams",
+             .function = "referenceQuantized"},
+            {.unitName = "kiln_gemm_quantized_reference",
+             .signature = initializerText(product),
+             .config = fmt::format("{{.scale = kiln::ScaleKind::{}}}",
+                                   scaleD == ScaleKind::Tensor ? "Tensor"
+                                   : scaleD == ScaleKind::Row  ? "Row"
+                                                               : "Block1x128"),
+             .threads = config.threads(),
+             .sharedBytes = 0,
+             .maySpill = true},
+            device)) {}
+
+  const TranslationUnit &translationUnit() const override { return unit; }
+
+  /// Written are d and, unless they are given, its scales.
+  void bind(const Arguments &arguments, const ReferencePart &part,
+            LaunchSpec &spec) const override {
+    const GemmProblem problem = readGemmProblem(arguments.problem);
+    ReferenceQuantizedParams params;
+    params.gemm = makeGemmParams(problem, arguments);
+    params.columns = problem.outCols();
+    params.ofScales = part.operand == GemmOperand::ScaleD;
+    const bool isRow = problem.scaleD.kind == ScaleKind::Row;
+    params.linesAreRows = !isRow && !problem.scaleD.alongRows;
+    params.lineScales =
+        params.linesAreRows ? problem.rowScalesD() : problem.room;
+    const OperandArgument &scales = arguments.operands[GemmOperand::ScaleD];
+    params.scale = reinterpret_cast<const float *>(scales.address);
+    params.scaleStride = scales.batchStride;
+    const int64_t each = params.ofScales ? params.lineScales
+                         : isRow         ? 1
+                                 : ceilDiv(params.columns, config.kGroup);
+    addReferenceStep(part, params, config.blocks(part.rows() * each),
+                     config.threads(), spec);
+  }
+
+private:
+  ReferenceQuantizedConfig config;
+  TranslationUnit unit;
+};
+
 } // namespace
 
 std::unique_ptr<Template> makeNaiveGemmTemplate() {
@@ -101,6 +156,12 @@ std::unique_ptr<Template> makeNaiveGemmTemplate() {
 std::unique_ptr<Reference> makeGemmReference(const GemmSignature &signature,
                                              const DeviceModel &device) {
   return std::make_unique<GemmReference>(signature, device);
+}
+
+std::unique_ptr<Reference> makeQuantizedReference(const GemmSignature &product,
+                                                  ScaleKind scaleD,
+                                                  const DeviceModel &device) {
+  return std::make_unique<QuantizedReference>(product, scaleD, device);
 }
 
 } // namespace kiln

@@ -45,6 +45,10 @@ protected:
                     const Sm90GemmConfig &config) const override {
     return repackBytes(problem, signature, config);
   }
+  int copySteps(const GemmSignature &signature,
+                const Sm90GemmConfig &config) const override {
+    return repackSteps(signature, config);
+  }
   KernelEntry entryOf(const GemmSignature &signature) const override {
     KernelEntry entry = GemmTemplate::entryOf(signature);
     // Other kernels do without the texts of its instructions.

@@ -59,6 +59,10 @@ protected:
                     const Sm90PackedConfig &config) const override {
     return repackBytes(problem, signature, config.frame());
   }
+  int copySteps(const GemmSignature &signature,
+                const Sm90PackedConfig &config) const override {
+    return repackSteps(signature, config.frame());
+  }
   void completePlan(const GemmProblem &problem, const GemmSignature &signature,
                     const Sm90PackedConfig &config, const DeviceModel &device,
                     Plan &plan) const override {

@@ -4,7 +4,7 @@
 
 #include "Call/CallChecks.h"
 #include "Families/Families.h"
-#include "Families/Gemm/GemmProblem.h"
+#include "Families/Gemm/GemmTemplate.h"
 
 #include <doctest/doctest.h>
 
@@ -21,7 +21,8 @@ struct RandomCall {
   kiln_gemm_args args = kiln_gemm_args_init();
   kiln_pointwise chain[KILN_MAX_POINTWISE];
   kiln_scale zero = KILN_INIT(kiln_scale);
-  kiln_scale scales[2] = {KILN_INIT(kiln_scale), KILN_INIT(kiln_scale)};
+  kiln_scale scales[3] = {KILN_INIT(kiln_scale), KILN_INIT(kiln_scale),
+                          KILN_INIT(kiln_scale)};
   kiln_groups groups = KILN_INIT(kiln_groups);
   kiln_row_map map = KILN_INIT(kiln_row_map);
   /// Memory of the caller's behind the last struct, for a struct_size that says
@@ -89,6 +90,33 @@ struct RandomCall {
       place(args.d, args.n / 2);
     if (random() % 5 == 0)
       setGroups(random);
+    if (random() % 6 == 0)
+      setScalesD(random);
+  }
+
+  /// Scales of an e4m3 D of all kinds, or of another.
+  void setScalesD(std::mt19937 &random) {
+    kiln_scale &scale = scales[2];
+    scale.data = reinterpret_cast<void *>(0x50000000 + random() % 64 * 4);
+    scale.granularity = int32_t(random() % 4) * 10;
+    if (scale.granularity == KILN_GRANULARITY_COLUMN)
+      scale.granularity = KILN_GRANULARITY_ROW;
+    if (scale.granularity == KILN_GRANULARITY_BLOCK) {
+      scale.block_rows = random() % 8 ? 1 : 128;
+      scale.block_columns = 128;
+      if (random() % 2) {
+        scale.row_stride = 1;
+        scale.column_stride = args.m + int64_t(random() % 3) - 1;
+      } else
+        scale.row_stride = int64_t(random() % 3);
+    }
+    if (args.batch > 1 && random() % 4)
+      scale.batch_stride = 50 << random() % 6;
+    args.d.scale = &scale;
+    if (random() % 8)
+      args.d.type = KILN_E4M3;
+    if (random() % 2) // likely to be good
+      args.beta = 0;
   }
 
   /// Groups of both kinds, with what goes with them or does not.
@@ -165,7 +193,7 @@ struct RandomCall {
     kiln_operand *operands[] = {&args.a, &args.b, &args.c, &args.d,
                                 &chain[0].operand};
     kiln_operand &operand = *operands[random() % 5];
-    kiln_scale &scale = scales[random() % 2];
+    kiln_scale &scale = scales[random() % 3];
     switch (random() % 42) {
     case 0:
     case 1:
@@ -320,16 +348,17 @@ TEST_CASE("what is looked up is the family's canonical problem") {
   const KernelFamily &family = *registry.find("gemm");
   std::mt19937 random(7);
   int good = 0, joined = 0, scaled = 0, ofBlocks = 0, ofGroups = 0, mapped = 0;
-  int shifted = 0;
+  int shifted = 0, quantized = 0;
   for (int i = 0; i < 20000; ++i) {
     CAPTURE(i);
     RandomCall call(random);
     CheckedCall checked(family, &call.args);
     if (!checked.problem)
       continue;
-    const GemmSignature signature =
-        readGemmSignature(checked.problem->signature);
+    const GemmProduct product(*checked.problem);
+    const GemmSignature signature = product.signature;
     REQUIRE(signature.isWellFormed());
+    quantized += product.quantizes;
     scaled += signature.scaleA != ScaleKind::None;
     ofBlocks += signature.hasBlockScales();
     ofGroups += signature.hasGroups();
@@ -345,6 +374,7 @@ TEST_CASE("what is looked up is the family's canonical problem") {
   CHECK(ofGroups > 20);
   CHECK(mapped > 5);
   CHECK(shifted > 5);
+  CHECK(quantized > 20);
 }
 
 TEST_CASE("S14a: a call that is refused would not have hit either") {

@@ -4,7 +4,7 @@
 #include "gemm/FfmaGemm.cuh"
 
 namespace {
-constexpr kiln::GemmSignature kSignature{.in = kiln::DType::FP32, .out = kiln::DType::FP32, .compute = kiln::ComputeMode::Native, .layout = kiln::Layout::NT, .pointwise = {{}}, .readsC = false, .alignA = 16, .alignB = 16, .alignD = 16, .inB = kiln::DType::None, .scaleA = kiln::ScaleKind::None, .scaleB = kiln::ScaleKind::None, .orderB = kiln::WeightOrder::Plain, .scaleTypeB = kiln::DType::None, .groupB = 0, .zeroB = false, .groups = kiln::GroupKind::None, .gathers = false, .scatters = false, .hasRowWeights = false, .zeroA = kiln::ScaleKind::None};
+constexpr kiln::GemmSignature kSignature{.in = kiln::DType::FP32, .out = kiln::DType::FP32, .compute = kiln::ComputeMode::Native, .layout = kiln::Layout::NT, .pointwise = {{}}, .readsC = false, .alignA = 16, .alignB = 16, .alignD = 16, .inB = kiln::DType::None, .scaleA = kiln::ScaleKind::None, .scaleB = kiln::ScaleKind::None, .orderB = kiln::WeightOrder::Plain, .scaleTypeB = kiln::DType::None, .groupB = 0, .zeroB = false, .groups = kiln::GroupKind::None, .gathers = false, .scatters = false, .hasRowWeights = false, .zeroA = kiln::ScaleKind::None, .scaleD = kiln::ScaleKind::None};
 constexpr kiln::FfmaGemmConfig kConfig{.blockM = 64, .blockN = 64, .blockK = 32, .stages = 4, .microM = 8, .microN = 8, .lanesM = 4, .warpsK = 2, .transposes = 1, .minBlocksPerSm = 3, .splits = 1};
 static_assert(kConfig.isValid(kSignature), "the config does not fit");
 static_assert(kConfig.threads() == 128 && kConfig.sharedBytes(kSignature) == 69632,

@@ -4,7 +4,7 @@
 #include "gemm/SkinnyGemm.cuh"
 
 namespace {
-constexpr kiln::GemmSignature kSignature{.in = kiln::DType::FP16, .out = kiln::DType::FP16, .compute = kiln::ComputeMode::Native, .layout = kiln::Layout::NT, .pointwise = {{}}, .readsC = false, .alignA = 16, .alignB = 16, .alignD = 8, .inB = kiln::DType::None, .scaleA = kiln::ScaleKind::None, .scaleB = kiln::ScaleKind::None, .orderB = kiln::WeightOrder::Plain, .scaleTypeB = kiln::DType::None, .groupB = 0, .zeroB = false, .groups = kiln::GroupKind::None, .gathers = false, .scatters = false, .hasRowWeights = false, .zeroA = kiln::ScaleKind::None};
+constexpr kiln::GemmSignature kSignature{.in = kiln::DType::FP16, .out = kiln::DType::FP16, .compute = kiln::ComputeMode::Native, .layout = kiln::Layout::NT, .pointwise = {{}}, .readsC = false, .alignA = 16, .alignB = 16, .alignD = 8, .inB = kiln::DType::None, .scaleA = kiln::ScaleKind::None, .scaleB = kiln::ScaleKind::None, .orderB = kiln::WeightOrder::Plain, .scaleTypeB = kiln::DType::None, .groupB = 0, .zeroB = false, .groups = kiln::GroupKind::None, .gathers = false, .scatters = false, .hasRowWeights = false, .zeroA = kiln::ScaleKind::None, .scaleD = kiln::ScaleKind::None};
 constexpr kiln::SkinnyGemmConfig kConfig{.rows = 16, .vectors = 16, .warpK = 64, .stages = 6, .warps = 4, .minBlocksPerSm = 2, .streamsA = 1, .splits = 1};
 static_assert(kConfig.isValid(kSignature), "the config does not fit");
 static_assert(kConfig.threads() == 128 && kConfig.sharedBytes(kSignature) == 98304,

@@ -4,7 +4,7 @@
 #include "gemm/Sm90Gemm.cuh"
 
 namespace {
-constexpr kiln::GemmSignature kSignature{.in = kiln::DType::BF16, .out = kiln::DType::BF16, .compute = kiln::ComputeMode::Native, .layout = kiln::Layout::NT, .pointwise = {{kiln::PointwiseOp::Bias, kiln::PointwiseOp::Silu}}, .readsC = true, .alignA = 16, .alignB = 16, .alignD = 16, .inB = kiln::DType::None, .scaleA = kiln::ScaleKind::None, .scaleB = kiln::ScaleKind::None, .orderB = kiln::WeightOrder::Plain, .scaleTypeB = kiln::DType::None, .groupB = 0, .zeroB = false, .groups = kiln::GroupKind::None, .gathers = false, .scatters = false, .hasRowWeights = false, .zeroA = kiln::ScaleKind::None};
+constexpr kiln::GemmSignature kSignature{.in = kiln::DType::BF16, .out = kiln::DType::BF16, .compute = kiln::ComputeMode::Native, .layout = kiln::Layout::NT, .pointwise = {{kiln::PointwiseOp::Bias, kiln::PointwiseOp::Silu}}, .readsC = true, .alignA = 16, .alignB = 16, .alignD = 16, .inB = kiln::DType::None, .scaleA = kiln::ScaleKind::None, .scaleB = kiln::ScaleKind::None, .orderB = kiln::WeightOrder::Plain, .scaleTypeB = kiln::DType::None, .groupB = 0, .zeroB = false, .groups = kiln::GroupKind::None, .gathers = false, .scatters = false, .hasRowWeights = false, .zeroA = kiln::ScaleKind::None, .scaleD = kiln::ScaleKind::None};
 constexpr kiln::Sm90GemmConfig kConfig{.blockM = 128, .blockN = 128, .blockK = 64, .stages = 4, .consumers = 2, .pingPong = 1, .swapAB = 0, .clusterM = 2, .clusterN = 1, .splits = 0, .columnShared = 0, .staging = 0};
 static_assert(kConfig.isValid(kSignature), "the config does not fit");
 static_assert(kConfig.threads() == 384 && kConfig.sharedBytes(kSignature) == 197840,
