@@ -491,6 +491,8 @@ static void describeScalesD(const GemmProblem &p, OperandTable &table) {
   spec.name = "scale_d";
   spec.type = DType::FP32;
   spec.present = p.quantizes();
+  if (!spec.present) // then it follows no extent
+    return;
   spec.alignment = spec.misalignment = bytesOf(DType::FP32);
   spec.role = p.writesScalesD() ? OperandRole::Out : OperandRole::In;
   const bool isOfBlocks = isBlockScale(p.scaleD.kind);
