@@ -187,7 +187,9 @@ TEST_CASE("scales of D in a call are those of the text, or are refused") {
   scale.data = args.d.data;
   CHECK(textOf() == "d overlaps d.scale");
   scale.data = reinterpret_cast<void *>(0x500004);
-  scale = {.struct_size = sizeof(kiln_scale), .data = scale.data};
+  void *data = scale.data;
+  scale = KILN_INIT(kiln_scale);
+  scale.data = data;
   CHECK(textOf() == text + " scale_d=tensor");
   args.d.type = KILN_BF16;
   CHECK(textOf() == "d.scale needs d.type=e4m3");
