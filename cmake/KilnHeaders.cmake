@@ -2,6 +2,7 @@
 set(KILN_PUBLIC_HEADERS
   kiln/attention.h
   kiln/attention.hpp
+  kiln/builders.hpp
   kiln/kiln.h
   kiln/kiln.hpp
   kiln/prepack.h

@@ -8,6 +8,7 @@
 #ifndef KILN_PROBLEMS_HPP
 #define KILN_PROBLEMS_HPP
 
+#include "kiln/builders.hpp"
 #include "kiln/kiln.h"
 
 #include <array>
@@ -20,137 +21,6 @@
 
 namespace kiln {
 inline namespace v1 {
-
-/// A struct of kiln.h with its size set and all else zero.
-template <class Struct> struct Sized : Struct {
-  Sized() noexcept : Struct(KILN_INIT(Struct)) {}
-};
-
-namespace detail {
-
-/// Addresses and scalars of one launch, by slot.
-struct Slots {
-  static constexpr uint32_t kCount = KILN_GEMM_SLOT_COUNT;
-  static_assert(kCount >= KILN_ROW_SLOT_COUNT &&
-                    kCount >= KILN_ELEMENTWISE_SLOT_COUNT &&
-                    kCount >= KILN_TRANSPOSE_SLOT_COUNT,
-                "every family's slots have room");
-  std::array<void *, kCount> operands{};
-  std::array<double, 2> scalars{};
-  uint32_t scalarCount = 0;
-};
-
-inline void place(kiln_operand &operand, const void *data,
-                  int64_t leadingDim) noexcept {
-  // The C struct has one pointer type for all roles; inputs are only read.
-  operand.data = const_cast<void *>(data);
-  operand.leading_dim = leadingDim;
-}
-
-inline void setDependent(uint32_t &flags, bool value) noexcept {
-  constexpr auto kFlag = static_cast<uint32_t>(KILN_CALL_DEPENDENT);
-  flags = value ? flags | kFlag : flags & ~kFlag;
-}
-
-/// Addresses of a chain's operands. \p first: the slot of the first link. Links
-/// that do nothing have none.
-template <class Args>
-void fillChain(const Args &args, uint32_t first, Slots &slots) noexcept {
-  uint32_t slot = first;
-  for (uint32_t i = 0; i < args.pointwise_count && i < KILN_MAX_POINTWISE; ++i)
-    if (args.pointwise[i].op != KILN_POINTWISE_NONE)
-      slots.operands[slot++] = args.pointwise[i].operand.data;
-}
-
-static_assert(sizeof(Sized<kiln_pointwise>) == sizeof(kiln_pointwise),
-              "an array of one is used as an array of the other");
-
-/// What the builders over rows share. \p Self is the class that derives from
-/// it, \p Args its struct.
-template <class Self, class Args> class RowBuilder {
-public:
-  /// The rows x cols matrix that is read. A leading dimension counts elements;
-  /// 0: rows are packed.
-  Self &x(const void *data, int64_t leadingDim = 0) noexcept {
-    place(values.x, data, leadingDim);
-    return self();
-  }
-  Self &y(void *data, int64_t leadingDim = 0) noexcept {
-    place(values.y, data, leadingDim);
-    return self();
-  }
-  /// The launch may begin before the kernel ahead of it has ended.
-  Self &dependent(bool value = true) noexcept {
-    setDependent(values.flags, value);
-    return self();
-  }
-
-  /// Valid while this object lives and is not changed.
-  const Args &get() const noexcept { return values; }
-  Args &get() noexcept { return values; }
-
-protected:
-  RowBuilder(const Args &initial, kiln_dtype type, int64_t rows,
-             int64_t cols) noexcept
-      : values(initial) {
-    values.rows = rows;
-    values.cols = cols;
-    values.x.type = type;
-  }
-  Self &self() noexcept { return static_cast<Self &>(*this); }
-  void fillXY(Slots &slots) const noexcept {
-    slots.operands[KILN_ROW_X] = values.x.data;
-    slots.operands[KILN_ROW_Y] = values.y.data;
-  }
-  void fillScalar(double value, Slots &slots) const noexcept {
-    slots.scalars[0] = value;
-    slots.scalarCount = 1;
-  }
-
-  Args values;
-};
-static_assert(KILN_ELEMENTWISE_X == 0 && KILN_ELEMENTWISE_Y == 1 &&
-                  KILN_TRANSPOSE_X == 0 && KILN_TRANSPOSE_Y == 1 &&
-                  KILN_ROW_X == 0 && KILN_ROW_Y == 1,
-              "x and y have the same slots everywhere");
-
-/// The same with a y that may be quantised, one scale per row.
-template <class Self, class Args>
-class QuantizingBuilder : public RowBuilder<Self, Args> {
-public:
-  QuantizingBuilder(const QuantizingBuilder &other) noexcept
-      : RowBuilder<Self, Args>(other), scale(other.scale) {
-    relink();
-  }
-  QuantizingBuilder &operator=(const QuantizingBuilder &other) noexcept {
-    RowBuilder<Self, Args>::operator=(other);
-    scale = other.scale;
-    relink();
-    return *this;
-  }
-
-protected:
-  using RowBuilder<Self, Args>::RowBuilder;
-  void setScales(kiln_dtype type, void *scales) noexcept {
-    this->values.y.type = type;
-    this->values.y.scale = &scale;
-    scale.data = scales;
-  }
-  void fillScales(Slots &slots) const noexcept {
-    slots.operands[KILN_ROW_SCALES] = scale.data;
-  }
-
-private:
-  /// A copied struct points to its own scale.
-  void relink() noexcept {
-    if (this->values.y.scale)
-      this->values.y.scale = &scale;
-  }
-
-  kiln_scale scale = kiln_row_scales_init(nullptr);
-};
-
-} // namespace detail
 
 //===----------------------------------------------------------------------===//
 // Gemm
