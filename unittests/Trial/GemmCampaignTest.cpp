@@ -22,7 +22,7 @@ public:
   /// nothing where it is not for this device.
   std::optional<Triple> draw(llvm::StringRef tmpl, Evenly evenly) {
     bool streams = tmpl == "gemv" || tmpl == "skinny";
-    bool takesBytes = tmpl == "sm90" || tmpl == "naive";
+    bool takesBytes = tmpl == "sm90" || tmpl == "mma" || tmpl == "naive";
     return draws.tripleIfAny(family, tmpl, device, evenly, [&] {
       if (tmpl.starts_with("packed") || (tmpl == "naive" && draws.chance(30)))
         return packedText();
@@ -79,7 +79,8 @@ private:
     return text + restOf(n, type);
   }
 
-  /// fp8 and int8 with all kinds of scales, along k mostly.
+  /// fp8 and int8 with all kinds of scales, along k mostly, some with an e4m3
+  /// result or zero points of A.
   std::string byteText(int64_t m) {
     int64_t n = extent(), k = 1 + draws.below(4 * largest);
     if (draws.chance(60))
@@ -87,9 +88,13 @@ private:
     std::string a = draws.pick({"e4m3", "e4m3", "e5m2", "int8"});
     bool isInteger = a == "int8";
     std::string text =
-        fmt::format("m={} n={} k={} dtype={} layout={} out={}", m, n, k, a,
-                    draws.chance(85) ? "NT" : draws.pick({"NN", "TN", "TT"}),
-                    draws.pick({"bf16", "fp16", "fp32"}));
+        fmt::format("m={} n={} k={} dtype={} layout={}", m, n, k, a,
+                    draws.chance(85) ? "NT" : draws.pick({"NN", "TN", "TT"}));
+    const bool quantizes = draws.chance(20);
+    text += quantizes ? fmt::format(" out=e4m3 scale_d={}",
+                                    draws.pick({"tensor", "row", "1x128"}))
+                      : fmt::format(" out={}",
+                                    draws.pick({"bf16", "fp16", "fp32"}));
     if (!isInteger && draws.chance(40))
       text += fmt::format(" b={}", draws.pick({"e4m3", "e5m2"}));
     if (!isInteger && draws.chance(40)) {
@@ -108,6 +113,8 @@ private:
                           draws.pick({"none", "tensor", "row"}));
       if (!isInteger && draws.chance(30))
         text += " compute=fast_fp8";
+      if (isInteger && draws.chance(40))
+        text += fmt::format(" zero_a={}", draws.pick({"tensor", "row"}));
     }
     return text + draws.alignment(1) + restOf(n, "fp32");
   }
