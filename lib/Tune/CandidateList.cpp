@@ -13,6 +13,7 @@
 #include <llvm/ADT/STLExtras.h>
 #include <llvm/ADT/StringSet.h>
 
+#include <limits>
 #include <thread>
 
 namespace kiln {
@@ -37,11 +38,20 @@ struct Seed {
 };
 } // namespace
 
-/// The configs of the record that may run, the one that should be fastest here
-/// first.
+/// A config of the record goes first where it may be the best here: where what
+/// was measured of it, or the estimate, says that it is at most so much slower
+/// than the best estimate. Far from where it was measured it may be the only
+/// one that is compiled, and slower by any factor.
+static constexpr double kWorthSeeding = 1.25;
+
+/// The configs of the record that may run and may be the best, the one that
+/// should be fastest here first.
 static std::vector<Seed> seedsOf(const TuningTask &task,
                                  llvm::ArrayRef<Candidate> ranked) {
   std::vector<Seed> seeds;
+  double leastNs = std::numeric_limits<double>::infinity();
+  for (const Candidate &candidate : ranked)
+    leastNs = std::min(leastNs, candidate.estimate.totalNs);
   for (const RecordedConfig &known : task.match.configs) {
     if (known.tmpl->pruneWithin(task.options.allowance, task.problem,
                                 known.config, task.context.device))
@@ -58,8 +68,10 @@ static std::vector<Seed> seedsOf(const TuningTask &task,
     const Measurement &measured = *known.measurement;
     double ratio =
         measured.predictedNs > 0 ? measured.medianNs / measured.predictedNs : 1;
-    seed.forecastNs = seed.candidate.estimate.totalNs * ratio;
-    seeds.push_back(std::move(seed));
+    const double estimateNs = seed.candidate.estimate.totalNs;
+    seed.forecastNs = estimateNs * ratio;
+    if (std::min(seed.forecastNs, estimateNs) <= kWorthSeeding * leastNs)
+      seeds.push_back(std::move(seed));
   }
   llvm::stable_sort(seeds, [](const Seed &a, const Seed &b) {
     return a.forecastNs < b.forecastNs;

@@ -664,6 +664,25 @@ TEST_CASE("what a neighbour measured goes first") {
   CHECK(result.trials[0].rank == 4);
 }
 
+TEST_CASE("what a neighbour measured waits its turn where it cannot win") {
+  TunerFixture f;
+  f.compileAll();
+  RecordPoint point;
+  point.extents = {64};
+  point.winner = "pair.t64";
+  Measurement winner;
+  winner.config = "pair.t64";
+  winner.validated = true;
+  winner.medianNs = winner.ciLowNs = winner.ciHighNs = 3000;
+  winner.predictedNs = 3000; // here as well, where another takes 1000
+  winner.kernel = f.unit("pair.t64").digest().hex();
+  point.measurements.push_back(winner);
+  f.records()->store(f.family, f.problem, deviceClassKey(f.device), point);
+  TuningResult result = must(f.tune("fake m=100 n=64"));
+  CHECK(f.runner.configs().front() == "fast.t64");
+  CHECK(result.choice.plan.configText() == "fast.t64");
+}
+
 TEST_CASE("a record of another kernel is measured again") {
   TunerFixture f;
   f.runner.scripts["fast.t32"].ns = 500;
