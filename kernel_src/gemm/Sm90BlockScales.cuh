@@ -51,9 +51,13 @@ class Sm90BlockScales<kSignature, kConfig, true> {
   static constexpr int kEach = kMixes ? 2 : 1;
   /// A thread's rows of a unit, 8 apart, that have different scales.
   static constexpr int kRows = kSwap ? 1 : 2;
+  /// Parts that follow each other share a scale: tiles begin with a block.
+  static constexpr int kSharers =
+      kSwap || kMixes ? 1
+                      : kConfig.columnsOfOneScale(kSignature) / kPartColumns;
   /// With swapAB each column has its own, which lanes share out.
   static constexpr int kColumnLoads =
-      kSwap ? (kColumns + 31) / 32 : kParts * kEach;
+      kSwap ? (kColumns + 31) / 32 : kParts / kSharers * kEach;
 
 public:
   Sm90BlockScales(const GemmParams &params, const Sm90Tile &tile,
@@ -95,7 +99,8 @@ public:
     for (int i = 0; i < kColumnLoads; ++i) {
       int first = kSwap
                       ? column + i * 32 + thread % 32
-                      : column + i / kEach * kPartColumns + i % kEach * kBlock;
+                      : column + i / kEach * kSharers * kPartColumns +
+                            i % kEach * kBlock;
       columnAt[i] =
           placeOf.template operator()<kOfColumns>(columns, first, columnEnd);
     }
@@ -142,7 +147,8 @@ public:
       for (int i = 0; i < kEach; ++i)
 #pragma unroll
         for (int row = 0; row < 2; ++row)
-          factors[i][row] = ofRows[unit][row] * ofColumns[part * kEach + i];
+          factors[i][row] = ofRows[unit][row] *
+                            ofColumns[part / kSharers * kEach + i];
       // Columns of the part from here on are of its second block.
       int end = kBlock - (begin + part * kWidth) % kBlock;
 #pragma unroll

@@ -164,14 +164,14 @@ private:
       kConfig.swapAB && kConfig.finishesPairs(kSignature);
   /// Tiles begin at multiples of these: of what TMA wants, 16 bytes, where rows
   /// of a matrix lie along the extent, else of whole pairs; and so that the
-  /// rows of a thread, or the columns of a part, are in one block of scales;
-  /// and so that packed weights have whole blocks.
+  /// rows of a thread, or the columns of parts that share a scale, are in one
+  /// block of scales; and so that packed weights have whole blocks.
   static constexpr int kStepM = !kConfig.readsKMajorA(kSignature) ? 8
                                 : kPairsAlongM                    ? 2
                                                                   : 1;
   static constexpr int kStepN = kSignature.isPacked() ? PackedWeights::kRows
                                 : kConfig.columnsHaveOneScale(kSignature)
-                                    ? kConfig.promotedColumns(kSignature)
+                                    ? kConfig.columnsOfOneScale(kSignature)
                                 : kSignature.hasBlockScales()
                                     ? 16
                                     : 8 * kSignature.columnsPerOutput();

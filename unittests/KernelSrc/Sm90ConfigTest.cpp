@@ -556,7 +556,7 @@ TEST_CASE("sums that are promoted have parts that fit registers") {
       {tileOf(64, 64, 1), 1, 96},      // 32 + two sets of 32
       {tileOf(64, 64, 1, 256), 1, 96}, //
       {tileOf(128, 96, 2), 1, 144},    //
-      {tileOf(128, 128, 2), 2, 128},   // 64 + two sets of 32
+      {tileOf(128, 128, 2), 1, 192},   // 64 + two sets of 64
       {tileOf(128, 192, 2), 2, 192},   // 96 + two sets of 48
       {tileOf(128, 256, 2), 4, 192},   // 128 + two sets of 32
       {tileOf(256, 96, 2), 1, 192},    // a unit each
@@ -570,6 +570,19 @@ TEST_CASE("sums that are promoted have parts that fit registers") {
     CHECK(one.config.promotedParts(kPromoted) == one.parts);
     CHECK(one.config.sums(kPromoted) == one.sums);
   }
+  // Scales of blocks: a wide group for each stage would spill. Where each
+  // column has its own, one set is added beside other consumers' products.
+  GemmSignature blocks = kPromoted;
+  blocks.scaleA = ScaleKind::Block1x128;
+  blocks.scaleB = ScaleKind::Block128x128;
+  CHECK(tileOf(128, 128, 2).partition(blocks).parts == 2);
+  Sm90GemmConfig exchanged = tileOf(128, 256, 2);
+  CHECK(exchanged.partition(blocks).sets == 2);
+  CHECK(exchanged.columnsOfOneScale(blocks) == 128);
+  exchanged.swapAB = 1;
+  CHECK(exchanged.partition(blocks).parts == 1);
+  CHECK(exchanged.partition(blocks).sets == 1);
+  CHECK(exchanged.sums(blocks) == 192); // 128 + one set of 64
   CHECK(tileOf(128, 248, 2).promotedParts(kPromoted) == 0);
   CHECK(!tileOf(128, 248, 2).isValid(kPromoted));
   GemmSignature fast = kPromoted;

@@ -94,6 +94,7 @@ private:
   void deepen(Sm90GemmConfig &config, bool hasOneTile) const;
   int stagesThatFit(const Sm90GemmConfig &config) const;
   bool hasSmallSteps(const Sm90GemmConfig &config) const;
+  bool hasWholeScales(const Sm90GemmConfig &config) const;
 
   const GemmProblem &problem;
   const GemmSignature &signature;
@@ -184,7 +185,8 @@ void Enumeration::addWay(const Way &way, bool swap) {
                   (isLast || narrower->across > width.across);
     int64_t length = width.waves * width.columns;
     setColumns(config, width.columns);
-    if ((isLeastOfWaves || isEven) && length <= shortest)
+    if (((isLeastOfWaves || isEven) && length <= shortest) ||
+        hasWholeScales(config))
       addTile(config, width);
     shortest = std::min(shortest, length);
     bool isLeastOfSplits = isLast || splitsOf(*narrower) < splitsOf(width);
@@ -193,10 +195,19 @@ void Enumeration::addWay(const Way &way, bool swap) {
   }
 }
 
-/// Longer steps where loads are small: half as many barriers.
+/// Columns of whole blocks of scales cost a third of others to add. (576
+/// columns by 7168, m = 4096, H100: 41 us by 128 of them, 52 by 72 or 144.)
+bool Enumeration::hasWholeScales(const Sm90GemmConfig &config) const {
+  return config.columnsHaveOneScale(signature) &&
+         config.columnsOfOneScale(signature) >= Sm90GemmConfig::kUnit;
+}
+
+/// Longer steps where loads are small: half as many barriers. Consumers whose
+/// sums are promoted wait twice for a step of one group.
 bool Enumeration::hasSmallSteps(const Sm90GemmConfig &config) const {
-  constexpr int kSmall = 20 << 10;
-  return config.stageBytes(signature) <= kSmall;
+  constexpr int kSmall = 20 << 10, kSmallPromoted = 24 << 10;
+  return config.stageBytes(signature) <=
+         (signature.isPromoted() ? kSmallPromoted : kSmall);
 }
 
 void Enumeration::addTile(Sm90GemmConfig config, const Width &width) {
@@ -209,12 +220,14 @@ void Enumeration::addTile(Sm90GemmConfig config, const Width &width) {
   config.blockK *= 2;
   deepen(config, hasOneTile);
   addOrders(config, width);
+  addCluster(config, width);
 }
 
-/// Of operands whose rows begin within a sector L2 delivers half as many, so
-/// the blocks of a cluster share the larger tile of the two (1000 x 1000 x 1000
-/// of bf16, H100: 10.2 us instead of 12.2; with whole lines 8.4 instead
-/// of 7.9).
+/// The blocks of a cluster share the larger tile of the two. Of operands whose
+/// rows begin within a sector L2 delivers half as many (1000 x 1000 x 1000 of
+/// bf16, H100: 10.2 us instead of 12.2; with whole lines 8.4 instead of 7.9).
+/// Blocks with few rows ask for more of them than of weights (128 x 7168 x 2048
+/// of fp8 with scales of blocks, H100: 10.9 us instead of 11.7).
 void Enumeration::addCluster(Sm90GemmConfig config, const Width &width) {
   constexpr int64_t kSector = 32;
   bool isLargerA = config.blockM > config.blockN;
@@ -222,7 +235,9 @@ void Enumeration::addCluster(Sm90GemmConfig config, const Width &width) {
                             : pitchOfB(problem, signature, config);
   int64_t tiles =
       isLargerA ? config.tilesN(problem.n) : config.tilesM(problem.m);
-  if (pitch % kSector == 0 || tiles < 2)
+  const bool rereadsRows = signature.hasBlockScales() && isLargerA &&
+                           config.tilesM(problem.m) <= kFewRows;
+  if ((pitch % kSector == 0 && !rereadsRows) || tiles < 2)
     return;
   (isLargerA ? config.clusterN : config.clusterM) = 2;
   deepen(config, /*hasOneTile=*/false);
