@@ -25,25 +25,44 @@ public:
   static void run(const GatherParams &params) {
     allowSuccessor();
     awaitPredecessor();
-    const long long vectors = params.targetPitch / 16; // a row
     const bool isAligned =
         ((reinterpret_cast<unsigned long long>(params.source) |
           static_cast<unsigned long long>(params.sourcePitch)) &
          15) == 0;
-    forEach(params.rows * vectors, [&](long long i) {
-      long long row = i / vectors, byte = (i - row * vectors) * 16;
-      long long from = sourceRow(params, row);
-      uint4 vector = {};
-      if (from >= 0) {
-        const char *source = static_cast<const char *>(params.source) +
-                             from * params.sourcePitch + byte;
-        vector = isAligned && byte + 16 <= params.rowBytes
-                     ? *reinterpret_cast<const uint4 *>(source)
-                     : piecewise(source, params.rowBytes - byte);
+    // A warp copies a chunk of a row at a time. There are 2^32 at most.
+    constexpr int kChunk = GatherConfig::kChunkBytes, kLanes = 32, kVector = 16;
+    constexpr int kVectors = kChunk / (kLanes * kVector);
+    const unsigned chunks = static_cast<unsigned>(
+        GatherConfig::chunksOf(params.targetPitch)); // of a row
+    const unsigned warp =
+        (blockIdx.x * kConfig.threads() + threadIdx.x) / kLanes;
+    const unsigned warps = gridDim.x * (kConfig.threads() / kLanes);
+    for (long long i = warp; i < params.rows * chunks; i += warps) {
+      const unsigned row = static_cast<unsigned>(i) / chunks;
+      const long long begin =
+          static_cast<long long>(static_cast<unsigned>(i) - row * chunks) *
+              kChunk +
+          threadIdx.x % kLanes * kVector;
+      const long long from = sourceRow(params, row);
+      const char *source =
+          static_cast<const char *>(params.source) + from * params.sourcePitch;
+      uint4 vectors[kVectors] = {};
+#pragma unroll
+      for (int v = 0; v < kVectors; ++v) {
+        const long long byte = begin + v * kLanes * kVector;
+        if (from >= 0 && byte < params.rowBytes)
+          vectors[v] = isAligned && byte + kVector <= params.rowBytes
+                           ? *reinterpret_cast<const uint4 *>(source + byte)
+                           : piecewise(source + byte, params.rowBytes - byte);
       }
-      *reinterpret_cast<uint4 *>(static_cast<char *>(params.target) +
-                                 row * params.targetPitch + byte) = vector;
-    });
+      char *target = static_cast<char *>(params.target) +
+                     static_cast<long long>(row) * params.targetPitch;
+#pragma unroll
+      for (int v = 0; v < kVectors; ++v)
+        if (const long long byte = begin + v * kLanes * kVector;
+            byte < params.targetPitch)
+          *reinterpret_cast<uint4 *>(target + byte) = vectors[v];
+    }
     if constexpr (kSignature.hasScales)
       forEach(params.rows * params.depths, [&](long long i) {
         long long row = i / params.depths, depth = i - row * params.depths;

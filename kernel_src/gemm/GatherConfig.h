@@ -26,8 +26,16 @@ struct GatherConfig {
   /// Blocks of the one-dimensional grid for \p rows of \p pitch bytes; the
   /// kernel strides by its grid, so any number is right.
   constexpr long long blocks(long long rows, long long pitch) const {
-    long long wanted = (rows * (pitch / 16) + threads() - 1) / threads();
+    long long warps = threads() / 32;
+    long long wanted = (rows * chunksOf(pitch) + warps - 1) / warps;
     return wanted < kMaxBlocks ? wanted : kMaxBlocks;
+  }
+
+  /// What a warp copies at a time of a row of \p pitch bytes: four vectors of
+  /// 16 bytes a lane, whose loads are in flight together.
+  static constexpr int kChunkBytes = 4 * 32 * 16;
+  static constexpr long long chunksOf(long long pitch) {
+    return (pitch + kChunkBytes - 1) / kChunkBytes;
   }
 
   friend constexpr bool operator==(const GatherConfig &,

@@ -97,10 +97,9 @@ public:
       begin = column % kBlock;
 #pragma unroll
     for (int i = 0; i < kColumnLoads; ++i) {
-      int first = kSwap
-                      ? column + i * 32 + thread % 32
-                      : column + i / kEach * kSharers * kPartColumns +
-                            i % kEach * kBlock;
+      int first = kSwap ? column + i * 32 + thread % 32
+                        : column + i / kEach * kSharers * kPartColumns +
+                              i % kEach * kBlock;
       columnAt[i] =
           placeOf.template operator()<kOfColumns>(columns, first, columnEnd);
     }
@@ -147,8 +146,8 @@ public:
       for (int i = 0; i < kEach; ++i)
 #pragma unroll
         for (int row = 0; row < 2; ++row)
-          factors[i][row] = ofRows[unit][row] *
-                            ofColumns[part / kSharers * kEach + i];
+          factors[i][row] =
+              ofRows[unit][row] * ofColumns[part / kSharers * kEach + i];
       // Columns of the part from here on are of its second block.
       int end = kBlock - (begin + part * kWidth) % kBlock;
 #pragma unroll

@@ -249,6 +249,7 @@ GemmProblem typicalProduct(const GemmProblem &problem) {
         groups * (1 - std::pow(1 - 1 / groups, std::max(each, 1.0)));
     typical.batch = std::max<int64_t>(1, std::llround(withRows));
     each /= double(typical.batch);
+    typical.meanRows = each;
   }
   // Sizes differ: a tile that holds the mean is too small for half of them.
   constexpr double kMore = 0.3, kMostMore = 32;
@@ -258,6 +259,11 @@ GemmProblem typicalProduct(const GemmProblem &problem) {
   typical.room = typical.m;
   typical.batchA = typical.batch;
   return typical;
+}
+
+double GemmProblem::tilesAlongM(int64_t tile) const {
+  return meanRows > 0 ? 1 / -std::expm1(-double(tile) / meanRows)
+                      : double(ceilDiv(m, tile));
 }
 
 /// Greatest power of two, at most 16, that divides every one of \p bytes.

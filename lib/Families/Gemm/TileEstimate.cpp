@@ -30,7 +30,10 @@ TileModel::TileModel(const GemmProblem &problem, const TileKernel &kernel,
   tilesM = ceilDiv(std::max<int64_t>(problem.m, 1), kernel.blockM);
   tilesN = ceilDiv(std::max<int64_t>(problem.n, 1), kernel.blockN);
   int64_t batch = std::max<int64_t>(problem.batch, 1);
-  int64_t tiles = tilesM * tilesN * batch;
+  int64_t tiles = problem.meanRows > 0
+                      ? std::llround(problem.tilesAlongM(kernel.blockM) *
+                                     double(tilesN * batch))
+                      : tilesM * tilesN * batch;
   wholeTiles = kernel.waveBlocks > 0 && kernel.splitK > 1
                    ? tiles / kernel.waveBlocks * kernel.waveBlocks
                    : 0;
