@@ -22,11 +22,9 @@ template <GatherSignature kSignature, GatherConfig kConfig> class Gather {
   using Piece = RepackPiece<kBytes>;
 
 public:
-  /// Blocks trigger at their end. (Where the product's blocks begin as those of
-  /// the copy leave, they share less in L2 for all of their tiles: 32768 rows
-  /// of 128 groups, n = 3072, k = 4096, H200: 2.1 ms instead of 1.5 by tiles of
-  /// 128 x 192, and 3.0 by 64 x 256.)
   static void run(const GatherParams &params) {
+    if (params.letsNextBegin)
+      allowSuccessor();
     awaitPredecessor();
     const bool isAligned =
         ((reinterpret_cast<unsigned long long>(params.source) |
@@ -75,7 +73,6 @@ public:
                      : params.scales.data[from * params.scales.rowStride +
                                           depth * params.scales.depthStride];
       });
-    allowSuccessor();
   }
 
 private:

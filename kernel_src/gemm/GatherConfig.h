@@ -57,6 +57,8 @@ struct GatherParams {
   ScaleParams scales{};
   float *targetScales = nullptr;
   long long depths = 0;
+  /// Whether the product may begin before the copy ends.
+  int letsNextBegin = 0;
 };
 
 } // namespace kiln

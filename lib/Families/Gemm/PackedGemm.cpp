@@ -211,10 +211,11 @@ StreamedTile PackedGemm::tileKernel(const GemmSignature &signature,
   tile.streamedShare =
       (bitsOf(signature.typeB()) / 8.0 + (scale + signature.zeroB) / group) /
       bytesOf(signature.in);
-  // Clocks of a sub-core, as SkinnyGemm.cpp has them where they are alike: of
-  // the loop, each load or copy of a warp with its address, and each load of
-  // fragments.
-  constexpr double kLoop = 60, kCopy = 4, kFragment = 4, kCopied = 512;
+  // Clocks of a sub-core: of the loop, each load or copy of a warp with its
+  // address, each load of fragments, and a sum that is scaled. Fitted with
+  // packedClocks() (Sm90Estimate.cpp).
+  constexpr double kLoop = 85, kCopy = 6, kFragment = 4, kCopied = 512,
+                   kScaled = 2.75;
   constexpr int kStepK = 16;
   const double units = config.rows / 16.0, vectors = config.vectors;
   const double steps = config.warpK / double(kStepK);
@@ -227,18 +228,19 @@ StreamedTile PackedGemm::tileKernel(const GemmSignature &signature,
                     rateTypeOf(signature.in, signature.compute)) /
                 double(device.subCoresPerSm);
   double fragments = double(ceilDiv(config.vectors, 16));
-  // A multiplication for each sum and group.
-  double scaled = signature.groupB ? parts * config.accumulators() : 0;
+  // A multiplication for each sum and group, with what it waits for.
+  double scaled =
+      signature.groupB ? kScaled * parts * config.accumulators() : 0;
   tile.stepClocks = kLoop + kCopy * (loads + pairs + copies) + scaled +
                     steps * (kFragment * fragments + flops / rate +
                              units * decodeClocks(signature));
-  tile.waitClocks = 87;
+  tile.waitClocks = 30;
   tile.tensor = true;
   // SMs that ask for the same line at the same time are answered together.
   tile.vectorShare = 0.5;
-  tile.startNs = 400;
-  tile.restartNs = 1650;
-  tile.tailNs = 900;
+  tile.startNs = 1100;
+  tile.restartNs = 300;
+  tile.tailNs = 1050;
   return tile;
 }
 

@@ -160,6 +160,16 @@ double Sm90Model::askedBytes(int64_t blocks) const {
          linesB * bytesB / config.clusterM * (1 + sharersB / sms);
 }
 
+/// What takes as long as three things beside each other in a stage, of which
+/// consumers hide each other's waits in part: they wait at the same time by
+/// chance.
+static double normOf(double a, double b, double c) {
+  constexpr double kExponent = 3.5;
+  return std::pow(std::pow(a, kExponent) + std::pow(b, kExponent) +
+                      std::pow(c, kExponent),
+                  1 / kExponent);
+}
+
 /// Clocks that a warp takes to add a column's sums of a group. Of block scales
 /// lanes hand round those of exchanged sides, and a part of columns may have
 /// two.
@@ -177,14 +187,12 @@ static double additionClocks(const Sm90GemmConfig &config,
 /// Clocks of a stage whose sums are promoted. Three things run side by side:
 /// the tensor core for all consumers that read the stage; the additions, whose
 /// warps share what issues them; and each consumer's own path, which waits for
-/// a group before it begins the next, and for the stage. Consumers wait at the
-/// same time by chance, so they hide each other's waits in part: a norm of
-/// small exponent. (Fitted to two thirds of the sweeps of fp8 suites and draws
-/// on an H200. Of the other third the first choice reaches 0.966, the first
-/// five 0.994.)
+/// a group before it begins the next, and for the stage. (Fitted to 75 of 96
+/// spaces of the fp8 suite and a draw on an H200. Of the others the first
+/// choice reaches 0.959, the first five 0.995.)
 static double promotedClocks(const Sm90GemmConfig &config,
                              const GemmSignature &signature) {
-  constexpr double kIssueShare = 2.05, kExponent = 3.5, kOneGroupClocks = 60;
+  constexpr double kIssueShare = 2.05, kOneGroupClocks = 60;
   constexpr int kInterval = Sm90GemmConfig::kPromotedDepth;
   const bool isScaled = signature.hasBlockScales();
   // Scales are loaded for each stage.
@@ -201,20 +209,19 @@ static double promotedClocks(const Sm90GemmConfig &config,
   double own = sets == 1 ? products + additions : std::max(products, additions);
   own = groups * (own + gap) + stage + (groups == 1 ? kOneGroupClocks : 0);
   const double all = groups * config.readers();
-  return std::pow(std::pow(all * products, kExponent) +
-                      std::pow(own, kExponent) +
-                      std::pow(kIssueShare * all * additions, kExponent),
-                  1 / kExponent);
+  return normOf(all * products, own, kIssueShare * all * additions);
 }
 
 /// Clocks of a stage of packed weights. Beside the tensor core run the
 /// instructions that decode, scale sums and issue products, which all consumers
 /// share, and each consumer's own path, which waits for the products of a group
-/// before it begins those of the next. (Counted in instructions. Nothing of it
-/// is fitted to measured times.)
+/// before it begins those of the next. (Fitted to 26 of the 42 spaces of packed
+/// weights on an H200. Of the others the first choice reaches 0.976, the first
+/// five 0.992.)
 static double packedClocks(const Sm90GemmConfig &config,
                            const GemmSignature &signature) {
-  constexpr double kStepClocks = 8, kRunClocks = 24, kGapClocks = 90;
+  constexpr double kStepClocks = 2, kRunClocks = 16, kGapClocks = 30,
+                   kColumnClocks = 1.25;
   constexpr int kStepK = 16, kWide = 64;
   const int columns = config.columns();
   const double units = double(config.rows()) / kWgmmaRows;
@@ -222,16 +229,17 @@ static double packedClocks(const Sm90GemmConfig &config,
   const double groups = config.packedGroups(signature);
   const double product = wgmmaClocks(columns);
   const double decoded = decodeClocks(signature) + kStepClocks;
-  // A multiplication for each of a thread's sums. Those of wide tiles are in
-  // nobody's way but their own consumer's, which waits for them, too.
-  const double scaled = columns / 2.0 + kRunClocks;
+  // A multiplication for each of a thread's sums, with waits. Those of wide
+  // tiles are in nobody's way but their own consumer's, which waits for them,
+  // too.
+  const double scaled = kColumnClocks * columns + kRunClocks;
   const double own = steps * std::max(product, decoded) +
                      groups * (kGapClocks + (columns > kWide ? scaled : 0));
   // Consumers with turns have a stage each.
   const int atOnce = config.pingPong ? 2 : 1;
-  return eighthRoot(eighth(units * steps * product) +
-                    eighth(units * (steps * decoded + groups * scaled)) +
-                    eighth(config.units() * own / atOnce));
+  return normOf(units * steps * product,
+                units * (steps * decoded + groups * scaled),
+                config.units() * own / atOnce);
 }
 
 Sm90Step Sm90Model::stepOf(int64_t blocks) const {
