@@ -30,7 +30,8 @@ public:
         ((reinterpret_cast<unsigned long long>(params.source) |
           static_cast<unsigned long long>(params.sourcePitch)) &
          15) == 0;
-    // A warp copies a chunk of a row at a time. There are 2^32 at most.
+    // A warp copies a chunk of a row at a time. Numbers of chunks fit 32 bits:
+    // a copy of more would be 8 TiB large.
     constexpr int kChunk = GatherConfig::kChunkBytes, kLanes = 32, kVector = 16;
     constexpr int kVectors = kChunk / (kLanes * kVector);
     const unsigned chunks = static_cast<unsigned>(

@@ -51,10 +51,10 @@ class Sm90BlockScales<kSignature, kConfig, true> {
   static constexpr int kEach = kMixes ? 2 : 1;
   /// A thread's rows of a unit, 8 apart, that have different scales.
   static constexpr int kRows = kSwap ? 1 : 2;
-  /// Parts that follow each other share a scale: tiles begin with a block.
+  /// Parts that follow each other share a scale: tiles begin at multiples of
+  /// their columns.
   static constexpr int kSharers =
-      kSwap || kMixes ? 1
-                      : kConfig.columnsOfOneScale(kSignature) / kPartColumns;
+      kSwap || kMixes ? 1 : kConfig.columnsOfOneScale() / kPartColumns;
   /// With swapAB each column has its own, which lanes share out.
   static constexpr int kColumnLoads =
       kSwap ? (kColumns + 31) / 32 : kParts / kSharers * kEach;

@@ -395,12 +395,11 @@ private:
     constexpr int kGroups = kUnits * kParts;
     constexpr int kAll = kBlockK / kInterval * kGroups; // of a stage
     // Sets take turns: of an odd number of groups two stages are one round.
-    constexpr int kSets = kConfig.partition(kSignature).sets;
-    constexpr int kRound = kAll % kSets == 0 ? 1 : 2;
+    constexpr int kRound = kAll % 2 == 0 ? 1 : 2;
     const Descriptors base(shared, consumer);
     BlockScales scales(params.gemm, walk.tile(), consumer);
     scales.load(walk.kBegin(0) / kInterval);
-    float partial[kSets][kWidth / 2];
+    float partial[2][kWidth / 2];
     // True, but not known to be: additions behind a branch stay there. Else
     // ptxas mixes them with the issue of products, and the tensor core runs
     // dry.
@@ -426,10 +425,8 @@ private:
 #pragma unroll
       for (int number = 0; number < kAll; ++number) {
         int unit = number % kGroups / kParts, part = number % kParts;
-        int set = (turn * kAll + number) % kSets;
+        int set = (turn * kAll + number) % 2;
         ptx::wgmmaWait<0>();
-        if (kSets == 1 && (number > 0 || step > 0))
-          promote((number + kAll - 1) % kAll, partial[0]);
         ptx::wgmmaFence();
 #pragma unroll
         for (int k = 0; k < kInterval; k += kDepth) {
@@ -445,8 +442,8 @@ private:
         ptx::wgmmaCommit();
         if (number == 0 && before >= 0)
           release(shared, before);
-        if (kSets == 2 && (number > 0 ? isTile : step > 0))
-          promote((number + kAll - 1) % kAll, partial[kSets - 1 - set]);
+        if (number > 0 ? isTile : step > 0)
+          promote((number + kAll - 1) % kAll, partial[1 - set]);
         // From here on additions are of this block of k.
         if (number % kGroups == 0) {
           scales.take();
@@ -468,7 +465,7 @@ private:
     }
     finishProducts(shared, consumer, before);
     if (kRound == 1 || walk.kCount % 2 == 0)
-      promote(kAll - 1, partial[kSets - 1]);
+      promote(kAll - 1, partial[1]);
     else
       promote(kAll - 1, partial[0]);
   }

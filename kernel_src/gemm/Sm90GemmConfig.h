@@ -113,41 +113,25 @@ struct Sm90GemmConfig {
   /// Sums that are promoted go to registers of their own after so many steps of
   /// k, those of a scale.
   static constexpr int kPromotedDepth = 128;
-  /// How the products of a unit are promoted: in so many parts of its columns,
-  /// by so many sets of sums. Of two sets the tensor core has one while the
-  /// other is added; a single one is added while another consumer has the
-  /// tensor core. No parts: none fits registers.
-  struct Partition {
-    int parts, sets;
-  };
-  constexpr Partition partition(const GemmSignature &signature) const {
-    constexpr int kMostWide = 128, kLeastAlone = 96;
-    const bool isBlock = signature.hasBlockScales();
-    const int left = mostSums(signature) - accumulators();
-    for (int parts = 1; parts <= 4; parts *= 2) {
-      const int width = consumerColumns() / parts;
-      if (consumerColumns() % (8 * parts) != 0)
-        continue;
-      // Stages of one wide group are for two consumers, and for sums without
-      // scales: these would spill.
-      const bool isAlone = parts == 1 && units() == 1 && width >= kMostWide;
-      if ((!isAlone || (readers() == 2 && !isBlock)) && width <= left)
-        return {parts, 2};
-      // With a scale for each column additions take as long as products.
-      if (swapAB && isBlock && readers() > 1 && width >= kLeastAlone &&
-          width <= kMostWide && width / 2 <= left)
-        return {parts, 1};
-    }
-    return {0, 0};
-  }
+  /// The products of a unit are promoted in so many parts of its columns, in
+  /// turns of two sets of sums: the tensor core has one set while the other is
+  /// added. 0: none fits registers. Wide parts are better. But a stage that is
+  /// one group of the widest leaves nothing to a single reader's tensor core,
+  /// nor registers where sums have scales of blocks.
   constexpr int promotedParts(const GemmSignature &signature) const {
-    return partition(signature).parts;
+    constexpr int kWide = 128;
+    const bool mayBeOneGroup = readers() == 2 && !signature.hasBlockScales();
+    for (int parts = 1; parts <= 4; parts *= 2) {
+      bool isWide = parts == 1 && units() == 1 && consumerColumns() >= kWide;
+      if (consumerColumns() % (8 * parts) == 0 && (!isWide || mayBeOneGroup) &&
+          accumulators() + promotedSums(parts) <= mostSums(signature))
+        return parts;
+    }
+    return 0;
   }
-  /// Registers of two sets for the narrowest part there may be.
-  constexpr int leastPromotedSums() const { return consumerColumns() / 4; }
   /// Registers of those sets.
-  constexpr int promotedSums(const GemmSignature &signature) const {
-    return partition(signature).sets * promotedColumns(signature) / 2;
+  constexpr int promotedSums(int parts) const {
+    return consumerColumns() / parts; // half as many a thread, twice
   }
   /// Columns of a part.
   constexpr int promotedColumns(const GemmSignature &signature) const {
@@ -160,17 +144,16 @@ struct Sm90GemmConfig {
     return signature.hasBlockScales() && !swapAB &&
            kPromotedDepth % promotedColumns(signature) == 0;
   }
-  /// How many columns of a consumer, in whole parts, then share a scale.
-  constexpr int columnsOfOneScale(const GemmSignature &signature) const {
-    int own = consumerColumns();
-    return own % kPromotedDepth == 0   ? kPromotedDepth
-           : kPromotedDepth % own == 0 ? own
-                                       : promotedColumns(signature);
+  /// How many columns share a scale, in whole parts, where each part has one:
+  /// a block, or all that a consumer has.
+  constexpr int columnsOfOneScale() const {
+    return consumerColumns() < kPromotedDepth ? consumerColumns()
+                                              : kPromotedDepth;
   }
   /// All sums of a thread.
   constexpr int sums(const GemmSignature &signature) const {
-    return accumulators() +
-           (signature.isPromoted() ? promotedSums(signature) : 0);
+    int parts = signature.isPromoted() ? promotedParts(signature) : 0;
+    return accumulators() + (parts ? promotedSums(parts) : 0);
   }
 
   /// Two warps feed one consumer, its stages and what its epilogue reads; more

@@ -171,7 +171,7 @@ private:
                                                                   : 1;
   static constexpr int kStepN = kSignature.isPacked() ? PackedWeights::kRows
                                 : kConfig.columnsHaveOneScale(kSignature)
-                                    ? kConfig.columnsOfOneScale(kSignature)
+                                    ? kConfig.columnsOfOneScale()
                                 : kSignature.hasBlockScales()
                                     ? 16
                                     : 8 * kSignature.columnsPerOutput();

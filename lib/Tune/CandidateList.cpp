@@ -13,7 +13,7 @@
 #include <llvm/ADT/STLExtras.h>
 #include <llvm/ADT/StringSet.h>
 
-#include <limits>
+#include <algorithm>
 #include <thread>
 
 namespace kiln {
@@ -33,25 +33,17 @@ namespace {
 struct Seed {
   Candidate candidate;
   int rank = 0;
-  /// The estimate, scaled by how far it was off where the config was measured.
-  double forecastNs = 0;
+  double ratio = 1; ///< measured over predicted, where it was measured
+
+  double forecastNs() const { return candidate.estimate.totalNs * ratio; }
 };
 } // namespace
 
-/// A config of the record goes first where it may be the best here: where what
-/// was measured of it, or the estimate, says that it is at most so much slower
-/// than the best estimate. Far from where it was measured it may be the only
-/// one that is compiled, and slower by any factor.
-static constexpr double kWorthSeeding = 1.25;
-
-/// The configs of the record that may run and may be the best, the one that
-/// should be fastest here first.
+/// The configs of the record that may run, the one that should be fastest here
+/// first.
 static std::vector<Seed> seedsOf(const TuningTask &task,
                                  llvm::ArrayRef<Candidate> ranked) {
   std::vector<Seed> seeds;
-  double leastNs = std::numeric_limits<double>::infinity();
-  for (const Candidate &candidate : ranked)
-    leastNs = std::min(leastNs, candidate.estimate.totalNs);
   for (const RecordedConfig &known : task.match.configs) {
     if (known.tmpl->pruneWithin(task.options.allowance, task.problem,
                                 known.config, task.context.device))
@@ -66,17 +58,43 @@ static std::vector<Seed> seedsOf(const TuningTask &task,
                          ? *found
                          : makeCandidate(task, *known.tmpl, known.config);
     const Measurement &measured = *known.measurement;
-    double ratio =
-        measured.predictedNs > 0 ? measured.medianNs / measured.predictedNs : 1;
-    const double estimateNs = seed.candidate.estimate.totalNs;
-    seed.forecastNs = estimateNs * ratio;
-    if (std::min(seed.forecastNs, estimateNs) <= kWorthSeeding * leastNs)
-      seeds.push_back(std::move(seed));
+    if (measured.predictedNs > 0)
+      seed.ratio = measured.medianNs / measured.predictedNs;
+    seeds.push_back(std::move(seed));
   }
   llvm::stable_sort(seeds, [](const Seed &a, const Seed &b) {
-    return a.forecastNs < b.forecastNs;
+    return a.forecastNs() < b.forecastNs();
   });
   return seeds;
+}
+
+/// Drops what neighbours measured and what cannot be the best here: far from
+/// where it was measured it may be the only config that is compiled, and slower
+/// by any factor. (What was measured here goes first, however slow.)
+static void dropHopeless(const TuningTask &task,
+                         llvm::ArrayRef<Candidate> ranked,
+                         std::vector<Seed> &seeds) {
+  // The classic model and a seed's estimate are of different scales.
+  if (task.match.kind == RecordMatchKind::Exact || seeds.empty() ||
+      task.options.model != ModelKind::Main)
+    return;
+  std::vector<double> ratios;
+  for (const Seed &seed : seeds)
+    ratios.push_back(seed.ratio);
+  auto middle = ratios.begin() + static_cast<ptrdiff_t>(ratios.size() / 2);
+  std::nth_element(ratios.begin(), middle, ratios.end());
+  // The best forecast: of what the record does not know by its median ratio.
+  double leastNs = seeds.front().forecastNs();
+  for (const Candidate &candidate : ranked)
+    if (llvm::none_of(seeds, [&](const Seed &seed) {
+          return seed.candidate.tmpl == candidate.tmpl &&
+                 seed.candidate.config == candidate.config;
+        }))
+      leastNs = std::min(leastNs, candidate.estimate.totalNs * *middle);
+  constexpr double kMayWin = 1.25;
+  llvm::erase_if(seeds, [&](const Seed &seed) {
+    return seed.forecastNs() > kMayWin * leastNs;
+  });
 }
 
 static llvm::Expected<Space> exploreSpace(const TuningTask &task) {
@@ -94,6 +112,7 @@ llvm::Error CandidateList::explore() {
   leftOut = space->leftOut.leastBytes;
 
   std::vector<Seed> seeds = seedsOf(task, space->ranked);
+  dropHopeless(task, space->ranked, seeds);
   seeds.resize(std::min<size_t>(seeds.size(), std::max(options.batch, 1u)));
   for (Seed &seed : seeds)
     add(std::move(seed.candidate), seed.rank);

@@ -19,6 +19,9 @@ const std::string kThree = "sm90.bm192.bn128.bk128.st2.wg3.cm1.cn1";
 const std::string kMixed = "sm90.bm128.bn96.bk128.st3.wg2.cm1.cn1";
 const std::string kSwapped = "sm90.bm24.bn64.bk256.st4.wg1.sw1.cm1.cn1";
 const std::string kSwappedPair = "sm90.bm64.bn128.bk128.st3.wg2.sw1.cm1.cn1";
+const std::string kColumnShared = "sm90.bm128.bn256.bk128.st2.wg2.cm1.cn1.cs1";
+const std::string kRowsShared = "sm90.bm128.bn64.bk256.st2.wg2.cm1.cn2";
+const std::string kWideSwapped = "sm90.bm128.bn128.bk128.st2.wg2.sw1.cm1.cn1";
 const std::string kSplit = "sm90.bm16.bn64.bk128.st3.wg1.sw1.cm1.cn1.sk2";
 
 } // namespace
@@ -57,7 +60,11 @@ TEST_CASE("emulated: products of fp8 with scales of blocks") {
         "m=260 n=192 k=272 dtype=e4m3 out=fp32 layout=NT batch=2 "
         "scale_order_b=rows ldsb=5 ldsa=7 pointwise=bias,residual" +
             blocks,
-        {kParts, kUnits, kMixed, kSwappedPair}}});
+        {kParts, kUnits, kMixed, kSwappedPair}},
+       // Tiles that repeat at the edge begin with a block of scales.
+       {"gemm",
+        "m=70 n=330 k=384 dtype=e4m3 layout=NT" + blocks,
+        {kFourParts, kColumnShared, kRowsShared, kWideSwapped}}});
 }
 
 // Of one sign: sums that stay in the tensor core are off by percents.

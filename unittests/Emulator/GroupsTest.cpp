@@ -70,6 +70,13 @@ TEST_CASE("emulated: rows of groups that are elsewhere") {
   checkGroups("m=100 n=66 k=70 batch=5 dtype=bf16 layout=NT groups=ends "
               "gather=1 scatter=1 row_weights=1 align=2",
               {kNaive, kMma, kRows, kSwapped});
+  // Rows that several warps copy, and more of them than let the product begin.
+  checkGroups("m=200 n=40 k=1101 batch=2 dtype=bf16 layout=NT groups=ends "
+              "gather=1 divisor=2 align=2",
+              {kMma});
+  checkGroups("m=20 n=40 k=1064 batch=2 dtype=bf16 layout=NT groups=ends "
+              "gather=1 lda=1072",
+              {kMma, kSwapped});
 }
 
 TEST_CASE("emulated: groups of fp8 and int8") {

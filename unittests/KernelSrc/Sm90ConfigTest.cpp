@@ -570,19 +570,13 @@ TEST_CASE("sums that are promoted have parts that fit registers") {
     CHECK(one.config.promotedParts(kPromoted) == one.parts);
     CHECK(one.config.sums(kPromoted) == one.sums);
   }
-  // Scales of blocks: a wide group for each stage would spill. Where each
-  // column has its own, one set is added beside other consumers' products.
+  // With scales of blocks a wide group for each stage would spill.
   GemmSignature blocks = kPromoted;
   blocks.scaleA = ScaleKind::Block1x128;
   blocks.scaleB = ScaleKind::Block128x128;
-  CHECK(tileOf(128, 128, 2).partition(blocks).parts == 2);
-  Sm90GemmConfig exchanged = tileOf(128, 256, 2);
-  CHECK(exchanged.partition(blocks).sets == 2);
-  CHECK(exchanged.columnsOfOneScale(blocks) == 128);
-  exchanged.swapAB = 1;
-  CHECK(exchanged.partition(blocks).parts == 1);
-  CHECK(exchanged.partition(blocks).sets == 1);
-  CHECK(exchanged.sums(blocks) == 192); // 128 + one set of 64
+  CHECK(tileOf(128, 128, 2).promotedParts(blocks) == 2);
+  CHECK(tileOf(128, 256, 2).columnsOfOneScale() == 128);
+  CHECK(tileOf(128, 64, 2).columnsOfOneScale() == 64);
   CHECK(tileOf(128, 248, 2).promotedParts(kPromoted) == 0);
   CHECK(!tileOf(128, 248, 2).isValid(kPromoted));
   GemmSignature fast = kPromoted;

@@ -664,23 +664,43 @@ TEST_CASE("what a neighbour measured goes first") {
   CHECK(result.trials[0].rank == 4);
 }
 
+/// What trials of m = 64 found of one config alone. It is predicted the same
+/// time elsewhere.
+void recordOne(TunerFixture &f, const std::string &config, double predictedNs,
+               double measuredNs) {
+  RecordPoint point;
+  point.extents = {64};
+  point.winner = config;
+  Measurement winner;
+  winner.config = config;
+  winner.validated = true;
+  winner.medianNs = winner.ciLowNs = winner.ciHighNs = measuredNs;
+  winner.predictedNs = predictedNs;
+  winner.kernel = f.unit(config).digest().hex();
+  point.measurements.push_back(winner);
+  f.records()->store(f.family, f.problem, deviceClassKey(f.device), point);
+}
+
 TEST_CASE("what a neighbour measured waits its turn where it cannot win") {
   TunerFixture f;
   f.compileAll();
-  RecordPoint point;
-  point.extents = {64};
-  point.winner = "pair.t64";
-  Measurement winner;
-  winner.config = "pair.t64";
-  winner.validated = true;
-  winner.medianNs = winner.ciLowNs = winner.ciHighNs = 3000;
-  winner.predictedNs = 3000; // here as well, where another takes 1000
-  winner.kernel = f.unit("pair.t64").digest().hex();
-  point.measurements.push_back(winner);
-  f.records()->store(f.family, f.problem, deviceClassKey(f.device), point);
-  TuningResult result = must(f.tune("fake m=100 n=64"));
-  CHECK(f.runner.configs().front() == "fast.t64");
-  CHECK(result.choice.plan.configText() == "fast.t64");
+  SUBCASE("it was as slow as predicted, and another is predicted 1000") {
+    recordOne(f, "pair.t64", 3000, 3000);
+    TuningResult result = must(f.tune("fake m=100 n=64"));
+    CHECK(f.runner.configs().front() == "fast.t64");
+    CHECK(result.choice.plan.configText() == "fast.t64");
+  }
+  SUBCASE("all that is known took twice as long as predicted") {
+    recordOne(f, "fast.t128", 1200, 2400);
+    must(f.tune("fake m=100 n=64"));
+    CHECK(f.runner.configs().front() == "fast.t128");
+  }
+  SUBCASE("it was measured here, whatever it took") {
+    recordOne(f, "pair.t64", 3000, 3000);
+    f.family.options.comment = "another text";
+    must(f.tune());
+    CHECK(f.runner.configs().front() == "pair.t64");
+  }
 }
 
 TEST_CASE("a record of another kernel is measured again") {

@@ -5,7 +5,7 @@ namespace kiln {
 
 double decodeClocks(const GemmSignature &signature) {
   // Lanes of an SM a clock, of LOP3 and HFMA2 (docs/measured.md).
-  constexpr double kIntegerClocks = 128 / 62.0, kPairClocks = 128 / 64.0;
+  constexpr double kIntegerClocks = 128 / 64.0, kPairClocks = 128 / 64.0;
   // Shifts to the left are multiplications, beside the integer pipe.
   double integers = 10, shifts = 0;
   switch (signature.typeB()) {

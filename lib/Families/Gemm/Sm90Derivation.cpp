@@ -111,15 +111,13 @@ void Sm90Steps::explainGrid() {
   else if (config.multicastBlocks() > 1)
     groups = fmt::format("{} clusters of {} tiles", model.groups,
                          config.multicastBlocks());
-  const double tilesM = model.problem.tilesAlongM(config.blockM);
   steps.add(
       {"waves",
-       fmt::format(
-           "{} x {} tiles, batch {}: {}, {} of which run at once "
-           "on {} SMs: {} for each block",
-           fmt::format("{:.{}f}", tilesM, model.problem.meanRows > 0 ? 2 : 0),
-           config.tilesN(model.problem.n), model.problem.batch, groups,
-           model.resident, model.device.smCount, model.tilesPerBlock),
+       fmt::format("{} x {} tiles, batch {}: {}, {} of which run at once "
+                   "on {} SMs: {} for each block",
+                   tilesAlongMText(model.problem, config.blockM),
+                   config.tilesN(model.problem.n), model.problem.batch, groups,
+                   model.resident, model.device.smCount, model.tilesPerBlock),
        fmt::format("{:.0f} % of the blocks' turns have a tile", 100 * used),
        llvm::json::Object{{"tiles_per_block", model.tilesPerBlock},
                           {"utilisation", used}}});

@@ -169,7 +169,7 @@ std::optional<Rejection> checkSm90Limits(const GemmProblem &problem,
                      double(accumulators), "accumulators a thread"};
   if (signature.isPromoted() && config.promotedParts(signature) == 0)
     return Rejection{PruneReason::Registers,
-                     double(config.accumulators() + config.leastPromotedSums()),
+                     double(config.accumulators() + config.promotedSums(4)),
                      double(accumulators), "sums a thread, promoted"};
   if (!config.isValid(signature))
     return invalidShape(signature, config);

@@ -21,8 +21,11 @@
 // Of the ring's depth there is one choice, the deepest. Rings of up to
 // kShallow stages take what staging can give (up to 17 % at 200 x 10240 x
 // 5120); deeper ones gained nothing by it. Clusters are for operands whose rows
-// begin within a sector of L2 (elsewhere five wins in 102 problems, all below
-// 1 %).
+// begin within a sector of L2 (of others of bf16 five won in 102 problems, all
+// by less than 1 %), and for fp8 where addCluster() says.
+//
+// Scales of blocks have widths besides that are whole blocks of scales, however
+// many waves they make.
 //
 //===----------------------------------------------------------------------===//
 #include "Families/Gemm/Sm90Space.h"
@@ -195,15 +198,16 @@ void Enumeration::addWay(const Way &way, bool swap) {
   }
 }
 
-/// Columns of whole blocks of scales cost a third of others to add. (576
-/// columns by 7168, m = 4096, H100: 41 us by 128 of them, 52 by 72 or 144.)
+/// Columns of whole blocks of scales cost half of others to add. (576 columns
+/// by 7168, m = 4096, H100: 41 us by 128 of them, 52 by 72 or 144.)
 bool Enumeration::hasWholeScales(const Sm90GemmConfig &config) const {
   return config.columnsHaveOneScale(signature) &&
-         config.columnsOfOneScale(signature) >= Sm90GemmConfig::kUnit;
+         config.columnsOfOneScale() >= Sm90GemmConfig::kUnit;
 }
 
-/// Longer steps where loads are small: half as many barriers. Consumers whose
-/// sums are promoted wait twice for a step of one group.
+/// Longer steps where loads are small: half as many barriers. (128 x 7168 x
+/// 2048 of fp8 with scales of blocks by tiles of 128 x 64 in clusters, of 24
+/// KiB a stage, H100: 10.9 us instead of 11.4.)
 bool Enumeration::hasSmallSteps(const Sm90GemmConfig &config) const {
   constexpr int kSmall = 20 << 10, kSmallPromoted = 24 << 10;
   return config.stageBytes(signature) <=
@@ -220,24 +224,35 @@ void Enumeration::addTile(Sm90GemmConfig config, const Width &width) {
   config.blockK *= 2;
   deepen(config, hasOneTile);
   addOrders(config, width);
-  addCluster(config, width);
+  if (signature.isPromoted())
+    addCluster(config, width);
 }
 
-/// The blocks of a cluster share the larger tile of the two. Of operands whose
-/// rows begin within a sector L2 delivers half as many (1000 x 1000 x 1000 of
-/// bf16, H100: 10.2 us instead of 12.2; with whole lines 8.4 instead of 7.9).
-/// Blocks with few rows ask for more of them than of weights (128 x 7168 x 2048
-/// of fp8 with scales of blocks, H100: 10.9 us instead of 11.7).
+/// The blocks of a cluster share the larger tile of the two.
+///
+/// Of operands whose rows begin within a sector L2 delivers half as many (1000
+/// x 1000 x 1000 of bf16, H100: 10.2 us instead of 12.2; with whole lines 8.4
+/// instead of 7.9). Blocks with few rows load more bytes of A than of weights
+/// (128 x 7168 x 2048 of fp8 with scales of blocks, H100: 10.9 us instead of
+/// 11.7). The largest tiles of fp8 whose sums are promoted lose time to L2
+/// (8192^3, H100: 742 us instead of 759; with scales of blocks clusters lose).
 void Enumeration::addCluster(Sm90GemmConfig config, const Width &width) {
   constexpr int64_t kSector = 32;
+  constexpr int kLarge = 128 * 256;
   bool isLargerA = config.blockM > config.blockN;
   int64_t pitch = isLargerA ? pitchOfA(problem, signature, config)
                             : pitchOfB(problem, signature, config);
   int64_t tiles =
       isLargerA ? config.tilesN(problem.n) : config.tilesM(problem.m);
+  const bool isSplitBySectors = pitch % kSector != 0;
   const bool rereadsRows = signature.hasBlockScales() && isLargerA &&
+                           !signature.hasGroups() &&
                            config.tilesM(problem.m) <= kFewRows;
-  if ((pitch % kSector == 0 && !rereadsRows) || tiles < 2)
+  const bool isLarge = signature.isPromoted() && !signature.hasBlockScales() &&
+                       !signature.hasGroups() &&
+                       config.blockM * config.blockN == kLarge &&
+                       width.waves > 1;
+  if (tiles < 2 || !(isSplitBySectors || rereadsRows || isLarge))
     return;
   (isLargerA ? config.clusterN : config.clusterM) = 2;
   deepen(config, /*hasOneTile=*/false);

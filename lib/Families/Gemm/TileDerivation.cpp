@@ -100,8 +100,10 @@ void TileSteps::explainGrid() {
       {"waves",
        fmt::format("{} blocks ({} x {} tiles, batch {}, split-K {}) on "
                    "{} slots = {}",
-                   model.wholeTiles + model.blocks, model.tilesM, model.tilesN,
-                   model.problem.batch, model.splits, grid.slots, waves),
+                   model.wholeTiles + model.blocks,
+                   tilesAlongMText(model.problem, model.kernel.blockM),
+                   model.tilesN, model.problem.batch, model.splits, grid.slots,
+                   waves),
        fmt::format("{:.0f} % of the slots are used", 100 * grid.utilisation),
        llvm::json::Object{{"waves", grid.waves},
                           {"utilisation", grid.utilisation},

@@ -27,6 +27,30 @@ const OperandSpec &operand(const OperandTable &table, int index) {
 
 } // namespace
 
+TEST_CASE("tiles of groups are counted on average") {
+  auto typical = [](int64_t m, int64_t batch, GroupKind groups) {
+    GemmProblem problem;
+    problem.m = m;
+    problem.batch = batch;
+    problem.groups = groups;
+    return typicalProduct(problem);
+  };
+  // Sizes from 70 to 130.
+  const GemmProblem even = typical(1000, 10, GroupKind::Ends);
+  CHECK(even.meanRows == doctest::Approx(100));
+  CHECK(even.tilesAlongM(100) == doctest::Approx(1.5));
+  CHECK(even.tilesAlongM(130) == doctest::Approx(1));
+  CHECK(even.tilesAlongM(256) == doctest::Approx(1));
+  CHECK(even.tilesAlongM(50) == doctest::Approx(2.5));
+  // Of one row each, and of more groups than rows.
+  CHECK(typical(16, 128, GroupKind::Ends).tilesAlongM(64) ==
+        doctest::Approx(1));
+  // What is known is counted.
+  CHECK(typical(128, 1, GroupKind::Ends).tilesAlongM(128) == 1);
+  CHECK(typical(129, 1, GroupKind::None).tilesAlongM(128) == 2);
+  CHECK(typical(100, 8, GroupKind::Masked).meanRows == 0);
+}
+
 TEST_CASE("equal groups have equal text") {
   CHECK(grouped("m=64 batch=8 dtype=bf16 groups=ends room=70 group_align=1 "
                 "divisor=3")
