@@ -146,6 +146,50 @@ def torch_table(result):
                     "torch.compile over Kiln's: above 1, Kiln is faster."]
 
 
+# Sides of products in torch, by the keys of their times.
+PRODUCT_SIDES = {"int4_mm": "`_weight_int4pack_mm`",
+                 "int8_mm": "`_weight_int8pack_mm`",
+                 "scaled_mm": "`_scaled_mm`", "int_mm": "`_int_mm`",
+                 "grouped_mm": "`_grouped_mm`",
+                 "scaled_grouped_mm": "`_scaled_grouped_mm`",
+                 "triton": "Triton", "loop": "a loop of products"}
+
+
+def product_table(result):
+    """Kiln's products beside torch's and Triton's: a row for each case, and
+    how it compares with each side on average."""
+    lines = ["| case | us | TFLOP/s | GB/s | fastest peer | its us | ratio |",
+             "|---|---|---|---|---|---|---|"]
+    timed = [case for case in result["cases"] if case.get("kiln_us")]
+    for case in timed:
+        sides = {side: case[f"{side}_us"] for side in PRODUCT_SIDES
+                 if case.get(f"{side}_us")}
+        fastest = min(sides, key=sides.get) if sides else None
+        lines.append(
+            f"| {case['name']} | {case['kiln_us']:.1f} "
+            f"| {case['tflops']:.0f} | {case['kiln_gbs']:.0f} | " + (
+                f"{PRODUCT_SIDES[fastest]} | {sides[fastest]:.1f} "
+                f"| {case['ratio']:.2f} |" if fastest and case.get("ratio")
+                else "n/a | n/a | n/a |"))
+    lines += ["", "| beside | cases | ratio, geomean | least | greatest |",
+              "|---|---|---|---|---|"]
+    for side, name in list(PRODUCT_SIDES.items()) + [(None, "**the fastest**")]:
+        key = f"ratio_{side}" if side else "ratio"
+        ratios = [case[key] for case in timed if case.get(key)]
+        if ratios:
+            lines.append(f"| {name} | {len(ratios)} | {geomean(ratios):.2f} "
+                         f"| {min(ratios):.2f} | {max(ratios):.2f} |")
+    return lines + ["", "A ratio is the other side's time over Kiln's: above "
+                    "1, Kiln is faster."]
+
+
+def rates_table(result):
+    """Kiln alone: a row for each case."""
+    return ["| case | us | TFLOP/s |", "|---|---|---|"] + [
+        f"| {case['name']} | {case['kiln_us']:.1f} | {case['tflops']:.0f} |"
+        for case in result["cases"] if case.get("kiln_us")]
+
+
 def attention_class(case):
     """prefill by head dim, a draw by form, others by the first of the name."""
     parts = case["name"].split("/")
@@ -364,9 +408,9 @@ def part_table(result, part):
 
 
 def kind_of(result):
-    """What a result compares Kiln with: "stream", "torch", "attention" or
-    "peer", "draw" for a peer or a stream at drawn sizes, or itself: "chain" or
-    "background". Nothing: "micro"."""
+    """What a result compares Kiln with: "stream", "torch", "attention",
+    "product" or "peer", "draw" for a peer or a stream at drawn sizes, or
+    itself: "chain" or "background". Nothing: "micro" and "rates"."""
     if result["what"] == "micro":
         return "micro"
     if "background" in result:
@@ -380,6 +424,10 @@ def kind_of(result):
     keys = set().union(*(case.keys() for case in result["cases"]))
     if "fraction" in keys:
         return "stream"
+    if "ratio_eager" not in keys and "kiln_gbs" in keys:
+        return "product"
+    if not any(case.get("ratio") for case in result["cases"]):
+        return "rates"
     return "torch" if keys & {"eager_us", "compile_us"} else "peer"
 
 
@@ -390,6 +438,7 @@ def table(result):
         return origin(result)
     rows = {"stream": stream_table, "torch": torch_table,
             "attention": attention_table, "peer": peer_table,
+            "product": product_table, "rates": rates_table,
             "draw": draw_table, "chain": chain_table,
             "background": background_table}[kind_of(result)](result)
     return "\n".join([origin(result), ""] + rows)
@@ -429,6 +478,7 @@ def summary(results):
         peer = {"stream": "a stream of as many bytes",
                 "torch": "the faster of PyTorch eager and torch.compile",
                 "attention": "the fastest of cuDNN and FlashAttention",
+                "product": "the fastest of torch's products and Triton",
                 "peer": result.get("peer")}[kind]
         key = "fraction" if kind == "stream" else "ratio"
         ratios = [case[key] for case in result["cases"] if case.get(key)]
