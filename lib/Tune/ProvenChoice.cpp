@@ -24,14 +24,18 @@ static std::chrono::milliseconds timeUntil(TuningOptions::Clock::time_point end,
   return std::clamp(left, least, most);
 }
 
+static std::chrono::milliseconds
+extraTimeUntil(TuningOptions::Clock::time_point deadline) {
+  constexpr std::chrono::milliseconds kNone{0};
+  return timeUntil(deadline + kMostProofTime, kNone, kMostProofTime);
+}
+
 TrialOptions ProvenChoice::optionsUntil(Clock::time_point deadline,
                                         std::chrono::milliseconds least) const {
-  constexpr std::chrono::milliseconds kNone{0};
   TrialOptions options;
   options.timeLimit = timeUntil(deadline, least, options.timeLimit);
   if (!series.best())
-    options.extraTime =
-        timeUntil(deadline + kMostProofTime, kNone, kMostProofTime);
+    options.extraTime = extraTimeUntil(deadline);
   return options;
 }
 
@@ -41,9 +45,17 @@ llvm::Expected<TrialStatus> ProvenChoice::validate(TuningCandidate &entry,
                                                    Clock::time_point deadline) {
   entry.isSetAside = true;
   const bool isLate = Clock::now() >= deadline;
-  if (!series.mayRun() || task.isCancelled() || (isLate && series.best()))
+  // Of something far slower the proof is no reason to leave this one without.
+  constexpr double kFarSlower = 2;
+  const TuningCandidate *best = series.best();
+  const bool isSettled =
+      best && best->trial.medianNs < kFarSlower * entry.trial.medianNs;
+  if (!series.mayRun() || task.isCancelled() || (isLate && isSettled))
     return TrialStatus::NotTried;
-  return series.prove(entry, optionsUntil(deadline, kProofGrace));
+  TrialOptions options = optionsUntil(deadline, kProofGrace);
+  if (!isSettled)
+    options.extraTime = extraTimeUntil(deadline);
+  return series.prove(entry, options);
 }
 
 llvm::Expected<TuningCandidate *>

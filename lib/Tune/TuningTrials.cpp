@@ -8,8 +8,10 @@
 #include "Tune/TuningTrials.h"
 
 #include <llvm/ADT/STLExtras.h>
+#include <llvm/ADT/SmallVector.h>
 
 #include <algorithm>
+#include <limits>
 #include <thread>
 
 namespace kiln {
@@ -19,6 +21,10 @@ static constexpr std::chrono::milliseconds kBatchGrace{250};
 /// What a batch gets that begins just before the deadline, and one with the
 /// first choice, whose trial a session owes.
 static constexpr std::chrono::milliseconds kLeastTime{1}, kOwedTime{100};
+
+/// What is predicted to be so many times slower than what still compiles is not
+/// tried before that.
+static constexpr double kHopeless = 8;
 
 using Stage = TuningCandidate::Stage;
 
@@ -115,16 +121,28 @@ CandidateRefs TuningTrials::nextBatch(const CandidateRefs &open,
   Clock::time_point graceEnd = Clock::time_point::max();
   for (;;) {
     CandidateRefs ready;
-    size_t alive = 0;
-    bool isComplete = true;
+    llvm::SmallVector<std::pair<TuningCandidate *, bool>, 16> alive;
+    double leastNs = std::numeric_limits<double>::infinity();
+    bool areDone = true, isComplete = true;
     for (TuningCandidate *entry : open) {
       if (entry->stage == Stage::Idle)
         break; // nor is anything behind it requested
       const bool isDone = entry->poll();
       if (!entry->isOpen())
         continue;
-      isComplete &= isDone || alive >= wanted;
-      ++alive;
+      alive.emplace_back(entry, isDone);
+      areDone &= isDone;
+      leastNs = std::min(leastNs, entry->candidate.estimate.totalNs);
+    }
+    size_t waitedFor = 0;
+    for (auto [entry, isDone] : alive) {
+      // A generic kernel compiles first, and one run may take all of the time.
+      // (Once there is a best, the stop rule knows it.)
+      if (!areDone && !series.best() &&
+          entry->candidate.estimate.totalNs > kHopeless * leastNs)
+        continue;
+      isComplete &= isDone || waitedFor >= wanted;
+      ++waitedFor;
       if (isDone && ready.size() < wanted)
         ready.push_back(entry);
     }
@@ -135,7 +153,7 @@ CandidateRefs TuningTrials::nextBatch(const CandidateRefs &open,
         return ready;
       graceEnd = std::min(graceEnd, now + kBatchGrace);
     }
-    if (alive == 0 || task.isCancelled() || now >= deadline)
+    if (alive.empty() || task.isCancelled() || now >= deadline)
       return {};
     std::this_thread::sleep_for(kPollInterval);
   }

@@ -634,6 +634,31 @@ TEST_CASE("a kernel that compiles for long does not hold up the others") {
           }) == 1);
 }
 
+TEST_CASE("a far slower kernel does not take the time of what compiles") {
+  TunerFixture f;
+  f.compileOnManyThreads();
+  f.options.batch = 3;
+  for (const char *late : {"// fast.", "// pair."})
+    f.nvrtc.delayWhen(late, 600);
+  must(f.tune());
+  if (f.artifacts->width() > 1)
+    CHECK(f.runner.configs().front() != "plain.t32");
+}
+
+TEST_CASE("what is far slower than an unproven config does not win late") {
+  TunerFixture f;
+  f.compileOnManyThreads();
+  f.options.batch = 1;
+  f.options.budget = std::chrono::milliseconds(600);
+  f.nvrtc.delayWhen("// fast.", 1000);
+  f.runner.scripts["fast.t64"].comparison = std::chrono::seconds(5);
+  TuningResult result = must(f.tune());
+  if (f.artifacts->width() > 1)
+    CHECK(f.runner.configs().front() == "pair.t64");
+  CHECK(result.choice.plan.configText() == "fast.t64");
+  CHECK(result.choice.validated);
+}
+
 TEST_CASE("a relative that compiles for long lets other ideas go first") {
   TunerFixture f;
   f.compileOnManyThreads();
