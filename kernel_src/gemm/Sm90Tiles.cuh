@@ -169,11 +169,10 @@ private:
   static constexpr int kStepM = !kConfig.readsKMajorA(kSignature) ? 8
                                 : kPairsAlongM                    ? 2
                                                                   : 1;
-  static constexpr int kStepN = kSignature.isPacked() ? PackedWeights::kRows
-                                : kConfig.columnsHaveOneScale(kSignature)
-                                    ? kConfig.columnsOfOneScale()
-                                : kSignature.hasBlockScales()
-                                    ? 16
+  static constexpr int kStepN =
+      kSignature.isPacked()                     ? PackedWeights::kRows
+      : kConfig.columnsHaveOneScale(kSignature) ? kConfig.columnsOfOneScale()
+      : kSignature.hasBlockScales()             ? 16
                                     : 8 * kSignature.columnsPerOutput();
 
   /// Where tile number \p tile of a side of \p extent begins.

@@ -91,10 +91,10 @@ private:
         fmt::format("m={} n={} k={} dtype={} layout={}", m, n, k, a,
                     draws.chance(85) ? "NT" : draws.pick({"NN", "TN", "TT"}));
     const bool quantizes = draws.chance(20);
-    text += quantizes ? fmt::format(" out=e4m3 scale_d={}",
-                                    draws.pick({"tensor", "row", "1x128"}))
-                      : fmt::format(" out={}",
-                                    draws.pick({"bf16", "fp16", "fp32"}));
+    text += quantizes
+                ? fmt::format(" out=e4m3 scale_d={}",
+                              draws.pick({"tensor", "row", "1x128"}))
+                : fmt::format(" out={}", draws.pick({"bf16", "fp16", "fp32"}));
     if (!isInteger && draws.chance(40))
       text += fmt::format(" b={}", draws.pick({"e4m3", "e5m2"}));
     if (!isInteger && draws.chance(40)) {
