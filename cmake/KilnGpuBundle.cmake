@@ -1,7 +1,7 @@
 # The target gpu-bundle: gathers in build/gpu, stripped, what a machine with a
-# GPU but without a compiler needs to run the gpu tests, the kiln tool and the
-# examples: bin/, lib/, benchmarks (suites, peers) and runTests.sh. Targets are named by
-# the global property KILN_GPU_BINARIES.
+# GPU but without a compiler needs to run the gpu tests, the tools and the
+# examples: bin/, lib/, benchmarks (suites, peers) and runTests.sh. Targets are
+# named by the global property KILN_GPU_BINARIES.
 #
 # Also a script: cmake -DBUNDLE=<folder> -P KilnGpuBundle.cmake fails when the
 # folder holds 64 MiB or more.
@@ -22,12 +22,11 @@ if(CMAKE_SCRIPT_MODE_FILE)
 endif()
 
 get_property(binaries GLOBAL PROPERTY KILN_GPU_BINARIES)
-if(TARGET kiln_tool)
-  list(APPEND binaries kiln_tool)
-endif()
-if(TARGET kiln)
-  list(APPEND binaries kiln)
-endif()
+foreach(target IN ITEMS kiln_tool kiln_bench kiln)
+  if(TARGET ${target})
+    list(APPEND binaries ${target})
+  endif()
+endforeach()
 # The test binaries are linked to the stand-ins, also where they use the real
 # libraries.
 foreach(fake IN ITEMS kiln_fake_cuda kiln_fake_nvml kiln_fake_nvrtc)

@@ -3,10 +3,10 @@
 #include "Cache/Store.h"
 #include "Support/Json.h"
 #include "Support/Printable.h"
+#include "cli/CommonOptions.h"
+#include "cli/Console.h"
+#include "cli/Report.h"
 #include "kiln/Commands.h"
-#include "kiln/CommonOptions.h"
-#include "kiln/Console.h"
-#include "kiln/Report.h"
 
 #include <llvm/ADT/STLExtras.h>
 #include <llvm/ADT/StringExtras.h>

@@ -1,7 +1,7 @@
 //===- Commands.h - every subcommand of kiln ------------------------------===//
 #pragma once
 
-#include "kiln/Options.h"
+#include "cli/Options.h"
 
 namespace kiln::cli {
 
@@ -11,8 +11,6 @@ extern const CommandSpec kExplainCommand;
 extern const CommandSpec kWarmupCommand;
 extern const CommandSpec kTuneCommand;
 extern const CommandSpec kBenchCommand;
-extern const CommandSpec kSweepCommand;
-extern const CommandSpec kModelCommand;
 extern const CommandSpec kCacheCommand;
 
 } // namespace kiln::cli

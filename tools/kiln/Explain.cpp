@@ -4,14 +4,13 @@
 // from the runner-up, term by term.
 //
 //===----------------------------------------------------------------------===//
-#include "Families/Families.h"
 #include "Kernel/ClassicRanking.h"
 #include "Kernel/ModelKind.h"
+#include "cli/CommonOptions.h"
+#include "cli/Console.h"
+#include "cli/Report.h"
 #include "kiln/Commands.h"
-#include "kiln/CommonOptions.h"
-#include "kiln/Console.h"
 #include "kiln/PortfolioSection.h"
-#include "kiln/Report.h"
 
 #include <llvm/ADT/STLExtras.h>
 
@@ -400,25 +399,21 @@ static llvm::Error fillExplanation(Explanation &e,
 }
 
 static llvm::Expected<int> runExplain(const ParsedOptions &options) {
-  Environment environment = Environment::fromProcess();
-  Registry registry = makeBuiltinRegistry();
-  Explanation explanation;
-  auto model = chooseModel(options);
-  if (!model)
-    return model.takeError();
-  explanation.model = *model;
-  auto cases = readCases(options, registry);
-  if (!cases)
-    return cases.takeError();
-  if (cases->size() != 1)
+  auto subject = Subject::read(options);
+  if (!subject)
+    return subject.takeError();
+  const auto &[environment, registry, model, cases] = *subject;
+  if (cases.size() != 1)
     return makeError(ErrorCode::InvalidArgument,
                      "explain: {} problems are given, one is explained",
-                     cases->size());
-  explanation.which = &cases->front();
+                     cases.size());
   auto device = chooseDevice(options, environment);
   if (!device)
     return device.takeError();
+  Explanation explanation;
+  explanation.which = &cases.front();
   explanation.device = &device->model();
+  explanation.model = model;
   if (llvm::Error error =
           fillExplanation(explanation, options.value("--config")))
     return error;
@@ -431,16 +426,11 @@ static llvm::Expected<int> runExplain(const ParsedOptions &options) {
   return emit(ExplainReport(explanation), options.wantsJson());
 }
 
-static constexpr OptionSpec kOptions[] = {
-    kDeviceOption,
-    kOverrideOption,
-    kModelOption,
-    kSuiteOption,
-    kFilterOption,
+static constexpr OptionSpec kOwnOptions[] = {
     {"--config", "TEXT", "explain this config instead of the first choice"},
-    kCacheDirOption,
-    kNoCacheOption,
 };
+static constexpr auto kOptions =
+    joinOptions(kSubjectOptions, kOwnOptions, kCacheOptions);
 
 const CommandSpec kExplainCommand = {
     "explain",

@@ -4,10 +4,11 @@
 #include "Families/Families.h"
 #include "Support/Json.h"
 #include "Support/Printable.h"
+#include "cli/CommonOptions.h"
+#include "cli/Console.h"
+#include "cli/Report.h"
+#include "cli/Tool.h"
 #include "kiln/Commands.h"
-#include "kiln/CommonOptions.h"
-#include "kiln/Console.h"
-#include "kiln/Report.h"
 
 namespace kiln::cli {
 
@@ -69,7 +70,7 @@ public:
 } // namespace
 
 void SystemSection::print(llvm::raw_ostream &os) const {
-  os << "kiln " KILN_VERSION "\n";
+  os << "kiln " << version() << "\n";
   for (const LibraryState &library : libraries)
     if (library.error.empty())
       os << fmt::format("{}: {}, {}\n", library.what, library.identity,
@@ -87,7 +88,7 @@ void SystemSection::print(llvm::raw_ostream &os) const {
 }
 
 llvm::json::Object SystemSection::toJson() const {
-  llvm::json::Object object{{"version", KILN_VERSION}};
+  llvm::json::Object object{{"version", version()}};
   for (const LibraryState &library : libraries) {
     llvm::json::Object state{{"found", library.error.empty()}};
     if (library.error.empty()) {

@@ -1,12 +1,11 @@
 //===- Plan.cpp - kiln plan: pruned and ranked candidates -----------------===//
-#include "Families/Families.h"
 #include "Kernel/ModelKind.h"
+#include "cli/CommonOptions.h"
+#include "cli/Console.h"
+#include "cli/Report.h"
+#include "cli/Stopwatch.h"
 #include "kiln/Commands.h"
-#include "kiln/CommonOptions.h"
-#include "kiln/Console.h"
-#include "kiln/Report.h"
 
-#include <chrono>
 #include <map>
 
 namespace kiln::cli {
@@ -187,14 +186,12 @@ static llvm::Expected<PlannedCase> planCase(const Case &which,
   const KernelFamily &family = *which.named.family;
   if (family.isEmpty(which.named.problem))
     return planned;
-  auto start = std::chrono::steady_clock::now();
+  const Stopwatch watch;
   auto space = exploreSpace(family, which.named.problem, device, model,
                             {.keepRejected = true});
   if (!space)
     return space.takeError();
-  planned.elapsedMs = std::chrono::duration<double, std::milli>(
-                          std::chrono::steady_clock::now() - start)
-                          .count();
+  planned.elapsedMs = watch.ms();
   planned.space = std::move(*space);
   for (auto [i, candidate] : llvm::enumerate(planned.space.ranked))
     if (i < top)
@@ -203,43 +200,34 @@ static llvm::Expected<PlannedCase> planCase(const Case &which,
 }
 
 static llvm::Expected<int> runPlan(const ParsedOptions &options) {
-  Environment environment = Environment::fromProcess();
-  Registry registry = makeBuiltinRegistry();
   auto top = options.number("--top", 10);
   if (!top)
     return top.takeError();
-  auto model = chooseModel(options);
-  if (!model)
-    return model.takeError();
-  auto cases = readCases(options, registry);
-  if (!cases)
-    return cases.takeError();
-  auto device = chooseDevice(options, environment);
+  auto subject = Subject::read(options);
+  if (!subject)
+    return subject.takeError();
+  auto device = chooseDevice(options, subject->environment);
   if (!device)
     return device.takeError();
 
   std::vector<PlannedCase> planned;
-  for (const Case &which : *cases) {
-    auto one = planCase(which, device->model(), *model, *top);
+  for (const Case &which : subject->cases) {
+    auto one = planCase(which, device->model(), subject->model, *top);
     if (!one)
       return one.takeError();
     planned.push_back(std::move(*one));
   }
-  PlanReport report(device->model(), *model);
+  PlanReport report(device->model(), subject->model);
   for (const PlannedCase &one : planned)
     report.add(SpaceReport(one, *top, options.has("--pruned")));
   return emit(report, options.wantsJson());
 }
 
-static constexpr OptionSpec kOptions[] = {
-    kDeviceOption,
-    kOverrideOption,
-    kModelOption,
-    kSuiteOption,
-    kFilterOption,
+static constexpr OptionSpec kOwnOptions[] = {
     {"--top", "N", "show the N best candidates; default 10"},
     {"--pruned", nullptr, "list every pruned config with its reason"},
 };
+static constexpr auto kOptions = joinOptions(kSubjectOptions, kOwnOptions);
 
 const CommandSpec kPlanCommand = {
     "plan",

@@ -2,8 +2,8 @@
 #pragma once
 
 #include "Tune/Portfolio.h"
-#include "kiln/CommonOptions.h"
-#include "kiln/Report.h"
+#include "cli/CommonOptions.h"
+#include "cli/Report.h"
 
 #include <optional>
 

@@ -2,7 +2,7 @@
 #include "kiln/RangeReport.h"
 
 #include "Support/Json.h"
-#include "kiln/Console.h"
+#include "cli/Console.h"
 
 #include <llvm/ADT/STLExtras.h>
 
@@ -125,7 +125,7 @@ llvm::json::Object RangeReport::toJson() const {
       {"device", device.name},
       {"class", deviceClassKey(device)},
       {"ranges", std::move(list)},
-      {"unstored_kernels", static_cast<int64_t>(unstoredKernels)},
+      {"unstored_kernels", static_cast<int64_t>(unstored.notStored)},
       {"elapsed_ms", rounded(elapsedMs, 4)},
       {"interrupted", interrupted}};
 }
@@ -174,9 +174,9 @@ void RangeReport::print(llvm::raw_ostream &os) const {
   }
   table.print(os);
   notes.print(os);
-  if (unstoredKernels > 0)
-    os << fmt::format("not stored: {} kernels: {}\n", unstoredKernels,
-                      onOneLine(whyUnstored));
+  if (unstored.notStored > 0)
+    os << fmt::format("not stored: {} kernels: {}\n", unstored.notStored,
+                      onOneLine(unstored.notStoredReason));
   size_t compiled = 0, trials = 0;
   for (const RangeOutcome &outcome : outcomes) {
     compiled += outcome.result.compiled;
@@ -193,7 +193,7 @@ int RangeReport::exitCode() const {
     return kExitNoDevice;
   const bool hasFailed =
       llvm::any_of(outcomes, [&](const auto &one) { return isFailed(one); });
-  return interrupted || hasFailed || (wantsStored && unstoredKernels > 0)
+  return interrupted || hasFailed || (wantsStored && unstored.notStored > 0)
              ? kExitSomeFailed
              : kExitDone;
 }

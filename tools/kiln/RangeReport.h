@@ -2,8 +2,8 @@
 #pragma once
 
 #include "Tune/PortfolioSession.h"
+#include "cli/Report.h"
 #include "kiln/Ranges.h"
-#include "kiln/Report.h"
 
 #include <functional>
 
@@ -42,8 +42,7 @@ public:
 
   double elapsedMs = 0;
   bool interrupted = false;
-  uint64_t unstoredKernels = 0;
-  std::string whyUnstored; ///< of the first such kernel
+  ArtifactStatistics unstored; ///< which kernels are not on disk, and why
 
 private:
   bool isFailed(const RangeOutcome &outcome) const;

@@ -51,17 +51,6 @@ static llvm::Error readSuite(const ParsedOptions &options,
   return llvm::Error::success();
 }
 
-std::vector<kiln_range> givenRanges(const NamedRanges &ranges) {
-  std::vector<kiln_range> given;
-  for (const NamedRange &range : ranges) {
-    kiln_range &added = given.emplace_back(KILN_INIT(kiln_range));
-    added.name = range.key.c_str();
-    added.first = range.first;
-    added.last = range.last;
-  }
-  return given;
-}
-
 /// Adds the ranges of the problem of \p from, unless they are known.
 static llvm::Error addRanges(const NamedText &from, const NamedRanges &ranges,
                              const Registry &registry, llvm::StringSet<> &known,

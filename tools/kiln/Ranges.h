@@ -2,8 +2,7 @@
 #pragma once
 
 #include "Call/ProblemRange.h"
-#include "kiln/Layers.h"
-#include "kiln/kiln.h"
+#include "cli/Layers.h"
 
 #include <string>
 #include <vector>
@@ -15,9 +14,6 @@ inline constexpr OptionSpec kRangesOption = {
     "prepare all values of a dynamic extent, both included; may be repeated "
     "for another extent",
     /*repeats=*/true};
-
-/// As a kiln_problem has them; names point into \p ranges.
-std::vector<kiln_range> givenRanges(const NamedRanges &ranges);
 
 /// A layer over the values of a range. Where alignment follows from them, a
 /// layer has several.

@@ -4,15 +4,14 @@
 #include "Families/Families.h"
 #include "Support/Json.h"
 #include "Trial/Statistics.h"
+#include "cli/Console.h"
+#include "cli/LiveSession.h"
+#include "cli/Report.h"
+#include "cli/Stopwatch.h"
 #include "kiln/Commands.h"
-#include "kiln/Console.h"
-#include "kiln/LiveSession.h"
 #include "kiln/RangeReport.h"
-#include "kiln/Report.h"
 
 #include <llvm/ADT/STLExtras.h>
-
-#include <chrono>
 
 namespace kiln::cli {
 
@@ -29,9 +28,8 @@ public:
 
   double elapsedMs = 0;
   bool interrupted = false;
-  bool wantsStored = true; ///< there is to be a cache
-  uint64_t unstoredKernels = 0;
-  std::string whyUnstored; ///< of the first such kernel
+  bool wantsStored = true;     ///< there is to be a cache
+  ArtifactStatistics unstored; ///< which kernels are not on disk, and why
 
 private:
   size_t trialsInAll() const {
@@ -123,10 +121,12 @@ void TuneReport::print(llvm::raw_ostream &os) const {
         "{} of the problems not measured: the estimator's word alone, or "
         "none\n",
         count);
-  if (size_t records = unstoredRecords(); records + unstoredKernels > 0)
+  if (size_t records = unstoredRecords(); records + unstored.notStored > 0)
     os << fmt::format("not stored: {} records, {} kernels{}\n", records,
-                      unstoredKernels,
-                      whyUnstored.empty() ? "" : ": " + onOneLine(whyUnstored));
+                      unstored.notStored,
+                      unstored.notStoredReason.empty()
+                          ? ""
+                          : ": " + onOneLine(unstored.notStoredReason));
   if (double share = firstChoiceShare())
     os << fmt::format("the estimator's first choice alone reaches {:.1f} % of "
                       "the best\n",
@@ -203,7 +203,7 @@ llvm::json::Object TuneReport::toJson() const {
       {"first_choice_share", rounded(firstChoiceShare())},
       {"unmeasured", static_cast<int64_t>(unmeasured())},
       {"unstored_records", static_cast<int64_t>(unstoredRecords())},
-      {"unstored_kernels", static_cast<int64_t>(unstoredKernels)},
+      {"unstored_kernels", static_cast<int64_t>(unstored.notStored)},
       {"elapsed_ms", rounded(elapsedMs, 4)},
       {"interrupted", interrupted}};
 }
@@ -212,7 +212,8 @@ int TuneReport::exitCode() const {
   if (!outcomes.empty() &&
       outcomes.front().error.code == ErrorCode::CompilerMissing)
     return kExitNoDevice;
-  return interrupted || unmeasured() + unstoredRecords() + unstoredKernels > 0
+  return interrupted ||
+                 unmeasured() + unstoredRecords() + unstored.notStored > 0
              ? kExitSomeFailed
              : kExitDone;
 }
@@ -237,10 +238,6 @@ static llvm::Error readTuning(const ParsedOptions &options,
   if (!trials)
     return trials.takeError();
   tuning.maxTrials = *trials;
-  auto model = chooseModel(options);
-  if (!model)
-    return model.takeError();
-  tuning.model = *model;
   tuning.retune = options.has("--retune");
   tuning.mode =
       options.has("--hot") ? MeasurementMode::Hot : MeasurementMode::Cold;
@@ -248,9 +245,9 @@ static llvm::Error readTuning(const ParsedOptions &options,
 }
 
 /// Prepares ranges: one portfolio for all values of each layer.
-static llvm::Expected<int> runTuneRanges(const ParsedOptions &options,
-                                         const Registry &registry) {
-  auto start = std::chrono::steady_clock::now();
+static llvm::Expected<int> runTuneRanges(const ParsedOptions &options) {
+  const Stopwatch watch;
+  const Registry registry = makeBuiltinRegistry();
   for (const char *other : {"--top", "--max-trials", "--model"})
     if (options.has(other))
       return makeError(ErrorCode::InvalidArgument,
@@ -283,30 +280,28 @@ static llvm::Expected<int> runTuneRanges(const ParsedOptions &options,
       prepareRanges(context, *cases, preparation, *budget, "tuning"),
       /*wantsTrials=*/true, /*wantsStored=*/!options.has("--no-cache"));
   report.interrupted = interrupt.flag()->load();
-  ArtifactStatistics kernels = live.artifacts->statistics();
-  report.unstoredKernels = kernels.notStored;
-  report.whyUnstored = std::move(kernels.notStoredReason);
-  report.elapsedMs = std::chrono::duration<double, std::milli>(
-                         std::chrono::steady_clock::now() - start)
-                         .count();
+  report.unstored = live.artifacts->statistics();
+  report.elapsedMs = watch.ms();
   return emit(report, options.wantsJson(), report.exitCode());
 }
 
 static llvm::Expected<int> runTune(const ParsedOptions &options) {
-  auto start = std::chrono::steady_clock::now();
-  Environment environment = Environment::fromProcess();
-  Registry registry = makeBuiltinRegistry();
+  const Stopwatch watch;
   if (options.has("--range"))
-    return runTuneRanges(options, registry);
+    return runTuneRanges(options);
   TuningOptions tuning;
   if (llvm::Error error = readTuning(options, tuning))
     return error;
-  auto cases = readCases(options, registry);
-  if (!cases)
-    return cases.takeError();
-  auto session = LiveSession::open(options, environment, "tune measures");
+  auto subject = Subject::read(options);
+  if (!subject)
+    return subject.takeError();
+  tuning.model = subject->model;
+  const auto &cases = subject->cases;
+  auto session =
+      LiveSession::open(options, subject->environment, "tune measures");
   if (!session)
     return session.takeError();
+  LiveSession &live = **session;
 
   InterruptGuard interrupt;
   tuning.cancel = interrupt.flag();
@@ -314,36 +309,26 @@ static llvm::Expected<int> runTune(const ParsedOptions &options) {
   {
     ProgressBar bar("tuning");
     tuning.progress = [&](const TuningProgress &progress) {
-      std::string text = (*cases)[progress.problem].name;
+      std::string text = cases[progress.problem].name;
       if (progress.bestNs > 0)
         text = fmt::format("{}: {} us {}", text, formatUs(progress.bestNs),
                            progress.bestConfig);
       bar.update(progress.problemsDone, progress.problems, text);
     };
-    Tuner tuner((*session)->model(), *(*session)->artifacts,
-                *(*session)->records, (*session)->trials.get());
-    outcomes = tuner.tuneAll(problemsOf(*cases), tuning);
+    Tuner tuner(live.model(), *live.artifacts, *live.records,
+                live.trials.get());
+    outcomes = tuner.tuneAll(problemsOf(cases), tuning);
   }
-  TuneReport report(*cases, (*session)->model(), outcomes);
+  TuneReport report(cases, live.model(), outcomes);
   report.interrupted = interrupt.flag()->load();
   report.wantsStored = !options.has("--no-cache");
-  if (report.wantsStored) {
-    ArtifactStatistics kernels = (*session)->artifacts->statistics();
-    report.unstoredKernels = kernels.notStored;
-    report.whyUnstored = std::move(kernels.notStoredReason);
-  }
-  report.elapsedMs = std::chrono::duration<double, std::milli>(
-                         std::chrono::steady_clock::now() - start)
-                         .count();
+  if (report.wantsStored)
+    report.unstored = live.artifacts->statistics();
+  report.elapsedMs = watch.ms();
   return emit(report, options.wantsJson(), report.exitCode());
 }
 
-static constexpr OptionSpec kOptions[] = {
-    kDeviceOption,
-    kOverrideOption,
-    kModelOption,
-    kSuiteOption,
-    kFilterOption,
+static constexpr OptionSpec kOwnOptions[] = {
     kRangesOption,
     {"--budget", "TIME",
      "for all problems together; default 60s, with --range 12s a layer"},
@@ -353,11 +338,9 @@ static constexpr OptionSpec kOptions[] = {
     {"--max-trials", "N", "measure at most N configs of each; default 64"},
     {"--retune", nullptr, "measure although there is a record"},
     {"--hot", nullptr, "measure with operands in L2 instead of cold"},
-    kThreadsOption,
-    kCacheDirOption,
-    kNoCacheOption,
-    kNvrtcOption,
 };
+static constexpr auto kOptions =
+    joinOptions(kSubjectOptions, kOwnOptions, kCompilerOptions);
 
 const CommandSpec kTuneCommand = {
     "tune",

@@ -4,16 +4,16 @@
 #include "Device/Catalog.h"
 #include "Families/Families.h"
 #include "Support/Json.h"
+#include "cli/CommonOptions.h"
+#include "cli/Console.h"
+#include "cli/Report.h"
+#include "cli/Stopwatch.h"
 #include "kiln/Commands.h"
-#include "kiln/CommonOptions.h"
-#include "kiln/Console.h"
 #include "kiln/RangeReport.h"
-#include "kiln/Report.h"
 
 #include <llvm/ADT/StringExtras.h>
 #include <llvm/Support/FileSystem.h>
 
-#include <chrono>
 #include <set>
 
 namespace kiln::cli {
@@ -274,9 +274,9 @@ public:
 } // namespace
 
 /// Compiles what the estimator chooses for all values of ranges.
-static llvm::Expected<int> warmRanges(const ParsedOptions &options,
-                                      const Environment &environment,
-                                      const Registry &registry) {
+static llvm::Expected<int> warmRanges(const ParsedOptions &options) {
+  const Environment environment = Environment::fromProcess();
+  const Registry registry = makeBuiltinRegistry();
   for (const char *other : {"--top", "--with-generic", "--dump-dir", "--model"})
     if (options.has(other))
       return makeError(ErrorCode::InvalidArgument, "{} is not for --range",
@@ -301,7 +301,7 @@ static llvm::Expected<int> warmRanges(const ParsedOptions &options,
   preparation.cancel = interrupt.flag();
   RangesReport report;
   for (const ChosenDevice &device : *devices) {
-    auto start = std::chrono::steady_clock::now();
+    const Stopwatch watch;
     ArtifactStore artifacts(**cache, *storeOptions);
     const DeviceModel &model = device.model();
     PortfolioContext context{model,      artifacts, records,
@@ -312,23 +312,17 @@ static llvm::Expected<int> warmRanges(const ParsedOptions &options,
                       std::chrono::milliseconds(0),
                       "compiling for " + model.name),
         /*wantsTrials=*/false, /*wantsStored=*/!options.has("--no-cache"));
-    ArtifactStatistics kernels = artifacts.statistics();
-    one.unstoredKernels = kernels.notStored;
-    one.whyUnstored = std::move(kernels.notStoredReason);
+    one.unstored = artifacts.statistics();
     one.interrupted = interrupt.flag()->load();
-    one.elapsedMs = std::chrono::duration<double, std::milli>(
-                        std::chrono::steady_clock::now() - start)
-                        .count();
+    one.elapsedMs = watch.ms();
   }
   return emit(report, options.wantsJson(), report.exitCode());
 }
 
 static llvm::Expected<int> runWarmup(const ParsedOptions &options) {
-  auto start = std::chrono::steady_clock::now();
-  Environment environment = Environment::fromProcess();
-  Registry registry = makeBuiltinRegistry();
+  const Stopwatch watch;
   if (options.has("--range"))
-    return warmRanges(options, environment, registry);
+    return warmRanges(options);
   WarmupOptions warmupOptions;
   auto top = options.number("--top", 1, 1, 1000);
   if (!top)
@@ -336,23 +330,21 @@ static llvm::Expected<int> runWarmup(const ParsedOptions &options) {
   warmupOptions.top = *top;
   warmupOptions.withGeneric = options.has("--with-generic");
   warmupOptions.store = !options.has("--no-cache");
-  auto model = chooseModel(options);
-  if (!model)
-    return model.takeError();
-  warmupOptions.model = *model;
+  auto subject = Subject::read(options);
+  if (!subject)
+    return subject.takeError();
+  const auto &[environment, registry, model, cases] = *subject;
+  warmupOptions.model = model;
   auto storeOptions = artifactOptions(options, environment);
   if (!storeOptions)
     return storeOptions.takeError();
-  auto cases = readCases(options, registry);
-  if (!cases)
-    return cases.takeError();
   auto devices = chooseDevices(options, environment);
   if (!devices)
     return devices.takeError();
   if (std::optional<std::string> folder = options.value("--dump-dir"))
     for (const ChosenDevice &device : *devices)
       if (llvm::Error error =
-              dumpUnits(*folder, *cases, device.model(), *top, *model))
+              dumpUnits(*folder, cases, device.model(), *top, model))
         return error;
   auto cache = openCache(options, environment);
   if (!cache)
@@ -362,19 +354,17 @@ static llvm::Expected<int> runWarmup(const ParsedOptions &options) {
   warmupOptions.cancel = interrupt.flag();
   ArtifactStore artifacts(**cache, *storeOptions);
   DecisionStore decisions(**cache);
-  WarmupReport report(*cases);
+  WarmupReport report(cases);
   for (const ChosenDevice &device : *devices)
-    report.devices.push_back(warmDevice(device.model(), *cases, artifacts,
-                                        decisions, warmupOptions));
+    report.devices.push_back(
+        warmDevice(device.model(), cases, artifacts, decisions, warmupOptions));
   report.interrupted = interrupt.flag()->load();
   report.damaged = (*cache)->statistics().damaged;
-  report.elapsedMs = std::chrono::duration<double, std::milli>(
-                         std::chrono::steady_clock::now() - start)
-                         .count();
+  report.elapsedMs = watch.ms();
   return emit(report, options.wantsJson(), report.exitCode());
 }
 
-static constexpr OptionSpec kOptions[] = {
+static constexpr OptionSpec kOwnOptions[] = {
     {"--device", "NAME|FILE|N|auto",
      "a GPU to compile for, which need not be here; may be repeated", true},
     {"--arch", "sm_XX",
@@ -388,11 +378,8 @@ static constexpr OptionSpec kOptions[] = {
     {"--with-generic", nullptr,
      "compile the generic kernel of each signature as well"},
     {"--dump-dir", "DIR", "write the text of every kernel there"},
-    kThreadsOption,
-    kCacheDirOption,
-    kNoCacheOption,
-    kNvrtcOption,
 };
+static constexpr auto kOptions = joinOptions(kOwnOptions, kCompilerOptions);
 
 const CommandSpec kWarmupCommand = {
     "warmup",

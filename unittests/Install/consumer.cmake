@@ -25,6 +25,9 @@ run(${work}/build/consumer-cpp)
 if(EXISTS ${prefix}/bin/kiln)
   run(${prefix}/bin/kiln --help)
 endif()
+if(EXISTS ${prefix}/bin/kiln-bench)
+  message(FATAL_ERROR "kiln-bench is installed")
+endif()
 
 # The same through pkg-config, where the machine has it.
 find_program(PKG_CONFIG pkg-config)

@@ -1,7 +1,7 @@
-// bench --background: on the stand-in driver, and what its report says.
+// kiln-bench background: on the stand-in driver, and what its report says.
 #include "Tools/ToolRunner.h"
-#include "kiln/Console.h"
-#include "kiln/bench/BackgroundReport.h"
+#include "cli/Console.h"
+#include "kiln-bench/BackgroundReport.h"
 
 #include <doctest/doctest.h>
 
@@ -25,11 +25,11 @@ static std::string layersOf(const Tool &tool, const std::string &more = "") {
 }
 
 TEST_CASE("bench --background measures every part of the mode") {
-  Tool tool;
+  BenchTool tool;
   tool.environment["KILN_DRIVER"] = builtLibrary("libkiln_fake_cuda.so");
   const std::string path = tool.folder / "background.json";
   ToolResult result =
-      tool.run("bench --background --suite " + layersOf(tool) +
+      tool.run("background --suite " + layersOf(tool) +
                " --range m=1..16 --seed 3 --calls 40 --time 300ms "
                "--checked 60 --budget 50ms --permille 500 --json "
                "--commit abc --out " +
@@ -63,9 +63,9 @@ TEST_CASE("bench --background measures every part of the mode") {
 }
 
 TEST_CASE("bench --background refuses what it cannot measure") {
-  Tool tool;
+  BenchTool tool;
   tool.environment["KILN_DRIVER"] = builtLibrary("libkiln_fake_cuda.so");
-  const std::string good = "bench --background --suite " + layersOf(tool);
+  const std::string good = "background --suite " + layersOf(tool);
   const std::string problem = " gemm m=64 n=64 k=64 dtype=bf16";
   const std::string chained =
       tool.suite(R"({"layers": [{"name": "a", "family": "gemm", "n": 64,
@@ -79,9 +79,8 @@ TEST_CASE("bench --background refuses what it cannot measure") {
        {good + " --draw 3", good + " --hot", good + " --permille 1001",
         good + " --range batch=1..4", good + problem,
         good + " --out " + (tool.folder / "no-commit.json"),
-        std::string("bench --background"),
-        "bench --background --suite " + chained,
-        "bench --background --suite " + rows, "bench --calls 3" + problem}) {
+        std::string("background"), "background --suite " + chained,
+        "background --suite " + rows, "background --calls 3" + problem}) {
     CAPTURE(line);
     ToolResult bad = tool.run(line);
     CAPTURE(bad.err);

@@ -1,4 +1,4 @@
-#include "kiln/bench/BenchOutput.h"
+#include "compare/BenchOutput.h"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "kiln/bench/BenchPeer.h"
+#include "compare/BenchPeer.h"
 
 #include "Driver/Stream.h"
 #include "Store/FakeDevice.h"

@@ -1,4 +1,4 @@
-#include "kiln/bench/BenchStream.h"
+#include "compare/BenchStream.h"
 
 #include "Driver/Stream.h"
 #include "Store/FakeDevice.h"

@@ -1,4 +1,4 @@
-#include "kiln/bench/CublasLt.h"
+#include "compare/CublasLt.h"
 
 #include "Tools/PeerCase.h"
 

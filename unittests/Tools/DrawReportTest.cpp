@@ -1,7 +1,7 @@
-#include "kiln/bench/DrawReport.h"
+#include "kiln-bench/DrawReport.h"
 
 #include "Store/StoreFixture.h"
-#include "kiln/Console.h"
+#include "cli/Console.h"
 
 #include <llvm/Support/raw_ostream.h>
 

@@ -1,4 +1,4 @@
-#include "kiln/Draw.h"
+#include "kiln-bench/Draw.h"
 
 #include "Store/StoreFixture.h"
 #include "Support/Json.h"

@@ -1,4 +1,4 @@
-#include "kiln/Figures.h"
+#include "kiln-bench/Figures.h"
 
 #include <doctest/doctest.h>
 

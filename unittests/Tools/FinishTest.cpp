@@ -1,7 +1,7 @@
-#include "kiln/Finish.h"
+#include "cli/Finish.h"
 
 #include "Support/TemporaryFolder.h"
-#include "kiln/Console.h"
+#include "cli/Console.h"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-// model quality: records of sweeps, replayed.
+// kiln-bench quality: records of sweeps, replayed.
 #include "Support/TemporaryFolder.h"
 #include "Tools/ToolRunner.h"
 
@@ -19,40 +19,38 @@ static const std::string kTwo =
                                    ["mma.bm32.bn32.bk64.st3.wm2.wn2.mb2",1,900])";
 
 TEST_CASE("model quality replays records and checks floors") {
-  Tool tool;
+  BenchTool tool;
   const std::string record = tool.suite(recordOf(kTwo), "record.json");
-  llvm::json::Object json =
-      tool.run("model quality " + record + " --json").json();
+  llvm::json::Object json = tool.run("quality " + record + " --json").json();
   CHECK(json.getString("device") == "h200-sxm");
   REQUIRE(json.getArray("spaces")->size() == 1);
   CHECK(json.getArray("spaces")->front().getAsObject()->getInteger("configs") ==
         2);
-  CHECK(tool.run("model quality " + record + " --device a100-sxm4-80gb").code !=
-        1);
+  CHECK(tool.run("quality " + record + " --device a100-sxm4-80gb").code != 1);
 
   // Floors name their records, beside them.
   const std::string floors = tool.suite(
       R"({"records": ["record.json"], "floors": {}})", "floors.json");
-  CHECK(tool.run("model quality --check " + floors).code == 0);
-  CHECK(tool.run("model quality --update " + floors).code == 0);
+  CHECK(tool.run("quality --check " + floors).code == 0);
+  CHECK(tool.run("quality --update " + floors).code == 0);
   CHECK(readBytes(floors).find("record.json") != std::string::npos);
   tool.suite(R"({"records": ["record.json"],
                  "floors": {"fit": {"all": {"top1": 1001}},
                             "test": {"all": {"top1": 1001}}}})",
              "floors.json");
-  ToolResult fell = tool.run("model quality --check " + floors);
+  ToolResult fell = tool.run("quality --check " + floors);
   CHECK(fell.code == 1);
   CHECK(fell.out.find("fell: ") != std::string::npos);
   // A record that cannot be replayed any more is a fault, not a good figure.
   const std::string gone =
       tool.suite(recordOf(R"(["gone.x1",0,1000])"), "gone.json");
-  ToolResult left = tool.run("model quality " + gone);
+  ToolResult left = tool.run("quality " + gone);
   CHECK(left.code == 1);
   CHECK(left.out.find("not replayed: ") != std::string::npos);
 }
 
 TEST_CASE("model quality refuses what it cannot read") {
-  Tool tool;
+  BenchTool tool;
   const std::string record = tool.suite(recordOf(kTwo), "record.json");
   const std::string noRecord = tool.suite("{}", "empty.json");
   const std::string noFloors =
@@ -61,11 +59,9 @@ TEST_CASE("model quality refuses what it cannot read") {
   const std::string noDevice =
       tool.suite(R"({"device": "abacus", "spaces": []})", "device.json");
   for (const std::string &line :
-       {std::string("model"), std::string("model quality"),
-        std::string("model speed"), "model quality " + noRecord,
-        "model quality " + noDevice, std::string("model quality /no/such/file"),
-        "model quality --check " + noFloors,
-        "model quality --check " + record}) {
+       {std::string("quality"), std::string("model"), "quality " + noRecord,
+        "quality " + noDevice, std::string("quality /no/such/file"),
+        "quality --check " + noFloors, "quality --check " + record}) {
     CAPTURE(line);
     ToolResult result = tool.run(line);
     CHECK(result.code == 2);

@@ -3,8 +3,8 @@
 
 #include "Fakes/FakeCublasLt.h"
 #include "Store/FakeFamily.h"
-#include "kiln/bench/BenchOutput.h"
-#include "kiln/bench/CublasLt.h"
+#include "compare/BenchOutput.h"
+#include "compare/CublasLt.h"
 
 #include <random>
 

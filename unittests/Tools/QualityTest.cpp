@@ -1,4 +1,4 @@
-#include "kiln/QualityReport.h"
+#include "kiln-bench/QualityReport.h"
 
 #include "Device/Catalog.h"
 #include "Store/StoreFixture.h"

@@ -1,4 +1,4 @@
-#include "kiln/SweepRecord.h"
+#include "kiln-bench/SweepRecord.h"
 
 #include "Support/Error.h"
 #include "Support/Json.h"

@@ -1,7 +1,7 @@
-#include "kiln/SweepReport.h"
+#include "kiln-bench/SweepReport.h"
 
 #include "Store/StoreFixture.h"
-#include "kiln/Console.h"
+#include "cli/Console.h"
 
 #include <llvm/Support/raw_ostream.h>
 

@@ -30,12 +30,13 @@ llvm::json::Object ToolResult::json() const {
 }
 
 bool ToolResult::hasOneErrorLine() const {
-  const std::string start = "kiln: error: ";
+  const std::string start = tool + ": error: ";
   return err.size() > start.size() + 1 && err.rfind(start, 0) == 0 &&
          err.find('\n') == err.size() - 1;
 }
 
 Tool::Tool() {
+  built = KILN_TOOL;
   environment["PATH"] = "/usr/bin:/bin";
   environment["HOME"] = folder.path;
   environment["KILN_CACHE_DIR"] = folder / "cache";
@@ -84,7 +85,7 @@ ToolResult Tool::run(const std::vector<std::string> &arguments,
                                    O_WRONLY | O_CREAT | O_TRUNC, 0600);
   posix_spawn_file_actions_addopen(&actions, 2, err.c_str(),
                                    O_WRONLY | O_CREAT | O_TRUNC, 0600);
-  std::vector<std::string> words = {"kiln"}, pairs;
+  std::vector<std::string> words = {name}, pairs;
   words.insert(words.end(), arguments.begin(), arguments.end());
   for (const auto &[name, value] : environment)
     pairs.push_back(name + "=" + value);
@@ -95,9 +96,10 @@ ToolResult Tool::run(const std::vector<std::string> &arguments,
     return all;
   };
   ToolResult result =
-      spawnAndWait(program.empty() ? KILN_TOOL : program.c_str(),
+      spawnAndWait(program.empty() ? built.c_str() : program.c_str(),
                    pointers(words), pointers(pairs), actions, meanwhile);
   posix_spawn_file_actions_destroy(&actions);
+  result.tool = name;
   if (stdoutPath.empty())
     result.out = readBytes(out);
   result.err = readBytes(err);

@@ -1,4 +1,4 @@
-//===- ToolRunner.h - runs the kiln command and keeps what it said --------===//
+//===- ToolRunner.h - runs a command and keeps what it said --------===//
 #pragma once
 
 #include "Support/TemporaryFolder.h"
@@ -17,11 +17,12 @@ namespace kiln::testing {
 struct ToolResult {
   int code = -1; ///< exit code; minus the signal that killed it
   std::string out, err;
+  std::string tool;      ///< what the program is called
   double cpuSeconds = 0; ///< user and system
 
   /// The one JSON document on stdout; fails the test if there is none.
   llvm::json::Object json() const;
-  /// True if stderr is exactly one line, of an error.
+  /// True if stderr is exactly one line, of an error of the program that ran.
   bool hasOneErrorLine() const;
 };
 
@@ -46,7 +47,21 @@ public:
   std::map<std::string, std::string> environment;
   std::string stdoutPath; ///< where stdout goes instead of a file of ours
   std::string program;    ///< what runs instead of the built tool
+
+protected:
+  std::string name = "kiln", built; ///< of the tool
 };
+
+#ifdef KILN_BENCH_TOOL
+/// The same of kiln-bench.
+class BenchTool : public Tool {
+public:
+  BenchTool() {
+    name = "kiln-bench";
+    built = KILN_BENCH_TOOL;
+  }
+};
+#endif
 
 /// The path of a library of the build folder.
 std::string builtLibrary(const std::string &name);

@@ -1,0 +1,135 @@
+//===- CommonOptions.h - what the common options stand for ----------------===//
+//
+// Every command is a thin view over the libraries; this is where the options
+// that many share become a device model, a cache, a compiler and problems.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "Cache/Store.h"
+#include "Driver/Driver.h"
+#include "Kernel/ModelKind.h"
+#include "Store/ArtifactStore.h"
+#include "Store/DeviceAssembly.h"
+#include "Support/Environment.h"
+#include "cli/Options.h"
+#include "cli/Suite.h"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace kiln::cli {
+
+// Options that several commands share.
+inline constexpr OptionSpec kDeviceOption = {
+    "--device", "NAME|FILE|N|auto",
+    "a GPU of the catalog (see kiln info), a JSON file of its numbers, the "
+    "number of one that is here, or auto, the first one that is here "
+    "(default)"};
+inline constexpr OptionSpec kOverrideOption = {
+    "--override", "FILE", "JSON whose numbers go in front of the device's own"};
+inline constexpr OptionSpec kModelOption = {"--model", "main|classic",
+                                            "the performance model that ranks"};
+inline constexpr OptionSpec kSuiteOption = {
+    "--suite", "FILE", "JSON with the problems; see benchmarks/suites"};
+inline constexpr OptionSpec kFilterOption = {
+    "--filter", "TEXT", "only the cases whose name contains TEXT"};
+inline constexpr OptionSpec kCacheDirOption = {
+    "--cache-dir", "DIR",
+    "cache folder; default: $KILN_CACHE_DIR, else ~/.cache/kiln"};
+inline constexpr OptionSpec kNoCacheOption = {
+    "--no-cache", nullptr, "neither read nor write the cache"};
+inline constexpr OptionSpec kNvrtcOption = {
+    "--nvrtc", "PATH",
+    "NVRTC's library or its folder; default: it is searched"};
+inline constexpr OptionSpec kThreadsOption = {
+    "--threads", "N", "compile at most N kernels at once"};
+
+// These together, as commands have them.
+inline constexpr OptionSpec kDeviceOptions[] = {kDeviceOption, kOverrideOption};
+inline constexpr OptionSpec kSuiteOptions[] = {kSuiteOption, kFilterOption};
+inline constexpr OptionSpec kSubjectOptions[] = {
+    kDeviceOption, kOverrideOption, kModelOption, kSuiteOption, kFilterOption};
+inline constexpr OptionSpec kCacheOptions[] = {kCacheDirOption, kNoCacheOption};
+inline constexpr OptionSpec kCompilerOptions[] = {
+    kThreadsOption, kCacheDirOption, kNoCacheOption, kNvrtcOption};
+
+/// A device to plan for; the driver is there if the device is.
+struct ChosenDevice {
+  AssembledDevice assembled;
+  std::shared_ptr<Driver> driver; ///< null unless live
+  int ordinal = 0;                ///< of a live one
+
+  const DeviceModel &model() const { return assembled.model; }
+};
+
+/// The device that one value of --device names. Errors: InvalidArgument for
+/// what is neither a known name nor a file, DriverMissing where a live one is
+/// meant and there is none.
+llvm::Expected<ChosenDevice> chooseDevice(llvm::StringRef text,
+                                          const ParsedOptions &options,
+                                          const Environment &environment);
+
+/// The same for the option, which may be given once.
+llvm::Expected<ChosenDevice> chooseDevice(const ParsedOptions &options,
+                                          const Environment &environment);
+
+/// A device that is here; a catalog name is InvalidArgument. \p why is what
+/// needs it: "tune measures".
+llvm::Expected<ChosenDevice> chooseLiveDevice(const ParsedOptions &options,
+                                              const Environment &environment,
+                                              llvm::StringRef why);
+
+llvm::Expected<ModelKind> chooseModel(const ParsedOptions &options);
+
+/// Where the cache is; \p notes gets what is odd about it. No path: memory
+/// only. Error: InvalidArgument for a --cache-dir that cannot be one.
+llvm::Expected<cache::StoreOptions>
+chooseCache(const ParsedOptions &options, const Environment &environment,
+            std::vector<std::string> &notes);
+
+/// Opens the cache; what is odd about it, now and later, is a warning. It has
+/// no limit: what a command made stays, and kiln cache prune alone makes room.
+llvm::Expected<std::unique_ptr<cache::Store>>
+openCache(const ParsedOptions &options, const Environment &environment);
+
+/// Where NVRTC is searched: as the library does, and in the folder where set-up
+/// leaves NVIDIA's packages, seen from the tool in its build folder.
+NvrtcSearch nvrtcSearch(const ParsedOptions &options,
+                        const Environment &environment);
+
+/// Compiler and pool as the options say.
+llvm::Expected<ArtifactStoreOptions>
+artifactOptions(const ParsedOptions &options, const Environment &environment);
+
+/// The problems that are operands of a command, maybe none. Errors as below.
+llvm::Expected<std::vector<Case>> readOperands(const ParsedOptions &options,
+                                               const Registry &registry);
+
+/// The problems of a command: operands ("gemm m=1 n=2 k=3 dtype=bf16 gemm ..."
+/// in any number of words), then the cases of --suite that pass --filter.
+/// Errors (InvalidArgument, Unsupported, Io) name file, case and key; no
+/// problem at all is one, too.
+llvm::Expected<std::vector<Case>> readCases(const ParsedOptions &options,
+                                            const Registry &registry);
+
+/// What most commands read: problems, and what to plan them with.
+struct Subject {
+  Environment environment;
+  Registry registry; ///< owns the families of the cases
+  ModelKind model = ModelKind::Main;
+  std::vector<Case> cases;
+
+  /// Errors: those of chooseModel() and readCases().
+  static llvm::Expected<Subject> read(const ParsedOptions &options);
+};
+
+/// Whether memory must set the pace of \p which on any GPU: there is so little
+/// arithmetic for each byte that its rate tells nothing.
+bool isMemoryBound(const Case &which);
+
+/// The problems of \p cases alone.
+std::vector<Registry::NamedProblem> problemsOf(llvm::ArrayRef<Case> cases);
+
+} // namespace kiln::cli

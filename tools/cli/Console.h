@@ -1,0 +1,84 @@
+//===- Console.h - stdout, stderr and exit codes --------------------------===//
+#pragma once
+
+#include "Support/Error.h"
+
+#include <llvm/ADT/StringRef.h>
+#include <llvm/Support/Error.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <string>
+
+namespace kiln::cli {
+
+/// Exit codes, for scripts.
+inline constexpr int kExitDone = 0;
+inline constexpr int kExitSomeFailed = 1;
+inline constexpr int kExitBadInput = 2;
+inline constexpr int kExitNoDevice = 3; ///< no GPU, driver or NVRTC
+
+/// The exit code of a command that ended with \p code.
+int exitCodeOf(ErrorCode code);
+
+/// Before anything else: makes descriptors 0 to 2 exist, so that no file of the
+/// cache becomes stdout, and ignores SIGPIPE and SIGXFSZ, so that a reader who
+/// leaves and a limit of file sizes do not kill work in progress.
+void prepareStreams();
+
+/// How lines on stderr and help call the program; "kiln" unless it is set.
+/// \p name must live for ever.
+void setToolName(const char *name);
+const char *toolName();
+
+/// Writes all of \p text to stdout. A reader that left is not an error. Errors:
+/// Io.
+llvm::Error writeOutput(llvm::StringRef text);
+
+/// Replaces the file \p path with \p text; "-" is stdout. Errors: Io.
+llvm::Error writeFile(const std::string &path, llvm::StringRef text);
+
+/// One line on stderr, such as "kiln: error: ..." or "kiln: warning: ...".
+void printError(llvm::StringRef message);
+void printWarning(llvm::StringRef message);
+
+/// \p text with each run of line breaks replaced by "; ", and the rest as
+/// printable() shows it.
+std::string onOneLine(llvm::StringRef text);
+
+/// A line on stderr that shows how far work is, on a terminal only; erased on
+/// destruction. For one thread.
+class ProgressBar {
+public:
+  explicit ProgressBar(std::string title);
+  ~ProgressBar();
+  ProgressBar(const ProgressBar &) = delete;
+  ProgressBar &operator=(const ProgressBar &) = delete;
+
+  /// Redraws at most ten times a second, and when \p done is \p total.
+  void update(size_t done, size_t total, llvm::StringRef text = "");
+
+private:
+  std::string title;
+  bool enabled;
+  std::chrono::steady_clock::time_point start, drawn;
+};
+
+/// Whether an InterruptGuard has seen a signal; valid for ever.
+const std::atomic<bool> *interruptFlag();
+
+/// While it lives the first SIGINT or SIGTERM only sets a flag, so that what is
+/// done so far is kept; the second one kills. A signal that was ignored stays
+/// ignored. One at a time.
+class InterruptGuard {
+public:
+  InterruptGuard();
+  ~InterruptGuard();
+  InterruptGuard(const InterruptGuard &) = delete;
+  InterruptGuard &operator=(const InterruptGuard &) = delete;
+
+  const std::atomic<bool> *flag() const { return interruptFlag(); }
+};
+
+} // namespace kiln::cli

@@ -1,0 +1,75 @@
+//===- BenchReport.h - times beside a peer's ------------------------------===//
+#pragma once
+
+#include "Trial/Statistics.h"
+#include "cli/Report.h"
+#include "compare/BenchSetting.h"
+#include "compare/BenchStream.h"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace kiln::cli {
+
+/// Half of the interval's width over the median; 0 where nothing was measured.
+double spreadOf(const SampleSummary &summary);
+
+/// One case, beside a peer or, where no peer computes it, a reference stream.
+/// Times are in ns; a count of 0 means not measured.
+struct BenchRow {
+  const Case *which = nullptr;
+  std::string config;
+  std::string from;   ///< "record", "estimated", "named", ...
+  std::string error;  ///< empty: Kiln's side was measured
+  std::string noPeer; ///< why there is no peer's time
+  /// What the peer computes where that is not the problem, so that results are
+  /// not compared; else empty.
+  std::string peerKind;
+  SampleSummary kiln, peer, best;
+  StreamResult stream;
+  size_t algorithms = 0;      ///< of the peer that `best` is the best of
+  bool correct = false;       ///< equals the reference, by Tune's criterion
+  std::optional<bool> agrees; ///< with the peer, within both tolerances
+  std::string toolchain;      ///< that compiled the kernel
+  unsigned launches = 0, copies = 0;
+
+  /// The peer's time over Kiln's; 0 without both.
+  double ratio() const;
+  double bestRatio() const;
+  double tflops() const;
+
+  bool isStreamed() const { return cli::isStreamed(*which); }
+  /// What moves at least over Kiln's time, and over the stream's; 0 without
+  /// that time.
+  double gbs() const;
+  double streamGbs() const;
+  /// The stream's time over Kiln's; 0 without both.
+  double fraction() const;
+};
+
+/// The result file that scripts/updateReadme.py reads, and its table.
+class BenchReport final : public Report {
+public:
+  void print(llvm::raw_ostream &os) const override;
+  llvm::json::Object toJson() const override;
+  int exitCode() const;
+
+  BenchSetting setting;
+  std::vector<BenchRow> rows;
+  bool interrupted = false;
+
+private:
+  /// Ratios of the cases of one class.
+  struct Group {
+    std::string name;
+    std::vector<double> ratios, bestRatios;
+  };
+  std::vector<Group> groups() const;
+  /// Fractions of all streamed cases and of those that move over 100 MB.
+  std::vector<Group> streamGroups() const;
+  void printPeers(llvm::raw_ostream &os) const;
+  void printStreams(llvm::raw_ostream &os) const;
+};
+
+} // namespace kiln::cli

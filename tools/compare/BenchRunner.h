@@ -1,0 +1,48 @@
+//===- BenchRunner.h - one case, Kiln beside a peer -----------------------===//
+#pragma once
+
+#include "compare/BenchReport.h"
+#include "compare/Comparer.h"
+
+#include <memory>
+
+namespace kiln::cli {
+
+struct BenchOptions {
+  /// Measure all algorithms that the peer's heuristic answers, too.
+  bool allAlgorithms = false;
+  bool hot = false; ///< operands stay in L2
+  /// Measure a reference stream beside what no peer computes.
+  bool wantsStream = true;
+};
+
+/// Measures cases one after another. The session must outlive it.
+class BenchRunner {
+public:
+  /// \p peer may be null: then Kiln is measured alone.
+  static llvm::Expected<std::unique_ptr<BenchRunner>>
+  create(LiveSession &session, std::shared_ptr<const CublasLt> peer,
+         BenchOptions options);
+
+  /// Measures \p choice on \p row.which and fills \p row in. What went wrong
+  /// with this case is in the row; an error ends it all: ContextDead, or
+  /// InProgress when the device hangs, after which memory must not be freed.
+  llvm::Error measure(const BenchChoice &choice, BenchRow &row);
+
+private:
+  struct Bench;
+  BenchRunner(LiveSession &session, BenchOptions options,
+              std::unique_ptr<Comparer> comparer)
+      : session(session), options(options), comparer(std::move(comparer)) {}
+
+  llvm::Error validate(const BenchChoice &choice, BenchRow &row);
+  llvm::Error prepare(const BenchChoice &choice, Bench &bench, BenchRow &row);
+  llvm::Error sample(Bench &bench, BenchRow &row);
+  llvm::Error compare(Bench &bench, BenchRow &row);
+
+  LiveSession &session;
+  const BenchOptions options;
+  const std::unique_ptr<Comparer> comparer;
+};
+
+} // namespace kiln::cli

@@ -1,0 +1,135 @@
+//===- EngineCalls.cpp ----------------------------------------------------===//
+#include "kiln-bench/EngineCalls.h"
+
+#include <llvm/ADT/STLExtras.h>
+#include <llvm/Support/FileSystem.h>
+
+#include <algorithm>
+#include <chrono>
+#include <vector>
+
+namespace kiln::cli {
+
+llvm::Expected<ScratchFolder> ScratchFolder::make() {
+  ScratchFolder folder;
+  if (std::error_code failure =
+          llvm::sys::fs::createUniqueDirectory("kiln-bench", folder.path))
+    return makeError(ErrorCode::Internal, "no folder for a cache: {}",
+                     failure.message());
+  return folder;
+}
+
+ScratchFolder::~ScratchFolder() {
+  if (!path.empty())
+    llvm::sys::fs::remove_directories(path);
+}
+
+std::string ScratchFolder::cache(llvm::StringRef name) const {
+  return (llvm::Twine(path) + "/" + name).str();
+}
+
+llvm::Error statusError(kiln_status status) {
+  if (status == KILN_SUCCESS)
+    return llvm::Error::success();
+  return makeError(static_cast<ErrorCode>(status), "{}",
+                   kiln_last_error_message());
+}
+
+llvm::Expected<EnginePtr> makeEngine(kiln_mode mode, const std::string &cache,
+                                     const ParsedOptions &options,
+                                     const Environment &environment,
+                                     const EngineSetup &setup) {
+  auto store = artifactOptions(options, environment);
+  if (!store)
+    return store.takeError();
+  std::optional<std::string> nvrtc = options.value("--nvrtc");
+  kiln_engine_options made = KILN_INIT(kiln_engine_options);
+  made.mode = mode;
+  made.cache_dir = cache.c_str();
+  made.threads = static_cast<int32_t>(store->pool.threads);
+  made.nvrtc_path = nvrtc ? nvrtc->c_str() : nullptr;
+  made.event = setup.event;
+  made.event_user = setup.user;
+  made.background_permille = setup.backgroundPermille;
+  made.tune_budget_ms = setup.tuneBudget.count();
+  kiln_engine *engine = nullptr;
+  if (llvm::Error error = statusError(kiln_engine_create(&made, &engine)))
+    return error;
+  return EnginePtr(engine);
+}
+
+kiln_statistics statisticsOf(kiln_engine *engine) {
+  kiln_statistics statistics = KILN_INIT(kiln_statistics);
+  (void)kiln_get_statistics(engine, &statistics);
+  return statistics;
+}
+
+/// Addresses of copy 0's operands, by slot.
+static std::vector<void *> operandsOf(const TrialBuffers &buffers) {
+  const Arguments bound = buffers.arguments(0);
+  std::vector<void *> operands;
+  for (auto [i, spec] : llvm::enumerate(buffers.table().operands)) {
+    if (!spec.present)
+      continue;
+    size_t slot = spec.slot < 0 ? i : static_cast<size_t>(spec.slot);
+    operands.resize(std::max(operands.size(), slot + 1));
+    operands[slot] = reinterpret_cast<void *>(bound.operands[i].address);
+  }
+  return operands;
+}
+
+static kiln_problem problemOf(const std::string &text) {
+  kiln_problem problem = KILN_INIT(kiln_problem);
+  problem.text = text.c_str();
+  return problem;
+}
+
+llvm::Expected<double> callEngine(kiln_engine *engine, const std::string &text,
+                                  const TrialBuffers &buffers,
+                                  const Stream &stream, bool prepares) {
+  std::vector<void *> operands = operandsOf(buffers);
+  kiln_arguments arguments = KILN_INIT(kiln_arguments);
+  arguments.operands = operands.data();
+  arguments.operand_count = static_cast<uint32_t>(operands.size());
+  const kiln_problem problem = problemOf(text);
+
+  kiln_stream queue = stream.handle();
+  auto start = std::chrono::steady_clock::now();
+  if (prepares)
+    if (llvm::Error error =
+            statusError(kiln_prepare(engine, &problem, 1, nullptr, nullptr)))
+      return error;
+  if (llvm::Error error =
+          statusError(kiln_run(engine, &problem, &arguments, nullptr, queue)))
+    return error;
+  double ms = std::chrono::duration<double, std::milli>(
+                  std::chrono::steady_clock::now() - start)
+                  .count();
+  if (llvm::Error error = stream.synchronize())
+    return error;
+  return ms;
+}
+
+llvm::Expected<std::string>
+configOf(kiln_engine *engine, const std::string &text, const Stream &stream) {
+  const kiln_problem problem = problemOf(text);
+  kiln_plan *plan = nullptr;
+  if (llvm::Error error = statusError(
+          kiln_plan_acquire(engine, &problem, stream.handle(), &plan)))
+    return error;
+  std::unique_ptr<kiln_plan, void (*)(kiln_plan *)> held(plan,
+                                                         &kiln_plan_release);
+  size_t length = 0;
+  if (llvm::Error error =
+          statusError(kiln_plan_describe(plan, nullptr, 0, &length)))
+    return error;
+  std::string line(length + 1, '\0');
+  if (llvm::Error error = statusError(
+          kiln_plan_describe(plan, line.data(), line.size(), nullptr)))
+    return error;
+  // "gemm m=1 ...: CONFIG, by the estimate, ...".
+  llvm::StringRef rest = llvm::StringRef(line).split(": ").second;
+  return rest.split(',').first.str();
+}
+
+} // namespace kiln::cli

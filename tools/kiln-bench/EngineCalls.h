@@ -1,0 +1,72 @@
+//===- EngineCalls.h - engines as their users call them -------------------===//
+#pragma once
+
+#include "Driver/Stream.h"
+#include "Trial/TrialBuffers.h"
+#include "cli/CommonOptions.h"
+#include "kiln/kiln.h"
+
+#include <llvm/ADT/SmallString.h>
+#include <llvm/Support/Error.h>
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+namespace kiln::cli {
+
+/// A folder that goes with everything in it.
+class ScratchFolder {
+public:
+  static llvm::Expected<ScratchFolder> make();
+  ScratchFolder(ScratchFolder &&other) { std::swap(path, other.path); }
+  ~ScratchFolder();
+
+  /// A cache below it, which the engine makes with the mode that it wants.
+  std::string cache(llvm::StringRef name) const;
+
+private:
+  ScratchFolder() = default;
+  llvm::SmallString<128> path;
+};
+
+struct EngineDeleter {
+  void operator()(kiln_engine *engine) const { kiln_engine_destroy(engine); }
+};
+using EnginePtr = std::unique_ptr<kiln_engine, EngineDeleter>;
+
+/// What the last call of this thread that answered \p status says.
+llvm::Error statusError(kiln_status status);
+
+/// What an engine has of its own, beside the command's options.
+struct EngineSetup {
+  /// Hears its events; both may be null.
+  kiln_event_fn event = nullptr;
+  void *user = nullptr;
+  uint32_t backgroundPermille = 0;         ///< 0: the engine's default
+  std::chrono::milliseconds tuneBudget{0}; ///< 0: the engine's default
+};
+
+/// An engine with the folder \p cache and what the command's options say of
+/// compilers and threads.
+llvm::Expected<EnginePtr> makeEngine(kiln_mode mode, const std::string &cache,
+                                     const ParsedOptions &options,
+                                     const Environment &environment,
+                                     const EngineSetup &setup = {});
+
+/// The counts of \p engine.
+kiln_statistics statisticsOf(kiln_engine *engine);
+
+/// Calls the problem called \p text once, on copy 0 of \p buffers, and waits
+/// for the device; the time until the launch returned, in ms. With \p prepares
+/// it is prepared first, within the time.
+llvm::Expected<double> callEngine(kiln_engine *engine, const std::string &text,
+                                  const TrialBuffers &buffers,
+                                  const Stream &stream, bool prepares = false);
+
+/// The config that serves the problem called \p text, which was called.
+llvm::Expected<std::string>
+configOf(kiln_engine *engine, const std::string &text, const Stream &stream);
+
+} // namespace kiln::cli

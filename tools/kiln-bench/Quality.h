@@ -1,0 +1,71 @@
+//===- Quality.h - what an order of configs is worth ----------------------===//
+//
+// Replays what sweeps measured: today's model orders the configs that have a
+// time, and what it puts first is held against the best of them. So a change of
+// the estimate is judged without a GPU. Beside it the classic model, and what
+// to expect of a random order.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "Device/DeviceModel.h"
+#include "Kernel/Registry.h"
+#include "kiln-bench/Figures.h"
+#include "kiln-bench/SweepRecord.h"
+
+#include <map>
+#include <string>
+#include <vector>
+
+namespace kiln::cli {
+
+/// What the first choices of an order reach of the best: its time over theirs.
+struct OrderShare {
+  double top1 = 0, top5 = 0; ///< 0: there is no such order
+};
+
+/// One recorded space, ordered again.
+struct ReplayedSpace {
+  std::string name, regime; ///< regime: "gemm 65-256", "rmsnorm"
+  bool isTest = false;
+  size_t configs = 0;       ///< that today's model has a time for
+  size_t refused = 0;       ///< that it does not know or allow any more
+  OrderShare main, classic; ///< classic: 0 where it cannot describe the problem
+  OrderShare random;        ///< expected
+  double correlation = 0;   ///< of the ranks of predicted and measured times
+  std::vector<double> errors; ///< |predicted / measured - 1| of each config
+  /// Today's first choice of the whole space has a time here.
+  bool hasFirstChoice = false;
+  std::string chosen, best; ///< first of the order, and the fastest
+  double chosenNs = 0, bestNs = 0;
+};
+
+/// Orders what \p space has. Errors: InvalidArgument for a problem that no
+/// family reads; NoCandidate where fewer than two configs have a time.
+llvm::Expected<ReplayedSpace> replay(const RecordedSpace &space,
+                                     const Registry &registry,
+                                     const DeviceModel &device);
+
+/// What a random order is to expect: the mean of best over the fastest of
+/// \p count configs drawn from \p times.
+double expectedShare(std::vector<double> times, double bestNs, size_t count);
+
+/// Figures of several spaces. Larger is better, except of timeError.
+struct QualityFigures {
+  size_t problems = 0, configs = 0;
+  RatioFigures top1, top5;
+  double correlation = 0;     ///< mean
+  double timeError = 0;       ///< median over all configs
+  OrderShare classic, random; ///< geometric means
+  size_t classicProblems = 0;
+  size_t withFirstChoice = 0;
+
+  static QualityFigures of(llvm::ArrayRef<const ReplayedSpace *> spaces);
+};
+
+/// Figures by split ("fit", "test") and regime, "all" among these.
+using QualityTable =
+    std::map<std::string, std::map<std::string, QualityFigures>>;
+QualityTable tabulate(llvm::ArrayRef<ReplayedSpace> spaces);
+
+} // namespace kiln::cli

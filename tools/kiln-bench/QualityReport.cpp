@@ -1,0 +1,212 @@
+//===- QualityReport.cpp --------------------------------------------------===//
+#include "kiln-bench/QualityReport.h"
+
+#include "Support/Error.h"
+#include "Support/Json.h"
+
+#include <llvm/ADT/STLExtras.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace kiln::cli {
+
+/// The one figure that is better when it is smaller.
+static constexpr llvm::StringLiteral kTimeError = "time_error";
+
+static constexpr double kThousand = 1000;
+
+/// What floors are about.
+static std::map<std::string, double> checkedFigures(const QualityFigures &of) {
+  return {{"top1", of.top1.geomean},
+          {"top1_tenth", of.top1.tenth},
+          {"top5", of.top5.geomean},
+          {"correlation", of.correlation},
+          {kTimeError.str(), of.timeError}};
+}
+
+QualityFloors QualityFloors::of(const QualityTable &table) {
+  constexpr size_t kFewProblems = 3, kFewConfigs = 20;
+  QualityFloors made;
+  for (const auto &[split, regimes] : table)
+    for (const auto &[regime, figures] : regimes) {
+      if (figures.problems < kFewProblems)
+        continue;
+      const bool isWhole = figures.configs >= kFewConfigs * figures.problems;
+      for (const auto &[name, value] : checkedFigures(figures))
+        if (isWhole || llvm::StringRef(name).starts_with("top"))
+          made.floors[split][regime][name] = static_cast<int64_t>(
+              name == kTimeError ? std::ceil(value * kThousand)
+                                 : std::floor(value * kThousand));
+    }
+  return made;
+}
+
+llvm::Expected<QualityFloors>
+QualityFloors::parse(const llvm::json::Object &json) {
+  QualityFloors parsed;
+  for (const auto &[split, regimes] : json) {
+    const llvm::json::Object *byRegime = regimes.getAsObject();
+    if (!byRegime)
+      return makeError(ErrorCode::InvalidArgument,
+                       "floors: '{}' is not an object", split.str());
+    for (const auto &[regime, figures] : *byRegime) {
+      const llvm::json::Object *byName = figures.getAsObject();
+      if (!byName)
+        return makeError(ErrorCode::InvalidArgument,
+                         "floors: {}: '{}' is not an object", split.str(),
+                         regime.str());
+      for (const auto &[name, value] : *byName) {
+        auto number = value.getAsInteger();
+        if (!number || !checkedFigures({}).count(name.str()))
+          return makeError(ErrorCode::InvalidArgument,
+                           "floors: {}: {}: '{}' is no figure in thousandths",
+                           split.str(), regime.str(), name.str());
+        parsed.floors[split.str()][regime.str()][name.str()] = *number;
+      }
+    }
+  }
+  return parsed;
+}
+
+llvm::json::Object QualityFloors::toJson() const {
+  llvm::json::Object json;
+  for (const auto &[split, regimes] : floors) {
+    llvm::json::Object bySplit;
+    for (const auto &[regime, figures] : regimes) {
+      llvm::json::Object byRegime;
+      for (const auto &[name, value] : figures)
+        byRegime[name] = value;
+      bySplit[regime] = std::move(byRegime);
+    }
+    json[split] = std::move(bySplit);
+  }
+  return json;
+}
+
+std::vector<std::string>
+QualityFloors::violations(const QualityTable &table) const {
+  std::vector<std::string> lines;
+  for (const auto &[split, regimes] : floors)
+    for (const auto &[regime, figures] : regimes) {
+      auto bySplit = table.find(split);
+      if (bySplit == table.end() || !bySplit->second.count(regime)) {
+        lines.push_back(
+            fmt::format("{}, {}: nothing was replayed", split, regime));
+        continue;
+      }
+      const auto now = checkedFigures(bySplit->second.at(regime));
+      for (const auto &[name, floor] : figures) {
+        const double value = now.at(name) * kThousand;
+        const auto limit = static_cast<double>(floor);
+        if (name == kTimeError ? value > limit : value < limit)
+          lines.push_back(fmt::format("{}, {}: {} is {:.4f}, was {:.3f}", split,
+                                      regime, name, value / kThousand,
+                                      limit / kThousand));
+      }
+    }
+  return lines;
+}
+
+//===----------------------------------------------------------------------===//
+// The report
+//===----------------------------------------------------------------------===//
+
+static std::string percent(double share) {
+  return share > 0 ? fmt::format("{:.1f}", 100 * share) : "n/a";
+}
+
+/// The spaces whose first choice loses most.
+void QualityReport::printWorst(llvm::raw_ostream &os) const {
+  constexpr size_t kShown = 15;
+  std::vector<const ReplayedSpace *> worst;
+  for (const ReplayedSpace &space : spaces)
+    worst.push_back(&space);
+  llvm::stable_sort(worst, [](const auto *a, const auto *b) {
+    return a->main.top1 < b->main.top1;
+  });
+  Table table({"least top1", "split", "first choice", ">us", "best", ">us",
+               ">top1 %", ">top5 %"});
+  for (const ReplayedSpace *space : llvm::ArrayRef(worst).take_front(kShown))
+    table.addRow({space->name, space->isTest ? "test" : "fit", space->chosen,
+                  formatUs(space->chosenNs), space->best,
+                  formatUs(space->bestNs), percent(space->main.top1),
+                  percent(space->main.top5)});
+  table.print(os);
+}
+
+void QualityReport::print(llvm::raw_ostream &os) const {
+  os << fmt::format("{} recorded spaces on {}; shares of the best measured\n",
+                    spaces.size(), device);
+  Table table({"split", "regime", ">spaces", ">configs", ">top1 %", ">tenth",
+               ">least", ">top5 %", ">rank corr", ">time off %", ">classic",
+               ">its top5", ">random", ">its top5", ">first known"});
+  for (const auto &[split, regimes] : tabulate(spaces))
+    for (const auto &[regime, figures] : regimes)
+      table.addRow({split, regime, fmt::format("{}", figures.problems),
+                    fmt::format("{}", figures.configs),
+                    percent(figures.top1.geomean), percent(figures.top1.tenth),
+                    percent(figures.top1.least), percent(figures.top5.geomean),
+                    fmt::format("{:.3f}", figures.correlation),
+                    fmt::format("{:.1f}", 100 * figures.timeError),
+                    percent(figures.classic.top1),
+                    percent(figures.classic.top5), percent(figures.random.top1),
+                    percent(figures.random.top5),
+                    fmt::format("{}", figures.withFirstChoice)});
+  table.print(os);
+  printWorst(os);
+  for (const std::string &line : left)
+    os << "not replayed: " << line << '\n';
+  for (const std::string &line : violations)
+    os << "fell: " << line << '\n';
+}
+
+static llvm::json::Object figuresToJson(const QualityFigures &figures) {
+  auto share = [](double value) { return rounded(value, 4); };
+  return llvm::json::Object{
+      {"problems", static_cast<int64_t>(figures.problems)},
+      {"configs", static_cast<int64_t>(figures.configs)},
+      {"top1", share(figures.top1.geomean)},
+      {"top1_tenth", share(figures.top1.tenth)},
+      {"top1_least", share(figures.top1.least)},
+      {"top5", share(figures.top5.geomean)},
+      {"correlation", share(figures.correlation)},
+      {kTimeError, share(figures.timeError)},
+      {"classic_top1", share(figures.classic.top1)},
+      {"classic_top5", share(figures.classic.top5)},
+      {"classic_problems", static_cast<int64_t>(figures.classicProblems)},
+      {"random_top1", share(figures.random.top1)},
+      {"random_top5", share(figures.random.top5)},
+      {"first_choice_measured", static_cast<int64_t>(figures.withFirstChoice)}};
+}
+
+llvm::json::Object QualityReport::toJson() const {
+  llvm::json::Object figures;
+  for (const auto &[split, regimes] : tabulate(spaces)) {
+    llvm::json::Object bySplit;
+    for (const auto &[regime, one] : regimes)
+      bySplit[regime] = figuresToJson(one);
+    figures[split] = std::move(bySplit);
+  }
+  llvm::json::Array list;
+  for (const ReplayedSpace &space : spaces)
+    list.push_back(
+        llvm::json::Object{{"name", space.name},
+                           {"regime", space.regime},
+                           {"split", space.isTest ? "test" : "fit"},
+                           {"configs", static_cast<int64_t>(space.configs)},
+                           {"refused", static_cast<int64_t>(space.refused)},
+                           {"top1", rounded(space.main.top1, 4)},
+                           {"top5", rounded(space.main.top5, 4)},
+                           {"correlation", rounded(space.correlation, 4)},
+                           {"chosen", space.chosen},
+                           {"best", space.best},
+                           {"best_ns", rounded(space.bestNs)}});
+  return llvm::json::Object{{"device", device},
+                            {"figures", std::move(figures)},
+                            {"spaces", std::move(list)},
+                            {"not_replayed", textsToJson(left)},
+                            {"fell", textsToJson(violations)}};
+}
+
+} // namespace kiln::cli

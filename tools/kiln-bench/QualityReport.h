@@ -1,0 +1,44 @@
+//===- QualityReport.h - how good the performance model is ----------------===//
+#pragma once
+
+#include "cli/Report.h"
+#include "kiln-bench/Quality.h"
+
+#include <string>
+#include <vector>
+
+namespace kiln::cli {
+
+/// Figures that may not fall, in thousandths: of each split and regime those
+/// called "top1", "top1_tenth", "top5", "correlation", and "time_error", which
+/// may not rise.
+struct QualityFloors {
+  std::map<std::string, std::map<std::string, std::map<std::string, int64_t>>>
+      floors;
+
+  /// What \p table has, rounded to the worse side. Regimes of one or two
+  /// problems have no floors, and where little but the fastest was kept of each
+  /// space, ranks and times have none.
+  static QualityFloors of(const QualityTable &table);
+  /// Errors: InvalidArgument for what is no such object.
+  static llvm::Expected<QualityFloors> parse(const llvm::json::Object &json);
+  llvm::json::Object toJson() const;
+  /// A line for each figure of \p table that is worse than its floor, or gone.
+  std::vector<std::string> violations(const QualityTable &table) const;
+};
+
+class QualityReport final : public Report {
+public:
+  void print(llvm::raw_ostream &os) const override;
+  llvm::json::Object toJson() const override;
+
+  std::string device;
+  std::vector<ReplayedSpace> spaces;
+  std::vector<std::string> left; ///< what could not be replayed, and why
+  std::vector<std::string> violations;
+
+private:
+  void printWorst(llvm::raw_ostream &os) const;
+};
+
+} // namespace kiln::cli

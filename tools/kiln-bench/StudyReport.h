@@ -1,0 +1,69 @@
+//===- StudyReport.h - a named set of configs, fastest first --------------===//
+#pragma once
+
+#include "Kernel/Study.h"
+#include "cli/CommonOptions.h"
+#include "cli/Report.h"
+#include "compare/BenchReport.h"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace kiln::cli {
+
+/// What a profiler says of a config's launches: means over them.
+struct StudyProfile {
+  double durationNs = 0, cycles = 0;
+  double registers = 0; ///< a thread
+  double l2HitRate = 0; ///< percent
+};
+
+/// One config on one problem.
+struct StudyRow {
+  const Case *which = nullptr;
+  StudyConfig study;
+  size_t place = 0;          ///< in the set, from 0
+  std::vector<double> runNs; ///< median of each run that counts
+  bool correct = false;      ///< equals the reference
+  int64_t registers = 0, spillBytes = 0, sharedBytes = 0;
+  std::string toolchain;
+  std::string error; ///< empty: it was measured
+  std::optional<StudyProfile> profile;
+
+  /// Mean over the runs; 0: not measured.
+  double ns() const;
+  /// (greatest - least) / mean.
+  double spread() const;
+  /// 1e12 operations a second: as everybody counts the problem, with all of its
+  /// operations, and with those that tiles compute in vain.
+  double tflops() const;
+  double allTflops() const;
+  double kernelTflops() const;
+};
+
+/// The result of a study: tables, the document, and lines of CSV.
+class StudyReport final : public Report {
+public:
+  void print(llvm::raw_ostream &os) const override;
+  llvm::json::Object toJson() const override;
+  /// A header and a line for each row, in the order of the table.
+  std::string toCsv() const;
+  int exitCode() const;
+
+  /// Fastest first within each problem asked for; what has no time comes last.
+  void sort();
+
+  BenchSetting setting;
+  std::string set;
+  unsigned runs = 1;
+  std::vector<StudyRow> rows;
+  bool interrupted = false;
+
+private:
+  bool isProfiled() const;
+  void printCase(const Case &which, llvm::raw_ostream &os) const;
+  void printProfile(const Case &which, llvm::raw_ostream &os) const;
+};
+
+} // namespace kiln::cli

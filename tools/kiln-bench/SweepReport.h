@@ -1,0 +1,58 @@
+//===- SweepReport.h - what the estimator's order is worth ----------------===//
+#pragma once
+
+#include "Device/DeviceModel.h"
+#include "Tune/Sweep.h"
+#include "cli/CommonOptions.h"
+#include "cli/Report.h"
+
+#include <string>
+#include <vector>
+
+namespace kiln::cli {
+
+/// One case of a sweep.
+struct SweepRow {
+  const Case *which = nullptr;
+  /// Not complete as well: never begun, or the device was lost in it.
+  SweepResult result;
+  std::string error; ///< empty: result is there
+
+  /// All of the space was tried.
+  bool isComplete() const { return error.empty() && result.isComplete; }
+  /// And both ends of the comparison have a time.
+  bool isDone() const { return isComplete() && result.share(1) > 0; }
+  /// There is nothing to compute.
+  bool isEmpty() const { return isComplete() && result.configs.empty(); }
+};
+
+/// Every config with its prediction and its time, and what the first choices
+/// reach of the best.
+class SweepReport final : public Report {
+public:
+  void print(llvm::raw_ostream &os) const override;
+  llvm::json::Object toJson() const override;
+  int exitCode() const;
+  /// By the user, the time limit or a lost device, before all was measured.
+  bool isInterrupted() const;
+
+  std::string what, commit, gpu, driver, toolchain, model, mode;
+  std::vector<SweepRow> rows; ///< of all cases, begun or not
+  double elapsedMs = 0;
+
+private:
+  /// The cases of one family in which there is something to compute.
+  struct Group {
+    std::string name;
+    std::vector<double> top1, top5; ///< of those that are done
+    size_t cases = 0;
+    size_t withoutFirst = 0; ///< complete, but the first choice got no time
+
+    /// Of what was tried to its end; 0 where a first choice got no time.
+    double least() const;
+    std::string text() const;
+  };
+  std::vector<Group> groups() const;
+};
+
+} // namespace kiln::cli
