@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Draws a study of configs (`kiln bench --set NAME --out FILE`) as SVG: a bar
+"""Draws a study of configs (`kiln-bench study --set NAME --out FILE`) as SVG: a bar
 for each config in the order of its set, its rate, and what it gains over the
 one before. Rates of peers are lines across.
 

@@ -25,7 +25,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 CLASSES = [(1, "1"), (16, "2 to 16"), (64, "17 to 64"), (256, "65 to 256"),
            (1024, "257 to 1024"), (math.inf, "more than 1024")]
 
-# Of draws, as kiln bench --draw calls them: by m, or by bytes beside a stream.
+# Of draws, as kiln-bench draw calls them: by m, or by bytes beside a stream.
 DRAW_BANDS = ["1-16", "17-64", "65-256", "257-1024", "above",
               "less than 10 MB", "10 to 100 MB", "over 100 MB"]
 

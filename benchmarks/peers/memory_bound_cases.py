@@ -1,5 +1,5 @@
 """What the cases of benchmarks/suites/memory_bound.json are, or those of a
-result of kiln bench --draw: Kiln's problem text, and every operand with its
+result of kiln-bench draw: Kiln's problem text, and every operand with its
 slot, shape and type. Needs neither torch nor a GPU.
 
 `python3 memory_bound_cases.py` lists the texts and bytes of a suite; with

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Puts FlashAttention 2 (torch's flash back end) beside a study of named
-configs (`kiln bench ... --set NAME`). One GPU.
+configs (`kiln-bench study`). One GPU.
 
   python3 benchmarks/peers/torch_flash_study.py --set tune --commit COMMIT --out study.json \\
       --csv study.csv -- attention batch=4 sq=4096 sk=4096 heads=16 d=128 dtype=bf16
@@ -67,7 +67,7 @@ class Peer:
 def run_tool(options, folder):
     """The document of the tool's study."""
     out = pathlib.Path(folder) / "study.json"
-    command = [options.kiln, "bench", f"--set={options.set}", f"--out={out}",
+    command = [options.kiln_bench, "study", f"--set={options.set}", f"--out={out}",
                f"--commit={options.commit}", f"--runs={options.runs}", f"--warmup-runs={options.warmup_runs}",
                *(["--profile"] if options.profile else []), *options.problem]
     result = subprocess.run(command, stdout=subprocess.DEVNULL, check=False)
@@ -123,7 +123,7 @@ def parse_options():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("problem", nargs="+", help="as the tool takes it")
-    parser.add_argument("--kiln", default="build/release/bin/kiln")
+    parser.add_argument("--kiln-bench", default="build/release/bin/kiln-bench")
     parser.add_argument("--set", default="tune")
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--warmup-runs", type=int, default=1)

@@ -352,7 +352,7 @@ def print_summary(document, watch):
 def parse_options():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--suite", default=memory_bound_cases.SUITE,
-                        help="or a result of kiln bench --draw")
+                        help="or a result of kiln-bench draw")
     parser.add_argument("--most", type=int, metavar="N",
                         help="N cases at most, spread over all of the suite")
     parser.add_argument("--filter", default="",
