@@ -28,6 +28,13 @@ inline Field leadingDimensionField(llvm::StringRef key) {
           .maximum = kMaxLeadingDimension};
 }
 
+/// Elements from row to row of a head, or from plane to plane; 0 is the
+/// family's default.
+inline Field strideField(llvm::StringRef key) {
+  return {
+      .key = key, .role = FieldRole::Stride, .maximum = kMaxLeadingDimension};
+}
+
 /// A value that kernels take as a run-time parameter; \p slot as Field::slot.
 inline Field scalarField(llvm::StringRef key, double defaultValue,
                          int slot = -1) {

@@ -20,7 +20,7 @@ static constexpr std::chrono::milliseconds kBatchLimit{60000};
 /// How far behind the best a config may be that takes part in the playoff.
 /// Times of different batches are off by some 1 %, those that made a config the
 /// best so far by more.
-static constexpr double kPlayoffBand = 0.05;
+static constexpr double kSweepPlayoffBand = 0.05;
 
 const SweptConfig *SweepResult::best() const {
   // The least of many times are too low, and those of the playoff no more: who
@@ -140,7 +140,7 @@ public:
                                   .cancel = options.cancel,
                                   .trustsProofs = false,
                                   .dropsLate = true,
-                                  .loadedBand = kPlayoffBand}) {}
+                                  .loadedBand = kSweepPlayoffBand}) {}
 
   llvm::Expected<SweepResult> run();
 
@@ -263,8 +263,8 @@ llvm::Error Sweep::runTrials() {
 /// The reference, the best few, and the estimator's first choice; none where
 /// there is nothing to settle.
 CandidateRefs Sweep::chooseFinalists() const {
-  CandidateRefs chosen =
-      series.contenders(kPlayoffBand, options.playoff, /*areProven=*/false);
+  CandidateRefs chosen = series.contenders(kSweepPlayoffBand, options.playoff,
+                                           /*areProven=*/false);
   TuningCandidate *first = space.entries.front().get();
   if (!chosen.empty() && first->isMeasured() &&
       !llvm::is_contained(chosen, first))

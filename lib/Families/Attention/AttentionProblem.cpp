@@ -69,11 +69,6 @@ static Field tokensField(llvm::StringRef key) {
   return field;
 }
 
-static Field strideField(llvm::StringRef key) {
-  return {
-      .key = key, .role = FieldRole::Stride, .maximum = kMaxLeadingDimension};
-}
-
 /// Of an input, whose sequences may all be one.
 static Field inputStrideField(llvm::StringRef key) {
   Field field = strideField(key);

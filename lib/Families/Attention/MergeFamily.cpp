@@ -129,9 +129,9 @@ llvm::Expected<Problem> MergeFamily::canonicalise(Record record) const {
 namespace {
 
 /// Builds the table of one problem.
-class TableBuilder {
+class MergeTableBuilder {
 public:
-  TableBuilder(const MergeProblem &p, OperandTable &table)
+  MergeTableBuilder(const MergeProblem &p, OperandTable &table)
       : p(p), table(table) {}
 
   OperandSpec &add(int index, llvm::StringRef name, OperandRole role,
@@ -184,7 +184,7 @@ OperandTable MergeFamily::operands(const Problem &problem) const {
   MergeProblem p = read(problem);
   OperandTable table;
   table.operands.resize(Operand::Count);
-  TableBuilder builder(p, table);
+  MergeTableBuilder builder(p, table);
   builder.addRows(Operand::O1, "o1", OperandRole::In, p.dtype, p.o1);
   builder.addLse(Operand::Lse1, "lse1", OperandRole::In);
   builder.addRows(Operand::O2, "o2", OperandRole::In, p.dtype, p.o2);

@@ -9,14 +9,9 @@
 
 namespace kiln {
 
-static constexpr FieldName kTypeNames[] = {{int64_t(DType::BF16), "bf16"},
-                                           {int64_t(DType::FP16), "fp16"},
-                                           {int64_t(DType::FP32), "fp32"}};
-
-static Field strideField(llvm::StringRef key) {
-  return {
-      .key = key, .role = FieldRole::Stride, .maximum = kMaxLeadingDimension};
-}
+static constexpr FieldName kMergeTypeNames[] = {{int64_t(DType::BF16), "bf16"},
+                                                {int64_t(DType::FP16), "fp16"},
+                                                {int64_t(DType::FP32), "fp32"}};
 
 const RecordSchema &mergeProblemSchema() {
   static const RecordSchema schema(
@@ -32,8 +27,8 @@ const RecordSchema &mergeProblemSchema() {
         .required = true,
         .minimum = 1,
         .maximum = kMaxHeadDim},
-       enumField("dtype", true, kTypeNames),
-       enumField("out", false, kTypeNames),
+       enumField("dtype", true, kMergeTypeNames),
+       enumField("out", false, kMergeTypeNames),
        {.key = "lse", .role = FieldRole::Signature, .maximum = 1},
        leadingDimensionField("lda"),
        strideField("hsa"),
@@ -85,29 +80,30 @@ MergeSignature signatureOf(const MergeProblem &p) {
   return signature;
 }
 
-static constexpr SignatureFields kSignatureFields(
-    SignatureField{"in", "in", &MergeSignature::in, true, kTypeNames},
-    SignatureField{"out", "out", &MergeSignature::out, true, kTypeNames},
+static constexpr SignatureFields kMergeSignatureFields(
+    SignatureField{"in", "in", &MergeSignature::in, true, kMergeTypeNames},
+    SignatureField{"out", "out", &MergeSignature::out, true, kMergeTypeNames},
     SignatureField{
         "d", "valueDim", &MergeSignature::valueDim, true, {}, kMaxHeadDim},
     SignatureField{"lse", "lse", &MergeSignature::lse},
     SignatureField{"align", "align", &MergeSignature::align, false, {}, 16});
 
 const RecordSchema &mergeSignatureSchema() {
-  static const RecordSchema schema = kSignatureFields.schema("attention_merge");
+  static const RecordSchema schema =
+      kMergeSignatureFields.schema("attention_merge");
   return schema;
 }
 
 Record toRecord(const MergeSignature &signature) {
-  return kSignatureFields.toRecord(signature, mergeSignatureSchema());
+  return kMergeSignatureFields.toRecord(signature, mergeSignatureSchema());
 }
 
 MergeSignature readMergeSignature(const Record &record) {
-  return kSignatureFields.fromRecord(record);
+  return kMergeSignatureFields.fromRecord(record);
 }
 
 std::string initializerText(const MergeSignature &signature) {
-  return kSignatureFields.initializer(signature);
+  return kMergeSignatureFields.initializer(signature);
 }
 
 MergeParams makeMergeParams(const MergeProblem &p, const Arguments &arguments) {

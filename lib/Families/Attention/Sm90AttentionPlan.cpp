@@ -57,7 +57,7 @@ Sm90AttentionGrid::Sm90AttentionGrid(const AttentionProblem &problem,
 }
 
 /// Of the kernel that merges splits: each of them has an LSE.
-static constexpr CombineAttentionConfig kCombine{};
+static constexpr CombineAttentionConfig kSm90Combine{};
 
 WorkspaceLayout sm90AttentionWorkspace(const AttentionProblem &problem,
                                        const Sm90AttentionConfig &config,
@@ -269,7 +269,7 @@ void Sm90AttentionBinder::bind(const Arguments &arguments,
   add(maps.v, planned.v, valueOperandOf(problem),
       offsetof(Sm90AttentionParams, v));
   if (grid.splits > 1)
-    addCombineStep(attention, kCombine, /*function=*/1, /*dependent=*/true,
+    addCombineStep(attention, kSm90Combine, /*function=*/1, /*dependent=*/true,
                    spec);
 }
 
@@ -283,7 +283,7 @@ void completeSm90AttentionPlan(const AttentionProblem &problem,
   plan.tensorMaps = {maps.q, maps.k, maps.v};
   Sm90AttentionGrid grid(problem, config, device.smCount, device.l2Bytes);
   if (grid.splits > 1) {
-    plan.kernels.push_back(makeCombineUnit(signature, kCombine, device));
+    plan.kernels.push_back(makeCombineUnit(signature, kSm90Combine, device));
     plan.sharedBytes.push_back(0);
   }
   plan.binder = std::move(binder);

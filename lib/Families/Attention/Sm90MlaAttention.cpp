@@ -16,10 +16,10 @@ namespace kiln {
 
 namespace {
 
-constexpr int kCapability = 90; // wgmma is of this architecture alone
+constexpr int kMlaCapability = 90; // wgmma is of this architecture alone
 /// Quarters of a block for each SM: a wave, half of one, and several, where a
 /// number of sequences fills no whole waves.
-constexpr int kFills[] = {4, 2, 8, 12, 16};
+constexpr int kMlaFills[] = {4, 2, 8, 12, 16};
 
 class Sm90MlaAttention final : public AttentionTemplate<Sm90MlaConfig> {
 public:
@@ -129,7 +129,7 @@ void Sm90MlaAttention::forEachConfig(
     const AttentionProblem &problem, const AttentionSignature &,
     const DeviceModel &device,
     llvm::function_ref<void(const Sm90MlaConfig &)> emit) const {
-  if (device.computeCapability() != kCapability || !problem.latent)
+  if (device.computeCapability() != kMlaCapability || !problem.latent)
     return;
   for (int cluster = 1; cluster <= Sm90MlaConfig::kMostCluster; cluster *= 2) {
     // Idle blocks take an SM as others do.
@@ -137,7 +137,7 @@ void Sm90MlaAttention::forEachConfig(
       continue;
     for (int pieces : {2, 1}) {
       int64_t lastSplits = 0;
-      for (int fill : kFills) {
+      for (int fill : kMlaFills) {
         Sm90MlaConfig config{cluster, pieces, fill};
         DecodeGrid grid(problem, blocksOf(config), device.smCount);
         // More of the same is no choice.
@@ -232,9 +232,9 @@ static std::optional<Rejection> checkSplits(const AttentionProblem &problem,
 std::optional<Rejection> Sm90MlaAttention::checkLimits(
     const AttentionProblem &problem, const AttentionSignature &signature,
     const Sm90MlaConfig &config, const DeviceModel &device) const {
-  if (device.computeCapability() != kCapability)
+  if (device.computeCapability() != kMlaCapability)
     return Rejection{PruneReason::Architecture,
-                     double(device.computeCapability()), kCapability};
+                     double(device.computeCapability()), kMlaCapability};
   if ((signature.q != DType::BF16 && signature.q != DType::FP16) ||
       signature.kv != signature.q)
     return Rejection{PruneReason::Type};

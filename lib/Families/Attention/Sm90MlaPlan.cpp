@@ -13,7 +13,7 @@
 
 namespace kiln {
 
-static constexpr CombineAttentionConfig kCombine{.warps = 4, .decode = 1};
+static constexpr CombineAttentionConfig kMlaCombine{.warps = 4, .decode = 1};
 
 DecodeBlocks blocksOf(const Sm90MlaConfig &config) {
   return DecodeBlocks(Sm90MlaConfig::kRows, Sm90MlaConfig::kKeys, /*rings=*/1,
@@ -139,7 +139,7 @@ void Sm90MlaBinder::bind(const Arguments &arguments,
   addTensorMap(mapOf(problem, attention.kStrides), planned, *context.tensorMaps,
                address, step.paramOffset + offsetof(Sm90MlaParams, k), spec);
   if (grid.splits > 1)
-    addCombineStep(attention, kCombine, /*function=*/1, /*dependent=*/true,
+    addCombineStep(attention, kMlaCombine, /*function=*/1, /*dependent=*/true,
                    spec);
 }
 
@@ -151,7 +151,7 @@ void completeSm90MlaPlan(const AttentionProblem &problem,
       std::make_shared<Sm90MlaBinder>(problem, signature, config, device);
   plan.tensorMaps = {binder->map()};
   // Fewer sequences may have splits where those of the problem have none.
-  plan.kernels.push_back(makeCombineUnit(signature, kCombine, device));
+  plan.kernels.push_back(makeCombineUnit(signature, kMlaCombine, device));
   plan.sharedBytes.push_back(0);
   plan.binder = std::move(binder);
 }

@@ -19,9 +19,6 @@ namespace kiln {
 
 namespace {
 
-/// Bytes of the widest access; a vector of more is split.
-constexpr int64_t kAccessBytes = 16;
-
 //===----------------------------------------------------------------------===//
 // Limits
 //===----------------------------------------------------------------------===//

@@ -7,9 +7,6 @@ namespace kiln {
 
 namespace {
 
-/// Bytes of the widest access; a vector of more is split.
-constexpr int64_t kAccessBytes = 16;
-
 /// Instructions of one element, ordinary and special.
 struct Instructions {
   double simd = 0, special = 0;

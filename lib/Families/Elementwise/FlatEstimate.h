@@ -7,6 +7,9 @@
 
 namespace kiln {
 
+/// Bytes of the widest access; a vector of more is split.
+inline constexpr int64_t kAccessBytes = 16;
+
 /// What \p config does for the problem \p p: bytes, instructions and waits.
 /// Pure, less than a microsecond.
 StreamKernel flatStreamKernel(const ElementwiseProblem &p,

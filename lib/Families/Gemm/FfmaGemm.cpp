@@ -20,7 +20,7 @@ namespace {
 
 /// A tile, its thread's part of it, how its warps share it out, and whether its
 /// K-major operands are transposed where copies are as wide as 16 bytes.
-struct Tile {
+struct FfmaTile {
   int blockM, blockN, blockK, microM, microN, lanesM, warpsK;
   bool transposes = false;
 
@@ -33,7 +33,7 @@ struct Tile {
 /// problems (H100), these are the ones without which a problem takes longer.
 /// The last four, with sides between the powers of two, are for transposed
 /// operands alone.
-constexpr Tile kTiles[] = {
+constexpr FfmaTile kFfmaTiles[] = {
     {128, 128, 32, 16, 8, 4, 1, true}, {256, 128, 32, 16, 8, 4, 1, true},
     {64, 256, 16, 16, 8, 4, 1, true},  {64, 64, 32, 8, 8, 4, 2, true},
     {64, 128, 32, 8, 8, 4, 1},         {32, 64, 32, 8, 8, 4, 4},
@@ -168,7 +168,7 @@ static void emitSplits(FfmaGemmConfig config, const GemmProblem &problem,
 
 /// True for large tiles of which most lies outside of the problem: the space
 /// has smaller ones.
-static bool isTooLarge(const Tile &tile, const GemmProblem &problem) {
+static bool isTooLarge(const FfmaTile &tile, const GemmProblem &problem) {
   constexpr int kLarge = 64;
   auto exceeds = [](int block, int64_t extent) {
     return block > kLarge && block >= 2 * extent;
@@ -176,7 +176,7 @@ static bool isTooLarge(const Tile &tile, const GemmProblem &problem) {
   return exceeds(tile.blockM, problem.m) || exceeds(tile.blockN, problem.n);
 }
 
-static bool transposes(const Tile &tile, const GemmSignature &signature) {
+static bool transposes(const FfmaTile &tile, const GemmSignature &signature) {
   constexpr int kWide = 16;
   bool isNarrow = (signature.isKMajorA() && signature.alignA < kWide) ||
                   (signature.isKMajorB() && signature.alignB < kWide);
@@ -188,7 +188,7 @@ void FfmaGemm::forEachConfig(
     const GemmProblem &problem, const DeviceModel &device,
     llvm::function_ref<void(const FfmaGemmConfig &)> emit) const {
   GemmSignature signature = signatureOf(problem);
-  for (const Tile &tile : kTiles) {
+  for (const FfmaTile &tile : kFfmaTiles) {
     if (isTooLarge(tile, problem))
       continue;
     FfmaGemmConfig config;

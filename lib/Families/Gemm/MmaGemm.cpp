@@ -23,12 +23,12 @@ namespace kiln {
 
 namespace {
 
-struct Tile {
+struct MmaTile {
   int blockM, blockN, warpsM, warpsN;
 };
 
 /// Large first: at equal estimates the larger tile re-reads less.
-constexpr Tile kTiles[] = {
+constexpr MmaTile kMmaTiles[] = {
     {128, 256, 2, 4}, {256, 128, 4, 2}, {128, 128, 2, 2}, {256, 64, 4, 1},
     {64, 256, 1, 4},  {256, 96, 4, 2},  {192, 128, 4, 2}, {128, 192, 2, 4},
     {128, 128, 2, 4}, {128, 64, 2, 2},  {64, 128, 1, 4},  {64, 128, 2, 2},
@@ -84,7 +84,7 @@ protected:
 /// False for a tile of which half is padding while one half as tall or as wide
 /// computes the same: it could only waste arithmetic and shared memory. The
 /// least sides of the table are kept.
-static bool isUsefulTile(const GemmProblem &problem, const Tile &tile) {
+static bool isUsefulTile(const GemmProblem &problem, const MmaTile &tile) {
   constexpr int kLeastM = 16, kLeastN = 32;
   return (tile.blockM <= kLeastM || problem.m > tile.blockM / 2) &&
          (tile.blockN <= kLeastN || problem.n > tile.blockN / 2);
@@ -231,7 +231,7 @@ void MmaGemm::forEachConfig(
   int64_t largest = ceilDiv(problem.m, 64) * ceilDiv(problem.n, 128);
   if (besideWgmma && fewer > kFew && largest > device.smCount)
     return;
-  for (const Tile &tile : kTiles) {
+  for (const MmaTile &tile : kMmaTiles) {
     bool isLarge = tile.blockM * tile.blockN > kLargeTile;
     if (!isUsefulTile(problem, tile) || (isLarge && !hasLargeTiles))
       continue;

@@ -34,8 +34,7 @@ constexpr Stream kStreams[] = {
     {32, 8, 128, 3}, {16, 16, 64, 5}, {32, 16, 64, 3}, {32, 4, 128, 4},
     {64, 4, 64, 4},  {32, 8, 128, 4},
 };
-constexpr int kVectors[] = {8, 16, 24, 32, 48, 64};
-constexpr int kSplits[] = {16, 8, 4, 2};
+constexpr int kPackedSplits[] = {16, 8, 4, 2};
 
 class PackedGemm final : public GemmTemplate<PackedGemmConfig, StreamedTile> {
 public:
@@ -117,11 +116,12 @@ void PackedGemm::forEachConfig(
     return;
   GemmSignature signature = signatureOf(problem);
   PackedGemmConfig config;
-  const int *padded = std::find_if(std::begin(kVectors), std::end(kVectors),
-                                   [&](int v) { return v >= problem.m; });
+  const int *padded =
+      std::find_if(std::begin(kStreamedVectors), std::end(kStreamedVectors),
+                   [&](int v) { return v >= problem.m; });
   // Of many vectors half as many sums a block leave more room for loads.
   constexpr int kMost = 64, kHalf = 32;
-  const int widest = padded == std::end(kVectors) ? kMost : *padded;
+  const int widest = padded == std::end(kStreamedVectors) ? kMost : *padded;
   llvm::SmallVector<PackedGemmConfig, 16> emittedWhole;
   for (int vectors : {widest, widest > kHalf ? kHalf : 0})
     for (const Stream &stream : kStreams) {
@@ -151,7 +151,7 @@ void PackedGemm::forEachConfig(
       // The two that fill most: fewer leave SMs idle, which is their point.
       config.splits = 1;
       int emitted = 0;
-      for (int splitK : kSplits)
+      for (int splitK : kPackedSplits)
         if (emitted < 2 && isUsefulSplit(problem, config, splitK, device)) {
           config.splitK = splitK;
           emit(config);

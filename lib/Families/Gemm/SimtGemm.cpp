@@ -16,11 +16,11 @@ namespace kiln {
 
 namespace {
 
-struct Tile {
+struct SimtTile {
   int blockM, blockN, blockK, microM, microN, minBlocks;
 };
 
-constexpr Tile kTiles[] = {
+constexpr SimtTile kSimtTiles[] = {
     {256, 128, 16, 16, 8, 1}, {128, 128, 8, 8, 8, 2},  {128, 128, 16, 8, 8, 2},
     {128, 64, 16, 8, 8, 3},   {64, 128, 16, 8, 8, 3},  {64, 64, 16, 8, 4, 4},
     {64, 64, 16, 4, 4, 2},    {32, 128, 16, 4, 8, 4},  {128, 32, 16, 8, 4, 4},
@@ -30,7 +30,7 @@ constexpr Tile kTiles[] = {
 
 /// What remains of it where ffma takes the problem, which is faster: for a
 /// caller that wants a generic kernel.
-constexpr Tile kGenericTiles[] = {
+constexpr SimtTile kGenericTiles[] = {
     {128, 128, 16, 8, 8, 2}, {64, 64, 16, 8, 4, 4}, {32, 32, 16, 4, 4, 8}};
 constexpr int kFfmaCapability = 80;
 
@@ -64,8 +64,9 @@ protected:
       llvm::function_ref<void(const SimtGemmConfig &)> emit) const override {
     bool isFfmas = problem.dtype == DType::FP32 &&
                    device.computeCapability() >= kFfmaCapability;
-    for (const Tile &tile : isFfmas ? llvm::ArrayRef<Tile>(kGenericTiles)
-                                    : llvm::ArrayRef<Tile>(kTiles)) {
+    for (const SimtTile &tile : isFfmas
+                                    ? llvm::ArrayRef<SimtTile>(kGenericTiles)
+                                    : llvm::ArrayRef<SimtTile>(kSimtTiles)) {
       SimtGemmConfig config;
       config.blockM = tile.blockM;
       config.blockN = tile.blockN;

@@ -30,13 +30,12 @@ constexpr Ring kRings[] = {
     {16, 8, 128, 4}, {32, 8, 128, 4}, {64, 8, 128, 2}, {16, 4, 64, 8},
     {32, 4, 64, 8},  {64, 4, 64, 6},  {64, 8, 64, 3},
 };
-constexpr int kVectors[] = {8, 16, 24, 32, 48, 64};
 /// One vector leaves seven of the instruction's eight columns empty. Of fp8,
 /// whose conversion FMA needs as well, that costs nothing.
 static int64_t leastVectors(const GemmSignature &signature) {
   return isFp8(signature.in) ? 1 : 2;
 }
-constexpr int kSplits[] = {32, 16, 8, 4, 2};
+constexpr int kSkinnySplits[] = {32, 16, 8, 4, 2};
 
 class SkinnyGemm final : public GemmTemplate<SkinnyGemmConfig, StreamedTile> {
 public:
@@ -127,9 +126,10 @@ void SkinnyGemm::forEachConfig(
   SkinnyGemmConfig config;
   config.streamsA = problem.m > problem.n;
   int64_t vectors = vectorExtent(problem, config.streamsA);
-  const int *padded = std::find_if(std::begin(kVectors), std::end(kVectors),
-                                   [&](int v) { return v >= vectors; });
-  if (vectors < leastVectors(signature) || padded == std::end(kVectors))
+  const int *padded =
+      std::find_if(std::begin(kStreamedVectors), std::end(kStreamedVectors),
+                   [&](int v) { return v >= vectors; });
+  if (vectors < leastVectors(signature) || padded == std::end(kStreamedVectors))
     return;
   config.vectors = *padded;
   for (const Ring &ring : kRings) {
@@ -144,7 +144,7 @@ void SkinnyGemm::forEachConfig(
     // The two that fill most: fewer leave SMs idle, which is their point.
     config.splits = 1;
     int emitted = 0;
-    for (int splitK : kSplits)
+    for (int splitK : kSkinnySplits)
       if (emitted < 2 && isUsefulSplit(problem, config, splitK, device)) {
         config.splitK = splitK;
         emit(config);

@@ -24,12 +24,13 @@ namespace kiln {
 namespace {
 
 /// Rows of a tile, and how consumers share out its work.
-struct Way {
+struct PackedWay {
   int rows, consumers, kShared;
 };
 
 /// Best guesses first: they win ties.
-constexpr Way kWays[] = {{64, 2, 1}, {128, 2, 0}, {192, 3, 0}, {256, 2, 0}};
+constexpr PackedWay kPackedWays[] = {
+    {64, 2, 1}, {128, 2, 0}, {192, 3, 0}, {256, 2, 0}};
 
 class Sm90PackedGemm final : public GemmTemplate<Sm90PackedConfig, Sm90Kernel> {
 public:
@@ -71,14 +72,14 @@ protected:
 };
 
 /// Emits the useful configs of one problem.
-class Enumeration {
+class PackedEnumeration {
 public:
-  Enumeration(const GemmProblem &problem, const GemmSignature &signature,
-              const DeviceModel &device,
-              llvm::function_ref<void(const Sm90PackedConfig &)> emit)
+  PackedEnumeration(const GemmProblem &problem, const GemmSignature &signature,
+                    const DeviceModel &device,
+                    llvm::function_ref<void(const Sm90PackedConfig &)> emit)
       : problem(problem), signature(signature), device(device), emit(emit) {}
 
-  void addWay(const Way &way);
+  void addWay(const PackedWay &way);
 
 private:
   int64_t tilesOf(const Sm90PackedConfig &config) const {
@@ -159,7 +160,7 @@ static Rejection invalidShape(const GemmSignature &signature,
   return Rejection{PruneReason::InstructionShape};
 }
 
-int Enumeration::stagesThatFit(const Sm90PackedConfig &config) const {
+int PackedEnumeration::stagesThatFit(const Sm90PackedConfig &config) const {
   constexpr int kMostStages = 12;
   Sm90GemmConfig frame = config.frame();
   frame.stages = 0;
@@ -171,7 +172,7 @@ int Enumeration::stagesThatFit(const Sm90PackedConfig &config) const {
 }
 
 /// The deepest ring that fits. Short ones take what staging can give.
-void Enumeration::deepen(Sm90PackedConfig &config) const {
+void PackedEnumeration::deepen(Sm90PackedConfig &config) const {
   constexpr int kShallow = 4;
   config.staging = 0;
   config.stages = stagesThatFit(config);
@@ -183,7 +184,7 @@ void Enumeration::deepen(Sm90PackedConfig &config) const {
     config = deeper;
 }
 
-void Enumeration::addWay(const Way &way) {
+void PackedEnumeration::addWay(const PackedWay &way) {
   constexpr int kUnit = 64, kWidest = 256, kStep = 8;
   // A lower tile has less padding.
   if (way.rows > kUnit && way.rows >= problem.n + kUnit)
@@ -210,7 +211,7 @@ void Enumeration::addWay(const Way &way) {
   }
 }
 
-void Enumeration::addTile(Sm90PackedConfig config) {
+void PackedEnumeration::addTile(Sm90PackedConfig config) {
   // Longer steps where loads are small: half as many barriers.
   constexpr int kSmall = 16 << 10, kShort = 128, kLong = 256;
   config.blockK = kShort;
@@ -227,7 +228,7 @@ void Enumeration::addTile(Sm90PackedConfig config) {
 }
 
 /// As many splits as run at once, and fewer by a quarter.
-void Enumeration::addSplits(Sm90PackedConfig config) {
+void PackedEnumeration::addSplits(Sm90PackedConfig config) {
   if (signature.hasGroups())
     return;
   constexpr int64_t kMost = 32, kLeastSteps = 4;
@@ -257,8 +258,8 @@ void Sm90PackedGemm::forEachConfig(
   if (device.computeCapability() != kCapability || !problem.isPacked())
     return;
   const GemmSignature signature = signatureOf(problem);
-  Enumeration enumeration(problem, signature, device, emit);
-  for (const Way &way : kWays)
+  PackedEnumeration enumeration(problem, signature, device, emit);
+  for (const PackedWay &way : kPackedWays)
     enumeration.addWay(way);
 }
 

@@ -18,6 +18,10 @@
 
 namespace kiln {
 
+/// Numbers of vectors that kernels with tensor cores are compiled for; a
+/// product takes the next one up.
+inline constexpr int kStreamedVectors[] = {8, 16, 24, 32, 48, 64};
+
 /// A kernel that streams rows past vectors, as the estimate sees it. Its warps
 /// walk along k in steps: the loads of a step are issued, awaited and used.
 struct StreamedTile {

@@ -43,7 +43,7 @@ private:
   Derivation &steps;
 };
 
-constexpr llvm::StringLiteral kArithmetic = "arithmetic", kL2 = "L2";
+constexpr llvm::StringLiteral kTileArithmetic = "arithmetic", kTileL2 = "L2";
 
 } // namespace
 
@@ -115,8 +115,8 @@ TilePace TileSteps::paceOf(const WaveTimes &wave, int number) const {
   double pace = step.pace();
   TilePace result;
   result.number = number;
-  result.arithmetic = kArithmetic;
-  result.l2 = kL2;
+  result.arithmetic = kTileArithmetic;
+  result.l2 = kTileL2;
   result.pacer = pace == step.math     ? "the arithmetic"
                  : pace == step.dram   ? "DRAM"
                  : pace == step.l2     ? "L2"
@@ -134,11 +134,11 @@ TilePace TileSteps::paceOf(const WaveTimes &wave, int number) const {
 int TileSteps::explainPace(const WaveTimes &wave, llvm::StringRef suffix) {
   const TileKernel &kernel = model.kernel;
   const StepTimes &step = wave.step;
-  std::vector<StepTerm> terms{{kArithmetic.str(), step.math},
+  std::vector<StepTerm> terms{{kTileArithmetic.str(), step.math},
                               {"shared memory", step.shared}};
   if (step.issue > 0)
     terms.push_back({"issue of loads", step.issue});
-  terms.push_back({kL2.str(), step.l2});
+  terms.push_back({kTileL2.str(), step.l2});
   terms.push_back({"DRAM", step.dram});
   return steps.add(
       {.title = ("pace of a step" + suffix).str(),
