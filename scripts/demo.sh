@@ -10,7 +10,7 @@ scripts/setup.sh
 CUDA_HOME=$(scripts/setup.sh --cuda-home)
 export CUDA_HOME
 scripts/build.sh release -DKILN_BUILD_TESTS=OFF -DKILN_BUILD_EXAMPLES=OFF \
-  -DKILN_BUILD_BENCH=OFF -DKILN_PRECOMPILED_HEADER=ON
+  -DKILN_BUILD_BENCH=OFF
 
 kiln=build/release/bin/kiln
 suite=benchmarks/suites/gemm_llm_bf16.json

@@ -13,7 +13,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 # cuda.h of the oldest toolkit whose NVRTC Kiln supports, 12.8.
 minimumCudaVersion=12080
 packages=(cmake ninja-build g++ llvm-19-dev libfmt-dev libzstd-dev zlib1g-dev)
-testPackages=(doctest-dev clang-format-14)
+testPackages=(doctest-dev clang-format-14 ccache)
 
 fail() { echo "setup: $*" >&2; exit 1; }
 

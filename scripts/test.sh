@@ -1,18 +1,72 @@
 #!/usr/bin/env bash
 # Sets the machine up, checks the format of the sources, builds Kiln and passes
-# its tests: first the cpu tests under the sanitizers, except those of kernels'
-# texts and emulated kernels, then everything on the release build, which stays
-# in build/release. GPU tests report themselves as skipped where there is no
-# GPU. The tests of unittests/Install check the layer list of docs/design.md and
-# the tables of results.
+# its tests: those of logic under the sanitizers, then those of what is shipped
+# (kernels' texts and emulated kernels among them) on the release build, which
+# stays in build/release. GPU tests report themselves as skipped where there is
+# no GPU; with one they run on the release build. The tests of unittests/Install
+# check the layer list of docs/design.md and the tables of results. What took
+# how long is printed before the summary of the last tests.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-scripts/setup.sh --with-tests
-scripts/format.sh --check
+lines=$(mktemp)
+trap 'rm -f "$lines"' EXIT
+
+# Runs a command, and notes for how long as $1.
+timed() {
+  local what=$1 start=$SECONDS
+  shift
+  "$@"
+  note "$what" $((SECONDS - start))
+}
+
+note() {
+  local line
+  line=$(printf 'time line: %4d:%02d  %s' $(($2 / 60)) $(($2 % 60)) "$1")
+  echo "$line" | tee -a "$lines"
+}
+
+# Passes ctest's output on. The time line so far and that of its tests, slowest
+# first, go before the summary, with which the output has to end.
+withTimeLine() {
+  awk -v preset="$1" -v lines="$lines" '
+    / Test +#[0-9]+: / && / sec *$/ {
+      match($0, /: [^ ]+/)
+      tests[sprintf("%08.1f %s", $(NF - 1), substr($0, RSTART + 2, RLENGTH - 2))]
+      total++
+    }
+    /% tests passed/ {
+      while ((getline line < lines) > 0) print line
+      print "time line: seconds of each test, " preset ":"
+      sort = "sort -rn"
+      for (test in tests) print test | sort
+      close(sort)
+      print ""
+    }
+    { print; fflush() }'
+}
+
+runTests() {
+  local preset=$1
+  shift
+  ctest --preset "$preset" -j "$(nproc)" "$@" 2>&1 | withTimeLine "$preset"
+}
+
+timed "set-up" scripts/setup.sh --with-tests
+timed "format" scripts/format.sh --check
 CUDA_HOME=$(scripts/setup.sh --cuda-home)
 export CUDA_HOME
-for preset in sanitizers release; do
-  scripts/build.sh "$preset"
-  ctest --preset "$preset" -j "$(nproc)"
-done
+
+# Tests of logic run once: their GPU ones on a GPU if there is one.
+gpuTests=()
+releaseOptions=(-DKILN_LOGIC_TESTS=OFF -DKILN_BUILD_BENCH=OFF)
+if compgen -G '/dev/nvidia[0-9]*' >/dev/null; then
+  gpuTests=(-LE gpu)
+  releaseOptions=()
+fi
+timed "configure and build sanitizers" scripts/build.sh sanitizers
+timed "tests of sanitizers" runTests sanitizers "${gpuTests[@]}"
+timed "configure and build release" scripts/build.sh release \
+  "${releaseOptions[@]}"
+note "so far" "$SECONDS"
+runTests release

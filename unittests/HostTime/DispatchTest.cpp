@@ -17,13 +17,6 @@ using namespace kiln::testing;
 
 namespace {
 
-constexpr bool kSanitized =
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-    true;
-#else
-    false;
-#endif
-
 /// Least mean time of a call over several rounds, in ns.
 template <class Call> double nsPerCall(const Call &call) {
   constexpr int kRounds = 20, kCalls = 5000;
@@ -349,13 +342,11 @@ TEST_CASE("own work of a hit") {
               decodeNs - bareNs, planNs - bareNs, callNs - bareNs,
               splitNs - bareNs);
   constexpr double kLimitNs = 2000;
-  if (!kSanitized) {
-    CHECK(hitNs - bareNs < kLimitNs);
-    CHECK(gateNs - bareNs < kLimitNs);
-    CHECK(normNs - bareNs < kLimitNs);
-    CHECK(decodeNs - bareNs < kLimitNs);
-    CHECK(planNs - bareNs < kLimitNs);
-    CHECK(callNs - bareNs < kLimitNs);
-    CHECK(splitNs - bareNs < kLimitNs);
-  }
+  CHECK(hitNs - bareNs < kLimitNs);
+  CHECK(gateNs - bareNs < kLimitNs);
+  CHECK(normNs - bareNs < kLimitNs);
+  CHECK(decodeNs - bareNs < kLimitNs);
+  CHECK(planNs - bareNs < kLimitNs);
+  CHECK(callNs - bareNs < kLimitNs);
+  CHECK(splitNs - bareNs < kLimitNs);
 }

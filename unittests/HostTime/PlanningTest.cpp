@@ -18,13 +18,6 @@ using namespace kiln::testing;
 
 namespace {
 
-constexpr bool kSanitized =
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-    true;
-#else
-    false;
-#endif
-
 /// What planning the problems of a suite takes and finds.
 struct PlanningTimes {
   double medianUs = 0, worstUs = 0;
@@ -95,8 +88,7 @@ void checkPlanning(llvm::StringRef familyName, llvm::StringRef suite,
                 "most %.0f us (%zu candidates)\n",
                 suite.str().c_str(), name.str().c_str(), times.medianUs,
                 times.medianConfigs, times.worstUs, times.mostConfigs);
-    if (!kSanitized)
-      CHECK(times.medianUs < limitUs);
+    CHECK(times.medianUs < limitUs);
   }
 }
 
