@@ -157,7 +157,7 @@ function(kiln_add_library name)
 endfunction()
 
 # kiln_add_unittest(<Name> SOURCES <file>... [DEPENDS <Lib>...] [GPU] [OPTIMISED]
-#                   [APART <part>...])
+#                   [ALONE] [APART <part>...])
 # declares Kiln<Name>Tests; ctest gets <Name> (label cpu: every test suite but
 # "gpu") and, with GPU, <Name>.gpu (label gpu: the test suite "gpu", reported as
 # skipped where there is no GPU). Test cases called "<part>: ..." are not among
@@ -166,16 +166,19 @@ endfunction()
 # A test is of logic, or, if OPTIMISED, of what is shipped. CI runs each once: of
 # logic under the sanitizers, the others on the release build. A test of logic is
 # compiled without optimisation, which its own code does not repay. Exception: on
-# a GPU, hosts compute what it is compared with.
+# a GPU, hosts compute what it is compared with. ALONE: no source of the test is
+# compiled together with others.
 function(kiln_add_unittest name)
-  cmake_parse_arguments(ARG "GPU;OPTIMISED" "" "SOURCES;DEPENDS;APART" ${ARGN})
+  cmake_parse_arguments(ARG "GPU;OPTIMISED;ALONE" "" "SOURCES;DEPENDS;APART" ${ARGN})
   set(target Kiln${name}Tests)
   set(kind tests)
   if(ARG_OPTIMISED OR (ARG_GPU AND NOT KILN_SANITIZERS))
     set(kind optimised)
   endif()
   add_executable(${target} ${ARG_SOURCES})
-  kiln_group_sources(${target})
+  if(NOT ARG_ALONE)
+    kiln_group_sources(${target})
+  endif()
   target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR}/unittests)
   target_link_libraries(${target} PRIVATE kiln_options kiln_test_main)
   if(kind STREQUAL tests)

@@ -11,12 +11,12 @@ using namespace kiln;
 using namespace kiln::cache;
 using namespace kiln::cache::testing;
 
-static const llvm::json::Object kAttributes{{"toolchain", "13.0"},
-                                            {"registers", 128}};
+static const llvm::json::Object kEntryAttributes{{"toolchain", "13.0"},
+                                                 {"registers", 128}};
 
 static std::string encode(llvm::StringRef key, llvm::StringRef payload,
                           Kind kind = Kind::Artifact) {
-  auto bytes = encodeEntry(kind, key, kAttributes, payload);
+  auto bytes = encodeEntry(kind, key, kEntryAttributes, payload);
   REQUIRE(bool(bytes));
   return std::move(*bytes);
 }
@@ -37,7 +37,7 @@ TEST_CASE("an entry is read as it was written") {
       REQUIRE(decoded.fault == EntryFault::None);
       CHECK(decoded.entry.key == key);
       CHECK(decoded.entry.payload == payload);
-      CHECK(decoded.entry.attributes == kAttributes);
+      CHECK(decoded.entry.attributes == kEntryAttributes);
     }
 }
 

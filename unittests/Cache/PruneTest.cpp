@@ -22,7 +22,7 @@ void age(const std::string &path, int seconds) {
   REQUIRE(::utimensat(AT_FDCWD, path.c_str(), times, AT_SYMLINK_NOFOLLOW) == 0);
 }
 
-struct Fixture {
+struct PruneFixture {
   TemporaryFolder folder;
   FaultyFileOps ops;
   std::unique_ptr<Store> store = openStore(folder / "cache", &ops);
@@ -56,7 +56,8 @@ uint64_t sizeOf(const std::string &path) {
 }
 } // namespace
 
-TEST_CASE_FIXTURE(Fixture, "F8: temporary files go by age, name and owner") {
+TEST_CASE_FIXTURE(PruneFixture,
+                  "F8: temporary files go by age, name and owner") {
   put(Kind::Artifact, "key", 0);
   std::string stale = besides("key", temporaryName(), kHour + 10);
   std::string fresh = besides("key", temporaryName(), kHour - 60);
@@ -98,8 +99,9 @@ TEST_CASE_FIXTURE(Fixture, "F8: temporary files go by age, name and owner") {
   CHECK(std::filesystem::exists(theirs) == isRoot);
 }
 
-TEST_CASE_FIXTURE(Fixture, "F8: old entries go, and a stamp from the future is "
-                           "not old") {
+TEST_CASE_FIXTURE(PruneFixture,
+                  "F8: old entries go, and a stamp from the future is "
+                  "not old") {
   put(Kind::Artifact, "old", 3 * kDay + kHour);
   // A stamp may be a day older than the last use.
   put(Kind::Artifact, "young", 3 * kDay - kHour);
@@ -120,8 +122,9 @@ TEST_CASE_FIXTURE(Fixture, "F8: old entries go, and a stamp from the future is "
                                 sizeOf(path(Kind::Artifact, "ahead")));
 }
 
-TEST_CASE_FIXTURE(Fixture, "F8: for size the least recently used go, artifacts "
-                           "first and records last") {
+TEST_CASE_FIXTURE(PruneFixture,
+                  "F8: for size the least recently used go, artifacts "
+                  "first and records last") {
   uint64_t total = 0;
   for (int i = 0; i < 4; ++i)
     total += sizeOf(put(Kind::Artifact, std::to_string(i), (i + 1) * kHour));
@@ -145,7 +148,7 @@ TEST_CASE_FIXTURE(Fixture, "F8: for size the least recently used go, artifacts "
   CHECK_FALSE(has(Kind::Record, "r"));
 }
 
-TEST_CASE_FIXTURE(Fixture, "F8: a lookup stamps an entry, once a day") {
+TEST_CASE_FIXTURE(PruneFixture, "F8: a lookup stamps an entry, once a day") {
   std::string used = put(Kind::Artifact, "used", 3 * kDay);
   put(Kind::Artifact, "idle", 2 * kDay + kHour);
   CHECK(store->lookup(Kind::Artifact, "used"));
@@ -159,7 +162,7 @@ TEST_CASE_FIXTURE(Fixture, "F8: a lookup stamps an entry, once a day") {
   CHECK_FALSE(has(Kind::Artifact, "idle"));
 }
 
-TEST_CASE_FIXTURE(Fixture,
+TEST_CASE_FIXTURE(PruneFixture,
                   "F8: upkeep evicts over the limit, sweeps once a day "
                   "and follows no order to go on") {
   std::string stale =
@@ -191,7 +194,7 @@ TEST_CASE_FIXTURE(Fixture,
   CHECK(std::filesystem::exists(stale));
 }
 
-TEST_CASE_FIXTURE(Fixture, "F8: what cannot be removed is counted") {
+TEST_CASE_FIXTURE(PruneFixture, "F8: what cannot be removed is counted") {
   put(Kind::Artifact, "key", kDay);
   ops.failAlways("unlink", EACCES);
   PruneRules rules;

@@ -18,7 +18,7 @@ using namespace kiln::cache::testing;
 
 namespace {
 /// A store with one good entry to damage and one to leave alone.
-struct Fixture {
+struct FaultFixture {
   TemporaryFolder folder;
   Warnings warnings;
   FaultyFileOps ops;
@@ -27,7 +27,7 @@ struct Fixture {
   std::string path = pathOf(folder / "cache", Kind::Artifact, "key");
   std::string good;
 
-  Fixture() {
+  FaultFixture() {
     store->publish(Kind::Artifact, "key", {}, makePayload(1, 5000));
     store->publish(Kind::Artifact, "bystander", {}, "unharmed");
     good = readBytes(path);
@@ -57,7 +57,7 @@ struct Fixture {
 // Reading
 //===----------------------------------------------------------------------===//
 
-TEST_CASE_FIXTURE(Fixture, "faults 1 to 4: damage is a miss that heals") {
+TEST_CASE_FIXTURE(FaultFixture, "faults 1 to 4: damage is a miss that heals") {
   std::string huge = good, flipped = good;
   llvm::support::endian::write64le(&huge[32], 1ull << 63);
   flipped[good.size() - 100] ^= 1;
@@ -86,7 +86,8 @@ TEST_CASE_FIXTURE(Fixture, "faults 1 to 4: damage is a miss that heals") {
   CHECK(warnings.mention(path));
 }
 
-TEST_CASE_FIXTURE(Fixture, "fault 5: nobody touches another version's files") {
+TEST_CASE_FIXTURE(FaultFixture,
+                  "fault 5: nobody touches another version's files") {
   std::string other = good;
   llvm::support::endian::write32le(&other[8], 2);
   std::string otherTree = folder / "cache/v2/artifact/ab/file.kiln";
@@ -101,7 +102,8 @@ TEST_CASE_FIXTURE(Fixture, "fault 5: nobody touches another version's files") {
   CHECK(readBytes(otherTree) == other);
 }
 
-TEST_CASE_FIXTURE(Fixture, "fault 6: a good entry under another key's name") {
+TEST_CASE_FIXTURE(FaultFixture,
+                  "fault 6: a good entry under another key's name") {
   std::string elsewhere = pathOf(folder / "cache", Kind::Artifact, "other");
   writeBytes(elsewhere, good);
   writeBytes(pathOf(folder / "cache", Kind::Record, "key"), good);
@@ -116,7 +118,8 @@ TEST_CASE_FIXTURE(Fixture, "fault 6: a good entry under another key's name") {
   CHECK(store->lookup(Kind::Artifact, "key"));
 }
 
-TEST_CASE_FIXTURE(Fixture, "fault 8: no plain file in place of the entry") {
+TEST_CASE_FIXTURE(FaultFixture,
+                  "fault 8: no plain file in place of the entry") {
   writeBytes(folder / "target", good);
   auto replaceBy = [&](auto make) {
     std::filesystem::remove_all(path);
@@ -154,7 +157,8 @@ TEST_CASE_FIXTURE(Fixture, "fault 8: no plain file in place of the entry") {
   CHECK(bystanderIsWell());
 }
 
-TEST_CASE_FIXTURE(Fixture, "fault 9: an entry that others own or may write") {
+TEST_CASE_FIXTURE(FaultFixture,
+                  "fault 9: an entry that others own or may write") {
   ::chmod(path.c_str(), 0666);
   CHECK_FALSE(store->lookup(Kind::Artifact, "key"));
   CHECK(warnings.mention("0666"));
@@ -215,8 +219,8 @@ TEST_CASE("fault 9: a directory that others own or may write is refused") {
         std::string::npos);
 }
 
-TEST_CASE_FIXTURE(Fixture, "fault 9: a directory that is opened to others "
-                           "while in use") {
+TEST_CASE_FIXTURE(FaultFixture, "fault 9: a directory that is opened to others "
+                                "while in use") {
   ::chmod((folder / "cache").c_str(), 0777);
   CHECK_FALSE(store->lookup(Kind::Artifact, "key"));
   CHECK(store->publish(Kind::Artifact, "key", {}, "new").status ==
@@ -226,8 +230,9 @@ TEST_CASE_FIXTURE(Fixture, "fault 9: a directory that is opened to others "
   CHECK(warnings.mention("0777"));
 }
 
-TEST_CASE_FIXTURE(Fixture, "F18: a folder below the root that others may write "
-                           "to, or a link in its place, is refused") {
+TEST_CASE_FIXTURE(FaultFixture,
+                  "F18: a folder below the root that others may write "
+                  "to, or a link in its place, is refused") {
   const std::filesystem::path shard = std::filesystem::path(path).parent_path();
   for (const std::filesystem::path &below :
        {shard, shard.parent_path(), shard.parent_path().parent_path()}) {
@@ -286,7 +291,7 @@ TEST_CASE("fault 9: whose read layers are trusted") {
   CHECK(failures == 0);
 }
 
-TEST_CASE_FIXTURE(Fixture, "fault 11: whichever call of a lookup fails") {
+TEST_CASE_FIXTURE(FaultFixture, "fault 11: whichever call of a lookup fails") {
   for (int error : {EIO, ESTALE, ENOENT, EACCES, EINTR, EMFILE})
     for (bool sticky : {false, true})
       for (int nth = 1;; ++nth) {
@@ -311,7 +316,8 @@ TEST_CASE_FIXTURE(Fixture, "fault 11: whichever call of a lookup fails") {
   CHECK(store->lookup(Kind::Artifact, "key"));
 }
 
-TEST_CASE_FIXTURE(Fixture, "fault 24: foreign files are ignored and kept") {
+TEST_CASE_FIXTURE(FaultFixture,
+                  "fault 24: foreign files are ignored and kept") {
   std::string shard = std::filesystem::path(path).parent_path().string();
   std::vector<std::string> foreign{shard + "/.nfs000001",
                                    shard + "/.tmp.1.host.0123",
@@ -343,7 +349,7 @@ TEST_CASE_FIXTURE(Fixture, "fault 24: foreign files are ignored and kept") {
 
 /// Publishes under key with the n-th call failing, for all n; \p prepare is
 /// called before each round.
-static void publishUnderFaults(Fixture &fixture, std::vector<int> errors,
+static void publishUnderFaults(FaultFixture &fixture, std::vector<int> errors,
                                const std::function<void()> &prepare) {
   for (int error : errors)
     for (bool sticky : {false, true})
@@ -380,19 +386,20 @@ static void publishUnderFaults(Fixture &fixture, std::vector<int> errors,
       }
 }
 
-TEST_CASE_FIXTURE(Fixture, "fault 12: whichever call of a publish fails") {
+TEST_CASE_FIXTURE(FaultFixture, "fault 12: whichever call of a publish fails") {
   publishUnderFaults(
       *this, {ENOSPC, EDQUOT, EIO, EROFS, EACCES, EMFILE, ENAMETOOLONG, EINTR},
       [&] { writeBytes(path, good); });
   CHECK(bystanderIsWell());
 }
 
-TEST_CASE_FIXTURE(Fixture, "fault 12: whichever call fails in a new cache") {
+TEST_CASE_FIXTURE(FaultFixture,
+                  "fault 12: whichever call fails in a new cache") {
   publishUnderFaults(*this, {ENOSPC, EACCES, EINTR},
                      [&] { std::filesystem::remove_all(folder / "cache/v1"); });
 }
 
-TEST_CASE_FIXTURE(Fixture, "fault 12: whichever call of an update fails") {
+TEST_CASE_FIXTURE(FaultFixture, "fault 12: whichever call of an update fails") {
   auto append = [](std::optional<llvm::StringRef> old) {
     return (old ? old->str() : "") + "b";
   };
@@ -421,7 +428,8 @@ TEST_CASE_FIXTURE(Fixture, "fault 12: whichever call of an update fails") {
     }
 }
 
-TEST_CASE_FIXTURE(Fixture, "fault 12: opening with whichever call failing") {
+TEST_CASE_FIXTURE(FaultFixture,
+                  "fault 12: opening with whichever call failing") {
   for (int error : {EIO, EACCES, ENOENT, EINTR})
     for (int nth = 1;; ++nth) {
       ops.arm(nth, error);
@@ -437,8 +445,8 @@ TEST_CASE_FIXTURE(Fixture, "fault 12: opening with whichever call failing") {
     }
 }
 
-TEST_CASE_FIXTURE(Fixture, "fault 13: a full disk warns once and is tried "
-                           "again") {
+TEST_CASE_FIXTURE(FaultFixture, "fault 13: a full disk warns once and is tried "
+                                "again") {
   ops.failAlways("write", ENOSPC);
   for (int i = 0; i < 3; ++i)
     CHECK(store->publish(Kind::Artifact, "key", {}, "new").status ==
@@ -453,8 +461,9 @@ TEST_CASE_FIXTURE(Fixture, "fault 13: a full disk warns once and is tried "
   CHECK(store->lookup(Kind::Artifact, "key")->payload == makePayload(2, 5000));
 }
 
-TEST_CASE_FIXTURE(Fixture, "fault 16: a read-only directory serves hits and is "
-                           "not written to twice") {
+TEST_CASE_FIXTURE(FaultFixture,
+                  "fault 16: a read-only directory serves hits and is "
+                  "not written to twice") {
   ops.failAlways("create", EROFS);
   CHECK(store->publish(Kind::Artifact, "new", {}, "new").status ==
         PublishStatus::Memory);
@@ -472,7 +481,7 @@ TEST_CASE_FIXTURE(Fixture, "fault 16: a read-only directory serves hits and is "
   CHECK(store->lookup(Kind::Artifact, "new")->payload == "newer");
 }
 
-TEST_CASE_FIXTURE(Fixture, "fault 17: the cache is removed while in use") {
+TEST_CASE_FIXTURE(FaultFixture, "fault 17: the cache is removed while in use") {
   for (const char *part : {"cache", "cache/v1", "cache/v1/artifact"}) {
     std::filesystem::remove_all(folder / part);
     CHECK_FALSE(store->lookup(Kind::Artifact, "key"));
@@ -486,8 +495,9 @@ TEST_CASE_FIXTURE(Fixture, "fault 17: the cache is removed while in use") {
   CHECK(warnings.lines.empty());
 }
 
-TEST_CASE_FIXTURE(Fixture, "fault 18: a rename that fails and took effect, a "
-                           "file that stays invisible") {
+TEST_CASE_FIXTURE(FaultFixture,
+                  "fault 18: a rename that fails and took effect, a "
+                  "file that stays invisible") {
   ops.renameSucceedsSilently = true;
   auto result = store->publish(Kind::Artifact, "key", {}, "new");
   CHECK(result.status == PublishStatus::Memory);
@@ -502,7 +512,7 @@ TEST_CASE_FIXTURE(Fixture, "fault 18: a rename that fails and took effect, a "
   CHECK_FALSE(store->lookup(Kind::Artifact, "key"));
 }
 
-TEST_CASE_FIXTURE(Fixture, "fault 23: updates work without lock support") {
+TEST_CASE_FIXTURE(FaultFixture, "fault 23: updates work without lock support") {
   SUBCASE("the file system has no locks") { ops.failAlways("tryLock", ENOLCK); }
   SUBCASE("something else lies at the lock's path") {
     writeBytes(
@@ -523,7 +533,8 @@ TEST_CASE_FIXTURE(Fixture, "fault 23: updates work without lock support") {
   CHECK(store->statistics().unlockedUpdates == 3);
 }
 
-TEST_CASE_FIXTURE(Fixture, "F2: who cannot ask for a lock replaces nothing") {
+TEST_CASE_FIXTURE(FaultFixture,
+                  "F2: who cannot ask for a lock replaces nothing") {
   REQUIRE(store->publish(Kind::Record, "record", {}, "first").status ==
           PublishStatus::Stored);
   auto add = [](std::optional<llvm::StringRef> old) {
@@ -544,7 +555,7 @@ TEST_CASE_FIXTURE(Fixture, "F2: who cannot ask for a lock replaces nothing") {
   CHECK(store->lookup(Kind::Record, "record")->payload == "first++");
 }
 
-TEST_CASE_FIXTURE(Fixture,
+TEST_CASE_FIXTURE(FaultFixture,
                   "fault 8: an update replaces what is no plain file") {
   path = pathOf(folder / "cache", Kind::Record, "record");
   REQUIRE(store->publish(Kind::Record, "record", {}, "lost").status ==
@@ -566,7 +577,8 @@ TEST_CASE_FIXTURE(Fixture,
   }
 }
 
-TEST_CASE_FIXTURE(Fixture, "F16: what cannot be looked into is not sound") {
+TEST_CASE_FIXTURE(FaultFixture,
+                  "F16: what cannot be looked into is not sound") {
   const std::filesystem::path shard = std::filesystem::path(path).parent_path();
   auto isDamaged = [&](const std::string &where, llvm::StringRef why) {
     return llvm::any_of(store->verify(), [&](const VerifyItem &item) {
@@ -602,8 +614,9 @@ TEST_CASE("F7: where locks are slow, nobody claims a second time") {
   CHECK(slow.locks == 1);
 }
 
-TEST_CASE_FIXTURE(Fixture, "without a lock, what others publish meanwhile is "
-                           "merged too") {
+TEST_CASE_FIXTURE(FaultFixture,
+                  "without a lock, what others publish meanwhile is "
+                  "merged too") {
   ops.failAlways("tryLock", ENOLCK);
   int runs = 0;
   store->update(Kind::Record, "record", {},
@@ -636,7 +649,8 @@ TEST_CASE("the log may use the store: no lock is held when it is called") {
   CHECK(store->statistics().unlockedUpdates == 0);
 }
 
-TEST_CASE_FIXTURE(Fixture, "an update in memory gives way to a newer file") {
+TEST_CASE_FIXTURE(FaultFixture,
+                  "an update in memory gives way to a newer file") {
   auto append = [](const char *text) {
     return [text](std::optional<llvm::StringRef> old) {
       return (old ? old->str() : "") + text;

@@ -17,6 +17,9 @@ inline const Registry &registry() {
   return builtin;
 }
 
+inline const KernelFamily &gemm() { return *registry().find("gemm"); }
+inline const KernelFamily &attention() { return *registry().find("attention"); }
+
 /// The catalog's model of \p name.
 inline DeviceModel device(llvm::StringRef name) {
   return llvm::cantFail(findDevice(name));

@@ -24,7 +24,7 @@ struct Sample {
   bool mayNotSpill = false;
 };
 
-Problem parse(llvm::StringRef text) {
+Problem parseGemm(llvm::StringRef text) {
   return llvm::cantFail(gemm().parseProblem(text));
 }
 
@@ -89,7 +89,7 @@ TEST_CASE("a sample of every template compiles for every architecture") {
   for (const char *deviceName : devices) {
     DeviceModel device = llvm::cantFail(findDevice(deviceName));
     for (const char *text : problems) {
-      Problem problem = parse(text);
+      Problem problem = parseGemm(text);
       Space space = llvm::cantFail(exploreSpace(gemm(), problem, device));
       std::map<std::string, std::vector<const Candidate *>> byTemplate;
       for (const Candidate &candidate : space.ranked)
@@ -125,7 +125,7 @@ TEST_CASE("runs that are joined fit every warp's tile") {
                                      "ldd=") +
                          ldd;
       CAPTURE(config);
-      Problem problem = parse(text);
+      Problem problem = parseGemm(text);
       auto named = llvm::cantFail(gemm().parseConfig(config));
       REQUIRE(!named.tmpl->prune(problem, named.config, device));
       samples.push_back({"h200-sxm", text, config,
@@ -143,7 +143,7 @@ TEST_CASE("the reference compiles for every type") {
         "gemm m=8 n=8 k=8 dtype=bf16 pointwise=residual,swiglu,bias",
         "gemm m=8 n=8 k=8 dtype=fp32 compute=tf32 layout=TT beta=1"}) {
     auto artifact = compiler().compile(
-        gemm().reference(parse(text), device)->translationUnit());
+        gemm().reference(parseGemm(text), device)->translationUnit());
     CHECK_MESSAGE(bool(artifact), text);
     if (!artifact)
       MESSAGE(llvm::toString(artifact.takeError()));
@@ -154,7 +154,7 @@ TEST_CASE("a config that host and kernel see differently does not compile") {
   if (!hasNvrtc())
     return;
   DeviceModel device = llvm::cantFail(findDevice("h200-sxm"));
-  Problem problem = parse("gemm m=8 n=8 k=8 dtype=bf16 layout=NT");
+  Problem problem = parseGemm("gemm m=8 n=8 k=8 dtype=bf16 layout=NT");
   auto named = llvm::cantFail(
       gemm().parseConfig("mma.bm128.bn128.bk32.st3.wm2.wn2.mb1"));
   checkRefused(named.tmpl->plan(problem, named.config, device).kernels[0],

@@ -7,8 +7,6 @@
 
 namespace kiln::testing {
 
-inline const KernelFamily &gemm() { return *registry().find("gemm"); }
-
 inline Compiler &compiler() {
   static Compiler instance(NvrtcSearch::fromEnvironment(
       Environment::fromProcess(), {KILN_SOURCE_DIR "/build/cuda"}));

@@ -20,7 +20,7 @@ using namespace kiln::testing;
 
 namespace {
 
-struct Sample {
+struct Sm90Sample {
   std::string problem, config;
   TranslationUnit unit;
   std::string failure;
@@ -38,7 +38,7 @@ std::string failureOf(const TranslationUnit &unit) {
 /// The best sm90 candidate of each of the first \p count classes of a space;
 /// what differs in run-time knobs is one kernel.
 void addFirstChoices(llvm::StringRef text, size_t count,
-                     std::vector<Sample> &samples) {
+                     std::vector<Sm90Sample> &samples) {
   CAPTURE(text.str());
   DeviceModel device = llvm::cantFail(findDevice("h200-sxm"));
   Problem problem = llvm::cantFail(gemm().parseProblem(text));
@@ -57,7 +57,7 @@ void addFirstChoices(llvm::StringRef text, size_t count,
 
 /// A config by its text, which the pruner has to let pass.
 void addConfig(llvm::StringRef text, llvm::StringRef config,
-               std::vector<Sample> &samples) {
+               std::vector<Sm90Sample> &samples) {
   DeviceModel device = llvm::cantFail(findDevice("h200-sxm"));
   Problem problem = llvm::cantFail(gemm().parseProblem(text));
   auto named = llvm::cantFail(gemm().parseConfig(config));
@@ -69,7 +69,7 @@ void addConfig(llvm::StringRef text, llvm::StringRef config,
          named.tmpl->plan(problem, named.config, device).kernels[0], ""});
 }
 
-void compileAll(std::vector<Sample> &samples) {
+void compileSm90(std::vector<Sm90Sample> &samples) {
   std::atomic<size_t> next = 0;
   auto work = [&] {
     for (size_t i; (i = next++) < samples.size();)
@@ -81,7 +81,7 @@ void compileAll(std::vector<Sample> &samples) {
     threads.emplace_back(work);
   for (std::thread &thread : threads)
     thread.join();
-  for (const Sample &sample : samples) {
+  for (const Sm90Sample &sample : samples) {
     CAPTURE(sample.problem);
     CAPTURE(sample.config);
     CHECK(sample.failure == "");
@@ -131,12 +131,12 @@ TEST_CASE("NVRTC's alternate build compiles kernels to the same code") {
     return;
   }
   CHECK((*alternate)->path() != primary->path());
-  std::vector<Sample> samples;
+  std::vector<Sm90Sample> samples;
   addFirstChoices("gemm m=256 n=256 k=16384 dtype=bf16 layout=NT", 1, samples);
   addFirstChoices("gemm m=4096 n=4096 k=4096 dtype=fp16 layout=TN "
                   "pointwise=bias,gelu_erf",
                   2, samples);
-  for (const Sample &sample : samples) {
+  for (const Sm90Sample &sample : samples) {
     CAPTURE(sample.config);
     const TranslationUnit &unit = sample.unit;
     auto compile = [&](const Nvrtc &nvrtc) {
@@ -153,7 +153,7 @@ TEST_CASE("NVRTC's alternate build compiles kernels to the same code") {
 TEST_CASE("the first choices of every kind of signature compile clean") {
   if (!hasNvrtc())
     return;
-  std::vector<Sample> samples;
+  std::vector<Sm90Sample> samples;
   for (const char *text :
        {// Layouts, with tiles of all sizes.
         "gemm m=8192 n=8192 k=8192 dtype=bf16 layout=NT",
@@ -190,7 +190,7 @@ TEST_CASE("the first choices of every kind of signature compile clean") {
         "gemm m=2048 n=2048 k=2048 dtype=fp32 compute=tf32 layout=TT beta=1",
         "gemm m=1000 n=777 k=2000 dtype=fp32 compute=tf32 layout=TN"})
     addFirstChoices(text, 5, samples);
-  compileAll(samples);
+  compileSm90(samples);
 }
 
 TEST_CASE("every way to share out a tile compiles clean at its limits") {
@@ -199,7 +199,7 @@ TEST_CASE("every way to share out a tile compiles clean at its limits") {
   struct Form {
     llvm::StringRef epilogue, config;
   };
-  std::vector<Sample> samples;
+  std::vector<Sm90Sample> samples;
   for (const Form &form : {
            // As many sums as registers allow: one, two, three consumers,
            // turns, shared columns; both orders of the sides.
@@ -254,7 +254,7 @@ TEST_CASE("every way to share out a tile compiles clean at its limits") {
     addConfig("gemm m=2048 n=4096 k=4096 dtype=fp32 compute=tf32 layout=NN " +
                   form.epilogue.str(),
               fmt::format("sm90.{}.cm1.cn1", form.config), samples);
-  compileAll(samples);
+  compileSm90(samples);
 }
 
 TEST_CASE("the kernels that copy operands compile clean") {

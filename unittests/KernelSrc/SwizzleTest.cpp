@@ -9,27 +9,27 @@ using namespace kiln;
 
 namespace {
 
-constexpr int kRows = 16;
+constexpr int kTileRows = 16;
 constexpr unsigned kBankLine = 128; // 32 banks of 4 bytes
 
 /// Every 16-byte chunk has a place of its own inside the tile.
 template <int kRowBytes, SwizzleFor kUse> void checkPermutation() {
   CAPTURE(kRowBytes);
   std::set<unsigned> places;
-  for (unsigned row = 0; row < kRows; ++row)
+  for (unsigned row = 0; row < kTileRows; ++row)
     for (unsigned byte = 0; byte < kRowBytes; byte += 16) {
       unsigned offset = swizzledOffset<kRowBytes, kUse>(row, byte);
       CHECK(offset / kRowBytes == row);
       CHECK(offset % 16 == 0);
       places.insert(offset);
     }
-  CHECK(places.size() == kRows * kRowBytes / 16);
+  CHECK(places.size() == kTileRows * kRowBytes / 16);
 }
 
 /// Eight rows at one chunk lie in eight different parts of the banks.
 template <int kRowBytes> void checkLdmatrix() {
   CAPTURE(kRowBytes);
-  for (unsigned first = 0; first < kRows; first += 8)
+  for (unsigned first = 0; first < kTileRows; first += 8)
     for (unsigned byte = 0; byte < kRowBytes; byte += 16) {
       std::set<unsigned> banks;
       for (unsigned row = first; row < first + 8; ++row)
@@ -43,7 +43,7 @@ template <int kRowBytes> void checkLdmatrix() {
 /// Four rows at eight words lie in 32 different banks.
 template <int kRowBytes> void checkWords() {
   CAPTURE(kRowBytes);
-  for (unsigned first = 0; first < kRows; first += 4)
+  for (unsigned first = 0; first < kTileRows; first += 4)
     for (unsigned byte = 0; byte < kRowBytes; byte += 32) {
       std::set<unsigned> banks;
       for (unsigned row = first; row < first + 4; ++row)

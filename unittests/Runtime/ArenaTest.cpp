@@ -21,7 +21,7 @@ namespace {
 kiln_stream const kPerThread = reinterpret_cast<kiln_stream>(2);
 
 /// Runs \p body on a thread of its own, which has ended when this returns.
-void onThread(RuntimeFixture &fixture, const std::function<void()> &body) {
+void onOwnThread(RuntimeFixture &fixture, const std::function<void()> &body) {
   onThreads(fixture, {body});
 }
 
@@ -103,7 +103,7 @@ TEST_CASE("S11: a thread that ends leaves its arena to a later one") {
   auto launch = [&] {
     failed += kiln_gemm(engine, &args, nullptr, kPerThread) != KILN_SUCCESS;
   };
-  onThread(fixture, launch);
+  onOwnThread(fixture, launch);
   unsigned *first = launches.last().counters;
   REQUIRE(first != nullptr);
   uint64_t one = statisticsOf(engine).arena_bytes;
@@ -112,7 +112,7 @@ TEST_CASE("S11: a thread that ends leaves its arena to a later one") {
   CHECK(records >= 1); // the end of what may still run
   constexpr int kThreads = 20;
   for (int i = 0; i < kThreads; ++i) {
-    onThread(fixture, [&] {
+    onOwnThread(fixture, [&] {
       launch();
       launch();
     });
@@ -136,10 +136,10 @@ TEST_CASE("S11: an arena without a known end is nobody else's") {
   };
   kilnFakeFailCall("cuEventRecord", 1, /*CUDA_ERROR_UNKNOWN=*/999,
                    KilnFakeOnce);
-  onThread(fixture, launch);
+  onOwnThread(fixture, launch);
   unsigned *first = launches.last().counters;
   uint64_t one = statisticsOf(engine).arena_bytes;
-  onThread(fixture, launch);
+  onOwnThread(fixture, launch);
   CHECK(launches.last().counters != first);
   CHECK(statisticsOf(engine).arena_bytes == 2 * one);
   CHECK(failed == 0);
@@ -151,7 +151,7 @@ TEST_CASE("S11: threads and engines end in any order") {
   kiln_gemm_args args = splitArgs();
   CudaContext context = kilnFakeCreateContext(0);
   std::atomic<int> failed{0};
-  onThread(fixture, [&] {
+  onOwnThread(fixture, [&] {
     {
       auto scope = ScopedContext::push(fixture.gpu.driver(), context);
       failed += !scope;
@@ -160,11 +160,11 @@ TEST_CASE("S11: threads and engines end in any order") {
     failed += kiln_gemm(engine, &args, nullptr, kPerThread) != KILN_SUCCESS;
     kilnFakeDestroyContext(context); // one arena's context is gone
   });
-  onThread(fixture, [&] {
+  onOwnThread(fixture, [&] {
     failed += kiln_gemm(engine, &args, nullptr, kPerThread) != KILN_SUCCESS;
     fixture.destroy(engine); // the thread outlives the engine
   });
-  onThread(fixture, [&] {
+  onOwnThread(fixture, [&] {
     kiln_engine *later = fixture.engine();
     failed += kiln_gemm(later, &args, nullptr, kPerThread) != KILN_SUCCESS;
     fixture.destroy(later);
@@ -352,7 +352,7 @@ TEST_CASE("S14b: of two threads that make arenas, none hides the other's") {
     if (!isFirst)
       return;
     isFirst = false;
-    onThread(fixture, [&] {
+    onOwnThread(fixture, [&] {
       failed += kiln_gemm(engine, &scratch, nullptr, stream) != KILN_SUCCESS;
     });
   };

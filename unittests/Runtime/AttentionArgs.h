@@ -29,6 +29,11 @@ inline const float *floats(uintptr_t where) {
   return static_cast<const float *>(address(where));
 }
 
+inline kiln_status launch(kiln_engine *engine, const kiln_attention_args &args,
+                          kiln_stream stream = nullptr) {
+  return kiln_attention(engine, &args, nullptr, stream);
+}
+
 inline kiln_problem problemOf(const kiln_attention_args &args) {
   kiln_problem problem = KILN_INIT(kiln_problem);
   problem.family = KILN_FAMILY_ATTENTION;

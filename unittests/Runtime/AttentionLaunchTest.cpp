@@ -24,11 +24,6 @@ kiln_attention_args pagedArgs() {
   return args;
 }
 
-kiln_status launch(kiln_engine *engine, const kiln_attention_args &args,
-                   kiln_stream stream = nullptr) {
-  return kiln_attention(engine, &args, nullptr, stream);
-}
-
 bool isStrides(const AttentionStrides &strides, long long token, long long head,
                long long batch) {
   return strides.token == token && strides.head == head &&

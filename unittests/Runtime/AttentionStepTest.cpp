@@ -51,11 +51,6 @@ kiln_attention_args placed(kiln_attention_args args) {
   return args;
 }
 
-kiln_status launch(kiln_engine *engine, const kiln_attention_args &args,
-                   kiln_stream stream) {
-  return kiln_attention(engine, &args, nullptr, stream);
-}
-
 } // namespace
 
 TEST_CASE("a step of prefill and decode is prepared, captured and replayed") {

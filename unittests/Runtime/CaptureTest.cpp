@@ -1,6 +1,6 @@
 // Streams under capture, arenas and the caller's workspaces.
 #include "Driver/DeviceMemory.h"
-#include "Driver/Graph.h"
+#include "Runtime/Captures.h"
 #include "Runtime/RuntimeFixture.h"
 
 #include <thread>
@@ -38,19 +38,6 @@ kiln_status prepare(kiln_engine *engine, const kiln_problem &problem,
 }
 
 /// Ends a capture and tells how many nodes it recorded.
-size_t endCapture(RuntimeFixture &fixture, kiln_stream stream) {
-  auto graph = Graph::endCapture(fixture.gpu.driver(), stream);
-  REQUIRE(static_cast<bool>(graph));
-  return graph->nodeCount();
-}
-
-void beginCapture(RuntimeFixture &fixture, kiln_stream stream) {
-  llvm::Error error = Graph::beginCapture(fixture.gpu.driver(), stream);
-  bool failed = static_cast<bool>(error);
-  llvm::consumeError(std::move(error));
-  REQUIRE_FALSE(failed);
-}
-
 } // namespace
 
 TEST_CASE("a capture of an unknown problem is refused and goes on") {
@@ -58,7 +45,7 @@ TEST_CASE("a capture of an unknown problem is refused and goes on") {
   kiln_engine *engine = fixture.engine();
   kiln_stream stream = fixture.gpu.stream();
   kiln_gemm_args args = gemmArgs();
-  beginCapture(fixture, stream);
+  REQUIRE(beginCapture(fixture, stream));
   CHECK(kiln_gemm(engine, &args, nullptr, stream) == KILN_NOT_PREPARED);
   CHECK(lastErrorHas("kiln_prepare"));
   CHECK(fixture.nvrtc.compileCount() == 0);
@@ -76,7 +63,7 @@ TEST_CASE("after prepare a capture records one kernel and makes nothing") {
     REQUIRE(prepare(engine, problemOf(args), stream) == KILN_SUCCESS);
     uint64_t memory = kilnFakeBytesInUse();
     uint64_t modules = kilnFakeModulesLoaded();
-    beginCapture(fixture, stream);
+    REQUIRE(beginCapture(fixture, stream));
     CHECK(kiln_gemm(engine, &args, nullptr, stream) == KILN_SUCCESS);
     CHECK(endCapture(fixture, stream) == 1);
     CHECK(kilnFakeBytesInUse() == memory);
@@ -92,7 +79,7 @@ TEST_CASE("a capture on a stream without an arena takes a workspace only") {
   REQUIRE(need.bytes > 0);
   REQUIRE(need.zeroed_bytes > 0);
   kiln_stream stream = fixture.gpu.stream();
-  beginCapture(fixture, stream);
+  REQUIRE(beginCapture(fixture, stream));
   CHECK(kiln_gemm(engine, &args, nullptr, stream) == KILN_NOT_PREPARED);
   kiln_workspace workspace = zeroedWorkspace(need.bytes);
   CHECK(kiln_gemm(engine, &args, &workspace, stream) == KILN_SUCCESS);

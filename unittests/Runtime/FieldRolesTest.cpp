@@ -93,14 +93,6 @@ private:
   RecordSchema signatures{"odd", TextStyle::Spaced, {{.key = "divisor"}}};
 };
 
-kiln_range rangeOf(const char *name, int64_t first, int64_t last) {
-  kiln_range range = KILN_INIT(kiln_range);
-  range.name = name;
-  range.first = first;
-  range.last = last;
-  return range;
-}
-
 /// Problems of the family, through what the C interface reads.
 class OddProblems {
 public:

@@ -48,12 +48,6 @@ kiln_engine *makeEngine(kiln_mode mode, uint32_t permille, const char *cache) {
   return made;
 }
 
-kiln_statistics statisticsOf(kiln_engine *engine) {
-  kiln_statistics statistics = KILN_INIT(kiln_statistics);
-  REQUIRE(kiln_get_statistics(engine, &statistics) == KILN_SUCCESS);
-  return statistics;
-}
-
 /// Memory that serves products of all layers. What it holds is no matter.
 struct Operands {
   explicit Operands(const Gpu &gpu) {

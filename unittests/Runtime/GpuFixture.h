@@ -4,6 +4,7 @@
 #include "Driver/Context.h"
 #include "Driver/DeviceMemory.h"
 #include "Driver/Stream.h"
+#include "Runtime/EngineTesting.h"
 #include "Support/TemporaryFolder.h"
 #include "kiln/kiln.h"
 

@@ -44,7 +44,7 @@ TEST_CASE("S14c: waiting for another's work is part of the budget") {
   kiln_query_result meanwhile = KILN_INIT(kiln_query_result);
   uint64_t missesOfSecond = 1;
   bool inTime = false;
-  Event done;
+  Signal done;
   std::thread other;
   kiln_status status = prepareWith(
       engine, problem,
@@ -80,7 +80,7 @@ TEST_CASE("S14d: what is found late does not replace what was measured") {
     CAPTURE(isRange);
     RuntimeFixture fixture;
     struct Hook {
-      Event chosen, ended;
+      Signal chosen, ended;
       std::atomic<bool> entered{false};
     } hook;
     judgeTrials();
@@ -156,7 +156,7 @@ TEST_CASE("S5: what trials found wrong is not launched beside further ones") {
   kiln_gemm_args good = gemmArgs(256, 512, 1024);
   kiln_status beside = KILN_INTERNAL, ofGood = KILN_INTERNAL;
   uint64_t launches = 0;
-  Event done;
+  Signal done;
   std::thread other;
   kiln_status status = prepareWith(
       engine, problem,

@@ -124,7 +124,7 @@ TEST_CASE("who has no time for a layer launches the estimator's choice") {
   kiln_engine *engine = tuningEngine(fixture, 20);
   kiln_status beside = KILN_INTERNAL;
   kiln_query_result told = KILN_INIT(kiln_query_result);
-  Event done;
+  Signal done;
   bool inTime = false;
   std::thread other;
   kiln_gemm_args args = gemmArgs(100, 512, 512);

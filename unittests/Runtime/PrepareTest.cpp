@@ -15,16 +15,6 @@ using namespace kiln::testing;
 
 namespace {
 
-kiln_range rangeOf(const char *name, int64_t first, int64_t last,
-                   int64_t hint = 0) {
-  kiln_range range = KILN_INIT(kiln_range);
-  range.name = name;
-  range.first = first;
-  range.last = last;
-  range.hint = hint;
-  return range;
-}
-
 struct PlanOwner {
   kiln_plan *plan = nullptr;
   ~PlanOwner() { kiln_plan_release(plan); }

@@ -1,5 +1,5 @@
 // Prepared ranges: what serves their values, and what it costs.
-#include "Driver/Graph.h"
+#include "Runtime/Captures.h"
 #include "Runtime/WaitingFixture.h"
 
 #include <filesystem>
@@ -11,9 +11,9 @@ using namespace kiln::testing;
 namespace {
 
 /// A layer with a range of m, and the structs that describe it.
-struct Layer {
-  explicit Layer(int64_t last = 100, int64_t first = 1, int64_t n = 256,
-                 int64_t k = 512)
+struct RangedLayer {
+  explicit RangedLayer(int64_t last = 100, int64_t first = 1, int64_t n = 256,
+                       int64_t k = 512)
       : args(gemmArgs(last, n, k)) {
     range.name = "m";
     range.first = first;
@@ -23,8 +23,8 @@ struct Layer {
     problem.ranges = &range;
     problem.range_count = 1;
   }
-  Layer(const Layer &) = delete;
-  Layer &operator=(const Layer &) = delete;
+  RangedLayer(const RangedLayer &) = delete;
+  RangedLayer &operator=(const RangedLayer &) = delete;
 
   kiln_status prepare(kiln_engine *engine, uint32_t flags = 0,
                       kiln_stream stream = nullptr) const {
@@ -61,16 +61,6 @@ struct RangeFixture : RuntimeFixture {
   }
 };
 
-bool beginCapture(RuntimeFixture &fixture, kiln_stream stream) {
-  return !llvm::errorToBool(Graph::beginCapture(fixture.gpu.driver(), stream));
-}
-
-size_t endCapture(RuntimeFixture &fixture, kiln_stream stream) {
-  auto graph = Graph::endCapture(fixture.gpu.driver(), stream);
-  REQUIRE(static_cast<bool>(graph));
-  return graph->nodeCount();
-}
-
 } // namespace
 
 TEST_CASE("a new value of a prepared range costs what a hit costs") {
@@ -78,7 +68,7 @@ TEST_CASE("a new value of a prepared range costs what a hit costs") {
     CAPTURE(mode);
     RangeFixture fixture;
     kiln_engine *engine = fixture.engine(mode);
-    Layer layer;
+    RangedLayer layer;
     kiln_stream stream = fixture.gpu.stream();
     CAPTURE(lastError());
     REQUIRE(layer.prepare(engine, 0, stream) == KILN_SUCCESS);
@@ -110,7 +100,7 @@ TEST_CASE("a new value of a prepared range costs what a hit costs") {
 TEST_CASE("a capture takes a value of a prepared range that nobody launched") {
   RangeFixture fixture;
   kiln_engine *engine = fixture.engine(KILN_MODE_TUNE);
-  Layer layer;
+  RangedLayer layer;
   kiln_stream stream = fixture.gpu.stream();
   REQUIRE(layer.prepare(engine, 0, stream) == KILN_SUCCESS);
   const uint64_t modules = kilnFakeModulesLoaded();
@@ -124,10 +114,10 @@ TEST_CASE("a capture takes a value of a prepared range that nobody launched") {
 TEST_CASE("values without elements need nothing of a range") {
   RangeFixture fixture;
   kiln_engine *engine = fixture.engine();
-  Layer none(0, 0);
+  RangedLayer none(0, 0);
   CHECK(none.prepare(engine) == KILN_SUCCESS);
   CHECK(fixture.nvrtc.compileCount() == 0);
-  Layer layer(40, 0);
+  RangedLayer layer(40, 0);
   REQUIRE(layer.prepare(engine) == KILN_SUCCESS);
   const uint64_t launches = statisticsOf(engine).launches;
   CHECK(layer.launch(engine, 0) == KILN_SUCCESS);
@@ -139,7 +129,7 @@ TEST_CASE("strict serves a whole range from what another engine prepared") {
   for (kiln_mode mode : {KILN_MODE_PREDICT, KILN_MODE_TUNE}) {
     CAPTURE(mode);
     RangeFixture fixture;
-    Layer layer;
+    RangedLayer layer;
     REQUIRE(layer.prepare(fixture.engine(mode)) == KILN_SUCCESS);
     const int compiles = fixture.nvrtc.compileCount();
     kiln_engine *prepared = fixture.strict(), *launched = fixture.strict();
@@ -157,7 +147,7 @@ TEST_CASE("strict serves a whole range from what another engine prepared") {
     CHECK(fixture.nvrtc.compileCount() == compiles);
   }
   RangeFixture fixture;
-  CHECK(Layer().prepare(fixture.strict()) == KILN_MISSING);
+  CHECK(RangedLayer().prepare(fixture.strict()) == KILN_MISSING);
 }
 
 TEST_CASE("a range may be compiled where there is no GPU") {
@@ -165,7 +155,7 @@ TEST_CASE("a range may be compiled where there is no GPU") {
   kiln_engine_options options = fixture.options();
   options.driver_path = "/nowhere/libcuda.so";
   options.device_model = "h200-sxm";
-  Layer layer;
+  RangedLayer layer;
   CAPTURE(lastError());
   REQUIRE(layer.prepare(fixture.engine(options), KILN_PREPARE_COMPILE_ONLY) ==
           KILN_SUCCESS);
@@ -182,7 +172,7 @@ TEST_CASE("a range may be compiled where there is no GPU") {
 
 TEST_CASE("a range is measured once, and again if asked") {
   RangeFixture fixture;
-  Layer layer;
+  RangedLayer layer;
   kiln_engine *engine = fixture.engine(KILN_MODE_TUNE);
   REQUIRE(layer.prepare(engine) == KILN_SUCCESS);
   const uint64_t trials = statisticsOf(engine).trials;
@@ -190,7 +180,7 @@ TEST_CASE("a range is measured once, and again if asked") {
   CHECK(statisticsOf(engine).trials == trials);
   // Nor does another process, also of a part of the range.
   kiln_engine *later = fixture.engine(KILN_MODE_TUNE);
-  REQUIRE(Layer(64, 2).prepare(later) == KILN_SUCCESS);
+  REQUIRE(RangedLayer(64, 2).prepare(later) == KILN_SUCCESS);
   REQUIRE(layer.prepare(later) == KILN_SUCCESS);
   CHECK(statisticsOf(later).trials == 0);
   REQUIRE(layer.prepare(engine, KILN_PREPARE_RETUNE) == KILN_SUCCESS);
@@ -200,7 +190,7 @@ TEST_CASE("a range is measured once, and again if asked") {
 
 TEST_CASE("what was measured at a value goes before the portfolio") {
   RangeFixture fixture;
-  Layer layer;
+  RangedLayer layer;
   kiln_gemm_args measured = gemmArgs(77);
   REQUIRE(tuneValue(fixture.engine(KILN_MODE_TUNE), measured) == KILN_SUCCESS);
   for (kiln_mode mode : {KILN_MODE_TUNE, KILN_MODE_STRICT}) {
@@ -224,7 +214,7 @@ TEST_CASE("a range's workspace is that of the largest of its plans") {
     kiln_engine_options options = fixture.options();
     options.workspace_limit_bytes = limit;
     kiln_engine *engine = fixture.engine(options);
-    Layer layer(64, 1, 256, 16384); // k is split
+    RangedLayer layer(64, 1, 256, 16384); // k is split
     kiln_stream stream = fixture.gpu.stream();
     CAPTURE(lastError());
     REQUIRE(layer.prepare(engine, 0, stream) == KILN_SUCCESS);
@@ -264,7 +254,7 @@ TEST_CASE("a plan of a range stays what it was") {
   RangeFixture fixture;
   LaunchLog<> launches;
   kiln_engine *engine = fixture.engine(KILN_MODE_TUNE);
-  Layer layer;
+  RangedLayer layer;
   makePlain(layer.args);
   kiln_plan *plan = nullptr;
   CAPTURE(lastError());
@@ -294,7 +284,7 @@ TEST_CASE("what was launched before a range was prepared follows it") {
   RangeFixture fixture;
   kiln_engine_options options = fixture.options(KILN_MODE_PREDICT);
   kiln_engine *engine = fixture.engine(options);
-  Layer layer;
+  RangedLayer layer;
   REQUIRE(layer.launch(engine, 50) == KILN_SUCCESS);
   CHECK(layer.query(engine, 50).source == KILN_SOURCE_ESTIMATE);
   REQUIRE(layer.prepare(fixture.engine(KILN_MODE_TUNE)) == KILN_SUCCESS);
@@ -307,7 +297,7 @@ TEST_CASE("what was launched before a range was prepared follows it") {
 TEST_CASE("a context that is gone leaves no range to its twin") {
   RangeFixture fixture;
   kiln_engine *engine = fixture.engine();
-  Layer layer;
+  RangedLayer layer;
   CudaContext first = kilnFakeCreateContext(0);
   {
     auto scope = ScopedContext::push(fixture.gpu.driver(), first);
@@ -337,7 +327,7 @@ TEST_CASE("a range of two extents serves every pair of them") {
   RangeFixture fixture;
   LaunchLog<> launches;
   kiln_engine *engine = fixture.engine();
-  Layer layer(24);
+  RangedLayer layer(24);
   kiln_gemm_args &args = layer.args;
   args.batch = 6;
   args.a.batch_stride = 32 * args.k;
@@ -368,7 +358,7 @@ TEST_CASE("a range of two extents serves every pair of them") {
 TEST_CASE("progress tells of a range's kernels and trials, and may end it") {
   RangeFixture fixture;
   kiln_engine *engine = fixture.engine(KILN_MODE_TUNE);
-  Layer layer;
+  RangedLayer layer;
   struct Seen {
     uint64_t kernels = 0, trials = 0;
     bool ends = false;
@@ -386,7 +376,7 @@ TEST_CASE("progress tells of a range's kernels and trials, and may end it") {
   CHECK(seen.kernels > 0);
   CHECK(seen.trials > 0);
   seen = {0, 0, true};
-  Layer other(100, 1, 512);
+  RangedLayer other(100, 1, 512);
   CHECK(kiln_prepare(engine, &other.problem, 1, &options, nullptr) ==
         KILN_CANCELLED);
   // What is there serves.
@@ -396,7 +386,7 @@ TEST_CASE("progress tells of a range's kernels and trials, and may end it") {
 TEST_CASE("without time a range still gets plans") {
   RangeFixture fixture;
   kiln_engine *engine = fixture.engine(KILN_MODE_TUNE);
-  Layer layer;
+  RangedLayer layer;
   kiln_prepare_options options = budgetOf(1);
   CAPTURE(lastError());
   REQUIRE(kiln_prepare(engine, &layer.problem, 1, &options, nullptr) ==

@@ -22,7 +22,8 @@ template <class Args> Args withXY(Args args, kiln_dtype type) {
   return args;
 }
 
-template <class Args> kiln_problem problemOf(kiln_family family, Args &args) {
+template <class Args>
+kiln_problem problemOfFamily(kiln_family family, Args &args) {
   kiln_problem problem = KILN_INIT(kiln_problem);
   problem.family = family;
   problem.args = &args;
@@ -163,14 +164,14 @@ TEST_CASE("rows that are packed follow the extents of a launch") {
     auto args = withXY(KILN_INIT(kiln_transpose_args), KILN_BF16);
     operands[KILN_TRANSPOSE_X] = args.x.data;
     operands[KILN_TRANSPOSE_Y] = args.y.data;
-    launch(problemOf(KILN_FAMILY_TRANSPOSE, args), "rows");
+    launch(problemOfFamily(KILN_FAMILY_TRANSPOSE, args), "rows");
     CHECK(launches.last().rows == 5);
     CHECK(launches.last().ldy == 5);
     CHECK(launches.last().ldx == 96);
     // What is given stays, also where it is the length of the longest row.
     for (int64_t given : {100, 64}) {
       args.y.leading_dim = given;
-      launch(problemOf(KILN_FAMILY_TRANSPOSE, args), "rows");
+      launch(problemOfFamily(KILN_FAMILY_TRANSPOSE, args), "rows");
       CHECK(launches.last().ldy == given);
     }
     launch(problemOf("transpose2d rows=64 cols=96 dtype=bf16 ldy=64"), "rows");
@@ -184,10 +185,10 @@ TEST_CASE("rows that are packed follow the extents of a launch") {
   operands[KILN_GEMM_A] = args.a.data;
   operands[KILN_GEMM_B] = args.b.data;
   operands[KILN_GEMM_D] = args.d.data;
-  launch(problemOf(KILN_FAMILY_GEMM, args), "m");
+  launch(problemOfFamily(KILN_FAMILY_GEMM, args), "m");
   CHECK(launches.last().lda == 5);
   args.m = args.a.leading_dim = 64;
-  launch(problemOf(KILN_FAMILY_GEMM, args), "m");
+  launch(problemOfFamily(KILN_FAMILY_GEMM, args), "m");
   CHECK(launches.last().lda == 64);
 }
 

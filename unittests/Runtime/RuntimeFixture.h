@@ -5,6 +5,7 @@
 #include "Driver/Stream.h"
 #include "Fakes/FakeCuda.h"
 #include "Fakes/FakeNvrtc.h"
+#include "Runtime/EngineTesting.h"
 #include "Support/TemporaryFolder.h"
 #include "gemm/GemmParams.h"
 #include "kiln/kiln.h"
@@ -251,12 +252,6 @@ inline std::string lastError() { return kiln_last_error_message(); }
 
 inline bool lastErrorHas(const char *part) {
   return lastError().find(part) != std::string::npos;
-}
-
-inline kiln_statistics statisticsOf(kiln_engine *engine) {
-  kiln_statistics statistics = KILN_INIT(kiln_statistics);
-  REQUIRE(kiln_get_statistics(engine, &statistics) == KILN_SUCCESS);
-  return statistics;
 }
 
 } // namespace kiln::testing

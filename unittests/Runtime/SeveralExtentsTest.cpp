@@ -10,16 +10,6 @@ using namespace kiln::testing;
 
 namespace {
 
-kiln_range rangeOf(const char *name, int64_t first, int64_t last,
-                   int64_t hint = 0) {
-  kiln_range range = KILN_INIT(kiln_range);
-  range.name = name;
-  range.first = first;
-  range.last = last;
-  range.hint = hint;
-  return range;
-}
-
 /// Queries of sequences whose lengths are in device memory.
 kiln_attention_args attended(int64_t batch, int64_t queries, int64_t keys,
                              int64_t hint = 0) {

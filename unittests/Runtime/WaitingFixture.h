@@ -17,7 +17,7 @@ constexpr std::chrono::seconds kForever{60};
 constexpr int64_t kLongMs = 600000;
 
 /// Something that happens once, and is waited for.
-class Event {
+class Signal {
 public:
   void happen() { promise.set_value(); }
   /// False if it did not happen for far too long.

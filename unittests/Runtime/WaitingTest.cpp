@@ -27,7 +27,7 @@ TEST_CASE("S9: a hook may launch what a thread works on that waits for it") {
   kiln_gemm_args first = gemmArgs(), second = gemmArgs(256, 512, 1024);
   kiln_status inHook = KILN_INTERNAL, beside = KILN_INTERNAL;
   kiln_state workMeanwhile = KILN_STATE_MISSING;
-  Event begun;
+  Signal begun;
   std::thread other = onThread(fixture, [&] {
     begun.wait();
     beside = kiln_gemm(engine, &second, nullptr, nullptr);
@@ -52,7 +52,7 @@ TEST_CASE("S9: hooks of two contexts' trials launch in each other's context") {
   kiln_engine *engine = tuningEngine(fixture, kLongMs);
   CudaContext contexts[2] = {kilnFakeCreateContext(0),
                              kilnFakeCreateContext(0)};
-  Event inHook[2];
+  Signal inHook[2];
   kiln_status statuses[2] = {KILN_INTERNAL, KILN_INTERNAL};
   kiln_status nested[2] = {KILN_INTERNAL, KILN_INTERNAL};
   std::vector<std::thread> threads;
@@ -120,7 +120,7 @@ TEST_CASE("S14c: waiting for others' trials is part of the budget") {
   kiln_engine *engine = tuningEngine(fixture, 20);
   kiln_gemm_args first = gemmArgs(), second = gemmArgs(256, 512, 1024);
   kiln_status beside = KILN_INTERNAL;
-  Event done;
+  Signal done;
   bool inTime = false;
   std::thread other;
   prepareWith(engine, problemOf(first), [&] {
@@ -179,7 +179,7 @@ TEST_CASE("S14c: a budget may be longer than a clock counts") {
 TEST_CASE("S14d: to measure again is not to wait for who does not") {
   RuntimeFixture fixture;
   struct Hook {
-    Event inWork, joined;
+    Signal inWork, joined;
     std::atomic<bool> entered{false};
   } hook;
   judgeTrials();

@@ -91,8 +91,8 @@ TEST_CASE("bench --background refuses what it cannot measure") {
 
 namespace {
 /// What a good run may have found.
-struct ReportFixture {
-  ReportFixture() {
+struct BackgroundFixture {
+  BackgroundFixture() {
     report.setting = {"background", "abc", "NVIDIA H200",  "580",
                       "13.0",       "",    "Random calls."};
     report.share = 0.05;
@@ -111,7 +111,7 @@ struct ReportFixture {
 } // namespace
 
 TEST_CASE("a report of the mode background has shares, times and ratios") {
-  ReportFixture f;
+  BackgroundFixture f;
   CHECK(f.report.exitCode() == kExitDone);
   CHECK(f.report.busy->share() == doctest::Approx(0.05));
   CHECK(f.report.foreground->loss() == doctest::Approx(0.04));
@@ -144,7 +144,7 @@ TEST_CASE("the slowest calls are kept, the slowest first") {
 }
 
 TEST_CASE("a report of the mode background tells what is bad and missing") {
-  ReportFixture f;
+  BackgroundFixture f;
   SUBCASE("a wrong result") { f.report.checked->wrong = 1; }
   SUBCASE("a call that failed") { f.report.checked->failed = 1; }
   SUBCASE("a capture that failed") { f.report.checked->failedCaptures = 1; }

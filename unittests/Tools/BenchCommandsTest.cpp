@@ -5,8 +5,6 @@
 
 using namespace kiln::testing;
 
-static const std::string kProblem = "gemm m=64 n=64 k=64 dtype=bf16";
-
 TEST_CASE("every command of kiln-bench has help") {
   BenchTool bench;
   Tool tool;
@@ -37,12 +35,13 @@ TEST_CASE("bad input to kiln-bench gets one line and exit code 2") {
   } cases[] = {
       {"", "kiln-bench --help"},
       {"sweeb", "did you mean sweep"},
-      {"sweep " + kProblem + " --device h200-sxm", "h200-sxm"},
-      {"sweep " + kProblem + " --time-limit soon", "--time-limit=soon"},
-      {"sweep " + kProblem + " --batch 1", "--batch=1"},
+      {"sweep " + kSmallProblem + " --device h200-sxm", "h200-sxm"},
+      {"sweep " + kSmallProblem + " --time-limit soon", "--time-limit=soon"},
+      {"sweep " + kSmallProblem + " --batch 1", "--batch=1"},
       {"draw --count 0", "--count=0"},
-      {"chain " + kProblem + " --hot", "unknown option '--hot'"},
-      {"study " + kProblem + " --permille 5", "unknown option '--permille'"},
+      {"chain " + kSmallProblem + " --hot", "unknown option '--hot'"},
+      {"study " + kSmallProblem + " --permille 5",
+       "unknown option '--permille'"},
   };
   for (const auto &[line, mention] : cases) {
     CAPTURE(line);
@@ -57,8 +56,8 @@ TEST_CASE("bad input to kiln-bench gets one line and exit code 2") {
 
 TEST_CASE("what of kiln-bench needs a GPU ends with 3 where there is none") {
   BenchTool tool;
-  for (std::string line :
-       {"sweep " + kProblem, "jit " + kProblem, "chain " + kProblem}) {
+  for (std::string line : {"sweep " + kSmallProblem, "jit " + kSmallProblem,
+                           "chain " + kSmallProblem}) {
     CAPTURE(line);
     ToolResult result = tool.run(line);
     CAPTURE(result.err);
@@ -72,16 +71,18 @@ TEST_CASE("sweep keeps its document when a case fails") {
   tool.environment["KILN_DRIVER"] = builtLibrary("libkiln_fake_cuda.so");
   // Kernels of the stand-in driver do nothing, nor does what judges them.
   std::string path = tool.folder / "sweep.json";
-  ToolResult result = tool.run("sweep " + kProblem + " --json --out " + path);
+  ToolResult result =
+      tool.run("sweep " + kSmallProblem + " --json --out " + path);
   CHECK(result.code == 1);
   const llvm::json::Object json = result.json();
   const llvm::json::Array &cases = *json.getArray("cases");
   REQUIRE(cases.size() == 1);
-  CHECK(cases.front().getAsObject()->getString("problem") == kProblem);
+  CHECK(cases.front().getAsObject()->getString("problem") == kSmallProblem);
   CHECK(readBytes(path) == result.out);
   // Nothing to compute is no failure; no time to begin is.
   CHECK(tool.run("sweep gemm m=0 n=8 k=8 dtype=bf16").code == 0);
-  ToolResult late = tool.run("sweep " + kProblem + " --time-limit 1ms --json");
+  ToolResult late =
+      tool.run("sweep " + kSmallProblem + " --time-limit 1ms --json");
   CHECK(late.code == 1);
   CHECK(late.json().getBoolean("interrupted") == true);
 }
@@ -112,9 +113,9 @@ TEST_CASE("sweep draws problems of layers and records their times") {
   // What does not fit together is refused before anything is measured.
   for (const std::string &line :
        {draw + "--range n=1..64", draw + "--range m=64", draw + "--seed x",
-        draw + kProblem, "sweep " + kProblem + " --draw 2",
-        "sweep " + kProblem + " --seed 2", "sweep " + kProblem + " --sample 2",
-        "sweep --suite " + layers}) {
+        draw + kSmallProblem, "sweep " + kSmallProblem + " --draw 2",
+        "sweep " + kSmallProblem + " --seed 2",
+        "sweep " + kSmallProblem + " --sample 2", "sweep --suite " + layers}) {
     CAPTURE(line);
     ToolResult bad = tool.run(line);
     CHECK(bad.code == 2);
@@ -158,7 +159,7 @@ TEST_CASE("bench draws problems of layers and meets them in every state") {
   CHECK(states.getObject("first")->getInteger("compiles").value_or(0) > 0);
   for (const std::string &line :
        {draw + "--state first,first", draw + "--state often", draw + "--jit",
-        draw + "--hot", "draw " + kProblem + " --state first"}) {
+        draw + "--hot", "draw " + kSmallProblem + " --state first"}) {
     CAPTURE(line);
     ToolResult bad = tool.run(line);
     CHECK(bad.code == 2);
@@ -197,7 +198,7 @@ TEST_CASE("bench draws rows and columns of memory-bound layers") {
   for (const std::string &line :
        {draw + "--state prepared", draw + "--bytes 1M", draw + "--bytes 2M..1M",
         draw + "--bytes 0..1M", draw + "--bytes 1P..2P",
-        draw + "--bytes 1T..2T", "draw " + kProblem + " --bytes 1K..2K"}) {
+        draw + "--bytes 1T..2T", "draw " + kSmallProblem + " --bytes 1K..2K"}) {
     CAPTURE(line);
     ToolResult bad = tool.run(line);
     CHECK(bad.code == 2);
@@ -211,7 +212,7 @@ TEST_CASE("sweep keeps its document when the compiler is missing") {
   tool.environment["KILN_NVRTC"] = "/nonexistent/libnvrtc.so";
   std::string path = tool.folder / "sweep.json";
   ToolResult result = tool.run({"sweep", "gemm m=0 n=8 k=8 dtype=bf16",
-                                kProblem, "--json", "--out", path});
+                                kSmallProblem, "--json", "--out", path});
   CHECK(result.code == 3);
   CHECK(result.hasOneErrorLine());
   CHECK(result.json().getArray("cases")->size() == 2);
@@ -223,7 +224,7 @@ TEST_CASE("bench --jit measures compilation for a GPU that is not here") {
   BenchTool tool;
   std::string path = tool.folder / "jit.json";
   ToolResult result =
-      tool.run("jit " + kProblem +
+      tool.run("jit " + kSmallProblem +
                " --device h200-sxm --json --commit abc --out " + path);
   llvm::json::Object json = result.json();
   CHECK(json.getString("commit") == "abc");
@@ -236,7 +237,7 @@ TEST_CASE("bench --jit measures compilation for a GPU that is not here") {
 TEST_CASE("bench --jit measures the way from the cache to a launch") {
   BenchTool tool;
   tool.environment["KILN_DRIVER"] = builtLibrary("libkiln_fake_cuda.so");
-  llvm::json::Object json = tool.run("jit " + kProblem + " --json").json();
+  llvm::json::Object json = tool.run("jit " + kSmallProblem + " --json").json();
   CHECK(json.getArray("hits")->size() == 1);
   CHECK(json.getBoolean("nvrtc_loaded_on_hits") == false);
   CHECK(json.getInteger("cases") == 1);

@@ -7,8 +7,6 @@
 
 using namespace kiln::testing;
 
-static const std::string kProblem = "gemm m=64 n=64 k=64 dtype=bf16";
-
 TEST_CASE("every command has help") {
   Tool tool;
   ToolResult overview = tool.run("--help");
@@ -59,26 +57,27 @@ TEST_CASE("bad input gets one line and exit code 2") {
       {"plan gemm m=4 n=4 k=4 dtype=bf16 color=red" + h200, "color"},
       {"plan gemm m=4 m=5 n=4 k=4 dtype=bf16" + h200, "twice"},
       {"plan gemm m=4 n=4 k=4 dtype=bf16 lda=1" + h200, "lda=1"},
-      {"plan " + kProblem + " --device h200-smx", "did you mean h200-sxm"},
-      {"plan " + kProblem + " --device /no/such.json", "/no/such.json"},
-      {"plan " + kProblem + " --devise h200-sxm", "did you mean --device"},
-      {"plan " + kProblem + h200 + " --top 0", "--top=0"},
-      {"plan " + kProblem + h200 + " --top", "--top"},
-      {"plan " + kProblem + h200 + " --top 1 --top 2", "twice"},
-      {"plan " + kProblem + h200 + " --pruned=yes", "--pruned"},
-      {"plan " + kProblem + h200 + " --model best", "--model=best"},
+      {"plan " + kSmallProblem + " --device h200-smx", "did you mean h200-sxm"},
+      {"plan " + kSmallProblem + " --device /no/such.json", "/no/such.json"},
+      {"plan " + kSmallProblem + " --devise h200-sxm", "did you mean --device"},
+      {"plan " + kSmallProblem + h200 + " --top 0", "--top=0"},
+      {"plan " + kSmallProblem + h200 + " --top", "--top"},
+      {"plan " + kSmallProblem + h200 + " --top 1 --top 2", "twice"},
+      {"plan " + kSmallProblem + h200 + " --pruned=yes", "--pruned"},
+      {"plan " + kSmallProblem + h200 + " --model best", "--model=best"},
       {"plan --suite /no/such.json" + h200, "/no/such.json"},
       {"plan --suite /" + h200, "/"},
-      {"explain " + kProblem + " " + kProblem + h200, "2 problems"},
-      {"explain " + kProblem + h200 + " --config mma.xx1", "xx"},
-      {"explain " + kProblem + h200 + " --config fast.t1", "fast"},
-      {"warmup " + kProblem + h200 + " --arch sm_12", "sm_12"},
-      {"warmup " + kProblem + h200 + " --threads many", "--threads=many"},
-      {"tune " + kProblem + h200, "h200-sxm"},
-      {"tune " + kProblem + " --budget soon", "--budget=soon"},
-      {"bench " + kProblem + " --budget 5", "--budget=5"},
-      {"bench " + kProblem + " --draw 3", "unknown option '--draw'"},
-      {"sweep " + kProblem, "unknown command 'sweep', it is one of kiln-bench"},
+      {"explain " + kSmallProblem + " " + kSmallProblem + h200, "2 problems"},
+      {"explain " + kSmallProblem + h200 + " --config mma.xx1", "xx"},
+      {"explain " + kSmallProblem + h200 + " --config fast.t1", "fast"},
+      {"warmup " + kSmallProblem + h200 + " --arch sm_12", "sm_12"},
+      {"warmup " + kSmallProblem + h200 + " --threads many", "--threads=many"},
+      {"tune " + kSmallProblem + h200, "h200-sxm"},
+      {"tune " + kSmallProblem + " --budget soon", "--budget=soon"},
+      {"bench " + kSmallProblem + " --budget 5", "--budget=5"},
+      {"bench " + kSmallProblem + " --draw 3", "unknown option '--draw'"},
+      {"sweep " + kSmallProblem,
+       "unknown command 'sweep', it is one of kiln-bench"},
       {"model quality", "unknown command 'model', it is one of kiln-bench"},
       {"info extra", "extra"},
       {"cache", "ls"},
@@ -143,7 +142,7 @@ TEST_CASE("suites are checked case by case") {
 TEST_CASE("a full disk is told, a reader that left is not") {
   Tool tool;
   tool.stdoutPath = "/dev/full";
-  ToolResult full = tool.run("plan " + kProblem + " --device h200-sxm");
+  ToolResult full = tool.run("plan " + kSmallProblem + " --device h200-sxm");
   CHECK(full.code == 1);
   CHECK(full.hasOneErrorLine());
   // A shell closes the pipe, or stdout, at once.

@@ -6,8 +6,6 @@
 
 using namespace kiln::testing;
 
-static const std::string kProblem = "gemm m=64 n=64 k=64 dtype=bf16";
-
 TEST_CASE("info tells what is missing and where numbers come from") {
   Tool tool;
   ToolResult result = tool.run("info --json");
@@ -39,8 +37,9 @@ TEST_CASE("info shows a live device") {
 
 TEST_CASE("what needs a GPU ends with 3 where there is none") {
   Tool tool;
-  for (std::string line : {"tune " + kProblem, "bench " + kProblem,
-                           "plan " + kProblem, "warmup " + kProblem}) {
+  for (std::string line :
+       {"tune " + kSmallProblem, "bench " + kSmallProblem,
+        "plan " + kSmallProblem, "warmup " + kSmallProblem}) {
     CAPTURE(line);
     ToolResult result = tool.run(line);
     CAPTURE(result.err);
@@ -53,7 +52,7 @@ TEST_CASE("F4: tune tells which kernels are not on disk") {
   Tool tool;
   tool.environment["KILN_DRIVER"] = builtLibrary("libkiln_fake_cuda.so");
   const std::string line =
-      "tune " + kProblem + " --budget 2s --max-trials 4 --top 4";
+      "tune " + kSmallProblem + " --budget 2s --max-trials 4 --top 4";
   std::filesystem::create_directories(tool.folder / "cache/v1");
   std::filesystem::permissions(tool.folder / "cache",
                                std::filesystem::perms::owner_all);
@@ -73,13 +72,13 @@ TEST_CASE("tune tells what it could not measure") {
   Tool tool;
   // Kernels of the stand-in driver do nothing, so that none is valid.
   tool.environment["KILN_DRIVER"] = builtLibrary("libkiln_fake_cuda.so");
-  ToolResult result = tool.run("tune " + kProblem + " --budget 2s --json");
+  ToolResult result = tool.run("tune " + kSmallProblem + " --budget 2s --json");
   CHECK(result.code == 1);
   llvm::json::Object json = result.json();
   CHECK(json.getInteger("unmeasured") == 1);
   const llvm::json::Array &cases = *json.getArray("cases");
   REQUIRE(cases.size() == 1);
-  CHECK(cases.front().getAsObject()->getString("problem") == kProblem);
+  CHECK(cases.front().getAsObject()->getString("problem") == kSmallProblem);
   // Nothing to compute is no failure.
   CHECK(tool.run("tune gemm m=0 n=8 k=8 dtype=bf16 --budget 2s").code == 0);
 }
@@ -114,7 +113,7 @@ TEST_CASE("a result names its commit") {
 TEST_CASE("bench without its peer ends with 3") {
   Tool tool;
   tool.environment["KILN_DRIVER"] = builtLibrary("libkiln_fake_cuda.so");
-  ToolResult result = tool.run("bench " + kProblem);
+  ToolResult result = tool.run("bench " + kSmallProblem);
   CHECK(result.code == 3);
   CHECK(result.hasOneErrorLine());
 }

@@ -1,6 +1,7 @@
 #include "kiln-bench/DrawReport.h"
 
 #include "Store/StoreFixture.h"
+#include "Tools/Samples.h"
 #include "cli/Console.h"
 
 #include <llvm/Support/raw_ostream.h>
@@ -11,8 +12,7 @@ using namespace kiln;
 using namespace kiln::cli;
 using kiln::fake::FakeFamily;
 using kiln::fake::makeProblem;
-
-static SampleSummary takes(double ns) { return {ns, ns, ns, 7}; }
+using kiln::testing::takes;
 
 namespace {
 

@@ -12,7 +12,7 @@
 using namespace kiln;
 using namespace kiln::cli;
 using kiln::testing::readBytes;
-using kiln::testing::TemporaryFolder;
+
 using kiln::testing::writeBytes;
 
 namespace {
@@ -50,7 +50,7 @@ static int codeOfEnding(ErrorCode code, const std::string &out,
 }
 
 TEST_CASE("nothing waits for a device that is lost, and the report is kept") {
-  TemporaryFolder folder;
+  kiln::testing::TemporaryFolder folder;
   const std::string out = folder / "out.json", text = folder / "text";
   for (ErrorCode code : {ErrorCode::ContextDead, ErrorCode::InProgress}) {
     CHECK(codeOfEnding(code, out, text) == kExitSomeFailed);
@@ -65,7 +65,7 @@ TEST_CASE("nothing waits for a device that is lost, and the report is kept") {
 }
 
 TEST_CASE("asking whether a file can be written keeps what it holds") {
-  TemporaryFolder folder;
+  kiln::testing::TemporaryFolder folder;
   auto isWritable = [](const std::optional<std::string> &path) {
     llvm::Error error = checkOutput(path);
     return !error || summarize(std::move(error)).code != ErrorCode::Io;

@@ -8,7 +8,7 @@
 
 using namespace kiln::testing;
 
-static const std::string kProblem =
+static const std::string kPlanned =
     "gemm m=4096 n=4096 k=4096 dtype=bf16 layout=NT --device h200-sxm";
 
 TEST_CASE("plan ranks and says why configs are pruned") {
@@ -49,7 +49,7 @@ TEST_CASE("plan ranks and says why configs are pruned") {
 
 TEST_CASE("E7: plan lists what adds up, and no floor beside it") {
   Tool tool;
-  ToolResult planned = tool.run("plan " + kProblem + " --top 1");
+  ToolResult planned = tool.run("plan " + kPlanned + " --top 1");
   REQUIRE(planned.code == 0);
   CHECK(planned.out.find("beyond path 12") != std::string::npos);
   CHECK(planned.out.find("floor") == std::string::npos);
@@ -62,7 +62,7 @@ TEST_CASE("plan takes several problems, suites and models") {
   CHECK(two.code == 0);
   CHECK(two.out.find("gemm m=1 n=64 k=64 dtype=fp16") != std::string::npos);
   CHECK(two.out.find("nothing to compute") != std::string::npos);
-  ToolResult classic = tool.run("plan " + kProblem + " --model classic --json");
+  ToolResult classic = tool.run("plan " + kPlanned + " --model classic --json");
   REQUIRE(classic.code == 0);
   CHECK(classic.json().getString("model") == "classic");
 }
@@ -92,7 +92,7 @@ TEST_CASE("a device may come from a file") {
 
 TEST_CASE("explain derives the choice and compares the runner-up") {
   Tool tool;
-  ToolResult text = tool.run("explain " + kProblem);
+  ToolResult text = tool.run("explain " + kPlanned);
   REQUIRE(text.code == 0);
 #ifdef NDEBUG
   CHECK(text.cpuSeconds < 0.2);
@@ -107,7 +107,7 @@ TEST_CASE("explain derives the choice and compares the runner-up") {
   CHECK(text.out.find(" 1 register wall\n") != std::string::npos);
   CHECK(text.out.find("-> bound by tensor, on the blocks' own path") !=
         std::string::npos);
-  llvm::json::Object json = tool.run("explain " + kProblem + " --json").json();
+  llvm::json::Object json = tool.run("explain " + kPlanned + " --json").json();
   CHECK(json.getObject("choice")->getInteger("rank") == 1);
   const llvm::json::Array &steps =
       *json.getObject("derivation")->getArray("steps");
@@ -159,7 +159,7 @@ TEST_CASE("E13: the runner-up is of another kind, and says why it loses") {
 
 TEST_CASE("E3: explain tells the classic model's steps where that one ranks") {
   Tool tool;
-  ToolResult text = tool.run("explain " + kProblem + " --model classic");
+  ToolResult text = tool.run("explain " + kPlanned + " --model classic");
   REQUIRE(text.code == 0);
   for (const char *part : {"sub-cores are active", "max(compute, load) + store",
                            "DRAM bandwidth", "load from L2"}) {
@@ -168,7 +168,7 @@ TEST_CASE("E3: explain tells the classic model's steps where that one ranks") {
   }
   CHECK(text.out.find("register wall") == std::string::npos);
   llvm::json::Object json =
-      tool.run("explain " + kProblem + " --model classic --json").json();
+      tool.run("explain " + kPlanned + " --model classic --json").json();
   CHECK(json.getString("estimated_by") == "classic");
   CHECK(*json.getObject("derivation")
                 ->getArray("steps")
@@ -178,7 +178,7 @@ TEST_CASE("E3: explain tells the classic model's steps where that one ranks") {
             1e6 ==
         doctest::Approx(*json.getObject("choice")->getNumber("total_ns")));
   // One that the classic pruner leaves out is told by the classic model too.
-  ToolResult other = tool.run("explain " + kProblem +
+  ToolResult other = tool.run("explain " + kPlanned +
                               " --model classic --json --config "
                               "sm90.bm128.bn256.bk64.st4.wg2.cm2.cn1");
   REQUIRE(other.code == 0);
@@ -192,11 +192,11 @@ TEST_CASE("E3: explain tells the classic model's steps where that one ranks") {
 TEST_CASE("E6: explain shows the wall that a typed tile hits") {
   Tool tool;
   const std::string config = " --config sm90.bm256.bn256.bk64.st2.wg2.cm1.cn1";
-  ToolResult text = tool.run("explain " + kProblem + config);
+  ToolResult text = tool.run("explain " + kPlanned + config);
   CHECK(text.code == 0);
   CHECK(text.out.find("cannot run: register wall: 256") != std::string::npos);
   llvm::json::Object json =
-      tool.run("explain " + kProblem + " --json" + config).json();
+      tool.run("explain " + kPlanned + " --json" + config).json();
   CHECK(json.getObject("rejected")->getString("detail") ==
         "register wall: 256 accumulators a thread, 192 allowed");
   CHECK(json.getObject("rejected")->getInteger("value") == 256);
@@ -206,7 +206,7 @@ TEST_CASE("E6: explain shows the wall that a typed tile hits") {
 TEST_CASE("explain takes a config, also one that cannot run") {
   Tool tool;
   llvm::json::Object planned =
-      tool.run("plan " + kProblem + " --top 3 --json").json();
+      tool.run("plan " + kPlanned + " --top 3 --json").json();
   std::string third = (*planned.getArray("problems")
                             ->front()
                             .getAsObject()
@@ -215,7 +215,7 @@ TEST_CASE("explain takes a config, also one that cannot run") {
                           ->getString("config")
                           ->str();
   llvm::json::Object json =
-      tool.run("explain " + kProblem + " --json --config " + third).json();
+      tool.run("explain " + kPlanned + " --json --config " + third).json();
   CHECK(json.getObject("choice")->getInteger("rank") == 3);
   CHECK(json.getObject("rival")->getInteger("rank") == 1);
   // Any that the pruner names: on an A100 large tiles hit a wall.
@@ -246,6 +246,6 @@ TEST_CASE("what memory must pace is told in GB/s") {
   ToolResult explained = tool.run("explain " + thin);
   CHECK(explained.out.find("GB/s") != std::string::npos);
   CHECK(explained.out.find("TFLOP/s") == std::string::npos);
-  ToolResult thick = tool.run("plan " + kProblem);
+  ToolResult thick = tool.run("plan " + kPlanned);
   CHECK(thick.out.find("TFLOP/s") != std::string::npos);
 }

@@ -13,7 +13,7 @@ static const std::string kLayers = R"({"comment": "two", "layers": [
   {"name": "b", "family": "gemm", "n": 512, "k": 256, "dtype": "bf16",
    "layout": "NT"}]})";
 
-static const char *const kProblem = "gemm m=7 n=256 k=256 dtype=bf16 layout=NT";
+static const char *const kRanged = "gemm m=7 n=256 k=256 dtype=bf16 layout=NT";
 
 static llvm::json::Array rangesOf(const ToolResult &result) {
   llvm::json::Object json = result.json();
@@ -58,7 +58,7 @@ TEST_CASE("warm-up of a range compiles few kernels once, for all values") {
 TEST_CASE("problems and cases of suites name layers as well") {
   Tool tool;
   ToolResult result = tool.run(
-      {"warmup", kProblem, "--range", "m=1..32", "--device", "h200-sxm"});
+      {"warmup", kRanged, "--range", "m=1..32", "--device", "h200-sxm"});
   CHECK(result.code == 0);
   for (const char *part : {"h200-sxm (sm_90)", "m=1..32", "kernels", "regret",
                            "estimated", "1 ranges"}) {
@@ -78,14 +78,14 @@ TEST_CASE("problems and cases of suites name layers as well") {
 
 TEST_CASE("explain shows the portfolio that a value takes its kernel from") {
   Tool tool;
-  ToolResult before = tool.run({"explain", kProblem, "--device", "h200-sxm"});
+  ToolResult before = tool.run({"explain", kRanged, "--device", "h200-sxm"});
   CHECK(before.code == 0);
   CHECK(before.out.find("portfolio") == std::string::npos);
   CHECK_FALSE(std::filesystem::exists(tool.folder / "cache"));
-  REQUIRE(tool.run({"warmup", kProblem, "--range", "m=1..64", "--device",
+  REQUIRE(tool.run({"warmup", kRanged, "--range", "m=1..64", "--device",
                     "h200-sxm"})
               .code == 0);
-  ToolResult after = tool.run({"explain", kProblem, "--device", "h200-sxm"});
+  ToolResult after = tool.run({"explain", kRanged, "--device", "h200-sxm"});
   CHECK(after.code == 0);
   for (const char *part : {"portfolio for m=1..64", "is chosen", "expected us",
                            "measured over predicted"}) {
@@ -93,7 +93,7 @@ TEST_CASE("explain shows the portfolio that a value takes its kernel from") {
     CHECK(after.out.find(part) != std::string::npos);
   }
   llvm::json::Object json =
-      tool.run({"explain", kProblem, "--device", "h200-sxm", "--json"}).json();
+      tool.run({"explain", kRanged, "--device", "h200-sxm", "--json"}).json();
   const llvm::json::Object *portfolio = json.getObject("portfolio");
   REQUIRE(portfolio);
   CHECK_FALSE(portfolio->getArray("choices")->empty());
@@ -109,8 +109,8 @@ TEST_CASE("bad ranges are refused with one line") {
   for (const char *range :
        {"m", "m=", "m=1", "m=5..1", "m=0..4", "n=1..4", "q=1..4", "m=1..x"}) {
     CAPTURE(range);
-    ToolResult result = tool.run(
-        {"warmup", kProblem, "--range", range, "--device", "h200-sxm"});
+    ToolResult result =
+        tool.run({"warmup", kRanged, "--range", range, "--device", "h200-sxm"});
     CHECK(result.code == 2);
     CHECK(result.hasOneErrorLine());
   }

@@ -16,8 +16,8 @@ using namespace kiln::testing;
 
 namespace {
 
-const std::string kProblem = "attention sq=64 sk=64 heads=1 d=128 dtype=fp16";
-const std::string kStudy = "study " + kProblem + " --set prog --samples 3 ";
+const std::string kStudied = "attention sq=64 sk=64 heads=1 d=128 dtype=fp16";
+const std::string kStudy = "study " + kStudied + " --set prog --samples 3 ";
 
 struct ToolWithDriver : BenchTool {
   ToolWithDriver() {
@@ -74,7 +74,7 @@ TEST_CASE("bench --set: where the name of the set comes from") {
   ToolWithDriver tool;
   tool.environment["KERNELS"] = "128,64";
   const llvm::json::Object json =
-      tool.run("study " + kProblem + " --samples 3 --json").json();
+      tool.run("study " + kStudied + " --samples 3 --json").json();
   CHECK(configsOf(json).size() == 16);
   // A type that the problem does not have makes a problem of its own.
   CHECK(configsOf(json).back().getAsObject()->getString("problem")->contains(
@@ -92,14 +92,14 @@ TEST_CASE("bench --set: what cannot be is one line") {
     CHECK(result.hasOneErrorLine());
     return result.err;
   };
-  CHECK(failure("study " + kProblem + " --set fast")
+  CHECK(failure("study " + kStudied + " --set fast")
             .find("no set of configs is called 'fast': there are tune, all, "
                   "prog, progall or R,K") != std::string::npos);
   CHECK(failure("study gemm m=8 n=8 k=8 dtype=bf16 --set tune")
             .find("gemm has no named sets of configs") != std::string::npos);
-  CHECK(failure("study " + kProblem + " --runs 3").find("--set names no set") !=
+  CHECK(failure("study " + kStudied + " --runs 3").find("--set names no set") !=
         std::string::npos);
-  ToolResult nowhere = tool.run({"study", kProblem, "--set="});
+  ToolResult nowhere = tool.run({"study", kStudied, "--set="});
   CHECK(nowhere.err.find("--set names no set") != std::string::npos);
 }
 

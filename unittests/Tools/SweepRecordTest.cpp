@@ -8,7 +8,7 @@
 using namespace kiln;
 using namespace kiln::cli;
 
-static SweepResult resultOf(const std::vector<double> &times) {
+static SweepResult recordedOf(const std::vector<double> &times) {
   SweepResult result;
   result.spaceSize = 10 * times.size();
   for (double ns : times) {
@@ -26,10 +26,11 @@ TEST_CASE("a record keeps what has a time, and reads as it was written") {
   record.what = "a \"suite\"";
   record.gpu = "NVIDIA H200";
   record.device = "h200-sxm";
-  SweepResult result = resultOf({1234.5678, 0, 999});
+  SweepResult result = recordedOf({1234.5678, 0, 999});
   result.configs[0].inPlayoff = true;
   record.spaces.push_back(RecordedSpace::of("a", "fake m=1 n=2", result));
-  record.spaces.push_back(RecordedSpace::of("b", "fake m=2 n=2", resultOf({})));
+  record.spaces.push_back(
+      RecordedSpace::of("b", "fake m=2 n=2", recordedOf({})));
   const std::string text = record.text();
   const auto read = llvm::cantFail(SweepRecord::parse(
       llvm::cantFail(parseJson(text, "test")), "record.json"));

@@ -63,6 +63,9 @@ public:
 };
 #endif
 
+/// What takes a command no time.
+inline const std::string kSmallProblem = "gemm m=64 n=64 k=64 dtype=bf16";
+
 /// The path of a library of the build folder.
 std::string builtLibrary(const std::string &name);
 

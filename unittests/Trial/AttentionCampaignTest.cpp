@@ -17,11 +17,11 @@ namespace {
 //===----------------------------------------------------------------------===//
 
 /// Draws triples; the same seed draws the same ones on the same device.
-class Generator {
+class AttentionGenerator {
 public:
   /// No problem has more than \p pairs of queries and keys, over all heads.
-  Generator(const KernelFamily &family, const DeviceModel &device,
-            unsigned seed, int64_t pairs)
+  AttentionGenerator(const KernelFamily &family, const DeviceModel &device,
+                     unsigned seed, int64_t pairs)
       : family(family), device(device), draws(seed), pairs(pairs) {}
 
   /// A problem that the template called \p tmpl takes, and one of its configs;
@@ -207,7 +207,7 @@ private:
 /// Names of the family's templates that take problems of the generator's, the
 /// generic ones or the others.
 std::vector<llvm::StringRef> usableTemplates(const KernelFamily &family,
-                                             Generator &generator,
+                                             AttentionGenerator &generator,
                                              bool isGeneric) {
   std::vector<llvm::StringRef> names;
   for (const auto &tmpl : family.templates())
@@ -232,7 +232,7 @@ void checkRandom(unsigned seed) {
   GpuTrials gpu(makeBuiltinRegistry());
   const KernelFamily &family = **gpu.registry.get("attention");
   constexpr size_t kTriples = 300, kLeast = 250;
-  Generator generator(family, gpu.device, seed, /*pairs=*/1 << 25);
+  AttentionGenerator generator(family, gpu.device, seed, /*pairs=*/1 << 25);
   // The generic kernels have few configs and are the least likely to be wrong.
   const auto special = usableTemplates(family, generator, false),
              generic = usableTemplates(family, generator, true);
@@ -410,7 +410,7 @@ TEST_CASE("the campaigns of attention find configs for their problems") {
   Registry registry = makeBuiltinRegistry();
   const KernelFamily &family = **registry.get("attention");
   DeviceModel device = must(findDevice("h200-sxm"));
-  Generator generator(family, device, /*seed=*/5, /*pairs=*/1 << 20);
+  AttentionGenerator generator(family, device, /*seed=*/5, /*pairs=*/1 << 20);
   std::string all;
   constexpr int kEach = 12;
   for (const auto &tmpl : family.templates())
@@ -480,7 +480,7 @@ TEST_SUITE("gpu") {
     const KernelFamily &family = **gpu.registry.get("attention");
     constexpr unsigned kSeed = 7;
     constexpr int kEach = 12;
-    Generator generator(family, gpu.device, kSeed, /*pairs=*/1 << 16);
+    AttentionGenerator generator(family, gpu.device, kSeed, /*pairs=*/1 << 16);
     std::vector<Triple> triples;
     for (bool isGeneric : {false, true})
       for (llvm::StringRef name : usableTemplates(family, generator, isGeneric))

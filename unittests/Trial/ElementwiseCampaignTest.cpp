@@ -10,7 +10,7 @@ using namespace kiln::fake;
 namespace {
 
 constexpr size_t kConfigs = 2;
-constexpr const char *kTypes[] = {"bf16", "fp16", "fp32"};
+constexpr const char *kElementwiseTypes[] = {"bf16", "fp16", "fp32"};
 
 /// What models are made of, every kind of operand, every function.
 constexpr const char *kChains[] = {
@@ -58,7 +58,7 @@ std::vector<Triple> chainGrid(const Registry &registry,
   for (size_t chain = 0; chain < std::size(kChains); ++chain)
     for (const auto &[size, index] : sizes()) {
       std::string text = fmt::format("{} op={} dtype={}", size, kChains[chain],
-                                     kTypes[(chain + index) % 3]);
+                                     kElementwiseTypes[(chain + index) % 3]);
       if (llvm::StringRef(kChains[chain]) == "scale")
         text += " scale=-1.75";
       addBest(triples, family, text, device);
@@ -93,10 +93,10 @@ std::vector<Triple> transposeGrid(const Registry &registry,
 }
 
 /// Draws problems of both families.
-class Generator {
+class ElementwiseGenerator {
 public:
-  Generator(const Registry &registry, const DeviceModel &device, unsigned seed,
-            int64_t largest)
+  ElementwiseGenerator(const Registry &registry, const DeviceModel &device,
+                       unsigned seed, int64_t largest)
       : elementwise(**registry.get("elementwise")),
         transpose(**registry.get("transpose2d")), device(device), draws(seed),
         largest(largest) {}
@@ -183,7 +183,7 @@ std::vector<Triple> randomChains(const Registry &registry,
   constexpr unsigned kSeed = 20250308;
   constexpr int kChainCount = 80, kTranspositions = 40;
   constexpr int64_t kLargest = 2100;
-  return Generator(registry, device, kSeed, kLargest)
+  return ElementwiseGenerator(registry, device, kSeed, kLargest)
       .drawAll(kChainCount, kTranspositions);
 }
 
@@ -193,7 +193,7 @@ std::vector<Triple> sampleOfChains(const Registry &registry,
   constexpr unsigned kSeed = 13;
   constexpr int kChainCount = 9, kTranspositions = 6;
   constexpr int64_t kLargest = 140;
-  return Generator(registry, device, kSeed, kLargest)
+  return ElementwiseGenerator(registry, device, kSeed, kLargest)
       .drawAll(kChainCount, kTranspositions);
 }
 

@@ -12,10 +12,10 @@ using namespace kiln::fake;
 namespace {
 
 /// Draws triples; the same seed draws the same ones on the same device.
-class Generator {
+class GemmGenerator {
 public:
-  Generator(const KernelFamily &family, const DeviceModel &device,
-            unsigned seed, int64_t largest)
+  GemmGenerator(const KernelFamily &family, const DeviceModel &device,
+                unsigned seed, int64_t largest)
       : family(family), device(device), draws(seed), largest(largest) {}
 
   /// A problem that the template called \p tmpl takes, and one of its configs;
@@ -211,8 +211,8 @@ private:
 
 /// The best two configs of each template, and of those that have any, the best
 /// two with splits of k: for the first problem that has them.
-std::vector<Triple> someOfEachKind(const KernelFamily &family,
-                                   const DeviceModel &device) {
+std::vector<Triple> productsOfEachKind(const KernelFamily &family,
+                                       const DeviceModel &device) {
   std::vector<Triple> triples;
   std::map<std::pair<const Template *, bool>, int> seen;
   for (llvm::StringRef text :
@@ -408,7 +408,7 @@ TEST_SUITE("gpu") {
     constexpr unsigned kSeed = 20240917;
     constexpr size_t kTriples = 600, kLeast = 500;
     constexpr int64_t kLargest = 640;
-    Generator generator(family, gpu.device, kSeed, kLargest);
+    GemmGenerator generator(family, gpu.device, kSeed, kLargest);
     std::vector<Triple> triples;
     // The generic kernels have few configs and are the least likely to be
     // wrong.
@@ -431,7 +431,7 @@ TEST_SUITE("gpu") {
     const KernelFamily &family = **gpu.registry.get("gemm");
     // mma with and without splits, simt and naive are on every device.
     std::vector<Triple> triples =
-        compileAll(gpu, someOfEachKind(family, gpu.device));
+        compileAll(gpu, productsOfEachKind(family, gpu.device));
     REQUIRE(triples.size() >= 4);
     constexpr int kLaunches = 10000;
     for (const Triple &triple : triples)
@@ -455,7 +455,7 @@ TEST_SUITE("gpu") {
     constexpr unsigned kSeed = 7;
     constexpr int kEach = 12;
     constexpr int64_t kLargest = 96;
-    Generator generator(family, gpu.device, kSeed, kLargest);
+    GemmGenerator generator(family, gpu.device, kSeed, kLargest);
     std::vector<Triple> triples;
     for (const auto &tmpl : family.templates())
       for (int i = 0; i < kEach; ++i) {

@@ -12,11 +12,11 @@ namespace {
 /// through, so that all points of as many columns share their kernels.
 using Options = std::string (*)(size_t i);
 
-constexpr const char *kTypes[] = {"bf16", "fp16", "fp32"};
-constexpr size_t kTypeCount = std::size(kTypes);
+constexpr const char *kRowTypes[] = {"bf16", "fp16", "fp32"};
+constexpr size_t kTypeCount = std::size(kRowTypes);
 
 std::string typeOf(size_t i) {
-  return fmt::format(" dtype={}", kTypes[i % kTypeCount]);
+  return fmt::format(" dtype={}", kRowTypes[i % kTypeCount]);
 }
 
 std::string normOptions(size_t i) {
@@ -101,11 +101,11 @@ std::vector<Triple> reduceGrid(const Registry &registry,
 }
 
 /// Draws problems over rows.
-class Generator {
+class RowsGenerator {
 public:
   /// No row is longer than \p longest, and no matrix larger than \p elements.
-  Generator(const Registry &registry, const DeviceModel &device, unsigned seed,
-            int64_t longest, int64_t elements)
+  RowsGenerator(const Registry &registry, const DeviceModel &device,
+                unsigned seed, int64_t longest, int64_t elements)
       : registry(registry), device(device), draws(seed), longest(longest),
         elements(elements) {}
 
@@ -205,7 +205,8 @@ std::vector<Triple> randomRows(const Registry &registry,
   constexpr unsigned kSeed = 20250307;
   constexpr int kEach = 16;
   constexpr int64_t kLongest = 70000, kElements = 1 << 22;
-  return Generator(registry, device, kSeed, kLongest, kElements).drawAll(kEach);
+  return RowsGenerator(registry, device, kSeed, kLongest, kElements)
+      .drawAll(kEach);
 }
 
 /// Small enough to run under a sanitizer.
@@ -215,7 +216,8 @@ std::vector<Triple> sampleOfRows(const Registry &registry,
   constexpr int kEach = 3;
   constexpr int64_t kLongest = 4000, kElements = 30000;
   std::vector<Triple> triples =
-      Generator(registry, device, kSeed, kLongest, kElements).drawAll(kEach);
+      RowsGenerator(registry, device, kSeed, kLongest, kElements)
+          .drawAll(kEach);
   // Rows that clusters and shared memory hold, which are seldom drawn.
   for (llvm::StringRef text :
        {"layernorm rows=3 cols=40000 dtype=bf16 residual=1 out=fp8_e4m3",

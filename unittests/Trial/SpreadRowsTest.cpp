@@ -16,7 +16,7 @@ struct SpreadCase {
   const char *family, *problem, *config;
 };
 
-constexpr SpreadCase kCases[] = {
+constexpr SpreadCase kSpreadCases[] = {
     {"layernorm", "rows=1 cols=98520 weight=1 bias=1 dtype=bf16",
      "resident.t256.rt256.v8.n1.r1.c1.mb1.h1.g1.k49"},
     {"softmax", "rows=8 cols=151936 dtype=bf16",
@@ -46,7 +46,7 @@ TEST_SUITE("gpu") {
 
   TEST_CASE("rows of blocks all over the GPU are right") {
     GpuTrials gpu(makeBuiltinRegistry());
-    for (const SpreadCase &given : kCases) {
+    for (const SpreadCase &given : kSpreadCases) {
       CAPTURE(std::string(given.problem));
       if (!mayRun(gpu, given))
         continue;
@@ -65,7 +65,7 @@ TEST_SUITE("gpu") {
 
   TEST_CASE("two streams of rows that want all SMs end, and right") {
     GpuTrials gpu(makeBuiltinRegistry());
-    for (const SpreadCase &given : kCases) {
+    for (const SpreadCase &given : kSpreadCases) {
       CAPTURE(std::string(given.problem));
       if (!mayRun(gpu, given))
         continue;

@@ -84,8 +84,8 @@ unsigned encode(DType type, float value) {
   return sign | (takesHigh ? high : low);
 }
 
-constexpr DType kTypes[] = {DType::FP32, DType::FP16, DType::BF16, DType::E4M3,
-                            DType::INT8};
+constexpr DType kToolTypes[] = {DType::FP32, DType::FP16, DType::BF16,
+                                DType::E4M3, DType::INT8};
 
 struct Tools : GpuTrials {
   Tools() : GpuTrials(Registry()) {}
@@ -138,11 +138,11 @@ struct Tools : GpuTrials {
   Stream stream = must(Stream::create(*driver));
 };
 
-constexpr int64_t kRows = 256, kColumns = 96;
+constexpr int64_t kRows = 256, kToolColumns = 96;
 
 FillNormalParams fillParams() {
   FillNormalParams params;
-  params.count = kRows * kColumns;
+  params.count = kRows * kToolColumns;
   params.seed = 5;
   return params;
 }
@@ -161,7 +161,7 @@ TEST_SUITE("gpu") {
     params.outlier = 1000;
     params.minusInfinityPeriod = 32;
     params.rowPeriod = 4;
-    params.rowLength = kColumns;
+    params.rowLength = kToolColumns;
     params.rowValue = 0.5;
     DeviceMemory memory = must(DeviceMemory::allocate(
         *gpu.driver, static_cast<uint64_t>(params.count) * sizeof(float)));
@@ -170,7 +170,7 @@ TEST_SUITE("gpu") {
     double sum = 0, squares = 0;
     for (int64_t i = 0; i < params.count; ++i) {
       double value = decode(DType::FP32, codes[static_cast<size_t>(i)]);
-      if (i / kColumns % 4 == 3) {
+      if (i / kToolColumns % 4 == 3) {
         CHECK(value == 0.5);
         continue;
       }
@@ -189,7 +189,7 @@ TEST_SUITE("gpu") {
 
   TEST_CASE("fills and comparisons round as the host does") {
     Tools gpu;
-    auto elements = static_cast<size_t>(kRows * kColumns);
+    auto elements = static_cast<size_t>(kRows * kToolColumns);
     DeviceMemory memory =
         must(DeviceMemory::allocate(*gpu.driver, elements * sizeof(float)));
     DeviceMemory reference = must(
@@ -199,7 +199,7 @@ TEST_SUITE("gpu") {
       float deviation, outlier;
     };
     for (Data data : {Data{1.0f, 448.0f}, {200.0f, 1e5f}, {0.004f, 1e-3f}})
-      for (DType type : kTypes) {
+      for (DType type : kToolTypes) {
         CAPTURE(data.deviation);
         CAPTURE(static_cast<int>(type));
         FillNormalParams params = fillParams();
@@ -222,7 +222,7 @@ TEST_SUITE("gpu") {
         CompareToleranceParams compare;
         compare.d = reinterpret_cast<const void *>(memory.address());
         compare.type = type;
-        compare.layout = {kColumns, {kRows, kColumns}, {}, {}};
+        compare.layout = {kToolColumns, {kRows, kToolColumns}, {}, {}};
         compare.rowEnd = kRows;
         compare.reference =
             reinterpret_cast<const double *>(reference.address());

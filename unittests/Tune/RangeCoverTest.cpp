@@ -59,10 +59,11 @@ std::vector<ExtentPoint> drawn(int64_t low, int64_t high, size_t count,
   return points;
 }
 
-constexpr const char *kLayer = "gemm m=1 n=6144 k=4096 dtype=bf16 layout=NT";
+constexpr const char *kCoveredLayer =
+    "gemm m=1 n=6144 k=4096 dtype=bf16 layout=NT";
 
 TEST_CASE("a layer's cover is small, and close to the best at any m") {
-  Portfolio portfolio = cover(rangeOf(kLayer, {{"m", 1, 8192}}));
+  Portfolio portfolio = cover(rangeOf(kCoveredLayer, {{"m", 1, 8192}}));
   CHECK(portfolio.kernels() <= 24);
   CHECK(portfolio.regret <= 0.1);
   CHECK(portfolio.measuredMembers() == 0);
@@ -78,7 +79,7 @@ TEST_CASE("a layer's cover is small, and close to the best at any m") {
 }
 
 TEST_CASE("fewer kernels cover a range less tightly") {
-  const ProblemRange range = rangeOf(kLayer, {{"m", 65, 600}});
+  const ProblemRange range = rangeOf(kCoveredLayer, {{"m", 65, 600}});
   CoverOptions options;
   options.maxKernels = 6;
   Portfolio few = cover(range, options);
@@ -88,7 +89,7 @@ TEST_CASE("fewer kernels cover a range less tightly") {
 }
 
 TEST_CASE("splits' workspace is that of their interval, within the limit") {
-  const ProblemRange range = rangeOf(kLayer, {{"m", 1, 512}});
+  const ProblemRange range = rangeOf(kCoveredLayer, {{"m", 1, 512}});
   CoverOptions options;
   options.workspaceBytes = 0;
   Portfolio none = cover(range, options);
@@ -100,7 +101,7 @@ TEST_CASE("splits' workspace is that of their interval, within the limit") {
 }
 
 TEST_CASE("what is kept or waited for is a member; what is barred is not") {
-  const ProblemRange range = rangeOf(kLayer, {{"m", 100, 300}});
+  const ProblemRange range = rangeOf(kCoveredLayer, {{"m", 100, 300}});
   Portfolio first = cover(range);
   const std::string barred = first.members().front().config.text();
   CoverOptions options;
@@ -178,7 +179,8 @@ TEST_CASE("a cover ends when it is cancelled") {
   std::atomic<bool> cancel{true};
   CoverOptions options;
   options.cancel = &cancel;
-  auto portfolio = coverRange(rangeOf(kLayer, {{"m", 1, 64}}), h200(), options);
+  auto portfolio =
+      coverRange(rangeOf(kCoveredLayer, {{"m", 1, 64}}), h200(), options);
   REQUIRE_FALSE(portfolio);
   CHECK(summarize(portfolio.takeError()).code == ErrorCode::Cancelled);
 }

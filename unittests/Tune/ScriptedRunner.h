@@ -184,6 +184,11 @@ noisyClock(double noise) {
   };
 }
 
+/// Of a config whose every trial ends so.
+inline ScriptedRunner::Script failing(TrialStatus status) {
+  return {.status = status};
+}
+
 struct TunerFixture : StoreFixture {
   /// Compiles every config's kernels, so that batches depend on no clock.
   void compileAll() {

@@ -19,8 +19,6 @@ using Script = ScriptedRunner::Script;
 /// One kernel of each class, then the rest of the first class.
 const Configs kFirstBatch = {"fast.t64", "pair.t64", "plain.t32", "fast.t32"};
 
-Script failing(TrialStatus status) { return {.status = status}; }
-
 TEST_CASE("trials follow the ranking until nothing can be faster") {
   TunerFixture f;
   f.compileAll();

@@ -14,10 +14,6 @@ namespace {
 
 using Configs = std::vector<std::string>;
 
-ScriptedRunner::Script failing(TrialStatus status) {
-  return {.status = status};
-}
-
 TEST_CASE("S5: when every candidate is wrong there is no choice, for good") {
   TunerFixture f;
   f.runner.anyScript = failing(TrialStatus::Wrong);

@@ -16,21 +16,19 @@ using namespace kiln::testing;
 
 namespace {
 
-const KernelFamily &family() { return *registry().find("attention"); }
-
 /// The fields that every problem here has, and \p fields.
 std::string textOf(llvm::StringRef fields) {
   return ("attention sq=128 sk=256 heads=8 d=64 dtype=bf16 " + fields).str();
 }
-Problem parse(llvm::StringRef fields) {
-  return testing::parse(family(), textOf(fields));
+Problem parseFields(llvm::StringRef fields) {
+  return testing::parse(attention(), textOf(fields));
 }
-std::string failure(llvm::StringRef fields) {
-  return testing::failure(family(), textOf(fields));
+std::string failureOf(llvm::StringRef fields) {
+  return testing::failure(attention(), textOf(fields));
 }
 /// The canonical text without what every problem has.
 std::string rest(llvm::StringRef fields) {
-  const std::string text = parse(fields).text(), common = textOf("");
+  const std::string text = parseFields(fields).text(), common = textOf("");
   llvm::SmallVector<llvm::StringRef> parts, known;
   llvm::StringRef(text).split(parts, ' ');
   llvm::StringRef(common).split(known, ' ');
@@ -39,20 +37,22 @@ std::string rest(llvm::StringRef fields) {
   });
   return llvm::join(parts, " ");
 }
-AttentionSignature signature(llvm::StringRef fields) {
-  return readAttentionSignature(parse(fields).signature);
+AttentionSignature signatureOf(llvm::StringRef fields) {
+  return readAttentionSignature(parseFields(fields).signature);
 }
 OperandSpec operand(llvm::StringRef text, int index) {
-  return family().operands(testing::parse(family(), text)).operands[index];
+  return attention()
+      .operands(testing::parse(attention(), text))
+      .operands[index];
 }
 
 /// The parameters of the naive kernel's launch of \p problem, whose operands
 /// lie at multiples of 0x1000.
 AttentionParams paramsOf(const Problem &problem,
                          const DeviceModel &device = h200()) {
-  const Template &naive = *family().findTemplate("naive");
+  const Template &naive = *attention().findTemplate("naive");
   Plan plan = naive.plan(problem, Record(naive.configSchema()), device);
-  Arguments arguments = family().defaultArguments(problem);
+  Arguments arguments = attention().defaultArguments(problem);
   for (int i = 0; i < AttentionOperand::Count; ++i)
     arguments.operands[i].address = DeviceAddress(0x1000) * (i + 1);
   LaunchSpec spec;
@@ -87,9 +87,10 @@ TEST_CASE("equal attention problems have equal text") {
   CHECK(rest("kvlen=used skhint=100") == "skhint=100 kvlen=used");
   CHECK(rest("pages=table page=16 poolpages=16 tablecols=16") ==
         "pages=table page=16");
-  CHECK(testing::parse(family(), "batch=3 sq=2 sk=33 heads=1 d=8 dtype=fp16 "
-                                 "pages=list page=16 poolpages=9 tablecols=9 "
-                                 "qlen=packed totalq=6")
+  CHECK(testing::parse(attention(),
+                       "batch=3 sq=2 sk=33 heads=1 d=8 dtype=fp16 "
+                       "pages=list page=16 poolpages=9 tablecols=9 "
+                       "qlen=packed totalq=6")
             .text() == "attention batch=3 sq=2 sk=33 heads=1 d=8 dtype=fp16 "
                        "qlen=packed pages=list page=16");
 }
@@ -104,43 +105,43 @@ TEST_CASE("strides of attention that are packed are not in its text") {
   // [token][batch][head][d]
   CHECK(rest("batch=2 ldq=1024 bsq=512") == "batch=2 ldq=1024 bsq=512");
   CHECK(rest("qlen=packed bsq=1 bso=1") == "qlen=packed");
-  CHECK(testing::parse(family(), "sq=4 sk=4 heads=1 d=8 dtype=fp16 hsq=24 "
-                                 "hsk=8")
+  CHECK(testing::parse(attention(), "sq=4 sk=4 heads=1 d=8 dtype=fp16 hsq=24 "
+                                    "hsk=8")
             .text() == "attention sq=4 sk=4 heads=1 d=8 dtype=fp16");
 }
 
 TEST_CASE("bad attention problems get one clear line") {
-  CHECK(failure("kvheads=3") ==
+  CHECK(failureOf("kvheads=3") ==
         "attention: heads=8 is no multiple of kvheads=3");
-  CHECK(failure("kv=fp16") == "attention: kv=fp16 is neither dtype nor e4m3");
-  CHECK(failure("out=fp16") ==
+  CHECK(failureOf("kv=fp16") == "attention: kv=fp16 is neither dtype nor e4m3");
+  CHECK(failureOf("out=fp16") ==
         "attention: out=fp16 is not dtype, as all but e4m3 asks for");
-  CHECK(failure("scales=head") == "attention: scales=head needs kv=e4m3");
-  CHECK(failure("scale=-1") ==
+  CHECK(failureOf("scales=head") == "attention: scales=head needs kv=e4m3");
+  CHECK(failureOf("scale=-1") ==
         "attention: scale=-1 is negative, negate Q instead");
-  CHECK(failure("softcap=-2") == "attention: softcap=-2 is negative");
-  CHECK(failure("scale=1e40") ==
+  CHECK(failureOf("softcap=-2") == "attention: softcap=-2 is negative");
+  CHECK(failureOf("scale=1e40") ==
         "attention: scale=1e+40 is beyond the range of fp32");
-  CHECK(failure("pages=table") ==
+  CHECK(failureOf("pages=table") ==
         "attention: page=0, pages of K and V need their tokens");
-  CHECK(failure("pages=table page=16 kvlen=packed") ==
+  CHECK(failureOf("pages=table page=16 kvlen=packed") ==
         "attention: kvlen=packed with pages, give kvlen=used");
-  CHECK(failure("pages=table page=16 tablecols=15") ==
+  CHECK(failureOf("pages=table page=16 tablecols=15") ==
         "attention: tablecols=15 is below the 16 pages of sk=256");
-  CHECK(failure("batch=2 pages=list page=16 tablecols=31") ==
+  CHECK(failureOf("batch=2 pages=list page=16 tablecols=31") ==
         "attention: tablecols=31 is below the 32 pages of sk=256");
   CHECK(rest("pages=list page=16 tablecols=3 kvlen=used") ==
         "kvlen=used pages=list page=16 tablecols=3");
-  CHECK(failure("ldq=63") == "attention: ldq=63 is below the row length 64");
-  CHECK(failure("ldk=511") ==
+  CHECK(failureOf("ldq=63") == "attention: ldq=63 is below the row length 64");
+  CHECK(failureOf("ldk=511") ==
         "attention: ldk=511 is below the 512 elements that it steps over");
-  CHECK(failure("batch=2 bso=65535") ==
+  CHECK(failureOf("batch=2 bso=65535") ==
         "attention: bso=65535 is below the 65536 elements that it steps over");
-  CHECK(failure("batch=2147483647 qlen=packed") ==
+  CHECK(failureOf("batch=2147483647 qlen=packed") ==
         "attention: totalq=274877906816 is more than 2147483647");
-  CHECK(failure("align=1") ==
+  CHECK(failureOf("align=1") ==
         "attention: align=1 is below the element's 2 bytes");
-  CHECK(failure("dv=577") == "attention: dv=577 is above 576");
+  CHECK(failureOf("dv=577") == "attention: dv=577 is above 576");
 }
 
 //===----------------------------------------------------------------------===//
@@ -148,7 +149,7 @@ TEST_CASE("bad attention problems get one clear line") {
 //===----------------------------------------------------------------------===//
 
 TEST_CASE("the signature of attention has what kernels are compiled for") {
-  AttentionSignature s = signature(
+  AttentionSignature s = signatureOf(
       "kvheads=2 dv=32 kv=e4m3 mask=window left=3 softcap=30 sinks=1 alibi=1 "
       "lse=1 qlen=packed kvlen=used pages=table page=16 scales=tensor");
   CHECK(s == AttentionSignature{.q = DType::BF16,
@@ -168,26 +169,26 @@ TEST_CASE("the signature of attention has what kernels are compiled for") {
                                 .align = 16});
   CHECK(readAttentionSignature(toRecord(s)) == s);
   // Sizes, scales and windows are none of its business.
-  CHECK(signature("batch=7 kvheads=4 scale=2 split=512") == signature(""));
-  CHECK(signature("mask=window left=3") == signature("mask=window left=9"));
+  CHECK(signatureOf("batch=7 kvheads=4 scale=2 split=512") == signatureOf(""));
+  CHECK(signatureOf("mask=window left=3") == signatureOf("mask=window left=9"));
 }
 
 TEST_CASE("every stride and row of attention counts for its alignment") {
   for (llvm::StringRef key :
        {"ldq", "ldk", "ldv", "ldo", "bsq", "bsk", "bsv", "bso"}) {
     CAPTURE(key.str());
-    CHECK(signature(("batch=2 " + key + "=1000008").str()).align == 16);
-    CHECK(signature(("batch=2 " + key + "=1000004").str()).align == 8);
-    CHECK(signature(("batch=2 " + key + "=1000001").str()).align == 2);
+    CHECK(signatureOf(("batch=2 " + key + "=1000008").str()).align == 16);
+    CHECK(signatureOf(("batch=2 " + key + "=1000004").str()).align == 8);
+    CHECK(signatureOf(("batch=2 " + key + "=1000001").str()).align == 2);
   }
   for (llvm::StringRef key : {"hsq", "hsk", "hsv", "hso"}) {
     CAPTURE(key.str());
-    CHECK(signature((key + "=1000001").str()).align == 2);
+    CHECK(signatureOf((key + "=1000001").str()).align == 2);
   }
-  CHECK(signature("align=8").align == 8);
-  CHECK(signature("dv=4").align == 8);
+  CHECK(signatureOf("align=8").align == 8);
+  CHECK(signatureOf("dv=4").align == 8);
   auto align = [](llvm::StringRef text) {
-    auto problem = testing::parse(family(), text);
+    auto problem = testing::parse(attention(), text);
     return readAttentionSignature(problem.signature).align;
   };
   CHECK(align("sq=4 sk=4 heads=1 d=20 dtype=fp16") == 8);
@@ -294,7 +295,7 @@ TEST_CASE("only Q, K, V and O keep the promised alignment") {
 //===----------------------------------------------------------------------===//
 
 TEST_CASE("launches of attention carry the problem") {
-  AttentionParams params = paramsOf(parse(
+  AttentionParams params = paramsOf(parseFields(
       "batch=2 kvheads=2 dv=32 mask=window left=7 right=3 softcap=30 lse=1"));
   CHECK(params.q == reinterpret_cast<const void *>(0x1000));
   CHECK(params.o == reinterpret_cast<void *>(0x4000));
@@ -311,11 +312,12 @@ TEST_CASE("launches of attention carry the problem") {
   CHECK((params.lseHeadStride == 128 && params.lseBatchStride == 1024));
   CHECK((params.splits == 1 && params.totalQueries == 256));
   CHECK((params.scaleHeadStride == 0 && params.scaleBatchStride == 0));
-  CHECK(paramsOf(parse("scale=3")).scale == 3.0f);
-  CHECK(paramsOf(parse("qlen=packed totalq=77 lse=1")).lseHeadStride == 77);
-  CHECK(paramsOf(parse("kv=e4m3 scales=head")).scaleHeadStride == 1);
+  CHECK(paramsOf(parseFields("scale=3")).scale == 3.0f);
+  CHECK(paramsOf(parseFields("qlen=packed totalq=77 lse=1")).lseHeadStride ==
+        77);
+  CHECK(paramsOf(parseFields("kv=e4m3 scales=head")).scaleHeadStride == 1);
   AttentionParams paged =
-      paramsOf(parse("pages=table page=16 tablecols=20 kvlen=used"));
+      paramsOf(parseFields("pages=table page=16 tablecols=20 kvlen=used"));
   CHECK((paged.pageSize == 16 && paged.pageTableStride == 20));
   CHECK(paged.kStrides.batch == 16 * 512);
 }
@@ -324,9 +326,9 @@ TEST_CASE("sequences of attention may share rows") {
   constexpr llvm::StringLiteral kText =
       "attention batch=3 sq=5 sk=33 heads=4 kvheads=2 d=16 dtype=fp16 bsq=-1 "
       "bsk=-1 bsv=-1";
-  Problem problem = testing::parse(family(), kText);
+  Problem problem = testing::parse(attention(), kText);
   CHECK(problem.text() == kText);
-  OperandTable table = family().operands(problem);
+  OperandTable table = attention().operands(problem);
   for (int index :
        {AttentionOperand::Q, AttentionOperand::K, AttentionOperand::V})
     CHECK(table.operands[index].batchStride == 0);
@@ -334,18 +336,19 @@ TEST_CASE("sequences of attention may share rows") {
   CHECK(paramsOf(problem).kStrides.batch == 0);
   CHECK(paramsOf(problem).oStrides.batch == 5 * 4 * 16);
   // Packed sequences have no stride.
-  CHECK(testing::parse(family(), (kText + " kvlen=packed qlen=packed").str())
+  CHECK(testing::parse(attention(), (kText + " kvlen=packed qlen=packed").str())
             .text()
             .find("-1") == std::string::npos);
-  CHECK(family().compulsoryBytes(problem) ==
+  CHECK(attention().compulsoryBytes(problem) ==
         3 * 2.0 * 16 * 4 * 5 * 2 + 2.0 * 16 * 2 * 33 * 2);
-  CHECK(testing::failure(family(), "sq=5 sk=33 heads=4 d=16 dtype=fp16 "
-                                   "bso=-1") == "attention: bso=-1 is below 0");
-  CHECK(testing::failure(family(),
+  CHECK(testing::failure(attention(),
+                         "sq=5 sk=33 heads=4 d=16 dtype=fp16 "
+                         "bso=-1") == "attention: bso=-1 is below 0");
+  CHECK(testing::failure(attention(),
                          "sq=5 sk=33 heads=4 d=16 dtype=fp16 "
                          "bsk=-2") == "attention: bsk=-2 is below -1");
-  CHECK(testing::failure(family(), "sq=5 sk=33 heads=4 d=16 dtype=fp16 "
-                                   "pages=table page=16 bsv=-1") ==
+  CHECK(testing::failure(attention(), "sq=5 sk=33 heads=4 d=16 dtype=fp16 "
+                                      "pages=table page=16 bsv=-1") ==
         "attention: bsv=-1 with pages, let rows of the table be equal");
 }
 
@@ -369,7 +372,7 @@ TEST_CASE("keys that come up again may be off as often") {
 
 TEST_CASE("work of attention is what its mask leaves") {
   auto flops = [](llvm::StringRef fields) {
-    return family().flops(parse(fields));
+    return attention().flops(parseFields(fields));
   };
   CHECK(flops("") == 4.0 * 64 * 128 * 256 * 8);
   CHECK(flops("dv=32") == 2.0 * 96 * 128 * 256 * 8);
@@ -378,7 +381,7 @@ TEST_CASE("work of attention is what its mask leaves") {
   CHECK(flops("kvlen=used skhint=100") == 4.0 * 64 * 128 * 100 * 8);
   CHECK(flops("batch=4 qlen=packed totalq=256") == 4.0 * 64 * 256 * 256 * 8);
   auto bytes = [](llvm::StringRef fields) {
-    return family().compulsoryBytes(parse(fields));
+    return attention().compulsoryBytes(parseFields(fields));
   };
   CHECK(bytes("") == 2.0 * 64 * 8 * (128 + 256) * 2);
   CHECK(bytes("lse=1") - bytes("") == 4.0 * 8 * 128);
@@ -392,7 +395,7 @@ TEST_CASE("work of attention is what its mask leaves") {
 
 TEST_CASE("attention with few queries is held against a stream") {
   auto peer = [](llvm::StringRef text) {
-    return family().peer(testing::parse(family(), text));
+    return attention().peer(testing::parse(attention(), text));
   };
   CHECK(peer("sq=1 sk=8192 heads=32 kvheads=8 d=128 dtype=bf16") ==
         Peer::Stream);
@@ -401,7 +404,7 @@ TEST_CASE("attention with few queries is held against a stream") {
 
 TEST_CASE("attention without queries is empty, without keys it is not") {
   auto isEmpty = [](llvm::StringRef text) {
-    return family().isEmpty(testing::parse(family(), text));
+    return attention().isEmpty(testing::parse(attention(), text));
   };
   CHECK(isEmpty("sq=0 sk=5 heads=1 d=8 dtype=bf16"));
   CHECK(isEmpty("batch=0 sq=5 sk=5 heads=1 d=8 dtype=bf16"));
@@ -410,7 +413,8 @@ TEST_CASE("attention without queries is empty, without keys it is not") {
 
 TEST_CASE("the naive attention kernel is the last resort") {
   auto first = [](llvm::StringRef fields) {
-    Space space = llvm::cantFail(exploreSpace(family(), parse(fields), h200()));
+    Space space =
+        llvm::cantFail(exploreSpace(attention(), parseFields(fields), h200()));
     return space.ranked.front().tmpl->name();
   };
   for (llvm::StringRef fields :
@@ -435,8 +439,8 @@ TEST_CASE("naive attention is not first from a hundred keys on") {
                                heads.str() + " d=" + std::to_string(dim) +
                                " dtype=bf16";
             CAPTURE(text);
-            Space space = llvm::cantFail(
-                exploreSpace(family(), testing::parse(family(), text), h200()));
+            Space space = llvm::cantFail(exploreSpace(
+                attention(), testing::parse(attention(), text), h200()));
             CHECK(space.ranked.front().tmpl->name() != "naive");
           }
 }
@@ -445,12 +449,12 @@ TEST_CASE("sequences that share pages have as many keys as they like") {
   // Together more than a tensor map counts, each far fewer.
   auto first = [&](int batch) {
     const Problem problem = testing::parse(
-        family(),
+        attention(),
         "attention batch=" + std::to_string(batch) +
             " sq=1 sk=1048576 heads=128 kvheads=1 d=576 dv=512 latent=1 "
             "dtype=bf16 kvlen=used skhint=4096 pages=table page=64 "
             "poolpages=300000");
-    auto space = exploreSpace(family(), problem, h200());
+    auto space = exploreSpace(attention(), problem, h200());
     REQUIRE(space);
     return space->ranked.front().tmpl->name().str();
   };

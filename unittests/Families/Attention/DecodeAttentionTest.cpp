@@ -16,11 +16,6 @@ using namespace kiln::testing;
 
 namespace {
 
-const KernelFamily &attention() {
-  static const KernelFamily &family = *registry().find("attention");
-  return family;
-}
-
 constexpr const char *kLlm =
     "attention sq=1 heads=32 kvheads=8 d=128 dtype=bf16 ";
 

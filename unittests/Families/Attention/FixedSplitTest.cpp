@@ -15,8 +15,6 @@ using namespace kiln::testing;
 
 namespace {
 
-const KernelFamily &attention() { return *registry().find("attention"); }
-
 /// What the bits of a row follow from, of what may be chosen for \p problem.
 std::set<std::string> ordersOf(const std::string &problem,
                                const DeviceModel &device) {

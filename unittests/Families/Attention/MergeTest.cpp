@@ -12,16 +12,16 @@ using namespace kiln::testing;
 
 namespace {
 
-const KernelFamily &family() { return *registry().find("attention_merge"); }
+const KernelFamily &merge() { return *registry().find("attention_merge"); }
 
-Problem parse(llvm::StringRef fields) {
-  return testing::parse(family(), ("rows=10 heads=4 " + fields).str());
+Problem parseMerge(llvm::StringRef fields) {
+  return testing::parse(merge(), ("rows=10 heads=4 " + fields).str());
 }
-std::string failure(llvm::StringRef fields) {
-  return testing::failure(family(), ("rows=10 heads=4 " + fields).str());
+std::string mergeFailure(llvm::StringRef fields) {
+  return testing::failure(merge(), ("rows=10 heads=4 " + fields).str());
 }
-MergeSignature signature(llvm::StringRef fields) {
-  return readMergeSignature(parse(fields).signature);
+MergeSignature mergeSignature(llvm::StringRef fields) {
+  return readMergeSignature(parseMerge(fields).signature);
 }
 
 } // namespace
@@ -31,39 +31,38 @@ TEST_CASE("equal merges have equal text") {
        {"attention_merge rows=10 heads=4 d=64 dtype=bf16",
         "attention_merge batch=2 rows=10 heads=4 d=64 dtype=fp32 out=bf16 "
         "lse=1 lda=64 hsa=640 ldb=512 ldo=300 align=4"})
-    CHECK(testing::parse(family(), text).text() == text);
-  CHECK(parse("d=64 dtype=fp16 out=fp16 lda=256 hsa=64 bsa=2560 ldo=256")
+    CHECK(testing::parse(merge(), text).text() == text);
+  CHECK(parseMerge("d=64 dtype=fp16 out=fp16 lda=256 hsa=64 bsa=2560 ldo=256")
             .text() == "attention_merge rows=10 heads=4 d=64 dtype=fp16");
 }
 
 TEST_CASE("bad merges get one clear line") {
-  CHECK(failure("d=64 dtype=bf16 ldb=63") ==
+  CHECK(mergeFailure("d=64 dtype=bf16 ldb=63") ==
         "attention_merge: ldb=63 is below the row length 64");
-  CHECK(failure("d=64 dtype=bf16 ldo=255") ==
+  CHECK(mergeFailure("d=64 dtype=bf16 ldo=255") ==
         "attention_merge: ldo=255 is below the 256 elements that it steps "
         "over");
-  CHECK(failure("d=64 dtype=bf16 align=1") ==
+  CHECK(mergeFailure("d=64 dtype=bf16 align=1") ==
         "attention_merge: align=1 is below the element's 2 bytes");
 }
 
 TEST_CASE("every stride of a merge counts for its alignment") {
-  CHECK(signature("d=64 dtype=bf16").align == 16);
+  CHECK(mergeSignature("d=64 dtype=bf16").align == 16);
   for (llvm::StringRef key :
        {"lda", "ldb", "ldo", "bsa", "bsb", "bso", "hsa", "hsb", "hso"}) {
     CAPTURE(key.str());
-    CHECK(
-        signature(("d=64 dtype=bf16 batch=2 " + key + "=100002").str()).align ==
-        4);
+    CHECK(mergeSignature(("d=64 dtype=bf16 batch=2 " + key + "=100002").str())
+              .align == 4);
   }
-  CHECK(signature("d=6 dtype=bf16").align == 4);
-  CHECK(signature("d=6 dtype=bf16 out=fp32 align=2").align == 4);
+  CHECK(mergeSignature("d=6 dtype=bf16").align == 4);
+  CHECK(mergeSignature("d=6 dtype=bf16 out=fp32 align=2").align == 4);
 }
 
 TEST_CASE("a merge may take the place of its first part") {
-  OperandTable table = family().operands(parse("d=64 dtype=bf16 lse=1"));
+  OperandTable table = merge().operands(parseMerge("d=64 dtype=bf16 lse=1"));
   CHECK(table.operands[MergeOperand::O].mayBe == MergeOperand::O1);
   CHECK(table.operands[MergeOperand::Lse].mayBe == MergeOperand::Lse1);
-  table = family().operands(parse("d=64 dtype=bf16 out=fp32"));
+  table = merge().operands(parseMerge("d=64 dtype=bf16 out=fp32"));
   CHECK(table.operands[MergeOperand::O].mayBe < 0);
   CHECK_FALSE(table.operands[MergeOperand::Lse].present);
 }
@@ -85,11 +84,11 @@ TEST_CASE("lanes of a merge cover a row, and blocks all rows") {
 }
 
 TEST_CASE("launches of merges carry the problem") {
-  Problem problem = parse("batch=3 d=64 dtype=bf16 lse=1 ldb=512");
-  const Template &flat = *family().findTemplate("flat");
-  auto named = family().parseConfig("flat.t256.v8.i1");
+  Problem problem = parseMerge("batch=3 d=64 dtype=bf16 lse=1 ldb=512");
+  const Template &flat = *merge().findTemplate("flat");
+  auto named = merge().parseConfig("flat.t256.v8.i1");
   REQUIRE(bool(named));
-  Arguments arguments = family().defaultArguments(problem);
+  Arguments arguments = merge().defaultArguments(problem);
   for (int i = 0; i < MergeOperand::Count; ++i)
     arguments.operands[i].address = DeviceAddress(0x1000) * (i + 1);
   LaunchSpec spec;

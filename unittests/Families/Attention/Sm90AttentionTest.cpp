@@ -17,8 +17,6 @@ using namespace kiln::testing;
 
 namespace {
 
-const KernelFamily &family() { return *registry().find("attention"); }
-
 using Numbers = std::vector<uint64_t>;
 
 /// A launch of a config that the pruner lets pass, at its problem.
@@ -28,13 +26,13 @@ struct Launch {
   std::vector<EncodedTensorMap> prototypes;
 
   Launch(llvm::StringRef problemText, llvm::StringRef configText) {
-    Problem problem = parse(family(), problemText);
-    auto named = llvm::cantFail(family().parseConfig(configText));
+    Problem problem = parse(attention(), problemText);
+    auto named = llvm::cantFail(attention().parseConfig(configText));
     if (auto rejection = named.tmpl->prune(problem, named.config, h200()))
       FAIL(rejection->text());
     plan = named.tmpl->plan(problem, named.config, h200());
     prototypes.resize(plan.tensorMaps.size());
-    Arguments arguments = family().defaultArguments(problem);
+    Arguments arguments = attention().defaultArguments(problem);
     for (int i = 0; i < AttentionOperand::Count; ++i)
       arguments.operands[i].address = DeviceAddress(0x1000) * (i + 1);
     LaunchContext context;
@@ -73,7 +71,7 @@ Numbers strides(const TensorMapSpec &map) {
 Numbers box(const TensorMapSpec &map) { return {map.box, map.box + map.rank}; }
 
 std::string refusal(llvm::StringRef problem, llvm::StringRef config) {
-  return reason(family(), problem, config);
+  return reason(attention(), problem, config);
 }
 
 constexpr llvm::StringRef kConfig = "sm90.wg2.bn128.st2.pk1";

@@ -19,24 +19,22 @@ using namespace kiln::testing;
 
 namespace {
 
-const KernelFamily &family() { return *registry().find("attention"); }
-
 using Numbers = std::vector<uint64_t>;
 
 /// A launch of a config that the pruner lets pass, at its problem.
-struct Launch {
+struct MlaLaunch {
   Plan plan;
   LaunchSpec spec;
   std::vector<EncodedTensorMap> prototypes;
 
-  Launch(llvm::StringRef problemText, llvm::StringRef configText) {
-    Problem problem = parse(family(), problemText);
-    auto named = llvm::cantFail(family().parseConfig(configText));
+  MlaLaunch(llvm::StringRef problemText, llvm::StringRef configText) {
+    Problem problem = parse(attention(), problemText);
+    auto named = llvm::cantFail(attention().parseConfig(configText));
     if (auto rejection = named.tmpl->prune(problem, named.config, h200()))
       FAIL(rejection->text());
     plan = named.tmpl->plan(problem, named.config, h200());
     prototypes.resize(plan.tensorMaps.size());
-    Arguments arguments = family().defaultArguments(problem);
+    Arguments arguments = attention().defaultArguments(problem);
     for (int i = 0; i < AttentionOperand::Count; ++i)
       arguments.operands[i].address = DeviceAddress(0x1000) * (i + 1);
     LaunchContext context;
@@ -79,16 +77,16 @@ bool hasAddress(const LaunchSpec &spec, DeviceAddress address) {
   return false;
 }
 
-std::string refusal(llvm::StringRef problem, llvm::StringRef config) {
-  return reason(family(), problem, config);
+std::string mlaRefusal(llvm::StringRef problem, llvm::StringRef config) {
+  return reason(attention(), problem, config);
 }
 
 } // namespace
 
 TEST_CASE("V of latent attention is a part of K") {
-  Launch launch("batch=128 sq=1 sk=4096 heads=128 kvheads=1 d=576 dv=512 "
-                "dtype=bf16 latent=1",
-                "sm90mla.cl2.pc2");
+  MlaLaunch launch("batch=128 sq=1 sk=4096 heads=128 kvheads=1 d=576 dv=512 "
+                   "dtype=bf16 latent=1",
+                   "sm90mla.cl2.pc2");
   Sm90MlaParams params = launch.params();
   CHECK(params.attention.v == params.attention.k);
   CHECK(params.attention.vStrides.token == 576);
@@ -100,14 +98,15 @@ TEST_CASE("V of latent attention is a part of K") {
   CHECK(launch.step(0).cluster.x == 2);
   CHECK(launch.spec.stepCount == 1);
   // Strides of V do not count, and there is no operand V.
-  Problem strided =
-      parse(family(), "sq=1 sk=64 heads=16 kvheads=1 d=576 dv=512 dtype=bf16 "
-                      "latent=1 ldv=600");
+  Problem strided = parse(
+      attention(), "sq=1 sk=64 heads=16 kvheads=1 d=576 dv=512 dtype=bf16 "
+                   "latent=1 ldv=600");
   CHECK(strided.text() == "attention sq=1 sk=64 heads=16 kvheads=1 d=576 "
                           "dv=512 dtype=bf16 latent=1");
-  CHECK_FALSE(family().operands(strided).operands[AttentionOperand::V].present);
+  CHECK_FALSE(
+      attention().operands(strided).operands[AttentionOperand::V].present);
   CHECK(
-      failure(family(),
+      failure(attention(),
               "attention sq=1 sk=64 heads=1 d=64 dv=128 dtype=bf16 latent=1") ==
       "attention: latent=1, but dv=128 is above d=64, of which V is a part");
 }
@@ -120,13 +119,13 @@ TEST_CASE("no kernel of latent attention asks for an operand V") {
         "batch=4 sq=300 sk=1000 heads=4 d=192 dv=128 dtype=bf16 latent=1",
         "batch=2 sq=1 sk=9000 heads=8 kvheads=1 d=64 dtype=fp16 latent=1"}) {
     CAPTURE(text);
-    Problem problem = parse(family(), text);
-    Arguments arguments = family().defaultArguments(problem);
+    Problem problem = parse(attention(), text);
+    Arguments arguments = attention().defaultArguments(problem);
     for (int i = 0; i < AttentionOperand::Count; ++i)
       arguments.operands[i].address = DeviceAddress(0x1000) * (i + 1);
     arguments.operands[AttentionOperand::V].address = kNotThere;
     int templates = 0;
-    for (const auto &tmpl : family().templates()) {
+    for (const auto &tmpl : attention().templates()) {
       std::optional<Record> first;
       tmpl->enumerate(problem, h200(), [&](Record config) {
         if (!first && !tmpl->prune(problem, config, h200()))
@@ -145,7 +144,7 @@ TEST_CASE("no kernel of latent attention asks for an operand V") {
       CHECK_FALSE(hasAddress(spec, kNotThere));
     }
     CHECK(templates >= 3);
-    auto reference = family().reference(problem, h200());
+    auto reference = attention().reference(problem, h200());
     LaunchSpec spec;
     reference->bind(arguments, {AttentionOperand::O, 0, 1, 0x300000, 0x400000},
                     spec);
@@ -154,9 +153,9 @@ TEST_CASE("no kernel of latent attention asks for an operand V") {
 }
 
 TEST_CASE("keys of few sequences of latent attention are shared out") {
-  Launch launch("sq=1 sk=32768 heads=128 kvheads=1 d=576 dv=512 dtype=bf16 "
-                "latent=1",
-                "sm90mla.cl1.pc2");
+  MlaLaunch launch("sq=1 sk=32768 heads=128 kvheads=1 d=576 dv=512 dtype=bf16 "
+                   "latent=1",
+                   "sm90mla.cl1.pc2");
   CHECK(launch.step(0).grid.x == 2);
   CHECK(launch.step(0).grid.y == 64);
   CHECK(launch.params().attention.splitKeys == 512);
@@ -169,13 +168,13 @@ TEST_CASE("pages of latent attention come in boxes of their own") {
   constexpr llvm::StringRef kPaged =
       "batch=2 sq=1 sk=512 heads=128 kvheads=1 d=576 dv=512 dtype=bf16 "
       "latent=1 kvlen=used pages=table ";
-  CHECK(
-      Launch((kPaged + "page=16").str(), "sm90mla.cl1.pc2").params().boxKeys ==
-      16);
-  CHECK(
-      Launch((kPaged + "page=64").str(), "sm90mla.cl2.pc2").params().boxKeys ==
-      32);
-  Launch wide((kPaged + "page=256").str(), "sm90mla.cl1.pc2");
+  CHECK(MlaLaunch((kPaged + "page=16").str(), "sm90mla.cl1.pc2")
+            .params()
+            .boxKeys == 16);
+  CHECK(MlaLaunch((kPaged + "page=64").str(), "sm90mla.cl2.pc2")
+            .params()
+            .boxKeys == 32);
+  MlaLaunch wide((kPaged + "page=256").str(), "sm90mla.cl1.pc2");
   CHECK((wide.dims() == Numbers{576, 256, 1, 4}));
   CHECK(wide.params().boxKeys == 64);
 }
@@ -206,10 +205,10 @@ TEST_CASE("latent attention takes what was measured of it") {
     CAPTURE(measured.problem.str());
     CAPTURE(measured.config.str());
     Problem problem =
-        parse(family(),
+        parse(attention(),
               (measured.problem + " kvheads=1 d=576 dv=512 dtype=bf16 latent=1")
                   .str());
-    auto named = llvm::cantFail(family().parseConfig(measured.config));
+    auto named = llvm::cantFail(attention().parseConfig(measured.config));
     double ns = named.tmpl->estimate(problem, named.config, h200()).totalNs;
     CHECK(std::abs(ns / 1e3 / measured.us - 1) < 0.11);
     sum += std::abs(ns / 1e3 / measured.us - 1);
@@ -226,9 +225,10 @@ TEST_CASE("latent attention of few heads and sequences is not decode's") {
         "page=16 lse=1 sinks=1",
         "sq=1 sk=1024 heads=16", "batch=4 sq=1 sk=4096 heads=16"}) {
     CAPTURE(text.str());
-    Problem problem = parse(
-        family(), (text + " kvheads=1 d=576 dv=512 dtype=bf16 latent=1").str());
-    Space space = llvm::cantFail(exploreSpace(family(), problem, h200()));
+    Problem problem =
+        parse(attention(),
+              (text + " kvheads=1 d=576 dv=512 dtype=bf16 latent=1").str());
+    Space space = llvm::cantFail(exploreSpace(attention(), problem, h200()));
     REQUIRE_FALSE(space.ranked.empty());
     CHECK(space.ranked[0].tmpl->name() == "sm90mla");
   }
@@ -237,19 +237,19 @@ TEST_CASE("latent attention of few heads and sequences is not decode's") {
 TEST_CASE("latent attention by wgmma says what it cannot do") {
   constexpr llvm::StringRef kUsual =
       "batch=2 sq=1 sk=512 heads=128 kvheads=1 d=576 dv=512 dtype=bf16 ";
-  CHECK(refusal((kUsual + "latent=1").str(), "sm90mla.cl1.pc2") == "none");
-  CHECK(refusal(kUsual, "sm90mla.cl1.pc2") ==
+  CHECK(mlaRefusal((kUsual + "latent=1").str(), "sm90mla.cl1.pc2") == "none");
+  CHECK(mlaRefusal(kUsual, "sm90mla.cl1.pc2") ==
         "instruction-shape: 2 operands that are K and V, limit 1 operands that "
         "are K and V");
-  CHECK(refusal("sq=1 sk=512 heads=16 kvheads=1 d=192 dv=128 dtype=bf16 "
-                "latent=1",
-                "sm90mla.cl1.pc2") ==
+  CHECK(mlaRefusal("sq=1 sk=512 heads=16 kvheads=1 d=192 dv=128 dtype=bf16 "
+                   "latent=1",
+                   "sm90mla.cl1.pc2") ==
         "instruction-shape: 128 elements of a row of V, 256 or 512 allowed");
-  CHECK(refusal((kUsual + "latent=1 pages=table page=4").str(),
-                "sm90mla.cl1.pc2") ==
+  CHECK(mlaRefusal((kUsual + "latent=1 pages=table page=4").str(),
+                   "sm90mla.cl1.pc2") ==
         "alignment: 4 tokens of a page, limit 8 tokens of a page");
-  CHECK(refusal((kUsual + "latent=1 split=100").str(), "sm90mla.cl1.pc2") ==
+  CHECK(mlaRefusal((kUsual + "latent=1 split=100").str(), "sm90mla.cl1.pc2") ==
         "dominated: 100 keys of a fixed split, other templates' allowed");
-  CHECK(refusal((kUsual + "latent=1 kv=e4m3").str(), "sm90mla.cl1.pc2") !=
+  CHECK(mlaRefusal((kUsual + "latent=1 kv=e4m3").str(), "sm90mla.cl1.pc2") !=
         "none");
 }

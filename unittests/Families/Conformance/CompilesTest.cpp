@@ -24,7 +24,7 @@ namespace {
 
 /// Kernels of one config after the other: those behind the first are for where
 /// ptxas makes too much of it, as an engine goes on to the next.
-struct Sample {
+struct CompiledSample {
   std::string what;
   std::vector<std::vector<TranslationUnit>> choices;
 };
@@ -48,7 +48,7 @@ CompileFault compileAll(llvm::ArrayRef<TranslationUnit> units) {
   return {};
 }
 
-std::string faultOf(const Sample &sample) {
+std::string compileFault(const CompiledSample &sample) {
   CompileFault fault;
   for (const auto &units : sample.choices) {
     fault = compileAll(units);
@@ -61,7 +61,7 @@ std::string faultOf(const Sample &sample) {
 /// What is compiled, each first choice once.
 class Samples {
 public:
-  void add(Sample sample) {
+  void add(CompiledSample sample) {
     if (seen.insert(sample.choices[0][0].digest().hex()).second)
       list.push_back(std::move(sample));
   }
@@ -74,11 +74,11 @@ public:
     if (done.size() == family.templates().size())
       return;
     Space space = llvm::cantFail(exploreSpace(family, problem, device));
-    std::map<const Template *, Sample> samples;
+    std::map<const Template *, CompiledSample> samples;
     for (const Candidate &candidate : space.ranked) {
       if (done.contains(candidate.tmpl))
         continue;
-      Sample &sample = samples[candidate.tmpl];
+      CompiledSample &sample = samples[candidate.tmpl];
       if (sample.choices.size() == kChoices)
         continue;
       if (sample.choices.empty())
@@ -105,7 +105,7 @@ public:
     std::atomic<size_t> next = 0;
     auto work = [&] {
       for (size_t i; (i = next++) < list.size();)
-        faults[i] = faultOf(list[i]);
+        faults[i] = compileFault(list[i]);
     };
     std::vector<std::thread> threads;
     for (unsigned t = 1; t < std::max(2u, std::thread::hardware_concurrency());
@@ -121,7 +121,7 @@ public:
   }
 
 private:
-  std::vector<Sample> list;
+  std::vector<CompiledSample> list;
   std::set<std::string> seen;
 };
 

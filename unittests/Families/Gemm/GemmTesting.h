@@ -6,10 +6,12 @@
 
 namespace kiln::testing {
 
-inline const KernelFamily &gemm() { return *registry().find("gemm"); }
-
 /// The problem of \p text, which must be good.
 inline Problem parse(llvm::StringRef text) { return parse(gemm(), text); }
+
+inline const OperandSpec &operand(const OperandTable &table, int index) {
+  return table.operands[static_cast<size_t>(index)];
+}
 
 /// The problems of benchmarks/suites/<suite>.json.
 inline std::vector<Problem> suiteProblems(llvm::StringRef suite) {

@@ -21,10 +21,6 @@ Problem grouped(llvm::StringRef fields) {
   return parse(("gemm n=256 k=512 layout=NT " + fields).str());
 }
 
-const OperandSpec &operand(const OperandTable &table, int index) {
-  return table.operands[static_cast<size_t>(index)];
-}
-
 } // namespace
 
 TEST_CASE("tiles of groups are counted on average") {

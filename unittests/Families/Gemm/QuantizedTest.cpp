@@ -23,10 +23,6 @@ Problem quantized(llvm::StringRef fields) {
   return parse(("gemm m=64 n=256 k=512 layout=NT out=e4m3 " + fields).str());
 }
 
-const OperandSpec &operand(const OperandTable &table, int index) {
-  return table.operands[static_cast<size_t>(index)];
-}
-
 } // namespace
 
 TEST_CASE("equal quantised problems have equal text") {
