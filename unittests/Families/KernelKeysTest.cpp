@@ -143,7 +143,7 @@ Names unitsOf(llvm::ArrayRef<llvm::StringRef> prefixes) {
   return names;
 }
 
-constexpr llvm::StringLiteral kEdit = "// edited\n";
+constexpr llvm::StringLiteral kEdit = "struct Edited;\n";
 
 } // namespace
 
