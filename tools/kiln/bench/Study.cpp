@@ -14,6 +14,7 @@
 
 #include "Driver/DeviceMemory.h"
 #include "Driver/Stream.h"
+#include "Kernel/KernelName.h"
 #include "Store/LoadedPlan.h"
 #include "Trial/TrialBuffers.h"
 #include "Trial/TrialTools.h"
@@ -346,8 +347,8 @@ static std::vector<std::string> launchCommand(const ParsedOptions &options,
 static llvm::Error profileRows(std::vector<Prepared> &prepared,
                                const ParsedOptions &options,
                                const StudyRequest &request) {
-  auto launches =
-      profile(*request.profiler, launchCommand(options, request), "kilnEntry");
+  auto launches = profile(*request.profiler, launchCommand(options, request),
+                          kKernelPrefix);
   if (!launches)
     return launches.takeError();
   size_t expected = 0;
