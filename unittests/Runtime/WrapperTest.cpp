@@ -86,6 +86,15 @@ TEST_CASE("the wrapper's failures carry the message") {
   CHECK(engine.run(longChain, nullptr).code() == KILN_UNSUPPORTED);
 }
 
+TEST_CASE("the wrapper reads names of kernels") {
+  auto kernel = kiln::parseKernelName("kiln_softmax_reference_sig01ef");
+  REQUIRE(kernel.ok());
+  CHECK(kernel->family == KILN_FAMILY_SOFTMAX);
+  CHECK(kernel->text == "softmax reference");
+  CHECK(kiln::parseKernelName("memset").status().code() ==
+        KILN_INVALID_ARGUMENT);
+}
+
 namespace {
 /// Canonical text of what a builder describes.
 template <class Call> std::string textOf(const Call &call) {
