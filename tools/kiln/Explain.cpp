@@ -10,6 +10,7 @@
 #include "kiln/Commands.h"
 #include "kiln/CommonOptions.h"
 #include "kiln/Console.h"
+#include "kiln/KernelSection.h"
 #include "kiln/PortfolioSection.h"
 #include "kiln/Report.h"
 
@@ -402,6 +403,11 @@ static llvm::Error fillExplanation(Explanation &e,
 static llvm::Expected<int> runExplain(const ParsedOptions &options) {
   Environment environment = Environment::fromProcess();
   Registry registry = makeBuiltinRegistry();
+  auto kernel = findKernel(options.operands(), registry);
+  if (!kernel)
+    return kernel.takeError();
+  if (*kernel)
+    return emit(**kernel, options.wantsJson());
   Explanation explanation;
   auto model = chooseModel(options);
   if (!model)
@@ -444,7 +450,7 @@ static constexpr OptionSpec kOptions[] = {
 
 const CommandSpec kExplainCommand = {
     "explain",
-    "PROBLEM",
+    "PROBLEM|KERNEL_NAME",
     "derive the choice for one problem: walls, intensities, waves, bound",
     "Tells step by step how the predicted time of the first choice comes "
     "about, and why it is not the best config of another template, tile, split "
@@ -452,7 +458,8 @@ const CommandSpec kExplainCommand = {
     "that is how many bytes are in flight of how many must be. If the cache "
     "has a portfolio for a range of the problem, that comes last: its kernels, "
     "where they were measured, and which one this value takes. Needs no GPU "
-    "with --device NAME.\n  kiln explain PROBLEM --device h200-sxm",
+    "with --device NAME. Of a kernel's name, as profilers show it, tells "
+    "family, template and knobs.\n  kiln explain PROBLEM --device h200-sxm",
     kOptions,
     runExplain,
 };
