@@ -296,6 +296,29 @@ private:
   std::unique_ptr<kiln_engine, Destroy> handle;
 };
 
+/// Which kernel a name in a profile means.
+struct KernelName {
+  kiln_family family; ///< KILN_FAMILY_FROM_TEXT: no struct describes it
+  std::string text;   ///< "gemm sm90.bm128.bn256.bk64.st4"
+};
+
+/// Takes the name of a kernel of Kiln apart; see kiln_kernel_name_parse.
+inline Result<KernelName> parseKernelName(const std::string &name) {
+  KernelName kernel{};
+  size_t length = 0;
+  Status status(kiln_kernel_name_parse(name.c_str(), &kernel.family, nullptr, 0,
+                                       &length));
+  if (!status.ok())
+    return status;
+  kernel.text.resize(length + 1);
+  status = Status(kiln_kernel_name_parse(
+      name.c_str(), nullptr, kernel.text.data(), kernel.text.size(), nullptr));
+  if (!status.ok())
+    return status;
+  kernel.text.pop_back();
+  return kernel;
+}
+
 // ABI 1 on 64-bit targets. Growth takes reserved space or goes to the end of a
 // struct that is not embedded in another; these two never change.
 static_assert(sizeof(kiln_operand) == 72 && sizeof(kiln_workspace_info) == 40,

@@ -1,6 +1,7 @@
 //===- EmbeddedSources.cpp ------------------------------------------------===//
 #include "Compile/EmbeddedSources.h"
 
+#include "Compile/SourceText.h"
 #include "Support/Error.h"
 #include "Support/ReadFile.h"
 
@@ -33,6 +34,18 @@ SourceSet::SourceSet(std::vector<SourceFile> files)
 
 llvm::Expected<std::shared_ptr<const SourceSet>>
 SourceSet::create(std::vector<SourceFile> files) {
+  for (SourceFile &file : files) {
+    file.contents = withoutProse(file.contents);
+    if (auto error = checkSource(file.contents))
+      return addContext(std::move(error),
+                        fmt::format("source '{}'", file.name));
+  }
+  return createFromStripped(std::move(files));
+}
+
+/// Of files without prose that checkSource() lets pass.
+llvm::Expected<std::shared_ptr<const SourceSet>>
+SourceSet::createFromStripped(std::vector<SourceFile> files) {
   std::sort(
       files.begin(), files.end(),
       [](const SourceFile &a, const SourceFile &b) { return a.name < b.name; });
@@ -46,9 +59,6 @@ SourceSet::create(std::vector<SourceFile> files) {
     if (files[i].contents.find('\0') != std::string::npos)
       return makeError(ErrorCode::InvalidArgument, "source '{}' contains a NUL",
                        files[i].name);
-    if (auto error = checkSource(files[i].contents))
-      return addContext(std::move(error),
-                        fmt::format("source '{}'", files[i].name));
   }
   return std::shared_ptr<const SourceSet>(new SourceSet(std::move(files)));
 }
@@ -59,7 +69,7 @@ SourceSet::fromEmbedded(llvm::ArrayRef<EmbeddedSource> sources) {
   files.reserve(sources.size());
   for (const EmbeddedSource &source : sources)
     files.push_back({source.name, std::string(source.text, source.size)});
-  return create(std::move(files));
+  return createFromStripped(std::move(files));
 }
 
 static llvm::Expected<SourceFile> readSource(llvm::StringRef path,
@@ -118,24 +128,22 @@ const std::string *SourceSet::find(llvm::StringRef name) const {
 // Closures
 //===----------------------------------------------------------------------===//
 
+/// \p text is of keyText(): each directive on a line, and no comments.
 SourceSet::Includes SourceSet::includesOf(llvm::StringRef text) {
   static constexpr llvm::StringLiteral kWord = "include";
-  static constexpr llvm::StringLiteral kBlanks = " \t\f\v";
+  static constexpr char kBlank = ' ';
   Includes found;
   for (size_t at = text.find(kWord); at != llvm::StringRef::npos;
        at = text.find(kWord, at + kWord.size())) {
     llvm::StringRef before = text.take_front(at);
     if (before.ends_with("__has_"))
       found.isComputed = true;
-    before = before.rtrim(kBlanks);
-    // A comment or the end of a line may hide a '#'.
-    if (before.ends_with("*/") || before.ends_with("\\\n"))
-      found.isComputed = true;
+    before = before.rtrim(kBlank);
     if (!before.ends_with("#") && !before.ends_with("%:"))
       continue; // a word like any other
     llvm::StringRef rest = text.drop_front(at + kWord.size());
     rest.consume_front("_next");
-    rest = rest.ltrim(kBlanks).take_until([](char c) { return c == '\n'; });
+    rest = rest.ltrim(kBlank).take_until([](char c) { return c == '\n'; });
     llvm::StringRef close = rest.starts_with("<") ? ">" : "\"";
     size_t end = rest.starts_with("<") || rest.starts_with("\"")
                      ? rest.find(close, 1)
@@ -143,12 +151,14 @@ SourceSet::Includes SourceSet::includesOf(llvm::StringRef text) {
     if (end == llvm::StringRef::npos)
       found.isComputed = true;
     else
-      found.names.push_back(rest.slice(1, end));
+      found.names.push_back(rest.slice(1, end).str());
   }
   return found;
 }
 
-llvm::Error SourceSet::checkSource(llvm::StringRef text) {
+llvm::Error SourceSet::checkSource(llvm::StringRef given) {
+  const std::string tokens = keyText(given);
+  const llvm::StringRef text = tokens;
   const Includes includes = includesOf(text);
   for (llvm::StringRef name : includes.names)
     if (name.starts_with("/"))
@@ -172,7 +182,9 @@ const SourceSet::Scan &SourceSet::scan(size_t index) const {
   std::optional<Scan> &place = scans[index];
   if (!place) {
     const std::string &contents = sources[index].contents;
-    place = Scan{strongHash(contents), includesOf(contents)};
+    const std::string tokens = keyText(contents);
+    place = Scan{strongHash(tokens), strongHash(contents),
+                 dependsOnLines(tokens), includesOf(tokens)};
   }
   return *place;
 }
@@ -199,26 +211,33 @@ SourceClosure SourceSet::reach(const Includes &direct) const {
   }
 
   SourceClosure closure;
-  std::string text;
+  std::string text, textOfLines;
   for (size_t i = 0; i < sources.size(); ++i) {
     if (!isReached[i])
       continue;
-    closure.names.push_back(sources[i].name.c_str());
+    const Scan &found = scan(i);
+    const std::string &name = sources[i].name;
+    closure.names.push_back(name.c_str());
     closure.texts.push_back(sources[i].contents.c_str());
-    text += fmt::format("{} {}\n", sources[i].name, scan(i).digest.hex());
+    closure.asksForLines |= found.asksForLines;
+    text += fmt::format("{} {}\n", name, found.digest.hex());
+    textOfLines += fmt::format("{} {}\n", name, found.digestOfLines.hex());
   }
-  for (llvm::StringRef name : missing)
+  for (llvm::StringRef name : missing) {
     text += fmt::format("{} -\n", name);
+    textOfLines += fmt::format("{} -\n", name);
+  }
   closure.digest = strongHash(text);
+  closure.digestOfLines = strongHash(textOfLines);
   closure.isEmpty = text.empty();
   return closure;
 }
 
 const SourceClosure &SourceSet::closureOf(llvm::StringRef text) const {
-  Includes direct = includesOf(text);
+  Includes direct = includesOf(keyText(text));
   std::string key = direct.isComputed ? "*" : "";
-  for (llvm::StringRef name : direct.names)
-    key += ("\n" + name).str();
+  for (const std::string &name : direct.names)
+    key += "\n" + name;
   std::lock_guard<std::mutex> lock(mutex);
   auto known = closures.find(key);
   if (known == closures.end())

@@ -11,6 +11,9 @@
 // not there for the compiler, and it searches no folder. What it would find in
 // spite of that, a file by its absolute name, is refused by checkSource().
 //
+// Prose is no part of a set: files lose their comments when a set is made of
+// them (SourceText.h), so that the compiler gets what the key covers.
+//
 //===----------------------------------------------------------------------===//
 #pragma once
 
@@ -31,8 +34,8 @@
 namespace kiln {
 
 /// A source text in static storage, as kiln_embed_sources of
-/// cmake/KilnEmbed.cmake generates them. `text` ends with a NUL that `size`
-/// does not count.
+/// cmake/KilnEmbed.cmake generates them: without prose. `text` ends with a NUL
+/// that `size` does not count.
 struct EmbeddedSource {
   const char *name; ///< root-relative, e.g. "gemm/MmaGemm.cuh"
   const char *text;
@@ -41,8 +44,8 @@ struct EmbeddedSource {
 
 /// A source text that is owned.
 struct SourceFile {
-  std::string name; ///< root-relative, e.g. "gemm/MmaGemm.cuh"
-  std::string contents;
+  std::string name;     ///< root-relative, e.g. "gemm/MmaGemm.cuh"
+  std::string contents; ///< of a set: without prose
 
   friend bool operator==(const SourceFile &, const SourceFile &) = default;
 };
@@ -53,9 +56,15 @@ struct SourceClosure {
   /// Names and contents as parallel arrays of C strings, as NVRTC takes them,
   /// sorted by name.
   std::vector<const char *> names, texts;
-  /// Identifies names and contents of these files, and the names that were
-  /// included and are not in the set.
+  /// Identifies the names of these files, what their tokens are, and the names
+  /// that were included and are not in the set. An edit of comments and blanks
+  /// leaves it as it is, also one that adds or removes lines.
   Digest digest;
+  /// The same with the lines that the tokens are on, for a compilation that
+  /// depends on them.
+  Digest digestOfLines;
+  /// Whether one of these files asks for lines: see dependsOnLines().
+  bool asksForLines = false;
   /// Whether the text includes anything, in the set or not.
   bool isEmpty = true;
 };
@@ -64,13 +73,15 @@ struct SourceClosure {
 /// unit that may include them; thread-safe.
 class SourceSet {
 public:
-  /// Takes \p files over. Errors: InvalidArgument for a name that is empty,
-  /// absolute, repeated, or has an empty, "." or ".." component or a character
-  /// that does not print, for contents with a NUL, and those of checkSource().
+  /// Takes \p files over, and their prose from them: 20 ns a byte. Errors:
+  /// InvalidArgument for a name that is empty, absolute, repeated, or has an
+  /// empty, "." or ".." component or a character that does not print, for
+  /// contents with a NUL, and those of checkSource().
   static llvm::Expected<std::shared_ptr<const SourceSet>>
   create(std::vector<SourceFile> files);
 
-  /// Copies embedded sources. Errors and cost as create().
+  /// Copies embedded sources, which have no prose. Errors as create(), without
+  /// those of checkSource(): a test applies it to what the library carries.
   static llvm::Expected<std::shared_ptr<const SourceSet>>
   fromEmbedded(llvm::ArrayRef<EmbeddedSource> sources);
 
@@ -85,20 +96,22 @@ public:
   /// Succeeds when \p text, or one of a set, depends on what it includes by
   /// root-relative names and on nothing else. Errors: InvalidArgument for an
   /// absolute name, in an include or where a name is computed or asked for, and
-  /// for macros of date and time. Not seen: an absolute name that macros put
-  /// together, or that one file defines and another includes.
+  /// for macros of date and time. Comments do not count. Not seen: an absolute
+  /// name that macros put together, or that one file defines and another
+  /// includes.
   static llvm::Error checkSource(llvm::StringRef text);
 
   /// The contents of \p name, null when the set has no such file.
   const std::string *find(llvm::StringRef name) const;
 
-  /// What \p text sees of the set. Includes are found in comments and behind
-  /// #if as well, and count: a closure may be too large. A text that names a
-  /// file by a macro, or asks with __has_include, sees all of the set. Names
-  /// are relative to the root, as NVRTC takes them, in quotes or in angle
+  /// What \p text sees of the set. Includes in comments do not count. Those
+  /// behind #if and in literals do: a closure may be too large. A text that
+  /// names a file by a macro, or asks with __has_include, sees all of the set.
+  /// Names are relative to the root, as NVRTC takes them, in quotes or in angle
   /// brackets; one that the set lacks is for the compiler to refuse or to know.
   /// Remembered: the first call for a list of includes hashes files that no
-  /// call before it reached, about 4 us per KiB; later ones take a microsecond.
+  /// call before it reached, about 20 us per KiB; later ones read \p text, in
+  /// 10 ns a byte.
   const SourceClosure &closureOf(llvm::StringRef text) const;
 
   SourceSet(const SourceSet &) = delete;
@@ -107,17 +120,20 @@ public:
 private:
   /// The names behind a text's include directives.
   struct Includes {
-    std::vector<llvm::StringRef> names; ///< within the text
-    bool isComputed = false;            ///< only a preprocessor knows them all
+    std::vector<std::string> names;
+    bool isComputed = false; ///< only a preprocessor knows them all
   };
   /// What a file that was reached adds to closures.
   struct Scan {
-    Digest digest;
+    Digest digest, digestOfLines;
+    bool asksForLines = false;
     Includes includes;
   };
 
   explicit SourceSet(std::vector<SourceFile> files);
-  static Includes includesOf(llvm::StringRef text);
+  static llvm::Expected<std::shared_ptr<const SourceSet>>
+  createFromStripped(std::vector<SourceFile> files);
+  static Includes includesOf(llvm::StringRef keyText);
   size_t indexOf(llvm::StringRef name) const;
   const Scan &scan(size_t index) const;
   SourceClosure reach(const Includes &direct) const;

@@ -1,6 +1,7 @@
 //===- TranslationUnit.cpp ------------------------------------------------===//
 #include "Compile/TranslationUnit.h"
 
+#include "Compile/SourceText.h"
 #include "Support/Error.h"
 
 #include <llvm/ADT/STLExtras.h>
@@ -18,7 +19,8 @@ static constexpr size_t kMaxNameBytes = 200;
 /// Registers a thread may be limited to; ptxas takes no fewer than 16.
 static constexpr unsigned kMinRegisters = 16, kMaxRegisters = 255;
 
-/// -lineinfo makes the unit's name a file name in the cubin.
+/// -lineinfo makes the unit's name a file name in the cubin, and brings lines
+/// there.
 static constexpr llvm::StringLiteral kLineInfo = "-lineinfo";
 
 /// \p text made printable and short, for a message about it.
@@ -63,10 +65,14 @@ std::string TranslationUnit::canonicalText() const {
   if (llvm::is_contained(sorted, kLineInfo))
     text += fmt::format("name {}\n", name());
   const SourceClosure &reached = headers();
-  text +=
-      fmt::format("headers {}\n", reached.isEmpty ? "-" : reached.digest.hex());
-  text += fmt::format("source {}\n", source().size());
-  return text + source();
+  const std::string tokens = keyText(source());
+  const bool linesCount = llvm::is_contained(sorted, kLineInfo) ||
+                          reached.asksForLines || dependsOnLines(tokens);
+  const Digest &digest = linesCount ? reached.digestOfLines : reached.digest;
+  text += fmt::format("headers {}\n", reached.isEmpty ? "-" : digest.hex());
+  const std::string &counted = linesCount ? source() : tokens;
+  text += fmt::format("source {}\n", counted.size());
+  return text + counted;
 }
 
 const Digest &TranslationUnit::digest() const {

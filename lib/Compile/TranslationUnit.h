@@ -61,7 +61,11 @@ public:
   /// What the artifact's key is made of: source, digest of the headers that it
   /// reaches, architecture, options in a canonical order, entry. Holds no path,
   /// no time, no state of the process, no driver or compiler version; `name` is
-  /// left out unless an option puts it into the cubin.
+  /// left out unless an option puts it into the cubin. Of source and headers
+  /// the tokens count, and not comments, blanks and lines (keyText()), unless
+  /// the cubin depends on lines: -lineinfo is among the options, or one of the
+  /// texts asks for its line (dependsOnLines()). Then the texts count as the
+  /// compiler gets them.
   std::string canonicalText() const;
 
   /// SHA-256 of canonicalText(), made by the first call for this unit or a copy

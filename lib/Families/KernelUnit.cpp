@@ -10,8 +10,8 @@ TranslationUnit makeKernelUnit(const KernelEntry &entry,
                                const KernelInstance &instance,
                                const DeviceModel &device) {
   UnitParts unit;
-  unit.name = instance.unitName;
-  unit.entry = "kilnEntry";
+  unit.name = tagged(instance.name, instance.signature);
+  unit.entry = unit.name;
   unit.arch = device.archName(entry.archSpecific);
   unit.headers = kernelSources();
   unit.maySpill = instance.maySpill;
@@ -31,7 +31,7 @@ static_assert(kConfig.threads() == {threads} && kConfig.{check},
 }} // namespace
 
 extern "C" __global__ void __launch_bounds__({threads}, {minBlocks})
-kilnEntry(const __grid_constant__ kiln::{params} params) {{
+{entry}(const __grid_constant__ kiln::{params} params) {{
   kiln::{function}<kSignature, kConfig>(params);
 }}
 )",
@@ -41,7 +41,7 @@ kilnEntry(const __grid_constant__ kiln::{params} params) {{
       fmt::arg("configType", entry.configType),
       fmt::arg("config", instance.config),
       fmt::arg("threads", instance.threads), fmt::arg("check", check),
-      fmt::arg("minBlocks", instance.minBlocks),
+      fmt::arg("minBlocks", instance.minBlocks), fmt::arg("entry", unit.entry),
       fmt::arg("params", entry.paramsType),
       fmt::arg("function", entry.function));
   return TranslationUnit(std::move(unit));

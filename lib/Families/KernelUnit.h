@@ -4,6 +4,7 @@
 #include "Compile/TranslationUnit.h"
 #include "Device/DeviceModel.h"
 #include "Kernel/ConfigSchema.h"
+#include "Kernel/KernelName.h"
 #include "common/Types.h"
 
 #include <llvm/ADT/StringRef.h>
@@ -29,7 +30,8 @@ struct KernelEntry {
 
 /// What one instance of it is made of.
 struct KernelInstance {
-  std::string unitName;  ///< "kiln_gemm_mma"
+  /// Of KernelName.h, without the signature's tag: "kiln_gemm_mma_bm64_...".
+  std::string name;
   std::string signature; ///< a designated initialiser
   std::string config;    ///< likewise
   int threads = 0;
@@ -41,12 +43,12 @@ struct KernelInstance {
 };
 
 /// What \p config makes of \p signature: both as text, and the threads, blocks
-/// and shared memory that the config says.
+/// and shared memory that the config says. \p name is that of the instance.
 template <class Signature, class Config>
-KernelInstance instanceOf(std::string unitName, const Signature &signature,
+KernelInstance instanceOf(std::string name, const Signature &signature,
                           const Config &config, bool maySpill) {
   KernelInstance instance;
-  instance.unitName = std::move(unitName);
+  instance.name = std::move(name);
   instance.signature = initializerText(signature);
   if constexpr (std::is_empty_v<Config>)
     instance.config = "{}";
@@ -63,8 +65,27 @@ KernelInstance instanceOf(std::string unitName, const Signature &signature,
   return instance;
 }
 
+/// The kernel that \p problem is solved with where \p record is chosen:
+/// \p config is what the record says.
+template <class Signature, class Config>
+KernelInstance candidateOf(const Problem &problem, const Record &record,
+                           const Signature &signature, const Config &config,
+                           bool maySpill) {
+  return instanceOf(kernelName(problem.record.schema(), record), signature,
+                    config, maySpill);
+}
+
+/// The naive kernel that the problems of \p problems are compared with.
+template <class Signature, class Config>
+KernelInstance referenceOf(const RecordSchema &problems,
+                           const Signature &signature, const Config &config) {
+  return instanceOf(referenceName(problems), signature, config,
+                    /*maySpill=*/true);
+}
+
 /// The translation unit of \p instance for \p device: includes, signature and
 /// config as constants, static_asserts that host and device agree, one entry.
+/// Unit and entry are called as the instance, with the signature's tag.
 /// Microseconds.
 TranslationUnit makeKernelUnit(const KernelEntry &entry,
                                const KernelInstance &instance,

@@ -27,10 +27,11 @@ inline constexpr int64_t kMaxKnob = 1024;
 template <class Config> RecordSchema makeConfigSchema(llvm::StringRef name) {
   std::vector<Field> fields;
   auto addAs = [&](FieldRole role) {
-    return [&fields, role](const char *key, const char *, int Config::*,
+    return [&fields, role](const char *key, const char *member, int Config::*,
                            int defaultValue) {
       Field field;
       field.key = key;
+      field.meaning = member;
       field.role = role;
       // Printed always, so that a config's text is complete on its own and a
       // changed default changes no stored text. Knobs that default to 0 were

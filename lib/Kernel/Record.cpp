@@ -8,6 +8,7 @@
 
 #include <cassert>
 #include <cmath>
+#include <optional>
 
 namespace kiln {
 
@@ -117,20 +118,29 @@ static bool isPrinted(const Field &field, int64_t value) {
   return field.required || value != field.defaultValue;
 }
 
-std::string Record::text() const {
-  std::string text = recordSchema->name().str();
-  bool dotted = recordSchema->style() == TextStyle::Dotted;
-  for (auto [i, value] : llvm::enumerate(values())) {
-    const Field &field = recordSchema->fields()[i];
-    if (!isPrinted(field, value))
+/// Of a record's fields without those of role \p left, if any.
+static std::string textWithout(std::optional<FieldRole> left,
+                               const Record &record) {
+  const RecordSchema &schema = record.schema();
+  std::string text = schema.name().str();
+  bool dotted = schema.style() == TextStyle::Dotted;
+  for (auto [i, value] : llvm::enumerate(record.values())) {
+    const Field &field = schema.fields()[i];
+    if (field.role == left || !isPrinted(field, value))
       continue;
     text += dotted ? '.' : ' ';
     text += field.key;
     if (!dotted)
       text += '=';
-    text += valueText(static_cast<int>(i));
+    text += record.valueText(static_cast<int>(i));
   }
   return text;
+}
+
+std::string Record::text() const { return textWithout(std::nullopt, *this); }
+
+std::string Record::compiledText() const {
+  return textWithout(FieldRole::RuntimeKnob, *this);
 }
 
 llvm::json::Object Record::toJson() const {

@@ -67,6 +67,8 @@ struct FieldName {
 /// key means, and it is never printed.
 struct Field {
   llvm::StringRef key;
+  /// What the key is short for, a literal: "blockM" of "bm"; may be empty.
+  llvm::StringRef meaning = {};
   FieldKind kind = FieldKind::Integer;
   FieldRole role = FieldRole::Extent;
   bool required = false;
@@ -194,6 +196,8 @@ public:
 
   /// Canonical text: schema order, defaults omitted. parse(text()) == *this.
   std::string text() const;
+  /// The same without run-time knobs: equal for configs of one kernel.
+  std::string compiledText() const;
   /// The text of one field's value: "4096", "bf16", "0.5", "bias,relu".
   std::string valueText(int field) const;
   /// Canonical JSON object with the same fields as text().

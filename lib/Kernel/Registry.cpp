@@ -29,6 +29,10 @@ llvm::Error Registry::add(std::unique_ptr<KernelFamily> family) {
     return makeError(ErrorCode::InvalidArgument,
                      "a family called '{}' is registered already",
                      family->name());
+  if (family->problemSchema().name() != family->name())
+    return makeError(ErrorCode::InvalidArgument,
+                     "problems of family '{}' are called '{}'", family->name(),
+                     family->problemSchema().name());
   size_t fields = family->problemSchema().fields().size();
   if (fields > kMaxProblemFields)
     return makeError(ErrorCode::InvalidArgument,

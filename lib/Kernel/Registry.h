@@ -10,8 +10,9 @@ namespace kiln {
 /// afterwards it is immutable and may be shared.
 class Registry {
 public:
-  /// Errors: InvalidArgument when the name is taken, a problem has more than
-  /// kMaxProblemFields fields, or two scalars have one slot.
+  /// Errors: InvalidArgument when the name is taken or not that of its
+  /// problems' schema, a problem has more than kMaxProblemFields fields, or two
+  /// scalars have one slot.
   llvm::Error add(std::unique_ptr<KernelFamily> family);
 
   /// Gives the family called \p family a template of the user's own, behind

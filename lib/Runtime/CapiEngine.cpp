@@ -1,7 +1,9 @@
 //===- CapiEngine.cpp - engines, launches, statistics, text ---------------===//
 #include "Runtime/Capi.h"
 
+#include "Call/CallReader.h"
 #include "Call/StructAccess.h"
+#include "Kernel/KernelName.h"
 #include "Runtime/Query.h"
 
 using namespace kiln;
@@ -91,6 +93,24 @@ kiln_status kiln_problem_text(const kiln_problem *problem, char *buffer,
     if (!spec)
       return spec.takeError();
     return writeText(spec->text, buffer, capacity, length);
+  });
+}
+
+kiln_status kiln_kernel_name_parse(const char *name, kiln_family *family,
+                                   char *buffer, size_t capacity,
+                                   size_t *length) KILN_NOEXCEPT {
+  return guarded([&]() -> llvm::Error {
+    if (!name)
+      return nullArgument("name");
+    auto kernel = parseKernelName(sharedRegistry(), name);
+    if (!kernel)
+      return kernel.takeError();
+    if (auto error = writeText(kernel->text(), buffer, capacity, length))
+      return error;
+    const CallReader *call = kernel->family->call();
+    if (family)
+      *family = call ? call->number : kiln_family(KILN_FAMILY_FROM_TEXT);
+    return llvm::Error::success();
   });
 }
 

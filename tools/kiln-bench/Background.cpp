@@ -409,7 +409,7 @@ static llvm::Expected<int> runBackground(const ParsedOptions &options) {
                 std::move(failure), report.exitCode());
 }
 
-static constexpr OptionSpec kOwnOptions[] = {
+static constexpr OptionSpec kBackgroundOwnOptions[] = {
     {"--range", "m=FIRST..LAST",
      "rows of the calls, log-uniform, both included; default m=1..2048"},
     {"--seed", "N", "of the calls; default 1"},
@@ -426,10 +426,11 @@ static constexpr OptionSpec kOwnOptions[] = {
     {"--budget", "TIME",
      "for each layer of the engine that it is compared with; default 4s"},
 };
-static constexpr OptionSpec kEngineOptions[] = {kThreadsOption, kNvrtcOption};
-static constexpr auto kOptions =
-    joinOptions(kDeviceOptions, kSuiteOptions, kOwnOptions, kDocumentOptions,
-                kEngineOptions);
+static constexpr OptionSpec kBackgroundEngineOptions[] = {kThreadsOption,
+                                                          kNvrtcOption};
+static constexpr auto kBackgroundOptions =
+    joinOptions(kDeviceOptions, kSuiteOptions, kBackgroundOwnOptions,
+                kDocumentOptions, kBackgroundEngineOptions);
 
 const CommandSpec kBackgroundCommand = {
     "background",
@@ -443,7 +444,7 @@ const CommandSpec kBackgroundCommand = {
     "it is with quiet beside an engine that was tuned. Ends with 1 if a result "
     "is wrong, a call or a capture fails, or there is no quiet.\n  kiln-bench "
     "background --suite benchmarks/suites/background_layers.json",
-    kOptions,
+    kBackgroundOptions,
     runBackground,
 };
 

@@ -33,7 +33,7 @@ RatioFigures BackgroundReport::ratios() const {
   return RatioFigures::of(all);
 }
 
-static std::string percent(double share) {
+static std::string exactPercent(double share) {
   return fmt::format("{:.2f} %", 100 * share);
 }
 
@@ -74,13 +74,13 @@ void BackgroundReport::print(llvm::raw_ostream &os) const {
     table.addRow({"the GPU, by trials",
                   fmt::format("{} of {} allowed; {} trials, {} swaps, {} "
                               "pending",
-                              percent(busy->share()), percent(share),
+                              exactPercent(busy->share()), exactPercent(share),
                               busy->trials, busy->swaps, busy->pending)});
     for (const SlowCall &call : busy->slowest)
       table.addRow({"a slow call of these", slowText(call)});
   }
   if (foreground)
-    table.addRow({"calls lost to it", percent(foreground->loss())});
+    table.addRow({"calls lost to it", exactPercent(foreground->loss())});
   if (checked) {
     table.addRow({"results",
                   fmt::format("{} wrong and {} calls failed of {}, {} swaps{}",

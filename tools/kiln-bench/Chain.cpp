@@ -262,7 +262,7 @@ static llvm::Expected<int> runChain(const ParsedOptions &options) {
                 std::move(failure), report.exitCode());
 }
 
-static constexpr auto kOptions = joinOptions(
+static constexpr auto kChainOptions = joinOptions(
     kSubjectOptions, kChoiceOptions, kDocumentOptions, kCompilerOptions);
 
 const CommandSpec kChainCommand = {
@@ -275,7 +275,7 @@ const CommandSpec kChainCommand = {
     "dependent "
     "launch with weights that may be read at once. Ends with 1 if these differ "
     "in a result.\n  kiln-bench chain --suite benchmarks/suites/chains.json",
-    kOptions,
+    kChainOptions,
     runChain,
 };
 

@@ -146,7 +146,7 @@ static llvm::Expected<int> runDraw(const ParsedOptions &options) {
                 std::move(failure), report.exitCode());
 }
 
-static constexpr OptionSpec kOwnOptions[] = {
+static constexpr OptionSpec kDrawOwnOptions[] = {
     {"--state", "NAME,...",
      "how problems are met: first, met, tuned, prepared; default "
      "first,prepared, or first,tuned where a range cannot be prepared"},
@@ -157,14 +157,14 @@ static constexpr OptionSpec kOwnOptions[] = {
 };
 static constexpr OptionSpec kCountOption[] = {
     {"--count", "N", "problems of each draw; default 96"}};
-static constexpr OptionSpec kEngineOptions[] = {
+static constexpr OptionSpec kDrawEngineOptions[] = {
     kThreadsOption,
     {"--cache-dir", "DIR", "cache folder of the engines; default: empty ones"},
     kNvrtcOption,
 };
-static constexpr auto kOptions =
+static constexpr auto kDrawOptions =
     joinOptions(kDeviceOptions, kSuiteOptions, kCountOption, kDrawnOptions,
-                kOwnOptions, kDocumentOptions, kEngineOptions);
+                kDrawOwnOptions, kDocumentOptions, kDrawEngineOptions);
 
 const CommandSpec kDrawCommand = {
     "draw",
@@ -178,7 +178,7 @@ const CommandSpec kDrawCommand = {
     "extents that are fixed in an engine, too: columns, n, k. Ends with 1 if a "
     "result is wrong.\n  kiln-bench draw --suite benchmarks/suites/layers.json "
     "--count 96 --range m=1..8192 --seed 1,2",
-    kOptions,
+    kDrawOptions,
     runDraw,
 };
 

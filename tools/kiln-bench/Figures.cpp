@@ -73,4 +73,8 @@ llvm::json::Object TimeFigures::toJson() const {
                             {"most", rounded(most)}};
 }
 
+std::string percent(double share) {
+  return share > 0 ? fmt::format("{:.1f}", 100 * share) : "n/a";
+}
+
 } // namespace kiln::cli

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <string>
 
 namespace kiln::cli {
 
@@ -50,5 +51,8 @@ struct TimeFigures {
 /// The value that \p share of \p values are at most: the nearest rank. 0 where
 /// there are none.
 double quantile(llvm::ArrayRef<double> values, double share);
+
+/// \p share as a percentage for tables, "n/a" where there is none.
+std::string percent(double share);
 
 } // namespace kiln::cli

@@ -323,12 +323,12 @@ static llvm::Expected<int> runJit(const ParsedOptions &options) {
                 std::move(failure), kExitDone);
 }
 
-static constexpr OptionSpec kOwnOptions[] = {
+static constexpr OptionSpec kJitOwnOptions[] = {
     {"--repeats", "N", "compilations of each kernel; default 5"},
     {"--new", "N", "cases timed as new problems; default 8"},
 };
-static constexpr auto kOptions = joinOptions(
-    kSubjectOptions, kOwnOptions, kDocumentOptions, kCompilerOptions);
+static constexpr auto kJitOptions = joinOptions(
+    kSubjectOptions, kJitOwnOptions, kDocumentOptions, kCompilerOptions);
 
 const CommandSpec kJitCommand = {
     "jit",
@@ -339,7 +339,7 @@ const CommandSpec kJitCommand = {
     "then all at once. On a GPU that is here also from a cached file to the "
     "return of the first launch, and first calls of new problems.\n  "
     "kiln-bench jit PROBLEM --device h200-sxm",
-    kOptions,
+    kJitOptions,
     runJit,
 };
 

@@ -104,7 +104,7 @@ findProfiler(const std::optional<std::string> &given,
 }
 
 llvm::Expected<std::vector<ProfiledLaunch>>
-parseProfile(llvm::StringRef csv, llvm::StringRef kernel) {
+parseProfile(llvm::StringRef csv, llvm::StringRef prefix) {
   std::vector<ProfiledLaunch> launches;
   llvm::SmallVector<llvm::StringRef, 0> lines;
   csv.split(lines, '\n', -1, /*KeepEmpty=*/false);
@@ -131,7 +131,7 @@ parseProfile(llvm::StringRef csv, llvm::StringRef kernel) {
     auto cells = cellsOf(line.trim());
     // The line of units has no kernel.
     if (cells.size() != names.size() ||
-        !llvm::StringRef(cells[columnOf("Kernel Name")]).starts_with(kernel))
+        !llvm::StringRef(cells[columnOf("Kernel Name")]).starts_with(prefix))
       continue;
     launches.push_back({cells[columnOf("Kernel Name")],
                         numberOf(cells[columnOf(kDuration)]),
@@ -144,7 +144,7 @@ parseProfile(llvm::StringRef csv, llvm::StringRef kernel) {
 
 llvm::Expected<std::vector<ProfiledLaunch>>
 profile(const std::string &ncu, llvm::ArrayRef<std::string> command,
-        llvm::StringRef kernel) {
+        llvm::StringRef prefix) {
   auto log = TemporaryFile::make();
   if (!log)
     return log.takeError();
@@ -160,7 +160,7 @@ profile(const std::string &ncu, llvm::ArrayRef<std::string> command,
                                     "--metrics",
                                     metrics,
                                     "--kernel-name",
-                                    kernel.str(),
+                                    "regex:^" + prefix.str(),
                                     "--log-file",
                                     log->text(),
                                     "--force-overwrite"};
@@ -176,7 +176,7 @@ profile(const std::string &ncu, llvm::ArrayRef<std::string> command,
   auto text = readNamedFile(log->text(), kMostBytes);
   if (!text)
     return text.takeError();
-  auto launches = parseProfile(*text, kernel);
+  auto launches = parseProfile(*text, prefix);
   if (!launches)
     return addContext(
         launches.takeError(),

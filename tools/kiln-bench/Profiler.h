@@ -25,17 +25,19 @@ findProfiler(const std::optional<std::string> &given,
              const Environment &environment);
 
 /// Runs \p command (a program and its words) under the profiler at \p ncu and
-/// answers its launches of kernels called \p kernel, in their order. Minutes:
+/// answers its launches of kernels whose names begin with \p prefix, letters,
+/// digits and '_', in their order. Minutes:
 /// every launch is repeated for its counters. Errors: Io; Unsupported with what
 /// ncu wrote where it may not count.
 llvm::Expected<std::vector<ProfiledLaunch>>
 profile(const std::string &ncu, llvm::ArrayRef<std::string> command,
-        llvm::StringRef kernel);
+        llvm::StringRef prefix);
 
 /// Reads what `ncu --csv --page raw --print-units base` writes: lines of the
-/// profiled program, a header, units, and a line for each launch. Errors:
-/// Unsupported for what lacks a column.
+/// profiled program, a header, units, and a line for each launch, of which
+/// those of other kernels are passed over. Errors: Unsupported for what lacks a
+/// column.
 llvm::Expected<std::vector<ProfiledLaunch>>
-parseProfile(llvm::StringRef csv, llvm::StringRef kernel);
+parseProfile(llvm::StringRef csv, llvm::StringRef prefix);
 
 } // namespace kiln::cli

@@ -141,7 +141,7 @@ static llvm::Expected<int> runQuality(const ParsedOptions &options) {
               isGood ? kExitDone : kExitSomeFailed);
 }
 
-static constexpr OptionSpec kOptions[] = {
+static constexpr OptionSpec kQualityOptions[] = {
     {"--check", "FILE",
      "replay the records that FILE names and end with 1 if a figure is worse "
      "than its floor there"},
@@ -161,7 +161,7 @@ const CommandSpec kQualityCommand = {
     "expect of a random order. Needs no GPU. A third of all problems is for "
     "tests: an estimate is not fitted to these.\n  kiln-bench quality --check "
     "benchmarks/sweeps/quality.json",
-    kOptions,
+    kQualityOptions,
     runQuality,
 };
 

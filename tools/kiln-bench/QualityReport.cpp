@@ -112,10 +112,6 @@ QualityFloors::violations(const QualityTable &table) const {
 // The report
 //===----------------------------------------------------------------------===//
 
-static std::string percent(double share) {
-  return share > 0 ? fmt::format("{:.1f}", 100 * share) : "n/a";
-}
-
 /// The spaces whose first choice loses most.
 void QualityReport::printWorst(llvm::raw_ostream &os) const {
   constexpr size_t kShown = 15;

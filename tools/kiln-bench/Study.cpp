@@ -13,6 +13,7 @@
 #include "Driver/DeviceMemory.h"
 #include "Driver/Stream.h"
 #include "Families/Families.h"
+#include "Kernel/KernelName.h"
 #include "Store/LoadedPlan.h"
 #include "Trial/TrialBuffers.h"
 #include "Trial/TrialTools.h"
@@ -340,8 +341,8 @@ static std::vector<std::string> launchCommand(const ParsedOptions &options,
 static llvm::Error profileRows(std::vector<Prepared> &prepared,
                                const ParsedOptions &options,
                                const StudyRequest &request) {
-  auto launches =
-      profile(*request.profiler, launchCommand(options, request), "kilnEntry");
+  auto launches = profile(*request.profiler, launchCommand(options, request),
+                          kKernelPrefix);
   if (!launches)
     return launches.takeError();
   size_t expected = 0;
@@ -431,7 +432,7 @@ static llvm::Expected<int> runStudy(const ParsedOptions &options) {
                 std::move(failure), report.exitCode());
 }
 
-static constexpr OptionSpec kOwnOptions[] = {
+static constexpr OptionSpec kStudyOwnOptions[] = {
     {"--set", "NAME",
      "the set; an unknown name lists those that the family has; default: that "
      "of the environment variable KERNELS"},
@@ -445,9 +446,9 @@ static constexpr OptionSpec kOwnOptions[] = {
     {"--launch-only", nullptr,
      "launch each config --runs times and measure nothing, for a profiler"},
 };
-static constexpr auto kOptions =
-    joinOptions(kDeviceOptions, kSuiteOptions, kOwnOptions, kDocumentOptions,
-                kCompilerOptions);
+static constexpr auto kStudyOptions =
+    joinOptions(kDeviceOptions, kSuiteOptions, kStudyOwnOptions,
+                kDocumentOptions, kCompilerOptions);
 
 const CommandSpec kStudyCommand = {
     "study",
@@ -458,7 +459,7 @@ const CommandSpec kStudyCommand = {
     "Configs that a space leaves out are measured, too, where they can run. "
     "Ends with 1 if a result is wrong.\n  kiln-bench study --suite FILE --set "
     "tune --csv tune.csv",
-    kOptions,
+    kStudyOptions,
     runStudy,
 };
 

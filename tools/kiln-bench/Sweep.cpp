@@ -236,7 +236,7 @@ static llvm::Expected<int> runSweep(const ParsedOptions &options) {
 
 static constexpr OptionSpec kDrawOption[] = {
     {"--draw", "N", "N problems of the suite's layers, with drawn values"}};
-static constexpr OptionSpec kOwnOptions[] = {
+static constexpr OptionSpec kSweepOwnOptions[] = {
     {"--top", "N",
      "measure the N best-ranked configs of each space, and a sample of the "
      "rest; default: all"},
@@ -249,8 +249,9 @@ static constexpr OptionSpec kOwnOptions[] = {
     {"--batch", "N", "configs whose samples are interleaved; default 8"},
     {"--hot", nullptr, "measure with operands in L2 instead of cold"},
 };
-static constexpr auto kOptions = joinOptions(
-    kSubjectOptions, kDrawOption, kDrawnOptions, kOwnOptions, kCompilerOptions);
+static constexpr auto kSweepOptions =
+    joinOptions(kSubjectOptions, kDrawOption, kDrawnOptions, kSweepOwnOptions,
+                kCompilerOptions);
 
 const CommandSpec kSweepCommand = {
     "sweep",
@@ -264,7 +265,7 @@ const CommandSpec kSweepCommand = {
     "--range, --bytes and --seed.\n  kiln-bench sweep --suite "
     "benchmarks/suites/memory_bound.json "
     "--out sweep.json",
-    kOptions,
+    kSweepOptions,
     runSweep,
 };
 

@@ -5,6 +5,7 @@
 #include "Support/Json.h"
 #include "Trial/Statistics.h"
 #include "cli/Console.h"
+#include "kiln-bench/Figures.h"
 
 #include <llvm/ADT/STLExtras.h>
 
@@ -16,10 +17,6 @@ static constexpr size_t kTopFew = 5;
 /// Of the table without faults, and where these go: behind "measured".
 static constexpr size_t kColumns = 11;
 static constexpr int kFaultColumn = 3;
-
-static std::string percent(double share) {
-  return share > 0 ? fmt::format("{:.1f}", 100 * share) : "n/a";
-}
 
 double SweepReport::Group::least() const {
   return withoutFirst > 0 || top1.empty()

@@ -89,15 +89,15 @@ static llvm::Expected<int> runBench(const ParsedOptions &options) {
                 std::move(failure), report.exitCode());
 }
 
-static constexpr OptionSpec kOwnOptions[] = {
+static constexpr OptionSpec kBenchOwnOptions[] = {
     kNoPeerOption,
     {"--all-heuristics", nullptr,
      "measure every algorithm that cuBLASLt's heuristic answers, too"},
     {"--hot", nullptr, "operands in L2 instead of cold"},
 };
-static constexpr auto kOptions =
-    joinOptions(kSubjectOptions, kChoiceOptions, kOwnOptions, kDocumentOptions,
-                kCompilerOptions);
+static constexpr auto kBenchOptions =
+    joinOptions(kSubjectOptions, kChoiceOptions, kBenchOwnOptions,
+                kDocumentOptions, kCompilerOptions);
 
 const CommandSpec kBenchCommand = {
     "bench",
@@ -111,7 +111,7 @@ const CommandSpec kBenchCommand = {
     "stream's time over Kiln's: at 1, nothing is left to gain. Ends with 1 if "
     "a result is wrong.\n  kiln bench --suite "
     "benchmarks/suites/memory_bound.json --budget 120s",
-    kOptions,
+    kBenchOptions,
     runBench,
 };
 

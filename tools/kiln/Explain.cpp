@@ -10,6 +10,7 @@
 #include "cli/Console.h"
 #include "cli/Report.h"
 #include "kiln/Commands.h"
+#include "kiln/KernelSection.h"
 #include "kiln/PortfolioSection.h"
 
 #include <llvm/ADT/STLExtras.h>
@@ -399,6 +400,11 @@ static llvm::Error fillExplanation(Explanation &e,
 }
 
 static llvm::Expected<int> runExplain(const ParsedOptions &options) {
+  auto kernel = findKernel(options.operands(), makeBuiltinRegistry());
+  if (!kernel)
+    return kernel.takeError();
+  if (*kernel)
+    return emit(**kernel, options.wantsJson());
   auto subject = Subject::read(options);
   if (!subject)
     return subject.takeError();
@@ -426,15 +432,15 @@ static llvm::Expected<int> runExplain(const ParsedOptions &options) {
   return emit(ExplainReport(explanation), options.wantsJson());
 }
 
-static constexpr OptionSpec kOwnOptions[] = {
+static constexpr OptionSpec kExplainOwnOptions[] = {
     {"--config", "TEXT", "explain this config instead of the first choice"},
 };
-static constexpr auto kOptions =
-    joinOptions(kSubjectOptions, kOwnOptions, kCacheOptions);
+static constexpr auto kExplainOptions =
+    joinOptions(kSubjectOptions, kExplainOwnOptions, kCacheOptions);
 
 const CommandSpec kExplainCommand = {
     "explain",
-    "PROBLEM",
+    "PROBLEM|KERNEL_NAME",
     "derive the choice for one problem: walls, intensities, waves, bound",
     "Tells step by step how the predicted time of the first choice comes "
     "about, and why it is not the best config of another template, tile, split "
@@ -442,8 +448,9 @@ const CommandSpec kExplainCommand = {
     "that is how many bytes are in flight of how many must be. If the cache "
     "has a portfolio for a range of the problem, that comes last: its kernels, "
     "where they were measured, and which one this value takes. Needs no GPU "
-    "with --device NAME.\n  kiln explain PROBLEM --device h200-sxm",
-    kOptions,
+    "with --device NAME. Of a kernel's name, as profilers show it, tells "
+    "family, template and knobs.\n  kiln explain PROBLEM --device h200-sxm",
+    kExplainOptions,
     runExplain,
 };
 

@@ -195,7 +195,7 @@ static llvm::Expected<int> runInfo(const ParsedOptions &options) {
   return emit(report, options.wantsJson());
 }
 
-static constexpr OptionSpec kOptions[] = {
+static constexpr OptionSpec kInfoOptions[] = {
     {"--device", "NAME|FILE|N|auto",
      "show every number of this GPU; default: all that are here", true},
     kOverrideOption,
@@ -210,7 +210,7 @@ const CommandSpec kInfoCommand = {
     "show libraries, devices, and where each number comes from",
     "A library or GPU that is missing is reported, not an error.\n  kiln info "
     "--device h200-sxm",
-    kOptions,
+    kInfoOptions,
     runInfo,
 };
 

@@ -223,11 +223,12 @@ static llvm::Expected<int> runPlan(const ParsedOptions &options) {
   return emit(report, options.wantsJson());
 }
 
-static constexpr OptionSpec kOwnOptions[] = {
+static constexpr OptionSpec kPlanOwnOptions[] = {
     {"--top", "N", "show the N best candidates; default 10"},
     {"--pruned", nullptr, "list every pruned config with its reason"},
 };
-static constexpr auto kOptions = joinOptions(kSubjectOptions, kOwnOptions);
+static constexpr auto kPlanOptions =
+    joinOptions(kSubjectOptions, kPlanOwnOptions);
 
 const CommandSpec kPlanCommand = {
     "plan",
@@ -236,7 +237,7 @@ const CommandSpec kPlanCommand = {
     "Enumerates the configs of every template, prunes what breaks a hard limit "
     "and ranks the rest by predicted time. Needs no GPU with --device NAME.\n  "
     "kiln plan PROBLEM --device h200-sxm",
-    kOptions,
+    kPlanOptions,
     runPlan,
 };
 

@@ -328,7 +328,7 @@ static llvm::Expected<int> runTune(const ParsedOptions &options) {
   return emit(report, options.wantsJson(), report.exitCode());
 }
 
-static constexpr OptionSpec kOwnOptions[] = {
+static constexpr OptionSpec kTuneOwnOptions[] = {
     kRangesOption,
     {"--budget", "TIME",
      "for all problems together; default 60s, with --range 12s a layer"},
@@ -339,8 +339,8 @@ static constexpr OptionSpec kOwnOptions[] = {
     {"--retune", nullptr, "measure although there is a record"},
     {"--hot", nullptr, "measure with operands in L2 instead of cold"},
 };
-static constexpr auto kOptions =
-    joinOptions(kSubjectOptions, kOwnOptions, kCompilerOptions);
+static constexpr auto kTuneOptions =
+    joinOptions(kSubjectOptions, kTuneOwnOptions, kCompilerOptions);
 
 const CommandSpec kTuneCommand = {
     "tune",
@@ -355,7 +355,7 @@ const CommandSpec kTuneCommand = {
     "\n  kiln tune --suite "
     "benchmarks/suites/memory_bound.json --budget 120s"
     "\n  kiln tune --suite benchmarks/suites/layers.json --range m=1..8192",
-    kOptions,
+    kTuneOptions,
     runTune,
 };
 

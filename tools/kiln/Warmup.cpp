@@ -364,7 +364,7 @@ static llvm::Expected<int> runWarmup(const ParsedOptions &options) {
   return emit(report, options.wantsJson(), report.exitCode());
 }
 
-static constexpr OptionSpec kOwnOptions[] = {
+static constexpr OptionSpec kWarmupOwnOptions[] = {
     {"--device", "NAME|FILE|N|auto",
      "a GPU to compile for, which need not be here; may be repeated", true},
     {"--arch", "sm_XX",
@@ -379,7 +379,8 @@ static constexpr OptionSpec kOwnOptions[] = {
      "compile the generic kernel of each signature as well"},
     {"--dump-dir", "DIR", "write the text of every kernel there"},
 };
-static constexpr auto kOptions = joinOptions(kOwnOptions, kCompilerOptions);
+static constexpr auto kWarmupOptions =
+    joinOptions(kWarmupOwnOptions, kCompilerOptions);
 
 const CommandSpec kWarmupCommand = {
     "warmup",
@@ -393,7 +394,7 @@ const CommandSpec kWarmupCommand = {
     "benchmarks/suites/memory_bound.json --device h200-sxm"
     "\n  kiln warmup --suite benchmarks/suites/layers.json --range m=1..8192 "
     "--device h200-sxm",
-    kOptions,
+    kWarmupOptions,
     runWarmup,
 };
 

@@ -1,5 +1,6 @@
 #include "Compile/EmbeddedSources.h"
 
+#include "Compile/SourceText.h"
 #include "Support/Error.h"
 
 #include <doctest/doctest.h>
@@ -23,13 +24,13 @@ static std::string readFile(const std::string &path) {
   return text.str();
 }
 
-TEST_CASE("embedded texts are the files, byte for byte") {
+TEST_CASE("embedded texts are the files without their prose") {
   auto set = SourceSet::fromEmbedded(embeddedTestSources());
   REQUIRE(bool(set));
   REQUIRE((*set)->files().size() == 2);
   const std::string folder = KILN_SOURCE_DIR "/unittests/Compile/embedded/";
   for (const SourceFile &file : (*set)->files())
-    CHECK(file.contents == readFile(folder + file.name));
+    CHECK(file.contents == withoutProse(readFile(folder + file.name)));
   REQUIRE((*set)->find("sub/other.h"));
   CHECK_FALSE((*set)->find("other.h"));
   const SourceClosure &all =
@@ -84,10 +85,33 @@ TEST_CASE("a closure holds what is included, also through others") {
   CHECK(reached(*set, "#include \"c/low.h\"\n#include <b/mid.h>\n") ==
         Names{"b/mid.h", "c/low.h"});
   CHECK(reached(*set, "extern \"C\" __global__ void f() {}\n").empty());
-  // What a preprocessor would pass over counts.
-  CHECK(reached(*set, "// #include \"c/low.h\"\n") == Names{"c/low.h"});
+  CHECK(reached(*set, "// #include \"c/low.h\"\n").empty());
+  CHECK(reached(*set, "/*\n#include \"c/low.h\"\n*/\n").empty());
+  // Behind #if, what a preprocessor would pass over counts.
   CHECK(reached(*set, "#if 0\n#include \"c/low.h\"\n#endif\n") ==
         Names{"c/low.h"});
+}
+
+TEST_CASE("digests cover tokens, and lines apart") {
+  const std::string text = "#include \"a.h\"\n";
+  auto of = [&](const char *contents) -> SourceClosure {
+    return setOf({{"a.h", contents}})->closureOf(text);
+  };
+  const SourceClosure bare = of("int a;\nint b;\n");
+  CHECK_FALSE(bare.asksForLines);
+  const SourceClosure behind = of("int  a; // one\nint b; /* two */\n");
+  CHECK(behind.digest == bare.digest);
+  CHECK(behind.digestOfLines == bare.digestOfLines);
+  for (const char *edited : {"// one\nint a;\nint b;\n", "int a;\n\nint b;",
+                             "int a; /* one\ntwo */\nint b;\n// three\n"}) {
+    CAPTURE(edited);
+    CHECK(of(edited).digest == bare.digest);
+    CHECK(of(edited).digestOfLines != bare.digestOfLines);
+  }
+  for (const char *other : {"int a;\nint c;\n", "int a; int b;\n"})
+    CHECK(of(other).digest != bare.digest);
+  CHECK(of("int a = __LINE__;\n").asksForLines);
+  CHECK_FALSE(of("int a; // __LINE__\n").asksForLines);
 }
 
 TEST_CASE("a closure is found once and kept") {
@@ -120,14 +144,18 @@ TEST_CASE("what only a preprocessor knows reaches the whole set") {
   auto set = setOf({{"a.h", "#include NAME\n"}, {"b.h", ""}, {"c.h", ""}});
   for (const char *text :
        {"#define NAME \"b.h\"\n#include NAME\n", "#include \"a.h\"\n",
-        "#if __has_include(\"b.h\")\n#endif\n", "#include /**/ \"b.h\"\n",
-        "#include \"b.h\n", "#include", "#/**/include \"b.h\"\n",
-        "#\\\ninclude \"b.h\"\n"}) {
+        "#if __has_include(\"b.h\")\n#endif\n", "#include \"b.h\n",
+        "#include"}) {
     CAPTURE(text);
     CHECK(reached(*set, text) == Names{"a.h", "b.h", "c.h"});
   }
-  CHECK(reached(*set, "%:include_next \"b.h\"\n") == Names{"b.h"});
-  CHECK(reached(*set, "#\finclude\v\"b.h\"\n") == Names{"b.h"});
+  for (const char *text :
+       {"%:include_next \"b.h\"\n", "#\finclude\v\"b.h\"\n",
+        "#include /**/ \"b.h\"\n", "#/**/include \"b.h\"\n",
+        "#\\\ninclude \"b.h\"\n", "/* a\n */ #inc\\\nlude <b.h>\n"}) {
+    CAPTURE(text);
+    CHECK(reached(*set, text) == Names{"b.h"});
+  }
 }
 
 TEST_CASE("what no key covers is refused: absolute names, date and time") {
@@ -149,7 +177,8 @@ TEST_CASE("what no key covers is refused: absolute names, date and time") {
     CHECK(refusal.message.find("source 'b/c.h'") != std::string::npos);
   }
   for (const char *text : {"#include \"a/b.h\"\n", "const char *x = \"/x\";\n",
-                           "#if __has_include(\"a/b.h\")\n#endif\n"})
+                           "#if __has_include(\"a/b.h\")\n#endif\n",
+                           "// __DATE__, or #include \"/etc/a.h\"\n"})
     CHECK(summarize(SourceSet::checkSource(text)).message == "");
 }
 

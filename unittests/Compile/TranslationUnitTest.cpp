@@ -92,7 +92,7 @@ TEST_CASE("the key changes with all that changes the cubin, and only then") {
   parts.arch = "sm_80a";
   CHECK(digestOf(parts) != known);
   parts = base;
-  parts.source += " ";
+  parts.source += ";";
   CHECK(digestOf(parts) != known);
   parts = base;
   parts.entry = "other";
@@ -139,12 +139,54 @@ TEST_CASE("a digest is made once, for a unit and its copies") {
   CHECK(&TranslationUnit(parts).headers() == &unit.headers());
 }
 
-TEST_CASE("line information puts the name into the key") {
+TEST_CASE("comments, blanks and lines are not in the key") {
   UnitParts parts = makeParts();
+  parts.source = "#include \"a.h\"\n" + parts.source;
+  parts.headers = makeSources({{"a.h", "int a;\n"}});
+  const Digest known = digestOf(parts);
+  UnitParts edited = parts;
+  edited.source = "// An essay.\n\n" + edited.source + "  // and its end\n";
+  edited.headers = makeSources({{"a.h", "/* What\n a is. */\nint a; // b\n"}});
+  CHECK(digestOf(edited) == known);
+  edited.headers = makeSources({{"a.h", "int b;\n"}});
+  CHECK(digestOf(edited) != known);
+}
+
+TEST_CASE("line information puts name and lines into the key") {
+  UnitParts parts = makeParts();
+  parts.source = "#include \"a.h\"\n" + parts.source;
+  parts.headers = makeSources({{"a.h", "int a;\n"}});
   parts.options = {"-lineinfo"};
   const Digest first = digestOf(parts);
-  parts.name = "another_name";
-  CHECK(digestOf(parts) != first);
+  UnitParts other = parts;
+  other.name = "another_name";
+  CHECK(digestOf(other) != first);
+  other = parts;
+  other.source = "\n" + other.source;
+  CHECK(digestOf(other) != first);
+  other = parts;
+  other.headers = makeSources({{"a.h", "// a\nint a;\n"}});
+  CHECK(digestOf(other) != first);
+  other.headers = makeSources({{"a.h", "int a; // a\n"}});
+  CHECK(digestOf(other) == first);
+}
+
+TEST_CASE("a text that asks for its line has lines in its key") {
+  const UnitParts base = makeParts();
+  auto withFile = [&](const char *a, const char *b, const char *before) {
+    UnitParts parts = base;
+    parts.source = std::string(before) + "#include \"a.h\"\n" + base.source;
+    parts.headers = makeSources({{"a.h", a}, {"b.h", b}});
+    return digestOf(parts);
+  };
+  // A macro of one file may stand in another.
+  const char *user = "#include \"b.h\"\nint a = PLACE;\n";
+  const char *lower = "#include \"b.h\"\n\nint a = PLACE;\n";
+  const char *line = "#define PLACE __LINE__\n", *one = "#define PLACE 1\n";
+  CHECK(withFile(user, one, "") == withFile(lower, one, ""));
+  CHECK(withFile(user, line, "") != withFile(lower, line, ""));
+  CHECK(withFile(user, one, "") == withFile(user, one, "\n"));
+  CHECK(withFile(user, line, "") != withFile(user, line, "\n"));
 }
 
 TEST_CASE("the canonical text of a unit is pinned") {

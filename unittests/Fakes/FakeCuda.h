@@ -76,8 +76,9 @@ typedef struct KilnFakeLaunch {
 } KilnFakeLaunch;
 typedef void (*KilnFakeKernel)(KilnFakeLaunch *launch, void *user);
 /// Runs \p kernel, on the launching thread, at each launch of a function whose
-/// name is or whose module text contains \p pattern; of several matching
-/// callbacks the one registered last. \p paramBytes of the parameter are kept
+/// name is or whose module text contains \p pattern, or whose name begins with
+/// what is before its '*' at the end ("kiln_*"); of several matching callbacks
+/// the one registered last. \p paramBytes of the parameter are kept
 /// when the launch is captured. With none registered a launch costs some ns.
 KILN_FAKE_API void kilnFakeOnLaunch(const char *pattern, KilnFakeKernel kernel,
                                     void *user, size_t paramBytes);

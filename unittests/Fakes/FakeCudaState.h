@@ -398,8 +398,12 @@ void endContext(Context &context);
 void resetDevices(State &of);
 /// SMs that contexts of \p device may use.
 int visibleSms(int device);
+// Whether a function is meant: see kilnFakeOnLaunch.
 inline bool matches(const std::string &pattern, const std::string &name,
                     const std::string &text) {
+  if (pattern.ends_with('*'))
+    return name.compare(0, pattern.size() - 1, pattern, 0,
+                        pattern.size() - 1) == 0;
   return name == pattern || text.find(pattern) != std::string::npos;
 }
 

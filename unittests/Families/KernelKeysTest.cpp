@@ -1,9 +1,12 @@
 // What an edit of kernel_src does to the keys of the kernels of all families:
-// those that include the file change, the others stay valid in every cache.
+// those that include the file change, the others stay valid in every cache. An
+// edit of comments changes none.
 #include "Families/Conformance/Draw.h"
 #include "Families/FamilyTesting.h"
+#include "Kernel/KernelName.h"
 #include "Kernel/Sources.h"
 #include "Kernel/Space.h"
+#include "Support/TemporaryFolder.h"
 
 #include <doctest/doctest.h>
 
@@ -20,9 +23,17 @@ using kiln::testing::registry;
 
 namespace {
 
-/// A kernel of each name that templates and references give theirs.
+/// A kernel of each template, reference and step.
 using Units = std::map<std::string, TranslationUnit>;
 using Names = std::set<std::string>;
+
+/// "gemm sm90", "gemm reference", "gemm step gather".
+std::string shortName(const TranslationUnit &unit) {
+  KernelName name = llvm::cantFail(parseKernelName(registry(), unit.name()));
+  return (name.family->name() + " " +
+          (name.tmpl ? name.tmpl->name().str() : name.role))
+      .str();
+}
 
 /// What is planned, and whose plans were seen.
 struct Planned {
@@ -41,7 +52,7 @@ void addPlans(const KernelFamily &family, const Problem &problem,
     planned.templates.insert(candidate.tmpl);
     for (TranslationUnit &unit :
          candidate.tmpl->plan(problem, candidate.config, h200()).kernels)
-      planned.units.emplace(unit.name(), unit);
+      planned.units.emplace(shortName(unit), unit);
   }
 }
 
@@ -59,7 +70,7 @@ Planned planAll() {
       addPlans(*family, problem, planned);
       TranslationUnit reference =
           family->reference(problem, h200())->translationUnit();
-      planned.units.emplace(reference.name(), reference);
+      planned.units.emplace(shortName(reference), reference);
     }
   }
   // Plans of two kernels.
@@ -79,7 +90,7 @@ Planned planAll() {
   addPlans(gemm, quantized, planned);
   TranslationUnit reference =
       gemm.reference(quantized, h200())->translationUnit();
-  planned.units.emplace(reference.name(), reference);
+  planned.units.emplace(shortName(reference), reference);
   // Latent attention is not drawn: few problems are.
   const KernelFamily &attention = *registry().find("attention");
   addPlans(attention,
@@ -94,6 +105,28 @@ const Planned &planned() {
   return made;
 }
 const Units &units() { return planned().units; }
+
+/// \p text of the tree with other comments: an essay at its head, other words
+/// in those that there are, further ones behind lines and between them.
+std::string reworded(llvm::StringRef text) {
+  std::string result = "/* An essay\n * of two lines. */\n// And one.\n\n";
+  while (!text.empty()) {
+    auto [line, rest] = text.split('\n');
+    text = rest;
+    auto [code, comment] = line.split("//");
+    // Lines of a macro end with a backslash.
+    const bool isLast = !line.ends_with("\\");
+    result += code;
+    if (!comment.empty())
+      result += "// Other words." + (isLast ? "" : comment).str();
+    else if (isLast)
+      result += "  /* behind */ // it";
+    else
+      result.insert(result.size() - 1, "/* within */ ");
+    result += isLast ? "\n\n  // between\n" : "\n";
+  }
+  return result;
+}
 
 /// The kernel sources with \p text at the end of \p file, which may be new.
 std::shared_ptr<const SourceSet> edited(llvm::StringRef file,
@@ -121,7 +154,7 @@ Names changedBy(std::shared_ptr<const SourceSet> headers) {
 }
 
 /// Sets that are not equal are printed so.
-std::string textOf(const Names &names) { return llvm::join(names, " "); }
+std::string textOf(const Names &names) { return llvm::join(names, ", "); }
 
 /// The units that include \p file, directly or not.
 Names unitsWith(llvm::StringRef file) {
@@ -143,7 +176,7 @@ Names unitsOf(llvm::ArrayRef<llvm::StringRef> prefixes) {
   return names;
 }
 
-constexpr llvm::StringLiteral kEdit = "// edited\n";
+constexpr llvm::StringLiteral kEdit = "struct Edited;\n";
 
 } // namespace
 
@@ -153,17 +186,29 @@ TEST_CASE("every template and reference has a unit in this test") {
       INFO(family->name().str(), ": ", tmpl->name().str());
       CHECK(planned().templates.contains(tmpl.get()));
     }
-  CHECK(textOf(unitsOf({"kiln_elementwise_", "kiln_gemm_", "kiln_rows_",
-                        "kiln_transpose2d_"})) ==
-        "kiln_elementwise_flat kiln_elementwise_reference kiln_gemm_ffma "
-        "kiln_gemm_gather kiln_gemm_gemv kiln_gemm_mma kiln_gemm_naive "
-        "kiln_gemm_packed kiln_gemm_packed90 kiln_gemm_quantize "
-        "kiln_gemm_quantized_reference kiln_gemm_reference "
-        "kiln_gemm_repack kiln_gemm_repack_transposed kiln_gemm_simt "
-        "kiln_gemm_skinny kiln_gemm_sm90 kiln_rows_reference "
-        "kiln_rows_reload kiln_rows_resident kiln_rows_split "
-        "kiln_transpose2d_line kiln_transpose2d_reference "
-        "kiln_transpose2d_shifted kiln_transpose2d_tiled");
+  CHECK(textOf(unitsOf({"elementwise ", "gemm ", "softmax ", "reduce ",
+                        "transpose2d "})) ==
+        "elementwise flat, elementwise reference, gemm ffma, gemm gemv, "
+        "gemm mma, gemm naive, gemm packed, gemm packed90, gemm reference, "
+        "gemm reference quantized, gemm simt, gemm skinny, gemm sm90, "
+        "gemm step gather, gemm step quantize, gemm step repack, "
+        "gemm step repack_transposed, reduce reference, reduce reload, "
+        "reduce resident, reduce split, softmax reference, softmax reload, "
+        "softmax resident, transpose2d line, transpose2d reference, "
+        "transpose2d shifted, transpose2d tiled");
+}
+
+TEST_CASE("an edit of comments in any kernel source recompiles nothing") {
+  std::vector<SourceFile> files;
+  for (const SourceFile &file : kernelSources()->files()) {
+    const std::string tree =
+        kiln::testing::readBytes(KILN_SOURCE_DIR "/kernel_src/" + file.name);
+    files.push_back({file.name, reworded(tree)});
+    CAPTURE(file.name);
+    CHECK(files.back().contents != tree);
+  }
+  CHECK(textOf(changedBy(
+            llvm::cantFail(SourceSet::create(std::move(files))))) == "");
 }
 
 TEST_CASE("an edit changes the keys of the units that include the file") {
@@ -177,36 +222,41 @@ TEST_CASE("an edit changes the keys of the units that include the file") {
 }
 
 TEST_CASE("units include what their kernels need") {
+  const Names ofRows =
+      unitsOf({"layernorm ", "reduce ", "rmsnorm ", "rowquant ", "softmax "});
+  Names rowMath;
+  for (const std::string &name : ofRows)
+    if (!llvm::StringRef(name).ends_with("reference"))
+      rowMath.insert(name);
   for (const SourceFile &file : kernelSources()->files())
     if (llvm::StringRef(file.name).starts_with("rows/")) {
       CAPTURE(file.name);
       const Names included = unitsWith(file.name);
       CHECK_FALSE(included.empty());
       for (const std::string &name : included)
-        CHECK(name.rfind("kiln_rows_", 0) == 0);
+        CHECK(ofRows.contains(name));
     }
-  CHECK(textOf(unitsWith("rows/RowMath.cuh")) ==
-        "kiln_rows_reload kiln_rows_resident kiln_rows_split");
-  CHECK(textOf(unitsWith("common/Types.h")) == textOf(unitsOf({"kiln_"})));
+  CHECK(textOf(unitsWith("rows/RowMath.cuh")) == textOf(rowMath));
+  CHECK(textOf(unitsWith("common/Types.h")) == textOf(unitsOf({""})));
   CHECK(textOf(unitsWith("common/Wgmma.cuh")) ==
-        "kiln_attention_sm90 kiln_attention_sm90mla kiln_gemm_packed90 "
-        "kiln_gemm_sm90");
+        "attention sm90, attention sm90mla, gemm packed90, gemm sm90");
   const Names vectors = unitsWith("common/Access.cuh");
-  for (const std::string &name : unitsOf({"kiln_elementwise_", "kiln_gemm_",
-                                          "kiln_rows_", "kiln_transpose2d_"})) {
+  Names looked = unitsOf({"elementwise ", "gemm ", "transpose2d "});
+  looked.insert(ofRows.begin(), ofRows.end());
+  for (const std::string &name : looked) {
     CAPTURE(name);
     const bool loadsVectors =
-        name == "kiln_elementwise_flat" || name == "kiln_transpose2d_tiled" ||
-        name == "kiln_transpose2d_shifted" || name == "kiln_transpose2d_line" ||
-        (name.rfind("kiln_rows_", 0) == 0 && name != "kiln_rows_reference");
+        name == "elementwise flat" || name == "transpose2d tiled" ||
+        name == "transpose2d shifted" || name == "transpose2d line" ||
+        rowMath.contains(name);
     CHECK(vectors.contains(name) == loadsVectors);
     CHECK(unitsWith("common/Ptx.cuh").contains(name));
   }
   // Only references are never launched behind a kernel that still runs.
-  for (const std::string &name : unitsOf({"kiln_"})) {
+  for (const std::string &name : unitsOf({""})) {
     CAPTURE(name);
     CHECK(unitsWith("common/Dependent.cuh").contains(name) !=
-          llvm::StringRef(name).ends_with("reference"));
+          llvm::StringRef(name).contains(" reference"));
   }
 }
 

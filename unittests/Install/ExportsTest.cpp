@@ -49,6 +49,7 @@ TEST_CASE("libkiln exports kiln_ functions only") {
     names.insert(name);
   }
   CHECK(names.count("kiln_abi_version") == 1);
+  CHECK(names.count("kiln_kernel_name_parse") == 1);
 }
 
 TEST_CASE("libkiln has its soname and needs the C library only") {

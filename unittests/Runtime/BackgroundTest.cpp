@@ -178,7 +178,7 @@ TEST_CASE("background: a call waits for no load of the background") {
   REQUIRE(launch(engine, gemmArgs()) == KILN_SUCCESS);
   // From here on the device is busy, and who loads has to wait for it.
   kilnFakeSetBlockLimit(60000);
-  kilnFakeHoldWork("kilnEntry");
+  kilnFakeHoldWork("kiln_*");
   REQUIRE(launch(engine, gemmArgs()) == KILN_SUCCESS);
   const uint64_t blocked = kilnFakeBlockedCalls();
   REQUIRE(kiln_background_resume(engine) == KILN_SUCCESS);

@@ -149,7 +149,7 @@ TEST_CASE("S7: a capture takes nothing instead of what a record chooses") {
   static std::string chosen, last;
   chosen.clear();
   kilnFakeOnLaunch(
-      "kilnEntry",
+      "kiln_*",
       [](KilnFakeLaunch *launch, void *) {
         last = launch->moduleText;
         launch->durationNs = last == chosen ? 1e6 : 5000;

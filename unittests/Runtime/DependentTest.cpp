@@ -23,12 +23,11 @@ public:
     int early, splitK;
   };
   DependentLog() {
-    kilnFakeOnLaunch("kilnEntry", &DependentLog::note, this,
-                     sizeof(GemmParams));
+    kilnFakeOnLaunch("kiln_*", &DependentLog::note, this, sizeof(GemmParams));
   }
   ~DependentLog() {
     kilnFakeOnLaunch(
-        "kilnEntry", [](KilnFakeLaunch *, void *) {}, nullptr, 0);
+        "kiln_*", [](KilnFakeLaunch *, void *) {}, nullptr, 0);
   }
   DependentLog(const DependentLog &) = delete;
 

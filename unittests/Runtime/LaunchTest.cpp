@@ -48,7 +48,7 @@ TEST_CASE("kernels keep to the SMs of a green context") {
     std::string kernel;
   } grid;
   kilnFakeOnLaunch(
-      "kilnEntry",
+      "kiln_*",
       [](KilnFakeLaunch *launch, void *user) {
         auto *seen = static_cast<Grid *>(user);
         seen->blocks = launch->grid[0];
@@ -62,7 +62,7 @@ TEST_CASE("kernels keep to the SMs of a green context") {
   CHECK(grid.kernel.find("Sm90Gemm") != std::string::npos);
   CHECK(grid.blocks == 24);
   kilnFakeOnLaunch(
-      "kilnEntry", [](KilnFakeLaunch *, void *) {}, nullptr, 0);
+      "kiln_*", [](KilnFakeLaunch *, void *) {}, nullptr, 0);
 }
 
 TEST_CASE("an equal call hits, whatever its scalars and addresses are") {

@@ -507,6 +507,41 @@ TEST_CASE("texts are canonical and cut short as asked") {
         KILN_INVALID_ARGUMENT);
 }
 
+TEST_CASE("a kernel's name is read without an engine") {
+  char text[64] = "as it was";
+  size_t length = 0;
+  kiln_family family = -1;
+  const char *step = "kiln_gemm_step_gather_sig01ef";
+  REQUIRE(kiln_kernel_name_parse(step, &family, text, sizeof(text), &length) ==
+          KILN_SUCCESS);
+  CHECK(family == KILN_FAMILY_GEMM);
+  CHECK(std::string(text) == "gemm step gather");
+  CHECK(length == std::strlen(text));
+  const char *tiled = "kiln_transpose2d_tiled_tr32_tc64_t128_v4_sig01ef";
+  REQUIRE(kiln_kernel_name_parse(tiled, nullptr, text, sizeof(text), nullptr) ==
+          KILN_SUCCESS);
+  CHECK(std::string(text) == "transpose2d tiled.tr32.tc64.t128.v4");
+  char few[6];
+  CHECK(kiln_kernel_name_parse(tiled, &family, few, sizeof(few), &length) ==
+        KILN_SUCCESS);
+  CHECK(std::string(few) == "trans");
+  CHECK(family == KILN_FAMILY_TRANSPOSE);
+
+  family = -1;
+  for (const char *name :
+       {"", "kilnFlushL2", "ampere_sgemm_128x64_nn", "kiln_gemm_step_gather"}) {
+    CHECK(kiln_kernel_name_parse(name, &family, text, sizeof(text), &length) ==
+          KILN_INVALID_ARGUMENT);
+    CHECK(lastErrorHas("is not the name of a kernel of Kiln"));
+  }
+  CHECK(kiln_kernel_name_parse(nullptr, &family, text, sizeof(text), &length) ==
+        KILN_INVALID_ARGUMENT);
+  CHECK(kiln_kernel_name_parse(step, &family, nullptr, 9, &length) ==
+        KILN_INVALID_ARGUMENT);
+  CHECK(family == -1);
+  CHECK(std::string(text) == "transpose2d tiled.tr32.tc64.t128.v4");
+}
+
 TEST_CASE("slots answer unsupported") {
   RuntimeFixture fixture;
   kiln_engine *engine = fixture.engine();

@@ -47,7 +47,7 @@ std::string recordsOf(const RuntimeFixture &fixture) {
 class Comparisons {
 public:
   Comparisons() {
-    kilnFakeOnLaunch("kilnEntry", &Comparisons::run, this, 0);
+    kilnFakeOnLaunch("kiln_*", &Comparisons::run, this, 0);
     kilnFakeOnLaunch("trial/TrialTools.cuh", &Comparisons::compare, this,
                      sizeof(CompareToleranceParams));
   }

@@ -64,9 +64,9 @@ private:
 template <class Params = GemmParams> class LaunchLog {
 public:
   LaunchLog() {
-    kilnFakeOnLaunch("kilnEntry", &LaunchLog::note, this, sizeof(Params));
+    kilnFakeOnLaunch("kiln_*", &LaunchLog::note, this, sizeof(Params));
   }
-  ~LaunchLog() { kilnFakeOnLaunch("kilnEntry", &LaunchLog::drop, this, 0); }
+  ~LaunchLog() { kilnFakeOnLaunch("kiln_*", &LaunchLog::drop, this, 0); }
 
   size_t count() {
     std::lock_guard<std::mutex> lock(mutex);

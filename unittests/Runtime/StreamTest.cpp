@@ -24,10 +24,10 @@ struct Step {
 /// copies an unaligned operand to the workspace calls `atRepack`, if it is set.
 class StepLog {
 public:
-  StepLog() { kilnFakeOnLaunch("kilnEntry", &StepLog::note, this, 0); }
+  StepLog() { kilnFakeOnLaunch("kiln_*", &StepLog::note, this, 0); }
   ~StepLog() {
     auto drop = [](KilnFakeLaunch *, void *) {};
-    kilnFakeOnLaunch("kilnEntry", drop, nullptr, 0);
+    kilnFakeOnLaunch("kiln_*", drop, nullptr, 0);
   }
 
   std::vector<Step> take() {

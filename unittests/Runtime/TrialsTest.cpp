@@ -259,7 +259,7 @@ TEST_CASE("S13: behind a late launch the estimate is launched, and no trial") {
   kiln_engine *engine = fixture.tuner(/*timeoutMs=*/20);
   REQUIRE(tuneValue(engine, kShapes[1]) == KILN_SUCCESS);
   uint64_t trials = statisticsOf(engine).trials;
-  kilnFakeHoldWork("kilnEntry");
+  kilnFakeHoldWork("kiln_*");
   // To load a kernel the driver waits for the device.
   std::atomic<bool> hasReturned{false};
   std::thread releaser([&] {
@@ -291,7 +291,7 @@ TEST_CASE("S13: memory of a late launch is freed without another tuning") {
   kiln_gemm_args other = gemmArgs(64, 64, 64);
   REQUIRE(tuneValue(fixture.engine(KILN_MODE_TUNE), other) == KILN_SUCCESS);
   const uint64_t before = kilnFakeBytesInUse();
-  kilnFakeHoldWork("kilnEntry");
+  kilnFakeHoldWork("kiln_*");
   CHECK(tuneValue(engine, kShapes[0]) != KILN_CONTEXT_DEAD);
   CHECK(kilnFakeBytesInUse() > before + (uint64_t(1) << 20));
   kilnFakeReleaseWork();
@@ -306,7 +306,7 @@ TEST_CASE("S13: an engine is destroyed beside a trial that hangs") {
   kilnFakeSetBlockLimit(1);
   kiln_engine *engine = fixture.tuner(/*timeoutMs=*/20);
   REQUIRE(tuneValue(engine, kShapes[1]) == KILN_SUCCESS);
-  kilnFakeHoldWork("kilnEntry");
+  kilnFakeHoldWork("kiln_*");
   // Its kernel cannot be loaded here: that waits for what hangs.
   CHECK(tuneValue(engine, kShapes[0]) != KILN_CONTEXT_DEAD);
   const uint64_t blocked = kilnFakeBlockedCalls();

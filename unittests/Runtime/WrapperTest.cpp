@@ -86,6 +86,15 @@ TEST_CASE("the wrapper's failures carry the message") {
   CHECK(engine.run(longChain, nullptr).code() == KILN_UNSUPPORTED);
 }
 
+TEST_CASE("the wrapper reads names of kernels") {
+  auto kernel = kiln::parseKernelName("kiln_softmax_reference_sig01ef");
+  REQUIRE(kernel.ok());
+  CHECK(kernel->family == KILN_FAMILY_SOFTMAX);
+  CHECK(kernel->text == "softmax reference");
+  CHECK(kiln::parseKernelName("memset").status().code() ==
+        KILN_INVALID_ARGUMENT);
+}
+
 namespace {
 /// Canonical text of what a builder describes.
 template <class Call> std::string textOf(const Call &call) {
@@ -260,7 +269,7 @@ void checkWays(const kiln::Engine &engine, const Call &call,
     *static_cast<Values *>(user) =
         valuesOf(*static_cast<const Params *>(launch->params));
   };
-  kilnFakeOnLaunch("kilnEntry", see, &seen, sizeof(Params));
+  kilnFakeOnLaunch("kiln_*", see, &seen, sizeof(Params));
   engine.run(call, nullptr).orThrow();
   Values expected = seen;
   for (uintptr_t wanted : addresses) {
@@ -287,7 +296,7 @@ void checkWays(const kiln::Engine &engine, const Call &call,
   check("the same again", ranged.launch(call, nullptr));
   check("ranged plan, arguments", ranged.launch(arguments, nullptr));
   auto drop = [](KilnFakeLaunch *, void *) {};
-  kilnFakeOnLaunch("kilnEntry", drop, nullptr, 0);
+  kilnFakeOnLaunch("kiln_*", drop, nullptr, 0);
 }
 
 } // namespace
@@ -395,7 +404,7 @@ TEST_CASE("S4: a plan launches a call with the call's own sizes, or not") {
     *static_cast<long long *>(user) =
         static_cast<const kiln::GemmParams *>(launch->params)->m;
   };
-  kilnFakeOnLaunch("kilnEntry", see, &launched, sizeof(kiln::GemmParams));
+  kilnFakeOnLaunch("kiln_*", see, &launched, sizeof(kiln::GemmParams));
   for (int64_t m : {17, 64, 100, 17}) {
     plan.launch(gemmOf(m), nullptr).orThrow();
     CHECK(launched == m);

@@ -119,6 +119,36 @@ TEST_CASE("explain derives the choice and compares the runner-up") {
   CHECK(total.getArray("terms")->size() >= 5);
 }
 
+TEST_CASE("explain takes the name of a kernel apart") {
+  Tool tool;
+  const std::string name = "kiln_transpose2d_tiled_tr32_tc64_t128_v4_sig01ef";
+  ToolResult text = tool.run("explain " + name);
+  CHECK(text.code == 0);
+  for (const char *part : {"family     transpose2d\n", "template   tiled\n",
+                           "config     tiled.tr32.tc64.t128.v4\n",
+                           "signature  01ef\n", "tileRows"}) {
+    CAPTURE(part);
+    CHECK(text.out.find(part) != std::string::npos);
+  }
+  llvm::json::Object json = tool.run("explain --json " + name).json();
+  CHECK(json.getString("family") == "transpose2d");
+  CHECK(json.getString("template") == "tiled");
+  const llvm::json::Object &knob =
+      *json.getArray("knobs")->front().getAsObject();
+  CHECK(knob.getString("knob") == "tr");
+  CHECK(knob.getInteger("value") == 32);
+  CHECK(knob.getString("meaning") == "tileRows");
+  CHECK(tool.run("explain --json kiln_gemm_step_gather_sig01ef")
+            .json()
+            .getString("kernel") == "step gather");
+
+  ToolResult wrong = tool.run("explain kiln_transpose2d_tiled_sig01ef");
+  CHECK(wrong.code == 2);
+  CHECK(wrong.hasOneErrorLine());
+  CHECK(wrong.err.find("is not the name of a kernel of Kiln") !=
+        std::string::npos);
+}
+
 /// The value of the knob \p key in \p config: "128" for "bm" of "sm90.bm128".
 static std::string knob(llvm::StringRef config, llvm::StringRef key) {
   llvm::SmallVector<llvm::StringRef, 16> parts;

@@ -128,7 +128,8 @@ TEST_CASE(
       "==PROF== Connected\n" + std::string(kHeader) +
       "\n\"\",\"\",\"\",\"ns\",\"register/thread\",\"%\",\"cycle\"";
   for (int launch = 0; launch < 14; ++launch)
-    csv += "\n\"" + std::to_string(launch) + "\",\"1\",\"kilnEntry\",\"" +
+    csv += "\n\"" + std::to_string(launch) +
+           "\",\"1\",\"kiln_gemm_mma_bm64_sig1f0a\",\"" +
            std::to_string(1000 + 100 * launch) +
            "\",\"168\",\"75.5\",\"2,000\"";
   ToolResult result = tool.run(kStudy + "--runs 2 --json --profile --ncu " +
@@ -151,7 +152,7 @@ TEST_CASE(
 
 TEST_CASE("profiles: what is no table is an error") {
   auto message = [](llvm::StringRef csv) {
-    auto launches = parseProfile(csv, "kilnEntry");
+    auto launches = parseProfile(csv, "kiln_");
     REQUIRE(!launches);
     return summarize(launches.takeError()).message;
   };
@@ -164,8 +165,10 @@ TEST_CASE("profiles: what is no table is an error") {
   auto launches = parseProfile(
       std::string(kHeader) +
           "\n\"0\",\"1\",\"fill, of \"\"it\"\"\",\"5\",\"6\",\"7\",\"8\"\n"
-          "\"1\",\"1\",\"kilnEntry\",\"1,234.5\",\"6\",\"7\",\"8\"\n",
-      "kilnEntry");
+          "\"1\",\"1\",\"kilnFlushL2\",\"5\",\"6\",\"7\",\"8\"\n"
+          "\"2\",\"1\",\"kiln_gemm_mma_bm64_sig1f0a\",\"1,234.5\",\"6\","
+          "\"7\",\"8\"\n",
+      "kiln_");
   REQUIRE(bool(launches));
   REQUIRE(launches->size() == 1);
   CHECK(launches->front().durationNs == 1234.5);

@@ -13,14 +13,14 @@ class AttentionReference final : public Reference {
 public:
   AttentionReference(const AttentionSignature &signature,
                      const DeviceModel &device)
-      : unit(makeKernelUnit({.header = "attention/ReferenceAttention.cuh",
-                             .signatureType = "AttentionSignature",
-                             .configType = "ReferenceAttentionConfig",
-                             .paramsType = "ReferenceAttentionParams",
-                             .function = "referenceAttention"},
-                            instanceOf("kiln_attention_reference", signature,
-                                       config, /*maySpill=*/true),
-                            device)) {}
+      : unit(makeKernelUnit(
+            {.header = "attention/ReferenceAttention.cuh",
+             .signatureType = "AttentionSignature",
+             .configType = "ReferenceAttentionConfig",
+             .paramsType = "ReferenceAttentionParams",
+             .function = "referenceAttention"},
+            referenceOf(attentionProblemSchema(), signature, config), device)) {
+  }
 
   const TranslationUnit &translationUnit() const override { return unit; }
 

@@ -83,11 +83,9 @@ public:
     plan.problem = problem.record;
     plan.config = record;
     int sharedBytes = config.sharedBytes(signature);
-    plan.kernels.push_back(
-        makeKernelUnit(entry,
-                       instanceOf(("kiln_attention_" + name()).str(), signature,
-                                  config, isGeneric()),
-                       device));
+    plan.kernels.push_back(makeKernelUnit(
+        entry, candidateOf(problem, record, signature, config, isGeneric()),
+        device));
     plan.sharedBytes.push_back(static_cast<uint32_t>(sharedBytes));
     plan.workspace = workspaceOf(attention, config, device);
     plan.takesDependentLaunch = device.ccMajor >= 9;

@@ -73,15 +73,14 @@ public:
     Plan plan;
     plan.problem = problem.record;
     plan.config = record;
-    plan.kernels.push_back(
-        makeKernelUnit({.header = "attention/FlatMerge.cuh",
-                        .signatureType = "MergeSignature",
-                        .configType = "FlatMergeConfig",
-                        .paramsType = "MergeParams",
-                        .function = "flatMerge"},
-                       instanceOf("kiln_attention_merge_flat", signature,
-                                  config, /*maySpill=*/true),
-                       device));
+    plan.kernels.push_back(makeKernelUnit(
+        {.header = "attention/FlatMerge.cuh",
+         .signatureType = "MergeSignature",
+         .configType = "FlatMergeConfig",
+         .paramsType = "MergeParams",
+         .function = "flatMerge"},
+        candidateOf(problem, record, signature, config, /*maySpill=*/true),
+        device));
     plan.sharedBytes.push_back(0);
     plan.takesDependentLaunch = device.ccMajor >= 9;
     plan.binder = std::make_shared<FlatMergeBinder>(config, signature);

@@ -61,14 +61,13 @@ private:
 class MergeReference final : public Reference {
 public:
   MergeReference(const MergeSignature &signature, const DeviceModel &device)
-      : unit(makeKernelUnit({.header = "attention/ReferenceMerge.cuh",
-                             .signatureType = "MergeSignature",
-                             .configType = "ReferenceMergeConfig",
-                             .paramsType = "ReferenceMergeParams",
-                             .function = "referenceMerge"},
-                            instanceOf("kiln_attention_merge_reference",
-                                       signature, config, /*maySpill=*/true),
-                            device)) {}
+      : unit(makeKernelUnit(
+            {.header = "attention/ReferenceMerge.cuh",
+             .signatureType = "MergeSignature",
+             .configType = "ReferenceMergeConfig",
+             .paramsType = "ReferenceMergeParams",
+             .function = "referenceMerge"},
+            referenceOf(mergeProblemSchema(), signature, config), device)) {}
 
   const TranslationUnit &translationUnit() const override { return unit; }
 

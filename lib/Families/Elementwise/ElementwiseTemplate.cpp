@@ -36,14 +36,14 @@ class ElementwiseReference final : public Reference {
 public:
   ElementwiseReference(const ElementwiseSignature &signature,
                        const DeviceModel &device)
-      : unit(makeKernelUnit({.header = "elementwise/ReferenceElementwise.cuh",
-                             .signatureType = "ElementwiseSignature",
-                             .configType = "ReferenceElementwiseConfig",
-                             .paramsType = "ReferenceElementwiseParams",
-                             .function = "referenceElementwise"},
-                            instanceOf("kiln_elementwise_reference", signature,
-                                       config, /*maySpill=*/true),
-                            device)) {}
+      : unit(makeKernelUnit(
+            {.header = "elementwise/ReferenceElementwise.cuh",
+             .signatureType = "ElementwiseSignature",
+             .configType = "ReferenceElementwiseConfig",
+             .paramsType = "ReferenceElementwiseParams",
+             .function = "referenceElementwise"},
+            referenceOf(elementwiseProblemSchema(), signature, config),
+            device)) {}
 
   const TranslationUnit &translationUnit() const override { return unit; }
 

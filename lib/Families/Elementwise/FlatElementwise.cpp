@@ -199,8 +199,8 @@ public:
                         .configType = "FlatElementwiseConfig",
                         .paramsType = "FlatElementwiseParams",
                         .function = "flatElementwise"},
-                       instanceOf("kiln_elementwise_flat", signature, config,
-                                  /*maySpill=*/true),
+                       candidateOf(problem, record, signature, config,
+                                   /*maySpill=*/true),
                        device));
     plan.sharedBytes.push_back(0);
     plan.takesDependentLaunch = device.ccMajor >= 9;

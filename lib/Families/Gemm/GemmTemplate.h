@@ -263,11 +263,9 @@ public:
     plan.problem = problem.record;
     plan.config = record;
     int sharedBytes = config.sharedBytes(signature);
-    plan.kernels.push_back(
-        makeKernelUnit(entryOf(signature),
-                       instanceOf(("kiln_gemm_" + name()).str(), signature,
-                                  config, isGeneric()),
-                       device));
+    plan.kernels.push_back(makeKernelUnit(
+        entryOf(signature),
+        candidateOf(problem, record, signature, config, isGeneric()), device));
     plan.sharedBytes.push_back(static_cast<uint32_t>(sharedBytes));
     plan.workspace = workspaceOf(gemm, signature, config);
     plan.binder = std::make_shared<GemmBinder<Config>>(

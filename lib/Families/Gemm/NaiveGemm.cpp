@@ -75,8 +75,7 @@ public:
                              .configType = "ReferenceGemmConfig",
                              .paramsType = "ReferenceGemmParams",
                              .function = "referenceGemm"},
-                            instanceOf("kiln_gemm_reference", signature, config,
-                                       /*maySpill=*/true),
+                            referenceOf(gemmProblemSchema(), signature, config),
                             device)) {}
 
   const TranslationUnit &translationUnit() const override { return unit; }
@@ -107,7 +106,7 @@ public:
              .configType = "ReferenceQuantizedConfig",
              .paramsType = "ReferenceQuantizedParams",
              .function = "referenceQuantized"},
-            {.unitName = "kiln_gemm_quantized_reference",
+            {.name = referenceName(gemmProblemSchema(), "quantized"),
              .signature = initializerText(product),
              .config = fmt::format("{{.scale = kiln::ScaleKind::{}}}",
                                    scaleD == ScaleKind::Tensor ? "Tensor"

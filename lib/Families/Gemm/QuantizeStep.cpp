@@ -94,7 +94,7 @@ static TranslationUnit quantizeUnit(const QuantizeOutputSignature &signature,
                          .configType = "QuantizeOutputConfig",
                          .paramsType = "QuantizeOutputParams",
                          .function = "quantizeOutput"},
-                        {.unitName = "kiln_gemm_quantize",
+                        {.name = stepName(gemmProblemSchema(), "quantize"),
                          .signature = fmt::format(
                              "{{.in = kiln::DType::{}, .scale = "
                              "kiln::ScaleKind::{}, .groups = "

@@ -411,8 +411,8 @@ static TranslationUnit unitAhead(const GemmSignature &signature, Ahead ahead,
        .configType = "RepackConfig",
        .paramsType = "RepackParams",
        .function = transposes ? "repackTransposed" : "repack"},
-      {.unitName =
-           transposes ? "kiln_gemm_repack_transposed" : "kiln_gemm_repack",
+      {.name = stepName(gemmProblemSchema(),
+                        transposes ? "repack_transposed" : "repack"),
        .signature =
            fmt::format("{{.elementBytes = {}}}", bytesOf(signature.in)),
        .config = "{}",

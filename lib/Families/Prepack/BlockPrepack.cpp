@@ -69,8 +69,8 @@ public:
                         .configType = "BlockPrepackConfig",
                         .paramsType = "PrepackParams",
                         .function = "blockPrepack"},
-                       instanceOf("kiln_prepack_blocks", signature, config,
-                                  /*maySpill=*/true),
+                       candidateOf(problem, record, signature, config,
+                                   /*maySpill=*/true),
                        device));
     plan.sharedBytes.push_back(static_cast<uint32_t>(sharedBytes));
     plan.takesDependentLaunch = device.ccMajor >= 9;

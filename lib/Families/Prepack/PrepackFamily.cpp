@@ -54,14 +54,13 @@ private:
 class PrepackReference final : public Reference {
 public:
   PrepackReference(const PrepackSignature &signature, const DeviceModel &device)
-      : unit(makeKernelUnit({.header = "prepack/ReferencePrepack.cuh",
-                             .signatureType = "PrepackSignature",
-                             .configType = "ReferencePrepackConfig",
-                             .paramsType = "ReferencePrepackParams",
-                             .function = "referencePrepack"},
-                            instanceOf("kiln_prepack_reference", signature,
-                                       config, /*maySpill=*/true),
-                            device)) {}
+      : unit(makeKernelUnit(
+            {.header = "prepack/ReferencePrepack.cuh",
+             .signatureType = "PrepackSignature",
+             .configType = "ReferencePrepackConfig",
+             .paramsType = "ReferencePrepackParams",
+             .function = "referencePrepack"},
+            referenceOf(prepackProblemSchema(), signature, config), device)) {}
 
   const TranslationUnit &translationUnit() const override { return unit; }
 

@@ -22,7 +22,7 @@ public:
              .configType = "ReferenceRowsConfig",
              .paramsType = "ReferenceRowParams",
              .function = "referenceRows"},
-            {.unitName = "kiln_rows_reference",
+            {.name = referenceName(rowProblemSchema(kind)),
              .signature = initializerText(signatureOf(problem)),
              .config =
                  fmt::format("{{.blockThreads = {}}}", config.blockThreads),

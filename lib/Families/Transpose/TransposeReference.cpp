@@ -12,9 +12,10 @@ namespace kiln {
 namespace {
 
 TranslationUnit referenceUnit(DType type, const DeviceModel &device) {
+  const llvm::StringRef typeName = enumeratorOf(type);
   UnitParts unit;
-  unit.name = "kiln_transpose2d_reference";
-  unit.entry = "kilnEntry";
+  unit.name = tagged(referenceName(transposeProblemSchema()), typeName);
+  unit.entry = unit.name;
   unit.arch = device.archName(false);
   unit.headers = kernelSources();
   unit.maySpill = true;
@@ -22,12 +23,12 @@ TranslationUnit referenceUnit(DType type, const DeviceModel &device) {
       R"(#include "transpose/ReferenceTranspose.cuh"
 
 extern "C" __global__ void __launch_bounds__({threads})
-kilnEntry(const __grid_constant__ kiln::ReferenceTransposeParams params) {{
+{entry}(const __grid_constant__ kiln::ReferenceTransposeParams params) {{
   kiln::referenceTranspose<kiln::DType::{type}>(params);
 }}
 )",
       fmt::arg("threads", ReferenceTransposeConfig::threads()),
-      fmt::arg("type", enumeratorOf(type)));
+      fmt::arg("entry", unit.entry), fmt::arg("type", typeName));
   return TranslationUnit(std::move(unit));
 }
 

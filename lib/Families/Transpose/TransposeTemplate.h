@@ -135,11 +135,9 @@ public:
     Plan plan;
     plan.problem = problem.record;
     plan.config = record;
-    plan.kernels.push_back(
-        makeKernelUnit(entry,
-                       instanceOf(("kiln_transpose2d_" + name()).str(), least,
-                                  config, /*maySpill=*/true),
-                       device));
+    plan.kernels.push_back(makeKernelUnit(
+        entry, candidateOf(problem, record, least, config, /*maySpill=*/true),
+        device));
     plan.sharedBytes.push_back(static_cast<uint32_t>(sharedBytes));
     plan.takesDependentLaunch = device.ccMajor >= 9;
     plan.binder = std::make_shared<TransposeBinder<Config>>(config, signature,

@@ -28,7 +28,7 @@ namespace {
 class PlayedKernels {
 public:
   PlayedKernels() {
-    kilnFakeOnLaunch("kilnEntry", playKernel, this, 0);
+    kilnFakeOnLaunch("kiln_*", playKernel, this, 0);
     kilnFakeOnLaunch("trial/TrialTools.cuh", playTool, this,
                      sizeof(CompareToleranceParams));
   }

@@ -12,6 +12,6 @@ static_assert(kConfig.threads() == 128 && kConfig.sharedBytes(kSignature) == 983
 } // namespace
 
 extern "C" __global__ void __launch_bounds__(128, 1)
-kilnEntry(const __grid_constant__ kiln::AttentionParams params) {
+kiln_attention_decode_r8_t16_st3_w4_sig6e93(const __grid_constant__ kiln::AttentionParams params) {
   kiln::decodeAttention<kSignature, kConfig>(params);
 }

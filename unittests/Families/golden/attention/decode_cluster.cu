@@ -12,6 +12,6 @@ static_assert(kConfig.threads() == 128 && kConfig.sharedBytes(kSignature) == 965
 } // namespace
 
 extern "C" __global__ void __launch_bounds__(128, 1)
-kilnEntry(const __grid_constant__ kiln::AttentionParams params) {
+kiln_attention_decode_r32_t16_st3_w4_sq1_cl1_sig33c8(const __grid_constant__ kiln::AttentionParams params) {
   kiln::decodeAttention<kSignature, kConfig>(params);
 }

@@ -12,6 +12,6 @@ static_assert(kConfig.threads() == 128 && kConfig.sharedBytes(kSignature) == 655
 } // namespace
 
 extern "C" __global__ void __launch_bounds__(128, 2)
-kilnEntry(const __grid_constant__ kiln::AttentionParams params) {
+kiln_attention_mma_dt15_d128_br128_bc64_w4_ac1_el1_sw1_qt2_kt2_vt2_os1_sig6e93(const __grid_constant__ kiln::AttentionParams params) {
   kiln::mmaAttention<kSignature, kConfig>(params);
 }

@@ -12,6 +12,6 @@ static_assert(kConfig.threads() == 128 && kConfig.sharedBytes(kSignature) == 209
 } // namespace
 
 extern "C" __global__ void __launch_bounds__(128, 2)
-kilnEntry(const __grid_constant__ kiln::AttentionParams params) {
+kiln_attention_mma_dt5_d80_br64_bc32_w4_ac1_el1_sw1_kt2_vt2_os1_sig6a5e(const __grid_constant__ kiln::AttentionParams params) {
   kiln::mmaAttention<kSignature, kConfig>(params);
 }

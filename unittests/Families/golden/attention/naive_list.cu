@@ -12,6 +12,6 @@ static_assert(kConfig.threads() == 128 && kConfig.sharedBytes(kSignature) == 0,
 } // namespace
 
 extern "C" __global__ void __launch_bounds__(128, 1)
-kilnEntry(const __grid_constant__ kiln::AttentionParams params) {
+kiln_attention_naive_w4_sigd667(const __grid_constant__ kiln::AttentionParams params) {
   kiln::naiveAttention<kSignature, kConfig>(params);
 }

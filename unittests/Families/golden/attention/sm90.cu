@@ -12,6 +12,6 @@ static_assert(kConfig.threads() == 384 && kConfig.sharedBytes(kSignature) == 197
 } // namespace
 
 extern "C" __global__ void __launch_bounds__(384, 1)
-kilnEntry(const __grid_constant__ kiln::Sm90AttentionParams params) {
+kiln_attention_sm90_wg2_bn128_st2_pk1_sig574e(const __grid_constant__ kiln::Sm90AttentionParams params) {
   kiln::sm90Attention<kSignature, kConfig>(params);
 }

@@ -12,6 +12,6 @@ static_assert(kConfig.threads() == 384 && kConfig.sharedBytes(kSignature) == 198
 } // namespace
 
 extern "C" __global__ void __launch_bounds__(384, 1)
-kilnEntry(const __grid_constant__ kiln::Sm90AttentionParams params) {
+kiln_attention_sm90_wg2_bn192_st2_pk1_sigad45(const __grid_constant__ kiln::Sm90AttentionParams params) {
   kiln::sm90Attention<kSignature, kConfig>(params);
 }

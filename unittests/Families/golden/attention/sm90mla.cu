@@ -12,6 +12,6 @@ static_assert(kConfig.threads() == 384 && kConfig.sharedBytes(kSignature) == 231
 } // namespace
 
 extern "C" __global__ void __launch_bounds__(384, 1)
-kilnEntry(const __grid_constant__ kiln::Sm90MlaParams params) {
+kiln_attention_sm90mla_cl2_pc2_sig6341(const __grid_constant__ kiln::Sm90MlaParams params) {
   kiln::sm90MlaAttention<kSignature, kConfig>(params);
 }

@@ -12,6 +12,6 @@ static_assert(kConfig.threads() == 256 && kConfig.sharedBytes(kSignature) == 0,
 } // namespace
 
 extern "C" __global__ void __launch_bounds__(256, 1)
-kilnEntry(const __grid_constant__ kiln::MergeParams params) {
+kiln_attention_merge_flat_t256_v8_i2_siga0f5(const __grid_constant__ kiln::MergeParams params) {
   kiln::flatMerge<kSignature, kConfig>(params);
 }

@@ -12,6 +12,6 @@ static_assert(kConfig.threads() == 256 && kConfig.minBlocks(kSignature) == 3,
 } // namespace
 
 extern "C" __global__ void __launch_bounds__(256, 3)
-kilnEntry(const __grid_constant__ kiln::FlatElementwiseParams params) {
+kiln_elementwise_flat_t256_v8_i4_h1_sig7b3d(const __grid_constant__ kiln::FlatElementwiseParams params) {
   kiln::flatElementwise<kSignature, kConfig>(params);
 }

@@ -12,6 +12,6 @@ static_assert(kConfig.threads() == 128 && kConfig.minBlocks(kSignature) == 9,
 } // namespace
 
 extern "C" __global__ void __launch_bounds__(128, 9)
-kilnEntry(const __grid_constant__ kiln::FlatElementwiseParams params) {
+kiln_elementwise_flat_t128_v8_i4_h1_s1_sig88c8(const __grid_constant__ kiln::FlatElementwiseParams params) {
   kiln::flatElementwise<kSignature, kConfig>(params);
 }

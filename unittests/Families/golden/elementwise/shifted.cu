@@ -12,6 +12,6 @@ static_assert(kConfig.threads() == 256 && kConfig.minBlocks(kSignature) == 2,
 } // namespace
 
 extern "C" __global__ void __launch_bounds__(256, 2)
-kilnEntry(const __grid_constant__ kiln::FlatElementwiseParams params) {
+kiln_elementwise_flat_t256_v8_i2_s2_sig900d(const __grid_constant__ kiln::FlatElementwiseParams params) {
   kiln::flatElementwise<kSignature, kConfig>(params);
 }

@@ -12,6 +12,6 @@ static_assert(kConfig.threads() == 128 && kConfig.sharedBytes(kSignature) == 696
 } // namespace
 
 extern "C" __global__ void __launch_bounds__(128, 3)
-kilnEntry(const __grid_constant__ kiln::GemmParams params) {
+kiln_gemm_ffma_bm64_bn64_bk32_st4_tm8_tn8_lm4_wk2_tr1_mb3_sp1_sigda89(const __grid_constant__ kiln::GemmParams params) {
   kiln::ffmaGemm<kSignature, kConfig>(params);
 }

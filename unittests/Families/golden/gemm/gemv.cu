@@ -12,6 +12,6 @@ static_assert(kConfig.threads() == 128 && kConfig.sharedBytes(kSignature) == 64,
 } // namespace
 
 extern "C" __global__ void __launch_bounds__(128, 4)
-kilnEntry(const __grid_constant__ kiln::GemmParams params) {
+kiln_gemm_gemv_r4_u4_w4_wk4_v1_mb4_ef1_sig2fad(const __grid_constant__ kiln::GemmParams params) {
   kiln::gemv<kSignature, kConfig>(params);
 }

@@ -12,6 +12,6 @@ static_assert(kConfig.threads() == 128 && kConfig.sharedBytes(kSignature) == 655
 } // namespace
 
 extern "C" __global__ void __launch_bounds__(128, 1)
-kilnEntry(const __grid_constant__ kiln::GemmParams params) {
+kiln_gemm_mma_bm128_bn128_bk32_st4_wm2_wn2_mb1_sig6d03(const __grid_constant__ kiln::GemmParams params) {
   kiln::mmaGemm<kSignature, kConfig>(params);
 }

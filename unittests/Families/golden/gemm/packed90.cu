@@ -12,6 +12,6 @@ static_assert(kConfig.threads() == 384 && kConfig.sharedBytes(kSignature) == 221
 } // namespace
 
 extern "C" __global__ void __launch_bounds__(384, 1)
-kilnEntry(const __grid_constant__ kiln::Sm90GemmParams params) {
+kiln_gemm_packed90_r128_v24_bk256_st7_wg2_sigc150(const __grid_constant__ kiln::Sm90GemmParams params) {
   kiln::sm90PackedGemm<kSignature, kConfig>(params);
 }

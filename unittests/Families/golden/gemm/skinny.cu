@@ -12,6 +12,6 @@ static_assert(kConfig.threads() == 128 && kConfig.sharedBytes(kSignature) == 983
 } // namespace
 
 extern "C" __global__ void __launch_bounds__(128, 2)
-kilnEntry(const __grid_constant__ kiln::GemmParams params) {
+kiln_gemm_skinny_r16_v16_k64_st6_w4_mb2_sa1_sp1_sig8c7d(const __grid_constant__ kiln::GemmParams params) {
   kiln::skinnyGemm<kSignature, kConfig>(params);
 }

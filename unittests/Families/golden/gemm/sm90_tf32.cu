@@ -12,6 +12,6 @@ static_assert(kConfig.threads() == 384 && kConfig.sharedBytes(kSignature) == 197
 } // namespace
 
 extern "C" __global__ void __launch_bounds__(384, 1)
-kilnEntry(const __grid_constant__ kiln::Sm90GemmParams params) {
+kiln_gemm_sm90_bm128_bn128_bk32_st4_wg2_sw1_cm1_cn1_sigcf3c(const __grid_constant__ kiln::Sm90GemmParams params) {
   kiln::sm90Gemm<kSignature, kConfig>(params);
 }

@@ -12,6 +12,6 @@ static_assert(kConfig.threads() == 256 && kConfig.sharedBytes(kSignature) == 0,
 } // namespace
 
 extern "C" __global__ void __launch_bounds__(256, 1)
-kilnEntry(const __grid_constant__ kiln::RowParams params) {
+kiln_layernorm_resident_t256_rt1_v4_n4_r1_c1_mb1_h1_e1_sig9091(const __grid_constant__ kiln::RowParams params) {
   kiln::residentRows<kSignature, kConfig>(params);
 }

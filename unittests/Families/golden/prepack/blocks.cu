@@ -12,6 +12,6 @@ static_assert(kConfig.threads() == 256 && kConfig.sharedBytes(kSignature) == 844
 } // namespace
 
 extern "C" __global__ void __launch_bounds__(256, 1)
-kilnEntry(const __grid_constant__ kiln::PrepackParams params) {
+kiln_prepack_blocks_t256_kb2_sig6392(const __grid_constant__ kiln::PrepackParams params) {
   kiln::blockPrepack<kSignature, kConfig>(params);
 }

@@ -12,6 +12,6 @@ static_assert(kConfig.threads() == 256 && kConfig.sharedBytes(kSignature) == 819
 } // namespace
 
 extern "C" __global__ void __launch_bounds__(256, 1)
-kilnEntry(const __grid_constant__ kiln::RowParams params) {
+kiln_reduce_resident_t256_rt2_v1_n8_s8_r1_c1_mb1_h1_sig9981(const __grid_constant__ kiln::RowParams params) {
   kiln::residentRows<kSignature, kConfig>(params);
 }

@@ -12,6 +12,6 @@ static_assert(kConfig.threads() == 256 && kConfig.sharedBytes(kSignature) == 409
 } // namespace
 
 extern "C" __global__ void __launch_bounds__(256, 1)
-kilnEntry(const __grid_constant__ kiln::RowParams params) {
+kiln_rmsnorm_resident_t256_rt256_v4_n2_s2_r1_c1_mb1_e1_sig93ef(const __grid_constant__ kiln::RowParams params) {
   kiln::residentRows<kSignature, kConfig>(params);
 }

@@ -12,6 +12,6 @@ static_assert(kConfig.threads() == 128 && kConfig.sharedBytes(kSignature) == 0,
 } // namespace
 
 extern "C" __global__ void __launch_bounds__(128, 1)
-kilnEntry(const __grid_constant__ kiln::RowParams params) {
+kiln_softmax_resident_t128_rt8_v2_n1_r1_c1_mb1_h1_e1_sig7b71(const __grid_constant__ kiln::RowParams params) {
   kiln::residentRows<kSignature, kConfig>(params);
 }

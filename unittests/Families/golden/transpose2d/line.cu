@@ -12,6 +12,6 @@ static_assert(kConfig.threads() == 256 && kConfig.minBlocks(kSignature) == 4,
 } // namespace
 
 extern "C" __global__ void __launch_bounds__(256, 4)
-kilnEntry(const __grid_constant__ kiln::TransposeParams params) {
+kiln_transpose2d_line_tc256_t256_cp16_sig9515(const __grid_constant__ kiln::TransposeParams params) {
   kiln::lineTranspose<kSignature, kConfig>(params);
 }

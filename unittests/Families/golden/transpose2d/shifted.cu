@@ -12,6 +12,6 @@ static_assert(kConfig.threads() == 256 && kConfig.sharedBytes(kSignature) == 394
 } // namespace
 
 extern "C" __global__ void __launch_bounds__(256, 4)
-kilnEntry(const __grid_constant__ kiln::TransposeParams params) {
+kiln_transpose2d_shifted_tr128_tc128_t256_siga73d(const __grid_constant__ kiln::TransposeParams params) {
   kiln::shiftedTranspose<kSignature, kConfig>(params);
 }

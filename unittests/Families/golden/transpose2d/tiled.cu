@@ -12,6 +12,6 @@ static_assert(kConfig.threads() == 128 && kConfig.sharedBytes(kSignature) == 163
 } // namespace
 
 extern "C" __global__ void __launch_bounds__(128, 8)
-kilnEntry(const __grid_constant__ kiln::TransposeParams params) {
+kiln_transpose2d_tiled_tr128_tc64_t128_v8_h1_sig89d5(const __grid_constant__ kiln::TransposeParams params) {
   kiln::tiledTranspose<kSignature, kConfig>(params);
 }

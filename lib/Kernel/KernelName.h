@@ -1,0 +1,61 @@
+//===- KernelName.h - what a kernel is called in a profile ----------------===//
+//
+// The one rule for the names of the kernels that families compile, and its
+// inverse. A name is
+//
+//   kiln_<family>_<template>_<knobs>_sig<4 hex digits>   a candidate
+//   kiln_<family>_reference[_<variant>]_sig...           what trials compare
+//   with kiln_<family>_step_<step>_sig...                     a plan's further
+//   kernel
+//
+// e.g. kiln_gemm_sm90_bm128_bn256_bk64_st4_sig1f0a. Template and knobs are the
+// config's text with '_' for '.', without run-time knobs, which are not
+// compiled in. The tag at the end is the same for equal signatures. A knob
+// cannot be taken for it: it is always there, and always last.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "Kernel/Registry.h"
+
+#include <string>
+
+namespace kiln {
+
+/// Most characters of a name; all are letters, digits and '_'.
+inline constexpr size_t kMaxKernelName = 120;
+
+/// What names of kernels begin with.
+inline constexpr llvm::StringLiteral kKernelPrefix = "kiln_";
+
+/// The name of the kernel of \p config, and that of further kernels of a
+/// family, without the tag. The family is that of \p problems, its problems'
+/// schema.
+std::string kernelName(const RecordSchema &problems, const Record &config);
+std::string referenceName(const RecordSchema &problems,
+                          llvm::StringRef variant = "");
+std::string stepName(const RecordSchema &problems, llvm::StringRef step);
+
+/// \p name with the tag of \p signature, its initialiser's text.
+std::string tagged(std::string name, llvm::StringRef signature);
+
+/// What a name says.
+struct KernelName {
+  const KernelFamily *family = nullptr;
+  /// Of a candidate; else null.
+  const Template *tmpl = nullptr;
+  Record config; ///< run-time knobs are at their defaults
+  /// Of other kernels: "reference", "reference quantized", "step gather".
+  std::string role;
+  std::string tag; ///< "1f0a"
+
+  /// "gemm sm90.bm128.bn256.bk64.st4", "gemm step gather".
+  std::string text() const;
+};
+
+/// The inverse of the functions above, for the families of \p registry. Errors:
+/// InvalidArgument, which says what is wrong with \p name. Microseconds.
+llvm::Expected<KernelName> parseKernelName(const Registry &registry,
+                                           llvm::StringRef name);
+
+} // namespace kiln
