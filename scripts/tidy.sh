@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs clang-tidy with the compile commands of the release preset on sources of
+# Runs clang-tidy with the compile commands of the debug preset on sources of
 # lib/ and tools/. A header is checked with the source that bears its name.
 #
 #   scripts/tidy.sh                 what differs from the merge base with main
@@ -46,7 +46,7 @@ esac
 
 tidy=$(command -v clang-tidy-19 || command -v clang-tidy) ||
   fail 3 "clang-tidy is not installed"
-[[ -f build/release/compile_commands.json ]] ||
-  fail 2 "configure first: cmake --preset release"
+[[ -f build/debug/compile_commands.json ]] ||
+  fail 2 "configure first: cmake --preset debug"
 printf '%s\0' "${files[@]}" |
-  xargs -0 -n 4 -P "$(nproc)" "$tidy" -p build/release --quiet
+  xargs -0 -n 4 -P "$(nproc)" "$tidy" -p build/debug --quiet

@@ -321,7 +321,7 @@ static llvm::Expected<int> runCache(const ParsedOptions &options) {
   return chosen->run(options, *only, *store, std::move(root));
 }
 
-static constexpr OptionSpec kCacheOptions[] = {
+static constexpr OptionSpec kCacheCommandOptions[] = {
     kCacheDirOption,
     {"--kind", "KIND",
      "ls, prune: artifact, record, decision, probe or portfolio alone"},
@@ -344,7 +344,7 @@ const CommandSpec kCacheCommand = {
     "temporary files that writers left behind, an hour old or more. It is safe "
     "beside processes that use the cache. When an entry was last loaded from "
     "the folder is known to the day: in doubt it stays.",
-    kCacheOptions,
+    kCacheCommandOptions,
     runCache,
 };
 

@@ -4,6 +4,7 @@
 // from the runner-up, term by term.
 //
 //===----------------------------------------------------------------------===//
+#include "Families/Families.h"
 #include "Kernel/ClassicRanking.h"
 #include "Kernel/ModelKind.h"
 #include "cli/CommonOptions.h"
@@ -400,7 +401,8 @@ static llvm::Error fillExplanation(Explanation &e,
 }
 
 static llvm::Expected<int> runExplain(const ParsedOptions &options) {
-  auto kernel = findKernel(options.operands(), makeBuiltinRegistry());
+  const Registry families = makeBuiltinRegistry();
+  auto kernel = findKernel(options.operands(), families);
   if (!kernel)
     return kernel.takeError();
   if (*kernel)

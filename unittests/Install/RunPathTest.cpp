@@ -86,7 +86,7 @@ std::vector<std::string> badComponents(const std::string &runPath) {
   return bad;
 }
 
-std::string readFile(const fs::path &path) {
+std::string readBinary(const fs::path &path) {
   std::ifstream in(path, std::ios::binary);
   std::ostringstream bytes;
   bytes << in.rdbuf();
@@ -100,7 +100,7 @@ size_t checkFolder(const fs::path &folder) {
     if (!entry.is_regular_file() || entry.path().extension() == ".o" ||
         entry.path().extension() == ".a")
       continue;
-    auto paths = runPaths(readFile(entry.path()));
+    auto paths = runPaths(readBinary(entry.path()));
     files += paths.has_value();
     for (const std::string &path : paths.value_or(std::vector<std::string>()))
       for (const std::string &component : badComponents(path)) {
@@ -131,6 +131,6 @@ TEST_CASE("F1: no ELF file looks for libraries in the working directory") {
   CHECK(checkFolder(fs::path(KILN_BINARY_DIR) / "bin") > 0);
   checkFolder(fs::path(KILN_BINARY_DIR) / "lib");
 #ifdef KILN_TOOL
-  CHECK(runPaths(readFile(KILN_TOOL)).has_value());
+  CHECK(runPaths(readBinary(KILN_TOOL)).has_value());
 #endif
 }

@@ -22,7 +22,7 @@ AttentionSignature latent(int valueDim, int more) {
   return signature;
 }
 
-std::string failureOf(const char *problem, const std::string &config) {
+std::string mlaFailure(const char *problem, const std::string &config) {
   const KernelFamily &family = *registry().find("attention");
   auto named = llvm::cantFail(family.parseConfig(config));
   Problem parsed = parse(family, problem);
@@ -91,7 +91,7 @@ TEST_CASE("latent attention compiles clean") {
        {"sm90mla.cl1.pc1", "sm90mla.cl1.pc2", "sm90mla.cl1.pc4",
         "sm90mla.cl2.pc2", "sm90mla.cl2.pc4", "sm90mla.cl4.pc2"}) {
     CAPTURE(config);
-    CHECK(failureOf(kPlain, config) == "");
+    CHECK(mlaFailure(kPlain, config) == "");
   }
   for (const char *problem :
        {"batch=8 sq=4 sk=4096 heads=64 kvheads=1 d=576 dv=512 dtype=fp16 "
@@ -104,6 +104,6 @@ TEST_CASE("latent attention compiles clean") {
     for (const char *config : {"sm90mla.cl1.pc2", "sm90mla.cl2.pc2"}) {
       CAPTURE(problem);
       CAPTURE(config);
-      CHECK(failureOf(problem, config) == "");
+      CHECK(mlaFailure(problem, config) == "");
     }
 }
