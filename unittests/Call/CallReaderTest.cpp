@@ -326,7 +326,7 @@ std::vector<Field> fieldsOf(size_t count) {
 }
 
 /// A family whose problems have these fields.
-class OtherFamily final : public KernelFamily {
+class OtherFamily : public KernelFamily {
 public:
   OtherFamily(llvm::StringRef name, std::vector<Field> fields,
               const CallReader *reader = nullptr)
@@ -350,7 +350,21 @@ private:
   const CallReader *reader;
   RecordSchema schema;
 };
+
+/// One whose problems are called otherwise.
+class MisnamedFamily final : public OtherFamily {
+public:
+  MisnamedFamily() : OtherFamily("one", fieldsOf(1)) {}
+  llvm::StringRef name() const override { return "another"; }
+};
 } // namespace
+
+TEST_CASE("a family has the name of its problems") {
+  Registry registry;
+  auto error = registry.add(std::make_unique<MisnamedFamily>());
+  CHECK(summarize(std::move(error)).message ==
+        "problems of family 'another' are called 'one'");
+}
 
 TEST_CASE("a family whose problems no key holds is not registered") {
   Registry registry;

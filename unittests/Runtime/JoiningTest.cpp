@@ -224,7 +224,8 @@ TEST_CASE("S9: nobody waits for a kernel that memory did not suffice for") {
   int64_t number = 0;
   auto unitLikeIt = [&] {
     UnitParts made = unit.parts();
-    made.source += "// " + std::to_string(++number) + "\n";
+    made.source +=
+        "constexpr int kNumber = " + std::to_string(++number) + ";\n";
     return TranslationUnit(std::move(made));
   };
   auto canBeHad = [&](const TranslationUnit &asked) {

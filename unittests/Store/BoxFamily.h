@@ -95,11 +95,7 @@ public:
     plan.config = config;
     UnitParts unit;
     unit.name = "kiln_box_" + templateName;
-    unit.source =
-        fmt::format("// {}.t{}\nstruct Params {{ long long words[{}]; }};\n"
-                    "extern \"C\" __global__ void "
-                    "kilnEntry(const __grid_constant__ Params params) {{}}\n",
-                    templateName, config[0], sizeof(FakeParams) / 8);
+    unit.source = fakeText(fmt::format("// {}.t{}\n", templateName, config[0]));
     unit.arch = device.archName();
     plan.kernels.push_back(TranslationUnit(std::move(unit)));
     plan.sharedBytes.push_back(0);

@@ -69,6 +69,16 @@ struct FakeParams {
   }
 };
 
+/// The text of a kernel that does nothing. It holds the lines \p what, which
+/// tell it from others, in a literal: comments are no part of its key.
+inline std::string fakeText(const std::string &what) {
+  return fmt::format("constexpr const char *kWhat = R\"(\n{})\";\n"
+                     "struct Params {{ long long words[{}]; }};\n"
+                     "extern \"C\" __global__ void "
+                     "kilnEntry(const __grid_constant__ Params params) {{}}\n",
+                     what, sizeof(FakeParams) / 8);
+}
+
 struct FakeOptions {
   /// Predicted ns of a config's text; the default prefers fast.t64, then fast
   /// tiles by their distance, pair at 3000 and more, plain at 20000.
@@ -239,13 +249,9 @@ public:
     for (int i = 0; i < kernels; ++i) {
       UnitParts unit;
       unit.name = "kiln_fake_" + templateName;
-      unit.source = fmt::format(
-          "// {}.t{}\n// kernel {} type {} {}\n"
-          "struct Params {{ long long words[{}]; }};\n"
-          "extern \"C\" __global__ void "
-          "kilnEntry(const __grid_constant__ Params params) {{}}\n",
-          templateName, config.get("t"), i, problem.signature.get("type"),
-          options.comment, sizeof(FakeParams) / 8);
+      unit.source = fakeText(fmt::format(
+          "// {}.t{}\n// kernel {} type {} {}\n", templateName, config.get("t"),
+          i, problem.signature.get("type"), options.comment));
       unit.arch = device.archName();
       unit.maySpill = isGeneric();
       plan.kernels.push_back(TranslationUnit(std::move(unit)));
@@ -289,7 +295,7 @@ private:
   RecordSchema schema;
 };
 
-/// The text of its module begins with "// reference".
+/// The text of its module holds the line "// reference".
 class FakeReference final : public Reference {
 public:
   FakeReference(const DeviceModel &device, const FakeOptions &options)
@@ -317,11 +323,7 @@ private:
   static TranslationUnit makeUnit(const DeviceModel &device) {
     UnitParts parts;
     parts.name = "kiln_fake_reference";
-    parts.source =
-        fmt::format("// reference\nstruct Params {{ long long words[{}]; }};\n"
-                    "extern \"C\" __global__ void "
-                    "kilnEntry(const __grid_constant__ Params params) {{}}\n",
-                    sizeof(FakeParams) / 8);
+    parts.source = fakeText("// reference\n");
     parts.arch = device.archName();
     return TranslationUnit(std::move(parts));
   }

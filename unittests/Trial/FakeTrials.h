@@ -76,7 +76,8 @@ private:
 
   static std::string configOf(const KilnFakeLaunch *launch) {
     std::string text = launch->moduleText;
-    return text.substr(3, text.find('\n') - 3);
+    const size_t begin = text.find("// ") + 3;
+    return text.substr(begin, text.find('\n', begin) - begin);
   }
 
   static void playReference(KilnFakeLaunch *launch, void *user) {

@@ -149,7 +149,7 @@ private:
 class WrongFamily final : public KernelFamily {
 public:
   WrongFamily() { addTemplate(std::make_unique<WrongTemplate>()); }
-  llvm::StringRef name() const override { return "wrong"; }
+  llvm::StringRef name() const override { return fake.name(); }
   const RecordSchema &problemSchema() const override {
     return fake.problemSchema();
   }
@@ -190,8 +190,7 @@ TEST_SUITE("gpu") {
     Registry registry;
     must(registry.add(std::make_unique<WrongFamily>()));
     GpuTrials gpu(std::move(registry));
-    const KernelFamily &family = **gpu.registry.get("wrong");
-    // The record's schema is that of the fake family.
+    const KernelFamily &family = **gpu.registry.get("fake");
     Problem problem = must(family.parseProblem("fake m=61 n=67"));
     std::vector<std::string> configs;
     for (const Way &way : kWays)
