@@ -592,17 +592,18 @@ KILN_API kiln_status kiln_problem_text(const kiln_problem *problem,
                                        size_t *length) KILN_NOEXCEPT;
 
 /// Tells which kernel has the name \p name, as Nsight Systems, Nsight Compute
-/// and other profilers show it: "kiln_gemm_sm90_bm128_bn256_bk64_st4_sig1f0a".
-/// Writes the family's name and, with a blank before it, the config: "gemm
-/// sm90.bm128.bn256.bk64.st4"; of other kernels what they are: "gemm step
-/// gather", "softmax reference". It writes as kiln_problem_text does. Sets
-/// \p family (may be null) to the family of the struct that describes such
-/// problems, or to KILN_FAMILY_FROM_TEXT where there is none. The name ends
-/// with a tag that equal types, layouts and the like share; knobs that cost no
-/// compilation are not in it. Thread-safe; needs no engine, driver or GPU.
-/// KILN_INVALID_ARGUMENT, and \p family and \p buffer are as they were: \p name
-/// is null or not that of a kernel of this version, or \p buffer is null with a
-/// capacity.
+/// and other profilers show it:
+/// "kiln_gemm_sm90_bm128_bn256_bk64_st4_wg2_cm1_cn1_sig1f55". Writes the
+/// family's name and, with a blank before it, the config: "gemm
+/// sm90.bm128.bn256.bk64.st4.wg2.cm1.cn1"; of other kernels what they are:
+/// "gemm step gather", "softmax reference". It writes as kiln_problem_text
+/// does. Sets \p family (may be null) to the family of the struct that
+/// describes such problems, or to KILN_FAMILY_FROM_TEXT where there is none.
+/// The name ends with a tag that equal types, layouts and the like share; knobs
+/// that cost no compilation are not in it. Thread-safe; needs no engine, driver
+/// or GPU. KILN_INVALID_ARGUMENT, and \p family and \p buffer are as they were:
+/// \p name is null or not that of a kernel of this version, or \p buffer is
+/// null with a capacity.
 KILN_API kiln_status kiln_kernel_name_parse(const char *name,
                                             kiln_family *family, char *buffer,
                                             size_t capacity,

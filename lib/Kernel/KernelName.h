@@ -8,10 +8,10 @@
 //   with kiln_<family>_step_<step>_sig...                     a plan's further
 //   kernel
 //
-// e.g. kiln_gemm_sm90_bm128_bn256_bk64_st4_sig1f0a. Template and knobs are the
-// config's text with '_' for '.', without run-time knobs, which are not
-// compiled in. The tag at the end is the same for equal signatures. A knob
-// cannot be taken for it: it is always there, and always last.
+// e.g. kiln_gemm_sm90_bm128_bn256_bk64_st4_wg2_cm1_cn1_sig1f55. Template and
+// knobs are the config's text with '_' for '.', without run-time knobs, which
+// are not compiled in. The tag at the end is the same for equal signatures. A
+// knob cannot be taken for it: it is always there, and always last.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
