@@ -15,8 +15,9 @@
 
 namespace kiln {
 
+/// A carriage return is one where no newline follows.
 static bool isBlank(char c) {
-  return c == ' ' || c == '\t' || c == '\v' || c == '\f';
+  return c == ' ' || c == '\t' || c == '\v' || c == '\f' || c == '\r';
 }
 
 static bool isDigit(char c) { return c >= '0' && c <= '9'; }
@@ -65,6 +66,7 @@ private:
 
   void flush();
   void copy(size_t count);
+  void keepBackslash();
   void endLine(size_t width);
   void skipLineComment();
   bool skipBlockComment();
@@ -126,11 +128,16 @@ void ProseFilter::copy(size_t count) {
   place += count;
 }
 
+/// Before the end of a line: a backslash that a blank or a comment followed was
+/// no splice, and becomes none.
+void ProseFilter::keepBackslash() {
+  if (line != Line::Empty && result.back() == '\\')
+    result += ' ';
+}
+
 void ProseFilter::endLine(size_t width) {
   const bool isEmpty = line == Line::Empty;
-  // A backslash that a blank or a comment followed was no splice.
-  if (!isEmpty && result.back() == '\\')
-    result += ' ';
+  keepBackslash();
   if (keepsLines)
     result.append(static_cast<size_t>(linesDue) + 1, '\n');
   else if (!isEmpty)
@@ -180,8 +187,11 @@ void ProseFilter::copyQuoted(char quote) {
       end += width;
       continue;
     }
-    if (newlineAt(end))
+    if (newlineAt(end)) {
+      while (text[end - 1] == '\r')
+        --end;
       return copy(end - place);
+    }
     end = text[end] == '\\' ? pastSplices(end + 1) + 1 : end + 1;
   }
   copy(std::min(end + 1, text.size()) - place);
@@ -329,6 +339,7 @@ std::string ProseFilter::run() {
       copyOther();
     }
   }
+  keepBackslash();
   if (keepsLines)
     result.append(static_cast<size_t>(linesDue), '\n');
   else if (!result.empty() && result.back() == '\n')

@@ -117,7 +117,8 @@ TEST_CASE("splices are seen wherever they are") {
         // A backslash before a blank or a comment is no splice.
         {"#define A \\ // b\nint c;\n", "#define A \\ \nint c;\n",
          "#define A \\ \nint c;"},
-        {"a \\ \nb\n", "a \\ \nb\n", "a \\ \nb"}})
+        {"a \\ \nb\n", "a \\ \nb\n", "a \\ \nb"},
+        {"a \\\\\n", "a \\ \n", "a \\ "}})
     check(example);
 }
 
