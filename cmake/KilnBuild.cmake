@@ -104,7 +104,8 @@ if(KILN_PRECOMPILED_HEADER)
   target_precompile_headers(kiln_precompiled PRIVATE ${precompiledHeaders})
   # GCC 12 takes what comes from a precompiled header for the project's own, and
   # warns wrongly about std::string in std::vector.
-  target_compile_options(kiln_options INTERFACE -Wno-array-bounds
+  target_compile_options(kiln_options INTERFACE
+    -Wno-array-bounds -Wno-stringop-overread
     # Without it ccache keeps nothing of what uses a precompiled header.
     $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-fpch-preprocess>)
 endif()
