@@ -24,7 +24,7 @@ static std::string layersOf(const Tool &tool, const std::string &more = "") {
        "layout": "NT"}]})");
 }
 
-TEST_CASE("bench --background measures every part of the mode") {
+TEST_CASE("background measures every part of the mode") {
   BenchTool tool;
   tool.environment["KILN_DRIVER"] = builtLibrary("libkiln_fake_cuda.so");
   const std::string path = tool.folder / "background.json";
@@ -62,7 +62,7 @@ TEST_CASE("bench --background measures every part of the mode") {
   CHECK(checked.getInteger("failed_captures") == 0);
 }
 
-TEST_CASE("bench --background refuses what it cannot measure") {
+TEST_CASE("background refuses what it cannot measure") {
   BenchTool tool;
   tool.environment["KILN_DRIVER"] = builtLibrary("libkiln_fake_cuda.so");
   const std::string good = "background --suite " + layersOf(tool);

@@ -220,7 +220,7 @@ TEST_CASE("sweep keeps its document when the compiler is missing") {
   CHECK(readBytes(path) == result.out);
 }
 
-TEST_CASE("bench --jit measures compilation for a GPU that is not here") {
+TEST_CASE("jit measures compilation for a GPU that is not here") {
   BenchTool tool;
   std::string path = tool.folder / "jit.json";
   ToolResult result =
@@ -234,7 +234,7 @@ TEST_CASE("bench --jit measures compilation for a GPU that is not here") {
   CHECK(json.getString("no_hits"));
 }
 
-TEST_CASE("bench --jit measures the way from the cache to a launch") {
+TEST_CASE("jit measures the way from the cache to a launch") {
   BenchTool tool;
   tool.environment["KILN_DRIVER"] = builtLibrary("libkiln_fake_cuda.so");
   llvm::json::Object json = tool.run("jit " + kSmallProblem + " --json").json();

@@ -48,7 +48,7 @@ std::string fakeProfiler(const Tool &tool, const std::string &csv) {
 
 } // namespace
 
-TEST_CASE("bench --set measures every config of the set") {
+TEST_CASE("study measures every config of the set") {
   ToolWithDriver tool;
   std::string csv = tool.folder / "study.csv";
   ToolResult result = tool.run(kStudy + "--json --csv " + csv);
@@ -70,7 +70,7 @@ TEST_CASE("bench --set measures every config of the set") {
   CHECK(text.rfind("case,name,config,us,", 0) == 0);
 }
 
-TEST_CASE("bench --set: where the name of the set comes from") {
+TEST_CASE("study: where the name of the set comes from") {
   ToolWithDriver tool;
   tool.environment["KERNELS"] = "128,64";
   const llvm::json::Object json =
@@ -83,7 +83,7 @@ TEST_CASE("bench --set: where the name of the set comes from") {
   CHECK(configsOf(tool.run(kStudy + "--json").json()).size() == 7);
 }
 
-TEST_CASE("bench --set: what cannot be is one line") {
+TEST_CASE("study: what cannot be is one line") {
   ToolWithDriver tool;
   auto failure = [&](const std::string &line) {
     ToolResult result = tool.run(line);
@@ -103,7 +103,7 @@ TEST_CASE("bench --set: what cannot be is one line") {
   CHECK(nowhere.err.find("--set names no set") != std::string::npos);
 }
 
-TEST_CASE("bench --set --launch-only measures nothing") {
+TEST_CASE("study --launch-only measures nothing") {
   ToolWithDriver tool;
   ToolResult result = tool.run(kStudy + "--launch-only --runs 2");
   CAPTURE(result.err);
@@ -111,7 +111,7 @@ TEST_CASE("bench --set --launch-only measures nothing") {
   CHECK(result.out.empty());
 }
 
-TEST_CASE("bench --set --profile says where ncu is missing") {
+TEST_CASE("study --profile says where ncu is missing") {
   ToolWithDriver tool;
   ToolResult result =
       tool.run(kStudy + "--profile --ncu " + (tool.folder / "none"));
@@ -122,7 +122,7 @@ TEST_CASE("bench --set --profile says where ncu is missing") {
 }
 
 TEST_CASE(
-    "bench --set --profile joins the profiler's launches by their order") {
+    "study --profile joins the profiler's launches by their order") {
   ToolWithDriver tool;
   std::string csv =
       "==PROF== Connected\n" + std::string(kHeader) +
