@@ -29,21 +29,18 @@ note() {
 # Passes ctest's output on. The time line so far and that of its tests, slowest
 # first, go before the summary, with which the output has to end.
 withTimeLine() {
-  awk -v preset="$1" -v lines="$lines" '
-    / Test +#[0-9]+: / && / sec *$/ {
-      match($0, /: [^ ]+/)
-      tests[sprintf("%08.1f %s", $(NF - 1), substr($0, RSTART + 2, RLENGTH - 2))]
-      total++
-    }
-    /% tests passed/ {
-      while ((getline line < lines) > 0) print line
-      print "time line: seconds of each test, " preset ":"
-      sort = "sort -rn"
-      for (test in tests) print test | sort
-      close(sort)
-      print ""
-    }
-    { print; fflush() }'
+  local line tests=()
+  while IFS= read -r line; do
+    if [[ $line =~ Test\ +#[0-9]+:\ ([^\ ]+)\ .*\ ([0-9.]+)\ sec ]]; then
+      tests+=("$(printf '%9.1f s  %s' "${BASH_REMATCH[2]}" "${BASH_REMATCH[1]}")")
+    elif [[ $line == *"% tests passed"* ]]; then
+      cat "$lines"
+      echo "time line: tests of $1"
+      printf '%s\n' "${tests[@]}" | sort -rn
+      echo
+    fi
+    printf '%s\n' "$line"
+  done
 }
 
 runTests() {
