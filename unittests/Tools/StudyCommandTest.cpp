@@ -121,8 +121,7 @@ TEST_CASE("study --profile says where ncu is missing") {
                         "there (searched: ") != std::string::npos);
 }
 
-TEST_CASE(
-    "study --profile joins the profiler's launches by their order") {
+TEST_CASE("study --profile joins the profiler's launches by their order") {
   ToolWithDriver tool;
   std::string csv =
       "==PROF== Connected\n" + std::string(kHeader) +
