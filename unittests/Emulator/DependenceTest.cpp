@@ -187,7 +187,7 @@ static const Sample kAttentions = {"attention",
                                    "sq=5 sk=70 heads=2 d=64 dtype=bf16"};
 
 TEST_CASE("emulated: a kernel that writes before the grid ahead has ended") {
-  Patch patch("attention/NaiveAttention.cuh", "    awaitPredecessor();\n", "");
+  Patch patch("attention/NaiveAttention.cuh", "awaitPredecessor();\n", "");
   EmulatedTrials trials;
   DependentCase launched = trials.dependent(kAttentions, "naive.w4");
   trials.emulator.setPredecessor(memoryOf(launched));
@@ -197,8 +197,8 @@ TEST_CASE("emulated: a kernel that writes before the grid ahead has ended") {
 }
 
 TEST_CASE("emulated: a block that never waits for the grid ahead is told") {
-  Patch patch("attention/NaiveAttention.cuh", "    awaitPredecessor();\n",
-              "    if (blockIdx.x > 0) return;\n    awaitPredecessor();\n");
+  Patch patch("attention/NaiveAttention.cuh", "awaitPredecessor();\n",
+              "if (blockIdx.x > 0) return;\nawaitPredecessor();\n");
   EmulatedTrials trials;
   DependentCase launched = trials.dependent(kAttentions, "naive.w4");
   trials.emulator.setPredecessor(memoryOf(launched));

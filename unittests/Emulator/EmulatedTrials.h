@@ -98,7 +98,8 @@ inline void check(const std::vector<Sample> &samples, int sms = 0) {
   }
 }
 
-/// While it lives, \p text in \p file of the kernel sources is \p replacement.
+/// While it lives, \p text in \p file of the kernel sources, which are without
+/// indentation and comments, is \p replacement.
 class Patch {
 public:
   Patch(llvm::StringRef file, llvm::StringRef text, llvm::StringRef replacement)
