@@ -25,7 +25,7 @@ namespace kiln {
 /// Most characters of a name; all are letters, digits and '_'.
 inline constexpr size_t kMaxKernelName = 120;
 
-/// What names of kernels begin with.
+/// The prefix of every kernel name.
 inline constexpr llvm::StringLiteral kKernelPrefix = "kiln_";
 
 /// The name of the kernel of \p config, and that of further kernels of a
@@ -39,7 +39,7 @@ std::string stepName(const RecordSchema &problems, llvm::StringRef step);
 /// \p name with the tag of \p signature, its initialiser's text.
 std::string tagged(std::string name, llvm::StringRef signature);
 
-/// What a name says.
+/// The parts of a kernel name.
 struct KernelName {
   const KernelFamily *family = nullptr;
   /// Of a candidate; else null.

@@ -103,7 +103,7 @@ static std::string errorsOf(const std::string &log) {
   return errors;
 }
 
-/// What all compilations of the host compiler have in common.
+/// Arguments of every compilation by the host compiler.
 static llvm::SmallVector<llvm::StringRef, 20> commonArguments() {
   return {KILN_HOST_COMPILER, "-std=c++20", "-O1", "-g1", "-w", "-fPIC",
           "-fno-strict-aliasing",

@@ -63,7 +63,7 @@ public:
 };
 #endif
 
-/// What takes a command no time.
+/// A problem that every command handles in no time.
 inline const std::string kSmallProblem = "gemm m=64 n=64 k=64 dtype=bf16";
 
 /// The path of a library of the build folder.
