@@ -213,15 +213,8 @@ TrialBuffers::create(const Driver &driver, const TrialTools &tools,
             copyOnDevice(driver, base + copy * buffers.copyBytes, base,
                          buffers.copyBytes, stream))
       return error;
-  for (const TrialOutput &output : buffers.outputs()) {
-    if (!buffers.isRead(output))
-      continue;
-    const Slot &slot = buffers.slotOf(output);
-    if (llvm::Error error =
-            copyOnDevice(driver, base + output.pristineAt, base + slot.begin,
-                         slot.allBytes(), stream))
-      return error;
-  }
+  if (llvm::Error error = buffers.savePristine(stream))
+    return error;
   return buffers;
 }
 
@@ -288,7 +281,7 @@ llvm::Error TrialBuffers::fillSlot(size_t operand, uint64_t copyAt,
   FillNormalParams normal;
   normal.data = reinterpret_cast<void *>(base + slot.data);
   normal.count = static_cast<long long>(slot.bytes) / bytesOf(spec.type);
-  normal.seed = operand + 1;
+  normal.seed = seedOf(operand);
   normal.type = spec.type;
   normal.mean = static_cast<float>(init.mean);
   normal.deviation = static_cast<float>(init.deviation);
@@ -313,7 +306,7 @@ llvm::Error TrialBuffers::fillIntegers(size_t operand, DeviceAddress at,
   params.values.init = spec.init(data).integers;
   params.values.differ = data == TrialData::Outliers;
   params.values.count = params.layout.rowCount() * params.layout.cols;
-  params.values.seed = operand + 1;
+  params.values.seed = seedOf(operand);
   return tools->fillIntegers(params, stream);
 }
 
@@ -322,6 +315,28 @@ llvm::Error TrialBuffers::prepare(CudaStream stream) const {
     if (llvm::Error error = fillSlot(i, 0, stream))
       return error;
   return llvm::Error::success();
+}
+
+/// Copies aside what outputs are before any run, where that is read.
+llvm::Error TrialBuffers::savePristine(CudaStream stream) const {
+  const DeviceAddress base = arena.address();
+  for (const TrialOutput &output : outputs()) {
+    if (!isRead(output))
+      continue;
+    const Slot &slot = slotOf(output);
+    if (llvm::Error error =
+            copyOnDevice(*driver, base + output.pristineAt, base + slot.begin,
+                         slot.allBytes(), stream))
+      return error;
+  }
+  return llvm::Error::success();
+}
+
+llvm::Error TrialBuffers::renew(CudaStream stream) {
+  ++renewals;
+  if (llvm::Error error = prepare(stream))
+    return error;
+  return savePristine(stream);
 }
 
 llvm::Error TrialBuffers::prepareOutputs(CudaStream stream) const {

@@ -104,6 +104,9 @@ public:
 
   /// Fills copy 0 again: inputs, poison and red zones.
   llvm::Error prepare(CudaStream stream) const;
+  /// From now on copy 0 has other data of the same kind: what was computed from
+  /// it is void.
+  llvm::Error renew(CudaStream stream);
   /// Fills the outputs of copy 0 again, red zones included.
   llvm::Error prepareOutputs(CudaStream stream) const;
   llvm::Error saveOutputs(CudaStream stream) const;
@@ -177,6 +180,10 @@ private:
   llvm::Error fillIntegers(size_t operand, DeviceAddress at,
                            CudaStream stream) const;
   llvm::Error checkGaps(const TrialOutput &output, CudaStream stream) const;
+  llvm::Error savePristine(CudaStream stream) const;
+  uint64_t seedOf(size_t operand) const {
+    return operand + 1 + renewals * slots.size();
+  }
   const Slot &slotOf(const TrialOutput &output) const {
     return slots[static_cast<size_t>(output.operand)];
   }
@@ -196,6 +203,7 @@ private:
   llvm::SmallVector<TrialOutput, 2> writtenOperands;
   uint64_t copyBytes = 0, dataBytes = 0;
   unsigned copyCount = 1;
+  uint64_t renewals = 0; ///< calls of renew()
   bool flushNeeded = false, referenceFits = false;
   // Offsets in the arena.
   uint64_t flushAt = 0;

@@ -159,11 +159,12 @@ void TrialSession::measure() {
     takeTime(*timed[i], (*times)[i]);
 }
 
-/// Compares one candidate with the reference.
-llvm::Error TrialSession::validate(Attempt &attempt) {
-  if (llvm::Error error = context.makeValidator())
-    return error;
-  bool hasFailed = false;
+/// Compares one candidate with the reference; where it is wrong once more, over
+/// fresh data. Others may have written to the device's memory, or what differed
+/// may lie within the noise of one set of data: only wrong results that repeat
+/// are the kernel's. \p hasFailed: it could not be launched, as the error says.
+llvm::Expected<TrialVerdict> TrialSession::compare(Attempt &attempt,
+                                                   bool &hasFailed) {
   CudaStream stream = context.stream.handle();
   auto run = [&](const Arguments &arguments) {
     llvm::Error error =
@@ -178,10 +179,33 @@ llvm::Error TrialSession::validate(Attempt &attempt) {
   TrialPace *pace = context.options.pace;
   ValidationTime time{context.options.hangLimit, deadline, deadline, cancel,
                       pace};
+  const auto afterHang = trialTime(pace) + context.options.hangLimit;
   if (request.options.extraTime.count() > 0)
-    time.latest = std::min(deadline + request.options.extraTime,
-                           trialTime(pace) + context.options.hangLimit);
-  auto verdict = context.state->validator->validate(run, stream, time);
+    time.latest = std::min(deadline + request.options.extraTime, afterHang);
+  TrialValidator &validator = *context.state->validator;
+  auto first = validator.validate(run, stream, time);
+  if (!first || !isWrongResult(first->status))
+    return first;
+  if (llvm::Error error = validator.renew(stream))
+    return error;
+  time.deadline = time.latest = std::max(deadline, afterHang);
+  auto again = validator.validate(run, stream, time);
+  if (!again || isWrongResult(again->status))
+    return again;
+  again->message = fmt::format(
+      "not {} with other data, at first: {}",
+      again->status == TrialStatus::Ok ? "repeated" : "compared again",
+      first->message);
+  again->status = TrialStatus::NotTried;
+  again->maxErrorRatio = first->maxErrorRatio;
+  return again;
+}
+
+llvm::Error TrialSession::validate(Attempt &attempt) {
+  if (llvm::Error error = context.makeValidator())
+    return error;
+  bool hasFailed = false;
+  auto verdict = compare(attempt, hasFailed);
   if (!verdict) {
     ErrorSummary error = summarize(verdict.takeError());
     if (!hasFailed && error.code != ErrorCode::ContextDead &&

@@ -50,6 +50,7 @@ private:
   llvm::Error validateAll();
   llvm::Error validateWinners();
   llvm::Error validate(Attempt &attempt);
+  llvm::Expected<TrialVerdict> compare(Attempt &attempt, bool &hasFailed);
   /// What failed: something of the candidate, which the device may refuse, or
   /// something that any candidate would have met.
   enum class FailureOf { Candidate, Surroundings };

@@ -69,6 +69,12 @@ public:
   llvm::Expected<TrialVerdict> validate(Run run, CudaStream stream,
                                         const ValidationTime &time);
 
+  /// From now on candidates are compared over other data of the same kind.
+  llvm::Error renew(CudaStream stream) {
+    slabsThere = 0;
+    return buffers->renew(stream);
+  }
+
   /// The reference's code, to be kept where its context hangs or is dead.
   std::shared_ptr<const LoadedKernel> code() const { return kernel; }
 
