@@ -20,7 +20,7 @@ static constexpr size_t kMostStandIns = 48;
 
 Chooser::Chooser(const ChoiceSources &sources, const PlanRequest &request)
     : from(sources), request(request), mode(from.mode), device(from.device),
-      targets(request.targets()) {}
+      verdicts(from.records.verdicts()), targets(request.targets()) {}
 
 //===----------------------------------------------------------------------===//
 // Configs and plans
@@ -95,34 +95,39 @@ ProblemRange Chooser::valueAsRange() const {
   return here;
 }
 
-/// What trials of the layer found wrong.
-llvm::ArrayRef<StoredFault> Chooser::faults() {
-  if (!faultsOfLayer) {
-    faultsOfLayer.emplace();
+/// What could not be launched in a range that holds the request's point.
+llvm::ArrayRef<StoredFault> Chooser::refusals() {
+  if (!refusalsOfLayer) {
+    refusalsOfLayer.emplace();
     if (!request.family.dynamicExtents().empty()) {
       const ProblemRange here = valueAsRange();
       auto stored = from.portfolioStore.find(
           PortfolioKey::measured(here.fixedText(), from.deviceClass), here.low,
           here.high);
       if (stored)
-        *faultsOfLayer = std::move(stored->faults);
+        llvm::copy_if(stored->faults, std::back_inserter(*refusalsOfLayer),
+                      [](const StoredFault &one) { return !one.isWrong(); });
     }
   }
-  return *faultsOfLayer;
+  return *refusalsOfLayer;
 }
 
-/// Whether trials found this kernel wrong.
+/// Whether trials found this kernel wrong, or that it cannot be launched here.
 bool Chooser::isRejected(const Template &tmpl, const Record &config) {
+  if (verdicts.mayBeWrong(from.deviceClass, config.compiledText()) &&
+      verdicts.isWrong(from.deviceClass, digestOf(tmpl, config)))
+    return true;
   const std::string text = config.text();
-  if (from.plans.hasBars() &&
-      from.plans.isBarred(layerKey(request.family, request.problem), text))
+  if (record().mayRefuse(text) &&
+      record().refuses(text, digestOf(tmpl, config)))
     return true;
-  if (record().mayReject(text) &&
-      record().rejects(text, digestOf(tmpl, config)))
-    return true;
-  return llvm::any_of(faults(), [&](const StoredFault &fault) {
+  return llvm::any_of(refusals(), [&](const StoredFault &fault) {
     return fault.config == text && fault.kernel == digestOf(tmpl, config);
   });
+}
+
+bool Chooser::foundNoneRight() {
+  return kiln::foundNoneRight(record(), verdicts, from.deviceClass);
 }
 
 /// Whether trials may find what is better than the record's answer: they were
@@ -143,7 +148,7 @@ bool Chooser::isPassedOver(ChoiceStep step, const TrialIntent &trials) {
   case ChoiceStep::Decision:
     return (trials.areAhead &&
             (trials.areRepeated || trials.arePreferred || isIncomplete())) ||
-           (hasStep(mode, ChoiceStep::Trials) && record().foundNoneRight);
+           (hasStep(mode, ChoiceStep::Trials) && foundNoneRight());
   default:
     return false;
   }
@@ -167,7 +172,7 @@ std::vector<Choice> Chooser::recorded() {
     const Measurement &measured = *known.measurement;
     const std::string kernel = digestOf(*known.tmpl, known.config);
     const bool isToday = measured.kernel == kernel;
-    if (record().rejects(measured.config, kernel) ||
+    if (isRejected(*known.tmpl, known.config) ||
         (!isToday && hasStep(mode, ChoiceStep::Trials)))
       continue;
     Choice &choice = choices.emplace_back();
@@ -224,8 +229,8 @@ std::vector<Choice> Chooser::membersOfPortfolio() {
   return choices;
 }
 
-/// The estimator's stored choices, if their kernels are today's and the record
-/// does not say that they are wrong.
+/// The estimator's stored choices, if their kernels are today's and were not
+/// found wrong.
 std::vector<Choice> Chooser::decided() {
   std::vector<Choice> choices;
   std::optional<Decision> decision =
@@ -240,7 +245,7 @@ std::vector<Choice> Chooser::decided() {
     }
     if (named->tmpl->prune(request.problem, named->config, device) ||
         decided.kernel != digestOf(*named->tmpl, named->config) ||
-        record().rejects(decided.config, decided.kernel))
+        isRejected(*named->tmpl, named->config))
       continue;
     Choice &choice = choices.emplace_back();
     choice.tmpl = named->tmpl;
@@ -278,7 +283,7 @@ static bool mayServe(const PlanRequest &request, const DeviceModel &device) {
   return false;
 }
 
-/// Fills the ranking, without what the record says is wrong.
+/// Fills the ranking, without what trials found wrong.
 llvm::Error Chooser::rank() {
   if (isRanked)
     return llvm::Error::success();

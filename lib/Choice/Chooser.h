@@ -16,6 +16,7 @@
 #include "Store/ArtifactStore.h"
 #include "Store/Decisions.h"
 #include "Store/Records.h"
+#include "Store/Verdicts.h"
 
 #include <llvm/ADT/STLFunctionalExtras.h>
 #include <llvm/Support/Error.h>
@@ -87,6 +88,8 @@ public:
   const RecordMatch &record();
   /// The same as it is now: what other processes stored counts.
   const RecordMatch &recordNow();
+  /// Whether trials at this very value found nothing that is right.
+  bool foundNoneRight();
 
   /// From now on a plan may be for the value that is asked for and no other. By
   /// default only what was measured at it gets one: else plans and arenas would
@@ -135,7 +138,7 @@ private:
   bool isWithin(const Choice &choice, Effort effort) const;
   bool isIncomplete();
   ProblemRange valueAsRange() const;
-  llvm::ArrayRef<StoredFault> faults();
+  llvm::ArrayRef<StoredFault> refusals();
   bool isRejected(const Template &tmpl, const Record &config);
   std::string digestOf(const Template &tmpl, const Record &config);
   void offerLoaded(Take take) const;
@@ -146,10 +149,11 @@ private:
   const PlanRequest &request;
   const kiln_mode mode;
   const DeviceModel &device;
+  const Verdicts &verdicts;
   const llvm::SmallVector<Problem, 2> targets;
   bool isAlone = false;
   std::optional<RecordMatch> match;
-  std::optional<std::vector<StoredFault>> faultsOfLayer;
+  std::optional<std::vector<StoredFault>> refusalsOfLayer;
   bool isRanked = false;
   std::vector<Candidate> ranked;
   /// A limit forbids what is estimated to be faster than all of the ranking.

@@ -37,14 +37,20 @@ static std::string bytesOf(const Record &one) {
 std::shared_ptr<const LoadedPlan>
 PlanPool::add(const Problem &problem, const Template &tmpl,
               const Record &config, std::shared_ptr<const LoadedPlan> loaded) {
+  std::string kernel = kernelDigest(loaded->plan());
   std::lock_guard<std::mutex> lock(mutex);
   std::vector<LoadedConfig> &known = configs[bytesOf(problem.signature)];
   if (llvm::none_of(known, [&](const LoadedConfig &other) {
         return other.tmpl == &tmpl && other.config == config;
       }))
     known.push_back({&tmpl, config});
-  return plans.try_emplace(bytesOf(problem.record, config), std::move(loaded))
-      .first->second;
+  auto [place, isNew] =
+      plans.try_emplace(bytesOf(problem.record, config), std::move(loaded));
+  if (isNew) {
+    place->second->markWrong(wrong.count(kernel) > 0);
+    ofKernel.emplace(std::move(kernel), place->second);
+  }
+  return place->second;
 }
 
 std::vector<PlanPool::LoadedConfig> PlanPool::loadedOf(const Record &signature,
@@ -61,16 +67,15 @@ std::vector<PlanPool::LoadedConfig> PlanPool::loadedOf(const Record &signature,
   return latest;
 }
 
-void PlanPool::bar(const std::string &layer, const std::string &config) {
+void PlanPool::mark(const std::string &kernel, bool isWrong) {
   std::lock_guard<std::mutex> lock(mutex);
-  barred.emplace(layer, config);
-  hasBarred = true;
-}
-
-bool PlanPool::isBarred(const std::string &layer,
-                        const std::string &config) const {
-  std::lock_guard<std::mutex> lock(mutex);
-  return barred.count({layer, config}) > 0;
+  if (isWrong)
+    wrong.insert(kernel);
+  else
+    wrong.erase(kernel);
+  auto [first, last] = ofKernel.equal_range(kernel);
+  for (; first != last; ++first)
+    first->second->markWrong(isWrong);
 }
 
 std::string PlanPool::digestOf(const Template &tmpl, const Problem &problem,

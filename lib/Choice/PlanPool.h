@@ -11,13 +11,11 @@
 #include "Kernel/Family.h"
 #include "Store/LoadedPlan.h"
 
-#include <atomic>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <set>
 #include <string>
-#include <utility>
 #include <vector>
 
 namespace kiln {
@@ -41,11 +39,9 @@ public:
   };
   std::vector<LoadedConfig> loadedOf(const Record &signature,
                                      size_t most) const;
-  /// From now on \p config is not chosen for \p layer, see layerKey(): trials
-  /// of this process found that it computes wrong results there.
-  void bar(const std::string &layer, const std::string &config);
-  bool isBarred(const std::string &layer, const std::string &config) const;
-  bool hasBars() const { return hasBarred; }
+  /// Marks all plans of \p kernel, a kernelDigest(), those that are added later
+  /// too, as wrong or as right again: see LoadedPlan::isWrong().
+  void mark(const std::string &kernel, bool isWrong);
   /// kernelDigest() of \p config's plan for a problem like \p problem. Makes
   /// the plan the first time.
   std::string digestOf(const Template &tmpl, const Problem &problem,
@@ -56,8 +52,8 @@ private:
   std::map<std::string, std::shared_ptr<const LoadedPlan>> plans;
   std::map<std::string, std::vector<LoadedConfig>> configs; ///< by signature
   std::map<std::string, std::string> digests;
-  std::set<std::pair<std::string, std::string>> barred; ///< layer, config
-  std::atomic<bool> hasBarred{false};                   ///< needs no mutex
+  std::multimap<std::string, std::shared_ptr<const LoadedPlan>> ofKernel;
+  std::set<std::string> wrong; ///< kernels
 };
 
 } // namespace kiln

@@ -31,9 +31,20 @@ static bool isSame(const Record &a, const Record &b) {
   return true;
 }
 
+/// Whether both are of one layer, as far as that costs nothing to see.
+static bool mayBeOfLayer(const Record &a, const Record &b) {
+  llvm::ArrayRef<Field> fields = a.schema().fields();
+  for (auto [field, left, right] :
+       llvm::zip_equal(fields, a.values(), b.values()))
+    if (left != right && !field.mayVary() && !field.followsExtents())
+      return false;
+  return true;
+}
+
 bool serves(const ProblemRange &range, const Record &problem) {
   const ExtentPoint point = range.pointOf(problem);
-  if (!range.contains(aboveZero(point)))
+  if (!mayBeOfLayer(range.described, problem) ||
+      !range.contains(aboveZero(point)))
     return false;
   // A leading dimension is no field of the one problem whose rows it packs, so
   // what was described is made canonical at this point.

@@ -16,7 +16,7 @@ namespace kiln {
 ExtentPoint aboveZero(ExtentPoint point);
 
 /// Whether \p problem is one of \p range, whatever in it is incidental.
-/// Microseconds where it may be.
+/// Nanoseconds for one of another layer, microseconds where it may be.
 bool serves(const ProblemRange &range, const Record &problem);
 
 /// What tells the layer of \p problem, and its signature, from others. (A
@@ -74,13 +74,15 @@ public:
     });
     all.push_back(std::move(added));
   }
-  /// Takes out what serves all of \p range.
+  /// Takes out what serves all of \p range, or nothing beyond it.
   void drop(const ProblemRange &range) {
     std::lock_guard<std::mutex> lock(mutex);
     auto found = layers.find(keyOf(range));
     if (found != layers.end())
       std::erase_if(found->second, [&](const Ptr &known) {
-        return isAlike(known->range(), range) && known->range().contains(range);
+        return isAlike(known->range(), range) &&
+               (known->range().contains(range) ||
+                range.contains(known->range()));
       });
   }
 

@@ -267,6 +267,8 @@ Acquisition::getArtifacts(Plan plan, const Choice &choice, Effort effort) {
 
 void Acquisition::choose(const Choice &choice,
                          const std::shared_ptr<const LoadedPlan> &loaded) {
+  if (loaded->isWrong()) // found since it was offered
+    return;
   found = {context.activate(loaded, choice.source, choice.isFallback),
            choice.predictedNs, choice.measuredNs};
 }

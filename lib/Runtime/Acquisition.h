@@ -107,7 +107,8 @@ private:
                               Clock::time_point deadline, bool retunes);
   PortfolioOptions portfolioOptions(const ProblemRange &range) const;
   void keepKernels(std::vector<MemberCode> &code, bool isBusy);
-  void keepFaults(const Portfolio &portfolio);
+  void dropServed(const ProblemRange &range);
+  void chooseAgain(const ProblemRange &layer);
   void report(const PortfolioResult &result);
   ActivePlanPtr loadMember(const KnownPortfolio &known, uint32_t member,
                            MemberCode code);

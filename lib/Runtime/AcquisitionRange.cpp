@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 #include "Runtime/Acquisition.h"
 
+#include "Runtime/ServedValues.h"
 #include "Tune/PortfolioSession.h"
 
 #include <llvm/ADT/STLExtras.h>
@@ -119,7 +120,6 @@ Acquisition::makePortfolio(const ProblemRange &range, bool needsTrials) {
   if (runner) {
     runner->releaseScratch();
     keepKernels(outcome.result.code, runner->isBusy());
-    keepFaults(outcome.result.portfolio);
     engine.counts().tuneNs.fetch_add(nsSince(start), std::memory_order_relaxed);
   }
   return outcome;
@@ -131,13 +131,6 @@ void Acquisition::keepKernels(std::vector<MemberCode> &code, bool isBusy) {
     keepCode(member.loaded, isBusy);
   if (isBusy)
     context.noteLateTrials();
-}
-
-/// So that nothing that is loaded stands in with a kernel that is wrong here,
-/// also where the cache cannot be written.
-void Acquisition::keepFaults(const Portfolio &portfolio) {
-  for (const StoredFault &fault : portfolio.faults)
-    context.plans.bar(layerKey(request.family, request.problem), fault.config);
 }
 
 /// Its trials were counted while they were made.
@@ -166,6 +159,7 @@ void Acquisition::measureLayer(const ProblemRange &layer) {
   if (made->error.code == ErrorCode::NoCandidate) {
     // None is right: an untried one would be launched unproven.
     engine.hooks().log().warning("{}", made->error.message);
+    dropServed(layer);
     fatal = {ErrorCode::NoCandidate,
              fmt::format("no kernel is known to compute {} correctly on {}: {}",
                          request.problem.text(), context.model.name,
@@ -180,7 +174,37 @@ void Acquisition::measureLayer(const ProblemRange &layer) {
     return;
   context.portfolios.add(std::make_shared<const KnownPortfolio>(
       std::move(made->result.portfolio), /*isStored=*/false));
+  ++context.portfolioVersion;
+  chooseAgain(layer);
   take(ChoiceStep::Portfolio);
+}
+
+/// Trials found nothing right in \p range: what serves there without any must
+/// not.
+void Acquisition::dropServed(const ProblemRange &range) {
+  context.dropRange(range);
+  context.portfolios.drop(range);
+  forEachServed(engine.plans(), range, context.id, [&](const Problem &problem) {
+    engine.plans().drop({range.family, context.id, problem.record.values()});
+  });
+}
+
+/// Values of \p layer that were launched while its portfolio was made have the
+/// estimator's choice, which stood in for it.
+void Acquisition::chooseAgain(const ProblemRange &layer) {
+  forEachServed(engine.plans(), layer, context.id, [&](const Problem &problem) {
+    const DispatchKey key{layer.family, context.id, problem.record.values()};
+    const ChosenPlan old = engine.plans().lookup(key);
+    if (!old || !old.plan->isFallback || !engine.plans().dropUnlessKept(key))
+      return;
+    const PlanRequest alone{request.family, problem};
+    auto now = Acquisition(engine, context, alone, AcquireOptions(), nullptr)
+                   .runWithoutTrials();
+    if (now)
+      engine.plans().publish(key, *now);
+    else
+      llvm::consumeError(now.takeError()); // it keeps what it has
+  });
 }
 
 //===----------------------------------------------------------------------===//
@@ -204,6 +228,8 @@ void Acquisition::takeRange() {
       made = runSession(range, nullptr,
                         Clock::now() + EngineConfig::timeOf(INT64_MAX),
                         /*retunes=*/false);
+    if (made->error.code == ErrorCode::NoCandidate)
+      dropServed(range);
     if (made->error.code != ErrorCode::Success)
       return fail(errorOf(made->error));
     complete = made->result.portfolio.isComplete;

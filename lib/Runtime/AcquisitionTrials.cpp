@@ -12,7 +12,7 @@ namespace kiln {
 /// In the place of trials that another thread makes: nothing, except where they
 /// have to come before a launch.
 void Acquisition::refuseUnproven() {
-  if (chooser.record().foundNoneRight)
+  if (chooser.foundNoneRight())
     fatal = {
         ErrorCode::NoCandidate,
         fmt::format("no kernel is known to compute {} correctly on {}: trials "
@@ -51,6 +51,8 @@ void Acquisition::measureValue() {
   if (error.code == ErrorCode::NoCandidate) {
     // None is right: an untried one would be launched unproven.
     engine.hooks().log().warning("{}", error.message);
+    engine.plans().drop(
+        {&request.family, context.id, request.problem.record.values()});
     fatal = error;
     return;
   }

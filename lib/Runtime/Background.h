@@ -197,7 +197,6 @@ private:
   Stage measure(Job &job);
   Stage measureValue(Job &job);
   void swapRange(Job &job);
-  void dropRange(Job &job);
   bool replace(const Job &job, const Problem &problem,
                const ChosenPlan &chosen);
   bool wasInterrupted() const {

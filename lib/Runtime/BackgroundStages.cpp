@@ -1,9 +1,9 @@
 //===- BackgroundStages.cpp - what becomes of a layer ---------------------===//
-#include "Call/CanonicalProblem.h"
 #include "Runtime/Acquisition.h"
 #include "Runtime/BackgroundJob.h"
 #include "Runtime/Engine.h"
 #include "Runtime/RangeParts.h"
+#include "Runtime/ServedValues.h"
 
 #include <llvm/ADT/STLExtras.h>
 
@@ -213,12 +213,8 @@ Background::Stage Background::measure(Job &job) {
   const AcquireOptions given = options(job);
   Acquisition work(engine, *job.context, request, given, nullptr);
   auto chosen = work.run();
-  if (!chosen) {
-    ErrorSummary summary = summarize(chosen.takeError());
-    if (summary.code == ErrorCode::NoCandidate && !wasInterrupted())
-      dropRange(job);
-    return fail(job, errorOf(summary));
-  }
+  if (!chosen)
+    return fail(job, chosen.takeError());
   swapRange(job);
   if (wasInterrupted() && !work.isComplete()) {
     // Else what is kept of it would be measured once more.
@@ -257,29 +253,6 @@ bool Background::replace(const Job &job, const Problem &problem,
   return isOther;
 }
 
-/// Calls \p take with each problem of the table that the job's range serves.
-template <class Take>
-static void forEachServed(const DispatchTable &plans, const ProblemRange &range,
-                          uint64_t contextId, const Take &take) {
-  // So many places are looked at with the table's lock held.
-  constexpr size_t kPlaces = 256;
-  size_t place = 0;
-  for (bool hasMore = true; hasMore;) {
-    std::vector<DispatchTable::Values> values;
-    hasMore = plans.list(*range.family, contextId, place, kPlaces, values);
-    for (const DispatchTable::Values &one : values) {
-      Record record(range.described.schema(), one);
-      if (!serves(range, record))
-        continue;
-      auto problem = makeProblem(*range.family, std::move(record));
-      if (problem)
-        take(*problem);
-      else
-        llvm::consumeError(problem.takeError()); // it was launched
-    }
-  }
-}
-
 /// Values that were launched before the range was there choose again.
 void Background::swapRange(Job &job) {
   forEachServed(
@@ -288,16 +261,6 @@ void Background::swapRange(Job &job) {
         if (now)
           replace(job, problem, now);
       });
-}
-
-/// Trials found nothing right: what serves there without trials must not.
-void Background::dropRange(Job &job) {
-  job.context->dropRange(*job.range);
-  forEachServed(engine.plans(), *job.range, job.context->id,
-                [&](const Problem &problem) {
-                  engine.plans().drop(
-                      {job.family, job.context->id, problem.record.values()});
-                });
 }
 
 } // namespace kiln

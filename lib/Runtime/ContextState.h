@@ -31,6 +31,8 @@ public:
   const std::string deviceClass; ///< deviceClassKey(model)
   PlanPool plans;
   PortfolioPool portfolios; ///< of layers that were launched unprepared
+  /// Changes when one was added for which launches have stand-ins.
+  std::atomic<uint64_t> portfolioVersion{0};
   class TuningTurn;
 
   /// The one ActivePlan that says this of \p loaded.
@@ -46,7 +48,8 @@ public:
   /// Adds a range, and returns what serves all of it now.
   std::shared_ptr<const PreparedRange>
   addRange(std::shared_ptr<const PreparedRange> added, Standing standing);
-  /// Takes out what serves all of \p range, where all of it was found wrong.
+  /// Takes out what serves all of \p range, or nothing beyond it: all of it was
+  /// found wrong.
   void dropRange(const ProblemRange &range);
   /// What serves all of \p range, or null.
   std::shared_ptr<const PreparedRange>

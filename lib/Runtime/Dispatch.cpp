@@ -5,7 +5,6 @@
 #include <array>
 #include <bit>
 #include <cassert>
-#include <set>
 
 namespace kiln {
 
@@ -108,12 +107,29 @@ size_t DispatchTable::placeOf(const DispatchKey &key) const {
   return search(*indices.back(), key).place;
 }
 
+static const ActivePlan *planOf(uint64_t word) {
+  return reinterpret_cast<const ActivePlan *>(static_cast<uintptr_t>(word));
+}
+
+/// None where the plan is wrong.
 ChosenPlan DispatchTable::chosenAt(size_t place) const {
   const Word *words = wordsOf(place);
-  auto plan = reinterpret_cast<const ActivePlan *>(
-      static_cast<uintptr_t>(words[kPlan].load()));
-  return {plans.at(plan).plan, std::bit_cast<double>(words[kPredicted].load()),
+  const ActivePlanPtr &plan = plans.at(planOf(words[kPlan].load())).plan;
+  if (plan->isWrong())
+    return {};
+  return {plan, std::bit_cast<double>(words[kPredicted].load()),
           std::bit_cast<double>(words[kMeasured].load())};
+}
+
+/// \p change more values, or fewer, have \p plan; null: nothing has.
+void DispatchTable::count(const ActivePlan *plan, int change) {
+  auto found = plans.find(plan);
+  if (found == plans.end())
+    return;
+  size_t &values = found->second.values;
+  plansInUse -= values > 0;
+  values += static_cast<size_t>(change);
+  plansInUse += values > 0;
 }
 
 ChosenPlan DispatchTable::lookup(const DispatchKey &key) const {
@@ -228,6 +244,7 @@ size_t DispatchTable::takePlace() {
   size_t place = hand;
   hand = (hand + 1) % placesUsed;
   removeFromIndex(place);
+  count(planOf(wordsOf(place)[kPlan]), -1);
   return place;
 }
 
@@ -245,11 +262,14 @@ size_t DispatchTable::put(const DispatchKey &key, const ChosenPlan &chosen,
   constexpr auto release = std::memory_order_release;
   assert(kValues + key.values.size() <= placeWords && "too many fields");
   size_t place = placeOf(key);
-  if (isOffer && place != kNoPlace && !chosenAt(place).plan->isFallback)
-    return place;
+  if (isOffer && place != kNoPlace)
+    if (ChosenPlan known = chosenAt(place); known && !known.plan->isFallback)
+      return place;
   plans.try_emplace(chosen.plan.get(), OwnedPlan{chosen.plan, key.contextId});
   auto writePlan = [&](Word *words) { storePlan(words, chosen); };
   if (place != kNoPlace) {
+    count(planOf(wordsOf(place)[kPlan]), -1);
+    count(chosen.plan.get(), 1);
     write(place, writePlan);
     return place;
   }
@@ -265,6 +285,7 @@ size_t DispatchTable::put(const DispatchKey &key, const ChosenPlan &chosen,
     writePlan(words);
   });
   insert(*indices.back(), key.hash(), place);
+  count(chosen.plan.get(), 1);
   return place;
 }
 
@@ -276,16 +297,18 @@ void DispatchTable::publish(const DispatchKey &key, const ChosenPlan &chosen) {
 ChosenPlan DispatchTable::offer(const DispatchKey &key,
                                 const ChosenPlan &chosen) {
   std::lock_guard<std::mutex> lock(mutex);
-  return chosenAt(put(key, chosen, /*isOffer=*/true));
+  ChosenPlan serving = chosenAt(put(key, chosen, /*isOffer=*/true));
+  return serving ? serving : chosen; // it may have been found wrong just now
 }
 
 ChosenPlan DispatchTable::introduce(const DispatchKey &key,
                                     const ChosenPlan &chosen) {
   std::lock_guard<std::mutex> lock(mutex);
-  size_t place = placeOf(key);
-  if (place == kNoPlace)
-    place = put(key, chosen, /*isOffer=*/false);
-  return chosenAt(place);
+  if (size_t place = placeOf(key); place != kNoPlace)
+    if (ChosenPlan known = chosenAt(place))
+      return known;
+  put(key, chosen, /*isOffer=*/false);
+  return chosen;
 }
 
 bool DispatchTable::replace(const DispatchKey &key, const ChosenPlan &chosen) {
@@ -294,7 +317,7 @@ bool DispatchTable::replace(const DispatchKey &key, const ChosenPlan &chosen) {
   if (place == kNoPlace)
     return false;
   const ChosenPlan known = chosenAt(place);
-  if (known.measuredNs > 0 && chosen.measuredNs == 0)
+  if (known && known.measuredNs > 0 && chosen.measuredNs == 0)
     return false;
   put(key, chosen, /*isOffer=*/false);
   return known.plan != chosen.plan;
@@ -328,7 +351,8 @@ ChosenPlan DispatchTable::keep(const DispatchKey &key,
     isKept[place] = true;
     ++keptCount;
   }
-  return chosenAt(place);
+  ChosenPlan serving = chosenAt(place);
+  return serving ? serving : chosen; // as in offer()
 }
 
 /// Frees \p places. Their plans stay: a reader may have one in hand.
@@ -336,6 +360,7 @@ void DispatchTable::clear(llvm::ArrayRef<size_t> places) {
   cleared.reserve(cleared.size() + places.size());
   for (size_t place : places) {
     removeFromIndex(place);
+    count(planOf(wordsOf(place)[kPlan]), -1);
     write(place, [&](Word *words) {
       for (size_t i : {kFamily, kContext, kPlan})
         words[i].store(0, std::memory_order_release);
@@ -346,27 +371,14 @@ void DispatchTable::clear(llvm::ArrayRef<size_t> places) {
   }
 }
 
-std::vector<DispatchTable::Values> DispatchTable::forget(
-    const KernelFamily &family, uint64_t contextId,
-    llvm::function_ref<bool(llvm::ArrayRef<int64_t>)> isMeant) {
+bool DispatchTable::dropUnlessKept(const DispatchKey &key) {
   std::lock_guard<std::mutex> lock(mutex);
-  const size_t fields = family.problemSchema().fields().size();
-  std::vector<Values> kept;
-  std::vector<size_t> gone;
-  for (size_t place = 0; place < placesUsed; ++place) {
-    const Word *words = wordsOf(place);
-    if (words[kContext] != contextId || words[kFamily] != bitsOf(&family))
-      continue;
-    Values values = valuesOf(place, fields);
-    if (!isMeant(values))
-      continue;
-    if (isKept[place])
-      kept.push_back(std::move(values));
-    else
-      gone.push_back(place);
-  }
-  clear(gone);
-  return kept;
+  const size_t place = placeOf(key);
+  if (place == kNoPlace)
+    return false;
+  if (!isKept[place])
+    clear(place);
+  return isKept[place];
 }
 
 void DispatchTable::forgetContext(uint64_t contextId) {
@@ -391,11 +403,7 @@ DispatchTable::Values DispatchTable::valuesOf(size_t place,
 
 size_t DispatchTable::planCount() const {
   std::lock_guard<std::mutex> lock(mutex);
-  std::set<uint64_t> distinct;
-  for (size_t place = 0; place < placesUsed; ++place)
-    if (uint64_t plan = wordsOf(place)[kPlan])
-      distinct.insert(plan);
-  return distinct.size();
+  return plansInUse;
 }
 
 size_t DispatchTable::valueCount() const {

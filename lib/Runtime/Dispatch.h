@@ -43,6 +43,9 @@ struct ActivePlan {
   /// Something better may be found: a generic kernel, or one that the mode
   /// would have measured.
   bool isFallback = false;
+
+  /// Whether trials found meanwhile that it computes wrong results.
+  bool isWrong() const noexcept { return loaded && loaded->isWrong(); }
 };
 using ActivePlanPtr = std::shared_ptr<const ActivePlan>;
 
@@ -81,7 +84,8 @@ public:
   /// The plan for \p key, or null. No lock, no allocation. Now and then it
   /// misses what another thread writes meanwhile. The plan is valid until the
   /// table ends or forgets its context: no launch may be in progress in a
-  /// context that is destroyed.
+  /// context that is destroyed. It may be wrong, see ActivePlan::isWrong();
+  /// all other functions take a plan that is for none.
   const ActivePlan *find(const DispatchKey &key) const noexcept;
   /// The same under the table's lock: misses nothing.
   ChosenPlan lookup(const DispatchKey &key) const;
@@ -108,12 +112,8 @@ public:
   /// as many values are kept as the table's capacity, further ones are like any
   /// other.
   ChosenPlan keep(const DispatchKey &key, const ChosenPlan &chosen);
-  /// Takes out the values of \p family in a context that \p isMeant accepts:
-  /// they will be chosen for again. Returns those that are kept, which stay.
-  /// Holds the table's lock.
-  std::vector<Values>
-  forget(const KernelFamily &family, uint64_t contextId,
-         llvm::function_ref<bool(llvm::ArrayRef<int64_t>)> isMeant);
+  /// Takes out \p key unless it is kept, which is the answer.
+  bool dropUnlessKept(const DispatchKey &key);
   /// Drops all plans of a context that is gone.
   void forgetContext(uint64_t contextId);
 
@@ -168,6 +168,7 @@ private:
   size_t put(const DispatchKey &key, const ChosenPlan &chosen, bool isOffer);
   void makeRoom();
   size_t takePlace();
+  void count(const ActivePlan *plan, int change);
   static void storePlan(Word *words, const ChosenPlan &chosen);
   void write(size_t place, llvm::function_ref<void(Word *)> change);
   void insert(Index &index, uint64_t hash, size_t place);
@@ -185,6 +186,7 @@ private:
   struct OwnedPlan {
     ActivePlanPtr plan;
     uint64_t contextId = 0;
+    size_t values = 0; ///< that it serves
   };
   std::unordered_map<const ActivePlan *, OwnedPlan> plans;
   /// By place: whether its value is kept.
@@ -192,6 +194,7 @@ private:
   /// Places that were cleared; nothing in the index points to them.
   std::vector<size_t> cleared;
   size_t placesUsed = 0, keptCount = 0, hand = 0;
+  size_t plansInUse = 0;
 };
 
 } // namespace kiln

@@ -8,6 +8,7 @@
 #include "Runtime/PrepareTask.h"
 #include "Store/DeviceAssembly.h"
 #include "Store/ProbeStore.h"
+#include "Store/Verdicts.h"
 
 namespace kiln {
 
@@ -185,10 +186,32 @@ Engine::Services &Engine::services() {
   made->portfolios = std::make_unique<PortfolioStore>(
       *made->store, recordOptions.recheckInterval);
   deliverMessages();
+  made->records->verdicts().listen(
+      [this](llvm::StringRef deviceClass, const Verdict &verdict,
+             bool isWrong) { takeVerdict(deviceClass, verdict, isWrong); });
   std::lock_guard<std::mutex> lock(mutex);
   if (!madeServices)
     madeServices = std::move(made);
   return *madeServices;
+}
+
+/// Marks the plans of a kernel that trials found wrong, or right again, in all
+/// contexts of that class: whoever has one in hand chooses again.
+void Engine::takeVerdict(llvm::StringRef deviceClass, const Verdict &verdict,
+                         bool isWrong) {
+  std::vector<std::shared_ptr<ContextState>> states;
+  {
+    std::lock_guard<std::mutex> lock(mutex);
+    for (const auto &[id, state] : contexts)
+      if (state->deviceClass == deviceClass)
+        states.push_back(state);
+  }
+  for (const auto &state : states)
+    state->plans.mark(verdict.kernel, isWrong);
+  if (isWrong)
+    hooks().log().warning(
+        "{} computes wrong results for {} on {} ({}): it is launched no more",
+        verdict.config, verdict.problem, deviceClass, verdict.reason);
 }
 
 /// A green context has fewer SMs than its device: plans are made for those, and

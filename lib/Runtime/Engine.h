@@ -103,8 +103,9 @@ public:
   WorkCounts &counts() { return workCounts; }
 
   /// The plan of a problem for a launch on \p stream: from the ranges that were
-  /// prepared, or by acquire(). NotPrepared where the stream is captured. With
-  /// Haste::None it is for more than one launch, and a stand-in will not do.
+  /// prepared, or by acquire(); not wrong, as far as is known. NotPrepared
+  /// where the stream is captured. With Haste::None it is for more than one
+  /// launch, and a stand-in will not do.
   llvm::Expected<ChosenPlan>
   acquireForLaunch(const Driver &driver, const StreamContext &context,
                    const KernelFamily &family, const Problem &problem,
@@ -141,6 +142,11 @@ private:
   launchCallSlow(const KernelFamily &family, const void *args, FamilyCall &call,
                  const kiln_workspace *workspace, CudaStream stream,
                  const StreamContext *known);
+  llvm::Expected<ChosenPlan> acquireOnce(const Driver &driver,
+                                         const StreamContext &context,
+                                         const KernelFamily &family,
+                                         const Problem &problem,
+                                         CudaStream stream, Haste haste);
   ChosenPlan takePrepared(const ContextState &context, const DispatchKey &key,
                           const Problem &problem);
   ChosenPlan takeStandIn(ContextState &context, const DispatchKey &key,
@@ -153,6 +159,8 @@ private:
   llvm::Expected<DeviceModel> assembleModel(const Driver &driver,
                                             const StreamContext &context);
   void dropDeadTwin(const StreamContext &context);
+  void takeVerdict(llvm::StringRef deviceClass, const Verdict &verdict,
+                   bool isWrong);
   std::shared_ptr<ContextState> knownContext(uint64_t id) const;
   void closeContexts();
 

@@ -136,11 +136,22 @@ llvm::Expected<ChosenPlan> Flights::workBeside(ContextState &context,
   if (ChosenPlan known = lookUp(engine, context, request);
       known && given.takes(request, known))
     return known;
+  const uint64_t version = context.portfolioVersion;
   auto found =
       Acquisition(engine, context, request, given, nullptr).runWithoutTrials();
   if (!found || request.range)
     return found;
-  return engine.plans().offer(keyOf(context, request), *found);
+  ChosenPlan serving = engine.plans().offer(keyOf(context, request), *found);
+  dropIfStale(context, request, serving, version);
+  return serving;
+}
+
+/// A stand-in that was chosen before the portfolio of its layer came, but came
+/// into the table behind it, serves this launch alone.
+void Flights::dropIfStale(ContextState &context, const PlanRequest &request,
+                          const ChosenPlan &serving, uint64_t version) {
+  if (serving.plan->isFallback && context.portfolioVersion != version)
+    engine.plans().dropUnlessKept(keyOf(context, request));
 }
 
 llvm::Expected<ChosenPlan> Flights::work(ContextState &context,
@@ -176,6 +187,7 @@ llvm::Expected<ChosenPlan> Flights::work(ContextState &context,
     flight.chosen = known;
     return known;
   }
+  const uint64_t version = context.portfolioVersion;
   auto found =
       Acquisition(engine, context, request, given, &flight.state).run();
   if (!found) {
@@ -185,8 +197,10 @@ llvm::Expected<ChosenPlan> Flights::work(ContextState &context,
     return errorOf(summary);
   }
   // Before the flight ends, so that nobody begins another.
-  if (!request.range)
+  if (!request.range) {
     publish(context, request, *found);
+    dropIfStale(context, request, *found, version);
+  }
   std::lock_guard<std::mutex> lock(flight.mutex);
   flight.chosen = *found;
   return found;

@@ -109,6 +109,8 @@ private:
 
   void publish(ContextState &context, const PlanRequest &request,
                ChosenPlan &found);
+  void dropIfStale(ContextState &context, const PlanRequest &request,
+                   const ChosenPlan &serving, uint64_t version);
 
   Engine &engine;
   mutable std::mutex mutex; ///< guards what follows

@@ -182,6 +182,23 @@ llvm::Expected<ChosenPlan>
 Engine::acquireForLaunch(const Driver &driver, const StreamContext &context,
                          const KernelFamily &family, const Problem &problem,
                          CudaStream stream, Haste haste) {
+  // Trials of another thread may find it wrong while it is on its way here.
+  constexpr int kMostTries = 4;
+  for (int i = 0; i < kMostTries; ++i) {
+    auto chosen = acquireOnce(driver, context, family, problem, stream, haste);
+    if (!chosen || !chosen->plan->isWrong())
+      return chosen;
+  }
+  return makeError(ErrorCode::NoCandidate,
+                   "{}: each kernel that was chosen was found wrong meanwhile",
+                   problem.text());
+}
+
+llvm::Expected<ChosenPlan> Engine::acquireOnce(const Driver &driver,
+                                               const StreamContext &context,
+                                               const KernelFamily &family,
+                                               const Problem &problem,
+                                               CudaStream stream, Haste haste) {
   DispatchKey key{&family, context.id, problem.record.values()};
   AcquireOptions acquireOptions;
   acquireOptions.budget = options.tuneBudget;
@@ -294,7 +311,8 @@ llvm::Error Engine::launchCall(kiln_family number, const void *args,
     if (!context)
       return context.takeError();
     DispatchKey key{&family, context->id, call.fields()};
-    if (const ActivePlan *plan = dispatch.find(key)) [[likely]]
+    if (const ActivePlan *plan = dispatch.find(key); plan && !plan->isWrong())
+        [[likely]]
       return launchPlan(*ready, *plan, *context, call.arguments, workspace,
                         stream);
     return launchCallSlow(family, args, call, workspace, stream, &*context);
@@ -361,7 +379,7 @@ llvm::Error Engine::run(const kiln_problem *described,
   DispatchKey key{spec->family, context->id, problem->record.values()};
   const ActivePlan *plan = dispatch.find(key);
   ChosenPlan chosen;
-  if (!plan) {
+  if (!plan || plan->isWrong()) {
     auto acquired =
         acquireForLaunch(**loaded, *context, *spec->family, *problem, stream);
     if (!acquired)

@@ -1,11 +1,11 @@
 //===- PrepareTask.cpp - kiln_prepare, beside the caller or not -----------===//
 #include "Runtime/PrepareTask.h"
 
-#include "Call/CanonicalProblem.h"
 #include "Call/StructAccess.h"
 #include "Choice/Chooser.h"
 #include "Runtime/Background.h"
 #include "Runtime/RangeParts.h"
+#include "Runtime/ServedValues.h"
 #include "Support/Signals.h"
 
 #include <algorithm>
@@ -351,23 +351,18 @@ PrepareTask::prepareRange(ContextState &state, const RangePart &part,
     return chosen.takeError();
   prepared = state.findRange(range);
   // Values that were launched before have entries of their own.
-  auto isMeant = [&](llvm::ArrayRef<int64_t> values) {
-    return serves(range, Record(range.described.schema(), values));
-  };
-  for (const DispatchTable::Values &values :
-       engine.plans().forget(*range.family, state.id, isMeant)) {
-    const DispatchKey key{range.family, state.id, values};
-    ChosenPlan old = engine.plans().lookup(key);
+  DispatchTable &plans = engine.plans();
+  forEachServed(plans, range, state.id, [&](const Problem &problem) {
+    const DispatchKey key{range.family, state.id, problem.record.values()};
+    if (!plans.dropUnlessKept(key))
+      return;
+    ChosenPlan old = plans.lookup(key);
     // What was measured at the value goes first.
-    if (!old || old.measuredNs > 0)
-      continue;
-    auto problem =
-        makeProblem(*range.family, Record(range.described.schema(), values));
-    if (!problem)
-      return problem.takeError();
-    if (ChosenPlan now = prepared->choose(*problem))
-      engine.plans().publish(key, now);
-  }
+    if (old && old.measuredNs > 0)
+      return;
+    if (ChosenPlan now = prepared->choose(problem))
+      plans.publish(key, now);
+  });
   measureLater(state, part, *prepared);
   return prepared->workspace();
 }

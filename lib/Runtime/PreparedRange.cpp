@@ -8,12 +8,13 @@ namespace kiln {
 ChosenPlan PreparedRange::choose(const Problem &problem) const {
   if (!exact.empty()) {
     auto found = exact.find(range().pointOf(problem.record));
-    if (found != exact.end())
+    if (found != exact.end() && !found->second.plan->isWrong())
       return found->second;
   }
   const Portfolio::Ranking ranking =
-      known->rank(problem, device,
-                  [&](uint32_t member) { return plans[member] != nullptr; });
+      known->rank(problem, device, [&](uint32_t member) {
+        return plans[member] && !plans[member]->isWrong();
+      });
   if (ranking.empty())
     return {};
   return {plans[ranking.front().member], ranking.front().expectedNs};

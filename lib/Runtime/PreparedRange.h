@@ -16,7 +16,8 @@
 
 namespace kiln {
 
-/// A portfolio in a context, with the plans of its members. Immutable.
+/// A portfolio in a context, with the plans of its members. Immutable, except
+/// that plans may be found wrong, which are chosen no more.
 class PreparedRange {
 public:
   /// By the values of the dynamic extents.
@@ -33,7 +34,7 @@ public:
   const ProblemRange &range() const { return known->range(); }
   const KnownPortfolio &portfolio() const { return *known; }
   /// The plan for \p problem, which is of the range; none where no member may
-  /// run. Some microseconds.
+  /// run that is not wrong. Some microseconds.
   ChosenPlan choose(const Problem &problem) const;
 
   /// Over all plans.

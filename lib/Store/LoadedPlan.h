@@ -126,8 +126,8 @@ private:
   std::map<std::pair<uint64_t, std::string>, std::shared_ptr<Slot>> slots;
 };
 
-/// A plan loaded into one context. Immutable and thread-safe; share it by
-/// shared_ptr.
+/// A plan loaded into one context. Immutable except for what is known of its
+/// results, and thread-safe; share it by shared_ptr.
 class LoadedPlan {
 public:
   /// Loads \p plan into the current context. \p artifacts are those of
@@ -170,6 +170,13 @@ public:
   }
   uint64_t contextId() const { return context; }
 
+  /// Whether trials found that it computes wrong results, now or after it was
+  /// chosen: who has it in hand chooses again. A load; any thread may ask.
+  bool isWrong() const noexcept {
+    return wrong.load(std::memory_order_relaxed);
+  }
+  void markWrong(bool isWrong) const noexcept { wrong = isWrong; }
+
 private:
   friend class KernelLoader;
   LoadedPlan(const Driver &driver, Plan plan)
@@ -179,6 +186,7 @@ private:
   llvm::Error explainWorkspace(const Workspace &workspace) const;
 
   const Driver *driver;
+  mutable std::atomic<bool> wrong{false}; ///< all that changes
   Plan thePlan;
   uint64_t context = 0;
   int32_t smCount = 0;

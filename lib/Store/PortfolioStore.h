@@ -12,6 +12,7 @@
 #include "Device/DeviceModel.h"
 #include "Kernel/Record.h"
 #include "Store/Records.h"
+#include "Store/TrialStatus.h"
 
 #include <llvm/ADT/ArrayRef.h>
 #include <llvm/ADT/StringRef.h>
@@ -48,6 +49,9 @@ struct StoredMember {
 /// A kernel that trials of the range found wrong, or that cannot run.
 struct StoredFault {
   std::string config, kernel, reason;
+
+  /// Whether it was found wrong. Whether that stands is for Verdicts to say.
+  bool isWrong() const { return isWrongResult(reason); }
 
   friend bool operator==(const StoredFault &, const StoredFault &) = default;
 };

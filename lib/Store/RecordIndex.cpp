@@ -1,6 +1,8 @@
 //===- RecordIndex.cpp - which point of a record matches a problem --------===//
 #include "Store/RecordIndex.h"
 
+#include "Store/Verdicts.h"
+
 #include <llvm/ADT/STLExtras.h>
 
 #include <algorithm>
@@ -10,34 +12,27 @@
 
 namespace kiln {
 
-static std::string kernelKey(llvm::StringRef config, llvm::StringRef kernel) {
-  return fmt::format("{}\n{}", config, kernel);
-}
-
 static std::string kernelKeyAt(llvm::ArrayRef<int64_t> extents,
                                llvm::StringRef config, llvm::StringRef kernel) {
   return fmt::format("{}\n{}\n{}", fmt::join(extents, ","), config, kernel);
 }
 
-bool RecordMatch::mayReject(llvm::StringRef config) const {
-  return record && record->rejected.contains(config);
+bool RecordMatch::mayRefuse(llvm::StringRef config) const {
+  return record && record->refusedConfigs.contains(config);
 }
 
-bool RecordMatch::rejects(llvm::StringRef config,
+bool RecordMatch::refuses(llvm::StringRef config,
                           llvm::StringRef kernel) const {
-  if (!mayReject(config))
-    return false;
-  if (record->refused.contains(kernelKeyAt(askedExtents, config, kernel)))
-    return true;
-  if (!record->wrong.contains(kernelKey(config, kernel)))
-    return false;
-  const bool isRightHere =
-      kind == RecordMatchKind::Exact &&
-      llvm::any_of(validated(), [&](const RecordedConfig &c) {
-        return c.measurement->config == config &&
-               c.measurement->kernel == kernel;
-      });
-  return !isRightHere;
+  return mayRefuse(config) &&
+         record->refused.contains(kernelKeyAt(askedExtents, config, kernel));
+}
+
+bool foundNoneRight(const RecordMatch &match, const Verdicts &verdicts,
+                    llvm::StringRef deviceClass) {
+  const RecordPoint *point = match.foundNoneRight ? match.point() : nullptr;
+  return point && llvm::any_of(point->measurements, [&](const Measurement &m) {
+           return m.isWrong() && verdicts.isWrong(deviceClass, m.kernel);
+         });
 }
 
 static IndexedPoint indexPoint(const KernelFamily &family,
@@ -85,12 +80,10 @@ std::shared_ptr<const IndexedRecord> indexRecord(TuningRecord record,
     indexed->cold.push_back(indexPoint(family, point, MeasurementMode::Cold));
     indexed->hot.push_back(indexPoint(family, point, MeasurementMode::Hot));
     for (const Measurement &m : point.measurements) {
-      if (m.isWrong())
-        indexed->wrong.insert(kernelKey(m.config, m.kernel));
-      else if (m.isRejection())
-        indexed->refused.insert(kernelKeyAt(point.extents, m.config, m.kernel));
-      if (m.isRejection())
-        indexed->rejected.insert(m.config);
+      if (m.isWrong() || !m.isRejection())
+        continue;
+      indexed->refused.insert(kernelKeyAt(point.extents, m.config, m.kernel));
+      indexed->refusedConfigs.insert(m.config);
     }
   }
   return indexed;

@@ -32,12 +32,9 @@ struct IndexedRecord {
   uint64_t bytes = 0, hash = 0; ///< of its text
   /// Of each point of the record.
   std::vector<IndexedPoint> cold, hot;
-  /// Config and kernel: found wrong, at any extent.
-  llvm::StringSet<> wrong;
-  /// As above: could not be launched, at one point. Keyed by that too.
+  /// Point, config and kernel: could not be launched there.
   llvm::StringSet<> refused;
-  /// The configs of both.
-  llvm::StringSet<> rejected;
+  llvm::StringSet<> refusedConfigs;
 
   const std::vector<IndexedPoint> &points(MeasurementMode mode) const {
     return mode == MeasurementMode::Cold ? cold : hot;

@@ -7,6 +7,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "Store/RecordIndex.h"
+#include "Store/Verdicts.h"
 #include "Support/Error.h"
 #include "Support/Hash.h"
 
@@ -132,7 +133,8 @@ struct RecordStore::Impl {
   };
 
   Impl(cache::Store &cache, RecordStoreOptions options)
-      : cache(cache), options(std::move(options)) {}
+      : cache(cache), options(std::move(options)),
+        verdicts(cache, this->options.recheckInterval) {}
 
   IndexedPtr get(const KernelFamily &family, const std::string &key,
                  bool isFresh);
@@ -148,6 +150,7 @@ struct RecordStore::Impl {
 
   cache::Store &cache;
   const RecordStoreOptions options;
+  Verdicts verdicts;
 
   std::mutex mutex;     ///< guards what follows
   std::list<Kept> kept; ///< used least recently first
@@ -254,6 +257,8 @@ RecordStore::RecordStore(cache::Store &cache, RecordStoreOptions options)
     : impl(std::make_unique<Impl>(cache, std::move(options))) {}
 
 RecordStore::~RecordStore() = default;
+
+Verdicts &RecordStore::verdicts() const { return impl->verdicts; }
 
 RecordMatch RecordStore::find(const KernelFamily &family,
                               const Problem &problem,

@@ -44,11 +44,7 @@ static bool hasReason(const Measurement &measurement, TrialStatus status) {
   return llvm::StringRef(measurement.reason).starts_with(nameOf(status));
 }
 
-bool Measurement::isWrong() const {
-  return !valid && llvm::any_of(kWrongResults, [&](TrialStatus status) {
-    return hasReason(*this, status);
-  });
-}
+bool Measurement::isWrong() const { return !valid && isWrongResult(reason); }
 
 bool Measurement::isRejection() const {
   if (valid || !hasReason(*this, TrialStatus::LaunchFailed))

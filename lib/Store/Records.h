@@ -27,6 +27,8 @@
 
 namespace kiln {
 
+class Verdicts;
+
 /// What the L2 cache held when a trial began.
 enum class MeasurementMode {
   Cold, ///< buffers rotate: operands come from DRAM
@@ -57,7 +59,7 @@ struct Measurement {
   /// Whether it can be true, and be written as JSON.
   bool isSound() const;
   /// Trials found its results wrong: out of the tolerance, out of bounds, or
-  /// not written. True of the kernel at every extent.
+  /// not written. Whether that stands is for Verdicts to say.
   bool isWrong() const;
   /// Its kernel must not run at this extent: it is wrong, or cannot be
   /// launched. A driver error that others of the process may have caused, which
@@ -188,6 +190,7 @@ struct RecordMatch {
   llvm::ArrayRef<RecordedConfig> configs;
   size_t validatedCount = 0; ///< so many of configs; at least 1 in a match
   /// Trials at this very extent found wrong results and none that are right.
+  /// See foundNoneRight() for whether that still stands.
   bool foundNoneRight = false;
   /// Exact, and RecordPoint::isIncomplete().
   bool isIncomplete = false;
@@ -201,14 +204,13 @@ struct RecordMatch {
   llvm::ArrayRef<RecordedConfig> validated() const {
     return configs.take_front(validatedCount);
   }
-  /// Whether \p kernel, the kernelDigest() of \p config's plan, must not run:
-  /// it could not be launched at the asked extent, or it was found wrong at
-  /// any, and was not found right at the asked one. So it may reject a config
-  /// of a Neighbour. May also be asked where nothing matches.
-  bool rejects(llvm::StringRef config, llvm::StringRef kernel) const;
-  /// Whether rejects() may be true of some kernel of \p config: what to ask
+  /// Whether \p kernel, the kernelDigest() of \p config's plan, could not be
+  /// launched at the asked extent. (Whether it is wrong, Verdicts say.) May
+  /// also be asked where nothing matches.
+  bool refuses(llvm::StringRef config, llvm::StringRef kernel) const;
+  /// Whether refuses() may be true of some kernel of \p config: what to ask
   /// first where a kernel's digest is yet to be made.
-  bool mayReject(llvm::StringRef config) const;
+  bool mayRefuse(llvm::StringRef config) const;
 
   /// Whether the search of the point that matched left out configs that a
   /// caller with \p allowance may take for \p problem. Then the record is
@@ -225,6 +227,11 @@ struct RecordMatch {
   std::shared_ptr<const IndexedRecord> record;
   ExtentPoint askedExtents;
 };
+
+/// Whether trials at the extent of \p match found nothing that is right, and a
+/// kernel that they found wrong there still is: its verdict was not taken back.
+bool foundNoneRight(const RecordMatch &match, const Verdicts &verdicts,
+                    llvm::StringRef deviceClass);
 
 /// How old what find() answers may be, where another process has stored.
 enum class RecordAge {
@@ -257,6 +264,9 @@ public:
                    llvm::StringRef deviceClass,
                    MeasurementMode mode = MeasurementMode::Cold,
                    RecordAge age = RecordAge::Recent) const;
+
+  /// Which kernels trials found wrong. Thread-safe.
+  Verdicts &verdicts() const;
 
   /// The whole record as it is now; empty if there is none. Never null. Asks
   /// the file system each time.

@@ -36,6 +36,12 @@ bool isWrongResult(TrialStatus status) {
   return llvm::is_contained(kWrongResults, status);
 }
 
+bool isWrongResult(llvm::StringRef reason) {
+  return llvm::any_of(kWrongResults, [&](TrialStatus status) {
+    return reason.starts_with(nameOf(status));
+  });
+}
+
 bool isConfigFault(TrialStatus status) {
   return isWrongResult(status) || status == TrialStatus::LaunchFailed;
 }

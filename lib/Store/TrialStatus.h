@@ -41,6 +41,8 @@ inline constexpr ConfigRefusal kConfigRefusals[] = {
 inline constexpr TrialStatus kWrongResults[] = {
     TrialStatus::Wrong, TrialStatus::OutOfBounds, TrialStatus::NotWritten};
 bool isWrongResult(TrialStatus status);
+/// The same of a stored reason: a status, then details.
+bool isWrongResult(llvm::StringRef reason);
 
 /// True for what the config itself is to blame for, here and in any process:
 /// only that may be stored.

@@ -2,6 +2,7 @@
 #include "Tune/BarredConfigs.h"
 
 #include "Store/ArtifactStore.h"
+#include "Tune/Portfolio.h"
 
 #include <llvm/ADT/STLExtras.h>
 
@@ -9,7 +10,7 @@ namespace kiln {
 
 void BarredConfigs::add(const Template &tmpl, const Record &config) {
   if (!contains(tmpl, config))
-    list.push_back({&tmpl, config});
+    list.push_back({&tmpl, compiledKnobs(config)});
 }
 
 void BarredConfigs::addFault(llvm::StringRef config, llvm::StringRef kernel) {
@@ -30,21 +31,18 @@ void BarredConfigs::addFault(llvm::StringRef config, llvm::StringRef kernel) {
   }
 }
 
-void BarredConfigs::addRecorded(const RecordStore &records,
-                                llvm::StringRef deviceClass) {
-  const auto problem = range.find(range.high);
-  if (!problem)
-    return;
-  auto record = records.load(*range.family, *problem, deviceClass);
-  for (const RecordPoint &point : record->points)
-    for (const Measurement &measurement : point.measurements)
-      if (measurement.isWrong())
-        addFault(measurement.config, measurement.kernel);
+void BarredConfigs::addWrong(const Verdicts &verdicts,
+                             llvm::StringRef deviceClass) {
+  for (const Verdict &verdict : verdicts.list(deviceClass))
+    addFault(verdict.config, verdict.kernel);
 }
 
 bool BarredConfigs::contains(const Template &tmpl, const Record &config) const {
+  if (list.empty())
+    return false;
+  const std::vector<int64_t> knobs = compiledKnobs(config);
   return llvm::any_of(list, [&](const Entry &known) {
-    return known.tmpl == &tmpl && known.config == config;
+    return known.tmpl == &tmpl && known.knobs == knobs;
   });
 }
 

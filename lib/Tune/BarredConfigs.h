@@ -6,13 +6,13 @@
 #pragma once
 
 #include "Call/ProblemRange.h"
-#include "Store/Records.h"
+#include "Store/Verdicts.h"
 
 #include <vector>
 
 namespace kiln {
 
-/// Configs of a range that are known to be wrong, or cannot be had.
+/// Kernels of a range that are known to be wrong, or cannot be had.
 class BarredConfigs {
 public:
   BarredConfigs(const ProblemRange &range, const DeviceModel &device)
@@ -22,8 +22,8 @@ public:
   /// Bars \p config if \p kernel, which was wrong, is what it compiles to
   /// today.
   void addFault(llvm::StringRef config, llvm::StringRef kernel);
-  /// Bars what \p records say is wrong at any extent.
-  void addRecorded(const RecordStore &records, llvm::StringRef deviceClass);
+  /// Bars what trials found wrong on devices of \p deviceClass, wherever.
+  void addWrong(const Verdicts &verdicts, llvm::StringRef deviceClass);
 
   bool contains(const Template &tmpl, const Record &config) const;
   bool empty() const { return list.empty(); }
@@ -31,7 +31,7 @@ public:
 private:
   struct Entry {
     const Template *tmpl = nullptr;
-    Record config;
+    std::vector<int64_t> knobs; ///< compiledKnobs(): a kernel's
   };
   const ProblemRange range;
   const DeviceModel &device;

@@ -184,7 +184,7 @@ void CandidateList::request(TuningCandidate &entry, int64_t priority) {
   if (!entry.isOpen())
     return;
   entry.makePlan(task.problem, task.context.device);
-  if (!task.options.retune && task.match.rejects(entry.config, entry.kernel))
+  if (task.isBarred(entry.config, entry.kernel))
     entry.stage = TuningCandidate::Stage::Barred;
   else
     entry.request(task.context.artifacts, priority);

@@ -86,6 +86,8 @@ void Portfolio::addTime(uint32_t member, MemberTime time) {
 void Portfolio::calibrate() {
   hasProven = llvm::any_of(
       list, [](const PortfolioMember &member) { return member.validated; });
+  hasWrong = llvm::any_of(
+      faults, [](const StoredFault &fault) { return fault.isWrong(); });
   defaultFactors.assign(list.size(), 1);
   std::vector<double> all;
   for (const PortfolioMember &member : list)
@@ -145,6 +147,23 @@ static void sortByTime(Portfolio::Ranking &ranking) {
                     });
 }
 
+/// Orders \p ranking, which is by time: see rank().
+void Portfolio::preferProven(Ranking &ranking) const {
+  auto isProven = [&](const PortfolioChoice &choice) {
+    return list[choice.member].validated;
+  };
+  auto best = llvm::find_if(ranking, isProven);
+  if (best == ranking.end()) {
+    if (hasProven && hasWrong)
+      ranking.clear();
+    return;
+  }
+  const double limitNs = hasWrong ? 0 : best->expectedNs / kProofWorth;
+  llvm::erase_if(ranking, [&](const PortfolioChoice &choice) {
+    return !isProven(choice) && choice.expectedNs >= limitNs;
+  });
+}
+
 void Portfolio::index(const DeviceModel &device) {
   for (PortfolioMember &member : list)
     llvm::sort(member.times, [](const MemberTime &a, const MemberTime &b) {
@@ -170,9 +189,10 @@ void Portfolio::index(const DeviceModel &device) {
       continue;
     Ranking ranking;
     for (uint32_t member = 0; member < list.size(); ++member)
-      if (list[member].holds(point) && mayChoose(list[member]))
+      if (list[member].holds(point))
         estimate(member, *problem, point, device, ranking);
     sortByTime(ranking);
+    preferProven(ranking);
     ranking.resize(std::min(ranking.size(), most));
     for (const PortfolioChoice &choice : ranking)
       plausible[place].push_back(static_cast<uint16_t>(choice.member));
@@ -202,8 +222,7 @@ Portfolio::Ranking Portfolio::rank(const Problem &problem,
       return;
     seen.push_back(place);
     const PortfolioMember &member = list[place];
-    if (mayChoose(member) && member.serves(point) &&
-        (!mayTake || mayTake(place)))
+    if (member.serves(point) && (!mayTake || mayTake(place)))
       estimate(place, problem, point, device, ranking);
   };
   auto considerAll = [&](auto isWanted) {
@@ -221,9 +240,14 @@ Portfolio::Ranking Portfolio::rank(const Problem &problem,
       for (uint32_t member : plausible[place])
         if (holds(list[member]))
           consider(member);
-  if (ranking.empty())
-    considerAll([](const PortfolioMember &) { return true; });
   sortByTime(ranking);
+  preferProven(ranking);
+  if (!ranking.empty())
+    return ranking;
+  seen.clear();
+  considerAll([](const PortfolioMember &) { return true; });
+  sortByTime(ranking);
+  preferProven(ranking);
   return ranking;
 }
 
@@ -240,7 +264,7 @@ Portfolio::Ranking Portfolio::estimateAll(const Problem &problem,
 
 bool Portfolio::hasHolder(llvm::ArrayRef<int64_t> point) const {
   return llvm::any_of(list, [&](const PortfolioMember &member) {
-    return mayChoose(member) && member.holds(point);
+    return isSolid(member) && member.holds(point);
   });
 }
 
@@ -253,7 +277,7 @@ void Portfolio::stretchTo(const ExtentPoint &point, const DeviceModel &device,
     return;
   Ranking ranking;
   for (uint32_t member = 0; member < list.size(); ++member)
-    if (mayChoose(list[member]))
+    if (isSolid(list[member]))
       estimate(member, *problem, point, device, ranking);
   sortByTime(ranking);
   for (const PortfolioChoice &choice : ranking) {

@@ -53,6 +53,11 @@ struct PortfolioMember {
 /// knobs of \p config but run-time ones.
 std::vector<int64_t> compiledKnobs(const Record &config);
 
+/// So much slower may a member be that was compared with the reference and yet
+/// go before one that was not: measuring a kernel must not put it in the place
+/// of what the estimator would launch without any trial.
+inline constexpr double kProofWorth = 1.1;
+
 /// A member at one value.
 struct PortfolioChoice {
   uint32_t member = 0; ///< its place
@@ -91,7 +96,7 @@ public:
   std::vector<PortfolioMember> &mutableMembers() { return list; }
   /// Adds what \p member took; another time at that point is replaced.
   void addTime(uint32_t member, MemberTime time);
-  /// Finds the factors of members without times again.
+  /// Finds again the factors of members without times, and who is proven.
   void calibrate();
   /// Moves the ends of intervals until every sample lies in that of a member
   /// that may be chosen, where \p device and \p workspaceBytes allow one. For
@@ -103,9 +108,11 @@ public:
   void index(const DeviceModel &device);
 
   /// The members for \p problem, the range's at \p point, by calibrated
-  /// estimate. Only members that \p mayTake (null: all), that were
-  /// compared with the reference where any was, and that prune() allows there.
-  /// Where no interval holds the point, those whose plan serves it.
+  /// estimate. Only members that \p mayTake (null: all) and that prune() allows
+  /// there. A member that was not compared with the reference comes only where
+  /// no other can be had, or before others that are expected to be slower by
+  /// kProofWorth or more, and nowhere once trials of the range found wrong
+  /// results. Where no interval holds the point, those whose plan serves it.
   /// Thread-safe; some us, no allocation to speak of.
   Ranking rank(const Problem &problem, llvm::ArrayRef<int64_t> point,
                const DeviceModel &device, Filter mayTake = nullptr) const;
@@ -140,9 +147,11 @@ private:
   void estimate(uint32_t member, const Problem &problem,
                 llvm::ArrayRef<int64_t> point, const DeviceModel &device,
                 Ranking &ranking) const;
-  bool mayChoose(const PortfolioMember &member) const {
+  /// Whether what holds a gap: compared with the reference, where any was.
+  bool isSolid(const PortfolioMember &member) const {
     return !hasProven || member.validated;
   }
+  void preferProven(Ranking &ranking) const;
   bool hasHolder(llvm::ArrayRef<int64_t> point) const;
   void stretchTo(const ExtentPoint &point, const DeviceModel &device,
                  const Allowance &allowance);
@@ -154,7 +163,7 @@ private:
   /// Members by calibrated estimate, the best first, of each place of the grid.
   std::vector<llvm::SmallVector<uint16_t, 8>> plausible;
   std::vector<double> defaultFactors; ///< by member: where it has no times
-  bool hasProven = false;
+  bool hasProven = false, hasWrong = false;
 };
 
 /// What the cache has for \p range, restored: measured on devices of class

@@ -57,6 +57,12 @@ struct PortfolioSession::Impl {
   bool findLost();
   void dropLost();
   llvm::Error settle();
+  bool isWrong(llvm::StringRef kernel) const {
+    return task.context.records.verdicts().isWrong(task.context.deviceClass,
+                                                   kernel);
+  }
+  bool dropWrong(Portfolio &portfolio) const;
+  void addFaults(llvm::ArrayRef<StoredFault> faults);
   llvm::Error nothingRight() const;
   void store();
 
@@ -108,10 +114,23 @@ std::optional<Portfolio> PortfolioSession::Impl::findStored() {
     }
     if (found.empty())
       continue;
-    hasDropped = !dropped.empty();
+    hasDropped = !dropped.empty() | dropWrong(found);
     return found;
   }
   return std::nullopt;
+}
+
+/// Takes out of \p portfolio the members that trials found wrong, of whatever
+/// problem; false: there are none.
+bool PortfolioSession::Impl::dropWrong(Portfolio &portfolio) const {
+  const size_t gone =
+      std::erase_if(portfolio.mutableMembers(),
+                    [&](const auto &member) { return isWrong(member.kernel); });
+  if (gone == 0)
+    return false;
+  portfolio.closeGaps(task.context.device, task.options.workspaceBytes);
+  portfolio.index(task.context.device);
+  return true;
 }
 
 /// What was measured in parts of the range, where nothing serves all of it.
@@ -126,20 +145,28 @@ void PortfolioSession::Impl::findParts() {
                         range.contains(stored.high);
     if (!isPart)
       continue;
-    const Portfolio part = Portfolio::restore(range, stored, context.device,
-                                              task.options.workspaceBytes);
+    Portfolio part = Portfolio::restore(range, stored, context.device,
+                                        task.options.workspaceBytes);
+    dropWrong(part);
     llvm::append_range(ofParts, part.members());
-    for (const StoredFault &fault : part.faults)
-      barred.addFault(fault.config, fault.kernel);
+    addFaults(part.faults);
   }
+}
+
+/// Bars what could not run in the range, and of what was found wrong there what
+/// still is.
+void PortfolioSession::Impl::addFaults(llvm::ArrayRef<StoredFault> faults) {
+  for (const StoredFault &fault : faults)
+    if (!fault.isWrong() || isWrong(fault.kernel))
+      barred.addFault(fault.config, fault.kernel);
 }
 
 void PortfolioSession::Impl::findBarred() {
   if (task.options.retune)
     return;
-  barred.addRecorded(task.context.records, task.context.deviceClass);
-  for (const StoredFault &fault : task.portfolio.faults)
-    barred.addFault(fault.config, fault.kernel);
+  addFaults(task.portfolio.faults);
+  isHopeless &= !barred.empty();
+  barred.addWrong(task.context.records.verdicts(), task.context.deviceClass);
 }
 
 /// The cover of an earlier session, if it serves. Not a second time: then
@@ -256,7 +283,6 @@ void PortfolioSession::begin(int64_t priority) {
   }
   if (!impl->isAnswered) {
     impl->findBarred();
-    impl->isHopeless &= !impl->barred.empty();
     impl->beginError = summarize(impl->isHopeless ? impl->nothingRight()
                                                   : impl->coverWith(kept));
   }
@@ -424,6 +450,9 @@ llvm::Error PortfolioSession::Impl::measure(Clock::time_point deadline) {
 /// Leaves what may be launched, and makes it ready for choices.
 llvm::Error PortfolioSession::Impl::settle() {
   findLost();
+  // Measured again, or found wrong meanwhile where another session had it.
+  for (MemberWork &member : task.work)
+    member.isLost |= isWrong(member.code->kernel);
   bool hasLost = false;
   for (MemberWork &member : task.work) {
     const bool isMissing = member.code->stage != Stage::Ready;

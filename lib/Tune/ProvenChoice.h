@@ -46,7 +46,7 @@ public:
   /// Whether nothing unproven may be taken: trials, now or before, found wrong
   /// results.
   bool needsProof() const {
-    return task.match.foundNoneRight || series.hasFoundWrong();
+    return task.foundNoneRight() || series.hasFoundWrong();
   }
   /// What a request until \p deadline gets, \p least at least; a comparison
   /// waits for its reference for longer as long as nothing is proven.

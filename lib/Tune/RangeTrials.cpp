@@ -20,7 +20,7 @@ static constexpr std::chrono::milliseconds kPoll{1};
 /// Operations a second that a reference, which computes in double precision, is
 /// reckoned with: below what it does on a data centre's GPU.
 static constexpr double kReferenceFlops = 1e12;
-/// A comparison that is not needed elsewhere may cost that.
+/// A comparison may cost that.
 static constexpr double kAffordableSeconds = 0.15;
 /// A config of the same kernel is tried if it is estimated within the band, and
 /// becomes a member if it is faster by the margin.
@@ -46,6 +46,20 @@ void RangeTask::lose(uint32_t member, llvm::StringRef reason) {
   portfolio.faults.push_back({code.config, code.kernel, reason.str()});
 }
 
+bool RangeTask::confine(uint32_t member, const ExtentPoint &point) {
+  PortfolioMember &confined = portfolio.mutableMembers()[member];
+  if (point.size() != 1 || !confined.holds(point))
+    return false;
+  const bool isHighEnd =
+      point[0] - confined.low[0] > confined.high[0] - point[0];
+  ExtentPoint &end = isHighEnd ? confined.high : confined.low;
+  end = {point[0] + (isHighEnd ? -1 : 1)};
+  if (isHighEnd)
+    end = portfolio.range().alignDown(end);
+  work[member].isConfined = true;
+  return confined.low[0] <= confined.high[0];
+}
+
 //===----------------------------------------------------------------------===//
 // One point
 //===----------------------------------------------------------------------===//
@@ -55,7 +69,10 @@ struct RangeTrials::Round {
   Round(RangeTask &task, const ExtentPoint &point)
       : task(task), point(point), problem(*task.portfolio.range().find(point)),
         series(task.context.runner, *task.portfolio.range().family, problem,
-               {.activity = "preparing",
+               {.verdicts = &task.context.records.verdicts(),
+                .deviceClass = task.context.deviceClass,
+                .withdrawsVerdicts = task.options.retune,
+                .activity = "preparing",
                 .mode = task.options.mode,
                 .cancel = task.options.cancel,
                 .loadedBand = kKeepsAll}) {}
@@ -78,7 +95,9 @@ struct RangeTrials::Round {
   void addReady(const std::vector<uint32_t> &wanted) {
     for (uint32_t member : wanted) {
       const MemberWork &work = task.work[member];
-      if (!work.isLost && work.code->stage == Stage::Ready)
+      const bool isOutside =
+          work.isConfined && !task.portfolio.members()[member].holds(point);
+      if (!work.isLost && !isOutside && work.code->stage == Stage::Ready)
         add(member, *work.code);
     }
   }
@@ -163,12 +182,12 @@ void RangeTrials::take(Round &round) {
     const Estimate &estimate = entry->candidate.estimate;
     task.result.trials.push_back(
         {entry->trial, estimate.totalNs, estimate.bound.str(), entry->rank});
+    if (entry->isAtFault() && !entry->isWrong() &&
+        task.confine(member, round.point))
+      continue;
     if (entry->isAtFault()) {
       ++task.result.rejected;
-      task.lose(member, entry->trial.message.empty()
-                            ? nameOf(entry->trial.status).str()
-                            : fmt::format("{}: {}", nameOf(entry->trial.status),
-                                          entry->trial.message));
+      task.lose(member, reasonOf(entry->trial));
     } else if (entry->isMeasured() && estimate.totalNs > 0) {
       task.portfolio.addTime(
           member, {round.point, entry->trial.medianNs, estimate.totalNs});
@@ -220,25 +239,65 @@ llvm::Error RangeTrials::measureAt(const Anchor &anchor,
   return error;
 }
 
-/// Where the reference of \p member, which was measured, is computed soonest.
-const ExtentPoint &
-RangeTrials::leastPointOf(const PortfolioMember &member) const {
+/// Points at which the reference is soon computed, from the largest on, each
+/// half of the one before it. Whether a kernel is right does not depend on
+/// extents as its time does: some tiles, a ragged edge and the wraps of its
+/// ring are in any of them that is not tiny. Where many members share one, so
+/// that its operands are filled and its reference is computed once.
+std::vector<ExtentPoint> RangeTrials::proofPoints() const {
+  const ProblemRange &range = task.portfolio.range();
+  std::vector<ExtentPoint> points;
+  ExtentPoint point = range.high;
+  for (;;) {
+    auto problem = range.find(point);
+    if (problem && isAffordable(*problem) &&
+        task.context.runner->hasRoom(*range.family, *problem))
+      points.push_back(point);
+    const auto largest = llvm::max_element(point);
+    if (largest == point.end() || *largest <= 1)
+      return points;
+    // Odd, where that is of the range: the last tile is ragged.
+    *largest = std::max<int64_t>(*largest / 2 - (*largest / 2 + 1) % 2, 1);
+    ExtentPoint next = range.alignDown(point);
+    if (next.empty() || !range.contains(next))
+      return points;
+    point = std::move(next);
+  }
+}
+
+/// Where \p member is compared: at the largest of \p points that its plan
+/// serves, else where it was measured with the least work; null: nowhere.
+const ExtentPoint *
+RangeTrials::proofPointOf(const PortfolioMember &member,
+                          const std::vector<ExtentPoint> &points) const {
+  auto found = llvm::find_if(
+      points, [&](const ExtentPoint &point) { return member.serves(point); });
+  if (found != points.end())
+    return &*found;
   const ProblemRange &range = task.portfolio.range();
   auto workAt = [&](const MemberTime &time) {
     return range.family->flops(*range.find(time.point));
   };
-  const MemberTime *least = &member.times.front();
-  for (const MemberTime &time : member.times)
-    if (workAt(time) < workAt(*least))
-      least = &time;
-  return least->point;
+  auto least = llvm::min_element(member.times,
+                                 [&](const MemberTime &a, const MemberTime &b) {
+                                   return workAt(a) < workAt(b);
+                                 });
+  return least == member.times.end() ? nullptr : &least->point;
 }
 
 llvm::Error RangeTrials::proveRest(Clock::time_point deadline) {
+  std::vector<ExtentPoint> points;
   std::map<ExtentPoint, std::vector<uint32_t>> rest;
-  for (auto [i, member] : llvm::enumerate(task.portfolio.members()))
-    if (!member.validated && !member.times.empty() && !task.work[i].isLost)
-      rest[leastPointOf(member)].push_back(static_cast<uint32_t>(i));
+  for (auto [i, member] : llvm::enumerate(task.portfolio.members())) {
+    MemberWork &work = task.work[i];
+    if (member.validated || work.isLost || !work.code->poll() ||
+        work.code->stage != Stage::Ready || !mayRun())
+      continue;
+    if (points.empty())
+      points = proofPoints();
+    if (const ExtentPoint *point = proofPointOf(member, points))
+      rest[*point].push_back(static_cast<uint32_t>(i));
+  }
   for (const auto &[point, members] : rest) {
     if (!mayRun() || task.isCancelled() || Clock::now() >= deadline)
       break;

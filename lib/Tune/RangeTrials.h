@@ -17,6 +17,9 @@ struct MemberWork {
   std::unique_ptr<TuningCandidate> code;
   /// Found wrong, or without kernels: no member when the session ends.
   bool isLost = false;
+  /// It could not be launched somewhere: its interval, which no longer holds
+  /// that point, is all that it may be measured in.
+  bool isConfined = false;
 };
 
 /// What the parts of a session share.
@@ -33,6 +36,9 @@ struct RangeTask {
   void tellProgress();
   /// Notes that \p member is lost for a fault of its own, which \p reason says.
   void lose(uint32_t member, llvm::StringRef reason);
+  /// Keeps \p member, which could not be launched at \p point, from there on,
+  /// on the side of its interval that is smaller. False: nothing is left of it.
+  bool confine(uint32_t member, const ExtentPoint &point);
 };
 
 /// Measures at anchors and compares with the reference, each plan as it will be
@@ -54,8 +60,7 @@ public:
   /// differ in run-time knobs alone and cost no compilation. What is faster
   /// becomes a member around it.
   llvm::Error tryVariants(const Anchor &anchor, Clock::time_point deadline);
-  /// Compares what was measured and not compared, at the point with the least
-  /// work where it was measured.
+  /// Compares what is yet to be, where its reference is soon computed.
   llvm::Error proveRest(Clock::time_point deadline);
 
 private:
@@ -66,7 +71,9 @@ private:
   llvm::Error run(Round &round, Clock::time_point deadline);
   llvm::Error prove(Round &round, Clock::time_point deadline);
   bool isAffordable(const Problem &problem) const;
-  const ExtentPoint &leastPointOf(const PortfolioMember &member) const;
+  std::vector<ExtentPoint> proofPoints() const;
+  const ExtentPoint *proofPointOf(const PortfolioMember &member,
+                                  const std::vector<ExtentPoint> &points) const;
   std::vector<Record> variantsOf(const PortfolioMember &member,
                                  const Problem &problem) const;
   uint32_t addVariant(uint32_t sibling, const Record &config,

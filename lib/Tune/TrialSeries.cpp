@@ -84,8 +84,10 @@ TrialSeries::run(const CandidateRefs &batch, const TrialOptions &trialOptions,
                                   request.candidates.size() < kept});
   auto results = runner->run(request, options.cancel);
   if (results && results->size() == batch.size()) {
-    for (auto [entry, result] : llvm::zip_equal(batch, *results))
+    for (auto [entry, result] : llvm::zip_equal(batch, *results)) {
       entry->loaded = std::move(result.loaded);
+      judge(*entry, result);
+    }
     return results;
   }
   ErrorSummary error{ErrorCode::Internal, "a result is missing"};
@@ -99,6 +101,22 @@ TrialSeries::run(const CandidateRefs &batch, const TrialOptions &trialOptions,
   }
   stop = std::move(error);
   return std::vector<TrialResult>{};
+}
+
+/// Passes on whether the kernel of \p entry is wrong, if \p result tells.
+void TrialSeries::judge(const TuningCandidate &entry,
+                        const TrialResult &result) const {
+  if (!options.verdicts)
+    return;
+  if (isWrongResult(result.status))
+    options.verdicts->found(options.deviceClass,
+                            {.kernel = entry.kernel,
+                             .config = entry.candidate.config.compiledText(),
+                             .problem = problem.text(),
+                             .reason = reasonOf(result)});
+  else if (result.validated && options.withdrawsVerdicts)
+    options.verdicts->withdraw(options.deviceClass, entry.kernel,
+                               problem.text());
 }
 
 llvm::Error

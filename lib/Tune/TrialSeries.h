@@ -8,6 +8,7 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
+#include "Store/Verdicts.h"
 #include "Tune/TuningCandidate.h"
 
 #include <llvm/ADT/ArrayRef.h>
@@ -21,6 +22,13 @@ namespace kiln {
 using CandidateRefs = std::vector<TuningCandidate *>;
 
 struct SeriesOptions {
+  /// Told of each kernel whose results are wrong, as soon as that is known, and
+  /// asked about none; null: nothing is kept of it.
+  Verdicts *verdicts = nullptr;
+  std::string deviceClass = {}; ///< of the device, for verdicts
+  /// A kernel that is found right here loses the verdict that it was found
+  /// wrong here.
+  bool withdrawsVerdicts = false;
   const char *activity = "tuning"; ///< what errors call it
   MeasurementMode mode = MeasurementMode::Cold;
   const std::atomic<bool> *cancel = nullptr;
@@ -66,7 +74,8 @@ public:
   /// \p runner may be null: then nothing runs. All else must outlive it.
   TrialSeries(TrialRunner *runner, const KernelFamily &family,
               const Problem &problem, SeriesOptions options)
-      : runner(runner), family(family), problem(problem), options(options) {}
+      : runner(runner), family(family), problem(problem),
+        options(std::move(options)) {}
 
   /// False without a runner, and once the runner has failed.
   bool mayRun() const { return runner && stop.code == ErrorCode::Success; }
@@ -110,6 +119,7 @@ private:
   llvm::Expected<std::vector<TrialResult>> run(const CandidateRefs &batch,
                                                const TrialOptions &trialOptions,
                                                size_t kept);
+  void judge(const TuningCandidate &entry, const TrialResult &result) const;
   llvm::Error checkDevice(llvm::ArrayRef<TrialResult> results) const;
   double repeatCarried(const CandidateRefs &carried,
                        llvm::MutableArrayRef<TrialResult> trials);

@@ -93,6 +93,12 @@ static bool isTied(const TrialResult &best, const TrialResult &other) {
          (other.ciLowNs <= best.medianNs && other.medianNs <= best.ciHighNs);
 }
 
+std::string reasonOf(const TrialResult &result) {
+  return result.message.empty()
+             ? nameOf(result.status).str()
+             : fmt::format("{}: {}", nameOf(result.status), result.message);
+}
+
 TuningCandidate *chooseFastest(llvm::ArrayRef<TuningCandidate *> measured) {
   assert(!measured.empty() && "nothing to choose from");
   const TuningCandidate *best =

@@ -23,7 +23,7 @@ struct TuningCandidate {
     Compiling, ///< requested
     Ready,     ///< its artifacts are here
     Failed,    ///< some artifact cannot be had
-    Barred,    ///< a record rejects this very kernel: RecordMatch::rejects()
+    Barred,    ///< trials found this very kernel wrong, or it cannot run here
     Tried,     ///< has a trial
   };
 
@@ -80,6 +80,9 @@ private:
   void settle();
   std::vector<PendingArtifact> pending;
 };
+
+/// What is wrong with \p result: its status, then the details.
+std::string reasonOf(const TrialResult &result);
 
 /// The one of \p measured, at least one, that is to be chosen. All that cannot
 /// be told from the fastest are tied, and the estimator's order decides among

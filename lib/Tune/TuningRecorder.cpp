@@ -53,10 +53,7 @@ Measurement TuningRecorder::measurementOf(const TuningCandidate &entry,
     measured.ciHighNs = trial.ciHighNs;
     measured.samples = trial.samples;
   } else {
-    measured.reason =
-        trial.message.empty()
-            ? nameOf(trial.status).str()
-            : fmt::format("{}: {}", nameOf(trial.status), trial.message);
+    measured.reason = reasonOf(trial);
   }
   return measured;
 }

@@ -15,7 +15,10 @@ TuningSession::TuningSession(const TuningContext &context,
                              std::optional<RecordMatch> known)
     : task{context, family, problem, options, {}}, known(std::move(known)),
       candidates(task), series(context.runner, family, problem,
-                               {.mode = options.mode,
+                               {.verdicts = &context.records.verdicts(),
+                                .deviceClass = context.deviceClass,
+                                .withdrawsVerdicts = options.retune,
+                                .mode = options.mode,
                                 .cancel = options.cancel,
                                 .loadedBand = kNeighbourBand}),
       choice(task, series), trials(task, candidates, series, choice),
@@ -102,6 +105,8 @@ bool TuningSession::takeRecord() {
     answer->makePlan(task.problem, device);
     if (answer->kernel != known.measurement->kernel)
       return false;
+    if (task.isWrong(answer->kernel))
+      continue;
     recorded = std::move(answer);
     recordedTime = known.measurement;
     return true;

@@ -5,6 +5,7 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
+#include "Store/Verdicts.h"
 #include "Tune/Tuner.h"
 
 #include <string>
@@ -34,6 +35,20 @@ struct TuningTask {
   /// allows: others may take it, so it stays.
   bool keepsWinner = false;
 
+  /// Whether trials found \p kernel wrong, for whatever problem.
+  bool isWrong(llvm::StringRef kernel) const {
+    return context.records.verdicts().isWrong(context.deviceClass, kernel);
+  }
+  /// The same, where nothing is to be found again, or a refusal at this extent.
+  bool isBarred(llvm::StringRef config, llvm::StringRef kernel) const {
+    return !options.retune &&
+           (isWrong(kernel) || match.refuses(config, kernel));
+  }
+  /// Whether trials found nothing right here, and that stands.
+  bool foundNoneRight() const {
+    return kiln::foundNoneRight(match, context.records.verdicts(),
+                                context.deviceClass);
+  }
   bool isCancelled() const { return options.cancel && *options.cancel; }
   bool measures() const { return context.runner && options.maxTrials > 0; }
 };

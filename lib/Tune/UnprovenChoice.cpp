@@ -10,14 +10,14 @@ namespace kiln {
 using Stage = TuningCandidate::Stage;
 
 bool UnprovenChoice::isKnownHopeless() {
-  if (!task.match.foundNoneRight || task.options.retune)
+  if (task.options.retune || !task.foundNoneRight())
     return false;
   bool isKnown = false;
   for (auto &entry : candidates.entries()) {
     if (!entry->isLastResort)
       continue;
     entry->makePlan(task.problem, task.context.device);
-    if (!task.match.rejects(entry->config, entry->kernel))
+    if (!task.isBarred(entry->config, entry->kernel))
       return false;
     entry->stage = Stage::Barred;
     isKnown = true;
@@ -82,7 +82,7 @@ llvm::Error UnprovenChoice::explain() const {
                      problem);
   const CandidateList::Entries &entries = candidates.entries();
   std::string wrong = firstWrong(entries);
-  if (wrong.empty() && task.match.foundNoneRight)
+  if (wrong.empty() && task.foundNoneRight())
     wrong = "earlier trials found wrong results and none that are right, and "
             "nothing was proven since";
   auto failed = llvm::find_if(

@@ -6,6 +6,7 @@
 #include "cli/CommonOptions.h"
 #include "cli/Console.h"
 #include "cli/Report.h"
+#include "kiln/CacheVerdicts.h"
 #include "kiln/Commands.h"
 
 #include <llvm/ADT/STLExtras.h>
@@ -268,6 +269,11 @@ static llvm::Expected<int> prune(const ParsedOptions &options, OnlyKind only,
               report.result.failed ? kExitSomeFailed : kExitDone);
 }
 
+static llvm::Expected<int> verdicts(const ParsedOptions &options, OnlyKind,
+                                    cache::Store &store, std::string root) {
+  return runVerdicts(options, store, std::move(root));
+}
+
 namespace {
 struct Action {
   llvm::StringRef name;
@@ -282,24 +288,28 @@ static llvm::Expected<int> runCache(const ParsedOptions &options) {
   static constexpr llvm::StringLiteral kOfList[] = {"--kind"};
   static constexpr llvm::StringLiteral kOfPrune[] = {"--kind", "--max-age",
                                                      "--max-size", "--dry-run"};
+  static constexpr llvm::StringLiteral kOfVerdicts[] = {"--clear", "--kernel"};
   const Action kActions[] = {{"ls", list, kOfList},
                              {"verify", verify, {}},
-                             {"prune", prune, kOfPrune}};
+                             {"prune", prune, kOfPrune},
+                             {"verdicts", verdicts, kOfVerdicts}};
   if (options.operands().size() != 1)
     return makeError(ErrorCode::InvalidArgument,
-                     "cache: give one of ls, verify, prune");
+                     "cache: give one of ls, verify, prune, verdicts");
   const std::string &action = options.operands().front();
   const Action *chosen = llvm::find_if(
       kActions, [&](const Action &one) { return one.name == action; });
   if (chosen == std::end(kActions))
     return makeError(ErrorCode::InvalidArgument,
-                     "cache: unknown action '{}', known are ls, verify, prune",
+                     "cache: unknown action '{}', known are ls, verify, "
+                     "prune, verdicts",
                      action);
   // Errors of typing are reported before missing folders.
-  for (llvm::StringLiteral option : kOfPrune)
-    if (options.has(option) && !llvm::is_contained(chosen->options, option))
-      return makeError(ErrorCode::InvalidArgument, "cache {} has no option {}",
-                       action, option);
+  for (const Action &other : kActions)
+    for (llvm::StringLiteral option : other.options)
+      if (options.has(option) && !llvm::is_contained(chosen->options, option))
+        return makeError(ErrorCode::InvalidArgument,
+                         "cache {} has no option {}", action, option);
   auto only = chooseKind(options);
   if (!only)
     return only.takeError();
@@ -331,19 +341,27 @@ static constexpr OptionSpec kCacheCommandOptions[] = {
      "prune: remove the least recently used until the rest is no larger, such "
      "as 4G; kernels first, records of trials last"},
     {"--dry-run", nullptr, "prune: tell what would go, and remove nothing"},
+    {"--clear", nullptr,
+     "verdicts: take them back, so that these kernels are tried again"},
+    {"--kernel", "DIGEST", "verdicts --clear: only the one that begins so"},
 };
 
 const CommandSpec kCacheCommand = {
     "cache",
-    "ls|verify|prune",
-    "list the cache's entries, check every file of it, or make it smaller",
+    "ls|verify|prune|verdicts",
+    "list the cache's entries, check every file of it, make it smaller, or "
+    "list "
+    "kernels that were found wrong",
     "verify reads all files, changes nothing, and ends with 1 if any is "
     "damaged. A folder that is missing or not to be trusted ends either with "
     "2. Damaged entries are harmless: they count as misses and are made "
     "again.\nprune removes what --max-age and --max-size say, and always the "
     "temporary files that writers left behind, an hour old or more. It is safe "
     "beside processes that use the cache. When an entry was last loaded from "
-    "the folder is known to the day: in doubt it stays.",
+    "the folder is known to the day: in doubt it stays.\nverdicts lists the "
+    "kernels that trials compared with the reference and found wrong. No "
+    "engine launches them, until they are cleared or measured again and right. "
+    "Engines that run keep what they found themselves.",
     kCacheCommandOptions,
     runCache,
 };

@@ -139,7 +139,7 @@ TEST_CASE("who waits for a task's problem is not cancelled with it") {
   kiln_task_release(task);
 }
 
-TEST_CASE("values are forgotten, except for those that are kept") {
+TEST_CASE("values are dropped, except for those that are kept") {
   Registry registry = makeBuiltinRegistry();
   const KernelFamily &gemm = *registry.find("gemm");
   const size_t fields = gemm.problemSchema().fields().size();
@@ -157,16 +157,20 @@ TEST_CASE("values are forgotten, except for those that are kept") {
     table.publish(key(i), {plan});
   table.publish(key(1, 2), {plan});
   table.keep(key(2), {plan});
-  auto kept = table.forget(gemm, 1, [](llvm::ArrayRef<int64_t> values) {
-    return values.front() > 0;
-  });
-  REQUIRE(kept.size() == 1);
-  CHECK(llvm::ArrayRef(kept[0]) == llvm::ArrayRef(values[2]));
-  CHECK(table.find(key(0)) == plan.get()); // not meant
+  CHECK(table.planCount() == 1);
+  CHECK_FALSE(table.dropUnlessKept(key(1)));
+  CHECK(table.dropUnlessKept(key(2)));
+  CHECK_FALSE(table.dropUnlessKept(key(3)));
+  CHECK_FALSE(table.dropUnlessKept(key(3, 2))); // it is not there
+  CHECK(table.find(key(0)) == plan.get());      // not meant
   CHECK(table.find(key(1)) == nullptr);
   CHECK(table.find(key(2)) == plan.get()); // kept
   CHECK(table.find(key(3)) == nullptr);
   CHECK(table.find(key(1, 2)) == plan.get()); // of another context
+  // Plans are counted as values come and go.
+  for (auto [place, context] : {std::pair(0, 1), {2, 1}, {1, 2}})
+    table.drop(key(static_cast<size_t>(place), static_cast<uint64_t>(context)));
+  CHECK(table.planCount() == 0);
 }
 
 TEST_CASE("the kernels of many problems compile in parallel") {

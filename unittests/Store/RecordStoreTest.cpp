@@ -1,6 +1,7 @@
 #include "Store/Records.h"
 
 #include "Store/RecordFixture.h"
+#include "Store/Verdicts.h"
 #include "Support/FaultyFileOps.h"
 #include "Support/WatchedFileOps.h"
 
@@ -36,9 +37,6 @@ TEST_CASE("find tells how well a record matches") {
   CHECK(exact.configs[0].config.text() == "fast.t32");
   CHECK(exact.configs[0].tmpl->name() == "fast");
   CHECK(exact.configs[1].config.text() == "fast.t64");
-  CHECK(exact.rejects("fast.t16", "4567cdef"));
-  CHECK_FALSE(exact.rejects("fast.t16", "another"));
-  CHECK_FALSE(exact.rejects("fast.t32", "0123abcd"));
 
   RecordMatch near = f.find(65);
   CHECK(near.kind == RecordMatchKind::Neighbour);
@@ -244,7 +242,7 @@ TEST_CASE("F5: a point of the CLI's trials costs a few hundred bytes each") {
   CHECK(entry->payload.size() < 64 * 300);
 }
 
-TEST_CASE("S5: what a record rejects is told with and without a match") {
+TEST_CASE("S5: a kernel that cannot be launched is refused at that extent") {
   RecordFixture f;
   Measurement refused = rejected("fast.t32", "launch-failed: too large");
   Measurement captured = rejected(
@@ -252,24 +250,29 @@ TEST_CASE("S5: what a record rejects is told with and without a match") {
   f.store(point(64, "", {rejected("fast.t16"), refused, captured}));
   RecordMatch here = f.find(64);
   CHECK_FALSE(here);
-  CHECK(here.foundNoneRight);
-  CHECK(here.rejects("fast.t16", "4567cdef"));
-  CHECK_FALSE(here.rejects("fast.t16", "another"));
-  CHECK(here.rejects("fast.t32", "4567cdef"));
-  CHECK_FALSE(here.rejects("fast.t128", "4567cdef"));
-  // A kernel that is wrong is wrong everywhere; a launch may fit elsewhere.
-  RecordMatch elsewhere = f.find(1000);
-  CHECK_FALSE(elsewhere.foundNoneRight);
-  CHECK(elsewhere.rejects("fast.t16", "4567cdef"));
-  CHECK_FALSE(elsewhere.rejects("fast.t32", "4567cdef"));
-  // Unless it was found right at that very extent.
-  Measurement right = measured("fast.t16", 10);
-  right.kernel = "4567cdef";
-  f.store(point(1000, "fast.t16", {right}));
-  CHECK_FALSE(f.find(1000).rejects("fast.t16", "4567cdef"));
-  CHECK(f.find(999).extents == ExtentPoint{1000});
-  CHECK(f.find(999).rejects("fast.t16", "4567cdef"));
-  CHECK_FALSE(f.find(64).rejects("fast.t4", "4567cdef"));
+  CHECK(here.refuses("fast.t32", "4567cdef"));
+  CHECK_FALSE(here.refuses("fast.t32", "another"));
+  CHECK_FALSE(here.refuses("fast.t128", "4567cdef"));
+  // Whether it is wrong, a record does not say.
+  CHECK_FALSE(here.refuses("fast.t16", "4567cdef"));
+  CHECK_FALSE(f.find(1000).refuses("fast.t32", "4567cdef"));
+}
+
+TEST_CASE("S5: that nothing is right stands as long as a verdict on it does") {
+  RecordFixture f;
+  f.store(point(64, "", {rejected("fast.t16")}));
+  const Verdict wrong{.kernel = "4567cdef",
+                      .config = "fast.t16",
+                      .problem = "fake m=64",
+                      .reason = "wrong"};
+  Verdicts verdicts(*f.cache, std::chrono::milliseconds(0));
+  CHECK(f.find(64).foundNoneRight);
+  CHECK_FALSE(foundNoneRight(f.find(64), verdicts, f.device));
+  verdicts.found(f.device, wrong);
+  CHECK(foundNoneRight(f.find(64), verdicts, f.device));
+  CHECK_FALSE(foundNoneRight(f.find(1000), verdicts, f.device));
+  verdicts.withdraw(f.device, wrong.kernel, wrong.problem);
+  CHECK_FALSE(foundNoneRight(f.find(64), verdicts, f.device));
 }
 
 TEST_CASE("S6: a match tells what was validated from what was only timed") {

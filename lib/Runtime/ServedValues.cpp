@@ -1,0 +1,33 @@
+//===- ServedValues.cpp - the values of the table that a range serves -----===//
+#include "Runtime/ServedValues.h"
+
+#include "Call/CanonicalProblem.h"
+#include "Choice/RangeIndex.h"
+
+namespace kiln {
+
+/// So many places are looked at with the table's lock held.
+static constexpr size_t kPlacesAtOnce = 256;
+
+void forEachServed(const DispatchTable &plans, const ProblemRange &range,
+                   uint64_t contextId,
+                   llvm::function_ref<void(const Problem &)> take) {
+  size_t place = 0;
+  for (bool hasMore = true; hasMore;) {
+    std::vector<DispatchTable::Values> values;
+    hasMore =
+        plans.list(*range.family, contextId, place, kPlacesAtOnce, values);
+    for (const DispatchTable::Values &one : values) {
+      Record record(range.described.schema(), one);
+      if (!serves(range, record))
+        continue;
+      auto problem = makeProblem(*range.family, std::move(record));
+      if (problem)
+        take(*problem);
+      else
+        llvm::consumeError(problem.takeError()); // it was launched
+    }
+  }
+}
+
+} // namespace kiln

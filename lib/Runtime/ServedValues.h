@@ -1,0 +1,17 @@
+//===- ServedValues.h - the values of the table that a range serves -------===//
+#pragma once
+
+#include "Call/ProblemRange.h"
+#include "Runtime/Dispatch.h"
+
+namespace kiln {
+
+/// Calls \p take with each problem of the table \p plans that \p range serves
+/// in the context called \p contextId. The table's lock is held over 256 places
+/// at a time and never for what is done with them, so launches that meet a
+/// value for the first time do not wait: \p take may change the table.
+void forEachServed(const DispatchTable &plans, const ProblemRange &range,
+                   uint64_t contextId,
+                   llvm::function_ref<void(const Problem &)> take);
+
+} // namespace kiln
