@@ -38,20 +38,28 @@ ReadRules Layer::rules() const {
 /// may trust.
 std::optional<std::string> Layer::distrustOf(const struct stat &info,
                                              llvm::StringRef path) const {
-  auto refuse = [&](const char *why) {
-    return fmt::format("{} (owner {}, mode {:04o}) {}", path, info.st_uid,
-                       static_cast<unsigned>(info.st_mode & 07777), why);
+  auto refuse = [&](const char *why, const char *remedy) {
+    return fmt::format("{} (owner {}, mode {:04o}) {}: {}", path, info.st_uid,
+                       static_cast<unsigned>(info.st_mode & 07777), why,
+                       remedy);
   };
   if (S_ISLNK(info.st_mode))
-    return refuse("is a symbolic link");
+    return refuse("is a symbolic link", "name the folder that it points to");
   if (!S_ISDIR(info.st_mode))
-    return refuse("is not a directory");
+    return refuse("is not a directory", "choose another folder");
   bool rootMayOwn = layerKind == LayerKind::Read;
   if (info.st_uid != ::geteuid() && !(rootMayOwn && info.st_uid == 0))
-    return refuse(rootMayOwn ? "belongs to neither this user nor root"
-                             : "does not belong to this user");
+    return rootMayOwn
+               ? refuse("belongs to neither this user nor root",
+                        "copy it, or have root own it")
+               : refuse("does not belong to this user",
+                        info.st_uid == 0
+                            ? "choose another folder, and name this one as a "
+                              "read layer in KILN_CACHE_READ_DIRS"
+                            : "choose another folder");
   if (info.st_mode & (S_IWGRP | S_IWOTH))
-    return refuse("is writable by others");
+    return refuse("is writable by others",
+                  "chmod go-w it, or choose another folder");
   return std::nullopt;
 }
 
@@ -111,7 +119,9 @@ static int createFolders(FileOps &ops, const std::string &path) {
 }
 
 /// A symbolic link on the way to the root may only be one that root or this
-/// user made: its owner chooses where the cache lies.
+/// user made: its owner chooses where the cache lies. So would every user where
+/// all may rename what is in a folder on the way: an older cache of this user's
+/// may be put in place of the one that is there.
 static std::optional<std::string> checkParents(FileOps &ops,
                                                const std::string &path) {
   for (size_t slash = path.find('/', 1); slash != std::string::npos;
@@ -123,6 +133,13 @@ static std::optional<std::string> checkParents(FileOps &ops,
     if (S_ISLNK(info.st_mode) && info.st_uid != 0 && info.st_uid != ::geteuid())
       return fmt::format("{} (owner {}, mode {:04o}) is a symbolic link of "
                          "another user on the way to {}",
+                         parent, info.st_uid,
+                         static_cast<unsigned>(info.st_mode & 07777), path);
+    if (S_ISDIR(info.st_mode) && (info.st_mode & S_IWOTH) &&
+        !(info.st_mode & S_ISVTX))
+      return fmt::format("{} (owner {}, mode {:04o}) on the way to {} is "
+                         "writable by all users and has no sticky bit: chmod "
+                         "o-w or +t it, or choose another folder",
                          parent, info.st_uid,
                          static_cast<unsigned>(info.st_mode & 07777), path);
   }

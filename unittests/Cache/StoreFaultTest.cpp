@@ -219,6 +219,32 @@ TEST_CASE("fault 9: a directory that others own or may write is refused") {
         std::string::npos);
 }
 
+TEST_CASE("fault 9: a folder on the way in which all may rename") {
+  TemporaryFolder folder;
+  ::mkdir((folder / "shared").c_str(), 0700);
+  ::mkdir((folder / "shared/mine").c_str(), 0700);
+  ::chmod((folder / "shared").c_str(), 0777);
+  const std::string note = noteOfRefusal(folder / "shared/mine/cache");
+  CHECK(note.find("0777") != std::string::npos);
+  CHECK(note.find("sticky") != std::string::npos);
+  // From a sticky folder only owners remove, and a group that may write has
+  // been chosen.
+  for (int mode : {01777, 0775}) {
+    ::chmod((folder / "shared").c_str(), mode);
+    CHECK(openStore(folder / "shared/mine/cache")->isPersistent());
+  }
+}
+
+TEST_CASE("fault 9: the refusal of a folder says what to do") {
+  TemporaryFolder folder;
+  ::mkdir((folder / "open").c_str(), 0700);
+  ::chmod((folder / "open").c_str(), 0775);
+  CHECK(noteOfRefusal(folder / "open").find("chmod go-w") != std::string::npos);
+  std::filesystem::create_symlink(folder / "open", folder / "link");
+  CHECK(noteOfRefusal(folder / "link").find("name the folder that it points") !=
+        std::string::npos);
+}
+
 TEST_CASE_FIXTURE(FaultFixture, "fault 9: a directory that is opened to others "
                                 "while in use") {
   ::chmod((folder / "cache").c_str(), 0777);
