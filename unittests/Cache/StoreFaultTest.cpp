@@ -471,6 +471,46 @@ TEST_CASE_FIXTURE(FaultFixture,
     }
 }
 
+namespace {
+/// Where a file that is open elsewhere can be neither replaced nor removed.
+struct BusyFileOps : FileOps {
+  int rename(int folder, const char *from, const char *to) override {
+    if (!isBusy)
+      return FileOps::rename(folder, from, to);
+    errno = EBUSY;
+    return -1;
+  }
+  int unlink(int folder, const char *path) override {
+    if (!isBusy)
+      return FileOps::unlink(folder, path);
+    errno = EBUSY;
+    return -1;
+  }
+  bool isBusy = true;
+};
+} // namespace
+
+TEST_CASE("fault 19: what cannot be cleaned up is left, and goes later") {
+  TemporaryFolder folder;
+  BusyFileOps files;
+  auto store = openStore(folder / "cache", &files);
+  CHECK(store->publish(Kind::Artifact, "key", {}, "cubin").status ==
+        PublishStatus::Memory);
+  CHECK(store->lookup(Kind::Artifact, "key")->payload == "cubin");
+  std::vector<std::string> left = filesIn(folder / "cache", ".tmp.");
+  REQUIRE(left.size() == 1);
+  std::filesystem::last_write_time(
+      left[0],
+      std::filesystem::file_time_type::clock::now() - std::chrono::seconds(60));
+  CHECK(store->prune({}).failed == 1);
+  files.isBusy = false;
+  CHECK(store->publish(Kind::Artifact, "key", {}, "cubin").status ==
+        PublishStatus::Stored);
+  store->prune({});
+  CHECK(filesIn(folder / "cache", ".tmp.").empty());
+  CHECK(openStore(folder / "cache")->lookup(Kind::Artifact, "key"));
+}
+
 TEST_CASE_FIXTURE(FaultFixture, "fault 13: a full disk warns once and is tried "
                                 "again") {
   ops.failAlways("write", ENOSPC);
