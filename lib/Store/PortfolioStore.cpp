@@ -1,6 +1,7 @@
 //===- PortfolioStore.cpp - what serves a range, stored -------------------===//
 #include "Store/PortfolioStore.h"
 
+#include "Store/Decisions.h"
 #include "Support/Error.h"
 #include "Support/Json.h"
 
@@ -253,8 +254,7 @@ PortfolioKey PortfolioKey::measured(llvm::StringRef layer,
 
 PortfolioKey PortfolioKey::estimated(llvm::StringRef layer,
                                      const DeviceModel &device) {
-  return {layer.str(), fmt::format("product {} {} sms={}", device.name,
-                                   device.archName(), device.smCount)};
+  return {layer.str(), "product " + productKey(device)};
 }
 
 std::string PortfolioKey::text() const {
