@@ -196,6 +196,24 @@ TEST_CASE("conformance: absurd problems have a finite space or a clear line") {
   }
 }
 
+TEST_CASE("conformance: a problem without elements has no space, but an "
+          "error") {
+  for (const auto &family : registry().families()) {
+    CAPTURE(family->name().str());
+    int empty = 0;
+    for (const DrawnProblem &drawn :
+         drawProblems(*family, Sizes::Extreme, 100)) {
+      if (!family->isEmpty(drawn.problem))
+        continue;
+      ++empty;
+      CAPTURE(drawn.problem.text());
+      auto space = exploreSpace(*family, drawn.problem, h200());
+      CHECK(summarize(space.takeError()).code == ErrorCode::InvalidArgument);
+    }
+    CHECK(empty > 0);
+  }
+}
+
 //===----------------------------------------------------------------------===//
 // Derivations
 //===----------------------------------------------------------------------===//
