@@ -100,11 +100,12 @@ private:
   void fail(const llvm::Twine &path, llvm::StringRef why);
   bool isCancelled() const { return rules.isCancelled && rules.isCancelled(); }
   double ageOf(const struct stat &info) const {
-    const std::chrono::nanoseconds stamp =
-        std::chrono::seconds(info.st_mtim.tv_sec) +
-        std::chrono::nanoseconds(info.st_mtim.tv_nsec);
-    return std::chrono::duration<double>(now.time_since_epoch() - stamp)
-        .count();
+    // Stamps may be of any year, so they are no count of nanoseconds.
+    using std::chrono::floor, std::chrono::nanoseconds, std::chrono::seconds;
+    const auto whole = floor<seconds>(now.time_since_epoch());
+    const nanoseconds rest = now.time_since_epoch() - whole;
+    return static_cast<double>(whole.count() - info.st_mtim.tv_sec) +
+           1e-9 * static_cast<double>(rest.count() - info.st_mtim.tv_nsec);
   }
 
   FileOps &files;

@@ -34,9 +34,12 @@ UpkeepState UpkeepState::parse(llvm::StringRef text) {
     text = text.drop_front(kDigits + 1);
     return true;
   };
+  // Differences of times stay within 64 bits.
+  constexpr uint64_t kLastSecond = uint64_t(1) << 62;
   uint64_t limit = 0, used = 0, swept = 0;
   if (!text.consume_front("kiln upkeep 1\n") || !take("limit ", limit) ||
-      !take("used  ", used) || !take("swept ", swept) || !text.empty())
+      !take("used  ", used) || !take("swept ", swept) || !text.empty() ||
+      swept > kLastSecond)
     return state;
   state.limitBytes = limit;
   if (used != UINT64_MAX)

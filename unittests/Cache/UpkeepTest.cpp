@@ -59,6 +59,8 @@ TEST_CASE("the upkeep file is read as it was written, and else tells nothing") {
   for (size_t length = 0; length < text.size(); ++length)
     CHECK(UpkeepState::parse(text.substr(0, length)) == UpkeepState());
   CHECK(UpkeepState::parse(text + "\n") == UpkeepState());
+  state.sweptAt = INT64_MIN;
+  CHECK(UpkeepState::parse(state.text()) == UpkeepState());
 }
 
 TEST_CASE_FIXTURE(UpkeepFixture,
