@@ -153,7 +153,7 @@ void Pruner::look(Kind kind, const Layer::Found &found) {
 bool Pruner::believesClock() {
   double youngest = INFINITY;
   for (const Candidate &candidate : candidates) {
-    // What others wrote meanwhile is ahead by a little.
+    // Others write meanwhile: their stamps are ahead by a little.
     const double age = candidate.ageSeconds;
     if (age >= -secondsIn(kStampPeriod))
       youngest = std::min(youngest, std::max(age, 0.0));

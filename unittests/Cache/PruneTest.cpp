@@ -178,7 +178,7 @@ TEST_CASE_FIXTURE(PruneFixture,
   CHECK(result.removed.empty());
   CHECK(result.oddClock.find("3650.0 days") != std::string::npos);
   CHECK(result.keptEntries == 2);
-  // What is over a size goes by the order of stamps, which needs no clock.
+  // Removal for size goes by the order of stamps, which needs no clock.
   rules.maxBytes = sizeOf(path(Kind::Artifact, "young")) + 1;
   CHECK(store->prune(rules).removed.size() == 1);
   CHECK(has(Kind::Artifact, "young"));
@@ -308,7 +308,7 @@ TEST_CASE("F8 fault 21: writers, readers and evictors at once") {
     auto store = Store::open(std::move(options));
     std::mt19937 random(static_cast<uint32_t>(child));
     for (uint32_t i = 0; i < 120; ++i) {
-      // What one process uses is within the limit.
+      // One process uses less than the limit.
       uint32_t which = static_cast<uint32_t>(child) * 25 + random() % 30;
       std::string key = std::to_string(which);
       auto entry = store->lookup(Kind::Artifact, key);

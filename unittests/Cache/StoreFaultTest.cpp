@@ -490,7 +490,7 @@ struct BusyFileOps : FileOps {
 };
 } // namespace
 
-TEST_CASE("fault 19: what cannot be cleaned up is left, and goes later") {
+TEST_CASE("fault 19: a file that cannot be removed is left, and goes later") {
   TemporaryFolder folder;
   BusyFileOps files;
   auto store = openStore(folder / "cache", &files);

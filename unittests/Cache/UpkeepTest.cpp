@@ -164,7 +164,7 @@ TEST_CASE_FIXTURE(UpkeepFixture,
 }
 
 TEST_CASE_FIXTURE(UpkeepFixture,
-                  "what is on disk is told apart from what memory has") {
+                  "entries on disk are told apart from those in memory") {
   auto store = open(0);
   put(*store, 0, 1);
   CHECK(store->isOnDisk(Kind::Artifact, "0"));

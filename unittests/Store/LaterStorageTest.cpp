@@ -1,5 +1,5 @@
-// What the storage of records and portfolios does not do yet. Each case fails
-// today, and is to lose its mark with the change that makes it pass.
+// Shortcomings of the storage of records and portfolios. Each case that is
+// marked fails today, and loses its mark with the change that makes it pass.
 #include "Cache/Prune.h"
 #include "Store/PortfolioStore.h"
 #include "Store/RecordFixture.h"
@@ -101,7 +101,7 @@ TEST_CASE("a portfolio that cannot be read is kept aside" *
   CHECK(isKept);
 }
 
-TEST_CASE("what later versions add to a portfolio is carried along" *
+TEST_CASE("fields that later versions add to a portfolio are carried along" *
           doctest::should_fail()) {
   TemporaryFolder folder;
   auto cache = openAt(folder);

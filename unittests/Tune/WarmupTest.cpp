@@ -88,7 +88,7 @@ TEST_CASE("F4: what the disk refuses is counted, with the reason") {
   CHECK(f.run({"fake m=1 n=64"}, withoutCache).unstoredKernels == 0);
 }
 
-TEST_CASE("fault 21: what another process removes meanwhile is told") {
+TEST_CASE("fault 21: a kernel that another process removes meanwhile is told") {
   WarmupFixture f;
   WarmupOptions options;
   options.progress = [&](const ArtifactStore::Progress &progress) {
