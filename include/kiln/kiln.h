@@ -257,15 +257,19 @@ typedef struct kiln_engine_options {
   /// Largest workspace that a chosen plan may need; 0: 256 MiB.
   uint64_t workspace_limit_bytes;
   /// Size that the write layer of the cache is kept under: what was loaded
-  /// least recently goes, kernels first, measurements last. Checked by threads
-  /// that compile, each time that about a sixteenth of it was written. 0: 4
-  /// GiB; UINT64_MAX: no limit.
+  /// least recently goes, kernels first, measurements last. The limit belongs
+  /// to the folder: the largest that an engine or the tool asked for counts,
+  /// see `kiln cache ls`. What this engine published or loaded stays, with a
+  /// warning where that alone is over the limit. Checked by threads that
+  /// compile. 0: 4 GiB; UINT64_MAX: no limit.
   uint64_t cache_limit_bytes;
   /// Write layer; null: KILN_CACHE_DIR, else $XDG_CACHE_HOME/kiln, else
   /// ~/.cache/kiln. Made with mode 0700; used only if it belongs to this user
   /// and no other may write to it.
   const char *cache_dir;
-  /// Read layers behind it, first to last.
+  /// Read layers behind it, first to last; none: those of
+  /// KILN_CACHE_READ_DIRS, paths between colons. Each belongs to this user or
+  /// root, and no other may write to it.
   const char *const *read_dirs;
   uint32_t read_dir_count;
   kiln_log_level log_level; ///< least level that `log` gets
@@ -393,7 +397,9 @@ KILN_API kiln_status kiln_run(kiln_engine *engine, const kiln_problem *problem,
 
 enum kiln_prepare_flag {
   /// Only put artifacts and the estimator's choices into the cache: no trials
-  /// and no loading, so with a device_model it needs neither GPU nor driver.
+  /// and no loading, so with a device_model it needs neither GPU nor driver. A
+  /// problem of which something is not on disk at the end has failed with
+  /// KILN_IO, unless the engine writes no cache.
   KILN_PREPARE_COMPILE_ONLY = 1,
   /// Measure again although there are measurements in the cache.
   KILN_PREPARE_RETUNE = 2
@@ -649,7 +655,9 @@ typedef struct kiln_statistics {
   uint64_t background_gpu_ns;  ///< that trials took of the GPU, at most
   uint64_t background_paused;  ///< not 0: it is
   uint64_t background_held_ns; ///< that captures kept trials waiting
-  uint64_t reserved[10];
+  /// Entries that this engine removed to keep the cache under its limit.
+  uint64_t cache_evictions;
+  uint64_t reserved[9];
 } kiln_statistics;
 
 KILN_API kiln_status kiln_get_statistics(

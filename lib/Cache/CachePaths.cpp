@@ -3,6 +3,8 @@
 
 #include "Support/Format.h"
 
+#include <llvm/ADT/SmallVector.h>
+
 #include <pwd.h>
 #include <unistd.h>
 
@@ -61,6 +63,13 @@ CacheRoot chooseCacheRoot(const Environment &environment,
   else
     root.path = std::move(path);
   return root;
+}
+
+std::vector<std::string> chooseReadDirs(const Environment &environment) {
+  const std::string text = environment.kilnCacheReadDirs.value_or("");
+  llvm::SmallVector<llvm::StringRef, 4> paths;
+  llvm::StringRef(text).split(paths, ':', -1, /*KeepEmpty=*/false);
+  return {paths.begin(), paths.end()};
 }
 
 static std::optional<std::string> homeOfUser() {

@@ -36,6 +36,11 @@ CacheRoot chooseCacheRoot(const Environment &environment,
 /// database only when it is needed; thread-safe.
 CacheRoot findCacheRoot(const Environment &environment);
 
+/// The layers that are only read, of KILN_CACHE_READ_DIRS: paths between
+/// colons, first to last. Empty ones are left out; opening a Store says what is
+/// wrong with others.
+std::vector<std::string> chooseReadDirs(const Environment &environment);
+
 /// Says what is wrong with \p path as a directory of the cache, nullopt if
 /// nothing: empty, relative, over 3072 bytes, a NUL. Looks at the text alone.
 std::optional<std::string> describeBadPath(llvm::StringRef path);

@@ -108,8 +108,8 @@ static VerifyItem verifyFile(FileOps &files, const Layer &layer, Kind kind,
     return judge(VerifyItem::State::Damaged, found.reason);
   if (isTemporaryName(found.name))
     return judge(VerifyItem::State::Temporary,
-                 "of a writer, or left by one that was killed: prune removes "
-                 "it after an hour");
+                 "of a writer, or left by one that was killed: prune then "
+                 "removes it");
   if (found.entryName.empty())
     return judge(VerifyItem::State::Foreign, "not a file of the cache");
   CheckedFile file =

@@ -4,9 +4,7 @@
 #include <llvm/ADT/StringExtras.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
-#include <ctime>
 #include <dirent.h>
 #include <fcntl.h>
 #include <unistd.h>
@@ -14,8 +12,6 @@
 namespace kiln::cache {
 
 static constexpr llvm::StringLiteral kSuffix(".kiln");
-/// Its stamp is the time of the last upkeep.
-static constexpr const char *kUpkeepName = ".upkeep";
 static constexpr size_t kNameDigits = 64;
 static constexpr int kFolderFlags =
     O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK;
@@ -38,20 +34,28 @@ ReadRules Layer::rules() const {
 /// may trust.
 std::optional<std::string> Layer::distrustOf(const struct stat &info,
                                              llvm::StringRef path) const {
-  auto refuse = [&](const char *why) {
-    return fmt::format("{} (owner {}, mode {:04o}) {}", path, info.st_uid,
-                       static_cast<unsigned>(info.st_mode & 07777), why);
+  auto refuse = [&](const char *why, const char *remedy) {
+    return fmt::format("{} (owner {}, mode {:04o}) {}: {}", path, info.st_uid,
+                       static_cast<unsigned>(info.st_mode & 07777), why,
+                       remedy);
   };
   if (S_ISLNK(info.st_mode))
-    return refuse("is a symbolic link");
+    return refuse("is a symbolic link", "name the folder that it points to");
   if (!S_ISDIR(info.st_mode))
-    return refuse("is not a directory");
+    return refuse("is not a directory", "choose another folder");
   bool rootMayOwn = layerKind == LayerKind::Read;
   if (info.st_uid != ::geteuid() && !(rootMayOwn && info.st_uid == 0))
-    return refuse(rootMayOwn ? "belongs to neither this user nor root"
-                             : "does not belong to this user");
+    return rootMayOwn
+               ? refuse("belongs to neither this user nor root",
+                        "copy it, or have root own it")
+               : refuse("does not belong to this user",
+                        info.st_uid == 0
+                            ? "choose another folder, and name this one as a "
+                              "read layer in KILN_CACHE_READ_DIRS"
+                            : "choose another folder");
   if (info.st_mode & (S_IWGRP | S_IWOTH))
-    return refuse("is writable by others");
+    return refuse("is writable by others",
+                  "chmod go-w it, or choose another folder");
   return std::nullopt;
 }
 
@@ -111,7 +115,9 @@ static int createFolders(FileOps &ops, const std::string &path) {
 }
 
 /// A symbolic link on the way to the root may only be one that root or this
-/// user made: its owner chooses where the cache lies.
+/// user made: its owner chooses where the cache lies. So would every user where
+/// all may rename what is in a folder on the way: an older cache of this user's
+/// may be put in place of the one that is there.
 static std::optional<std::string> checkParents(FileOps &ops,
                                                const std::string &path) {
   for (size_t slash = path.find('/', 1); slash != std::string::npos;
@@ -123,6 +129,13 @@ static std::optional<std::string> checkParents(FileOps &ops,
     if (S_ISLNK(info.st_mode) && info.st_uid != 0 && info.st_uid != ::geteuid())
       return fmt::format("{} (owner {}, mode {:04o}) is a symbolic link of "
                          "another user on the way to {}",
+                         parent, info.st_uid,
+                         static_cast<unsigned>(info.st_mode & 07777), path);
+    if (S_ISDIR(info.st_mode) && (info.st_mode & S_IWOTH) &&
+        !(info.st_mode & S_ISVTX))
+      return fmt::format("{} (owner {}, mode {:04o}) on the way to {} is "
+                         "writable by all users and has no sticky bit: chmod "
+                         "o-w or +t it, or choose another folder",
                          parent, info.st_uid,
                          static_cast<unsigned>(info.st_mode & 07777), path);
   }
@@ -251,32 +264,33 @@ Sighting Layer::identifyIn(int shard, llvm::StringRef name) const {
   return sightingAt(ops, shard, file); // nothing, or no plain file
 }
 
+static ScopedFd openFolder(FileOps &ops, int folder, const char *name) {
+  return ScopedFd(ops, retryInterrupted([&] {
+                    return ops.open(folder, name, kFolderFlags, 0);
+                  }));
+}
+
 /// Opens \p name in \p folder; makes it first, durably, if it is missing.
 static ScopedFd openOrMakeFolder(FileOps &ops, int folder, const char *name) {
-  auto open = [&] {
-    return retryInterrupted(
-        [&] { return ops.open(folder, name, kFolderFlags, 0); });
-  };
-  int fd = open();
-  if (fd >= 0 || errno != ENOENT)
-    return ScopedFd(ops, fd);
+  ScopedFd opened = openFolder(ops, folder, name);
+  if (opened || errno != ENOENT)
+    return opened;
   int made =
       retryInterrupted([&] { return ops.makeFolder(folder, name, 0700); });
   if (made < 0 && errno != EEXIST)
     return ScopedFd(ops, -1);
   if (made == 0)
     ops.sync(folder);
-  return ScopedFd(ops, open());
+  return openFolder(ops, folder, name);
 }
 
-OpenedFolder Layer::openShard(Kind kind, llvm::StringRef name) const {
+OpenedFolder Layer::openBelow(llvm::ArrayRef<std::string> steps,
+                              bool mayMake) const {
   OpenedFolder opened;
-  std::string steps[] = {versionFolder(), nameOf(kind).str(),
-                         name.take_front(2).str()};
   // Somebody may be removing the cache while we make it: ENOENT starts again.
-  for (int attempt = 0; attempt < 4; ++attempt) {
+  for (int attempt = 0; attempt < (mayMake ? 4 : 1); ++attempt) {
     opened = openRoot();
-    if (!opened.ok() && opened.errnoValue == ENOENT &&
+    if (!opened.ok() && opened.errnoValue == ENOENT && mayMake &&
         createFolders(ops, root) == 0)
       opened = openRoot();
     if (!opened.ok())
@@ -284,7 +298,8 @@ OpenedFolder Layer::openShard(Kind kind, llvm::StringRef name) const {
     std::string path = root;
     for (const std::string &step : steps) {
       path += "/" + step;
-      opened.fd = openOrMakeFolder(ops, opened.fd.get(), step.c_str());
+      opened.fd = mayMake ? openOrMakeFolder(ops, opened.fd.get(), step.c_str())
+                          : openFolder(ops, opened.fd.get(), step.c_str());
       struct stat info = {};
       if (!opened.ok() || retryInterrupted([&] {
                             return ops.status(opened.fd.get(), info);
@@ -306,6 +321,17 @@ OpenedFolder Layer::openShard(Kind kind, llvm::StringRef name) const {
   return opened;
 }
 
+OpenedFolder Layer::openShard(Kind kind, llvm::StringRef name,
+                              bool mayMake) const {
+  const std::string steps[] = {versionFolder(), nameOf(kind).str(),
+                               name.take_front(2).str()};
+  return openBelow(steps, mayMake);
+}
+
+OpenedFolder Layer::openVersion(bool mayMake) const {
+  return openBelow(versionFolder(), mayMake);
+}
+
 WriteResult Layer::write(Kind kind, llvm::StringRef name, llvm::StringRef bytes,
                          std::string &reason, MayReplace mayReplace) const {
   WriteResult result;
@@ -325,45 +351,16 @@ WriteResult Layer::write(Kind kind, llvm::StringRef name, llvm::StringRef bytes,
   return result;
 }
 
-bool Layer::removeIfUnchanged(Kind kind, llvm::StringRef name,
-                              const FileIdentity &seen) const {
-  OpenedFolder folder = openRoot();
-  std::string path = relativePath(kind, name);
+bool Layer::removeIfUnchangedIn(int shard, llvm::StringRef name,
+                                const FileIdentity &seen) const {
+  const std::string file = fileName(name);
   struct stat info = {};
-  if (!folder.ok() || ops.statusAt(folder.fd.get(), path.c_str(), info) != 0 ||
+  if (ops.statusAt(shard, file.c_str(), info) != 0 ||
       FileIdentity::of(info) != seen)
     return false;
   // A writer may replace the file between these calls: its entry would be lost,
   // which is a miss, and the same writer still holds the bytes it needs.
-  return ops.unlink(folder.fd.get(), path.c_str()) == 0;
-}
-
-bool Layer::beginUpkeep(std::chrono::seconds period) const {
-  OpenedFolder folder = openRoot();
-  if (!folder.ok())
-    return false;
-  const std::string path = versionFolder() + "/" + kUpkeepName;
-  struct stat info = {};
-  if (ops.statusAt(folder.fd.get(), path.c_str(), info) == 0) {
-    // Either way: a clock may have been wrong.
-    auto distance =
-        std::abs(std::time(nullptr) - static_cast<std::time_t>(info.st_mtime));
-    if (distance < period.count())
-      return false;
-  }
-  ScopedFd file(ops, retryInterrupted([&] {
-                  return ops.open(folder.fd.get(), path.c_str(),
-                                  O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC |
-                                      O_NONBLOCK,
-                                  0600);
-                }));
-  return file && ops.touch(file.get()) == 0;
-}
-
-void Layer::cancelUpkeep() const {
-  OpenedFolder folder = openRoot();
-  if (folder.ok())
-    ops.unlink(folder.fd.get(), (versionFolder() + "/" + kUpkeepName).c_str());
+  return ops.unlink(shard, file.c_str()) == 0;
 }
 
 /// The names in the open folder \p fd, sorted, without "." and "..". \p failure
@@ -413,9 +410,7 @@ void Layer::walk(Kind kind,
     return;
   }
   auto openIn = [&](int folder, const std::string &name) {
-    return ScopedFd(ops, retryInterrupted([&] {
-                      return ops.open(folder, name.c_str(), kFolderFlags, 0);
-                    }));
+    return openFolder(ops, folder, name.c_str());
   };
   // What lookups cannot open, or refuse, is shown and passed over.
   auto openTrusted = [&](int folder, const std::string &name,

@@ -11,9 +11,9 @@
 #include "Cache/Store.h"
 #include "Support/AtomicFile.h"
 
+#include <llvm/ADT/ArrayRef.h>
 #include <llvm/ADT/STLFunctionalExtras.h>
 
-#include <chrono>
 #include <optional>
 #include <string>
 
@@ -69,18 +69,17 @@ public:
   WriteResult write(Kind kind, llvm::StringRef name, llvm::StringRef bytes,
                     std::string &reason, MayReplace mayReplace = nullptr) const;
 
-  /// Deletes the entry if it is still the file that was read.
-  bool removeIfUnchanged(Kind kind, llvm::StringRef name,
-                         const FileIdentity &seen) const;
+  /// Deletes the entry if it is still the file that was read; \p shard is a
+  /// descriptor of its folder.
+  bool removeIfUnchangedIn(int shard, llvm::StringRef name,
+                           const FileIdentity &seen) const;
 
-  /// The folder of the entry, for its lock file; created if missing.
-  OpenedFolder openShard(Kind kind, llvm::StringRef name) const;
-
-  /// True once in a period for all who share the layer: who gets it does what
-  /// is to be done once in it.
-  bool beginUpkeep(std::chrono::seconds period) const;
-  /// What began was not finished: somebody else may begin at once.
-  void cancelUpkeep() const;
+  /// The folder of the entry; if it is missing it is created, where \p mayMake
+  /// says so.
+  OpenedFolder openShard(Kind kind, llvm::StringRef name,
+                         bool mayMake = true) const;
+  /// The folder of all that this version of the format keeps.
+  OpenedFolder openVersion(bool mayMake) const;
 
   /// Absolute path of the entry.
   std::string pathOf(Kind kind, llvm::StringRef name) const;
@@ -103,6 +102,7 @@ public:
 
 private:
   OpenedFolder openRoot() const;
+  OpenedFolder openBelow(llvm::ArrayRef<std::string> steps, bool mayMake) const;
   std::optional<std::string> distrustOf(const struct stat &info,
                                         llvm::StringRef path) const;
 

@@ -3,10 +3,15 @@
 
 #include "Cache/KeyLock.h"
 #include "Cache/Layer.h"
+#include "Cache/Upkeep.h"
 
 #include <llvm/ADT/STLExtras.h>
 
+#include <algorithm>
+#include <cmath>
 #include <cstring>
+#include <fcntl.h>
+#include <tuple>
 #include <unistd.h>
 
 namespace kiln::cache {
@@ -23,27 +28,38 @@ llvm::StringRef nameOf(PrunedFile::Why why) {
   return "unknown";
 }
 
-Removal removeEntry(FileOps &files, const Layer &layer, Kind kind,
-                    llvm::StringRef name, const FileIdentity &seen) {
+Removal removeEntryIn(FileOps &files, const Layer &layer, int shard, Kind kind,
+                      llvm::StringRef name, const FileIdentity &seen) {
   std::optional<KeyLock> commit;
   if (kind == Kind::Record) {
-    OpenedFolder shard = layer.openShard(kind, name);
-    if (shard.ok())
-      commit.emplace(files, shard.fd.get(), name, LockUse::Commit,
-                     KeyLock::Clock::now());
-    if (commit && commit->isRefused())
+    commit.emplace(files, shard, name, LockUse::Commit, KeyLock::Clock::now());
+    if (commit->isRefused())
       return Removal::Replaced; // or will be at once
   }
-  if (layer.removeIfUnchanged(kind, name, seen))
+  if (layer.removeIfUnchangedIn(shard, name, seen))
     return Removal::Removed;
   int failure = errno;
-  Sighting now = layer.identify(kind, name);
+  Sighting now = layer.identifyIn(shard, name);
   if (now.isKnown && !now.file)
     return Removal::Gone;
   if (now.isKnown && *now.file != seen)
     return Removal::Replaced;
   errno = failure;
   return Removal::Failed;
+}
+
+/// The removal of an entry whose folder \p shard could not be opened.
+static Removal unopened(const OpenedFolder &shard) {
+  errno = shard.errnoValue;
+  return errno == ENOENT ? Removal::Gone : Removal::Failed;
+}
+
+Removal removeEntry(FileOps &files, const Layer &layer, Kind kind,
+                    llvm::StringRef name, const FileIdentity &seen) {
+  OpenedFolder shard = layer.openShard(kind, name, /*mayMake=*/false);
+  return shard.ok()
+             ? removeEntryIn(files, layer, shard.fd.get(), kind, name, seen)
+             : unopened(shard);
 }
 
 namespace {
@@ -54,55 +70,62 @@ struct Candidate {
   FileIdentity seen;
   double ageSeconds; ///< below 0: its stamp is in the future
   bool isOver = false;
+  bool isTried = false; ///< it was to go
+};
+
+/// A temporary file that is old enough to be one that was left.
+struct Leftover {
+  Kind kind;
+  std::string name, path;
+  uint64_t bytes;
+  double ageSeconds;
 };
 
 class Pruner {
 public:
   Pruner(FileOps &files, const Layer &layer, const PruneRules &rules)
-      : files(files), layer(layer), rules(rules) {}
+      : files(files), layer(layer), rules(rules), now(clockOf(files, layer)) {}
   PruneResult run();
 
 private:
   void look(Kind kind, const Layer::Found &found);
-  void takeTemporary(Kind kind, const Layer::Found &found,
-                     const struct stat &info);
-  void take(Candidate &candidate, PrunedFile::Why why);
+  bool believesClock();
+  bool isLeft(int folder, const Leftover &file);
+  void sweep();
+  void removeOld();
+  void makeRoom();
+  void takeAll(std::vector<Candidate *> victims, PrunedFile::Why why);
+  void take(Candidate &candidate, const OpenedFolder &shard,
+            PrunedFile::Why why);
   void fail(const llvm::Twine &path, llvm::StringRef why);
   bool isCancelled() const { return rules.isCancelled && rules.isCancelled(); }
   double ageOf(const struct stat &info) const {
-    return std::chrono::duration<double>(now.time_since_epoch()).count() -
-           static_cast<double>(info.st_mtim.tv_sec) -
-           1e-9 * static_cast<double>(info.st_mtim.tv_nsec);
+    // Stamps may be of any year, so they are no count of nanoseconds.
+    using std::chrono::floor, std::chrono::nanoseconds, std::chrono::seconds;
+    const auto whole = floor<seconds>(now.time_since_epoch());
+    const nanoseconds rest = now.time_since_epoch() - whole;
+    return static_cast<double>(whole.count() - info.st_mtim.tv_sec) +
+           1e-9 * static_cast<double>(rest.count() - info.st_mtim.tv_nsec);
   }
 
   FileOps &files;
   const Layer &layer;
   const PruneRules &rules;
-  const std::chrono::system_clock::time_point now =
-      std::chrono::system_clock::now();
+  const std::chrono::system_clock::time_point now;
   std::vector<Candidate> candidates;
+  std::vector<Leftover> leftovers;
   uint64_t bytes = 0; ///< of all candidates that are left
   PruneResult result;
 };
 } // namespace
 
+static double secondsIn(std::chrono::duration<double> duration) {
+  return duration.count();
+}
+
 void Pruner::fail(const llvm::Twine &path, llvm::StringRef why) {
   if (result.failed++ == 0)
     result.failure = (path + ": " + why).str();
-}
-
-void Pruner::takeTemporary(Kind kind, const Layer::Found &found,
-                           const struct stat &info) {
-  double age = ageOf(info);
-  if (age < std::chrono::duration<double>(kTemporaryGrace).count())
-    return;
-  if (!rules.isDryRun && files.unlink(found.folder, found.name.c_str()) != 0) {
-    if (errno != ENOENT)
-      fail(found.path, std::strerror(errno));
-    return;
-  }
-  result.removed.push_back({PrunedFile::Why::Temporary, kind, found.path,
-                            static_cast<uint64_t>(info.st_size), age});
 }
 
 void Pruner::look(Kind kind, const Layer::Found &found) {
@@ -114,19 +137,82 @@ void Pruner::look(Kind kind, const Layer::Found &found) {
       files.statusAt(found.folder, found.name.c_str(), info) != 0 ||
       !S_ISREG(info.st_mode) || info.st_uid != ::geteuid())
     return;
-  if (isTemporary)
-    return takeTemporary(kind, found, info);
-  candidates.push_back(
-      {kind, found.entryName, FileIdentity::of(info), ageOf(info)});
-  bytes += static_cast<uint64_t>(info.st_size);
+  const auto size = static_cast<uint64_t>(info.st_size);
+  const double age = ageOf(info);
+  if (isTemporary) {
+    result.temporaryBytes += size;
+    if (age >= secondsIn(kUnlockedGrace))
+      leftovers.push_back({kind, found.name, found.path, size, age});
+    return;
+  }
+  candidates.push_back({kind, found.entryName, FileIdentity::of(info), age});
+  bytes += size;
 }
 
-void Pruner::take(Candidate &candidate, PrunedFile::Why why) {
+/// Whether ages say something: some entry was used lately, by the clock.
+bool Pruner::believesClock() {
+  double youngest = INFINITY;
+  for (const Candidate &candidate : candidates) {
+    // Others write meanwhile: their stamps are ahead by a little.
+    const double age = candidate.ageSeconds;
+    if (age >= -secondsIn(kStampPeriod))
+      youngest = std::min(youngest, std::max(age, 0.0));
+  }
+  if (rules.trustsClock || std::isinf(youngest) ||
+      youngest <= secondsIn(kMostIdle))
+    return true;
+  result.oddClock = fmt::format(
+      "by the clock, which may be wrong, nothing in {} was used for {:.1f} "
+      "days: nothing was removed for its age",
+      layer.path(), youngest / secondsIn(std::chrono::hours(24)));
+  return false;
+}
+
+/// Whether the writer of \p file is gone.
+bool Pruner::isLeft(int folder, const Leftover &file) {
+  if (file.ageSeconds >= secondsIn(kTemporaryGrace))
+    return true;
+  ScopedFd opened(files, retryInterrupted([&] {
+                    return files.open(
+                        folder, file.name.c_str(),
+                        O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0);
+                  }));
+  return opened && files.tryLock(opened.get(), kWriterLockOffset) == 0;
+}
+
+/// Removes the temporary files whose writers are gone.
+void Pruner::sweep() {
+  for (const Leftover &file : leftovers) {
+    if (isCancelled())
+      return;
+    // .../<2 digits>/<name>
+    llvm::StringRef folder =
+        llvm::StringRef(file.path).drop_back(file.name.size() + 1);
+    OpenedFolder shard =
+        layer.openShard(file.kind, folder.take_back(2), /*mayMake=*/false);
+    if (!shard.ok() || !isLeft(shard.fd.get(), file))
+      continue;
+    if (!rules.isDryRun &&
+        files.unlink(shard.fd.get(), file.name.c_str()) != 0) {
+      if (errno != ENOENT)
+        fail(file.path, std::strerror(errno));
+      continue;
+    }
+    result.temporaryBytes -= file.bytes;
+    result.removed.push_back({PrunedFile::Why::Temporary, file.kind, file.path,
+                              file.bytes, file.ageSeconds});
+  }
+}
+
+void Pruner::take(Candidate &candidate, const OpenedFolder &shard,
+                  PrunedFile::Why why) {
+  candidate.isTried = true;
   std::string path = layer.pathOf(candidate.kind, candidate.name);
-  Removal removal = rules.isDryRun
-                        ? Removal::Removed
-                        : removeEntry(files, layer, candidate.kind,
-                                      candidate.name, candidate.seen);
+  Removal removal =
+      rules.isDryRun ? Removal::Removed
+      : shard.ok() ? removeEntryIn(files, layer, shard.fd.get(), candidate.kind,
+                                   candidate.name, candidate.seen)
+                   : unopened(shard);
   if (removal == Removal::Failed)
     return fail(path, std::strerror(errno));
   if (removal == Removal::Replaced)
@@ -138,6 +224,28 @@ void Pruner::take(Candidate &candidate, PrunedFile::Why why) {
     result.removed.push_back({why, candidate.kind, std::move(path),
                               candidate.seen.bytes,
                               std::max(0.0, candidate.ageSeconds)});
+}
+
+/// Folder by folder: opening and checking each once for all that go from it
+/// spares most of the system calls.
+void Pruner::takeAll(std::vector<Candidate *> victims, PrunedFile::Why why) {
+  llvm::sort(victims, [](const Candidate *a, const Candidate *b) {
+    return std::tie(a->kind, a->name) < std::tie(b->kind, b->name);
+  });
+  auto shardOf = [](const Candidate &candidate) {
+    return std::pair(candidate.kind,
+                     llvm::StringRef(candidate.name).take_front(2));
+  };
+  OpenedFolder shard;
+  const Candidate *last = nullptr;
+  for (Candidate *victim : victims) {
+    if (isCancelled())
+      return;
+    if (!rules.isDryRun && (!last || shardOf(*last) != shardOf(*victim)))
+      shard = layer.openShard(victim->kind, victim->name, /*mayMake=*/false);
+    last = victim;
+    take(*victim, shard, why);
+  }
 }
 
 /// What is given up first has the least.
@@ -156,29 +264,53 @@ static int worthOf(Kind kind) {
   return 3;
 }
 
+void Pruner::removeOld() {
+  const double oldest = secondsIn(*rules.maxAge + kStampPeriod);
+  std::vector<Candidate *> victims;
+  for (Candidate &candidate : candidates)
+    if (candidate.ageSeconds > oldest)
+      victims.push_back(&candidate);
+  takeAll(std::move(victims), PrunedFile::Why::Age);
+}
+
+void Pruner::makeRoom() {
+  const uint64_t target =
+      *rules.maxBytes - std::min(*rules.maxBytes, rules.slackBytes);
+  std::vector<Candidate *> order;
+  for (Candidate &candidate : candidates)
+    if (!candidate.isTried &&
+        !(rules.isInUse && rules.isInUse(candidate.kind, candidate.name)))
+      order.push_back(&candidate);
+  llvm::stable_sort(order, [](const Candidate *a, const Candidate *b) {
+    return std::pair(worthOf(a->kind), -a->ageSeconds) <
+           std::pair(worthOf(b->kind), -b->ageSeconds);
+  });
+  // Again for as much as could not be removed.
+  for (auto next = order.begin(); next != order.end();) {
+    std::vector<Candidate *> victims;
+    uint64_t rest = bytes + result.temporaryBytes;
+    for (; next != order.end() && rest > target; ++next) {
+      victims.push_back(*next);
+      rest -= (*next)->seen.bytes;
+    }
+    if (victims.empty() || isCancelled())
+      return;
+    takeAll(std::move(victims), PrunedFile::Why::Size);
+  }
+}
+
 PruneResult Pruner::run() {
   for (Kind kind : kAllKinds)
     if (!rules.only || *rules.only == kind)
       layer.walk(kind, [&](const Layer::Found &found) { look(kind, found); });
 
-  if (rules.maxAge) {
-    const std::chrono::duration<double> oldest = *rules.maxAge + kStampPeriod;
-    for (Candidate &candidate : candidates)
-      if (!isCancelled() && candidate.ageSeconds > oldest.count())
-        take(candidate, PrunedFile::Why::Age);
+  if (believesClock()) {
+    sweep();
+    if (rules.maxAge)
+      removeOld();
   }
-
-  if (rules.maxBytes && bytes > *rules.maxBytes) {
-    const uint64_t target =
-        *rules.maxBytes - std::min(*rules.maxBytes, rules.slackBytes);
-    llvm::stable_sort(candidates, [](const Candidate &a, const Candidate &b) {
-      return std::pair(worthOf(a.kind), -a.ageSeconds) <
-             std::pair(worthOf(b.kind), -b.ageSeconds);
-    });
-    for (Candidate &candidate : candidates)
-      if (!candidate.isOver && bytes > target && !isCancelled())
-        take(candidate, PrunedFile::Why::Size);
-  }
+  if (rules.maxBytes && bytes + result.temporaryBytes > *rules.maxBytes)
+    makeRoom();
   for (const Candidate &candidate : candidates)
     result.keptEntries += !candidate.isOver;
   result.keptBytes = bytes;

@@ -9,9 +9,10 @@
 // took trials.
 //
 // Safe beside any number of readers, writers and other pruners: a file goes
-// only if it is still the one that was judged. Hosts that share a folder are
-// taken to agree on the time to within an hour; a stamp from the future is no
-// reason to take a file away.
+// only if it is still the one that was judged. Ages are told by the clock that
+// files are stamped with, see clockOf(). A stamp from the future is no reason
+// to take a file away. Where that clock is days ahead of all stamps, it may
+// be wrong, and nothing goes for its age.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -33,8 +34,19 @@ class Layer;
 /// A lookup stamps an entry whose stamp is older; upkeep is done once in this.
 inline constexpr std::chrono::hours kStampPeriod(24);
 
-/// A writer needs seconds between making a temporary file and renaming it.
+/// Temporary files are looked for once in this.
+inline constexpr std::chrono::hours kSweepPeriod(1);
+
+/// A writer holds a lock on its temporary file, so the kernel says when it is
+/// gone. It has this time to take it.
+inline constexpr std::chrono::seconds kUnlockedGrace(2);
+/// Where the kernel cannot tell: a writer needs seconds between making a
+/// temporary file and renaming it.
 inline constexpr std::chrono::hours kTemporaryGrace(1);
+
+/// A cache in daily use has younger stamps: one is renewed once in
+/// kStampPeriod, and uses may be a day apart.
+inline constexpr std::chrono::hours kMostIdle = kStampPeriod + kStampPeriod;
 
 struct PruneRules {
   /// Entries of this kind alone; none: of all.
@@ -46,6 +58,10 @@ struct PruneRules {
   /// rest is smaller than this by slackBytes.
   std::optional<uint64_t> maxBytes;
   uint64_t slackBytes = 0;
+  /// Entries that stay whatever their size; null: none.
+  llvm::function_ref<bool(Kind, llvm::StringRef name)> isInUse = nullptr;
+  /// Old entries go although no stamp is younger than kMostIdle.
+  bool trustsClock = false;
   /// Tells what would go and takes nothing away.
   bool isDryRun = false;
   /// Asked between files; true ends it early.
@@ -66,6 +82,9 @@ llvm::StringRef nameOf(PrunedFile::Why why);
 struct PruneResult {
   std::vector<PrunedFile> removed;
   uint64_t keptEntries = 0, keptBytes = 0;
+  uint64_t temporaryBytes = 0; ///< of temporary files that stay
+  /// Why nothing went for its age; empty: the clock was believed.
+  std::string oddClock;
   /// Files that were to go and did not, and folders that were not looked into.
   size_t failed = 0;
   std::string failure; ///< why the first of these did not
@@ -85,5 +104,8 @@ enum class Removal { Removed, Replaced, Gone, Failed };
 /// there are no locks.
 Removal removeEntry(FileOps &files, const Layer &layer, Kind kind,
                     llvm::StringRef name, const FileIdentity &seen);
+/// The same, given a descriptor of the entry's shard.
+Removal removeEntryIn(FileOps &files, const Layer &layer, int shard, Kind kind,
+                      llvm::StringRef name, const FileIdentity &seen);
 
 } // namespace kiln::cache

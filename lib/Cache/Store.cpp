@@ -8,8 +8,6 @@
 #include "Support/Error.h"
 #include "Support/Hash.h"
 
-#include <llvm/Support/Process.h>
-
 #include <algorithm>
 #include <cstring>
 #include <ctime>
@@ -128,6 +126,8 @@ std::optional<Entry> Store::Impl::readLayer(const Layer &layer,
 
   DecodedEntry decoded = decodeEntry(read.bytes, target.kind, target.key);
   if (decoded.fault == EntryFault::None) {
+    if (layer.kind() == LayerKind::Write)
+      noteUse(target);
     if (base)
       base->file = std::move(read.file);
     else if (layer.kind() == LayerKind::Write)
@@ -247,56 +247,6 @@ std::vector<VerifyItem> Store::verify() {
   return items;
 }
 
-PruneResult Store::prune(const PruneRules &rules) {
-  return impl->writeLayer ? pruneLayer(impl->files, *impl->writeLayer, rules)
-                          : PruneResult();
-}
-
-/// True once a day, at most, in all processes that share the write layer.
-bool Store::Impl::isSweepDue() {
-  const int64_t now = std::chrono::duration_cast<std::chrono::seconds>(
-                          std::chrono::steady_clock::now().time_since_epoch())
-                          .count();
-  int64_t next = nextSweep;
-  const std::chrono::seconds period = kStampPeriod;
-  return now >= next &&
-         nextSweep.compare_exchange_strong(next, now + period.count()) &&
-         writeLayer->beginUpkeep(period);
-}
-
-static uint64_t randomNumber() {
-  // Each gives 31 bits or more.
-  const uint64_t high = llvm::sys::Process::GetRandomNumber();
-  return high << 31 ^ llvm::sys::Process::GetRandomNumber();
-}
-
-void Store::upkeep(uint64_t written, llvm::function_ref<bool()> isCancelled) {
-  Impl::WarningSender sender{*impl};
-  if (!impl->writes())
-    return;
-  const bool sweeps = impl->isSweepDue();
-  // Nobody knows how much others have written. Each looks with a chance that
-  // follows from its own share, so that together they look often enough.
-  const uint64_t step = std::max<uint64_t>(impl->limitBytes / 16, 1);
-  const bool evicts = impl->limitBytes && randomNumber() % step < written;
-  if (!sweeps && !evicts)
-    return;
-  PruneRules rules;
-  rules.isCancelled = isCancelled;
-  if (impl->limitBytes) {
-    rules.maxBytes = impl->limitBytes;
-    rules.slackBytes = impl->limitBytes / 8;
-  }
-  PruneResult result = pruneLayer(impl->files, *impl->writeLayer, rules);
-  if (sweeps && isCancelled && isCancelled())
-    impl->writeLayer->cancelUpkeep();
-  for (const PrunedFile &file : result.removed)
-    impl->counters.evicted += file.why == PrunedFile::Why::Size;
-  if (result.failed)
-    impl->warnOnce("upkeep", fmt::format("cannot remove from the cache {}",
-                                         result.failure));
-}
-
 //===----------------------------------------------------------------------===//
 // Opening
 //===----------------------------------------------------------------------===//
@@ -312,6 +262,7 @@ std::unique_ptr<Store> Store::open(StoreOptions options) {
   for (const std::string &note : impl->notes)
     impl->warnOnce(note, note);
   impl->sendWarnings();
+  impl->askForLimit();
   return std::unique_ptr<Store>(new Store(std::move(impl)));
 }
 
@@ -334,6 +285,7 @@ Statistics Store::statistics() const {
   result.keptInMemory = counters.keptInMemory;
   result.dropped = counters.dropped;
   result.evicted = counters.evicted;
+  result.evictedBytes = counters.evictedBytes;
   result.unlockedUpdates = counters.unlockedUpdates;
   return result;
 }

@@ -38,6 +38,8 @@ struct PruneRules;
 
 /// What a cache is kept under unless somebody says otherwise.
 inline constexpr uint64_t kDefaultLimitBytes = uint64_t(4) << 30;
+/// A limit that asks for none.
+inline constexpr uint64_t kNoLimit = UINT64_MAX;
 
 /// Which layer an entry came from, in the order in which they are asked.
 enum class LayerKind { Memory, Write, Read };
@@ -51,8 +53,13 @@ struct StoreOptions {
   /// Absolute paths of read-only layers, asked in this order.
   std::vector<std::string> readDirs;
   Log log;
-  /// What upkeep() keeps the write layer under; 0: no limit.
+  /// What upkeep() keeps the write layer under. The limit belongs to the folder
+  /// and is kept in it: of all that were asked for, the largest counts. So a
+  /// neighbour with a small one takes nothing away. kNoLimit: none; 0: asks for
+  /// nothing.
   uint64_t limitBytes = 0;
+  /// False: upkeep() of this store removes no entry; others' may.
+  bool evicts = true;
   /// Entries that the disk refused are kept up to this, oldest out first.
   uint64_t maxMemoryBytes = 256u << 20;
   /// How long update() waits for its turn before it goes on beside others, of
@@ -110,6 +117,7 @@ struct Statistics {
   uint64_t keptInMemory = 0;  ///< published to memory
   uint64_t dropped = 0;       ///< published nowhere
   uint64_t evicted = 0;       ///< removed to keep to the limit
+  uint64_t evictedBytes = 0;  ///< of these
   uint64_t unlockedUpdates = 0; ///< updates that did not get their turn
 };
 
@@ -201,6 +209,8 @@ public:
   /// Whether there is a file for \p key in the write layer, good or not. Cost:
   /// some us; counts nothing.
   bool hasFile(Kind kind, llvm::StringRef key) const;
+  /// The same for the layers that are only read as well.
+  bool isOnDisk(Kind kind, llvm::StringRef key) const;
 
   /// The entries of a kind, by layer, then by file name. Reads and checks heads
   /// only; damaged and foreign files are left out. An entry in several layers
@@ -211,16 +221,23 @@ public:
   /// the whole cache.
   std::vector<VerifyItem> verify();
 
-  /// Removes from the write layer what \p rules say; see Prune.h.
+  /// Removes from the write layer what \p rules say; see Prune.h. The limit of
+  /// the folder is lowered to rules.maxBytes, if that is for all kinds.
   PruneResult prune(const PruneRules &rules);
 
-  /// Does what is due and mostly returns at once: once a day, for all processes
-  /// together, removes temporary files that writers left behind; and after each
-  /// sixteenth of the limit or so, keeps the write layer under that. For a
+  /// Does what is due and mostly returns at once: once an hour, for all
+  /// processes together, removes temporary files that writers left behind; and
+  /// where the write layer is over its limit, removes what was used least
+  /// recently. Whatever this store has published or found there since it was
+  /// opened stays; if that alone is over the limit, a warning says so. For a
   /// thread that nobody waits for, which has published \p written bytes: may
   /// take a second in a large cache, unless \p isCancelled says true.
   void upkeep(uint64_t written,
               llvm::function_ref<bool()> isCancelled = nullptr);
+
+  /// The limit of the write layer, as its folder says; 0: none was asked for
+  /// yet; kNoLimit: none, as was asked for.
+  uint64_t limitBytes() const;
 
   Statistics statistics() const;
 

@@ -1,6 +1,6 @@
 //===- StoreImpl.h - what a store is made of ------------------------------===//
 //
-// Private to Store.cpp and StoreWrite.cpp.
+// Private to Store.cpp, StoreWrite.cpp and StoreUpkeep.cpp.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -28,7 +28,8 @@ struct Store::Impl {
   struct Counters {
     Counter hits{0}, memoryHits{0}, readLayerHits{0}, misses{0}, damaged{0},
         removed{0}, refused{0}, unaccepted{0}, readErrors{0}, stored{0},
-        keptInMemory{0}, dropped{0}, evicted{0}, unlockedUpdates{0};
+        keptInMemory{0}, dropped{0}, evicted{0}, evictedBytes{0},
+        unlockedUpdates{0};
   };
 
   /// One key: what every step needs to know of it.
@@ -53,7 +54,8 @@ struct Store::Impl {
       : files(options.files ? *options.files : FileOps::system()),
         log(std::move(options.log)), lockDeadline(options.lockDeadline),
         createsWriteDir(options.createsWriteDir),
-        limitBytes(options.limitBytes), memory(options.maxMemoryBytes) {}
+        limitBytes(options.limitBytes), evicts(options.evicts),
+        memory(options.maxMemoryBytes) {}
 
   void addLayer(const std::string &path, LayerKind kind);
   void warnOnce(std::string cause, std::string message);
@@ -64,7 +66,6 @@ struct Store::Impl {
                                  Base *base = nullptr);
   void reject(const Layer &layer, const Target &target, const LayerRead &read);
   void stamp(const LayerRead &read);
-  bool isSweepDue();
   bool isNewest(const MemoryLayer::Item &item, const Target &target);
 
   Stamp stampOf(const Target &target, Sighting &own) const;
@@ -86,6 +87,12 @@ struct Store::Impl {
                                        std::optional<KeyLock> &commit);
   void lock(std::optional<KeyLock> &lock, const Target &target, LockUse use,
             KeyLock::Clock::time_point deadline);
+  void noteUse(const Target &target);
+  bool isInUse(Kind kind, llvm::StringRef name);
+  void askForLimit();
+  void upkeep(uint64_t written, llvm::function_ref<bool()> isCancelled);
+  void makeRoom(uint64_t limit, uint64_t used,
+                llvm::function_ref<bool()> isCancelled);
   bool writes() const { return writeLayer && takesEntries; }
   std::string whyNotWriting();
 
@@ -94,6 +101,7 @@ struct Store::Impl {
   const std::chrono::milliseconds lockDeadline;
   const bool createsWriteDir;
   const uint64_t limitBytes;
+  const bool evicts;
   std::optional<Layer> writeLayer;
   std::vector<Layer> readLayers;
   std::vector<std::string> notes;
@@ -101,8 +109,12 @@ struct Store::Impl {
   std::atomic<bool> takesEntries{true};
   /// False once a lock was so slow that claims cost more than they save.
   std::atomic<bool> makesClaims{true};
-  /// When this process asks again whether to sweep, in s of the steady clock.
-  std::atomic<int64_t> nextSweep{0};
+  /// Written, and not in the folder's count yet.
+  std::atomic<uint64_t> uncounted{0};
+  /// Nothing could be evicted below this size of the layer.
+  std::atomic<uint64_t> evictsFrom{0};
+  std::mutex inUseMutex;
+  std::set<uint64_t> inUse; ///< published or found in the write layer
   Counters counters;
   std::mutex warnedMutex;
   std::set<std::string> warned;

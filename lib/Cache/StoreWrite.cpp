@@ -16,6 +16,8 @@
 #include "Cache/StoreImpl.h"
 #include "Support/Error.h"
 
+#include <llvm/ADT/STLExtras.h>
+
 #include <cerrno>
 #include <cstring>
 
@@ -95,6 +97,7 @@ Store::Impl::publish(const Target &target, const llvm::json::Object &attributes,
       writeLayer->write(target.kind, target.name, *bytes, reason, mayReplace);
   if (written.ok()) {
     memory.erase(target.kind, target.key);
+    noteUse(target);
     ++counters.stored;
     return PublishResult{};
   }
@@ -257,6 +260,15 @@ Claim Store::claim(Kind kind, llvm::StringRef key) {
 bool Store::hasFile(Kind kind, llvm::StringRef key) const {
   return impl->writeLayer &&
          impl->writeLayer->identify(kind, fileNameOf(kind, key)).file;
+}
+
+bool Store::isOnDisk(Kind kind, llvm::StringRef key) const {
+  const std::string name = fileNameOf(kind, key);
+  auto has = [&](const Layer &layer) {
+    return layer.identify(kind, name).file.has_value();
+  };
+  return (impl->writeLayer && has(*impl->writeLayer)) ||
+         llvm::any_of(impl->readLayers, has);
 }
 
 } // namespace kiln::cache

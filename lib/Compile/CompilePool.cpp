@@ -58,7 +58,16 @@ using QueueKey = std::pair<int64_t, Ticket>;
 struct CompilePool::State {
   std::shared_ptr<Compiler> compiler;
   CompilePoolOptions options;
-  unsigned width = 1;
+
+  /// Known once it is needed: most processes compile nothing, and it takes some
+  /// 70 files to find out.
+  unsigned width() {
+    std::call_once(widthKnown,
+                   [&] { knownWidth = compileConcurrency(options.threads); });
+    return knownWidth;
+  }
+  std::once_flag widthKnown;
+  unsigned knownWidth = 1;
 
   std::mutex mutex;
   std::condition_variable work; ///< something was queued, or the end
@@ -184,8 +193,9 @@ void CompilePool::State::runWorker(std::shared_ptr<State> state) {
 /// Starts threads until each queued job has one that is free, as far as the
 /// width and the system allow; the lock is held.
 void CompilePool::State::startWorkers(const std::shared_ptr<State> &state) {
-  while (!state->stopping && state->workers < state->width &&
-         state->workers - state->busy < state->queue.size()) {
+  while (!state->stopping &&
+         state->workers - state->busy < state->queue.size() &&
+         state->workers < state->width()) {
     try {
       SignalsBlocked whileItStarts;
       std::thread(runWorker, state).detach();
@@ -247,7 +257,6 @@ CompilePool::CompilePool(std::shared_ptr<Compiler> compiler,
   options.compileLimit = std::clamp(options.compileLimit, kShortest, kLongest);
   options.shutdownGrace = std::min(options.shutdownGrace, kLongest);
   state->options = options;
-  state->width = compileConcurrency(options.threads);
 }
 
 CompilePool::~CompilePool() { stop(); }
@@ -357,6 +366,6 @@ size_t CompilePool::abandonOverdue() {
   return state->abandonOld(state, lock, state->options.compileLimit);
 }
 
-unsigned CompilePool::width() const { return state->width; }
+unsigned CompilePool::width() const { return state->width(); }
 
 } // namespace kiln

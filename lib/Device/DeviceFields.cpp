@@ -2,24 +2,31 @@
 #include "Device/DeviceModel.h"
 
 #include "Support/Error.h"
+#include "Support/Hash.h"
 #include "Support/Json.h"
 #include "Support/Printable.h"
+
+#include <llvm/ADT/STLExtras.h>
 
 #include <algorithm>
 #include <cassert>
 #include <cmath>
 #include <iterator>
+#include <type_traits>
+#include <vector>
 
 namespace kiln {
 
 using Range = DeviceField::Range;
 
 /// The one list of all values: key (the member's name), unit, member, range.
-/// Zero is refused where an estimate divides by the value.
+/// Zero is refused where an estimate divides by the value. Values that nothing
+/// is planned with differ between GPUs of one product, or between one of them
+/// and its catalog entry.
 static constexpr DeviceField kFields[] = {
     {"name", "", &DeviceModel::name, Range::Positive},
-    {"uuid", "", &DeviceModel::uuid, Range::Positive},
-    {"migProfile", "", &DeviceModel::migProfile, Range::Positive},
+    {"uuid", "", &DeviceModel::uuid, Range::Positive, false},
+    {"migProfile", "", &DeviceModel::migProfile, Range::Positive, false},
     {"ccMajor", "", &DeviceModel::ccMajor, Range::Positive},
     {"ccMinor", "", &DeviceModel::ccMinor, Range::NonNegative},
     {"smCount", "", &DeviceModel::smCount, Range::Positive},
@@ -47,9 +54,10 @@ static constexpr DeviceField kFields[] = {
     {"sustainedMemoryClockMHz", "MHz", &DeviceModel::sustainedMemoryClockMHz,
      Range::Positive},
     {"memoryClockMHz", "MHz", &DeviceModel::memoryClockMHz, Range::Positive},
-    {"powerLimitWatts", "W", &DeviceModel::powerLimitWatts, Range::NonNegative},
+    {"powerLimitWatts", "W", &DeviceModel::powerLimitWatts, Range::NonNegative,
+     false},
     {"memoryBusBits", "bit", &DeviceModel::memoryBusBits, Range::Positive},
-    {"memoryBytes", "B", &DeviceModel::memoryBytes, Range::NonNegative},
+    {"memoryBytes", "B", &DeviceModel::memoryBytes, Range::NonNegative, false},
     {"l2Bytes", "B", &DeviceModel::l2Bytes, Range::Positive},
     {"dramGBs", "GB/s", &DeviceModel::dramGBs, Range::Positive},
     {"dramWriteGBs", "GB/s", &DeviceModel::dramWriteGBs, Range::Positive},
@@ -298,6 +306,32 @@ llvm::Error applyJsonFile(DeviceModel &model, llvm::StringRef path,
   if (!json)
     return json.takeError();
   return applyJson(model, *json, path, source);
+}
+
+std::string planningDigest(const DeviceModel &model) {
+  // Canonical: the text does not depend on the order of the table.
+  std::vector<const DeviceField *> sorted;
+  for (const DeviceField &field : kFields)
+    if (field.isPlannedWith)
+      sorted.push_back(&field);
+  llvm::sort(sorted, [](const DeviceField *a, const DeviceField *b) {
+    return llvm::StringRef(a->key) < b->key;
+  });
+  std::string text = "{";
+  for (const DeviceField *field : sorted)
+    std::visit(
+        [&](const auto &value) {
+          if constexpr (std::is_arithmetic_v<std::decay_t<decltype(value)>>)
+            fmt::format_to(std::back_inserter(text), "\"{}\":{},", field->key,
+                           value);
+          else
+            fmt::format_to(std::back_inserter(text), "\"{}\":\"{}\",",
+                           field->key, value);
+        },
+        field->valueOf(model));
+  text.back() = '}';
+  constexpr size_t kDigits = 32;
+  return strongHash(text).hex().substr(0, kDigits);
 }
 
 std::string describe(const DeviceModel &model) {

@@ -198,6 +198,8 @@ struct DeviceField {
                std::string DeviceModel::*>
       member;
   Range range;
+  /// Some estimate or limit of a plan depends on it.
+  bool isPlannedWith = true;
 
   /// Reads this field of \p model.
   FieldValue valueOf(const DeviceModel &model) const;
@@ -245,6 +247,12 @@ llvm::Error applyJsonFile(DeviceModel &model, llvm::StringRef path,
 
 /// A table of all fields, a line each: key, value, unit, source, note.
 std::string describe(const DeviceModel &model);
+
+/// Tells apart models for which the estimator may choose differently: a hash of
+/// all values that planning reads, whatever their sources; 32 hexadecimal
+/// digits. What was chosen for an imagined device, or with an override, is no
+/// choice for the device of that name. Cost: some 10 us.
+std::string planningDigest(const DeviceModel &model);
 
 /// The text that keys records: measurements carry over between GPUs that agree
 /// in it. Name, capability, visible SMs, L2, memory bus and clock, MIG profile

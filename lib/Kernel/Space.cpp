@@ -213,6 +213,11 @@ llvm::Expected<Space> exploreSpace(const KernelFamily &family,
                                    const Problem &problem,
                                    const DeviceModel &device,
                                    const SpaceOptions &options) {
+  // Templates divide by extents and counts of tiles.
+  if (family.isEmpty(problem))
+    return makeError(ErrorCode::InvalidArgument,
+                     "{}: there is nothing to compute, so nothing to choose",
+                     problem.text());
   constexpr size_t kUsual = 1024;
   Space space;
   space.ranked.reserve(kUsual);

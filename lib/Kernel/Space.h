@@ -59,7 +59,8 @@ struct SpaceOptions {
 };
 
 /// Enumerates, prunes, estimates and ranks. Pure: needs no GPU, no driver and
-/// no compiler. About 0.2 us a config of GEMM. Error: NoCandidate.
+/// no compiler. About 0.2 us a config of GEMM, whatever the extents. Errors:
+/// NoCandidate; InvalidArgument for a problem without elements.
 llvm::Expected<Space> exploreSpace(const KernelFamily &family,
                                    const Problem &problem,
                                    const DeviceModel &device,

@@ -128,7 +128,9 @@ static cache::StoreOptions storeOptionsOf(const EngineConfig &config,
   options.limitBytes = config.cacheLimit;
   if (config.memoryOnly)
     return options;
-  options.readDirs = config.readDirs;
+  options.readDirs = config.readDirs.empty()
+                         ? cache::chooseReadDirs(config.environment)
+                         : config.readDirs;
   std::optional<std::string> writeDir = config.cacheDir;
   if (!writeDir) {
     cache::CacheRoot root = cache::findCacheRoot(config.environment);
@@ -374,6 +376,7 @@ kiln_statistics Engine::statistics() {
   constexpr double kNsPerMs = 1e6;
   result.compile_ns = static_cast<uint64_t>(artifacts.compileMs * kNsPerMs);
   cache::Statistics store = made->store->statistics();
+  result.cache_evictions = store.evicted;
   result.cache_faults = store.damaged + store.refused + store.readErrors;
   if (!options.memoryOnly && !options.readOnly)
     result.cache_faults += store.keptInMemory + store.dropped;

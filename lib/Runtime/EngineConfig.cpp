@@ -103,6 +103,8 @@ static llvm::Error readDevice(const char *text, EngineConfig &config) {
   return llvm::Error::success();
 }
 
+static_assert(cache::kNoLimit == UINT64_MAX, "as kiln.h says");
+
 static llvm::Error readOptions(const kiln_engine_options &options,
                                EngineConfig &config) {
   if (auto error = checkInput(options, "kiln_engine_options"))
@@ -132,8 +134,7 @@ static llvm::Error readOptions(const kiln_engine_options &options,
   if (options.workspace_limit_bytes)
     config.workspaceLimit = options.workspace_limit_bytes;
   if (options.cache_limit_bytes)
-    config.cacheLimit =
-        options.cache_limit_bytes == UINT64_MAX ? 0 : options.cache_limit_bytes;
+    config.cacheLimit = options.cache_limit_bytes;
   if (options.cache_dir)
     config.cacheDir = options.cache_dir;
   for (uint32_t i = 0; i < options.read_dir_count; ++i) {

@@ -29,7 +29,7 @@ struct EngineConfig {
   double backgroundShare = 0.05;
   uint64_t scratchLimit = 0; ///< 0: what InProcessTrials takes
   uint64_t workspaceLimit = uint64_t(256) << 20;
-  uint64_t cacheLimit = cache::kDefaultLimitBytes; ///< 0: none
+  uint64_t cacheLimit = cache::kDefaultLimitBytes; ///< or kNoLimit
   std::optional<std::string> cacheDir;
   std::vector<std::string> readDirs;
   /// At most one of both is set.

@@ -1,7 +1,9 @@
 //===- PrepareCompile.cpp - kiln_prepare that only compiles ---------------===//
 //
 // It needs no GPU: decisions of single problems and portfolios of ranges are
-// stored for whoever launches or prepares them later.
+// stored for whoever launches or prepares them later. So a problem whose
+// kernels or choices are not on disk at the end has failed, where this engine
+// is to write to a cache at all.
 //
 //===----------------------------------------------------------------------===//
 #include "Runtime/PrepareTask.h"
@@ -14,6 +16,13 @@
 namespace kiln {
 
 using Clock = std::chrono::steady_clock;
+
+/// Success if \p missing is empty: what was to be on disk, is.
+static ErrorSummary errorOfMissing(std::string missing) {
+  if (missing.empty())
+    return {};
+  return {ErrorCode::Io, std::move(missing), 0};
+}
 
 llvm::Expected<DeviceModel> PrepareTask::deviceToCompileFor() {
   if (!targets.empty()) {
@@ -92,13 +101,25 @@ void PrepareTask::compileRanges(const DeviceModel &device) {
     }
   }
   const auto never = Clock::now() + EngineConfig::timeOf(INT64_MAX);
+  std::vector<std::pair<Item *, PortfolioResult>> results;
   for (auto &[item, session] : sessions) {
     ErrorSummary error = summarize(session->finish(never));
     if (item->error.code == ErrorCode::Success)
       item->error = std::move(error);
     done += session->priorities();
+    results.emplace_back(item, session->takeResult());
     session.reset();
   }
+  if (!writesToDisk())
+    return;
+  for (const auto &[item, result] : results)
+    if (item->error.code == ErrorCode::Success)
+      item->error = errorOfMissing(
+          result.missingOnDisk(*services.artifacts, *services.portfolios));
+}
+
+bool PrepareTask::writesToDisk() const {
+  return !engine.config().memoryOnly && !engine.config().readOnly;
 }
 
 /// Stores the estimator's choices for problems without ranges.
@@ -126,6 +147,9 @@ void PrepareTask::compileValues(const DeviceModel &device) {
     ErrorSummary &error = owners[row.problem]->error;
     if (error.code == ErrorCode::Success && !row.isReplaced)
       error = row.error;
+    if (error.code == ErrorCode::Success && writesToDisk() &&
+        !row.unstored.empty())
+      error = errorOfMissing("not on disk: " + row.unstored);
   }
 }
 

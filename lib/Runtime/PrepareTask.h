@@ -74,6 +74,7 @@ private:
   std::chrono::milliseconds budgetForNext(const ProblemSpec &spec) const;
   void compileRanges(const DeviceModel &device);
   void compileValues(const DeviceModel &device);
+  bool writesToDisk() const;
   void noteCompiles(size_t done, size_t total);
   void finishProblem(size_t index, ErrorSummary error);
   void callProgress();

@@ -275,6 +275,10 @@ ArtifactStore::compileAll(llvm::ArrayRef<TranslationUnit> units,
   return answers;
 }
 
+bool ArtifactStore::isOnDisk(const TranslationUnit &unit) const {
+  return shared->cache.isOnDisk(cache::Kind::Artifact, artifactKey(unit));
+}
+
 bool ArtifactStore::allowsCompile() const {
   return shared->options.allowCompile;
 }

@@ -187,6 +187,10 @@ public:
   /// other threads too. Memory and cache still answer.
   void stop();
 
+  /// Whether some layer of the cache on disk has a file for \p unit. Cost: some
+  /// us.
+  bool isOnDisk(const TranslationUnit &unit) const;
+
   bool allowsCompile() const;
   ArtifactStatistics statistics() const;
   /// Whether something had to be compiled, or an identity known.

@@ -46,12 +46,15 @@ llvm::json::Object Decision::toJson() const {
   return llvm::json::Object{{"configs", std::move(list)}};
 }
 
+std::string productKey(const DeviceModel &device) {
+  return fmt::format("{} {} sms={} planned={}", device.name, device.archName(),
+                     device.smCount, planningDigest(device));
+}
+
 std::string decisionKey(const Problem &problem, const DeviceModel &device,
                         ModelKind model) {
-  return fmt::format("kiln decision 1\nproblem {}\ndevice {} {} sms={}\n"
-                     "model {}\n",
-                     problem.text(), device.name, device.archName(),
-                     device.smCount, nameOf(model));
+  return fmt::format("kiln decision 2\nproblem {}\ndevice {}\nmodel {}\n",
+                     problem.text(), productKey(device), nameOf(model));
 }
 
 std::optional<Decision> DecisionStore::find(const Problem &problem,
@@ -74,6 +77,12 @@ std::optional<Decision> DecisionStore::read(llvm::StringRef key,
   if (decision->configs.empty())
     return std::nullopt;
   return std::move(*decision);
+}
+
+bool DecisionStore::isOnDisk(const Problem &problem, const DeviceModel &device,
+                             ModelKind model) const {
+  return cache->isOnDisk(cache::Kind::Decision,
+                         decisionKey(problem, device, model));
 }
 
 DecisionStore::StoreResult DecisionStore::store(const Problem &problem,

@@ -1,8 +1,9 @@
 //===- Decisions.h - the estimator's choices, stored without trials -------===//
 //
 // What warm-up leaves for the GPU box: the ranked configs of a problem whose
-// artifacts were compiled. Keyed by the product, not by the class of the
-// device, because it is written where there is no device.
+// artifacts were compiled. Keyed by the product and by the numbers that it was
+// planned with, not by the class of the device, because it is written where
+// there is no device.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -41,8 +42,12 @@ struct Decision {
   friend bool operator==(const Decision &, const Decision &) = default;
 };
 
+/// What keys the estimator's choices: name, architecture and SMs of the device,
+/// and the digest of the numbers that it plans with.
+std::string productKey(const DeviceModel &device);
+
 /// The text that keys a decision: the whole problem with its dynamic extent,
-/// the device's name and architecture, and the model that chose.
+/// productKey() of the device, and the model that chose.
 std::string decisionKey(const Problem &problem, const DeviceModel &device,
                         ModelKind model);
 
@@ -57,6 +62,10 @@ public:
   std::optional<Decision> find(const Problem &problem,
                                const DeviceModel &device,
                                ModelKind model = ModelKind::Main) const;
+
+  /// Whether some layer of the cache on disk has a file for it. Cost: some us.
+  bool isOnDisk(const Problem &problem, const DeviceModel &device,
+                ModelKind model) const;
 
   struct StoreResult {
     cache::PublishResult publish;

@@ -1,6 +1,7 @@
 //===- PortfolioStore.cpp - what serves a range, stored -------------------===//
 #include "Store/PortfolioStore.h"
 
+#include "Store/Decisions.h"
 #include "Support/Error.h"
 #include "Support/Json.h"
 
@@ -62,14 +63,14 @@ StoredPortfolios::find(llvm::ArrayRef<int64_t> low,
   return best;
 }
 
-void StoredPortfolios::merge(const StoredPortfolio &added, bool replaces) {
+bool StoredPortfolios::merge(const StoredPortfolio &added, bool replaces) {
   for (StoredPortfolio &known : ranges) {
     if (known.low != added.low || known.high != added.high)
       continue;
     if (!replaces && known.measuredMembers() > added.measuredMembers())
-      return;
+      return false;
     known = added;
-    return;
+    return true;
   }
   llvm::erase_if(ranges, [&](const StoredPortfolio &known) {
     if (!added.contains(known.low, known.high))
@@ -85,6 +86,7 @@ void StoredPortfolios::merge(const StoredPortfolio &added, bool replaces) {
         [](const StoredPortfolio &a, const StoredPortfolio &b) {
           return a.measuredAtMs < b.measuredAtMs;
         }));
+  return true;
 }
 
 //===----------------------------------------------------------------------===//
@@ -253,8 +255,7 @@ PortfolioKey PortfolioKey::measured(llvm::StringRef layer,
 
 PortfolioKey PortfolioKey::estimated(llvm::StringRef layer,
                                      const DeviceModel &device) {
-  return {layer.str(), fmt::format("product {} {} sms={}", device.name,
-                                   device.archName(), device.smCount)};
+  return {layer.str(), "product " + productKey(device)};
 }
 
 std::string PortfolioKey::text() const {
@@ -345,9 +346,9 @@ PortfolioStore::store(const PortfolioKey &key, const StoredPortfolio &portfolio,
   auto there = impl->cache.lookup(cache::Kind::Portfolio, text, nullptr, &from);
   if (there && from != cache::LayerKind::Memory) {
     StoredPortfolios known = parseAll(there->payload), merged = known;
-    merged.merge(portfolio, replaces);
+    const bool isIn = merged.merge(portfolio, replaces);
     if (merged.ranges == known.ranges)
-      return {{}, true};
+      return {{}, true, !isIn};
   }
   llvm::json::Object attributes{{"layer", jsonText(key.layer)},
                                 {"device", jsonText(key.device)}};
@@ -357,12 +358,17 @@ PortfolioStore::store(const PortfolioKey &key, const StoredPortfolio &portfolio,
                                         StoredPortfolios all;
                                         if (old)
                                           all = parseAll(*old);
-                                        all.merge(portfolio, replaces);
+                                        result.isOutdone =
+                                            !all.merge(portfolio, replaces);
                                         return printJson(all.toJson());
                                       });
   std::lock_guard guard(impl->mutex);
   impl->kept.erase(text);
   return result;
+}
+
+bool PortfolioStore::isOnDisk(const PortfolioKey &key) const {
+  return impl->cache.isOnDisk(cache::Kind::Portfolio, key.text());
 }
 
 } // namespace kiln

@@ -92,8 +92,9 @@ struct StoredPortfolios {
   /// Adds \p added. Of two of one range the one with more measured members
   /// stays, of equals the later one; with \p replaces it is \p added always.
   /// What lies within the range of another one and has no more measured members
-  /// goes, unless it alone is complete.
-  void merge(const StoredPortfolio &added, bool replaces);
+  /// goes, unless it alone is complete. False: what is there is better, and
+  /// \p added is not kept.
+  bool merge(const StoredPortfolio &added, bool replaces);
 };
 
 /// Whose portfolios.
@@ -139,11 +140,17 @@ public:
   struct StoreResult {
     cache::PublishResult publish;
     bool wasThere = false; ///< nothing had to be written
+    /// One of the same range with more measured members is there and stays.
+    bool isOutdone = false;
   };
   /// Merges \p portfolio into the entry of \p key, see
   /// StoredPortfolios::merge(). Cost: milliseconds.
   StoreResult store(const PortfolioKey &key, const StoredPortfolio &portfolio,
                     bool replaces = false);
+
+  /// Whether some layer of the cache on disk has a file for \p key. Cost: some
+  /// us.
+  bool isOnDisk(const PortfolioKey &key) const;
 
 private:
   struct Impl;

@@ -164,6 +164,9 @@ WriteResult replaceFile(FileOps &ops, int folder, const char *name,
   int fd = createTemporary(ops, folder, temporary);
   if (fd < 0)
     return {errno, "create"};
+  // Tells others, while it is open, that its writer lives. Nothing fails for
+  // want of it.
+  ops.tryLock(fd, kWriterLockOffset);
 
   WriteResult result = finishTemporary(ops, ScopedFd(ops, fd), bytes);
   if (result.ok() && mayReplace && !mayReplace())

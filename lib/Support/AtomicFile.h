@@ -91,6 +91,10 @@ WriteResult replaceFile(FileOps &ops, int folder, const char *name,
                         llvm::StringRef bytes,
                         llvm::function_ref<bool()> mayReplace = nullptr);
 
+/// Whoever writes a temporary file holds the lock of this byte until it is
+/// complete, where the file system has locks: see FileOps::tryLock().
+inline constexpr off_t kWriterLockOffset = 0;
+
 /// Names of temporary files start with this.
 inline constexpr llvm::StringLiteral kTemporaryPrefix = ".tmp.";
 

@@ -17,6 +17,7 @@ static std::optional<std::string> read(const char *name) {
 Environment Environment::fromProcess() {
   Environment environment;
   environment.kilnCacheDir = read("KILN_CACHE_DIR");
+  environment.kilnCacheReadDirs = read("KILN_CACHE_READ_DIRS");
   environment.xdgCacheHome = read("XDG_CACHE_HOME");
   environment.home = read("HOME");
   environment.kilnNvrtc = read("KILN_NVRTC");

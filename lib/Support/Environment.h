@@ -11,6 +11,9 @@ namespace kiln {
 /// a program that runs with other rights than its caller (setuid).
 struct Environment {
   std::optional<std::string> kilnCacheDir; ///< KILN_CACHE_DIR
+  /// KILN_CACHE_READ_DIRS: layers of the cache that are only read, between
+  /// colons
+  std::optional<std::string> kilnCacheReadDirs;
   std::optional<std::string> xdgCacheHome; ///< XDG_CACHE_HOME
   std::optional<std::string> home;         ///< HOME
   std::optional<std::string> kilnNvrtc;    ///< KILN_NVRTC: path of libnvrtc

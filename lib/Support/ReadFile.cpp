@@ -34,7 +34,11 @@ llvm::Expected<std::string> readNamedFile(const std::string &path,
     return wrongKind();
   FileOps &ops = FileOps::system();
   ScopedFd file(ops, retryInterrupted([&] {
-                  return ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY);
+                  // A plain file has no reason to wait. Some of the kernel's
+                  // only say that they are plain, such as /proc/kmsg.
+                  return ::open(path.c_str(),
+                                O_RDONLY | O_CLOEXEC | O_NOCTTY |
+                                    (S_ISREG(info.st_mode) ? O_NONBLOCK : 0));
                 }));
   if (!file || ops.status(file.get(), info) != 0)
     return cannotRead(path, errno);

@@ -20,6 +20,7 @@
 
 #include <llvm/ADT/STLExtras.h>
 
+#include <set>
 #include <thread>
 #include <utility>
 
@@ -115,6 +116,7 @@ std::optional<Portfolio> PortfolioSession::Impl::findStored() {
     if (found.empty())
       continue;
     hasDropped = !dropped.empty() | dropWrong(found);
+    task.result.keptAs = key;
     return found;
   }
   return std::nullopt;
@@ -500,16 +502,40 @@ llvm::Error PortfolioSession::Impl::nothingRight() const {
                    range.described.text(), range.text());
 }
 
+std::string
+PortfolioResult::missingOnDisk(const ArtifactStore &artifacts,
+                               const PortfolioStore &portfolios) const {
+  std::vector<std::string> missing;
+  std::set<Digest> seen;
+  size_t lost = 0;
+  for (const MemberCode &member : code)
+    for (const TranslationUnit &unit : member.plan.kernels)
+      if (seen.insert(unit.digest()).second)
+        lost += !artifacts.isOnDisk(unit);
+  if (lost)
+    missing.push_back(fmt::format("{} of {} kernels", lost, seen.size()));
+  if (!keptAs || !portfolios.isOnDisk(*keptAs))
+    missing.push_back("the portfolio");
+  return missing.empty()
+             ? ""
+             : fmt::format("not on disk: {}", fmt::join(missing, " and "));
+}
+
 void PortfolioSession::Impl::store() {
   task.portfolio.measuredAtMs = unixTimeMs();
   const PortfolioContext &context = task.context;
   const std::string layer = range.fixedText();
   const bool isMeasured =
       task.portfolio.measuredMembers() > 0 || task.portfolio.empty();
-  auto stored = context.portfolios.store(
+  const PortfolioKey key =
       isMeasured ? PortfolioKey::measured(layer, context.deviceClass)
-                 : PortfolioKey::estimated(layer, context.device),
-      task.portfolio.toStored(), task.options.retune);
+                 : PortfolioKey::estimated(layer, context.device);
+  auto stored = context.portfolios.store(key, task.portfolio.toStored(),
+                                         task.options.retune);
+  task.result.keptAs = key;
+  if (stored.isOutdone)
+    task.result.notes.push_back("the stored portfolio of this range has more "
+                                "measured members, and stays");
   task.result.publish = stored.publish;
   task.result.isStored = stored.publish.status == cache::PublishStatus::Stored;
   if (!stored.publish.reason.empty())

@@ -19,6 +19,7 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -106,9 +107,16 @@ struct PortfolioResult {
   /// What ran, in its order: a member at one anchor each.
   std::vector<TuningTrial> trials;
   bool isStored = false;
-  cache::PublishResult publish;   ///< of storing, where that was tried
+  cache::PublishResult publish; ///< of storing, where that was tried
+  /// The key of the entry that has it, where one was found or stored.
+  std::optional<PortfolioKey> keptAs;
   std::vector<std::string> notes; ///< what went wrong and was mended
   double coverMs = 0, elapsedMs = 0;
+
+  /// Says which parts of it no layer of the cache on disk has at this moment;
+  /// empty: all are there. Only for a result that was to be stored.
+  std::string missingOnDisk(const ArtifactStore &artifacts,
+                            const PortfolioStore &portfolios) const;
 };
 
 /// Not thread-safe, as the runner is not.

@@ -25,6 +25,8 @@ struct PlannedRow {
 /// One problem's rows, best first.
 struct PlannedProblem {
   std::vector<PlannedRow> rows;
+  bool hasDecision = false;     ///< that is meant to be on disk
+  std::string unstoredDecision; ///< why it is not
 };
 
 /// One call of warmup().
@@ -44,7 +46,14 @@ struct WarmupRun {
   void settleRows();
   std::vector<TranslationUnit> moveOn();
   void storeDecision(size_t index);
+  void checkStored();
+  std::string whyUnstored(const TranslationUnit &unit) const;
 };
+
+/// The reason for an entry that was stored and is no longer there.
+constexpr const char *kRemovedSince =
+    "another process removed it from the cache; is the limit of the cache too "
+    "small?";
 } // namespace
 
 static PlannedRow planRow(size_t index, const Registry::NamedProblem &named,
@@ -248,11 +257,48 @@ void WarmupRun::storeDecision(size_t index) {
     return;
   DecisionStore::StoreResult stored =
       decisions.store(problems[index].problem, device, options.model, decision);
-  if (stored.publish.status != cache::PublishStatus::Stored) {
-    ++result.unstoredDecisions;
-    result.unstoredReasons.insert(stored.publish.reason);
-  } else {
+  planned[index].hasDecision = true;
+  if (stored.publish.status != cache::PublishStatus::Stored)
+    planned[index].unstoredDecision = stored.publish.reason;
+  else
     ++(stored.wasThere ? result.decisionsFound : result.decisionsStored);
+}
+
+/// Why the cache on disk does not have the kernel; empty: it does.
+std::string WarmupRun::whyUnstored(const TranslationUnit &unit) const {
+  const ArtifactOutcome &outcome = outcomes.at(unit.digest());
+  if (!outcome)
+    return "";
+  if (outcome.storage.status != cache::PublishStatus::Stored)
+    return outcome.storage.reason;
+  return artifacts.isOnDisk(unit) ? "" : kRemovedSince;
+}
+
+/// Looks for all that was to be on disk, when the last of it is stored: others
+/// may have made room meanwhile.
+void WarmupRun::checkStored() {
+  std::set<Digest> seen;
+  for (auto [index, problem] : llvm::enumerate(planned)) {
+    std::string &decision = problem.unstoredDecision;
+    if (problem.hasDecision && decision.empty() &&
+        !decisions.isOnDisk(problems[index].problem, device, options.model))
+      decision = kRemovedSince;
+    if (!decision.empty()) {
+      ++result.unstoredDecisions;
+      result.unstoredReasons.insert(decision);
+    }
+    for (PlannedRow &planned : problem.rows) {
+      planned.row.unstored = decision;
+      for (const TranslationUnit &unit : planned.units) {
+        std::string why = whyUnstored(unit);
+        if (why.empty())
+          continue;
+        if (seen.insert(unit.digest()).second)
+          ++result.unstoredKernels;
+        planned.row.unstored = why;
+        result.unstoredReasons.insert(std::move(why));
+      }
+    }
   }
 }
 
@@ -278,17 +324,14 @@ WarmupResult warmup(llvm::ArrayRef<Registry::NamedProblem> problems,
     result.compiled += outcome && outcome.origin == ArtifactOrigin::Compiled;
     result.fromCache += outcome && outcome.origin != ArtifactOrigin::Compiled;
     result.failedKernels += !outcome;
-    if (options.store && outcome &&
-        outcome.storage.status != cache::PublishStatus::Stored) {
-      ++result.unstoredKernels;
-      result.unstoredReasons.insert(outcome.storage.reason);
-    }
   }
-  for (size_t i = 0; i < problems.size(); ++i) {
+  for (size_t i = 0; i < problems.size(); ++i)
     run.storeDecision(i);
-    for (PlannedRow &choice : run.planned[i].rows)
+  if (options.store)
+    run.checkStored();
+  for (PlannedProblem &problem : run.planned)
+    for (PlannedRow &choice : problem.rows)
       result.rows.push_back(std::move(choice.row));
-  }
   return std::move(run.result);
 }
 

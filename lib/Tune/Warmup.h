@@ -52,6 +52,9 @@ struct WarmupRow {
   ErrorSummary error;   ///< Success if all its kernels are there
   /// It cannot be used, and the next of the ranking was taken in its place.
   bool isReplaced = false;
+  /// Why its kernels, or its problem's decision, are not on disk at the end;
+  /// empty: they are, or are not meant to be.
+  std::string unstored;
 };
 
 struct WarmupResult {
@@ -62,7 +65,8 @@ struct WarmupResult {
   size_t failedProblems = 0;  ///< without any usable config
   size_t decisionsStored = 0; ///< written now
   size_t decisionsFound = 0;  ///< equal ones were on disk
-  /// What was meant to be on disk and is not.
+  /// What was meant to be on disk and is not: it could not be written, or
+  /// another process has removed it since.
   size_t unstoredKernels = 0, unstoredDecisions = 0;
   std::set<std::string> unstoredReasons;
 };

@@ -156,23 +156,41 @@ llvm::Expected<ModelKind> chooseModel(const ParsedOptions &options) {
 // Cache and compiler
 //===----------------------------------------------------------------------===//
 
+/// What \p folder of \p option is as an absolute path. Errors: InvalidArgument.
+static llvm::Expected<std::string> cacheFolder(llvm::StringRef option,
+                                               const std::string &folder) {
+  llvm::SmallString<128> path(folder);
+  if (!path.empty())
+    fs::make_absolute(path);
+  if (auto bad = cache::describeBadPath(path))
+    return makeError(ErrorCode::InvalidArgument, "{}={}: {}", option, folder,
+                     *bad);
+  if (fs::exists(path) && !fs::is_directory(path))
+    return makeError(ErrorCode::InvalidArgument, "{}={}: it is no folder",
+                     option, folder);
+  return path.str().str();
+}
+
 llvm::Expected<cache::StoreOptions>
 chooseCache(const ParsedOptions &options, const Environment &environment,
             std::vector<std::string> &notes) {
   cache::StoreOptions storeOptions;
   if (options.has("--no-cache"))
     return storeOptions;
+  storeOptions.readDirs = cache::chooseReadDirs(environment);
+  if (options.has("--cache-read-dir"))
+    storeOptions.readDirs.clear();
+  for (const std::string &folder : options.values("--cache-read-dir")) {
+    auto path = cacheFolder("--cache-read-dir", folder);
+    if (!path)
+      return path.takeError();
+    storeOptions.readDirs.push_back(std::move(*path));
+  }
   if (std::optional<std::string> folder = options.value("--cache-dir")) {
-    llvm::SmallString<128> path(*folder);
-    if (!path.empty())
-      fs::make_absolute(path);
-    if (auto bad = cache::describeBadPath(path))
-      return makeError(ErrorCode::InvalidArgument, "--cache-dir={}: {}",
-                       *folder, *bad);
-    if (fs::exists(path) && !fs::is_directory(path))
-      return makeError(ErrorCode::InvalidArgument,
-                       "--cache-dir={}: it is no folder", *folder);
-    storeOptions.writeDir = path.str().str();
+    auto path = cacheFolder("--cache-dir", *folder);
+    if (!path)
+      return path.takeError();
+    storeOptions.writeDir = std::move(*path);
     return storeOptions;
   }
   cache::CacheRoot root = cache::findCacheRoot(environment);
@@ -189,7 +207,8 @@ openCache(const ParsedOptions &options, const Environment &environment) {
     return storeOptions.takeError();
   for (const std::string &note : notes)
     printWarning(note);
-  storeOptions->limitBytes = 0;
+  storeOptions->limitBytes = cache::kDefaultLimitBytes;
+  storeOptions->evicts = false;
   // The store warns once for each cause, of its folder when it is opened.
   storeOptions->log =
       Log([](LogLevel, llvm::StringRef message) { printWarning(message); },

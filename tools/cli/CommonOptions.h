@@ -38,6 +38,11 @@ inline constexpr OptionSpec kFilterOption = {
 inline constexpr OptionSpec kCacheDirOption = {
     "--cache-dir", "DIR",
     "cache folder; default: $KILN_CACHE_DIR, else ~/.cache/kiln"};
+inline constexpr OptionSpec kCacheReadDirOption = {
+    "--cache-read-dir", "DIR",
+    "a cache folder that is only read, behind the one that is written; may be "
+    "repeated; default: $KILN_CACHE_READ_DIRS, between colons",
+    true};
 inline constexpr OptionSpec kNoCacheOption = {
     "--no-cache", nullptr, "neither read nor write the cache"};
 inline constexpr OptionSpec kNvrtcOption = {
@@ -51,9 +56,11 @@ inline constexpr OptionSpec kDeviceOptions[] = {kDeviceOption, kOverrideOption};
 inline constexpr OptionSpec kSuiteOptions[] = {kSuiteOption, kFilterOption};
 inline constexpr OptionSpec kSubjectOptions[] = {
     kDeviceOption, kOverrideOption, kModelOption, kSuiteOption, kFilterOption};
-inline constexpr OptionSpec kCacheOptions[] = {kCacheDirOption, kNoCacheOption};
+inline constexpr OptionSpec kCacheOptions[] = {
+    kCacheDirOption, kCacheReadDirOption, kNoCacheOption};
 inline constexpr OptionSpec kCompilerOptions[] = {
-    kThreadsOption, kCacheDirOption, kNoCacheOption, kNvrtcOption};
+    kThreadsOption, kCacheDirOption, kCacheReadDirOption, kNoCacheOption,
+    kNvrtcOption};
 
 /// A device to plan for; the driver is there if the device is.
 struct ChosenDevice {
@@ -89,8 +96,10 @@ llvm::Expected<cache::StoreOptions>
 chooseCache(const ParsedOptions &options, const Environment &environment,
             std::vector<std::string> &notes);
 
-/// Opens the cache; what is odd about it, now and later, is a warning. It has
-/// no limit: what a command made stays, and kiln cache prune alone makes room.
+/// Opens the cache; what is odd about it, now and later, is a warning. A
+/// command evicts nothing, and asks its folder for the limit that an engine has
+/// by default, so that one with a small limit takes away nothing that a command
+/// made.
 llvm::Expected<std::unique_ptr<cache::Store>>
 openCache(const ParsedOptions &options, const Environment &environment);
 

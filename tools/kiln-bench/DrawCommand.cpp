@@ -108,6 +108,7 @@ static llvm::Expected<int> runDraw(const ParsedOptions &options) {
     return folder.takeError();
   // What was tuned before on this machine plays no part.
   environment.kilnCacheDir = folder->cache("session");
+  environment.kilnCacheReadDirs.reset();
   auto session = LiveSession::open(options, environment, "draw measures");
   if (!session)
     return session.takeError();

@@ -30,9 +30,11 @@ public:
 
   std::string root;
   std::vector<EntryInfo> entries;
+  uint64_t limitBytes = 0; ///< see Store::limitBytes()
   std::chrono::system_clock::time_point now = std::chrono::system_clock::now();
 
 private:
+  std::string limitText() const;
   double ageSeconds(const EntryInfo &entry) const {
     return std::max(
         0.0, std::chrono::duration<double>(now - entry.modified).count());
@@ -116,7 +118,16 @@ void ListReport::print(llvm::raw_ostream &os) const {
   os << printable(root) << '\n';
   if (!table.empty())
     table.print(os);
-  os << fmt::format("{} entries, {} bytes\n", entries.size(), bytes);
+  os << fmt::format("{} entries, {} bytes; {}\n", entries.size(), bytes,
+                    limitText());
+}
+
+std::string ListReport::limitText() const {
+  if (limitBytes == 0)
+    return "no limit is set";
+  if (limitBytes == cache::kNoLimit)
+    return "without limit";
+  return fmt::format("kept under {} bytes", limitBytes);
 }
 
 llvm::json::Object ListReport::toJson() const {
@@ -131,7 +142,12 @@ llvm::json::Object ListReport::toJson() const {
         {"payload_bytes", static_cast<int64_t>(entry.payloadBytes)},
         {"file_bytes", static_cast<int64_t>(entry.fileBytes)},
         {"age_s", rounded(ageSeconds(entry), 4)}});
+  llvm::json::Value limit = nullptr;
+  if (limitBytes != 0 && limitBytes != cache::kNoLimit)
+    limit = limitBytes;
   return llvm::json::Object{{"root", jsonText(root)},
+                            {"limit", limitText()},
+                            {"limit_bytes", std::move(limit)},
                             {"entries", std::move(list)}};
 }
 
@@ -182,6 +198,9 @@ void PruneReport::print(llvm::raw_ostream &os) const {
   if (result.failed)
     os << fmt::format("{} files or folders are left: {}\n", result.failed,
                       onOneLine(result.failure));
+  if (!result.oddClock.empty())
+    os << fmt::format("{}; --trust-clock does it\n",
+                      onOneLine(result.oddClock));
   os << fmt::format("{} {} files, {} bytes; {} entries, {} bytes are left\n",
                     isDryRun ? "would remove" : "removed",
                     result.removed.size(), removedBytes(), result.keptEntries,
@@ -203,7 +222,8 @@ llvm::json::Object PruneReport::toJson() const {
                             {"kept_entries", result.keptEntries},
                             {"kept_bytes", result.keptBytes},
                             {"failed", static_cast<int64_t>(result.failed)},
-                            {"failure", jsonText(result.failure)}};
+                            {"failure", jsonText(result.failure)},
+                            {"odd_clock", jsonText(result.oddClock)}};
 }
 
 /// The kind that --kind names; none: all.
@@ -227,6 +247,7 @@ using OnlyKind = std::optional<cache::Kind>;
 static llvm::Expected<int> list(const ParsedOptions &options, OnlyKind only,
                                 cache::Store &store, std::string root) {
   ListReport report;
+  report.limitBytes = store.limitBytes();
   report.root = std::move(root);
   for (cache::Kind kind : cache::kAllKinds)
     if (!only || *only == kind)
@@ -261,12 +282,14 @@ static llvm::Expected<int> prune(const ParsedOptions &options, OnlyKind only,
     return size.takeError();
   rules.maxBytes = *size;
   rules.isDryRun = options.has("--dry-run");
+  rules.trustsClock = options.has("--trust-clock");
   PruneReport report;
   report.root = std::move(root);
   report.isDryRun = rules.isDryRun;
   report.result = store.prune(rules);
+  const bool isRefused = rules.maxAge && !report.result.oddClock.empty();
   return emit(report, options.wantsJson(),
-              report.result.failed ? kExitSomeFailed : kExitDone);
+              report.result.failed || isRefused ? kExitSomeFailed : kExitDone);
 }
 
 static llvm::Expected<int> verdicts(const ParsedOptions &options, OnlyKind,
@@ -286,8 +309,8 @@ struct Action {
 
 static llvm::Expected<int> runCache(const ParsedOptions &options) {
   static constexpr llvm::StringLiteral kOfList[] = {"--kind"};
-  static constexpr llvm::StringLiteral kOfPrune[] = {"--kind", "--max-age",
-                                                     "--max-size", "--dry-run"};
+  static constexpr llvm::StringLiteral kOfPrune[] = {
+      "--kind", "--max-age", "--max-size", "--trust-clock", "--dry-run"};
   static constexpr llvm::StringLiteral kOfVerdicts[] = {"--clear", "--kernel"};
   const Action kActions[] = {{"ls", list, kOfList},
                              {"verify", verify, {}},
@@ -333,6 +356,7 @@ static llvm::Expected<int> runCache(const ParsedOptions &options) {
 
 static constexpr OptionSpec kCacheCommandOptions[] = {
     kCacheDirOption,
+    kCacheReadDirOption,
     {"--kind", "KIND",
      "ls, prune: artifact, record, decision, probe or portfolio alone"},
     {"--max-age", "TIME",
@@ -340,6 +364,9 @@ static constexpr OptionSpec kCacheCommandOptions[] = {
     {"--max-size", "SIZE",
      "prune: remove the least recently used until the rest is no larger, such "
      "as 4G; kernels first, records of trials last"},
+    {"--trust-clock", nullptr,
+     "prune: remove what is old although, by the clock, nothing was used for "
+     "two days"},
     {"--dry-run", nullptr, "prune: tell what would go, and remove nothing"},
     {"--clear", nullptr,
      "verdicts: take them back, so that these kernels are tried again"},
@@ -356,9 +383,12 @@ const CommandSpec kCacheCommand = {
     "damaged. A folder that is missing or not to be trusted ends either with "
     "2. Damaged entries are harmless: they count as misses and are made "
     "again.\nprune removes what --max-age and --max-size say, and always the "
-    "temporary files that writers left behind, an hour old or more. It is safe "
-    "beside processes that use the cache. When an entry was last loaded from "
-    "the folder is known to the day: in doubt it stays.\nverdicts lists the "
+    "temporary files that writers left behind. It is safe beside processes "
+    "that use the cache. When an entry was last loaded from the folder is "
+    "known to the day: in doubt it stays.\nAn engine keeps the folder under a "
+    "limit, which belongs to the folder: of all that engines and commands "
+    "asked for, the largest counts. ls shows it, and prune --max-size lowers "
+    "it until one asks for more.\nverdicts lists the "
     "kernels that trials compared with the reference and found wrong. No "
     "engine launches them, until they are cleared or measured again and right. "
     "Engines that run keep what they found themselves.",

@@ -58,6 +58,10 @@ std::vector<RangeOutcome> prepareRanges(const PortfolioContext &context,
     outcome.result = sessions.front()->takeResult();
     sessions.pop_front();
   }
+  for (RangeOutcome &outcome : outcomes)
+    if (outcome.error.code == ErrorCode::Success)
+      outcome.missing =
+          outcome.result.missingOnDisk(context.artifacts, context.portfolios);
   return outcomes;
 }
 
@@ -112,6 +116,7 @@ llvm::json::Object RangeReport::toJson() const {
         {"points", number(result.anchors)},
         {"trials", number(result.trials.size())},
         {"stored", result.isStored},
+        {"missing", jsonText(outcome.missing)},
         {"notes", textsToJson(result.notes)},
         {"cover_ms", rounded(result.coverMs, 4)},
         {"elapsed_ms", rounded(result.elapsedMs, 4)}};
@@ -141,11 +146,12 @@ bool RangeReport::isFailed(const RangeOutcome &outcome) const {
   const bool isMissing =
       wantsTrials && result.origin == PortfolioOrigin::Estimated;
   const bool isNew = result.stop != StopReason::Recorded;
-  return isMissing || (wantsStored && isNew && !result.isStored);
+  return isMissing || (wantsStored && ((isNew && !result.isStored) ||
+                                       !outcome.missing.empty()));
 }
 
 void RangeReport::printRow(Table &table, size_t index) const {
-  const auto &[result, error] = outcomes[index];
+  const auto &[result, error, missing] = outcomes[index];
   if (error.code != ErrorCode::Success) {
     table.addRow({cases[index].name, cases[index].range.text(), "", "", "", "",
                   "", "", "failed"});
@@ -174,6 +180,10 @@ void RangeReport::print(llvm::raw_ostream &os) const {
   }
   table.print(os);
   notes.print(os);
+  if (wantsStored)
+    for (auto [which, outcome] : llvm::zip_equal(cases, outcomes))
+      if (!outcome.missing.empty())
+        os << fmt::format("{}: {}\n", which.name, onOneLine(outcome.missing));
   if (unstored.notStored > 0)
     os << fmt::format("not stored: {} kernels: {}\n", unstored.notStored,
                       onOneLine(unstored.notStoredReason));

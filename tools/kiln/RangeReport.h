@@ -13,6 +13,8 @@ namespace kiln::cli {
 struct RangeOutcome {
   PortfolioResult result;
   ErrorSummary error;
+  /// Says which parts are not on disk when all ranges are done; empty: none.
+  std::string missing;
 };
 
 /// Prepares \p cases one after another, within \p budget in all if it is above

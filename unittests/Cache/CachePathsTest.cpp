@@ -62,3 +62,11 @@ TEST_CASE("the user database stands in for HOME") {
   CacheRoot root = findCacheRoot(Environment());
   CHECK((root.path || !root.notes.empty()));
 }
+
+TEST_CASE("read layers are named between colons") {
+  Environment environment;
+  CHECK(chooseReadDirs(environment).empty());
+  environment.kilnCacheReadDirs = "/opt/kiln::relative:/srv/kiln:";
+  CHECK(chooseReadDirs(environment) ==
+        std::vector<std::string>{"/opt/kiln", "relative", "/srv/kiln"});
+}

@@ -219,6 +219,32 @@ TEST_CASE("fault 9: a directory that others own or may write is refused") {
         std::string::npos);
 }
 
+TEST_CASE("fault 9: a folder on the way in which all may rename") {
+  TemporaryFolder folder;
+  ::mkdir((folder / "shared").c_str(), 0700);
+  ::mkdir((folder / "shared/mine").c_str(), 0700);
+  ::chmod((folder / "shared").c_str(), 0777);
+  const std::string note = noteOfRefusal(folder / "shared/mine/cache");
+  CHECK(note.find("0777") != std::string::npos);
+  CHECK(note.find("sticky") != std::string::npos);
+  // From a sticky folder only owners remove, and a group that may write has
+  // been chosen.
+  for (int mode : {01777, 0775}) {
+    ::chmod((folder / "shared").c_str(), mode);
+    CHECK(openStore(folder / "shared/mine/cache")->isPersistent());
+  }
+}
+
+TEST_CASE("fault 9: the refusal of a folder says what to do") {
+  TemporaryFolder folder;
+  ::mkdir((folder / "open").c_str(), 0700);
+  ::chmod((folder / "open").c_str(), 0775);
+  CHECK(noteOfRefusal(folder / "open").find("chmod go-w") != std::string::npos);
+  std::filesystem::create_symlink(folder / "open", folder / "link");
+  CHECK(noteOfRefusal(folder / "link").find("name the folder that it points") !=
+        std::string::npos);
+}
+
 TEST_CASE_FIXTURE(FaultFixture, "fault 9: a directory that is opened to others "
                                 "while in use") {
   ::chmod((folder / "cache").c_str(), 0777);
@@ -443,6 +469,46 @@ TEST_CASE_FIXTURE(FaultFixture,
       if (!reached)
         break;
     }
+}
+
+namespace {
+/// Where a file that is open elsewhere can be neither replaced nor removed.
+struct BusyFileOps : FileOps {
+  int rename(int folder, const char *from, const char *to) override {
+    if (!isBusy)
+      return FileOps::rename(folder, from, to);
+    errno = EBUSY;
+    return -1;
+  }
+  int unlink(int folder, const char *path) override {
+    if (!isBusy)
+      return FileOps::unlink(folder, path);
+    errno = EBUSY;
+    return -1;
+  }
+  bool isBusy = true;
+};
+} // namespace
+
+TEST_CASE("fault 19: a file that cannot be removed is left, and goes later") {
+  TemporaryFolder folder;
+  BusyFileOps files;
+  auto store = openStore(folder / "cache", &files);
+  CHECK(store->publish(Kind::Artifact, "key", {}, "cubin").status ==
+        PublishStatus::Memory);
+  CHECK(store->lookup(Kind::Artifact, "key")->payload == "cubin");
+  std::vector<std::string> left = filesIn(folder / "cache", ".tmp.");
+  REQUIRE(left.size() == 1);
+  std::filesystem::last_write_time(
+      left[0],
+      std::filesystem::file_time_type::clock::now() - std::chrono::seconds(60));
+  CHECK(store->prune({}).failed == 1);
+  files.isBusy = false;
+  CHECK(store->publish(Kind::Artifact, "key", {}, "cubin").status ==
+        PublishStatus::Stored);
+  store->prune({});
+  CHECK(filesIn(folder / "cache", ".tmp.").empty());
+  CHECK(openStore(folder / "cache")->lookup(Kind::Artifact, "key"));
 }
 
 TEST_CASE_FIXTURE(FaultFixture, "fault 13: a full disk warns once and is tried "

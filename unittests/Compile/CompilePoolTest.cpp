@@ -8,8 +8,10 @@
 #include <atomic>
 #include <csignal>
 #include <filesystem>
+#include <fstream>
 #include <functional>
 #include <mutex>
+#include <optional>
 #include <thread>
 
 using namespace kiln;
@@ -28,6 +30,32 @@ template <class Condition> static bool eventually(Condition condition) {
     std::this_thread::sleep_for(1ms);
   }
   return false;
+}
+
+/// System calls of this thread that read, as the kernel counts them; nothing
+/// where it does not.
+static std::optional<long> readCalls() {
+  std::ifstream counts("/proc/thread-self/io");
+  std::string name;
+  for (long value = 0; counts >> name >> value;)
+    if (name == "syscr:")
+      return value;
+  return std::nullopt;
+}
+
+TEST_CASE("a pool that compiles nothing does not ask what the machine has") {
+  std::optional<long> first = readCalls(), second = readCalls();
+  if (!first || !second) {
+    MESSAGE("the kernel counts no calls");
+    return;
+  }
+  const long ofReading = *second - *first;
+  CompilePool pool(fakeCompiler());
+  std::optional<long> third = readCalls();
+  REQUIRE(third);
+  CHECK(*third - *second == ofReading);
+  CHECK(pool.width() >= 1);
+  CHECK(*readCalls() - *third > ofReading);
 }
 
 TEST_CASE("every unit is compiled once, at most width at a time") {

@@ -64,3 +64,25 @@ TEST_CASE("libkiln has its soname and needs the C library only") {
     CHECK(allowed.count(name) == 1);
   }
 }
+
+TEST_CASE("fault 28: neither libkiln nor the tool can start a shell") {
+  for (const char *binary : {KILN_LIBRARY,
+#ifdef KILN_TOOL
+                             KILN_TOOL
+#endif
+       }) {
+    INFO(binary);
+    std::istringstream symbols(outputOf(
+        std::string(KILN_NM) + " -D --undefined-only -P '" + binary + "'"));
+    std::set<std::string> names;
+    for (std::string line; std::getline(symbols, line);)
+      names.insert(line.substr(0, line.find_first_of("@ ")));
+    CHECK(names.count("open") + names.count("openat") + names.count("open64") +
+              names.count("openat64") >
+          0);
+    for (const char *shell : {"system", "popen", "wordexp"}) {
+      INFO(shell);
+      CHECK(names.count(shell) == 0);
+    }
+  }
+}

@@ -257,31 +257,100 @@ TEST_CASE("read only reads and writes nothing") {
   CHECK(statisticsOf(reader).compiles == 0);
 }
 
-TEST_CASE("F8: an engine keeps its cache under the limit") {
+/// Files of entries below \p folder.
+static long entriesIn(const std::string &folder) {
+  std::vector<std::string> files = filesIn(folder);
+  return llvm::count_if(files, [](const std::string &file) {
+    return llvm::StringRef(file).ends_with(".kiln");
+  });
+}
+
+/// Compiles rms norms of so many columns for an H200.
+static kiln_status compileNorms(kiln_engine *engine, std::vector<int> columns) {
+  std::vector<std::string> texts;
+  for (int cols : columns)
+    texts.push_back("rmsnorm rows=64 cols=" + std::to_string(cols) +
+                    " dtype=bf16");
+  std::vector<kiln_problem> problems;
+  for (const std::string &text : texts) {
+    problems.push_back(KILN_INIT(kiln_problem));
+    problems.back().family = KILN_FAMILY_FROM_TEXT;
+    problems.back().text = text.c_str();
+  }
+  kiln_prepare_options prepare = KILN_INIT(kiln_prepare_options);
+  prepare.flags = KILN_PREPARE_COMPILE_ONLY;
+  return kiln_prepare(engine, problems.data(), problems.size(), &prepare,
+                      nullptr);
+}
+
+static kiln_engine *engineOfLimit(RuntimeFixture &fixture, uint64_t limit) {
+  kiln_engine_options options = fixture.options();
+  options.driver_path = "/nowhere/libcuda.so";
+  options.device_model = "h200-sxm";
+  options.cache_limit_bytes = limit;
+  return fixture.engine(options);
+}
+
+TEST_CASE("fault 21: prepare under a limit that is too small keeps what it "
+          "prepares, and the next process makes room") {
   RuntimeFixture fixture;
+  CAPTURE(lastError());
+  REQUIRE(compileNorms(engineOfLimit(fixture, 1), {1024, 2048, 4096}) ==
+          KILN_SUCCESS);
+  const int compiled = fixture.nvrtc.compileCount();
+  CHECK(entriesIn(fixture.cachePath + "/v1/decision") == 3);
+  CHECK(entriesIn(fixture.cachePath + "/v1/artifact") == compiled);
+
+  kiln_engine *next = engineOfLimit(fixture, 1);
+  REQUIRE(compileNorms(next, {8192}) == KILN_SUCCESS);
+  // A thread behind the call evicts.
+  auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  while (statisticsOf(next).cache_evictions == 0 &&
+         std::chrono::steady_clock::now() < deadline)
+    std::this_thread::yield();
+  CHECK(statisticsOf(next).cache_evictions == uint64_t(compiled) + 3);
+  CHECK(entriesIn(fixture.cachePath + "/v1/artifact") ==
+        fixture.nvrtc.compileCount() - compiled);
+}
+
+TEST_CASE("F8: an engine without a limit evicts nothing") {
+  RuntimeFixture fixture;
+  REQUIRE(compileNorms(engineOfLimit(fixture, UINT64_MAX), {1024}) ==
+          KILN_SUCCESS);
+  const long before = entriesIn(fixture.cachePath);
+  // Nor does a neighbour that wants one: the largest counts.
+  kiln_engine *next = engineOfLimit(fixture, 1);
+  REQUIRE(compileNorms(next, {8192}) == KILN_SUCCESS);
+  CHECK(entriesIn(fixture.cachePath) > before);
+  CHECK(statisticsOf(next).cache_evictions == 0);
+}
+
+TEST_CASE("fault 21: prepare that cannot store what it compiles says so") {
+  RuntimeFixture fixture;
+  kiln_engine_options options = fixture.options();
+  options.driver_path = "/nowhere/libcuda.so";
+  options.device_model = "h200-sxm";
   kiln_gemm_args args = gemmArgs();
-  auto entriesLeftUnder = [&](uint64_t limit) {
-    kiln_engine_options options = fixture.options();
-    options.cache_limit_bytes = limit;
-    kiln_engine *engine = nullptr;
-    REQUIRE(kiln_engine_create(&options, &engine) == KILN_SUCCESS);
-    CHECK(kiln_gemm(engine, &args, nullptr, nullptr) == KILN_SUCCESS);
-    auto count = [&] {
-      std::vector<std::string> files = filesIn(fixture.cachePath);
-      return llvm::count_if(files, [](const std::string &file) {
-        return llvm::StringRef(file).ends_with(".kiln");
-      });
-    };
-    // A thread behind the call evicts, until the engine ends.
-    auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
-    while (limit == 1 && count() > 0 &&
-           std::chrono::steady_clock::now() < deadline)
-      std::this_thread::yield();
-    kiln_engine_destroy(engine);
-    return count();
+  kiln_problem problem = problemOf(args);
+  kiln_prepare_options prepare = KILN_INIT(kiln_prepare_options);
+  prepare.flags = KILN_PREPARE_COMPILE_ONLY;
+  auto prepared = [&] {
+    return kiln_prepare(fixture.engine(options), &problem, 1, &prepare,
+                        nullptr);
   };
-  CHECK(entriesLeftUnder(1) == 0);
-  CHECK(entriesLeftUnder(UINT64_MAX) > 0);
+  std::filesystem::create_directories(fixture.cachePath + "/v1");
+  std::filesystem::permissions(fixture.cachePath,
+                               std::filesystem::perms::owner_all);
+  std::filesystem::permissions(fixture.cachePath + "/v1",
+                               std::filesystem::perms::owner_all);
+  writeBytes(fixture.cachePath + "/v1/decision", "no folder");
+  CHECK(prepared() == KILN_IO);
+  CHECK(lastErrorHas("not on disk"));
+  std::filesystem::remove(fixture.cachePath + "/v1/decision");
+  CHECK(prepared() == KILN_SUCCESS);
+  // Who wants no disk misses nothing there.
+  options.flags |= KILN_ENGINE_MEMORY_ONLY;
+  CHECK(prepared() == KILN_SUCCESS);
 }
 
 TEST_CASE("engine options are checked") {

@@ -170,6 +170,33 @@ TEST_CASE("a range may be compiled where there is no GPU") {
   CHECK(layer.query(tuner, 50).source == KILN_SOURCE_RECORD);
 }
 
+TEST_CASE("fault 21: a range whose portfolio is not on disk at the end has "
+          "failed") {
+  RangeFixture fixture;
+  kiln_engine_options options = fixture.options();
+  options.driver_path = "/nowhere/libcuda.so";
+  options.device_model = "h200-sxm";
+  RangedLayer layer;
+  for (const std::string &folder :
+       {fixture.cachePath, fixture.cachePath + "/v1"}) {
+    std::filesystem::create_directories(folder);
+    std::filesystem::permissions(folder, std::filesystem::perms::owner_all);
+  }
+  const std::string portfolios = fixture.cachePath + "/v1/portfolio";
+  writeBytes(portfolios, "no folder");
+  CHECK(layer.prepare(fixture.engine(options), KILN_PREPARE_COMPILE_ONLY) ==
+        KILN_IO);
+  CHECK(lastErrorHas("not on disk: the portfolio"));
+  std::filesystem::remove(portfolios);
+  CHECK(layer.prepare(fixture.engine(options), KILN_PREPARE_COMPILE_ONLY) ==
+        KILN_SUCCESS);
+  std::filesystem::remove_all(fixture.cachePath + "/v1/artifact");
+  writeBytes(fixture.cachePath + "/v1/artifact", "no folder");
+  CHECK(layer.prepare(fixture.engine(options), KILN_PREPARE_COMPILE_ONLY) ==
+        KILN_IO);
+  CHECK(lastErrorHas("kernels"));
+}
+
 TEST_CASE("a range is measured once, and again if asked") {
   RangeFixture fixture;
   RangedLayer layer;

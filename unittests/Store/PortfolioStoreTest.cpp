@@ -49,6 +49,20 @@ TEST_CASE("a portfolio is read as it was written") {
   CHECK(parsed(printJson(all.toJson())).ranges == all.ranges);
 }
 
+TEST_CASE("a store that is outdone by what is there says so") {
+  StoreFixture f;
+  PortfolioStore store(*f.cache);
+  CHECK_FALSE(store.store(kKey, portfolio(1, 64, 3)).isOutdone);
+  const PortfolioStore::StoreResult fewer =
+      store.store(kKey, portfolio(1, 64, 2, 5));
+  CHECK(fewer.isOutdone);
+  CHECK(fewer.wasThere);
+  CHECK(store.find(kKey, {1}, {64})->measuredMembers() == 3);
+  CHECK_FALSE(store.store(kKey, portfolio(1, 64, 2, 5), true).isOutdone);
+  CHECK(store.isOnDisk(kKey));
+  CHECK_FALSE(store.isOnDisk(PortfolioKey::measured("other\n", "H200")));
+}
+
 TEST_CASE("what is damaged is skipped, the rest serves") {
   StoredPortfolios all;
   all.ranges = {portfolio(1, 64, 2), portfolio(65, 128, 1)};
@@ -155,6 +169,7 @@ TEST_CASE("portfolios are kept in the cache") {
   REQUIRE(found);
   CHECK(*found == portfolio(1, 64));
   CHECK(store.store(kKey, portfolio(1, 64)).wasThere);
+  CHECK_FALSE(store.store(kKey, portfolio(1, 64)).isOutdone);
   CHECK_FALSE(store.store(kKey, portfolio(100, 200)).wasThere);
   CHECK(store.load(kKey)->ranges.size() == 2);
   // What has not changed is the same object.

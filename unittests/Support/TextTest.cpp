@@ -42,6 +42,21 @@ static std::string refusalOf(const std::string &path, uint64_t maxBytes) {
   return error.message;
 }
 
+TEST_CASE("a file that only says that it is plain is not waited for") {
+  const std::string log = "/proc/kmsg"; // waits for the kernel's next message
+  if (::access(log.c_str(), R_OK) != 0)
+    return;
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::alarm(20);
+    llvm::consumeError(readNamedFile(log, 1 << 20).takeError());
+    ::_exit(0);
+  }
+  int status = 0;
+  REQUIRE(::waitpid(child, &status, 0) == child);
+  CHECK(WIFEXITED(status));
+}
+
 TEST_CASE("F18: plain files and pipes are read, up to a limit") {
   TemporaryFolder folder;
   const std::string file = folder / "file", fifo = folder / "fifo";

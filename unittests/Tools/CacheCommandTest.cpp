@@ -123,3 +123,56 @@ TEST_CASE("an empty cache is no fault") {
   CHECK(tool.run("cache ls").code == 0);
   CHECK(tool.run("cache verify").code == 0);
 }
+
+TEST_CASE("the limit belongs to the folder, and ls shows it") {
+  Tool tool;
+  std::filesystem::create_directory(tool.folder / "cache");
+  CHECK(tool.run("cache ls").out.find("no limit is set") != std::string::npos);
+  REQUIRE(tool.run("warmup gemm m=64 n=64 k=64 dtype=bf16 --device h200-sxm")
+              .code == 0);
+  CHECK(tool.run("cache ls").out.find("kept under 4294967296 bytes") !=
+        std::string::npos);
+  CHECK(tool.run("cache prune --max-size 1G").code == 0);
+  llvm::json::Object list = tool.run("cache ls --json").json();
+  CHECK(list.getInteger("limit_bytes") == int64_t(1) << 30);
+}
+
+TEST_CASE("fault 27: prune removes nothing for its age by an odd clock") {
+  Tool tool;
+  REQUIRE(tool.run("warmup gemm m=64 n=64 k=64 dtype=bf16 --device h200-sxm")
+              .code == 0);
+  for (const std::string &path : filesIn(tool.folder / "cache"))
+    if (path.ends_with(".kiln"))
+      std::filesystem::last_write_time(
+          path, std::filesystem::file_time_type::clock::now() -
+                    std::chrono::hours(24 * 365));
+  ToolResult refused = tool.run("cache prune --max-age 30d");
+  CHECK(refused.code == 1);
+  CHECK(refused.out.find("nothing was removed for its age") !=
+        std::string::npos);
+  CHECK(refused.out.find("2 entries") != std::string::npos);
+  ToolResult trusted = tool.run("cache prune --max-age 30d --trust-clock");
+  CHECK(trusted.code == 0);
+  CHECK(trusted.out.find("removed 2 files") != std::string::npos);
+}
+
+TEST_CASE("a cache that is only read serves behind an empty one") {
+  Tool tool;
+  const std::string line =
+      "warmup gemm m=64 n=64 k=64 dtype=bf16 --device h200-sxm --json";
+  REQUIRE(tool.run(line).code == 0);
+  const std::string full = tool.folder / "full";
+  std::filesystem::rename(tool.folder / "cache", full);
+  auto fromCache = [&](const std::string &options) {
+    llvm::json::Object report = tool.run(line + options).json();
+    std::filesystem::remove_all(tool.folder / "cache");
+    return (*report.getArray("devices"))[0].getAsObject()->getInteger(
+        "from_cache");
+  };
+  CHECK(fromCache("") == 0);
+  CHECK(fromCache(" --cache-read-dir " + full) == 1);
+  tool.environment["KILN_CACHE_READ_DIRS"] = "/nowhere:" + full;
+  CHECK(fromCache("") == 1);
+  // The option replaces the variable.
+  CHECK(fromCache(" --cache-read-dir " + (tool.folder / "other")) == 0);
+}

@@ -88,6 +88,28 @@ TEST_CASE("F4: what the disk refuses is counted, with the reason") {
   CHECK(f.run({"fake m=1 n=64"}, withoutCache).unstoredKernels == 0);
 }
 
+TEST_CASE("fault 21: a kernel that another process removes meanwhile is told") {
+  WarmupFixture f;
+  WarmupOptions options;
+  options.progress = [&](const ArtifactStore::Progress &progress) {
+    if (progress.done == progress.total)
+      std::filesystem::remove_all(f.folder.path() + "/v1/artifact");
+  };
+  WarmupResult result = f.run({"fake m=1 n=64", "fake m=2 n=64"}, options);
+  CHECK(result.compiled == 1);
+  CHECK(result.unstoredKernels == 1);
+  CHECK(result.unstoredDecisions == 0);
+  REQUIRE(result.unstoredReasons.size() == 1);
+  CHECK(result.unstoredReasons.begin()->find("removed it") !=
+        std::string::npos);
+  for (const WarmupRow &row : result.rows)
+    CHECK(row.unstored == *result.unstoredReasons.begin());
+  options.store = false;
+  result = f.run({"fake m=1 n=64"}, options);
+  CHECK(result.unstoredKernels == 0);
+  CHECK(result.rows[0].unstored.empty());
+}
+
 TEST_CASE("top and generic choose the rows") {
   WarmupFixture f;
   WarmupOptions options;

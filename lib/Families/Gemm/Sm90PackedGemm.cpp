@@ -193,21 +193,24 @@ void PackedEnumeration::addWay(const PackedWay &way) {
   config.rows = way.rows;
   config.consumers = way.consumers;
   config.kShared = way.kShared;
-  // As few tiles along m as registers allow, and one more.
+  // As few tiles along m as registers allow, and one more. Each width is looked
+  // at once, with the least count of tiles that has it: there are few widths,
+  // and any number of tiles.
   int emitted = 0;
-  int64_t least = ceilDiv(problem.m, kWidest);
-  for (int64_t tiles = least; emitted < 2 && tiles <= 64 * least; ++tiles) {
-    int64_t width = roundUp(ceilDiv(problem.m, tiles), kStep);
-    if (ceilDiv(problem.m, width) < tiles && tiles > least)
-      continue; // the same tiles as of fewer
+  const int64_t least = ceilDiv(problem.m, kWidest);
+  for (int64_t tiles = least; emitted < 2 && tiles <= 64 * least;) {
+    const int64_t width = roundUp(ceilDiv(problem.m, tiles), kStep);
     config.vectors = static_cast<int>(width);
-    if (!config.isValid(signature) ||
-        config.productRegisters(signature) > mostRegisters(signature, config))
-      continue;
-    addTile(config);
-    ++emitted;
+    const bool isFirst = tiles == least || ceilDiv(problem.m, width) == tiles;
+    if (isFirst && config.isValid(signature) &&
+        config.productRegisters(signature) <=
+            mostRegisters(signature, config)) {
+      addTile(config);
+      ++emitted;
+    }
     if (width <= kStep)
       break;
+    tiles = std::max(tiles + 1, ceilDiv(problem.m, width - kStep));
   }
 }
 

@@ -14,6 +14,7 @@
 #include <llvm/ADT/STLExtras.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <set>
 
@@ -192,6 +193,59 @@ TEST_CASE("conformance: absurd problems have a finite space or a clear line") {
           return std::isfinite(ns) && ns > 0;
         }));
       }
+    }
+  }
+}
+
+TEST_CASE("conformance: a problem without elements has no space, but an "
+          "error") {
+  for (const auto &family : registry().families()) {
+    CAPTURE(family->name().str());
+    int empty = 0;
+    for (const DrawnProblem &drawn :
+         drawProblems(*family, Sizes::Extreme, 100)) {
+      if (!family->isEmpty(drawn.problem))
+        continue;
+      ++empty;
+      CAPTURE(drawn.problem.text());
+      auto space = exploreSpace(*family, drawn.problem, h200());
+      CHECK(summarize(space.takeError()).code == ErrorCode::InvalidArgument);
+    }
+    CHECK(empty > 0);
+  }
+}
+
+/// The least of three, since others use the machine as well.
+static double secondsToExplore(const KernelFamily &family,
+                               const Problem &problem) {
+  double least = INFINITY;
+  for (int i = 0; i < 3; ++i) {
+    const auto start = std::chrono::steady_clock::now();
+    auto space = exploreSpace(family, problem, h200());
+    llvm::consumeError(space.takeError());
+    least = std::min(least, std::chrono::duration<double>(
+                                std::chrono::steady_clock::now() - start)
+                                .count());
+  }
+  return least;
+}
+
+TEST_CASE("conformance: large extents take no longer to plan for") {
+  for (const auto &family : registry().families()) {
+    CAPTURE(family->name().str());
+    double usual = 0;
+    for (const Problem &problem : drawWork(*family, Sizes::Usual, 10))
+      usual = std::max(usual, secondsToExplore(*family, problem));
+    std::vector<Problem> large = drawWork(*family, Sizes::Extreme, 40);
+    if (family->name() == "gemm")
+      for (const char *types :
+           {"dtype=bf16", "b=int4 order_b=k64r16 scale_b=1x128 dtype=bf16",
+            "dtype=e4m3 out=bf16"})
+        large.push_back(llvm::cantFail(family->parseProblem(fmt::format(
+            "gemm m=2147483647 n=8192 k=8192 layout=NT {}", types))));
+    for (const Problem &problem : large) {
+      CAPTURE(problem.text());
+      CHECK(secondsToExplore(*family, problem) <= 20 * usual + 0.02);
     }
   }
 }
