@@ -55,7 +55,27 @@ target_compile_options(kiln_options INTERFACE
   $<$<COMPILE_LANGUAGE:CXX>:-fvisibility-inlines-hidden>
   $<$<BOOL:${warningsAreErrors}>:-Werror>)
 target_link_options(kiln_options INTERFACE
-  -static-libstdc++ -static-libgcc -Wl,--gc-sections -Wl,--as-needed)
+  -static-libstdc++ -static-libgcc -Wl,--gc-sections -Wl,--as-needed
+  # Full RELRO: what the loader has resolved cannot be written any more.
+  -Wl,-z,relro -Wl,-z,now)
+
+# kiln_harden(<target>...) has what is shipped check itself: stacks, copies into
+# buffers of known sizes, and where indirect jumps may lead (the processor checks
+# the last, where all of a process was built so; Debian's LLVM is not). Not for
+# tests: glibc takes _FORTIFY_SOURCE only with optimisation, and the sanitizers
+# check more.
+set(hardeningOptions -fstack-protector-strong
+  $<$<AND:$<NOT:$<CONFIG:Debug>>,$<NOT:$<BOOL:${KILN_SANITIZERS}>>>:-U_FORTIFY_SOURCE>
+  $<$<AND:$<NOT:$<CONFIG:Debug>>,$<NOT:$<BOOL:${KILN_SANITIZERS}>>>:-D_FORTIFY_SOURCE=2>)
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+  list(APPEND hardeningOptions -fcf-protection=full)
+endif()
+function(kiln_harden)
+  foreach(target IN LISTS ARGN)
+    target_compile_options(${target} PRIVATE ${hardeningOptions})
+  endforeach()
+endfunction()
+
 # The sanitizers' test preset sets ASAN_OPTIONS=intercept_tls_get_addr=0. Up to
 # GCC 13 the runtime takes a block of thread-local storage that begins 16 bytes
 # into a page for one of glibc before 2.25 and reads sizes in front of it: the
@@ -101,6 +121,7 @@ if(KILN_PRECOMPILED_HEADER)
   set_target_properties(kiln_precompiled PROPERTIES
     POSITION_INDEPENDENT_CODE ON)
   target_link_libraries(kiln_precompiled PRIVATE kiln_options)
+  kiln_harden(kiln_precompiled)
   target_precompile_headers(kiln_precompiled PRIVATE ${precompiledHeaders})
   # GCC 12 takes what comes from a precompiled header for the project's own, and
   # warns wrongly about std::string in std::vector.
@@ -152,6 +173,7 @@ function(kiln_add_library name)
   kiln_group_sources(Kiln${name})
   set_target_properties(Kiln${name} PROPERTIES POSITION_INDEPENDENT_CODE ON)
   target_link_libraries(Kiln${name} PUBLIC kiln_options)
+  kiln_harden(Kiln${name})
   if(KILN_PRECOMPILED_HEADER)
     target_precompile_headers(Kiln${name} REUSE_FROM kiln_precompiled)
   endif()

@@ -23,9 +23,10 @@
 //             array's stride. A struct embedded in another by value
 //             (kiln_operand, kiln_workspace_info) never changes its size, and
 //             its struct_size may stay 0; elsewhere a size less than that of
-//             the first version, 0 as well, is KILN_INVALID_ARGUMENT. Into a
-//             struct that it fills, the library writes no more than struct_size
-//             bytes; it zeroes those that it does not know.
+//             the first version, 0 as well, or above 4096 is
+//             KILN_INVALID_ARGUMENT. Into a struct that it fills, the library
+//             writes no more than struct_size bytes; it zeroes those that it
+//             does not know.
 //   Values    Enumerations are int32_t; their values never change and leave
 //             gaps for later ones. A value that a library does not know is
 //             KILN_UNSUPPORTED.

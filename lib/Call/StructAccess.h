@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 
 namespace kiln {
@@ -15,6 +16,10 @@ namespace kiln {
 template <class Struct> constexpr size_t firstVersionSize() {
   return sizeof(Struct);
 }
+
+/// The greatest struct_size that is believed: no version of a struct comes near
+/// it, and a size that is not one must not send us beyond the struct.
+inline constexpr uint32_t kMostStructBytes = 4096;
 
 /// True when \p bytes bytes from \p from are zero.
 inline bool isZero(const void *from, size_t bytes) {
@@ -28,6 +33,7 @@ template <class Struct> bool hasKnownSize(const Struct &given) {
   if (given.struct_size == sizeof(Struct)) [[likely]]
     return true;
   return given.struct_size > sizeof(Struct) &&
+         given.struct_size <= kMostStructBytes &&
          isZero(&given + 1, given.struct_size - sizeof(Struct));
 }
 
@@ -40,6 +46,10 @@ template <class Struct>
     return makeError(ErrorCode::InvalidArgument,
                      "{}: struct_size is {}, at least {} is needed", name,
                      given.struct_size, firstVersionSize<Struct>());
+  if (given.struct_size > kMostStructBytes)
+    return makeError(ErrorCode::InvalidArgument,
+                     "{}: struct_size is {}, at most {} is believed", name,
+                     given.struct_size, kMostStructBytes);
   return makeError(ErrorCode::Unsupported,
                    "{}: a field past the {} bytes that this version knows is "
                    "set",
@@ -106,7 +116,8 @@ template <class Struct>
 llvm::Error checkOutput(const Struct *result, const char *name) {
   if (!result)
     return makeError(ErrorCode::InvalidArgument, "{} is null", name);
-  if (result->struct_size < firstVersionSize<Struct>())
+  if (result->struct_size < firstVersionSize<Struct>() ||
+      result->struct_size > kMostStructBytes)
     return explainSize(*result, name);
   return llvm::Error::success();
 }

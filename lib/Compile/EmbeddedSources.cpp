@@ -128,8 +128,26 @@ const std::string *SourceSet::find(llvm::StringRef name) const {
 // Closures
 //===----------------------------------------------------------------------===//
 
-/// \p text is of keyText(): each directive on a line, and no comments.
-SourceSet::Includes SourceSet::includesOf(llvm::StringRef text) {
+/// \p text without the splices that keyText() leaves, which are in literals and
+/// names of headers. (In a raw string they are none; there a compiler includes
+/// nothing.)
+static std::string joinLines(llvm::StringRef text) {
+  std::string joined;
+  joined.reserve(text.size());
+  while (!text.empty()) {
+    if (text.consume_front("\\\n") || text.consume_front("\\\r\n"))
+      continue;
+    joined += text.front();
+    text = text.drop_front();
+  }
+  return joined;
+}
+
+/// \p tokens are of keyText(): no comments, and each directive on a line except
+/// for splices in names.
+SourceSet::Includes SourceSet::includesOf(llvm::StringRef tokens) {
+  const std::string joined = joinLines(tokens);
+  const llvm::StringRef text = joined;
   static constexpr llvm::StringLiteral kWord = "include";
   static constexpr char kBlank = ' ';
   Includes found;
@@ -157,7 +175,7 @@ SourceSet::Includes SourceSet::includesOf(llvm::StringRef text) {
 }
 
 llvm::Error SourceSet::checkSource(llvm::StringRef given) {
-  const std::string tokens = keyText(given);
+  const std::string tokens = joinLines(keyText(given));
   const llvm::StringRef text = tokens;
   const Includes includes = includesOf(text);
   for (llvm::StringRef name : includes.names)

@@ -36,11 +36,16 @@ struct NvrtcSearch {
   std::vector<std::string> toolkits;
   /// Search where distributions and NVIDIA's installers put toolkits.
   bool usualFolders = true;
+  /// Search NVIDIA's Python wheels beside what this process has loaded.
+  bool loadedWheels = true;
+  /// Python prefixes, whose wheels are searched.
+  std::vector<std::string> pythonPrefixes;
   /// Searched last: the folder of pip's redistributable package, for one. Each
   /// stands for itself and its lib folder, an empty one for nothing.
   std::vector<std::string> extraFolders;
 
-  /// KILN_NVRTC, CUDA_HOME and CUDA_PATH of \p environment.
+  /// KILN_NVRTC, CUDA_HOME, CUDA_PATH, VIRTUAL_ENV and CONDA_PREFIX of
+  /// \p environment.
   static NvrtcSearch
   fromEnvironment(const Environment &environment,
                   std::vector<std::string> extraFolders = {});
@@ -55,6 +60,15 @@ std::string buildTreeToolkit();
 
 /// As above for the build folder \p tree, which CMake has marked as one.
 std::string toolkitOfTree(llvm::StringRef tree);
+
+/// The folders in which NVIDIA's Python wheels have NVRTC, below site-packages
+/// folders: those of libraries that this process has loaded, this one included,
+/// if \p asksProcess, then those of \p prefixes. Existing ones only.
+std::vector<std::string> wheelFolders(bool asksProcess,
+                                      llvm::ArrayRef<std::string> prefixes);
+
+/// The file that this code was loaded from; empty where that cannot be told.
+std::string ownFile();
 
 /// The files that \p search names beyond the loader's own choice, in order,
 /// existing ones only; \p searched receives every place that was looked at.
@@ -118,7 +132,8 @@ private:
   static llvm::Expected<std::shared_ptr<const Nvrtc>>
   open(const std::string &candidate);
   llvm::Error resolve();
-  /// Refuses damaged builtins: NVRTC would open them by itself.
+  /// Refuses damaged and missing builtins: NVRTC opens them by itself, in each
+  /// compilation that needs them, which are all of Kiln's.
   llvm::Error checkBuiltins() const;
 
   DynamicLibrary library;

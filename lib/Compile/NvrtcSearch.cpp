@@ -1,7 +1,9 @@
 //===- NvrtcSearch.cpp - finding libnvrtc and opening it ------------------===//
 //
 // Order: KILN_NVRTC alone when it is set, else the loader, the toolkits that
-// the environment names, the usual folders, the extra folders. A file that is
+// the environment names, the usual folders, Python wheels, the extra folders. A
+// relative toolkit is passed over: it would be taken from the working folder,
+// whoever may write there. A file that is
 // there but does not serve (too old, damaged) is remembered and the search goes
 // on, so that the error tells the whole story.
 //
@@ -16,6 +18,7 @@
 #include <llvm/ADT/SmallString.h>
 #include <llvm/ADT/StringExtras.h>
 #include <llvm/Support/FileSystem.h>
+#include <llvm/Support/MemoryBuffer.h>
 #include <llvm/Support/Path.h>
 #include <sys/auxv.h>
 
@@ -44,6 +47,9 @@ NvrtcSearch NvrtcSearch::fromEnvironment(const Environment &environment,
     search.toolkits.push_back(*environment.cudaHome);
   if (environment.cudaPath && environment.cudaPath != environment.cudaHome)
     search.toolkits.push_back(*environment.cudaPath);
+  for (const auto &prefix : {environment.virtualEnv, environment.condaPrefix})
+    if (prefix)
+      search.pythonPrefixes.push_back(*prefix);
   search.extraFolders = std::move(extras);
   return search;
 }
@@ -79,6 +85,8 @@ static std::vector<std::string> foldersOf(const NvrtcSearch &search) {
     folders.push_back("/usr/lib/x86_64-linux-gnu");
     folders.push_back("/usr/lib64");
   }
+  llvm::append_range(folders,
+                     wheelFolders(search.loadedWheels, search.pythonPrefixes));
   for (const std::string &folder : search.extraFolders) {
     if (folder.empty())
       continue;
@@ -136,15 +144,37 @@ static void openBuiltins(llvm::StringRef library) {
                            .takeError());
 }
 
+/// Whether the file \p path holds \p text.
+static bool fileHolds(const std::string &path, llvm::StringRef text) {
+  auto file = llvm::MemoryBuffer::getFile(path, /*IsText=*/false,
+                                          /*RequiresNullTerminator=*/false);
+  return file && (*file)->getBuffer().contains(text);
+}
+
 llvm::Error Nvrtc::checkBuiltins() const {
-  std::string prefix =
+  const std::string name =
       fmt::format("{}{}.{}", builtinsPrefix(path()), major, minor);
+  bool isThere = false;
   for (const std::string &file :
-       entriesWith(llvm::sys::path::parent_path(path()), prefix))
+       entriesWith(llvm::sys::path::parent_path(path()), name)) {
     if (auto bad = describeBadLibrary(file))
       return makeError(ErrorCode::CompilerMissing, "{}: {} ({})", path(), file,
                        *bad);
-  return llvm::Error::success();
+    isThere = true;
+  }
+  if (isThere)
+    return llvm::Error::success();
+  auto found = DynamicLibrary::openFirst({name}, "NVRTC's builtins",
+                                         ErrorCode::CompilerMissing);
+  if (found)
+    return llvm::Error::success();
+  ErrorSummary missing = summarize(found.takeError());
+  // A build that has them inside does not name them. Looked for last: the file
+  // has 100 MB.
+  if (!fileHolds(path(), name))
+    return llvm::Error::success();
+  return makeError(ErrorCode::CompilerMissing, "{} needs {} beside it: {}",
+                   path(), name, missing.message);
 }
 
 llvm::Expected<std::shared_ptr<const Nvrtc>>
@@ -218,8 +248,7 @@ Nvrtc::load(const NvrtcSearch &search) {
       fmt::join(failures, "; "));
 }
 
-/// The file that this code was loaded from; empty where that cannot be told.
-static std::string ownFile() {
+std::string ownFile() {
   static const int anchor = 0; // an address inside of this object
   Dl_info info;
   struct link_map *map = nullptr;

@@ -283,7 +283,7 @@ bool ProseFilter::copyHeaderName() {
     return false;
   size_t end = place;
   while (end < text.size() && text[end] != '>' && !newlineAt(end))
-    ++end;
+    end += std::max<size_t>(spliceAt(end), 1);
   if (at(end) != '>')
     return false;
   flush();

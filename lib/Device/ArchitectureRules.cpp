@@ -17,7 +17,9 @@ namespace kiln {
 /// on 9.0: 2680 flop per SM and clock for bf16 measured on an H100 (65 %; 62.9
 /// % on average in arXiv 2501.12084), the other types by the same share; fp8 is
 /// converted and computed in fp16 there; fp64 has no wider instruction. No
-/// measurement of mma.sync on 10.0 is at hand, 9.0's figures are assumed. L2:
+/// measurement of mma.sync on 10.0 is at hand, 9.0's figures are assumed. 10.3
+/// is 10.0 with little fp64 and int8 (data sheets of HGX B300, 1.25 TF a GPU,
+/// and of GB300 NVL72, 24 POPS of sparse int8 for 72 GPUs); 12.1 is 12.0. L2:
 /// gpu-benches, 36-38 bytes per SM and clock on A100 and H200, 15 on L40; 17-20
 /// on V100 and T4 (arXiv 1804.06826, 1903.07486).
 static constexpr ArchitectureRules kRules[] = {
@@ -126,7 +128,37 @@ static constexpr ArchitectureRules kRules[] = {
      .simdInt32 = 128,
      .specialOps = 16,
      .l2BytesPerClockPerSm = 38},
+    {.computeCapability = 103,
+     .maxWarpsPerSm = 64,
+     .maxBlocksPerSm = 32,
+     .sharedBytesPerSm = 233472,
+     .sharedBytesPerBlock = 232448,
+     .sharedBytesReservedPerBlock = 1024,
+     .l2Bytes = 126 << 20,
+     .tensor = {4, 4096, 8192, 8192, 16384, 512},
+     .mmaSync = {4, 1340, 2680, 2680, 2680, 512},
+     .simdFp64 = 4,
+     .simdFp32 = 256,
+     .simdFp16 = 512,
+     .simdInt32 = 128,
+     .specialOps = 16,
+     .l2BytesPerClockPerSm = 38},
     {.computeCapability = 120,
+     .maxWarpsPerSm = 48,
+     .maxBlocksPerSm = 24,
+     .sharedBytesPerSm = 102400,
+     .sharedBytesPerBlock = 101376,
+     .sharedBytesReservedPerBlock = 1024,
+     .l2Bytes = 32 << 20,
+     .tensor = {4, 512, 1024, 1024, 2048, 2048},
+     .mmaSync = {4, 512, 1024, 1024, 2048, 2048},
+     .simdFp64 = 4,
+     .simdFp32 = 256,
+     .simdFp16 = 256,
+     .simdInt32 = 128,
+     .specialOps = 16,
+     .l2BytesPerClockPerSm = 15},
+    {.computeCapability = 121,
      .maxWarpsPerSm = 48,
      .maxBlocksPerSm = 24,
      .sharedBytesPerSm = 102400,

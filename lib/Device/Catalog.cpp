@@ -168,6 +168,20 @@ static constexpr CatalogEntry kCatalog[] = {
      .powerLimitWatts = 1000,
      .memoryGB = 180,
      .l2Bytes = 126 << 20},
+    // As boards report themselves: 148 SMs, 2032 MHz, 126 MB of L2, 275,040
+    // MiB. Power: HGX B300 with air cooling.
+    {.name = "b300-sxm",
+     .marketingNames = "NVIDIA B300 SXM6 AC|NVIDIA B300",
+     .pciDeviceIds = {0x3182, 0},
+     .ccMajor = 10,
+     .ccMinor = 3,
+     .smCount = 148,
+     .smClockMHz = 2032,
+     .memoryClockMHz = 3996,
+     .memoryBusBits = 8192,
+     .powerLimitWatts = 1100,
+     .memoryGB = 268,
+     .l2Bytes = 126 << 20},
     {.name = "rtx-5090",
      .marketingNames = "NVIDIA GeForce RTX 5090",
      .pciDeviceIds = {0x2b85, 0},
@@ -180,6 +194,25 @@ static constexpr CatalogEntry kCatalog[] = {
      .powerLimitWatts = 575,
      .memoryGB = 32,
      .l2Bytes = 96 << 20,
+     .tensorPercent = 50},
+    // The GPU of DGX Spark: SMs, clocks, bus and L2 as deviceQuery reports
+    // them, but its "memory clock", 8533 MHz, counts transfers: LPDDR5X gives
+    // 273 GB/s (NVIDIA's data sheet), and the share of it is that of the other
+    // pins. The memory is the host's, less what the firmware keeps; the power
+    // is that of the whole chip.
+    {.name = "gb10",
+     .marketingNames = "NVIDIA GB10",
+     .pciDeviceIds = {0x2e12, 0},
+     .ccMajor = 12,
+     .ccMinor = 1,
+     .smCount = 48,
+     .smClockMHz = 2418,
+     .memoryClockMHz = 4266,
+     .memoryBusBits = 256,
+     .powerLimitWatts = 140,
+     .memoryGB = 119,
+     .l2Bytes = 24 << 20,
+     .dramGBs = 243,
      .tensorPercent = 50},
     {.name = "v100-sxm2",
      .marketingNames = "Tesla V100-SXM2-16GB|Tesla V100-SXM2-32GB",

@@ -129,6 +129,12 @@ llvm::Error Driver::initialise() {
   if (result == CUDA_ERROR_NO_DEVICE)
     return addContext(check(result, "cuInit"),
                       "no GPU is visible (is CUDA_VISIBLE_DEVICES empty?)");
+  // What the toolkit has for linkers, which knows not even this error's name.
+  if (result == CUDA_ERROR_STUB_LIBRARY)
+    return addContext(check(result, "cuInit"),
+                      "this libcuda is the toolkit's stub for linking, no "
+                      "driver: take the toolkit's folder stubs out of "
+                      "LD_LIBRARY_PATH and KILN_DRIVER");
   if (llvm::Error error = check(result, "cuInit"))
     return error;
   if (llvm::Error error =

@@ -203,10 +203,17 @@ private:
 } // namespace
 
 llvm::Error noCandidate(const KernelFamily &family, const Problem &problem,
-                        const DeviceModel &device) {
+                        const DeviceModel &device, uint64_t allowedBytes,
+                        const LeftOut &leftOut) {
+  std::string limit;
+  if (leftOut.leastBytes != Allowance::kUnlimited &&
+      leftOut.leastBytes > allowedBytes)
+    limit = fmt::format("; what is left needs {} bytes of workspace or more, "
+                        "the limit is {}",
+                        leftOut.leastBytes, allowedBytes);
   return makeError(ErrorCode::NoCandidate,
-                   "no template of {} runs {} on {}: every config is pruned",
-                   family.name(), problem.text(), device.name);
+                   "no template of {} runs {} on {}: every config is pruned{}",
+                   family.name(), problem.text(), device.name, limit);
 }
 
 llvm::Expected<Space> exploreSpace(const KernelFamily &family,
@@ -225,7 +232,8 @@ llvm::Expected<Space> exploreSpace(const KernelFamily &family,
   for (const auto &tmpl : family.templates())
     filler.take(*tmpl);
   if (space.ranked.empty())
-    return noCandidate(family, problem, device);
+    return noCandidate(family, problem, device,
+                       options.allowance.workspaceBytes, space.leftOut);
   rankCandidates(space.ranked);
   return space;
 }

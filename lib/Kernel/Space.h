@@ -66,9 +66,12 @@ llvm::Expected<Space> exploreSpace(const KernelFamily &family,
                                    const DeviceModel &device,
                                    const SpaceOptions &options = {});
 
-/// The error of a space in which no config is left.
+/// The error of a space in which no config is left. Where \p allowedBytes of
+/// workspace keep something out, it names both numbers.
 llvm::Error noCandidate(const KernelFamily &family, const Problem &problem,
-                        const DeviceModel &device);
+                        const DeviceModel &device,
+                        uint64_t allowedBytes = Allowance::kUnlimited,
+                        const LeftOut &leftOut = {});
 
 /// Orders candidates in place: the best of each class and all that rank by
 /// time first, then the rest, each part by time; of those that do not rank by

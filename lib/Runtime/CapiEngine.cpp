@@ -5,11 +5,13 @@
 #include "Call/StructAccess.h"
 #include "Kernel/KernelName.h"
 #include "Runtime/Query.h"
+#include "Support/OutOfMemory.h"
 
 using namespace kiln;
 
 /// Families for functions that are given no engine.
 static const Registry &sharedRegistry() {
+  throwWhereMemoryIsOut();
   static const Registry registry = makeBuiltinRegistry();
   return registry;
 }
@@ -33,6 +35,7 @@ kiln_status kiln_engine_create(const kiln_engine_options *options,
     if (!engine)
       return nullArgument("engine");
     *engine = nullptr;
+    throwWhereMemoryIsOut();
     auto made = Engine::create(options);
     if (!made)
       return made.takeError();

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "Cache/Store.h"
+#include "Kernel/EngineLimits.h"
 #include "Runtime/Hooks.h"
 #include "Support/Environment.h"
 #include "kiln/kiln.h"
@@ -28,7 +29,7 @@ struct EngineConfig {
   /// Of the GPU's time, for trials of the mode background.
   double backgroundShare = 0.05;
   uint64_t scratchLimit = 0; ///< 0: what InProcessTrials takes
-  uint64_t workspaceLimit = uint64_t(256) << 20;
+  uint64_t workspaceLimit = kEngineWorkspaceBytes;
   uint64_t cacheLimit = cache::kDefaultLimitBytes; ///< or kNoLimit
   std::optional<std::string> cacheDir;
   std::vector<std::string> readDirs;

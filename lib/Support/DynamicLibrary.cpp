@@ -2,9 +2,14 @@
 #include "Support/DynamicLibrary.h"
 
 #include "Support/Elf.h"
+#include "Support/TrustedPath.h"
 
 #include <dlfcn.h>
 #include <link.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <vector>
 
 namespace kiln {
 
@@ -17,17 +22,88 @@ static std::string pathOf(void *handle, const std::string &fallback) {
   return map->l_name;
 }
 
+/// The folders that the loader searches for the libraries of this code, in its
+/// order, except for those that its cache names: LD_LIBRARY_PATH as it was when
+/// the process began, run paths, the system's own.
+static std::vector<std::string> loaderFolders() {
+  static const int anchor = 0; // an address inside of this object
+  std::vector<std::string> folders;
+  Dl_info info;
+  link_map *map = nullptr;
+  if (!dladdr1(&anchor, &info, reinterpret_cast<void **>(&map),
+               RTLD_DL_LINKMAP) ||
+      !map)
+    return folders;
+  // The program itself has no name.
+  void *self = dlopen(*map->l_name ? map->l_name : nullptr,
+                      RTLD_NOLOAD | RTLD_LAZY | RTLD_LOCAL);
+  if (!self)
+    return folders;
+  Dl_serinfo size = {};
+  if (dlinfo(self, RTLD_DI_SERINFOSIZE, &size) == 0) {
+    std::vector<char> room(size.dls_size + sizeof(Dl_serinfo));
+    auto *found = reinterpret_cast<Dl_serinfo *>(room.data());
+    std::memcpy(found, &size, sizeof(size));
+    if (dlinfo(self, RTLD_DI_SERINFO, found) == 0)
+      for (unsigned i = 0; i < found->dls_cnt; ++i)
+        folders.push_back(found->dls_serpath[i].dls_name);
+  }
+  dlclose(self);
+  return folders;
+}
+
+namespace {
+/// What to give the loader for a candidate, or why nothing.
+struct LoaderChoice {
+  std::string path;
+  std::string bad;
+};
+} // namespace
+
+/// A name without a slash: what the loader would take by itself is looked at
+/// first, as it maps a truncated file and the process ends. A bad one is passed
+/// over; a good one behind it is named by its path.
+static LoaderChoice chooseByName(const std::string &name) {
+  LoaderChoice choice{name, ""};
+  if (void *loaded = dlopen(name.c_str(), RTLD_NOLOAD | RTLD_NOW)) {
+    dlclose(loaded);
+    return choice;
+  }
+  for (const std::string &folder : loaderFolders()) {
+    const std::string path = folder + "/" + name;
+    if (::access(path.c_str(), F_OK) != 0)
+      continue;
+    auto bad = describeBadLibrary(path);
+    if (!bad) {
+      if (!choice.bad.empty())
+        choice = {path, ""};
+      return choice;
+    }
+    choice.bad +=
+        fmt::format("{}{}: {}", choice.bad.empty() ? "" : ", ", path, *bad);
+  }
+  return choice;
+}
+
+static LoaderChoice chooseByPath(const std::string &path) {
+  auto bad = describeBadLibrary(path);
+  if (!bad)
+    bad = describeUntrusted(path);
+  return {path, bad.value_or("")};
+}
+
 llvm::Expected<DynamicLibrary>
 DynamicLibrary::openFirst(llvm::ArrayRef<std::string> candidates,
                           llvm::StringRef what, ErrorCode code) {
   std::string tried;
   for (const std::string &candidate : candidates) {
-    std::optional<std::string> bad;
-    if (llvm::StringRef(candidate).contains('/'))
-      bad = describeBadLibrary(candidate);
+    const LoaderChoice choice = llvm::StringRef(candidate).contains('/')
+                                    ? chooseByPath(candidate)
+                                    : chooseByName(candidate);
     dlerror(); // forget what somebody else left behind
-    void *handle =
-        bad ? nullptr : dlopen(candidate.c_str(), RTLD_NOW | RTLD_LOCAL);
+    void *handle = choice.bad.empty()
+                       ? dlopen(choice.path.c_str(), RTLD_NOW | RTLD_LOCAL)
+                       : nullptr;
     if (handle) {
       DynamicLibrary library;
       library.handle = handle;
@@ -35,7 +111,7 @@ DynamicLibrary::openFirst(llvm::ArrayRef<std::string> candidates,
       library.resolvedPath = pathOf(handle, candidate);
       return library;
     }
-    const char *reason = bad ? bad->c_str() : dlerror();
+    const char *reason = choice.bad.empty() ? dlerror() : choice.bad.c_str();
     if (!tried.empty())
       tried += "; ";
     tried += fmt::format("'{}' ({})", candidate,

@@ -19,11 +19,13 @@ public:
   DynamicLibrary() = default;
 
   /// Opens the first of \p candidates that loads; each is a path, or a bare
-  /// name that the loader searches for. A path must lead to a complete plain
-  /// ELF file, see describeBadLibrary(); what the loader finds by itself cannot
-  /// be looked at before. \p what names the library in errors.
-  /// On failure the error has code \p code and says every name that was tried
-  /// with what the loader said about it. Costs milliseconds.
+  /// name that the loader searches for. Either must lead to a complete plain
+  /// ELF file, see describeBadLibrary(): an incomplete one that the loader
+  /// would find is passed over. (One in a folder that only the loader's cache
+  /// names is not seen.) A path has to be one that other users cannot write to,
+  /// see describeUntrusted(). \p what names the library in errors. On failure
+  /// the error has code \p code and says every name that was tried with what
+  /// the loader said about it. Costs milliseconds.
   static llvm::Expected<DynamicLibrary>
   openFirst(llvm::ArrayRef<std::string> candidates, llvm::StringRef what,
             ErrorCode code);

@@ -26,6 +26,8 @@ Environment Environment::fromProcess() {
   environment.kilnCublasLt = read("KILN_CUBLASLT");
   environment.cudaHome = read("CUDA_HOME");
   environment.cudaPath = read("CUDA_PATH");
+  environment.virtualEnv = read("VIRTUAL_ENV");
+  environment.condaPrefix = read("CONDA_PREFIX");
   environment.kilnKernelSrc = read("KILN_KERNEL_SRC");
   environment.kernels = read("KERNELS");
   return environment;

@@ -22,6 +22,8 @@ struct Environment {
   std::optional<std::string> kilnCublasLt; ///< KILN_CUBLASLT: path (bench)
   std::optional<std::string> cudaHome;     ///< CUDA_HOME
   std::optional<std::string> cudaPath;     ///< CUDA_PATH
+  std::optional<std::string> virtualEnv;   ///< VIRTUAL_ENV: a Python prefix
+  std::optional<std::string> condaPrefix;  ///< CONDA_PREFIX: the same
   std::optional<std::string>
       kilnKernelSrc;                  ///< KILN_KERNEL_SRC: source override
   std::optional<std::string> kernels; ///< KERNELS: set of configs (bench)

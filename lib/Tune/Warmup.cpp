@@ -85,8 +85,8 @@ static PlannedProblem planProblem(size_t index,
     planned.rows.push_back(std::move(noPlan));
     return planned;
   }
-  auto space =
-      exploreSpace(*named.family, named.problem, device, options.model);
+  auto space = exploreSpace(*named.family, named.problem, device, options.model,
+                            {.allowance = options.allowance});
   if (!space) {
     unplanned.error = summarize(space.takeError());
     planned.rows.push_back(std::move(noPlan));
@@ -201,8 +201,8 @@ std::vector<TranslationUnit> WarmupRun::moveOn() {
       continue;
     const Registry::NamedProblem &named = problems[index];
     // Ranked again: rankings of all problems are too large to be kept.
-    auto space =
-        exploreSpace(*named.family, named.problem, device, options.model);
+    auto space = exploreSpace(*named.family, named.problem, device,
+                              options.model, {.allowance = options.allowance});
     if (!space) {
       llvm::consumeError(space.takeError()); // it was ranked before
       continue;

@@ -27,6 +27,8 @@ struct WarmupOptions {
   /// as an engine takes them, see kCompileAttempts.
   unsigned top = 1;
   ModelKind model = ModelKind::Main;
+  /// Configs beyond it are not taken; its largest problem is not read.
+  Allowance allowance = {};
   /// Also compile the generic kernel of each signature, what a machine falls
   /// back to.
   bool withGeneric = false;

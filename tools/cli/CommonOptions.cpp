@@ -5,6 +5,7 @@
 #include "Device/Catalog.h"
 #include "Device/DeviceProbe.h"
 #include "Families/Families.h"
+#include "Kernel/EngineLimits.h"
 #include "Kernel/Sources.h"
 #include "Support/Json.h"
 #include "cli/Console.h"
@@ -150,6 +151,21 @@ llvm::Expected<ModelKind> chooseModel(const ParsedOptions &options) {
       return kind;
   return makeError(ErrorCode::InvalidArgument,
                    "--model={} is neither main nor classic", text);
+}
+
+llvm::Expected<Allowance> chooseAllowance(const ParsedOptions &options) {
+  auto limit = options.bytes("--workspace-limit");
+  if (!limit)
+    return limit.takeError();
+  const bool isUnlimited = options.has("--unlimited");
+  if (isUnlimited && *limit)
+    return makeError(ErrorCode::InvalidArgument,
+                     "--workspace-limit={} and --unlimited are both given",
+                     *options.value("--workspace-limit"));
+  Allowance allowance;
+  if (!isUnlimited)
+    allowance.workspaceBytes = limit->value_or(kEngineWorkspaceBytes);
+  return allowance;
 }
 
 //===----------------------------------------------------------------------===//
@@ -316,6 +332,10 @@ llvm::Expected<Subject> Subject::read(const ParsedOptions &options) {
   if (!model)
     return model.takeError();
   subject.model = *model;
+  auto allowance = chooseAllowance(options);
+  if (!allowance)
+    return allowance.takeError();
+  subject.allowance = *allowance;
   auto cases = readCases(options, subject.registry);
   if (!cases)
     return cases.takeError();

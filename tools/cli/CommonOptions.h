@@ -8,6 +8,7 @@
 
 #include "Cache/Store.h"
 #include "Driver/Driver.h"
+#include "Kernel/Allowance.h"
 #include "Kernel/ModelKind.h"
 #include "Store/ArtifactStore.h"
 #include "Store/DeviceAssembly.h"
@@ -35,6 +36,12 @@ inline constexpr OptionSpec kSuiteOption = {
     "--suite", "FILE", "JSON with the problems; see benchmarks/suites"};
 inline constexpr OptionSpec kFilterOption = {
     "--filter", "TEXT", "only the cases whose name contains TEXT"};
+inline constexpr OptionSpec kWorkspaceLimitOption = {
+    "--workspace-limit", "BYTES",
+    "workspace that a plan may need, as an engine's workspace_limit_bytes; "
+    "default 256M, as there"};
+inline constexpr OptionSpec kUnlimitedOption = {"--unlimited", nullptr,
+                                                "plans may need any workspace"};
 inline constexpr OptionSpec kCacheDirOption = {
     "--cache-dir", "DIR",
     "cache folder; default: $KILN_CACHE_DIR, else ~/.cache/kiln"};
@@ -56,6 +63,8 @@ inline constexpr OptionSpec kDeviceOptions[] = {kDeviceOption, kOverrideOption};
 inline constexpr OptionSpec kSuiteOptions[] = {kSuiteOption, kFilterOption};
 inline constexpr OptionSpec kSubjectOptions[] = {
     kDeviceOption, kOverrideOption, kModelOption, kSuiteOption, kFilterOption};
+inline constexpr OptionSpec kAllowanceOptions[] = {kWorkspaceLimitOption,
+                                                   kUnlimitedOption};
 inline constexpr OptionSpec kCacheOptions[] = {
     kCacheDirOption, kCacheReadDirOption, kNoCacheOption};
 inline constexpr OptionSpec kCompilerOptions[] = {
@@ -89,6 +98,10 @@ llvm::Expected<ChosenDevice> chooseLiveDevice(const ParsedOptions &options,
                                               llvm::StringRef why);
 
 llvm::Expected<ModelKind> chooseModel(const ParsedOptions &options);
+
+/// What plans may need: as much as those of an engine whose options name no
+/// limit, or what --workspace-limit or --unlimited say. Error: InvalidArgument.
+llvm::Expected<Allowance> chooseAllowance(const ParsedOptions &options);
 
 /// Where the cache is; \p notes gets what is odd about it. No path: memory
 /// only. Error: InvalidArgument for a --cache-dir that cannot be one.
@@ -129,8 +142,10 @@ struct Subject {
   Registry registry; ///< owns the families of the cases
   ModelKind model = ModelKind::Main;
   std::vector<Case> cases;
+  /// As much as an engine's where the command has no option for it.
+  Allowance allowance;
 
-  /// Errors: those of chooseModel() and readCases().
+  /// Errors: those of chooseModel(), chooseAllowance() and readCases().
   static llvm::Expected<Subject> read(const ParsedOptions &options);
 };
 

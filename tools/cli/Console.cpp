@@ -4,11 +4,17 @@
 #include "Support/AtomicFile.h"
 #include "Support/Printable.h"
 
+#include <llvm/ADT/STLExtras.h>
+#include <llvm/ADT/SmallString.h>
+#include <llvm/Support/FileSystem.h>
+#include <llvm/Support/Path.h>
+
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <fcntl.h>
 #include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 namespace kiln::cli {
@@ -31,7 +37,10 @@ int exitCodeOf(ErrorCode code) {
   }
 }
 
+static bool stdoutWasClosed = false;
+
 void prepareStreams() {
+  stdoutWasClosed = ::fcntl(STDOUT_FILENO, F_GETFD) < 0;
   for (int fd : {0, 1, 2})
     if (::fcntl(fd, F_GETFD) < 0)
       // The lowest free descriptor is the missing one. Should even this fail,
@@ -58,15 +67,14 @@ static int writeAll(int fd, llvm::StringRef text) {
 }
 
 llvm::Error writeOutput(llvm::StringRef text) {
-  int failure = writeAll(STDOUT_FILENO, text);
+  int failure = stdoutWasClosed ? EBADF : writeAll(STDOUT_FILENO, text);
   if (failure == 0 || failure == EPIPE)
     return llvm::Error::success();
   return makeErrnoError(failure, "standard output");
 }
 
-llvm::Error writeFile(const std::string &path, llvm::StringRef text) {
-  if (path == "-")
-    return writeOutput(text);
+/// Writes into what \p path names, whatever it is.
+static llvm::Error writeInPlace(const std::string &path, llvm::StringRef text) {
   int fd = retryInterrupted([&] {
     return ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
   });
@@ -76,6 +84,75 @@ llvm::Error writeFile(const std::string &path, llvm::StringRef text) {
   if (::close(fd) != 0 && failure == 0)
     failure = errno;
   return failure ? makeErrnoError(failure, path) : llvm::Error::success();
+}
+
+/// The mode of a new file. Threads that create files meanwhile would see
+/// another mask, so it is asked for once.
+static mode_t modeOfNewFiles() {
+  static const mode_t mode = [] {
+    const mode_t mask = ::umask(0);
+    ::umask(mask);
+    return static_cast<mode_t>(0666 & ~mask);
+  }();
+  return mode;
+}
+
+/// Replaces \p name in \p folder. \p mayBeInPlace: where the folder takes no
+/// new file, the old one may still be written.
+static llvm::Error replaceIn(const std::string &folder, const std::string &name,
+                             llvm::StringRef text, bool mayBeInPlace) {
+  const std::string path = folder + "/" + name;
+  FileOps &ops = FileOps::system();
+  ScopedFd place(ops, retryInterrupted([&] {
+                   return ::open(folder.c_str(),
+                                 O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+                 }));
+  if (!place)
+    return mayBeInPlace ? writeInPlace(path, text)
+                        : makeErrnoError(errno, path);
+  struct stat before = {};
+  const bool isThere =
+      ::fstatat(place.get(), name.c_str(), &before, AT_SYMLINK_NOFOLLOW) == 0 &&
+      S_ISREG(before.st_mode);
+  const WriteResult written = replaceFile(ops, place.get(), name.c_str(), text);
+  if (!written.ok()) {
+    if (mayBeInPlace && llvm::StringRef(written.step) == "create")
+      return writeInPlace(path, text);
+    return makeErrnoError(written.errnoValue, path);
+  }
+  const mode_t mode = isThere ? before.st_mode & 07777 : modeOfNewFiles();
+  if (::fchmodat(place.get(), name.c_str(), mode, 0) != 0)
+    return makeErrnoError(errno, path);
+  return llvm::Error::success();
+}
+
+llvm::Error writeFile(const std::string &path, llvm::StringRef text) {
+  if (path == "-")
+    return writeOutput(text);
+  struct stat info = {};
+  const bool isThere = ::stat(path.c_str(), &info) == 0;
+  // These stand for files that others have open.
+  const bool isOpenElsewhere = llvm::any_of(
+      std::initializer_list<llvm::StringRef>{"/dev/fd/", "/dev/std", "/proc/"},
+      [&](llvm::StringRef start) {
+        return llvm::StringRef(path).starts_with(start);
+      });
+  if ((isThere && !S_ISREG(info.st_mode)) || isOpenElsewhere)
+    return writeInPlace(path, text);
+  llvm::SmallString<256> file(path);
+  if (isThere && llvm::sys::fs::real_path(path, file))
+    return writeInPlace(path, text);
+  if (!isThere && llvm::sys::fs::is_symlink_file(path))
+    return writeInPlace(path, text); // what it leads to is not there yet
+  std::string folder = llvm::sys::path::parent_path(file).str();
+  return replaceIn(folder.empty() ? "." : folder,
+                   llvm::sys::path::filename(file).str(), text,
+                   /*mayBeInPlace=*/true);
+}
+
+llvm::Error writeFileIn(const std::string &folder, const std::string &name,
+                        llvm::StringRef text) {
+  return replaceIn(folder, name, text, /*mayBeInPlace=*/false);
 }
 
 std::string onOneLine(llvm::StringRef text) {

@@ -24,7 +24,8 @@ int exitCodeOf(ErrorCode code);
 
 /// Before anything else: makes descriptors 0 to 2 exist, so that no file of the
 /// cache becomes stdout, and ignores SIGPIPE and SIGXFSZ, so that a reader who
-/// leaves and a limit of file sizes do not kill work in progress.
+/// leaves and a limit of file sizes do not kill work in progress. A stdout that
+/// was closed is remembered: writeOutput() fails.
 void prepareStreams();
 
 /// How lines on stderr and help call the program; "kiln" unless it is set.
@@ -36,8 +37,17 @@ const char *toolName();
 /// Io.
 llvm::Error writeOutput(llvm::StringRef text);
 
-/// Replaces the file \p path with \p text; "-" is stdout. Errors: Io.
+/// Replaces the file \p path with \p text; "-" is stdout. A plain file, also
+/// one that a link leads to, holds the old text or the new one, whole, whatever
+/// happens; it keeps its mode. Pipes and devices are written as they are, and
+/// so is a file whose folder takes no other. Errors: Io.
 llvm::Error writeFile(const std::string &path, llvm::StringRef text);
+
+/// The same for a file in \p folder, which exists, whose name Kiln makes up:
+/// whatever lies there under that name, a link of others as well, is replaced
+/// itself.
+llvm::Error writeFileIn(const std::string &folder, const std::string &name,
+                        llvm::StringRef text);
 
 /// One line on stderr, such as "kiln: error: ..." or "kiln: warning: ...".
 void printError(llvm::StringRef message);

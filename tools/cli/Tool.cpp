@@ -3,6 +3,7 @@
 
 #include "Compile/CompilePool.h"
 #include "Families/Families.h"
+#include "Support/OutOfMemory.h"
 #include "cli/Console.h"
 
 #include <llvm/ADT/STLExtras.h>
@@ -10,6 +11,9 @@
 
 #include <atomic>
 #include <cstdlib>
+#include <cstring>
+#include <exception>
+#include <new>
 #include <unistd.h>
 #include <vector>
 
@@ -105,6 +109,26 @@ static void failUnlessEnded() {
   ::_exit(kExitSomeFailed);
 }
 
+/// Ends the program where memory is out; allocates nothing.
+[[noreturn]] static void endWithoutMemory() {
+  static constexpr char kText[] = ": error: out of memory\n";
+  (void)!::write(STDERR_FILENO, toolName(), std::strlen(toolName()));
+  (void)!::write(STDERR_FILENO, kText, sizeof(kText) - 1);
+  ::_exit(kExitSomeFailed);
+}
+
+/// Memory may be out on any thread, and where no exception may leave.
+static void onTerminate() {
+  try {
+    if (std::exception_ptr thrown = std::current_exception())
+      std::rethrow_exception(thrown);
+  } catch (const std::bad_alloc &) {
+    endWithoutMemory();
+  } catch (...) {
+  }
+  std::abort();
+}
+
 static int exitCodeOf(llvm::Expected<int> code) {
   if (code)
     return *code;
@@ -114,9 +138,11 @@ static int exitCodeOf(llvm::Expected<int> code) {
 }
 
 int runTool(const ToolSpec &tool, int argc, char **argv) {
+  setToolName(tool.name);
+  std::set_terminate(onTerminate);
+  throwWhereMemoryIsOut();
   keepFreedMemory();
   prepareStreams();
-  setToolName(tool.name);
   std::atexit(failUnlessEnded);
   llvm::SmallVector<llvm::StringRef, 32> words(argv + (argc > 0), argv + argc);
   int code = exitCodeOf(dispatch(tool, words));

@@ -42,6 +42,10 @@ ChoiceRequest::read(const ParsedOptions &options) {
   if (!model)
     return model.takeError();
   request.tuning.model = *model;
+  auto allowance = chooseAllowance(options);
+  if (!allowance)
+    return allowance.takeError();
+  request.tuning.allowance = *allowance;
   if (options.has("--hot"))
     request.tuning.mode = MeasurementMode::Hot;
   return request;

@@ -270,7 +270,7 @@ static llvm::Expected<int> runJit(const ParsedOptions &options) {
   auto subject = Subject::read(options);
   if (!subject)
     return subject.takeError();
-  const auto &[environment, registry, model, cases] = *subject;
+  const auto &[environment, registry, model, cases, allowance] = *subject;
   if (llvm::Error error = checkOutput(options.value("--out")))
     return error;
   JitReport report;

@@ -125,9 +125,58 @@ private:
 
 } // namespace
 
+/// Writes what was measured for those who replay it.
+static llvm::Error writeRecord(const SweepReport &report,
+                               const DeviceModel &device,
+                               const std::string &path) {
+  SweepRecord record;
+  record.what = report.what;
+  record.commit = report.commit;
+  record.gpu = report.gpu;
+  record.driver = report.driver;
+  record.toolchain = report.toolchain;
+  record.mode = report.mode;
+  record.device = device.name;
+  for (const SweepRow &row : report.rows)
+    if (row.error.empty() && row.result.measured() > 0)
+      record.spaces.push_back(
+          RecordedSpace::of(row.which->name, row.which->text(), row.result));
+  return writeFile(path, record.text());
+}
+
+namespace {
+
+/// Keeps the file of --record up to what is measured, so that a sweep that is
+/// killed after hours leaves what it had.
+class RecordKeeper {
+public:
+  RecordKeeper(std::optional<std::string> path, const DeviceModel &device)
+      : path(std::move(path)), device(device) {}
+
+  void keep(const SweepReport &report) {
+    if (!path || *path == "-" || hasFailed)
+      return;
+    if (llvm::Error error = writeRecord(report, device, *path)) {
+      printWarning(summarize(std::move(error)).message);
+      hasFailed = true; // the end tells whether it still does
+    }
+  }
+  llvm::Error finish(const SweepReport &report) const {
+    return path ? writeRecord(report, device, *path) : llvm::Error::success();
+  }
+
+private:
+  std::optional<std::string> path;
+  const DeviceModel &device;
+  bool hasFailed = false;
+};
+
+} // namespace
+
 /// Sweeps all cases, one after another.
 static llvm::Error sweepAll(llvm::ArrayRef<Case> cases, SweepOptions options,
-                            LiveSession &session, SweepReport &report) {
+                            LiveSession &session, RecordKeeper &keeper,
+                            SweepReport &report) {
   InterruptGuard interrupt;
   options.cancel = interrupt.flag();
   ProgressBar bar("sweeping");
@@ -152,6 +201,7 @@ static llvm::Error sweepAll(llvm::ArrayRef<Case> cases, SweepOptions options,
       return error;
     if (!row.result.toolchain.empty())
       report.toolchain = row.result.toolchain;
+    keeper.keep(report);
   }
   return llvm::Error::success();
 }
@@ -179,25 +229,6 @@ readProblems(const ParsedOptions &options, const Registry &registry,
   return std::move(draw->cases);
 }
 
-/// Writes what was measured for those who replay it.
-static llvm::Error writeRecord(const SweepReport &report,
-                               const DeviceModel &device,
-                               const std::string &path) {
-  SweepRecord record;
-  record.what = report.what;
-  record.commit = report.commit;
-  record.gpu = report.gpu;
-  record.driver = report.driver;
-  record.toolchain = report.toolchain;
-  record.mode = report.mode;
-  record.device = device.name;
-  for (const SweepRow &row : report.rows)
-    if (row.error.empty() && row.result.measured() > 0)
-      record.spaces.push_back(
-          RecordedSpace::of(row.which->name, row.which->text(), row.result));
-  return writeFile(path, record.text());
-}
-
 static llvm::Expected<int> runSweep(const ParsedOptions &options) {
   const Stopwatch watch;
   Environment environment = Environment::fromProcess();
@@ -221,15 +252,14 @@ static llvm::Expected<int> runSweep(const ParsedOptions &options) {
   report.driver = driverVersionText((*session)->driver());
   report.model = nameOf(sweep->model).str();
   report.mode = sweep->mode == MeasurementMode::Hot ? "hot L2" : "cold L2";
-  llvm::Error failure = sweepAll(*cases, *sweep, **session, report);
+  RecordKeeper keeper(options.value("--record"), (*session)->model());
+  llvm::Error failure = sweepAll(*cases, *sweep, **session, keeper, report);
   report.elapsedMs = watch.ms();
   int code = report.exitCode();
-  if (std::optional<std::string> path = options.value("--record"))
-    if (llvm::Error unwritten =
-            writeRecord(report, (*session)->model(), *path)) {
-      printError(summarize(std::move(unwritten)).message);
-      code = code ? code : kExitSomeFailed;
-    }
+  if (llvm::Error unwritten = keeper.finish(report)) {
+    printError(summarize(std::move(unwritten)).message);
+    code = code ? code : kExitSomeFailed;
+  }
   return finish(report, options.value("--out"), options.wantsJson(),
                 std::move(failure), code);
 }
@@ -242,7 +272,8 @@ static constexpr OptionSpec kSweepOwnOptions[] = {
      "rest; default: all"},
     {"--sample", "N", "configs of that sample; default a quarter of --top"},
     {"--record", "FILE",
-     "write the time of every config there, for kiln-bench quality"},
+     "write the time of every config there after each space, for kiln-bench "
+     "quality"},
     {"--out", "FILE", "write the JSON document, with every config, there"},
     {"--commit", "TEXT", "commit that the document names"},
     {"--time-limit", "TIME", "for all problems together; default: none"},

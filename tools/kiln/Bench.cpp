@@ -97,7 +97,7 @@ static constexpr OptionSpec kBenchOwnOptions[] = {
 };
 static constexpr auto kBenchOptions =
     joinOptions(kSubjectOptions, kChoiceOptions, kBenchOwnOptions,
-                kDocumentOptions, kCompilerOptions);
+                kDocumentOptions, kAllowanceOptions, kCompilerOptions);
 
 const CommandSpec kBenchCommand = {
     "bench",

@@ -30,6 +30,7 @@ struct Explanation {
   const Case *which = nullptr;
   const DeviceModel *device = nullptr;
   ModelKind model = ModelKind::Main;
+  Allowance allowance;
   size_t ranked = 0, pruned = 0;
   /// The config at hand; its rank from 0, or -1 if it is not in the space.
   Candidate subject;
@@ -318,7 +319,8 @@ static void setSubject(Explanation &e, const Space &space,
   const Problem &problem = e.which->named.problem;
   e.subject.tmpl = config.tmpl;
   e.subject.config = std::move(config.config);
-  e.rejection = e.subject.tmpl->prune(problem, e.subject.config, *e.device);
+  e.rejection = e.subject.tmpl->pruneWithin(e.allowance, problem,
+                                            e.subject.config, *e.device);
   if (!e.rejection)
     e.subject.estimate = estimateCandidate(*e.which->named.family, problem,
                                            e.subject, *e.device, e.model);
@@ -371,8 +373,8 @@ static llvm::Error fillExplanation(Explanation &e,
   if (family.isEmpty(problem))
     return makeError(ErrorCode::InvalidArgument,
                      "{}: there is nothing to compute", problem.text());
-  auto space =
-      exploreSpace(family, problem, *e.device, e.model, {.keepRejected = true});
+  auto space = exploreSpace(family, problem, *e.device, e.model,
+                            {.keepRejected = true, .allowance = e.allowance});
   if (!space)
     return space.takeError();
   e.ranked = space->ranked.size();
@@ -410,7 +412,7 @@ static llvm::Expected<int> runExplain(const ParsedOptions &options) {
   auto subject = Subject::read(options);
   if (!subject)
     return subject.takeError();
-  const auto &[environment, registry, model, cases] = *subject;
+  const auto &[environment, registry, model, cases, allowance] = *subject;
   if (cases.size() != 1)
     return makeError(ErrorCode::InvalidArgument,
                      "explain: {} problems are given, one is explained",
@@ -422,12 +424,13 @@ static llvm::Expected<int> runExplain(const ParsedOptions &options) {
   explanation.which = &cases.front();
   explanation.device = &device->model();
   explanation.model = model;
+  explanation.allowance = allowance;
   if (llvm::Error error =
           fillExplanation(explanation, options.value("--config")))
     return error;
-  auto portfolio =
-      findPortfolio(options, environment, *explanation.which->named.family,
-                    explanation.which->named.problem, *explanation.device);
+  auto portfolio = findPortfolio(
+      options, environment, *explanation.which->named.family,
+      explanation.which->named.problem, *explanation.device, allowance);
   if (!portfolio)
     return portfolio.takeError();
   explanation.portfolio = std::move(*portfolio);
@@ -437,8 +440,8 @@ static llvm::Expected<int> runExplain(const ParsedOptions &options) {
 static constexpr OptionSpec kExplainOwnOptions[] = {
     {"--config", "TEXT", "explain this config instead of the first choice"},
 };
-static constexpr auto kExplainOptions =
-    joinOptions(kSubjectOptions, kExplainOwnOptions, kCacheOptions);
+static constexpr auto kExplainOptions = joinOptions(
+    kSubjectOptions, kExplainOwnOptions, kAllowanceOptions, kCacheOptions);
 
 const CommandSpec kExplainCommand = {
     "explain",

@@ -54,8 +54,8 @@ private:
 /// All problems of a command.
 class PlanReport final : public Report {
 public:
-  PlanReport(const DeviceModel &device, ModelKind model)
-      : device(device), model(model) {}
+  PlanReport(const DeviceModel &device, const Subject &subject)
+      : device(device), model(subject.model), allowance(subject.allowance) {}
   void add(SpaceReport report) { sections.push_back(std::move(report)); }
 
   void print(llvm::raw_ostream &os) const override {
@@ -70,15 +70,20 @@ public:
     llvm::json::Array problems;
     for (const SpaceReport &section : sections)
       problems.push_back(section.toJson());
-    return llvm::json::Object{{"device", device.name},
+    llvm::json::Object object{{"device", device.name},
                               {"arch", device.archName()},
                               {"model", nameOf(model)},
                               {"problems", std::move(problems)}};
+    if (allowance.isLimited())
+      object["workspace_limit_bytes"] =
+          static_cast<int64_t>(allowance.workspaceBytes);
+    return object;
   }
 
 private:
   const DeviceModel &device;
   ModelKind model;
+  Allowance allowance;
   std::vector<SpaceReport> sections;
 };
 
@@ -180,7 +185,8 @@ llvm::json::Object SpaceReport::toJson() const {
 /// Plans \p which; the first \p top candidates get their terms, untimed.
 static llvm::Expected<PlannedCase> planCase(const Case &which,
                                             const DeviceModel &device,
-                                            ModelKind model, unsigned top) {
+                                            ModelKind model, unsigned top,
+                                            const Allowance &allowance) {
   PlannedCase planned;
   planned.which = &which;
   const KernelFamily &family = *which.named.family;
@@ -188,7 +194,7 @@ static llvm::Expected<PlannedCase> planCase(const Case &which,
     return planned;
   const Stopwatch watch;
   auto space = exploreSpace(family, which.named.problem, device, model,
-                            {.keepRejected = true});
+                            {.keepRejected = true, .allowance = allowance});
   if (!space)
     return space.takeError();
   planned.elapsedMs = watch.ms();
@@ -212,12 +218,13 @@ static llvm::Expected<int> runPlan(const ParsedOptions &options) {
 
   std::vector<PlannedCase> planned;
   for (const Case &which : subject->cases) {
-    auto one = planCase(which, device->model(), subject->model, *top);
+    auto one = planCase(which, device->model(), subject->model, *top,
+                        subject->allowance);
     if (!one)
       return one.takeError();
     planned.push_back(std::move(*one));
   }
-  PlanReport report(device->model(), subject->model);
+  PlanReport report(device->model(), *subject);
   for (const PlannedCase &one : planned)
     report.add(SpaceReport(one, *top, options.has("--pruned")));
   return emit(report, options.wantsJson());
@@ -228,14 +235,15 @@ static constexpr OptionSpec kPlanOwnOptions[] = {
     {"--pruned", nullptr, "list every pruned config with its reason"},
 };
 static constexpr auto kPlanOptions =
-    joinOptions(kSubjectOptions, kPlanOwnOptions);
+    joinOptions(kSubjectOptions, kPlanOwnOptions, kAllowanceOptions);
 
 const CommandSpec kPlanCommand = {
     "plan",
     "PROBLEM...",
     "show the pruned and ranked candidates of problems",
     "Enumerates the configs of every template, prunes what breaks a hard limit "
-    "and ranks the rest by predicted time. Needs no GPU with --device NAME.\n  "
+    "and ranks the rest by predicted time. Allows the workspace that an "
+    "engine allows unless told otherwise. Needs no GPU with --device NAME.\n  "
     "kiln plan PROBLEM --device h200-sxm",
     kPlanOptions,
     runPlan,

@@ -11,7 +11,7 @@ namespace kiln::cli {
 llvm::Expected<std::optional<Portfolio>>
 findPortfolio(const ParsedOptions &options, const Environment &environment,
               const KernelFamily &family, const Problem &problem,
-              const DeviceModel &device) {
+              const DeviceModel &device, const Allowance &allowance) {
   std::optional<ProblemRange> range = rangeAround(family, problem);
   if (!range)
     return std::nullopt;
@@ -22,7 +22,7 @@ findPortfolio(const ParsedOptions &options, const Environment &environment,
   storeOptions->createsWriteDir = false;
   auto cache = cache::Store::open(std::move(*storeOptions));
   return kiln::findPortfolio(PortfolioStore(*cache), *range, device,
-                             deviceClassKey(device));
+                             deviceClassKey(device), allowance.workspaceBytes);
 }
 
 PortfolioSection::PortfolioSection(const Portfolio &portfolio,

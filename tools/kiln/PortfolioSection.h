@@ -9,12 +9,13 @@
 
 namespace kiln::cli {
 
-/// The portfolio that the cache has for \p problem and \p device; nullopt:
-/// none. Creates no folder. Errors: those of chooseCache().
+/// The portfolio that the cache has for \p problem and \p device, as far as
+/// \p allowance goes; nullopt: none. Creates no folder. Errors: those of
+/// chooseCache().
 llvm::Expected<std::optional<Portfolio>>
 findPortfolio(const ParsedOptions &options, const Environment &environment,
               const KernelFamily &family, const Problem &problem,
-              const DeviceModel &device);
+              const DeviceModel &device, const Allowance &allowance);
 
 /// A range's members with their intervals, points and factors, and which of
 /// them \p problem takes.

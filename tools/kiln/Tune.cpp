@@ -252,6 +252,9 @@ static llvm::Expected<int> runTuneRanges(const ParsedOptions &options) {
     if (options.has(other))
       return makeError(ErrorCode::InvalidArgument,
                        "{} is not for --range, whose search is its own", other);
+  auto allowance = chooseAllowance(options);
+  if (!allowance)
+    return allowance.takeError();
   auto cases = readRanges(options, registry);
   if (!cases)
     return cases.takeError();
@@ -274,6 +277,7 @@ static llvm::Expected<int> runTuneRanges(const ParsedOptions &options) {
   preparation.mode =
       options.has("--hot") ? MeasurementMode::Hot : MeasurementMode::Cold;
   preparation.retune = options.has("--retune");
+  preparation.workspaceBytes = allowance->workspaceBytes;
   preparation.cancel = interrupt.flag();
   RangeReport report(
       *cases, live.model(),
@@ -296,6 +300,7 @@ static llvm::Expected<int> runTune(const ParsedOptions &options) {
   if (!subject)
     return subject.takeError();
   tuning.model = subject->model;
+  tuning.allowance = subject->allowance;
   const auto &cases = subject->cases;
   auto session =
       LiveSession::open(options, subject->environment, "tune measures");
@@ -339,8 +344,8 @@ static constexpr OptionSpec kTuneOwnOptions[] = {
     {"--retune", nullptr, "measure although there is a record"},
     {"--hot", nullptr, "measure with operands in L2 instead of cold"},
 };
-static constexpr auto kTuneOptions =
-    joinOptions(kSubjectOptions, kTuneOwnOptions, kCompilerOptions);
+static constexpr auto kTuneOptions = joinOptions(
+    kSubjectOptions, kTuneOwnOptions, kAllowanceOptions, kCompilerOptions);
 
 const CommandSpec kTuneCommand = {
     "tune",

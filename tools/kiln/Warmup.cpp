@@ -208,25 +208,25 @@ chooseDevices(const ParsedOptions &options, const Environment &environment) {
 /// \p folder, for those who write kernels.
 static llvm::Error dumpUnits(const std::string &folder,
                              llvm::ArrayRef<Case> cases,
-                             const DeviceModel &device, unsigned top,
-                             ModelKind model) {
+                             const DeviceModel &device,
+                             const WarmupOptions &options) {
   if (std::error_code failure = llvm::sys::fs::create_directories(folder))
     return makeErrnoError(failure.value(), folder);
   for (const Case &one : cases) {
     const auto &[family, problem] = one.named;
     if (family->isEmpty(problem))
       continue;
-    auto space = exploreSpace(*family, problem, device, model);
+    auto space = exploreSpace(*family, problem, device, options.model,
+                              {.allowance = options.allowance});
     if (!space)
       return space.takeError();
     for (const Candidate &candidate :
-         llvm::ArrayRef<Candidate>(space->ranked).take_front(top))
+         llvm::ArrayRef<Candidate>(space->ranked).take_front(options.top))
       for (const TranslationUnit &unit :
            candidate.tmpl->plan(problem, candidate.config, device).kernels) {
-        std::string path =
-            fmt::format("{}/{}.{}.{}.cu", folder, unit.name(), unit.arch(),
-                        unit.digest().hex().substr(0, 12));
-        if (llvm::Error error = writeFile(path, unit.source()))
+        std::string name = fmt::format("{}.{}.{}.cu", unit.name(), unit.arch(),
+                                       unit.digest().hex().substr(0, 12));
+        if (llvm::Error error = writeFileIn(folder, name, unit.source()))
           return error;
       }
   }
@@ -284,6 +284,9 @@ static llvm::Expected<int> warmRanges(const ParsedOptions &options) {
   auto storeOptions = artifactOptions(options, environment);
   if (!storeOptions)
     return storeOptions.takeError();
+  auto allowance = chooseAllowance(options);
+  if (!allowance)
+    return allowance.takeError();
   auto cases = readRanges(options, registry);
   if (!cases)
     return cases.takeError();
@@ -298,6 +301,7 @@ static llvm::Expected<int> warmRanges(const ParsedOptions &options) {
   PortfolioStore portfolios(**cache);
   PortfolioOptions preparation;
   preparation.measures = false;
+  preparation.workspaceBytes = allowance->workspaceBytes;
   preparation.cancel = interrupt.flag();
   RangesReport report;
   for (const ChosenDevice &device : *devices) {
@@ -333,8 +337,9 @@ static llvm::Expected<int> runWarmup(const ParsedOptions &options) {
   auto subject = Subject::read(options);
   if (!subject)
     return subject.takeError();
-  const auto &[environment, registry, model, cases] = *subject;
+  const auto &[environment, registry, model, cases, allowance] = *subject;
   warmupOptions.model = model;
+  warmupOptions.allowance = allowance;
   auto storeOptions = artifactOptions(options, environment);
   if (!storeOptions)
     return storeOptions.takeError();
@@ -344,7 +349,7 @@ static llvm::Expected<int> runWarmup(const ParsedOptions &options) {
   if (std::optional<std::string> folder = options.value("--dump-dir"))
     for (const ChosenDevice &device : *devices)
       if (llvm::Error error =
-              dumpUnits(*folder, cases, device.model(), *top, model))
+              dumpUnits(*folder, cases, device.model(), warmupOptions))
         return error;
   auto cache = openCache(options, environment);
   if (!cache)
@@ -380,13 +385,14 @@ static constexpr OptionSpec kWarmupOwnOptions[] = {
     {"--dump-dir", "DIR", "write the text of every kernel there"},
 };
 static constexpr auto kWarmupOptions =
-    joinOptions(kWarmupOwnOptions, kCompilerOptions);
+    joinOptions(kWarmupOwnOptions, kAllowanceOptions, kCompilerOptions);
 
 const CommandSpec kWarmupCommand = {
     "warmup",
     "PROBLEM...",
     "compile the first choices for named devices; needs no GPU",
-    "Plans each problem, compiles what its first choices need in parallel and "
+    "Plans each problem as an engine does, compiles what its first choices "
+    "need in parallel and "
     "stores the kernels and the decisions in the cache. May be interrupted: "
     "what is compiled is kept. Ends with 1 if a kernel or decision is not on "
     "disk at the end. With --range it compiles the few kernels that serve all "

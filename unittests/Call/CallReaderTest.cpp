@@ -2,6 +2,7 @@
 // the families' own canonical form, operands and arguments.
 #include "Call/CallChecks.h"
 #include "Call/RandomAttention.h"
+#include "Call/StructAccess.h"
 
 #include "Call/Visit.h"
 #include "Families/Families.h"
@@ -444,6 +445,38 @@ TEST_CASE("links of a chain have one size, which is their stride") {
         "pointwise: struct_size 116 is not a stride of an array");
   check({2, 2 * kSize, 2 * kSize, kSize},
         "pointwise: element 1 has struct_size 112, the first has 224");
+}
+
+TEST_CASE("a struct_size that is none reads and writes nothing past a struct") {
+  const Registry registry = makeBuiltinRegistry();
+  const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  void *pages = mmap(nullptr, 2 * page, PROT_READ | PROT_WRITE,
+                     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  REQUIRE(pages != MAP_FAILED);
+  char *end = static_cast<char *>(pages) + page;
+  REQUIRE(mprotect(end, page, PROT_NONE) == 0);
+  constexpr uint32_t kNoSize = 1 << 20;
+  const std::string told = ": struct_size is 1048576, at most 4096 is believed";
+
+  kiln_gemm_args args = kiln_gemm_args_init();
+  args.struct_size = kNoSize;
+  auto *placed = reinterpret_cast<kiln_gemm_args *>(end - sizeof(args));
+  std::memcpy(placed, &args, sizeof(args));
+  const CheckedCall checked(*registry.find("gemm"), placed);
+  CHECK_FALSE(checked.isRead);
+  CHECK(checked.message == "kiln_gemm_args" + told);
+
+  auto *filled =
+      reinterpret_cast<kiln_statistics *>(end - sizeof(kiln_statistics));
+  filled->struct_size = kNoSize;
+  CHECK(summarize(checkOutput(filled, "statistics")).message ==
+        "statistics" + told);
+  auto *links =
+      reinterpret_cast<kiln_pointwise *>(end - sizeof(kiln_pointwise));
+  links->struct_size = kNoSize;
+  CHECK(summarize(checkArray(links, 2, "pointwise")).message ==
+        "pointwise" + told);
+  munmap(pages, 2 * page);
 }
 
 TEST_CASE("no field past the size of a scale is read") {

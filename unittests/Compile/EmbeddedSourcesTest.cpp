@@ -232,3 +232,21 @@ TEST_CASE("a directory gives its sources; a wrong one an error with its path") {
   CHECK(summarize(empty.takeError()).code == ErrorCode::InvalidArgument);
   fs::remove_all(root);
 }
+
+TEST_CASE("a directive is seen wherever a splice takes it apart") {
+  for (const std::string text :
+       {"#include \"/abs/x.h\"\n", "%:include \"/abs/x.h\"\n",
+        "#include </abs/x.h>\n", "#include <//abs/x.h>\n",
+        "#if __has_include(\"/abs/x.h\")\n#endif\n",
+        "#if __has_include(</abs/x.h>)\n#endif\n"})
+    for (const std::string splice : {"\\\n", "\\\r\n"})
+      for (size_t place = 0; place <= text.find_first_of("\">", 11); ++place) {
+        std::string spliced = text;
+        spliced.insert(place, splice);
+        CAPTURE(spliced);
+        auto set = SourceSet::create({{"a.h", spliced}});
+        REQUIRE_FALSE(bool(set));
+        CHECK(summarize(set.takeError()).message.find("absolute") !=
+              std::string::npos);
+      }
+}

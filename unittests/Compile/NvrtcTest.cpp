@@ -152,3 +152,63 @@ TEST_CASE("F15: only a marked build folder lends its toolkit") {
   CHECK(nvrtcCandidates(search, searched).empty());
   CHECK(searched.empty());
 }
+
+TEST_CASE("NVRTC is found in the wheels of a Python prefix") {
+  TemporaryFolder folder;
+  const std::string packages =
+      folder / "venv/lib/python3.12/site-packages/nvidia/";
+  const std::string whole = readBytes(FakeNvrtc::path(KILN_BINARY_DIR));
+  const std::string older = packages + "cuda_nvrtc/lib/libnvrtc.so.12",
+                    newer = packages + "cu13/lib/libnvrtc.so.13";
+  writeBytes(older, whole);
+  Environment environment;
+  environment.virtualEnv = folder / "venv";
+  NvrtcSearch search = NvrtcSearch::fromEnvironment(environment);
+  search.askLoader = search.usualFolders = search.loadedWheels = false;
+  std::vector<std::string> searched;
+  CHECK(nvrtcCandidates(search, searched) == std::vector{older});
+  writeBytes(newer, whole);
+  CHECK(nvrtcCandidates(search, searched) == std::vector{newer, older});
+  auto nvrtc = Nvrtc::load(search);
+  REQUIRE(bool(nvrtc));
+  CHECK((*nvrtc)->path() == newer);
+
+  // Conda's packages are in the prefix, and so is its mark.
+  environment = {};
+  environment.condaPrefix = folder / "conda";
+  search.pythonPrefixes =
+      NvrtcSearch::fromEnvironment(environment).pythonPrefixes;
+  const std::string conda = folder / "conda/lib/libnvrtc.so.13";
+  writeBytes(conda, whole);
+  CHECK(nvrtcCandidates(search, searched).empty());
+  fs::create_directories(folder / "conda/conda-meta");
+  CHECK(nvrtcCandidates(search, searched) == std::vector{conda});
+}
+
+TEST_CASE("NVRTC is found in the wheel beside what the process has loaded") {
+  TemporaryFolder folder;
+  const std::string packages = folder / "lib/python3.13/site-packages/";
+  const std::string whole = readBytes(FakeNvrtc::path(KILN_BINARY_DIR));
+  writeBytes(packages + "nvidia/cu13/lib/libnvrtc.so.13", whole);
+  CHECK(wheelFolders(true, {}).empty());
+  const std::string engine = packages + "torch/lib/libengine.so";
+  writeBytes(engine, whole);
+  REQUIRE(bool(DynamicLibrary::openFirst({engine}, "an engine",
+                                         ErrorCode::CompilerMissing)));
+  CHECK(wheelFolders(true, {}) == std::vector{packages + "nvidia/cu13/lib"});
+  CHECK(wheelFolders(false, {}).empty());
+}
+
+TEST_CASE("a relative toolkit is passed over, and the reason is told") {
+  TemporaryFolder folder;
+  fs::create_directories(folder / "lib");
+  fs::copy(FakeNvrtc::path(KILN_BINARY_DIR), folder / "lib/libnvrtc.so.13");
+  const fs::path before = fs::current_path();
+  fs::current_path(folder.path);
+  NvrtcSearch search = emptySearch();
+  search.toolkits = {"."};
+  auto nvrtc = Nvrtc::load(search);
+  fs::current_path(before);
+  CHECK(summarize(nvrtc.takeError()).message.find("it is a relative path") !=
+        std::string::npos);
+}

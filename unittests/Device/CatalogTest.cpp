@@ -65,6 +65,9 @@ TEST_CASE("peaks of data sheets") {
         Sheet{"rtx-4090", RateType::FP16, 165.2},
         Sheet{"rtx-4090", RateType::INT8, 660.6},
         Sheet{"rtx-5090", RateType::FP16, 209.5},
+        Sheet{"b300-sxm", RateType::BF16, 2464},
+        Sheet{"b300-sxm", RateType::INT8, 154},
+        Sheet{"gb10", RateType::FP16, 59.4},
         Sheet{"v100-sxm2", RateType::FP16, 125},
         Sheet{"t4", RateType::FP16, 65}}) {
     CAPTURE(sheet.name);
@@ -122,6 +125,21 @@ TEST_CASE("live GPUs are matched by name, then by PCI id") {
 TEST_CASE("rules of an unknown capability are the next older one's") {
   CHECK(rulesFor(90).computeCapability == 90);
   CHECK(rulesFor(87).computeCapability == 86);
-  CHECK(rulesFor(103).computeCapability == 100);
+  CHECK(rulesFor(101).computeCapability == 100);
+  CHECK(rulesFor(110).computeCapability == 103);
   CHECK(rulesFor(30).computeCapability == 70);
+}
+
+TEST_CASE("each architecture that NVRTC 13 compiles for has a GPU or rules") {
+  for (const auto &[name, arch] :
+       {std::pair("b300-sxm", "sm_103"), std::pair("gb10", "sm_121")}) {
+    CAPTURE(name);
+    CHECK(llvm::cantFail(findDevice(name)).archName() == arch);
+  }
+  CHECK(matchLiveDevice("NVIDIA B300 SXM6 AC", 0));
+  CHECK(matchLiveDevice("NVIDIA GB10", 0));
+  // LPDDR5X of 273 GB/s, of which kernels get what they get elsewhere.
+  DeviceModel gb10 = llvm::cantFail(findDevice("gb10"));
+  CHECK(gb10.dramPeakBytesPerNs() == doctest::Approx(273).epsilon(0.001));
+  CHECK(gb10.dramGBs == doctest::Approx(0.89 * 273).epsilon(0.01));
 }

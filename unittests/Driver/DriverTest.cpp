@@ -63,6 +63,15 @@ TEST_CASE("a kernel module older than the library is a driver too old") {
         ErrorCode::DriverTooOld);
 }
 
+TEST_CASE("the toolkit's stub is called that, and is no driver") {
+  kilnFakeReset();
+  kilnFakeFailCall("cuInit", 1, CUDA_ERROR_STUB_LIBRARY, KilnFakeOnce);
+  ErrorSummary error = errorOf(Driver::load(fakeEnvironment()));
+  CHECK(error.code == ErrorCode::DriverMissing);
+  CHECK(error.driverCode == CUDA_ERROR_STUB_LIBRARY);
+  CHECK(error.message.find("the toolkit's stub") != std::string::npos);
+}
+
 TEST_CASE("a failure carries class, name, code and description") {
   FakeDriver fake;
   ErrorSummary error =

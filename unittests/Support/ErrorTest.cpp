@@ -1,6 +1,12 @@
 #include "Support/Error.h"
 
+#include "Support/OutOfMemory.h"
+
 #include <doctest/doctest.h>
+
+#include <llvm/Support/ErrorHandling.h>
+
+#include <new>
 
 using namespace kiln;
 
@@ -36,4 +42,10 @@ TEST_CASE("an error is made of its summary") {
   CHECK(told.code == given.code);
   CHECK(told.message == "launch: the driver says no");
   CHECK(told.driverCode == given.driverCode);
+}
+
+TEST_CASE("where memory is out, containers throw and do not abort") {
+  throwWhereMemoryIsOut();
+  throwWhereMemoryIsOut();
+  CHECK_THROWS_AS(llvm::report_bad_alloc_error("no memory"), std::bad_alloc);
 }

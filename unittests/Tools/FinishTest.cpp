@@ -6,6 +6,8 @@
 #include <doctest/doctest.h>
 
 #include <fcntl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -79,4 +81,55 @@ TEST_CASE("asking whether a file can be written keeps what it holds") {
   CHECK(isWritable("-"));
   CHECK_FALSE(isWritable(folder.path));
   CHECK_FALSE(isWritable(folder / "no/such.json"));
+}
+
+/// The exit code of a process that writes \p path under a limit of no bytes.
+static int codeOfFullDisk(const std::string &path) {
+  pid_t child = ::fork();
+  REQUIRE(child >= 0);
+  if (child == 0) {
+    prepareStreams(); // SIGXFSZ is ignored
+    const rlimit none{0, 0};
+    ::setrlimit(RLIMIT_FSIZE, &none);
+    llvm::Error error = writeFile(path, "new");
+    ::_exit(error ? (llvm::consumeError(std::move(error)), 1) : 0);
+  }
+  int status = 0;
+  REQUIRE(::waitpid(child, &status, 0) == child);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+}
+
+TEST_CASE("a file that cannot be written keeps what it had") {
+  kiln::testing::TemporaryFolder folder;
+  const std::string file = folder / "sub/floors.json", link = folder / "link";
+  writeBytes(file, "old");
+  CHECK(codeOfFullDisk(file) == 1);
+  CHECK(readBytes(file) == "old");
+  CHECK(kiln::testing::filesIn(folder / "sub").size() == 1);
+
+  // A link of the user's stays, and leads to the new text; modes are kept.
+  REQUIRE(::chmod(file.c_str(), 0640) == 0);
+  REQUIRE(::symlink("sub/floors.json", link.c_str()) == 0);
+  REQUIRE(!writeFile(link, "new"));
+  struct stat info = {};
+  REQUIRE(::lstat(link.c_str(), &info) == 0);
+  CHECK(S_ISLNK(info.st_mode));
+  CHECK(readBytes(file) == "new");
+  REQUIRE(::stat(file.c_str(), &info) == 0);
+  CHECK((info.st_mode & 07777) == 0640);
+  const mode_t before = ::umask(022);
+  ::umask(before);
+  REQUIRE(!writeFile(folder / "fresh", "text"));
+  REQUIRE(::stat((folder / "fresh").c_str(), &info) == 0);
+  CHECK((info.st_mode & 07777) == (0666 & ~before));
+}
+
+TEST_CASE("a name that Kiln makes up follows no link") {
+  kiln::testing::TemporaryFolder folder;
+  const std::string victim = folder / "victim";
+  writeBytes(victim, "precious");
+  REQUIRE(::symlink(victim.c_str(), (folder / "unit.cu").c_str()) == 0);
+  REQUIRE(!writeFileIn(folder.path, "unit.cu", "text"));
+  CHECK(readBytes(victim) == "precious");
+  CHECK(readBytes(folder / "unit.cu") == "text");
 }

@@ -47,6 +47,61 @@ TEST_CASE("plan ranks and says why configs are pruned") {
   CHECK(byReason > 0);
 }
 
+/// How many configs of the one problem of \p plan a workspace forbids.
+static int64_t forbidden(const ToolResult &plan) {
+  REQUIRE(plan.code == 0);
+  const llvm::json::Object json = plan.json();
+  return json.getArray("problems")
+      ->front()
+      .getAsObject()
+      ->getObject("pruned")
+      ->getObject("by_reason")
+      ->getInteger("workspace")
+      .value_or(0);
+}
+
+TEST_CASE("plan, explain and warmup allow what an engine allows") {
+  Tool tool;
+  // A gather copies rows into the workspace.
+  const std::string problem = "gemm m=4096 n=2048 k=4096 dtype=bf16 layout=NT "
+                              "batch=8 groups=ends gather=1";
+  const std::string plan = "plan " + problem + " --device h200-sxm --json";
+  const ToolResult usual = tool.run(plan);
+  CHECK(usual.json().getInteger("workspace_limit_bytes") == 256 << 20);
+  CHECK(forbidden(tool.run(plan + " --workspace-limit 256M")) ==
+        forbidden(usual));
+  CHECK(forbidden(tool.run(plan + " --workspace-limit 0")) > forbidden(usual));
+  const ToolResult unlimited = tool.run(plan + " --unlimited");
+  CHECK(forbidden(unlimited) == 0);
+  CHECK_FALSE(unlimited.json().getInteger("workspace_limit_bytes"));
+
+  // A config that engines may not take is one that cannot run.
+  const llvm::json::Object ranked =
+      tool.run("plan " + problem + " --device h200-sxm --top 1 --json").json();
+  const std::string first = ranked.getArray("problems")
+                                ->front()
+                                .getAsObject()
+                                ->getArray("candidates")
+                                ->front()
+                                .getAsObject()
+                                ->getString("config")
+                                .value_or("")
+                                .str();
+  const std::string explain =
+      "explain " + problem + " --device h200-sxm --config " + first;
+  CHECK(tool.run(explain).out.find("cannot run") == std::string::npos);
+  CHECK(tool.run(explain + " --workspace-limit 0").out.find("cannot run") !=
+        std::string::npos);
+  for (const char *command : {"plan ", "explain ", "warmup "}) {
+    CAPTURE(command);
+    ToolResult both = tool.run(command + problem +
+                               " --device h200-sxm --unlimited "
+                               "--workspace-limit 1G");
+    CHECK(both.code == 2);
+    CHECK(both.hasOneErrorLine());
+  }
+}
+
 TEST_CASE("E7: plan lists what adds up, and no floor beside it") {
   Tool tool;
   ToolResult planned = tool.run("plan " + kPlanned + " --top 1");

@@ -124,3 +124,76 @@ TEST_CASE("F15: a setuid program takes no library from its caller") {
   CHECK_FALSE(mentionsCaller());
   std::filesystem::remove_all(name);
 }
+
+TEST_CASE("a truncated NVRTC that the loader would find is told, not mapped") {
+  Tool tool;
+  const std::string whole = readBytes(builtLibrary("libkiln_fake_nvrtc.so"));
+  const std::string cut = tool.folder / "cut/libnvrtc.so.13";
+  writeBytes(cut, whole.substr(0, whole.size() / 2));
+  tool.environment.erase("KILN_NVRTC");
+  tool.environment["LD_LIBRARY_PATH"] = tool.folder / "cut";
+  ToolResult result = tool.run("info --json --no-cache");
+  REQUIRE(result.code == 0);
+  // One that is found elsewhere serves.
+  if (!result.json().getObject("nvrtc")->getBoolean("found").value_or(false))
+    CHECK(result.out.find("truncated") != std::string::npos);
+  // So does a whole one behind it.
+  const std::string good = tool.folder / "good/libnvrtc.so.13";
+  writeBytes(good, whole);
+  tool.environment["LD_LIBRARY_PATH"] =
+      (tool.folder / "cut") + ":" + (tool.folder / "good");
+  result = tool.run("info --json --no-cache");
+  REQUIRE(result.code == 0);
+  CHECK(result.json().getObject("nvrtc")->getString("path") == good);
+}
+
+TEST_CASE("NVRTC without its builtins is one fault, which info tells") {
+  Tool tool;
+  const std::string library = tool.folder / "libnvrtc.so.13";
+  // As the real one, it names what it opens.
+  writeBytes(library, readBytes(builtLibrary("libkiln_fake_nvrtc.so")) +
+                          "libnvrtc-builtins.so.13.0");
+  tool.environment["KILN_NVRTC"] = library;
+  // Wherever else the loader would find them, this comes first.
+  writeBytes(tool.folder / "cut/libnvrtc-builtins.so.13.0", "cut");
+  tool.environment["LD_LIBRARY_PATH"] = tool.folder / "cut";
+  ToolResult info = tool.run("info --json --no-cache");
+  REQUIRE(info.code == 0);
+  const llvm::json::Object nvrtc = *info.json().getObject("nvrtc");
+  CHECK(nvrtc.getBoolean("found") == false);
+  CHECK(nvrtc.getString("error").value_or("").contains(
+      "needs libnvrtc-builtins.so.13.0 beside it"));
+  CHECK(tool.run(kWarmup).code == 3);
+  writeBytes(tool.folder / "libnvrtc-builtins.so.13.0",
+             readBytes(builtLibrary("libkiln_fake_nvrtc.so")));
+  CHECK(tool.run(kWarmup).code == 0);
+}
+
+TEST_CASE("little memory is an error with a reason, not a signal") {
+  Tool tool;
+  for (int kilobytes : {45000, 50000, 55000, 60000, 80000, 100000, 150000}) {
+    CAPTURE(kilobytes);
+    tool.program = "/bin/sh";
+    std::vector<std::string> line = {
+        "-c", "ulimit -v " + std::to_string(kilobytes) + "; exec \"$0\" \"$@\"",
+        KILN_TOOL};
+    line.insert(line.end(), kWarmup.begin(), kWarmup.end());
+    ToolResult result = tool.run(line);
+    // 127: not even the loader has room.
+    CHECK((result.code == 0 || result.code == 1 || result.code == 3 ||
+           result.code == 127));
+    CHECK(result.err.find("terminate called") == std::string::npos);
+  }
+}
+
+TEST_CASE("a closed stdout is a failure") {
+  Tool tool;
+  tool.program = "/bin/sh";
+  for (const char *command : {"info --no-cache", "--version", "plan --help"}) {
+    CAPTURE(command);
+    ToolResult result = tool.run(
+        {"-c", std::string("exec ") + KILN_TOOL + " " + command + " >&-"});
+    CHECK(result.code != 0);
+    CHECK(result.err.find("standard output") != std::string::npos);
+  }
+}

@@ -173,3 +173,20 @@ TEST_CASE("an edited source has its own kernels compiled again, no others") {
   CHECK(isCached(second, 1) == false);
   CHECK(deviceOf(tool.run(line)).getInteger("compiled") == 0);
 }
+
+TEST_CASE("the texts of kernels replace links that others planted") {
+  Tool tool;
+  const std::string dump = tool.folder / "dump",
+                    victim = tool.folder / "victim";
+  const std::string warmup = "warmup " + kSmallProblem +
+                             " --device h200-sxm --no-cache --dump-dir " + dump;
+  REQUIRE(tool.run(warmup).code == 0);
+  const std::vector<std::string> units = filesIn(dump);
+  REQUIRE(units.size() == 1);
+  writeBytes(victim, "precious");
+  std::filesystem::remove(units[0]);
+  std::filesystem::create_symlink(victim, units[0]);
+  REQUIRE(tool.run(warmup).code == 0);
+  CHECK(readBytes(victim) == "precious");
+  CHECK(filesIn(dump) == units);
+}

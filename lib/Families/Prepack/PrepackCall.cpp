@@ -9,8 +9,10 @@
 #include "Families/Prepack/HostPrepack.h"
 #include "Families/Prepack/PrepackFamily.h"
 #include "Families/ProblemFields.h"
+#include "Support/OutOfMemory.h"
 
 #include <cstring>
+#include <new>
 
 namespace kiln {
 
@@ -130,8 +132,20 @@ constexpr CallReader kPrepackCall =
 
 using namespace kiln;
 
-kiln_status kiln_prepack_query(const kiln_prepack_args *args,
-                               kiln_prepack_layout *layout) noexcept {
+/// Runs the body of an exported function, which no exception leaves.
+template <class Body> static kiln_status guardPrepack(const Body &body) {
+  try {
+    throwWhereMemoryIsOut();
+    return body();
+  } catch (const std::bad_alloc &) {
+    return KILN_OUT_OF_MEMORY;
+  } catch (...) {
+    return KILN_INTERNAL;
+  }
+}
+
+static kiln_status queryLayout(const kiln_prepack_args *args,
+                               kiln_prepack_layout *layout) {
   if (!layout || layout->struct_size != sizeof(*layout))
     return KILN_INVALID_ARGUMENT;
   FamilyCall call;
@@ -150,7 +164,7 @@ kiln_status kiln_prepack_query(const kiln_prepack_args *args,
   return KILN_SUCCESS;
 }
 
-kiln_status kiln_prepack_host(const kiln_prepack_args *args) noexcept {
+static kiln_status packOnHost(const kiln_prepack_args *args) {
   FamilyCall call;
   const auto p = problemOf(args, call, CallAddresses::Used);
   if (!p)
@@ -158,4 +172,13 @@ kiln_status kiln_prepack_host(const kiln_prepack_args *args) noexcept {
   if (!call.isEmpty)
     packOnHost(*p, makePrepackParams(*p, call.arguments));
   return KILN_SUCCESS;
+}
+
+kiln_status kiln_prepack_query(const kiln_prepack_args *args,
+                               kiln_prepack_layout *layout) noexcept {
+  return guardPrepack([&] { return queryLayout(args, layout); });
+}
+
+kiln_status kiln_prepack_host(const kiln_prepack_args *args) noexcept {
+  return guardPrepack([&] { return packOnHost(args); });
 }

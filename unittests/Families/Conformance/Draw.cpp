@@ -62,11 +62,17 @@ static int64_t drawExtent(Sizes sizes, Random &random) {
                                   300, 1000, 4096, 4097, 8192, 8190};
   static const int64_t extreme[] = {
       0, 1, 2, 7, 4096, 33554432, 268435456, 2147483646, 8388608, 2147483647};
+  static const int64_t wide[] = {1,      2,      7,      8,      16,    17,
+                                 31,     64,     65,     128,    300,   1000,
+                                 4065,   4096,   4097,   20480,  32768, 65536,
+                                 131077, 262153, 524289, 1000003};
   switch (sizes) {
   case Sizes::Small:
     return pick<int64_t>(random, small);
   case Sizes::Usual:
     return pick<int64_t>(random, usual);
+  case Sizes::Wide:
+    return pick<int64_t>(random, wide);
   case Sizes::Extreme:
     return pick<int64_t>(random, extreme);
   }
@@ -78,6 +84,7 @@ static int64_t drawLeadingDimension(Sizes sizes, Random &random) {
   static const int64_t beyond[] = {0, 1, 4, 8, 24};
   int64_t longest = sizes == Sizes::Small   ? 64
                     : sizes == Sizes::Usual ? 8192
+                    : sizes == Sizes::Wide  ? 1000003
                                             : 2147483647;
   return longest + pick<int64_t>(random, beyond);
 }
@@ -216,6 +223,44 @@ std::vector<Problem> drawWork(const KernelFamily &family, Sizes sizes,
        }))
     problems.push_back(std::move(drawn.problem));
   return problems;
+}
+
+/// The values of \p field that problems are drawn for one by one.
+static std::vector<std::string> eachValueOf(const Field &field) {
+  std::vector<std::string> values;
+  if (field.kind == FieldKind::Enum || field.kind == FieldKind::Chain)
+    for (const FieldName &name : field.names)
+      values.push_back(name.name.str());
+  else if (field.role == FieldRole::Alignment)
+    values = {"1", "2", "4", "8", "16"};
+  return values;
+}
+
+std::vector<DrawnProblem> drawEachValue(const KernelFamily &family,
+                                        size_t count) {
+  constexpr size_t kAttempts = 60;
+  Random random(11);
+  std::vector<DrawnProblem> drawn;
+  for (const Field &field : family.problemSchema().fields())
+    for (const std::string &value : eachValueOf(field)) {
+      size_t found = 0;
+      for (size_t i = 0; i < kAttempts * count && found < count; ++i) {
+        TypedProblem typed =
+            drawTyped(family.problemSchema(), Sizes::Wide, random);
+        if (!family.combinations().empty() && oneIn(random, 3))
+          typed =
+              withAll(std::move(typed), pick(random, family.combinations()));
+        typed = typed.with(field.key, value);
+        auto problem = family.parseProblem(typed.text());
+        if (!problem) {
+          llvm::consumeError(problem.takeError());
+        } else if (!family.isEmpty(*problem)) {
+          drawn.push_back({std::move(typed), std::move(*problem)});
+          ++found;
+        }
+      }
+    }
+  return drawn;
 }
 
 std::vector<Problem> suiteProblems(const KernelFamily &family) {

@@ -53,6 +53,7 @@ std::string textOf(const KernelFamily &family, const TypedProblem &typed);
 enum class Sizes {
   Small,   ///< at most 48: operands fit the host's memory many times
   Usual,   ///< at most 8192, awkward ones among them
+  Wide,    ///< 1 to a million, a few of each order of magnitude
   Extreme, ///< 0, 1, and up to what fields hold
 };
 
@@ -73,6 +74,12 @@ std::vector<DrawnProblem> drawProblems(const KernelFamily &family, Sizes sizes,
 /// The same of problems that are not empty: only these are ever planned.
 std::vector<Problem> drawWork(const KernelFamily &family, Sizes sizes,
                               size_t count);
+
+/// For each value of each field that signatures are made of, and for each
+/// alignment, up to \p count problems of Sizes::Wide that have it and are not
+/// empty. Of a value that is refused nearly always there are fewer.
+std::vector<DrawnProblem> drawEachValue(const KernelFamily &family,
+                                        size_t count);
 
 /// The cases of benchmarks/suites that are \p family's, each problem once.
 std::vector<Problem> suiteProblems(const KernelFamily &family);
