@@ -89,8 +89,17 @@
 //   such a context frees host memory only. A context made later at the same
 //   address is a new one.
 //   After fork, the child must not use or destroy its parent's engines. It may
-//   create its own if the parent had not initialised CUDA. Do not dlclose the
-//   library while an engine exists.
+//   create its own if the parent had not initialised CUDA. What ends in the
+//   child, a thread or the child itself, waits for nothing of the parent's.
+//   A process may end, by return from main or by exit() from any thread, while
+//   calls, tasks and the background are in progress, and no engine need be
+//   destroyed. From then on nothing is compiled (KILN_CANCELLED), and exit()
+//   waits for compilations in progress: milliseconds with NVRTC 12.9 and later,
+//   which asks whether to go on, else until they end, for at most 10 s. The log
+//   is told after 3 s. Hooks are called from then on by the thread that called
+//   exit() alone. An interpreter whose functions are hooks destroys its engines
+//   before it ends itself (Python: atexit).
+//   Do not dlclose the library while an engine exists.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KILN_KILN_H

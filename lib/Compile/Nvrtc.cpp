@@ -2,6 +2,7 @@
 #include "Compile/Nvrtc.h"
 
 #include "Compile/EmbeddedSources.h"
+#include "Compile/ProcessExit.h"
 #include "Compile/TranslationUnit.h"
 #include "Support/Cubin.h"
 
@@ -11,13 +12,21 @@
 #include <link.h>
 #include <nvrtc.h>
 
+#include <bit>
 #include <cstring>
 
 namespace kiln {
 
 static_assert(NVRTC_ERROR_OUT_OF_MEMORY == kNvrtcOutOfMemory);
 
+/// NVRTC calls it at many points of a compilation, maybe from several threads;
+/// 1 ends that. nvrtc.h has it from 12.9 on, and so have libraries.
+using FlowCallback = int (*)(void *payload, void *reserved);
+/// Of a compilation that it ended: NVRTC_ERROR_CANCELLED.
+static constexpr int kNvrtcCancelled = 16;
+
 struct Nvrtc::Api {
+  nvrtcResult (*setFlowCallback)(nvrtcProgram, FlowCallback, void *) = nullptr;
 #define KILN_NVRTC_SYMBOL(name) decltype(&::name) name = nullptr;
 #include "Compile/NvrtcSymbols.def"
 };
@@ -97,6 +106,8 @@ llvm::Error Nvrtc::resolve() {
     return makeError(ErrorCode::CompilerMissing, "{} has no symbol {}",        \
                      library.path(), #symbol);
 #include "Compile/NvrtcSymbols.def"
+  api->setFlowCallback =
+      library.find<decltype(api->setFlowCallback)>("nvrtcSetFlowCallback");
 
   if (api->nvrtcVersion(&major, &minor) != NVRTC_SUCCESS)
     return makeError(ErrorCode::CompilerMissing, "{} tells no version",
@@ -154,6 +165,23 @@ static nvrtcResult fetch(nvrtcProgram program, Size size, Get get,
   return bytes ? get(program, result.data()) : NVRTC_SUCCESS;
 }
 
+namespace {
+/// What a compilation looks at while it runs.
+struct Flow {
+  bool isWatched = false;               ///< NVRTC may register destructors
+  std::atomic<bool> isCancelled{false}; ///< once 1, it has to stay that
+};
+} // namespace
+
+static int checkFlow(void *payload, void *) {
+  Flow &flow = *static_cast<Flow *>(payload);
+  if (flow.isWatched)
+    watchProcessExit();
+  if (isProcessEnding())
+    flow.isCancelled = true;
+  return flow.isCancelled;
+}
+
 NvrtcOutcome Nvrtc::compile(const std::string &name, const std::string &source,
                             const SourceClosure &headers,
                             llvm::ArrayRef<std::string> options) const {
@@ -162,14 +190,26 @@ NvrtcOutcome Nvrtc::compile(const std::string &name, const std::string &source,
     arguments.push_back(option.c_str());
 
   NvrtcOutcome outcome;
+  const CompilerStay stay;
+  outcome.isCancelled = !stay.isGranted();
+  if (outcome.isCancelled)
+    return outcome;
+  // Its destructors belong to parts of it that are met sooner or later, and
+  // mostly by the first compilation.
+  Flow flow{.isWatched = std::has_single_bit(++compilations)};
   nvrtcProgram program = nullptr;
   nvrtcResult result =
       api->nvrtcCreateProgram(&program, source.c_str(), name.c_str(),
                               static_cast<int>(headers.names.size()),
                               headers.texts.data(), headers.names.data());
   if (result == NVRTC_SUCCESS) {
+    // Without it a compilation comes to its end.
+    if (api->setFlowCallback)
+      (void)api->setFlowCallback(program, checkFlow, &flow);
     result = api->nvrtcCompileProgram(
         program, static_cast<int>(arguments.size()), arguments.data());
+    if (flow.isWatched)
+      watchProcessExit();
     // A log that cannot be read leaves the result as it is.
     fetch(program, api->nvrtcGetProgramLogSize, api->nvrtcGetProgramLog,
           outcome.log);
@@ -179,6 +219,7 @@ NvrtcOutcome Nvrtc::compile(const std::string &name, const std::string &source,
     api->nvrtcDestroyProgram(&program);
   }
   outcome.result = result;
+  outcome.isCancelled = outcome.result == kNvrtcCancelled && flow.isCancelled;
   const char *called = api->nvrtcGetErrorString(result);
   outcome.resultName =
       called ? called : fmt::format("NVRTC result {}", int(result));

@@ -16,6 +16,7 @@
 #include "Call/CallReader.h"
 #include "Call/ProblemSpec.h"
 #include "Choice/Chooser.h"
+#include "Compile/ProcessExit.h"
 #include "Families/Families.h"
 #include "Runtime/ContextState.h"
 #include "Runtime/Counter.h"
@@ -177,6 +178,7 @@ private:
   std::map<const PrepareTask *, std::shared_ptr<PrepareTask>> tasks;
 
   std::unique_ptr<Background> theBackground;
+  ExitNotice exitNotice{options.hooks.log()};
 };
 
 } // namespace kiln

@@ -4,6 +4,7 @@
 #include "Call/CanonicalProblem.h"
 #include "Call/StructAccess.h"
 #include "Choice/Chooser.h"
+#include "Compile/ProcessExit.h"
 #include "Runtime/Background.h"
 #include "Runtime/RangeParts.h"
 #include "Support/Signals.h"
@@ -136,7 +137,7 @@ llvm::Error PrepareTask::result() const {
 }
 
 void PrepareTask::callProgress() {
-  if (!progressHook)
+  if (!progressHook || !mayCallHooks())
     return;
   kiln_progress now = progress();
   if (progressHook(progressUser, &now) != 0)
