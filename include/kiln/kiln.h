@@ -99,7 +99,7 @@
 //   is told after 3 s. Hooks are called from then on by the thread that called
 //   exit() alone. An interpreter whose functions are hooks destroys its engines
 //   before it ends itself (Python: atexit).
-//   Do not dlclose the library while an engine exists.
+//   dlclose leaves the library loaded: threads and exit handlers may be in it.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KILN_KILN_H

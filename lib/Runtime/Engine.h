@@ -176,6 +176,7 @@ private:
   std::unique_ptr<KernelLoader> loader;
   std::map<uint64_t, std::shared_ptr<ContextState>> contexts;
   std::map<const PrepareTask *, std::shared_ptr<PrepareTask>> tasks;
+  bool isEnding = false; ///< what is made from now on compiles nothing
 
   std::unique_ptr<Background> theBackground;
   ExitNotice exitNotice{options.hooks.log()};

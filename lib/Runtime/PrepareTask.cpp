@@ -114,6 +114,12 @@ bool PrepareTask::wait(int64_t timeoutMs) {
   return ended.wait_for(lock, EngineConfig::timeOf(timeoutMs), isDone);
 }
 
+void PrepareTask::join() {
+  wait(-1);
+  if (thread.joinable())
+    thread.join();
+}
+
 kiln_progress PrepareTask::progress() const {
   kiln_progress now;
   {
@@ -199,7 +205,7 @@ void PrepareTask::start() {
   }
   try {
     SignalsBlocked whileItStarts;
-    std::thread(body, argument.get()).detach();
+    thread = std::thread(body, argument.get());
     (void)argument.release();
   } catch (...) {
     engine.removeTask(this);

@@ -64,3 +64,9 @@ TEST_CASE("libkiln has its soname and needs the C library only") {
     CHECK(allowed.count(name) == 1);
   }
 }
+
+TEST_CASE("libkiln stays loaded, whoever closes it") {
+  const std::string dynamic =
+      outputOf(std::string(KILN_READELF) + " -dW '" KILN_LIBRARY "'");
+  CHECK(dynamic.find("NODELETE") != std::string::npos);
+}
