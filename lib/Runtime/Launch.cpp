@@ -262,13 +262,12 @@ Engine::acquireRange(const Driver &driver, const StreamContext &context,
     return state.takeError();
   AcquireOptions acquireOptions;
   acquireOptions.budget = options.tuneBudget;
-  auto chosen = problemsInWork.acquire(
+  auto prepared = problemsInWork.acquireRange(
       **state, {*range.family, part.typical, &range, part.isHinted},
       acquireOptions);
-  if (!chosen)
-    return chosen.takeError();
-  auto prepared = (*state)->findRange(range);
-  if (theBackground && prepared->isFallback())
+  if (!prepared)
+    return prepared.takeError();
+  if (theBackground && (*prepared)->isFallback())
     theBackground->noteRange(**state, part, /*retune=*/false);
   return prepared;
 }

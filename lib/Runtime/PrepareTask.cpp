@@ -353,10 +353,10 @@ PrepareTask::prepareRange(ContextState &state, const RangePart &part,
     measureLater(state, part, *prepared);
     return prepared->workspace();
   }
-  auto chosen = engine.flights().acquire(state, request, options);
-  if (!chosen)
-    return chosen.takeError();
-  prepared = state.findRange(range);
+  auto made = engine.flights().acquireRange(state, request, options);
+  if (!made)
+    return made.takeError();
+  prepared = std::move(*made);
   // Values that were launched before have entries of their own.
   auto isMeant = [&](llvm::ArrayRef<int64_t> values) {
     return serves(range, Record(range.described.schema(), values));
