@@ -180,9 +180,10 @@ bool Background::findRange(Job &job) {
   Problem largest = job.problem;
   {
     std::lock_guard<std::mutex> lock(mutex);
-    for (const Problem &problem : job.launched)
-      if (sizeOf(problem) > sizeOf(largest))
-        largest = problem;
+    for (const auto *values : {&job.launched, &job.largest})
+      for (const Problem &problem : *values)
+        if (sizeOf(problem) > sizeOf(largest))
+          largest = problem;
   }
   job.range = layerOf(family, largest, job.context->portfolios);
   return job.range.has_value();
@@ -257,27 +258,34 @@ bool Background::replace(const Job &job, const Problem &problem,
   return isOther;
 }
 
-/// Calls \p take with each problem of the table that the job's range serves.
+/// Calls \p take with the record of each problem of the table.
 template <class Take>
-static void forEachServed(const DispatchTable &plans, const ProblemRange &range,
-                          uint64_t contextId, const Take &take) {
+static void forEachValue(const DispatchTable &plans, const KernelFamily &family,
+                         uint64_t contextId, const Take &take) {
   // So many places are looked at with the table's lock held.
   constexpr size_t kPlaces = 256;
   size_t place = 0;
   for (bool hasMore = true; hasMore;) {
     std::vector<DispatchTable::Values> values;
-    hasMore = plans.list(*range.family, contextId, place, kPlaces, values);
-    for (const DispatchTable::Values &one : values) {
-      Record record(range.described.schema(), one);
-      if (!serves(range, record))
-        continue;
-      auto problem = makeProblem(*range.family, std::move(record));
-      if (problem)
-        take(*problem);
-      else
-        llvm::consumeError(problem.takeError()); // it was launched
-    }
+    hasMore = plans.list(family, contextId, place, kPlaces, values);
+    for (const DispatchTable::Values &one : values)
+      take(Record(family.problemSchema(), one));
   }
+}
+
+/// Calls \p take with each problem of the table that the job's range serves.
+template <class Take>
+static void forEachServed(const DispatchTable &plans, const ProblemRange &range,
+                          uint64_t contextId, const Take &take) {
+  forEachValue(plans, *range.family, contextId, [&](Record record) {
+    if (!serves(range, record))
+      return;
+    auto problem = makeProblem(*range.family, std::move(record));
+    if (problem)
+      take(*problem);
+    else
+      llvm::consumeError(problem.takeError()); // it was launched
+  });
 }
 
 /// Values that were launched before the range was there choose again.
@@ -288,6 +296,26 @@ void Background::swapRange(Job &job) {
         if (now)
           replace(job, problem, now);
       });
+}
+
+/// Values of the layer of \p job that were launched while it was worked on,
+/// more than it remembers: those outside of its range have stand-ins still.
+void Background::noteStandIns(const Job &job) {
+  const std::string layer = layerKey(*job.family, job.problem);
+  forEachValue(engine.plans(), *job.family, job.context->id,
+               [&](Record record) {
+                 if (job.range && serves(*job.range, record))
+                   return;
+                 auto problem = makeProblem(*job.family, std::move(record));
+                 if (!problem)
+                   return llvm::consumeError(problem.takeError());
+                 if (layerKey(*job.family, *problem) != layer)
+                   return;
+                 const ChosenPlan known = engine.plans().lookup(
+                     {job.family, job.context->id, problem->record.values()});
+                 if (known && known.plan->source == KILN_SOURCE_STAND_IN)
+                   noteLaunch(*job.context, *job.family, *problem);
+               });
 }
 
 /// Trials found nothing right: what serves there without trials must not.

@@ -451,3 +451,32 @@ TEST_CASE("background: a range whose kernels are found wrong while it is made "
     kiln_plan_release(plan);
   }
 }
+
+TEST_CASE("background: a launch that fails again and again pushes no other "
+          "value out") {
+  BackgroundFixture fixture;
+  kiln_engine *engine = fixture.paused();
+  kiln_gemm_args other = gemmArgs(64, 256, 256);
+  other.a.type = KILN_FP16;
+  REQUIRE(launch(engine, other) == KILN_SUCCESS); // the context is known
+  kiln_stream stream = fixture.gpu.stream();
+  for (int i = 0; i < 10; ++i) {
+    REQUIRE(beginCapture(fixture, stream));
+    CHECK(launch(engine, gemmArgs(16, 512, 512), stream) == KILN_NOT_PREPARED);
+    CHECK(endCapture(fixture, stream) == 0);
+  }
+  // More than are remembered, and the largest in the end.
+  std::vector<int64_t> values = {16};
+  for (int64_t m = 100; m < 110; ++m)
+    values.push_back(m);
+  values.insert(values.end(), {10000, 20000, 11000});
+  for (int64_t m : values)
+    REQUIRE(launch(engine, gemmArgs(m, 512, 512)) == KILN_SUCCESS);
+  REQUIRE(kiln_background_resume(engine) == KILN_SUCCESS);
+  fixture.awaitQuiet(engine);
+  for (int64_t m : values) {
+    CAPTURE(m);
+    const kiln_gemm_args args = gemmArgs(m, 512, 512);
+    CHECK(queryOf(engine, problemOf(args)).source == KILN_SOURCE_RECORD);
+  }
+}
