@@ -122,8 +122,14 @@ void Background::add(JobPtr job) {
   bool isRefused = false, isNews = false;
   {
     std::lock_guard<std::mutex> lock(mutex);
-    if (isStopping || jobs.count(job->name) ||
-        (failed.count(job->name) && !job->retunes))
+    if (isStopping)
+      return;
+    if (auto known = jobs.find(job->name); known != jobs.end()) {
+      // It may be at work: who takes it next sees it, or who ends it.
+      known->second->wantsRetune |= job->retunes;
+      return;
+    }
+    if (failed.count(job->name) && !job->retunes)
       return;
     if (auto known = givenUp.find(job->name); known != givenUp.end()) {
       job->notBefore = known->second;
@@ -254,6 +260,8 @@ Background::JobPtr Background::takeNext() {
       isWorking = true;
       interruptionsBefore = thePace.interruptions();
       JobPtr job = due->second;
+      if (std::exchange(job->wantsRetune, false))
+        job->retunes = true;
       // Trials that are made again of a problem alone would begin again.
       mayYield = job->stage == Stage::Measure && (job->range || !job->retunes);
       queue.erase(due);
@@ -301,12 +309,24 @@ void Background::end(const Job &job) noexcept {
 void Background::finish(Job &job) {
   end(job);
   std::vector<Problem> launched;
-  bool hasDropped = false;
+  bool wantsRetune = false, hasDropped = false;
   {
     std::lock_guard<std::mutex> lock(mutex);
     launched.swap(job.launched);
     launched.insert(launched.end(), job.largest.begin(), job.largest.end());
+    wantsRetune = job.wantsRetune;
     hasDropped = job.hasDropped;
+  }
+  if (wantsRetune && !job.isGone) { // it came too late for what was in work
+    auto again = std::make_shared<Job>();
+    again->context = job.context;
+    again->family = job.family;
+    again->problem = job.problem;
+    again->name = job.name;
+    again->range = job.range;
+    again->isHinted = job.isHinted;
+    again->retunes = true;
+    add(std::move(again));
   }
   if (!job.isLayer || job.hasFailed || job.isGivenUp || job.isGone)
     return;

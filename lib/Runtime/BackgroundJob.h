@@ -40,6 +40,8 @@ struct Background::Job {
   std::vector<Problem> largest;
   /// There were others, of which only the table of plans knows.
   bool hasDropped = false;
+  /// kiln_prepare wants its trials made again. Guarded by the mutex.
+  bool wantsRetune = false;
   /// Notes a value that was launched. With the mutex held.
   void note(const Problem &value);
   /// Of its range, so that each stage, and each resumption of one, need not

@@ -480,3 +480,20 @@ TEST_CASE("background: a launch that fails again and again pushes no other "
     CHECK(queryOf(engine, problemOf(args)).source == KILN_SOURCE_RECORD);
   }
 }
+
+TEST_CASE("background: trials are made again of what is pending as well") {
+  BackgroundFixture fixture;
+  kiln_engine *engine = fixture.paused();
+  const kiln_problem problem =
+      problemOf("gemm m=64 n=512 k=512 dtype=bf16 layout=NT");
+  REQUIRE(kiln_prepare(engine, &problem, 1, nullptr, nullptr) == KILN_SUCCESS);
+  // Another engine measures it: the job finds that in the cache.
+  REQUIRE(kiln_prepare(fixture.engine(KILN_MODE_TUNE), &problem, 1, nullptr,
+                       nullptr) == KILN_SUCCESS);
+  kiln_prepare_options options = KILN_INIT(kiln_prepare_options);
+  options.flags = KILN_PREPARE_RETUNE;
+  REQUIRE(kiln_prepare(engine, &problem, 1, &options, nullptr) == KILN_SUCCESS);
+  REQUIRE(kiln_background_resume(engine) == KILN_SUCCESS);
+  fixture.awaitQuiet(engine);
+  CHECK(statisticsOf(engine).trials > 0);
+}
