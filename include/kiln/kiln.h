@@ -68,7 +68,11 @@
 //   and it needs nothing made: after kiln_prepare for that problem with that
 //   stream, after an equal call outside of the capture on that stream, or from
 //   a plan handle with a workspace of the caller's. (Values of m and its like
-//   share plans, so a call may also be taken after others.) Otherwise it
+//   share plans, so a call may also be taken after others.) That stays so when
+//   a plan takes its place that needs more workspace, as the background or
+//   another kiln_prepare may find one: where the stream has no room for that, a
+//   capture takes the one before. Launch the call once outside of captures, or
+//   prepare it with the stream again, to have the better one. Otherwise it
 //   returns KILN_NOT_PREPARED, adds nothing to the graph and does not end the
 //   capture. What a graph may reach (kernels, arenas) stays loaded until the
 //   engine is destroyed. A graph captured with the arena of a stream shares it
@@ -564,7 +568,9 @@ KILN_API void kiln_plan_release(kiln_plan *plan) KILN_NOEXCEPT;
 // later calls, one value after another. A kiln_plan keeps its plan, and so does
 // a graph. While a call into a capture had to look for a plan or an arena less
 // than 250 ms ago, nothing is measured, however often: background_held_ns tells
-// how long that was. KILN_EVENT_PENDING and kiln_statistics tell what is to be
+// how long that was. A plan that it finds may need more workspace than
+// kiln_query told before, up to workspace_limit_bytes: a call that is given no
+// more than that keeps the plan it was told of. KILN_EVENT_PENDING and kiln_statistics tell what is to be
 // done. Calls that hit do not tell of a capture: pause then.
 //
 // Before a context is destroyed, pause and wait: the thread then works in none,

@@ -1,6 +1,8 @@
 //===- Dispatch.cpp - from a problem in a context to its plan -------------===//
 #include "Runtime/Dispatch.h"
 
+#include <llvm/ADT/STLExtras.h>
+
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -228,6 +230,7 @@ size_t DispatchTable::takePlace() {
   size_t place = hand;
   hand = (hand + 1) % placesUsed;
   removeFromIndex(place);
+  earlier.erase(place);
   return place;
 }
 
@@ -250,6 +253,7 @@ size_t DispatchTable::put(const DispatchKey &key, const ChosenPlan &chosen,
   plans.try_emplace(chosen.plan.get(), OwnedPlan{chosen.plan, key.contextId});
   auto writePlan = [&](Word *words) { storePlan(words, chosen); };
   if (place != kNoPlace) {
+    rememberEarlier(place, *chosen.plan);
     write(place, writePlan);
     return place;
   }
@@ -266,6 +270,39 @@ size_t DispatchTable::put(const DispatchKey &key, const ChosenPlan &chosen,
   });
   insert(*indices.back(), key.hash(), place);
   return place;
+}
+
+/// Keeps what serves \p place if \p next, which takes its place, needs more.
+void DispatchTable::rememberEarlier(size_t place, const ActivePlan &next) {
+  constexpr size_t kMost = 8;
+  auto *now = reinterpret_cast<const ActivePlan *>(
+      static_cast<uintptr_t>(wordsOf(place)[kPlan].load()));
+  if (now == &next || !now->loaded || !next.loaded)
+    return;
+  const WorkspaceLayout &has = now->loaded->workspace();
+  WorkspaceLayout both = has;
+  both.merge(next.loaded->workspace());
+  if (both.zeroedBytes == has.zeroedBytes &&
+      both.scratchBytes == has.scratchBytes)
+    return;
+  auto &list = earlier[place];
+  llvm::erase(list, now);
+  if (list.size() == kMost)
+    list.erase(list.begin() + 1); // the first has what was prepared
+  list.push_back(now);
+}
+
+const ActivePlan *DispatchTable::findEarlier(
+    const DispatchKey &key,
+    llvm::function_ref<bool(const ActivePlan &)> isMeant) const {
+  std::lock_guard<std::mutex> lock(mutex);
+  auto found = earlier.find(placeOf(key));
+  if (found == earlier.end())
+    return nullptr;
+  for (const ActivePlan *plan : llvm::reverse(found->second))
+    if (isMeant(*plan))
+      return plan;
+  return nullptr;
 }
 
 void DispatchTable::publish(const DispatchKey &key, const ChosenPlan &chosen) {
@@ -341,6 +378,7 @@ void DispatchTable::clear(llvm::ArrayRef<size_t> places) {
         words[i].store(0, std::memory_order_release);
     });
     cleared.push_back(place);
+    earlier.erase(place);
     keptCount -= isKept[place];
     isKept[place] = false;
   }

@@ -69,11 +69,14 @@ public:
 
   /// Launches \p plan. Takes the stream's arena if \p workspace is null and one
   /// is needed. No lock but the stream's, and that only where the plan has a
-  /// workspace; no allocation unless it fails or meets the stream first.
+  /// workspace; no allocation unless it fails or meets the stream first. Where
+  /// \p plan needs more room than there is and can be, takes the plan that
+  /// served \p key before and needs no more, if \p key is given.
   llvm::Error launchPlan(const Driver &driver, const ActivePlan &plan,
                          const StreamContext &context,
                          const Arguments &arguments,
-                         const kiln_workspace *workspace, CudaStream stream);
+                         const kiln_workspace *workspace, CudaStream stream,
+                         const DispatchKey *key = nullptr);
 
   // What is made at the first need. Thread-safe.
   llvm::Expected<const Driver *> driver();
@@ -142,6 +145,8 @@ private:
   launchCallSlow(const KernelFamily &family, const void *args, FamilyCall &call,
                  const kiln_workspace *workspace, CudaStream stream,
                  const StreamContext *known);
+  [[gnu::noinline]] const ActivePlan *findFitting(const DispatchKey &key,
+                                                  const Workspace &room);
   ChosenPlan takePrepared(const ContextState &context, const DispatchKey &key,
                           const Problem &problem);
   ChosenPlan takeStandIn(ContextState &context, const DispatchKey &key,

@@ -357,23 +357,23 @@ PrepareTask::prepareRange(ContextState &state, const RangePart &part,
   if (!made)
     return made.takeError();
   prepared = std::move(*made);
-  // Values that were launched before have entries of their own.
-  auto isMeant = [&](llvm::ArrayRef<int64_t> values) {
-    return serves(range, Record(range.described.schema(), values));
-  };
-  for (const DispatchTable::Values &values :
-       engine.plans().forget(*range.family, state.id, isMeant)) {
-    const DispatchKey key{range.family, state.id, values};
-    ChosenPlan old = engine.plans().lookup(key);
-    // What was measured at the value goes first.
-    if (!old || old.measuredNs > 0)
+  // Values that were launched before have entries of their own. They are not
+  // taken out: the table knows what their streams have room for.
+  std::vector<DispatchTable::Values> served;
+  constexpr size_t kPlaces = 256; // with the table's lock held
+  size_t place = 0;
+  while (engine.plans().list(*range.family, state.id, place, kPlaces, served))
+    continue;
+  for (const DispatchTable::Values &values : served) {
+    Record record(range.described.schema(), values);
+    if (!serves(range, record))
       continue;
-    auto problem =
-        makeProblem(*range.family, Record(range.described.schema(), values));
+    auto problem = makeProblem(*range.family, std::move(record));
     if (!problem)
       return problem.takeError();
+    // What was measured at the value goes first.
     if (ChosenPlan now = prepared->choose(*problem))
-      engine.plans().publish(key, now);
+      engine.plans().replace({range.family, state.id, values}, now);
   }
   measureLater(state, part, *prepared);
   return prepared->workspace();
