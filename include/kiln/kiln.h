@@ -98,9 +98,8 @@
 //   A process may end, by return from main or by exit() from any thread, while
 //   calls, tasks and the background are in progress, and no engine need be
 //   destroyed. From then on nothing is compiled (KILN_CANCELLED), and exit()
-//   waits for compilations in progress: milliseconds with NVRTC 12.9 and later,
-//   which asks whether to go on, else until they end, for at most 10 s. The log
-//   is told after 3 s. Hooks are called from then on by the thread that called
+//   waits for compilations in progress, a second as a rule and at most 10. The
+//   log is told after 3. Hooks are called from then on by the thread that called
 //   exit() alone. An interpreter whose functions are hooks destroys its engines
 //   before it ends itself (Python: atexit).
 //   dlclose leaves the library loaded: threads and exit handlers may be in it.

@@ -109,8 +109,9 @@ public:
   llvm::Error checkSupports(llvm::StringRef arch) const;
 
   /// Compiles \p source, which sees \p headers, with \p options as they are.
-  /// Takes a few hundred ms; only the end of the process interrupts it. The
-  /// caller has validated all it passes.
+  /// Takes a few hundred ms; cannot be interrupted. The end of the process waits
+  /// for it, and none begins from then on. The caller has validated all it
+  /// passes.
   NvrtcOutcome compile(const std::string &name, const std::string &source,
                        const SourceClosure &headers,
                        llvm::ArrayRef<std::string> options) const;

@@ -4,9 +4,8 @@
 // need be destroyed by then. exit() runs the destructors of libraries while the
 // other threads go on, and NVRTC's would pull its state from under a thread
 // that compiles. So a handler of exit(), which runs before those destructors,
-// lets no compilation begin any more and waits for those in progress. NVRTC
-// asks them now and then whether to go on (see Nvrtc::compile()), so that takes
-// milliseconds, mostly.
+// lets no compilation begin any more and waits for those in progress. (NVRTC
+// can be asked to end them; its destructors do not always survive that.)
 //
 // Handlers run in the opposite order of their registration. NVRTC registers
 // some destructors when it is loaded, and others in the midst of its first
