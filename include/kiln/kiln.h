@@ -69,7 +69,11 @@
 //   and it needs nothing made: after kiln_prepare for that problem with that
 //   stream, after an equal call outside of the capture on that stream, or from
 //   a plan handle with a workspace of the caller's. (Values of m and its like
-//   share plans, so a call may also be taken after others.) Otherwise it
+//   share plans, so a call may also be taken after others.) That stays so when
+//   a plan takes its place that needs more workspace, as the background or
+//   another kiln_prepare may find one: where the stream has no room for that, a
+//   capture takes the one before. Launch the call once outside of captures, or
+//   prepare it with the stream again, to have the better one. Otherwise it
 //   returns KILN_NOT_PREPARED, adds nothing to the graph and does not end the
 //   capture. What a graph may reach (kernels, arenas) stays loaded until the
 //   engine is destroyed. A graph captured with the arena of a stream shares it
@@ -90,8 +94,16 @@
 //   such a context frees host memory only. A context made later at the same
 //   address is a new one.
 //   After fork, the child must not use or destroy its parent's engines. It may
-//   create its own if the parent had not initialised CUDA. Do not dlclose the
-//   library while an engine exists.
+//   create its own if the parent had not initialised CUDA. What ends in the
+//   child, a thread or the child itself, waits for nothing of the parent's.
+//   A process may end, by return from main or by exit() from any thread, while
+//   calls, tasks and the background are in progress, and no engine need be
+//   destroyed. From then on nothing is compiled (KILN_CANCELLED), and exit()
+//   waits for compilations in progress, a second as a rule and at most 10. The
+//   log is told after 3. Hooks are called from then on by the thread that called
+//   exit() alone. An interpreter whose functions are hooks destroys its engines
+//   before it ends itself (Python: atexit).
+//   dlclose leaves the library loaded: threads and exit handlers may be in it.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KILN_KILN_H
@@ -562,7 +574,9 @@ KILN_API void kiln_plan_release(kiln_plan *plan) KILN_NOEXCEPT;
 // later calls, one value after another. A kiln_plan keeps its plan, and so does
 // a graph. While a call into a capture had to look for a plan or an arena less
 // than 250 ms ago, nothing is measured, however often: background_held_ns tells
-// how long that was. KILN_EVENT_PENDING and kiln_statistics tell what is to be
+// how long that was. A plan that it finds may need more workspace than
+// kiln_query told before, up to workspace_limit_bytes: a call that is given no
+// more than that keeps the plan it was told of. KILN_EVENT_PENDING and kiln_statistics tell what is to be
 // done. Calls that hit do not tell of a capture: pause then.
 //
 // Before a context is destroyed, pause and wait: the thread then works in none,

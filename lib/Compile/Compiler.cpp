@@ -158,6 +158,10 @@ llvm::Expected<Artifact> Compiler::compile(const TranslationUnit &unit) {
     total = std::chrono::steady_clock::now() - start;
   }
 
+  if (outcome.isCancelled)
+    return makeError(ErrorCode::Cancelled,
+                     "compilation of {} was cancelled: the process is ending",
+                     unit.name());
   std::string log = cleanLog(outcome.log);
   if (outcome.result == kNvrtcOutOfMemory)
     return llvm::make_error<KilnError>(

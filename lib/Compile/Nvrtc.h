@@ -13,6 +13,8 @@
 #include <llvm/ADT/StringRef.h>
 #include <llvm/Support/Error.h>
 
+#include <atomic>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -80,10 +82,11 @@ inline constexpr int kNvrtcOutOfMemory = 1;
 
 /// What one call of the compiler gave.
 struct NvrtcOutcome {
-  int result = 0;         ///< an nvrtcResult, 0 is success
-  std::string resultName; ///< e.g. "NVRTC_ERROR_COMPILATION"
-  std::string cubin;      ///< empty unless the result is 0
-  std::string log;        ///< as NVRTC gave it, embedded NULs included
+  int result = 0;           ///< an nvrtcResult, 0 is success
+  std::string resultName;   ///< e.g. "NVRTC_ERROR_COMPILATION"
+  std::string cubin;        ///< empty unless the result is 0
+  std::string log;          ///< as NVRTC gave it, embedded NULs included
+  bool isCancelled = false; ///< the process is ending; nothing else is set
 };
 
 /// A loaded NVRTC, 12.8 or newer. Immutable and thread-safe; stays loaded for
@@ -93,7 +96,8 @@ class Nvrtc {
 public:
   /// Finds and opens the library, and before it the libnvrtc-builtins of its
   /// folder, which it could not find outside of the loader's path. Error:
-  /// CompilerMissing, naming everything that was searched. Costs 5 to 500 ms.
+  /// CompilerMissing, naming everything that was searched; Cancelled when the
+  /// process is ending. Costs 5 to 500 ms.
   static llvm::Expected<std::shared_ptr<const Nvrtc>>
   load(const NvrtcSearch &search);
 
@@ -119,8 +123,9 @@ public:
   llvm::Error checkSupports(llvm::StringRef arch) const;
 
   /// Compiles \p source, which sees \p headers, with \p options as they are.
-  /// Takes a few hundred ms; cannot be interrupted. The caller has validated
-  /// all it passes.
+  /// Takes a few hundred ms; cannot be interrupted. The end of the process waits
+  /// for it, and none begins from then on. The caller has validated all it
+  /// passes.
   NvrtcOutcome compile(const std::string &name, const std::string &source,
                        const SourceClosure &headers,
                        llvm::ArrayRef<std::string> options) const;
@@ -131,6 +136,8 @@ private:
   Nvrtc();
   static llvm::Expected<std::shared_ptr<const Nvrtc>>
   open(const std::string &candidate);
+  static llvm::Expected<std::shared_ptr<const Nvrtc>>
+  find(const NvrtcSearch &search);
   llvm::Error resolve();
   /// Refuses damaged and missing builtins: NVRTC opens them by itself, in each
   /// compilation that needs them, which are all of Kiln's.
@@ -142,6 +149,7 @@ private:
   std::string identityText;
   /// Compute capabilities it compiles for, times ten, ascending: 75, 80, ...
   std::vector<int> archs;
+  mutable std::atomic<uint64_t> compilations{0};
 };
 
 } // namespace kiln

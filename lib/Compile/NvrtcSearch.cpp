@@ -10,6 +10,7 @@
 //===----------------------------------------------------------------------===//
 #include "Compile/Nvrtc.h"
 
+#include "Compile/ProcessExit.h"
 #include "Support/Elf.h"
 
 #include <dlfcn.h>
@@ -195,6 +196,7 @@ Nvrtc::open(const std::string &candidate) {
     return error;
   if (llvm::Error error = nvrtc->checkBuiltins())
     return error;
+  watchProcessExit();
   return std::shared_ptr<const Nvrtc>(std::move(nvrtc));
 }
 
@@ -208,6 +210,10 @@ llvm::Expected<std::shared_ptr<const Nvrtc>> Nvrtc::loadAlternate() const {
   if (fs::equivalent(file, path()))
     return makeError(ErrorCode::CompilerMissing,
                      "{} is the alternate build itself", path());
+  const CompilerStay stay;
+  if (!stay.isGranted())
+    return makeError(ErrorCode::Cancelled,
+                     "{} was not loaded: the process is ending", file);
   auto other = open(file);
   if (!other)
     return other.takeError();
@@ -220,6 +226,18 @@ llvm::Expected<std::shared_ptr<const Nvrtc>> Nvrtc::loadAlternate() const {
 
 llvm::Expected<std::shared_ptr<const Nvrtc>>
 Nvrtc::load(const NvrtcSearch &search) {
+  // Before its own handlers are, so that the process does not end while it is
+  // loaded, and then goes on into a compilation.
+  watchProcessExit();
+  const CompilerStay stay;
+  if (!stay.isGranted())
+    return makeError(ErrorCode::Cancelled,
+                     "NVRTC was not loaded: the process is ending");
+  return find(search);
+}
+
+llvm::Expected<std::shared_ptr<const Nvrtc>>
+Nvrtc::find(const NvrtcSearch &search) {
   std::vector<std::string> candidates, searched, failures;
   if (!search.explicitPath && search.askLoader) {
     candidates.assign(std::begin(kNames), std::end(kNames));

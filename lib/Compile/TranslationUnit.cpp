@@ -48,7 +48,7 @@ const UnitParts &TranslationUnit::parts() const {
 }
 
 const SourceClosure &TranslationUnit::headers() const {
-  static const SourceClosure kNone;
+  static const SourceClosure &kNone = *new SourceClosure; // never destroyed
   return parts().headers ? parts().headers->closureOf(source()) : kNone;
 }
 

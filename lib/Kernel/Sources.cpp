@@ -16,8 +16,9 @@ struct CurrentSources {
 };
 } // namespace
 
+/// Never destroyed: threads may plan while the process exits.
 static CurrentSources &currentSources() {
-  static CurrentSources current;
+  static CurrentSources &current = *new CurrentSources;
   return current;
 }
 

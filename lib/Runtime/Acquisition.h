@@ -49,6 +49,10 @@ public:
   /// none. Waits for nobody and loads nothing: some 100 us, also beside a
   /// capture.
   ChosenPlan findStandIn();
+  /// Of a range: what serves all of it, once run() has found something.
+  std::shared_ptr<const PreparedRange> takeServing() {
+    return std::move(serving);
+  }
   /// Of one with trials, or of a range: whether nothing cut short what run()
   /// did, so that doing it again would find no more.
   bool isComplete() const { return complete; }
@@ -139,7 +143,8 @@ private:
   std::vector<PendingArtifact> genericAhead;
 
   ChosenPlan found;
-  ErrorSummary fatal;      ///< ends the work
+  std::shared_ptr<const PreparedRange> serving; ///< of a range
+  ErrorSummary fatal;                           ///< ends the work
   ErrorSummary firstError; ///< why the first config that failed did
 };
 

@@ -263,8 +263,8 @@ void Acquisition::takeRange() {
   const Standing standing = options.isBackground ? Standing::Background
                             : state              ? Standing::Latest
                                                  : Standing::Beside;
-  found =
-      context.addRange(std::move(prepared), standing)->choose(request.problem);
+  serving = context.addRange(std::move(prepared), standing);
+  found = serving->choose(request.problem);
 }
 
 /// The plan of one member, null where it cannot be had.

@@ -21,6 +21,25 @@ static constexpr size_t kMostLaunched = 8;
 // Jobs
 //===----------------------------------------------------------------------===//
 
+void Background::Job::note(const Problem &value) {
+  const auto extents = family->dynamicExtents();
+  if (largest.empty())
+    largest.assign(extents.size(), value);
+  for (size_t i = 0; i < largest.size(); ++i)
+    if (value.record[extents[i]] > largest[i].record[extents[i]])
+      largest[i] = value;
+  // A launch that fails, into a capture for one, is made again and again.
+  auto isValue = [&](const Problem &known) {
+    return known.record == value.record;
+  };
+  if (llvm::any_of(launched, isValue))
+    return;
+  if (launched.size() < kMostLaunched)
+    launched.push_back(value);
+  else
+    hasDropped = true;
+}
+
 static std::string nameOf(const ContextState &context, const char *kind,
                           const std::string &rest) {
   return fmt::format("{} {} {}", kind, context.id, rest);
@@ -56,9 +75,7 @@ void Background::noteLaunch(ContextState &context, const KernelFamily &family,
     if (isStopping || failed.count(name))
       return;
     if (auto known = jobs.find(name); known != jobs.end()) {
-      std::vector<Problem> &launched = known->second->launched;
-      if (launched.size() < kMostLaunched)
-        launched.push_back(problem);
+      known->second->note(problem);
       return;
     }
   }
@@ -68,7 +85,7 @@ void Background::noteLaunch(ContextState &context, const KernelFamily &family,
   job->problem = problem;
   job->name = std::move(name);
   job->isLayer = true;
-  job->launched.push_back(problem);
+  job->note(problem);
   add(std::move(job));
 }
 
@@ -105,8 +122,14 @@ void Background::add(JobPtr job) {
   bool isRefused = false, isNews = false;
   {
     std::lock_guard<std::mutex> lock(mutex);
-    if (isStopping || jobs.count(job->name) ||
-        (failed.count(job->name) && !job->retunes))
+    if (isStopping)
+      return;
+    if (auto known = jobs.find(job->name); known != jobs.end()) {
+      // It may be at work: who takes it next sees it, or who ends it.
+      known->second->wantsRetune |= job->retunes;
+      return;
+    }
+    if (failed.count(job->name) && !job->retunes)
       return;
     if (auto known = givenUp.find(job->name); known != givenUp.end()) {
       job->notBefore = known->second;
@@ -237,6 +260,8 @@ Background::JobPtr Background::takeNext() {
       isWorking = true;
       interruptionsBefore = thePace.interruptions();
       JobPtr job = due->second;
+      if (std::exchange(job->wantsRetune, false))
+        job->retunes = true;
       // Trials that are made again of a problem alone would begin again.
       mayYield = job->stage == Stage::Measure && (job->range || !job->retunes);
       queue.erase(due);
@@ -283,23 +308,41 @@ void Background::end(const Job &job) noexcept {
 /// becomes a job of its own: a value beyond the layer's range.
 void Background::finish(Job &job) {
   end(job);
-  if (!job.isLayer || job.hasFailed || job.isGivenUp)
-    return;
   std::vector<Problem> launched;
+  bool wantsRetune = false, hasDropped = false;
   {
     std::lock_guard<std::mutex> lock(mutex);
     launched.swap(job.launched);
+    launched.insert(launched.end(), job.largest.begin(), job.largest.end());
+    wantsRetune = job.wantsRetune;
+    hasDropped = job.hasDropped;
   }
+  if (wantsRetune && !job.isGone) { // it came too late for what was in work
+    auto again = std::make_shared<Job>();
+    again->context = job.context;
+    again->family = job.family;
+    again->problem = job.problem;
+    again->name = job.name;
+    again->range = job.range;
+    again->isHinted = job.isHinted;
+    again->retunes = true;
+    add(std::move(again));
+  }
+  if (!job.isLayer || job.hasFailed || job.isGivenUp || job.isGone)
+    return;
   for (const Problem &problem : launched)
     if (job.range ? !serves(*job.range, problem.record)
                   : !(problem.record == job.problem.record))
       noteLaunch(*job.context, *job.family, problem);
+  if (hasDropped)
+    noteStandIns(job);
 }
 
 void Background::run(Job &job) {
   const Driver &driver = *llvm::cantFail(engine.driver());
   if (!isAlive(driver, job.context->handle, job.context->id)) {
     job.stage = Stage::Done;
+    job.isGone = true;
     return;
   }
   auto scope = ScopedContext::push(driver, job.context->handle);

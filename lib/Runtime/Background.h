@@ -33,9 +33,9 @@
 // device was full, or too busy for trials, is tried three times, 10 s apart,
 // and then given up until a miss or kiln_prepare asks for it again.
 //
-// Of a layer the first eight values that miss are remembered while it is worked
-// on. A value beyond these that lies outside of the layer's range keeps its
-// stand-in.
+// Of a layer eight values that miss are remembered while it is worked on, and
+// the largest, which its range has to reach. Where there were more, the table
+// of plans is looked through in the end for stand-ins outside of the range.
 //
 // *Swapping.* What a stage found is published where launches look: a range is
 // added to the context, and then the table's values that it serves are replaced
@@ -186,6 +186,7 @@ private:
   void run(Job &job);
   void end(const Job &job) noexcept;
   void finish(Job &job);
+  void noteStandIns(const Job &job);
   void compileAhead(Job &job);
   std::vector<Problem> firstProblems(const Job &job) const;
 

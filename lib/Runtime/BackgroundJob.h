@@ -29,11 +29,21 @@ struct Background::Job {
   bool isLayer = false;   ///< that was launched
   bool hasFailed = false; ///< is not begun again
   bool isGivenUp = false; ///< until something asks for it again
+  bool isGone = false;    ///< with its context
   int attempts = 0;       ///< at its stage
   TrialPace::Clock::time_point notBefore{}; ///< the next attempt
   /// Values of the layer that were launched; more may come while it is worked
   /// on, with the mutex held.
   std::vector<Problem> launched;
+  /// Of each dynamic extent, in their order: the value with most of it. Its
+  /// range is to reach them.
+  std::vector<Problem> largest;
+  /// There were others, of which only the table of plans knows.
+  bool hasDropped = false;
+  /// kiln_prepare wants its trials made again. Guarded by the mutex.
+  bool wantsRetune = false;
+  /// Notes a value that was launched. With the mutex held.
+  void note(const Problem &value);
   /// Of its range, so that each stage, and each resumption of one, need not
   /// search it again.
   std::shared_ptr<const Portfolio> cover;

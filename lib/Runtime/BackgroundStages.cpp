@@ -1,4 +1,5 @@
 //===- BackgroundStages.cpp - what becomes of a layer ---------------------===//
+#include "Call/CanonicalProblem.h"
 #include "Runtime/Acquisition.h"
 #include "Runtime/BackgroundJob.h"
 #include "Runtime/Engine.h"
@@ -180,9 +181,10 @@ bool Background::findRange(Job &job) {
   Problem largest = job.problem;
   {
     std::lock_guard<std::mutex> lock(mutex);
-    for (const Problem &problem : job.launched)
-      if (sizeOf(problem) > sizeOf(largest))
-        largest = problem;
+    for (const auto *values : {&job.launched, &job.largest})
+      for (const Problem &problem : *values)
+        if (sizeOf(problem) > sizeOf(largest))
+          largest = problem;
   }
   job.range = layerOf(family, largest, job.context->portfolios);
   return job.range.has_value();
@@ -261,6 +263,26 @@ void Background::swapRange(Job &job) {
         if (now)
           replace(job, problem, now);
       });
+}
+
+/// Values of the layer of \p job that were launched while it was worked on,
+/// more than it remembers: those outside of its range have stand-ins still.
+void Background::noteStandIns(const Job &job) {
+  const std::string layer = layerKey(*job.family, job.problem);
+  forEachValue(engine.plans(), *job.family, job.context->id,
+               [&](Record record) {
+                 if (job.range && serves(*job.range, record))
+                   return;
+                 auto problem = makeProblem(*job.family, std::move(record));
+                 if (!problem)
+                   return llvm::consumeError(problem.takeError());
+                 if (layerKey(*job.family, *problem) != layer)
+                   return;
+                 const ChosenPlan known = engine.plans().lookup(
+                     {job.family, job.context->id, problem->record.values()});
+                 if (known && known.plan->source == KILN_SOURCE_STAND_IN)
+                   noteLaunch(*job.context, *job.family, *problem);
+               });
 }
 
 } // namespace kiln

@@ -9,10 +9,11 @@
 
 using namespace kiln;
 
-/// Families for functions that are given no engine.
+/// Families for functions that are given no engine. Never destroyed: threads
+/// may call while the process exits.
 static const Registry &sharedRegistry() {
   throwWhereMemoryIsOut();
-  static const Registry registry = makeBuiltinRegistry();
+  static const Registry &registry = *new Registry(makeBuiltinRegistry());
   return registry;
 }
 

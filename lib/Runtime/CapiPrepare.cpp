@@ -86,7 +86,7 @@ void kiln_task_release(kiln_task *task) KILN_NOEXCEPT {
   if (!task)
     return;
   task->task->cancel();
-  task->task->wait(-1);
+  task->task->join();
   task->engine->removeTask(task->task.get());
   delete task;
 }

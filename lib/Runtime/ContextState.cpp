@@ -4,6 +4,8 @@
 #include "Support/Error.h"
 #include "Support/Waiting.h"
 
+#include <llvm/ADT/STLExtras.h>
+
 #include <algorithm>
 
 namespace kiln {
@@ -25,6 +27,13 @@ ContextState::activate(const std::shared_ptr<const LoadedPlan> &loaded,
   return list.back();
 }
 
+/// Whether there is room for \p room, and not for \p layout.
+static bool needsMore(const WorkspaceLayout &layout,
+                      const WorkspaceLayout &room) {
+  return layout.zeroedBytes > room.zeroedBytes ||
+         layout.scratchBytes > room.scratchBytes;
+}
+
 std::shared_ptr<const PreparedRange>
 ContextState::addRange(std::shared_ptr<const PreparedRange> added,
                        Standing standing) {
@@ -32,6 +41,9 @@ ContextState::addRange(std::shared_ptr<const PreparedRange> added,
   if (known && standing != Standing::Latest && added->isFallback() &&
       !known->isFallback())
     return known;
+  for (auto &old : ranges.findAlike(added->range()))
+    if (needsMore(added->workspace(), old->workspace()))
+      keepOutgrown(std::move(old));
   if (standing == Standing::Background && added->isFallback())
     ranges.addBehind(
         added, [](const PreparedRange &other) { return other.isFallback(); });
@@ -44,6 +56,39 @@ ContextState::addRange(std::shared_ptr<const PreparedRange> added,
 void ContextState::dropRange(const ProblemRange &range) {
   ranges.drop(range);
   ++version;
+  std::lock_guard<std::mutex> lock(mutex);
+  std::erase_if(outgrown, [&](const auto &old) {
+    return old->range().fixedText() == range.fixedText();
+  });
+}
+
+void ContextState::keepOutgrown(std::shared_ptr<const PreparedRange> range) {
+  constexpr size_t kMost = 256;
+  std::lock_guard<std::mutex> lock(mutex);
+  std::erase(outgrown, range);
+  if (outgrown.size() == kMost)
+    outgrown.erase(outgrown.begin());
+  outgrown.push_back(std::move(range));
+}
+
+ChosenPlan ContextState::chooseFromOutgrown(
+    const KernelFamily &family, const Problem &problem,
+    llvm::function_ref<bool(const ActivePlan &)> isMeant) const {
+  std::vector<std::shared_ptr<const PreparedRange>> all;
+  {
+    std::lock_guard<std::mutex> lock(mutex);
+    all = outgrown;
+  }
+  for (const auto &old : llvm::reverse(all)) {
+    if (old->range().family != &family ||
+        old->range().signature != problem.signature ||
+        !serves(old->range(), problem.record))
+      continue;
+    ChosenPlan chosen = old->choose(problem);
+    if (chosen && isMeant(*chosen.plan))
+      return chosen;
+  }
+  return {};
 }
 
 ChosenPlan ContextState::chooseFromRanges(const KernelFamily &family,

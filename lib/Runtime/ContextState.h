@@ -63,6 +63,12 @@ public:
   ChosenPlan chooseFromRanges(const KernelFamily &family,
                               const Problem &problem) const;
 
+  /// A plan that a range had for \p problem whose place was taken by one with
+  /// more workspace, the latest that \p isMeant accepts; or none.
+  ChosenPlan chooseFromOutgrown(
+      const KernelFamily &family, const Problem &problem,
+      llvm::function_ref<bool(const ActivePlan &)> isMeant) const;
+
   /// Notes that a launch of the trials did not end in time; by the thread whose
   /// turn it is.
   void noteLateTrials() { hasLateTrials = true; }
@@ -90,7 +96,11 @@ private:
   /// Belongs to the thread that has the turn, or that ends the context.
   std::unique_ptr<InProcessTrials> trials;
 
+  void keepOutgrown(std::shared_ptr<const PreparedRange> range);
+
   mutable std::mutex mutex; ///< guards what follows
+  /// The latest last. Streams may have been prepared for no more than theirs.
+  std::vector<std::shared_ptr<const PreparedRange>> outgrown;
   std::condition_variable turnEnded;
   bool isTuning = false;
   std::map<const LoadedPlan *, std::vector<ActivePlanPtr>> active;

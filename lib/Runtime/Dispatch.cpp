@@ -1,6 +1,8 @@
 //===- Dispatch.cpp - from a problem in a context to its plan -------------===//
 #include "Runtime/Dispatch.h"
 
+#include <llvm/ADT/STLExtras.h>
+
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -245,6 +247,7 @@ size_t DispatchTable::takePlace() {
   hand = (hand + 1) % placesUsed;
   removeFromIndex(place);
   count(planOf(wordsOf(place)[kPlan]), -1);
+  earlier.erase(place);
   return place;
 }
 
@@ -268,6 +271,7 @@ size_t DispatchTable::put(const DispatchKey &key, const ChosenPlan &chosen,
   plans.try_emplace(chosen.plan.get(), OwnedPlan{chosen.plan, key.contextId});
   auto writePlan = [&](Word *words) { storePlan(words, chosen); };
   if (place != kNoPlace) {
+    rememberEarlier(place, *chosen.plan);
     count(planOf(wordsOf(place)[kPlan]), -1);
     count(chosen.plan.get(), 1);
     write(place, writePlan);
@@ -287,6 +291,39 @@ size_t DispatchTable::put(const DispatchKey &key, const ChosenPlan &chosen,
   insert(*indices.back(), key.hash(), place);
   count(chosen.plan.get(), 1);
   return place;
+}
+
+/// Keeps what serves \p place if \p next, which takes its place, needs more.
+void DispatchTable::rememberEarlier(size_t place, const ActivePlan &next) {
+  constexpr size_t kMost = 8;
+  auto *now = reinterpret_cast<const ActivePlan *>(
+      static_cast<uintptr_t>(wordsOf(place)[kPlan].load()));
+  if (now == &next || !now->loaded || !next.loaded)
+    return;
+  const WorkspaceLayout &has = now->loaded->workspace();
+  WorkspaceLayout both = has;
+  both.merge(next.loaded->workspace());
+  if (both.zeroedBytes == has.zeroedBytes &&
+      both.scratchBytes == has.scratchBytes)
+    return;
+  auto &list = earlier[place];
+  llvm::erase(list, now);
+  if (list.size() == kMost)
+    list.erase(list.begin() + 1); // the first has what was prepared
+  list.push_back(now);
+}
+
+const ActivePlan *DispatchTable::findEarlier(
+    const DispatchKey &key,
+    llvm::function_ref<bool(const ActivePlan &)> isMeant) const {
+  std::lock_guard<std::mutex> lock(mutex);
+  auto found = earlier.find(placeOf(key));
+  if (found == earlier.end())
+    return nullptr;
+  for (const ActivePlan *plan : llvm::reverse(found->second))
+    if (isMeant(*plan))
+      return plan;
+  return nullptr;
 }
 
 void DispatchTable::publish(const DispatchKey &key, const ChosenPlan &chosen) {
@@ -366,6 +403,7 @@ void DispatchTable::clear(llvm::ArrayRef<size_t> places) {
         words[i].store(0, std::memory_order_release);
     });
     cleared.push_back(place);
+    earlier.erase(place);
     keptCount -= isKept[place];
     isKept[place] = false;
   }

@@ -102,6 +102,12 @@ public:
   bool replace(const DispatchKey &key, const ChosenPlan &chosen);
   /// Takes out \p key, also one that is kept.
   void drop(const DispatchKey &key);
+  /// The latest plan that served \p key before, needed less workspace than one
+  /// that came after it, and that \p isMeant accepts; or null. Valid as those
+  /// of find().
+  const ActivePlan *
+  findEarlier(const DispatchKey &key,
+              llvm::function_ref<bool(const ActivePlan &)> isMeant) const;
   /// Adds the values of \p family in a context at \p count places from
   /// \p place on, and moves \p place behind them; false: that was the last.
   /// Holds the table's lock for no more than these.
@@ -170,6 +176,7 @@ private:
   size_t takePlace();
   void count(const ActivePlan *plan, int change);
   static void storePlan(Word *words, const ChosenPlan &chosen);
+  void rememberEarlier(size_t place, const ActivePlan &next);
   void write(size_t place, llvm::function_ref<void(Word *)> change);
   void insert(Index &index, uint64_t hash, size_t place);
   void removeFromIndex(size_t place);
@@ -189,6 +196,9 @@ private:
     size_t values = 0; ///< that it serves
   };
   std::unordered_map<const ActivePlan *, OwnedPlan> plans;
+  /// By place: what served its value with less workspace, the latest last. A
+  /// caller may have no more room than for that.
+  std::unordered_map<size_t, llvm::SmallVector<const ActivePlan *, 2>> earlier;
   /// By place: whether its value is kept.
   std::vector<bool> isKept;
   /// Places that were cleared; nothing in the index points to them.

@@ -55,21 +55,25 @@ Engine::create(const kiln_engine_options *given) {
 
 Engine::~Engine() {
   std::map<const PrepareTask *, std::shared_ptr<PrepareTask>> running;
+  Services *made = nullptr;
   {
     std::lock_guard<std::mutex> lock(mutex);
     running.swap(tasks);
+    isEnding = true;
+    made = madeServices.get();
   }
   for (auto &[key, task] : running)
     task->cancel();
   if (theBackground)
     theBackground->cancel();
-  // A compilation that hangs must not hold them for longer than its grace.
-  if ((!running.empty() || theBackground) && madeServices)
-    madeServices->artifacts->stop();
+  // A compilation that hangs must not hold them for longer than its grace. One
+  // of them may be making the services: then services() stops them.
+  if ((!running.empty() || theBackground) && made)
+    made->artifacts->stop();
   if (theBackground)
     theBackground->stop();
   for (auto &[key, task] : running)
-    task->wait(-1);
+    task->join();
   closeContexts();
   deliverMessages();
 }
@@ -194,6 +198,8 @@ Engine::Services &Engine::services() {
   std::lock_guard<std::mutex> lock(mutex);
   if (!madeServices)
     madeServices = std::move(made);
+  if (isEnding)
+    madeServices->artifacts->stop();
   return *madeServices;
 }
 

@@ -16,6 +16,7 @@
 #include "Call/CallReader.h"
 #include "Call/ProblemSpec.h"
 #include "Choice/Chooser.h"
+#include "Compile/ProcessExit.h"
 #include "Families/Families.h"
 #include "Runtime/ContextState.h"
 #include "Runtime/Counter.h"
@@ -68,11 +69,14 @@ public:
 
   /// Launches \p plan. Takes the stream's arena if \p workspace is null and one
   /// is needed. No lock but the stream's, and that only where the plan has a
-  /// workspace; no allocation unless it fails or meets the stream first.
+  /// workspace; no allocation unless it fails or meets the stream first. Where
+  /// \p plan needs more room than there is and can be, takes the plan that
+  /// served \p key before and needs no more, if \p key is given.
   llvm::Error launchPlan(const Driver &driver, const ActivePlan &plan,
                          const StreamContext &context,
                          const Arguments &arguments,
-                         const kiln_workspace *workspace, CudaStream stream);
+                         const kiln_workspace *workspace, CudaStream stream,
+                         const DispatchKey *key = nullptr);
 
   // What is made at the first need. Thread-safe.
   llvm::Expected<const Driver *> driver();
@@ -147,6 +151,8 @@ private:
                                          const KernelFamily &family,
                                          const Problem &problem,
                                          CudaStream stream, Haste haste);
+  [[gnu::noinline]] const ActivePlan *findFitting(const DispatchKey &key,
+                                                  const Workspace &room);
   ChosenPlan takePrepared(const ContextState &context, const DispatchKey &key,
                           const Problem &problem);
   ChosenPlan takeStandIn(ContextState &context, const DispatchKey &key,
@@ -183,8 +189,10 @@ private:
   std::unique_ptr<KernelLoader> loader;
   std::map<uint64_t, std::shared_ptr<ContextState>> contexts;
   std::map<const PrepareTask *, std::shared_ptr<PrepareTask>> tasks;
+  bool isEnding = false; ///< what is made from now on compiles nothing
 
   std::unique_ptr<Background> theBackground;
+  ExitNotice exitNotice{options.hooks.log()};
 };
 
 } // namespace kiln

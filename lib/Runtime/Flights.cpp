@@ -28,7 +28,7 @@ struct Flights::Flight {
   std::mutex mutex; ///< guards what follows
   std::condition_variable ended;
   bool done = false;
-  ChosenPlan chosen;
+  Outcome outcome;
   /// If none was chosen. As it is from the start when an exception ends the
   /// work: nothing can be allocated then.
   ErrorSummary error{ErrorCode::OutOfMemory, "out of host memory", 0};
@@ -61,12 +61,14 @@ static DispatchKey keyOf(const ContextState &context,
 }
 
 /// What serves \p request now, or none.
-static ChosenPlan lookUp(Engine &engine, const ContextState &context,
-                         const PlanRequest &request) {
+Flights::Outcome Flights::lookUp(Engine &engine, const ContextState &context,
+                                 const PlanRequest &request) {
   if (!request.range)
-    return engine.plans().lookup(keyOf(context, request));
+    return {engine.plans().lookup(keyOf(context, request)), nullptr};
   auto range = context.findRange(*request.range);
-  return range ? range->choose(request.problem) : ChosenPlan();
+  if (!range)
+    return {};
+  return {range->choose(request.problem), range};
 }
 
 bool Flights::isWorking() { return flightsHeld > 0; }
@@ -74,14 +76,49 @@ bool Flights::isWorking() { return flightsHeld > 0; }
 llvm::Expected<ChosenPlan> Flights::acquire(ContextState &context,
                                             const PlanRequest &request,
                                             const AcquireOptions &given) {
+  auto found = acquireAny(context, request, given);
+  if (!found)
+    return found.takeError();
+  return std::move(found->chosen);
+}
+
+llvm::Expected<std::shared_ptr<const PreparedRange>>
+Flights::acquireRange(ContextState &context, const PlanRequest &request,
+                      const AcquireOptions &given) {
+  auto found = acquireAny(context, request, given);
+  if (!found)
+    return found.takeError();
+  // Only what was found wrong is taken out.
+  if (!context.findRange(*request.range))
+    return makeError(ErrorCode::NoCandidate,
+                     "no kernel is known to compute {} over {} correctly on "
+                     "{}: trials found wrong results",
+                     request.problem.text(), request.range->text(),
+                     context.model.name);
+  return std::move(found->range);
+}
+
+llvm::Expected<Flights::Outcome>
+Flights::acquireAny(ContextState &context, const PlanRequest &request,
+                    const AcquireOptions &given) {
   auto found = joinOrWork(context, request, given);
   engine.deliverMessages();
   return found;
 }
 
-llvm::Expected<ChosenPlan> Flights::joinOrWork(ContextState &context,
-                                               const PlanRequest &request,
-                                               const AcquireOptions &given) {
+llvm::Expected<Flights::Outcome>
+Flights::workWithoutTrials(ContextState &context, const PlanRequest &request,
+                           const AcquireOptions &given) {
+  Acquisition work(engine, context, request, given, nullptr);
+  auto found = work.runWithoutTrials();
+  if (!found)
+    return found.takeError();
+  return Outcome{std::move(*found), work.takeServing()};
+}
+
+llvm::Expected<Flights::Outcome>
+Flights::joinOrWork(ContextState &context, const PlanRequest &request,
+                    const AcquireOptions &given) {
   using Clock = std::chrono::steady_clock;
   // A budget is one of trials, and they are part of it that others make.
   const Clock::time_point deadline =
@@ -104,8 +141,7 @@ llvm::Expected<ChosenPlan> Flights::joinOrWork(ContextState &context,
                        "{}: asked for by a hook of the call that works on it",
                        request.problem.text());
     if (flightsHeld)
-      return Acquisition(engine, context, request, given, nullptr)
-          .runWithoutTrials();
+      return workWithoutTrials(context, request, given);
     std::unique_lock<std::mutex> lock(flight->mutex);
     bool hasEnded = waitUntil(flight->ended, lock, deadline, given.cancel,
                               [&] { return flight->done; });
@@ -115,9 +151,9 @@ llvm::Expected<ChosenPlan> Flights::joinOrWork(ContextState &context,
       return makeError(ErrorCode::Cancelled, "cancelled");
     if (!hasEnded)
       return workBeside(context, request, given);
-    if (flight->chosen) {
-      if (flight->meets(given) || given.takes(request, flight->chosen))
-        return flight->chosen;
+    if (const Outcome &outcome = flight->outcome; outcome.chosen) {
+      if (flight->meets(given) || given.takes(request, outcome.chosen))
+        return outcome;
     } else if (flight->error.code != ErrorCode::Cancelled || isCancelled) {
       return errorOf(flight->error);
     }
@@ -130,20 +166,19 @@ llvm::Expected<ChosenPlan> Flights::joinOrWork(ContextState &context,
 
 /// What there is for a caller whose budget ends before the work of another
 /// thread does. It serves until then, also those whose budgets end later.
-llvm::Expected<ChosenPlan> Flights::workBeside(ContextState &context,
-                                               const PlanRequest &request,
-                                               const AcquireOptions &given) {
-  if (ChosenPlan known = lookUp(engine, context, request);
-      known && given.takes(request, known))
+llvm::Expected<Flights::Outcome>
+Flights::workBeside(ContextState &context, const PlanRequest &request,
+                    const AcquireOptions &given) {
+  if (Outcome known = lookUp(engine, context, request);
+      known.chosen && given.takes(request, known.chosen))
     return known;
   const uint64_t version = context.portfolioVersion;
-  auto found =
-      Acquisition(engine, context, request, given, nullptr).runWithoutTrials();
+  auto found = workWithoutTrials(context, request, given);
   if (!found || request.range)
     return found;
-  ChosenPlan serving = engine.plans().offer(keyOf(context, request), *found);
-  dropIfStale(context, request, serving, version);
-  return serving;
+  found->chosen = engine.plans().offer(keyOf(context, request), found->chosen);
+  dropIfStale(context, request, found->chosen, version);
+  return found;
 }
 
 /// A stand-in that was chosen before the portfolio of its layer came, but came
@@ -154,11 +189,11 @@ void Flights::dropIfStale(ContextState &context, const PlanRequest &request,
     engine.plans().dropUnlessKept(keyOf(context, request));
 }
 
-llvm::Expected<ChosenPlan> Flights::work(ContextState &context,
-                                         const PlanRequest &request,
-                                         const AcquireOptions &given,
-                                         const std::string &name,
-                                         Flight &flight) {
+llvm::Expected<Flights::Outcome> Flights::work(ContextState &context,
+                                               const PlanRequest &request,
+                                               const AcquireOptions &given,
+                                               const std::string &name,
+                                               Flight &flight) {
   // Whatever happens, also an exception: those who wait go on.
   struct Ending {
     Flights &all;
@@ -181,15 +216,15 @@ llvm::Expected<ChosenPlan> Flights::work(ContextState &context,
   } ending(*this, name, flight);
 
   // The one before us may have ended since our caller looked.
-  if (ChosenPlan known = lookUp(engine, context, request);
-      known && given.takes(request, known)) {
+  if (Outcome known = lookUp(engine, context, request);
+      known.chosen && given.takes(request, known.chosen)) {
     std::lock_guard<std::mutex> lock(flight.mutex);
-    flight.chosen = known;
+    flight.outcome = known;
     return known;
   }
   const uint64_t version = context.portfolioVersion;
-  auto found =
-      Acquisition(engine, context, request, given, &flight.state).run();
+  Acquisition work(engine, context, request, given, &flight.state);
+  auto found = work.run();
   if (!found) {
     ErrorSummary summary = summarize(found.takeError());
     std::lock_guard<std::mutex> lock(flight.mutex);
@@ -201,9 +236,10 @@ llvm::Expected<ChosenPlan> Flights::work(ContextState &context,
     publish(context, request, *found);
     dropIfStale(context, request, *found, version);
   }
+  Outcome outcome{std::move(*found), work.takeServing()};
   std::lock_guard<std::mutex> lock(flight.mutex);
-  flight.chosen = *found;
-  return found;
+  flight.outcome = outcome;
+  return outcome;
 }
 
 /// From now on launches hit \p found. A range may have been prepared meanwhile:

@@ -87,6 +87,11 @@ public:
   llvm::Expected<ChosenPlan> acquire(ContextState &context,
                                      const PlanRequest &request,
                                      const AcquireOptions &options);
+  /// The same of a range: what serves all of it. Errors: NoCandidate as well
+  /// where trials of other threads have found it wrong meanwhile.
+  llvm::Expected<std::shared_ptr<const PreparedRange>>
+  acquireRange(ContextState &context, const PlanRequest &request,
+               const AcquireOptions &options);
   /// What works on a problem now: Missing if nothing does.
   kiln_state stateOf(const ContextState &context,
                      const PlanRequest &request) const;
@@ -95,17 +100,30 @@ public:
 
 private:
   struct Flight;
+  /// What a flight ends with.
+  struct Outcome {
+    ChosenPlan chosen;
+    std::shared_ptr<const PreparedRange> range; ///< if a range was asked for
+  };
 
-  llvm::Expected<ChosenPlan> joinOrWork(ContextState &context,
-                                        const PlanRequest &request,
-                                        const AcquireOptions &given);
-  llvm::Expected<ChosenPlan> workBeside(ContextState &context,
-                                        const PlanRequest &request,
-                                        const AcquireOptions &given);
-  llvm::Expected<ChosenPlan> work(ContextState &context,
-                                  const PlanRequest &request,
-                                  const AcquireOptions &given,
-                                  const std::string &name, Flight &flight);
+  llvm::Expected<Outcome> acquireAny(ContextState &context,
+                                     const PlanRequest &request,
+                                     const AcquireOptions &options);
+  static Outcome lookUp(Engine &engine, const ContextState &context,
+                        const PlanRequest &request);
+  llvm::Expected<Outcome> workWithoutTrials(ContextState &context,
+                                            const PlanRequest &request,
+                                            const AcquireOptions &given);
+  llvm::Expected<Outcome> joinOrWork(ContextState &context,
+                                     const PlanRequest &request,
+                                     const AcquireOptions &given);
+  llvm::Expected<Outcome> workBeside(ContextState &context,
+                                     const PlanRequest &request,
+                                     const AcquireOptions &given);
+  llvm::Expected<Outcome> work(ContextState &context,
+                               const PlanRequest &request,
+                               const AcquireOptions &given,
+                               const std::string &name, Flight &flight);
 
   void publish(ContextState &context, const PlanRequest &request,
                ChosenPlan &found);

@@ -1,6 +1,8 @@
 //===- Hooks.cpp - what the caller gave us to call ------------------------===//
 #include "Runtime/Hooks.h"
 
+#include "Compile/ProcessExit.h"
+
 #include <mutex>
 #include <vector>
 
@@ -28,7 +30,8 @@ Hooks::Hooks(const kiln_engine_options &options) : Hooks() {
   if (kiln_log_fn hook = options.log)
     theLog = Log(
         [hook, user = options.log_user](LogLevel level, llvm::StringRef text) {
-          hook(user, static_cast<kiln_log_level>(level), text.str().c_str());
+          if (mayCallHooks())
+            hook(user, static_cast<kiln_log_level>(level), text.str().c_str());
         },
         thresholdOf(options.log_level));
 }
@@ -67,7 +70,7 @@ void Hooks::deliver() const {
 }
 
 void Hooks::emit(const EventInfo &event) const {
-  if (!eventHook)
+  if (!eventHook || !mayCallHooks())
     return;
   auto orNull = [](const std::string &text) {
     return text.empty() ? nullptr : text.c_str();

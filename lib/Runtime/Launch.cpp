@@ -1,6 +1,7 @@
 //===- Launch.cpp - one call of the caller's ------------------------------===//
 #include "Runtime/Engine.h"
 
+#include "Call/CanonicalProblem.h"
 #include "Call/LaunchArguments.h"
 #include "Call/StructAccess.h"
 #include "Runtime/Acquisition.h"
@@ -42,7 +43,8 @@ static bool readWorkspace(const kiln_workspace &given, Workspace &workspace) {
 llvm::Error Engine::launchPlan(const Driver &driver, const ActivePlan &plan,
                                const StreamContext &context,
                                const Arguments &arguments,
-                               const kiln_workspace *given, CudaStream stream) {
+                               const kiln_workspace *given, CudaStream stream,
+                               const DispatchKey *key) {
   auto entered = CurrentContext::enter(driver, context);
   if (!entered)
     return entered.takeError();
@@ -52,15 +54,28 @@ llvm::Error Engine::launchPlan(const Driver &driver, const ActivePlan &plan,
   if (given) {
     if (!readWorkspace(*given, workspace)) [[unlikely]]
       return explainWorkspace(*given);
+    if (usesWorkspace && key && !plan.loaded->fits(workspace)) [[unlikely]]
+      if (const ActivePlan *other = findFitting(*key, workspace))
+        return launchPlan(driver, *other, context, arguments, given, stream);
   } else if (!usesWorkspace) {
     workspace.isUnused = true;
   } else {
     auto user = ArenaStream::find(driver, context.id, stream);
     if (!user)
       return user.takeError();
-    while (!(workspace = arenas.find(*user, needed)).address)
-      if (auto error = ensureArena(driver, context, needed, stream))
+    while (!(workspace = arenas.find(*user, needed)).address) {
+      auto error = ensureArena(driver, context, needed, stream);
+      if (!error)
+        continue;
+      const ActivePlan *other =
+          user->isCaptured && key
+              ? findFitting(*key, arenas.find(*user, WorkspaceLayout()))
+              : nullptr;
+      if (!other)
         return error;
+      llvm::consumeError(std::move(error));
+      return launchPlan(driver, *other, context, arguments, given, stream);
+    }
     if (user->isCaptured) [[unlikely]] {
       arenas.holdForGraph(driver, *user);
       if (theBackground)
@@ -76,6 +91,29 @@ llvm::Error Engine::launchPlan(const Driver &driver, const ActivePlan &plan,
   if (plan.isFallback)
     fallbackLaunches.add();
   return llvm::Error::success();
+}
+
+/// The latest plan that served \p key, or the range that it is of, before and
+/// can do with \p room; or null. The room was made for it, or told: what takes
+/// its place may need more, and must not make calls fail that went well.
+const ActivePlan *Engine::findFitting(const DispatchKey &key,
+                                      const Workspace &room) {
+  const std::shared_ptr<ContextState> state = knownContext(key.contextId);
+  if (!state)
+    return nullptr;
+  auto problem =
+      makeProblem(*key.family, Record(key.family->problemSchema(), key.values));
+  if (!problem) {
+    llvm::consumeError(problem.takeError());
+    return nullptr;
+  }
+  auto isMeant = [&](const ActivePlan &plan) {
+    return plan.loaded->fits(room) && !plan.isWrong();
+  };
+  if (const ActivePlan *plan = dispatch.findEarlier(key, isMeant))
+    return plan;
+  // The context keeps it, as long as it is there.
+  return state->chooseFromOutgrown(*key.family, *problem, isMeant).plan.get();
 }
 
 /// In the mode background: trials stay away from a capture, as far as anything
@@ -279,13 +317,12 @@ Engine::acquireRange(const Driver &driver, const StreamContext &context,
     return state.takeError();
   AcquireOptions acquireOptions;
   acquireOptions.budget = options.tuneBudget;
-  auto chosen = problemsInWork.acquire(
+  auto prepared = problemsInWork.acquireRange(
       **state, {*range.family, part.typical, &range, part.isHinted},
       acquireOptions);
-  if (!chosen)
-    return chosen.takeError();
-  auto prepared = (*state)->findRange(range);
-  if (theBackground && prepared->isFallback())
+  if (!prepared)
+    return prepared.takeError();
+  if (theBackground && (*prepared)->isFallback())
     theBackground->noteRange(**state, part, /*retune=*/false);
   return prepared;
 }
@@ -314,7 +351,7 @@ llvm::Error Engine::launchCall(kiln_family number, const void *args,
     if (const ActivePlan *plan = dispatch.find(key); plan && !plan->isWrong())
         [[likely]]
       return launchPlan(*ready, *plan, *context, call.arguments, workspace,
-                        stream);
+                        stream, &key);
     return launchCallSlow(family, args, call, workspace, stream, &*context);
   }
   return launchCallSlow(family, args, call, workspace, stream, nullptr);
@@ -343,8 +380,9 @@ llvm::Error Engine::launchCallSlow(const KernelFamily &family, const void *args,
   auto plan = acquireForLaunch(**loaded, *context, family, *problem, stream);
   if (!plan)
     return plan.takeError();
+  const DispatchKey key{&family, context->id, problem->record.values()};
   return launchPlan(**loaded, *plan->plan, *context, call.arguments, workspace,
-                    stream);
+                    stream, &key);
 }
 
 //===----------------------------------------------------------------------===//
@@ -387,7 +425,8 @@ llvm::Error Engine::run(const kiln_problem *described,
     chosen = std::move(*acquired);
     plan = chosen.plan.get();
   }
-  return launchPlan(**loaded, *plan, *context, arguments, workspace, stream);
+  return launchPlan(**loaded, *plan, *context, arguments, workspace, stream,
+                    &key);
 }
 
 } // namespace kiln

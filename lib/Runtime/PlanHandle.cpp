@@ -12,6 +12,7 @@ static constexpr size_t kSeenValues = 4096;
 
 PlanHandle::PlanHandle(Engine &engine, ProblemSpec given)
     : engine(engine), spec(std::move(given)),
+      outside(spec.family->problemSchema().fields().size(), kSeenValues),
       seen(spec.family->problemSchema().fields().size(), kSeenValues),
       calls(spec.family->problemSchema().fields().size(), kSeenValues) {}
 
@@ -68,7 +69,8 @@ llvm::Error PlanHandle::acquireRanges(const Driver &driver,
 }
 
 /// The plan for these extents. Beyond the ranges are only alignments that the
-/// problem's extents rarely have: those are found like a first launch.
+/// problem's extents rarely have: those are found like a first launch, except
+/// that nothing stands in for good.
 llvm::Expected<ChosenPlan> PlanHandle::planFor(const Driver &driver,
                                                const StreamContext &context,
                                                const Problem &problem,
@@ -77,8 +79,14 @@ llvm::Expected<ChosenPlan> PlanHandle::planFor(const Driver &driver,
     if (range->range().signature == problem.signature)
       if (ChosenPlan plan = range->choose(problem))
         return plan;
-  return engine.acquireForLaunch(driver, context, *spec.family, problem,
-                                 stream);
+  const DispatchKey key{spec.family, contextId, problem.record.values()};
+  if (ChosenPlan known = outside.lookup(key))
+    return known;
+  auto found = engine.acquireForLaunch(driver, context, *spec.family, problem,
+                                       stream, Haste::None);
+  if (!found)
+    return found.takeError();
+  return outside.keep(key, outside.introduce(key, *found));
 }
 
 llvm::Error PlanHandle::launchRange(const Driver &driver,

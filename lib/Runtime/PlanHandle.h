@@ -57,6 +57,8 @@ private:
   ChosenPlan chosen; ///< speaks for all; none: there is nothing to compute
   /// With ranges: by signature.
   std::vector<std::shared_ptr<const PreparedRange>> ranges;
+  /// With ranges: what no part of them serves, and its plan, which stays.
+  mutable DispatchTable outside;
   /// With ranges: the plan of each value that was launched.
   mutable DispatchTable seen;
   /// The plan of each call that was found to be one of the problem.

@@ -84,9 +84,14 @@ void PrepareTask::compileRanges(const DeviceModel &device) {
                  std::max(total, done + progress.kernels));
     callProgress();
   };
+  const ErrorSummary isCancelled{ErrorCode::Cancelled, "cancelled", 0};
   for (Item &item : items) {
-    if (!item.spec || item.spec->ranges.empty() || cancelled)
+    if (!item.spec || item.spec->ranges.empty())
       continue;
+    if (cancelled) {
+      item.error = isCancelled;
+      continue;
+    }
     auto parts = partsOf(*item.spec);
     if (!parts) {
       item.error = summarize(parts.takeError());
@@ -104,6 +109,10 @@ void PrepareTask::compileRanges(const DeviceModel &device) {
   std::vector<std::pair<Item *, PortfolioResult>> results;
   for (auto &[item, session] : sessions) {
     ErrorSummary error = summarize(session->finish(never));
+    // What a cancellation leaves serves, and is not all that was asked for.
+    if (cancelled && error.code == ErrorCode::Success &&
+        !session->takeResult().portfolio.isComplete)
+      error = isCancelled;
     if (item->error.code == ErrorCode::Success)
       item->error = std::move(error);
     done += session->priorities();

@@ -3,6 +3,7 @@
 
 #include "Call/StructAccess.h"
 #include "Choice/Chooser.h"
+#include "Compile/ProcessExit.h"
 #include "Runtime/Background.h"
 #include "Runtime/RangeParts.h"
 #include "Runtime/ServedValues.h"
@@ -113,6 +114,12 @@ bool PrepareTask::wait(int64_t timeoutMs) {
   return ended.wait_for(lock, EngineConfig::timeOf(timeoutMs), isDone);
 }
 
+void PrepareTask::join() {
+  wait(-1);
+  if (thread.joinable())
+    thread.join();
+}
+
 kiln_progress PrepareTask::progress() const {
   kiln_progress now;
   {
@@ -136,7 +143,7 @@ llvm::Error PrepareTask::result() const {
 }
 
 void PrepareTask::callProgress() {
-  if (!progressHook)
+  if (!progressHook || !mayCallHooks())
     return;
   kiln_progress now = progress();
   if (progressHook(progressUser, &now) != 0)
@@ -198,7 +205,7 @@ void PrepareTask::start() {
   }
   try {
     SignalsBlocked whileItStarts;
-    std::thread(body, argument.get()).detach();
+    thread = std::thread(body, argument.get());
     (void)argument.release();
   } catch (...) {
     engine.removeTask(this);
@@ -346,22 +353,17 @@ PrepareTask::prepareRange(ContextState &state, const RangePart &part,
     measureLater(state, part, *prepared);
     return prepared->workspace();
   }
-  auto chosen = engine.flights().acquire(state, request, options);
-  if (!chosen)
-    return chosen.takeError();
-  prepared = state.findRange(range);
-  // Values that were launched before have entries of their own.
-  DispatchTable &plans = engine.plans();
-  forEachServed(plans, range, state.id, [&](const Problem &problem) {
-    const DispatchKey key{range.family, state.id, problem.record.values()};
-    if (!plans.dropUnlessKept(key))
-      return;
-    ChosenPlan old = plans.lookup(key);
-    // What was measured at the value goes first.
-    if (old && old.measuredNs > 0)
-      return;
+  auto made = engine.flights().acquireRange(state, request, options);
+  if (!made)
+    return made.takeError();
+  prepared = std::move(*made);
+  // Values that were launched before have entries of their own. They are not
+  // taken out: the table knows what their streams have room for. What was
+  // measured at the value goes first.
+  forEachServed(engine.plans(), range, state.id, [&](const Problem &problem) {
     if (ChosenPlan now = prepared->choose(problem))
-      plans.publish(key, now);
+      engine.plans().replace({range.family, state.id, problem.record.values()},
+                             now);
   });
   measureLater(state, part, *prepared);
   return prepared->workspace();

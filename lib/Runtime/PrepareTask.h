@@ -8,6 +8,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace kiln {
@@ -31,6 +32,9 @@ public:
   void start();
 
   void cancel() { cancelled.store(true); }
+  /// Waits until it has ended and, if that is Kiln's, its thread as well, which
+  /// is in no code of the library afterwards. By one thread at a time.
+  void join();
   /// True when it has ended; waits for at most \p timeoutMs, for ever if it is
   /// negative.
   bool wait(int64_t timeoutMs);
@@ -87,6 +91,7 @@ private:
   kiln_progress_fn progressHook = nullptr;
   void *progressUser = nullptr;
   std::chrono::steady_clock::time_point startTime;
+  std::thread thread; ///< Kiln's own, if it has one
   std::atomic<bool> cancelled{false};
   std::atomic<uint64_t> trialsDone{0};
   /// Kernels that later problems will need, on their way.

@@ -9,25 +9,29 @@ namespace kiln {
 /// So many places are looked at with the table's lock held.
 static constexpr size_t kPlacesAtOnce = 256;
 
-void forEachServed(const DispatchTable &plans, const ProblemRange &range,
-                   uint64_t contextId,
-                   llvm::function_ref<void(const Problem &)> take) {
+void forEachValue(const DispatchTable &plans, const KernelFamily &family,
+                  uint64_t contextId, llvm::function_ref<void(Record)> take) {
   size_t place = 0;
   for (bool hasMore = true; hasMore;) {
     std::vector<DispatchTable::Values> values;
-    hasMore =
-        plans.list(*range.family, contextId, place, kPlacesAtOnce, values);
-    for (const DispatchTable::Values &one : values) {
-      Record record(range.described.schema(), one);
-      if (!serves(range, record))
-        continue;
-      auto problem = makeProblem(*range.family, std::move(record));
-      if (problem)
-        take(*problem);
-      else
-        llvm::consumeError(problem.takeError()); // it was launched
-    }
+    hasMore = plans.list(family, contextId, place, kPlacesAtOnce, values);
+    for (const DispatchTable::Values &one : values)
+      take(Record(family.problemSchema(), one));
   }
+}
+
+void forEachServed(const DispatchTable &plans, const ProblemRange &range,
+                   uint64_t contextId,
+                   llvm::function_ref<void(const Problem &)> take) {
+  forEachValue(plans, *range.family, contextId, [&](Record record) {
+    if (!serves(range, record))
+      return;
+    auto problem = makeProblem(*range.family, std::move(record));
+    if (problem)
+      take(*problem);
+    else
+      llvm::consumeError(problem.takeError()); // it was launched
+  });
 }
 
 } // namespace kiln

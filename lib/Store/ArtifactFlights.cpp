@@ -14,6 +14,7 @@
 //===----------------------------------------------------------------------===//
 #include "Store/ArtifactFlights.h"
 
+#include "Compile/ProcessExit.h"
 #include "Support/Cubin.h"
 
 #include <chrono>
@@ -370,7 +371,8 @@ uint64_t PendingArtifact::Shared::waitForLanding(uint64_t seen) {
 }
 
 bool PendingArtifact::Shared::isEnding() const {
-  return closing || (options.cancel && options.cancel->load());
+  return closing || (options.cancel && options.cancel->load()) ||
+         isProcessEnding();
 }
 
 PendingArtifact::Shared::Clock::time_point

@@ -225,8 +225,7 @@ void LoadedPlan::bind(const Arguments &arguments, const Workspace &workspace,
     spec.steps[0].kernel.dependentLaunch = true; // a memset ignores it
 }
 
-/// Whether a launch can use \p workspace.
-inline bool LoadedPlan::fits(const Workspace &workspace) const {
+bool LoadedPlan::fits(const Workspace &workspace) const {
   const WorkspaceLayout &needed = thePlan.workspace;
   if (needed.bytes() == 0 || workspace.isUnused)
     return true;

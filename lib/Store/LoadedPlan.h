@@ -163,6 +163,8 @@ public:
 
   const Plan &plan() const { return thePlan; }
   const WorkspaceLayout &workspace() const { return thePlan.workspace; }
+  /// Whether a launch can use \p workspace.
+  bool fits(const Workspace &workspace) const;
   /// Whether a launch of \p arguments needs one. Nanoseconds.
   bool usesWorkspace(const Arguments &arguments) const noexcept {
     return thePlan.workspace.bytes() &&
@@ -182,7 +184,6 @@ private:
   LoadedPlan(const Driver &driver, Plan plan)
       : driver(&driver), thePlan(std::move(plan)) {}
   llvm::Error encodeMaps();
-  bool fits(const Workspace &workspace) const;
   llvm::Error explainWorkspace(const Workspace &workspace) const;
 
   const Driver *driver;

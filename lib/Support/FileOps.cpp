@@ -100,7 +100,8 @@ int FileOps::unlock(int fd, off_t offset) {
 }
 
 FileOps &FileOps::system() {
-  static FileOps ops;
+  // Never destroyed: threads may write while the process exits.
+  static FileOps &ops = *new FileOps;
   return ops;
 }
 

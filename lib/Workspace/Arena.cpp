@@ -155,6 +155,36 @@ llvm::Expected<const Arena *> ArenaPool::takeOver(const ArenaStream &stream,
   return arena;
 }
 
+/// Shows an arena of an earlier stream of the same handle again, which a graph
+/// held when the handle came to another stream, and none does any more. False:
+/// there is none that covers \p needed.
+bool ArenaPool::takeUnheld(const ArenaStream &stream,
+                           const WorkspaceLayout &needed) {
+  // A place has the arena of its last thread, which has an end to wait for.
+  if (stream.place)
+    return false;
+  std::lock_guard<std::mutex> lock(mutex);
+  const Arena *least = nullptr;
+  for (const Block &block : blocks) {
+    const Arena *arena = block.arena;
+    // One stream has the handle at a time, so any other owner is gone.
+    if (arena && !arena->place && arena->contextId == stream.contextId &&
+        arena->handle == stream.handle &&
+        arena->owner.load(std::memory_order_relaxed) != stream.id &&
+        arena->graphs->load(std::memory_order_acquire) == 0 &&
+        arena->covers(needed) && (!least || arena->bytes < least->bytes))
+      least = arena;
+  }
+  if (!least)
+    return false;
+  least->owner.store(stream.id, std::memory_order_release);
+  table.publishAgain(least, [&](const Arena &old) {
+    return old.contextId == stream.contextId && old.handle == stream.handle &&
+           old.place == stream.place;
+  });
+  return true;
+}
+
 llvm::Expected<ArenaPool::Block> ArenaPool::allocate(const Driver &driver,
                                                      const ArenaStream &stream,
                                                      uint64_t bytes) {
@@ -280,6 +310,8 @@ llvm::Error ArenaPool::ensure(const Driver &driver, const ArenaStream &stream,
     WorkspaceLayout layout = needed;
     if (*old)
       layout.merge((*old)->layout());
+    if (takeUnheld(stream, layout))
+      return llvm::Error::success();
     constexpr uint64_t kLeastZeroed = 64 << 10, kLeastScratch = 1 << 20;
     layout.zeroedBytes = roomFor(layout.zeroedBytes, kLeastZeroed, limitBytes);
     layout.scratchBytes =

@@ -11,7 +11,8 @@
 // in the process. When a handle comes with another id, the new stream takes the
 // arena over, so that there are no more arenas than streams at one time; except
 // for one that a graph holds, which would share it unknowingly. The driver
-// tells when such a graph is gone.
+// tells when such a graph is gone: then the next stream of the handle that
+// needs an arena finds that one again.
 //
 //   A stream of the caller's: kiln.h asks that its launches have completed when
 //   it is destroyed, so nothing has to be waited for.
@@ -138,6 +139,7 @@ private:
   const Arena *newest(const ArenaStream &stream) const noexcept;
   llvm::Expected<const Arena *> takeOver(const ArenaStream &stream,
                                          uint64_t streamId);
+  bool takeUnheld(const ArenaStream &stream, const WorkspaceLayout &needed);
   llvm::Expected<Block> allocate(const Driver &driver,
                                  const ArenaStream &stream, uint64_t bytes);
   llvm::Error clear(const Driver &driver, const Block &block, CudaStream stream,

@@ -54,6 +54,14 @@ public:
     return entry;
   }
 
+  /// Shows \p entry, which was published before, again in the place of the one
+  /// that \p matches accepts, which there has to be.
+  template <class Match>
+  void publishAgain(const Entry *entry, const Match &matches) {
+    std::lock_guard<std::mutex> lock(mutex);
+    place(*arrays.back(), entry, matches);
+  }
+
   /// Calls \p visit with every entry that readers can find, under the table's
   /// lock.
   template <class Visit> void forEach(const Visit &visit) const {

@@ -1,16 +1,21 @@
 //===- ThreadPlace.cpp - threads, numbered, and told of when they end -----===//
 #include "Workspace/ThreadPlace.h"
 
+#include <atomic>
+#include <memory>
 #include <mutex>
+#include <unistd.h>
 #include <vector>
 
 namespace kiln {
 
 /// Places and hooks of the process.
 struct ThreadRegistry {
-  std::mutex placesMutex; ///< guards the next two lines
+  const pid_t process = ::getpid();
+  std::mutex placesMutex; ///< guards the next line, and writing the next two
   std::vector<uint64_t> freePlaces;
-  uint64_t places = 0, threads = 0;
+  /// Read by a forked child without the lock.
+  std::atomic<uint64_t> places{0}, threads{0};
   /// Guards hooks, and is held while they are called. Another one than that of
   /// places: a hook may wait for the driver, and that for a thread that begins.
   std::mutex hooksMutex;
@@ -40,16 +45,34 @@ struct ThreadRegistry {
   }
 };
 
-/// Never destroyed: threads may outlive the exit of main.
+/// That of this process. A child gets one of its own: another thread of the
+/// parent may have held a lock when it forked, and hooks of the parent's
+/// engines are nothing that it may call. Never destroyed: threads may outlive
+/// the exit of main.
 static ThreadRegistry &registry() {
-  static ThreadRegistry &made = *new ThreadRegistry;
-  return made;
+  static std::atomic<ThreadRegistry *> current{nullptr};
+  const pid_t self = ::getpid();
+  ThreadRegistry *known = current.load(std::memory_order_acquire);
+  while (!known || known->process != self) {
+    auto made = std::make_unique<ThreadRegistry>();
+    if (known) { // the thread that forked keeps its place
+      made->places = known->places.load();
+      made->threads = known->threads.load();
+    }
+    if (current.compare_exchange_strong(known, made.get()))
+      return *made.release();
+  }
+  return *known;
 }
 
 namespace {
 struct CurrentThread {
-  const ThreadPlace place = registry().enter();
-  ~CurrentThread() { registry().leave(place); }
+  ThreadRegistry &entered = registry();
+  const ThreadPlace place = entered.enter();
+  ~CurrentThread() {
+    if (entered.process == ::getpid())
+      entered.leave(place);
+  }
 };
 } // namespace
 

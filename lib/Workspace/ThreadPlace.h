@@ -18,7 +18,8 @@ const ThreadPlace &threadPlace();
 
 /// Has a function called on each thread that called threadPlace(), when that
 /// ends, and before its place is given out again. No thread is inside the
-/// function when the destructor returns.
+/// function when the destructor returns. A forked child has no hooks of its
+/// parent.
 class ThreadExitHook {
 public:
   using Function = void (*)(void *user, const ThreadPlace &ended);

@@ -3,11 +3,16 @@
 #pragma GCC visibility push(default)
 #include "Fakes/FakeNvrtc.h"
 #include <nvrtc.h>
+// Headers before 12.9 have not got it.
+extern "C" nvrtcResult nvrtcSetFlowCallback(nvrtcProgram program,
+                                            int (*flow)(void *, void *),
+                                            void *payload);
 #pragma GCC visibility pop
 
 #include "Fakes/FakeCubin.h"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstdio>
@@ -18,6 +23,7 @@
 #include <set>
 #include <string>
 #include <thread>
+#include <unistd.h>
 #include <utility>
 #include <vector>
 
@@ -25,6 +31,8 @@ struct _nvrtcProgram {
   std::string source, name, log, cubin;
   std::vector<std::string> kernels; ///< of the source and all headers
   bool compiled = false;
+  int (*flow)(void *payload, void *reserved) = nullptr;
+  void *flowPayload = nullptr;
 };
 
 namespace {
@@ -49,6 +57,61 @@ struct State {
 static State &state() {
   static State *instance = new State;
   return *instance;
+}
+
+/// Compilations of this thread, which may end the process from inside of one.
+static thread_local int ownRunning = 0;
+
+/// Whether the destructors of this process have begun.
+static std::atomic<pid_t> destroyedIn{0};
+
+static void refuse(const char *why) {
+  std::fprintf(stderr, "stand-in of NVRTC: %s\n", why);
+  std::abort();
+}
+
+static void checkAlive() {
+  if (destroyedIn == ::getpid() && ownRunning == 0)
+    refuse("called after its destructors");
+}
+
+namespace {
+/// As NVRTC's destructors, which pull its state from under who is inside.
+struct Destroyed {
+  const pid_t process = ::getpid();
+  ~Destroyed() {
+    if (process != ::getpid())
+      return; // a forked child has no other threads
+    destroyedIn = process;
+    std::lock_guard lock(state().mutex);
+    if (state().running > ownRunning)
+      refuse("destroyed in the midst of a compilation");
+  }
+};
+} // namespace
+
+/// Some of NVRTC's are registered when it is loaded,
+static const Destroyed destroyedAtExit;
+
+/// and others in the midst of the first compilation.
+static void registerAnother() { static const Destroyed another; }
+
+static constexpr auto kCancelled = static_cast<nvrtcResult>(16);
+
+/// Takes \p ms, and asks now and then whether to go on. The lock is not held.
+static bool isFinished(nvrtcProgram program, int ms) {
+  const auto end =
+      std::chrono::steady_clock::now() + std::chrono::milliseconds(ms);
+  for (;;) {
+    registerAnother();
+    if (program->flow && program->flow(program->flowPayload, nullptr))
+      return false;
+    const auto now = std::chrono::steady_clock::now();
+    if (now >= end)
+      return true;
+    std::this_thread::sleep_until(
+        std::min(end, now + std::chrono::milliseconds(5)));
+  }
 }
 
 static const int kArchs[] = {75, 80,  86,  87,  88,  89,
@@ -146,8 +209,10 @@ static void misbehave() {
     return;
   if (const char *mark = std::getenv("KILN_FAKE_NVRTC_MARK"))
     std::fclose(std::fopen(mark, "w"));
-  if (std::string(how) == "exit")
+  if (std::string(how) == "exit") {
+    ++ownRunning; // its thread is the one that ends it
     std::exit(0);
+  }
   while (std::string(how) == "hang")
     std::this_thread::sleep_for(std::chrono::hours(1));
 }
@@ -186,6 +251,8 @@ const char *nvrtcGetErrorString(nvrtcResult result) {
     return "NVRTC_ERROR_INVALID_OPTION";
   case NVRTC_ERROR_COMPILATION:
     return "NVRTC_ERROR_COMPILATION";
+  case kCancelled:
+    return "NVRTC_ERROR_CANCELLED";
   default:
     return "NVRTC_ERROR unknown";
   }
@@ -208,6 +275,7 @@ nvrtcResult nvrtcCreateProgram(nvrtcProgram *program, const char *source,
   if (!program || !source || headerCount < 0 ||
       (headerCount > 0 && (!headers || !headerNames)))
     return NVRTC_ERROR_INVALID_INPUT;
+  checkAlive();
   *program = new _nvrtcProgram;
   (*program)->source = source;
   (*program)->name = name ? name : "default_program";
@@ -222,13 +290,24 @@ nvrtcResult nvrtcCreateProgram(nvrtcProgram *program, const char *source,
 nvrtcResult nvrtcDestroyProgram(nvrtcProgram *program) {
   if (!program || !*program)
     return NVRTC_ERROR_INVALID_PROGRAM;
+  checkAlive();
   delete *program;
   *program = nullptr;
   return NVRTC_SUCCESS;
 }
 
+nvrtcResult nvrtcSetFlowCallback(nvrtcProgram program,
+                                 int (*flow)(void *, void *), void *payload) {
+  if (!program)
+    return NVRTC_ERROR_INVALID_PROGRAM;
+  program->flow = flow;
+  program->flowPayload = payload;
+  return NVRTC_SUCCESS;
+}
+
 nvrtcResult nvrtcCompileProgram(nvrtcProgram program, int count,
                                 const char *const *options) {
+  checkAlive();
   misbehave();
   State &s = state();
   std::unique_lock lock(s.mutex);
@@ -252,11 +331,16 @@ nvrtcResult nvrtcCompileProgram(nvrtcProgram program, int count,
     if (program->source.find(needle) != std::string::npos)
       delay = std::max(delay, ms);
   s.mostConcurrent = std::max(s.mostConcurrent, ++s.running);
+  ++ownRunning;
   lock.unlock();
-  std::this_thread::sleep_for(std::chrono::milliseconds(delay));
+  const bool isDone = isFinished(program, delay);
   lock.lock();
-  waitForRelease(lock, program->source);
+  if (isDone)
+    waitForRelease(lock, program->source);
   --s.running;
+  --ownRunning;
+  if (!isDone)
+    return kCancelled;
 
   for (const auto &[needle, log] : s.failures)
     if (program->source.find(needle) != std::string::npos) {
@@ -386,6 +470,11 @@ void kilnFakeNvrtcSetVersion(int major, int minor) {
 int kilnFakeNvrtcCompileCount() {
   std::lock_guard lock(state().mutex);
   return state().compiles;
+}
+
+int kilnFakeNvrtcRunning() {
+  std::lock_guard lock(state().mutex);
+  return state().running;
 }
 
 int kilnFakeNvrtcMostConcurrent() {

@@ -5,6 +5,9 @@
 // header followed by the source text, which the fake driver reads back. Its
 // library lies in <build>/lib; point KILN_NVRTC at it.
 //
+// Its destructors are strict: the process aborts if they run while a
+// compilation does, or if anything is compiled behind them.
+//
 // For programs that cannot be controlled, the environment: KILN_FAKE_NVRTC may
 // be "exit" (compiling calls exit(0)) or "hang" (it never ends); then the file
 // that KILN_FAKE_NVRTC_MARK names is made first.
@@ -48,6 +51,8 @@ void kilnFakeNvrtcClaimSize(size_t bytes);
 void kilnFakeNvrtcSetVersion(int major, int minor);
 /// Calls of nvrtcCompileProgram so far.
 int kilnFakeNvrtcCompileCount();
+/// Calls of nvrtcCompileProgram that run now.
+int kilnFakeNvrtcRunning();
 /// The most calls of nvrtcCompileProgram that ran at once.
 int kilnFakeNvrtcMostConcurrent();
 /// Options of the last call, each followed by a newline. Valid until the next.

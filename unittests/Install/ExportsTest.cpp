@@ -86,3 +86,9 @@ TEST_CASE("fault 28: neither libkiln nor the tool can start a shell") {
     }
   }
 }
+
+TEST_CASE("libkiln stays loaded, whoever closes it") {
+  const std::string dynamic =
+      outputOf(std::string(KILN_READELF) + " -dW '" KILN_LIBRARY "'");
+  CHECK(dynamic.find("NODELETE") != std::string::npos);
+}

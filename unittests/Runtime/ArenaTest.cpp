@@ -370,3 +370,23 @@ TEST_CASE("S14b: of two threads that make arenas, none hides the other's") {
   CHECK(books.given.size() == 2);
   fixture.destroy(engine); // before the books
 }
+
+TEST_CASE("arenas of graphs that are gone are used again") {
+  RuntimeFixture fixture;
+  kiln_engine *engine = fixture.engine();
+  const kiln_gemm_args args = splitArgs();
+  uint64_t before = 0;
+  for (int cycle = 0; cycle < 4; ++cycle) {
+    std::vector<Graph> graphs;
+    for (int i = 0; i < 5; ++i) {
+      OwnStream stream(fixture);
+      REQUIRE(kiln_gemm(engine, &args, nullptr, stream.get()) == KILN_SUCCESS);
+      graphs.push_back(captureCalls(fixture, engine, args, stream.get(), 1));
+    }
+    const uint64_t now = statisticsOf(engine).arena_bytes;
+    CAPTURE(cycle);
+    if (cycle > 0)
+      CHECK(now == before);
+    before = now;
+  }
+}

@@ -2,6 +2,7 @@
 // that go, hooks that throw, threads and compilers that are not to be had.
 #include "Fakes/FakeCudaHazards.h"
 #include "Runtime/BackgroundFixture.h"
+#include "Runtime/Captures.h"
 
 #include <cuda.h>
 
@@ -408,4 +409,91 @@ TEST_CASE("background: what was measured to its end is not measured again") {
   REQUIRE(trialsOf(false) > 0);
   const uint64_t once = trialsOf(false);
   CHECK(trialsOf(true) < 2 * once);
+}
+
+TEST_CASE("background: a range whose kernels are found wrong while it is made "
+          "is no candidate") {
+  struct Hooked {
+    std::atomic<bool> isArmed{false};
+    std::thread::id caller = std::this_thread::get_id();
+    kiln_engine *engine = nullptr;
+  };
+  for (bool isPrepared : {false, true}) {
+    CAPTURE(isPrepared);
+    BackgroundFixture fixture;
+    judgeTrials(/*wrong=*/true);
+    Hooked hooked;
+    kiln_engine_options options = fixture.backgroundOptions();
+    options.event_user = &hooked;
+    options.event = [](void *user, const kiln_event *event) {
+      auto *hooked = static_cast<Hooked *>(user);
+      if (event->kind != KILN_EVENT_CHOSEN ||
+          std::this_thread::get_id() != hooked->caller ||
+          !hooked->isArmed.exchange(false))
+        return;
+      kiln_background_resume(hooked->engine);
+      kiln_background_wait(hooked->engine, kLongMs);
+    };
+    kiln_engine *engine = hooked.engine = fixture.engine(options);
+    REQUIRE(kiln_background_pause(engine) == KILN_SUCCESS);
+    REQUIRE(launch(engine, gemmArgs(16, 512, 512)) == KILN_SUCCESS);
+    const kiln_range range = rangeOf("m", 1, 8192);
+    kiln_problem problem =
+        problemOf("gemm m=16 n=512 k=512 dtype=bf16 layout=NT");
+    problem.ranges = &range;
+    problem.range_count = 1;
+    hooked.isArmed = true;
+    kiln_plan *plan = nullptr;
+    CHECK((isPrepared ? kiln_prepare(engine, &problem, 1, nullptr, nullptr)
+                      : kiln_plan_acquire(engine, &problem, nullptr, &plan)) ==
+          KILN_NO_CANDIDATE);
+    CHECK_FALSE(hooked.isArmed);
+    kiln_plan_release(plan);
+  }
+}
+
+TEST_CASE("background: a launch that fails again and again pushes no other "
+          "value out") {
+  BackgroundFixture fixture;
+  kiln_engine *engine = fixture.paused();
+  kiln_gemm_args other = gemmArgs(64, 256, 256);
+  other.a.type = KILN_FP16;
+  REQUIRE(launch(engine, other) == KILN_SUCCESS); // the context is known
+  kiln_stream stream = fixture.gpu.stream();
+  for (int i = 0; i < 10; ++i) {
+    REQUIRE(beginCapture(fixture, stream));
+    CHECK(launch(engine, gemmArgs(16, 512, 512), stream) == KILN_NOT_PREPARED);
+    CHECK(endCapture(fixture, stream) == 0);
+  }
+  // More than are remembered, and the largest in the end.
+  std::vector<int64_t> values = {16};
+  for (int64_t m = 100; m < 110; ++m)
+    values.push_back(m);
+  values.insert(values.end(), {10000, 20000, 11000});
+  for (int64_t m : values)
+    REQUIRE(launch(engine, gemmArgs(m, 512, 512)) == KILN_SUCCESS);
+  REQUIRE(kiln_background_resume(engine) == KILN_SUCCESS);
+  fixture.awaitQuiet(engine);
+  for (int64_t m : values) {
+    CAPTURE(m);
+    const kiln_gemm_args args = gemmArgs(m, 512, 512);
+    CHECK(queryOf(engine, problemOf(args)).source == KILN_SOURCE_RECORD);
+  }
+}
+
+TEST_CASE("background: trials are made again of what is pending as well") {
+  BackgroundFixture fixture;
+  kiln_engine *engine = fixture.paused();
+  const kiln_problem problem =
+      problemOf("gemm m=64 n=512 k=512 dtype=bf16 layout=NT");
+  REQUIRE(kiln_prepare(engine, &problem, 1, nullptr, nullptr) == KILN_SUCCESS);
+  // Another engine measures it: the job finds that in the cache.
+  REQUIRE(kiln_prepare(fixture.engine(KILN_MODE_TUNE), &problem, 1, nullptr,
+                       nullptr) == KILN_SUCCESS);
+  kiln_prepare_options options = KILN_INIT(kiln_prepare_options);
+  options.flags = KILN_PREPARE_RETUNE;
+  REQUIRE(kiln_prepare(engine, &problem, 1, &options, nullptr) == KILN_SUCCESS);
+  REQUIRE(kiln_background_resume(engine) == KILN_SUCCESS);
+  fixture.awaitQuiet(engine);
+  CHECK(statisticsOf(engine).trials > 0);
 }

@@ -558,3 +558,40 @@ TEST_CASE("slots answer unsupported") {
   CHECK(std::string(kiln_status_name(12345)) == "unknown");
   CHECK(kiln_abi_version() == KILN_ABI_VERSION);
 }
+
+TEST_CASE("compiling ranges ahead says that it was cancelled") {
+  for (uint64_t kernels : {0, 2}) { // so many are there when it is
+    CAPTURE(kernels);
+    RuntimeFixture fixture;
+    kiln_engine_options options = fixture.options();
+    options.device_model = "h200-sxm";
+    kiln_engine *engine = fixture.engine(options);
+    fixture.nvrtc.delayWhen("", 50);
+    const kiln_range range = rangeOf("m", 1, 512);
+    kiln_problem problems[2] = {
+        problemOf("gemm m=64 n=512 k=512 dtype=bf16 layout=NT"),
+        problemOf("gemm m=64 n=1024 k=512 dtype=bf16 layout=NT")};
+    for (kiln_problem &problem : problems) {
+      problem.ranges = &range;
+      problem.range_count = 1;
+    }
+    std::string statuses;
+    kiln_prepare_options prepare = KILN_INIT(kiln_prepare_options);
+    prepare.flags = KILN_PREPARE_COMPILE_ONLY;
+    prepare.progress_user = &statuses;
+    prepare.progress = [](void *user, const kiln_progress *progress) {
+      if (progress->problems_done > 0)
+        *static_cast<std::string *>(user) +=
+            std::string(kiln_status_name(progress->problem_status)) + " ";
+      return int32_t(0);
+    };
+    kiln_task *task = nullptr;
+    REQUIRE(kiln_prepare(engine, problems, 2, &prepare, &task) == KILN_SUCCESS);
+    while (statisticsOf(engine).compiles < kernels)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    REQUIRE(kiln_task_cancel(task) == KILN_SUCCESS);
+    CHECK(kiln_task_wait(task, -1) == KILN_CANCELLED);
+    CHECK(statuses == "cancelled cancelled ");
+    kiln_task_release(task);
+  }
+}

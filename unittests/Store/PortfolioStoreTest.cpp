@@ -136,6 +136,18 @@ TEST_CASE("the narrowest measured range that contains the asked one answers") {
         nullptr);
 }
 
+TEST_CASE("a stale portfolio gives way to one of today's kernels" *
+          doctest::should_fail()) {
+  StoredPortfolio stale = portfolio(1, 64, 3, 1),
+                  today = portfolio(1, 64, 1, 2);
+  for (StoredMember &member : stale.members)
+    member.kernel = "of an earlier release";
+  StoredPortfolios all;
+  all.merge(stale, false);
+  all.merge(today, false);
+  CHECK(all.ranges.front() == today);
+}
+
 TEST_CASE("of two of one range the one with more measured members stays") {
   StoredPortfolios all;
   all.merge(portfolio(1, 64, 2, 1), false);

@@ -142,8 +142,8 @@ static std::vector<Field> problemFields() {
 }
 
 const RecordSchema &attentionProblemSchema() {
-  static const RecordSchema schema("attention", TextStyle::Spaced,
-                                   problemFields());
+  static const RecordSchema &schema =
+      *new RecordSchema("attention", TextStyle::Spaced, problemFields());
   assert(schema.fields().size() == AttentionField::Count);
   return schema;
 }
@@ -307,7 +307,8 @@ static constexpr SignatureFields kSignatureFields(
     SignatureField{"align", "align", &Signature::align, false, {}, 16});
 
 const RecordSchema &attentionSignatureSchema() {
-  static const RecordSchema schema = kSignatureFields.schema("attention");
+  static const RecordSchema &schema =
+      *new RecordSchema(kSignatureFields.schema("attention"));
   return schema;
 }
 

@@ -373,7 +373,7 @@ std::optional<Rejection> DecodeAttention::checkFixedSplit(
 bool isServedByDecode(const AttentionProblem &problem,
                       const AttentionSignature &signature,
                       const DeviceModel &device) {
-  static const DecodeAttention decode;
+  static const DecodeAttention &decode = *new DecodeAttention;
   return !isLeftToTiles(problem, signature, device) &&
          decode.firstOfOne(problem, signature, device);
 }

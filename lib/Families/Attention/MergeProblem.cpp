@@ -14,7 +14,7 @@ static constexpr FieldName kMergeTypeNames[] = {{int64_t(DType::BF16), "bf16"},
                                                 {int64_t(DType::FP32), "fp32"}};
 
 const RecordSchema &mergeProblemSchema() {
-  static const RecordSchema schema(
+  static const RecordSchema &schema = *new RecordSchema(
       "attention_merge", TextStyle::Spaced,
       {{.key = "batch",
         .role = FieldRole::Batch,
@@ -89,8 +89,8 @@ static constexpr SignatureFields kMergeSignatureFields(
     SignatureField{"align", "align", &MergeSignature::align, false, {}, 16});
 
 const RecordSchema &mergeSignatureSchema() {
-  static const RecordSchema schema =
-      kMergeSignatureFields.schema("attention_merge");
+  static const RecordSchema &schema =
+      *new RecordSchema(kMergeSignatureFields.schema("attention_merge"));
   return schema;
 }
 

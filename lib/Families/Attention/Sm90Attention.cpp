@@ -445,7 +445,7 @@ std::optional<Rejection> Sm90Attention::checkFixedSplit(
 bool isServedBySm90(const AttentionProblem &problem,
                     const AttentionSignature &signature,
                     const DeviceModel &device) {
-  static const Sm90Attention sm90;
+  static const Sm90Attention &sm90 = *new Sm90Attention;
   return sm90.firstOfOne(problem, signature, device).has_value();
 }
 

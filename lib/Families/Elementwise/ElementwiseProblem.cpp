@@ -54,21 +54,21 @@ static constexpr FieldName kOpNames[] = {
     {castCode(3, 2), "cast_fp8_e4m3_fp32"}};
 
 const RecordSchema &elementwiseProblemSchema() {
-  static const RecordSchema schema(
-      "elementwise", TextStyle::Spaced,
-      {{.key = "op",
-        .kind = FieldKind::Chain,
-        .role = FieldRole::Signature,
-        .names = kOpNames},
-       extentField("rows", FieldRole::DynamicExtent),
-       extentField("cols", FieldRole::Extent),
-       enumField("dtype", false, kTypeNames),
-       enumField("out", false, kTypeNames),
-       scalarField("scale", 1),
-       leadingDimensionField("ldx"),
-       leadingDimensionField("ldy"),
-       leadingDimensionField("ldo"),
-       alignField()});
+  static const RecordSchema &schema =
+      *new RecordSchema("elementwise", TextStyle::Spaced,
+                        {{.key = "op",
+                          .kind = FieldKind::Chain,
+                          .role = FieldRole::Signature,
+                          .names = kOpNames},
+                         extentField("rows", FieldRole::DynamicExtent),
+                         extentField("cols", FieldRole::Extent),
+                         enumField("dtype", false, kTypeNames),
+                         enumField("out", false, kTypeNames),
+                         scalarField("scale", 1),
+                         leadingDimensionField("ldx"),
+                         leadingDimensionField("ldy"),
+                         leadingDimensionField("ldo"),
+                         alignField()});
   return schema;
 }
 
@@ -163,7 +163,8 @@ static constexpr SignatureFields kSignatureFields(
                    &ElementwiseSignature::contiguous});
 
 const RecordSchema &elementwiseSignatureSchema() {
-  static const RecordSchema schema = kSignatureFields.schema("elementwise");
+  static const RecordSchema &schema =
+      *new RecordSchema(kSignatureFields.schema("elementwise"));
   return schema;
 }
 

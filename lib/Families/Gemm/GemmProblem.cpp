@@ -80,7 +80,7 @@ static Field flagField(llvm::StringRef key) {
 }
 
 const RecordSchema &gemmProblemSchema() {
-  static const RecordSchema schema(
+  static const RecordSchema &schema = *new RecordSchema(
       "gemm", TextStyle::Spaced,
       {extentField("m", FieldRole::DynamicExtent),
        extentField("n", FieldRole::Extent),
@@ -415,7 +415,8 @@ static constexpr SignatureFields kSignatureFields(
                    kScaleNamesA});
 
 const RecordSchema &gemmSignatureSchema() {
-  static const RecordSchema schema = kSignatureFields.schema("gemm");
+  static const RecordSchema &schema =
+      *new RecordSchema(kSignatureFields.schema("gemm"));
   return schema;
 }
 

@@ -35,7 +35,7 @@ const RecordSchema &prepackProblemSchema() {
   // Every address is a multiple of 16: results are stored by whole accesses.
   Field align = alignField();
   align.minimum = align.maximum;
-  static const RecordSchema schema(
+  static const RecordSchema &schema = *new RecordSchema(
       "prepack", TextStyle::Spaced,
       {extentField("n", FieldRole::DynamicExtent),
        extentField("k", FieldRole::Extent),
@@ -136,7 +136,8 @@ static constexpr SignatureFields kSignatureFields(
     SignatureField{"words", "wordRows", &PrepackSignature::wordRows});
 
 const RecordSchema &prepackSignatureSchema() {
-  static const RecordSchema schema = kSignatureFields.schema("prepack");
+  static const RecordSchema &schema =
+      *new RecordSchema(kSignatureFields.schema("prepack"));
   return schema;
 }
 

@@ -120,7 +120,7 @@ static RecordSchema makeSchema(RowKind kind) {
 }
 
 const RecordSchema &rowProblemSchema(RowKind kind) {
-  static const RecordSchema schemas[] = {
+  static const RecordSchema *const schemas = new RecordSchema[]{
       makeSchema(RowKind::RmsNorm), makeSchema(RowKind::LayerNorm),
       makeSchema(RowKind::Softmax), makeSchema(RowKind::Quantize),
       makeSchema(RowKind::Reduce)};
@@ -242,7 +242,8 @@ static constexpr SignatureFields kSignatureFields(
     SignatureField{"mask", "mask", &RowSignature::mask, false, {}, 2});
 
 const RecordSchema &rowSignatureSchema() {
-  static const RecordSchema schema = kSignatureFields.schema("rows");
+  static const RecordSchema &schema =
+      *new RecordSchema(kSignatureFields.schema("rows"));
   return schema;
 }
 

@@ -20,7 +20,7 @@ static constexpr FieldName kTypeNames[] = {
 };
 
 const RecordSchema &transposeProblemSchema() {
-  static const RecordSchema schema(
+  static const RecordSchema &schema = *new RecordSchema(
       "transpose2d", TextStyle::Spaced,
       {extentField("rows", FieldRole::DynamicExtent),
        extentField("cols", FieldRole::Extent),
@@ -67,7 +67,8 @@ static constexpr SignatureFields kSignatureFields(
         "align", "align", &TransposeSignature::align, false, {}, 16});
 
 const RecordSchema &transposeSignatureSchema() {
-  static const RecordSchema schema = kSignatureFields.schema("transpose2d");
+  static const RecordSchema &schema =
+      *new RecordSchema(kSignatureFields.schema("transpose2d"));
   return schema;
 }
 

@@ -1,0 +1,74 @@
+//===- ProcessExit.h - compilations when the process ends -----------------===//
+//
+// A process ends when main() returns, or any thread calls exit(), and no engine
+// need be destroyed by then. exit() runs the destructors of libraries while the
+// other threads go on, and NVRTC's would pull its state from under a thread
+// that compiles. So a handler of exit(), which runs before those destructors,
+// lets no compilation begin any more and waits for those in progress. (NVRTC
+// can be asked to end them; its destructors do not always survive that.)
+//
+// Handlers run in the opposite order of their registration. NVRTC registers
+// some destructors when it is loaded, and others in the midst of its first
+// compilations. So ours is registered before it is loaded, after that, and
+// again during compilations: see watchProcessExit().
+//
+// A forked child has none of the threads, and waits for none.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "Support/Log.h"
+
+#include <chrono>
+#include <memory>
+
+namespace kiln {
+
+/// Registers the handler of exit(), behind all that is registered already. It
+/// may be registered many times, at 32 bytes each. Thread-safe.
+void watchProcessExit();
+
+/// Whether the process is ending: nothing may be compiled any more.
+bool isProcessEnding();
+
+/// Whether hooks of the caller may be called: not from other threads than the
+/// one that ends the process. What the hooks are of, an interpreter for one,
+/// may be gone.
+bool mayCallHooks();
+
+/// A stay of the calling thread in NVRTC, or in its loading, that the handler
+/// waits for. A thread may have several. Thread-safe.
+class CompilerStay {
+public:
+  CompilerStay();
+  ~CompilerStay();
+  CompilerStay(const CompilerStay &) = delete;
+  CompilerStay &operator=(const CompilerStay &) = delete;
+
+  /// False: the process is ending, and NVRTC must not be called.
+  bool isGranted() const { return granted; }
+
+private:
+  bool granted = false;
+};
+
+/// While it lives, \p log is told when the end of the process has to wait long
+/// for compilations. Not called when the destructor has returned.
+class ExitNotice {
+public:
+  explicit ExitNotice(Log log);
+  ~ExitNotice();
+  ExitNotice(const ExitNotice &) = delete;
+  ExitNotice &operator=(const ExitNotice &) = delete;
+
+private:
+  friend struct ExitState;
+  struct Shared;
+  std::shared_ptr<Shared> shared;
+};
+
+/// The longest that the handler waits, and when it says that it does.
+inline constexpr std::chrono::milliseconds kExitLimit{10000},
+    kExitNoticeAfter{3000};
+
+} // namespace kiln

@@ -1,0 +1,131 @@
+#include "Compile/ProcessExit.h"
+
+#include <doctest/doctest.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <sys/wait.h>
+#include <thread>
+#include <unistd.h>
+
+using namespace kiln;
+
+static int trace = -1; ///< where the children below write what they do
+
+static void say(char what) {
+  if (::write(trace, &what, 1) != 1)
+    ::_exit(2);
+}
+
+/// What a forked child writes that runs \p body and then calls exit(). None of
+/// the handlers of this process are to run in it: it ends in the last of its
+/// own.
+template <class Body> static std::string traceOf(const Body &body) {
+  int ends[2];
+  REQUIRE(::pipe(ends) == 0);
+  std::fflush(nullptr);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::alarm(30);
+    trace = ends[1];
+    std::atexit([] { // registered first: runs last
+      say(CompilerStay().isGranted() ? 'B' : 'b');
+      ::_exit(0);
+    });
+    body();
+    std::exit(0);
+  }
+  ::close(ends[1]);
+  std::string text;
+  char c = 0;
+  while (::read(ends[0], &c, 1) == 1)
+    text += c;
+  ::close(ends[0]);
+  int status = 0;
+  REQUIRE(::waitpid(child, &status, 0) == child);
+  CHECK(WIFEXITED(status));
+  CHECK(WEXITSTATUS(status) == 0);
+  return text;
+}
+
+/// Starts a thread that stays in the compiler until it sees the process end.
+static void stayUntilTheEnd() {
+  static std::atomic<bool> isIn;
+  isIn = false;
+  std::thread([] {
+    {
+      const CompilerStay stay;
+      isIn = stay.isGranted();
+      while (!isProcessEnding())
+        std::this_thread::yield();
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+      say(mayCallHooks() ? 'H' : 'h');
+    }
+    for (;;)
+      ::pause();
+  }).detach();
+  while (!isIn)
+    std::this_thread::yield();
+}
+
+TEST_CASE("the end of a process waits for compilations and lets none begin") {
+  CHECK(traceOf([] { watchProcessExit(); }) == "b");
+  CHECK(traceOf([] {
+          watchProcessExit();
+          watchProcessExit();
+          stayUntilTheEnd();
+        }) == "hb");
+  CHECK_FALSE(isProcessEnding());
+  CHECK(mayCallHooks());
+}
+
+TEST_CASE("a thread that ends the process from inside of the compiler does not "
+          "wait for itself") {
+  CHECK(traceOf([] {
+          watchProcessExit();
+          std::thread([] {
+            const CompilerStay stay, another;
+            say(mayCallHooks() ? 'H' : 'h');
+            std::exit(0);
+          }).join();
+        }) == "Hb");
+}
+
+TEST_CASE("a forked child waits for no compilation of its parent") {
+  const auto start = std::chrono::steady_clock::now();
+  CHECK(traceOf([] {
+          watchProcessExit();
+          stayUntilTheEnd();
+          const pid_t child = ::fork();
+          if (child == 0)
+            return; // it ends with the handlers and stays of its parent
+          int status = 0;
+          ::waitpid(child, &status, 0);
+          ::_exit(status);
+        }) == "B");
+  CHECK(std::chrono::steady_clock::now() - start < kExitNoticeAfter);
+}
+
+TEST_CASE("a log hears that the end waits long") {
+  CHECK(traceOf([] {
+          watchProcessExit();
+          static ExitNotice *notice;
+          notice = new ExitNotice(Log([](LogLevel, llvm::StringRef) {
+            say('l');
+            delete notice; // as a hook may destroy its engine
+          }));
+          static std::atomic<bool> isIn;
+          std::thread([] {
+            const CompilerStay stay;
+            isIn = true;
+            std::this_thread::sleep_for(kExitNoticeAfter +
+                                        std::chrono::milliseconds(500));
+            say('e');
+          }).detach();
+          while (!isIn)
+            std::this_thread::yield();
+        }) == "leb");
+}

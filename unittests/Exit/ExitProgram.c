@@ -1,0 +1,163 @@
+/* A program that ends in one of many ways while Kiln compiles:
+
+     kiln_exit_program NVRTC MODE HOW DELAY_US
+
+   It always ends with code 7, and says on stdout how many compilations were in
+   progress when it began to. */
+#include "kiln/kiln.h"
+
+#include <cuda.h>
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { kCode = 7, kBroken = 9 };
+
+static kiln_engine *engine;
+static CUcontext context;
+static const char *how;
+static int (*running)(void);
+
+static void check(int isGood, const char *what) {
+  if (isGood)
+    return;
+  fprintf(stderr, "%s: %s\n", what, kiln_last_error_message());
+  _exit(kBroken);
+}
+
+/* The last handler that was registered, so the first that runs. */
+static void tellRunning(void) {
+  printf("running %d\n", running ? running() : 0);
+  fflush(stdout);
+}
+
+static void endProcess(void) {
+  atexit(tellRunning);
+  exit(kCode);
+}
+
+static void destroy(void) { kiln_engine_destroy(engine); }
+
+static void *endOnThread(void *unused) {
+  (void)unused;
+  endProcess();
+  return NULL;
+}
+
+static void *destroyOnThread(void *unused) {
+  (void)unused;
+  destroy();
+  return NULL;
+}
+
+/* Launches new problems without end, so that there is always something that
+   compiles. */
+static void *launch(void *unused) {
+  (void)unused;
+  cuCtxPushCurrent(context);
+  for (int64_t k = 64; k < 100000; k += 64) {
+    kiln_gemm_args args = kiln_gemm_args_init();
+    args.layout = KILN_LAYOUT_NT;
+    args.m = 100;
+    args.n = 1000 + 8 * (k % 7);
+    args.k = k;
+    args.a.type = k % 128 ? KILN_BF16 : KILN_FP16;
+    args.a.data = args.b.data = (void *)0x100000;
+    args.c.data = args.d.data = (void *)0x400000;
+    kiln_gemm(engine, &args, NULL, NULL);
+  }
+  return NULL;
+}
+
+static void waitUs(long us) {
+  const struct timespec time = {us / 1000000, us % 1000000 * 1000};
+  nanosleep(&time, NULL);
+}
+
+static long hookDelayUs;
+static void endFromHook(void *unused, const kiln_event *event) {
+  (void)unused;
+  if (event->kind != KILN_EVENT_COMPILED && event->kind != KILN_EVENT_LOADED &&
+      event->kind != KILN_EVENT_CHOSEN)
+    return;
+  waitUs(hookDelayUs);
+  endProcess();
+}
+
+static void start(void *(*body)(void *)) {
+  pthread_t thread;
+  check(pthread_create(&thread, NULL, body, NULL) == 0, "pthread_create");
+  pthread_detach(thread);
+}
+
+int main(int argc, char **argv) {
+  check(argc == 5, "usage: kiln_exit_program NVRTC MODE HOW DELAY_US");
+  how = argv[3];
+  const long delayUs = atol(argv[4]);
+  check(cuInit(0) == CUDA_SUCCESS &&
+            cuDevicePrimaryCtxRetain(&context, 0) == CUDA_SUCCESS &&
+            cuCtxPushCurrent(context) == CUDA_SUCCESS,
+        "the stand-in driver");
+  if (strcmp(how, "atexit") == 0)
+    atexit(destroy); /* runs last, as a static object's destructor would */
+
+  kiln_engine_options options = KILN_INIT(kiln_engine_options);
+  options.mode = atoi(argv[2]);
+  options.flags = KILN_ENGINE_IGNORE_ENVIRONMENT | KILN_ENGINE_MEMORY_ONLY;
+  options.nvrtc_path = argv[1];
+  options.driver_path = KILN_EXIT_DRIVER;
+  if (strcmp(how, "hook") == 0) {
+    options.event = endFromHook;
+    hookDelayUs = delayUs;
+  }
+  check(kiln_engine_create(&options, &engine) == KILN_SUCCESS, "create");
+
+  void *nvrtc = dlopen(argv[1], RTLD_NOW | RTLD_LOCAL);
+  check(nvrtc != NULL, "dlopen");
+  *(void **)&running = dlsym(nvrtc, "kilnFakeNvrtcRunning");
+  void (*takeTime)(const char *, int) = NULL;
+  *(void **)&takeTime = dlsym(nvrtc, "kilnFakeNvrtcDelayWhen");
+  if (takeTime)
+    takeTime("", 30);
+
+  kiln_problem problems[2] = {KILN_INIT(kiln_problem), KILN_INIT(kiln_problem)};
+  problems[0].text = "gemm m=512 n=4096 k=4096 dtype=bf16 layout=NT";
+  problems[1].text = "gemm m=64 n=1024 k=8192 dtype=fp16 layout=NT";
+  kiln_task *task = NULL;
+  check(kiln_prepare(engine, problems, 2, NULL, &task) == KILN_SUCCESS,
+        "prepare");
+  /* No call may be in progress when an engine is destroyed. */
+  if (strcmp(how, "destroy") != 0 && strcmp(how, "atexit") != 0)
+    start(launch);
+  if (strcmp(how, "hook") == 0)
+    for (;;)
+      pause();
+  waitUs(delayUs);
+  if (strcmp(how, "thread") == 0) {
+    start(endOnThread);
+    for (;;)
+      pause();
+  }
+  if (strcmp(how, "destroy") == 0) {
+    start(destroyOnThread);
+    waitUs(delayUs % 3000);
+  }
+  if (strcmp(how, "fork") == 0) {
+    fflush(stdout);
+    const pid_t child = fork();
+    if (child == 0)
+      exit(kCode); /* waits for no thread of its parent */
+    int status = 0;
+    check(waitpid(child, &status, 0) == child && WIFEXITED(status) &&
+              WEXITSTATUS(status) == kCode,
+          "the child ended in another way");
+  }
+  atexit(tellRunning);
+  return kCode;
+}

@@ -1,0 +1,136 @@
+// Plans that take the place of others need more workspace than callers and
+// their streams were told to have.
+#include "Driver/DeviceMemory.h"
+#include "Runtime/BackgroundFixture.h"
+#include "Runtime/Captures.h"
+
+#include <algorithm>
+
+using namespace kiln;
+using namespace kiln::testing;
+
+namespace {
+
+/// Engines whose trials find kernels fastest that split k, and so work in the
+/// workspace.
+struct SplittingFixture : BackgroundFixture {
+  SplittingFixture() {
+    kilnFakeOnLaunch(
+        "kiln_*",
+        [](KilnFakeLaunch *launch, void *) {
+          GemmParams params;
+          std::memcpy(static_cast<void *>(&params), launch->params,
+                      sizeof params);
+          launch->durationNs = 20000.0 / std::max<double>(params.splitK, 1);
+        },
+        nullptr, sizeof(GemmParams));
+  }
+  kiln_status capture(kiln_engine *engine, const kiln_gemm_args &args,
+                      kiln_stream stream) {
+    REQUIRE(beginCapture(*this, stream));
+    const kiln_status status = launch(engine, args, stream);
+    CAPTURE(lastError());
+    CHECK(endCapture(*this, stream) > 0);
+    return status;
+  }
+};
+
+kiln_gemm_args plainArgs(int64_t m, int64_t n, int64_t k) {
+  kiln_gemm_args args = gemmArgs(m, n, k);
+  makePlain(args);
+  return args;
+}
+
+kiln_prepare_options onStream(kiln_stream &stream) {
+  kiln_prepare_options options = KILN_INIT(kiln_prepare_options);
+  options.streams = &stream;
+  options.stream_count = 1;
+  return options;
+}
+
+} // namespace
+
+TEST_CASE("background: what was prepared is captured, whatever is swapped in") {
+  SplittingFixture fixture;
+  kiln_engine *engine = fixture.background();
+  kiln_stream stream = fixture.gpu.stream();
+  const kiln_prepare_options options = onStream(stream);
+  int outgrown = 0;
+  for (const kiln_gemm_args &args :
+       {plainArgs(512, 1024, 1024), plainArgs(64, 2048, 2048)}) {
+    REQUIRE(kiln_background_pause(engine) == KILN_SUCCESS);
+    const kiln_problem problem = problemOf(args);
+    REQUIRE(kiln_prepare(engine, &problem, 1, &options, nullptr) ==
+            KILN_SUCCESS);
+    const uint64_t told = queryOf(engine, problem).workspace.bytes;
+    CHECK(fixture.capture(engine, args, stream) == KILN_SUCCESS);
+    REQUIRE(kiln_background_resume(engine) == KILN_SUCCESS);
+    fixture.awaitQuiet(engine);
+    outgrown += queryOf(engine, problem).workspace.bytes > told;
+    CHECK(fixture.capture(engine, args, stream) == KILN_SUCCESS);
+    // The same for memory of the caller's, as much as there was to be.
+    auto memory = DeviceMemory::allocate(fixture.gpu.driver(),
+                                         std::max<uint64_t>(told, 1));
+    REQUIRE(static_cast<bool>(memory));
+    kiln_workspace workspace = KILN_INIT(kiln_workspace);
+    workspace.data = address(memory->address());
+    workspace.bytes = told;
+    CHECK(kiln_gemm(engine, &args, &workspace, stream) == KILN_SUCCESS);
+  }
+  CHECK(outgrown > 0);
+}
+
+TEST_CASE(
+    "values of a prepared range are captured though a wider one takes its "
+    "place") {
+  SplittingFixture fixture;
+  kiln_engine *engine = fixture.engine();
+  kiln_stream stream = fixture.gpu.stream();
+  const kiln_prepare_options options = onStream(stream);
+  kiln_range range = rangeOf("m", 1, 64);
+  const kiln_gemm_args args = plainArgs(64, 2048, 8192);
+  kiln_problem problem = problemOf(args);
+  problem.ranges = &range;
+  problem.range_count = 1;
+  REQUIRE(kiln_prepare(engine, &problem, 1, &options, nullptr) == KILN_SUCCESS);
+  const uint64_t told = queryOf(engine, problem).workspace.bytes;
+  range.last = 8192;
+  REQUIRE(kiln_prepare(engine, &problem, 1, nullptr, nullptr) == KILN_SUCCESS);
+  CHECK(queryOf(engine, problem).workspace.bytes > told);
+  int outgrown = 0;
+  for (int64_t m : {1, 16, 40, 64}) { // which were never launched
+    CAPTURE(m);
+    const kiln_gemm_args value = plainArgs(m, 2048, 8192);
+    outgrown += queryOf(engine, problemOf(value)).workspace.bytes > told;
+    CHECK(fixture.capture(engine, value, stream) == KILN_SUCCESS);
+  }
+  CHECK(outgrown > 0);
+}
+
+TEST_CASE("a range that others prepare takes no room from what was captured") {
+  SplittingFixture fixture;
+  kiln_engine *engine = fixture.engine();
+  kiln_stream stream = fixture.gpu.stream();
+  const kiln_prepare_options options = onStream(stream);
+  const kiln_range range = rangeOf("m", 1, 8192);
+  int outgrown = 0;
+  for (bool isPrepared : {true, false}) {
+    // Each a layer of its own.
+    const kiln_gemm_args args = plainArgs(16, isPrepared ? 1024 : 512, 8192);
+    const kiln_problem alone = problemOf(args);
+    if (isPrepared)
+      REQUIRE(kiln_prepare(engine, &alone, 1, &options, nullptr) ==
+              KILN_SUCCESS);
+    else
+      REQUIRE(launch(engine, args, stream) == KILN_SUCCESS);
+    CHECK(fixture.capture(engine, args, stream) == KILN_SUCCESS);
+    const uint64_t told = queryOf(engine, alone).workspace.bytes;
+    kiln_problem all = alone;
+    all.ranges = &range;
+    all.range_count = 1;
+    REQUIRE(kiln_prepare(engine, &all, 1, nullptr, nullptr) == KILN_SUCCESS);
+    outgrown += queryOf(engine, alone).workspace.bytes > told;
+    CHECK(fixture.capture(engine, args, stream) == KILN_SUCCESS);
+  }
+  CHECK(outgrown > 0);
+}
