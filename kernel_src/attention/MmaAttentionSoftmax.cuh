@@ -159,7 +159,8 @@ public:
     float greatestLog2 =
         most * (kConfig.optimizedSoftmax ? factor * kLog2e : kLog2e);
     float inverse = 0, lse = minusInfinity();
-    if (total > 0) {
+    // A total that is NaN is one of a row that sees keys.
+    if (total != 0) {
       float weight = 1;
       if (kSignature.sinks && exists) {
         float sink = params.sinks[place.headOf(row)] * kLog2e;

@@ -14,6 +14,7 @@
 
 #include "Driver/DeviceMemory.h"
 #include "Kernel/Family.h"
+#include "Trial/TrialRunner.h"
 #include "Trial/TrialTools.h"
 
 #include <llvm/ADT/SmallVector.h>
@@ -67,6 +68,7 @@ struct TrialBufferOptions {
   /// workspaces.
   uint64_t spareBytes = 0;
   TrialData data = TrialData::Usual;
+  PlantedValue planted; ///< of an operand that is not INT32
   /// Copies to rotate over and a buffer to flush with; false: one copy.
   bool forTiming = true;
   int64_t l2Bytes = 0;
@@ -164,9 +166,9 @@ private:
 
   TrialBuffers(const Driver &driver, const TrialTools &tools,
                const KernelFamily &family, const Problem &problem,
-               TrialData data)
+               TrialData data, const PlantedValue &planted)
       : driver(&driver), tools(&tools), family(&family), problem(&problem),
-        data(data), operandTable(family.operands(problem)) {}
+        data(data), planted(planted), operandTable(family.operands(problem)) {}
   llvm::Error checkTable() const;
   void layOutCopy(bool alignsTables);
   uint64_t layOutOutputs();
@@ -176,6 +178,7 @@ private:
                        CudaStream stream) const;
   llvm::Error fillIntegers(size_t operand, DeviceAddress at,
                            CudaStream stream) const;
+  llvm::Error plant(DeviceAddress at, CudaStream stream) const;
   llvm::Error checkGaps(const TrialOutput &output, CudaStream stream) const;
   const Slot &slotOf(const TrialOutput &output) const {
     return slots[static_cast<size_t>(output.operand)];
@@ -190,6 +193,7 @@ private:
   const KernelFamily *family;
   const Problem *problem;
   TrialData data;
+  PlantedValue planted;
   OperandTable operandTable;
   DeviceMemory arena;
   llvm::SmallVector<Slot, 8> slots;
