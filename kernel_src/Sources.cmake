@@ -41,6 +41,7 @@ set(KILN_KERNEL_SOURCES
   attention/Sm90MlaOutput.cuh
   attention/Sm90MlaParams.h
   attention/Sm90MlaTiles.cuh
+  attention/Softcap.cuh
   common/Access.cuh
   common/Convert.cuh
   common/Dependent.cuh

@@ -25,13 +25,14 @@
 //   leading dimension, and elements of the same width.
 //
 //   An e4m3 result saturates at +-448 and keeps NaN, an int8 result is clamped
-//   to +-127 and rounded to the nearest even. With y.scale, each row is divided
-//   by a scale that the kernel computes: the greatest magnitude in the row over
-//   448 (e4m3) or 127 (int8), 1 for a row of zeros; it is stored to
-//   y.scale->data, from which y times the scale gives the row back. A row with
-//   a NaN has the scale NaN: an e4m3 row is NaN then, an int8 row 0. The
-//   kiln_scale's granularity is KILN_GRANULARITY_ROW, its type fp32 or
-//   KILN_DTYPE_NONE, its strides and blocks are 0: packed.
+//   to +-127 and rounded to the nearest even. With y.scale, each row is
+//   multiplied by the fp32 reciprocal of a scale that the kernel computes: the
+//   greatest magnitude in the row over 448 (e4m3) or 127 (int8), 1 for a row of
+//   zeros. The scale, an exact quotient, is stored to y.scale->data, from which
+//   y times the scale gives the row back. A row with a NaN has the scale NaN:
+//   an e4m3 row is NaN then, an int8 row 0. The kiln_scale's granularity is
+//   KILN_GRANULARITY_ROW, its type fp32 or KILN_DTYPE_NONE, its strides and
+//   blocks are 0: packed.
 //
 //   `determinism`, `max_sms`, `rows_device` and `rows_hint` mean what
 //   `determinism`, `max_sms`, `m_device` and `m_hint` of kiln_gemm_args do.
@@ -198,8 +199,8 @@ typedef struct kiln_norm_args {
 // Quantisation
 //===----------------------------------------------------------------------===//
 
-/// y = round(x / scale of its row), the scales as the head says. y's type (e4m3
-/// or int8) and its scale are required.
+/// y = round(x * (1 / scale of its row)), the scales as the head says. y's type
+/// (e4m3 or int8) and its scale are required.
 typedef struct kiln_quantize_args {
   uint32_t struct_size;
   kiln_determinism determinism;

@@ -435,11 +435,11 @@ typedef struct kiln_row_map {
 /// elements. Results have to fit int32, as they do for z from -128 to 127.
 ///
 /// D may be e4m3 with a `d.scale`: what the chain makes, rounded to A's type
-/// (of types of one byte to bf16), is divided by its scale, saturates at +-448
-/// and keeps NaN. The scale of all is given; that of a row, or of 128 columns
-/// of a row, is the greatest magnitude there over 448, 1 for zeros, and is
-/// written. C, bias and residual then have the type that is rounded to. Not of
-/// fp32, and not with a scatter.
+/// (of types of one byte to bf16), is multiplied by the fp32 reciprocal of its
+/// scale, saturates at +-448 and keeps NaN. The scale of all is given; that of
+/// a row, or of 128 columns of a row, is the greatest magnitude there over 448,
+/// 1 for zeros, and is written. C, bias and residual then have the type that is
+/// rounded to. Not of fp32, and not with a scatter.
 ///
 /// alpha and batch must be set: zero means zero. kiln_gemm_args_init() gives
 /// both as 1.

@@ -18,7 +18,9 @@
 //
 // Scores stay as they come from the products: scale and log2(e) are one factor
 // of the exponent, a multiplication and an addition with it. A row that has
-// seen no key has the origin -inf, and sums of zero.
+// seen no key has the origin -inf, and sums of zero. A score of NaN makes the
+// sum of its row NaN. Maxima that origins are made of keep it, so that such a
+// row is not taken for one without keys, which other steps are for.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -129,18 +131,18 @@ public:
 #pragma unroll
       for (int chain = 0; chain < 2; ++chain) {
         int i = 4 * chain + 2 * row;
-        top[row][chain] = fmaxf(scores[i], scores[i + 1]);
+        top[row][chain] = ptx::maxNan(scores[i], scores[i + 1]);
       }
 #pragma unroll
     for (int i = 8; i < kColumns / 2; i += 2) {
       float &chain = top[i / 2 % 2][i / 4 % 2];
-      chain = fmaxf(chain, fmaxf(scores[i], scores[i + 1]));
+      chain = ptx::maxNan(chain, ptx::maxNan(scores[i], scores[i + 1]));
     }
     bool isFresh = false;
 #pragma unroll
     for (int row = 0; row < 2; ++row) {
-      float block = mostOfRow(fmaxf(top[row][0], top[row][1]));
-      float now = fmaxf(origin[row], fmaf(block, factor(), -kRaise));
+      float block = greatestOfRow(ptx::maxNan(top[row][0], top[row][1]));
+      float now = ptx::maxNan(origin[row], fmaf(block, factor(), -kRaise));
       isFresh |= now == -kInfinity;
       // -inf - -inf is no number.
       from[row] = now == -kInfinity ? 0.0f : now;
@@ -276,7 +278,8 @@ public:
                 float (&inverse)[2], float (&logSum)[2]) {
 #pragma unroll
     for (int row = 0; row < 2; ++row) {
-      if (origin[row] == -kInfinity) {
+      // Not by the origin: a row of NaN may have none either.
+      if (sum[row] == 0) {
         inverse[row] = 0.0f;
         logSum[row] = -kInfinity;
         continue;
@@ -322,10 +325,15 @@ private:
     }
   }
 
-  /// Of the threads that share a row.
+  /// Of the threads that share a row; NaN is dropped.
   static float mostOfRow(float value) {
     value = fmaxf(value, __shfl_xor_sync(~0u, value, 1));
     return fmaxf(value, __shfl_xor_sync(~0u, value, 2));
+  }
+  /// The same with NaN kept.
+  static float greatestOfRow(float value) {
+    value = ptx::maxNan(value, __shfl_xor_sync(~0u, value, 1));
+    return ptx::maxNan(value, __shfl_xor_sync(~0u, value, 2));
   }
 
   /// First column of this thread.

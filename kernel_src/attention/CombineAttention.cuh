@@ -3,7 +3,8 @@
 // The second step of kernels that share the keys of a sequence out among
 // blocks: O = sum of w_s O_s / sum of w_s over the splits s, w_s = e^(LSE_s -
 // M) with the greatest LSE M. A split without keys has the LSE -inf and any O,
-// which is not looked at.
+// which is not looked at. One whose LSE is NaN makes the total NaN, and so the
+// row, whatever a maximum makes of it.
 //
 // A block has one row of O. Teams of lanes take the splits in turn, so that the
 // loads of all of them are in flight together: one row of many splits is bound
@@ -71,13 +72,14 @@ void combineAttention(const AttentionParams &params) {
       reinterpret_cast<const float4 *>(params.partialO) + first * kColumns;
 #pragma unroll 4
   for (int s = team; s < splits; s += kTeams) {
-    float factor = ptx::ex2ApproxFtz((lse[s * step] - origin) * kLog2E);
+    const float own = lse[s * step];
+    float factor = ptx::ex2ApproxFtz((own - origin) * kLog2E);
 #pragma unroll
     for (int part = 0; part < kParts; ++part) {
       int column = part * kLanes + lane;
       if (column < kColumns) {
         float4 o = partial[s * step * kColumns + column];
-        if (factor > 0)
+        if (own != kNone)
           sums[part].add(o, factor);
       }
     }

@@ -19,6 +19,10 @@ struct DecodeSum {
   float greatest, total;
   float4 sums;
 
+  /// Whether a key counts. A maximum drops NaN and a comparison by order fails
+  /// for it, so this asks for a total of exactly 0.
+  bool hasKeys() const { return total != 0; }
+
   /// Greatest scores of rows without keys are minus infinity, and must not meet
   /// in a difference.
   static float originOf(float greatest) {
@@ -44,7 +48,7 @@ void writeAttentionRow(const AttentionParams &params, int sequence,
                        AttentionTokens queries, int head, int query, int column,
                        DecodeSum sum, float valueScale) {
   float factor = 0, lse = -__uint_as_float(0x7f800000u);
-  if (sum.total > 0) {
+  if (sum.hasKeys()) {
     float origin = sum.greatest, total = sum.total, share = 1;
     if constexpr (kSignature.sinks) {
       float sink = params.sinks[head] * 1.4426950408889634f;
@@ -118,13 +122,13 @@ public:
                      partialRow<kSignature>(params, rows.sequence, rows.queries,
                                             rows.headOf(rows.begin + row),
                                             rows.queryOf(rows.begin + row));
-      float factor = sum.total > 0 ? valueScale / sum.total : 0;
+      float factor = sum.hasKeys() ? valueScale / sum.total : 0;
       *reinterpret_cast<float4 *>(params.partialO + at * kSignature.valueDim +
                                   column) = {
           sum.sums.x * factor, sum.sums.y * factor, sum.sums.z * factor,
           sum.sums.w * factor};
       if (column == 0)
-        params.partialLse[at] = sum.total > 0
+        params.partialLse[at] = sum.hasKeys()
                                     ? naturalLog(sum.greatest, sum.total)
                                     : -Rows::infinity();
     });

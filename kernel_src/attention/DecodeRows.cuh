@@ -16,6 +16,7 @@
 
 #include "attention/AttentionRanges.h"
 #include "attention/DecodeAttentionConfig.h"
+#include "attention/Softcap.cuh"
 #include "common/Convert.cuh"
 
 namespace kiln {
@@ -40,14 +41,18 @@ struct DecodeBlockRows {
 
 namespace detail {
 
-/// Four e4m3 in memory order as pairs of fp16; before sm_89 divided by 256.
+/// Four e4m3 in memory order as pairs of fp16; before sm_89 divided by 256. NaN
+/// stays NaN.
 inline void e4m3ToFp16(unsigned four, unsigned &low, unsigned &high) {
   if constexpr (__CUDA_ARCH__ >= 890) {
     low = ptx::cvtRnF16x2E4m3x2(static_cast<unsigned short>(four));
     high = ptx::cvtRnF16x2E4m3x2(static_cast<unsigned short>(four >> 16));
   } else {
     auto widen = [](unsigned two) {
-      return (two & 0x80008000u) | (two >> 1 & 0x3f803f80u);
+      unsigned size = two >> 1 & 0x3f803f80u;
+      // Of NaN alone, 0x7f, the sum reaches bit 14: an exponent of ones.
+      unsigned nan = (size + 0x00800080u) & 0x40004000u;
+      return (two & 0x80008000u) | size | nan;
     };
     low = widen(__byte_perm(four, 0, 0x1404));
     high = widen(__byte_perm(four, 0, 0x3424));
@@ -336,10 +341,8 @@ private:
 #pragma unroll
         for (int i = 0; i < 2; ++i) {
           float &score = scores[j][2 * half + i];
-          // tanh x = 1 - 2 / (1 + e^2x)
           if constexpr (kSignature.softcap)
-            score = 1 - 2 * ptx::rcpApproxFtz(
-                                1 + ptx::ex2ApproxFtz(score * tanhScale));
+            score = detail::tanhOfExponent(score * tanhScale);
           if constexpr (kSignature.alibi)
             score += bias + slope[tile][half] * (j * 8 + i);
         }

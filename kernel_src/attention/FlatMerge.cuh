@@ -23,9 +23,11 @@ template <MergeSignature kSignature, FlatMergeConfig kConfig> class FlatMerge {
   static constexpr int kOutBytes = kVector * bytesOf(kSignature.out);
   static constexpr float kInfinity = __builtin_bit_cast(float, 0x7f800000u);
 
-  /// What the parts of a row count, and the merged logarithm.
+  /// What the parts of a row count, and the merged logarithm. A part without
+  /// keys is not looked at.
   struct Weights {
     float first, second, lse;
+    bool hasFirst, hasSecond;
   };
 
   static constexpr int kVectors = kConfig.vectors(kSignature);
@@ -109,13 +111,17 @@ private:
   }
 
   static Weights weightsOf(float first, float second) {
+    // Each on its own: the greater one of NaN and -inf is -inf.
+    const bool hasFirst = first != -kInfinity;
+    const bool hasSecond = second != -kInfinity;
+    if (!hasFirst && !hasSecond)
+      return {0, 0, -kInfinity, false, false};
     float greatest = fmaxf(first, second);
-    if (greatest == -kInfinity)
-      return {0, 0, greatest};
     float firstPart = expf(first - greatest);
     float secondPart = expf(second - greatest);
     float sum = firstPart + secondPart;
-    return {firstPart / sum, secondPart / sum, greatest + logf(sum)};
+    return {firstPart / sum, secondPart / sum, greatest + logf(sum), hasFirst,
+            hasSecond};
   }
 
   static void store(const MergeParams &params, const Item &item) {
@@ -140,10 +146,10 @@ private:
     unpackFloats<kSignature.in>(second, secondWords);
 #pragma unroll
     for (int i = 0; i < kVector; ++i) {
-      // Not 0 * value: what counts nothing may hold NaN.
-      float value = weights.first == 0 ? 0.0f : weights.first * first[i];
+      // Not 0 * value: a part without keys may hold NaN.
+      float value = weights.hasFirst ? weights.first * first[i] : 0.0f;
       sum[i] =
-          weights.second == 0 ? value : fmaf(weights.second, second[i], value);
+          weights.hasSecond ? fmaf(weights.second, second[i], value) : value;
     }
     return packFloats<kSignature.out>(sum);
   }

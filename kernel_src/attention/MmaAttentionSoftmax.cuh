@@ -8,6 +8,7 @@
 #pragma once
 
 #include "attention/MmaAttentionPlace.cuh"
+#include "attention/Softcap.cuh"
 #include "common/Access.cuh"
 
 namespace kiln {
@@ -32,7 +33,7 @@ public:
       : params(params), place(place) {
     factor = params.scale;
     if constexpr (kSignature.softcap) {
-      capScale = factor / params.softcap;
+      capScale = factor / params.softcap * (2 * kLog2e);
       factor = params.softcap;
     }
 #pragma unroll
@@ -65,7 +66,7 @@ public:
           for (int e = 0; e < 2; ++e) {
             float &score = scores[i][j][2 * half + e];
             if constexpr (kSignature.softcap)
-              score = tanhOf(score * capScale);
+              score = detail::tanhOfExponent(score * capScale);
             if constexpr (kSignature.alibi)
               score += slope * (distance + static_cast<float>(8 * j + e));
             if constexpr (!kConfig.optimizedSoftmax)
@@ -159,7 +160,8 @@ public:
     float greatestLog2 =
         most * (kConfig.optimizedSoftmax ? factor * kLog2e : kLog2e);
     float inverse = 0, lse = minusInfinity();
-    if (total > 0) {
+    // A total that is NaN is one of a row that sees keys.
+    if (total != 0) {
       float weight = 1;
       if (kSignature.sinks && exists) {
         float sink = params.sinks[place.headOf(row)] * kLog2e;
@@ -182,13 +184,6 @@ public:
 
 private:
   static float minusInfinity() { return __uint_as_float(0xff800000u); }
-
-  /// 1 - 2 / (1 + e^2x): the approximation of the hardware would cost a score
-  /// of 20 a hundredth.
-  static float tanhOf(float x) {
-    return 1.0f -
-           2.0f * ptx::rcpApproxFtz(1.0f + ptx::ex2ApproxFtz(2 * kLog2e * x));
-  }
 
   const AttentionParams &params;
   const Place &place;

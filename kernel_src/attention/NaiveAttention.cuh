@@ -196,7 +196,7 @@ private:
   static void addKeys(const AttentionParams &params, const Task &task,
                       const KeyRow &query, float scale, AttentionRange keys,
                       State &state) {
-    // Keys behind the last are the last once more, with weights of 0.
+    // Keys behind the last are the last once more, and count nothing.
     auto offsetOf = [&](const AttentionStrides &strides, int i) {
       return keyOffset<kSignature>(params, strides, task.sequence, task.keys,
                                    task.kvHead,
@@ -224,6 +224,8 @@ private:
                                              offsetOf(params.vStrides, i));
 #pragma unroll
     for (int i = 0; i < kKeys; ++i) {
+      if (keys.begin + i >= keys.end)
+        break; // 0 times an infinity would be NaN
       float weight = state.weightOf(scores[i]);
       state.sum += weight;
       state.values.add(weight, values[i]);
@@ -238,7 +240,8 @@ private:
         state.raise(sink);
         state.sum += state.weightOf(sink);
       }
-    float inverse = state.sum > 0 ? 1 / state.sum : state.sum;
+    // A sum that is NaN is that of a row that sees keys.
+    float inverse = state.sum != 0 ? 1 / state.sum : 0;
     if constexpr (kSignature.scales)
       inverse *= scaleOf(params, params.vScale, task.sequence, task.kvHead);
     state.values.scale(inverse);

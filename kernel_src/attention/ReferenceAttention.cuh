@@ -238,7 +238,8 @@ private:
     }
     raise(maximumOfBlock(score.value), sums, columns);
     double weight = sums.weightOf(score.value);
-    double error = weight * (1 + score.error / kHalfUlp);
+    // A score of minus infinity has an infinite error, and counts nothing.
+    double error = weight == 0 ? 0.0 : weight * (1 + score.error / kHalfUlp);
     sums.weights += weight;
     if (weight > 0) // or else the score may be -inf
       sums.magnitudes += weight * fabs(score.value);

@@ -32,8 +32,9 @@ private:
     const MergeParams &merge = params.merge;
     double first = merge.lse1[place.lseOffset(merge)];
     double second = merge.lse2[place.lseOffset(merge)];
-    double greatest = fmax(first, second);
-    bool isEmpty = greatest == -__longlong_as_double(0x7ff0000000000000ll);
+    const double none = -__longlong_as_double(0x7ff0000000000000ll);
+    const bool isEmpty = first == none && second == none;
+    double greatest = fmax(first, second); // drops NaN, which sums show
     double firstPart = isEmpty ? 0.0 : exp(first - greatest);
     double secondPart = isEmpty ? 0.0 : exp(second - greatest);
     double sum = isEmpty ? 1.0 : firstPart + secondPart;
@@ -47,22 +48,22 @@ private:
     for (int column = threadIdx.x; column < kSignature.valueDim;
          column += kConfig.threads()) {
       long long at = row * kSignature.valueDim + column;
-      double a = partOf(merge.o1, place.offset(merge.o1Strides) + column,
-                        firstPart / sum);
-      double b = partOf(merge.o2, place.offset(merge.o2Strides) + column,
-                        secondPart / sum);
+      double a = first == none
+                     ? 0.0
+                     : partOf(merge.o1, place.offset(merge.o1Strides) + column,
+                              firstPart / sum);
+      double b = second == none
+                     ? 0.0
+                     : partOf(merge.o2, place.offset(merge.o2Strides) + column,
+                              secondPart / sum);
       params.reference[at] = a + b;
       params.bound[at] = fabs(a) + fabs(b);
     }
   }
 
-  /// 0 where the weight is, whatever the element holds.
   static double partOf(const void *o, long long offset, double weight) {
-    return weight == 0
-               ? 0.0
-               : weight * toFloat<kSignature.in>(
-                              static_cast<const Storage<kSignature.in> *>(
-                                  o)[offset]);
+    return weight * toFloat<kSignature.in>(
+                        static_cast<const Storage<kSignature.in> *>(o)[offset]);
   }
 };
 

@@ -218,18 +218,21 @@ private:
       double a[kMicro], b[kMicro];
 #pragma unroll
       for (int i = 0; i < kMicro; ++i) {
-        bool mine = rows.batch[threadRow + kPerSide * i] == batch;
-        a[i] = mine ? tileA[depth][threadRow + kPerSide * i] : 0.0;
+        a[i] = tileA[depth][threadRow + kPerSide * i];
         b[i] = tileB[depth][columnOf(i)];
       }
 #pragma unroll
-      for (int i = 0; i < kMicro; ++i)
+      for (int i = 0; i < kMicro; ++i) {
+        // Not as zeros: B of another batch may hold NaN.
+        if (rows.batch[threadRow + kPerSide * i] != batch)
+          continue;
 #pragma unroll
         for (int j = 0; j < kMicro; ++j) {
           sums.value[i][j] = fma(a[i], b[j], sums.value[i][j]);
           sums.magnitude[i][j] =
               fma(fabs(a[i]), fabs(b[j]), sums.magnitude[i][j]);
         }
+      }
     }
   }
 

@@ -123,13 +123,13 @@ void Explainer::scalar(const StatedScalar &stated) {
   if (address % sizeof(float))
     fail(ErrorCode::InvalidArgument, "{} {:#x} is not aligned to {} bytes",
          stated.addressName, address, sizeof(float));
-  if (stated.mustBeFinite &&
-      !QuickReader::isScalar(stated.value, stated.least)) {
-    bool hasLeast = stated.least > std::numeric_limits<double>::lowest();
-    fail(ErrorCode::InvalidArgument, "{} is {}: it must be finite in fp32{}",
-         name, stated.value,
-         hasLeast ? fmt::format(" and at least {}", stated.least) : "");
-  }
+  if (!fitsFp32(stated.value))
+    fail(ErrorCode::InvalidArgument,
+         "{} is {}: it must be finite in fp32, and not be rounded to 0", name,
+         stated.value);
+  else if (!QuickReader::isScalar(stated.value, stated.least))
+    fail(ErrorCode::InvalidArgument, "{} is {}: it must be at least {}", name,
+         stated.value, stated.least);
 }
 
 //===----------------------------------------------------------------------===//

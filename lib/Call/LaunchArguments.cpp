@@ -101,9 +101,8 @@ ExtentPoint extentsOf(const kiln_arguments &given, const ProblemSpec &spec) {
 /// Whether a launch may have \p value for the scalar \p field, which its
 /// problem uses.
 static bool isAllowed(const Field &field, double value) {
-  if (!field.isPositive)
-    return true;
-  return fitsFp32(value) && (value > 0 || (value == 0 && field.alwaysUsed));
+  return fitsFp32(value) &&
+         (!field.isPositive || value > 0 || (value == 0 && field.alwaysUsed));
 }
 
 /// Scalars by value and, where they have a slot, by device address. One that
@@ -128,9 +127,10 @@ static llvm::Error readScalars(const kiln_arguments &given,
       arguments.scalars[index] = given.scalars[index];
       if (!isAllowed(fields[i], given.scalars[index])) [[unlikely]]
         return makeError(ErrorCode::InvalidArgument,
-                         "arguments: scalar {}, {}, is {}: it has to be above "
-                         "0, and finite in fp32",
-                         index, fields[i].key, given.scalars[index]);
+                         "arguments: scalar {}, {}, is {}: it has to be "
+                         "{}finite in fp32, and not rounded to 0",
+                         index, fields[i].key, given.scalars[index],
+                         fields[i].isPositive ? "above 0, " : "");
     }
     arguments.scalarAddresses[index] = 0;
     if (fields[i].slot < 0)

@@ -273,8 +273,7 @@ public:
   KILN_INLINE void scalar(const StatedScalar &stated) {
     auto address = reinterpret_cast<uintptr_t>(stated.address);
     wrong |= (address & (sizeof(float) - 1)) != 0;
-    if (stated.mustBeFinite)
-      wrong |= !isScalar(stated.value, stated.least);
+    wrong |= !isScalar(stated.value, stated.least);
     call.arguments.scalars[stated.index] = stated.value;
     call.arguments.scalarAddresses[stated.index] = address;
     call.values[stated.field] =

@@ -158,10 +158,9 @@ struct StatedPacked {
 struct StatedScalar {
   StatedName name;
   double value;
-  int field;                ///< in the record
-  int index;                ///< in Arguments::scalars
-  bool isUsed = true;       ///< false for one that is always
-  bool mustBeFinite = true; ///< in fp32, as kernels take it
+  int field;          ///< in the record
+  int index;          ///< in Arguments::scalars
+  bool isUsed = true; ///< false for one that is always
   double least = std::numeric_limits<double>::lowest();
   /// Device address of the value, and the name of its field; null: none.
   const void *address = nullptr;
@@ -260,9 +259,11 @@ constexpr uint64_t elementBytesOf(kiln_dtype type) {
   return static_cast<uint64_t>((static_cast<uint32_t>(type) + 0x700u) >> 11);
 }
 
-/// Whether a kernel, which takes scalars as fp32, can take \p value.
+/// Whether a kernel, which takes scalars as fp32, can take \p value: it is
+/// finite there, and 0 only if it is 0 here.
 inline bool fitsFp32(double value) {
-  return std::isfinite(static_cast<float>(value));
+  const auto single = static_cast<float>(value);
+  return std::isfinite(single) && (single != 0 || value == 0);
 }
 
 /// a * b of values that need not be good, so it may wrap.

@@ -70,8 +70,8 @@ inline Field alignField() {
 llvm::Error checkAlign(llvm::StringRef family, int64_t align,
                        int64_t elementBytes);
 
-/// InvalidArgument if \p value, of \p key, is more than fp32 holds: kernels
-/// take scalars as fp32.
+/// InvalidArgument if fp32 holds no value like \p value, of \p key: it would
+/// be infinite there, or 0 without being 0 here. Kernels take scalars as fp32.
 llvm::Error checkScalar(llvm::StringRef family, llvm::StringRef key,
                         double value);
 

@@ -194,7 +194,8 @@ llvm::Expected<TrialBuffers>
 TrialBuffers::create(const Driver &driver, const TrialTools &tools,
                      const KernelFamily &family, const Problem &problem,
                      const TrialBufferOptions &options, CudaStream stream) {
-  TrialBuffers buffers(driver, tools, family, problem, options.data);
+  TrialBuffers buffers(driver, tools, family, problem, options.data,
+                       options.planted);
   if (llvm::Error error = buffers.checkTable())
     return error;
   if (llvm::Error error = buffers.layOut(options))
@@ -293,7 +294,27 @@ llvm::Error TrialBuffers::fillSlot(size_t operand, uint64_t copyAt,
   normal.rowPeriod = init.rowPeriod;
   normal.rowLength = spec.leadingDimension ? spec.leadingDimension : spec.cols;
   normal.rowValue = static_cast<float>(init.rowValue);
-  return tools->fillNormal(normal, stream);
+  if (llvm::Error error = tools->fillNormal(normal, stream))
+    return error;
+  return planted.operand == static_cast<int>(operand)
+             ? plant(base + slot.data, stream)
+             : llvm::Error::success();
+}
+
+/// Puts the planted value into its operand, which begins \p at.
+llvm::Error TrialBuffers::plant(DeviceAddress at, CudaStream stream) const {
+  const OperandSpec &spec =
+      operandTable.operands[static_cast<size_t>(planted.operand)];
+  const int64_t element = layoutOf(spec).offsetOf(planted.row) + planted.column;
+  FillNormalParams params;
+  params.data = reinterpret_cast<void *>(
+      at + static_cast<uint64_t>(element * bytesOf(spec.type)));
+  params.count = 1;
+  params.type = spec.type;
+  params.mean = planted.value;
+  params.deviation = 0;
+  params.rowLength = 1;
+  return tools->fillNormal(params, stream);
 }
 
 /// Gaps between rows keep the poison, which is no valid length or index.

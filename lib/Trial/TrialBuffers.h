@@ -14,6 +14,7 @@
 
 #include "Driver/DeviceMemory.h"
 #include "Kernel/Family.h"
+#include "Trial/TrialRunner.h"
 #include "Trial/TrialTools.h"
 
 #include <llvm/ADT/SmallVector.h>
@@ -67,6 +68,7 @@ struct TrialBufferOptions {
   /// workspaces.
   uint64_t spareBytes = 0;
   TrialData data = TrialData::Usual;
+  PlantedValue planted; ///< of an operand that is not INT32
   /// Copies to rotate over and a buffer to flush with; false: one copy.
   bool forTiming = true;
   int64_t l2Bytes = 0;
@@ -167,9 +169,9 @@ private:
 
   TrialBuffers(const Driver &driver, const TrialTools &tools,
                const KernelFamily &family, const Problem &problem,
-               TrialData data)
+               TrialData data, const PlantedValue &planted)
       : driver(&driver), tools(&tools), family(&family), problem(&problem),
-        data(data), operandTable(family.operands(problem)) {}
+        data(data), planted(planted), operandTable(family.operands(problem)) {}
   llvm::Error checkTable() const;
   void layOutCopy(bool alignsTables);
   uint64_t layOutOutputs();
@@ -179,6 +181,7 @@ private:
                        CudaStream stream) const;
   llvm::Error fillIntegers(size_t operand, DeviceAddress at,
                            CudaStream stream) const;
+  llvm::Error plant(DeviceAddress at, CudaStream stream) const;
   llvm::Error checkGaps(const TrialOutput &output, CudaStream stream) const;
   llvm::Error savePristine(CudaStream stream) const;
   uint64_t seedOf(size_t operand) const {
@@ -197,6 +200,7 @@ private:
   const KernelFamily *family;
   const Problem *problem;
   TrialData data;
+  PlantedValue planted;
   OperandTable operandTable;
   DeviceMemory arena;
   llvm::SmallVector<Slot, 8> slots;

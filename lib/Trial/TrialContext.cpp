@@ -83,7 +83,9 @@ llvm::Error TrialContext::setUp(const TrialRequest &request) {
       request.options.measure && request.options.mode == MeasurementMode::Cold;
   if (state && state->family == request.family &&
       state->problem.record == request.problem.record &&
-      state->data == request.options.data && (state->forTiming || !forTiming))
+      state->data == request.options.data &&
+      state->planted == request.options.planted &&
+      (state->forTiming || !forTiming))
     return llvm::Error::success();
 
   if (!tools) {
@@ -112,11 +114,13 @@ llvm::Error TrialContext::makeState(const TrialRequest &request,
   fresh->problem = request.problem;
   fresh->forTiming = forTiming;
   fresh->data = request.options.data;
+  fresh->planted = request.options.planted;
   TrialBufferOptions bufferOptions;
   bufferOptions.capBytes = capBytes;
   bufferOptions.spareBytes = capBytes / kWorkspaceShare;
   bufferOptions.forTiming = forTiming;
   bufferOptions.data = fresh->data;
+  bufferOptions.planted = fresh->planted;
   bufferOptions.l2Bytes = device.l2Bytes;
   bufferOptions.pool = pool ? &*pool : nullptr;
   TrialPiece piece(options.pace);

@@ -26,6 +26,7 @@ struct ProblemState {
   Problem problem;
   bool forTiming = false;
   TrialData data = TrialData::Usual;
+  PlantedValue planted;
   std::optional<TrialBuffers> buffers;
   std::optional<TrialValidator> validator; ///< made when first needed
 };

@@ -16,6 +16,7 @@
 #include <llvm/Support/Error.h>
 
 #include <atomic>
+#include <bit>
 #include <chrono>
 #include <cstdint>
 #include <memory>
@@ -40,11 +41,28 @@ enum class TrialValidation {
 /// to 0.3 % from run to run.
 inline constexpr double kTieBand = 0.005;
 
+/// A value in place of one element of an input, such as a NaN, to see where it
+/// goes. Rows are counted through planes and batches.
+struct PlantedValue {
+  int operand = -1; ///< its index in the operand table; -1: no value is planted
+  int64_t row = 0, column = 0;
+  float value = 0;
+
+  /// The same bits: NaN is like NaN.
+  bool operator==(const PlantedValue &other) const {
+    return operand == other.operand && row == other.row &&
+           column == other.column &&
+           std::bit_cast<uint32_t>(value) ==
+               std::bit_cast<uint32_t>(other.value);
+  }
+};
+
 struct TrialOptions {
   MeasurementMode mode = MeasurementMode::Cold;
   TrialValidation validation = TrialValidation::MayWin;
   TrialData data = TrialData::Usual; ///< what the operands hold
-  bool measure = true;               ///< false: only validate
+  PlantedValue planted; ///< in place of one element of that; of tests alone
+  bool measure = true;  ///< false: only validate
   unsigned minSamples = 5, maxSamples = 11;
   /// No new work begins after this time; what has run by then is reported.
   std::chrono::milliseconds timeLimit{10000};

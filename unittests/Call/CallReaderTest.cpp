@@ -559,6 +559,13 @@ TEST_CASE("a value beyond its limit names the limit") {
   kiln_norm_args norm = kiln_norm_args_init();
   norm.x.type = KILN_BF16;
   norm.epsilon = -1;
+  CHECK(message("rmsnorm", norm) == "epsilon is -1: it must be at least 0");
+  norm.epsilon = 1e-60;
   CHECK(message("rmsnorm", norm) ==
-        "epsilon is -1: it must be finite in fp32 and at least 0");
+        "epsilon is 1e-60: it must be finite in fp32, and not be rounded to 0");
+  kiln_gemm_args gemm = kiln_gemm_args_init();
+  gemm.a.type = gemm.b.type = gemm.d.type = KILN_BF16;
+  gemm.alpha = 1e39;
+  CHECK(message("gemm", gemm) ==
+        "alpha is 1e+39: it must be finite in fp32, and not be rounded to 0");
 }

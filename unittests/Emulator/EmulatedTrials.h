@@ -24,6 +24,7 @@ struct Sample {
   std::string family, problem;
   std::vector<std::string> configs = {};
   TrialData data = TrialData::Usual;
+  PlantedValue planted = {};
 };
 
 /// The stand-in driver and compiler, with kernels that run.
@@ -74,6 +75,7 @@ struct EmulatedTrials {
         family, must(family.parseProblem(sample.problem)), {config});
     request.options.measure = false;
     request.options.data = sample.data;
+    request.options.planted = sample.planted;
     request.options.timeLimit = std::chrono::minutes(10);
     return must(trials.runner->run(request)).front();
   }

@@ -62,6 +62,13 @@ TEST_CASE("emulated: attention of decoding") {
           {"sm90mla.cl1.pc2.f2", "sm90mla.cl2.pc4"}}});
 }
 
+// tanh of next to nothing keeps its digits: a cap multiplies its error.
+TEST_CASE("emulated: softcaps far above the scores") {
+  for (const char *softcap : {"softcap=1e3 ", "softcap=1e7 "})
+    check({{"attention", softcap + std::string("batch=1 sq=3 sk=100 heads=2 "
+                                               "d=64 dtype=bf16 lse=1")}});
+}
+
 TEST_CASE("emulated: attention of e4m3") {
   check({{"attention", "batch=1 sq=130 sk=200 heads=2 d=128 dtype=e4m3 "
                        "scales=tensor mask=causal"},

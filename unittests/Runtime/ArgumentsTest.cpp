@@ -172,6 +172,29 @@ TEST_CASE("S8: a scalar described in device memory needs its address") {
   CHECK(both.launch(arguments) == "beta (slot 5)" + end);
 }
 
+TEST_CASE("a scalar that fp32 does not hold is refused") {
+  RuntimeFixture fixture;
+  LaunchLog<> launches;
+  kiln_engine *engine = fixture.engine();
+  BothWays both(engine, problemOf(gemmArgs()));
+  GemmArguments arguments;
+  double scalars[1] = {2};
+  arguments.given.scalars = scalars;
+  arguments.given.scalar_count = 1;
+  CHECK(both.launch(arguments) == "");
+  const int before = launches.count();
+  for (double alpha : {1e39, -1e39, 1e-60}) {
+    scalars[0] = alpha;
+    CHECK(both.launch(arguments) ==
+          fmt::format("arguments: scalar 0, alpha, is {}: it has to be finite "
+                      "in fp32, and not rounded to 0",
+                      alpha));
+  }
+  CHECK(launches.count() == before);
+  scalars[0] = 0;
+  CHECK(both.launch(arguments) == "");
+}
+
 TEST_CASE("S14e: links that do nothing are not counted as slots") {
   RuntimeFixture fixture;
   LaunchLog<> launches;

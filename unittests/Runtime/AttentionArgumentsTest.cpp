@@ -54,12 +54,12 @@ TEST_CASE("scalars that kernels of attention do not take are refused") {
   const int before = launches.count();
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
-  for (double scale : {-0.5, -1e-30, 1e300, kInfinity, kNaN}) {
+  for (double scale : {-0.5, -1e-30, 1e-60, 1e300, kInfinity, kNaN}) {
     CAPTURE(scale);
     launch.scalars[0] = scale;
     CHECK(run() == KILN_INVALID_ARGUMENT);
     CHECK(lastErrorHas("arguments: scalar 0, scale, is"));
-    CHECK(lastErrorHas("it has to be above 0, and finite in fp32"));
+    CHECK(lastErrorHas("it has to be above 0, finite in fp32, and"));
   }
   launch.scalars[0] = 0.25;
   for (double softcap : {0.0, -30.0, kInfinity}) {

@@ -14,8 +14,14 @@
 namespace kiln::fake {
 
 std::string Triple::text() const {
-  return problem.text() + " | " + config +
-         (data == TrialData::Usual ? " | usual data" : " | outliers");
+  std::string text =
+      problem.text() + " | " + config +
+      (data == TrialData::Usual ? " | usual data" : " | outliers");
+  if (planted.operand >= 0)
+    text +=
+        fmt::format(" | {} in row {}, column {} of operand {}", planted.value,
+                    planted.row, planted.column, planted.operand);
+  return text;
 }
 
 //===----------------------------------------------------------------------===//
@@ -160,6 +166,7 @@ std::vector<Triple> checkAll(GpuTrials &gpu, const std::vector<Triple> &given) {
         gpu.request(*triple.family, triple.problem, {triple.config});
     request.options.measure = false;
     request.options.data = triple.data;
+    request.options.planted = triple.planted;
     auto results = gpu.runner->run(request);
     if (!results)
       FAIL(summarize(results.takeError()).message);

@@ -26,6 +26,7 @@ struct Triple {
   Problem problem;
   std::string config;
   TrialData data = TrialData::Usual;
+  PlantedValue planted = {};
 
   std::string text() const;
 };

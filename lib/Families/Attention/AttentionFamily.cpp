@@ -126,7 +126,16 @@ static llvm::Error checkScalars(const AttentionProblem &p) {
                      "attention: softcap={} is negative", p.softcap);
   if (auto error = checkScalar("attention", "scale", p.scale))
     return error;
-  return checkScalar("attention", "softcap", p.softcap);
+  if (auto error = checkScalar("attention", "softcap", p.softcap))
+    return error;
+  // Kernels compute with their quotient, times 2 log2(e) at most.
+  constexpr double kLeast = 0x1p-126, kMost = 0x1p125;
+  const double quotient = p.softcap != 0 ? p.scale / p.softcap : 1;
+  if (kLeast <= quotient && quotient <= kMost && p.softcap <= kMost)
+    return llvm::Error::success();
+  return makeError(ErrorCode::InvalidArgument,
+                   "attention: fp32 has no room for softcap={} with scale={}",
+                   p.softcap, p.scale);
 }
 
 static llvm::Error checkPages(const AttentionProblem &p) {

@@ -98,7 +98,6 @@ struct GemmVisit {
               .value = args.alpha,
               .field = GemmField::Alpha,
               .index = GemmScalar::Alpha,
-              .mustBeFinite = false,
               .address = args.alpha_device,
               .addressName = "alpha_device"});
     v.scalar({.name = "beta",
@@ -106,7 +105,6 @@ struct GemmVisit {
               .field = GemmField::Beta,
               .index = GemmScalar::Beta,
               .isUsed = readsC,
-              .mustBeFinite = false,
               .address = args.beta_device,
               .addressName = "beta_device"});
     v.alignment(GemmField::Align);

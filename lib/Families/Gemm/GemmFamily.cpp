@@ -358,6 +358,10 @@ llvm::Expected<Problem> GemmFamily::canonicalise(Record record) const {
     return error;
   if (auto error = checkMemory(p))
     return error;
+  if (auto error = checkScalar("gemm", "alpha", p.alpha))
+    return error;
+  if (auto error = checkScalar("gemm", "beta", p.beta))
+    return error;
   // What equals a derived default, or is never read, is the default.
   auto reset = [&](int field, bool isDefault) {
     if (isDefault)

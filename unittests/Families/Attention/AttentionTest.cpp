@@ -122,6 +122,14 @@ TEST_CASE("bad attention problems get one clear line") {
   CHECK(failureOf("softcap=-2") == "attention: softcap=-2 is negative");
   CHECK(failureOf("scale=1e40") ==
         "attention: scale=1e+40 is beyond the range of fp32");
+  CHECK(failureOf("scale=1e-60") ==
+        "attention: scale=1e-60 is beyond the range of fp32");
+  CHECK(failureOf("softcap=1e-60") ==
+        "attention: softcap=1e-60 is beyond the range of fp32");
+  CHECK(failureOf("softcap=1e-40 scale=1") ==
+        "attention: fp32 has no room for softcap=1e-40 with scale=1");
+  CHECK(failureOf("softcap=1e38 scale=1e-3") ==
+        "attention: fp32 has no room for softcap=1e+38 with scale=0.001");
   CHECK(failureOf("pages=table") ==
         "attention: page=0, pages of K and V need their tokens");
   CHECK(failureOf("pages=table page=16 kvlen=packed") ==

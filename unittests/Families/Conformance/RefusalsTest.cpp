@@ -79,6 +79,23 @@ TEST_CASE("conformance: what is no problem gets one clear line") {
   }
 }
 
+// Kernels take scalars as fp32: these would be infinite there, or 0.
+TEST_CASE("conformance: a scalar that fp32 does not hold is refused") {
+  for (const auto &family : registry().families()) {
+    CAPTURE(family->name().str());
+    for (const DrawnProblem &drawn : drawProblems(*family, Sizes::Usual, 20))
+      for (const Field &field : family->problemSchema().fields())
+        for (const char *value : {"1e+39", "1e-60"})
+          if (field.role == FieldRole::Scalar) {
+            const std::string key = field.key.str();
+            const std::string text = drawn.typed.with(key, value).text();
+            CAPTURE(text);
+            // Some problems have no such scalar at all, and say so.
+            CHECK(faultOfRefusal(*family, text, key) == "");
+          }
+  }
+}
+
 TEST_CASE("conformance: JSON of the wrong kind gets one clear line") {
   for (const auto &family : registry().families()) {
     CAPTURE(family->name().str());
