@@ -176,7 +176,8 @@ TEST_CASE("a scalar that fp32 does not hold is refused") {
   RuntimeFixture fixture;
   LaunchLog<> launches;
   kiln_engine *engine = fixture.engine();
-  BothWays both(engine, problemOf(gemmArgs()));
+  kiln_gemm_args args = gemmArgs();
+  BothWays both(engine, problemOf(args));
   GemmArguments arguments;
   double scalars[1] = {2};
   arguments.given.scalars = scalars;

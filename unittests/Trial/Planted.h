@@ -101,7 +101,7 @@ inline std::vector<PlantedProblem> plantedStreams() {
   };
 }
 
-/// What is planted into the inputs of \p problem.
+/// The values that are planted into the inputs of \p problem.
 inline std::vector<PlantedValue> plantedValues(const KernelFamily &family,
                                                const Problem &problem,
                                                bool takesInfinities) {
