@@ -500,7 +500,8 @@ KILN_API kiln_status kiln_query(kiln_engine *engine,
 /// Chooses and loads a plan for \p problem in \p stream's context; blocks like
 /// the first call of it would; in the mode background it waits for the
 /// estimator's choice where a call takes what is loaded. The plan stays the
-/// same until it is released, whatever tuning finds later. Errors: as of
+/// same until it is released, whatever tuning finds later: if that is wrong
+/// results of its kernel, its next launch warns on the log, once. Errors: as of
 /// kiln_gemm.
 KILN_API kiln_status kiln_plan_acquire(kiln_engine *engine,
                                        const kiln_problem *problem,

@@ -303,7 +303,8 @@ Engine::acquireRange(const Driver &driver, const StreamContext &context,
                      const RangePart &part, CudaStream stream) {
   const ProblemRange &range = part.range;
   if (auto known = knownContext(context.id))
-    if (auto prepared = known->findRange(range))
+    if (auto prepared = known->findRange(range);
+        prepared && prepared->choose(part.typical)) // not all of it is wrong
       return prepared;
   workCounts.dispatchMisses.fetch_add(1, std::memory_order_relaxed);
   auto entered = CurrentContext::enter(driver, context);

@@ -63,6 +63,10 @@ llvm::Error PlanHandle::acquireRanges(const Driver &driver,
       return prepared.takeError();
     if (ranges.empty())
       chosen = (*prepared)->choose(part.typical);
+    if (!chosen)
+      return makeError(ErrorCode::NoCandidate,
+                       "{}: no kernel is known to compute it correctly",
+                       part.typical.text());
     ranges.push_back(std::move(*prepared));
   }
   return llvm::Error::success();
@@ -87,6 +91,16 @@ llvm::Expected<ChosenPlan> PlanHandle::planFor(const Driver &driver,
   if (!found)
     return found.takeError();
   return outside.keep(key, outside.introduce(key, *found));
+}
+
+/// The plan stays what it is, as promised; its owner has to hear of it.
+void PlanHandle::warnIfWrong(const ActivePlan &plan) const {
+  if (!plan.isWrong() || hasWarned.exchange(true)) [[likely]]
+    return;
+  engine.hooks().log().warning(
+      "a plan of {} launches {}, which trials found wrong: release it and "
+      "acquire another",
+      spec.problem.text(), plan.loaded->plan().configText());
 }
 
 llvm::Error PlanHandle::launchRange(const Driver &driver,
@@ -118,6 +132,7 @@ llvm::Error PlanHandle::launchRange(const Driver &driver,
   Arguments arguments;
   if (auto error = readArguments(given, spec, operandList, values, arguments))
     return error;
+  warnIfWrong(*plan);
   return engine.launchPlan(driver, *plan, context, arguments, workspace,
                            stream);
 }
@@ -151,6 +166,7 @@ llvm::Error PlanHandle::launch(const kiln_arguments *given,
   if (auto error = readArguments(*given, spec, operandList,
                                  spec.problem.record.values(), arguments))
     return error;
+  warnIfWrong(*chosen.plan);
   return engine.launchPlan(**driver, *chosen.plan, *context, arguments,
                            workspace, stream);
 }
@@ -207,9 +223,11 @@ llvm::Error PlanHandle::launchCall(kiln_family family, const void *args,
     return context.takeError();
   DispatchKey key{spec.family, contextId, call.fields()};
   if (isGood && !call.isEmpty) [[likely]]
-    if (const ActivePlan *plan = calls.find(key)) [[likely]]
+    if (const ActivePlan *plan = calls.find(key)) [[likely]] {
+      warnIfWrong(*plan);
       return engine.launchPlan(**driver, *plan, *context, call.arguments,
                                workspace, stream);
+    }
   auto described = readProblem(*spec.family, args, CallAddresses::Used, call);
   if (!described)
     return described.takeError();

@@ -49,6 +49,7 @@ private:
   llvm::Expected<StreamContext> contextFor(const Driver &driver,
                                            CudaStream stream) const;
   llvm::Expected<Problem> problemOf(const FamilyCall &call) const;
+  void warnIfWrong(const ActivePlan &plan) const;
 
   Engine &engine;
   const ProblemSpec spec;
@@ -63,6 +64,7 @@ private:
   mutable DispatchTable seen;
   /// The plan of each call that was found to be one of the problem.
   mutable DispatchTable calls;
+  mutable std::atomic<bool> hasWarned{false}; ///< that its plan is wrong
 };
 
 } // namespace kiln
