@@ -9,6 +9,8 @@
 #include "Tune/PortfolioSession.h"
 #include "Tune/TrialSeries.h"
 
+#include <map>
+
 namespace kiln {
 
 /// What a session knows of a member beside the portfolio.
@@ -71,6 +73,8 @@ private:
   llvm::Error run(Round &round, Clock::time_point deadline);
   llvm::Error prove(Round &round, Clock::time_point deadline);
   bool isAffordable(const Problem &problem) const;
+  std::map<ExtentPoint, std::vector<uint32_t>>
+  unproven(const std::vector<ExtentPoint> &points) const;
   std::vector<ExtentPoint> proofPoints() const;
   const ExtentPoint *proofPointOf(const PortfolioMember &member,
                                   const std::vector<ExtentPoint> &points) const;

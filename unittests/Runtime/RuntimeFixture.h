@@ -46,7 +46,7 @@ public:
   }
 
   static std::string driverPath() {
-    return std::string(KILN_BINARY_DIR) + "/lib/libkiln_fake_cuda.so";
+    return KILN_BINARY_DIR "/lib/libkiln_fake_cuda.so";
   }
   const Driver &driver() const { return *cuda; }
   kiln_stream stream() const { return own->handle(); }

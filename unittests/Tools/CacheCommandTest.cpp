@@ -1,4 +1,5 @@
 // cache ls and verify.
+#include "Store/Verdicts.h"
 #include "Tools/ToolRunner.h"
 
 #include <chrono>
@@ -31,6 +32,38 @@ TEST_CASE("the cache is listed and verified") {
   ToolResult damaged = tool.run("cache verify --json");
   CHECK(damaged.code == 1);
   CHECK(damaged.json().getInteger("damaged") == 1);
+}
+
+TEST_CASE("kernels that were found wrong are listed and cleared") {
+  Tool tool;
+  REQUIRE(tool.run("warmup gemm m=64 n=64 k=64 dtype=bf16 --device h200-sxm")
+              .code == 0);
+  CHECK(tool.run("cache verdicts").out.find("no kernel was found wrong") !=
+        std::string::npos);
+  {
+    kiln::cache::StoreOptions options;
+    options.writeDir = (tool.folder / "cache");
+    auto store = kiln::cache::Store::open(std::move(options));
+    kiln::Verdicts verdicts(*store);
+    for (const char *kernel : {"0abc", "1abc"})
+      verdicts.found("some class", {.kernel = kernel,
+                                    .config = "mma.bm64",
+                                    .problem = "gemm m=3",
+                                    .reason = "wrong: 2 of 9 elements"});
+  }
+  ToolResult text = tool.run("cache verdicts");
+  CHECK(text.code == 0);
+  CHECK(text.out.find("mma.bm64") != std::string::npos);
+  CHECK(tool.run("cache verdicts --json").json().getArray("verdicts")->size() ==
+        2);
+  CHECK(tool.run("cache verdicts --kernel 0a").code == 2);
+  CHECK(tool.run("cache verdicts --clear --kernel 7").code == 1);
+  CHECK(tool.run("cache verdicts --clear --kernel 0a --json")
+            .json()
+            .getInteger("cleared") == 1);
+  CHECK(tool.run("cache verdicts --clear").code == 0);
+  CHECK(tool.run("cache verdicts --json").json().getArray("verdicts")->empty());
+  CHECK(tool.run("cache ls --clear").code == 2);
 }
 
 TEST_CASE("F16: a folder that is missing or refused is an error, and is not "

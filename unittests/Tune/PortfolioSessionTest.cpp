@@ -41,10 +41,16 @@ public:
       TrialResult &result = results.emplace_back();
       result.config = candidate.config();
       auto fault = faults.find(result.config);
-      if (request.options.measure) {
+      if (refuses && refuses(result.config, request.problem.record[kFieldM])) {
+        result.status = TrialStatus::LaunchFailed;
+        result.message = "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES";
+      } else if (request.options.measure) {
         result.medianNs = ns(result.config, request.problem.record[kFieldM]);
         result.ciLowNs = result.ciHighNs = result.medianNs;
         result.samples = 7;
+      } else if (request.problem.record[kFieldM] > mostCompared ||
+                 uncompared.count(result.config)) {
+        result.status = TrialStatus::Timeout;
       } else if (fault != faults.end()) {
         result.status = fault->second;
         result.message = "as the test says";
@@ -68,6 +74,11 @@ public:
 
   std::function<double(const std::string &, int64_t)> ns = waveNs;
   std::map<std::string, TrialStatus> faults;
+  /// The reference is too slow beyond this m, and for these configs anywhere.
+  int64_t mostCompared = INT64_MAX;
+  std::set<std::string> uncompared;
+  /// Whether a config cannot be launched at some m.
+  std::function<bool(const std::string &, int64_t)> refuses;
   std::function<void()> onRun;
   ErrorSummary error;
   bool alive = true;
@@ -211,6 +222,55 @@ TEST_CASE("a member that is wrong goes, and another cover serves its place") {
   f.reopen();
   REQUIRE(f.prepare(std::chrono::seconds(60), 1, 8192) == ErrorCode::Success);
   CHECK_FALSE(f.has("fast.t256"));
+}
+
+TEST_CASE("members are compared where the reference is soon computed") {
+  RangeFixture f;
+  f.runner.mostCompared = 100; // not at the values where large tiles are timed
+  REQUIRE(f.prepare() == ErrorCode::Success);
+  for (const PortfolioMember &member : f.result.portfolio.members()) {
+    CAPTURE(member.config.text());
+    CHECK(member.validated);
+  }
+  for (int64_t m : {700, 2048, 4096}) {
+    CAPTURE(m);
+    double least = INFINITY;
+    for (const PortfolioMember &member : f.result.portfolio.members())
+      least = std::min(least, waveNs(member.config.text(), m));
+    CHECK(waveNs(f.chosenAt(m), m) <= 1.01 * least);
+  }
+}
+
+TEST_CASE("what was compared gives way to what is faster by a tenth") {
+  RangeFixture f;
+  f.runner.uncompared = {"fast.t256"};
+  SUBCASE("if nothing was found wrong") {
+    REQUIRE(f.prepare() == ErrorCode::Success);
+    REQUIRE(f.has("fast.t256"));
+    REQUIRE(f.has("fast.t128"));
+    CHECK(f.chosenAt(2048) == "fast.t128"); // 7 % slower
+    CHECK(f.chosenAt(4096) == "fast.t256"); // it would be 11 % slower
+  }
+  SUBCASE("and not where trials found wrong results") {
+    f.runner.faults["fast.t16"] = TrialStatus::Wrong;
+    REQUIRE(f.prepare() == ErrorCode::Success);
+    REQUIRE(f.result.rejected == 1);
+    CHECK(f.chosenAt(4096) != "fast.t256");
+  }
+}
+
+TEST_CASE("what cannot be launched at one value serves on one side of it") {
+  RangeFixture f;
+  f.runner.refuses = [](const std::string &config, int64_t m) {
+    return config == "fast.t256" && m > 3000;
+  };
+  REQUIRE(f.prepare() == ErrorCode::Success);
+  CHECK(f.chosenAt(4096) != "fast.t256");
+  if (f.has("fast.t256"))
+    for (const PortfolioMember &member : f.result.portfolio.members())
+      if (member.config.text() == "fast.t256")
+        CHECK(member.high[0] < 4096);
+  CHECK(f.result.portfolio.faults.empty());
 }
 
 TEST_CASE("if all that was compared is wrong there is no portfolio") {
