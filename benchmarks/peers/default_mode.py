@@ -24,6 +24,9 @@ VALUES = (160, 631, 1590, 2456, 8192)
 FIRST = (1, 203, 2456)
 ROTATION_BYTES = 1 << 31
 GRAPH_US = 2000
+# Without work before each graph: a card at its power limit changes its clock
+# for what ran before.
+GAP_S = 0.005
 TFLOPS = 700e12
 
 
@@ -52,9 +55,10 @@ class Operands:
             3: self.d.data_ptr()})
 
 
-def choices(library, layer, first, values, mode):
+def choices(library, layer, first, values, mode, caches):
     """({value: plan}, seconds of the first call) of one engine, which stays."""
-    folder = tempfile.mkdtemp(prefix="kiln-default-mode-")
+    folder = tempfile.mkdtemp(prefix=f"{layer[0]}x{layer[1]}-{mode}{first}-",
+                              dir=caches)
     engine = kiln_ctypes.Engine(library, mode=mode, cache_dir=folder)
     begin = time.perf_counter()
     if first:
@@ -65,7 +69,7 @@ def choices(library, layer, first, values, mode):
     return engine, plans, seconds
 
 
-def time_value(layer, m, plans, rounds):
+def time_value(layer, m, plans, rounds, gap_s):
     """Median time by side, in us, of plans by side; equal configs once."""
     operands = Operands(layer, m)
     arguments = [operands.arguments(i) for i in range(operands.copies)]
@@ -82,7 +86,7 @@ def time_value(layer, m, plans, rounds):
         launch = lambda i, plan=plan, workspace=workspace: plan.launch(
             arguments[i], current_stream(), workspace)
         graphs[side] = capture(launch, operands.copies, operands.launches)
-    times = time_graphs(graphs, rounds, operands.launches)
+    times = time_graphs(graphs, rounds, operands.launches, gap_s)
     return {side: statistics.median(each) for side, each in times.items()}
 
 
@@ -90,6 +94,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--library")
     parser.add_argument("--rounds", type=int, default=11)
+    parser.add_argument("--gap-ms", type=float, default=GAP_S * 1000)
+    parser.add_argument("--caches", help="folder of the engines' caches")
     parser.add_argument("--layers", help="NxK,NxK,..")
     parser.add_argument("--values", help="M,M,..")
     parser.add_argument("--first", help="M,M,..")
@@ -105,12 +111,15 @@ def main():
     torch.zeros(1, device="cuda")
     rows = []
     for layer in layers:
-        engines = {"predict": choices(library, layer, 0, values, "predict")}
+        engines = {"predict": choices(library, layer, 0, values, "predict",
+                                      options.caches)}
         for first in firsts:
-            engines[first] = choices(library, layer, first, values, "tune")
+            engines[first] = choices(library, layer, first, values, "tune",
+                                     options.caches)
         for m in values:
             plans = {side: made[1][m] for side, made in engines.items()}
-            times = time_value(layer, m, plans, options.rounds)
+            times = time_value(layer, m, plans, options.rounds,
+                               options.gap_ms / 1000)
             for first in firsts:
                 row = {"layer": f"{layer[0]}x{layer[1]}", "m": m,
                        "first": first,
@@ -136,7 +145,8 @@ def main():
          "gpu": torch.cuda.get_device_name(0),
          "protocol": "bf16 NT, N(0, 1) data, cold L2 (operands rotate over 2 "
          "GiB), CUDA graphs of 2 ms, all sides interleaved, median of "
-         f"{options.rounds} rounds; a ratio is predict's time over tune's.",
+         f"{options.rounds} rounds, {options.gap_ms:g} ms without work before "
+         "each; a ratio is predict's time over tune's.",
          "rows": rows}, options.out)
     return 0
 

@@ -226,7 +226,47 @@ std::vector<Choice> Chooser::membersOfPortfolio() {
     choice.portfolio = known;
     choice.member = pick.member;
   }
+  // Who prepared a range, or leaves trials to a thread, chooses from it alone.
+  if (triesFirst(mode) && known->isMeasured() && !choices.empty())
+    putEstimateFirst(*known, choices);
   return choices;
+}
+
+/// A portfolio is a small set, and of one whose time was over only a part is
+/// measured. Where the best of it is expected to be behind what the mode
+/// predict would launch, that goes first: what is loaded of it, else what it
+/// compiles.
+void Chooser::putEstimateFirst(const KnownPortfolio &known,
+                               std::vector<Choice> &choices) {
+  const Choice &first = choices.front();
+  if (known.foundWrong() || known.isKnownAt(first.member, request.problem))
+    return;
+  if (llvm::Error error = rank()) {
+    llvm::consumeError(std::move(error)); // members run there
+    return;
+  }
+  std::vector<Choice> better;
+  for (size_t i = 0; i < std::min(kClosest, ranked.size()); ++i) {
+    const double expectedNs = known.expectedNs(ranked[i], request.problem);
+    if (expectedNs * kProofWorth >= first.predictedNs)
+      continue;
+    Choice &choice = better.emplace_back(choiceAt(i));
+    choice.predictedNs = expectedNs;
+    choice.mayCompile = true;
+  }
+  llvm::stable_sort(better, [](const Choice &a, const Choice &b) {
+    return a.predictedNs < b.predictedNs;
+  });
+  // One of them that is loaded and next to the best spares a compilation.
+  auto loaded = llvm::find_if(better, [&](const Choice &choice) {
+    return choice.predictedNs <= kClose * better.front().predictedNs &&
+           isWithin(choice, Effort::Loaded);
+  });
+  if (loaded != better.end())
+    std::rotate(better.begin(), loaded, std::next(loaded));
+  constexpr size_t kMostTries = 2; // a kernel that does not compile
+  better.resize(std::min(better.size(), kMostTries));
+  choices.insert(choices.begin(), better.begin(), better.end());
 }
 
 /// The estimator's stored choices, if their kernels are today's and were not

@@ -37,6 +37,8 @@ struct Choice {
   kiln_source source = KILN_SOURCE_NONE;
   double predictedNs = 0, measuredNs = 0;
   bool isFallback = false;
+  /// It is to be compiled, although its step mostly takes what exists.
+  bool mayCompile = false;
   /// What trials of just now have of it; null: nothing.
   const TuningChoice *trialed = nullptr;
   /// The portfolio that it is a member of, if any, and its place there.
@@ -133,6 +135,8 @@ private:
   std::vector<Choice> recorded();
   std::vector<Choice> decided();
   std::vector<Choice> membersOfPortfolio();
+  void putEstimateFirst(const KnownPortfolio &known,
+                        std::vector<Choice> &choices);
   llvm::Error rank();
   Choice choiceAt(size_t rank) const;
   bool isWithin(const Choice &choice, Effort effort) const;

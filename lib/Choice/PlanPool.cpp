@@ -37,7 +37,8 @@ static std::string bytesOf(const Record &one) {
 std::shared_ptr<const LoadedPlan>
 PlanPool::add(const Problem &problem, const Template &tmpl,
               const Record &config, std::shared_ptr<const LoadedPlan> loaded) {
-  std::string kernel = kernelDigest(loaded->plan());
+  // A test may have no plan.
+  std::string kernel = loaded ? kernelDigest(loaded->plan()) : std::string();
   std::lock_guard<std::mutex> lock(mutex);
   std::vector<LoadedConfig> &known = configs[bytesOf(problem.signature)];
   if (llvm::none_of(known, [&](const LoadedConfig &other) {
@@ -46,7 +47,7 @@ PlanPool::add(const Problem &problem, const Template &tmpl,
     known.push_back({&tmpl, config});
   auto [place, isNew] =
       plans.try_emplace(bytesOf(problem.record, config), std::move(loaded));
-  if (isNew) {
+  if (isNew && place->second) {
     place->second->markWrong(wrong.count(kernel) > 0);
     ofKernel.emplace(std::move(kernel), place->second);
   }

@@ -36,6 +36,19 @@ public:
                           mayTake);
   }
 
+  /// See Portfolio.
+  bool isKnownAt(uint32_t member, const Problem &problem) const {
+    return portfolio.isKnownAt(member, range().pointOf(problem.record));
+  }
+  bool foundWrong() const { return portfolio.foundWrong(); }
+  /// What \p candidate, which need not be a member, is expected to take for
+  /// \p problem: its estimate, calibrated.
+  double expectedNs(const Candidate &candidate, const Problem &problem) const {
+    return candidate.estimate.totalNs *
+           portfolio.factorOf(*candidate.tmpl, candidate.config,
+                              range().pointOf(problem.record));
+  }
+
 private:
   Portfolio portfolio;
   bool isStored, measured;

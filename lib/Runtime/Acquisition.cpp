@@ -3,6 +3,8 @@
 
 #include "Tune/Tuner.h"
 
+#include <llvm/ADT/STLExtras.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -53,6 +55,13 @@ llvm::Expected<ChosenPlan> Acquisition::runWithoutTrials() {
 /// The one step that ranks what is loaded: that calls no driver either.
 static constexpr ChoiceStep kNoDriver = ChoiceStep::Loaded;
 
+/// Whether the plan of \p choice is there.
+bool Acquisition::isLoaded(const Choice &choice) const {
+  return llvm::any_of(chooser.targetsOf(choice), [&](const Problem &target) {
+    return context.plans.find(target, choice.config) != nullptr;
+  });
+}
+
 llvm::Expected<ChosenPlan> Acquisition::findLoaded() {
   most = Effort::Loaded;
   trialsAhead = false;
@@ -63,6 +72,8 @@ llvm::Expected<ChosenPlan> Acquisition::findLoaded() {
       continue;
     bool isOffered = false;
     llvm::Error error = chooser.offer(step, [&](const Choice &choice) {
+      if (choice.mayCompile && !isLoaded(choice))
+        return false;
       isOffered = true;
       load(choice, Effort::Loaded);
       return isStored(step) || isOver();
@@ -130,7 +141,8 @@ void Acquisition::take(ChoiceStep step) {
     if (step == ChoiceStep::Compile && options.isCancelled())
       fail(makeError(ErrorCode::Cancelled, "cancelled"));
     else
-      load(choice, effortOf(step, options.haste));
+      load(choice, choice.mayCompile ? Effort::Compiled
+                                     : effortOf(step, options.haste));
     // Without a compiler the next of them fails as well.
     return isOver() || (step == ChoiceStep::Compile &&
                         firstError.code == ErrorCode::CompilerMissing);

@@ -72,6 +72,7 @@ private:
   bool isOver() const { return found || fatal.code != ErrorCode::Success; }
 
   // One config.
+  bool isLoaded(const Choice &choice) const;
   void load(const Choice &choice, Effort effort);
   void loadNew(const Problem &target, Plan plan, const Choice &choice,
                Effort effort);

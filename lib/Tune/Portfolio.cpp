@@ -136,6 +136,33 @@ double Portfolio::factorAt(uint32_t place,
   return sum / weights;
 }
 
+double Portfolio::factorOf(const Template &tmpl, const Record &config,
+                           llvm::ArrayRef<int64_t> point) const {
+  const std::vector<int64_t> knobs = compiledKnobs(config);
+  double ofTemplate = 0, ofAll = 1;
+  for (auto [i, member] : llvm::enumerate(list)) {
+    const auto place = static_cast<uint32_t>(i);
+    if (place < defaultFactors.size())
+      ofAll = defaultFactors[place];
+    if (member.tmpl != &tmpl)
+      continue;
+    if (compiledKnobs(member.config) == knobs)
+      return factorAt(place, point);
+    if (place < defaultFactors.size())
+      ofTemplate = defaultFactors[place];
+  }
+  return ofTemplate > 0 ? ofTemplate : ofAll;
+}
+
+bool Portfolio::isKnownAt(uint32_t member,
+                          llvm::ArrayRef<int64_t> point) const {
+  const double kNearby = std::log(1.5); // of the product of the extents
+  return isComplete && list[member].validated &&
+         llvm::any_of(list[member].times, [&](const MemberTime &time) {
+           return distanceOf(time.point, point) <= kNearby;
+         });
+}
+
 //===----------------------------------------------------------------------===//
 // Choice
 //===----------------------------------------------------------------------===//

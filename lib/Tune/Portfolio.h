@@ -56,7 +56,7 @@ std::vector<int64_t> compiledKnobs(const Record &config);
 /// So much slower may a member be that was compared with the reference and yet
 /// go before one that was not: measuring a kernel must not put it in the place
 /// of what the estimator would launch without any trial.
-inline constexpr double kProofWorth = 1.1;
+inline constexpr double kProofWorth = 1.03;
 
 /// A member at one value.
 struct PortfolioChoice {
@@ -129,6 +129,15 @@ public:
   /// distance of logarithms, beyond them the nearest; without times the median
   /// of its template's, or of all, or 1.
   double factorAt(uint32_t member, llvm::ArrayRef<int64_t> point) const;
+  /// The same for any config: of its kernel if that is a member's, else the
+  /// median of its template's, or of all, or 1.
+  double factorOf(const Template &tmpl, const Record &config,
+                  llvm::ArrayRef<int64_t> point) const;
+  /// Whether trials told what \p member takes at \p point: it was compared, and
+  /// measured nearby, when all was measured that was to be.
+  bool isKnownAt(uint32_t member, llvm::ArrayRef<int64_t> point) const;
+  /// Whether trials of the range found wrong results.
+  bool foundWrong() const { return hasWrong; }
 
   /// The portfolio in the form in which it is stored.
   StoredPortfolio toStored() const;

@@ -31,6 +31,13 @@ struct ChooserFixture : StoreFixture {
   std::string digest(const char *config) {
     return kernelDigest(makePlan(family, problem, config, device));
   }
+  /// Trials find that \p config computes wrong results.
+  void findWrong(const char *config) {
+    records.verdicts().found(deviceClass, {.kernel = digest(config),
+                                           .config = config,
+                                           .problem = problem.text(),
+                                           .reason = "wrong"});
+  }
   /// Stores that trials at m = 64 found \p config to be the best.
   void measure(const char *config, const std::string &kernel) {
     Measurement found = measured(config, 500);

@@ -122,7 +122,11 @@ TEST_CASE("what is stored is passed over while trials would better it") {
       CHECK_FALSE(isPassedOver(step, ahead));
   }
   SUBCASE("none is right") {
-    store(64, point(64, "", {rejected("fast.t16")}));
+    Measurement wrong = rejected("fast.t16");
+    wrong.kernel = f.digest("fast.t16");
+    store(64, point(64, "", {wrong}));
+    CHECK_FALSE(isPassedOver(ChoiceStep::Decision, none)); // taken back
+    f.findWrong("fast.t16");
     CHECK(isPassedOver(ChoiceStep::Decision, none));
     f.mode = KILN_MODE_PREDICT;
     CHECK_FALSE(isPassedOver(ChoiceStep::Decision, none));
@@ -222,7 +226,7 @@ TEST_CASE("a portfolio offers its members by calibrated estimate") {
   PortfolioFixture f;
   // The estimator puts fast.t64 first; measured, it is the slower one.
   f.keep(f.make({"fast.t64", "fast.t32"}, {3, 1}));
-  for (kiln_mode mode : {KILN_MODE_TUNE, KILN_MODE_PREDICT, KILN_MODE_STRICT}) {
+  for (kiln_mode mode : {KILN_MODE_PREDICT, KILN_MODE_STRICT}) {
     f.mode = mode;
     for (const char *text :
          {"fake m=64 n=64", "fake m=1 n=64", "fake m=1024 n=64"}) {
@@ -262,11 +266,58 @@ TEST_CASE("a stored portfolio is found, measured before estimated") {
   CHECK(f.sources() == std::vector<kiln_source>{KILN_SOURCE_RECORD});
 }
 
-TEST_CASE("what a record rejects is offered by no portfolio") {
+TEST_CASE("in the mode tune what is behind the estimator's choice follows it") {
   PortfolioFixture f;
-  Measurement wrong = rejected("fast.t64");
-  wrong.kernel = f.digest("fast.t64");
-  f.records.store(f.family, f.problem, f.deviceClass, point(64, "", {wrong}));
+  f.mode = KILN_MODE_TUNE;
+  auto offered = [&](int64_t m) {
+    f.problem = makeProblem(f.family, fmt::format("fake m={} n=64", m));
+    return f.offered(ChoiceStep::Portfolio);
+  };
+  // fast.t64 is predicted with 1000 ns, fast.t16 with 1400.
+  Portfolio made = f.make({"fast.t16"}, {1.1});
+  SUBCASE("where trials were cut short") {
+    f.keep(std::move(made));
+    Texts found = offered(64);
+    CHECK(found.front() == "fast.t64");
+    CHECK(found.back() == "fast.t16");
+    f.mode = KILN_MODE_STRICT; // compiles nothing
+    CHECK(offered(64) == Texts{"fast.t16"});
+  }
+  SUBCASE("where it was measured far away") {
+    made.isComplete = true;
+    f.keep(std::move(made));
+    CHECK(offered(64) == Texts{"fast.t16"});
+    CHECK(offered(70) == Texts{"fast.t16"});
+    CHECK(offered(1024).front() == "fast.t64");
+  }
+  SUBCASE("and not where trials found wrong results") {
+    made.faults.push_back({"fast.t64", "digest", "wrong"});
+    made.index(f.device);
+    f.keep(std::move(made));
+    CHECK(offered(64) == Texts{"fast.t16"});
+  }
+  SUBCASE("and not where it is as good") {
+    f.keep(f.make({"fast.t64"}, {1.3}));
+    CHECK(offered(64) == Texts{"fast.t64"});
+  }
+}
+
+TEST_CASE("what trials found wrong is offered by no step") {
+  PortfolioFixture f;
+  f.measure("fast.t64", f.digest("fast.t64"));
+  Decision decision;
+  decision.configs.push_back({"fast.t64", 700, "dram", f.digest("fast.t64")});
+  f.decisions.store(f.problem, f.device, ModelKind::Main, decision);
+  REQUIRE(f.offered(ChoiceStep::Record) == Texts{"fast.t64"});
+  REQUIRE(f.offered(ChoiceStep::Decision) == Texts{"fast.t64"});
+  f.records.verdicts().found(f.deviceClass, {.kernel = f.digest("fast.t64"),
+                                             .config = "fast.t64",
+                                             .problem = "fake m=7 n=9",
+                                             .reason = "wrong"});
+  CHECK(f.offered(ChoiceStep::Record).empty());
+  CHECK(f.offered(ChoiceStep::Decision).empty());
+  CHECK_FALSE(llvm::is_contained(f.offered(ChoiceStep::Existing), "fast.t64"));
+  CHECK_FALSE(llvm::is_contained(f.offered(ChoiceStep::Compile), "fast.t64"));
   f.keep(f.make({"fast.t64", "fast.t32"}, {1, 1}));
   CHECK(f.offered(ChoiceStep::Portfolio) == Texts{"fast.t32"});
 }

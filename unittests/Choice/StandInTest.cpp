@@ -19,13 +19,6 @@ struct StandInFixture : ChooserFixture {
       texts.push_back(choice.config.text());
     return texts;
   }
-  /// What another process finds out.
-  void reject(const char *config) {
-    Measurement wrong = rejected(config);
-    wrong.kernel = digest(config);
-    RecordStore(*cache).store(family, problem, deviceClass,
-                              point(64, "", {wrong}));
-  }
 };
 
 } // namespace
@@ -47,6 +40,6 @@ TEST_CASE("what trials found wrong stands in for nothing") {
   StandInFixture f;
   f.load("fast.t64");
   f.load("fast.t32");
-  f.reject("fast.t64");
+  f.findWrong("fast.t64");
   CHECK(f.standIns() == Texts{"fast.t32"});
 }
