@@ -208,6 +208,7 @@ std::optional<ProblemRange> Chooser::layer() const {
 
 std::vector<Choice> Chooser::membersOfPortfolio() {
   std::vector<Choice> choices;
+  double firstPredictedNs = 0; // not calibrated
   std::shared_ptr<const KnownPortfolio> known = portfolio();
   if (!known)
     return choices;
@@ -215,6 +216,8 @@ std::vector<Choice> Chooser::membersOfPortfolio() {
     const PortfolioMember &member = known->members()[pick.member];
     if (isRejected(*member.tmpl, member.config))
       continue;
+    if (choices.empty())
+      firstPredictedNs = pick.predictedNs;
     Choice &choice = choices.emplace_back();
     choice.tmpl = member.tmpl;
     choice.config = member.config;
@@ -228,15 +231,18 @@ std::vector<Choice> Chooser::membersOfPortfolio() {
   }
   // Who prepared a range, or leaves trials to a thread, chooses from it alone.
   if (triesFirst(mode) && known->isMeasured() && !choices.empty())
-    putEstimateFirst(*known, choices);
+    putEstimateFirst(*known, firstPredictedNs, choices);
   return choices;
 }
 
 /// A portfolio is a small set, and of one whose time was over only a part is
-/// measured. Where the best of it is expected to be behind what the mode
-/// predict would launch, that goes first: what is loaded of it, else what it
-/// compiles.
+/// measured. Where its best was not measured nearby, and may be behind what the
+/// mode predict would launch, that goes first: what is loaded of it, else what
+/// it compiles. What was measured far away, of whatever kernel, is no reason
+/// against that: factors change with the extents. (Measured, H200: taking them
+/// for one cost up to a quarter.)
 void Chooser::putEstimateFirst(const KnownPortfolio &known,
+                               double firstPredictedNs,
                                std::vector<Choice> &choices) {
   const Choice &first = choices.front();
   if (known.foundWrong() || known.isKnownAt(first.member, request.problem))
@@ -245,10 +251,11 @@ void Chooser::putEstimateFirst(const KnownPortfolio &known,
     llvm::consumeError(std::move(error)); // members run there
     return;
   }
+  const double limitNs = std::max(first.predictedNs, firstPredictedNs) / kClose;
   std::vector<Choice> better;
   for (size_t i = 0; i < std::min(kClosest, ranked.size()); ++i) {
     const double expectedNs = known.expectedNs(ranked[i], request.problem);
-    if (expectedNs * kProofWorth >= first.predictedNs)
+    if (expectedNs >= limitNs)
       continue;
     Choice &choice = better.emplace_back(choiceAt(i));
     choice.predictedNs = expectedNs;

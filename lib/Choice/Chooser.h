@@ -135,7 +135,7 @@ private:
   std::vector<Choice> recorded();
   std::vector<Choice> decided();
   std::vector<Choice> membersOfPortfolio();
-  void putEstimateFirst(const KnownPortfolio &known,
+  void putEstimateFirst(const KnownPortfolio &known, double firstPredictedNs,
                         std::vector<Choice> &choices);
   llvm::Error rank();
   Choice choiceAt(size_t rank) const;

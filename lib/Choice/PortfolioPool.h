@@ -41,8 +41,8 @@ public:
     return portfolio.isKnownAt(member, range().pointOf(problem.record));
   }
   bool foundWrong() const { return portfolio.foundWrong(); }
-  /// What \p candidate, which need not be a member, is expected to take for
-  /// \p problem: its estimate, calibrated.
+  /// What \p candidate, which need not be a member, may take for \p problem:
+  /// its estimate, times Portfolio::factorOf().
   double expectedNs(const Candidate &candidate, const Problem &problem) const {
     return candidate.estimate.totalNs *
            portfolio.factorOf(*candidate.tmpl, candidate.config,

@@ -139,24 +139,22 @@ double Portfolio::factorAt(uint32_t place,
 double Portfolio::factorOf(const Template &tmpl, const Record &config,
                            llvm::ArrayRef<int64_t> point) const {
   const std::vector<int64_t> knobs = compiledKnobs(config);
-  double ofTemplate = 0, ofAll = 1;
+  double ofTemplate = 1;
   for (auto [i, member] : llvm::enumerate(list)) {
-    const auto place = static_cast<uint32_t>(i);
-    if (place < defaultFactors.size())
-      ofAll = defaultFactors[place];
     if (member.tmpl != &tmpl)
       continue;
-    if (compiledKnobs(member.config) == knobs)
+    const auto place = static_cast<uint32_t>(i);
+    if (!member.times.empty() && compiledKnobs(member.config) == knobs)
       return factorAt(place, point);
     if (place < defaultFactors.size())
       ofTemplate = defaultFactors[place];
   }
-  return ofTemplate > 0 ? ofTemplate : ofAll;
+  return std::min(ofTemplate, 1.0);
 }
 
 bool Portfolio::isKnownAt(uint32_t member,
                           llvm::ArrayRef<int64_t> point) const {
-  const double kNearby = std::log(1.5); // of the product of the extents
+  const double kNearby = std::log(1.3); // of the product of the extents
   return isComplete && list[member].validated &&
          llvm::any_of(list[member].times, [&](const MemberTime &time) {
            return distanceOf(time.point, point) <= kNearby;

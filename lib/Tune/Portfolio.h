@@ -129,8 +129,9 @@ public:
   /// distance of logarithms, beyond them the nearest; without times the median
   /// of its template's, or of all, or 1.
   double factorAt(uint32_t member, llvm::ArrayRef<int64_t> point) const;
-  /// The same for any config: of its kernel if that is a member's, else the
-  /// median of its template's, or of all, or 1.
+  /// The same for any config: of its kernel if that was measured, else the
+  /// median of its template's where that is below 1, else 1: that others are
+  /// slower than predicted says little of it.
   double factorOf(const Template &tmpl, const Record &config,
                   llvm::ArrayRef<int64_t> point) const;
   /// Whether trials told what \p member takes at \p point: it was compared, and
