@@ -51,9 +51,9 @@ public:
   explicit Compiler(NvrtcSearch search) : search(std::move(search)) {}
 
   /// Compiles \p unit to a cubin for its architecture. Takes a few hundred ms,
-  /// cannot be cancelled; from the end of the process on none begins. Errors: InvalidArgument (a field of the unit), CompilerMissing,
-  /// Unsupported (architecture), CompileFailed as a CompileError, OutOfMemory,
-  /// Cancelled.
+  /// cannot be cancelled; from the end of the process on none begins. Errors:
+  /// InvalidArgument (a field of the unit), CompilerMissing, Unsupported
+  /// (architecture), CompileFailed as a CompileError, OutOfMemory, Cancelled.
   llvm::Expected<Artifact> compile(const TranslationUnit &unit);
 
   /// The compiler itself, loaded if it was not yet. A failed search is not

@@ -2,6 +2,7 @@
 #include "Compile/Nvrtc.h"
 
 #include "Compile/EmbeddedSources.h"
+#include "Compile/NvrtcDestructors.h"
 #include "Compile/ProcessExit.h"
 #include "Compile/TranslationUnit.h"
 #include "Support/Cubin.h"
@@ -12,19 +13,13 @@
 #include <link.h>
 #include <nvrtc.h>
 
-#include <bit>
 #include <cstring>
 
 namespace kiln {
 
 static_assert(NVRTC_ERROR_OUT_OF_MEMORY == kNvrtcOutOfMemory);
 
-/// NVRTC calls it at many points of a compilation, maybe from several threads;
-/// 1 ends that. nvrtc.h has it from 12.9 on, and so have libraries.
-using FlowCallback = int (*)(void *payload, void *reserved);
-
 struct Nvrtc::Api {
-  nvrtcResult (*setFlowCallback)(nvrtcProgram, FlowCallback, void *) = nullptr;
 #define KILN_NVRTC_SYMBOL(name) decltype(&::name) name = nullptr;
 #include "Compile/NvrtcSymbols.def"
 };
@@ -42,17 +37,6 @@ struct BuildIdQuery {
   std::string hex;   ///< empty until found
 };
 } // namespace
-
-static bool covers(const dl_phdr_info &info, uintptr_t address) {
-  for (int i = 0; i < info.dlpi_phnum; ++i) {
-    const ElfW(Phdr) &header = info.dlpi_phdr[i];
-    uintptr_t start = info.dlpi_addr + header.p_vaddr;
-    if (header.p_type == PT_LOAD && address >= start &&
-        address - start < header.p_memsz)
-      return true;
-  }
-  return false;
-}
 
 /// The NT_GNU_BUILD_ID of one note segment in hexadecimal, empty without one.
 static std::string buildIdIn(llvm::StringRef notes) {
@@ -104,9 +88,6 @@ llvm::Error Nvrtc::resolve() {
     return makeError(ErrorCode::CompilerMissing, "{} has no symbol {}",        \
                      library.path(), #symbol);
 #include "Compile/NvrtcSymbols.def"
-  api->setFlowCallback =
-      library.find<decltype(api->setFlowCallback)>("nvrtcSetFlowCallback");
-
   if (api->nvrtcVersion(&major, &minor) != NVRTC_SUCCESS)
     return makeError(ErrorCode::CompilerMissing, "{} tells no version",
                      library.path());
@@ -127,6 +108,12 @@ llvm::Error Nvrtc::resolve() {
       buildIdAt(reinterpret_cast<const void *>(api->nvrtcVersion));
   identityText = fmt::format("nvrtc {}.{} {}", major, minor,
                              build.empty() ? "unknown-build" : build);
+
+  // A file that only stands before the compiler, and links it, has few of the
+  // functions itself.
+#define KILN_NVRTC_SYMBOL(symbol)                                              \
+  refuseDestructors(reinterpret_cast<const void *>(api->symbol));
+#include "Compile/NvrtcSymbols.def"
   return llvm::Error::success();
 }
 
@@ -163,13 +150,6 @@ static nvrtcResult fetch(nvrtcProgram program, Size size, Get get,
   return bytes ? get(program, result.data()) : NVRTC_SUCCESS;
 }
 
-/// Goes on, whatever happens: NVRTC's destructors crashed in 2 of 320 processes
-/// whose first compilations had been ended when exit() was called (NVRTC 13.0).
-static int watchFlow(void *, void *) {
-  watchProcessExit();
-  return 0;
-}
-
 NvrtcOutcome Nvrtc::compile(const std::string &name, const std::string &source,
                             const SourceClosure &headers,
                             llvm::ArrayRef<std::string> options) const {
@@ -182,21 +162,14 @@ NvrtcOutcome Nvrtc::compile(const std::string &name, const std::string &source,
   outcome.isCancelled = !stay.isGranted();
   if (outcome.isCancelled)
     return outcome;
-  // Its destructors belong to parts of it that are met sooner or later, and
-  // mostly by the first compilation.
-  const bool isWatched = std::has_single_bit(++compilations);
   nvrtcProgram program = nullptr;
   nvrtcResult result =
       api->nvrtcCreateProgram(&program, source.c_str(), name.c_str(),
                               static_cast<int>(headers.names.size()),
                               headers.texts.data(), headers.names.data());
   if (result == NVRTC_SUCCESS) {
-    if (isWatched && api->setFlowCallback)
-      (void)api->setFlowCallback(program, watchFlow, nullptr);
     result = api->nvrtcCompileProgram(
         program, static_cast<int>(arguments.size()), arguments.data());
-    if (isWatched)
-      watchProcessExit();
     // A log that cannot be read leaves the result as it is.
     fetch(program, api->nvrtcGetProgramLogSize, api->nvrtcGetProgramLog,
           outcome.log);

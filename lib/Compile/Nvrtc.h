@@ -13,7 +13,6 @@
 #include <llvm/ADT/StringRef.h>
 #include <llvm/Support/Error.h>
 
-#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -123,9 +122,9 @@ public:
   llvm::Error checkSupports(llvm::StringRef arch) const;
 
   /// Compiles \p source, which sees \p headers, with \p options as they are.
-  /// Takes a few hundred ms; cannot be interrupted. The end of the process waits
-  /// for it, and none begins from then on. The caller has validated all it
-  /// passes.
+  /// Takes a few hundred ms; cannot be interrupted. The end of the process
+  /// waits for it, and none begins from then on. The caller has validated all
+  /// it passes.
   NvrtcOutcome compile(const std::string &name, const std::string &source,
                        const SourceClosure &headers,
                        llvm::ArrayRef<std::string> options) const;
@@ -138,6 +137,8 @@ private:
   open(const std::string &candidate);
   static llvm::Expected<std::shared_ptr<const Nvrtc>>
   find(const NvrtcSearch &search);
+  /// Finds the functions. A library that serves registers no destructor from
+  /// then on.
   llvm::Error resolve();
   /// Refuses damaged and missing builtins: NVRTC opens them by itself, in each
   /// compilation that needs them, which are all of Kiln's.
@@ -149,7 +150,6 @@ private:
   std::string identityText;
   /// Compute capabilities it compiles for, times ten, ascending: 75, 80, ...
   std::vector<int> archs;
-  mutable std::atomic<uint64_t> compilations{0};
 };
 
 } // namespace kiln

@@ -196,6 +196,7 @@ Nvrtc::open(const std::string &candidate) {
     return error;
   if (llvm::Error error = nvrtc->checkBuiltins())
     return error;
+  // Behind its destructors: since resolve() it registers no more of them.
   watchProcessExit();
   return std::shared_ptr<const Nvrtc>(std::move(nvrtc));
 }

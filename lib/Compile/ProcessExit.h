@@ -8,9 +8,9 @@
 // can be asked to end them; its destructors do not always survive that.)
 //
 // Handlers run in the opposite order of their registration. NVRTC registers
-// some destructors when it is loaded, and others in the midst of its first
-// compilations. So ours is registered before it is loaded, after that, and
-// again during compilations: see watchProcessExit().
+// some destructors when it is loaded, so ours is registered before it is loaded
+// and again after that. Others it would register in the midst of its first
+// compilation: they are kept from it, see NvrtcDestructors.cpp.
 //
 // A forked child has none of the threads, and waits for none.
 //

@@ -10,6 +10,7 @@
 
 #include <dlfcn.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -87,6 +88,10 @@ static void endFromHook(void *unused, const kiln_event *event) {
       event->kind != KILN_EVENT_CHOSEN)
     return;
   waitUs(hookDelayUs);
+  /* Hooks of other threads wait as well, and a program may call exit() once. */
+  static atomic_flag isEnding = ATOMIC_FLAG_INIT;
+  while (atomic_flag_test_and_set(&isEnding))
+    pause();
   endProcess();
 }
 

@@ -21,7 +21,7 @@ static State &makeState() {
 }
 
 State &state = makeState();
-thread_local std::vector<Context *> contextStack;
+thread_local ContextStack contextStack;
 thread_local Context *current = nullptr;
 thread_local CUstreamCaptureMode threadMode = CU_STREAM_CAPTURE_MODE_GLOBAL;
 

@@ -20,6 +20,7 @@
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <deque>
 #include <map>
 #include <memory>
@@ -274,8 +275,26 @@ struct State {
 
 extern State &state;
 
+/// Contexts of a thread. It has no destructor: exit() would run it before its
+/// handlers, which may destroy engines.
+struct ContextStack {
+  static constexpr size_t kMost = 256;
+  Context *entries[kMost];
+  size_t count;
+
+  bool empty() const { return count == 0; }
+  void clear() { count = 0; }
+  Context *back() const { return entries[count - 1]; }
+  void pop_back() { --count; }
+  void push_back(Context *context) {
+    if (count == kMost)
+      std::abort();
+    entries[count++] = context;
+  }
+};
+
 /// Context stack of this thread; `current` is its top.
-extern thread_local std::vector<Context *> contextStack;
+extern thread_local ContextStack contextStack;
 extern thread_local Context *current;
 extern thread_local CUstreamCaptureMode threadMode;
 

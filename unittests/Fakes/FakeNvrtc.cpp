@@ -3,10 +3,6 @@
 #pragma GCC visibility push(default)
 #include "Fakes/FakeNvrtc.h"
 #include <nvrtc.h>
-// Headers before 12.9 have not got it.
-extern "C" nvrtcResult nvrtcSetFlowCallback(nvrtcProgram program,
-                                            int (*flow)(void *, void *),
-                                            void *payload);
 #pragma GCC visibility pop
 
 #include "Fakes/FakeCubin.h"
@@ -31,8 +27,6 @@ struct _nvrtcProgram {
   std::string source, name, log, cubin;
   std::vector<std::string> kernels; ///< of the source and all headers
   bool compiled = false;
-  int (*flow)(void *payload, void *reserved) = nullptr;
-  void *flowPayload = nullptr;
 };
 
 namespace {
@@ -75,40 +69,31 @@ static void checkAlive() {
     refuse("called after its destructors");
 }
 
-namespace {
-/// As NVRTC's destructors, which pull its state from under who is inside.
-struct Destroyed {
-  const pid_t process = ::getpid();
-  ~Destroyed() {
-    if (process != ::getpid())
-      return; // a forked child has no other threads
-    destroyedIn = process;
-    std::lock_guard lock(state().mutex);
-    if (state().running > ownRunning)
-      refuse("destroyed in the midst of a compilation");
-  }
-};
-} // namespace
+static const pid_t loadedIn = ::getpid();
 
-/// Some of NVRTC's are registered when it is loaded,
-static const Destroyed destroyedAtExit;
+/// As NVRTC's destructors, which pull its state from under a thread inside.
+static void destroy() {
+  if (loadedIn != ::getpid())
+    return; // a forked child has no other threads
+  destroyedIn = loadedIn;
+  std::lock_guard lock(state().mutex);
+  if (state().running > ownRunning)
+    refuse("destroyed in the midst of a compilation");
+}
 
-/// and others in the midst of the first compilation.
-static void registerAnother() { static const Destroyed another; }
+/// Some of NVRTC's are registered when it is loaded.
+[[maybe_unused]] static const int destroyedAtExit = std::atexit(destroy);
 
-static constexpr auto kCancelled = static_cast<nvrtcResult>(16);
-
-/// Takes \p ms, and asks now and then whether to go on. The lock is not held.
-static bool isFinished(nvrtcProgram program, int ms) {
+/// Takes \p ms. Others of NVRTC's are registered in the midst of its first
+/// compilation, and here of each. The lock is not held.
+static void work(int ms) {
   const auto end =
       std::chrono::steady_clock::now() + std::chrono::milliseconds(ms);
   for (;;) {
-    registerAnother();
-    if (program->flow && program->flow(program->flowPayload, nullptr))
-      return false;
+    (void)std::atexit(destroy);
     const auto now = std::chrono::steady_clock::now();
     if (now >= end)
-      return true;
+      return;
     std::this_thread::sleep_until(
         std::min(end, now + std::chrono::milliseconds(5)));
   }
@@ -251,8 +236,6 @@ const char *nvrtcGetErrorString(nvrtcResult result) {
     return "NVRTC_ERROR_INVALID_OPTION";
   case NVRTC_ERROR_COMPILATION:
     return "NVRTC_ERROR_COMPILATION";
-  case kCancelled:
-    return "NVRTC_ERROR_CANCELLED";
   default:
     return "NVRTC_ERROR unknown";
   }
@@ -296,15 +279,6 @@ nvrtcResult nvrtcDestroyProgram(nvrtcProgram *program) {
   return NVRTC_SUCCESS;
 }
 
-nvrtcResult nvrtcSetFlowCallback(nvrtcProgram program,
-                                 int (*flow)(void *, void *), void *payload) {
-  if (!program)
-    return NVRTC_ERROR_INVALID_PROGRAM;
-  program->flow = flow;
-  program->flowPayload = payload;
-  return NVRTC_SUCCESS;
-}
-
 nvrtcResult nvrtcCompileProgram(nvrtcProgram program, int count,
                                 const char *const *options) {
   checkAlive();
@@ -333,14 +307,11 @@ nvrtcResult nvrtcCompileProgram(nvrtcProgram program, int count,
   s.mostConcurrent = std::max(s.mostConcurrent, ++s.running);
   ++ownRunning;
   lock.unlock();
-  const bool isDone = isFinished(program, delay);
+  work(delay);
   lock.lock();
-  if (isDone)
-    waitForRelease(lock, program->source);
+  waitForRelease(lock, program->source);
   --s.running;
   --ownRunning;
-  if (!isDone)
-    return kCancelled;
 
   for (const auto &[needle, log] : s.failures)
     if (program->source.find(needle) != std::string::npos) {

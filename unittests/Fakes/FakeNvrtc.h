@@ -6,7 +6,8 @@
 // library lies in <build>/lib; point KILN_NVRTC at it.
 //
 // Its destructors are strict: the process aborts if they run while a
-// compilation does, or if anything is compiled behind them.
+// compilation does, or if anything is compiled behind them. It registers one
+// when it is loaded, and more in the midst of every compilation.
 //
 // For programs that cannot be controlled, the environment: KILN_FAKE_NVRTC may
 // be "exit" (compiling calls exit(0)) or "hang" (it never ends); then the file
