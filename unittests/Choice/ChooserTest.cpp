@@ -297,7 +297,7 @@ TEST_CASE("in the mode tune what is behind the estimator's choice follows it") {
     CHECK(offered(64) == Texts{"fast.t16"});
   }
   SUBCASE("and not where it is as good") {
-    f.keep(f.make({"fast.t64"}, {1.3}));
+    f.keep(f.make({"fast.t64"}, {1.0}));
     CHECK(offered(64) == Texts{"fast.t64"});
   }
 }
