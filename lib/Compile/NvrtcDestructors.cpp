@@ -31,10 +31,13 @@
 //  - Defining __cxa_atexit in libkiln: it would take the place of libc's for
 //    the whole process, or be found by no library at all.
 //
-// Limits: a library without such an entry is left as it is (it has its own
-// libc). Then only the handler helps. One that a caller has loaded before, with
-// RTLD_LAZY, may find libc's function at the same moment and write it over
-// ours; its static constructors have found it long before as a rule.
+// Limits: an exit() that begins while the library is being loaded, on another
+// thread than the one that made the engine, runs destructors of its static
+// constructors in the midst of these. A library without such an entry is left
+// as it is (it has its own libc). Then only the handler helps. One that a
+// caller has loaded before, with RTLD_LAZY, may find libc's function at the
+// same moment and write it over ours; its static constructors have found it
+// long before as a rule.
 //
 //===----------------------------------------------------------------------===//
 #include "Compile/NvrtcDestructors.h"

@@ -150,8 +150,28 @@ CompilerStay::~CompilerStay() {
   state.left.notify_all();
 }
 
+namespace {
+/// exit() destroys what its thread keeps before it calls any handler. So the
+/// handler that this registers runs before destructors that NVRTC registers
+/// while it is being loaded, in whose midst exit() may begin. Where only the
+/// thread ends, it is one handler more, and only while something is compiled or
+/// loaded.
+struct RegisteredLast {
+  ~RegisteredLast() {
+    ExitState &state = exitState();
+    std::unique_lock<std::mutex> lock(state.mutex);
+    const bool isNeeded = state.stays > 0;
+    lock.unlock();
+    if (isNeeded)
+      watchProcessExit();
+  }
+};
+} // namespace
+
 ExitNotice::ExitNotice(Log log)
     : shared(std::make_shared<Shared>(std::move(log))) {
+  [[maybe_unused]] thread_local RegisteredLast last;
+  (void)&last;
   ExitState &state = exitState();
   std::lock_guard<std::mutex> lock(state.noticesMutex);
   state.notices.push_back(shared);
