@@ -100,10 +100,10 @@
 //   calls, tasks and the background are in progress, and no engine need be
 //   destroyed. From then on nothing is compiled (KILN_CANCELLED), and exit()
 //   waits for compilations in progress, a second as a rule and at most 10. The
-//   log is told after 3. Hooks are called from then on by the thread that called
-//   exit() alone. An interpreter whose functions are hooks destroys its engines
-//   before it ends itself (Python: atexit).
-//   dlclose leaves the library loaded: threads and exit handlers may be in it.
+//   log is told after 3. Hooks are called from then on by the thread that
+//   called exit() alone. An interpreter whose functions are hooks destroys its
+//   engines before it ends itself (Python: atexit). dlclose leaves the library
+//   loaded: threads and exit handlers may be in it.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KILN_KILN_H
@@ -577,8 +577,9 @@ KILN_API void kiln_plan_release(kiln_plan *plan) KILN_NOEXCEPT;
 // than 250 ms ago, nothing is measured, however often: background_held_ns tells
 // how long that was. A plan that it finds may need more workspace than
 // kiln_query told before, up to workspace_limit_bytes: a call that is given no
-// more than that keeps the plan it was told of. KILN_EVENT_PENDING and kiln_statistics tell what is to be
-// done. Calls that hit do not tell of a capture: pause then.
+// more than that keeps the plan it was told of. KILN_EVENT_PENDING and
+// kiln_statistics tell what is to be done. Calls that hit do not tell of a
+// capture: pause then.
 //
 // Before a context is destroyed, pause and wait: the thread then works in none,
 // and first asks each for its id later. Else that is undefined, as with calls.
