@@ -64,9 +64,12 @@ target_link_options(kiln_options INTERFACE
 # the last, where all of a process was built so; Debian's LLVM is not). Not for
 # tests: glibc takes _FORTIFY_SOURCE only with optimisation, and the sanitizers
 # check more.
-set(hardeningOptions -fstack-protector-strong
-  $<$<AND:$<NOT:$<CONFIG:Debug>>,$<NOT:$<BOOL:${KILN_SANITIZERS}>>>:-U_FORTIFY_SOURCE>
-  $<$<AND:$<NOT:$<CONFIG:Debug>>,$<NOT:$<BOOL:${KILN_SANITIZERS}>>>:-D_FORTIFY_SOURCE=2>)
+set(hardeningOptions -fstack-protector-strong)
+if(NOT KILN_SANITIZERS)
+  list(APPEND hardeningOptions
+    $<$<NOT:$<CONFIG:Debug>>:-U_FORTIFY_SOURCE>
+    $<$<NOT:$<CONFIG:Debug>>:-D_FORTIFY_SOURCE=2>)
+endif()
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
   list(APPEND hardeningOptions -fcf-protection=full)
 endif()
