@@ -355,6 +355,25 @@ def background_table(result):
     return lines
 
 
+def default_mode_table(result):
+    """The mode tune beside predict: a row for each layer."""
+    lines = ["| layer (n x k) | values | first calls | geomean | least | at |",
+             "|---|---|---|---|---|---|"]
+    layers = dict.fromkeys(row["layer"] for row in result["rows"])
+    for layer in layers:
+        rows = [row for row in result["rows"] if row["layer"] == layer]
+        least = min(rows, key=lambda row: row["ratio"])
+        firsts = ", ".join(str(first) for first in
+                           dict.fromkeys(row["first"] for row in rows))
+        lines.append(
+            f"| {layer} | {len({row['m'] for row in rows})} | m = {firsts} | "
+            f"{geomean([row['ratio'] for row in rows]):.3f} | "
+            f"{least['ratio']:.3f} | m = {least['m']} |")
+    return lines + [
+        "", "A ratio is the time of the mode predict over that of the mode "
+        "tune: above 1, tune is", "faster."]
+
+
 def short_number(value):
     """Four digits, and whole numbers as they are."""
     return str(value) if value == int(value) else f"{value:.4g}"
@@ -410,11 +429,13 @@ def part_table(result, part):
 def kind_of(result):
     """What a result compares Kiln with: "stream", "torch", "attention",
     "product" or "peer", "draw" for a peer or a stream at drawn sizes, or
-    itself: "chain" or "background". Nothing: "micro" and "rates"."""
+    itself: "chain", "background" or "default mode". Nothing: "micro" and "rates"."""
     if result["what"] == "micro":
         return "micro"
     if "background" in result:
         return "background"
+    if "rows" in result:
+        return "default mode"
     if "chains" in result:
         return "chain"
     if result["what"].startswith("attention"):
@@ -440,7 +461,8 @@ def table(result):
             "attention": attention_table, "peer": peer_table,
             "product": product_table, "rates": rates_table,
             "draw": draw_table, "chain": chain_table,
-            "background": background_table}[kind_of(result)](result)
+            "background": background_table,
+            "default mode": default_mode_table}[kind_of(result)](result)
     return "\n".join([origin(result), ""] + rows)
 
 

@@ -16,8 +16,8 @@ import time
 import torch
 
 import kiln_ctypes
-from interleaved import (capture, config_of, current_stream, geomean,
-                         parse_with_result, time_graphs, write_document)
+from interleaved import (capture, config_of, current_stream, driver_version,
+                         geomean, parse_with_result, time_graphs, write_document)
 
 LAYERS = ((5376, 21504), (43008, 5376), (8192, 5376), (5376, 4096))
 VALUES = (160, 631, 1590, 2456, 8192)
@@ -141,8 +141,9 @@ def main():
     print(f"geomean {geomean(ratios):.3f}, least {min(ratios):.3f} of "
           f"{len(ratios)}")
     write_document(
-        {"what": __doc__.splitlines()[0], "commit": options.commit,
-         "gpu": torch.cuda.get_device_name(0),
+        {"what": __doc__.splitlines()[0].rstrip("."), "commit": options.commit,
+         "gpu": torch.cuda.get_device_name(0), "driver": driver_version(),
+         "cuda": torch.version.cuda,
          "protocol": "bf16 NT, N(0, 1) data, cold L2 (operands rotate over 2 "
          "GiB), CUDA graphs of 2 ms, all sides interleaved, median of "
          f"{options.rounds} rounds, {options.gap_ms:g} ms without work before "

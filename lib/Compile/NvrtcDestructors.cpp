@@ -16,12 +16,14 @@
 // unloaded, so nothing of it needs them before.
 //
 // Destructors that NVRTC registers while it is being loaded are not affected.
-// The handler is registered behind them, so they run when no thread compiles.
+// The handler is registered behind them, so they run when no thread compiles,
+// except for what is said below under limits.
 //
 // Rejected:
-//  - Registering the handler again and again, by NVRTC's flow callback, by a
-//    thread, or where exit() destroys the thread's own objects: each leaves a
-//    gap between a destructor and the handler behind it.
+//  - Registering the handler again and again, by NVRTC's flow callback or by a
+//    thread: each leaves a gap between a destructor and the handler behind it.
+//    (What covers the time in which NVRTC is loaded is in ProcessExit.cpp: the
+//    thread that made the engine waits where exit() destroys its own objects.)
 //  - A first compilation that nothing else runs beside: exit() can begin in it,
 //    and other parts of NVRTC are met later.
 //  - Ending compilations when exit() begins: the destructors have run by then.
