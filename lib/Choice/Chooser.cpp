@@ -255,7 +255,8 @@ void Chooser::putEstimateFirst(const KnownPortfolio &known,
   std::vector<Choice> better;
   for (size_t i = 0; i < std::min(kClosest, ranked.size()); ++i) {
     const double expectedNs = known.expectedNs(ranked[i], request.problem);
-    if (expectedNs >= limitNs)
+    if (expectedNs >= limitNs ||
+        (ranked[i].tmpl == first.tmpl && ranked[i].config == first.config))
       continue;
     Choice &choice = better.emplace_back(choiceAt(i));
     choice.predictedNs = expectedNs;

@@ -279,7 +279,12 @@ Acquisition::getArtifacts(Plan plan, const Choice &choice, Effort effort) {
 
 void Acquisition::choose(const Choice &choice,
                          const std::shared_ptr<const LoadedPlan> &loaded) {
-  if (loaded->isWrong()) // found since it was offered
+  // Found since it was offered, or, for a member of a range, before.
+  if (!loaded->isWrong() &&
+      services.records->verdicts().isWrong(context.deviceClass,
+                                           kernelDigest(loaded->plan())))
+    loaded->markWrong(true);
+  if (loaded->isWrong())
     return;
   found = {context.activate(loaded, choice.source, choice.isFallback),
            choice.predictedNs, choice.measuredNs};

@@ -188,7 +188,8 @@ llvm::Expected<TrialVerdict> TrialSession::compare(Attempt &attempt,
     return first;
   if (llvm::Error error = validator.renew(stream))
     return error;
-  time.deadline = time.latest = std::max(deadline, afterHang);
+  time.deadline = time.latest =
+      std::max(deadline, trialTime(pace) + context.options.hangLimit);
   auto again = validator.validate(run, stream, time);
   if (!again || isWrongResult(again->status))
     return again;

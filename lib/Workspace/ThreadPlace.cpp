@@ -12,6 +12,8 @@ namespace kiln {
 /// Places and hooks of the process.
 struct ThreadRegistry {
   const pid_t process = ::getpid();
+  /// Of the process that forked this one: so that it is reachable.
+  const ThreadRegistry *ofParent = nullptr;
   std::mutex placesMutex; ///< guards the next line, and writing the next two
   std::vector<uint64_t> freePlaces;
   /// Read by a forked child without the lock.
@@ -58,6 +60,7 @@ static ThreadRegistry &registry() {
     if (known) { // the thread that forked keeps its place
       made->places = known->places.load();
       made->threads = known->threads.load();
+      made->ofParent = known;
     }
     if (current.compare_exchange_strong(known, made.get()))
       return *made.release();
