@@ -235,17 +235,16 @@ std::vector<Choice> Chooser::membersOfPortfolio() {
   return choices;
 }
 
-/// A portfolio is a small set, and of one whose time was over only a part is
-/// measured. Where its best was not measured nearby, and may be behind what the
-/// mode predict would launch, that goes first: what is loaded of it, else what
-/// it compiles. What was measured far away, of whatever kernel, is no reason
-/// against that: factors change with the extents. (Measured, H200: taking them
-/// for one cost up to a quarter.)
+/// Of a portfolio whose time was over only a part is measured. Where its best
+/// may be behind what the mode predict would launch, that goes first: what is
+/// loaded of it, else what it compiles. What was measured far away, of whatever
+/// kernel, is no reason against that: factors change with the extents.
+/// (Measured, H200: taking them for one cost up to a quarter.)
 void Chooser::putEstimateFirst(const KnownPortfolio &known,
                                double firstPredictedNs,
                                std::vector<Choice> &choices) {
   const Choice &first = choices.front();
-  if (known.foundWrong() || known.isKnownAt(first.member, request.problem))
+  if (known.foundWrong() || known.isComplete())
     return;
   if (llvm::Error error = rank()) {
     llvm::consumeError(std::move(error)); // members run there

@@ -37,9 +37,7 @@ public:
   }
 
   /// See Portfolio.
-  bool isKnownAt(uint32_t member, const Problem &problem) const {
-    return portfolio.isKnownAt(member, range().pointOf(problem.record));
-  }
+  bool isComplete() const { return portfolio.isComplete; }
   bool foundWrong() const { return portfolio.foundWrong(); }
   /// What \p candidate, which need not be a member, may take for \p problem:
   /// its estimate, times Portfolio::factorOf().

@@ -152,15 +152,6 @@ double Portfolio::factorOf(const Template &tmpl, const Record &config,
   return std::min(ofTemplate, 1.0);
 }
 
-bool Portfolio::isKnownAt(uint32_t member,
-                          llvm::ArrayRef<int64_t> point) const {
-  const double kNearby = std::log(1.3); // of the product of the extents
-  return isComplete && list[member].validated &&
-         llvm::any_of(list[member].times, [&](const MemberTime &time) {
-           return distanceOf(time.point, point) <= kNearby;
-         });
-}
-
 //===----------------------------------------------------------------------===//
 // Choice
 //===----------------------------------------------------------------------===//

@@ -134,9 +134,6 @@ public:
   /// slower than predicted says little of it.
   double factorOf(const Template &tmpl, const Record &config,
                   llvm::ArrayRef<int64_t> point) const;
-  /// Whether trials told what \p member takes at \p point: it was compared, and
-  /// measured nearby, when all was measured that was to be.
-  bool isKnownAt(uint32_t member, llvm::ArrayRef<int64_t> point) const;
   /// Whether trials of the range found wrong results.
   bool foundWrong() const { return hasWrong; }
 
