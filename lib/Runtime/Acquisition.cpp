@@ -143,6 +143,10 @@ void Acquisition::take(ChoiceStep step) {
     else
       load(choice, choice.mayCompile ? Effort::Compiled
                                      : effortOf(step, options.haste));
+    // A guess that cannot be had leaves the launch to what was measured.
+    if (choice.mayCompile && !found && !options.isCancelled() &&
+        fatal.code != ErrorCode::ContextDead)
+      fatal = {};
     // Without a compiler the next of them fails as well.
     return isOver() || (step == ChoiceStep::Compile &&
                         firstError.code == ErrorCode::CompilerMissing);

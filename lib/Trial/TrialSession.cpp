@@ -60,14 +60,21 @@ void TrialSession::takeWorkspace(Attempt &attempt) {
   attempt.memory = std::move(*memory);
   DeviceAddress address = attempt.memory.address();
   attempt.workspace = {address, layout.bytes(), true};
+  if (llvm::Error error = fillWorkspace(attempt))
+    blame(attempt, summarize(std::move(error)), FailureOf::Surroundings);
+}
+
+/// Zeros where the layout says so, else NaN; a red zone behind it.
+llvm::Error TrialSession::fillWorkspace(const Attempt &attempt) {
+  const WorkspaceLayout &layout = attempt.plan->workspace();
+  const DeviceAddress address = attempt.workspace.address;
+  const uint64_t bytes = layout.bytes() + kRedZoneBytes;
   CudaStream stream = context.stream.handle();
   constexpr uint8_t kPoisonByte = kTrialPoison & 0xff;
   if (llvm::Error error =
           fillAsync(context.driver, address, kPoisonByte, bytes, stream))
-    return blame(attempt, summarize(std::move(error)), FailureOf::Surroundings);
-  if (llvm::Error error =
-          fillAsync(context.driver, address, 0, layout.zeroedBytes, stream))
-    blame(attempt, summarize(std::move(error)), FailureOf::Surroundings);
+    return error;
+  return fillAsync(context.driver, address, 0, layout.zeroedBytes, stream);
 }
 
 llvm::Error TrialSession::load(const TrialCandidate &candidate) {
@@ -188,6 +195,9 @@ llvm::Expected<TrialVerdict> TrialSession::compare(Attempt &attempt,
     return first;
   if (llvm::Error error = validator.renew(stream))
     return error;
+  if (!attempt.memory.empty())
+    if (llvm::Error error = fillWorkspace(attempt))
+      return error;
   time.deadline = time.latest =
       std::max(deadline, trialTime(pace) + context.options.hangLimit);
   auto again = validator.validate(run, stream, time);

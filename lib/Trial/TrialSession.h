@@ -45,6 +45,7 @@ public:
 private:
   llvm::Error load(const TrialCandidate &candidate);
   void takeWorkspace(Attempt &attempt);
+  llvm::Error fillWorkspace(const Attempt &attempt);
   void measure();
   void takeTime(Attempt &attempt, const SampledTime &time);
   llvm::Error validateAll();
