@@ -450,6 +450,8 @@ llvm::Error Chooser::offer(ChoiceStep step, Take take) {
 std::vector<Choice> Chooser::standIns() {
   const Problem &problem = request.problem;
   std::vector<Choice> choices;
+  if (foundNoneRight())
+    return choices; // an untried one would be launched unproven
   for (const PlanPool::LoadedConfig &loaded :
        from.plans.loadedOf(problem.signature, kMostStandIns)) {
     if (loaded.tmpl->prune(problem, loaded.config, device) ||

@@ -190,12 +190,13 @@ void Acquisition::dropServed(const ProblemRange &range) {
 }
 
 /// Values of \p layer that were launched while its portfolio was made have the
-/// estimator's choice, which stood in for it.
+/// estimator's choice, which stood in for it. The next call chooses again; what
+/// is kept does so now.
 void Acquisition::chooseAgain(const ProblemRange &layer) {
   forEachServed(engine.plans(), layer, context.id, [&](const Problem &problem) {
     const DispatchKey key{layer.family, context.id, problem.record.values()};
     const ChosenPlan old = engine.plans().lookup(key);
-    if (!old || !old.plan->isFallback || !engine.plans().dropUnlessKept(key))
+    if (!old || !old.plan->isFallback || !engine.plans().setAside(key))
       return;
     const PlanRequest alone{request.family, problem};
     auto now = Acquisition(engine, context, alone, AcquireOptions(), nullptr)

@@ -39,7 +39,7 @@ ContextState::addRange(std::shared_ptr<const PreparedRange> added,
                        Standing standing) {
   auto known = ranges.find(added->range());
   if (known && standing != Standing::Latest && added->isFallback() &&
-      !known->isFallback())
+      !known->isFallback() && !known->isWrong())
     return known;
   for (auto &old : ranges.findAlike(added->range()))
     if (needsMore(added->workspace(), old->workspace()))

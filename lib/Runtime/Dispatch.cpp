@@ -277,6 +277,7 @@ size_t DispatchTable::put(const DispatchKey &key, const ChosenPlan &chosen,
     write(place, writePlan);
     return place;
   }
+  asides.erase(key.hash());
   makeRoom();
   place = takePlace();
   write(place, [&](Word *words) {
@@ -409,14 +410,34 @@ void DispatchTable::clear(llvm::ArrayRef<size_t> places) {
   }
 }
 
-bool DispatchTable::dropUnlessKept(const DispatchKey &key) {
+bool DispatchTable::setAside(const DispatchKey &key) {
   std::lock_guard<std::mutex> lock(mutex);
   const size_t place = placeOf(key);
   if (place == kNoPlace)
     return false;
-  if (!isKept[place])
-    clear(place);
-  return isKept[place];
+  if (isKept[place])
+    return true;
+  if (ChosenPlan chosen = chosenAt(place);
+      chosen && (asides.size() < capacity || asides.count(key.hash())))
+    asides[key.hash()] = {key.family, key.contextId,
+                          Values(key.values.begin(), key.values.end()),
+                          std::move(chosen)};
+  clear(place);
+  return false;
+}
+
+bool DispatchTable::Aside::isOf(const DispatchKey &key) const {
+  return family == key.family && contextId == key.contextId &&
+         llvm::ArrayRef<int64_t>(values) == key.values;
+}
+
+ChosenPlan DispatchTable::findAside(const DispatchKey &key) const {
+  std::lock_guard<std::mutex> lock(mutex);
+  auto found = asides.find(key.hash());
+  if (found == asides.end() || !found->second.isOf(key) ||
+      found->second.chosen.plan->isWrong())
+    return {};
+  return found->second.chosen;
 }
 
 void DispatchTable::forgetContext(uint64_t contextId) {
@@ -426,6 +447,9 @@ void DispatchTable::forgetContext(uint64_t contextId) {
     if (wordsOf(place)[kContext] == contextId)
       gone.push_back(place);
   clear(gone);
+  std::erase_if(asides, [&](const auto &entry) {
+    return entry.second.contextId == contextId;
+  });
   std::erase_if(plans, [&](const auto &entry) {
     return entry.second.contextId == contextId;
   });
@@ -454,7 +478,7 @@ size_t DispatchTable::bytesInUse() const {
   size_t words = memory.size() * kChunkPlaces * placeWords + chunks.size();
   for (const std::unique_ptr<Index> &index : indices)
     words += index->mask + 1;
-  return words * sizeof(Word);
+  return words * sizeof(Word) + asides.size() * sizeof(Aside);
 }
 
 } // namespace kiln

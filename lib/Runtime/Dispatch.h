@@ -118,8 +118,11 @@ public:
   /// as many values are kept as the table's capacity, further ones are like any
   /// other.
   ChosenPlan keep(const DispatchKey &key, const ChosenPlan &chosen);
-  /// Takes out \p key unless it is kept, which is the answer.
-  bool dropUnlessKept(const DispatchKey &key);
+  /// Takes out \p key unless it is kept, which is the answer, and remembers
+  /// what it had until it has something again.
+  bool setAside(const DispatchKey &key);
+  /// What setAside() remembers of \p key, or none.
+  ChosenPlan findAside(const DispatchKey &key) const;
   /// Drops all plans of a context that is gone.
   void forgetContext(uint64_t contextId);
 
@@ -199,6 +202,16 @@ private:
   /// By place: what served its value with less workspace, the latest last. A
   /// caller may have no more room than for that.
   std::unordered_map<size_t, llvm::SmallVector<const ActivePlan *, 2>> earlier;
+  /// By hash: what values had that are to be chosen again.
+  struct Aside {
+    const KernelFamily *family = nullptr;
+    uint64_t contextId = 0;
+    Values values;
+    ChosenPlan chosen;
+
+    bool isOf(const DispatchKey &key) const;
+  };
+  std::unordered_map<uint64_t, Aside> asides;
   /// By place: whether its value is kept.
   std::vector<bool> isKept;
   /// Places that were cleared; nothing in the index points to them.

@@ -157,6 +157,8 @@ private:
                           const Problem &problem);
   ChosenPlan takeStandIn(ContextState &context, const DispatchKey &key,
                          const Problem &problem);
+  ChosenPlan takeLoaded(ContextState &context, const DispatchKey &key,
+                        const Problem &problem);
   void noteLaunch(ContextState *context, const KernelFamily &family,
                   const Problem &problem);
   void noteIfCaptured(const Driver &driver, CudaStream stream) const;

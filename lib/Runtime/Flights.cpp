@@ -186,7 +186,7 @@ Flights::workBeside(ContextState &context, const PlanRequest &request,
 void Flights::dropIfStale(ContextState &context, const PlanRequest &request,
                           const ChosenPlan &serving, uint64_t version) {
   if (serving.plan->isFallback && context.portfolioVersion != version)
-    engine.plans().dropUnlessKept(keyOf(context, request));
+    engine.plans().setAside(keyOf(context, request));
 }
 
 llvm::Expected<Flights::Outcome> Flights::work(ContextState &context,

@@ -209,6 +209,21 @@ ChosenPlan Engine::takeStandIn(ContextState &context, const DispatchKey &key,
   return plan;
 }
 
+/// For a capture: what the layer of \p problem has loaded for it, which
+/// launches hit from now on; else what it had before its layer was measured,
+/// for the capture alone.
+ChosenPlan Engine::takeLoaded(ContextState &context, const DispatchKey &key,
+                              const Problem &problem) {
+  const PlanRequest request{*key.family, problem};
+  auto loaded = Acquisition(*this, context, request, AcquireOptions(), nullptr)
+                    .findLoaded();
+  if (!loaded)
+    llvm::consumeError(loaded.takeError());
+  else if (*loaded)
+    return dispatch.offer(key, *loaded);
+  return dispatch.findAside(key);
+}
+
 /// In the mode background: somebody is to look for better.
 void Engine::noteLaunch(ContextState *context, const KernelFamily &family,
                         const Problem &problem) {
@@ -270,17 +285,11 @@ llvm::Expected<ChosenPlan> Engine::acquireOnce(const Driver &driver,
   if (auto error =
           refuseCapture(driver, stream, "the problem has no plan yet")) {
     noteLaunch(known.get(), family, problem);
-    // Its layer may have what the problem would take.
-    auto loaded =
-        known ? Acquisition(*this, *known, request, acquireOptions, nullptr)
-                    .findLoaded()
-              : ChosenPlan();
-    if (!loaded || !*loaded) {
-      llvm::consumeError(loaded.takeError());
+    ChosenPlan loaded = known ? takeLoaded(*known, key, problem) : ChosenPlan();
+    if (!loaded)
       return error;
-    }
     llvm::consumeError(std::move(error));
-    return dispatch.offer(key, *loaded);
+    return loaded;
   }
   CaptureModeGuard relaxed(driver);
   if (hooks().hasEvents()) {

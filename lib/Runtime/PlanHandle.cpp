@@ -79,6 +79,8 @@ llvm::Expected<ChosenPlan> PlanHandle::planFor(const Driver &driver,
                                                const StreamContext &context,
                                                const Problem &problem,
                                                CudaStream stream) const {
+  if (ranges.empty())
+    return chosen;
   for (const auto &range : ranges)
     if (range->range().signature == problem.signature)
       if (ChosenPlan plan = range->choose(problem))

@@ -36,6 +36,12 @@ bool PreparedRange::isFallback() const {
   });
 }
 
+bool PreparedRange::isWrong() const {
+  return llvm::all_of(plans, [](const ActivePlanPtr &plan) {
+    return !plan || plan->isWrong();
+  });
+}
+
 size_t PreparedRange::planCount() const {
   return static_cast<size_t>(
       llvm::count_if(plans, [](const ActivePlanPtr &plan) { return !!plan; }));

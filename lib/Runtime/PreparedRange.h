@@ -41,6 +41,8 @@ public:
   WorkspaceLayout workspace() const;
   /// Whether something better may be found: trials were due and not made.
   bool isFallback() const;
+  /// Whether trials found all of its plans wrong.
+  bool isWrong() const;
   size_t planCount() const;
 
 private:

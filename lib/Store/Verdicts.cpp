@@ -144,6 +144,11 @@ struct Verdicts::Impl {
   std::mutex mutex; ///< guards what follows
   llvm::StringMap<Known> devices;
 
+  /// Whether some verdict on \p kernel stands.
+  static bool isWrong(const Known &known, const std::string &kernel) {
+    return known.own.count(kernel) || known.stored.count(kernel);
+  }
+
   void refresh(llvm::StringRef deviceClass);
   template <class Ask> auto ask(llvm::StringRef deviceClass, const Ask &what) {
     refresh(deviceClass);
@@ -175,12 +180,27 @@ void Verdicts::Impl::refresh(llvm::StringRef deviceClass) {
   VerdictMap stored;
   if (auto entry = cache.lookup(cache::Kind::Record, key))
     stored = parseVerdicts(entry->payload);
-  std::lock_guard<std::mutex> lock(mutex);
-  Known &known = devices[deviceClass];
-  known.isRead = true;
-  known.stamp = stamp;
-  known.stored = std::move(stored);
-  known.index();
+  std::vector<std::pair<Verdict, bool>> changes;
+  {
+    std::lock_guard<std::mutex> lock(mutex);
+    Known &known = devices[deviceClass];
+    std::swap(known.stored, stored);
+    // What was there before anything was asked is no change.
+    if (known.isRead) {
+      for (const auto &[kernel, verdict] : known.stored)
+        if (!stored.count(kernel) && !known.own.count(kernel))
+          changes.emplace_back(verdict, true);
+      for (const auto &[kernel, verdict] : stored)
+        if (!isWrong(known, kernel))
+          changes.emplace_back(verdict, false);
+    }
+    known.isRead = true;
+    known.stamp = stamp;
+    known.index();
+  }
+  for (const auto &[verdict, isWrongNow] : changes)
+    if (listener)
+      listener(deviceClass, verdict, isWrongNow);
 }
 
 Verdicts::Verdicts(cache::Store &cache,
@@ -241,21 +261,36 @@ cache::PublishResult Verdicts::found(llvm::StringRef deviceClass,
 
 void Verdicts::withdraw(llvm::StringRef deviceClass, llvm::StringRef kernel,
                         llvm::StringRef problem) {
-  const std::optional<Verdict> known = find(deviceClass, kernel);
-  if (!known || known->problem != problem)
-    return;
   const std::string name = kernel.str();
-  updateVerdicts(impl->cache, deviceClass,
-                 [&](VerdictMap &all) { all.erase(name); });
+  // Two processes may have found it for different problems.
+  auto isMeant = [&](const VerdictMap &all) {
+    auto found = all.find(name);
+    return found != all.end() && found->second.problem == problem;
+  };
+  auto [isKnown, known] = impl->ask(deviceClass, [&](const Impl::Known &here) {
+    for (const VerdictMap *all : {&here.own, &here.stored})
+      if (isMeant(*all))
+        return std::pair(true, all->find(name)->second);
+    return std::pair(false, Verdict());
+  });
+  if (!isKnown)
+    return;
+  updateVerdicts(impl->cache, deviceClass, [&](VerdictMap &all) {
+    if (isMeant(all))
+      all.erase(name);
+  });
+  bool isRight = false;
   {
     std::lock_guard<std::mutex> lock(impl->mutex);
     Impl::Known &here = impl->devices[deviceClass];
-    here.own.erase(name);
-    here.stored.erase(name);
+    for (VerdictMap *all : {&here.own, &here.stored})
+      if (isMeant(*all))
+        all->erase(name);
     here.index();
+    isRight = !Impl::isWrong(here, name);
   }
-  if (impl->listener)
-    impl->listener(deviceClass, *known, false);
+  if (isRight && impl->listener)
+    impl->listener(deviceClass, known, false);
 }
 
 //===----------------------------------------------------------------------===//

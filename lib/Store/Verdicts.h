@@ -52,8 +52,9 @@ struct DeviceVerdicts {
 /// Which kernels are wrong. Thread-safe. The cache store must outlive it.
 class Verdicts {
 public:
-  /// Told of each change without a lock held, before found() or withdraw()
-  /// returns; of a kernel that is wrong before that is written.
+  /// Told of each change without a lock held: before found() or withdraw()
+  /// returns, of a kernel that is wrong before that is written; of what another
+  /// process changed meanwhile, before the question returns that noticed it.
   using Listener = std::function<void(llvm::StringRef deviceClass,
                                       const Verdict &verdict, bool isWrong)>;
 

@@ -60,6 +60,11 @@ bool RangeTask::confine(uint32_t member, const ExtentPoint &point) {
   return confined.low[0] <= confined.high[0];
 }
 
+bool RangeTask::runsAt(uint32_t member, const ExtentPoint &point) const {
+  const PortfolioMember &of = portfolio.members()[member];
+  return work[member].isConfined ? of.holds(point) : of.serves(point);
+}
+
 //===----------------------------------------------------------------------===//
 // One point
 //===----------------------------------------------------------------------===//
@@ -95,9 +100,8 @@ struct RangeTrials::Round {
   void addReady(const std::vector<uint32_t> &wanted) {
     for (uint32_t member : wanted) {
       const MemberWork &work = task.work[member];
-      const bool isOutside =
-          work.isConfined && !task.portfolio.members()[member].holds(point);
-      if (!work.isLost && !isOutside && work.code->stage == Stage::Ready)
+      if (!work.isLost && task.runsAt(member, point) &&
+          work.code->stage == Stage::Ready)
         add(member, *work.code);
     }
   }
@@ -265,24 +269,32 @@ std::vector<ExtentPoint> RangeTrials::proofPoints() const {
   }
 }
 
-/// Where \p member is compared: at the largest of \p points that its plan
-/// serves, else where it was measured with the least work; null: nowhere.
+/// Where a member is compared: at the largest of \p points that it may run at,
+/// else where it was measured with the least work; null: nowhere.
 const ExtentPoint *
-RangeTrials::proofPointOf(const PortfolioMember &member,
+RangeTrials::proofPointOf(uint32_t member,
                           const std::vector<ExtentPoint> &points) const {
-  auto found = llvm::find_if(
-      points, [&](const ExtentPoint &point) { return member.serves(point); });
+  const PortfolioMember &from = task.portfolio.members()[member];
+  auto found = llvm::find_if(points, [&](const ExtentPoint &point) {
+    return task.runsAt(member, point);
+  });
   if (found != points.end())
     return &*found;
   const ProblemRange &range = task.portfolio.range();
-  auto workAt = [&](const MemberTime &time) {
-    return range.family->flops(*range.find(time.point));
-  };
-  auto least = llvm::min_element(member.times,
-                                 [&](const MemberTime &a, const MemberTime &b) {
-                                   return workAt(a) < workAt(b);
-                                 });
-  return least == member.times.end() ? nullptr : &least->point;
+  const ExtentPoint *least = nullptr;
+  double leastWork = 0;
+  for (const MemberTime &time : from.times) {
+    // It may have been measured for a wider range.
+    std::optional<Problem> problem = range.find(time.point);
+    if (!problem || !task.runsAt(member, time.point))
+      continue;
+    const double work = range.family->flops(*problem);
+    if (!least || work < leastWork) {
+      least = &time.point;
+      leastWork = work;
+    }
+  }
+  return least;
 }
 
 /// The members that are yet to be compared, by where that is done: the largest
@@ -295,8 +307,9 @@ RangeTrials::unproven(const std::vector<ExtentPoint> &points) const {
     if (member.validated || work.isLost || !work.code->poll() ||
         work.code->stage != Stage::Ready)
       continue;
-    if (const ExtentPoint *point = proofPointOf(member, points))
-      open[*point].push_back(static_cast<uint32_t>(i));
+    const auto number = static_cast<uint32_t>(i);
+    if (const ExtentPoint *point = proofPointOf(number, points))
+      open[*point].push_back(number);
   }
   return open;
 }

@@ -41,6 +41,8 @@ struct RangeTask {
   /// Keeps \p member, which could not be launched at \p point, from there on,
   /// on the side of its interval that is smaller. False: nothing is left of it.
   bool confine(uint32_t member, const ExtentPoint &point);
+  /// Whether \p member may run at \p point.
+  bool runsAt(uint32_t member, const ExtentPoint &point) const;
 };
 
 /// Measures at anchors and compares with the reference, each plan as it will be
@@ -76,7 +78,7 @@ private:
   std::map<ExtentPoint, std::vector<uint32_t>>
   unproven(const std::vector<ExtentPoint> &points) const;
   std::vector<ExtentPoint> proofPoints() const;
-  const ExtentPoint *proofPointOf(const PortfolioMember &member,
+  const ExtentPoint *proofPointOf(uint32_t member,
                                   const std::vector<ExtentPoint> &points) const;
   std::vector<Record> variantsOf(const PortfolioMember &member,
                                  const Problem &problem) const;

@@ -1,4 +1,5 @@
 // The mode tune without kiln_prepare: a layer is measured at its first call.
+#include "Driver/Graph.h"
 #include "Runtime/WaitingFixture.h"
 
 #include <atomic>
@@ -143,6 +144,16 @@ TEST_CASE("who has no time for a layer launches the estimator's choice") {
   CHECK(told.source == KILN_SOURCE_ESTIMATE);
   // Later values are not condemned to that.
   REQUIRE(launch(engine, 101) == KILN_SUCCESS);
+  // Nor is this one, but it may be captured as it was.
+  kiln_stream stream = fixture.gpu.stream();
+  REQUIRE_FALSE(
+      llvm::errorToBool(Graph::beginCapture(fixture.gpu.driver(), stream)));
+  kiln_gemm_args given = gemmArgs(100, 256, 512);
+  const kiln_status captured = kiln_gemm(engine, &given, nullptr, stream);
+  auto graph = Graph::endCapture(fixture.gpu.driver(), stream);
+  CHECK(captured == KILN_SUCCESS);
+  CHECK(static_cast<bool>(graph));
+  REQUIRE(launch(engine, 100) == KILN_SUCCESS);
 }
 
 TEST_CASE("a hook may launch the layer that is measured") {

@@ -158,15 +158,25 @@ TEST_CASE("values are dropped, except for those that are kept") {
   table.publish(key(1, 2), {plan});
   table.keep(key(2), {plan});
   CHECK(table.planCount() == 1);
-  CHECK_FALSE(table.dropUnlessKept(key(1)));
-  CHECK(table.dropUnlessKept(key(2)));
-  CHECK_FALSE(table.dropUnlessKept(key(3)));
-  CHECK_FALSE(table.dropUnlessKept(key(3, 2))); // it is not there
-  CHECK(table.find(key(0)) == plan.get());      // not meant
+  CHECK_FALSE(table.setAside(key(1)));
+  CHECK(table.setAside(key(2)));
+  CHECK_FALSE(table.setAside(key(3)));
+  CHECK_FALSE(table.setAside(key(3, 2)));  // it is not there
+  CHECK(table.find(key(0)) == plan.get()); // not meant
   CHECK(table.find(key(1)) == nullptr);
   CHECK(table.find(key(2)) == plan.get()); // kept
   CHECK(table.find(key(3)) == nullptr);
   CHECK(table.find(key(1, 2)) == plan.get()); // of another context
+  // A capture may still have what was set aside, until there is something.
+  CHECK(table.findAside(key(1)).plan == plan);
+  CHECK_FALSE(table.findAside(key(0)));
+  CHECK_FALSE(table.findAside(key(1, 2)));
+  table.publish(key(1), {plan});
+  CHECK_FALSE(table.findAside(key(1)));
+  table.drop(key(1));
+  table.forgetContext(1);
+  CHECK_FALSE(table.findAside(key(3)));
+  table.publish(key(2), {plan});
   // Plans are counted as values come and go.
   for (auto [place, context] : {std::pair(0, 1), {2, 1}, {1, 2}})
     table.drop(key(static_cast<size_t>(place), static_cast<uint64_t>(context)));

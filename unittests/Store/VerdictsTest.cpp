@@ -100,6 +100,46 @@ TEST_CASE("a listener hears each change once, and may ask") {
   CHECK(heard == "a+a-");
 }
 
+TEST_CASE("a listener hears what another process finds and takes back") {
+  VerdictFixture f;
+  auto cache = f.open();
+  f.verdicts.found(kDevice, verdict("old"));
+  Verdicts running(*cache, std::chrono::milliseconds(0));
+  std::string heard;
+  running.listen([&](llvm::StringRef device, const Verdict &one, bool wrong) {
+    heard += one.kernel + (wrong ? "+" : "-");
+    CHECK(running.isWrong(device, one.kernel) == wrong);
+  });
+  CHECK(running.isWrong(kDevice, "old"));
+  CHECK(heard.empty());
+  f.verdicts.found(kDevice, verdict("a"));
+  CHECK(running.isWrong(kDevice, "a"));
+  CHECK(heard == "a+");
+  running.found(kDevice, verdict("b"));
+  CHECK(running.isWrong(kDevice, "b"));
+  f.verdicts.withdraw(kDevice, "a", "fake m=64");
+  CHECK_FALSE(running.isWrong(kDevice, "a"));
+  CHECK(heard == "a+b+a-");
+}
+
+TEST_CASE("a kernel that two problems found wrong is right after both") {
+  VerdictFixture f;
+  auto cache = f.open();
+  Verdicts running(*cache, std::chrono::milliseconds(0));
+  std::string heard;
+  running.listen([&](llvm::StringRef, const Verdict &one, bool wrong) {
+    heard += one.problem + (wrong ? "+" : "-");
+  });
+  f.verdicts.found(kDevice, verdict("a", "one"));
+  running.found(kDevice, verdict("a", "two"));
+  running.withdraw(kDevice, "a", "two");
+  CHECK(running.isWrong(kDevice, "a"));
+  CHECK(heard == "two+");
+  running.withdraw(kDevice, "a", "one");
+  CHECK_FALSE(running.isWrong(kDevice, "a"));
+  CHECK(heard == "two+one-");
+}
+
 TEST_CASE("verdicts are listed and cleared over all device classes") {
   VerdictFixture f;
   f.verdicts.found(kDevice, verdict("a"));
