@@ -182,6 +182,7 @@ llvm::Expected<std::shared_ptr<const Nvrtc>>
 Nvrtc::open(const std::string &candidate) {
   if (llvm::StringRef(candidate).contains('/'))
     openBuiltins(candidate);
+  const LoadingWatch watch;
   auto library = DynamicLibrary::openFirst({candidate}, "NVRTC",
                                            ErrorCode::CompilerMissing);
   if (!library)

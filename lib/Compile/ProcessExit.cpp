@@ -6,6 +6,7 @@
 #include <condition_variable>
 #include <cstdlib>
 #include <memory>
+#include <system_error>
 #include <thread>
 #include <unistd.h>
 #include <vector>
@@ -112,6 +113,26 @@ void watchProcessExit() {
   (void)exitState();
   // Without memory for it, the process ends as it can.
   (void)std::atexit(endCompilations);
+}
+
+LoadingWatch::LoadingWatch() {
+  static constexpr std::chrono::microseconds kInterval{50};
+  auto body = [this] {
+    while (!isOver && !isProcessEnding()) {
+      watchProcessExit();
+      std::this_thread::sleep_for(kInterval);
+    }
+  };
+  try {
+    thread = std::thread(body);
+  } catch (const std::system_error &) { // no thread is left: it goes without
+  }
+}
+
+LoadingWatch::~LoadingWatch() {
+  isOver = true;
+  if (thread.joinable())
+    thread.join();
 }
 
 bool isProcessEnding() {

@@ -8,9 +8,10 @@
 // can be asked to end them; its destructors do not always survive that.)
 //
 // Handlers run in the opposite order of their registration. NVRTC registers
-// some destructors when it is loaded, so ours is registered before it is loaded
-// and again after that. Others it would register in the midst of its first
-// compilation: they are kept from it, see NvrtcDestructors.cpp.
+// some destructors when it is loaded, so ours is registered before it is
+// loaded, all the time meanwhile, and again after that. Others it would
+// register in the midst of its first compilation: they are kept from it, see
+// NvrtcDestructors.cpp.
 //
 // A forked child has none of the threads, and waits for none.
 //
@@ -19,14 +20,32 @@
 
 #include "Support/Log.h"
 
+#include <atomic>
 #include <chrono>
 #include <memory>
+#include <thread>
 
 namespace kiln {
 
 /// Registers the handler of exit(), behind all that is registered already. It
 /// may be registered many times, at 32 bytes each. Thread-safe.
 void watchProcessExit();
+
+/// While it lives, a thread registers the handler behind what a library
+/// registers in the midst of its loading: some thousand destructors in a few
+/// milliseconds (NVRTC 13.0), which exit() would run while its constructors go
+/// on. What it registered since the last time, some 0.1 ms, still runs early.
+class LoadingWatch {
+public:
+  LoadingWatch();
+  ~LoadingWatch();
+  LoadingWatch(const LoadingWatch &) = delete;
+  LoadingWatch &operator=(const LoadingWatch &) = delete;
+
+private:
+  std::atomic<bool> isOver{false};
+  std::thread thread;
+};
 
 /// Whether the process is ending: nothing may be compiled any more.
 bool isProcessEnding();

@@ -94,6 +94,27 @@ TEST_CASE("a thread that ends the process from inside of the compiler does not "
         }) == "Hb");
 }
 
+TEST_CASE("the end of a process waits for a library that is being loaded") {
+  CHECK(traceOf([] {
+          watchProcessExit();
+          static std::atomic<bool> isLoaded, hasBegun;
+          std::thread([] {
+            const CompilerStay stay;
+            const LoadingWatch watch;
+            for (int i = 0; i < 3; ++i) {
+              std::atexit([] { say(isLoaded ? 'd' : 'D'); });
+              std::this_thread::sleep_for(std::chrono::milliseconds(200));
+              hasBegun = true;
+            }
+            isLoaded = true;
+            say('l');
+          }).detach();
+          while (!hasBegun)
+            std::this_thread::yield();
+          std::this_thread::sleep_for(std::chrono::milliseconds(100));
+        }) == "ldddb");
+}
+
 TEST_CASE("a forked child waits for no compilation of its parent") {
   const auto start = std::chrono::steady_clock::now();
   CHECK(traceOf([] {
