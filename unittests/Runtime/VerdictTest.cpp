@@ -50,7 +50,7 @@ std::set<std::string> knobsOf(const std::string &module) {
 /// Servers pause: a thread that loads code in the background waits for it.
 void pauseTogether() {
   using namespace std::chrono;
-  constexpr milliseconds kRound{50}, kPause{10};
+  constexpr milliseconds kRound{50}, kPause{25};
   const auto now = steady_clock::now().time_since_epoch();
   if (now % kRound < kPause)
     std::this_thread::sleep_for(kPause - now % kRound);
@@ -366,46 +366,49 @@ TEST_CASE("a kernel that is measured again and right is launched again") {
 TEST_CASE(
     "a plan launches calls with what it has, whatever is measured since") {
   VerdictFixture f;
-  kiln_engine *engine = f.watched(KILN_MODE_PREDICT);
+  kiln_engine *engine = f.watched(KILN_MODE_TUNE);
   kiln_gemm_args args = gemmArgs(112, 512, 512);
+  REQUIRE(f.prepare(engine, args) == KILN_SUCCESS);
   REQUIRE(f.launch(engine, args) == KILN_SUCCESS);
   f.kernels.slow = f.kernels.lastLaunched();
   kiln_problem problem = problemOf(args);
   kiln_plan *plan = nullptr;
   REQUIRE(kiln_plan_acquire(engine, &problem, nullptr, &plan) == KILN_SUCCESS);
-  REQUIRE(f.prepare(f.watched(KILN_MODE_TUNE), args) == KILN_SUCCESS);
   REQUIRE(f.prepare(engine, args, KILN_PREPARE_RETUNE) == KILN_SUCCESS);
   REQUIRE(f.launch(engine, args) == KILN_SUCCESS);
-  REQUIRE(f.kernels.lastLaunched() != f.kernels.slow);
-  REQUIRE(kiln_plan_launch_call(plan, KILN_FAMILY_GEMM, &args, nullptr,
-                                f.gpu.stream()) == KILN_SUCCESS);
-  CHECK(f.kernels.lastLaunched() == f.kernels.slow);
+  CHECK((f.kernels.lastLaunched() != f.kernels.slow));
+  CHECK(kiln_plan_launch_call(plan, KILN_FAMILY_GEMM, &args, nullptr,
+                              f.gpu.stream()) == KILN_SUCCESS);
+  CHECK((f.kernels.lastLaunched() == f.kernels.slow));
   kiln_plan_release(plan);
 }
 
 TEST_CASE("soak: no call launches what was rejected before it began") {
   const char *given = std::getenv("KILN_SOAK_SECONDS");
   const double seconds = given ? std::atof(given) : 2;
-  constexpr double kLongest = 60; // until something was rejected
   constexpr uint64_t kLeastCalls = 1000;
   for (kiln_mode mode : {KILN_MODE_TUNE, KILN_MODE_BACKGROUND}) {
     CAPTURE(mode);
     VerdictFixture f;
     f.kernels.isWrong = [](const std::string &text) {
-      return std::hash<std::string>()(text) % 4 == 0;
+      return std::hash<std::string>()(text) % 2 == 0;
     };
     kiln_engine_options options = f.options(mode);
+    options.background_permille = 1000;
     f.kernels.watch(options);
     kiln_engine *engine = f.engine(options);
+    // Nothing disturbs the first layer: some of it is rejected.
+    REQUIRE(f.prepare(engine, gemmArgs(112, 512, 512)) == KILN_SUCCESS);
+    while (statisticsOf(engine).background_pending)
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    CHECK(f.kernels.rejectedCount() > 0);
     std::atomic<uint64_t> calls{0};
     const auto start = WrongKernels::Clock::now();
     auto isOver = [&] {
       const double passed =
           std::chrono::duration<double>(WrongKernels::Clock::now() - start)
               .count();
-      return passed > std::max(seconds / 2, kLongest) ||
-             (passed > seconds / 2 && f.kernels.rejectedCount() > 1 &&
-              calls > kLeastCalls);
+      return passed > seconds / 2 && calls > kLeastCalls;
     };
     std::vector<std::function<void()>> bodies;
     for (uint64_t seed = 1; seed <= 8; ++seed)
@@ -421,8 +424,11 @@ TEST_CASE("soak: no call launches what was rejected before it began") {
           pauseTogether();
           kiln_gemm_args args = gemmArgs(1 + pick(uint64_t(1) << pick(10)),
                                          256 + 256 * pick(3), 512);
-          kiln_problem problem = problemOf(args);
           if (pick(64) == 0) {
+            // Few values: each is work for the thread in the background.
+            const kiln_gemm_args prepared =
+                gemmArgs(int64_t(64) << pick(3), args.n, 512);
+            kiln_problem problem = problemOf(prepared);
             kiln_prepare_options prepare = KILN_INIT(kiln_prepare_options);
             prepare.budget_ms = 30;
             kiln_prepare(engine, &problem, 1, &prepare, nullptr);
@@ -439,7 +445,6 @@ TEST_CASE("soak: no call launches what was rejected before it began") {
     MESSAGE(calls.load() << " calls, " << f.kernels.launches.load()
                          << " launches, " << f.kernels.rejectedCount()
                          << " kernels rejected");
-    CHECK(f.kernels.rejectedCount() > 0);
     CHECK(f.kernels.violations == 0);
   }
 }
