@@ -37,7 +37,16 @@ public:
         return known;
     return nullptr;
   }
-  /// The same of what serves all of \p range.
+  /// All that serve \p problem, the latest first.
+  std::vector<Ptr> findAll(const KernelFamily &family,
+                           const Problem &problem) const {
+    std::vector<Ptr> all = inLayer(layerKey(family, problem));
+    std::erase_if(all, [&](const Ptr &known) {
+      return !serves(known->range(), problem.record);
+    });
+    return all;
+  }
+  /// What was added last of what serves all of \p range, or null.
   Ptr find(const ProblemRange &range) const {
     for (const Ptr &known : inLayer(keyOf(range)))
       if (isAlike(known->range(), range) && known->range().contains(range))

@@ -1,12 +1,14 @@
 //===- ProcessExit.cpp - compilations when the process ends ---------------===//
 #include "Compile/ProcessExit.h"
 
+#include "Support/Signals.h"
+
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
 #include <cstdlib>
+#include <exception>
 #include <memory>
-#include <system_error>
 #include <thread>
 #include <unistd.h>
 #include <vector>
@@ -123,9 +125,10 @@ LoadingWatch::LoadingWatch() {
       std::this_thread::sleep_for(kInterval);
     }
   };
+  const SignalsBlocked whileItStarts;
   try {
     thread = std::thread(body);
-  } catch (const std::system_error &) { // no thread is left: it goes without
+  } catch (const std::exception &) { // no thread or memory: it goes without
   }
 }
 

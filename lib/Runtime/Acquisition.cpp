@@ -284,10 +284,10 @@ Acquisition::getArtifacts(Plan plan, const Choice &choice, Effort effort) {
 void Acquisition::choose(const Choice &choice,
                          const std::shared_ptr<const LoadedPlan> &loaded) {
   // Found since it was offered, or, for a member of a range, before.
-  if (!loaded->isWrong() &&
-      services.records->verdicts().isWrong(context.deviceClass,
-                                           kernelDigest(loaded->plan())))
-    loaded->markWrong(true);
+  if (!loaded->isWrong())
+    if (const std::string kernel = kernelDigest(loaded->plan());
+        services.records->verdicts().isWrong(context.deviceClass, kernel))
+      engine.markPlans(context, kernel);
   if (loaded->isWrong())
     return;
   found = {context.activate(loaded, choice.source, choice.isFallback),

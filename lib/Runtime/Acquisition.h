@@ -112,6 +112,7 @@ private:
                               Clock::time_point deadline, bool retunes);
   PortfolioOptions portfolioOptions(const ProblemRange &range) const;
   void keepKernels(std::vector<MemberCode> &code, bool isBusy);
+  void keepMeasured(const ProblemRange &range, PortfolioOutcome &made);
   void dropServed(const ProblemRange &range);
   void chooseAgain(const ProblemRange &layer);
   void report(const PortfolioResult &result);

@@ -45,6 +45,8 @@ Acquisition::portfolioOptions(const ProblemRange &range) const {
   made.workspaceBytes = engine.config().workspaceLimit;
   made.retune = options.retune;
   made.acceptsPartial = !options.preferTrials;
+  // A thread in the background measures again in pieces, and goes on from each.
+  made.replacesByParts = options.isBackground;
   made.cancel = options.cancel;
   made.cover = options.cover;
   made.cancelCover = options.cancelCover;
@@ -187,6 +189,7 @@ void Acquisition::dropServed(const ProblemRange &range) {
   forEachServed(engine.plans(), range, context.id, [&](const Problem &problem) {
     engine.plans().drop({range.family, context.id, problem.record.values()});
   });
+  engine.plans().dropAsides(*range.family, context.id);
 }
 
 /// Values of \p layer that were launched while its portfolio was made have the
@@ -229,6 +232,8 @@ void Acquisition::takeRange() {
       made = runSession(range, nullptr,
                         Clock::now() + EngineConfig::timeOf(INT64_MAX),
                         /*retunes=*/false);
+    if (options.retune && !options.isBackground)
+      keepMeasured(range, *made);
     if (made->error.code == ErrorCode::NoCandidate)
       dropServed(range);
     if (made->error.code != ErrorCode::Success)
@@ -264,8 +269,31 @@ void Acquisition::takeRange() {
   const Standing standing = options.isBackground ? Standing::Background
                             : state              ? Standing::Latest
                                                  : Standing::Beside;
-  serving = context.addRange(std::move(prepared), standing);
+  serving = context.addRange(prepared, standing);
   found = serving->choose(request.problem);
+  if (found)
+    return;
+  // What is kept in its place was found wrong here.
+  serving = context.addRange(std::move(prepared), Standing::Latest);
+  found = serving->choose(request.problem);
+}
+
+/// What was to be measured again and was cut short leaves what was measured
+/// before, if \p made, which takes it then, is of less.
+void Acquisition::keepMeasured(const ProblemRange &range,
+                               PortfolioOutcome &made) {
+  if (made.error.code != ErrorCode::Success || made.result.portfolio.isComplete)
+    return;
+  if (options.isCancelled()) {
+    made.error = {ErrorCode::Cancelled, "cancelled", 0};
+    return;
+  }
+  PortfolioOutcome before =
+      runSession(range, nullptr, Clock::now() + EngineConfig::timeOf(INT64_MAX),
+                 /*retunes=*/false);
+  if (before.error.code == ErrorCode::Success &&
+      before.result.origin == PortfolioOrigin::Stored)
+    made = std::move(before);
 }
 
 /// The plan of one member, null where it cannot be had.

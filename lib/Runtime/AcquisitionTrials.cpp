@@ -77,8 +77,6 @@ void Acquisition::measureValue() {
 /// Takes a record that was passed over for trials which proved nothing.
 void Acquisition::takeRecordInstead() {
   trialsAhead = false;
-  if (options.retune)
-    return;
   chooser.recordNow();
   take(ChoiceStep::Record);
 }

@@ -16,6 +16,10 @@ using Clock = TrialPace::Clock;
 
 /// So many of a layer's values that were launched are remembered.
 static constexpr size_t kMostLaunched = 8;
+/// How often it is asked what other processes found wrong.
+static constexpr std::chrono::seconds kRecheckInterval{1};
+/// So many jobs that came to nothing are remembered.
+static constexpr size_t kMostEnded = 4096;
 
 //===----------------------------------------------------------------------===//
 // Jobs
@@ -249,8 +253,15 @@ Background::JobPtr Background::takeNext() {
     thePace.interrupt(interruption());
   changed.notify_all();
   while (!isStopping) {
+    if (Clock::now() >= recheckAt) {
+      lock.unlock();
+      recheckVerdicts();
+      recheckAt = Clock::now() + kRecheckInterval;
+      lock.lock();
+      continue;
+    }
     if (pauses > 0 || queue.empty()) {
-      changed.wait(lock);
+      changed.wait_until(lock, recheckAt);
       continue;
     }
     auto isDue = [now = Clock::now()](const auto &entry) {
@@ -267,9 +278,18 @@ Background::JobPtr Background::takeNext() {
       queue.erase(due);
       return job;
     }
-    changed.wait_for(lock, putOff / 10);
+    changed.wait_until(lock, std::min(recheckAt, Clock::now() + putOff / 10));
   }
   return nullptr;
+}
+
+/// Launches read no file to hear what other processes found wrong.
+void Background::recheckVerdicts() noexcept {
+  try {
+    engine.recheckVerdicts();
+    engine.deliverMessages();
+  } catch (...) { // a hook, or out of host memory
+  }
 }
 
 void Background::work() noexcept {
@@ -301,6 +321,8 @@ void Background::end(const Job &job) noexcept {
   if (!job.hasFailed)
     return;
   node.mapped() = nullptr;
+  if (failed.size() == kMostEnded)
+    failed.erase(failed.begin());
   failed.insert(std::move(node));
 }
 

@@ -207,11 +207,13 @@ private:
   Stage giveUp(Job &job, const ErrorSummary &why);
   Stage fail(Job &job, llvm::Error error);
   BackgroundPace::Interruption interruption() const;
+  void recheckVerdicts() noexcept;
   AcquireOptions options(Job &job) const;
 
   Engine &engine;
   BackgroundPace thePace;
   uint64_t interruptionsBefore = 0; ///< the stage at hand; of the thread
+  TrialPace::Clock::time_point recheckAt{}; ///< of the thread
 
   mutable std::mutex mutex; ///< guards what follows
   std::condition_variable changed;

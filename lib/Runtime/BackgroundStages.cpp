@@ -64,6 +64,8 @@ bool Background::mayTryAgain(Job &job) const {
 Background::Stage Background::giveUp(Job &job, const ErrorSummary &why) {
   {
     std::lock_guard<std::mutex> lock(mutex);
+    const auto now = TrialPace::Clock::now();
+    std::erase_if(givenUp, [&](auto &other) { return other.second <= now; });
     givenUp[job.name] = job.notBefore;
   }
   job.isGivenUp = true;

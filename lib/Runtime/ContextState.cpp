@@ -93,8 +93,11 @@ ChosenPlan ContextState::chooseFromOutgrown(
 
 ChosenPlan ContextState::chooseFromRanges(const KernelFamily &family,
                                           const Problem &problem) const {
-  auto range = ranges.find(family, problem);
-  return range ? range->choose(problem) : ChosenPlan();
+  // All that a range has may be wrong, and not what an older one has.
+  for (const auto &range : ranges.findAll(family, problem))
+    if (ChosenPlan chosen = range->choose(problem))
+      return chosen;
+  return {};
 }
 
 void ContextState::collectLateTrials() {

@@ -271,13 +271,18 @@ size_t DispatchTable::put(const DispatchKey &key, const ChosenPlan &chosen,
   plans.try_emplace(chosen.plan.get(), OwnedPlan{chosen.plan, key.contextId});
   auto writePlan = [&](Word *words) { storePlan(words, chosen); };
   if (place != kNoPlace) {
-    rememberEarlier(place, *chosen.plan);
+    rememberEarlier(place, *planOf(wordsOf(place)[kPlan]), *chosen.plan);
     count(planOf(wordsOf(place)[kPlan]), -1);
     count(chosen.plan.get(), 1);
     write(place, writePlan);
     return place;
   }
-  asides.erase(key.hash());
+  Aside before;
+  if (auto found = asides.find(key.hash()); found != asides.end()) {
+    if (found->second.isOf(key))
+      before = std::move(found->second);
+    asides.erase(found);
+  }
   makeRoom();
   place = takePlace();
   write(place, [&](Word *words) {
@@ -291,27 +296,31 @@ size_t DispatchTable::put(const DispatchKey &key, const ChosenPlan &chosen,
   });
   insert(*indices.back(), key.hash(), place);
   count(chosen.plan.get(), 1);
+  if (!before.earlier.empty())
+    earlier[place] = std::move(before.earlier);
+  if (before.chosen)
+    rememberEarlier(place, *before.chosen.plan, *chosen.plan);
   return place;
 }
 
-/// Keeps what serves \p place if \p next, which takes its place, needs more.
-void DispatchTable::rememberEarlier(size_t place, const ActivePlan &next) {
+/// Keeps \p now, which serves \p place, if \p next, which comes after it, needs
+/// more.
+void DispatchTable::rememberEarlier(size_t place, const ActivePlan &now,
+                                    const ActivePlan &next) {
   constexpr size_t kMost = 8;
-  auto *now = reinterpret_cast<const ActivePlan *>(
-      static_cast<uintptr_t>(wordsOf(place)[kPlan].load()));
-  if (now == &next || !now->loaded || !next.loaded)
+  if (&now == &next || !now.loaded || !next.loaded)
     return;
-  const WorkspaceLayout &has = now->loaded->workspace();
+  const WorkspaceLayout &has = now.loaded->workspace();
   WorkspaceLayout both = has;
   both.merge(next.loaded->workspace());
   if (both.zeroedBytes == has.zeroedBytes &&
       both.scratchBytes == has.scratchBytes)
     return;
   auto &list = earlier[place];
-  llvm::erase(list, now);
+  llvm::erase(list, &now);
   if (list.size() == kMost)
     list.erase(list.begin() + 1); // the first has what was prepared
-  list.push_back(now);
+  list.push_back(&now);
 }
 
 const ActivePlan *DispatchTable::findEarlier(
@@ -417,11 +426,17 @@ bool DispatchTable::setAside(const DispatchKey &key) {
     return false;
   if (isKept[place])
     return true;
-  if (ChosenPlan chosen = chosenAt(place);
-      chosen && (asides.size() < capacity || asides.count(key.hash())))
-    asides[key.hash()] = {key.family, key.contextId,
-                          Values(key.values.begin(), key.values.end()),
-                          std::move(chosen)};
+  ChosenPlan chosen = chosenAt(place);
+  if (chosen && (asides.size() < capacity || asides.count(key.hash()))) {
+    Aside &aside = asides[key.hash()];
+    aside = {key.family,
+             key.contextId,
+             valuesOf(place, key.values.size()),
+             std::move(chosen),
+             {}};
+    if (auto list = earlier.find(place); list != earlier.end())
+      aside.earlier = std::move(list->second);
+  }
   clear(place);
   return false;
 }
@@ -438,6 +453,14 @@ ChosenPlan DispatchTable::findAside(const DispatchKey &key) const {
       found->second.chosen.plan->isWrong())
     return {};
   return found->second.chosen;
+}
+
+void DispatchTable::dropAsides(const KernelFamily &family, uint64_t contextId) {
+  std::lock_guard<std::mutex> lock(mutex);
+  std::erase_if(asides, [&](const auto &entry) {
+    return entry.second.family == &family &&
+           entry.second.contextId == contextId;
+  });
 }
 
 void DispatchTable::forgetContext(uint64_t contextId) {

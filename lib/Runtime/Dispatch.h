@@ -123,6 +123,8 @@ public:
   bool setAside(const DispatchKey &key);
   /// What setAside() remembers of \p key, or none.
   ChosenPlan findAside(const DispatchKey &key) const;
+  /// Forgets all that setAside() remembers of \p family in a context.
+  void dropAsides(const KernelFamily &family, uint64_t contextId);
   /// Drops all plans of a context that is gone.
   void forgetContext(uint64_t contextId);
 
@@ -179,7 +181,8 @@ private:
   size_t takePlace();
   void count(const ActivePlan *plan, int change);
   static void storePlan(Word *words, const ChosenPlan &chosen);
-  void rememberEarlier(size_t place, const ActivePlan &next);
+  void rememberEarlier(size_t place, const ActivePlan &now,
+                       const ActivePlan &next);
   void write(size_t place, llvm::function_ref<void(Word *)> change);
   void insert(Index &index, uint64_t hash, size_t place);
   void removeFromIndex(size_t place);
@@ -201,13 +204,15 @@ private:
   std::unordered_map<const ActivePlan *, OwnedPlan> plans;
   /// By place: what served its value with less workspace, the latest last. A
   /// caller may have no more room than for that.
-  std::unordered_map<size_t, llvm::SmallVector<const ActivePlan *, 2>> earlier;
+  using Earlier = llvm::SmallVector<const ActivePlan *, 2>;
+  std::unordered_map<size_t, Earlier> earlier;
   /// By hash: what values had that are to be chosen again.
   struct Aside {
     const KernelFamily *family = nullptr;
     uint64_t contextId = 0;
     Values values;
     ChosenPlan chosen;
+    Earlier earlier;
 
     bool isOf(const DispatchKey &key) const;
   };

@@ -10,6 +10,8 @@
 #include "Store/ProbeStore.h"
 #include "Store/Verdicts.h"
 
+#include <llvm/ADT/STLExtras.h>
+
 namespace kiln {
 
 /// How many fields the problems of all families have at most.
@@ -215,11 +217,35 @@ void Engine::takeVerdict(llvm::StringRef deviceClass, const Verdict &verdict,
         states.push_back(state);
   }
   for (const auto &state : states)
-    state->plans.mark(verdict.kernel, isWrong);
+    markPlans(*state, verdict.kernel);
   if (isWrong)
     hooks().log().warning(
         "{} computes wrong results for {} on {} ({}): it is launched no more",
         verdict.config, verdict.problem, deviceClass, verdict.reason);
+}
+
+/// Changes come on many threads: whoever marks asks what holds now.
+void Engine::markPlans(ContextState &state, const std::string &kernel) {
+  const Verdicts &verdicts = services().records->verdicts();
+  std::lock_guard<std::mutex> lock(markMutex);
+  state.plans.mark(kernel, verdicts.isKnownWrong(state.deviceClass, kernel));
+}
+
+void Engine::recheckVerdicts() {
+  std::vector<std::string> classes;
+  Verdicts *verdicts = nullptr;
+  {
+    std::lock_guard<std::mutex> lock(mutex);
+    if (!madeServices)
+      return;
+    verdicts = &madeServices->records->verdicts();
+    for (const auto &[id, state] : contexts)
+      classes.push_back(state->deviceClass);
+  }
+  llvm::sort(classes);
+  classes.erase(llvm::unique(classes), classes.end());
+  for (const std::string &one : classes)
+    verdicts->recheck(one);
 }
 
 /// A green context has fewer SMs than its device: plans are made for those, and

@@ -97,6 +97,11 @@ public:
   /// Chooses for \p request in \p context; both must outlive it.
   Chooser chooser(ContextState &context, const PlanRequest &request);
 
+  /// Marks the plans of \p kernel in \p state as its verdict says.
+  void markPlans(ContextState &state, const std::string &kernel);
+  /// Notices the verdicts that other processes stored. Reads files.
+  void recheckVerdicts();
+
   // What work on plans needs. There is a loader once there is a driver.
   KernelLoader &kernelLoader() { return *loader; }
   Flights &flights() { return problemsInWork; }
@@ -185,6 +190,7 @@ private:
   WorkCounts workCounts;
   Flights problemsInWork{*this};
 
+  std::mutex markMutex;     ///< held while plans are marked
   mutable std::mutex mutex; ///< guards what follows
   std::shared_ptr<Driver> loadedDriver;
   std::unique_ptr<Services> madeServices;

@@ -178,10 +178,11 @@ ChosenPlan Engine::takePrepared(const ContextState &context,
   // chosen before, and so does who drops one. Ours may have come behind that.
   while (version != context.rangesVersion()) {
     version = context.rangesVersion();
-    plan = context.chooseFromRanges(*key.family, problem);
+    const ChosenPlan ours =
+        std::exchange(plan, context.chooseFromRanges(*key.family, problem));
     if (plan)
-      dispatch.publish(key, plan);
-    else
+      dispatch.replace(key, plan);
+    else if (dispatch.lookup(key).plan == ours.plan)
       dispatch.drop(key);
   }
   return plan;

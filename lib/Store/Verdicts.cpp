@@ -66,18 +66,21 @@ static llvm::json::Object toJson(const Verdict &verdict) {
   return object;
 }
 
-/// What cannot be read is left out: the kernel is compared again one day.
-static VerdictMap parseVerdicts(llvm::StringRef text) {
-  VerdictMap verdicts;
+/// None where \p text is no list of verdicts. Of a list, what cannot be read is
+/// left out: the kernel is compared again one day.
+static std::optional<VerdictMap> parseVerdicts(llvm::StringRef text) {
   auto parsed = llvm::json::parse(text);
   if (!parsed) {
     llvm::consumeError(parsed.takeError());
-    return verdicts;
+    return std::nullopt;
   }
   const llvm::json::Object *object = parsed->getAsObject();
   const llvm::json::Array *list =
       object ? object->getArray("verdicts") : nullptr;
-  for (const llvm::json::Value &value : list ? *list : llvm::json::Array())
+  if (!list)
+    return std::nullopt;
+  VerdictMap verdicts;
+  for (const llvm::json::Value &value : *list)
     if (auto verdict = readVerdict(value))
       verdicts[verdict->kernel] = std::move(*verdict);
   return verdicts;
@@ -110,7 +113,7 @@ static cache::PublishResult updateVerdicts(cache::Store &cache,
                       [&](std::optional<llvm::StringRef> old) {
                         VerdictMap verdicts;
                         if (old)
-                          verdicts = parseVerdicts(*old);
+                          verdicts = parseVerdicts(*old).value_or(VerdictMap());
                         change(verdicts);
                         return verdictText(verdicts);
                       });
@@ -129,6 +132,7 @@ struct Verdicts::Impl {
     cache::Stamp stamp;
     bool isRead = false;
     Clock::time_point recheckAt;
+    uint64_t begun = 0, taken = 0; ///< readings, counted
 
     void index() {
       configs.clear();
@@ -149,7 +153,8 @@ struct Verdicts::Impl {
     return known.own.count(kernel) || known.stored.count(kernel);
   }
 
-  void refresh(llvm::StringRef deviceClass);
+  enum class When { Due, Now };
+  void refresh(llvm::StringRef deviceClass, When when = When::Due);
   template <class Ask> auto ask(llvm::StringRef deviceClass, const Ask &what) {
     refresh(deviceClass);
     std::lock_guard<std::mutex> lock(mutex);
@@ -159,15 +164,17 @@ struct Verdicts::Impl {
 
 /// Reads again what is known of \p deviceClass, if that is due. Without the
 /// lock: a slow file system delays no other thread.
-void Verdicts::Impl::refresh(llvm::StringRef deviceClass) {
+void Verdicts::Impl::refresh(llvm::StringRef deviceClass, When when) {
   cache::Stamp seen;
   bool isRead = false;
+  uint64_t number = 0;
   {
     std::lock_guard<std::mutex> lock(mutex);
     Known &known = devices[deviceClass];
     const Clock::time_point now = Clock::now();
-    if (known.isRead && now < known.recheckAt)
+    if (known.isRead && when == When::Due && now < known.recheckAt)
       return;
+    number = ++known.begun;
     known.recheckAt = now + recheckInterval;
     isRead = known.isRead;
     seen = known.stamp;
@@ -177,13 +184,19 @@ void Verdicts::Impl::refresh(llvm::StringRef deviceClass) {
   if (isRead && seen.value == stamp.value &&
       (seen.isSettled || !stamp.isSettled))
     return;
-  VerdictMap stored;
-  if (auto entry = cache.lookup(cache::Kind::Record, key))
-    stored = parseVerdicts(entry->payload);
+  const auto entry = cache.lookup(cache::Kind::Record, key);
+  std::optional<VerdictMap> read =
+      entry ? parseVerdicts(entry->payload) : VerdictMap();
+  // Where something is and cannot be read now, what was known stands.
+  const bool isUnread = !entry && !stamp.isNothing;
   std::vector<std::pair<Verdict, bool>> changes;
   {
     std::lock_guard<std::mutex> lock(mutex);
     Known &known = devices[deviceClass];
+    if (number < known.taken) // a later reading was faster
+      return;
+    known.taken = number;
+    VerdictMap stored = read && !isUnread ? std::move(*read) : known.stored;
     std::swap(known.stored, stored);
     // What was there before anything was asked is no change.
     if (known.isRead) {
@@ -195,7 +208,8 @@ void Verdicts::Impl::refresh(llvm::StringRef deviceClass) {
           changes.emplace_back(verdict, false);
     }
     known.isRead = true;
-    known.stamp = stamp;
+    if (!isUnread)
+      known.stamp = stamp;
     known.index();
   }
   for (const auto &[verdict, isWrongNow] : changes)
@@ -222,6 +236,16 @@ std::optional<Verdict> Verdicts::find(llvm::StringRef deviceClass,
             return found->second;
         return std::nullopt;
       });
+}
+
+bool Verdicts::isKnownWrong(llvm::StringRef deviceClass,
+                            llvm::StringRef kernel) const {
+  std::lock_guard<std::mutex> lock(impl->mutex);
+  return Impl::isWrong(impl->devices[deviceClass], kernel.str());
+}
+
+void Verdicts::recheck(llvm::StringRef deviceClass) {
+  impl->refresh(deviceClass, Impl::When::Now);
 }
 
 bool Verdicts::mayBeWrong(llvm::StringRef deviceClass,
@@ -304,7 +328,8 @@ std::vector<DeviceVerdicts> Verdicts::readAll(cache::Store &cache) {
     if (!key.consume_front(kVerdictKey))
       continue;
     if (auto entry = cache.lookup(cache::Kind::Record, info.key))
-      all[key.rtrim('\n').str()] = parseVerdicts(entry->payload);
+      all[key.rtrim('\n').str()] =
+          parseVerdicts(entry->payload).value_or(VerdictMap());
   }
   std::vector<DeviceVerdicts> devices;
   for (auto &[deviceClass, verdicts] : all) {

@@ -52,13 +52,16 @@ struct DeviceVerdicts {
 /// Which kernels are wrong. Thread-safe. The cache store must outlive it.
 class Verdicts {
 public:
-  /// Told of each change without a lock held: before found() or withdraw()
+  /// Told of each change without a lock held, so that another may come before
+  /// it is told; isKnownWrong() has the last word. Before found() or withdraw()
   /// returns, of a kernel that is wrong before that is written; of what another
   /// process changed meanwhile, before the question returns that noticed it.
   using Listener = std::function<void(llvm::StringRef deviceClass,
                                       const Verdict &verdict, bool isWrong)>;
 
-  /// What another process stored counts after \p recheckInterval at the latest.
+  /// What another process stored counts for questions that are asked
+  /// \p recheckInterval later. Where nothing is asked, as by launches that hit,
+  /// it is not noticed.
   explicit Verdicts(
       cache::Store &cache,
       std::chrono::milliseconds recheckInterval = std::chrono::seconds(1));
@@ -71,6 +74,10 @@ public:
   }
   std::optional<Verdict> find(llvm::StringRef deviceClass,
                               llvm::StringRef kernel) const;
+  /// The same as far as was noticed: asks nothing else.
+  bool isKnownWrong(llvm::StringRef deviceClass, llvm::StringRef kernel) const;
+  /// Notices what others stored, whatever the interval.
+  void recheck(llvm::StringRef deviceClass);
   /// Whether some kernel of \p config, a compiledText(), does: to be asked
   /// first where the digest of the kernel at hand is yet to be made. Cost: as
   /// isWrong().

@@ -530,8 +530,10 @@ void PortfolioSession::Impl::store() {
   const PortfolioKey key =
       isMeasured ? PortfolioKey::measured(layer, context.deviceClass)
                  : PortfolioKey::estimated(layer, context.device);
-  auto stored = context.portfolios.store(key, task.portfolio.toStored(),
-                                         task.options.retune);
+  const bool replaces = task.options.retune && (task.portfolio.isComplete ||
+                                                task.options.replacesByParts);
+  auto stored =
+      context.portfolios.store(key, task.portfolio.toStored(), replaces);
   task.result.keptAs = key;
   if (stored.isOutdone)
     task.result.notes.push_back("the stored portfolio of this range has more "

@@ -58,8 +58,11 @@ struct PortfolioOptions {
   /// Values that callers wait for: the estimator's choices there are members,
   /// compiled and measured first.
   std::vector<ExtentPoint> first;
-  /// Measure although there is a stored portfolio, and replace it.
+  /// Measure although there is a stored portfolio, and replace it once all is
+  /// measured.
   bool retune = false;
+  /// The same as soon as a part is.
+  bool replacesByParts = false;
   /// Take up a stored one that was measured only in part as it is.
   bool acceptsPartial = false;
   /// Keep what was found in the cache.

@@ -421,3 +421,31 @@ TEST_CASE("without time a range still gets plans") {
   for (int64_t m = 1; m <= 100; m += 11)
     CHECK(layer.launch(engine, m) == KILN_SUCCESS);
 }
+
+TEST_CASE("a range that is to be measured again, and is not, stays measured") {
+  for (uint64_t trials : {0, 3}) {
+    CAPTURE(trials);
+    RuntimeFixture fixture;
+    judgeTrials();
+    kilnFakeSetHollowMemory(1 << 20);
+    kiln_engine *engine = fixture.engine(KILN_MODE_TUNE);
+    const RangedLayer layer(128, 1, 1024);
+    REQUIRE(layer.prepare(engine) == KILN_SUCCESS);
+    const kiln_query_result before = queryOf(engine, layer.problem);
+    kiln_prepare_options options = KILN_INIT(kiln_prepare_options);
+    options.flags = KILN_PREPARE_RETUNE;
+    options.progress_user = &trials;
+    options.progress = [](void *user, const kiln_progress *now) -> int32_t {
+      return now->trials_done >= *static_cast<uint64_t *>(user);
+    };
+    CHECK(kiln_prepare(engine, &layer.problem, 1, &options, nullptr) ==
+          KILN_CANCELLED);
+    const kiln_query_result after = queryOf(engine, layer.problem);
+    CHECK(after.state == before.state);
+    CHECK(after.source == before.source);
+    // Nor does a later process measure it.
+    kiln_engine *later = fixture.engine(KILN_MODE_TUNE);
+    CHECK(layer.prepare(later) == KILN_SUCCESS);
+    CHECK(statisticsOf(later).trials == 0);
+  }
+}

@@ -3,6 +3,7 @@
 #include "Driver/DeviceMemory.h"
 #include "Runtime/BackgroundFixture.h"
 #include "Runtime/Captures.h"
+#include "Runtime/WaitingFixture.h"
 
 #include <algorithm>
 
@@ -131,6 +132,39 @@ TEST_CASE("a range that others prepare takes no room from what was captured") {
     REQUIRE(kiln_prepare(engine, &all, 1, nullptr, nullptr) == KILN_SUCCESS);
     outgrown += queryOf(engine, alone).workspace.bytes > told;
     CHECK(fixture.capture(engine, args, stream) == KILN_SUCCESS);
+  }
+  CHECK(outgrown > 0);
+}
+
+TEST_CASE("a value that was captured is captured again once its layer is "
+          "measured") {
+  int outgrown = 0;
+  for (auto [m, n, k] : {std::array<int64_t, 3>{512, 1024, 1024},
+                         {1000, 512, 4096},
+                         {300, 512, 2048}}) {
+    CAPTURE(m);
+    SplittingFixture fixture;
+    kiln_engine *engine = fixture.engine(KILN_MODE_TUNE);
+    kiln_stream stream = fixture.gpu.stream();
+    const kiln_gemm_args args = plainArgs(m, n, k);
+    // While another layer is in work, it gets the estimator's choice.
+    kiln_status beside = KILN_INTERNAL;
+    prepareWith(engine, problemOf(plainArgs(64, 256, 256)),
+                [&] { beside = launch(engine, args, stream); });
+    REQUIRE(beside == KILN_SUCCESS);
+    const uint64_t told = queryOf(engine, problemOf(args)).workspace.bytes;
+    CHECK(fixture.capture(engine, args, stream) == KILN_SUCCESS);
+    const kiln_gemm_args next = plainArgs(m - 1, n, k);
+    REQUIRE(launch(engine, next) == KILN_SUCCESS);
+    outgrown += queryOf(engine, problemOf(next)).workspace.bytes > told;
+    CHECK(fixture.capture(engine, args, stream) == KILN_SUCCESS);
+    auto memory = DeviceMemory::allocate(fixture.gpu.driver(),
+                                         std::max<uint64_t>(told, 1));
+    REQUIRE(static_cast<bool>(memory));
+    kiln_workspace workspace = KILN_INIT(kiln_workspace);
+    workspace.data = address(memory->address());
+    workspace.bytes = told;
+    CHECK(kiln_gemm(engine, &args, &workspace, stream) == KILN_SUCCESS);
   }
   CHECK(outgrown > 0);
 }

@@ -1,6 +1,7 @@
 // Kernels that trials find wrong: from then on no launch takes one, whatever
 // chose it, and whatever it was chosen for.
 #include "Fakes/FakeCuda.h"
+#include "Runtime/Captures.h"
 #include "Runtime/RuntimeFixture.h"
 #include "trial/TrialParams.h"
 
@@ -361,6 +362,73 @@ TEST_CASE("a kernel that is measured again and right is launched again") {
   REQUIRE(f.prepare(engine, args, KILN_PREPARE_RETUNE) == KILN_SUCCESS);
   CHECK(f.launch(engine, args) == KILN_SUCCESS);
   CHECK(f.launch(f.engine(KILN_MODE_PREDICT), args) == KILN_SUCCESS);
+}
+
+TEST_CASE("an engine that runs hears what another process finds wrong") {
+  for (kiln_mode mode : {KILN_MODE_PREDICT, KILN_MODE_BACKGROUND}) {
+    CAPTURE(mode);
+    VerdictFixture f;
+    kiln_gemm_args args = gemmArgs(112, 4096, 4096);
+    kiln_engine *server = f.watched(mode);
+    REQUIRE(f.launch(server, args) == KILN_SUCCESS);
+    const bool isBackground = mode == KILN_MODE_BACKGROUND;
+    if (isBackground) {
+      while (statisticsOf(server).background_pending)
+        std::this_thread::sleep_for(std::chrono::milliseconds(2));
+      REQUIRE(kiln_background_pause(server) == KILN_SUCCESS);
+    }
+    REQUIRE(f.launch(server, args) == KILN_SUCCESS);
+    f.spoilLast();
+    f.prepare(f.watched(KILN_MODE_TUNE), args, KILN_PREPARE_RETUNE);
+    REQUIRE(f.kernels.rejectedCount() > 0);
+    // The thread in the background asks by itself; others where they choose.
+    std::this_thread::sleep_for(std::chrono::milliseconds(2500));
+    if (!isBackground)
+      REQUIRE(f.launch(server, gemmArgs(60, 4096, 4096)) == KILN_SUCCESS);
+    f.kernels.violations = 0;
+    for (args.m = 100; args.m < 120; ++args.m)
+      REQUIRE(f.launch(server, args) == KILN_SUCCESS);
+    CHECK(f.kernels.violations == 0);
+  }
+}
+
+TEST_CASE("a range that is all wrong hides no older one that is right") {
+  VerdictFixture f;
+  kiln_engine *engine = f.watched(KILN_MODE_TUNE);
+  kiln_gemm_args args = gemmArgs(12, 2048, 2048);
+  kiln_stream stream = f.gpu.stream();
+  kiln_range range = rangeOf("m", 1, 1024);
+  kiln_problem problem = problemOf(args);
+  problem.ranges = &range;
+  problem.range_count = 1;
+  kiln_prepare_options options = KILN_INIT(kiln_prepare_options);
+  options.streams = &stream;
+  options.stream_count = 1;
+  REQUIRE(kiln_prepare(engine, &problem, 1, &options, nullptr) == KILN_SUCCESS);
+  range.last = 16;
+  options.flags = KILN_PREPARE_RETUNE;
+  REQUIRE(kiln_prepare(engine, &problem, 1, &options, nullptr) == KILN_SUCCESS);
+  std::set<std::string> narrow; // kernels
+  for (args.m = 1; args.m <= 16; args.m += 3) {
+    REQUIRE(f.launch(engine, args) == KILN_SUCCESS);
+    narrow.insert(f.kernels.lastLaunched());
+  }
+  f.kernels.isWrong = [&](const std::string &one) {
+    return narrow.count(one) > 0;
+  };
+  for (int64_t m : {16, 1, 8}) {
+    args.m = m;
+    f.prepare(engine, args, KILN_PREPARE_RETUNE);
+  }
+  REQUIRE(f.kernels.rejectedCount() > 0);
+  for (int64_t m : {2, 5, 9, 12, 14, 15, 17, 100}) {
+    CAPTURE(m);
+    args.m = m;
+    REQUIRE(beginCapture(f, stream));
+    CHECK(f.launch(engine, args) == KILN_SUCCESS);
+    endCapture(f, stream);
+  }
+  CHECK(f.kernels.violations == 0);
 }
 
 TEST_CASE(

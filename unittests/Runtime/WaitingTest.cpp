@@ -237,3 +237,27 @@ TEST_CASE("S14d: a range is prepared for its own hint") {
   CHECK(forHint > 0);
   CHECK(forHint < 0.8 * forLast);
 }
+
+TEST_CASE("what cannot be measured again keeps what was measured") {
+  RuntimeFixture fixture;
+  judgeTrials();
+  kilnFakeSetHollowMemory(1 << 20);
+  kiln_engine *engine = fixture.engine(KILN_MODE_TUNE);
+  const kiln_gemm_args args = gemmArgs(112, 512, 512);
+  const kiln_problem problem = problemOf(args);
+  REQUIRE(tuneValue(engine, args) == KILN_SUCCESS);
+  const double measuredUs = queryOf(engine, problem).measured_us;
+  REQUIRE(measuredUs > 0);
+  kiln_status again = KILN_INTERNAL;
+  prepareWith(engine, problemOf(gemmArgs(64, 2048, 512)), [&] {
+    onThreads(fixture, {[&] {
+                kiln_prepare_options options = KILN_INIT(kiln_prepare_options);
+                options.flags = KILN_PREPARE_RETUNE;
+                options.budget_ms = 50;
+                again = kiln_prepare(engine, &problem, 1, &options, nullptr);
+              }});
+  });
+  CHECK(again == KILN_SUCCESS);
+  CHECK(queryOf(engine, problem).state == KILN_STATE_READY);
+  CHECK(queryOf(engine, problem).measured_us == measuredUs);
+}

@@ -7,6 +7,7 @@
 
 #include <doctest/doctest.h>
 
+#include <sys/resource.h>
 #include <thread>
 
 using namespace kiln;
@@ -33,6 +34,23 @@ struct VerdictFixture {
   TemporaryFolder folder;
   std::unique_ptr<cache::Store> cache = open();
   Verdicts verdicts{*cache, std::chrono::milliseconds(0)};
+};
+
+/// While it lives, the process can open no file.
+class NoDescriptors {
+public:
+  NoDescriptors() {
+    REQUIRE(::getrlimit(RLIMIT_NOFILE, &before) == 0);
+    rlimit none = before;
+    none.rlim_cur = 3;
+    REQUIRE(::setrlimit(RLIMIT_NOFILE, &none) == 0);
+  }
+  ~NoDescriptors() { ::setrlimit(RLIMIT_NOFILE, &before); }
+  NoDescriptors(const NoDescriptors &) = delete;
+  NoDescriptors &operator=(const NoDescriptors &) = delete;
+
+private:
+  rlimit before;
 };
 
 } // namespace
@@ -138,6 +156,30 @@ TEST_CASE("a kernel that two problems found wrong is right after both") {
   running.withdraw(kDevice, "a", "one");
   CHECK_FALSE(running.isWrong(kDevice, "a"));
   CHECK(heard == "two+one-");
+}
+
+TEST_CASE("what cannot be read for a moment is no withdrawal") {
+  VerdictFixture f;
+  auto cache = f.open();
+  f.verdicts.found(kDevice, verdict("a"));
+  Verdicts running(*cache, std::chrono::milliseconds(0));
+  std::string heard;
+  running.listen([&](llvm::StringRef, const Verdict &one, bool wrong) {
+    heard += one.kernel + (wrong ? "+" : "-");
+  });
+  REQUIRE(running.isWrong(kDevice, "a"));
+  f.verdicts.found(kDevice, verdict("b"));
+  {
+    const NoDescriptors none;
+    CHECK(running.isWrong(kDevice, "a"));
+  }
+  CHECK(running.isWrong(kDevice, "b"));
+  CHECK(heard == "b+");
+  f.cache->publish(cache::Kind::Record,
+                   std::string("kiln verdicts 1\ndevice ") + kDevice + "\n", {},
+                   "no json");
+  CHECK(running.isWrong(kDevice, "a"));
+  CHECK(heard == "b+");
 }
 
 TEST_CASE("verdicts are listed and cleared over all device classes") {
