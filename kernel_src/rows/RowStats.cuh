@@ -129,7 +129,10 @@ struct MomentStats {
     float share = total > 0 ? __fdividef(other.count, total) : 0.0f;
     float difference = other.mean - mean;
     mean = fmaf(difference, share, mean);
-    deviations += other.deviations + difference * difference * count * share;
+    // In this order: the square of a difference may be infinite, times a count
+    // of 0.
+    deviations +=
+        other.deviations + (difference * count) * (difference * share);
     count = total;
   }
   /// Of several parts at once: their sums() merge, each part is centred by
@@ -149,7 +152,7 @@ struct MomentStats {
                    ? __fdividef(all.sum, all.count) * (1.0f / kSumScale)
                    : 0.0f;
     float difference = mean - of;
-    deviations = fmaf(difference * difference, count, deviations);
+    deviations = fmaf(difference * count, difference, deviations);
     mean = of;
     count = all.count;
   }
@@ -158,7 +161,8 @@ struct MomentStats {
   void mergeEqual(float otherMean, float otherDeviations) {
     float difference = otherMean - mean;
     mean = fmaf(difference, 0.5f, mean);
-    deviations += fmaf(difference * difference, 0.5f * count, otherDeviations);
+    deviations +=
+        fmaf(difference * (0.5f * count), difference, otherDeviations);
     count *= 2;
   }
 };

@@ -298,11 +298,15 @@ static void addShifted(const float *a, const float (*b)[kMostWidth], int depth,
                        int width, float *sums) {
   constexpr int kBits = 14;
   for (int n = 0; n < width; ++n) {
-    float greatest = std::abs(sums[n]);
-    for (int k = 0; k < depth; ++k)
+    float greatest = std::abs(sums[n]), plain = sums[n];
+    for (int k = 0; k < depth; ++k) {
       greatest = std::max(greatest, std::abs(a[k] * b[k][n]));
-    if (greatest == 0)
+      plain += a[k] * b[k][n];
+    }
+    if (greatest == 0 || !std::isfinite(plain)) {
+      sums[n] = plain;
       continue;
+    }
     constexpr int kLeast = -149; // of a denormal number
     const float unit =
         std::ldexp(1.0f, std::max(std::ilogb(greatest) + 1 - kBits, kLeast));

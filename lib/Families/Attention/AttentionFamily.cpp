@@ -131,7 +131,17 @@ static llvm::Error checkScalars(const AttentionProblem &p) {
   // Kernels compute with their quotient, times 2 log2(e) at most.
   constexpr double kLeast = 0x1p-126, kMost = 0x1p125;
   const double quotient = p.softcap != 0 ? p.scale / p.softcap : 1;
-  if (kLeast <= quotient && quotient <= kMost && p.softcap <= kMost)
+  const bool hasRoom =
+      kLeast <= quotient && quotient <= kMost && p.softcap <= kMost;
+  // Kernels divide slopes by what scores are multiplied with last.
+  constexpr double kLeastUnit = 0x1p-64;
+  const double unit = p.softcap != 0 ? p.softcap : p.scale;
+  if (hasRoom && p.alibi && unit < kLeastUnit)
+    return makeError(ErrorCode::InvalidArgument,
+                     "attention: fp32 has no room for the slopes of alibi "
+                     "beside {}={}, below 2^-64",
+                     p.softcap != 0 ? "softcap" : "scale", unit);
+  if (hasRoom)
     return llvm::Error::success();
   return makeError(ErrorCode::InvalidArgument,
                    "attention: fp32 has no room for softcap={} with scale={}",

@@ -130,6 +130,12 @@ TEST_CASE("bad attention problems get one clear line") {
         "attention: fp32 has no room for softcap=1e-40 with scale=1");
   CHECK(failureOf("softcap=1e38 scale=1e-3") ==
         "attention: fp32 has no room for softcap=1e+38 with scale=0.001");
+  CHECK(failureOf("alibi=1 scale=1e-30") ==
+        "attention: fp32 has no room for the slopes of alibi beside "
+        "scale=1e-30, below 2^-64");
+  CHECK(failureOf("alibi=1 softcap=1e-30 scale=1e-31") ==
+        "attention: fp32 has no room for the slopes of alibi beside "
+        "softcap=1e-30, below 2^-64");
   CHECK(failureOf("pages=table") ==
         "attention: page=0, pages of K and V need their tokens");
   CHECK(failureOf("pages=table page=16 kvlen=packed") ==
