@@ -414,7 +414,9 @@ enum kiln_prepare_flag {
   /// problem of which something is not on disk at the end has failed with
   /// KILN_IO, unless the engine writes no cache.
   KILN_PREPARE_COMPILE_ONLY = 1,
-  /// Measure again although there are measurements in the cache.
+  /// Measure again although there are measurements in the cache. Where that is
+  /// cut short, what was measured before stays. (The mode background measures
+  /// again, and replaces, part by part.)
   KILN_PREPARE_RETUNE = 2
 };
 

@@ -309,7 +309,7 @@ llvm::Error TrialBuffers::plant(DeviceAddress at, CudaStream stream) const {
   FillNormalParams params;
   params.data = reinterpret_cast<void *>(
       at + static_cast<uint64_t>(element * bytesOf(spec.type)));
-  params.count = 1;
+  params.count = planted.count;
   params.type = spec.type;
   params.mean = planted.value;
   params.deviation = 0;

@@ -42,16 +42,17 @@ enum class TrialValidation {
 inline constexpr double kTieBand = 0.005;
 
 /// A value in place of one element of an input, such as a NaN, to see where it
-/// goes. Rows are counted through planes and batches.
+/// goes, or of some in a row. Rows are counted through planes and batches.
 struct PlantedValue {
   int operand = -1; ///< its index in the operand table; -1: no value is planted
   int64_t row = 0, column = 0;
   float value = 0;
+  uint64_t count = 1; ///< elements, of one row
 
   /// The same bits: NaN is like NaN.
   bool operator==(const PlantedValue &other) const {
     return operand == other.operand && row == other.row &&
-           column == other.column &&
+           column == other.column && count == other.count &&
            std::bit_cast<uint32_t>(value) ==
                std::bit_cast<uint32_t>(other.value);
   }

@@ -55,6 +55,24 @@ TEST_CASE("emulated: a NaN or an infinity in rows, elements and transposes") {
   checkPlanted(fake::plantedStreams());
 }
 
+// The squares of their means are infinite.
+TEST_CASE("emulated: rows of values far from zero") {
+  EmulatedTrials trials;
+  for (const char *text : {"rows=3 cols=331 dtype=bf16 weight=1 bias=1",
+                           "rows=3 cols=4096 dtype=fp32"}) {
+    CAPTURE(text);
+    Sample sample{"layernorm", text};
+    const uint64_t cols = llvm::StringRef(text).contains("331") ? 331 : 4096;
+    sample.planted = {0, 1, 0, 1e20f, cols};
+    for (const std::string &config : trials.configsOf(sample)) {
+      CAPTURE(config);
+      TrialResult result = trials.run(sample, config);
+      CAPTURE(result.message);
+      CHECK(result.validated);
+    }
+  }
+}
+
 // Before sm_89 there is no instruction that converts e4m3.
 TEST_CASE("emulated: a NaN of e4m3 keys that become fp16 by their bits") {
   Patch convert("attention/DecodeRows.cuh",
