@@ -34,7 +34,7 @@ void watchProcessExit();
 /// While it lives, a thread registers the handler behind what a library
 /// registers in the midst of its loading: some thousand destructors in a few
 /// milliseconds (NVRTC 13.0), which exit() would run while its constructors go
-/// on. What it registered since the last time, some 0.1 ms, still runs early.
+/// on. Those of the last 0.1 ms still run early.
 class LoadingWatch {
 public:
   LoadingWatch();

@@ -273,13 +273,13 @@ void Acquisition::takeRange() {
   found = serving->choose(request.problem);
   if (found)
     return;
-  // What is kept in its place was found wrong here.
+  // The range that is kept in its place was found wrong here.
   serving = context.addRange(std::move(prepared), Standing::Latest);
   found = serving->choose(request.problem);
 }
 
-/// What was to be measured again and was cut short leaves what was measured
-/// before, if \p made, which takes it then, is of less.
+/// Lets \p made, which was to be measured again and was cut short, be the
+/// portfolio that was measured before.
 void Acquisition::keepMeasured(const ProblemRange &range,
                                PortfolioOutcome &made) {
   if (made.error.code != ErrorCode::Success || made.result.portfolio.isComplete)

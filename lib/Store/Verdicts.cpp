@@ -198,7 +198,7 @@ void Verdicts::Impl::refresh(llvm::StringRef deviceClass, When when) {
     known.taken = number;
     VerdictMap stored = read && !isUnread ? std::move(*read) : known.stored;
     std::swap(known.stored, stored);
-    // What was there before anything was asked is no change.
+    // The first reading changes nothing: no plan is loaded yet.
     if (known.isRead) {
       for (const auto &[kernel, verdict] : known.stored)
         if (!stored.count(kernel) && !known.own.count(kernel))

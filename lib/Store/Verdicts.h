@@ -59,9 +59,9 @@ public:
   using Listener = std::function<void(llvm::StringRef deviceClass,
                                       const Verdict &verdict, bool isWrong)>;
 
-  /// What another process stored counts for questions that are asked
+  /// Verdicts of other processes count for questions that are asked
   /// \p recheckInterval later. Where nothing is asked, as by launches that hit,
-  /// it is not noticed.
+  /// they are not noticed.
   explicit Verdicts(
       cache::Store &cache,
       std::chrono::milliseconds recheckInterval = std::chrono::seconds(1));
