@@ -32,19 +32,16 @@ public:
 
   /// What was added last of what serves \p problem, or null. Some microseconds.
   Ptr find(const KernelFamily &family, const Problem &problem) const {
+    return findFirst(family, problem, [](const T &) { return true; });
+  }
+  /// The same of what \p isMeant accepts.
+  template <class Filter>
+  Ptr findFirst(const KernelFamily &family, const Problem &problem,
+                const Filter &isMeant) const {
     for (const Ptr &known : inLayer(layerKey(family, problem)))
-      if (serves(known->range(), problem.record))
+      if (serves(known->range(), problem.record) && isMeant(*known))
         return known;
     return nullptr;
-  }
-  /// All that serve \p problem, the latest first.
-  std::vector<Ptr> findAll(const KernelFamily &family,
-                           const Problem &problem) const {
-    std::vector<Ptr> all = inLayer(layerKey(family, problem));
-    std::erase_if(all, [&](const Ptr &known) {
-      return !serves(known->range(), problem.record);
-    });
-    return all;
   }
   /// What was added last of what serves all of \p range, or null.
   Ptr find(const ProblemRange &range) const {

@@ -133,6 +133,11 @@ bool Acquisition::isPassedOver(ChoiceStep step) {
 void Acquisition::take(ChoiceStep step) {
   if (step == ChoiceStep::Trials)
     return takeTrials();
+  // Trials have no step there.
+  if (options.haste == Haste::Launch && tunes && needsRanking(step))
+    refuseUnproven();
+  if (isOver())
+    return;
   if (step == ChoiceStep::Compile && options.haste == Haste::Launch)
     for (const TranslationUnit &unit : chooser.genericUnits())
       genericAhead.push_back(

@@ -189,7 +189,10 @@ void Acquisition::dropServed(const ProblemRange &range) {
   forEachServed(engine.plans(), range, context.id, [&](const Problem &problem) {
     engine.plans().drop({range.family, context.id, problem.record.values()});
   });
-  engine.plans().dropAsides(*range.family, context.id);
+  engine.plans().dropAsides(
+      *range.family, context.id, [&](llvm::ArrayRef<int64_t> values) {
+        return serves(range, Record(range.family->problemSchema(), values));
+      });
 }
 
 /// Values of \p layer that were launched while its portfolio was made have the
@@ -282,17 +285,25 @@ void Acquisition::takeRange() {
 /// portfolio that was measured before.
 void Acquisition::keepMeasured(const ProblemRange &range,
                                PortfolioOutcome &made) {
-  if (made.error.code != ErrorCode::Success || made.result.portfolio.isComplete)
+  const bool isOfNone = made.error.code == ErrorCode::NoCandidate;
+  const bool isWhole = isOfNone ? made.result.stop == StopReason::Exhausted
+                                : made.result.portfolio.isComplete;
+  if (isWhole || (made.error.code != ErrorCode::Success && !isOfNone))
     return;
   if (options.isCancelled()) {
     made.error = {ErrorCode::Cancelled, "cancelled", 0};
     return;
   }
+  // Those kernels are there; what replaces lost ones is not waited for long.
+  constexpr std::chrono::seconds kPatience{1};
   PortfolioOutcome before =
-      runSession(range, nullptr, Clock::now() + EngineConfig::timeOf(INT64_MAX),
-                 /*retunes=*/false);
-  if (before.error.code == ErrorCode::Success &&
-      before.result.origin == PortfolioOrigin::Stored)
+      runSession(range, nullptr, Clock::now() + kPatience, /*retunes=*/false);
+  auto measured = [](const PortfolioOutcome &outcome) {
+    return outcome.error.code == ErrorCode::Success
+               ? outcome.result.portfolio.measuredMembers()
+               : 0;
+  };
+  if (measured(before) > 0 && measured(before) >= measured(made))
     made = std::move(before);
 }
 

@@ -51,7 +51,8 @@ static std::string nameOf(const ContextState &context, const char *kind,
 
 Background::Background(Engine &engine, double share,
                        BackgroundPace::LaunchCount launches)
-    : engine(engine), thePace(share, std::move(launches)) {}
+    : engine(engine),
+      thePace(share, std::move(launches), [this] { recheckVerdicts(); }) {}
 
 Background::~Background() { stop(); }
 
@@ -256,7 +257,6 @@ Background::JobPtr Background::takeNext() {
     if (Clock::now() >= recheckAt) {
       lock.unlock();
       recheckVerdicts();
-      recheckAt = Clock::now() + kRecheckInterval;
       lock.lock();
       continue;
     }
@@ -283,13 +283,23 @@ Background::JobPtr Background::takeNext() {
   return nullptr;
 }
 
-/// Launches read no file to hear what other processes found wrong.
+/// Launches read no file to hear what other processes found wrong: the thread
+/// does, once an interval.
 void Background::recheckVerdicts() noexcept {
+  if (Clock::now() < recheckAt)
+    return;
   try {
     engine.recheckVerdicts();
     engine.deliverMessages();
   } catch (...) { // a hook, or out of host memory
   }
+  recheckAt = Clock::now() + kRecheckInterval;
+}
+
+void Background::watch() {
+  std::lock_guard<std::mutex> lock(mutex);
+  if (!isStopping && !thread.joinable())
+    start();
 }
 
 void Background::work() noexcept {

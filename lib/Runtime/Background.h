@@ -171,6 +171,9 @@ public:
   bool wait(int64_t timeoutMs);
   Counts counts() const;
   /// For tests, before there is work: how long a job is put off.
+  /// Has the thread run although there is no job, if the system grants one: it
+  /// hears what other processes find wrong.
+  void watch();
   void setPutOff(std::chrono::milliseconds time) { putOff = time; }
 
 private:

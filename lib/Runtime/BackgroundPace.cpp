@@ -17,6 +17,7 @@ static uint64_t nsOf(Clock::duration time) {
 }
 
 bool BackgroundPace::begin() {
+  between();
   const Clock::time_point start = Clock::now();
   std::unique_lock<std::mutex> lock(mutex);
   for (;;) {

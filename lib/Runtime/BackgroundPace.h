@@ -25,9 +25,12 @@ public:
   /// Counts launches.
   using LaunchCount = std::function<uint64_t()>;
 
-  /// \p share of wall time, above 0, at most 1.
-  BackgroundPace(double share, LaunchCount launches)
-      : share(share), launches(std::move(launches)) {
+  /// \p share of wall time, above 0, at most 1. \p between is called before
+  /// each piece, by the thread that runs it.
+  BackgroundPace(
+      double share, LaunchCount launches, std::function<void()> between = [] {})
+      : share(share), launches(std::move(launches)),
+        between(std::move(between)) {
     assert(share > 0 && share <= 1 && "a share of wall time");
   }
 
@@ -60,6 +63,7 @@ public:
 private:
   const double share;
   const LaunchCount launches;
+  const std::function<void()> between;
   // Of the thread that runs trials.
   Clock::duration total{0};
   Clock::time_point loadsUntil{}; ///< loads need not wait

@@ -208,7 +208,7 @@ Background::Stage Background::cover(Job &job) {
 /// Whether nothing of \p range is left to measure.
 static bool isMeasured(const ContextState &context, const ProblemRange &range) {
   auto known = context.findRange(range);
-  return known && !known->isFallback();
+  return known && !known->isFallback() && !known->isWrong();
 }
 
 Background::Stage Background::measure(Job &job) {

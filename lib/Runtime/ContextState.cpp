@@ -45,8 +45,9 @@ ContextState::addRange(std::shared_ptr<const PreparedRange> added,
     if (needsMore(added->workspace(), old->workspace()))
       keepOutgrown(std::move(old));
   if (standing == Standing::Background && added->isFallback())
-    ranges.addBehind(
-        added, [](const PreparedRange &other) { return other.isFallback(); });
+    ranges.addBehind(added, [](const PreparedRange &other) {
+      return other.isFallback() || other.isWrong();
+    });
   else
     ranges.add(added);
   ++version;
@@ -94,10 +95,12 @@ ChosenPlan ContextState::chooseFromOutgrown(
 ChosenPlan ContextState::chooseFromRanges(const KernelFamily &family,
                                           const Problem &problem) const {
   // All that a range has may be wrong, and not what an older one has.
-  for (const auto &range : ranges.findAll(family, problem))
-    if (ChosenPlan chosen = range->choose(problem))
-      return chosen;
-  return {};
+  ChosenPlan chosen;
+  ranges.findFirst(family, problem, [&](const PreparedRange &range) {
+    chosen = range.choose(problem);
+    return bool(chosen);
+  });
+  return chosen;
 }
 
 void ContextState::collectLateTrials() {

@@ -327,10 +327,16 @@ const ActivePlan *DispatchTable::findEarlier(
     const DispatchKey &key,
     llvm::function_ref<bool(const ActivePlan &)> isMeant) const {
   std::lock_guard<std::mutex> lock(mutex);
-  auto found = earlier.find(placeOf(key));
-  if (found == earlier.end())
+  const Earlier *list = nullptr;
+  const size_t place = placeOf(key);
+  if (auto found = earlier.find(place); found != earlier.end())
+    list = &found->second;
+  if (auto found = asides.find(key.hash());
+      place == kNoPlace && found != asides.end() && found->second.isOf(key))
+    list = &found->second.earlier;
+  if (!list)
     return nullptr;
-  for (const ActivePlan *plan : llvm::reverse(found->second))
+  for (const ActivePlan *plan : llvm::reverse(*list))
     if (isMeant(*plan))
       return plan;
   return nullptr;
@@ -374,6 +380,9 @@ void DispatchTable::drop(const DispatchKey &key) {
   std::lock_guard<std::mutex> lock(mutex);
   if (const size_t place = placeOf(key); place != kNoPlace)
     clear(place);
+  if (auto found = asides.find(key.hash());
+      found != asides.end() && found->second.isOf(key))
+    asides.erase(found);
 }
 
 bool DispatchTable::list(const KernelFamily &family, uint64_t contextId,
@@ -455,11 +464,14 @@ ChosenPlan DispatchTable::findAside(const DispatchKey &key) const {
   return found->second.chosen;
 }
 
-void DispatchTable::dropAsides(const KernelFamily &family, uint64_t contextId) {
+void DispatchTable::dropAsides(
+    const KernelFamily &family, uint64_t contextId,
+    llvm::function_ref<bool(llvm::ArrayRef<int64_t>)> isMeant) {
   std::lock_guard<std::mutex> lock(mutex);
   std::erase_if(asides, [&](const auto &entry) {
-    return entry.second.family == &family &&
-           entry.second.contextId == contextId;
+    const Aside &aside = entry.second;
+    return aside.family == &family && aside.contextId == contextId &&
+           isMeant(aside.values);
   });
 }
 

@@ -100,7 +100,7 @@ public:
   /// this very value. Whether that was another plan. Launches in progress end
   /// with the plan that they found.
   bool replace(const DispatchKey &key, const ChosenPlan &chosen);
-  /// Takes out \p key, also one that is kept.
+  /// Takes out \p key, also one that is kept or set aside.
   void drop(const DispatchKey &key);
   /// The latest plan that served \p key before, needed less workspace than one
   /// that came after it, and that \p isMeant accepts; or null. Valid as those
@@ -123,8 +123,10 @@ public:
   bool setAside(const DispatchKey &key);
   /// What setAside() remembers of \p key, or none.
   ChosenPlan findAside(const DispatchKey &key) const;
-  /// Forgets all that setAside() remembers of \p family in a context.
-  void dropAsides(const KernelFamily &family, uint64_t contextId);
+  /// Forgets what setAside() remembers of \p family in a context at values
+  /// that \p isMeant accepts.
+  void dropAsides(const KernelFamily &family, uint64_t contextId,
+                  llvm::function_ref<bool(llvm::ArrayRef<int64_t>)> isMeant);
   /// Drops all plans of a context that is gone.
   void forgetContext(uint64_t contextId);
 

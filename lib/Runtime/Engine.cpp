@@ -339,6 +339,8 @@ Engine::contextState(const Driver &driver, const StreamContext &context) {
     return model.takeError();
   auto made = std::make_shared<ContextState>(context.id, context.handle,
                                              std::move(*model));
+  if (theBackground)
+    theBackground->watch();
   std::lock_guard<std::mutex> lock(mutex);
   dropDeadTwin(context);
   return contexts.try_emplace(context.id, std::move(made)).first->second;

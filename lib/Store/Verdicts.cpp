@@ -307,6 +307,7 @@ void Verdicts::withdraw(llvm::StringRef deviceClass, llvm::StringRef kernel,
   {
     std::lock_guard<std::mutex> lock(impl->mutex);
     Impl::Known &here = impl->devices[deviceClass];
+    here.taken = ++here.begun; // readings that began before are old
     for (VerdictMap *all : {&here.own, &here.stored})
       if (isMeant(*all))
         all->erase(name);

@@ -470,8 +470,12 @@ llvm::Error PortfolioSession::Impl::settle() {
   if (task.portfolio.empty() || (foundWrong && !hasProven)) {
     task.portfolio.mutableMembers().clear();
     task.work.clear();
+    task.result.stop = task.isCancelled() ? StopReason::Cancelled
+                       : isComplete       ? StopReason::Exhausted
+                                          : StopReason::Budget;
     // So that nobody tries again, if there is nothing left to try.
-    if (foundWrong && isComplete && !task.isCancelled() && task.options.stores)
+    if (foundWrong && task.result.stop == StopReason::Exhausted &&
+        task.options.stores)
       store();
     return nothingRight();
   }
@@ -530,8 +534,10 @@ void PortfolioSession::Impl::store() {
   const PortfolioKey key =
       isMeasured ? PortfolioKey::measured(layer, context.deviceClass)
                  : PortfolioKey::estimated(layer, context.device);
-  const bool replaces = task.options.retune && (task.portfolio.isComplete ||
-                                                task.options.replacesByParts);
+  const bool replaces =
+      task.options.retune &&
+      (task.portfolio.isComplete || task.portfolio.empty() || // none is right
+       task.options.replacesByParts);
   auto stored =
       context.portfolios.store(key, task.portfolio.toStored(), replaces);
   task.result.keptAs = key;

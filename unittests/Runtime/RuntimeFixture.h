@@ -104,8 +104,9 @@ public:
     driverPath = FakeGpu::driverPath();
     cachePath = cache / "kiln";
   }
-  ~RuntimeFixture() {
-    for (kiln_engine *engine : engines)
+  ~RuntimeFixture() { destroyAll(); }
+  void destroyAll() {
+    for (kiln_engine *engine : std::exchange(engines, {}))
       kiln_engine_destroy(engine);
   }
 

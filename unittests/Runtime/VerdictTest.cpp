@@ -192,6 +192,7 @@ private:
 
 struct VerdictFixture : RuntimeFixture {
   VerdictFixture() { kilnFakeSetHollowMemory(1 << 20); }
+  ~VerdictFixture() { destroyAll(); } // they may log what they hear of
 
   kiln_engine *watched(kiln_mode mode) {
     kiln_engine_options given = options(mode);
@@ -390,6 +391,61 @@ TEST_CASE("an engine that runs hears what another process finds wrong") {
       REQUIRE(f.launch(server, args) == KILN_SUCCESS);
     CHECK(f.kernels.violations == 0);
   }
+}
+
+TEST_CASE("background: whose ranges are measured hears what is found wrong") {
+  VerdictFixture f;
+  kiln_gemm_args args = gemmArgs(112, 512, 512);
+  REQUIRE(f.prepare(f.watched(KILN_MODE_TUNE), args, 0, 256) == KILN_SUCCESS);
+  kiln_engine *server = f.watched(KILN_MODE_BACKGROUND);
+  REQUIRE(f.prepare(server, args, 0, 256) == KILN_SUCCESS);
+  REQUIRE(f.launch(server, args) == KILN_SUCCESS);
+  REQUIRE(statisticsOf(server).background_done == 0); // there was nothing to do
+  f.spoilLast();
+  f.prepare(f.watched(KILN_MODE_TUNE), args, KILN_PREPARE_RETUNE);
+  REQUIRE(f.kernels.rejectedCount() > 0);
+  std::this_thread::sleep_for(std::chrono::milliseconds(2500));
+  for (int i = 0; i < 20; ++i)
+    REQUIRE(f.launch(server, args) == KILN_SUCCESS);
+  CHECK(f.kernels.violations == 0);
+}
+
+TEST_CASE("a range that is measured again and all wrong is not tried again") {
+  VerdictFixture f;
+  kiln_engine *engine = f.watched(KILN_MODE_TUNE);
+  const kiln_gemm_args args = gemmArgs(112, 512, 512);
+  REQUIRE(f.prepare(engine, args, 0, 256) == KILN_SUCCESS);
+  f.kernels.isWrong = [](auto &) { return true; };
+  REQUIRE(f.prepare(engine, args, KILN_PREPARE_RETUNE, 256) ==
+          KILN_NO_CANDIDATE);
+  kiln_engine *later = f.watched(KILN_MODE_TUNE);
+  CHECK(f.prepare(later, args, 0, 256) == KILN_NO_CANDIDATE);
+  CHECK(statisticsOf(later).trials == 0);
+}
+
+TEST_CASE("a range that is to be measured again keeps what is right") {
+  VerdictFixture f;
+  kiln_engine *engine = f.watched(KILN_MODE_TUNE);
+  kiln_gemm_args args = gemmArgs(112, 512, 512);
+  REQUIRE(f.prepare(engine, args, 0, 256) == KILN_SUCCESS);
+  // The first kernels that are compared are wrong; then it is cancelled.
+  f.kernels.isWrong = [](auto &) { return true; };
+  kiln_range range = rangeOf("m", 1, 256);
+  kiln_problem problem = problemOf(args);
+  problem.ranges = &range;
+  problem.range_count = 1;
+  kiln_prepare_options options = KILN_INIT(kiln_prepare_options);
+  options.flags = KILN_PREPARE_RETUNE;
+  options.progress_user = &f;
+  options.progress = [](void *user, const kiln_progress *) -> int32_t {
+    return static_cast<VerdictFixture *>(user)->kernels.rejectedCount() > 0;
+  };
+  CHECK(kiln_prepare(engine, &problem, 1, &options, nullptr) == KILN_CANCELLED);
+  REQUIRE(f.kernels.rejectedCount() > 0);
+  f.kernels.isWrong = [](auto &) { return false; };
+  for (args.m = 1; args.m <= 256; args.m += 51)
+    CHECK(f.launch(engine, args) == KILN_SUCCESS);
+  CHECK(f.kernels.violations == 0);
 }
 
 TEST_CASE("a range that is all wrong hides no older one that is right") {
