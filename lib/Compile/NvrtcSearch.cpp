@@ -182,7 +182,7 @@ llvm::Expected<std::shared_ptr<const Nvrtc>>
 Nvrtc::open(const std::string &candidate) {
   if (llvm::StringRef(candidate).contains('/'))
     openBuiltins(candidate);
-  const LoadingWatch watch;
+  const CompilerLoading loading;
   auto library = DynamicLibrary::openFirst({candidate}, "NVRTC",
                                            ErrorCode::CompilerMissing);
   if (!library)

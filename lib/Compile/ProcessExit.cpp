@@ -1,13 +1,10 @@
 //===- ProcessExit.cpp - compilations when the process ends ---------------===//
 #include "Compile/ProcessExit.h"
 
-#include "Support/Signals.h"
-
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
 #include <cstdlib>
-#include <exception>
 #include <memory>
 #include <thread>
 #include <unistd.h>
@@ -34,7 +31,7 @@ struct ExitState {
 
   std::mutex mutex; ///< guards what follows
   std::condition_variable left;
-  unsigned stays = 0;
+  unsigned stays = 0, loadings = 0;
   Clock::time_point deadline{};
   bool hasTold = false;
 
@@ -59,7 +56,7 @@ static ExitState &exitState() {
 }
 
 /// Stays of this thread: exit() may be called from inside of the compiler.
-static thread_local unsigned ownStays = 0;
+static thread_local unsigned ownStays = 0, ownLoadings = 0;
 
 //===----------------------------------------------------------------------===//
 // The handler
@@ -117,27 +114,6 @@ void watchProcessExit() {
   (void)std::atexit(endCompilations);
 }
 
-LoadingWatch::LoadingWatch() {
-  static constexpr std::chrono::microseconds kInterval{50};
-  auto body = [this] {
-    while (!isOver && !isProcessEnding()) {
-      watchProcessExit();
-      std::this_thread::sleep_for(kInterval);
-    }
-  };
-  const SignalsBlocked whileItStarts;
-  try {
-    thread = std::thread(body);
-  } catch (const std::exception &) { // no thread or memory: it goes without
-  }
-}
-
-LoadingWatch::~LoadingWatch() {
-  isOver = true;
-  if (thread.joinable())
-    thread.join();
-}
-
 bool isProcessEnding() {
   ExitState *state = currentState.load(std::memory_order_acquire);
   return state && state->isEnding.load(std::memory_order_acquire) &&
@@ -174,16 +150,34 @@ CompilerStay::~CompilerStay() {
   state.left.notify_all();
 }
 
+CompilerLoading::CompilerLoading() {
+  ExitState &state = exitState();
+  std::lock_guard<std::mutex> lock(state.mutex);
+  ++state.loadings;
+  ++ownLoadings;
+}
+
+CompilerLoading::~CompilerLoading() {
+  ExitState &state = exitState();
+  --ownLoadings;
+  std::lock_guard<std::mutex> lock(state.mutex);
+  if (state.loadings > 0) // as above
+    --state.loadings;
+  state.left.notify_all();
+}
+
 namespace {
-/// exit() destroys what its thread keeps before it calls any handler. So the
-/// handler that this registers runs before destructors that NVRTC registers
-/// while it is being loaded, in whose midst exit() may begin. Where only the
-/// thread ends, it is one handler more, and only while something is compiled or
-/// loaded.
+/// exit() destroys what its thread keeps before it calls any handler. So this
+/// waits for the end of a loading, which registers destructors by the thousand,
+/// and the handler that it registers runs before those that a compilation has
+/// registered. Where only the thread ends, that is one handler more, and some
+/// milliseconds, and only while something is compiled or loaded.
 struct RegisteredLast {
   ~RegisteredLast() {
     ExitState &state = exitState();
     std::unique_lock<std::mutex> lock(state.mutex);
+    state.left.wait_for(lock, kExitLimit,
+                        [&] { return state.loadings <= ownLoadings; });
     const bool isNeeded = state.stays > 0;
     lock.unlock();
     if (isNeeded)
@@ -192,10 +186,14 @@ struct RegisteredLast {
 };
 } // namespace
 
-ExitNotice::ExitNotice(Log log)
-    : shared(std::make_shared<Shared>(std::move(log))) {
+void watchThread() {
   [[maybe_unused]] thread_local RegisteredLast last;
   (void)&last;
+}
+
+ExitNotice::ExitNotice(Log log)
+    : shared(std::make_shared<Shared>(std::move(log))) {
+  watchThread();
   ExitState &state = exitState();
   std::lock_guard<std::mutex> lock(state.noticesMutex);
   state.notices.push_back(shared);

@@ -8,10 +8,10 @@
 // can be asked to end them; its destructors do not always survive that.)
 //
 // Handlers run in the opposite order of their registration. NVRTC registers
-// some destructors when it is loaded, so ours is registered before it is
-// loaded, all the time meanwhile, and again after that. Others it would
-// register in the midst of its first compilation: they are kept from it, see
-// NvrtcDestructors.cpp.
+// thousands of destructors when it is loaded, so ours is registered before it
+// is loaded and again after that, and exit() waits for a loading on threads
+// that watchThread() knows. Others it would register in the midst of its first
+// compilation: they are kept from it, see NvrtcDestructors.cpp.
 //
 // A forked child has none of the threads, and waits for none.
 //
@@ -20,32 +20,14 @@
 
 #include "Support/Log.h"
 
-#include <atomic>
 #include <chrono>
 #include <memory>
-#include <thread>
 
 namespace kiln {
 
 /// Registers the handler of exit(), behind all that is registered already. It
 /// may be registered many times, at 32 bytes each. Thread-safe.
 void watchProcessExit();
-
-/// While it lives, a thread registers the handler behind what a library
-/// registers in the midst of its loading: some thousand destructors in a few
-/// milliseconds (NVRTC 13.0), which exit() would run while its constructors go
-/// on. Those of the last 0.1 ms still run early.
-class LoadingWatch {
-public:
-  LoadingWatch();
-  ~LoadingWatch();
-  LoadingWatch(const LoadingWatch &) = delete;
-  LoadingWatch &operator=(const LoadingWatch &) = delete;
-
-private:
-  std::atomic<bool> isOver{false};
-  std::thread thread;
-};
 
 /// Whether the process is ending: nothing may be compiled any more.
 bool isProcessEnding();
@@ -70,6 +52,19 @@ public:
 private:
   bool granted = false;
 };
+
+/// A loading of the compiler, in whose midst destructors are registered.
+class CompilerLoading {
+public:
+  CompilerLoading();
+  ~CompilerLoading();
+  CompilerLoading(const CompilerLoading &) = delete;
+  CompilerLoading &operator=(const CompilerLoading &) = delete;
+};
+
+/// From now on the calling thread, where it calls exit(), lets a loading of the
+/// compiler end before any destructor runs. Nanoseconds after the first time.
+void watchThread();
 
 /// While it lives, \p log is told when the end of the process has to wait long
 /// for compilations. Not called when the destructor has returned.

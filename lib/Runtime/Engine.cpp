@@ -2,6 +2,7 @@
 #include "Runtime/Engine.h"
 
 #include "Cache/CachePaths.h"
+#include "Compile/ProcessExit.h"
 #include "Device/DeviceProbe.h"
 #include "Kernel/Sources.h"
 #include "Runtime/Background.h"
@@ -151,6 +152,7 @@ static cache::StoreOptions storeOptionsOf(const EngineConfig &config,
 }
 
 Engine::Services &Engine::services() {
+  watchThread();
   {
     std::lock_guard<std::mutex> lock(mutex);
     if (madeServices)

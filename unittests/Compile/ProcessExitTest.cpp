@@ -94,24 +94,26 @@ TEST_CASE("a thread that ends the process from inside of the compiler does not "
         }) == "Hb");
 }
 
-TEST_CASE("the end of a process waits for a library that is being loaded") {
+TEST_CASE("the end of a process waits for a compiler that is being loaded") {
   CHECK(traceOf([] {
           watchProcessExit();
+          watchThread();
           static std::atomic<bool> isLoaded, hasBegun;
           std::thread([] {
             const CompilerStay stay;
-            const LoadingWatch watch;
-            for (int i = 0; i < 3; ++i) {
-              std::atexit([] { say(isLoaded ? 'd' : 'D'); });
-              std::this_thread::sleep_for(std::chrono::milliseconds(200));
-              hasBegun = true;
+            {
+              const CompilerLoading loading;
+              for (int i = 0; i < 3; ++i) {
+                std::atexit([] { say(isLoaded ? 'd' : 'D'); });
+                hasBegun = true;
+                std::this_thread::sleep_for(std::chrono::milliseconds(50));
+              }
+              isLoaded = true;
             }
-            isLoaded = true;
             say('l');
           }).detach();
           while (!hasBegun)
             std::this_thread::yield();
-          std::this_thread::sleep_for(std::chrono::milliseconds(100));
         }) == "ldddb");
 }
 

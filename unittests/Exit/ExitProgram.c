@@ -10,6 +10,7 @@
 
 #include <dlfcn.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,6 +33,11 @@ static void check(int isGood, const char *what) {
   _exit(kBroken);
 }
 
+static void waitUs(long us) {
+  const struct timespec time = {us / 1000000, us % 1000000 * 1000};
+  nanosleep(&time, NULL);
+}
+
 /* Before the end begins: then compilations are waited for. */
 static void tellRunning(void) {
   printf("running %d\n", running ? running() : 0);
@@ -47,6 +53,22 @@ static void destroy(void) { kiln_engine_destroy(engine); }
 
 static void *endOnThread(void *unused) {
   (void)unused;
+  endProcess();
+  return NULL;
+}
+
+/* A thread that has asked for a plan, while another one loads the compiler. */
+static long endDelayUs;
+static atomic_int hasAsked;
+static void *endInLoading(void *unused) {
+  (void)unused;
+  cuCtxPushCurrent(context);
+  kiln_problem problem = KILN_INIT(kiln_problem);
+  problem.text = "gemm m=512 n=4096 k=4096 dtype=bf16 layout=NT";
+  kiln_query_result result = KILN_INIT(kiln_query_result);
+  check(kiln_query(engine, &problem, NULL, &result) == KILN_SUCCESS, "query");
+  atomic_store(&hasAsked, 1);
+  waitUs(endDelayUs);
   endProcess();
   return NULL;
 }
@@ -76,11 +98,6 @@ static void *launch(void *unused) {
   return NULL;
 }
 
-static void waitUs(long us) {
-  const struct timespec time = {us / 1000000, us % 1000000 * 1000};
-  nanosleep(&time, NULL);
-}
-
 static long hookDelayUs;
 static void endFromHook(void *unused, const kiln_event *event) {
   (void)unused;
@@ -99,6 +116,16 @@ static void start(void *(*body)(void *)) {
   pthread_t thread;
   check(pthread_create(&thread, NULL, body, NULL) == 0, "pthread_create");
   pthread_detach(thread);
+}
+
+static void openCompiler(const char *path) {
+  void *nvrtc = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+  check(nvrtc != NULL, "dlopen");
+  *(void **)&running = dlsym(nvrtc, "kilnFakeNvrtcRunning");
+  void (*takeTime)(const char *, int) = NULL;
+  *(void **)&takeTime = dlsym(nvrtc, "kilnFakeNvrtcDelayWhen");
+  if (takeTime)
+    takeTime("", 30);
 }
 
 int main(int argc, char **argv) {
@@ -123,13 +150,16 @@ int main(int argc, char **argv) {
   }
   check(kiln_engine_create(&options, &engine) == KILN_SUCCESS, "create");
 
-  void *nvrtc = dlopen(argv[1], RTLD_NOW | RTLD_LOCAL);
-  check(nvrtc != NULL, "dlopen");
-  *(void **)&running = dlsym(nvrtc, "kilnFakeNvrtcRunning");
-  void (*takeTime)(const char *, int) = NULL;
-  *(void **)&takeTime = dlsym(nvrtc, "kilnFakeNvrtcDelayWhen");
-  if (takeTime)
-    takeTime("", 30);
+  /* To end while Kiln loads the compiler, which is not loaded before. */
+  const int isLoading = strcmp(how, "load") == 0;
+  if (isLoading) {
+    endDelayUs = delayUs;
+    start(endInLoading);
+    while (!atomic_load(&hasAsked))
+      sched_yield();
+  } else {
+    openCompiler(argv[1]);
+  }
 
   kiln_problem problems[2] = {KILN_INIT(kiln_problem), KILN_INIT(kiln_problem)};
   problems[0].text = "gemm m=512 n=4096 k=4096 dtype=bf16 layout=NT";
@@ -140,7 +170,7 @@ int main(int argc, char **argv) {
   /* No call may be in progress when an engine is destroyed. */
   if (strcmp(how, "destroy") != 0 && strcmp(how, "atexit") != 0)
     start(launch);
-  if (strcmp(how, "hook") == 0)
+  if (strcmp(how, "hook") == 0 || isLoading)
     for (;;)
       pause();
   waitUs(delayUs);
