@@ -43,20 +43,20 @@ void checkPlanted(const std::vector<fake::PlantedProblem> &problems) {
 
 } // namespace
 
-TEST_CASE("emulated: a NaN or an infinity in attention") {
+TEST_CASE("planted: a NaN or an infinity in attention") {
   checkPlanted(fake::plantedAttention());
 }
 
-TEST_CASE("emulated: a NaN or an infinity in products") {
+TEST_CASE("planted: a NaN or an infinity in products") {
   checkPlanted(fake::plantedProducts());
 }
 
-TEST_CASE("emulated: a NaN or an infinity in rows, elements and transposes") {
+TEST_CASE("planted: a NaN or an infinity in rows, elements and transposes") {
   checkPlanted(fake::plantedStreams());
 }
 
 // The squares of their means are infinite.
-TEST_CASE("emulated: rows of values far from zero") {
+TEST_CASE("planted: rows of values far from zero") {
   EmulatedTrials trials;
   for (const char *text : {"rows=3 cols=331 dtype=bf16 weight=1 bias=1",
                            "rows=3 cols=4096 dtype=fp32"}) {
@@ -74,7 +74,7 @@ TEST_CASE("emulated: rows of values far from zero") {
 }
 
 // Before sm_89 there is no instruction that converts e4m3.
-TEST_CASE("emulated: a NaN of e4m3 keys that become fp16 by their bits") {
+TEST_CASE("planted: a NaN of e4m3 keys that become fp16 by their bits") {
   Patch convert("attention/DecodeRows.cuh",
                 "if constexpr (__CUDA_ARCH__ >= 890)", "if constexpr (false)");
   Patch unit("attention/DecodeRows.cuh", "__CUDA_ARCH__ >= 890 ? 1.0f",
@@ -84,7 +84,7 @@ TEST_CASE("emulated: a NaN of e4m3 keys that become fp16 by their bits") {
                  "lse=1"}});
 }
 
-TEST_CASE("emulated: a kernel that takes a NaN for no key is told") {
+TEST_CASE("planted: a kernel that takes a NaN for no key is told") {
   Patch patch("attention/DecodeMerge.cuh", "return total != 0;",
               "return total > 0;");
   EmulatedTrials trials;
