@@ -43,7 +43,7 @@ public:
         return known;
     return nullptr;
   }
-  /// What was added last of what serves all of \p range, or null.
+  /// The latest that serves all of \p range, or null.
   Ptr find(const ProblemRange &range) const {
     for (const Ptr &known : inLayer(keyOf(range)))
       if (isAlike(known->range(), range) && known->range().contains(range))

@@ -133,7 +133,7 @@ bool Acquisition::isPassedOver(ChoiceStep step) {
 void Acquisition::take(ChoiceStep step) {
   if (step == ChoiceStep::Trials)
     return takeTrials();
-  // Trials have no step there.
+  // A launch that waits for nothing has no step for trials, which would.
   if (options.haste == Haste::Launch && tunes && needsRanking(step))
     refuseUnproven();
   if (isOver())

@@ -294,7 +294,7 @@ void Acquisition::keepMeasured(const ProblemRange &range,
     made.error = {ErrorCode::Cancelled, "cancelled", 0};
     return;
   }
-  // Those kernels are there; what replaces lost ones is not waited for long.
+  // Its kernels are there; those in the place of lost ones may not be.
   constexpr std::chrono::seconds kPatience{1};
   PortfolioOutcome before =
       runSession(range, nullptr, Clock::now() + kPatience, /*retunes=*/false);

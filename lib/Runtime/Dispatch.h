@@ -121,7 +121,7 @@ public:
   /// Takes out \p key unless it is kept, which is the answer, and remembers
   /// what it had until it has something again.
   bool setAside(const DispatchKey &key);
-  /// What setAside() remembers of \p key, or none.
+  /// The plan that setAside() remembers of \p key, or none.
   ChosenPlan findAside(const DispatchKey &key) const;
   /// Forgets what setAside() remembers of \p family in a context at values
   /// that \p isMeant accepts.

@@ -34,6 +34,17 @@ struct SplittingFixture : BackgroundFixture {
     CHECK(endCapture(*this, stream) > 0);
     return status;
   }
+  /// A launch in memory of the caller's, \p bytes of it.
+  kiln_status launchWithin(uint64_t bytes, kiln_engine *engine,
+                           const kiln_gemm_args &args, kiln_stream stream) {
+    auto memory =
+        DeviceMemory::allocate(gpu.driver(), std::max<uint64_t>(bytes, 1));
+    REQUIRE(static_cast<bool>(memory));
+    kiln_workspace workspace = KILN_INIT(kiln_workspace);
+    workspace.data = address(memory->address());
+    workspace.bytes = bytes;
+    return kiln_gemm(engine, &args, &workspace, stream);
+  }
 };
 
 kiln_gemm_args plainArgs(int64_t m, int64_t n, int64_t k) {
@@ -70,13 +81,7 @@ TEST_CASE("background: what was prepared is captured, whatever is swapped in") {
     outgrown += queryOf(engine, problem).workspace.bytes > told;
     CHECK(fixture.capture(engine, args, stream) == KILN_SUCCESS);
     // The same for memory of the caller's, as much as there was to be.
-    auto memory = DeviceMemory::allocate(fixture.gpu.driver(),
-                                         std::max<uint64_t>(told, 1));
-    REQUIRE(static_cast<bool>(memory));
-    kiln_workspace workspace = KILN_INIT(kiln_workspace);
-    workspace.data = address(memory->address());
-    workspace.bytes = told;
-    CHECK(kiln_gemm(engine, &args, &workspace, stream) == KILN_SUCCESS);
+    CHECK(fixture.launchWithin(told, engine, args, stream) == KILN_SUCCESS);
   }
   CHECK(outgrown > 0);
 }
@@ -158,13 +163,7 @@ TEST_CASE("a value that was captured is captured again once its layer is "
     REQUIRE(launch(engine, next) == KILN_SUCCESS);
     outgrown += queryOf(engine, problemOf(next)).workspace.bytes > told;
     CHECK(fixture.capture(engine, args, stream) == KILN_SUCCESS);
-    auto memory = DeviceMemory::allocate(fixture.gpu.driver(),
-                                         std::max<uint64_t>(told, 1));
-    REQUIRE(static_cast<bool>(memory));
-    kiln_workspace workspace = KILN_INIT(kiln_workspace);
-    workspace.data = address(memory->address());
-    workspace.bytes = told;
-    CHECK(kiln_gemm(engine, &args, &workspace, stream) == KILN_SUCCESS);
+    CHECK(fixture.launchWithin(told, engine, args, stream) == KILN_SUCCESS);
   }
   CHECK(outgrown > 0);
 }
