@@ -38,6 +38,10 @@ bool hasStep(kiln_mode mode, ChoiceStep step) {
 
 bool triesFirst(kiln_mode mode) { return mode == KILN_MODE_TUNE; }
 
+bool asksSpace(kiln_mode mode) {
+  return mode == KILN_MODE_TUNE || mode == KILN_MODE_PREDICT;
+}
+
 Effort effortOf(ChoiceStep step, Haste haste) {
   switch (step) {
   case ChoiceStep::Record:

@@ -59,6 +59,8 @@ llvm::ArrayRef<ChoiceStep> choiceOrder(kiln_mode mode,
 bool hasStep(kiln_mode mode, ChoiceStep step);
 /// Whether trials come before anything serves for good: callers wait for them.
 bool triesFirst(kiln_mode mode);
+/// Whether a call may wait for a kernel that is better than all of a portfolio.
+bool asksSpace(kiln_mode mode);
 
 Effort effortOf(ChoiceStep step, Haste haste = Haste::None);
 /// Whether \p step offers what the cache holds.

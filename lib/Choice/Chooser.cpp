@@ -12,6 +12,13 @@ namespace kiln {
 /// Estimates within this factor of the best may stand in for it, where they
 /// save a compilation.
 static constexpr double kClose = 1.02;
+/// What is loaded serves meanwhile if it is expected to take no longer than
+/// that, beside the best.
+static constexpr double kNearEnough = 1.05;
+/// Of a space what is predicted within that factor of the best, and so many of
+/// these at most, may be the best by what was measured.
+static constexpr double kContenderBand = 1.25;
+static constexpr size_t kMostContenders = 64;
 /// So many of a ranking are looked through for one that is close and exists.
 static constexpr size_t kClosest = 8;
 /// So many of what is loaded for a signature are looked at by a launch that
@@ -206,74 +213,134 @@ std::optional<ProblemRange> Chooser::layer() const {
   return layerOf(request.family, request.problem, from.portfolios);
 }
 
+Choice Chooser::memberOf(const std::shared_ptr<const KnownPortfolio> &known,
+                         const PortfolioChoice &pick) const {
+  const PortfolioMember &member = known->members()[pick.member];
+  Choice choice;
+  choice.tmpl = member.tmpl;
+  choice.config = member.config;
+  choice.source = known->sourceOf(pick.member);
+  choice.predictedNs = pick.expectedNs;
+  // It stands in for trials.
+  choice.isFallback = hasStep(mode, ChoiceStep::Trials) &&
+                      choice.source == KILN_SOURCE_ESTIMATE;
+  choice.portfolio = known;
+  choice.member = pick.member;
+  return choice;
+}
+
 std::vector<Choice> Chooser::membersOfPortfolio() {
   std::vector<Choice> choices;
-  double firstPredictedNs = 0; // not calibrated
   std::shared_ptr<const KnownPortfolio> known = portfolio();
   if (!known)
     return choices;
-  for (const PortfolioChoice &pick : known->rank(request.problem, device)) {
+  Portfolio::Ranking members = known->rank(request.problem, device);
+  llvm::erase_if(members, [&](const PortfolioChoice &pick) {
     const PortfolioMember &member = known->members()[pick.member];
-    if (isRejected(*member.tmpl, member.config))
-      continue;
-    if (choices.empty())
-      firstPredictedNs = pick.predictedNs;
-    Choice &choice = choices.emplace_back();
-    choice.tmpl = member.tmpl;
-    choice.config = member.config;
-    choice.source = known->sourceOf(pick.member);
-    choice.predictedNs = pick.expectedNs;
-    // It stands in for trials.
-    choice.isFallback = hasStep(mode, ChoiceStep::Trials) &&
-                        choice.source == KILN_SOURCE_ESTIMATE;
-    choice.portfolio = known;
-    choice.member = pick.member;
-  }
-  // Who prepared a range, or leaves trials to a thread, chooses from it alone.
-  if (triesFirst(mode) && known->isMeasured() && !choices.empty())
-    putEstimateFirst(*known, firstPredictedNs, choices);
+    return isRejected(*member.tmpl, member.config);
+  });
+  // Once trials found wrong results, only what they compared is launched.
+  if (asksSpace(mode) && !members.empty() && !known->foundWrong())
+    return spaceByExpectation(known, members);
+  for (const PortfolioChoice &pick : members)
+    choices.push_back(memberOf(known, pick));
   return choices;
 }
 
-/// Of a portfolio whose time was over only a part is measured. Where its best
-/// may be behind what the mode predict would launch, that goes first: what is
-/// loaded of it, else what it compiles. What was measured far away, of whatever
-/// kernel, is no reason against that: factors change with the extents.
-/// (Measured, H200: taking them for one cost up to a quarter.)
-void Chooser::putEstimateFirst(const KnownPortfolio &known,
-                               double firstPredictedNs,
-                               std::vector<Choice> &choices) {
-  const Choice &first = choices.front();
-  if (known.foundWrong() || known.isComplete())
-    return;
-  if (llvm::Error error = rank()) {
+/// The whole space by expected time, and \p members that are not of it: the
+/// kernels of a portfolio are not all that there is.
+std::vector<Choice>
+Chooser::spaceByExpectation(const std::shared_ptr<const KnownPortfolio> &known,
+                            llvm::ArrayRef<PortfolioChoice> members) {
+  if (llvm::Error error = rank())
     llvm::consumeError(std::move(error)); // members run there
+  const ExtentPoint point = known->range().pointOf(request.problem.record);
+  std::vector<Contender> contenders;
+  std::vector<Choice> offered;
+  auto add = [&](Choice choice, double predictedNs, llvm::StringRef bound) {
+    contenders.push_back({{*choice.tmpl, choice.config, point, bound},
+                          predictedNs,
+                          predictedNs,
+                          offered.size()});
+    offered.push_back(std::move(choice));
+  };
+  llvm::SmallVector<bool, 32> isOffered(members.size());
+  for (size_t i = 0; i < ranked.size() && contenders.size() < kMostContenders;
+       ++i) {
+    const Candidate &candidate = ranked[i];
+    const double predictedNs = candidate.estimate.totalNs;
+    if (predictedNs > kContenderBand * ranked[0].estimate.totalNs)
+      continue;
+    auto member = llvm::find_if(members, [&](const PortfolioChoice &pick) {
+      const PortfolioMember &of = known->members()[pick.member];
+      return of.tmpl == candidate.tmpl && of.config == candidate.config;
+    });
+    if (member == members.end()) {
+      add(choiceAt(i), predictedNs, candidate.estimate.bound);
+      if (known->hasProven(*candidate.tmpl, candidate.config)) {
+        offered.back().source = KILN_SOURCE_RECORD;
+        offered.back().isFallback = false;
+      }
+      continue;
+    }
+    isOffered[static_cast<size_t>(member - members.begin())] = true;
+    add(memberOf(known, *member), predictedNs, candidate.estimate.bound);
+  }
+  for (auto [pick, isThere] : llvm::zip_equal(members, isOffered)) {
+    if (isThere)
+      continue;
+    Choice choice = memberOf(known, pick);
+    const llvm::StringRef bound =
+        choice.tmpl->estimate(request.problem, choice.config, device).bound;
+    add(std::move(choice), pick.predictedNs, bound);
+  }
+  judge(contenders, known->evidence());
+  std::vector<Choice> choices;
+  for (const Contender &contender : contenders) {
+    choices.push_back(std::move(offered[contender.place]));
+    choices.back().predictedNs = contender.expectedNs;
+  }
+  preferLoaded(choices, static_cast<size_t>(llvm::count_if(
+                            contenders, [](const Contender &contender) {
+                              return contender.mayLead;
+                            })));
+  return choices;
+}
+
+/// Of \p choices, of which the first \p leads may be launched in the place of
+/// the estimator's first, puts one first that need not be compiled, if it is
+/// next to the best: best one that was compared with the reference.
+void Chooser::preferLoaded(std::vector<Choice> &choices, size_t leads) const {
+  auto moveToFront = [&](size_t most, double factor, Effort effort,
+                         bool isProven) {
+    const double limitNs = factor * choices.front().predictedNs;
+    for (size_t i = 0; i < most; ++i)
+      if (choices[i].predictedNs <= limitNs &&
+          (!isProven || choices[i].source == KILN_SOURCE_RECORD) &&
+          isWithin(choices[i], effort)) {
+        std::rotate(choices.begin(), choices.begin() + static_cast<long>(i),
+                    choices.begin() + static_cast<long>(i) + 1);
+        return true;
+      }
+    return false;
+  };
+  if (moveToFront(leads, kClose, Effort::Existing, /*isProven=*/true) ||
+      moveToFront(leads, kClose, Effort::Loaded, /*isProven=*/false) ||
+      moveToFront(leads, kClose, Effort::Existing, /*isProven=*/false))
+    return;
+  // A call that has trials behind it waits for no more compilations than it
+  // has to; the kernel serves later ones.
+  const Choice best = choices.front();
+  if (triesFirst(mode) &&
+      moveToFront(choices.size(), kNearEnough, Effort::Loaded,
+                  /*isProven=*/false)) {
+    choices.insert(choices.begin(), best);
+    choices.front().isForLater = true;
     return;
   }
-  const double limitNs = std::max(first.predictedNs, firstPredictedNs) / kClose;
-  std::vector<Choice> better;
-  for (size_t i = 0; i < std::min(kClosest, ranked.size()); ++i) {
-    const double expectedNs = known.expectedNs(ranked[i], request.problem);
-    if (expectedNs >= limitNs ||
-        (ranked[i].tmpl == first.tmpl && ranked[i].config == first.config))
-      continue;
-    Choice &choice = better.emplace_back(choiceAt(i));
-    choice.predictedNs = expectedNs;
-    choice.mayCompile = true;
-  }
-  llvm::stable_sort(better, [](const Choice &a, const Choice &b) {
-    return a.predictedNs < b.predictedNs;
-  });
-  // One of them that is loaded and next to the best spares a compilation.
-  auto loaded = llvm::find_if(better, [&](const Choice &choice) {
-    return choice.predictedNs <= kClose * better.front().predictedNs &&
-           isWithin(choice, Effort::Loaded);
-  });
-  if (loaded != better.end())
-    std::rotate(better.begin(), loaded, std::next(loaded));
   constexpr size_t kMostTries = 2; // a kernel that does not compile
-  better.resize(std::min(better.size(), kMostTries));
-  choices.insert(choices.begin(), better.begin(), better.end());
+  for (size_t i = 0; i < std::min(leads, kMostTries); ++i)
+    choices[i].mayCompile = true;
 }
 
 /// The estimator's stored choices, if their kernels are today's and were not

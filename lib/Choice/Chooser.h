@@ -39,6 +39,9 @@ struct Choice {
   bool isFallback = false;
   /// It is to be compiled, although its step mostly takes what exists.
   bool mayCompile = false;
+  /// It is better than the choice behind it and has no kernels yet: they are to
+  /// be requested, and not waited for.
+  bool isForLater = false;
   /// What trials of just now have of it; null: nothing.
   const TuningChoice *trialed = nullptr;
   /// The portfolio that it is a member of, if any, and its place there.
@@ -135,8 +138,12 @@ private:
   std::vector<Choice> recorded();
   std::vector<Choice> decided();
   std::vector<Choice> membersOfPortfolio();
-  void putEstimateFirst(const KnownPortfolio &known, double firstPredictedNs,
-                        std::vector<Choice> &choices);
+  Choice memberOf(const std::shared_ptr<const KnownPortfolio> &known,
+                  const PortfolioChoice &pick) const;
+  std::vector<Choice>
+  spaceByExpectation(const std::shared_ptr<const KnownPortfolio> &known,
+                     llvm::ArrayRef<PortfolioChoice> members);
+  void preferLoaded(std::vector<Choice> &choices, size_t leads) const;
   llvm::Error rank();
   Choice choiceAt(size_t rank) const;
   bool isWithin(const Choice &choice, Effort effort) const;

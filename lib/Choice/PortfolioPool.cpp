@@ -85,6 +85,15 @@ kiln_source KnownPortfolio::sourceOf(uint32_t member) const {
   return isStored ? KILN_SOURCE_DECISION : KILN_SOURCE_ESTIMATE;
 }
 
+bool KnownPortfolio::hasProven(const Template &tmpl,
+                               const Record &config) const {
+  const std::vector<int64_t> knobs = config.compiledKnobs();
+  return llvm::any_of(members(), [&](const PortfolioMember &member) {
+    return member.validated && member.tmpl == &tmpl &&
+           member.config.compiledKnobs() == knobs;
+  });
+}
+
 /// The range from \p low to \p high of the layer of \p problem that has it;
 /// nullopt: there is none.
 static std::optional<ProblemRange> rangeAround(const KernelFamily &family,

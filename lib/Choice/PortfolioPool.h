@@ -37,15 +37,12 @@ public:
   }
 
   /// See Portfolio.
-  bool isComplete() const { return portfolio.isComplete; }
   bool foundWrong() const { return portfolio.foundWrong(); }
-  /// What \p candidate, which need not be a member, may take for \p problem:
-  /// its estimate, times Portfolio::factorOf().
-  double expectedNs(const Candidate &candidate, const Problem &problem) const {
-    return candidate.estimate.totalNs *
-           portfolio.factorOf(*candidate.tmpl, candidate.config,
-                              range().pointOf(problem.record));
-  }
+  /// Whether the kernel of \p config was compared with the reference, as that
+  /// of whatever member.
+  bool hasProven(const Template &tmpl, const Record &config) const;
+  /// What its times say, also about configs that are no members.
+  const Evidence &evidence() const { return portfolio.evidence(); }
 
 private:
   Portfolio portfolio;

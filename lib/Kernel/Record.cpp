@@ -143,6 +143,14 @@ std::string Record::compiledText() const {
   return textWithout(FieldRole::RuntimeKnob, *this);
 }
 
+std::vector<int64_t> Record::compiledKnobs() const {
+  std::vector<int64_t> knobs;
+  for (auto [field, value] : llvm::zip_equal(recordSchema->fields(), values()))
+    if (field.role == FieldRole::Knob)
+      knobs.push_back(value);
+  return knobs;
+}
+
 llvm::json::Object Record::toJson() const {
   llvm::json::Object object;
   for (auto [i, value] : llvm::enumerate(values())) {

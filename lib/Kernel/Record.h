@@ -198,6 +198,9 @@ public:
   std::string text() const;
   /// The same without run-time knobs: equal for configs of one kernel.
   std::string compiledText() const;
+  /// Values of all knobs but run-time ones, which tell kernels of one template
+  /// and signature apart.
+  std::vector<int64_t> compiledKnobs() const;
   /// The text of one field's value: "4096", "bf16", "0.5", "bias,relu".
   std::string valueText(int field) const;
   /// Canonical JSON object with the same fields as text().

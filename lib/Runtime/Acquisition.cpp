@@ -30,6 +30,7 @@ llvm::Expected<ChosenPlan> Acquisition::run() {
   const Clock::time_point start = Clock::now();
   if (trialsAhead)
     context.collectLateTrials();
+  takeArrived();
   if (request.range) {
     takeRange();
     return finish(start);
@@ -72,7 +73,7 @@ llvm::Expected<ChosenPlan> Acquisition::findLoaded() {
       continue;
     bool isOffered = false;
     llvm::Error error = chooser.offer(step, [&](const Choice &choice) {
-      if (choice.mayCompile && !isLoaded(choice))
+      if (choice.isForLater || (choice.mayCompile && !isLoaded(choice)))
         return false;
       isOffered = true;
       load(choice, Effort::Loaded);
@@ -143,6 +144,10 @@ void Acquisition::take(ChoiceStep step) {
       genericAhead.push_back(
           services.artifacts->request(unit, compile_priority::kNow));
   auto wantsNoMore = [&](const Choice &choice) {
+    if (choice.isForLater) {
+      requestLater(choice);
+      return false;
+    }
     if (step == ChoiceStep::Compile && options.isCancelled())
       fail(makeError(ErrorCode::Cancelled, "cancelled"));
     else
@@ -209,6 +214,29 @@ void Acquisition::load(const Choice &choice, Effort effort) {
       loadNew(target, std::move(*plan), choice, effort);
     return;
   }
+}
+
+/// Requests the kernels of \p choice, which is better than what serves the
+/// problem meanwhile.
+void Acquisition::requestLater(const Choice &choice) {
+  for (const Problem &target : chooser.targetsOf(choice)) {
+    auto plan = chooser.plan(target, choice);
+    if (!plan)
+      continue;
+    std::vector<PendingArtifact> kernels;
+    for (const TranslationUnit &unit : plan->kernels)
+      kernels.push_back(
+          services.artifacts->request(unit, compile_priority::kAhead));
+    context.late.add(std::move(kernels),
+                     LateValue{&request.family, request.problem});
+    return;
+  }
+}
+
+/// Chooses again where kernels arrived that earlier calls did not wait for.
+void Acquisition::takeArrived() {
+  for (const LateValue &value : context.late.takeArrived())
+    chooseAgain(*value.family, value.problem);
 }
 
 /// Makes a plan of kernels that are loaded, if all are.

@@ -78,6 +78,8 @@ private:
                Effort effort);
   void loadCompiled(const Problem &target, const Choice &choice,
                     CompiledPlan compiled);
+  void requestLater(const Choice &choice);
+  void takeArrived();
   void loadResident(const Problem &target, Plan plan, const Choice &choice);
   void choose(const Choice &choice,
               const std::shared_ptr<const LoadedPlan> &loaded);
@@ -115,6 +117,7 @@ private:
   void keepMeasured(const ProblemRange &range, PortfolioOutcome &made);
   void dropServed(const ProblemRange &range);
   void chooseAgain(const ProblemRange &layer);
+  void chooseAgain(const KernelFamily &family, const Problem &problem);
   void report(const PortfolioResult &result);
   ActivePlanPtr loadMember(const KnownPortfolio &known, uint32_t member,
                            MemberCode code);

@@ -48,6 +48,9 @@ Acquisition::portfolioOptions(const ProblemRange &range) const {
   // A thread in the background measures again in pieces, and goes on from each.
   made.replacesByParts = options.isBackground;
   made.cancel = options.cancel;
+  for (const PlanPool::LoadedConfig &loaded : context.plans.loadedOf(
+           range.signature, std::numeric_limits<size_t>::max()))
+    made.atHand.push_back({loaded.tmpl, loaded.config});
   made.cover = options.cover;
   made.cancelCover = options.cancelCover;
   if (request.isExpected)
@@ -119,6 +122,7 @@ Acquisition::makePortfolio(const ProblemRange &range, bool needsTrials) {
   const Clock::time_point start = Clock::now();
   PortfolioOutcome outcome =
       runSession(range, runner, deadline, options.retune);
+  context.late.add(std::move(outcome.result.late));
   if (runner) {
     runner->releaseScratch();
     keepKernels(outcome.result.code, runner->isBusy());
@@ -202,16 +206,24 @@ void Acquisition::chooseAgain(const ProblemRange &layer) {
   forEachServed(engine.plans(), layer, context.id, [&](const Problem &problem) {
     const DispatchKey key{layer.family, context.id, problem.record.values()};
     const ChosenPlan old = engine.plans().lookup(key);
-    if (!old || !old.plan->isFallback || !engine.plans().setAside(key))
-      return;
-    const PlanRequest alone{request.family, problem};
-    auto now = Acquisition(engine, context, alone, AcquireOptions(), nullptr)
-                   .runWithoutTrials();
-    if (now)
-      engine.plans().publish(key, *now);
-    else
-      llvm::consumeError(now.takeError()); // it keeps what it has
+    if (old && old.plan->isFallback)
+      chooseAgain(*layer.family, problem);
   });
+}
+
+/// Lets the table have for \p problem what is chosen now, without trials.
+void Acquisition::chooseAgain(const KernelFamily &family,
+                              const Problem &problem) {
+  const DispatchKey key{&family, context.id, problem.record.values()};
+  if (!engine.plans().setAside(key))
+    return;
+  const PlanRequest alone{family, problem};
+  auto now = Acquisition(engine, context, alone, AcquireOptions(), nullptr)
+                 .runWithoutTrials();
+  if (now)
+    engine.plans().publish(key, *now);
+  else
+    llvm::consumeError(now.takeError()); // it keeps what it has
 }
 
 //===----------------------------------------------------------------------===//

@@ -5,6 +5,7 @@
 #include "Device/DeviceModel.h"
 #include "Driver/StreamContext.h"
 #include "Runtime/Dispatch.h"
+#include "Runtime/LateKernels.h"
 #include "Runtime/PreparedRange.h"
 #include "Trial/InProcessTrials.h"
 
@@ -33,6 +34,7 @@ public:
   PortfolioPool portfolios; ///< of layers that were launched unprepared
   /// Changes when one was added for which launches have stand-ins.
   std::atomic<uint64_t> portfolioVersion{0};
+  LateKernels late;
   class TuningTurn;
 
   /// The one ActivePlan that says this of \p loaded.

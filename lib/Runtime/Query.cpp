@@ -67,7 +67,9 @@ firstStored(kiln_mode mode, const ContextState &state, Chooser &chooser) {
     if (chooser.isPassedOver(step, trials))
       continue;
     llvm::cantFail(chooser.offer(step, [&](const Choice &choice) {
-      if (auto workspace = workspaceOf(state, chooser, choice))
+      if (auto workspace = choice.isForLater
+                               ? std::nullopt
+                               : workspaceOf(state, chooser, choice))
         first = {choice, *workspace};
       return first.has_value();
     }));

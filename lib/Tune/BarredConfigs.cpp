@@ -10,7 +10,7 @@ namespace kiln {
 
 void BarredConfigs::add(const Template &tmpl, const Record &config) {
   if (!contains(tmpl, config))
-    list.push_back({&tmpl, compiledKnobs(config)});
+    list.push_back({&tmpl, config.compiledKnobs()});
 }
 
 void BarredConfigs::addFault(llvm::StringRef config, llvm::StringRef kernel) {
@@ -40,7 +40,7 @@ void BarredConfigs::addWrong(const Verdicts &verdicts,
 bool BarredConfigs::contains(const Template &tmpl, const Record &config) const {
   if (list.empty())
     return false;
-  const std::vector<int64_t> knobs = compiledKnobs(config);
+  const std::vector<int64_t> knobs = config.compiledKnobs();
   return llvm::any_of(list, [&](const Entry &known) {
     return known.tmpl == &tmpl && known.knobs == knobs;
   });

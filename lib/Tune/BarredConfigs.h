@@ -31,7 +31,7 @@ public:
 private:
   struct Entry {
     const Template *tmpl = nullptr;
-    std::vector<int64_t> knobs; ///< compiledKnobs(): a kernel's
+    std::vector<int64_t> knobs; ///< Record::compiledKnobs(): a kernel's
   };
   const ProblemRange range;
   const DeviceModel &device;

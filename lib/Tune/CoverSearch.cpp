@@ -25,7 +25,10 @@ constexpr double kOverTolerance = 20;
 constexpr float kMostRegret = 0.5F;
 /// A kernel pays if it lowers the mean regret by that much, or the largest from
 /// above the tolerance.
-constexpr double kLeastGain = 2e-4;
+constexpr double kLeastGain = 3e-4;
+/// The cost of a kernel that is compiled already, beside 1: it is loaded and
+/// measured.
+constexpr double kCostAtHand = 0.2;
 
 class Search {
 public:
@@ -35,7 +38,7 @@ public:
 
 private:
   double lossOf(float regret, size_t world) const;
-  double gainOf(size_t kernel) const;
+  double worthOf(size_t kernel) const;
   void take(size_t kernel);
   float regret(size_t kernel, size_t world, size_t sample) const {
     return std::min(kMostRegret, table.kernels[kernel].ns[sample] *
@@ -95,8 +98,8 @@ double Search::lossOf(float regret, size_t world) const {
          (regret + kOverTolerance * std::max(0.0, regret - goal.tolerance));
 }
 
-/// By how much \p kernel would lower the mean regret.
-double Search::gainOf(size_t kernel) const {
+/// By how much \p kernel would lower the mean regret for its cost.
+double Search::worthOf(size_t kernel) const {
   double gain = 0;
   for (size_t world = 0; world <= kWorlds; ++world)
     for (size_t sample = 0; sample < samples; ++sample) {
@@ -106,7 +109,8 @@ double Search::gainOf(size_t kernel) const {
         gain += table.weights[sample] *
                 (lossOf(before, world) - lossOf(after, world));
     }
-  return gain / totalWeight;
+  const double cost = table.kernels[kernel].isAtHand ? kCostAtHand : 1;
+  return gain / totalWeight / cost;
 }
 
 void Search::take(size_t kernel) {
@@ -120,28 +124,28 @@ void Search::take(size_t kernel) {
 Cover Search::run() {
   for (size_t kernel : goal.fixed)
     take(kernel);
-  // A gain only falls while others are taken. So the first of the queue whose
-  // gain is of now is the best.
+  // A worth only falls while others are taken. So the first of the queue whose
+  // worth is of now is the best.
   struct Entry {
-    double gain;
-    size_t kernel, seen; ///< kernels chosen when the gain was computed
+    double worth;
+    size_t kernel, seen; ///< kernels chosen when the worth was computed
     bool operator<(const Entry &other) const {
-      return gain != other.gain ? gain < other.gain : kernel > other.kernel;
+      return worth != other.worth ? worth < other.worth : kernel > other.kernel;
     }
   };
   std::priority_queue<Entry> queue;
   for (size_t kernel = 0; kernel < table.kernels.size(); ++kernel)
-    queue.push({gainOf(kernel), kernel, chosen.size()});
+    queue.push({worthOf(kernel), kernel, chosen.size()});
   while (!queue.empty() && chosen.size() < goal.maxKernels) {
     Entry next = queue.top();
     queue.pop();
-    if (next.gain < kLeastGain)
+    if (next.worth < kLeastGain)
       break;
     if (next.seen == chosen.size()) {
       take(next.kernel);
       continue;
     }
-    next.gain = gainOf(next.kernel);
+    next.worth = worthOf(next.kernel);
     next.seen = chosen.size();
     queue.push(next);
   }

@@ -10,7 +10,8 @@
 // which those of each idea, and a little those of each kernel, are off. In
 // these a second idea that is predicted to be nearly as good is worth more than
 // the last percent of the first one. Greedy: next comes the kernel that lowers
-// the mean regret of all worlds most.
+// the mean regret of all worlds most for what it costs, until the next one is
+// not worth its cost.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -31,7 +32,9 @@ struct CoverTable {
   std::vector<double> weights; ///< by sample
   std::vector<double> bestNs;  ///< by sample: of the whole space
   struct Kernel {
-    uint64_t idea = 0;     ///< variations of one idea share it
+    uint64_t idea = 0; ///< variations of one idea share it
+    /// Compiled already, for whatever layer: it costs less than another.
+    bool isAtHand = false;
     std::vector<float> ns; ///< by sample
   };
   std::vector<Kernel> kernels;
@@ -45,7 +48,8 @@ struct CoverTable {
 struct CoverGoal {
   /// A regret above it, where predictions hold, counts several times.
   double tolerance = 0.02;
-  size_t maxKernels = 24; ///< the fixed ones included, if these are not more
+  /// The fixed ones included, if these are not more.
+  size_t maxKernels = std::numeric_limits<size_t>::max();
   /// Taken whatever they are worth, and first.
   llvm::ArrayRef<size_t> fixed = {};
 };
@@ -56,7 +60,7 @@ struct Cover {
   double regret = 0;
 };
 
-/// The cover of \p table: as many kernels as pay, until the goal's maximum.
+/// The cover of \p table: as many kernels as pay.
 Cover chooseCover(const CoverTable &table, const CoverGoal &goal);
 
 } // namespace kiln

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 namespace kiln {
 
@@ -30,15 +31,6 @@ bool PortfolioMember::holds(llvm::ArrayRef<int64_t> point) const {
   return serves(point);
 }
 
-std::vector<int64_t> compiledKnobs(const Record &config) {
-  std::vector<int64_t> values;
-  for (auto [field, value] :
-       llvm::zip_equal(config.schema().fields(), config.values()))
-    if (field.role == FieldRole::Knob)
-      values.push_back(value);
-  return values;
-}
-
 size_t Portfolio::measuredMembers() const {
   return static_cast<size_t>(
       llvm::count_if(list, [](const PortfolioMember &member) {
@@ -57,22 +49,6 @@ size_t Portfolio::kernels() const {
 // Calibration
 //===----------------------------------------------------------------------===//
 
-static double medianOf(std::vector<double> values) {
-  auto middle = values.begin() + static_cast<ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
-
-/// How far two points are apart: logarithms of the extents.
-static double distanceOf(llvm::ArrayRef<int64_t> a, llvm::ArrayRef<int64_t> b) {
-  double distance = 0;
-  for (auto [left, right] : llvm::zip_equal(a, b))
-    distance +=
-        std::abs(std::log(static_cast<double>(std::max<int64_t>(left, 1)) /
-                          static_cast<double>(std::max<int64_t>(right, 1))));
-  return distance;
-}
-
 void Portfolio::addTime(uint32_t member, MemberTime time) {
   std::vector<MemberTime> &times = list[member].times;
   auto place = llvm::partition_point(
@@ -88,96 +64,89 @@ void Portfolio::calibrate() {
       list, [](const PortfolioMember &member) { return member.validated; });
   hasWrong = llvm::any_of(
       faults, [](const StoredFault &fault) { return fault.isWrong(); });
-  defaultFactors.assign(list.size(), 1);
-  std::vector<double> all;
+  // Members that were timed at one point ran side by side.
+  gathered = Evidence();
+  std::map<ExtentPoint, uint32_t> series;
   for (const PortfolioMember &member : list)
-    for (const MemberTime &time : member.times)
-      all.push_back(time.factor());
-  if (all.empty())
-    return;
-  const double median = medianOf(all);
-  for (auto [i, member] : llvm::enumerate(list)) {
-    std::vector<double> alike;
-    for (const PortfolioMember &other : list)
-      if (other.tmpl == member.tmpl)
-        for (const MemberTime &time : other.times)
-          alike.push_back(time.factor());
-    defaultFactors[i] = alike.empty() ? median : medianOf(std::move(alike));
-  }
-}
-
-double Portfolio::factorAt(uint32_t place,
-                           llvm::ArrayRef<int64_t> point) const {
-  const std::vector<MemberTime> &times = list[place].times;
-  if (times.empty())
-    return place < defaultFactors.size() ? defaultFactors[place] : 1;
-  if (point.size() == 1) {
-    auto above = llvm::partition_point(times, [&](const MemberTime &time) {
-      return time.point[0] < point[0];
-    });
-    if (above == times.begin())
-      return times.front().factor();
-    if (above == times.end())
-      return times.back().factor();
-    const MemberTime &below = *std::prev(above);
-    const double before = distanceOf(below.point, point);
-    const double after = distanceOf(above->point, point);
-    return (below.factor() * after + above->factor() * before) /
-           (before + after);
-  }
-  double sum = 0, weights = 0;
-  for (const MemberTime &time : times) {
-    const double distance = distanceOf(time.point, point);
-    if (distance == 0)
-      return time.factor();
-    sum += time.factor() / (distance * distance);
-    weights += 1 / (distance * distance);
-  }
-  return sum / weights;
-}
-
-double Portfolio::factorOf(const Template &tmpl, const Record &config,
-                           llvm::ArrayRef<int64_t> point) const {
-  const std::vector<int64_t> knobs = compiledKnobs(config);
-  double ofTemplate = 1;
-  for (auto [i, member] : llvm::enumerate(list)) {
-    if (member.tmpl != &tmpl)
-      continue;
-    const auto place = static_cast<uint32_t>(i);
-    if (!member.times.empty() && compiledKnobs(member.config) == knobs)
-      return factorAt(place, point);
-    if (place < defaultFactors.size())
-      ofTemplate = defaultFactors[place];
-  }
-  return std::min(ofTemplate, 1.0);
+    for (const MemberTime &time : member.times) {
+      const auto number = static_cast<uint32_t>(series.size());
+      gathered.add({*member.tmpl, member.config, time.point, time.bound},
+                   series.try_emplace(time.point, number).first->second,
+                   std::log(time.measuredNs / time.predictedNs));
+    }
+  gathered.fit();
 }
 
 //===----------------------------------------------------------------------===//
 // Choice
 //===----------------------------------------------------------------------===//
 
-static void sortByTime(Portfolio::Ranking &ranking) {
-  llvm::stable_sort(ranking,
-                    [](const PortfolioChoice &a, const PortfolioChoice &b) {
-                      return a.expectedNs < b.expectedNs;
-                    });
+/// \p place as one that may be chosen at \p point; nullopt: it may not run.
+std::optional<Contender> Portfolio::contender(uint32_t place,
+                                              const Problem &problem,
+                                              llvm::ArrayRef<int64_t> point,
+                                              const DeviceModel &device) const {
+  const PortfolioMember &member = list[place];
+  if (member.tmpl->prune(problem, member.config, device))
+    return std::nullopt;
+  const Estimate estimate =
+      member.tmpl->estimate(problem, member.config, device);
+  return Contender{{*member.tmpl, member.config, point, estimate.bound},
+                   estimate.totalNs,
+                   estimate.totalNs,
+                   place};
 }
 
-/// Orders \p ranking, which is by time: see rank().
-void Portfolio::preferProven(Ranking &ranking) const {
-  auto isProven = [&](const PortfolioChoice &choice) {
-    return list[choice.member].validated;
-  };
-  auto best = llvm::find_if(ranking, isProven);
-  if (best == ranking.end()) {
-    if (hasProven && hasWrong)
-      ranking.clear();
-    return;
-  }
-  const double limitNs = hasWrong ? 0 : best->expectedNs / kProofWorth;
-  llvm::erase_if(ranking, [&](const PortfolioChoice &choice) {
-    return !isProven(choice) && choice.expectedNs >= limitNs;
+/// Once trials found wrong results, nothing tells which of the others are.
+void Portfolio::dropUnproven(std::vector<Contender> &contenders) const {
+  if (hasProven && hasWrong)
+    llvm::erase_if(contenders, [&](const Contender &contender) {
+      return !list[contender.place].validated;
+    });
+}
+
+Portfolio::Ranking Portfolio::order(std::vector<Contender> contenders) const {
+  dropUnproven(contenders);
+  llvm::stable_sort(contenders, [](const Contender &a, const Contender &b) {
+    return a.predictedNs < b.predictedNs;
   });
+  judge(contenders, gathered);
+  Ranking ranking;
+  for (const Contender &contender : contenders)
+    ranking.push_back({static_cast<uint32_t>(contender.place),
+                       contender.predictedNs, contender.expectedNs});
+  return ranking;
+}
+
+void Portfolio::addPlausible(llvm::ArrayRef<int64_t> point,
+                             const DeviceModel &device,
+                             llvm::SmallVectorImpl<uint16_t> &places) const {
+  auto problem = point.empty() ? std::nullopt : served.find(point);
+  if (!problem)
+    return;
+  std::vector<Contender> contenders;
+  for (uint32_t member = 0; member < list.size(); ++member)
+    if (list[member].holds(point))
+      if (auto added = contender(member, *problem, point, device))
+        contenders.push_back(std::move(*added));
+  dropUnproven(contenders);
+  auto addFirst = [&](auto timeOf) {
+    // Around a point of several fields there are more samples, so each needs to
+    // tell less.
+    const size_t most = served.fields.size() == 1 ? 6 : 3;
+    llvm::stable_sort(contenders, [&](const Contender &a, const Contender &b) {
+      return timeOf(a) < timeOf(b);
+    });
+    for (const Contender &one : llvm::ArrayRef(contenders).take_front(most))
+      if (!llvm::is_contained(places, one.place))
+        places.push_back(static_cast<uint16_t>(one.place));
+  };
+  addFirst([](const Contender &one) { return one.predictedNs; });
+  if (gathered.empty())
+    return;
+  for (Contender &one : contenders)
+    one.expectedNs = one.predictedNs * std::exp(gathered.expect(one.subject));
+  addFirst([](const Contender &one) { return one.expectedNs; });
 }
 
 void Portfolio::index(const DeviceModel &device) {
@@ -186,60 +155,34 @@ void Portfolio::index(const DeviceModel &device) {
       return a.point < b.point;
     });
   calibrate();
-  // Around a point of several fields there are more samples, so each needs to
-  // tell less.
   constexpr size_t kMostSamples = 600;
-  const size_t most = served.fields.size() == 1 ? 8 : 4;
   grid = RangeGrid(served, kMostSamples);
   plausible.assign(grid.size(), {});
   ExtentPoint last;
   for (size_t place = 0; place < grid.size(); ++place) {
     ExtentPoint point = served.alignDown(grid.at(place));
-    if (place && point == last) {
+    if (place && point == last)
       plausible[place] = plausible[place - 1];
-      continue;
-    }
-    last = point;
-    auto problem = point.empty() ? std::nullopt : served.find(point);
-    if (!problem)
-      continue;
-    Ranking ranking;
-    for (uint32_t member = 0; member < list.size(); ++member)
-      if (list[member].holds(point))
-        estimate(member, *problem, point, device, ranking);
-    sortByTime(ranking);
-    preferProven(ranking);
-    ranking.resize(std::min(ranking.size(), most));
-    for (const PortfolioChoice &choice : ranking)
-      plausible[place].push_back(static_cast<uint16_t>(choice.member));
+    else
+      addPlausible(point, device, plausible[place]);
+    last = std::move(point);
   }
-}
-
-/// Adds \p place to \p ranking if it may run there.
-void Portfolio::estimate(uint32_t place, const Problem &problem,
-                         llvm::ArrayRef<int64_t> point,
-                         const DeviceModel &device, Ranking &ranking) const {
-  const PortfolioMember &member = list[place];
-  if (member.tmpl->prune(problem, member.config, device))
-    return;
-  const double predictedNs =
-      member.tmpl->estimate(problem, member.config, device).totalNs;
-  ranking.push_back({place, predictedNs, predictedNs * factorAt(place, point)});
 }
 
 Portfolio::Ranking Portfolio::rank(const Problem &problem,
                                    llvm::ArrayRef<int64_t> point,
                                    const DeviceModel &device,
                                    Filter mayTake) const {
-  Ranking ranking;
+  std::vector<Contender> contenders;
   llvm::SmallVector<uint32_t, 32> seen;
   auto consider = [&](uint32_t place) {
     if (llvm::is_contained(seen, place))
       return;
     seen.push_back(place);
-    const PortfolioMember &member = list[place];
-    if (member.serves(point) && (!mayTake || mayTake(place)))
-      estimate(place, problem, point, device, ranking);
+    if (!list[place].serves(point) || (mayTake && !mayTake(place)))
+      return;
+    if (auto added = contender(place, problem, point, device))
+      contenders.push_back(std::move(*added));
   };
   auto considerAll = [&](auto isWanted) {
     for (uint32_t member = 0; member < list.size(); ++member)
@@ -256,15 +199,32 @@ Portfolio::Ranking Portfolio::rank(const Problem &problem,
       for (uint32_t member : plausible[place])
         if (holds(list[member]))
           consider(member);
-  sortByTime(ranking);
-  preferProven(ranking);
+  Ranking ranking = order(std::move(contenders));
   if (!ranking.empty())
     return ranking;
   seen.clear();
+  contenders.clear();
   considerAll([](const PortfolioMember &) { return true; });
-  sortByTime(ranking);
-  preferProven(ranking);
-  return ranking;
+  return order(std::move(contenders));
+}
+
+std::optional<PortfolioChoice>
+Portfolio::expect(uint32_t member, const Problem &problem,
+                  llvm::ArrayRef<int64_t> point,
+                  const DeviceModel &device) const {
+  auto one = contender(member, problem, point, device);
+  if (!one)
+    return std::nullopt;
+  return PortfolioChoice{member, one->predictedNs,
+                         one->predictedNs *
+                             std::exp(gathered.expect(one->subject))};
+}
+
+static void sortByTime(Portfolio::Ranking &ranking) {
+  llvm::stable_sort(ranking,
+                    [](const PortfolioChoice &a, const PortfolioChoice &b) {
+                      return a.expectedNs < b.expectedNs;
+                    });
 }
 
 Portfolio::Ranking Portfolio::estimateAll(const Problem &problem,
@@ -273,7 +233,8 @@ Portfolio::Ranking Portfolio::estimateAll(const Problem &problem,
   Ranking ranking;
   for (uint32_t member = 0; member < list.size(); ++member)
     if (list[member].holds(point))
-      estimate(member, problem, point, device, ranking);
+      if (auto one = expect(member, problem, point, device))
+        ranking.push_back(*one);
   sortByTime(ranking);
   return ranking;
 }
@@ -294,7 +255,8 @@ void Portfolio::stretchTo(const ExtentPoint &point, const DeviceModel &device,
   Ranking ranking;
   for (uint32_t member = 0; member < list.size(); ++member)
     if (isSolid(list[member]))
-      estimate(member, *problem, point, device, ranking);
+      if (auto one = expect(member, *problem, point, device))
+        ranking.push_back(*one);
   sortByTime(ranking);
   for (const PortfolioChoice &choice : ranking) {
     PortfolioMember &member = list[choice.member];
@@ -398,10 +360,11 @@ static std::optional<PortfolioMember> restoreMember(const ProblemRange &range,
     auto problem = range.find(point);
     if (!problem || member.tmpl->prune(*problem, member.config, device))
       continue;
-    const double predictedNs =
-        member.tmpl->estimate(*problem, member.config, device).totalNs;
-    if (predictedNs > 0)
-      member.times.push_back({std::move(point), time.measuredNs, predictedNs});
+    const Estimate estimate =
+        member.tmpl->estimate(*problem, member.config, device);
+    if (estimate.totalNs > 0)
+      member.times.push_back({std::move(point), time.measuredNs,
+                              estimate.totalNs, estimate.bound});
   }
   return member;
 }

@@ -1,9 +1,8 @@
 //===- Portfolio.h - the kernels that serve a range -----------------------===//
 //
-// A few kernels of which, at any value of a range, one is nearly the best. At a
-// new value the choice is the least calibrated estimate: the prediction times
-// measured/predicted of the member where it was measured nearby. Nothing is
-// compiled, measured or read for it.
+// A set of kernels of which, at any value of a range, one is nearly the best.
+// At a new value the choice is the least expected time: the prediction, and
+// what was measured (Evidence.h). Nothing is compiled, measured or read for it.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -11,6 +10,7 @@
 #include "Call/ProblemRange.h"
 #include "Kernel/Family.h"
 #include "Store/PortfolioStore.h"
+#include "Tune/Evidence.h"
 #include "Tune/RangeGrid.h"
 
 #include <llvm/ADT/STLFunctionalExtras.h>
@@ -26,9 +26,8 @@ namespace kiln {
 struct MemberTime {
   ExtentPoint point;
   double measuredNs = 0;
-  double predictedNs = 0; ///< by today's estimate
-
-  double factor() const { return measuredNs / predictedNs; }
+  double predictedNs = 0;     ///< by today's estimate
+  llvm::StringRef bound = {}; ///< by today's estimate, see Estimate::bound
 };
 
 /// One config of a portfolio. Members that differ in run-time knobs alone share
@@ -49,20 +48,11 @@ struct PortfolioMember {
   bool serves(llvm::ArrayRef<int64_t> point) const;
 };
 
-/// What tells kernels of one template and signature apart: the values of all
-/// knobs of \p config but run-time ones.
-std::vector<int64_t> compiledKnobs(const Record &config);
-
-/// So much slower may a member be that was compared with the reference and yet
-/// go before one that was not: measuring a kernel must not put it in the place
-/// of what the estimator would launch without any trial.
-inline constexpr double kProofWorth = 1.03;
-
 /// A member at one value.
 struct PortfolioChoice {
   uint32_t member = 0; ///< its place
   double predictedNs = 0;
-  double expectedNs = 0; ///< the prediction, calibrated
+  double expectedNs = 0; ///< by what was measured
 };
 
 class Portfolio {
@@ -96,24 +86,22 @@ public:
   std::vector<PortfolioMember> &mutableMembers() { return list; }
   /// Adds what \p member took; another time at that point is replaced.
   void addTime(uint32_t member, MemberTime time);
-  /// Finds again the factors of members without times, and who is proven.
+  /// Gathers again what its times say, and what is proven.
   void calibrate();
   /// Moves the ends of intervals until every sample lies in that of a member
   /// that may be chosen, where \p device and \p workspaceBytes allow one. For
   /// portfolios that lost members.
   void closeGaps(const DeviceModel &device,
                  uint64_t workspaceBytes = Allowance::kUnlimited);
-  /// Finds out which members are plausible where, by the calibrated estimate at
-  /// samples. Thousands of estimates.
+  /// Finds out which members are plausible where, at samples. Thousands of
+  /// estimates.
   void index(const DeviceModel &device);
 
-  /// The members for \p problem, the range's at \p point, by calibrated
-  /// estimate. Only members that \p mayTake (null: all) and that prune() allows
-  /// there. A member that was not compared with the reference comes only where
-  /// no other can be had, or before others that are expected to be slower by
-  /// kProofWorth or more, and nowhere once trials of the range found wrong
-  /// results. Where no interval holds the point, those whose plan serves it.
-  /// Thread-safe; some us, no allocation to speak of.
+  /// The members for \p problem, the range's at \p point, in the order of
+  /// judge(). Only members that \p mayTake (null: all) and that prune() allows
+  /// there. Once trials of the range found wrong results, only those that were
+  /// compared with the reference. Where no interval holds the point, those
+  /// whose plan serves it. Thread-safe; some tens of us.
   Ranking rank(const Problem &problem, llvm::ArrayRef<int64_t> point,
                const DeviceModel &device, Filter mayTake = nullptr) const;
   /// The first of rank(); nullopt: no member may run there.
@@ -122,18 +110,11 @@ public:
                                         const DeviceModel &device,
                                         Filter mayTake = nullptr) const;
   /// All members whose interval holds \p point, compared with the reference or
-  /// not, by calibrated estimate.
+  /// not, by expected time.
   Ranking estimateAll(const Problem &problem, llvm::ArrayRef<int64_t> point,
                       const DeviceModel &device) const;
-  /// Measured over predicted of a member at \p point: between its times by the
-  /// distance of logarithms, beyond them the nearest; without times the median
-  /// of its template's, or of all, or 1.
-  double factorAt(uint32_t member, llvm::ArrayRef<int64_t> point) const;
-  /// The same for any config: of its kernel if that was measured, else the
-  /// median of its template's where that is below 1, else 1: that others are
-  /// slower than predicted says little of it.
-  double factorOf(const Template &tmpl, const Record &config,
-                  llvm::ArrayRef<int64_t> point) const;
+  /// What its times say about members and other configs.
+  const Evidence &evidence() const { return gathered; }
   /// Whether trials of the range found wrong results.
   bool foundWrong() const { return hasWrong; }
 
@@ -151,14 +132,20 @@ public:
                            std::vector<std::string> *dropped = nullptr);
 
 private:
-  void estimate(uint32_t member, const Problem &problem,
-                llvm::ArrayRef<int64_t> point, const DeviceModel &device,
-                Ranking &ranking) const;
+  std::optional<Contender> contender(uint32_t member, const Problem &problem,
+                                     llvm::ArrayRef<int64_t> point,
+                                     const DeviceModel &device) const;
+  std::optional<PortfolioChoice> expect(uint32_t member, const Problem &problem,
+                                        llvm::ArrayRef<int64_t> point,
+                                        const DeviceModel &device) const;
+  void addPlausible(llvm::ArrayRef<int64_t> point, const DeviceModel &device,
+                    llvm::SmallVectorImpl<uint16_t> &places) const;
   /// Whether what holds a gap: compared with the reference, where any was.
   bool isSolid(const PortfolioMember &member) const {
     return !hasProven || member.validated;
   }
-  void preferProven(Ranking &ranking) const;
+  void dropUnproven(std::vector<Contender> &contenders) const;
+  Ranking order(std::vector<Contender> contenders) const;
   bool hasHolder(llvm::ArrayRef<int64_t> point) const;
   void stretchTo(const ExtentPoint &point, const DeviceModel &device,
                  const Allowance &allowance);
@@ -167,9 +154,9 @@ private:
   std::vector<PortfolioMember> list;
   // Of index().
   RangeGrid grid;
-  /// Members by calibrated estimate, the best first, of each place of the grid.
-  std::vector<llvm::SmallVector<uint16_t, 8>> plausible;
-  std::vector<double> defaultFactors; ///< by member: where it has no times
+  /// Members that may be the best at each place of the grid.
+  std::vector<llvm::SmallVector<uint16_t, 12>> plausible;
+  Evidence gathered;
   bool hasProven = false, hasWrong = false;
 };
 

@@ -194,7 +194,6 @@ PortfolioSession::Impl::coverWith(const std::vector<PortfolioMember> &kept) {
   }
   CoverOptions coverOptions;
   coverOptions.tolerance = options.tolerance;
-  coverOptions.maxKernels = options.maxKernels;
   coverOptions.workspaceBytes = options.workspaceBytes;
   coverOptions.kept = kept;
   coverOptions.known = ofParts;
@@ -202,6 +201,7 @@ PortfolioSession::Impl::coverWith(const std::vector<PortfolioMember> &kept) {
     return barred.contains(tmpl, config);
   };
   coverOptions.isBarred = isBarred;
+  coverOptions.atHand = options.atHand;
   coverOptions.points = options.first;
   coverOptions.cancel = options.cover ? options.cancelCover : options.cancel;
   auto cover = coverRange(range, task.context.device, coverOptions);
@@ -460,6 +460,8 @@ llvm::Error PortfolioSession::Impl::settle() {
     const bool isMissing = member.code->stage != Stage::Ready;
     isComplete &= !isMissing;
     hasLost |= member.isLost || isMissing;
+    llvm::move(member.code->takePending(),
+               std::back_inserter(task.result.late));
     member.isLost |= isMissing;
   }
   const bool foundWrong = task.result.rejected > 0;

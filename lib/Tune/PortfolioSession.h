@@ -10,6 +10,7 @@
 #pragma once
 
 #include "Tune/Portfolio.h"
+#include "Tune/RangeCover.h"
 #include "Tune/Tuner.h"
 
 #include <llvm/ADT/ArrayRef.h>
@@ -49,12 +50,13 @@ struct PortfolioOptions {
 
   /// Of the estimated regret; see CoverOptions.
   double tolerance = 0.02;
-  unsigned maxKernels = 24;
   MeasurementMode mode = MeasurementMode::Cold;
   /// False: the estimator alone chooses, also where there is a runner.
   bool measures = true;
   /// Of the workspace of a plan.
   uint64_t workspaceBytes = Allowance::kUnlimited;
+  /// See CoverOptions.
+  std::vector<KnownConfig> atHand;
   /// Values that callers wait for: the estimator's choices there are members,
   /// compiled and measured first.
   std::vector<ExtentPoint> first;
@@ -95,9 +97,16 @@ enum class PortfolioOrigin {
 llvm::StringRef nameOf(PortfolioOrigin origin);
 
 struct PortfolioResult {
+  PortfolioResult() = default;
+  PortfolioResult(PortfolioResult &&) = default;
+  PortfolioResult &operator=(PortfolioResult &&) = default;
+
   Portfolio portfolio;
   /// By member. What has no kernels when the time ends is no member.
   std::vector<MemberCode> code;
+  /// Kernels that were requested and are not there: later choices may take
+  /// them.
+  std::vector<PendingArtifact> late;
   PortfolioOrigin origin = PortfolioOrigin::Estimated;
   /// Recorded, Exhausted (all was measured that was to be), Budget, Cancelled,
   /// Device; Trials: nothing was to be measured.

@@ -20,6 +20,7 @@
 #include "Support/Error.h"
 #include "Tune/CoverSearch.h"
 
+#include <llvm/ADT/DenseSet.h>
 #include <llvm/ADT/STLExtras.h>
 
 #include <algorithm>
@@ -45,6 +46,9 @@ constexpr double kIntervalBand = 0.12;
 /// Configs of one kernel: another one is a member where it saves that much.
 constexpr size_t kConfigsOfKernel = 3;
 constexpr double kWorthAConfig = 0.01;
+
+/// Of kernels that no sample's space has: each is an idea.
+constexpr uint64_t kIdeasOfTheirOwn = uint64_t(1) << 32;
 
 struct Sample {
   ExtentPoint point;
@@ -81,6 +85,7 @@ private:
   size_t addOption(const Template &tmpl, const Record &config,
                    llvm::ArrayRef<int64_t> point);
   llvm::Error addFixed();
+  void addAtHand();
   bool isBarred(const Template &tmpl, const Record &config) const {
     return options.isBarred && options.isBarred(tmpl, config);
   }
@@ -106,6 +111,7 @@ private:
   std::map<std::pair<const Template *, std::vector<int64_t>>, size_t> places;
   std::map<KernelKey, size_t> kernels;
   std::vector<uint64_t> ideas; ///< by kernel
+  llvm::DenseSet<size_t> kernelsAtHand;
   std::map<std::pair<const Template *, uint64_t>, uint64_t> ideaNumbers;
   std::vector<size_t> fixed; ///< options that are members whatever
 };
@@ -125,11 +131,11 @@ size_t CoverMaker::addOption(const Template &tmpl, const Record &config,
     Option &added = list.emplace_back();
     added.tmpl = &tmpl;
     added.config = config;
-    auto kernel = kernels.try_emplace(KernelKey{&tmpl, compiledKnobs(config)},
+    auto kernel = kernels.try_emplace(KernelKey{&tmpl, config.compiledKnobs()},
                                       kernels.size());
     added.kernel = kernel.first->second;
     if (kernel.second)
-      ideas.push_back(0);
+      ideas.push_back(kIdeasOfTheirOwn + ideas.size());
     added.low.assign(point.begin(), point.end());
     added.high = added.low;
   }
@@ -241,6 +247,18 @@ llvm::Error CoverMaker::addFixed() {
   return llvm::Error::success();
 }
 
+/// Kernels of other layers may serve anywhere, so they are estimated at all
+/// samples.
+void CoverMaker::addAtHand() {
+  for (const KnownConfig &known : options.atHand) {
+    if (isBarred(*known.tmpl, known.config))
+      continue;
+    const size_t place = addOption(*known.tmpl, known.config, range.low);
+    addOption(*known.tmpl, known.config, range.high);
+    kernelsAtHand.insert(list[place].kernel);
+  }
+}
+
 //===----------------------------------------------------------------------===//
 // Times
 //===----------------------------------------------------------------------===//
@@ -283,6 +301,7 @@ CoverTable CoverMaker::makeTable() const {
   table.kernels.resize(kernels.size());
   for (auto [i, kernel] : llvm::enumerate(table.kernels)) {
     kernel.idea = ideas[i];
+    kernel.isAtHand = kernelsAtHand.contains(i);
     kernel.ns.assign(samples.size(), CoverTable::kNever);
   }
   for (const Option &option : list) {
@@ -449,6 +468,7 @@ llvm::Expected<Portfolio> CoverMaker::make() {
     return error;
   if (llvm::Error error = addFixed())
     return error;
+  addAtHand();
   estimateAll();
   if (isCancelled())
     return makeError(ErrorCode::Cancelled, "cancelled");
@@ -457,9 +477,8 @@ llvm::Expected<Portfolio> CoverMaker::make() {
   for (size_t option : fixed)
     if (!llvm::is_contained(fixedKernels, list[option].kernel))
       fixedKernels.push_back(list[option].kernel);
-  const Cover cover = chooseCover(table, {.tolerance = options.tolerance,
-                                          .maxKernels = options.maxKernels,
-                                          .fixed = fixedKernels});
+  const Cover cover = chooseCover(
+      table, {.tolerance = options.tolerance, .fixed = fixedKernels});
   // Beyond this point the list of kernels is final.
   Portfolio portfolio(range);
   portfolio.regret = cover.regret;

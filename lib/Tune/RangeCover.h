@@ -9,11 +9,16 @@
 
 namespace kiln {
 
+/// A config that is known beside those of a space.
+struct KnownConfig {
+  const Template *tmpl = nullptr;
+  Record config;
+};
+
 struct CoverOptions {
   /// How far the best member may be behind the best of the space, by the
-  /// estimate, as far as maxKernels allow.
+  /// estimate.
   double tolerance = 0.02;
-  unsigned maxKernels = 24;
   /// Of the workspace of a plan.
   uint64_t workspaceBytes = Allowance::kUnlimited;
   /// Members that are there whatever they are worth: those of a portfolio that
@@ -24,6 +29,9 @@ struct CoverOptions {
   llvm::ArrayRef<PortfolioMember> known = {};
   /// Whether a config may not be a member; null: all may.
   llvm::function_ref<bool(const Template &, const Record &)> isBarred = nullptr;
+  /// Configs of the signature whose kernels are compiled already, for whatever
+  /// layer: of equals these become members.
+  llvm::ArrayRef<KnownConfig> atHand = {};
   /// Values whose best config by the estimate is a member: what a caller waits
   /// for.
   llvm::ArrayRef<ExtentPoint> points = {};

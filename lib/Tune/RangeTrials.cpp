@@ -193,11 +193,10 @@ void RangeTrials::take(Round &round) {
       ++task.result.rejected;
       task.lose(member, reasonOf(entry->trial));
     } else if (entry->isMeasured() && estimate.totalNs > 0) {
-      task.portfolio.addTime(
-          member, {round.point, entry->trial.medianNs, estimate.totalNs});
+      task.portfolio.addTime(member, {round.point, entry->trial.medianNs,
+                                      estimate.totalNs, estimate.bound});
     }
   }
-  task.portfolio.calibrate();
   task.tellProgress();
 }
 
@@ -360,7 +359,7 @@ std::vector<Record> RangeTrials::variantsOf(const PortfolioMember &member,
     const bool isVariant =
         candidate.tmpl == member.tmpl &&
         candidate.estimate.totalNs <= limitNs &&
-        compiledKnobs(candidate.config) == compiledKnobs(member.config) &&
+        candidate.config.compiledKnobs() == member.config.compiledKnobs() &&
         llvm::none_of(task.portfolio.members(),
                       [&](const PortfolioMember &known) {
                         return known.tmpl == candidate.tmpl &&

@@ -33,6 +33,12 @@ void TuningCandidate::request(ArtifactStore &store, int64_t priority) {
   poll();
 }
 
+std::vector<PendingArtifact> TuningCandidate::takePending() {
+  if (stage == Stage::Compiling)
+    stage = Stage::Idle;
+  return std::move(pending);
+}
+
 bool TuningCandidate::poll() {
   if (stage != Stage::Compiling)
     return true;

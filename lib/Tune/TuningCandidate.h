@@ -57,6 +57,8 @@ struct TuningCandidate {
   void request(ArtifactStore &store, int64_t priority);
   /// Sees what became of the requests. False while they are in progress.
   bool poll();
+  /// Its requests, where they are in progress: it is Idle again.
+  std::vector<PendingArtifact> takePending();
   /// Waits for the requests, as long as a compilation; false when \p cancel,
   /// which may be null, ended that.
   bool wait(const std::atomic<bool> *cancel);

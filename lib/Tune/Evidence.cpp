@@ -1,0 +1,194 @@
+//===- Evidence.cpp -------------------------------------------------------===//
+#include "Tune/Evidence.h"
+
+#include <llvm/ADT/Hashing.h>
+#include <llvm/ADT/STLExtras.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace kiln {
+
+// Standard deviations of logarithms. Sources: for 148 GEMM problems, 63 of
+// attention and 294 of rows that were swept on an H200 (benchmarks/sweeps),
+// configs within 30 % of the best of their space, components fitted side by
+// side: template and bound 0.025 to 0.057, kernel 0.016 to 0.04, the rest,
+// mostly of the layer, 0.055 to 0.07. Noise is that of medians of trials.
+static constexpr double kOfSeries = 0.15;
+static constexpr double kOfTemplate = 0.03, kOfBound = 0.03;
+static constexpr double kOfKernel = 0.03, kOfPlace = 0.045;
+static constexpr double kOfReading = 0.012;
+/// How far errors of a kernel's place reach: an octave.
+static const double kReachOfPlace = std::log(2.0);
+
+static constexpr double squared(double x) { return x * x; }
+
+/// Times beyond it, the oldest, are forgotten: fit() takes their third power.
+static constexpr size_t kMostTimes = 384;
+
+static uint64_t hashOf(llvm::ArrayRef<int64_t> values) {
+  return llvm::hash_combine_range(values.begin(), values.end());
+}
+
+TimedSubject::TimedSubject(const Template &tmpl, const Record &config,
+                           llvm::ArrayRef<int64_t> point, llvm::StringRef bound)
+    : tmpl(&tmpl), kernel(hashOf(config.compiledKnobs())),
+      config(hashOf(config.values())), bound(bound) {
+  for (int64_t value : point)
+    place.push_back(std::log(static_cast<float>(std::max<int64_t>(value, 1))));
+}
+
+static double squaredDistance(const TimedSubject &a, const TimedSubject &b) {
+  double sum = 0;
+  for (auto [x, y] : llvm::zip_equal(a.place, b.place))
+    sum += squared(x - y);
+  return sum;
+}
+
+/// What the errors of both have in common, without that of a series.
+static double covarianceOf(const TimedSubject &a, const TimedSubject &b) {
+  if (a.tmpl != b.tmpl)
+    return 0;
+  double sum = squared(kOfTemplate);
+  if (a.bound == b.bound)
+    sum += squared(kOfBound);
+  if (a.kernel == b.kernel)
+    sum += squared(kOfKernel);
+  if (a.config == b.config && a.kernel == b.kernel)
+    sum += squared(kOfPlace) *
+           std::exp(-squaredDistance(a, b) / (2 * squared(kReachOfPlace)));
+  return sum;
+}
+
+void Evidence::add(const TimedSubject &subject, uint32_t series,
+                   double logFactor) {
+  if (times.size() == kMostTimes)
+    times.erase(times.begin());
+  times.push_back({subject, series, logFactor});
+}
+
+/// Element \p column of \p row in a triangle that is stored by rows.
+static size_t at(size_t row, size_t column) {
+  return row * (row + 1) / 2 + column;
+}
+
+void Evidence::fit() {
+  const size_t count = times.size();
+  factor.assign(count * (count + 1) / 2, 0);
+  for (size_t i = 0; i < count; ++i)
+    for (size_t j = 0; j <= i; ++j) {
+      double sum = covarianceOf(times[i].subject, times[j].subject);
+      if (times[i].series == times[j].series)
+        sum += squared(kOfSeries);
+      if (i == j)
+        sum += squared(kOfReading);
+      for (size_t k = 0; k < j; ++k)
+        sum -= factor[at(i, k)] * factor[at(j, k)];
+      factor[at(i, j)] = i == j ? std::sqrt(sum) : sum / factor[at(j, j)];
+    }
+  weights.resize(count);
+  for (size_t i = 0; i < count; ++i)
+    weights[i] = times[i].logFactor;
+  weights = solveLower(std::move(weights));
+  for (size_t i = count; i-- > 0;) {
+    for (size_t k = i + 1; k < count; ++k)
+      weights[i] -= factor[at(k, i)] * weights[k];
+    weights[i] /= factor[at(i, i)];
+  }
+}
+
+std::vector<double> Evidence::solveLower(std::vector<double> right) const {
+  for (size_t i = 0; i < right.size(); ++i) {
+    for (size_t k = 0; k < i; ++k)
+      right[i] -= factor[at(i, k)] * right[k];
+    right[i] /= factor[at(i, i)];
+  }
+  return right;
+}
+
+std::vector<double> Evidence::covariances(const TimedSubject &subject) const {
+  std::vector<double> row;
+  row.reserve(times.size());
+  for (const Time &time : times)
+    row.push_back(covarianceOf(subject, time.subject));
+  return row;
+}
+
+double Evidence::expect(const TimedSubject &subject) const {
+  double sum = 0;
+  for (auto [time, weight] : llvm::zip_equal(times, weights))
+    sum += covarianceOf(subject, time.subject) * weight;
+  return sum;
+}
+
+Evidence::Difference Evidence::compare(const TimedSubject &a,
+                                       const TimedSubject &b) const {
+  std::vector<double> contrast = covariances(a);
+  double mean = 0;
+  for (auto [of, other, weight] :
+       llvm::zip_equal(contrast, covariances(b), weights)) {
+    of -= other;
+    mean += of * weight;
+  }
+  double variance =
+      covarianceOf(a, a) + covarianceOf(b, b) - 2 * covarianceOf(a, b);
+  for (double part : solveLower(std::move(contrast)))
+    variance -= squared(part);
+  return {mean, std::sqrt(std::max(variance, 0.0))};
+}
+
+bool Evidence::timedTogether(const TimedSubject &a,
+                             const TimedSubject &b) const {
+  auto isNear = [&](const Time &time, const TimedSubject &subject) {
+    return time.subject.tmpl == subject.tmpl &&
+           time.subject.config == subject.config &&
+           squaredDistance(time.subject, subject) <= squared(kReachOfPlace);
+  };
+  for (const Time &one : times)
+    if (isNear(one, a))
+      for (const Time &other : times)
+        if (other.series == one.series && isNear(other, b))
+          return true;
+  return false;
+}
+
+//===----------------------------------------------------------------------===//
+// The order of contenders
+//===----------------------------------------------------------------------===//
+
+/// So many of the fastest are compared with the estimator's first choice.
+static constexpr size_t kMostCompared = 8;
+
+/// Whether \p other, which is expected to be faster than \p first, may go
+/// before it.
+static bool isSupported(const Contender &other, const Contender &first,
+                        const Evidence &evidence) {
+  if (evidence.timedTogether(other.subject, first.subject))
+    return true;
+  const auto longer = evidence.compare(first.subject, other.subject);
+  return longer.mean - std::log(other.predictedNs / first.predictedNs) >
+         longer.sd;
+}
+
+void judge(std::vector<Contender> &contenders, const Evidence &evidence) {
+  if (contenders.empty())
+    return;
+  for (Contender &contender : contenders)
+    contender.expectedNs =
+        contender.predictedNs * std::exp(evidence.expect(contender.subject));
+  const Contender first = contenders.front();
+  llvm::stable_sort(contenders, [](const Contender &a, const Contender &b) {
+    return a.expectedNs < b.expectedNs;
+  });
+  size_t compared = 0;
+  for (Contender &contender : contenders)
+    contender.mayLead =
+        contender.predictedNs <= kSameAnswer * first.predictedNs ||
+        (contender.expectedNs < first.expectedNs &&
+         compared++ < kMostCompared && isSupported(contender, first, evidence));
+  llvm::stable_sort(contenders, [](const Contender &a, const Contender &b) {
+    return a.mayLead && !b.mayLead;
+  });
+}
+
+} // namespace kiln
