@@ -132,7 +132,7 @@ struct DecodedEntry {
 };
 
 /// Checks all of \p bytes, a whole file; with \p key also that it is that
-/// kind's entry of that key. About 20 us for 64 KiB.
+/// kind's entry of that key. About 30 us for 64 KiB.
 DecodedEntry decodeEntry(llvm::StringRef bytes, Kind kind,
                          std::optional<llvm::StringRef> key);
 
