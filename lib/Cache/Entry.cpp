@@ -2,7 +2,6 @@
 #include "Cache/Entry.h"
 
 #include "Support/Error.h"
-#include "Support/Hash.h"
 #include "Support/Json.h"
 
 #include <llvm/ADT/STLExtras.h>
@@ -10,6 +9,7 @@
 #include <llvm/Support/raw_ostream.h>
 
 #include <algorithm>
+#include <cstring>
 
 namespace kiln::cache {
 
@@ -27,9 +27,13 @@ static_assert(kMagic.size() == 8);
 static constexpr size_t kVersionAt = 8, kHeaderLengthAt = 12, kKindAt = 16,
                         kKeyLengthAt = 20, kAttributeLengthAt = 24,
                         kFirstZeroAt = 28, kPayloadLengthAt = 32,
-                        kPayloadHashAt = 40, kSecondZeroAt = 48,
-                        kHeadHashAt = 56;
-static_assert(kHeadHashAt + 8 == kHeaderBytes);
+                        kSecondZeroAt = 40, kPayloadHashAt = 64,
+                        kHeadHashAt = 96;
+static constexpr size_t kHashBytes = sizeof(Digest::bytes);
+static_assert(kHeadHashAt + kHashBytes == kHeaderBytes);
+
+static constexpr llvm::StringLiteral kMac("mac");
+static constexpr llvm::StringLiteral kMacPrefix("{\"mac\":\"");
 
 llvm::StringRef nameOf(Kind kind) {
   switch (kind) {
@@ -67,6 +71,8 @@ llvm::StringRef nameOf(EntryFault fault) {
     return "payload does not match its hash";
   case EntryFault::BadAttributes:
     return "attributes are no JSON object";
+  case EntryFault::BadMac:
+    return "malformed mac";
   case EntryFault::OtherKind:
     return "entry of another kind";
   case EntryFault::OtherKey:
@@ -82,12 +88,19 @@ std::string fileNameOf(Kind kind, llvm::StringRef key) {
 }
 
 /// The hash over all that precedes the payload, without the hash itself.
-static uint64_t headHash(llvm::StringRef head) {
-  std::string text;
-  text.reserve(head.size() - 8);
-  text += head.take_front(kHeadHashAt);
-  text += head.drop_front(kHeaderBytes);
-  return payloadHash(text);
+static Digest headHash(llvm::StringRef head) {
+  return contentHash(
+      {head.take_front(kHeadHashAt), head.drop_front(kHeaderBytes)});
+}
+
+static Digest readHash(const char *at) {
+  Digest digest;
+  std::memcpy(digest.bytes.data(), at, kHashBytes);
+  return digest;
+}
+
+static void writeHash(char *at, const Digest &digest) {
+  std::memcpy(at, digest.bytes.data(), kHashBytes);
 }
 
 llvm::Expected<std::string> encodeEntry(Kind kind, llvm::StringRef key,
@@ -100,6 +113,9 @@ llvm::Expected<std::string> encodeEntry(Kind kind, llvm::StringRef key,
     return makeError(ErrorCode::InvalidArgument,
                      "a cache key of {} bytes, between 1 and {} are allowed",
                      key.size(), kMaxKeyBytes);
+  if (attributes.get(kMac))
+    return makeError(ErrorCode::InvalidArgument,
+                     "the cache attribute '{}' is reserved", kMac);
   if (json.size() > kMaxAttributeBytes)
     return makeError(ErrorCode::InvalidArgument,
                      "cache attributes of {} bytes, {} are allowed",
@@ -119,10 +135,10 @@ llvm::Expected<std::string> encodeEntry(Kind kind, llvm::StringRef key,
   write32le(&bytes[kKeyLengthAt], static_cast<uint32_t>(key.size()));
   write32le(&bytes[kAttributeLengthAt], static_cast<uint32_t>(json.size()));
   write64le(&bytes[kPayloadLengthAt], payload.size());
-  write64le(&bytes[kPayloadHashAt], payloadHash(payload));
+  writeHash(&bytes[kPayloadHashAt], contentHash({payload}));
   bytes += key;
   bytes += json;
-  write64le(&bytes[kHeadHashAt], headHash(bytes));
+  writeHash(&bytes[kHeadHashAt], headHash(bytes));
   bytes += payload;
   return bytes;
 }
@@ -131,9 +147,11 @@ namespace {
 /// The fixed fields as they stand in the file, unchecked.
 struct Header {
   uint32_t version, headerBytes, kind, keyBytes, attributeBytes, firstZero;
-  uint64_t payloadBytes, payloadHash, secondZero, headHash;
+  uint64_t payloadBytes;
+  llvm::StringRef secondZero;
+  Digest payloadHash, headHash;
 
-  /// \p start has at least kHeaderBytes.
+  /// \p start has at least kHeaderBytes and outlives the header.
   static Header read(llvm::StringRef start) {
     const char *at = start.data();
     return {read32le(at + kVersionAt),
@@ -143,9 +161,9 @@ struct Header {
             read32le(at + kAttributeLengthAt),
             read32le(at + kFirstZeroAt),
             read64le(at + kPayloadLengthAt),
-            read64le(at + kPayloadHashAt),
-            read64le(at + kSecondZeroAt),
-            read64le(at + kHeadHashAt)};
+            start.slice(kSecondZeroAt, kPayloadHashAt),
+            readHash(at + kPayloadHashAt),
+            readHash(at + kHeadHashAt)};
   }
 };
 } // namespace
@@ -174,7 +192,7 @@ static EntryFault checkHeader(const Header &header, uint64_t fileBytes) {
       header.keyBytes == 0 || header.keyBytes > kMaxKeyBytes ||
       header.attributeBytes > kMaxAttributeBytes ||
       header.payloadBytes > kMaxPayloadBytes || header.firstZero != 0 ||
-      header.secondZero != 0)
+      header.secondZero.find_first_not_of('\0') != llvm::StringRef::npos)
     return EntryFault::BadHeader;
   // The limits above keep this sum far from overflow.
   uint64_t total = kHeaderBytes + header.keyBytes + header.attributeBytes +
@@ -183,6 +201,20 @@ static EntryFault checkHeader(const Header &header, uint64_t fileBytes) {
     return fileBytes < total ? EntryFault::Truncated
                              : EntryFault::TrailingBytes;
   return EntryFault::None;
+}
+
+/// Whether \p text, attributes with the member \p mac, has it at the place and
+/// in the form of the format.
+static bool isMac(const llvm::json::Value &mac, llvm::StringRef text) {
+  constexpr size_t kMacDigits = 2 * kHashBytes;
+  if (!text.consume_front(kMacPrefix))
+    return false;
+  llvm::StringRef digits = text.take_front(kMacDigits);
+  return digits.size() == kMacDigits &&
+         digits.find_first_not_of("0123456789abcdef") ==
+             llvm::StringRef::npos &&
+         text.drop_front(kMacDigits).starts_with("\"") &&
+         mac.getAsString() == digits;
 }
 
 EntryHead decodeHead(llvm::StringRef start, uint64_t fileBytes) {
@@ -212,8 +244,8 @@ EntryHead decodeHead(llvm::StringRef start, uint64_t fileBytes) {
     return fail(EntryFault::BadHeaderHash);
 
   head.key = start.substr(kHeaderBytes, header.keyBytes).str();
-  auto json = parseJson(start.substr(attributesAt, header.attributeBytes),
-                        "attributes", kMaxAttributeBytes);
+  llvm::StringRef text = start.substr(attributesAt, header.attributeBytes);
+  auto json = parseJson(text, "attributes", kMaxAttributeBytes);
   if (!json) {
     llvm::consumeError(json.takeError());
     return fail(EntryFault::BadAttributes);
@@ -221,6 +253,11 @@ EntryHead decodeHead(llvm::StringRef start, uint64_t fileBytes) {
   llvm::json::Object *object = json->getAsObject();
   if (!object)
     return fail(EntryFault::BadAttributes);
+  if (const llvm::json::Value *mac = object->get(kMac)) {
+    if (!isMac(*mac, text))
+      return fail(EntryFault::BadMac);
+    object->erase(kMac);
+  }
   head.attributes = std::move(*object);
   return head;
 }
@@ -234,7 +271,7 @@ DecodedEntry decodeEntry(llvm::StringRef bytes, Kind kind,
     return decoded;
 
   llvm::StringRef payload = bytes.drop_front(head.payloadOffset);
-  if (payloadHash(payload) != head.payloadHash)
+  if (contentHash({payload}) != head.payloadHash)
     decoded.fault = EntryFault::BadPayloadHash;
   else if (head.kind != kind)
     decoded.fault = EntryFault::OtherKind;

@@ -319,7 +319,7 @@ Stamp Store::Impl::stampOf(const Target &target, Sighting &own) const {
   for (const Layer &layer : readLayers)
     add(layer);
   stamp.isNothing &= !memory.find(target.kind, target.key);
-  stamp.value = payloadHash(seen);
+  stamp.value = quickHash(seen);
   return stamp;
 }
 

@@ -2,18 +2,15 @@
 #include "Compile/Nvrtc.h"
 
 #include "Compile/EmbeddedSources.h"
+#include "Compile/NvrtcBuild.h"
 #include "Compile/NvrtcDestructors.h"
 #include "Compile/ProcessExit.h"
 #include "Compile/TranslationUnit.h"
 #include "Support/Cubin.h"
 
 #include <llvm/ADT/STLExtras.h>
-#include <llvm/ADT/StringExtras.h>
 
-#include <link.h>
 #include <nvrtc.h>
-
-#include <cstring>
 
 namespace kiln {
 
@@ -26,56 +23,6 @@ struct Nvrtc::Api {
 
 Nvrtc::Nvrtc() : api(std::make_unique<Api>()) {}
 Nvrtc::~Nvrtc() = default;
-
-//===----------------------------------------------------------------------===//
-// The build id of a loaded library
-//===----------------------------------------------------------------------===//
-
-namespace {
-struct BuildIdQuery {
-  uintptr_t address; ///< anywhere in the library
-  std::string hex;   ///< empty until found
-};
-} // namespace
-
-/// The NT_GNU_BUILD_ID of one note segment in hexadecimal, empty without one.
-static std::string buildIdIn(llvm::StringRef notes) {
-  auto padded = [](size_t size) { return (size + 3) & ~size_t(3); };
-  while (notes.size() >= sizeof(ElfW(Nhdr))) {
-    ElfW(Nhdr) note;
-    std::memcpy(&note, notes.data(), sizeof(note));
-    notes = notes.drop_front(sizeof(note));
-    size_t nameSize = padded(note.n_namesz), size = padded(note.n_descsz);
-    if (nameSize > notes.size() || note.n_descsz > notes.size() - nameSize)
-      break;
-    if (note.n_type == NT_GNU_BUILD_ID &&
-        notes.take_front(note.n_namesz) == llvm::StringRef("GNU\0", 4))
-      return llvm::toHex(notes.substr(nameSize, note.n_descsz),
-                         /*LowerCase=*/true);
-    notes = notes.drop_front(std::min(nameSize + size, notes.size()));
-  }
-  return {};
-}
-
-static int visitLibrary(dl_phdr_info *info, size_t, void *data) {
-  auto *query = static_cast<BuildIdQuery *>(data);
-  if (!covers(*info, query->address))
-    return 0;
-  for (int i = 0; i < info->dlpi_phnum && query->hex.empty(); ++i) {
-    const ElfW(Phdr) &header = info->dlpi_phdr[i];
-    if (header.p_type == PT_NOTE)
-      query->hex = buildIdIn(
-          {reinterpret_cast<const char *>(info->dlpi_addr + header.p_vaddr),
-           header.p_memsz});
-  }
-  return 1;
-}
-
-static std::string buildIdAt(const void *address) {
-  BuildIdQuery query{reinterpret_cast<uintptr_t>(address), {}};
-  dl_iterate_phdr(visitLibrary, &query);
-  return query.hex;
-}
 
 //===----------------------------------------------------------------------===//
 // Opening
@@ -104,10 +51,11 @@ llvm::Error Nvrtc::resolve() {
     if (api->nvrtcGetSupportedArchs(archs.data()) != NVRTC_SUCCESS)
       archs.clear();
   }
-  std::string build =
-      buildIdAt(reinterpret_cast<const void *>(api->nvrtcVersion));
-  identityText = fmt::format("nvrtc {}.{} {}", major, minor,
-                             build.empty() ? "unknown-build" : build);
+  NvrtcBuild build = findNvrtcBuild(
+      reinterpret_cast<const void *>(api->nvrtcVersion), major, minor);
+  identityText = fmt::format("nvrtc {}.{}{}{} {}", major, minor,
+                             build.patch.empty() ? "" : ".", build.patch,
+                             build.id.empty() ? "unknown-build" : build.id);
 
   // A file that only stands before the compiler, and links it, has few of the
   // functions itself.

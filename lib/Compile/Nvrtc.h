@@ -110,8 +110,9 @@ public:
   int majorVersion() const { return major; }
   int minorVersion() const { return minor; }
 
-  /// Version and GNU build id: "nvrtc 13.0 65be0db3...". Two builds of one
-  /// version differ. Without a build id the last word is "unknown-build".
+  /// Version and GNU build id: "nvrtc 13.0.88 65be0db3...". Two builds of one
+  /// version differ. A library that does not tell them has no third number, or
+  /// the last word "unknown-build".
   const std::string &identity() const { return identityText; }
 
   /// The file that was loaded.

@@ -75,7 +75,7 @@ std::shared_ptr<const IndexedRecord> indexRecord(TuningRecord record,
   indexed->family = &family;
   indexed->isReadable = isReadable;
   indexed->bytes = text.size();
-  indexed->hash = payloadHash(text);
+  indexed->hash = quickHash(text);
   for (const RecordPoint &point : indexed->record.points) {
     indexed->cold.push_back(indexPoint(family, point, MeasurementMode::Cold));
     indexed->hot.push_back(indexPoint(family, point, MeasurementMode::Hot));

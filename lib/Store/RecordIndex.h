@@ -40,7 +40,7 @@ struct IndexedRecord {
     return mode == MeasurementMode::Cold ? cold : hot;
   }
   bool hasText(llvm::StringRef text) const {
-    return text.size() == bytes && payloadHash(text) == hash;
+    return text.size() == bytes && quickHash(text) == hash;
   }
   /// What it counts as while it is kept: its text, and what it costs without.
   uint64_t cost() const {

@@ -104,7 +104,7 @@ private:
       return true;
     }
     problem = summarize(parsed.takeError()).message;
-    if (keptAside == payloadHash(old)) {
+    if (keptAside == quickHash(old)) {
       problem.clear();
       return true;
     }
@@ -286,7 +286,7 @@ RecordStore::load(const KernelFamily &family, const Problem &problem,
 bool RecordStore::Impl::keepAside(const std::string &key,
                                   llvm::json::Object attributes,
                                   RecordUpdate &update) {
-  const uint64_t hash = payloadHash(update.unreadable);
+  const uint64_t hash = quickHash(update.unreadable);
   attributes["unreadable"] = update.problem;
   cache::PublishResult aside = cache.publish(
       cache::Kind::Record, fmt::format("{}unreadable {:016x}\n", key, hash),

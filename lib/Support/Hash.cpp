@@ -3,6 +3,7 @@
 
 #include <llvm/ADT/ArrayRef.h>
 #include <llvm/ADT/StringExtras.h>
+#include <llvm/Support/BLAKE3.h>
 #include <llvm/Support/SHA256.h>
 #include <llvm/Support/xxhash.h>
 
@@ -20,7 +21,14 @@ Digest strongHash(llvm::StringRef bytes) {
   return {llvm::SHA256::hash(toBytes(bytes))};
 }
 
-uint64_t payloadHash(llvm::StringRef bytes) {
+Digest contentHash(std::initializer_list<llvm::StringRef> parts) {
+  llvm::BLAKE3 hasher;
+  for (llvm::StringRef part : parts)
+    hasher.update(part);
+  return {hasher.final()};
+}
+
+uint64_t quickHash(llvm::StringRef bytes) {
   return llvm::xxh3_64bits(toBytes(bytes));
 }
 

@@ -1,9 +1,9 @@
-//===- Hash.h - the two hashes Kiln uses ----------------------------------===//
+//===- Hash.h - the hashes Kiln uses --------------------------------------===//
 //
-// Keys are named by SHA-256, the only strong hash in every supported LLVM.
-// Payloads are checked against bit rot by xxh3, which costs microseconds.
-// Neither is a signature: what protects against a hostile writer is who owns
-// the directory.
+// Keys are named by SHA-256, contents are checked by BLAKE3, which is as strong
+// and far cheaper. Both are no signatures: what protects against a hostile
+// writer is who owns the directory. xxh3 tells versions of one thing apart
+// where a collision gains nothing.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -12,11 +12,13 @@
 
 #include <array>
 #include <cstdint>
+#include <initializer_list>
 #include <string>
 
 namespace kiln {
 
-/// A SHA-256 digest. Ordered and comparable; thread-safe as any value.
+/// A digest of SHA-256 or BLAKE3. Ordered and comparable; thread-safe as any
+/// value.
 struct Digest {
   std::array<uint8_t, 32> bytes{};
 
@@ -29,7 +31,12 @@ struct Digest {
 /// SHA-256 of \p bytes; about 4 us per KiB.
 Digest strongHash(llvm::StringRef bytes);
 
-/// xxh3-64 of \p bytes, for bit rot only; about 0.1 us per KiB.
-uint64_t payloadHash(llvm::StringRef bytes);
+/// BLAKE3 of all \p parts, one after another; below 1 us per KiB, and 0.2 us
+/// where a part has many.
+Digest contentHash(std::initializer_list<llvm::StringRef> parts);
+
+/// xxh3-64 of \p bytes; about 0.1 us per KiB. A collision can be made on
+/// purpose.
+uint64_t quickHash(llvm::StringRef bytes);
 
 } // namespace kiln

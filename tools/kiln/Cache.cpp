@@ -77,6 +77,15 @@ private:
 
 } // namespace
 
+/// Name and version of the compiler, "nvrtc 13.0.88". Its build id is in the
+/// report for machines.
+static llvm::StringRef toolchainOf(const EntryInfo &entry) {
+  return entry.attributes.getString("toolchain")
+      .value_or("?")
+      .rsplit(' ')
+      .first;
+}
+
 /// The part of a key that tells a person what the entry is.
 static std::string summaryOf(const EntryInfo &entry) {
   if (entry.kind == cache::Kind::Artifact) {
@@ -84,8 +93,10 @@ static std::string summaryOf(const EntryInfo &entry) {
     llvm::StringRef config =
         llvm::StringRef(entry.key).split("kConfig{").second.split('}').first;
     return fmt::format(
-        "{} {} registers {}", entry.attributes.getString("arch").value_or("?"),
-        entry.attributes.getInteger("registersPerThread").value_or(0), config);
+        "{} {} registers {} by {}",
+        entry.attributes.getString("arch").value_or("?"),
+        entry.attributes.getInteger("registersPerThread").value_or(0), config,
+        toolchainOf(entry));
   }
   llvm::SmallVector<llvm::StringRef, 8> lines;
   llvm::StringRef(entry.key).split(lines, '\n', -1, /*KeepEmpty=*/false);

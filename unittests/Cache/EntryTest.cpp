@@ -5,6 +5,7 @@
 #include "Support/Hash.h"
 
 #include <doctest/doctest.h>
+#include <llvm/ADT/StringExtras.h>
 #include <llvm/Support/Endian.h>
 
 using namespace kiln;
@@ -19,6 +20,11 @@ static std::string encode(llvm::StringRef key, llvm::StringRef payload,
   auto bytes = encodeEntry(kind, key, kEntryAttributes, payload);
   REQUIRE(bool(bytes));
   return std::move(*bytes);
+}
+
+/// An artifact of the key "k" without payload.
+static std::string withText(llvm::StringRef json) {
+  return withAttributes(encode("k", ""), json);
 }
 
 static EntryFault faultOf(llvm::StringRef bytes,
@@ -49,20 +55,21 @@ TEST_CASE("the bytes of format version 1") {
   REQUIRE(bool(bytes));
   std::string expected("\x89KILN\r\n\x1a"
                        "\1\0\0\0"
-                       "\x40\0\0\0"
+                       "\x80\0\0\0"
                        "\2\0\0\0"
                        "\3\0\0\0"
                        "\7\0\0\0"
                        "\0\0\0\0"
                        "\7\0\0\0\0\0\0\0",
                        40);
-  CHECK(bytes->substr(0, 40) == expected);
-  CHECK(llvm::support::endian::read64le(bytes->data() + 40) ==
-        payloadHash("payload"));
-  CHECK(llvm::support::endian::read64le(bytes->data() + 48) == 0);
-  CHECK(llvm::support::endian::read64le(bytes->data() + 56) ==
-        payloadHash(bytes->substr(0, 56) + "key{\"a\":1}"));
-  CHECK(bytes->substr(64) == "key{\"a\":1}payload");
+  expected.resize(64); // zeros
+  CHECK(bytes->substr(0, 64) == expected);
+  // From another implementation of BLAKE3.
+  CHECK(llvm::toHex(bytes->substr(64, 32), /*LowerCase=*/true) ==
+        "ec90915fa26ab012a89a88ecc8b47e4dd76c4adfd6abd1fc10e321b0fca18d1d");
+  CHECK(llvm::toHex(bytes->substr(96, 32), /*LowerCase=*/true) ==
+        "4f17c4bb65447a7bf021719a8232243f6d2031b4d6411fc5871965e7c6b6ad03");
+  CHECK(bytes->substr(128) == "key{\"a\":1}payload");
   CHECK(fileNameOf(Kind::Record, "key") == strongHash("record\nkey").hex());
 }
 
@@ -73,6 +80,7 @@ TEST_CASE("what the format cannot hold is refused") {
            summarize(bytes.takeError()).code == ErrorCode::InvalidArgument;
   };
   CHECK(refused("", {}));
+  CHECK(refused("k", llvm::json::Object{{"mac", std::string(64, '0')}}));
   CHECK(refused(std::string(kMaxKeyBytes + 1, 'k'), {}));
   CHECK(refused(
       "k", llvm::json::Object{{"a", std::string(kMaxAttributeBytes, 'a')}}));
@@ -117,23 +125,23 @@ TEST_CASE("fault 3: appended bytes, zeros of the right size") {
   CHECK(faultOf(bytes + bytes) == EntryFault::TrailingBytes);
   CHECK(faultOf(std::string(bytes.size(), '\0')) == EntryFault::NotAnEntry);
   // A power cut may leave a prefix and zeros behind it.
-  for (size_t kept : {4096u, 64u, 100u})
+  for (size_t kept : {4096u, 128u, 200u})
     CHECK(faultOf(bytes.substr(0, kept) +
                   std::string(bytes.size() - kept, '\0')) != EntryFault::None);
 }
 
 TEST_CASE("fault 4: declared sizes are checked before anything is allocated") {
-  std::string good = encode("the key", "payload");
+  std::string good = encode("the key", "");
   auto withSizes = [&](uint32_t key, uint32_t attributes, uint64_t payload) {
     std::string bytes = good;
     llvm::support::endian::write32le(&bytes[20], key);
     llvm::support::endian::write32le(&bytes[24], attributes);
     llvm::support::endian::write64le(&bytes[32], payload);
-    // As a faulty writer would: the hash agrees.
-    std::string head = bytes.substr(0, 56) + bytes.substr(64);
-    llvm::support::endian::write64le(&bytes[56], payloadHash(head));
-    return faultOf(bytes);
+    return faultOf(withHeadHash(bytes));
   };
+  std::string reserved = good;
+  reserved[63] = 1;
+  CHECK(faultOf(withHeadHash(reserved)) == EntryFault::BadHeader);
   CHECK(withSizes(7, 2, 1ull << 63) == EntryFault::BadHeader);
   CHECK(withSizes(7, 2, ~0ull) == EntryFault::BadHeader);
   CHECK(withSizes(~0u, 2, 7) == EntryFault::BadHeader);
@@ -163,18 +171,46 @@ TEST_CASE("fault 6: the entry of another key or kind") {
 
 TEST_CASE("attributes must be an object, also from a faulty writer") {
   for (llvm::StringRef json : {"[]", "{", "", "nul", "{}{}"}) {
-    std::string bytes = encode("k", "").substr(0, 64) + "k" + json.str();
-    llvm::support::endian::write32le(&bytes[24], json.size());
-    std::string head = bytes.substr(0, 56) + bytes.substr(64);
-    llvm::support::endian::write64le(&bytes[56], payloadHash(head));
-    CHECK(faultOf(bytes, "k") == EntryFault::BadAttributes);
+    CHECK(faultOf(withText(json), "k") == EntryFault::BadAttributes);
   }
+}
+
+TEST_CASE("a mac has one place and one form, and is no attribute") {
+  const std::string digits(64, 'a');
+  auto withMac = [&](const std::string &mac, const std::string &rest = "") {
+    return "{\"mac\":" + mac + rest + "}";
+  };
+  auto faultWith = [](const std::string &json) {
+    return faultOf(withText(json), "k");
+  };
+  const std::string good = "\"" + digits + "\"";
+  for (const char *rest : {"", ",\"a\":1", " , \"b\":{\"mac\":7}"})
+    CHECK(faultWith(withMac(good, rest)) == EntryFault::None);
+  DecodedEntry decoded =
+      decodeEntry(withText(withMac(good, ",\"a\":1")), Kind::Artifact, "k");
+  CHECK(decoded.entry.attributes == llvm::json::Object{{"a", 1}});
+
+  std::string upper = good, odd = good;
+  upper[1] = 'A';
+  odd[64] = 'g';
+  for (const std::string &value :
+       {std::string("\"\""), "\"" + digits.substr(1) + "\"",
+        "\"" + digits + "a\"", upper, odd, std::string("7"),
+        std::string("null"), "[" + good + "]", " " + good,
+        "\"\\u0061" + digits.substr(1) + "\""})
+    CHECK_MESSAGE(faultWith(withMac(value)) == EntryFault::BadMac, value);
+  for (const std::string &json :
+       {"{\"a\":1,\"mac\":" + good + "}", "{ \"mac\":" + good + "}",
+        "{\"mac\" :" + good + "}", "{\"m\\u0061c\":" + good + "}",
+        withMac(good, ",\"mac\":\"" + std::string(64, 'b') + "\"")})
+    CHECK_MESSAGE(faultWith(json) == EntryFault::BadMac, json);
+  CHECK_FALSE(isForeign(EntryFault::BadMac));
 }
 
 TEST_CASE("the head is enough to describe an entry") {
   std::string bytes = encode("the key", makePayload(4, 9000));
   uint64_t wanted =
-      headBytes(llvm::StringRef(bytes).take_front(64), bytes.size());
+      headBytes(llvm::StringRef(bytes).take_front(128), bytes.size());
   CHECK(wanted == bytes.size() - 9000);
   EntryHead head =
       decodeHead(llvm::StringRef(bytes).take_front(wanted), bytes.size());

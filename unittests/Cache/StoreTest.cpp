@@ -74,6 +74,26 @@ TEST_CASE("fault 6: another toolchain is passed over and kept") {
   CHECK(store->lookup(Kind::Artifact, "key", isToolchain("13.0")));
 }
 
+TEST_CASE("an entry with a mac is served, an update writes none") {
+  TemporaryFolder folder;
+  const std::string path = pathOf(folder.path, Kind::Record, "key");
+  auto store = openStore(folder.path);
+  store->publish(Kind::Record, "key", {}, "one");
+  writeBytes(path, withAttributes(readBytes(path), "{\"mac\":\"" +
+                                                       std::string(64, '7') +
+                                                       "\",\"later\":1}"));
+  auto entry = store->lookup(Kind::Record, "key");
+  REQUIRE(entry);
+  CHECK(entry->attributes == llvm::json::Object{{"later", 1}});
+  store->update(Kind::Record, "key", kAttributes,
+                [](std::optional<llvm::StringRef> old) {
+                  return old.value_or("").str() + "+";
+                });
+  CHECK(readBytes(path).find("mac") == std::string::npos);
+  CHECK(store->lookup(Kind::Record, "key")->payload == "one+");
+  CHECK(store->statistics().damaged == 0);
+}
+
 TEST_CASE("memory only: the same process still finds its entries") {
   auto store = Store::open({});
   CHECK_FALSE(store->isPersistent());

@@ -5,6 +5,9 @@
 #include "Support/FaultyFileOps.h"
 #include "Support/TemporaryFolder.h"
 
+#include <llvm/ADT/STLExtras.h>
+#include <llvm/Support/Endian.h>
+
 #include <functional>
 #include <random>
 #include <string>
@@ -43,6 +46,28 @@ openStore(const std::string &folder, FileOps *files = nullptr, Log log = {}) {
   options.files = files;
   options.log = std::move(log);
   return Store::open(std::move(options));
+}
+
+/// \p bytes, an entry up to its payload, as a faulty writer would make it: the
+/// hash of the head agrees.
+inline std::string withHeadHash(std::string bytes) {
+  const Digest digest = contentHash({llvm::StringRef(bytes).take_front(96),
+                                     llvm::StringRef(bytes).drop_front(128)});
+  llvm::copy(digest.bytes, bytes.begin() + 96);
+  return bytes;
+}
+
+/// An entry of the kind, key and payload of \p entry with \p json for its
+/// attributes, which need not be any.
+inline std::string withAttributes(llvm::StringRef entry, llvm::StringRef json) {
+  const size_t at = 128 + llvm::support::endian::read32le(entry.data() + 20),
+               end = at + llvm::support::endian::read32le(entry.data() + 24);
+  std::string bytes =
+      (entry.take_front(at) + json + entry.drop_front(end)).str();
+  llvm::support::endian::write32le(&bytes[24],
+                                   static_cast<uint32_t>(json.size()));
+  const size_t head = at + json.size();
+  return withHeadHash(bytes.substr(0, head)) + bytes.substr(head);
 }
 
 /// Bytes that only \p seed can have made, so that a reader can tell a whole

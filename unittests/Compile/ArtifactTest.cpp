@@ -16,7 +16,7 @@ static Artifact makeArtifact() {
   artifact.entry = "kilnEntry";
   artifact.usage = {168, 24, 32, 40, 1024, 600};
   artifact.advisories = {{"C7510", "wgmma is serialised"}};
-  artifact.toolchain = "nvrtc 13.0 abc";
+  artifact.toolchain = "nvrtc 13.0.88 abc";
   artifact.phases = {1.5, 2.25, 3, 7.125};
   artifact.log = "line one\n\"line two\"\n";
   return artifact;

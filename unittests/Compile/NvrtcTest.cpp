@@ -80,7 +80,7 @@ TEST_CASE("version, identity and architectures of a loaded compiler") {
   auto nvrtc = Nvrtc::load(fakeSearch());
   REQUIRE(bool(nvrtc));
   CHECK((*nvrtc)->majorVersion() == 13);
-  CHECK((*nvrtc)->identity().rfind("nvrtc 13.0 ", 0) == 0);
+  CHECK((*nvrtc)->identity().rfind("nvrtc 13.0.99 ", 0) == 0);
   CHECK(summarize((*nvrtc)->checkSupports("sm_90a")).code ==
         ErrorCode::Success);
   ErrorSummary unknown = summarize((*nvrtc)->checkSupports("sm_70"));
@@ -88,6 +88,12 @@ TEST_CASE("version, identity and architectures of a loaded compiler") {
   CHECK(unknown.message.find("sm_75, sm_80") != std::string::npos);
   CHECK(summarize((*nvrtc)->checkSupports("turing")).code ==
         ErrorCode::InvalidArgument);
+
+  // A build that is not of the version that the library tells is not told.
+  fake.setVersion(13, 1);
+  auto other = Nvrtc::load(fakeSearch());
+  REQUIRE(bool(other));
+  CHECK((*other)->identity().rfind("nvrtc 13.1 ", 0) == 0);
 
   fake.setVersion(12, 4);
   auto old = Nvrtc::load(fakeSearch());

@@ -47,7 +47,15 @@ TEST_CASE("NVRTC compiles for every supported generation") {
     CHECK(artifact->advisories.empty());
     CHECK(artifact->phases.frontEndMs > 0);
     CHECK(artifact->phases.totalMs >= artifact->phases.frontEndMs);
+    // "nvrtc 13.0.88 65be..."
     CHECK(artifact->toolchain.find("unknown-build") == std::string::npos);
+    llvm::StringRef version =
+        llvm::StringRef(artifact->toolchain).split(' ').second.split(' ').first;
+    CHECK_MESSAGE(version.count('.') == 2, artifact->toolchain);
+    // ptxas notes its build in cubins of its own time.
+    if (artifact->cubin.find(".note.nv.tkinfo") != std::string::npos)
+      CHECK(artifact->cubin.find("V" + version.str() + '\0') !=
+            std::string::npos);
   }
 }
 

@@ -221,6 +221,11 @@ static void waitForRelease(std::unique_lock<std::mutex> &lock,
 
 extern "C" {
 
+/// As in NVRTC, whose functions do not tell the third number. It is there for
+/// the version 13.0 alone.
+[[gnu::used]] static const char kToolsVersion[] =
+    "Cuda compilation tools, release 13.0, V13.0.99";
+
 nvrtcResult nvrtcVersion(int *major, int *minor) {
   std::lock_guard lock(state().mutex);
   *major = state().major;

@@ -18,6 +18,8 @@ TEST_CASE("the cache is listed and verified") {
   CHECK(text.code == 0);
   CHECK(text.out.find("gemm m=64 n=64 k=64 dtype=bf16") != std::string::npos);
   CHECK(text.out.find("1 entries") != std::string::npos);
+  CHECK(tool.run("cache ls --kind artifact").out.find(" by nvrtc 13.0.99\n") !=
+        std::string::npos);
 
   ToolResult sound = tool.run("cache verify");
   CHECK(sound.code == 0);
