@@ -20,6 +20,8 @@ import sys
 import textwrap
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "benchmarks" / "peers"))
+import default_mode_tables  # noqa: E402
 
 # Upper bounds of the classes of m: token counts of decoding to prefill.
 CLASSES = [(1, "1"), (16, "2 to 16"), (64, "17 to 64"), (256, "65 to 256"),
@@ -429,9 +431,12 @@ def part_table(result, part):
 def kind_of(result):
     """What a result compares Kiln with: "stream", "torch", "attention",
     "product" or "peer", "draw" for a peer or a stream at drawn sizes, or
-    itself: "chain", "background" or "default mode". Nothing: "micro" and "rates"."""
+    itself: "chain", "background", "default mode" or "default mode models".
+    Nothing: "micro" and "rates"."""
     if result["what"] == "micro":
         return "micro"
+    if default_mode_tables.is_result(result):
+        return "default mode models"
     if "background" in result:
         return "background"
     if "rows" in result:
@@ -462,7 +467,8 @@ def table(result):
             "product": product_table, "rates": rates_table,
             "draw": draw_table, "chain": chain_table,
             "background": background_table,
-            "default mode": default_mode_table}[kind_of(result)](result)
+            "default mode": default_mode_table,
+            "default mode models": default_mode_tables.tables}[kind_of(result)](result)
     return "\n".join([origin(result), ""] + rows)
 
 

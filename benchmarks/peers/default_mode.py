@@ -16,8 +16,9 @@ import time
 import torch
 
 import kiln_ctypes
-from interleaved import (capture, config_of, current_stream, driver_version,
-                         geomean, parse_with_result, time_graphs, write_document)
+from interleaved import capture, current_stream, time_graphs
+from result_files import (config_of, driver_version, geomean, parse_with_result,
+                          write_document)
 
 LAYERS = ((5376, 21504), (43008, 5376), (8192, 5376), (5376, 4096))
 VALUES = (160, 631, 1590, 2456, 8192)

@@ -1,41 +1,21 @@
 """What the programs share that time Kiln beside torch: Kiln's side of a case,
-capture into CUDA graphs, replays in turns, and the result file.
+capture into CUDA graphs, and replays in turns.
 """
 import collections
 import contextlib
 import gc
-import json
-import math
-import os
-import pathlib
-import statistics
-import subprocess
 import time
 
 import torch
 
 import kiln_ctypes
+from result_files import config_of
 
 WARM_UP_CALLS = 3
 # Clocks rise from idle while the graphs are replayed untimed for so long.
 WARM_UP_S = 0.05
 # About half a millisecond, more than the launch of a graph takes.
 DELAY_CYCLES = 1_000_000
-
-
-class Stopwatch:
-    """Wall time by phase. The phase "measure" holds all but "tune"."""
-
-    def __init__(self):
-        self.seconds = collections.defaultdict(float)
-
-    @contextlib.contextmanager
-    def phase(self, name):
-        begin = time.perf_counter()
-        try:
-            yield
-        finally:
-            self.seconds[name] += time.perf_counter() - begin
 
 
 def current_stream():
@@ -45,13 +25,6 @@ def current_stream():
 #===------------------------------------------------------------------------===#
 # Sides
 #===------------------------------------------------------------------------===#
-
-
-def config_of(description):
-    """The config in a plan's line "PROBLEM: CONFIG, by SOURCE, ..."; the whole
-    line if it looks different."""
-    _, colon, rest = description.partition(": ")
-    return rest.split(", ")[0] if colon else description
 
 
 class KilnSide:
@@ -188,47 +161,3 @@ def time_graphs(graphs, rounds, launches, gap_s=0):
     return {name: [1e3 * begin.elapsed_time(end) / launches
                    for begin, end in pairs]
             for name, pairs in marks.items()}
-
-
-#===------------------------------------------------------------------------===#
-# Report
-#===------------------------------------------------------------------------===#
-
-
-def driver_version():
-    try:
-        return subprocess.run(
-            ["nvidia-smi", "--query-gpu=driver_version",
-             "--format=csv,noheader"], check=True, text=True,
-            capture_output=True).stdout.split()[0]
-    except (OSError, subprocess.SubprocessError, IndexError):
-        return "unknown"
-
-
-def geomean(values):
-    return round(math.exp(statistics.fmean(map(math.log, values))), 4)
-
-
-def parse_with_result(parser):
-    """The options, with where the result goes and the commit that it names."""
-    parser.add_argument("--commit", default="",
-                        help="noted in the result; --out needs it")
-    parser.add_argument("--out", help="path of the result, JSON")
-    options = parser.parse_args()
-    if options.out and not options.commit:
-        parser.error("--out needs --commit, the commit that is measured")
-    return options
-
-
-def write_document(document, path):
-    """Writes it after every case: a run that is cut short leaves its rows."""
-    if path is None:
-        return
-    text = json.dumps(document, indent=1)
-    beside = pathlib.Path(f"{path}.part")
-    beside.write_text(text + "\n")
-    os.replace(beside, path)
-
-
-def number(value, width, digits):
-    return f"{'-':>{width}}" if value is None else f"{value:{width}.{digits}f}"

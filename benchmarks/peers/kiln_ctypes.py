@@ -23,6 +23,8 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 
 MODES = {"tune": 0, "predict": 10, "strict": 30}
 PREPARE_RETUNE = 2
+ENGINE_READ_ONLY = 2
+EVENT_LOADED = 30
 FAMILY_GEMM = 10
 WORKSPACE_ZEROED = 1
 # kiln_dtype, kiln_layout, kiln_compute and kiln_granularity, by the words of a
@@ -36,7 +38,7 @@ GRANULARITIES = {"tensor": 0, "row": 10, "column": 20, "block": 30}
 WEIGHT_ORDERS = {"k64r16": 1}
 GROUP_KINDS = {"ends": 10, "masked": 20}
 SOURCES = {0: "none", 10: "record", 20: "decision", 30: "estimate",
-           40: "generic"}
+           40: "generic", 50: "stand-in"}
 
 LogFunction = ctypes.CFUNCTYPE(None, c_void_p, c_int32, c_char_p)
 
@@ -58,10 +60,18 @@ class CStruct(Structure):
         super().__init__(struct_size=ctypes.sizeof(type(self)), **values)
 
 
+class Range(CStruct):
+    c_name = "kiln_range"
+    _fields_ = [("struct_size", c_uint32), ("flags", c_uint32),
+                ("name", c_char_p), ("first", c_int64), ("last", c_int64),
+                ("hint", c_int64), ("reserved", c_uint64 * 2)]
+
+
 class Problem(CStruct):
     c_name = "kiln_problem"
     _fields_ = [("struct_size", c_uint32), ("family", c_int32),
-                ("text", c_char_p), ("args", c_void_p), ("ranges", c_void_p),
+                ("text", c_char_p), ("args", c_void_p),
+                ("ranges", POINTER(Range)),
                 ("range_count", c_uint32), ("flags", c_uint32),
                 ("reserved", c_uint64 * 4)]
 
@@ -185,6 +195,19 @@ class Workspace(CStruct):
                 ("zeroed_bytes", c_uint64), ("reserved", c_uint64 * 1)]
 
 
+class Event(CStruct):
+    c_name = "kiln_event"
+    _fields_ = [("struct_size", c_uint32), ("kind", c_int32),
+                ("status", c_int32), ("source", c_int32),
+                ("problem", c_char_p), ("config", c_char_p),
+                ("key", c_char_p), ("message", c_char_p),
+                ("elapsed_ms", c_double), ("predicted_us", c_double),
+                ("measured_us", c_double), ("reserved", c_uint64 * 8)]
+
+
+EventFunction = ctypes.CFUNCTYPE(None, c_void_p, POINTER(Event))
+
+
 class EngineOptions(CStruct):
     c_name = "kiln_engine_options"
     _fields_ = [("struct_size", c_uint32), ("mode", c_int32),
@@ -196,7 +219,7 @@ class EngineOptions(CStruct):
                 ("log_level", c_int32), ("device_model", c_char_p),
                 ("nvrtc_path", c_char_p), ("driver_path", c_char_p),
                 ("log", LogFunction), ("log_user", c_void_p),
-                ("event", c_void_p), ("event_user", c_void_p),
+                ("event", EventFunction), ("event_user", c_void_p),
                 ("allocator", c_void_p), ("executor", c_void_p),
                 ("trial_timeout_ms", c_int64),
                 ("background_permille", c_uint32), ("reserved1", c_uint32),
@@ -228,9 +251,23 @@ class OperandInfo(CStruct):
                 ("reserved0", c_uint32), ("reserved", c_uint64 * 4)]
 
 
-STRUCTS = [Problem, Arguments, Scale, Operand, Groups, GemmArgs, HeadsOperand, AttentionArgs,
-           AttentionMergeArgs, WorkspaceInfo, Workspace, EngineOptions, PrepareOptions,
-           QueryResult, OperandInfo]
+class Statistics(CStruct):
+    c_name = "kiln_statistics"
+    _fields_ = [("struct_size", c_uint32), ("reserved0", c_uint32)] + [
+        (name, c_uint64) for name in (
+            "launches", "dispatch_misses", "fallback_launches", "plans",
+            "cache_hits", "cache_misses", "cache_faults", "compiles",
+            "compile_failures", "trials", "trial_failures", "compile_ns",
+            "tune_ns", "load_ns", "arena_bytes", "scratch_bytes",
+            "background_pending", "background_done", "background_swaps",
+            "background_gpu_ns", "background_paused", "background_held_ns",
+            "cache_evictions")] + [("reserved", c_uint64 * 9)]
+
+
+STRUCTS = [Range, Problem, Arguments, Scale, Operand, Groups, GemmArgs,
+           HeadsOperand, AttentionArgs, AttentionMergeArgs, WorkspaceInfo,
+           Workspace, Event, EngineOptions, PrepareOptions, QueryResult,
+           OperandInfo, Statistics]
 
 ABI_VERSION = 1
 
@@ -240,6 +277,7 @@ STATUS_FUNCTIONS = {
     "kiln_prepare": [c_void_p, POINTER(Problem), c_size_t,
                      POINTER(PrepareOptions), POINTER(c_void_p)],
     "kiln_query": [c_void_p, POINTER(Problem), c_void_p, POINTER(QueryResult)],
+    "kiln_get_statistics": [c_void_p, POINTER(Statistics)],
     "kiln_plan_acquire": [c_void_p, POINTER(Problem), c_void_p,
                           POINTER(c_void_p)],
     "kiln_plan_workspace": [c_void_p, POINTER(WorkspaceInfo)],
@@ -313,18 +351,22 @@ class Library:
 
 class Engine:
     """An engine; close() it after its plans. Options as kiln_engine_options,
-    strings as str. `log` takes one str and may be called from any thread."""
+    strings as str. `log` takes one str, `event` an Event that is valid during
+    the call; both may be called from any thread."""
 
-    def __init__(self, library, mode="tune", log=None, **options):
+    def __init__(self, library, mode="tune", log=None, event=None, **options):
         values = {key: os.fspath(value).encode()
                   if isinstance(value, (str, os.PathLike)) else value
                   for key, value in options.items() if value is not None}
         self.library = library
         self._handle = c_void_p()
-        # Kept here: the engine calls it as long as it lives.
+        # Kept here: the engine calls them as long as it lives.
+        self._event = EventFunction(
+            (lambda user, given: event(given.contents)) if event else 0)
         self._log = LogFunction(
             (lambda user, level, text: log(text.decode())) if log else 0)
-        made = EngineOptions(mode=MODES[mode], log=self._log, **values)
+        made = EngineOptions(mode=MODES[mode], log=self._log,
+                             event=self._event, **values)
         library.check(library.kiln_engine_create(byref(made),
                                                  byref(self._handle)))
 
@@ -338,13 +380,18 @@ class Engine:
     def __exit__(self, *unused):
         self.close()
 
-    def prepare(self, text, stream, budget_ms=0, retune=False):
-        """Makes a problem ready on a stream's context: up to its budget."""
+    def prepare(self, text, stream, budget_ms=0, retune=False, ranges=None):
+        """Makes a problem ready on a stream's context: up to its budget.
+        `ranges` are (first, last) by the extent's name."""
+        given = [Range(name=name.encode(), first=first, last=last)
+                 for name, (first, last) in (ranges or {}).items()]
         streams = (c_void_p * 1)(stream)
         options = PrepareOptions(
             flags=PREPARE_RETUNE if retune else 0, budget_ms=budget_ms,
             streams=streams, stream_count=1)
-        problem = Problem(text=text.encode())
+        problem = Problem(text=text.encode(),
+                          ranges=(Range * len(given))(*given) if given else None,
+                          range_count=len(given))
         self.library.check(self.library.kiln_prepare(
             self._handle, byref(problem), 1, byref(options), None))
 
@@ -374,6 +421,13 @@ class Engine:
         self.library.check(self.library.kiln_query(
             self._handle, byref(problem), stream, byref(result)))
         return result
+
+    def statistics(self):
+        """What the engine counted so far, a Statistics."""
+        counts = Statistics()
+        self.library.check(self.library.kiln_get_statistics(self._handle,
+                                                            byref(counts)))
+        return counts
 
     def plan(self, text, stream):
         """The chosen plan of a problem; may compile and measure: seconds."""

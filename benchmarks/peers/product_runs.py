@@ -18,9 +18,9 @@ import time
 import torch
 
 import kiln_ctypes
-from interleaved import (KilnSide, Stopwatch, capture, driver_version, geomean,
-                         number, time_graphs, torch_launcher,
-                         write_document)
+from interleaved import KilnSide, capture, time_graphs, torch_launcher
+from result_files import (Stopwatch, driver_version, geomean, number,
+                          write_document)
 
 PROTOCOL = (
     "Cold L2 (operands rotate over copies of 32 times the L2, but 256 copies "

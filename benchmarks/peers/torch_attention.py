@@ -28,9 +28,9 @@ import torch
 
 import attention_cases
 import kiln_ctypes
-from interleaved import (KilnSide, Stopwatch, capture, driver_version, geomean,
-                         number, parse_with_result, time_graphs,
-                         torch_launcher, write_document)
+from interleaved import KilnSide, capture, time_graphs, torch_launcher
+from result_files import (Stopwatch, driver_version, geomean, number,
+                          parse_with_result, write_document)
 from torch_attention_sides import FA3, TYPES, faults_of, make_inputs, peers_of
 
 PROTOCOL = (

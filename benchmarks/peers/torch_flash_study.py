@@ -24,7 +24,8 @@ import tempfile
 import torch
 
 import attention_cases
-from interleaved import capture, time_graphs, torch_launcher, write_document
+from interleaved import capture, time_graphs, torch_launcher
+from result_files import write_document
 from torch_attention import copies_of
 from torch_attention_sides import make_inputs, peers_of
 

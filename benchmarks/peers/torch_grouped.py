@@ -20,7 +20,8 @@ import grouped_cases
 import product_runs
 import torch_packed
 import torch_scaled_mm
-from interleaved import current_stream, parse_with_result
+from interleaved import current_stream
+from result_files import parse_with_result
 
 try:
     import triton_grouped

@@ -24,7 +24,8 @@ import low_precision_cases
 import product_runs
 import torch_packed
 import torch_scaled_mm
-from interleaved import current_stream, parse_with_result
+from interleaved import current_stream
+from result_files import parse_with_result
 
 # What torch may lack.
 PEERS = ("_scaled_mm", "_int_mm", "_weight_int4pack_mm",

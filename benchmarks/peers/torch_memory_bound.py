@@ -37,9 +37,9 @@ import torch
 import kiln_ctypes
 import memory_bound_cases
 import torch_functions
-from interleaved import (KilnSide, Stopwatch, capture, driver_version, geomean,
-                         number, parse_with_result, time_graphs,
-                         torch_launcher, write_document)
+from interleaved import KilnSide, capture, time_graphs, torch_launcher
+from result_files import (Stopwatch, driver_version, geomean, number,
+                          parse_with_result, write_document)
 
 PROTOCOL = (
     "Cold L2 (operands rotate over copies of 32 times the L2, but 1024 copies "

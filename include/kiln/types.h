@@ -151,23 +151,22 @@ enum kiln_determinism_value {
   KILN_DETERMINISM_BATCH_INVARIANT = 20
 };
 
-/// What happens when a problem has no kernel yet.
+/// What happens when a problem has no kernel yet. docs/design.md, "The order of
+/// choice", lists what each mode takes first.
 typedef int32_t kiln_mode;
 enum kiln_mode_value {
-  /// A layer is a problem without the value of its dynamic extent. The first
-  /// call of a layer compiles and measures, within the budget, the few kernels
-  /// that serve all values of it. Calls of other values choose among them
-  /// without compiling or measuring. What a warm-up stored is launched
-  /// unmeasured until kiln_prepare measures.
+  /// The first call of a layer, which is a problem without the value of its
+  /// dynamic extent, compiles and measures within the budget what serves all
+  /// values of it. What a warm-up stored is launched unmeasured until
+  /// kiln_prepare measures.
   KILN_MODE_TUNE = 0,
-  /// The first call compiles the estimator's choice: no trials. A kernel that
-  /// is in the cache and predicted to be within 2 % of it saves that.
+  /// A first call may compile one kernel: no trials.
   KILN_MODE_PREDICT = 10,
-  /// A call launches what is there, whatever it was loaded for. Better kernels
-  /// are compiled, measured and put in its place by threads of the engine's
-  /// own, with a share of the GPU's time (background_permille). A call waits
-  /// for a compilation only if nothing is loaded for its signature, which is
-  /// the first call with its types, layouts and alignments. kiln_prepare and
+  /// A call waits for a compilation only if nothing is loaded for its
+  /// signature, which is the first call with its types, layouts and alignments.
+  /// Better kernels are compiled, measured and put in place of what it launched
+  /// by threads of the engine's own, with a share of the GPU's time
+  /// (background_permille). kiln_prepare and
   /// kiln_plan_acquire wait for the estimator's choice, not for trials. See
   /// "Background" in kiln.h.
   KILN_MODE_BACKGROUND = 20,

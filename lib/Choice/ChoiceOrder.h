@@ -2,23 +2,9 @@
 //
 // What a mode does to find a plan is a list of steps. Each step offers configs,
 // best first (Chooser.h), and the first config that can be loaded is the choice
-// (Acquisition.h). Modes differ in their lists:
-//   tune      what was measured at this very value; the portfolio of the
-//             layer; stored decisions; trials, of the layer for a launch and of
-//             the value for who prepares it; without them the estimator's
-//             choice. A kernel that exists does not stand in for trials:
-//             kernels are shared between problems of one signature, so that the
-//             second layer would never be measured.
-//   predict   the same without trials. What is loaded, and then what exists,
-//             saves a compilation where the estimator puts it next to the best.
-//   background  those of tune, but trials are made by a thread of the
-//             engine's alone, and not until something serves. A launch in haste
-//             takes what is loaded for the signature (Chooser::standIns()); if
-//             nothing is, what exists, and compiles the first of the ranking
-//             last. Nothing that is merely close to the best stands in for it
-//             where a kernel is compiled: what is compiled serves until trials
-//             say else, and who launches does not wait for it.
-//   strict    nothing is compiled: what exists, best first.
+// (Acquisition.h). The lists are in ChoiceOrder.cpp. docs/design.md, "The order
+// of choice", shows them as a table, which is made from them and from the
+// comments of ChoiceStep, and says why they are so.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -29,16 +15,27 @@
 
 namespace kiln {
 
+/// What each offers, as the table has it.
 enum class ChoiceStep {
-  Record,    ///< what trials measured at this value, with today's kernels
-  Portfolio, ///< the kernels of the layer, by calibrated estimate
-  Decision,  ///< the estimator's stored choices
-  Trials,    ///< measures, which the engine does: nothing is offered
-  Loaded,    ///< of the ranking, what is loaded and next to the best
-  Close,     ///< of the first eight of the ranking, one that exists and is next
-             ///< to the best
-  Compile,   ///< the first of the ranking, then the generic templates
-  Existing,  ///< the whole ranking
+  /// what trials measured at this very value; in the mode tune only if no
+  /// trials are due
+  Record,
+  /// the kernels of the layer by calibrated estimate, where they exist
+  Portfolio,
+  /// the estimator's stored choices
+  Decision,
+  /// measures within the budget: a launch its layer, `kiln_prepare` the value
+  Trials,
+  /// what is loaded within 2 % of the best estimate
+  Loaded,
+  /// of the first 8 of the ranking, one within 2 % of the best whose kernels
+  /// exist
+  Close,
+  /// the first of the ranking, then the next, then generic templates: after 4
+  /// attempts, after 12 where they are 8 times slower
+  Compile,
+  /// the whole ranking, where kernels exist
+  Existing,
 };
 
 /// How far a step may go for what it offers.

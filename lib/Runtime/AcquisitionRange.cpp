@@ -1,8 +1,7 @@
 //===- AcquisitionRange.cpp - the portfolio of a layer --------------------===//
 //
-// A launch in the mode tune measures the portfolio of its layer, from which
-// later values of the layer choose. Who prepares a range gets all members of
-// its portfolio loaded.
+// Makes a portfolio for the step ChoiceStep::Trials of a launch, and for a
+// range that is prepared, which has all members loaded.
 //
 //===----------------------------------------------------------------------===//
 #include "Runtime/Acquisition.h"

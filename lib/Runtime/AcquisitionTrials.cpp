@@ -21,7 +21,7 @@ void Acquisition::refuseUnproven() {
         0};
 }
 
-/// A launch measures its layer, once; who prepares a value, that value.
+/// The step ChoiceStep::Trials. A launch measures its layer once.
 void Acquisition::takeTrials() {
   if (!trialsAhead)
     return refuseUnproven();

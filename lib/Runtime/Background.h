@@ -11,10 +11,9 @@
 // module, because the driver lets a load wait for all work of the device. Locks
 // that it takes are held by others for look-ups and insertions only; a kernel
 // that is being loaded counts as one that is not there. If nothing is loaded
-// for the signature, the launch does what its mode could not avoid: it takes
-// what exists on disk, or compiles the estimator's choice and, beside it, a
-// generic kernel, which serves whatever that one does not. Then it notes its
-// layer here. Hits are as in every mode.
+// for the signature, the launch takes the steps of its own (ChoiceOrder.h) and
+// has a generic kernel beside the first, which serves whatever that one does
+// not. Then it notes its layer here. Hits are as in every mode.
 //
 // *A layer* that was noted becomes a job. Jobs take four stages, and all jobs
 // one stage before any takes the next, so that the worst stand-ins go first:
