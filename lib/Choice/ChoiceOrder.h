@@ -18,7 +18,9 @@
 //             last. Nothing that is merely close to the best stands in for it
 //             where a kernel is compiled: what is compiled serves until trials
 //             say else, and who launches does not wait for it.
-//   strict    nothing is compiled: what exists, best first.
+//   strict    nothing is compiled: what exists, best first. The pool of the
+//             signature goes before the ranking, of which hardly a config
+//             exists where sizes were not known when kernels were compiled.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -38,6 +40,7 @@ enum class ChoiceStep {
   Close,     ///< of the first eight of the ranking, one that exists and is next
              ///< to the best
   Compile,   ///< the first of the ranking, then the generic templates
+  Pool,      ///< the kernels of the signature's stored pool, by estimate
   Existing,  ///< the whole ranking
 };
 

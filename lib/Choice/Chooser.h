@@ -15,6 +15,7 @@
 #include "Kernel/Space.h"
 #include "Store/ArtifactStore.h"
 #include "Store/Decisions.h"
+#include "Store/PoolStore.h"
 #include "Store/Records.h"
 #include "Store/Verdicts.h"
 
@@ -65,6 +66,7 @@ struct ChoiceSources {
   const DecisionStore &decisions;
   const PortfolioStore &portfolioStore;
   uint64_t workspaceLimit; ///< bytes that a plan may need
+  const PoolStore *pools = nullptr; ///< null: there are none
 };
 
 /// Chooses for one request, on one thread. All that is given must outlive it.
@@ -135,6 +137,7 @@ private:
   std::vector<Choice> recorded();
   std::vector<Choice> decided();
   std::vector<Choice> membersOfPortfolio();
+  std::vector<Choice> pooled();
   void putEstimateFirst(const KnownPortfolio &known, double firstPredictedNs,
                         std::vector<Choice> &choices);
   llvm::Error rank();

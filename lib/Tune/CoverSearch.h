@@ -1,7 +1,7 @@
 //===- CoverSearch.h - a greedy cover, on numbers alone -------------------===//
 //
-// Private to RangeCover.cpp. Kernels have predicted times at samples of a
-// range. Wanted are a few kernels, of which at every sample one is nearly the
+// Private to RangeCover.cpp and PoolCover.cpp. Kernels have predicted times at samples of a
+// range, or of a signature. Wanted are a few kernels, of which at every sample one is nearly the
 // best.
 //
 // Predictions are wrong by some percent, mostly alike for all variations of one
@@ -46,6 +46,11 @@ struct CoverGoal {
   /// A regret above it, where predictions hold, counts several times.
   double tolerance = 0.02;
   size_t maxKernels = 24; ///< the fixed ones included, if these are not more
+  /// A kernel pays if it lowers the mean regret by that much, or the largest
+  /// from above the tolerance.
+  double leastGain = 2e-4;
+  /// Worlds beside the one in which predictions hold.
+  size_t worlds = 12;
   /// Taken whatever they are worth, and first.
   llvm::ArrayRef<size_t> fixed = {};
 };
