@@ -77,6 +77,7 @@ public:
   PoolMaker(const PoolSubject &subject, const DeviceModel &device,
             const PoolOptions &options)
       : subject(subject), device(device), options(options),
+        allowance{options.workspaceBytes},
         threads(options.threads ? options.threads : availableCpus()) {}
 
   llvm::Expected<PoolCover> make();
@@ -91,6 +92,10 @@ private:
   void inParallel(size_t count, llvm::function_ref<void(size_t)> body) const {
     forEachInParallel(count, threads, body, options.cancel);
   }
+  bool isPruned(const Template &tmpl, const Problem &problem,
+                const Record &config) const {
+    return tmpl.pruneWithin(allowance, problem, config, device).has_value();
+  }
   bool isCancelled() const { return options.cancel && *options.cancel; }
   void estimateAll();
   CoverTable makeTable() const;
@@ -103,6 +108,7 @@ private:
   const PoolSubject &subject;
   const DeviceModel &device;
   const PoolOptions &options;
+  const Allowance allowance;
   const unsigned threads;
   Samples samples;
   std::vector<PoolOption> list;
@@ -190,7 +196,8 @@ llvm::Error PoolMaker::explore() {
   samples = draw(options.layers, 0, options.seed);
   std::vector<std::vector<Found>> found(samples.size());
   inParallel(samples.size(), [&](size_t i) {
-    auto space = exploreSpace(subject.family(), samples[i].problem, device);
+    auto space = exploreSpace(subject.family(), samples[i].problem, device,
+                              {.allowance = allowance});
     if (space)
       found[i] = leadersOf(*space, samples[i]);
     else
@@ -220,7 +227,7 @@ void PoolMaker::estimateAll() {
     for (auto [i, sample] : llvm::enumerate(samples)) {
       if (sample.bestNs * kNearWork < option.leastNs ||
           sample.bestNs > kNearWork * option.mostNs ||
-          option.tmpl->prune(sample.problem, option.config, device))
+          isPruned(*option.tmpl, sample.problem, option.config))
         continue;
       option.ns[i] = static_cast<float>(
           option.tmpl->estimate(sample.problem, option.config, device).totalNs);
@@ -260,7 +267,7 @@ std::optional<size_t> PoolMaker::genericKernel() const {
       continue;
     std::pair<size_t, double> worth;
     for (const PoolSample &sample : samples)
-      if (!option.tmpl->prune(sample.problem, option.config, device)) {
+      if (!isPruned(*option.tmpl, sample.problem, option.config)) {
         ++worth.first;
         worth.second -=
             option.tmpl->estimate(sample.problem, option.config, device)
@@ -318,7 +325,7 @@ void PoolMaker::addUnits(PoolCover &cover) const {
     for (const PoolSample &sample : samples)
       for (const Record &config : kernel.configs) {
         if (plans >= kPlans ||
-            kernel.tmpl->prune(sample.problem, config, device))
+            isPruned(*kernel.tmpl, sample.problem, config))
           continue;
         ++plans;
         Plan plan = kernel.tmpl->plan(sample.problem, config, device);
@@ -337,7 +344,7 @@ double PoolMaker::timeOf(const PoolKernel &kernel,
                          const Problem &problem) const {
   double least = CoverTable::kNever;
   for (const Record &config : kernel.configs)
-    if (!kernel.tmpl->prune(problem, config, device))
+    if (!isPruned(*kernel.tmpl, problem, config))
       least = std::min(
           least, kernel.tmpl->estimate(problem, config, device).totalNs);
   return least;
@@ -359,7 +366,8 @@ llvm::Error PoolMaker::judge(PoolCover &cover) const {
   Samples judges = draw(options.judges, 1, ~options.seed);
   std::vector<std::vector<double>> times(judges.size());
   inParallel(judges.size(), [&](size_t i) {
-    auto space = exploreSpace(subject.family(), judges[i].problem, device);
+    auto space = exploreSpace(subject.family(), judges[i].problem, device,
+                              {.allowance = allowance});
     if (!space)
       return llvm::consumeError(space.takeError()); // nothing runs there
     double &bestNs = judges[i].bestNs = space->ranked.front().estimate.totalNs;

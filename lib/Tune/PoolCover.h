@@ -24,6 +24,8 @@ struct PoolOptions {
   /// Layers that kernels are chosen for, others that they are judged on, and
   /// the values of the first extent: each layer has some of them.
   size_t layers = 256, judges = 64, gridValues = 64, valuesOfLayer = 16;
+  /// Of the workspace of a plan.
+  uint64_t workspaceBytes = Allowance::kUnlimited;
   uint64_t seed = 1;
   unsigned threads = 0; ///< 0: as many as this process has CPUs
   const std::atomic<bool> *cancel = nullptr;
