@@ -237,7 +237,8 @@ void Pruner::take(Candidate &candidate, const OpenedFolder &shard,
 void Pruner::takeAll(std::vector<Candidate *> victims, PrunedFile::Why why) {
   llvm::sort(victims, [](const Candidate *a, const Candidate *b) {
     // A pool that is cut short is gone.
-    return std::tuple(a->kind != Kind::Pool, a->kind, llvm::StringRef(a->name)) <
+    return std::tuple(a->kind != Kind::Pool, a->kind,
+                      llvm::StringRef(a->name)) <
            std::tuple(b->kind != Kind::Pool, b->kind, llvm::StringRef(b->name));
   });
   auto shardOf = [](const Candidate &candidate) {
@@ -280,8 +281,8 @@ static int worthOf(Kind kind) {
 
 /// Reads which artifacts the pool \p name pins.
 void Pruner::readPins(llvm::StringRef name, double ageSeconds) {
-  const DecodedEntry decoded = decodeEntry(layer.read(Kind::Pool, name).bytes,
-                                           Kind::Pool, std::nullopt);
+  const DecodedEntry decoded =
+      decodeEntry(layer.read(Kind::Pool, name).bytes, Kind::Pool, std::nullopt);
   if (decoded.fault != EntryFault::None)
     return;
   const llvm::json::Array *list =
@@ -310,8 +311,8 @@ void Pruner::pinArtifacts() {
 
 /// The age of the youngest pool that pins \p candidate.
 std::optional<double> Pruner::pinnedFor(const Candidate &candidate) const {
-  auto pin = candidate.kind == Kind::Artifact ? pins.find(candidate.name)
-                                              : pins.end();
+  auto pin =
+      candidate.kind == Kind::Artifact ? pins.find(candidate.name) : pins.end();
   return pin == pins.end() ? std::nullopt : std::optional(pin->second);
 }
 

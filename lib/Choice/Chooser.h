@@ -65,7 +65,7 @@ struct ChoiceSources {
   const RecordStore &records;
   const DecisionStore &decisions;
   const PortfolioStore &portfolioStore;
-  uint64_t workspaceLimit; ///< bytes that a plan may need
+  uint64_t workspaceLimit;          ///< bytes that a plan may need
   const PoolStore *pools = nullptr; ///< null: there are none
 };
 

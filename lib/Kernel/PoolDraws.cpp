@@ -86,8 +86,8 @@ parsePartial(const RecordSchema &schema, llvm::StringRef text,
                         field.role == FieldRole::DynamicExtent ||
                         field.role == FieldRole::Batch;
     if (field.required && isSize && !llvm::is_contained(stated, field.key))
-      complete += fmt::format(" {}={}", field.key,
-                              std::max<int64_t>(1, field.minimum));
+      complete +=
+          fmt::format(" {}={}", field.key, std::max<int64_t>(1, field.minimum));
   }
   return Record::parse(schema, complete);
 }

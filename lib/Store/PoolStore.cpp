@@ -61,9 +61,8 @@ llvm::json::Object StoredPool::toJson() const {
     list.push_back(
         llvm::json::Object{{"configs", llvm::json::Array(kernel.configs)},
                            {"artifacts", llvm::json::Array(kernel.artifacts)}});
-  return llvm::json::Object{{"kernels", std::move(list)},
-                            {"mean", meanRegret},
-                            {"most", mostRegret}};
+  return llvm::json::Object{
+      {"kernels", std::move(list)}, {"mean", meanRegret}, {"most", mostRegret}};
 }
 
 std::vector<std::string> StoredPool::artifacts() const {
@@ -115,8 +114,7 @@ std::vector<KnownPool::Pick> KnownPool::rank(const Problem &problem,
       continue;
     const Kernel &kernel = kernels[owner];
     for (const Record &config : kernel.configs) {
-      if (&config == pick.config ||
-          kernel.tmpl->prune(problem, config, device))
+      if (&config == pick.config || kernel.tmpl->prune(problem, config, device))
         continue;
       const double ns = timeOf(kernel, config);
       if (ns < pick.predictedNs)
@@ -171,7 +169,8 @@ struct PoolStore::Impl {
 };
 
 /// What an entry holds; nullopt: nothing that serves.
-static std::optional<StoredPool> poolIn(const std::optional<cache::Entry> &entry) {
+static std::optional<StoredPool>
+poolIn(const std::optional<cache::Entry> &entry) {
   if (!entry)
     return std::nullopt;
   auto pool = StoredPool::parse(entry->payload);
@@ -265,7 +264,9 @@ std::vector<PoolStore::Listed> PoolStore::list() const {
     };
     Listed &one = all.emplace_back(Listed{attribute("family"),
                                           attribute("signature"),
-                                          attribute("device"), {}, 0});
+                                          attribute("device"),
+                                          {},
+                                          0});
     one.missing = missing(*pool);
     one.pool = std::move(*pool);
   }

@@ -18,8 +18,6 @@ namespace {
 constexpr double kIdeaError = 0.03, kKernelError = 0.015;
 /// The share of the world in which predictions hold.
 constexpr double kShareOfPrediction = 0.5;
-/// Weight of what is above the tolerance there.
-constexpr double kOverTolerance = 20;
 /// A regret counts up to it.
 constexpr float kMostRegret = 0.5F;
 
@@ -88,7 +86,7 @@ double Search::lossOf(float regret, size_t world) const {
   if (world > 0)
     return regret * (1 - kShareOfPrediction) / static_cast<double>(goal.worlds);
   return kShareOfPrediction *
-         (regret + kOverTolerance * std::max(0.0, regret - goal.tolerance));
+         (regret + goal.overTolerance * std::max(0.0, regret - goal.tolerance));
 }
 
 /// By how much \p kernel would lower the mean regret.

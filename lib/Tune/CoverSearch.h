@@ -1,8 +1,8 @@
 //===- CoverSearch.h - a greedy cover, on numbers alone -------------------===//
 //
-// Private to RangeCover.cpp and PoolCover.cpp. Kernels have predicted times at samples of a
-// range, or of a signature. Wanted are a few kernels, of which at every sample one is nearly the
-// best.
+// Private to RangeCover.cpp and PoolCover.cpp. Kernels have predicted times at
+// samples of a range, or of a signature. Wanted are a few kernels, of which at
+// every sample one is nearly the best.
 //
 // Predictions are wrong by some percent, mostly alike for all variations of one
 // idea, and what is chosen will be measured. So a set is judged by what it
@@ -43,8 +43,10 @@ struct CoverTable {
 };
 
 struct CoverGoal {
-  /// A regret above it, where predictions hold, counts several times.
+  /// What of a regret is above it, where predictions hold, counts so many
+  /// times.
   double tolerance = 0.02;
+  double overTolerance = 20;
   size_t maxKernels = 24; ///< the fixed ones included, if these are not more
   /// A kernel pays if it lowers the mean regret by that much, or the largest
   /// from above the tolerance.

@@ -49,6 +49,9 @@ constexpr size_t kMostConfigs = 4;
 constexpr double kWorthAPoolConfig = 0.01;
 /// Kernels are compared by their configs where they are no further behind.
 constexpr double kUsedBand = 0.12;
+/// So much counts what is above the tolerance: judges are met worse than the
+/// samples that kernels are chosen for.
+constexpr double kPoolTolerance = 0.01, kOverPool = 60;
 /// The last of the greedy order, by the mean of all samples.
 constexpr double kLeastPoolGain = 1e-7;
 /// Numbers of kernels that a curve shows: each is larger by a quarter.
@@ -76,8 +79,8 @@ class PoolMaker {
 public:
   PoolMaker(const PoolSubject &subject, const DeviceModel &device,
             const PoolOptions &options)
-      : subject(subject), device(device), options(options),
-        allowance{options.workspaceBytes},
+      : subject(subject), device(device),
+        options(options), allowance{options.workspaceBytes},
         threads(options.threads ? options.threads : availableCpus()) {}
 
   llvm::Expected<PoolCover> make();
@@ -293,8 +296,7 @@ PoolKernel PoolMaker::kernelOf(size_t kernel) const {
       const PoolOption &option = list[place];
       double saved = 0;
       for (size_t i = 0; i < samples.size(); ++i) {
-        const double before =
-            std::min(0.5, best[i] / samples[i].bestNs - 1);
+        const double before = std::min(0.5, best[i] / samples[i].bestNs - 1);
         const double after = option.ns[i] / samples[i].bestNs - 1;
         const double least = round == 0 ? 0 : kWorthAPoolConfig;
         if (after <= kUsedBand && after < before - least)
@@ -324,8 +326,7 @@ void PoolMaker::addUnits(PoolCover &cover) const {
     size_t plans = 0;
     for (const PoolSample &sample : samples)
       for (const Record &config : kernel.configs) {
-        if (plans >= kPlans ||
-            isPruned(*kernel.tmpl, sample.problem, config))
+        if (plans >= kPlans || isPruned(*kernel.tmpl, sample.problem, config))
           continue;
         ++plans;
         Plan plan = kernel.tmpl->plan(sample.problem, config, device);
@@ -345,8 +346,8 @@ double PoolMaker::timeOf(const PoolKernel &kernel,
   double least = CoverTable::kNever;
   for (const Record &config : kernel.configs)
     if (!isPruned(*kernel.tmpl, problem, config))
-      least = std::min(
-          least, kernel.tmpl->estimate(problem, config, device).totalNs);
+      least = std::min(least,
+                       kernel.tmpl->estimate(problem, config, device).totalNs);
   return least;
 }
 
@@ -388,8 +389,8 @@ llvm::Error PoolMaker::judge(PoolCover &cover) const {
   size_t shown = 0, kept = 0;
   while (kept < cover.kernels.size() && !judged.empty()) {
     for (auto [regret, i] : llvm::zip_equal(regrets, judged))
-      regret = std::min(
-          regret, std::max(0.0, times[i][kept] / judges[i].bestNs - 1));
+      regret = std::min(regret,
+                        std::max(0.0, times[i][kept] / judges[i].bestNs - 1));
     ++kept;
     const bool isLast = kept == cover.kernels.size();
     const PoolPoint point = pointOf(kept, regrets);
@@ -397,7 +398,8 @@ llvm::Error PoolMaker::judge(PoolCover &cover) const {
     if (kept < shown && !isLast && !cover.reachesGoal)
       continue;
     cover.curve.push_back(point);
-    shown = static_cast<size_t>(std::max(kept + 1.0, double(kept) * kCurveStep));
+    shown =
+        static_cast<size_t>(std::max(kept + 1.0, double(kept) * kCurveStep));
     if (cover.reachesGoal)
       break;
   }
@@ -414,11 +416,13 @@ llvm::Expected<PoolCover> PoolMaker::make() {
   std::vector<size_t> fixed;
   if (auto generic = genericKernel())
     fixed.push_back(*generic);
-  const Cover order = chooseCover(makeTable(), {.tolerance = options.goal.p99,
-                                                .maxKernels = options.maxKernels,
-                                                .leastGain = kLeastPoolGain,
-                                                .worlds = 0,
-                                                .fixed = fixed});
+  const Cover order =
+      chooseCover(makeTable(), {.tolerance = kPoolTolerance,
+                                .overTolerance = kOverPool,
+                                .maxKernels = options.maxKernels,
+                                .leastGain = kLeastPoolGain,
+                                .worlds = 0,
+                                .fixed = fixed});
   // Beyond this point the order of kernels is final.
   PoolCover cover;
   cover.samples = samples.size();

@@ -60,8 +60,9 @@ struct PoolCover {
 
 /// The fewest kernels that reach the goal for \p subject, as far as a greedy
 /// search finds them; PoolCover.cpp says how. Needs no GPU, no driver and no
-/// compiler, and gives the same kernels in all processes. Some 20 CPU seconds
-/// for GEMM. Errors: NoCandidate (nothing runs), Cancelled.
+/// compiler, and gives the same kernels in all processes. For GEMM some 20
+/// CPU seconds and 300 MB of memory. Errors: NoCandidate (nothing runs),
+/// Cancelled.
 llvm::Expected<PoolCover> coverSignature(const PoolSubject &subject,
                                          const DeviceModel &device,
                                          const PoolOptions &options = {});

@@ -104,8 +104,8 @@ void PoolRun::checkOnDisk() {
         continue;
       ++result.unstoredKernels;
       const cache::PublishResult &storage = outcomes.at(unit.digest()).storage;
-      result.unstoredReasons.insert(
-          storage.reason.empty() ? kGone : storage.reason);
+      result.unstoredReasons.insert(storage.reason.empty() ? kGone
+                                                           : storage.reason);
     }
   result.isStored =
       pools.isOnDisk(subject.family(), subject.signature(), device);

@@ -405,8 +405,7 @@ static constexpr OptionSpec kWarmupOwnOptions[] = {
      "compile the generic kernel of each signature as well"},
     {"--dump-dir", "DIR", "write the text of every kernel there"},
 };
-static constexpr auto kWarmupOptions =
-    joinOptions(
+static constexpr auto kWarmupOptions = joinOptions(
     kWarmupOwnOptions, kPoolOptions, kAllowanceOptions, kCompilerOptions);
 
 const CommandSpec kWarmupCommand = {

@@ -179,9 +179,9 @@ llvm::Expected<int> warmPools(const ParsedOptions &options,
       "--layers", static_cast<unsigned>(warmup.cover.layers), 1, 1 << 16);
   if (!layers)
     return layers.takeError();
-  auto most =
-      options.number("--max-kernels",
-                     static_cast<unsigned>(warmup.cover.maxKernels), 1, 1 << 16);
+  auto most = options.number("--max-kernels",
+                             static_cast<unsigned>(warmup.cover.maxKernels), 1,
+                             1 << 16);
   if (!most)
     return most.takeError();
   auto allowance = chooseAllowance(options);
@@ -211,8 +211,7 @@ llvm::Expected<int> warmPools(const ParsedOptions &options,
                    progress.unit ? progress.unit->name() : llvm::StringRef());
       };
       report.pools.push_back(
-          {device.model().name,
-           subject.signature().text(),
+          {device.model().name, subject.signature().text(),
            warmPool(subject, device.model(), artifacts, pools, warmup)});
     }
   report.interrupted = interrupt.flag()->load();

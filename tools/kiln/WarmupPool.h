@@ -13,8 +13,7 @@ inline constexpr OptionSpec kPoolOptions[] = {
     {"--align", "16|all",
      "of --pool: rows that begin at multiples of 16 bytes, or a pool for each "
      "alignment; default 16"},
-    {"--layers", "N",
-     "of --pool: draw N layers to choose for; default 256"},
+    {"--layers", "N", "of --pool: draw N layers to choose for; default 256"},
     {"--max-kernels", "N", "of --pool: at most N kernels; default 800"},
 };
 

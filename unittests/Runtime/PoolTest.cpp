@@ -67,7 +67,7 @@ TEST_CASE("strict mode finds a kernel of the pool for every problem") {
     auto drawn = subject->drawAt(*layer, size_t(i % 64), 64, random);
     if (!drawn)
       continue;
-    const std::string text = "gemm " + drawn->text();
+    const std::string text = drawn->text();
     CAPTURE(text);
     const kiln_problem problem = problemOf(text.c_str());
     const kiln_status status =

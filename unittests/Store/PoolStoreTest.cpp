@@ -32,11 +32,8 @@ struct PoolFixture : StoreFixture {
           item.path().filename() == name.str())
         std::filesystem::remove(item.path());
   }
-  size_t artifactsOnDisk() {
-    return cache->list(cache::Kind::Artifact).size();
-  }
+  size_t artifactsOnDisk() { return cache->list(cache::Kind::Artifact).size(); }
 };
-
 
 } // namespace
 
@@ -61,8 +58,8 @@ TEST_CASE("a pool comes back as it was stored, ready to choose from") {
   CHECK(picks[0].predictedNs <= picks[1].predictedNs);
 
   // Another device, another signature: no pool.
-  CHECK_FALSE(pools.find(f.family, f.signature(),
-                         must(findDevice("h100-sxm"))));
+  CHECK_FALSE(
+      pools.find(f.family, f.signature(), must(findDevice("h100-sxm"))));
   CHECK_FALSE(pools.find(
       f.family, makeProblem(f.family, "fake m=64 n=64 type=fp16").signature,
       f.device));

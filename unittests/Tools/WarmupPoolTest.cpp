@@ -26,7 +26,8 @@ TEST_CASE("a pool is compiled, stored and there the second time") {
   CHECK(pool.getInteger("compiled").value_or(0) > 0);
   CHECK(pool.getInteger("compiled") == pool.getInteger("kernels"));
   REQUIRE(!pool.getArray("curve")->empty());
-  const llvm::json::Object &last = *pool.getArray("curve")->back().getAsObject();
+  const llvm::json::Object &last =
+      *pool.getArray("curve")->back().getAsObject();
   CHECK(last.getInteger("kernels") == pool.getInteger("pool_kernels"));
 
   tool.environment["KILN_NVRTC"] = "/nonexistent/libnvrtc.so";

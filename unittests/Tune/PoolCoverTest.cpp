@@ -102,8 +102,8 @@ TEST_CASE("a pool of a small family reaches the goal") {
   PoolOptions options = fewSamples();
   options.layers = 32;
   options.valuesOfLayer = 8;
-  const PoolCover pool = cover(subjectOf("attention_merge d=128 dtype=bf16"),
-                               options);
+  const PoolCover pool =
+      cover(subjectOf("attention_merge d=128 dtype=bf16"), options);
   CHECK(pool.reachesGoal);
   CHECK(pool.kernels.size() < 64);
 }
@@ -112,8 +112,8 @@ TEST_CASE("a cancelled cover ends") {
   std::atomic<bool> cancel{true};
   PoolOptions options = fewSamples();
   options.cancel = &cancel;
-  auto made = coverSignature(subjectOf("gemm dtype=bf16 layout=NT"), h200(),
-                             options);
+  auto made =
+      coverSignature(subjectOf("gemm dtype=bf16 layout=NT"), h200(), options);
   CHECK(summarize(made.takeError()).code == ErrorCode::Cancelled);
 }
 

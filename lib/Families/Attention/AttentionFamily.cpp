@@ -317,24 +317,22 @@ PoolDraws AttentionFamily::poolDraws(const Record &described) const {
   constexpr int64_t kWideHead = 256, kMostLatentHeads = 128;
   const bool isLatent = p.latent || p.headDim > kWideHead;
   PoolDraws draws;
-  draws.layer = {
-      {.field = F::KvHeads, .high = isLatent ? 1 : kMostKvHeads},
-      {.field = F::Heads,
-       .high = isLatent ? kMostLatentHeads : kMostGroup,
-       .factorOf = F::KvHeads}};
+  draws.layer = {{.field = F::KvHeads, .high = isLatent ? 1 : kMostKvHeads},
+                 {.field = F::Heads,
+                  .high = isLatent ? kMostLatentHeads : kMostGroup,
+                  .factorOf = F::KvHeads}};
   if (p.isPaged())
     draws.layer.push_back({.field = F::Page,
                            .low = kLeastPage,
                            .high = kMostPage,
                            .step = kLeastPage});
   constexpr unsigned kPrefills = 50, kWithContext = 75;
-  draws.extents = {
-      {.field = F::Sq, .high = kMostDrawn, .percent = kPrefills},
-      {.field = F::Sk,
-       .high = kMostDrawn,
-       .percent = kWithContext,
-       .addendTo = F::Sq},
-      {.field = F::Batch, .high = kMostBatch}};
+  draws.extents = {{.field = F::Sq, .high = kMostDrawn, .percent = kPrefills},
+                   {.field = F::Sk,
+                    .high = kMostDrawn,
+                    .percent = kWithContext,
+                    .addendTo = F::Sq},
+                   {.field = F::Batch, .high = kMostBatch}};
   return draws;
 }
 

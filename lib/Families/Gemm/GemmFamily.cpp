@@ -416,11 +416,12 @@ llvm::Expected<Problem> GemmFamily::canonicalise(Record record) const {
 PoolDraws GemmFamily::poolDraws(const Record &described) const {
   using F = GemmField;
   const GemmProblem p = readGemmProblem(described.values().data());
-  const int64_t stepIn = std::max(elementsOfVector(p.dtype),
-                                  elementsOfVector(p.isPacked() ? p.dtype : p.typeB));
-  const int64_t stepN =
-      std::max(elementsOfVector(p.sideType()), stepIn) *
-      p.pointwise.columnsPerResult() * (p.quantizes() ? 2 : 1);
+  const int64_t stepIn =
+      std::max(elementsOfVector(p.dtype),
+               elementsOfVector(p.isPacked() ? p.dtype : p.typeB));
+  const int64_t stepN = std::max(elementsOfVector(p.sideType()), stepIn) *
+                        p.pointwise.columnsPerResult() *
+                        (p.quantizes() ? 2 : 1);
   constexpr int64_t kLeast = 64, kWidest = 131072, kDeepest = 32768,
                     kMostGap = 256;
   constexpr unsigned kGaps = 5;
@@ -449,10 +450,9 @@ PoolDraws GemmFamily::poolDraws(const Record &described) const {
                            .low = 2,
                            .high = kMostExperts,
                            .percent = kBatches});
-  draws.extents = {
-      {.field = F::M,
-       .high = kMostDrawn,
-       .step = isTransposedA(p.layout) ? stepIn : 1}};
+  draws.extents = {{.field = F::M,
+                    .high = kMostDrawn,
+                    .step = isTransposedA(p.layout) ? stepIn : 1}};
   constexpr int64_t kMostRoom = 8; // times what is expected
   if (p.groups == GroupKind::Masked)
     draws.extents.push_back(

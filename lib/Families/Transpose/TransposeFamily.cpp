@@ -58,8 +58,8 @@ private:
 /// Matrices of any size; the alignment follows from both sides.
 PoolDraws TransposeFamily::poolDraws(const Record &described) const {
   using F = TransposeField;
-  const int64_t step = elementsOfVector(
-      readTransposeProblem(described.values().data()).dtype);
+  const int64_t step =
+      elementsOfVector(readTransposeProblem(described.values().data()).dtype);
   PoolDraws draws;
   draws.layer = {{.field = F::Cols, .high = kMostDrawn, .step = step}};
   draws.extents = {{.field = F::Rows, .high = kMostDrawn, .step = step}};
