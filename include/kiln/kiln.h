@@ -417,7 +417,16 @@ enum kiln_prepare_flag {
   /// Measure again although there are measurements in the cache. Where that is
   /// cut short, what was measured before stays. (The mode background measures
   /// again, and replaces, part by part.)
-  KILN_PREPARE_RETUNE = 2
+  KILN_PREPARE_RETUNE = 2,
+  /// Put the pool of each problem's signature into the cache: the kernels that
+  /// serve all sizes, of models that are not known yet. Sizes and leading
+  /// dimensions of a struct are ignored; a text has none: "gemm dtype=bf16
+  /// layout=NT". Needs what KILN_PREPARE_COMPILE_ONLY needs, which it implies,
+  /// and CPU time: for a GEMM some minutes to choose and compile 800 kernels.
+  /// An engine in the mode strict then serves every problem of the signature
+  /// whose addresses and rows are multiples of 16 bytes; the modes that compile
+  /// find a kernel of the pool where it is close to the best.
+  KILN_PREPARE_POOL = 4
 };
 
 typedef struct kiln_prepare_options {

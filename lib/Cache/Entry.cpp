@@ -47,6 +47,8 @@ llvm::StringRef nameOf(Kind kind) {
     return "probe";
   case Kind::Portfolio:
     return "portfolio";
+  case Kind::Pool:
+    return "pool";
   }
   return "unknown";
 }

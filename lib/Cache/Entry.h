@@ -52,9 +52,14 @@ enum class Kind : uint32_t {
   Decision = 3,  ///< the estimator's choice, stored without trials
   Probe = 4,     ///< what a device answered to slow questions
   Portfolio = 5, ///< the kernels that serve a range
+  Pool = 6,      ///< the kernels that serve a signature; pins artifacts
 };
-inline constexpr Kind kAllKinds[] = {
-    Kind::Artifact, Kind::Record, Kind::Decision, Kind::Probe, Kind::Portfolio};
+inline constexpr Kind kAllKinds[] = {Kind::Artifact,  Kind::Record,
+                                     Kind::Decision,  Kind::Probe,
+                                     Kind::Portfolio, Kind::Pool};
+/// The attribute of a pool with the names, fileNameOf(), of the artifacts that
+/// stay while it does: an array of texts.
+inline constexpr const char *kPinsAttribute = "pins";
 
 /// "artifact", "record", ...: also the name of the kind's folder.
 llvm::StringRef nameOf(Kind kind);

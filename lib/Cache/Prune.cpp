@@ -6,6 +6,7 @@
 #include "Cache/Upkeep.h"
 
 #include <llvm/ADT/STLExtras.h>
+#include <llvm/ADT/StringMap.h>
 
 #include <algorithm>
 #include <cmath>
@@ -89,6 +90,9 @@ public:
 
 private:
   void look(Kind kind, const Layer::Found &found);
+  void pinArtifacts();
+  void readPins(llvm::StringRef name, double ageSeconds);
+  std::optional<double> pinnedFor(const Candidate &candidate) const;
   bool believesClock();
   bool isLeft(int folder, const Leftover &file);
   void sweep();
@@ -114,6 +118,8 @@ private:
   const std::chrono::system_clock::time_point now;
   std::vector<Candidate> candidates;
   std::vector<Leftover> leftovers;
+  /// By name of artifact: the age of the youngest pool that needs it.
+  llvm::StringMap<double> pins;
   uint64_t bytes = 0; ///< of all candidates that are left
   PruneResult result;
 };
@@ -230,7 +236,10 @@ void Pruner::take(Candidate &candidate, const OpenedFolder &shard,
 /// spares most of the system calls.
 void Pruner::takeAll(std::vector<Candidate *> victims, PrunedFile::Why why) {
   llvm::sort(victims, [](const Candidate *a, const Candidate *b) {
-    return std::tie(a->kind, a->name) < std::tie(b->kind, b->name);
+    // A pool that is cut short is gone.
+    return std::tuple(a->kind != Kind::Pool, a->kind,
+                      llvm::StringRef(a->name)) <
+           std::tuple(b->kind != Kind::Pool, b->kind, llvm::StringRef(b->name));
   });
   auto shardOf = [](const Candidate &candidate) {
     return std::pair(candidate.kind,
@@ -257,18 +266,62 @@ static int worthOf(Kind kind) {
     return 1;
   case Kind::Decision:
     return 2;
+  case Kind::Pool:
+    return 3;
   case Kind::Record:
   case Kind::Portfolio:
     break;
   }
-  return 3;
+  return 4;
+}
+
+//===----------------------------------------------------------------------===//
+// Pools
+//===----------------------------------------------------------------------===//
+
+/// Reads which artifacts the pool \p name pins.
+void Pruner::readPins(llvm::StringRef name, double ageSeconds) {
+  const DecodedEntry decoded =
+      decodeEntry(layer.read(Kind::Pool, name).bytes, Kind::Pool, std::nullopt);
+  if (decoded.fault != EntryFault::None)
+    return;
+  const llvm::json::Array *list =
+      decoded.entry.attributes.getArray(kPinsAttribute);
+  for (const llvm::json::Value &value : list ? *list : llvm::json::Array())
+    if (auto pinned = value.getAsString()) {
+      auto [place, isNew] = pins.try_emplace(*pinned, ageSeconds);
+      if (!isNew)
+        place->second = std::min(place->second, ageSeconds);
+    }
+}
+
+void Pruner::pinArtifacts() {
+  if (rules.only && *rules.only != Kind::Pool) {
+    // No pool goes, so none of its artifacts does.
+    layer.walk(Kind::Pool, [&](const Layer::Found &found) {
+      if (!found.entryName.empty())
+        readPins(found.entryName, -INFINITY);
+    });
+    return;
+  }
+  for (const Candidate &candidate : candidates)
+    if (candidate.kind == Kind::Pool)
+      readPins(candidate.name, candidate.ageSeconds);
+}
+
+/// The age of the youngest pool that pins \p candidate.
+std::optional<double> Pruner::pinnedFor(const Candidate &candidate) const {
+  auto pin =
+      candidate.kind == Kind::Artifact ? pins.find(candidate.name) : pins.end();
+  return pin == pins.end() ? std::nullopt : std::optional(pin->second);
 }
 
 void Pruner::removeOld() {
   const double oldest = secondsIn(*rules.maxAge + kStampPeriod);
   std::vector<Candidate *> victims;
   for (Candidate &candidate : candidates)
-    if (candidate.ageSeconds > oldest)
+    if (candidate.ageSeconds > oldest &&
+        pinnedFor(candidate).value_or(INFINITY) > oldest)
       victims.push_back(&candidate);
   takeAll(std::move(victims), PrunedFile::Why::Age);
 }
@@ -277,13 +330,22 @@ void Pruner::makeRoom() {
   const uint64_t target =
       *rules.maxBytes - std::min(*rules.maxBytes, rules.slackBytes);
   std::vector<Candidate *> order;
-  for (Candidate &candidate : candidates)
-    if (!candidate.isTried &&
+  for (Candidate &candidate : candidates) {
+    const std::optional<double> pin = pinnedFor(candidate);
+    const bool isOfPool = pin || candidate.kind == Kind::Pool;
+    if (!candidate.isTried && !(isOfPool && rules.keepsPools) &&
+        !(pin && std::isinf(*pin)) &&
         !(rules.isInUse && rules.isInUse(candidate.kind, candidate.name)))
       order.push_back(&candidate);
-  llvm::stable_sort(order, [](const Candidate *a, const Candidate *b) {
-    return std::pair(worthOf(a->kind), -a->ageSeconds) <
-           std::pair(worthOf(b->kind), -b->ageSeconds);
+  }
+  // Artifacts of a pool follow it.
+  auto placeOf = [&](const Candidate *candidate) {
+    const std::optional<double> pin = pinnedFor(*candidate);
+    return std::tuple(worthOf(pin ? Kind::Pool : candidate->kind),
+                      -pin.value_or(candidate->ageSeconds), pin.has_value());
+  };
+  llvm::stable_sort(order, [&](const Candidate *a, const Candidate *b) {
+    return placeOf(a) < placeOf(b);
   });
   // Again for as much as could not be removed.
   for (auto next = order.begin(); next != order.end();) {
@@ -304,6 +366,7 @@ PruneResult Pruner::run() {
     if (!rules.only || *rules.only == kind)
       layer.walk(kind, [&](const Layer::Found &found) { look(kind, found); });
 
+  pinArtifacts();
   if (believesClock()) {
     sweep();
     if (rules.maxAge)

@@ -6,7 +6,8 @@
 // mount or backup has a say in what is old. What a process holds in memory it
 // does not look up again: only when it was loaded is known. Artifacts go before
 // anything else, since they can be compiled again, and records last, since they
-// took trials.
+// took trials. A pool names its artifacts. As long as it stays they do, so it
+// goes before them; after all other artifacts, and never for upkeep.
 //
 // Safe beside any number of readers, writers and other pruners: a file goes
 // only if it is still the one that was judged. Ages are told by the clock that
@@ -60,6 +61,8 @@ struct PruneRules {
   uint64_t slackBytes = 0;
   /// Entries that stay whatever their size; null: none.
   llvm::function_ref<bool(Kind, llvm::StringRef name)> isInUse = nullptr;
+  /// Pools and what they pin stay whatever the size of the layer.
+  bool keepsPools = false;
   /// Old entries go although no stamp is younger than kMostIdle.
   bool trustsClock = false;
   /// Tells what would go and takes nothing away.
@@ -91,7 +94,7 @@ struct PruneResult {
 };
 
 /// Applies \p rules to a write layer. Cost: a system call for each file; reads
-/// no file.
+/// pools, no other file.
 PruneResult pruneLayer(FileOps &files, const Layer &layer,
                        const PruneRules &rules);
 

@@ -211,6 +211,8 @@ public:
   bool hasFile(Kind kind, llvm::StringRef key) const;
   /// The same for the layers that are only read as well.
   bool isOnDisk(Kind kind, llvm::StringRef key) const;
+  /// The same, given the entry's name, fileNameOf().
+  bool isNameOnDisk(Kind kind, llvm::StringRef name) const;
 
   /// The entries of a kind, by layer, then by file name. Reads and checks heads
   /// only; damaged and foreign files are left out. An entry in several layers

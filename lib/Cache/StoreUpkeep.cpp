@@ -8,8 +8,9 @@
 // it.
 //
 // A promise goes before the limit: who was told that an entry is stored will
-// find it. So a store never evicts what it published or found itself. A limit
-// that is too small for one process is exceeded, with a warning.
+// find it. So a store never evicts what it published or found itself, nor a
+// pool, which was put there for others, with its artifacts. A limit that is too
+// small for these is exceeded, with a warning.
 //
 //===----------------------------------------------------------------------===//
 #include "Cache/Prune.h"
@@ -105,6 +106,7 @@ void Store::Impl::makeRoom(uint64_t limit, uint64_t used,
     return isInUse(kind, name);
   };
   rules.isInUse = stays;
+  rules.keepsPools = true;
   if (limit != kNoLimit) {
     rules.maxBytes = limit;
     rules.slackBytes = limit / 8;
@@ -143,7 +145,7 @@ void Store::Impl::makeRoom(uint64_t limit, uint64_t used,
   if (left > limit && !result.failed)
     warnOnce("limit",
              fmt::format("the cache {} has {} bytes, over its limit of {}: "
-                         "this process uses them, so they stay",
+                         "this process or a pool uses them, so they stay",
                          writeLayer->path(), left, limit));
 }
 

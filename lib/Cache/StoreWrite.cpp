@@ -17,6 +17,7 @@
 #include "Support/Error.h"
 
 #include <llvm/ADT/STLExtras.h>
+#include <llvm/ADT/StringExtras.h>
 
 #include <cerrno>
 #include <cstring>
@@ -263,7 +264,13 @@ bool Store::hasFile(Kind kind, llvm::StringRef key) const {
 }
 
 bool Store::isOnDisk(Kind kind, llvm::StringRef key) const {
-  const std::string name = fileNameOf(kind, key);
+  return isNameOnDisk(kind, fileNameOf(kind, key));
+}
+
+bool Store::isNameOnDisk(Kind kind, llvm::StringRef name) const {
+  constexpr size_t kDigits = 64; // a name may be from a file
+  if (name.size() != kDigits || !llvm::all_of(name, llvm::isHexDigit))
+    return false;
   auto has = [&](const Layer &layer) {
     return layer.identify(kind, name).file.has_value();
   };

@@ -208,6 +208,26 @@ llvm::Expected<ProblemSpec> ProblemSpec::parse(const Registry &registry,
   return spec;
 }
 
+llvm::Expected<PoolSubject> readPoolSubject(const Registry &registry,
+                                            const kiln_problem &problem) {
+  if (auto error = checkInput(problem, "kiln_problem"))
+    return error;
+  if (problem.range_count)
+    return makeError(ErrorCode::InvalidArgument,
+                     "problem: a pool serves all values, it takes no ranges");
+  if (problem.family != KILN_FAMILY_FROM_TEXT || !problem.text) {
+    auto spec = ProblemSpec::parse(registry, &problem);
+    if (!spec)
+      return spec.takeError();
+    return PoolSubject::of(*spec->family, std::move(spec->described));
+  }
+  auto [name, fields] = llvm::StringRef(problem.text).split(' ');
+  auto family = registry.get(name);
+  if (!family)
+    return family.takeError();
+  return PoolSubject::parse(**family, fields);
+}
+
 //===----------------------------------------------------------------------===//
 // Ranges
 //===----------------------------------------------------------------------===//

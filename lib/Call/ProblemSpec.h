@@ -54,4 +54,9 @@ struct ProblemSpec {
   void readDefaults(llvm::ArrayRef<int64_t> values, Arguments &arguments) const;
 };
 
+/// Reads and checks \p problem as the subject of a pool: the sizes of a struct
+/// are ignored, and text has none. Errors: InvalidArgument, Unsupported.
+llvm::Expected<PoolSubject> readPoolSubject(const Registry &registry,
+                                            const kiln_problem &problem);
+
 } // namespace kiln

@@ -16,7 +16,7 @@ llvm::ArrayRef<ChoiceStep> choiceOrder(kiln_mode mode, Haste haste) {
                                                Trials, Compile,   Existing};
   static constexpr ChoiceStep kHaste[] = {Record, Portfolio, Decision, Existing,
                                           Compile};
-  static constexpr ChoiceStep kStrict[] = {Record, Portfolio, Decision,
+  static constexpr ChoiceStep kStrict[] = {Record, Portfolio, Decision, Pool,
                                            Existing};
   switch (mode) {
   case KILN_MODE_TUNE:
@@ -54,6 +54,7 @@ Effort effortOf(ChoiceStep step, Haste haste) {
     return Effort::Loaded;
   case ChoiceStep::Portfolio:
   case ChoiceStep::Close:
+  case ChoiceStep::Pool:
   case ChoiceStep::Existing:
     return Effort::Existing;
   }

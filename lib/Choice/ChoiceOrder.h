@@ -34,6 +34,8 @@ enum class ChoiceStep {
   /// the first of the ranking, then the next, then generic templates: after 4
   /// attempts, after 12 where they are 8 times slower
   Compile,
+  /// the kernels of the signature's stored pool, by estimate
+  Pool,
   /// the whole ranking, where kernels exist
   Existing,
 };

@@ -370,6 +370,26 @@ std::vector<Choice> Chooser::decided() {
   return choices;
 }
 
+/// The kernels of the signature's pool that run here, but wrong ones.
+std::vector<Choice> Chooser::pooled() {
+  std::vector<Choice> choices;
+  auto pool = from.pools ? from.pools->find(request.family,
+                                            request.problem.signature, device)
+                         : nullptr;
+  if (!pool)
+    return choices;
+  for (const KnownPool::Pick &pick : pool->rank(request.problem, device)) {
+    if (isRejected(*pick.tmpl, *pick.config))
+      continue;
+    Choice &choice = choices.emplace_back();
+    choice.tmpl = pick.tmpl;
+    choice.config = *pick.config;
+    choice.source = KILN_SOURCE_ESTIMATE;
+    choice.predictedNs = pick.predictedNs;
+  }
+  return choices;
+}
+
 //===----------------------------------------------------------------------===//
 // What the estimator ranks
 //===----------------------------------------------------------------------===//
@@ -504,6 +524,9 @@ llvm::Error Chooser::offer(ChoiceStep step, Take take) {
     break;
   case ChoiceStep::Compile:
     offerToCompile(take);
+    break;
+  case ChoiceStep::Pool:
+    offerAll(pooled(), take);
     break;
   case ChoiceStep::Existing:
     for (size_t i = 0; i < ranked.size(); ++i)

@@ -15,6 +15,7 @@
 #include "Kernel/Space.h"
 #include "Store/ArtifactStore.h"
 #include "Store/Decisions.h"
+#include "Store/PoolStore.h"
 #include "Store/Records.h"
 #include "Store/Verdicts.h"
 
@@ -67,7 +68,8 @@ struct ChoiceSources {
   const RecordStore &records;
   const DecisionStore &decisions;
   const PortfolioStore &portfolioStore;
-  uint64_t workspaceLimit; ///< bytes that a plan may need
+  uint64_t workspaceLimit;          ///< bytes that a plan may need
+  const PoolStore *pools = nullptr; ///< null: there are none
 };
 
 /// Chooses for one request, on one thread. All that is given must outlive it.
@@ -144,6 +146,7 @@ private:
   spaceByExpectation(const std::shared_ptr<const KnownPortfolio> &known,
                      llvm::ArrayRef<PortfolioChoice> members);
   void preferLoaded(std::vector<Choice> &choices, size_t leads) const;
+  std::vector<Choice> pooled();
   llvm::Error rank();
   Choice choiceAt(size_t rank) const;
   bool isWithin(const Choice &choice, Effort effort) const;

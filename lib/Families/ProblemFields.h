@@ -65,6 +65,14 @@ inline Field alignField() {
           .maximum = 16};
 }
 
+/// Elements of \p type that begin at whole accesses of 16 bytes: a step of
+/// PoolDraws.
+constexpr int64_t elementsOfVector(DType type) {
+  return 128 / std::max(1, bitsOf(type));
+}
+/// The most values of an extent that a pool is judged on.
+inline constexpr int64_t kMostDrawn = 65536;
+
 /// InvalidArgument unless \p align, the bytes that divide every pointer, is a
 /// power of two and at least \p elementBytes, those of the smallest element.
 llvm::Error checkAlign(llvm::StringRef family, int64_t align,

@@ -3,6 +3,7 @@
 
 #include "Kernel/MatrixProduct.h"
 #include "Kernel/Operand.h"
+#include "Kernel/PoolDraws.h"
 #include "Kernel/Study.h"
 #include "Kernel/Template.h"
 
@@ -92,6 +93,11 @@ public:
   /// Fields that go with few values of each other, in that form and that
   /// together: whoever draws problems hardly finds them.
   virtual llvm::ArrayRef<llvm::StringRef> combinations() const { return {}; }
+
+  /// What pools of the signature of \p described are judged on: the fields that
+  /// are drawn, from which distributions. The values of these fields are
+  /// ignored. Empty: the family has no pools.
+  virtual PoolDraws poolDraws(const Record &described) const { return {}; }
 
   /// The matrix product that \p problem is; nullopt: it is something else.
   virtual std::optional<MatrixProduct>

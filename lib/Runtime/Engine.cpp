@@ -193,6 +193,7 @@ Engine::Services &Engine::services() {
     recordOptions.recheckInterval = std::chrono::hours(24 * 365);
   made->records = std::make_unique<RecordStore>(*made->store, recordOptions);
   made->decisions = std::make_unique<DecisionStore>(*made->store);
+  made->pools = std::make_unique<PoolStore>(*made->store);
   made->portfolios = std::make_unique<PortfolioStore>(
       *made->store, recordOptions.recheckInterval);
   deliverMessages();
@@ -353,7 +354,7 @@ Chooser Engine::chooser(ContextState &context, const PlanRequest &request) {
   return Chooser({options.mode, context.model, context.deviceClass,
                   context.plans, context.portfolios, *made.artifacts,
                   *made.records, *made.decisions, *made.portfolios,
-                  options.workspaceLimit},
+                  options.workspaceLimit, made.pools.get()},
                  request);
 }
 

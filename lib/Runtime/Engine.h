@@ -86,6 +86,7 @@ public:
     std::unique_ptr<RecordStore> records;
     std::unique_ptr<DecisionStore> decisions;
     std::unique_ptr<PortfolioStore> portfolios;
+    std::unique_ptr<PoolStore> pools;
   };
   Services &services();
   /// The state of a context, made if it is new. May take some 10 ms.

@@ -8,6 +8,7 @@
 //===----------------------------------------------------------------------===//
 #include "Runtime/PrepareTask.h"
 #include "Runtime/RangeParts.h"
+#include "Tune/PoolWarmup.h"
 #include "Tune/PortfolioSession.h"
 #include "Tune/Warmup.h"
 
@@ -45,9 +46,10 @@ void PrepareTask::compileOnly() {
   if (!device) {
     const ErrorSummary noDevice = summarize(device.takeError());
     for (Item &item : items)
-      if (item.spec)
+      if (item.spec || item.pool)
         item.error = noDevice;
   } else {
+    compilePools(*device);
     compileRanges(*device);
     compileValues(*device);
   }
@@ -159,6 +161,29 @@ void PrepareTask::compileValues(const DeviceModel &device) {
     if (error.code == ErrorCode::Success && writesToDisk() &&
         !row.unstored.empty())
       error = errorOfMissing("not on disk: " + row.unstored);
+  }
+}
+
+/// Stores the pools of signatures.
+void PrepareTask::compilePools(const DeviceModel &device) {
+  Engine::Services &services = engine.services();
+  PoolWarmupOptions options;
+  options.cover.workspaceBytes = engine.config().workspaceLimit;
+  options.cover.threads = services.artifacts->width();
+  options.cover.cancel = &cancelled;
+  options.store = writesToDisk();
+  size_t done = 0;
+  options.progress = [&](const ArtifactStore::Progress &progress) {
+    noteCompiles(done + progress.done, done + progress.total);
+    callProgress();
+  };
+  for (Item &item : items) {
+    if (!item.pool)
+      continue;
+    const PoolWarmupResult result = warmPool(
+        *item.pool, device, *services.artifacts, *services.pools, options);
+    done += result.distinctKernels;
+    item.error = result.error;
   }
 }
 

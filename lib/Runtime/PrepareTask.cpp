@@ -29,7 +29,7 @@ llvm::Error PrepareTask::readOptions(const kiln_prepare_options *options) {
   if (auto error = checkInput(*options, "kiln_prepare_options"))
     return error;
   constexpr uint32_t kKnownFlags =
-      KILN_PREPARE_COMPILE_ONLY | KILN_PREPARE_RETUNE;
+      KILN_PREPARE_COMPILE_ONLY | KILN_PREPARE_RETUNE | KILN_PREPARE_POOL;
   if (options->flags & ~kKnownFlags || options->reserved0)
     return makeError(ErrorCode::Unsupported,
                      "kiln_prepare_options: flags {:#x} are unknown",
@@ -51,7 +51,7 @@ llvm::Error PrepareTask::readOptions(const kiln_prepare_options *options) {
 /// Looks up the contexts now, because "current" means the caller's thread.
 llvm::Error PrepareTask::findTargets(const kiln_prepare_options *options) {
   bool hasStreams = options && options->stream_count;
-  if ((flags & KILN_PREPARE_COMPILE_ONLY) && !hasStreams) {
+  if (onlyCompiles() && !hasStreams) {
     auto named = engine.namedDevice();
     if (!named)
       return named.takeError();
@@ -76,6 +76,27 @@ llvm::Error PrepareTask::findTargets(const kiln_prepare_options *options) {
   return llvm::Error::success();
 }
 
+bool PrepareTask::onlyCompiles() const {
+  return flags & (KILN_PREPARE_COMPILE_ONLY | KILN_PREPARE_POOL);
+}
+
+/// Reads one problem; what is wrong with it is its error.
+void PrepareTask::readItem(const kiln_problem &problem, Item &item) const {
+  if (flags & KILN_PREPARE_POOL) {
+    auto pool = readPoolSubject(engine.families(), problem);
+    if (pool)
+      item.pool = std::move(*pool);
+    else
+      item.error = summarize(pool.takeError());
+    return;
+  }
+  auto spec = ProblemSpec::parse(engine.families(), &problem);
+  if (spec)
+    item.spec = std::move(*spec);
+  else
+    item.error = summarize(spec.takeError());
+}
+
 llvm::Expected<std::shared_ptr<PrepareTask>>
 PrepareTask::create(Engine &engine, const kiln_problem *problems, size_t count,
                     const kiln_prepare_options *options) {
@@ -86,11 +107,7 @@ PrepareTask::create(Engine &engine, const kiln_problem *problems, size_t count,
     return error;
   for (size_t i = 0; i < count; ++i) {
     Item item;
-    auto spec = ProblemSpec::parse(engine.families(), &at(problems, i));
-    if (spec)
-      item.spec = std::move(*spec);
-    else
-      item.error = summarize(spec.takeError());
+    task->readItem(at(problems, i), item);
     task->items.push_back(std::move(item));
   }
   if (auto error = task->findTargets(options))
@@ -214,7 +231,7 @@ void PrepareTask::start() {
 }
 
 void PrepareTask::work() {
-  if (flags & KILN_PREPARE_COMPILE_ONLY)
+  if (onlyCompiles())
     return compileOnly();
   if (items.size() > 1)
     compileAhead();

@@ -1,6 +1,7 @@
 //===- PrepareTask.h - kiln_prepare, beside the caller or not -------------===//
 #pragma once
 
+#include "Kernel/PoolDraws.h"
 #include "Runtime/Engine.h"
 
 #include <atomic>
@@ -51,6 +52,7 @@ private:
   };
   struct Item {
     std::optional<ProblemSpec> spec;
+    std::optional<PoolSubject> pool; ///< in the place of spec
     ErrorSummary error;
   };
 
@@ -59,6 +61,9 @@ private:
   llvm::Error readOptions(const kiln_prepare_options *options);
   llvm::Error findTargets(const kiln_prepare_options *options);
   void work();
+  /// Whether nothing is loaded or measured.
+  bool onlyCompiles() const;
+  void readItem(const kiln_problem &problem, Item &item) const;
   void compileOnly();
   llvm::Expected<DeviceModel> deviceToCompileFor();
   llvm::Error prepareProblem(const ProblemSpec &spec);
@@ -78,6 +83,7 @@ private:
   std::chrono::milliseconds budgetForNext(const ProblemSpec &spec) const;
   void compileRanges(const DeviceModel &device);
   void compileValues(const DeviceModel &device);
+  void compilePools(const DeviceModel &device);
   bool writesToDisk() const;
   void noteCompiles(size_t done, size_t total);
   void finishProblem(size_t index, ErrorSummary error);

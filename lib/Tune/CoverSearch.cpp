@@ -12,20 +12,14 @@ namespace kiln {
 
 namespace {
 
-/// Worlds beside the one in which predictions hold, and how far these are off
-/// there: standard deviations of logarithms. Estimates of GEMMs are off by some
-/// 3 % against each other.
-constexpr size_t kWorlds = 12;
+/// How far predictions are off in the worlds where they do not hold: standard
+/// deviations of logarithms. Estimates of GEMMs are off by some 3 % against
+/// each other.
 constexpr double kIdeaError = 0.03, kKernelError = 0.015;
 /// The share of the world in which predictions hold.
 constexpr double kShareOfPrediction = 0.5;
-/// Weight of what is above the tolerance there.
-constexpr double kOverTolerance = 20;
 /// A regret counts up to it.
 constexpr float kMostRegret = 0.5F;
-/// A kernel pays if it lowers the mean regret by that much, or the largest from
-/// above the tolerance.
-constexpr double kLeastGain = 3e-4;
 /// The cost of a kernel that is compiled already, beside 1: it is loaded and
 /// measured.
 constexpr double kCostAtHand = 0.2;
@@ -67,7 +61,7 @@ Search::Search(const CoverTable &table, const CoverGoal &goal)
   // In the order of the kernels, so that all processes agree.
   std::mt19937 random(20);
   std::normal_distribution<double> normal;
-  for (size_t world = 0; world <= kWorlds; ++world) {
+  for (size_t world = 0; world <= goal.worlds; ++world) {
     const double scale = world == 0 ? 0 : 1;
     llvm::DenseMap<uint64_t, double> ofIdea;
     std::vector<float> &error = errors.emplace_back();
@@ -93,15 +87,15 @@ Search::Search(const CoverTable &table, const CoverGoal &goal)
 
 double Search::lossOf(float regret, size_t world) const {
   if (world > 0)
-    return regret * (1 - kShareOfPrediction) / kWorlds;
+    return regret * (1 - kShareOfPrediction) / static_cast<double>(goal.worlds);
   return kShareOfPrediction *
-         (regret + kOverTolerance * std::max(0.0, regret - goal.tolerance));
+         (regret + goal.overTolerance * std::max(0.0, regret - goal.tolerance));
 }
 
 /// By how much \p kernel would lower the mean regret for its cost.
 double Search::worthOf(size_t kernel) const {
   double gain = 0;
-  for (size_t world = 0; world <= kWorlds; ++world)
+  for (size_t world = 0; world <= goal.worlds; ++world)
     for (size_t sample = 0; sample < samples; ++sample) {
       const float before = least[world][sample];
       const float after = regret(kernel, world, sample);
@@ -115,7 +109,7 @@ double Search::worthOf(size_t kernel) const {
 
 void Search::take(size_t kernel) {
   chosen.push_back(kernel);
-  for (size_t world = 0; world <= kWorlds; ++world)
+  for (size_t world = 0; world <= goal.worlds; ++world)
     for (size_t sample = 0; sample < samples; ++sample)
       least[world][sample] =
           std::min(least[world][sample], regret(kernel, world, sample));
@@ -139,7 +133,7 @@ Cover Search::run() {
   while (!queue.empty() && chosen.size() < goal.maxKernels) {
     Entry next = queue.top();
     queue.pop();
-    if (next.worth < kLeastGain)
+    if (next.worth < goal.leastGain)
       break;
     if (next.seen == chosen.size()) {
       take(next.kernel);

@@ -1,8 +1,8 @@
 //===- CoverSearch.h - a greedy cover, on numbers alone -------------------===//
 //
-// Private to RangeCover.cpp. Kernels have predicted times at samples of a
-// range. Wanted are a few kernels, of which at every sample one is nearly the
-// best.
+// Private to RangeCover.cpp and PoolCover.cpp. Kernels have predicted times at
+// samples of a range, or of a signature. Wanted are a few kernels, of which at
+// every sample one is nearly the best.
 //
 // Predictions are wrong by some percent, mostly alike for all variations of one
 // idea, and what is chosen will be measured. So a set is judged by what it
@@ -46,10 +46,17 @@ struct CoverTable {
 };
 
 struct CoverGoal {
-  /// A regret above it, where predictions hold, counts several times.
+  /// What of a regret is above it, where predictions hold, counts so many
+  /// times.
   double tolerance = 0.02;
+  double overTolerance = 20;
   /// The fixed ones included, if these are not more.
   size_t maxKernels = std::numeric_limits<size_t>::max();
+  /// A kernel pays if it lowers the mean regret by that much, or the largest
+  /// from above the tolerance.
+  double leastGain = 3e-4;
+  /// Worlds beside the one in which predictions hold.
+  size_t worlds = 12;
   /// Taken whatever they are worth, and first.
   llvm::ArrayRef<size_t> fixed = {};
 };

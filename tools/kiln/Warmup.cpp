@@ -10,6 +10,7 @@
 #include "cli/Stopwatch.h"
 #include "kiln/Commands.h"
 #include "kiln/RangeReport.h"
+#include "kiln/WarmupPool.h"
 
 #include <llvm/ADT/StringExtras.h>
 #include <llvm/Support/FileSystem.h>
@@ -323,8 +324,28 @@ static llvm::Expected<int> warmRanges(const ParsedOptions &options) {
   return emit(report, options.wantsJson(), report.exitCode());
 }
 
+/// Compiles what serves all sizes of signatures.
+static llvm::Expected<int> warmSignatures(const ParsedOptions &options) {
+  for (const char *other : {"--top", "--with-generic", "--dump-dir", "--model",
+                            "--suite", "--filter", "--range"})
+    if (options.has(other))
+      return makeError(ErrorCode::InvalidArgument, "{} is not for --pool",
+                       other);
+  const Environment environment = Environment::fromProcess();
+  auto devices = chooseDevices(options, environment);
+  if (!devices)
+    return devices.takeError();
+  return warmPools(options, environment, *devices);
+}
+
 static llvm::Expected<int> runWarmup(const ParsedOptions &options) {
   const Stopwatch watch;
+  if (options.has("--pool"))
+    return warmSignatures(options);
+  for (const OptionSpec &other : kPoolOptions)
+    if (options.has(other.name))
+      return makeError(ErrorCode::InvalidArgument, "{} is for --pool alone",
+                       other.name);
   if (options.has("--range"))
     return warmRanges(options);
   WarmupOptions warmupOptions;
@@ -384,8 +405,8 @@ static constexpr OptionSpec kWarmupOwnOptions[] = {
      "compile the generic kernel of each signature as well"},
     {"--dump-dir", "DIR", "write the text of every kernel there"},
 };
-static constexpr auto kWarmupOptions =
-    joinOptions(kWarmupOwnOptions, kAllowanceOptions, kCompilerOptions);
+static constexpr auto kWarmupOptions = joinOptions(
+    kWarmupOwnOptions, kPoolOptions, kAllowanceOptions, kCompilerOptions);
 
 const CommandSpec kWarmupCommand = {
     "warmup",
@@ -396,10 +417,12 @@ const CommandSpec kWarmupCommand = {
     "stores the kernels and the decisions in the cache. May be interrupted: "
     "what is compiled is kept. Ends with 1 if a kernel or decision is not on "
     "disk at the end. With --range it compiles the few kernels that serve all "
-    "values.\n  kiln warmup --suite "
+    "values of an extent, with --pool those that serve all sizes of a "
+    "signature, of models that are not known yet.\n  kiln warmup --suite "
     "benchmarks/suites/memory_bound.json --device h200-sxm"
     "\n  kiln warmup --suite benchmarks/suites/layers.json --range m=1..8192 "
-    "--device h200-sxm",
+    "--device h200-sxm"
+    "\n  kiln warmup --pool gemm dtype=bf16 layout=NT --device h200-sxm",
     kWarmupOptions,
     runWarmup,
 };

@@ -240,6 +240,42 @@ TEST_CASE_FIXTURE(PruneFixture,
   CHECK_FALSE(has(Kind::Record, "r"));
 }
 
+TEST_CASE_FIXTURE(PruneFixture, "a pool goes before what it pins, and alone") {
+  put(Kind::Artifact, "pinned", 9 * kDay);
+  put(Kind::Artifact, "free", kHour);
+  put(Kind::Record, "record", 9 * kDay);
+  const llvm::json::Object pins{
+      {kPinsAttribute,
+       llvm::json::Array{fileNameOf(Kind::Artifact, "pinned"), 7}}};
+  store->publish(Kind::Pool, "pool", pins, "{}");
+  age(path(Kind::Pool, "pool"), kHour);
+
+  // For its age, an artifact does not go while a younger pool needs it.
+  PruneRules rules;
+  rules.maxAge = std::chrono::hours(3 * 24);
+  store->prune(rules);
+  CHECK(has(Kind::Artifact, "pinned"));
+  CHECK_FALSE(has(Kind::Record, "record"));
+
+  rules = {};
+  rules.maxBytes = 1;
+  rules.keepsPools = true;
+  store->prune(rules);
+  CHECK(has(Kind::Artifact, "pinned"));
+  CHECK(has(Kind::Pool, "pool"));
+  CHECK_FALSE(has(Kind::Artifact, "free"));
+
+  // Room for the artifact: the pool goes first all the same.
+  rules.keepsPools = false;
+  rules.maxBytes = sizeOf(path(Kind::Artifact, "pinned"));
+  store->prune(rules);
+  CHECK_FALSE(has(Kind::Pool, "pool"));
+  CHECK(has(Kind::Artifact, "pinned"));
+  rules.maxBytes = 1;
+  store->prune(rules);
+  CHECK_FALSE(has(Kind::Artifact, "pinned"));
+}
+
 TEST_CASE_FIXTURE(PruneFixture, "F8: a lookup stamps an entry, once a day") {
   std::string used = put(Kind::Artifact, "used", 3 * kDay);
   put(Kind::Artifact, "idle", 2 * kDay + kHour);

@@ -68,6 +68,8 @@ public:
                : Peer::None;
   }
 
+  PoolDraws poolDraws(const Record &described) const override;
+
   std::unique_ptr<Reference>
   reference(const Problem &problem, const DeviceModel &device) const override {
     return makeAttentionReference(problem, device);
@@ -303,6 +305,35 @@ llvm::Expected<Problem> AttentionFamily::canonicalise(Record record) const {
       toRecord(signatureOf(readAttentionProblem(record.values().data())));
   problem.record = std::move(record);
   return problem;
+}
+
+/// Half of the draws decode one query, a quarter has no keys before its
+/// queries. Latent keys are those of one head.
+PoolDraws AttentionFamily::poolDraws(const Record &described) const {
+  using F = AttentionField;
+  const AttentionProblem p = readAttentionProblem(described.values().data());
+  constexpr int64_t kMostKvHeads = 32, kMostGroup = 16, kMostBatch = 512;
+  constexpr int64_t kLeastPage = 16, kMostPage = 256;
+  constexpr int64_t kWideHead = 256, kMostLatentHeads = 128;
+  const bool isLatent = p.latent || p.headDim > kWideHead;
+  PoolDraws draws;
+  draws.layer = {{.field = F::KvHeads, .high = isLatent ? 1 : kMostKvHeads},
+                 {.field = F::Heads,
+                  .high = isLatent ? kMostLatentHeads : kMostGroup,
+                  .factorOf = F::KvHeads}};
+  if (p.isPaged())
+    draws.layer.push_back({.field = F::Page,
+                           .low = kLeastPage,
+                           .high = kMostPage,
+                           .step = kLeastPage});
+  constexpr unsigned kPrefills = 50, kWithContext = 75;
+  draws.extents = {{.field = F::Sq, .high = kMostDrawn, .percent = kPrefills},
+                   {.field = F::Sk,
+                    .high = kMostDrawn,
+                    .percent = kWithContext,
+                    .addendTo = F::Sq},
+                   {.field = F::Batch, .high = kMostBatch}};
+  return draws;
 }
 
 //===----------------------------------------------------------------------===//

@@ -39,6 +39,14 @@ public:
   llvm::StringRef example() const override {
     return "rows=4096 heads=32 d=128 dtype=bf16 lse=1";
   }
+  PoolDraws poolDraws(const Record &) const override {
+    constexpr int64_t kMostHeads = 128, kMostBatch = 512;
+    PoolDraws draws;
+    draws.layer = {{.field = MergeField::Heads, .high = kMostHeads},
+                   {.field = MergeField::Batch, .high = kMostBatch}};
+    draws.extents = {{.field = MergeField::Rows, .high = kMostDrawn}};
+    return draws;
+  }
   Peer peer(const Problem &) const override { return Peer::Stream; }
 
   std::unique_ptr<Reference>

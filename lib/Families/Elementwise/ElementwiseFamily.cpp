@@ -37,6 +37,7 @@ public:
   llvm::StringRef example() const override {
     return "op=silu,mul rows=4096 cols=8192 dtype=bf16";
   }
+  PoolDraws poolDraws(const Record &described) const override;
   Peer peer(const Problem &) const override { return Peer::Stream; }
 
   std::unique_ptr<Reference>
@@ -106,6 +107,23 @@ llvm::Expected<Problem> ElementwiseFamily::canonicalise(Record record) const {
       toRecord(signatureOf(readElementwiseProblem(record.values().data())));
   problem.record = std::move(record);
   return problem;
+}
+
+/// Matrices of any size, of which one in ten has rows with gaps.
+PoolDraws ElementwiseFamily::poolDraws(const Record &) const {
+  using F = ElementwiseField;
+  // Of the narrowest type: a cast names its own.
+  constexpr int64_t kStep = elementsOfVector(DType::E4M3), kMostGap = 1024;
+  constexpr unsigned kGaps = 10;
+  PoolDraws draws;
+  draws.layer = {{.field = F::Cols, .high = kMostDrawn, .step = kStep},
+                 {.field = F::LdX,
+                  .high = kMostGap,
+                  .step = kStep,
+                  .percent = kGaps,
+                  .addendTo = F::Cols}};
+  draws.extents = {{.field = F::Rows, .high = kMostDrawn}};
+  return draws;
 }
 
 //===----------------------------------------------------------------------===//

@@ -88,6 +88,7 @@ public:
         "dtype=int8 b=int8 out=e4m3 scale_d=tensor scatter=0 order_b=plain"};
     return kCombinations;
   }
+  PoolDraws poolDraws(const Record &described) const override;
   std::optional<MatrixProduct>
   matrixProduct(const Problem &problem) const override;
 
@@ -404,6 +405,59 @@ llvm::Expected<Problem> GemmFamily::canonicalise(Record record) const {
       toRecord(signatureOf(readGemmProblem(record.values().data())));
   problem.record = std::move(record);
   return problem;
+}
+
+//===----------------------------------------------------------------------===//
+// Pools and peers
+//===----------------------------------------------------------------------===//
+
+/// Weights of models: from a router's few columns to a vocabulary. One product
+/// in ten is a batch, one in twenty has rows with gaps.
+PoolDraws GemmFamily::poolDraws(const Record &described) const {
+  using F = GemmField;
+  const GemmProblem p = readGemmProblem(described.values().data());
+  const int64_t stepIn =
+      std::max(elementsOfVector(p.dtype),
+               elementsOfVector(p.isPacked() ? p.dtype : p.typeB));
+  const int64_t stepN = std::max(elementsOfVector(p.sideType()), stepIn) *
+                        p.pointwise.columnsPerResult() *
+                        (p.quantizes() ? 2 : 1);
+  constexpr int64_t kLeast = 64, kWidest = 131072, kDeepest = 32768,
+                    kMostGap = 256;
+  constexpr unsigned kGaps = 5;
+  PoolDraws draws;
+  draws.layer = {
+      {.field = F::N, .low = kLeast, .high = kWidest, .step = stepN},
+      {.field = F::K, .low = kLeast, .high = kDeepest, .step = stepIn}};
+  auto addGap = [&](int ld, int extent, int64_t step) {
+    draws.layer.push_back({.field = ld,
+                           .low = step,
+                           .high = kMostGap,
+                           .step = step,
+                           .percent = kGaps,
+                           .addendTo = extent});
+  };
+  if (!isTransposedA(p.layout))
+    addGap(F::Lda, F::K, stepIn);
+  if (!p.isPacked())
+    addGap(F::Ldb, isTransposedB(p.layout) ? F::K : F::N, stepIn);
+  constexpr int64_t kMostExperts = 512;
+  constexpr unsigned kBatches = 10;
+  if (p.hasGroups())
+    draws.layer.push_back({.field = F::Batch, .low = 2, .high = kMostExperts});
+  else if (!p.isPacked())
+    draws.layer.push_back({.field = F::Batch,
+                           .low = 2,
+                           .high = kMostExperts,
+                           .percent = kBatches});
+  draws.extents = {{.field = F::M,
+                    .high = kMostDrawn,
+                    .step = isTransposedA(p.layout) ? stepIn : 1}};
+  constexpr int64_t kMostRoom = 8; // times what is expected
+  if (p.groups == GroupKind::Masked)
+    draws.extents.push_back(
+        {.field = F::Room, .high = kMostRoom, .factorOf = F::M});
+  return draws;
 }
 
 std::optional<MatrixProduct>

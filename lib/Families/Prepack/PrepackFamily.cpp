@@ -38,6 +38,18 @@ public:
   llvm::StringRef example() const override {
     return "n=4096 k=4096 source=gptq group=128 zeros=1";
   }
+  /// Weights of models.
+  PoolDraws poolDraws(const Record &) const override {
+    constexpr int64_t kLeast = 64, kGroup = 128;
+    PoolDraws draws;
+    draws.layer = {{.field = PrepackField::K,
+                    .low = kLeast,
+                    .high = kMostDrawn,
+                    .step = kGroup}};
+    draws.extents = {
+        {.field = PrepackField::N, .high = kMostDrawn, .step = kLeast}};
+    return draws;
+  }
   Peer peer(const Problem &) const override { return Peer::Stream; }
 
   std::unique_ptr<Reference>

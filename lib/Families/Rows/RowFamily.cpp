@@ -52,6 +52,7 @@ public:
     return kind == RowKind::Reduce ? "rows=4096 cols=8192 dtype=fp32 op=sum"
                                    : "rows=4096 cols=8192 dtype=bf16";
   }
+  PoolDraws poolDraws(const Record &described) const override;
   Peer peer(const Problem &) const override { return Peer::Stream; }
 
   std::unique_ptr<Reference>
@@ -147,6 +148,26 @@ llvm::Expected<Problem> RowFamily::canonicalise(Record record) const {
   problem.signature = toRecord(signature);
   problem.record = std::move(record);
   return problem;
+}
+
+/// Rows of any length, of which one in ten begins behind a gap.
+PoolDraws RowFamily::poolDraws(const Record &described) const {
+  const RowProblem p = readRowProblem(kind, described.values().data());
+  const int64_t step =
+      std::max(elementsOfVector(p.dtype), elementsOfVector(p.out));
+  const int cols = fieldIndex(kind, RowField::Cols);
+  constexpr int64_t kMostGap = 1024;
+  constexpr unsigned kGaps = 10;
+  PoolDraws draws;
+  draws.layer = {{.field = cols, .high = kMostDrawn, .step = step},
+                 {.field = fieldIndex(kind, RowField::LdX),
+                  .high = kMostGap,
+                  .step = step,
+                  .percent = kGaps,
+                  .addendTo = cols}};
+  draws.extents = {
+      {.field = fieldIndex(kind, RowField::Rows), .high = kMostDrawn}};
+  return draws;
 }
 
 //===----------------------------------------------------------------------===//

@@ -37,6 +37,7 @@ public:
   llvm::StringRef example() const override {
     return "rows=4096 cols=8192 dtype=bf16";
   }
+  PoolDraws poolDraws(const Record &described) const override;
   Peer peer(const Problem &) const override { return Peer::Stream; }
 
   std::unique_ptr<Reference>
@@ -53,6 +54,17 @@ private:
 };
 
 } // namespace
+
+/// Matrices of any size; the alignment follows from both sides.
+PoolDraws TransposeFamily::poolDraws(const Record &described) const {
+  using F = TransposeField;
+  const int64_t step =
+      elementsOfVector(readTransposeProblem(described.values().data()).dtype);
+  PoolDraws draws;
+  draws.layer = {{.field = F::Cols, .high = kMostDrawn, .step = step}};
+  draws.extents = {{.field = F::Rows, .high = kMostDrawn, .step = step}};
+  return draws;
+}
 
 //===----------------------------------------------------------------------===//
 // Canonical form

@@ -1,0 +1,111 @@
+//===- PoolDraws.h - the problems that a pool is judged on ----------------===//
+//
+// A kernel depends on its signature and config and on no size. So a pool of a
+// signature can serve problems of all sizes, and be made before any is known.
+// Which sizes there are, a family says: a list of fields, each with the
+// distribution that it is drawn from.
+//
+// A draw is the same in all processes, compilers and standard libraries:
+// distributions are integer arithmetic on the bits of std::mt19937_64. The
+// logarithm of a log-uniform value is linear between powers of two, so that it
+// and its inverse are exact.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "Kernel/Problem.h"
+
+#include <llvm/ADT/SmallVector.h>
+#include <llvm/ADT/StringRef.h>
+#include <llvm/Support/Error.h>
+
+#include <cstdint>
+#include <optional>
+#include <random>
+#include <string>
+#include <vector>
+
+namespace kiln {
+
+class KernelFamily;
+
+/// The distribution of one field: log-uniform between two bounds.
+struct DrawnField {
+  int field = -1;            ///< of the problem's record
+  int64_t low = 1, high = 1; ///< both included
+  /// Values are multiples of it. In a quarter of the draws of an extent they
+  /// are any values instead, where the signature stays the same.
+  int64_t step = 1;
+  /// In so many of 100 draws; else the field stays as the problem has it, or is
+  /// that of factorOf or addendTo.
+  unsigned percent = 100;
+  /// The value is multiplied by, or added to, that of this field, which was
+  /// drawn before; -1: it stands alone.
+  int factorOf = -1, addendTo = -1;
+};
+
+/// What the pools of a family are judged on.
+struct PoolDraws {
+  /// What is fixed for a layer, in the order in which it is drawn.
+  llvm::SmallVector<DrawnField, 8> layer;
+  /// What varies from call to call: the first over a grid, the others at random
+  /// on theirs.
+  llvm::SmallVector<DrawnField, 8> extents;
+  /// Problems that move more bytes are not drawn.
+  double mostBytes = double(int64_t(1) << 33);
+
+  bool empty() const { return extents.empty(); }
+};
+
+/// The problems of one signature, to be drawn. A value; points to the family
+/// only.
+class PoolSubject {
+public:
+  /// Reads \p text, "gemm dtype=bf16 layout=NT": a problem's text without the
+  /// fields that are drawn. The pool's signature has the greatest alignment.
+  /// Errors: InvalidArgument (a drawn field is stated, or the text is wrong),
+  /// Unsupported (the family has no pools).
+  static llvm::Expected<PoolSubject> parse(const KernelFamily &family,
+                                           llvm::StringRef text);
+  /// That of the signature of \p described, whose drawn fields are ignored.
+  /// Errors: those of KernelFamily::canonicalise; Unsupported.
+  static llvm::Expected<PoolSubject> of(const KernelFamily &family,
+                                        Record described);
+
+  /// One for each signature that the same fields have, by the alignment of what
+  /// is drawn; this one first. Some milliseconds.
+  std::vector<PoolSubject> allAlignments() const;
+
+  const KernelFamily &family() const { return *owner; }
+  const Record &signature() const { return itsSignature; }
+  /// "gemm dtype=bf16 layout=NT": what is not drawn, and family's name.
+  std::string text() const;
+
+  using Random = std::mt19937_64;
+  /// Draws a layer: a record whose dynamic extents are not set. nullopt: of a
+  /// thousand draws none has the signature.
+  std::optional<Record> drawLayer(Random &random) const;
+  /// The problem of \p layer at place \p place of \p places of the grid of its
+  /// first extent, with the others drawn. nullopt: it is too large, or has
+  /// another signature.
+  std::optional<Problem> drawAt(const Record &layer, size_t place,
+                                size_t places, Random &random) const;
+
+private:
+  PoolSubject() = default;
+  void drawField(const DrawnField &drawn, int64_t value, bool isAny,
+                 Random &random, Record &record) const;
+  std::optional<Problem> complete(Record record) const;
+  Record drawAnyLayer(Random &random) const;
+
+  const KernelFamily *owner = nullptr;
+  PoolDraws draws;
+  Record described; ///< drawn fields are unset
+  Record itsSignature;
+};
+
+/// The value at place \p place of \p places from \p low to \p high, equally far
+/// apart by their logarithms; low + 0.5 is rounded up.
+int64_t gridValue(int64_t low, int64_t high, size_t place, size_t places);
+
+} // namespace kiln

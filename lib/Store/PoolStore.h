@@ -1,0 +1,129 @@
+//===- PoolStore.h - the kernels of a signature, stored -------------------===//
+//
+// A pool is one entry: the configs that serve all problems of a signature on a
+// device, and the names of the artifacts that their plans need. It is keyed by
+// the product, as decisions are, because it is written where there is no
+// device.
+//
+// The entry pins its artifacts: while it is there, no upkeep of the cache takes
+// them away (Cache/Prune.h). An artifact may be missing all the same, as files
+// may be deleted, so a pool can count those that are.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "Cache/Store.h"
+#include "Kernel/Family.h"
+
+#include <llvm/ADT/StringRef.h>
+#include <llvm/Support/Error.h>
+#include <llvm/Support/JSON.h>
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace kiln {
+
+/// One kernel of a pool, as it is stored.
+struct StoredPoolKernel {
+  /// Configs that differ in run-time knobs alone, the most useful first.
+  std::vector<std::string> configs;
+  /// Names of the artifacts of all its plans: artifactName().
+  std::vector<std::string> artifacts;
+
+  friend bool operator==(const StoredPoolKernel &,
+                         const StoredPoolKernel &) = default;
+};
+
+struct StoredPool {
+  std::vector<StoredPoolKernel> kernels; ///< the generic one first
+  /// How far it is behind the best of a problem's space, by the estimate.
+  double meanRegret = 0, mostRegret = 0;
+
+  /// Parses JSON of any origin. Damaged kernels are skipped. Error
+  /// (InvalidArgument): the text is no pool at all.
+  static llvm::Expected<StoredPool> parse(llvm::StringRef json);
+  llvm::json::Object toJson() const;
+  /// All artifacts, each once, sorted.
+  std::vector<std::string> artifacts() const;
+  friend bool operator==(const StoredPool &, const StoredPool &) = default;
+};
+
+/// A pool that is ready to choose from: immutable.
+struct KnownPool {
+  struct Kernel {
+    const Template *tmpl = nullptr;
+    std::vector<Record> configs;
+  };
+  /// Those whose configs are today's: templates and knobs change.
+  std::vector<Kernel> kernels;
+  StoredPool stored;
+
+  struct Pick {
+    const Template *tmpl = nullptr;
+    const Record *config = nullptr; ///< of the pool
+    double predictedNs = 0;
+  };
+  /// The configs that prune() lets run \p problem, best estimate first: one of
+  /// each kernel. About a microsecond a kernel.
+  std::vector<Pick> rank(const Problem &problem,
+                         const DeviceModel &device) const;
+};
+
+/// The name of the artifact of \p unit in the cache.
+std::string artifactName(const TranslationUnit &unit);
+
+/// The text that keys the pool of \p signature.
+std::string poolKey(const KernelFamily &family, const Record &signature,
+                    const DeviceModel &device);
+
+/// Pools in the cache, kept parsed. Thread-safe. The cache store and the
+/// families must outlive it.
+class PoolStore {
+public:
+  /// What was read, or was not there, counts for \p recheckInterval.
+  explicit PoolStore(
+      cache::Store &cache,
+      std::chrono::milliseconds recheckInterval = std::chrono::seconds(1));
+  ~PoolStore();
+
+  /// The pool of \p signature; null: there is none. Cost: a microsecond; once
+  /// an interval it asks the file system, and may read and parse a file: some
+  /// milliseconds.
+  std::shared_ptr<const KnownPool> find(const KernelFamily &family,
+                                        const Record &signature,
+                                        const DeviceModel &device) const;
+
+  /// How many artifacts of \p pool no layer of the cache on disk has. Some us
+  /// for each.
+  size_t missing(const StoredPool &pool) const;
+
+  struct StoreResult {
+    cache::PublishResult publish;
+    bool wasThere = false; ///< an equal one was on disk: nothing was written
+  };
+  /// Replaces the pool of \p signature, unless an equal one is on disk.
+  StoreResult store(const KernelFamily &family, const Record &signature,
+                    const DeviceModel &device, const StoredPool &pool);
+
+  /// Whether some layer of the cache on disk has a file for it.
+  bool isOnDisk(const KernelFamily &family, const Record &signature,
+                const DeviceModel &device) const;
+
+  struct Listed {
+    std::string family, signature, device;
+    StoredPool pool;
+    size_t missing = 0; ///< of its artifacts
+  };
+  /// All pools of all layers on disk. Reads and parses all of them.
+  std::vector<Listed> list() const;
+
+private:
+  struct Impl;
+  std::unique_ptr<Impl> impl;
+};
+
+} // namespace kiln

@@ -1,0 +1,50 @@
+//===- PoolWarmup.h - compile the pool of a signature, without a GPU ------===//
+#pragma once
+
+#include "Store/ArtifactStore.h"
+#include "Store/PoolStore.h"
+#include "Tune/PoolCover.h"
+
+#include <set>
+#include <string>
+#include <vector>
+
+namespace kiln {
+
+struct PoolWarmupOptions {
+  PoolOptions cover; ///< with the flag that cancels all of it
+  /// Kernels and pool are meant to be on disk; without a cache, nothing can be
+  /// kept.
+  bool store = true;
+  /// Called from the calling thread; kernels are counted.
+  ArtifactStore::ProgressCallback progress;
+};
+
+struct PoolWarmupResult {
+  /// What was chosen; without the kernels that did not compile.
+  PoolCover cover;
+  size_t configs = 0;         ///< of all kernels
+  size_t distinctKernels = 0; ///< with further steps of plans
+  size_t compiled = 0, fromCache = 0;
+  /// Kernels that the compiler refused or spoiled: the pool goes without them.
+  size_t refused = 0;
+  bool isStored = false; ///< the pool is on disk
+  bool wasThere = false; ///< an equal one was
+  /// What was meant to be on disk and is not, and why.
+  size_t unstoredKernels = 0;
+  std::set<std::string> unstoredReasons;
+  double coverMs = 0, elapsedMs = 0;
+  /// Success if all that the pool has is compiled and, where it is meant to be,
+  /// on disk.
+  ErrorSummary error;
+};
+
+/// Chooses the pool of \p subject for \p device, compiles its kernels in
+/// parallel and stores it, when all of them are there. A cancellation stores no
+/// pool; what is compiled stays. Thread-safe as its arguments are. Takes as
+/// long as coverSignature() and some 800 compilations: minutes.
+PoolWarmupResult warmPool(const PoolSubject &subject, const DeviceModel &device,
+                          ArtifactStore &artifacts, PoolStore &pools,
+                          const PoolWarmupOptions &options);
+
+} // namespace kiln

@@ -1,0 +1,121 @@
+// Pools of signatures: kiln_prepare makes them, strict mode chooses from them.
+#include "Device/Catalog.h"
+#include "Families/Families.h"
+#include "Runtime/Capi.h"
+#include "Runtime/RuntimeFixture.h"
+#include "Tune/PoolWarmup.h"
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+
+using namespace kiln;
+using namespace kiln::testing;
+
+namespace {
+
+const char *const kSignature = "dtype=bf16 layout=NT";
+
+struct PoolFixture : RuntimeFixture {
+  /// Fills the cache with a pool for which few problems were drawn.
+  PoolWarmupResult warm(const PoolSubject &subject) {
+    cache::StoreOptions cacheOptions;
+    cacheOptions.writeDir = cachePath;
+    auto store = cache::Store::open(cacheOptions);
+    ArtifactStoreOptions artifactOptions;
+    artifactOptions.nvrtc.explicitPath = nvrtcPath;
+    ArtifactStore artifacts(*store, artifactOptions);
+    PoolStore pools(*store);
+    PoolWarmupOptions options;
+    options.cover.layers = 8;
+    options.cover.judges = 4;
+    options.cover.valuesOfLayer = 4;
+    options.cover.workspaceBytes = uint64_t(256) << 20;
+    return warmPool(subject, llvm::cantFail(findDevice("h200-sxm")), artifacts,
+                    pools, options);
+  }
+  kiln_engine *compiler() {
+    kiln_engine_options made = options();
+    made.driver_path = "/nowhere/libcuda.so";
+    made.device_model = "h200-sxm";
+    return engine(made);
+  }
+  kiln_status preparePool(kiln_engine *engine, const kiln_problem &problem) {
+    kiln_prepare_options prepare = KILN_INIT(kiln_prepare_options);
+    prepare.flags = KILN_PREPARE_POOL;
+    return kiln_prepare(engine, &problem, 1, &prepare, nullptr);
+  }
+};
+
+} // namespace
+
+TEST_CASE("strict mode finds a kernel of the pool for every problem") {
+  PoolFixture fixture;
+  const Registry registry = makeBuiltinRegistry();
+  auto subject = PoolSubject::parse(*registry.find("gemm"), kSignature);
+  REQUIRE(static_cast<bool>(subject));
+  const PoolWarmupResult pool = fixture.warm(*subject);
+  REQUIRE(pool.error.code == ErrorCode::Success);
+  REQUIRE(pool.isStored);
+  const int compiles = fixture.nvrtc.compileCount();
+  kiln_engine *strict = fixture.engine(KILN_MODE_STRICT);
+  PoolSubject::Random random(99);
+  size_t prepared = 0, first = 0;
+  for (int i = 0; i < 60; ++i) {
+    auto layer = subject->drawLayer(random);
+    REQUIRE(layer);
+    auto drawn = subject->drawAt(*layer, size_t(i % 64), 64, random);
+    if (!drawn)
+      continue;
+    const std::string text = drawn->text();
+    CAPTURE(text);
+    const kiln_problem problem = problemOf(text.c_str());
+    const kiln_status status =
+        kiln_prepare(strict, &problem, 1, nullptr, nullptr);
+    CHECK_MESSAGE(status == KILN_SUCCESS, lastError());
+    ++prepared;
+    const kiln_query_result chosen = queryOf(strict, problem);
+    CHECK(chosen.state == KILN_STATE_READY);
+    first += chosen.source == KILN_SOURCE_ESTIMATE;
+  }
+  CHECK(prepared > 50);
+  CHECK(first == prepared);
+  CHECK(fixture.nvrtc.compileCount() == compiles);
+}
+
+TEST_CASE("kiln_prepare makes the pool of a signature, without a GPU") {
+  PoolFixture fixture;
+  kiln_engine *engine = fixture.compiler();
+  const kiln_problem merge = problemOf("attention_merge d=128 dtype=bf16");
+  CAPTURE(lastError());
+  REQUIRE(fixture.preparePool(engine, merge) == KILN_SUCCESS);
+  const int compiles = fixture.nvrtc.compileCount();
+  CHECK(compiles > 0);
+  // Again: all is there.
+  REQUIRE(fixture.preparePool(fixture.compiler(), merge) == KILN_SUCCESS);
+  CHECK(fixture.nvrtc.compileCount() == compiles);
+
+  const kiln_problem value =
+      problemOf("attention_merge rows=77 heads=5 batch=3 d=128 dtype=bf16");
+  kiln_engine *strict = fixture.engine(KILN_MODE_STRICT);
+  CHECK(kiln_prepare(strict, &value, 1, nullptr, nullptr) == KILN_SUCCESS);
+}
+
+TEST_CASE("a pool is refused what it has no use for") {
+  PoolFixture fixture;
+  kiln_engine *engine = fixture.compiler();
+  CHECK(fixture.preparePool(engine, problemOf("gemm dtype=bf16 n=64")) ==
+        KILN_INVALID_ARGUMENT);
+  CHECK(lastErrorHas("leave out n"));
+  CHECK(fixture.preparePool(engine, problemOf("gem dtype=bf16")) ==
+        KILN_UNSUPPORTED);
+  kiln_problem ranged = problemOf("gemm dtype=bf16 layout=NT");
+  kiln_range range = KILN_INIT(kiln_range);
+  range.name = "m";
+  range.first = 1;
+  range.last = 64;
+  ranged.ranges = &range;
+  ranged.range_count = 1;
+  CHECK(fixture.preparePool(engine, ranged) == KILN_INVALID_ARGUMENT);
+  CHECK(lastErrorHas("takes no ranges"));
+}
