@@ -64,6 +64,21 @@ inline constexpr const char *kPinsAttribute = "pins";
 /// "artifact", "record", ...: also the name of the kind's folder.
 llvm::StringRef nameOf(Kind kind);
 
+/// Whether several processes add to one entry, by Store::update(): one of them
+/// may have been told that it is stored, so its removal takes the commit lock.
+constexpr bool isMerged(Kind kind) {
+  switch (kind) {
+  case Kind::Record:
+  case Kind::Decision:
+  case Kind::Portfolio:
+    return true;
+  case Kind::Artifact:
+  case Kind::Probe:
+    return false;
+  }
+  return false;
+}
+
 inline constexpr uint32_t kFormatVersion = 1;
 inline constexpr uint64_t kHeaderBytes = 128;
 inline constexpr uint64_t kMaxKeyBytes = 1u << 20;

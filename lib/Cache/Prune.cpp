@@ -32,7 +32,7 @@ llvm::StringRef nameOf(PrunedFile::Why why) {
 Removal removeEntryIn(FileOps &files, const Layer &layer, int shard, Kind kind,
                       llvm::StringRef name, const FileIdentity &seen) {
   std::optional<KeyLock> commit;
-  if (kind == Kind::Record) {
+  if (isMerged(kind)) {
     commit.emplace(files, shard, name, LockUse::Commit, KeyLock::Clock::now());
     if (commit->isRefused())
       return Removal::Replaced; // or will be at once

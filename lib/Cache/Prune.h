@@ -103,8 +103,8 @@ enum class Removal { Removed, Replaced, Gone, Failed };
 
 /// Deletes the entry called \p name unless somebody replaced it since it was
 /// \p seen. What somebody puts there in the same microsecond is lost: a miss.
-/// It is never a record, which somebody may have been told is stored, but where
-/// there are no locks.
+/// It is never an update that its writer was told is stored, see isMerged(),
+/// except where there are no locks.
 Removal removeEntry(FileOps &files, const Layer &layer, Kind kind,
                     llvm::StringRef name, const FileIdentity &seen);
 /// The same, given a descriptor of the entry's shard.

@@ -351,17 +351,17 @@ PreparedRange::ExactPlans Acquisition::exactPlans(const ProblemRange &range) {
     return plans;
   auto record =
       services.records->load(family, request.problem, context.deviceClass);
-  for (const RecordPoint &point : record->points) {
-    if (point.winner.empty() || plans.size() == kMostExact ||
-        !range.contains(point.extents))
+  for (size_t i = 0; i < record->size() && plans.size() < kMostExact; ++i) {
+    const ExtentPoint &extents = record->extentsAt(i);
+    if (!range.contains(extents) || record->at(i).winner.empty())
       continue;
-    std::optional<Problem> problem = range.find(point.extents);
+    std::optional<Problem> problem = range.find(extents);
     if (!problem)
       continue;
     const PlanRequest alone{family, *problem};
     if (ChosenPlan chosen =
             Acquisition(engine, context, alone, options, nullptr).findExact())
-      plans.emplace(point.extents, std::move(chosen));
+      plans.emplace(extents, std::move(chosen));
   }
   return plans;
 }

@@ -1,49 +1,63 @@
 //===- Decisions.cpp - the estimator's choices, stored without trials -----===//
 #include "Store/Decisions.h"
 
-#include "Support/Error.h"
+#include "Support/Format.h"
 #include "Support/Json.h"
 
 #include <cmath>
 
 namespace kiln {
 
-llvm::Expected<Decision> Decision::parse(llvm::StringRef json) {
-  auto value = parseJson(json, "decision");
-  if (!value)
-    return value.takeError();
-  const llvm::json::Object *object = value->getAsObject();
-  const llvm::json::Array *list =
-      object ? object->getArray("configs") : nullptr;
-  if (!list)
-    return makeError(ErrorCode::InvalidArgument,
-                     "decision: no array 'configs'");
+static std::optional<DecidedConfig>
+readDecided(const llvm::json::Object &object) {
+  DecidedConfig decided;
+  FieldReader reader(object);
+  reader.require("config", decided.config);
+  reader.require("predictedNs", decided.predictedNs);
+  reader.require("bound", decided.bound);
+  reader.require("kernel", decided.kernel);
+  if (reader.isDamaged || decided.config.empty() ||
+      !std::isfinite(decided.predictedNs) || decided.predictedNs < 0)
+    return std::nullopt;
+  decided.unknown = reader.unknown();
+  return decided;
+}
+
+static llvm::json::Object writeDecided(const DecidedConfig &decided) {
+  llvm::json::Object object = decided.unknown;
+  object["config"] = jsonText(decided.config);
+  object["predictedNs"] = decided.predictedNs;
+  object["bound"] = jsonText(decided.bound);
+  object["kernel"] = jsonText(decided.kernel);
+  return object;
+}
+
+llvm::Expected<Decision> Decision::open(std::string text) {
   Decision decision;
-  for (const llvm::json::Value &element : *list) {
-    const llvm::json::Object *item = element.getAsObject();
-    if (!item)
-      continue;
-    auto config = item->getString("config");
-    auto predictedNs = item->getNumber("predictedNs");
-    auto bound = item->getString("bound");
-    auto kernel = item->getString("kernel");
-    if (!config || config->empty() || !predictedNs || !bound || !kernel ||
-        !std::isfinite(*predictedNs) || *predictedNs < 0)
-      continue;
-    decision.configs.push_back(
-        {config->str(), *predictedNs, bound->str(), kernel->str()});
-  }
+  auto take = [&](const llvm::json::Object &item) {
+    auto decided = readDecided(item);
+    if (decided)
+      decision.configs.push_back(std::move(*decided));
+    return decided.has_value();
+  };
+  if (llvm::Error error = readLines(text, kKind.name, decision.other, take))
+    return error;
   return decision;
 }
 
-llvm::json::Object Decision::toJson() const {
-  llvm::json::Array list;
-  for (const DecidedConfig &config : configs)
-    list.push_back(llvm::json::Object{{"config", config.config},
-                                      {"predictedNs", config.predictedNs},
-                                      {"bound", config.bound},
-                                      {"kernel", config.kernel}});
-  return llvm::json::Object{{"configs", std::move(list)}};
+std::string Decision::text() const {
+  return textOfItems(kKind.name, other, configs, writeDecided);
+}
+
+size_t Decision::shrink(size_t most) {
+  auto dropOne = [&] {
+    if (configs.size() <= 1)
+      return false;
+    configs.pop_back();
+    return true;
+  };
+  return shrinkText(
+      most, [&] { return text(); }, dropOne);
 }
 
 std::string productKey(const DeviceModel &device) {
@@ -53,53 +67,44 @@ std::string productKey(const DeviceModel &device) {
 
 std::string decisionKey(const Problem &problem, const DeviceModel &device,
                         ModelKind model) {
-  return fmt::format("kiln decision 2\nproblem {}\ndevice {}\nmodel {}\n",
+  return fmt::format("kiln decision 3\nproblem {}\ndevice {}\nmodel {}\n",
                      problem.text(), productKey(device), nameOf(model));
 }
 
 std::optional<Decision> DecisionStore::find(const Problem &problem,
                                             const DeviceModel &device,
                                             ModelKind model) const {
-  return read(decisionKey(problem, device, model), nullptr);
-}
-
-std::optional<Decision> DecisionStore::read(llvm::StringRef key,
-                                            cache::LayerKind *from) const {
-  std::optional<cache::Entry> entry =
-      cache->lookup(cache::Kind::Decision, key, nullptr, from);
-  if (!entry)
-    return std::nullopt;
-  auto decision = Decision::parse(entry->payload);
-  if (!decision) {
-    llvm::consumeError(decision.takeError());
-    return std::nullopt;
-  }
+  auto decision =
+      entries.load(decisionKey(problem, device, model), RecordAge::Now)
+          .document;
   if (decision->configs.empty())
     return std::nullopt;
-  return std::move(*decision);
+  return *decision;
 }
 
 bool DecisionStore::isOnDisk(const Problem &problem, const DeviceModel &device,
                              ModelKind model) const {
-  return cache->isOnDisk(cache::Kind::Decision,
-                         decisionKey(problem, device, model));
+  return entries.isOnDisk(decisionKey(problem, device, model));
 }
 
 DecisionStore::StoreResult DecisionStore::store(const Problem &problem,
                                                 const DeviceModel &device,
                                                 ModelKind model,
                                                 const Decision &decision) {
-  const std::string key = decisionKey(problem, device, model);
-  // An equal one costs a read instead of two fsyncs: a second warm-up is quick.
-  cache::LayerKind from = cache::LayerKind::Memory;
-  if (read(key, &from) == decision && from != cache::LayerKind::Memory)
-    return {{}, true};
   llvm::json::Object attributes{{"problem", problem.text()},
                                 {"device", device.name},
                                 {"model", nameOf(model)}};
-  return {cache->publish(cache::Kind::Decision, key, attributes,
-                         printJson(decision.toJson())),
-          false};
+  auto replace = [&](Decision &there) {
+    std::vector<DecidedConfig> configs = decision.configs;
+    for (DecidedConfig &config : configs)
+      for (const DecidedConfig &known : there.configs)
+        if (known.config == config.config && known.kernel == config.kernel)
+          addMissing(config.unknown, known.unknown);
+    there.configs = std::move(configs);
+  };
+  auto updated = entries.update(decisionKey(problem, device, model),
+                                std::move(attributes), replace);
+  return {std::move(updated.publish), updated.wasThere};
 }
 
 } // namespace kiln

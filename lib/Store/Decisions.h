@@ -10,6 +10,8 @@
 
 #include "Cache/Store.h"
 #include "Kernel/ModelKind.h"
+#include "Store/MergedStore.h"
+#include "Store/MergedText.h"
 
 #include <llvm/ADT/StringRef.h>
 #include <llvm/Support/Error.h>
@@ -26,19 +28,25 @@ struct DecidedConfig {
   std::string config;
   double predictedNs = 0;
   std::string bound;
-  std::string kernel; ///< kernelDigest() of its plan
+  std::string kernel;              ///< kernelDigest() of its plan
+  llvm::json::Object unknown = {}; ///< fields of other versions, kept
 
   friend bool operator==(const DecidedConfig &,
                          const DecidedConfig &) = default;
 };
 
-/// A problem's choices, best first.
+/// A problem's choices, best first. Where there are too many the last ones go.
 struct Decision {
+  static constexpr MergedKind kKind{cache::Kind::Decision, "decision",
+                                    size_t(1) << 20, /*isOftenEqual=*/true};
   std::vector<DecidedConfig> configs;
+  OtherText other = {}; ///< lines and fields of other versions
 
-  /// Damaged configs are skipped. Error (InvalidArgument): no decision at all.
-  static llvm::Expected<Decision> parse(llvm::StringRef json);
-  llvm::json::Object toJson() const;
+  /// Damaged configs are skipped and kept. Error (InvalidArgument): no decision
+  /// at all.
+  static llvm::Expected<Decision> open(std::string text);
+  std::string text() const;
+  size_t shrink(size_t most);
   friend bool operator==(const Decision &, const Decision &) = default;
 };
 
@@ -51,14 +59,15 @@ std::string productKey(const DeviceModel &device);
 std::string decisionKey(const Problem &problem, const DeviceModel &device,
                         ModelKind model);
 
-/// Decisions in the cache. Thread-safe; holds no state. The cache store must
+/// Decisions in the cache, see MergedStore. Thread-safe. The cache store must
 /// outlive it.
 class DecisionStore {
 public:
-  explicit DecisionStore(cache::Store &cache) : cache(&cache) {}
+  explicit DecisionStore(cache::Store &cache) : entries(cache) {}
 
   /// The decision, or nullopt. Whether the configs and kernels are still
-  /// today's is for the caller to see. Cost: reads and parses a small file.
+  /// today's is for the caller to see. Cost: asks the file system whether the
+  /// file has changed, and then reads it: it is small.
   std::optional<Decision> find(const Problem &problem,
                                const DeviceModel &device,
                                ModelKind model = ModelKind::Main) const;
@@ -71,15 +80,12 @@ public:
     cache::PublishResult publish;
     bool wasThere = false; ///< an equal one was on disk: nothing was written
   };
-  /// Replaces the decision, unless an equal one is on disk.
+  /// Replaces the configs, unless equal ones are on disk.
   StoreResult store(const Problem &problem, const DeviceModel &device,
                     ModelKind model, const Decision &decision);
 
 private:
-  std::optional<Decision> read(llvm::StringRef key,
-                               cache::LayerKind *from) const;
-
-  cache::Store *cache;
+  MergedStore<Decision> entries;
 };
 
 } // namespace kiln

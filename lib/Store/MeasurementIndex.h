@@ -1,4 +1,4 @@
-//===- MeasurementIndex.h - a point's measurements by config and mode -----===//
+//===- MeasurementIndex.h - a point's measurements by what they are of --===//
 //
 // Private to the records. A point of any origin may hold any number of them, so
 // that neither reading nor merging may look at all for each.
@@ -23,9 +23,10 @@ public:
       note(i);
   }
 
-  Measurement *find(llvm::StringRef config, MeasurementMode mode) {
-    auto &places = mapOf(mode);
-    auto found = places.find(config);
+  /// The one of the config and mode of \p like, by the same kind of trials;
+  /// null if there is none.
+  Measurement *find(const Measurement &like) {
+    auto found = places.find(keyOf(like));
     return found == places.end() ? nullptr : &point.measurements[found->second];
   }
 
@@ -36,16 +37,19 @@ public:
   }
 
 private:
-  llvm::StringMap<size_t> &mapOf(MeasurementMode mode) {
-    return mode == MeasurementMode::Cold ? cold : hot;
+  static std::string keyOf(const Measurement &measurement) {
+    std::string key = measurement.config;
+    key += measurement.mode == MeasurementMode::Cold ? '\n' : '\r';
+    if (!measurement.isOfValue())
+      key += measurement.how;
+    return key;
   }
   void note(size_t place) {
-    const Measurement &measurement = point.measurements[place];
-    mapOf(measurement.mode).try_emplace(measurement.config, place);
+    places.try_emplace(keyOf(point.measurements[place]), place);
   }
 
   RecordPoint &point;
-  llvm::StringMap<size_t> cold, hot;
+  llvm::StringMap<size_t> places;
 };
 
 } // namespace kiln

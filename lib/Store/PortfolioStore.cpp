@@ -2,19 +2,16 @@
 #include "Store/PortfolioStore.h"
 
 #include "Store/Decisions.h"
-#include "Support/Error.h"
 #include "Support/Json.h"
 
 #include <llvm/ADT/STLExtras.h>
-#include <llvm/ADT/StringMap.h>
 
 #include <algorithm>
 #include <cmath>
-#include <mutex>
+#include <tuple>
 
 namespace kiln {
 
-/// An entry keeps so many ranges; what was measured longest ago goes first.
 static constexpr size_t kMaxRanges = 8;
 
 //===----------------------------------------------------------------------===//
@@ -38,6 +35,30 @@ size_t StoredPortfolio::measuredMembers() const {
       }));
 }
 
+/// The item of \p list that says the same kernel as \p like; null: none does.
+template <class Item>
+static const Item *findKernel(const std::vector<Item> &list, const Item &like) {
+  auto found = llvm::find_if(list, [&](const Item &item) {
+    return item.config == like.config && item.kernel == like.kernel;
+  });
+  return found == list.end() ? nullptr : &*found;
+}
+
+size_t
+StoredPortfolio::measuredMembersBeside(const StoredPortfolio &later) const {
+  const bool isOfEarlier = llvm::any_of(members, [&](const StoredMember &mine) {
+    return llvm::any_of(later.members, [&](const StoredMember &other) {
+      return other.config == mine.config && other.kernel != mine.kernel;
+    });
+  });
+  if (!isOfEarlier)
+    return measuredMembers();
+  return static_cast<size_t>(
+      llvm::count_if(members, [&](const StoredMember &member) {
+        return !member.times.empty() && findKernel(later.members, member);
+      }));
+}
+
 /// How much \p portfolio spans: the product over its fields.
 static double extentOf(const StoredPortfolio &portfolio) {
   double extent = 1;
@@ -46,202 +67,270 @@ static double extentOf(const StoredPortfolio &portfolio) {
   return extent;
 }
 
+std::vector<const StoredPortfolio *>
+StoredPortfolios::findAll(llvm::ArrayRef<int64_t> low,
+                          llvm::ArrayRef<int64_t> high) const {
+  std::vector<const StoredPortfolio *> found;
+  for (const StoredPortfolio &portfolio : ranges)
+    if (portfolio.contains(low, high))
+      found.push_back(&portfolio);
+  // A measured one of a wider range is better than an estimated narrow one.
+  auto rank = [](const StoredPortfolio *one) {
+    return std::tuple(one->measuredMembers() == 0, extentOf(*one));
+  };
+  llvm::stable_sort(
+      found, [&](const auto *a, const auto *b) { return rank(a) < rank(b); });
+  return found;
+}
+
 const StoredPortfolio *
 StoredPortfolios::find(llvm::ArrayRef<int64_t> low,
                        llvm::ArrayRef<int64_t> high) const {
-  const StoredPortfolio *best = nullptr;
-  for (const StoredPortfolio &portfolio : ranges) {
-    if (!portfolio.contains(low, high))
-      continue;
-    // A measured one of a wider range is better than an estimated narrow one.
-    auto rank = [](const StoredPortfolio &one) {
-      return std::make_tuple(one.measuredMembers() == 0, extentOf(one));
-    };
-    if (!best || rank(portfolio) < rank(*best))
-      best = &portfolio;
-  }
-  return best;
+  const auto found = findAll(low, high);
+  return found.empty() ? nullptr : found.front();
 }
 
-bool StoredPortfolios::merge(const StoredPortfolio &added, bool replaces) {
+static void addAll(llvm::json::Array &into, const llvm::json::Array &from) {
+  into.insert(into.end(), from.begin(), from.end());
+}
+
+/// Takes into \p added what other versions wrote of the same range in \p old.
+static void keepOther(StoredPortfolio &added, const StoredPortfolio &old) {
+  addMissing(added.unknown, old.unknown);
+  addAll(added.unreadMembers, old.unreadMembers);
+  addAll(added.unreadFaults, old.unreadFaults);
+  for (StoredFault &fault : added.faults)
+    if (const StoredFault *known = findKernel(old.faults, fault))
+      addMissing(fault.unknown, known->unknown);
+  for (StoredMember &member : added.members) {
+    const StoredMember *known = findKernel(old.members, member);
+    if (!known)
+      continue;
+    addMissing(member.unknown, known->unknown);
+    addAll(member.unread, known->unread);
+    for (StoredTime &time : member.times)
+      for (const StoredTime &there : known->times)
+        if (there.point == time.point)
+          addMissing(time.unknown, there.unknown);
+  }
+}
+
+bool StoredPortfolios::merge(const StoredPortfolio &added, bool replaces,
+                             int64_t nowMs) {
+  const size_t measured = added.measuredMembers();
   for (StoredPortfolio &known : ranges) {
     if (known.low != added.low || known.high != added.high)
       continue;
-    if (!replaces && known.measuredMembers() > added.measuredMembers())
+    if (!replaces && known.measuredMembersBeside(added) > measured)
       return false;
-    known = added;
+    const StoredPortfolio old = std::exchange(known, added);
+    keepOther(known, old);
     return true;
   }
   llvm::erase_if(ranges, [&](const StoredPortfolio &known) {
     if (!added.contains(known.low, known.high))
       return false;
-    const bool isAlone = known.isComplete && !added.isComplete;
-    return replaces ||
-           (!isAlone && known.measuredMembers() <= added.measuredMembers());
+    const size_t knownMembers = known.measuredMembersBeside(added);
+    const bool isAlone =
+        known.isComplete && knownMembers > 0 && !added.isComplete;
+    return replaces || (!isAlone && knownMembers <= measured);
   });
   ranges.push_back(added);
+  auto isOlder = [&](const StoredPortfolio &a, const StoredPortfolio &b) {
+    return believedMs(a.measuredAtMs, nowMs) <
+           believedMs(b.measuredAtMs, nowMs);
+  };
   while (ranges.size() > kMaxRanges)
-    ranges.erase(std::min_element(
-        ranges.begin(), std::prev(ranges.end()),
-        [](const StoredPortfolio &a, const StoredPortfolio &b) {
-          return a.measuredAtMs < b.measuredAtMs;
-        }));
+    ranges.erase(
+        std::min_element(ranges.begin(), std::prev(ranges.end()), isOlder));
   return true;
+}
+
+size_t StoredPortfolios::shrink(size_t most) {
+  const int64_t nowMs = unixTimeMs();
+  auto dropOne = [&] {
+    if (ranges.size() <= 1)
+      return false;
+    ranges.erase(std::min_element(
+        ranges.begin(), ranges.end(),
+        [&](const StoredPortfolio &a, const StoredPortfolio &b) {
+          return believedMs(a.measuredAtMs, nowMs) <
+                 believedMs(b.measuredAtMs, nowMs);
+        }));
+    return true;
+  };
+  return shrinkText(
+      most, [&] { return text(); }, dropOne);
 }
 
 //===----------------------------------------------------------------------===//
 // Text
 //===----------------------------------------------------------------------===//
 
-/// Values of the extents of a point; false: they are no such values.
-static bool readPoint(const llvm::json::Object &object, llvm::StringRef key,
-                      std::vector<int64_t> &point) {
-  const llvm::json::Array *list = object.getArray(key);
-  if (!list || list->empty() || list->size() > 8)
-    return false;
-  for (const llvm::json::Value &value : *list) {
-    std::optional<int64_t> number = value.getAsInteger();
-    if (!number || *number < 1)
-      return false;
-    point.push_back(*number);
-  }
-  return true;
-}
-
-static std::optional<double> readTime(const llvm::json::Object &object,
-                                      llvm::StringRef key) {
-  std::optional<double> number = object.getNumber(key);
-  if (!number || !std::isfinite(*number) || *number <= 0)
+static std::optional<StoredTime> readTime(const llvm::json::Object &object,
+                                          const StoredPortfolio &range) {
+  StoredTime time;
+  FieldReader reader(object);
+  reader.require("point", time.point);
+  reader.require("measuredNs", time.measuredNs);
+  reader.require("predictedNs", time.predictedNs);
+  if (reader.isDamaged || !isTime(time.measuredNs) ||
+      !isTime(time.predictedNs) || !range.contains(time.point, time.point))
     return std::nullopt;
-  return number;
+  time.unknown = reader.unknown();
+  return time;
 }
 
 static std::optional<StoredMember> readMember(const llvm::json::Object &object,
                                               const StoredPortfolio &range) {
   StoredMember member;
-  auto config = object.getString("config"), kernel = object.getString("kernel");
-  auto validated = object.getBoolean("validated");
-  if (!config || config->empty() || !kernel || kernel->empty() || !validated ||
-      !readPoint(object, "low", member.low) ||
-      !readPoint(object, "high", member.high) ||
-      member.low.size() != member.high.size() ||
-      !range.contains(member.low, member.high))
+  FieldReader reader(object);
+  reader.require("config", member.config);
+  reader.require("kernel", member.kernel);
+  reader.require("low", member.low);
+  reader.require("high", member.high);
+  reader.require("validated", member.validated);
+  reader.readItems("times", member.unread, [&](const llvm::json::Object &item) {
+    auto time = readTime(item, range);
+    if (time)
+      member.times.push_back(std::move(*time));
+    return time.has_value();
+  });
+  if (reader.isDamaged || member.config.empty() || member.kernel.empty() ||
+      !range.contains(member.low, member.high) ||
+      !llvm::all_of(llvm::zip_equal(member.low, member.high), [](auto ends) {
+        return std::get<0>(ends) <= std::get<1>(ends);
+      }))
     return std::nullopt;
-  for (auto [low, high] : llvm::zip_equal(member.low, member.high))
-    if (low > high)
-      return std::nullopt;
-  member.config = config->str();
-  member.kernel = kernel->str();
-  member.validated = *validated;
-  const llvm::json::Array *times = object.getArray("times");
-  for (const llvm::json::Value &value : times ? *times : llvm::json::Array()) {
-    const llvm::json::Object *item = value.getAsObject();
-    if (!item)
-      continue;
-    StoredTime time;
-    auto measured = readTime(*item, "measuredNs");
-    auto predicted = readTime(*item, "predictedNs");
-    if (!measured || !predicted || !readPoint(*item, "point", time.point) ||
-        !range.contains(time.point, time.point))
-      continue;
-    time.measuredNs = *measured;
-    time.predictedNs = *predicted;
-    member.times.push_back(std::move(time));
-  }
+  member.unknown = reader.unknown();
   return member;
+}
+
+static std::optional<StoredFault> readFault(const llvm::json::Object &object) {
+  StoredFault fault;
+  FieldReader reader(object);
+  reader.require("config", fault.config);
+  reader.require("kernel", fault.kernel);
+  reader.require("reason", fault.reason);
+  if (reader.isDamaged || fault.config.empty() || fault.kernel.empty())
+    return std::nullopt;
+  fault.unknown = reader.unknown();
+  return fault;
+}
+
+/// Whether a range has an extent of 1 or more in each of a few fields.
+static bool isRange(const StoredPortfolio &portfolio) {
+  constexpr size_t kMostFields = 8;
+  const auto &low = portfolio.low;
+  return !low.empty() && low.size() <= kMostFields &&
+         llvm::all_of(low, [](int64_t value) { return value >= 1; }) &&
+         portfolio.contains(low, low) &&
+         portfolio.contains(portfolio.high, portfolio.high);
 }
 
 static std::optional<StoredPortfolio>
 readPortfolio(const llvm::json::Object &object) {
   StoredPortfolio portfolio;
-  auto regret = object.getNumber("regret");
-  auto isComplete = object.getBoolean("complete");
-  auto measuredAtMs = object.getInteger("measuredAtMs");
-  const llvm::json::Array *members = object.getArray("members");
-  if (!regret || !std::isfinite(*regret) || *regret < 0 || !isComplete ||
-      !measuredAtMs || !members || !readPoint(object, "low", portfolio.low) ||
-      !readPoint(object, "high", portfolio.high) ||
-      !portfolio.contains(portfolio.low, portfolio.low) ||
-      !portfolio.contains(portfolio.high, portfolio.high))
+  FieldReader reader(object);
+  reader.require("low", portfolio.low);
+  reader.require("high", portfolio.high);
+  reader.require("regret", portfolio.regret);
+  reader.require("complete", portfolio.isComplete);
+  reader.require("measuredAtMs", portfolio.measuredAtMs);
+  if (reader.isDamaged || !isRange(portfolio) ||
+      !std::isfinite(portfolio.regret) || portfolio.regret < 0 ||
+      !object.get("members"))
     return std::nullopt;
-  portfolio.regret = *regret;
-  portfolio.isComplete = *isComplete;
-  portfolio.measuredAtMs = *measuredAtMs;
-  for (const llvm::json::Value &value : *members) {
-    const llvm::json::Object *item = value.getAsObject();
-    auto member = item ? readMember(*item, portfolio) : std::nullopt;
-    if (member)
-      portfolio.members.push_back(std::move(*member));
-    else
-      portfolio.isComplete = false; // something is damaged
-  }
-  const llvm::json::Array *faults = object.getArray("faults");
-  for (const llvm::json::Value &value :
-       faults ? *faults : llvm::json::Array()) {
-    const llvm::json::Object *item = value.getAsObject();
-    if (!item)
-      continue;
-    auto config = item->getString("config"), kernel = item->getString("kernel");
-    auto reason = item->getString("reason");
-    if (config && kernel && reason && !config->empty() && !kernel->empty())
-      portfolio.faults.push_back({config->str(), kernel->str(), reason->str()});
-  }
-  if (portfolio.members.empty() && portfolio.faults.empty())
+  const uint64_t skipped = reader.readItems(
+      "members", portfolio.unreadMembers, [&](const llvm::json::Object &item) {
+        auto member = readMember(item, portfolio);
+        if (member)
+          portfolio.members.push_back(std::move(*member));
+        return member.has_value();
+      });
+  portfolio.isComplete &= skipped == 0;
+  reader.readItems("faults", portfolio.unreadFaults,
+                   [&](const llvm::json::Object &item) {
+                     auto fault = readFault(item);
+                     if (fault)
+                       portfolio.faults.push_back(std::move(*fault));
+                     return fault.has_value();
+                   });
+  if (reader.isDamaged ||
+      (portfolio.members.empty() && portfolio.faults.empty()))
     return std::nullopt;
+  portfolio.unknown = reader.unknown();
   return portfolio;
 }
 
-llvm::Expected<StoredPortfolios> StoredPortfolios::parse(llvm::StringRef json) {
-  auto value = parseJson(json, "portfolio");
-  if (!value)
-    return value.takeError();
-  const llvm::json::Object *object = value->getAsObject();
-  const llvm::json::Array *list = object ? object->getArray("ranges") : nullptr;
-  if (!list)
-    return makeError(ErrorCode::InvalidArgument,
-                     "portfolio: no array 'ranges'");
+llvm::Expected<StoredPortfolios> StoredPortfolios::open(std::string text) {
   StoredPortfolios all;
-  for (const llvm::json::Value &element : *list)
-    if (const llvm::json::Object *item = element.getAsObject())
-      if (auto portfolio = readPortfolio(*item))
-        all.ranges.push_back(std::move(*portfolio));
+  auto take = [&](const llvm::json::Object &item) {
+    auto portfolio = readPortfolio(item);
+    if (portfolio)
+      all.ranges.push_back(std::move(*portfolio));
+    return portfolio.has_value();
+  };
+  if (llvm::Error error = readLines(text, kKind.name, all.other, take))
+    return error;
   return all;
 }
 
-static llvm::json::Object writeMember(const StoredMember &member) {
-  llvm::json::Array times;
-  for (const StoredTime &time : member.times)
-    times.push_back(llvm::json::Object{{"point", llvm::json::Array(time.point)},
-                                       {"measuredNs", time.measuredNs},
-                                       {"predictedNs", time.predictedNs}});
-  return llvm::json::Object{{"config", jsonText(member.config)},
-                            {"kernel", jsonText(member.kernel)},
-                            {"low", llvm::json::Array(member.low)},
-                            {"high", llvm::json::Array(member.high)},
-                            {"validated", member.validated},
-                            {"times", std::move(times)}};
+/// \p items as \p write has them, then \p unread.
+template <class Item>
+static llvm::json::Array writeAll(const std::vector<Item> &items,
+                                  const llvm::json::Array &unread,
+                                  llvm::json::Object (*write)(const Item &)) {
+  llvm::json::Array list;
+  for (const Item &item : items)
+    list.push_back(write(item));
+  addAll(list, unread);
+  return list;
 }
 
-llvm::json::Object StoredPortfolios::toJson() const {
-  llvm::json::Array list;
-  for (const StoredPortfolio &portfolio : ranges) {
-    llvm::json::Array members, faults;
-    for (const StoredMember &member : portfolio.members)
-      members.push_back(writeMember(member));
-    for (const StoredFault &fault : portfolio.faults)
-      faults.push_back(llvm::json::Object{{"config", jsonText(fault.config)},
-                                          {"kernel", jsonText(fault.kernel)},
-                                          {"reason", jsonText(fault.reason)}});
-    list.push_back(
-        llvm::json::Object{{"low", llvm::json::Array(portfolio.low)},
-                           {"high", llvm::json::Array(portfolio.high)},
-                           {"regret", portfolio.regret},
-                           {"complete", portfolio.isComplete},
-                           {"measuredAtMs", portfolio.measuredAtMs},
-                           {"members", std::move(members)},
-                           {"faults", std::move(faults)}});
-  }
-  return llvm::json::Object{{"ranges", std::move(list)}};
+static llvm::json::Object writeTime(const StoredTime &time) {
+  llvm::json::Object object = time.unknown;
+  object["point"] = llvm::json::Array(time.point);
+  object["measuredNs"] = time.measuredNs;
+  object["predictedNs"] = time.predictedNs;
+  return object;
+}
+
+static llvm::json::Object writeMember(const StoredMember &member) {
+  llvm::json::Object object = member.unknown;
+  object["config"] = jsonText(member.config);
+  object["kernel"] = jsonText(member.kernel);
+  object["low"] = llvm::json::Array(member.low);
+  object["high"] = llvm::json::Array(member.high);
+  object["validated"] = member.validated;
+  object["times"] = writeAll(member.times, member.unread, writeTime);
+  return object;
+}
+
+static llvm::json::Object writeFault(const StoredFault &fault) {
+  llvm::json::Object object = fault.unknown;
+  object["config"] = jsonText(fault.config);
+  object["kernel"] = jsonText(fault.kernel);
+  object["reason"] = jsonText(fault.reason);
+  return object;
+}
+
+static llvm::json::Object writePortfolio(const StoredPortfolio &portfolio) {
+  llvm::json::Object object = portfolio.unknown;
+  object["low"] = llvm::json::Array(portfolio.low);
+  object["high"] = llvm::json::Array(portfolio.high);
+  object["regret"] = portfolio.regret;
+  object["complete"] = portfolio.isComplete;
+  object["measuredAtMs"] = portfolio.measuredAtMs;
+  object["members"] =
+      writeAll(portfolio.members, portfolio.unreadMembers, writeMember);
+  object["faults"] =
+      writeAll(portfolio.faults, portfolio.unreadFaults, writeFault);
+  return object;
+}
+
+std::string StoredPortfolios::text() const {
+  return textOfItems(kKind.name, other, ranges, writePortfolio);
 }
 
 //===----------------------------------------------------------------------===//
@@ -259,79 +348,13 @@ PortfolioKey PortfolioKey::estimated(llvm::StringRef layer,
 }
 
 std::string PortfolioKey::text() const {
-  return fmt::format("kiln portfolio 1\n{}device {}\n", layer, device);
-}
-
-using StoredPtr = std::shared_ptr<const StoredPortfolios>;
-
-static StoredPortfolios parseAll(llvm::StringRef text) {
-  auto parsed = StoredPortfolios::parse(text);
-  if (parsed)
-    return std::move(*parsed);
-  llvm::consumeError(parsed.takeError());
-  return {};
-}
-
-struct PortfolioStore::Impl {
-  using Clock = std::chrono::steady_clock;
-  struct Kept {
-    StoredPtr value;
-    cache::Stamp stamp;
-    Clock::time_point recheckAt;
-  };
-
-  cache::Store &cache;
-  const std::chrono::milliseconds recheckInterval;
-  std::mutex mutex; ///< guards what follows
-  llvm::StringMap<Kept> kept;
-
-  StoredPtr load(const std::string &key, RecordAge age);
-};
-
-StoredPtr PortfolioStore::Impl::load(const std::string &key, RecordAge age) {
-  StoredPtr known;
-  cache::Stamp knownStamp;
-  {
-    std::lock_guard guard(mutex);
-    auto found = kept.find(key);
-    if (found != kept.end()) {
-      Kept &entry = found->second;
-      const Clock::time_point now = Clock::now();
-      if (age == RecordAge::Recent && now < entry.recheckAt)
-        return entry.value;
-      known = entry.value;
-      knownStamp = entry.stamp;
-      entry.recheckAt = now + recheckInterval;
-    }
-  }
-  const cache::Stamp stamp = cache.stampOf(cache::Kind::Portfolio, key);
-  if (known && knownStamp.value == stamp.value &&
-      (knownStamp.isSettled || !stamp.isSettled))
-    return known;
-  StoredPortfolios read;
-  if (auto entry = cache.lookup(cache::Kind::Portfolio, key))
-    read = parseAll(entry->payload);
-  if (!known || known->ranges != read.ranges)
-    known = std::make_shared<const StoredPortfolios>(std::move(read));
-  std::lock_guard guard(mutex);
-  kept[key] = {known, stamp, Clock::now() + recheckInterval};
-  return known;
-}
-
-PortfolioStore::PortfolioStore(cache::Store &cache,
-                               std::chrono::milliseconds recheckInterval)
-    : impl(new Impl{cache, recheckInterval, {}, {}}) {}
-
-PortfolioStore::~PortfolioStore() = default;
-
-StoredPtr PortfolioStore::load(const PortfolioKey &key, RecordAge age) const {
-  return impl->load(key.text(), age);
+  return fmt::format("kiln portfolio 2\n{}device {}\n", layer, device);
 }
 
 std::optional<StoredPortfolio>
 PortfolioStore::find(const PortfolioKey &key, llvm::ArrayRef<int64_t> low,
                      llvm::ArrayRef<int64_t> high, RecordAge age) const {
-  StoredPtr all = load(key, age);
+  auto all = load(key, age);
   if (const StoredPortfolio *found = all->find(low, high))
     return *found;
   return std::nullopt;
@@ -340,35 +363,16 @@ PortfolioStore::find(const PortfolioKey &key, llvm::ArrayRef<int64_t> low,
 PortfolioStore::StoreResult
 PortfolioStore::store(const PortfolioKey &key, const StoredPortfolio &portfolio,
                       bool replaces) {
-  const std::string text = key.text();
-  // An equal one costs a read instead of two fsyncs.
-  cache::LayerKind from = cache::LayerKind::Memory;
-  auto there = impl->cache.lookup(cache::Kind::Portfolio, text, nullptr, &from);
-  if (there && from != cache::LayerKind::Memory) {
-    StoredPortfolios known = parseAll(there->payload), merged = known;
-    const bool isIn = merged.merge(portfolio, replaces);
-    if (merged.ranges == known.ranges)
-      return {{}, true, !isIn};
-  }
   llvm::json::Object attributes{{"layer", jsonText(key.layer)},
                                 {"device", jsonText(key.device)}};
   StoreResult result;
-  result.publish = impl->cache.update(cache::Kind::Portfolio, text, attributes,
-                                      [&](std::optional<llvm::StringRef> old) {
-                                        StoredPortfolios all;
-                                        if (old)
-                                          all = parseAll(*old);
-                                        result.isOutdone =
-                                            !all.merge(portfolio, replaces);
-                                        return printJson(all.toJson());
-                                      });
-  std::lock_guard guard(impl->mutex);
-  impl->kept.erase(text);
+  auto updated = entries.update(
+      key.text(), std::move(attributes), [&](StoredPortfolios &all) {
+        result.isOutdone = !all.merge(portfolio, replaces);
+      });
+  result.publish = std::move(updated.publish);
+  result.wasThere = updated.wasThere;
   return result;
-}
-
-bool PortfolioStore::isOnDisk(const PortfolioKey &key) const {
-  return impl->cache.isOnDisk(cache::Kind::Portfolio, key.text());
 }
 
 } // namespace kiln

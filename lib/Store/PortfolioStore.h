@@ -11,7 +11,8 @@
 #include "Cache/Store.h"
 #include "Device/DeviceModel.h"
 #include "Kernel/Record.h"
-#include "Store/Records.h"
+#include "Store/MergedStore.h"
+#include "Store/MergedText.h"
 #include "Store/TrialStatus.h"
 
 #include <llvm/ADT/ArrayRef.h>
@@ -32,6 +33,7 @@ namespace kiln {
 struct StoredTime {
   std::vector<int64_t> point;
   double measuredNs = 0, predictedNs = 0;
+  llvm::json::Object unknown = {}; ///< fields of other versions, kept
 
   friend bool operator==(const StoredTime &, const StoredTime &) = default;
 };
@@ -42,6 +44,8 @@ struct StoredMember {
   std::vector<int64_t> low, high; ///< where it may be the best
   bool validated = false;         ///< compared with the reference, and right
   std::vector<StoredTime> times;
+  llvm::json::Array unread = {};   ///< times that could not be read, kept
+  llvm::json::Object unknown = {}; ///< fields of other versions, kept
 
   friend bool operator==(const StoredMember &, const StoredMember &) = default;
 };
@@ -49,6 +53,7 @@ struct StoredMember {
 /// A kernel that trials of the range found wrong, or that cannot run.
 struct StoredFault {
   std::string config, kernel, reason;
+  llvm::json::Object unknown = {}; ///< fields of other versions, kept
 
   /// Whether it was found wrong. Whether that stands is for Verdicts to say.
   bool isWrong() const { return isWrongResult(reason); }
@@ -66,35 +71,53 @@ struct StoredPortfolio {
   int64_t measuredAtMs = 0; ///< Unix time
   std::vector<StoredMember> members;
   std::vector<StoredFault> faults;
+  /// Members and faults that could not be read, kept.
+  llvm::json::Array unreadMembers, unreadFaults;
+  llvm::json::Object unknown; ///< fields of other versions, kept
 
   bool contains(llvm::ArrayRef<int64_t> low,
                 llvm::ArrayRef<int64_t> high) const;
   /// Members that have times.
   size_t measuredMembers() const;
+  /// The same, except those whose kernel cannot be of today's sources if those
+  /// of \p later are: where any config has another kernel there, a release lies
+  /// between the two, and only what \p later has as well counts.
+  size_t measuredMembersBeside(const StoredPortfolio &later) const;
   bool isHopeless() const { return members.empty() && !faults.empty(); }
   friend bool operator==(const StoredPortfolio &,
                          const StoredPortfolio &) = default;
 };
 
-/// What one entry holds: portfolios of one layer over different ranges.
+/// What one entry holds: portfolios of one layer over different ranges. At most
+/// 8; what was measured longest ago goes first, where a time from the future
+/// counts as 0.
 struct StoredPortfolios {
+  static constexpr MergedKind kKind{cache::Kind::Portfolio, "portfolio",
+                                    size_t(4) << 20, /*isOftenEqual=*/true};
   std::vector<StoredPortfolio> ranges;
+  OtherText other; ///< lines and fields of other versions
 
-  /// Parses JSON of any origin. What is damaged is skipped. Error
-  /// (InvalidArgument): the text is no JSON object of portfolios at all.
-  static llvm::Expected<StoredPortfolios> parse(llvm::StringRef json);
-  llvm::json::Object toJson() const;
+  /// Reads text of any origin. What is damaged is skipped and kept. Error
+  /// (InvalidArgument): the text holds no portfolios at all.
+  static llvm::Expected<StoredPortfolios> open(std::string text);
+  std::string text() const;
+  size_t shrink(size_t most);
 
-  /// The narrowest whose range contains \p low to \p high, of these the one
-  /// with the most measured members; null: there is none.
+  /// Those whose range contains \p low to \p high, the best first: measured
+  /// ones before others, then the narrower.
+  std::vector<const StoredPortfolio *>
+  findAll(llvm::ArrayRef<int64_t> low, llvm::ArrayRef<int64_t> high) const;
+  /// The first of these; null: there is none.
   const StoredPortfolio *find(llvm::ArrayRef<int64_t> low,
                               llvm::ArrayRef<int64_t> high) const;
   /// Adds \p added. Of two of one range the one with more measured members
   /// stays, of equals the later one; with \p replaces it is \p added always.
   /// What lies within the range of another one and has no more measured members
-  /// goes, unless it alone is complete. False: what is there is better, and
-  /// \p added is not kept.
-  bool merge(const StoredPortfolio &added, bool replaces);
+  /// goes, unless it alone is complete. Members of earlier kernels do not count
+  /// (StoredPortfolio::measuredMembersBeside). False: what is there is better,
+  /// and \p added is not kept.
+  bool merge(const StoredPortfolio &added, bool replaces,
+             int64_t nowMs = unixTimeMs());
 };
 
 /// Whose portfolios.
@@ -113,7 +136,7 @@ struct PortfolioKey {
                                 const DeviceModel &device);
 };
 
-/// Portfolios in the cache, kept parsed. Thread-safe. The cache store must
+/// Portfolios in the cache, see MergedStore. Thread-safe. The cache store must
 /// outlive it.
 class PortfolioStore {
 public:
@@ -121,15 +144,17 @@ public:
   /// stored.
   explicit PortfolioStore(
       cache::Store &cache,
-      std::chrono::milliseconds recheckInterval = std::chrono::seconds(1));
-  ~PortfolioStore();
+      std::chrono::milliseconds recheckInterval = std::chrono::seconds(1))
+      : entries(cache, {.recheckInterval = recheckInterval}) {}
 
   /// What there is of \p key, never null; the same pointer while nothing has
   /// changed. Whether configs and kernels are still today's is for the caller
   /// to see. Cost: microseconds; once an interval it asks the file system, and
   /// then may read and parse a small file.
   std::shared_ptr<const StoredPortfolios>
-  load(const PortfolioKey &key, RecordAge age = RecordAge::Recent) const;
+  load(const PortfolioKey &key, RecordAge age = RecordAge::Recent) const {
+    return entries.load(key.text(), age).document;
+  }
   /// The portfolio whose range contains \p low to \p high, see
   /// StoredPortfolios::find().
   std::optional<StoredPortfolio> find(const PortfolioKey &key,
@@ -150,11 +175,12 @@ public:
 
   /// Whether some layer of the cache on disk has a file for \p key. Cost: some
   /// us.
-  bool isOnDisk(const PortfolioKey &key) const;
+  bool isOnDisk(const PortfolioKey &key) const {
+    return entries.isOnDisk(key.text());
+  }
 
 private:
-  struct Impl;
-  std::unique_ptr<Impl> impl;
+  MergedStore<StoredPortfolios> entries;
 };
 
 } // namespace kiln

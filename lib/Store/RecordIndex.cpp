@@ -1,5 +1,5 @@
 //===- RecordIndex.cpp - which point of a record matches a problem --------===//
-#include "Store/RecordIndex.h"
+#include "Store/RecordLine.h"
 
 #include "Store/Verdicts.h"
 
@@ -12,35 +12,37 @@
 
 namespace kiln {
 
-static std::string kernelKeyAt(llvm::ArrayRef<int64_t> extents,
-                               llvm::StringRef config, llvm::StringRef kernel) {
-  return fmt::format("{}\n{}\n{}", fmt::join(extents, ","), config, kernel);
+/// What IndexedPoint::refused has for a kernel.
+static std::string refusedKey(llvm::StringRef config, llvm::StringRef kernel) {
+  return fmt::format("{}\n{}", config, kernel);
 }
 
 bool RecordMatch::mayRefuse(llvm::StringRef config) const {
-  return record && record->refusedConfigs.contains(config);
+  return asked && asked->refused.contains(config);
 }
 
 bool RecordMatch::refuses(llvm::StringRef config,
                           llvm::StringRef kernel) const {
   return mayRefuse(config) &&
-         record->refused.contains(kernelKeyAt(askedExtents, config, kernel));
+         asked->refused.contains(refusedKey(config, kernel));
 }
 
 bool foundNoneRight(const RecordMatch &match, const Verdicts &verdicts,
                     llvm::StringRef deviceClass) {
   const RecordPoint *point = match.foundNoneRight ? match.point() : nullptr;
   return point && llvm::any_of(point->measurements, [&](const Measurement &m) {
-           return m.isWrong() && verdicts.isWrong(deviceClass, m.kernel);
+           return m.isOfValue() && m.isWrong() &&
+                  verdicts.isWrong(deviceClass, m.kernel);
          });
 }
 
-static IndexedPoint indexPoint(const KernelFamily &family,
-                               const RecordPoint &point, MeasurementMode mode) {
-  IndexedPoint indexed;
+static IndexedPoint::Mode indexMode(const KernelFamily &family,
+                                    const RecordPoint &point,
+                                    MeasurementMode mode) {
+  IndexedPoint::Mode indexed;
   bool hasWrong = false;
   for (const Measurement &measurement : point.measurements) {
-    if (measurement.mode != mode)
+    if (measurement.mode != mode || !measurement.isOfValue())
       continue;
     hasWrong |= measurement.isWrong();
     if (!measurement.valid)
@@ -66,26 +68,23 @@ static IndexedPoint indexPoint(const KernelFamily &family,
   return indexed;
 }
 
-std::shared_ptr<const IndexedRecord> indexRecord(TuningRecord record,
-                                                 const KernelFamily &family,
-                                                 llvm::StringRef text,
-                                                 bool isReadable) {
-  auto indexed = std::make_shared<IndexedRecord>();
-  indexed->record = std::move(record);
-  indexed->family = &family;
-  indexed->isReadable = isReadable;
-  indexed->bytes = text.size();
-  indexed->hash = quickHash(text);
-  for (const RecordPoint &point : indexed->record.points) {
-    indexed->cold.push_back(indexPoint(family, point, MeasurementMode::Cold));
-    indexed->hot.push_back(indexPoint(family, point, MeasurementMode::Hot));
-    for (const Measurement &m : point.measurements) {
-      if (m.isWrong() || !m.isRejection())
-        continue;
-      indexed->refused.insert(kernelKeyAt(point.extents, m.config, m.kernel));
-      indexed->refusedConfigs.insert(m.config);
-    }
+std::shared_ptr<const IndexedPoint>
+RecordLine::index(const KernelFamily &family) const {
+  const RecordPoint &point = read().point;
+  std::lock_guard guard(mutex);
+  if (indexed && indexed->family == &family)
+    return indexed;
+  auto made = std::make_shared<IndexedPoint>();
+  made->family = &family;
+  made->cold = indexMode(family, point, MeasurementMode::Cold);
+  made->hot = indexMode(family, point, MeasurementMode::Hot);
+  for (const Measurement &m : point.measurements) {
+    if (m.isWrong() || !m.isRejection() || !m.isOfValue())
+      continue;
+    made->refused.insert(refusedKey(m.config, m.kernel));
+    made->refused.insert(m.config);
   }
+  indexed = std::move(made);
   return indexed;
 }
 
@@ -106,21 +105,22 @@ static double logDistance(llvm::ArrayRef<int64_t> a,
 }
 
 namespace {
-/// The points of a record by distance. Of two equally distant ones the larger
-/// comes first: its configs fill the machine at least as well.
+/// The points of a record that may be proven, by distance. Of two equally
+/// distant ones the larger comes first: its configs fill the machine at least
+/// as well.
 class NearestPoints {
 public:
-  NearestPoints(const std::vector<RecordPoint> &points,
-                const ExtentPoint &extents)
-      : points(points), extents(extents) {}
+  NearestPoints(const TuningRecord &record, llvm::ArrayRef<int64_t> extents,
+                size_t exact) {
+    for (size_t i = 0; i < record.size(); ++i)
+      if (i != exact && record.lineAt(i).mayBeProven() &&
+          record.extentsAt(i).size() == extents.size())
+        rest.push_back({-logDistance(record.extentsAt(i), extents), i});
+    std::make_heap(rest.begin(), rest.end());
+  }
 
   /// The next one's index; nullopt after the last.
   std::optional<size_t> next() {
-    if (!hasBegun)
-      if (std::optional<size_t> exact = begin())
-        return exact;
-    if (!isSorted)
-      sortRest();
     if (rest.empty())
       return std::nullopt;
     std::pop_heap(rest.begin(), rest.end());
@@ -130,35 +130,12 @@ public:
   }
 
 private:
-  /// The point itself, which most questions are about.
-  std::optional<size_t> begin() {
-    hasBegun = true;
-    auto at = llvm::partition_point(
-        points, [&](const RecordPoint &p) { return p.extents < extents; });
-    exact = static_cast<size_t>(at - points.begin());
-    const bool isThere = at != points.end() && extents == at->extents;
-    if (!isThere)
-      exact = points.size();
-    return isThere ? std::optional(exact) : std::nullopt;
-  }
-  void sortRest() {
-    isSorted = true;
-    for (auto [i, point] : llvm::enumerate(points))
-      if (i != exact && point.extents.size() == extents.size())
-        rest.push_back({-logDistance(point.extents, extents), i});
-    std::make_heap(rest.begin(), rest.end());
-  }
-
-  const std::vector<RecordPoint> &points;
-  const ExtentPoint &extents;
-  bool hasBegun = false, isSorted = false;
-  size_t exact = 0;
   std::vector<std::pair<double, size_t>> rest; ///< a heap: the nearest on top
 };
 } // namespace
 
 const RecordPoint *RecordMatch::point() const {
-  return record ? record->record.find(askedExtents) : nullptr;
+  return record ? record->find(askedExtents) : nullptr;
 }
 
 bool RecordMatch::leavesOut(const KernelFamily &family, const Problem &problem,
@@ -178,34 +155,54 @@ bool RecordMatch::leavesOut(const KernelFamily &family, const Problem &problem,
   return space->leftOut.leastBytes > leftOutBytes;
 }
 
-RecordMatch matchRecord(std::shared_ptr<const IndexedRecord> record,
+/// Takes what \p line has for \p mode into \p match. False: nothing there is
+/// validated.
+static bool takePoint(RecordMatch &match, const RecordLine &line,
+                      std::shared_ptr<const IndexedPoint> index,
+                      MeasurementMode mode) {
+  const IndexedPoint::Mode &found = index->of(mode);
+  match.skipped += found.skipped + line.skipped();
+  if (found.validatedCount == 0)
+    return false;
+  const RecordPoint &point = line.point();
+  match.extents = point.extents;
+  match.generation = point.generation;
+  match.leftOutBytes = point.leftOutBytes;
+  match.configs = found.configs;
+  match.validatedCount = found.validatedCount;
+  match.matched = std::move(index);
+  return true;
+}
+
+RecordMatch matchRecord(std::shared_ptr<const TuningRecord> record,
+                        const KernelFamily &family,
                         llvm::ArrayRef<int64_t> extents, MeasurementMode mode) {
   RecordMatch match;
   match.askedExtents.assign(extents.begin(), extents.end());
-  match.skipped = record->record.skipped;
-  const std::vector<RecordPoint> &points = record->record.points;
-  NearestPoints nearest(points, match.askedExtents);
-  while (std::optional<size_t> i = nearest.next()) {
-    const IndexedPoint &indexed = record->points(mode)[*i];
-    const RecordPoint &point = points[*i];
-    const bool isExact = point.extents == match.askedExtents;
-    match.skipped += indexed.skipped;
-    if (isExact) {
-      match.foundNoneRight = indexed.foundNoneRight;
-      match.isIncomplete = point.isIncomplete();
-      match.truncated = point.truncated;
+  match.skipped = record->unread().size();
+  match.record = record;
+  size_t exact = record->lowerBound(extents);
+  if (exact < record->size() && extents.equals(record->extentsAt(exact))) {
+    const RecordLine &line = record->lineAt(exact);
+    match.asked = line.index(family);
+    match.foundNoneRight = match.asked->of(mode).foundNoneRight;
+    match.isIncomplete = line.point().isIncomplete();
+    match.truncated = line.point().truncated;
+    if (takePoint(match, line, match.asked, mode)) {
+      match.kind = RecordMatchKind::Exact;
+      return match;
     }
-    if (indexed.validatedCount == 0)
-      continue;
-    match.kind = isExact ? RecordMatchKind::Exact : RecordMatchKind::Neighbour;
-    match.extents = point.extents;
-    match.generation = point.generation;
-    match.leftOutBytes = point.leftOutBytes;
-    match.configs = indexed.configs;
-    match.validatedCount = indexed.validatedCount;
-    break;
+  } else {
+    exact = record->size();
   }
-  match.record = std::move(record);
+  NearestPoints nearest(*record, extents, exact);
+  while (std::optional<size_t> i = nearest.next()) {
+    const RecordLine &line = record->lineAt(*i);
+    if (takePoint(match, line, line.index(family), mode)) {
+      match.kind = RecordMatchKind::Neighbour;
+      break;
+    }
+  }
   return match;
 }
 

@@ -1,122 +1,28 @@
 //===- RecordJson.cpp - tuning records as text ----------------------------===//
 //
-// The content of a record is JSON that other versions of Kiln may have written:
-// fields this one does not know are carried along, parts it cannot read are
-// skipped, counted and kept. A field with its default is left out.
+// A point is a line of the entry, see MergedText.h. It begins with its extents,
+// which tell it from others, and with whether anything there is proven: these
+// are found without reading the rest.
 //
 //===----------------------------------------------------------------------===//
-#include "Store/Records.h"
-
 #include "Store/MeasurementIndex.h"
+#include "Store/MergedText.h"
+#include "Store/RecordLine.h"
 #include "Support/Error.h"
 #include "Support/Json.h"
 
 #include <llvm/ADT/STLExtras.h>
 
-#include <cmath>
-
 namespace kiln {
 
-namespace {
-/// Reads known fields of an object. A field of the wrong type makes the object
-/// damaged; an absent one keeps its default.
-class FieldReader {
-public:
-  explicit FieldReader(const llvm::json::Object &object) : object(object) {}
-
-  void read(llvm::StringRef key, double &value) {
-    if (const llvm::json::Value *found = find(key))
-      store(found->getAsNumber(), value);
-  }
-  void read(llvm::StringRef key, int64_t &value) {
-    if (const llvm::json::Value *found = find(key))
-      store(found->getAsInteger(), value);
-  }
-  void read(llvm::StringRef key, bool &value) {
-    if (const llvm::json::Value *found = find(key))
-      store(found->getAsBoolean(), value);
-  }
-  void read(llvm::StringRef key, std::string &value) {
-    if (const llvm::json::Value *found = find(key))
-      store(found->getAsString(), value);
-  }
-  /// A number, or an array of some.
-  void read(llvm::StringRef key, ExtentPoint &extents) {
-    const llvm::json::Value *found = find(key);
-    if (!found)
-      return;
-    const llvm::json::Array one({*found});
-    const llvm::json::Array *list = found->getAsArray();
-    for (const llvm::json::Value &value : list ? *list : one)
-      store(value.getAsInteger(), extents.emplace_back());
-  }
-  const llvm::json::Array *readArray(llvm::StringRef key) {
-    const llvm::json::Value *found = find(key);
-    const llvm::json::Array *array = found ? found->getAsArray() : nullptr;
-    isDamaged |= found && !array;
-    return array;
-  }
-  /// Passes over what this version has no use for.
-  void drop(llvm::StringRef key) { find(key); }
-
-  /// The fields that nobody read, except for what could not be written again.
-  llvm::json::Object unknown() const;
-
-  bool isDamaged = false;
-
-private:
-  const llvm::json::Value *find(llvm::StringRef key) {
-    const llvm::json::Value *found = object.get(key);
-    if (found)
-      known.push_back(key);
-    return found;
-  }
-  template <class Source, class Target>
-  void store(const std::optional<Source> &source, Target &value) {
-    if (source)
-      value = Target(*source);
-    else
-      isDamaged = true;
-  }
-
-  const llvm::json::Object &object;
-  llvm::SmallVector<llvm::StringRef, 16> known;
-};
-} // namespace
-
-/// Whether \p value can be written: JSON has no infinity, but the parser makes
-/// one of 1e999.
-static bool isWritable(const llvm::json::Value &value) {
-  if (const llvm::json::Object *object = value.getAsObject())
-    return llvm::all_of(
-        *object, [](const auto &field) { return isWritable(field.second); });
-  if (const llvm::json::Array *array = value.getAsArray())
-    return llvm::all_of(*array, isWritable);
-  std::optional<double> number = value.getAsNumber();
-  return !number || std::isfinite(*number);
-}
-
-llvm::json::Object FieldReader::unknown() const {
-  llvm::json::Object kept;
-  if (known.size() == object.size())
-    return kept;
-  for (const auto &field : object)
-    if (!llvm::is_contained(known, llvm::StringRef(field.first)) &&
-        isWritable(field.second))
-      kept[field.first] = field.second;
-  return kept;
-}
-
-/// Reads a measurement of a point that \p winner won.
 static std::optional<Measurement>
-readMeasurement(const llvm::json::Object &object, llvm::StringRef winner) {
+readMeasurement(const llvm::json::Object &object) {
   Measurement m;
   FieldReader reader(object);
   std::string mode = "cold";
   reader.read("config", m.config);
   reader.read("mode", mode);
   reader.read("valid", m.valid);
-  m.validated = m.config == winner;
   reader.read("validated", m.validated);
   reader.read("reason", m.reason);
   reader.read("medianNs", m.medianNs);
@@ -127,7 +33,8 @@ readMeasurement(const llvm::json::Object &object, llvm::StringRef winner) {
   reader.read("bound", m.bound);
   reader.read("kernel", m.kernel);
   reader.read("measuredAtMs", m.measuredAtMs);
-  reader.drop("terms");
+  reader.read("series", m.series);
+  reader.read("how", m.how);
   if (reader.isDamaged || (mode != "cold" && mode != "hot"))
     return std::nullopt;
   m.mode = mode == "cold" ? MeasurementMode::Cold : MeasurementMode::Hot;
@@ -144,7 +51,8 @@ static llvm::json::Object writeMeasurement(const Measurement &m) {
   if (m.mode != MeasurementMode::Cold)
     object["mode"] = nameOf(m.mode);
   if (m.valid) {
-    object["validated"] = m.validated;
+    if (m.validated)
+      object["validated"] = true;
     object["medianNs"] = m.medianNs;
     object["ciLowNs"] = m.ciLowNs;
     object["ciHighNs"] = m.ciHighNs;
@@ -157,12 +65,22 @@ static llvm::json::Object writeMeasurement(const Measurement &m) {
   object["bound"] = jsonText(m.bound);
   object["kernel"] = jsonText(m.kernel);
   object["measuredAtMs"] = m.measuredAtMs;
+  if (m.series)
+    object["series"] = m.series;
+  if (!m.how.empty())
+    object["how"] = jsonText(m.how);
   return object;
 }
 
-static std::optional<RecordPoint> readPoint(const llvm::json::Object &object,
-                                            uint64_t &skipped) {
-  RecordPoint point;
+/// Whether a point can have \p extents.
+static bool areExtents(llvm::ArrayRef<int64_t> extents) {
+  return !extents.empty() && extents.size() <= kMaxProblemFields &&
+         llvm::all_of(extents, [](int64_t value) { return value >= 0; });
+}
+
+/// False: it is damaged.
+static bool readPoint(const llvm::json::Object &object, RecordPoint &point,
+                      uint64_t &skipped) {
   FieldReader reader(object);
   reader.read("extent", point.extents);
   reader.read("generation", point.generation);
@@ -170,102 +88,216 @@ static std::optional<RecordPoint> readPoint(const llvm::json::Object &object,
   int64_t leftOutBytes = INT64_MAX; // more than there is
   reader.read("leftOutBytes", leftOutBytes);
   reader.read("winner", point.winner);
-  const llvm::json::Array *list = reader.readArray("measurements");
-  const bool hasExtents =
-      !point.extents.empty() && point.extents.size() <= kMaxProblemFields &&
-      llvm::all_of(point.extents, [](int64_t value) { return value >= 0; });
-  if (reader.isDamaged || !hasExtents || point.generation < 0 ||
-      point.generation > kMaxGeneration || point.truncated < 0 ||
-      leftOutBytes < 0)
-    return std::nullopt;
+  bool isProven = false; // follows from the measurements
+  reader.read("proven", isProven);
+  MeasurementIndex index(point);
+  skipped += reader.readItems(
+      "measurements", point.unread, [&](const llvm::json::Object &item) {
+        std::optional<Measurement> read = readMeasurement(item);
+        if (!read)
+          return false;
+        if (Measurement *first = index.find(*read)) {
+          ++skipped;
+          *first = std::move(*read); // the later of two of one config stays
+        } else {
+          index.append(std::move(*read));
+        }
+        return true;
+      });
   if (leftOutBytes != INT64_MAX)
     point.leftOutBytes = static_cast<uint64_t>(leftOutBytes);
   point.unknown = reader.unknown();
-  if (!list)
-    return point;
-  MeasurementIndex index(point);
-  for (const llvm::json::Value &value : *list) {
-    std::optional<Measurement> read;
-    if (const llvm::json::Object *known = value.getAsObject())
-      read = readMeasurement(*known, point.winner);
-    if (!read) {
-      ++skipped;
-      if (isWritable(value))
-        point.unread.push_back(value);
-    } else if (Measurement *first = index.find(read->config, read->mode)) {
-      ++skipped;
-      *first = std::move(*read); // the later of two of one config stays
-    } else {
-      index.append(std::move(*read));
-    }
-  }
-  return point;
+  return !reader.isDamaged && areExtents(point.extents) &&
+         point.generation >= 0 && point.generation <= kMaxGeneration &&
+         point.truncated >= 0 && leftOutBytes >= 0;
 }
 
-llvm::Expected<TuningRecord> TuningRecord::parse(llvm::StringRef json) {
-  auto value = parseJson(json, "tuning record");
-  if (!value)
-    return value.takeError();
-  const llvm::json::Object *object = value->getAsObject();
-  const llvm::json::Array *list = object ? object->getArray("points") : nullptr;
-  if (!list)
-    return makeError(ErrorCode::InvalidArgument,
-                     "tuning record: no array 'points'");
-  TuningRecord record;
-  std::vector<RecordPoint> points;
-  for (const llvm::json::Value &element : *list) {
-    std::optional<RecordPoint> point;
-    if (const llvm::json::Object *known = element.getAsObject())
-      point = readPoint(*known, record.skipped);
-    if (point) {
-      points.push_back(std::move(*point));
-    } else {
-      ++record.skipped;
-      if (isWritable(element))
-        record.unread.push_back(element);
-    }
-  }
-  llvm::stable_sort(points, [](const RecordPoint &a, const RecordPoint &b) {
-    return a.extents < b.extents;
+static bool hasProven(const RecordPoint &point) {
+  return llvm::any_of(point.measurements, [](const Measurement &m) {
+    return m.validated && m.isOfValue();
   });
-  for (const RecordPoint &point : points) {
-    if (!record.points.empty() && record.points.back().extents == point.extents)
-      ++record.skipped; // a repeated point is united with the first
-    mergePoint(record, point);
+}
+
+static constexpr llvm::StringLiteral kExtentField = "{\"extent\":",
+                                     kUnprovenField = ",\"proven\":false,";
+
+static std::string writePoint(const RecordPoint &point) {
+  llvm::json::Object object = point.unknown;
+  object["generation"] = point.generation;
+  if (point.truncated != 0)
+    object["truncated"] = point.truncated;
+  if (point.leftOutBytes != Allowance::kUnlimited)
+    object["leftOutBytes"] = static_cast<int64_t>(point.leftOutBytes);
+  object["winner"] = jsonText(point.winner);
+  llvm::json::Array list;
+  for (const Measurement &measurement : point.measurements)
+    list.push_back(writeMeasurement(measurement));
+  for (const llvm::json::Value &value : point.unread)
+    list.push_back(value);
+  object["measurements"] = std::move(list);
+  const std::string extents =
+      point.extents.size() == 1
+          ? fmt::format("{}", point.extents.front())
+          : fmt::format("[{}]", fmt::join(point.extents, ","));
+  return fmt::format("{}{}{}{}", kExtentField.str(), extents,
+                     hasProven(point) ? "," : kUnprovenField.str(),
+                     jsonLine(std::move(object)).substr(1));
+}
+
+//===----------------------------------------------------------------------===//
+// Lines
+//===----------------------------------------------------------------------===//
+
+/// Reads the extents that \p line begins with, as writePoint() writes them, and
+/// takes them off.
+static bool scanExtents(llvm::StringRef &line, ExtentPoint &extents) {
+  if (!line.consume_front(kExtentField))
+    return false;
+  const bool isList = line.consume_front("[");
+  do {
+    if (line.consumeInteger(10, extents.emplace_back()))
+      return false;
+  } while (isList && line.consume_front(","));
+  return (!isList || line.consume_front("]")) && line.starts_with(",") &&
+         areExtents(extents);
+}
+
+RecordLine::RecordLine(RecordPoint point)
+    : ownExtents(point.extents), ownMayBeProven(hasProven(point)),
+      owner(std::make_shared<const std::string>(writePoint(point))),
+      line(*owner) {
+  auto read = std::make_unique<Parsed>();
+  read->point = std::move(point);
+  parsed = std::move(read);
+}
+
+std::shared_ptr<const RecordLine>
+RecordLine::take(std::shared_ptr<const std::string> owner,
+                 llvm::StringRef line) {
+  std::shared_ptr<RecordLine> made(new RecordLine);
+  made->owner = std::move(owner);
+  made->line = line;
+  if (scanExtents(line, made->ownExtents)) {
+    made->ownMayBeProven = !line.starts_with(kUnprovenField);
+    return made;
   }
-  FieldReader reader(*object);
-  reader.drop("points");
-  record.unknown = reader.unknown();
+  // Of another writer: its fields may be in any order.
+  made->ownExtents.clear();
+  auto value = parseJson(made->line, "record");
+  if (!value) {
+    llvm::consumeError(value.takeError());
+    return nullptr;
+  }
+  if (const llvm::json::Object *object = value->getAsObject()) {
+    FieldReader reader(*object);
+    reader.read("extent", made->ownExtents);
+    if (!reader.isDamaged && areExtents(made->ownExtents))
+      return made;
+  }
+  return nullptr;
+}
+
+const RecordLine::Parsed &RecordLine::read() const {
+  std::lock_guard guard(mutex);
+  if (parsed)
+    return *parsed;
+  auto made = std::make_unique<Parsed>();
+  auto value = parseJson(line, "record");
+  const llvm::json::Object *object = value ? value->getAsObject() : nullptr;
+  made->isDamaged = !object ||
+                    !readPoint(*object, made->point, made->skipped) ||
+                    made->point.extents != ownExtents;
+  if (!value)
+    llvm::consumeError(value.takeError());
+  if (made->isDamaged) {
+    made->skipped = 1;
+    made->point = RecordPoint();
+    made->point.extents = ownExtents;
+  }
+  parsed = std::move(made);
+  return *parsed;
+}
+
+llvm::Expected<TuningRecord> TuningRecord::open(std::string text) {
+  TuningRecord record;
+  if (text.size() > kMaxJsonBytes)
+    return makeError(ErrorCode::InvalidArgument, "record: {} bytes",
+                     text.size());
+  if (!llvm::StringRef(text).ends_with("\n"))
+    text += '\n';
+  const auto owner = std::make_shared<const std::string>(std::move(text));
+  llvm::StringRef rest = *owner;
+  if (llvm::Error error = takeHead(rest, kKind.name, record.other))
+    return error;
+  record.lines.reserve(rest.count('\n'));
+  while (!rest.empty()) {
+    const llvm::StringRef line = rest.take_front(rest.find('\n') + 1);
+    rest = rest.drop_front(line.size());
+    if (auto taken = RecordLine::take(owner, line))
+      record.lines.push_back(std::move(taken));
+    else if (line != "\n")
+      record.other.unread.push_back(line.rtrim('\n').str());
+  }
+  record.sortLines();
   return record;
 }
 
-llvm::json::Object TuningRecord::toJson() const {
-  llvm::json::Array pointArray;
-  for (const RecordPoint &point : points) {
-    llvm::json::Array list;
-    for (const Measurement &measurement : point.measurements)
-      list.push_back(writeMeasurement(measurement));
-    for (const llvm::json::Value &value : point.unread)
-      list.push_back(value);
-    llvm::json::Object object = point.unknown;
-    if (point.extents.size() == 1)
-      object["extent"] = point.extents.front();
-    else
-      object["extent"] = llvm::json::Array(point.extents);
-    object["generation"] = point.generation;
-    if (point.truncated != 0)
-      object["truncated"] = point.truncated;
-    if (point.leftOutBytes != Allowance::kUnlimited)
-      object["leftOutBytes"] = static_cast<int64_t>(point.leftOutBytes);
-    object["winner"] = jsonText(point.winner);
-    object["measurements"] = std::move(list);
-    pointArray.push_back(std::move(object));
+/// By extents, each once: of one that is there again, the points are united.
+void TuningRecord::sortLines() {
+  auto isLess = [](const LinePtr &a, const LinePtr &b) {
+    return a->extents() < b->extents();
+  };
+  if (!llvm::is_sorted(lines, isLess))
+    llvm::stable_sort(lines, isLess);
+  auto isSame = [](const LinePtr &a, const LinePtr &b) {
+    return a->extents() == b->extents();
+  };
+  if (std::adjacent_find(lines.begin(), lines.end(), isSame) == lines.end())
+    return;
+  const std::vector<LinePtr> all = std::exchange(lines, {});
+  for (const LinePtr &line : all) {
+    if (lines.empty() || !isSame(lines.back(), line)) {
+      lines.push_back(line);
+      continue;
+    }
+    ++repeated;
+    merge(line->point());
   }
-  for (const llvm::json::Value &value : unread)
-    pointArray.push_back(value);
-  llvm::json::Object object = unknown;
-  object["points"] = std::move(pointArray);
-  return object;
+}
+
+void TuningRecord::readAll() {
+  llvm::erase_if(lines, [&](const LinePtr &line) {
+    if (line->isDamaged())
+      other.unread.push_back(line->text().rtrim('\n').str());
+    return line->isDamaged();
+  });
+}
+
+llvm::Expected<TuningRecord> TuningRecord::parse(std::string text) {
+  auto record = open(std::move(text));
+  if (record)
+    record->readAll();
+  return record;
+}
+
+uint64_t TuningRecord::skipped() const {
+  uint64_t all = repeated + other.unread.size();
+  for (const LinePtr &line : lines)
+    all += line->skipped();
+  return all;
+}
+
+std::string TuningRecord::text() const {
+  std::string text = headLine(kKind.name, other);
+  size_t bytes = text.size();
+  for (const LinePtr &line : lines)
+    bytes += line->text().size();
+  text.reserve(bytes);
+  for (const LinePtr &line : lines)
+    text += line->text();
+  for (const std::string &line : other.unread)
+    text += line + "\n";
+  return text;
 }
 
 } // namespace kiln

@@ -2,6 +2,7 @@
 #include "Store/Records.h"
 
 #include "Store/MeasurementIndex.h"
+#include "Store/RecordLine.h"
 #include "Store/TrialStatus.h"
 
 #include <llvm/ADT/STLExtras.h>
@@ -11,6 +12,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <random>
 #include <tuple>
 
 namespace kiln {
@@ -28,8 +30,6 @@ void Measurement::setEstimate(const Estimate &estimate) {
   bound = estimate.bound.str();
 }
 
-static bool isTime(double ns) { return std::isfinite(ns) && ns > 0; }
-
 bool Measurement::isSound() const {
   if (config.empty() || !std::isfinite(predictedNs) || predictedNs < 0 ||
       samples < 0)
@@ -42,6 +42,10 @@ bool Measurement::isSound() const {
 
 static bool hasReason(const Measurement &measurement, TrialStatus status) {
   return llvm::StringRef(measurement.reason).starts_with(nameOf(status));
+}
+
+bool Measurement::isOfValue() const {
+  return how.empty() || how == kMeasuredAtValue;
 }
 
 bool Measurement::isWrong() const { return !valid && isWrongResult(reason); }
@@ -63,43 +67,22 @@ bool Measurement::isRejection() const {
 const Measurement *RecordPoint::find(llvm::StringRef config,
                                      MeasurementMode mode) const {
   for (const Measurement &measurement : measurements)
-    if (measurement.config == config && measurement.mode == mode)
+    if (measurement.config == config && measurement.mode == mode &&
+        measurement.isOfValue())
       return &measurement;
   return nullptr;
 }
 
-/// The first point of \p points that is not before \p extents.
-template <class Points>
-static auto lowerBound(Points &points, llvm::ArrayRef<int64_t> extents) {
-  return llvm::partition_point(points, [&](const RecordPoint &point) {
-    return std::lexicographical_compare(point.extents.begin(),
-                                        point.extents.end(), extents.begin(),
-                                        extents.end());
-  });
+uint64_t newSeries() {
+  constexpr unsigned kExactBits = 53;
+  std::random_device device;
+  const uint64_t random = uint64_t(device()) << 32 | device();
+  return std::max<uint64_t>(random >> (64 - kExactBits), 1);
 }
 
-const RecordPoint *TuningRecord::find(llvm::ArrayRef<int64_t> extents) const {
-  auto found = lowerBound(points, extents);
-  const bool isThere = found != points.end() && extents.equals(found->extents);
-  return isThere ? &*found : nullptr;
-}
-
-RecordPoint *TuningRecord::find(llvm::ArrayRef<int64_t> extents) {
-  return const_cast<RecordPoint *>(std::as_const(*this).find(extents));
-}
-
-int64_t unixTimeMs() {
-  return std::chrono::duration_cast<std::chrono::milliseconds>(
-             std::chrono::system_clock::now().time_since_epoch())
-      .count();
-}
-
-/// When \p measurement was made; 0 for what the clock of today cannot have
-/// told.
-static int64_t stampOf(const Measurement &measurement, int64_t nowMs) {
-  constexpr int64_t kDayMs = 24 * 60 * 60 * 1000;
-  const int64_t at = measurement.measuredAtMs;
-  return at < 0 || at > nowMs + kDayMs ? 0 : at;
+/// When \p measurement was made, as far as that is believed.
+static int64_t madeAt(const Measurement &measurement, int64_t nowMs) {
+  return believedMs(measurement.measuredAtMs, nowMs);
 }
 
 namespace {
@@ -123,23 +106,27 @@ static bool replaces(const Measurement &fresh, const Measurement &old,
     return true;
   if (generation != Generation::Same)
     return generation == Generation::Higher;
-  return !isSameKernel || stampOf(fresh, nowMs) >= stampOf(old, nowMs);
+  return !isSameKernel || madeAt(fresh, nowMs) >= madeAt(old, nowMs);
 }
 
 static bool isValidated(const RecordPoint &point, llvm::StringRef config) {
   return llvm::any_of(point.measurements, [&](const Measurement &measurement) {
-    return measurement.config == config && measurement.validated;
+    return measurement.config == config && measurement.validated &&
+           measurement.isOfValue();
   });
 }
 
 /// Takes out of \p point what could not be read of the configs \p superseded.
 static void dropUnread(RecordPoint &point,
                        const llvm::StringSet<> &superseded) {
-  llvm::erase_if(point.unread, [&](const llvm::json::Value &value) {
+  llvm::json::Array kept;
+  for (llvm::json::Value &value : point.unread) {
     const llvm::json::Object *object = value.getAsObject();
     auto config = object ? object->getString("config") : std::nullopt;
-    return config && superseded.contains(*config);
-  });
+    if (!config || !superseded.contains(*config))
+      kept.push_back(std::move(value));
+  }
+  point.unread = std::move(kept);
 }
 
 static void mergeMeasurements(RecordPoint &into, const RecordPoint &point,
@@ -150,7 +137,7 @@ static void mergeMeasurements(RecordPoint &into, const RecordPoint &point,
     if (!measurement.isSound())
       continue;
     superseded.insert(measurement.config);
-    Measurement *old = index.find(measurement.config, measurement.mode);
+    Measurement *old = index.find(measurement);
     if (!old) {
       index.append(measurement);
       continue;
@@ -166,58 +153,49 @@ static void mergeMeasurements(RecordPoint &into, const RecordPoint &point,
     dropUnread(into, superseded);
 }
 
-void mergePoint(TuningRecord &record, const RecordPoint &point, int64_t nowMs) {
-  auto into = lowerBound(record.points, point.extents);
-  if (into == record.points.end() || into->extents != point.extents) {
-    into = record.points.insert(into, RecordPoint{});
-    into->extents = point.extents;
-    into->generation = point.generation;
-    into->winner = point.winner;
-    into->truncated = point.truncated;
-    into->leftOutBytes = point.leftOutBytes;
-    into->unknown = point.unknown;
-  }
+void mergePoint(RecordPoint &into, const RecordPoint &point, int64_t nowMs) {
   const Generation generation =
-      point.generation > into->generation   ? Generation::Higher
-      : point.generation < into->generation ? Generation::Lower
-                                            : Generation::Same;
-  mergeMeasurements(*into, point, generation, nowMs);
-  into->unread.insert(into->unread.end(), point.unread.begin(),
-                      point.unread.end());
+      point.generation > into.generation   ? Generation::Higher
+      : point.generation < into.generation ? Generation::Lower
+                                           : Generation::Same;
+  mergeMeasurements(into, point, generation, nowMs);
+  addMissing(into.unknown, point.unknown);
+  into.unread.insert(into.unread.end(), point.unread.begin(),
+                     point.unread.end());
   auto takeWinner = [&] {
-    into->winner = point.winner;
-    into->truncated = point.truncated;
-    into->leftOutBytes = point.leftOutBytes;
+    into.winner = point.winner;
+    into.truncated = point.truncated;
+    into.leftOutBytes = point.leftOutBytes;
   };
   if (generation == Generation::Higher) {
-    into->generation = point.generation;
+    into.generation = point.generation;
     takeWinner();
   } else if (generation == Generation::Same &&
-             point.leftOutBytes > into->leftOutBytes &&
-             isValidated(*into, point.winner)) {
+             point.leftOutBytes > into.leftOutBytes &&
+             isValidated(into, point.winner)) {
     takeWinner();
-  } else if (generation == Generation::Same && into->truncated > 0) {
-    into->truncated = std::max(into->truncated, point.truncated);
+  } else if (generation == Generation::Same && into.truncated > 0) {
+    into.truncated = std::max(into.truncated, point.truncated);
   }
-  if (isValidated(*into, into->winner))
+  if (isValidated(into, into.winner))
     return;
-  if (isValidated(*into, point.winner))
+  if (isValidated(into, point.winner))
     takeWinner();
   else
-    into->winner.clear();
+    into.winner.clear();
 }
 
-/// Leaves \p most measurements of \p point. Verdicts have no time and stay
-/// longest of their run: without them a wrong config would be tried again.
-static void trimPoint(RecordPoint &point, size_t most, int64_t nowMs) {
+/// Verdicts have no time and stay longest of their run: without them a wrong
+/// config would be tried again.
+size_t trimPoint(RecordPoint &point, size_t most, int64_t nowMs) {
   std::vector<Measurement> &all = point.measurements;
   if (all.size() <= most)
-    return;
+    return 0;
   std::vector<size_t> order(all.size());
   std::iota(order.begin(), order.end(), size_t(0));
   auto rank = [&](size_t i) {
-    return std::tuple(all[i].config != point.winner, -stampOf(all[i], nowMs),
-                      all[i].valid, all[i].medianNs, i);
+    return std::tuple(all[i].config != point.winner || !all[i].isOfValue(),
+                      -madeAt(all[i], nowMs), all[i].valid, all[i].medianNs, i);
   };
   llvm::sort(order, [&](size_t a, size_t b) { return rank(a) < rank(b); });
   order.resize(most);
@@ -225,12 +203,132 @@ static void trimPoint(RecordPoint &point, size_t most, int64_t nowMs) {
   std::vector<Measurement> kept;
   for (size_t i : order)
     kept.push_back(std::move(all[i]));
+  const size_t dropped = all.size() - most;
   all = std::move(kept);
+  return dropped;
 }
 
-void trimRecord(TuningRecord &record, size_t most, int64_t nowMs) {
-  for (RecordPoint &point : record.points)
+/// When \p point was measured last.
+static int64_t lastMadeAt(const RecordPoint &point, int64_t nowMs) {
+  int64_t last = 0;
+  for (const Measurement &measurement : point.measurements)
+    last = std::max(last, madeAt(measurement, nowMs));
+  return last;
+}
+
+//===----------------------------------------------------------------------===//
+// Records
+//===----------------------------------------------------------------------===//
+
+const ExtentPoint &TuningRecord::extentsAt(size_t i) const {
+  return lines[i]->extents();
+}
+
+const RecordPoint &TuningRecord::at(size_t i) const {
+  return lines[i]->point();
+}
+
+size_t TuningRecord::lowerBound(llvm::ArrayRef<int64_t> extents) const {
+  auto at = llvm::partition_point(lines, [&](const LinePtr &line) {
+    return std::lexicographical_compare(line->extents().begin(),
+                                        line->extents().end(), extents.begin(),
+                                        extents.end());
+  });
+  return static_cast<size_t>(at - lines.begin());
+}
+
+const RecordPoint *TuningRecord::find(llvm::ArrayRef<int64_t> extents) const {
+  const size_t i = lowerBound(extents);
+  const bool isThere = i < size() && extents.equals(extentsAt(i));
+  return isThere && !lines[i]->isDamaged() ? &at(i) : nullptr;
+}
+
+void TuningRecord::merge(const RecordPoint &point, int64_t nowMs, size_t most) {
+  const size_t i = lowerBound(point.extents);
+  const bool isThere = i < size() && point.extents == extentsAt(i);
+  RecordPoint into;
+  if (isThere && lines[i]->isDamaged())
+    other.unread.push_back(lines[i]->text().rtrim('\n').str());
+  if (isThere && !lines[i]->isDamaged()) {
+    into = at(i);
+  } else {
+    into.extents = point.extents;
+    into.generation = point.generation;
+    into.winner = point.winner;
+    into.truncated = point.truncated;
+    into.leftOutBytes = point.leftOutBytes;
+  }
+  mergePoint(into, point, nowMs);
+  trimPoint(into, most, nowMs);
+  auto line = std::make_shared<RecordLine>(std::move(into));
+  if (isThere)
+    lines[i] = std::move(line);
+  else
+    lines.insert(lines.begin() + static_cast<ptrdiff_t>(i), std::move(line));
+}
+
+void TuningRecord::trim(size_t most, int64_t nowMs) {
+  for (LinePtr &line : lines) {
+    if (line->point().measurements.size() <= most)
+      continue;
+    RecordPoint point = line->point();
     trimPoint(point, most, nowMs);
+    line = std::make_shared<RecordLine>(std::move(point));
+  }
+}
+
+/// Drops the points that were measured longest ago, until \p most bytes or one
+/// point are left. Returns how many.
+size_t TuningRecord::dropOldest(size_t most) {
+  const int64_t nowMs = unixTimeMs();
+  std::vector<size_t> order(size());
+  std::iota(order.begin(), order.end(), size_t(0));
+  std::vector<int64_t> last;
+  for (size_t i = 0; i < size(); ++i)
+    last.push_back(lastMadeAt(at(i), nowMs));
+  llvm::stable_sort(order,
+                    [&](size_t a, size_t b) { return last[a] < last[b]; });
+  size_t bytes = text().size(), dropped = 0;
+  for (size_t i : order) {
+    if (bytes <= most || dropped + 1 == size())
+      break;
+    bytes -= lines[i]->text().size();
+    lines[i] = nullptr;
+    ++dropped;
+  }
+  llvm::erase_if(lines, [](const LinePtr &line) { return !line; });
+  return dropped;
+}
+
+/// Points go until well below the limit, so that it is not done for each point
+/// again.
+size_t TuningRecord::shrink(size_t most) {
+  size_t bytes = text().size();
+  if (bytes <= most)
+    return 0;
+  auto measurements = [&] {
+    size_t all = 0;
+    for (const LinePtr &line : lines)
+      all += line->point().measurements.size();
+    return all;
+  };
+  size_t largest = 0;
+  for (const LinePtr &line : lines)
+    largest = std::max(largest, line->point().measurements.size());
+  const size_t before = measurements();
+  while (bytes > most && largest > kFewMeasurements) {
+    largest = std::max(largest / 2, kFewMeasurements);
+    trim(largest);
+    bytes = text().size();
+  }
+  size_t dropped = before - measurements();
+  // A point that does not fit by itself pushes out no other.
+  const bool hasRoom = llvm::none_of(lines, [&](const LinePtr &line) {
+    return line->text().size() > most / 2;
+  });
+  if (bytes > most && hasRoom)
+    dropped += dropOldest(most - most / 4);
+  return dropped;
 }
 
 //===----------------------------------------------------------------------===//
@@ -239,7 +337,7 @@ void trimRecord(TuningRecord &record, size_t most, int64_t nowMs) {
 
 std::string recordKey(const KernelFamily &family, const Problem &problem,
                       llvm::StringRef deviceClass) {
-  return fmt::format("kiln record 1\nproblem {}\ndevice {}\n",
+  return fmt::format("kiln record 2\nproblem {}\ndevice {}\n",
                      family.fixedText(problem), deviceClass);
 }
 

@@ -1,7 +1,8 @@
 //===- Verdicts.cpp - which kernels compute wrong results -----------------===//
 #include "Store/Verdicts.h"
 
-#include "Store/Records.h"
+#include "Store/MergedStore.h"
+#include "Store/MergedText.h"
 #include "Support/Json.h"
 
 #include <llvm/ADT/STLExtras.h>
@@ -9,9 +10,9 @@
 #include <llvm/ADT/StringSet.h>
 
 #include <algorithm>
-#include <atomic>
 #include <map>
 #include <mutex>
+#include <set>
 
 namespace kiln {
 
@@ -19,44 +20,36 @@ namespace kiln {
 /// beyond so many the oldest go.
 static constexpr size_t kMostVerdicts = 4096;
 
-static constexpr llvm::StringLiteral kVerdictKey = "kiln verdicts 1\ndevice ";
+static constexpr llvm::StringLiteral kVerdictKey = "kiln verdicts 2\ndevice ";
 
 //===----------------------------------------------------------------------===//
 // One entry
 //===----------------------------------------------------------------------===//
 
-using VerdictMap = std::map<std::string, Verdict>; ///< by kernel
+using VerdictMap = std::map<std::string, Verdict>;            ///< by kernel
+using VerdictChanges = std::vector<std::pair<Verdict, bool>>; ///< now wrong?
 
 static std::string verdictKey(llvm::StringRef deviceClass) {
   return fmt::format("{}{}\n", kVerdictKey, deviceClass);
 }
 
-static constexpr llvm::StringLiteral kVerdictFields[] = {
-    "kernel", "config", "problem", "reason", "foundAtMs"};
-
-static std::optional<Verdict> readVerdict(const llvm::json::Value &value) {
-  const llvm::json::Object *object = value.getAsObject();
-  if (!object)
-    return std::nullopt;
+static std::optional<Verdict> readVerdict(const llvm::json::Object &object) {
   Verdict verdict;
-  auto take = [&](const char *key, std::string &text) {
-    if (auto given = object->getString(key))
-      text = given->str();
-  };
-  take("kernel", verdict.kernel);
-  take("config", verdict.config);
-  take("problem", verdict.problem);
-  take("reason", verdict.reason);
-  verdict.foundAtMs = object->getInteger("foundAtMs").value_or(0);
-  if (verdict.kernel.empty() || verdict.config.empty())
+  FieldReader reader(object);
+  reader.require("kernel", verdict.kernel);
+  reader.require("config", verdict.config);
+  reader.read("problem", verdict.problem);
+  reader.read("reason", verdict.reason);
+  reader.read("foundAtMs", verdict.foundAtMs);
+  if (reader.isDamaged || verdict.kernel.empty() || verdict.config.empty())
     return std::nullopt;
-  for (const auto &[key, field] : *object)
-    if (!llvm::is_contained(kVerdictFields, key.str()))
-      verdict.unknown[key.str()] = field;
+  verdict.unknown = reader.unknown();
   return verdict;
 }
 
-static llvm::json::Object toJson(const Verdict &verdict) {
+static llvm::json::Object
+writeVerdict(const VerdictMap::value_type &kernelAndVerdict) {
+  const Verdict &verdict = kernelAndVerdict.second;
   llvm::json::Object object = verdict.unknown;
   object["kernel"] = jsonText(verdict.kernel);
   object["config"] = jsonText(verdict.config);
@@ -66,57 +59,62 @@ static llvm::json::Object toJson(const Verdict &verdict) {
   return object;
 }
 
-/// None where \p text is no list of verdicts. Of a list, what cannot be read is
-/// left out: the kernel is compared again one day.
-static std::optional<VerdictMap> parseVerdicts(llvm::StringRef text) {
-  auto parsed = llvm::json::parse(text);
-  if (!parsed) {
-    llvm::consumeError(parsed.takeError());
-    return std::nullopt;
-  }
-  const llvm::json::Object *object = parsed->getAsObject();
-  const llvm::json::Array *list =
-      object ? object->getArray("verdicts") : nullptr;
-  if (!list)
-    return std::nullopt;
+namespace {
+/// An entry. What cannot be read of it is left out: that kernel is compared
+/// again one day.
+struct VerdictList {
+  static constexpr MergedKind kKind{cache::Kind::Record, "list of verdicts",
+                                    size_t(4) << 20};
   VerdictMap verdicts;
-  for (const llvm::json::Value &value : *list)
-    if (auto verdict = readVerdict(value))
-      verdicts[verdict->kernel] = std::move(*verdict);
-  return verdicts;
-}
+  OtherText other;
 
-static std::string verdictText(const VerdictMap &verdicts) {
-  std::vector<const Verdict *> order;
-  for (const auto &[kernel, verdict] : verdicts)
-    order.push_back(&verdict);
-  if (order.size() > kMostVerdicts) {
-    llvm::stable_sort(order, [](const Verdict *a, const Verdict *b) {
-      return a->foundAtMs > b->foundAtMs;
-    });
-    order.resize(kMostVerdicts);
+  static llvm::Expected<VerdictList> open(std::string text) {
+    VerdictList list;
+    auto take = [&](const llvm::json::Object &item) {
+      auto verdict = readVerdict(item);
+      if (verdict)
+        list.verdicts[verdict->kernel] = *verdict;
+      return verdict.has_value();
+    };
+    if (llvm::Error error = readLines(text, "verdicts", list.other, take))
+      return error;
+    return list;
   }
-  llvm::json::Array list;
-  for (const Verdict *verdict : order)
-    list.push_back(toJson(*verdict));
-  return printJson(llvm::json::Object{{"verdicts", std::move(list)}});
-}
+  std::string text() const {
+    return textOfItems("verdicts", other, verdicts, writeVerdict);
+  }
+  size_t shrink(size_t most) {
+    const int64_t nowMs = unixTimeMs();
+    auto dropOldest = [&] {
+      if (verdicts.empty())
+        return false;
+      auto foundAt = [&](const auto &one) {
+        return believedMs(one.second.foundAtMs, nowMs);
+      };
+      verdicts.erase(std::min_element(verdicts.begin(), verdicts.end(),
+                                      [&](const auto &a, const auto &b) {
+                                        return foundAt(a) < foundAt(b);
+                                      }));
+      return true;
+    };
+    size_t dropped = 0;
+    while (verdicts.size() > kMostVerdicts)
+      dropped += dropOldest();
+    return dropped + shrinkText(
+                         most, [&] { return text(); }, dropOldest);
+  }
+};
+} // namespace
 
-using VerdictChange = llvm::function_ref<void(VerdictMap &)>;
+using VerdictStore = MergedStore<VerdictList>;
 
-static cache::PublishResult updateVerdicts(cache::Store &cache,
-                                           llvm::StringRef deviceClass,
-                                           VerdictChange change) {
+static VerdictStore::Updated
+updateVerdicts(VerdictStore &store, llvm::StringRef deviceClass,
+               llvm::function_ref<void(VerdictMap &)> change) {
   llvm::json::Object attributes{{"verdicts", true},
                                 {"device", jsonText(deviceClass)}};
-  return cache.update(cache::Kind::Record, verdictKey(deviceClass), attributes,
-                      [&](std::optional<llvm::StringRef> old) {
-                        VerdictMap verdicts;
-                        if (old)
-                          verdicts = parseVerdicts(*old).value_or(VerdictMap());
-                        change(verdicts);
-                        return verdictText(verdicts);
-                      });
+  return store.update(verdictKey(deviceClass), std::move(attributes),
+                      [&](VerdictList &list) { change(list.verdicts); });
 }
 
 //===----------------------------------------------------------------------===//
@@ -124,102 +122,86 @@ static cache::PublishResult updateVerdicts(cache::Store &cache,
 //===----------------------------------------------------------------------===//
 
 struct Verdicts::Impl {
-  using Clock = std::chrono::steady_clock;
   struct Known {
-    VerdictMap stored; ///< as the cache had it
-    VerdictMap own;    ///< found here: true also where nothing can be written
+    VerdictStore::Ptr stored = std::make_shared<const VerdictList>();
+    uint64_t version = 0;      ///< of stored; 0: it was not read yet
+    VerdictMap own;            ///< found here: true also where nothing is kept
     llvm::StringSet<> configs; ///< of both
-    cache::Stamp stamp;
-    bool isRead = false;
-    Clock::time_point recheckAt;
-    uint64_t begun = 0, taken = 0; ///< readings, counted
 
-    void index() {
-      configs.clear();
-      for (const VerdictMap *all : {&stored, &own})
-        for (const auto &[kernel, verdict] : *all)
-          configs.insert(verdict.config);
+    bool isWrong(const std::string &kernel) const {
+      return own.count(kernel) || stored->verdicts.count(kernel);
     }
+    const Verdict *find(const std::string &kernel) const {
+      for (const VerdictMap *all : {&own, &stored->verdicts})
+        if (auto found = all->find(kernel); found != all->end())
+          return &found->second;
+      return nullptr;
+    }
+    VerdictChanges take(VerdictStore::Ptr document, uint64_t version);
   };
 
-  cache::Store &cache;
-  const std::chrono::milliseconds recheckInterval;
-  Listener listener;
-  std::mutex mutex; ///< guards what follows
-  llvm::StringMap<Known> devices;
+  Impl(cache::Store &cache, std::chrono::milliseconds recheckInterval)
+      : store(cache, {.recheckInterval = recheckInterval}) {}
 
-  /// Whether some verdict on \p kernel stands.
-  static bool isWrong(const Known &known, const std::string &kernel) {
-    return known.own.count(kernel) || known.stored.count(kernel);
-  }
-
-  enum class When { Due, Now };
-  void refresh(llvm::StringRef deviceClass, When when = When::Due);
+  void refresh(llvm::StringRef deviceClass, RecordAge age);
   template <class Ask> auto ask(llvm::StringRef deviceClass, const Ask &what) {
-    refresh(deviceClass);
+    refresh(deviceClass, RecordAge::Recent);
     std::lock_guard<std::mutex> lock(mutex);
     return what(devices[deviceClass]);
   }
+  void tell(llvm::StringRef deviceClass, const VerdictChanges &changes) const {
+    for (const auto &[verdict, isWrongNow] : changes)
+      if (listener)
+        listener(deviceClass, verdict, isWrongNow);
+  }
+
+  VerdictStore store;
+  Listener listener;
+  std::mutex mutex; ///< guards what follows
+  llvm::StringMap<Known> devices;
 };
 
-/// Reads again what is known of \p deviceClass, if that is due. Without the
-/// lock: a slow file system delays no other thread.
-void Verdicts::Impl::refresh(llvm::StringRef deviceClass, When when) {
-  cache::Stamp seen;
-  bool isRead = false;
-  uint64_t number = 0;
+/// Takes what the cache has, unless something later was taken. Returns the
+/// verdicts that begin or end with it. The first reading changes nothing: no
+/// plan is loaded yet.
+VerdictChanges Verdicts::Impl::Known::take(VerdictStore::Ptr document,
+                                           uint64_t newVersion) {
+  VerdictChanges changes;
+  if (newVersion <= version)
+    return changes;
+  const bool isFirst = version == 0;
+  version = newVersion;
+  const VerdictStore::Ptr before = std::exchange(stored, std::move(document));
+  configs.clear();
+  for (const VerdictMap *all : {&stored->verdicts, &std::as_const(own)})
+    for (const auto &[kernel, verdict] : *all)
+      configs.insert(verdict.config);
+  if (isFirst)
+    return changes;
+  for (const auto &[kernel, verdict] : stored->verdicts)
+    if (!before->verdicts.count(kernel) && !own.count(kernel))
+      changes.emplace_back(verdict, true);
+  for (const auto &[kernel, verdict] : before->verdicts)
+    if (!isWrong(kernel))
+      changes.emplace_back(verdict, false);
+  return changes;
+}
+
+/// Without the lock: a slow file system delays no other thread.
+void Verdicts::Impl::refresh(llvm::StringRef deviceClass, RecordAge age) {
+  VerdictStore::Loaded loaded = store.load(verdictKey(deviceClass), age);
+  VerdictChanges changes;
   {
     std::lock_guard<std::mutex> lock(mutex);
-    Known &known = devices[deviceClass];
-    const Clock::time_point now = Clock::now();
-    if (known.isRead && when == When::Due && now < known.recheckAt)
-      return;
-    number = ++known.begun;
-    known.recheckAt = now + recheckInterval;
-    isRead = known.isRead;
-    seen = known.stamp;
+    changes =
+        devices[deviceClass].take(std::move(loaded.document), loaded.version);
   }
-  const std::string key = verdictKey(deviceClass);
-  const cache::Stamp stamp = cache.stampOf(cache::Kind::Record, key);
-  if (isRead && seen.value == stamp.value &&
-      (seen.isSettled || !stamp.isSettled))
-    return;
-  const auto entry = cache.lookup(cache::Kind::Record, key);
-  std::optional<VerdictMap> read =
-      entry ? parseVerdicts(entry->payload) : VerdictMap();
-  // Where something is and cannot be read now, what was known stands.
-  const bool isUnread = !entry && !stamp.isNothing;
-  std::vector<std::pair<Verdict, bool>> changes;
-  {
-    std::lock_guard<std::mutex> lock(mutex);
-    Known &known = devices[deviceClass];
-    if (number < known.taken) // a later reading was faster
-      return;
-    known.taken = number;
-    VerdictMap stored = read && !isUnread ? std::move(*read) : known.stored;
-    std::swap(known.stored, stored);
-    // The first reading changes nothing: no plan is loaded yet.
-    if (known.isRead) {
-      for (const auto &[kernel, verdict] : known.stored)
-        if (!stored.count(kernel) && !known.own.count(kernel))
-          changes.emplace_back(verdict, true);
-      for (const auto &[kernel, verdict] : stored)
-        if (!isWrong(known, kernel))
-          changes.emplace_back(verdict, false);
-    }
-    known.isRead = true;
-    if (!isUnread)
-      known.stamp = stamp;
-    known.index();
-  }
-  for (const auto &[verdict, isWrongNow] : changes)
-    if (listener)
-      listener(deviceClass, verdict, isWrongNow);
+  tell(deviceClass, changes);
 }
 
 Verdicts::Verdicts(cache::Store &cache,
                    std::chrono::milliseconds recheckInterval)
-    : impl(new Impl{cache, recheckInterval, nullptr, {}, {}}) {}
+    : impl(new Impl(cache, recheckInterval)) {}
 
 Verdicts::~Verdicts() = default;
 
@@ -229,23 +211,20 @@ void Verdicts::listen(Listener listener) {
 
 std::optional<Verdict> Verdicts::find(llvm::StringRef deviceClass,
                                       llvm::StringRef kernel) const {
-  return impl->ask(
-      deviceClass, [&](const Impl::Known &known) -> std::optional<Verdict> {
-        for (const VerdictMap *all : {&known.own, &known.stored})
-          if (auto found = all->find(kernel.str()); found != all->end())
-            return found->second;
-        return std::nullopt;
-      });
+  return impl->ask(deviceClass, [&](const Impl::Known &known) {
+    const Verdict *found = known.find(kernel.str());
+    return found ? std::optional(*found) : std::nullopt;
+  });
 }
 
 bool Verdicts::isKnownWrong(llvm::StringRef deviceClass,
                             llvm::StringRef kernel) const {
   std::lock_guard<std::mutex> lock(impl->mutex);
-  return Impl::isWrong(impl->devices[deviceClass], kernel.str());
+  return impl->devices[deviceClass].isWrong(kernel.str());
 }
 
 void Verdicts::recheck(llvm::StringRef deviceClass) {
-  impl->refresh(deviceClass, Impl::When::Now);
+  impl->refresh(deviceClass, RecordAge::Now);
 }
 
 bool Verdicts::mayBeWrong(llvm::StringRef deviceClass,
@@ -258,7 +237,7 @@ bool Verdicts::mayBeWrong(llvm::StringRef deviceClass,
 std::vector<Verdict> Verdicts::list(llvm::StringRef deviceClass) const {
   return impl->ask(deviceClass, [](const Impl::Known &known) {
     VerdictMap all = known.own;
-    all.insert(known.stored.begin(), known.stored.end());
+    all.insert(known.stored->verdicts.begin(), known.stored->verdicts.end());
     std::vector<Verdict> list;
     for (auto &[kernel, verdict] : all)
       list.push_back(std::move(verdict));
@@ -276,11 +255,11 @@ cache::PublishResult Verdicts::found(llvm::StringRef deviceClass,
     known.own[verdict.kernel] = verdict;
     known.configs.insert(verdict.config);
   }
-  if (impl->listener)
-    impl->listener(deviceClass, verdict, true);
-  return updateVerdicts(impl->cache, deviceClass, [&](VerdictMap &all) {
-    all.try_emplace(verdict.kernel, verdict);
-  });
+  impl->tell(deviceClass, {{verdict, true}});
+  return updateVerdicts(
+             impl->store, deviceClass,
+             [&](VerdictMap &all) { all.try_emplace(verdict.kernel, verdict); })
+      .publish;
 }
 
 void Verdicts::withdraw(llvm::StringRef deviceClass, llvm::StringRef kernel,
@@ -291,53 +270,60 @@ void Verdicts::withdraw(llvm::StringRef deviceClass, llvm::StringRef kernel,
     auto found = all.find(name);
     return found != all.end() && found->second.problem == problem;
   };
-  auto [isKnown, known] = impl->ask(deviceClass, [&](const Impl::Known &here) {
-    for (const VerdictMap *all : {&here.own, &here.stored})
-      if (isMeant(*all))
-        return std::pair(true, all->find(name)->second);
-    return std::pair(false, Verdict());
-  });
-  if (!isKnown)
+  auto known = impl->ask(
+      deviceClass, [&](const Impl::Known &here) -> std::optional<Verdict> {
+        for (const VerdictMap *all : {&here.own, &here.stored->verdicts})
+          if (isMeant(*all))
+            return all->find(name)->second;
+        return std::nullopt;
+      });
+  if (!known)
     return;
-  updateVerdicts(impl->cache, deviceClass, [&](VerdictMap &all) {
+  auto updated = updateVerdicts(impl->store, deviceClass, [&](VerdictMap &all) {
     if (isMeant(all))
       all.erase(name);
   });
-  bool isRight = false;
+  VerdictChanges changes;
   {
     std::lock_guard<std::mutex> lock(impl->mutex);
     Impl::Known &here = impl->devices[deviceClass];
-    here.taken = ++here.begun; // readings that began before are old
-    for (VerdictMap *all : {&here.own, &here.stored})
-      if (isMeant(*all))
-        all->erase(name);
-    here.index();
-    isRight = !Impl::isWrong(here, name);
+    const bool wasOwn = isMeant(here.own);
+    if (wasOwn)
+      here.own.erase(name);
+    changes = here.take(std::move(updated.document), updated.version);
+    const bool isTold = llvm::any_of(changes, [&](const auto &change) {
+      return change.first.kernel == name;
+    });
+    if (wasOwn && !isTold && !here.isWrong(name))
+      changes.emplace_back(*known, false);
   }
-  if (isRight && impl->listener)
-    impl->listener(deviceClass, known, false);
+  impl->tell(deviceClass, changes);
 }
 
 //===----------------------------------------------------------------------===//
 // For tools
 //===----------------------------------------------------------------------===//
 
-std::vector<DeviceVerdicts> Verdicts::readAll(cache::Store &cache) {
-  std::map<std::string, VerdictMap> all;
+/// The device classes that \p cache has verdicts of.
+static std::vector<std::string> classesOf(cache::Store &cache) {
+  std::set<std::string> classes;
   for (const cache::EntryInfo &info : cache.list(cache::Kind::Record)) {
     llvm::StringRef key = info.key;
-    if (!key.consume_front(kVerdictKey))
-      continue;
-    if (auto entry = cache.lookup(cache::Kind::Record, info.key))
-      all[key.rtrim('\n').str()] =
-          parseVerdicts(entry->payload).value_or(VerdictMap());
+    if (key.consume_front(kVerdictKey) && key.count('\n') == 1)
+      classes.insert(key.rtrim('\n').str());
   }
+  return {classes.begin(), classes.end()};
+}
+
+std::vector<DeviceVerdicts> Verdicts::readAll(cache::Store &cache) {
+  VerdictStore store(cache);
   std::vector<DeviceVerdicts> devices;
-  for (auto &[deviceClass, verdicts] : all) {
+  for (const std::string &deviceClass : classesOf(cache)) {
     DeviceVerdicts &device = devices.emplace_back();
     device.deviceClass = deviceClass;
-    for (auto &[kernel, verdict] : verdicts)
-      device.verdicts.push_back(std::move(verdict));
+    auto list = store.load(verdictKey(deviceClass), RecordAge::Now).document;
+    for (const auto &[kernel, verdict] : list->verdicts)
+      device.verdicts.push_back(verdict);
   }
   return devices;
 }
@@ -345,12 +331,13 @@ std::vector<DeviceVerdicts> Verdicts::readAll(cache::Store &cache) {
 size_t Verdicts::clear(
     cache::Store &cache,
     llvm::function_ref<bool(llvm::StringRef, const Verdict &)> isMeant) {
+  VerdictStore store(cache);
   size_t cleared = 0;
-  for (const DeviceVerdicts &device : readAll(cache)) {
+  for (const std::string &deviceClass : classesOf(cache)) {
     size_t here = 0;
-    updateVerdicts(cache, device.deviceClass, [&](VerdictMap &all) {
+    updateVerdicts(store, deviceClass, [&](VerdictMap &all) {
       here = std::erase_if(all, [&](const auto &entry) {
-        return isMeant(device.deviceClass, entry.second);
+        return isMeant(deviceClass, entry.second);
       });
     });
     cleared += here;

@@ -402,16 +402,17 @@ std::optional<Portfolio> findPortfolio(const PortfolioStore &store,
   for (const PortfolioKey &key : {PortfolioKey::measured(layer, deviceClass),
                                   PortfolioKey::estimated(layer, device)}) {
     auto known = store.load(key);
-    const StoredPortfolio *stored = known->find(range.low, range.high);
-    if (!stored)
-      continue;
-    // Trials found nothing right: nor would they for the estimator's choice.
-    if (stored->isHopeless())
-      return std::nullopt;
-    Portfolio portfolio =
-        Portfolio::restore(range, *stored, device, workspaceBytes);
-    if (!portfolio.empty())
-      return portfolio;
+    // One of earlier kernels may hide a wider one of today's.
+    for (const StoredPortfolio *stored :
+         known->findAll(range.low, range.high)) {
+      // Trials found nothing right: nor would they for the estimator's choice.
+      if (stored->isHopeless())
+        return std::nullopt;
+      Portfolio portfolio =
+          Portfolio::restore(range, *stored, device, workspaceBytes);
+      if (!portfolio.empty())
+        return portfolio;
+    }
   }
   return std::nullopt;
 }

@@ -1,7 +1,7 @@
 #include "Store/Decisions.h"
 
 #include "Store/StoreFixture.h"
-#include "Support/Json.h"
+#include "Support/Error.h"
 
 using namespace kiln;
 using namespace kiln::fake;
@@ -49,14 +49,17 @@ TEST_CASE("F4: an equal decision in memory alone is not there") {
 }
 
 TEST_CASE("damaged configs of a decision are skipped") {
-  Decision decision = must(Decision::parse(
-      R"({"configs": [7, {"config": "a"},
-          {"config": "b", "predictedNs": -1, "bound": "", "kernel": ""},
-          {"config": "c", "predictedNs": 5, "bound": "", "kernel": ""}]})"));
+  Decision decision = must(Decision::open(
+      R"({"format":2,"holds":"decision"}
+7
+{"config": "a"}
+{"config": "b", "predictedNs": -1, "bound": "", "kernel": ""}
+{"config": "c", "predictedNs": 5, "bound": "", "kernel": ""})"));
+  CHECK(decision.other.unread.size() == 3);
   REQUIRE(decision.configs.size() == 1);
   CHECK(decision.configs[0].config == "c");
   for (const char *text : {"", "3", "{}"})
-    CHECK(summarize(Decision::parse(text).takeError()).code ==
+    CHECK(summarize(Decision::open(text).takeError()).code ==
           ErrorCode::InvalidArgument);
 }
 

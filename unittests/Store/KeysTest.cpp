@@ -21,14 +21,14 @@ TEST_CASE("the keys of records, decisions and artifacts are pinned") {
                             "pointwise=bias alpha=2"));
   DeviceModel device = llvm::cantFail(findDevice("h200-sxm"));
   CHECK(recordKey(*named.family, named.problem, deviceClassKey(device)) ==
-        "kiln record 1\n"
+        "kiln record 2\n"
         "problem gemm m=0 n=4096 k=512 dtype=bf16 layout=NT pointwise=bias | "
         "gemm in=bf16 out=bf16 layout=NT pointwise=bias\n"
         "device h200-sxm cc=9.0 sms=132 l2=62914560 mem=3201x6016 mig=none "
         "power=700\n");
   CHECK(
       decisionKey(named.problem, device, ModelKind::Classic) ==
-      "kiln decision 2\n"
+      "kiln decision 3\n"
       "problem gemm m=16 n=4096 k=512 dtype=bf16 layout=NT pointwise=bias "
       "alpha=2\n"
       "device h200-sxm sm_90 sms=132 planned=614acad0a01ea265ffdb84e27238f9d4\n"

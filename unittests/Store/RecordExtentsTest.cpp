@@ -2,8 +2,6 @@
 #include "Store/BoxFamily.h"
 #include "Store/RecordFixture.h"
 
-#include <llvm/Support/FormatVariadic.h>
-
 using namespace kiln;
 using namespace kiln::fake;
 
@@ -13,29 +11,27 @@ static RecordPoint pointAt(ExtentPoint extents, const char *winner) {
   return p;
 }
 
-static TuningRecord recordOf(const std::vector<ExtentPoint> &points) {
+static TuningRecord recordAt(const std::vector<ExtentPoint> &points) {
   TuningRecord record;
   for (const ExtentPoint &extents : points)
-    mergePoint(record, pointAt(extents, "tall.t16"));
+    record.merge(pointAt(extents, "tall.t16"));
   return record;
 }
 
 TEST_CASE("a point of several extents is written as a list, a lone one not") {
   const TuningRecord record =
-      recordOf({{8, 1, 4096}, {1, 512, 512}, {8, 1, 300}});
-  const std::string text =
-      llvm::formatv("{0}", llvm::json::Value(record.toJson()));
+      recordAt({{8, 1, 4096}, {1, 512, 512}, {8, 1, 300}});
+  const std::string text = record.text();
   CHECK(text.find("\"extent\":[8,1,300]") != std::string::npos);
   const TuningRecord again = must(TuningRecord::parse(text));
-  CHECK(again.skipped == 0);
-  REQUIRE(again.points.size() == 3);
-  CHECK(again.points[0].extents == ExtentPoint{1, 512, 512});
-  CHECK(again.points[1].extents == ExtentPoint{8, 1, 300});
-  CHECK(again.find({8, 1, 4096}) == &again.points[2]);
+  CHECK(again.skipped() == 0);
+  REQUIRE(again.size() == 3);
+  CHECK(again.at(0).extents == ExtentPoint{1, 512, 512});
+  CHECK(again.at(1).extents == ExtentPoint{8, 1, 300});
+  CHECK(again.find({8, 1, 4096}) == &again.at(2));
   CHECK_FALSE(again.find({8, 1}));
   CHECK_FALSE(again.find({8, 1, 301}));
-  const std::string lone =
-      llvm::formatv("{0}", llvm::json::Value(recordOf({{64}}).toJson()));
+  const std::string lone = recordAt({{64}}).text();
   CHECK(lone.find("\"extent\":64") != std::string::npos);
 }
 
@@ -44,11 +40,9 @@ TEST_CASE("a point that no extents say is kept unread") {
        {"[]", "[1,-2]", "[1,\"2\"]", "{}", "-1", "\"1\""}) {
     CAPTURE(extent);
     const TuningRecord record = must(TuningRecord::parse(
-        llvm::formatv(R"({"points": [{"extent": {0}, "measurements": []}]})",
-                      extent)
-            .str()));
-    CHECK(record.points.empty());
-    CHECK(record.unread.size() == 1);
+        recordOf(fmt::format(R"({{"extent":{},"measurements":[]}})", extent))));
+    CHECK(record.empty());
+    CHECK(record.unread().size() == 1);
   }
 }
 

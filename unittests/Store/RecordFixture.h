@@ -11,6 +11,11 @@
 
 namespace kiln::fake {
 
+/// The text of a record with \p lines, as another process may have left it.
+inline std::string recordOf(const std::string &lines) {
+  return "{\"format\":2,\"holds\":\"record\"}\n" + lines;
+}
+
 inline Measurement measured(const char *config, double ns, int64_t atMs = 0) {
   Measurement m;
   m.config = config;

@@ -75,11 +75,11 @@ TEST_CASE("fault 25: concurrent stores lose nothing and agree on a winner") {
   for (std::thread &thread : threads)
     thread.join();
   auto record = RecordStore(*f.cache).load(f.family, f.problem(8), f.device);
-  REQUIRE(record->points.size() == 6);
-  for (const RecordPoint &p : record->points)
-    CHECK(p.measurements.size() == 4);
+  REQUIRE(record->size() == 6);
+  for (size_t p = 0; p < record->size(); ++p)
+    CHECK(record->at(p).measurements.size() == 4);
   for (const std::string &winner : adopted)
-    CHECK(winner == record->points[0].winner);
+    CHECK(winner == record->at(0).winner);
 }
 
 /// A store that looks at the disk in each call of find(), or in none but the
@@ -128,7 +128,7 @@ TEST_CASE("F5: what another process stores is seen, and read only then") {
   CHECK(records->find(f.family, f.problem(64), f.device));
   CHECK_FALSE(late->find(f.family, f.problem(64), f.device));
   // load() always looks, and find() has what it saw.
-  CHECK(late->load(f.family, f.problem(64), f.device)->points.size() == 1);
+  CHECK(late->load(f.family, f.problem(64), f.device)->size() == 1);
   CHECK(late->find(f.family, f.problem(64), f.device));
   const uint64_t before = f.reads();
   for (int i = 0; i < 10; ++i)
@@ -225,7 +225,7 @@ TEST_CASE("F5: threads may find while others store") {
   isDone = true;
   for (std::thread &reader : readers)
     reader.join();
-  CHECK(records->load(f.family, f.problem(1), f.device)->points.size() == 20);
+  CHECK(records->load(f.family, f.problem(1), f.device)->size() == 20);
 }
 
 TEST_CASE("F5: a point of the CLI's trials costs a few hundred bytes each") {
@@ -307,7 +307,7 @@ TEST_CASE("F3, fault 26: a record that cannot be read is kept aside") {
   std::string payload;
   SUBCASE("no JSON") { payload = "what a faulty writer left"; }
   SUBCASE("larger than what is parsed") {
-    payload = "{\"points\":[" + std::string(65u << 20, ' ') + "]}";
+    payload = recordOf(std::string(65u << 20, ' '));
   }
   f.cache->publish(cache::Kind::Record, key, {}, payload);
   CHECK(f.find(64).skipped == 1);
@@ -367,10 +367,10 @@ TEST_CASE("F3: a record grows up to a size and no further") {
     for (int64_t run : {1, 2, 3})
       f.store(bulky(64, run, kMaxMeasurements / 2, 8));
     auto record = RecordStore(*f.cache).load(f.family, f.problem(64), f.device);
-    CHECK(record->points[0].measurements.size() == kMaxMeasurements);
-    CHECK(record->points[0].winner == "fast.t32");
-    CHECK(record->points[0].find("c.t30000"));
-    CHECK_FALSE(record->points[0].find("c.t10255"));
+    CHECK(record->at(0).measurements.size() == kMaxMeasurements);
+    CHECK(record->at(0).winner == "fast.t32");
+    CHECK(record->at(0).find("c.t30000"));
+    CHECK_FALSE(record->at(0).find("c.t10255"));
   }
   SUBCASE("in bytes") {
     const size_t bytes = kMaxRecordBytes / 24;
@@ -378,9 +378,9 @@ TEST_CASE("F3: a record grows up to a size and no further") {
     RecordPoint now = f.store(bulky(128, 2, 16, bytes));
     CHECK(now.measurements.size() == 8);
     auto record = RecordStore(*f.cache).load(f.family, f.problem(64), f.device);
-    REQUIRE(record->points.size() == 2);
-    CHECK(record->points[0].measurements.size() == 8);
-    CHECK(record->points[0].winner == "fast.t32");
+    REQUIRE(record->size() == 2);
+    CHECK(record->at(0).measurements.size() == 8);
+    CHECK(record->at(0).winner == "fast.t32");
   }
   SUBCASE("not at all") {
     f.store(point(64, "fast.t32", {measured("fast.t32", 100)}));

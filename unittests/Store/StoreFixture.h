@@ -8,6 +8,7 @@
 #include "Store/FakeFamily.h"
 
 #include <doctest/doctest.h>
+#include <llvm/Support/FormatVariadic.h>
 
 #include <filesystem>
 #include <memory>
@@ -34,6 +35,22 @@ public:
 private:
   std::string folder;
 };
+
+/// \p text, an entry of lines, after \p change of the item on line \p number.
+inline std::string
+changedLine(llvm::StringRef text, size_t number,
+            llvm::function_ref<void(llvm::json::Object &)> change) {
+  std::string changed;
+  for (size_t i = 0; !text.empty(); ++i) {
+    auto [line, rest] = text.split('\n');
+    text = rest;
+    llvm::json::Value item = must(llvm::json::parse(line));
+    if (i == number)
+      change(*item.getAsObject());
+    changed += llvm::formatv("{0}\n", item).str();
+  }
+  return changed;
+}
 
 /// An artifact store on a cache folder, compiling with the stand-in NVRTC.
 struct StoreFixture {

@@ -176,7 +176,7 @@ TEST_CASE("what cannot be read for a moment is no withdrawal") {
   CHECK(running.isWrong(kDevice, "b"));
   CHECK(heard == "b+");
   f.cache->publish(cache::Kind::Record,
-                   std::string("kiln verdicts 1\ndevice ") + kDevice + "\n", {},
+                   std::string("kiln verdicts 2\ndevice ") + kDevice + "\n", {},
                    "no json");
   CHECK(running.isWrong(kDevice, "a"));
   CHECK(heard == "b+");
@@ -205,19 +205,21 @@ TEST_CASE("verdicts are listed and cleared over all device classes") {
 TEST_CASE("a damaged list of verdicts is replaced; fields of others are kept") {
   VerdictFixture f;
   const std::string key =
-      std::string("kiln verdicts 1\ndevice ") + kDevice + "\n";
+      std::string("kiln verdicts 2\ndevice ") + kDevice + "\n";
   f.cache->publish(cache::Kind::Record, key, {}, "no json");
   CHECK_FALSE(f.verdicts.isWrong(kDevice, "a"));
   f.verdicts.found(kDevice, verdict("a"));
   auto later = f.open();
   CHECK(Verdicts(*later).isWrong(kDevice, "a"));
   f.cache->publish(cache::Kind::Record, key, {},
-                   R"({"verdicts": [7, {"kernel": "c"}, {"kernel": "d",
-                       "config": "fast.t1", "severity": 9}]})");
+                   "{\"format\":2,\"holds\":\"verdicts\",\"more\":1}\n7\n"
+                   "{\"kernel\":\"c\"}\n{\"kernel\":\"d\",\"config\":"
+                   "\"fast.t1\",\"severity\":9}\n");
   f.verdicts.found(kDevice, verdict("b"));
   auto entry = f.cache->lookup(cache::Kind::Record, key);
   REQUIRE(entry);
-  CHECK(entry->payload.find("severity") != std::string::npos);
+  for (const char *kept : {"severity", "more", "\n7\n", "{\"kernel\":\"c\"}"})
+    CHECK(entry->payload.find(kept) != std::string::npos);
   CHECK(f.verdicts.isWrong(kDevice, "d"));
 }
 

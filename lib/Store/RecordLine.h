@@ -1,0 +1,89 @@
+//===- RecordLine.h - a point of a record, as text until it is asked for --===//
+//
+// A record may have thousands of points, of which a process asks for a few. So
+// the text of a point is a line that begins with its extents and whether
+// anything there is proven; the rest is read when it is first asked for.
+//
+// Private to the records.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "Store/Records.h"
+
+#include <llvm/ADT/StringSet.h>
+
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace kiln {
+
+/// What trials of a point's value found, for one family.
+struct IndexedPoint {
+  struct Mode {
+    std::vector<RecordedConfig> configs; ///< as RecordMatch::configs
+    size_t validatedCount = 0;
+    bool foundNoneRight = false;
+    uint64_t skipped = 0; ///< configs that the family does not know
+  };
+  const KernelFamily *family = nullptr;
+  Mode cold, hot;
+  /// Configs, and config and kernel: could not be launched there.
+  llvm::StringSet<> refused;
+
+  const Mode &of(MeasurementMode mode) const {
+    return mode == MeasurementMode::Cold ? cold : hot;
+  }
+};
+
+/// One point and its line of text. Immutable, except that it is read when it is
+/// first asked for. Thread-safe.
+class RecordLine {
+public:
+  /// Writes \p point. Cost: 1 us a measurement.
+  explicit RecordLine(RecordPoint point);
+  /// Takes the first line of \p rest, a part of \p owner. Null: its extents
+  /// cannot be read.
+  static std::shared_ptr<const RecordLine>
+  take(std::shared_ptr<const std::string> owner, llvm::StringRef line);
+
+  const ExtentPoint &extents() const { return ownExtents; }
+  /// With the newline.
+  llvm::StringRef text() const { return line; }
+  /// False: nothing that trials of the value measured is validated. Cost: none.
+  bool mayBeProven() const { return ownMayBeProven; }
+  const RecordPoint &point() const { return read().point; }
+  bool isDamaged() const { return read().isDamaged; }
+  uint64_t skipped() const { return read().skipped; }
+  /// Cost: parses each config, once.
+  std::shared_ptr<const IndexedPoint> index(const KernelFamily &family) const;
+
+private:
+  struct Parsed {
+    RecordPoint point;
+    uint64_t skipped = 0;
+    bool isDamaged = false;
+  };
+  RecordLine() = default;
+  const Parsed &read() const;
+
+  ExtentPoint ownExtents;
+  bool ownMayBeProven = true;
+  std::shared_ptr<const std::string> owner; ///< of line
+  llvm::StringRef line;
+
+  mutable std::mutex mutex; ///< guards what follows
+  mutable std::unique_ptr<const Parsed> parsed;
+  mutable std::shared_ptr<const IndexedPoint> indexed;
+};
+
+/// What \p record says about \p extents. Cost: reads the point, or the nearest
+/// that is proven.
+RecordMatch matchRecord(std::shared_ptr<const TuningRecord> record,
+                        const KernelFamily &family,
+                        llvm::ArrayRef<int64_t> extents, MeasurementMode mode);
+
+} // namespace kiln
