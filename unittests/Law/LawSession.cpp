@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstdio>
 #include <ctime>
+#include <utility>
 
 namespace kiln::testing {
 
@@ -14,14 +15,18 @@ namespace kiln::testing {
 // Texts and sums
 //===----------------------------------------------------------------------===//
 
+static const char *nameOf(LawServer server) {
+  constexpr const char *kNames[] = {"predict", "tune", "background", "prepared",
+                                    "cancelled"};
+  return kNames[static_cast<int>(server)];
+}
+
 std::string LawPlan::text() const {
-  constexpr const char *kServers[] = {"predict", "tune", "background",
-                                      "prepared", "cancelled"};
   constexpr const char *kOrders[] = {"random", "ascending", "descending"};
   const bool hasBudget =
       server == LawServer::Tune || server == LawServer::Prepared;
-  return fmt::format("{}{} {}{}", kServers[static_cast<int>(server)],
-                     restarts ? " restarted" : "",
+  return fmt::format("{}{} {}{}", nameOf(server),
+                     then ? fmt::format(", then {},", nameOf(*then)) : "",
                      kOrders[static_cast<int>(order)],
                      hasBudget ? fmt::format(" {} ms", budgetMs) : "");
 }
@@ -90,14 +95,14 @@ LawFixture::LawFixture(LawWorld &world) {
   world.attach();
 }
 
-kiln_engine *LawFixture::engineFor(const LawPlan &plan) {
-  const kiln_mode mode = plan.server == LawServer::Predict ? KILN_MODE_PREDICT
-                         : plan.server == LawServer::Background
+kiln_engine *LawFixture::engineFor(LawServer server, int64_t budgetMs) {
+  const kiln_mode mode = server == LawServer::Predict ? KILN_MODE_PREDICT
+                         : server == LawServer::Background
                              ? KILN_MODE_BACKGROUND
                              : KILN_MODE_TUNE;
   kiln_engine_options made = options(mode);
   made.device_model = "h200-sxm";
-  made.tune_budget_ms = std::max<int64_t>(plan.budgetMs, 1);
+  made.tune_budget_ms = std::max<int64_t>(budgetMs, 1);
   made.background_permille = mode == KILN_MODE_BACKGROUND ? 1000 : 0;
   return engine(made);
 }
@@ -109,7 +114,9 @@ static void prepareAll(kiln_engine *engine, LawLayer &layer,
   options.budget_ms = std::max<int64_t>(plan.budgetMs, 1);
   kiln_status wanted = KILN_SUCCESS;
   if (plan.server == LawServer::Cancelled) {
+    constexpr int64_t kLateMs = 600000;
     constexpr uint64_t kTrials = 12;
+    options.budget_ms = kLateMs;
     options.progress = [](void *, const kiln_progress *progress) -> int32_t {
       return progress->trials_done >= kTrials;
     };
@@ -117,22 +124,21 @@ static void prepareAll(kiln_engine *engine, LawLayer &layer,
   }
   const kiln_status status = layer.prepare(engine, options);
   CAPTURE(lastError());
-  CHECK((status == wanted || status == KILN_SUCCESS));
+  CHECK(status == wanted);
 }
 
 static LawLaunch launchOnce(LawWorld &world, LawLayer &layer,
-                            kiln_engine *engine, const LawPlan &plan,
+                            kiln_engine *engine, LawServer server,
                             LawValue value) {
   CAPTURE(layer.text(value));
   kiln_status status = layer.launch(engine, value);
-  if (plan.server == LawServer::Background) {
+  if (server == LawServer::Background) {
     REQUIRE(kiln_background_wait(engine, 600000) == KILN_SUCCESS);
     status = layer.launch(engine, value);
   }
   CAPTURE(lastError());
   REQUIRE(status == KILN_SUCCESS);
   LawLaunch made;
-  made.value = value;
   made.launched = world.takeLaunched();
   made.predicted = world.predicted(layer.text(value));
   REQUIRE_FALSE(made.launched.empty());
@@ -160,21 +166,27 @@ static double cpuSeconds() {
 void runSession(LawWorld &world, LawLayer &layer, const LawPlan &plan,
                 std::vector<LawValue> values,
                 llvm::function_ref<void(const LawLaunch &)> take) {
-  const double end = cpuSeconds() + plan.limitSeconds;
+  const double start = cpuSeconds();
   arrange(values, plan.order);
   LawFixture fixture(world);
   world.expect(layer.text(values.front()));
   world.beginProcess();
-  kiln_engine *engine = fixture.engineFor(plan);
-  if (plan.server == LawServer::Prepared || plan.server == LawServer::Cancelled)
+  LawServer server = plan.server;
+  kiln_engine *engine = fixture.engineFor(server, plan.budgetMs);
+  if (server == LawServer::Prepared || server == LawServer::Cancelled)
     prepareAll(engine, layer, plan);
-  for (size_t i = 0; i < values.size() && cpuSeconds() < end; ++i) {
-    if (plan.restarts && i == values.size() / 2) {
+  std::optional<LawServer> then = plan.then;
+  for (size_t i = 0; i < values.size(); ++i) {
+    const double used = (cpuSeconds() - start) / plan.limitSeconds;
+    if (then && (i >= values.size() / 2 || used > 0.5)) {
+      server = *std::exchange(then, std::nullopt);
       fixture.destroy(engine);
       world.beginProcess();
-      engine = fixture.engineFor(plan);
+      engine = fixture.engineFor(server, plan.budgetMs);
     }
-    take(launchOnce(world, layer, engine, plan, values[i]));
+    if (used > 1)
+      break;
+    take(launchOnce(world, layer, engine, server, values[i]));
   }
 }
 

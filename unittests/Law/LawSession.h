@@ -6,6 +6,7 @@
 #include "Runtime/RuntimeFixture.h"
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,13 +16,14 @@ namespace kiln::testing {
 enum class LawServer { Predict, Tune, Background, Prepared, Cancelled };
 enum class LawOrder { Random, Ascending, Descending };
 
-/// How a session goes. Its values are launched one after the other; with
-/// `restarts` another process goes on with the second half of them.
+/// How a session goes. Its values are launched one after the other.
 struct LawPlan {
   LawServer server = LawServer::Tune;
   LawOrder order = LawOrder::Random;
   int64_t budgetMs = 1000;
-  bool restarts = false;
+  /// What serves in a second process, on the same cache, which launches the
+  /// second half of the values. It prepares nothing.
+  std::optional<LawServer> then = std::nullopt;
   /// CPU time of the process after which no further value is launched.
   double limitSeconds = 1e9;
 
@@ -30,7 +32,6 @@ struct LawPlan {
 
 /// One launch: what was launched, and what the mode predict would launch.
 struct LawLaunch {
-  LawValue value;
   LawPlace launched, predicted;
   /// Trials timed the kernel of one of them, here or elsewhere.
   bool hasEvidence = false;
@@ -80,7 +81,7 @@ private:
 /// A machine whose kernels take what \p world says.
 struct LawFixture : RuntimeFixture {
   explicit LawFixture(LawWorld &world);
-  kiln_engine *engineFor(const LawPlan &plan);
+  kiln_engine *engineFor(LawServer server, int64_t budgetMs);
 };
 
 /// Launches \p values of \p layer as \p plan says and gives each launch to

@@ -15,9 +15,11 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <chrono>
 #include <cmath>
 #include <cstring>
 #include <numbers>
+#include <thread>
 #include <utility>
 
 namespace kiln::testing {
@@ -147,18 +149,30 @@ LawWorld::Told LawWorld::Told::readSm90Mla(const KilnFakeLaunch &launch) {
   return ofAttention(paramsOf<Sm90MlaParams>(launch).attention);
 }
 
+/// The reference, in double precision, does an operation in a picosecond.
+static double referenceNs(const KilnFakeLaunch &launch) {
+  constexpr double kNsPerFlop = 1e-3;
+  const auto params = paramsOf<ReferenceGemmParams>(launch);
+  return 2.0 * static_cast<double>(params.rowEnd - params.rowBegin) *
+         static_cast<double>(params.gemm.n) *
+         static_cast<double>(params.gemm.k) * kNsPerFlop;
+}
+
 /// How the launches of some kernels are read. Of several that match a name the
-/// last one counts; without `read` they are no candidates and take no time.
+/// last one counts. Without `read` they are no candidates: they take what
+/// `otherNs` says, or nothing.
 struct LawWorld::Reader {
   const char *pattern = nullptr;
   size_t paramBytes = 0;
   Told (*read)(const KilnFakeLaunch &) = nullptr;
+  double (*otherNs)(const KilnFakeLaunch &) = nullptr;
 };
 
 const LawWorld::Reader LawWorld::kReaders[] = {
     {"kiln_gemm_*", sizeof(GemmParams), Told::readGemm},
     {"kiln_gemm_sm90_*", sizeof(Sm90GemmParams), Told::readSm90Gemm},
-    {"kiln_gemm_reference_*"},
+    {"kiln_gemm_reference_*", sizeof(ReferenceGemmParams), nullptr,
+     referenceNs},
     {"kiln_gemm_step_*"},
     {"kiln_rmsnorm_*", sizeof(RowParams), Told::readRows},
     {"kiln_rmsnorm_reference_*"},
@@ -293,17 +307,36 @@ LawPlace LawWorld::takeLaunched() {
 
 void LawWorld::run(KilnFakeLaunch *launch, void *user) {
   const Hook &hook = *static_cast<const Hook *>(user);
-  launch->durationNs = 0;
-  if (!hook.reader->read)
-    return;
-  LawWorld &world = *hook.world;
-  std::lock_guard lock(world.mutex);
-  Kernel &kernel = world.kernelOf(launch->function);
-  const LawPlace &place = world.placeOf(kernel, hook.reader->read(*launch));
-  if (launch->stream && !std::exchange(kernel.isTimed, true))
-    world.timed.insert(place.kernel());
+  launch->durationNs = hook.world->durationOf(*hook.reader, *launch);
+  if (launch->stream)
+    hook.world->passTime(launch->durationNs);
+}
+
+double LawWorld::durationOf(const Reader &reader,
+                            const KilnFakeLaunch &launch) {
+  if (!reader.read)
+    return reader.otherNs ? reader.otherNs(launch) : 0;
+  std::lock_guard lock(mutex);
+  Kernel &kernel = kernelOf(launch.function);
+  const LawPlace &place = placeOf(kernel, reader.read(launch));
+  if (launch.stream && !std::exchange(kernel.isTimed, true))
+    timed.insert(place.kernel());
   lastOfThread = &place;
-  launch->durationNs = place.trueNs * world.reading(place);
+  return place.trueNs * reading(place);
+}
+
+/// Lets the calling thread wait for a part of \p ns, some milliseconds at a
+/// time.
+void LawWorld::passTime(double ns) {
+  constexpr double kLeastNs = 2e6;
+  {
+    std::lock_guard lock(mutex);
+    owedNs += ns * factors.wallShare;
+    if (owedNs < kLeastNs)
+      return;
+    ns = std::exchange(owedNs, 0);
+  }
+  std::this_thread::sleep_for(std::chrono::duration<double, std::nano>(ns));
 }
 
 LawWorld::Kernel &LawWorld::kernelOf(const char *function) {

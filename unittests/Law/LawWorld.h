@@ -37,9 +37,14 @@ struct LawFactors {
   double ofValue = 0.005;
   double ofReading = 0.01; ///< of a trial, for some milliseconds
   double ofSession = 0.15; ///< at most, of all times of a process
+  /// Wall time that passes in a unit of the device's, so that trials use up
+  /// budgets; not a deviation.
+  double wallShare = 0.05;
 
-  /// As far off, and read without noise.
-  static LawFactors exact() { return {.ofReading = 0, .ofSession = 0}; }
+  /// As far off, read without noise and at once.
+  static LawFactors exact() {
+    return {.ofReading = 0, .ofSession = 0, .wallShare = 0};
+  }
 };
 
 /// A config at a problem.
@@ -92,6 +97,8 @@ private:
   static void run(KilnFakeLaunch *launch, void *user);
   Kernel &kernelOf(const char *function);
   const LawPlace &placeOf(Kernel &kernel, const Told &told);
+  double durationOf(const Reader &reader, const KilnFakeLaunch &launch);
+  void passTime(double ns);
   double trueNs(const LawPlace &place) const;
   double reading(const LawPlace &place) const;
 
@@ -105,6 +112,7 @@ private:
   std::set<std::string> timed; ///< kernels, by family and compiled config
   uint64_t process = 0;
   double scale = 1;
+  double owedNs = 0; ///< wall time that is yet to pass
 };
 
 } // namespace kiln::testing
