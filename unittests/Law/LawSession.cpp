@@ -166,7 +166,6 @@ static double cpuSeconds() {
 void runSession(LawWorld &world, LawLayer &layer, const LawPlan &plan,
                 std::vector<LawValue> values,
                 llvm::function_ref<void(const LawLaunch &)> take) {
-  const double start = cpuSeconds();
   arrange(values, plan.order);
   LawFixture fixture(world);
   world.expect(layer.text(values.front()));
@@ -175,6 +174,7 @@ void runSession(LawWorld &world, LawLayer &layer, const LawPlan &plan,
   kiln_engine *engine = fixture.engineFor(server, plan.budgetMs);
   if (server == LawServer::Prepared || server == LawServer::Cancelled)
     prepareAll(engine, layer, plan);
+  const double start = cpuSeconds();
   std::optional<LawServer> then = plan.then;
   for (size_t i = 0; i < values.size(); ++i) {
     const double used = (cpuSeconds() - start) / plan.limitSeconds;

@@ -24,7 +24,8 @@ struct LawPlan {
   /// What serves in a second process, on the same cache, which launches the
   /// second half of the values. It prepares nothing.
   std::optional<LawServer> then = std::nullopt;
-  /// CPU time of the process after which no further value is launched.
+  /// CPU time of the process that launches may take, after which no further
+  /// value is launched.
   double limitSeconds = 1e9;
 
   std::string text() const;

@@ -80,8 +80,8 @@ public:
   /// The last candidate that the calling thread launched since it asked before;
   /// empty if there was none.
   LawPlace takeLaunched();
-  /// P: what the mode predict launches for the problem \p text on an empty
-  /// cache. Some 100 us the first time.
+  /// P: the first of the estimate's ranking for the problem \p text, which the
+  /// mode predict takes on an empty cache. Some 100 us the first time.
   const LawPlace &predicted(const std::string &text);
   /// Whether trials have timed the kernel of \p place anywhere. (Trials use a
   /// stream of their own, and callers of these tests the default one.)
