@@ -171,6 +171,7 @@ CUresult cuGraphExecDestroy(CUgraphExec handle) {
   if (!executable)
     return CUDA_ERROR_INVALID_HANDLE;
   executable->kind = Kind::Dead;
+  executable->nodes = {}; // tests of many trials make millions
   // The last reference calls, so no lock is held.
   KeptObjects released = std::move(executable->kept);
   return CUDA_SUCCESS;
@@ -182,6 +183,7 @@ CUresult cuGraphDestroy(CUgraph handle) {
   if (!graph)
     return CUDA_ERROR_INVALID_HANDLE;
   graph->kind = Kind::Dead;
+  graph->nodes = {};
   KeptObjects released = std::move(graph->kept);
   return CUDA_SUCCESS;
 }
