@@ -5,6 +5,8 @@
 #include "Law/LawWorld.h"
 #include "Runtime/RuntimeFixture.h"
 
+#include <llvm/ADT/STLFunctionalExtras.h>
+
 #include <map>
 #include <optional>
 #include <string>

@@ -7,7 +7,6 @@
 // lines tell where they do not.
 #include "Law/LawSession.h"
 
-#include <cstdio>
 #include <cstdlib>
 
 using namespace kiln;
@@ -116,7 +115,7 @@ TEST_CASE("law: the world sees what is launched, run-time knobs included") {
 
 TEST_CASE("law: in no mode a launch is slower than the estimator's" *
           doctest::may_fail()) {
-  const uint64_t wanted = numberOf("KILN_LAW_VALUES", 4000);
+  const uint64_t wanted = numberOf("KILN_LAW_VALUES", 10000);
   std::mt19937_64 random(numberOf("KILN_LAW_SEED", 20));
   const std::vector<LawPlan> all = plans();
   const size_t ofSession = std::max<size_t>(wanted / (3 * all.size()), 1);

@@ -10,7 +10,6 @@
 //
 // Cases marked as such may fail until choices keep the law.
 #include "Law/LawSession.h"
-#include "Support/Format.h"
 
 using namespace kiln;
 using namespace kiln::testing;
