@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <limits>
 #include <set>
+#include <utility>
 
 namespace kiln::cli {
 
@@ -78,14 +79,15 @@ std::vector<BenchReport::Group> BenchReport::groups() const {
   return groups;
 }
 
-/// One word on a case's result.
+/// Some words on a case's result.
 static std::string verdictOf(const BenchRow &row) {
   if (!row.error.empty())
     return "failed";
+  if (row.verdict && row.verdict->unknown.empty())
+    return row.verdict->text();
   if (!row.correct)
     return "WRONG";
-  // The reference has judged Kiln's result: the difference is the peer's.
-  if (row.agrees && !*row.agrees)
+  if (row.verdict)
     return "yes, peer differs";
   return row.peerKind.empty() ? "yes" : "yes, peer of another kind";
 }
@@ -179,6 +181,7 @@ void BenchReport::print(llvm::raw_ostream &os) const {
                                 row.which->name, row.peerKind));
   for (const std::string &error : errors)
     os << error << '\n';
+  printVerdicts(os);
   for (const Group &group : groups()) {
     os << groupText(group.name, "ratio", group.ratios);
     if (!group.bestRatios.empty())
@@ -188,6 +191,21 @@ void BenchReport::print(llvm::raw_ostream &os) const {
   }
   for (const Group &group : streamGroups())
     os << groupText(group.name, "fraction of the stream", group.ratios) << '\n';
+}
+
+/// Where results differ, what the reference says of both.
+void BenchReport::printVerdicts(llvm::raw_ostream &os) const {
+  bool isFirst = true;
+  for (const BenchRow &row : rows) {
+    if (!row.verdict)
+      continue;
+    if (std::exchange(isFirst, false))
+      os << "results that differ, by the family's reference; errors in units "
+            "of the tolerance:\n";
+    const std::string details = onOneLine(row.verdict->details());
+    os << fmt::format("  {}: {}{}{}\n", row.which->name, row.verdict->text(),
+                      details.empty() ? "" : "; ", details);
+  }
 }
 
 static llvm::json::Value numberOrNull(double value) {
@@ -202,6 +220,8 @@ static void addPeer(const BenchRow &row, llvm::json::Object &object) {
   object["tflops"] = rounded(row.tflops(), 4);
   if (row.agrees)
     object["agrees"] = *row.agrees;
+  if (row.verdict)
+    row.verdict->addTo(object);
   if (row.algorithms > 0) {
     object["peer_best_us"] = numberOrNull(row.best.median * 1e-3);
     object["peer_algorithms"] = static_cast<int64_t>(row.algorithms);

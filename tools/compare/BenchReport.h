@@ -3,6 +3,7 @@
 
 #include "Trial/Statistics.h"
 #include "cli/Report.h"
+#include "compare/BenchJudge.h"
 #include "compare/BenchSetting.h"
 #include "compare/BenchStream.h"
 
@@ -31,7 +32,9 @@ struct BenchRow {
   size_t algorithms = 0;      ///< of the peer that `best` is the best of
   bool correct = false;       ///< equals the reference, by Tune's criterion
   std::optional<bool> agrees; ///< with the peer, within both tolerances
-  std::string toolchain;      ///< that compiled the kernel
+  /// Where it does not agree: what the reference says of both.
+  std::optional<BenchVerdict> verdict;
+  std::string toolchain; ///< that compiled the kernel
   unsigned launches = 0, copies = 0;
 
   /// The peer's time over Kiln's; 0 without both.
@@ -70,6 +73,7 @@ private:
   std::vector<Group> streamGroups() const;
   void printPeers(llvm::raw_ostream &os) const;
   void printStreams(llvm::raw_ostream &os) const;
+  void printVerdicts(llvm::raw_ostream &os) const;
 };
 
 } // namespace kiln::cli

@@ -142,6 +142,13 @@ llvm::Error BenchRunner::compare(Bench &bench, BenchRow &row) {
   if (!other)
     return other.takeError();
   row.agrees = agreeOn(*compared.product, *compared.buffers, *own, *other);
+  if (*row.agrees)
+    return llvm::Error::success();
+  auto verdict = comparer->judge(*row.which, bench.compared, bench.kiln);
+  if (!verdict)
+    return verdict.takeError();
+  row.correct &= !verdict->isKilnWrong();
+  row.verdict = std::move(*verdict);
   return llvm::Error::success();
 }
 

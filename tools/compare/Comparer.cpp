@@ -179,4 +179,13 @@ Comparer::outputsOf(const ComparedCase &compared, const TimedLaunch &launch) {
   return readOutputs(session.driver(), *compared.buffers);
 }
 
+llvm::Expected<BenchVerdict> Comparer::judge(const Case &which,
+                                             ComparedCase &compared,
+                                             const TimedLaunch &kiln) {
+  return judgeSides({session.driver(), trial.tools, session.model(),
+                     *session.artifacts, loader},
+                    which.named, *compared.buffers, kiln,
+                    compared.peer->first(), stream().handle());
+}
+
 } // namespace kiln::cli

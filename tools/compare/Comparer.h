@@ -8,6 +8,7 @@
 #include "Trial/TrialBuffers.h"
 #include "Trial/TrialTools.h"
 #include "compare/BenchChoice.h"
+#include "compare/BenchJudge.h"
 #include "compare/BenchOutput.h"
 #include "compare/BenchPeer.h"
 #include "compare/BenchStream.h"
@@ -79,6 +80,11 @@ public:
   /// A sample of each output after one run of \p launch on poisoned buffers.
   llvm::Expected<std::vector<OutputRows>>
   outputsOf(const ComparedCase &compared, const TimedLaunch &launch);
+
+  /// Who is right where results of \p kiln and of the peer's first choice
+  /// differ: see judgeSides().
+  llvm::Expected<BenchVerdict> judge(const Case &which, ComparedCase &compared,
+                                     const TimedLaunch &kiln);
 
   /// Where all of this runs.
   const Stream &stream() const { return trial.stream; }

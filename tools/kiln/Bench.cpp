@@ -104,12 +104,13 @@ const CommandSpec kBenchCommand = {
     "PROBLEM...",
     "compare with cuBLASLt or a stream, interleaved in one run",
     "Measures what the records, else the estimator choose beside cuBLASLt's "
-    "own choice, and checks that both are right. A ratio is the peer's time "
-    "over Kiln's: above 1, Kiln is faster. KILN_CUBLASLT names the peer's "
+    "own choice, and compares their results; where these differ, the family's "
+    "reference says which side is wrong. A ratio is the peer's time over "
+    "Kiln's: above 1, Kiln is faster. KILN_CUBLASLT names the peer's "
     "library.\nMemory-bound cases are compared with a reference stream that "
     "moves the same bytes with as many reads and writes. A fraction is the "
     "stream's time over Kiln's: at 1, nothing is left to gain. Ends with 1 if "
-    "a result is wrong.\n  kiln bench --suite "
+    "a result of Kiln's is wrong.\n  kiln bench --suite "
     "benchmarks/suites/memory_bound.json --budget 120s",
     kBenchOptions,
     runBench,

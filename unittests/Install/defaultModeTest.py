@@ -153,8 +153,9 @@ class FirstCallsTest(unittest.TestCase):
                 [sys.executable, "-B", str(PEERS / "default_mode_models.py"),
                  "--library", self.library, "--stand-ins",
                  f"{self.driver},{self.nvrtc}", "--models",
-                 "qwen2.5-vl-vision", "--values", "1", "--states", "predict,strict", "--pool", pool,
-                 "--caches", folder, "--commit", "abc", "--out", str(out)],
+                 "qwen2.5-vl-vision", "--values", "1", "--states",
+                 "predict,strict", "--pool", pool, "--caches", folder,
+                 "--commit", "abc", "--out", str(out)],
                 capture_output=True, text=True)
             self.assertEqual(run.returncode, 0, run.stderr)
             result = json.loads(out.read_text())

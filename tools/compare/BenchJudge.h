@@ -1,0 +1,53 @@
+//===- BenchJudge.h - who is right where results differ -------------------===//
+#pragma once
+
+#include "Kernel/Registry.h"
+#include "Store/LoadedPlan.h"
+#include "Trial/Sampling.h"
+#include "Trial/TrialBuffers.h"
+#include "Trial/TrialTools.h"
+#include "Trial/TrialValidator.h"
+
+#include <llvm/Support/Error.h>
+#include <llvm/Support/JSON.h>
+
+#include <string>
+
+namespace kiln::cli {
+
+/// What the family's reference says of both sides. Errors of results are in
+/// units of the tolerance: at most 1 where a result is right.
+struct BenchVerdict {
+  TrialVerdict kiln, peer;
+  std::string unknown; ///< why it says nothing; empty: it has judged both
+
+  bool isKilnWrong() const;
+  bool isPeerWrong() const;
+  /// "peer is wrong: 13 beside Kiln's 0.24".
+  std::string text() const;
+  /// What text() leaves out: what is wrong, and where; empty if nothing is.
+  std::string details() const;
+  /// Adds the keys verdict, kiln_error and peer_error, and what is wrong.
+  void addTo(llvm::json::Object &object) const;
+};
+
+/// What the reference is computed and compared with. All must outlive a call.
+struct JudgeTools {
+  const Driver &driver;
+  const TrialTools &tools;
+  const DeviceModel &device;
+  ArtifactStore &artifacts;
+  KernelLoader &loader;
+};
+
+/// Holds what \p kiln and \p peer write to copy 0 of \p buffers, the operands
+/// of \p named, against the family's reference. Fills copy 0 again. Compiles
+/// the reference and waits for it: up to a minute. Errors: ContextDead and
+/// InProgress, after which nothing runs any more; all others are why the
+/// verdict is unknown.
+llvm::Expected<BenchVerdict>
+judgeSides(const JudgeTools &tools, const Registry::NamedProblem &named,
+           TrialBuffers &buffers, const TimedLaunch &kiln,
+           const TimedLaunch &peer, CudaStream stream);
+
+} // namespace kiln::cli
