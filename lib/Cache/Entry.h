@@ -74,6 +74,7 @@ constexpr bool isMerged(Kind kind) {
     return true;
   case Kind::Artifact:
   case Kind::Probe:
+  case Kind::Pool:
     return false;
   }
   return false;

@@ -8,10 +8,10 @@ namespace kiln {
 
 llvm::ArrayRef<ChoiceStep> choiceOrder(kiln_mode mode, Haste haste) {
   using enum ChoiceStep;
-  static constexpr ChoiceStep kTune[] = {Record, Portfolio, Decision, Trials,
-                                         Close,  Compile,   Existing};
-  static constexpr ChoiceStep kPredict[] = {Record, Portfolio, Decision, Loaded,
-                                            Close,  Compile,   Existing};
+  static constexpr ChoiceStep kTune[] = {
+      Record, Portfolio, Decision, Trials, Close, Pool, Compile, Existing};
+  static constexpr ChoiceStep kPredict[] = {
+      Record, Portfolio, Decision, Loaded, Close, Pool, Compile, Existing};
   static constexpr ChoiceStep kBackground[] = {Record, Portfolio, Decision,
                                                Trials, Compile,   Existing};
   static constexpr ChoiceStep kHaste[] = {Record, Portfolio, Decision, Existing,
@@ -66,8 +66,9 @@ bool isStored(ChoiceStep step) {
          step == ChoiceStep::Decision;
 }
 
-bool needsRanking(ChoiceStep step) {
+bool needsRanking(ChoiceStep step, kiln_mode mode) {
   return step == ChoiceStep::Loaded || step == ChoiceStep::Close ||
+         (step == ChoiceStep::Pool && hasStep(mode, ChoiceStep::Compile)) ||
          step == ChoiceStep::Compile || step == ChoiceStep::Existing;
 }
 

@@ -34,7 +34,8 @@ enum class ChoiceStep {
   /// the first of the ranking, then the next, then generic templates: after 4
   /// attempts, after 12 where they are 8 times slower
   Compile,
-  /// the kernels of the signature's stored pool, by estimate
+  /// the kernels of the signature's stored pool, by estimate; where kernels are
+  /// compiled, those within 2 % of the best of the ranking
   Pool,
   /// the whole ranking, where kernels exist
   Existing,
@@ -65,6 +66,6 @@ Effort effortOf(ChoiceStep step, Haste haste = Haste::None);
 /// Whether \p step offers what the cache holds.
 bool isStored(ChoiceStep step);
 /// Whether \p step offers what the estimator ranks, which takes a millisecond.
-bool needsRanking(ChoiceStep step);
+bool needsRanking(ChoiceStep step, kiln_mode mode);
 
 } // namespace kiln

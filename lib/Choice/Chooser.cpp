@@ -286,6 +286,15 @@ Chooser::spaceByExpectation(const std::shared_ptr<const KnownPortfolio> &known,
     isOffered[static_cast<size_t>(member - members.begin())] = true;
     add(memberOf(known, *member), predictedNs, candidate.estimate.bound);
   }
+  for (Choice &choice : pooled()) {
+    const double predictedNs = choice.predictedNs;
+    const llvm::StringRef bound =
+        choice.tmpl->estimate(request.problem, choice.config, device).bound;
+    if (llvm::none_of(offered, [&](const Choice &other) {
+          return other.tmpl == choice.tmpl && other.config == choice.config;
+        }))
+      add(std::move(choice), predictedNs, bound);
+  }
   for (auto [pick, isThere] : llvm::zip_equal(members, isOffered)) {
     if (isThere)
       continue;
@@ -370,7 +379,8 @@ std::vector<Choice> Chooser::decided() {
   return choices;
 }
 
-/// The kernels of the signature's pool that run here, but wrong ones.
+/// The kernels of the signature's pool that run here, but wrong ones. Once the
+/// space is ranked, those that are next to its best.
 std::vector<Choice> Chooser::pooled() {
   std::vector<Choice> choices;
   auto pool = from.pools ? from.pools->find(request.family,
@@ -378,13 +388,19 @@ std::vector<Choice> Chooser::pooled() {
                          : nullptr;
   if (!pool)
     return choices;
+  const bool isBeside = hasStep(mode, ChoiceStep::Compile);
+  const double limitNs =
+      ranked.empty() ? 0 : kClose * ranked.front().estimate.totalNs;
   for (const KnownPool::Pick &pick : pool->rank(request.problem, device)) {
+    if (isBeside && pick.predictedNs > limitNs)
+      break;
     if (isRejected(*pick.tmpl, *pick.config))
       continue;
     Choice &choice = choices.emplace_back();
     choice.tmpl = pick.tmpl;
     choice.config = *pick.config;
     choice.source = KILN_SOURCE_ESTIMATE;
+    choice.isFallback = hasStep(mode, ChoiceStep::Trials);
     choice.predictedNs = pick.predictedNs;
   }
   return choices;
@@ -501,7 +517,7 @@ void Chooser::offerToCompile(Take take) const {
 }
 
 llvm::Error Chooser::offer(ChoiceStep step, Take take) {
-  if (needsRanking(step))
+  if (needsRanking(step, mode))
     if (auto error = rank())
       return error;
   switch (step) {

@@ -69,7 +69,7 @@ llvm::Expected<ChosenPlan> Acquisition::findLoaded() {
   for (ChoiceStep step : choiceOrder(mode)) {
     if (step == ChoiceStep::Trials)
       break;
-    if (isPassedOver(step) || (needsRanking(step) && step != kNoDriver))
+    if (isPassedOver(step) || (needsRanking(step, mode) && step != kNoDriver))
       continue;
     bool isOffered = false;
     llvm::Error error = chooser.offer(step, [&](const Choice &choice) {
@@ -135,7 +135,7 @@ void Acquisition::take(ChoiceStep step) {
   if (step == ChoiceStep::Trials)
     return takeTrials();
   // A launch that waits for nothing has no step for trials, which would.
-  if (options.haste == Haste::Launch && tunes && needsRanking(step))
+  if (options.haste == Haste::Launch && tunes && needsRanking(step, mode))
     refuseUnproven();
   if (isOver())
     return;

@@ -158,7 +158,7 @@ void PoolMaker::addOption(const Template &tmpl, const Record &config,
     PoolOption &added = list.emplace_back();
     added.tmpl = &tmpl;
     added.config = config;
-    auto kernel = kernels.try_emplace(KernelKey{&tmpl, compiledKnobs(config)},
+    auto kernel = kernels.try_emplace(KernelKey{&tmpl, config.compiledKnobs()},
                                       kernels.size());
     added.kernel = kernel.first->second;
     if (kernel.second)

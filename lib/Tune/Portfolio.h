@@ -28,6 +28,8 @@ struct MemberTime {
   double measuredNs = 0;
   double predictedNs = 0;     ///< by today's estimate
   llvm::StringRef bound = {}; ///< by today's estimate, see Estimate::bound
+
+  double factor() const { return measuredNs / predictedNs; }
 };
 
 /// One config of a portfolio. Members that differ in run-time knobs alone share
