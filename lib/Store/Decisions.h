@@ -37,8 +37,10 @@ struct DecidedConfig {
 
 /// A problem's choices, best first. Where there are too many the last ones go.
 struct Decision {
-  static constexpr MergedKind kKind{cache::Kind::Decision, "decision",
-                                    size_t(1) << 20, /*isOftenEqual=*/true};
+  static constexpr MergedKind kKind{.kind = cache::Kind::Decision,
+                                    .name = "decision",
+                                    .maxBytes = size_t(1) << 20,
+                                    .isOftenEqual = true};
   std::vector<DecidedConfig> configs;
   OtherText other = {}; ///< lines and fields of other versions
 

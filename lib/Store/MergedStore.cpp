@@ -15,7 +15,6 @@
 
 #include <list>
 #include <mutex>
-#include <optional>
 
 namespace kiln {
 
@@ -120,7 +119,8 @@ struct MergedEntries::Impl {
   using List = std::list<std::pair<std::string, KeptEntry>>;
 
   Impl(cache::Store &cache, const Type &type, MergedOptions options)
-      : cache(cache), type(type), options(options) {}
+      : cache(cache), type(type), recheckInterval(options.recheckInterval),
+        maxKeptBytes(options.maxKeptBytes.value_or(type.kind.maxKeptBytes)) {}
 
   KeptEntry get(const std::string &key, RecordAge age);
   KeptEntry read(const std::string &key, std::optional<KeptEntry> known);
@@ -141,7 +141,8 @@ struct MergedEntries::Impl {
 
   cache::Store &cache;
   const Type type;
-  const MergedOptions options;
+  const std::chrono::milliseconds recheckInterval;
+  const uint64_t maxKeptBytes;
 
   std::mutex mutex; ///< guards what follows
   List kept;        ///< used least recently first
@@ -167,7 +168,7 @@ KeptEntry MergedEntries::Impl::get(const std::string &key, RecordAge age) {
         return entry;
       known = entry;
       // Meanwhile the other threads go on with what there is.
-      entry.recheckAt = now + options.recheckInterval;
+      entry.recheckAt = now + recheckInterval;
     }
     reading = ++readings;
   }
@@ -183,7 +184,7 @@ KeptEntry MergedEntries::Impl::get(const std::string &key, RecordAge age) {
   if (entry.loaded.isReadable || entry.text.bytes)
     entry.stamp = stamp;
   entry.reading = reading;
-  entry.recheckAt = Clock::now() + options.recheckInterval;
+  entry.recheckAt = Clock::now() + recheckInterval;
   return keep(key, std::move(entry));
 }
 
@@ -195,11 +196,11 @@ KeptEntry MergedEntries::Impl::read(const std::string &key,
   auto entry = cache.lookup(type.kind.kind, key, nullptr, &from);
   const bool hasKnown = known && known->loaded.document;
   if (!entry) {
-    // Whoever damaged it, or an error of the file system, takes nothing back.
-    made.loaded.isReadable =
-        cache.stampOf(type.kind.kind, key).isNothing || !hasKnown;
-    made.loaded.document =
-        made.loaded.isReadable ? type.copy(nullptr) : known->loaded.document;
+    // An error of the file system takes nothing back, and may be over soon.
+    made.loaded.isReadable = cache.stampOf(type.kind.kind, key).isNothing;
+    made.loaded.document = hasKnown && !made.loaded.isReadable
+                               ? known->loaded.document
+                               : DocumentPtr(type.copy(nullptr));
     return made;
   }
   made.text = SeenText::of(entry->payload);
@@ -251,7 +252,7 @@ KeptEntry MergedEntries::Impl::keep(const std::string &key, KeptEntry entry) {
   keptBytes += costOf(entry);
   kept.emplace_back(key, entry);
   places[key] = std::prev(kept.end());
-  while (keptBytes > options.maxKeptBytes && kept.size() > 1)
+  while (keptBytes > maxKeptBytes && kept.size() > 1)
     remove(std::string(kept.front().first));
   return entry;
 }

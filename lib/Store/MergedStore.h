@@ -31,6 +31,7 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -47,6 +48,8 @@ struct MergedKind {
   cache::Kind kind;
   llvm::StringLiteral name; ///< "record"
   size_t maxBytes;          ///< of the text of an entry
+  /// MergedOptions::maxKeptBytes, unless that is given.
+  uint64_t maxKeptBytes = 8u << 20;
   /// Updates often change nothing: whether one would is looked at first, which
   /// costs a read instead of two fsyncs.
   bool isOftenEqual = false;
@@ -57,7 +60,7 @@ struct MergedOptions {
   std::chrono::milliseconds recheckInterval{1000};
   /// Text of the entries that are kept parsed, which takes some times that; the
   /// one used least recently goes first.
-  uint64_t maxKeptBytes = 8u << 20;
+  std::optional<uint64_t> maxKeptBytes = std::nullopt;
 };
 
 /// A MergedStore without its document type. Thread-safe. The cache store, whose

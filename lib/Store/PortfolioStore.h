@@ -92,8 +92,10 @@ struct StoredPortfolio {
 /// 8; what was measured longest ago goes first, where a time from the future
 /// counts as 0.
 struct StoredPortfolios {
-  static constexpr MergedKind kKind{cache::Kind::Portfolio, "portfolio",
-                                    size_t(4) << 20, /*isOftenEqual=*/true};
+  static constexpr MergedKind kKind{.kind = cache::Kind::Portfolio,
+                                    .name = "portfolio",
+                                    .maxBytes = size_t(4) << 20,
+                                    .isOftenEqual = true};
   std::vector<StoredPortfolio> ranges;
   OtherText other; ///< lines and fields of other versions
 

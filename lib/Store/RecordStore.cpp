@@ -31,21 +31,35 @@ RecordStore::load(const KernelFamily &family, const Problem &problem,
       .document;
 }
 
+MergedStore<TuningRecord>::Updated
+RecordStore::merge(const KernelFamily &family, const Problem &problem,
+                   llvm::StringRef deviceClass,
+                   llvm::ArrayRef<RecordPoint> points) {
+  llvm::json::Object attributes{{"family", family.name()},
+                                {"problem", family.fixedText(problem)},
+                                {"device", deviceClass}};
+  const int64_t nowMs = unixTimeMs();
+  return entries.update(recordKey(family, problem, deviceClass),
+                        std::move(attributes), [&](TuningRecord &record) {
+                          for (const RecordPoint &point : points)
+                            record.merge(point, nowMs, kMaxMeasurements);
+                        });
+}
+
+cache::PublishResult RecordStore::storeAll(const KernelFamily &family,
+                                           const Problem &problem,
+                                           llvm::StringRef deviceClass,
+                                           llvm::ArrayRef<RecordPoint> points) {
+  return merge(family, problem, deviceClass, points).publish;
+}
+
 RecordStore::StoreResult RecordStore::store(const KernelFamily &family,
                                             const Problem &problem,
                                             llvm::StringRef deviceClass,
                                             const RecordPoint &point) {
   assert(point.extents == dynamicExtentsOf(family, problem) &&
          "the point belongs to another problem");
-  llvm::json::Object attributes{{"family", family.name()},
-                                {"problem", family.fixedText(problem)},
-                                {"device", deviceClass}};
-  const int64_t nowMs = unixTimeMs();
-  auto updated =
-      entries.update(recordKey(family, problem, deviceClass),
-                     std::move(attributes), [&](TuningRecord &record) {
-                       record.merge(point, nowMs, kMaxMeasurements);
-                     });
+  auto updated = merge(family, problem, deviceClass, point);
   const RecordPoint *now =
       updated.document ? updated.document->find(point.extents) : nullptr;
   if (updated.document && !now)

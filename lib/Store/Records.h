@@ -144,7 +144,8 @@ class RecordLine;
 class TuningRecord {
 public:
   static constexpr MergedKind kKind{cache::Kind::Record, "record",
-                                    kMaxRecordBytes};
+                                    kMaxRecordBytes,
+                                    /*maxKeptBytes=*/64u << 20};
 
   /// Opens text of any origin, without reading its points. Error
   /// (InvalidArgument): the text is no record at all. Cost: a look at the first
@@ -301,10 +302,7 @@ using RecordStoreOptions = MergedOptions;
 /// families must outlive it.
 class RecordStore {
 public:
-  static constexpr uint64_t kKeptBytes = 64u << 20;
-
-  explicit RecordStore(cache::Store &cache, RecordStoreOptions options = {
-                                                .maxKeptBytes = kKeptBytes});
+  explicit RecordStore(cache::Store &cache, RecordStoreOptions options = {});
   ~RecordStore();
 
   /// What was measured for \p problem: at its extents, or at the nearest ones.
@@ -335,8 +333,18 @@ public:
   /// cannot keep it says so in the result. Cost: milliseconds.
   StoreResult store(const KernelFamily &family, const Problem &problem,
                     llvm::StringRef deviceClass, const RecordPoint &point);
+  /// The same for several points of the layer of \p problem, in one update.
+  cache::PublishResult storeAll(const KernelFamily &family,
+                                const Problem &problem,
+                                llvm::StringRef deviceClass,
+                                llvm::ArrayRef<RecordPoint> points);
 
 private:
+  MergedStore<TuningRecord>::Updated merge(const KernelFamily &family,
+                                           const Problem &problem,
+                                           llvm::StringRef deviceClass,
+                                           llvm::ArrayRef<RecordPoint> points);
+
   MergedStore<TuningRecord> entries;
   std::unique_ptr<Verdicts> wrong;
 };

@@ -20,6 +20,7 @@
 
 #include <llvm/ADT/STLExtras.h>
 
+#include <map>
 #include <set>
 #include <thread>
 #include <utility>
@@ -65,6 +66,7 @@ struct PortfolioSession::Impl {
   bool dropWrong(Portfolio &portfolio) const;
   void addFaults(llvm::ArrayRef<StoredFault> faults);
   llvm::Error nothingRight() const;
+  void storeFacts();
   void store();
 
   ProblemRange range;
@@ -527,7 +529,28 @@ PortfolioResult::missingOnDisk(const ArtifactStore &artifacts,
              : fmt::format("not on disk: {}", fmt::join(missing, " and "));
 }
 
+/// Keeps what trials found at anchors with the records of their layers. That
+/// costs one update where the range varies dynamic extents alone.
+void PortfolioSession::Impl::storeFacts() {
+  const KernelFamily &family = *range.family;
+  std::map<std::string, std::vector<const RangeFact *>> layers;
+  for (const RangeFact &fact : task.facts)
+    layers[family.fixedText(fact.problem)].push_back(&fact);
+  for (const auto &[layer, facts] : layers) {
+    std::vector<RecordPoint> points;
+    for (const RangeFact *fact : facts)
+      points.push_back(fact->point);
+    cache::PublishResult kept = task.context.records.storeAll(
+        family, facts.front()->problem, task.context.deviceClass, points);
+    if (!kept.reason.empty())
+      task.result.notes.push_back(
+          fmt::format("the record was not kept: {}", kept.reason));
+  }
+  task.facts.clear();
+}
+
 void PortfolioSession::Impl::store() {
+  storeFacts();
   task.portfolio.measuredAtMs = unixTimeMs();
   const PortfolioContext &context = task.context;
   const std::string layer = range.fixedText();

@@ -30,7 +30,7 @@ namespace kiln {
 struct PortfolioContext {
   const DeviceModel &device;
   ArtifactStore &artifacts;
-  const RecordStore &records; ///< asked for kernels that are known to be wrong
+  RecordStore &records; ///< of verdicts, and gets what trials measure
   PortfolioStore &portfolios;
   TrialRunner *runner; ///< null: nothing is measured
   std::string deviceClass;

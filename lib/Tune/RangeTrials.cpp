@@ -3,6 +3,7 @@
 
 #include "Kernel/Space.h"
 #include "Support/Error.h"
+#include "Tune/TuningRecorder.h"
 
 #include <llvm/ADT/STLExtras.h>
 
@@ -175,8 +176,26 @@ bool RangeTrials::isAffordable(const Problem &problem) const {
          kReferenceFlops * kAffordableSeconds;
 }
 
+/// Notes what \p round found, for the record.
+void RangeTrials::noteFacts(const Round &round) {
+  const KernelFamily &family = *task.portfolio.range().family;
+  const MeasuredBy by{task.options.mode,
+                      task.options.replacesByParts ? kMeasuredInPieces
+                                                   : kMeasuredAtAnchor,
+                      newSeries(), unixTimeMs()};
+  RangeFact fact{round.problem, {}};
+  fact.point.extents = dynamicExtentsOf(family, round.problem);
+  for (const auto &entry : round.entries)
+    if (entry->stage == Stage::Tried &&
+        (entry->isMeasured() || entry->isAtFault()))
+      fact.point.measurements.push_back(measurementOf(*entry, by));
+  if (!fact.point.measurements.empty())
+    task.facts.push_back(std::move(fact));
+}
+
 /// Takes what \p round found.
 void RangeTrials::take(Round &round) {
+  noteFacts(round);
   for (auto [entry, member] : llvm::zip_equal(round.entries, round.members)) {
     TuningCandidate &code = *task.work[member].code;
     if (entry->loaded)

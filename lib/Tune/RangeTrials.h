@@ -24,6 +24,12 @@ struct MemberWork {
   bool isConfined = false;
 };
 
+/// What trials found at one anchor.
+struct RangeFact {
+  Problem problem;
+  RecordPoint point;
+};
+
 /// What the parts of a session share.
 struct RangeTask {
   const PortfolioContext &context;
@@ -32,6 +38,7 @@ struct RangeTask {
   std::vector<MemberWork> work; ///< by member
   PortfolioResult result;       ///< except the portfolio and its code
   PortfolioProgress progress;
+  std::vector<RangeFact> facts = {}; ///< what trials found, for the record
 
   bool isCancelled() const { return options.cancel && *options.cancel; }
   bool measures() const { return context.runner && options.measures; }
@@ -71,6 +78,7 @@ private:
   struct Round;
   void await(const std::vector<uint32_t> &members,
              Clock::time_point deadline) const;
+  void noteFacts(const Round &round);
   void take(Round &round);
   llvm::Error run(Round &round, Clock::time_point deadline);
   llvm::Error prove(Round &round, Clock::time_point deadline);

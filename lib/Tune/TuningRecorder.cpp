@@ -36,13 +36,14 @@ void TuningRecorder::setGeneration(RecordPoint &point) const {
     point.truncated = hasTruncated;
 }
 
-Measurement TuningRecorder::measurementOf(const TuningCandidate &entry,
-                                          int64_t now) const {
+Measurement measurementOf(const TuningCandidate &entry, const MeasuredBy &by) {
   Measurement measured;
   measured.config = entry.config;
-  measured.mode = task.options.mode;
+  measured.mode = by.mode;
+  measured.how = by.how.str();
+  measured.series = by.series;
   measured.kernel = entry.kernel;
-  measured.measuredAtMs = now;
+  measured.measuredAtMs = by.atMs;
   measured.setEstimate(entry.candidate.estimate);
   const TrialResult &trial = entry.trial;
   measured.valid = entry.isMeasured();
@@ -59,7 +60,8 @@ Measurement TuningRecorder::measurementOf(const TuningCandidate &entry,
 }
 
 RecordPoint TuningRecorder::makePoint(const TuningCandidate *winner) const {
-  const int64_t now = unixTimeMs();
+  const MeasuredBy by{task.options.mode, kMeasuredAtValue, newSeries(),
+                      unixTimeMs()};
   RecordPoint point;
   point.extents = dynamicExtentsOf(task.family, task.problem);
   setGeneration(point);
@@ -69,7 +71,7 @@ RecordPoint TuningRecorder::makePoint(const TuningCandidate *winner) const {
   // Lack of memory and of time say nothing about a config.
   for (const TuningCandidate *entry : series.tried())
     if (entry->isMeasured() || entry->isAtFault())
-      point.measurements.push_back(measurementOf(*entry, now));
+      point.measurements.push_back(measurementOf(*entry, by));
   return point;
 }
 

@@ -11,6 +11,16 @@
 
 namespace kiln {
 
+/// Which trials measured something, and when.
+struct MeasuredBy {
+  MeasurementMode mode = MeasurementMode::Cold;
+  llvm::StringRef how; ///< Measurement::how
+  uint64_t series = 0; ///< Measurement::series
+  int64_t atMs = 0;    ///< Unix time
+};
+/// What the trial of \p entry found, as records keep it.
+Measurement measurementOf(const TuningCandidate &entry, const MeasuredBy &by);
+
 /// Stores what a session found.
 class TuningRecorder {
 public:
@@ -29,7 +39,6 @@ private:
   bool isTruncated() const;
   void setGeneration(RecordPoint &point) const;
   RecordPoint makePoint(const TuningCandidate *winner) const;
-  Measurement measurementOf(const TuningCandidate &entry, int64_t now) const;
   void adopt(const Measurement &stored, TuningResult &result);
 
   const TuningTask &task;

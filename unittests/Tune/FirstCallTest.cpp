@@ -117,5 +117,5 @@ TEST_CASE("what others store meanwhile is read, and stays") {
   };
   CHECK(f.tune(1000).recordStored);
   auto record = RecordStore(*f.cache).load(*f.tried, f.problemAt, f.model);
-  CHECK(record->points.size() == 3);
+  CHECK(record->size() == 3);
 }

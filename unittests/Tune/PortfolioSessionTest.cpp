@@ -164,6 +164,29 @@ TEST_CASE("a range is covered, compiled, measured, compared and stored") {
   }
 }
 
+TEST_CASE("what is measured at anchors stands in the record of the layer") {
+  RangeFixture f;
+  REQUIRE(f.prepare() == ErrorCode::Success);
+  const std::string device = deviceClassKey(f.device);
+  auto record = f.records->load(f.family, f.problem, device);
+  size_t times = 0;
+  for (size_t i = 0; i < record->size(); ++i) {
+    CHECK(record->at(i).winner.empty());
+    for (const Measurement &measurement : record->at(i).measurements) {
+      CHECK(measurement.how == kMeasuredAtAnchor);
+      CHECK(measurement.series != 0);
+      CHECK(measurement.kernel.size() > 0);
+      times += measurement.valid;
+    }
+  }
+  size_t known = 0;
+  for (const PortfolioMember &member : f.result.portfolio.members())
+    known += member.times.size();
+  CHECK(times >= known);
+  // No choice asks for it yet.
+  CHECK_FALSE(f.records->find(f.family, f.problem, device));
+}
+
 TEST_CASE("what is stored answers: nothing is measured again") {
   RangeFixture f;
   REQUIRE(f.prepare() == ErrorCode::Success);

@@ -230,10 +230,10 @@ struct TunerFixture : StoreFixture {
   /// The one point of the record of the fixture's problem, or nullopt.
   std::optional<RecordPoint> recordedPoint() {
     auto record = records()->load(family, problem, deviceClassKey(device));
-    if (record->points.empty())
+    if (record->empty())
       return std::nullopt;
-    REQUIRE(record->points.size() == 1);
-    return record->points.front();
+    REQUIRE(record->size() == 1);
+    return record->at(0);
   }
 
   ScriptedRunner runner;

@@ -58,6 +58,8 @@ TEST_CASE("a record holds what was measured beside what was predicted") {
   CHECK(point->measurements.size() == 5);
   const Measurement *winner = point->find("fast.t64");
   REQUIRE(winner);
+  CHECK(winner->how == kMeasuredAtValue);
+  CHECK(winner->series != 0);
   CHECK(winner->medianNs == 1100);
   CHECK(winner->predictedNs == 1000);
   CHECK(winner->bound == "dram");
