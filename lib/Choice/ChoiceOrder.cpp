@@ -8,8 +8,8 @@ namespace kiln {
 
 llvm::ArrayRef<ChoiceStep> choiceOrder(kiln_mode mode, Haste haste) {
   using enum ChoiceStep;
-  static constexpr ChoiceStep kTune[] = {
-      Record, Portfolio, Decision, Trials, Close, Pool, Compile, Existing};
+  static constexpr ChoiceStep kTune[] = {Record, Portfolio, Decision, Trials,
+                                         Close,  Pool,      Compile,  Existing};
   static constexpr ChoiceStep kPredict[] = {
       Record, Portfolio, Decision, Loaded, Close, Pool, Compile, Existing};
   static constexpr ChoiceStep kBackground[] = {Record, Portfolio, Decision,

@@ -35,14 +35,15 @@ Chooser::Chooser(const ChoiceSources &sources, const PlanRequest &request)
 
 bool Chooser::serveAlone() {
   isAlone = true;
-  return targets.size() > 1;
+  return targets.all.size() > targets.shared;
 }
 
 llvm::ArrayRef<Problem> Chooser::targetsOf(const Choice &choice) const {
   if (choice.portfolio)
     return choice.portfolio->targetOf(choice.member);
   const bool mayBeAlone = isAlone || choice.measuredNs > 0;
-  return llvm::ArrayRef(targets).take_front(mayBeAlone ? targets.size() : 1);
+  return llvm::ArrayRef(targets.all)
+      .take_front(mayBeAlone ? targets.all.size() : targets.shared);
 }
 
 std::optional<Plan> Chooser::plan(const Problem &target,

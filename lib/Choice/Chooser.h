@@ -164,7 +164,7 @@ private:
   const kiln_mode mode;
   const DeviceModel &device;
   const Verdicts &verdicts;
-  const llvm::SmallVector<Problem, 2> targets;
+  const PlanTargets targets;
   bool isAlone = false;
   std::optional<RecordMatch> match;
   std::optional<std::vector<StoredFault>> refusalsOfLayer;

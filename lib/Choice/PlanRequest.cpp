@@ -64,16 +64,18 @@ bool hasGeneralForm(const KernelFamily &family, const Problem &problem) {
   return generalForm(family, problem).has_value();
 }
 
-/// The largest problem up to the next power of two that differs from \p problem
-/// in the value of \p extent only.
+/// The largest problem up to the next power of two, or the next one of so many
+/// \p parts of it, that differs from \p problem in the value of \p extent only.
 static Problem raise(const KernelFamily &family, const Problem &problem,
-                     int extent) {
+                     int extent, int64_t parts) {
   const int64_t value = problem.record[extent];
   if (value < 1)
     return problem;
-  const int64_t last = largestValue(
-      family, problem, extent,
-      static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(value))));
+  const auto power =
+      static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(value)));
+  const int64_t part = std::max<int64_t>(power / parts, 1);
+  const int64_t last =
+      largestValue(family, problem, extent, (value + part - 1) / part * part);
   // Signatures repeat. Where the largest value fills a leading
   // dimension, the problem of it is that of packed rows, another one.
   const int64_t looked = family.signaturePeriod() + 1;
@@ -86,19 +88,31 @@ static Problem raise(const KernelFamily &family, const Problem &problem,
   return problem;
 }
 
-Problem coverOf(const KernelFamily &family, const Problem &problem) {
+static Problem raiseAll(const KernelFamily &family, const Problem &problem,
+                        int64_t parts) {
   Problem cover = generalProblem(family, problem);
   for (int extent : family.dynamicExtents())
-    cover = raise(family, cover, extent);
+    cover = raise(family, cover, extent, parts);
   return cover;
 }
 
-llvm::SmallVector<Problem, 2> PlanRequest::targets() const {
-  Problem cover = coverOf(family, problem);
+Problem coverOf(const KernelFamily &family, const Problem &problem) {
+  return raiseAll(family, problem, 1);
+}
+
+PlanTargets PlanRequest::targets() const {
+  constexpr int64_t kParts = 8;
+  PlanTargets targets;
+  targets.all.push_back(coverOf(family, problem));
+  Problem finer = raiseAll(family, problem, kParts);
+  if (finer.record != targets.all.front().record) {
+    targets.all.push_back(std::move(finer));
+    targets.shared = 2;
+  }
   Problem own = generalProblem(family, problem);
-  if (cover.record == own.record)
-    return {std::move(own)};
-  return {std::move(cover), std::move(own)};
+  if (own.record != targets.all.back().record)
+    targets.all.push_back(std::move(own));
+  return targets;
 }
 
 } // namespace kiln

@@ -35,6 +35,15 @@ bool hasGeneralForm(const KernelFamily &family, const Problem &problem);
 /// before.
 Problem coverOf(const KernelFamily &family, const Problem &problem);
 
+/// The problems that a plan may be made for, the first that has one.
+struct PlanTargets {
+  llvm::SmallVector<Problem, 3> all;
+  /// So many of them are shared with other values: the cover, and one up to the
+  /// next eighth of a power of two, for configs that may not run so far. The
+  /// rest is the value alone.
+  size_t shared = 1;
+};
+
 /// What to find a plan for.
 struct PlanRequest {
   const KernelFamily &family;
@@ -45,10 +54,7 @@ struct PlanRequest {
   /// The problem is one that the caller means to launch.
   bool isExpected = true;
 
-  /// The problems that the plan of the estimator's choice may be made for, the
-  /// first that has one: where that of the cover needs too much, a value gets
-  /// one of its own.
-  llvm::SmallVector<Problem, 2> targets() const;
+  PlanTargets targets() const;
 };
 
 } // namespace kiln

@@ -50,8 +50,8 @@ Acquisition::portfolioOptions(const ProblemRange &range) const {
   for (const PlanPool::LoadedConfig &loaded : context.plans.loadedOf(
            range.signature, std::numeric_limits<size_t>::max()))
     made.atHand.push_back({loaded.tmpl, loaded.config});
-  if (auto pool = services.pools->find(*range.family, range.signature,
-                                       context.model))
+  if (auto pool =
+          services.pools->find(*range.family, range.signature, context.model))
     for (const KnownPool::Kernel &kernel : pool->kernels)
       made.atHand.push_back({kernel.tmpl, kernel.configs.front()});
   made.cover = options.cover;

@@ -270,7 +270,7 @@ public:
     return code;
   }
 
-  std::vector<RangeReport> devices;
+  std::deque<RangeReport> devices; // which moves none
 };
 } // namespace
 

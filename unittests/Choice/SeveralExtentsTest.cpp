@@ -47,12 +47,15 @@ TEST_CASE_FIXTURE(BoxFixture, "a plan is made for the next powers of two") {
   CHECK(coverOf(family, cover).record == cover.record);
   // What is incidental is no reason for another plan.
   const PlanRequest request{family, own};
-  const auto targets = request.targets();
-  REQUIRE(targets.size() == 2);
-  CHECK(targets[0].record == cover.record);
-  CHECK(targets[1].text() == "box batch=3 rows=17 cols=1000 depth=1");
+  const PlanTargets targets = request.targets();
+  REQUIRE(targets.all.size() == 3);
+  CHECK(targets.shared == 2);
+  CHECK(targets.all[0].record == cover.record);
+  // A config that may not run so far gets one that ends before.
+  CHECK(targets.all[1].text() == "box batch=3 rows=20 cols=1024 depth=1");
+  CHECK(targets.all[2].text() == "box batch=3 rows=17 cols=1000 depth=1");
   const Problem even = box("batch=4 rows=32 cols=1024 typical=9 depth=1");
-  CHECK(PlanRequest{family, even}.targets().size() == 1);
+  CHECK(PlanRequest{family, even}.targets().all.size() == 1);
   // An extent of 0 stays.
   CHECK(coverOf(family, box("rows=5 cols=0 depth=1")).text() ==
         "box rows=8 cols=0 depth=1");

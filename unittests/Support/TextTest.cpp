@@ -10,8 +10,8 @@
 #include <csignal>
 #include <fcntl.h>
 #include <sys/stat.h>
-#include <thread>
 #include <sys/wait.h>
+#include <thread>
 #include <unistd.h>
 
 using namespace kiln;
