@@ -20,7 +20,8 @@ enum class ChoiceStep {
   /// what trials measured at this very value; in the mode tune only if no
   /// trials are due
   Record,
-  /// the kernels of the layer by calibrated estimate, where they exist
+  /// what the layer's trials say of the space: the best is compiled if none
+  /// within 2 % exists; in strict, the kernels of its portfolio
   Portfolio,
   /// the estimator's stored choices
   Decision,

@@ -125,7 +125,7 @@ Acquisition::makePortfolio(const ProblemRange &range, bool needsTrials) {
   const Clock::time_point start = Clock::now();
   PortfolioOutcome outcome =
       runSession(range, runner, deadline, options.retune);
-  context.late.add(std::move(outcome.result.late));
+  context.late.add(std::move(outcome.result.late), range.fixedText());
   if (runner) {
     runner->releaseScratch();
     keepKernels(outcome.result.code, runner->isBusy());

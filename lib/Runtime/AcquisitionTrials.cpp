@@ -26,8 +26,13 @@ void Acquisition::takeTrials() {
   if (!trialsAhead)
     return refuseUnproven();
   if (!options.preferTrials && !options.retune)
-    if (auto layer = chooser.layer())
-      return measureLayer(*layer);
+    if (auto layer = chooser.layer()) {
+      // The kernels of an earlier call are on their way: until they are there,
+      // no call spends its budget on waiting for them.
+      if (!context.late.isAwaited(layer->fixedText()))
+        measureLayer(*layer);
+      return;
+    }
   measureValue();
 }
 
