@@ -144,7 +144,9 @@ readSubjects(const ParsedOptions &options, const Registry &registry) {
       return makeError(ErrorCode::InvalidArgument,
                        "--pool: begin with the family's name, not with {}",
                        word);
-    texts.back() += (texts.back().empty() ? "" : " ") + word.str();
+    if (!texts.back().empty())
+      texts.back() += ' ';
+    texts.back() += word;
   }
   if (texts.empty())
     return makeError(ErrorCode::InvalidArgument,

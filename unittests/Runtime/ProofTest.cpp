@@ -1,5 +1,10 @@
 // What is launched of what trials proved, found wrong or did not look at.
+#include "Device/Catalog.h"
+#include "Families/Families.h"
+#include "Kernel/Space.h"
 #include "Runtime/RuntimeFixture.h"
+
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <functional>
