@@ -8,6 +8,7 @@
 #pragma once
 
 #include "Choice/RangeIndex.h"
+#include "Kernel/Space.h"
 #include "Tune/Portfolio.h"
 #include "kiln/kiln.h"
 

@@ -163,9 +163,7 @@ static bool scanExtents(llvm::StringRef &line, ExtentPoint &extents) {
 }
 
 RecordLine::RecordLine(RecordPoint point)
-    : ownExtents(point.extents), ownMayBeProven(hasProven(point)),
-      owner(std::make_shared<const std::string>(writePoint(point))),
-      line(*owner) {
+    : ownExtents(point.extents), ownMayBeProven(hasProven(point)) {
   auto read = std::make_unique<Parsed>();
   read->point = std::move(point);
   parsed = std::move(read);
@@ -195,6 +193,15 @@ RecordLine::take(std::shared_ptr<const std::string> owner,
       return made;
   }
   return nullptr;
+}
+
+llvm::StringRef RecordLine::text() const {
+  std::lock_guard guard(mutex);
+  if (!owner) {
+    owner = std::make_shared<const std::string>(writePoint(parsed->point));
+    line = *owner;
+  }
+  return line;
 }
 
 const RecordLine::Parsed &RecordLine::read() const {

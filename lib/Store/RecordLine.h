@@ -43,7 +43,6 @@ struct IndexedPoint {
 /// first asked for. Thread-safe.
 class RecordLine {
 public:
-  /// Writes \p point. Cost: 1 us a measurement.
   explicit RecordLine(RecordPoint point);
   /// Takes the first line of \p rest, a part of \p owner. Null: its extents
   /// cannot be read.
@@ -51,8 +50,9 @@ public:
   take(std::shared_ptr<const std::string> owner, llvm::StringRef line);
 
   const ExtentPoint &extents() const { return ownExtents; }
-  /// With the newline.
-  llvm::StringRef text() const { return line; }
+  /// With the newline. Cost, where it was made from a point and is first asked
+  /// for: 1 us a measurement.
+  llvm::StringRef text() const;
   /// False: nothing that trials of the value measured is validated. Cost: none.
   bool mayBeProven() const { return ownMayBeProven; }
   const RecordPoint &point() const { return read().point; }
@@ -72,10 +72,10 @@ private:
 
   ExtentPoint ownExtents;
   bool ownMayBeProven = true;
-  std::shared_ptr<const std::string> owner; ///< of line
-  llvm::StringRef line;
 
-  mutable std::mutex mutex; ///< guards what follows
+  mutable std::mutex mutex;                         ///< guards what follows
+  mutable std::shared_ptr<const std::string> owner; ///< of line; null: no line
+  mutable llvm::StringRef line;
   mutable std::unique_ptr<const Parsed> parsed;
   mutable std::shared_ptr<const IndexedPoint> indexed;
 };

@@ -309,8 +309,8 @@ public:
   /// Only points with a validated config that the family knows count; whether a
   /// device allows a config is for Template::prune to say. Cost: microseconds
   /// once the point is read; once a second it asks the file system whether the
-  /// record has changed, and then reads the file and looks at its lines: 0.5 ms
-  /// for 1,000 points of 8 measurements.
+  /// record has changed, and then reads the file and looks at its lines:
+  /// milliseconds for 1,000 points of 8 measurements.
   RecordMatch find(const KernelFamily &family, const Problem &problem,
                    llvm::StringRef deviceClass,
                    MeasurementMode mode = MeasurementMode::Cold,
