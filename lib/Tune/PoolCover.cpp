@@ -78,9 +78,9 @@ struct PoolOption {
 class PoolMaker {
 public:
   PoolMaker(const PoolSubject &subject, const DeviceModel &device,
-            const PoolOptions &options)
-      : subject(subject), device(device),
-        options(options), allowance{options.workspaceBytes},
+            const PoolOptions &options, size_t valuesOfLayer)
+      : subject(subject), device(device), options(options),
+        valuesOfLayer(valuesOfLayer), allowance{options.workspaceBytes},
         threads(options.threads ? options.threads : availableCpus()) {}
 
   llvm::Expected<PoolCover> make();
@@ -89,7 +89,7 @@ private:
   using KernelKey = std::pair<const Template *, std::vector<int64_t>>;
   using Samples = std::vector<PoolSample>;
 
-  Samples draw(size_t layers, size_t shift, uint64_t seed) const;
+  Samples draw(size_t layers, size_t values, size_t shift, uint64_t seed) const;
   llvm::Error explore();
   void addOption(const Template &tmpl, const Record &config, double bestNs);
   void inParallel(size_t count, llvm::function_ref<void(size_t)> body) const {
@@ -111,6 +111,7 @@ private:
   const PoolSubject &subject;
   const DeviceModel &device;
   const PoolOptions &options;
+  const size_t valuesOfLayer; ///< of those that kernels are chosen for
   const Allowance allowance;
   const unsigned threads;
   Samples samples;
@@ -126,13 +127,13 @@ private:
 // Samples
 //===----------------------------------------------------------------------===//
 
-/// Draws \p layers, each at some places of the grid; \p shift of two moves all
-/// of them by half a step.
-PoolMaker::Samples PoolMaker::draw(size_t layers, size_t shift,
+/// Draws \p layers, each at \p values places of the grid; \p shift of two moves
+/// all of them by half a step.
+PoolMaker::Samples PoolMaker::draw(size_t layers, size_t values, size_t shift,
                                    uint64_t seed) const {
   Samples drawn;
   PoolSubject::Random random(seed);
-  const size_t values = std::min(options.valuesOfLayer, options.gridValues);
+  values = std::min(values, options.gridValues);
   const size_t stride = std::max<size_t>(1, options.gridValues / values);
   const size_t places = 2 * options.gridValues;
   for (size_t layer = 0; layer < layers; ++layer) {
@@ -196,7 +197,7 @@ static std::vector<Found> leadersOf(Space &space, PoolSample &sample) {
 }
 
 llvm::Error PoolMaker::explore() {
-  samples = draw(options.layers, 0, options.seed);
+  samples = draw(options.layers, valuesOfLayer, 0, options.seed);
   std::vector<std::vector<Found>> found(samples.size());
   inParallel(samples.size(), [&](size_t i) {
     auto space = exploreSpace(subject.family(), samples[i].problem, device,
@@ -364,7 +365,8 @@ static PoolPoint pointOf(size_t kernels, std::vector<double> regrets) {
 
 /// Cuts \p cover where it reaches the goal on problems of other draws.
 llvm::Error PoolMaker::judge(PoolCover &cover) const {
-  Samples judges = draw(options.judges, 1, ~options.seed);
+  Samples judges =
+      draw(options.judges, options.valuesOfLayer, 1, ~options.seed);
   std::vector<std::vector<double>> times(judges.size());
   inParallel(judges.size(), [&](size_t i) {
     auto space = exploreSpace(subject.family(), judges[i].problem, device,
@@ -442,7 +444,14 @@ llvm::Expected<PoolCover> PoolMaker::make() {
 llvm::Expected<PoolCover> coverSignature(const PoolSubject &subject,
                                          const DeviceModel &device,
                                          const PoolOptions &options) {
-  return PoolMaker(subject, device, options).make();
+  for (size_t values = std::max<size_t>(1, options.valuesOfLayer);;
+       values *= 2) {
+    auto cover = PoolMaker(subject, device, options, values).make();
+    // More samples tell of kernels that fewer did not ask for.
+    if (!cover || cover->reachesGoal || values >= options.gridValues ||
+        cover->kernels.size() >= options.maxKernels)
+      return cover;
+  }
 }
 
 } // namespace kiln

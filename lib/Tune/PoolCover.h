@@ -22,7 +22,8 @@ struct PoolOptions {
   PoolGoal goal;
   size_t maxKernels = 800; ///< that tiles, rings and splits tell apart
   /// Layers that kernels are chosen for, others that they are judged on, and
-  /// the values of the first extent: each layer has some of them.
+  /// the values of the first extent: each layer has some of them, and twice as
+  /// many as often as the goal is not reached.
   size_t layers = 256, judges = 64, gridValues = 64, valuesOfLayer = 16;
   /// Of the workspace of a plan.
   uint64_t workspaceBytes = Allowance::kUnlimited;
@@ -60,8 +61,8 @@ struct PoolCover {
 
 /// The fewest kernels that reach the goal for \p subject, as far as a greedy
 /// search finds them; PoolCover.cpp says how. Needs no GPU, no driver and no
-/// compiler, and gives the same kernels in all processes. For GEMM some 20
-/// CPU seconds and 300 MB of memory. Errors: NoCandidate (nothing runs),
+/// compiler, and gives the same kernels in all processes. For GEMM 20 to 150
+/// CPU seconds and up to 1 GB of memory. Errors: NoCandidate (nothing runs),
 /// Cancelled.
 llvm::Expected<PoolCover> coverSignature(const PoolSubject &subject,
                                          const DeviceModel &device,

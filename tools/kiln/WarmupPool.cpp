@@ -148,8 +148,7 @@ readSubjects(const ParsedOptions &options, const Registry &registry) {
   }
   if (texts.empty())
     return makeError(ErrorCode::InvalidArgument,
-                     "--pool: no problem is given, as in gemm dtype=bf16 "
-                     "layout=NT");
+                     "--pool: give a problem without its sizes");
   std::vector<PoolSubject> subjects;
   for (const std::string &text : texts) {
     auto [name, fields] = llvm::StringRef(text).split(' ');

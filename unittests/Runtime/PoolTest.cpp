@@ -29,7 +29,7 @@ struct PoolFixture : RuntimeFixture {
     PoolWarmupOptions options;
     options.cover.layers = 8;
     options.cover.judges = 4;
-    options.cover.valuesOfLayer = 4;
+    options.cover.valuesOfLayer = options.cover.gridValues = 4;
     options.cover.workspaceBytes = uint64_t(256) << 20;
     return warmPool(subject, llvm::cantFail(findDevice("h200-sxm")), artifacts,
                     pools, options);
