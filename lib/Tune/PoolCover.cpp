@@ -78,9 +78,9 @@ struct PoolOption {
 class PoolMaker {
 public:
   PoolMaker(const PoolSubject &subject, const DeviceModel &device,
-            const PoolOptions &options, size_t valuesOfLayer)
+            const PoolOptions &options, size_t layers)
       : subject(subject), device(device), options(options),
-        valuesOfLayer(valuesOfLayer), allowance{options.workspaceBytes},
+        layers(layers), allowance{options.workspaceBytes},
         threads(options.threads ? options.threads : availableCpus()) {}
 
   llvm::Expected<PoolCover> make();
@@ -111,7 +111,7 @@ private:
   const PoolSubject &subject;
   const DeviceModel &device;
   const PoolOptions &options;
-  const size_t valuesOfLayer; ///< of those that kernels are chosen for
+  const size_t layers; ///< that kernels are chosen for
   const Allowance allowance;
   const unsigned threads;
   Samples samples;
@@ -127,16 +127,16 @@ private:
 // Samples
 //===----------------------------------------------------------------------===//
 
-/// Draws \p layers, each at \p values places of the grid; \p shift of two moves
-/// all of them by half a step.
-PoolMaker::Samples PoolMaker::draw(size_t layers, size_t values, size_t shift,
+/// Draws \p count layers, each at some places of the grid; \p shift of two
+/// moves all of them by half a step.
+PoolMaker::Samples PoolMaker::draw(size_t count, size_t shift,
                                    uint64_t seed) const {
   Samples drawn;
   PoolSubject::Random random(seed);
-  values = std::min(values, options.gridValues);
+  const size_t values = std::min(options.valuesOfLayer, options.gridValues);
   const size_t stride = std::max<size_t>(1, options.gridValues / values);
   const size_t places = 2 * options.gridValues;
-  for (size_t layer = 0; layer < layers; ++layer) {
+  for (size_t layer = 0; layer < count; ++layer) {
     auto record = subject.drawLayer(random);
     if (!record)
       break;
@@ -197,7 +197,7 @@ static std::vector<Found> leadersOf(Space &space, PoolSample &sample) {
 }
 
 llvm::Error PoolMaker::explore() {
-  samples = draw(options.layers, valuesOfLayer, 0, options.seed);
+  samples = draw(layers, 0, options.seed);
   std::vector<std::vector<Found>> found(samples.size());
   inParallel(samples.size(), [&](size_t i) {
     auto space = exploreSpace(subject.family(), samples[i].problem, device,
@@ -365,8 +365,7 @@ static PoolPoint pointOf(size_t kernels, std::vector<double> regrets) {
 
 /// Cuts \p cover where it reaches the goal on problems of other draws.
 llvm::Error PoolMaker::judge(PoolCover &cover) const {
-  Samples judges =
-      draw(options.judges, options.valuesOfLayer, 1, ~options.seed);
+  Samples judges = draw(options.judges, 1, ~options.seed);
   std::vector<std::vector<double>> times(judges.size());
   inParallel(judges.size(), [&](size_t i) {
     auto space = exploreSpace(subject.family(), judges[i].problem, device,
@@ -444,11 +443,10 @@ llvm::Expected<PoolCover> PoolMaker::make() {
 llvm::Expected<PoolCover> coverSignature(const PoolSubject &subject,
                                          const DeviceModel &device,
                                          const PoolOptions &options) {
-  for (size_t values = std::max<size_t>(1, options.valuesOfLayer);;
-       values *= 2) {
-    auto cover = PoolMaker(subject, device, options, values).make();
-    // More samples tell of kernels that fewer did not ask for.
-    if (!cover || cover->reachesGoal || values >= options.gridValues ||
+  for (size_t layers = std::max<size_t>(1, options.layers);; layers *= 2) {
+    auto cover = PoolMaker(subject, device, options, layers).make();
+    // More layers ask for kernels that fewer did not need.
+    if (!cover || cover->reachesGoal || 2 * layers > options.mostLayers ||
         cover->kernels.size() >= options.maxKernels)
       return cover;
   }

@@ -21,10 +21,12 @@ struct PoolGoal {
 struct PoolOptions {
   PoolGoal goal;
   size_t maxKernels = 800; ///< that tiles, rings and splits tell apart
-  /// Layers that kernels are chosen for, others that they are judged on, and
-  /// the values of the first extent: each layer has some of them, and twice as
-  /// many as often as the goal is not reached.
-  size_t layers = 256, judges = 64, gridValues = 64, valuesOfLayer = 16;
+  /// Layers that kernels are chosen for, and where the goal is not reached,
+  /// twice as many of them, up to most.
+  size_t layers = 256, mostLayers = 1024;
+  /// Other layers that kernels are judged on, and the values of the first
+  /// extent, of which each layer has some.
+  size_t judges = 64, gridValues = 64, valuesOfLayer = 16;
   /// Of the workspace of a plan.
   uint64_t workspaceBytes = Allowance::kUnlimited;
   uint64_t seed = 1;

@@ -188,6 +188,8 @@ llvm::Expected<int> warmPools(const ParsedOptions &options,
     return allowance.takeError();
   warmup.cover.workspaceBytes = allowance->workspaceBytes;
   warmup.cover.layers = *layers;
+  if (options.has("--layers"))
+    warmup.cover.mostLayers = *layers;
   warmup.cover.judges = std::max(1U, *layers / 4);
   warmup.cover.maxKernels = *most;
   warmup.store = !options.has("--no-cache");

@@ -24,9 +24,9 @@ PoolSubject subjectOf(llvm::StringRef text) {
 /// Some hundred problems.
 PoolOptions fewSamples() {
   PoolOptions options;
-  options.layers = 8;
+  options.layers = options.mostLayers = 8;
   options.judges = 4;
-  options.valuesOfLayer = options.gridValues = 4;
+  options.valuesOfLayer = 4;
   options.threads = 2;
   return options;
 }
@@ -101,7 +101,7 @@ TEST_CASE("more kernels are never worse, and few are told not to be enough") {
 TEST_CASE("a pool of a small family reaches the goal") {
   PoolOptions options = fewSamples();
   options.layers = 32;
-  options.valuesOfLayer = options.gridValues = 8;
+  options.valuesOfLayer = 8;
   const PoolCover pool =
       cover(subjectOf("attention_merge d=128 dtype=bf16"), options);
   CHECK(pool.reachesGoal);
