@@ -89,7 +89,7 @@ private:
   using KernelKey = std::pair<const Template *, std::vector<int64_t>>;
   using Samples = std::vector<PoolSample>;
 
-  Samples draw(size_t layers, size_t values, size_t shift, uint64_t seed) const;
+  Samples draw(size_t count, size_t shift, uint64_t seed) const;
   llvm::Error explore();
   void addOption(const Template &tmpl, const Record &config, double bestNs);
   void inParallel(size_t count, llvm::function_ref<void(size_t)> body) const {
