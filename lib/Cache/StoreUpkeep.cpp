@@ -145,7 +145,7 @@ void Store::Impl::makeRoom(uint64_t limit, uint64_t used,
   if (left > limit && !result.failed)
     warnOnce("limit",
              fmt::format("the cache {} has {} bytes, over its limit of {}: "
-                         "this process or a pool uses them, so they stay",
+                         "this process uses them, or a pool does, so they stay",
                          writeLayer->path(), left, limit));
 }
 

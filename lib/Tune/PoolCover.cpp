@@ -78,9 +78,9 @@ struct PoolOption {
 class PoolMaker {
 public:
   PoolMaker(const PoolSubject &subject, const DeviceModel &device,
-            const PoolOptions &options)
-      : subject(subject), device(device),
-        options(options), allowance{options.workspaceBytes},
+            const PoolOptions &options, size_t layers)
+      : subject(subject), device(device), options(options),
+        layers(layers), allowance{options.workspaceBytes},
         threads(options.threads ? options.threads : availableCpus()) {}
 
   llvm::Expected<PoolCover> make();
@@ -89,7 +89,7 @@ private:
   using KernelKey = std::pair<const Template *, std::vector<int64_t>>;
   using Samples = std::vector<PoolSample>;
 
-  Samples draw(size_t layers, size_t shift, uint64_t seed) const;
+  Samples draw(size_t count, size_t shift, uint64_t seed) const;
   llvm::Error explore();
   void addOption(const Template &tmpl, const Record &config, double bestNs);
   void inParallel(size_t count, llvm::function_ref<void(size_t)> body) const {
@@ -111,6 +111,7 @@ private:
   const PoolSubject &subject;
   const DeviceModel &device;
   const PoolOptions &options;
+  const size_t layers; ///< that kernels are chosen for
   const Allowance allowance;
   const unsigned threads;
   Samples samples;
@@ -126,16 +127,16 @@ private:
 // Samples
 //===----------------------------------------------------------------------===//
 
-/// Draws \p layers, each at some places of the grid; \p shift of two moves all
-/// of them by half a step.
-PoolMaker::Samples PoolMaker::draw(size_t layers, size_t shift,
+/// Draws \p count layers, each at some places of the grid; \p shift of two
+/// moves all of them by half a step.
+PoolMaker::Samples PoolMaker::draw(size_t count, size_t shift,
                                    uint64_t seed) const {
   Samples drawn;
   PoolSubject::Random random(seed);
   const size_t values = std::min(options.valuesOfLayer, options.gridValues);
   const size_t stride = std::max<size_t>(1, options.gridValues / values);
   const size_t places = 2 * options.gridValues;
-  for (size_t layer = 0; layer < layers; ++layer) {
+  for (size_t layer = 0; layer < count; ++layer) {
     auto record = subject.drawLayer(random);
     if (!record)
       break;
@@ -196,7 +197,7 @@ static std::vector<Found> leadersOf(Space &space, PoolSample &sample) {
 }
 
 llvm::Error PoolMaker::explore() {
-  samples = draw(options.layers, 0, options.seed);
+  samples = draw(layers, 0, options.seed);
   std::vector<std::vector<Found>> found(samples.size());
   inParallel(samples.size(), [&](size_t i) {
     auto space = exploreSpace(subject.family(), samples[i].problem, device,
@@ -442,7 +443,13 @@ llvm::Expected<PoolCover> PoolMaker::make() {
 llvm::Expected<PoolCover> coverSignature(const PoolSubject &subject,
                                          const DeviceModel &device,
                                          const PoolOptions &options) {
-  return PoolMaker(subject, device, options).make();
+  for (size_t layers = std::max<size_t>(1, options.layers);; layers *= 2) {
+    auto cover = PoolMaker(subject, device, options, layers).make();
+    // More layers ask for kernels that fewer did not need.
+    if (!cover || cover->reachesGoal || 2 * layers > options.mostLayers ||
+        cover->kernels.size() >= options.maxKernels)
+      return cover;
+  }
 }
 
 } // namespace kiln

@@ -21,9 +21,12 @@ struct PoolGoal {
 struct PoolOptions {
   PoolGoal goal;
   size_t maxKernels = 800; ///< that tiles, rings and splits tell apart
-  /// Layers that kernels are chosen for, others that they are judged on, and
-  /// the values of the first extent: each layer has some of them.
-  size_t layers = 256, judges = 64, gridValues = 64, valuesOfLayer = 16;
+  /// Layers that kernels are chosen for, and where the goal is not reached,
+  /// twice as many of them, up to most.
+  size_t layers = 256, mostLayers = 1024;
+  /// Other layers that kernels are judged on, and the values of the first
+  /// extent, of which each layer has some.
+  size_t judges = 64, gridValues = 64, valuesOfLayer = 16;
   /// Of the workspace of a plan.
   uint64_t workspaceBytes = Allowance::kUnlimited;
   uint64_t seed = 1;
@@ -60,8 +63,8 @@ struct PoolCover {
 
 /// The fewest kernels that reach the goal for \p subject, as far as a greedy
 /// search finds them; PoolCover.cpp says how. Needs no GPU, no driver and no
-/// compiler, and gives the same kernels in all processes. For GEMM some 20
-/// CPU seconds and 300 MB of memory. Errors: NoCandidate (nothing runs),
+/// compiler, and gives the same kernels in all processes. For GEMM 20 to 150
+/// CPU seconds and up to 1 GB of memory. Errors: NoCandidate (nothing runs),
 /// Cancelled.
 llvm::Expected<PoolCover> coverSignature(const PoolSubject &subject,
                                          const DeviceModel &device,

@@ -422,7 +422,7 @@ const CommandSpec kWarmupCommand = {
     "benchmarks/suites/memory_bound.json --device h200-sxm"
     "\n  kiln warmup --suite benchmarks/suites/layers.json --range m=1..8192 "
     "--device h200-sxm"
-    "\n  kiln warmup --pool gemm dtype=bf16 layout=NT --device h200-sxm",
+    "\n  kiln warmup --pool FAMILY dtype=bf16 --device h200-sxm",
     kWarmupOptions,
     runWarmup,
 };

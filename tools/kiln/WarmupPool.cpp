@@ -150,8 +150,7 @@ readSubjects(const ParsedOptions &options, const Registry &registry) {
   }
   if (texts.empty())
     return makeError(ErrorCode::InvalidArgument,
-                     "--pool: no problem is given, as in gemm dtype=bf16 "
-                     "layout=NT");
+                     "--pool: give a problem without its sizes");
   std::vector<PoolSubject> subjects;
   for (const std::string &text : texts) {
     auto [name, fields] = llvm::StringRef(text).split(' ');
@@ -191,6 +190,8 @@ llvm::Expected<int> warmPools(const ParsedOptions &options,
     return allowance.takeError();
   warmup.cover.workspaceBytes = allowance->workspaceBytes;
   warmup.cover.layers = *layers;
+  if (options.has("--layers"))
+    warmup.cover.mostLayers = *layers;
   warmup.cover.judges = std::max(1U, *layers / 4);
   warmup.cover.maxKernels = *most;
   warmup.store = !options.has("--no-cache");

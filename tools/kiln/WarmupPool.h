@@ -13,7 +13,9 @@ inline constexpr OptionSpec kPoolOptions[] = {
     {"--align", "16|all",
      "of --pool: rows that begin at multiples of 16 bytes, or a pool for each "
      "alignment; default 16"},
-    {"--layers", "N", "of --pool: draw N layers to choose for; default 256"},
+    {"--layers", "N",
+     "of --pool: draw N layers to choose for; default 256, up to 1024 where "
+     "these are too few"},
     {"--max-kernels", "N", "of --pool: at most N kernels; default 800"},
 };
 

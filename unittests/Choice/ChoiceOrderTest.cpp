@@ -15,6 +15,7 @@ TEST_CASE("modes differ in what their lists may do") {
     CHECK(steps.back() == ChoiceStep::Existing);
     CHECK(hasStep(mode, ChoiceStep::Trials) == (mode == KILN_MODE_TUNE));
     CHECK(hasStep(mode, ChoiceStep::Compile) == (mode != KILN_MODE_STRICT));
+    CHECK(hasStep(mode, ChoiceStep::Pool) == (mode == KILN_MODE_STRICT));
   }
 }
 

@@ -24,7 +24,7 @@ PoolSubject subjectOf(llvm::StringRef text) {
 /// Some hundred problems.
 PoolOptions fewSamples() {
   PoolOptions options;
-  options.layers = 8;
+  options.layers = options.mostLayers = 8;
   options.judges = 4;
   options.valuesOfLayer = 4;
   options.threads = 2;
