@@ -248,85 +248,92 @@ std::vector<Choice> Chooser::membersOfPortfolio() {
   return choices;
 }
 
-/// The whole space by expected time, and \p members that are not of it: the
-/// kernels of a portfolio are not all that there is.
+/// Whether \p config, predicted with \p predictedNs, is the same answer as the
+/// first of the ranking: to a model that tells no more than 2 % apart, and that
+/// orders classes of a coarse template by more than times.
+bool Chooser::isFirstAnswer(const Template &tmpl, const Record &config,
+                            double predictedNs) const {
+  if (ranked.empty() || predictedNs > kClose * ranked[0].estimate.totalNs)
+    return false;
+  const CandidateClass own = tmpl.classOf(request.problem, config);
+  return own.ranksByTime ||
+         (&tmpl == ranked[0].tmpl && own.rank <= ranked[0].candidateClass.rank);
+}
+
+/// What may be launched for the request beside the members of \p known: the
+/// space, in its order, and the pool.
+std::vector<Choice>
+Chooser::contendersBeside(const KnownPortfolio &known) const {
+  std::vector<Choice> choices;
+  for (size_t i = 0; i < ranked.size() && choices.size() < kMostContenders;
+       ++i) {
+    if (ranked[i].estimate.totalNs >
+        kContenderBand * ranked[0].estimate.totalNs)
+      continue;
+    Choice choice = choiceAt(i);
+    if (known.hasProven(*choice.tmpl, choice.config)) {
+      choice.source = KILN_SOURCE_RECORD;
+      choice.isFallback = false;
+    }
+    choices.push_back(std::move(choice));
+  }
+  return choices;
+}
+
+/// The whole space, the pool and \p members by expected time: the kernels of a
+/// portfolio are not all that there is.
 std::vector<Choice>
 Chooser::spaceByExpectation(const std::shared_ptr<const KnownPortfolio> &known,
                             llvm::ArrayRef<PortfolioChoice> members) {
   if (llvm::Error error = rank())
     llvm::consumeError(std::move(error)); // members run there
+  std::vector<Choice> offered = contendersBeside(*known);
+  auto add = [&](Choice choice, double predictedNs) {
+    choice.predictedNs = predictedNs;
+    auto same = llvm::find_if(offered, [&](const Choice &other) {
+      return other.tmpl == choice.tmpl && other.config == choice.config;
+    });
+    if (same == offered.end())
+      offered.push_back(std::move(choice));
+    else if (choice.portfolio) // a member has a plan
+      *same = std::move(choice);
+  };
+  for (Choice &choice : pooled())
+    add(choice, choice.predictedNs);
+  for (const PortfolioChoice &pick : members)
+    add(memberOf(known, pick), pick.predictedNs);
   const ExtentPoint point = known->range().pointOf(request.problem.record);
   std::vector<Contender> contenders;
-  std::vector<Choice> offered;
-  auto add = [&](Choice choice, double predictedNs, llvm::StringRef bound) {
+  for (auto [place, choice] : llvm::enumerate(offered)) {
+    choice.isFirstAnswer =
+        isFirstAnswer(*choice.tmpl, choice.config, choice.predictedNs);
+    const llvm::StringRef bound =
+        choice.tmpl->estimate(request.problem, choice.config, device).bound;
     contenders.push_back({{*choice.tmpl, choice.config, point, bound},
-                          predictedNs,
-                          predictedNs,
-                          offered.size()});
-    offered.push_back(std::move(choice));
-  };
-  llvm::SmallVector<bool, 32> isOffered(members.size());
-  for (size_t i = 0; i < ranked.size() && contenders.size() < kMostContenders;
-       ++i) {
-    const Candidate &candidate = ranked[i];
-    const double predictedNs = candidate.estimate.totalNs;
-    if (predictedNs > kContenderBand * ranked[0].estimate.totalNs)
-      continue;
-    auto member = llvm::find_if(members, [&](const PortfolioChoice &pick) {
-      const PortfolioMember &of = known->members()[pick.member];
-      return of.tmpl == candidate.tmpl && of.config == candidate.config;
-    });
-    if (member == members.end()) {
-      add(choiceAt(i), predictedNs, candidate.estimate.bound);
-      if (known->hasProven(*candidate.tmpl, candidate.config)) {
-        offered.back().source = KILN_SOURCE_RECORD;
-        offered.back().isFallback = false;
-      }
-      continue;
-    }
-    isOffered[static_cast<size_t>(member - members.begin())] = true;
-    add(memberOf(known, *member), predictedNs, candidate.estimate.bound);
-  }
-  for (Choice &choice : pooled()) {
-    const double predictedNs = choice.predictedNs;
-    const llvm::StringRef bound =
-        choice.tmpl->estimate(request.problem, choice.config, device).bound;
-    if (llvm::none_of(offered, [&](const Choice &other) {
-          return other.tmpl == choice.tmpl && other.config == choice.config;
-        }))
-      add(std::move(choice), predictedNs, bound);
-  }
-  for (auto [pick, isThere] : llvm::zip_equal(members, isOffered)) {
-    if (isThere)
-      continue;
-    Choice choice = memberOf(known, pick);
-    const llvm::StringRef bound =
-        choice.tmpl->estimate(request.problem, choice.config, device).bound;
-    add(std::move(choice), pick.predictedNs, bound);
+                          choice.predictedNs,
+                          choice.predictedNs,
+                          place});
   }
   judge(contenders, known->evidence());
   std::vector<Choice> choices;
+  size_t leads = 0;
   for (const Contender &contender : contenders) {
     choices.push_back(std::move(offered[contender.place]));
     choices.back().predictedNs = contender.expectedNs;
+    leads += contender.mayLead;
   }
-  preferLoaded(choices, static_cast<size_t>(llvm::count_if(
-                            contenders, [](const Contender &contender) {
-                              return contender.mayLead;
-                            })));
+  preferExisting(choices, leads);
   return choices;
 }
 
-/// Of \p choices, of which the first \p leads may be launched in the place of
-/// the estimator's first, puts one first that need not be compiled, if it is
-/// next to the best: best one that was compared with the reference.
-void Chooser::preferLoaded(std::vector<Choice> &choices, size_t leads) const {
-  auto moveToFront = [&](size_t most, double factor, Effort effort,
-                         bool isProven) {
+/// Puts one of \p choices first that need not be compiled, if it is as good:
+/// one of the first \p leads that is expected within kClose of the best, or one
+/// that is the estimator's first answer, too.
+void Chooser::preferExisting(std::vector<Choice> &choices, size_t leads) const {
+  auto moveToFront = [&](double factor, Effort effort, auto mayTake) {
     const double limitNs = factor * choices.front().predictedNs;
-    for (size_t i = 0; i < most; ++i)
-      if (choices[i].predictedNs <= limitNs &&
-          (!isProven || choices[i].source == KILN_SOURCE_RECORD) &&
+    for (size_t i = 0; i < choices.size(); ++i)
+      if (choices[i].predictedNs <= limitNs && mayTake(i) &&
           isWithin(choices[i], effort)) {
         std::rotate(choices.begin(), choices.begin() + static_cast<long>(i),
                     choices.begin() + static_cast<long>(i) + 1);
@@ -334,16 +341,17 @@ void Chooser::preferLoaded(std::vector<Choice> &choices, size_t leads) const {
       }
     return false;
   };
-  if (moveToFront(leads, kClose, Effort::Existing, /*isProven=*/true) ||
-      moveToFront(leads, kClose, Effort::Loaded, /*isProven=*/false) ||
-      moveToFront(leads, kClose, Effort::Existing, /*isProven=*/false))
+  auto leading = [&](size_t i) { return i < leads; };
+  auto asGood = [&](size_t i) { return i < leads || choices[i].isFirstAnswer; };
+  if (moveToFront(1, Effort::Existing, leading) ||
+      moveToFront(kClose, Effort::Loaded, asGood) ||
+      moveToFront(kClose, Effort::Existing, asGood))
     return;
   // A call that has trials behind it waits for no more compilations than it
   // has to; the kernel serves later ones.
   const Choice best = choices.front();
-  if (triesFirst(mode) &&
-      moveToFront(choices.size(), kNearEnough, Effort::Loaded,
-                  /*isProven=*/false)) {
+  auto any = [](size_t) { return true; };
+  if (triesFirst(mode) && moveToFront(kNearEnough, Effort::Loaded, any)) {
     choices.insert(choices.begin(), best);
     choices.front().isForLater = true;
     return;
@@ -395,11 +403,11 @@ std::vector<Choice> Chooser::pooled() {
   for (const KnownPool::Pick &pick : pool->rank(request.problem, device)) {
     if (isBeside && pick.predictedNs > limitNs)
       break;
-    if (isRejected(*pick.tmpl, *pick.config))
+    if (isRejected(*pick.tmpl, pick.config))
       continue;
     Choice &choice = choices.emplace_back();
     choice.tmpl = pick.tmpl;
-    choice.config = *pick.config;
+    choice.config = pick.config;
     choice.source = KILN_SOURCE_ESTIMATE;
     choice.isFallback = hasStep(mode, ChoiceStep::Trials);
     choice.predictedNs = pick.predictedNs;
@@ -483,7 +491,8 @@ static void offerAll(llvm::ArrayRef<Choice> choices, Chooser::Take take) {
 void Chooser::offerLoaded(Take take) const {
   std::vector<size_t> order;
   for (size_t i = 0; i < ranked.size(); ++i)
-    if (ranked[i].estimate.totalNs <= kClose * ranked[0].estimate.totalNs)
+    if (isFirstAnswer(*ranked[i].tmpl, ranked[i].config,
+                      ranked[i].estimate.totalNs))
       order.push_back(i);
   llvm::stable_sort(order, [&](size_t a, size_t b) {
     return ranked[a].estimate.totalNs < ranked[b].estimate.totalNs;
@@ -500,7 +509,8 @@ void Chooser::offerLoaded(Take take) const {
 /// along it.
 void Chooser::offerClosest(Take take) const {
   for (size_t i = 0; i < std::min(kClosest, ranked.size()); ++i)
-    if (ranked[i].estimate.totalNs <= kClose * ranked[0].estimate.totalNs &&
+    if (isFirstAnswer(*ranked[i].tmpl, ranked[i].config,
+                      ranked[i].estimate.totalNs) &&
         take(choiceAt(i)))
       return;
 }

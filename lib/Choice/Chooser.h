@@ -43,6 +43,8 @@ struct Choice {
   /// It is better than the choice behind it and has no kernels yet: they are to
   /// be requested, and not waited for.
   bool isForLater = false;
+  /// Predictions do not tell it from the estimator's first choice.
+  bool isFirstAnswer = false;
   /// What trials of just now have of it; null: nothing.
   const TuningChoice *trialed = nullptr;
   /// The portfolio that it is a member of, if any, and its place there.
@@ -145,7 +147,10 @@ private:
   std::vector<Choice>
   spaceByExpectation(const std::shared_ptr<const KnownPortfolio> &known,
                      llvm::ArrayRef<PortfolioChoice> members);
-  void preferLoaded(std::vector<Choice> &choices, size_t leads) const;
+  std::vector<Choice> contendersBeside(const KnownPortfolio &known) const;
+  bool isFirstAnswer(const Template &tmpl, const Record &config,
+                     double predictedNs) const;
+  void preferExisting(std::vector<Choice> &choices, size_t leads) const;
   std::vector<Choice> pooled();
   llvm::Error rank();
   Choice choiceAt(size_t rank) const;

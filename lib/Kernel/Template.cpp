@@ -36,6 +36,12 @@ WorkspaceLayout Template::workspace(const Problem &problem,
   return plan(problem, config, device).workspace;
 }
 
+llvm::SmallVector<Record, 4> Template::variantsAt(const Problem &,
+                                                  const Record &config,
+                                                  const DeviceModel &) const {
+  return {config};
+}
+
 void Template::judge(const Problem &problem, const DeviceModel &device,
                      SpaceSink &sink) const {
   enumerate(problem, device, [&](Record config) {

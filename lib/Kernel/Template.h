@@ -88,6 +88,14 @@ public:
   virtual Estimate estimate(const Problem &problem, const Record &config,
                             const DeviceModel &device) const = 0;
 
+  /// The configs of \p config's kernel that the space of \p problem may have,
+  /// best guesses first: their run-time knobs follow from the problem, and
+  /// estimates do not tell all of them apart. A kernel that was found for
+  /// another problem is to run with one of these. This one answers \p config.
+  virtual llvm::SmallVector<Record, 4>
+  variantsAt(const Problem &problem, const Record &config,
+             const DeviceModel &device) const;
+
   virtual CandidateClass classOf(const Problem &problem,
                                  const Record &config) const = 0;
 

@@ -46,6 +46,7 @@ Acquisition::portfolioOptions(const ProblemRange &range) const {
   made.acceptsPartial = !options.preferTrials;
   // A thread in the background measures again in pieces, and goes on from each.
   made.replacesByParts = options.isBackground;
+  made.coverThreads = options.isBackground ? 1 : 0;
   made.cancel = options.cancel;
   for (const PlanPool::LoadedConfig &loaded : context.plans.loadedOf(
            range.signature, std::numeric_limits<size_t>::max()))

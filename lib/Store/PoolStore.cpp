@@ -95,31 +95,35 @@ static constexpr double kWorthAllConfigs = 1.15;
 std::vector<KnownPool::Pick> KnownPool::rank(const Problem &problem,
                                              const DeviceModel &device) const {
   std::vector<Pick> picks;
-  std::vector<size_t> owners; // of picks, as they are found
-  auto timeOf = [&](const Kernel &kernel, const Record &config) {
-    return kernel.tmpl->estimate(problem, config, device).totalNs;
+  std::vector<const Kernel *> owners; // of picks, as they are found
+  auto timeOf = [&](const Template &tmpl, const Record &config) {
+    return tmpl.estimate(problem, config, device).totalNs;
   };
   double bestNs = std::numeric_limits<double>::infinity();
-  for (auto [index, kernel] : llvm::enumerate(kernels))
+  for (const Kernel &kernel : kernels)
     for (const Record &config : kernel.configs) {
       if (kernel.tmpl->prune(problem, config, device))
         continue;
-      picks.push_back({kernel.tmpl, &config, timeOf(kernel, config)});
-      owners.push_back(index);
+      picks.push_back({kernel.tmpl, config, timeOf(*kernel.tmpl, config)});
+      owners.push_back(&kernel);
       bestNs = std::min(bestNs, picks.back().predictedNs);
       break;
     }
+  // A kernel that may be the best runs as the problem asks for.
   for (auto [pick, owner] : llvm::zip_equal(picks, owners)) {
     if (pick.predictedNs > kWorthAllConfigs * bestNs)
       continue;
-    const Kernel &kernel = kernels[owner];
-    for (const Record &config : kernel.configs) {
-      if (&config == pick.config || kernel.tmpl->prune(problem, config, device))
-        continue;
-      const double ns = timeOf(kernel, config);
-      if (ns < pick.predictedNs)
-        pick = {kernel.tmpl, &config, ns};
-    }
+    std::optional<Pick> best;
+    for (const Record &config : owner->configs)
+      for (Record &variant : owner->tmpl->variantsAt(problem, config, device)) {
+        if (owner->tmpl->prune(problem, variant, device))
+          continue;
+        const double ns = timeOf(*owner->tmpl, variant);
+        if (!best || ns < best->predictedNs)
+          best = Pick{owner->tmpl, std::move(variant), ns};
+      }
+    if (best)
+      pick = std::move(*best);
   }
   llvm::stable_sort(picks, [](const Pick &a, const Pick &b) {
     return a.predictedNs < b.predictedNs;

@@ -64,7 +64,7 @@ struct KnownPool {
 
   struct Pick {
     const Template *tmpl = nullptr;
-    const Record *config = nullptr; ///< of the pool
+    Record config; ///< with the run-time knobs that the problem asks for
     double predictedNs = 0;
   };
   /// The configs that prune() lets run \p problem, best estimate first: one of

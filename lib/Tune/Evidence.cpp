@@ -16,7 +16,7 @@ namespace kiln {
 // mostly of the layer, 0.055 to 0.07. Noise is that of medians of trials.
 static constexpr double kOfSeries = 0.15;
 static constexpr double kOfTemplate = 0.03, kOfBound = 0.03;
-static constexpr double kOfKernel = 0.03, kOfPlace = 0.045;
+static constexpr double kOfKernel = 0.03, kOfPlace = 0.04, kOfConfig = 0.02;
 static constexpr double kOfReading = 0.012;
 /// How far errors of a kernel's place reach: an octave.
 static const double kReachOfPlace = std::log(2.0);
@@ -52,12 +52,14 @@ static double covarianceOf(const TimedSubject &a, const TimedSubject &b) {
   double sum = squared(kOfTemplate);
   if (a.bound == b.bound)
     sum += squared(kOfBound);
-  if (a.kernel == b.kernel)
-    sum += squared(kOfKernel);
-  if (a.config == b.config && a.kernel == b.kernel)
-    sum += squared(kOfPlace) *
-           std::exp(-squaredDistance(a, b) / (2 * squared(kReachOfPlace)));
-  return sum;
+  if (a.kernel != b.kernel)
+    return sum;
+  // Run-time knobs change little, and not the same everywhere.
+  const double ofPlace =
+      squared(kOfPlace) + (a.config == b.config ? squared(kOfConfig) : 0);
+  return sum + squared(kOfKernel) +
+         ofPlace *
+             std::exp(-squaredDistance(a, b) / (2 * squared(kReachOfPlace)));
 }
 
 void Evidence::add(const TimedSubject &subject, uint32_t series,
@@ -183,7 +185,7 @@ void judge(std::vector<Contender> &contenders, const Evidence &evidence) {
   size_t compared = 0;
   for (Contender &contender : contenders)
     contender.mayLead =
-        contender.predictedNs <= kSameAnswer * first.predictedNs ||
+        contender.place == first.place ||
         (contender.expectedNs < first.expectedNs &&
          compared++ < kMostCompared && isSupported(contender, first, evidence));
   llvm::stable_sort(contenders, [](const Contender &a, const Contender &b) {

@@ -88,22 +88,17 @@ struct Contender {
   double predictedNs = 0;
   double expectedNs = 0; ///< by judge()
   size_t place = 0;      ///< the caller's
-  /// By judge(): it may go before the estimator's first choice.
+  int32_t order = 0;     ///< decides between equal predictions
+  /// By judge(): it goes before the estimator's first choice, or is that.
   bool mayLead = false;
 };
 
-/// So much longer than the first prediction may the prediction of a config be
-/// that goes before it without further evidence: predictions within it are one
-/// answer.
-inline constexpr double kSameAnswer = 1.02;
-
 /// Orders \p contenders, of one value, of which the first is the estimator's
-/// first choice. Measuring may only help. So the lead, by expected time, have
-///   - the estimator's first choice, and others that are predicted within
-///     kSameAnswer of it,
-///   - configs that are expected to be faster than it, and were timed beside it
-///     nearby, or are faster by more than the uncertainty of that.
-/// The others follow by expected time.
+/// first choice. Measuring may only help. So only configs go before that one
+/// which are expected to be faster, and which were timed beside it nearby, or
+/// are faster by more than the uncertainty of that. Predictions that tie with
+/// it do not: the estimator's order knows more than times. The others follow by
+/// expected time, equal ones in the order that is given.
 void judge(std::vector<Contender> &contenders, const Evidence &evidence);
 
 } // namespace kiln

@@ -89,12 +89,18 @@ std::optional<Contender> Portfolio::contender(uint32_t place,
   const PortfolioMember &member = list[place];
   if (member.tmpl->prune(problem, member.config, device))
     return std::nullopt;
+  // Run-time knobs that other values have are of use where they were measured.
+  const auto variants = member.tmpl->variantsAt(problem, member.config, device);
+  const auto own = llvm::find(variants, member.config);
+  if (own == variants.end() && member.times.empty())
+    return std::nullopt;
   const Estimate estimate =
       member.tmpl->estimate(problem, member.config, device);
   return Contender{{*member.tmpl, member.config, point, estimate.bound},
                    estimate.totalNs,
                    estimate.totalNs,
-                   place};
+                   place,
+                   static_cast<int32_t>(own - variants.begin())};
 }
 
 /// Once trials found wrong results, nothing tells which of the others are.
@@ -108,7 +114,7 @@ void Portfolio::dropUnproven(std::vector<Contender> &contenders) const {
 Portfolio::Ranking Portfolio::order(std::vector<Contender> contenders) const {
   dropUnproven(contenders);
   llvm::stable_sort(contenders, [](const Contender &a, const Contender &b) {
-    return a.predictedNs < b.predictedNs;
+    return std::tie(a.predictedNs, a.order) < std::tie(b.predictedNs, b.order);
   });
   judge(contenders, gathered);
   Ranking ranking;

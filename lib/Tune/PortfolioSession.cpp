@@ -204,6 +204,7 @@ PortfolioSession::Impl::coverWith(const std::vector<PortfolioMember> &kept) {
   };
   coverOptions.isBarred = isBarred;
   coverOptions.atHand = options.atHand;
+  coverOptions.threads = options.coverThreads;
   coverOptions.points = options.first;
   coverOptions.cancel = options.cover ? options.cancelCover : options.cancel;
   auto cover = coverRange(range, task.context.device, coverOptions);

@@ -57,6 +57,7 @@ struct PortfolioOptions {
   uint64_t workspaceBytes = Allowance::kUnlimited;
   /// See CoverOptions.
   std::vector<KnownConfig> atHand;
+  unsigned coverThreads = 0;
   /// Values that callers wait for: the estimator's choices there are members,
   /// compiled and measured first.
   std::vector<ExtentPoint> first;

@@ -15,9 +15,11 @@
 //===----------------------------------------------------------------------===//
 #include "Tune/RangeCover.h"
 
+#include "Compile/ResourceLimits.h"
 #include "Kernel/Space.h"
 #include "Store/ArtifactStore.h"
 #include "Support/Error.h"
+#include "Support/Parallel.h"
 #include "Tune/CoverSearch.h"
 
 #include <llvm/ADT/DenseSet.h>
@@ -43,9 +45,6 @@ constexpr double kTimeExponent = 0.25;
 constexpr double kReach = 4;
 /// A member's interval holds the samples where it is no further behind.
 constexpr double kIntervalBand = 0.12;
-/// Configs of one kernel: another one is a member where it saves that much.
-constexpr size_t kConfigsOfKernel = 3;
-constexpr double kWorthAConfig = 0.01;
 
 /// Of kernels that no sample's space has: each is an idea.
 constexpr uint64_t kIdeasOfTheirOwn = uint64_t(1) << 32;
@@ -62,7 +61,12 @@ struct Option {
   Record config;
   size_t kernel = 0;
   ExtentPoint low, high; ///< where it was found
-  std::vector<float> ns; ///< by sample
+};
+
+/// What a kernel takes at a sample, and with which of its configs.
+struct KernelTime {
+  float ns = CoverTable::kNever;
+  size_t option = 0;
 };
 
 /// Template and compiled knobs.
@@ -72,7 +76,8 @@ class CoverMaker {
 public:
   CoverMaker(const ProblemRange &range, const DeviceModel &device,
              const CoverOptions &options)
-      : range(range), device(device), options(options) {
+      : range(range), device(device), options(options),
+        threads(options.threads ? options.threads : availableCpus()) {
     allowance.workspaceBytes = options.workspaceBytes;
   }
 
@@ -92,9 +97,19 @@ private:
   bool isCancelled() const { return options.cancel && *options.cancel; }
   bool isNear(const Option &option, const Sample &sample) const;
   void estimateAll();
+  /// What one kernel takes at each sample; its options count its configs.
+  struct KernelRow {
+    std::vector<Record> configs;
+    std::vector<KernelTime> times;
+
+    void consider(const Template &tmpl, const Record &variant,
+                  const Sample &sample, KernelTime &time,
+                  const CoverMaker &maker);
+  };
+  KernelRow estimateKernel(llvm::ArrayRef<size_t> known) const;
+  float nsOf(size_t option, size_t sample) const;
   CoverTable makeTable() const;
-  llvm::SmallVector<size_t, 4> configsOf(size_t kernel,
-                                         const CoverTable &table) const;
+  llvm::SmallVector<size_t, 4> configsOf(size_t kernel) const;
   void addMember(size_t option, Portfolio &portfolio) const;
   void extendIntervals(Portfolio &portfolio,
                        llvm::ArrayRef<size_t> chosen) const;
@@ -105,12 +120,14 @@ private:
   const ProblemRange &range;
   const DeviceModel &device;
   const CoverOptions &options;
+  const unsigned threads;
   Allowance allowance;
   std::vector<Sample> samples;
   std::vector<Option> list;
   std::map<std::pair<const Template *, std::vector<int64_t>>, size_t> places;
   std::map<KernelKey, size_t> kernels;
-  std::vector<uint64_t> ideas; ///< by kernel
+  std::vector<uint64_t> ideas;                ///< by kernel
+  std::vector<std::vector<KernelTime>> times; ///< by kernel, then by sample
   llvm::DenseSet<size_t> kernelsAtHand;
   std::map<std::pair<const Template *, uint64_t>, uint64_t> ideaNumbers;
   std::vector<size_t> fixed; ///< options that are members whatever
@@ -203,16 +220,28 @@ llvm::Error CoverMaker::explore() {
     else
       addSample(std::move(point), grid.weightOf(place));
   }
+  // Spaces are large: some at a time.
+  constexpr size_t kTogether = 32;
   ErrorSummary failure;
-  for (Sample &sample : samples) {
+  for (size_t first = 0; first < samples.size(); first += kTogether) {
     if (isCancelled())
       return makeError(ErrorCode::Cancelled, "cancelled");
-    auto space = exploreSpace(*range.family, sample.problem, device,
-                              {.allowance = allowance});
-    if (space)
-      addOptions(sample, *space);
-    else
-      failure = summarize(space.takeError());
+    const size_t count = std::min(kTogether, samples.size() - first);
+    std::vector<std::optional<Space>> spaces(count);
+    std::vector<ErrorSummary> failures(count);
+    forEachInParallel(count, threads, [&](size_t i) {
+      auto space = exploreSpace(*range.family, samples[first + i].problem,
+                                device, {.allowance = allowance});
+      if (space)
+        spaces[i] = std::move(*space);
+      else
+        failures[i] = summarize(space.takeError());
+    });
+    for (size_t i = 0; i < count; ++i)
+      if (spaces[i])
+        addOptions(samples[first + i], *spaces[i]);
+      else
+        failure = std::move(failures[i]);
   }
   llvm::erase_if(samples, [](const Sample &s) { return s.bestNs <= 0; });
   if (!samples.empty())
@@ -273,22 +302,66 @@ bool CoverMaker::isNear(const Option &option, const Sample &sample) const {
   return true;
 }
 
-void CoverMaker::estimateAll() {
-  for (Option &option : list) {
-    option.ns.assign(samples.size(), CoverTable::kNever);
-    for (auto [i, sample] : llvm::enumerate(samples)) {
-      if (!isNear(option, sample) ||
-          option.tmpl->pruneWithin(allowance, sample.problem, option.config,
-                                   device))
+/// Estimates the kernel of \p known at all samples, with the run-time knobs
+/// that each asks for. Thread-safe.
+CoverMaker::KernelRow
+CoverMaker::estimateKernel(llvm::ArrayRef<size_t> known) const {
+  KernelRow row;
+  row.times.resize(samples.size());
+  for (auto [sample, time] : llvm::zip_equal(samples, row.times))
+    for (size_t place : known) {
+      const Option &option = list[place];
+      if (!isNear(option, sample) || isCancelled())
         continue;
-      option.ns[i] = static_cast<float>(
-          option.tmpl->estimate(sample.problem, option.config, device).totalNs);
-      // A kernel from elsewhere may be better than all of a sample's own space.
-      sample.bestNs = std::min<double>(sample.bestNs, option.ns[i]);
+      for (const Record &variant :
+           option.tmpl->variantsAt(sample.problem, option.config, device))
+        row.consider(*option.tmpl, variant, sample, time, *this);
     }
-    if (isCancelled())
-      return;
+  return row;
+}
+
+/// Takes \p variant for \p time if it is faster at \p sample.
+void CoverMaker::KernelRow::consider(const Template &tmpl,
+                                     const Record &variant,
+                                     const Sample &sample, KernelTime &time,
+                                     const CoverMaker &maker) {
+  if (tmpl.pruneWithin(maker.allowance, sample.problem, variant, maker.device))
+    return;
+  const auto ns = static_cast<float>(
+      tmpl.estimate(sample.problem, variant, maker.device).totalNs);
+  if (ns >= time.ns)
+    return;
+  auto place = llvm::find(configs, variant);
+  if (place == configs.end())
+    place = configs.insert(place, variant);
+  time = {ns, static_cast<size_t>(place - configs.begin())};
+}
+
+void CoverMaker::estimateAll() {
+  std::vector<llvm::SmallVector<size_t, 4>> optionsOf(kernels.size());
+  for (size_t place = 0; place < list.size(); ++place)
+    optionsOf[list[place].kernel].push_back(place);
+  std::vector<KernelRow> rows(kernels.size());
+  forEachInParallel(rows.size(), threads, [&](size_t kernel) {
+    rows[kernel] = estimateKernel(optionsOf[kernel]);
+  });
+  for (auto [kernel, row] : llvm::enumerate(rows)) {
+    const Template &tmpl = *list[optionsOf[kernel].front()].tmpl;
+    for (auto [sample, time] : llvm::zip_equal(samples, row.times)) {
+      if (time.ns == CoverTable::kNever)
+        continue;
+      time.option = addOption(tmpl, row.configs[time.option], sample.point);
+      // A kernel from elsewhere may be better than all of a sample's own space.
+      sample.bestNs = std::min<double>(sample.bestNs, time.ns);
+    }
+    times.push_back(std::move(row.times));
   }
+}
+
+/// What a member with \p option takes at \p sample.
+float CoverMaker::nsOf(size_t option, size_t sample) const {
+  const KernelTime &time = times[list[option].kernel][sample];
+  return time.option == option ? time.ns : CoverTable::kNever;
 }
 
 CoverTable CoverMaker::makeTable() const {
@@ -302,12 +375,8 @@ CoverTable CoverMaker::makeTable() const {
   for (auto [i, kernel] : llvm::enumerate(table.kernels)) {
     kernel.idea = ideas[i];
     kernel.isAtHand = kernelsAtHand.contains(i);
-    kernel.ns.assign(samples.size(), CoverTable::kNever);
-  }
-  for (const Option &option : list) {
-    std::vector<float> &ns = table.kernels[option.kernel].ns;
-    for (size_t i = 0; i < ns.size(); ++i)
-      ns[i] = std::min(ns[i], option.ns[i]);
+    for (const KernelTime &time : times[i])
+      kernel.ns.push_back(time.ns);
   }
   return table;
 }
@@ -316,38 +385,18 @@ CoverTable CoverMaker::makeTable() const {
 // Members
 //===----------------------------------------------------------------------===//
 
-/// The configs of a kernel that are members: the one that is best where the
-/// kernel is good, then others while they save something.
-llvm::SmallVector<size_t, 4>
-CoverMaker::configsOf(size_t kernel, const CoverTable &table) const {
+/// The configs of a kernel that samples ask for where it may be the best, the
+/// most wanted first. They share its code.
+llvm::SmallVector<size_t, 4> CoverMaker::configsOf(size_t kernel) const {
+  std::map<size_t, double> wanted; // weight by option
+  for (auto [sample, time] : llvm::zip_equal(samples, times[kernel]))
+    if (time.ns <= sample.bestNs * (1 + kIntervalBand))
+      wanted[time.option] += sample.weight;
   llvm::SmallVector<size_t, 4> chosen;
-  std::vector<float> best(samples.size(), CoverTable::kNever);
-  while (chosen.size() < kConfigsOfKernel) {
-    size_t next = 0;
-    double most = 0;
-    for (auto [place, option] : llvm::enumerate(list)) {
-      if (option.kernel != kernel)
-        continue;
-      double saved = 0;
-      for (size_t i = 0; i < samples.size(); ++i) {
-        if (table.regret(kernel, i) > kIntervalBand)
-          continue;
-        const double before = std::min(0.5, best[i] / samples[i].bestNs - 1);
-        const double after = option.ns[i] / samples[i].bestNs - 1;
-        if (after < before - (chosen.empty() ? 0 : kWorthAConfig))
-          saved += samples[i].weight * (before - after);
-      }
-      if (saved > most) {
-        most = saved;
-        next = place;
-      }
-    }
-    if (most <= 0)
-      break;
-    chosen.push_back(next);
-    for (size_t i = 0; i < samples.size(); ++i)
-      best[i] = std::min(best[i], list[next].ns[i]);
-  }
+  for (const auto &[option, weight] : wanted)
+    chosen.push_back(option);
+  llvm::stable_sort(chosen,
+                    [&](size_t a, size_t b) { return wanted[a] > wanted[b]; });
   return chosen;
 }
 
@@ -365,7 +414,7 @@ void CoverMaker::addMember(size_t place, Portfolio &portfolio) const {
   member.tmpl = option.tmpl;
   member.config = option.config;
   for (auto [i, sample] : llvm::enumerate(samples)) {
-    if (option.ns[i] > sample.bestNs * (1 + kIntervalBand))
+    if (nsOf(place, i) > sample.bestNs * (1 + kIntervalBand))
       continue;
     if (member.low.empty()) {
       member.low = member.high = sample.point;
@@ -392,12 +441,12 @@ void CoverMaker::extendIntervals(Portfolio &portfolio,
     size_t best = 0;
     bool isHeld = false;
     for (size_t member = 0; member < chosen.size(); ++member) {
-      if (list[chosen[member]].ns[i] < list[chosen[best]].ns[i])
+      if (nsOf(chosen[member], i) < nsOf(chosen[best], i))
         best = member;
       isHeld |= members[member].holds(sample.point) &&
-                list[chosen[member]].ns[i] < CoverTable::kNever;
+                nsOf(chosen[member], i) < CoverTable::kNever;
     }
-    if (isHeld || list[chosen[best]].ns[i] == CoverTable::kNever)
+    if (isHeld || nsOf(chosen[best], i) == CoverTable::kNever)
       continue;
     PortfolioMember &member = members[best];
     for (size_t field = 0; field < member.low.size(); ++field) {
@@ -484,7 +533,7 @@ llvm::Expected<Portfolio> CoverMaker::make() {
   portfolio.regret = cover.regret;
   std::vector<size_t> chosen = fixed;
   for (size_t kernel : cover.kernels)
-    for (size_t option : configsOf(kernel, table))
+    for (size_t option : configsOf(kernel))
       chosen.push_back(option);
   std::vector<size_t> members;
   for (size_t option : chosen)

@@ -35,6 +35,7 @@ struct CoverOptions {
   /// Values whose best config by the estimate is a member: what a caller waits
   /// for.
   llvm::ArrayRef<ExtentPoint> points = {};
+  unsigned threads = 0; ///< 0: as many as this process has CPUs
   const std::atomic<bool> *cancel = nullptr;
 };
 

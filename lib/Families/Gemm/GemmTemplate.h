@@ -228,6 +228,17 @@ public:
     return derivation;
   }
 
+  llvm::SmallVector<Record, 4>
+  variantsAt(const Problem &problem, const Record &config,
+             const DeviceModel &device) const final {
+    llvm::SmallVector<Record, 4> variants;
+    const GemmProduct product(problem);
+    forEachVariant(
+        product.typical, product.signature, fromRecord<Config>(config), device,
+        [&](const Config &variant) { variants.push_back(record(variant)); });
+    return variants;
+  }
+
   CandidateClass classOf(const Problem &, const Record &record) const final {
     return classByTime(fromRecord<Config>(record));
   }
@@ -288,6 +299,14 @@ protected:
   virtual void
   forEachConfig(const GemmProblem &problem, const DeviceModel &device,
                 llvm::function_ref<void(const Config &)> emit) const = 0;
+
+  /// Calls \p emit with what variantsAt() answers.
+  virtual void
+  forEachVariant(const GemmProblem &, const GemmSignature &,
+                 const Config &config, const DeviceModel &,
+                 llvm::function_ref<void(const Config &)> emit) const {
+    emit(config);
+  }
 
   /// What a config is a variation of; all rank by time.
   virtual CandidateClass classOfConfig(const Config &config) const = 0;

@@ -67,6 +67,10 @@ protected:
   void forEachConfig(
       const GemmProblem &problem, const DeviceModel &device,
       llvm::function_ref<void(const MmaGemmConfig &)> emit) const override;
+  void forEachVariant(
+      const GemmProblem &problem, const GemmSignature &signature,
+      const MmaGemmConfig &config, const DeviceModel &device,
+      llvm::function_ref<void(const MmaGemmConfig &)> emit) const override;
   CandidateClass classOfConfig(const MmaGemmConfig &config) const override {
     return ringTileClass(1, config);
   }
@@ -276,6 +280,17 @@ void MmaGemm::forEachConfig(
         }
       }
     }
+  }
+}
+
+void MmaGemm::forEachVariant(
+    const GemmProblem &problem, const GemmSignature &,
+    const MmaGemmConfig &config, const DeviceModel &,
+    llvm::function_ref<void(const MmaGemmConfig &)> emit) const {
+  for (int group : usefulRasters(problem, config.blockM)) {
+    MmaGemmConfig variant = config;
+    variant.rasterGroup = group;
+    emit(variant);
   }
 }
 

@@ -29,6 +29,12 @@ protected:
   void forEachConfig(
       const GemmProblem &problem, const DeviceModel &device,
       llvm::function_ref<void(const Sm90GemmConfig &)> emit) const override;
+  void forEachVariant(
+      const GemmProblem &problem, const GemmSignature &signature,
+      const Sm90GemmConfig &config, const DeviceModel &device,
+      llvm::function_ref<void(const Sm90GemmConfig &)> emit) const override {
+    forEachSm90Variant(problem, signature, device, config, emit);
+  }
   CandidateClass classOfConfig(const Sm90GemmConfig &config) const override;
   std::optional<Rejection>
   checkLimits(const GemmProblem &problem, const GemmSignature &signature,

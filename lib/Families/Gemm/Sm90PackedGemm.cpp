@@ -43,6 +43,10 @@ public:
                       .archSpecific = true}) {}
 
 protected:
+  void forEachVariant(
+      const GemmProblem &problem, const GemmSignature &signature,
+      const Sm90PackedConfig &config, const DeviceModel &device,
+      llvm::function_ref<void(const Sm90PackedConfig &)> emit) const override;
   void forEachConfig(
       const GemmProblem &problem, const DeviceModel &device,
       llvm::function_ref<void(const Sm90PackedConfig &)> emit) const override;
@@ -214,6 +218,46 @@ void PackedEnumeration::addWay(const PackedWay &way) {
   }
 }
 
+/// Whether activations may stay in L2 by hints.
+static bool hasFewTiles(const GemmProblem &problem,
+                        const Sm90PackedConfig &config) {
+  constexpr int64_t kFewTiles = 2;
+  return ceilDiv(problem.m, config.vectors) <= kFewTiles;
+}
+
+/// The orders in which \p config, which has no splits, may walk.
+static void
+addPackedOrders(const GemmProblem &problem, Sm90PackedConfig config,
+                llvm::function_ref<void(const Sm90PackedConfig &)> emit) {
+  config.hints = 0;
+  config.tilesFirst = 0;
+  emit(config);
+  if (hasFewTiles(problem, config)) {
+    config.hints = 1;
+    emit(config);
+  }
+}
+
+/// Whether neighbours are the tiles of one split.
+static bool walksTilesFirst(const GemmProblem &problem,
+                            const Sm90PackedConfig &config) {
+  constexpr int64_t kMany = 4;
+  const Sm90GemmConfig frame = config.frame();
+  return std::min(frame.tilesM(problem.m), frame.tilesN(problem.n)) >= kMany;
+}
+
+void Sm90PackedGemm::forEachVariant(
+    const GemmProblem &problem, const GemmSignature &,
+    const Sm90PackedConfig &config, const DeviceModel &,
+    llvm::function_ref<void(const Sm90PackedConfig &)> emit) const {
+  if (config.splits <= 1)
+    return addPackedOrders(problem, config, emit);
+  Sm90PackedConfig variant = config;
+  variant.hints = hasFewTiles(problem, config);
+  variant.tilesFirst = walksTilesFirst(problem, config);
+  emit(variant);
+}
+
 void PackedEnumeration::addTile(Sm90PackedConfig config) {
   // Longer steps where loads are small: half as many barriers.
   constexpr int kSmall = 16 << 10, kShort = 128, kLong = 256;
@@ -221,12 +265,7 @@ void PackedEnumeration::addTile(Sm90PackedConfig config) {
   if (config.frame().stageBytes(signature) <= kSmall)
     config.blockK = kLong;
   deepen(config);
-  constexpr int64_t kFewTiles = 2;
-  emit(config);
-  if (ceilDiv(problem.m, config.vectors) <= kFewTiles) {
-    config.hints = 1;
-    emit(config);
-  }
+  addPackedOrders(problem, config, emit);
   addSplits(config);
 }
 
@@ -234,6 +273,7 @@ void PackedEnumeration::addTile(Sm90PackedConfig config) {
 void PackedEnumeration::addSplits(Sm90PackedConfig config) {
   if (signature.hasGroups())
     return;
+  config.hints = hasFewTiles(problem, config);
   constexpr int64_t kMost = 32, kLeastSteps = 4;
   const int64_t tiles = tilesOf(config);
   const int64_t most =
@@ -244,10 +284,7 @@ void PackedEnumeration::addSplits(Sm90PackedConfig config) {
     if (splits > 1 && 2 * tiles * splits > device.smCount) {
       config.splits = static_cast<int>(splits);
       config.stages = stagesThatFit(config);
-      const Sm90GemmConfig frame = config.frame();
-      constexpr int64_t kMany = 4;
-      config.tilesFirst =
-          std::min(frame.tilesM(problem.m), frame.tilesN(problem.n)) >= kMany;
+      config.tilesFirst = walksTilesFirst(problem, config);
       if (config.isValid(signature) && config.productRegisters(signature) <=
                                            mostRegisters(signature, config))
         emit(config);

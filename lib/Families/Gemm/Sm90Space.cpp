@@ -83,6 +83,7 @@ public:
       : problem(problem), signature(signature), device(device), emit(emit) {}
 
   void addWay(const Way &way, bool swap);
+  void addVariants(Sm90GemmConfig config);
 
 private:
   using Widths = llvm::SmallVector<Width, 32>;
@@ -93,6 +94,7 @@ private:
   void addOrders(Sm90GemmConfig config, const Width &width);
   void addSplits(Sm90GemmConfig config, const Width &width);
   void addSplit(Sm90GemmConfig config, int splits);
+  void addSplitOrder(Sm90GemmConfig config);
   int64_t splitsOf(const Width &width) const;
   void deepen(Sm90GemmConfig &config, bool hasOneTile) const;
   int stagesThatFit(const Sm90GemmConfig &config) const;
@@ -318,6 +320,10 @@ void Enumeration::addSplit(Sm90GemmConfig config, int splits) {
   if (!config.isValid(signature) ||
       config.accumulators() > mostAccumulators(signature, config))
     return;
+  addSplitOrder(config);
+}
+
+void Enumeration::addSplitOrder(Sm90GemmConfig config) {
   int64_t tilesM = config.tilesM(problem.m), tilesN = config.tilesN(problem.n);
   config.hints = tilesM <= kFewRows;
   // Blocks that ask for the same tiles are to be neighbours where both sides
@@ -326,6 +332,28 @@ void Enumeration::addSplit(Sm90GemmConfig config, int splits) {
   constexpr int64_t kMany = 4;
   config.tilesFirst = std::min(tilesM, tilesN) >= kMany;
   emit(config);
+}
+
+void Enumeration::addVariants(Sm90GemmConfig config) {
+  config.rasterGroup = kRasters->group;
+  config.rasterAlongN = kRasters->alongN;
+  config.tilesFirst = 0;
+  if (config.splits > 1)
+    return addSplitOrder(config);
+  const int64_t along =
+      ceilDiv(config.swapAB ? problem.n : problem.m, config.rows()) *
+      problem.batch;
+  const int64_t across =
+      ceilDiv(config.swapAB ? problem.m : problem.n, config.columns());
+  addOrders(config, {config.columns(), across, along * across,
+                     ceilDiv(along * across, device.smCount)});
+}
+
+void forEachSm90Variant(const GemmProblem &problem,
+                        const GemmSignature &signature,
+                        const DeviceModel &device, const Sm90GemmConfig &config,
+                        llvm::function_ref<void(const Sm90GemmConfig &)> emit) {
+  Enumeration(problem, signature, device, emit).addVariants(config);
 }
 
 void forEachSm90Config(const GemmProblem &problem,

@@ -16,4 +16,11 @@ void forEachSm90Config(const GemmProblem &problem,
                        const DeviceModel &device,
                        llvm::function_ref<void(const Sm90GemmConfig &)> emit);
 
+/// Calls \p emit with the configs of \p config's kernel that the space of
+/// \p problem may have, in its order.
+void forEachSm90Variant(const GemmProblem &problem,
+                        const GemmSignature &signature,
+                        const DeviceModel &device, const Sm90GemmConfig &config,
+                        llvm::function_ref<void(const Sm90GemmConfig &)> emit);
+
 } // namespace kiln
