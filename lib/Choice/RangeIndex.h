@@ -92,6 +92,16 @@ public:
       });
   }
 
+  /// How many \p counts accepts.
+  template <class Filter> size_t count(const Filter &counts) const {
+    std::lock_guard<std::mutex> lock(mutex);
+    size_t accepted = 0;
+    for (const auto &[key, all] : layers)
+      for (const Ptr &known : all)
+        accepted += counts(*known);
+    return accepted;
+  }
+
 private:
   static std::string keyOf(const ProblemRange &range) {
     return layerKey(*range.family, {range.described, range.signature});

@@ -88,6 +88,12 @@ public:
   virtual Estimate estimate(const Problem &problem, const Record &config,
                             const DeviceModel &device) const = 0;
 
+  /// The same without terms. This one makes them.
+  virtual Estimate estimateTime(const Problem &problem, const Record &config,
+                                const DeviceModel &device) const {
+    return estimate(problem, config, device);
+  }
+
   /// The configs of \p config's kernel that the space of \p problem may have,
   /// best guesses first: their run-time knobs follow from the problem, and
   /// estimates do not tell all of them apart. A kernel that was found for

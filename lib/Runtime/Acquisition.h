@@ -107,8 +107,10 @@ private:
   // Portfolios: AcquisitionRange.cpp.
   void measureLayer(const ProblemRange &layer);
   void takeRange();
-  std::optional<PortfolioOutcome> makePortfolio(const ProblemRange &range,
-                                                bool needsTrials);
+  std::chrono::milliseconds budgetForLayer(const ProblemRange &layer) const;
+  std::optional<PortfolioOutcome>
+  makePortfolio(const ProblemRange &range, std::chrono::milliseconds budget,
+                bool needsTrials);
   PortfolioOutcome runSession(const ProblemRange &range,
                               InProcessTrials *runner,
                               Clock::time_point deadline, bool retunes);

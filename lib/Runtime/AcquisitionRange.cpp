@@ -101,11 +101,12 @@ PortfolioOutcome Acquisition::runSession(const ProblemRange &range,
 /// nullopt where others made meanwhile what serves a launch, or \p needsTrials
 /// and there can be none.
 std::optional<PortfolioOutcome>
-Acquisition::makePortfolio(const ProblemRange &range, bool needsTrials) {
+Acquisition::makePortfolio(const ProblemRange &range,
+                           std::chrono::milliseconds budget, bool needsTrials) {
   // A budget is one of trials that somebody waits for.
   const Clock::time_point deadline =
       Clock::now() +
-      (triesFirst(mode) ? options.budget : EngineConfig::timeOf(INT64_MAX));
+      (triesFirst(mode) ? budget : EngineConfig::timeOf(INT64_MAX));
   if (!trialsAhead)
     return runSession(range, nullptr, deadline, options.retune);
   ContextState::TuningTurn turn(context, deadline, options.cancel);
@@ -155,11 +156,23 @@ void Acquisition::report(const PortfolioResult &result) {
 // For a launch
 //===----------------------------------------------------------------------===//
 
+/// What a launch may spend on the trials of its layer. The first layers of a
+/// signature say most about its kernels, so each further one gets half of what
+/// the one before it had, a quarter of the budget at least.
+std::chrono::milliseconds
+Acquisition::budgetForLayer(const ProblemRange &layer) const {
+  constexpr size_t kMostHalvings = 2;
+  const size_t known = context.portfolios.count([&](const auto &portfolio) {
+    return portfolio.range().signature == layer.signature;
+  });
+  return options.budget / (1 << std::min(known, kMostHalvings));
+}
+
 void Acquisition::measureLayer(const ProblemRange &layer) {
   if (state)
     *state = KILN_STATE_TUNING;
   std::optional<PortfolioOutcome> made =
-      makePortfolio(layer, /*needsTrials=*/true);
+      makePortfolio(layer, budgetForLayer(layer), /*needsTrials=*/true);
   if (state)
     *state = KILN_STATE_COMPILING;
   if (!made)
@@ -242,7 +255,7 @@ void Acquisition::takeRange() {
     if (state && tunes)
       *state = KILN_STATE_TUNING;
     const bool mayBeCut = triesFirst(mode) || trialsAhead;
-    auto made = makePortfolio(range, /*needsTrials=*/false);
+    auto made = makePortfolio(range, options.budget, /*needsTrials=*/false);
     report(made->result);
     // The time did not suffice for trials, nor perhaps for all kernels. Those
     // of the estimator's choices are had all the same, unless what was measured

@@ -97,7 +97,7 @@ std::vector<KnownPool::Pick> KnownPool::rank(const Problem &problem,
   std::vector<Pick> picks;
   std::vector<const Kernel *> owners; // of picks, as they are found
   auto timeOf = [&](const Template &tmpl, const Record &config) {
-    return tmpl.estimate(problem, config, device).totalNs;
+    return tmpl.estimateTime(problem, config, device).totalNs;
   };
   double bestNs = std::numeric_limits<double>::infinity();
   for (const Kernel &kernel : kernels)

@@ -172,7 +172,8 @@ static bool isSupported(const Contender &other, const Contender &first,
          longer.sd;
 }
 
-void judge(std::vector<Contender> &contenders, const Evidence &evidence) {
+void judge(std::vector<Contender> &contenders, const Evidence &evidence,
+           size_t mostLeads) {
   if (contenders.empty())
     return;
   for (Contender &contender : contenders)
@@ -182,12 +183,14 @@ void judge(std::vector<Contender> &contenders, const Evidence &evidence) {
   llvm::stable_sort(contenders, [](const Contender &a, const Contender &b) {
     return a.expectedNs < b.expectedNs;
   });
-  size_t compared = 0;
-  for (Contender &contender : contenders)
+  size_t compared = 0, leads = 1;
+  for (Contender &contender : contenders) {
     contender.mayLead =
         contender.place == first.place ||
-        (contender.expectedNs < first.expectedNs &&
+        (contender.expectedNs < first.expectedNs && leads < mostLeads &&
          compared++ < kMostCompared && isSupported(contender, first, evidence));
+    leads += contender.mayLead && contender.place != first.place;
+  }
   llvm::stable_sort(contenders, [](const Contender &a, const Contender &b) {
     return a.mayLead && !b.mayLead;
   });

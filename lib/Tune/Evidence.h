@@ -98,7 +98,9 @@ struct Contender {
 /// which are expected to be faster, and which were timed beside it nearby, or
 /// are faster by more than the uncertainty of that. Predictions that tie with
 /// it do not: the estimator's order knows more than times. The others follow by
-/// expected time, equal ones in the order that is given.
-void judge(std::vector<Contender> &contenders, const Evidence &evidence);
+/// expected time, equal ones in the order that is given. At most \p mostLeads
+/// have the lead: to tell whether one may takes the square of the times.
+void judge(std::vector<Contender> &contenders, const Evidence &evidence,
+           size_t mostLeads = SIZE_MAX);
 
 } // namespace kiln

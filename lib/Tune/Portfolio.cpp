@@ -95,7 +95,7 @@ std::optional<Contender> Portfolio::contender(uint32_t place,
   if (own == variants.end() && member.times.empty())
     return std::nullopt;
   const Estimate estimate =
-      member.tmpl->estimate(problem, member.config, device);
+      member.tmpl->estimateTime(problem, member.config, device);
   return Contender{{*member.tmpl, member.config, point, estimate.bound},
                    estimate.totalNs,
                    estimate.totalNs,
@@ -116,7 +116,7 @@ Portfolio::Ranking Portfolio::order(std::vector<Contender> contenders) const {
   llvm::stable_sort(contenders, [](const Contender &a, const Contender &b) {
     return std::tie(a.predictedNs, a.order) < std::tie(b.predictedNs, b.order);
   });
-  judge(contenders, gathered);
+  judge(contenders, gathered, /*mostLeads=*/2);
   Ranking ranking;
   for (const Contender &contender : contenders)
     ranking.push_back({static_cast<uint32_t>(contender.place),
@@ -139,7 +139,7 @@ void Portfolio::addPlausible(llvm::ArrayRef<int64_t> point,
   auto addFirst = [&](auto timeOf) {
     // Around a point of several fields there are more samples, so each needs to
     // tell less.
-    const size_t most = served.fields.size() == 1 ? 6 : 3;
+    const size_t most = served.fields.size() == 1 ? 5 : 3;
     llvm::stable_sort(contenders, [&](const Contender &a, const Contender &b) {
       return timeOf(a) < timeOf(b);
     });

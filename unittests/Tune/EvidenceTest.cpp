@@ -4,6 +4,8 @@
 
 #include <doctest/doctest.h>
 
+#include <llvm/ADT/STLExtras.h>
+
 #include <cmath>
 
 using namespace kiln;
@@ -119,6 +121,37 @@ TEST_CASE_FIXTURE(EvidenceFixture, "a first choice that is measured to be slow "
                                        contender(other(64), 105, 1)};
   judge(contenders, evidence);
   CHECK(orderOf(contenders).front() == 1);
+}
+
+TEST_CASE_FIXTURE(
+    EvidenceFixture,
+    "a prediction that ties with the first is no reason to lead") {
+  Evidence evidence;
+  evidence.add(wide(64), 0, std::log(0.99));
+  evidence.fit();
+  std::vector<Contender> contenders = {contender(narrow(4096), 100, 0),
+                                       contender(wide(4096), 100, 1)};
+  judge(contenders, evidence);
+  CHECK(orderOf(contenders).front() == 0);
+}
+
+TEST_CASE_FIXTURE(EvidenceFixture, "so many have the lead as are asked for") {
+  Evidence evidence;
+  evidence.add(narrow(64), 0, std::log(1.3));
+  evidence.add(wide(64), 0, std::log(1.0));
+  evidence.add(other(64), 0, std::log(1.0));
+  evidence.fit();
+  const std::vector<Contender> given = {contender(narrow(64), 100, 0),
+                                        contender(wide(64), 101, 1),
+                                        contender(other(64), 102, 2)};
+  auto leadsOf = [&](size_t most) {
+    std::vector<Contender> contenders = given;
+    judge(contenders, evidence, most);
+    return llvm::count_if(contenders,
+                          [](const Contender &one) { return one.mayLead; });
+  };
+  CHECK(leadsOf(3) == 3);
+  CHECK(leadsOf(2) == 2);
 }
 
 TEST_CASE("nothing to order is ordered") {

@@ -216,6 +216,12 @@ public:
                    Detail::Terms);
   }
 
+  Estimate estimateTime(const Problem &problem, const Record &record,
+                        const DeviceModel &device) const final {
+    return predict(GemmProduct(problem), fromRecord<Config>(record), device,
+                   Detail::Time);
+  }
+
   Derivation explain(const Problem &problem, const Record &record,
                      const DeviceModel &device) const final {
     GemmProduct product(problem);

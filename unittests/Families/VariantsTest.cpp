@@ -1,0 +1,68 @@
+// A kernel that was found for another problem runs with the run-time knobs that
+// the problem at hand asks for.
+#include "Device/Catalog.h"
+#include "Families/Families.h"
+#include "Kernel/Space.h"
+#include "Support/Error.h"
+
+#include <doctest/doctest.h>
+
+#include <llvm/ADT/STLExtras.h>
+
+using namespace kiln;
+
+namespace {
+
+constexpr const char *kProblems[] = {
+    "gemm m=1 n=6144 k=4096 dtype=bf16 layout=NT",
+    "gemm m=141 n=6144 k=10752 dtype=bf16 layout=NT",
+    "gemm m=4096 n=4096 k=4096 dtype=bf16 layout=NT",
+    "gemm m=4096 n=4096 k=4096 dtype=bf16 layout=TN",
+    "gemm m=4096 n=4100 k=4100 dtype=bf16 layout=NT",
+    "gemm m=256 n=256 k=16384 dtype=bf16 layout=NT",
+    "gemm m=2048 n=2048 k=2048 batch=8 dtype=fp16 layout=NN",
+    "gemm m=512 n=2048 k=2048 dtype=fp32 layout=NT compute=tf32",
+    "rmsnorm rows=512 cols=4096 dtype=bf16",
+    "attention sq=1 sk=4096 heads=32 kv_heads=8 d=128 batch=4 dtype=bf16",
+    "attention sq=2048 sk=2048 heads=32 kv_heads=8 d=128 dtype=bf16",
+};
+
+} // namespace
+
+TEST_CASE("each config of a space is a variant of its kernel there") {
+  const Registry families = makeBuiltinRegistry();
+  const DeviceModel device = llvm::cantFail(findDevice("h200-sxm"));
+  for (const char *text : kProblems) {
+    CAPTURE(text);
+    auto named = families.parseProblem(text);
+    if (!named) {
+      FAIL_CHECK(summarize(named.takeError()).message);
+      continue;
+    }
+    auto space = exploreSpace(*named->family, named->problem, device);
+    REQUIRE(space);
+    for (const Candidate &candidate : space->ranked) {
+      const auto variants =
+          candidate.tmpl->variantsAt(named->problem, candidate.config, device);
+      if (llvm::is_contained(variants, candidate.config))
+        continue;
+      FAIL_CHECK(candidate.config.text());
+      break;
+    }
+  }
+}
+
+TEST_CASE("variants of a kernel differ in run-time knobs alone") {
+  const Registry families = makeBuiltinRegistry();
+  const DeviceModel device = llvm::cantFail(findDevice("h200-sxm"));
+  auto large = llvm::cantFail(
+      families.parseProblem("gemm m=8192 n=8192 k=4096 dtype=bf16 layout=NT"));
+  auto small = llvm::cantFail(
+      families.parseProblem("gemm m=17 n=8192 k=4096 dtype=bf16 layout=NT"));
+  auto space =
+      llvm::cantFail(exploreSpace(*large.family, large.problem, device));
+  for (const Candidate &candidate : space.ranked)
+    for (const Record &variant :
+         candidate.tmpl->variantsAt(small.problem, candidate.config, device))
+      CHECK(variant.compiledKnobs() == candidate.config.compiledKnobs());
+}
