@@ -8,9 +8,8 @@ namespace kiln {
 static constexpr size_t kMostLate = 256;
 
 bool LateKernels::Entry::isThere() const {
-  return llvm::all_of(kernels, [](const PendingArtifact &kernel) {
-    return kernel.isReady();
-  });
+  return llvm::all_of(
+      kernels, [](const PendingArtifact &kernel) { return kernel.isReady(); });
 }
 
 void LateKernels::add(Entry entry) {
