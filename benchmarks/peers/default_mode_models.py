@@ -4,7 +4,7 @@
 Of each model of benchmarks/suites/default_mode_models.json, engines in several
 states meet the same values of m (default_mode_states.py): predict and tune with
 an empty cache, tune with small m first, prepared ranges, strict with a cache
-that has a pool. What each launches at each value is timed beside cuBLASLt's own
+that has a pool. The plan of each value is timed beside cuBLASLt's own
 choice (default_mode_timing.py). A run writes the result after each model, and
 the tables of default_mode_tables.py at its end.
 

@@ -27,7 +27,7 @@ def is_result(document):
 
 def faults(document):
     """What is wrong with Kiln in a result, a list of texts: failed cases, and
-    results that are wrong. What strict mode does not have is no fault."""
+    results that are wrong. A value that strict mode does not have is no fault."""
     found = []
     for case in document["cases"]:
         where = f"{case['layer']} m={case['m']}"

@@ -151,13 +151,13 @@ enum kiln_determinism_value {
   KILN_DETERMINISM_BATCH_INVARIANT = 20
 };
 
-/// What happens when a problem has no kernel yet. docs/design.md, "The order of
+/// The action if a problem has no kernel yet. docs/design.md, "The order of
 /// choice", lists what each mode takes first.
 typedef int32_t kiln_mode;
 enum kiln_mode_value {
   /// The first call of a layer, which is a problem without the value of its
   /// dynamic extent, compiles and measures within the budget what serves all
-  /// values of it. What a warm-up stored is launched unmeasured until
+  /// values of it. Plans that a warm-up stored are launched unmeasured until
   /// kiln_prepare measures.
   KILN_MODE_TUNE = 0,
   /// A first call may compile one kernel: no trials.

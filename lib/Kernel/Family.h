@@ -94,8 +94,8 @@ public:
   /// together: whoever draws problems hardly finds them.
   virtual llvm::ArrayRef<llvm::StringRef> combinations() const { return {}; }
 
-  /// What pools of the signature of \p described are judged on: the fields that
-  /// are drawn, from which distributions. The values of these fields are
+  /// The problems that judge pools of the signature of \p described: fields
+  /// that are drawn, from which distributions. The values of these fields are
   /// ignored. Empty: the family has no pools.
   virtual PoolDraws poolDraws(const Record &described) const { return {}; }
 

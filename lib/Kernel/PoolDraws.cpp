@@ -122,7 +122,7 @@ llvm::Expected<PoolSubject> PoolSubject::of(const KernelFamily &family,
   for (auto *list : {&subject.draws.layer, &subject.draws.extents})
     for (const DrawnField &drawn : *list)
       described.set(drawn.field, fields[drawn.field].unset());
-  // What follows from extents was said of those that are ignored.
+  // Fields that follow from extents were set for those that are ignored.
   for (auto [i, field] : llvm::enumerate(fields))
     if (field.followsExtents())
       described.set(static_cast<int>(i), field.unset());

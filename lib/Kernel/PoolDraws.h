@@ -44,12 +44,12 @@ struct DrawnField {
   int factorOf = -1, addendTo = -1;
 };
 
-/// What the pools of a family are judged on.
+/// The problems on which the pools of a family are judged.
 struct PoolDraws {
-  /// What is fixed for a layer, in the order in which it is drawn.
+  /// Fields that are fixed for a layer, in the order in which they are drawn.
   llvm::SmallVector<DrawnField, 8> layer;
-  /// What varies from call to call: the first over a grid, the others at random
-  /// on theirs.
+  /// Fields that vary between calls: the first over a grid, the others at
+  /// random on theirs.
   llvm::SmallVector<DrawnField, 8> extents;
   /// Problems that move more bytes are not drawn.
   double mostBytes = double(int64_t(1) << 33);

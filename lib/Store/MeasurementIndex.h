@@ -24,7 +24,7 @@ public:
   }
 
   /// The one of the config and mode of \p like, by the same kind of trials;
-  /// null if there is none.
+  /// null if absent.
   Measurement *find(const Measurement &like) {
     auto found = places.find(keyOf(like));
     return found == places.end() ? nullptr : &point.measurements[found->second];

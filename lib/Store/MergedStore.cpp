@@ -48,7 +48,7 @@ struct KeptEntry {
   }
 };
 
-/// What one update makes of the entry that it finds. May run more than once.
+/// One update of the entry that it finds. May run more than once.
 class MergedUpdate {
 public:
   MergedUpdate(const MergedEntries::Type &type, MergedEntries::Change change,
@@ -188,7 +188,7 @@ KeptEntry MergedEntries::Impl::get(const std::string &key, RecordAge age) {
   return keep(key, std::move(entry));
 }
 
-/// What is in the cache; \p known if that is its text, or if it cannot be read.
+/// The entry in cache; \p known if that is its text, or if it cannot be read.
 KeptEntry MergedEntries::Impl::read(const std::string &key,
                                     std::optional<KeptEntry> known) {
   KeptEntry made;
@@ -226,7 +226,7 @@ KeptEntry MergedEntries::Impl::read(const std::string &key,
   return made;
 }
 
-/// What is kept of \p key, however old.
+/// The kept copy of \p key, however old.
 std::optional<KeptEntry> MergedEntries::Impl::peek(llvm::StringRef key) {
   std::lock_guard guard(mutex);
   auto found = places.find(key);

@@ -43,7 +43,7 @@ enum class RecordAge {
   Now,    ///< it asks the file system whether the entry has changed
 };
 
-/// What is common to all entries of a kind.
+/// Properties that all entries of a kind share.
 struct MergedKind {
   cache::Kind kind;
   llvm::StringLiteral name; ///< "record"

@@ -86,7 +86,7 @@ private:
   llvm::SmallVector<llvm::StringRef, 20> known;
 };
 
-/// What an entry holds beside the items that this version reads.
+/// Contents of an entry beside the items that this version reads.
 struct OtherText {
   llvm::json::Object head;         ///< unknown fields of the head line
   std::vector<std::string> unread; ///< lines
@@ -95,7 +95,7 @@ struct OtherText {
 };
 
 /// Takes the head line off \p text, an entry that holds \p kind. Error
-/// (InvalidArgument): there is none, or it is of another kind or a later
+/// (InvalidArgument): it is missing, or of another kind or a later
 /// format.
 llvm::Error takeHead(llvm::StringRef &text, llvm::StringRef kind,
                      OtherText &other);

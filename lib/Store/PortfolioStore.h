@@ -88,9 +88,9 @@ struct StoredPortfolio {
                          const StoredPortfolio &) = default;
 };
 
-/// What one entry holds: portfolios of one layer over different ranges. At most
-/// 8; what was measured longest ago goes first, where a time from the future
-/// counts as 0.
+/// Contents of one entry: portfolios of one layer over different ranges. At
+/// most 8; the one measured longest ago goes first, where a time from the
+/// future counts as 0.
 struct StoredPortfolios {
   static constexpr MergedKind kKind{.kind = cache::Kind::Portfolio,
                                     .name = "portfolio",
@@ -99,7 +99,7 @@ struct StoredPortfolios {
   std::vector<StoredPortfolio> ranges;
   OtherText other; ///< lines and fields of other versions
 
-  /// Reads text of any origin. What is damaged is skipped and kept. Error
+  /// Reads text of any origin. Damaged lines are skipped and kept. Error
   /// (InvalidArgument): the text holds no portfolios at all.
   static llvm::Expected<StoredPortfolios> open(std::string text);
   std::string text() const;
@@ -109,7 +109,7 @@ struct StoredPortfolios {
   /// ones before others, then the narrower.
   std::vector<const StoredPortfolio *>
   findAll(llvm::ArrayRef<int64_t> low, llvm::ArrayRef<int64_t> high) const;
-  /// The first of these; null: there is none.
+  /// The first of these; null if absent.
   const StoredPortfolio *find(llvm::ArrayRef<int64_t> low,
                               llvm::ArrayRef<int64_t> high) const;
   /// Adds \p added. Of two of one range the one with more measured members

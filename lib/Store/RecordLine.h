@@ -21,7 +21,7 @@
 
 namespace kiln {
 
-/// What trials of a point's value found, for one family.
+/// Results of trials of a point's value, for one family.
 struct IndexedPoint {
   struct Mode {
     std::vector<RecordedConfig> configs; ///< as RecordMatch::configs

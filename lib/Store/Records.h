@@ -59,8 +59,8 @@ struct Measurement {
   int64_t measuredAtMs = 0; ///< Unix time; decides which of two is newer
   /// Names the trials whose samples were interleaved; 0: not known.
   uint64_t series = 0;
-  /// What measured it, one of kMeasuredAt...: what each does of one config and
-  /// mode is kept by itself. Empty: trials of a value.
+  /// The kind of trials, one of kMeasuredAt...: of one config and mode, results
+  /// of each kind are kept apart. Empty: trials of a value.
   std::string how;
   llvm::json::Object unknown; ///< fields of other versions, kept
 
@@ -170,7 +170,7 @@ public:
   const RecordLine &lineAt(size_t i) const { return *lines[i]; }
 
   /// Parts that could not be read: points, measurements, and what was there
-  /// twice. What is damaged (a time that is negative, not finite or missing) is
+  /// twice. Damaged parts (a time that is negative, not finite or missing) are
   /// skipped. Reads all points.
   uint64_t skipped() const;
   /// Lines that could not be read, which the text keeps.
@@ -184,8 +184,8 @@ public:
   /// that is. Of two measurements of one config, mode and Measurement::how the
   /// one of a higher generation stays; within a generation what comes in
   /// replaces one of another kernel; otherwise the newer stays, where a time
-  /// later than \p nowMs by more than a day counts as 0. What was compared
-  /// comes before all that: a failed launch never replaces a valid measurement,
+  /// later than \p nowMs by more than a day counts as 0. Comparisons
+  /// come before all that: a failed launch never replaces a valid measurement,
   /// of one kernel the verdict that it is wrong and a time that was never
   /// compared the verdict stays, and a time is validated if either of two is.
   /// At most \p most measurements are left at the point: see kMaxMeasurements.
@@ -286,7 +286,7 @@ struct RecordMatch {
 
   /// Keeps all of the above alive.
   std::shared_ptr<const TuningRecord> record;
-  /// Of the point that matched, and of the asked one; null: there is none.
+  /// Of the point that matched, and of the asked one; null if absent.
   std::shared_ptr<const IndexedPoint> matched, asked;
   ExtentPoint askedExtents;
 };

@@ -60,7 +60,7 @@ writeVerdict(const VerdictMap::value_type &kernelAndVerdict) {
 }
 
 namespace {
-/// An entry. What cannot be read of it is left out: that kernel is compared
+/// An entry. Lines that cannot be read are left out: that kernel is compared
 /// again one day.
 struct VerdictList {
   static constexpr MergedKind kKind{cache::Kind::Record, "list of verdicts",

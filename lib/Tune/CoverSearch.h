@@ -46,7 +46,7 @@ struct CoverTable {
 };
 
 struct CoverGoal {
-  /// What of a regret is above it, where predictions hold, counts so many
+  /// The part of a regret above it, where predictions hold, counts so many
   /// times.
   double tolerance = 0.02;
   double overTolerance = 20;

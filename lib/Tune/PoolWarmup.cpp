@@ -52,7 +52,7 @@ void PoolRun::compile() {
 }
 
 /// A kernel that the compiler refuses would be refused again: the pool is
-/// without it. What failed for another reason is missing.
+/// without it. A kernel that failed for another reason is missing.
 void PoolRun::dropRefused() {
   llvm::erase_if(result.cover.kernels, [&](const PoolKernel &kernel) {
     for (const TranslationUnit &unit : kernel.units) {

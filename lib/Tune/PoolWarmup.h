@@ -21,7 +21,7 @@ struct PoolWarmupOptions {
 };
 
 struct PoolWarmupResult {
-  /// What was chosen; without the kernels that did not compile.
+  /// The chosen kernels; without those that did not compile.
   PoolCover cover;
   size_t configs = 0;         ///< of all kernels
   size_t distinctKernels = 0; ///< with further steps of plans
@@ -30,7 +30,7 @@ struct PoolWarmupResult {
   size_t refused = 0;
   bool isStored = false; ///< the pool is on disk
   bool wasThere = false; ///< an equal one was
-  /// What was meant to be on disk and is not, and why.
+  /// Kernels that were meant to be on disk and are not, and why.
   size_t unstoredKernels = 0;
   std::set<std::string> unstoredReasons;
   double coverMs = 0, elapsedMs = 0;

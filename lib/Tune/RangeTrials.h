@@ -24,7 +24,7 @@ struct MemberWork {
   bool isConfined = false;
 };
 
-/// What trials found at one anchor.
+/// Results of the trials at one anchor.
 struct RangeFact {
   Problem problem;
   RecordPoint point;

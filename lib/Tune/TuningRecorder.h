@@ -18,7 +18,7 @@ struct MeasuredBy {
   uint64_t series = 0; ///< Measurement::series
   int64_t atMs = 0;    ///< Unix time
 };
-/// What the trial of \p entry found, as records keep it.
+/// The result of the trial of \p entry, as records keep it.
 Measurement measurementOf(const TuningCandidate &entry, const MeasuredBy &by);
 
 /// Stores what a session found.

@@ -17,7 +17,7 @@ bool BenchVerdict::isPeerWrong() const {
   return unknown.empty() && isWrongResult(peer.status);
 }
 
-/// Who is wrong, in words.
+/// The sides that are wrong, in words.
 static llvm::StringRef blameOf(const BenchVerdict &verdict) {
   if (!verdict.unknown.empty())
     return "not judged";

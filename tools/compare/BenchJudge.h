@@ -15,8 +15,8 @@
 
 namespace kiln::cli {
 
-/// What the family's reference says of both sides. Errors of results are in
-/// units of the tolerance: at most 1 where a result is right.
+/// The verdict of the family's reference on both sides. Errors of results are
+/// in units of the tolerance: at most 1 where a result is right.
 struct BenchVerdict {
   TrialVerdict kiln, peer;
   std::string unknown; ///< why it says nothing; empty: it has judged both
@@ -25,13 +25,13 @@ struct BenchVerdict {
   bool isPeerWrong() const;
   /// "peer is wrong: 13 beside Kiln's 0.24".
   std::string text() const;
-  /// What text() leaves out: what is wrong, and where; empty if nothing is.
+  /// Which part is wrong, and where, that text() leaves out; empty if none.
   std::string details() const;
   /// Adds the keys verdict, kiln_error and peer_error, and what is wrong.
   void addTo(llvm::json::Object &object) const;
 };
 
-/// What the reference is computed and compared with. All must outlive a call.
+/// Tools that compute and compare the reference. All must outlive a call.
 struct JudgeTools {
   const Driver &driver;
   const TrialTools &tools;

@@ -81,8 +81,8 @@ public:
   llvm::Expected<std::vector<OutputRows>>
   outputsOf(const ComparedCase &compared, const TimedLaunch &launch);
 
-  /// Who is right where results of \p kiln and of the peer's first choice
-  /// differ: see judgeSides().
+  /// Judges where results of \p kiln and of the peer's first choice differ,
+  /// see judgeSides().
   llvm::Expected<BenchVerdict> judge(const Case &which, ComparedCase &compared,
                                      const TimedLaunch &kiln);
 

@@ -48,7 +48,7 @@ void kilnFakeNvrtcSpillWhen(const char *needle, int bytes);
 void kilnFakeNvrtcReturnCubin(const char *cubin, size_t bytes);
 /// Compilations tell \p bytes as the size of cubin and log; 0 is the true one.
 void kilnFakeNvrtcClaimSize(size_t bytes);
-/// What nvrtcVersion tells; 13.0 at first, of which the build is 99.
+/// The answer of nvrtcVersion; 13.0 at first, of which the build is 99.
 void kilnFakeNvrtcSetVersion(int major, int minor);
 /// Calls of nvrtcCompileProgram so far.
 int kilnFakeNvrtcCompileCount();

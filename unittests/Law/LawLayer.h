@@ -11,7 +11,7 @@
 
 namespace kiln::testing {
 
-/// What varies from call to call: of products m, of norms rows, of attention
+/// Extents that vary between calls: of products m, of norms rows, of attention
 /// sequences and keys.
 struct LawValue {
   int64_t first = 1;

@@ -158,7 +158,7 @@ static void arrange(std::vector<LawValue> &values, LawOrder order) {
   });
 }
 
-/// What the process has used: other processes do not count.
+/// CPU time of this process: other processes do not count.
 static double cpuSeconds() {
   return static_cast<double>(std::clock()) / CLOCKS_PER_SEC;
 }

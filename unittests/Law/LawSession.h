@@ -14,7 +14,7 @@
 
 namespace kiln::testing {
 
-/// What serves the launches of a session.
+/// The part of Kiln that serves the launches of a session.
 enum class LawServer { Predict, Tune, Background, Prepared, Cancelled };
 enum class LawOrder { Random, Ascending, Descending };
 
@@ -23,7 +23,7 @@ struct LawPlan {
   LawServer server = LawServer::Tune;
   LawOrder order = LawOrder::Random;
   int64_t budgetMs = 1000;
-  /// What serves in a second process, on the same cache, which launches the
+  /// The server in a second process, on the same cache, which launches the
   /// second half of the values. It prepares nothing.
   std::optional<LawServer> then = std::nullopt;
   /// CPU time of the process that launches may take, after which no further

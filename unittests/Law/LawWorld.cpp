@@ -69,8 +69,8 @@ static double smooth(uint64_t hash, llvm::ArrayRef<double> at) {
 // Reading launches
 //===----------------------------------------------------------------------===//
 
-/// What a launch says of its problem and of its run-time knobs. A knob without
-/// a key is one that the value follows from.
+/// Facts that a launch tells: its problem and its run-time knobs. A knob
+/// without a key is one that the value follows from.
 struct LawWorld::Told {
   struct Field {
     const char *key = nullptr;
@@ -186,7 +186,7 @@ const LawWorld::Reader LawWorld::kReaders[] = {
     {"kiln_attention_step_*"},
 };
 
-/// What the stand-in gives back at a launch.
+/// The callback of the stand-in at a launch.
 struct LawWorld::Hook {
   LawWorld *world = nullptr;
   const Reader *reader = nullptr;
@@ -297,7 +297,7 @@ bool LawWorld::isTimed(const LawPlace &place) {
   return timed.count(place.kernel()) != 0;
 }
 
-/// What this thread launched last.
+/// The last launch of this thread.
 static thread_local const LawPlace *lastOfThread = nullptr;
 
 LawPlace LawWorld::takeLaunched() {
@@ -407,7 +407,7 @@ double LawWorld::trueNs(const LawPlace &place) const {
   return place.estimateNs * std::exp(log);
 }
 
-/// What a clock makes of a true time: one scale for all of a process, and
+/// A clock's reading of a true time: one scale for all of a process, and
 /// noise of a place that stays for a while, so that samples of one trial share
 /// it and those of a later one do not.
 double LawWorld::reading(const LawPlace &place) const {

@@ -1,4 +1,4 @@
-// What holds for all entries that several processes add to.
+// Rules for all entries that several processes add to.
 #include "Cache/Prune.h"
 #include "Store/Decisions.h"
 #include "Store/PortfolioStore.h"

@@ -105,7 +105,7 @@ TEST_CASE("what a pool pins is not evicted while the pool is there") {
   f.cache->prune(rules);
   CHECK(pools.missing(pool) == 0);
 
-  // Who asks for room in all gets it: the pool goes, and then its artifacts.
+  // A limit on all of the cache holds: the pool goes, and then its artifacts.
   rules = {};
   rules.maxBytes = 1;
   f.cache->prune(rules);

@@ -155,7 +155,7 @@ TEST_CASE("a stale portfolio gives way to one of today's kernels") {
   all.ranges = {stale};
   all.merge(wider, false);
   CHECK(all.ranges == std::vector{wider});
-  // What both have counts.
+  // Only members that both have count.
   stale.members[0].kernel = stale.members[1].kernel = "digest";
   all.ranges = {stale};
   CHECK_FALSE(all.merge(today, false));

@@ -13,7 +13,7 @@ TEST_CASE("each index is worked on once, whatever the threads") {
     forEachInParallel(counts.size(), threads,
                       [&](size_t index) { ++counts[index]; });
     CHECK(counts == std::vector<int>(counts.size(), 1));
-    forEachInParallel(0, threads, [](size_t) { FAIL("there is none"); });
+    forEachInParallel(0, threads, [](size_t) { FAIL("nothing to do"); });
   }
 }
 

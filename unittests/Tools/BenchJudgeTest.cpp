@@ -1,4 +1,4 @@
-// Who is right where results differ: y = x by a kernel of the fake family, by
+// The right side where results differ: y = x by a kernel of the fake family, by
 // its reference, and by the stand-in cuBLASLt as a product with a matrix that
 // is the identity, or nearly so.
 #include "compare/BenchJudge.h"
@@ -177,7 +177,7 @@ TEST_CASE("a report tells who is wrong, and fails only for Kiln") {
         std::string::npos);
   CHECK(kiln.json().getBoolean("correct") == false);
 
-  // What was not written has no error that JSON knows.
+  // A result that was not written has no error that JSON knows.
   verdict.kiln = {TrialStatus::NotWritten,
                   std::numeric_limits<double>::infinity(), "not written"};
   CHECK(DifferingReport(verdict).json().get("kiln_error")->getAsNull());
