@@ -49,7 +49,7 @@ struct CoverGoal {
   /// The part of a regret above it, where predictions hold, counts so many
   /// times.
   double tolerance = 0.02;
-  double overTolerance = 20;
+  double overTolerance = 40;
   /// The fixed ones included, if these are not more.
   size_t maxKernels = std::numeric_limits<size_t>::max();
   /// A kernel pays if it lowers the mean regret by that much, or the largest

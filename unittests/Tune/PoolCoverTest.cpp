@@ -130,7 +130,7 @@ TEST_CASE("a pool offers one config of each kernel that runs, best first") {
   REQUIRE(!picks.empty());
   CHECK(picks.size() <= pool.kernels.size());
   for (size_t i = 0; i < picks.size(); ++i) {
-    CHECK_FALSE(picks[i].tmpl->prune(named->problem, *picks[i].config, h200()));
+    CHECK_FALSE(picks[i].tmpl->prune(named->problem, picks[i].config, h200()));
     CHECK((i == 0 || picks[i - 1].predictedNs <= picks[i].predictedNs));
   }
 }
