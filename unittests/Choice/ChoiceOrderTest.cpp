@@ -15,8 +15,10 @@ TEST_CASE("modes differ in what their lists may do") {
     CHECK(steps.back() == ChoiceStep::Existing);
     CHECK(hasStep(mode, ChoiceStep::Trials) == (mode == KILN_MODE_TUNE));
     CHECK(hasStep(mode, ChoiceStep::Compile) == (mode != KILN_MODE_STRICT));
-    CHECK(hasStep(mode, ChoiceStep::Pool) == (mode == KILN_MODE_STRICT));
+    CHECK(hasStep(mode, ChoiceStep::Pool));
+    CHECK(needsRanking(ChoiceStep::Pool, mode) == (mode != KILN_MODE_STRICT));
   }
+  CHECK_FALSE(hasStep(KILN_MODE_BACKGROUND, ChoiceStep::Pool));
 }
 
 TEST_CASE("before trials nothing is taken that the estimator alone prefers") {
@@ -25,5 +27,7 @@ TEST_CASE("before trials nothing is taken that the estimator alone prefers") {
       [](ChoiceStep step) { return step == ChoiceStep::Trials; });
   CHECK(before.size() == 3);
   CHECK(llvm::all_of(before, isStored));
-  CHECK(llvm::none_of(before, needsRanking));
+  CHECK(llvm::none_of(before, [](ChoiceStep step) {
+    return needsRanking(step, KILN_MODE_TUNE);
+  }));
 }
