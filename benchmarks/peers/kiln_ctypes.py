@@ -253,15 +253,21 @@ class OperandInfo(CStruct):
 
 class Statistics(CStruct):
     c_name = "kiln_statistics"
-    _fields_ = [("struct_size", c_uint32), ("reserved0", c_uint32)] + [
-        (name, c_uint64) for name in (
-            "launches", "dispatch_misses", "fallback_launches", "plans",
-            "cache_hits", "cache_misses", "cache_faults", "compiles",
-            "compile_failures", "trials", "trial_failures", "compile_ns",
-            "tune_ns", "load_ns", "arena_bytes", "scratch_bytes",
-            "background_pending", "background_done", "background_swaps",
-            "background_gpu_ns", "background_paused", "background_held_ns",
-            "cache_evictions")] + [("reserved", c_uint64 * 9)]
+    _fields_ = [("struct_size", c_uint32), ("reserved0", c_uint32),
+                ("launches", c_uint64), ("dispatch_misses", c_uint64),
+                ("fallback_launches", c_uint64), ("plans", c_uint64),
+                ("cache_hits", c_uint64), ("cache_misses", c_uint64),
+                ("cache_faults", c_uint64), ("compiles", c_uint64),
+                ("compile_failures", c_uint64), ("trials", c_uint64),
+                ("trial_failures", c_uint64), ("compile_ns", c_uint64),
+                ("tune_ns", c_uint64), ("load_ns", c_uint64),
+                ("arena_bytes", c_uint64), ("scratch_bytes", c_uint64),
+                ("background_pending", c_uint64),
+                ("background_done", c_uint64), ("background_swaps", c_uint64),
+                ("background_gpu_ns", c_uint64),
+                ("background_paused", c_uint64),
+                ("background_held_ns", c_uint64),
+                ("cache_evictions", c_uint64), ("reserved", c_uint64 * 9)]
 
 
 STRUCTS = [Range, Problem, Arguments, Scale, Operand, Groups, GemmArgs,

@@ -241,7 +241,8 @@ std::vector<Choice> Chooser::membersOfPortfolio() {
     return isRejected(*member.tmpl, member.config);
   });
   // Once trials found wrong results, only what they compared is launched.
-  if (asksSpace(mode) && !members.empty() && !known->foundWrong())
+  if (asksSpace(mode) && !members.empty() && !known->foundWrong() &&
+      !known->isWhole())
     return spaceByExpectation(known, members);
   for (const PortfolioChoice &pick : members)
     choices.push_back(memberOf(known, pick));

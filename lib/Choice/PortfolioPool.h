@@ -38,6 +38,7 @@ public:
   }
 
   /// See Portfolio.
+  bool isWhole() const { return portfolio.isWhole; }
   bool foundWrong() const { return portfolio.foundWrong(); }
   /// Whether the kernel of \p config was compared with the reference, as that
   /// of whatever member.

@@ -384,7 +384,7 @@ Portfolio Portfolio::restore(const ProblemRange &range,
   whole.high = pointOf(stored.high);
   Portfolio portfolio(std::move(whole));
   portfolio.regret = stored.regret;
-  portfolio.isComplete = stored.isComplete;
+  portfolio.isComplete = portfolio.isWhole = stored.isComplete;
   portfolio.measuredAtMs = stored.measuredAtMs;
   portfolio.faults = stored.faults;
   for (const StoredMember &known : stored.members) {

@@ -80,6 +80,9 @@ public:
   double regret = 0;
   /// Everything that was to be measured was.
   bool isComplete = false;
+  /// All kernels that its cover asks for are members: at any value one of them
+  /// is nearly the best of the space. Of a stored one, if it is complete.
+  bool isWhole = false;
   int64_t measuredAtMs = 0; ///< Unix time
   /// Kernels that trials of the range found wrong.
   std::vector<StoredFault> faults;

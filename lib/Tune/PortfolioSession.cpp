@@ -468,6 +468,7 @@ llvm::Error PortfolioSession::Impl::settle() {
     member.isLost |= isMissing;
   }
   const bool foundWrong = task.result.rejected > 0;
+  task.portfolio.isWhole = !hasLost;
   dropLost();
   const bool hasProven =
       llvm::any_of(task.portfolio.members(),
@@ -609,6 +610,7 @@ llvm::Error PortfolioSession::finish(Clock::time_point deadline) {
                                    : StopReason::Budget;
   if (!self.isAnswered) {
     portfolio.isComplete = self.isComplete && (!measures || isMeasured);
+    portfolio.isWhole |= portfolio.isComplete;
     // What was to be measured and was not is no estimate for others either, nor
     // is what the time left of an estimator's choices.
     if (task.options.stores && (isMeasured || portfolio.isComplete))

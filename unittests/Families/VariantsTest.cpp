@@ -23,8 +23,8 @@ constexpr const char *kProblems[] = {
     "gemm m=2048 n=2048 k=2048 batch=8 dtype=fp16 layout=NN",
     "gemm m=512 n=2048 k=2048 dtype=fp32 layout=NT compute=tf32",
     "rmsnorm rows=512 cols=4096 dtype=bf16",
-    "attention sq=1 sk=4096 heads=32 kv_heads=8 d=128 batch=4 dtype=bf16",
-    "attention sq=2048 sk=2048 heads=32 kv_heads=8 d=128 dtype=bf16",
+    "attention sq=1 sk=4096 heads=32 kvheads=8 d=128 batch=4 dtype=bf16",
+    "attention sq=2048 sk=2048 heads=32 kvheads=8 d=128 dtype=bf16",
 };
 
 } // namespace

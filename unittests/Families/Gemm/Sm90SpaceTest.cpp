@@ -381,7 +381,7 @@ TEST_CASE("prune names what takes the wgmma kernel out") {
         "instruction-shape: 136 columns a consumer, "
         "those that pieces of up to 128 divide allowed");
   CHECK(reason(nt, "sm90.bm200.bn192.bk64.st5.wg3.sw1.sg2") ==
-        "shared-memory wall: 252096 B, 232448 allowed");
+        "dominated: 462 tiles, limit 132 tiles");
   CHECK(reason(nt, "sm90.bm128.bn128.bk64.st3.wg2.pp1.sg2") ==
         "instruction-shape: 2 staging, "
         "0 or 1 with turns, splits, clusters or a short ring allowed");
