@@ -15,7 +15,7 @@
 
 namespace kiln {
 
-/// What each offers, as the table has it.
+/// The offers of each, as the table has them.
 enum class ChoiceStep {
   /// what trials measured at this very value; in the mode tune only if no
   /// trials are due

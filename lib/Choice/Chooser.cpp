@@ -12,7 +12,7 @@ namespace kiln {
 /// Estimates within this factor of the best may stand in for it, where they
 /// save a compilation.
 static constexpr double kClose = 1.02;
-/// What is loaded serves meanwhile if it is expected to take no longer than
+/// A loaded kernel serves meanwhile if it is expected to take no longer than
 /// that, beside the best.
 static constexpr double kNearEnough = 1.05;
 /// Of a space what is predicted within that factor of the best, and so many of

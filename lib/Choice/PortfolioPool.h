@@ -43,7 +43,7 @@ public:
   /// Whether the kernel of \p config was compared with the reference, as that
   /// of whatever member.
   bool hasProven(const Template &tmpl, const Record &config) const;
-  /// What its times say, also about configs that are no members.
+  /// Tells of its times, also about configs that are no members.
   const Evidence &evidence() const { return portfolio.evidence(); }
 
 private:

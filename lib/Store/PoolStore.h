@@ -84,7 +84,7 @@ std::string poolKey(const KernelFamily &family, const Record &signature,
 /// families must outlive it.
 class PoolStore {
 public:
-  /// What was read, or was not there, counts for \p recheckInterval.
+  /// A pool that was read, or was missing, counts for \p recheckInterval.
   explicit PoolStore(
       cache::Store &cache,
       std::chrono::milliseconds recheckInterval = std::chrono::seconds(1));

@@ -45,7 +45,7 @@ static double squaredDistance(const TimedSubject &a, const TimedSubject &b) {
   return sum;
 }
 
-/// What the errors of both have in common, without that of a series.
+/// The covariance of the errors of both, without that of a series.
 static double covarianceOf(const TimedSubject &a, const TimedSubject &b) {
   if (a.tmpl != b.tmpl)
     return 0;

@@ -1,7 +1,7 @@
 //===- PoolCover.cpp - the kernels that serve all sizes of a signature ----===//
 //
 // Layers are drawn as the family says, and problems of each over a coarse grid
-// of the dynamic extent. What is best for one problem is estimated for all
+// of the dynamic extent. The best of one problem is estimated for all
 // others of about as much work, as RangeCover.cpp does within one layer: spaces
 // are derived from problems, so two of them have hardly a config in common, and
 // yet a kernel serves both nearly as well. A greedy search (CoverSearch.h) then

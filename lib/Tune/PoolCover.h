@@ -42,7 +42,7 @@ struct PoolKernel {
   std::vector<TranslationUnit> units;
 };
 
-/// What the first so many kernels reach on the judges.
+/// How near the first so many kernels come on the judges.
 struct PoolPoint {
   size_t kernels = 0;
   double mean = 0, p99 = 0, most = 0;

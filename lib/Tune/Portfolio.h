@@ -118,7 +118,7 @@ public:
   /// not, by expected time.
   Ranking estimateAll(const Problem &problem, llvm::ArrayRef<int64_t> point,
                       const DeviceModel &device) const;
-  /// What its times say about members and other configs.
+  /// Tells of its times, about members and other configs.
   const Evidence &evidence() const { return gathered; }
   /// Whether trials of the range found wrong results.
   bool foundWrong() const { return hasWrong; }
