@@ -127,7 +127,9 @@ Acquisition::makePortfolio(const ProblemRange &range,
   const Clock::time_point start = Clock::now();
   PortfolioOutcome outcome =
       runSession(range, runner, deadline, options.retune);
-  context.late.add(std::move(outcome.result.late), range.fixedText());
+  // A preparation ends with its budget.
+  if (!request.range)
+    context.late.add(std::move(outcome.result.late), range.fixedText());
   if (runner) {
     runner->releaseScratch();
     keepKernels(outcome.result.code, runner->isBusy());
