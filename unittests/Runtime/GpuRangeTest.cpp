@@ -242,7 +242,9 @@ void checkFirstCalls(kiln_mode mode) {
   CHECK(times[times.size() * 99 / 100] <= 100);
   require(gpu.stream->synchronize());
   const kiln_statistics after = statisticsOf(gpu);
-  CHECK(after.compiles == before.compiles);
+  // Compilations that ran when the budget ended have ended since.
+  constexpr uint64_t kMostInProgress = 32;
+  CHECK(after.compiles <= before.compiles + kMostInProgress);
   CHECK(after.trials == before.trials);
   CHECK(after.load_ns == before.load_ns);
   CHECK(after.fallback_launches == 0);
