@@ -41,8 +41,6 @@ llvm::StringRef nameOf(Kind kind) {
     return "artifact";
   case Kind::Record:
     return "record";
-  case Kind::Decision:
-    return "decision";
   case Kind::Probe:
     return "probe";
   case Kind::Portfolio:

@@ -49,13 +49,11 @@ namespace kiln::cache {
 enum class Kind : uint32_t {
   Artifact = 1,  ///< a cubin and what the compiler said of it
   Record = 2,    ///< what trials found
-  Decision = 3,  ///< the estimator's choice, stored without trials
   Probe = 4,     ///< what a device answered to slow questions
-  Portfolio = 5, ///< the kernels that serve a range
+  Portfolio = 5, ///< the kernels that serve a range, or a value
   Pool = 6,      ///< the kernels that serve a signature; pins artifacts
 };
-inline constexpr Kind kAllKinds[] = {Kind::Artifact,  Kind::Record,
-                                     Kind::Decision,  Kind::Probe,
+inline constexpr Kind kAllKinds[] = {Kind::Artifact, Kind::Record, Kind::Probe,
                                      Kind::Portfolio, Kind::Pool};
 /// The attribute of a pool with the names, fileNameOf(), of the artifacts that
 /// stay while it does: an array of texts.
@@ -69,7 +67,6 @@ llvm::StringRef nameOf(Kind kind);
 constexpr bool isMerged(Kind kind) {
   switch (kind) {
   case Kind::Record:
-  case Kind::Decision:
   case Kind::Portfolio:
     return true;
   case Kind::Artifact:

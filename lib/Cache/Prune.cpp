@@ -264,15 +264,13 @@ static int worthOf(Kind kind) {
     return 0;
   case Kind::Probe:
     return 1;
-  case Kind::Decision:
-    return 2;
   case Kind::Pool:
-    return 3;
+    return 2;
   case Kind::Record:
   case Kind::Portfolio:
     break;
   }
-  return 4;
+  return 3;
 }
 
 //===----------------------------------------------------------------------===//

@@ -1,4 +1,4 @@
-//===- Store.h - artifacts, records and decisions by key ------------------===//
+//===- Store.h - artifacts, records and portfolios by key -----------------===//
 //
 // A write layer (own uid, 0700), read-only layers behind it, and memory for
 // whatever the disk refuses. One file an entry:

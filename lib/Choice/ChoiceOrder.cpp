@@ -8,16 +8,14 @@ namespace kiln {
 
 llvm::ArrayRef<ChoiceStep> choiceOrder(kiln_mode mode, Haste haste) {
   using enum ChoiceStep;
-  static constexpr ChoiceStep kTune[] = {Record, Portfolio, Decision, Trials,
-                                         Close,  Pool,      Compile,  Existing};
-  static constexpr ChoiceStep kPredict[] = {
-      Record, Portfolio, Decision, Loaded, Close, Pool, Compile, Existing};
-  static constexpr ChoiceStep kBackground[] = {Record, Portfolio, Decision,
-                                               Trials, Compile,   Existing};
-  static constexpr ChoiceStep kHaste[] = {Record, Portfolio, Decision, Existing,
-                                          Compile};
-  static constexpr ChoiceStep kStrict[] = {Record, Portfolio, Decision, Pool,
-                                           Existing};
+  static constexpr ChoiceStep kTune[] = {Stored, Trials,  Close,
+                                         Pool,   Compile, Existing};
+  static constexpr ChoiceStep kPredict[] = {Stored, Loaded,  Close,
+                                            Pool,   Compile, Existing};
+  static constexpr ChoiceStep kBackground[] = {Stored, Trials, Compile,
+                                               Existing};
+  static constexpr ChoiceStep kHaste[] = {Stored, Existing, Compile};
+  static constexpr ChoiceStep kStrict[] = {Stored, Pool, Existing};
   switch (mode) {
   case KILN_MODE_TUNE:
     return kTune;
@@ -42,28 +40,20 @@ bool asksSpace(kiln_mode mode) {
   return mode == KILN_MODE_TUNE || mode == KILN_MODE_PREDICT;
 }
 
-Effort effortOf(ChoiceStep step, Haste haste) {
+Effort effortOf(ChoiceStep step) {
   switch (step) {
-  case ChoiceStep::Record:
-  case ChoiceStep::Decision:
-    return haste == Haste::Launch ? Effort::Existing : Effort::Compiled;
   case ChoiceStep::Trials:
   case ChoiceStep::Compile:
     return Effort::Compiled;
   case ChoiceStep::Loaded:
     return Effort::Loaded;
-  case ChoiceStep::Portfolio:
+  case ChoiceStep::Stored:
   case ChoiceStep::Close:
   case ChoiceStep::Pool:
   case ChoiceStep::Existing:
     return Effort::Existing;
   }
   llvm_unreachable("unknown step");
-}
-
-bool isStored(ChoiceStep step) {
-  return step == ChoiceStep::Record || step == ChoiceStep::Portfolio ||
-         step == ChoiceStep::Decision;
 }
 
 bool needsRanking(ChoiceStep step, kiln_mode mode) {

@@ -17,14 +17,11 @@ namespace kiln {
 
 /// The offers of each, as the table has them.
 enum class ChoiceStep {
-  /// what trials measured at this very value; in the mode tune only if no
-  /// trials are due
-  Record,
-  /// what the layer's trials say of the space: the best is compiled if none
-  /// within 2 % exists; in strict, the kernels of its portfolio
-  Portfolio,
-  /// the estimator's stored choices
-  Decision,
+  /// what was measured at this very value; then what the layer's trials say of
+  /// the space, where the best is compiled if none within 2 % exists (in strict
+  /// and background, the kernels of its portfolio); then the estimator's stored
+  /// choices. While trials are due, what these may change is left out
+  Stored,
   /// measures within the budget: a launch its layer, `kiln_prepare` the value
   Trials,
   /// what is loaded within 2 % of the best estimate
@@ -32,12 +29,12 @@ enum class ChoiceStep {
   /// of the first 8 of the ranking, one within 2 % of the best whose kernels
   /// exist
   Close,
-  /// the first of the ranking, then the next, then generic templates: after 4
-  /// attempts, after 12 where they are 8 times slower
-  Compile,
   /// the kernels of the signature's stored pool, by estimate; where kernels are
   /// compiled, those within 2 % of the best of the ranking
   Pool,
+  /// the first of the ranking, then the next, then generic templates: after 4
+  /// attempts, after 12 where they are 8 times slower
+  Compile,
   /// the whole ranking, where kernels exist
   Existing,
 };
@@ -63,9 +60,7 @@ bool triesFirst(kiln_mode mode);
 /// Whether a call may wait for a kernel that is better than all of a portfolio.
 bool asksSpace(kiln_mode mode);
 
-Effort effortOf(ChoiceStep step, Haste haste = Haste::None);
-/// Whether \p step offers what the cache holds.
-bool isStored(ChoiceStep step);
+Effort effortOf(ChoiceStep step);
 /// Whether \p step offers what the estimator ranks, which takes a millisecond.
 bool needsRanking(ChoiceStep step, kiln_mode mode);
 

@@ -103,35 +103,14 @@ ProblemRange Chooser::valueAsRange() const {
   return here;
 }
 
-/// What could not be launched in a range that holds the request's point.
-llvm::ArrayRef<StoredFault> Chooser::refusals() {
-  if (!refusalsOfLayer) {
-    refusalsOfLayer.emplace();
-    if (!request.family.dynamicExtents().empty()) {
-      const ProblemRange here = valueAsRange();
-      auto stored = from.portfolioStore.find(
-          PortfolioKey::measured(here.fixedText(), from.deviceClass), here.low,
-          here.high);
-      if (stored)
-        llvm::copy_if(stored->faults, std::back_inserter(*refusalsOfLayer),
-                      [](const StoredFault &one) { return !one.isWrong(); });
-    }
-  }
-  return *refusalsOfLayer;
-}
-
 /// Whether trials found this kernel wrong, or that it cannot be launched here.
 bool Chooser::isRejected(const Template &tmpl, const Record &config) {
   if (verdicts.mayBeWrong(from.deviceClass, config.compiledText()) &&
       verdicts.isWrong(from.deviceClass, digestOf(tmpl, config)))
     return true;
   const std::string text = config.text();
-  if (record().mayRefuse(text) &&
-      record().refuses(text, digestOf(tmpl, config)))
-    return true;
-  return llvm::any_of(refusals(), [&](const StoredFault &fault) {
-    return fault.config == text && fault.kernel == digestOf(tmpl, config);
-  });
+  return record().mayRefuse(text) &&
+         record().refuses(text, digestOf(tmpl, config));
 }
 
 bool Chooser::foundNoneRight() {
@@ -147,19 +126,13 @@ bool Chooser::isIncomplete() {
                                                 device, allowance()));
 }
 
-bool Chooser::isPassedOver(ChoiceStep step, const TrialIntent &trials) {
-  switch (step) {
-  case ChoiceStep::Record:
-    return trials.areAhead && (trials.areRepeated || isIncomplete());
-  case ChoiceStep::Portfolio:
-    return trials.areAhead && (trials.areRepeated || trials.arePreferred);
-  case ChoiceStep::Decision:
-    return (trials.areAhead &&
-            (trials.areRepeated || trials.arePreferred || isIncomplete())) ||
-           (hasStep(mode, ChoiceStep::Trials) && foundNoneRight());
-  default:
-    return false;
-  }
+bool Chooser::mayOfferMeasured(const TrialIntent &trials) {
+  return !trials.areAhead || (!trials.areRepeated && !isIncomplete());
+}
+
+bool Chooser::mayOfferDecided(const TrialIntent &trials) {
+  const bool isUntried = hasStep(mode, ChoiceStep::Trials) && foundNoneRight();
+  return !isUntried && mayOfferMeasured(trials);
 }
 
 //===----------------------------------------------------------------------===//
@@ -186,6 +159,7 @@ std::vector<Choice> Chooser::recorded() {
     Choice &choice = choices.emplace_back();
     choice.tmpl = known.tmpl;
     choice.config = known.config;
+    choice.isKnown = true;
     choice.source = isToday ? KILN_SOURCE_RECORD : KILN_SOURCE_ESTIMATE;
     choice.isFallback = !isToday;
     choice.predictedNs =
@@ -203,8 +177,7 @@ std::shared_ptr<const KnownPortfolio> Chooser::portfolio() const {
   auto known = from.portfolios.find(request.family, request.problem);
   if (known || request.family.dynamicExtents().empty())
     return known;
-  known = findStored(from.portfolioStore, valueAsRange(), device,
-                     from.deviceClass, from.workspaceLimit);
+  known = findStored(from.ofPortfolios(), valueAsRange());
   if (known)
     from.portfolios.add(known);
   return known;
@@ -366,11 +339,11 @@ void Chooser::preferExisting(std::vector<Choice> &choices, size_t leads) const {
 /// found wrong.
 std::vector<Choice> Chooser::decided() {
   std::vector<Choice> choices;
-  std::optional<Decision> decision =
-      from.decisions.find(request.problem, device);
-  if (!decision)
+  const auto stored = from.portfolioStore.load(
+      PortfolioKey::ofValue(request.problem, device), RecordAge::Now);
+  if (stored->ranges.empty())
     return choices;
-  for (const DecidedConfig &decided : decision->configs) {
+  for (const StoredMember &decided : stored->ranges.front().members) {
     auto named = request.family.parseConfig(decided.config);
     if (!named) {
       llvm::consumeError(named.takeError());
@@ -383,8 +356,10 @@ std::vector<Choice> Chooser::decided() {
     Choice &choice = choices.emplace_back();
     choice.tmpl = named->tmpl;
     choice.config = std::move(named->config);
+    choice.isKnown = true;
     choice.source = KILN_SOURCE_DECISION;
-    choice.predictedNs = decided.predictedNs;
+    choice.predictedNs =
+        choice.tmpl->estimate(request.problem, choice.config, device).totalNs;
   }
   return choices;
 }
@@ -481,10 +456,21 @@ Choice Chooser::choiceAt(size_t rank) const {
 // Offering
 //===----------------------------------------------------------------------===//
 
-static void offerAll(llvm::ArrayRef<Choice> choices, Chooser::Take take) {
-  for (const Choice &choice : choices)
-    if (take(choice))
-      return;
+/// Whether \p take wants no more.
+static bool offerAll(llvm::ArrayRef<Choice> choices, Chooser::Take take) {
+  return llvm::any_of(choices, take);
+}
+
+void Chooser::offerMeasured(Take take) { offerAll(recorded(), take); }
+
+void Chooser::offerStored(const TrialIntent &trials, Take take) {
+  if (mayOfferMeasured(trials) && offerAll(recorded(), take))
+    return;
+  // Neither says anything of a value that is to be measured by itself.
+  if (trials.areAhead && (trials.areRepeated || trials.arePreferred))
+    return;
+  if (!offerAll(membersOfPortfolio(), take) && mayOfferDecided(trials))
+    offerAll(decided(), take);
 }
 
 /// What is loaded, of all that is next to the best, by time. (A ranking may
@@ -528,19 +514,14 @@ void Chooser::offerToCompile(Take take) const {
   }
 }
 
-llvm::Error Chooser::offer(ChoiceStep step, Take take) {
+llvm::Error Chooser::offer(ChoiceStep step, Take take,
+                           const TrialIntent &trials) {
   if (needsRanking(step, mode))
     if (auto error = rank())
       return error;
   switch (step) {
-  case ChoiceStep::Record:
-    offerAll(recorded(), take);
-    break;
-  case ChoiceStep::Portfolio:
-    offerAll(membersOfPortfolio(), take);
-    break;
-  case ChoiceStep::Decision:
-    offerAll(decided(), take);
+  case ChoiceStep::Stored:
+    offerStored(trials, take);
     break;
   case ChoiceStep::Trials:
     break;
@@ -618,10 +599,8 @@ llvm::SmallVector<TranslationUnit, 2> Chooser::unitsToCompile() {
   if (!hasStep(mode, ChoiceStep::Compile) || triesFirst(mode))
     return {};
   for (ChoiceStep step : choiceOrder(mode)) {
-    if (isPassedOver(step, TrialIntent()))
-      continue;
     llvm::Error error = offer(step, [&](const Choice &choice) {
-      if (isWithin(choice, effortOf(step)))
+      if (isWithin(choice, choice.isKnown ? Effort::Compiled : effortOf(step)))
         first = choice;
       return first.has_value();
     });

@@ -14,7 +14,6 @@
 #include "Choice/PortfolioPool.h"
 #include "Kernel/Space.h"
 #include "Store/ArtifactStore.h"
-#include "Store/Decisions.h"
 #include "Store/PoolStore.h"
 #include "Store/Records.h"
 #include "Store/Verdicts.h"
@@ -38,6 +37,9 @@ struct Choice {
   kiln_source source = KILN_SOURCE_NONE;
   double predictedNs = 0, measuredNs = 0;
   bool isFallback = false;
+  /// Measured at this very value, or stored for it alone: it is compiled,
+  /// unless the caller waits for nothing.
+  bool isKnown = false;
   /// It is to be compiled, although its step mostly takes what exists.
   bool mayCompile = false;
   /// It is better than the choice behind it and has no kernels yet: they are to
@@ -68,10 +70,13 @@ struct ChoiceSources {
   PortfolioPool &portfolios;      ///< of the context
   ArtifactStore &artifacts;
   const RecordStore &records;
-  const DecisionStore &decisions;
   const PortfolioStore &portfolioStore;
   uint64_t workspaceLimit;          ///< bytes that a plan may need
   const PoolStore *pools = nullptr; ///< null: there are none
+
+  PortfolioSources ofPortfolios() const {
+    return {portfolioStore, records, device, deviceClass, workspaceLimit};
+  }
 };
 
 /// Chooses for one request, on one thread. All that is given must outlive it.
@@ -82,16 +87,17 @@ public:
 
   Chooser(const ChoiceSources &sources, const PlanRequest &request);
 
-  /// Whether \p step is left out. While trials are ahead, a stored choice is
-  /// left out if trials are to be repeated or the record is incomplete for this
-  /// request. Where trials found nothing right, a decision is left out, because
-  /// nobody tried it.
-  bool isPassedOver(ChoiceStep step, const TrialIntent &trials);
-
-  /// Gives \p take what \p step offers, best first. Cost: some 10 us for what
-  /// is stored, a millisecond for a first ranking. Errors: those of
-  /// exploreSpace().
-  llvm::Error offer(ChoiceStep step, Take take);
+  /// Gives \p take what \p step offers, best first; \p trials matters to what
+  /// is stored. Cost: some 10 us for what is stored, a millisecond for a first
+  /// ranking. Errors: those of exploreSpace().
+  llvm::Error offer(ChoiceStep step, Take take,
+                    const TrialIntent &trials = TrialIntent());
+  /// The step Stored. While trials are ahead, a choice is left out if trials
+  /// are to be repeated or the record is incomplete for this request. Where
+  /// trials found nothing right, the estimator's is left out: it was not tried.
+  void offerStored(const TrialIntent &trials, Take take);
+  /// Of that, what was measured at this very value.
+  void offerMeasured(Take take);
 
   /// What trials found about the problem, as it was known the first time.
   const RecordMatch &record();
@@ -156,8 +162,9 @@ private:
   Choice choiceAt(size_t rank) const;
   bool isWithin(const Choice &choice, Effort effort) const;
   bool isIncomplete();
+  bool mayOfferMeasured(const TrialIntent &trials);
+  bool mayOfferDecided(const TrialIntent &trials);
   ProblemRange valueAsRange() const;
-  llvm::ArrayRef<StoredFault> refusals();
   bool isRejected(const Template &tmpl, const Record &config);
   std::string digestOf(const Template &tmpl, const Record &config);
   void offerLoaded(Take take) const;
@@ -172,7 +179,6 @@ private:
   const PlanTargets targets;
   bool isAlone = false;
   std::optional<RecordMatch> match;
-  std::optional<std::vector<StoredFault>> refusalsOfLayer;
   bool isRanked = false;
   std::vector<Candidate> ranked;
   /// A limit forbids what is estimated to be faster than all of the ranking.

@@ -155,15 +155,13 @@ std::optional<ProblemRange> layerOf(const KernelFamily &family,
   return widened(*layer, problem, known);
 }
 
-std::shared_ptr<const KnownPortfolio> findStored(const PortfolioStore &store,
-                                                 const ProblemRange &range,
-                                                 const DeviceModel &device,
-                                                 llvm::StringRef deviceClass,
-                                                 uint64_t workspaceBytes) {
-  auto found = findPortfolio(store, range, device, deviceClass, workspaceBytes);
-  if (!found)
+std::shared_ptr<const KnownPortfolio> findStored(const PortfolioSources &from,
+                                                 const ProblemRange &range) {
+  auto found = findPortfolio(from, range);
+  // Trials found nothing right: nor would they for the estimator's choice.
+  if (!found || found->portfolio.empty())
     return nullptr;
-  return std::make_shared<const KnownPortfolio>(std::move(*found),
+  return std::make_shared<const KnownPortfolio>(std::move(found->portfolio),
                                                 /*isStored=*/true);
 }
 

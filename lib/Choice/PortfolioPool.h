@@ -39,7 +39,7 @@ public:
 
   /// See Portfolio.
   bool isWhole() const { return portfolio.isWhole; }
-  bool foundWrong() const { return portfolio.foundWrong(); }
+  bool foundWrong() const { return portfolio.hasFoundWrong; }
   /// Whether the kernel of \p config was compared with the reference, as that
   /// of whatever member.
   bool hasProven(const Template &tmpl, const Record &config) const;
@@ -68,10 +68,7 @@ std::optional<ProblemRange> layerOf(const KernelFamily &family,
 /// What the cache has that serves all from \p low to \p high of \p range, in
 /// the range that it was stored for; null: nothing that is of use today. Cost:
 /// some microseconds if there is nothing; else milliseconds.
-std::shared_ptr<const KnownPortfolio> findStored(const PortfolioStore &store,
-                                                 const ProblemRange &range,
-                                                 const DeviceModel &device,
-                                                 llvm::StringRef deviceClass,
-                                                 uint64_t workspaceBytes);
+std::shared_ptr<const KnownPortfolio> findStored(const PortfolioSources &from,
+                                                 const ProblemRange &range);
 
 } // namespace kiln

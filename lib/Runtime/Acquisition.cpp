@@ -69,16 +69,17 @@ llvm::Expected<ChosenPlan> Acquisition::findLoaded() {
   for (ChoiceStep step : choiceOrder(mode)) {
     if (step == ChoiceStep::Trials)
       break;
-    if (isPassedOver(step) || (needsRanking(step, mode) && step != kNoDriver))
+    if (needsRanking(step, mode) && step != kNoDriver)
       continue;
     bool isOffered = false;
-    llvm::Error error = chooser.offer(step, [&](const Choice &choice) {
+    auto take = [&](const Choice &choice) {
       if (choice.isForLater || (choice.mayCompile && !isLoaded(choice)))
         return false;
       isOffered = true;
       load(choice, Effort::Loaded);
-      return isStored(step) || isOver();
-    });
+      return step == ChoiceStep::Stored || isOver();
+    };
+    llvm::Error error = chooser.offer(step, take, intent());
     if (error)
       return error;
     // Anything else would be served instead of what run() takes for good.
@@ -119,16 +120,29 @@ void Acquisition::takeSteps(bool onlyStored) {
   for (ChoiceStep step : choiceOrder(mode, options.haste)) {
     if (isOver())
       return;
-    if (!isPassedOver(step) && (isStored(step) || !onlyStored))
+    const bool isRepeated = step == ChoiceStep::Trials && isLastRound;
+    if (!isRepeated && (step == ChoiceStep::Stored || !onlyStored))
       take(step);
   }
 }
 
-bool Acquisition::isPassedOver(ChoiceStep step) {
-  if (step == ChoiceStep::Trials && isLastRound)
-    return true;
-  return chooser.isPassedOver(
-      step, {trialsAhead, options.retune, options.preferTrials});
+TrialIntent Acquisition::intent() const {
+  return {trialsAhead, options.retune, options.preferTrials};
+}
+
+/// Takes the best that was measured at this very value.
+void Acquisition::takeMeasured() {
+  chooser.offerMeasured([&](const Choice &choice) {
+    loadFrom(ChoiceStep::Stored, choice);
+    return isOver();
+  });
+}
+
+/// Loads \p choice with the effort that \p step allows.
+void Acquisition::loadFrom(ChoiceStep step, const Choice &choice) {
+  const bool mayCompile =
+      choice.mayCompile || (choice.isKnown && options.haste != Haste::Launch);
+  load(choice, mayCompile ? Effort::Compiled : effortOf(step));
 }
 
 void Acquisition::take(ChoiceStep step) {
@@ -151,8 +165,7 @@ void Acquisition::take(ChoiceStep step) {
     if (step == ChoiceStep::Compile && options.isCancelled())
       fail(makeError(ErrorCode::Cancelled, "cancelled"));
     else
-      load(choice, choice.mayCompile ? Effort::Compiled
-                                     : effortOf(step, options.haste));
+      loadFrom(step, choice);
     // A guess that cannot be had leaves the launch to what was measured.
     if (choice.mayCompile && !found && !options.isCancelled() &&
         fatal.code != ErrorCode::ContextDead)
@@ -161,7 +174,7 @@ void Acquisition::take(ChoiceStep step) {
     return isOver() || (step == ChoiceStep::Compile &&
                         firstError.code == ErrorCode::CompilerMissing);
   };
-  if (llvm::Error error = chooser.offer(step, wantsNoMore))
+  if (llvm::Error error = chooser.offer(step, wantsNoMore, intent()))
     fatal = summarize(std::move(error));
 }
 

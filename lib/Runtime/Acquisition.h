@@ -68,7 +68,9 @@ private:
   // The steps.
   void takeSteps(bool onlyStored = false);
   void take(ChoiceStep step);
-  bool isPassedOver(ChoiceStep step);
+  void takeMeasured();
+  void loadFrom(ChoiceStep step, const Choice &choice);
+  TrialIntent intent() const;
   bool isOver() const { return found || fatal.code != ErrorCode::Success; }
 
   // One config.

@@ -201,7 +201,7 @@ void Acquisition::measureLayer(const ProblemRange &layer) {
       std::move(made->result.portfolio), /*isStored=*/false));
   ++context.portfolioVersion;
   chooseAgain(layer);
-  take(ChoiceStep::Portfolio);
+  take(ChoiceStep::Stored);
 }
 
 /// Trials found nothing right in \p range: what serves there without any must
@@ -283,8 +283,7 @@ void Acquisition::takeRange() {
     if (options.isBackground && known->isMeasured())
       context.portfolios.add(known);
   } else {
-    known = findStored(*services.portfolios, range, context.model,
-                       context.deviceClass, engine.config().workspaceLimit);
+    known = findStored(engine.portfolioSources(context), range);
     if (!known)
       return;
     code.resize(known->members().size());
@@ -388,7 +387,7 @@ PreparedRange::ExactPlans Acquisition::exactPlans(const ProblemRange &range) {
 
 ChosenPlan Acquisition::findExact() {
   trialsAhead = false;
-  take(ChoiceStep::Record);
+  takeMeasured();
   return found.measuredNs > 0 ? found : ChosenPlan();
 }
 

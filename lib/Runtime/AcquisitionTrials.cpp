@@ -76,14 +76,14 @@ void Acquisition::measureValue() {
   chooser.recordNow();
   // The winner could not be loaded: the next best.
   if (isTuned)
-    take(ChoiceStep::Record);
+    takeMeasured();
 }
 
 /// Takes a record that was passed over for trials which proved nothing.
 void Acquisition::takeRecordInstead() {
   trialsAhead = false;
   chooser.recordNow();
-  take(ChoiceStep::Record);
+  takeMeasured();
 }
 
 /// Waits for the thread's turn and tunes until \p deadline. None where others

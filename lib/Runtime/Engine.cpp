@@ -192,7 +192,6 @@ Engine::Services &Engine::services() {
   if (options.mode == KILN_MODE_BACKGROUND)
     recordOptions.recheckInterval = std::chrono::hours(24 * 365);
   made->records = std::make_unique<RecordStore>(*made->store, recordOptions);
-  made->decisions = std::make_unique<DecisionStore>(*made->store);
   made->pools = std::make_unique<PoolStore>(*made->store);
   made->portfolios = std::make_unique<PortfolioStore>(
       *made->store, recordOptions.recheckInterval);
@@ -353,9 +352,15 @@ Chooser Engine::chooser(ContextState &context, const PlanRequest &request) {
   Services &made = services();
   return Chooser({options.mode, context.model, context.deviceClass,
                   context.plans, context.portfolios, *made.artifacts,
-                  *made.records, *made.decisions, *made.portfolios,
-                  options.workspaceLimit, made.pools.get()},
+                  *made.records, *made.portfolios, options.workspaceLimit,
+                  made.pools.get()},
                  request);
+}
+
+PortfolioSources Engine::portfolioSources(const ContextState &context) {
+  const Services &made = services();
+  return {*made.portfolios, *made.records, context.model, context.deviceClass,
+          options.workspaceLimit};
 }
 
 //===----------------------------------------------------------------------===//

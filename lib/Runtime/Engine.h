@@ -24,7 +24,6 @@
 #include "Runtime/EngineConfig.h"
 #include "Runtime/Flights.h"
 #include "Store/ArtifactStore.h"
-#include "Store/Decisions.h"
 #include "Store/Records.h"
 #include "Workspace/Arena.h"
 
@@ -84,7 +83,6 @@ public:
     std::unique_ptr<cache::Store> store;
     std::unique_ptr<ArtifactStore> artifacts;
     std::unique_ptr<RecordStore> records;
-    std::unique_ptr<DecisionStore> decisions;
     std::unique_ptr<PortfolioStore> portfolios;
     std::unique_ptr<PoolStore> pools;
   };
@@ -97,6 +95,8 @@ public:
 
   /// Chooses for \p request in \p context; both must outlive it.
   Chooser chooser(ContextState &context, const PlanRequest &request);
+  /// Where the portfolios of \p context are found.
+  PortfolioSources portfolioSources(const ContextState &context);
 
   /// Marks the plans of \p kernel in \p state as its verdict says.
   void markPlans(ContextState &state, const std::string &kernel);

@@ -153,7 +153,7 @@ void PrepareTask::compileValues(const DeviceModel &device) {
     callProgress();
   };
   WarmupResult result = warmup(problems, device, *services.artifacts,
-                               *services.decisions, options);
+                               *services.portfolios, options);
   for (const WarmupRow &row : result.rows) {
     ErrorSummary &error = owners[row.problem]->error;
     if (error.code == ErrorCode::Success && !row.isReplaced)

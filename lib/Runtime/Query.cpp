@@ -61,19 +61,13 @@ static std::optional<StoredChoice>
 firstStored(kiln_mode mode, const ContextState &state, Chooser &chooser) {
   const TrialIntent trials{.areAhead = hasStep(mode, ChoiceStep::Trials)};
   std::optional<StoredChoice> first;
-  for (ChoiceStep step : choiceOrder(mode)) {
-    if (!isStored(step) || first)
-      break;
-    if (chooser.isPassedOver(step, trials))
-      continue;
-    llvm::cantFail(chooser.offer(step, [&](const Choice &choice) {
-      if (auto workspace = choice.isForLater
-                               ? std::nullopt
-                               : workspaceOf(state, chooser, choice))
-        first = {choice, *workspace};
-      return first.has_value();
-    }));
-  }
+  chooser.offerStored(trials, [&](const Choice &choice) {
+    if (auto workspace = choice.isForLater
+                             ? std::nullopt
+                             : workspaceOf(state, chooser, choice))
+      first = {choice, *workspace};
+    return first.has_value();
+  });
   return first;
 }
 
@@ -108,9 +102,7 @@ static kiln_query_result queryValue(Engine &engine, ContextState &state,
 /// What the cache has for a part of a problem's ranges that is not prepared.
 static void tellStored(Engine &engine, const ContextState &state,
                        const RangePart &part, kiln_query_result &result) {
-  auto known =
-      findStored(*engine.services().portfolios, part.range, state.model,
-                 state.deviceClass, engine.config().workspaceLimit);
+  auto known = findStored(engine.portfolioSources(state), part.range);
   const Portfolio::Ranking ranking =
       known ? known->rank(part.typical, state.model) : Portfolio::Ranking();
   if (ranking.empty())

@@ -2,7 +2,7 @@
 #include "Store/PoolStore.h"
 
 #include "Store/ArtifactStore.h"
-#include "Store/Decisions.h"
+#include "Store/PortfolioStore.h"
 #include "Support/Error.h"
 #include "Support/Json.h"
 

@@ -1,7 +1,6 @@
 //===- PortfolioStore.cpp - what serves a range, stored -------------------===//
 #include "Store/PortfolioStore.h"
 
-#include "Store/Decisions.h"
 #include "Support/Json.h"
 
 #include <llvm/ADT/STLExtras.h>
@@ -29,16 +28,14 @@ bool StoredPortfolio::contains(llvm::ArrayRef<int64_t> from,
 }
 
 size_t StoredPortfolio::measuredMembers() const {
-  return static_cast<size_t>(
-      llvm::count_if(members, [](const StoredMember &member) {
-        return !member.times.empty();
-      }));
+  return static_cast<size_t>(llvm::count_if(
+      members, [](const StoredMember &member) { return member.isMeasured; }));
 }
 
-/// The item of \p list that says the same kernel as \p like; null: none does.
-template <class Item>
-static const Item *findKernel(const std::vector<Item> &list, const Item &like) {
-  auto found = llvm::find_if(list, [&](const Item &item) {
+/// The member of \p list with the kernel of \p like; null: there is no such.
+static const StoredMember *findKernel(const std::vector<StoredMember> &list,
+                                      const StoredMember &like) {
+  auto found = llvm::find_if(list, [&](const StoredMember &item) {
     return item.config == like.config && item.kernel == like.kernel;
   });
   return found == list.end() ? nullptr : &*found;
@@ -55,7 +52,7 @@ StoredPortfolio::measuredMembersBeside(const StoredPortfolio &later) const {
     return measuredMembers();
   return static_cast<size_t>(
       llvm::count_if(members, [&](const StoredMember &member) {
-        return !member.times.empty() && findKernel(later.members, member);
+        return member.isMeasured && findKernel(later.members, member);
       }));
 }
 
@@ -90,29 +87,15 @@ StoredPortfolios::find(llvm::ArrayRef<int64_t> low,
   return found.empty() ? nullptr : found.front();
 }
 
-static void addAll(llvm::json::Array &into, const llvm::json::Array &from) {
-  into.insert(into.end(), from.begin(), from.end());
-}
-
 /// Takes into \p added what other versions wrote of the same range in \p old.
 static void keepOther(StoredPortfolio &added, const StoredPortfolio &old) {
   addMissing(added.unknown, old.unknown);
-  addAll(added.unreadMembers, old.unreadMembers);
-  addAll(added.unreadFaults, old.unreadFaults);
-  for (StoredFault &fault : added.faults)
-    if (const StoredFault *known = findKernel(old.faults, fault))
-      addMissing(fault.unknown, known->unknown);
-  for (StoredMember &member : added.members) {
-    const StoredMember *known = findKernel(old.members, member);
-    if (!known)
-      continue;
-    addMissing(member.unknown, known->unknown);
-    addAll(member.unread, known->unread);
-    for (StoredTime &time : member.times)
-      for (const StoredTime &there : known->times)
-        if (there.point == time.point)
-          addMissing(time.unknown, there.unknown);
-  }
+  added.unreadMembers.insert(added.unreadMembers.end(),
+                             old.unreadMembers.begin(),
+                             old.unreadMembers.end());
+  for (StoredMember &member : added.members)
+    if (const StoredMember *known = findKernel(old.members, member))
+      addMissing(member.unknown, known->unknown);
 }
 
 bool StoredPortfolios::merge(const StoredPortfolio &added, bool replaces,
@@ -167,20 +150,6 @@ size_t StoredPortfolios::shrink(size_t most) {
 // Text
 //===----------------------------------------------------------------------===//
 
-static std::optional<StoredTime> readTime(const llvm::json::Object &object,
-                                          const StoredPortfolio &range) {
-  StoredTime time;
-  FieldReader reader(object);
-  reader.require("point", time.point);
-  reader.require("measuredNs", time.measuredNs);
-  reader.require("predictedNs", time.predictedNs);
-  if (reader.isDamaged || !isTime(time.measuredNs) ||
-      !isTime(time.predictedNs) || !range.contains(time.point, time.point))
-    return std::nullopt;
-  time.unknown = reader.unknown();
-  return time;
-}
-
 static std::optional<StoredMember> readMember(const llvm::json::Object &object,
                                               const StoredPortfolio &range) {
   StoredMember member;
@@ -190,12 +159,7 @@ static std::optional<StoredMember> readMember(const llvm::json::Object &object,
   reader.require("low", member.low);
   reader.require("high", member.high);
   reader.require("validated", member.validated);
-  reader.readItems("times", member.unread, [&](const llvm::json::Object &item) {
-    auto time = readTime(item, range);
-    if (time)
-      member.times.push_back(std::move(*time));
-    return time.has_value();
-  });
+  reader.read("measured", member.isMeasured);
   if (reader.isDamaged || member.config.empty() || member.kernel.empty() ||
       !range.contains(member.low, member.high) ||
       !llvm::all_of(llvm::zip_equal(member.low, member.high), [](auto ends) {
@@ -206,18 +170,6 @@ static std::optional<StoredMember> readMember(const llvm::json::Object &object,
   return member;
 }
 
-static std::optional<StoredFault> readFault(const llvm::json::Object &object) {
-  StoredFault fault;
-  FieldReader reader(object);
-  reader.require("config", fault.config);
-  reader.require("kernel", fault.kernel);
-  reader.require("reason", fault.reason);
-  if (reader.isDamaged || fault.config.empty() || fault.kernel.empty())
-    return std::nullopt;
-  fault.unknown = reader.unknown();
-  return fault;
-}
-
 /// Whether a range has an extent of 1 or more in each of a few fields.
 static bool isRange(const StoredPortfolio &portfolio) {
   constexpr size_t kMostFields = 8;
@@ -226,6 +178,22 @@ static bool isRange(const StoredPortfolio &portfolio) {
          llvm::all_of(low, [](int64_t value) { return value >= 1; }) &&
          portfolio.contains(low, low) &&
          portfolio.contains(portfolio.high, portfolio.high);
+}
+
+/// Takes points that were written one after the other. False: these are none of
+/// the range.
+static bool takeAnchors(llvm::ArrayRef<int64_t> values,
+                        StoredPortfolio &portfolio) {
+  const size_t fields = portfolio.low.size();
+  if (values.size() % fields != 0)
+    return false;
+  for (; !values.empty(); values = values.drop_front(fields)) {
+    const llvm::ArrayRef<int64_t> anchor = values.take_front(fields);
+    if (!portfolio.contains(anchor, anchor))
+      return false;
+    portfolio.anchors.push_back(anchor.vec());
+  }
+  return true;
 }
 
 static std::optional<StoredPortfolio>
@@ -241,6 +209,10 @@ readPortfolio(const llvm::json::Object &object) {
       !std::isfinite(portfolio.regret) || portfolio.regret < 0 ||
       !object.get("members"))
     return std::nullopt;
+  std::vector<int64_t> anchors;
+  reader.read("anchors", anchors);
+  if (!takeAnchors(anchors, portfolio))
+    return std::nullopt;
   const uint64_t skipped = reader.readItems(
       "members", portfolio.unreadMembers, [&](const llvm::json::Object &item) {
         auto member = readMember(item, portfolio);
@@ -249,15 +221,8 @@ readPortfolio(const llvm::json::Object &object) {
         return member.has_value();
       });
   portfolio.isComplete &= skipped == 0;
-  reader.readItems("faults", portfolio.unreadFaults,
-                   [&](const llvm::json::Object &item) {
-                     auto fault = readFault(item);
-                     if (fault)
-                       portfolio.faults.push_back(std::move(*fault));
-                     return fault.has_value();
-                   });
-  if (reader.isDamaged ||
-      (portfolio.members.empty() && portfolio.faults.empty()))
+  // Without members it says a thing of its own, which damage must not.
+  if (reader.isDamaged || (portfolio.members.empty() && skipped))
     return std::nullopt;
   portfolio.unknown = reader.unknown();
   return portfolio;
@@ -276,26 +241,6 @@ llvm::Expected<StoredPortfolios> StoredPortfolios::open(std::string text) {
   return all;
 }
 
-/// \p items as \p write has them, then \p unread.
-template <class Item>
-static llvm::json::Array writeAll(const std::vector<Item> &items,
-                                  const llvm::json::Array &unread,
-                                  llvm::json::Object (*write)(const Item &)) {
-  llvm::json::Array list;
-  for (const Item &item : items)
-    list.push_back(write(item));
-  addAll(list, unread);
-  return list;
-}
-
-static llvm::json::Object writeTime(const StoredTime &time) {
-  llvm::json::Object object = time.unknown;
-  object["point"] = llvm::json::Array(time.point);
-  object["measuredNs"] = time.measuredNs;
-  object["predictedNs"] = time.predictedNs;
-  return object;
-}
-
 static llvm::json::Object writeMember(const StoredMember &member) {
   llvm::json::Object object = member.unknown;
   object["config"] = jsonText(member.config);
@@ -303,15 +248,8 @@ static llvm::json::Object writeMember(const StoredMember &member) {
   object["low"] = llvm::json::Array(member.low);
   object["high"] = llvm::json::Array(member.high);
   object["validated"] = member.validated;
-  object["times"] = writeAll(member.times, member.unread, writeTime);
-  return object;
-}
-
-static llvm::json::Object writeFault(const StoredFault &fault) {
-  llvm::json::Object object = fault.unknown;
-  object["config"] = jsonText(fault.config);
-  object["kernel"] = jsonText(fault.kernel);
-  object["reason"] = jsonText(fault.reason);
+  if (member.isMeasured)
+    object["measured"] = true;
   return object;
 }
 
@@ -322,10 +260,16 @@ static llvm::json::Object writePortfolio(const StoredPortfolio &portfolio) {
   object["regret"] = portfolio.regret;
   object["complete"] = portfolio.isComplete;
   object["measuredAtMs"] = portfolio.measuredAtMs;
-  object["members"] =
-      writeAll(portfolio.members, portfolio.unreadMembers, writeMember);
-  object["faults"] =
-      writeAll(portfolio.faults, portfolio.unreadFaults, writeFault);
+  llvm::json::Array anchors;
+  for (const std::vector<int64_t> &anchor : portfolio.anchors)
+    anchors.insert(anchors.end(), anchor.begin(), anchor.end());
+  object["anchors"] = std::move(anchors);
+  llvm::json::Array members;
+  for (const StoredMember &member : portfolio.members)
+    members.push_back(writeMember(member));
+  members.insert(members.end(), portfolio.unreadMembers.begin(),
+                 portfolio.unreadMembers.end());
+  object["members"] = std::move(members);
   return object;
 }
 
@@ -337,6 +281,11 @@ std::string StoredPortfolios::text() const {
 // The cache
 //===----------------------------------------------------------------------===//
 
+std::string productKey(const DeviceModel &device) {
+  return fmt::format("{} {} sms={} planned={}", device.name, device.archName(),
+                     device.smCount, planningDigest(device));
+}
+
 PortfolioKey PortfolioKey::measured(llvm::StringRef layer,
                                     llvm::StringRef deviceClass) {
   return {layer.str(), fmt::format("class {}", deviceClass)};
@@ -345,6 +294,14 @@ PortfolioKey PortfolioKey::measured(llvm::StringRef layer,
 PortfolioKey PortfolioKey::estimated(llvm::StringRef layer,
                                      const DeviceModel &device) {
   return {layer.str(), "product " + productKey(device)};
+}
+
+PortfolioKey PortfolioKey::ofValue(const Problem &problem,
+                                   const DeviceModel &device, ModelKind model) {
+  PortfolioKey key = estimated("problem " + problem.text() + "\n", device);
+  if (model != ModelKind::Main)
+    key.device += fmt::format(" model {}", nameOf(model));
+  return key;
 }
 
 std::string PortfolioKey::text() const {

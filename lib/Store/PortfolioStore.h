@@ -1,16 +1,19 @@
 //===- PortfolioStore.h - what serves a range, stored ---------------------===//
 //
-// The kernels that serve a range of a layer, their intervals and their measured
-// times. A measured portfolio is keyed by the class of the device, as records
-// are. One that only the estimator chose is keyed by the product, as decisions
-// are: it is written where there is no device.
+// The kernels that serve a range of a layer, and their intervals; the times are
+// in the records. A measured portfolio is keyed by the class of the device, as
+// records are. One that only the estimator chose is keyed by the product, and
+// by the numbers that it was planned with: it is written where there is no
+// device. A single value is a range of one, with an entry of its own, because a
+// layer may have thousands.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
 
 #include "Cache/Store.h"
 #include "Device/DeviceModel.h"
-#include "Kernel/Record.h"
+#include "Kernel/Family.h"
+#include "Kernel/ModelKind.h"
 #include "Store/MergedStore.h"
 #include "Store/MergedText.h"
 #include "Store/TrialStatus.h"
@@ -29,61 +32,40 @@
 
 namespace kiln {
 
-/// What a member took at one point. Times are in ns.
-struct StoredTime {
-  std::vector<int64_t> point;
-  double measuredNs = 0, predictedNs = 0;
-  llvm::json::Object unknown = {}; ///< fields of other versions, kept
-
-  friend bool operator==(const StoredTime &, const StoredTime &) = default;
-};
-
 /// One config of a portfolio.
 struct StoredMember {
-  std::string config, kernel;     ///< kernelDigest() of its plan
-  std::vector<int64_t> low, high; ///< where it may be the best
-  bool validated = false;         ///< compared with the reference, and right
-  std::vector<StoredTime> times;
-  llvm::json::Array unread = {};   ///< times that could not be read, kept
+  std::string config, kernel;      ///< kernelDigest() of its plan
+  std::vector<int64_t> low, high;  ///< where it may be the best
+  bool validated = false;          ///< compared with the reference, and right
+  bool isMeasured = false;         ///< records have times of it at the anchors
   llvm::json::Object unknown = {}; ///< fields of other versions, kept
 
   friend bool operator==(const StoredMember &, const StoredMember &) = default;
 };
 
-/// A kernel that trials of the range found wrong, or that cannot run.
-struct StoredFault {
-  std::string config, kernel, reason;
-  llvm::json::Object unknown = {}; ///< fields of other versions, kept
-
-  /// Whether it was found wrong. Whether that stands is for Verdicts to say.
-  bool isWrong() const { return isWrongResult(reason); }
-
-  friend bool operator==(const StoredFault &, const StoredFault &) = default;
-};
-
 /// A portfolio as it is stored: points have a value for each field of its
-/// range. One with faults and without members says that nothing is right.
+/// range. What was measured is in the records of its layers. One without
+/// members says that trials found nothing right.
 struct StoredPortfolio {
   std::vector<int64_t> low, high;
   double regret = 0; ///< of the best member, by the estimate, at most
   /// Everything that was to be measured was.
   bool isComplete = false;
   int64_t measuredAtMs = 0; ///< Unix time
+  /// Where trials ran: records of these points speak for the range.
+  std::vector<std::vector<int64_t>> anchors;
   std::vector<StoredMember> members;
-  std::vector<StoredFault> faults;
-  /// Members and faults that could not be read, kept.
-  llvm::json::Array unreadMembers, unreadFaults;
-  llvm::json::Object unknown; ///< fields of other versions, kept
+  llvm::json::Array unreadMembers; ///< that could not be read, kept
+  llvm::json::Object unknown;      ///< fields of other versions, kept
 
   bool contains(llvm::ArrayRef<int64_t> low,
                 llvm::ArrayRef<int64_t> high) const;
-  /// Members that have times.
   size_t measuredMembers() const;
   /// The same, except those whose kernel cannot be of today's sources if those
   /// of \p later are: where any config has another kernel there, a release lies
   /// between the two, and only what \p later has as well counts.
   size_t measuredMembersBeside(const StoredPortfolio &later) const;
-  bool isHopeless() const { return members.empty() && !faults.empty(); }
+  bool isHopeless() const { return members.empty(); }
   friend bool operator==(const StoredPortfolio &,
                          const StoredPortfolio &) = default;
 };
@@ -122,10 +104,14 @@ struct StoredPortfolios {
              int64_t nowMs = unixTimeMs());
 };
 
+/// What keys the estimator's choices: name, architecture and SMs of the device,
+/// and the digest of the numbers that it plans with.
+std::string productKey(const DeviceModel &device);
+
 /// Whose portfolios.
 struct PortfolioKey {
   /// ProblemRange::fixedText(): the layer, the names of the values that vary,
-  /// and the signature.
+  /// and the signature. Or a problem.
   std::string layer;
   std::string device; ///< a device class, or a product
 
@@ -136,6 +122,10 @@ struct PortfolioKey {
   /// Of what the estimator chose for \p device.
   static PortfolioKey estimated(llvm::StringRef layer,
                                 const DeviceModel &device);
+  /// The same for \p problem alone, by \p model. Its members are in the order
+  /// of that choice.
+  static PortfolioKey ofValue(const Problem &problem, const DeviceModel &device,
+                              ModelKind model = ModelKind::Main);
 };
 
 /// Portfolios in the cache, see MergedStore. Thread-safe. The cache store must

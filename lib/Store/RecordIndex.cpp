@@ -4,27 +4,28 @@
 #include "Store/Verdicts.h"
 
 #include <llvm/ADT/STLExtras.h>
+#include <llvm/ADT/StringMap.h>
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <optional>
 #include <tuple>
 
 namespace kiln {
 
-/// What IndexedPoint::refused has for a kernel.
+/// What RecordMatch::refused has for a kernel.
 static std::string refusedKey(llvm::StringRef config, llvm::StringRef kernel) {
   return fmt::format("{}\n{}", config, kernel);
 }
 
 bool RecordMatch::mayRefuse(llvm::StringRef config) const {
-  return asked && asked->refused.contains(config);
+  return refused.contains(config);
 }
 
 bool RecordMatch::refuses(llvm::StringRef config,
                           llvm::StringRef kernel) const {
-  return mayRefuse(config) &&
-         asked->refused.contains(refusedKey(config, kernel));
+  return mayRefuse(config) && refused.contains(refusedKey(config, kernel));
 }
 
 bool foundNoneRight(const RecordMatch &match, const Verdicts &verdicts,
@@ -78,12 +79,6 @@ RecordLine::index(const KernelFamily &family) const {
   made->family = &family;
   made->cold = indexMode(family, point, MeasurementMode::Cold);
   made->hot = indexMode(family, point, MeasurementMode::Hot);
-  for (const Measurement &m : point.measurements) {
-    if (m.isWrong() || !m.isRejection() || !m.isOfValue())
-      continue;
-    made->refused.insert(refusedKey(m.config, m.kernel));
-    made->refused.insert(m.config);
-  }
   indexed = std::move(made);
   return indexed;
 }
@@ -102,6 +97,52 @@ static double logDistance(llvm::ArrayRef<int64_t> a,
   for (auto [left, right] : llvm::zip_equal(a, b))
     distance += std::abs(logOf(left) - logOf(right));
   return distance;
+}
+
+namespace {
+/// The nearest point at which trials found out whether a kernel can be
+/// launched.
+struct NearestTrial {
+  double distance = 0;
+  bool isRefused = false;
+};
+} // namespace
+
+/// Fills RecordMatch::refused. Trials of another value say nothing, because
+/// that may have been too large; those of a range are of all its values.
+static void findRefused(RecordMatch &match, const TuningRecord &record,
+                        llvm::ArrayRef<int64_t> extents) {
+  llvm::StringMap<NearestTrial> kernels;
+  auto forEach = [&](size_t line, auto take) {
+    const bool isAsked = extents.equals(record.extentsAt(line));
+    for (const Measurement &m : record.at(line).measurements)
+      if (!m.isWrong() && (m.valid || isAsked || !m.isOfValue()))
+        take(refusedKey(m.config, m.kernel), m);
+  };
+  for (size_t i = 0; i < record.size(); ++i)
+    if (record.lineAt(i).mayRefuse())
+      forEach(i, [&](const std::string &key, const Measurement &m) {
+        if (m.isRejection())
+          kernels[key] = {std::numeric_limits<double>::infinity(), true};
+      });
+  if (kernels.empty())
+    return;
+  for (size_t i = 0; i < record.size(); ++i) {
+    if (record.extentsAt(i).size() != extents.size())
+      continue;
+    const double distance = logDistance(record.extentsAt(i), extents);
+    forEach(i, [&](const std::string &key, const Measurement &m) {
+      auto found = kernels.find(key);
+      if (found != kernels.end() && distance <= found->second.distance &&
+          (m.valid || m.isRejection()))
+        found->second = {distance, !m.valid};
+    });
+  }
+  for (const auto &[key, nearest] : kernels)
+    if (nearest.isRefused) {
+      match.refused.insert(key);
+      match.refused.insert(key.split('\n').first);
+    }
 }
 
 namespace {
@@ -181,6 +222,7 @@ RecordMatch matchRecord(std::shared_ptr<const TuningRecord> record,
   match.askedExtents.assign(extents.begin(), extents.end());
   match.skipped = record->unread().size();
   match.record = record;
+  findRefused(match, *record, extents);
   size_t exact = record->lowerBound(extents);
   if (exact < record->size() && extents.equals(record->extentsAt(exact))) {
     const RecordLine &line = record->lineAt(exact);

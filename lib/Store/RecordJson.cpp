@@ -90,6 +90,8 @@ static bool readPoint(const llvm::json::Object &object, RecordPoint &point,
   reader.read("winner", point.winner);
   bool isProven = false; // follows from the measurements
   reader.read("proven", isProven);
+  bool refuses = false; // so does that
+  reader.read("refuses", refuses);
   MeasurementIndex index(point);
   skipped += reader.readItems(
       "measurements", point.unread, [&](const llvm::json::Object &item) {
@@ -118,8 +120,16 @@ static bool hasProven(const RecordPoint &point) {
   });
 }
 
+static bool hasRefused(const RecordPoint &point) {
+  return llvm::any_of(point.measurements, [](const Measurement &m) {
+    return m.isRejection() && !m.isWrong();
+  });
+}
+
+// In this order, as far as they are there.
 static constexpr llvm::StringLiteral kExtentField = "{\"extent\":",
-                                     kUnprovenField = ",\"proven\":false,";
+                                     kUnprovenField = ",\"proven\":false",
+                                     kRefusesField = ",\"refuses\":true";
 
 static std::string writePoint(const RecordPoint &point) {
   llvm::json::Object object = point.unknown;
@@ -139,8 +149,9 @@ static std::string writePoint(const RecordPoint &point) {
       point.extents.size() == 1
           ? fmt::format("{}", point.extents.front())
           : fmt::format("[{}]", fmt::join(point.extents, ","));
-  return fmt::format("{}{}{}{}", kExtentField.str(), extents,
-                     hasProven(point) ? "," : kUnprovenField.str(),
+  return fmt::format("{}{}{}{},{}", kExtentField.str(), extents,
+                     hasProven(point) ? "" : kUnprovenField.str(),
+                     hasRefused(point) ? kRefusesField.str() : "",
                      jsonLine(std::move(object)).substr(1));
 }
 
@@ -163,7 +174,8 @@ static bool scanExtents(llvm::StringRef &line, ExtentPoint &extents) {
 }
 
 RecordLine::RecordLine(RecordPoint point)
-    : ownExtents(point.extents), ownMayBeProven(hasProven(point)) {
+    : ownExtents(point.extents), ownMayBeProven(hasProven(point)),
+      ownMayRefuse(hasRefused(point)) {
   auto read = std::make_unique<Parsed>();
   read->point = std::move(point);
   parsed = std::move(read);
@@ -176,7 +188,8 @@ RecordLine::take(std::shared_ptr<const std::string> owner,
   made->owner = std::move(owner);
   made->line = line;
   if (scanExtents(line, made->ownExtents)) {
-    made->ownMayBeProven = !line.starts_with(kUnprovenField);
+    made->ownMayBeProven = !line.consume_front(kUnprovenField);
+    made->ownMayRefuse = line.starts_with(kRefusesField);
     return made;
   }
   // Of another writer: its fields may be in any order.

@@ -11,8 +11,6 @@
 
 #include "Store/Records.h"
 
-#include <llvm/ADT/StringSet.h>
-
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -31,8 +29,6 @@ struct IndexedPoint {
   };
   const KernelFamily *family = nullptr;
   Mode cold, hot;
-  /// Configs, and config and kernel: could not be launched there.
-  llvm::StringSet<> refused;
 
   const Mode &of(MeasurementMode mode) const {
     return mode == MeasurementMode::Cold ? cold : hot;
@@ -55,6 +51,8 @@ public:
   llvm::StringRef text() const;
   /// False: nothing that trials of the value measured is validated. Cost: none.
   bool mayBeProven() const { return ownMayBeProven; }
+  /// False: all that was tried there could be launched. Cost: none.
+  bool mayRefuse() const { return ownMayRefuse; }
   const RecordPoint &point() const { return read().point; }
   bool isDamaged() const { return read().isDamaged; }
   uint64_t skipped() const { return read().skipped; }
@@ -71,7 +69,7 @@ private:
   const Parsed &read() const;
 
   ExtentPoint ownExtents;
-  bool ownMayBeProven = true;
+  bool ownMayBeProven = true, ownMayRefuse = true;
 
   mutable std::mutex mutex;                         ///< guards what follows
   mutable std::shared_ptr<const std::string> owner; ///< of line; null: no line

@@ -228,6 +228,10 @@ const RecordPoint &TuningRecord::at(size_t i) const {
   return lines[i]->point();
 }
 
+bool TuningRecord::mayBeProvenAt(size_t i) const {
+  return lines[i]->mayBeProven();
+}
+
 size_t TuningRecord::lowerBound(llvm::ArrayRef<int64_t> extents) const {
   auto at = llvm::partition_point(lines, [&](const LinePtr &line) {
     return std::lexicographical_compare(line->extents().begin(),

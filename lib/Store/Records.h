@@ -22,6 +22,7 @@
 
 #include <llvm/ADT/ArrayRef.h>
 #include <llvm/ADT/StringRef.h>
+#include <llvm/ADT/StringSet.h>
 #include <llvm/Support/Error.h>
 #include <llvm/Support/JSON.h>
 
@@ -168,6 +169,9 @@ public:
   /// The index of the first point that is not before \p extents.
   size_t lowerBound(llvm::ArrayRef<int64_t> extents) const;
   const RecordLine &lineAt(size_t i) const { return *lines[i]; }
+  /// False: nothing that trials of that value measured is validated. Parses
+  /// nothing.
+  bool mayBeProvenAt(size_t i) const;
 
   /// Parts that could not be read: points, measurements, and what was there
   /// twice. Damaged parts (a time that is negative, not finite or missing) are
@@ -266,8 +270,9 @@ struct RecordMatch {
     return configs.take_front(validatedCount);
   }
   /// Whether \p kernel, the kernelDigest() of \p config's plan, could not be
-  /// launched at the asked extent. (Whether it is wrong, Verdicts say.) May
-  /// also be asked where nothing matches.
+  /// launched at the asked extent, or at the nearest anchor of a range.
+  /// (Whether it is wrong, Verdicts say.) May also be asked where nothing
+  /// matches.
   bool refuses(llvm::StringRef config, llvm::StringRef kernel) const;
   /// Whether refuses() may be true of some kernel of \p config: what to ask
   /// first where a kernel's digest is yet to be made.
@@ -289,6 +294,7 @@ struct RecordMatch {
   /// Of the point that matched, and of the asked one; null if absent.
   std::shared_ptr<const IndexedPoint> matched, asked;
   ExtentPoint askedExtents;
+  llvm::StringSet<> refused; ///< configs, and config and kernel
 };
 
 /// Whether trials at the extent of \p match found nothing that is right, and a

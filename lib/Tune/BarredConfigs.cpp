@@ -5,6 +5,7 @@
 #include "Tune/Portfolio.h"
 
 #include <llvm/ADT/STLExtras.h>
+#include <llvm/ADT/StringSet.h>
 
 namespace kiln {
 
@@ -28,6 +29,21 @@ void BarredConfigs::addFault(llvm::StringRef config, llvm::StringRef kernel) {
         kernel)
       add(*named->tmpl, named->config);
     return;
+  }
+}
+
+void BarredConfigs::addFacts(const RangeFacts &facts, const Verdicts &verdicts,
+                             llvm::StringRef deviceClass) {
+  llvm::StringSet<> running;
+  for (const RangeFact &fact : facts.all())
+    if (fact.found->valid)
+      running.insert(fact.found->kernel);
+  for (const RangeFact &fact : facts.all()) {
+    const Measurement &found = *fact.found;
+    if (found.isWrong()
+            ? verdicts.isWrong(deviceClass, found.kernel)
+            : found.isRejection() && !running.contains(found.kernel))
+      addFault(found.config, found.kernel);
   }
 }
 

@@ -7,6 +7,7 @@
 
 #include "Call/ProblemRange.h"
 #include "Store/Verdicts.h"
+#include "Tune/RangeFacts.h"
 
 #include <vector>
 
@@ -22,6 +23,10 @@ public:
   /// Bars \p config if \p kernel, which was wrong, is what it compiles to
   /// today.
   void addFault(llvm::StringRef config, llvm::StringRef kernel);
+  /// Bars what \p facts say could not run, and ran nowhere, and what they found
+  /// wrong, where \p verdicts still say so on devices of \p deviceClass.
+  void addFacts(const RangeFacts &facts, const Verdicts &verdicts,
+                llvm::StringRef deviceClass);
   /// Bars what trials found wrong on devices of \p deviceClass, wherever.
   void addWrong(const Verdicts &verdicts, llvm::StringRef deviceClass);
 

@@ -5,6 +5,7 @@
 #include "Support/Error.h"
 
 #include <llvm/ADT/STLExtras.h>
+#include <llvm/ADT/StringMap.h>
 #include <llvm/ADT/StringSet.h>
 
 #include <algorithm>
@@ -50,6 +51,7 @@ size_t Portfolio::kernels() const {
 //===----------------------------------------------------------------------===//
 
 void Portfolio::addTime(uint32_t member, MemberTime time) {
+  anchors.insert(time.point);
   std::vector<MemberTime> &times = list[member].times;
   auto place = llvm::partition_point(
       times, [&](const MemberTime &known) { return known.point < time.point; });
@@ -59,21 +61,80 @@ void Portfolio::addTime(uint32_t member, MemberTime time) {
     times.insert(place, std::move(time));
 }
 
+/// The time that \p measured is at \p point; nullopt: \p config cannot run
+/// there.
+static std::optional<MemberTime>
+timeOf(const ProblemRange &range, const Template &tmpl, const Record &config,
+       const RangeFact &fact, const DeviceModel &device) {
+  auto problem = range.find(fact.point);
+  if (!problem || tmpl.prune(*problem, config, device))
+    return std::nullopt;
+  const Estimate estimate = tmpl.estimate(*problem, config, device);
+  if (estimate.totalNs <= 0)
+    return std::nullopt;
+  return MemberTime{fact.point, fact.found->medianNs, estimate.totalNs,
+                    estimate.bound, fact.found->series};
+}
+
+/// Adds \p fact about a config that is no member, if its kernel is today's.
+void Portfolio::addOther(const RangeFact &fact, const DeviceModel &device) {
+  auto named = served.family->parseConfig(fact.found->config);
+  if (!named) {
+    llvm::consumeError(named.takeError()); // of another version
+    return;
+  }
+  auto time = timeOf(served, *named->tmpl, named->config, fact, device);
+  if (time &&
+      kernelDigest(named->tmpl->plan(*served.find(fact.point), named->config,
+                                     device)) == fact.found->kernel)
+    others.push_back({named->tmpl, std::move(named->config), *time});
+}
+
+void Portfolio::addFacts(const RangeFacts &facts, const DeviceModel &device) {
+  llvm::StringMap<uint32_t> places;
+  for (uint32_t member = 0; member < list.size(); ++member)
+    places[list[member].config.text()] = member;
+  // Each takes a plan to see whether its kernel is today's.
+  constexpr size_t kMostOthers = 64;
+  for (const RangeFact &fact : facts.all()) {
+    const Measurement &found = *fact.found;
+    if (fact.isAtAnchor)
+      hasFoundWrong |= found.isWrong();
+    if (!found.valid)
+      continue;
+    auto place = places.find(found.config);
+    if (place == places.end()) {
+      if (others.size() < kMostOthers)
+        addOther(fact, device);
+      continue;
+    }
+    const PortfolioMember &member = list[place->second];
+    if (member.kernel != found.kernel)
+      continue;
+    if (auto time = timeOf(served, *member.tmpl, member.config, fact, device))
+      addTime(place->second, std::move(*time));
+  }
+}
+
 void Portfolio::calibrate() {
   hasProven = llvm::any_of(
       list, [](const PortfolioMember &member) { return member.validated; });
-  hasWrong = llvm::any_of(
-      faults, [](const StoredFault &fault) { return fault.isWrong(); });
-  // Members that were timed at one point ran side by side.
   gathered = Evidence();
-  std::map<ExtentPoint, uint32_t> series;
+  std::map<std::pair<uint64_t, ExtentPoint>, uint32_t> series;
+  auto add = [&](const Template &tmpl, const Record &config,
+                 const MemberTime &time) {
+    const auto number = static_cast<uint32_t>(series.size());
+    const auto key =
+        std::pair(time.series, time.series ? ExtentPoint() : time.point);
+    gathered.add({tmpl, config, time.point, time.bound},
+                 series.try_emplace(key, number).first->second,
+                 std::log(time.measuredNs / time.predictedNs));
+  };
+  for (const OtherTime &other : others)
+    add(*other.tmpl, other.config, other.time);
   for (const PortfolioMember &member : list)
-    for (const MemberTime &time : member.times) {
-      const auto number = static_cast<uint32_t>(series.size());
-      gathered.add({*member.tmpl, member.config, time.point, time.bound},
-                   series.try_emplace(time.point, number).first->second,
-                   std::log(time.measuredNs / time.predictedNs));
-    }
+    for (const MemberTime &time : member.times)
+      add(*member.tmpl, member.config, time);
   gathered.fit();
 }
 
@@ -105,7 +166,7 @@ std::optional<Contender> Portfolio::contender(uint32_t place,
 
 /// Once trials found wrong results, nothing tells which of the others are.
 void Portfolio::dropUnproven(std::vector<Contender> &contenders) const {
-  if (hasProven && hasWrong)
+  if (hasProven && hasFoundWrong)
     llvm::erase_if(contenders, [&](const Contender &contender) {
       return !list[contender.place].validated;
     });
@@ -321,7 +382,8 @@ StoredPortfolio Portfolio::toStored() const {
   stored.regret = regret;
   stored.isComplete = isComplete;
   stored.measuredAtMs = measuredAtMs;
-  stored.faults = faults;
+  for (const ExtentPoint &anchor : anchors)
+    stored.anchors.push_back(storedPoint(anchor));
   for (const PortfolioMember &member : list) {
     StoredMember &added = stored.members.emplace_back();
     added.config = member.config.text();
@@ -329,9 +391,7 @@ StoredPortfolio Portfolio::toStored() const {
     added.low = storedPoint(member.low);
     added.high = storedPoint(member.high);
     added.validated = member.validated;
-    for (const MemberTime &time : member.times)
-      added.times.push_back(
-          {storedPoint(time.point), time.measuredNs, time.predictedNs});
+    added.isMeasured = !member.times.empty();
   }
   return stored;
 }
@@ -361,32 +421,22 @@ static std::optional<PortfolioMember> restoreMember(const ProblemRange &range,
       kernelDigest(member.tmpl->plan(*highest, member.config, device)) !=
           stored.kernel)
     return std::nullopt;
-  for (const StoredTime &time : stored.times) {
-    ExtentPoint point = pointOf(time.point);
-    auto problem = range.find(point);
-    if (!problem || member.tmpl->prune(*problem, member.config, device))
-      continue;
-    const Estimate estimate =
-        member.tmpl->estimate(*problem, member.config, device);
-    if (estimate.totalNs > 0)
-      member.times.push_back({std::move(point), time.measuredNs,
-                              estimate.totalNs, estimate.bound});
-  }
   return member;
 }
 
 Portfolio Portfolio::restore(const ProblemRange &range,
                              const StoredPortfolio &stored,
-                             const DeviceModel &device, uint64_t workspaceBytes,
+                             const RangeFacts &facts, const DeviceModel &device,
+                             uint64_t workspaceBytes,
                              std::vector<std::string> *dropped) {
   ProblemRange whole = range;
   whole.low = pointOf(stored.low);
   whole.high = pointOf(stored.high);
   Portfolio portfolio(std::move(whole));
   portfolio.regret = stored.regret;
-  portfolio.isComplete = portfolio.isWhole = stored.isComplete;
   portfolio.measuredAtMs = stored.measuredAtMs;
-  portfolio.faults = stored.faults;
+  for (const std::vector<int64_t> &anchor : stored.anchors)
+    portfolio.anchors.insert(pointOf(anchor));
   for (const StoredMember &known : stored.members) {
     auto member =
         restoreMember(portfolio.served, known, device, workspaceBytes);
@@ -395,29 +445,41 @@ Portfolio Portfolio::restore(const ProblemRange &range,
     else if (dropped)
       dropped->push_back(known.config);
   }
+  portfolio.addFacts(facts, device);
+  const bool hasFacts =
+      stored.measuredMembers() == 0 || portfolio.measuredMembers() > 0;
+  portfolio.isComplete = portfolio.isWhole = stored.isComplete && hasFacts;
   portfolio.index(device);
   return portfolio;
 }
 
-std::optional<Portfolio> findPortfolio(const PortfolioStore &store,
-                                       const ProblemRange &range,
-                                       const DeviceModel &device,
-                                       llvm::StringRef deviceClass,
-                                       uint64_t workspaceBytes) {
+std::optional<FoundPortfolio> findPortfolio(const PortfolioSources &from,
+                                            const ProblemRange &range,
+                                            RecordAge age, bool onlyMeasured) {
   const std::string layer = range.fixedText();
-  for (const PortfolioKey &key : {PortfolioKey::measured(layer, deviceClass),
-                                  PortfolioKey::estimated(layer, device)}) {
-    auto known = store.load(key);
+  std::vector<PortfolioKey> keys = {
+      PortfolioKey::measured(layer, from.deviceClass)};
+  if (!onlyMeasured)
+    keys.push_back(PortfolioKey::estimated(layer, from.device));
+  for (PortfolioKey &key : keys) {
+    const auto known = from.portfolios.load(key, age);
     // One of earlier kernels may hide a wider one of today's.
     for (const StoredPortfolio *stored :
          known->findAll(range.low, range.high)) {
-      // Trials found nothing right: nor would they for the estimator's choice.
-      if (stored->isHopeless())
-        return std::nullopt;
-      Portfolio portfolio =
-          Portfolio::restore(range, *stored, device, workspaceBytes);
-      if (!portfolio.empty())
-        return portfolio;
+      ProblemRange whole = range;
+      whole.low = pointOf(stored->low);
+      whole.high = pointOf(stored->high);
+      FoundPortfolio found;
+      found.facts = RangeFacts::find(from.records, whole, stored->anchors,
+                                     from.deviceClass, from.mode);
+      std::vector<std::string> dropped;
+      found.portfolio =
+          Portfolio::restore(range, *stored, found.facts, from.device,
+                             from.workspaceBytes, &dropped);
+      found.hasDropped = !dropped.empty();
+      found.key = key;
+      if (stored->isHopeless() || !found.portfolio.empty())
+        return found;
     }
   }
   return std::nullopt;

@@ -11,12 +11,14 @@
 #include "Kernel/Family.h"
 #include "Store/PortfolioStore.h"
 #include "Tune/Evidence.h"
+#include "Tune/RangeFacts.h"
 #include "Tune/RangeGrid.h"
 
 #include <llvm/ADT/STLFunctionalExtras.h>
 #include <llvm/ADT/SmallVector.h>
 
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -28,6 +30,7 @@ struct MemberTime {
   double measuredNs = 0;
   double predictedNs = 0;     ///< by today's estimate
   llvm::StringRef bound = {}; ///< by today's estimate, see Estimate::bound
+  uint64_t series = 0;        ///< Measurement::series; 0: that of its point
 
   double factor() const { return measuredNs / predictedNs; }
 };
@@ -84,13 +87,17 @@ public:
   /// is nearly the best of the space. Of a stored one, if it is complete.
   bool isWhole = false;
   int64_t measuredAtMs = 0; ///< Unix time
-  /// Kernels that trials of the range found wrong.
-  std::vector<StoredFault> faults;
+  /// Trials of the range found wrong results.
+  bool hasFoundWrong = false;
+  /// Where trials of the range ran.
+  std::set<ExtentPoint> anchors;
 
   /// For those who make portfolios. index() has to follow.
   std::vector<PortfolioMember> &mutableMembers() { return list; }
   /// Adds what \p member took; another time at that point is replaced.
   void addTime(uint32_t member, MemberTime time);
+  /// Adds what \p facts say of members, and of other kernels of today.
+  void addFacts(const RangeFacts &facts, const DeviceModel &device);
   /// Gathers again what its times say, and what is proven.
   void calibrate();
   /// Moves the ends of intervals until every sample lies in that of a member
@@ -120,19 +127,17 @@ public:
                       const DeviceModel &device) const;
   /// Tells of its times, about members and other configs.
   const Evidence &evidence() const { return gathered; }
-  /// Whether trials of the range found wrong results.
-  bool foundWrong() const { return hasWrong; }
-
   /// The portfolio in the form in which it is stored.
   StoredPortfolio toStored() const;
   /// What \p stored is today over \p range, which it contains: members that the
   /// family knows, whose kernel is today's and that \p device and
-  /// \p workspaceBytes allow, with their predictions made again, indexed. It
-  /// may be empty. \p dropped, if given, gets the texts of the others. A plan
-  /// for each member is made: some ms in all.
+  /// \p workspaceBytes allow, with what \p facts say of them, predictions made
+  /// again, indexed. It may be empty. Where facts are gone it is not complete.
+  /// \p dropped, if given, gets the texts of the others. A plan for each member
+  /// is made: some ms in all.
   static Portfolio restore(const ProblemRange &range,
                            const StoredPortfolio &stored,
-                           const DeviceModel &device,
+                           const RangeFacts &facts, const DeviceModel &device,
                            uint64_t workspaceBytes = Allowance::kUnlimited,
                            std::vector<std::string> *dropped = nullptr);
 
@@ -155,22 +160,49 @@ private:
   void stretchTo(const ExtentPoint &point, const DeviceModel &device,
                  const Allowance &allowance);
 
+  /// What trials found of a config that is no member.
+  struct OtherTime {
+    const Template *tmpl = nullptr;
+    Record config;
+    MemberTime time;
+  };
+  void addOther(const RangeFact &fact, const DeviceModel &device);
+
   ProblemRange served;
   std::vector<PortfolioMember> list;
+  std::vector<OtherTime> others;
   // Of index().
   RangeGrid grid;
   /// Members that may be the best at each place of the grid.
   std::vector<llvm::SmallVector<uint16_t, 12>> plausible;
   Evidence gathered;
-  bool hasProven = false, hasWrong = false;
+  bool hasProven = false;
 };
 
-/// What the cache has for \p range, restored: measured on devices of class
-/// \p deviceClass, else chosen by the estimator for \p device; nullopt: nothing
-/// that is of use today.
-std::optional<Portfolio>
-findPortfolio(const PortfolioStore &store, const ProblemRange &range,
-              const DeviceModel &device, llvm::StringRef deviceClass,
-              uint64_t workspaceBytes = Allowance::kUnlimited);
+/// Where portfolios are found, and for whom.
+struct PortfolioSources {
+  const PortfolioStore &portfolios;
+  const RecordStore &records;
+  const DeviceModel &device;
+  std::string deviceClass;
+  uint64_t workspaceBytes = Allowance::kUnlimited;
+  MeasurementMode mode = MeasurementMode::Cold; ///< of times
+};
+
+/// What a cache has for a range.
+struct FoundPortfolio {
+  Portfolio portfolio; ///< without members, if trials found nothing right
+  PortfolioKey key;
+  RangeFacts facts;        ///< of it
+  bool hasDropped = false; ///< some member is of no use today
+};
+
+/// What the cache has for \p range, restored: measured on devices of that
+/// class, else, unless \p onlyMeasured, chosen by the estimator for the device;
+/// nullopt: nothing that is of use today.
+std::optional<FoundPortfolio> findPortfolio(const PortfolioSources &from,
+                                            const ProblemRange &range,
+                                            RecordAge age = RecordAge::Recent,
+                                            bool onlyMeasured = false);
 
 } // namespace kiln

@@ -19,6 +19,7 @@
 #include "Tune/RangeTrials.h"
 
 #include <llvm/ADT/STLExtras.h>
+#include <llvm/ADT/StringSet.h>
 
 #include <map>
 #include <set>
@@ -59,12 +60,17 @@ struct PortfolioSession::Impl {
   bool findLost();
   void dropLost();
   llvm::Error settle();
+  const Verdicts &verdicts() const { return task.context.records.verdicts(); }
   bool isWrong(llvm::StringRef kernel) const {
-    return task.context.records.verdicts().isWrong(task.context.deviceClass,
-                                                   kernel);
+    return verdicts().isWrong(task.context.deviceClass, kernel);
+  }
+  PortfolioSources sources() const {
+    return {task.context.portfolios,     task.context.records,
+            task.context.device,         task.context.deviceClass,
+            task.options.workspaceBytes, task.options.mode};
   }
   bool dropWrong(Portfolio &portfolio) const;
-  void addFaults(llvm::ArrayRef<StoredFault> faults);
+  void replacePortfolio(Portfolio cover);
   llvm::Error nothingRight() const;
   void storeFacts();
   void store();
@@ -94,34 +100,23 @@ static double millisecondsOf(Clock::duration duration) {
 // What there is to do
 //===----------------------------------------------------------------------===//
 
-/// What the cache has, as far as it is of use.
+/// What the cache has, as far as it is of use. What another process stored a
+/// moment ago spares the trials.
 std::optional<Portfolio> PortfolioSession::Impl::findStored() {
-  const PortfolioContext &context = task.context;
-  const std::string layer = range.fixedText();
-  std::vector<PortfolioKey> keys = {
-      PortfolioKey::measured(layer, context.deviceClass)};
-  if (!task.measures())
-    keys.push_back(PortfolioKey::estimated(layer, context.device));
-  for (const PortfolioKey &key : keys) {
-    // What another process stored a moment ago spares the trials.
-    auto stored =
-        context.portfolios.find(key, range.low, range.high, RecordAge::Now);
-    if (!stored)
-      continue;
-    std::vector<std::string> dropped;
-    Portfolio found = Portfolio::restore(range, *stored, context.device,
-                                         task.options.workspaceBytes, &dropped);
-    if (stored->isHopeless()) {
-      task.portfolio.faults = found.faults;
-      isHopeless = true;
-    }
-    if (found.empty())
-      continue;
-    hasDropped = !dropped.empty() | dropWrong(found);
-    task.result.keptAs = key;
-    return found;
+  auto found = findPortfolio(sources(), range, RecordAge::Now,
+                             /*onlyMeasured=*/task.measures());
+  if (!found)
+    return std::nullopt;
+  barred.addFacts(found->facts, verdicts(), task.context.deviceClass);
+  if (found->portfolio.empty()) {
+    isHopeless = true;
+    task.portfolio.hasFoundWrong = found->portfolio.hasFoundWrong;
+    task.portfolio.anchors = found->portfolio.anchors;
+    return std::nullopt;
   }
-  return std::nullopt;
+  hasDropped = found->hasDropped | dropWrong(found->portfolio);
+  task.result.keptAs = found->key;
+  return std::move(found->portfolio);
 }
 
 /// Takes out of \p portfolio the members that trials found wrong, of whatever
@@ -149,28 +144,22 @@ void PortfolioSession::Impl::findParts() {
                         range.contains(stored.high);
     if (!isPart)
       continue;
-    Portfolio part = Portfolio::restore(range, stored, context.device,
+    const RangeFacts facts =
+        RangeFacts::find(context.records, range, stored.anchors,
+                         context.deviceClass, task.options.mode);
+    Portfolio part = Portfolio::restore(range, stored, facts, context.device,
                                         task.options.workspaceBytes);
     dropWrong(part);
     llvm::append_range(ofParts, part.members());
-    addFaults(part.faults);
+    barred.addFacts(facts, verdicts(), context.deviceClass);
   }
-}
-
-/// Bars what could not run in the range, and of what was found wrong there what
-/// still is.
-void PortfolioSession::Impl::addFaults(llvm::ArrayRef<StoredFault> faults) {
-  for (const StoredFault &fault : faults)
-    if (!fault.isWrong() || isWrong(fault.kernel))
-      barred.addFault(fault.config, fault.kernel);
 }
 
 void PortfolioSession::Impl::findBarred() {
   if (task.options.retune)
     return;
-  addFaults(task.portfolio.faults);
   isHopeless &= !barred.empty();
-  barred.addWrong(task.context.records.verdicts(), task.context.deviceClass);
+  barred.addWrong(verdicts(), task.context.deviceClass);
 }
 
 /// The cover of an earlier session, if it serves. Not a second time: then
@@ -183,14 +172,21 @@ std::optional<Portfolio> PortfolioSession::Impl::renewKnown(
   return renewCover(**options.cover, range, kept, ofParts, barred);
 }
 
+/// Goes on with \p cover, and what trials of the range said so far.
+void PortfolioSession::Impl::replacePortfolio(Portfolio cover) {
+  cover.hasFoundWrong = task.portfolio.hasFoundWrong;
+  cover.anchors.insert(task.portfolio.anchors.begin(),
+                       task.portfolio.anchors.end());
+  task.portfolio = std::move(cover);
+}
+
 /// Makes the cover, of which \p kept are members.
 llvm::Error
 PortfolioSession::Impl::coverWith(const std::vector<PortfolioMember> &kept) {
   const Clock::time_point start = Clock::now();
   const PortfolioOptions &options = task.options;
   if (std::optional<Portfolio> known = renewKnown(kept)) {
-    known->faults = task.portfolio.faults;
-    task.portfolio = std::move(*known);
+    replacePortfolio(std::move(*known));
     ++covers;
     return llvm::Error::success();
   }
@@ -212,8 +208,7 @@ PortfolioSession::Impl::coverWith(const std::vector<PortfolioMember> &kept) {
   ++covers;
   if (!cover)
     return cover.takeError();
-  cover->faults = task.portfolio.faults;
-  task.portfolio = std::move(*cover);
+  replacePortfolio(std::move(*cover));
   if (options.cover)
     *options.cover = std::make_shared<const Portfolio>(task.portfolio);
   return llvm::Error::success();
@@ -535,13 +530,21 @@ PortfolioResult::missingOnDisk(const ArtifactStore &artifacts,
 /// costs one update where the range varies dynamic extents alone.
 void PortfolioSession::Impl::storeFacts() {
   const KernelFamily &family = *range.family;
-  std::map<std::string, std::vector<const RangeFact *>> layers;
-  for (const RangeFact &fact : task.facts)
-    layers[family.fixedText(fact.problem)].push_back(&fact);
+  llvm::StringSet<> proven;
+  for (const PortfolioMember &member : task.portfolio.members())
+    if (member.validated)
+      proven.insert(member.kernel);
+  std::map<std::string, std::vector<const AnchorFacts *>> layers;
+  for (AnchorFacts &facts : task.facts) {
+    // A kernel is compared where that is cheap, mostly elsewhere.
+    for (Measurement &found : facts.point.measurements)
+      found.validated |= found.valid && proven.contains(found.kernel);
+    layers[family.fixedText(facts.problem)].push_back(&facts);
+  }
   for (const auto &[layer, facts] : layers) {
     std::vector<RecordPoint> points;
-    for (const RangeFact *fact : facts)
-      points.push_back(fact->point);
+    for (const AnchorFacts *one : facts)
+      points.push_back(one->point);
     cache::PublishResult kept = task.context.records.storeAll(
         family, facts.front()->problem, task.context.deviceClass, points);
     if (!kept.reason.empty())

@@ -43,8 +43,7 @@ void RangeTask::tellProgress() {
 
 void RangeTask::lose(uint32_t member, llvm::StringRef reason) {
   work[member].isLost = true;
-  const TuningCandidate &code = *work[member].code;
-  portfolio.faults.push_back({code.config, code.kernel, reason.str()});
+  portfolio.hasFoundWrong |= isWrongResult(reason);
 }
 
 bool RangeTask::confine(uint32_t member, const ExtentPoint &point) {
@@ -182,8 +181,8 @@ void RangeTrials::noteFacts(const Round &round) {
   const MeasuredBy by{task.options.mode,
                       task.options.replacesByParts ? kMeasuredInPieces
                                                    : kMeasuredAtAnchor,
-                      newSeries(), unixTimeMs()};
-  RangeFact fact{round.problem, {}};
+                      seriesAt(round.point), unixTimeMs()};
+  AnchorFacts fact{round.problem, {}};
   fact.point.extents = dynamicExtentsOf(family, round.problem);
   for (const auto &entry : round.entries)
     if (entry->stage == Stage::Tried &&
@@ -193,9 +192,17 @@ void RangeTrials::noteFacts(const Round &round) {
     task.facts.push_back(std::move(fact));
 }
 
+uint64_t RangeTrials::seriesAt(const ExtentPoint &point) {
+  uint64_t &number = series[point];
+  if (number == 0)
+    number = newSeries();
+  return number;
+}
+
 /// Takes what \p round found.
 void RangeTrials::take(Round &round) {
   noteFacts(round);
+  task.portfolio.anchors.insert(round.point);
   for (auto [entry, member] : llvm::zip_equal(round.entries, round.members)) {
     TuningCandidate &code = *task.work[member].code;
     if (entry->loaded)
@@ -213,7 +220,8 @@ void RangeTrials::take(Round &round) {
       task.lose(member, reasonOf(entry->trial));
     } else if (entry->isMeasured() && estimate.totalNs > 0) {
       task.portfolio.addTime(member, {round.point, entry->trial.medianNs,
-                                      estimate.totalNs, estimate.bound});
+                                      estimate.totalNs, estimate.bound,
+                                      seriesAt(round.point)});
     }
   }
   task.tellProgress();

@@ -25,7 +25,7 @@ struct MemberWork {
 };
 
 /// Results of the trials at one anchor.
-struct RangeFact {
+struct AnchorFacts {
   Problem problem;
   RecordPoint point;
 };
@@ -38,7 +38,7 @@ struct RangeTask {
   std::vector<MemberWork> work; ///< by member
   PortfolioResult result;       ///< except the portfolio and its code
   PortfolioProgress progress;
-  std::vector<RangeFact> facts = {}; ///< what trials found, for the record
+  std::vector<AnchorFacts> facts = {}; ///< what trials found, for the records
 
   bool isCancelled() const { return options.cancel && *options.cancel; }
   bool measures() const { return context.runner && options.measures; }
@@ -93,7 +93,12 @@ private:
   uint32_t addVariant(uint32_t sibling, const Record &config,
                       const ExtentPoint &point);
 
+  uint64_t seriesAt(const ExtentPoint &point);
+
   RangeTask &task;
+  /// Rounds at one point follow each other at once: their times are of one
+  /// series.
+  std::map<ExtentPoint, uint64_t> series;
   bool hasFailed = false;
 };
 

@@ -1,6 +1,7 @@
 //===- Warmup.cpp - compile what a model needs, without a GPU -------------===//
 #include "Tune/Warmup.h"
 
+#include "Store/Records.h"
 #include "Tune/CompileOrder.h"
 
 #include <llvm/ADT/STLExtras.h>
@@ -34,7 +35,7 @@ struct WarmupRun {
   llvm::ArrayRef<Registry::NamedProblem> problems;
   const DeviceModel &device;
   ArtifactStore &artifacts;
-  DecisionStore &decisions;
+  PortfolioStore &portfolios;
   const WarmupOptions &options;
 
   std::vector<PlannedProblem> planned;
@@ -45,6 +46,7 @@ struct WarmupRun {
   void compile(const std::vector<TranslationUnit> &units);
   void settleRows();
   std::vector<TranslationUnit> moveOn();
+  PortfolioKey keyOf(size_t index) const;
   void storeDecision(size_t index);
   void checkStored();
   std::string whyUnstored(const TranslationUnit &unit) const;
@@ -222,8 +224,17 @@ std::vector<TranslationUnit> WarmupRun::moveOn() {
   return units;
 }
 
+PortfolioKey WarmupRun::keyOf(size_t index) const {
+  return PortfolioKey::ofValue(problems[index].problem, device, options.model);
+}
+
 void WarmupRun::storeDecision(size_t index) {
-  Decision decision;
+  const Registry::NamedProblem &named = problems[index];
+  StoredPortfolio decision;
+  for (int64_t extent : dynamicExtentsOf(*named.family, named.problem))
+    decision.low.push_back(std::max<int64_t>(extent, 1));
+  decision.high = decision.low;
+  decision.isComplete = true;
   bool isEmpty = false;
   // In the order in which they are offered: a fallback last.
   std::vector<const PlannedRow *> choices;
@@ -244,19 +255,19 @@ void WarmupRun::storeDecision(size_t index) {
     if (row.config.empty())
       isEmpty = true; // nothing to compute, nothing to decide
     else
-      decision.configs.push_back(
-          {row.config, row.predictedNs, row.bound, choice->kernel});
+      decision.members.push_back(
+          {row.config, choice->kernel, decision.low, decision.high});
   }
   if (isEmpty)
     return;
-  if (decision.configs.empty()) {
+  if (decision.members.empty()) {
     ++result.failedProblems;
     return;
   }
   if (!options.store)
     return;
-  DecisionStore::StoreResult stored =
-      decisions.store(problems[index].problem, device, options.model, decision);
+  PortfolioStore::StoreResult stored =
+      portfolios.store(keyOf(index), decision, /*replaces=*/true);
   planned[index].hasDecision = true;
   if (stored.publish.status != cache::PublishStatus::Stored)
     planned[index].unstoredDecision = stored.publish.reason;
@@ -281,7 +292,7 @@ void WarmupRun::checkStored() {
   for (auto [index, problem] : llvm::enumerate(planned)) {
     std::string &decision = problem.unstoredDecision;
     if (problem.hasDecision && decision.empty() &&
-        !decisions.isOnDisk(problems[index].problem, device, options.model))
+        !portfolios.isOnDisk(keyOf(index)))
       decision = kRemovedSince;
     if (!decision.empty()) {
       ++result.unstoredDecisions;
@@ -304,8 +315,8 @@ void WarmupRun::checkStored() {
 
 WarmupResult warmup(llvm::ArrayRef<Registry::NamedProblem> problems,
                     const DeviceModel &device, ArtifactStore &artifacts,
-                    DecisionStore &decisions, const WarmupOptions &options) {
-  WarmupRun run{problems, device, artifacts, decisions, options,
+                    PortfolioStore &portfolios, const WarmupOptions &options) {
+  WarmupRun run{problems, device, artifacts, portfolios, options,
                 {},       {},     {},        {}};
   for (size_t i = 0; i < problems.size(); ++i)
     run.planned.push_back(planProblem(i, problems[i], device, options));

@@ -1,8 +1,9 @@
 //===- Warmup.h - compile what a model needs, without a GPU ---------------===//
 //
 // Plans every problem for a device that need not be here, takes the estimator's
-// first choices, compiles their distinct kernels in parallel and stores the
-// decisions. Stop it at any time: what was compiled is in the cache.
+// first choices, compiles their distinct kernels in parallel and stores these
+// decisions: portfolios of one value. Stop it at any time: what was compiled is
+// in the cache.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -10,7 +11,7 @@
 #include "Kernel/ModelKind.h"
 #include "Kernel/Registry.h"
 #include "Store/ArtifactStore.h"
-#include "Store/Decisions.h"
+#include "Store/PortfolioStore.h"
 
 #include <llvm/ADT/ArrayRef.h>
 
@@ -78,6 +79,6 @@ struct WarmupResult {
 /// kernels compiled. Thread-safe as its arguments are. May take minutes.
 WarmupResult warmup(llvm::ArrayRef<Registry::NamedProblem> problems,
                     const DeviceModel &device, ArtifactStore &artifacts,
-                    DecisionStore &decisions, const WarmupOptions &options);
+                    PortfolioStore &portfolios, const WarmupOptions &options);
 
 } // namespace kiln

@@ -47,22 +47,19 @@ recordedChoice(const Case &which, const LiveSession &session) {
   const auto &[family, problem] = which.named;
   const PlanRequest request{*family, problem};
   const std::string deviceClass = deviceClassKey(session.model());
-  const DecisionStore decisions(*session.cache);
   const PortfolioStore portfolioStore(*session.cache);
   PlanPool plans;
   PortfolioPool portfolios;
   constexpr uint64_t kNoLimit = std::numeric_limits<uint64_t>::max();
   Chooser chooser({KILN_MODE_PREDICT, session.model(), deviceClass, plans,
-                   portfolios, *session.artifacts, *session.records, decisions,
+                   portfolios, *session.artifacts, *session.records,
                    portfolioStore, kNoLimit},
                   request);
   std::optional<Choice> recorded;
-  if (llvm::Error error =
-          chooser.offer(ChoiceStep::Record, [&](const Choice &choice) {
-            recorded = choice;
-            return true;
-          }))
-    return error;
+  chooser.offerMeasured([&](const Choice &choice) {
+    recorded = choice;
+    return true;
+  });
   return recorded;
 }
 

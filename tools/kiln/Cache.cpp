@@ -369,7 +369,7 @@ static constexpr OptionSpec kCacheCommandOptions[] = {
     kCacheDirOption,
     kCacheReadDirOption,
     {"--kind", "KIND",
-     "ls, prune: artifact, record, decision, probe or portfolio alone"},
+     "ls, prune: artifact, record, probe, portfolio or pool alone"},
     {"--max-age", "TIME",
      "prune: remove entries that were not loaded for longer, such as 30d"},
     {"--max-size", "SIZE",

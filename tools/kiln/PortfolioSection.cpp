@@ -21,8 +21,15 @@ findPortfolio(const ParsedOptions &options, const Environment &environment,
     return storeOptions.takeError();
   storeOptions->createsWriteDir = false;
   auto cache = cache::Store::open(std::move(*storeOptions));
-  return kiln::findPortfolio(PortfolioStore(*cache), *range, device,
-                             deviceClassKey(device), allowance.workspaceBytes);
+  const PortfolioStore portfolios(*cache);
+  const RecordStore records(*cache);
+  auto found =
+      kiln::findPortfolio({portfolios, records, device, deviceClassKey(device),
+                           allowance.workspaceBytes},
+                          *range);
+  if (!found || found->portfolio.empty())
+    return std::nullopt;
+  return std::move(found->portfolio);
 }
 
 PortfolioSection::PortfolioSection(const Portfolio &portfolio,

@@ -238,7 +238,7 @@ static llvm::Error dumpUnits(const std::string &folder,
 static DeviceResult warmDevice(const DeviceModel &device,
                                llvm::ArrayRef<Case> cases,
                                ArtifactStore &artifacts,
-                               DecisionStore &decisions,
+                               PortfolioStore &portfolios,
                                WarmupOptions options) {
   ProgressBar bar("compiling for " + device.name);
   options.progress = [&](const ArtifactStore::Progress &progress) {
@@ -246,7 +246,7 @@ static DeviceResult warmDevice(const DeviceModel &device,
                progress.unit ? progress.unit->name() : llvm::StringRef());
   };
   return {device,
-          warmup(problemsOf(cases), device, artifacts, decisions, options)};
+          warmup(problemsOf(cases), device, artifacts, portfolios, options)};
 }
 
 namespace {
@@ -379,11 +379,11 @@ static llvm::Expected<int> runWarmup(const ParsedOptions &options) {
   InterruptGuard interrupt;
   warmupOptions.cancel = interrupt.flag();
   ArtifactStore artifacts(**cache, *storeOptions);
-  DecisionStore decisions(**cache);
+  PortfolioStore portfolios(**cache);
   WarmupReport report(cases);
   for (const ChosenDevice &device : *devices)
-    report.devices.push_back(
-        warmDevice(device.model(), cases, artifacts, decisions, warmupOptions));
+    report.devices.push_back(warmDevice(device.model(), cases, artifacts,
+                                        portfolios, warmupOptions));
   report.interrupted = interrupt.flag()->load();
   report.damaged = (*cache)->statistics().damaged;
   report.elapsedMs = watch.ms();

@@ -200,7 +200,7 @@ TEST_CASE_FIXTURE(PruneFixture,
   put(Kind::Probe, "used today", kHour); // so the clock is believed
   PruneRules rules;
   rules.maxAge = std::chrono::hours(48);
-  rules.only = Kind::Decision;
+  rules.only = Kind::Portfolio;
   CHECK(store->prune(rules).removed.empty());
   rules.only.reset();
   PruneResult result = store->prune(rules);
@@ -220,7 +220,7 @@ TEST_CASE_FIXTURE(PruneFixture,
   uint64_t total = 0;
   for (int i = 0; i < 4; ++i)
     total += sizeOf(put(Kind::Artifact, std::to_string(i), (i + 1) * kHour));
-  total += sizeOf(put(Kind::Decision, "d", 100 * kDay));
+  total += sizeOf(put(Kind::Probe, "p", 100 * kDay));
   total += sizeOf(put(Kind::Record, "r", 200 * kDay));
   PruneRules rules;
   rules.maxBytes = total;
@@ -229,9 +229,9 @@ TEST_CASE_FIXTURE(PruneFixture,
   CHECK(store->prune(rules).removed.size() == 1);
   CHECK_FALSE(has(Kind::Artifact, "3"));
   rules.maxBytes =
-      sizeOf(path(Kind::Decision, "d")) + sizeOf(path(Kind::Record, "r"));
+      sizeOf(path(Kind::Probe, "p")) + sizeOf(path(Kind::Record, "r"));
   CHECK(store->prune(rules).removed.size() == 3);
-  CHECK(has(Kind::Decision, "d"));
+  CHECK(has(Kind::Probe, "p"));
   rules.maxBytes = sizeOf(path(Kind::Record, "r"));
   CHECK(store->prune(rules).removed.size() == 1);
   CHECK(has(Kind::Record, "r"));

@@ -463,9 +463,9 @@ TEST_CASE_FIXTURE(FaultFixture,
       bool reached = ops.calls >= nth;
       ops.disarm();
       CHECK(fresh->notes().size() == (fresh->isPersistent() ? 0 : 1));
-      CHECK(fresh->publish(Kind::Decision, "key", {}, "x").status !=
+      CHECK(fresh->publish(Kind::Portfolio, "key", {}, "x").status !=
             PublishStatus::Dropped);
-      CHECK(fresh->lookup(Kind::Decision, "key"));
+      CHECK(fresh->lookup(Kind::Portfolio, "key"));
       if (!reached)
         break;
     }

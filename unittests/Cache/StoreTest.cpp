@@ -176,7 +176,7 @@ TEST_CASE("list and verify tell what is there") {
   std::string longKey(9000, 'k');
   store->publish(Kind::Artifact, "one", kAttributes, std::string(5000, 'x'));
   store->publish(Kind::Artifact, longKey, {}, "");
-  store->publish(Kind::Decision, "two", {}, "decision");
+  store->publish(Kind::Portfolio, "two", {}, "portfolio");
   auto entries = store->list(Kind::Artifact);
   REQUIRE(entries.size() == 2);
   if (entries[0].key != "one")
@@ -190,7 +190,7 @@ TEST_CASE("list and verify tell what is there") {
   auto age = std::chrono::system_clock::now() - entries[0].modified;
   CHECK(std::chrono::abs(age) < std::chrono::minutes(5));
   CHECK(entries[1].key == longKey);
-  CHECK(store->list(Kind::Decision).size() == 1);
+  CHECK(store->list(Kind::Portfolio).size() == 1);
 
   auto items = store->verify();
   CHECK(items.size() == 3);

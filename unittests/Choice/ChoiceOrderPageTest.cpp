@@ -105,7 +105,7 @@ llvm::StringRef tableIn(llvm::StringRef page) {
 TEST_CASE("the comments of the steps are read") {
   const std::vector<PageStep> steps = stepsIn(textOf(kHeader));
   REQUIRE(steps.size() == static_cast<size_t>(ChoiceStep::Existing) + 1);
-  CHECK(steps.front().name == "Record");
+  CHECK(steps.front().name == "Stored");
   CHECK(steps.back().name == "Existing");
   for (const PageStep &one : steps)
     CHECK(one.offers != "");

@@ -17,16 +17,20 @@ using Texts = std::vector<std::string>;
 struct ChooserFixture : StoreFixture {
   Chooser chooser() {
     return Chooser({mode, device, deviceClass, plans, *portfolios, *artifacts,
-                    records, decisions, portfolioStore, workspaceLimit},
+                    records, portfolioStore, workspaceLimit},
                    request);
   }
-  Texts offered(ChoiceStep step) {
+  Texts offered(ChoiceStep step, const TrialIntent &trials = TrialIntent()) {
     Texts texts;
-    must(chooser().offer(step, [&](const Choice &choice) {
+    auto take = [&](const Choice &choice) {
       texts.push_back(choice.config.text());
       return false;
-    }));
+    };
+    must(chooser().offer(step, take, trials));
     return texts;
+  }
+  Texts stored(const TrialIntent &trials = TrialIntent()) {
+    return offered(ChoiceStep::Stored, trials);
   }
   std::string digest(const char *config) {
     return kernelDigest(makePlan(family, problem, config, device));
@@ -38,6 +42,18 @@ struct ChooserFixture : StoreFixture {
                                            .problem = problem.text(),
                                            .reason = "wrong"});
   }
+  /// Stores that the estimator chose \p config for the problem, whose kernel is
+  /// \p kernel.
+  void decide(const char *config, const std::string &kernel) {
+    StoredPortfolio decision;
+    decision.low = decision.high = {64};
+    const auto key = PortfolioKey::ofValue(problem, device);
+    if (const auto known = portfolioStore.load(key); !known->ranges.empty())
+      decision = known->ranges.front();
+    decision.members.push_back({config, kernel, decision.low, decision.high});
+    portfolioStore.store(key, decision, /*replaces=*/true);
+  }
+  void decide(const char *config) { decide(config, digest(config)); }
   /// Stores that trials at m = 64 found \p config to be the best.
   void measure(const char *config, const std::string &kernel) {
     Measurement found = measured(config, 500);
@@ -51,7 +67,6 @@ struct ChooserFixture : StoreFixture {
   PlanPool plans;
   std::unique_ptr<PortfolioPool> portfolios = std::make_unique<PortfolioPool>();
   RecordStore records{*cache};
-  DecisionStore decisions{*cache};
   PortfolioStore portfolioStore{*cache};
   PlanRequest request{family, problem};
 };

@@ -8,8 +8,7 @@ using namespace kiln::fake;
 
 TEST_CASE("without anything stored the ranking is offered") {
   ChooserFixture f;
-  CHECK(f.offered(ChoiceStep::Record).empty());
-  CHECK(f.offered(ChoiceStep::Decision).empty());
+  CHECK(f.stored().empty());
   CHECK(f.offered(ChoiceStep::Loaded).empty());
   Texts all = f.offered(ChoiceStep::Existing);
   REQUIRE(all.size() == 8);
@@ -82,64 +81,85 @@ TEST_CASE("what is stored is passed over while trials would better it") {
   ChooserFixture f;
   f.mode = KILN_MODE_TUNE;
   const TrialIntent none, ahead{.areAhead = true};
-  auto isPassedOver = [&](ChoiceStep step, TrialIntent trials) {
-    return f.chooser().isPassedOver(step, trials);
-  };
-  auto store = [&](int64_t extent, RecordPoint point) {
-    point.extents = {extent};
+  const Texts both{"fast.t16", "fast.t32"};
+  f.decide("fast.t32");
+  auto store = [&](RecordPoint point) {
     RecordStore(*f.cache).store(f.family, f.problem, f.deviceClass, point);
   };
-  constexpr ChoiceStep kStored[] = {ChoiceStep::Record, ChoiceStep::Decision};
   Measurement found = measured("fast.t16", 500);
   found.kernel = f.digest("fast.t16");
   RecordPoint known = point(64, "fast.t16", {found});
-  SUBCASE("nothing is known") {
-    for (ChoiceStep step : choiceOrder(f.mode))
-      CHECK_FALSE(isPassedOver(step, ahead));
-    CHECK(isPassedOver(ChoiceStep::Record,
-                       {.areAhead = true, .areRepeated = true}));
-    for (ChoiceStep step : {ChoiceStep::Portfolio, ChoiceStep::Decision})
-      CHECK(isPassedOver(step, {.areAhead = true, .arePreferred = true}));
+  SUBCASE("the estimator's choice stands in for trials of the layer") {
+    CHECK(f.stored(ahead) == Texts{"fast.t32"});
+    CHECK(f.stored({.areAhead = true, .areRepeated = true}).empty());
+    CHECK(f.stored({.areAhead = true, .arePreferred = true}).empty());
+  }
+  SUBCASE("measured") {
+    store(known);
+    CHECK(f.stored(ahead) == both);
+    CHECK(f.stored({.areAhead = true, .areRepeated = true}).empty());
+    CHECK(f.stored({.areAhead = true, .arePreferred = true}) ==
+          Texts{"fast.t16"});
   }
   SUBCASE("truncated") {
     known.truncated = 1;
-    store(64, known);
-    for (ChoiceStep step : kStored) {
-      CHECK(isPassedOver(step, ahead));
-      CHECK_FALSE(isPassedOver(step, none));
-    }
+    store(known);
+    CHECK(f.stored(ahead).empty());
+    CHECK(f.stored(none) == both);
   }
   SUBCASE("searched under a tighter limit") {
     known.leftOutBytes = f.workspaceLimit;
-    store(64, known);
+    store(known);
     f.workspaceLimit = known.leftOutBytes;
-    for (ChoiceStep step : kStored)
-      CHECK(isPassedOver(step, ahead));
-    CHECK_FALSE(isPassedOver(ChoiceStep::Record, none));
-    CHECK(f.offered(ChoiceStep::Record) == Texts{"fast.t16"});
+    CHECK(f.stored(ahead).empty());
+    CHECK(f.stored(none) == both);
     f.workspaceLimit = known.leftOutBytes - 1;
-    for (ChoiceStep step : kStored)
-      CHECK_FALSE(isPassedOver(step, ahead));
+    CHECK(f.stored(ahead) == both);
   }
   SUBCASE("none is right") {
     Measurement wrong = rejected("fast.t16");
     wrong.kernel = f.digest("fast.t16");
-    store(64, point(64, "", {wrong}));
-    CHECK_FALSE(isPassedOver(ChoiceStep::Decision, none)); // taken back
+    store(point(64, "", {wrong}));
+    CHECK(f.stored(none) == Texts{"fast.t32"}); // taken back
     f.findWrong("fast.t16");
-    CHECK(isPassedOver(ChoiceStep::Decision, none));
+    CHECK(f.stored(none).empty());
     f.mode = KILN_MODE_PREDICT;
-    CHECK_FALSE(isPassedOver(ChoiceStep::Decision, none));
+    CHECK(f.stored(none) == Texts{"fast.t32"});
   }
 }
 
 TEST_CASE("a decision is offered while its kernels are today's") {
   ChooserFixture f;
-  Decision decision;
-  decision.configs.push_back({"fast.t16", 700, "dram", f.digest("fast.t16")});
-  decision.configs.push_back({"fast.t32", 800, "dram", "of another version"});
-  f.decisions.store(f.problem, f.device, ModelKind::Main, decision);
-  CHECK(f.offered(ChoiceStep::Decision) == Texts{"fast.t16"});
+  f.decide("fast.t16");
+  f.decide("fast.t32", "of another version");
+  CHECK(f.stored() == Texts{"fast.t16"});
+}
+
+TEST_CASE("the nearest anchor of a kernel says whether it can be launched") {
+  ChooserFixture f;
+  f.decide("fast.t16");
+  Measurement refused = measured("fast.t16", 0);
+  refused.valid = refused.validated = false;
+  refused.reason = "launch-failed: CUDA_ERROR_INVALID_VALUE";
+  refused.kernel = f.digest("fast.t16");
+  refused.how = kMeasuredAtAnchor.str();
+  auto store = [&](int64_t extent, Measurement found) {
+    RecordPoint at = point(extent, "", {std::move(found)});
+    f.records.store(
+        f.family, makeProblem(f.family, fmt::format("fake m={} n=64", extent)),
+        f.deviceClass, at);
+  };
+  store(256, refused);
+  CHECK(f.stored().empty());
+  Measurement runs = measured("fast.t16", 500);
+  runs.kernel = refused.kernel;
+  runs.validated = false;
+  store(32, runs);
+  CHECK(f.stored() == Texts{"fast.t16"});
+  // Of other kernels of that config it says nothing.
+  refused.kernel = "of another version";
+  store(64, refused);
+  CHECK(f.stored() == Texts{"fast.t16"});
 }
 
 TEST_CASE("a record is offered, in the mode tune if it spares trials") {
@@ -148,15 +168,15 @@ TEST_CASE("a record is offered, in the mode tune if it spares trials") {
     f.measure("fast.t16", f.digest("fast.t16"));
     for (kiln_mode mode : {KILN_MODE_TUNE, KILN_MODE_PREDICT}) {
       f.mode = mode;
-      CHECK(f.offered(ChoiceStep::Record) == Texts{"fast.t16"});
+      CHECK(f.stored() == Texts{"fast.t16"});
     }
     CHECK(f.chooser().unitsToCompile().empty());
   }
   SUBCASE("with other kernels") {
     f.measure("fast.t16", "of another version");
-    CHECK(f.offered(ChoiceStep::Record) == Texts{"fast.t16"});
+    CHECK(f.stored() == Texts{"fast.t16"});
     f.mode = KILN_MODE_TUNE;
-    CHECK(f.offered(ChoiceStep::Record).empty());
+    CHECK(f.stored().empty());
   }
   SUBCASE("at another value") {
     f.measure("fast.t16", f.digest("fast.t16"));
@@ -164,7 +184,7 @@ TEST_CASE("a record is offered, in the mode tune if it spares trials") {
     for (kiln_mode mode :
          {KILN_MODE_TUNE, KILN_MODE_PREDICT, KILN_MODE_STRICT}) {
       f.mode = mode;
-      CHECK(f.offered(ChoiceStep::Record).empty());
+      CHECK(f.stored().empty());
     }
   }
 }
@@ -205,6 +225,15 @@ struct PortfolioFixture : ChooserFixture {
                              ? PortfolioKey::measured(layer, deviceClass)
                              : PortfolioKey::estimated(layer, device),
                          made.toStored());
+    for (const PortfolioMember &member : made.members())
+      for (const MemberTime &time : member.times) {
+        Measurement found =
+            measured(member.config.text().c_str(), time.measuredNs);
+        found.kernel = member.kernel;
+        found.how = kMeasuredAtAnchor.str();
+        records.store(family, problem, deviceClass,
+                      point(time.point[0], "", {found}));
+      }
   }
   void keep(Portfolio made) {
     portfolios->add(std::make_shared<const KnownPortfolio>(std::move(made),
@@ -212,7 +241,7 @@ struct PortfolioFixture : ChooserFixture {
   }
   std::vector<kiln_source> sources() {
     std::vector<kiln_source> found;
-    must(chooser().offer(ChoiceStep::Portfolio, [&](const Choice &choice) {
+    must(chooser().offer(ChoiceStep::Stored, [&](const Choice &choice) {
       found.push_back(choice.source);
       return false;
     }));
@@ -231,7 +260,7 @@ TEST_CASE("a portfolio offers its members by expected time") {
     for (const char *text :
          {"fake m=64 n=64", "fake m=1 n=64", "fake m=1024 n=64"}) {
       f.problem = makeProblem(f.family, text);
-      const Texts offered = f.offered(ChoiceStep::Portfolio);
+      const Texts offered = f.stored();
       CHECK(offered.front() == "fast.t32");
       // Where nothing is compiled, what is no member is not looked at.
       if (mode == KILN_MODE_STRICT)
@@ -246,7 +275,7 @@ TEST_CASE("a portfolio offers its members by expected time") {
   // Of another value than its range has, and of another layer.
   for (const char *text : {"fake m=1025 n=64", "fake m=64 n=65"}) {
     f.problem = makeProblem(f.family, text);
-    CHECK(f.offered(ChoiceStep::Portfolio).empty());
+    CHECK(f.stored().empty());
   }
 }
 
@@ -254,7 +283,7 @@ TEST_CASE("a plan of a member is made for the largest value that it serves") {
   PortfolioFixture f;
   f.keep(f.make({"fast.t64"}, {1}));
   Chooser chooser = f.chooser();
-  must(chooser.offer(ChoiceStep::Portfolio, [&](const Choice &choice) {
+  must(chooser.offer(ChoiceStep::Stored, [&](const Choice &choice) {
     llvm::ArrayRef<Problem> targets = chooser.targetsOf(choice);
     REQUIRE(targets.size() == 1);
     CHECK(targets[0].text() == "fake m=1024 n=64");
@@ -268,10 +297,10 @@ TEST_CASE("a stored portfolio is found, measured before estimated") {
   CHECK(f.sources().empty());
   f.store(f.make({"fast.t64"}, {}));
   CHECK(f.sources() == std::vector<kiln_source>{KILN_SOURCE_DECISION});
-  CHECK(f.offered(ChoiceStep::Portfolio) == Texts{"fast.t64"});
+  CHECK(f.stored() == Texts{"fast.t64"});
   f.portfolios = std::make_unique<PortfolioPool>();
   f.store(f.make({"fast.t32"}, {1}));
-  CHECK(f.offered(ChoiceStep::Portfolio) == Texts{"fast.t32"});
+  CHECK(f.stored() == Texts{"fast.t32"});
   CHECK(f.sources() == std::vector<kiln_source>{KILN_SOURCE_RECORD});
 }
 
@@ -280,7 +309,7 @@ TEST_CASE("in the mode tune what is behind the estimator's choice follows it") {
   f.mode = KILN_MODE_TUNE;
   auto offered = [&](int64_t m) {
     f.problem = makeProblem(f.family, fmt::format("fake m={} n=64", m));
-    return f.offered(ChoiceStep::Portfolio);
+    return f.stored();
   };
   // fast.t64 is predicted with 1000 ns, fast.t16 with 1400.
   Portfolio made = f.make({"fast.t16"}, {1.1});
@@ -299,7 +328,7 @@ TEST_CASE("in the mode tune what is behind the estimator's choice follows it") {
     CHECK(offered(1024) == Texts{"fast.t16"});
   }
   SUBCASE("and not where trials found wrong results") {
-    made.faults.push_back({"fast.t64", "digest", "wrong"});
+    made.hasFoundWrong = true;
     made.index(f.device);
     f.keep(std::move(made));
     CHECK(offered(64) == Texts{"fast.t16"});
@@ -313,21 +342,17 @@ TEST_CASE("in the mode tune what is behind the estimator's choice follows it") {
 TEST_CASE("what trials found wrong is offered by no step") {
   PortfolioFixture f;
   f.measure("fast.t64", f.digest("fast.t64"));
-  Decision decision;
-  decision.configs.push_back({"fast.t64", 700, "dram", f.digest("fast.t64")});
-  f.decisions.store(f.problem, f.device, ModelKind::Main, decision);
-  REQUIRE(f.offered(ChoiceStep::Record) == Texts{"fast.t64"});
-  REQUIRE(f.offered(ChoiceStep::Decision) == Texts{"fast.t64"});
+  f.decide("fast.t64");
+  REQUIRE(f.stored() == Texts{"fast.t64", "fast.t64"});
   f.records.verdicts().found(f.deviceClass, {.kernel = f.digest("fast.t64"),
                                              .config = "fast.t64",
                                              .problem = "fake m=7 n=9",
                                              .reason = "wrong"});
-  CHECK(f.offered(ChoiceStep::Record).empty());
-  CHECK(f.offered(ChoiceStep::Decision).empty());
+  CHECK(f.stored().empty());
   CHECK_FALSE(llvm::is_contained(f.offered(ChoiceStep::Existing), "fast.t64"));
   CHECK_FALSE(llvm::is_contained(f.offered(ChoiceStep::Compile), "fast.t64"));
   f.keep(f.make({"fast.t64", "fast.t32"}, {1, 1}));
-  const Texts offered = f.offered(ChoiceStep::Portfolio);
+  const Texts offered = f.stored();
   CHECK(llvm::is_contained(offered, "fast.t32"));
   CHECK_FALSE(llvm::is_contained(offered, "fast.t64"));
 }
@@ -337,7 +362,7 @@ TEST_CASE("in the mode tune the estimator's portfolio stands in for trials") {
   f.keep(f.make({"fast.t64"}, {}));
   for (kiln_mode mode : {KILN_MODE_TUNE, KILN_MODE_PREDICT}) {
     f.mode = mode;
-    must(f.chooser().offer(ChoiceStep::Portfolio, [&](const Choice &choice) {
+    must(f.chooser().offer(ChoiceStep::Stored, [&](const Choice &choice) {
       CHECK(choice.isFallback == (mode == KILN_MODE_TUNE));
       CHECK(choice.source == KILN_SOURCE_ESTIMATE);
       return true;
@@ -370,8 +395,6 @@ TEST_CASE("background: who launches in haste compiles last") {
     CHECK_FALSE(hasStep(kMode, step));
   CHECK(hasStep(kMode, Trials));
   CHECK_FALSE(triesFirst(kMode));
-  CHECK(effortOf(Record, Haste::Launch) == Effort::Existing);
-  CHECK(effortOf(Record) == Effort::Compiled);
   for (kiln_mode mode : {KILN_MODE_TUNE, KILN_MODE_PREDICT, KILN_MODE_STRICT})
     CHECK(choiceOrder(mode, Haste::Launch).equals(choiceOrder(mode)));
 }

@@ -273,9 +273,12 @@ TEST_SUITE("gpu") {
       auto spec = require(ProblemSpec::parse(bench.registry, &problem));
       const ProblemRange range = require(partsOf(spec)).front().range;
       PortfolioStore portfolios(*bench.cache);
-      auto found = findPortfolio(portfolios, range, bench.device,
-                                 deviceClassKey(bench.device));
-      REQUIRE(found.has_value());
+      RecordStore records(*bench.cache);
+      auto stored = findPortfolio(
+          {portfolios, records, bench.device, deviceClassKey(bench.device)},
+          range);
+      REQUIRE(stored.has_value());
+      const Portfolio *found = &stored->portfolio;
       CHECK(found->measuredMembers() > 0);
       auto runner = require(
           InProcessTrials::create(*gpu.driver, bench.device, *bench.artifacts));

@@ -1,4 +1,3 @@
-#include "Store/Decisions.h"
 #include "Store/PortfolioStore.h"
 #include "Store/Records.h"
 
@@ -14,7 +13,7 @@ using namespace kiln;
 
 // What lies in caches and packs is found by these texts. One that changes needs
 // a new number in its first line, and orphans all that was stored.
-TEST_CASE("the keys of records, decisions and artifacts are pinned") {
+TEST_CASE("the keys of records, choices and artifacts are pinned") {
   Registry registry = makeBuiltinRegistry();
   auto named = llvm::cantFail(
       registry.parseProblem("gemm m=16 n=4096 k=512 dtype=bf16 layout=NT "
@@ -27,12 +26,12 @@ TEST_CASE("the keys of records, decisions and artifacts are pinned") {
         "device h200-sxm cc=9.0 sms=132 l2=62914560 mem=3201x6016 mig=none "
         "power=700\n");
   CHECK(
-      decisionKey(named.problem, device, ModelKind::Classic) ==
-      "kiln decision 3\n"
+      PortfolioKey::ofValue(named.problem, device, ModelKind::Classic).text() ==
+      "kiln portfolio 2\n"
       "problem gemm m=16 n=4096 k=512 dtype=bf16 layout=NT pointwise=bias "
       "alpha=2\n"
-      "device h200-sxm sm_90 sms=132 planned=614acad0a01ea265ffdb84e27238f9d4\n"
-      "model classic\n");
+      "device product h200-sxm sm_90 sms=132 "
+      "planned=614acad0a01ea265ffdb84e27238f9d4 model classic\n");
   UnitParts parts;
   parts.name = "x";
   parts.arch = "sm_90a";
@@ -62,7 +61,7 @@ TEST_CASE("a choice of the estimator is keyed by each number it may rest on") {
       registry.parseProblem("gemm m=16 n=4096 k=512 dtype=bf16 layout=NT"));
   const DeviceModel device = llvm::cantFail(findDevice("h200-sxm"));
   auto keysOf = [&](const DeviceModel &model) {
-    return std::pair(decisionKey(named.problem, model, ModelKind::Main),
+    return std::pair(PortfolioKey::ofValue(named.problem, model).text(),
                      PortfolioKey::estimated("layer", model).text());
   };
   size_t planned = 0;

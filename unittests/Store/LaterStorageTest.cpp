@@ -1,6 +1,5 @@
 // Rules for all entries that several processes add to.
 #include "Cache/Prune.h"
-#include "Store/Decisions.h"
 #include "Store/PortfolioStore.h"
 #include "Store/RecordFixture.h"
 #include "Support/FileOps.h"
@@ -25,8 +24,7 @@ StoredPortfolio measuredRange(int64_t low, int64_t high, int64_t when) {
   made.high = {high};
   made.isComplete = true;
   made.measuredAtMs = when;
-  made.members.push_back(
-      {"fast.t64", "digest", {low}, {high}, true, {{{low}, 1000, 900}}});
+  made.members.push_back({"fast.t64", "digest", {low}, {high}, true, true});
   return made;
 }
 
@@ -96,17 +94,11 @@ TEST_CASE("fields that later versions add to a portfolio are carried along") {
   auto cache = openAt(folder);
   StoredPortfolios all;
   all.ranges = {measuredRange(1, 8, 1)};
-  all.ranges[0].faults = {{"fast.t7", "digest", "wrong"}};
-  auto add = [](llvm::json::Object &object, const char *list) {
-    llvm::json::Object &first = *(*object.getArray(list))[0].getAsObject();
-    first["added"] = std::string("later in ") + list;
-    return &first;
-  };
   std::string text = changedLine(all.text(), 1, [&](llvm::json::Object &range) {
     range["added"] = "later in range";
-    add(*add(range, "members"), "times");
-    add(range, "faults");
-    range.getArray("members")->push_back("a member of another kind");
+    llvm::json::Array &members = *range.getArray("members");
+    (*members[0].getAsObject())["added"] = "later in members";
+    members.push_back("a member of another kind");
   });
   text = changedLine(text, 0, [](llvm::json::Object &head) {
     head["added"] = "later in head";
@@ -122,30 +114,9 @@ TEST_CASE("fields that later versions add to a portfolio are carried along") {
       cache->lookup(cache::Kind::Portfolio, kLaterKey.text())->payload;
   CHECK(now.find("\"measuredAtMs\":3") != std::string::npos);
   for (const char *kept :
-       {"later in head", "later in range", "later in members", "later in times",
-        "later in faults", "a member of another", "a range of another"})
+       {"later in head", "later in range", "later in members",
+        "a member of another", "a range of another"})
     CHECK_MESSAGE(now.find(kept) != std::string::npos, kept);
-}
-
-TEST_CASE("fields that later versions add to a decision are carried along") {
-  StoreFixture f;
-  Decision decision{{{"fast.t64", 1000, "dram", "ab"}}};
-  const std::string text = changedLine(
-      decision.text(), 1, [](llvm::json::Object &o) { o["added"] = "later"; });
-  f.cache->publish(cache::Kind::Decision,
-                   decisionKey(f.problem, f.device, ModelKind::Main), {},
-                   text + "a config of another kind\n");
-  DecisionStore decisions(*f.cache);
-  REQUIRE(decisions.find(f.problem, f.device));
-  CHECK(
-      decisions.store(f.problem, f.device, ModelKind::Main, decision).wasThere);
-  decision.configs.push_back({"fast.t32", 1200, "l2", "cd"});
-  decisions.store(f.problem, f.device, ModelKind::Main, decision);
-  auto found = decisions.find(f.problem, f.device);
-  REQUIRE(found);
-  CHECK(found->configs.size() == 2);
-  CHECK(found->configs[0].unknown.getString("added") == "later");
-  CHECK(found->other.unread.size() == 1);
 }
 
 TEST_CASE("stamps from the future do not fill the portfolios of a layer") {

@@ -13,11 +13,8 @@ using namespace kiln::fake;
 namespace {
 
 StoredMember member(std::string config, int64_t low, int64_t high,
-                    size_t times = 0) {
-  StoredMember made{std::move(config), "digest", {low}, {high}, times > 0, {}};
-  for (size_t i = 0; i < times; ++i)
-    made.times.push_back({{low + static_cast<int64_t>(i)}, 1000.5, 900.25});
-  return made;
+                    bool isMeasured = false) {
+  return {std::move(config), "digest", {low}, {high}, isMeasured, isMeasured};
 }
 
 StoredPortfolio portfolio(int64_t low, int64_t high, size_t measured = 1,
@@ -30,7 +27,7 @@ StoredPortfolio portfolio(int64_t low, int64_t high, size_t measured = 1,
   made.measuredAtMs = when;
   for (size_t i = 0; i < 3; ++i)
     made.members.push_back(
-        member("fast.t" + std::to_string(i), low, high, i < measured ? 1 : 0));
+        member("fast.t" + std::to_string(i), low, high, i < measured));
   return made;
 }
 
@@ -43,7 +40,7 @@ const PortfolioKey kKey = PortfolioKey::measured("layer\n", "H200");
 TEST_CASE("a portfolio is read as it was written") {
   StoredPortfolios all;
   all.ranges = {portfolio(1, 8192, 3), portfolio(4, 5, 0)};
-  all.ranges[0].faults = {{"fast.t7", "digest", "wrong"}};
+  all.ranges[0].anchors = {{1}, {7}, {8192}};
   all.ranges[1].isComplete = false;
   CHECK(parsed(all.text()).ranges == all.ranges);
 }
@@ -91,20 +88,13 @@ TEST_CASE("what is damaged is skipped, the rest serves") {
     CHECK_FALSE(read.ranges[0].isComplete);
     CHECK(read.ranges[1] == all.ranges[1]);
   }
-  // So does a time.
-  for (llvm::json::Value value :
-       {llvm::json::Value(-1), llvm::json::Value("x"), llvm::json::Value(0)}) {
-    StoredPortfolios read = damaged([&](Object &, Object &member) {
-      (*(*member.getArray("times"))[0].getAsObject())["measuredNs"] = value;
-    });
-    REQUIRE(read.ranges.size() == 2);
-    CHECK(read.ranges[0].members[0].times.empty());
-    CHECK(read.ranges[0].members[0].unread.size() == 1);
-  }
   // A range that makes no sense is none.
   for (auto change : std::vector<std::function<void(Object &)>>{
            [](Object &p) { p.erase("members"); },
-           [](Object &p) { p["members"] = llvm::json::Array{}; },
+           [](Object &p) { p["members"] = llvm::json::Array{7}; },
+           [](Object &p) {
+             p["anchors"] = llvm::json::Array{1, 65};
+           },
            [](Object &p) { p["low"] = llvm::json::Array{65}; },
            [](Object &p) { p["regret"] = -1; },
            [](Object &p) { p["complete"] = 1; },
@@ -121,6 +111,32 @@ TEST_CASE("what is damaged is skipped, the rest serves") {
     CHECK_FALSE(read);
     llvm::consumeError(read.takeError());
   }
+}
+
+TEST_CASE("a portfolio without members says that nothing is right") {
+  StoredPortfolios all;
+  all.ranges = {portfolio(1, 64, 0)};
+  all.ranges[0].members.clear();
+  CHECK(parsed(all.text()).ranges == all.ranges);
+  CHECK(all.ranges[0].isHopeless());
+}
+
+TEST_CASE("the choice for a value has an entry of its own") {
+  StoreFixture f;
+  PortfolioStore store(*f.cache);
+  const auto key = PortfolioKey::ofValue(f.problem, f.device);
+  StoredPortfolio decision = portfolio(64, 64, 0);
+  decision.measuredAtMs = 0;
+  CHECK_FALSE(store.store(key, decision, true).wasThere);
+  CHECK(store.store(key, decision, true).wasThere);
+  std::swap(decision.members[0], decision.members[1]);
+  CHECK_FALSE(store.store(key, decision, true).wasThere);
+  CHECK(store.load(key)->ranges == std::vector{decision});
+  const Problem other = makeProblem(f.family, "fake m=65 n=64");
+  for (const PortfolioKey &others :
+       {PortfolioKey::ofValue(other, f.device),
+        PortfolioKey::ofValue(f.problem, f.device, ModelKind::Classic)})
+    CHECK(store.load(others)->ranges.empty());
 }
 
 TEST_CASE("the narrowest measured range that contains the asked one answers") {

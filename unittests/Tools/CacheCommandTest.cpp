@@ -14,7 +14,7 @@ TEST_CASE("the cache is listed and verified") {
               .code == 0);
   llvm::json::Object list = tool.run("cache ls --json").json();
   CHECK(list.getArray("entries")->size() == 2);
-  ToolResult text = tool.run("cache ls --kind decision");
+  ToolResult text = tool.run("cache ls --kind portfolio");
   CHECK(text.code == 0);
   CHECK(text.out.find("gemm m=64 n=64 k=64 dtype=bf16") != std::string::npos);
   CHECK(text.out.find("1 entries") != std::string::npos);
@@ -25,7 +25,7 @@ TEST_CASE("the cache is listed and verified") {
   CHECK(sound.code == 0);
   CHECK(sound.out.find("2 sound, 0 damaged") != std::string::npos);
   for (const std::string &path : filesIn(tool.folder / "cache"))
-    if (path.find("/decision/") != std::string::npos &&
+    if (path.find("/portfolio/") != std::string::npos &&
         path.ends_with(".kiln")) {
       std::string bytes = readBytes(path);
       bytes.back() ^= 1;
@@ -148,7 +148,7 @@ TEST_CASE("F8: prune takes temporary files, old entries and what is too much") {
     CHECK(tool.run(std::string("cache ") + bad).code == 2);
   CHECK(tool.run("cache prune --kind artifact --max-size 0").code == 0);
   CHECK(entriesIn("cache").size() == 2);
-  CHECK(tool.run("cache prune --kind decision --max-size 0").code == 0);
+  CHECK(tool.run("cache prune --kind portfolio --max-size 0").code == 0);
   CHECK(entriesIn("cache").empty());
 }
 

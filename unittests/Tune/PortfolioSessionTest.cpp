@@ -112,6 +112,13 @@ struct RangeFixture : StoreFixture {
     return error.code;
   }
 
+  /// What the cache has.
+  std::optional<FoundPortfolio> find(int64_t low = 1, int64_t high = 4096) {
+    return findPortfolio(
+        {*portfolios, *records, device, deviceClassKey(device)},
+        range(low, high));
+  }
+
   bool has(llvm::StringRef config) const {
     return llvm::any_of(result.portfolio.members(),
                         [&](const PortfolioMember &member) {
@@ -234,8 +241,7 @@ TEST_CASE("a member that is wrong goes, and another cover serves its place") {
   REQUIRE(f.prepare() == ErrorCode::Success);
   CHECK_FALSE(f.has("fast.t256"));
   CHECK(f.result.rejected == 1);
-  REQUIRE(f.result.portfolio.faults.size() == 1);
-  CHECK(f.result.portfolio.faults.front().config == "fast.t256");
+  CHECK(f.result.portfolio.hasFoundWrong);
   CHECK(f.result.portfolio.isComplete);
   for (int64_t m = 1; m <= 4096; m += 37)
     CHECK_FALSE(f.chosenAt(m).empty());
@@ -294,7 +300,7 @@ TEST_CASE("what cannot be launched at one value serves on one side of it") {
     for (const PortfolioMember &member : f.result.portfolio.members())
       if (member.config.text() == "fast.t256")
         CHECK(member.high[0] < 4096);
-  CHECK(f.result.portfolio.faults.empty());
+  CHECK_FALSE(f.result.portfolio.hasFoundWrong);
 }
 
 TEST_CASE("if all that was compared is wrong there is no portfolio") {
@@ -311,8 +317,7 @@ TEST_CASE("if all that was compared is wrong there is no portfolio") {
   CHECK(f.runner.requests.empty());
   f.portfolios->store(PortfolioKey::estimated(f.range().fixedText(), f.device),
                       must(coverRange(f.range(), f.device)).toStored());
-  CHECK_FALSE(findPortfolio(*f.portfolios, f.range(), f.device,
-                            deviceClassKey(f.device)));
+  CHECK(f.find()->portfolio.empty());
   f.options.retune = true;
   CHECK(f.prepare() == ErrorCode::NoCandidate);
   CHECK_FALSE(f.runner.requests.empty());
@@ -440,19 +445,16 @@ TEST_CASE("without a runner the estimator chooses, for its product") {
   CHECK(f.result.isStored);
   CHECK(f.result.portfolio.measuredMembers() == 0);
   // Choices find it where nothing is measured; what is measured comes first.
-  auto found = findPortfolio(*f.portfolios, f.range(5, 5), f.device,
-                             deviceClassKey(f.device));
+  auto found = f.find(5, 5);
   REQUIRE(found);
-  CHECK(found->measuredMembers() == 0);
+  CHECK(found->portfolio.measuredMembers() == 0);
   f.withRunner = true;
   REQUIRE(f.prepare() == ErrorCode::Success);
   CHECK(f.result.origin == PortfolioOrigin::Measured);
-  found = findPortfolio(*f.portfolios, f.range(5, 5), f.device,
-                        deviceClassKey(f.device));
+  found = f.find(5, 5);
   REQUIRE(found);
-  CHECK(found->measuredMembers() > 0);
-  CHECK_FALSE(findPortfolio(*f.portfolios, f.range(1, 5000), f.device,
-                            deviceClassKey(f.device)));
+  CHECK(found->portfolio.measuredMembers() > 0);
+  CHECK_FALSE(f.find(1, 5000));
 }
 
 TEST_CASE("what a limit forbids of a stored portfolio is replaced") {

@@ -16,8 +16,15 @@ struct WarmupFixture : StoreFixture {
     std::vector<Registry::NamedProblem> problems;
     for (const char *text : texts)
       problems.push_back({&family, makeProblem(family, text)});
-    DecisionStore decisions(*cache);
-    return warmup(problems, device, *artifacts, decisions, options);
+    PortfolioStore portfolios(*cache);
+    return warmup(problems, device, *artifacts, portfolios, options);
+  }
+  /// The stored choices for a problem.
+  std::vector<StoredMember> decided(const char *text) {
+    auto stored = PortfolioStore(*cache).load(
+        PortfolioKey::ofValue(makeProblem(family, text), device));
+    REQUIRE(stored->ranges.size() == 1);
+    return stored->ranges.front().members;
   }
 };
 
@@ -44,11 +51,9 @@ TEST_CASE("warm-up compiles distinct kernels and stores decisions") {
   CHECK(result.rows[1].cached);
   CHECK(result.rows[1].compileMs == 0);
 
-  auto decision = DecisionStore(*f.cache).find(
-      makeProblem(f.family, "fake m=2 n=64"), f.device);
-  REQUIRE(decision);
-  CHECK(decision->configs[0].config == "fast.t64");
-  CHECK(decision->configs[0].kernel == f.unit("fast.t64").digest().hex());
+  const auto decision = f.decided("fake m=2 n=64");
+  CHECK(decision[0].config == "fast.t64");
+  CHECK(decision[0].kernel == f.unit("fast.t64").digest().hex());
 }
 
 TEST_CASE("a second warm-up compiles nothing and writes nothing") {
@@ -201,10 +206,8 @@ TEST_CASE("F14: a choice that is rejected is replaced by the next one") {
   CHECK(result.decisionsStored == 2);
   CHECK(done == total);
   CHECK(total == result.distinctKernels);
-  auto decision = DecisionStore(*f.cache).find(
-      makeProblem(f.family, "fake m=1 n=64"), f.device);
-  REQUIRE(decision);
-  CHECK(decision->configs[0].config == "pair.t64");
+  const auto decision = f.decided("fake m=1 n=64");
+  CHECK(decision[0].config == "pair.t64");
 }
 
 TEST_CASE("a generic kernel that goes along is no choice before others") {
@@ -214,11 +217,9 @@ TEST_CASE("a generic kernel that goes along is no choice before others") {
   WarmupOptions options;
   options.withGeneric = true;
   f.run({"fake m=1 n=64"}, options);
-  auto decision = DecisionStore(*f.cache).find(
-      makeProblem(f.family, "fake m=1 n=64"), f.device);
-  REQUIRE(decision);
-  REQUIRE(decision->configs.size() == 2);
-  CHECK(decision->configs[1].config == "plain.t32");
+  const auto decision = f.decided("fake m=1 n=64");
+  REQUIRE(decision.size() == 2);
+  CHECK(decision[1].config == "plain.t32");
 }
 
 TEST_CASE("F14: the ranking is gone down until a choice can be used") {
@@ -237,11 +238,9 @@ TEST_CASE("F14: the ranking is gone down until a choice can be used") {
   f.reopen();
   WarmupResult result = f.run({"fake m=1 n=64"});
   CHECK(result.failedProblems == 0);
-  auto decision = DecisionStore(*f.cache).find(
-      makeProblem(f.family, "fake m=1 n=64"), f.device);
-  REQUIRE(decision);
-  REQUIRE(decision->configs.size() == 1);
-  CHECK(decision->configs[0].config == "plain.t32");
+  const auto decision = f.decided("fake m=1 n=64");
+  REQUIRE(decision.size() == 1);
+  CHECK(decision[0].config == "plain.t32");
 
   // One of several that is rejected needs no other.
   f.nvrtc.reset();
