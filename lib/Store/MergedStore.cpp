@@ -43,6 +43,7 @@ struct KeptEntry {
   uint64_t reading = 0; ///< its number
   std::chrono::steady_clock::time_point recheckAt;
 
+  bool isAbsent() const { return loaded.isReadable && text.bytes == 0; }
   bool hasText(llvm::StringRef other) const {
     return loaded.document && loaded.isReadable && text.is(other);
   }
@@ -178,7 +179,14 @@ KeptEntry MergedEntries::Impl::get(const std::string &key, RecordAge age) {
   if (known && known->stamp && known->stamp->value == stamp.value &&
       (known->stamp->isSettled || !stamp.isSettled))
     return *known;
+  const bool isNew = !known;
   KeptEntry entry = read(key, std::move(known));
+  if (isNew && age == RecordAge::Now && entry.isAbsent()) {
+    // What is asked for once, as for a value of a layer, leaves nothing.
+    std::lock_guard guard(mutex);
+    entry.loaded.version = ++versions;
+    return entry;
+  }
   entry.isWhole |= stamp.isNothing;
   // An entry that is there and was not read is looked at again.
   if (entry.loaded.isReadable || entry.text.bytes)

@@ -298,7 +298,7 @@ TEST_CASE("fault 21: prepare under a limit that is too small keeps what it "
   REQUIRE(compileNorms(engineOfLimit(fixture, 1), {1024, 2048, 4096}) ==
           KILN_SUCCESS);
   const int compiled = fixture.nvrtc.compileCount();
-  CHECK(entriesIn(fixture.cachePath + "/v1/decision") == 3);
+  CHECK(entriesIn(fixture.cachePath + "/v1/portfolio") == 3);
   CHECK(entriesIn(fixture.cachePath + "/v1/artifact") == compiled);
 
   kiln_engine *next = engineOfLimit(fixture, 1);
@@ -343,10 +343,10 @@ TEST_CASE("fault 21: prepare that cannot store what it compiles says so") {
                                std::filesystem::perms::owner_all);
   std::filesystem::permissions(fixture.cachePath + "/v1",
                                std::filesystem::perms::owner_all);
-  writeBytes(fixture.cachePath + "/v1/decision", "no folder");
+  writeBytes(fixture.cachePath + "/v1/portfolio", "no folder");
   CHECK(prepared() == KILN_IO);
   CHECK(lastErrorHas("not on disk"));
-  std::filesystem::remove(fixture.cachePath + "/v1/decision");
+  std::filesystem::remove(fixture.cachePath + "/v1/portfolio");
   CHECK(prepared() == KILN_SUCCESS);
   // Who wants no disk misses nothing there.
   options.flags |= KILN_ENGINE_MEMORY_ONLY;
