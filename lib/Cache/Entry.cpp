@@ -262,7 +262,7 @@ EntryHead decodeHead(llvm::StringRef start, uint64_t fileBytes) {
   return head;
 }
 
-DecodedEntry decodeEntry(llvm::StringRef bytes, Kind kind,
+DecodedEntry decodeEntry(std::string bytes, Kind kind,
                          std::optional<llvm::StringRef> key) {
   DecodedEntry decoded;
   EntryHead head = decodeHead(bytes, bytes.size());
@@ -270,16 +270,20 @@ DecodedEntry decodeEntry(llvm::StringRef bytes, Kind kind,
   if (head.fault != EntryFault::None)
     return decoded;
 
-  llvm::StringRef payload = bytes.drop_front(head.payloadOffset);
+  const llvm::StringRef payload =
+      llvm::StringRef(bytes).drop_front(head.payloadOffset);
   if (contentHash({payload}) != head.payloadHash)
     decoded.fault = EntryFault::BadPayloadHash;
   else if (head.kind != kind)
     decoded.fault = EntryFault::OtherKind;
   else if (key && head.key != *key)
     decoded.fault = EntryFault::OtherKey;
-  if (decoded.fault == EntryFault::None)
-    decoded.entry = {std::move(head.key), std::move(head.attributes),
-                     payload.str()};
+  if (decoded.fault != EntryFault::None)
+    return decoded;
+  // In place: a large payload is not copied to fresh memory.
+  bytes.erase(0, head.payloadOffset);
+  decoded.entry = {std::move(head.key), std::move(head.attributes),
+                   std::move(bytes)};
   return decoded;
 }
 

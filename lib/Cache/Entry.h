@@ -151,7 +151,7 @@ struct DecodedEntry {
 
 /// Checks all of \p bytes, a whole file; with \p key also that it is that
 /// kind's entry of that key. About 30 us for 64 KiB.
-DecodedEntry decodeEntry(llvm::StringRef bytes, Kind kind,
+DecodedEntry decodeEntry(std::string bytes, Kind kind,
                          std::optional<llvm::StringRef> key);
 
 } // namespace kiln::cache

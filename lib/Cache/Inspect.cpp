@@ -122,7 +122,7 @@ static VerifyItem verifyFile(FileOps &files, const Layer &layer, Kind kind,
   if (int failure = readUpTo(files, file.fd.get(),
                              static_cast<uint64_t>(file.info.st_size), bytes))
     return judge(VerifyItem::State::Damaged, std::strerror(failure));
-  DecodedEntry decoded = decodeEntry(bytes, kind, std::nullopt);
+  DecodedEntry decoded = decodeEntry(std::move(bytes), kind, std::nullopt);
   if (decoded.fault == EntryFault::None &&
       fileNameOf(kind, decoded.entry.key) != found.entryName)
     decoded.fault = EntryFault::OtherKey;

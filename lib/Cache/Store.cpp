@@ -124,7 +124,8 @@ std::optional<Entry> Store::Impl::readLayer(const Layer &layer,
     return std::nullopt;
   }
 
-  DecodedEntry decoded = decodeEntry(read.bytes, target.kind, target.key);
+  DecodedEntry decoded =
+      decodeEntry(std::move(read.bytes), target.kind, target.key);
   if (decoded.fault == EntryFault::None) {
     if (layer.kind() == LayerKind::Write)
       noteUse(target);

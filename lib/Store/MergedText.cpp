@@ -108,6 +108,16 @@ void FieldReader::read(llvm::StringRef key, std::vector<int64_t> &values) {
   readList(key, values);
 }
 
+void FieldReader::read(llvm::StringRef key, llvm::json::Object &value) {
+  const llvm::json::Value *found = find(key);
+  if (!found)
+    return;
+  if (const llvm::json::Object *object = found->getAsObject())
+    value = *object;
+  else
+    isDamaged = true;
+}
+
 uint64_t FieldReader::readItems(
     llvm::StringRef key, llvm::json::Array &unread,
     llvm::function_ref<bool(const llvm::json::Object &)> take) {

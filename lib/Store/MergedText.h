@@ -59,6 +59,7 @@ public:
   /// A number, or an array of some.
   void read(llvm::StringRef key, llvm::SmallVectorImpl<int64_t> &values);
   void read(llvm::StringRef key, std::vector<int64_t> &values);
+  void read(llvm::StringRef key, llvm::json::Object &value);
   /// Gives the items of an array to \p take, which says whether it could read
   /// one; what it could not is added to \p unread if it can be written.
   /// Returns how many were not read.

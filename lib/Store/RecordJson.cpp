@@ -13,11 +13,21 @@
 
 #include <llvm/ADT/STLExtras.h>
 
+#include <tuple>
+
 namespace kiln {
 
+/// Fields that measurements of one run have in common.
+static void readShared(FieldReader &reader, Measurement &m) {
+  reader.read("measuredAtMs", m.measuredAtMs);
+  reader.read("series", m.series);
+  reader.read("how", m.how);
+}
+
+/// \p shared has what the object does not say itself.
 static std::optional<Measurement>
-readMeasurement(const llvm::json::Object &object) {
-  Measurement m;
+readMeasurement(const llvm::json::Object &object, const Measurement &shared) {
+  Measurement m = shared;
   FieldReader reader(object);
   std::string mode = "cold";
   reader.read("config", m.config);
@@ -32,9 +42,7 @@ readMeasurement(const llvm::json::Object &object) {
   reader.read("predictedNs", m.predictedNs);
   reader.read("bound", m.bound);
   reader.read("kernel", m.kernel);
-  reader.read("measuredAtMs", m.measuredAtMs);
-  reader.read("series", m.series);
-  reader.read("how", m.how);
+  readShared(reader, m);
   if (reader.isDamaged || (mode != "cold" && mode != "hot"))
     return std::nullopt;
   m.mode = mode == "cold" ? MeasurementMode::Cold : MeasurementMode::Hot;
@@ -42,7 +50,33 @@ readMeasurement(const llvm::json::Object &object) {
   if (!m.isSound())
     return std::nullopt;
   m.unknown = reader.unknown();
+  addMissing(m.unknown, shared.unknown);
   return m;
+}
+
+/// The field of a point for what all of its measurements share, which mostly
+/// come from one run.
+static constexpr llvm::StringLiteral kSharedField = "each";
+
+static Measurement readSharedOf(FieldReader &point) {
+  Measurement shared;
+  llvm::json::Object object;
+  point.read(kSharedField, object);
+  FieldReader reader(object);
+  readShared(reader, shared);
+  point.isDamaged |= reader.isDamaged;
+  shared.unknown = reader.unknown();
+  return shared;
+}
+
+static llvm::json::Object writeShared(const Measurement &m) {
+  llvm::json::Object object;
+  object["measuredAtMs"] = m.measuredAtMs;
+  if (m.series)
+    object["series"] = m.series;
+  if (!m.how.empty())
+    object["how"] = jsonText(m.how);
+  return object;
 }
 
 static llvm::json::Object writeMeasurement(const Measurement &m) {
@@ -64,11 +98,6 @@ static llvm::json::Object writeMeasurement(const Measurement &m) {
   object["predictedNs"] = m.predictedNs;
   object["bound"] = jsonText(m.bound);
   object["kernel"] = jsonText(m.kernel);
-  object["measuredAtMs"] = m.measuredAtMs;
-  if (m.series)
-    object["series"] = m.series;
-  if (!m.how.empty())
-    object["how"] = jsonText(m.how);
   return object;
 }
 
@@ -92,10 +121,11 @@ static bool readPoint(const llvm::json::Object &object, RecordPoint &point,
   reader.read("proven", isProven);
   bool refuses = false; // so does that
   reader.read("refuses", refuses);
+  const Measurement shared = readSharedOf(reader);
   MeasurementIndex index(point);
   skipped += reader.readItems(
       "measurements", point.unread, [&](const llvm::json::Object &item) {
-        std::optional<Measurement> read = readMeasurement(item);
+        std::optional<Measurement> read = readMeasurement(item, shared);
         if (!read)
           return false;
         if (Measurement *first = index.find(*read)) {
@@ -120,6 +150,18 @@ static bool hasProven(const RecordPoint &point) {
   });
 }
 
+/// Whether all measurements have in common what writeShared() writes. Those
+/// that cannot be read say themselves what they are.
+static bool areOfOneRun(const RecordPoint &point) {
+  auto runOf = [](const Measurement &m) {
+    return std::tie(m.measuredAtMs, m.series, m.how);
+  };
+  return point.measurements.size() > 1 && point.unread.empty() &&
+         llvm::all_of(point.measurements, [&](const Measurement &m) {
+           return runOf(m) == runOf(point.measurements.front());
+         });
+}
+
 static bool hasRefused(const RecordPoint &point) {
   return llvm::any_of(point.measurements, [](const Measurement &m) {
     return m.isRejection() && !m.isWrong();
@@ -140,8 +182,16 @@ static std::string writePoint(const RecordPoint &point) {
     object["leftOutBytes"] = static_cast<int64_t>(point.leftOutBytes);
   object["winner"] = jsonText(point.winner);
   llvm::json::Array list;
-  for (const Measurement &measurement : point.measurements)
-    list.push_back(writeMeasurement(measurement));
+  const bool areAlike = areOfOneRun(point);
+  if (areAlike)
+    object[kSharedField] = writeShared(point.measurements.front());
+  for (const Measurement &measurement : point.measurements) {
+    llvm::json::Object item = writeMeasurement(measurement);
+    if (!areAlike)
+      for (auto &[key, value] : writeShared(measurement))
+        item[key] = std::move(value);
+    list.push_back(std::move(item));
+  }
   for (const llvm::json::Value &value : point.unread)
     list.push_back(value);
   object["measurements"] = std::move(list);

@@ -29,7 +29,7 @@ static std::string withText(llvm::StringRef json) {
 
 static EntryFault faultOf(llvm::StringRef bytes,
                           std::optional<llvm::StringRef> key = "the key") {
-  return decodeEntry(bytes, Kind::Artifact, key).fault;
+  return decodeEntry(bytes.str(), Kind::Artifact, key).fault;
 }
 
 TEST_CASE("an entry is read as it was written") {

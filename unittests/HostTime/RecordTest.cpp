@@ -17,11 +17,13 @@ constexpr int kEach = 8, kRounds = 15;
 
 RecordPoint tunedPoint(int64_t m) {
   std::vector<Measurement> measurements;
+  const uint64_t series = newSeries();
+  const int64_t nowMs = unixTimeMs();
   for (int i = 1; i <= kEach; ++i) {
-    measurements.push_back(measured(("fast.t" + std::to_string(i)).c_str(),
-                                    1234.567 * i, unixTimeMs()));
+    measurements.push_back(
+        measured(("fast.t" + std::to_string(i)).c_str(), 1234.567 * i, nowMs));
     measurements.back().kernel = std::string(64, 'a');
-    measurements.back().series = newSeries();
+    measurements.back().series = series;
     measurements.back().how = kMeasuredAtValue;
   }
   return point(m, "fast.t1", std::move(measurements));
