@@ -41,9 +41,22 @@ bool Chooser::serveAlone() {
 llvm::ArrayRef<Problem> Chooser::targetsOf(const Choice &choice) const {
   if (choice.portfolio)
     return choice.portfolio->targetOf(choice.member);
-  const bool mayBeAlone = isAlone || choice.measuredNs > 0;
-  return llvm::ArrayRef(targets.all)
-      .take_front(mayBeAlone ? targets.all.size() : targets.shared);
+  const llvm::ArrayRef<Problem> all = targets.all,
+                                shared = all.take_front(targets.shared);
+  if (isAlone || choice.measuredNs > 0 || shared.size() == all.size())
+    return isAlone || choice.measuredNs > 0 ? all : shared;
+  auto mayRun = [&](const Problem &target) {
+    return !choice.tmpl->pruneWithin({from.workspaceLimit}, target,
+                                     choice.config, device);
+  };
+  if (llvm::any_of(shared, mayRun))
+    return shared;
+  auto [place, isNew] = furthest.try_emplace(choice.config.text());
+  if (isNew)
+    if (auto found =
+            furthestOf(request.family, all.back(), shared.back(), mayRun))
+      place->second.push_back(std::move(*found));
+  return place->second;
 }
 
 std::optional<Plan> Chooser::plan(const Problem &target,
@@ -203,6 +216,17 @@ Choice Chooser::memberOf(const std::shared_ptr<const KnownPortfolio> &known,
   return choice;
 }
 
+/// Whether the first of \p members is next to the best of them by the estimate.
+/// Else measuring spoke against that one, and a kernel that is no member may be
+/// better than what is left.
+static bool isNearFirst(llvm::ArrayRef<PortfolioChoice> members) {
+  const double limitNs =
+      kClose * llvm::min_element(members, [](const auto &a, const auto &b) {
+                 return a.predictedNs < b.predictedNs;
+               })->predictedNs;
+  return members.front().predictedNs <= limitNs;
+}
+
 std::vector<Choice> Chooser::membersOfPortfolio() {
   std::vector<Choice> choices;
   std::shared_ptr<const KnownPortfolio> known = portfolio();
@@ -215,7 +239,7 @@ std::vector<Choice> Chooser::membersOfPortfolio() {
   });
   // Once trials found wrong results, only what they compared is launched.
   if (asksSpace(mode) && !members.empty() && !known->foundWrong() &&
-      !known->isWhole())
+      !(known->isWhole() && isNearFirst(members)))
     return spaceByExpectation(known, members);
   for (const PortfolioChoice &pick : members)
     choices.push_back(memberOf(known, pick));

@@ -19,6 +19,7 @@
 #include "Store/Verdicts.h"
 
 #include <llvm/ADT/STLFunctionalExtras.h>
+#include <llvm/ADT/StringMap.h>
 #include <llvm/Support/Error.h>
 
 #include <cstdint>
@@ -112,7 +113,8 @@ public:
   bool serveAlone();
 
   /// The problems that the plan of \p choice may be made for, the first that it
-  /// can be made for.
+  /// can be made for: those of the request, or where it runs for none of them,
+  /// the furthest that it runs for.
   llvm::ArrayRef<Problem> targetsOf(const Choice &choice) const;
   /// The plan of \p choice for \p target; nullopt where a limit forbids it.
   std::optional<Plan> plan(const Problem &target, const Choice &choice) const;
@@ -177,6 +179,8 @@ private:
   const DeviceModel &device;
   const Verdicts &verdicts;
   const PlanTargets targets;
+  /// The furthest targets of configs that have one, by their texts.
+  mutable llvm::StringMap<llvm::SmallVector<Problem, 1>> furthest;
   bool isAlone = false;
   std::optional<RecordMatch> match;
   bool isRanked = false;

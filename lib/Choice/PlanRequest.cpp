@@ -100,6 +100,30 @@ Problem coverOf(const KernelFamily &family, const Problem &problem) {
   return raiseAll(family, problem, 1);
 }
 
+std::optional<Problem>
+furthestOf(const KernelFamily &family, const Problem &own,
+           const Problem &beyond,
+           llvm::function_ref<bool(const Problem &)> mayRun) {
+  if (family.dynamicExtents().size() != 1 || !mayRun(own))
+    return std::nullopt;
+  const int extent = family.dynamicExtents().front();
+  const int64_t first = own.record[extent], period = family.signaturePeriod();
+  Problem best = own;
+  // In periods, so that alignments stay as they are.
+  int64_t low = 0, high = (beyond.record[extent] - first) / period + 1;
+  while (high - low > 1) {
+    const int64_t middle = low + (high - low) / 2;
+    auto moved = moveTo(family, own, extent, first + middle * period);
+    if (moved && isAlike(*moved, own, extent) && mayRun(*moved)) {
+      best = std::move(*moved);
+      low = middle;
+    } else {
+      high = middle;
+    }
+  }
+  return best;
+}
+
 PlanTargets PlanRequest::targets() const {
   constexpr int64_t kParts = 8;
   PlanTargets targets;

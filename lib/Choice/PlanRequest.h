@@ -13,7 +13,10 @@
 
 #include "Call/ProblemRange.h"
 
+#include <llvm/ADT/STLFunctionalExtras.h>
 #include <llvm/ADT/SmallVector.h>
+
+#include <optional>
 
 namespace kiln {
 
@@ -43,6 +46,16 @@ struct PlanTargets {
   /// rest is the value alone.
   size_t shared = 1;
 };
+
+/// The largest problem like \p own, with the same signature and below \p
+/// beyond, that \p mayRun accepts, where that accepts all below one value and
+/// none above it; nullopt: not even \p own, or the family has several dynamic
+/// extents. A value of a configuration's, not of the request's: others up to it
+/// share the plan. Some 10 us.
+std::optional<Problem>
+furthestOf(const KernelFamily &family, const Problem &own,
+           const Problem &beyond,
+           llvm::function_ref<bool(const Problem &)> mayRun);
 
 /// What to find a plan for.
 struct PlanRequest {

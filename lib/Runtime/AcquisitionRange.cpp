@@ -293,8 +293,10 @@ void Acquisition::takeRange() {
     plans.push_back(loadMember(*known, i, std::move(code[i])));
   if (isOver() || llvm::none_of(plans, [](auto &plan) { return !!plan; }))
     return;
+  const bool isProvisional = asksSpace(mode) && !known->isWhole();
   auto prepared = std::make_shared<const PreparedRange>(
-      context.model, std::move(known), std::move(plans), exactPlans(range));
+      context.model, std::move(known), std::move(plans), exactPlans(range),
+      isProvisional);
   found = prepared->choose(request.problem);
   if (!found)
     return;

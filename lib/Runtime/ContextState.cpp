@@ -93,11 +93,13 @@ ChosenPlan ContextState::chooseFromOutgrown(
 }
 
 ChosenPlan ContextState::chooseFromRanges(const KernelFamily &family,
-                                          const Problem &problem) const {
+                                          const Problem &problem,
+                                          bool evenProvisional) const {
   // All that a range has may be wrong, and not what an older one has.
   ChosenPlan chosen;
   ranges.findFirst(family, problem, [&](const PreparedRange &range) {
-    chosen = range.choose(problem);
+    if (!range.isProvisional || evenProvisional)
+      chosen = range.choose(problem);
     return bool(chosen);
   });
   return chosen;

@@ -60,10 +60,12 @@ public:
   }
   /// Changes whenever a range is added.
   uint64_t rangesVersion() const { return version.load(); }
-  /// The plan that a prepared range has for \p problem, or none. Some
-  /// microseconds; calls no driver and reads no file.
+  /// The plan that a prepared range has for \p problem, or none. Provisional
+  /// ones count where \p evenProvisional. Some microseconds; calls no driver
+  /// and reads no file.
   ChosenPlan chooseFromRanges(const KernelFamily &family,
-                              const Problem &problem) const;
+                              const Problem &problem,
+                              bool evenProvisional = false) const;
 
   /// A plan that a range had for \p problem whose place was taken by one with
   /// more workspace, the latest that \p isMeant accepts; or none.

@@ -287,6 +287,9 @@ llvm::Expected<ChosenPlan> Engine::acquireOnce(const Driver &driver,
           refuseCapture(driver, stream, "the problem has no plan yet")) {
     noteLaunch(known.get(), family, problem);
     ChosenPlan loaded = known ? takeLoaded(*known, key, problem) : ChosenPlan();
+    if (!loaded && known) // for the capture alone
+      loaded = known->chooseFromRanges(family, problem,
+                                       /*evenProvisional=*/true);
     if (!loaded)
       return error;
     llvm::consumeError(std::move(error));

@@ -27,9 +27,14 @@ public:
   /// values that were measured on their own, and go first there.
   PreparedRange(const DeviceModel &device,
                 std::shared_ptr<const KnownPortfolio> known,
-                std::vector<ActivePlanPtr> plans, ExactPlans exact)
-      : device(device), known(std::move(known)), plans(std::move(plans)),
-        exact(std::move(exact)) {}
+                std::vector<ActivePlanPtr> plans, ExactPlans exact,
+                bool isProvisional = false)
+      : isProvisional(isProvisional), device(device), known(std::move(known)),
+        plans(std::move(plans)), exact(std::move(exact)) {}
+
+  /// Kernels of its set are missing, and launches that may wait for them do not
+  /// take the rest in their place: it is for captures.
+  const bool isProvisional;
 
   const ProblemRange &range() const { return known->range(); }
   const KnownPortfolio &portfolio() const { return *known; }

@@ -94,7 +94,8 @@ static kiln_query_result queryValue(Engine &engine, ContextState &state,
   const DispatchKey key{&family, state.id, spec.problem.record.values()};
   if (ChosenPlan chosen = engine.plans().lookup(key))
     return tell(chosen);
-  if (ChosenPlan chosen = state.chooseFromRanges(family, spec.problem))
+  if (ChosenPlan chosen = state.chooseFromRanges(family, spec.problem,
+                                                 /*evenProvisional=*/true))
     return tell(chosen);
   return queryMissing(engine, state, {family, spec.problem});
 }

@@ -145,7 +145,8 @@ static LawLaunch launchOnce(LawWorld &world, LawLayer &layer,
   REQUIRE(made.launched.problem.record.text() ==
           made.predicted.problem.record.text());
   made.hasEvidence =
-      world.isTimed(made.launched) || world.isTimed(made.predicted);
+      world.isTimed(made.launched) && world.isTimed(made.predicted);
+  made.isSupported = world.foundNoSlower(made.launched, made.predicted);
   return made;
 }
 

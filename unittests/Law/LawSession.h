@@ -36,8 +36,10 @@ struct LawPlan {
 /// One launch: what was launched, and what the mode predict would launch.
 struct LawLaunch {
   LawPlace launched, predicted;
-  /// Trials timed the kernel of one of them, here or elsewhere.
+  /// Trials timed the kernels of both, here or elsewhere.
   bool hasEvidence = false;
+  /// LawWorld::foundNoSlower() of them.
+  bool isSupported = false;
 
   /// Above 1: what was launched is faster.
   double gain() const { return predicted.trueNs / launched.trueNs; }
@@ -46,7 +48,7 @@ struct LawLaunch {
     return launched.estimateNs <= kEstimateTie * predicted.estimateNs;
   }
   /// The gain that is judged. Which of two equal estimates is better is luck
-  /// where nothing of them was measured: the estimates are compared then.
+  /// until both were measured: the estimates are compared then.
   double judgedGain() const {
     return hasEvidence || !isTie() ? gain()
                                    : predicted.estimateNs / launched.estimateNs;

@@ -195,7 +195,7 @@ struct LawWorld::Hook {
 /// A kernel that was launched, and where.
 struct LawWorld::Kernel {
   KernelName name;
-  bool isTimed = false;
+  std::set<const LawPlace *> timed;
   std::map<Told::Key, LawPlace> places;
 };
 
@@ -297,6 +297,26 @@ bool LawWorld::isTimed(const LawPlace &place) {
   return timed.count(place.kernel()) != 0;
 }
 
+/// Whether each dynamic extent of \p a is within an octave of that of \p b.
+static bool isNear(const LawPlace &a, const LawPlace &b) {
+  return llvm::all_of(a.family->dynamicExtents(), [&](int field) {
+    const int64_t x = a.problem.record[field], y = b.problem.record[field];
+    return x <= 2 * y && y <= 2 * x;
+  });
+}
+
+bool LawWorld::foundNoSlower(const LawPlace &one, const LawPlace &other) {
+  constexpr double kNoise = 1.01;
+  auto error = [](const LawPlace &at) { return at.trueNs / at.estimateNs; };
+  std::lock_guard lock(mutex);
+  for (const LawPlace *a : timed[one.kernel()])
+    for (const LawPlace *b : timed[other.kernel()])
+      if (a->problem.record == b->problem.record && isNear(*a, one) &&
+          error(*a) * one.estimateNs <= kNoise * error(*b) * other.estimateNs)
+        return true;
+  return false;
+}
+
 /// The last launch of this thread.
 static thread_local const LawPlace *lastOfThread = nullptr;
 
@@ -319,8 +339,8 @@ double LawWorld::durationOf(const Reader &reader,
   std::lock_guard lock(mutex);
   Kernel &kernel = kernelOf(launch.function);
   const LawPlace &place = placeOf(kernel, reader.read(launch));
-  if (launch.stream && !std::exchange(kernel.isTimed, true))
-    timed.insert(place.kernel());
+  if (launch.stream && kernel.timed.insert(&place).second)
+    timed[place.kernel()].push_back(&place);
   lastOfThread = &place;
   return place.trueNs * reading(place);
 }

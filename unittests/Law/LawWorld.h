@@ -19,9 +19,9 @@
 #include "Kernel/Space.h"
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <mutex>
-#include <set>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -86,6 +86,11 @@ public:
   /// Whether trials have timed the kernel of \p place anywhere. (Trials use a
   /// stream of their own, and callers of these tests the default one.)
   bool isTimed(const LawPlace &place);
+  /// Whether trials have timed the kernels of \p one and \p other, which are of
+  /// one problem, beside each other within an octave of it, and the first
+  /// appeared to be no slower: what errors of estimates were found there, taken
+  /// to the problem.
+  bool foundNoSlower(const LawPlace &one, const LawPlace &other);
 
 private:
   struct Told;
@@ -109,7 +114,8 @@ private:
   std::unordered_map<std::string, std::unique_ptr<Kernel>> kernels;
   std::unordered_map<std::string, std::unique_ptr<LawPlace>> predictions;
   std::unordered_map<const KernelFamily *, Problem> expected;
-  std::set<std::string> timed; ///< kernels, by family and compiled config
+  /// Where kernels were timed, by family and compiled config.
+  std::map<std::string, std::vector<const LawPlace *>> timed;
   uint64_t process = 0;
   double scale = 1;
   double owedNs = 0; ///< wall time that is yet to pass

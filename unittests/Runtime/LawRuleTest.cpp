@@ -1,7 +1,8 @@
 // The law of choices at each launch: whatever serves it, it is the first of the
 // estimate's ranking, as on an empty cache (P), or ties with P by the estimate
-// that nothing calibrated, or takes no longer than P. The world's times are
-// read without noise, so what was measured is known as it is.
+// that nothing calibrated, or trials found it no slower beside P nearby, or it
+// takes no longer than P. The world's times are read without noise, so what was
+// measured is known as it is.
 //
 // The law does not hold, and is not asked, for launches of the mode background
 // before its thread is done, for the mode strict without what others compiled,
@@ -20,7 +21,7 @@ namespace {
 std::string breachOf(const LawLaunch &launch) {
   constexpr double kNoise = 1.01;
   if (launch.launched.config == launch.predicted.config || launch.isTie() ||
-      launch.gain() * kNoise >= 1)
+      launch.isSupported || launch.gain() * kNoise >= 1)
     return "";
   return launch.text();
 }
