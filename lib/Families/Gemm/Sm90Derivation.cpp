@@ -30,6 +30,7 @@ private:
   void explainGrid();
   void explainPace();
   int explainStep(const Sm90Step &step, llvm::StringRef wave);
+  int explainApart(const Sm90Step &step, llvm::StringRef wave, int together);
   int explainLoop();
   int explainEpilogue();
   int explainPower();
@@ -183,12 +184,32 @@ int Sm90Steps::explainStep(const Sm90Step &step, llvm::StringRef wave) {
        .exponent = kSm90Exponent});
 }
 
+/// What a step takes longer out of step. \p together: the number of the step
+/// while blocks keep step. Answers its own.
+int Sm90Steps::explainApart(const Sm90Step &step, llvm::StringRef wave,
+                            int together) {
+  return steps.add(
+      {.title = ("out of step, " + wave).str(),
+       .formula = fmt::format(
+           "{:.0f} % of a block's {} steps: by then some blocks are ahead of "
+           "others, and L2 answers their requests for one line one by one; "
+           "they queue, which costs {:.1f} times what is beyond the norm",
+           100 * model.apartShare, model.tilesPerBlock * model.kSteps,
+           kSm90Queue),
+       .rule = StepRule::Excess,
+       .terms = {{"L2, out of step", step.apart}, steps.resultOf(together)}});
+}
+
 /// The steps of all waves. Answers their number.
 int Sm90Steps::explainLoop() {
   std::vector<StepTerm> waves;
   auto add = [&](const Sm90Step &step, llvm::StringRef wave, int64_t count) {
-    waves.push_back(steps.resultOf(explainStep(step, wave),
-                                   double(count) * double(model.kSteps)));
+    const double turns = double(count) * double(model.kSteps);
+    const int number = explainStep(step, wave);
+    waves.push_back(steps.resultOf(number, turns));
+    if (model.apartShare > 0 && step.beyond() > 0)
+      waves.push_back(steps.resultOf(explainApart(step, wave, number),
+                                     turns * model.apartShare * kSm90Queue));
   };
   if (model.fullWaves() > 0)
     add(model.full, "a full wave", model.fullWaves());

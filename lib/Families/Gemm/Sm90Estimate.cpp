@@ -6,9 +6,11 @@
 // the SM, L2 and DRAM for all blocks that are busy, and the ring. They run side
 // by side, but none is reached while another is close, so the step is their
 // norm. Blocks that run in step ask for the same k at once; that is why DRAM
-// paces the step and is no mere floor. The producer does not pause between
-// tiles. So besides its k steps a tile costs the epilogue, which with pingPong
-// the other consumer's products hide.
+// paces the step and is no mere floor. They begin together, and as long as they
+// keep step many of their requests are answered as one. By and by they do not,
+// and L2 delivers what it is asked for at its own rate. The producer does not
+// pause between tiles. So besides its k steps a tile costs the epilogue, which
+// with pingPong the other consumer's products hide.
 //
 // Two floors hold for the chip as a whole: the bytes of DRAM, and power. A
 // board that all tensor cores keep busy lowers its clock until they fit its
@@ -51,9 +53,10 @@ static double eighthRoot(double x) {
   return std::sqrt(std::sqrt(std::sqrt(x)));
 }
 
-double Sm90Step::total() const {
-  return eighthRoot(eighth(math) + eighth(port) + eighth(l2) + eighth(dram) +
-                    eighth(shared) + eighth(ring));
+static double normOf(const Sm90Step &step) {
+  return eighthRoot(eighth(step.math) + eighth(step.port) + eighth(step.l2) +
+                    eighth(step.dram) + eighth(step.shared) +
+                    eighth(step.ring));
 }
 
 /// What L2 takes for rows of 128 bytes that begin at multiples of \p pitch, in
@@ -94,6 +97,10 @@ Sm90Model::Sm90Model(const GemmProblem &problem, const GemmSignature &signature,
   linesA = linesOf(pitchOfA(problem, signature, config));
   linesB = linesOf(pitchOfB(problem, signature, config));
   computeTraffic();
+  // Blocks begin together; by and by some are ahead. (As good from 100 to 220.)
+  constexpr double kTogether = 150;
+  apartShare =
+      std::max(0.0, 1 - kTogether / (double(tilesPerBlock) * double(kSteps)));
   if (fullWaves() > 0)
     full = last = stepOf(blocksOf(resident));
   if (lastGroups() > 0)
@@ -158,6 +165,25 @@ double Sm90Model::askedBytes(int64_t blocks) const {
   double sms = double(device.smCount);
   return linesA * bytesA / config.clusterN * (1 + sharersA / sms) +
          linesB * bytesB / config.clusterM * (1 + sharersB / sms);
+}
+
+/// What one block asks of L2 in a step once blocks are out of step. Requests
+/// for one line are answered together where SMs are close to each other: those
+/// of neighbouring blocks, as if the two SMs of a TPC asked once, and the more
+/// of those that share a tile the closer they are, up to kNear blocks.
+double Sm90Model::bytesApart() const {
+  constexpr double kNear = 8, kPair = 0.5;
+  const double ofA = linesA * bytesA / config.clusterN;
+  const double ofB = linesB * bytesB / config.clusterM;
+  // Blocks of a group follow each other and share the tile of one side.
+  const bool alongN = config.rasterAlongN;
+  const int64_t tiles =
+      alongN ? config.tilesN(problem.n) : config.tilesM(problem.m);
+  const int64_t group = std::min<int64_t>(config.rasterGroup, tiles);
+  const int64_t apart = config.tilesFirst ? 1 : config.groupBlocks();
+  const double pair = group > 1 && apart == 1 ? kPair : 1;
+  const double distant = std::min(1.0, double(group * apart) / kNear);
+  return alongN ? pair * ofA + distant * ofB : distant * ofA + pair * ofB;
 }
 
 /// What takes as long as three things beside each other in a stage, of which
@@ -257,6 +283,11 @@ Sm90Step Sm90Model::stepOf(int64_t blocks) const {
   step.port = kPort * (bytesA + bytesB) /
               (kL2BytesPerClockPerSm * 1e-3 * device.smClockMHz);
   step.l2 = busy * askedBytes(blocks) / (kL2 * device.l2BytesPerNs());
+  // Single hits, a clock and SM: 10 TB/s on an H200.
+  constexpr double kHitBytesPerClock = 38;
+  step.apart =
+      busy * bytesApart() /
+      (kHitBytesPerClock * double(device.smCount) * 1e-3 * device.smClockMHz);
   step.shared = 0;
   if (config.rowsFromRegisters(signature)) {
     // What TMA writes, threads load of the rows and wgmma reads of the columns,
@@ -279,6 +310,7 @@ Sm90Step Sm90Model::stepOf(int64_t blocks) const {
     step.dram *= kHinted;
   Pipeline ring = ringOf(step);
   step.ring = (ring.latencyNs + ring.mathNs) / double(ring.stages);
+  step.total = normOf(step);
   return step;
 }
 
@@ -325,7 +357,7 @@ void Sm90Model::computeEpilogue() {
                     bytesOf(problem.out) /
                     (config.splitK() * signature.columnsPerOutput());
   double written = outBytes / device.dramWriteBytesPerNs();
-  double loop = double(kSteps) * main().total();
+  double loop = double(kSteps) * main().total;
   // With pingPong the other consumer multiplies meanwhile. Shifted rows keep
   // the load and store units of both from other work.
   constexpr double kShiftExposed = 0.7;
@@ -392,9 +424,12 @@ void Sm90Model::computeFloors() {
 }
 
 double Sm90Model::loop() const {
-  double steps = double(fullWaves()) * full.total();
+  auto paced = [&](const Sm90Step &step) {
+    return step.total + apartShare * kSm90Queue * step.beyond();
+  };
+  double steps = double(fullWaves()) * paced(full);
   if (lastGroups() > 0)
-    steps += last.total();
+    steps += paced(last);
   return double(kSteps) * steps;
 }
 
@@ -414,6 +449,8 @@ llvm::StringRef Sm90Model::bound() const {
     return "dram";
   if (powerFloor > path())
     return "tensor";
+  if (isHeldApart())
+    return "l2";
   const Sm90Step &step = main();
   if (step.ring > step.pace())
     return "latency";
@@ -452,7 +489,9 @@ Estimate estimateTile(const GemmProblem &problem, const Sm90Kernel &kernel,
   if (step.shared > 0)
     estimate.note("step shared", step.shared);
   estimate.note("step ring", step.ring);
-  estimate.note("step", step.total());
+  estimate.note("step", step.total);
+  if (model.isHeldApart())
+    estimate.note("step apart", step.apart);
   estimate.note("k iterations", double(model.kSteps), "");
   estimate.note("tiles per block", double(model.tilesPerBlock), "");
   estimate.note("dram bytes", model.bytes.dramReadBytes, "B");

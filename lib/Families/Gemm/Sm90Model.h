@@ -17,6 +17,10 @@ namespace kiln {
 /// Of norms of times that run side by side.
 inline constexpr double kSm90Exponent = 8;
 
+/// Where L2 is behind, requests queue, and blocks lose this many times what its
+/// rate alone costs them. (Fitted to the sweeps of bf16 and e4m3 on an H200.)
+inline constexpr double kSm90Queue = 1.5;
+
 /// What paces a step of k of each block while some number of blocks is busy,
 /// in ns. All of it runs side by side, but nothing reaches its own pace while
 /// another is close: the step is a norm of these.
@@ -27,9 +31,13 @@ struct Sm90Step {
   double dram;   ///< what L2 does not have
   double shared; ///< shared memory where rows come from registers, else 0
   double ring;   ///< a stage's latency and pace, over the stages
+  double apart;  ///< L2 alone, once blocks are out of step
+
+  double total; ///< the norm of all but the last
 
   double pace() const { return std::max({math, port, l2, dram, shared}); }
-  double total() const;
+  /// What L2's rate alone adds out of step.
+  double beyond() const { return std::max(0.0, apart - total); }
 };
 
 /// Everything that the terms are computed from.
@@ -48,6 +56,7 @@ struct Sm90Model {
   /// Of a full wave and of the last one; where there is no such wave, as the
   /// other.
   Sm90Step full, last;
+  double apartShare; ///< of a block's steps, those that are out of step
   // Once a tile.
   double epilogue, exposedEpilogue, reduction;
   // Once a block.
@@ -77,6 +86,8 @@ struct Sm90Model {
   Pipeline ringOf(const Sm90Step &step) const;
   /// The steps of the largest share of the tiles that a block has.
   double loop() const;
+  /// Whether L2 sets the pace of steps that are out of step.
+  bool isHeldApart() const { return apartShare > 0 && main().beyond() > 0; }
   /// What its tiles cost besides.
   double betweenTiles() const;
   double path() const { return loop() + betweenTiles(); }
@@ -93,6 +104,7 @@ private:
   void computeTraffic();
   Sm90Step stepOf(int64_t blocks) const;
   double askedBytes(int64_t blocks) const;
+  double bytesApart() const;
   void computeEpilogue();
   void computeEnds();
   void computeReduction();
