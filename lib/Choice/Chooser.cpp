@@ -216,17 +216,6 @@ Choice Chooser::memberOf(const std::shared_ptr<const KnownPortfolio> &known,
   return choice;
 }
 
-/// Whether the first of \p members is next to the best of them by the estimate.
-/// Else measuring spoke against that one, and a kernel that is no member may be
-/// better than what is left.
-static bool isNearFirst(llvm::ArrayRef<PortfolioChoice> members) {
-  const double limitNs =
-      kClose * llvm::min_element(members, [](const auto &a, const auto &b) {
-                 return a.predictedNs < b.predictedNs;
-               })->predictedNs;
-  return members.front().predictedNs <= limitNs;
-}
-
 std::vector<Choice> Chooser::membersOfPortfolio() {
   std::vector<Choice> choices;
   std::shared_ptr<const KnownPortfolio> known = portfolio();
@@ -239,7 +228,7 @@ std::vector<Choice> Chooser::membersOfPortfolio() {
   });
   // Once trials found wrong results, only what they compared is launched.
   if (asksSpace(mode) && !members.empty() && !known->foundWrong() &&
-      !(known->isWhole() && isNearFirst(members)))
+      !(known->isWhole() && behindBest(members) <= kNextToBest))
     return spaceByExpectation(known, members);
   for (const PortfolioChoice &pick : members)
     choices.push_back(memberOf(known, pick));

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 
 namespace kiln {
@@ -285,6 +286,15 @@ Portfolio::expect(uint32_t member, const Problem &problem,
   return PortfolioChoice{member, one->predictedNs,
                          one->predictedNs *
                              std::exp(gathered.expect(one->subject))};
+}
+
+double behindBest(llvm::ArrayRef<PortfolioChoice> ranking) {
+  if (ranking.empty())
+    return 0;
+  double leastNs = std::numeric_limits<double>::infinity();
+  for (const PortfolioChoice &choice : ranking)
+    leastNs = std::min(leastNs, choice.predictedNs);
+  return ranking.front().predictedNs / leastNs - 1;
 }
 
 static void sortByTime(Portfolio::Ranking &ranking) {

@@ -60,6 +60,12 @@ struct PortfolioChoice {
   double expectedNs = 0; ///< by what was measured
 };
 
+/// How far the first of \p ranking is by the estimate behind the best of it:
+/// 0.02 is 2 %; 0 where it is empty. Beyond kNextToBest measuring spoke against
+/// that one, and a kernel that is no member may be better than what is left.
+double behindBest(llvm::ArrayRef<PortfolioChoice> ranking);
+inline constexpr double kNextToBest = 0.02;
+
 class Portfolio {
 public:
   /// Best first: as many as are estimated at a value, at most.

@@ -6,12 +6,14 @@
 //
 // Then anchors, most valuable first, while kernels of later ones compile; what
 // is lost on the way (wrong, or without a kernel) is replaced by another cover
-// that keeps the rest. Last, what is left of the time goes to run-time variants
-// of the best kernels.
+// that keeps the rest. Where measuring speaks against the members, another
+// cover adds the estimator's choices that these stood in for. Last, what is
+// left of the time goes to run-time variants of the best kernels.
 //
 //===----------------------------------------------------------------------===//
 #include "Tune/PortfolioSession.h"
 
+#include "Kernel/Space.h"
 #include "Support/Error.h"
 #include "Tune/BarredConfigs.h"
 #include "Tune/KnownCover.h"
@@ -50,6 +52,9 @@ struct PortfolioSession::Impl {
   MemberWork makeWork(const PortfolioMember &member) const;
   void requestAll();
   llvm::Error completeLost();
+  std::vector<ExtentPoint> findDoubted();
+  std::vector<ExtentPoint>
+  withNewKernels(llvm::ArrayRef<ExtentPoint> points) const;
   llvm::Error awaitOne();
   void awaitAll(Clock::time_point deadline);
   llvm::Error measureAnchors(size_t &next, Clock::time_point deadline);
@@ -81,6 +86,7 @@ struct PortfolioSession::Impl {
   BarredConfigs barred;
   std::vector<Anchor> anchors;
   std::vector<PortfolioMember> ofParts; ///< measured in parts of the range
+  std::vector<ExtentPoint> doubted;     ///< of findDoubted(), that are added
   ErrorSummary beginError;
   int64_t firstPriority = 0;
   int covers = 0;
@@ -201,7 +207,9 @@ PortfolioSession::Impl::coverWith(const std::vector<PortfolioMember> &kept) {
   coverOptions.isBarred = isBarred;
   coverOptions.atHand = options.atHand;
   coverOptions.threads = options.coverThreads;
-  coverOptions.points = options.first;
+  std::vector<ExtentPoint> points = options.first;
+  llvm::append_range(points, doubted);
+  coverOptions.points = points;
   coverOptions.cancel = options.cover ? options.cancelCover : options.cancel;
   auto cover = coverRange(range, task.context.device, coverOptions);
   task.result.coverMs += millisecondsOf(Clock::now() - start);
@@ -426,6 +434,59 @@ llvm::Error PortfolioSession::Impl::measureAnchors(size_t &next,
   return trials.proveRest(deadline);
 }
 
+/// Samples where measuring spoke against the best members so much that the
+/// estimator's choice, which these stood in for, may be better than what is
+/// left. The worst first.
+std::vector<ExtentPoint> PortfolioSession::Impl::findDoubted() {
+  constexpr size_t kMostSamples = 600;
+  std::vector<std::pair<double, ExtentPoint>> found;
+  task.portfolio.calibrate();
+  const RangeGrid grid(range, kMostSamples);
+  for (size_t place = 0; place < grid.size(); ++place) {
+    ExtentPoint point = range.alignDown(grid.at(place));
+    const auto problem = point.empty() ? std::nullopt : range.find(point);
+    if (!problem)
+      continue;
+    const double behind =
+        behindBest(task.portfolio.rank(*problem, point, task.context.device));
+    if (behind > kNextToBest)
+      found.emplace_back(behind, std::move(point));
+  }
+  llvm::stable_sort(
+      found, [](const auto &a, const auto &b) { return a.first > b.first; });
+  std::vector<ExtentPoint> points;
+  for (auto &[behind, point] : found)
+    points.push_back(std::move(point));
+  return points;
+}
+
+/// Of \p points those whose estimator's choices are kernels that are not
+/// members, one for each kernel.
+std::vector<ExtentPoint> PortfolioSession::Impl::withNewKernels(
+    llvm::ArrayRef<ExtentPoint> points) const {
+  constexpr size_t kMostLookedAt = 64, kMostPoints = 12;
+  std::set<std::pair<const Template *, std::vector<int64_t>>> known;
+  for (const PortfolioMember &member : task.portfolio.members())
+    known.insert({member.tmpl, member.config.compiledKnobs()});
+  Allowance allowance;
+  allowance.workspaceBytes = task.options.workspaceBytes;
+  std::vector<ExtentPoint> chosen;
+  const size_t step = points.size() / kMostLookedAt + 1;
+  for (size_t i = 0; i < points.size() && chosen.size() < kMostPoints;
+       i += step) {
+    auto space = exploreSpace(*range.family, *range.find(points[i]),
+                              task.context.device, {.allowance = allowance});
+    if (!space) {
+      llvm::consumeError(space.takeError()); // members run there
+      continue;
+    }
+    const Candidate &first = space->ranked.front();
+    if (known.insert({first.tmpl, first.config.compiledKnobs()}).second)
+      chosen.push_back(points[i]);
+  }
+  return chosen;
+}
+
 llvm::Error PortfolioSession::Impl::measure(Clock::time_point deadline) {
   size_t next = 0;
   for (;;) {
@@ -433,7 +494,13 @@ llvm::Error PortfolioSession::Impl::measure(Clock::time_point deadline) {
       return error;
     isComplete = next == anchors.size();
     const bool hasLost = findLost();
-    if (!hasLost || isOver(deadline) || covers >= kMostCovers)
+    if (isOver(deadline) || covers >= kMostCovers)
+      break;
+    if (!hasLost && doubted.empty())
+      doubted = withNewKernels(findDoubted());
+    else if (!hasLost)
+      break;
+    if (!hasLost && doubted.empty())
       break;
     next = 0;
     if (llvm::Error error = completeLost()) {
