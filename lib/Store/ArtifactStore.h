@@ -39,7 +39,7 @@ using ArtifactPtr = std::shared_ptr<const Artifact>;
 /// digest, which it remembers, stands for it.
 std::string artifactKey(const TranslationUnit &unit);
 
-/// Identifies the kernels of \p plan in records and decisions: the digest of
+/// Identifies the kernels of \p plan in records and portfolios: the digest of
 /// the one artifact key, or of all of them, in hexadecimal. A measurement that
 /// carries another digest was made with another kernel. The first call for a
 /// plan takes about 10 us a kernel.

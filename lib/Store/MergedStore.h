@@ -1,6 +1,6 @@
 //===- MergedStore.h - entries that several processes add to --------------===//
 //
-// Records, portfolios, decisions and verdicts are entries that any number of
+// Records, portfolios and verdicts are entries that any number of
 // processes update at once. This is all of them that is common: an entry is
 // kept parsed and looked at again once an interval; an update reads, merges and
 // writes under the cache's lock; text that cannot be read is kept aside under a

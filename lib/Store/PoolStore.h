@@ -2,8 +2,8 @@
 //
 // A pool is one entry: the configs that serve all problems of a signature on a
 // device, and the names of the artifacts that their plans need. It is keyed by
-// the product, as decisions are, because it is written where there is no
-// device.
+// the product, as the estimator's choices are, because it is written where
+// there is no device.
 //
 // The entry pins its artifacts: while it is there, no upkeep of the cache takes
 // them away (Cache/Prune.h). An artifact may be missing all the same, as files

@@ -8,7 +8,7 @@
 // A measurement is a fact: at an extent, a config of a kernel took a time, or
 // is wrong, as a series of trials found. Times of one series were interleaved
 // and can be compared with each other. Facts that range trials found at their
-// anchors are kept beside those of values, and no choice asks them yet.
+// anchors are kept beside those of values; portfolios are restored with them.
 //
 //===----------------------------------------------------------------------===//
 #pragma once

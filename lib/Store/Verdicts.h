@@ -4,7 +4,7 @@
 // compared with the reference twice, each time over fresh data, and found wrong
 // both times is wrong on all devices of that class: for every problem and
 // extent that it could serve, in every mode, in this process and in later ones.
-// Records, portfolios and decisions are never asked about it; they tell what
+// Records and portfolios are never asked about it; they tell what
 // was measured.
 //
 // A kernel that cannot be launched is another matter: that is true of the
