@@ -127,6 +127,9 @@ void Acquisition::takeSteps(bool onlyStored) {
 bool Acquisition::isPassedOver(ChoiceStep step) {
   if (step == ChoiceStep::Trials && isLastRound)
     return true;
+  if ((step == ChoiceStep::Portfolio || step == ChoiceStep::Decision) &&
+      resumesLayer())
+    return true;
   return chooser.isPassedOver(
       step, {trialsAhead, options.retune, options.preferTrials});
 }
@@ -143,7 +146,12 @@ void Acquisition::take(ChoiceStep step) {
     for (const TranslationUnit &unit : chooser.genericUnits())
       genericAhead.push_back(
           services.artifacts->request(unit, compile_priority::kNow));
-  auto wantsNoMore = [&](const Choice &choice) {
+  // It is chosen again once the trials of its layer are made.
+  auto known =
+      step == ChoiceStep::Portfolio && tunes ? chooser.portfolio() : nullptr;
+  const bool isUnfinished = known && known->isUnfinished();
+  auto wantsNoMore = [&](Choice choice) {
+    choice.isFallback |= isUnfinished;
     if (choice.isForLater) {
       requestLater(choice);
       return false;
