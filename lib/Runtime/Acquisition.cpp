@@ -20,7 +20,8 @@ Acquisition::Acquisition(Engine &engine, ContextState &context,
       tunes(hasStep(mode, ChoiceStep::Trials)),
       most(hasStep(mode, ChoiceStep::Compile) ? Effort::Compiled
                                               : Effort::Existing),
-      trialsAhead(tunes && (triesFirst(mode) || options.isBackground)) {}
+      trialsAhead(tunes && (triesFirst(mode) || options.isBackground)),
+      portfolioVersion(context.portfolioVersion) {}
 
 //===----------------------------------------------------------------------===//
 // The steps

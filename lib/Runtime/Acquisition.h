@@ -59,6 +59,8 @@ public:
   /// Of a range: whether what it measured is stored, so that doing it again
   /// goes on from there unless that retunes.
   bool hasStored() const { return stored; }
+  /// ContextState::portfolioVersion that the choice was made with.
+  uint64_t versionOfChoice() const { return portfolioVersion; }
   /// Loads a generic kernel of the signature, compiled if need be.
   llvm::Error loadGeneric(Effort effort = Effort::Compiled);
 
@@ -160,6 +162,7 @@ private:
   Effort most;      ///< for any config
   bool trialsAhead; ///< may yet be made
   bool isLastRound = false;
+  uint64_t portfolioVersion;
   /// See resumesLayer(); not known yet: nullopt.
   std::optional<bool> resumes;
   bool complete = false, stored = false;

@@ -30,6 +30,15 @@ static bool isUntried(const PortfolioOutcome &made) {
          made.result.portfolio.measuredMembers() == 0;
 }
 
+/// Whether trials of a session said what \p known, which may be null, does not
+/// have. (A cover alone may find more configs of kernels that are proven.)
+static bool saysMore(const PortfolioResult &made, const KnownPortfolio *known) {
+  if (made.rejected > 0)
+    return true;
+  return !made.trials.empty() &&
+         findingsOf(made.portfolio) > (known ? known->findings() : 0);
+}
+
 /// Whether kernels that a session asked for came too late for its trials.
 static bool isAwaited(const PortfolioOutcome &made,
                       std::chrono::steady_clock::time_point deadline) {
@@ -237,9 +246,7 @@ void Acquisition::noteSession(const ProblemRange &layer,
                               Clock::time_point deadline) {
   const std::string name = layer.fixedText();
   auto known = context.portfolios.find(layer);
-  const size_t before = known ? known->findings() : 0;
-  if (made.result.rejected > 0 || made.result.portfolio.isComplete ||
-      findingsOf(made.result.portfolio) > before)
+  if (made.result.portfolio.isComplete || saysMore(made.result, known.get()))
     return context.layerTrials.advance(name);
   if (isAwaited(made, deadline) || made.error.code != ErrorCode::Success)
     return;
@@ -308,13 +315,14 @@ void Acquisition::measureLayer(const ProblemRange &layer) {
     return;
   }
   auto known = context.portfolios.find(layer);
+  const bool isNews =
+      made->result.portfolio.isComplete || saysMore(made->result, known.get());
   auto now = std::make_shared<const KnownPortfolio>(
       std::move(made->result.portfolio), /*isStored=*/false);
-  if (!known || !known->isMeasured() || !now->isUnfinished() ||
-      now->findings() > known->findings()) {
+  if (!known || !known->isMeasured() || isNews) {
     const bool hadChoices = known && known->isMeasured();
     context.portfolios.add(now);
-    ++context.portfolioVersion;
+    portfolioVersion = ++context.portfolioVersion;
     // Each choice costs some ms: not after every part of the trials.
     if (!hadChoices || !now->isUnfinished())
       chooseAgain(layer);

@@ -222,7 +222,6 @@ llvm::Expected<Flights::Outcome> Flights::work(ContextState &context,
     flight.outcome = known;
     return known;
   }
-  const uint64_t version = context.portfolioVersion;
   Acquisition work(engine, context, request, given, &flight.state);
   auto found = work.run();
   if (!found) {
@@ -234,7 +233,7 @@ llvm::Expected<Flights::Outcome> Flights::work(ContextState &context,
   // Before the flight ends, so that nobody begins another.
   if (!request.range) {
     publish(context, request, *found);
-    dropIfStale(context, request, *found, version);
+    dropIfStale(context, request, *found, work.versionOfChoice());
   }
   Outcome outcome{std::move(*found), work.takeServing()};
   std::lock_guard<std::mutex> lock(flight.mutex);

@@ -70,7 +70,7 @@ std::string configAt(kiln_engine *engine, const RangedLayer &layer, int64_t m) {
   REQUIRE(kiln_plan_describe(plan, text, sizeof text, nullptr) == KILN_SUCCESS);
   kiln_plan_release(plan);
   const std::string described = text;
-  return described.substr(0, described.find(" source"));
+  return described.substr(0, described.find(", by "));
 }
 
 struct RangeFixture : RuntimeFixture {

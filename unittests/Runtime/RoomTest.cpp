@@ -5,6 +5,8 @@
 #include "Runtime/Captures.h"
 #include "Runtime/WaitingFixture.h"
 
+#include <cuda.h>
+
 #include <algorithm>
 #include <atomic>
 
@@ -209,20 +211,23 @@ TEST_CASE("values of a prepared range are captured while others widen it") {
 TEST_CASE("a value of a prepared range is captured though it was measured "
           "since") {
   SplittingFixture fixture;
-  kiln_engine *engine = fixture.engine(KILN_MODE_TUNE);
   kiln_stream stream = fixture.gpu.stream();
-  kiln_prepare_options options = onStream(stream);
+  const kiln_prepare_options options = onStream(stream);
   const kiln_range range = rangeOf("m", 1, 512);
+  auto refuseTrials = [](CUresult result) {
+    kilnFakeFailCall("cuStreamCreate", 1, result, KilnFakeAlways);
+  };
   int outgrown = 0;
   for (int64_t n : {512, 1024, 2048}) {
+    kiln_engine *engine = fixture.engine(KILN_MODE_TUNE);
     const kiln_gemm_args args = plainArgs(512, n, 1024);
     kiln_problem all = problemOf(args);
     all.ranges = &range;
     all.range_count = 1;
-    // Without room there are no trials, and the estimator splits less.
-    kilnFakeSetFreeMemory(0, 4096);
+    // Without trials it is the estimator's choice, which splits less.
+    refuseTrials(CUDA_ERROR_OUT_OF_MEMORY);
     REQUIRE(kiln_prepare(engine, &all, 1, &options, nullptr) == KILN_SUCCESS);
-    kilnFakeSetFreeMemory(0, uint64_t(8) << 30);
+    refuseTrials(CUDA_SUCCESS);
     const uint64_t told = queryOf(engine, all).workspace.bytes;
     for (int64_t m : {300, 512}) {
       CAPTURE(m);
