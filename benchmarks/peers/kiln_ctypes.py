@@ -223,7 +223,8 @@ class EngineOptions(CStruct):
                 ("allocator", c_void_p), ("executor", c_void_p),
                 ("trial_timeout_ms", c_int64),
                 ("background_permille", c_uint32), ("reserved1", c_uint32),
-                ("reserved", c_uint64 * 14)]
+                ("pool_limit_bytes", c_uint64),
+                ("reserved", c_uint64 * 13)]
 
 
 class PrepareOptions(CStruct):

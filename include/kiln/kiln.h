@@ -306,7 +306,12 @@ typedef struct kiln_engine_options {
   /// thousandths of wall time, at most 1000. 0: 50.
   uint32_t background_permille;
   uint32_t reserved1;
-  uint64_t reserved[14];
+  /// Most device memory of a context that kernels take which no launch asked
+  /// for yet: those of prepared ranges and of pools, some 43 KiB each. Beyond
+  /// it the more valuable ones are loaded, and the log tells. The others are
+  /// loaded when a launch asks for one. What is loaded stays. 0: 256 MiB.
+  uint64_t pool_limit_bytes;
+  uint64_t reserved[13];
 } kiln_engine_options;
 
 /// Makes an engine; null options are the defaults. Opens no driver, compiler or
@@ -421,8 +426,10 @@ enum kiln_prepare_flag {
   /// Put the pool of each problem's signature into the cache: the kernels that
   /// serve all sizes, of models that are not known yet. Sizes and leading
   /// dimensions of a struct are ignored; a text has none: "gemm dtype=bf16
-  /// layout=NT". Needs what KILN_PREPARE_COMPILE_ONLY needs, which it implies,
-  /// and CPU time: for a GEMM some minutes to choose and compile 800 kernels.
+  /// layout=NT". Needs what KILN_PREPARE_COMPILE_ONLY needs, and CPU time: for
+  /// a GEMM some minutes to choose and compile 800 kernels. Where that flag is
+  /// not set, and streams are given or no device_model is, it loads the kernels
+  /// as well, the most valuable first, as far as pool_limit_bytes allows.
   /// An engine in the mode strict then serves every problem of the signature
   /// whose addresses and rows are multiples of 16 bytes; the modes that compile
   /// find a kernel of the pool where it is close to the best.

@@ -480,7 +480,8 @@ void Chooser::offerStored(const TrialIntent &trials, Take take) {
   if (mayOfferMeasured(trials) && offerAll(recorded(), take))
     return;
   // Neither says anything of a value that is to be measured by itself.
-  if (trials.areAhead && (trials.areRepeated || trials.arePreferred))
+  if (trials.areAhead && (trials.areRepeated || trials.arePreferred ||
+                          (trials.isLayerDue && trials.isLayerDue())))
     return;
   if (!offerAll(membersOfPortfolio(), take) && mayOfferDecided(trials))
     offerAll(decided(), take);

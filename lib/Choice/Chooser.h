@@ -60,6 +60,9 @@ struct TrialIntent {
   bool areAhead = false;     ///< may yet be made
   bool areRepeated = false;  ///< nothing that is stored stands in for them
   bool arePreferred = false; ///< nothing but a record of the value does
+  /// Whether those of the layer were cut short; null: they were not. Asked
+  /// where nothing was measured at the value itself.
+  llvm::function_ref<bool()> isLayerDue = nullptr;
 };
 
 /// Where a chooser looks.

@@ -79,6 +79,13 @@ KnownPortfolio::KnownPortfolio(Portfolio given, bool isStored)
     targets.push_back(*range().covering(member.high));
 }
 
+size_t findingsOf(const Portfolio &portfolio) {
+  size_t count = portfolio.anchors.size() + portfolio.hasFoundWrong;
+  for (const PortfolioMember &member : portfolio.members())
+    count += member.times.size() + member.validated;
+  return count;
+}
+
 kiln_source KnownPortfolio::sourceOf(uint32_t member) const {
   if (members()[member].validated)
     return KILN_SOURCE_RECORD;

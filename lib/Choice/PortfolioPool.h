@@ -14,6 +14,9 @@
 
 namespace kiln {
 
+/// How much trials said of \p portfolio: times, comparisons, faults.
+size_t findingsOf(const Portfolio &portfolio);
+
 /// A portfolio that launches may choose from. Immutable.
 class KnownPortfolio {
 public:
@@ -26,6 +29,12 @@ public:
   }
   /// Whether trials decided, at least about some member.
   bool isMeasured() const { return measured; }
+  /// Whether trials that were due are yet to be made, all of them or some. (The
+  /// estimator's choice that is stored was to be launched as it is.)
+  bool isUnfinished() const { return measured ? !isComplete() : !isStored; }
+  /// See Portfolio.
+  bool isComplete() const { return portfolio.isComplete; }
+  size_t findings() const { return findingsOf(portfolio); }
   /// What the plan of a member is made for: the problem at its `high`.
   const Problem &targetOf(uint32_t member) const { return targets[member]; }
   kiln_source sourceOf(uint32_t member) const;

@@ -20,7 +20,8 @@ Acquisition::Acquisition(Engine &engine, ContextState &context,
       tunes(hasStep(mode, ChoiceStep::Trials)),
       most(hasStep(mode, ChoiceStep::Compile) ? Effort::Compiled
                                               : Effort::Existing),
-      trialsAhead(tunes && (triesFirst(mode) || options.isBackground)) {}
+      trialsAhead(tunes && (triesFirst(mode) || options.isBackground)),
+      portfolioVersion(context.portfolioVersion) {}
 
 //===----------------------------------------------------------------------===//
 // The steps
@@ -79,7 +80,7 @@ llvm::Expected<ChosenPlan> Acquisition::findLoaded() {
       load(choice, Effort::Loaded);
       return step == ChoiceStep::Stored || isOver();
     };
-    llvm::Error error = chooser.offer(step, take, intent());
+    llvm::Error error = offer(step, take);
     if (error)
       return error;
     // Anything else would be served instead of what run() takes for good.
@@ -126,8 +127,24 @@ void Acquisition::takeSteps(bool onlyStored) {
   }
 }
 
-TrialIntent Acquisition::intent() const {
-  return {trialsAhead, options.retune, options.preferTrials};
+/// Gives \p take what \p step offers, as far as no trials are due.
+llvm::Error Acquisition::offer(ChoiceStep step, Chooser::Take take) {
+  auto isLayerDue = [&] { return resumesLayer(); };
+  return chooser.offer(
+      step, take,
+      {trialsAhead, options.retune, options.preferTrials, isLayerDue});
+}
+
+/// Whether \p choice, which is stored, stands in for the trials of its layer
+/// that are yet to be made: it is chosen again then.
+bool Acquisition::awaitsLayer(const Choice &choice) {
+  if (!tunes || choice.isKnown)
+    return false;
+  if (!isLayerUnfinished) {
+    auto known = chooser.portfolio();
+    isLayerUnfinished = known && known->isUnfinished();
+  }
+  return *isLayerUnfinished;
 }
 
 /// Takes the best that was measured at this very value.
@@ -157,7 +174,9 @@ void Acquisition::take(ChoiceStep step) {
     for (const TranslationUnit &unit : chooser.genericUnits())
       genericAhead.push_back(
           services.artifacts->request(unit, compile_priority::kNow));
-  auto wantsNoMore = [&](const Choice &choice) {
+  isLayerUnfinished.reset();
+  auto wantsNoMore = [&](Choice choice) {
+    choice.isFallback |= step == ChoiceStep::Stored && awaitsLayer(choice);
     if (choice.isForLater) {
       requestLater(choice);
       return false;
@@ -174,7 +193,7 @@ void Acquisition::take(ChoiceStep step) {
     return isOver() || (step == ChoiceStep::Compile &&
                         firstError.code == ErrorCode::CompilerMissing);
   };
-  if (llvm::Error error = chooser.offer(step, wantsNoMore, intent()))
+  if (llvm::Error error = offer(step, wantsNoMore))
     fatal = summarize(std::move(error));
 }
 

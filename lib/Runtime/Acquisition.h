@@ -59,6 +59,8 @@ public:
   /// Of a range: whether what it measured is stored, so that doing it again
   /// goes on from there unless that retunes.
   bool hasStored() const { return stored; }
+  /// ContextState::portfolioVersion that the choice was made with.
+  uint64_t versionOfChoice() const { return portfolioVersion; }
   /// Loads a generic kernel of the signature, compiled if need be.
   llvm::Error loadGeneric(Effort effort = Effort::Compiled);
 
@@ -70,7 +72,8 @@ private:
   void take(ChoiceStep step);
   void takeMeasured();
   void loadFrom(ChoiceStep step, const Choice &choice);
-  TrialIntent intent() const;
+  llvm::Error offer(ChoiceStep step, Chooser::Take take);
+  bool awaitsLayer(const Choice &choice);
   bool isOver() const { return found || fatal.code != ErrorCode::Success; }
 
   // One config.
@@ -107,15 +110,27 @@ private:
   std::unique_ptr<InProcessTrials> makeTrials();
 
   // Portfolios: AcquisitionRange.cpp.
+  bool resumesLayer();
+  bool mayMeasure(const ProblemRange &layer);
   void measureLayer(const ProblemRange &layer);
+  static bool hasRoom(InProcessTrials &runner, const ProblemRange &layer);
+  void keepUntried(const ProblemRange &layer, Clock::time_point deadline,
+                   std::shared_ptr<const Portfolio> cover);
+  void noteSession(const ProblemRange &layer, const PortfolioOutcome &made,
+                   InProcessTrials &runner, Clock::time_point deadline);
   void takeRange();
   std::chrono::milliseconds budgetForLayer(const ProblemRange &layer) const;
   std::optional<PortfolioOutcome>
   makePortfolio(const ProblemRange &range, std::chrono::milliseconds budget,
-                bool needsTrials);
+                bool needsTrials,
+                std::shared_ptr<const Portfolio> *cover = nullptr);
   PortfolioOutcome runSession(const ProblemRange &range,
                               InProcessTrials *runner,
                               Clock::time_point deadline, bool retunes);
+  PortfolioOutcome runSession(const ProblemRange &range,
+                              InProcessTrials *runner,
+                              Clock::time_point deadline,
+                              const PortfolioOptions &made);
   PortfolioOptions portfolioOptions(const ProblemRange &range) const;
   void keepKernels(std::vector<MemberCode> &code, bool isBusy);
   void keepMeasured(const ProblemRange &range, PortfolioOutcome &made);
@@ -123,8 +138,12 @@ private:
   void chooseAgain(const ProblemRange &layer);
   void chooseAgain(const KernelFamily &family, const Problem &problem);
   void report(const PortfolioResult &result);
+  bool mayLoadAhead(const Plan &plan);
+  std::vector<ActivePlanPtr> loadMembers(const KnownPortfolio &known,
+                                         std::vector<MemberCode> code,
+                                         std::vector<uint32_t> &leftOut);
   ActivePlanPtr loadMember(const KnownPortfolio &known, uint32_t member,
-                           MemberCode code);
+                           MemberCode code, bool *hasRoom);
   PreparedRange::ExactPlans exactPlans(const ProblemRange &range);
   ChosenPlan findExact();
 
@@ -146,6 +165,10 @@ private:
   Effort most;      ///< for any config
   bool trialsAhead; ///< may yet be made
   bool isLastRound = false;
+  uint64_t portfolioVersion;
+  std::optional<bool> isLayerUnfinished; ///< see awaitsLayer()
+  /// See resumesLayer(); not known yet: nullopt.
+  std::optional<bool> resumes;
   bool complete = false, stored = false;
   size_t trialsCounted = 0; ///< of a single value
   /// The generic kernel of the signature, which compiles beside the first.

@@ -30,6 +30,22 @@ static bool isUntried(const PortfolioOutcome &made) {
          made.result.portfolio.measuredMembers() == 0;
 }
 
+/// Whether trials of a session said what \p known, which may be null, does not
+/// have. (A cover alone may find more configs of kernels that are proven.)
+static bool saysMore(const PortfolioResult &made, const KnownPortfolio *known) {
+  if (made.rejected > 0)
+    return true;
+  return !made.trials.empty() &&
+         findingsOf(made.portfolio) > (known ? known->findings() : 0);
+}
+
+/// Whether kernels that a session asked for came too late for its trials.
+static bool isAwaited(const PortfolioOutcome &made,
+                      std::chrono::steady_clock::time_point deadline) {
+  return !made.result.late.empty() &&
+         std::chrono::steady_clock::now() >= deadline;
+}
+
 /// So many values of a range that were measured on their own have plans of
 /// their own there.
 static constexpr size_t kMostExact = 64;
@@ -43,7 +59,8 @@ Acquisition::portfolioOptions(const ProblemRange &range) const {
   PortfolioOptions made;
   made.workspaceBytes = engine.config().workspaceLimit;
   made.retune = options.retune;
-  made.acceptsPartial = !options.preferTrials;
+  // A launch that meets trials at all goes on with those that were begun.
+  made.acceptsPartial = !options.preferTrials && !trialsAhead;
   // A thread in the background measures again in pieces, and goes on from each.
   made.replacesByParts = options.isBackground;
   made.coverThreads = options.isBackground ? 1 : 0;
@@ -81,14 +98,21 @@ PortfolioOutcome Acquisition::runSession(const ProblemRange &range,
                                          InProcessTrials *runner,
                                          Clock::time_point deadline,
                                          bool retunes) {
+  PortfolioOptions made = portfolioOptions(range);
+  made.retune = retunes;
+  return runSession(range, runner, deadline, made);
+}
+
+PortfolioOutcome Acquisition::runSession(const ProblemRange &range,
+                                         InProcessTrials *runner,
+                                         Clock::time_point deadline,
+                                         const PortfolioOptions &made) {
   const PortfolioContext shared{context.model,
                                 *services.artifacts,
                                 *services.records,
                                 *services.portfolios,
                                 runner,
                                 context.deviceClass};
-  PortfolioOptions made = portfolioOptions(range);
-  made.retune = retunes;
   PortfolioSession session(shared, range, made);
   session.begin(compile_priority::kAhead);
   PortfolioOutcome outcome;
@@ -102,7 +126,8 @@ PortfolioOutcome Acquisition::runSession(const ProblemRange &range,
 /// and there can be none.
 std::optional<PortfolioOutcome>
 Acquisition::makePortfolio(const ProblemRange &range,
-                           std::chrono::milliseconds budget, bool needsTrials) {
+                           std::chrono::milliseconds budget, bool needsTrials,
+                           std::shared_ptr<const Portfolio> *cover) {
   // A budget is one of trials that somebody waits for.
   const Clock::time_point deadline =
       Clock::now() +
@@ -116,20 +141,29 @@ Acquisition::makePortfolio(const ProblemRange &range,
       context.portfolios.find(*range.family, request.problem);
   if (mayBeThere && !options.retune && !request.range) {
     chooser.recordNow();
+    resumes.reset();
     takeSteps(/*onlyStored=*/true);
-    if (isOver())
+    if (isOver() || (turn.hasWaited() && !mayMeasure(range)))
       return std::nullopt;
   }
   InProcessTrials *runner =
       turn.isGranted() ? turn.trials([&] { return makeTrials(); }) : nullptr;
-  if (!runner && needsTrials)
+  if (!runner && needsTrials) {
+    if (turn.isGranted()) // the log has the reason
+      context.layerTrials.putOff(range.fixedText(), {});
     return std::nullopt;
+  }
   const Clock::time_point start = Clock::now();
-  PortfolioOutcome outcome =
-      runSession(range, runner, deadline, options.retune);
-  // A preparation ends with its budget.
-  if (!request.range)
+  PortfolioOptions given = portfolioOptions(range);
+  if (cover)
+    given.cover = cover;
+  PortfolioOutcome outcome = runSession(range, runner, deadline, given);
+  // While the turn lasts: the thread that gets it next is to know. (A
+  // preparation ends with its budget.)
+  if (!request.range && runner) {
+    noteSession(range, outcome, *runner, deadline);
     context.late.add(std::move(outcome.result.late), range.fixedText());
+  }
   if (runner) {
     runner->releaseScratch();
     keepKernels(outcome.result.code, runner->isBusy());
@@ -140,8 +174,12 @@ Acquisition::makePortfolio(const ProblemRange &range,
 
 /// As keepWinner(), of all members.
 void Acquisition::keepKernels(std::vector<MemberCode> &code, bool isBusy) {
-  for (MemberCode &member : code)
-    keepCode(member.loaded, isBusy);
+  for (MemberCode &member : code) {
+    const bool isKept = !request.range || isBusy || mayLoadAhead(member.plan);
+    if (isKept)
+      keepCode(member.loaded, isBusy);
+    member.loaded.reset();
+  }
   if (isBusy)
     context.noteLateTrials();
 }
@@ -158,6 +196,77 @@ void Acquisition::report(const PortfolioResult &result) {
 // For a launch
 //===----------------------------------------------------------------------===//
 
+/// Whether a launch may begin trials of \p layer.
+bool Acquisition::mayMeasure(const ProblemRange &layer) {
+  const std::string name = layer.fixedText();
+  // The kernels of an earlier call are on their way: until they are there, no
+  // call spends its budget on waiting for them.
+  if (context.late.isAwaited(name))
+    return false;
+  if (context.layerTrials.mayBegin(name))
+    return true;
+  if (!context.layerTrials.lacksRoom(name))
+    return false;
+  // Memory may have been freed since.
+  ContextState::TuningTurn turn(context, Clock::now(), options.cancel);
+  InProcessTrials *runner =
+      turn.isGranted()
+          ? turn.trials([] { return std::unique_ptr<InProcessTrials>(); })
+          : nullptr;
+  if (!runner || !hasRoom(*runner, layer))
+    return false;
+  context.layerTrials.advance(name);
+  return true;
+}
+
+/// Whether there is memory for trials of the least values of \p layer.
+bool Acquisition::hasRoom(InProcessTrials &runner, const ProblemRange &layer) {
+  const std::optional<Problem> least = layer.find(layer.low);
+  return !least || runner.hasRoom(*layer.family, *least);
+}
+
+/// Whether this launch goes on with the trials of its layer, which were due and
+/// are not all made, before it takes what there is.
+bool Acquisition::resumesLayer() {
+  if (!trialsAhead || options.isBackground || options.preferTrials ||
+      options.retune || request.range)
+    return false;
+  if (!resumes) {
+    auto known = chooser.portfolio();
+    resumes = known && known->isUnfinished() && mayMeasure(known->range());
+  }
+  return *resumes;
+}
+
+/// Decides when launches may measure \p layer again, now that a session made
+/// \p made of it.
+void Acquisition::noteSession(const ProblemRange &layer,
+                              const PortfolioOutcome &made,
+                              InProcessTrials &runner,
+                              Clock::time_point deadline) {
+  const std::string name = layer.fixedText();
+  auto known = context.portfolios.find(layer);
+  if (made.result.portfolio.isComplete || saysMore(made.result, known.get()))
+    return context.layerTrials.advance(name);
+  if (isAwaited(made, deadline) || made.error.code != ErrorCode::Success)
+    return;
+  LayerTrials::Reason why;
+  why.isRoom = !runner.isBusy() && !hasRoom(runner, layer);
+  why.text = why.isRoom ? "there is no device memory for trials"
+             : made.result.notes.empty()
+                 ? "the time ended before trials said anything new"
+                 : made.result.notes.back();
+  const LayerTrials::Delay delay = context.layerTrials.putOff(name, why);
+  const std::string text = fmt::format(
+      "{}: what is known of its layer serves until trials can be made: {}; the "
+      "next attempt is at a new value after {} s",
+      request.problem.text(), why.text, delay.time.count() / 1000);
+  if (delay.isFirst)
+    engine.hooks().log().warning("{}", text);
+  else
+    engine.hooks().log().info("{}", text);
+}
+
 /// What a launch may spend on the trials of its layer. The first layers of a
 /// signature say most about its kernels, so each further one gets half of what
 /// the one before it had, a quarter of the budget at least.
@@ -165,7 +274,9 @@ std::chrono::milliseconds
 Acquisition::budgetForLayer(const ProblemRange &layer) const {
   constexpr size_t kMostHalvings = 2;
   const size_t known = context.portfolios.count([&](const auto &portfolio) {
-    return portfolio.range().signature == layer.signature;
+    return portfolio.isMeasured() &&
+           portfolio.range().signature == layer.signature &&
+           portfolio.range().fixedText() != layer.fixedText();
   });
   return options.budget / (1 << std::min(known, kMostHalvings));
 }
@@ -173,8 +284,11 @@ Acquisition::budgetForLayer(const ProblemRange &layer) const {
 void Acquisition::measureLayer(const ProblemRange &layer) {
   if (state)
     *state = KILN_STATE_TUNING;
+  const std::chrono::milliseconds budget = budgetForLayer(layer);
+  const Clock::time_point deadline = Clock::now() + budget;
+  std::shared_ptr<const Portfolio> cover;
   std::optional<PortfolioOutcome> made =
-      makePortfolio(layer, budgetForLayer(layer), /*needsTrials=*/true);
+      makePortfolio(layer, budget, /*needsTrials=*/true, &cover);
   if (state)
     *state = KILN_STATE_COMPILING;
   if (!made)
@@ -194,13 +308,49 @@ void Acquisition::measureLayer(const ProblemRange &layer) {
   }
   if (made->error.code != ErrorCode::Success)
     return fail(errorOf(made->error));
-  // The time went into the first kernels: those of a later call are there.
-  if (isUntried(*made))
+  if (isUntried(*made)) {
+    // The time went into the first kernels: those of a later call are there.
+    if (Clock::now() < deadline)
+      keepUntried(layer, deadline, cover);
+    return;
+  }
+  auto known = context.portfolios.find(layer);
+  const bool isNews =
+      made->result.portfolio.isComplete || saysMore(made->result, known.get());
+  auto now = std::make_shared<const KnownPortfolio>(
+      std::move(made->result.portfolio), /*isStored=*/false);
+  if (!known || !known->isMeasured() || isNews) {
+    const bool hadChoices = known && known->isMeasured();
+    context.portfolios.add(now);
+    portfolioVersion = ++context.portfolioVersion;
+    // Each choice costs some ms: not after every part of the trials.
+    if (!hadChoices || !now->isUnfinished())
+      chooseAgain(layer);
+  }
+  resumes = false;
+  take(ChoiceStep::Stored);
+}
+
+/// Lets the estimator's portfolio serve \p layer, of which trials said nothing:
+/// values choose as in a mode without trials. Its kernels compile until
+/// \p deadline. No other engine is to take it for a choice, so it is not
+/// stored.
+void Acquisition::keepUntried(const ProblemRange &layer,
+                              Clock::time_point deadline,
+                              std::shared_ptr<const Portfolio> cover) {
+  if (auto known = context.portfolios.find(layer); known)
+    return;
+  PortfolioOptions given = portfolioOptions(layer);
+  given.cover = &cover;
+  given.stores = false;
+  PortfolioOutcome made = runSession(layer, nullptr, deadline, given);
+  report(made.result);
+  context.late.add(std::move(made.result.late), layer.fixedText());
+  if (made.error.code != ErrorCode::Success)
     return;
   context.portfolios.add(std::make_shared<const KnownPortfolio>(
-      std::move(made->result.portfolio), /*isStored=*/false));
-  ++context.portfolioVersion;
-  chooseAgain(layer);
+      std::move(made.result.portfolio), /*isStored=*/false));
+  resumes = false;
   take(ChoiceStep::Stored);
 }
 
@@ -288,23 +438,20 @@ void Acquisition::takeRange() {
       return;
     code.resize(known->members().size());
   }
-  std::vector<ActivePlanPtr> plans;
-  for (uint32_t i = 0; i < known->members().size() && !isOver(); ++i)
-    plans.push_back(loadMember(*known, i, std::move(code[i])));
+  std::vector<uint32_t> leftOut;
+  std::vector<ActivePlanPtr> plans =
+      loadMembers(*known, std::move(code), leftOut);
   if (isOver() || llvm::none_of(plans, [](auto &plan) { return !!plan; }))
     return;
   const bool isProvisional = asksSpace(mode) && !known->isWhole();
   auto prepared = std::make_shared<const PreparedRange>(
       context.model, std::move(known), std::move(plans), exactPlans(range),
-      isProvisional);
+      std::move(leftOut), isProvisional);
   found = prepared->choose(request.problem);
   if (!found)
     return;
   using Standing = ContextState::Standing;
-  const Standing standing = options.isBackground ? Standing::Background
-                            : state              ? Standing::Latest
-                                                 : Standing::Beside;
-  serving = context.addRange(prepared, standing);
+  serving = context.addRange(prepared, Standing::ByMerit);
   found = serving->choose(request.problem);
   if (found)
     return;
@@ -339,26 +486,72 @@ void Acquisition::keepMeasured(const ProblemRange &range,
     made = std::move(before);
 }
 
-/// The plan of one member, null where it cannot be had.
+/// Whether the kernels of \p plan may be loaded although no launch asks for
+/// them. What is loaded already costs nothing.
+bool Acquisition::mayLoadAhead(const Plan &plan) {
+  std::vector<std::string> kernels;
+  for (const TranslationUnit &unit : plan.kernels) {
+    std::string digest = unit.digest().hex();
+    if (!engine.kernelLoader().findLoaded(context.id, digest, 0))
+      kernels.push_back(std::move(digest));
+  }
+  return context.ahead.take(kernels, engine.config().poolLimit);
+}
+
+/// The plans of all members, the most valuable first as long as there is room;
+/// the others are \p leftOut. That for the problem which speaks for the range
+/// is loaded in any case.
+std::vector<ActivePlanPtr>
+Acquisition::loadMembers(const KnownPortfolio &known,
+                         std::vector<MemberCode> code,
+                         std::vector<uint32_t> &leftOut) {
+  std::vector<ActivePlanPtr> plans(known.members().size());
+  const Portfolio::Ranking ranking = known.rank(request.problem, context.model);
+  const size_t first = ranking.empty() ? 0 : ranking.front().member;
+  for (uint32_t i = 0; i < plans.size() && !isOver(); ++i) {
+    bool hasRoom = true;
+    plans[i] = loadMember(known, i, std::move(code[i]),
+                          i == first ? nullptr : &hasRoom);
+    if (!hasRoom)
+      leftOut.push_back(i);
+  }
+  if (!leftOut.empty())
+    engine.hooks().log().warning(
+        "{}: {} of {} kernels are loaded when a launch asks for them: "
+        "pool_limit_bytes, {}, is reached",
+        request.problem.text(), leftOut.size(), plans.size(),
+        engine.config().poolLimit);
+  return plans;
+}
+
+/// The plan of one member, null where it cannot be had. Without room, which
+/// only counts if \p hasRoom is given, that becomes false.
 ActivePlanPtr Acquisition::loadMember(const KnownPortfolio &known,
-                                      uint32_t member, MemberCode code) {
+                                      uint32_t member, MemberCode code,
+                                      bool *hasRoom) {
+  auto mayLoad = [&](const Plan &plan) {
+    if (hasRoom)
+      *hasRoom = mayLoadAhead(plan);
+    return !hasRoom || *hasRoom;
+  };
   const PortfolioMember &from = known.members()[member];
   Choice choice;
   choice.tmpl = from.tmpl;
   choice.config = from.config;
   choice.source = known.sourceOf(member);
-  choice.isFallback = tunes && !known.isMeasured();
+  choice.isFallback = tunes && !(known.isMeasured() && known.isComplete());
   const Problem &target = known.targetOf(member);
   found = {};
   if (auto loaded = context.plans.find(target, from.config)) {
     choose(choice, loaded);
   } else if (!code.artifacts.empty() &&
              code.artifacts.size() == code.plan.kernels.size()) {
-    loadCompiled(target, choice,
-                 {std::move(code.plan),
-                  {code.artifacts.begin(), code.artifacts.end()},
-                  /*isFresh=*/false});
-  } else if (auto plan = chooser.plan(target, choice)) {
+    if (mayLoad(code.plan))
+      loadCompiled(target, choice,
+                   {std::move(code.plan),
+                    {code.artifacts.begin(), code.artifacts.end()},
+                    /*isFresh=*/false});
+  } else if (auto plan = chooser.plan(target, choice); plan && mayLoad(*plan)) {
     loadNew(target, std::move(*plan), choice, Effort::Existing);
   }
   return std::exchange(found, {}).plan;

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <utility>
 
 namespace kiln {
 
@@ -21,19 +22,25 @@ void Acquisition::refuseUnproven() {
         0};
 }
 
-/// The step ChoiceStep::Trials. A launch measures its layer once.
+/// The step ChoiceStep::Trials. A launch measures its layer, or goes on with
+/// it.
 void Acquisition::takeTrials() {
   if (!trialsAhead)
     return refuseUnproven();
-  if (!options.preferTrials && !options.retune)
-    if (auto layer = chooser.layer()) {
-      // The kernels of an earlier call are on their way: until they are there,
-      // no call spends its budget on waiting for them.
-      if (!context.late.isAwaited(layer->fixedText()))
-        measureLayer(*layer);
-      return;
-    }
-  measureValue();
+  if (options.preferTrials || options.retune)
+    return measureValue();
+  const bool isBegun = resumesLayer();
+  std::optional<ProblemRange> layer =
+      isBegun ? chooser.portfolio()->range() : chooser.layer();
+  if (!layer)
+    return measureValue();
+  if (isBegun || mayMeasure(*layer))
+    measureLayer(*layer);
+  // Whatever came of it, there is what was known before.
+  if (std::exchange(resumes, false).value_or(false) && !isOver()) {
+    trialsAhead = false;
+    take(ChoiceStep::Stored);
+  }
 }
 
 void Acquisition::measureValue() {

@@ -231,7 +231,8 @@ Background::Stage Background::measure(Job &job) {
   // There was no room, or the device was busy: later there may be.
   if (mayTryAgain(job))
     return Stage::Measure;
-  return giveUp(job, {ErrorCode::NotPrepared, "trials came to nothing", 0});
+  return giveUp(job,
+                {ErrorCode::NotPrepared, "its trials are not complete", 0});
 }
 
 Background::Stage Background::measureValue(Job &job) {

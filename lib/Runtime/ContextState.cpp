@@ -27,26 +27,19 @@ ContextState::activate(const std::shared_ptr<const LoadedPlan> &loaded,
   return list.back();
 }
 
-/// Whether there is room for \p room, and not for \p layout.
-static bool needsMore(const WorkspaceLayout &layout,
-                      const WorkspaceLayout &room) {
-  return layout.zeroedBytes > room.zeroedBytes ||
-         layout.scratchBytes > room.scratchBytes;
-}
-
 std::shared_ptr<const PreparedRange>
 ContextState::addRange(std::shared_ptr<const PreparedRange> added,
                        Standing standing) {
   auto known = ranges.find(added->range());
-  if (known && standing != Standing::Latest && added->isFallback() &&
-      !known->isFallback() && !known->isWrong())
+  if (known && standing == Standing::ByMerit && added->merit() < known->merit())
     return known;
-  for (auto &old : ranges.findAlike(added->range()))
-    if (needsMore(added->workspace(), old->workspace()))
+  // At some value it may need more, although it does not over all.
+  if (added->workspace().bytes() > 0)
+    for (auto &old : ranges.findAlike(added->range()))
       keepOutgrown(std::move(old));
-  if (standing == Standing::Background && added->isFallback())
-    ranges.addBehind(added, [](const PreparedRange &other) {
-      return other.isFallback() || other.isWrong();
+  if (standing == Standing::ByMerit && added->isFallback())
+    ranges.addBehind(added, [&](const PreparedRange &other) {
+      return other.merit() <= added->merit();
     });
   else
     ranges.add(added);
@@ -58,51 +51,86 @@ void ContextState::dropRange(const ProblemRange &range) {
   ranges.drop(range);
   ++version;
   std::lock_guard<std::mutex> lock(mutex);
-  std::erase_if(outgrown, [&](const auto &old) {
-    return old->range().fixedText() == range.fixedText();
-  });
+  outgrown.erase(range.fixedText());
 }
 
 void ContextState::keepOutgrown(std::shared_ptr<const PreparedRange> range) {
-  constexpr size_t kMost = 256;
+  constexpr size_t kMost = 8;
   std::lock_guard<std::mutex> lock(mutex);
-  std::erase(outgrown, range);
-  if (outgrown.size() == kMost)
-    outgrown.erase(outgrown.begin());
-  outgrown.push_back(std::move(range));
+  auto &list = outgrown[range->range().fixedText()];
+  // Trials in pieces make one portfolio again and again.
+  std::erase_if(list, [&](const auto &known) {
+    return known == range || (known != list.front() && known->isLike(*range));
+  });
+  if (list.size() == kMost)
+    list.erase(list.begin() + 1); // the first has what was prepared
+  list.push_back(std::move(range));
 }
 
-ChosenPlan ContextState::chooseFromOutgrown(
-    const KernelFamily &family, const Problem &problem,
-    llvm::function_ref<bool(const ActivePlan &)> isMeant) const {
+ChosenPlan ContextState::chooseFromOutgrown(const KernelFamily &family,
+                                            const Problem &problem,
+                                            PlanFilter isMeant) const {
   std::vector<std::shared_ptr<const PreparedRange>> all;
   {
     std::lock_guard<std::mutex> lock(mutex);
-    all = outgrown;
+    for (const auto &[layer, list] : outgrown)
+      llvm::append_range(all, list);
   }
   for (const auto &old : llvm::reverse(all)) {
     if (old->range().family != &family ||
         old->range().signature != problem.signature ||
         !serves(old->range(), problem.record))
       continue;
-    ChosenPlan chosen = old->choose(problem);
-    if (chosen && isMeant(*chosen.plan))
+    if (ChosenPlan chosen = old->choose(problem, isMeant))
       return chosen;
   }
   return {};
 }
 
 ChosenPlan ContextState::chooseFromRanges(const KernelFamily &family,
-                                          const Problem &problem,
-                                          bool evenProvisional) const {
+                                          const Problem &problem) const {
   // All that a range has may be wrong, and not what an older one has.
   ChosenPlan chosen;
   ranges.findFirst(family, problem, [&](const PreparedRange &range) {
-    if (!range.isProvisional || evenProvisional)
-      chosen = range.choose(problem);
+    if (range.isProvisional)
+      return false;
+    if (range.lacksBest(problem))
+      return true;
+    chosen = range.choose(problem);
     return bool(chosen);
   });
   return chosen;
+}
+
+ChosenPlan ContextState::chooseLoaded(const KernelFamily &family,
+                                      const Problem &problem,
+                                      PlanFilter isMeant) const {
+  ChosenPlan chosen;
+  ranges.findFirst(family, problem, [&](const PreparedRange &range) {
+    chosen = range.choose(problem, isMeant);
+    return bool(chosen);
+  });
+  return chosen;
+}
+
+/// Whether both have a value.
+static bool overlap(const ProblemRange &a, const ProblemRange &b) {
+  for (size_t i = 0; i < a.low.size(); ++i)
+    if (std::max(a.low[i], b.low[i]) > std::min(a.high[i], b.high[i]))
+      return false;
+  return true;
+}
+
+WorkspaceLayout ContextState::workspaceOf(const ProblemRange &range) const {
+  WorkspaceLayout needed;
+  for (const auto &known : ranges.findAlike(range)) {
+    if (!overlap(known->range(), range))
+      continue;
+    needed.merge(known->workspace());
+    if (known->range().contains(range))
+      break;
+  }
+  return needed;
 }
 
 void ContextState::collectLateTrials() {

@@ -5,7 +5,9 @@
 #include "Device/DeviceModel.h"
 #include "Driver/StreamContext.h"
 #include "Runtime/Dispatch.h"
+#include "Runtime/KernelRoom.h"
 #include "Runtime/LateKernels.h"
+#include "Runtime/LayerTrials.h"
 #include "Runtime/PreparedRange.h"
 #include "Trial/InProcessTrials.h"
 
@@ -35,6 +37,8 @@ public:
   /// Changes when one was added for which launches have stand-ins.
   std::atomic<uint64_t> portfolioVersion{0};
   LateKernels late;
+  LayerTrials layerTrials;
+  KernelRoom ahead;
   class TuningTurn;
 
   /// The one ActivePlan that says this of \p loaded.
@@ -43,9 +47,8 @@ public:
 
   /// What a range that is added may take the place of.
   enum class Standing {
-    Latest,     ///< of all that it serves as well
-    Beside,     ///< made beside others' work: a fallback no more than fallbacks
-    Background, ///< the same; elsewhere what is measured goes before a fallback
+    Latest,  ///< of all that it serves as well
+    ByMerit, ///< of what was measured no further; behind what was, elsewhere
   };
   /// Adds a range, and returns what serves all of it now.
   std::shared_ptr<const PreparedRange>
@@ -60,18 +63,23 @@ public:
   }
   /// Changes whenever a range is added.
   uint64_t rangesVersion() const { return version.load(); }
-  /// The plan that a prepared range has for \p problem, or none. Provisional
-  /// ones count where \p evenProvisional. Some microseconds; calls no driver
-  /// and reads no file.
+  using PlanFilter = PreparedRange::PlanFilter;
+  /// The plan that a prepared range has for \p problem; none of provisional
+  /// ones, and none where a better one is not loaded. Some microseconds; calls
+  /// no driver and reads no file.
   ChosenPlan chooseFromRanges(const KernelFamily &family,
-                              const Problem &problem,
-                              bool evenProvisional = false) const;
-
-  /// A plan that a range had for \p problem whose place was taken by one with
-  /// more workspace, the latest that \p isMeant accepts; or none.
-  ChosenPlan chooseFromOutgrown(
-      const KernelFamily &family, const Problem &problem,
-      llvm::function_ref<bool(const ActivePlan &)> isMeant) const;
+                              const Problem &problem) const;
+  /// The same of what is loaded and \p isMeant accepts (null: all).
+  ChosenPlan chooseLoaded(const KernelFamily &family, const Problem &problem,
+                          PlanFilter isMeant = nullptr) const;
+  /// A plan that a range had for \p problem whose place another one took, the
+  /// latest that \p isMeant accepts; or none.
+  ChosenPlan chooseFromOutgrown(const KernelFamily &family,
+                                const Problem &problem,
+                                PlanFilter isMeant) const;
+  /// What launches of values of \p range need: of the range that serves all of
+  /// it, and of those that go before that one.
+  WorkspaceLayout workspaceOf(const ProblemRange &range) const;
 
   /// Notes that a launch of the trials did not end in time; by the thread whose
   /// turn it is.
@@ -103,8 +111,10 @@ private:
   void keepOutgrown(std::shared_ptr<const PreparedRange> range);
 
   mutable std::mutex mutex; ///< guards what follows
-  /// The latest last. Streams may have been prepared for no more than theirs.
-  std::vector<std::shared_ptr<const PreparedRange>> outgrown;
+  /// By layer, the latest last. Streams may have been prepared for no more than
+  /// theirs.
+  std::map<std::string, std::vector<std::shared_ptr<const PreparedRange>>>
+      outgrown;
   std::condition_variable turnEnded;
   bool isTuning = false;
   std::map<const LoadedPlan *, std::vector<ActivePlanPtr>> active;

@@ -133,6 +133,8 @@ static llvm::Error readOptions(const kiln_engine_options &options,
     config.scratchLimit = options.scratch_limit_bytes;
   if (options.workspace_limit_bytes)
     config.workspaceLimit = options.workspace_limit_bytes;
+  if (options.pool_limit_bytes)
+    config.poolLimit = options.pool_limit_bytes;
   if (options.cache_limit_bytes)
     config.cacheLimit = options.cache_limit_bytes;
   if (options.cache_dir)

@@ -30,6 +30,8 @@ struct EngineConfig {
   double backgroundShare = 0.05;
   uint64_t scratchLimit = 0; ///< 0: what InProcessTrials takes
   uint64_t workspaceLimit = kEngineWorkspaceBytes;
+  /// Of kernels that are loaded ahead of launches, in one context.
+  uint64_t poolLimit = uint64_t(256) << 20;
   uint64_t cacheLimit = cache::kDefaultLimitBytes; ///< or kNoLimit
   std::optional<std::string> cacheDir;
   std::vector<std::string> readDirs;

@@ -152,7 +152,7 @@ Flights::joinOrWork(ContextState &context, const PlanRequest &request,
     if (!hasEnded)
       return workBeside(context, request, given);
     if (const Outcome &outcome = flight->outcome; outcome.chosen) {
-      if (flight->meets(given) || given.takes(request, outcome.chosen))
+      if (flight->meets(given) || outcome.meets(given, request))
         return outcome;
     } else if (flight->error.code != ErrorCode::Cancelled || isCancelled) {
       return errorOf(flight->error);
@@ -170,7 +170,7 @@ llvm::Expected<Flights::Outcome>
 Flights::workBeside(ContextState &context, const PlanRequest &request,
                     const AcquireOptions &given) {
   if (Outcome known = lookUp(engine, context, request);
-      known.chosen && given.takes(request, known.chosen))
+      known.meets(given, request))
     return known;
   const uint64_t version = context.portfolioVersion;
   auto found = workWithoutTrials(context, request, given);
@@ -217,12 +217,11 @@ llvm::Expected<Flights::Outcome> Flights::work(ContextState &context,
 
   // The one before us may have ended since our caller looked.
   if (Outcome known = lookUp(engine, context, request);
-      known.chosen && given.takes(request, known.chosen)) {
+      known.meets(given, request)) {
     std::lock_guard<std::mutex> lock(flight.mutex);
     flight.outcome = known;
     return known;
   }
-  const uint64_t version = context.portfolioVersion;
   Acquisition work(engine, context, request, given, &flight.state);
   auto found = work.run();
   if (!found) {
@@ -234,7 +233,7 @@ llvm::Expected<Flights::Outcome> Flights::work(ContextState &context,
   // Before the flight ends, so that nobody begins another.
   if (!request.range) {
     publish(context, request, *found);
-    dropIfStale(context, request, *found, version);
+    dropIfStale(context, request, *found, work.versionOfChoice());
   }
   Outcome outcome{std::move(*found), work.takeServing()};
   std::lock_guard<std::mutex> lock(flight.mutex);

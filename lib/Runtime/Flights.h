@@ -72,6 +72,13 @@ struct AcquireOptions {
     return !plan.isFallback && plan.source != KILN_SOURCE_DECISION &&
            (request.range || known.measuredNs > 0);
   }
+  /// The same of \p range, of which \p known speaks for the request. A value
+  /// that was measured by itself does not tell of the others.
+  bool takes(const PlanRequest &request, const PreparedRange &range,
+             const ChosenPlan &known) const {
+    return known && takes(request, known) &&
+           !(preferTrials && range.isFallback());
+  }
 };
 
 /// The problems of an engine that are in work. Thread-safe.
@@ -104,6 +111,13 @@ private:
   struct Outcome {
     ChosenPlan chosen;
     std::shared_ptr<const PreparedRange> range; ///< if a range was asked for
+
+    /// Whether it is what \p options ask for.
+    bool meets(const AcquireOptions &options,
+               const PlanRequest &request) const {
+      return range ? options.takes(request, *range, chosen)
+                   : chosen && options.takes(request, chosen);
+    }
   };
 
   llvm::Expected<Outcome> acquireAny(ContextState &context,

@@ -93,9 +93,9 @@ llvm::Error Engine::launchPlan(const Driver &driver, const ActivePlan &plan,
   return llvm::Error::success();
 }
 
-/// The latest plan that served \p key, or the range that it is of, before and
-/// can do with \p room; or null. The room was made for it, or told: what takes
-/// its place may need more, and must not make calls fail that went well.
+/// A plan that served \p key before, or that a range has for it or had, and
+/// that can do with \p room; or null. The room was made for it, or told: what
+/// takes its place may need more, and must not make calls fail that went well.
 const ActivePlan *Engine::findFitting(const DispatchKey &key,
                                       const Workspace &room) {
   const std::shared_ptr<ContextState> state = knownContext(key.contextId);
@@ -112,7 +112,10 @@ const ActivePlan *Engine::findFitting(const DispatchKey &key,
   };
   if (const ActivePlan *plan = dispatch.findEarlier(key, isMeant))
     return plan;
-  // The context keeps it, as long as it is there.
+  // The context keeps these, as long as it is there. A range promised room for
+  // its own plans, and a value may have been measured by itself since.
+  if (ChosenPlan plan = state->chooseLoaded(*key.family, *problem, isMeant))
+    return plan.plan.get();
   return state->chooseFromOutgrown(*key.family, *problem, isMeant).plan.get();
 }
 
@@ -215,6 +218,8 @@ ChosenPlan Engine::takeStandIn(ContextState &context, const DispatchKey &key,
 /// for the capture alone.
 ChosenPlan Engine::takeLoaded(ContextState &context, const DispatchKey &key,
                               const Problem &problem) {
+  if (ChosenPlan prepared = context.chooseLoaded(*key.family, problem))
+    return prepared;
   const PlanRequest request{*key.family, problem};
   auto loaded = Acquisition(*this, context, request, AcquireOptions(), nullptr)
                     .findLoaded();
@@ -287,9 +292,6 @@ llvm::Expected<ChosenPlan> Engine::acquireOnce(const Driver &driver,
           refuseCapture(driver, stream, "the problem has no plan yet")) {
     noteLaunch(known.get(), family, problem);
     ChosenPlan loaded = known ? takeLoaded(*known, key, problem) : ChosenPlan();
-    if (!loaded && known) // for the capture alone
-      loaded = known->chooseFromRanges(family, problem,
-                                       /*evenProvisional=*/true);
     if (!loaded)
       return error;
     llvm::consumeError(std::move(error));

@@ -184,7 +184,62 @@ void PrepareTask::compilePools(const DeviceModel &device) {
         *item.pool, device, *services.artifacts, *services.pools, options);
     done += result.distinctKernels;
     item.error = result.error;
+    if (item.error.code == ErrorCode::Success &&
+        !(flags & KILN_PREPARE_COMPILE_ONLY))
+      item.error = summarize(loadPool(result.cover));
   }
+}
+
+/// Loads the kernels of \p cover into the contexts, as far as there is room.
+llvm::Error PrepareTask::loadPool(const PoolCover &cover) {
+  for (const Target &target : targets) {
+    auto driver = engine.driver();
+    if (!driver)
+      return driver.takeError();
+    auto entered = CurrentContext::enter(**driver, target.context);
+    if (!entered)
+      return entered.takeError();
+    CaptureModeGuard relaxed(**driver);
+    auto state = engine.contextState(**driver, target.context);
+    if (!state)
+      return state.takeError();
+    if (auto error = loadPool(cover, **state))
+      return error;
+  }
+  return llvm::Error::success();
+}
+
+/// The same in the context that is current. What a kernel needs of shared
+/// memory is set when it is launched first.
+llvm::Error PrepareTask::loadPool(const PoolCover &cover, ContextState &state) {
+  KernelLoader &loader = engine.kernelLoader();
+  size_t done = 0;
+  for (const PoolKernel &kernel : cover.kernels) {
+    std::vector<std::string> missing;
+    for (const TranslationUnit &unit : kernel.units)
+      if (std::string digest = unit.digest().hex();
+          !loader.findLoaded(state.id, digest, 0))
+        missing.push_back(std::move(digest));
+    if (cancelled)
+      return makeError(ErrorCode::Cancelled, "cancelled");
+    if (!state.ahead.take(missing, engine.config().poolLimit))
+      break;
+    for (const TranslationUnit &unit : kernel.units)
+      if (auto artifact = engine.services().artifacts->lookup(unit)) {
+        auto loaded = loader.load(**artifact, unit.digest().hex(), 0,
+                                  KernelLifetime::Context);
+        if (!loaded)
+          return loaded.takeError();
+      }
+    ++done;
+  }
+  if (done < cover.kernels.size())
+    engine.hooks().log().warning(
+        "a pool: {} of {} kernels are loaded when a launch asks for them: "
+        "pool_limit_bytes, {}, is reached",
+        cover.kernels.size() - done, cover.kernels.size(),
+        engine.config().poolLimit);
+  return llvm::Error::success();
 }
 
 } // namespace kiln

@@ -366,9 +366,9 @@ PrepareTask::prepareRange(ContextState &state, const RangePart &part,
   const AcquireOptions options = acquireOptions(budget);
   auto prepared = state.findRange(range);
   ChosenPlan known = prepared ? prepared->choose(part.typical) : ChosenPlan();
-  if (known && options.takes(request, known)) {
+  if (prepared && options.takes(request, *prepared, known)) {
     measureLater(state, part, *prepared);
-    return prepared->workspace();
+    return workspaceOf(state, range);
   }
   auto made = engine.flights().acquireRange(state, request, options);
   if (!made)
@@ -378,12 +378,25 @@ PrepareTask::prepareRange(ContextState &state, const RangePart &part,
   // taken out: the table knows what their streams have room for. What was
   // measured at the value goes first.
   forEachServed(engine.plans(), range, state.id, [&](const Problem &problem) {
-    if (ChosenPlan now = prepared->choose(problem))
+    if (ChosenPlan now = state.chooseFromRanges(*range.family, problem))
       engine.plans().replace({range.family, state.id, problem.record.values()},
                              now);
   });
   measureLater(state, part, *prepared);
-  return prepared->workspace();
+  return workspaceOf(state, range);
+}
+
+/// What values of \p range need that are launched or were: some keep a plan
+/// that was measured for them alone.
+WorkspaceLayout PrepareTask::workspaceOf(const ContextState &state,
+                                         const ProblemRange &range) const {
+  WorkspaceLayout needed = state.workspaceOf(range);
+  forEachServed(engine.plans(), range, state.id, [&](const Problem &problem) {
+    if (ChosenPlan serving = engine.plans().lookup(
+            {range.family, state.id, problem.record.values()}))
+      needed.merge(serving.plan->loaded->workspace());
+  });
+  return needed;
 }
 
 /// In the mode background nobody waits for trials.

@@ -14,6 +14,7 @@
 
 namespace kiln {
 
+struct PoolCover;
 struct RangePart;
 
 /// One kiln_prepare: everything copied from the caller when it is made, done by
@@ -76,6 +77,8 @@ private:
   llvm::Expected<WorkspaceLayout>
   prepareValue(ContextState &state, const ProblemSpec &spec,
                std::chrono::milliseconds budget);
+  WorkspaceLayout workspaceOf(const ContextState &state,
+                              const ProblemRange &range) const;
   void measureLater(ContextState &state, const RangePart &part,
                     const PreparedRange &prepared);
   AcquireOptions acquireOptions(std::chrono::milliseconds budget);
@@ -84,6 +87,8 @@ private:
   void compileRanges(const DeviceModel &device);
   void compileValues(const DeviceModel &device);
   void compilePools(const DeviceModel &device);
+  llvm::Error loadPool(const PoolCover &cover);
+  llvm::Error loadPool(const PoolCover &cover, ContextState &state);
   bool writesToDisk() const;
   void noteCompiles(size_t done, size_t total);
   void finishProblem(size_t index, ErrorSummary error);

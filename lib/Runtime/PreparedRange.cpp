@@ -5,19 +5,33 @@
 
 namespace kiln {
 
-ChosenPlan PreparedRange::choose(const Problem &problem) const {
+ChosenPlan PreparedRange::choose(const Problem &problem,
+                                 PlanFilter isMeant) const {
+  auto mayTake = [&](const ActivePlanPtr &plan) {
+    return plan && !plan->isWrong() && (!isMeant || isMeant(*plan));
+  };
   if (!exact.empty()) {
     auto found = exact.find(range().pointOf(problem.record));
-    if (found != exact.end() && !found->second.plan->isWrong())
+    if (found != exact.end() && mayTake(found->second.plan))
       return found->second;
   }
-  const Portfolio::Ranking ranking =
-      known->rank(problem, device, [&](uint32_t member) {
-        return plans[member] && !plans[member]->isWrong();
-      });
+  const Portfolio::Ranking ranking = known->rank(
+      problem, device, [&](uint32_t member) { return mayTake(plans[member]); });
   if (ranking.empty())
     return {};
   return {plans[ranking.front().member], ranking.front().expectedNs};
+}
+
+bool PreparedRange::lacksBest(const Problem &problem) const {
+  if (leftOut.empty() || exact.count(range().pointOf(problem.record)))
+    return false;
+  const Portfolio::Ranking ranking =
+      known->rank(problem, device, [&](uint32_t member) {
+        return llvm::is_contained(leftOut, member) ||
+               (plans[member] && !plans[member]->isWrong());
+      });
+  return !ranking.empty() &&
+         llvm::is_contained(leftOut, ranking.front().member);
 }
 
 WorkspaceLayout PreparedRange::workspace() const {
@@ -36,10 +50,33 @@ bool PreparedRange::isFallback() const {
   });
 }
 
+PreparedRange::Merit PreparedRange::merit() const {
+  if (isWrong())
+    return Merit::Wrong;
+  if (!isFallback())
+    return Merit::Measured;
+  return known->isMeasured() ? Merit::Begun : Merit::Estimated;
+}
+
 bool PreparedRange::isWrong() const {
   return llvm::all_of(plans, [](const ActivePlanPtr &plan) {
     return !plan || plan->isWrong();
   });
+}
+
+bool PreparedRange::isLike(const PreparedRange &other) const {
+  auto codeOf = [](const PreparedRange &range) {
+    std::vector<const LoadedPlan *> code;
+    for (const ActivePlanPtr &plan : range.plans)
+      if (plan)
+        code.push_back(plan->loaded.get());
+    for (const auto &[point, chosen] : range.exact)
+      code.push_back(chosen.plan->loaded.get());
+    llvm::sort(code);
+    return code;
+  };
+  return range().low == other.range().low &&
+         range().high == other.range().high && codeOf(*this) == codeOf(other);
 }
 
 size_t PreparedRange::planCount() const {

@@ -94,8 +94,7 @@ static kiln_query_result queryValue(Engine &engine, ContextState &state,
   const DispatchKey key{&family, state.id, spec.problem.record.values()};
   if (ChosenPlan chosen = engine.plans().lookup(key))
     return tell(chosen);
-  if (ChosenPlan chosen = state.chooseFromRanges(family, spec.problem,
-                                                 /*evenProvisional=*/true))
+  if (ChosenPlan chosen = state.chooseLoaded(family, spec.problem))
     return tell(chosen);
   return queryMissing(engine, state, {family, spec.problem});
 }
@@ -133,7 +132,7 @@ static kiln_query_result queryPart(Engine &engine, ContextState &state,
     return told;
   }
   kiln_query_result told = tell(chosen);
-  told.workspace = workspaceInfo(prepared->workspace());
+  told.workspace = workspaceInfo(state.workspaceOf(part.range));
   if (prepared->isFallback())
     told.state = KILN_STATE_FALLBACK;
   return told;

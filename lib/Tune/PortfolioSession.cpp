@@ -95,6 +95,7 @@ struct PortfolioSession::Impl {
   /// Trials found nothing right, and some of what they tried is today's.
   bool isHopeless = false;
   bool isComplete = true; ///< all anchors were measured
+  bool lacksRoom = false; ///< there is none for trials, at any value
   std::chrono::steady_clock::duration spent{0};
 };
 
@@ -243,12 +244,17 @@ void PortfolioSession::Impl::requestAll() {
   while (task.work.size() < members.size())
     task.work.push_back(makeWork(members[task.work.size()]));
   anchors.clear();
+  size_t asked = 0, refused = 0;
   auto hasRoom = [&](const Problem &problem) {
-    return task.context.runner->hasRoom(*range.family, problem);
+    const bool hasRoom = task.context.runner->hasRoom(*range.family, problem);
+    ++asked;
+    refused += !hasRoom;
+    return hasRoom;
   };
   if (task.measures())
     anchors = planAnchors(task.portfolio, task.context.device,
                           {.first = task.options.first, .hasRoom = hasRoom});
+  lacksRoom = asked > 0 && refused == asked;
   int64_t priority = firstPriority;
   auto request = [&](uint32_t member) {
     if (task.work[member].code->stage == Stage::Idle)
@@ -679,7 +685,8 @@ llvm::Error PortfolioSession::finish(Clock::time_point deadline) {
                 : self.isComplete  ? StopReason::Exhausted
                                    : StopReason::Budget;
   if (!self.isAnswered) {
-    portfolio.isComplete = self.isComplete && (!measures || isMeasured);
+    portfolio.isComplete =
+        self.isComplete && (!measures || (isMeasured && !self.lacksRoom));
     portfolio.isWhole |= portfolio.isComplete;
     // What was to be measured and was not is no estimate for others either, nor
     // is what the time left of an estimator's choices.

@@ -188,8 +188,10 @@ void RangeTrials::noteFacts(const Round &round) {
     if (entry->stage == Stage::Tried &&
         (entry->isMeasured() || entry->isAtFault()))
       fact.point.measurements.push_back(measurementOf(*entry, by));
-  if (!fact.point.measurements.empty())
-    task.facts.push_back(std::move(fact));
+  if (fact.point.measurements.empty())
+    return;
+  task.portfolio.anchors.insert(round.point);
+  task.facts.push_back(std::move(fact));
 }
 
 uint64_t RangeTrials::seriesAt(const ExtentPoint &point) {
@@ -202,7 +204,6 @@ uint64_t RangeTrials::seriesAt(const ExtentPoint &point) {
 /// Takes what \p round found.
 void RangeTrials::take(Round &round) {
   noteFacts(round);
-  task.portfolio.anchors.insert(round.point);
   for (auto [entry, member] : llvm::zip_equal(round.entries, round.members)) {
     TuningCandidate &code = *task.work[member].code;
     if (entry->loaded)

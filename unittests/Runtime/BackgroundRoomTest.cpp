@@ -130,3 +130,31 @@ TEST_CASE("background: what a full device ended begins again with a miss") {
     CHECK(queryOf(engine, problemOf(args)).source == KILN_SOURCE_RECORD);
   }
 }
+
+TEST_CASE("background: a wider range leaves what was measured measured") {
+  BackgroundFixture fixture;
+  kiln_engine *engine = fixture.background();
+  PreparedLayer layer;
+  const kiln_gemm_args args = gemmArgs(16, 512, 512),
+                       unseen = gemmArgs(17, 512, 512),
+                       beyond = gemmArgs(100, 512, 512);
+  REQUIRE(kiln_prepare(engine, &layer.problem, 1, nullptr, nullptr) ==
+          KILN_SUCCESS);
+  fixture.awaitQuiet(engine);
+  REQUIRE(launch(engine, args) == KILN_SUCCESS);
+  REQUIRE(queryOf(engine, problemOf(args)).source == KILN_SOURCE_RECORD);
+  REQUIRE(kiln_background_pause(engine) == KILN_SUCCESS);
+  layer.values.last = 128;
+  REQUIRE(kiln_prepare(engine, &layer.problem, 1, nullptr, nullptr) ==
+          KILN_SUCCESS);
+  for (const kiln_gemm_args *value : {&args, &unseen}) {
+    CHECK(queryOf(engine, problemOf(*value)).source == KILN_SOURCE_RECORD);
+    CHECK(queryOf(engine, problemOf(*value)).state == KILN_STATE_READY);
+  }
+  CHECK(queryOf(engine, layer.problem).state == KILN_STATE_FALLBACK);
+  CHECK(queryOf(engine, problemOf(beyond)).source == KILN_SOURCE_ESTIMATE);
+  REQUIRE(kiln_background_resume(engine) == KILN_SUCCESS);
+  fixture.awaitQuiet(engine);
+  CHECK(queryOf(engine, problemOf(beyond)).source == KILN_SOURCE_RECORD);
+  CHECK(queryOf(engine, layer.problem).state == KILN_STATE_READY);
+}

@@ -124,6 +124,15 @@ AT(kiln_attention_merge_args, lse1, 280);
 AT(kiln_attention_merge_args, lse, 296);
 AT(kiln_attention_merge_args, reserved, 312);
 
+SIZE(kiln_engine_options, 272);
+AT(kiln_engine_options, tune_budget_ms, 16);
+AT(kiln_engine_options, cache_dir, 48);
+AT(kiln_engine_options, log, 96);
+AT(kiln_engine_options, trial_timeout_ms, 144);
+AT(kiln_engine_options, background_permille, 152);
+AT(kiln_engine_options, pool_limit_bytes, 160);
+AT(kiln_engine_options, reserved, 168);
+
 SIZE(kiln_range, 56);
 SIZE(kiln_problem, 72);
 SIZE(kiln_arguments, 72);

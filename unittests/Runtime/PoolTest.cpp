@@ -2,11 +2,14 @@
 #include "Device/Catalog.h"
 #include "Families/Families.h"
 #include "Runtime/Capi.h"
+#include "Runtime/KernelRoom.h"
 #include "Runtime/RuntimeFixture.h"
 #include "Tune/PoolWarmup.h"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
+#include <cstring>
 #include <filesystem>
 
 using namespace kiln;
@@ -118,4 +121,41 @@ TEST_CASE("a pool is refused what it has no use for") {
   ranged.range_count = 1;
   CHECK(fixture.preparePool(engine, ranged) == KILN_INVALID_ARGUMENT);
   CHECK(lastErrorHas("takes no ranges"));
+}
+
+TEST_CASE("kiln_prepare loads a pool as far as the limit allows") {
+  PoolFixture fixture;
+  const kiln_problem merge = problemOf("attention_merge d=128 dtype=bf16");
+  auto loads = [] { return kilnFakeCallCount("cuModuleLoadData"); };
+  const uint64_t before = loads();
+  REQUIRE(fixture.preparePool(fixture.engine(), merge) == KILN_SUCCESS);
+  const uint64_t all = loads() - before;
+  REQUIRE(all >= 2);
+  // What is loaded stays, and is not loaded again.
+  kiln_engine_options options = fixture.options();
+  options.pool_limit_bytes = KernelRoom::kKernelBytes;
+  std::atomic<int> told{0};
+  options.log_user = &told;
+  options.log = [](void *user, kiln_log_level, const char *message) {
+    *static_cast<std::atomic<int> *>(user) +=
+        std::strstr(message, "pool_limit_bytes") != nullptr;
+  };
+  kiln_engine *limited = fixture.engine(options);
+  for (int i = 0; i < 2; ++i) {
+    REQUIRE(fixture.preparePool(limited, merge) == KILN_SUCCESS);
+    CHECK(loads() - before - all == 1);
+  }
+  CHECK(told == 2);
+  // A launch loads its kernel all the same.
+  const kiln_problem value =
+      problemOf("attention_merge rows=77 heads=5 batch=3 d=128 dtype=bf16");
+  CHECK(kiln_prepare(limited, &value, 1, nullptr, nullptr) == KILN_SUCCESS);
+  CHECK(queryOf(limited, value).capturable != 0);
+  // Compiling alone loads nothing.
+  kiln_prepare_options prepare = KILN_INIT(kiln_prepare_options);
+  prepare.flags = KILN_PREPARE_POOL | KILN_PREPARE_COMPILE_ONLY;
+  const uint64_t now = loads();
+  REQUIRE(kiln_prepare(fixture.engine(), &merge, 1, &prepare, nullptr) ==
+          KILN_SUCCESS);
+  CHECK(loads() == now);
 }

@@ -2,8 +2,16 @@
 #include "Runtime/Captures.h"
 #include "Runtime/WaitingFixture.h"
 
+#include "Runtime/KernelRoom.h"
+
+#include <llvm/ADT/STLExtras.h>
+
+#include <atomic>
+#include <cstring>
 #include <filesystem>
 #include <set>
+#include <string>
+#include <vector>
 
 using namespace kiln;
 using namespace kiln::testing;
@@ -50,6 +58,20 @@ struct RangedLayer {
   kiln_range range = KILN_INIT(kiln_range);
   kiln_problem problem = KILN_INIT(kiln_problem);
 };
+
+/// The config that \p layer is launched with at \p m.
+std::string configAt(kiln_engine *engine, const RangedLayer &layer, int64_t m) {
+  kiln_gemm_args at = layer.args;
+  at.m = m;
+  const kiln_problem problem = problemOf(at);
+  kiln_plan *plan = nullptr;
+  REQUIRE(kiln_plan_acquire(engine, &problem, nullptr, &plan) == KILN_SUCCESS);
+  char text[512];
+  REQUIRE(kiln_plan_describe(plan, text, sizeof text, nullptr) == KILN_SUCCESS);
+  kiln_plan_release(plan);
+  const std::string described = text;
+  return described.substr(0, described.find(", by "));
+}
 
 struct RangeFixture : RuntimeFixture {
   RangeFixture() { judgeTrials(); }
@@ -448,4 +470,106 @@ TEST_CASE("a range that is to be measured again, and is not, stays measured") {
     CHECK(layer.prepare(later) == KILN_SUCCESS);
     CHECK(statisticsOf(later).trials == 0);
   }
+}
+
+/// Prepares \p layer and cancels that after some trials.
+static void prepareInPart(kiln_engine *engine, const RangedLayer &layer) {
+  kiln_prepare_options options = KILN_INIT(kiln_prepare_options);
+  options.progress = [](void *, const kiln_progress *progress) {
+    return int32_t(progress->trials_done >= 4);
+  };
+  REQUIRE(kiln_prepare(engine, &layer.problem, 1, &options, nullptr) ==
+          KILN_CANCELLED);
+  REQUIRE(statisticsOf(engine).trials > 0);
+}
+
+TEST_CASE("a range that was measured in part is finished when it is prepared "
+          "again") {
+  // A value that was measured by itself does not tell of the others.
+  for (bool hasExact : {false, true}) {
+    CAPTURE(hasExact);
+    RangeFixture fixture;
+    kiln_engine *engine = fixture.engine(KILN_MODE_TUNE);
+    const RangedLayer layer(64, 1, 512);
+    if (hasExact)
+      REQUIRE(tuneValue(engine, layer.args) == KILN_SUCCESS);
+    prepareInPart(engine, layer);
+    CHECK(queryOf(engine, layer.problem).state == KILN_STATE_FALLBACK);
+    REQUIRE(layer.launch(engine, 16) == KILN_SUCCESS);
+    CHECK(layer.query(engine, 16).state == KILN_STATE_FALLBACK);
+    uint64_t before = statisticsOf(engine).trials;
+    REQUIRE(layer.prepare(engine) == KILN_SUCCESS);
+    CHECK(statisticsOf(engine).trials > before);
+    CHECK(queryOf(engine, layer.problem).state == KILN_STATE_READY);
+    CHECK(layer.query(engine, 16).state == KILN_STATE_READY);
+    CHECK(layer.query(engine, 16).source == KILN_SOURCE_RECORD);
+    // All is measured now.
+    before = statisticsOf(engine).trials;
+    REQUIRE(layer.prepare(engine) == KILN_SUCCESS);
+    CHECK(statisticsOf(engine).trials == before);
+  }
+}
+
+TEST_CASE("a wider range without trials leaves what was measured measured") {
+  RangeFixture fixture;
+  kilnFakeSetHollowMemory(1 << 20);
+  kiln_engine *engine = fixture.engine(KILN_MODE_TUNE);
+  const RangedLayer narrow(64, 1, 512), wide(128, 1, 512);
+  REQUIRE(narrow.prepare(engine) == KILN_SUCCESS);
+  REQUIRE(narrow.launch(engine, 16) == KILN_SUCCESS);
+  kilnFakeSetFreeMemory(0, 4096);
+  REQUIRE(wide.prepare(engine) == KILN_SUCCESS);
+  CHECK(queryOf(engine, wide.problem).state == KILN_STATE_FALLBACK);
+  for (int64_t m : {16, 17}) { // one that was launched, one that was not
+    CAPTURE(m);
+    CHECK(narrow.query(engine, m).source == KILN_SOURCE_RECORD);
+    CHECK(narrow.query(engine, m).state == KILN_STATE_READY);
+  }
+  CHECK(wide.query(engine, 100).source == KILN_SOURCE_ESTIMATE);
+  kilnFakeSetFreeMemory(0, uint64_t(8) << 30);
+  REQUIRE(wide.prepare(engine) == KILN_SUCCESS);
+  for (int64_t m : {16, 17, 100})
+    CHECK(wide.query(engine, m).source == KILN_SOURCE_RECORD);
+}
+
+TEST_CASE("kernels of ranges are loaded ahead as far as the limit allows") {
+  RangeFixture fixture;
+  const RangedLayer layer(8192, 1, 4096, 4096);
+  kiln_engine *free = fixture.engine();
+  REQUIRE(layer.prepare(free) == KILN_SUCCESS);
+  const uint64_t all = kilnFakeCallCount("cuModuleLoadData");
+  REQUIRE(all > 3);
+  std::vector<std::string> best;
+  const int64_t values[] = {1, 16, 100, 500, 2000, 8192};
+  for (int64_t m : values)
+    best.push_back(configAt(free, layer, m));
+
+  kiln_engine_options options = fixture.options();
+  options.pool_limit_bytes = 2 * KernelRoom::kKernelBytes;
+  std::atomic<int> told{0};
+  options.log_user = &told;
+  options.log = [](void *user, kiln_log_level, const char *message) {
+    *static_cast<std::atomic<int> *>(user) +=
+        std::strstr(message, "pool_limit_bytes") != nullptr;
+  };
+  kiln_engine *engine = fixture.engine(options);
+  REQUIRE(layer.prepare(engine) == KILN_SUCCESS);
+  CHECK(told == 1);
+  const uint64_t ahead = kilnFakeCallCount("cuModuleLoadData") - all;
+  CHECK(ahead >= 1);
+  CHECK(ahead <= 3); // two, and that of the value which speaks for the range
+  // A capture takes what is loaded; a launch loads what it is best served by.
+  kiln_stream stream = fixture.gpu.stream();
+  REQUIRE(layer.prepare(engine, 0, stream) == KILN_SUCCESS);
+  REQUIRE(beginCapture(fixture, stream));
+  for (int64_t m : values)
+    CHECK(layer.launch(engine, m, stream) == KILN_SUCCESS);
+  endCapture(fixture, stream);
+  CHECK(kilnFakeCallCount("cuModuleLoadData") - all == ahead);
+  for (auto [m, config] : llvm::zip_equal(values, best)) {
+    CAPTURE(m);
+    REQUIRE(layer.launch(engine, m) == KILN_SUCCESS);
+    CHECK(configAt(engine, layer, m) == config);
+  }
+  CHECK(kilnFakeCallCount("cuModuleLoadData") - all > ahead);
 }

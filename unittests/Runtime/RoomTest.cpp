@@ -5,7 +5,10 @@
 #include "Runtime/Captures.h"
 #include "Runtime/WaitingFixture.h"
 
+#include <cuda.h>
+
 #include <algorithm>
+#include <atomic>
 
 using namespace kiln;
 using namespace kiln::testing;
@@ -166,4 +169,104 @@ TEST_CASE("a value that was captured is captured again once its layer is "
     CHECK(fixture.launchWithin(told, engine, args, stream) == KILN_SUCCESS);
   }
   CHECK(outgrown > 0);
+}
+
+TEST_CASE("values of a prepared range are captured while others widen it") {
+  SplittingFixture fixture;
+  kiln_engine *engine = fixture.engine();
+  kiln_stream stream = fixture.gpu.stream();
+  const kiln_prepare_options options = onStream(stream);
+  kiln_range range = rangeOf("m", 1, 64);
+  const kiln_gemm_args args = plainArgs(64, 2048, 8192);
+  kiln_problem problem = problemOf(args);
+  problem.ranges = &range;
+  problem.range_count = 1;
+  REQUIRE(kiln_prepare(engine, &problem, 1, &options, nullptr) == KILN_SUCCESS);
+  const uint64_t told = queryOf(engine, problem).workspace.bytes;
+  std::atomic<bool> isDone{false};
+  std::atomic<int> failures{0};
+  std::thread other = onThread(fixture, [&] {
+    for (int64_t last = 128; last <= 8192; last *= 4) {
+      kiln_range wider = rangeOf("m", 1, last);
+      kiln_problem all = problemOf(args);
+      all.ranges = &wider;
+      all.range_count = 1;
+      failures +=
+          kiln_prepare(engine, &all, 1, nullptr, nullptr) != KILN_SUCCESS;
+    }
+    isDone = true;
+  });
+  bool isLast = false;
+  for (int64_t m = 1; !isLast; m = m % 64 + 1) {
+    CAPTURE(m);
+    isLast = isDone && m == 64;
+    CHECK(fixture.capture(engine, plainArgs(m, 2048, 8192), stream) ==
+          KILN_SUCCESS);
+  }
+  other.join();
+  CHECK(failures == 0);
+  CHECK(queryOf(engine, problem).workspace.bytes > told);
+}
+
+TEST_CASE("a value of a prepared range is captured though it was measured "
+          "since") {
+  SplittingFixture fixture;
+  kiln_stream stream = fixture.gpu.stream();
+  const kiln_prepare_options options = onStream(stream);
+  const kiln_range range = rangeOf("m", 1, 512);
+  auto refuseTrials = [](CUresult result) {
+    kilnFakeFailCall("cuStreamCreate", 1, result, KilnFakeAlways);
+  };
+  int outgrown = 0;
+  for (int64_t n : {512, 1024, 2048}) {
+    kiln_engine *engine = fixture.engine(KILN_MODE_TUNE);
+    const kiln_gemm_args args = plainArgs(512, n, 1024);
+    kiln_problem all = problemOf(args);
+    all.ranges = &range;
+    all.range_count = 1;
+    // Without trials it is the estimator's choice, which splits less.
+    refuseTrials(CUDA_ERROR_OUT_OF_MEMORY);
+    REQUIRE(kiln_prepare(engine, &all, 1, &options, nullptr) == KILN_SUCCESS);
+    refuseTrials(CUDA_SUCCESS);
+    const uint64_t told = queryOf(engine, all).workspace.bytes;
+    for (int64_t m : {300, 512}) {
+      CAPTURE(m);
+      const kiln_gemm_args value = plainArgs(m, n, 1024);
+      REQUIRE(tuneValue(engine, value) == KILN_SUCCESS);
+      outgrown += queryOf(engine, problemOf(value)).workspace.bytes > told;
+      CHECK(fixture.capture(engine, value, stream) == KILN_SUCCESS);
+      CHECK(fixture.launchWithin(told, engine, value, stream) == KILN_SUCCESS);
+    }
+    // With the stream prepared again there is room for these as well.
+    REQUIRE(kiln_prepare(engine, &all, 1, &options, nullptr) == KILN_SUCCESS);
+    CHECK(fixture.capture(engine, args, stream) == KILN_SUCCESS);
+  }
+  CHECK(outgrown > 0);
+}
+
+TEST_CASE("background: a wider range has room for what goes before it") {
+  SplittingFixture fixture;
+  kiln_engine *engine = fixture.background();
+  kiln_stream stream = fixture.gpu.stream();
+  const kiln_prepare_options options = onStream(stream);
+  kiln_range range = rangeOf("m", 1, 512);
+  const kiln_gemm_args args = plainArgs(512, 1024, 1024);
+  kiln_problem problem = problemOf(args);
+  problem.ranges = &range;
+  problem.range_count = 1;
+  REQUIRE(kiln_prepare(engine, &problem, 1, nullptr, nullptr) == KILN_SUCCESS);
+  fixture.awaitQuiet(engine);
+  const uint64_t measured = queryOf(engine, problem).workspace.bytes;
+  CHECK(measured > 0);
+  REQUIRE(kiln_background_pause(engine) == KILN_SUCCESS);
+  range.last = 600;
+  REQUIRE(kiln_prepare(engine, &problem, 1, &options, nullptr) == KILN_SUCCESS);
+  const uint64_t told = queryOf(engine, problem).workspace.bytes;
+  CHECK(told >= measured);
+  for (int64_t m : {16, 512, 600}) {
+    CAPTURE(m);
+    const kiln_gemm_args value = plainArgs(m, 1024, 1024);
+    CHECK(fixture.capture(engine, value, stream) == KILN_SUCCESS);
+    CHECK(fixture.launchWithin(told, engine, value, stream) == KILN_SUCCESS);
+  }
 }
