@@ -444,11 +444,14 @@ llvm::Error PortfolioSession::Impl::measureAnchors(size_t &next,
 /// estimator's choice, which these stood in for, may be better than what is
 /// left. The worst first.
 std::vector<ExtentPoint> PortfolioSession::Impl::findDoubted() {
-  constexpr size_t kMostSamples = 600;
+  // Each takes up to a millisecond: comparisons of members take the square of
+  // all times.
+  constexpr size_t kMostSamples = 160;
   std::vector<std::pair<double, ExtentPoint>> found;
   task.portfolio.calibrate();
-  const RangeGrid grid(range, kMostSamples);
-  for (size_t place = 0; place < grid.size(); ++place) {
+  const RangeGrid grid(range);
+  const size_t step = grid.size() / kMostSamples + 1;
+  for (size_t place = 0; place < grid.size(); place += step) {
     ExtentPoint point = range.alignDown(grid.at(place));
     const auto problem = point.empty() ? std::nullopt : range.find(point);
     if (!problem)
