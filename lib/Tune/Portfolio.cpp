@@ -92,6 +92,7 @@ void Portfolio::addOther(const RangeFact &fact, const DeviceModel &device) {
 }
 
 void Portfolio::addFacts(const RangeFacts &facts, const DeviceModel &device) {
+  others.clear();
   llvm::StringMap<uint32_t> places;
   for (uint32_t member = 0; member < list.size(); ++member)
     places[list[member].config.text()] = member;

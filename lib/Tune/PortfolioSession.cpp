@@ -78,6 +78,7 @@ struct PortfolioSession::Impl {
   void replacePortfolio(Portfolio cover);
   llvm::Error nothingRight() const;
   void storeFacts();
+  void takeFacts();
   void store();
 
   ProblemRange range;
@@ -523,7 +524,7 @@ llvm::Error PortfolioSession::Impl::measure(Clock::time_point deadline) {
   return llvm::Error::success();
 }
 
-/// Leaves what may be launched, and makes it ready for choices.
+/// Leaves what may be launched.
 llvm::Error PortfolioSession::Impl::settle() {
   findLost();
   // Measured again, or found wrong meanwhile where another session had it.
@@ -558,7 +559,6 @@ llvm::Error PortfolioSession::Impl::settle() {
   }
   if (hasLost || hasProven)
     task.portfolio.closeGaps(task.context.device, task.options.workspaceBytes);
-  task.portfolio.index(task.context.device);
   PortfolioResult &result = task.result;
   for (auto [member, work] :
        llvm::zip_equal(task.portfolio.members(), task.work)) {
@@ -657,6 +657,15 @@ void PortfolioSession::Impl::store() {
         fmt::format("the portfolio was not kept: {}", stored.publish.reason));
 }
 
+/// Knows what the next process will know of it, which chooses alike then.
+void PortfolioSession::Impl::takeFacts() {
+  const StoredPortfolio stored = task.portfolio.toStored();
+  task.portfolio.addFacts(
+      RangeFacts::find(task.context.records, range, stored.anchors,
+                       task.context.deviceClass, task.options.mode),
+      task.context.device);
+}
+
 llvm::Error PortfolioSession::finish(Clock::time_point deadline) {
   Impl &self = *impl;
   RangeTask &task = self.task;
@@ -693,9 +702,12 @@ llvm::Error PortfolioSession::finish(Clock::time_point deadline) {
     portfolio.isWhole |= portfolio.isComplete;
     // What was to be measured and was not is no estimate for others either, nor
     // is what the time left of an estimator's choices.
-    if (task.options.stores && (isMeasured || portfolio.isComplete))
+    if (task.options.stores && (isMeasured || portfolio.isComplete)) {
       self.store();
+      self.takeFacts();
+    }
   }
+  portfolio.index(task.context.device);
   self.spent += Clock::now() - start;
   result.elapsedMs = millisecondsOf(self.spent);
   return llvm::Error::success();

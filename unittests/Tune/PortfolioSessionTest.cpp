@@ -198,9 +198,17 @@ TEST_CASE("what is stored answers: nothing is measured again") {
   RangeFixture f;
   REQUIRE(f.prepare() == ErrorCode::Success);
   const StoredPortfolio first = f.result.portfolio.toStored();
+  auto chosen = [&] {
+    std::vector<std::string> all;
+    for (int64_t m = 1; m <= 4096; m += 13)
+      all.push_back(f.chosenAt(m));
+    return all;
+  };
+  const auto before = chosen();
   f.runner.requests.clear();
   f.reopen();
   REQUIRE(f.prepare() == ErrorCode::Success);
+  CHECK(chosen() == before);
   CHECK(f.result.origin == PortfolioOrigin::Stored);
   CHECK(f.result.stop == StopReason::Recorded);
   CHECK(f.runner.requests.empty());
