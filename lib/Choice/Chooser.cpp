@@ -43,8 +43,10 @@ llvm::ArrayRef<Problem> Chooser::targetsOf(const Choice &choice) const {
     return choice.portfolio->targetOf(choice.member);
   const llvm::ArrayRef<Problem> all = targets.all,
                                 shared = all.take_front(targets.shared);
-  if (isAlone || choice.measuredNs > 0 || shared.size() == all.size())
-    return isAlone || choice.measuredNs > 0 ? all : shared;
+  if (isAlone || choice.measuredNs > 0)
+    return all;
+  if (shared.size() == all.size())
+    return shared;
   auto mayRun = [&](const Problem &target) {
     return !choice.tmpl->pruneWithin({from.workspaceLimit}, target,
                                      choice.config, device);

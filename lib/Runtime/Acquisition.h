@@ -118,6 +118,8 @@ private:
                    std::shared_ptr<const Portfolio> cover);
   void noteSession(const ProblemRange &layer, const PortfolioOutcome &made,
                    InProcessTrials &runner, Clock::time_point deadline);
+  std::shared_ptr<const KnownPortfolio>
+  makeForRange(std::vector<MemberCode> &code);
   void takeRange();
   std::chrono::milliseconds budgetForLayer(const ProblemRange &layer) const;
   std::optional<PortfolioOutcome>

@@ -399,45 +399,52 @@ void Acquisition::chooseAgain(const KernelFamily &family,
 // For who prepares a range
 //===----------------------------------------------------------------------===//
 
+/// Makes the portfolio of the range; null: the work failed.
+std::shared_ptr<const KnownPortfolio>
+Acquisition::makeForRange(std::vector<MemberCode> &code) {
+  const ProblemRange &range = *request.range;
+  if (state && tunes)
+    *state = KILN_STATE_TUNING;
+  const bool mayBeCut = triesFirst(mode) || trialsAhead;
+  auto made = makePortfolio(range, options.budget, /*needsTrials=*/false);
+  report(made->result);
+  // The time did not suffice for trials, nor perhaps for all kernels. Those of
+  // the estimator's choices are had all the same, unless what was measured
+  // before is there.
+  if (tunes && mayBeCut && !options.isCancelled() && isUntried(*made))
+    made = runSession(range, nullptr,
+                      Clock::now() + EngineConfig::timeOf(INT64_MAX),
+                      /*retunes=*/false);
+  if (options.retune && !options.isBackground)
+    keepMeasured(range, *made);
+  if (made->error.code == ErrorCode::NoCandidate)
+    dropServed(range);
+  if (made->error.code != ErrorCode::Success) {
+    fail(errorOf(made->error));
+    return nullptr;
+  }
+  PortfolioResult &result = made->result;
+  complete = result.portfolio.isComplete;
+  stored = result.isStored && result.portfolio.measuredMembers() > 0;
+  code = std::move(result.code);
+  auto known = std::make_shared<const KnownPortfolio>(
+      std::move(result.portfolio), result.origin == PortfolioOrigin::Stored);
+  // Others of the layer, with further values, go on from it.
+  if (options.isBackground && known->isMeasured())
+    context.portfolios.add(known);
+  return known;
+}
+
 void Acquisition::takeRange() {
   const ProblemRange &range = *request.range;
-  std::shared_ptr<const KnownPortfolio> known;
   std::vector<MemberCode> code;
-  if (most == Effort::Compiled) {
-    if (state && tunes)
-      *state = KILN_STATE_TUNING;
-    const bool mayBeCut = triesFirst(mode) || trialsAhead;
-    auto made = makePortfolio(range, options.budget, /*needsTrials=*/false);
-    report(made->result);
-    // The time did not suffice for trials, nor perhaps for all kernels. Those
-    // of the estimator's choices are had all the same, unless what was measured
-    // before is there.
-    if (tunes && mayBeCut && !options.isCancelled() && isUntried(*made))
-      made = runSession(range, nullptr,
-                        Clock::now() + EngineConfig::timeOf(INT64_MAX),
-                        /*retunes=*/false);
-    if (options.retune && !options.isBackground)
-      keepMeasured(range, *made);
-    if (made->error.code == ErrorCode::NoCandidate)
-      dropServed(range);
-    if (made->error.code != ErrorCode::Success)
-      return fail(errorOf(made->error));
-    complete = made->result.portfolio.isComplete;
-    stored =
-        made->result.isStored && made->result.portfolio.measuredMembers() > 0;
-    code = std::move(made->result.code);
-    known = std::make_shared<const KnownPortfolio>(
-        std::move(made->result.portfolio),
-        made->result.origin == PortfolioOrigin::Stored);
-    // Others of the layer, with further values, go on from it.
-    if (options.isBackground && known->isMeasured())
-      context.portfolios.add(known);
-  } else {
-    known = findStored(engine.portfolioSources(context), range);
-    if (!known)
-      return;
-    code.resize(known->members().size());
-  }
+  std::shared_ptr<const KnownPortfolio> known =
+      most == Effort::Compiled
+          ? makeForRange(code)
+          : findStored(engine.portfolioSources(context), range);
+  if (!known)
+    return;
+  code.resize(known->members().size());
   std::vector<uint32_t> leftOut;
   std::vector<ActivePlanPtr> plans =
       loadMembers(*known, std::move(code), leftOut);
