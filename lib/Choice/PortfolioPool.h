@@ -14,7 +14,8 @@
 
 namespace kiln {
 
-/// How much trials said of \p portfolio: times, comparisons, faults.
+/// How much trials said of \p portfolio: anchors, times, comparisons, and that
+/// something is wrong.
 size_t findingsOf(const Portfolio &portfolio);
 
 /// A portfolio that launches may choose from. Immutable.

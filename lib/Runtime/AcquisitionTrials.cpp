@@ -29,9 +29,11 @@ void Acquisition::takeTrials() {
     return refuseUnproven();
   if (options.preferTrials || options.retune)
     return measureValue();
-  const bool isBegun = resumesLayer();
+  // Another thread may have found all of it wrong since it was asked for.
+  const auto begun = resumesLayer() ? chooser.portfolio() : nullptr;
+  const bool isBegun = begun != nullptr;
   std::optional<ProblemRange> layer =
-      isBegun ? chooser.portfolio()->range() : chooser.layer();
+      isBegun ? begun->range() : chooser.layer();
   if (!layer)
     return measureValue();
   if (isBegun || mayMeasure(*layer))

@@ -58,9 +58,12 @@ void ContextState::keepOutgrown(std::shared_ptr<const PreparedRange> range) {
   constexpr size_t kMost = 8;
   std::lock_guard<std::mutex> lock(mutex);
   auto &list = outgrown[range->range().fixedText()];
+  if (!list.empty() && list.front() == range)
+    return;
   // Trials in pieces make one portfolio again and again.
-  std::erase_if(list, [&](const auto &known) {
-    return known == range || (known != list.front() && known->isLike(*range));
+  std::erase_if(list, [&, first = list.empty() ? nullptr : list.front()](
+                          const auto &known) {
+    return known == range || (known != first && known->isLike(*range));
   });
   if (list.size() == kMost)
     list.erase(list.begin() + 1); // the first has what was prepared

@@ -76,7 +76,7 @@ struct AcquireOptions {
   /// that was measured by itself does not tell of the others.
   bool takes(const PlanRequest &request, const PreparedRange &range,
              const ChosenPlan &known) const {
-    return known && takes(request, known) &&
+    return known && takes(request, known) && !range.isProvisional &&
            !(preferTrials && range.isFallback());
   }
 };

@@ -213,9 +213,9 @@ ChosenPlan Engine::takeStandIn(ContextState &context, const DispatchKey &key,
   return plan;
 }
 
-/// For a capture: what the layer of \p problem has loaded for it, which
-/// launches hit from now on; else what it had before its layer was measured,
-/// for the capture alone.
+/// For a capture: what a prepared range has loaded for \p problem, or its
+/// layer, which launches hit from now on; else what it had before its layer was
+/// measured, for the capture alone.
 ChosenPlan Engine::takeLoaded(ContextState &context, const DispatchKey &key,
                               const Problem &problem) {
   if (ChosenPlan prepared = context.chooseLoaded(*key.family, problem))

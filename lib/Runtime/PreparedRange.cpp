@@ -45,9 +45,9 @@ WorkspaceLayout PreparedRange::workspace() const {
 }
 
 bool PreparedRange::isFallback() const {
-  return llvm::any_of(plans, [](const ActivePlanPtr &plan) {
-    return plan && plan->isFallback;
-  });
+  return isProvisional || llvm::any_of(plans, [](const ActivePlanPtr &plan) {
+           return plan && plan->isFallback;
+         });
 }
 
 PreparedRange::Merit PreparedRange::merit() const {

@@ -94,8 +94,14 @@ static kiln_query_result queryValue(Engine &engine, ContextState &state,
   const DispatchKey key{&family, state.id, spec.problem.record.values()};
   if (ChosenPlan chosen = engine.plans().lookup(key))
     return tell(chosen);
-  if (ChosenPlan chosen = state.chooseLoaded(family, spec.problem))
+  if (ChosenPlan chosen = state.chooseFromRanges(family, spec.problem))
     return tell(chosen);
+  // It serves captures, and other launches look for better.
+  if (ChosenPlan chosen = state.chooseLoaded(family, spec.problem)) {
+    kiln_query_result told = tell(chosen);
+    told.state = KILN_STATE_FALLBACK;
+    return told;
+  }
   return queryMissing(engine, state, {family, spec.problem});
 }
 

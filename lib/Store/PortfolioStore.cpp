@@ -204,6 +204,7 @@ readPortfolio(const llvm::json::Object &object) {
   reader.require("high", portfolio.high);
   reader.require("regret", portfolio.regret);
   reader.require("complete", portfolio.isComplete);
+  reader.read("grown", portfolio.hasGrown);
   reader.require("measuredAtMs", portfolio.measuredAtMs);
   if (reader.isDamaged || !isRange(portfolio) ||
       !std::isfinite(portfolio.regret) || portfolio.regret < 0 ||
@@ -259,6 +260,8 @@ static llvm::json::Object writePortfolio(const StoredPortfolio &portfolio) {
   object["high"] = llvm::json::Array(portfolio.high);
   object["regret"] = portfolio.regret;
   object["complete"] = portfolio.isComplete;
+  if (portfolio.hasGrown)
+    object["grown"] = true;
   object["measuredAtMs"] = portfolio.measuredAtMs;
   llvm::json::Array anchors;
   for (const std::vector<int64_t> &anchor : portfolio.anchors)

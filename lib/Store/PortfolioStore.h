@@ -51,6 +51,7 @@ struct StoredPortfolio {
   double regret = 0; ///< of the best member, by the estimate, at most
   /// Everything that was to be measured was.
   bool isComplete = false;
+  bool hasGrown = false;    ///< see Portfolio
   int64_t measuredAtMs = 0; ///< Unix time
   /// Where trials ran: records of these points speak for the range.
   std::vector<std::vector<int64_t>> anchors;

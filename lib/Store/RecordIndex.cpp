@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <mutex>
 #include <optional>
 #include <tuple>
 
@@ -99,50 +100,60 @@ static double logDistance(llvm::ArrayRef<int64_t> a,
   return distance;
 }
 
-namespace {
-/// The nearest point at which trials found out whether a kernel can be
-/// launched.
-struct NearestTrial {
-  double distance = 0;
+/// What became of trials of a kernel at a point.
+struct RefusalIndex::Trial {
+  size_t line = 0;
   bool isRefused = false;
+  bool isOfValue = false;
 };
-} // namespace
 
-/// Fills RecordMatch::refused. Trials of another value say nothing, because
-/// that may have been too large; those of a range are of all its values.
-static void findRefused(RecordMatch &match, const TuningRecord &record,
-                        llvm::ArrayRef<int64_t> extents) {
-  llvm::StringMap<NearestTrial> kernels;
-  auto forEach = [&](size_t line, auto take) {
-    const bool isAsked = extents.equals(record.extentsAt(line));
-    for (const Measurement &m : record.at(line).measurements)
-      if (!m.isWrong() && (m.valid || isAsked || !m.isOfValue()))
-        take(refusedKey(m.config, m.kernel), m);
-  };
+RefusalIndex::RefusalIndex(const TuningRecord &record) {
   for (size_t i = 0; i < record.size(); ++i)
     if (record.lineAt(i).mayRefuse())
-      forEach(i, [&](const std::string &key, const Measurement &m) {
-        if (m.isRejection())
-          kernels[key] = {std::numeric_limits<double>::infinity(), true};
-      });
+      for (const Measurement &m : record.at(i).measurements)
+        if (m.isRejection() && !m.isWrong())
+          kernels[refusedKey(m.config, m.kernel)];
   if (kernels.empty())
     return;
-  for (size_t i = 0; i < record.size(); ++i) {
-    if (record.extentsAt(i).size() != extents.size())
-      continue;
-    const double distance = logDistance(record.extentsAt(i), extents);
-    forEach(i, [&](const std::string &key, const Measurement &m) {
-      auto found = kernels.find(key);
-      if (found != kernels.end() && distance <= found->second.distance &&
-          (m.valid || m.isRejection()))
-        found->second = {distance, !m.valid};
-    });
-  }
-  for (const auto &[key, nearest] : kernels)
-    if (nearest.isRefused) {
-      match.refused.insert(key);
-      match.refused.insert(key.split('\n').first);
+  for (size_t i = 0; i < record.size(); ++i)
+    for (const Measurement &m : record.at(i).measurements)
+      if (auto found = kernels.find(refusedKey(m.config, m.kernel));
+          found != kernels.end() && (m.valid || m.isRejection()))
+        found->second.push_back({i, !m.valid, m.isOfValue()});
+}
+
+RefusalIndex::~RefusalIndex() = default;
+
+llvm::StringSet<> RefusalIndex::at(const TuningRecord &record,
+                                   llvm::ArrayRef<int64_t> extents) const {
+  llvm::StringSet<> refused;
+  for (const auto &[key, trials] : kernels) {
+    double nearest = std::numeric_limits<double>::infinity();
+    bool isRefused = false;
+    for (const Trial &trial : trials) {
+      const ExtentPoint &point = record.extentsAt(trial.line);
+      if (point.size() != extents.size() ||
+          (trial.isRefused && trial.isOfValue && !extents.equals(point)))
+        continue;
+      const double distance = logDistance(point, extents);
+      if (distance < nearest || (distance == nearest && trial.isRefused)) {
+        nearest = distance;
+        isRefused = trial.isRefused;
+      }
     }
+    if (isRefused) {
+      refused.insert(key);
+      refused.insert(key.split('\n').first);
+    }
+  }
+  return refused;
+}
+
+const RefusalIndex &TuningRecord::refusals() const {
+  std::lock_guard guard(lazy.mutex);
+  if (!lazy.refusals)
+    lazy.refusals = std::make_shared<const RefusalIndex>(*this);
+  return *lazy.refusals;
 }
 
 namespace {
@@ -222,7 +233,7 @@ RecordMatch matchRecord(std::shared_ptr<const TuningRecord> record,
   match.askedExtents.assign(extents.begin(), extents.end());
   match.skipped = record->unread().size();
   match.record = record;
-  findRefused(match, *record, extents);
+  match.refused = record->refusals().at(*record, extents);
   size_t exact = record->lowerBound(extents);
   if (exact < record->size() && extents.equals(record->extentsAt(exact))) {
     const RecordLine &line = record->lineAt(exact);

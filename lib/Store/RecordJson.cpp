@@ -136,6 +136,11 @@ static bool readPoint(const llvm::json::Object &object, RecordPoint &point,
         }
         return true;
       });
+  // What cannot be read says for itself what it was.
+  const llvm::json::Object *each = object.getObject(kSharedField);
+  for (llvm::json::Value &value : point.unread)
+    if (llvm::json::Object *item = value.getAsObject(); item && each)
+      addMissing(*item, *each);
   if (leftOutBytes != INT64_MAX)
     point.leftOutBytes = static_cast<uint64_t>(leftOutBytes);
   point.unknown = reader.unknown();
@@ -171,7 +176,8 @@ static bool hasRefused(const RecordPoint &point) {
 // In this order, as far as they are there.
 static constexpr llvm::StringLiteral kExtentField = "{\"extent\":",
                                      kUnprovenField = ",\"proven\":false",
-                                     kRefusesField = ",\"refuses\":true";
+                                     kRefusesField = ",\"refuses\":true",
+                                     kRefusesNoneField = ",\"refuses\":false";
 
 static std::string writePoint(const RecordPoint &point) {
   llvm::json::Object object = point.unknown;
@@ -201,7 +207,8 @@ static std::string writePoint(const RecordPoint &point) {
           : fmt::format("[{}]", fmt::join(point.extents, ","));
   return fmt::format("{}{}{}{},{}", kExtentField.str(), extents,
                      hasProven(point) ? "" : kUnprovenField.str(),
-                     hasRefused(point) ? kRefusesField.str() : "",
+                     hasRefused(point) ? kRefusesField.str()
+                                       : kRefusesNoneField.str(),
                      jsonLine(std::move(object)).substr(1));
 }
 
@@ -239,7 +246,7 @@ RecordLine::take(std::shared_ptr<const std::string> owner,
   made->line = line;
   if (scanExtents(line, made->ownExtents)) {
     made->ownMayBeProven = !line.consume_front(kUnprovenField);
-    made->ownMayRefuse = line.starts_with(kRefusesField);
+    made->ownMayRefuse = !line.starts_with(kRefusesNoneField);
     return made;
   }
   // Of another writer: its fields may be in any order.

@@ -11,6 +11,9 @@
 
 #include "Store/Records.h"
 
+#include <llvm/ADT/StringMap.h>
+#include <llvm/ADT/StringSet.h>
+
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -33,6 +36,24 @@ struct IndexedPoint {
   const Mode &of(MeasurementMode mode) const {
     return mode == MeasurementMode::Cold ? cold : hot;
   }
+};
+
+/// Where kernels of a record could not be launched, and where they could.
+/// Trials of another value say nothing of a refusal, because that may have been
+/// too large; those of a range are of all its values. Immutable.
+class RefusalIndex {
+public:
+  /// Cost: a look at each line; where something was refused, parses all.
+  explicit RefusalIndex(const TuningRecord &record);
+  ~RefusalIndex();
+  /// What RecordMatch::refused has at \p extents: kernels whose nearest trial
+  /// was refused.
+  llvm::StringSet<> at(const TuningRecord &record,
+                       llvm::ArrayRef<int64_t> extents) const;
+
+private:
+  struct Trial;
+  llvm::StringMap<std::vector<Trial>> kernels;
 };
 
 /// One point and its line of text. Immutable, except that it is read when it is

@@ -228,10 +228,6 @@ const RecordPoint &TuningRecord::at(size_t i) const {
   return lines[i]->point();
 }
 
-bool TuningRecord::mayBeProvenAt(size_t i) const {
-  return lines[i]->mayBeProven();
-}
-
 size_t TuningRecord::lowerBound(llvm::ArrayRef<int64_t> extents) const {
   auto at = llvm::partition_point(lines, [&](const LinePtr &line) {
     return std::lexicographical_compare(line->extents().begin(),
@@ -248,6 +244,7 @@ const RecordPoint *TuningRecord::find(llvm::ArrayRef<int64_t> extents) const {
 }
 
 void TuningRecord::merge(const RecordPoint &point, int64_t nowMs, size_t most) {
+  lazy.refusals = nullptr;
   const size_t i = lowerBound(point.extents);
   const bool isThere = i < size() && point.extents == extentsAt(i);
   RecordPoint into;

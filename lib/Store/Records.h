@@ -28,6 +28,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -139,6 +140,7 @@ struct RecordPoint {
 };
 
 class RecordLine;
+class RefusalIndex;
 
 /// A record's content. Points are sorted by their extents, each once. Their
 /// text is read when one is first asked for. Copies share what was read.
@@ -169,9 +171,8 @@ public:
   /// The index of the first point that is not before \p extents.
   size_t lowerBound(llvm::ArrayRef<int64_t> extents) const;
   const RecordLine &lineAt(size_t i) const { return *lines[i]; }
-  /// False: nothing that trials of that value measured is validated. Parses
-  /// nothing.
-  bool mayBeProvenAt(size_t i) const;
+  /// Made when it is first asked for.
+  const RefusalIndex &refusals() const;
 
   /// Parts that could not be read: points, measurements, and what was there
   /// twice. Damaged parts (a time that is negative, not finite or missing) are
@@ -205,8 +206,21 @@ private:
   size_t dropOldest(size_t most);
 
   std::vector<LinePtr> lines;
+  /// What copies make for themselves: they are made to be changed.
+  struct Lazy {
+    Lazy() = default;
+    Lazy(const Lazy &) {}
+    Lazy &operator=(const Lazy &) {
+      refusals = nullptr;
+      return *this;
+    }
+    std::mutex mutex; ///< guards what follows
+    std::shared_ptr<const RefusalIndex> refusals;
+  };
+
   OtherText other;
   uint64_t repeated = 0; ///< lines of a point that was there
+  mutable Lazy lazy;
 };
 
 /// Adds \p point to \p into, which is of the same extents:

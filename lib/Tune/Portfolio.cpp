@@ -52,7 +52,6 @@ size_t Portfolio::kernels() const {
 //===----------------------------------------------------------------------===//
 
 void Portfolio::addTime(uint32_t member, MemberTime time) {
-  anchors.insert(time.point);
   std::vector<MemberTime> &times = list[member].times;
   auto place = llvm::partition_point(
       times, [&](const MemberTime &known) { return known.point < time.point; });
@@ -100,8 +99,7 @@ void Portfolio::addFacts(const RangeFacts &facts, const DeviceModel &device) {
   constexpr size_t kMostOthers = 64;
   for (const RangeFact &fact : facts.all()) {
     const Measurement &found = *fact.found;
-    if (fact.isAtAnchor)
-      hasFoundWrong |= found.isWrong();
+    hasFoundWrong |= found.isWrong() && !found.isOfValue();
     if (!found.valid)
       continue;
     auto place = places.find(found.config);
@@ -392,6 +390,7 @@ StoredPortfolio Portfolio::toStored() const {
   stored.high = storedPoint(served.high);
   stored.regret = regret;
   stored.isComplete = isComplete;
+  stored.hasGrown = hasGrown;
   stored.measuredAtMs = measuredAtMs;
   for (const ExtentPoint &anchor : anchors)
     stored.anchors.push_back(storedPoint(anchor));
@@ -435,6 +434,15 @@ static std::optional<PortfolioMember> restoreMember(const ProblemRange &range,
   return member;
 }
 
+bool Portfolio::lacksFacts(const StoredPortfolio &stored) const {
+  return llvm::any_of(stored.members, [&](const StoredMember &known) {
+    return known.isMeasured && llvm::any_of(list, [&](const auto &member) {
+             return member.times.empty() && member.kernel == known.kernel &&
+                    member.config.text() == known.config;
+           });
+  });
+}
+
 Portfolio Portfolio::restore(const ProblemRange &range,
                              const StoredPortfolio &stored,
                              const RangeFacts &facts, const DeviceModel &device,
@@ -457,9 +465,9 @@ Portfolio Portfolio::restore(const ProblemRange &range,
       dropped->push_back(known.config);
   }
   portfolio.addFacts(facts, device);
-  const bool hasFacts =
-      stored.measuredMembers() == 0 || portfolio.measuredMembers() > 0;
-  portfolio.isComplete = portfolio.isWhole = stored.isComplete && hasFacts;
+  portfolio.isComplete = portfolio.isWhole =
+      stored.isComplete && !portfolio.lacksFacts(stored);
+  portfolio.hasGrown = stored.hasGrown;
   portfolio.index(device);
   return portfolio;
 }
@@ -488,6 +496,7 @@ std::optional<FoundPortfolio> findPortfolio(const PortfolioSources &from,
           Portfolio::restore(range, *stored, found.facts, from.device,
                              from.workspaceBytes, &dropped);
       found.hasDropped = !dropped.empty();
+      found.lacksFacts = found.portfolio.lacksFacts(*stored);
       found.key = key;
       if (stored->isHopeless() || !found.portfolio.empty())
         return found;

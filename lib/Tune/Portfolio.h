@@ -97,12 +97,16 @@ public:
   bool hasFoundWrong = false;
   /// Where trials of the range ran.
   std::set<ExtentPoint> anchors;
+  /// It has the estimator's choices where measuring spoke against the set.
+  bool hasGrown = false;
 
   /// For those who make portfolios. index() has to follow.
   std::vector<PortfolioMember> &mutableMembers() { return list; }
   /// Adds what \p member took; another time at that point is replaced.
   void addTime(uint32_t member, MemberTime time);
   /// Adds what \p facts say of members, and of other kernels of today.
+  /// Whether results of its own trials are wrong counts, whatever became of the
+  /// verdict.
   void addFacts(const RangeFacts &facts, const DeviceModel &device);
   /// Gathers again what its times say, and what is proven.
   void calibrate();
@@ -135,6 +139,9 @@ public:
   const Evidence &evidence() const { return gathered; }
   /// The portfolio in the form in which it is stored.
   StoredPortfolio toStored() const;
+  /// Whether the records have no times any more of a member that \p stored,
+  /// from which it was restored, knows to be measured.
+  bool lacksFacts(const StoredPortfolio &stored) const;
   /// What \p stored is today over \p range, which it contains: members that the
   /// family knows, whose kernel is today's and that \p device and
   /// \p workspaceBytes allow, with what \p facts say of them, predictions made
@@ -201,6 +208,7 @@ struct FoundPortfolio {
   PortfolioKey key;
   RangeFacts facts;        ///< of it
   bool hasDropped = false; ///< some member is of no use today
+  bool lacksFacts = false; ///< see Portfolio::lacksFacts()
 };
 
 /// What the cache has for \p range, restored: measured on devices of that

@@ -93,6 +93,7 @@ struct PortfolioSession::Impl {
   int covers = 0;
   bool isAnswered = false; ///< by what is stored
   bool hasDropped = false; ///< some of that is of no use here
+  bool lacksFacts = false; ///< times of it are in no record any more
   /// Trials found nothing right, and some of what they tried is today's.
   bool isHopeless = false;
   bool isComplete = true; ///< all anchors were measured
@@ -123,6 +124,7 @@ std::optional<Portfolio> PortfolioSession::Impl::findStored() {
     return std::nullopt;
   }
   hasDropped = found->hasDropped | dropWrong(found->portfolio);
+  lacksFacts = found->lacksFacts;
   task.result.keptAs = found->key;
   return std::move(found->portfolio);
 }
@@ -183,6 +185,7 @@ std::optional<Portfolio> PortfolioSession::Impl::renewKnown(
 /// Goes on with \p cover, and what trials of the range said so far.
 void PortfolioSession::Impl::replacePortfolio(Portfolio cover) {
   cover.hasFoundWrong = task.portfolio.hasFoundWrong;
+  cover.hasGrown = task.portfolio.hasGrown;
   cover.anchors.insert(task.portfolio.anchors.begin(),
                        task.portfolio.anchors.end());
   task.portfolio = std::move(cover);
@@ -490,8 +493,11 @@ std::vector<ExtentPoint> PortfolioSession::Impl::withNewKernels(
       llvm::consumeError(space.takeError()); // members run there
       continue;
     }
-    const Candidate &first = space->ranked.front();
-    if (known.insert({first.tmpl, first.config.compiledKnobs()}).second)
+    auto first = llvm::find_if(space->ranked, [&](const Candidate &candidate) {
+      return !barred.contains(*candidate.tmpl, candidate.config);
+    });
+    if (first != space->ranked.end() &&
+        known.insert({first->tmpl, first->config.compiledKnobs()}).second)
       chosen.push_back(points[i]);
   }
   return chosen;
@@ -506,10 +512,12 @@ llvm::Error PortfolioSession::Impl::measure(Clock::time_point deadline) {
     const bool hasLost = findLost();
     if (isOver(deadline) || covers >= kMostCovers)
       break;
-    if (!hasLost && doubted.empty())
-      doubted = withNewKernels(findDoubted());
-    else if (!hasLost)
+    if (!hasLost && task.portfolio.hasGrown)
       break;
+    if (!hasLost) {
+      doubted = withNewKernels(findDoubted());
+      task.portfolio.hasGrown = true; // once for all sessions of the range
+    }
     if (!hasLost && doubted.empty())
       break;
     next = 0;
@@ -631,7 +639,6 @@ void PortfolioSession::Impl::storeFacts() {
 }
 
 void PortfolioSession::Impl::store() {
-  storeFacts();
   task.portfolio.measuredAtMs = unixTimeMs();
   const PortfolioContext &context = task.context;
   const std::string layer = range.fixedText();
@@ -640,10 +647,12 @@ void PortfolioSession::Impl::store() {
   const PortfolioKey key =
       isMeasured ? PortfolioKey::measured(layer, context.deviceClass)
                  : PortfolioKey::estimated(layer, context.device);
+  // One whose facts are gone knows less than it says.
   const bool replaces =
-      task.options.retune &&
-      (task.portfolio.isComplete || task.portfolio.empty() || // none is right
-       task.options.replacesByParts);
+      lacksFacts ||
+      (task.options.retune &&
+       (task.portfolio.isComplete || task.portfolio.empty() || // none is right
+        task.options.replacesByParts));
   auto stored =
       context.portfolios.store(key, task.portfolio.toStored(), replaces);
   task.result.keptAs = key;
@@ -677,7 +686,11 @@ llvm::Error PortfolioSession::finish(Clock::time_point deadline) {
     return error;
   const bool measures = !self.isAnswered && task.measures();
   if (measures) {
-    if (llvm::Error error = self.measure(deadline)) {
+    llvm::Error error = self.measure(deadline);
+    // Whatever becomes of the portfolio: so no later session repeats it.
+    if (task.options.stores)
+      self.storeFacts();
+    if (error) {
       result.stop = StopReason::Device;
       return error;
     }

@@ -1,8 +1,10 @@
 //===- RangeFacts.h - what records say of a range -------------------------===//
 //
-// Portfolios hold no times. What trials found at the points of a range lies in
-// the records of its layers, whoever made the trials: of the range, of a value,
-// in the background. From there it comes when a portfolio is restored.
+// Portfolios hold no times. What trials found at the anchors of a range lies in
+// the records of its layers, whoever made the trials. From there it comes when
+// a portfolio is restored. Other points of a layer are left out: so what is
+// chosen does not change with what is tuned elsewhere until the range is
+// measured again, and is the same in all processes.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -18,37 +20,26 @@
 
 namespace kiln {
 
-/// What trials found at a point of a range.
+/// What trials found at an anchor of a range.
 struct RangeFact {
   ExtentPoint point; ///< of the range's fields
   const Measurement *found = nullptr;
-  bool isAtAnchor = false;
 };
 
 /// Facts about the kernels of one range. Immutable.
 class RangeFacts {
 public:
   RangeFacts() = default;
-  /// All facts at \p anchors, which are points of \p range, and a few of the
-  /// best at other points where trials ran. Cost: parses the points of records
-  /// that it takes.
+  /// All facts at \p anchors, which are points of \p range. Cost: parses these
+  /// points of the records.
   static RangeFacts find(const RecordStore &records, const ProblemRange &range,
                          llvm::ArrayRef<std::vector<int64_t>> anchors,
                          llvm::StringRef deviceClass,
                          MeasurementMode mode = MeasurementMode::Cold);
 
-  /// Those at anchors first.
   llvm::ArrayRef<RangeFact> all() const { return facts; }
 
 private:
-  void addAnchor(const std::shared_ptr<const TuningRecord> &record,
-                 const ProblemRange &range, const ExtentPoint &point,
-                 const Problem &problem, MeasurementMode mode);
-  void addOthers(const std::shared_ptr<const TuningRecord> &record,
-                 const ProblemRange &range,
-                 llvm::ArrayRef<std::vector<int64_t>> anchors,
-                 MeasurementMode mode);
-
   std::vector<RangeFact> facts;
   std::vector<std::shared_ptr<const TuningRecord>> owners; ///< of the facts
 };
