@@ -53,6 +53,7 @@ struct PortfolioSession::Impl {
   void requestAll();
   llvm::Error completeLost();
   std::vector<ExtentPoint> findDoubted();
+  bool mayGrow(Clock::time_point deadline) const;
   std::vector<ExtentPoint>
   withNewKernels(llvm::ArrayRef<ExtentPoint> points) const;
   llvm::Error awaitOne();
@@ -503,6 +504,12 @@ std::vector<ExtentPoint> PortfolioSession::Impl::withNewKernels(
   return chosen;
 }
 
+/// Whether the time suffices for another search of a cover, and for trials.
+bool PortfolioSession::Impl::mayGrow(Clock::time_point deadline) const {
+  constexpr double kShare = 0.5;
+  return task.result.coverMs < kShare * millisecondsOf(deadline - Clock::now());
+}
+
 llvm::Error PortfolioSession::Impl::measure(Clock::time_point deadline) {
   size_t next = 0;
   for (;;) {
@@ -512,7 +519,7 @@ llvm::Error PortfolioSession::Impl::measure(Clock::time_point deadline) {
     const bool hasLost = findLost();
     if (isOver(deadline) || covers >= kMostCovers)
       break;
-    if (!hasLost && task.portfolio.hasGrown)
+    if (!hasLost && (task.portfolio.hasGrown || !mayGrow(deadline)))
       break;
     if (!hasLost) {
       doubted = withNewKernels(findDoubted());
