@@ -182,7 +182,7 @@ KeptEntry MergedEntries::Impl::get(const std::string &key, RecordAge age) {
   const bool isNew = !known;
   KeptEntry entry = read(key, std::move(known));
   if (isNew && age == RecordAge::Now && entry.isAbsent()) {
-    // What is asked for once, as for a value of a layer, leaves nothing.
+    // An absent entry of a single value is asked for once: not kept.
     std::lock_guard guard(mutex);
     entry.loaded.version = ++versions;
     return entry;

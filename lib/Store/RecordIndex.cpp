@@ -15,7 +15,7 @@
 
 namespace kiln {
 
-/// What RecordMatch::refused has for a kernel.
+/// The text of a kernel in RecordMatch::refused.
 static std::string refusedKey(llvm::StringRef config, llvm::StringRef kernel) {
   return fmt::format("{}\n{}", config, kernel);
 }
@@ -100,7 +100,7 @@ static double logDistance(llvm::ArrayRef<int64_t> a,
   return distance;
 }
 
-/// What became of trials of a kernel at a point.
+/// The outcome of trials of a kernel at a point.
 struct RefusalIndex::Trial {
   size_t line = 0;
   bool isRefused = false;

@@ -206,7 +206,7 @@ private:
   size_t dropOldest(size_t most);
 
   std::vector<LinePtr> lines;
-  /// What copies make for themselves: they are made to be changed.
+  /// Not copied: copies are made to be changed.
   struct Lazy {
     Lazy() = default;
     Lazy(const Lazy &) {}

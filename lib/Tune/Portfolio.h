@@ -173,7 +173,7 @@ private:
   void stretchTo(const ExtentPoint &point, const DeviceModel &device,
                  const Allowance &allowance);
 
-  /// What trials found of a config that is no member.
+  /// A time of a config that is no member.
   struct OtherTime {
     const Template *tmpl = nullptr;
     Record config;
@@ -202,7 +202,7 @@ struct PortfolioSources {
   MeasurementMode mode = MeasurementMode::Cold; ///< of times
 };
 
-/// What a cache has for a range.
+/// A portfolio that a cache has for a range.
 struct FoundPortfolio {
   Portfolio portfolio; ///< without members, if trials found nothing right
   PortfolioKey key;
