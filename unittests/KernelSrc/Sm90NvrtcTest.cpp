@@ -229,7 +229,7 @@ TEST_CASE("every way to share out a tile compiles clean at its limits") {
            Form{"ldd=4097 pointwise=bias", "bm128.bn152.bk64.st4.wg2.sg2"},
        }) {
     std::string text = fmt::format(
-        "gemm m=2048 n=4096 k=4096 dtype=bf16 layout=NT {}", form.epilogue);
+        "gemm m=1024 n=2048 k=4096 dtype=bf16 layout=NT {}", form.epilogue);
     addConfig(text, fmt::format("sm90.{}.cm1.cn1", form.config), samples);
   }
   // Rows of tf32 from registers, without and with exchanged sides.
