@@ -139,21 +139,6 @@ Evidence::Difference Evidence::compare(const TimedSubject &a,
   return {mean, std::sqrt(std::max(variance, 0.0))};
 }
 
-bool Evidence::timedTogether(const TimedSubject &a,
-                             const TimedSubject &b) const {
-  auto isNear = [&](const Time &time, const TimedSubject &subject) {
-    return time.subject.tmpl == subject.tmpl &&
-           time.subject.config == subject.config &&
-           squaredDistance(time.subject, subject) <= squared(kReachOfPlace);
-  };
-  for (const Time &one : times)
-    if (isNear(one, a))
-      for (const Time &other : times)
-        if (other.series == one.series && isNear(other, b))
-          return true;
-  return false;
-}
-
 //===----------------------------------------------------------------------===//
 // The order of contenders
 //===----------------------------------------------------------------------===//
@@ -165,8 +150,6 @@ static constexpr size_t kMostCompared = 8;
 /// before it.
 static bool isSupported(const Contender &other, const Contender &first,
                         const Evidence &evidence) {
-  if (evidence.timedTogether(other.subject, first.subject))
-    return true;
   const auto longer = evidence.compare(first.subject, other.subject);
   return longer.mean - std::log(other.predictedNs / first.predictedNs) >
          longer.sd;

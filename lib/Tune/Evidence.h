@@ -65,9 +65,6 @@ public:
   /// logarithms. Cost: the square of the times.
   Difference compare(const TimedSubject &a, const TimedSubject &b) const;
 
-  /// Whether both were timed in one series, within an octave of \p a.
-  bool timedTogether(const TimedSubject &a, const TimedSubject &b) const;
-
 private:
   struct Time {
     TimedSubject subject;
@@ -95,11 +92,11 @@ struct Contender {
 
 /// Orders \p contenders, of one value, of which the first is the estimator's
 /// first choice. Measuring may only help. So only configs go before that one
-/// which are expected to be faster, and which were timed beside it nearby, or
-/// are faster by more than the uncertainty of that. Predictions that tie with
-/// it do not: the estimator's order knows more than times. The others follow by
-/// expected time, equal ones in the order that is given. At most \p mostLeads
-/// have the lead: to tell whether one may takes the square of the times.
+/// which are expected to be faster, by more than the uncertainty of that: where
+/// both ran beside each other, it is little more than their readings' noise.
+/// The others follow by expected time, equal ones in the order that is given.
+/// At most \p mostLeads have the lead: to tell whether one may takes the square
+/// of the times.
 void judge(std::vector<Contender> &contenders, const Evidence &evidence,
            size_t mostLeads = SIZE_MAX);
 

@@ -68,9 +68,6 @@ TEST_CASE_FIXTURE(EvidenceFixture,
   const auto far = evidence.compare(wide(4096), narrow(4096));
   CHECK(far.mean < near.mean);
   CHECK(far.sd > near.sd);
-  CHECK(evidence.timedTogether(wide(64), narrow(100)));
-  CHECK_FALSE(evidence.timedTogether(wide(64), narrow(1000)));
-  CHECK_FALSE(evidence.timedTogether(wide(64), other(64)));
 }
 
 TEST_CASE_FIXTURE(EvidenceFixture,
@@ -80,7 +77,6 @@ TEST_CASE_FIXTURE(EvidenceFixture,
   evidence.add(narrow(64), 1, std::log(1.0));
   evidence.fit();
   CHECK(evidence.compare(wide(64), narrow(64)).mean < 0.05);
-  CHECK_FALSE(evidence.timedTogether(wide(64), narrow(64)));
 }
 
 TEST_CASE_FIXTURE(EvidenceFixture,
@@ -158,4 +154,17 @@ TEST_CASE("nothing to order is ordered") {
   std::vector<Contender> none;
   judge(none, Evidence());
   CHECK(none.empty());
+}
+
+TEST_CASE_FIXTURE(EvidenceFixture,
+                  "a gain within the noise of readings is no reason to lead") {
+  Evidence evidence;
+  evidence.add(narrow(64), 0, std::log(1.035));
+  evidence.add(wide(64), 0, std::log(1.0));
+  evidence.fit();
+  std::vector<Contender> contenders = {contender(narrow(64), 100, 0),
+                                       contender(wide(64), 102, 1)};
+  judge(contenders, evidence);
+  CHECK(contenders.back().expectedNs < contenders.front().expectedNs);
+  CHECK(orderOf(contenders).front() == 0);
 }
