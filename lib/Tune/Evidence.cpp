@@ -69,41 +69,60 @@ void Evidence::add(const TimedSubject &subject, uint32_t series,
   times.push_back({subject, series, logFactor});
 }
 
-/// Element \p column of \p row in a triangle that is stored by rows.
-static size_t at(size_t row, size_t column) {
-  return row * (row + 1) / 2 + column;
+/// Where \p column of a lower triangle of \p rows begins, which is stored by
+/// columns from the diagonal down.
+static size_t columnAt(size_t column, size_t rows) {
+  return column * (2 * rows + 1 - column) / 2;
+}
+
+/// Takes \p factor times \p column from \p target. Not a sum, which the order
+/// of its terms would keep from being vectorised.
+static void subtract(double *target, const double *column, double factor,
+                     size_t count) {
+  for (size_t i = 0; i < count; ++i)
+    target[i] -= factor * column[i];
 }
 
 void Evidence::fit() {
   const size_t count = times.size();
-  factor.assign(count * (count + 1) / 2, 0);
-  for (size_t i = 0; i < count; ++i)
-    for (size_t j = 0; j <= i; ++j) {
+  factor.clear();
+  factor.reserve(columnAt(count, count));
+  for (size_t j = 0; j < count; ++j)
+    for (size_t i = j; i < count; ++i) {
       double sum = covarianceOf(times[i].subject, times[j].subject);
       if (times[i].series == times[j].series)
         sum += squared(kOfSeries);
       if (i == j)
         sum += squared(kOfReading);
-      for (size_t k = 0; k < j; ++k)
-        sum -= factor[at(i, k)] * factor[at(j, k)];
-      factor[at(i, j)] = i == j ? std::sqrt(sum) : sum / factor[at(j, j)];
+      factor.push_back(sum);
     }
+  for (size_t j = 0; j < count; ++j) {
+    double *column = &factor[columnAt(j, count)];
+    const double root = std::sqrt(*column);
+    for (size_t i = j; i < count; ++i)
+      column[i - j] /= root;
+    for (size_t k = j + 1; k < count; ++k)
+      subtract(&factor[columnAt(k, count)], column + (k - j), column[k - j],
+               count - k);
+  }
   weights.resize(count);
   for (size_t i = 0; i < count; ++i)
     weights[i] = times[i].logFactor;
   weights = solveLower(std::move(weights));
-  for (size_t i = count; i-- > 0;) {
-    for (size_t k = i + 1; k < count; ++k)
-      weights[i] -= factor[at(k, i)] * weights[k];
-    weights[i] /= factor[at(i, i)];
+  for (size_t j = count; j-- > 0;) {
+    const double *column = &factor[columnAt(j, count)];
+    for (size_t i = j + 1; i < count; ++i)
+      weights[j] -= column[i - j] * weights[i];
+    weights[j] /= *column;
   }
 }
 
 std::vector<double> Evidence::solveLower(std::vector<double> right) const {
-  for (size_t i = 0; i < right.size(); ++i) {
-    for (size_t k = 0; k < i; ++k)
-      right[i] -= factor[at(i, k)] * right[k];
-    right[i] /= factor[at(i, i)];
+  const size_t count = right.size();
+  for (size_t j = 0; j < count; ++j) {
+    const double *column = &factor[columnAt(j, count)];
+    right[j] /= *column;
+    subtract(right.data() + j + 1, column + 1, right[j], count - j - 1);
   }
   return right;
 }
@@ -146,13 +165,13 @@ Evidence::Difference Evidence::compare(const TimedSubject &a,
 /// So many of the fastest are compared with the estimator's first choice.
 static constexpr size_t kMostCompared = 8;
 
-/// Whether \p other, which is expected to be faster than \p first, may go
-/// before it.
+/// Whether \p other may go before \p first: its gain is more than noise, and
+/// more than times leave open.
 static bool isSupported(const Contender &other, const Contender &first,
                         const Evidence &evidence) {
-  const auto longer = evidence.compare(first.subject, other.subject);
-  return longer.mean - std::log(other.predictedNs / first.predictedNs) >
-         longer.sd;
+  const double gain = std::log(first.expectedNs / other.expectedNs);
+  return gain > kOfReading &&
+         gain > evidence.compare(first.subject, other.subject).sd;
 }
 
 void judge(std::vector<Contender> &contenders, const Evidence &evidence,

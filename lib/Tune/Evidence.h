@@ -75,7 +75,7 @@ private:
   std::vector<double> solveLower(std::vector<double> right) const;
 
   std::vector<Time> times;
-  std::vector<double> factor;  ///< Cholesky's, by rows of growing length
+  std::vector<double> factor;  ///< Cholesky's, by columns, see columnAt()
   std::vector<double> weights; ///< inverse covariance times logFactors
 };
 

@@ -1,0 +1,106 @@
+// Host time of a launch that meets a value for the first time in a prepared
+// range: the choice among its kernels, with what was measured. The bounds are
+// far above the goals: machines that run tests are busy.
+#include "Runtime/RuntimeFixture.h"
+
+#include <llvm/ADT/STLExtras.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <random>
+
+using namespace kiln;
+using namespace kiln::testing;
+
+namespace {
+
+/// An engine whose trials take little of this machine's time.
+struct SightFixture : RuntimeFixture {
+  SightFixture() {
+    judgeTrials();
+    kilnFakeSetHollowMemory(1 << 20);
+  }
+  kiln_engine *tuner() {
+    kiln_engine_options made = options(KILN_MODE_TUNE);
+    made.device_model = "h200-sxm";
+    return engine(made);
+  }
+};
+
+/// Log-uniform in [1, \p last].
+int64_t drawn(std::mt19937_64 &random, int64_t last) {
+  std::uniform_real_distribution<double> octaves(
+      0, std::log2(static_cast<double>(last)));
+  return std::clamp<int64_t>(std::llround(std::exp2(octaves(random))), 1, last);
+}
+
+void prepare(kiln_engine *engine, kiln_problem problem,
+             std::vector<kiln_range> ranges) {
+  problem.ranges = ranges.data();
+  problem.range_count = static_cast<uint32_t>(ranges.size());
+  kiln_prepare_options options = KILN_INIT(kiln_prepare_options);
+  options.budget_ms = 600000;
+  REQUIRE(kiln_prepare(engine, &problem, 1, &options, nullptr) == KILN_SUCCESS);
+}
+
+/// Prints what launches that \p launch makes take, each of another value.
+template <class Launch>
+void measureSights(const char *name, const Launch &launch) {
+  constexpr int kValues = 500;
+  std::vector<double> us;
+  for (int i = 0; i < kValues; ++i) {
+    const auto start = std::chrono::steady_clock::now();
+    const kiln_status status = launch();
+    const std::chrono::duration<double, std::micro> elapsed =
+        std::chrono::steady_clock::now() - start;
+    REQUIRE(status == KILN_SUCCESS);
+    us.push_back(elapsed.count());
+  }
+  llvm::sort(us);
+  const double median = us[us.size() / 2];
+  std::printf("first sights in a prepared range, %s: median %.0f us, 99 of 100 "
+              "below %.0f us, at most %.0f us\n",
+              name, median, us[us.size() * 99 / 100], us.back());
+  CHECK(median < 1000);
+}
+
+} // namespace
+
+TEST_CASE_FIXTURE(SightFixture, "first sights of a product") {
+  kiln_engine *engine = tuner();
+  kiln_gemm_args args = gemmArgs(8192, 4096, 4096);
+  prepare(engine, problemOf(args), {rangeOf("m", 1, 8192)});
+  std::mt19937_64 random(5);
+  measureSights("gemm 4096 x 4096", [&] {
+    args.m = drawn(random, 8192);
+    return kiln_gemm(engine, &args, nullptr, gpu.stream());
+  });
+}
+
+TEST_CASE_FIXTURE(SightFixture, "first sights of decoding") {
+  kiln_engine *engine = tuner();
+  kiln_attention_args args = kiln_attention_args_init();
+  args.batch = 64;
+  args.queries = 1;
+  args.keys = 8192;
+  args.heads = 32;
+  args.kv_heads = 8;
+  args.head_dim = 128;
+  args.q.type = KILN_BF16;
+  args.q.data = address(0x100000);
+  args.k.data = address(0x200000);
+  args.v.data = address(0x300000);
+  args.o.data = address(0x400000);
+  kiln_problem problem = KILN_INIT(kiln_problem);
+  problem.family = KILN_FAMILY_ATTENTION;
+  problem.args = &args;
+  prepare(engine, problem, {rangeOf("batch", 1, 64), rangeOf("sk", 1, 8192)});
+  std::mt19937_64 random(6);
+  measureSights("decoding", [&] {
+    args.batch = drawn(random, 64);
+    args.keys = drawn(random, 8192);
+    return kiln_attention(engine, &args, nullptr, gpu.stream());
+  });
+}
