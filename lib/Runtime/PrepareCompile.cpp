@@ -67,12 +67,14 @@ void PrepareTask::noteCompiles(size_t done, size_t total) {
 /// waited for.
 void PrepareTask::compileRanges(const DeviceModel &device) {
   Engine::Services &services = engine.services();
+  SharedKernels kernels;
   const PortfolioContext shared{device,
                                 *services.artifacts,
                                 *services.records,
                                 *services.portfolios,
                                 /*runner=*/nullptr,
-                                deviceClassKey(device)};
+                                deviceClassKey(device),
+                                &kernels};
   PortfolioOptions options;
   options.workspaceBytes = engine.config().workspaceLimit;
   options.acceptsPartial = true;

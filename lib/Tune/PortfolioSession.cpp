@@ -36,6 +36,11 @@ using Clock = PortfolioOptions::Clock;
 /// So many times what was lost is replaced.
 static constexpr int kMostCovers = 3;
 
+std::vector<KnownConfig> &SharedKernels::of(const ProblemRange &range) {
+  return bySignature[fmt::format("{} {}", range.family->name(),
+                                 range.signature.text())];
+}
+
 struct PortfolioSession::Impl {
   Impl(const PortfolioContext &context, ProblemRange given,
        const PortfolioOptions &options)
@@ -211,7 +216,10 @@ PortfolioSession::Impl::coverWith(const std::vector<PortfolioMember> &kept) {
     return barred.contains(tmpl, config);
   };
   coverOptions.isBarred = isBarred;
-  coverOptions.atHand = options.atHand;
+  std::vector<KnownConfig> atHand = options.atHand;
+  if (SharedKernels *shared = task.context.kernels)
+    llvm::append_range(atHand, shared->of(range));
+  coverOptions.atHand = atHand;
   coverOptions.threads = options.coverThreads;
   std::vector<ExtentPoint> points = options.first;
   llvm::append_range(points, doubted);
@@ -246,8 +254,12 @@ PortfolioSession::Impl::makeWork(const PortfolioMember &member) const {
 /// anchors need them.
 void PortfolioSession::Impl::requestAll() {
   const std::vector<PortfolioMember> &members = task.portfolio.members();
-  while (task.work.size() < members.size())
-    task.work.push_back(makeWork(members[task.work.size()]));
+  while (task.work.size() < members.size()) {
+    const PortfolioMember &member = members[task.work.size()];
+    if (SharedKernels *shared = task.context.kernels)
+      shared->of(range).push_back({member.tmpl, member.config});
+    task.work.push_back(makeWork(member));
+  }
   anchors.clear();
   size_t asked = 0, refused = 0;
   auto hasRoom = [&](const Problem &problem) {
@@ -376,8 +388,10 @@ bool PortfolioSession::Impl::findLost() {
 
 /// Takes lost members out of the portfolio.
 void PortfolioSession::Impl::dropLost() {
+  llvm::StringSet<> counted; // members that share a kernel asked for it once
   for (MemberWork &member : task.work)
-    task.result.compiled += std::exchange(member.code->compiled, 0);
+    if (counted.insert(member.code->kernel).second)
+      task.result.compiled += std::exchange(member.code->compiled, 0);
   std::vector<PortfolioMember> &members = task.portfolio.mutableMembers();
   std::vector<PortfolioMember> keptMembers;
   std::vector<MemberWork> keptWork;

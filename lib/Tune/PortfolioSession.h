@@ -19,12 +19,22 @@
 #include <atomic>
 #include <chrono>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 namespace kiln {
+
+/// Kernels that were asked for on behalf of a signature, by whatever layer.
+class SharedKernels {
+public:
+  std::vector<KnownConfig> &of(const ProblemRange &range);
+
+private:
+  std::map<std::string, std::vector<KnownConfig>> bySignature;
+};
 
 /// What all sessions share. All of it must outlive them.
 struct PortfolioContext {
@@ -34,6 +44,9 @@ struct PortfolioContext {
   PortfolioStore &portfolios;
   TrialRunner *runner; ///< null: nothing is measured
   std::string deviceClass;
+  /// Each session adds its kernels, and of equal ones prefers those that are
+  /// there. Null: nothing is shared.
+  SharedKernels *kernels = nullptr;
 };
 
 /// How far a session is. Given from the thread that finishes it, and valid

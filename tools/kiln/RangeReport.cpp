@@ -32,13 +32,16 @@ std::vector<RangeOutcome> prepareRanges(const PortfolioContext &context,
                            progress.anchors));
   };
   // What is compiled ahead comes behind what is measured now.
+  SharedKernels kernels;
+  PortfolioContext shared = context;
+  shared.kernels = &kernels;
   std::deque<std::unique_ptr<PortfolioSession>> sessions;
   int64_t priority = compile_priority::kAhead;
   auto begin = [&](size_t index) {
     if (index >= cases.size())
       return;
     sessions.push_back(std::make_unique<PortfolioSession>(
-        context, cases[index].range, options));
+        shared, cases[index].range, options));
     sessions.back()->begin(priority);
     priority += sessions.back()->priorities();
   };
@@ -130,7 +133,7 @@ llvm::json::Object RangeReport::toJson() const {
       {"device", device.name},
       {"class", deviceClassKey(device)},
       {"ranges", std::move(list)},
-      {"unstored_kernels", static_cast<int64_t>(unstored.notStored)},
+      {"unstored_kernels", static_cast<int64_t>(artifacts.notStored)},
       {"elapsed_ms", rounded(elapsedMs, 4)},
       {"interrupted", interrupted}};
 }
@@ -184,16 +187,14 @@ void RangeReport::print(llvm::raw_ostream &os) const {
     for (auto [which, outcome] : llvm::zip_equal(cases, outcomes))
       if (!outcome.missing.empty())
         os << fmt::format("{}: {}\n", which.name, onOneLine(outcome.missing));
-  if (unstored.notStored > 0)
-    os << fmt::format("not stored: {} kernels: {}\n", unstored.notStored,
-                      onOneLine(unstored.notStoredReason));
-  size_t compiled = 0, trials = 0;
-  for (const RangeOutcome &outcome : outcomes) {
-    compiled += outcome.result.compiled;
+  if (artifacts.notStored > 0)
+    os << fmt::format("not stored: {} kernels: {}\n", artifacts.notStored,
+                      onOneLine(artifacts.notStoredReason));
+  size_t trials = 0;
+  for (const RangeOutcome &outcome : outcomes)
     trials += outcome.result.trials.size();
-  }
   os << fmt::format("{} ranges, {} kernels compiled, {} trials in {:.2f} s{}\n",
-                    cases.size(), compiled, trials, elapsedMs * 1e-3,
+                    cases.size(), artifacts.compiled, trials, elapsedMs * 1e-3,
                     interrupted ? ", interrupted" : "");
 }
 
@@ -203,7 +204,7 @@ int RangeReport::exitCode() const {
     return kExitNoDevice;
   const bool hasFailed =
       llvm::any_of(outcomes, [&](const auto &one) { return isFailed(one); });
-  return interrupted || hasFailed || (wantsStored && unstored.notStored > 0)
+  return interrupted || hasFailed || (wantsStored && artifacts.notStored > 0)
              ? kExitSomeFailed
              : kExitDone;
 }

@@ -44,7 +44,7 @@ public:
 
   double elapsedMs = 0;
   bool interrupted = false;
-  ArtifactStatistics unstored; ///< which kernels are not on disk, and why
+  ArtifactStatistics artifacts; ///< of the compilations for it
 
 private:
   bool isFailed(const RangeOutcome &outcome) const;

@@ -284,7 +284,7 @@ static llvm::Expected<int> runTuneRanges(const ParsedOptions &options) {
       prepareRanges(context, *cases, preparation, *budget, "tuning"),
       /*wantsTrials=*/true, /*wantsStored=*/!options.has("--no-cache"));
   report.interrupted = interrupt.flag()->load();
-  report.unstored = live.artifacts->statistics();
+  report.artifacts = live.artifacts->statistics();
   report.elapsedMs = watch.ms();
   return emit(report, options.wantsJson(), report.exitCode());
 }

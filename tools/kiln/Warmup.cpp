@@ -317,7 +317,7 @@ static llvm::Expected<int> warmRanges(const ParsedOptions &options) {
                       std::chrono::milliseconds(0),
                       "compiling for " + model.name),
         /*wantsTrials=*/false, /*wantsStored=*/!options.has("--no-cache"));
-    one.unstored = artifacts.statistics();
+    one.artifacts = artifacts.statistics();
     one.interrupted = interrupt.flag()->load();
     one.elapsedMs = watch.ms();
   }

@@ -104,7 +104,8 @@ struct RangeFixture : StoreFixture {
                              *records,
                              *portfolios,
                              withRunner ? &runner : nullptr,
-                             deviceClassKey(device)};
+                             deviceClassKey(device),
+                             &kernels};
     PortfolioSession session(context, range(low, high), options);
     session.begin(0);
     ErrorSummary error = summarize(session.finish(Clock::now() + budget));
@@ -135,6 +136,7 @@ struct RangeFixture : StoreFixture {
 
   RangeRunner runner;
   bool withRunner = true;
+  SharedKernels kernels;
   PortfolioOptions options;
   PortfolioResult result;
   std::unique_ptr<PortfolioStore> portfolios;
@@ -169,6 +171,17 @@ TEST_CASE("a range is covered, compiled, measured, compared and stored") {
     CAPTURE(m);
     CHECK(waveNs(f.chosenAt(m), m) <= 1.03 * waveNs("fast.t64", m));
   }
+}
+
+TEST_CASE("sessions tell each other of their kernels") {
+  RangeFixture f;
+  CHECK(f.kernels.of(f.range()).empty());
+  REQUIRE(f.prepare() == ErrorCode::Success);
+  CHECK(f.result.compiled == f.result.kernels);
+  for (const PortfolioMember &member : f.result.portfolio.members())
+    CHECK(llvm::any_of(f.kernels.of(f.range()), [&](const KnownConfig &known) {
+      return known.tmpl == member.tmpl && known.config == member.config;
+    }));
 }
 
 TEST_CASE("what is measured at anchors stands in the record of the layer") {
