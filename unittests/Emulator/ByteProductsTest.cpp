@@ -26,7 +26,7 @@ const std::string kSplit = "sm90.bm16.bn64.bk128.st3.wg1.sw1.cm1.cn1.sk2";
 
 } // namespace
 
-TEST_CASE("emulated: products of fp8 with scales of tensors and rows") {
+TEST_CASE("bytes: products of fp8 with scales of tensors and rows") {
   const std::string rows = " scale_a=row scale_b=row";
   check({{"gemm",
           "m=70 n=136 k=400 dtype=e4m3 layout=NT" + rows,
@@ -46,7 +46,7 @@ TEST_CASE("emulated: products of fp8 with scales of tensors and rows") {
           {kNarrow, kParts}}});
 }
 
-TEST_CASE("emulated: products of fp8 with scales of blocks") {
+TEST_CASE("bytes: products of fp8 with scales of blocks") {
   const std::string blocks = " scale_a=1x128 scale_b=128x128";
   check(
       {{"gemm",
@@ -68,7 +68,7 @@ TEST_CASE("emulated: products of fp8 with scales of blocks") {
 }
 
 // Of one sign: sums that stay in the tensor core are off by percents.
-TEST_CASE("emulated: long products of fp8 of one sign") {
+TEST_CASE("bytes: long products of fp8 of one sign") {
   const Sample promoted{"gemm",
                         "m=20 n=72 k=4096 dtype=e4m3 out=fp32 layout=NT "
                         "scale_a=1x128 scale_b=128x128",
@@ -82,7 +82,7 @@ TEST_CASE("emulated: long products of fp8 of one sign") {
   check({promoted, fast});
 }
 
-TEST_CASE("emulated: products of int8") {
+TEST_CASE("bytes: products of int8") {
   check({{"gemm",
           "m=70 n=136 k=400 dtype=int8 layout=NT scale_a=row scale_b=row",
           {kNarrow, kParts, kSwapped, kSwappedPair, kSplit}},
@@ -92,7 +92,7 @@ TEST_CASE("emulated: products of int8") {
           {kTurns, kFourParts, kUnits, kThree}}});
 }
 
-TEST_CASE("emulated: any product of bytes has a kernel") {
+TEST_CASE("bytes: any product of bytes has a kernel") {
   check({{"gemm", "m=9 n=13 k=300 dtype=e4m3 layout=TN scale_a=row "
                   "scale_b=tensor"},
          {"gemm", "m=9 n=140 k=300 dtype=e4m3 layout=NN scale_a=1x128 "

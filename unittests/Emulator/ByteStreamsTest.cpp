@@ -31,20 +31,20 @@ const std::vector<Sample> kSkinny = {
 
 } // namespace
 
-TEST_CASE("emulated: rows of fp8 past a few vectors") { check(kSkinny); }
+TEST_CASE("bytes: rows of fp8 past a few vectors") { check(kSkinny); }
 
-TEST_CASE("emulated: rows of fp8 past a few vectors without conversions") {
+TEST_CASE("bytes: rows of fp8 past a few vectors without conversions") {
   AsArchitecture ampere("80");
   check(kSkinny);
 }
 
-TEST_CASE("emulated: rows of fp8 past a few vectors as they are") {
+TEST_CASE("bytes: rows of fp8 past a few vectors as they are") {
   AsArchitecture ada("89");
   check(kSkinny);
 }
 
 // Of one sign: sums that stay in the tensor core are off by percents.
-TEST_CASE("emulated: long rows of fp8 of one sign") {
+TEST_CASE("bytes: long rows of fp8 of one sign") {
   const std::string problem =
       "m=3 n=40 k=8192 dtype=e4m3 out=fp32 layout=NT scale_a=row ";
   const Sample promoted{
@@ -61,7 +61,7 @@ TEST_CASE("emulated: long rows of fp8 of one sign") {
   CHECK(trials.run(promoted, promoted.configs[0]).status == TrialStatus::Wrong);
 }
 
-TEST_CASE("emulated: rows of int8 past a few vectors") {
+TEST_CASE("bytes: rows of int8 past a few vectors") {
   check({{"gemm",
           "m=7 n=72 k=528 dtype=int8 out=fp32 layout=NT batch=2 scale_a=row "
           "scale_b=row pointwise=swiglu",
@@ -91,14 +91,14 @@ const std::vector<Sample> kGemv = {
 
 } // namespace
 
-TEST_CASE("emulated: a matrix of fp8 past a few vectors") { check(kGemv); }
+TEST_CASE("bytes: a matrix of fp8 past a few vectors") { check(kGemv); }
 
-TEST_CASE("emulated: a matrix of fp8 past a few vectors without conversions") {
+TEST_CASE("bytes: a matrix of fp8 past a few vectors without conversions") {
   AsArchitecture ampere("80");
   check(kGemv);
 }
 
-TEST_CASE("emulated: a matrix of int8 past a few vectors") {
+TEST_CASE("bytes: a matrix of int8 past a few vectors") {
   check({{"gemm",
           "m=3 n=72 k=1037 dtype=int8 out=fp32 layout=NT lda=1040 ldb=1056 "
           "scale_a=row scale_b=row pointwise=swiglu",
@@ -129,7 +129,7 @@ const std::vector<Sample> kScaled = {
 
 } // namespace
 
-TEST_CASE("emulated: rows with scales of blocks past a few vectors") {
+TEST_CASE("bytes: rows with scales of blocks past a few vectors") {
   check(kScaled);
   check({{"gemm",
           "m=4 n=40 k=0 dtype=e4m3 layout=NT" + kBlocks,
@@ -140,7 +140,7 @@ TEST_CASE("emulated: rows with scales of blocks past a few vectors") {
           TrialData::Outliers}});
 }
 
-TEST_CASE("emulated: rows with scales of blocks as they are") {
+TEST_CASE("bytes: rows with scales of blocks as they are") {
   AsArchitecture ada("89");
   check(kScaled);
 }

@@ -27,7 +27,7 @@ Patch asArchitecture(llvm::StringRef capability) {
 
 } // namespace
 
-TEST_CASE("emulated: tiles of fp8") {
+TEST_CASE("bytes: tiles of fp8") {
   check(kFp8);
   check({{"gemm",
           "m=68 n=70 k=200 dtype=e5m2 layout=TT align=1 batch=2 scale_a=row "
@@ -39,17 +39,17 @@ TEST_CASE("emulated: tiles of fp8") {
           {"mma.bm64.bn128.bk64.st3.wm2.wn2.mb1"}}});
 }
 
-TEST_CASE("emulated: tiles of fp8 without conversions") {
+TEST_CASE("bytes: tiles of fp8 without conversions") {
   Patch ampere = asArchitecture("80");
   check(kFp8);
 }
 
-TEST_CASE("emulated: tiles of fp8 as they are") {
+TEST_CASE("bytes: tiles of fp8 as they are") {
   Patch ada = asArchitecture("89");
   check(kFp8);
 }
 
-TEST_CASE("emulated: tiles of int8") {
+TEST_CASE("bytes: tiles of int8") {
   check({{"gemm",
           "m=70 n=90 k=301 dtype=int8 out=fp32 layout=NT align=1 scale_a=row "
           "scale_b=row pointwise=swiglu",
@@ -63,7 +63,7 @@ TEST_CASE("emulated: tiles of int8") {
           {kSquare}}});
 }
 
-TEST_CASE("emulated: tiles of fp8 with scales of blocks") {
+TEST_CASE("bytes: tiles of fp8 with scales of blocks") {
   const std::string blocks = " scale_a=1x128 scale_b=128x128";
   check({{"gemm",
           "m=100 n=300 k=1000 dtype=e4m3 layout=NT align=4" + blocks,
