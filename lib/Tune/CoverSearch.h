@@ -31,6 +31,9 @@ struct CoverTable {
 
   std::vector<double> weights; ///< by sample
   std::vector<double> bestNs;  ///< by sample: of the whole space
+  /// By sample: the kernel of the estimator's first choice, which knows more
+  /// than times do: of those that tie with it, it is the best. Empty: none.
+  std::vector<size_t> first;
   struct Kernel {
     uint64_t idea = 0; ///< variations of one idea share it
     /// Compiled already, for whatever layer: it costs less than another.

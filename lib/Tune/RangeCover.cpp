@@ -54,6 +54,7 @@ struct Sample {
   Problem problem;
   double weight = 0;
   double bestNs = 0; ///< of the space; 0: nothing may run
+  size_t first = 0;  ///< the kernel of its first choice
 };
 
 struct Option {
@@ -172,6 +173,7 @@ void CoverMaker::addOptions(Sample &sample, const Space &space) {
       sorted.push_back(&candidate);
   if (sorted.empty())
     return;
+  const Candidate &first = *sorted.front();
   auto isFaster = [](const Candidate *a, const Candidate *b) {
     return std::tie(a->estimate.totalNs, a->order) <
            std::tie(b->estimate.totalNs, b->order);
@@ -188,7 +190,7 @@ void CoverMaker::addOptions(Sample &sample, const Space &space) {
         });
     if (isLeader)
       leaders.push_back(candidate);
-    if (!isLeader && i >= kFastest)
+    if (!isLeader && i >= kFastest && candidate != &first)
       continue;
     const size_t place =
         addOption(*candidate->tmpl, candidate->config, sample.point);
@@ -196,6 +198,8 @@ void CoverMaker::addOptions(Sample &sample, const Space &space) {
     auto idea = ideaNumbers.try_emplace(
         {candidate->tmpl, candidate->candidateClass.key}, ideaNumbers.size());
     ideas[list[place].kernel] = idea.first->second;
+    if (candidate == &first)
+      sample.first = list[place].kernel;
   }
 }
 
@@ -370,6 +374,7 @@ CoverTable CoverMaker::makeTable() const {
     table.weights.push_back(sample.weight *
                             std::pow(sample.bestNs, kTimeExponent));
     table.bestNs.push_back(sample.bestNs);
+    table.first.push_back(sample.first);
   }
   table.kernels.resize(kernels.size());
   for (auto [i, kernel] : llvm::enumerate(table.kernels)) {
