@@ -105,6 +105,48 @@ TEST_CASE("kernels that are compiled already are taken first") {
   CHECK(beside.regret <= 0.03);
 }
 
+TEST_CASE("the third layer of a signature needs few kernels of its own") {
+  std::vector<KnownConfig> atHand;
+  llvm::StringSet<> known;
+  size_t added = 0;
+  for (const char *size :
+       {"n=6144 k=4096", "n=28672 k=4096", "n=4096 k=14336"}) {
+    CAPTURE(size);
+    CoverOptions options;
+    options.atHand = atHand;
+    const Portfolio portfolio =
+        cover(rangeOf("gemm m=1 " + std::string(size) + " dtype=bf16 layout=NT",
+                      {{"m", 1, 8192}}),
+              options);
+    added = 0;
+    for (const PortfolioMember &member : portfolio.members()) {
+      atHand.push_back({member.tmpl, member.config});
+      added += known.insert(member.kernel).second;
+    }
+    const Regret regret = regretOf(portfolio, drawn(1, 8192, 100, 43));
+    CHECK(regret.mean <= 0.005);
+    CHECK(regret.most <= 0.03);
+  }
+  CHECK(added <= 30);
+}
+
+TEST_CASE("what ties with the estimator's first choice gives way to it") {
+  const ProblemRange range = rangeOf(
+      "rmsnorm rows=1 cols=4096 dtype=bf16 weight=1", {{"rows", 1, 8192}});
+  const Portfolio portfolio = cover(range);
+  size_t firsts = 0;
+  const std::vector<ExtentPoint> points = drawn(1, 8192, 100, 44);
+  for (const ExtentPoint &point : points) {
+    const Space space =
+        llvm::cantFail(exploreSpace(*range.family, *range.find(point), h200()));
+    firsts += llvm::any_of(portfolio.members(), [&](const auto &member) {
+      return member.tmpl == space.ranked.front().tmpl &&
+             member.config == space.ranked.front().config;
+    });
+  }
+  CHECK(firsts >= 80);
+}
+
 TEST_CASE("splits' workspace is that of their interval, within the limit") {
   const ProblemRange range = rangeOf(kCoveredLayer, {{"m", 1, 512}});
   CoverOptions options;
