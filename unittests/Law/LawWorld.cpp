@@ -309,8 +309,12 @@ bool LawWorld::foundNoSlower(const LawPlace &one, const LawPlace &other) {
   constexpr double kNoise = 1.01;
   auto error = [](const LawPlace &at) { return at.trueNs / at.estimateNs; };
   std::lock_guard lock(mutex);
-  for (const LawPlace *a : timed[one.kernel()])
-    for (const LawPlace *b : timed[other.kernel()])
+  const auto ones = timed.find(one.kernel()),
+             others = timed.find(other.kernel());
+  if (ones == timed.end() || others == timed.end())
+    return false;
+  for (const LawPlace *a : ones->second)
+    for (const LawPlace *b : others->second)
       if (a->problem.record == b->problem.record && isNear(*a, one) &&
           error(*a) * one.estimateNs <= kNoise * error(*b) * other.estimateNs)
         return true;
