@@ -9,9 +9,6 @@
 
 namespace kiln {
 
-/// Estimates within this factor of the best may stand in for it, where they
-/// save a compilation.
-static constexpr double kClose = 1.02;
 /// A loaded kernel serves meanwhile if it is expected to take no longer than
 /// that, beside the best.
 static constexpr double kNearEnough = 1.05;
@@ -20,7 +17,7 @@ static constexpr double kNearEnough = 1.05;
 static constexpr double kContenderBand = 1.25;
 static constexpr size_t kMostContenders = 64;
 /// So many of a ranking are looked through for one that is close and exists.
-static constexpr size_t kClosest = 8;
+static constexpr size_t kEstimateTiest = 8;
 /// So many of what is loaded for a signature are looked at by a launch that
 /// waits for nothing, the latest first.
 static constexpr size_t kMostStandIns = 48;
@@ -242,7 +239,7 @@ std::vector<Choice> Chooser::membersOfPortfolio() {
 /// orders classes of a coarse template by more than times.
 bool Chooser::isFirstAnswer(const Template &tmpl, const Record &config,
                             double predictedNs) const {
-  if (ranked.empty() || predictedNs > kClose * ranked[0].estimate.totalNs)
+  if (ranked.empty() || predictedNs > kEstimateTie * ranked[0].estimate.totalNs)
     return false;
   const CandidateClass own = tmpl.classOf(request.problem, config);
   return own.ranksByTime ||
@@ -316,8 +313,8 @@ Chooser::spaceByExpectation(const std::shared_ptr<const KnownPortfolio> &known,
 }
 
 /// Puts one of \p choices first that need not be compiled, if it is as good:
-/// one of the first \p leads that is expected within kClose of the best, or one
-/// that is the estimator's first answer, too.
+/// one of the first \p leads that is expected within kEstimateTie of the best,
+/// or one that is the estimator's first answer, too.
 void Chooser::preferExisting(std::vector<Choice> &choices, size_t leads) const {
   auto moveToFront = [&](double factor, Effort effort, auto mayTake) {
     const double limitNs = factor * choices.front().predictedNs;
@@ -333,8 +330,8 @@ void Chooser::preferExisting(std::vector<Choice> &choices, size_t leads) const {
   auto leading = [&](size_t i) { return i < leads; };
   auto asGood = [&](size_t i) { return i < leads || choices[i].isFirstAnswer; };
   if (moveToFront(1, Effort::Existing, leading) ||
-      moveToFront(kClose, Effort::Loaded, asGood) ||
-      moveToFront(kClose, Effort::Existing, asGood))
+      moveToFront(kEstimateTie, Effort::Loaded, asGood) ||
+      moveToFront(kEstimateTie, Effort::Existing, asGood))
     return;
   // A call that has trials behind it waits for no more compilations than it
   // has to; the kernel serves later ones.
@@ -390,7 +387,7 @@ std::vector<Choice> Chooser::pooled() {
     return choices;
   const bool isBeside = hasStep(mode, ChoiceStep::Compile);
   const double limitNs =
-      ranked.empty() ? 0 : kClose * ranked.front().estimate.totalNs;
+      ranked.empty() ? 0 : kEstimateTie * ranked.front().estimate.totalNs;
   for (const KnownPool::Pick &pick : pool->rank(request.problem, device)) {
     if (isBeside && pick.predictedNs > limitNs)
       break;
@@ -511,7 +508,7 @@ void Chooser::offerLoaded(Take take) const {
 /// at: where a ranking begins with the best of each class, times do not grow
 /// along it.
 void Chooser::offerClosest(Take take) const {
-  for (size_t i = 0; i < std::min(kClosest, ranked.size()); ++i)
+  for (size_t i = 0; i < std::min(kEstimateTiest, ranked.size()); ++i)
     if (isFirstAnswer(*ranked[i].tmpl, ranked[i].config,
                       ranked[i].estimate.totalNs) &&
         take(choiceAt(i)))

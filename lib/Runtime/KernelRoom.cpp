@@ -17,9 +17,4 @@ bool KernelRoom::take(llvm::ArrayRef<std::string> kernels, uint64_t limit) {
   return true;
 }
 
-uint64_t KernelRoom::bytes() const {
-  std::lock_guard<std::mutex> lock(mutex);
-  return counted.size() * kKernelBytes;
-}
-
 } // namespace kiln

@@ -21,11 +21,9 @@ public:
   /// Counts those of \p kernels that are not counted yet if all of them fit
   /// into \p limit bytes then; else counts none and is false.
   bool take(llvm::ArrayRef<std::string> kernels, uint64_t limit);
-  /// Of all that were counted.
-  uint64_t bytes() const;
 
 private:
-  mutable std::mutex mutex;
+  std::mutex mutex;
   std::set<std::string> counted; ///< digests
 };
 

@@ -9,6 +9,7 @@
 
 #include "Call/ProblemRange.h"
 #include "Kernel/Family.h"
+#include "Kernel/Space.h"
 #include "Store/PortfolioStore.h"
 #include "Tune/Evidence.h"
 #include "Tune/RangeFacts.h"
@@ -64,7 +65,7 @@ struct PortfolioChoice {
 /// 0.02 is 2 %; 0 where it is empty. Beyond kNextToBest measuring spoke against
 /// that one, and a kernel that is no member may be better than what is left.
 double behindBest(llvm::ArrayRef<PortfolioChoice> ranking);
-inline constexpr double kNextToBest = 0.02;
+inline constexpr double kNextToBest = kEstimateTie - 1;
 
 class Portfolio {
 public:
