@@ -49,6 +49,9 @@ struct Estimate {
   llvm::json::Object toJson() const;
 };
 
+/// Estimates within this factor of the best of a set are one answer.
+inline constexpr double kEstimateTie = 1.02;
+
 /// Why a config cannot run, or cannot be good: the hard limits of the pruner.
 enum class PruneReason {
   Threads,

@@ -49,9 +49,6 @@ struct Space {
   LeftOut leftOut;
 };
 
-/// Estimates within this factor of the best of a set are one answer.
-inline constexpr double kEstimateTie = 1.02;
-
 struct SpaceOptions {
   /// Without the rejected configs their records are not made.
   bool keepRejected = false;

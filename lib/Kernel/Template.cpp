@@ -1,6 +1,8 @@
 //===- Template.cpp -------------------------------------------------------===//
 #include "Kernel/Template.h"
 
+#include "Kernel/FastestVariant.h"
+
 #include <utility>
 
 namespace kiln {
@@ -40,6 +42,26 @@ llvm::SmallVector<Record, 4> Template::variantsAt(const Problem &,
                                                   const Record &config,
                                                   const DeviceModel &) const {
   return {config};
+}
+
+std::optional<Template::TimedConfig>
+Template::fastestAt(const Allowance &allowance, const Problem &problem,
+                    llvm::ArrayRef<Record> configs,
+                    const DeviceModel &device) const {
+  auto fastest = fastestVariant<Record>(
+      configs,
+      [&](const Record &config, llvm::function_ref<void(const Record &)> emit) {
+        for (const Record &variant : variantsAt(problem, config, device))
+          emit(variant);
+      },
+      [&](const Record &config) -> std::optional<double> {
+        if (pruneWithin(allowance, problem, config, device))
+          return std::nullopt;
+        return estimateTime(problem, config, device).totalNs;
+      });
+  if (!fastest)
+    return std::nullopt;
+  return TimedConfig{std::move(fastest->first), fastest->second};
 }
 
 void Template::judge(const Problem &problem, const DeviceModel &device,

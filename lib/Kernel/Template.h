@@ -97,10 +97,26 @@ public:
   /// The configs of \p config's kernel that the space of \p problem may have,
   /// best guesses first: their run-time knobs follow from the problem, and
   /// estimates do not tell all of them apart. A kernel that was found for
-  /// another problem is to run with one of these. This one answers \p config.
+  /// another problem is to run with one of these. A template may answer
+  /// \p config itself beside them. This one answers it alone.
   virtual llvm::SmallVector<Record, 4>
   variantsAt(const Problem &problem, const Record &config,
              const DeviceModel &device) const;
+
+  struct TimedConfig {
+    Record config;
+    double ns;
+  };
+  /// The fastest, by the estimate, of the variants of \p configs at
+  /// \p problem that pruneWithin() lets pass; of equal ones the first. One of
+  /// \p configs that is no variant there has to be faster than all of them by
+  /// more than a tie. nullopt: none may run. \p configs are of one kernel.
+  /// About a microsecond a variant, less where a base of typed templates
+  /// overrides it as it does judge().
+  virtual std::optional<TimedConfig> fastestAt(const Allowance &allowance,
+                                               const Problem &problem,
+                                               llvm::ArrayRef<Record> configs,
+                                               const DeviceModel &device) const;
 
   virtual CandidateClass classOf(const Problem &problem,
                                  const Record &config) const = 0;

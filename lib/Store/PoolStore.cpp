@@ -88,43 +88,13 @@ std::string poolKey(const KernelFamily &family, const Record &signature,
 // Choosing
 //===----------------------------------------------------------------------===//
 
-/// Configs of a kernel differ little. Only where its first one is within this
-/// factor of the best are the others estimated.
-static constexpr double kWorthAllConfigs = 1.15;
-
 std::vector<KnownPool::Pick> KnownPool::rank(const Problem &problem,
                                              const DeviceModel &device) const {
   std::vector<Pick> picks;
-  std::vector<const Kernel *> owners; // of picks, as they are found
-  auto timeOf = [&](const Template &tmpl, const Record &config) {
-    return tmpl.estimateTime(problem, config, device).totalNs;
-  };
-  double bestNs = std::numeric_limits<double>::infinity();
   for (const Kernel &kernel : kernels)
-    for (const Record &config : kernel.configs) {
-      if (kernel.tmpl->prune(problem, config, device))
-        continue;
-      picks.push_back({kernel.tmpl, config, timeOf(*kernel.tmpl, config)});
-      owners.push_back(&kernel);
-      bestNs = std::min(bestNs, picks.back().predictedNs);
-      break;
-    }
-  // A kernel that may be the best runs as the problem asks for.
-  for (auto [pick, owner] : llvm::zip_equal(picks, owners)) {
-    if (pick.predictedNs > kWorthAllConfigs * bestNs)
-      continue;
-    std::optional<Pick> best;
-    for (const Record &config : owner->configs)
-      for (Record &variant : owner->tmpl->variantsAt(problem, config, device)) {
-        if (owner->tmpl->prune(problem, variant, device))
-          continue;
-        const double ns = timeOf(*owner->tmpl, variant);
-        if (!best || ns < best->predictedNs)
-          best = Pick{owner->tmpl, std::move(variant), ns};
-      }
-    if (best)
-      pick = std::move(*best);
-  }
+    if (auto fastest =
+            kernel.tmpl->fastestAt({}, problem, kernel.configs, device))
+      picks.push_back({kernel.tmpl, std::move(fastest->config), fastest->ns});
   llvm::stable_sort(picks, [](const Pick &a, const Pick &b) {
     return a.predictedNs < b.predictedNs;
   });

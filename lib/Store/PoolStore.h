@@ -68,7 +68,7 @@ struct KnownPool {
     double predictedNs = 0;
   };
   /// The configs that prune() lets run \p problem, best estimate first: one of
-  /// each kernel. About a microsecond a kernel.
+  /// each kernel. About a microsecond a kernel, three where it has variants.
   std::vector<Pick> rank(const Problem &problem,
                          const DeviceModel &device) const;
 };

@@ -6,11 +6,20 @@
 // are derived from problems, so two of them have hardly a config in common, and
 // yet a kernel serves both nearly as well. A greedy search (CoverSearch.h) then
 // takes kernels, the most valuable first. Configs that differ in run-time knobs
-// alone are one kernel.
+// alone are one kernel, which runs with those that a problem asks for
+// (Template::fastestAt).
 //
 // How many are enough, other draws say: layers that the search has not seen, at
 // values between those of its grid. The search sees its samples' regret fall
-// below what the next layer will have, so it cannot tell by itself.
+// below what the next layer will have, so it cannot tell by itself. Where a
+// cut is the first to reach the goal on some judges, others meet it less well;
+// so there are several sets of judges, and each has to be served.
+//
+// Rare regimes decide about the worst regrets: few rows that many keys split, a
+// group of heads that is drawn seldom. Most of further layers are served by the
+// kernels that are chosen already, and would only make the search slower. So of
+// those the problems that are not served are samples alone. The first layers
+// stand for all that are, and weigh the more.
 //
 // Predictions are taken as they are. A pool has so many kernels that there are
 // others of each idea, whatever ideas are off.
@@ -60,6 +69,7 @@ constexpr double kCurveStep = 1.25;
 struct PoolSample {
   Problem problem;
   double bestNs = 0; ///< of its space; 0: nothing may run
+  bool wasUnserved = false;
 };
 
 struct Found {
@@ -67,31 +77,36 @@ struct Found {
   Record config;
 };
 
+/// A kernel that samples' spaces have.
 struct PoolOption {
   const Template *tmpl = nullptr;
-  Record config;
-  size_t kernel = 0;
+  /// None is a variant of another one where it was found.
+  std::vector<Record> configs;
   double leastNs = 0, mostNs = 0; ///< of the best where it was found
-  std::vector<float> ns;          ///< by sample
+  std::vector<float> ns;          ///< by sample; some may be missing at the end
 };
 
 class PoolMaker {
 public:
   PoolMaker(const PoolSubject &subject, const DeviceModel &device,
-            const PoolOptions &options, size_t layers)
-      : subject(subject), device(device), options(options),
-        layers(layers), allowance{options.workspaceBytes},
-        threads(options.threads ? options.threads : availableCpus()) {}
+            const PoolOptions &options)
+      : subject(subject), device(device),
+        options(options), allowance{options.workspaceBytes},
+        threads(options.threads ? options.threads : availableCpus()),
+        layerBits(options.seed) {}
 
   llvm::Expected<PoolCover> make();
 
 private:
   using KernelKey = std::pair<const Template *, std::vector<int64_t>>;
   using Samples = std::vector<PoolSample>;
+  using Leaders = std::vector<std::vector<Found>>; ///< by sample
 
-  Samples draw(size_t count, size_t shift, uint64_t seed) const;
-  llvm::Error explore();
-  void addOption(const Template &tmpl, const Record &config, double bestNs);
+  Samples draw(size_t count, size_t shift, PoolSubject::Random &random) const;
+  Leaders explore(Samples &drawn) const;
+  void addSamples(Samples drawn, const Leaders &leaders);
+  void addUnserved(size_t count, const PoolCover &cover);
+  void addOption(const Found &found, const PoolSample &sample);
   void inParallel(size_t count, llvm::function_ref<void(size_t)> body) const {
     forEachInParallel(count, threads, body, options.cancel);
   }
@@ -99,25 +114,31 @@ private:
                 const Record &config) const {
     return tmpl.pruneWithin(allowance, problem, config, device).has_value();
   }
-  bool isCancelled() const { return options.cancel && *options.cancel; }
+  llvm::Error checkCancelled() const {
+    if (options.cancel && *options.cancel)
+      return makeError(ErrorCode::Cancelled, "cancelled");
+    return llvm::Error::success();
+  }
   void estimateAll();
-  CoverTable makeTable() const;
+  CoverTable makeTable(double weightOfFirst) const;
   std::optional<size_t> genericKernel() const;
-  PoolKernel kernelOf(size_t kernel) const;
+  PoolKernel kernelOf(const PoolOption &option) const;
+  llvm::Expected<PoolCover> choose(double weightOfFirst) const;
   void addUnits(PoolCover &cover) const;
+  void drawJudges();
   llvm::Error judge(PoolCover &cover) const;
-  double timeOf(const PoolKernel &kernel, const Problem &problem) const;
+  double timeOf(const Template &tmpl, llvm::ArrayRef<Record> configs,
+                const Problem &problem) const;
 
   const PoolSubject &subject;
   const DeviceModel &device;
   const PoolOptions &options;
-  const size_t layers; ///< that kernels are chosen for
   const Allowance allowance;
   const unsigned threads;
+  PoolSubject::Random layerBits; ///< of the layers that kernels are chosen for
   Samples samples;
+  std::vector<Samples> judges; ///< by set
   std::vector<PoolOption> list;
-  std::map<KernelKey, size_t> kernels;
-  std::vector<std::vector<size_t>> optionsOf; ///< by kernel
   std::map<KernelKey, size_t> places;
 };
 
@@ -130,9 +151,8 @@ private:
 /// Draws \p count layers, each at some places of the grid; \p shift of two
 /// moves all of them by half a step.
 PoolMaker::Samples PoolMaker::draw(size_t count, size_t shift,
-                                   uint64_t seed) const {
+                                   PoolSubject::Random &random) const {
   Samples drawn;
-  PoolSubject::Random random(seed);
   const size_t values = std::min(options.valuesOfLayer, options.gridValues);
   const size_t stride = std::max<size_t>(1, options.gridValues / values);
   const size_t places = 2 * options.gridValues;
@@ -145,31 +165,36 @@ PoolMaker::Samples PoolMaker::draw(size_t count, size_t shift,
       if (place >= places)
         continue;
       if (auto problem = subject.drawAt(*record, place, places, random))
-        drawn.push_back({std::move(*problem), 0});
+        drawn.push_back({std::move(*problem)});
     }
   }
   return drawn;
 }
 
-void PoolMaker::addOption(const Template &tmpl, const Record &config,
-                          double bestNs) {
+/// \p found runs at \p sample.
+void PoolMaker::addOption(const Found &found, const PoolSample &sample) {
   auto [place, isNew] = places.try_emplace(
-      {&tmpl, {config.values().begin(), config.values().end()}}, list.size());
+      KernelKey{found.tmpl, found.config.compiledKnobs()}, list.size());
   if (isNew) {
     PoolOption &added = list.emplace_back();
-    added.tmpl = &tmpl;
-    added.config = config;
-    auto kernel = kernels.try_emplace(KernelKey{&tmpl, config.compiledKnobs()},
-                                      kernels.size());
-    added.kernel = kernel.first->second;
-    if (kernel.second)
-      optionsOf.emplace_back();
-    optionsOf[added.kernel].push_back(place->second);
-    added.leastNs = added.mostNs = bestNs;
+    added.tmpl = found.tmpl;
+    added.leastNs = added.mostNs = sample.bestNs;
   }
   PoolOption &option = list[place->second];
-  option.leastNs = std::min(option.leastNs, bestNs);
-  option.mostNs = std::max(option.mostNs, bestNs);
+  const bool isVariant = llvm::any_of(option.configs, [&](const Record &known) {
+    return known == found.config ||
+           llvm::is_contained(
+               found.tmpl->variantsAt(sample.problem, known, device),
+               found.config);
+  });
+  if (isVariant && sample.bestNs >= option.leastNs &&
+      sample.bestNs <= option.mostNs)
+    return;
+  if (!isVariant)
+    option.configs.push_back(found.config);
+  option.leastNs = std::min(option.leastNs, sample.bestNs);
+  option.mostNs = std::max(option.mostNs, sample.bestNs);
+  option.ns.clear(); // it may run elsewhere, too
 }
 
 /// The candidates of a space: the fastest, and the first generic one.
@@ -196,64 +221,92 @@ static std::vector<Found> leadersOf(Space &space, PoolSample &sample) {
   return leaders;
 }
 
-llvm::Error PoolMaker::explore() {
-  samples = draw(layers, 0, options.seed);
-  std::vector<std::vector<Found>> found(samples.size());
-  inParallel(samples.size(), [&](size_t i) {
-    auto space = exploreSpace(subject.family(), samples[i].problem, device,
+/// What the space of each has; drops those where nothing runs.
+PoolMaker::Leaders PoolMaker::explore(Samples &drawn) const {
+  Leaders leaders(drawn.size());
+  inParallel(drawn.size(), [&](size_t i) {
+    auto space = exploreSpace(subject.family(), drawn[i].problem, device,
                               {.allowance = allowance});
     if (space)
-      found[i] = leadersOf(*space, samples[i]);
+      leaders[i] = leadersOf(*space, drawn[i]);
     else
-      llvm::consumeError(space.takeError()); // counted below
+      llvm::consumeError(space.takeError());
   });
-  if (isCancelled())
-    return makeError(ErrorCode::Cancelled, "cancelled");
-  // In the order of the samples, so that all processes agree.
-  for (size_t i = 0; i < samples.size(); ++i)
-    for (const Found &one : found[i])
-      addOption(*one.tmpl, one.config, samples[i].bestNs);
-  llvm::erase_if(samples, [](const PoolSample &s) { return s.bestNs <= 0; });
-  if (!samples.empty())
-    return llvm::Error::success();
-  return makeError(ErrorCode::NoCandidate, "nothing of {} runs on {} for {}",
-                   subject.family().name(), device.name, subject.text());
+  llvm::erase_if(leaders, [](const auto &found) { return found.empty(); });
+  llvm::erase_if(drawn, [](const PoolSample &s) { return s.bestNs <= 0; });
+  return leaders;
+}
+
+/// In the order of the samples, so that all processes agree.
+void PoolMaker::addSamples(Samples drawn, const Leaders &leaders) {
+  for (auto [sample, found] : llvm::zip_equal(drawn, leaders)) {
+    for (const Found &one : found)
+      addOption(one, sample);
+    samples.push_back(std::move(sample));
+  }
+}
+
+/// Draws \p count further layers. Of their problems those are samples that the
+/// kernels of \p cover do not serve.
+void PoolMaker::addUnserved(size_t count, const PoolCover &cover) {
+  Samples drawn = draw(count, 0, layerBits);
+  Leaders leaders = explore(drawn);
+  std::vector<char> isServed(drawn.size());
+  inParallel(drawn.size(), [&](size_t i) {
+    const double limitNs = drawn[i].bestNs * (1 + kPoolTolerance);
+    isServed[i] = llvm::any_of(cover.kernels, [&](const PoolKernel &kernel) {
+      return timeOf(*kernel.tmpl, kernel.configs, drawn[i].problem) <= limitNs;
+    });
+  });
+  Samples unserved;
+  Leaders theirs;
+  for (size_t i = 0; i < drawn.size(); ++i)
+    if (!isServed[i]) {
+      drawn[i].wasUnserved = true;
+      unserved.push_back(std::move(drawn[i]));
+      theirs.push_back(std::move(leaders[i]));
+    }
+  addSamples(std::move(unserved), theirs);
 }
 
 //===----------------------------------------------------------------------===//
 // Times
 //===----------------------------------------------------------------------===//
 
+/// What a kernel with these configs takes; kNever: it may not run.
+double PoolMaker::timeOf(const Template &tmpl, llvm::ArrayRef<Record> configs,
+                         const Problem &problem) const {
+  auto fastest = tmpl.fastestAt(allowance, problem, configs, device);
+  return fastest ? fastest->ns : CoverTable::kNever;
+}
+
+/// Estimates what no earlier call did.
 void PoolMaker::estimateAll() {
   inParallel(list.size(), [&](size_t place) {
     PoolOption &option = list[place];
-    option.ns.assign(samples.size(), CoverTable::kNever);
-    for (auto [i, sample] : llvm::enumerate(samples)) {
-      if (sample.bestNs * kNearWork < option.leastNs ||
-          sample.bestNs > kNearWork * option.mostNs ||
-          isPruned(*option.tmpl, sample.problem, option.config))
-        continue;
-      option.ns[i] = static_cast<float>(
-          option.tmpl->estimate(sample.problem, option.config, device).totalNs);
+    for (size_t i = option.ns.size(); i < samples.size(); ++i) {
+      const PoolSample &sample = samples[i];
+      const bool isNear = sample.bestNs * kNearWork >= option.leastNs &&
+                          sample.bestNs <= kNearWork * option.mostNs;
+      option.ns.push_back(
+          isNear ? static_cast<float>(
+                       timeOf(*option.tmpl, option.configs, sample.problem))
+                 : CoverTable::kNever);
     }
   });
 }
 
-CoverTable PoolMaker::makeTable() const {
+CoverTable PoolMaker::makeTable(double weightOfFirst) const {
   CoverTable table;
-  table.weights.assign(samples.size(), 1);
-  for (const PoolSample &sample : samples)
+  for (const PoolSample &sample : samples) {
+    table.weights.push_back(sample.wasUnserved ? 1 : weightOfFirst);
     table.bestNs.push_back(sample.bestNs);
-  table.kernels.resize(kernels.size());
-  for (CoverTable::Kernel &kernel : table.kernels)
-    kernel.ns.assign(samples.size(), CoverTable::kNever);
+  }
   for (const PoolOption &option : list) {
-    std::vector<float> &ns = table.kernels[option.kernel].ns;
-    for (size_t i = 0; i < ns.size(); ++i) {
-      ns[i] = std::min(ns[i], option.ns[i]);
-      // A kernel from elsewhere may be better than all of a sample's own space.
-      table.bestNs[i] = std::min<double>(table.bestNs[i], ns[i]);
-    }
+    // A kernel from elsewhere may be better than all of a sample's own space.
+    for (auto [best, ns] : llvm::zip_equal(table.bestNs, option.ns))
+      best = std::min<double>(best, ns);
+    table.kernels.emplace_back().ns = option.ns;
   }
   return table;
 }
@@ -266,91 +319,100 @@ CoverTable PoolMaker::makeTable() const {
 std::optional<size_t> PoolMaker::genericKernel() const {
   std::optional<size_t> best;
   std::pair<size_t, double> most;
-  for (const PoolOption &option : list) {
+  for (auto [place, option] : llvm::enumerate(list)) {
     if (!option.tmpl->isGeneric())
       continue;
     std::pair<size_t, double> worth;
-    for (const PoolSample &sample : samples)
-      if (!isPruned(*option.tmpl, sample.problem, option.config)) {
-        ++worth.first;
-        worth.second -=
-            option.tmpl->estimate(sample.problem, option.config, device)
-                .totalNs;
-      }
+    for (const PoolSample &sample : samples) {
+      const double ns = timeOf(*option.tmpl, option.configs, sample.problem);
+      if (ns == CoverTable::kNever)
+        continue;
+      ++worth.first;
+      worth.second -= ns;
+    }
     if (!best || worth > most) {
-      best = option.kernel;
+      best = place;
       most = worth;
     }
   }
   return best;
 }
 
-/// A kernel with its configs: the one that is best where the kernel is good,
-/// then others while they save something.
-PoolKernel PoolMaker::kernelOf(size_t kernel) const {
+/// A kernel with the configs that are of use: the one that is best where the
+/// kernel is good, then others while they save something.
+PoolKernel PoolMaker::kernelOf(const PoolOption &option) const {
   PoolKernel made;
-  std::vector<float> best(samples.size(), CoverTable::kNever);
-  for (size_t round = 0; round < kMostConfigs; ++round) {
-    const PoolOption *next = nullptr;
+  made.tmpl = option.tmpl;
+  made.configs = option.configs;
+  if (option.configs.size() == 1)
+    return made;
+  std::vector<size_t> used; // samples
+  for (auto [i, ns] : llvm::enumerate(option.ns))
+    if (ns <= samples[i].bestNs * (1 + kUsedBand))
+      used.push_back(i);
+  std::vector<std::vector<double>> regrets; // by config
+  for (const Record &config : option.configs)
+    for (std::vector<double> &row = regrets.emplace_back(); size_t i : used)
+      row.push_back(timeOf(*option.tmpl, config, samples[i].problem) /
+                        samples[i].bestNs -
+                    1);
+  constexpr double kMost = 0.5;
+  std::vector<double> best(used.size(), kMost);
+  made.configs.clear();
+  while (made.configs.size() < std::min(kMostConfigs, option.configs.size())) {
+    const double least = made.configs.empty() ? 0 : kWorthAPoolConfig;
+    size_t next = 0;
     double most = 0;
-    for (size_t place : optionsOf[kernel]) {
-      const PoolOption &option = list[place];
+    for (auto [config, row] : llvm::enumerate(regrets)) {
       double saved = 0;
-      for (size_t i = 0; i < samples.size(); ++i) {
-        const double before = std::min(0.5, best[i] / samples[i].bestNs - 1);
-        const double after = option.ns[i] / samples[i].bestNs - 1;
-        const double least = round == 0 ? 0 : kWorthAPoolConfig;
+      for (auto [before, after] : llvm::zip_equal(best, row))
         if (after <= kUsedBand && after < before - least)
           saved += before - after;
-      }
-      if (!next || saved > most) {
+      if (saved > most) {
         most = saved;
-        next = &option;
+        next = config;
       }
     }
-    if (round > 0 && most <= 0)
+    if (most <= 0 && !made.configs.empty())
       break;
-    made.tmpl = next->tmpl;
-    made.configs.push_back(next->config);
-    for (size_t i = 0; i < samples.size(); ++i)
-      best[i] = std::min(best[i], next->ns[i]);
+    made.configs.push_back(option.configs[next]);
+    for (auto [before, after] : llvm::zip_equal(best, regrets[next]))
+      before = std::min(before, after);
   }
   return made;
 }
 
-/// The kernels of all plans: further steps depend on the problem, too.
+/// The kernels of all plans: further steps depend on run-time knobs and on the
+/// problem, too. A plan for each value of these, and some for all sizes.
 void PoolMaker::addUnits(PoolCover &cover) const {
   inParallel(cover.kernels.size(), [&](size_t place) {
     PoolKernel &kernel = cover.kernels[place];
     std::set<Digest> seen;
+    std::set<std::vector<int64_t>> seenConfigs;
     constexpr size_t kPlans = 64;
     size_t plans = 0;
-    for (const PoolSample &sample : samples)
-      for (const Record &config : kernel.configs) {
-        if (plans >= kPlans || isPruned(*kernel.tmpl, sample.problem, config))
-          continue;
-        ++plans;
-        Plan plan = kernel.tmpl->plan(sample.problem, config, device);
-        for (TranslationUnit &unit : plan.kernels)
-          if (seen.insert(unit.digest()).second)
-            kernel.units.push_back(std::move(unit));
-      }
+    for (const PoolSample &sample : samples) {
+      auto fastest = kernel.tmpl->fastestAt(allowance, sample.problem,
+                                            kernel.configs, device);
+      if (!fastest)
+        continue;
+      const Record &config = fastest->config;
+      const bool isNew =
+          seenConfigs.insert({config.values().begin(), config.values().end()})
+              .second;
+      if (!isNew && ++plans > kPlans)
+        continue;
+      Plan plan = kernel.tmpl->plan(sample.problem, config, device);
+      for (TranslationUnit &unit : plan.kernels)
+        if (seen.insert(unit.digest()).second)
+          kernel.units.push_back(std::move(unit));
+    }
   });
 }
 
 //===----------------------------------------------------------------------===//
 // Judges
 //===----------------------------------------------------------------------===//
-
-double PoolMaker::timeOf(const PoolKernel &kernel,
-                         const Problem &problem) const {
-  double least = CoverTable::kNever;
-  for (const Record &config : kernel.configs)
-    if (!isPruned(*kernel.tmpl, problem, config))
-      least = std::min(least,
-                       kernel.tmpl->estimate(problem, config, device).totalNs);
-  return least;
-}
 
 static PoolPoint pointOf(size_t kernels, std::vector<double> regrets) {
   PoolPoint point;
@@ -363,42 +425,56 @@ static PoolPoint pointOf(size_t kernels, std::vector<double> regrets) {
   return point;
 }
 
-/// Cuts \p cover where it reaches the goal on problems of other draws.
+void PoolMaker::drawJudges() {
+  PoolSubject::Random random(~options.seed);
+  for (size_t set = 0; set < options.judgeSets; ++set) {
+    judges.push_back(draw(options.judges, 1, random));
+    explore(judges.back());
+  }
+  llvm::erase_if(judges, [](const Samples &set) { return set.empty(); });
+}
+
+/// Cuts \p cover where it reaches the goal on each set of judges.
 llvm::Error PoolMaker::judge(PoolCover &cover) const {
-  Samples judges = draw(options.judges, 1, ~options.seed);
-  std::vector<std::vector<double>> times(judges.size());
-  inParallel(judges.size(), [&](size_t i) {
-    auto space = exploreSpace(subject.family(), judges[i].problem, device,
-                              {.allowance = allowance});
-    if (!space)
-      return llvm::consumeError(space.takeError()); // nothing runs there
-    double &bestNs = judges[i].bestNs = space->ranked.front().estimate.totalNs;
-    for (const Candidate &candidate : space->ranked)
-      bestNs = std::min(bestNs, candidate.estimate.totalNs);
+  struct Judged {
+    const PoolSample *sample;
+    std::vector<double> times; ///< by kernel
+    double regret = CoverTable::kNever;
+  };
+  std::vector<Judged> judged;
+  for (const Samples &set : judges)
+    for (const PoolSample &sample : set)
+      judged.push_back({&sample, {}});
+  inParallel(judged.size(), [&](size_t i) {
     for (const PoolKernel &kernel : cover.kernels)
-      times[i].push_back(timeOf(kernel, judges[i].problem));
+      judged[i].times.push_back(
+          timeOf(*kernel.tmpl, kernel.configs, judged[i].sample->problem));
   });
-  if (isCancelled())
-    return makeError(ErrorCode::Cancelled, "cancelled");
-  std::vector<double> least, best;
-  std::vector<size_t> judged;
-  for (size_t i = 0; i < judges.size(); ++i)
-    if (judges[i].bestNs > 0)
-      judged.push_back(i);
+  if (llvm::Error error = checkCancelled())
+    return error;
   cover.judged = judged.size();
-  std::vector<double> regrets(judged.size(), CoverTable::kNever);
+  auto pointAt = [&](size_t kernels, llvm::ArrayRef<Judged> some) {
+    std::vector<double> regrets;
+    for (const Judged &one : some)
+      regrets.push_back(one.regret);
+    return pointOf(kernels, std::move(regrets));
+  };
   size_t shown = 0, kept = 0;
   while (kept < cover.kernels.size() && !judged.empty()) {
-    for (auto [regret, i] : llvm::zip_equal(regrets, judged))
-      regret = std::min(regret,
-                        std::max(0.0, times[i][kept] / judges[i].bestNs - 1));
+    for (Judged &one : judged)
+      one.regret = std::min(
+          one.regret, std::max(0.0, one.times[kept] / one.sample->bestNs - 1));
     ++kept;
     const bool isLast = kept == cover.kernels.size();
-    const PoolPoint point = pointOf(kept, regrets);
-    cover.reachesGoal = point.reaches(options.goal);
+    llvm::ArrayRef<Judged> rest = judged;
+    cover.reachesGoal = llvm::all_of(judges, [&](const Samples &set) {
+      const PoolPoint point = pointAt(kept, rest.take_front(set.size()));
+      rest = rest.drop_front(set.size());
+      return point.reaches(options.goal);
+    });
     if (kept < shown && !isLast && !cover.reachesGoal)
       continue;
-    cover.curve.push_back(point);
+    cover.curve.push_back(pointAt(kept, judged));
     shown =
         static_cast<size_t>(std::max(kept + 1.0, double(kept) * kCurveStep));
     if (cover.reachesGoal)
@@ -408,48 +484,71 @@ llvm::Error PoolMaker::judge(PoolCover &cover) const {
   return llvm::Error::success();
 }
 
-llvm::Expected<PoolCover> PoolMaker::make() {
-  if (llvm::Error error = explore())
-    return error;
-  estimateAll();
-  if (isCancelled())
-    return makeError(ErrorCode::Cancelled, "cancelled");
+/// The kernels for what are samples now, the most valuable first. Each sample
+/// of the first layers stands for \p weightOfFirst problems.
+llvm::Expected<PoolCover> PoolMaker::choose(double weightOfFirst) const {
   std::vector<size_t> fixed;
   if (auto generic = genericKernel())
     fixed.push_back(*generic);
   const Cover order =
-      chooseCover(makeTable(), {.tolerance = kPoolTolerance,
-                                .overTolerance = kOverPool,
-                                .maxKernels = options.maxKernels,
-                                .leastGain = kLeastPoolGain,
-                                .worlds = 0,
-                                .fixed = fixed});
+      chooseCover(makeTable(weightOfFirst), {.tolerance = kPoolTolerance,
+                                             .overTolerance = kOverPool,
+                                             .maxKernels = options.maxKernels,
+                                             .leastGain = kLeastPoolGain,
+                                             .worlds = 0,
+                                             .fixed = fixed});
   // Beyond this point the order of kernels is final.
   PoolCover cover;
   cover.samples = samples.size();
   cover.kernels.resize(order.kernels.size());
-  inParallel(order.kernels.size(),
-             [&](size_t i) { cover.kernels[i] = kernelOf(order.kernels[i]); });
-  if (isCancelled())
-    return makeError(ErrorCode::Cancelled, "cancelled");
-  if (llvm::Error error = judge(cover))
+  inParallel(order.kernels.size(), [&](size_t i) {
+    cover.kernels[i] = kernelOf(list[order.kernels[i]]);
+  });
+  if (llvm::Error error = checkCancelled())
     return error;
-  addUnits(cover);
-  if (isCancelled())
-    return makeError(ErrorCode::Cancelled, "cancelled");
   return cover;
+}
+
+llvm::Expected<PoolCover> PoolMaker::make() {
+  const size_t first = std::max<size_t>(1, options.layers);
+  Samples drawn = draw(first, 0, layerBits);
+  Leaders leaders = explore(drawn);
+  addSamples(std::move(drawn), leaders);
+  drawJudges();
+  if (llvm::Error error = checkCancelled())
+    return error;
+  if (samples.empty())
+    return makeError(ErrorCode::NoCandidate, "nothing of {} runs on {} for {}",
+                     subject.family().name(), device.name, subject.text());
+  for (size_t layers = first;; layers *= 2) {
+    estimateAll();
+    if (llvm::Error error = checkCancelled())
+      return error;
+    auto cover = choose(double(layers) / double(first));
+    if (!cover)
+      return cover.takeError();
+    const PoolCover whole = *cover;
+    if (llvm::Error error = judge(*cover))
+      return error;
+    // More layers ask for kernels that fewer did not need. Where there is room
+    // for no more of these, they would take the place of more useful ones.
+    if (cover->reachesGoal || 2 * layers > options.mostLayers ||
+        cover->kernels.size() >= options.maxKernels) {
+      addUnits(*cover);
+      if (llvm::Error error = checkCancelled())
+        return error;
+      return cover;
+    }
+    addUnserved(layers, whole);
+    if (llvm::Error error = checkCancelled())
+      return error;
+  }
 }
 
 llvm::Expected<PoolCover> coverSignature(const PoolSubject &subject,
                                          const DeviceModel &device,
                                          const PoolOptions &options) {
-  for (size_t layers = std::max<size_t>(1, options.layers);; layers *= 2) {
-    auto cover = PoolMaker(subject, device, options, layers).make();
-    // More layers ask for kernels that fewer did not need.
-    if (!cover || cover->reachesGoal || 2 * layers > options.mostLayers ||
-        cover->kernels.size() >= options.maxKernels)
-      return cover;
-  }
+  return PoolMaker(subject, device, options).make();
 }
 
 } // namespace kiln

@@ -23,10 +23,12 @@ struct PoolOptions {
   size_t maxKernels = 800; ///< that tiles, rings and splits tell apart
   /// Layers that kernels are chosen for, and where the goal is not reached,
   /// twice as many of them, up to most.
-  size_t layers = 256, mostLayers = 1024;
-  /// Other layers that kernels are judged on, and the values of the first
-  /// extent, of which each layer has some.
-  size_t judges = 64, gridValues = 64, valuesOfLayer = 16;
+  size_t layers = 256, mostLayers = 4096;
+  /// Other layers that kernels are judged on: those of a set, and sets, of
+  /// which each has to reach the goal.
+  size_t judges = 64, judgeSets = 4;
+  /// Values of the first extent, of which each layer has some.
+  size_t gridValues = 64, valuesOfLayer = 16;
   /// Of the workspace of a plan.
   uint64_t workspaceBytes = Allowance::kUnlimited;
   uint64_t seed = 1;
@@ -63,7 +65,7 @@ struct PoolCover {
 
 /// The fewest kernels that reach the goal for \p subject, as far as a greedy
 /// search finds them; PoolCover.cpp says how. Needs no GPU, no driver and no
-/// compiler, and gives the same kernels in all processes. For GEMM 20 to 150
+/// compiler, and gives the same kernels in all processes. For GEMM 20 to 100
 /// CPU seconds and up to 1 GB of memory. Errors: NoCandidate (nothing runs),
 /// Cancelled.
 llvm::Expected<PoolCover> coverSignature(const PoolSubject &subject,

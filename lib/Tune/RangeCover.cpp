@@ -312,15 +312,22 @@ CoverMaker::KernelRow
 CoverMaker::estimateKernel(llvm::ArrayRef<size_t> known) const {
   KernelRow row;
   row.times.resize(samples.size());
-  for (auto [sample, time] : llvm::zip_equal(samples, row.times))
+  for (auto [sample, time] : llvm::zip_equal(samples, row.times)) {
+    llvm::SmallVector<Record, 8> seen; // variants of one kernel share theirs
     for (size_t place : known) {
       const Option &option = list[place];
-      if (!isNear(option, sample) || isCancelled())
+      if (!isNear(option, sample) || isCancelled() ||
+          llvm::is_contained(seen, option.config))
         continue;
-      for (const Record &variant :
-           option.tmpl->variantsAt(sample.problem, option.config, device))
+      for (Record &variant :
+           option.tmpl->variantsAt(sample.problem, option.config, device)) {
+        if (llvm::is_contained(seen, variant))
+          continue;
         row.consider(*option.tmpl, variant, sample, time, *this);
+        seen.push_back(std::move(variant));
+      }
     }
+  }
   return row;
 }
 

@@ -14,7 +14,7 @@ inline constexpr OptionSpec kPoolOptions[] = {
      "of --pool: rows that begin at multiples of 16 bytes, or a pool for each "
      "alignment; default 16"},
     {"--layers", "N",
-     "of --pool: draw N layers to choose for; default 256, up to 1024 where "
+     "of --pool: draw N layers to choose for; default 256, up to 4096 where "
      "these are too few"},
     {"--max-kernels", "N", "of --pool: at most N kernels; default 800"},
 };

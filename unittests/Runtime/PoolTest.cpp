@@ -53,13 +53,20 @@ struct PoolFixture : RuntimeFixture {
 
 } // namespace
 
-// KILN_POOL_DRAWS: so many problems instead of 1,000.
-TEST_CASE("strict mode finds a kernel of the pool for every problem") {
+/// KILN_POOL_DRAWS: so many problems instead of \p usual.
+static int drawsOf(int usual) {
   const char *wanted = std::getenv("KILN_POOL_DRAWS");
-  const int draws = wanted ? std::atoi(wanted) : 1000;
+  return wanted ? std::atoi(wanted) : usual;
+}
+
+/// Draws problems of a signature of \p family, and checks that strict mode
+/// serves all from a pool. Returns how many there were, by whether \p tells.
+static std::pair<int, int>
+checkStrict(llvm::StringRef family, llvm::StringRef signature, int draws,
+            llvm::function_ref<bool(const Problem &)> tells) {
   PoolFixture fixture;
   const Registry registry = makeBuiltinRegistry();
-  auto subject = PoolSubject::parse(*registry.find("gemm"), kSignature);
+  auto subject = PoolSubject::parse(*registry.find(family), signature);
   REQUIRE(static_cast<bool>(subject));
   const PoolWarmupResult pool = fixture.warm(*subject);
   REQUIRE(pool.error.code == ErrorCode::Success);
@@ -67,7 +74,7 @@ TEST_CASE("strict mode finds a kernel of the pool for every problem") {
   const int compiles = fixture.nvrtc.compileCount();
   kiln_engine *strict = fixture.engine(KILN_MODE_STRICT);
   PoolSubject::Random random(99);
-  int prepared = 0, first = 0;
+  int prepared = 0, first = 0, told = 0;
   for (int i = 0; i < draws; ++i) {
     auto layer = subject->drawLayer(random);
     REQUIRE(layer);
@@ -81,6 +88,7 @@ TEST_CASE("strict mode finds a kernel of the pool for every problem") {
         kiln_prepare(strict, &problem, 1, nullptr, nullptr);
     CHECK_MESSAGE(status == KILN_SUCCESS, lastError());
     ++prepared;
+    told += tells(*drawn);
     const kiln_query_result chosen = queryOf(strict, problem);
     CHECK(chosen.state == KILN_STATE_READY);
     first += chosen.source == KILN_SOURCE_ESTIMATE;
@@ -88,6 +96,27 @@ TEST_CASE("strict mode finds a kernel of the pool for every problem") {
   CHECK(prepared > draws * 5 / 6);
   CHECK(first == prepared);
   CHECK(fixture.nvrtc.compileCount() == compiles);
+  return {told, prepared - told};
+}
+
+TEST_CASE("strict mode finds a kernel of the pool for every problem") {
+  checkStrict("gemm", kSignature, drawsOf(1000),
+              [](const Problem &) { return true; });
+}
+
+TEST_CASE("strict mode serves prefills and decoding from a pool of attention") {
+  const int draws = drawsOf(150);
+  for (const char *signature :
+       {"dtype=bf16 d=128 mask=causal",
+        "dtype=bf16 d=64 mask=causal kvlen=used pages=table"}) {
+    CAPTURE(signature);
+    const auto [decoding, prefills] =
+        checkStrict("attention", signature, draws, [](const Problem &problem) {
+          return problem.record.get("sq") == 1;
+        });
+    CHECK(decoding > draws / 4);
+    CHECK(prefills > draws / 4);
+  }
 }
 
 TEST_CASE("kiln_prepare makes the pool of a signature, without a GPU") {

@@ -1,6 +1,7 @@
 // The kernels that serve all sizes of a signature, by the estimate.
 #include "Tune/PoolCover.h"
 
+#include "Kernel/Space.h"
 #include "Store/PoolStore.h"
 #include "Tune/RangeTesting.h"
 
@@ -106,6 +107,58 @@ TEST_CASE("a pool of a small family reaches the goal") {
       cover(subjectOf("attention_merge d=128 dtype=bf16"), options);
   CHECK(pool.reachesGoal);
   CHECK(pool.kernels.size() < 64);
+}
+
+TEST_CASE("kernels of a pool are judged as problems run them") {
+  // Judges are problems with any number of splits; a kernel has one config.
+  PoolOptions options = fewSamples();
+  options.layers = options.mostLayers = 24;
+  options.judgeSets = 1;
+  const PoolSubject subject =
+      subjectOf("attention dtype=bf16 d=128 mask=causal");
+  const PoolCover pool = cover(subject, options);
+  KnownPool known;
+  for (const PoolKernel &kernel : pool.kernels)
+    known.kernels.push_back({kernel.tmpl, kernel.configs});
+  PoolSubject::Random random(~options.seed);
+  size_t judged = 0;
+  double mean = 0;
+  for (size_t layer = 0; layer < options.judges; ++layer) {
+    auto record = subject.drawLayer(random);
+    REQUIRE(record);
+    for (size_t i = 0; i < options.valuesOfLayer; ++i) {
+      auto problem =
+          subject.drawAt(*record, 2 * (16 * i + layer) + 1, 128, random);
+      if (!problem)
+        continue;
+      auto space = exploreSpace(subject.family(), *problem, h200());
+      REQUIRE(static_cast<bool>(space));
+      double bestNs = space->ranked.front().estimate.totalNs;
+      for (const Candidate &candidate : space->ranked)
+        bestNs = std::min(bestNs, candidate.estimate.totalNs);
+      const auto picks = known.rank(*problem, h200());
+      REQUIRE(!picks.empty());
+      mean += std::max(0.0, picks.front().predictedNs / bestNs - 1);
+      ++judged;
+    }
+  }
+  REQUIRE(judged == pool.judged);
+  CHECK(mean / double(judged) ==
+        doctest::Approx(pool.curve.back().mean).epsilon(0.01));
+}
+
+TEST_CASE("further layers bring what is not served") {
+  PoolOptions options = fewSamples();
+  options.goal = {0, 0, 0}; // never reached
+  const PoolSubject subject =
+      subjectOf("attention dtype=bf16 d=128 mask=causal");
+  const PoolCover few = cover(subject, options);
+  options.mostLayers = 4 * options.layers;
+  const PoolCover more = cover(subject, options);
+  CHECK(more.samples > few.samples);
+  CHECK(more.samples < 4 * few.samples); // most are served
+  CHECK(more.judged == few.judged);
+  CHECK(more.curve.back().mean < few.curve.back().mean);
 }
 
 TEST_CASE("a cancelled cover ends") {

@@ -13,6 +13,7 @@
 #include "Families/KernelUnit.h"
 #include "Families/LaunchLimits.h"
 #include "Kernel/ConfigSchema.h"
+#include "Kernel/FastestVariant.h"
 
 namespace kiln {
 
@@ -44,6 +45,52 @@ public:
                     const DeviceModel &device) const final {
     return predict(read(problem), fromRecord<Config>(record), device,
                    Detail::Terms);
+  }
+
+  Estimate estimateTime(const Problem &problem, const Record &record,
+                        const DeviceModel &device) const final {
+    return predict(read(problem), fromRecord<Config>(record), device,
+                   Detail::Time);
+  }
+
+  llvm::SmallVector<Record, 4>
+  variantsAt(const Problem &problem, const Record &record,
+             const DeviceModel &device) const final {
+    const AttentionProblem attention = read(problem);
+    llvm::SmallVector<Record, 4> variants;
+    forEachVariantAndOwn(attention, signatureOf(attention),
+                         fromRecord<Config>(record), device,
+                         [&](const Config &variant) {
+                           variants.push_back(toRecord(variant, schema));
+                         });
+    return variants;
+  }
+
+  std::optional<TimedConfig> fastestAt(const Allowance &allowance,
+                                       const Problem &problem,
+                                       llvm::ArrayRef<Record> configs,
+                                       const DeviceModel &device) const final {
+    const AttentionProblem attention = read(problem);
+    const AttentionSignature signature = signatureOf(attention);
+    llvm::SmallVector<Config, 4> typed;
+    for (const Record &config : configs)
+      typed.push_back(fromRecord<Config>(config));
+    auto fastest = fastestVariant<Config>(
+        typed,
+        [&](const Config &config,
+            llvm::function_ref<void(const Config &)> emit) {
+          forEachVariantAndOwn(attention, signature, config, device, emit);
+        },
+        [&](const Config &config) -> std::optional<double> {
+          if (check(attention, signature, config, device) ||
+              (allowance.isLimited() &&
+               exceeds(allowance, problem, toRecord(config, schema), device)))
+            return std::nullopt;
+          return predict(attention, config, device, Detail::Time).totalNs;
+        });
+    if (!fastest)
+      return std::nullopt;
+    return TimedConfig{toRecord(fastest->first, schema), fastest->second};
   }
 
   Derivation explain(const Problem &problem, const Record &record,
@@ -99,6 +146,14 @@ protected:
   forEachConfig(const AttentionProblem &problem,
                 const AttentionSignature &signature, const DeviceModel &device,
                 llvm::function_ref<void(const Config &)> emit) const = 0;
+
+  /// Calls \p emit with the run-time knobs that the space has of a kernel.
+  virtual void
+  forEachVariant(const AttentionProblem &, const AttentionSignature &,
+                 const Config &config, const DeviceModel &,
+                 llvm::function_ref<void(const Config &)> emit) const {
+    emit(config);
+  }
 
   /// What a config is a variation of.
   virtual CandidateClass classOfConfig(const Config &config) const = 0;
@@ -156,6 +211,23 @@ protected:
                             Plan &plan) const = 0;
 
 private:
+  /// A config's variants, and itself last where the space has it not: members
+  /// of ranges keep their splits at values for which other numbers are usual.
+  void
+  forEachVariantAndOwn(const AttentionProblem &problem,
+                       const AttentionSignature &signature,
+                       const Config &config, const DeviceModel &device,
+                       llvm::function_ref<void(const Config &)> emit) const {
+    bool hasOwn = false;
+    forEachVariant(problem, signature, config, device,
+                   [&](const Config &variant) {
+                     hasOwn |= variant == config;
+                     emit(variant);
+                   });
+    if (!hasOwn)
+      emit(config);
+  }
+
   static AttentionProblem read(const Problem &problem) {
     return readAttentionProblem(problem.record.values().data());
   }

@@ -111,6 +111,12 @@ protected:
                 const AttentionSignature &signature, const DeviceModel &device,
                 llvm::function_ref<void(const DecodeAttentionConfig &)> emit)
       const override;
+  void
+  forEachVariant(const AttentionProblem &problem,
+                 const AttentionSignature &signature,
+                 const DecodeAttentionConfig &config, const DeviceModel &device,
+                 llvm::function_ref<void(const DecodeAttentionConfig &)> emit)
+      const override;
   CandidateClass
   classOfConfig(const DecodeAttentionConfig &config) const override;
   std::optional<Rejection>
@@ -202,15 +208,36 @@ static bool isForTiles(const AttentionProblem &problem,
          problem.headDim <= kMostTiledDim && bytesOf(signature.kv) == 2;
 }
 
+void DecodeAttention::forEachVariant(
+    const AttentionProblem &problem, const AttentionSignature &,
+    const DecodeAttentionConfig &config, const DeviceModel &device,
+    llvm::function_ref<void(const DecodeAttentionConfig &)> emit) const {
+  llvm::ArrayRef<int> fills(kFills);
+  // Clusters of mostly empty splits keep their slots (16 sequences of up to
+  // 8192 keys, 2000 usually, on an H200: 49 us, of two 41).
+  if (problem.isRagged() && !config.cluster)
+    fills = kRaggedFills;
+  int64_t lastSplits = 0;
+  for (int fill : fills) {
+    DecodeAttentionConfig filled = config;
+    filled.fill = fill;
+    DecodeGrid grid(problem, filled, device.smCount);
+    // More of the same is no choice.
+    if (grid.splits == lastSplits)
+      continue;
+    lastSplits = grid.splits;
+    emit(filled);
+    if (problem.fixedSplit > 0)
+      return;
+  }
+}
+
 void DecodeAttention::forEachConfig(
     const AttentionProblem &problem, const AttentionSignature &signature,
     const DeviceModel &device,
     llvm::function_ref<void(const DecodeAttentionConfig &)> emit) const {
   if (isForTiles(problem, signature))
     return;
-  llvm::ArrayRef<int> fills(kFills);
-  if (problem.isRagged())
-    fills = kRaggedFills;
   DecodeAttentionConfig config;
   for (int rows = rowsFor(problem); rows >= 8; rows = rows == 32 ? 16 : 0)
     for (const Ring &ring : kRings) {
@@ -227,25 +254,13 @@ void DecodeAttention::forEachConfig(
                   heldRegisters(signature, config) <= kMostHeld;
       if (problem.fixedSplit > 0 && !fits)
         continue;
-      int64_t lastSplits = 0;
       for (int cluster = 0; cluster <= (device.hasClusters() ? 1 : 0);
-           ++cluster)
-        for (int fill : fills) {
-          // Clusters of mostly empty splits keep their slots (16 sequences of
-          // up to 8192 keys, 2000 usually, on an H200: 49 us, of two 41).
-          if (cluster && fill > kFills[1])
-            break;
-          config.cluster = cluster;
-          config.fill = fill;
-          DecodeGrid grid(problem, config, device.smCount);
-          // More of the same is no choice.
-          if (fill != fills[0] && grid.splits == lastSplits)
-            continue;
-          lastSplits = grid.splits;
-          emit(config);
-          if (problem.fixedSplit > 0)
-            return;
-        }
+           ++cluster) {
+        config.cluster = cluster;
+        forEachVariant(problem, signature, config, device, emit);
+        if (problem.fixedSplit > 0)
+          return;
+      }
     }
 }
 

@@ -39,6 +39,12 @@ protected:
                      const DeviceModel &device,
                      llvm::function_ref<void(const Sm90AttentionConfig &)> emit)
       const override;
+  void
+  forEachVariant(const AttentionProblem &problem,
+                 const AttentionSignature &signature,
+                 const Sm90AttentionConfig &config, const DeviceModel &device,
+                 llvm::function_ref<void(const Sm90AttentionConfig &)> emit)
+      const override;
 
   CandidateClass
   classOfConfig(const Sm90AttentionConfig &config) const override {
@@ -152,6 +158,18 @@ static double tilesOf(const AttentionProblem &problem,
          double(problem.batch) * double(problem.heads / config.packed);
 }
 
+static bool isUnevenAt(const AttentionSignature &signature) {
+  return signature.mask != AttentionMask::None ||
+         signature.queryLengths != AttentionLengths::Uniform ||
+         signature.keyLengths != AttentionLengths::Uniform;
+}
+
+/// By turns, some blocks would get nearly all tiles behind the ends of short
+/// sequences (64 sequences of 1 to 1024 on an H200: 311 us, drawn 153).
+static bool isRaggedAt(const AttentionSignature &signature) {
+  return signature.queryLengths != AttentionLengths::Uniform;
+}
+
 /// Splits of the keys, as many as fill the device with tiles; half of those of
 /// a causal mask are short or empty.
 static void forEachSplits(const AttentionProblem &problem,
@@ -182,6 +200,28 @@ static int stagesOf(const AttentionSignature &signature,
   return config.queryBuffers(signature) > 1 ? 3 : 2;
 }
 
+void Sm90Attention::forEachVariant(
+    const AttentionProblem &problem, const AttentionSignature &signature,
+    const Sm90AttentionConfig &config, const DeviceModel &device,
+    llvm::function_ref<void(const Sm90AttentionConfig &)> emit) const {
+  const bool isUneven = isUnevenAt(signature), isRagged = isRaggedAt(signature);
+  forEachSplits(problem, config, device, [&](int splits) {
+    // A tile for each SM at most is nothing to draw. Splits of a masked problem
+    // differ too much for turns (one head of 3955 queries on an H200: 36 us,
+    // drawn 23).
+    bool isOneTurn =
+        tilesOf(problem, config) * splits <= double(device.smCount);
+    if (!isRagged && isUneven && isOneTurn && config.dynamic)
+      return;
+    if (splits > 1 && signature.mask != AttentionMask::None && !isOneTurn &&
+        !config.dynamic)
+      return;
+    Sm90AttentionConfig split = config;
+    split.splits = splits;
+    emit(split);
+  });
+}
+
 void Sm90Attention::forEachConfig(
     const AttentionProblem &problem, const AttentionSignature &signature,
     const DeviceModel &device,
@@ -193,33 +233,14 @@ void Sm90Attention::forEachConfig(
   llvm::ArrayRef<int> blocks(kBlocks);
   if (signature.q == DType::E4M3)
     blocks = kBlocksOfE4M3;
-  bool isUneven = signature.mask != AttentionMask::None ||
-                  signature.queryLengths != AttentionLengths::Uniform ||
-                  signature.keyLengths != AttentionLengths::Uniform;
-  // By turns, some blocks would get nearly all tiles behind the ends of short
-  // sequences (64 sequences of 1 to 1024 on an H200: 311 us, drawn 153).
-  bool isRagged = signature.queryLengths != AttentionLengths::Uniform;
+  const bool isUneven = isUnevenAt(signature), isRagged = isRaggedAt(signature);
   int64_t group = problem.group();
   auto forms = [&](Sm90AttentionConfig config) {
     for (config.ordered = 0; config.ordered <= (config.consumers > 1);
          ++config.ordered)
       for (config.dynamic = isRagged; config.dynamic <= isUneven;
            ++config.dynamic)
-        forEachSplits(problem, config, device, [&](int splits) {
-          // A tile for each SM at most is nothing to draw. Splits of a masked
-          // problem differ too much for turns (one head of 3955 queries on an
-          // H200: 36 us, drawn 23).
-          bool isOneTurn =
-              tilesOf(problem, config) * splits <= double(device.smCount);
-          if (!isRagged && isUneven && isOneTurn && config.dynamic)
-            return;
-          if (splits > 1 && signature.mask != AttentionMask::None &&
-              !isOneTurn && !config.dynamic)
-            return;
-          Sm90AttentionConfig split = config;
-          split.splits = splits;
-          emit(split);
-        });
+        forEachVariant(problem, signature, config, device, emit);
   };
   for (int consumers : {2, 3, 1})
     for (int block : blocks) {

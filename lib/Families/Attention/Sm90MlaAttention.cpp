@@ -36,6 +36,10 @@ protected:
       const AttentionProblem &problem, const AttentionSignature &signature,
       const DeviceModel &device,
       llvm::function_ref<void(const Sm90MlaConfig &)> emit) const override;
+  void forEachVariant(
+      const AttentionProblem &problem, const AttentionSignature &signature,
+      const Sm90MlaConfig &config, const DeviceModel &device,
+      llvm::function_ref<void(const Sm90MlaConfig &)> emit) const override;
 
   CandidateClass classOfConfig(const Sm90MlaConfig &config) const override {
     uint64_t key = 3;
@@ -125,8 +129,25 @@ static int64_t rowBlocksOf(const AttentionProblem &problem) {
                  int64_t(Sm90MlaConfig::kRows));
 }
 
-void Sm90MlaAttention::forEachConfig(
+void Sm90MlaAttention::forEachVariant(
     const AttentionProblem &problem, const AttentionSignature &,
+    const Sm90MlaConfig &config, const DeviceModel &device,
+    llvm::function_ref<void(const Sm90MlaConfig &)> emit) const {
+  int64_t lastSplits = 0;
+  for (int fill : kMlaFills) {
+    Sm90MlaConfig filled = config;
+    filled.fill = fill;
+    DecodeGrid grid(problem, blocksOf(filled), device.smCount);
+    // More of the same is no choice.
+    if (grid.splits == lastSplits)
+      continue;
+    lastSplits = grid.splits;
+    emit(filled);
+  }
+}
+
+void Sm90MlaAttention::forEachConfig(
+    const AttentionProblem &problem, const AttentionSignature &signature,
     const DeviceModel &device,
     llvm::function_ref<void(const Sm90MlaConfig &)> emit) const {
   if (device.computeCapability() != kMlaCapability || !problem.latent)
@@ -135,18 +156,8 @@ void Sm90MlaAttention::forEachConfig(
     // Idle blocks take an SM as others do.
     if (rowBlocksOf(problem) % cluster != 0)
       continue;
-    for (int pieces : {2, 1}) {
-      int64_t lastSplits = 0;
-      for (int fill : kMlaFills) {
-        Sm90MlaConfig config{cluster, pieces, fill};
-        DecodeGrid grid(problem, blocksOf(config), device.smCount);
-        // More of the same is no choice.
-        if (grid.splits == lastSplits)
-          continue;
-        lastSplits = grid.splits;
-        emit(config);
-      }
-    }
+    for (int pieces : {2, 1})
+      forEachVariant(problem, signature, {cluster, pieces}, device, emit);
   }
 }
 

@@ -17,6 +17,7 @@
 #include "Families/LaunchLimits.h"
 #include "Kernel/ConfigSchema.h"
 #include "Kernel/Family.h"
+#include "Kernel/FastestVariant.h"
 #include "Model/Occupancy.h"
 #include "gemm/GemmParams.h"
 
@@ -243,6 +244,33 @@ public:
         product.typical, product.signature, fromRecord<Config>(config), device,
         [&](const Config &variant) { variants.push_back(record(variant)); });
     return variants;
+  }
+
+  std::optional<TimedConfig> fastestAt(const Allowance &allowance,
+                                       const Problem &problem,
+                                       llvm::ArrayRef<Record> configs,
+                                       const DeviceModel &device) const final {
+    const GemmProduct product(problem);
+    llvm::SmallVector<Config, 4> typed;
+    for (const Record &config : configs)
+      typed.push_back(fromRecord<Config>(config));
+    auto fastest = fastestVariant<Config>(
+        typed,
+        [&](const Config &config,
+            llvm::function_ref<void(const Config &)> emit) {
+          forEachVariant(product.typical, product.signature, config, device,
+                         emit);
+        },
+        [&](const Config &config) -> std::optional<double> {
+          if (check(product, config, device) ||
+              (allowance.isLimited() &&
+               exceeds(allowance, problem, record(config), device)))
+            return std::nullopt;
+          return predict(product, config, device, Detail::Time).totalNs;
+        });
+    if (!fastest)
+      return std::nullopt;
+    return TimedConfig{record(fastest->first), fastest->second};
   }
 
   CandidateClass classOf(const Problem &, const Record &record) const final {
