@@ -164,14 +164,15 @@ TEST_CASE("S5: a decision does not stand against what trials found") {
         std::string::npos);
 }
 
-/// Whether \p config is predicted within 10 % of the estimator's first choice.
+/// Whether \p config is predicted as near to the estimator's first choice as
+/// what measuring may put before that: within 25 %.
 bool isNextToFirst(const kiln_gemm_args &args, const std::string &config) {
   const Registry families = makeBuiltinRegistry();
   auto named = llvm::cantFail(families.parseProblem(fmt::format(
       "gemm m={} n={} k={} dtype=bf16 layout=NT", args.m, args.n, args.k)));
   auto space = llvm::cantFail(exploreSpace(
       *named.family, named.problem, llvm::cantFail(findDevice("h200-sxm"))));
-  const double limitNs = 1.1 * space.ranked.front().estimate.totalNs;
+  const double limitNs = 1.25 * space.ranked.front().estimate.totalNs;
   return llvm::any_of(space.ranked, [&](const Candidate &candidate) {
     return candidate.config.text() == config &&
            candidate.estimate.totalNs <= limitNs;
