@@ -142,20 +142,16 @@ double Evidence::expect(const TimedSubject &subject) const {
   return sum;
 }
 
-Evidence::Difference Evidence::compare(const TimedSubject &a,
-                                       const TimedSubject &b) const {
+double Evidence::uncertainty(const TimedSubject &a,
+                             const TimedSubject &b) const {
   std::vector<double> contrast = covariances(a);
-  double mean = 0;
-  for (auto [of, other, weight] :
-       llvm::zip_equal(contrast, covariances(b), weights)) {
+  for (auto [of, other] : llvm::zip_equal(contrast, covariances(b)))
     of -= other;
-    mean += of * weight;
-  }
   double variance =
       covarianceOf(a, a) + covarianceOf(b, b) - 2 * covarianceOf(a, b);
   for (double part : solveLower(std::move(contrast)))
     variance -= squared(part);
-  return {mean, std::sqrt(std::max(variance, 0.0))};
+  return std::sqrt(std::max(variance, 0.0));
 }
 
 //===----------------------------------------------------------------------===//
@@ -171,7 +167,7 @@ static bool isSupported(const Contender &other, const Contender &first,
                         const Evidence &evidence) {
   const double gain = std::log(first.expectedNs / other.expectedNs);
   return gain > kOfReading &&
-         gain > evidence.compare(first.subject, other.subject).sd;
+         gain > evidence.uncertainty(first.subject, other.subject);
 }
 
 void judge(std::vector<Contender> &contenders, const Evidence &evidence,

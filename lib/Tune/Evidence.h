@@ -58,12 +58,9 @@ public:
   /// The expected log(measured/predicted) of \p subject. Cost: the times.
   double expect(const TimedSubject &subject) const;
 
-  struct Difference {
-    double mean = 0, sd = 0;
-  };
-  /// How much longer \p a takes than \p b beside their predictions: of the
-  /// logarithms. Cost: the square of the times.
-  Difference compare(const TimedSubject &a, const TimedSubject &b) const;
+  /// The standard deviation of the difference of both errors, given the times.
+  /// Cost: the square of the times.
+  double uncertainty(const TimedSubject &a, const TimedSubject &b) const;
 
 private:
   struct Time {

@@ -221,7 +221,7 @@ static std::vector<Found> leadersOf(Space &space, PoolSample &sample) {
   return leaders;
 }
 
-/// What the space of each has; drops those where nothing runs.
+/// The candidates of the space of each; drops those where nothing runs.
 PoolMaker::Leaders PoolMaker::explore(Samples &drawn) const {
   Leaders leaders(drawn.size());
   inParallel(drawn.size(), [&](size_t i) {
@@ -273,7 +273,7 @@ void PoolMaker::addUnserved(size_t count, const PoolCover &cover) {
 // Times
 //===----------------------------------------------------------------------===//
 
-/// What a kernel with these configs takes; kNever: it may not run.
+/// The time of a kernel with these configs; kNever: it may not run.
 double PoolMaker::timeOf(const Template &tmpl, llvm::ArrayRef<Record> configs,
                          const Problem &problem) const {
   auto fastest = tmpl.fastestAt(allowance, problem, configs, device);

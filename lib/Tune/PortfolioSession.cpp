@@ -36,9 +36,23 @@ using Clock = PortfolioOptions::Clock;
 /// So many times what was lost is replaced.
 static constexpr int kMostCovers = 3;
 
-std::vector<KnownConfig> &SharedKernels::of(const ProblemRange &range) {
-  return bySignature[fmt::format("{} {}", range.family->name(),
-                                 range.signature.text())];
+static std::string signatureKey(const ProblemRange &range) {
+  return fmt::format("{} {}", range.family->name(), range.signature.text());
+}
+
+llvm::ArrayRef<KnownConfig> SharedKernels::of(const ProblemRange &range) const {
+  auto known = bySignature.find(signatureKey(range));
+  return known == bySignature.end() ? llvm::ArrayRef<KnownConfig>()
+                                    : llvm::ArrayRef(known->second);
+}
+
+void SharedKernels::add(const Portfolio &portfolio) {
+  std::vector<KnownConfig> &list = bySignature[signatureKey(portfolio.range())];
+  for (const PortfolioMember &member : portfolio.members())
+    if (llvm::none_of(list, [&](const KnownConfig &known) {
+          return known.tmpl == member.tmpl && known.config == member.config;
+        }))
+      list.push_back({member.tmpl, member.config});
 }
 
 struct PortfolioSession::Impl {
@@ -217,7 +231,7 @@ PortfolioSession::Impl::coverWith(const std::vector<PortfolioMember> &kept) {
   };
   coverOptions.isBarred = isBarred;
   std::vector<KnownConfig> atHand = options.atHand;
-  if (SharedKernels *shared = task.context.kernels)
+  if (const SharedKernels *shared = task.context.kernels)
     llvm::append_range(atHand, shared->of(range));
   coverOptions.atHand = atHand;
   coverOptions.threads = options.coverThreads;
@@ -254,12 +268,10 @@ PortfolioSession::Impl::makeWork(const PortfolioMember &member) const {
 /// anchors need them.
 void PortfolioSession::Impl::requestAll() {
   const std::vector<PortfolioMember> &members = task.portfolio.members();
-  while (task.work.size() < members.size()) {
-    const PortfolioMember &member = members[task.work.size()];
-    if (SharedKernels *shared = task.context.kernels)
-      shared->of(range).push_back({member.tmpl, member.config});
-    task.work.push_back(makeWork(member));
-  }
+  while (task.work.size() < members.size())
+    task.work.push_back(makeWork(members[task.work.size()]));
+  if (SharedKernels *shared = task.context.kernels)
+    shared->add(task.portfolio);
   anchors.clear();
   size_t asked = 0, refused = 0;
   auto hasRoom = [&](const Problem &problem) {
@@ -389,9 +401,11 @@ bool PortfolioSession::Impl::findLost() {
 /// Takes lost members out of the portfolio.
 void PortfolioSession::Impl::dropLost() {
   llvm::StringSet<> counted; // members that share a kernel asked for it once
-  for (MemberWork &member : task.work)
+  for (MemberWork &member : task.work) {
+    const size_t compiled = std::exchange(member.code->compiled, 0);
     if (counted.insert(member.code->kernel).second)
-      task.result.compiled += std::exchange(member.code->compiled, 0);
+      task.result.compiled += compiled;
+  }
   std::vector<PortfolioMember> &members = task.portfolio.mutableMembers();
   std::vector<PortfolioMember> keptMembers;
   std::vector<MemberWork> keptWork;

@@ -27,10 +27,12 @@
 
 namespace kiln {
 
-/// Kernels that were asked for on behalf of a signature, by whatever layer.
+/// Kernels that sessions asked for, by signature. Not thread-safe.
 class SharedKernels {
 public:
-  std::vector<KnownConfig> &of(const ProblemRange &range);
+  /// Those of the signature of \p range.
+  llvm::ArrayRef<KnownConfig> of(const ProblemRange &range) const;
+  void add(const Portfolio &portfolio);
 
 private:
   std::map<std::string, std::vector<KnownConfig>> bySignature;

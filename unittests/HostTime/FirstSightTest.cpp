@@ -1,7 +1,7 @@
 // Host time of a launch that meets a value for the first time in a prepared
 // range: the choice among its kernels, with what was measured. The bounds are
 // far above the goals: machines that run tests are busy.
-#include "Runtime/RuntimeFixture.h"
+#include "Runtime/AttentionArgs.h"
 
 #include <llvm/ADT/STLExtras.h>
 
@@ -10,6 +10,9 @@
 #include <cmath>
 #include <cstdio>
 #include <random>
+#include <set>
+#include <tuple>
+#include <utility>
 
 using namespace kiln;
 using namespace kiln::testing;
@@ -45,14 +48,19 @@ void prepare(kiln_engine *engine, kiln_problem problem,
   REQUIRE(kiln_prepare(engine, &problem, 1, &options, nullptr) == KILN_SUCCESS);
 }
 
-/// Prints what launches that \p launch makes take, each of another value.
-template <class Launch>
-void measureSights(const char *name, const Launch &launch) {
-  constexpr int kValues = 500;
+/// Prints how long launches take, each of a value that none was of before:
+/// \p draw gives a value, \p launch launches it.
+template <class Draw, class Launch>
+void measureSights(const char *name, const Draw &draw, const Launch &launch) {
+  constexpr size_t kValues = 500;
+  std::set<decltype(draw())> seen;
   std::vector<double> us;
-  for (int i = 0; i < kValues; ++i) {
+  while (us.size() < kValues) {
+    const auto value = draw();
+    if (!seen.insert(value).second)
+      continue;
     const auto start = std::chrono::steady_clock::now();
-    const kiln_status status = launch();
+    const kiln_status status = launch(value);
     const std::chrono::duration<double, std::micro> elapsed =
         std::chrono::steady_clock::now() - start;
     REQUIRE(status == KILN_SUCCESS);
@@ -73,34 +81,34 @@ TEST_CASE_FIXTURE(SightFixture, "first sights of a product") {
   kiln_gemm_args args = gemmArgs(8192, 4096, 4096);
   prepare(engine, problemOf(args), {rangeOf("m", 1, 8192)});
   std::mt19937_64 random(5);
-  measureSights("gemm 4096 x 4096", [&] {
-    args.m = drawn(random, 8192);
-    return kiln_gemm(engine, &args, nullptr, gpu.stream());
-  });
+  measureSights(
+      "gemm 4096 x 4096", [&] { return drawn(random, 8192); },
+      [&](int64_t m) {
+        args.m = m;
+        return kiln_gemm(engine, &args, nullptr, gpu.stream());
+      });
 }
 
 TEST_CASE_FIXTURE(SightFixture, "first sights of decoding") {
   kiln_engine *engine = tuner();
-  kiln_attention_args args = kiln_attention_args_init();
+  kiln_attention_args args = attentionArgs();
   args.batch = 64;
   args.queries = 1;
   args.keys = 8192;
   args.heads = 32;
   args.kv_heads = 8;
   args.head_dim = 128;
-  args.q.type = KILN_BF16;
-  args.q.data = address(0x100000);
-  args.k.data = address(0x200000);
-  args.v.data = address(0x300000);
-  args.o.data = address(0x400000);
-  kiln_problem problem = KILN_INIT(kiln_problem);
-  problem.family = KILN_FAMILY_ATTENTION;
-  problem.args = &args;
-  prepare(engine, problem, {rangeOf("batch", 1, 64), rangeOf("sk", 1, 8192)});
+  prepare(engine, problemOf(args),
+          {rangeOf("batch", 1, 64), rangeOf("sk", 1, 8192)});
   std::mt19937_64 random(6);
-  measureSights("decoding", [&] {
-    args.batch = drawn(random, 64);
-    args.keys = drawn(random, 8192);
-    return kiln_attention(engine, &args, nullptr, gpu.stream());
-  });
+  measureSights(
+      "decoding",
+      [&] {
+        const int64_t batch = drawn(random, 64);
+        return std::pair(batch, drawn(random, 8192));
+      },
+      [&](std::pair<int64_t, int64_t> value) {
+        std::tie(args.batch, args.keys) = value;
+        return launch(engine, args, gpu.stream());
+      });
 }

@@ -10,6 +10,7 @@
 
 #include <atomic>
 #include <cmath>
+#include <cstdio>
 #include <random>
 
 using namespace kiln;
@@ -105,12 +106,14 @@ TEST_CASE("kernels that are compiled already are taken first") {
   CHECK(beside.regret <= 0.03);
 }
 
+// Prints the figures of docs/measuring.md.
 TEST_CASE("the third layer of a signature needs few kernels of its own") {
   std::vector<KnownConfig> atHand;
   llvm::StringSet<> known;
-  size_t added = 0;
+  size_t layers = 0;
   for (const char *size :
-       {"n=6144 k=4096", "n=28672 k=4096", "n=4096 k=14336"}) {
+       {"n=6144 k=4096", "n=4096 k=4096", "n=28672 k=4096", "n=4096 k=14336",
+        "n=10240 k=8192", "n=7168 k=2048"}) {
     CAPTURE(size);
     CoverOptions options;
     options.atHand = atHand;
@@ -118,16 +121,20 @@ TEST_CASE("the third layer of a signature needs few kernels of its own") {
         cover(rangeOf("gemm m=1 " + std::string(size) + " dtype=bf16 layout=NT",
                       {{"m", 1, 8192}}),
               options);
-    added = 0;
+    size_t added = 0;
     for (const PortfolioMember &member : portfolio.members()) {
       atHand.push_back({member.tmpl, member.config});
       added += known.insert(member.kernel).second;
     }
-    const Regret regret = regretOf(portfolio, drawn(1, 8192, 100, 43));
+    const Regret regret = regretOf(portfolio, drawn(1, 8192, 300, 43));
+    std::printf("cover of %s: %zu kernels, %zu of them new, mean regret %.2f "
+                "%%, most %.1f %%\n",
+                size, portfolio.kernels(), added, 100 * regret.mean,
+                100 * regret.most);
     CHECK(regret.mean <= 0.005);
     CHECK(regret.most <= 0.03);
+    CHECK((++layers < 3 || added <= 30));
   }
-  CHECK(added <= 30);
 }
 
 TEST_CASE("what ties with the estimator's first choice gives way to it") {
