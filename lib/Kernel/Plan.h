@@ -20,6 +20,7 @@ struct LaunchContext {
   DeviceAddress zeroed = 0;  ///< the zeroed region, and
   DeviceAddress scratch = 0; ///< what comes behind it
   bool isZeroed = false;     ///< the zeroed region is zero
+  int64_t round = 0;         ///< of Binder::rounds(), the one to bind
   /// Encoded prototypes of the plan's tensor maps, in its order.
   const EncodedTensorMap *tensorMaps = nullptr;
 
@@ -44,6 +45,15 @@ public:
                              int32_t /*smCount*/) const noexcept {
     return true;
   }
+
+  /// Rounds of a launch of these arguments: parts of the problem whose steps
+  /// follow each other on the stream, each in the same workspace, for which all
+  /// of the problem at once has no room. bind() is called for each in turn.
+  /// Asked where Plan::hasRounds says so. As fast as bind().
+  virtual int64_t rounds(const Arguments & /*arguments*/,
+                         int32_t /*smCount*/) const noexcept {
+    return 1;
+  }
 };
 
 /// Everything needed to run one config on one problem. The problem's dynamic
@@ -64,6 +74,8 @@ struct Plan {
   /// common/Dependent.cuh, on a device that can. False as well where bind()
   /// decides for each launch.
   bool takesDependentLaunch = false;
+  /// A launch may have several rounds.
+  bool hasRounds = false;
 
   /// "mma.bm128.bn256.bk32.st3": what a log or a record calls this choice.
   std::string configText() const { return config.text(); }

@@ -211,8 +211,9 @@ llvm::Error LoadedPlan::explainWorkspace(const Workspace &given) const {
 }
 
 void LoadedPlan::bind(const Arguments &arguments, const Workspace &workspace,
-                      LaunchSpec &spec) const noexcept {
+                      LaunchSpec &spec, int64_t round) const noexcept {
   LaunchContext launchContext;
+  launchContext.round = round;
   launchContext.smCount = smCount;
   launchContext.zeroed = workspace.address;
   launchContext.scratch =
@@ -221,7 +222,8 @@ void LoadedPlan::bind(const Arguments &arguments, const Workspace &workspace,
   launchContext.isZeroed = workspace.isZeroed;
   launchContext.tensorMaps = tensorMaps.data();
   thePlan.binder->bind(arguments, launchContext, spec);
-  if (thePlan.takesDependentLaunch && arguments.isDependent)
+  // A round depends on the one before it, as its first step says.
+  if (thePlan.takesDependentLaunch && arguments.isDependent && round == 0)
     spec.steps[0].kernel.dependentLaunch = true; // a memset ignores it
 }
 
@@ -240,8 +242,15 @@ llvm::Error LoadedPlan::launch(const Arguments &arguments,
                                CudaStream stream) const {
   if (!fits(workspace)) [[unlikely]]
     return explainWorkspace(workspace);
+  const int64_t last = rounds(arguments) - 1;
+  for (int64_t round = 0; round < last; ++round) {
+    LaunchSpec spec;
+    bind(arguments, workspace, spec, round);
+    if (llvm::Error error = kiln::launch(*driver, spec, functions, stream))
+      return error;
+  }
   LaunchSpec spec;
-  bind(arguments, workspace, spec);
+  bind(arguments, workspace, spec, last);
   return kiln::launch(*driver, spec, functions, stream);
 }
 
@@ -249,9 +258,14 @@ llvm::Error LoadedPlan::addTo(GraphBuilder &graph, const Arguments &arguments,
                               const Workspace &workspace) const {
   if (!fits(workspace))
     return explainWorkspace(workspace);
-  LaunchSpec spec;
-  bind(arguments, workspace, spec);
-  return graph.add(spec, functions);
+  const int64_t count = rounds(arguments);
+  for (int64_t round = 0; round < count; ++round) {
+    LaunchSpec spec;
+    bind(arguments, workspace, spec, round);
+    if (llvm::Error error = graph.add(spec, functions))
+      return error;
+  }
+  return llvm::Error::success();
 }
 
 /// CUDA_ERROR_INVALID_IMAGE, _NO_BINARY_FOR_GPU and _INVALID_SOURCE: the driver

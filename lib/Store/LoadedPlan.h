@@ -157,9 +157,14 @@ public:
   llvm::Error addTo(GraphBuilder &graph, const Arguments &arguments,
                     const Workspace &workspace) const;
 
-  /// What launch() would execute; \p spec is overwritten.
+  /// What launch() would execute in round \p round of its rounds; \p spec is
+  /// overwritten.
   void bind(const Arguments &arguments, const Workspace &workspace,
-            LaunchSpec &spec) const noexcept;
+            LaunchSpec &spec, int64_t round = 0) const noexcept;
+  /// Rounds of a launch of \p arguments (Binder::rounds). Nanoseconds.
+  int64_t rounds(const Arguments &arguments) const noexcept {
+    return thePlan.hasRounds ? thePlan.binder->rounds(arguments, smCount) : 1;
+  }
 
   const Plan &plan() const { return thePlan; }
   const WorkspaceLayout &workspace() const { return thePlan.workspace; }

@@ -344,6 +344,17 @@ std::string faultOfLaunch(const KernelFamily &family, const Problem &problem,
                                    plan.workspace.zeroedBytes, device);
   if (!fault.empty())
     return fault;
+  const int64_t rounds =
+      plan.hasRounds ? plan.binder->rounds(arguments, context.smCount) : 1;
+  for (context.round = 1; context.round < rounds; ++context.round) {
+    LaunchSpec later;
+    plan.binder->bind(arguments, context, later);
+    fault = faultOfSteps(later, plan.kernels, plan.sharedBytes,
+                         plan.workspace.zeroedBytes, device);
+    if (!fault.empty())
+      return fmt::format("round {}: {}", context.round, fault);
+  }
+  context.round = 0;
   LaunchSpec zeroed;
   context.isZeroed = true;
   plan.binder->bind(arguments, context, zeroed);
