@@ -5,6 +5,8 @@ set(KILN_KERNEL_SOURCES
   attention/AttentionRanges.h
   attention/AttentionSignature.h
   attention/AttentionSoftmax.cuh
+  attention/CollectRows.cuh
+  attention/CollectRowsConfig.h
   attention/CombineAttention.cuh
   attention/CombineAttentionConfig.h
   attention/DecodeAttention.cuh

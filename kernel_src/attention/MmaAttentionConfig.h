@@ -46,6 +46,9 @@ struct MmaAttentionConfig {
   /// Of operands with such steps the next is loaded while one multiplies.
   int doubleBuffer = 0;
   int optimizedSoftmax = 0; ///< exp2 with the scale folded in
+  /// Run-time value, of the host: MiB of the workspace for rows of K and V that
+  /// a step ahead of the kernel collects; 0: it reads them where they are.
+  int collectRoom = 0;
 
   static constexpr const char *kName = "mma";
   static constexpr int kFp16 = 5, kBf16 = 15;
@@ -67,7 +70,9 @@ struct MmaAttentionConfig {
     f("db", "doubleBuffer", &MmaAttentionConfig::doubleBuffer, 0);
     f("os", "optimizedSoftmax", &MmaAttentionConfig::optimizedSoftmax, 0);
   }
-  template <class F> static constexpr void forEachRuntimeField(F &&) {}
+  template <class F> static constexpr void forEachRuntimeField(F &&f) {
+    f("cr", "collectRoom", &MmaAttentionConfig::collectRoom, 0);
+  }
 
   static constexpr int dtypeOf(DType type) {
     return type == DType::FP16 ? kFp16 : type == DType::BF16 ? kBf16 : 0;
@@ -111,8 +116,8 @@ struct MmaAttentionConfig {
   constexpr bool fitsSignature(const AttentionSignature &signature) const {
     return dtypeOf(signature.q) == dtype && dtype != 0 &&
            signature.kv == signature.q && bytesOf(signature.out) == 2 &&
-           !signature.scales && headDim == headDimOf(signature) &&
-           headDim <= 256 && signature.align >= 4;
+           headDim == headDimOf(signature) && headDim <= 256 &&
+           signature.align >= 4;
   }
   /// Whole instructions for each warp; its lanes can hold the rows of a tile
   /// of pages.

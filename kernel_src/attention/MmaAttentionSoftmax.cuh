@@ -32,6 +32,9 @@ public:
   MmaAttentionSoftmax(const AttentionParams &params, const Place &place)
       : params(params), place(place) {
     factor = params.scale;
+    if constexpr (kSignature.scales)
+      factor *= scaleOf(params, params.qScale, place.sequence, place.kvHead) *
+                scaleOf(params, params.kScale, place.sequence, place.kvHead);
     if constexpr (kSignature.softcap) {
       capScale = factor / params.softcap * (2 * kLog2e);
       factor = params.softcap;
@@ -173,6 +176,8 @@ public:
       inverse = weight / total;
       lse = (greatestLog2 + log2f(total)) / kLog2e;
     }
+    if constexpr (kSignature.scales)
+      inverse *= scaleOf(params, params.vScale, place.sequence, place.kvHead);
     if constexpr (kSignature.lse)
       if (Place::lane() % 4 == 0 && exists)
         params

@@ -20,7 +20,11 @@ struct Sm90AttentionConfig {
   int dynamic = 0;  ///< 1: blocks draw tiles from a counter, longest first
   /// Query heads of one head of K whose rows share a tile.
   int packed = 1;
+  /// 1: K and V are rows that a step ahead of the kernel collected.
+  int collected = 0;
   int splits = 1; ///< run-time value; parts of a sequence's keys
+  /// Run-time value, of the host: MiB of the workspace for collected rows.
+  int collectRoom = 0;
 
   static constexpr const char *kName = "sm90";
 
@@ -31,9 +35,11 @@ struct Sm90AttentionConfig {
     f("or", "ordered", &Sm90AttentionConfig::ordered, 0);
     f("dy", "dynamic", &Sm90AttentionConfig::dynamic, 0);
     f("pk", "packed", &Sm90AttentionConfig::packed, 1);
+    f("kc", "collected", &Sm90AttentionConfig::collected, 0);
   }
   template <class F> static constexpr void forEachRuntimeField(F &&f) {
     f("sp", "splits", &Sm90AttentionConfig::splits, 1);
+    f("cr", "collectRoom", &Sm90AttentionConfig::collectRoom, 0);
   }
 
   static constexpr int kWarpgroup = 128;
@@ -157,7 +163,7 @@ struct Sm90AttentionConfig {
       return false;
     if (signature.out != DType::BF16 && signature.out != DType::FP16)
       return false;
-    if (!isE4M3 && (signature.out != signature.q || signature.scales))
+    if (!isE4M3 && signature.out != signature.q)
       return false;
     if (signature.headDim % 8 != 0 || signature.valueDim % 8 != 0 ||
         signature.headDim < 8 || signature.valueDim < 8 ||

@@ -9,6 +9,7 @@
 #pragma once
 
 #include "Families/Attention/AttentionFamily.h"
+#include "Families/Attention/CollectStep.h"
 #include "Families/Attention/FixedSplit.h"
 #include "Families/KernelUnit.h"
 #include "Families/LaunchLimits.h"
@@ -16,6 +17,30 @@
 #include "Kernel/FastestVariant.h"
 
 namespace kiln {
+
+/// Configs whose kernel may run behind a step that collects K and V: their
+/// run-time knob `collectRoom` is the room for these in MiB, and 0 without the
+/// step. `collected` is there as well where a kernel serves problems with and
+/// without it, by other translation units.
+template <class Config>
+concept CollectsRows = requires(Config config) { config.collectRoom; };
+
+template <class Config> void setCollectRoom(Config &config, int room) {
+  if constexpr (CollectsRows<Config>)
+    config.collectRoom = room;
+  if constexpr (requires { config.collected; })
+    config.collected = room > 0;
+}
+template <class Config> int collectRoomOf(const Config &config) {
+  if constexpr (CollectsRows<Config>)
+    return config.collectRoom;
+  return 0;
+}
+template <class Config> int splitsOf(const Config &config) {
+  if constexpr (requires { config.splits; })
+    return config.splits;
+  return 1;
+}
 
 /// A template of the family, given its config type.
 template <class Config> class AttentionTemplate : public Template {
@@ -29,7 +54,7 @@ public:
   void enumerate(const Problem &problem, const DeviceModel &device,
                  llvm::function_ref<void(Record)> emit) const final {
     AttentionProblem attention = read(problem);
-    forEachConfig(
+    forEachFormConfig(
         attention, signatureOf(attention), device,
         [&](const Config &config) { emit(toRecord(config, schema)); });
   }
@@ -43,14 +68,14 @@ public:
 
   Estimate estimate(const Problem &problem, const Record &record,
                     const DeviceModel &device) const final {
-    return predict(read(problem), fromRecord<Config>(record), device,
-                   Detail::Terms);
+    return predictLaunch(read(problem), fromRecord<Config>(record), device,
+                         Detail::Terms);
   }
 
   Estimate estimateTime(const Problem &problem, const Record &record,
                         const DeviceModel &device) const final {
-    return predict(read(problem), fromRecord<Config>(record), device,
-                   Detail::Time);
+    return predictLaunch(read(problem), fromRecord<Config>(record), device,
+                         Detail::Time);
   }
 
   llvm::SmallVector<Record, 4>
@@ -86,7 +111,7 @@ public:
               (allowance.isLimited() &&
                exceeds(allowance, problem, toRecord(config, schema), device)))
             return std::nullopt;
-          return predict(attention, config, device, Detail::Time).totalNs;
+          return predictLaunch(attention, config, device, Detail::Time).totalNs;
         });
     if (!fastest)
       return std::nullopt;
@@ -95,7 +120,14 @@ public:
 
   Derivation explain(const Problem &problem, const Record &record,
                      const DeviceModel &device) const final {
-    return derive(read(problem), fromRecord<Config>(record), device);
+    const AttentionProblem attention = read(problem);
+    const Config config = fromRecord<Config>(record);
+    if (collectRoomOf(config) == 0)
+      return derive(attention, config, device);
+    const Collected form = collectedOf(attention, config);
+    Derivation derivation = derive(form.round, form.config, device);
+    explainCollect(form.problem, form.rounds, device, derivation);
+    return derivation;
   }
 
   CandidateClass classOf(const Problem &, const Record &record) const final {
@@ -106,37 +138,38 @@ public:
              SpaceSink &sink) const final {
     AttentionProblem attention = read(problem);
     AttentionSignature signature = signatureOf(attention);
-    forEachConfig(attention, signature, device, [&](const Config &config) {
+    forEachFormConfig(attention, signature, device, [&](const Config &config) {
       auto record = [&] { return toRecord(config, schema); };
       if (auto rejection = check(attention, signature, config, device))
         sink.reject(*rejection, record);
       else
-        sink.rank(record(), predict(attention, config, device, Detail::Time),
+        sink.rank(record(),
+                  predictLaunch(attention, config, device, Detail::Time),
                   classOfConfig(config));
     });
   }
 
   WorkspaceLayout workspace(const Problem &problem, const Record &record,
                             const DeviceModel &device) const final {
-    return workspaceOf(read(problem), fromRecord<Config>(record), device);
+    const AttentionProblem attention = read(problem);
+    const Config config = fromRecord<Config>(record);
+    if (collectRoomOf(config) == 0)
+      return workspaceOf(attention, config, device);
+    const Collected form = collectedOf(attention, config);
+    return withCollected(form.problem, form.rounds,
+                         workspaceOf(form.round, form.config, device));
   }
 
   Plan plan(const Problem &problem, const Record &record,
             const DeviceModel &device) const final {
-    Config config = fromRecord<Config>(record);
-    AttentionProblem attention = read(problem);
-    AttentionSignature signature = signatureOf(attention);
-    Plan plan;
-    plan.problem = problem.record;
-    plan.config = record;
-    int sharedBytes = config.sharedBytes(signature);
-    plan.kernels.push_back(makeKernelUnit(
-        entry, candidateOf(problem, record, signature, config, isGeneric()),
-        device));
-    plan.sharedBytes.push_back(static_cast<uint32_t>(sharedBytes));
-    plan.workspace = workspaceOf(attention, config, device);
-    plan.takesDependentLaunch = device.ccMajor >= 9;
-    completePlan(attention, signature, config, device, plan);
+    const Config config = fromRecord<Config>(record);
+    const AttentionProblem attention = read(problem);
+    if (collectRoomOf(config) == 0)
+      return planOf(problem, record, attention, config, device);
+    const Collected form = collectedOf(attention, config);
+    Plan plan = planOf(problem, record, form.round, form.config, device);
+    prependCollect(attention, form.type, splitsOf(config), form.rounds, device,
+                   plan);
     return plan;
   }
 
@@ -153,6 +186,14 @@ protected:
                  const Config &config, const DeviceModel &,
                  llvm::function_ref<void(const Config &)> emit) const {
     emit(config);
+  }
+
+  /// As which type a step may collect K and V (and Q, where its type is another
+  /// one) ahead of the kernels for \p problem; nullopt: there is nothing to
+  /// gain, or no kernel for what comes of it.
+  virtual std::optional<DType>
+  collectedType(const AttentionProblem &, const AttentionSignature &) const {
+    return std::nullopt;
   }
 
   /// What a config is a variation of.
@@ -181,7 +222,7 @@ protected:
                                    const DeviceModel &device) const {
     AttentionProblem one = oneSequenceOf(problem);
     std::optional<Config> first;
-    forEachConfig(one, signature, device, [&](const Config &config) {
+    forEachFormConfig(one, signature, device, [&](const Config &config) {
       if (!first && !check(one, signature, config, device))
         first = config;
     });
@@ -211,6 +252,96 @@ protected:
                             Plan &plan) const = 0;
 
 private:
+  /// A problem behind the step that collects, as a config has it.
+  struct Collected {
+    CollectedProblem problem;
+    DType type;
+    CollectRounds rounds;
+    AttentionProblem round;
+    Config config; ///< of the kernel alone
+  };
+
+  /// \p problem must outlive the result, and collectedType() have one for it.
+  Collected collectedOf(const AttentionProblem &problem,
+                        const Config &config) const {
+    constexpr int64_t kMiB = int64_t(1) << 20;
+    const DType type =
+        collectedType(problem, signatureOf(problem)).value_or(problem.dtype);
+    CollectedProblem collected(problem, type, splitsOf(config));
+    const CollectRounds rounds =
+        collected.roundsWithin(collectRoomOf(config) * kMiB);
+    Config inner = config;
+    setCollectRoom(inner, 0);
+    return {collected, type, rounds, collected.ofRound(rounds), inner};
+  }
+
+  /// The space: kernels that read K and V where they are, then those behind the
+  /// step that collects.
+  void forEachFormConfig(const AttentionProblem &problem,
+                         const AttentionSignature &signature,
+                         const DeviceModel &device,
+                         llvm::function_ref<void(const Config &)> emit) const {
+    forEachConfig(problem, signature, device, emit);
+    forEachRoom(problem, signature, Config{}, [&](const Collected &form,
+                                                  int room) {
+      forEachConfig(form.round, signatureOf(form.round), device,
+                    [&](Config config) {
+                      setCollectRoom(config, room);
+                      emit(config);
+                    });
+    });
+  }
+
+  /// Calls \p emit with \p problem as each room for collected rows has it that
+  /// makes a difference.
+  template <class Emit>
+  void forEachRoom(const AttentionProblem &problem,
+                   const AttentionSignature &signature, Config config,
+                   const Emit &emit) const {
+    if (!CollectsRows<Config> || !collectedType(problem, signature))
+      return;
+    int64_t lastRounds = 0;
+    for (int room : kCollectRooms) {
+      setCollectRoom(config, room);
+      const Collected form = collectedOf(problem, config);
+      if (form.rounds.count() != lastRounds)
+        emit(form, room);
+      lastRounds = form.rounds.count();
+    }
+  }
+
+  Estimate predictLaunch(const AttentionProblem &problem, const Config &config,
+                         const DeviceModel &device, Detail detail) const {
+    if (collectRoomOf(config) == 0)
+      return predict(problem, config, device, detail);
+    const Collected form = collectedOf(problem, config);
+    Estimate estimate = predict(form.round, form.config, device, detail);
+    addCollect(form.problem, form.rounds, device, estimate);
+    return estimate;
+  }
+
+  /// The plan of \p config for \p attention, which is \p problem or a round of
+  /// it.
+  Plan planOf(const Problem &problem, const Record &record,
+              const AttentionProblem &attention, const Config &config,
+              const DeviceModel &device) const {
+    const AttentionSignature signature = signatureOf(attention);
+    Plan plan;
+    plan.problem = problem.record;
+    plan.config = record;
+    int sharedBytes = config.sharedBytes(signature);
+    plan.kernels.push_back(makeKernelUnit(
+        entry,
+        candidateOf(problem, toRecord(config, schema), signature, config,
+                    isGeneric()),
+        device));
+    plan.sharedBytes.push_back(static_cast<uint32_t>(sharedBytes));
+    plan.workspace = workspaceOf(attention, config, device);
+    plan.takesDependentLaunch = device.ccMajor >= 9;
+    completePlan(attention, signature, config, device, plan);
+    return plan;
+  }
+
   /// A config's variants, and itself last where the space has it not: members
   /// of ranges keep their splits at values for which other numbers are usual.
   void
@@ -219,11 +350,21 @@ private:
                        const Config &config, const DeviceModel &device,
                        llvm::function_ref<void(const Config &)> emit) const {
     bool hasOwn = false;
-    forEachVariant(problem, signature, config, device,
-                   [&](const Config &variant) {
-                     hasOwn |= variant == config;
-                     emit(variant);
-                   });
+    auto take = [&](const Config &variant) {
+      hasOwn |= variant == config;
+      emit(variant);
+    };
+    if (collectRoomOf(config) == 0)
+      forEachVariant(problem, signature, config, device, take);
+    else
+      forEachRoom(problem, signature, config, [&](const Collected &form,
+                                                  int room) {
+        forEachVariant(form.round, signatureOf(form.round), form.config, device,
+                       [&](Config variant) {
+                         setCollectRoom(variant, room);
+                         take(variant);
+                       });
+      });
     if (!hasOwn)
       emit(config);
   }
@@ -239,18 +380,43 @@ private:
                                  const DeviceModel &device) const {
     if (auto rejection = checkThreads(config.threads(), device))
       return rejection;
+    if (auto rejection = checkKernel(problem, signature, config, device))
+      return rejection;
+    if (problem.fixedSplit == 0)
+      return std::nullopt;
+    return checkFixedSplit(problem, signature, config, device);
+  }
+
+  /// Of the problem that the kernel of \p config sees.
+  std::optional<Rejection> checkKernel(const AttentionProblem &problem,
+                                       const AttentionSignature &signature,
+                                       const Config &config,
+                                       const DeviceModel &device) const {
+    Config plain = config;
+    setCollectRoom(plain, collectRoomOf(config));
+    if (!(plain == config))
+      return Rejection{PruneReason::Dominated, double(collectRoomOf(config)), 0,
+                       "MiB of collected rows", "as the kernel has them"};
+    if (collectRoomOf(config) == 0)
+      return checkForm(problem, signature, config, device);
+    if (!collectedType(problem, signature))
+      return Rejection{PruneReason::Dominated, double(collectRoomOf(config)), 0,
+                       "MiB of collected rows"};
+    const Collected form = collectedOf(problem, config);
+    return checkForm(form.round, signatureOf(form.round), form.config, device);
+  }
+
+  std::optional<Rejection> checkForm(const AttentionProblem &problem,
+                                     const AttentionSignature &signature,
+                                     const Config &config,
+                                     const DeviceModel &device) const {
     if (auto rejection = checkLimits(problem, signature, config, device))
       return rejection;
     // Before anything is computed from the config: what isValid lets pass has
     // sizes that fit into ints.
     if (!config.isValid(signature))
       return Rejection{PruneReason::InstructionShape};
-    if (auto rejection =
-            checkSharedBytes(config.sharedBytes(signature), device))
-      return rejection;
-    if (problem.fixedSplit == 0)
-      return std::nullopt;
-    return checkFixedSplit(problem, signature, config, device);
+    return checkSharedBytes(config.sharedBytes(signature), device);
   }
 
   KernelEntry entry;

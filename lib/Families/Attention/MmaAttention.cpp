@@ -168,6 +168,15 @@ protected:
                 const AttentionSignature &signature, const DeviceModel &device,
                 llvm::function_ref<void(const Config &)> emit) const override;
 
+  /// Of e4m3 whatever 16 bits hold: its elements keep their values there.
+  std::optional<DType>
+  collectedType(const AttentionProblem &problem,
+                const AttentionSignature &signature) const override {
+    if (problem.latent || signature.kv != DType::E4M3)
+      return std::nullopt;
+    return signature.q == DType::E4M3 ? signature.out : signature.q;
+  }
+
   /// Tiles are the ideas; loads vary them.
   CandidateClass classOfConfig(const Config &c) const override {
     uint64_t key = 0;

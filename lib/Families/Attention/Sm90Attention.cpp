@@ -46,6 +46,10 @@ protected:
                  llvm::function_ref<void(const Sm90AttentionConfig &)> emit)
       const override;
 
+  std::optional<DType>
+  collectedType(const AttentionProblem &problem,
+                const AttentionSignature &signature) const override;
+
   CandidateClass
   classOfConfig(const Sm90AttentionConfig &config) const override {
     uint64_t key = 1;
@@ -198,6 +202,25 @@ static int stagesOf(const AttentionSignature &signature,
                     Sm90AttentionConfig config) {
   config.stages = 3;
   return config.queryBuffers(signature) > 1 ? 3 : 2;
+}
+
+/// As the type of Q, or of O where wgmma does not take the rows of e4m3 either.
+std::optional<DType>
+Sm90Attention::collectedType(const AttentionProblem &problem,
+                             const AttentionSignature &signature) const {
+  constexpr int kAlign = 16; // TMA
+  // A box for each page is no matter where pages are larger.
+  constexpr int64_t kMostPage = 32;
+  if (problem.latent)
+    return std::nullopt;
+  const bool isE4M3 = signature.q == DType::E4M3;
+  if (isE4M3 && (signature.align < kAlign || signature.headDim % 16 != 0 ||
+                 signature.valueDim % 16 != 0))
+    return signature.out;
+  const bool isPlain = signature.kv == signature.q &&
+                       signature.align >= kAlign &&
+                       (!problem.isPaged() || problem.pageSize > kMostPage);
+  return isPlain ? std::nullopt : std::optional(signature.q);
 }
 
 void Sm90Attention::forEachVariant(
@@ -460,6 +483,7 @@ std::optional<Rejection> Sm90Attention::checkFixedSplit(
   has(&Sm90AttentionConfig::consumers, "consumers");
   has(&Sm90AttentionConfig::packed, "heads of a tile");
   has(&Sm90AttentionConfig::stages, "stages");
+  has(&Sm90AttentionConfig::collected, "as collected rows");
   return rejection;
 }
 

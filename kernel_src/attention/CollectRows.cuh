@@ -1,0 +1,160 @@
+//===- attention/CollectRows.cuh - K and V as a kernel can read them ------===//
+//
+// A step ahead of kernels that want rows of one type that follow each other:
+// e4m3 becomes the type of Q, rows of small pages become those of a sequence,
+// and rows that no wide access reads begin at multiples of 16 bytes. Elements
+// keep their value: 16 bits hold every e4m3. Scales stay with the kernel.
+//
+// Grid: (blocks of tokens, sequences; operands: K, V, Q). Sequences that are
+// packed are one. Rows that no query sees are not collected, except near the
+// visible ones (CollectRowsConfig::kMargin).
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "attention/AttentionRanges.h"
+#include "attention/CollectRowsConfig.h"
+#include "common/Access.cuh"
+#include "common/Convert.cuh"
+#include "common/Dependent.cuh"
+
+namespace kiln {
+
+/// \p kSignature: `kv` is the type of stored rows, `q` that of collected ones,
+/// `align` the access. Head dims do not count.
+template <AttentionSignature kSignature, CollectRowsConfig kConfig>
+class CollectRows {
+  static_assert(kConfig.isValid(kSignature), "no such access");
+
+  static constexpr int kElements = kConfig.vectorElements(kSignature);
+  static constexpr int kFromBytes = bytesOf(kSignature.kv);
+  static constexpr int kToBytes = bytesOf(kSignature.q);
+  static constexpr int kItems = kConfig.kItems;
+  static constexpr int kQueries = 2; // the operand
+  static constexpr bool kPacksKeys =
+      kSignature.keyLengths == AttentionLengths::Packed;
+  static constexpr bool kPacksQueries =
+      kSignature.queryLengths == AttentionLengths::Packed;
+
+  /// Of one operand.
+  struct Source {
+    const char *base = nullptr;
+    AttentionStrides strides;
+    int operand = 0;
+  };
+
+public:
+  static void run(const CollectRowsParams &params) {
+    allowSuccessor();
+    awaitPredecessor();
+    const AttentionParams &attention = params.attention;
+    const int operand = blockIdx.z, sequence = blockIdx.y;
+    // Packed sequences are one.
+    const bool isPacked = operand == kQueries ? kPacksQueries : kPacksKeys;
+    if (isPacked && sequence > 0)
+      return;
+    const CollectedRows &rows = params.rows[operand];
+    Source source;
+    source.operand = operand;
+    source.base = static_cast<const char *>(operand == 0   ? attention.k
+                                            : operand == 1 ? attention.v
+                                                           : attention.q);
+    source.strides = operand == 0   ? attention.kStrides
+                     : operand == 1 ? attention.vStrides
+                                    : attention.qStrides;
+    AttentionRange wanted = wantedTokens(attention, rows, operand, sequence);
+    const long long first =
+        static_cast<long long>(blockIdx.x) * rows.blockTokens;
+    if (first >= wanted.end)
+      return;
+    const int begin = max(static_cast<int>(first), wanted.begin);
+    const int end = static_cast<int>(min(
+        static_cast<long long>(wanted.end), first + rows.blockTokens));
+    if (begin < end)
+      collect(attention, rows, source, sequence, begin, end);
+  }
+
+private:
+  /// The tokens of a sequence that the kernel behind may read.
+  static AttentionRange wantedTokens(const AttentionParams &params,
+                                     const CollectedRows &rows, int operand,
+                                     int sequence) {
+    if (operand == kQueries || kPacksKeys)
+      return {0, rows.tokens};
+    const int keys = keysOfSequence<kSignature>(params, sequence).count;
+    if constexpr (kSignature.mask == AttentionMask::None)
+      return {0, keys};
+    const int queries = queriesOf<kSignature>(params, sequence).count;
+    const AttentionReach reach =
+        reachOf(kSignature.mask, params.left, params.right);
+    const AttentionRange seen =
+        keysOfAny(reach, {0, queries}, queries, keys);
+    if (seen.size() == 0)
+      return {};
+    constexpr int kMargin = CollectRowsConfig::kMargin;
+    return {max(seen.begin - kMargin, 0), min(keys - kMargin, seen.end) + kMargin};
+  }
+
+  static void collect(const AttentionParams &params, const CollectedRows &rows,
+                      const Source &source, int sequence, int begin, int end) {
+    constexpr int kThreads = kConfig.threads();
+    const unsigned vectors = rows.elements / kElements; // of a row
+    const unsigned ofToken = vectors * rows.heads;
+    const unsigned count = (end - begin) * ofToken;
+    for (unsigned at = threadIdx.x; at < count; at += kThreads * kItems) {
+      Words<kSignature.align> words[kItems];
+      long long targets[kItems];
+#pragma unroll
+      for (int i = 0; i < kItems; ++i) {
+        const unsigned item = at + i * kThreads;
+        if (item >= count)
+          continue;
+        const unsigned row = item / vectors;
+        const int column = (item - row * vectors) * kElements;
+        const unsigned token = row / rows.heads;
+        const int head = row - token * rows.heads;
+        words[i] = loadVector<kSignature.align>(
+            source.base +
+            (rowOf(params, source, sequence, head, begin + token) + column) *
+                kFromBytes);
+        targets[i] = sequence * rows.strides.batch + head * rows.strides.head +
+                     static_cast<long long>(begin + token) *
+                         rows.strides.token +
+                     column;
+      }
+#pragma unroll
+      for (int i = 0; i < kItems; ++i)
+        if (at + i * kThreads < count)
+          store(static_cast<char *>(rows.target) + targets[i] * kToBytes,
+                words[i]);
+    }
+  }
+
+  /// Elements from the start of an operand to one of its rows.
+  static long long rowOf(const AttentionParams &params, const Source &source,
+                         int sequence, int head, int token) {
+    if (source.operand == kQueries)
+      return sequence * source.strides.batch + head * source.strides.head +
+             token * source.strides.token;
+    return keyOffset<kSignature>(params, source.strides, sequence, {}, head,
+                                 token);
+  }
+
+  static void store(char *target, const Words<kSignature.align> &words) {
+    if constexpr (kSignature.kv == kSignature.q)
+      storeVector<kSignature.align>(target, words);
+    else {
+      float values[kElements];
+      unpackFloats<kSignature.kv>(values, words);
+      storeVector<kElements * kToBytes>(target,
+                                        packFloats<kSignature.q>(values));
+    }
+  }
+};
+
+template <AttentionSignature kSignature, CollectRowsConfig kConfig>
+void collectRows(const CollectRowsParams &params) {
+  CollectRows<kSignature, kConfig>::run(params);
+}
+
+} // namespace kiln

@@ -1,0 +1,52 @@
+//===- attention/CollectRowsConfig.h - geometry of collectRows ------------===//
+#pragma once
+
+#include "attention/AttentionParams.h"
+#include "attention/AttentionSignature.h"
+
+namespace kiln {
+
+/// collectRows is no choice of the tuner, so it has no fields.
+struct CollectRowsConfig {
+  constexpr int threads() const { return 256; }
+  constexpr int sharedBytes(const AttentionSignature &) const { return 0; }
+  constexpr bool isValid(const AttentionSignature &signature) const {
+    return bytesOf(signature.q) >= bytesOf(signature.kv) &&
+           signature.align >= bytesOf(signature.kv) && signature.align <= 16;
+  }
+
+  /// Elements of an access of the stored rows, of which a row has whole ones.
+  static constexpr int vectorElements(const AttentionSignature &signature) {
+    return signature.align / bytesOf(signature.kv);
+  }
+  /// Vectors that a thread has in flight, and those of all threads of a block.
+  static constexpr int kItems = 4, kRounds = 2;
+  constexpr int blockVectors() const { return threads() * kItems * kRounds; }
+
+  /// Keys on both sides of the visible ones that are collected as well: blocks
+  /// of keys have at most so many, and read values of masked keys.
+  static constexpr int kMargin = 256;
+
+  friend constexpr bool operator==(const CollectRowsConfig &,
+                                   const CollectRowsConfig &) = default;
+};
+
+/// Rows of one operand: where they are collected, with the strides of the
+/// target in elements, and how many a sequence has at most.
+struct CollectedRows {
+  void *target = nullptr;
+  AttentionStrides strides;
+  int elements = 0; ///< of a row
+  int tokens = 0;
+  int heads = 0;
+  int blockTokens = 1; ///< tokens of a block of the grid
+};
+
+/// K, V and, where its type changes, Q of `attention`, whose sequences and
+/// heads are those of one round of a launch.
+struct CollectRowsParams {
+  AttentionParams attention;
+  CollectedRows rows[3];
+};
+
+} // namespace kiln

@@ -1,0 +1,441 @@
+//===- CollectStep.cpp ----------------------------------------------------===//
+#include "Families/Attention/CollectStep.h"
+
+#include "Families/Attention/AttentionCombine.h"
+#include "Families/Attention/LaunchedAttention.h"
+#include "Families/KernelUnit.h"
+#include "Model/MathUtil.h"
+#include "attention/CollectRowsConfig.h"
+
+#include <algorithm>
+#include <memory>
+
+namespace kiln {
+
+static constexpr CollectRowsConfig kConfig{};
+static constexpr int64_t kAlign = int64_t(WorkspaceLayout::kAlignment);
+/// What alignment of K, V, Q and of what lies behind them takes at most.
+static constexpr int64_t kSlack = 4 * kAlign;
+
+//===----------------------------------------------------------------------===//
+// Rounds
+//===----------------------------------------------------------------------===//
+
+CollectedProblem::CollectedProblem(const AttentionProblem &problem, DType type,
+                                   int64_t splits)
+    : given(problem), type(type), splits(splits),
+      sequences(problem.hasPackedKeys() ? 1 : problem.batch) {}
+
+/// Rows begin at multiples of 16 bytes.
+int64_t CollectedProblem::pitchOf(int64_t elements) const {
+  constexpr int64_t kVector = 16;
+  return roundUp(elements, kVector / bytesOf(type));
+}
+
+/// Packed queries are those of a head: sequences share them out.
+int64_t CollectedProblem::unitBytes() const {
+  const int64_t keyRows =
+      given.hasPackedKeys() ? given.totalKeys : given.keys;
+  int64_t bytes = keyRows * bytesOf(type) *
+                  (pitchOf(given.headDim) + pitchOf(given.valueDim));
+  return given.hasPackedQueries() ? bytes : bytes + headBytes();
+}
+
+int64_t CollectedProblem::headBytes() const {
+  int64_t queries = given.hasPackedQueries() ? given.totalQueries
+                    : given.hasPackedKeys()  ? given.queries * given.batch
+                                             : given.queries;
+  int64_t rows = given.group() * queries;
+  return (collectsQueries() ? rows * pitchOf(given.headDim) * bytesOf(type)
+                            : 0) +
+         (splits > 1 ? partialBytes(rows * splits, given.valueDim) : 0);
+}
+
+CollectRounds CollectedProblem::roundsWithin(int64_t room) const {
+  const int64_t unit = std::max<int64_t>(1, unitBytes());
+  const int64_t ofHead = given.hasPackedQueries() ? headBytes() : 0;
+  const int64_t heads = std::max<int64_t>(1, given.kvHeads);
+  constexpr int64_t kMaxGridY = 65535;
+  CollectRounds rounds;
+  // All heads of some sequences, or some heads of one.
+  rounds.heads = heads;
+  rounds.sequences =
+      std::min((room / heads - ofHead) / unit, std::min(sequences, kMaxGridY));
+  if (rounds.sequences < 1) {
+    rounds.sequences = 1;
+    rounds.heads = std::clamp<int64_t>(room / (unit + ofHead), 1, heads);
+  }
+  rounds.sequenceRounds =
+      std::max<int64_t>(1, ceilDiv(sequences, rounds.sequences));
+  rounds.headRounds = ceilDiv(heads, rounds.heads);
+  // As many of each, or one less in the last.
+  rounds.sequences =
+      std::max<int64_t>(1, ceilDiv(sequences, rounds.sequenceRounds));
+  rounds.heads = ceilDiv(heads, rounds.headRounds);
+  rounds.sequenceRounds =
+      std::max<int64_t>(1, ceilDiv(sequences, rounds.sequences));
+  rounds.headRounds = ceilDiv(heads, rounds.heads);
+  return rounds;
+}
+
+int64_t CollectedProblem::roundBytes(const CollectRounds &rounds) const {
+  const int64_t ofHead = given.hasPackedQueries() ? headBytes() : 0;
+  return rounds.heads * (rounds.sequences * unitBytes() + ofHead) + kSlack;
+}
+
+AttentionProblem
+CollectedProblem::ofRound(const CollectRounds &rounds) const {
+  AttentionProblem round = given;
+  if (!given.hasPackedKeys())
+    round.batch = std::min(given.batch, rounds.sequences);
+  round.kvHeads = rounds.heads;
+  round.heads = rounds.heads * given.group();
+  round.dtype = round.kv = type;
+  round.pages = AttentionPages::None;
+  round.pageSize = round.pageCount = round.pageTableCols = 0;
+  int64_t end;
+  const std::array<Rows, 3> rows = rowsOf(rounds, end);
+  round.k = rows[0].strides();
+  round.v = rows[1].strides();
+  if (collectsQueries())
+    round.q = rows[2].strides();
+  return round;
+}
+
+std::array<CollectedProblem::Rows, 3>
+CollectedProblem::rowsOf(const CollectRounds &rounds, int64_t &end) const {
+  end = 0;
+  auto place = [&](int64_t elements, int64_t rows, int64_t heads,
+                   int64_t batch) {
+    Rows placed{end, elements, pitchOf(elements), rows, heads, batch};
+    end += roundUp(batch * placed.strides().batch * bytesOf(type), kAlign);
+    return placed;
+  };
+  const bool packsKeys = given.hasPackedKeys();
+  const int64_t keyRows = packsKeys ? given.totalKeys : given.keys;
+  const int64_t batch = packsKeys ? 1 : rounds.sequences;
+  std::array<Rows, 3> rows;
+  rows[0] = place(given.headDim, keyRows, rounds.heads, batch);
+  rows[1] = place(given.valueDim, keyRows, rounds.heads, batch);
+  if (collectsQueries())
+    rows[2] = place(given.headDim, given.queryRows(),
+                    rounds.heads * given.group(),
+                    given.hasPackedQueries() ? 1
+                    : packsKeys              ? given.batch
+                                             : rounds.sequences);
+  return rows;
+}
+
+//===----------------------------------------------------------------------===//
+// Estimate
+//===----------------------------------------------------------------------===//
+
+double CollectedProblem::collectNs(const CollectRounds &rounds,
+                                   const DeviceModel &device) const {
+  // What passes before the first store of a step, and behind its last one.
+  constexpr double kStepNs = 2000;
+  const double sequencesOf = double(given.batch);
+  double seen = double(given.usualKeys());
+  if (given.mask == AttentionMask::Window)
+    seen = std::min(seen, double(given.left) + double(given.usualQueries()) +
+                              2 * kConfig.kMargin);
+  double elements = sequencesOf * double(given.kvHeads) * seen *
+                    double(given.headDim + given.valueDim);
+  if (collectsQueries())
+    elements += sequencesOf * double(given.heads) *
+                double(given.usualQueries() * given.headDim);
+  const double count = double(rounds.count());
+  // Rows that stay in L2 are written back behind the kernel that reads them.
+  const bool staysInL2 =
+      elements * bytesOf(type) / count <= double(device.l2Bytes) / 2;
+  const double writeRate =
+      staysInL2 ? device.l2BytesPerNs() : device.dramWriteBytesPerNs();
+  return count * (kStepNs + device.launchNs) +
+         elements * bytesOf(given.kv) / device.dramBytesPerNs() +
+         elements * bytesOf(type) / writeRate;
+}
+
+void addCollect(const CollectedProblem &problem, const CollectRounds &rounds,
+                const DeviceModel &device, Estimate &estimate) {
+  const double count = double(rounds.count());
+  estimate.totalNs *= count;
+  for (EstimateTerm &term : estimate.terms)
+    if (term.isAddend)
+      term.value *= count;
+  const double ns = problem.collectNs(rounds, device);
+  estimate.totalNs += ns;
+  estimate.add("collect", ns);
+  estimate.note("rounds", count, "");
+}
+
+void explainCollect(const CollectedProblem &problem,
+                    const CollectRounds &rounds, const DeviceModel &device,
+                    Derivation &derivation) {
+  const int last = static_cast<int>(derivation.size());
+  derivation.add(
+      {.title = "collected keys",
+       .verdict = "a step ahead of each round brings K and V to the workspace, "
+                  "as the kernel reads them",
+       .rule = StepRule::Sum,
+       .terms = {derivation.resultOf(last, double(rounds.count()), "round"),
+                 {"collect", problem.collectNs(rounds, device)}},
+       .blames = derivation[last].blames,
+       .clears = derivation[last].clears});
+}
+
+//===----------------------------------------------------------------------===//
+// Plan
+//===----------------------------------------------------------------------===//
+
+WorkspaceLayout withCollected(const CollectedProblem &problem,
+                              const CollectRounds &rounds,
+                              WorkspaceLayout layout) {
+  int64_t end;
+  problem.rowsOf(rounds, end);
+  layout.scratchBytes = std::max(static_cast<uint64_t>(end) +
+                                     layout.scratchBytes,
+                                 static_cast<uint64_t>(
+                                     problem.roundBytes(rounds)));
+  return layout;
+}
+
+/// The part of the signature that the step depends on.
+static AttentionSignature signatureOfStep(const AttentionProblem &problem,
+                                          DType type) {
+  const AttentionSignature whole = signatureOf(problem);
+  AttentionSignature signature;
+  signature.q = type;
+  signature.kv = whole.kv;
+  signature.queryLengths = whole.queryLengths;
+  signature.keyLengths = whole.keyLengths;
+  signature.pages = whole.pages;
+  if (whole.mask == AttentionMask::Window)
+    signature.mask = whole.mask;
+  signature.align = whole.align;
+  return signature;
+}
+
+static TranslationUnit collectUnit(const AttentionSignature &signature,
+                                   const DeviceModel &device) {
+  return makeKernelUnit({.header = "attention/CollectRows.cuh",
+                         .signatureType = "AttentionSignature",
+                         .configType = "CollectRowsConfig",
+                         .paramsType = "CollectRowsParams",
+                         .function = "collectRows"},
+                        {.name = stepName(attentionProblemSchema(), "collect"),
+                         .signature = initializerText(signature),
+                         .config = "{}",
+                         .threads = kConfig.threads(),
+                         .sharedBytes = 0},
+                        device);
+}
+
+namespace {
+
+/// A round of a launch as arguments of its own.
+struct Round {
+  int64_t sequence = 0, sequences = 0; ///< the first, and how many
+  int64_t head = 0, heads = 0;         ///< of K
+};
+
+class CollectBinder final : public Binder {
+public:
+  CollectBinder(std::shared_ptr<const Binder> kernel,
+                const AttentionSignature &signature, DType type, int64_t splits,
+                int64_t scratchBytes, int function, bool startsEarly)
+      : kernel(std::move(kernel)), signature(signature), type(type),
+        splits(splits), scratchBytes(scratchBytes), function(function),
+        startsEarly(startsEarly) {}
+
+  int64_t rounds(const Arguments &arguments,
+                 int32_t /*smCount*/) const noexcept override {
+    const AttentionProblem problem = readLaunchedAttention(arguments.problem);
+    return roundsOf(CollectedProblem(problem, type, splits)).count();
+  }
+
+  void bind(const Arguments &arguments, const LaunchContext &context,
+            LaunchSpec &spec) const noexcept override;
+
+private:
+  CollectRounds roundsOf(const CollectedProblem &problem) const {
+    return problem.roundsWithin(scratchBytes - kSlack);
+  }
+  void addStep(const AttentionProblem &problem, const Arguments &part,
+               llvm::ArrayRef<CollectedProblem::Rows> rows,
+               DeviceAddress scratch, LaunchSpec &spec) const;
+
+  std::shared_ptr<const Binder> kernel;
+  AttentionSignature signature; ///< of the step
+  DType type;
+  int64_t splits;
+  int64_t scratchBytes;
+  int function;
+  bool startsEarly;
+};
+
+} // namespace
+
+static Round roundAt(const CollectRounds &rounds,
+                     const AttentionProblem &problem, int64_t number) {
+  Round round;
+  round.sequence = number / rounds.headRounds * rounds.sequences;
+  round.head = number % rounds.headRounds * rounds.heads;
+  round.sequences =
+      problem.hasPackedKeys()
+          ? problem.batch
+          : std::min(rounds.sequences, problem.batch - round.sequence);
+  round.heads = std::min(rounds.heads, problem.kvHeads - round.head);
+  return round;
+}
+
+/// \p values, of \p problem, of the round alone.
+static void keepRound(const AttentionProblem &problem, const Round &round,
+                      int64_t *values) {
+  using F = AttentionField;
+  values[F::Batch] = round.sequences;
+  values[F::KvHeads] = round.heads;
+  values[F::Heads] = round.heads * problem.group();
+  if (problem.hasPackedQueries())
+    values[F::TotalQ] = problem.totalQueries;
+  if (problem.hasPackedKeys())
+    values[F::TotalK] = problem.totalKeys;
+  if (problem.isPaged()) {
+    values[F::PoolPages] = problem.pageCount;
+    values[F::TableCols] = problem.pageTableCols;
+  }
+}
+
+/// Moves the operands of \p problem to where the round begins.
+static void moveToRound(const AttentionProblem &problem, const Round &round,
+                        OperandArgument *operands) {
+  using O = AttentionOperand;
+  const int64_t head = round.head * problem.group();
+  auto move = [&](int index, int64_t bytes) {
+    if (operands[index].address)
+      operands[index].address += static_cast<DeviceAddress>(bytes);
+  };
+  auto moveRows = [&](int index, int64_t heads, bool isBatched, DType element) {
+    const OperandArgument &operand = operands[index];
+    move(index,
+         (heads * operand.planeStride +
+          (isBatched ? round.sequence * operand.batchStride : 0)) *
+             bytesOf(element));
+  };
+  const bool packs = problem.hasPackedQueries();
+  moveRows(O::Q, head, !packs, problem.dtype);
+  moveRows(O::O, head, !packs, problem.out);
+  const bool hasSequences = !problem.isPaged() && !problem.hasPackedKeys();
+  moveRows(O::K, round.head, hasSequences, problem.kv);
+  moveRows(O::V, round.head, hasSequences, problem.kv);
+  constexpr int64_t kWord = 4; // of an int, and of fp32
+  const int64_t sequenceRows = packs ? 0 : round.sequence * problem.heads;
+  move(O::Lse, (sequenceRows + head) * problem.queryRows() * kWord);
+  for (int index : {O::QueryOffsets, O::KeyOffsets, O::KeyLengths,
+                    O::PageOffsets})
+    move(index, round.sequence * kWord);
+  if (problem.pages == AttentionPages::Table)
+    move(O::PageTable, round.sequence * problem.pageTableCols * kWord);
+  for (int index : {O::Sinks, O::Alibi})
+    move(index, head * kWord);
+  if (problem.scales == AttentionProblem::Scales::Head)
+    for (int index : {O::QScale, O::KScale, O::VScale})
+      move(index, round.head * kWord);
+}
+
+void CollectBinder::bind(const Arguments &arguments,
+                         const LaunchContext &context,
+                         LaunchSpec &spec) const noexcept {
+  using F = AttentionField;
+  using O = AttentionOperand;
+  const AttentionProblem problem = readLaunchedAttention(arguments.problem);
+  const CollectedProblem collected(problem, type, splits);
+  const CollectRounds rounds = roundsOf(collected);
+  const Round round = roundAt(rounds, problem, context.round);
+  int64_t values[F::Count];
+  std::copy_n(arguments.problem, F::Count, values);
+  keepRound(problem, round, values);
+  Arguments part = arguments;
+  part.problem = values;
+  part.constants = 0; // the kernel reads what the step writes
+  moveToRound(problem, round, part.operands);
+  const AttentionProblem ofRound = readLaunchedAttention(values);
+  int64_t end;
+  const std::array<CollectedProblem::Rows, 3> rows =
+      CollectedProblem(ofRound, type, splits)
+          .rowsOf({round.sequences, round.heads, 1, 1}, end);
+  addStep(ofRound, part, rows, context.scratch, spec);
+  spec.steps[spec.stepCount - 1].kernel.dependentLaunch =
+      startsEarly && context.round > 0;
+
+  values[F::DType] = values[F::Kv] = static_cast<int64_t>(type);
+  values[F::Out] = static_cast<int64_t>(problem.out);
+  values[F::Pages] = values[F::Page] = 0;
+  constexpr int kOperands[] = {O::K, O::V, O::Q};
+  for (int i = 0; i < (collected.collectsQueries() ? 3 : 2); ++i) {
+    const AttentionStrides strides = rows[i].strides();
+    part.operands[kOperands[i]] = {
+        context.scratch + static_cast<DeviceAddress>(rows[i].offset),
+        strides.token, strides.batch, strides.head};
+  }
+  LaunchContext behind = context;
+  behind.round = 0;
+  behind.scratch += static_cast<DeviceAddress>(end);
+  const uint32_t next = spec.stepCount;
+  kernel->bind(part, behind, spec);
+  if (spec.steps[next].kind == LaunchStep::Kind::Kernel)
+    spec.steps[next].kernel.dependentLaunch = startsEarly;
+}
+
+void CollectBinder::addStep(const AttentionProblem &problem,
+                            const Arguments &part,
+                            llvm::ArrayRef<CollectedProblem::Rows> rows,
+                            DeviceAddress scratch, LaunchSpec &spec) const {
+  CollectRowsParams params;
+  params.attention =
+      makeAttentionParams(problem, part, defaultScale(problem.headDim));
+  const int64_t perVector = kConfig.vectorElements(signature);
+  int64_t blocks = 1, sequences = 1;
+  uint32_t operands = 0;
+  for (auto [i, placed] : llvm::enumerate(rows)) {
+    if (placed.sequences == 0)
+      continue;
+    CollectedRows &target = params.rows[i];
+    target.target = reinterpret_cast<void *>(
+        scratch + static_cast<DeviceAddress>(placed.offset));
+    target.strides = placed.strides();
+    target.elements = static_cast<int>(placed.elements);
+    target.tokens = static_cast<int>(placed.rows);
+    target.heads = static_cast<int>(placed.heads);
+    const int64_t vectors =
+        std::max<int64_t>(1, placed.heads * placed.elements / perVector);
+    target.blockTokens = static_cast<int>(
+        std::max<int64_t>(1, kConfig.blockVectors() / vectors));
+    blocks = std::max(blocks, ceilDiv(placed.rows, target.blockTokens));
+    sequences = std::max(sequences, placed.sequences);
+    ++operands;
+  }
+  KernelStep &step = spec.addKernel(params);
+  step.function = static_cast<uint32_t>(function);
+  step.grid = {static_cast<uint32_t>(blocks), static_cast<uint32_t>(sequences),
+               operands};
+  step.block.x = static_cast<uint32_t>(kConfig.threads());
+}
+
+void prependCollect(const AttentionProblem &problem, DType type, int64_t splits,
+                    const CollectRounds &rounds, const DeviceModel &device,
+                    Plan &plan) {
+  const CollectedProblem collected(problem, type, splits);
+  const AttentionSignature signature = signatureOfStep(problem, type);
+  plan.workspace = withCollected(collected, rounds, plan.workspace);
+  constexpr int kFirstWithDependentLaunch = 9;
+  plan.binder = std::make_shared<CollectBinder>(
+      std::move(plan.binder), signature, type, splits,
+      static_cast<int64_t>(plan.workspace.scratchBytes),
+      static_cast<int>(plan.kernels.size()),
+      device.ccMajor >= kFirstWithDependentLaunch);
+  plan.kernels.push_back(collectUnit(signature, device));
+  plan.sharedBytes.push_back(0);
+  plan.hasRounds = true;
+}
+
+} // namespace kiln
