@@ -3,11 +3,12 @@
 // A step ahead of kernels that want rows of one type that follow each other:
 // e4m3 becomes the type of Q, rows of small pages become those of a sequence,
 // and rows that no wide access reads begin at multiples of 16 bytes. Elements
-// keep their value: 16 bits hold every e4m3. Scales stay with the kernel.
+// keep their value: 16 bits hold every e4m3. Scales stay with the kernel. The
+// same kernel brings O from where it was computed to rows that begin anywhere.
 //
-// Grid: (blocks of tokens, sequences; operands: K, V, Q). Sequences that are
-// packed are one. Rows that no query sees are not collected, except near the
-// visible ones (CollectRowsConfig::kMargin).
+// Grid: (blocks of tokens, sequences; operands: K, V, Q, or some of them).
+// Sequences that are packed are one. Rows that no query sees are not collected,
+// except near the visible ones (CollectRowsConfig::kMargin).
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -48,7 +49,7 @@ public:
     allowSuccessor();
     awaitPredecessor();
     const AttentionParams &attention = params.attention;
-    const int operand = blockIdx.z, sequence = blockIdx.y;
+    const int operand = params.first + blockIdx.z, sequence = blockIdx.y;
     // Packed sequences are one.
     const bool isPacked = operand == kQueries ? kPacksQueries : kPacksKeys;
     if (isPacked && sequence > 0)
@@ -68,8 +69,8 @@ public:
     if (first >= wanted.end)
       return;
     const int begin = max(static_cast<int>(first), wanted.begin);
-    const int end = static_cast<int>(min(
-        static_cast<long long>(wanted.end), first + rows.blockTokens));
+    const int end = static_cast<int>(
+        min(static_cast<long long>(wanted.end), first + rows.blockTokens));
     if (begin < end)
       collect(attention, rows, source, sequence, begin, end);
   }
@@ -79,26 +80,37 @@ private:
   static AttentionRange wantedTokens(const AttentionParams &params,
                                      const CollectedRows &rows, int operand,
                                      int sequence) {
-    if (operand == kQueries || kPacksKeys)
+    if (operand == kQueries && kPacksQueries)
+      return packedTokens(params.queryOffsets, params.batch, rows.tokens);
+    if (operand == kQueries)
       return {0, rows.tokens};
+    if constexpr (kPacksKeys)
+      return packedTokens(params.keyOffsets, params.batch, rows.tokens);
     const int keys = keysOfSequence<kSignature>(params, sequence).count;
     if constexpr (kSignature.mask == AttentionMask::None)
       return {0, keys};
     const int queries = queriesOf<kSignature>(params, sequence).count;
     const AttentionReach reach =
         reachOf(kSignature.mask, params.left, params.right);
-    const AttentionRange seen =
-        keysOfAny(reach, {0, queries}, queries, keys);
+    const AttentionRange seen = keysOfAny(reach, {0, queries}, queries, keys);
     if (seen.size() == 0)
       return {};
     constexpr int kMargin = CollectRowsConfig::kMargin;
-    return {max(seen.begin - kMargin, 0), min(keys - kMargin, seen.end) + kMargin};
+    return {max(seen.begin - kMargin, 0),
+            min(keys - kMargin, seen.end) + kMargin};
+  }
+
+  /// Of all sequences together; no others may be touched.
+  static AttentionRange packedTokens(const int *offsets, int batch,
+                                     int tokens) {
+    const int begin = max(offsets[0], 0), end = min(offsets[batch], tokens);
+    return begin < end ? AttentionRange{begin, end} : AttentionRange{};
   }
 
   static void collect(const AttentionParams &params, const CollectedRows &rows,
                       const Source &source, int sequence, int begin, int end) {
     constexpr int kThreads = kConfig.threads();
-    const unsigned vectors = rows.elements / kElements; // of a row
+    const unsigned vectors = rows.width / kElements; // of a row
     const unsigned ofToken = vectors * rows.heads;
     const unsigned count = (end - begin) * ofToken;
     for (unsigned at = threadIdx.x; at < count; at += kThreads * kItems) {
@@ -113,14 +125,15 @@ private:
         const int column = (item - row * vectors) * kElements;
         const unsigned token = row / rows.heads;
         const int head = row - token * rows.heads;
-        words[i] = loadVector<kSignature.align>(
-            source.base +
-            (rowOf(params, source, sequence, head, begin + token) + column) *
-                kFromBytes);
-        targets[i] = sequence * rows.strides.batch + head * rows.strides.head +
-                     static_cast<long long>(begin + token) *
-                         rows.strides.token +
-                     column;
+        words[i] = {};
+        if (column < rows.elements)
+          words[i] = loadVector<kSignature.align>(
+              source.base +
+              (rowOf(params, source, sequence, head, begin + token) + column) *
+                  kFromBytes);
+        targets[i] =
+            sequence * rows.strides.batch + head * rows.strides.head +
+            static_cast<long long>(begin + token) * rows.strides.token + column;
       }
 #pragma unroll
       for (int i = 0; i < kItems; ++i)

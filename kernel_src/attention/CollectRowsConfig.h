@@ -37,16 +37,18 @@ struct CollectedRows {
   void *target = nullptr;
   AttentionStrides strides;
   int elements = 0; ///< of a row
+  int width = 0;    ///< that a row gets: zeros follow its elements
   int tokens = 0;
   int heads = 0;
   int blockTokens = 1; ///< tokens of a block of the grid
 };
 
-/// K, V and, where its type changes, Q of `attention`, whose sequences and
-/// heads are those of one round of a launch.
+/// K, V and Q of `attention`, whose sequences and heads are those of one round
+/// of a launch: as many of the three as the grid has, from `first` on.
 struct CollectRowsParams {
   AttentionParams attention;
   CollectedRows rows[3];
+  int first = 0;
 };
 
 } // namespace kiln

@@ -1,6 +1,6 @@
 //===- LaunchSpec.h - a launch as plain data ------------------------------===//
 //
-// What a family's bind() produces and only Driver executes: one to four steps,
+// What a family's bind() produces and only Driver executes: one to five steps,
 // their parameters and the tensor maps inside them. Trivially copyable, lives
 // on the stack of a launch, allocates nothing, includes no CUDA header.
 //
@@ -90,9 +90,9 @@ struct LaunchStep {
   MemsetStep memset;
 };
 
-/// One to four steps, executed in order on one stream.
+/// One to five steps, executed in order on one stream.
 struct LaunchSpec {
-  static constexpr uint32_t kMaxSteps = 4;
+  static constexpr uint32_t kMaxSteps = 5;
   static constexpr uint32_t kMaxTensorMaps = 8;
   static constexpr uint32_t kMaxParamBytes = 4096;
 
@@ -155,7 +155,7 @@ struct LaunchSpec {
   }
 
   void addMemset(DeviceAddress address, uint64_t bytes, uint8_t value) {
-    assert(stepCount < kMaxSteps && "a plan has at most four steps");
+    assert(stepCount < kMaxSteps && "a plan has at most five steps");
     LaunchStep &step = *std::construct_at(&steps[stepCount++]);
     step.kind = LaunchStep::Kind::Memset;
     step.memset = {address, bytes, value};
@@ -164,7 +164,7 @@ struct LaunchSpec {
 private:
   template <class Params> KernelStep &addKernelFor() {
     static_assert(std::is_trivially_copyable_v<Params>);
-    assert(stepCount < kMaxSteps && "a plan has at most four steps");
+    assert(stepCount < kMaxSteps && "a plan has at most five steps");
     uint32_t offset = (paramBytes + 63u) & ~63u;
     assert(offset + sizeof(Params) <= kMaxParamBytes && "parameters too large");
     paramBytes = offset + sizeof(Params);

@@ -1,4 +1,4 @@
-//===- Plan.h - one to four steps, ready to compile, load and launch ------===//
+//===- Plan.h - one to five steps, ready to compile, load and launch ------===//
 #pragma once
 
 #include "Compile/TranslationUnit.h"

@@ -74,3 +74,19 @@ TEST_CASE("emulated: rows of e4m3 that tensor cores take as 16 bits alone") {
           "ldv=65",
           {kWgmma + ".cr32"}}});
 }
+
+TEST_CASE("emulated: attention over rows that begin anywhere") {
+  check({{"attention",
+          "batch=2 sq=70 sk=300 heads=4 kvheads=2 d=57 dv=39 dtype=bf16 "
+          "mask=causal lse=1",
+          {kWgmma + ".cr32", kSync64 + ".cr32", kWgmma + ".sp2.cr1"}},
+         {"attention",
+          "batch=3 sq=40 sk=1500 heads=4 kvheads=2 d=64 dtype=fp16 align=2 "
+          "qlen=packed kvlen=used sinks=1 alibi=1 lse=1",
+          {kWgmma + ".cr1",
+           "mma.dt5.d64.br64.bc64.w4.ac1.el1.sw1.kt2.vt2.os1.cr1"}},
+         {"attention",
+          "batch=2 sq=40 sk=200 heads=2 d=61 dtype=e4m3 scales=head align=1 "
+          "kvlen=used pages=table page=5",
+          {kWgmma + ".cr32", kSync64 + ".cr32"}}});
+}

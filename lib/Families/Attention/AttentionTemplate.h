@@ -23,7 +23,9 @@ namespace kiln {
 /// step. `collected` is there as well where a kernel serves problems with and
 /// without it, by other translation units.
 template <class Config>
-concept CollectsRows = requires(Config config) { config.collectRoom; };
+concept CollectsRows = requires(Config config) {
+  config.collectRoom;
+};
 
 template <class Config> void setCollectRoom(Config &config, int room) {
   if constexpr (CollectsRows<Config>)
@@ -191,8 +193,8 @@ protected:
   /// As which type a step may collect K and V (and Q, where its type is another
   /// one) ahead of the kernels for \p problem; nullopt: there is nothing to
   /// gain, or no kernel for what comes of it.
-  virtual std::optional<DType>
-  collectedType(const AttentionProblem &, const AttentionSignature &) const {
+  virtual std::optional<DType> collectedType(const AttentionProblem &,
+                                             const AttentionSignature &) const {
     return std::nullopt;
   }
 
@@ -265,9 +267,11 @@ private:
   Collected collectedOf(const AttentionProblem &problem,
                         const Config &config) const {
     constexpr int64_t kMiB = int64_t(1) << 20;
+    const AttentionSignature signature = signatureOf(problem);
     const DType type =
-        collectedType(problem, signatureOf(problem)).value_or(problem.dtype);
-    CollectedProblem collected(problem, type, splitsOf(config));
+        collectedType(problem, signature).value_or(problem.dtype);
+    CollectedProblem collected(problem, signature.align, type,
+                               splitsOf(config));
     const CollectRounds rounds =
         collected.roundsWithin(collectRoomOf(config) * kMiB);
     Config inner = config;
@@ -282,14 +286,14 @@ private:
                          const DeviceModel &device,
                          llvm::function_ref<void(const Config &)> emit) const {
     forEachConfig(problem, signature, device, emit);
-    forEachRoom(problem, signature, Config{}, [&](const Collected &form,
-                                                  int room) {
-      forEachConfig(form.round, signatureOf(form.round), device,
-                    [&](Config config) {
-                      setCollectRoom(config, room);
-                      emit(config);
-                    });
-    });
+    forEachRoom(problem, signature, Config{},
+                [&](const Collected &form, int room) {
+                  forEachConfig(form.round, signatureOf(form.round), device,
+                                [&](Config config) {
+                                  setCollectRoom(config, room);
+                                  emit(config);
+                                });
+                });
   }
 
   /// Calls \p emit with \p problem as each room for collected rows has it that
@@ -330,11 +334,11 @@ private:
     plan.problem = problem.record;
     plan.config = record;
     int sharedBytes = config.sharedBytes(signature);
-    plan.kernels.push_back(makeKernelUnit(
-        entry,
-        candidateOf(problem, toRecord(config, schema), signature, config,
-                    isGeneric()),
-        device));
+    plan.kernels.push_back(
+        makeKernelUnit(entry,
+                       candidateOf(problem, toRecord(config, schema), signature,
+                                   config, isGeneric()),
+                       device));
     plan.sharedBytes.push_back(static_cast<uint32_t>(sharedBytes));
     plan.workspace = workspaceOf(attention, config, device);
     plan.takesDependentLaunch = device.ccMajor >= 9;
@@ -357,14 +361,14 @@ private:
     if (collectRoomOf(config) == 0)
       forEachVariant(problem, signature, config, device, take);
     else
-      forEachRoom(problem, signature, config, [&](const Collected &form,
-                                                  int room) {
-        forEachVariant(form.round, signatureOf(form.round), form.config, device,
-                       [&](Config variant) {
-                         setCollectRoom(variant, room);
-                         take(variant);
-                       });
-      });
+      forEachRoom(problem, signature, config,
+                  [&](const Collected &form, int room) {
+                    forEachVariant(form.round, signatureOf(form.round),
+                                   form.config, device, [&](Config variant) {
+                                     setCollectRoom(variant, room);
+                                     take(variant);
+                                   });
+                  });
     if (!hasOwn)
       emit(config);
   }

@@ -14,28 +14,30 @@ namespace kiln {
 
 static constexpr CollectRowsConfig kConfig{};
 static constexpr int64_t kAlign = int64_t(WorkspaceLayout::kAlignment);
-/// What alignment of K, V, Q and of what lies behind them takes at most.
-static constexpr int64_t kSlack = 4 * kAlign;
+/// What alignment of K, V, Q, O and of what lies behind them takes at most.
+static constexpr int64_t kSlack = 5 * kAlign;
+constexpr int kWideAlign = 16; // of what kernels read by the widest copies
 
 //===----------------------------------------------------------------------===//
 // Rounds
 //===----------------------------------------------------------------------===//
 
-CollectedProblem::CollectedProblem(const AttentionProblem &problem, DType type,
-                                   int64_t splits)
-    : given(problem), type(type), splits(splits),
+CollectedProblem::CollectedProblem(const AttentionProblem &problem, int align,
+                                   DType type, int64_t splits)
+    : given(problem), type(type), splits(splits), unaligned(align < kWideAlign),
       sequences(problem.hasPackedKeys() ? 1 : problem.batch) {}
 
-/// Rows begin at multiples of 16 bytes.
+int64_t CollectedProblem::widthOf(int64_t elements) const {
+  return unaligned ? pitchOf(elements) : elements;
+}
+
 int64_t CollectedProblem::pitchOf(int64_t elements) const {
-  constexpr int64_t kVector = 16;
-  return roundUp(elements, kVector / bytesOf(type));
+  return roundUp(elements, int64_t(kWideAlign) / bytesOf(type));
 }
 
 /// Packed queries are those of a head: sequences share them out.
 int64_t CollectedProblem::unitBytes() const {
-  const int64_t keyRows =
-      given.hasPackedKeys() ? given.totalKeys : given.keys;
+  const int64_t keyRows = given.hasPackedKeys() ? given.totalKeys : given.keys;
   int64_t bytes = keyRows * bytesOf(type) *
                   (pitchOf(given.headDim) + pitchOf(given.valueDim));
   return given.hasPackedQueries() ? bytes : bytes + headBytes();
@@ -45,10 +47,15 @@ int64_t CollectedProblem::headBytes() const {
   int64_t queries = given.hasPackedQueries() ? given.totalQueries
                     : given.hasPackedKeys()  ? given.queries * given.batch
                                              : given.queries;
-  int64_t rows = given.group() * queries;
-  return (collectsQueries() ? rows * pitchOf(given.headDim) * bytesOf(type)
-                            : 0) +
-         (splits > 1 ? partialBytes(rows * splits, given.valueDim) : 0);
+  const int64_t rows = given.group() * queries;
+  int64_t bytes = 0;
+  if (collectsQueries())
+    bytes += rows * pitchOf(given.headDim) * bytesOf(type);
+  if (unaligned)
+    bytes += rows * pitchOf(given.valueDim) * bytesOf(type);
+  if (splits > 1)
+    bytes += partialBytes(rows * splits, widthOf(given.valueDim));
+  return bytes;
 }
 
 CollectRounds CollectedProblem::roundsWithin(int64_t room) const {
@@ -83,8 +90,7 @@ int64_t CollectedProblem::roundBytes(const CollectRounds &rounds) const {
   return rounds.heads * (rounds.sequences * unitBytes() + ofHead) + kSlack;
 }
 
-AttentionProblem
-CollectedProblem::ofRound(const CollectRounds &rounds) const {
+AttentionProblem CollectedProblem::ofRound(const CollectRounds &rounds) const {
   AttentionProblem round = given;
   if (!given.hasPackedKeys())
     round.batch = std::min(given.batch, rounds.sequences);
@@ -94,35 +100,44 @@ CollectedProblem::ofRound(const CollectRounds &rounds) const {
   round.pages = AttentionPages::None;
   round.pageSize = round.pageCount = round.pageTableCols = 0;
   int64_t end;
-  const std::array<Rows, 3> rows = rowsOf(rounds, end);
+  const std::array<Rows, 4> rows = rowsOf(rounds, end);
   round.k = rows[0].strides();
   round.v = rows[1].strides();
   if (collectsQueries())
     round.q = rows[2].strides();
+  if (!unaligned)
+    return round;
+  round.o = rows[3].strides();
+  round.headDim = widthOf(given.headDim);
+  round.valueDim = widthOf(given.valueDim);
+  round.align = kWideAlign;
   return round;
 }
 
-std::array<CollectedProblem::Rows, 3>
+std::array<CollectedProblem::Rows, 4>
 CollectedProblem::rowsOf(const CollectRounds &rounds, int64_t &end) const {
   end = 0;
   auto place = [&](int64_t elements, int64_t rows, int64_t heads,
                    int64_t batch) {
-    Rows placed{end, elements, pitchOf(elements), rows, heads, batch};
+    Rows placed{end,   elements, widthOf(elements), pitchOf(elements), rows,
+                heads, batch};
     end += roundUp(batch * placed.strides().batch * bytesOf(type), kAlign);
     return placed;
   };
   const bool packsKeys = given.hasPackedKeys();
   const int64_t keyRows = packsKeys ? given.totalKeys : given.keys;
   const int64_t batch = packsKeys ? 1 : rounds.sequences;
-  std::array<Rows, 3> rows;
+  const int64_t queryHeads = rounds.heads * given.group();
+  const int64_t queryBatch = given.hasPackedQueries() ? 1
+                             : packsKeys              ? given.batch
+                                                      : rounds.sequences;
+  std::array<Rows, 4> rows;
   rows[0] = place(given.headDim, keyRows, rounds.heads, batch);
   rows[1] = place(given.valueDim, keyRows, rounds.heads, batch);
   if (collectsQueries())
-    rows[2] = place(given.headDim, given.queryRows(),
-                    rounds.heads * given.group(),
-                    given.hasPackedQueries() ? 1
-                    : packsKeys              ? given.batch
-                                             : rounds.sequences);
+    rows[2] = place(given.headDim, given.queryRows(), queryHeads, queryBatch);
+  if (unaligned)
+    rows[3] = place(given.valueDim, given.queryRows(), queryHeads, queryBatch);
   return rows;
 }
 
@@ -141,16 +156,19 @@ double CollectedProblem::collectNs(const CollectRounds &rounds,
                               2 * kConfig.kMargin);
   double elements = sequencesOf * double(given.kvHeads) * seen *
                     double(given.headDim + given.valueDim);
+  const double queryRows =
+      sequencesOf * double(given.heads) * double(given.usualQueries());
   if (collectsQueries())
-    elements += sequencesOf * double(given.heads) *
-                double(given.usualQueries() * given.headDim);
+    elements += queryRows * double(given.headDim);
+  if (unaligned)
+    elements += queryRows * double(given.valueDim);
   const double count = double(rounds.count());
   // Rows that stay in L2 are written back behind the kernel that reads them.
   const bool staysInL2 =
       elements * bytesOf(type) / count <= double(device.l2Bytes) / 2;
   const double writeRate =
       staysInL2 ? device.l2BytesPerNs() : device.dramWriteBytesPerNs();
-  return count * (kStepNs + device.launchNs) +
+  return count * (unaligned ? 2 : 1) * (kStepNs + device.launchNs) +
          elements * bytesOf(given.kv) / device.dramBytesPerNs() +
          elements * bytesOf(type) / writeRate;
 }
@@ -192,17 +210,15 @@ WorkspaceLayout withCollected(const CollectedProblem &problem,
                               WorkspaceLayout layout) {
   int64_t end;
   problem.rowsOf(rounds, end);
-  layout.scratchBytes = std::max(static_cast<uint64_t>(end) +
-                                     layout.scratchBytes,
-                                 static_cast<uint64_t>(
-                                     problem.roundBytes(rounds)));
+  layout.scratchBytes =
+      std::max(static_cast<uint64_t>(end) + layout.scratchBytes,
+               static_cast<uint64_t>(problem.roundBytes(rounds)));
   return layout;
 }
 
 /// The part of the signature that the step depends on.
-static AttentionSignature signatureOfStep(const AttentionProblem &problem,
+static AttentionSignature signatureOfStep(const AttentionSignature &whole,
                                           DType type) {
-  const AttentionSignature whole = signatureOf(problem);
   AttentionSignature signature;
   signature.q = type;
   signature.kv = whole.kv;
@@ -215,14 +231,24 @@ static AttentionSignature signatureOfStep(const AttentionProblem &problem,
   return signature;
 }
 
-static TranslationUnit collectUnit(const AttentionSignature &signature,
+/// That of the step behind the kernel, of unaligned rows of O.
+static AttentionSignature deliveringSignature(const AttentionSignature &whole) {
+  AttentionSignature signature;
+  signature.q = signature.kv = whole.out;
+  signature.queryLengths = whole.queryLengths;
+  signature.align = std::max(whole.align, bytesOf(whole.out));
+  return signature;
+}
+
+static TranslationUnit collectUnit(llvm::StringRef name,
+                                   const AttentionSignature &signature,
                                    const DeviceModel &device) {
   return makeKernelUnit({.header = "attention/CollectRows.cuh",
                          .signatureType = "AttentionSignature",
                          .configType = "CollectRowsConfig",
                          .paramsType = "CollectRowsParams",
                          .function = "collectRows"},
-                        {.name = stepName(attentionProblemSchema(), "collect"),
+                        {.name = stepName(attentionProblemSchema(), name),
                          .signature = initializerText(signature),
                          .config = "{}",
                          .threads = kConfig.threads(),
@@ -243,34 +269,44 @@ public:
   CollectBinder(std::shared_ptr<const Binder> kernel,
                 const AttentionSignature &signature, DType type, int64_t splits,
                 int64_t scratchBytes, int function, bool startsEarly)
-      : kernel(std::move(kernel)), signature(signature), type(type),
-        splits(splits), scratchBytes(scratchBytes), function(function),
-        startsEarly(startsEarly) {}
+      : kernel(std::move(kernel)), whole(signature), type(type), splits(splits),
+        scratchBytes(scratchBytes), function(function),
+        startsEarly(startsEarly),
+        scaleByDefault(defaultScale(signature.headDim)) {}
 
   int64_t rounds(const Arguments &arguments,
                  int32_t /*smCount*/) const noexcept override {
     const AttentionProblem problem = readLaunchedAttention(arguments.problem);
-    return roundsOf(CollectedProblem(problem, type, splits)).count();
+    return roundsOf(collectedOf(problem)).count();
   }
 
   void bind(const Arguments &arguments, const LaunchContext &context,
             LaunchSpec &spec) const noexcept override;
 
 private:
+  using Rows = CollectedProblem::Rows;
+
+  CollectedProblem collectedOf(const AttentionProblem &problem) const {
+    return CollectedProblem(problem, whole.align, type, splits);
+  }
   CollectRounds roundsOf(const CollectedProblem &problem) const {
     return problem.roundsWithin(scratchBytes - kSlack);
   }
-  void addStep(const AttentionProblem &problem, const Arguments &part,
-               llvm::ArrayRef<CollectedProblem::Rows> rows,
-               DeviceAddress scratch, LaunchSpec &spec) const;
+  void addCollect(const AttentionProblem &problem, const Arguments &part,
+                  llvm::ArrayRef<Rows> rows, DeviceAddress scratch,
+                  LaunchSpec &spec) const;
+  void addDeliver(const AttentionProblem &problem, const Arguments &part,
+                  const Rows &rows, DeviceAddress scratch,
+                  LaunchSpec &spec) const;
 
   std::shared_ptr<const Binder> kernel;
-  AttentionSignature signature; ///< of the step
+  AttentionSignature whole; ///< of the problem
   DType type;
   int64_t splits;
   int64_t scratchBytes;
-  int function;
+  int function; ///< that collects; the one that delivers is behind it
   bool startsEarly;
+  double scaleByDefault;
 };
 
 } // namespace
@@ -316,10 +352,9 @@ static void moveToRound(const AttentionProblem &problem, const Round &round,
   };
   auto moveRows = [&](int index, int64_t heads, bool isBatched, DType element) {
     const OperandArgument &operand = operands[index];
-    move(index,
-         (heads * operand.planeStride +
-          (isBatched ? round.sequence * operand.batchStride : 0)) *
-             bytesOf(element));
+    move(index, (heads * operand.planeStride +
+                 (isBatched ? round.sequence * operand.batchStride : 0)) *
+                    bytesOf(element));
   };
   const bool packs = problem.hasPackedQueries();
   moveRows(O::Q, head, !packs, problem.dtype);
@@ -330,8 +365,8 @@ static void moveToRound(const AttentionProblem &problem, const Round &round,
   constexpr int64_t kWord = 4; // of an int, and of fp32
   const int64_t sequenceRows = packs ? 0 : round.sequence * problem.heads;
   move(O::Lse, (sequenceRows + head) * problem.queryRows() * kWord);
-  for (int index : {O::QueryOffsets, O::KeyOffsets, O::KeyLengths,
-                    O::PageOffsets})
+  for (int index :
+       {O::QueryOffsets, O::KeyOffsets, O::KeyLengths, O::PageOffsets})
     move(index, round.sequence * kWord);
   if (problem.pages == AttentionPages::Table)
     move(O::PageTable, round.sequence * problem.pageTableCols * kWord);
@@ -348,8 +383,7 @@ void CollectBinder::bind(const Arguments &arguments,
   using F = AttentionField;
   using O = AttentionOperand;
   const AttentionProblem problem = readLaunchedAttention(arguments.problem);
-  const CollectedProblem collected(problem, type, splits);
-  const CollectRounds rounds = roundsOf(collected);
+  const CollectRounds rounds = roundsOf(collectedOf(problem));
   const Round round = roundAt(rounds, problem, context.round);
   int64_t values[F::Count];
   std::copy_n(arguments.problem, F::Count, values);
@@ -359,41 +393,64 @@ void CollectBinder::bind(const Arguments &arguments,
   part.constants = 0; // the kernel reads what the step writes
   moveToRound(problem, round, part.operands);
   const AttentionProblem ofRound = readLaunchedAttention(values);
+  const CollectedProblem collected = collectedOf(ofRound);
   int64_t end;
-  const std::array<CollectedProblem::Rows, 3> rows =
-      CollectedProblem(ofRound, type, splits)
-          .rowsOf({round.sequences, round.heads, 1, 1}, end);
-  addStep(ofRound, part, rows, context.scratch, spec);
+  const std::array<Rows, 4> rows =
+      collected.rowsOf({round.sequences, round.heads, 1, 1}, end);
+  addCollect(ofRound, part, llvm::ArrayRef(rows).take_front(3), context.scratch,
+             spec);
   spec.steps[spec.stepCount - 1].kernel.dependentLaunch =
       startsEarly && context.round > 0;
 
+  Arguments inner = part;
   values[F::DType] = values[F::Kv] = static_cast<int64_t>(type);
   values[F::Out] = static_cast<int64_t>(problem.out);
   values[F::Pages] = values[F::Page] = 0;
-  constexpr int kOperands[] = {O::K, O::V, O::Q};
-  for (int i = 0; i < (collected.collectsQueries() ? 3 : 2); ++i) {
-    const AttentionStrides strides = rows[i].strides();
-    part.operands[kOperands[i]] = {
-        context.scratch + static_cast<DeviceAddress>(rows[i].offset),
+  values[F::D] = rows[0].width;
+  values[F::Dv] = rows[1].width;
+  inner.scalars[AttentionScalar::Scale] =
+      resolveScale(arguments.scalars[AttentionScalar::Scale], scaleByDefault);
+  constexpr int kOperands[] = {O::K, O::V, O::Q, O::O};
+  for (auto [i, placed] : llvm::enumerate(rows)) {
+    if (placed.sequences == 0)
+      continue;
+    const AttentionStrides strides = placed.strides();
+    inner.operands[kOperands[i]] = {
+        context.scratch + static_cast<DeviceAddress>(placed.offset),
         strides.token, strides.batch, strides.head};
   }
   LaunchContext behind = context;
   behind.round = 0;
   behind.scratch += static_cast<DeviceAddress>(end);
   const uint32_t next = spec.stepCount;
-  kernel->bind(part, behind, spec);
+  kernel->bind(inner, behind, spec);
   if (spec.steps[next].kind == LaunchStep::Kind::Kernel)
     spec.steps[next].kernel.dependentLaunch = startsEarly;
+  if (collected.isUnaligned())
+    addDeliver(ofRound, part, rows[3], context.scratch, spec);
 }
 
-void CollectBinder::addStep(const AttentionProblem &problem,
-                            const Arguments &part,
-                            llvm::ArrayRef<CollectedProblem::Rows> rows,
-                            DeviceAddress scratch, LaunchSpec &spec) const {
+/// Fills one operand of the step; answers the blocks of its tokens.
+static int64_t placeRows(const CollectedProblem::Rows &placed, int64_t width,
+                         const AttentionSignature &signature,
+                         CollectedRows &target) {
+  target.elements = static_cast<int>(placed.elements);
+  target.width = static_cast<int>(width);
+  target.tokens = static_cast<int>(placed.rows);
+  target.heads = static_cast<int>(placed.heads);
+  const int64_t vectors = std::max<int64_t>(
+      1, placed.heads * width / kConfig.vectorElements(signature));
+  target.blockTokens =
+      static_cast<int>(std::max<int64_t>(1, kConfig.blockVectors() / vectors));
+  return ceilDiv(placed.rows, target.blockTokens);
+}
+
+void CollectBinder::addCollect(const AttentionProblem &problem,
+                               const Arguments &part, llvm::ArrayRef<Rows> rows,
+                               DeviceAddress scratch, LaunchSpec &spec) const {
+  const AttentionSignature signature = signatureOfStep(whole, type);
   CollectRowsParams params;
-  params.attention =
-      makeAttentionParams(problem, part, defaultScale(problem.headDim));
-  const int64_t perVector = kConfig.vectorElements(signature);
+  params.attention = makeAttentionParams(problem, part, scaleByDefault);
   int64_t blocks = 1, sequences = 1;
   uint32_t operands = 0;
   for (auto [i, placed] : llvm::enumerate(rows)) {
@@ -403,14 +460,8 @@ void CollectBinder::addStep(const AttentionProblem &problem,
     target.target = reinterpret_cast<void *>(
         scratch + static_cast<DeviceAddress>(placed.offset));
     target.strides = placed.strides();
-    target.elements = static_cast<int>(placed.elements);
-    target.tokens = static_cast<int>(placed.rows);
-    target.heads = static_cast<int>(placed.heads);
-    const int64_t vectors =
-        std::max<int64_t>(1, placed.heads * placed.elements / perVector);
-    target.blockTokens = static_cast<int>(
-        std::max<int64_t>(1, kConfig.blockVectors() / vectors));
-    blocks = std::max(blocks, ceilDiv(placed.rows, target.blockTokens));
+    blocks =
+        std::max(blocks, placeRows(placed, placed.width, signature, target));
     sequences = std::max(sequences, placed.sequences);
     ++operands;
   }
@@ -421,11 +472,34 @@ void CollectBinder::addStep(const AttentionProblem &problem,
   step.block.x = static_cast<uint32_t>(kConfig.threads());
 }
 
+/// O is to the kernel what Q is to collectRows: rows of queries.
+void CollectBinder::addDeliver(const AttentionProblem &problem,
+                               const Arguments &part, const Rows &rows,
+                               DeviceAddress scratch, LaunchSpec &spec) const {
+  CollectRowsParams params;
+  params.attention = makeAttentionParams(problem, part, scaleByDefault);
+  params.first = 2;
+  params.attention.q = reinterpret_cast<const void *>(
+      scratch + static_cast<DeviceAddress>(rows.offset));
+  params.attention.qStrides = rows.strides();
+  CollectedRows &target = params.rows[2];
+  target.target = params.attention.o;
+  target.strides = params.attention.oStrides;
+  const int64_t blocks =
+      placeRows(rows, rows.elements, deliveringSignature(whole), target);
+  KernelStep &step = spec.addKernel(params);
+  step.function = static_cast<uint32_t>(function + 1);
+  step.grid = {static_cast<uint32_t>(std::max<int64_t>(1, blocks)),
+               static_cast<uint32_t>(rows.sequences), 1};
+  step.block.x = static_cast<uint32_t>(kConfig.threads());
+  step.dependentLaunch = startsEarly;
+}
+
 void prependCollect(const AttentionProblem &problem, DType type, int64_t splits,
                     const CollectRounds &rounds, const DeviceModel &device,
                     Plan &plan) {
-  const CollectedProblem collected(problem, type, splits);
-  const AttentionSignature signature = signatureOfStep(problem, type);
+  const AttentionSignature signature = signatureOf(problem);
+  const CollectedProblem collected(problem, signature.align, type, splits);
   plan.workspace = withCollected(collected, rounds, plan.workspace);
   constexpr int kFirstWithDependentLaunch = 9;
   plan.binder = std::make_shared<CollectBinder>(
@@ -433,8 +507,13 @@ void prependCollect(const AttentionProblem &problem, DType type, int64_t splits,
       static_cast<int64_t>(plan.workspace.scratchBytes),
       static_cast<int>(plan.kernels.size()),
       device.ccMajor >= kFirstWithDependentLaunch);
-  plan.kernels.push_back(collectUnit(signature, device));
-  plan.sharedBytes.push_back(0);
+  auto add = [&](llvm::StringRef name, const AttentionSignature &ofStep) {
+    plan.kernels.push_back(collectUnit(name, ofStep, device));
+    plan.sharedBytes.push_back(0);
+  };
+  add("collect", signatureOfStep(signature, type));
+  if (collected.isUnaligned())
+    add("deliver", deliveringSignature(signature));
   plan.hasRounds = true;
 }
 

@@ -4,7 +4,9 @@
 // copies read. Where a problem has them otherwise (e4m3 beside 16-bit queries,
 // pages of a few tokens), a step ahead of the kernel writes such rows to the
 // workspace (attention/CollectRows.cuh), and the kernel runs on them as on any.
-// That moves 3 bytes an element, which a prefill hardly notices.
+// That moves 3 bytes an element, which a prefill hardly notices. Where rows
+// have no alignment that wide copies want, Q is collected as well, head dims
+// are filled up with zeros, and a step behind the kernel delivers O.
 //
 // A *unit* is a head of K of one sequence, or of all that are packed. A launch
 // has rounds of as many units as its workspace holds; they are independent of
@@ -32,14 +34,18 @@ struct CollectRounds {
   int64_t count() const { return sequenceRounds * headRounds; }
 };
 
-/// A problem whose K and V, and Q where its type changes, are collected.
+/// A problem whose K and V are collected, with Q where its type changes.
 class CollectedProblem {
 public:
   /// Rows are collected as \p type. \p splits: of the keys, by the kernel
   /// behind, whose partial results are a part of what a unit needs.
-  CollectedProblem(const AttentionProblem &problem, DType type, int64_t splits);
+  /// \p align: of the problem's signature.
+  CollectedProblem(const AttentionProblem &problem, int align, DType type,
+                   int64_t splits);
 
-  bool collectsQueries() const { return given.dtype != type; }
+  /// Whether no operand has rows that kernels read and write as they are.
+  bool isUnaligned() const { return unaligned; }
+  bool collectsQueries() const { return unaligned || given.dtype != type; }
 
   /// Rounds of as many units as \p room bytes hold, one at least.
   CollectRounds roundsWithin(int64_t room) const;
@@ -52,7 +58,8 @@ public:
   /// heads of a sequence do, and sequences.
   struct Rows {
     int64_t offset = 0;   ///< bytes
-    int64_t elements = 0; ///< of a row
+    int64_t elements = 0; ///< of a row as its caller has it
+    int64_t width = 0;    ///< of a row, zeros included
     int64_t pitch = 0;    ///< elements
     int64_t rows = 0, heads = 0, sequences = 0;
 
@@ -60,15 +67,17 @@ public:
       return {pitch, rows * pitch, heads * rows * pitch};
     }
   };
-  /// K, V and Q, which has no rows unless it is collected; the last one ends
-  /// at \p end bytes.
-  std::array<Rows, 3> rowsOf(const CollectRounds &rounds, int64_t &end) const;
+  /// K, V, Q and O, the latter two without rows unless they are collected; the
+  /// last one ends at \p end bytes.
+  std::array<Rows, 4> rowsOf(const CollectRounds &rounds, int64_t &end) const;
 
   /// Nanoseconds of the steps that collect, of all rounds.
   double collectNs(const CollectRounds &rounds,
                    const DeviceModel &device) const;
 
 private:
+  /// A head dim as the kernel has it, and from row to row.
+  int64_t widthOf(int64_t elements) const;
   int64_t pitchOf(int64_t elements) const;
   /// Bytes of a unit, and of a head of all sequences, whatever their number.
   int64_t unitBytes() const;
@@ -77,6 +86,7 @@ private:
   const AttentionProblem &given;
   DType type;
   int64_t splits;
+  bool unaligned;
   int64_t sequences; ///< that units share out: packed ones are one
 };
 
@@ -87,9 +97,9 @@ inline constexpr int kCollectRooms[] = {128, 32};
 /// Makes of \p plan, of a round of \p problem, the plan of \p problem: with
 /// one more kernel, scratch ahead of the kernel's own, and a binder that
 /// collects first.
-void prependCollect(const AttentionProblem &problem, DType type,
-                    int64_t splits, const CollectRounds &rounds,
-                    const DeviceModel &device, Plan &plan);
+void prependCollect(const AttentionProblem &problem, DType type, int64_t splits,
+                    const CollectRounds &rounds, const DeviceModel &device,
+                    Plan &plan);
 
 /// The workspace of a plan, given that of a round.
 WorkspaceLayout withCollected(const CollectedProblem &problem,

@@ -24,6 +24,8 @@ namespace kiln {
 
 using Config = MmaAttentionConfig;
 
+static constexpr int kLeastAlign = 4; // of an asynchronous copy
+
 namespace {
 
 struct Tile {
@@ -168,11 +170,13 @@ protected:
                 const AttentionSignature &signature, const DeviceModel &device,
                 llvm::function_ref<void(const Config &)> emit) const override;
 
-  /// Of e4m3 whatever 16 bits hold: its elements keep their values there.
+  /// In 16 bits where they are e4m3, whose elements keep their values there, or
+  /// have rows that no copy reads.
   std::optional<DType>
   collectedType(const AttentionProblem &problem,
                 const AttentionSignature &signature) const override {
-    if (problem.latent || signature.kv != DType::E4M3)
+    if (problem.latent ||
+        (signature.kv != DType::E4M3 && signature.align >= kLeastAlign))
       return std::nullopt;
     return signature.q == DType::E4M3 ? signature.out : signature.q;
   }
@@ -310,7 +314,6 @@ std::optional<Rejection> MmaAttentionTemplate::checkLimits(
       Config::dtypeOf(signature.q) != config.dtype ||
       signature.kv != signature.q)
     return Rejection{PruneReason::Type};
-  constexpr int kLeastAlign = 4; // of an asynchronous copy
   if (signature.align < kLeastAlign)
     return Rejection{PruneReason::Alignment, double(signature.align),
                      kLeastAlign, "B"};

@@ -214,8 +214,7 @@ Sm90Attention::collectedType(const AttentionProblem &problem,
   if (problem.latent)
     return std::nullopt;
   const bool isE4M3 = signature.q == DType::E4M3;
-  if (isE4M3 && (signature.align < kAlign || signature.headDim % 16 != 0 ||
-                 signature.valueDim % 16 != 0))
+  if (isE4M3 && signature.align < kAlign)
     return signature.out;
   const bool isPlain = signature.kv == signature.q &&
                        signature.align >= kAlign &&
