@@ -44,11 +44,17 @@ constexpr const char *kPrefill[] = {
     "qlen=packed kvlen=packed",
     "alibi=1 lse=1",
 };
-constexpr const char *kTypes[] = {"d=128 dtype=bf16",        "d=64 dtype=bf16",
-                                  "d=128 dtype=fp16",        "d=96 dtype=bf16",
-                                  "d=192 dv=128 dtype=bf16", "d=256 dtype=bf16",
-                                  "d=40 dtype=fp16",         "d=80 dtype=bf16",
-                                  "d=128 dtype=e4m3",        "d=80 dtype=e4m3"};
+constexpr const char *kTypes[] = {"d=128 dtype=bf16",
+                                  "d=64 dtype=bf16",
+                                  "d=128 dtype=fp16",
+                                  "d=96 dtype=bf16",
+                                  "d=192 dv=128 dtype=bf16",
+                                  "d=256 dtype=bf16",
+                                  "d=40 dtype=fp16",
+                                  "d=80 dtype=bf16",
+                                  "d=128 dtype=e4m3",
+                                  "d=80 dtype=e4m3",
+                                  "d=128 dtype=bf16 kv=e4m3 scales=head"};
 constexpr const char *kSizes[] = {
     "sq=4096 sk=4096 heads=32 kvheads=8",
     "sq=64 sk=8192 heads=8 kvheads=8",

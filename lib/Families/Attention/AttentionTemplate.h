@@ -127,7 +127,7 @@ public:
     if (collectRoomOf(config) == 0)
       return derive(attention, config, device);
     const Collected form = collectedOf(attention, config);
-    Derivation derivation = derive(form.round, form.config, device);
+    Derivation derivation = derive(form.round, config, device);
     explainCollect(form.problem, form.rounds, device, derivation);
     return derivation;
   }
@@ -159,7 +159,7 @@ public:
       return workspaceOf(attention, config, device);
     const Collected form = collectedOf(attention, config);
     return withCollected(form.problem, form.rounds,
-                         workspaceOf(form.round, form.config, device));
+                         workspaceOf(form.round, config, device));
   }
 
   Plan plan(const Problem &problem, const Record &record,
@@ -169,7 +169,7 @@ public:
     if (collectRoomOf(config) == 0)
       return planOf(problem, record, attention, config, device);
     const Collected form = collectedOf(attention, config);
-    Plan plan = planOf(problem, record, form.round, form.config, device);
+    Plan plan = planOf(problem, record, form.round, config, device);
     prependCollect(attention, form.type, splitsOf(config), form.rounds, device,
                    plan);
     return plan;
@@ -260,7 +260,6 @@ private:
     DType type;
     CollectRounds rounds;
     AttentionProblem round;
-    Config config; ///< of the kernel alone
   };
 
   /// \p problem must outlive the result, and collectedType() have one for it.
@@ -274,9 +273,7 @@ private:
                                splitsOf(config));
     const CollectRounds rounds =
         collected.roundsWithin(collectRoomOf(config) * kMiB);
-    Config inner = config;
-    setCollectRoom(inner, 0);
-    return {collected, type, rounds, collected.ofRound(rounds), inner};
+    return {collected, type, rounds, collected.ofRound(rounds)};
   }
 
   /// The space: kernels that read K and V where they are, then those behind the
@@ -319,7 +316,7 @@ private:
     if (collectRoomOf(config) == 0)
       return predict(problem, config, device, detail);
     const Collected form = collectedOf(problem, config);
-    Estimate estimate = predict(form.round, form.config, device, detail);
+    Estimate estimate = predict(form.round, config, device, detail);
     addCollect(form.problem, form.rounds, device, estimate);
     return estimate;
   }
@@ -363,8 +360,8 @@ private:
     else
       forEachRoom(problem, signature, config,
                   [&](const Collected &form, int room) {
-                    forEachVariant(form.round, signatureOf(form.round),
-                                   form.config, device, [&](Config variant) {
+                    forEachVariant(form.round, signatureOf(form.round), config,
+                                   device, [&](Config variant) {
                                      setCollectRoom(variant, room);
                                      take(variant);
                                    });
@@ -407,7 +404,10 @@ private:
       return Rejection{PruneReason::Dominated, double(collectRoomOf(config)), 0,
                        "MiB of collected rows"};
     const Collected form = collectedOf(problem, config);
-    return checkForm(form.round, signatureOf(form.round), form.config, device);
+    const double bytes = double(form.problem.roundBytes(form.rounds));
+    if (bytes > kMaxCollectBytes)
+      return Rejection{PruneReason::Workspace, bytes, kMaxCollectBytes, "B"};
+    return checkForm(form.round, signatureOf(form.round), config, device);
   }
 
   std::optional<Rejection> checkForm(const AttentionProblem &problem,

@@ -2,6 +2,7 @@
 #include "Families/Attention/CollectStep.h"
 
 #include "Families/Attention/AttentionCombine.h"
+#include "Families/Attention/AttentionModel.h"
 #include "Families/Attention/LaunchedAttention.h"
 #include "Families/KernelUnit.h"
 #include "Model/MathUtil.h"
@@ -150,14 +151,13 @@ double CollectedProblem::collectNs(const CollectRounds &rounds,
   // What passes before the first store of a step, and behind its last one.
   constexpr double kStepNs = 2000;
   const double sequencesOf = double(given.batch);
-  double seen = double(given.usualKeys());
+  const double queries = double(expectedQueries(given));
+  double seen = double(expectedKeys(given));
   if (given.mask == AttentionMask::Window)
-    seen = std::min(seen, double(given.left) + double(given.usualQueries()) +
-                              2 * kConfig.kMargin);
+    seen = std::min(seen, double(given.left) + queries + 2 * kConfig.kMargin);
   double elements = sequencesOf * double(given.kvHeads) * seen *
                     double(given.headDim + given.valueDim);
-  const double queryRows =
-      sequencesOf * double(given.heads) * double(given.usualQueries());
+  const double queryRows = sequencesOf * double(given.heads) * queries;
   if (collectsQueries())
     elements += queryRows * double(given.headDim);
   if (unaligned)

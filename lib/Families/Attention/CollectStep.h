@@ -93,6 +93,8 @@ private:
 /// Bytes of collected rows that plans have room for, in MiB, best first: few
 /// rounds, and what stays in L2 and within small limits of the workspace.
 inline constexpr int kCollectRooms[] = {128, 32};
+/// Of a round, whatever the room: a head of more keys is left to others.
+inline constexpr double kMaxCollectBytes = double(int64_t(1000) << 20);
 
 /// Makes of \p plan, of a round of \p problem, the plan of \p problem: with
 /// one more kernel, scratch ahead of the kernel's own, and a binder that

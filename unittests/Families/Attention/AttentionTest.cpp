@@ -432,12 +432,12 @@ TEST_CASE("the naive attention kernel is the last resort") {
     return space.ranked.front().tmpl->name();
   };
   for (llvm::StringRef fields :
-       {"", "mask=causal lse=1", "kv=e4m3 scales=head"}) {
+       {"", "mask=causal lse=1", "kv=e4m3 scales=head", "dv=3 align=2"}) {
     CAPTURE(fields.str());
     CHECK(first(fields) != "naive");
   }
-  // Its rows are no multiple of anything.
-  CHECK(first("dv=3 align=2") == "naive");
+  // Its rows are longer than those of any other template.
+  CHECK(first("d=576 dv=512 latent=1 align=2") == "naive");
 }
 
 TEST_CASE("naive attention is not first from a hundred keys on") {
