@@ -17,6 +17,7 @@
 #include "Model/Wgmma.h"
 
 #include <algorithm>
+#include <cassert>
 #include <cmath>
 
 namespace kiln {
@@ -210,7 +211,8 @@ static AttentionSoftmax softmaxOf(const AttentionTileModel &model,
 void AttentionTileModel::computeProducts(double rate) {
   flops =
       2.0 * double(kernel.rows) * double(kernel.keys) * (headDim + valueDim);
-  flopsPerClock = std::max(rate, 1.0);
+  assert(rate > 0 && "the device has no instruction of this type");
+  flopsPerClock = rate;
   step.tensor = flops / flopsPerClock;
   softmax = softmaxOf(*this, kernel.keepsOrigins);
   raised = softmaxOf(*this, false);

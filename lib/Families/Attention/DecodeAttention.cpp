@@ -315,24 +315,20 @@ static std::optional<Rejection> checkGridOf(const AttentionProblem &problem,
   return checkGrid(double(grid.splits));
 }
 
-/// Fixed splits are as many as they are: other configs would do with less, but
-/// not in every batch.
+/// What launches use beyond what a plan may have. Only fixed splits can: they
+/// are as many as they are, others become longer (DecodeGrid).
 static std::optional<Rejection>
 checkPartialBytes(const AttentionProblem &problem,
-                  const DecodeAttentionConfig &config, const DecodeGrid &grid,
-                  const DeviceModel &device) {
-  constexpr double kMostOfFixed = double(int64_t(1) << 30);
-  bool isFixed = problem.fixedSplit > 0;
-  double most = isFixed ? kMostOfFixed : double(DecodeGrid::kMostPartialBytes);
-  // Ahead of what is counted in integers.
+                  const DecodeAttentionConfig &config, const DecodeGrid &grid) {
+  if (problem.fixedSplit == 0 || grid.splits == 1)
+    return std::nullopt;
+  // A double: such splits may be absurdly many.
   double bytes = double(grid.splits) * double(partialRowsOf(problem)) *
                  double(partialBytes(1, problem.valueDim));
-  if (bytes <= most)
-    bytes = double(partialBytes(
-        partialRowsOfPlan(problem, config, device.smCount), problem.valueDim));
-  if (bytes <= most)
+  constexpr double kMost = double(kMostFixedPartialBytes);
+  if (config.cluster || bytes <= kMost)
     return std::nullopt;
-  return Rejection{PruneReason::Workspace, bytes, most, "B"};
+  return Rejection{PruneReason::Workspace, bytes, kMost, "B"};
 }
 
 std::optional<Rejection> DecodeAttention::checkLimits(
@@ -354,7 +350,7 @@ std::optional<Rejection> DecodeAttention::checkLimits(
   DecodeGrid grid(problem, config, device.smCount);
   if (auto rejection = checkGridOf(problem, signature, grid))
     return rejection;
-  if (auto rejection = checkPartialBytes(problem, config, grid, device))
+  if (auto rejection = checkPartialBytes(problem, config, grid))
     return rejection;
   if (!config.cluster)
     return std::nullopt;

@@ -3,8 +3,11 @@
 #include "Families/Attention/AttentionCombine.h"
 #include "Families/Attention/AttentionFamily.h"
 #include "Families/Attention/DecodeGrid.h"
+#include "Families/Attention/FixedSplit.h"
 #include "Families/FamilyTesting.h"
+#include "Kernel/ConfigSchema.h"
 #include "Kernel/Space.h"
+#include "Support/Format.h"
 #include "attention/DecodeSplits.h"
 
 #include <doctest/doctest.h>
@@ -144,6 +147,73 @@ TEST_CASE("a grid has splits for the longest sequence, in room for them") {
     REQUIRE(DecodeGrid(smaller, config, 132, limit).rows(smaller) <= room);
     REQUIRE(DecodeGrid(problem, config, 132, limit).splits == grid.splits);
   }
+}
+
+TEST_CASE("decode is pruned for memory only where a launch would use more") {
+  std::mt19937 rng(16);
+  auto pick = [&](auto... values) {
+    int64_t list[] = {int64_t(values)...};
+    return list[rng() % std::size(list)];
+  };
+  const Template &decode = *attention().findTemplate("decode");
+  int refused = 0;
+  for (int i = 0; i < 300; ++i) {
+    const bool isFixed = i % 3 == 0;
+    int64_t kvHeads = pick(1, 8, 16);
+    std::string text = fmt::format(
+        "attention batch={} sq={} sk={} kvheads={} heads={} d={} dtype=bf16 "
+        "kv=e4m3 {}",
+        pick(1, 16, 255, 256, 2033, 60000), pick(1, 1, 8, 512, 4065),
+        pick(16, 4096, 8192, 131072), kvHeads, kvHeads * pick(1, 4, 16, 128),
+        pick(64, 128, 576), isFixed ? "split=64" : "");
+    CAPTURE(text);
+    Problem problem = parse(attention(), text);
+    AttentionProblem read =
+        readAttentionProblem(problem.record.values().data());
+    const int64_t most =
+        isFixed ? kMostFixedPartialBytes : DecodeGrid::kMostPartialBytes;
+    decode.enumerate(problem, h200(), [&](Record record) {
+      auto rejection = decode.prune(problem, record, h200());
+      auto config = fromRecord<DecodeAttentionConfig>(record);
+      bool isGrid = rejection && rejection->reason == PruneReason::Grid;
+      if (isGrid) // its numbers may not fit
+        return;
+      double bytes = double(partialBytes(1, read.valueDim)) *
+                     double(DecodeGrid(read, config, 132).rows(read));
+      if (rejection && rejection->reason == PruneReason::Workspace) {
+        ++refused;
+        REQUIRE(bytes > double(most));
+        return;
+      }
+      REQUIRE((bytes <= double(most) || config.cluster));
+      if (!rejection)
+        REQUIRE(decode.workspace(problem, record, h200()).bytes() <=
+                uint64_t(most));
+    });
+  }
+  CHECK(refused > 0);
+}
+
+TEST_CASE("long prompts over caches of e4m3 have more than generic kernels") {
+  for (const char *text :
+       {"sq=4065 sk=4065 heads=32 kvheads=8 d=128 dtype=bf16 kv=e4m3",
+        "sq=8192 sk=8192 heads=32 kvheads=8 d=128 dtype=bf16 kv=e4m3",
+        "batch=16 sq=8192 sk=8192 totalq=8192 qlen=packed kvlen=used "
+        "heads=32 kvheads=8 d=128 dtype=bf16 kv=e4m3 pages=table page=16",
+        "batch=256 sq=1 sk=4096 heads=128 kvheads=1 d=576 dv=512 dtype=bf16 "
+        "latent=1",
+        "batch=2 sq=1 sk=8192 heads=12 d=128 dtype=e4m3",
+        "sq=512 sk=8192 heads=12 d=128 dtype=e4m3 mask=causal"})
+    for (const char *name :
+         {"h200-sxm", "a100-sxm4-80gb", "l40s", "b200-sxm", "a10"}) {
+      CAPTURE(text);
+      CAPTURE(name);
+      Problem problem = parse(attention(), std::string("attention ") + text);
+      auto space =
+          llvm::cantFail(exploreSpace(attention(), problem, device(name)));
+      REQUIRE(!space.ranked.empty());
+      CHECK(!space.ranked.front().tmpl->isGeneric());
+    }
 }
 
 TEST_CASE("keys are split until there is a block for each SM") {
