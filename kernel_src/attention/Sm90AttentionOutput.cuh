@@ -55,8 +55,14 @@ public:
           tile.token + consumer * kConfig.consumerTokens() + row / kPacked;
       bool isIdle = kConfig.boxRows() < Sm90AttentionConfig::kUnit &&
                     row >= kConfig.boxRows();
-      rows[i] = {tile.head + row % kPacked,
-                 isIdle ? tile.queries.count : token};
+      int head = tile.head + row % kPacked;
+      if constexpr (kConfig.ragged) {
+        const AttentionParams &attention = params.attention;
+        int group = attention.heads / attention.kvHeads;
+        isIdle |= tile.head % group + row % kPacked >= group;
+        head = isIdle ? tile.head : head; // what heads have is read
+      }
+      rows[i] = {head, isIdle ? tile.queries.count : token};
     }
   }
 

@@ -62,6 +62,30 @@ TEST_CASE("emulated: attention of decoding") {
           {"sm90mla.cl1.pc2.f2", "sm90mla.cl2.pc4"}}});
 }
 
+TEST_CASE("emulated: groups of more heads than a tile has rows") {
+  const std::string ragged = "sm90.wg1.bn64.st3.pk36.rg1",
+                    wide = "sm90.wg2.bn64.st2.pk36.rg1",
+                    rows = "decode.r32.t16.st3.w4",
+                    few = "decode.r16.t32.st2.w4";
+  check({{"attention",
+          "batch=2 sq=1 sk=300 heads=142 kvheads=2 d=64 dtype=bf16 lse=1 "
+          "sinks=1 alibi=1",
+          {ragged, ragged + ".sp3", rows, few, rows + ".cl1.f8"}},
+         {"attention",
+          "batch=2 sq=3 sk=200 heads=71 kvheads=1 d=64 dtype=fp16 mask=causal "
+          "kvlen=used pages=table page=16 lse=1",
+          {wide, ragged + ".sp2", rows}},
+         {"attention",
+          "batch=3 sq=2 sk=200 heads=96 kvheads=1 d=64 dtype=bf16 qlen=packed "
+          "kvlen=packed mask=causal",
+          {"sm90.wg1.bn64.st3.dy1.pk48", rows}},
+         // The last tile has one row less than there are.
+         {"attention",
+          "batch=1 sq=2 sk=150 heads=127 kvheads=1 d=64 dtype=bf16 lse=1",
+          {"sm90.wg1.bn64.st3.pk64.rg1"}}},
+        6);
+}
+
 // tanh of next to nothing keeps its digits: a cap multiplies its error.
 TEST_CASE("emulated: softcaps far above the scores") {
   for (const char *softcap : {"softcap=1e3 ", "softcap=1e7 "})

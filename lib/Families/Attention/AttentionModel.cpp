@@ -288,9 +288,12 @@ void AttentionTileModel::computeTiles() {
   constexpr double kLoads = 600, kElement = 0.08, kGathering = 1.14,
                    kBarriers = 1.04, kPacked = 1.05, kDraw = 400,
                    kNextLoads = 3000;
-  visible = visibleBlocks(problem, kernel.rows, kernel.packed, kernel.keys);
-  double sequences = double(problem.batch) * double(problem.heads) /
-                     double(std::max<int64_t>(kernel.packed, 1));
+  int64_t packed = std::max<int64_t>(kernel.packed, 1);
+  visible = visibleBlocks(
+      problem, kernel.filledRows > 0 ? kernel.filledRows : kernel.rows,
+      kernel.packed, kernel.keys);
+  double sequences = double(problem.batch) * double(problem.kvHeads) *
+                     double(ceilDiv(problem.group(), packed));
   double splitBlocks = double(ceilDiv(splits.keys, kernel.keys));
   blocks = sequences * double(visible.blocks);
   if (sms() > 0)

@@ -198,14 +198,37 @@ static void fitRegisters(const AttentionSignature &signature,
 }
 
 /// Whether tiles of `mma` and `sm90`, which have 16-bit types and heads up to
-/// 256, read K and V less often: with more rows of a head of K than these they
-/// do. (64 sequences of 128 queries and keys, 32 heads over 8, causal, on an
-/// H200: 403 us, `sm90` about 60.)
+/// 256, may read K and V less often: with more rows of a head of K than these
+/// they do. (64 sequences of 128 queries and keys, 32 heads over 8, causal, on
+/// an H200: 403 us, `sm90` about 60.)
 static bool isForTiles(const AttentionProblem &problem,
                        const AttentionSignature &signature) {
   constexpr int64_t kMostRows = 64, kMostTiledDim = 256;
   return problem.queries * problem.group() > kMostRows &&
          problem.headDim <= kMostTiledDim && bytesOf(signature.kv) == 2;
+}
+
+/// Blocks of rows that read the same K and V, at most, where tiles would read
+/// them once: from L2, all but one.
+static constexpr int64_t kMostRowBlocks = 16;
+
+/// Whether the space leaves a problem out. Where a tile of each head of K, of
+/// as few rows as it may have, leaves SMs idle, splits of the keys may be worth
+/// more than reading these less often, and estimates decide. A fixed split
+/// leaves nothing to the batch.
+static bool isLeftOut(const AttentionProblem &problem,
+                      const AttentionSignature &signature,
+                      const DeviceModel &device) {
+  if (!isForTiles(problem, signature))
+    return false;
+  if (problem.fixedSplit > 0)
+    return true;
+  constexpr int64_t kTileRows = 64, kMostBlockRows = 32;
+  int64_t rows = problem.queries * problem.group();
+  double tiles = double(problem.batch) * double(problem.kvHeads) *
+                 double(ceilDiv(rows, kTileRows));
+  return rows > kMostRowBlocks * kMostBlockRows ||
+         tiles >= double(device.smCount);
 }
 
 void DecodeAttention::forEachVariant(
@@ -236,7 +259,7 @@ void DecodeAttention::forEachConfig(
     const AttentionProblem &problem, const AttentionSignature &signature,
     const DeviceModel &device,
     llvm::function_ref<void(const DecodeAttentionConfig &)> emit) const {
-  if (isForTiles(problem, signature))
+  if (isLeftOut(problem, signature, device))
     return;
   DecodeAttentionConfig config;
   for (int rows = rowsFor(problem); rows >= 8; rows = rows == 32 ? 16 : 0)
@@ -308,7 +331,6 @@ static std::optional<Rejection> checkGridOf(const AttentionProblem &problem,
        {problem.batch, problem.heads, problem.kvHeads * grid.rowBlocks})
     if (double(blocks) > kMaxGridYZ)
       return Rejection{PruneReason::Grid, double(blocks), kMaxGridYZ, "blocks"};
-  constexpr int64_t kMostRowBlocks = 16;
   if (grid.rowBlocks > kMostRowBlocks && isForTiles(problem, signature))
     return Rejection{PruneReason::Dominated, double(grid.rowBlocks),
                      double(kMostRowBlocks), "blocks of rows"};

@@ -216,6 +216,39 @@ TEST_CASE("long prompts over caches of e4m3 have more than generic kernels") {
     }
 }
 
+TEST_CASE("groups of more heads than a tile has rows are no cliff") {
+  struct Case {
+    const char *device, *sizes;
+  };
+  for (auto [name, sizes] : {Case{"h200-sxm", "batch=1 sk=4096 d=128"},
+                             Case{"h200-sxm", "batch=8 sk=4096 d=128"},
+                             Case{"h200-sxm", "batch=64 sk=4096 d=128"},
+                             Case{"h200-sxm", "batch=1 sk=131072 d=64"},
+                             Case{"a100-sxm4-80gb", "batch=1 sk=4096 d=128"},
+                             Case{"a100-sxm4-80gb", "batch=8 sk=4096 d=128"},
+                             Case{"a100-sxm4-80gb", "batch=1 sk=131072 d=64"},
+                             Case{"l40s", "batch=1 sk=4096 d=128"},
+                             Case{"l40s", "batch=8 sk=4096 d=128"},
+                             Case{"l40s", "batch=1 sk=131072 d=64"}}) {
+    CAPTURE(name);
+    CAPTURE(sizes);
+    auto timeOf = [&](int heads) {
+      Problem problem =
+          parse(attention(), fmt::format("attention sq=1 heads={} kvheads=1 "
+                                         "dtype=bf16 {}",
+                                         heads, sizes));
+      auto space =
+          llvm::cantFail(exploreSpace(attention(), problem, device(name)));
+      return space.ranked.front().estimate.totalNs;
+    };
+    const double full = timeOf(64);
+    CHECK(timeOf(65) < 1.5 * full);
+    CHECK(timeOf(71) < 1.5 * full);
+    CHECK(timeOf(96) < 1.6 * full);
+    CHECK(timeOf(128) < 2 * full);
+  }
+}
+
 TEST_CASE("keys are split until there is a block for each SM") {
   struct Case {
     int64_t batch, kvHeads, keys, splits;
