@@ -112,13 +112,18 @@ void AttentionDecodeModel::computeKey() {
       (tokenBytes(problem) + again * bytesOf(problem.kv)) / kSharedPerClock;
   if (isNarrow)
     convertClocks = (dims + again) / kConverted;
+  // Copies of 16 bytes pass by the L1 cache and cost nothing beside the others;
+  // it takes half a warp of narrower ones a clock (not measured).
+  constexpr double kCopies = 16;
+  if (kernel.copyBytes < 16)
+    copyClocks = tokenBytes(problem) / double(kernel.copyBytes) / kCopies;
   // A piece's products, maxima and exponentials wait for each other: 1130
   // clocks for 16 keys of head dim 128, 1570 for 32.
   constexpr double kPieceClocks = 700, kElementClocks = 0.105;
   warpKeyClocks = kPieceClocks / double(kernel.pieceKeys) +
                   kElementClocks * dims * rowTiles;
   keyClocks = rowTiles * (productClocks + expClocks + issueClocks) +
-              fragmentClocks + convertClocks;
+              fragmentClocks + convertClocks + copyClocks;
   // They meet at each piece (latent attention, 16 and 128 heads: 249 and 1940
   // us, predicted 196 and 1490 without this).
   constexpr double kWaits = 0.3;

@@ -107,6 +107,7 @@ struct AttentionDecodeKernel {
   int64_t parts = 1;  ///< warps of a ring: all scores, a part of O's columns
   int64_t stages = 3; ///< pieces of a ring
   int64_t pieceKeys = 16; ///< keys of a piece
+  int64_t copyBytes = 16; ///< of a lane's copy
   int64_t blocksPerSm = 2;
   /// Of the keys: as many as the grid has for the most keys of a sequence
   /// (AttentionProblem::keys), of splitKeys each; blocks of splits without keys

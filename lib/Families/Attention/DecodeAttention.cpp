@@ -15,6 +15,8 @@
 #include "Model/MathUtil.h"
 #include "Model/Occupancy.h"
 
+#include <llvm/ADT/SmallVector.h>
+
 #include <algorithm>
 
 namespace kiln {
@@ -31,6 +33,8 @@ struct Ring {
 constexpr Ring kRings[] = {{4, 3, 16}, {4, 3, 32}, {4, 6, 16},
                            {8, 3, 16}, {8, 3, 32}, {4, 2, 16},
                            {4, 6, 32}, {8, 2, 16}, {2, 6, 16}};
+/// Where rows are so long that four warps have no room (head dim 256 in 99 KB).
+constexpr Ring kLongRings[] = {{2, 3, 16}, {2, 2, 16}};
 constexpr int kFills[] = {4, 8};
 /// Where lengths differ, more blocks than run at once fill up the end (H200,
 /// lengths as DecodeGrid.cpp has them).
@@ -157,11 +161,9 @@ static int64_t heldRegisters(const AttentionSignature &signature,
   int64_t queries =
       config.sharedQueries ? 0 : DecodeAttentionConfig::keySteps(signature) * 4;
   int64_t sums = config.partCols(signature) / 2;
-  int64_t chunks =
-      std::max(DecodeAttentionConfig::chunks(signature.headDim, signature.kv),
-               DecodeAttentionConfig::chunks(signature.valueDim, signature.kv));
-  return config.rowTiles() * (sums + queries + config.tile / 2) +
-         config.tile * chunks / 32;
+  int64_t copies = std::max(config.copies(signature.headDim, signature),
+                            config.copies(signature.valueDim, signature));
+  return config.rowTiles() * (sums + queries + config.tile / 2) + copies;
 }
 /// Above it kernels spill: 160 (head dim 128, 32 rows, 32 keys) and 200 (head
 /// dim 256 with resident Q) do, 152 (head dim 256, shared Q) does not.
@@ -261,14 +263,22 @@ void DecodeAttention::forEachConfig(
     llvm::function_ref<void(const DecodeAttentionConfig &)> emit) const {
   if (isLeftOut(problem, signature, device))
     return;
-  DecodeAttentionConfig config;
-  for (int rows = rowsFor(problem); rows >= 8; rows = rows == 32 ? 16 : 0)
-    for (const Ring &ring : kRings) {
-      config.rows = rows;
-      config.warps = ring.warps;
-      config.stages = ring.stages;
-      config.tile = ring.tile;
-      fitRegisters(signature, config);
+  auto configOf = [&](int rows, const Ring &ring) {
+    DecodeAttentionConfig config{.rows = rows,
+                                 .tile = ring.tile,
+                                 .stages = ring.stages,
+                                 .warps = ring.warps};
+    fitRegisters(signature, config);
+    return config;
+  };
+  for (int rows = rowsFor(problem); rows >= 8; rows = rows == 32 ? 16 : 0) {
+    llvm::SmallVector<Ring, 12> rings(std::begin(kRings), std::end(kRings));
+    constexpr Ring kLeast = {4, 2, 16};
+    if (configOf(rows, kLeast).sharedBytes(signature) >
+        device.sharedBytesPerBlock)
+      rings.append(std::begin(kLongRings), std::end(kLongRings));
+    for (const Ring &ring : rings) {
+      DecodeAttentionConfig config = configOf(rows, ring);
       if (config.warps % config.partCount() != 0)
         continue;
       // Results that do not depend on the batch need one config for all.
@@ -285,6 +295,7 @@ void DecodeAttention::forEachConfig(
           return;
       }
     }
+  }
 }
 
 CandidateClass
@@ -295,20 +306,14 @@ DecodeAttention::classOfConfig(const DecodeAttentionConfig &c) const {
   return {.key = key, .rank = c.cluster, .ranksByTime = true};
 }
 
-/// Rows and addresses that 16-byte copies and the instruction take.
+/// Rows and addresses that copies and the instruction take.
 static std::optional<Rejection>
 checkShape(const AttentionSignature &signature,
            const DecodeAttentionConfig &config) {
-  constexpr int kCopied = 16, kMostDim = 576;
-  if (signature.align != kCopied)
-    return Rejection{PruneReason::Alignment, double(signature.align), kCopied,
-                     "B"};
-  for (int bytes : {signature.headDim * bytesOf(signature.kv),
-                    signature.headDim * bytesOf(signature.q),
-                    signature.valueDim * bytesOf(signature.kv)})
-    if (bytes % kCopied != 0)
-      return Rejection{PruneReason::Alignment, double(bytes), kCopied,
-                       "B of a row"};
+  constexpr int kLeastCopy = 4, kMostDim = 576;
+  if (signature.align < kLeastCopy)
+    return Rejection{PruneReason::Alignment, double(signature.align),
+                     kLeastCopy, "B"};
   int dim = std::max(signature.headDim, signature.valueDim);
   if (dim > kMostDim)
     return Rejection{PruneReason::InstructionShape, double(dim), kMostDim,
@@ -426,6 +431,7 @@ static AttentionDecodeKernel kernelOf(const AttentionProblem &problem,
   kernel.parts = config.partCount();
   kernel.stages = config.stages;
   kernel.pieceKeys = config.tile;
+  kernel.copyBytes = DecodeAttentionConfig::copyBytes(signature);
   kernel.blocksPerSm = std::max<int64_t>(resident.blocksPerSm, 1);
   kernel.splits = grid.splits;
   kernel.splitKeys = grid.splitKeys;

@@ -411,8 +411,15 @@ TEST_CASE("decode says what it cannot do") {
   CHECK(why(base + "d=128 dtype=bf16", "decode.r8.t16.st3.w4") == "none");
   CHECK(why(base + "d=128 dtype=bf16 kv=e4m3", "decode.r8.t32.st3.w4") ==
         "none");
-  CHECK(why(base + "d=100 dtype=bf16", "decode.r8.t16.st3.w4") ==
-        "alignment: 8 B, limit 16 B");
+  for (const char *row : {"d=100 dtype=bf16", "d=98 dv=36 dtype=fp16",
+                          "d=104 dtype=bf16 kv=e4m3", "d=100 dtype=e4m3"})
+    CHECK(why(base + row, "decode.r8.t16.st3.w4") == "none");
+  CHECK(why(base + "d=99 dtype=bf16", "decode.r8.t16.st3.w4") ==
+        "alignment: 2 B, limit 4 B");
+  CHECK(why(base + "d=102 dtype=bf16 kv=e4m3", "decode.r8.t16.st3.w4") ==
+        "alignment: 2 B, limit 4 B");
+  CHECK(why(base + "d=320 dtype=bf16 kv=e4m3", "decode.r8.t16.st3.w4.p2.sq1") ==
+        "none");
   CHECK(why(base + "d=256 dtype=bf16", "decode.r32.t16.st3.w4") ==
         "register wall: 416 sums, scores and addresses a thread, 156 allowed");
   CHECK(why(base + "d=256 dtype=bf16", "decode.r16.t16.st2.w4.sq1") == "none");
@@ -427,6 +434,38 @@ TEST_CASE("decode says what it cannot do") {
   CHECK(why("attention sq=4096 sk=4096 heads=8 d=128 dtype=bf16",
             "decode.r32.t16.st3.w4.sq1") ==
         "dominated: 128 blocks of rows, limit 16 blocks of rows");
+}
+
+TEST_CASE("any head dim whose rows are copied has splits") {
+  for (const char *type : {"bf16", "e4m3", "bf16 kv=e4m3"})
+    for (int dim = 12; dim <= 576; dim += 4) {
+      Problem problem =
+          parse(attention(),
+                fmt::format("attention sq=1 sk=131072 heads=32 kvheads=8 "
+                            "d={} dtype={}",
+                            dim, type));
+      CAPTURE(std::string(type));
+      CAPTURE(dim);
+      for (const char *name : {"h200-sxm", "a100-sxm4-80gb", "l40s"}) {
+        auto space =
+            llvm::cantFail(exploreSpace(attention(), problem, device(name)));
+        REQUIRE(!space.ranked.empty());
+        CHECK(space.ranked.front().tmpl->name().str() == "decode");
+      }
+    }
+}
+
+TEST_CASE("narrow copies cost little beside wide ones") {
+  auto timeOf = [&](int dim) {
+    Problem problem = parse(
+        attention(), fmt::format("attention sq=1 sk=131072 heads=32 kvheads=8 "
+                                 "d={} dtype=bf16",
+                                 dim));
+    auto space = llvm::cantFail(exploreSpace(attention(), problem, h200()));
+    return space.ranked.front().estimate.totalNs;
+  };
+  CHECK(timeOf(100) < 1.3 * timeOf(104));
+  CHECK(timeOf(100) > 100.0 / 104 * timeOf(104));
 }
 
 TEST_CASE("results that do not depend on the batch have one config") {
