@@ -219,11 +219,8 @@ private:
     return !kIsRagged || part * kCols + column * 8 < kAllCols;
   }
 
-  /// Whether the row of Q has elements from \p column on, and those of this
-  /// lane behind \p ofLane more. Rows of whole chunks have both or none.
-  static bool hasElements(int column, int ofLane) {
-    return column + (kSignature.align == 16 ? 0 : ofLane) < kSignature.headDim;
-  }
+  /// Rows of Q that are no whole chunks end within the elements of four lanes.
+  static constexpr bool kEndsInside = kSignature.align < 16;
 
   static void multiply(float (&d)[4], const unsigned (&a)[4], unsigned b0,
                        unsigned b1) {
@@ -264,7 +261,8 @@ private:
       if constexpr (kNarrow) {
         int column = step * 16 + lane() % 4 * 4;
         float q[4] = {};
-        if (rows[half] && hasElements(step * 16, lane() % 4 * 4))
+        if (rows[half] &&
+            (kEndsInside ? column : step * 16) < kSignature.headDim)
           loadFour(q, rows[half] + column * kElementBytes);
         a[half] = packPair<DType::FP16>(q[0], q[1]);
         a[half + 2] = packPair<DType::FP16>(q[2], q[3]);
@@ -274,7 +272,8 @@ private:
           int column = step * 16 + part * 8;
           const char *at =
               rows[half] + (column + lane() % 4 * 2) * kElementBytes;
-          a[half + 2 * part] = rows[half] && hasElements(column, lane() % 4 * 2)
+          int first = kEndsInside ? column + lane() % 4 * 2 : column;
+          a[half + 2 * part] = rows[half] && first < kSignature.headDim
                                    ? *reinterpret_cast<const unsigned *>(at)
                                    : 0;
         }

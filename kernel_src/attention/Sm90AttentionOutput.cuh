@@ -55,14 +55,15 @@ public:
           tile.token + consumer * kConfig.consumerTokens() + row / kPacked;
       bool isIdle = kConfig.boxRows() < Sm90AttentionConfig::kUnit &&
                     row >= kConfig.boxRows();
-      int head = tile.head + row % kPacked;
+      rows[i] = {tile.head + row % kPacked,
+                 isIdle ? tile.queries.count : token};
       if constexpr (kConfig.ragged) {
         const AttentionParams &attention = params.attention;
         int group = attention.heads / attention.kvHeads;
-        isIdle |= tile.head % group + row % kPacked >= group;
-        head = isIdle ? tile.head : head; // what heads have is read
+        // What a head has is read for idle rows, too.
+        if (tile.head % group + row % kPacked >= group)
+          rows[i] = {tile.head, tile.queries.count};
       }
-      rows[i] = {head, isIdle ? tile.queries.count : token};
     }
   }
 

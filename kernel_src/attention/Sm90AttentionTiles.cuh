@@ -270,21 +270,22 @@ public:
   Sm90AttentionTile tile() const {
     const AttentionParams &attention = params.attention;
     Sm90AttentionPlace place = params.schedule.place(number);
-    unsigned group = attention.heads / attention.kvHeads, ofGroup = 1;
     unsigned groups = attention.heads / kConfig.packed;
+    unsigned group = 1, ofGroup = 1; // heads, and tiles of them
     if constexpr (kConfig.ragged) {
+      group = attention.heads / attention.kvHeads;
       ofGroup = (group + kConfig.packed - 1) / kConfig.packed;
       groups = attention.kvHeads * ofGroup;
     }
     unsigned unit = place.head / attention.splits;
     Sm90AttentionTile tile;
     tile.split = static_cast<int>(place.head % attention.splits);
-    tile.batch = static_cast<int>(unit / groups);
-    unsigned number = unit % groups;
-    tile.head = static_cast<int>(number) * kConfig.packed;
+    unsigned inBatch = unit % groups;
+    tile.head = static_cast<int>(inBatch) * kConfig.packed;
     if constexpr (kConfig.ragged)
-      tile.head = static_cast<int>(number / ofGroup * group +
-                                   number % ofGroup * kConfig.packed);
+      tile.head = static_cast<int>(inBatch / ofGroup * group +
+                                   inBatch % ofGroup * kConfig.packed);
+    tile.batch = static_cast<int>(unit / groups);
     tile.token = static_cast<int>(place.rowBlock) * kConfig.tileTokens();
     tile.queries = queriesOf<kSignature>(attention, tile.batch);
     AttentionTokens keys = keysOfSequence<kSignature>(attention, tile.batch);

@@ -129,7 +129,11 @@ TEST_CASE("emulated: groups of more heads than a tile has rows") {
          // The last tile has one row less than there are.
          {"attention",
           "batch=1 sq=2 sk=150 heads=127 kvheads=1 d=64 dtype=bf16 lse=1",
-          {"sm90.wg1.bn64.st3.pk64.rg1"}}},
+          {"sm90.wg1.bn64.st3.pk64.rg1"}},
+         {"attention",
+          "batch=1 sq=2 sk=150 heads=71 kvheads=1 d=64 dtype=e4m3 scales=head "
+          "mask=causal",
+          {"sm90.wg2.bn96.st2.pk36.rg1"}}},
         6);
 }
 
