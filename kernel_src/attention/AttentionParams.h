@@ -3,6 +3,11 @@
 
 namespace kiln {
 
+/// Floats from row to row of partial results: whole vectors.
+constexpr long long partialPitch(long long valueDim) {
+  return (valueDim + 3) / 4 * 4;
+}
+
 /// Elements from one token, head or sequence (page, where K and V are paged) to
 /// the next. Elements of a row follow each other.
 struct AttentionStrides {
@@ -44,11 +49,11 @@ struct AttentionParams {
 
   /// Where the keys of a sequence are shared out: split s has keys
   /// [s * splitKeys, (s + 1) * splitKeys). Partial results of split s lie at
-  /// partialO[((s * batch + b) * heads + h) * queries + i][valueDim] (with
-  /// packed queries see partialRow() of DecodeSplits.h), normalised, fp32, with
-  /// their partialLse in the same order; an empty split has the LSE -inf and
-  /// any O. `decode` counts keys from the first that a query of the
-  /// sequence sees (DecodeSplits.h).
+  /// partialO[((s * batch + b) * heads + h) * queries + i], partialPitch()
+  /// apart (with packed queries see partialRow() of DecodeSplits.h),
+  /// normalised, fp32, with their partialLse in the same order; an empty split
+  /// has the LSE -inf and any O. `decode` counts keys from the first that a
+  /// query of the sequence sees (DecodeSplits.h).
   int splits = 1;
   int splitKeys = 0;
   float *partialO = nullptr, *partialLse = nullptr;

@@ -22,11 +22,10 @@ namespace kiln {
 /// Grid: (queries, heads, sequences).
 template <AttentionSignature kSignature, CombineAttentionConfig kConfig>
 void combineAttention(const AttentionParams &params) {
-  constexpr int kColumns = kSignature.valueDim / 4; ///< in fours
+  constexpr int kColumns = (kSignature.valueDim + 3) / 4; ///< in fours
   constexpr int kLanes = kColumns > 16 ? 32 : kColumns > 8 ? 16 : 8;
   constexpr int kTeams = kConfig.threads() / kLanes;
   constexpr int kParts = (kColumns + kLanes - 1) / kLanes;
-  static_assert(kSignature.valueDim % 4 == 0, "rows end inside of a vector");
   constexpr float kLog2E = 1.4426950408889634f;
   const float kNone = -__uint_as_float(0x7f800000u);
   __shared__ float4 shared[kTeams][kColumns];

@@ -21,7 +21,7 @@ struct CombineAttentionConfig {
   constexpr int threads() const { return warps * 32; }
   constexpr int sharedBytes(const AttentionSignature &) const { return 0; }
   constexpr bool isValid(const AttentionSignature &signature) const {
-    return warps >= 1 && warps <= 32 && signature.valueDim % 4 == 0;
+    return warps >= 1 && warps <= 32 && signature.align >= 4;
   }
   friend constexpr bool operator==(const CombineAttentionConfig &,
                                    const CombineAttentionConfig &) = default;

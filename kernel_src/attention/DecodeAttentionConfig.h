@@ -54,6 +54,28 @@ struct DecodeAttentionConfig {
   static constexpr int chunks(int elements, DType type) {
     return (elements * bytesOf(type) + 31) / 32 * 2;
   }
+  /// Bytes of a copy: what addresses and rows are multiples of.
+  static constexpr int copyBytes(const AttentionSignature &s) {
+    return s.align;
+  }
+  /// Lanes that copy a row of \p elements, \p bytes each at a time: a power of
+  /// two. Copies of 16 bytes divide the chunks of a row; of smaller ones, which
+  /// are many, a quarter of the lanes may be idle.
+  static constexpr int copyLanes(int elements, DType type, int bytes) {
+    int pieces = chunks(elements, type) * 16 / bytes;
+    int lanes = pieces & -pieces;
+    if (bytes < 16)
+      for (int more = 2 * lanes; more <= 32; more *= 2)
+        if ((pieces + more - 1) / more * more * 3 <= pieces * 4)
+          lanes = more;
+    return lanes < 32 ? lanes : 32;
+  }
+  /// Copies of a lane that make up a tile of K, or of V.
+  constexpr int copies(int elements, const AttentionSignature &s) const {
+    int bytes = copyBytes(s), lanes = copyLanes(elements, s.kv, bytes);
+    int pieces = chunks(elements, s.kv) * 16 / bytes;
+    return (pieces + lanes - 1) / lanes * (tile * lanes / 32);
+  }
   /// Bits of a chunk's index that an XOR with a phase of the row permutes, so
   /// that the same chunk of eight rows falls into different banks. Rows of
   /// other sizes have an odd number of chunks to the same end. (Padding takes 4
@@ -116,9 +138,13 @@ struct DecodeAttentionConfig {
   static constexpr int valueCols(const AttentionSignature &s) {
     return chunks(s.valueDim, s.kv) * 16 / bytesOf(s.kv);
   }
-  /// Those of one warp.
+  /// Those of one warp; the last ones may have fewer, or none. In chunks of
+  /// which the permutation leaves parts where they are.
   constexpr int partCols(const AttentionSignature &s) const {
-    return valueCols(s) / partCount();
+    int unit = swizzleBits(s.valueDim, s.kv) * 16 + 16;
+    unit = (unit < 32 ? 32 : unit) / bytesOf(s.kv);
+    int cols = (valueCols(s) + partCount() - 1) / partCount();
+    return (cols + unit - 1) / unit * unit;
   }
   /// Floats from row to row of the sums that warps leave to be merged. Rows of
   /// accumulators start 8 banks apart.
@@ -142,19 +168,16 @@ struct DecodeAttentionConfig {
 
   constexpr bool isValid(const AttentionSignature &s) const {
     bool kvFits = s.kv == DType::E4M3 || s.kv == s.q;
-    if (!kvFits || s.align != 16 || s.headDim * bytesOf(s.kv) % 16 != 0 ||
-        s.valueDim * bytesOf(s.kv) % 16 != 0 || s.headDim < 8 ||
+    if (!kvFits || s.align < 4 || s.headDim * bytesOf(s.kv) % s.align != 0 ||
+        s.valueDim * bytesOf(s.kv) % s.align != 0 || s.headDim < 8 ||
         s.valueDim < 8 || s.headDim > 576 || s.valueDim > 576 ||
-        s.headDim * bytesOf(s.q) % 16 != 0)
+        s.headDim * bytesOf(s.q) % s.align != 0)
       return false;
     return (rows == 8 || rows == 16 || rows == 32) &&
            (tile == 16 || tile == 32) && stages >= 2 && stages <= 16 &&
            warps >= 1 && warps <= 16 && parts >= 0 &&
-           warps % partCount() == 0 &&
-           (partCount() == 1 || (valueCols(s) % partCount() == 0 &&
-                                 partCols(s) * bytesOf(s.kv) % 128 == 0)) &&
-           cluster >= 0 && cluster <= 1 && sharedQueries >= 0 &&
-           sharedQueries <= 1 && fill >= 1;
+           warps % partCount() == 0 && cluster >= 0 && cluster <= 1 &&
+           sharedQueries >= 0 && sharedQueries <= 1 && fill >= 1;
   }
 
   friend constexpr bool operator==(const DecodeAttentionConfig &,

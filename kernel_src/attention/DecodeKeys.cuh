@@ -5,6 +5,10 @@
 // loads. Rows behind the last key become zeros: what lies there may be NaN, and
 // 0 * NaN would count.
 //
+// Copies are as wide as addresses and rows allow: 16, 8 or 4 bytes. In shared
+// memory rows are whole chunks of 16 bytes all the same, the last ones filled
+// up with zeros.
+//
 // In pages every row has its own address. A lane looks up one row of the tile
 // after the one that it copies, so that the table's latency is hidden; the
 // copies get addresses by shuffles. So any page size will do.
@@ -18,25 +22,36 @@
 
 namespace kiln {
 
-/// Copies the rows of a tile of K or V with one warp: as many lanes on a row as
-/// divide it.
-template <int kElements, DType kType, int kTile> struct DecodeTileCopy {
-  static constexpr int kChunks =
-      DecodeAttentionConfig::chunks(kElements, kType); ///< of a row, padded
-  static constexpr int kFilled = kElements * bytesOf(kType) / 16;
+/// Copies the rows of a tile of K or V with one warp, in pieces of kBytes.
+template <int kElements, DType kType, int kTile, int kBytes>
+struct DecodeTileCopy {
+  static constexpr int kPieces =
+      DecodeAttentionConfig::chunks(kElements, kType) * 16 /
+      kBytes; ///< of a row, padded
+  static constexpr int kFilled = kElements * bytesOf(kType) / kBytes;
   static constexpr int kPitch = DecodeAttentionConfig::pitch(kElements, kType);
   static constexpr int kLanes =
-      (kChunks & -kChunks) < 32 ? kChunks & -kChunks : 32; ///< on a row
-  static constexpr int kParts = kChunks / kLanes;
+      DecodeAttentionConfig::copyLanes(kElements, kType, kBytes); ///< on a row
+  static constexpr int kParts = (kPieces + kLanes - 1) / kLanes;
   static constexpr int kRows = 32 / kLanes; ///< copied at once
   static constexpr int kCopies = kTile / kRows;
   static_assert(kTile % kRows == 0, "a warp's copies leave the tile");
+  static_assert(
+      kParts == 1 ||
+          kLanes * kBytes %
+                  (DecodeAttentionConfig::swizzleBits(kElements, kType) * 16 +
+                   16) ==
+              0,
+      "parts of a row are permuted unlike each other");
 
   static int row() { return threadIdx.x % 32 / kLanes; }
-  static int chunk() { return threadIdx.x % kLanes; }
+  static int piece() { return threadIdx.x % kLanes; }
   /// Where this lane's part of the tile begins.
   static unsigned offset() {
-    return DecodeAttentionConfig::chunkOffset(kElements, kType, row(), chunk());
+    constexpr int kOfChunk = 16 / kBytes;
+    return DecodeAttentionConfig::chunkOffset(kElements, kType, row(),
+                                              piece() / kOfChunk) +
+           piece() % kOfChunk * kBytes;
   }
 
   /// Copies this lane's part of row row() + copy * kRows to \p shared, that of
@@ -51,9 +66,14 @@ template <int kElements, DType kType, int kTile> struct DecodeTileCopy {
     for (int part = 0; part < kParts; ++part) {
       bool exists = inside;
       if (part * kLanes + kLanes > kFilled)
-        exists = inside && part * kLanes + chunk() < kFilled;
-      ptx::cpAsyncOrZero16(shared + part * kLanes * 16,
-                           source + part * kLanes * 16, exists, policy);
+        exists = inside && part * kLanes + piece() < kFilled;
+      constexpr int kStep = kLanes * kBytes;
+      if constexpr (kBytes == 16)
+        ptx::cpAsyncOrZero16(shared + part * kStep, source + part * kStep,
+                             exists, policy);
+      else
+        ptx::cpAsyncOrZero<kBytes>(shared + part * kStep, source + part * kStep,
+                                   exists, part * kLanes + piece() < kPieces);
     }
   }
 };
@@ -67,8 +87,12 @@ class DecodeRing {
   static constexpr int kParts = kConfig.partCount();
   static constexpr int kBytes = bytesOf(kSignature.kv);
   static constexpr bool kPaged = kSignature.pages != AttentionPages::None;
-  using KeyCopy = DecodeTileCopy<kSignature.headDim, kSignature.kv, kTile>;
-  using ValueCopy = DecodeTileCopy<kSignature.valueDim, kSignature.kv, kTile>;
+  static constexpr int kCopyBytes =
+      DecodeAttentionConfig::copyBytes(kSignature);
+  using KeyCopy =
+      DecodeTileCopy<kSignature.headDim, kSignature.kv, kTile, kCopyBytes>;
+  using ValueCopy =
+      DecodeTileCopy<kSignature.valueDim, kSignature.kv, kTile, kCopyBytes>;
 
 public:
   /// Of ring \p number, in the memory from \p shared on. Of the copies of a
@@ -79,9 +103,10 @@ public:
       : params(params), ring(shared), next(range.begin + number * kTile),
         end(range.end), number(number), part(part),
         policy(ptx::createPolicyEvictFirst()) {
-    keys = static_cast<const char *>(params.k) + KeyCopy::chunk() * 16 +
+    keys = static_cast<const char *>(params.k) + KeyCopy::piece() * kCopyBytes +
            params.kStrides.head * kvHead * kBytes;
-    values = static_cast<const char *>(params.v) + ValueCopy::chunk() * 16 +
+    values = static_cast<const char *>(params.v) +
+             ValueCopy::piece() * kCopyBytes +
              params.vStrides.head * kvHead * kBytes;
     if constexpr (kPaged) {
       if constexpr (kSignature.pages == AttentionPages::List)

@@ -42,7 +42,8 @@ inline float naturalLog(float exponent, float total) {
   return (exponent + __log2f(total)) * kLn2;
 }
 
-/// Writes four columns of a row of O, and with the first ones its LSE.
+/// Writes four columns of a row of O, the last ones as far as they exist, and
+/// with the first ones its LSE.
 template <AttentionSignature kSignature>
 void writeAttentionRow(const AttentionParams &params, int sequence,
                        AttentionTokens queries, int head, int query, int column,
@@ -66,7 +67,14 @@ void writeAttentionRow(const AttentionParams &params, int sequence,
                                        query) +
                column) *
                   bytesOf(kSignature.out);
-  storeFloats<kSignature.out, 4>(row, o);
+  if constexpr (kSignature.align >= 4 * bytesOf(kSignature.out))
+    storeFloats<kSignature.out, 4>(row, o);
+  else {
+    const float low[2] = {o[0], o[1]}, high[2] = {o[2], o[3]};
+    storeFloats<kSignature.out, 2>(row, low);
+    if (kSignature.valueDim % 4 == 0 || column + 2 < kSignature.valueDim)
+      storeFloats<kSignature.out, 2>(row + 2 * bytesOf(kSignature.out), high);
+  }
   if constexpr (kSignature.lse)
     if (column == 0)
       params
@@ -78,7 +86,7 @@ template <AttentionSignature kSignature, DecodeAttentionConfig kConfig>
 class DecodeMerge {
   static constexpr int kPitch = DecodeAttentionConfig::sumPitch(kSignature);
   static constexpr int kRows = kConfig.rows;
-  static constexpr int kColumns = kSignature.valueDim / 4; ///< in fours
+  static constexpr int kColumns = (kSignature.valueDim + 3) / 4; ///< in fours
   using Rows = DecodeRows<kSignature, kConfig>;
 
 public:
@@ -123,10 +131,10 @@ public:
                                             rows.headOf(rows.begin + row),
                                             rows.queryOf(rows.begin + row));
       float factor = sum.hasKeys() ? valueScale / sum.total : 0;
-      *reinterpret_cast<float4 *>(params.partialO + at * kSignature.valueDim +
-                                  column) = {
-          sum.sums.x * factor, sum.sums.y * factor, sum.sums.z * factor,
-          sum.sums.w * factor};
+      *reinterpret_cast<float4 *>(
+          params.partialO + at * partialPitch(kSignature.valueDim) +
+          column) = {sum.sums.x * factor, sum.sums.y * factor,
+                     sum.sums.z * factor, sum.sums.w * factor};
       if (column == 0)
         params.partialLse[at] = sum.hasKeys()
                                     ? naturalLog(sum.greatest, sum.total)

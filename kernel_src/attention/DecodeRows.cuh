@@ -75,6 +75,9 @@ public:
   static constexpr int kKeySteps = DecodeAttentionConfig::keySteps(kSignature);
   static constexpr int kCols = kConfig.partCols(kSignature); ///< of O
   static constexpr int kValueTiles = kCols / 8;
+  static constexpr int kAllCols = DecodeAttentionConfig::valueCols(kSignature);
+  /// The last parts have fewer columns, or none.
+  static constexpr bool kIsRagged = kCols * kConfig.partCount() > kAllCols;
   static constexpr int kTile = kConfig.tile;
   static constexpr float kLog2E = 1.4426950408889634f;
 
@@ -173,6 +176,8 @@ public:
         if constexpr (kNarrow) {
 #pragma unroll
           for (int c = 0; c < kValueTiles; c += 2) {
+            if (!hasColumn(c))
+              break;
             const float(&even)[4] = sums[tile][c];
             const float(&odd)[4] = sums[tile][c + 1];
             visit(row, part * kCols + c * 8 + lane() % 4 * 4,
@@ -181,9 +186,12 @@ public:
           }
         } else {
 #pragma unroll
-          for (int c = 0; c < kValueTiles; ++c)
+          for (int c = 0; c < kValueTiles; ++c) {
+            if (!hasColumn(c))
+              break;
             visit(row, part * kCols + c * 8 + lane() % 4 * 2,
                   float2{sums[tile][c][2 * half], sums[tile][c][2 * half + 1]});
+          }
         }
       }
   }
@@ -205,6 +213,14 @@ public:
 
 private:
   static int lane() { return threadIdx.x % 32; }
+
+  /// Whether this warp's part has its tile of columns \p column.
+  bool hasColumn(int column) const {
+    return !kIsRagged || part * kCols + column * 8 < kAllCols;
+  }
+
+  /// Rows of Q that are no whole chunks end within the elements of four lanes.
+  static constexpr bool kEndsInside = kSignature.align < 16;
 
   static void multiply(float (&d)[4], const unsigned (&a)[4], unsigned b0,
                        unsigned b1) {
@@ -245,8 +261,9 @@ private:
       if constexpr (kNarrow) {
         int column = step * 16 + lane() % 4 * 4;
         float q[4] = {};
-        if (rows[half] && step * 16 < kSignature.headDim)
-          loadFloats<kSignature.q, 4>(q, rows[half] + column * kElementBytes);
+        if (rows[half] &&
+            (kEndsInside ? column : step * 16) < kSignature.headDim)
+          loadFour(q, rows[half] + column * kElementBytes);
         a[half] = packPair<DType::FP16>(q[0], q[1]);
         a[half + 2] = packPair<DType::FP16>(q[2], q[3]);
       } else {
@@ -255,11 +272,25 @@ private:
           int column = step * 16 + part * 8;
           const char *at =
               rows[half] + (column + lane() % 4 * 2) * kElementBytes;
-          a[half + 2 * part] = rows[half] && column < kSignature.headDim
+          int first = kEndsInside ? column + lane() % 4 * 2 : column;
+          a[half + 2 * part] = rows[half] && first < kSignature.headDim
                                    ? *reinterpret_cast<const unsigned *>(at)
                                    : 0;
         }
       }
+  }
+
+  /// Four elements of Q.
+  static void loadFour(float (&q)[4], const char *at) {
+    constexpr int kBytes = bytesOf(kSignature.q);
+    if constexpr (kSignature.align >= 4 * kBytes)
+      loadFloats<kSignature.q, 4>(q, at);
+    else {
+      float low[2], high[2];
+      loadFloats<kSignature.q, 2>(low, at);
+      loadFloats<kSignature.q, 2>(high, at + 2 * kBytes);
+      q[0] = low[0], q[1] = low[1], q[2] = high[0], q[3] = high[1];
+    }
   }
 
   /// Q of one step, which is loaded again where it is shared.
@@ -433,6 +464,8 @@ private:
       constexpr int kTilesOfLoad = kNarrow ? 4 : 2;
 #pragma unroll
       for (int column = 0; column < kValueTiles; column += kTilesOfLoad) {
+        if (!hasColumn(column))
+          break;
         unsigned b[4];
         ptx::ldmatrixX4Trans(b, DecodeAttentionConfig::furtherChunk(
                                     kSignature.valueDim, kSignature.kv, at,

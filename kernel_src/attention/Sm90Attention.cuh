@@ -209,17 +209,22 @@ private:
     }
     ptx::mbarrierArriveExpectTx(full, kConsumers * kKeySlabs *
                                           kConfig.boxRows() * Slab::kBytes);
+    int head = 0, unit = tile.head / kConfig.packed;
+    if constexpr (kConfig.ragged) {
+      int group = params.attention.heads / params.attention.kvHeads;
+      unit = tile.head / group;
+      head = tile.head - unit * group;
+    }
 #pragma unroll
     for (int consumer = 0; consumer < kConsumers; ++consumer)
 #pragma unroll
       for (int slab = 0; slab < kKeySlabs; ++slab)
         ptx::tmaLoad(shared.query(stage, consumer) +
                          slab * Sm90AttentionConfig::kSlabBytes,
-                     &params.q, full, slab * kSlabElements, 0,
+                     &params.q, full, slab * kSlabElements, head,
                      tile.queries.first + tile.token +
                          consumer * kConfig.consumerTokens(),
-                     tile.head / kConfig.packed,
-                     tile.batch * params.batchStepQ);
+                     unit, tile.batch * params.batchStepQ);
   }
 
   /// Brings the first blocks of a tile, or the last ones, in the order in which

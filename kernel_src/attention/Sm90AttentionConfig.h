@@ -20,6 +20,8 @@ struct Sm90AttentionConfig {
   int dynamic = 0;  ///< 1: blocks draw tiles from a counter, longest first
   /// Query heads of one head of K whose rows share a tile.
   int packed = 1;
+  /// 1: they do not divide those of a head of K, whose last tile has fewer.
+  int ragged = 0;
   /// 1: K and V are rows that a step ahead of the kernel collected.
   int collected = 0;
   int splits = 1; ///< run-time value; parts of a sequence's keys
@@ -35,6 +37,7 @@ struct Sm90AttentionConfig {
     f("or", "ordered", &Sm90AttentionConfig::ordered, 0);
     f("dy", "dynamic", &Sm90AttentionConfig::dynamic, 0);
     f("pk", "packed", &Sm90AttentionConfig::packed, 1);
+    f("rg", "ragged", &Sm90AttentionConfig::ragged, 0);
     f("kc", "collected", &Sm90AttentionConfig::collected, 0);
   }
   template <class F> static constexpr void forEachRuntimeField(F &&f) {
@@ -62,6 +65,11 @@ struct Sm90AttentionConfig {
   constexpr int consumerTokens() const { return kUnit / packed; }
   constexpr int tileTokens() const { return consumers * consumerTokens(); }
   constexpr int boxRows() const { return consumerTokens() * packed; }
+  constexpr bool hasIdleRows() const { return ragged || boxRows() < kUnit; }
+  /// Tiles of one token that \p group heads of a head of K have.
+  constexpr long long groupTiles(long long group) const {
+    return (group + packed - 1) / packed;
+  }
 
   /// wgmma multiplies e4m3 with k contiguous alone: k of P V are keys.
   static constexpr bool transposesValues(const AttentionSignature &signature) {
@@ -172,7 +180,8 @@ struct Sm90AttentionConfig {
     return consumers >= 1 && consumers <= 3 && blockN >= 16 && blockN <= 256 &&
            blockN % stepDepth(signature) == 0 && stages >= 2 && stages <= 4 &&
            ordered >= 0 && ordered <= (consumers > 1) && dynamic >= 0 &&
-           dynamic <= 1 && packed >= 1 && packed <= kUnit && splits >= 1;
+           dynamic <= 1 && packed >= 1 && packed <= kUnit && ragged >= 0 &&
+           ragged <= (packed > 1) && splits >= 1;
   }
 
   friend constexpr bool operator==(const Sm90AttentionConfig &,

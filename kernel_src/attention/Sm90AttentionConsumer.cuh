@@ -49,9 +49,9 @@ class Sm90AttentionConsumer {
   /// than products take too many registers to be made in two places.
   static constexpr bool kKeepsOrigins =
       !kSignature.softcap && !kSignature.alibi;
-  /// Rows behind the boxes of Q, which nobody writes.
-  static constexpr bool kHasIdleRows =
-      kConfig.boxRows() < Sm90AttentionConfig::kUnit;
+  /// Rows behind the boxes of Q, which nobody writes, and behind a group's
+  /// heads.
+  static constexpr bool kHasIdleRows = kConfig.hasIdleRows();
   /// With one buffer of Q the next tile's waits for the last scores of this
   /// one, so these are not computed again.
   static constexpr bool kGivesQueriesEarly =

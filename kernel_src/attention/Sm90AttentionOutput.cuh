@@ -57,6 +57,13 @@ public:
                     row >= kConfig.boxRows();
       rows[i] = {tile.head + row % kPacked,
                  isIdle ? tile.queries.count : token};
+      if constexpr (kConfig.ragged) {
+        const AttentionParams &attention = params.attention;
+        int group = attention.heads / attention.kvHeads;
+        // What a head has is read for idle rows, too.
+        if (tile.head % group + row % kPacked >= group)
+          rows[i] = {tile.head, tile.queries.count};
+      }
     }
   }
 

@@ -271,10 +271,20 @@ public:
     const AttentionParams &attention = params.attention;
     Sm90AttentionPlace place = params.schedule.place(number);
     unsigned groups = attention.heads / kConfig.packed;
+    unsigned group = 1, ofGroup = 1; // heads, and tiles of them
+    if constexpr (kConfig.ragged) {
+      group = attention.heads / attention.kvHeads;
+      ofGroup = (group + kConfig.packed - 1) / kConfig.packed;
+      groups = attention.kvHeads * ofGroup;
+    }
     unsigned unit = place.head / attention.splits;
     Sm90AttentionTile tile;
     tile.split = static_cast<int>(place.head % attention.splits);
-    tile.head = static_cast<int>(unit % groups) * kConfig.packed;
+    unsigned inBatch = unit % groups;
+    tile.head = static_cast<int>(inBatch) * kConfig.packed;
+    if constexpr (kConfig.ragged)
+      tile.head = static_cast<int>(inBatch / ofGroup * group +
+                                   inBatch % ofGroup * kConfig.packed);
     tile.batch = static_cast<int>(unit / groups);
     tile.token = static_cast<int>(place.rowBlock) * kConfig.tileTokens();
     tile.queries = queriesOf<kSignature>(attention, tile.batch);

@@ -62,6 +62,81 @@ TEST_CASE("emulated: attention of decoding") {
           {"sm90mla.cl1.pc2.f2", "sm90mla.cl2.pc4"}}});
 }
 
+TEST_CASE("emulated: decoding of rows that 16 bytes do not divide") {
+  const std::string split = "decode.r8.t16.st3.w4.f8",
+                    wide = "decode.r16.t32.st2.w4",
+                    cluster = "decode.r8.t16.st3.w4.cl1.f8";
+  check({{"attention",
+          "batch=2 sq=1 sk=500 heads=8 kvheads=2 d=100 dtype=bf16 kvlen=used "
+          "lse=1",
+          {split, cluster, wide}},
+         {"attention",
+          "batch=2 sq=3 sk=300 heads=4 kvheads=2 d=36 dtype=fp16 mask=causal "
+          "kvlen=used pages=table page=16 sinks=1",
+          {split, wide}},
+         // 4 bytes: the last columns of O are two.
+         {"attention",
+          "batch=3 sq=1 sk=400 heads=8 kvheads=2 d=98 dv=34 dtype=bf16 "
+          "qlen=packed kvlen=packed lse=1 alibi=1",
+          {split, wide}},
+         {"attention",
+          "batch=2 sq=2 sk=300 heads=8 kvheads=2 d=104 dtype=bf16 kv=e4m3 "
+          "scales=head kvlen=used pages=list page=5 lse=1",
+          {split, wide}},
+         {"attention",
+          "batch=1 sq=1 sk=300 heads=8 kvheads=2 d=100 dv=44 dtype=e4m3 "
+          "softcap=20",
+          {split, wide}},
+         // Aligned rows, 8 and 4 bytes apart from that.
+         {"attention",
+          "batch=1 sq=1 sk=300 heads=4 kvheads=2 d=64 dtype=bf16 ldk=148 "
+          "ldv=148 align=8",
+          {split}},
+         {"attention",
+          "batch=1 sq=1 sk=300 heads=4 kvheads=2 d=128 dtype=bf16 align=4",
+          {split}},
+         // Parts of the columns of O that are not equally wide.
+         {"attention",
+          "batch=1 sq=1 sk=300 heads=8 kvheads=2 d=320 dtype=bf16 kv=e4m3 "
+          "lse=1",
+          {"decode.r8.t16.st3.w4.p2.sq1.f8"}},
+         {"attention",
+          "batch=1 sq=1 sk=200 heads=8 kvheads=2 d=320 dtype=bf16",
+          {"decode.r16.t16.st3.w4.p2.sq1"}},
+         {"attention",
+          "batch=1 sq=1 sk=200 heads=2 kvheads=1 d=572 dv=508 dtype=bf16 "
+          "latent=1"}},
+        6);
+}
+
+TEST_CASE("emulated: groups of more heads than a tile has rows") {
+  const std::string ragged = "sm90.wg1.bn64.st3.pk36.rg1",
+                    wide = "sm90.wg2.bn64.st2.pk36.rg1",
+                    rows = "decode.r32.t16.st3.w4",
+                    few = "decode.r16.t32.st2.w4";
+  check({{"attention",
+          "batch=2 sq=1 sk=300 heads=142 kvheads=2 d=64 dtype=bf16 lse=1 "
+          "sinks=1 alibi=1",
+          {ragged, ragged + ".sp3", rows, few, rows + ".cl1.f8"}},
+         {"attention",
+          "batch=2 sq=3 sk=200 heads=71 kvheads=1 d=64 dtype=fp16 mask=causal "
+          "kvlen=used pages=table page=16 lse=1",
+          {wide, ragged + ".sp2", rows}},
+         {"attention",
+          "batch=3 sq=2 sk=200 heads=96 kvheads=1 d=64 dtype=bf16 qlen=packed "
+          "kvlen=packed mask=causal",
+          {"sm90.wg1.bn64.st3.dy1.pk48", rows}},
+         // The last tile has one row less than there are.
+         {"attention",
+          "batch=1 sq=2 sk=150 heads=127 kvheads=1 d=64 dtype=bf16 lse=1",
+          {"sm90.wg1.bn64.st3.pk64.rg1"}},
+         {"attention",
+          "batch=1 sq=2 sk=150 heads=71 kvheads=1 d=64 dtype=e4m3 scales=head "
+          "mask=causal",
+          {"sm90.wg2.bn96.st2.pk36.rg1"}}},
+        6);
+}
+
 // tanh of next to nothing keeps its digits: a cap multiplies its error.
 TEST_CASE("emulated: softcaps far above the scores") {
   for (const char *softcap : {"softcap=1e3 ", "softcap=1e7 "})

@@ -74,6 +74,60 @@ TEST_CASE("rows of a later copy lie as those of the first except for an XOR") {
   });
 }
 
+TEST_CASE("copies of any width fill each row once") {
+  for (int bytes : {16, 8, 4})
+    for (DType type : {DType::BF16, DType::E4M3})
+      for (int elements = 8; elements <= 576;
+           elements += std::max(bytes / bytesOf(type), 1)) {
+        CAPTURE(bytes);
+        CAPTURE(elements);
+        const int pieces = Config::chunks(elements, type) * 16 / bytes;
+        const int lanes = Config::copyLanes(elements, type, bytes);
+        const int parts = (pieces + lanes - 1) / lanes, rows = 32 / lanes;
+        REQUIRE((lanes & (lanes - 1)) == 0);
+        REQUIRE(16 % rows == 0);
+        REQUIRE(parts * lanes * 3 <= pieces * 4);
+        for (int row = 0; row < kRows; ++row)
+          for (int piece = 0; piece < pieces; ++piece) {
+            // As DecodeTileCopy has it: of the first copy, and from there on.
+            const int first = row / rows * rows, lane = piece % lanes;
+            unsigned place = Config::chunkOffset(elements, type, row - first,
+                                                 lane * bytes / 16) +
+                             lane * bytes % 16;
+            place ^= unsigned(Config::phase(elements, type, first) * 16);
+            place += first * Config::pitch(elements, type) +
+                     piece / lanes * lanes * bytes;
+            REQUIRE(place == Config::chunkOffset(elements, type, row,
+                                                 piece * bytes / 16) +
+                                 piece * bytes % 16);
+          }
+      }
+}
+
+TEST_CASE("parts of a row are permuted as the whole is") {
+  for (DType type : {DType::BF16, DType::E4M3})
+    for (int dim = 8; dim <= 576; dim += 4)
+      for (int parts : {2, 4, 8}) {
+        const AttentionSignature signature = {
+            .kv = type, .headDim = dim, .valueDim = dim, .align = 4};
+        const Config config = {.warps = 8, .parts = parts};
+        REQUIRE(config.isValid(signature) == (dim * bytesOf(type) % 4 == 0));
+        CAPTURE(dim);
+        CAPTURE(parts);
+        const int chunks = Config::chunks(dim, type);
+        const int ofPart = config.partCols(signature) * bytesOf(type) / 16;
+        REQUIRE(ofPart * parts >= chunks);
+        for (int row = 0; row < 16; ++row)
+          for (int chunk = 0; chunk < chunks; ++chunk) {
+            const int part = chunk / ofPart, column = chunk % ofPart;
+            unsigned at = part * ofPart * 16 +
+                          Config::chunkOffset(dim, type, row, column % 2);
+            REQUIRE(Config::furtherChunk(dim, type, at, column / 2 * 2) ==
+                    Config::chunkOffset(dim, type, row, chunk));
+          }
+      }
+}
+
 TEST_CASE("the sums of all warps fit where their rings were") {
   AttentionSignature signature;
   for (int rows : {8, 16, 32})

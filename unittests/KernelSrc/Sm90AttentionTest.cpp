@@ -200,6 +200,14 @@ TEST_CASE("wgmma attention compiles clean at its limits") {
            {"sq=512 sk=4096 heads=32 kvheads=8 d=256 dtype=e4m3 mask=window "
             "left=1023 right=0 softcap=30 lse=1 scales=head",
             "sm90.wg2.bn96.st2.or1.pk4"},
+           {"batch=8 sq=1 sk=4096 heads=71 kvheads=1 d=128 dtype=bf16 lse=1",
+            "sm90.wg1.bn128.st3.pk36.rg1"},
+           {"batch=8 sq=2 sk=4096 heads=71 kvheads=1 d=64 dtype=bf16 "
+            "mask=window left=1023 right=0 kvlen=used pages=table page=16 "
+            "sinks=1 lse=1",
+            "sm90.wg2.bn128.st3.or1.dy1.pk36.rg1"},
+           {"sq=1 sk=131072 heads=71 kvheads=1 d=64 dtype=e4m3",
+            "sm90.wg3.bn96.st3.or1.pk36.rg1"},
        }) {
     CAPTURE(problem);
     CAPTURE(config);

@@ -10,6 +10,7 @@
 #include "Device/DeviceModel.h"
 #include "Driver/LaunchSpec.h"
 #include "Families/Attention/AttentionProblem.h"
+#include "attention/AttentionParams.h"
 #include "attention/CombineAttentionConfig.h"
 
 #include <algorithm>
@@ -24,7 +25,7 @@ TranslationUnit makeCombineUnit(const AttentionSignature &signature,
 /// Bytes of the partial results of \p rows rows, all splits counted: O, then
 /// the LSE.
 inline int64_t partialBytes(int64_t rows, int64_t valueDim) {
-  return rows * (valueDim + 1) * int64_t(sizeof(float));
+  return rows * (partialPitch(valueDim) + 1) * int64_t(sizeof(float));
 }
 
 /// Rows of partial results of one split: partialRows() of DecodeSplits.h. No
@@ -40,7 +41,7 @@ inline int64_t partialRowsOf(const AttentionProblem &problem) {
 inline void placePartials(DeviceAddress scratch, int64_t rows, int64_t valueDim,
                           AttentionParams &params) {
   params.partialO = reinterpret_cast<float *>(scratch);
-  params.partialLse = params.partialO + rows * valueDim;
+  params.partialLse = params.partialO + rows * partialPitch(valueDim);
 }
 
 /// Appends the step, which is function \p function of the plan and starts early

@@ -60,6 +60,7 @@ static void explainKey(const AttentionDecodeModel &model, Derivation &steps) {
                  {"issue", model.issueClocks, "clk", tiles},
                  {"fragments", model.fragmentClocks, "clk"},
                  {"conversion", model.convertClocks, "clk"},
+                 {"narrow copies", model.copyClocks, "clk"},
                  {"warps of a ring wait", model.waitClocks, "clk"}},
        .unit = "clk"});
 }

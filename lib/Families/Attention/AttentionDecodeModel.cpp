@@ -12,6 +12,7 @@
 #include "Model/MathUtil.h"
 
 #include <algorithm>
+#include <cassert>
 #include <cmath>
 
 namespace kiln {
@@ -91,10 +92,15 @@ void AttentionDecodeModel::computeBlocks() {
 /// What a key costs an SM: products, exponentials and issue for each 16 rows,
 /// fragments for all of them, and the conversion of e4m3.
 void AttentionDecodeModel::computeKey() {
-  constexpr double kTileRows = 16, kIssue = 4, kSharedPerClock = 128,
-                   kConverted = 124;
-  RateType rate = rateTypeOf(problem.dtype, ComputeMode::Native);
-  double flops = std::max(device.mmaSyncFlopsPerClockPerSm(rate), 1.0);
+  constexpr double kTileRows = 16, kIssue = 4, kSharedPerClock = 128;
+  // Before sm_89 seven instructions, of 128 lanes, convert two elements.
+  const double kConverted = device.computeCapability() >= 89 ? 124 : 36;
+  // e4m3 is multiplied as fp16, whatever Q is.
+  bool isNarrow = bytesOf(problem.kv) == 1;
+  RateType rate =
+      rateTypeOf(isNarrow ? DType::FP16 : problem.dtype, ComputeMode::Native);
+  double flops = device.mmaSyncFlopsPerClockPerSm(rate);
+  assert(flops > 0 && "the device has no instruction of this type");
   double dims = double(problem.headDim + problem.valueDim);
   // Warps that share a ring compute the same scores.
   double again = double(problem.headDim * (kernel.parts - 1));
@@ -104,15 +110,20 @@ void AttentionDecodeModel::computeKey() {
   issueClocks = kIssue;
   fragmentClocks =
       (tokenBytes(problem) + again * bytesOf(problem.kv)) / kSharedPerClock;
-  if (problem.kv != problem.dtype)
-    convertClocks = dims / kConverted;
+  if (isNarrow)
+    convertClocks = (dims + again) / kConverted;
+  // Copies of 16 bytes pass by the L1 cache and cost nothing beside the others;
+  // it takes half a warp of narrower ones a clock (not measured).
+  constexpr double kCopies = 16;
+  if (kernel.copyBytes < 16)
+    copyClocks = tokenBytes(problem) / double(kernel.copyBytes) / kCopies;
   // A piece's products, maxima and exponentials wait for each other: 1130
   // clocks for 16 keys of head dim 128, 1570 for 32.
   constexpr double kPieceClocks = 700, kElementClocks = 0.105;
   warpKeyClocks = kPieceClocks / double(kernel.pieceKeys) +
                   kElementClocks * dims * rowTiles;
   keyClocks = rowTiles * (productClocks + expClocks + issueClocks) +
-              fragmentClocks + convertClocks;
+              fragmentClocks + convertClocks + copyClocks;
   // They meet at each piece (latent attention, 16 and 128 heads: 249 and 1940
   // us, predicted 196 and 1490 without this).
   constexpr double kWaits = 0.3;

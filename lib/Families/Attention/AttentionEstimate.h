@@ -39,8 +39,12 @@ struct AttentionTileKernel {
   enum class Instruction { Wgmma, MmaSync } instruction = Instruction::Wgmma;
   int64_t rows = 128; ///< of queries, of a tile
   int64_t keys = 128; ///< of a step
-  /// Heads of Q whose rows share a tile: 1, or AttentionProblem::group().
+  /// Heads of Q whose rows share a tile: 1, AttentionProblem::group(), or as
+  /// many as make few tiles of these, of which the last one may have fewer.
   int64_t packed = 1;
+  /// Rows of a tile that may have a query: whole tokens of packed heads. 0:
+  /// all.
+  int64_t filledRows = 0;
   /// Head dims as the kernel computes them, padding included; 0: as the problem
   /// has them.
   int64_t headDim = 0, valueDim = 0;
@@ -103,6 +107,7 @@ struct AttentionDecodeKernel {
   int64_t parts = 1;  ///< warps of a ring: all scores, a part of O's columns
   int64_t stages = 3; ///< pieces of a ring
   int64_t pieceKeys = 16; ///< keys of a piece
+  int64_t copyBytes = 16; ///< of a lane's copy
   int64_t blocksPerSm = 2;
   /// Of the keys: as many as the grid has for the most keys of a sequence
   /// (AttentionProblem::keys), of splitKeys each; blocks of splits without keys

@@ -17,6 +17,7 @@
 #include "Model/Wgmma.h"
 
 #include <algorithm>
+#include <cassert>
 #include <cmath>
 
 namespace kiln {
@@ -210,7 +211,8 @@ static AttentionSoftmax softmaxOf(const AttentionTileModel &model,
 void AttentionTileModel::computeProducts(double rate) {
   flops =
       2.0 * double(kernel.rows) * double(kernel.keys) * (headDim + valueDim);
-  flopsPerClock = std::max(rate, 1.0);
+  assert(rate > 0 && "the device has no instruction of this type");
+  flopsPerClock = rate;
   step.tensor = flops / flopsPerClock;
   softmax = softmaxOf(*this, kernel.keepsOrigins);
   raised = softmaxOf(*this, false);
@@ -286,9 +288,12 @@ void AttentionTileModel::computeTiles() {
   constexpr double kLoads = 600, kElement = 0.08, kGathering = 1.14,
                    kBarriers = 1.04, kPacked = 1.05, kDraw = 400,
                    kNextLoads = 3000;
-  visible = visibleBlocks(problem, kernel.rows, kernel.packed, kernel.keys);
-  double sequences = double(problem.batch) * double(problem.heads) /
-                     double(std::max<int64_t>(kernel.packed, 1));
+  int64_t packed = std::max<int64_t>(kernel.packed, 1);
+  visible = visibleBlocks(
+      problem, kernel.filledRows > 0 ? kernel.filledRows : kernel.rows,
+      kernel.packed, kernel.keys);
+  double sequences = double(problem.batch) * double(problem.kvHeads) *
+                     double(ceilDiv(problem.group(), packed));
   double splitBlocks = double(ceilDiv(splits.keys, kernel.keys));
   blocks = sequences * double(visible.blocks);
   if (sms() > 0)

@@ -198,6 +198,7 @@ struct AttentionDecodeModel {
   /// Arithmetic of a key, of an SM: for each 16 rows, and for all.
   double rowTiles = 1, productClocks = 0, expClocks = 0, issueClocks = 0;
   double fragmentClocks = 0, convertClocks = 0;
+  double copyClocks = 0;    ///< of copies narrower than 16 bytes
   double waitClocks = 0;    ///< of warps of a ring for each other
   double keyClocks = 0;     ///< all of them
   double warpKeyClocks = 0; ///< of a key in a warp that is alone

@@ -15,6 +15,8 @@
 #include "Model/MathUtil.h"
 #include "Model/Occupancy.h"
 
+#include <llvm/ADT/SmallVector.h>
+
 #include <algorithm>
 
 namespace kiln {
@@ -31,6 +33,8 @@ struct Ring {
 constexpr Ring kRings[] = {{4, 3, 16}, {4, 3, 32}, {4, 6, 16},
                            {8, 3, 16}, {8, 3, 32}, {4, 2, 16},
                            {4, 6, 32}, {8, 2, 16}, {2, 6, 16}};
+/// Where rows are so long that four warps have no room (head dim 256 in 99 KB).
+constexpr Ring kLongRings[] = {{2, 3, 16}, {2, 2, 16}};
 constexpr int kFills[] = {4, 8};
 /// Where lengths differ, more blocks than run at once fill up the end (H200,
 /// lengths as DecodeGrid.cpp has them).
@@ -157,11 +161,9 @@ static int64_t heldRegisters(const AttentionSignature &signature,
   int64_t queries =
       config.sharedQueries ? 0 : DecodeAttentionConfig::keySteps(signature) * 4;
   int64_t sums = config.partCols(signature) / 2;
-  int64_t chunks =
-      std::max(DecodeAttentionConfig::chunks(signature.headDim, signature.kv),
-               DecodeAttentionConfig::chunks(signature.valueDim, signature.kv));
-  return config.rowTiles() * (sums + queries + config.tile / 2) +
-         config.tile * chunks / 32;
+  int64_t copies = std::max(config.copies(signature.headDim, signature),
+                            config.copies(signature.valueDim, signature));
+  return config.rowTiles() * (sums + queries + config.tile / 2) + copies;
 }
 /// Above it kernels spill: 160 (head dim 128, 32 rows, 32 keys) and 200 (head
 /// dim 256 with resident Q) do, 152 (head dim 256, shared Q) does not.
@@ -198,14 +200,37 @@ static void fitRegisters(const AttentionSignature &signature,
 }
 
 /// Whether tiles of `mma` and `sm90`, which have 16-bit types and heads up to
-/// 256, read K and V less often: with more rows of a head of K than these they
-/// do. (64 sequences of 128 queries and keys, 32 heads over 8, causal, on an
-/// H200: 403 us, `sm90` about 60.)
+/// 256, may read K and V less often: with more rows of a head of K than these
+/// they do. (64 sequences of 128 queries and keys, 32 heads over 8, causal, on
+/// an H200: 403 us, `sm90` about 60.)
 static bool isForTiles(const AttentionProblem &problem,
                        const AttentionSignature &signature) {
   constexpr int64_t kMostRows = 64, kMostTiledDim = 256;
   return problem.queries * problem.group() > kMostRows &&
          problem.headDim <= kMostTiledDim && bytesOf(signature.kv) == 2;
+}
+
+/// Blocks of rows that read the same K and V, at most, where tiles would read
+/// them once: from L2, all but one.
+static constexpr int64_t kMostRowBlocks = 16;
+
+/// Whether the space leaves a problem out. Where a tile of each head of K, of
+/// as few rows as it may have, leaves SMs idle, splits of the keys may be worth
+/// more than reading these less often, and estimates decide. A fixed split
+/// leaves nothing to the batch.
+static bool isLeftOut(const AttentionProblem &problem,
+                      const AttentionSignature &signature,
+                      const DeviceModel &device) {
+  if (!isForTiles(problem, signature))
+    return false;
+  if (problem.fixedSplit > 0)
+    return true;
+  constexpr int64_t kTileRows = 64, kMostBlockRows = 32;
+  int64_t rows = problem.queries * problem.group();
+  double tiles = double(problem.batch) * double(problem.kvHeads) *
+                 double(ceilDiv(rows, kTileRows));
+  return rows > kMostRowBlocks * kMostBlockRows ||
+         tiles >= double(device.smCount);
 }
 
 void DecodeAttention::forEachVariant(
@@ -236,16 +261,24 @@ void DecodeAttention::forEachConfig(
     const AttentionProblem &problem, const AttentionSignature &signature,
     const DeviceModel &device,
     llvm::function_ref<void(const DecodeAttentionConfig &)> emit) const {
-  if (isForTiles(problem, signature))
+  if (isLeftOut(problem, signature, device))
     return;
-  DecodeAttentionConfig config;
-  for (int rows = rowsFor(problem); rows >= 8; rows = rows == 32 ? 16 : 0)
-    for (const Ring &ring : kRings) {
-      config.rows = rows;
-      config.warps = ring.warps;
-      config.stages = ring.stages;
-      config.tile = ring.tile;
-      fitRegisters(signature, config);
+  auto configOf = [&](int rows, const Ring &ring) {
+    DecodeAttentionConfig config{.rows = rows,
+                                 .tile = ring.tile,
+                                 .stages = ring.stages,
+                                 .warps = ring.warps};
+    fitRegisters(signature, config);
+    return config;
+  };
+  for (int rows = rowsFor(problem); rows >= 8; rows = rows == 32 ? 16 : 0) {
+    llvm::SmallVector<Ring, 12> rings(std::begin(kRings), std::end(kRings));
+    constexpr Ring kLeast = {4, 2, 16};
+    if (configOf(rows, kLeast).sharedBytes(signature) >
+        device.sharedBytesPerBlock)
+      rings.append(std::begin(kLongRings), std::end(kLongRings));
+    for (const Ring &ring : rings) {
+      DecodeAttentionConfig config = configOf(rows, ring);
       if (config.warps % config.partCount() != 0)
         continue;
       // Results that do not depend on the batch need one config for all.
@@ -262,6 +295,7 @@ void DecodeAttention::forEachConfig(
           return;
       }
     }
+  }
 }
 
 CandidateClass
@@ -272,20 +306,14 @@ DecodeAttention::classOfConfig(const DecodeAttentionConfig &c) const {
   return {.key = key, .rank = c.cluster, .ranksByTime = true};
 }
 
-/// Rows and addresses that 16-byte copies and the instruction take.
+/// Rows and addresses that copies and the instruction take.
 static std::optional<Rejection>
 checkShape(const AttentionSignature &signature,
            const DecodeAttentionConfig &config) {
-  constexpr int kCopied = 16, kMostDim = 576;
-  if (signature.align != kCopied)
-    return Rejection{PruneReason::Alignment, double(signature.align), kCopied,
-                     "B"};
-  for (int bytes : {signature.headDim * bytesOf(signature.kv),
-                    signature.headDim * bytesOf(signature.q),
-                    signature.valueDim * bytesOf(signature.kv)})
-    if (bytes % kCopied != 0)
-      return Rejection{PruneReason::Alignment, double(bytes), kCopied,
-                       "B of a row"};
+  constexpr int kLeastCopy = 4, kMostDim = 576;
+  if (signature.align < kLeastCopy)
+    return Rejection{PruneReason::Alignment, double(signature.align),
+                     kLeastCopy, "B"};
   int dim = std::max(signature.headDim, signature.valueDim);
   if (dim > kMostDim)
     return Rejection{PruneReason::InstructionShape, double(dim), kMostDim,
@@ -308,31 +336,26 @@ static std::optional<Rejection> checkGridOf(const AttentionProblem &problem,
        {problem.batch, problem.heads, problem.kvHeads * grid.rowBlocks})
     if (double(blocks) > kMaxGridYZ)
       return Rejection{PruneReason::Grid, double(blocks), kMaxGridYZ, "blocks"};
-  constexpr int64_t kMostRowBlocks = 16;
   if (grid.rowBlocks > kMostRowBlocks && isForTiles(problem, signature))
     return Rejection{PruneReason::Dominated, double(grid.rowBlocks),
                      double(kMostRowBlocks), "blocks of rows"};
   return checkGrid(double(grid.splits));
 }
 
-/// Fixed splits are as many as they are: other configs would do with less, but
-/// not in every batch.
+/// What launches use beyond what a plan may have. Only fixed splits can: they
+/// are as many as they are, others become longer (DecodeGrid).
 static std::optional<Rejection>
 checkPartialBytes(const AttentionProblem &problem,
-                  const DecodeAttentionConfig &config, const DecodeGrid &grid,
-                  const DeviceModel &device) {
-  constexpr double kMostOfFixed = double(int64_t(1) << 30);
-  bool isFixed = problem.fixedSplit > 0;
-  double most = isFixed ? kMostOfFixed : double(DecodeGrid::kMostPartialBytes);
-  // Ahead of what is counted in integers.
+                  const DecodeAttentionConfig &config, const DecodeGrid &grid) {
+  if (problem.fixedSplit == 0 || grid.splits == 1)
+    return std::nullopt;
+  // A double: such splits may be absurdly many.
   double bytes = double(grid.splits) * double(partialRowsOf(problem)) *
                  double(partialBytes(1, problem.valueDim));
-  if (bytes <= most)
-    bytes = double(partialBytes(
-        partialRowsOfPlan(problem, config, device.smCount), problem.valueDim));
-  if (bytes <= most)
+  constexpr double kMost = double(kMostFixedPartialBytes);
+  if (config.cluster || bytes <= kMost)
     return std::nullopt;
-  return Rejection{PruneReason::Workspace, bytes, most, "B"};
+  return Rejection{PruneReason::Workspace, bytes, kMost, "B"};
 }
 
 std::optional<Rejection> DecodeAttention::checkLimits(
@@ -354,7 +377,7 @@ std::optional<Rejection> DecodeAttention::checkLimits(
   DecodeGrid grid(problem, config, device.smCount);
   if (auto rejection = checkGridOf(problem, signature, grid))
     return rejection;
-  if (auto rejection = checkPartialBytes(problem, config, grid, device))
+  if (auto rejection = checkPartialBytes(problem, config, grid))
     return rejection;
   if (!config.cluster)
     return std::nullopt;
@@ -408,6 +431,7 @@ static AttentionDecodeKernel kernelOf(const AttentionProblem &problem,
   kernel.parts = config.partCount();
   kernel.stages = config.stages;
   kernel.pieceKeys = config.tile;
+  kernel.copyBytes = DecodeAttentionConfig::copyBytes(signature);
   kernel.blocksPerSm = std::max<int64_t>(resident.blocksPerSm, 1);
   kernel.splits = grid.splits;
   kernel.splitKeys = grid.splitKeys;

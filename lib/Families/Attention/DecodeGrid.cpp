@@ -45,9 +45,10 @@ int64_t partialRowsOfPlan(const AttentionProblem &problem,
   int64_t splits = mostSplits(blocks, most);
   if (splits == 1)
     return rows;
+  const int64_t room = DecodeGrid::roomOf(problem);
   int64_t filling = smCount * blocks.fill / DecodeBlocks::kQuarters;
-  rows = std::max(
-      rows, std::min(splits * partialRowsOf(problem), filling * blocks.rows));
+  rows = std::max(rows, std::min({splits * partialRowsOf(problem),
+                                  filling * blocks.rows, room}));
   if (problem.keyLengths == AttentionLengths::Uniform)
     return rows;
   // Plans know no hint, launches may: of sequences that are usually shorter.
@@ -57,9 +58,7 @@ int64_t partialRowsOfPlan(const AttentionProblem &problem,
       1);
   int64_t ragged = std::max(ceilDiv(most, DecodeGrid::kRaggedKeys),
                             std::min(splits, kMostSpread * filling / groups));
-  return std::max(rows, std::min(ragged * partialRowsOf(problem),
-                                 DecodeGrid::kMostPartialBytes /
-                                     partialBytes(1, problem.valueDim)));
+  return std::max(rows, std::min(ragged * partialRowsOf(problem), room));
 }
 
 } // namespace kiln

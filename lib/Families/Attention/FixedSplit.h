@@ -22,6 +22,10 @@
 
 namespace kiln {
 
+/// Partial results of `decode` beyond that are refused, 4 (dv + 1) bytes for
+/// each row and split. Engines have limits of their own, mostly lower ones.
+inline constexpr int64_t kMostFixedPartialBytes = int64_t(1) << 30;
+
 /// One sequence of \p problem, whose keys may be shared out at will.
 AttentionProblem oneSequenceOf(const AttentionProblem &problem);
 

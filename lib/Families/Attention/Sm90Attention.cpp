@@ -131,6 +131,7 @@ AttentionTileKernel Sm90Attention::tileKernel(const AttentionProblem &problem,
   kernel.rows = config.consumers * Sm90AttentionConfig::kUnit;
   kernel.keys = config.blockN;
   kernel.packed = config.packed;
+  kernel.filledRows = config.consumers * config.boxRows();
   kernel.headDim = Sm90AttentionConfig::keyDepth(signature);
   kernel.valueDim = Sm90AttentionConfig::valueWidth(signature);
   kernel.order = config.dynamic  ? TileOrder::LongestFirst
@@ -159,7 +160,8 @@ AttentionTileKernel Sm90Attention::tileKernel(const AttentionProblem &problem,
 static double tilesOf(const AttentionProblem &problem,
                       const Sm90AttentionConfig &config) {
   return std::ceil(double(problem.queries) / config.tileTokens()) *
-         double(problem.batch) * double(problem.heads / config.packed);
+         double(problem.batch) * double(problem.kvHeads) *
+         double(config.groupTiles(problem.group()));
 }
 
 static bool isUnevenAt(const AttentionSignature &signature) {
@@ -271,8 +273,11 @@ void Sm90Attention::forEachConfig(
       config.blockN = block;
       config.stages = stagesOf(signature, config);
       forms(config);
-      if (group > 1 && group <= Sm90AttentionConfig::kUnit) {
-        config.packed = static_cast<int>(group);
+      if (group > 1) {
+        // As many tiles as that takes have nearly the same share of the heads.
+        int64_t tiles = ceilDiv(group, int64_t(Sm90AttentionConfig::kUnit));
+        config.packed = static_cast<int>(ceilDiv(group, tiles));
+        config.ragged = group % config.packed != 0;
         forms(config);
       }
     }
@@ -303,10 +308,14 @@ static std::optional<Rejection> checkShape(const AttentionProblem &problem,
                                             : "16 to 256 in steps of 16");
   if (config.stages < 2 || config.stages > 4)
     return shape(config.stages, "stages", "2 to 4");
+  bool divides = problem.group() % config.packed == 0;
   if (config.packed > Sm90AttentionConfig::kUnit ||
-      problem.group() % config.packed != 0)
+      (!divides && !config.ragged))
     return shape(config.packed, "heads of a tile",
                  "divisors of the heads of a head of K, up to 64");
+  if (config.ragged && (divides || config.packed > problem.group()))
+    return shape(config.packed, "heads of a ragged tile",
+                 "fewer than those of a head of K, which they do not divide");
   return std::nullopt;
 }
 
@@ -322,7 +331,7 @@ static int mostRegisterUse(const AttentionSignature &signature,
   bool changesScores = signature.softcap || signature.alibi;
   bool isWide = signature.valueDim > 128;
   if (config.consumers > 2) {
-    bool hasIdleRows = config.boxRows() < Sm90AttentionConfig::kUnit;
+    bool hasIdleRows = config.hasIdleRows();
     if (config.packed > 1 && signature.mask != AttentionMask::Causal) {
       if (isE4M3)
         return 100;

@@ -35,8 +35,8 @@ static int64_t sectionOf(const AttentionProblem &problem,
                   bytesOf(problem.kv);
   auto fitting = static_cast<uint64_t>(
       std::max<int64_t>(1, l2Bytes / 2 / std::max<int64_t>(1, bytes)));
-  return static_cast<int64_t>(std::bit_floor(fitting)) * problem.group() /
-         config.packed * splits;
+  return static_cast<int64_t>(std::bit_floor(fitting)) *
+         config.groupTiles(problem.group()) * splits;
 }
 
 Sm90AttentionGrid::Sm90AttentionGrid(const AttentionProblem &problem,
@@ -45,7 +45,8 @@ Sm90AttentionGrid::Sm90AttentionGrid(const AttentionProblem &problem,
   splits = config.splits;
   splitKeys = roundUp(ceilDiv(problem.keys, splits), config.blockN);
   rowBlocks = ceilDiv(problem.queries, config.tileTokens());
-  heads = problem.batch * (problem.heads / config.packed) * splits;
+  heads = problem.batch * problem.kvHeads * config.groupTiles(problem.group()) *
+          splits;
   section = std::min(sectionOf(problem, config, splits, l2Bytes),
                      std::max<int64_t>(1, heads));
   // With many more keys than queries all tiles are about as long. Splits are
@@ -109,7 +110,8 @@ private:
                                  const LaunchContext &context) const;
   Maps mapsOf(const AttentionProblem &problem, const AttentionStrides &q,
               const AttentionStrides &k, const AttentionStrides &v) const;
-  TensorMapSpec queryMap(const StoredRows &rows, int64_t tokens) const;
+  TensorMapSpec queryMap(const StoredRows &rows, int64_t group,
+                         int64_t tokens) const;
   TensorMapSpec keyMap(const StoredRows &rows, int64_t tokens) const;
   TensorMapSpec emptyMap(int rank) const;
   void setDim(TensorMapSpec &map, int dim, int64_t extent,
@@ -151,16 +153,19 @@ void Sm90AttentionBinder::setDim(TensorMapSpec &map, int dim, int64_t extent,
 }
 
 /// (element, head of those that share a tile, token, group of such, sequence).
+/// Where tiles are ragged the groups are those of a head of K: heads behind one
+/// are zeros.
 TensorMapSpec Sm90AttentionBinder::queryMap(const StoredRows &rows,
+                                            int64_t group,
                                             int64_t tokens) const {
   TensorMapSpec map = emptyMap(5);
-  int64_t packed = config.packed;
+  int64_t together = config.ragged ? group : config.packed;
   map.dims[0] = static_cast<uint64_t>(rows.elements);
-  setDim(map, 1, packed, rows.strides.head);
+  setDim(map, 1, together, rows.strides.head);
   setDim(map, 2, rows.tokens, rows.strides.token);
-  setDim(map, 3, rows.heads / packed, rows.strides.head * packed);
+  setDim(map, 3, rows.heads / together, rows.strides.head * together);
   setDim(map, 4, rows.batch, rows.strides.batch);
-  map.box[1] = static_cast<uint32_t>(packed);
+  map.box[1] = static_cast<uint32_t>(config.packed);
   map.box[2] = static_cast<uint32_t>(tokens);
   return map;
 }
@@ -203,7 +208,7 @@ Sm90AttentionBinder::Maps Sm90AttentionBinder::mapsOf(
   };
   int64_t box = boxRows(problem);
   return {queryMap({problem.headDim, queries, problem.heads, queryBatch, q},
-                   config.consumerTokens()),
+                   problem.group(), config.consumerTokens()),
           keyMap(keyRowsOf(problem.headDim, k), box),
           keyMap(keyRowsOf(problem.valueDim, v), box)};
 }

@@ -230,14 +230,7 @@ static std::optional<Rejection> checkSplits(const AttentionProblem &problem,
                         double(problem.heads), double(grid.splits)})
     if (blocks > kMaxGridYZ)
       return Rejection{PruneReason::Grid, blocks, kMaxGridYZ, "blocks"};
-  if (auto rejection = checkGrid(double(grid.rowBlocks)))
-    return rejection;
-  // As of decode, so that a plan has one limit for both.
-  double bytes = double(sm90MlaWorkspace(problem, config, device).scratchBytes);
-  if (bytes > double(DecodeGrid::kMostPartialBytes))
-    return Rejection{PruneReason::Workspace, bytes,
-                     double(DecodeGrid::kMostPartialBytes), "B"};
-  return std::nullopt;
+  return checkGrid(double(grid.rowBlocks));
 }
 
 std::optional<Rejection> Sm90MlaAttention::checkLimits(

@@ -3,8 +3,11 @@
 #include "Families/Attention/AttentionCombine.h"
 #include "Families/Attention/AttentionFamily.h"
 #include "Families/Attention/DecodeGrid.h"
+#include "Families/Attention/FixedSplit.h"
 #include "Families/FamilyTesting.h"
+#include "Kernel/ConfigSchema.h"
 #include "Kernel/Space.h"
+#include "Support/Format.h"
 #include "attention/DecodeSplits.h"
 
 #include <doctest/doctest.h>
@@ -143,6 +146,106 @@ TEST_CASE("a grid has splits for the longest sequence, in room for them") {
     int64_t limit = problem.fixedSplit > 0 ? DecodeGrid::kMaxPartialRows : room;
     REQUIRE(DecodeGrid(smaller, config, 132, limit).rows(smaller) <= room);
     REQUIRE(DecodeGrid(problem, config, 132, limit).splits == grid.splits);
+  }
+}
+
+TEST_CASE("decode is pruned for memory only where a launch would use more") {
+  std::mt19937 rng(16);
+  auto pick = [&](auto... values) {
+    int64_t list[] = {int64_t(values)...};
+    return list[rng() % std::size(list)];
+  };
+  const Template &decode = *attention().findTemplate("decode");
+  int refused = 0;
+  for (int i = 0; i < 300; ++i) {
+    const bool isFixed = i % 3 == 0;
+    int64_t kvHeads = pick(1, 8, 16);
+    std::string text = fmt::format(
+        "attention batch={} sq={} sk={} kvheads={} heads={} d={} dtype=bf16 "
+        "kv=e4m3 {}",
+        pick(1, 16, 255, 256, 2033, 60000), pick(1, 1, 8, 512, 4065),
+        pick(16, 4096, 8192, 131072), kvHeads, kvHeads * pick(1, 4, 16, 128),
+        pick(64, 128, 576), isFixed ? "split=64" : "");
+    CAPTURE(text);
+    Problem problem = parse(attention(), text);
+    AttentionProblem read =
+        readAttentionProblem(problem.record.values().data());
+    const int64_t most =
+        isFixed ? kMostFixedPartialBytes : DecodeGrid::kMostPartialBytes;
+    decode.enumerate(problem, h200(), [&](Record record) {
+      auto rejection = decode.prune(problem, record, h200());
+      auto config = fromRecord<DecodeAttentionConfig>(record);
+      bool isGrid = rejection && rejection->reason == PruneReason::Grid;
+      if (isGrid) // its numbers may not fit
+        return;
+      double bytes = double(partialBytes(1, read.valueDim)) *
+                     double(DecodeGrid(read, config, 132).rows(read));
+      if (rejection && rejection->reason == PruneReason::Workspace) {
+        ++refused;
+        REQUIRE(bytes > double(most));
+        return;
+      }
+      REQUIRE((bytes <= double(most) || config.cluster));
+      if (!rejection)
+        REQUIRE(decode.workspace(problem, record, h200()).bytes() <=
+                uint64_t(most));
+    });
+  }
+  CHECK(refused > 0);
+}
+
+TEST_CASE("long prompts over caches of e4m3 have more than generic kernels") {
+  for (const char *text :
+       {"sq=4065 sk=4065 heads=32 kvheads=8 d=128 dtype=bf16 kv=e4m3",
+        "sq=8192 sk=8192 heads=32 kvheads=8 d=128 dtype=bf16 kv=e4m3",
+        "batch=16 sq=8192 sk=8192 totalq=8192 qlen=packed kvlen=used "
+        "heads=32 kvheads=8 d=128 dtype=bf16 kv=e4m3 pages=table page=16",
+        "batch=256 sq=1 sk=4096 heads=128 kvheads=1 d=576 dv=512 dtype=bf16 "
+        "latent=1",
+        "batch=2 sq=1 sk=8192 heads=12 d=128 dtype=e4m3",
+        "sq=512 sk=8192 heads=12 d=128 dtype=e4m3 mask=causal"})
+    for (const char *name :
+         {"h200-sxm", "a100-sxm4-80gb", "l40s", "b200-sxm", "a10"}) {
+      CAPTURE(text);
+      CAPTURE(name);
+      Problem problem = parse(attention(), std::string("attention ") + text);
+      auto space =
+          llvm::cantFail(exploreSpace(attention(), problem, device(name)));
+      REQUIRE(!space.ranked.empty());
+      CHECK(!space.ranked.front().tmpl->isGeneric());
+    }
+}
+
+TEST_CASE("groups of more heads than a tile has rows are no cliff") {
+  struct Case {
+    const char *device, *sizes;
+  };
+  for (auto [name, sizes] : {Case{"h200-sxm", "batch=1 sk=4096 d=128"},
+                             Case{"h200-sxm", "batch=8 sk=4096 d=128"},
+                             Case{"h200-sxm", "batch=64 sk=4096 d=128"},
+                             Case{"h200-sxm", "batch=1 sk=131072 d=64"},
+                             Case{"a100-sxm4-80gb", "batch=1 sk=4096 d=128"},
+                             Case{"a100-sxm4-80gb", "batch=8 sk=4096 d=128"},
+                             Case{"a100-sxm4-80gb", "batch=1 sk=131072 d=64"},
+                             Case{"l40s", "batch=1 sk=4096 d=128"},
+                             Case{"l40s", "batch=8 sk=4096 d=128"},
+                             Case{"l40s", "batch=1 sk=131072 d=64"}}) {
+    CAPTURE(name);
+    CAPTURE(sizes);
+    auto timeOf = [&](int heads) {
+      Problem problem =
+          parse(attention(), fmt::format("attention sq=1 heads={} kvheads=1 "
+                                         "dtype=bf16 {}",
+                                         heads, sizes));
+      auto space =
+          llvm::cantFail(exploreSpace(attention(), problem, device(name)));
+      return space.ranked.front().estimate.totalNs;
+    };
+    const double full = timeOf(64);
+    CHECK(timeOf(65) < 1.5 * full);
+    CHECK(timeOf(71) < 1.5 * full);
+    CHECK(timeOf(96) < 1.6 * full);
+    CHECK(timeOf(128) < 2 * full);
   }
 }
 
@@ -308,8 +411,15 @@ TEST_CASE("decode says what it cannot do") {
   CHECK(why(base + "d=128 dtype=bf16", "decode.r8.t16.st3.w4") == "none");
   CHECK(why(base + "d=128 dtype=bf16 kv=e4m3", "decode.r8.t32.st3.w4") ==
         "none");
-  CHECK(why(base + "d=100 dtype=bf16", "decode.r8.t16.st3.w4") ==
-        "alignment: 8 B, limit 16 B");
+  for (const char *row : {"d=100 dtype=bf16", "d=98 dv=36 dtype=fp16",
+                          "d=104 dtype=bf16 kv=e4m3", "d=100 dtype=e4m3"})
+    CHECK(why(base + row, "decode.r8.t16.st3.w4") == "none");
+  CHECK(why(base + "d=99 dtype=bf16", "decode.r8.t16.st3.w4") ==
+        "alignment: 2 B, limit 4 B");
+  CHECK(why(base + "d=102 dtype=bf16 kv=e4m3", "decode.r8.t16.st3.w4") ==
+        "alignment: 2 B, limit 4 B");
+  CHECK(why(base + "d=320 dtype=bf16 kv=e4m3", "decode.r8.t16.st3.w4.p2.sq1") ==
+        "none");
   CHECK(why(base + "d=256 dtype=bf16", "decode.r32.t16.st3.w4") ==
         "register wall: 416 sums, scores and addresses a thread, 156 allowed");
   CHECK(why(base + "d=256 dtype=bf16", "decode.r16.t16.st2.w4.sq1") == "none");
@@ -324,6 +434,38 @@ TEST_CASE("decode says what it cannot do") {
   CHECK(why("attention sq=4096 sk=4096 heads=8 d=128 dtype=bf16",
             "decode.r32.t16.st3.w4.sq1") ==
         "dominated: 128 blocks of rows, limit 16 blocks of rows");
+}
+
+TEST_CASE("any head dim whose rows are copied has splits") {
+  for (const char *type : {"bf16", "e4m3", "bf16 kv=e4m3"})
+    for (int dim = 12; dim <= 576; dim += 4) {
+      Problem problem =
+          parse(attention(),
+                fmt::format("attention sq=1 sk=131072 heads=32 kvheads=8 "
+                            "d={} dtype={}",
+                            dim, type));
+      CAPTURE(std::string(type));
+      CAPTURE(dim);
+      for (const char *name : {"h200-sxm", "a100-sxm4-80gb", "l40s"}) {
+        auto space =
+            llvm::cantFail(exploreSpace(attention(), problem, device(name)));
+        REQUIRE(!space.ranked.empty());
+        CHECK(space.ranked.front().tmpl->name().str() == "decode");
+      }
+    }
+}
+
+TEST_CASE("narrow copies cost little beside wide ones") {
+  auto timeOf = [&](int dim) {
+    Problem problem = parse(
+        attention(), fmt::format("attention sq=1 sk=131072 heads=32 kvheads=8 "
+                                 "d={} dtype=bf16",
+                                 dim));
+    auto space = llvm::cantFail(exploreSpace(attention(), problem, h200()));
+    return space.ranked.front().estimate.totalNs;
+  };
+  CHECK(timeOf(100) < 1.3 * timeOf(104));
+  CHECK(timeOf(100) > 100.0 / 104 * timeOf(104));
 }
 
 TEST_CASE("results that do not depend on the batch have one config") {

@@ -57,6 +57,10 @@ constexpr const char *kShapes[] = {
     "sq=512 sk=8192 heads=8 d=100 dtype=bf16 qlen=packed kvlen=packed",
     "sq=1 sk=8192 heads=16 kvheads=1 d=576 dv=512 dtype=bf16",
     "sq=4 sk=8192 heads=32 kvheads=8 d=128 dtype=fp16 kv=e4m3",
+    "sq=1 sk=8192 heads=32 kvheads=8 d=100 dtype=bf16",
+    "sq=1 sk=8192 heads=32 kvheads=8 d=320 dtype=bf16 kv=e4m3",
+    "sq=1 sk=8192 heads=71 kvheads=1 d=128 dtype=bf16",
+    "sq=1 sk=8192 heads=96 kvheads=1 d=64 dtype=bf16 kvlen=used",
 };
 
 } // namespace

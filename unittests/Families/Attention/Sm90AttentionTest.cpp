@@ -95,6 +95,27 @@ TEST_CASE("maps of wgmma attention have any strides and heads of a tile") {
   CHECK(launch.step(0).grid.x == 48);
 }
 
+TEST_CASE("the last tile of a group may have fewer heads") {
+  Launch launch("batch=3 sq=2 sk=256 heads=142 kvheads=2 d=64 dtype=bf16",
+                "sm90.wg2.bn128.st2.pk36.rg1");
+  // Of a group's heads, behind which there are zeros.
+  CHECK((dims(launch.map(0)) == Numbers{64, 71, 2, 2, 3}));
+  CHECK((strides(launch.map(0)) ==
+         Numbers{128, 142 * 128, 71 * 128, 2 * 142 * 128}));
+  CHECK((box(launch.map(0)) == Numbers{64, 36, 1, 1, 1}));
+  CHECK(launch.params().schedule.heads == 3 * 2 * 2);
+  const std::string problem =
+      "attention sq=1 sk=256 heads=71 kvheads=1 d=64 dtype=bf16";
+  CHECK(refusal(problem, "sm90.wg2.bn128.st2.pk36.rg1") == "none");
+  for (const char *packed : {"36", "65.rg1"})
+    CHECK(refusal(problem, std::string("sm90.wg2.bn128.st2.pk") + packed) !=
+          "none");
+  CHECK(refusal("attention sq=1 sk=256 heads=96 kvheads=1 d=64 dtype=bf16",
+                "sm90.wg2.bn128.st2.pk48") == "none");
+  CHECK(refusal("attention sq=1 sk=256 heads=96 kvheads=1 d=64 dtype=bf16",
+                "sm90.wg2.bn128.st2.pk48.rg1") != "none");
+}
+
 TEST_CASE("packed sequences are one for maps of wgmma attention") {
   Launch launch("batch=3 sq=100 sk=200 heads=2 d=128 dtype=fp16 qlen=packed "
                 "kvlen=packed totalq=150 totalk=400",

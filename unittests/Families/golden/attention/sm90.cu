@@ -5,7 +5,7 @@
 
 namespace {
 constexpr kiln::AttentionSignature kSignature{.q = kiln::DType::BF16, .kv = kiln::DType::BF16, .out = kiln::DType::BF16, .headDim = 128, .valueDim = 128, .mask = kiln::AttentionMask::Causal, .queryLengths = kiln::AttentionLengths::Uniform, .keyLengths = kiln::AttentionLengths::Uniform, .pages = kiln::AttentionPages::None, .softcap = false, .sinks = false, .alibi = false, .lse = false, .scales = false, .align = 16};
-constexpr kiln::Sm90AttentionConfig kConfig{.consumers = 2, .blockN = 128, .stages = 2, .ordered = 0, .dynamic = 0, .packed = 1, .collected = 0};
+constexpr kiln::Sm90AttentionConfig kConfig{.consumers = 2, .blockN = 128, .stages = 2, .ordered = 0, .dynamic = 0, .packed = 1, .ragged = 0, .collected = 0};
 static_assert(kConfig.isValid(kSignature), "the config does not fit");
 static_assert(kConfig.threads() == 384 && kConfig.sharedBytes(kSignature) == 197984,
               "host and device disagree about the config");

@@ -5,7 +5,7 @@
 
 namespace {
 constexpr kiln::AttentionSignature kSignature{.q = kiln::DType::E4M3, .kv = kiln::DType::E4M3, .out = kiln::DType::BF16, .headDim = 128, .valueDim = 128, .mask = kiln::AttentionMask::Causal, .queryLengths = kiln::AttentionLengths::Uniform, .keyLengths = kiln::AttentionLengths::Uniform, .pages = kiln::AttentionPages::None, .softcap = false, .sinks = false, .alibi = false, .lse = true, .scales = true, .align = 16};
-constexpr kiln::Sm90AttentionConfig kConfig{.consumers = 2, .blockN = 192, .stages = 2, .ordered = 0, .dynamic = 0, .packed = 1, .collected = 0};
+constexpr kiln::Sm90AttentionConfig kConfig{.consumers = 2, .blockN = 192, .stages = 2, .ordered = 0, .dynamic = 0, .packed = 1, .ragged = 0, .collected = 0};
 static_assert(kConfig.isValid(kSignature), "the config does not fit");
 static_assert(kConfig.threads() == 384 && kConfig.sharedBytes(kSignature) == 198024,
               "host and device disagree about the config");

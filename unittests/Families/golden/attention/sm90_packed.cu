@@ -5,7 +5,7 @@
 
 namespace {
 constexpr kiln::AttentionSignature kSignature{.q = kiln::DType::FP16, .kv = kiln::DType::FP16, .out = kiln::DType::FP16, .headDim = 64, .valueDim = 64, .mask = kiln::AttentionMask::Window, .queryLengths = kiln::AttentionLengths::Uniform, .keyLengths = kiln::AttentionLengths::Used, .pages = kiln::AttentionPages::Table, .softcap = false, .sinks = false, .alibi = false, .lse = true, .scales = false, .align = 16};
-constexpr kiln::Sm90AttentionConfig kConfig{.consumers = 2, .blockN = 128, .stages = 2, .ordered = 1, .dynamic = 1, .packed = 4, .collected = 0};
+constexpr kiln::Sm90AttentionConfig kConfig{.consumers = 2, .blockN = 128, .stages = 2, .ordered = 1, .dynamic = 1, .packed = 4, .ragged = 0, .collected = 0};
 static_assert(kConfig.isValid(kSignature), "the config does not fit");
 static_assert(kConfig.threads() == 384 && kConfig.sharedBytes(kSignature) == 99680,
               "host and device disagree about the config");
