@@ -150,6 +150,8 @@ set(KILN_KERNEL_SOURCES
   rows/RowStats.cuh
   rows/SplitRows.cuh
   rows/SplitRowsConfig.h
+  rows/SpreadRows.cuh
+  rows/SpreadRowsConfig.h
   rows/ThreadRows.cuh
   transpose/GatheredRows.cuh
   transpose/LineTranspose.cuh

@@ -123,4 +123,16 @@ template <int kBytes> Words<kBytes> loadSharedVector(unsigned shared) {
   }
 }
 
+/// Stores kBytes to \p shared, in the same way.
+template <int kBytes>
+void storeSharedVector(unsigned shared, const Words<kBytes> &value) {
+  static_assert(kBytes % 4 == 0 && kBytes <= 16, "words of one access");
+  if constexpr (kBytes == 16)
+    ptx::stShared128(shared, value.word);
+  else
+#pragma unroll
+    for (int w = 0; w < kBytes / 4; ++w)
+      ptx::stShared32(shared + 4 * w, value.word[w]);
+}
+
 } // namespace kiln

@@ -2,10 +2,11 @@
 //
 // first pass:  statistics, a chunk of `items` vectors in flight at a time
 // (quantised norms: one more pass for the greatest magnitude of the results)
-// last pass:   results, from the row's end to its beginning, because what was
-//              read last is most likely still in the caches
+// last pass:   results
 //
-// A residual is added and stored by the first pass; later passes read the sum.
+// Each pass goes through the row against the direction of the one before,
+// because what was read last is most likely still in the caches. A residual is
+// added and stored by the first pass; later passes read the sum.
 // Each element is read by the thread that writes it, before it does, so that a
 // result may take its input's place.
 //
@@ -15,17 +16,41 @@
 #include "common/Dependent.cuh"
 #include "rows/ReloadRowsConfig.h"
 #include "rows/RowEnds.cuh"
+#include "rows/RowExchange.cuh"
 #include "rows/RowGroup.cuh"
 #include "rows/RowMath.cuh"
 
 namespace kiln {
 
-template <RowSignature kSignature, ReloadRowsConfig kConfig> class ReloadRows {
+/// kConfig: a ReloadRowsConfig or, of rows that blocks all over the GPU share,
+/// a SpreadRowsConfig.
+template <RowSignature kSignature, auto kConfig> class ReloadRows {
   static_assert(kConfig.isValid(kSignature),
                 "the config is not valid for this signature");
 
   static constexpr int kVector = kConfig.vector, kItems = kConfig.items;
-  static constexpr int kRowThreads = kConfig.rowThreads;
+  static constexpr bool kSpread = requires { kConfig.isSpread(); };
+  /// Of a block: threads that share a row. Blocks of a cluster that share one.
+  static constexpr int kRowThreads = [] {
+    if constexpr (kSpread)
+      return kConfig.blockThreads;
+    else
+      return kConfig.rowThreads;
+  }();
+  static constexpr int kGroups = kConfig.blockThreads / kRowThreads;
+  static constexpr int kCluster = [] {
+    if constexpr (kSpread)
+      return 1;
+    else
+      return kConfig.cluster;
+  }();
+  /// Chunks that stay in shared memory.
+  static constexpr int kKept = [] {
+    if constexpr (kSpread)
+      return kConfig.kept;
+    else
+      return 0;
+  }();
   static constexpr int kInBytes = bytesOf(kSignature.in);
   static constexpr int kBytes = kVector * kInBytes;
   static constexpr CacheHint kHint =
@@ -33,31 +58,59 @@ template <RowSignature kSignature, ReloadRowsConfig kConfig> class ReloadRows {
   using Math = RowMath<kSignature>;
   using Stats = typename Math::Stats;
   using Final = typename Math::Final;
-  using Group = RowGroup<kConfig.blockThreads, kRowThreads, 1, kConfig.cluster>;
+  using Group = RowGroup<kConfig.blockThreads, kRowThreads, 1, kCluster>;
   using Vectors = RowVectors<kSignature, kVector>;
   static constexpr RowStart kStart = kConfig.rowStart();
   static constexpr bool kShifted = kStart != RowStart::Aligned;
   static constexpr bool kAny = kStart == RowStart::Any;
+  static constexpr long long kChunk = kConfig.chunkVectors();
+  static constexpr bool kHasMiddle = kSignature.reducesTwice();
   using Ends =
       typename RowEndsOf<kSignature, kStart, kVector, kRowThreads>::Type;
   using Loaded = VectorAt<kBytes, kInBytes, kAny>;
 
-  /// A chunk of a row: the inputs of this thread's `items` vectors.
-  struct Chunk {
+  enum class Pass { First, Middle, Last };
+
+  /// A chunk of a row: the inputs of this thread's `items` vectors. kStays: it
+  /// stays in shared memory, from where passes behind the first read it.
+  template <Pass kPass, bool kStays> struct Chunk {
+    static constexpr bool kIsShared = kStays && kPass != Pass::First;
+    static constexpr bool kIsSummed =
+        kSignature.residual && kPass != Pass::First;
+    long long column;  ///< of this thread's first vector
+    int left;          ///< vectors of the row from there on, of the chunk's
+    unsigned sharedAt; ///< where the first vector is in shared memory
     Loaded x[kItems];
+    Words<kBytes> shared[kItems];
     Loaded residual[kSignature.residual ? kItems : 1];
     Loaded mask[Math::kMaskMatrix ? kItems : 1];
+    Vectors operands[kItems];
+
+    bool hasVector(int i) const { return i * kRowThreads < left; }
+    long long columnAt(int i) const {
+      return column + i * (kRowThreads * kVector);
+    }
+    unsigned placeOf(int i) const {
+      return sharedAt + i * (kConfig.blockThreads * kBytes);
+    }
   };
+
+  /// Whether the operands that all rows share are in flight with the chunk: of
+  /// few rows they are as many bytes, and come from DRAM like these. Else they
+  /// are loaded as they are used.
+  template <Pass kPass>
+  static constexpr bool kIsAhead = kSpread &&
+                                   (kPass != Pass::First || Vectors::kMaskRow ||
+                                    Math::kScalesAtOnce);
 
 public:
   /// Any one-dimensional grid; a cluster for each row if there are clusters.
   static void run(const RowParams &params) {
     Group::begin();
-    constexpr int kGroups = kConfig.groups(), kCluster = kConfig.cluster;
-    long long step = static_cast<long long>(gridDim.x / kCluster) * kGroups;
+    const unsigned blocks = kSpread ? params.ranges : kCluster;
+    long long step = static_cast<long long>(gridDim.x / blocks) * kGroups;
     // All groups of a block go round equally often: they share barriers.
-    for (long long base =
-             static_cast<long long>(blockIdx.x / kCluster) * kGroups;
+    for (long long base = static_cast<long long>(blockIdx.x / blocks) * kGroups;
          base < params.rows; base += step)
       ReloadRows(params, base + threadIdx.x / kRowThreads).runRow();
   }
@@ -67,11 +120,20 @@ private:
       : params(params), row(row), hasRow(row < params.rows),
         body(bodyOf<kSignature, kStart, kVector>(params, row)),
         vectors(body.vectors) {
-    if constexpr (kConfig.cluster > 1) {
-      long long perBlock = (vectors + kConfig.cluster - 1) / kConfig.cluster;
+    if constexpr (kCluster > 1) {
+      long long perBlock = (vectors + kCluster - 1) / kCluster;
       rank = ptx::clusterCtaRank();
       begin = rank * perBlock;
       vectors = min(vectors, begin + perBlock);
+    }
+    if constexpr (kSpread) {
+      rank = blockIdx.x % static_cast<unsigned>(params.ranges);
+      begin = rank * kChunk;
+      stride = params.ranges * kChunk;
+    }
+    if constexpr (kKept > 0) {
+      extern __shared__ __align__(16) unsigned char storage[];
+      sharedFirst = ptx::sharedAddress(storage) + threadIdx.x * kBytes;
     }
   }
 
@@ -80,19 +142,17 @@ private:
     Ends ends(params, body, row, threadIdx.x % kRowThreads,
               hasRow && rank == 0);
     ends.load();
-    forEachChunk<Pass::First>([&](Chunk &chunk, long long at) {
+    forEachChunk<Pass::First>([&](auto &chunk) {
       // A collector for each chunk, so that its pivot is never far.
       auto collector = Math::Collector::empty();
-      forEachVector<Pass::First>(chunk, at,
-                                 [&](int i, long long, float(&value)[kVector],
-                                     const typename Vectors::Values &shared) {
-                                   Math::collect(collector, i, value,
-                                                 shared.weight);
-                                 });
+      forEachVector(chunk, [&](int i, long long, float(&value)[kVector],
+                               const typename Vectors::Values &shared) {
+        Math::collect(collector, i, value, shared.weight);
+      });
       stats[0].merge(collector.template stats<kVector>());
     });
     ends.addTo(stats[0]);
-    Group::template reduce<0>(stats);
+    reduce<0>(stats);
     if constexpr (isReduction(kSignature.op)) {
       using Out = Storage<kSignature.out>;
       if (isWriter())
@@ -114,6 +174,14 @@ private:
       __syncthreads(); // the next row reuses the memory of the reductions
   }
 
+  /// Merges the statistics of all threads of the row.
+  template <int kStage, class Any> void reduce(Any (&stats)[1]) const {
+    Group::template reduce<kStage>(stats);
+    if constexpr (kSpread)
+      RowExchange<kConfig.blockThreads>(params, row, rank)
+          .template merge<kStage>(stats);
+  }
+
   bool isWriter() const {
     return hasRow && rank == 0 && threadIdx.x % kRowThreads == 0;
   }
@@ -131,7 +199,7 @@ private:
           [&](long long, float(&value)[kVector]) { magnitude[0].add(value); });
       ends.forEachResult(
           final, [&](long long, float(&value)[1]) { magnitude[0].add(value); });
-      Group::template reduce<1>(magnitude);
+      reduce<1>(magnitude);
       return magnitude[0].max;
     }
   }
@@ -150,58 +218,78 @@ private:
         });
   }
 
-  enum class Pass { First, Middle, Last };
-
-  /// Calls \p visit with each chunk, loaded, and the first vector of it: from
-  /// the row's end in the last pass.
+  /// Calls \p visit with each chunk, loaded.
   template <Pass kPass, class Visit> void forEachChunk(Visit &&visit) {
+    constexpr bool kBackwards =
+        kPass == Pass::Middle || (kPass == Pass::Last && !kHasMiddle);
     if (!hasRow)
       return;
-    constexpr long long kChunk = static_cast<long long>(kRowThreads) * kItems;
-    long long lane = threadIdx.x % kRowThreads;
-    long long chunks = (vectors - begin + kChunk - 1) / kChunk;
-    for (long long c = 0; c < chunks; ++c) {
-      long long at =
-          begin + (kPass == Pass::Last ? chunks - 1 - c : c) * kChunk + lane;
-      Chunk chunk;
-#pragma unroll
-      for (int i = 0; i < kItems; ++i)
-        if (long long vector = at + i * kRowThreads; vector < vectors)
-          load<kPass>(chunk, i, columnOf(vector));
-      visit(chunk, at);
-    }
+    const long long chunks = (vectors - begin + stride - 1) / stride;
+    const long long kept =
+        kKept == 0 ? 0 : min(chunks, static_cast<long long>(kKept));
+    // One chunk after the other: several of them would not fit in registers.
+    if constexpr (!kBackwards && kKept > 0)
+#pragma unroll 1
+      for (long long c = 0; c < kept; ++c)
+        visitChunk<kPass, true>(c, visit);
+#pragma unroll 1
+    for (long long c = kept; c < chunks; ++c)
+      visitChunk<kPass, false>(kBackwards ? chunks - 1 - (c - kept) : c, visit);
+    if constexpr (kBackwards && kKept > 0)
+#pragma unroll 1
+      for (long long c = kept; --c >= 0;)
+        visitChunk<kPass, true>(c, visit);
   }
 
-  long long columnOf(long long vector) const {
-    return vector * kVector + body.head;
+  template <Pass kPass, bool kStays, class Visit>
+  void visitChunk(long long number, Visit &&visit) {
+    // Zeros where there is no vector: what no path sets keeps its registers
+    // throughout the kernel.
+    Chunk<kPass, kStays> chunk = {};
+    const long long first = begin + number * stride + threadIdx.x % kRowThreads;
+    chunk.left = static_cast<int>(min(vectors - first, kChunk));
+    chunk.column = first * kVector + body.head;
+    chunk.sharedAt = sharedFirst + static_cast<unsigned>(number) *
+                                       (kItems * kConfig.blockThreads * kBytes);
+    // One address of each operand, from which those of the others are a
+    // constant: kept for all items and passes, they would fill the registers.
+    ptx::opaque(chunk.column);
+#pragma unroll
+    for (int i = 0; i < kItems; ++i)
+      if (chunk.hasVector(i))
+        load(chunk, i);
+    visit(chunk);
   }
 
   /// Calls \p visit with (number in the chunk, column, prepared values,
   /// operands of its columns) for each vector of \p chunk.
-  template <Pass kPass, class Visit>
-  void forEachVector(Chunk &chunk, long long at, Visit &&visit) {
+  template <Pass kPass, bool kStays, class Visit>
+  void forEachVector(Chunk<kPass, kStays> &chunk, Visit &&visit) {
 #pragma unroll
-    for (int i = 0; i < kItems; ++i)
-      if (long long vector = at + i * kRowThreads; vector < vectors) {
-        long long column = columnOf(vector);
-        auto shared = Vectors::template load<kShifted>(params, column).unpack();
-        float value[kVector];
-        values<kPass>(value, chunk, i, column, shared);
-        visit(i, column, value, shared);
-      }
+    for (int i = 0; i < kItems; ++i) {
+      if (!chunk.hasVector(i))
+        continue;
+      const long long column = chunk.columnAt(i);
+      if constexpr (!kIsAhead<kPass>)
+        chunk.operands[i] = Vectors::template load<kShifted>(params, column);
+      auto shared = chunk.operands[i].unpack();
+      float value[kVector];
+      auto words = values(value, chunk, i, shared);
+      if constexpr (kStays && kPass == Pass::First)
+        storeSharedVector<kBytes>(chunk.placeOf(i), words);
+      visit(i, column, value, shared);
+    }
   }
 
   /// Calls \p visit with (column, results) for each vector of the row.
   template <Pass kPass, class Visit>
   void forEachResult(const Final &final, Visit &&visit) {
-    forEachChunk<kPass>([&](Chunk &chunk, long long at) {
-      forEachVector<kPass>(chunk, at,
-                           [&](int, long long column, float(&value)[kVector],
+    forEachChunk<kPass>([&](auto &chunk) {
+      forEachVector(chunk, [&](int, long long column, float(&value)[kVector],
                                const typename Vectors::Values &shared) {
-                             Math::apply(value, final, shared.weight,
-                                         shared.bias);
-                             visit(column, value);
-                           });
+        Math::apply(value, final, shared.weight, shared.bias);
+        visit(column, value);
+      });
     });
   }
 
@@ -214,42 +302,41 @@ private:
                    : rowOf(params.x, params.ldx);
   }
 
-  template <Pass kPass> void load(Chunk &chunk, int i, long long column) const {
-    constexpr bool kSummed = kSignature.residual && kPass != Pass::First;
+  template <Pass kPass, bool kStays>
+  void load(Chunk<kPass, kStays> &chunk, int i) const {
+    using Of = Chunk<kPass, kStays>;
+    const long long column = chunk.columnAt(i);
     // What is read again stays in the caches, as does what neighbours read.
     constexpr CacheHint kOnce = kAny ? CacheHint::Plain : kHint;
     constexpr CacheHint kLoad = kPass == Pass::Last ? kOnce : CacheHint::Plain;
-    rowOfX<kSummed>().template load<kLoad>(chunk.x[i], column);
+    if constexpr (Of::kIsShared)
+      chunk.shared[i] = loadSharedVector<kBytes>(chunk.placeOf(i));
+    else
+      rowOfX<Of::kIsSummed>().template load<kLoad>(chunk.x[i], column);
     if constexpr (kSignature.residual && kPass == Pass::First)
       rowOf(params.residual, params.ldResidual)
           .template load<kOnce>(chunk.residual[i], column);
     if constexpr (Math::kMaskMatrix)
       rowOf(params.mask, params.ldMask)
           .template load<kLoad>(chunk.mask[i], column);
+    if constexpr (kIsAhead<kPass>)
+      chunk.operands[i] = Vectors::template load<kShifted>(params, column);
   }
 
-  /// The prepared values of a loaded vector.
-  template <Pass kPass>
-  void values(float (&value)[kVector], Chunk &chunk, int i, long long column,
-              const typename Vectors::Values &shared) const {
-    constexpr bool kSummed = kSignature.residual && kPass != Pass::First;
-    unpackFloats<kSignature.in>(value, rowOfX<kSummed>().get(chunk.x[i]));
+  /// The prepared values of a loaded vector; returns what later passes read.
+  template <Pass kPass, bool kStays>
+  Words<kBytes> values(float (&value)[kVector], Chunk<kPass, kStays> &chunk,
+                       int i, const typename Vectors::Values &shared) const {
+    using Of = Chunk<kPass, kStays>;
+    Words<kBytes> words;
+    if constexpr (Of::kIsShared)
+      words = chunk.shared[i];
+    else
+      words = rowOfX<Of::kIsSummed>().get(chunk.x[i]);
+    unpackFloats<kSignature.in>(value, words);
     if constexpr (kSignature.residual && kPass == Pass::First) {
-      float added[kVector];
-      unpackFloats<kSignature.in>(
-          added,
-          rowOf(params.residual, params.ldResidual).get(chunk.residual[i]));
-#pragma unroll
-      for (int e = 0; e < kVector; ++e)
-        value[e] += added[e];
-      Words<kBytes> sum = packFloats<kSignature.in>(value);
-      char *sumAt = static_cast<char *>(params.residualOut) +
-                    (row * params.ldResidualOut + column) * kInBytes;
-      if constexpr (kAny)
-        storeShifted<kBytes, kInBytes>(sumAt, sum);
-      else
-        storeVector<kBytes>(sumAt, sum);
-      unpackFloats<kSignature.in>(value, sum);
+      addResidual(value, words, chunk.residual[i], chunk.columnAt(i));
+      unpackFloats<kSignature.in>(value, words);
     }
     if constexpr (Math::kMaskMatrix) {
       float masked[kVector];
@@ -258,6 +345,25 @@ private:
       Math::prepare(value, masked, params);
     } else
       Math::prepare(value, shared.mask, params);
+    return words;
+  }
+
+  /// Stores \p value + \p residual, and leaves it in \p words.
+  void addResidual(float (&value)[kVector], Words<kBytes> &words,
+                   const Loaded &residual, long long column) const {
+    float added[kVector];
+    unpackFloats<kSignature.in>(
+        added, rowOf(params.residual, params.ldResidual).get(residual));
+#pragma unroll
+    for (int e = 0; e < kVector; ++e)
+      value[e] += added[e];
+    words = packFloats<kSignature.in>(value);
+    char *sumAt = static_cast<char *>(params.residualOut) +
+                  (row * params.ldResidualOut + column) * kInBytes;
+    if constexpr (kAny)
+      storeShifted<kBytes, kInBytes>(sumAt, words);
+    else
+      storeVector<kBytes>(sumAt, words);
   }
 
   const RowParams &params;
@@ -265,7 +371,9 @@ private:
   bool hasRow;
   RowBody<kVector> body;
   long long begin = 0, vectors; ///< this block's part of the row
+  long long stride = kChunk;    ///< from a chunk of this block to the next
   unsigned rank = 0;            ///< of the block among those of the row
+  unsigned sharedFirst = 0;     ///< where this thread's in shared memory begin
 };
 
 template <RowSignature kSignature, ReloadRowsConfig kConfig>

@@ -42,6 +42,10 @@ struct ReloadRowsConfig {
   constexpr int minBlocks() const { return 1; }
   constexpr int groups() const { return blockThreads / rowThreads; }
   constexpr int blockRows() const { return groups(); }
+  /// Vectors of a row that one of its blocks has in flight at once.
+  constexpr long long chunkVectors() const {
+    return static_cast<long long>(rowThreads) * items;
+  }
   constexpr int sharedBytes(const RowSignature &) const { return 0; }
   constexpr double blocks(long long rowCount) const {
     return static_cast<double>((rowCount + groups() - 1) / groups()) * cluster;

@@ -55,6 +55,7 @@ struct ResidentRowsConfig {
   constexpr RowStart rowStart() const { return static_cast<RowStart>(start); }
   constexpr int threads() const { return blockThreads; }
   constexpr int minBlocks() const { return blocksPerSm; }
+  constexpr bool isSpread() const { return spread != 0; }
   constexpr int groups() const { return blockThreads / rowThreads; }
   /// Rows that a block has in flight.
   constexpr int blockRows() const { return groups() * rows; }
@@ -89,13 +90,10 @@ struct ResidentRowsConfig {
     return static_cast<double>((groupCount + groups() - 1) / groups()) *
            cluster * rowBlocks;
   }
-  /// Where blocks of \p rowCount rows exchange statistics: 16 bytes for each
-  /// pair of a row's, twice where the greatest result is looked for as well.
+  /// Where blocks of \p rowCount rows exchange statistics.
   constexpr long long exchangeBytes(const RowSignature &signature,
                                     long long rowCount) const {
-    int stages = signature.quantizes() && signature.op != RowOp::Quantize &&
-                 !signature.scalesAtOnce();
-    return spread ? 16ll * (1 + stages) * rowCount * rowBlocks * rowBlocks : 0;
+    return spread ? signature.exchangeBytes(rowCount, rowBlocks) : 0;
   }
 
   constexpr bool isValid(const RowSignature &signature) const {

@@ -86,6 +86,18 @@ struct RowSignature {
     return op == RowOp::RmsNorm && quantizes() && !bias;
   }
 
+  /// True where the greatest result to quantise needs a reduction of its own.
+  constexpr bool reducesTwice() const {
+    return quantizes() && op != RowOp::Quantize && !scalesAtOnce();
+  }
+
+  /// Bytes through which \p rowBlocks blocks of each of \p rowCount rows
+  /// exchange statistics: 16 for each pair of a row's, in each reduction.
+  constexpr long long exchangeBytes(long long rowCount,
+                                    long long rowBlocks) const {
+    return 16 * (1 + reducesTwice()) * rowCount * rowBlocks * rowBlocks;
+  }
+
   /// True for the combinations that every template can be asked for.
   constexpr bool isWellFormed() const {
     bool inOk = isFloat(in),

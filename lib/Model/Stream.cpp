@@ -275,8 +275,8 @@ StreamTime streamTime(const StreamKernel &kernel, const DeviceModel &device) {
   if (crowding > 1)
     time.dramBytesPerNs *= 1 - pace.crowdingLoss * mixedShare(kernel) *
                                    std::min(4.0, std::log2(crowding));
-  time.rereadMissShare =
-      rereadMissShare(pace, resident * time.taskBytes, device);
+  time.rereadMissShare = kernel.rereadMissShare.value_or(
+      rereadMissShare(pace, resident * time.taskBytes, device));
   double port = kL2BytesPerClockPerSm * device.sustainedMemoryClockMHz * 1e-3 *
                 static_cast<double>(kernel.clusterSize);
   // DRAM is as busy as what is in flight makes it (H100, the greatest of 7 rows

@@ -29,6 +29,7 @@
 #include <llvm/ADT/StringRef.h>
 
 #include <cstdint>
+#include <optional>
 
 namespace kiln {
 
@@ -51,9 +52,12 @@ struct StreamKernel {
   double writeBytes = 0;  ///< to DRAM, once
   double rereadBytes = 0; ///< read again by the task that read them before
   double sharedBytesPerTask = 0; ///< that every task reads alike: weights
-  int64_t loadRounds = 1;        ///< waits for DRAM that a task has in a row
-  int64_t rereadRounds = 0;      ///< waits for what it reads again
-  double serialNs = 0;           ///< reductions and barriers of a task
+  /// Of what is read again, the share that comes from DRAM, where the kernel
+  /// knows; else it follows from what is in flight.
+  std::optional<double> rereadMissShare;
+  int64_t loadRounds = 1;   ///< waits for DRAM that a task has in a row
+  int64_t rereadRounds = 0; ///< waits for what it reads again
+  double serialNs = 0;      ///< reductions and barriers of a task
   StreamPace pace = StreamPace::Flows;
   double lostShare = 0;   ///< of DRAM's bandwidth, by pieces that are short
   double lostInWaves = 0; ///< of it, where tasks take the place of others

@@ -1,8 +1,11 @@
 //===- ReloadRows.cpp - the template "reload" -----------------------------===//
+#include "Families/Rows/ReloadModel.h"
 #include "Families/Rows/RowTemplate.h"
 #include "Model/MathUtil.h"
 #include "Model/RegisterWall.h"
 #include "rows/ReloadRowsConfig.h"
+
+#include <algorithm>
 
 namespace kiln {
 
@@ -30,6 +33,8 @@ public:
 protected:
   /// Registers that the compiler can do without before it spills.
   static constexpr int64_t kSpare = 8;
+  /// Threads of a block at least.
+  static constexpr int kLeastThreads = 256;
 
   void forEachConfig(
       const RowProblem &problem, const DeviceModel &device,
@@ -48,14 +53,15 @@ protected:
     config.vector = static_cast<int>(vector);
     config.start = static_cast<int>(startFor(problem, vector));
     int64_t ofRow = std::max<int64_t>(problem.cols / vector, 1);
+    const int widest = widestGroup(signatureOf(problem), config, device);
     for (int rowThreads : {1024, 512, 256, 128, 32, 8, 1}) {
       // A row that gives a thread more than this is for more threads.
       constexpr int64_t kMostVectors = 64;
       if ((rowThreads > 1 && rowThreads / 2 >= ofRow) ||
-          (rowThreads < 1024 && ofRow > kMostVectors * rowThreads))
+          (rowThreads < widest && ofRow > kMostVectors * rowThreads))
         continue;
       config.rowThreads = rowThreads;
-      config.blockThreads = std::max(rowThreads, 256);
+      config.blockThreads = std::max(rowThreads, kLeastThreads);
       for (int cluster : {1, 2, 4, 8}) {
         // Fewer rows in flight are worth a barrier where a row is long.
         constexpr int64_t kLongRow = 8;
@@ -66,6 +72,19 @@ protected:
         visitItems(config, isReduction(problem.op), emit);
       }
     }
+  }
+
+  /// The most threads that leave each of them registers for two vectors in
+  /// flight.
+  static int widestGroup(const RowSignature &signature, ReloadRowsConfig config,
+                         const DeviceModel &device) {
+    config.items = 2;
+    for (int threads : {1024, 512}) {
+      config.rowThreads = config.blockThreads = threads;
+      if (!checkRegisters(signature, config, device))
+        return threads;
+    }
+    return kLeastThreads;
   }
 
   /// The configs that differ in what is in flight and how it is cached; what
@@ -88,39 +107,33 @@ protected:
     }
   }
 
-  /// Registers that the values of one vector take while they are fp32, besides
-  /// what stays.
-  static int64_t workingRegisters(const RowSignature &signature, int64_t vector,
-                                  RowStart start) {
-    // Addresses, predicates and statistics; the vector as fp32 and packed, with
-    // what is loaded beside it.
-    constexpr int64_t kBase = 14;
-    int64_t operands =
-        signature.weight + signature.bias + (signature.mask == RowMask::Row);
-    int64_t words = vector * bytesOf(signature.in) / 4;
-    // Of rows that begin anywhere the ends, and two vectors that cover one.
-    constexpr int64_t kEnds = 8;
-    bool isShifted = start != RowStart::Aligned;
-    return kBase + vector / 2 + operands * words * (1 + isShifted) +
-           (isShifted ? kEnds : 0) +
-           (signature.op == RowOp::LayerNorm ? 6 : 0) +
-           (signature.op == RowOp::Softmax ? 4 : 0);
-  }
-
-  /// Registers that the compiler takes where nothing limits it (ptxas 13.0 for
-  /// sm_90).
   static int64_t wantedRegisters(const RowSignature &signature,
                                  const ReloadRowsConfig &config) {
-    int64_t matrices =
-        1 + signature.residual + (signature.mask == RowMask::Matrix);
-    int64_t words = ceilDiv(config.vector * bytesOf(signature.in), 4);
-    // What covers a vector that lies anywhere is two.
-    int64_t covering = config.rowStart() == RowStart::Any ? 2 : 1;
-    // Reductions forget a vector once it is added.
-    if (isReduction(signature.op))
-      return 24 + config.items * words;
-    return 24 + config.items * words * matrices * covering +
-           workingRegisters(signature, config.vector, config.rowStart());
+    return reloadRegisters(signature, shapeOf(config));
+  }
+  static ReloadShape shapeOf(const ReloadRowsConfig &config) {
+    return {.vector = config.vector,
+            .items = config.items,
+            .rowThreads = config.rowThreads,
+            .cluster = config.cluster,
+            .start = config.rowStart(),
+            .isStreaming = config.streaming != 0};
+  }
+
+  static std::optional<Rejection> checkRegisters(const RowSignature &signature,
+                                                 const ReloadRowsConfig &config,
+                                                 const DeviceModel &device) {
+    // Something has to run: the least config may spill.
+    if (config.items == 1 && config.blockThreads <= kLeastThreads)
+      return std::nullopt;
+    // What spills reads its own memory between the rows.
+    int64_t wanted = wantedRegisters(signature, config) - kSpare;
+    int64_t limit =
+        registerLimit(device, config.blockThreads, config.minBlocks());
+    if (wanted > limit)
+      return Rejection{PruneReason::Registers, double(wanted), double(limit),
+                       "registers a thread"};
+    return std::nullopt;
   }
 
   std::optional<Rejection>
@@ -132,14 +145,7 @@ protected:
     if (config.cluster > 1 && !device.hasClusters())
       return Rejection{PruneReason::Architecture,
                        double(device.computeCapability()), 90, "capability"};
-    // What spills reads its own memory between the rows.
-    int64_t wanted = wantedRegisters(signature, config) - kSpare;
-    int64_t limit =
-        registerLimit(device, config.blockThreads, config.minBlocks());
-    if (wanted > limit)
-      return Rejection{PruneReason::Registers, double(wanted), double(limit),
-                       "registers a thread"};
-    return std::nullopt;
+    return checkRegisters(signature, config, device);
   }
 
   StreamKernel stream(const RowProblem &problem, const RowSignature &signature,
@@ -149,7 +155,6 @@ protected:
     kernel.tasks = ceilDiv(problem.rows, config.blockRows());
     kernel.clusterSize = config.cluster;
     kernel.persistentPerSm = config.gridPerSm;
-    int64_t matrices = 1 + problem.residual + (problem.mask == RowMask::Matrix);
     int64_t wanted = wantedRegisters(signature, config);
     // The compiler takes no more than the launch bounds leave: it spills.
     kernel.block = {.threads = config.blockThreads,
@@ -157,36 +162,7 @@ protected:
                         wanted, registerLimit(device, config.blockThreads,
                                               config.minBlocks())),
                     .sharedBytes = kScratchBytes / 4};
-    int64_t chunk = int64_t(config.rowThreads) * config.vector * config.items *
-                    config.cluster;
-    kernel.loadRounds = ceilDiv(problem.cols, chunk);
-    if (!isReduction(problem.op)) {
-      // The sum with a residual is read again, not its terms.
-      int64_t passes = reducesTwice(problem) ? 2 : 1;
-      double again = static_cast<double>(matrices - problem.residual);
-      kernel.rereadBytes =
-          static_cast<double>(passes) * static_cast<double>(problem.rows) *
-          again * static_cast<double>(problem.cols) * bytesOf(problem.dtype);
-      kernel.rereadRounds = passes * kernel.loadRounds;
-    }
-    kernel.sharedBytesPerTask = sharedOperandBytes(problem);
-    kernel.serialNs =
-        reductionNs(problem, config.rowThreads, config.cluster, device);
-    // Loops whose length is not known, and partial statistics of each round
-    // (reductions of 2165x269: 2.7 us, by the resident kernel 1.9).
-    constexpr double kLoopNs = 300;
-    kernel.serialNs += kLoopNs;
-    if (!isReduction(problem.op)) {
-      // From the statistics to the first load of the next pass.
-      constexpr double kPassNs = 400;
-      kernel.serialNs += kPassNs * (reducesTwice(problem) ? 2 : 1);
-    }
-    addHintCosts(kernel, problem, config.streaming != 0);
-    addStartCosts(kernel, problem, config.rowStart(),
-                  double(config.cluster) * config.rowThreads);
-    kernel.simdOps *= 1.5; // conversions and addresses of every pass
-    addAccessCosts(kernel, problem, config.vector);
-    addShuffleCosts(kernel, 1, config.rowThreads);
+    addReloading(kernel, problem, shapeOf(config), device);
     return kernel;
   }
 };

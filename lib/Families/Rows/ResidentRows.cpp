@@ -355,11 +355,8 @@ std::optional<Rejection> ResidentRowsTemplate::checkLimits(
     if (device.ccMajor < 8)
       return Rejection{PruneReason::Architecture,
                        double(device.computeCapability()), 80, "capability"};
-    // All blocks run at once, one to an SM.
-    double blocks = config.blocks(problem.rows);
-    if (blocks > double(device.smCount))
-      return Rejection{PruneReason::Grid, blocks, double(device.smCount),
-                       "blocks at once"};
+    if (auto rejection = checkSpread(problem, config, device))
+      return rejection;
   }
   // A copy to shared memory that passes by the registers.
   if (config.sharedVectors > 0 && device.ccMajor < 8)
@@ -409,14 +406,8 @@ StreamKernel ResidentRowsTemplate::stream(const RowProblem &problem,
   kernel.sharedBytesPerTask = sharedOperandBytes(problem) / config.rowBlocks;
   kernel.serialNs =
       reductionNs(problem, config.rowThreads, config.cluster, device);
-  // Through L2 and back, once more through the block, and blocks that start and
-  // send one after the other (H200: softmax of 1x262144 by 64 to 132 blocks,
-  // layer norm of 3x133344, rms norm of 2x89856).
-  constexpr double kExchangeNs = 1600, kBlockNs = 5.5;
   if (config.spread)
-    kernel.serialNs +=
-        (kExchangeNs + kBlockNs * static_cast<double>(kernel.tasks)) *
-        (reducesTwice(problem) ? 2 : 1);
+    kernel.serialNs += exchangeNs(problem, kernel.tasks);
   int64_t vectors = config.vectors + config.sharedVectors;
   if (sharedOperandBytes(problem) > 0) {
     // Loaded two vectors at a time, behind the rows' own loads and stores: of
@@ -438,11 +429,9 @@ StreamKernel ResidentRowsTemplate::stream(const RowProblem &problem,
   addHintCosts(kernel, problem, config.streaming != 0);
   addAccessCosts(kernel, problem, config.vector);
   addShuffleCosts(kernel, config.rows, config.rowThreads);
-  // Shared memory takes 4 clocks for a warp's vector, to write and to read.
-  constexpr double kSharedOps = 64;
-  kernel.simdOps +=
-      kSharedOps * static_cast<double>(config.sharedVectors * kernel.tasks *
-                                       config.cluster * config.blockThreads);
+  addSharedCosts(kernel,
+                 static_cast<double>(config.sharedVectors * kernel.tasks *
+                                     config.cluster * config.blockThreads));
   if (config.unpacked) {
     kernel.simdOps -= sparedOps(problem) * static_cast<double>(problem.rows) *
                       static_cast<double>(problem.cols);

@@ -26,6 +26,8 @@ public:
     addTemplate(makeResidentRowsTemplate(kind));
     if (kind == RowKind::Reduce)
       addTemplate(makeSplitRowsTemplate(kind));
+    else
+      addTemplate(makeSpreadRowsTemplate(kind));
     addTemplate(makeReloadRowsTemplate(kind));
   }
 

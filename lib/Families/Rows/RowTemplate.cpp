@@ -127,8 +127,7 @@ StreamKernel rowStream(const RowProblem &p) {
 }
 
 bool reducesTwice(const RowProblem &problem) {
-  return problem.quantizes() && problem.isNorm() &&
-         !signatureOf(problem).scalesAtOnce();
+  return signatureOf(problem).reducesTwice();
 }
 
 double reductionNs(const RowProblem &problem, int64_t threads, int64_t cluster,
@@ -155,6 +154,15 @@ double reductionNs(const RowProblem &problem, int64_t threads, int64_t cluster,
   if (cluster > 1)
     ns += kClusterNs;
   return reducesTwice(problem) ? 2 * ns : ns;
+}
+
+double exchangeNs(const RowProblem &problem, int64_t blocks) {
+  // Through L2 and back, once more through the block, and blocks that start and
+  // send one after the other (H200: softmax of 1x262144 by 64 to 132 blocks,
+  // layer norm of 3x133344, rms norm of 2x89856).
+  constexpr double kExchangeNs = 1600, kBlockNs = 5.5;
+  return (kExchangeNs + kBlockNs * static_cast<double>(blocks)) *
+         (reducesTwice(problem) ? 2 : 1);
 }
 
 void addHintCosts(StreamKernel &kernel, const RowProblem &problem,
@@ -193,6 +201,12 @@ void addShuffleCosts(StreamKernel &kernel, int64_t rows, int64_t rowThreads) {
       kStepOps * steps *
       static_cast<double>(rows * kernel.tasks * kernel.clusterSize *
                           kernel.block.threads);
+}
+
+void addSharedCosts(StreamKernel &kernel, double vectors) {
+  // 4 clocks for a warp's vector, to write and to read.
+  constexpr double kSharedOps = 64;
+  kernel.simdOps += kSharedOps * vectors;
 }
 
 void addStartCosts(StreamKernel &kernel, const RowProblem &problem,

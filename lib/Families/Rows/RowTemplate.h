@@ -40,14 +40,17 @@ StreamKernel rowStream(const RowProblem &problem);
 /// Bytes of the operands that all rows share: weight, bias, a mask of one row.
 double sharedOperandBytes(const RowProblem &problem);
 
-/// Whether the greatest of a norm's quantised results needs a reduction of its
-/// own: not with RowSignature::scalesAtOnce().
+/// RowSignature::reducesTwice().
 bool reducesTwice(const RowProblem &problem);
 
 /// Time in ns of reducing a row over \p threads of a block and \p cluster
 /// blocks, twice where reducesTwice().
 double reductionNs(const RowProblem &problem, int64_t threads, int64_t cluster,
                    const DeviceModel &device);
+
+/// Time in ns of the exchange of a row's blocks in a launch of \p blocks, twice
+/// where reducesTwice().
+double exchangeNs(const RowProblem &problem, int64_t blocks);
 
 /// What evict-first stores cost where tasks follow each other, and reductions
 /// that read by L2 alone.
@@ -61,6 +64,9 @@ void addAccessCosts(StreamKernel &kernel, const RowProblem &problem,
 
 /// Adds the shuffles of \p rows rows a thread, over \p rowThreads lanes.
 void addShuffleCosts(StreamKernel &kernel, int64_t rows, int64_t rowThreads);
+
+/// Adds what \p vectors vectors cost that stay in shared memory.
+void addSharedCosts(StreamKernel &kernel, double vectors);
 
 /// Adds to \p kernel, of \p threads threads a row in all, what rows cost that
 /// begin as \p start says: the shifting of vectors, the ends.
@@ -92,7 +98,7 @@ public:
       params.partials = reinterpret_cast<float *>(context.scratch);
       blocks = config.blocks(outputCount(problem));
     }
-    if constexpr (requires { config.spread; }) {
+    if constexpr (requires { config.isSpread(); }) {
       params.ranges = config.rowBlocks;
       params.partials = reinterpret_cast<float *>(context.zeroed);
     }
@@ -105,8 +111,8 @@ public:
     step.block.x = static_cast<uint32_t>(config.threads());
     if constexpr (requires { config.cluster; })
       step.cluster.x = static_cast<uint32_t>(config.cluster);
-    if constexpr (requires { config.spread; })
-      step.cooperative = config.spread != 0; // its blocks wait for each other
+    if constexpr (requires { config.isSpread(); })
+      step.cooperative = config.isSpread(); // its blocks wait for each other
     step.sharedBytes = static_cast<uint32_t>(sharedBytes);
   }
 
@@ -136,7 +142,7 @@ public:
 
   WorkspaceLayout workspace(const Problem &problem, const Record &record,
                             const DeviceModel &) const final {
-    if constexpr (requires(const Config &config) { config.spread; }) {
+    if constexpr (requires(const Config &config) { config.isSpread(); }) {
       Config config = fromRecord<Config>(record);
       RowSignature signature = readRowSignature(problem.signature);
       return {uint64_t(config.exchangeBytes(signature, read(problem).rows)), 0};
@@ -164,8 +170,8 @@ public:
     plan.sharedBytes.push_back(static_cast<uint32_t>(sharedBytes));
     plan.workspace = workspace(problem, record, device);
     plan.takesDependentLaunch = device.ccMajor >= 9;
-    if constexpr (requires { config.spread; })
-      if (config.spread) // streams start no cooperative grid early
+    if constexpr (requires { config.isSpread(); })
+      if (config.isSpread()) // streams start no cooperative grid early
         plan.takesDependentLaunch = false;
     plan.binder = std::make_shared<RowBinder<Config>>(kind, config, signature,
                                                       plan.workspace);
@@ -210,6 +216,18 @@ protected:
   virtual void
   forEachConfig(const RowProblem &problem, const DeviceModel &device,
                 llvm::function_ref<void(const Config &)> emit) const = 0;
+
+  /// Why the blocks of \p config, which wait for each other, cannot all run at
+  /// once on \p device, one to an SM.
+  static std::optional<Rejection> checkSpread(const RowProblem &problem,
+                                              const Config &config,
+                                              const DeviceModel &device) {
+    double blocks = config.blocks(problem.rows);
+    if (!config.isSpread() || blocks <= double(device.smCount))
+      return std::nullopt;
+    return Rejection{PruneReason::Grid, blocks, double(device.smCount),
+                     "blocks at once"};
+  }
 
   /// The template's own limits, of a valid config.
   virtual std::optional<Rejection>
@@ -259,6 +277,9 @@ private:
 /// Rows that stay on the chip until they are written: in registers, in shared
 /// memory as well, or spread over a cluster.
 std::unique_ptr<Template> makeResidentRowsTemplate(RowKind kind);
+/// Few rows that blocks all over the GPU read once for each pass: any length.
+/// Of no reductions.
+std::unique_ptr<Template> makeSpreadRowsTemplate(RowKind kind);
 /// Rows that are read once for each pass: any length; the generic template.
 std::unique_ptr<Template> makeReloadRowsTemplate(RowKind kind);
 /// Rows that several blocks reduce a range of each. Of reductions only.

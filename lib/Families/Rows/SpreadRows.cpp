@@ -1,0 +1,233 @@
+//===- SpreadRows.cpp - the template "spread" -----------------------------===//
+#include "Families/Rows/ReloadModel.h"
+#include "Families/Rows/RowTemplate.h"
+#include "Model/MathUtil.h"
+#include "Model/RegisterWall.h"
+#include "rows/SpreadRowsConfig.h"
+
+#include <llvm/ADT/STLExtras.h>
+#include <llvm/ADT/SmallVector.h>
+
+#include <algorithm>
+
+namespace kiln {
+
+namespace {
+
+class SpreadRowsTemplate final : public RowTemplate<SpreadRowsConfig> {
+public:
+  explicit SpreadRowsTemplate(RowKind kind)
+      : RowTemplate(kind, {.header = "rows/SpreadRows.cuh",
+                           .signatureType = "RowSignature",
+                           .configType = "SpreadRowsConfig",
+                           .paramsType = "RowParams",
+                           .function = "spreadRows"}) {}
+
+  CandidateClass classOf(const Problem &, const Record &record) const override {
+    auto config = fromRecord<SpreadRowsConfig>(record);
+    constexpr uint64_t kSpread = 3000; // apart from the other templates' keys
+    // How many rows are in flight, and whether a part of them stays.
+    return {kSpread + 2 * static_cast<unsigned>(config.rowsAtOnce) +
+                (config.kept > 0),
+            1};
+  }
+
+protected:
+  void forEachConfig(
+      const RowProblem &problem, const DeviceModel &device,
+      llvm::function_ref<void(const SpreadRowsConfig &)> emit) const override;
+  std::optional<Rejection>
+  checkLimits(const RowProblem &problem, const RowSignature &signature,
+              const SpreadRowsConfig &config,
+              const DeviceModel &device) const override;
+  StreamKernel stream(const RowProblem &problem, const RowSignature &signature,
+                      const SpreadRowsConfig &config,
+                      const DeviceModel &device) const override;
+
+private:
+  static void
+  visitItems(const RowProblem &problem, SpreadRowsConfig config,
+             const DeviceModel &device,
+             llvm::function_ref<void(const SpreadRowsConfig &)> emit);
+};
+
+} // namespace
+
+/// How rows are read, apart from the problem's size.
+static ReloadShape shapeOf(const SpreadRowsConfig &config) {
+  return {.vector = config.vector,
+          .items = config.items,
+          .rowThreads = config.blockThreads,
+          .start = config.rowStart(),
+          .isStreaming = config.streaming != 0,
+          .rowBlocks = config.rowBlocks,
+          .isAhead = true};
+}
+static ReloadShape shapeOf(const RowProblem &problem,
+                           const SpreadRowsConfig &config) {
+  ReloadShape shape = shapeOf(config);
+  shape.turns = ceilDiv(problem.rows, config.rowsAtOnce);
+  shape.keptShare =
+      std::min(1.0, static_cast<double>(config.kept * shape.chunk()) /
+                        static_cast<double>(problem.cols));
+  return shape;
+}
+
+static std::optional<Rejection> checkRegisters(const RowSignature &signature,
+                                               const SpreadRowsConfig &config,
+                                               const DeviceModel &device) {
+  int64_t least = reloadRegisters(signature, shapeOf(config));
+  int64_t limit =
+      registerLimit(device, config.blockThreads, config.minBlocks());
+  if (least <= limit)
+    return std::nullopt;
+  return Rejection{PruneReason::Registers, double(least), double(limit),
+                   "registers a thread"};
+}
+
+//===----------------------------------------------------------------------===//
+// Space
+//===----------------------------------------------------------------------===//
+
+void SpreadRowsTemplate::forEachConfig(
+    const RowProblem &problem, const DeviceModel &device,
+    llvm::function_ref<void(const SpreadRowsConfig &)> emit) const {
+  // More rows than SMs have a block each.
+  if (problem.rows > device.smCount)
+    return;
+  // Blocks of a row that a cluster has, or a block alone, are no spread.
+  const int64_t fewBlocks = device.hasClusters() ? 8 : 1;
+  for (int64_t vector : vectorsToTry(problem)) {
+    SpreadRowsConfig config;
+    config.vector = static_cast<int>(vector);
+    config.start = static_cast<int>(startFor(problem, vector));
+    llvm::SmallVector<int64_t, 4> tried;
+    for (int64_t atOnce : {problem.rows, int64_t(1), int64_t(2), int64_t(4)}) {
+      if (atOnce > problem.rows || llvm::is_contained(tried, atOnce))
+        continue;
+      tried.push_back(atOnce);
+      config.rowsAtOnce = static_cast<int>(atOnce);
+      for (int threads : {1024, 512}) {
+        config.blockThreads = threads;
+        int64_t blocks = std::min(device.smCount / atOnce,
+                                  ceilDiv(problem.cols, vector * threads));
+        config.rowBlocks = static_cast<int>(blocks);
+        if (blocks > fewBlocks)
+          visitItems(problem, config, device, emit);
+      }
+    }
+  }
+}
+
+void SpreadRowsTemplate::visitItems(
+    const RowProblem &problem, SpreadRowsConfig config,
+    const DeviceModel &device,
+    llvm::function_ref<void(const SpreadRowsConfig &)> emit) {
+  // In flight on an SM: 64 KB, or where registers do not suffice less.
+  constexpr int64_t kMostVectors = 4096;
+  const RowSignature signature = signatureOf(problem);
+  const int64_t ofThread =
+      ceilDiv(problem.cols,
+              int64_t(config.vector) * config.rowBlocks * config.blockThreads);
+  int found = 0;
+  for (int items : {8, 4, 2, 1}) {
+    config.items = items;
+    if (items * config.blockThreads > kMostVectors || items / 2 >= ofThread ||
+        checkRegisters(signature, config, device))
+      continue;
+    // As many chunks as shared memory holds.
+    config.kept = 1;
+    const int64_t room = (device.sharedBytesPerBlock - kScratchBytes) /
+                         config.sharedBytes(signature);
+    const auto most = static_cast<int>(std::min<int64_t>(
+        {room, ceilDiv(ofThread, items), SpreadRowsConfig::kMaxKept}));
+    for (int kept : {most, 0}) {
+      config.kept = kept;
+      for (bool streaming : {true, false}) {
+        config.streaming = streaming;
+        emit(config);
+      }
+      if (most == 0)
+        break;
+    }
+    if (++found == 2)
+      return;
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Limits and time
+//===----------------------------------------------------------------------===//
+
+std::optional<Rejection> SpreadRowsTemplate::checkLimits(
+    const RowProblem &problem, const RowSignature &signature,
+    const SpreadRowsConfig &config, const DeviceModel &device) const {
+  if (auto rejection = checkSpread(problem, config, device))
+    return rejection;
+  // Each row has places of its own, so that none is used twice.
+  constexpr double kMostExchanged = 16 << 20;
+  auto exchanged =
+      static_cast<double>(config.exchangeBytes(signature, problem.rows));
+  if (exchanged > kMostExchanged)
+    return Rejection{PruneReason::Workspace, exchanged, kMostExchanged, "B"};
+  return checkRegisters(signature, config, device);
+}
+
+/// Passes over a row that need what all rows share.
+static int passesOfShared(const RowProblem &problem) {
+  if (problem.mask == RowMask::Row || reducesTwice(problem))
+    return 2;
+  return signatureOf(problem).scalesAtOnce() && problem.weight ? 2 : 1;
+}
+
+/// The share of what is read again that L2 has lost. A pass that turns back
+/// finds what the one before has read or written last; results that leave first
+/// take no room of it.
+static double missShare(const RowProblem &problem,
+                        const SpreadRowsConfig &config,
+                        const DeviceModel &device, double keptShare) {
+  constexpr double kReusedL2 = 0.5;
+  const int64_t matrices =
+      1 + 2 * problem.residual + (problem.mask == RowMask::Matrix);
+  const int64_t atOnce = std::min<int64_t>(config.rowsAtOnce, problem.rows);
+  const auto ofRows =
+      static_cast<double>(atOnce * problem.cols *
+                          (matrices * bytesOf(problem.dtype) +
+                           (config.streaming ? 0 : bytesOf(problem.out))));
+  const double bytes =
+      ofRows * (1 - keptShare) +
+      (passesOfShared(problem) > 1 ? sharedOperandBytes(problem) : 0);
+  const double reused = kReusedL2 * static_cast<double>(device.l2Bytes);
+  return bytes <= reused ? 0 : 1 - reused / bytes;
+}
+
+StreamKernel SpreadRowsTemplate::stream(const RowProblem &problem,
+                                        const RowSignature &signature,
+                                        const SpreadRowsConfig &config,
+                                        const DeviceModel &device) const {
+  const ReloadShape shape = shapeOf(problem, config);
+  StreamKernel kernel = rowStream(problem);
+  kernel.tasks = static_cast<int64_t>(config.blocks(problem.rows));
+  kernel.block = {
+      .threads = config.blockThreads,
+      .registersPerThread = std::min(
+          reloadRegisters(signature, shape),
+          registerLimit(device, config.blockThreads, config.minBlocks())),
+      .sharedBytes = config.sharedBytes(signature) + kScratchBytes / 4};
+  addReloading(kernel, problem, shape, device);
+  kernel.serialNs += exchangeNs(problem, kernel.tasks);
+  kernel.serialNs *= static_cast<double>(shape.turns);
+  // What all rows share is as long as one: each turn, and each pass that needs
+  // it, reads it from where the row is.
+  kernel.rereadBytes +=
+      static_cast<double>(shape.turns * passesOfShared(problem) - 1) *
+      sharedOperandBytes(problem);
+  kernel.rereadMissShare = missShare(problem, config, device, shape.keptShare);
+  return kernel;
+}
+
+std::unique_ptr<Template> makeSpreadRowsTemplate(RowKind kind) {
+  return std::make_unique<SpreadRowsTemplate>(kind);
+}
+
+} // namespace kiln
