@@ -159,6 +159,7 @@ GemmProblem readGemmProblem(const int64_t *values) {
   };
   p.groups = static_cast<GroupKind>(values[GemmField::Groups]);
   p.batchA = p.groups == GroupKind::Ends ? 1 : p.batch;
+  p.batchB = p.batch;
   p.room = p.groups == GroupKind::Masked ? resolve(GemmField::Room, p.m) : p.m;
   if (p.groups == GroupKind::Ends)
     p.groupAlign = values[GemmField::GroupAlign];

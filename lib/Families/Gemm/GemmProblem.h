@@ -49,6 +49,7 @@ struct GemmProblem {
   int64_t groupAlign = 1; ///< a group begins at a multiple of it
   int64_t room = 0;       ///< masked: rows of each matrix of A and D; else m
   int64_t batchA = 1;     ///< matrices of A and D: groups with ends share one
+  int64_t batchB = 1;     ///< matrices of B, those of groups without rows too
   int64_t divisor = 1;    ///< of the index where A's rows are
   bool gathers = false, scatters = false, hasRowWeights = false;
   /// Of an e4m3 D: that of the tensor is given, others are written.
