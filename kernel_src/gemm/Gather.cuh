@@ -86,7 +86,8 @@ private:
 
   static long long sourceRow(const GatherParams &params, long long row) {
     int number = params.index[row];
-    return number >= 0 && number < params.rows ? number / params.divisor : -1;
+    return number >= 0 && number < params.numbers ? number / params.divisor
+                                                  : -1;
   }
 };
 
