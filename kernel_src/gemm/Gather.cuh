@@ -18,8 +18,6 @@ template <GatherSignature kSignature, GatherConfig kConfig> class Gather {
   static_assert(kConfig.isValid(kSignature), "the config does not fit");
 
   static constexpr int kBytes = kSignature.elementBytes;
-  static constexpr int kPieces = 16 / kBytes;
-  using Piece = RepackPiece<kBytes>;
 
 public:
   static void run(const GatherParams &params) {
@@ -55,7 +53,8 @@ public:
         if (from >= 0 && byte < params.rowBytes)
           vectors[v] = isAligned && byte + kVector <= params.rowBytes
                            ? *reinterpret_cast<const uint4 *>(source + byte)
-                           : piecewise(source + byte, params.rowBytes - byte);
+                           : vectorOfPieces<kBytes>(source + byte,
+                                                    params.rowBytes - byte);
       }
       char *target = static_cast<char *>(params.target) +
                      static_cast<long long>(row) * params.targetPitch;
@@ -87,23 +86,8 @@ private:
 
   static long long sourceRow(const GatherParams &params, long long row) {
     int number = params.index[row];
-    return number >= 0 && number < params.rows ? number / params.divisor : -1;
-  }
-
-  /// The vector at \p source, of which \p left bytes exist.
-  static uint4 piecewise(const char *source, long long left) {
-    uint4 vector = {};
-    unsigned *words = &vector.x;
-    constexpr int kPerWord = 4 / kBytes;
-#pragma unroll
-    for (int i = 0; i < kPieces; ++i) {
-      Piece piece = 0;
-      if (i * kBytes < left)
-        piece = *reinterpret_cast<const Piece *>(source + i * kBytes);
-      words[i / kPerWord] |= static_cast<unsigned>(piece)
-                             << i % kPerWord * kBytes * 8;
-    }
-    return vector;
+    return number >= 0 && number < params.numbers ? number / params.divisor
+                                                  : -1;
   }
 };
 

@@ -45,14 +45,14 @@ struct GatherConfig {
 };
 
 /// Row r of the target is row index[r] / divisor of the source, and zeros where
-/// index[r] is outside of [0, rows). The same of scales: the target's are
+/// index[r] is outside of [0, numbers). The same of scales: the target's are
 /// packed, `depths` of a row. Pitches are in bytes; the target's rows begin at
 /// multiples of 16 and end in zeros.
 struct GatherParams {
   const void *source = nullptr;
   void *target = nullptr;
   const int *index = nullptr;
-  long long rows = 0, divisor = 1;
+  long long rows = 0, numbers = 0, divisor = 1;
   long long rowBytes = 0, sourcePitch = 0, targetPitch = 0;
   ScaleParams scales{};
   float *targetScales = nullptr;

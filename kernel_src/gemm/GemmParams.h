@@ -18,12 +18,16 @@ struct ScaleParams {
 
 /// Groups of rows, and where rows are. With groups, m is how many rows there is
 /// room for: of all together, or masked of each. Sizes beyond it count as m.
+/// Groups with ends may be seen in part: m rows from `first` on of `all`, which
+/// is where A, D and the index begin.
 struct GroupParams {
   const int *sizes = nullptr; ///< of each group its end, or masked its rows
   /// A group begins at the first multiple of this from the end before on.
   int align = 1;
-  int divisor = 1;            ///< of the index where A's rows are
-  const int *index = nullptr; ///< of m rows; what is outside of [0, m) has none
+  int divisor = 1; ///< of the index where A's rows are
+  int first = 0, all = 0;
+  /// Of m rows; what is outside of [0, all) has none.
+  const int *index = nullptr;
   const float *weights = nullptr; ///< by the index, or without one by the row
 };
 

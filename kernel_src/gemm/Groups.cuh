@@ -33,10 +33,12 @@ GroupRows groupRows(const GemmParams &params, int group) {
   else {
     const int align = params.groups.align;
     // Unsigned: a multiple behind the end may be beyond an int.
+    const unsigned from = params.groups.first;
     unsigned before = group > 0 ? max(sizes[group - 1], 0) : 0;
-    unsigned first = (before + align - 1) / align * align;
+    unsigned first = max((before + align - 1) / align * align, from) - from;
     int begin = static_cast<int>(min(first, static_cast<unsigned>(most)));
-    return {begin, min(max(sizes[group], begin), most)};
+    int end = max(sizes[group], 0) - static_cast<int>(from);
+    return {begin, min(max(end, begin), most)};
   }
 }
 
@@ -48,7 +50,7 @@ int groupOfRow(const GemmParams &params, long long row) {
   int low = 0, high = static_cast<int>(params.batch);
   while (low < high) { // the first that ends behind the row
     int middle = (low + high) / 2;
-    if (params.groups.sizes[middle] > row)
+    if (params.groups.sizes[middle] > params.groups.first + row)
       high = middle;
     else
       low = middle + 1;
@@ -62,7 +64,7 @@ int groupOfRow(const GemmParams &params, long long row) {
 /// The number of row \p row of the product; -1: it has none.
 inline int rowNumber(const GemmParams &params, long long row) {
   int number = params.groups.index[row];
-  return number >= 0 && number < params.m ? number : -1;
+  return number >= 0 && number < params.groups.all ? number : -1;
 }
 
 /// Where row \p row of the product is in A, and in D; -1: nowhere.

@@ -6,9 +6,11 @@
 // that. A thread writes 16 bytes; the loads of its pieces fall into lines that
 // its warp has in L1 after the first.
 //
-// wgmma wants tf32 operands along k. One that lies along its other extent is
-// transposed by such a copy, tile by tile through shared memory; each thread
-// has the loads of all its elements of a tile in flight at once.
+// wgmma wants operands of tf32 and of bytes along k. One that lies along its
+// other extent is transposed by such a copy, tile by tile through shared
+// memory; each thread has the loads of all its elements of a tile in flight at
+// once. Bytes are loaded and stored in words: a thread transposes squares of
+// four by four in registers.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -25,13 +27,50 @@ template <> struct RepackPieceOf<2> { using Type = unsigned short; };
 template <> struct RepackPieceOf<4> { using Type = unsigned; };
 template <int kBytes> using RepackPiece = typename RepackPieceOf<kBytes>::Type;
 
+/// The word at \p source of which \p left bytes exist, one at least; the others
+/// have any value. Words of memory are read whole where they have one that
+/// does.
+inline unsigned wordOfBytes(const char *source, long long left) {
+  const unsigned shift =
+      static_cast<unsigned>(reinterpret_cast<unsigned long long>(source) & 3);
+  const unsigned *words = reinterpret_cast<const unsigned *>(source - shift);
+  const unsigned low = words[0];
+  const unsigned high = shift + left > 4 && shift ? words[1] : 0;
+  return __funnelshift_r(low, high, 8 * shift);
+}
+
+/// The vector at \p source, of which \p left bytes exist; the others are zeros.
+template <int kBytes> uint4 vectorOfPieces(const char *source, long long left) {
+  constexpr int kPieces = 16 / kBytes, kPerWord = 4 / kBytes;
+  uint4 vector = {};
+  unsigned *words = &vector.x;
+  if constexpr (kBytes == 1) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i)
+      if (const long long rest = left - 4 * i; rest > 0) {
+        words[i] = wordOfBytes(source + 4 * i, rest);
+        if (rest < 4)
+          words[i] &= (1u << (8 * static_cast<unsigned>(rest))) - 1;
+      }
+  } else {
+    using Piece = RepackPiece<kBytes>;
+#pragma unroll
+    for (int i = 0; i < kPieces; ++i) {
+      Piece piece = 0;
+      if (i * kBytes < left)
+        piece = *reinterpret_cast<const Piece *>(source + i * kBytes);
+      words[i / kPerWord] |= static_cast<unsigned>(piece)
+                             << i % kPerWord * kBytes * 8;
+    }
+  }
+  return vector;
+}
+
 template <RepackSignature kSignature, RepackConfig kConfig>
 void repack(const RepackParams &params) {
   static_assert(kConfig.isValid(kSignature), "the config does not fit");
   allowSuccessor();
   awaitPredecessor();
-  constexpr int kBytes = kSignature.elementBytes, kPieces = 16 / kBytes;
-  using Piece = RepackPiece<kBytes>;
   long long vectors = params.targetPitch / 16; // a row
   long long all = params.rows * vectors;
   for (long long i =
@@ -42,24 +81,92 @@ void repack(const RepackParams &params) {
     const char *source =
         static_cast<const char *>(params.source) + batch * params.sourceStride +
         (row - batch * params.rowsPerBatch) * params.sourcePitch + byte;
-    Piece pieces[kPieces];
-#pragma unroll
-    for (int piece = 0; piece < kPieces; ++piece) {
-      int at = piece * kBytes;
-      pieces[piece] = 0;
-      if (byte + at < params.rowBytes)
-        pieces[piece] = *reinterpret_cast<const Piece *>(source + at);
-    }
-    uint4 vector = {};
-    unsigned *words = &vector.x;
-    constexpr int kPerWord = 4 / kBytes;
-#pragma unroll
-    for (int piece = 0; piece < kPieces; ++piece)
-      words[piece / kPerWord] |= static_cast<unsigned>(pieces[piece])
-                                 << piece % kPerWord * kBytes * 8;
     *reinterpret_cast<uint4 *>(static_cast<char *>(params.target) +
-                               row * params.targetPitch + byte) = vector;
+                               row * params.targetPitch + byte) =
+        vectorOfPieces<kSignature.elementBytes>(source, params.rowBytes - byte);
   }
+}
+
+/// Makes of four rows of four bytes their columns.
+inline void transposeSquare(unsigned (&words)[4]) {
+  const unsigned low01 = __byte_perm(words[0], words[1], 0x5140);
+  const unsigned high01 = __byte_perm(words[0], words[1], 0x7362);
+  const unsigned low23 = __byte_perm(words[2], words[3], 0x5140);
+  const unsigned high23 = __byte_perm(words[2], words[3], 0x7362);
+  words[0] = __byte_perm(low01, low23, 0x5410);
+  words[1] = __byte_perm(low01, low23, 0x7632);
+  words[2] = __byte_perm(high01, high23, 0x5410);
+  words[3] = __byte_perm(high01, high23, 0x7632);
+}
+
+/// A tile of bytes: that of \p rows x \p cols which begins at \p from goes, by
+/// columns, to \p to.
+template <RepackConfig kConfig>
+void transposeBytes(const char *from, long long rows, long long cols,
+                    long long sourcePitch, char *to, long long targetPitch) {
+  constexpr int kTile = RepackConfig::tile({1}), kWords = kTile / 4;
+  constexpr int kWarps = kConfig.threads() / 32;
+  static_assert(kWords == 32, "a lane has a word of each row");
+  // Word w of column c, four rows of it, lies at w ^ c / 4: neither the lanes
+  // that write nor those that read have a bank in common.
+  __shared__ unsigned tile[kTile][kWords];
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  unsigned squares[kWords / kWarps][4];
+#pragma unroll
+  for (int j = 0; j < kWords / kWarps; ++j)
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const long long row = 4 * (warp + j * kWarps) + i, col = 4 * lane;
+      squares[j][i] =
+          row < rows && col < cols
+              ? wordOfBytes(from + row * sourcePitch + col, cols - col)
+              : 0;
+    }
+#pragma unroll
+  for (int j = 0; j < kWords / kWarps; ++j) {
+    transposeSquare(squares[j]);
+#pragma unroll
+    for (int i = 0; i < 4; ++i)
+      tile[4 * lane + i][(warp + j * kWarps) ^ lane] = squares[j][i];
+  }
+  __syncthreads();
+#pragma unroll
+  for (int j = 0; j < kTile / kWarps; ++j) {
+    const int col = warp + j * kWarps;
+    // Rows of the target have room for whole words.
+    if (col < cols && 4 * lane < rows)
+      *reinterpret_cast<unsigned *>(to + col * targetPitch + 4 * lane) =
+          tile[col][lane ^ (col / 4)];
+  }
+  __syncthreads();
+}
+
+/// The same of wider elements.
+template <class Piece, RepackConfig kConfig>
+void transposePieces(const char *from, long long rows, long long cols,
+                     long long sourcePitch, char *to, long long targetPitch) {
+  constexpr int kBytes = sizeof(Piece), kTile = RepackConfig::tile({kBytes});
+  constexpr int kRowsAtOnce = kConfig.threads() / kTile;
+  constexpr int kEach = kTile / kRowsAtOnce; // elements of a thread
+  // (row, column) of the source, without bank conflicts either way.
+  __shared__ Piece tile[kTile][kTile + 4 / kBytes];
+  const int lane = threadIdx.x % kTile, first = threadIdx.x / kTile;
+#pragma unroll
+  for (int j = 0; j < kEach; ++j) {
+    const int row = first + j * kRowsAtOnce;
+    if (row < rows && lane < cols)
+      tile[row][lane] = *reinterpret_cast<const Piece *>(
+          from + row * sourcePitch + lane * kBytes);
+  }
+  __syncthreads();
+#pragma unroll
+  for (int j = 0; j < kEach; ++j) {
+    const int col = first + j * kRowsAtOnce;
+    if (lane < rows && col < cols)
+      *reinterpret_cast<Piece *>(to + col * targetPitch + lane * kBytes) =
+          tile[lane][col];
+  }
+  __syncthreads();
 }
 
 /// Copies the transposes of the matrices of a batch.
@@ -68,40 +175,28 @@ void repackTransposed(const RepackParams &params) {
   static_assert(kConfig.isValid(kSignature), "the config does not fit");
   allowSuccessor();
   awaitPredecessor();
-  constexpr int kBytes = kSignature.elementBytes, kTile = RepackConfig::kTile;
-  constexpr int kRowsAtOnce = kConfig.threads() / kTile;
-  constexpr int kEach = kTile / kRowsAtOnce; // elements of a thread
-  using Piece = RepackPiece<kBytes>;
-  // (row, column) of the source, without bank conflicts either way.
-  __shared__ Piece tile[kTile][kTile + 4 / kBytes];
-  const char *source = static_cast<const char *>(params.source);
-  char *target = static_cast<char *>(params.target);
-  long long rows = params.rowsPerBatch, cols = params.rowBytes / kBytes;
-  long long down = RepackConfig::tiles(rows);
-  long long across = RepackConfig::tiles(cols);
-  long long all = params.rows / rows * down * across;
-  int lane = threadIdx.x % kTile, first = threadIdx.x / kTile;
+  constexpr int kBytes = kSignature.elementBytes;
+  constexpr int kTile = RepackConfig::tile(kSignature);
+  const long long rows = params.rowsPerBatch, cols = params.rowBytes / kBytes;
+  const long long down = RepackConfig::tiles(kSignature, rows);
+  const long long across = RepackConfig::tiles(kSignature, cols);
+  const long long all = params.rows / rows * down * across;
   for (long long i = blockIdx.x; i < all; i += gridDim.x) {
-    long long batch = i / (down * across), within = i % (down * across);
-    long long row = within / across * kTile, col = within % across * kTile;
-    const char *from = source + batch * params.sourceStride;
-#pragma unroll
-    for (int j = 0; j < kEach; ++j) {
-      long long r = row + first + j * kRowsAtOnce, c = col + lane;
-      if (r < rows && c < cols)
-        tile[first + j * kRowsAtOnce][lane] = *reinterpret_cast<const Piece *>(
-            from + r * params.sourcePitch + c * kBytes);
-    }
-    __syncthreads();
-    char *to = target + batch * cols * params.targetPitch;
-#pragma unroll
-    for (int j = 0; j < kEach; ++j) {
-      long long c = col + first + j * kRowsAtOnce, r = row + lane;
-      if (r < rows && c < cols)
-        *reinterpret_cast<Piece *>(to + c * params.targetPitch + r * kBytes) =
-            tile[lane][first + j * kRowsAtOnce];
-    }
-    __syncthreads();
+    const long long batch = i / (down * across), within = i % (down * across);
+    const long long row = within / across * kTile,
+                    col = within % across * kTile;
+    const char *from = static_cast<const char *>(params.source) +
+                       batch * params.sourceStride + row * params.sourcePitch +
+                       col * kBytes;
+    char *to = static_cast<char *>(params.target) +
+               (batch * cols + col) * params.targetPitch + row * kBytes;
+    if constexpr (kBytes == 1)
+      transposeBytes<kConfig>(from, rows - row, cols - col, params.sourcePitch,
+                              to, params.targetPitch);
+    else
+      transposePieces<RepackPiece<kBytes>, kConfig>(
+          from, rows - row, cols - col, params.sourcePitch, to,
+          params.targetPitch);
   }
 }
 

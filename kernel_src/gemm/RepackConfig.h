@@ -14,7 +14,9 @@ struct RepackSignature {
 /// repack is no choice of the tuner, so it has no fields.
 struct RepackConfig {
   /// Rows and columns of a tile that is transposed.
-  static constexpr int kTile = 64;
+  static constexpr int tile(const RepackSignature &signature) {
+    return signature.elementBytes == 1 ? 128 : 64;
+  }
 
   constexpr int threads() const { return 256; }
   constexpr int sharedBytes(const RepackSignature &) const { return 0; }
@@ -29,12 +31,14 @@ struct RepackConfig {
     return bounded((rows * (pitch / 16) + threads() - 1) / threads());
   }
   /// The same for \p batch matrices of \p rows x \p cols that are transposed.
-  constexpr long long blocksOfTiles(long long rows, long long cols,
+  constexpr long long blocksOfTiles(const RepackSignature &signature,
+                                    long long rows, long long cols,
                                     long long batch) const {
-    return bounded(tiles(rows) * tiles(cols) * batch);
+    return bounded(tiles(signature, rows) * tiles(signature, cols) * batch);
   }
-  static constexpr long long tiles(long long extent) {
-    return (extent + kTile - 1) / kTile;
+  static constexpr long long tiles(const RepackSignature &signature,
+                                   long long extent) {
+    return (extent + tile(signature) - 1) / tile(signature);
   }
 
   friend constexpr bool operator==(const RepackConfig &,

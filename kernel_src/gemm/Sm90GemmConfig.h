@@ -7,7 +7,7 @@
 namespace kiln {
 
 /// Warp-specialised wgmma kernel for sm_90a: bf16, fp16, fp32 data in tf32
-/// mode, and fp8 and int8 along k. One producer feeds a ring of `stages` tiles
+/// mode, fp8 and int8. One producer feeds a ring of `stages` tiles
 /// by TMA, `consumers` warpgroups multiply them; blocks are persistent and walk
 /// over tiles of blockM x blockN.
 ///
@@ -70,20 +70,29 @@ struct Sm90GemmConfig {
   constexpr int rows() const { return swapAB ? blockN : blockM; }
   constexpr int columns() const { return swapAB ? blockM : blockN; }
   constexpr bool isRowSideKMajor(const GemmSignature &signature) const {
-    return swapAB ? signature.isKMajorB() : signature.isKMajorA();
+    return isRowSideAlongK(signature) || copiesRows(signature);
   }
   constexpr bool isColumnSideKMajor(const GemmSignature &signature) const {
-    return (swapAB ? signature.isKMajorA() : signature.isKMajorB()) ||
-           copiesColumns(signature);
+    return isColumnSideAlongK(signature) || copiesColumns(signature);
   }
-  /// wgmma takes tf32 along k alone. A row side that lies otherwise comes from
-  /// registers, a column side is transposed by a step before.
+  /// wgmma takes tf32 and bytes along k alone. What lies otherwise is
+  /// transposed by a step before, but a row side of tf32, which comes from
+  /// registers.
   constexpr bool rowsFromRegisters(const GemmSignature &signature) const {
-    return signature.in == DType::FP32 && !isRowSideKMajor(signature);
+    return signature.in == DType::FP32 && !isRowSideAlongK(signature);
+  }
+  constexpr bool copiesRows(const GemmSignature &signature) const {
+    return bytesOf(signature.in) == 1 && !isRowSideAlongK(signature);
   }
   constexpr bool copiesColumns(const GemmSignature &signature) const {
-    return signature.in == DType::FP32 &&
-           !(swapAB ? signature.isKMajorA() : signature.isKMajorB());
+    return bytesOf(signature.in) != 2 && !isColumnSideAlongK(signature);
+  }
+  /// Whether a step before the product transposes A, or B.
+  constexpr bool transposesA(const GemmSignature &signature) const {
+    return swapAB ? copiesColumns(signature) : copiesRows(signature);
+  }
+  constexpr bool transposesB(const GemmSignature &signature) const {
+    return swapAB ? copiesRows(signature) : copiesColumns(signature);
   }
   /// Whether the product reads A, or B, along k.
   constexpr bool readsKMajorA(const GemmSignature &signature) const {
@@ -337,9 +346,8 @@ struct Sm90GemmConfig {
   static constexpr bool hasInstruction(const GemmSignature &signature) {
     if (signature.isPacked())
       return false;
-    if (bytesOf(signature.in) == 1)
-      return signature.isKMajorA() && signature.isKMajorB();
-    return signature.in == DType::BF16 || signature.in == DType::FP16 ||
+    return bytesOf(signature.in) == 1 || signature.in == DType::BF16 ||
+           signature.in == DType::FP16 ||
            (signature.in == DType::FP32 &&
             signature.compute == ComputeMode::TF32);
   }
@@ -450,6 +458,14 @@ struct Sm90GemmConfig {
   }
 
 private:
+  // As they are stored.
+  constexpr bool isRowSideAlongK(const GemmSignature &signature) const {
+    return swapAB ? signature.isKMajorB() : signature.isKMajorA();
+  }
+  constexpr bool isColumnSideAlongK(const GemmSignature &signature) const {
+    return swapAB ? signature.isKMajorA() : signature.isKMajorB();
+  }
+
   /// As few pieces of up to \p most columns as cover \p all, all of one width.
   static constexpr int evenPiece(int all, int most) {
     int pieces = (all + most - 1) / most;

@@ -92,6 +92,45 @@ TEST_CASE("bytes: products of int8") {
           {kTurns, kFourParts, kUnits, kThree}}});
 }
 
+// A step before the product transposes what does not lie along k.
+TEST_CASE("bytes: products of other layouts through wgmma") {
+  const std::string blocks = " scale_a=1x128 scale_b=128x128";
+  check({{"gemm",
+          "m=140 n=136 k=400 dtype=e4m3 layout=TN scale_a=row scale_b=row",
+          {kNarrow, kSwapped, kSplit}},
+         {"gemm",
+          "m=131 n=259 k=301 dtype=e4m3 b=e5m2 layout=TN align=1 batch=2 "
+          "scale_a=tensor scale_b=tensor",
+          {kParts, kSwapped}},
+         {"gemm",
+          "m=70 n=272 k=149 dtype=e4m3 layout=NN lda=150 ldb=275 align=1 "
+          "scale_order_a=rows" +
+              blocks,
+          {kParts, kSwappedPair}},
+         {"gemm",
+          "m=5 n=130 k=33 dtype=int8 layout=TT lda=7 align=1 scale_a=row "
+          "scale_b=row",
+          {kNarrow, kSwapped}},
+         {"gemm",
+          "m=132 n=66 k=270 dtype=int8 layout=TN out=fp32 align=2 scale_a=row "
+          "scale_b=row zero_a=row",
+          {kNarrow}},
+         {"gemm",
+          "m=90 n=136 k=256 batch=3 dtype=e4m3 layout=NN groups=ends "
+          "scale_a=row scale_b=row",
+          {kParts, kSwapped}}});
+}
+
+// Tiles of 16 rows have none across k.
+TEST_CASE("bytes: few rows across k") {
+  for (const std::string layout : {"TN", "TT"})
+    check({{"gemm", "m=1 n=70 k=130 dtype=int8 layout=" + layout},
+           {"gemm", "m=7 n=3 k=133 dtype=e4m3 align=1 layout=" + layout},
+           {"gemm", "m=16 n=140 k=300 dtype=e5m2 scale_a=row scale_b=row "
+                    "layout=" +
+                        layout}});
+}
+
 TEST_CASE("bytes: any product of bytes has a kernel") {
   check({{"gemm", "m=9 n=13 k=300 dtype=e4m3 layout=TN scale_a=row "
                   "scale_b=tensor"},

@@ -477,6 +477,20 @@ TEST_CASE("tf32 comes along k, from registers or transposed") {
     CHECK(at.config.isColumnSideKMajor(at.signature));
     CHECK(at.config.isRowSideKMajor(at.signature) == !at.fromRegisters);
   }
+  // Both sides of bytes are transposed.
+  for (const Sm90GemmConfig *config : {&c, &swapped})
+    for (Layout layout : {Layout::NT, Layout::NN, Layout::TT, Layout::TN}) {
+      Sm90GemmConfig bytes = *config;
+      bytes.blockK = 128;
+      GemmSignature e4m3 = signatureOf(DType::BF16, layout);
+      e4m3.in = DType::E4M3;
+      CHECK(bytes.isValid(e4m3));
+      CHECK(bytes.transposesA(e4m3) == isTransposedA(layout));
+      CHECK(bytes.transposesB(e4m3) == !isTransposedB(layout));
+      CHECK(bytes.isColumnSideKMajor(e4m3));
+      CHECK(bytes.isRowSideKMajor(e4m3));
+      CHECK_FALSE(bytes.rowsFromRegisters(e4m3));
+    }
   // bf16 is transposed by wgmma.
   GemmSignature bf16 = signatureOf(DType::BF16, Layout::TN);
   CHECK_FALSE(c.rowsFromRegisters(bf16));
@@ -526,8 +540,9 @@ TEST_CASE("the grid of repack is bounded") {
   CHECK(config.blocks(257, 16) == 2);
   CHECK(config.blocks(1000, 5328) == (1000 * 333 + 255) / 256);
   CHECK(config.blocks(1ll << 31, 4096) == RepackConfig::kMaxBlocks);
-  CHECK(config.blocksOfTiles(64, 65, 3) == 2 * 3);
-  CHECK(config.blocksOfTiles(1ll << 20, 1 << 20, 1) ==
+  CHECK(config.blocksOfTiles({2}, 64, 65, 3) == 2 * 3);
+  CHECK(config.blocksOfTiles({1}, 128, 129, 3) == 2 * 3);
+  CHECK(config.blocksOfTiles({4}, 1ll << 20, 1 << 20, 1) ==
         RepackConfig::kMaxBlocks);
 }
 

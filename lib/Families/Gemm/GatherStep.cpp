@@ -28,10 +28,15 @@ static int64_t depthsOf(const GemmProblem &problem) {
              : 0;
 }
 
+static constexpr int64_t kScaleBytes = 4;
+
+int64_t gatheredRowBytes(const GemmProblem &problem) {
+  return pitchOf(problem) + depthsOf(problem) * kScaleBytes;
+}
+
 int64_t gatherBytes(const GemmProblem &problem) {
   if (!problem.gathers)
     return 0;
-  constexpr int64_t kScaleBytes = 4;
   return rowsBytes(problem) +
          roundUp(problem.m * depthsOf(problem) * kScaleBytes, kAlign);
 }
@@ -86,6 +91,7 @@ void addGather(const GemmProblem &problem, DeviceAddress scratch, int function,
   gather.target = reinterpret_cast<void *>(scratch);
   gather.index = params.groups.index;
   gather.rows = problem.m;
+  gather.numbers = problem.allRows;
   gather.divisor = problem.divisor;
   gather.rowBytes = problem.k * bytes;
   gather.sourcePitch = params.lda * bytes;

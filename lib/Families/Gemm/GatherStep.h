@@ -8,11 +8,11 @@
 
 namespace kiln {
 
-/// More is pruned: such a copy is better made by whoever makes A.
-inline constexpr double kMaxGatherBytes = double(int64_t(1) << 30);
-
 /// Scratch of the copy of A, with its scales; 0 where none is made.
 int64_t gatherBytes(const GemmProblem &problem);
+
+/// Of one row.
+int64_t gatheredRowBytes(const GemmProblem &problem);
 
 /// Time of so many copies ahead of a product, of \p bytes in all.
 double copyStepsNs(int steps, double bytes, const DeviceModel &device);

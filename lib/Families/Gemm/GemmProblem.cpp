@@ -159,9 +159,14 @@ GemmProblem readGemmProblem(const int64_t *values) {
   };
   p.groups = static_cast<GroupKind>(values[GemmField::Groups]);
   p.batchA = p.groups == GroupKind::Ends ? 1 : p.batch;
+  p.batchB = p.batch;
   p.room = p.groups == GroupKind::Masked ? resolve(GemmField::Room, p.m) : p.m;
-  if (p.groups == GroupKind::Ends)
+  p.allRows = p.m;
+  if (p.groups == GroupKind::Ends) {
     p.groupAlign = values[GemmField::GroupAlign];
+    p.firstRow = values[GemmField::FirstRow];
+    p.allRows = resolve(GemmField::AllRows, p.m);
+  }
   p.gathers = values[GemmField::Gather] != 0;
   if (p.gathers)
     p.divisor = values[GemmField::Divisor];

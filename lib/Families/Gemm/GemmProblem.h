@@ -49,7 +49,11 @@ struct GemmProblem {
   int64_t groupAlign = 1; ///< a group begins at a multiple of it
   int64_t room = 0;       ///< masked: rows of each matrix of A and D; else m
   int64_t batchA = 1;     ///< matrices of A and D: groups with ends share one
-  int64_t divisor = 1;    ///< of the index where A's rows are
+  int64_t batchB = 1;     ///< matrices of B, those of groups without rows too
+  /// Of a part of the rows of groups with ends (GemmRounds.h): its first row,
+  /// and how many rows there are in all.
+  int64_t firstRow = 0, allRows = 0;
+  int64_t divisor = 1; ///< of the index where A's rows are
   bool gathers = false, scatters = false, hasRowWeights = false;
   /// Of an e4m3 D: that of the tensor is given, others are written.
   GemmScales scaleD;
@@ -65,7 +69,7 @@ struct GemmProblem {
   /// Rows of A, which its scales count: those that there are to gather from, or
   /// those of the product.
   int64_t scaledRowsA() const {
-    return !gathers ? room : m == 0 ? 0 : (m - 1) / divisor + 1;
+    return !gathers ? room : m == 0 ? 0 : (allRows - 1) / divisor + 1;
   }
 
   bool isPacked() const { return orderB != WeightOrder::Plain; }
@@ -163,7 +167,11 @@ struct GemmField {
     ScaleD,
     ScaleOrderD,
     LdScaleD,
-    Count
+    Count,
+    // Values that only a part of the rows of groups with ends has: such
+    // problems have neither a C nor a room.
+    FirstRow = Ldc,
+    AllRows = Room,
   };
 };
 

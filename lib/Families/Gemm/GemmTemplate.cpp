@@ -8,22 +8,32 @@
 
 namespace kiln {
 
-GemmProduct::GemmProduct(const Problem &problem)
+GemmProduct::GemmProduct(const Problem &problem, bool copiesGathered,
+                         int64_t roundBytes)
     : gemm(readGemmProblem(problem.record.values().data())),
       quantizes(gemm.quantizes()) {
   signature = readGemmSignature(problem.signature);
-  if (quantizes) {
+  rounds = GemmRounds::of(gemm, copiesGathered, roundBytes);
+  roundCount = rounds.count(gemm.m, gemm.batchA);
+  GemmProblem whole = gemm;
+  if (quantizes || roundCount > 1) [[unlikely]] {
     FieldValues values(problem.record.values().begin(),
                        problem.record.values().end());
-    toProduct(values.data());
+    if (quantizes)
+      toProduct(values.data());
+    whole = readGemmProblem(values.data());
+    if (roundCount > 1)
+      GemmRounds::toPart(whole, 0, rounds.rows, rounds.matrices, values.data());
     gemm = readGemmProblem(values.data());
+  }
+  if (quantizes) {
     // Of the problem's alone: loaded kernels are known by that. An odd row of D
     // costs the product its vectors.
     signature.out = gemm.out;
     signature.scaleD = ScaleKind::None;
     signature.alignD = std::max(signature.alignD, bytesOf(gemm.out));
   }
-  typical = typicalProduct(gemm);
+  typical = typicalRound(whole, rounds, roundCount);
 }
 
 GemmParams makeGemmParams(const GemmProblem &problem,
@@ -84,6 +94,8 @@ GemmParams makeGemmParams(const GemmProblem &problem,
     params.groups.sizes =
         static_cast<const int *>(input(GemmOperand::GroupSizes));
     params.groups.align = static_cast<int>(problem.groupAlign);
+    params.groups.first = static_cast<int>(problem.firstRow);
+    params.groups.all = static_cast<int>(problem.allRows);
     params.groups.divisor = static_cast<int>(problem.divisor);
     params.groups.index =
         static_cast<const int *>(input(GemmOperand::RowIndex));

@@ -10,6 +10,7 @@
 
 #include "Families/Gemm/GatherStep.h"
 #include "Families/Gemm/GemmProblem.h"
+#include "Families/Gemm/GemmRounds.h"
 #include "Families/Gemm/QuantizeStep.h"
 #include "Families/Gemm/StreamedTile.h"
 #include "Families/Gemm/TileEstimate.h"
@@ -26,13 +27,18 @@
 namespace kiln {
 
 /// What the kernels of templates compute of a problem: all of it or, where its
-/// output is quantised, the product that comes first.
+/// output is quantised, the product that comes first; in one round or several.
 struct GemmProduct {
-  explicit GemmProduct(const Problem &problem);
+  /// \p copiesGathered: gathered rows are copied, \p roundBytes: GemmRounds.
+  explicit GemmProduct(const Problem &problem, bool copiesGathered = true,
+                       int64_t roundBytes = GemmRounds::kBytes);
 
-  GemmProblem gemm, typical; ///< typical: as spaces and estimates see it
+  /// The largest round, and an even one as spaces and estimates see it.
+  GemmProblem gemm, typical;
   GemmSignature signature;
   bool quantizes;
+  GemmRounds rounds;
+  int64_t roundCount;
 };
 
 /// Fills what no template changes: operands, extents and scalars.
@@ -202,36 +208,37 @@ public:
 
   void enumerate(const Problem &problem, const DeviceModel &device,
                  llvm::function_ref<void(Record)> emit) const final {
-    forEachConfig(GemmProduct(problem).typical, device,
+    forEachConfig(productOf(problem).typical, device,
                   [&](const Config &config) { emit(record(config)); });
   }
 
   std::optional<Rejection> prune(const Problem &problem, const Record &record,
                                  const DeviceModel &device) const final {
-    return check(GemmProduct(problem), fromRecord<Config>(record), device);
+    return check(productOf(problem), fromRecord<Config>(record), device);
   }
 
   Estimate estimate(const Problem &problem, const Record &record,
                     const DeviceModel &device) const final {
-    return predict(GemmProduct(problem), fromRecord<Config>(record), device,
+    return predict(productOf(problem), fromRecord<Config>(record), device,
                    Detail::Terms);
   }
 
   Estimate estimateTime(const Problem &problem, const Record &record,
                         const DeviceModel &device) const final {
-    return predict(GemmProduct(problem), fromRecord<Config>(record), device,
+    return predict(productOf(problem), fromRecord<Config>(record), device,
                    Detail::Time);
   }
 
   Derivation explain(const Problem &problem, const Record &record,
                      const DeviceModel &device) const final {
-    GemmProduct product(problem);
+    const GemmProduct product = productOf(problem);
     Derivation derivation = explainTile(
         product.typical,
         tileKernel(product.signature, fromRecord<Config>(record), device),
         device);
     if (product.quantizes)
       explainQuantize(product.typical, device, derivation);
+    explainRounds(product.roundCount, derivation);
     return derivation;
   }
 
@@ -239,7 +246,7 @@ public:
   variantsAt(const Problem &problem, const Record &config,
              const DeviceModel &device) const final {
     llvm::SmallVector<Record, 4> variants;
-    const GemmProduct product(problem);
+    const GemmProduct product = productOf(problem);
     forEachVariant(
         product.typical, product.signature, fromRecord<Config>(config), device,
         [&](const Config &variant) { variants.push_back(record(variant)); });
@@ -250,7 +257,7 @@ public:
                                        const Problem &problem,
                                        llvm::ArrayRef<Record> configs,
                                        const DeviceModel &device) const final {
-    const GemmProduct product(problem);
+    const GemmProduct product = productOf(problem);
     llvm::SmallVector<Config, 4> typed;
     for (const Record &config : configs)
       typed.push_back(fromRecord<Config>(config));
@@ -279,7 +286,7 @@ public:
 
   void judge(const Problem &problem, const DeviceModel &device,
              SpaceSink &sink) const final {
-    const GemmProduct product(problem);
+    const GemmProduct product = productOf(problem);
     forEachConfig(product.typical, device, [&](const Config &config) {
       if (auto rejection = check(product, config, device))
         sink.reject(*rejection, [&] { return record(config); });
@@ -292,7 +299,7 @@ public:
 
   WorkspaceLayout workspace(const Problem &problem, const Record &record,
                             const DeviceModel &) const final {
-    const GemmProduct product(problem);
+    const GemmProduct product = productOf(problem);
     WorkspaceLayout layout = workspaceOf(product.gemm, product.signature,
                                          fromRecord<Config>(record));
     return product.quantizes ? withQuantized(product.gemm, layout) : layout;
@@ -301,7 +308,7 @@ public:
   Plan plan(const Problem &problem, const Record &record,
             const DeviceModel &device) const final {
     Config config = fromRecord<Config>(record);
-    const GemmProduct product(problem);
+    const GemmProduct product = productOf(problem);
     const GemmProblem &gemm = product.gemm;
     const GemmSignature &signature = product.signature;
     Plan plan;
@@ -325,6 +332,8 @@ public:
     if (product.quantizes)
       appendQuantize(readGemmProblem(problem.record.values().data()), gemm,
                      device, plan);
+    if (product.roundCount > 1)
+      bindRounds(product.rounds, plan);
     return plan;
   }
 
@@ -382,6 +391,11 @@ protected:
                             Plan &plan) const {}
 
 private:
+  GemmProduct productOf(const Problem &problem) const {
+    return GemmProduct(problem, !kGathersItself<Config>,
+                       GemmRounds::bytes(isGeneric()));
+  }
+
   /// Blocks of \p config that run at once.
   int64_t residentBlocks(const GemmSignature &signature, const Config &config,
                          const DeviceModel &device) const {
@@ -436,7 +450,7 @@ private:
       return rejection;
     if (!product.quantizes)
       return std::nullopt;
-    return checkQuantize(problem, quantizedSteps(product, config));
+    return checkQuantize(quantizedSteps(product, config));
   }
 
   /// The time of a config that prune() lets pass. With Detail::Time it is asked
@@ -448,6 +462,7 @@ private:
         detail);
     if (product.quantizes)
       addQuantize(product.typical, device, estimate);
+    addRounds(product.roundCount, estimate);
     return estimate;
   }
 
@@ -481,9 +496,6 @@ std::optional<Rejection> GemmTemplate<Config, Kernel>::checkLaunch(
   if (bytes > kMaxSplitBytes)
     return Rejection{PruneReason::Workspace, bytes, double(kMaxSplitBytes),
                      "B"};
-  double gathered = kGathersItself<Config> ? 0 : double(gatherBytes(problem));
-  if (gathered > kMaxGatherBytes)
-    return Rejection{PruneReason::Workspace, gathered, kMaxGatherBytes, "B"};
   return std::nullopt;
 }
 

@@ -85,13 +85,23 @@ protected:
 
 } // namespace
 
+/// The least useful sides of a tile: of the table's, or what isLoadable() takes
+/// of an operand that lies across k, whose rows have the side's length.
+static int leastSide(bool isKMajor, int least, const GemmSignature &signature) {
+  constexpr int kLeastRowBytes = 32;
+  return isKMajor ? least
+                  : std::max(least, kLeastRowBytes / bytesOf(signature.in));
+}
+
 /// False for a tile of which half is padding while one half as tall or as wide
 /// computes the same: it could only waste arithmetic and shared memory. The
-/// least sides of the table are kept.
-static bool isUsefulTile(const GemmProblem &problem, const MmaTile &tile) {
-  constexpr int kLeastM = 16, kLeastN = 32;
-  return (tile.blockM <= kLeastM || problem.m > tile.blockM / 2) &&
-         (tile.blockN <= kLeastN || problem.n > tile.blockN / 2);
+/// least sides that the operands have are kept.
+static bool isUsefulTile(const GemmProblem &problem,
+                         const GemmSignature &signature, const MmaTile &tile) {
+  const int leastM = leastSide(signature.isKMajorA(), 16, signature);
+  const int leastN = leastSide(signature.isKMajorB(), 32, signature);
+  return (tile.blockM <= leastM || problem.m > tile.blockM / 2) &&
+         (tile.blockN <= leastN || problem.n > tile.blockN / 2);
 }
 
 /// Splits worth trying of a block's tile, 1 first. Blocks keep at least four
@@ -237,7 +247,7 @@ void MmaGemm::forEachConfig(
     return;
   for (const MmaTile &tile : kMmaTiles) {
     bool isLarge = tile.blockM * tile.blockN > kLargeTile;
-    if (!isUsefulTile(problem, tile) || (isLarge && !hasLargeTiles))
+    if (!isUsefulTile(problem, signature, tile) || (isLarge && !hasLargeTiles))
       continue;
     MmaGemmConfig config;
     config.blockM = tile.blockM;

@@ -21,14 +21,7 @@ static uint64_t resultsAt(uint64_t scratchBytes) {
                  static_cast<int64_t>(WorkspaceLayout::kAlignment));
 }
 
-std::optional<Rejection> checkQuantize(const GemmProblem &product, int steps) {
-  // With what else a product needs, no more than other plans have.
-  constexpr double kMostBytes = double(int64_t(512) << 20);
-  const double bytes = double(product.batchA) * double(product.strideD()) *
-                           bytesOf(product.out) +
-                       double(gatherBytes(product));
-  if (bytes > kMostBytes)
-    return Rejection{PruneReason::Workspace, bytes, kMostBytes, "B"};
+std::optional<Rejection> checkQuantize(int steps) {
   constexpr int kMostSteps = LaunchSpec::kMaxSteps;
   if (steps > kMostSteps)
     return Rejection{PruneReason::Grid, double(steps), double(kMostSteps),
@@ -172,6 +165,7 @@ void QuantizeBinder::addStep(const GemmProblem &inner,
     params.rowGroups.sizes = reinterpret_cast<const int *>(
         arguments.operands[GemmOperand::GroupSizes].address);
     params.rowGroups.align = static_cast<int>(inner.groupAlign);
+    params.rowGroups.first = static_cast<int>(inner.firstRow);
     params.groupCount = inner.batch;
   }
   KernelStep &step = spec.addKernel(params);

@@ -16,9 +16,8 @@
 
 namespace kiln {
 
-/// The rejection of results that are too large for scratch, or of a launch of
-/// so many \p steps, this one included.
-std::optional<Rejection> checkQuantize(const GemmProblem &product, int steps);
+/// The rejection of a launch of so many \p steps, this one included.
+std::optional<Rejection> checkQuantize(int steps);
 
 /// Scratch of what \p product, a problem that toProduct() made, writes.
 int64_t quantizedBytes(const GemmProblem &product);

@@ -331,7 +331,7 @@ void Sm90Steps::run() {
   std::vector<StepTerm> addends{{"launch", device.launchNs},
                                 {"ramp", device.rampNs}};
   if (model.repack > 0)
-    addends.push_back({"repack of unaligned operands", model.repack});
+    addends.push_back({"repack of operands", model.repack});
   if (model.gather > 0)
     addends.push_back({"gather of A's rows", model.gather});
   addends.push_back({"fill: latency and load of the first stage", model.fill});

@@ -45,12 +45,12 @@ enum class Ahead { Nothing, Repack, Transpose };
 Ahead aheadOfA(const GemmSignature &signature, const Sm90GemmConfig &config) {
   if (signature.gathers) // which leaves whole vectors
     return Ahead::Nothing;
-  if (config.swapAB && config.copiesColumns(signature))
+  if (config.transposesA(signature))
     return Ahead::Transpose;
   return signature.alignA < 16 ? Ahead::Repack : Ahead::Nothing;
 }
 Ahead aheadOfB(const GemmSignature &signature, const Sm90GemmConfig &config) {
-  if (!config.swapAB && config.copiesColumns(signature))
+  if (config.transposesB(signature))
     return Ahead::Transpose;
   return signature.alignB < 16 ? Ahead::Repack : Ahead::Nothing;
 }
@@ -281,7 +281,8 @@ StoredMatrix Sm90Binder::bindOperand(StoredMatrix matrix, Ahead ahead,
   step.function =
       transposes && hasAhead(signature, config, Ahead::Repack) ? 2 : 1;
   constexpr RepackConfig kRepack{};
-  int64_t blocks = transposes ? kRepack.blocksOfTiles(params.rowsPerBatch,
+  int64_t blocks = transposes ? kRepack.blocksOfTiles({static_cast<int>(bytes)},
+                                                      params.rowsPerBatch,
                                                       matrix.rows, copies)
                               : kRepack.blocks(params.rows, params.targetPitch);
   step.grid.x = static_cast<uint32_t>(std::max<int64_t>(1, blocks));
@@ -434,7 +435,7 @@ int64_t repackBytes(const GemmProblem &problem, const GemmSignature &signature,
   };
   return bytes(aheadOfA(signature, config), problem.batchA, problem.rowsA(),
                problem.colsA()) +
-         bytes(aheadOfB(signature, config), problem.batch, problem.rowsB(),
+         bytes(aheadOfB(signature, config), problem.batchB, problem.rowsB(),
                problem.colsB());
 }
 

@@ -13,7 +13,7 @@ namespace kiln {
 inline constexpr double kMaxRepackBytes = double(int64_t(256) << 20);
 
 /// Bytes that the copies of operands take in the workspace: of unaligned ones,
-/// and in tf32 mode of a column side that does not lie along k.
+/// and of those that wgmma wants along k and that are not.
 int64_t repackBytes(const GemmProblem &problem, const GemmSignature &signature,
                     const Sm90GemmConfig &config);
 

@@ -135,12 +135,7 @@ TEST_CASE("no plan of masked groups depends on their room") {
   }
 }
 
-TEST_CASE("a gather has a kernel whatever its size, and waits where it must") {
-  const Problem large =
-      grouped("m=4000000 batch=8 dtype=bf16 groups=ends gather=1");
-  const Space space = llvm::cantFail(exploreSpace(gemm(), large, h200()));
-  REQUIRE(space.ranked.size() > 0);
-  CHECK(space.ranked[0].tmpl->name() == "naive");
+TEST_CASE("a gather waits where it must") {
   const Problem problem =
       grouped("m=64 batch=8 dtype=bf16 groups=ends gather=1 divisor=2");
   for (llvm::StringRef name : {"a100-sxm4-80gb", "h200-sxm"}) {

@@ -123,7 +123,7 @@ TEST_CASE("a quantised problem's signature says what the product's is") {
   }
 }
 
-TEST_CASE("what has no room for a quantising step is pruned") {
+TEST_CASE("a quantised problem's launch has no step too many") {
   // Splits clear sums, and two operands are copied.
   const Problem problem =
       parse("gemm m=64 n=64 k=8191 layout=NT dtype=bf16 out=e4m3 scale_d=row "
@@ -134,16 +134,6 @@ TEST_CASE("what has no room for a quantising step is pruned") {
     const Plan plan = candidate.tmpl->plan(problem, candidate.config, h200());
     CHECK(BoundLaunch(plan, problem).spec.stepCount <= LaunchSpec::kMaxSteps);
   }
-  const Problem large = parse("gemm m=65536 n=65536 k=64 layout=NT dtype=bf16 "
-                              "out=e4m3 scale_d=row");
-  for (const auto &tmpl : gemm().templates())
-    tmpl->enumerate(large, h200(), [&](const Record &config) {
-      const auto rejection = tmpl->prune(large, config, h200());
-      REQUIRE(rejection);
-      if (tmpl->name() == "naive")
-        CHECK(rejection->text() ==
-              "workspace: 8589934592 B, limit 536870912 B");
-    });
 }
 
 TEST_CASE("scales of D in a call are those of the text, or are refused") {
