@@ -14,6 +14,7 @@
 
 #include "Model/Bandwidth.h"
 #include "Model/MathUtil.h"
+#include "Model/Rates.h"
 #include "Model/Wgmma.h"
 
 #include <algorithm>
@@ -210,7 +211,7 @@ static AttentionSoftmax softmaxOf(const AttentionTileModel &model,
 void AttentionTileModel::computeProducts(double rate) {
   flops =
       2.0 * double(kernel.rows) * double(kernel.keys) * (headDim + valueDim);
-  flopsPerClock = std::max(rate, 1.0);
+  flopsPerClock = usedRate(rate);
   step.tensor = flops / flopsPerClock;
   softmax = softmaxOf(*this, kernel.keepsOrigins);
   raised = softmaxOf(*this, false);
