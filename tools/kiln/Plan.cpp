@@ -1,4 +1,5 @@
 //===- Plan.cpp - kiln plan: pruned and ranked candidates -----------------===//
+#include "Kernel/GenericChoice.h"
 #include "Kernel/ModelKind.h"
 #include "cli/CommonOptions.h"
 #include "cli/Console.h"
@@ -7,6 +8,7 @@
 #include "kiln/Commands.h"
 
 #include <map>
+#include <optional>
 
 namespace kiln::cli {
 
@@ -16,6 +18,7 @@ namespace {
 struct PlannedCase {
   const Case *which = nullptr;
   Space space;
+  std::optional<GenericChoice> generic; ///< where the first choice is
   double elapsedMs = 0;
 };
 
@@ -107,6 +110,8 @@ void SpaceReport::print(llvm::raw_ostream &os) const {
   os << (countByReason.empty() ? "" : ")")
      << fmt::format("; {:.2f} ms\n", planned.elapsedMs);
   printRanked(os);
+  if (planned.generic)
+    os << planned.generic->text() << '\n';
   if (listPruned)
     printPruned(os);
 }
@@ -173,13 +178,16 @@ llvm::json::Object SpaceReport::toJson() const {
     }
     pruned["configs"] = std::move(configs);
   }
-  return llvm::json::Object{
+  llvm::json::Object object{
       {"name", planned.which->name},
       {"problem", planned.which->text()},
       {"ranked", static_cast<int64_t>(planned.space.ranked.size())},
       {"candidates", std::move(candidates)},
       {"pruned", std::move(pruned)},
       {"elapsed_ms", rounded(planned.elapsedMs, 3)}};
+  if (planned.generic)
+    object["generic"] = planned.generic->toJson();
+  return object;
 }
 
 /// Plans \p which; the first \p top candidates get their terms, untimed.
@@ -199,6 +207,10 @@ static llvm::Expected<PlannedCase> planCase(const Case &which,
     return space.takeError();
   planned.elapsedMs = watch.ms();
   planned.space = std::move(*space);
+  // Neighbours are planned with the main model.
+  if (model == ModelKind::Main)
+    planned.generic = explainGeneric(family, which.named.problem, device,
+                                     planned.space, allowance);
   for (auto [i, candidate] : llvm::enumerate(planned.space.ranked))
     if (i < top)
       candidate.fillTerms(which.named.problem, device);
@@ -243,7 +255,9 @@ const CommandSpec kPlanCommand = {
     "show the pruned and ranked candidates of problems",
     "Enumerates the configs of every template, prunes what breaks a hard limit "
     "and ranks the rest by predicted time. Allows the workspace that an "
-    "engine allows unless told otherwise. Needs no GPU with --device NAME.\n  "
+    "engine allows unless told otherwise. Where a generic kernel is the first "
+    "choice, a line says which limits keep others out, and which problem "
+    "beside this one they take. Needs no GPU with --device NAME.\n  "
     "kiln plan PROBLEM --device h200-sxm",
     kPlanOptions,
     runPlan,

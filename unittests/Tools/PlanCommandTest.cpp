@@ -102,6 +102,27 @@ TEST_CASE("plan, explain and warmup allow what an engine allows") {
   }
 }
 
+TEST_CASE("plan says why a generic kernel is the first choice") {
+  Tool tool;
+  // No tensor cores of this device take e4m3.
+  const std::string plan =
+      "plan gemm m=512 n=512 k=512 dtype=e4m3 layout=NT --device v100-sxm2";
+  const std::string out = tool.run(plan).out;
+  const size_t line = out.find(" is generic: ");
+  REQUIRE(line != std::string::npos);
+  CHECK(out.find("mma: architecture: 70, limit 80", line) <
+        out.find('\n', line));
+  const llvm::json::Object json = tool.run(plan + " --json").json();
+  const llvm::json::Object *generic =
+      json.getArray("problems")->front().getAsObject()->getObject("generic");
+  REQUIRE(generic);
+  CHECK(!generic->getArray("limits")->empty());
+  const llvm::json::Object usual =
+      tool.run("plan " + kPlanned + " --json --top 1").json();
+  CHECK_FALSE(
+      usual.getArray("problems")->front().getAsObject()->getObject("generic"));
+}
+
 TEST_CASE("E7: plan lists what adds up, and no floor beside it") {
   Tool tool;
   ToolResult planned = tool.run("plan " + kPlanned + " --top 1");

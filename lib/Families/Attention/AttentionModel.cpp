@@ -14,10 +14,10 @@
 
 #include "Model/Bandwidth.h"
 #include "Model/MathUtil.h"
+#include "Model/Rates.h"
 #include "Model/Wgmma.h"
 
 #include <algorithm>
-#include <cassert>
 #include <cmath>
 
 namespace kiln {
@@ -211,8 +211,7 @@ static AttentionSoftmax softmaxOf(const AttentionTileModel &model,
 void AttentionTileModel::computeProducts(double rate) {
   flops =
       2.0 * double(kernel.rows) * double(kernel.keys) * (headDim + valueDim);
-  assert(rate > 0 && "the device has no instruction of this type");
-  flopsPerClock = rate;
+  flopsPerClock = usedRate(rate);
   step.tensor = flops / flopsPerClock;
   softmax = softmaxOf(*this, kernel.keepsOrigins);
   raised = softmaxOf(*this, false);

@@ -12,6 +12,7 @@
 #include "Families/Gemm/GemmTemplate.h"
 #include "Families/Gemm/RingTile.h"
 #include "Model/MathUtil.h"
+#include "Model/Rates.h"
 #include "Model/RegisterWall.h"
 #include "gemm/MmaGemmConfig.h"
 
@@ -368,7 +369,7 @@ TileKernel MmaGemm::tileKernel(const GemmSignature &signature,
                       laneScales(config), config.blockK, device);
   double flops = 2.0 * config.blockM * config.blockN * config.blockK;
   kernel.flopsPerClock =
-      flops / (flops / mmaSyncRate(signature, device) + conversions);
+      flops / (flops / usedRate(mmaSyncRate(signature, device)) + conversions);
   kernel.warpsForPeak = 8;
   return kernel;
 }

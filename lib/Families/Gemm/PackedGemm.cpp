@@ -10,6 +10,7 @@
 #include "Families/Gemm/DecodeRates.h"
 #include "Families/Gemm/GemmTemplate.h"
 #include "Model/MathUtil.h"
+#include "Model/Rates.h"
 #include "gemm/PackedGemmConfig.h"
 
 #include <llvm/ADT/STLExtras.h>
@@ -224,8 +225,8 @@ StreamedTile PackedGemm::tileKernel(const GemmSignature &signature,
   double pairs = signature.groupB ? units * parts * (1 + signature.zeroB) : 0;
   double copies = vectors * config.warpK * bytesOf(signature.in) / kCopied;
   double flops = 2.0 * config.rows * vectors * kStepK;
-  double rate = device.mmaSyncFlopsPerClockPerSm(
-                    rateTypeOf(signature.in, signature.compute)) /
+  double rate = usedRate(device.mmaSyncFlopsPerClockPerSm(
+                    rateTypeOf(signature.in, signature.compute))) /
                 double(device.subCoresPerSm);
   double fragments = double(ceilDiv(config.vectors, 16));
   // A multiplication for each sum and group, with what it waits for.

@@ -9,6 +9,7 @@
 #include "Families/Gemm/ByteRates.h"
 #include "Families/Gemm/GemmTemplate.h"
 #include "Model/MathUtil.h"
+#include "Model/Rates.h"
 #include "gemm/SkinnyGemmConfig.h"
 
 #include <algorithm>
@@ -212,7 +213,8 @@ StreamedTile SkinnyGemm::tileKernel(const GemmSignature &signature,
       (rows + vectors) * config.warpK * bytesOf(signature.in) / kCopied;
   double fragments = rows / 16 + double(ceilDiv(config.vectors, 16));
   double flops = 2 * rows * vectors * stepK;
-  double rate = mmaSyncRate(signature, device) / double(device.subCoresPerSm);
+  double rate =
+      usedRate(mmaSyncRate(signature, device)) / double(device.subCoresPerSm);
   DType typeS = config.streamsA ? signature.in : signature.typeB();
   DType typeV = config.streamsA ? signature.typeB() : signature.in;
   double conversions = rows * conversionClocks(signature, typeS, device) +

@@ -10,6 +10,7 @@
 #include "Families/Gemm/DerivationSteps.h"
 #include "Families/Gemm/Sm90Model.h"
 #include "Model/Bandwidth.h"
+#include "Model/Rates.h"
 #include "Support/Format.h"
 
 namespace kiln {
@@ -163,10 +164,11 @@ void Sm90Steps::explainPace() {
   explainTileIntensity(config.blockM, config.blockN, model.problem.dtype, pace,
                        steps);
   RateType rate = rateTypeOf(model.signature.in, model.signature.compute);
-  explainProblemIntensity(model.problem,
-                          model.device.tensorFlopsPerClockPerSm(rate) *
-                              double(model.device.smCount) * model.powerGHz(),
-                          model.device, pace, steps);
+  explainProblemIntensity(
+      model.problem,
+      usedRate(model.device.tensorFlopsPerClockPerSm(rate)) *
+          double(model.device.smCount) * model.powerGHz(),
+      model.device, pace, steps);
   explainLatency(model.ringOf(step), pace, steps);
 }
 

@@ -237,9 +237,9 @@ static std::vector<std::string> eachValueOf(const Field &field) {
 }
 
 std::vector<DrawnProblem> drawEachValue(const KernelFamily &family,
-                                        size_t count) {
+                                        size_t count, uint32_t seed) {
   constexpr size_t kAttempts = 60;
-  Random random(11);
+  Random random(seed);
   std::vector<DrawnProblem> drawn;
   for (const Field &field : family.problemSchema().fields())
     for (const std::string &value : eachValueOf(field)) {

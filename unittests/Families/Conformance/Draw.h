@@ -79,7 +79,7 @@ std::vector<Problem> drawWork(const KernelFamily &family, Sizes sizes,
 /// alignment, up to \p count problems of Sizes::Wide that have it and are not
 /// empty. Of a value that is refused nearly always there are fewer.
 std::vector<DrawnProblem> drawEachValue(const KernelFamily &family,
-                                        size_t count);
+                                        size_t count, uint32_t seed = 11);
 
 /// The cases of benchmarks/suites that are \p family's, each problem once.
 std::vector<Problem> suiteProblems(const KernelFamily &family);

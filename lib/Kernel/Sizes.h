@@ -1,0 +1,17 @@
+//===- Sizes.h - fields of which there may be one more or less ------------===//
+#pragma once
+
+#include "Kernel/Record.h"
+
+namespace kiln {
+
+/// Whether \p field is a size: an extent, or a size that kernels are compiled
+/// for, as a head dim is. Integers of few values are switches.
+inline bool isSize(const Field &field) {
+  constexpr int64_t kMostSwitches = 16;
+  return field.kind == FieldKind::Integer && field.maximum > kMostSwitches &&
+         (field.role == FieldRole::Signature ||
+          field.role == FieldRole::Extent || field.mayVary());
+}
+
+} // namespace kiln

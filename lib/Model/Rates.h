@@ -1,0 +1,23 @@
+//===- Rates.h - rates that estimates divide by ---------------------------===//
+//
+// A rate of a DeviceModel is 0 where the device has no such unit. An estimate
+// that divides by it is about a kernel that cannot run there, or that computes
+// with another unit than the estimate thinks. Both are errors of the template.
+// So no estimate puts another number in the place of 0.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include <cassert>
+
+namespace kiln {
+
+/// \p rate, which the kernel that is estimated computes with: above 0. Where
+/// assertions are off, a time made from a rate of 0 is infinite: its config is
+/// chosen last.
+inline double usedRate(double rate) {
+  assert(rate > 0 && "an estimate takes a rate that the device has not");
+  return rate;
+}
+
+} // namespace kiln
