@@ -89,11 +89,13 @@ private:
       return;
     }
     d = dv = draws.pick({32, 64, 64, 64, 96, 128, 128, 128, 128, 256});
-    if (draws.chance(25))
-      d = dv =
-          draws.chance(50) ? 8 * (1 + draws.below(32)) : 1 + draws.below(256);
+    if (draws.chance(35))
+      d = dv = draws.pick({8 * (1 + draws.below(32)), 4 * (2 + draws.below(63)),
+                           1 + draws.below(256), 16 * (17 + draws.below(20))});
     kvHeads = 1 + draws.below(3);
     heads = kvHeads * draws.pick({1, 1, 2, 3, 4, 7, 8, 16});
+    if (draws.chance(8)) // more than a tile has rows
+      heads = kvHeads * draws.pick({65, 71, 96, 127, 200});
     if (draws.chance(8)) {
       d = 192;
       dv = 128;
