@@ -10,9 +10,9 @@
 #include "Families/Attention/AttentionModel.h"
 
 #include "Model/MathUtil.h"
+#include "Model/Rates.h"
 
 #include <algorithm>
-#include <cassert>
 #include <cmath>
 
 namespace kiln {
@@ -99,8 +99,7 @@ void AttentionDecodeModel::computeKey() {
   bool isNarrow = bytesOf(problem.kv) == 1;
   RateType rate =
       rateTypeOf(isNarrow ? DType::FP16 : problem.dtype, ComputeMode::Native);
-  double flops = device.mmaSyncFlopsPerClockPerSm(rate);
-  assert(flops > 0 && "the device has no instruction of this type");
+  double flops = usedRate(device.mmaSyncFlopsPerClockPerSm(rate));
   double dims = double(problem.headDim + problem.valueDim);
   // Warps that share a ring compute the same scores.
   double again = double(problem.headDim * (kernel.parts - 1));
