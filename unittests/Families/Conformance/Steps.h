@@ -11,6 +11,8 @@
 
 #include "Families/Conformance/Draw.h"
 
+#include "Kernel/Space.h"
+
 #include <llvm/ADT/StringMap.h>
 
 #include <optional>
@@ -20,7 +22,7 @@ namespace kiln::conformance {
 /// What a device does with a problem.
 struct Prediction {
   enum class State {
-    Refused,  ///< no problem of the family, or one without work
+    Refused,  ///< no problem of the family, or one without work or too large
     NoKernel, ///< its space is empty
     Planned,
   };
@@ -32,6 +34,8 @@ struct Prediction {
   /// The best config that is not of a generic template; empty: none may run.
   std::string special;
   double specialNs = 0;
+  /// The best candidate of each template, and the last of all.
+  std::vector<Candidate> leaders;
   double flops = 0, bytes = 0;
 
   bool isPlanned() const { return state == State::Planned; }
