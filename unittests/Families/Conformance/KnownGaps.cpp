@@ -134,8 +134,8 @@ std::vector<Fault> faultsOf(Predictor &predictor, const std::string &text) {
 // Conditions
 //===----------------------------------------------------------------------===//
 
-/// What the key \p key of the canonical text of \p fault has; a key that is
-/// left out is empty. KnownGaps.txt says which keys there are beside these.
+/// The value of \p key in the canonical text of \p fault; empty where it is
+/// left out. KnownGaps.txt says which keys there are beside these.
 static std::string valueOf(const Fault &fault, llvm::StringRef key) {
   if (key == "sm")
     return std::to_string(fault.sm);

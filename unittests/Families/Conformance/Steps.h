@@ -1,6 +1,6 @@
 //===- Steps.h - predicted times of problems that are nearly the same -----===//
 //
-// What users call a cliff: a problem takes many times as long as one that
+// A cliff, to users: a problem takes many times as long as one that
 // differs by one in a single size, or by one class of alignment, and has as
 // much work. Which fields are sizes, their roles tell, so families say nothing.
 // Predicted times stand in for measured ones: no GPU is needed, and the first
@@ -19,7 +19,7 @@
 
 namespace kiln::conformance {
 
-/// What a device does with a problem.
+/// The answer of a device to a problem.
 struct Prediction {
   enum class State {
     Refused,  ///< no problem of the family, or one without work or too large
