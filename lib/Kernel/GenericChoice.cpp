@@ -131,13 +131,12 @@ private:
 
 } // namespace
 
-/// What has to be gained for a change to be worth its name.
+/// A change that gains less is not worth its name.
 static constexpr double kGain = 2;
 
 /// The first choice with \p change, if it is one that mends the problem.
 std::optional<GenericRemedy> RemedySearch::mended(Change change) const {
   Record record = problem.record;
-  // What follows from extents follows the new ones, unless it was said.
   record.set(change.field, change.value);
   auto changed = family.canonicalise(std::move(record));
   if (!changed) {
@@ -219,8 +218,8 @@ bool RemedySearch::tryUp(int index) {
   return false;
 }
 
-/// What the size \p next is an example of: the next one that will do as well
-/// tells.
+/// The rule that the size \p next is an example of, which the next size that
+/// will do as well tells.
 std::string RemedySearch::rule(int index, int64_t next) const {
   if (mended({index, next + 1}))
     return fmt::format("{} of at least {}", keyOf(index), next);

@@ -17,7 +17,8 @@
 
 namespace kiln {
 
-/// What keeps one template, which has configs for a problem, from it.
+/// A template that has configs for a problem, and the limit that keeps it from
+/// the problem.
 struct TemplateLimit {
   const Template *tmpl = nullptr;
   /// The rejection that tells most; nullopt: some config may run, and is
@@ -43,7 +44,7 @@ struct GenericRemedy {
 struct GenericChoice {
   std::string config; ///< the first choice
   std::vector<TemplateLimit> limits;
-  /// Those that leave most of the work first, three at most.
+  /// At most three; those that leave most of the work come first.
   std::vector<GenericRemedy> remedies;
 
   /// One line.

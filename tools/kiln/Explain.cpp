@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 #include "Families/Families.h"
 #include "Kernel/ClassicRanking.h"
+#include "Kernel/GenericChoice.h"
 #include "Kernel/ModelKind.h"
 #include "cli/CommonOptions.h"
 #include "cli/Console.h"
@@ -43,6 +44,7 @@ struct Explanation {
   /// or the first choice where the subject is another; if any.
   std::optional<Candidate> rival;
   int rivalRank = -1;
+  std::optional<GenericChoice> generic; ///< where the first choice is
   /// What the cache has for all values of the dynamic extent, if anything.
   std::optional<Portfolio> portfolio;
 };
@@ -277,6 +279,8 @@ void ExplainReport::print(llvm::raw_ostream &os) const {
     os << '\n';
     RivalSection(e).print(os);
   }
+  if (e.generic)
+    os << '\n' << wrapText(e.generic->text());
   if (e.portfolio) {
     os << '\n';
     PortfolioSection(*e.portfolio, e.which->named.problem, *e.device).print(os);
@@ -300,6 +304,8 @@ llvm::json::Object ExplainReport::toJson() const {
   object["derivation"] = DerivationSection(e.derivation).toJson();
   if (e.rival)
     object["rival"] = RivalSection(e).toJson();
+  if (e.generic)
+    object["generic"] = e.generic->toJson();
   if (e.portfolio)
     object["portfolio"] =
         PortfolioSection(*e.portfolio, e.which->named.problem, *e.device)
@@ -399,6 +405,8 @@ static llvm::Error fillExplanation(Explanation &e,
     e.rival = space->ranked[static_cast<size_t>(e.rivalRank)];
     e.rival->fillTerms(problem, *e.device);
   }
+  if (e.rank == 0 && e.model == ModelKind::Main)
+    e.generic = explainGeneric(family, problem, *e.device, *space, e.allowance);
   return llvm::Error::success();
 }
 

@@ -102,11 +102,12 @@ TEST_CASE("plan, explain and warmup allow what an engine allows") {
   }
 }
 
-TEST_CASE("plan says why a generic kernel is the first choice") {
+TEST_CASE("plan and explain say why a generic kernel is the first choice") {
   Tool tool;
   // No tensor cores of this device take e4m3.
-  const std::string plan =
-      "plan gemm m=512 n=512 k=512 dtype=e4m3 layout=NT --device v100-sxm2";
+  const std::string problem =
+      "gemm m=512 n=512 k=512 dtype=e4m3 layout=NT --device v100-sxm2";
+  const std::string plan = "plan " + problem;
   const std::string out = tool.run(plan).out;
   const size_t line = out.find(" is generic: ");
   REQUIRE(line != std::string::npos);
@@ -117,6 +118,9 @@ TEST_CASE("plan says why a generic kernel is the first choice") {
       json.getArray("problems")->front().getAsObject()->getObject("generic");
   REQUIRE(generic);
   CHECK(!generic->getArray("limits")->empty());
+  CHECK(tool.run("explain " + problem).out.find(" is generic: ") !=
+        std::string::npos);
+  CHECK(tool.run("explain " + problem + " --json").json().getObject("generic"));
   const llvm::json::Object usual =
       tool.run("plan " + kPlanned + " --json --top 1").json();
   CHECK_FALSE(

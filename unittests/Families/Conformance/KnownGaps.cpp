@@ -10,7 +10,6 @@
 #include <llvm/ADT/StringExtras.h>
 
 #include <cmath>
-#include <set>
 #include <utility>
 
 namespace kiln::conformance {
@@ -81,23 +80,16 @@ static DeviceModel withEveryRate(const DeviceModel &device) {
 }
 
 /// The config whose estimate depends on a rate that the device has not, or is
-/// no time at all; empty: there is none. Asks the first of each template.
-static std::string faultOfRates(Predictor &predictor, const Problem &problem) {
-  auto space = exploreSpace(predictor.family, problem, predictor.device);
-  if (!space) {
-    llvm::consumeError(space.takeError());
-    return "";
-  }
-  const DeviceModel every = withEveryRate(predictor.device);
-  std::set<const Template *> seen;
-  for (const Candidate &candidate : space->ranked) {
+/// no time at all; empty: there is none.
+static std::string faultOfRates(const Prediction &made,
+                                const DeviceModel &every) {
+  for (const Candidate &candidate : made.leaders) {
     const double ns = candidate.estimate.totalNs;
     if (!std::isfinite(ns) || ns <= 0)
       return fmt::format("{} takes {} ns", candidate.config.text(), ns);
-    if (!seen.insert(candidate.tmpl).second)
-      continue;
     const double other =
-        candidate.tmpl->estimate(problem, candidate.config, every).totalNs;
+        candidate.tmpl->estimateTime(made.problem, candidate.config, every)
+            .totalNs;
     if (other != ns)
       return fmt::format("{} takes {} ns, and {} ns if units that the device "
                          "has not had a rate",
@@ -134,7 +126,7 @@ std::vector<Fault> faultsOf(Predictor &predictor, const std::string &text) {
     return faults;
   }
   add(Promise::Special, faultOfGeneric(made));
-  add(Promise::Rate, faultOfRates(predictor, made.problem));
+  add(Promise::Rate, faultOfRates(made, withEveryRate(predictor.device)));
   return faults;
 }
 
@@ -142,8 +134,8 @@ std::vector<Fault> faultsOf(Predictor &predictor, const std::string &text) {
 // Conditions
 //===----------------------------------------------------------------------===//
 
-/// What the key \p key of the canonical text of \p fault has; a key that is
-/// left out is empty. KnownGaps.txt says which keys there are beside these.
+/// The value of \p key in the canonical text of \p fault; empty where it is
+/// left out. KnownGaps.txt says which keys there are beside these.
 static std::string valueOf(const Fault &fault, llvm::StringRef key) {
   if (key == "sm")
     return std::to_string(fault.sm);

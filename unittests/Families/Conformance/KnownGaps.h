@@ -15,7 +15,7 @@
 
 namespace kiln::conformance {
 
-/// What planning promises of every problem on every device.
+/// A promise of planning, for every problem on every device.
 enum class Promise {
   Kernel, ///< "empty": some config runs within an engine's default allowance
   /// "generic": where a generic template is the first choice, no special one
@@ -41,7 +41,7 @@ struct Fault {
   std::string told;  ///< for a message
 };
 
-/// What is wrong with the problem \p text alone. Costs the exploration of a
+/// The faults of the problem \p text alone. Costs the exploration of a
 /// space or two.
 std::vector<Fault> faultsOf(Predictor &predictor, const std::string &text);
 /// The fault that \p step is.

@@ -2,18 +2,25 @@
 
 #include "Kernel/EngineLimits.h"
 #include "Kernel/Sizes.h"
-#include "Kernel/Space.h"
 
 #include <llvm/ADT/STLExtras.h>
 #include <llvm/ADT/StringExtras.h>
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 namespace kiln::conformance {
 
-/// Operands of a device of 64 GB and more.
-static constexpr double kMostDeviceBytes = 64e9;
+/// Whether the operands of \p problem, gaps included, have room on a device.
+static bool hasRoom(const KernelFamily &family, const Problem &problem) {
+  constexpr double kMostBytes = 64e9;
+  double bytes = 0;
+  for (const OperandSpec &spec : family.operands(problem).operands)
+    if (spec.present)
+      bytes += double(spec.bytes());
+  return bytes <= kMostBytes;
+}
 
 const Prediction &Predictor::of(const std::string &text) {
   auto [entry, isNew] = known.try_emplace(text);
@@ -25,8 +32,7 @@ const Prediction &Predictor::of(const std::string &text) {
     llvm::consumeError(problem.takeError());
     return made;
   }
-  if (family.isEmpty(*problem) ||
-      family.compulsoryBytes(*problem) > kMostDeviceBytes)
+  if (family.isEmpty(*problem) || !hasRoom(family, *problem))
     return made;
   made.problem = std::move(*problem);
   made.state = Prediction::State::NoKernel;
@@ -49,6 +55,11 @@ const Prediction &Predictor::of(const std::string &text) {
     made.special = special->config.text();
     made.specialNs = special->estimate.totalNs;
   }
+  std::set<const Template *> seen;
+  for (const Candidate &candidate : space->ranked)
+    if (seen.insert(candidate.tmpl).second)
+      made.leaders.push_back(candidate);
+  made.leaders.push_back(space->ranked.back());
   made.flops = family.flops(made.problem);
   made.bytes = family.compulsoryBytes(made.problem);
   return made;

@@ -1,6 +1,6 @@
 //===- Steps.h - predicted times of problems that are nearly the same -----===//
 //
-// What users call a cliff: a problem takes many times as long as one that
+// A cliff, to users: a problem takes many times as long as one that
 // differs by one in a single size, or by one class of alignment, and has as
 // much work. Which fields are sizes, their roles tell, so families say nothing.
 // Predicted times stand in for measured ones: no GPU is needed, and the first
@@ -11,16 +11,18 @@
 
 #include "Families/Conformance/Draw.h"
 
+#include "Kernel/Space.h"
+
 #include <llvm/ADT/StringMap.h>
 
 #include <optional>
 
 namespace kiln::conformance {
 
-/// What a device does with a problem.
+/// The answer of a device to a problem.
 struct Prediction {
   enum class State {
-    Refused,  ///< no problem of the family, or one without work
+    Refused,  ///< no problem of the family, or one without work or too large
     NoKernel, ///< its space is empty
     Planned,
   };
@@ -32,6 +34,8 @@ struct Prediction {
   /// The best config that is not of a generic template; empty: none may run.
   std::string special;
   double specialNs = 0;
+  /// The best candidate of each template, and the last of all.
+  std::vector<Candidate> leaders;
   double flops = 0, bytes = 0;
 
   bool isPlanned() const { return state == State::Planned; }
