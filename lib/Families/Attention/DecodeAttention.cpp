@@ -347,13 +347,13 @@ static std::optional<Rejection> checkGridOf(const AttentionProblem &problem,
 static std::optional<Rejection>
 checkPartialBytes(const AttentionProblem &problem,
                   const DecodeAttentionConfig &config, const DecodeGrid &grid) {
-  if (problem.fixedSplit == 0 || grid.splits == 1)
+  if (problem.fixedSplit == 0 || grid.splits == 1 || config.cluster)
     return std::nullopt;
   // A double: such splits may be absurdly many.
   double bytes = double(grid.splits) * double(partialRowsOf(problem)) *
                  double(partialBytes(1, problem.valueDim));
   constexpr double kMost = double(kMostFixedPartialBytes);
-  if (config.cluster || bytes <= kMost)
+  if (bytes <= kMost)
     return std::nullopt;
   return Rejection{PruneReason::Workspace, bytes, kMost, "B"};
 }
