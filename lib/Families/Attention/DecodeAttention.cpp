@@ -342,8 +342,9 @@ static std::optional<Rejection> checkGridOf(const AttentionProblem &problem,
   return checkGrid(double(grid.splits));
 }
 
-/// What launches use beyond what a plan may have. Only fixed splits can: they
-/// are as many as they are, others become longer (DecodeGrid).
+/// Refuses partial results that take more than a plan may have. Only those of
+/// fixed splits can: these are as many as they are, others become longer
+/// (DecodeGrid).
 static std::optional<Rejection>
 checkPartialBytes(const AttentionProblem &problem,
                   const DecodeAttentionConfig &config, const DecodeGrid &grid) {
