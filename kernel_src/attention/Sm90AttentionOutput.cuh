@@ -60,7 +60,7 @@ public:
       if constexpr (kConfig.ragged) {
         const AttentionParams &attention = params.attention;
         int group = attention.heads / attention.kvHeads;
-        // What a head has is read for idle rows, too.
+        // Slopes and sinks are read for idle rows, too: those of a head.
         if (tile.head % group + row % kPacked >= group)
           rows[i] = {tile.head, tile.queries.count};
       }

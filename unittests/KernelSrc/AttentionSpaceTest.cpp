@@ -64,12 +64,15 @@ constexpr const char *kDecode[] = {
     "batch=2 sq=8 sk=8192 heads=32 kvheads=8 mask=causal",
     "batch=8 sq=1 sk=8192 heads=32 kvheads=8 kvlen=used pages=table page=16 "
     "sinks=1 softcap=30 lse=1",
+    "batch=8 sq=1 sk=8192 heads=71 kvheads=1",
 };
 constexpr const char *kDecodeTypes[] = {"d=128 dtype=bf16",
                                         "d=64 dtype=fp16",
                                         "d=128 dtype=bf16 kv=e4m3",
                                         "d=256 dtype=bf16",
                                         "d=576 dv=512 dtype=bf16",
+                                        "d=100 dtype=bf16",
+                                        "d=104 dtype=bf16 kv=e4m3",
                                         "d=96 dtype=bf16 kv=e4m3 scales=head",
                                         "d=576 dv=512 dtype=bf16 latent=1"};
 

@@ -94,7 +94,7 @@ void AttentionDecodeModel::computeBlocks() {
 void AttentionDecodeModel::computeKey() {
   constexpr double kTileRows = 16, kIssue = 4, kSharedPerClock = 128;
   // Before sm_89 seven instructions, of 128 lanes, convert two elements.
-  const double kConverted = device.computeCapability() >= 89 ? 124 : 36;
+  const double converted = device.computeCapability() >= 89 ? 124 : 36;
   // e4m3 is multiplied as fp16, whatever Q is.
   bool isNarrow = bytesOf(problem.kv) == 1;
   RateType rate =
@@ -110,7 +110,7 @@ void AttentionDecodeModel::computeKey() {
   fragmentClocks =
       (tokenBytes(problem) + again * bytesOf(problem.kv)) / kSharedPerClock;
   if (isNarrow)
-    convertClocks = (dims + again) / kConverted;
+    convertClocks = (dims + again) / converted;
   // Copies of 16 bytes pass by the L1 cache and cost nothing beside the others;
   // it takes half a warp of narrower ones a clock (not measured).
   constexpr double kCopies = 16;

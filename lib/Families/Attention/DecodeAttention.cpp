@@ -342,18 +342,19 @@ static std::optional<Rejection> checkGridOf(const AttentionProblem &problem,
   return checkGrid(double(grid.splits));
 }
 
-/// What launches use beyond what a plan may have. Only fixed splits can: they
-/// are as many as they are, others become longer (DecodeGrid).
+/// Refuses partial results that take more than a plan may have. Only those of
+/// fixed splits can: these are as many as they are, others become longer
+/// (DecodeGrid).
 static std::optional<Rejection>
 checkPartialBytes(const AttentionProblem &problem,
                   const DecodeAttentionConfig &config, const DecodeGrid &grid) {
-  if (problem.fixedSplit == 0 || grid.splits == 1)
+  if (problem.fixedSplit == 0 || grid.splits == 1 || config.cluster)
     return std::nullopt;
   // A double: such splits may be absurdly many.
   double bytes = double(grid.splits) * double(partialRowsOf(problem)) *
                  double(partialBytes(1, problem.valueDim));
   constexpr double kMost = double(kMostFixedPartialBytes);
-  if (config.cluster || bytes <= kMost)
+  if (bytes <= kMost)
     return std::nullopt;
   return Rejection{PruneReason::Workspace, bytes, kMost, "B"};
 }

@@ -4,6 +4,7 @@
 #include "Families/Attention/AttentionModel.h"
 #include "Families/Conformance/DerivationCheck.h"
 #include "Families/FamilyTesting.h"
+#include "Kernel/Space.h"
 
 #include <doctest/doctest.h>
 
@@ -312,6 +313,28 @@ TEST_CASE("of lengths in device memory, those to expect make the time") {
   // Blocks behind the lengths leave at once.
   CHECK(estimate.term("empty blocks") > 0);
   CHECK(estimate.term("empty blocks") < 1000);
+}
+
+TEST_CASE("no estimate divides by a rate that the device has not") {
+  for (llvm::StringRef name : catalogNames())
+    for (const char *type : {"bf16", "fp16", "e4m3", "bf16 kv=e4m3"})
+      for (const char *sizes :
+           {"batch=8 sq=1 sk=8192", "batch=2 sq=1024 sk=1024"}) {
+        const std::string text =
+            std::string("attention heads=32 kvheads=8 d=128 dtype=") + type +
+            " " + sizes;
+        CAPTURE(name.str());
+        CAPTURE(text);
+        const Problem problem = parse(attention(), text);
+        for (const Candidate &candidate :
+             llvm::cantFail(exploreSpace(attention(), problem, device(name)))
+                 .ranked) {
+          CAPTURE(candidate.config.text());
+          // Beyond a minute some rate is next to nothing.
+          REQUIRE(candidate.estimate.totalNs > 0);
+          REQUIRE(candidate.estimate.totalNs < 60e9);
+        }
+      }
 }
 
 TEST_CASE("derivations of attention make their estimates") {
