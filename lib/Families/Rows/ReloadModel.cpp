@@ -32,10 +32,11 @@ int64_t reloadRegisters(const RowSignature &signature,
   const int64_t first = shape.items * (row + signature.residual * row + mask);
   const int64_t later = shape.items * (row + mask) +
                         (shape.isAhead ? (shape.items - 1) * shared : 0);
-  // The vector in turn as fp32, with what is loaded beside it.
+  // The vector in turn as fp32, with what is loaded beside it: operands that
+  // are ahead are shifted by then.
   return kBase + std::max(first, later) + shape.vector / 2 +
-         shared * (1 + isShifted) + (isShifted ? kEnds : 0) +
-         (signature.op == RowOp::LayerNorm ? 6 : 0) +
+         shared * (isShifted && !shape.isAhead ? 2 : 1) +
+         (isShifted ? kEnds : 0) + (signature.op == RowOp::LayerNorm ? 6 : 0) +
          (signature.op == RowOp::Softmax ? 4 : 0);
 }
 

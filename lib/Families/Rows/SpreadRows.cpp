@@ -76,7 +76,8 @@ static ReloadShape shapeOf(const RowProblem &problem,
 static std::optional<Rejection> checkRegisters(const RowSignature &signature,
                                                const SpreadRowsConfig &config,
                                                const DeviceModel &device) {
-  int64_t least = reloadRegisters(signature, shapeOf(config));
+  constexpr int64_t kSpare = 2;
+  int64_t least = reloadRegisters(signature, shapeOf(config)) - kSpare;
   int64_t limit =
       registerLimit(device, config.blockThreads, config.minBlocks());
   if (least <= limit)
@@ -92,8 +93,9 @@ static std::optional<Rejection> checkRegisters(const RowSignature &signature,
 void SpreadRowsTemplate::forEachConfig(
     const RowProblem &problem, const DeviceModel &device,
     llvm::function_ref<void(const SpreadRowsConfig &)> emit) const {
-  // More rows than SMs have a block each.
-  if (problem.rows > device.smCount)
+  // Of more rows several turns of a block or a cluster each fill the GPU.
+  constexpr int64_t kMostTurns = 4;
+  if (problem.rows > kMostTurns * device.smCount)
     return;
   // Blocks of a row that a cluster has, or a block alone, are no spread.
   const int64_t fewBlocks = device.hasClusters() ? 8 : 1;
@@ -101,8 +103,11 @@ void SpreadRowsTemplate::forEachConfig(
     SpreadRowsConfig config;
     config.vector = static_cast<int>(vector);
     config.start = static_cast<int>(startFor(problem, vector));
-    llvm::SmallVector<int64_t, 4> tried;
-    for (int64_t atOnce : {problem.rows, int64_t(1), int64_t(2), int64_t(4)}) {
+    // Results leave first: what is read again has its place in L2.
+    config.streaming = 1;
+    llvm::SmallVector<int64_t, 6> tried;
+    for (int64_t atOnce : {problem.rows, int64_t(1), int64_t(2), int64_t(4),
+                           int64_t(8), int64_t(16)}) {
       if (atOnce > problem.rows || llvm::is_contained(tried, atOnce))
         continue;
       tried.push_back(atOnce);
@@ -143,10 +148,7 @@ void SpreadRowsTemplate::visitItems(
         {room, ceilDiv(ofThread, items), SpreadRowsConfig::kMaxKept}));
     for (int kept : {most, 0}) {
       config.kept = kept;
-      for (bool streaming : {true, false}) {
-        config.streaming = streaming;
-        emit(config);
-      }
+      emit(config);
       if (most == 0)
         break;
     }
