@@ -30,27 +30,9 @@ template <RowSignature kSignature, auto kConfig> class ReloadRows {
 
   static constexpr int kVector = kConfig.vector, kItems = kConfig.items;
   static constexpr bool kSpread = requires { kConfig.isSpread(); };
-  /// Of a block: threads that share a row. Blocks of a cluster that share one.
-  static constexpr int kRowThreads = [] {
-    if constexpr (kSpread)
-      return kConfig.blockThreads;
-    else
-      return kConfig.rowThreads;
-  }();
-  static constexpr int kGroups = kConfig.blockThreads / kRowThreads;
-  static constexpr int kCluster = [] {
-    if constexpr (kSpread)
-      return 1;
-    else
-      return kConfig.cluster;
-  }();
-  /// Chunks that stay in shared memory.
-  static constexpr int kKept = [] {
-    if constexpr (kSpread)
-      return kConfig.kept;
-    else
-      return 0;
-  }();
+  static constexpr int kGroups = kConfig.groups(), kCluster = kConfig.cluster;
+  static constexpr int kRowThreads = kConfig.blockThreads / kGroups;
+  static constexpr int kKept = kConfig.kept;
   static constexpr int kInBytes = bytesOf(kSignature.in);
   static constexpr int kBytes = kVector * kInBytes;
   static constexpr CacheHint kHint =

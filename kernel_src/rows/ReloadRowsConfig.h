@@ -22,6 +22,8 @@ struct ReloadRowsConfig {
   static constexpr const char *kName = "reload";
   // What isValid() allows at most.
   static constexpr int kMaxItems = 16, kMaxCluster = 8, kMaxGridPerSm = 32;
+  /// As SpreadRowsConfig's: nothing stays in shared memory.
+  static constexpr int kept = 0;
 
   template <class F> static constexpr void forEachField(F &&f) {
     using C = ReloadRowsConfig;

@@ -21,6 +21,8 @@ struct SpreadRowsConfig {
   static constexpr const char *kName = "spread";
   // What isValid() allows at most.
   static constexpr int kMaxItems = 16, kMaxKept = 64;
+  /// As ReloadRowsConfig's: its blocks are no clusters.
+  static constexpr int cluster = 1;
 
   template <class F> static constexpr void forEachField(F &&f) {
     using C = SpreadRowsConfig;
@@ -40,6 +42,7 @@ struct SpreadRowsConfig {
   constexpr int threads() const { return blockThreads; }
   constexpr int minBlocks() const { return 1; }
   constexpr bool isSpread() const { return true; }
+  constexpr int groups() const { return 1; }
   /// Vectors of a row that one of its blocks has in flight at once.
   constexpr long long chunkVectors() const {
     return static_cast<long long>(blockThreads) * items;

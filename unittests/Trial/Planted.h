@@ -79,13 +79,17 @@ inline std::vector<PlantedProblem> plantedProducts() {
 
 inline std::vector<PlantedProblem> plantedStreams() {
   return {
-      {"softmax", "rows=5 cols=1000 dtype=bf16"},
+      {"softmax", "rows=5 cols=1000 dtype=bf16", {"spread.t64.v8.i1.s1.k2.r2"}},
       {"softmax", "rows=5 cols=333 dtype=fp32 mask=1"},
-      {"layernorm", "rows=5 cols=331 dtype=bf16 weight=1 bias=1 residual=1"},
+      {"layernorm",
+       "rows=5 cols=331 dtype=bf16 weight=1 bias=1 residual=1",
+       {"spread.t64.v8.i1.o1.h1.k2"}},
       {"rmsnorm", "rows=3 cols=2048 dtype=fp16 weight=1"},
       {"rmsnorm",
        "rows=3 cols=300 dtype=bf16 weight=1 residual=1 out=fp8_e4m3"},
-      {"rowquant", "rows=4 cols=300 dtype=bf16"},
+      {"rowquant",
+       "rows=4 cols=300 dtype=bf16",
+       {"spread.t64.v8.i1.s1.o1.k2.r3"}},
       {"rowquant", "rows=4 cols=300 dtype=fp32 op=quant_int8_per_row"},
       {"reduce", "op=max rows=3 cols=5003 dtype=bf16"},
       {"reduce", "op=sum rows=3 cols=700 dtype=fp32"},

@@ -30,6 +30,14 @@ constexpr SpreadCase kSpreadCases[] = {
      "resident.t256.rt256.v8.n2.r1.c1.mb1.o1.g1.k44"},
     {"rowquant", "rows=5 cols=200000 dtype=bf16",
      "resident.t256.rt256.v8.n4.r1.c1.mb1.g1.k26"},
+    // Read again, one after the other and several at once.
+    {"softmax", "rows=1 cols=17000000 dtype=bf16",
+     "spread.t1024.v8.i4.s3.h1.k132"},
+    {"layernorm",
+     "rows=3 cols=4000001 weight=1 bias=1 residual=1 dtype=bf16 out=int8",
+     "spread.t512.v8.i4.s3.o1.h1.k132"},
+    {"rowquant", "rows=5 cols=3000001 dtype=bf16 align=2",
+     "spread.t1024.v8.i2.s3.o2.h1.k66.r2"},
 };
 
 /// Some GPUs have fewer SMs than a case takes.

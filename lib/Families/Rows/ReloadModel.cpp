@@ -4,40 +4,9 @@
 #include "Families/Rows/RowTemplate.h"
 #include "Model/MathUtil.h"
 
-#include <algorithm>
 #include <cmath>
 
 namespace kiln {
-
-/// Operands that all rows share.
-static int64_t sharedOperands(const RowSignature &signature) {
-  return signature.weight + signature.bias + (signature.mask == RowMask::Row);
-}
-
-int64_t reloadRegisters(const RowSignature &signature,
-                        const ReloadShape &shape) {
-  // Addresses, predicates and statistics; of rows that begin anywhere the ends.
-  constexpr int64_t kBase = 24, kEnds = 8;
-  const int64_t words = ceilDiv(shape.vector * bytesOf(signature.in), 4);
-  // Reductions forget a vector once it is added.
-  if (isReduction(signature.op))
-    return 24 + shape.items * words;
-  // What covers a vector that lies anywhere is two.
-  const int64_t covering = shape.start == RowStart::Any ? 2 : 1;
-  const bool isShifted = shape.start != RowStart::Aligned;
-  const int64_t shared = sharedOperands(signature) * words;
-  const int64_t row = words * covering;
-  const int64_t mask = signature.mask == RowMask::Matrix ? row : 0;
-  // In flight in the first pass and in those behind it.
-  const int64_t first = shape.items * (row + signature.residual * row + mask);
-  const int64_t later = shape.items * (row + mask) +
-                        (shape.isAhead ? (shape.items - 1) * shared : 0);
-  // The vector in turn as fp32, with what is loaded beside it.
-  return kBase + std::max(first, later) + shape.vector / 2 +
-         shared * (1 + isShifted) + (isShifted ? kEnds : 0) +
-         (signature.op == RowOp::LayerNorm ? 6 : 0) +
-         (signature.op == RowOp::Softmax ? 4 : 0);
-}
 
 /// What passes behind the first read, and wait for.
 static void addPasses(StreamKernel &kernel, const RowProblem &problem,

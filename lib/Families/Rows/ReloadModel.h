@@ -23,19 +23,12 @@ struct ReloadShape {
   int64_t rowBlocks = 1; ///< blocks all over the GPU that do
   int64_t turns = 1;     ///< rows that these take one after the other
   double keptShare = 0;  ///< of a row, what stays in shared memory
-  /// Whether the operands that all rows share are in flight with the row.
-  bool isAhead = false;
 
   /// Elements of a row that are in flight at once.
   int64_t chunk() const {
     return rowThreads * vector * items * cluster * rowBlocks;
   }
 };
-
-/// Registers a thread that the compiler takes where nothing limits it (ptxas
-/// 13.0 for sm_90).
-int64_t reloadRegisters(const RowSignature &signature,
-                        const ReloadShape &shape);
 
 /// Adds to \p kernel, which has bytes, tasks and block, its loads, its passes
 /// and what it computes.

@@ -53,35 +53,56 @@ private:
 
 } // namespace
 
-/// How rows are read, apart from the problem's size.
-static ReloadShape shapeOf(const SpreadRowsConfig &config) {
-  return {.vector = config.vector,
-          .items = config.items,
-          .rowThreads = config.blockThreads,
-          .start = config.rowStart(),
-          .isStreaming = config.streaming != 0,
-          .rowBlocks = config.rowBlocks,
-          .isAhead = true};
-}
+/// How rows of \p problem are read.
 static ReloadShape shapeOf(const RowProblem &problem,
                            const SpreadRowsConfig &config) {
-  ReloadShape shape = shapeOf(config);
-  shape.turns = ceilDiv(problem.rows, config.rowsAtOnce);
+  ReloadShape shape{.vector = config.vector,
+                    .items = config.items,
+                    .rowThreads = config.blockThreads,
+                    .start = config.rowStart(),
+                    .isStreaming = config.streaming != 0,
+                    .rowBlocks = config.rowBlocks,
+                    .turns = ceilDiv(problem.rows, config.rowsAtOnce)};
   shape.keptShare =
       std::min(1.0, static_cast<double>(config.kept * shape.chunk()) /
                         static_cast<double>(problem.cols));
   return shape;
 }
 
+/// Registers a thread that the compiler takes, or at least spills none of
+/// (ptxas 13.0 for sm_75, sm_80, sm_90 and sm_100).
+static int64_t wantedRegisters(const RowSignature &signature,
+                               const SpreadRowsConfig &config) {
+  // Addresses, predicates and statistics; of rows that begin anywhere the ends.
+  constexpr int64_t kBase = 24, kEnds = 8;
+  const int64_t words = ceilDiv(config.vector * bytesOf(signature.in), 4);
+  // What covers a vector that lies anywhere is two.
+  const int64_t row = words * (config.rowStart() == RowStart::Any ? 2 : 1);
+  const int64_t mask = signature.mask == RowMask::Matrix ? row : 0;
+  const int64_t shared = words * (signature.weight + signature.bias +
+                                  (signature.mask == RowMask::Row));
+  // In flight in the first pass, and in those behind it with what all rows
+  // share.
+  const int64_t first = config.items * (row + signature.residual * row + mask);
+  const int64_t later =
+      config.items * (row + mask) + (config.items - 1) * shared;
+  const bool isShifted = config.rowStart() != RowStart::Aligned;
+  // The vector in turn as fp32, with what is loaded beside it.
+  return kBase + std::max(first, later) + config.vector / 2 +
+         shared * (1 + isShifted) + (isShifted ? kEnds : 0) +
+         (signature.op == RowOp::LayerNorm ? 6 : 0) +
+         (signature.op == RowOp::Softmax ? 4 : 0);
+}
+
 static std::optional<Rejection> checkRegisters(const RowSignature &signature,
                                                const SpreadRowsConfig &config,
                                                const DeviceModel &device) {
-  int64_t least = reloadRegisters(signature, shapeOf(config));
+  int64_t wanted = wantedRegisters(signature, config);
   int64_t limit =
       registerLimit(device, config.blockThreads, config.minBlocks());
-  if (least <= limit)
+  if (wanted <= limit)
     return std::nullopt;
-  return Rejection{PruneReason::Registers, double(least), double(limit),
+  return Rejection{PruneReason::Registers, double(wanted), double(limit),
                    "registers a thread"};
 }
 
@@ -92,8 +113,9 @@ static std::optional<Rejection> checkRegisters(const RowSignature &signature,
 void SpreadRowsTemplate::forEachConfig(
     const RowProblem &problem, const DeviceModel &device,
     llvm::function_ref<void(const SpreadRowsConfig &)> emit) const {
-  // More rows than SMs have a block each.
-  if (problem.rows > device.smCount)
+  // Of more rows several turns of a block or a cluster each fill the GPU.
+  constexpr int64_t kMostTurns = 4;
+  if (problem.rows > kMostTurns * device.smCount)
     return;
   // Blocks of a row that a cluster has, or a block alone, are no spread.
   const int64_t fewBlocks = device.hasClusters() ? 8 : 1;
@@ -101,8 +123,11 @@ void SpreadRowsTemplate::forEachConfig(
     SpreadRowsConfig config;
     config.vector = static_cast<int>(vector);
     config.start = static_cast<int>(startFor(problem, vector));
-    llvm::SmallVector<int64_t, 4> tried;
-    for (int64_t atOnce : {problem.rows, int64_t(1), int64_t(2), int64_t(4)}) {
+    // Results leave first: what is read again has its place in L2.
+    config.streaming = 1;
+    llvm::SmallVector<int64_t, 6> tried;
+    for (int64_t atOnce : {problem.rows, int64_t(1), int64_t(2), int64_t(4),
+                           int64_t(8), int64_t(16)}) {
       if (atOnce > problem.rows || llvm::is_contained(tried, atOnce))
         continue;
       tried.push_back(atOnce);
@@ -143,10 +168,7 @@ void SpreadRowsTemplate::visitItems(
         {room, ceilDiv(ofThread, items), SpreadRowsConfig::kMaxKept}));
     for (int kept : {most, 0}) {
       config.kept = kept;
-      for (bool streaming : {true, false}) {
-        config.streaming = streaming;
-        emit(config);
-      }
+      emit(config);
       if (most == 0)
         break;
     }
@@ -211,7 +233,7 @@ StreamKernel SpreadRowsTemplate::stream(const RowProblem &problem,
   kernel.block = {
       .threads = config.blockThreads,
       .registersPerThread = std::min(
-          reloadRegisters(signature, shape),
+          wantedRegisters(signature, config),
           registerLimit(device, config.blockThreads, config.minBlocks())),
       .sharedBytes = config.sharedBytes(signature) + kScratchBytes / 4};
   addReloading(kernel, problem, shape, device);

@@ -196,6 +196,7 @@ TEST_CASE("the first choices of rows beyond the chip do not spill") {
           "softmax rows=3 cols=30000001 dtype=bf16 mask=1",
           "rmsnorm rows=1 cols=30000001 dtype=bf16 weight=1 residual=1",
           "layernorm rows=1 cols=30000000 dtype=bf16 weight=1 bias=1",
+          "layernorm rows=1 cols=30000001 dtype=bf16 weight=1 bias=1",
           "layernorm rows=8 cols=30000001 dtype=bf16 weight=1 bias=1 align=2",
           "layernorm rows=1 cols=30000001 dtype=fp32 weight=1 bias=1 "
           "residual=1 out=fp8_e4m3",
