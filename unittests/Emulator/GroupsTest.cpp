@@ -141,3 +141,26 @@ TEST_CASE("emulated: groups on packed weights") {
               "pointwise=swiglu",
               {kNaive, turns});
 }
+
+// Tiles of few rows that stream weights, each group its own.
+TEST_CASE("emulated: groups on packed weights past a few vectors") {
+  const std::string low = "packed.r16.v16.k64.st5.rs4.w4.mb1";
+  const std::string wide = "packed.r32.v32.k64.st3.rs3.w4.mb1";
+  checkGroups("m=120 n=136 k=320 batch=4 dtype=bf16 layout=NT groups=ends "
+              "b=int4 scale_b=1x128 order_b=k64r16 zero_b=1",
+              {low, wide});
+  checkGroups("m=30 room=70 n=80 k=192 batch=3 dtype=fp16 layout=NT "
+              "groups=masked b=e4m3 scale_b=row order_b=k64r16 pointwise=bias",
+              {low, wide});
+  checkGroups("m=90 n=80 k=200 batch=5 dtype=bf16 layout=NT groups=ends "
+              "gather=1 scatter=1 divisor=2 row_weights=1 b=int8 scale_b=1x64 "
+              "order_b=k64r16",
+              {low, wide});
+  // Rows of A that are not aligned: gathered, or copied.
+  checkGroups("m=90 n=80 k=131 batch=5 dtype=bf16 layout=NT groups=ends "
+              "gather=1 b=int4 scale_b=1x32 order_b=k64r16 align=2",
+              {wide});
+  checkGroups("m=90 n=80 k=131 batch=5 dtype=bf16 layout=NT groups=ends "
+              "b=int4 scale_b=1x32 order_b=k64r16 lda=133",
+              {low});
+}
