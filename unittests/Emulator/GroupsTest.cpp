@@ -79,6 +79,20 @@ TEST_CASE("emulated: rows of groups that are elsewhere") {
               {kMma, kSwapped});
 }
 
+TEST_CASE("emulated: groups of exact fp32") {
+  const std::string square = "ffma.bm64.bn64.bk16.st3.tm8.tn8.lm4.wk1.tr1.mb2";
+  const std::string low = "ffma.bm32.bn64.bk32.st3.tm8.tn4.lm2.wk2.tr0.mb2";
+  checkGroups("m=200 n=136 k=96 batch=5 dtype=fp32 layout=NT groups=ends "
+              "group_align=16 pointwise=bias,silu",
+              {kNaive, square, low});
+  checkGroups("m=40 room=90 n=67 k=70 batch=3 dtype=fp32 layout=NT "
+              "groups=masked align=4",
+              {square, low});
+  checkGroups("m=150 n=72 k=70 batch=5 dtype=fp32 layout=NN groups=ends "
+              "gather=1 scatter=1 divisor=3 row_weights=1",
+              {low});
+}
+
 TEST_CASE("emulated: groups of fp8 and int8") {
   const std::string rows = "sm90.bm128.bn64.bk128.st3.wg2.cm1.cn1";
   const std::string swapped = "sm90.bm16.bn128.bk128.st4.wg2.sw1.cm1.cn1";
