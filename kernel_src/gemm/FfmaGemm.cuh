@@ -24,6 +24,7 @@
 #include "gemm/FfmaGemmConfig.h"
 #include "gemm/FfmaTiles.cuh"
 #include "gemm/GemmEpilogue.cuh"
+#include "gemm/Groups.cuh"
 #include "gemm/SplitK.cuh"
 
 namespace kiln {
@@ -65,13 +66,52 @@ template <GemmSignature kSignature, FfmaGemmConfig kConfig> class FfmaGemm {
 public:
   static void run(const GemmParams &params) {
     extern __shared__ __align__(128) unsigned char sharedMemory[];
+    if constexpr (kSignature.hasGroups())
+      return runGroups(params, sharedMemory);
     Accumulators accumulators = {};
-    multiply(params, splitWork<kConfig>(blockIdx.x, params),
+    multiply(params, {splitWork<kConfig>(blockIdx.x, params)},
              ptx::sharedAddress(sharedMemory), accumulators);
     // Computed again: beside the sums there are no registers to keep it in.
     unsigned block = blockIdx.x;
     ptx::opaque(block);
-    const SplitWork work = splitWork<kConfig>(block, params);
+    finish(params, {splitWork<kConfig>(block, params)}, sharedMemory,
+           accumulators);
+  }
+
+private:
+  /// A tile of D. Rows of a group do not begin with the matrix's.
+  struct Tile : SplitWork {
+    GroupRows group = {0, 0};
+  };
+
+  static void runGroups(const GemmParams &params, unsigned char *sharedMemory) {
+    const GroupTable<kSignature.groups> table(
+        params,
+        reinterpret_cast<int *>(sharedMemory + kConfig.tileBytes(kSignature)));
+    if (threadIdx.x < 32)
+      table.build(kBlockM);
+    __syncthreads();
+    const unsigned count = table.tiles() * tileCount(params.n, kBlockN);
+    auto tileOf = [&](unsigned index) -> Tile {
+      const GroupTile tile = table.tile(index, tileCount(params.n, kBlockN),
+                                        params.rasterGroup, false);
+      return {{tile.work, 1, 0}, tile.rows};
+    };
+#pragma unroll 1
+    for (unsigned i = blockIdx.x; i < count; i += gridDim.x) {
+      Accumulators accumulators = {};
+      multiply(params, tileOf(i), ptx::sharedAddress(sharedMemory),
+               accumulators);
+      unsigned again = i;
+      ptx::opaque(again);
+      finish(params, tileOf(again), sharedMemory, accumulators);
+      __syncthreads(); // the ring is to be filled again
+    }
+  }
+
+  /// Makes D of a thread's sums.
+  static void finish(const GemmParams &params, const Tile &work,
+                     unsigned char *sharedMemory, Accumulators &accumulators) {
     if constexpr (kWarpsK > 1)
       joinGroups(reinterpret_cast<float4 *>(sharedMemory), accumulators);
     if constexpr (kConfig.splits != 0)
@@ -81,9 +121,14 @@ public:
       store(params, work, accumulators);
   }
 
-private:
-  static long long rowBegin(const SplitWork &work) {
-    return static_cast<long long>(work.tileM) * kBlockM;
+  static long long rowBegin(const Tile &work) {
+    return static_cast<long long>(work.tileM) * kBlockM + work.group.begin;
+  }
+  static long long rowEnd(const GemmParams &params, const Tile &work) {
+    if constexpr (kSignature.hasGroups())
+      return work.group.end;
+    else
+      return params.m;
   }
   static long long columnBegin(const SplitWork &work) {
     return static_cast<long long>(work.tileN) * kBlockN;
@@ -111,13 +156,12 @@ private:
   /// Brings the tiles of both operands to the ring, in the order of k.
   class Producer {
   public:
-    Producer(const GemmParams &params, const SplitWork &work,
-             const Range &range)
+    Producer(const GemmParams &params, const Tile &work, const Range &range)
         : range(range),
           a(operandStart<4>(params.a, work.batch * params.strideA,
                             kSignature.isKMajorA(), rowBegin(work),
                             range.begin(), params.lda),
-            params.lda, leftOf(params.m, rowBegin(work))),
+            params.lda, leftOf(rowEnd(params, work), rowBegin(work))),
           b(operandStart<4>(params.b, work.batch * params.strideB,
                             kSignature.isKMajorB(), columnBegin(work),
                             range.begin(), params.ldb),
@@ -143,7 +187,7 @@ private:
   };
 
   /// Sums the products of the block's range of k.
-  static void multiply(const GemmParams &params, const SplitWork &work,
+  static void multiply(const GemmParams &params, const Tile &work,
                        unsigned shared, Accumulators &accumulators) {
     Range range(params, work.split, work.splits);
     Producer producer(params, work, range);
@@ -308,7 +352,7 @@ private:
 
   /// Publishes this split's sums. True in the block that arrived last: its
   /// accumulators then hold the sum over all splits.
-  static bool reduceSplits(const GemmParams &params, const SplitWork &work,
+  static bool reduceSplits(const GemmParams &params, const Tile &work,
                            Accumulators &accumulators) {
     constexpr long long kTileVectors = kBlockM * kBlockN / 4;
     auto *tile = reinterpret_cast<float4 *>(params.partials) +
@@ -333,10 +377,11 @@ private:
     return true;
   }
 
-  static void store(const GemmParams &params, const SplitWork &work,
+  static void store(const GemmParams &params, const Tile &work,
                     Accumulators &accumulators) {
     finishGroups<kSignature, kLanesM * 4, kLanesN * 4>(
         params, work.batch, rowBegin(work) + warpRow() + laneRow() * 4,
+        rowEnd(params, work),
         columnBegin(work) + warpColumn() + laneColumn() * 4, accumulators);
   }
 };

@@ -25,6 +25,7 @@ struct FfmaGemmConfig {
   int rasterGroup = 8; ///< run-time value
 
   static constexpr const char *kName = "ffma";
+  static constexpr bool kTakesGroups = true; ///< for GemmTemplate.h
 
   template <class F> static constexpr void forEachField(F &&f) {
     f("bm", "blockM", &FfmaGemmConfig::blockM, 128);
@@ -71,8 +72,12 @@ struct FfmaGemmConfig {
                  padding(transposes != 0 && signature.isKMajorB());
     return (blockM + blockN + padded) * blockK * 4;
   }
-  /// The ring of stages, which the sums of the groups use again.
+  /// The ring of stages, which the sums of the groups of warps use again, and
+  /// the table of groups of rows.
   constexpr int sharedBytes(const GemmSignature &signature) const {
+    return tileBytes(signature) + signature.groupTableBytes();
+  }
+  constexpr int tileBytes(const GemmSignature &signature) const {
     int ring = stages * stageBytes(signature);
     int sums = (warpsK - 1) * blockM * blockN * 4;
     return ring > sums ? ring : sums;
@@ -90,6 +95,8 @@ struct FfmaGemmConfig {
     if (stages < 2 || stages > 16 || warpsK > 8)
       return false;
     if (splits != 1 && (splits != 0 || splitK != 1))
+      return false;
+    if (signature.hasGroups() && splits != 0)
       return false;
     if (waveBlocks < 0 || (waveBlocks > 0 && splitK == 1))
       return false;

@@ -285,18 +285,19 @@ void finishRun(const EpilogueOperands &operands, const GemmParams &params,
 
 /// Finishes the sums of a thread, groups of four rows by four columns of D:
 /// the first begins at (row, column) of matrix \p batch, others kRowStep rows
-/// or kColumnStep columns further each.
+/// or kColumnStep columns further each. Those from \p rowEnd on do not exist.
 template <GemmSignature kSignature, int kRowStep, int kColumnStep, int kRows,
           int kColumns>
 void finishGroups(const GemmParams &params, long long batch, long long row,
-                  long long column, const float (&sums)[kRows][kColumns]) {
+                  long long rowEnd, long long column,
+                  const float (&sums)[kRows][kColumns]) {
   constexpr int kWidest = epilogueVector<kSignature>();
   constexpr int kVector = kWidest < 4 ? kWidest : 4;
   EpilogueOperands operands = epilogueOperands<kSignature>(params, batch);
 #pragma unroll
   for (int i = 0; i < kRows; ++i) {
     long long r = row + i / 4 * kRowStep + i % 4;
-    if (r >= params.m)
+    if (r >= rowEnd)
       continue;
 #pragma unroll
     for (int j = 0; j < kColumns; j += kVector) {

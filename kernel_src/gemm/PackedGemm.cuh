@@ -28,6 +28,7 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
+#include "gemm/Groups.cuh"
 #include "gemm/PackedGemmConfig.h"
 #include "gemm/PackedWeight.cuh"
 #include "gemm/SkinnyGemm.cuh"
@@ -87,9 +88,45 @@ template <GemmSignature kSignature, PackedGemmConfig kConfig> class PackedGemm {
 public:
   static void run(const GemmParams &params) {
     extern __shared__ __align__(128) unsigned char sharedMemory[];
-    float *staged = reinterpret_cast<float *>(sharedMemory);
     allowSuccessor();
-    StreamWork work = streamWork(params, kConfig, splitsOf<kConfig>(params));
+    if constexpr (kSignature.hasGroups())
+      runGroups(params, sharedMemory);
+    else
+      runTile(params, streamWork(params, kConfig, splitsOf<kConfig>(params)),
+              sharedMemory);
+  }
+
+private:
+  /// Blocks share out the tiles that there are. (docs/gemm.md, "Groups of
+  /// rows".)
+  static void runGroups(const GemmParams &params, unsigned char *sharedMemory) {
+    awaitPredecessor();
+    const GroupTable<kSignature.groups> table(
+        params, reinterpret_cast<int *>(sharedMemory + kConfig.tileBytes()));
+    if (threadIdx.x < 32)
+      table.build(kVectors);
+    __syncthreads();
+    const int across = tileCount(params.n, kRows);
+    const unsigned count = table.tiles() * across;
+#pragma unroll 1
+    for (unsigned i = blockIdx.x; i < count; i += gridDim.x) {
+      const GroupTile tile = table.tile(i, across, params.rasterGroup, false);
+      StreamWork work;
+      work.batch = tile.work.batch;
+      work.row = static_cast<long long>(tile.work.tileN) * kRows;
+      work.vector =
+          tile.rows.begin + static_cast<long long>(tile.work.tileM) * kVectors;
+      work.vectorEnd = tile.rows.end;
+      work.tile = i;
+      work.split = 0;
+      runTile(params, work, sharedMemory);
+      __syncthreads(); // the rings are to be filled again
+    }
+  }
+
+  static void runTile(const GemmParams &params, const StreamWork &work,
+                      unsigned char *sharedMemory) {
+    float *staged = reinterpret_cast<float *>(sharedMemory);
     prefetchSums<kSignature, kStaged>(params, work);
     Sums sums = {};
     unsigned ring =
@@ -109,7 +146,6 @@ public:
     finishSums<kSignature, kStaged>(params, work, staged, parts);
   }
 
-private:
   static int warp() { return threadIdx.x / 32; }
   static int lane() { return threadIdx.x % 32; }
 
@@ -119,9 +155,12 @@ private:
     Producer(const GemmParams &params, const StreamWork &work)
         : range(params, work.split, splitsOf<kConfig>(params)),
           kBegin(range.begin() + warp() * kWarpK), kLeft(params.k - kBegin),
-          vectors(RowsView::ofA<kSignature>(params, work.batch, work.vector),
+          vectors(RowsView::ofA<kSignature>(params, work.batch, work.vector,
+                                            work.vectorEnd),
                   kBegin * kBytes) {
-      const long long block = work.row / PackedWeights::kRows;
+      // Matrices of groups follow one another without gaps.
+      const long long block = work.batch * PackedWeights::blocksOf(params.n) +
+                              work.row / PackedWeights::kRows;
       const int unit = static_cast<int>(work.row % PackedWeights::kRows) / 16;
       depthBlocks = static_cast<int>(PackedWeights::blocksOf(params.k));
       weights = static_cast<const char *>(params.b) +

@@ -23,6 +23,8 @@ struct PackedGemmConfig {
   static constexpr const char *kName = "packed";
   static constexpr int streamsA = 0;         ///< for StreamedRows.cuh
   static constexpr bool kTakesPacked = true; ///< for GemmTemplate.h
+  static constexpr bool kTakesGroups = true;
+  static constexpr bool kAlignsRowsOfA = true;
 
   template <class F> static constexpr void forEachField(F &&f) {
     f("r", "rows", &PackedGemmConfig::rows, 16);
@@ -62,8 +64,11 @@ struct PackedGemmConfig {
   constexpr int stagingFloats() const { return stagingPitch() * vectors; }
   /// One warp's ring of vectors.
   constexpr int ringBytes() const { return ringStages * vectors * warpK * 2; }
-  /// The rings of the warps, which the sums use again.
-  constexpr int sharedBytes(const GemmSignature &) const {
+  /// The rings of the warps, which the sums use again, and the table of groups.
+  constexpr int sharedBytes(const GemmSignature &signature) const {
+    return tileBytes() + signature.groupTableBytes();
+  }
+  constexpr int tileBytes() const {
     int staging = stagingFloats() * 4;
     return warps * (ringBytes() > staging ? ringBytes() : staging);
   }
@@ -80,6 +85,8 @@ struct PackedGemmConfig {
       return false;
     if (warps < 1 || warps > 32 || minBlocksPerSm < 1 || stages < 2 ||
         stages > 12 || ringStages < 2 || ringStages > stages)
+      return false;
+    if (signature.hasGroups() && splits != 0)
       return false;
     return splitK >= 1 && (splits == 1 || (splits == 0 && splitK == 1));
   }

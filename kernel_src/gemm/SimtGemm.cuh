@@ -231,7 +231,7 @@ private:
                     Accumulators &accumulators) {
     finishGroups<kSignature, kGroupStepM, kGroupStepN>(
         params, work.batch,
-        static_cast<long long>(work.tileM) * kBlockM + firstRow(),
+        static_cast<long long>(work.tileM) * kBlockM + firstRow(), params.m,
         static_cast<long long>(work.tileN) * kBlockN + firstColumn(),
         accumulators);
   }

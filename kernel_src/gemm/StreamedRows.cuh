@@ -18,6 +18,8 @@ namespace kiln {
 /// A block's part: streamed rows and vectors from here on.
 struct StreamWork {
   long long batch, row, vector;
+  /// Behind the last vector: of the matrix, or of the group.
+  long long vectorEnd;
   long long tile; ///< flat index of the part over all batches
   int split;
 };
@@ -40,6 +42,7 @@ StreamWork streamWork(const GemmParams &params, const Config &config,
   work.row =
       static_cast<long long>(row - batch * tilesS) * config.rowsPerBlock();
   work.vector = static_cast<long long>(tileV) * config.vectors;
+  work.vectorEnd = vectors;
   work.tile = static_cast<long long>(row) * tilesV + tileV;
   work.split = static_cast<int>(outer - row * splits);
   return work;
@@ -54,8 +57,13 @@ struct RowsView {
   template <GemmSignature kSignature>
   static RowsView ofA(const GemmParams &params, long long batch,
                       long long row) {
-    return make<kSignature>(params.a, batch * params.strideA, params.lda,
-                            params.m, row);
+    return ofA<kSignature>(params, batch, row, params.m);
+  }
+  template <GemmSignature kSignature>
+  static RowsView ofA(const GemmParams &params, long long batch, long long row,
+                      long long end) {
+    return make<kSignature>(params.a, batch * params.strideA, params.lda, end,
+                            row);
   }
   template <GemmSignature kSignature>
   static RowsView ofB(const GemmParams &params, long long batch,
@@ -133,7 +141,7 @@ void forEachRun(const GemmParams &params, const StreamWork &work,
   constexpr int kRuns = kSums.height() * kRunsPerRow;
   long long firstRow = kSums.streamsA ? work.row : work.vector;
   long long firstColumn = kSums.streamsA ? work.vector : work.row;
-  int rowsLeft = leftOf(params.m, firstRow);
+  int rowsLeft = leftOf(kSums.streamsA ? params.m : work.vectorEnd, firstRow);
   int columnsLeft = leftOf(params.n, firstColumn);
 #pragma unroll 1
   for (int run = threadIdx.x; run < kRuns; run += kSums.threads) {

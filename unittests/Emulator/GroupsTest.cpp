@@ -79,6 +79,20 @@ TEST_CASE("emulated: rows of groups that are elsewhere") {
               {kMma, kSwapped});
 }
 
+TEST_CASE("emulated: groups of exact fp32") {
+  const std::string square = "ffma.bm64.bn64.bk16.st3.tm8.tn8.lm4.wk1.tr1.mb2";
+  const std::string low = "ffma.bm32.bn64.bk32.st3.tm8.tn4.lm2.wk2.tr0.mb2";
+  checkGroups("m=200 n=136 k=96 batch=5 dtype=fp32 layout=NT groups=ends "
+              "group_align=16 pointwise=bias,silu",
+              {kNaive, square, low});
+  checkGroups("m=40 room=90 n=67 k=70 batch=3 dtype=fp32 layout=NT "
+              "groups=masked align=4",
+              {square, low});
+  checkGroups("m=150 n=72 k=70 batch=5 dtype=fp32 layout=NN groups=ends "
+              "gather=1 scatter=1 divisor=3 row_weights=1",
+              {low});
+}
+
 TEST_CASE("emulated: groups of fp8 and int8") {
   const std::string rows = "sm90.bm128.bn64.bk128.st3.wg2.cm1.cn1";
   const std::string swapped = "sm90.bm16.bn128.bk128.st4.wg2.sw1.cm1.cn1";
@@ -140,4 +154,27 @@ TEST_CASE("emulated: groups on packed weights") {
               "b=int4 scale_b=1x64 order_b=k64r16 scatter=1 row_weights=1 "
               "pointwise=swiglu",
               {kNaive, turns});
+}
+
+// Tiles of few rows that stream weights, each group its own.
+TEST_CASE("emulated: groups on packed weights past a few vectors") {
+  const std::string low = "packed.r16.v16.k64.st5.rs4.w4.mb1";
+  const std::string wide = "packed.r32.v32.k64.st3.rs3.w4.mb1";
+  checkGroups("m=120 n=136 k=320 batch=4 dtype=bf16 layout=NT groups=ends "
+              "b=int4 scale_b=1x128 order_b=k64r16 zero_b=1",
+              {low, wide});
+  checkGroups("m=30 room=70 n=80 k=192 batch=3 dtype=fp16 layout=NT "
+              "groups=masked b=e4m3 scale_b=row order_b=k64r16 pointwise=bias",
+              {low, wide});
+  checkGroups("m=90 n=80 k=200 batch=5 dtype=bf16 layout=NT groups=ends "
+              "gather=1 scatter=1 divisor=2 row_weights=1 b=int8 scale_b=1x64 "
+              "order_b=k64r16",
+              {low, wide});
+  // Rows of A that are not aligned: gathered, or copied.
+  checkGroups("m=90 n=80 k=131 batch=5 dtype=bf16 layout=NT groups=ends "
+              "gather=1 b=int4 scale_b=1x32 order_b=k64r16 align=2",
+              {wide});
+  checkGroups("m=90 n=80 k=131 batch=5 dtype=bf16 layout=NT groups=ends "
+              "b=int4 scale_b=1x32 order_b=k64r16 lda=133",
+              {low});
 }

@@ -359,6 +359,24 @@ TEST_CASE("emulated: packed weights past many vectors") {
 }
 
 // Few SMs: blocks have several tiles, and splits wait for each other.
+// A step before copies rows of A that begin anywhere.
+TEST_CASE("emulated: packed weights past vectors that are not aligned") {
+  const std::string whole = "packed.r16.v16.k64.st5.rs4.w4.mb1";
+  const std::string split = "packed.r16.v16.k64.st5.rs4.w4.mb1.sp1.sk2";
+  check({{"gemm",
+          "m=13 n=80 k=1023 dtype=bf16 layout=NT b=int4 scale_b=1x128 "
+          "order_b=k64r16",
+          {whole, split}},
+         {"gemm",
+          "m=40 n=72 k=200 lda=203 dtype=fp16 layout=NT b=int8 scale_b=row "
+          "order_b=k64r16 align=2 pointwise=bias",
+          {whole}},
+         {"gemm",
+          "m=20 n=144 k=99 dtype=bf16 layout=NT b=e4m3 scale_b=1x64 "
+          "order_b=k64r16 out=e4m3 scale_d=row pointwise=swiglu",
+          {whole}}});
+}
+
 TEST_CASE("emulated: packed weights through wgmma") {
   const std::string turns = "packed90.r64.v8.bk256.st3.wg2.ks1";
   const std::string tall = "packed90.r256.v8.bk128.st3.wg2";

@@ -91,3 +91,10 @@ TEST_CASE("emulated: rounds of groups") {
               "scale_b=128x128",
               {kByteMma, kByteRows});
 }
+
+TEST_CASE("emulated: rounds of rows that are copied to be aligned") {
+  checkRounds(9000,
+              "m=70 n=80 k=131 dtype=bf16 layout=NT b=int4 scale_b=1x128 "
+              "order_b=k64r16",
+              {"packed.r16.v16.k64.st5.rs4.w4.mb1"});
+}

@@ -97,8 +97,10 @@ static int narrowRegisters(const GemmSignature &signature,
 /// addresses and loop state. ptxas spills below this.
 static int64_t registersOf(const GemmSignature &signature,
                            const FfmaGemmConfig &config) {
-  constexpr int kOverhead = 30, kLimit = 255;
-  return std::min(config.microM * config.microN + 8 * config.microN +
+  // Of a group, and the walk over tiles.
+  constexpr int kOverhead = 30, kLimit = 255, kOfGroups = 12;
+  return (signature.hasGroups() ? kOfGroups : 0) +
+         std::min(config.microM * config.microN + 8 * config.microN +
                       4 * config.ahead() + kOverhead,
                   kLimit) +
          narrowRegisters(signature, config);
@@ -112,14 +114,15 @@ static void fitOccupancy(FfmaGemmConfig &config, const GemmSignature &signature,
   int64_t byRegisters = device.registersPerSm / config.threads() /
                         roundUp(registersOf(signature, config), 8);
   // More blocks are not worth a shallower ring.
-  int64_t byMemory =
-      device.sharedBytesPerSm /
-      (stage * kLeastStages + device.sharedBytesReservedPerBlock);
+  int64_t byMemory = device.sharedBytesPerSm /
+                     (stage * kLeastStages + signature.groupTableBytes() +
+                      device.sharedBytesReservedPerBlock);
   int64_t blocks =
       std::clamp<int64_t>(std::min(byRegisters, byMemory), 1, kMostBlocks);
   int64_t available = std::min(device.sharedBytesPerSm / blocks -
                                    device.sharedBytesReservedPerBlock,
-                               device.sharedBytesPerBlock);
+                               device.sharedBytesPerBlock) -
+                      signature.groupTableBytes();
   config.minBlocksPerSm = static_cast<int>(blocks);
   config.stages =
       static_cast<int>(std::clamp<int64_t>(available / stage, 2, kMostStages));
@@ -204,7 +207,8 @@ void FfmaGemm::forEachConfig(
       continue;
     fitOccupancy(config, signature, device);
     emit(config);
-    emitSplits(config, problem, signature, device, emit);
+    if (!problem.hasGroups())
+      emitSplits(config, problem, signature, device, emit);
   }
 }
 

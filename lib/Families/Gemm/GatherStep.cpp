@@ -4,6 +4,7 @@
 #include "Families/KernelUnit.h"
 #include "Model/MathUtil.h"
 #include "gemm/GatherConfig.h"
+#include "gemm/RepackConfig.h"
 
 #include <fmt/format.h>
 
@@ -59,6 +60,30 @@ double gatherNs(const GemmProblem &problem, const DeviceModel &device) {
   return copyStepsNs(1, rows * double(pitchOf(problem)), device);
 }
 
+double alignNs(const GemmProblem &problem, const DeviceModel &device) {
+  double rows = double(problem.m) * double(problem.batchA);
+  return copyStepsNs(1, rows * double(pitchOf(problem)), device);
+}
+
+void addStep(llvm::StringRef name, double ns, Estimate &estimate) {
+  estimate.totalNs += ns;
+  estimate.add(name, ns);
+}
+
+void explainStep(llvm::StringRef title, llvm::StringRef verdict,
+                 llvm::StringRef name, double ns, Derivation &derivation) {
+  const int last = static_cast<int>(derivation.size());
+  derivation.add(
+      {.title = title.str(),
+       .verdict = verdict.str(),
+       .rule = StepRule::Sum,
+       .terms = {derivation.resultOf(last, 1, "product"), {name.str(), ns}},
+       .blames = derivation[last].blames,
+       .clears = derivation[last].clears});
+}
+
+int64_t alignedBytes(const GemmProblem &problem) { return rowsBytes(problem); }
+
 int64_t gatheredLda(const GemmProblem &problem) {
   return pitchOf(problem) / bytesOf(problem.dtype);
 }
@@ -81,6 +106,46 @@ TranslationUnit gatherUnit(const GemmSignature &signature,
        .threads = kConfig.threads(),
        .sharedBytes = 0},
       device);
+}
+
+TranslationUnit repackUnit(int bytes, bool transposes,
+                           const DeviceModel &device) {
+  constexpr RepackConfig kRepack{};
+  return makeKernelUnit(
+      {.header = "gemm/Repack.cuh",
+       .signatureType = "RepackSignature",
+       .configType = "RepackConfig",
+       .paramsType = "RepackParams",
+       .function = transposes ? "repackTransposed" : "repack"},
+      {.name = stepName(gemmProblemSchema(),
+                        transposes ? "repack_transposed" : "repack"),
+       .signature = fmt::format("{{.elementBytes = {}}}", bytes),
+       .config = "{}",
+       .threads = kRepack.threads(),
+       .sharedBytes = 0},
+      device);
+}
+
+void addAlignedCopy(const GemmProblem &problem, DeviceAddress scratch,
+                    int function, bool depends, GemmParams &params,
+                    LaunchSpec &spec) {
+  const int64_t bytes = bytesOf(problem.dtype);
+  RepackParams copy;
+  copy.source = params.a;
+  copy.target = reinterpret_cast<void *>(scratch);
+  copy.rows = copy.rowsPerBatch = problem.m;
+  copy.rowBytes = problem.k * bytes;
+  copy.sourcePitch = params.lda * bytes;
+  copy.targetPitch = pitchOf(problem);
+  params.a = copy.target;
+  params.lda = copy.targetPitch / bytes;
+  constexpr RepackConfig kRepack{};
+  KernelStep &step = spec.addKernel(copy);
+  step.dependentLaunch = depends;
+  step.function = function;
+  step.grid.x = static_cast<uint32_t>(
+      std::max<int64_t>(1, kRepack.blocks(copy.rows, copy.targetPitch)));
+  step.block.x = static_cast<uint32_t>(kRepack.threads());
 }
 
 void addGather(const GemmProblem &problem, DeviceAddress scratch, int function,

@@ -1,8 +1,10 @@
-//===- GatherStep.h - the copy ahead of a product that gathers ------------===//
+//===- GatherStep.h - copies of A's rows ahead of a product ---------------===//
 #pragma once
 
 #include "Device/DeviceModel.h"
 #include "Families/Gemm/GemmProblem.h"
+#include "Kernel/Derivation.h"
+#include "Kernel/Estimate.h"
 #include "Kernel/Plan.h"
 #include "gemm/GemmParams.h"
 
@@ -19,12 +21,33 @@ double copyStepsNs(int steps, double bytes, const DeviceModel &device);
 /// That of the copy of A, of a typicalProduct().
 double gatherNs(const GemmProblem &problem, const DeviceModel &device);
 
-/// The leading dimension of that copy.
+/// The same of a copy of rows of A that begin anywhere, and its scratch.
+double alignNs(const GemmProblem &problem, const DeviceModel &device);
+int64_t alignedBytes(const GemmProblem &problem);
+
+/// Adds a step of \p ns beside a product to its estimate, and to its derivation
+/// with such a title.
+void addStep(llvm::StringRef name, double ns, Estimate &estimate);
+void explainStep(llvm::StringRef title, llvm::StringRef verdict,
+                 llvm::StringRef name, double ns, Derivation &derivation);
+
+/// The leading dimension of these copies.
 int64_t gatheredLda(const GemmProblem &problem);
 
 /// Its kernel, for a plan.
 TranslationUnit gatherUnit(const GemmSignature &signature,
                            const DeviceModel &device);
+
+/// Copies of operands of elements of \p bytes (gemm/Repack.cuh).
+TranslationUnit repackUnit(int bytes, bool transposes,
+                           const DeviceModel &device);
+
+/// Adds to \p spec a copy of A whose rows are aligned to 16 bytes, by repack as
+/// the plan's kernel number \p function, and has \p params read it at
+/// \p scratch. \p depends: the launch does.
+void addAlignedCopy(const GemmProblem &problem, DeviceAddress scratch,
+                    int function, bool depends, GemmParams &params,
+                    LaunchSpec &spec);
 
 /// Adds the copy to \p spec, by the plan's kernel number \p function, and has
 /// \p params read it at \p scratch. \p depends: the launch does.

@@ -30,18 +30,18 @@ static int64_t unitOf(int64_t rows) {
 }
 
 /// Bytes of the workspace that a row has.
-static int64_t rowBytes(const GemmProblem &problem, bool copiesGathered) {
+static int64_t rowBytes(const GemmProblem &problem, bool copiesRows) {
   int64_t bytes = 0;
   if (problem.quantizes())
     bytes += problem.outCols() * bytesOf(problem.sideType());
-  if (copiesGathered && problem.gathers)
+  if (copiesRows)
     bytes += gatheredRowBytes(problem);
   return bytes;
 }
 
-GemmRounds GemmRounds::of(const GemmProblem &problem, bool copiesGathered,
+GemmRounds GemmRounds::of(const GemmProblem &problem, bool copiesRows,
                           int64_t bytes) {
-  const int64_t each = rowBytes(problem, copiesGathered);
+  const int64_t each = rowBytes(problem, copiesRows);
   if (each == 0 || problem.room * problem.batchA <= bytes / each)
     return {problem.room, problem.batchA};
   int64_t rows = std::max<int64_t>(1, bytes / each);

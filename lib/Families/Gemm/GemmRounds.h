@@ -1,11 +1,11 @@
 //===- GemmRounds.h - a product in parts that share the workspace ---------===//
 //
-// Rows of A that are gathered, and results that are quantised, lie in the
-// workspace. Of large problems a launch has one part of the rows there at a
-// time, or one part of the matrices of a batch. Rows are independent of each
-// other: a part is the same problem, with fewer of them, at other addresses. Of
-// groups with ends, which only the device knows, each part has what falls into
-// its rows.
+// Rows of A that are gathered or aligned, and results that are quantised, lie
+// in the workspace. Of large problems a launch has one part of the rows there
+// at a time, or one part of the matrices of a batch. Rows are independent of
+// each other: a part is the same problem, with fewer of them, at other
+// addresses. Of groups with ends, which only the device knows, each part has
+// what falls into its rows.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -30,8 +30,8 @@ struct GemmRounds {
   int64_t rows = 0, matrices = 1;
 
   /// Of \p problem, whose rows have a place in the workspace where its output
-  /// is quantised or \p copiesGathered ones; others have one round.
-  static GemmRounds of(const GemmProblem &problem, bool copiesGathered,
+  /// is quantised, or where \p copiesRows of A; others have one round.
+  static GemmRounds of(const GemmProblem &problem, bool copiesRows,
                        int64_t bytes);
 
   /// Rows of each round of a matrix of \p m, as equal as whole tiles allow.

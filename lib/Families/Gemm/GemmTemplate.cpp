@@ -8,12 +8,20 @@
 
 namespace kiln {
 
-GemmProduct::GemmProduct(const Problem &problem, bool copiesGathered,
+GemmProduct::GemmProduct(const Problem &problem, RowCopies copies,
                          int64_t roundBytes)
     : gemm(readGemmProblem(problem.record.values().data())),
       quantizes(gemm.quantizes()) {
   signature = readGemmSignature(problem.signature);
-  rounds = GemmRounds::of(gemm, copiesGathered, roundBytes);
+  // Masked groups have more rows than a plan knows.
+  constexpr int kVector = 16;
+  if (copies.aligns && signature.isPacked() && signature.alignA < kVector &&
+      signature.groups != GroupKind::Masked) {
+    signature.alignA = kVector;
+    alignsA = !gemm.gathers;
+  }
+  rounds = GemmRounds::of(gemm, alignsA || (copies.gathers && gemm.gathers),
+                          roundBytes);
   roundCount = rounds.count(gemm.m, gemm.batchA);
   GemmProblem whole = gemm;
   if (quantizes || roundCount > 1) [[unlikely]] {

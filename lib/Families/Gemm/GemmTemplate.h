@@ -19,6 +19,7 @@
 #include "Kernel/ConfigSchema.h"
 #include "Kernel/Family.h"
 #include "Kernel/FastestVariant.h"
+#include "Model/MathUtil.h"
 #include "Model/Occupancy.h"
 #include "gemm/GemmParams.h"
 
@@ -26,17 +27,23 @@
 
 namespace kiln {
 
+/// Rows of A that a template's kernels read a copy of: gathered ones, and of
+/// products on packed weights those that are not aligned to 16 bytes.
+struct RowCopies {
+  bool gathers = true, aligns = false;
+};
+
 /// What the kernels of templates compute of a problem: all of it or, where its
 /// output is quantised, the product that comes first; in one round or several.
 struct GemmProduct {
-  /// \p copiesGathered: gathered rows are copied, \p roundBytes: GemmRounds.
-  explicit GemmProduct(const Problem &problem, bool copiesGathered = true,
+  explicit GemmProduct(const Problem &problem, RowCopies copies = {},
                        int64_t roundBytes = GemmRounds::kBytes);
 
   /// The largest round, and an even one as spaces and estimates see it.
   GemmProblem gemm, typical;
   GemmSignature signature;
   bool quantizes;
+  bool alignsA = false; ///< a copy of A is read, whose rows are aligned
   GemmRounds rounds;
   int64_t roundCount;
 };
@@ -128,14 +135,19 @@ template <class Config> inline constexpr bool kGathersItself = requires {
   Config::kGathersItself;
 };
 
+/// Whether kernels of \p Config read a copy of A whose rows are aligned.
+template <class Config> inline constexpr bool kAlignsRowsOfA = requires {
+  Config::kAlignsRowsOfA;
+};
+
 /// Binds one config of one problem.
 template <class Config> class GemmBinder final : public Binder {
 public:
-  /// \p resident: blocks that run at once.
+  /// \p resident: blocks that run at once; \p alignsA: GemmProduct.
   GemmBinder(const Config &config, const GemmSignature &signature,
              const DeviceModel &device, WorkspaceLayout workspace,
-             int64_t resident)
-      : config(config), workspace(workspace),
+             int64_t resident, bool alignsA)
+      : config(config), workspace(workspace), alignsA(alignsA),
         sharedBytes(config.sharedBytes(signature)),
         takesDependentLaunch(device.ccMajor >= 9), smCount(device.smCount),
         resident(resident) {}
@@ -146,11 +158,16 @@ public:
     context.zero(workspace.zeroedBytes, spec);
     int early = 0;
     GemmParams gathered;
-    const bool copies = problem.gathers && !kGathersItself<Config>;
+    const bool gathers = problem.gathers && !kGathersItself<Config>;
+    const bool copies = gathers || alignsA;
     if (copies) [[unlikely]] {
+      const bool depends = takesDependentLaunch && arguments.isDependent;
       gathered = makeGemmParams(problem, arguments);
-      addGather(problem, context.scratch, 1,
-                takesDependentLaunch && arguments.isDependent, gathered, spec);
+      if (gathers)
+        addGather(problem, context.scratch, 1, depends, gathered, spec);
+      else
+        addAlignedCopy(problem, context.scratch + partialBytes(problem), 1,
+                       depends, gathered, spec);
     }
     KernelStep &step = spec.addKernelOf([&] {
       GemmParams params = makeGemmParams(problem, arguments);
@@ -159,8 +176,10 @@ public:
         params.lda = gathered.lda;
         params.scaleA = gathered.scaleA;
       }
-      params.early = earlyOperandsOf(config, constantOperands(arguments),
-                                     problem, arguments, smCount);
+      const int constant = constantOperands(arguments);
+      params.early =
+          earlyOperandsOf(config, copies ? constant & ~kEarlyA : constant,
+                          problem, arguments, smCount);
       early = params.early;
       if constexpr (requires { config.rasterGroup; })
         params.rasterGroup = config.rasterGroup;
@@ -179,7 +198,18 @@ public:
     step.dependentLaunch = takesDependentLaunch && (early || copies);
   }
 
+  /// Scratch that splits exchange sums in, ahead of a copy of A.
+  static int64_t partialBytes(const Config &config,
+                              const GemmProblem &problem) {
+    return roundUp(
+        gridOf(config).partialBytes(problem.m, problem.n, problem.batch),
+        static_cast<int64_t>(WorkspaceLayout::kAlignment));
+  }
+
 private:
+  DeviceAddress partialBytes(const GemmProblem &problem) const {
+    return static_cast<DeviceAddress>(partialBytes(config, problem));
+  }
   int64_t blocksOf(const GemmProblem &problem) const {
     if constexpr (requires { config.grid(); })
       if (problem.hasGroups())
@@ -190,6 +220,7 @@ private:
 
   Config config;
   WorkspaceLayout workspace;
+  bool alignsA;
   int sharedBytes;
   bool takesDependentLaunch;
   int64_t smCount, resident;
@@ -236,6 +267,9 @@ public:
         product.typical,
         tileKernel(product.signature, fromRecord<Config>(record), device),
         device);
+    if (product.alignsA)
+      explainStep("copy of A", "rows of A are copied to where they are aligned",
+                  "align", alignNs(product.typical, device), derivation);
     if (product.quantizes)
       explainQuantize(product.typical, device, derivation);
     explainRounds(product.roundCount, derivation);
@@ -300,8 +334,7 @@ public:
   WorkspaceLayout workspace(const Problem &problem, const Record &record,
                             const DeviceModel &) const final {
     const GemmProduct product = productOf(problem);
-    WorkspaceLayout layout = workspaceOf(product.gemm, product.signature,
-                                         fromRecord<Config>(record));
+    WorkspaceLayout layout = workspaceOf(product, fromRecord<Config>(record));
     return product.quantizes ? withQuantized(product.gemm, layout) : layout;
   }
 
@@ -319,14 +352,18 @@ public:
         entryOf(signature),
         candidateOf(problem, record, signature, config, isGeneric()), device));
     plan.sharedBytes.push_back(static_cast<uint32_t>(sharedBytes));
-    plan.workspace = workspaceOf(gemm, signature, config);
+    plan.workspace = workspaceOf(product, config);
     plan.binder = std::make_shared<GemmBinder<Config>>(
         config, signature, device, plan.workspace,
-        residentBlocks(signature, config, device));
+        residentBlocks(signature, config, device), product.alignsA);
     completePlan(gemm, signature, config, device, plan);
     // Behind all others, where a binder of the template's own looks for it.
     if (signature.gathers && !kGathersItself<Config>) {
       plan.kernels.push_back(gatherUnit(signature, device));
+      plan.sharedBytes.push_back(0);
+    } else if (product.alignsA) {
+      plan.kernels.push_back(
+          repackUnit(bytesOf(signature.in), /*transposes=*/false, device));
       plan.sharedBytes.push_back(0);
     }
     if (product.quantizes)
@@ -392,7 +429,8 @@ protected:
 
 private:
   GemmProduct productOf(const Problem &problem) const {
-    return GemmProduct(problem, !kGathersItself<Config>,
+    return GemmProduct(problem,
+                       {!kGathersItself<Config>, kAlignsRowsOfA<Config>},
                        GemmRounds::bytes(isGeneric()));
   }
 
@@ -406,6 +444,11 @@ private:
                              config.sharedBytes(signature)});
       return device.smCount * std::max<int64_t>(fitting.blocksPerSm, 1);
     }
+    if constexpr (std::is_same_v<Kernel, StreamedTile>) {
+      Occupancy fitting =
+          occupancy(device, tileKernel(signature, config, device).block);
+      return device.smCount * std::max<int64_t>(fitting.blocksPerSm, 1);
+    }
     return device.smCount;
   }
   Record record(const Config &config) const { return toRecord(config, schema); }
@@ -415,13 +458,17 @@ private:
     return result;
   }
 
-  WorkspaceLayout workspaceOf(const GemmProblem &problem,
-                              const GemmSignature &signature,
+  WorkspaceLayout workspaceOf(const GemmProduct &product,
                               const Config &config) const {
+    const GemmProblem &problem = product.gemm;
     int64_t m = problem.m, n = problem.n, batch = problem.batch;
+    if (product.alignsA)
+      return {uint64_t(gridOf(config).zeroedBytes(m, n, batch)),
+              uint64_t(GemmBinder<Config>::partialBytes(config, problem) +
+                       alignedBytes(problem))};
     return {uint64_t(gridOf(config).zeroedBytes(m, n, batch)),
             uint64_t(gridOf(config).partialBytes(m, n, batch) +
-                     copyBytes(problem, signature, config) +
+                     copyBytes(problem, product.signature, config) +
                      (kGathersItself<Config> ? 0 : gatherBytes(problem)))};
   }
 
@@ -430,7 +477,8 @@ private:
     const GemmProblem &p = product.gemm;
     const bool isZeroed = gridOf(config).zeroedBytes(p.m, p.n, p.batch) > 0;
     const bool gathers = p.gathers && !kGathersItself<Config>;
-    return 2 + isZeroed + gathers + copySteps(product.signature, config);
+    return 2 + isZeroed + gathers + product.alignsA +
+           copySteps(product.signature, config);
   }
 
   std::optional<Rejection> check(const GemmProduct &product,
@@ -460,6 +508,8 @@ private:
     Estimate estimate = estimateTile(
         product.typical, tileKernel(product.signature, config, device), device,
         detail);
+    if (product.alignsA)
+      addStep("align", alignNs(product.typical, device), estimate);
     if (product.quantizes)
       addQuantize(product.typical, device, estimate);
     addRounds(product.roundCount, estimate);

@@ -67,7 +67,8 @@ protected:
 /// With so much ptxas 13.0 spills nothing (sm_90).
 static int64_t registersOf(const PackedGemmConfig &config,
                            const GemmSignature &signature) {
-  constexpr int kOverhead = 48, kZeros = 10;
+  // Of a group, and the walk over tiles.
+  constexpr int kOverhead = 48, kZeros = 10, kOfGroups = 24;
   const int64_t sums = config.accumulators();
   // Addresses of a step's copies, of each step of a turn.
   constexpr int64_t kCopyBytes = 512, kMostAddresses = 40;
@@ -81,7 +82,8 @@ static int64_t registersOf(const PackedGemmConfig &config,
   // Parts of a step overlap.
   if (config.partK(signature) < config.warpK)
     registers += sums / 2;
-  return registers + (signature.zeroB ? kZeros : 0);
+  return registers + (signature.zeroB ? kZeros : 0) +
+         (signature.hasGroups() ? kOfGroups : 0);
 }
 
 /// Blocks of an SM that its shared memory and registers hold.
@@ -105,8 +107,8 @@ static bool isUsefulSplit(const GemmProblem &problem,
   whole.splitK = 1;
   int64_t tiles = whole.grid().blocks(problem.m, problem.n, problem.batch);
   int64_t steps = ceilDiv(problem.k, config.blockK());
-  return config.warps <= kFewWarps && tiles < device.smCount &&
-         tiles * splitK <= 2 * device.smCount &&
+  return !problem.hasGroups() && config.warps <= kFewWarps &&
+         tiles < device.smCount && tiles * splitK <= 2 * device.smCount &&
          steps >= int64_t(kLeastSteps) * splitK;
 }
 
@@ -116,6 +118,7 @@ void PackedGemm::forEachConfig(
   if (!problem.isPacked())
     return;
   GemmSignature signature = signatureOf(problem);
+  signature.alignA = 16; // of a copy, where it is not A's
   PackedGemmConfig config;
   const int *padded =
       std::find_if(std::begin(kStreamedVectors), std::end(kStreamedVectors),

@@ -44,21 +44,13 @@ static double quantizeNs(const GemmProblem &product,
 
 void addQuantize(const GemmProblem &product, const DeviceModel &device,
                  Estimate &estimate) {
-  const double ns = quantizeNs(product, device);
-  estimate.totalNs += ns;
-  estimate.add("quantise", ns);
+  addStep("quantise", quantizeNs(product, device), estimate);
 }
 
 void explainQuantize(const GemmProblem &product, const DeviceModel &device,
                      Derivation &derivation) {
-  const int last = static_cast<int>(derivation.size());
-  derivation.add({.title = "quantised output",
-                  .verdict = "a step of its own makes e4m3 of the results",
-                  .rule = StepRule::Sum,
-                  .terms = {derivation.resultOf(last, 1, "product"),
-                            {"quantise", quantizeNs(product, device)}},
-                  .blames = derivation[last].blames,
-                  .clears = derivation[last].clears});
+  explainStep("quantised output", "a step of its own makes e4m3 of the results",
+              "quantise", quantizeNs(product, device), derivation);
 }
 
 WorkspaceLayout withQuantized(const GemmProblem &product,

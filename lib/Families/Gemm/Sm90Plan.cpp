@@ -401,27 +401,6 @@ void Sm90Binder::bind(const Arguments &arguments, const LaunchContext &context,
         offsetof(Sm90GemmParams, residual));
 }
 
-/// A further kernel of a plan, for what TMA or wgmma cannot read.
-static TranslationUnit unitAhead(const GemmSignature &signature, Ahead ahead,
-                                 const DeviceModel &device) {
-  constexpr RepackConfig kRepack{};
-  bool transposes = ahead == Ahead::Transpose;
-  return makeKernelUnit(
-      {.header = "gemm/Repack.cuh",
-       .signatureType = "RepackSignature",
-       .configType = "RepackConfig",
-       .paramsType = "RepackParams",
-       .function = transposes ? "repackTransposed" : "repack"},
-      {.name = stepName(gemmProblemSchema(),
-                        transposes ? "repack_transposed" : "repack"),
-       .signature =
-           fmt::format("{{.elementBytes = {}}}", bytesOf(signature.in)),
-       .config = "{}",
-       .threads = kRepack.threads(),
-       .sharedBytes = 0},
-      device);
-}
-
 int64_t repackBytes(const GemmProblem &problem, const GemmSignature &signature,
                     const Sm90GemmConfig &config) {
   int64_t elementBytes = bytesOf(signature.in);
@@ -495,7 +474,8 @@ void completeSm90Plan(const GemmProblem &problem,
   // In the order that KernelStep::function counts in.
   for (Ahead ahead : {Ahead::Repack, Ahead::Transpose})
     if (hasAhead(signature, config, ahead)) {
-      plan.kernels.push_back(unitAhead(signature, ahead, device));
+      plan.kernels.push_back(
+          repackUnit(bytesOf(signature.in), ahead == Ahead::Transpose, device));
       plan.sharedBytes.push_back(0);
     }
   plan.binder = std::move(binder);

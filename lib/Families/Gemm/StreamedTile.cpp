@@ -16,6 +16,7 @@
 #include "Families/Gemm/StreamedTile.h"
 
 #include "Families/Gemm/DerivationSteps.h"
+#include "Families/Gemm/GatherStep.h"
 #include "Families/Gemm/TileEstimate.h"
 #include "Families/Stream/StreamEstimate.h"
 #include "Model/Bandwidth.h"
@@ -117,6 +118,7 @@ struct StreamModel {
 struct StreamTerms {
   int64_t fullWaves = 0;
   StreamedWave full, last; ///< of no blocks where there is no such wave
+  double gather = 0;       ///< ahead of the product
   double stream = 0, restarts = 0, reduction = 0, total = 0;
 
   /// A full wave, or the only one.
@@ -141,8 +143,13 @@ StreamModel::StreamModel(const GemmProblem &problem, const StreamedTile &kernel,
       std::max<int64_t>(vectorExtent(problem, kernel.streamsA), 1);
   double bytes = bytesOf(problem.dtype);
   double k = double(std::max<int64_t>(problem.k, 1)) / kernel.splitK;
-  blocks = ceilDiv(rows, kernel.rows) * ceilDiv(vectors, kernel.vectors) *
-           std::max<int64_t>(problem.batch, 1) * kernel.splitK;
+  // Groups have sizes of their own; their rows are vectors.
+  const double across = problem.meanRows > 0
+                            ? problem.tilesAlongM(kernel.vectors)
+                            : double(ceilDiv(vectors, kernel.vectors));
+  blocks = std::llround(double(ceilDiv(rows, kernel.rows)) * across *
+                        double(std::max<int64_t>(problem.batch, 1))) *
+           kernel.splitK;
   double ownRows = double(std::min<int64_t>(rows, kernel.rows));
   double ownVectors = double(std::min<int64_t>(vectors, kernel.vectors));
   steps = ceilDiv(ceilDiv(std::max<int64_t>(problem.k, 1), kernel.stepK),
@@ -213,7 +220,8 @@ static StreamTerms termsOf(const StreamModel &model) {
       double(terms.fullWaves) * terms.full.totalNs + terms.last.totalNs;
   terms.restarts = model.restartNs();
   terms.reduction = reductionNs(model.kernel, device);
-  terms.total = device.launchNs + device.rampNs + terms.stream +
+  terms.gather = gatherNs(model.problem, device);
+  terms.total = device.launchNs + device.rampNs + terms.gather + terms.stream +
                 terms.restarts + model.kernel.tailNs + terms.reduction;
   return terms;
 }
@@ -237,6 +245,7 @@ Estimate estimateTile(const GemmProblem &problem, const StreamedTile &kernel,
   estimate.bound = boundOf(terms.main(), kernel.tensor);
   estimate.add("launch", device.launchNs);
   estimate.add("ramp", device.rampNs);
+  estimate.add("gather", terms.gather);
   estimate.add("stream", terms.stream);
   estimate.add("restarts", terms.restarts);
   estimate.add("tail", kernel.tailNs);
@@ -361,6 +370,8 @@ Derivation explainTile(const GemmProblem &problem, const StreamedTile &kernel,
   StepTerm path = steps.resultOf(explainPath(model, steps), 1, "path");
   std::vector<StepTerm> addends{{"launch", device.launchNs},
                                 {"ramp", device.rampNs}};
+  if (terms.gather > 0)
+    addends.push_back({"gather of A's rows", terms.gather});
   if (terms.fullWaves > 0)
     addends.push_back(
         steps.resultOf(steps.add(explainWave(terms.full, "a wave", path)),

@@ -19,8 +19,8 @@ Space within(uint64_t bytes, const Problem &problem) {
 }
 
 GemmRounds roundsOf(const Problem &problem) {
-  return GemmRounds::of(readGemmProblem(problem.record.values().data()), true,
-                        GemmRounds::kBytes);
+  return GemmRounds::of(readGemmProblem(problem.record.values().data()),
+                        /*copiesRows=*/false, GemmRounds::kBytes);
 }
 
 } // namespace
