@@ -21,14 +21,12 @@
 
 namespace kiln {
 
-/// \p kSignature: `kv` is the type of stored rows, `q` that of collected ones,
-/// `align` the access. Head dims do not count.
+/// \p kSignature: `kv` is the type of stored K and V, `out` that of stored Q,
+/// `q` that of collected rows. Head dims do not count.
 template <AttentionSignature kSignature, CollectRowsConfig kConfig>
 class CollectRows {
   static_assert(kConfig.isValid(kSignature), "no such access");
 
-  static constexpr int kElements = kConfig.vectorElements(kSignature);
-  static constexpr int kFromBytes = bytesOf(kSignature.kv);
   static constexpr int kToBytes = bytesOf(kSignature.q);
   static constexpr int kItems = kConfig.kItems;
   static constexpr int kQueries = 2; // the operand
@@ -71,8 +69,14 @@ public:
     const int begin = max(static_cast<int>(first), wanted.begin);
     const int end = static_cast<int>(
         min(static_cast<long long>(wanted.end), first + rows.blockTokens));
-    if (begin < end)
-      collect(attention, rows, source, sequence, begin, end);
+    if (begin >= end)
+      return;
+    if (operand == kQueries)
+      collect<kSignature.out, kConfig.queryBytes(kSignature)>(
+          attention, rows, source, sequence, begin, end);
+    else
+      collect<kSignature.kv, kConfig.keyBytes(kSignature)>(
+          attention, rows, source, sequence, begin, end);
   }
 
 private:
@@ -107,14 +111,17 @@ private:
     return begin < end ? AttentionRange{begin, end} : AttentionRange{};
   }
 
+  /// Rows of \p kFrom, by accesses of \p kBytes.
+  template <DType kFrom, int kBytes>
   static void collect(const AttentionParams &params, const CollectedRows &rows,
                       const Source &source, int sequence, int begin, int end) {
     constexpr int kThreads = kConfig.threads();
+    constexpr int kElements = kBytes / bytesOf(kFrom);
     const unsigned vectors = rows.width / kElements; // of a row
     const unsigned ofToken = vectors * rows.heads;
     const unsigned count = (end - begin) * ofToken;
     for (unsigned at = threadIdx.x; at < count; at += kThreads * kItems) {
-      Words<kSignature.align> words[kItems];
+      Words<kBytes> words[kItems];
       long long targets[kItems];
 #pragma unroll
       for (int i = 0; i < kItems; ++i) {
@@ -127,10 +134,10 @@ private:
         const int head = row - token * rows.heads;
         words[i] = {};
         if (column < rows.elements)
-          words[i] = loadVector<kSignature.align>(
+          words[i] = loadVector<kBytes>(
               source.base +
               (rowOf(params, source, sequence, head, begin + token) + column) *
-                  kFromBytes);
+                  bytesOf(kFrom));
         targets[i] =
             sequence * rows.strides.batch + head * rows.strides.head +
             static_cast<long long>(begin + token) * rows.strides.token + column;
@@ -138,8 +145,9 @@ private:
 #pragma unroll
       for (int i = 0; i < kItems; ++i)
         if (at + i * kThreads < count)
-          store(static_cast<char *>(rows.target) + targets[i] * kToBytes,
-                words[i]);
+          store<kFrom, kBytes>(static_cast<char *>(rows.target) +
+                                   targets[i] * kToBytes,
+                               words[i]);
     }
   }
 
@@ -153,12 +161,14 @@ private:
                                  token);
   }
 
-  static void store(char *target, const Words<kSignature.align> &words) {
-    if constexpr (kSignature.kv == kSignature.q)
-      storeVector<kSignature.align>(target, words);
+  template <DType kFrom, int kBytes>
+  static void store(char *target, const Words<kBytes> &words) {
+    if constexpr (kFrom == kSignature.q)
+      storeVector<kBytes>(target, words);
     else {
+      constexpr int kElements = kBytes / bytesOf(kFrom);
       float values[kElements];
-      unpackFloats<kSignature.kv>(values, words);
+      unpackFloats<kFrom>(values, words);
       storeVector<kElements * kToBytes>(target,
                                         packFloats<kSignature.q>(values));
     }

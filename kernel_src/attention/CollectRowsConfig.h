@@ -12,12 +12,22 @@ struct CollectRowsConfig {
   constexpr int sharedBytes(const AttentionSignature &) const { return 0; }
   constexpr bool isValid(const AttentionSignature &signature) const {
     return bytesOf(signature.q) >= bytesOf(signature.kv) &&
+           bytesOf(signature.q) >= bytesOf(signature.out) &&
            signature.align >= bytesOf(signature.kv) && signature.align <= 16;
   }
 
-  /// Elements of an access of the stored rows, of which a row has whole ones.
-  static constexpr int vectorElements(const AttentionSignature &signature) {
-    return signature.align / bytesOf(signature.kv);
+  /// Bytes of an access of the stored rows, of which a row has whole ones. A
+  /// signature counts addresses of Q, each aligned to its own elements, so K
+  /// and V of bytes may have less than it says.
+  static constexpr int queryBytes(const AttentionSignature &signature) {
+    int width = bytesOf(signature.out);
+    return signature.align > width ? signature.align : width;
+  }
+  static constexpr int keyBytes(const AttentionSignature &signature) {
+    bool mayBeLess = bytesOf(signature.kv) < bytesOf(signature.out);
+    return mayBeLess && signature.align <= bytesOf(signature.out)
+               ? bytesOf(signature.kv)
+               : signature.align;
   }
   /// Vectors that a thread has in flight, and those of all threads of a block.
   static constexpr int kItems = 4, kRounds = 2;

@@ -85,6 +85,16 @@ TEST_CASE("emulated: attention over rows that begin anywhere") {
           "qlen=packed kvlen=used sinks=1 alibi=1 lse=1",
           {kWgmma + ".cr1",
            "mma.dt5.d64.br64.bc64.w4.ac1.el1.sw1.kt2.vt2.os1.cr1"}},
+         // Bytes of K and V that begin anywhere beside 16 bits.
+         {"attention",
+          "batch=2 sq=40 sk=200 heads=4 kvheads=2 d=61 dtype=fp16 kv=e4m3 "
+          "align=1 scales=tensor mask=causal",
+          {kWgmma + ".cr32",
+           "mma.dt5.d64.br64.bc64.w4.ac1.el1.sw1.kt2.vt2.os1.cr32"}},
+         {"attention",
+          "batch=2 sq=40 sk=200 heads=4 kvheads=2 d=64 dtype=fp16 kv=e4m3 "
+          "align=1 qlen=packed lse=1",
+          {kWgmma + ".cr32"}},
          {"attention",
           "batch=2 sq=40 sk=200 heads=2 d=61 dtype=e4m3 scales=head align=1 "
           "kvlen=used pages=table page=5",

@@ -222,6 +222,7 @@ static AttentionSignature signatureOfStep(const AttentionSignature &whole,
   AttentionSignature signature;
   signature.q = type;
   signature.kv = whole.kv;
+  signature.out = whole.q;
   signature.queryLengths = whole.queryLengths;
   signature.keyLengths = whole.keyLengths;
   signature.pages = whole.pages;
@@ -234,7 +235,7 @@ static AttentionSignature signatureOfStep(const AttentionSignature &whole,
 /// That of the step behind the kernel, of unaligned rows of O.
 static AttentionSignature deliveringSignature(const AttentionSignature &whole) {
   AttentionSignature signature;
-  signature.q = signature.kv = whole.out;
+  signature.q = signature.kv = signature.out = whole.out;
   signature.queryLengths = whole.queryLengths;
   signature.align = std::max(whole.align, bytesOf(whole.out));
   return signature;
@@ -432,14 +433,13 @@ void CollectBinder::bind(const Arguments &arguments,
 
 /// Fills one operand of the step; answers the blocks of its tokens.
 static int64_t placeRows(const CollectedProblem::Rows &placed, int64_t width,
-                         const AttentionSignature &signature,
-                         CollectedRows &target) {
+                         int64_t vectorElements, CollectedRows &target) {
   target.elements = static_cast<int>(placed.elements);
   target.width = static_cast<int>(width);
   target.tokens = static_cast<int>(placed.rows);
   target.heads = static_cast<int>(placed.heads);
-  const int64_t vectors = std::max<int64_t>(
-      1, placed.heads * width / kConfig.vectorElements(signature));
+  const int64_t vectors =
+      std::max<int64_t>(1, placed.heads * width / vectorElements);
   target.blockTokens =
       static_cast<int>(std::max<int64_t>(1, kConfig.blockVectors() / vectors));
   return ceilDiv(placed.rows, target.blockTokens);
@@ -448,9 +448,9 @@ static int64_t placeRows(const CollectedProblem::Rows &placed, int64_t width,
 void CollectBinder::addCollect(const AttentionProblem &problem,
                                const Arguments &part, llvm::ArrayRef<Rows> rows,
                                DeviceAddress scratch, LaunchSpec &spec) const {
-  const AttentionSignature signature = signatureOfStep(whole, type);
   CollectRowsParams params;
   params.attention = makeAttentionParams(problem, part, scaleByDefault);
+  const AttentionSignature ofStep = signatureOfStep(whole, type);
   int64_t blocks = 1, sequences = 1;
   uint32_t operands = 0;
   for (auto [i, placed] : llvm::enumerate(rows)) {
@@ -460,8 +460,10 @@ void CollectBinder::addCollect(const AttentionProblem &problem,
     target.target = reinterpret_cast<void *>(
         scratch + static_cast<DeviceAddress>(placed.offset));
     target.strides = placed.strides();
-    blocks =
-        std::max(blocks, placeRows(placed, placed.width, signature, target));
+    const int64_t vector =
+        i == 2 ? kConfig.queryBytes(ofStep) / bytesOf(ofStep.out)
+               : kConfig.keyBytes(ofStep) / bytesOf(ofStep.kv);
+    blocks = std::max(blocks, placeRows(placed, placed.width, vector, target));
     sequences = std::max(sequences, placed.sequences);
     ++operands;
   }
@@ -485,8 +487,10 @@ void CollectBinder::addDeliver(const AttentionProblem &problem,
   CollectedRows &target = params.rows[2];
   target.target = params.attention.o;
   target.strides = params.attention.oStrides;
+  const AttentionSignature ofStep = deliveringSignature(whole);
   const int64_t blocks =
-      placeRows(rows, rows.elements, deliveringSignature(whole), target);
+      placeRows(rows, rows.elements,
+                kConfig.queryBytes(ofStep) / bytesOf(ofStep.out), target);
   KernelStep &step = spec.addKernel(params);
   step.function = static_cast<uint32_t>(function + 1);
   step.grid = {static_cast<uint32_t>(std::max<int64_t>(1, blocks)),
