@@ -89,7 +89,7 @@ private:
     bool isInteger = a == "int8";
     std::string text =
         fmt::format("m={} n={} k={} dtype={} layout={}", m, n, k, a,
-                    draws.chance(85) ? "NT" : draws.pick({"NN", "TN", "TT"}));
+                    draws.chance(60) ? "NT" : draws.pick({"NN", "TN", "TT"}));
     const bool quantizes = draws.chance(20);
     text += quantizes
                 ? fmt::format(" out=e4m3 scale_d={}",

@@ -2,6 +2,7 @@
 // sizes and wherever the rows, results are right and nothing else is written,
 // on a real GPU.
 #include "Families/Families.h"
+#include "Families/Gemm/GemmRounds.h"
 #include "Trial/Campaign.h"
 
 using namespace kiln;
@@ -9,28 +10,36 @@ using namespace kiln::fake;
 
 namespace {
 
+/// What weights are.
+enum class Weights { Any, Packed, Fp32 };
+
 /// Draws problems with groups; the same seed draws the same ones.
 class GroupedTexts {
 public:
   GroupedTexts(unsigned seed, int64_t largest)
       : draws(seed), largest(largest) {}
 
-  std::string text(bool isPacked) {
+  std::string text(Weights weights) {
+    const bool isPacked = weights == Weights::Packed,
+               isFp32 = weights == Weights::Fp32;
     const int64_t n = 2 * (1 + draws.below(largest / 2));
     const int64_t k = draws.chance(70) ? 16 * (1 + draws.below(largest / 16))
                                        : 1 + draws.below(largest);
     std::string text =
         fmt::format("m={} n={} k={} batch={}", 1 + draws.below(largest), n, k,
                     1 + draws.below(draws.chance(20) ? 200 : 12));
-    const bool isByte = !isPacked && draws.chance(35);
+    const bool isByte = weights == Weights::Any && draws.chance(35);
     text += isPacked ? packed()
-            : isByte ? bytes()
-                     : fmt::format(" dtype={} layout={}",
-                                   draws.pick({"bf16", "fp16"}),
-                                   draws.pick({"NT", "NT", "NN"}));
-    if (draws.chance(25))
+            : isByte
+                ? bytes()
+                : fmt::format(" dtype={} layout={}",
+                              isFp32 ? "fp32" : draws.pick({"bf16", "fp16"}),
+                              draws.pick({"NT", "NT", "NN"}));
+    if (!isFp32 && draws.chance(25))
       text += " out=fp32";
-    text += draws.padded("lda", k) + draws.alignment(isByte ? 1 : 2);
+    text += draws.padded("lda", k) + draws.alignment(isByte   ? 1
+                                                     : isFp32 ? 4
+                                                              : 2);
     if (draws.chance(30))
       return text + fmt::format(" groups=masked room={}", 2 * largest) +
              chain(true);
@@ -60,7 +69,8 @@ private:
   std::string bytes() {
     const bool isInteger = draws.chance(25);
     std::string text =
-        fmt::format(" dtype={} layout=NT", isInteger ? "int8" : "e4m3");
+        fmt::format(" dtype={} layout={}", isInteger ? "int8" : "e4m3",
+                    draws.pick({"NT", "NT", "NN"}));
     if (!isInteger && draws.chance(60))
       return text + " scale_a=1x128 scale_b=128x128" +
              (draws.chance(50) ? " scale_order_a=rows" : "");
@@ -92,8 +102,11 @@ std::vector<Triple> drawGroups(GpuTrials &gpu, llvm::StringRef tmpl,
     if (auto drawn = draws.tripleIfAny(
             family, tmpl, gpu.device, i % 2 ? Evenly::Classes : Evenly::Configs,
             [&] {
-              return texts.text(tmpl == "packed90" ||
-                                (tmpl == "naive" && i % 4 == 0));
+              return texts.text(tmpl.starts_with("packed") ||
+                                        (tmpl == "naive" && i % 4 == 0)
+                                    ? Weights::Packed
+                                : tmpl == "ffma" ? Weights::Fp32
+                                                 : Weights::Any);
             }))
       triples.push_back(std::move(*drawn));
   return triples;
@@ -136,6 +149,22 @@ TEST_SUITE("gpu") {
     checkMost("packed90");
   }
 
+  TEST_CASE("campaign: random groups of rows are right: packed") {
+    checkMost("packed");
+  }
+
+  TEST_CASE("campaign: random groups of rows are right: ffma") {
+    checkMost("ffma");
+  }
+
+  // Rows that are gathered or aligned have many rounds then.
+  TEST_CASE("campaign: random groups of rows are right: rounds") {
+    RoundsOfBytes small(int64_t(64) << 10);
+    checkMost("sm90");
+    checkMost("mma");
+    checkMost("packed");
+  }
+
   TEST_CASE("campaign: random groups of rows are right: naive") {
     checkMost("naive");
   }
@@ -145,6 +174,10 @@ TEST_SUITE("gpu") {
   TEST_CASE("sample of groups of rows: mma") { checkSample("mma"); }
 
   TEST_CASE("sample of groups of rows: packed90") { checkSample("packed90"); }
+
+  TEST_CASE("sample of groups of rows: packed") { checkSample("packed"); }
+
+  TEST_CASE("sample of groups of rows: ffma") { checkSample("ffma"); }
 
   TEST_CASE("sample of groups of rows: naive") { checkSample("naive"); }
 }

@@ -39,19 +39,24 @@ static int64_t rowBytes(const GemmProblem &problem, bool copiesRows) {
   return bytes;
 }
 
+/// \p rows of each of \p matrices, of \p each bytes.
+static GemmRounds roundsOf(int64_t rows, int64_t matrices, int64_t each) {
+  return {rows, matrices, double(rows) * double(matrices) * double(each)};
+}
+
 GemmRounds GemmRounds::of(const GemmProblem &problem, bool copiesRows,
                           int64_t bytes) {
   const int64_t each = rowBytes(problem, copiesRows);
   if (each == 0 || problem.room * problem.batchA <= bytes / each)
-    return {problem.room, problem.batchA};
+    return roundsOf(problem.room, problem.batchA, each);
   int64_t rows = std::max<int64_t>(1, bytes / each);
   if (rows >= problem.room)
-    return {problem.room, rows / problem.room};
+    return roundsOf(problem.room, rows / problem.room, each);
   rows = roundDown(rows, unitOf(rows));
   // Addresses of parts keep their alignment.
   if (isTransposedA(problem.layout))
     rows = std::min(roundUp(rows, unitOf(16)), problem.room);
-  return {rows, 1};
+  return roundsOf(rows, 1, each);
 }
 
 int64_t GemmRounds::evenRows(int64_t m) const {

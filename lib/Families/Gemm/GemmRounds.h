@@ -27,7 +27,11 @@ struct GemmRounds {
   static constexpr int64_t kBytes = int64_t(128) << 20;
   static int64_t bytes(bool isGeneric);
 
+  /// More is pruned: a single row that needs it is long.
+  static constexpr double kMostBytes = 4 * double(kBytes);
+
   int64_t rows = 0, matrices = 1;
+  double needed = 0; ///< bytes of a round
 
   /// Of \p problem, whose rows have a place in the workspace where its output
   /// is quantised, or where \p copiesRows of A; others have one round.

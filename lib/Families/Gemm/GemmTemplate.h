@@ -496,6 +496,9 @@ private:
       return rejection;
     if (auto rejection = checkLaunch(problem, signature, config, device))
       return rejection;
+    if (product.rounds.needed > GemmRounds::kMostBytes)
+      return Rejection{PruneReason::Workspace, product.rounds.needed,
+                       GemmRounds::kMostBytes, "B"};
     if (!product.quantizes)
       return std::nullopt;
     return checkQuantize(quantizedSteps(product, config));
