@@ -81,6 +81,21 @@ def dim_pairs():
                    attention(batch, 1, keys, 0, heads="heads=32 kvheads=8 d=100"),
                    attention(batch, 1, keys, 0, heads="heads=32 kvheads=8 d=104"),
                    1 / 1.3)
+    # Rows that are no whole lines of L2, beside longer ones that are.
+    for dim in (104, 96, 80):
+        yield Pair(f"dim{dim}/16x8192",
+                   attention(16, 1, 8192, 0,
+                             heads=f"heads=32 kvheads=8 d={dim}"),
+                   attention(16, 1, 8192, 0), 1 / 1.05)
+    yield Pair("dim127/decode",
+               attention(1, 1, 131072, 0, heads="heads=8 kvheads=1 d=127"),
+               attention(1, 1, 131072, 0, heads="heads=8 kvheads=1 d=128"),
+               1 / 3)
+    yield Pair("dim64/e4m3",
+               attention(16, 1, 16384, 0, "e4m3",
+                         heads="heads=32 kvheads=8 d=64"),
+               attention(16, 1, 16384, 0, heads="heads=32 kvheads=8 d=64"),
+               1.6)
     yield Pair("dim127/prefill",
                attention(1, 4096, 4096, 0, heads="heads=32 kvheads=8 d=127"),
                attention(1, 4096, 4096, 0), 1 / 3)

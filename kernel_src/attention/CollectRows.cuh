@@ -61,9 +61,12 @@ public:
     source.strides = operand == 0   ? attention.kStrides
                      : operand == 1 ? attention.vStrides
                                     : attention.qStrides;
-    AttentionRange wanted = wantedTokens(attention, rows, operand, sequence);
     const long long first =
         static_cast<long long>(blockIdx.x) * rows.blockTokens;
+    if constexpr (kSignature.pages == AttentionPages::Table)
+      if (operand != kQueries)
+        prefetchPages(attention, rows, first, sequence);
+    AttentionRange wanted = wantedTokens(attention, rows, operand, sequence);
     if (first >= wanted.end)
       return;
     const int begin = max(static_cast<int>(first), wanted.begin);
@@ -80,6 +83,17 @@ public:
   }
 
 private:
+  /// Asks for the numbers of the block's first pages while the length of the
+  /// sequence comes in.
+  static void prefetchPages(const AttentionParams &params,
+                            const CollectedRows &rows, long long first,
+                            int sequence) {
+    const long long token = first + threadIdx.x;
+    if (threadIdx.x < rows.blockTokens && token < rows.tokens)
+      ptx::prefetchL2(params.pageTable + sequence * params.pageTableStride +
+                      static_cast<int>(token) / params.pageSize);
+  }
+
   /// The tokens of a sequence that the kernel behind may read.
   static AttentionRange wantedTokens(const AttentionParams &params,
                                      const CollectedRows &rows, int operand,
@@ -111,44 +125,56 @@ private:
     return begin < end ? AttentionRange{begin, end} : AttentionRange{};
   }
 
-  /// Rows of \p kFrom, by accesses of \p kBytes.
+  /// Rows of \p kFrom, by accesses of \p kBytes: a group of lanes has a row,
+  /// and kItems of them in flight.
   template <DType kFrom, int kBytes>
   static void collect(const AttentionParams &params, const CollectedRows &rows,
                       const Source &source, int sequence, int begin, int end) {
-    constexpr int kThreads = kConfig.threads();
     constexpr int kElements = kBytes / bytesOf(kFrom);
     const unsigned vectors = rows.width / kElements; // of a row
-    const unsigned ofToken = vectors * rows.heads;
-    const unsigned count = (end - begin) * ofToken;
-    for (unsigned at = threadIdx.x; at < count; at += kThreads * kItems) {
-      Words<kBytes> words[kItems];
-      long long targets[kItems];
+    const unsigned lanes = lanesFor(vectors);
+    const unsigned lane = threadIdx.x % lanes;
+    const unsigned groups = kConfig.threads() / lanes;
+    const unsigned count = (end - begin) * rows.heads;
+    for (unsigned at = threadIdx.x / lanes; at < count; at += groups * kItems) {
+      const char *from[kItems];
+      char *to[kItems];
 #pragma unroll
       for (int i = 0; i < kItems; ++i) {
-        const unsigned item = at + i * kThreads;
-        if (item >= count)
-          continue;
-        const unsigned row = item / vectors;
-        const int column = (item - row * vectors) * kElements;
+        const unsigned row = min(at + i * groups, count - 1);
         const unsigned token = row / rows.heads;
         const int head = row - token * rows.heads;
-        words[i] = {};
-        if (column < rows.elements)
-          words[i] = loadVector<kBytes>(
-              source.base +
-              (rowOf(params, source, sequence, head, begin + token) + column) *
-                  bytesOf(kFrom));
-        targets[i] =
-            sequence * rows.strides.batch + head * rows.strides.head +
-            static_cast<long long>(begin + token) * rows.strides.token + column;
+        from[i] =
+            source.base + rowOf(params, source, sequence, head, begin + token) *
+                              bytesOf(kFrom);
+        to[i] = static_cast<char *>(rows.target) +
+                (sequence * rows.strides.batch + head * rows.strides.head +
+                 static_cast<long long>(begin + token) * rows.strides.token) *
+                    kToBytes;
       }
+      for (unsigned v = lane; v < vectors; v += lanes) {
+        const int column = v * kElements;
+        Words<kBytes> words[kItems];
 #pragma unroll
-      for (int i = 0; i < kItems; ++i)
-        if (at + i * kThreads < count)
-          store<kFrom, kBytes>(static_cast<char *>(rows.target) +
-                                   targets[i] * kToBytes,
-                               words[i]);
+        for (int i = 0; i < kItems; ++i) {
+          words[i] = {};
+          if (at + i * groups < count && column < rows.elements)
+            words[i] = loadVector<kBytes>(from[i] + column * bytesOf(kFrom));
+        }
+#pragma unroll
+        for (int i = 0; i < kItems; ++i)
+          if (at + i * groups < count)
+            store<kFrom, kBytes>(to[i] + column * kToBytes, words[i]);
+      }
     }
+  }
+
+  /// The power of two from \p vectors on, a warp at most.
+  static unsigned lanesFor(unsigned vectors) {
+    unsigned lanes = 1;
+    while (lanes < vectors && lanes < 32)
+      lanes *= 2;
+    return lanes;
   }
 
   /// Elements from the start of an operand to one of its rows.

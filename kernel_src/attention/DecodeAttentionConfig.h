@@ -20,6 +20,9 @@ struct DecodeAttentionConfig {
   int cluster = 0;       ///< 1: the blocks of all splits are a cluster (sm_90)
   /// Run-time value: quarters of a block for each SM that splits make up.
   int fill = 4;
+  /// Run-time value, of the host: MiB of the workspace for rows of K and V that
+  /// a step ahead of the kernel collects; 0: it reads them where they are.
+  int collectRoom = 0;
 
   static constexpr const char *kName = "decode";
   static constexpr int kMaxCluster = 8;
@@ -35,6 +38,7 @@ struct DecodeAttentionConfig {
   }
   template <class F> static constexpr void forEachRuntimeField(F &&f) {
     f("f", "fill", &DecodeAttentionConfig::fill, 4);
+    f("cr", "collectRoom", &DecodeAttentionConfig::collectRoom, 0);
   }
 
   constexpr int threads() const { return 32 * warps; }

@@ -86,6 +86,10 @@ class DecodeRing {
   static constexpr int kStep = kConfig.rings() * kTile; ///< keys between tiles
   static constexpr int kParts = kConfig.partCount();
   static constexpr int kBytes = bytesOf(kSignature.kv);
+  /// Rows are whole lines of L2. Others share some with the rows of the next
+  /// head, which another block reads a little later.
+  static constexpr bool kOwnsLines = kSignature.headDim * kBytes % 128 == 0 &&
+                                     kSignature.valueDim * kBytes % 128 == 0;
   static constexpr bool kPaged = kSignature.pages != AttentionPages::None;
   static constexpr int kCopyBytes =
       DecodeAttentionConfig::copyBytes(kSignature);
@@ -102,7 +106,8 @@ public:
              int number, int part, unsigned shared)
       : params(params), ring(shared), next(range.begin + number * kTile),
         end(range.end), number(number), part(part),
-        policy(ptx::createPolicyEvictFirst()) {
+        policy(kOwnsLines ? ptx::createPolicyEvictFirst()
+                          : ptx::createPolicyEvictNormal()) {
     keys = static_cast<const char *>(params.k) + KeyCopy::piece() * kCopyBytes +
            params.kStrides.head * kvHead * kBytes;
     values = static_cast<const char *>(params.v) +

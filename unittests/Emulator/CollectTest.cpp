@@ -100,3 +100,13 @@ TEST_CASE("emulated: attention over rows that begin anywhere") {
           "kvlen=used pages=table page=5",
           {kWgmma + ".cr32", kSync64 + ".cr32"}}});
 }
+
+TEST_CASE("emulated: decoding over rows that begin anywhere") {
+  check({{"attention",
+          "batch=3 sq=1 sk=700 heads=4 kvheads=2 d=57 dtype=bf16 lse=1",
+          {"decode.r8.t16.st3.w4.cr1", "decode.r8.t16.st3.w4.f8.cr32"}},
+         {"attention",
+          "batch=2 sq=2 sk=300 heads=6 kvheads=3 d=64 dtype=fp16 kv=e4m3 "
+          "align=1 kvlen=used pages=table page=3 mask=causal scales=head",
+          {"decode.r8.t16.st3.w4.cr32"}}});
+}

@@ -38,10 +38,11 @@ template <class Config> int collectRoomOf(const Config &config) {
     return config.collectRoom;
   return 0;
 }
+/// As CollectedProblem has them.
 template <class Config> int splitsOf(const Config &config) {
   if constexpr (requires { config.splits; })
     return config.splits;
-  return 1;
+  return 0;
 }
 
 /// A template of the family, given its config type.

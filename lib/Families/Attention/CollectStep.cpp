@@ -6,6 +6,7 @@
 #include "Families/Attention/LaunchedAttention.h"
 #include "Families/KernelUnit.h"
 #include "Model/MathUtil.h"
+#include "Model/Rates.h"
 #include "attention/CollectRowsConfig.h"
 
 #include <algorithm>
@@ -25,7 +26,8 @@ constexpr int kWideAlign = 16; // of what kernels read by the widest copies
 
 CollectedProblem::CollectedProblem(const AttentionProblem &problem, int align,
                                    DType type, int64_t splits)
-    : given(problem), type(type), splits(splits), unaligned(align < kWideAlign),
+    : given(problem), align(align), type(type), splits(splits),
+      unaligned(align < kWideAlign),
       sequences(problem.hasPackedKeys() ? 1 : problem.batch) {}
 
 int64_t CollectedProblem::widthOf(int64_t elements) const {
@@ -163,14 +165,24 @@ double CollectedProblem::collectNs(const CollectRounds &rounds,
   if (unaligned)
     elements += queryRows * double(given.valueDim);
   const double count = double(rounds.count());
+  // What narrow accesses cost: an address, a load, a store, conversions
+  // (counted in the kernel).
+  constexpr double kInstructions = 25, kOpsOfLane = 2;
+  const double lanes = usedRate(device.simdFp32FlopsPerClock) / kOpsOfLane *
+                       double(device.smCount) * device.sustainedMemoryClockMHz *
+                       1e-3; // a ns
+  const double issueNs = elements * bytesOf(given.dtype) / double(align) *
+                         (unaligned ? 2 : 1) * kInstructions / lanes;
   // Rows that stay in L2 are written back behind the kernel that reads them.
   const bool staysInL2 =
       elements * bytesOf(type) / count <= double(device.l2Bytes) / 2;
   const double writeRate =
       staysInL2 ? device.l2BytesPerNs() : device.dramWriteBytesPerNs();
+  const double bytesNs =
+      elements * bytesOf(given.kv) / device.dramBytesPerNs() +
+      elements * bytesOf(type) / writeRate;
   return count * (unaligned ? 2 : 1) * (kStepNs + device.launchNs) +
-         elements * bytesOf(given.kv) / device.dramBytesPerNs() +
-         elements * bytesOf(type) / writeRate;
+         std::max(bytesNs, issueNs);
 }
 
 void addCollect(const CollectedProblem &problem, const CollectRounds &rounds,
@@ -208,11 +220,8 @@ void explainCollect(const CollectedProblem &problem,
 WorkspaceLayout withCollected(const CollectedProblem &problem,
                               const CollectRounds &rounds,
                               WorkspaceLayout layout) {
-  int64_t end;
-  problem.rowsOf(rounds, end);
-  layout.scratchBytes =
-      std::max(static_cast<uint64_t>(end) + layout.scratchBytes,
-               static_cast<uint64_t>(problem.roundBytes(rounds)));
+  layout.scratchBytes = static_cast<uint64_t>(problem.roundBytes(rounds)) +
+                        (problem.countsPartials() ? 0 : layout.scratchBytes);
   return layout;
 }
 
@@ -269,10 +278,9 @@ class CollectBinder final : public Binder {
 public:
   CollectBinder(std::shared_ptr<const Binder> kernel,
                 const AttentionSignature &signature, DType type, int64_t splits,
-                int64_t scratchBytes, int function, bool startsEarly)
+                int64_t roomBytes, int function, bool startsEarly)
       : kernel(std::move(kernel)), whole(signature), type(type), splits(splits),
-        scratchBytes(scratchBytes), function(function),
-        startsEarly(startsEarly),
+        roomBytes(roomBytes), function(function), startsEarly(startsEarly),
         scaleByDefault(defaultScale(signature.headDim)) {}
 
   int64_t rounds(const Arguments &arguments,
@@ -291,21 +299,21 @@ private:
     return CollectedProblem(problem, whole.align, type, splits);
   }
   CollectRounds roundsOf(const CollectedProblem &problem) const {
-    return problem.roundsWithin(scratchBytes - kSlack);
+    return problem.roundsWithin(roomBytes - kSlack);
   }
   void addCollect(const AttentionProblem &problem, const Arguments &part,
-                  llvm::ArrayRef<Rows> rows, DeviceAddress scratch,
+                  llvm::ArrayRef<Rows> rows, const LaunchContext &context,
                   LaunchSpec &spec) const;
   void addDeliver(const AttentionProblem &problem, const Arguments &part,
-                  const Rows &rows, DeviceAddress scratch,
+                  const Rows &rows, const LaunchContext &context,
                   LaunchSpec &spec) const;
 
   std::shared_ptr<const Binder> kernel;
   AttentionSignature whole; ///< of the problem
   DType type;
   int64_t splits;
-  int64_t scratchBytes;
-  int function; ///< that collects; the one that delivers is behind it
+  int64_t roomBytes; ///< of a round
+  int function;      ///< that collects; the one that delivers is behind it
   bool startsEarly;
   double scaleByDefault;
 };
@@ -398,8 +406,7 @@ void CollectBinder::bind(const Arguments &arguments,
   int64_t end;
   const std::array<Rows, 4> rows =
       collected.rowsOf({round.sequences, round.heads, 1, 1}, end);
-  addCollect(ofRound, part, llvm::ArrayRef(rows).take_front(3), context.scratch,
-             spec);
+  addCollect(ofRound, part, llvm::ArrayRef(rows).take_front(3), context, spec);
   spec.steps[spec.stepCount - 1].kernel.dependentLaunch =
       startsEarly && context.round > 0;
 
@@ -428,12 +435,13 @@ void CollectBinder::bind(const Arguments &arguments,
   if (spec.steps[next].kind == LaunchStep::Kind::Kernel)
     spec.steps[next].kernel.dependentLaunch = startsEarly;
   if (collected.isUnaligned())
-    addDeliver(ofRound, part, rows[3], context.scratch, spec);
+    addDeliver(ofRound, part, rows[3], context, spec);
 }
 
 /// Fills one operand of the step; answers the blocks of its tokens.
 static int64_t placeRows(const CollectedProblem::Rows &placed, int64_t width,
-                         int64_t vectorElements, CollectedRows &target) {
+                         int64_t vectorElements, int64_t smCount,
+                         CollectedRows &target) {
   target.elements = static_cast<int>(placed.elements);
   target.width = static_cast<int>(width);
   target.tokens = static_cast<int>(placed.rows);
@@ -447,7 +455,8 @@ static int64_t placeRows(const CollectedProblem::Rows &placed, int64_t width,
 
 void CollectBinder::addCollect(const AttentionProblem &problem,
                                const Arguments &part, llvm::ArrayRef<Rows> rows,
-                               DeviceAddress scratch, LaunchSpec &spec) const {
+                               const LaunchContext &context,
+                               LaunchSpec &spec) const {
   CollectRowsParams params;
   params.attention = makeAttentionParams(problem, part, scaleByDefault);
   const AttentionSignature ofStep = signatureOfStep(whole, type);
@@ -458,12 +467,13 @@ void CollectBinder::addCollect(const AttentionProblem &problem,
       continue;
     CollectedRows &target = params.rows[i];
     target.target = reinterpret_cast<void *>(
-        scratch + static_cast<DeviceAddress>(placed.offset));
+        context.scratch + static_cast<DeviceAddress>(placed.offset));
     target.strides = placed.strides();
     const int64_t vector =
         i == 2 ? kConfig.queryBytes(ofStep) / bytesOf(ofStep.out)
                : kConfig.keyBytes(ofStep) / bytesOf(ofStep.kv);
-    blocks = std::max(blocks, placeRows(placed, placed.width, vector, target));
+    blocks = std::max(blocks, placeRows(placed, placed.width, vector,
+                                        context.smCount, target));
     sequences = std::max(sequences, placed.sequences);
     ++operands;
   }
@@ -477,20 +487,21 @@ void CollectBinder::addCollect(const AttentionProblem &problem,
 /// O is to the kernel what Q is to collectRows: rows of queries.
 void CollectBinder::addDeliver(const AttentionProblem &problem,
                                const Arguments &part, const Rows &rows,
-                               DeviceAddress scratch, LaunchSpec &spec) const {
+                               const LaunchContext &context,
+                               LaunchSpec &spec) const {
   CollectRowsParams params;
   params.attention = makeAttentionParams(problem, part, scaleByDefault);
   params.first = 2;
   params.attention.q = reinterpret_cast<const void *>(
-      scratch + static_cast<DeviceAddress>(rows.offset));
+      context.scratch + static_cast<DeviceAddress>(rows.offset));
   params.attention.qStrides = rows.strides();
   CollectedRows &target = params.rows[2];
   target.target = params.attention.o;
   target.strides = params.attention.oStrides;
   const AttentionSignature ofStep = deliveringSignature(whole);
-  const int64_t blocks =
-      placeRows(rows, rows.elements,
-                kConfig.queryBytes(ofStep) / bytesOf(ofStep.out), target);
+  const int64_t blocks = placeRows(
+      rows, rows.elements, kConfig.queryBytes(ofStep) / bytesOf(ofStep.out),
+      context.smCount, target);
   KernelStep &step = spec.addKernel(params);
   step.function = static_cast<uint32_t>(function + 1);
   step.grid = {static_cast<uint32_t>(std::max<int64_t>(1, blocks)),
@@ -504,11 +515,11 @@ void prependCollect(const AttentionProblem &problem, DType type, int64_t splits,
                     Plan &plan) {
   const AttentionSignature signature = signatureOf(problem);
   const CollectedProblem collected(problem, signature.align, type, splits);
+  const int64_t room = collected.roundBytes(rounds);
   plan.workspace = withCollected(collected, rounds, plan.workspace);
   constexpr int kFirstWithDependentLaunch = 9;
   plan.binder = std::make_shared<CollectBinder>(
-      std::move(plan.binder), signature, type, splits,
-      static_cast<int64_t>(plan.workspace.scratchBytes),
+      std::move(plan.binder), signature, type, splits, room,
       static_cast<int>(plan.kernels.size()),
       device.ccMajor >= kFirstWithDependentLaunch);
   auto add = [&](llvm::StringRef name, const AttentionSignature &ofStep) {

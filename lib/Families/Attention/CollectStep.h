@@ -38,7 +38,8 @@ struct CollectRounds {
 class CollectedProblem {
 public:
   /// Rows are collected as \p type. \p splits: of the keys, by the kernel
-  /// behind, whose partial results are a part of what a unit needs.
+  /// behind, whose partial results are a part of what a unit needs; 0: it takes
+  /// what its plan has for a round, whatever the units of a launch are.
   /// \p align: of the problem's signature.
   CollectedProblem(const AttentionProblem &problem, int align, DType type,
                    int64_t splits);
@@ -49,8 +50,10 @@ public:
 
   /// Rounds of as many units as \p room bytes hold, one at least.
   CollectRounds roundsWithin(int64_t room) const;
-  /// Bytes of the workspace that a round takes, partial results included.
+  /// Bytes of the workspace that a round takes, partial results included
+  /// unless splits are 0.
   int64_t roundBytes(const CollectRounds &rounds) const;
+  bool countsPartials() const { return splits > 0; }
   /// A round as the kernel sees it.
   AttentionProblem ofRound(const CollectRounds &rounds) const;
 
@@ -84,6 +87,7 @@ private:
   int64_t headBytes() const;
 
   const AttentionProblem &given;
+  int align;
   DType type;
   int64_t splits;
   bool unaligned;

@@ -36,6 +36,7 @@ constexpr Ring kRings[] = {{4, 3, 16}, {4, 3, 32}, {4, 6, 16},
 /// Where rows are so long that four warps have no room (head dim 256 in 99 KB).
 constexpr Ring kLongRings[] = {{2, 3, 16}, {2, 2, 16}};
 constexpr int kFills[] = {4, 8};
+constexpr int kLeastCopied = 4; ///< bytes of a copy to shared memory
 /// Where lengths differ, more blocks than run at once fill up the end (H200,
 /// lengths as DecodeGrid.cpp has them).
 constexpr int kRaggedFills[] = {4, 8, 16, 32};
@@ -110,6 +111,15 @@ public:
                            .function = "decodeAttention"}) {}
 
 protected:
+  /// Rows that begin at any element, in 16 bits: no copy reads them.
+  std::optional<DType>
+  collectedType(const AttentionProblem &problem,
+                const AttentionSignature &signature) const override {
+    if (problem.latent || problem.fixedSplit > 0 ||
+        signature.align >= kLeastCopied)
+      return std::nullopt;
+    return signature.q == DType::E4M3 ? signature.out : signature.q;
+  }
   void
   forEachConfig(const AttentionProblem &problem,
                 const AttentionSignature &signature, const DeviceModel &device,
@@ -310,10 +320,10 @@ DecodeAttention::classOfConfig(const DecodeAttentionConfig &c) const {
 static std::optional<Rejection>
 checkShape(const AttentionSignature &signature,
            const DecodeAttentionConfig &config) {
-  constexpr int kLeastCopy = 4, kMostDim = 576;
-  if (signature.align < kLeastCopy)
+  constexpr int kMostDim = 576;
+  if (signature.align < kLeastCopied)
     return Rejection{PruneReason::Alignment, double(signature.align),
-                     kLeastCopy, "B"};
+                     kLeastCopied, "B"};
   int dim = std::max(signature.headDim, signature.valueDim);
   if (dim > kMostDim)
     return Rejection{PruneReason::InstructionShape, double(dim), kMostDim,
