@@ -68,10 +68,12 @@ struct DecodeTileCopy {
       if (part * kLanes + kLanes > kFilled)
         exists = inside && part * kLanes + piece() < kFilled;
       constexpr int kStep = kLanes * kBytes;
-      if constexpr (kBytes == 16)
-        ptx::cpAsyncOrZero16(shared + part * kStep, source + part * kStep,
-                             exists, policy);
-      else
+      if constexpr (kBytes == 16) {
+        if (part * kLanes + kLanes <= kPieces ||
+            part * kLanes + piece() < kPieces)
+          ptx::cpAsyncOrZero16(shared + part * kStep, source + part * kStep,
+                               exists, policy);
+      } else
         ptx::cpAsyncOrZero<kBytes>(shared + part * kStep, source + part * kStep,
                                    exists, part * kLanes + piece() < kPieces);
     }
@@ -86,10 +88,6 @@ class DecodeRing {
   static constexpr int kStep = kConfig.rings() * kTile; ///< keys between tiles
   static constexpr int kParts = kConfig.partCount();
   static constexpr int kBytes = bytesOf(kSignature.kv);
-  /// Rows are whole lines of L2. Others share some with the rows of the next
-  /// head, which another block reads a little later.
-  static constexpr bool kOwnsLines = kSignature.headDim * kBytes % 128 == 0 &&
-                                     kSignature.valueDim * kBytes % 128 == 0;
   static constexpr bool kPaged = kSignature.pages != AttentionPages::None;
   static constexpr int kCopyBytes =
       DecodeAttentionConfig::copyBytes(kSignature);
@@ -106,8 +104,7 @@ public:
              int number, int part, unsigned shared)
       : params(params), ring(shared), next(range.begin + number * kTile),
         end(range.end), number(number), part(part),
-        policy(kOwnsLines ? ptx::createPolicyEvictFirst()
-                          : ptx::createPolicyEvictNormal()) {
+        policy(ptx::createPolicyEvictFirst()) {
     keys = static_cast<const char *>(params.k) + KeyCopy::piece() * kCopyBytes +
            params.kStrides.head * kvHead * kBytes;
     values = static_cast<const char *>(params.v) +

@@ -418,12 +418,6 @@ inline unsigned long long createPolicyEvictFirst() {
   asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
   return policy;
 }
-/// That of accesses without one.
-inline unsigned long long createPolicyEvictNormal() {
-  unsigned long long policy;
-  asm("createpolicy.fractional.L2::evict_normal.b64 %0, 1.0;" : "=l"(policy));
-  return policy;
-}
 
 /// As ldGlobalNoAllocate128, with a cache policy for L2 (sm_80).
 inline uint4 ldGlobalNoAllocate128(const void *pointer,

@@ -119,8 +119,12 @@ void AttentionDecodeModel::computeKey() {
   // A piece's products, maxima and exponentials wait for each other: 1130
   // clocks for 16 keys of head dim 128, 1570 for 32.
   constexpr double kPieceClocks = 700, kElementClocks = 0.105;
+  // A warp converts with the units of its sub-core, and its products wait for
+  // that (4 sequences of 131072 keys of e4m3, a block of four warps on an SM:
+  // 333 us, of two blocks half as long 250).
   warpKeyClocks = kPieceClocks / double(kernel.pieceKeys) +
-                  kElementClocks * dims * rowTiles;
+                  kElementClocks * dims * rowTiles +
+                  convertClocks * double(device.subCoresPerSm);
   keyClocks = rowTiles * (productClocks + expClocks + issueClocks) +
               fragmentClocks + convertClocks + copyClocks;
   // They meet at each piece (latent attention, 16 and 128 heads: 249 and 1940

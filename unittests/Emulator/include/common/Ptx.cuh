@@ -20,7 +20,6 @@ template <int kCount> void pin(float (&)[kCount]) {}
 template <int kCount> void pin(unsigned (&)[kCount]) {}
 inline void prefetchL2(const void *) {}
 inline unsigned long long createPolicyEvictFirst() { return 0; }
-inline unsigned long long createPolicyEvictNormal() { return 0; }
 inline void griddepcontrolLaunchDependents() {}
 inline void griddepcontrolWait() { kilnMachine->awaitPredecessor(); }
 
