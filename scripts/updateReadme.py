@@ -431,10 +431,11 @@ def part_table(result, part):
 def kind_of(result):
     """What a result compares Kiln with: "stream", "torch", "attention",
     "product" or "peer", "draw" for a peer or a stream at drawn sizes, or
-    itself: "chain", "background", "default mode" or "default mode models".
+    itself: "chain", "background", "cliffs", "default mode" or "default mode
+    models".
     Nothing: "micro" and "rates"."""
-    if result["what"] == "micro":
-        return "micro"
+    if result["what"] in ("micro", "cliffs"):
+        return result["what"]
     if default_mode_tables.is_result(result):
         return "default mode models"
     if "background" in result:
@@ -457,6 +458,22 @@ def kind_of(result):
     return "torch" if keys & {"eager_us", "compile_us"} else "peer"
 
 
+def cliffs_table(result):
+    """A row for each pair: a problem, its neighbour, and what is asked."""
+    lines = ["| problem | us | neighbour, us | ratio | at least |",
+             "|---|---|---|---|---|"]
+    for case in result["cases"]:
+        if "error" in case:
+            lines.append(f"| {case['name']} | failed | | | {case['goal']:.2f} |")
+            continue
+        ratio = f"{case['ratio']:.2f}"
+        lines.append(f"| {case['name']} | {case['us']:.1f} "
+                     f"| {case['beside_us']:.1f} "
+                     f"| {ratio if case['reached'] else f'**{ratio}**'} "
+                     f"| {case['goal']:.2f} |")
+    return lines
+
+
 def table(result):
     """The markdown of one result: where it was measured, and its rows, if it
     does not show them in parts."""
@@ -466,7 +483,7 @@ def table(result):
             "attention": attention_table, "peer": peer_table,
             "product": product_table, "rates": rates_table,
             "draw": draw_table, "chain": chain_table,
-            "background": background_table,
+            "background": background_table, "cliffs": cliffs_table,
             "default mode": default_mode_table,
             "default mode models": default_mode_tables.tables}[kind_of(result)](result)
     return "\n".join([origin(result), ""] + rows)

@@ -236,7 +236,7 @@ def main():
     parser.add_argument("--verbose", action="store_true")
     options = parse_with_result(parser)
     library = kiln_ctypes.Library(kiln_ctypes.find_library(options.library))
-    document = {"kind": "cliffs", "commit": options.commit,
+    document = {"what": "cliffs", "commit": options.commit,
                 "gpu": torch.cuda.get_device_name(0),
                 "driver": driver_version(), "cuda": torch.version.cuda,
                 "mode": options.mode,
@@ -255,7 +255,7 @@ def main():
                 row = measure(engine, pair, options.rounds)
             except (RuntimeError, ValueError) as error:
                 row = {"name": pair.name, "text": pair.subject,
-                       "error": str(error)[:300], "reached": False}
+                       "goal": round(pair.goal, 4), "error": str(error)[:300], "reached": False}
             failed += not row["reached"]
             document["cases"].append(row)
             print(f"{'ok  ' if row['reached'] else 'FAIL'} {pair.name}: " +

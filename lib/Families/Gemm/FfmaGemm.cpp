@@ -98,7 +98,7 @@ static int narrowRegisters(const GemmSignature &signature,
 static int64_t registersOf(const GemmSignature &signature,
                            const FfmaGemmConfig &config) {
   // Of a group, and the walk over tiles.
-  constexpr int kOverhead = 30, kLimit = 255, kOfGroups = 12;
+  constexpr int kOverhead = 30, kLimit = 255, kOfGroups = 20;
   return (signature.hasGroups() ? kOfGroups : 0) +
          std::min(config.microM * config.microN + 8 * config.microN +
                       4 * config.ahead() + kOverhead,
