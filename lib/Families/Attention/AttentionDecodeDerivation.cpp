@@ -120,10 +120,11 @@ Derivation explainNaiveAttention(const AttentionProblem &problem,
   NaiveAttentionModel model(problem, device);
   Derivation steps;
   int issue = steps.add({.title = "instructions",
-                         .formula = "keys of all rows of an SM, with ordinary "
-                                    "multiply-adds",
+                         .formula = "rows of an SM and all their keys, with "
+                                    "ordinary multiply-adds",
                          .rule = StepRule::Sum,
-                         .terms = {{"keys", model.keyNs, "ns", model.keys}}});
+                         .terms = {{"rows", model.rowNs, "ns", model.rows},
+                                   {"keys", model.keyNs, "ns", model.keys}}});
   int row =
       steps.add({.title = "longest row",
                  .formula = "four keys at a time: K, sums of the warp, and V",
@@ -134,7 +135,7 @@ Derivation explainNaiveAttention(const AttentionProblem &problem,
                         .terms = {steps.resultOf(issue), steps.resultOf(row)}});
   int stream =
       steps.add({.title = "stream",
-                 .formula = "K and V once, of which a few keys are in flight",
+                 .formula = "Q, K, V and O once, of which little is in flight",
                  .rule = StepRule::Quotient,
                  .terms = {{"bytes", model.bytes, "B"},
                            {"rate", model.bytesPerNs, "B/ns"}}});

@@ -203,18 +203,25 @@ NaiveAttentionModel::NaiveAttentionModel(const AttentionProblem &problem,
   // 2048) to 14 % on average.
   constexpr double kStart = 2500, kKeysAtOnce = 4, kPieceClocks = 1900,
                    kKeyClocks = 13, kElementClocks = 0.0275;
+  // Some 240 instructions of a warp find a row, load its Q and store its O, on
+  // four schedulers (counted, not measured).
+  constexpr double kRowClocks = 60;
   double clock = attentionClockGHz(device);
   double dims = double(problem.headDim + problem.valueDim);
   VisibleBlocks visible = visibleBlocks(problem, 1, 1, 1);
   startNs = kStart;
+  rows = double(expectedQueries(problem)) * double(problem.batch) *
+         double(problem.heads) / double(device.smCount);
+  rowNs = kRowClocks / clock;
   keys = double(visible.blocks) * double(problem.batch) *
          double(problem.heads) / double(device.smCount);
   keyNs = (kKeyClocks + kElementClocks * dims) / clock;
   pieces = std::ceil(double(visible.longest) / kKeysAtOnce);
   pieceNs = kPieceClocks / clock;
-  // Each head of K is read from DRAM once at least, a few keys at a time.
+  // Each head of K is read from DRAM once at least, a few keys at a time, and
+  // Q and O pass by a row at a time.
   constexpr double kReachedOfDram = 0.6;
-  bytes = keyBytes(problem);
+  bytes = keyBytes(problem) + queryBytes(problem);
   bytesPerNs = kReachedOfDram * device.dramBytesPerNs();
 }
 

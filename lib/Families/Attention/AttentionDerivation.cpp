@@ -303,12 +303,16 @@ int AttentionTileSteps::explainPath(int pace, int ends) {
     if (model.tail > 0)
       terms.push_back({"a long sequence's rest", model.tail, "clk"});
   } else {
-    int all = steps.add(
-        {.title = "all tiles",
-         .rule = StepRule::Sum,
-         .terms = {steps.resultOf(ends, model.tiles),
-                   steps.resultOf(pace, model.blocks * model.overhead)},
-         .unit = "clk"});
+    std::vector<StepTerm> parts{
+        steps.resultOf(ends, model.tiles - model.idle),
+        steps.resultOf(pace, model.blocks * model.overhead)};
+    if (model.idle > 0)
+      parts.push_back(
+          {"tiles without keys", model.idleEnds, "clk", model.idle});
+    int all = steps.add({.title = "all tiles",
+                         .rule = StepRule::Sum,
+                         .terms = std::move(parts),
+                         .unit = "clk"});
     int share =
         steps.add({.title = "share of an SM",
                    .rule = StepRule::Quotient,

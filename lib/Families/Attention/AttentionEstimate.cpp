@@ -83,7 +83,7 @@ Estimate estimateNaiveAttention(const AttentionProblem &problem,
   estimate.add("rows", body);
   estimate.note("instructions", model.issueNs());
   estimate.note("stream", model.streamNs());
-  estimate.note("longest row", model.rowNs());
+  estimate.note("longest row", model.longestNs());
   return estimate;
 }
 

@@ -139,6 +139,7 @@ Derivation explainNaiveAttention(const AttentionProblem &problem,
 /// Blocks of keys that tiles of rows of queries see.
 struct VisibleBlocks {
   int64_t tiles = 0;  ///< of rows, of one sequence and (packed) head
+  int64_t empty = 0;  ///< of tiles: those that see no keys
   int64_t blocks = 0; ///< of keys, of all these tiles together
   /// Of one tile: of the most and the fewest.
   int64_t longest = 0, shortest = 0;

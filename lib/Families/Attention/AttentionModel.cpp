@@ -333,7 +333,12 @@ void AttentionTileModel::computeTiles() {
              double(std::max<int64_t>(kernel.columnParts, 1));
   raising = raisedSteps * overhead * step.raising;
   ends = alone + raising + latency + element * elements + draw;
+  idleEnds = element * elements + draw;
+  if (splits.active == 1 && visible.empty < visible.tiles)
+    idle = sequences * double(visible.empty);
   auto clocksOf = [&](int64_t count) {
+    if (count == 0 && idle > 0)
+      return idleEnds;
     double steps = double(count);
     if (splits.active > 1)
       steps = std::min(steps, splitBlocks);
@@ -341,7 +346,7 @@ void AttentionTileModel::computeTiles() {
   };
   longest = clocksOf(visible.longest);
   shortest = clocksOf(visible.shortest);
-  total = tiles * ends + blocks * overhead * step.pace();
+  total = allEnds() + blocks * overhead * step.pace();
 }
 
 void AttentionTileModel::computePath() {
@@ -403,7 +408,7 @@ double AttentionTileModel::totalNs() const {
 llvm::StringRef AttentionTileModel::bound() const {
   if (floorNs > firstNs + pathNs())
     return "dram";
-  if (tiles * ends > total - tiles * ends)
+  if (allEnds() > total - allEnds())
     return "latency";
   if (step.chained() > std::max({step.loaded(), step.l2, step.port}))
     return "latency";

@@ -140,7 +140,10 @@ struct AttentionTileModel {
   double alone = 0, latency = 0, draw = 0, element = 0, elements = 0;
   /// Steps that raise origins beside the first, and what that costs.
   double raisedSteps = 0, raising = 0;
-  double ends = 0;                             ///< all of them
+  double ends = 0; ///< all of them
+  /// Tiles that see no keys, beside others that do, and what each of them
+  /// costs: its number, and elements of Q and O.
+  double idle = 0, idleEnds = 0;
   double longest = 0, shortest = 0, total = 0; ///< clocks of tiles
   double turns = 0; ///< tiles of the SM with most, where tiles are equal
   double path = 0, tail = 0; ///< clocks of the SM with most to do
@@ -154,6 +157,7 @@ struct AttentionTileModel {
                      const DeviceModel &device);
 
   bool hasEqualTiles() const { return longest == shortest; }
+  double allEnds() const { return (tiles - idle) * ends + idle * idleEnds; }
   /// Products of mma.sync that one score takes: 16 elements along k each.
   double chainLength() const { return headDim / 16; }
   double sms() const { return double(device.smCount); }
@@ -232,20 +236,23 @@ private:
 /// A naive kernel.
 struct NaiveAttentionModel {
   double startNs = 0;               ///< until the first key is asked for
+  double rows = 0, rowNs = 0;       ///< of an SM, beside their keys
   double keys = 0, keyNs = 0;       ///< of an SM, all rows together
   double pieces = 0, pieceNs = 0;   ///< of the longest row, alone
-  double bytes = 0, bytesPerNs = 0; ///< K and V, from DRAM
+  double bytes = 0, bytesPerNs = 0; ///< of Q, K, V and O, of DRAM
 
   NaiveAttentionModel(const AttentionProblem &problem,
                       const DeviceModel &device);
-  double issueNs() const { return keys * keyNs; }
-  double rowNs() const { return pieces * pieceNs; }
+  double issueNs() const { return rows * rowNs + keys * keyNs; }
+  double longestNs() const { return pieces * pieceNs; }
   double streamNs() const { return bytes / bytesPerNs; }
-  double bodyNs() const { return std::max(issueNs() + rowNs(), streamNs()); }
+  double bodyNs() const {
+    return std::max(issueNs() + longestNs(), streamNs());
+  }
   llvm::StringRef bound() const {
-    if (bodyNs() > issueNs() + rowNs())
+    if (bodyNs() > issueNs() + longestNs())
       return "dram";
-    return issueNs() >= rowNs() ? "simd" : "latency";
+    return issueNs() >= longestNs() ? "simd" : "latency";
   }
 };
 

@@ -18,6 +18,7 @@
 #include <llvm/ADT/SmallVector.h>
 
 #include <algorithm>
+#include <limits>
 
 namespace kiln {
 
@@ -221,8 +222,14 @@ static bool isForTiles(const AttentionProblem &problem,
 }
 
 /// Blocks of rows that read the same K and V, at most, where tiles would read
-/// them once: from L2, all but one.
-static constexpr int64_t kMostRowBlocks = 16;
+/// them once: from L2, all but one. Where no tiles split the keys, estimates
+/// decide.
+static int64_t mostRowBlocks(const DeviceModel &device) {
+  constexpr int kSplittingTiles = 90; // of `sm90`
+  return device.computeCapability() == kSplittingTiles
+             ? 16
+             : std::numeric_limits<int32_t>::max();
+}
 
 /// Whether the space leaves a problem out. Where a tile of each head of K, of
 /// as few rows as it may have, leaves SMs idle, splits of the keys may be worth
@@ -239,7 +246,7 @@ static bool isLeftOut(const AttentionProblem &problem,
   int64_t rows = problem.queries * problem.group();
   double tiles = double(problem.batch) * double(problem.kvHeads) *
                  double(ceilDiv(rows, kTileRows));
-  return rows > kMostRowBlocks * kMostBlockRows ||
+  return rows > mostRowBlocks(device) * kMostBlockRows ||
          tiles >= double(device.smCount);
 }
 
@@ -340,15 +347,16 @@ checkShape(const AttentionSignature &signature,
 /// them less.
 static std::optional<Rejection> checkGridOf(const AttentionProblem &problem,
                                             const AttentionSignature &signature,
-                                            const DecodeGrid &grid) {
+                                            const DecodeGrid &grid,
+                                            const DeviceModel &device) {
   constexpr double kMaxGridYZ = 65535; // all architectures
   for (int64_t blocks :
        {problem.batch, problem.heads, problem.kvHeads * grid.rowBlocks})
     if (double(blocks) > kMaxGridYZ)
       return Rejection{PruneReason::Grid, double(blocks), kMaxGridYZ, "blocks"};
-  if (grid.rowBlocks > kMostRowBlocks && isForTiles(problem, signature))
+  if (grid.rowBlocks > mostRowBlocks(device) && isForTiles(problem, signature))
     return Rejection{PruneReason::Dominated, double(grid.rowBlocks),
-                     double(kMostRowBlocks), "blocks of rows"};
+                     double(mostRowBlocks(device)), "blocks of rows"};
   return checkGrid(double(grid.splits));
 }
 
@@ -386,7 +394,7 @@ std::optional<Rejection> DecodeAttention::checkLimits(
     return Rejection{PruneReason::Cluster, double(config.kMaxCluster), 1,
                      "blocks"};
   DecodeGrid grid(problem, config, device.smCount);
-  if (auto rejection = checkGridOf(problem, signature, grid))
+  if (auto rejection = checkGridOf(problem, signature, grid, device))
     return rejection;
   if (auto rejection = checkPartialBytes(problem, config, grid))
     return rejection;

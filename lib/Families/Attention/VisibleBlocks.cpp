@@ -23,6 +23,10 @@ struct ClampedLine {
     int64_t value = slope * i + offset;
     return value < 0 ? 0 : std::min(value / divisor, cap);
   }
+  /// The least i of at least 0 with more than 0.
+  int64_t firstAboveZero() const {
+    return offset >= divisor ? 0 : ceilDiv(divisor - offset, slope);
+  }
   int64_t sum(int64_t count) const;
 };
 
@@ -77,6 +81,7 @@ VisibleBlocks visibleBlocks(const AttentionProblem &problem, int64_t rows,
     visible.blocks = visible.tiles * cap;
     visible.longest = visible.shortest = visible.tiles > 0 ? cap : 0;
     visible.masked = present % keys != 0 ? visible.tiles : 0;
+    visible.empty = cap > 0 ? 0 : visible.tiles;
     return visible;
   }
   bool isWindow = problem.mask == AttentionMask::Window;
@@ -101,6 +106,8 @@ VisibleBlocks visibleBlocks(const AttentionProblem &problem, int64_t rows,
     visible.longest = std::max(visible.longest, blocksOf(tile));
     visible.shortest = std::min(visible.shortest, blocksOf(tile));
   }
+  // The first of more queries than keys; the last query sees the last key.
+  visible.empty = cap > 0 ? std::min(hi.firstAboveZero(), last) : visible.tiles;
   // What the first row sees ahead, and the last one behind.
   ClampedLine wholeHi{rows, packed * (shift + right + 1), packed * keys,
                       present / keys};

@@ -289,10 +289,11 @@ void Enumeration::addOrders(Sm90GemmConfig config, const Width &width) {
   }
 }
 
-/// Blocks that may share a tile's k.
+/// Blocks that may share a tile's k, at most.
+static constexpr int64_t kMostSplits = 32;
+
 int64_t Enumeration::splitsOf(const Width &width) const {
-  constexpr int64_t kMost = 32;
-  return std::min(device.smCount / width.tiles, kMost);
+  return std::min(device.smCount / width.tiles, kMostSplits);
 }
 
 /// As many splits as run at once, and fewer by a quarter.
@@ -307,8 +308,9 @@ void Enumeration::addSplits(Sm90GemmConfig config, const Width &width) {
                           ceilDiv(problem.k, config.blockK) / kLeastSteps);
   int64_t fewer = most - std::max<int64_t>(1, most / 4);
   for (int64_t splits : {most, fewer})
-    // Half of the SMs at least.
-    if (splits > 1 && 2 * width.tiles * splits > device.smCount)
+    // Half of the SMs at least; a tile or two have no more blocks than these.
+    if (splits > 1 &&
+        (2 * width.tiles * splits > device.smCount || splits == kMostSplits))
       addSplit(config, static_cast<int>(splits));
 }
 

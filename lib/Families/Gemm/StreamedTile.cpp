@@ -77,7 +77,8 @@ struct StreamModel {
 
   int64_t blocks = 0, steps = 0;             ///< steps of a block along k
   double streamedBytes = 0, vectorBytes = 0; ///< that a block reads
-  double otherBytes = 0; ///< of C, the residual and D, of a block
+  double spilledBytes = 0; ///< a block's share of vectors that L2 does not hold
+  double otherBytes = 0;   ///< of C, the residual and D, of a block
   double bytesInFlight = 0;
   Occupancy resident;
   Waves grid;
@@ -156,6 +157,12 @@ StreamModel::StreamModel(const GemmProblem &problem, const StreamedTile &kernel,
                   kernel.splitK);
   streamedBytes = ownRows * k * bytes * kernel.streamedShare;
   vectorBytes = ownVectors * k * bytes * kernel.vectorShare;
+  // Those of a few rows lie in L2, and all blocks read them there.
+  const double allVectors =
+      (problem.meanRows > 0 ? problem.meanRows : double(vectors)) *
+      double(std::max<int64_t>(problem.batch, 1)) * double(problem.k) * bytes;
+  spilledBytes = std::max(allVectors - double(device.l2Bytes), 0.0) /
+                 double(std::max<int64_t>(blocks, 1));
   int accesses = 1 + (problem.beta != 0) +
                  problem.pointwise.contains(PointwiseOp::Residual);
   double share =
@@ -182,7 +189,8 @@ StreamedWave StreamModel::wave(int64_t count) const {
   wave.perSm = double(ceilDiv(count, device.smCount));
   double moved = streamedBytes + otherBytes;
   double loaded = moved + vectorBytes;
-  wave.dramNs = wave.blocks * moved / (kStreamShare * device.dramBytesPerNs());
+  wave.dramNs = wave.blocks * (moved + spilledBytes) /
+                (kStreamShare * device.dramBytesPerNs());
   wave.l2Ns = wave.blocks * loaded / (kernel.l2Share * device.l2BytesPerNs());
   wave.portNs = wave.perSm * loaded / (kL2BytesPerClockPerSm * clockGHz());
   double warps =
@@ -269,18 +277,24 @@ static DerivationStep explainRows(const StreamModel &model) {
   const StreamedTile &kernel = model.kernel;
   const char *streamed = kernel.streamsA ? "A" : "B";
   const char *other = kernel.streamsA ? "B" : "A";
+  const std::string spilled =
+      model.spilledBytes > 0
+          ? fmt::format(", which has {:.0f} B of them from DRAM",
+                        model.spilledBytes)
+          : "";
   return {"streamed rows",
           fmt::format("{} rows of {} past {} of {}, {} x {} a block, k in {}",
                       streamedExtent(model.problem, kernel.streamsA), streamed,
                       vectorExtent(model.problem, kernel.streamsA), other,
                       kernel.rows, kernel.vectors, kernel.splitK),
           fmt::format("{} blocks; each reads {:.0f} B of {} once, and {:.0f} B "
-                      "of {} from L2",
+                      "of {} from L2{}",
                       model.blocks, model.streamedBytes, streamed,
-                      model.vectorBytes, other),
+                      model.vectorBytes, other, spilled),
           llvm::json::Object{{"blocks", model.blocks},
                              {"streamed_bytes", model.streamedBytes},
-                             {"vector_bytes", model.vectorBytes}}};
+                             {"vector_bytes", model.vectorBytes},
+                             {"spilled_bytes", model.spilledBytes}}};
 }
 
 static DerivationStep explainLittle(const StreamModel &model,

@@ -177,7 +177,7 @@ TEST_CASE("blocks of keys are counted as a loop over tiles counts them") {
     int64_t rows = 1 + upTo(200), packed = 1 + upTo(9), keys = 1 + upTo(150);
     bool isCausal = problem.mask == AttentionMask::Causal;
     bool isMasked = problem.mask != AttentionMask::None;
-    int64_t masked = 0, tiles = 0, blocks = 0, longest = 0;
+    int64_t masked = 0, tiles = 0, blocks = 0, longest = 0, empty = 0;
     for (int64_t row = 0; row < problem.queries * packed; row += rows) {
       int64_t seen = 0, query = row / packed;
       int64_t end = std::min(problem.queries - 1, (row + rows - 1) / packed);
@@ -197,11 +197,13 @@ TEST_CASE("blocks of keys are counted as a loop over tiles counts them") {
       }
       ++tiles;
       blocks += seen;
+      empty += seen == 0 ? 1 : 0;
       longest = std::max(longest, seen);
     }
     VisibleBlocks visible = visibleBlocks(problem, rows, packed, keys);
     REQUIRE(visible.tiles == tiles);
     REQUIRE(visible.blocks == blocks);
+    REQUIRE(visible.empty == empty);
     REQUIRE(visible.masked >= masked);
     if (problem.mask == AttentionMask::Window)
       continue;
