@@ -38,6 +38,7 @@ constexpr Ring kRings[] = {{4, 3, 16}, {4, 3, 32}, {4, 6, 16},
 constexpr Ring kLongRings[] = {{2, 3, 16}, {2, 2, 16}};
 constexpr int kFills[] = {4, 8};
 constexpr int kLeastCopied = 4; ///< bytes of a copy to shared memory
+constexpr int kLeastDim = 8;    ///< elements of a row
 /// Where lengths differ, more blocks than run at once fill up the end (H200,
 /// lengths as DecodeGrid.cpp has them).
 constexpr int kRaggedFills[] = {4, 8, 16, 32};
@@ -112,12 +113,15 @@ public:
                            .function = "decodeAttention"}) {}
 
 protected:
-  /// Rows that begin at any element, in 16 bits: no copy reads them.
+  /// In 16 bits where rows begin at any element, which no copy reads, or are
+  /// shorter than what an instruction takes.
   std::optional<DType>
   collectedType(const AttentionProblem &problem,
                 const AttentionSignature &signature) const override {
-    if (problem.latent || problem.fixedSplit > 0 ||
-        signature.align >= kLeastCopied)
+    const bool isRead = signature.align >= kLeastCopied &&
+                        signature.headDim >= kLeastDim &&
+                        signature.valueDim >= kLeastDim;
+    if (problem.latent || problem.fixedSplit > 0 || isRead)
       return std::nullopt;
     return signature.q == DType::E4M3 ? signature.out : signature.q;
   }
