@@ -79,8 +79,8 @@ TEST_CASE("the field lists name every knob") {
 TEST_CASE("parameters cross to the device as plain bytes") {
   CHECK(std::is_trivially_copyable_v<GemmParams>);
   CHECK(std::is_standard_layout_v<GemmParams>);
-  CHECK(sizeof(GemmParams) == 368);
-  CHECK(sizeof(ReferenceGemmParams) == 400);
+  CHECK(sizeof(GemmParams) == 376);
+  CHECK(sizeof(ReferenceGemmParams) == 408);
   CHECK(sizeof(CompareResult) == 48);
   CHECK(sizeof(CompareToleranceParams) == 144);
 }
