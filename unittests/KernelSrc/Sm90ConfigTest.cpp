@@ -616,4 +616,8 @@ TEST_CASE("wgmma of int8 has widths of 16 columns beyond 24") {
   CHECK(tileOf(64, 24, 1).isValid(bytes));
   CHECK(!tileOf(64, 40, 1).isValid(bytes));
   CHECK(tileOf(64, 40, 1).isValid(kPromoted));
+  GemmSignature across = bytes;
+  across.layout = Layout::NN; // transposed by a step before
+  CHECK(tileOf(64, 48, 1).isValid(across));
+  CHECK(!tileOf(64, 40, 1).isValid(across));
 }
