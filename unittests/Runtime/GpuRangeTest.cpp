@@ -209,7 +209,7 @@ void checkFirstCalls(kiln_mode mode) {
   kiln_stream stream = gpu.handle();
   options.streams = &stream;
   options.stream_count = 1;
-  options.budget_ms = 4000;
+  options.budget_ms = 20000;
   kiln_status status = kiln_prepare(gpu.engine, &problem, 1, &options, nullptr);
   CAPTURE(gpuError());
   REQUIRE(status == KILN_SUCCESS);
