@@ -492,6 +492,12 @@ private:
       return Rejection{PruneReason::Type};
     if (auto rejection = checkThreads(config.threads(), device))
       return rejection;
+    // Rounds have a row at least.
+    constexpr double kMostAlignedBytes = 1 << 29;
+    if (product.alignsA)
+      if (double bytes = double(alignedBytes(problem));
+          bytes >= kMostAlignedBytes)
+        return Rejection{PruneReason::Workspace, bytes, kMostAlignedBytes, "B"};
     if (auto rejection = checkLimits(problem, signature, config, device))
       return rejection;
     if (auto rejection = checkLaunch(problem, signature, config, device))
