@@ -210,7 +210,8 @@ TEST_CASE("campaigns find the suite's cases and outputs that may be inputs") {
     OperandTable table = triple.family->operands(triple.problem);
     CHECK(table.operands[1].mayBe == 0);
   }
-  CHECK(templates == std::set<std::string>{"flat", "reload", "resident"});
+  CHECK(templates ==
+        std::set<std::string>{"flat", "reload", "resident", "spread"});
 }
 
 TEST_SUITE("gpu") {
