@@ -13,7 +13,7 @@ inline kiln_attention_args attentionArgs() {
   args.keys = 70;
   args.heads = 4;
   args.kv_heads = 2;
-  args.head_dim = 21;
+  args.head_dim = 22;
   args.q.type = KILN_BF16;
   args.q.data = address(0x100000);
   args.k.data = address(0x200000);

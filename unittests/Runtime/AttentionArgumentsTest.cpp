@@ -13,7 +13,7 @@ namespace {
 
 /// A problem for one kernel, whose parameters the tests read.
 constexpr const char *kText =
-    "attention batch=2 sq=3 sk=70 heads=4 d=21 dtype=bf16 softcap=30";
+    "attention batch=2 sq=3 sk=70 heads=4 d=22 dtype=bf16 softcap=30";
 
 struct TextLaunch {
   void *operands[4] = {address(0x100000), address(0x200000), address(0x300000),
@@ -73,7 +73,7 @@ TEST_CASE("scalars that kernels of attention do not take are refused") {
   launch.scalars[0] = 0;
   launch.scalars[1] = 50;
   REQUIRE(run() == KILN_SUCCESS);
-  CHECK(launches.last().scale == doctest::Approx(1 / std::sqrt(21.0)));
+  CHECK(launches.last().scale == doctest::Approx(1 / std::sqrt(22.0)));
   CHECK(launches.last().softcap == 50.0f);
   kiln_plan_release(plan);
 }
@@ -82,7 +82,7 @@ TEST_CASE("a softcap of a problem without one is not read") {
   RuntimeFixture fixture;
   LaunchLog<AttentionParams> launches;
   const kiln_problem problem =
-      problemOf("attention batch=2 sq=3 sk=70 heads=4 d=21 dtype=bf16");
+      problemOf("attention batch=2 sq=3 sk=70 heads=4 d=22 dtype=bf16");
   TextLaunch launch;
   launch.scalars[1] = -5;
   CAPTURE(lastError());
@@ -100,7 +100,7 @@ TEST_CASE("sequences of a call may share Q, K or V") {
   args.queries = 5;
   args.keys = 70;
   args.heads = 4;
-  args.head_dim = 21;
+  args.head_dim = 22;
   args.q.type = KILN_BF16;
   args.q.data = address(0x100000);
   args.k.data = address(0x200000);
@@ -112,7 +112,7 @@ TEST_CASE("sequences of a call may share Q, K or V") {
   REQUIRE(launch() == KILN_SUCCESS);
   CHECK(launches.last().kStrides.batch == 0);
   CHECK(launches.last().vStrides.batch == 0);
-  CHECK(launches.last().qStrides.batch == 5 * 4 * 21);
+  CHECK(launches.last().qStrides.batch == 5 * 4 * 22);
   const uint64_t misses = statisticsOf(engine).dispatch_misses;
   REQUIRE(launch() == KILN_SUCCESS);
   CHECK(statisticsOf(engine).dispatch_misses == misses);
@@ -122,7 +122,7 @@ TEST_CASE("sequences of a call may share Q, K or V") {
   CHECK(launches.last().qStrides.batch == 0);
   // The same as text.
   const kiln_problem problem =
-      problemOf("attention batch=2 sq=5 sk=70 heads=4 d=21 dtype=bf16 bsq=-1 "
+      problemOf("attention batch=2 sq=5 sk=70 heads=4 d=22 dtype=bf16 bsq=-1 "
                 "bsk=-1 bsv=-1");
   TextLaunch given;
   given.arguments.scalar_count = 0;

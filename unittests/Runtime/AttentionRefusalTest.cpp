@@ -58,7 +58,7 @@ TEST_CASE("what is wrong with an attention is named") {
       {"odd v", [](Args &a) { a.v.data = address(0x300001); }, kInvalid,
        "v.data 0x300001 is not aligned to 2 bytes"},
       {"short row", [](Args &a) { a.k.token_stride = 20; }, kInvalid,
-       "k.token_stride=20 is below the row length 21"},
+       "k.token_stride=20 is below the row length 22"},
       {"negative stride", [](Args &a) { a.o.head_stride = -1; }, kInvalid,
        "o.head_stride is -1"},
       {"heads overlap", [](Args &a) { a.o.head_stride = 20; }, kInvalid,
