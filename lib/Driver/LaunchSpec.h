@@ -1,8 +1,8 @@
 //===- LaunchSpec.h - a launch as plain data ------------------------------===//
 //
-// What a family's bind() produces and only Driver executes: one to five steps,
-// their parameters and the tensor maps inside them. Trivially copyable, lives
-// on the stack of a launch, allocates nothing, includes no CUDA header.
+// A family's bind() produces it, and only Driver executes it: one to five
+// steps, their parameters and the tensor maps inside them. Trivially copyable,
+// lives on the stack of a launch, allocates nothing, includes no CUDA header.
 //
 //===----------------------------------------------------------------------===//
 #pragma once

@@ -16,7 +16,7 @@ namespace kiln {
 
 static constexpr CollectRowsConfig kConfig{};
 static constexpr int64_t kAlign = int64_t(WorkspaceLayout::kAlignment);
-/// What alignment of K, V, Q, O and of what lies behind them takes at most.
+/// The most that alignment of K, V, Q, O and of scratch behind them takes.
 static constexpr int64_t kSlack = 5 * kAlign;
 constexpr int kWideAlign = 16; // of what kernels read by the widest copies
 
@@ -150,7 +150,7 @@ CollectedProblem::rowsOf(const CollectRounds &rounds, int64_t &end) const {
 
 double CollectedProblem::collectNs(const CollectRounds &rounds,
                                    const DeviceModel &device) const {
-  // What passes before the first store of a step, and behind its last one.
+  // From the start of a step to its first store, and from its last one on.
   constexpr double kStepNs = 2000;
   const double sequencesOf = double(given.batch);
   const double queries = double(expectedQueries(given));
@@ -165,7 +165,7 @@ double CollectedProblem::collectNs(const CollectRounds &rounds,
   if (unaligned)
     elements += queryRows * double(given.valueDim);
   const double count = double(rounds.count());
-  // What narrow accesses cost: an address, a load, a store, conversions
+  // A narrow access takes an address, a load, a store, conversions
   // (counted in the kernel).
   constexpr double kInstructions = 25, kOpsOfLane = 2;
   const double lanes = usedRate(device.simdFp32FlopsPerClock) / kOpsOfLane *
