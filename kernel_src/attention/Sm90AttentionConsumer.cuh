@@ -49,7 +49,7 @@ class Sm90AttentionConsumer {
   /// than products take too many registers to be made in two places.
   static constexpr bool kKeepsOrigins =
       !kSignature.softcap && !kSignature.alibi;
-  /// Rows behind the boxes of Q, which nobody writes, and behind a group's
+  /// Rows behind the boxes of Q, which no copy fills, and behind a group's
   /// heads.
   static constexpr bool kHasIdleRows = kConfig.hasIdleRows();
   /// With one buffer of Q the next tile's waits for the last scores of this

@@ -75,8 +75,8 @@ struct Sm90GemmConfig {
   constexpr bool isColumnSideKMajor(const GemmSignature &signature) const {
     return isColumnSideAlongK(signature) || copiesColumns(signature);
   }
-  /// wgmma takes tf32 and bytes along k alone. What lies otherwise is
-  /// transposed by a step before, but a row side of tf32, which comes from
+  /// wgmma takes tf32 and bytes along k alone. A step before
+  /// transposes other operands, but a row side of tf32, which comes from
   /// registers.
   constexpr bool rowsFromRegisters(const GemmSignature &signature) const {
     return signature.in == DType::FP32 && !isRowSideAlongK(signature);

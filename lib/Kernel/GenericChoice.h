@@ -1,8 +1,8 @@
 //===- GenericChoice.h - why a generic kernel is the first choice ---------===//
 //
 // A generic template serves what nothing else does, often at a hundredth of the
-// speed. Who meets one wants to know which limit the fast kernels have here,
-// and which problem beside this one they would take. The first is read off
+// speed. Its user wants to know which limit the fast kernels have here, and
+// which problem beside this one they would take. The first is read off
 // rejected configs. The second is tried: neighbours in one size or in the
 // alignment are planned, which needs no words of families.
 //

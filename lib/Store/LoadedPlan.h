@@ -157,8 +157,8 @@ public:
   llvm::Error addTo(GraphBuilder &graph, const Arguments &arguments,
                     const Workspace &workspace) const;
 
-  /// What launch() would execute in round \p round of its rounds; \p spec is
-  /// overwritten.
+  /// Makes of \p spec, which is overwritten, the steps that launch() would
+  /// execute in round \p round of its rounds.
   void bind(const Arguments &arguments, const Workspace &workspace,
             LaunchSpec &spec, int64_t round = 0) const noexcept;
   /// Rounds of a launch of \p arguments (Binder::rounds). Nanoseconds.

@@ -47,7 +47,7 @@ TEST_CASE("emulated: rounds of e4m3 results") {
               "scale_d=1x128 scale_order_d=rows ldsd=71 scale_a=1x128 "
               "scale_b=128x128 scale_order_a=rows",
               {kByteMma, kByteRows});
-  // What the chain reads, and rows with gaps.
+  // Operands of the chain, and rows with gaps.
   checkRounds(10000,
               "m=61 n=131 k=40 dtype=fp16 layout=NN out=e4m3 scale_d=row "
               "ldd=133 lda=48 align=2 beta=1 pointwise=bias,residual,relu",

@@ -10,7 +10,7 @@ using namespace kiln::fake;
 
 namespace {
 
-/// What weights are.
+/// The kinds of weights.
 enum class Weights { Any, Packed, Fp32 };
 
 /// Draws problems with groups; the same seed draws the same ones.

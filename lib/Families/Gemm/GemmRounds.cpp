@@ -172,8 +172,8 @@ private:
 
 } // namespace
 
-/// Has \p arguments begin with \p row of \p matrix. What is asked for by the
-/// number of a row stays.
+/// Has \p arguments begin with \p row of \p matrix. Operands that are asked for
+/// by the number of a row stay.
 void RoundsBinder::shift(const GemmProblem &problem, int64_t row,
                          int64_t matrix, Arguments &arguments) {
   auto move = [&](int index, int64_t bytes, int64_t ofRow) {

@@ -17,7 +17,7 @@
 
 namespace kiln {
 
-/// What a round has, at most: rows of each of so many matrices. Several
+/// The most that a round has: rows of each of so many matrices. Several
 /// matrices have all of their rows.
 struct GemmRounds {
   /// Bytes of the workspace that the rows of a round should need. Half of what

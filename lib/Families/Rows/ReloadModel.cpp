@@ -8,7 +8,7 @@
 
 namespace kiln {
 
-/// What passes behind the first read, and wait for.
+/// The bytes and waits of the passes behind the first.
 static void addPasses(StreamKernel &kernel, const RowProblem &problem,
                       const ReloadShape &shape) {
   const int passes = reducesTwice(problem) ? 2 : 1;

@@ -1,6 +1,6 @@
 //===- ReloadModel.h - what rows cost that are read once for each pass ----===//
 //
-// What the estimates of the templates "reload" and "spread" share, whose kernel
+// Shared by the estimates of the templates "reload" and "spread", whose kernel
 // is the same.
 //
 //===----------------------------------------------------------------------===//

@@ -76,7 +76,7 @@ static int64_t wantedRegisters(const RowSignature &signature,
   // Addresses, predicates and statistics; of rows that begin anywhere the ends.
   constexpr int64_t kBase = 24, kEnds = 8;
   const int64_t words = ceilDiv(config.vector * bytesOf(signature.in), 4);
-  // What covers a vector that lies anywhere is two.
+  // Two vectors cover one that lies anywhere.
   const int64_t row = words * (config.rowStart() == RowStart::Any ? 2 : 1);
   const int64_t mask = signature.mask == RowMask::Matrix ? row : 0;
   const int64_t shared = words * (signature.weight + signature.bias +
@@ -239,8 +239,8 @@ StreamKernel SpreadRowsTemplate::stream(const RowProblem &problem,
   addReloading(kernel, problem, shape, device);
   kernel.serialNs += exchangeNs(problem, kernel.tasks);
   kernel.serialNs *= static_cast<double>(shape.turns);
-  // What all rows share is as long as one: each turn, and each pass that needs
-  // it, reads it from where the row is.
+  // Operands that all rows share are as long as one: each turn, and each pass
+  // that needs them, reads them from where the row is.
   kernel.rereadBytes +=
       static_cast<double>(shape.turns * passesOfShared(problem) - 1) *
       sharedOperandBytes(problem);

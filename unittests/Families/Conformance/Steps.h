@@ -75,7 +75,7 @@ std::optional<Step> stepBetween(const Prediction &one, const Prediction &other);
 std::vector<Step> findSteps(Predictor &predictor, const std::string &text);
 
 /// The cliffs that \p text meets while its field number \p index goes through
-/// all sizes. Finds thresholds that nobody drew: sizes double, and where times
+/// all sizes. Finds thresholds between the draws: sizes double, and where times
 /// part, halving finds the two neighbours.
 std::vector<Step> walk(Predictor &predictor, const std::string &text,
                        int index);

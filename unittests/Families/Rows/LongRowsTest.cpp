@@ -186,7 +186,7 @@ TEST_CASE("rows that are read again exchange what they are launched with") {
   CHECK_FALSE(plan.takesDependentLaunch);
 }
 
-// What spills is refused, and the next choice is slower.
+// A kernel that spills is refused, and the next choice is slower.
 TEST_CASE("the first choices of rows beyond the chip do not spill") {
   if (!hasNvrtc())
     return;
