@@ -6,6 +6,7 @@
 #include "Device/DeviceProbe.h"
 #include "Families/Families.h"
 #include "Kernel/EngineLimits.h"
+#include "Kernel/MemoryBound.h"
 #include "Kernel/Sources.h"
 #include "Support/Json.h"
 #include "cli/Console.h"
@@ -344,12 +345,7 @@ llvm::Expected<Subject> Subject::read(const ParsedOptions &options) {
 }
 
 bool isMemoryBound(const Case &which) {
-  // Since Volta, plain fp32 arithmetic alone does 10 and more operations in the
-  // time of a byte of DRAM.
-  constexpr double kFewOpsPerByte = 8;
-  const auto &[family, problem] = which.named;
-  return family->flops(problem) <
-         kFewOpsPerByte * family->compulsoryBytes(problem);
+  return kiln::isMemoryBound(*which.named.family, which.named.problem);
 }
 
 std::vector<Registry::NamedProblem> problemsOf(llvm::ArrayRef<Case> cases) {

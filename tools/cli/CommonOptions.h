@@ -149,8 +149,7 @@ struct Subject {
   static llvm::Expected<Subject> read(const ParsedOptions &options);
 };
 
-/// Whether memory must set the pace of \p which on any GPU: there is so little
-/// arithmetic for each byte that its rate tells nothing.
+/// kiln::isMemoryBound() of the problem.
 bool isMemoryBound(const Case &which);
 
 /// The problems of \p cases alone.

@@ -1,71 +1,16 @@
 //===- Report.cpp ---------------------------------------------------------===//
 #include "cli/Report.h"
 
-#include "Support/Error.h"
-#include "Support/Json.h"
-#include "Support/Printable.h"
 #include "cli/Console.h"
-
-#include <llvm/ADT/StringExtras.h>
-
-#include <algorithm>
-#include <cassert>
-#include <cmath>
-#include <cstdlib>
 
 namespace kiln::cli {
 
 int emit(const Report &report, bool asJson, int exitCode) {
-  std::string text;
-  llvm::raw_string_ostream os(text);
-  if (asJson)
-    os << printJson(report.toJson());
-  else
-    report.print(os);
-  os.flush();
-  // JSON escapes by itself. Reports make texts from outside printable where
-  // they could forge lines; whatever else steers a terminal ends here.
-  llvm::Error error = writeOutput(asJson ? text : printableLines(text));
+  llvm::Error error = writeOutput(reportText(report, asJson));
   if (!error)
     return exitCode;
   printError(summarize(std::move(error)).message);
   return exitCode ? exitCode : kExitSomeFailed;
-}
-
-Table::Table(llvm::ArrayRef<llvm::StringRef> names) {
-  for (llvm::StringRef name : names) {
-    flushRight.push_back(name.consume_front(">"));
-    headers.push_back(name.str());
-  }
-}
-
-void Table::addRow(std::vector<std::string> cells) {
-  assert(cells.size() == headers.size() && "a cell for each column");
-  for (std::string &cell : cells)
-    cell = printable(cell);
-  rows.push_back(std::move(cells));
-}
-
-void Table::print(llvm::raw_ostream &os) const {
-  std::vector<size_t> widths;
-  for (size_t column = 0; column < headers.size(); ++column) {
-    widths.push_back(headers[column].size());
-    for (const auto &row : rows)
-      widths.back() = std::max(widths.back(), row[column].size());
-  }
-  auto printRow = [&](const std::vector<std::string> &cells) {
-    std::string line;
-    for (size_t column = 0; column < cells.size(); ++column) {
-      size_t padding = widths[column] - cells[column].size();
-      line += column ? "  " : "";
-      line += flushRight[column] ? std::string(padding, ' ') + cells[column]
-                                 : cells[column] + std::string(padding, ' ');
-    }
-    os << llvm::StringRef(line).rtrim(' ') << '\n';
-  };
-  printRow(headers);
-  for (const auto &row : rows)
-    printRow(row);
 }
 
 void OutcomeNotes::add(llvm::StringRef name, const ErrorSummary &error,
@@ -81,57 +26,6 @@ void OutcomeNotes::print(llvm::raw_ostream &os) const {
     os << "failed: " << error << '\n';
   for (const std::string &note : notes)
     os << "note: " << note << '\n';
-}
-
-std::string formatFigure(double value) {
-  double size = std::abs(value);
-  if (value == 0)
-    return "0";
-  if (size >= 1e6)
-    return fmt::format("{:.3g}", value);
-  if (size >= 99.95)
-    return fmt::format("{:.0f}", value);
-  if (size >= 9.995)
-    return fmt::format("{:.1f}", value);
-  if (size >= 0.9995)
-    return fmt::format("{:.2f}", value);
-  return fmt::format("{:.3g}", value);
-}
-
-std::string formatUs(double ns) {
-  constexpr double kNsPerUs = 1e3;
-  return fmt::format("{:.2f}", ns / kNsPerUs);
-}
-
-llvm::json::Value rounded(double value, int digits) {
-  if (!std::isfinite(value))
-    return nullptr;
-  return std::strtod(fmt::format("{:.{}g}", value, digits).c_str(), nullptr);
-}
-
-llvm::json::Array textsToJson(llvm::ArrayRef<std::string> texts) {
-  llvm::json::Array list;
-  for (const std::string &text : texts)
-    list.push_back(jsonText(text));
-  return list;
-}
-
-std::string wrapText(llvm::StringRef text, size_t columns,
-                     llvm::StringRef indent) {
-  llvm::SmallVector<llvm::StringRef, 64> words;
-  llvm::SplitString(text, words);
-  std::string wrapped, line = indent.str();
-  for (llvm::StringRef word : words) {
-    if (line.size() > indent.size() &&
-        line.size() + 1 + word.size() > columns) {
-      wrapped += line + '\n';
-      line = indent.str();
-    }
-    if (line.size() > indent.size())
-      line += ' ';
-    line += word;
-  }
-  return wrapped + line + '\n';
 }
 
 } // namespace kiln::cli

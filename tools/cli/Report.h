@@ -1,50 +1,17 @@
-//===- Report.h - what a command prints, as tables or as JSON -------------===//
+//===- Report.h - what a command prints -----------------------------------===//
 #pragma once
 
 #include "Support/Error.h"
-
-#include <llvm/ADT/ArrayRef.h>
-#include <llvm/ADT/StringRef.h>
-#include <llvm/Support/Error.h>
-#include <llvm/Support/JSON.h>
-#include <llvm/Support/raw_ostream.h>
+#include "Support/Report.h"
 
 #include <set>
 #include <string>
-#include <vector>
 
 namespace kiln::cli {
-
-/// A section of what a command says. A section of JSON becomes a member of the
-/// command's one document.
-class Report {
-public:
-  virtual ~Report() = default;
-  virtual void print(llvm::raw_ostream &os) const = 0;
-  virtual llvm::json::Object toJson() const = 0;
-};
 
 /// Writes \p report to stdout in the form that was asked for and answers
 /// \p exitCode, or, after a line on stderr, that some work failed.
 int emit(const Report &report, bool asJson, int exitCode = 0);
-
-/// Columns of text, aligned when printed.
-class Table {
-public:
-  /// A header that begins with '>' makes its column flush right; the '>' is not
-  /// printed.
-  explicit Table(llvm::ArrayRef<llvm::StringRef> headers);
-
-  /// As many cells as there are headers; shown as printable() does.
-  void addRow(std::vector<std::string> cells);
-  bool empty() const { return rows.empty(); }
-  void print(llvm::raw_ostream &os) const;
-
-private:
-  std::vector<std::string> headers;
-  std::vector<bool> flushRight;
-  std::vector<std::vector<std::string>> rows;
-};
 
 /// What went wrong with cases and what else there is to say of them, each once,
 /// for below a table.
@@ -58,20 +25,5 @@ public:
 private:
   std::set<std::string> errors, notes;
 };
-
-/// Three significant digits or so, for tables: "1234", "12.3", "0.123".
-std::string formatFigure(double value);
-/// Nanoseconds as microseconds for a table.
-std::string formatUs(double ns);
-/// A JSON number that is rounded to \p digits significant digits, so that no
-/// document carries noise.
-llvm::json::Value rounded(double value, int digits = 6);
-
-/// \p texts as JSON, made UTF-8.
-llvm::json::Array textsToJson(llvm::ArrayRef<std::string> texts);
-
-/// Breaks \p text into lines of at most \p columns, each begun by \p indent.
-std::string wrapText(llvm::StringRef text, size_t columns = 78,
-                     llvm::StringRef indent = "");
 
 } // namespace kiln::cli

@@ -1,6 +1,7 @@
 //===- RangeReport.cpp - what preparing ranges gave -----------------------===//
 #include "kiln/RangeReport.h"
 
+#include "Choice/PortfolioReport.h"
 #include "Support/Json.h"
 #include "cli/Console.h"
 
@@ -71,37 +72,6 @@ std::vector<RangeOutcome> prepareRanges(const PortfolioContext &context,
 //===----------------------------------------------------------------------===//
 // JSON
 //===----------------------------------------------------------------------===//
-
-static llvm::json::Value pointToJson(llvm::ArrayRef<int64_t> point) {
-  if (point.size() == 1)
-    return point.front();
-  return llvm::json::Array(point);
-}
-
-llvm::json::Object portfolioToJson(const Portfolio &portfolio) {
-  llvm::json::Array members;
-  for (const PortfolioMember &member : portfolio.members()) {
-    llvm::json::Array times;
-    for (const MemberTime &time : member.times)
-      times.push_back(
-          llvm::json::Object{{"at", pointToJson(time.point)},
-                             {"measured_us", rounded(time.measuredNs * 1e-3)},
-                             {"predicted_us", rounded(time.predictedNs * 1e-3)},
-                             {"factor", rounded(time.factor(), 4)}});
-    members.push_back(llvm::json::Object{{"config", member.config.text()},
-                                         {"first", pointToJson(member.low)},
-                                         {"last", pointToJson(member.high)},
-                                         {"validated", member.validated},
-                                         {"times", std::move(times)}});
-  }
-  return llvm::json::Object{
-      {"range", portfolio.range().text()},
-      {"kernels", static_cast<int64_t>(portfolio.kernels())},
-      {"measured", static_cast<int64_t>(portfolio.measuredMembers())},
-      {"complete", portfolio.isComplete},
-      {"estimated_regret", rounded(portfolio.regret, 4)},
-      {"members", std::move(members)}};
-}
 
 llvm::json::Object RangeReport::toJson() const {
   llvm::json::Array list;

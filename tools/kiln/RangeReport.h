@@ -25,9 +25,6 @@ std::vector<RangeOutcome> prepareRanges(const PortfolioContext &context,
                                         std::chrono::milliseconds budget,
                                         llvm::StringRef title);
 
-/// Members with their intervals, points and factors, as JSON.
-llvm::json::Object portfolioToJson(const Portfolio &portfolio);
-
 /// What preparing ranges for one device gave.
 class RangeReport final : public Report {
 public:

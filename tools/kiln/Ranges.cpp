@@ -109,18 +109,4 @@ llvm::Expected<std::vector<RangeCase>> readRanges(const ParsedOptions &options,
   return cases;
 }
 
-std::optional<ProblemRange> rangeAround(const KernelFamily &family,
-                                        const Problem &problem) {
-  if (family.dynamicExtents().empty())
-    return std::nullopt;
-  const ExtentPoint point = dynamicExtentsOf(family, problem);
-  auto ranges =
-      rangesOf(family, problem.record, family.dynamicExtents(), point, point);
-  if (ranges && !ranges->empty())
-    return std::move(ranges->front());
-  if (!ranges)
-    llvm::consumeError(ranges.takeError());
-  return std::nullopt;
-}
-
 } // namespace kiln::cli

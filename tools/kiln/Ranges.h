@@ -29,9 +29,4 @@ struct RangeCase {
 llvm::Expected<std::vector<RangeCase>> readRanges(const ParsedOptions &options,
                                                   const Registry &registry);
 
-/// The range over a problem's own dynamic extents that has this point alone,
-/// which stored portfolios are found with; nullopt: its family has none.
-std::optional<ProblemRange> rangeAround(const KernelFamily &family,
-                                        const Problem &problem);
-
 } // namespace kiln::cli

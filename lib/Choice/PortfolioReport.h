@@ -1,21 +1,22 @@
-//===- PortfolioSection.h - the portfolio of a problem, explained ---------===//
+//===- PortfolioReport.h - the portfolio of a problem, explained ----------===//
 #pragma once
 
+#include "Support/Report.h"
 #include "Tune/Portfolio.h"
-#include "cli/CommonOptions.h"
-#include "cli/Report.h"
 
 #include <optional>
+#include <string>
 
-namespace kiln::cli {
+namespace kiln {
 
-/// The portfolio that the cache has for \p problem and \p device, as far as
-/// \p allowance goes; nullopt: none. Creates no folder. Errors: those of
-/// chooseCache().
-llvm::Expected<std::optional<Portfolio>>
-findPortfolio(const ParsedOptions &options, const Environment &environment,
-              const KernelFamily &family, const Problem &problem,
-              const DeviceModel &device, const Allowance &allowance);
+/// The portfolio that a cache has for \p problem; nullopt: none that is of use
+/// today. Cost: that of findPortfolio().
+std::optional<Portfolio> findPortfolioAt(const PortfolioSources &from,
+                                         const KernelFamily &family,
+                                         const Problem &problem);
+
+/// Members with their intervals, points and factors, as JSON.
+llvm::json::Object portfolioToJson(const Portfolio &portfolio);
 
 /// A range's members with their intervals, points and factors, and which of
 /// them \p problem takes.
@@ -35,4 +36,4 @@ private:
   const Portfolio::Ranking ranking;
 };
 
-} // namespace kiln::cli
+} // namespace kiln

@@ -1,35 +1,71 @@
-//===- PortfolioSection.cpp - the portfolio of a problem, explained -------===//
-#include "kiln/PortfolioSection.h"
+//===- PortfolioReport.cpp ------------------------------------------------===//
+#include "Choice/PortfolioReport.h"
 
-#include "kiln/RangeReport.h"
-#include "kiln/Ranges.h"
+#include "Support/Format.h"
 
 #include <llvm/ADT/STLExtras.h>
 
-namespace kiln::cli {
+#include <utility>
 
-llvm::Expected<std::optional<Portfolio>>
-findPortfolio(const ParsedOptions &options, const Environment &environment,
-              const KernelFamily &family, const Problem &problem,
-              const DeviceModel &device, const Allowance &allowance) {
-  std::optional<ProblemRange> range = rangeAround(family, problem);
+namespace kiln {
+
+/// The range over a problem's own dynamic extents that has this point alone,
+/// which stored portfolios are found with; nullopt: its family has none.
+static std::optional<ProblemRange> rangeOfValue(const KernelFamily &family,
+                                                const Problem &problem) {
+  if (family.dynamicExtents().empty())
+    return std::nullopt;
+  const ExtentPoint point = dynamicExtentsOf(family, problem);
+  auto ranges =
+      rangesOf(family, problem.record, family.dynamicExtents(), point, point);
+  if (ranges && !ranges->empty())
+    return std::move(ranges->front());
+  if (!ranges)
+    llvm::consumeError(ranges.takeError());
+  return std::nullopt;
+}
+
+std::optional<Portfolio> findPortfolioAt(const PortfolioSources &from,
+                                         const KernelFamily &family,
+                                         const Problem &problem) {
+  std::optional<ProblemRange> range = rangeOfValue(family, problem);
   if (!range)
     return std::nullopt;
-  std::vector<std::string> notes;
-  auto storeOptions = chooseCache(options, environment, notes);
-  if (!storeOptions)
-    return storeOptions.takeError();
-  storeOptions->createsWriteDir = false;
-  auto cache = cache::Store::open(std::move(*storeOptions));
-  const PortfolioStore portfolios(*cache);
-  const RecordStore records(*cache);
-  auto found =
-      kiln::findPortfolio({portfolios, records, device, deviceClassKey(device),
-                           allowance.workspaceBytes},
-                          *range);
+  auto found = findPortfolio(from, *range);
   if (!found || found->portfolio.empty())
     return std::nullopt;
   return std::move(found->portfolio);
+}
+
+static llvm::json::Value pointToJson(llvm::ArrayRef<int64_t> point) {
+  if (point.size() == 1)
+    return point.front();
+  return llvm::json::Array(point);
+}
+
+llvm::json::Object portfolioToJson(const Portfolio &portfolio) {
+  llvm::json::Array members;
+  for (const PortfolioMember &member : portfolio.members()) {
+    llvm::json::Array times;
+    for (const MemberTime &time : member.times)
+      times.push_back(
+          llvm::json::Object{{"at", pointToJson(time.point)},
+                             {"measured_us", rounded(time.measuredNs * 1e-3)},
+                             {"predicted_us", rounded(time.predictedNs * 1e-3)},
+                             {"factor", rounded(time.factor(), 4)}});
+    members.push_back(llvm::json::Object{{"config", member.config.text()},
+                                         {"first", pointToJson(member.low)},
+                                         {"last", pointToJson(member.high)},
+                                         {"validated", member.validated},
+                                         {"times", std::move(times)}});
+  }
+  return llvm::json::Object{
+      {"range", portfolio.range().text()},
+      {"kernels", static_cast<int64_t>(portfolio.kernels())},
+      {"measured", static_cast<int64_t>(portfolio.measuredMembers())},
+      {"complete", portfolio.isComplete},
+      {"estimated_regret", rounded(portfolio.regret, 4)},
+      {"members", std::move(members)}};
 }
 
 PortfolioSection::PortfolioSection(const Portfolio &portfolio,
@@ -114,4 +150,4 @@ llvm::json::Object PortfolioSection::toJson() const {
   return object;
 }
 
-} // namespace kiln::cli
+} // namespace kiln

@@ -1,0 +1,66 @@
+//===- Explanation.h - why this config ------------------------------------===//
+//
+// The derivation of one config's estimate, and the config that it is compared
+// with. Reads nothing and needs no GPU: the estimator's choice alone. The
+// portfolio of the problem is added by the caller that has a cache.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "Device/DeviceModel.h"
+#include "Kernel/Derivation.h"
+#include "Kernel/GenericChoice.h"
+#include "Kernel/ModelKind.h"
+#include "Tune/Portfolio.h"
+
+#include <llvm/Support/Error.h>
+
+#include <cstddef>
+#include <optional>
+#include <string>
+
+namespace kiln {
+
+/// Everything that is told of one config of one problem.
+struct Explanation {
+  std::string text; ///< of the problem
+  const KernelFamily *family = nullptr;
+  const Problem *problem = nullptr;
+  const DeviceModel *device = nullptr;
+  ModelKind model = ModelKind::Main;
+  Allowance allowance;
+  size_t ranked = 0, pruned = 0;
+  /// The config at hand; its rank from 0, or -1 if it is not in the space.
+  Candidate subject;
+  int rank = -1;
+  std::optional<Rejection> rejection; ///< it cannot run
+  Derivation derivation;
+  /// The model that estimates it: not all templates are known to all models.
+  ModelKind subjectModel = ModelKind::Main;
+  /// The best config of another template, tile, split of k or number of stages,
+  /// or the first choice where the subject is another; if any.
+  std::optional<Candidate> rival;
+  int rivalRank = -1;
+  std::optional<GenericChoice> generic; ///< where the first choice is
+  /// What the cache has for all values of the dynamic extent, if anything.
+  std::optional<Portfolio> portfolio;
+};
+
+/// What to explain.
+struct ExplanationRequest {
+  const KernelFamily &family;
+  const Problem &problem; ///< both must outlive the explanation
+  const DeviceModel &device;
+  ModelKind model = ModelKind::Main;
+  Allowance allowance = {};
+  /// A config's text instead of the first choice.
+  std::optional<std::string> config = {};
+};
+
+/// Explains all but the portfolio. Cost: a ranking, milliseconds; some 10 ms
+/// where the first choice is generic. Errors: InvalidArgument for a problem
+/// without elements and for a text that is no config of the family; those of
+/// exploreSpace().
+llvm::Expected<Explanation> explain(const ExplanationRequest &request);
+
+} // namespace kiln
