@@ -3,6 +3,7 @@ set(KILN_PUBLIC_HEADERS
   kiln/attention.h
   kiln/attention.hpp
   kiln/builders.hpp
+  kiln/explain.h
   kiln/kiln.h
   kiln/kiln.hpp
   kiln/prepack.h

@@ -769,4 +769,6 @@ KILN_API const char *kiln_version_string(void) KILN_NOEXCEPT;
 } // extern "C"
 #endif
 
+#include "kiln/explain.h" // needs the above
+
 #endif // KILN_KILN_H

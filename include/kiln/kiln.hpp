@@ -39,6 +39,7 @@ using Progress = Sized<kiln_progress>;
 using QueryResult = Sized<kiln_query_result>;
 using OperandInfo = Sized<kiln_operand_info>;
 using Statistics = Sized<kiln_statistics>;
+using Candidate = Sized<kiln_candidate>;
 
 //===----------------------------------------------------------------------===//
 // Errors
@@ -278,7 +279,57 @@ public:
     return result;
   }
 
+  // What explain.h has: see kiln_explain, kiln_candidates, kiln_problem_keys.
+  /// The derivation of the first choice, or of the config \p config.
+  Result<std::string> explain(const Problem &problem, kiln_stream stream,
+                              kiln_text_format format = KILN_TEXT_PLAIN,
+                              const char *config = nullptr) const {
+    kiln_problem described = problem.get();
+    return written([&](char *buffer, size_t capacity, size_t *length) {
+      return kiln_explain(get(), &described, config, stream, format, buffer,
+                          capacity, length);
+    });
+  }
+  /// The first \p most of the ranking.
+  Result<std::vector<Candidate>>
+  candidates(const Problem &problem, kiln_stream stream, size_t most) const {
+    kiln_problem described = problem.get();
+    std::vector<Candidate> list(most);
+    size_t count = 0;
+    Status status(
+        kiln_candidates(get(), &described, stream, list.data(), most, &count));
+    if (!status.ok())
+      return status;
+    list.resize(count < most ? count : most);
+    return list;
+  }
+  Result<std::string>
+  problemKeys(const Problem &problem, kiln_stream stream,
+              kiln_text_format format = KILN_TEXT_PLAIN) const {
+    kiln_problem described = problem.get();
+    return written([&](char *buffer, size_t capacity, size_t *length) {
+      return kiln_problem_keys(get(), &described, stream, format, buffer,
+                               capacity, length);
+    });
+  }
+
 private:
+  /// All that \p write writes, as kiln_problem_text does.
+  template <class Write>
+  static Result<std::string> written(const Write &write) {
+    constexpr size_t kUsualBytes = 16384; // most texts take one call
+    std::string text(kUsualBytes, '\0');
+    for (;;) {
+      size_t length = 0;
+      Status status(write(text.data(), text.size(), &length));
+      if (!status.ok())
+        return status;
+      const bool fits = length < text.size();
+      text.resize(fits ? length : length + 1);
+      if (fits)
+        return text;
+    }
+  }
   static std::vector<kiln_problem>
   viewsOf(const std::vector<Problem> &problems) {
     std::vector<kiln_problem> views;

@@ -4,6 +4,7 @@
 #include "Call/CallReader.h"
 #include "Call/StructAccess.h"
 #include "Kernel/KernelName.h"
+#include "Runtime/ProblemKeys.h"
 #include "Runtime/Query.h"
 #include "Support/OutOfMemory.h"
 

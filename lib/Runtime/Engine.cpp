@@ -348,12 +348,20 @@ Engine::contextState(const Driver &driver, const StreamContext &context) {
   return contexts.try_emplace(context.id, std::move(made)).first->second;
 }
 
-Chooser Engine::chooser(ContextState &context, const PlanRequest &request) {
+ChoiceSources Engine::choiceSources(const DeviceModel &device,
+                                    const std::string &deviceClass,
+                                    PlanPool &plans,
+                                    PortfolioPool &portfolios) {
   Services &made = services();
-  return Chooser({options.mode, context.model, context.deviceClass,
-                  context.plans, context.portfolios, *made.artifacts,
-                  *made.records, *made.portfolios, options.workspaceLimit,
-                  made.pools.get()},
+  return {options.mode,    device,           deviceClass,
+          plans,           portfolios,       *made.artifacts,
+          *made.records,   *made.portfolios, options.workspaceLimit,
+          made.pools.get()};
+}
+
+Chooser Engine::chooser(ContextState &context, const PlanRequest &request) {
+  return Chooser(choiceSources(context.model, context.deviceClass,
+                               context.plans, context.portfolios),
                  request);
 }
 

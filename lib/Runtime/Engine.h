@@ -95,6 +95,11 @@ public:
 
   /// Chooses for \p request in \p context; both must outlive it.
   Chooser chooser(ContextState &context, const PlanRequest &request);
+  /// Where a chooser looks for a device of that class. The pools must outlive
+  /// it.
+  ChoiceSources choiceSources(const DeviceModel &device,
+                              const std::string &deviceClass, PlanPool &plans,
+                              PortfolioPool &portfolios);
   /// Where the portfolios of \p context are found.
   PortfolioSources portfolioSources(const ContextState &context);
 

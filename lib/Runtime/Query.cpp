@@ -192,27 +192,4 @@ queryProblem(Engine &engine, const kiln_problem *problem, CudaStream stream) {
   return whole;
 }
 
-llvm::Expected<std::string>
-problemKey(Engine &engine, const kiln_problem *problem, CudaStream stream) {
-  auto spec = ProblemSpec::parse(engine.families(), problem);
-  if (!spec)
-    return spec.takeError();
-  auto named = engine.namedDevice();
-  if (!named)
-    return named.takeError();
-  if (*named)
-    return recordKey(*spec->family, spec->problem, deviceClassKey(**named));
-  auto driver = engine.driver();
-  if (!driver)
-    return driver.takeError();
-  auto context = findContext(**driver, stream);
-  if (!context)
-    return context.takeError();
-  CaptureModeGuard relaxed(**driver);
-  auto state = engine.contextState(**driver, *context);
-  if (!state)
-    return state.takeError();
-  return recordKey(*spec->family, spec->problem, (*state)->deviceClass);
-}
-
 } // namespace kiln

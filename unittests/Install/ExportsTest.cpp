@@ -50,6 +50,9 @@ TEST_CASE("libkiln exports kiln_ functions only") {
   }
   CHECK(names.count("kiln_abi_version") == 1);
   CHECK(names.count("kiln_kernel_name_parse") == 1);
+  for (const char *asked :
+       {"kiln_explain", "kiln_candidates", "kiln_problem_keys"})
+    CHECK(names.count(asked) == 1);
 }
 
 TEST_CASE("libkiln has its soname and needs the C library only") {

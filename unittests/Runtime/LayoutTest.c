@@ -135,6 +135,10 @@ AT(kiln_engine_options, reserved, 168);
 
 SIZE(kiln_range, 56);
 SIZE(kiln_problem, 72);
+SIZE(kiln_candidate, 264);
+AT(kiln_candidate, predicted_us, 16);
+AT(kiln_candidate, config, 32);
+AT(kiln_candidate, reserved, 224);
 SIZE(kiln_arguments, 72);
 SIZE(kiln_workspace, 40);
 SIZE(kiln_workspace_info, 40);

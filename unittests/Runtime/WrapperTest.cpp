@@ -86,6 +86,26 @@ TEST_CASE("the wrapper's failures carry the message") {
   CHECK(engine.run(longChain, nullptr).code() == KILN_UNSUPPORTED);
 }
 
+TEST_CASE("the wrapper explains, ranks and tells keys") {
+  Machine machine;
+  kiln::Engine engine = kiln::Engine::create(machine.options).orThrow();
+  const kiln::Problem gemm(kiln::Gemm(KILN_BF16, 64, 128, 256));
+  const auto ranked = engine.candidates(gemm, nullptr, 3).orThrow();
+  REQUIRE(ranked.size() == 3);
+  CHECK(ranked[2].rank == 3);
+  CHECK(engine.candidates(gemm, nullptr, 1 << 14).orThrow().size() > 3);
+  const std::string text = engine.explain(gemm, nullptr).orThrow();
+  CHECK(text.find("gemm m=64 n=128 k=256") == 0);
+  CHECK(text.back() == '\n');
+  CHECK(engine.explain(gemm, nullptr, KILN_TEXT_JSON, ranked[1].config)
+            .orThrow()
+            .find("\"rank\": 2") != std::string::npos);
+  CHECK(engine.problemKeys(gemm, nullptr).orThrow().find("record ") == 0);
+  CHECK(
+      engine.explain(gemm, nullptr, KILN_TEXT_PLAIN, "none").status().code() ==
+      KILN_INVALID_ARGUMENT);
+}
+
 TEST_CASE("the wrapper reads names of kernels") {
   auto kernel = kiln::parseKernelName("kiln_softmax_reference_sig01ef");
   REQUIRE(kernel.ok());

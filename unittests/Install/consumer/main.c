@@ -53,5 +53,26 @@ int main(void) {
   failures += check(kiln_prepack_query(&prepack, &layout) == KILN_SUCCESS &&
                         layout.weight_bytes == 2048,
                     "layout of packed weights");
+
+  /* Nor does planning for a device that is named. */
+  kiln_engine_options options = KILN_INIT(kiln_engine_options);
+  options.flags = KILN_ENGINE_IGNORE_ENVIRONMENT | KILN_ENGINE_MEMORY_ONLY;
+  options.device_model = "h200-sxm";
+  kiln_engine *engine = NULL;
+  kiln_problem problem = KILN_INIT(kiln_problem);
+  problem.text = "gemm m=64 n=256 k=512 dtype=bf16 layout=NT";
+  kiln_candidate candidates[2] = {KILN_INIT(kiln_candidate)};
+  size_t count = 0;
+  failures += check(kiln_engine_create(&options, &engine) == KILN_SUCCESS &&
+                        kiln_candidates(engine, &problem, NULL, candidates, 2,
+                                        &count) == KILN_SUCCESS &&
+                        count > 2 && candidates[1].rank == 2,
+                    "candidates");
+  failures +=
+      check(kiln_explain(engine, &problem, candidates[1].config, NULL,
+                         KILN_TEXT_JSON, NULL, 0, &count) == KILN_SUCCESS &&
+                count > 0,
+            "explanation");
+  kiln_engine_destroy(engine);
   return failures;
 }

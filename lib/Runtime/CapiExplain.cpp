@@ -1,0 +1,185 @@
+//===- CapiExplain.cpp - explanations, candidates, keys -------------------===//
+#include "Runtime/Capi.h"
+
+#include "Call/StructAccess.h"
+#include "Choice/CandidateFacts.h"
+#include "Choice/ExplanationReport.h"
+#include "Choice/PortfolioReport.h"
+#include "Runtime/Inspection.h"
+#include "Runtime/ProblemKeys.h"
+
+#include <algorithm>
+#include <cassert>
+#include <optional>
+#include <string>
+#include <vector>
+
+using namespace kiln;
+
+/// Whether \p format is JSON.
+static llvm::Expected<bool> readFormat(kiln_text_format format) {
+  if (format != KILN_TEXT_PLAIN && format != KILN_TEXT_JSON)
+    return makeError(ErrorCode::Unsupported, "text format {}", format);
+  return format == KILN_TEXT_JSON;
+}
+
+static llvm::Expected<std::string>
+explanationText(Engine &engine, const kiln_problem *problem, const char *config,
+                kiln_stream stream, bool asJson) {
+  auto spec = ProblemSpec::parse(engine.families(), problem);
+  if (!spec)
+    return spec.takeError();
+  auto subject = inspectedProblem(*spec);
+  if (!subject)
+    return subject.takeError();
+  auto inspection = Inspection::open(engine, stream);
+  if (!inspection)
+    return inspection.takeError();
+  const ChoiceSources sources = (*inspection)->sources();
+  auto explained = explain(
+      {.family = *spec->family,
+       .problem = subject->problem,
+       .device = sources.device,
+       .allowance = {sources.workspaceLimit},
+       .config = config ? std::optional<std::string>(config) : std::nullopt});
+  if (!explained)
+    return explained.takeError();
+  explained->text = subject->text;
+  explained->portfolio =
+      findPortfolioAt(sources.ofPortfolios(), *spec->family, subject->problem);
+  engine.deliverMessages();
+  return reportText(ExplanationReport(*explained), asJson);
+}
+
+static kiln_candidate infoOf(const Candidate &candidate,
+                             const CandidateFact &fact, size_t rank) {
+  kiln_candidate told = KILN_INIT(kiln_candidate);
+  constexpr double kUsPerNs = 1e-3;
+  told.rank = static_cast<uint32_t>(rank);
+  auto setIf = [&](bool isSo, kiln_candidate_flag flag) {
+    told.flags |= isSo ? static_cast<uint32_t>(flag) : 0;
+  };
+  setIf(fact.isLoaded, KILN_CANDIDATE_LOADED);
+  setIf(fact.isOnDisk, KILN_CANDIDATE_ON_DISK);
+  setIf(fact.isWrong, KILN_CANDIDATE_WRONG);
+  setIf(candidate.tmpl->isGeneric(), KILN_CANDIDATE_GENERIC);
+  told.predicted_us = candidate.estimate.totalNs * kUsPerNs;
+  told.measured_us = fact.measuredNs * kUsPerNs;
+  const std::string text = candidate.config.text();
+  assert(text.size() < sizeof(told.config) && "a config's text has room");
+  text.copy(told.config, sizeof(told.config) - 1);
+  return told;
+}
+
+/// The whole ranking of \p subject; none of an empty problem.
+static llvm::Expected<std::vector<Candidate>>
+rankingOf(const KernelFamily &family, const InspectedProblem &subject,
+          const ChoiceSources &sources) {
+  if (subject.isEmpty)
+    return std::vector<Candidate>();
+  auto space = exploreSpace(family, subject.problem, sources.device,
+                            {.allowance = {sources.workspaceLimit}});
+  if (!space)
+    return space.takeError();
+  return std::move(space->ranked);
+}
+
+/// Fills what \p candidates has room for; returns the ranking's length.
+static llvm::Expected<size_t>
+fillCandidates(Engine &engine, const kiln_problem *problem, kiln_stream stream,
+               kiln_candidate *candidates, size_t capacity) {
+  auto spec = ProblemSpec::parse(engine.families(), problem);
+  if (!spec)
+    return spec.takeError();
+  auto subject = inspectedProblem(*spec);
+  if (!subject)
+    return subject.takeError();
+  auto inspection = Inspection::open(engine, stream);
+  if (!inspection)
+    return inspection.takeError();
+  const ChoiceSources sources = (*inspection)->sources();
+  auto ranked = rankingOf(*spec->family, *subject, sources);
+  if (!ranked)
+    return ranked.takeError();
+  const size_t filled = std::min(capacity, ranked->size());
+  const CandidateFacts facts(sources, *spec->family, subject->problem);
+  for (size_t i = 0; i < filled; ++i) {
+    const Candidate &candidate = (*ranked)[i];
+    auto &element = const_cast<kiln_candidate &>(at(candidates, i));
+    element.struct_size = candidates->struct_size;
+    fillOutput(&element, infoOf(candidate, facts.of(candidate), i + 1));
+  }
+  engine.deliverMessages();
+  return ranked->size();
+}
+
+/// The first element says how large all are.
+static llvm::Error checkRoom(const kiln_candidate *candidates,
+                             size_t capacity) {
+  if (capacity == 0)
+    return llvm::Error::success();
+  if (auto error = checkOutput(candidates, "candidates"))
+    return error;
+  if (candidates->struct_size % alignof(kiln_candidate) != 0)
+    return makeError(ErrorCode::InvalidArgument,
+                     "candidates: struct_size {} is not a stride of an array",
+                     candidates->struct_size);
+  return llvm::Error::success();
+}
+
+extern "C" {
+
+kiln_status kiln_explain(kiln_engine *engine, const kiln_problem *problem,
+                         const char *config, kiln_stream stream,
+                         kiln_text_format format, char *buffer, size_t capacity,
+                         size_t *length) KILN_NOEXCEPT {
+  return guarded([&]() -> llvm::Error {
+    if (!engine)
+      return nullArgument("engine");
+    auto asJson = readFormat(format);
+    if (!asJson)
+      return asJson.takeError();
+    auto text =
+        explanationText(*engine->engine, problem, config, stream, *asJson);
+    if (!text)
+      return text.takeError();
+    return writeText(*text, buffer, capacity, length);
+  });
+}
+
+kiln_status kiln_candidates(kiln_engine *engine, const kiln_problem *problem,
+                            kiln_stream stream, kiln_candidate *candidates,
+                            size_t capacity, size_t *count) KILN_NOEXCEPT {
+  return guarded([&]() -> llvm::Error {
+    if (!engine)
+      return nullArgument("engine");
+    if (auto error = checkRoom(candidates, capacity))
+      return error;
+    auto total =
+        fillCandidates(*engine->engine, problem, stream, candidates, capacity);
+    if (!total)
+      return total.takeError();
+    if (count)
+      *count = *total;
+    return llvm::Error::success();
+  });
+}
+
+kiln_status kiln_problem_keys(kiln_engine *engine, const kiln_problem *problem,
+                              kiln_stream stream, kiln_text_format format,
+                              char *buffer, size_t capacity,
+                              size_t *length) KILN_NOEXCEPT {
+  return guarded([&]() -> llvm::Error {
+    if (!engine)
+      return nullArgument("engine");
+    auto asJson = readFormat(format);
+    if (!asJson)
+      return asJson.takeError();
+    auto text = problemKeys(*engine->engine, problem, stream, *asJson);
+    if (!text)
+      return text.takeError();
+    return writeText(*text, buffer, capacity, length);
+  });
+}
+
+} // extern "C"

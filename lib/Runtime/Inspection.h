@@ -1,0 +1,53 @@
+//===- Inspection.h - questions about choices, without a launch -----------===//
+#pragma once
+
+#include "Driver/Context.h"
+#include "Runtime/Engine.h"
+
+#include <memory>
+#include <optional>
+#include <string>
+
+namespace kiln {
+
+/// A device whose choices are asked about: the engine's named device, else that
+/// of a stream's context. Starts no work. For one thread, and one call: while
+/// it lives, the thread's captures are relaxed.
+class Inspection {
+public:
+  /// Some 10 ms for a context that is new to the engine. Errors: those of
+  /// Engine::namedDevice(), driver() and contextState().
+  static llvm::Expected<std::unique_ptr<Inspection>> open(Engine &engine,
+                                                          CudaStream stream);
+
+  const DeviceModel &device() const { return state ? state->model : *named; }
+  const std::string &deviceClass() const {
+    return state ? state->deviceClass : namedClass;
+  }
+  /// Where a chooser looks. What is loaded is known of a context alone.
+  ChoiceSources sources();
+
+private:
+  explicit Inspection(Engine &engine) : engine(engine) {}
+
+  Engine &engine;
+  std::optional<CaptureModeGuard> relaxed;
+  std::shared_ptr<ContextState> state; ///< null: a named device
+  std::optional<DeviceModel> named;
+  std::string namedClass;
+  PlanPool noPlans;
+  PortfolioPool ownPortfolios;
+};
+
+/// The one problem that speaks for a kiln_problem: itself, or with ranges the
+/// typical values of the part with the highest ones.
+struct InspectedProblem {
+  Problem problem;
+  std::string text;     ///< scalars included
+  bool isEmpty = false; ///< there is nothing to compute
+};
+
+/// Errors: those of partsOf().
+llvm::Expected<InspectedProblem> inspectedProblem(const ProblemSpec &spec);
+
+} // namespace kiln
