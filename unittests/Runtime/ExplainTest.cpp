@@ -323,7 +323,8 @@ TEST_CASE("keys are those of what is stored, a part at a time") {
   kiln_engine *engine = fixture.planner();
   const kiln_problem value = problemOf(kText);
   // Of a value: its record, and the kernels of its choice.
-  const llvm::json::Object before = parsed(keysOf(engine, value, 10));
+  const llvm::json::Object before =
+      parsed(keysOf(engine, value, KILN_TEXT_JSON));
   const llvm::json::Object &part =
       *before.getArray("parts")->front().getAsObject();
   CHECK(part.getObject("record")->getString("key") == keyOf(engine, value));
@@ -336,7 +337,8 @@ TEST_CASE("keys are those of what is stored, a part at a time") {
   kiln_prepare_options prepare = KILN_INIT(kiln_prepare_options);
   prepare.flags = KILN_PREPARE_COMPILE_ONLY;
   REQUIRE(kiln_prepare(engine, &value, 1, &prepare, nullptr) == KILN_SUCCESS);
-  const llvm::json::Object after = parsed(keysOf(engine, value, 10));
+  const llvm::json::Object after =
+      parsed(keysOf(engine, value, KILN_TEXT_JSON));
   const llvm::json::Object &stored =
       *after.getArray("parts")->front().getAsObject();
   CHECK(stored.getString("from") == "decision");
@@ -364,7 +366,8 @@ TEST_CASE("keys are those of what is stored, a part at a time") {
   kiln_range range = rangeOf("m", 1, 64);
   ranged.ranges = &range;
   ranged.range_count = 1;
-  const llvm::json::Object open = parsed(keysOf(engine, ranged, 10));
+  const llvm::json::Object open =
+      parsed(keysOf(engine, ranged, KILN_TEXT_JSON));
   const llvm::json::Array &parts = *open.getArray("parts");
   REQUIRE(parts.size() > 1);
   const std::string text = keysOf(engine, ranged);
@@ -383,8 +386,9 @@ TEST_CASE("keys are those of what is stored, a part at a time") {
     files.push_back(record);
   }
   REQUIRE(kiln_prepare(engine, &ranged, 1, &prepare, nullptr) == KILN_SUCCESS);
-  for (const llvm::json::Value &one :
-       *parsed(keysOf(engine, ranged, 10)).getArray("parts")) {
+  const llvm::json::Object chosen =
+      parsed(keysOf(engine, ranged, KILN_TEXT_JSON));
+  for (const llvm::json::Value &one : *chosen.getArray("parts")) {
     CHECK(one.getAsObject()->getString("from") == "portfolio");
     const llvm::json::Array &kernels =
         *one.getAsObject()->getArray("artifacts");
