@@ -318,11 +318,10 @@ TEST_CASE("a problem with ranges is told at its hint, or at its last value") {
   CHECK(explained(engine, ranged).find("gemm m=128 n=256") == 0);
 }
 
-TEST_CASE("keys are those of what is stored, a part at a time") {
+TEST_CASE("the keys of a value are its record's and its choice's") {
   ExplainFixture fixture;
   kiln_engine *engine = fixture.planner();
   const kiln_problem value = problemOf(kText);
-  // Of a value: its record, and the kernels of its choice.
   const llvm::json::Object before =
       parsed(keysOf(engine, value, KILN_TEXT_JSON));
   const llvm::json::Object &part =
@@ -359,9 +358,12 @@ TEST_CASE("keys are those of what is stored, a part at a time") {
   const std::string lines = keysOf(engine, value);
   CHECK(lines.rfind("record ", 0) == 0);
   CHECK(lines.find("\nartifact " + file + " kiln_gemm_") != std::string::npos);
+}
 
-  // Of a range: as many records as alignments, and no kernel before one of
-  // them is chosen.
+TEST_CASE("the keys of a range are those of its parts") {
+  ExplainFixture fixture;
+  kiln_engine *engine = fixture.planner();
+  // As many records as alignments, and no kernel before one is chosen.
   kiln_problem ranged = problemOf("gemm m=1 n=256 k=512 dtype=bf16 layout=TT");
   kiln_range range = rangeOf("m", 1, 64);
   ranged.ranges = &range;
@@ -385,6 +387,8 @@ TEST_CASE("keys are those of what is stored, a part at a time") {
     CHECK_FALSE(llvm::is_contained(files, record));
     files.push_back(record);
   }
+  kiln_prepare_options prepare = KILN_INIT(kiln_prepare_options);
+  prepare.flags = KILN_PREPARE_COMPILE_ONLY;
   REQUIRE(kiln_prepare(engine, &ranged, 1, &prepare, nullptr) == KILN_SUCCESS);
   const llvm::json::Object chosen =
       parsed(keysOf(engine, ranged, KILN_TEXT_JSON));
