@@ -17,7 +17,7 @@ static std::optional<ProblemRange> rangeOfValue(const KernelFamily &family,
     return std::nullopt;
   const ExtentPoint point = dynamicExtentsOf(family, problem);
   auto ranges =
-      rangesOf(family, problem.record, family.dynamicExtents(), point, point);
+      rangesOf(family, problem.values, family.dynamicExtents(), point, point);
   if (ranges && !ranges->empty())
     return std::move(ranges->front());
   if (!ranges)
@@ -71,7 +71,7 @@ llvm::json::Object portfolioToJson(const Portfolio &portfolio) {
 PortfolioSection::PortfolioSection(const Portfolio &portfolio,
                                    const Problem &problem,
                                    const DeviceModel &device)
-    : portfolio(portfolio), point(portfolio.range().pointOf(problem.record)),
+    : portfolio(portfolio), point(portfolio.range().pointOf(problem.values)),
       ranking(portfolio.rank(problem, point, device)) {}
 
 static std::string textOf(llvm::ArrayRef<int64_t> point) {

@@ -29,9 +29,9 @@ static llvm::Error readSuite(const ParsedOptions &options,
   if (!json)
     return json.takeError();
   const std::string filter = options.value("--filter").value_or("");
-  auto add = [&](llvm::StringRef name, const Record &record) {
+  auto add = [&](llvm::StringRef name, const Values &values) {
     if (name.contains(filter))
-      texts.push_back({name.str(), record.text()});
+      texts.push_back({name.str(), values.text()});
   };
   const llvm::json::Object *object = json->getAsObject();
   if (object && object->get("layers")) {
@@ -46,7 +46,7 @@ static llvm::Error readSuite(const ParsedOptions &options,
     if (!cases)
       return cases.takeError();
     for (const Case &entry : *cases)
-      add(entry.name, entry.named.problem.record);
+      add(entry.name, entry.named.problem.values);
   }
   return llvm::Error::success();
 }

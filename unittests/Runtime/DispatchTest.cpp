@@ -297,7 +297,7 @@ TEST_CASE("plans are swapped value by value") {
   table.keep(values.key(other), standIn);
   table.introduce(values.key(other, /*context=*/2), standIn);
   size_t place = 0;
-  std::vector<DispatchTable::Values> listed;
+  std::vector<DispatchTable::KeyValues> listed;
   while (table.list(*values.family, 1, place, 1, listed))
     ;
   CHECK(listed.size() == 2);
