@@ -34,8 +34,7 @@ static_assert(KILN_POINTWISE_NONE == int(PointwiseOp::None) &&
 static_assert(KILN_MAX_POINTWISE == PointwiseChain::kMaxOps);
 
 /// \p text with keys of \p schema replaced by what the struct calls them.
-static std::string renameFields(llvm::StringRef text,
-                                const RecordSchema &schema,
+static std::string renameFields(llvm::StringRef text, const Schema &schema,
                                 const FieldNames &names) {
   auto isWord = [](char c) {
     return std::isalnum(static_cast<unsigned char>(c)) || c == '_';
@@ -56,13 +55,13 @@ static std::string renameFields(llvm::StringRef text,
 llvm::Expected<Problem> readProblem(const KernelFamily &family,
                                     const void *args, CallUse use,
                                     FamilyCall &call) {
-  const RecordSchema &schema = family.problemSchema();
+  const Schema &schema = family.problemSchema();
   FieldNames names;
   call.arguments = Arguments();
   call.arguments.problem = call.values;
   if (auto error = family.call()->explain(args, use, schema, call, names))
     return error;
-  auto problem = makeProblem(family, Record(schema, call.fields()));
+  auto problem = makeProblem(family, Values(schema, call.fields()));
   if (problem)
     return problem;
   ErrorSummary refusal = summarize(problem.takeError());

@@ -84,9 +84,8 @@ struct CallReader {
   /// The same with words: succeeds where read() does, and where no single value
   /// is beyond what \p schema, the family's, allows. \p call is as constructed
   /// here, too. Errors: InvalidArgument, Unsupported, each naming the field.
-  llvm::Error (*explain)(const void *args, CallUse use,
-                         const RecordSchema &schema, FamilyCall &call,
-                         FieldNames &names);
+  llvm::Error (*explain)(const void *args, CallUse use, const Schema &schema,
+                         FamilyCall &call, FieldNames &names);
 };
 
 /// The problem that \p args, the struct of \p family, describes, scalars

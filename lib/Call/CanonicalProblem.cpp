@@ -6,7 +6,7 @@
 
 namespace kiln {
 
-void normaliseScalars(const RecordSchema &schema,
+void normaliseScalars(const Schema &schema,
                       llvm::MutableArrayRef<int64_t> values) {
   for (size_t i = 0; i < values.size(); ++i) {
     const Field &field = schema.fields()[i];
@@ -22,21 +22,21 @@ void normaliseScalars(const RecordSchema &schema,
   }
 }
 
-Record generalised(Record record) {
-  for (auto [i, field] : llvm::enumerate(record.schema().fields()))
+Values generalised(Values values) {
+  for (auto [i, field] : llvm::enumerate(values.schema().fields()))
     if (field.isIncidental())
-      record.set(static_cast<int>(i), field.unset());
-  return record;
+      values.set(static_cast<int>(i), field.unset());
+  return values;
 }
 
-llvm::Expected<Problem> makeProblem(const KernelFamily &family, Record record) {
-  auto problem = family.canonicalise(std::move(record));
+llvm::Expected<Problem> makeProblem(const KernelFamily &family, Values values) {
+  auto problem = family.canonicalise(std::move(values));
   if (!problem)
     return problem.takeError();
-  const RecordSchema &schema = family.problemSchema();
-  FieldValues values(problem->record.values());
-  normaliseScalars(schema, values);
-  problem->record = Record(schema, values);
+  const Schema &schema = family.problemSchema();
+  FieldValues array(problem->values.array());
+  normaliseScalars(schema, array);
+  problem->values = Values(schema, array);
   return problem;
 }
 

@@ -9,15 +9,15 @@ namespace kiln {
 
 /// Gives every scalar its representative: no choice depends on more of it than
 /// whether one that defaults to 0 is 0 (then its operand is not read).
-void normaliseScalars(const RecordSchema &schema,
+void normaliseScalars(const Schema &schema,
                       llvm::MutableArrayRef<int64_t> values);
 
 /// \p record as if it said nothing of one launch alone (Field::isIncidental):
 /// what plans are made for. It need not be canonical.
-Record generalised(Record record);
+Values generalised(Values values);
 
 /// Canonicalises \p record and normalises its scalars. Errors: those of
 /// KernelFamily::canonicalise.
-llvm::Expected<Problem> makeProblem(const KernelFamily &family, Record record);
+llvm::Expected<Problem> makeProblem(const KernelFamily &family, Values values);
 
 } // namespace kiln

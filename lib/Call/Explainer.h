@@ -20,7 +20,7 @@ namespace kiln {
 class Explainer {
 public:
   /// \p names receives what the struct calls the fields of \p schema.
-  Explainer(const RecordSchema &schema, CallUse use, int operandCount,
+  Explainer(const Schema &schema, CallUse use, int operandCount,
             FamilyCall &call, FieldNames &names)
       : schema(schema), use(use), operandCount(operandCount), call(call),
         names(names), quick(use, operandCount, call) {}
@@ -130,7 +130,7 @@ private:
   void checkOverlaps();
   void checkChain(int field, const kiln_pointwise *chain, uint32_t count);
 
-  const RecordSchema &schema;
+  const Schema &schema;
   const CallUse use;
   const int operandCount;
   FamilyCall &call;

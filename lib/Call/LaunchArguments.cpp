@@ -25,7 +25,7 @@ OperandList operandsOf(const ProblemSpec &spec, const Problem &problem) {
   OperandTable table = spec.family->operands(problem);
   int64_t promised = spec.family->promisedAlignment(problem);
   Arguments defaults;
-  spec.readDefaults(problem.record.values(), defaults);
+  spec.readDefaults(problem.values.array(), defaults);
   for (size_t i = 0; i < table.operands.size(); ++i) {
     const OperandSpec &operand = table.operands[i];
     if (!operand.present)
@@ -191,7 +191,7 @@ static llvm::Error checkMatrices(const ProblemSpec &spec,
                                  llvm::ArrayRef<int64_t> values,
                                  const Arguments &arguments) {
   Problem launched;
-  launched.record = Record::over(spec.family->problemSchema(), values);
+  launched.values = Values::over(spec.family->problemSchema(), values);
   const OperandTable table = spec.family->operands(launched);
   const OperandArgument &given = arguments.operands[output.index];
   if (!runsIntoItself(table.operands[output.index], given))

@@ -29,11 +29,11 @@ visitSteps(size_t count, int64_t period,
 }
 
 llvm::Expected<Problem> ProblemRange::at(llvm::ArrayRef<int64_t> point) const {
-  FieldValues values(described.values());
+  FieldValues values(described.array());
   for (auto [field, value] : llvm::zip_equal(fields, point))
     values[field] = value;
   fitHints(described.schema(), values);
-  return makeProblem(*family, Record(described.schema(), values));
+  return makeProblem(*family, Values(described.schema(), values));
 }
 
 std::optional<Problem> ProblemRange::find(llvm::ArrayRef<int64_t> point) const {
@@ -59,7 +59,7 @@ bool ProblemRange::contains(llvm::ArrayRef<int64_t> point) const {
   return true;
 }
 
-ExtentPoint ProblemRange::pointOf(const Record &problem) const {
+ExtentPoint ProblemRange::pointOf(const Values &problem) const {
   ExtentPoint point;
   for (int field : fields)
     point.push_back(problem[field]);
@@ -98,7 +98,7 @@ std::string ProblemRange::text() const {
 }
 
 std::string ProblemRange::fixedText() const {
-  Record fixed = generalised(described);
+  Values fixed = generalised(described);
   std::string names;
   for (int field : fields) {
     fixed.set(field, 0);
@@ -108,8 +108,7 @@ std::string ProblemRange::fixedText() const {
                      signature.text());
 }
 
-void fitHints(const RecordSchema &schema,
-              llvm::MutableArrayRef<int64_t> values) {
+void fitHints(const Schema &schema, llvm::MutableArrayRef<int64_t> values) {
   for (int extent : schema.dynamicExtents()) {
     const int hint = schema.hintOf(extent);
     if (hint >= 0 && values[hint] >= values[extent])
@@ -118,7 +117,7 @@ void fitHints(const RecordSchema &schema,
 }
 
 llvm::Expected<std::vector<ProblemRange>>
-rangesOf(const KernelFamily &family, const Record &described,
+rangesOf(const KernelFamily &family, const Values &described,
          llvm::ArrayRef<int> fields, llvm::ArrayRef<int64_t> low,
          llvm::ArrayRef<int64_t> high) {
   ProblemRange whole;

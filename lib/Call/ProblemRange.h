@@ -20,12 +20,12 @@ struct ProblemRange {
   /// A problem as it was described, for any extents: a leading dimension is 0
   /// where rows are packed, whatever their length. Not canonical. A hint is
   /// that of all values above it.
-  Record described;
+  Values described;
   llvm::SmallVector<int, 4> fields; ///< that vary, in the record's order
   ExtentPoint low, high;            ///< both included
   /// Of all problems. Values whose problem has another signature, as alignment
   /// follows from extents, are not part of the range.
-  Record signature;
+  Values signature;
 
   /// The problem at \p point, which has the range's signature or another one.
   /// Microseconds. Errors: those of KernelFamily::canonicalise.
@@ -41,7 +41,7 @@ struct ProblemRange {
     return contains(other.low) && contains(other.high);
   }
   /// The values that the fields have in \p problem.
-  ExtentPoint pointOf(const Record &problem) const;
+  ExtentPoint pointOf(const Values &problem) const;
   /// The nearest point at or below \p point, by less than a period of
   /// signatures in each field and within the range, whose problem has the
   /// signature; empty: there is none.
@@ -59,14 +59,13 @@ struct ProblemRange {
 
 /// Takes out the hints of \p values, a record of \p schema, that are not below
 /// their extents: they say no more than these do.
-void fitHints(const RecordSchema &schema,
-              llvm::MutableArrayRef<int64_t> values);
+void fitHints(const Schema &schema, llvm::MutableArrayRef<int64_t> values);
 
 /// The ranges of one signature each that \p fields from \p low to \p high of
 /// \p described have, that of the highest values first. Values of 0 need no
 /// plan and are left out. Errors: those of KernelFamily::canonicalise.
 llvm::Expected<std::vector<ProblemRange>>
-rangesOf(const KernelFamily &family, const Record &described,
+rangesOf(const KernelFamily &family, const Values &described,
          llvm::ArrayRef<int> fields, llvm::ArrayRef<int64_t> low,
          llvm::ArrayRef<int64_t> high);
 

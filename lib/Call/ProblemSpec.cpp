@@ -17,24 +17,24 @@ namespace kiln {
 /// The problem's text with the scalars that were given by value.
 static std::string textWithScalars(const Problem &problem,
                                    const Arguments &given) {
-  Record record = problem.record;
-  llvm::ArrayRef<Field> fields = record.schema().fields();
+  Values values = problem.values;
+  llvm::ArrayRef<Field> fields = values.schema().fields();
   int scalar = 0;
   for (size_t i = 0; i < fields.size(); ++i) {
     if (fields[i].role != FieldRole::Scalar)
       continue;
     if (!given.scalarAddresses[scalar])
-      record.set(static_cast<int>(i), encodeReal(given.scalars[scalar]));
+      values.set(static_cast<int>(i), encodeReal(given.scalars[scalar]));
     ++scalar;
   }
-  return record.text();
+  return values.text();
 }
 
 /// Keeps \p problem in \p spec: canonical, and as \p given described it.
-static void keepProblem(const Record &given, Problem problem,
+static void keepProblem(const Values &given, Problem problem,
                         ProblemSpec &spec) {
   spec.problem = std::move(problem);
-  spec.described = spec.problem.record;
+  spec.described = spec.problem.values;
   // A leading dimension that equals the length of its row is no field of the
   // canonical record; at another extent it would not be what was asked for.
   llvm::ArrayRef<Field> fields = given.schema().fields();
@@ -45,7 +45,7 @@ static void keepProblem(const Record &given, Problem problem,
 }
 
 /// Last value of a range over the batch; 0 if there is none.
-static int64_t largestBatchOf(const RecordSchema &schema,
+static int64_t largestBatchOf(const Schema &schema,
                               const kiln_problem &problem) {
   const int batch = schema.find(FieldRole::Batch);
   int64_t largest = 0;
@@ -73,7 +73,7 @@ static llvm::Error readStruct(const Registry &registry,
   auto read = readProblem(*spec.family, problem.args, use, call);
   if (!read)
     return read.takeError();
-  keepProblem(Record(spec.family->problemSchema(), call.fields()),
+  keepProblem(Values(spec.family->problemSchema(), call.fields()),
               std::move(*read), spec);
   spec.text = textWithScalars(spec.problem, call.arguments);
   spec.defaults = call.arguments;
@@ -91,7 +91,7 @@ static llvm::Error readText(const Registry &registry, const char *text,
   spec.defaults = named->family->defaultArguments(named->problem);
   spec.text = named->problem.text();
   spec.recordHasStrides = true;
-  auto given = Record::parse(spec.family->problemSchema(), text);
+  auto given = Values::parse(spec.family->problemSchema(), text);
   if (!given)
     return given.takeError();
   auto problem = makeProblem(*spec.family, *given);
@@ -102,7 +102,7 @@ static llvm::Error readText(const Registry &registry, const char *text,
 }
 
 /// "batch, sq, sk": the fields that ranges may vary.
-static std::string varyingOf(const RecordSchema &schema) {
+static std::string varyingOf(const Schema &schema) {
   std::string names;
   for (const Field &field : schema.fields())
     if (field.mayVary())
@@ -115,7 +115,7 @@ static llvm::Error readRange(const kiln_range &from, ProblemSpec &spec) {
     return makeError(ErrorCode::Unsupported, "range: flags {:#x}", from.flags);
   if (!from.name)
     return makeError(ErrorCode::InvalidArgument, "range: name is null");
-  const RecordSchema &schema = spec.family->problemSchema();
+  const Schema &schema = spec.family->problemSchema();
   ExtentRange range;
   range.field = schema.find(from.name);
   if (range.field < 0 || !schema.fields()[range.field].mayVary())
@@ -233,7 +233,7 @@ llvm::Expected<PoolSubject> readPoolSubject(const Registry &registry,
 //===----------------------------------------------------------------------===//
 
 FieldValues ProblemSpec::valuesAt(llvm::ArrayRef<int64_t> extents) const {
-  FieldValues values(described.values());
+  FieldValues values(described.array());
   for (size_t i = 0; i < ranges.size(); ++i)
     values[ranges[i].field] = extents[i];
   fitHints(described.schema(), values);
@@ -241,7 +241,7 @@ FieldValues ProblemSpec::valuesAt(llvm::ArrayRef<int64_t> extents) const {
 }
 
 llvm::Expected<Problem> ProblemSpec::at(llvm::ArrayRef<int64_t> extents) const {
-  return makeProblem(*family, Record(described.schema(), valuesAt(extents)));
+  return makeProblem(*family, Values(described.schema(), valuesAt(extents)));
 }
 
 void ProblemSpec::readDefaults(llvm::ArrayRef<int64_t> values,
@@ -251,7 +251,7 @@ void ProblemSpec::readDefaults(llvm::ArrayRef<int64_t> values,
   if (!followsExtents)
     return;
   Problem launched;
-  launched.record = Record::over(family->problemSchema(), values);
+  launched.values = Values::over(family->problemSchema(), values);
   Arguments packed = family->defaultArguments(launched);
   for (int i = 0; i < Arguments::kMaxOperands; ++i) {
     OperandArgument &to = arguments.operands[i];

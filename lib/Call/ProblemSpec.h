@@ -26,7 +26,7 @@ struct ProblemSpec {
   /// The same as it was described, for other extents: a leading dimension,
   /// stride or capacity is 0 only where it follows from the extents, whatever
   /// they are.
-  Record described;
+  Values described;
   std::string text; ///< of the problem as it was given, scalars included
   /// Leading dimensions, strides and scalars as they were given; no addresses,
   /// and the caller that launches sets `problem`.

@@ -23,7 +23,7 @@ template <class Visit> constexpr CallReader makeCallReader(kiln_family number) {
             call.fieldCount = Visit::kFields;
             return !reader.wrong;
           },
-          [](const void *args, CallUse use, const RecordSchema &schema,
+          [](const void *args, CallUse use, const Schema &schema,
              FamilyCall &call, FieldNames &names) {
             assert(schema.fields().size() == size_t(Visit::kFields));
             Explainer explainer(schema, use, Visit::kOperands, call, names);

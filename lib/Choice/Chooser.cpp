@@ -86,7 +86,7 @@ bool Chooser::isWithin(const Choice &choice, Effort effort) const {
   });
 }
 
-std::string Chooser::digestOf(const Template &tmpl, const Record &config) {
+std::string Chooser::digestOf(const Template &tmpl, const Values &config) {
   return from.plans.digestOf(tmpl, request.problem, config, device);
 }
 
@@ -108,15 +108,15 @@ ProblemRange Chooser::valueAsRange() const {
   const llvm::ArrayRef<int> dynamic = request.family.dynamicExtents();
   ProblemRange here;
   here.family = &request.family;
-  here.described = request.problem.record;
+  here.described = request.problem.values;
   here.signature = request.problem.signature;
   here.fields.assign(dynamic.begin(), dynamic.end());
-  here.low = here.high = aboveZero(here.pointOf(request.problem.record));
+  here.low = here.high = aboveZero(here.pointOf(request.problem.values));
   return here;
 }
 
 /// Whether trials found this kernel wrong, or that it cannot be launched here.
-bool Chooser::isRejected(const Template &tmpl, const Record &config) {
+bool Chooser::isRejected(const Template &tmpl, const Values &config) {
   if (verdicts.mayBeWrong(from.deviceClass, config.compiledText()) &&
       verdicts.isWrong(from.deviceClass, digestOf(tmpl, config)))
     return true;
@@ -237,7 +237,7 @@ std::vector<Choice> Chooser::membersOfPortfolio() {
 /// Whether \p config, predicted with \p predictedNs, is the same answer as the
 /// first of the ranking: to a model that tells no more than 2 % apart, and that
 /// orders classes of a coarse template by more than times.
-bool Chooser::isFirstAnswer(const Template &tmpl, const Record &config,
+bool Chooser::isFirstAnswer(const Template &tmpl, const Values &config,
                             double predictedNs) const {
   if (ranked.empty() || predictedNs > kEstimateTie * ranked[0].estimate.totalNs)
     return false;
@@ -288,7 +288,7 @@ Chooser::spaceByExpectation(const std::shared_ptr<const KnownPortfolio> &known,
     add(choice, choice.predictedNs);
   for (const PortfolioChoice &pick : members)
     add(memberOf(known, pick), pick.predictedNs);
-  const ExtentPoint point = known->range().pointOf(request.problem.record);
+  const ExtentPoint point = known->range().pointOf(request.problem.values);
   std::vector<Contender> contenders;
   for (auto [place, choice] : llvm::enumerate(offered)) {
     choice.isFirstAnswer =
@@ -409,7 +409,7 @@ std::vector<Choice> Chooser::pooled() {
 
 /// The choice of a config that the estimator ranks. A generic one that is not
 /// \p isFirst of all stands in for others.
-static Choice estimated(const Template &tmpl, const Record &config,
+static Choice estimated(const Template &tmpl, const Values &config,
                         double predictedNs, bool isFirst) {
   const bool isGeneric = tmpl.isGeneric() && !isFirst;
   Choice choice;

@@ -34,7 +34,7 @@ struct TuningChoice;
 /// A config that may be loaded.
 struct Choice {
   const Template *tmpl = nullptr;
-  Record config;
+  Values config;
   kiln_source source = KILN_SOURCE_NONE;
   double predictedNs = 0, measuredNs = 0;
   bool isFallback = false;
@@ -159,7 +159,7 @@ private:
   spaceByExpectation(const std::shared_ptr<const KnownPortfolio> &known,
                      llvm::ArrayRef<PortfolioChoice> members);
   std::vector<Choice> contendersBeside(const KnownPortfolio &known) const;
-  bool isFirstAnswer(const Template &tmpl, const Record &config,
+  bool isFirstAnswer(const Template &tmpl, const Values &config,
                      double predictedNs) const;
   void preferExisting(std::vector<Choice> &choices, size_t leads) const;
   std::vector<Choice> pooled();
@@ -170,8 +170,8 @@ private:
   bool mayOfferMeasured(const TrialIntent &trials);
   bool mayOfferDecided(const TrialIntent &trials);
   ProblemRange valueAsRange() const;
-  bool isRejected(const Template &tmpl, const Record &config);
-  std::string digestOf(const Template &tmpl, const Record &config);
+  bool isRejected(const Template &tmpl, const Values &config);
+  std::string digestOf(const Template &tmpl, const Values &config);
   void offerLoaded(Take take) const;
   void offerClosest(Take take) const;
   void offerToCompile(Take take) const;

@@ -5,16 +5,16 @@
 
 namespace kiln {
 
-/// Adds what tells \p record from others: its values and its schema.
-static void append(std::string &bytes, const Record &record) {
-  const RecordSchema *schema = &record.schema();
+/// Adds what tells \p values from others: the numbers and the schema.
+static void append(std::string &bytes, const Values &values) {
+  const Schema *schema = &values.schema();
   bytes.append(reinterpret_cast<const char *>(&schema), sizeof(schema));
-  llvm::ArrayRef<int64_t> values = record.values();
-  bytes.append(reinterpret_cast<const char *>(values.data()),
-               values.size() * sizeof(int64_t));
+  llvm::ArrayRef<int64_t> array = values.array();
+  bytes.append(reinterpret_cast<const char *>(array.data()),
+               array.size() * sizeof(int64_t));
 }
 
-static std::string bytesOf(const Record &first, const Record &second) {
+static std::string bytesOf(const Values &first, const Values &second) {
   std::string bytes;
   append(bytes, first);
   append(bytes, second);
@@ -22,13 +22,13 @@ static std::string bytesOf(const Record &first, const Record &second) {
 }
 
 std::shared_ptr<const LoadedPlan> PlanPool::find(const Problem &problem,
-                                                 const Record &config) const {
+                                                 const Values &config) const {
   std::lock_guard<std::mutex> lock(mutex);
-  auto found = plans.find(bytesOf(problem.record, config));
+  auto found = plans.find(bytesOf(problem.values, config));
   return found == plans.end() ? nullptr : found->second;
 }
 
-static std::string bytesOf(const Record &one) {
+static std::string bytesOf(const Values &one) {
   std::string bytes;
   append(bytes, one);
   return bytes;
@@ -36,7 +36,7 @@ static std::string bytesOf(const Record &one) {
 
 std::shared_ptr<const LoadedPlan>
 PlanPool::add(const Problem &problem, const Template &tmpl,
-              const Record &config, std::shared_ptr<const LoadedPlan> loaded) {
+              const Values &config, std::shared_ptr<const LoadedPlan> loaded) {
   // A test may have no plan.
   std::string kernel = loaded ? kernelDigest(loaded->plan()) : std::string();
   std::lock_guard<std::mutex> lock(mutex);
@@ -46,7 +46,7 @@ PlanPool::add(const Problem &problem, const Template &tmpl,
       }))
     known.push_back({&tmpl, config});
   auto [place, isNew] =
-      plans.try_emplace(bytesOf(problem.record, config), std::move(loaded));
+      plans.try_emplace(bytesOf(problem.values, config), std::move(loaded));
   if (isNew && place->second) {
     place->second->markWrong(wrong.count(kernel) > 0);
     ofKernel.emplace(std::move(kernel), place->second);
@@ -54,7 +54,7 @@ PlanPool::add(const Problem &problem, const Template &tmpl,
   return place->second;
 }
 
-std::vector<PlanPool::LoadedConfig> PlanPool::loadedOf(const Record &signature,
+std::vector<PlanPool::LoadedConfig> PlanPool::loadedOf(const Values &signature,
                                                        size_t most) const {
   std::lock_guard<std::mutex> lock(mutex);
   auto found = configs.find(bytesOf(signature));
@@ -80,7 +80,7 @@ void PlanPool::mark(const std::string &kernel, bool isWrong) {
 }
 
 std::string PlanPool::digestOf(const Template &tmpl, const Problem &problem,
-                               const Record &config,
+                               const Values &config,
                                const DeviceModel &device) {
   std::string key = bytesOf(problem.signature, config);
   {

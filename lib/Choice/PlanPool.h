@@ -25,19 +25,19 @@ class PlanPool {
 public:
   /// The plan of \p config that was made for \p problem, or null.
   std::shared_ptr<const LoadedPlan> find(const Problem &problem,
-                                         const Record &config) const;
+                                         const Values &config) const;
   /// Adds one of \p tmpl; if there is one already, that is given back.
   std::shared_ptr<const LoadedPlan>
-  add(const Problem &problem, const Template &tmpl, const Record &config,
+  add(const Problem &problem, const Template &tmpl, const Values &config,
       std::shared_ptr<const LoadedPlan> loaded);
   /// The configs that have a plan for some problem of \p signature: their
   /// kernels are loaded. The latest \p most first, and then generic ones, which
   /// may be all that serves a problem.
   struct LoadedConfig {
     const Template *tmpl = nullptr;
-    Record config;
+    Values config;
   };
-  std::vector<LoadedConfig> loadedOf(const Record &signature,
+  std::vector<LoadedConfig> loadedOf(const Values &signature,
                                      size_t most) const;
   /// Marks all plans of \p kernel, a kernelDigest(), those that are added later
   /// too, as wrong or as right again: see LoadedPlan::isWrong().
@@ -45,7 +45,7 @@ public:
   /// kernelDigest() of \p config's plan for a problem like \p problem. Makes
   /// the plan the first time.
   std::string digestOf(const Template &tmpl, const Problem &problem,
-                       const Record &config, const DeviceModel &device);
+                       const Values &config, const DeviceModel &device);
 
 private:
   mutable std::mutex mutex; ///< guards all below

@@ -12,9 +12,9 @@ namespace kiln {
 static bool isAlike(const Problem &a, const Problem &b, int extent) {
   if (!(a.signature == b.signature))
     return false;
-  Record moved = a.record;
-  moved.set(extent, b.record[extent]);
-  return moved == b.record;
+  Values moved = a.values;
+  moved.set(extent, b.values[extent]);
+  return moved == b.values;
 }
 
 /// The problem like \p problem with \p value for \p extent; nullopt beyond what
@@ -22,9 +22,9 @@ static bool isAlike(const Problem &a, const Problem &b, int extent) {
 static std::optional<Problem> moveTo(const KernelFamily &family,
                                      const Problem &problem, int extent,
                                      int64_t value) {
-  Record record = problem.record;
-  record.set(extent, value);
-  auto moved = makeProblem(family, std::move(record));
+  Values values = problem.values;
+  values.set(extent, value);
+  auto moved = makeProblem(family, std::move(values));
   if (moved)
     return std::move(*moved);
   llvm::consumeError(moved.takeError());
@@ -33,7 +33,7 @@ static std::optional<Problem> moveTo(const KernelFamily &family,
 
 int64_t largestValue(const KernelFamily &family, const Problem &problem,
                      int extent, int64_t last) {
-  int64_t value = problem.record[extent];
+  int64_t value = problem.values[extent];
   if (moveTo(family, problem, extent, last))
     return last;
   while (last - value > 1) {
@@ -46,8 +46,8 @@ int64_t largestValue(const KernelFamily &family, const Problem &problem,
 /// \p problem without what is incidental; nullopt: its family refuses that.
 static std::optional<Problem> generalForm(const KernelFamily &family,
                                           const Problem &problem) {
-  Record general = generalised(problem.record);
-  if (general == problem.record)
+  Values general = generalised(problem.values);
+  if (general == problem.values)
     return problem;
   auto made = makeProblem(family, std::move(general));
   if (made)
@@ -68,7 +68,7 @@ bool hasGeneralForm(const KernelFamily &family, const Problem &problem) {
 /// \p parts of it, that differs from \p problem in the value of \p extent only.
 static Problem raise(const KernelFamily &family, const Problem &problem,
                      int extent, int64_t parts) {
-  const int64_t value = problem.record[extent];
+  const int64_t value = problem.values[extent];
   if (value < 1)
     return problem;
   const auto power =
@@ -107,10 +107,10 @@ furthestOf(const KernelFamily &family, const Problem &own,
   if (family.dynamicExtents().size() != 1 || !mayRun(own))
     return std::nullopt;
   const int extent = family.dynamicExtents().front();
-  const int64_t first = own.record[extent], period = family.signaturePeriod();
+  const int64_t first = own.values[extent], period = family.signaturePeriod();
   Problem best = own;
   // In periods, so that alignments stay as they are.
-  int64_t low = 0, high = (beyond.record[extent] - first) / period + 1;
+  int64_t low = 0, high = (beyond.values[extent] - first) / period + 1;
   while (high - low > 1) {
     const int64_t middle = low + (high - low) / 2;
     auto moved = moveTo(family, own, extent, first + middle * period);
@@ -129,12 +129,12 @@ PlanTargets PlanRequest::targets() const {
   PlanTargets targets;
   targets.all.push_back(coverOf(family, problem));
   Problem finer = raiseAll(family, problem, kParts);
-  if (finer.record != targets.all.front().record) {
+  if (finer.values != targets.all.front().values) {
     targets.all.push_back(std::move(finer));
     targets.shared = 2;
   }
   Problem own = generalProblem(family, problem);
-  if (own.record != targets.all.back().record)
+  if (own.values != targets.all.back().values)
     targets.all.push_back(std::move(own));
   return targets;
 }

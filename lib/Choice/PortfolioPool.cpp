@@ -22,26 +22,26 @@ ExtentPoint aboveZero(ExtentPoint point) {
 }
 
 /// Whether both differ in what is incidental at most.
-static bool isSame(const Record &a, const Record &b) {
+static bool isSame(const Values &a, const Values &b) {
   llvm::ArrayRef<Field> fields = a.schema().fields();
   for (auto [field, left, right] :
-       llvm::zip_equal(fields, a.values(), b.values()))
+       llvm::zip_equal(fields, a.array(), b.array()))
     if (left != right && !field.isIncidental())
       return false;
   return true;
 }
 
 /// Whether both are of one layer, as far as that costs nothing to see.
-static bool mayBeOfLayer(const Record &a, const Record &b) {
+static bool mayBeOfLayer(const Values &a, const Values &b) {
   llvm::ArrayRef<Field> fields = a.schema().fields();
   for (auto [field, left, right] :
-       llvm::zip_equal(fields, a.values(), b.values()))
+       llvm::zip_equal(fields, a.array(), b.array()))
     if (left != right && !field.mayVary() && !field.followsExtents())
       return false;
   return true;
 }
 
-bool serves(const ProblemRange &range, const Record &problem) {
+bool serves(const ProblemRange &range, const Values &problem) {
   const ExtentPoint point = range.pointOf(problem);
   if (!mayBeOfLayer(range.described, problem) ||
       !range.contains(aboveZero(point)))
@@ -49,7 +49,7 @@ bool serves(const ProblemRange &range, const Record &problem) {
   // A leading dimension is no field of the one problem whose rows it packs, so
   // what was described is made canonical at this point.
   std::optional<Problem> own = range.find(point);
-  return own && isSame(own->record, problem);
+  return own && isSame(own->values, problem);
 }
 
 std::string layerKey(const KernelFamily &family, const Problem &problem) {
@@ -59,11 +59,11 @@ std::string layerKey(const KernelFamily &family, const Problem &problem) {
   };
   const KernelFamily *address = &family;
   add(&address, sizeof(address));
-  llvm::ArrayRef<Field> fields = problem.record.schema().fields();
-  for (auto [field, value] : llvm::zip(fields, problem.record.values()))
+  llvm::ArrayRef<Field> fields = problem.values.schema().fields();
+  for (auto [field, value] : llvm::zip(fields, problem.values.array()))
     if (!field.mayVary() && !field.followsExtents())
       add(&value, sizeof(value));
-  llvm::ArrayRef<int64_t> signature = problem.signature.values();
+  llvm::ArrayRef<int64_t> signature = problem.signature.array();
   add(signature.data(), signature.size() * sizeof(int64_t));
   return key;
 }
@@ -93,7 +93,7 @@ kiln_source KnownPortfolio::sourceOf(uint32_t member) const {
 }
 
 bool KnownPortfolio::hasProven(const Template &tmpl,
-                               const Record &config) const {
+                               const Values &config) const {
   const std::vector<int64_t> knobs = config.compiledKnobs();
   return llvm::any_of(members(), [&](const PortfolioMember &member) {
     return member.validated && member.tmpl == &tmpl &&
@@ -107,14 +107,14 @@ static std::optional<ProblemRange> rangeAround(const KernelFamily &family,
                                                const Problem &problem,
                                                llvm::ArrayRef<int64_t> low,
                                                llvm::ArrayRef<int64_t> high) {
-  auto ranges = rangesOf(family, generalised(problem.record),
+  auto ranges = rangesOf(family, generalised(problem.values),
                          family.dynamicExtents(), low, high);
   if (!ranges) {
     llvm::consumeError(ranges.takeError());
     return std::nullopt;
   }
   for (ProblemRange &range : *ranges)
-    if (serves(range, problem.record))
+    if (serves(range, problem.values))
       return std::move(range);
   return std::nullopt;
 }
@@ -141,19 +141,19 @@ std::optional<ProblemRange> layerOf(const KernelFamily &family,
                                     const PortfolioPool &known) {
   const llvm::ArrayRef<int> extents = family.dynamicExtents();
   const bool isAlone = extents.size() == 1;
-  if (extents.empty() || (isAlone && problem.record[extents.front()] < 1))
+  if (extents.empty() || (isAlone && problem.values[extents.front()] < 1))
     return std::nullopt;
   Problem largest = problem;
-  largest.record = generalised(std::move(largest.record));
+  largest.values = generalised(std::move(largest.values));
   ExtentPoint high;
   for (int extent : extents) {
-    const int64_t value = std::max<int64_t>(problem.record[extent], 1);
+    const int64_t value = std::max<int64_t>(problem.values[extent], 1);
     const auto above =
         static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(value)));
     high.push_back(
         largestValue(family, largest, extent,
                      isAlone ? std::max(above, kLeastOfLayer) : above));
-    largest.record.set(extent, high.back());
+    largest.values.set(extent, high.back());
   }
   const ExtentPoint low(extents.size(), 1);
   auto layer = rangeAround(family, problem, low, high);

@@ -43,7 +43,7 @@ public:
   /// those that \p mayTake refuses. See Portfolio::rank().
   Portfolio::Ranking rank(const Problem &problem, const DeviceModel &device,
                           Portfolio::Filter mayTake = nullptr) const {
-    return portfolio.rank(problem, range().pointOf(problem.record), device,
+    return portfolio.rank(problem, range().pointOf(problem.values), device,
                           mayTake);
   }
 
@@ -52,7 +52,7 @@ public:
   bool foundWrong() const { return portfolio.hasFoundWrong; }
   /// Whether the kernel of \p config was compared with the reference, as that
   /// of whatever member.
-  bool hasProven(const Template &tmpl, const Record &config) const;
+  bool hasProven(const Template &tmpl, const Values &config) const;
   /// Tells of its times, also about configs that are no members.
   const Evidence &evidence() const { return portfolio.evidence(); }
 

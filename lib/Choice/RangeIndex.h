@@ -17,7 +17,7 @@ ExtentPoint aboveZero(ExtentPoint point);
 
 /// Whether \p problem is one of \p range, whatever in it is incidental.
 /// Nanoseconds for one of another layer, microseconds where it may be.
-bool serves(const ProblemRange &range, const Record &problem);
+bool serves(const ProblemRange &range, const Values &problem);
 
 /// What tells the layer of \p problem, and its signature, from others. (A
 /// leading dimension is no field of the one problem whose rows it packs, so
@@ -39,7 +39,7 @@ public:
   Ptr findFirst(const KernelFamily &family, const Problem &problem,
                 const Filter &isMeant) const {
     for (const Ptr &known : inLayer(layerKey(family, problem)))
-      if (serves(known->range(), problem.record) && isMeant(*known))
+      if (serves(known->range(), problem.values) && isMeant(*known))
         return known;
     return nullptr;
   }

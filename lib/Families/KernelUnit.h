@@ -68,17 +68,17 @@ KernelInstance instanceOf(std::string name, const Signature &signature,
 /// The kernel that \p problem is solved with where \p record is chosen:
 /// \p config is what the record says.
 template <class Signature, class Config>
-KernelInstance candidateOf(const Problem &problem, const Record &record,
+KernelInstance candidateOf(const Problem &problem, const Values &values,
                            const Signature &signature, const Config &config,
                            bool maySpill) {
-  return instanceOf(kernelName(problem.record.schema(), record), signature,
+  return instanceOf(kernelName(problem.values.schema(), values), signature,
                     config, maySpill);
 }
 
 /// The naive kernel that the problems of \p problems are compared with.
 template <class Signature, class Config>
-KernelInstance referenceOf(const RecordSchema &problems,
-                           const Signature &signature, const Config &config) {
+KernelInstance referenceOf(const Schema &problems, const Signature &signature,
+                           const Config &config) {
   return instanceOf(referenceName(problems), signature, config,
                     /*maySpill=*/true);
 }

@@ -1,7 +1,7 @@
 //===- ProblemFields.h - what the problems of all families share ----------===//
 #pragma once
 
-#include "Kernel/Record.h"
+#include "Kernel/Values.h"
 #include "common/Types.h"
 
 #include <llvm/Support/Error.h>

@@ -10,7 +10,7 @@
 
 #include "Families/Chain.h"
 #include "Families/KernelUnit.h"
-#include "Kernel/Record.h"
+#include "Kernel/Values.h"
 #include "Support/Format.h"
 
 #include <string>
@@ -68,7 +68,7 @@ public:
       : fields(fields...) {}
 
   /// The schema of its records, called \p name.
-  RecordSchema schema(llvm::StringRef name) const {
+  Schema schema(llvm::StringRef name) const {
     std::vector<Field> list;
     forEach([&]<class T>(const SignatureField<Signature, T> &from) {
       Field field;
@@ -86,26 +86,25 @@ public:
         field.defaultValue = encodeMember(Signature{}.*from.pointer);
       list.push_back(field);
     });
-    return RecordSchema(name, TextStyle::Spaced, std::move(list));
+    return Schema(name, TextStyle::Spaced, std::move(list));
   }
 
   /// \p signature as a record of \p schema, which schema() made.
-  Record toRecord(const Signature &signature,
-                  const RecordSchema &schema) const {
+  Values toValues(const Signature &signature, const Schema &schema) const {
     int64_t values[sizeof...(Types)];
     size_t count = 0;
     forEach([&](const auto &field) {
       values[count++] = encodeMember(signature.*field.pointer);
     });
-    return Record(schema, values);
+    return Values(schema, values);
   }
 
-  /// The inverse of toRecord().
-  Signature fromRecord(const Record &record) const {
+  /// The inverse of toValues().
+  Signature fromValues(const Values &values) const {
     Signature signature;
     int index = 0;
     forEach([&]<class T>(const SignatureField<Signature, T> &field) {
-      signature.*field.pointer = decodeMember<T>(record[index++]);
+      signature.*field.pointer = decodeMember<T>(values[index++]);
     });
     return signature;
   }

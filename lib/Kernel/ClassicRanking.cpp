@@ -20,7 +20,7 @@ std::optional<MatrixProduct> classicProblemOf(const KernelFamily &family,
 }
 
 std::optional<ClassicConfig> classicConfigOf(const Template &tmpl,
-                                             const Record &config) {
+                                             const Values &config) {
   if (const ClassicTemplate *classic = tmpl.classic())
     return classic->classicConfig(config);
   return std::nullopt;

@@ -15,7 +15,7 @@ namespace kiln {
 /// What Template::classic() answers where configs have tiles.
 class ClassicTemplate {
 public:
-  virtual ClassicConfig classicConfig(const Record &config) const = 0;
+  virtual ClassicConfig classicConfig(const Values &config) const = 0;
 
 protected:
   ~ClassicTemplate() = default;
@@ -28,7 +28,7 @@ std::optional<MatrixProduct> classicProblemOf(const KernelFamily &family,
 
 /// The config in the model's terms; nullopt: not a tile template.
 std::optional<ClassicConfig> classicConfigOf(const Template &tmpl,
-                                             const Record &config);
+                                             const Values &config);
 
 /// A problem and a config in the classic model's terms.
 struct ClassicCase {

@@ -8,7 +8,7 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
-#include "Kernel/Record.h"
+#include "Kernel/Values.h"
 #include "Support/Format.h"
 
 #include <cassert>
@@ -24,7 +24,7 @@ inline constexpr int64_t kMaxKnob = 1024;
 /// The schema of \p Config's records, called \p name. Every field is an int
 /// with a default; values are at most kMaxKnob and at least 1, or 0 where the
 /// default is 0.
-template <class Config> RecordSchema makeConfigSchema(llvm::StringRef name) {
+template <class Config> Schema makeConfigSchema(llvm::StringRef name) {
   std::vector<Field> fields;
   auto addAs = [&](FieldRole role) {
     return [&fields, role](const char *key, const char *member, int Config::*,
@@ -45,12 +45,12 @@ template <class Config> RecordSchema makeConfigSchema(llvm::StringRef name) {
   };
   Config::forEachField(addAs(FieldRole::Knob));
   Config::forEachRuntimeField(addAs(FieldRole::RuntimeKnob));
-  return RecordSchema(name, TextStyle::Dotted, std::move(fields));
+  return Schema(name, TextStyle::Dotted, std::move(fields));
 }
 
 /// \p config as a record of \p schema, which makeConfigSchema made.
 template <class Config>
-Record toRecord(const Config &config, const RecordSchema &schema) {
+Values toValues(const Config &config, const Schema &schema) {
   constexpr size_t kMaxFields = 32;
   int64_t values[kMaxFields];
   size_t count = 0;
@@ -60,15 +60,15 @@ Record toRecord(const Config &config, const RecordSchema &schema) {
   };
   Config::forEachField(read);
   Config::forEachRuntimeField(read);
-  return Record(schema, llvm::ArrayRef(values, count));
+  return Values(schema, llvm::ArrayRef(values, count));
 }
 
-/// The inverse of toRecord.
-template <class Config> Config fromRecord(const Record &record) {
+/// The inverse of toValues.
+template <class Config> Config fromValues(const Values &values) {
   Config config;
   int index = 0;
   auto write = [&](const char *, const char *, int Config::*member, int) {
-    config.*member = static_cast<int>(record[index++]);
+    config.*member = static_cast<int>(values[index++]);
   };
   Config::forEachField(write);
   Config::forEachRuntimeField(write);

@@ -10,10 +10,10 @@
 namespace kiln {
 
 llvm::Expected<Problem> KernelFamily::parseProblem(llvm::StringRef text) const {
-  auto record = Record::parse(problemSchema(), text);
-  if (!record)
-    return record.takeError();
-  return canonicalise(std::move(*record));
+  auto values = Values::parse(problemSchema(), text);
+  if (!values)
+    return values.takeError();
+  return canonicalise(std::move(*values));
 }
 
 std::optional<MatrixProduct>
@@ -44,7 +44,7 @@ double KernelFamily::compulsoryBytes(const Problem &problem) const {
 }
 
 std::string KernelFamily::fixedText(const Problem &problem) const {
-  Record fixed = problem.record;
+  Values fixed = problem.values;
   for (auto [i, field] : llvm::enumerate(problemSchema().fields()))
     if (!field.isFixed())
       fixed.set(static_cast<int>(i), field.unset());
@@ -55,12 +55,12 @@ std::string KernelFamily::fixedText(const Problem &problem) const {
 int64_t KernelFamily::promisedAlignment(const Problem &problem) const {
   int field = problemSchema().find(FieldRole::Alignment);
   constexpr int64_t kDefault = 16;
-  return field < 0 ? kDefault : problem.record[field];
+  return field < 0 ? kDefault : problem.values[field];
 }
 
 Arguments KernelFamily::defaultArguments(const Problem &problem) const {
   Arguments arguments;
-  arguments.problem = problem.record.values().data();
+  arguments.problem = problem.values.array().data();
   OperandTable table = operands(problem);
   assert(table.operands.size() <= Arguments::kMaxOperands);
   for (auto [i, operand] : llvm::enumerate(table.operands))
@@ -68,7 +68,7 @@ Arguments KernelFamily::defaultArguments(const Problem &problem) const {
                              operand.planeStride};
   int scalar = 0;
   for (auto [field, value] :
-       llvm::zip_equal(problemSchema().fields(), problem.record.values()))
+       llvm::zip_equal(problemSchema().fields(), problem.values.array()))
     if (field.role == FieldRole::Scalar) {
       assert(scalar < Arguments::kMaxScalars && "too many scalars");
       arguments.scalars[scalar++] = decodeReal(value);
@@ -100,7 +100,7 @@ KernelFamily::parseConfig(llvm::StringRef text) const {
                      "{} has no template '{}', it has {}", name(),
                      templateName.take_front(64), names);
   }
-  auto config = Record::parse(tmpl->configSchema(), text);
+  auto config = Values::parse(tmpl->configSchema(), text);
   if (!config)
     return config.takeError();
   return NamedConfig{tmpl, std::move(*config)};

@@ -64,7 +64,7 @@ public:
 
   /// First word of its problems' text: "gemm".
   virtual llvm::StringRef name() const = 0;
-  virtual const RecordSchema &problemSchema() const = 0;
+  virtual const Schema &problemSchema() const = 0;
 
   /// How the struct of kiln.h that describes these problems is read; null:
   /// there is none, problems come as text.
@@ -74,7 +74,7 @@ public:
   /// into canonical form: what equals a derived default becomes that default,
   /// so that equal problems have equal text. Errors: InvalidArgument,
   /// Unsupported.
-  virtual llvm::Expected<Problem> canonicalise(Record record) const = 0;
+  virtual llvm::Expected<Problem> canonicalise(Values values) const = 0;
 
   /// True when there is nothing to compute: a launch succeeds without steps.
   virtual bool isEmpty(const Problem &problem) const = 0;
@@ -97,7 +97,7 @@ public:
   /// The problems that judge pools of the signature of \p described: fields
   /// that are drawn, from which distributions. The values of these fields are
   /// ignored. Empty: the family has no pools.
-  virtual PoolDraws poolDraws(const Record &described) const { return {}; }
+  virtual PoolDraws poolDraws(const Values &described) const { return {}; }
 
   /// The matrix product that \p problem is; nullopt: it is something else.
   virtual std::optional<MatrixProduct>
@@ -155,7 +155,7 @@ public:
   /// Parses "mma.bm128.bn128" into the template and the config.
   struct NamedConfig {
     const Template *tmpl = nullptr;
-    Record config;
+    Values config;
   };
   llvm::Expected<NamedConfig> parseConfig(llvm::StringRef text) const;
 

@@ -136,9 +136,9 @@ static constexpr double kGain = 2;
 
 /// The first choice with \p change, if it is one that mends the problem.
 std::optional<GenericRemedy> RemedySearch::mended(Change change) const {
-  Record record = problem.record;
-  record.set(change.field, change.value);
-  auto changed = family.canonicalise(std::move(record));
+  Values values = problem.values;
+  values.set(change.field, change.value);
+  auto changed = family.canonicalise(std::move(values));
   if (!changed) {
     llvm::consumeError(changed.takeError());
     return std::nullopt;
@@ -193,7 +193,7 @@ void RemedySearch::tryAlignments() {
   if (index < 0)
     return;
   constexpr int64_t kMost = 16;
-  for (int64_t bytes = 2 * problem.record[index]; bytes <= kMost; bytes *= 2)
+  for (int64_t bytes = 2 * problem.values[index]; bytes <= kMost; bytes *= 2)
     if (auto remedy = mended({index, bytes}))
       return add(std::move(remedy), fmt::format("{}={}", keyOf(index), bytes));
 }
@@ -203,7 +203,7 @@ static constexpr int64_t kMostMultiple = 64;
 
 /// The next size, or the next multiple of a power of two.
 bool RemedySearch::tryUp(int index) {
-  const int64_t value = problem.record[index];
+  const int64_t value = problem.values[index];
   int64_t last = value;
   for (int64_t unit = 1; unit <= kMostMultiple; unit *= 2) {
     const int64_t next =
@@ -233,7 +233,7 @@ std::string RemedySearch::rule(int index, int64_t next) const {
 /// problem.
 void RemedySearch::tryDown(int index) {
   constexpr int64_t kMostParts = 16;
-  const int64_t value = problem.record[index];
+  const int64_t value = problem.values[index];
   int64_t high = value, low = value;
   std::optional<GenericRemedy> remedy;
   while (!remedy) {
@@ -258,7 +258,7 @@ void RemedySearch::tryDown(int index) {
 void RemedySearch::trySizes() {
   for (auto [i, field] : llvm::enumerate(family.problemSchema().fields())) {
     const auto index = static_cast<int>(i);
-    const int64_t value = problem.record[index];
+    const int64_t value = problem.values[index];
     if (!isSize(field) || value < 1)
       continue;
     // Operands are padded, never cut: a lesser head dim is another model.

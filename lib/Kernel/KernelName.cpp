@@ -19,19 +19,18 @@ static std::string familyPrefix(llvm::StringRef family) {
   return (kKernelPrefix + family + "_").str();
 }
 
-std::string kernelName(const RecordSchema &problems, const Record &config) {
+std::string kernelName(const Schema &problems, const Values &config) {
   std::string words = config.compiledText();
   std::replace(words.begin(), words.end(), '.', '_');
   return familyPrefix(problems.name()) + words;
 }
 
-std::string referenceName(const RecordSchema &problems,
-                          llvm::StringRef variant) {
+std::string referenceName(const Schema &problems, llvm::StringRef variant) {
   return familyPrefix(problems.name()) + kReference.str() +
          (variant.empty() ? "" : "_" + variant.str());
 }
 
-std::string stepName(const RecordSchema &problems, llvm::StringRef step) {
+std::string stepName(const Schema &problems, llvm::StringRef step) {
   return familyPrefix(problems.name()) + (kStep + "_" + step).str();
 }
 

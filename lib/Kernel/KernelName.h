@@ -31,10 +31,9 @@ inline constexpr llvm::StringLiteral kKernelPrefix = "kiln_";
 /// The name of the kernel of \p config, and that of further kernels of a
 /// family, without the tag. The family is that of \p problems, its problems'
 /// schema.
-std::string kernelName(const RecordSchema &problems, const Record &config);
-std::string referenceName(const RecordSchema &problems,
-                          llvm::StringRef variant = "");
-std::string stepName(const RecordSchema &problems, llvm::StringRef step);
+std::string kernelName(const Schema &problems, const Values &config);
+std::string referenceName(const Schema &problems, llvm::StringRef variant = "");
+std::string stepName(const Schema &problems, llvm::StringRef step);
 
 /// \p name with the tag of \p signature, its initialiser's text.
 std::string tagged(std::string name, llvm::StringRef signature);
@@ -44,7 +43,7 @@ struct KernelName {
   const KernelFamily *family = nullptr;
   /// Of a candidate; else null.
   const Template *tmpl = nullptr;
-  Record config; ///< run-time knobs are at their defaults
+  Values config; ///< run-time knobs are at their defaults
   /// Of other kernels: "reference", "reference quantized", "step gather".
   std::string role;
   std::string tag; ///< "1f0a"

@@ -4,7 +4,7 @@
 #include "Compile/TranslationUnit.h"
 #include "Driver/LaunchSpec.h"
 #include "Kernel/Operand.h"
-#include "Kernel/Record.h"
+#include "Kernel/Values.h"
 #include "Kernel/Workspace.h"
 
 #include <llvm/ADT/SmallVector.h>
@@ -60,8 +60,8 @@ public:
 /// extents may be other ones at launch, but no larger where the config needs a
 /// workspace: it is sized for those of `problem`.
 struct Plan {
-  Record problem;
-  Record config;
+  Values problem;
+  Values config;
   /// Kernels in the order of KernelStep::function.
   llvm::SmallVector<TranslationUnit, 2> kernels;
   /// Dynamic shared memory of each kernel, what its function must allow.

@@ -72,8 +72,8 @@ static constexpr int kClassDraws = 4000;
 
 /// A record with \p text where fields that have to be stated may be missing:
 /// sizes then have the least value. \p stated gets the keys that it has.
-static llvm::Expected<Record>
-parsePartial(const RecordSchema &schema, llvm::StringRef text,
+static llvm::Expected<Values>
+parsePartial(const Schema &schema, llvm::StringRef text,
              llvm::SmallVectorImpl<llvm::StringRef> &stated) {
   llvm::SmallVector<llvm::StringRef, 16> words;
   text.split(words, ' ', -1, /*KeepEmpty=*/false);
@@ -89,17 +89,17 @@ parsePartial(const RecordSchema &schema, llvm::StringRef text,
       complete +=
           fmt::format(" {}={}", field.key, std::max<int64_t>(1, field.minimum));
   }
-  return Record::parse(schema, complete);
+  return Values::parse(schema, complete);
 }
 
 llvm::Expected<PoolSubject> PoolSubject::parse(const KernelFamily &family,
                                                llvm::StringRef text) {
   llvm::SmallVector<llvm::StringRef, 16> stated;
-  const RecordSchema &schema = family.problemSchema();
-  auto record = parsePartial(schema, text, stated);
-  if (!record)
-    return record.takeError();
-  const PoolDraws draws = family.poolDraws(*record);
+  const Schema &schema = family.problemSchema();
+  auto values = parsePartial(schema, text, stated);
+  if (!values)
+    return values.takeError();
+  const PoolDraws draws = family.poolDraws(*values);
   for (const auto *list : {&draws.layer, &draws.extents})
     for (const DrawnField &drawn : *list) {
       llvm::StringRef key = schema.fields()[drawn.field].key;
@@ -108,11 +108,11 @@ llvm::Expected<PoolSubject> PoolSubject::parse(const KernelFamily &family,
                          "{}: leave out {}, a pool serves all values of it",
                          family.name(), key);
     }
-  return of(family, std::move(*record));
+  return of(family, std::move(*values));
 }
 
 llvm::Expected<PoolSubject> PoolSubject::of(const KernelFamily &family,
-                                            Record described) {
+                                            Values described) {
   PoolSubject subject;
   subject.owner = &family;
   subject.draws = family.poolDraws(described);
@@ -128,7 +128,7 @@ llvm::Expected<PoolSubject> PoolSubject::of(const KernelFamily &family,
       described.set(static_cast<int>(i), field.unset());
   subject.described = std::move(described);
   // Multiples of all steps have the greatest alignment.
-  Record example = subject.described;
+  Values example = subject.described;
   Random random;
   for (auto *list : {&subject.draws.layer, &subject.draws.extents})
     for (const DrawnField &drawn : *list) {
@@ -158,7 +158,7 @@ std::vector<PoolSubject> PoolSubject::allAlignments() const {
   std::vector<PoolSubject> all{*this};
   Random random(1);
   for (int i = 0; i < kClassDraws; ++i) {
-    Record layer = drawAnyLayer(random);
+    Values layer = drawAnyLayer(random);
     for (const DrawnField &drawn : draws.extents)
       drawField(drawn, drawn.low * drawn.step, below(random, 2), random, layer);
     auto problem = owner->canonicalise(std::move(layer));
@@ -184,39 +184,39 @@ std::vector<PoolSubject> PoolSubject::allAlignments() const {
 /// Sets a field of \p record to \p value, brought to the field's step or, with
 /// \p isAny, to a multiple of a part of it.
 void PoolSubject::drawField(const DrawnField &drawn, int64_t value, bool isAny,
-                            Random &random, Record &record) const {
+                            Random &random, Values &values) const {
   int64_t step = drawn.step;
   if (isAny && step > 1)
     step >>= below(random, llvm::Log2_64_Ceil(static_cast<uint64_t>(step)) + 1);
   step = std::max<int64_t>(step, 1);
   value = std::max<int64_t>(step, (value + step / 2) / step * step);
   if (drawn.factorOf >= 0)
-    value *= std::max<int64_t>(1, record[drawn.factorOf]);
+    value *= std::max<int64_t>(1, values[drawn.factorOf]);
   if (drawn.addendTo >= 0)
-    value += record[drawn.addendTo];
-  const Field &field = record.schema().fields()[drawn.field];
-  record.set(drawn.field, std::clamp(value, field.minimum, field.maximum));
+    value += values[drawn.addendTo];
+  const Field &field = values.schema().fields()[drawn.field];
+  values.set(drawn.field, std::clamp(value, field.minimum, field.maximum));
 }
 
 /// Draws a layer of whatever signature.
-Record PoolSubject::drawAnyLayer(Random &random) const {
-  Record record = described;
+Values PoolSubject::drawAnyLayer(Random &random) const {
+  Values values = described;
   for (const DrawnField &drawn : draws.layer) {
     // All is drawn in all cases: later fields do not depend on earlier ones.
     const int64_t value = drawLog(drawn.low, drawn.high, random);
     const bool isDrawn = below(random, 100) < drawn.percent;
     const bool isAny = below(random, 100) < kAnyPercent;
     if (isDrawn)
-      drawField(drawn, value, isAny, random, record);
+      drawField(drawn, value, isAny, random, values);
     else if (drawn.factorOf >= 0)
-      record.set(drawn.field, record[drawn.factorOf]);
+      values.set(drawn.field, values[drawn.factorOf]);
   }
-  return record;
+  return values;
 }
 
 /// The problem of \p record, if it is one of the pool's.
-std::optional<Problem> PoolSubject::complete(Record record) const {
-  auto problem = owner->canonicalise(std::move(record));
+std::optional<Problem> PoolSubject::complete(Values values) const {
+  auto problem = owner->canonicalise(std::move(values));
   if (!problem) {
     llvm::consumeError(problem.takeError()); // drawn values do not go along
     return std::nullopt;
@@ -226,10 +226,10 @@ std::optional<Problem> PoolSubject::complete(Record record) const {
   return std::move(*problem);
 }
 
-std::optional<Record> PoolSubject::drawLayer(Random &random) const {
+std::optional<Values> PoolSubject::drawLayer(Random &random) const {
   for (int i = 0; i < kMostDraws; ++i) {
-    Record layer = drawAnyLayer(random);
-    Record smallest = layer;
+    Values layer = drawAnyLayer(random);
+    Values smallest = layer;
     for (const DrawnField &drawn : draws.extents)
       drawField(drawn, drawn.low, /*isAny=*/true, random, smallest);
     auto problem = complete(std::move(smallest));
@@ -239,25 +239,25 @@ std::optional<Record> PoolSubject::drawLayer(Random &random) const {
   return std::nullopt;
 }
 
-std::optional<Problem> PoolSubject::drawAt(const Record &layer, size_t place,
+std::optional<Problem> PoolSubject::drawAt(const Values &layer, size_t place,
                                            size_t places,
                                            Random &random) const {
   constexpr int kTries = 32;
   for (int i = 0; i < kTries; ++i) {
-    Record record = layer;
+    Values values = layer;
     for (auto [index, drawn] : llvm::enumerate(draws.extents)) {
       const size_t at = index == 0 ? place : below(random, places);
       const int64_t value = gridValue(drawn.low, drawn.high, at, places);
       const bool isDrawn = below(random, 100) < drawn.percent;
       if (isDrawn)
         drawField(drawn, value, below(random, 100) < kAnyPercent, random,
-                  record);
+                  values);
       else if (int other = std::max(drawn.factorOf, drawn.addendTo); other >= 0)
-        record.set(drawn.field, record[other]);
+        values.set(drawn.field, values[other]);
       else
-        record.set(drawn.field, drawn.low);
+        values.set(drawn.field, drawn.low);
     }
-    auto problem = complete(std::move(record));
+    auto problem = complete(std::move(values));
     if (problem && owner->compulsoryBytes(*problem) <= draws.mostBytes)
       return problem;
     // Nothing else would be drawn.

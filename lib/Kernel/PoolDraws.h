@@ -70,38 +70,38 @@ public:
   /// That of the signature of \p described, whose drawn fields are ignored.
   /// Errors: those of KernelFamily::canonicalise; Unsupported.
   static llvm::Expected<PoolSubject> of(const KernelFamily &family,
-                                        Record described);
+                                        Values described);
 
   /// One for each signature that the same fields have, by the alignment of what
   /// is drawn; this one first. Some milliseconds.
   std::vector<PoolSubject> allAlignments() const;
 
   const KernelFamily &family() const { return *owner; }
-  const Record &signature() const { return itsSignature; }
+  const Values &signature() const { return itsSignature; }
   /// "gemm dtype=bf16 layout=NT": what is not drawn, and family's name.
   std::string text() const;
 
   using Random = std::mt19937_64;
   /// Draws a layer: a record whose dynamic extents are not set. nullopt: of a
   /// thousand draws none has the signature.
-  std::optional<Record> drawLayer(Random &random) const;
+  std::optional<Values> drawLayer(Random &random) const;
   /// The problem of \p layer at place \p place of \p places of the grid of its
   /// first extent, with the others drawn. nullopt: it is too large, or has
   /// another signature.
-  std::optional<Problem> drawAt(const Record &layer, size_t place,
+  std::optional<Problem> drawAt(const Values &layer, size_t place,
                                 size_t places, Random &random) const;
 
 private:
   PoolSubject() = default;
   void drawField(const DrawnField &drawn, int64_t value, bool isAny,
-                 Random &random, Record &record) const;
-  std::optional<Problem> complete(Record record) const;
-  Record drawAnyLayer(Random &random) const;
+                 Random &random, Values &values) const;
+  std::optional<Problem> complete(Values values) const;
+  Values drawAnyLayer(Random &random) const;
 
   const KernelFamily *owner = nullptr;
   PoolDraws draws;
-  Record described; ///< drawn fields are unset
-  Record itsSignature;
+  Values described; ///< drawn fields are unset
+  Values itsSignature;
 };
 
 /// The value at place \p place of \p places from \p low to \p high, equally far

@@ -1,7 +1,7 @@
 //===- Problem.h - what to compute, as its family canonicalised it --------===//
 #pragma once
 
-#include "Kernel/Record.h"
+#include "Kernel/Values.h"
 
 #include <string>
 
@@ -12,10 +12,10 @@ using ExtentPoint = llvm::SmallVector<int64_t, 4>;
 
 /// A problem together with its signature.
 struct Problem {
-  Record record;    ///< of the family's problem schema, all fields
-  Record signature; ///< what is fixed at compile time
+  Values values;    ///< of the family's problem schema, all fields
+  Values signature; ///< what is fixed at compile time
 
-  std::string text() const { return record.text(); }
+  std::string text() const { return values.text(); }
 };
 
 } // namespace kiln

@@ -1,7 +1,7 @@
 //===- Sizes.h - fields of which there may be one more or less ------------===//
 #pragma once
 
-#include "Kernel/Record.h"
+#include "Kernel/Values.h"
 
 namespace kiln {
 

@@ -159,7 +159,7 @@ public:
     next.judge(problem, device, *this);
   }
 
-  void rank(Record &&config, const Estimate &estimate,
+  void rank(Values &&config, const Estimate &estimate,
             CandidateClass candidateClass) override {
     if (isLimited)
       if (auto rejection =
@@ -177,14 +177,14 @@ public:
   }
 
   void reject(const Rejection &rejection,
-              llvm::function_ref<Record()> makeConfig) override {
+              llvm::function_ref<Values()> makeConfig) override {
     ++order;
     if (options.keepRejected)
       space.rejected.push_back({tmpl, makeConfig(), rejection});
   }
 
 private:
-  void leaveOut(const Record &config, const Estimate &estimate) {
+  void leaveOut(const Values &config, const Estimate &estimate) {
     LeftOut &leftOut = space.leftOut;
     leftOut.leastBytes = std::min(
         leftOut.leastBytes, tmpl->workspace(problem, config, device).bytes());

@@ -12,7 +12,7 @@ namespace kiln {
 /// A config that may run, with what it is predicted to cost.
 struct Candidate {
   const Template *tmpl = nullptr;
-  Record config;
+  Values config;
   Estimate estimate; ///< without terms in a space of the main model
   CandidateClass candidateClass;
   int32_t order = 0; ///< position in the space
@@ -29,7 +29,7 @@ struct Candidate {
 /// A config that may not run, with the reason.
 struct Rejected {
   const Template *tmpl = nullptr;
-  Record config;
+  Values config;
   Rejection rejection;
 };
 

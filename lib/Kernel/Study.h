@@ -8,7 +8,7 @@
 #pragma once
 
 #include "Kernel/Problem.h"
-#include "Kernel/Record.h"
+#include "Kernel/Values.h"
 
 #include <string>
 
@@ -23,7 +23,7 @@ struct StudyConfig {
   /// element type, say.
   Problem problem;
   const Template *tmpl = nullptr;
-  Record config;
+  Values config;
   /// Operations that its tiles compute, those that are cut included; 0: not
   /// counted.
   double kernelFlops = 0;

@@ -9,7 +9,7 @@ namespace kiln {
 
 std::optional<Rejection>
 Template::pruneWithin(const Allowance &allowance, const Problem &problem,
-                      const Record &config, const DeviceModel &device) const {
+                      const Values &config, const DeviceModel &device) const {
   if (auto rejection = prune(problem, config, device))
     return rejection;
   return exceeds(allowance, problem, config, device);
@@ -17,7 +17,7 @@ Template::pruneWithin(const Allowance &allowance, const Problem &problem,
 
 std::optional<Rejection> Template::exceeds(const Allowance &allowance,
                                            const Problem &problem,
-                                           const Record &config,
+                                           const Values &config,
                                            const DeviceModel &device) const {
   if (allowance.largest)
     if (auto rejection = prune(*allowance.largest, config, device))
@@ -33,28 +33,28 @@ std::optional<Rejection> Template::exceeds(const Allowance &allowance,
 }
 
 WorkspaceLayout Template::workspace(const Problem &problem,
-                                    const Record &config,
+                                    const Values &config,
                                     const DeviceModel &device) const {
   return plan(problem, config, device).workspace;
 }
 
-llvm::SmallVector<Record, 4> Template::variantsAt(const Problem &,
-                                                  const Record &config,
+llvm::SmallVector<Values, 4> Template::variantsAt(const Problem &,
+                                                  const Values &config,
                                                   const DeviceModel &) const {
   return {config};
 }
 
 std::optional<Template::TimedConfig>
 Template::fastestAt(const Allowance &allowance, const Problem &problem,
-                    llvm::ArrayRef<Record> configs,
+                    llvm::ArrayRef<Values> configs,
                     const DeviceModel &device) const {
-  auto fastest = fastestVariant<Record>(
+  auto fastest = fastestVariant<Values>(
       configs,
-      [&](const Record &config, llvm::function_ref<void(const Record &)> emit) {
-        for (const Record &variant : variantsAt(problem, config, device))
+      [&](const Values &config, llvm::function_ref<void(const Values &)> emit) {
+        for (const Values &variant : variantsAt(problem, config, device))
           emit(variant);
       },
-      [&](const Record &config) -> std::optional<double> {
+      [&](const Values &config) -> std::optional<double> {
         if (pruneWithin(allowance, problem, config, device))
           return std::nullopt;
         return estimateTime(problem, config, device).totalNs;
@@ -66,7 +66,7 @@ Template::fastestAt(const Allowance &allowance, const Problem &problem,
 
 void Template::judge(const Problem &problem, const DeviceModel &device,
                      SpaceSink &sink) const {
-  enumerate(problem, device, [&](Record config) {
+  enumerate(problem, device, [&](Values config) {
     if (auto rejection = prune(problem, config, device))
       return sink.reject(*rejection, [&] { return std::move(config); });
     Estimate predicted = estimate(problem, config, device);

@@ -37,12 +37,12 @@ struct CandidateClass {
 class SpaceSink {
 public:
   /// A config that may run. The estimate's terms are not wanted.
-  virtual void rank(Record &&config, const Estimate &estimate,
+  virtual void rank(Values &&config, const Estimate &estimate,
                     CandidateClass candidateClass) = 0;
   /// A config that breaks a limit; \p makeConfig is called only where rejected
   /// configs are kept.
   virtual void reject(const Rejection &rejection,
-                      llvm::function_ref<Record()> makeConfig) = 0;
+                      llvm::function_ref<Values()> makeConfig) = 0;
 
 protected:
   ~SpaceSink() = default;
@@ -54,42 +54,42 @@ public:
 
   /// First word of its configs' text: "mma".
   virtual llvm::StringRef name() const = 0;
-  virtual const RecordSchema &configSchema() const = 0;
+  virtual const Schema &configSchema() const = 0;
 
   /// Calls \p emit with every config worth considering for \p problem, best
   /// guesses first; the order breaks ties. No hard limit is applied yet.
   virtual void enumerate(const Problem &problem, const DeviceModel &device,
-                         llvm::function_ref<void(Record)> emit) const = 0;
+                         llvm::function_ref<void(Values)> emit) const = 0;
 
   /// The hard limit that \p config breaks, or nullopt. Accepts any config that
   /// the schema lets parse, also an absurd one that a user typed.
   virtual std::optional<Rejection> prune(const Problem &problem,
-                                         const Record &config,
+                                         const Values &config,
                                          const DeviceModel &device) const = 0;
 
   /// The same, and then what \p allowance forbids the config's plan.
   std::optional<Rejection> pruneWithin(const Allowance &allowance,
                                        const Problem &problem,
-                                       const Record &config,
+                                       const Values &config,
                                        const DeviceModel &device) const;
   /// What \p allowance alone forbids the plan of a config that prune() let
   /// pass.
   std::optional<Rejection> exceeds(const Allowance &allowance,
-                                   const Problem &problem, const Record &config,
+                                   const Problem &problem, const Values &config,
                                    const DeviceModel &device) const;
 
   /// The workspace of the plan of a config that prune() let pass. This one
   /// makes the plan; a template says it itself where its spaces are large.
   virtual WorkspaceLayout workspace(const Problem &problem,
-                                    const Record &config,
+                                    const Values &config,
                                     const DeviceModel &device) const;
 
   /// Predicted time of a config that prune() let pass. About a microsecond.
-  virtual Estimate estimate(const Problem &problem, const Record &config,
+  virtual Estimate estimate(const Problem &problem, const Values &config,
                             const DeviceModel &device) const = 0;
 
   /// The same without terms. This one makes them.
-  virtual Estimate estimateTime(const Problem &problem, const Record &config,
+  virtual Estimate estimateTime(const Problem &problem, const Values &config,
                                 const DeviceModel &device) const {
     return estimate(problem, config, device);
   }
@@ -99,12 +99,12 @@ public:
   /// estimates do not tell all of them apart. A kernel that was found for
   /// another problem is to run with one of these. A template may answer
   /// \p config itself beside them. This one answers it alone.
-  virtual llvm::SmallVector<Record, 4>
-  variantsAt(const Problem &problem, const Record &config,
+  virtual llvm::SmallVector<Values, 4>
+  variantsAt(const Problem &problem, const Values &config,
              const DeviceModel &device) const;
 
   struct TimedConfig {
-    Record config;
+    Values config;
     double ns;
   };
   /// The fastest, by the estimate, of the variants of \p configs at
@@ -115,14 +115,14 @@ public:
   /// overrides it as it does judge().
   virtual std::optional<TimedConfig> fastestAt(const Allowance &allowance,
                                                const Problem &problem,
-                                               llvm::ArrayRef<Record> configs,
+                                               llvm::ArrayRef<Values> configs,
                                                const DeviceModel &device) const;
 
   virtual CandidateClass classOf(const Problem &problem,
-                                 const Record &config) const = 0;
+                                 const Values &config) const = 0;
 
   /// The derivation of estimate(): steps whose last result is its total.
-  virtual Derivation explain(const Problem &problem, const Record &config,
+  virtual Derivation explain(const Problem &problem, const Values &config,
                              const DeviceModel &device) const = 0;
 
   /// Gives \p sink every config of enumerate(), in its order, with what
@@ -137,7 +137,7 @@ public:
 
   /// The plan of a config that prune() let pass: texts, geometry and binder.
   /// Compiles nothing. Its workspace covers \p problem's extents.
-  virtual Plan plan(const Problem &problem, const Record &config,
+  virtual Plan plan(const Problem &problem, const Values &config,
                     const DeviceModel &device) const = 0;
 
   /// True when every architecture, alignment and size is served: the kernel

@@ -75,7 +75,7 @@ Acquisition::portfolioOptions(const ProblemRange &range) const {
   made.cover = options.cover;
   made.cancelCover = options.cancelCover;
   if (request.isExpected)
-    made.first = {aboveZero(range.pointOf(request.problem.record))};
+    made.first = {aboveZero(range.pointOf(request.problem.values))};
   made.progress = [this, before = options.trials ? options.trials->load() : 0,
                    counted =
                        size_t(0)](const PortfolioProgress &progress) mutable {
@@ -360,11 +360,11 @@ void Acquisition::dropServed(const ProblemRange &range) {
   context.dropRange(range);
   context.portfolios.drop(range);
   forEachServed(engine.plans(), range, context.id, [&](const Problem &problem) {
-    engine.plans().drop({range.family, context.id, problem.record.values()});
+    engine.plans().drop({range.family, context.id, problem.values.array()});
   });
   engine.plans().dropAsides(
       *range.family, context.id, [&](llvm::ArrayRef<int64_t> values) {
-        return serves(range, Record(range.family->problemSchema(), values));
+        return serves(range, Values(range.family->problemSchema(), values));
       });
 }
 
@@ -373,7 +373,7 @@ void Acquisition::dropServed(const ProblemRange &range) {
 /// is kept does so now.
 void Acquisition::chooseAgain(const ProblemRange &layer) {
   forEachServed(engine.plans(), layer, context.id, [&](const Problem &problem) {
-    const DispatchKey key{layer.family, context.id, problem.record.values()};
+    const DispatchKey key{layer.family, context.id, problem.values.array()};
     const ChosenPlan old = engine.plans().lookup(key);
     if (old && old.plan->isFallback)
       chooseAgain(*layer.family, problem);
@@ -383,7 +383,7 @@ void Acquisition::chooseAgain(const ProblemRange &layer) {
 /// Lets the table have for \p problem what is chosen now, without trials.
 void Acquisition::chooseAgain(const KernelFamily &family,
                               const Problem &problem) {
-  const DispatchKey key{&family, context.id, problem.record.values()};
+  const DispatchKey key{&family, context.id, problem.values.array()};
   if (!engine.plans().setAside(key))
     return;
   const PlanRequest alone{family, problem};

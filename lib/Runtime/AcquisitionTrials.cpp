@@ -66,7 +66,7 @@ void Acquisition::measureValue() {
     // None is right: an untried one would be launched unproven.
     engine.hooks().log().warning("{}", error.message);
     engine.plans().drop(
-        {&request.family, context.id, request.problem.record.values()});
+        {&request.family, context.id, request.problem.values.array()});
     fatal = error;
     return;
   }

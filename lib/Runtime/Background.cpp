@@ -30,11 +30,11 @@ void Background::Job::note(const Problem &value) {
   if (largest.empty())
     largest.assign(extents.size(), value);
   for (size_t i = 0; i < largest.size(); ++i)
-    if (value.record[extents[i]] > largest[i].record[extents[i]])
+    if (value.values[extents[i]] > largest[i].values[extents[i]])
       largest[i] = value;
   // A launch that fails, into a capture for one, is made again and again.
   auto isValue = [&](const Problem &known) {
-    return known.record == value.record;
+    return known.values == value.values;
   };
   if (llvm::any_of(launched, isValue))
     return;
@@ -363,8 +363,8 @@ void Background::finish(Job &job) {
   if (!job.isLayer || job.hasFailed || job.isGivenUp || job.isGone)
     return;
   for (const Problem &problem : launched)
-    if (job.range ? !serves(*job.range, problem.record)
-                  : !(problem.record == job.problem.record))
+    if (job.range ? !serves(*job.range, problem.values)
+                  : !(problem.values == job.problem.values))
       noteLaunch(*job.context, *job.family, problem);
   if (hasDropped)
     noteStandIns(job);

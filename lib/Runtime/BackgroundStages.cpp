@@ -113,7 +113,7 @@ std::vector<Problem> Background::firstProblems(const Job &job) const {
   problems.push_back(job.problem);
   std::lock_guard<std::mutex> lock(mutex);
   for (const Problem &problem : job.launched)
-    if (problems.size() < kMostFirst && !(problem.record == job.problem.record))
+    if (problems.size() < kMostFirst && !(problem.values == job.problem.values))
       problems.push_back(problem);
   return problems;
 }
@@ -147,7 +147,7 @@ Background::Stage Background::chooseFirst(Job &job) {
   for (const Problem &problem : firstProblems(job)) {
     if (wasInterrupted())
       return job.stage;
-    const DispatchKey key{job.family, job.context->id, problem.record.values()};
+    const DispatchKey key{job.family, job.context->id, problem.values.array()};
     const ChosenPlan known = engine.plans().lookup(key);
     if (known && known.plan->source != KILN_SOURCE_STAND_IN &&
         known.plan->source != KILN_SOURCE_GENERIC)
@@ -177,7 +177,7 @@ bool Background::findRange(Job &job) {
   auto sizeOf = [&](const Problem &problem) {
     double size = 1;
     for (int extent : family.dynamicExtents())
-      size *= static_cast<double>(problem.record[extent]);
+      size *= static_cast<double>(problem.values[extent]);
     return size;
   };
   Problem largest = job.problem;
@@ -252,7 +252,7 @@ Background::Stage Background::measureValue(Job &job) {
 
 bool Background::replace(const Job &job, const Problem &problem,
                          const ChosenPlan &chosen) {
-  const DispatchKey key{job.family, job.context->id, problem.record.values()};
+  const DispatchKey key{job.family, job.context->id, problem.values.array()};
   const bool isOther = engine.plans().replace(key, chosen);
   swapCount += isOther;
   return isOther;
@@ -273,16 +273,16 @@ void Background::swapRange(Job &job) {
 void Background::noteStandIns(const Job &job) {
   const std::string layer = layerKey(*job.family, job.problem);
   forEachValue(engine.plans(), *job.family, job.context->id,
-               [&](Record record) {
-                 if (job.range && serves(*job.range, record))
+               [&](Values values) {
+                 if (job.range && serves(*job.range, values))
                    return;
-                 auto problem = makeProblem(*job.family, std::move(record));
+                 auto problem = makeProblem(*job.family, std::move(values));
                  if (!problem)
                    return llvm::consumeError(problem.takeError());
                  if (layerKey(*job.family, *problem) != layer)
                    return;
                  const ChosenPlan known = engine.plans().lookup(
-                     {job.family, job.context->id, problem->record.values()});
+                     {job.family, job.context->id, problem->values.array()});
                  if (known && known.plan->source == KILN_SOURCE_STAND_IN)
                    noteLaunch(*job.context, *job.family, *problem);
                });

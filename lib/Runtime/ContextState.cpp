@@ -82,7 +82,7 @@ ChosenPlan ContextState::chooseFromOutgrown(const KernelFamily &family,
   for (const auto &old : llvm::reverse(all)) {
     if (old->range().family != &family ||
         old->range().signature != problem.signature ||
-        !serves(old->range(), problem.record))
+        !serves(old->range(), problem.values))
       continue;
     if (ChosenPlan chosen = old->choose(problem, isMeant))
       return chosen;

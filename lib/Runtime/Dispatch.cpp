@@ -387,7 +387,7 @@ void DispatchTable::drop(const DispatchKey &key) {
 
 bool DispatchTable::list(const KernelFamily &family, uint64_t contextId,
                          size_t &place, size_t count,
-                         std::vector<Values> &values) const {
+                         std::vector<KeyValues> &values) const {
   std::lock_guard<std::mutex> lock(mutex);
   const size_t fields = family.problemSchema().fields().size();
   const size_t end = std::min(place + count, placesUsed);
@@ -490,9 +490,9 @@ void DispatchTable::forgetContext(uint64_t contextId) {
   });
 }
 
-DispatchTable::Values DispatchTable::valuesOf(size_t place,
-                                              size_t count) const {
-  Values values;
+DispatchTable::KeyValues DispatchTable::valuesOf(size_t place,
+                                                 size_t count) const {
+  KeyValues values;
   for (size_t i = 0; i < count; ++i)
     values.push_back(static_cast<int64_t>(wordsOf(place)[kValues + i].load()));
   return values;

@@ -111,9 +111,9 @@ public:
   /// Adds the values of \p family in a context at \p count places from
   /// \p place on, and moves \p place behind them; false: that was the last.
   /// Holds the table's lock for no more than these.
-  using Values = llvm::SmallVector<int64_t, 24>;
+  using KeyValues = llvm::SmallVector<int64_t, 24>;
   bool list(const KernelFamily &family, uint64_t contextId, size_t &place,
-            size_t count, std::vector<Values> &values) const;
+            size_t count, std::vector<KeyValues> &values) const;
   /// As offer(), and no other value takes the place of \p key from now on. When
   /// as many values are kept as the table's capacity, further ones are like any
   /// other.
@@ -176,7 +176,7 @@ private:
   // What follows needs the lock.
   size_t placeOf(const DispatchKey &key) const;
   ChosenPlan chosenAt(size_t place) const;
-  Values valuesOf(size_t place, size_t count) const;
+  KeyValues valuesOf(size_t place, size_t count) const;
   void clear(llvm::ArrayRef<size_t> places);
   size_t put(const DispatchKey &key, const ChosenPlan &chosen, bool isOffer);
   void makeRoom();
@@ -212,7 +212,7 @@ private:
   struct Aside {
     const KernelFamily *family = nullptr;
     uint64_t contextId = 0;
-    Values values;
+    KeyValues values;
     ChosenPlan chosen;
     Earlier earlier;
 

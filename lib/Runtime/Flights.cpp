@@ -47,7 +47,7 @@ static std::string nameOf(const ContextState &context,
   const KernelFamily *family = &request.family;
   add(&family, sizeof(family));
   add(&context.id, sizeof(context.id));
-  llvm::ArrayRef<int64_t> values = request.problem.record.values();
+  llvm::ArrayRef<int64_t> values = request.problem.values.array();
   add(values.data(), values.size() * sizeof(int64_t));
   if (request.range)
     name += request.range->fixedText() + request.range->text();
@@ -57,7 +57,7 @@ static std::string nameOf(const ContextState &context,
 /// By which launches find their plan.
 static DispatchKey keyOf(const ContextState &context,
                          const PlanRequest &request) {
-  return {&request.family, context.id, request.problem.record.values()};
+  return {&request.family, context.id, request.problem.values.array()};
 }
 
 /// What serves \p request now, or none.

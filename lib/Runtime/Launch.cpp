@@ -102,7 +102,7 @@ const ActivePlan *Engine::findFitting(const DispatchKey &key,
   if (!state)
     return nullptr;
   auto problem =
-      makeProblem(*key.family, Record(key.family->problemSchema(), key.values));
+      makeProblem(*key.family, Values(key.family->problemSchema(), key.values));
   if (!problem) {
     llvm::consumeError(problem.takeError());
     return nullptr;
@@ -258,7 +258,7 @@ llvm::Expected<ChosenPlan> Engine::acquireOnce(const Driver &driver,
                                                const KernelFamily &family,
                                                const Problem &problem,
                                                CudaStream stream, Haste haste) {
-  DispatchKey key{&family, context.id, problem.record.values()};
+  DispatchKey key{&family, context.id, problem.values.array()};
   AcquireOptions acquireOptions;
   acquireOptions.budget = options.tuneBudget;
   acquireOptions.haste = theBackground ? haste : Haste::None;
@@ -382,7 +382,7 @@ llvm::Error Engine::launchCallSlow(const KernelFamily &family, const void *args,
   auto problem = readProblem(family, args, CallAddresses::Used, call);
   if (!problem)
     return problem.takeError();
-  assert(problem->record.values() == call.fields() &&
+  assert(problem->values.array() == call.fields() &&
          "what is looked up is the canonical problem");
   if (family.isEmpty(*problem))
     return llvm::Error::success();
@@ -396,7 +396,7 @@ llvm::Error Engine::launchCallSlow(const KernelFamily &family, const void *args,
   auto plan = acquireForLaunch(**loaded, *context, family, *problem, stream);
   if (!plan)
     return plan.takeError();
-  const DispatchKey key{&family, context->id, problem->record.values()};
+  const DispatchKey key{&family, context->id, problem->values.array()};
   return launchPlan(**loaded, *plan->plan, *context, call.arguments, workspace,
                     stream, &key);
 }
@@ -422,7 +422,7 @@ llvm::Error Engine::run(const kiln_problem *described,
   Arguments arguments;
   OperandList operands = operandsOf(*spec, *problem);
   if (auto error = readArguments(*given, *spec, operands,
-                                 problem->record.values(), arguments))
+                                 problem->values.array(), arguments))
     return error;
   auto loaded = driver();
   if (!loaded)
@@ -430,7 +430,7 @@ llvm::Error Engine::run(const kiln_problem *described,
   auto context = findContext(**loaded, stream);
   if (!context)
     return context.takeError();
-  DispatchKey key{spec->family, context->id, problem->record.values()};
+  DispatchKey key{spec->family, context->id, problem->values.array()};
   const ActivePlan *plan = dispatch.find(key);
   ChosenPlan chosen;
   if (!plan || plan->isWrong()) {

@@ -85,7 +85,7 @@ llvm::Expected<ChosenPlan> PlanHandle::planFor(const Driver &driver,
     if (range->range().signature == problem.signature)
       if (ChosenPlan plan = range->choose(problem))
         return plan;
-  const DispatchKey key{spec.family, contextId, problem.record.values()};
+  const DispatchKey key{spec.family, contextId, problem.values.array()};
   if (ChosenPlan known = outside.lookup(key))
     return known;
   auto found = engine.acquireForLaunch(driver, context, *spec.family, problem,
@@ -166,7 +166,7 @@ llvm::Error PlanHandle::launch(const kiln_arguments *given,
     return launchRange(**driver, *context, *given, workspace, stream);
   Arguments arguments;
   if (auto error = readArguments(*given, spec, operandList,
-                                 spec.problem.record.values(), arguments))
+                                 spec.problem.values.array(), arguments))
     return error;
   warnIfWrong(*chosen.plan);
   return engine.launchPlan(**driver, *chosen.plan, *context, arguments,
@@ -191,7 +191,7 @@ llvm::Expected<Problem> PlanHandle::problemOf(const FamilyCall &call) const {
   if (!problem)
     return problem.takeError();
   for (int i = 0; i < call.fieldCount; ++i) {
-    int64_t mine = problem->record[i], its = call.values[i];
+    int64_t mine = problem->values[i], its = call.values[i];
     bool fits =
         its == mine ||
         (fields[i].isIncidental() && hasGeneralForm(*spec.family, *problem)) ||
@@ -200,7 +200,7 @@ llvm::Expected<Problem> PlanHandle::problemOf(const FamilyCall &call) const {
       return makeError(
           ErrorCode::InvalidArgument,
           "the call is not a call of the plan, {} differs: \"{}\" and \"{}\"",
-          fields[i].key, Record(problem->record.schema(), call.fields()).text(),
+          fields[i].key, Values(problem->values.schema(), call.fields()).text(),
           problem->text());
   }
   return problem;

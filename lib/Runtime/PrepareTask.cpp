@@ -379,7 +379,7 @@ PrepareTask::prepareRange(ContextState &state, const RangePart &part,
   // measured at the value goes first.
   forEachServed(engine.plans(), range, state.id, [&](const Problem &problem) {
     if (ChosenPlan now = state.chooseFromRanges(*range.family, problem))
-      engine.plans().replace({range.family, state.id, problem.record.values()},
+      engine.plans().replace({range.family, state.id, problem.values.array()},
                              now);
   });
   measureLater(state, part, *prepared);
@@ -393,7 +393,7 @@ WorkspaceLayout PrepareTask::workspaceOf(const ContextState &state,
   WorkspaceLayout needed = state.workspaceOf(range);
   forEachServed(engine.plans(), range, state.id, [&](const Problem &problem) {
     if (ChosenPlan serving = engine.plans().lookup(
-            {range.family, state.id, problem.record.values()}))
+            {range.family, state.id, problem.values.array()}))
       needed.merge(serving.plan->loaded->workspace());
   });
   return needed;
@@ -413,7 +413,7 @@ PrepareTask::prepareValue(ContextState &state, const ProblemSpec &spec,
                           std::chrono::milliseconds budget) {
   const PlanRequest request{*spec.family, spec.problem};
   const AcquireOptions options = acquireOptions(budget);
-  const DispatchKey key{spec.family, state.id, spec.problem.record.values()};
+  const DispatchKey key{spec.family, state.id, spec.problem.values.array()};
   ChosenPlan chosen = engine.plans().lookup(key);
   if (!chosen && !options.preferTrials)
     chosen = state.chooseFromRanges(*spec.family, spec.problem);

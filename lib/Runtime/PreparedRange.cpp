@@ -11,7 +11,7 @@ ChosenPlan PreparedRange::choose(const Problem &problem,
     return plan && !plan->isWrong() && (!isMeant || isMeant(*plan));
   };
   if (!exact.empty()) {
-    auto found = exact.find(range().pointOf(problem.record));
+    auto found = exact.find(range().pointOf(problem.values));
     if (found != exact.end() && mayTake(found->second.plan))
       return found->second;
   }
@@ -23,7 +23,7 @@ ChosenPlan PreparedRange::choose(const Problem &problem,
 }
 
 bool PreparedRange::lacksBest(const Problem &problem) const {
-  if (leftOut.empty() || exact.count(range().pointOf(problem.record)))
+  if (leftOut.empty() || exact.count(range().pointOf(problem.values)))
     return false;
   const Portfolio::Ranking ranking =
       known->rank(problem, device, [&](uint32_t member) {

@@ -91,7 +91,7 @@ static kiln_query_result queryMissing(Engine &engine, ContextState &state,
 static kiln_query_result queryValue(Engine &engine, ContextState &state,
                                     const ProblemSpec &spec) {
   const KernelFamily &family = *spec.family;
-  const DispatchKey key{&family, state.id, spec.problem.record.values()};
+  const DispatchKey key{&family, state.id, spec.problem.values.array()};
   if (ChosenPlan chosen = engine.plans().lookup(key))
     return tell(chosen);
   if (ChosenPlan chosen = state.chooseFromRanges(family, spec.problem))

@@ -10,23 +10,23 @@ namespace kiln {
 static constexpr size_t kPlacesAtOnce = 256;
 
 void forEachValue(const DispatchTable &plans, const KernelFamily &family,
-                  uint64_t contextId, llvm::function_ref<void(Record)> take) {
+                  uint64_t contextId, llvm::function_ref<void(Values)> take) {
   size_t place = 0;
   for (bool hasMore = true; hasMore;) {
-    std::vector<DispatchTable::Values> values;
+    std::vector<DispatchTable::KeyValues> values;
     hasMore = plans.list(family, contextId, place, kPlacesAtOnce, values);
-    for (const DispatchTable::Values &one : values)
-      take(Record(family.problemSchema(), one));
+    for (const DispatchTable::KeyValues &one : values)
+      take(Values(family.problemSchema(), one));
   }
 }
 
 void forEachServed(const DispatchTable &plans, const ProblemRange &range,
                    uint64_t contextId,
                    llvm::function_ref<void(const Problem &)> take) {
-  forEachValue(plans, *range.family, contextId, [&](Record record) {
-    if (!serves(range, record))
+  forEachValue(plans, *range.family, contextId, [&](Values values) {
+    if (!serves(range, values))
       return;
-    auto problem = makeProblem(*range.family, std::move(record));
+    auto problem = makeProblem(*range.family, std::move(values));
     if (problem)
       take(*problem);
     else

@@ -9,7 +9,7 @@ namespace kiln {
 /// Calls \p take with the record of each problem of \p family that the table
 /// \p plans has in the context called \p contextId. See forEachServed().
 void forEachValue(const DispatchTable &plans, const KernelFamily &family,
-                  uint64_t contextId, llvm::function_ref<void(Record)> take);
+                  uint64_t contextId, llvm::function_ref<void(Values)> take);
 
 /// Calls \p take with each problem of the table \p plans that \p range serves
 /// in the context called \p contextId. The table's lock is held over 256 places

@@ -78,7 +78,7 @@ std::string artifactName(const TranslationUnit &unit) {
   return cache::fileNameOf(cache::Kind::Artifact, artifactKey(unit));
 }
 
-std::string poolKey(const KernelFamily &family, const Record &signature,
+std::string poolKey(const KernelFamily &family, const Values &signature,
                     const DeviceModel &device) {
   return fmt::format("kiln pool 1\nfamily {}\nsignature {}\ndevice {}\n",
                      family.name(), signature.text(), productKey(device));
@@ -162,7 +162,7 @@ PoolStore::PoolStore(cache::Store &cache,
 PoolStore::~PoolStore() = default;
 
 std::shared_ptr<const KnownPool>
-PoolStore::find(const KernelFamily &family, const Record &signature,
+PoolStore::find(const KernelFamily &family, const Values &signature,
                 const DeviceModel &device) const {
   const std::string key = poolKey(family, signature, device);
   const Impl::Clock::time_point now = Impl::Clock::now();
@@ -199,7 +199,7 @@ size_t PoolStore::missing(const StoredPool &pool) const {
 }
 
 PoolStore::StoreResult PoolStore::store(const KernelFamily &family,
-                                        const Record &signature,
+                                        const Values &signature,
                                         const DeviceModel &device,
                                         const StoredPool &pool) {
   const std::string key = poolKey(family, signature, device);
@@ -221,7 +221,7 @@ PoolStore::StoreResult PoolStore::store(const KernelFamily &family,
   return result;
 }
 
-bool PoolStore::isOnDisk(const KernelFamily &family, const Record &signature,
+bool PoolStore::isOnDisk(const KernelFamily &family, const Values &signature,
                          const DeviceModel &device) const {
   return impl->cache.isOnDisk(cache::Kind::Pool,
                               poolKey(family, signature, device));

@@ -56,7 +56,7 @@ struct StoredPool {
 struct KnownPool {
   struct Kernel {
     const Template *tmpl = nullptr;
-    std::vector<Record> configs;
+    std::vector<Values> configs;
   };
   /// Those whose configs are today's: templates and knobs change.
   std::vector<Kernel> kernels;
@@ -64,7 +64,7 @@ struct KnownPool {
 
   struct Pick {
     const Template *tmpl = nullptr;
-    Record config; ///< with the run-time knobs that the problem asks for
+    Values config; ///< with the run-time knobs that the problem asks for
     double predictedNs = 0;
   };
   /// The configs that prune() lets run \p problem, best estimate first: one of
@@ -77,7 +77,7 @@ struct KnownPool {
 std::string artifactName(const TranslationUnit &unit);
 
 /// The text that keys the pool of \p signature.
-std::string poolKey(const KernelFamily &family, const Record &signature,
+std::string poolKey(const KernelFamily &family, const Values &signature,
                     const DeviceModel &device);
 
 /// Pools in the cache, kept parsed. Thread-safe. The cache store and the
@@ -94,7 +94,7 @@ public:
   /// an interval it asks the file system, and may read and parse a file: some
   /// milliseconds.
   std::shared_ptr<const KnownPool> find(const KernelFamily &family,
-                                        const Record &signature,
+                                        const Values &signature,
                                         const DeviceModel &device) const;
 
   /// How many artifacts of \p pool no layer of the cache on disk has. Some us
@@ -106,11 +106,11 @@ public:
     bool wasThere = false; ///< an equal one was on disk: nothing was written
   };
   /// Replaces the pool of \p signature, unless an equal one is on disk.
-  StoreResult store(const KernelFamily &family, const Record &signature,
+  StoreResult store(const KernelFamily &family, const Values &signature,
                     const DeviceModel &device, const StoredPool &pool);
 
   /// Whether some layer of the cache on disk has a file for it.
-  bool isOnDisk(const KernelFamily &family, const Record &signature,
+  bool isOnDisk(const KernelFamily &family, const Values &signature,
                 const DeviceModel &device) const;
 
   struct Listed {

@@ -346,7 +346,7 @@ ExtentPoint dynamicExtentsOf(const KernelFamily &family,
                              const Problem &problem) {
   ExtentPoint extents;
   for (int field : family.dynamicExtents())
-    extents.push_back(problem.record[field]);
+    extents.push_back(problem.values[field]);
   if (extents.empty())
     extents.push_back(0);
   return extents;

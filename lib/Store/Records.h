@@ -251,7 +251,7 @@ enum class RecordMatchKind {
 /// as the match that holds this.
 struct RecordedConfig {
   const Template *tmpl = nullptr;
-  Record config;
+  Values config;
   const Measurement *measurement = nullptr;
 };
 

@@ -36,7 +36,7 @@ namespace kiln {
 /// That a kernel is wrong, and how that was found.
 struct Verdict {
   std::string kernel;              ///< kernelDigest() of its plan
-  std::string config;              ///< its Record::compiledText()
+  std::string config;              ///< its Values::compiledText()
   std::string problem;             ///< for which it was found
   std::string reason;              ///< a TrialStatus, then details
   int64_t foundAtMs = 0;           ///< Unix time

@@ -82,7 +82,7 @@ llvm::Error TrialContext::setUp(const TrialRequest &request) {
   bool forTiming =
       request.options.measure && request.options.mode == MeasurementMode::Cold;
   if (state && state->family == request.family &&
-      state->problem.record == request.problem.record &&
+      state->problem.values == request.problem.values &&
       state->data == request.options.data &&
       state->planted == request.options.planted &&
       (state->forTiming || !forTiming))

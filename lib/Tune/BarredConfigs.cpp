@@ -9,7 +9,7 @@
 
 namespace kiln {
 
-void BarredConfigs::add(const Template &tmpl, const Record &config) {
+void BarredConfigs::add(const Template &tmpl, const Values &config) {
   if (!contains(tmpl, config))
     list.push_back({&tmpl, config.compiledKnobs()});
 }
@@ -53,7 +53,7 @@ void BarredConfigs::addWrong(const Verdicts &verdicts,
     addFault(verdict.config, verdict.kernel);
 }
 
-bool BarredConfigs::contains(const Template &tmpl, const Record &config) const {
+bool BarredConfigs::contains(const Template &tmpl, const Values &config) const {
   if (list.empty())
     return false;
   const std::vector<int64_t> knobs = config.compiledKnobs();

@@ -19,7 +19,7 @@ public:
   BarredConfigs(const ProblemRange &range, const DeviceModel &device)
       : range(range), device(device) {}
 
-  void add(const Template &tmpl, const Record &config);
+  void add(const Template &tmpl, const Values &config);
   /// Bars \p config if \p kernel, which was wrong, is what it compiles to
   /// today.
   void addFault(llvm::StringRef config, llvm::StringRef kernel);
@@ -30,13 +30,13 @@ public:
   /// Bars what trials found wrong on devices of \p deviceClass, wherever.
   void addWrong(const Verdicts &verdicts, llvm::StringRef deviceClass);
 
-  bool contains(const Template &tmpl, const Record &config) const;
+  bool contains(const Template &tmpl, const Values &config) const;
   bool empty() const { return list.empty(); }
 
 private:
   struct Entry {
     const Template *tmpl = nullptr;
-    std::vector<int64_t> knobs; ///< Record::compiledKnobs(): a kernel's
+    std::vector<int64_t> knobs; ///< Values::compiledKnobs(): a kernel's
   };
   const ProblemRange range;
   const DeviceModel &device;

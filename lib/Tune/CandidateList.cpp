@@ -19,7 +19,7 @@
 namespace kiln {
 
 Candidate makeCandidate(const TuningTask &task, const Template &tmpl,
-                        const Record &config) {
+                        const Values &config) {
   Candidate candidate;
   candidate.tmpl = &tmpl;
   candidate.config = config;

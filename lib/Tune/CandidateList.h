@@ -66,7 +66,7 @@ private:
 
 /// The candidate of a config that prune() let pass, with its estimate.
 Candidate makeCandidate(const TuningTask &task, const Template &tmpl,
-                        const Record &config);
+                        const Values &config);
 
 /// How often cancel flags and compilations are looked at.
 inline constexpr std::chrono::milliseconds kPollInterval{1};

@@ -30,10 +30,10 @@ static uint64_t hashOf(llvm::ArrayRef<int64_t> values) {
   return llvm::hash_combine_range(values.begin(), values.end());
 }
 
-TimedSubject::TimedSubject(const Template &tmpl, const Record &config,
+TimedSubject::TimedSubject(const Template &tmpl, const Values &config,
                            llvm::ArrayRef<int64_t> point, llvm::StringRef bound)
     : tmpl(&tmpl), kernel(hashOf(config.compiledKnobs())),
-      config(hashOf(config.values())), bound(bound) {
+      config(hashOf(config.array())), bound(bound) {
   for (int64_t value : point)
     place.push_back(std::log(static_cast<float>(std::max<int64_t>(value, 1))));
 }

@@ -34,7 +34,7 @@ namespace kiln {
 
 /// A config at a point, as far as errors of predictions tell it from others.
 struct TimedSubject {
-  TimedSubject(const Template &tmpl, const Record &config,
+  TimedSubject(const Template &tmpl, const Values &config,
                llvm::ArrayRef<int64_t> point, llvm::StringRef bound);
 
   const Template *tmpl = nullptr;

@@ -74,14 +74,14 @@ struct PoolSample {
 
 struct Found {
   const Template *tmpl;
-  Record config;
+  Values config;
 };
 
 /// A kernel that samples' spaces have.
 struct PoolOption {
   const Template *tmpl = nullptr;
   /// None is a variant of another one where it was found.
-  std::vector<Record> configs;
+  std::vector<Values> configs;
   double leastNs = 0, mostNs = 0; ///< of the best where it was found
   std::vector<float> ns;          ///< by sample; some may be missing at the end
 };
@@ -111,7 +111,7 @@ private:
     forEachInParallel(count, threads, body, options.cancel);
   }
   bool isPruned(const Template &tmpl, const Problem &problem,
-                const Record &config) const {
+                const Values &config) const {
     return tmpl.pruneWithin(allowance, problem, config, device).has_value();
   }
   llvm::Error checkCancelled() const {
@@ -127,7 +127,7 @@ private:
   void addUnits(PoolCover &cover) const;
   void drawJudges();
   llvm::Error judge(PoolCover &cover) const;
-  double timeOf(const Template &tmpl, llvm::ArrayRef<Record> configs,
+  double timeOf(const Template &tmpl, llvm::ArrayRef<Values> configs,
                 const Problem &problem) const;
 
   const PoolSubject &subject;
@@ -181,7 +181,7 @@ void PoolMaker::addOption(const Found &found, const PoolSample &sample) {
     added.leastNs = added.mostNs = sample.bestNs;
   }
   PoolOption &option = list[place->second];
-  const bool isVariant = llvm::any_of(option.configs, [&](const Record &known) {
+  const bool isVariant = llvm::any_of(option.configs, [&](const Values &known) {
     return known == found.config ||
            llvm::is_contained(
                found.tmpl->variantsAt(sample.problem, known, device),
@@ -274,7 +274,7 @@ void PoolMaker::addUnserved(size_t count, const PoolCover &cover) {
 //===----------------------------------------------------------------------===//
 
 /// The time of a kernel with these configs; kNever: it may not run.
-double PoolMaker::timeOf(const Template &tmpl, llvm::ArrayRef<Record> configs,
+double PoolMaker::timeOf(const Template &tmpl, llvm::ArrayRef<Values> configs,
                          const Problem &problem) const {
   auto fastest = tmpl.fastestAt(allowance, problem, configs, device);
   return fastest ? fastest->ns : CoverTable::kNever;
@@ -351,7 +351,7 @@ PoolKernel PoolMaker::kernelOf(const PoolOption &option) const {
     if (ns <= samples[i].bestNs * (1 + kUsedBand))
       used.push_back(i);
   std::vector<std::vector<double>> regrets; // by config
-  for (const Record &config : option.configs)
+  for (const Values &config : option.configs)
     for (std::vector<double> &row = regrets.emplace_back(); size_t i : used)
       row.push_back(timeOf(*option.tmpl, config, samples[i].problem) /
                         samples[i].bestNs -
@@ -396,9 +396,9 @@ void PoolMaker::addUnits(PoolCover &cover) const {
                                             kernel.configs, device);
       if (!fastest)
         continue;
-      const Record &config = fastest->config;
+      const Values &config = fastest->config;
       const bool isNew =
-          seenConfigs.insert({config.values().begin(), config.values().end()})
+          seenConfigs.insert({config.array().begin(), config.array().end()})
               .second;
       if (!isNew && ++plans > kPlans)
         continue;

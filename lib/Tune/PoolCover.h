@@ -39,7 +39,7 @@ struct PoolOptions {
 /// One kernel, with the configs that differ in run-time knobs alone.
 struct PoolKernel {
   const Template *tmpl = nullptr;
-  std::vector<Record> configs; ///< the most useful first
+  std::vector<Values> configs; ///< the most useful first
   /// All kernels that its plans have, as far as samples tell, its own first.
   std::vector<TranslationUnit> units;
 };

@@ -78,7 +78,7 @@ void PoolRun::storePool() {
   StoredPool stored;
   for (const PoolKernel &kernel : result.cover.kernels) {
     StoredPoolKernel &added = stored.kernels.emplace_back();
-    for (const Record &config : kernel.configs)
+    for (const Values &config : kernel.configs)
       added.configs.push_back(config.text());
     for (const TranslationUnit &unit : kernel.units)
       added.artifacts.push_back(artifactName(unit));

@@ -64,7 +64,7 @@ void Portfolio::addTime(uint32_t member, MemberTime time) {
 /// The time that \p measured is at \p point; nullopt: \p config cannot run
 /// there.
 static std::optional<MemberTime>
-timeOf(const ProblemRange &range, const Template &tmpl, const Record &config,
+timeOf(const ProblemRange &range, const Template &tmpl, const Values &config,
        const RangeFact &fact, const DeviceModel &device) {
   auto problem = range.find(fact.point);
   if (!problem || tmpl.prune(*problem, config, device))
@@ -121,7 +121,7 @@ void Portfolio::calibrate() {
       list, [](const PortfolioMember &member) { return member.validated; });
   gathered = Evidence();
   std::map<std::pair<uint64_t, ExtentPoint>, uint32_t> series;
-  auto add = [&](const Template &tmpl, const Record &config,
+  auto add = [&](const Template &tmpl, const Values &config,
                  const MemberTime &time) {
     const auto number = static_cast<uint32_t>(series.size());
     const auto key =

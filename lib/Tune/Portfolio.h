@@ -40,7 +40,7 @@ struct MemberTime {
 /// a kernel.
 struct PortfolioMember {
   const Template *tmpl = nullptr;
-  Record config;
+  Values config;
   std::string kernel; ///< kernelDigest() of its plan
   /// Where it may be the best. Its plan is made for the problem at `high`,
   /// which has the signature of the range, and serves all below.
@@ -177,7 +177,7 @@ private:
   /// A time of a config that is no member.
   struct OtherTime {
     const Template *tmpl = nullptr;
-    Record config;
+    Values config;
     MemberTime time;
   };
   void addOther(const RangeFact &fact, const DeviceModel &device);

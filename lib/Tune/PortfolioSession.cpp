@@ -226,7 +226,7 @@ PortfolioSession::Impl::coverWith(const std::vector<PortfolioMember> &kept) {
   coverOptions.workspaceBytes = options.workspaceBytes;
   coverOptions.kept = kept;
   coverOptions.known = ofParts;
-  auto isBarred = [&](const Template &tmpl, const Record &config) {
+  auto isBarred = [&](const Template &tmpl, const Values &config) {
     return barred.contains(tmpl, config);
   };
   coverOptions.isBarred = isBarred;

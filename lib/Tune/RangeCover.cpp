@@ -59,7 +59,7 @@ struct Sample {
 
 struct Option {
   const Template *tmpl = nullptr;
-  Record config;
+  Values config;
   size_t kernel = 0;
   ExtentPoint low, high; ///< where it was found
 };
@@ -88,11 +88,11 @@ private:
   llvm::Error explore();
   void addSample(ExtentPoint point, double weight);
   void addOptions(Sample &sample, const Space &space);
-  size_t addOption(const Template &tmpl, const Record &config,
+  size_t addOption(const Template &tmpl, const Values &config,
                    llvm::ArrayRef<int64_t> point);
   llvm::Error addFixed();
   void addAtHand();
-  bool isBarred(const Template &tmpl, const Record &config) const {
+  bool isBarred(const Template &tmpl, const Values &config) const {
     return options.isBarred && options.isBarred(tmpl, config);
   }
   bool isCancelled() const { return options.cancel && *options.cancel; }
@@ -100,10 +100,10 @@ private:
   void estimateAll();
   /// What one kernel takes at each sample; its options count its configs.
   struct KernelRow {
-    std::vector<Record> configs;
+    std::vector<Values> configs;
     std::vector<KernelTime> times;
 
-    void consider(const Template &tmpl, const Record &variant,
+    void consider(const Template &tmpl, const Values &variant,
                   const Sample &sample, KernelTime &time,
                   const CoverMaker &maker);
   };
@@ -141,10 +141,10 @@ private:
 //===----------------------------------------------------------------------===//
 
 /// The place of a config, added if it is not there.
-size_t CoverMaker::addOption(const Template &tmpl, const Record &config,
+size_t CoverMaker::addOption(const Template &tmpl, const Values &config,
                              llvm::ArrayRef<int64_t> point) {
   auto [place, isNew] = places.try_emplace(
-      {&tmpl, {config.values().begin(), config.values().end()}}, list.size());
+      {&tmpl, {config.array().begin(), config.array().end()}}, list.size());
   if (isNew) {
     Option &added = list.emplace_back();
     added.tmpl = &tmpl;
@@ -313,13 +313,13 @@ CoverMaker::estimateKernel(llvm::ArrayRef<size_t> known) const {
   KernelRow row;
   row.times.resize(samples.size());
   for (auto [sample, time] : llvm::zip_equal(samples, row.times)) {
-    llvm::SmallVector<Record, 8> seen; // variants of one kernel share theirs
+    llvm::SmallVector<Values, 8> seen; // variants of one kernel share theirs
     for (size_t place : known) {
       const Option &option = list[place];
       if (!isNear(option, sample) || isCancelled() ||
           llvm::is_contained(seen, option.config))
         continue;
-      for (Record &variant :
+      for (Values &variant :
            option.tmpl->variantsAt(sample.problem, option.config, device)) {
         if (llvm::is_contained(seen, variant))
           continue;
@@ -333,7 +333,7 @@ CoverMaker::estimateKernel(llvm::ArrayRef<size_t> known) const {
 
 /// Takes \p variant for \p time if it is faster at \p sample.
 void CoverMaker::KernelRow::consider(const Template &tmpl,
-                                     const Record &variant,
+                                     const Values &variant,
                                      const Sample &sample, KernelTime &time,
                                      const CoverMaker &maker) {
   if (tmpl.pruneWithin(maker.allowance, sample.problem, variant, maker.device))

@@ -12,7 +12,7 @@ namespace kiln {
 /// A config that is known beside those of a space.
 struct KnownConfig {
   const Template *tmpl = nullptr;
-  Record config;
+  Values config;
 };
 
 struct CoverOptions {
@@ -28,7 +28,7 @@ struct CoverOptions {
   /// that are chosen again stays.
   llvm::ArrayRef<PortfolioMember> known = {};
   /// Whether a config may not be a member; null: all may.
-  llvm::function_ref<bool(const Template &, const Record &)> isBarred = nullptr;
+  llvm::function_ref<bool(const Template &, const Values &)> isBarred = nullptr;
   /// Configs of the signature whose kernels are compiled already, for whatever
   /// layer: of equals these become members.
   llvm::ArrayRef<KnownConfig> atHand = {};

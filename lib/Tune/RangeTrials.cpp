@@ -370,9 +370,9 @@ llvm::Error RangeTrials::proveRest(Clock::time_point deadline) {
 
 /// Configs of the kernel of \p member that differ in run-time knobs, best
 /// first.
-std::vector<Record> RangeTrials::variantsOf(const PortfolioMember &member,
+std::vector<Values> RangeTrials::variantsOf(const PortfolioMember &member,
                                             const Problem &problem) const {
-  std::vector<Record> variants;
+  std::vector<Values> variants;
   auto space = exploreSpace(*task.portfolio.range().family, problem,
                             task.context.device);
   if (!space) {
@@ -401,7 +401,7 @@ std::vector<Record> RangeTrials::variantsOf(const PortfolioMember &member,
 
 /// Adds a config of the kernel of \p sibling as a member between the points
 /// around \p point where that was measured.
-uint32_t RangeTrials::addVariant(uint32_t sibling, const Record &config,
+uint32_t RangeTrials::addVariant(uint32_t sibling, const Values &config,
                                  const ExtentPoint &point) {
   PortfolioMember member = task.portfolio.members()[sibling];
   for (const MemberTime &time : member.times) {
@@ -449,7 +449,7 @@ llvm::Error RangeTrials::tryVariants(const Anchor &anchor,
     return llvm::Error::success(); // nothing new could be compared
   const size_t before = task.work.size();
   round.add(*best, *task.work[*best].code);
-  for (const Record &config :
+  for (const Values &config :
        variantsOf(task.portfolio.members()[*best], round.problem)) {
     const uint32_t added = addVariant(*best, config, anchor.point);
     if (task.work[added].code->kernel == task.work[*best].code->kernel)

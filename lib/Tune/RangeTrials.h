@@ -88,9 +88,9 @@ private:
   std::vector<ExtentPoint> proofPoints() const;
   const ExtentPoint *proofPointOf(uint32_t member,
                                   const std::vector<ExtentPoint> &points) const;
-  std::vector<Record> variantsOf(const PortfolioMember &member,
+  std::vector<Values> variantsOf(const PortfolioMember &member,
                                  const Problem &problem) const;
-  uint32_t addVariant(uint32_t sibling, const Record &config,
+  uint32_t addVariant(uint32_t sibling, const Values &config,
                       const ExtentPoint &point);
 
   uint64_t seriesAt(const ExtentPoint &point);

@@ -62,16 +62,16 @@ std::vector<kiln_range> givenRanges(const NamedRanges &ranges) {
 }
 
 llvm::Expected<Case> Layer::at(const NamedRanges &ranges,
-                               llvm::ArrayRef<int64_t> values) const {
-  Record record = described;
+                               llvm::ArrayRef<int64_t> extents) const {
+  Values values = described;
   std::string place;
-  for (auto [range, value, given] : llvm::zip_equal(ranges, values, own)) {
+  for (auto [range, value, given] : llvm::zip_equal(ranges, extents, own)) {
     if (given != 0)
       continue;
-    record.set(range.key, value);
+    values.set(range.key, value);
     place += fmt::format("{}{}{}", place.empty() ? "" : "-", range.key, value);
   }
-  auto problem = family->canonicalise(std::move(record));
+  auto problem = family->canonicalise(std::move(values));
   if (!problem)
     return addContext(problem.takeError(), name);
   return Case{fmt::format("{}/{}", name, place), {family, std::move(*problem)}};
@@ -87,7 +87,7 @@ llvm::Expected<Case> Layer::atLast(const NamedRanges &ranges) const {
 /// The field that \p range names; null: the family has no such field.
 static const Field *fieldOf(const KernelFamily &family,
                             const NamedRange &range) {
-  const RecordSchema &schema = family.problemSchema();
+  const Schema &schema = family.problemSchema();
   const int field = schema.find(range.key);
   return field < 0 ? nullptr : &schema.fields()[static_cast<size_t>(field)];
 }
@@ -141,7 +141,7 @@ llvm::Expected<std::vector<Layer>> parseLayers(const llvm::json::Value &json,
       readEntries(json, path, {"layers", "", complete}, registry,
                   [&](SuiteEntry entry) -> llvm::Error {
                     Layer layer{std::move(entry.name), entry.family,
-                                std::move(entry.record), own};
+                                std::move(entry.values), own};
                     // The largest problem tells whether all can be described.
                     if (auto largest = layer.atLast(ranges); !largest)
                       return largest.takeError();

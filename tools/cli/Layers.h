@@ -49,7 +49,7 @@ enum class RangedExtents {
 struct Layer {
   std::string name;
   const KernelFamily *family = nullptr;
-  Record described; ///< with the ranges' first values, not canonical
+  Values described; ///< with the ranges' first values, not canonical
   /// Of each range, the value that the layer has of its own; 0: it is open.
   ExtentPoint own;
 

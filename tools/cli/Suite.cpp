@@ -30,11 +30,11 @@ static llvm::Expected<SuiteEntry> parseEntry(const llvm::json::Value &json,
   if (form.complete)
     if (llvm::Error error = form.complete(*entry.family, fields))
       return error;
-  auto record = Record::fromJson(entry.family->problemSchema(), fields,
+  auto values = Values::fromJson(entry.family->problemSchema(), fields,
                                  {"name", "family"});
-  if (!record)
-    return record.takeError();
-  entry.record = std::move(*record);
+  if (!values)
+    return values.takeError();
+  entry.values = std::move(*values);
   return entry;
 }
 
@@ -86,7 +86,7 @@ llvm::Expected<std::vector<Case>> parseSuite(const llvm::json::Value &json,
   std::vector<Case> cases;
   llvm::Error error = readEntries(
       json, path, form, registry, [&](SuiteEntry entry) -> llvm::Error {
-        auto problem = entry.family->canonicalise(std::move(entry.record));
+        auto problem = entry.family->canonicalise(std::move(entry.values));
         if (!problem)
           return problem.takeError();
         cases.push_back(

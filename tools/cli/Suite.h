@@ -31,7 +31,7 @@ llvm::Expected<std::vector<Case>> parseSuite(const llvm::json::Value &json,
 struct SuiteEntry {
   std::string name;
   const KernelFamily *family = nullptr;
-  Record record;
+  Values values;
 };
 
 /// What the list of a suite is called, and what its entries are to a command.

@@ -252,7 +252,7 @@ static void addStream(const BenchRow &row, llvm::json::Object &object) {
 
 static llvm::json::Object rowToJson(const BenchRow &row) {
   // The problem's own keys: m, n, k, dtype, ...
-  llvm::json::Object object = row.which->named.problem.record.toJson();
+  llvm::json::Object object = row.which->named.problem.values.toJson();
   object["name"] = row.which->name;
   object["family"] = row.which->named.family->name();
   object["config"] = row.config;

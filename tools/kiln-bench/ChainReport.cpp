@@ -71,7 +71,7 @@ void ChainReport::print(llvm::raw_ostream &os) const {
 static llvm::json::Object rowToJson(const ChainRow &row) {
   llvm::json::Array steps;
   for (const ChainStep &step : row.steps) {
-    llvm::json::Object one = step.which->named.problem.record.toJson();
+    llvm::json::Object one = step.which->named.problem.values.toJson();
     one["name"] = step.which->name;
     one["family"] = step.which->named.family->name();
     one["config"] = step.config;

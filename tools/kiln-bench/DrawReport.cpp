@@ -289,7 +289,7 @@ static constexpr int kSpreadDigits = 4;
 
 llvm::json::Object DrawReport::rowToJson(const DrawRow &row) const {
   // The problem's own keys: m, n, k, dtype, ...
-  llvm::json::Object object = row.which->named.problem.record.toJson();
+  llvm::json::Object object = row.which->named.problem.values.toJson();
   object["name"] = row.which->name;
   object["family"] = row.which->named.family->name();
   object["seed"] = row.drawn.seed;

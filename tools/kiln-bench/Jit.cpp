@@ -74,7 +74,7 @@ choosePlans(llvm::ArrayRef<Case> cases, const DeviceModel &device,
       continue;
     ChosenPlan chosen;
     chosen.which = &which;
-    Record config;
+    Values config;
     if (session) {
       auto recorded = recordedChoice(which, *session);
       if (!recorded)

@@ -35,7 +35,7 @@ findPortfolio(const ParsedOptions &options, const Environment &environment,
 PortfolioSection::PortfolioSection(const Portfolio &portfolio,
                                    const Problem &problem,
                                    const DeviceModel &device)
-    : portfolio(portfolio), point(portfolio.range().pointOf(problem.record)),
+    : portfolio(portfolio), point(portfolio.range().pointOf(problem.values)),
       ranking(portfolio.rank(problem, point, device)) {}
 
 static std::string textOf(llvm::ArrayRef<int64_t> point) {

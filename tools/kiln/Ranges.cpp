@@ -29,9 +29,9 @@ static llvm::Error readSuite(const ParsedOptions &options,
   if (!json)
     return json.takeError();
   const std::string filter = options.value("--filter").value_or("");
-  auto add = [&](llvm::StringRef name, const Record &record) {
+  auto add = [&](llvm::StringRef name, const Values &values) {
     if (name.contains(filter))
-      texts.push_back({name.str(), record.text()});
+      texts.push_back({name.str(), values.text()});
   };
   const llvm::json::Object *object = json->getAsObject();
   if (object && object->get("layers")) {
@@ -46,7 +46,7 @@ static llvm::Error readSuite(const ParsedOptions &options,
     if (!cases)
       return cases.takeError();
     for (const Case &entry : *cases)
-      add(entry.name, entry.named.problem.record);
+      add(entry.name, entry.named.problem.values);
   }
   return llvm::Error::success();
 }
@@ -115,7 +115,7 @@ std::optional<ProblemRange> rangeAround(const KernelFamily &family,
     return std::nullopt;
   const ExtentPoint point = dynamicExtentsOf(family, problem);
   auto ranges =
-      rangesOf(family, problem.record, family.dynamicExtents(), point, point);
+      rangesOf(family, problem.values, family.dynamicExtents(), point, point);
   if (ranges && !ranges->empty())
     return std::move(ranges->front());
   if (!ranges)

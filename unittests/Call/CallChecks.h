@@ -24,7 +24,7 @@ struct CheckedCall {
     isRead = family.call()->read(args, call);
     FamilyCall again;
     auto explained = readProblem(family, args, CallAddresses::Used, again);
-    const RecordSchema &schema = family.problemSchema();
+    const Schema &schema = family.problemSchema();
     if (!explained) {
       ErrorSummary refusal = summarize(explained.takeError());
       message = refusal.message;
@@ -35,8 +35,8 @@ struct CheckedCall {
         return;
       // Only the table of plans, which has canonical problems, may stand
       // between what is wrong and a launch.
-      auto made = makeProblem(family, Record(schema, call.fields()));
-      bool wouldHit = made && made->record.values() == call.fields();
+      auto made = makeProblem(family, Values(schema, call.fields()));
+      bool wouldHit = made && made->values.array() == call.fields();
       if (!made)
         llvm::consumeError(made.takeError());
       REQUIRE_FALSE(wouldHit);
@@ -45,7 +45,7 @@ struct CheckedCall {
     problem = std::move(*explained);
     CAPTURE(problem->text());
     REQUIRE(isRead);
-    REQUIRE(problem->record.values() == call.fields());
+    REQUIRE(problem->values.array() == call.fields());
     REQUIRE(again.fields() == call.fields());
     REQUIRE(family.isEmpty(*problem) == call.isEmpty);
   }

@@ -304,11 +304,11 @@ TEST_CASE("what is looked up is the canonical problem") {
 
 TEST_CASE("scalars are normalised to what a choice depends on") {
   Registry registry = makeBuiltinRegistry();
-  const RecordSchema &schema = registry.find("gemm")->problemSchema();
-  auto parsed = Record::parse(schema, "gemm m=1 n=2 k=3 dtype=bf16 alpha=0 "
+  const Schema &schema = registry.find("gemm")->problemSchema();
+  auto parsed = Values::parse(schema, "gemm m=1 n=2 k=3 dtype=bf16 alpha=0 "
                                       "beta=-7");
   REQUIRE(static_cast<bool>(parsed));
-  llvm::SmallVector<int64_t, 24> values(parsed->values());
+  llvm::SmallVector<int64_t, 24> values(parsed->array());
   normaliseScalars(schema, values);
   CHECK(decodeReal(values[schema.find("alpha")]) == 1);
   CHECK(decodeReal(values[schema.find("beta")]) == 1);
@@ -335,9 +335,9 @@ public:
 
   llvm::StringRef name() const override { return schema.name(); }
   const CallReader *call() const override { return reader; }
-  const RecordSchema &problemSchema() const override { return schema; }
-  llvm::Expected<Problem> canonicalise(Record record) const override {
-    return Problem{std::move(record), {}};
+  const Schema &problemSchema() const override { return schema; }
+  llvm::Expected<Problem> canonicalise(Values values) const override {
+    return Problem{std::move(values), {}};
   }
   bool isEmpty(const Problem &) const override { return true; }
   OperandTable operands(const Problem &) const override { return {}; }
@@ -349,7 +349,7 @@ public:
 
 private:
   const CallReader *reader;
-  RecordSchema schema;
+  Schema schema;
 };
 
 /// One whose problems are called otherwise.

@@ -300,7 +300,7 @@ public:
     const Problem at = llvm::cantFail(spec.at(extents));
     Arguments arguments;
     auto error =
-        readArguments(given, spec, operands, at.record.values(), arguments);
+        readArguments(given, spec, operands, at.values.array(), arguments);
     return error ? summarize(std::move(error)).message : "";
   }
 
@@ -333,7 +333,7 @@ TEST_CASE("what is written shares its address with what it may be alone") {
 
 TEST_CASE("the order in which operands are stated does not matter") {
   const Registry registry = makeBuiltinRegistry();
-  const RecordSchema &schema = registry.find("transpose2d")->problemSchema();
+  const Schema &schema = registry.find("transpose2d")->problemSchema();
   constexpr CallReader kReader =
       makeCallReader<BackwardVisit>(KILN_FAMILY_TRANSPOSE);
   kiln_transpose_args args = KILN_INIT(kiln_transpose_args);

@@ -198,7 +198,7 @@ struct PortfolioFixture : ChooserFixture {
   Portfolio make(std::vector<const char *> configs,
                  std::vector<double> factors) {
     std::vector<ProblemRange> ranges =
-        must(rangesOf(family, problem.record, kFieldM, 1, 1024));
+        must(rangesOf(family, problem.values, kFieldM, 1, 1024));
     REQUIRE(ranges.size() == 1);
     Portfolio made(ranges[0]);
     for (size_t i = 0; i < configs.size(); ++i) {

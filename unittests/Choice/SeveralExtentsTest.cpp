@@ -18,7 +18,7 @@ struct BoxFixture {
   ProblemRange range(const ExtentPoint &low, const ExtentPoint &high,
                      llvm::StringRef text = "rows=1 cols=1 depth=1") {
     auto ranges = must(
-        rangesOf(family, box(text).record, family.dynamicExtents(), low, high));
+        rangesOf(family, box(text).values, family.dynamicExtents(), low, high));
     REQUIRE(ranges.size() == 1);
     return ranges.front();
   }
@@ -44,13 +44,13 @@ TEST_CASE_FIXTURE(BoxFixture, "a plan is made for the next powers of two") {
       box("batch=3 rows=17 cols=1000 typical=50 room=60 depth=1");
   const Problem cover = coverOf(family, own);
   CHECK(cover.text() == "box batch=4 rows=32 cols=1024 depth=1");
-  CHECK(coverOf(family, cover).record == cover.record);
+  CHECK(coverOf(family, cover).values == cover.values);
   // What is incidental is no reason for another plan.
   const PlanRequest request{family, own};
   const PlanTargets targets = request.targets();
   REQUIRE(targets.all.size() == 3);
   CHECK(targets.shared == 2);
-  CHECK(targets.all[0].record == cover.record);
+  CHECK(targets.all[0].values == cover.values);
   // A config that may not run so far gets one that ends before.
   CHECK(targets.all[1].text() == "box batch=3 rows=20 cols=1024 depth=1");
   CHECK(targets.all[2].text() == "box batch=3 rows=17 cols=1000 depth=1");
@@ -65,7 +65,7 @@ TEST_CASE_FIXTURE(BoxFixture, "a range serves whatever is incidental") {
   const ProblemRange all =
       range({1, 1, 1}, {8, 64, 4096}, "rows=9 cols=4096 typical=512 depth=1");
   auto isServed = [&](llvm::StringRef text) {
-    return serves(all, box(text).record);
+    return serves(all, box(text).values);
   };
   CHECK(isServed("rows=64 cols=100 depth=1"));
   CHECK(isServed("rows=64 cols=100 typical=7 room=1000 depth=1"));
@@ -86,7 +86,7 @@ TEST_CASE_FIXTURE(BoxFixture, "a range serves whatever is incidental") {
 TEST_CASE_FIXTURE(BoxFixture, "fields of a range are in the record's order") {
   const Problem at = box("rows=1 cols=1 depth=1");
   auto ranges = must(rangesOf(
-      family, at.record, {BoxField::Cols, BoxField::Batch}, {1, 2}, {1000, 8}));
+      family, at.values, {BoxField::Cols, BoxField::Batch}, {1, 2}, {1000, 8}));
   REQUIRE(ranges.size() == 1);
   CHECK(ranges.front().text() == "batch=2..8 cols=1..1000");
 }

@@ -34,8 +34,7 @@ void checkExactly(const std::string &problem, const std::string &config,
   EmulatedTrials trials;
   DependentCase launched =
       trials.dependent({"gemm", problem + " out=fp32"}, config);
-  const GemmProblem p =
-      readGemmProblem(launched.problem.record.values().data());
+  const GemmProblem p = readGemmProblem(launched.problem.values.array().data());
   const Arguments arguments = launched.arguments(false);
   const OperandTable &table = launched.buffers->table();
   auto fill = [&](int operand, auto value) {

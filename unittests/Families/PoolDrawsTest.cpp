@@ -167,7 +167,7 @@ TEST_CASE("sizes of a described problem are ignored") {
   auto problem =
       family->parseProblem("m=3 n=1001 k=77 dtype=bf16 layout=NT lda=80");
   REQUIRE(static_cast<bool>(problem));
-  auto subject = PoolSubject::of(*family, problem->record);
+  auto subject = PoolSubject::of(*family, problem->values);
   REQUIRE(static_cast<bool>(subject));
   CHECK(subject->signature() ==
         subjectOf("gemm dtype=bf16 layout=NT").signature());

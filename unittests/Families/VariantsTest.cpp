@@ -70,7 +70,7 @@ TEST_CASE("variants of a kernel differ in run-time knobs alone") {
   auto space =
       llvm::cantFail(exploreSpace(*large.family, large.problem, device));
   for (const Candidate &candidate : space.ranked)
-    for (const Record &variant :
+    for (const Values &variant :
          candidate.tmpl->variantsAt(small.problem, candidate.config, device))
       CHECK(variant.compiledKnobs() == candidate.config.compiledKnobs());
 }

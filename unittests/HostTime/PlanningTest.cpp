@@ -37,7 +37,7 @@ std::vector<Problem> suiteProblems(const KernelFamily &family,
     if (record.getString("family").value_or(family.name()) != family.name())
       continue;
     problems.push_back(
-        llvm::cantFail(family.canonicalise(llvm::cantFail(Record::fromJson(
+        llvm::cantFail(family.canonicalise(llvm::cantFail(Values::fromJson(
             family.problemSchema(), record, {"name", "family"})))));
   }
   return problems;

@@ -12,8 +12,8 @@ namespace {
 
 enum ToyField { N, K, Align };
 
-const RecordSchema &toySchema() {
-  static const RecordSchema schema(
+const Schema &toySchema() {
+  static const Schema schema(
       "toy", TextStyle::Spaced,
       {{.key = "n", .role = FieldRole::DynamicExtent, .required = true},
        {.key = "k", .role = FieldRole::Extent, .required = true},
@@ -32,33 +32,33 @@ public:
       : schema(name, TextStyle::Dotted, {}) {}
 
   llvm::StringRef name() const override { return schema.name(); }
-  const RecordSchema &configSchema() const override { return schema; }
+  const Schema &configSchema() const override { return schema; }
   void enumerate(const Problem &, const DeviceModel &,
-                 llvm::function_ref<void(Record)> emit) const override {
-    emit(Record(schema));
+                 llvm::function_ref<void(Values)> emit) const override {
+    emit(Values(schema));
   }
-  std::optional<Rejection> prune(const Problem &, const Record &,
+  std::optional<Rejection> prune(const Problem &, const Values &,
                                  const DeviceModel &) const override {
     return std::nullopt;
   }
-  WorkspaceLayout workspace(const Problem &, const Record &,
+  WorkspaceLayout workspace(const Problem &, const Values &,
                             const DeviceModel &) const override {
     return {};
   }
-  Estimate estimate(const Problem &problem, const Record &,
+  Estimate estimate(const Problem &problem, const Values &,
                     const DeviceModel &) const override {
     Estimate estimate;
-    estimate.totalNs = double(problem.record[N] * problem.record[K]) * pace();
+    estimate.totalNs = double(problem.values[N] * problem.values[K]) * pace();
     return estimate;
   }
-  CandidateClass classOf(const Problem &, const Record &) const override {
+  CandidateClass classOf(const Problem &, const Values &) const override {
     return {};
   }
-  Derivation explain(const Problem &, const Record &,
+  Derivation explain(const Problem &, const Values &,
                      const DeviceModel &) const override {
     return {};
   }
-  Plan plan(const Problem &, const Record &,
+  Plan plan(const Problem &, const Values &,
             const DeviceModel &) const override {
     return {};
   }
@@ -67,23 +67,23 @@ protected:
   virtual double pace() const { return 1; }
 
 private:
-  RecordSchema schema;
+  Schema schema;
 };
 
 /// Takes rows at multiples of 16 bytes, and 1000 of them.
 class FastTemplate final : public ToyTemplate {
 public:
   FastTemplate() : ToyTemplate("fast") {}
-  std::optional<Rejection> prune(const Problem &problem, const Record &,
+  std::optional<Rejection> prune(const Problem &problem, const Values &,
                                  const DeviceModel &) const override {
     constexpr int64_t kMostRows = 1000;
-    const Record &record = problem.record;
-    if (record[Align] < 16)
-      return Rejection{PruneReason::Alignment, double(record[Align]), 16, "B"};
-    if (record[K] % 8 != 0)
+    const Values &values = problem.values;
+    if (values[Align] < 16)
+      return Rejection{PruneReason::Alignment, double(values[Align]), 16, "B"};
+    if (values[K] % 8 != 0)
       return Rejection{PruneReason::Alignment, 2, 16, "B"};
-    if (record[N] > kMostRows)
-      return Rejection{PruneReason::Grid, double(record[N]), kMostRows};
+    if (values[N] > kMostRows)
+      return Rejection{PruneReason::Grid, double(values[N]), kMostRows};
     return std::nullopt;
   }
 };
@@ -92,10 +92,10 @@ public:
 class CopyingTemplate final : public ToyTemplate {
 public:
   CopyingTemplate() : ToyTemplate("copying") {}
-  WorkspaceLayout workspace(const Problem &problem, const Record &,
+  WorkspaceLayout workspace(const Problem &problem, const Values &,
                             const DeviceModel &) const override {
     WorkspaceLayout layout;
-    layout.scratchBytes = uint64_t(problem.record[N]) << 20;
+    layout.scratchBytes = uint64_t(problem.values[N]) << 20;
     return layout;
   }
   double pace() const override { return 2; }
@@ -116,12 +116,12 @@ public:
     addTemplate(std::make_unique<GenericTemplate>());
   }
   llvm::StringRef name() const override { return "toy"; }
-  const RecordSchema &problemSchema() const override { return toySchema(); }
-  llvm::Expected<Problem> canonicalise(Record record) const override {
-    if (auto error = record.check())
+  const Schema &problemSchema() const override { return toySchema(); }
+  llvm::Expected<Problem> canonicalise(Values values) const override {
+    if (auto error = values.check())
       return error;
     Problem problem;
-    problem.record = std::move(record);
+    problem.values = std::move(values);
     return problem;
   }
   bool isEmpty(const Problem &) const override { return false; }
@@ -131,7 +131,7 @@ public:
     return nullptr;
   }
   double flops(const Problem &problem) const override {
-    return double(problem.record[N] * problem.record[K]);
+    return double(problem.values[N] * problem.values[K]);
   }
   double compulsoryBytes(const Problem &problem) const override {
     return flops(problem);

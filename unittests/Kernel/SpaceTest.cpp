@@ -78,15 +78,15 @@ struct ToyConfig {
 } // namespace
 
 TEST_CASE("a config's field list gives its records and its initialiser") {
-  RecordSchema schema = makeConfigSchema<ToyConfig>("toy");
+  Schema schema = makeConfigSchema<ToyConfig>("toy");
   ToyConfig config{.blockM = 64, .stages = 3, .splitK = 4};
-  Record record = toRecord(config, schema);
-  CHECK(record.text() == "toy.bm64.st3.sk4");
-  CHECK(toRecord(ToyConfig{}, schema).text() == "toy.bm16.st2");
-  CHECK(fromRecord<ToyConfig>(record) == config);
+  Values values = toValues(config, schema);
+  CHECK(values.text() == "toy.bm64.st3.sk4");
+  CHECK(toValues(ToyConfig{}, schema).text() == "toy.bm16.st2");
+  CHECK(fromValues<ToyConfig>(values) == config);
   CHECK(initializerText(config) == "{.blockM = 64, .stages = 3}");
-  CHECK(!!Record::parse(schema, "toy.bm64.st3"));
-  auto zero = Record::parse(schema, "toy.bm0.st3");
+  CHECK(!!Values::parse(schema, "toy.bm64.st3"));
+  auto zero = Values::parse(schema, "toy.bm0.st3");
   CHECK(!zero);
   llvm::consumeError(zero.takeError());
 }

@@ -39,7 +39,7 @@ static std::string describe(const LawPlace &place) {
 
 std::string LawLaunch::text() const {
   return fmt::format("{:.3f} at {}: launched {}, predict {}", judgedGain(),
-                     launched.problem.record.text(), describe(launched),
+                     launched.problem.values.text(), describe(launched),
                      describe(predicted));
 }
 
@@ -142,8 +142,8 @@ static LawLaunch launchOnce(LawWorld &world, LawLayer &layer,
   made.launched = world.takeLaunched();
   made.predicted = world.predicted(layer.text(value));
   REQUIRE_FALSE(made.launched.empty());
-  REQUIRE(made.launched.problem.record.text() ==
-          made.predicted.problem.record.text());
+  REQUIRE(made.launched.problem.values.text() ==
+          made.predicted.problem.values.text());
   made.hasEvidence =
       world.isTimed(made.launched) && world.isTimed(made.predicted);
   made.isSupported = world.foundNoSlower(made.launched, made.predicted);

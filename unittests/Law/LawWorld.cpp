@@ -102,7 +102,7 @@ struct LawWorld::Told {
   Problem problemLike(const KernelFamily &family,
                       const Problem &expected) const;
   /// Sets the run-time knobs of \p config.
-  void setKnobs(const Problem &problem, Record &config) const;
+  void setKnobs(const Problem &problem, Values &config) const;
 };
 
 template <class Params> static Params paramsOf(const KilnFakeLaunch &launch) {
@@ -204,11 +204,11 @@ struct LawWorld::Kernel {
 //===----------------------------------------------------------------------===//
 
 /// Quarters of a block for each SM: those that give as many splits.
-static void findFill(const Problem &problem, int64_t splits, Record &config) {
-  const auto attention = readAttentionProblem(problem.record.values().data());
+static void findFill(const Problem &problem, int64_t splits, Values &config) {
+  const auto attention = readAttentionProblem(problem.values.array().data());
   for (int fill : {4, 8, 16, 32}) {
     config.set("f", fill);
-    const DecodeGrid grid(attention, fromRecord<DecodeAttentionConfig>(config),
+    const DecodeGrid grid(attention, fromValues<DecodeAttentionConfig>(config),
                           h200().smCount);
     if (grid.splits == splits)
       return;
@@ -219,14 +219,14 @@ static void findFill(const Problem &problem, int64_t splits, Record &config) {
 /// Blocks for each SM of a grid that stays: a smaller one than has a block for
 /// each row.
 static void findGridPerSm(const Problem &problem, int64_t blocks,
-                          Record &config) {
+                          Values &config) {
   if (config.get("rt") == config.get("t") && config.get("c") == 1 &&
-      blocks < problem.record.get("rows"))
+      blocks < problem.values.get("rows"))
     config.set("ps", std::max<int64_t>(1, blocks / h200().smCount));
 }
 
 /// The knob that \p value, of a field without a key, is a result of.
-static void findKnob(const Problem &problem, int64_t value, Record &config) {
+static void findKnob(const Problem &problem, int64_t value, Values &config) {
   const llvm::StringRef name = config.schema().name();
   if (name == "decode")
     findFill(problem, value, config);
@@ -236,14 +236,14 @@ static void findKnob(const Problem &problem, int64_t value, Record &config) {
 
 Problem LawWorld::Told::problemLike(const KernelFamily &family,
                                     const Problem &expected) const {
-  Record record = expected.record;
+  Values values = expected.values;
   for (const Field &field : problem)
     if (field.key)
-      record.set(field.key, field.value);
-  return llvm::cantFail(family.canonicalise(std::move(record)));
+      values.set(field.key, field.value);
+  return llvm::cantFail(family.canonicalise(std::move(values)));
 }
 
-void LawWorld::Told::setKnobs(const Problem &at, Record &config) const {
+void LawWorld::Told::setKnobs(const Problem &at, Values &config) const {
   for (const Field &knob : knobs) {
     if (!knob.key)
       continue;
@@ -300,7 +300,7 @@ bool LawWorld::isTimed(const LawPlace &place) {
 /// Whether each dynamic extent of \p a is within an octave of that of \p b.
 static bool isNear(const LawPlace &a, const LawPlace &b) {
   return llvm::all_of(a.family->dynamicExtents(), [&](int field) {
-    const int64_t x = a.problem.record[field], y = b.problem.record[field];
+    const int64_t x = a.problem.values[field], y = b.problem.values[field];
     return x <= 2 * y && y <= 2 * x;
   });
 }
@@ -315,7 +315,7 @@ bool LawWorld::foundNoSlower(const LawPlace &one, const LawPlace &other) {
     return false;
   for (const LawPlace *a : ones->second)
     for (const LawPlace *b : others->second)
-      if (a->problem.record == b->problem.record && isNear(*a, one) &&
+      if (a->problem.values == b->problem.values && isNear(*a, one) &&
           error(*a) * one.estimateNs <= kNoise * error(*b) * other.estimateNs)
         return true;
   return false;
@@ -416,7 +416,7 @@ double LawWorld::trueNs(const LawPlace &place) const {
   llvm::SmallVector<double, 3> octaves;
   std::string value;
   for (int field : place.family->dynamicExtents()) {
-    const int64_t extent = place.problem.record[field];
+    const int64_t extent = place.problem.values[field];
     octaves.push_back(
         std::log2(static_cast<double>(std::max<int64_t>(extent, 1))));
     value += std::to_string(extent) + " ";

@@ -52,7 +52,7 @@ struct LawPlace {
   const KernelFamily *family = nullptr;
   Problem problem;
   const Template *tmpl = nullptr;
-  Record config;
+  Values config;
   double estimateNs = 0;
   double trueNs = 0;
 

@@ -32,7 +32,7 @@ kiln_status launchAll(kiln_engine *engine, kiln_gemm_args args, int64_t first,
 
 Problem makeGemm(const KernelFamily &gemm, const std::string &text) {
   return llvm::cantFail(
-      makeProblem(gemm, llvm::cantFail(gemm.parseProblem(text)).record));
+      makeProblem(gemm, llvm::cantFail(gemm.parseProblem(text)).values));
 }
 
 } // namespace
@@ -194,20 +194,20 @@ TEST_CASE("S7: a cover is the largest value up to a power of two, if alike") {
         Problem problem = makeGemm(gemm, text);
         Problem cover = coverOf(gemm, problem);
         CHECK(cover.signature == problem.signature);
-        int64_t largest = cover.record[dynamic];
+        int64_t largest = cover.values[dynamic];
         CHECK(largest >= m);
         CHECK(largest <= int64_t(std::bit_ceil(uint64_t(m))));
-        Record moved = cover.record;
+        Values moved = cover.values;
         moved.set(dynamic, m);
-        CHECK(moved == problem.record);
+        CHECK(moved == problem.values);
         // One cover for all values up to it with one signature.
-        CHECK(coverOf(gemm, cover).record == cover.record);
+        CHECK(coverOf(gemm, cover).values == cover.values);
       }
   Problem odd = makeGemm(gemm, "m=1001 n=64 k=512 dtype=bf16 layout=TN");
-  CHECK(coverOf(gemm, odd).record[dynamic] == 1023);
+  CHECK(coverOf(gemm, odd).values[dynamic] == 1023);
   // Beyond the largest value that there is.
   Problem huge = makeGemm(gemm, "m=2147483000 n=1 k=1 dtype=bf16 layout=NT");
-  CHECK(coverOf(gemm, huge).record[dynamic] >= 2147483000);
+  CHECK(coverOf(gemm, huge).values[dynamic] >= 2147483000);
 }
 
 TEST_CASE("S7: values below a leading dimension share a cover") {
@@ -230,9 +230,9 @@ TEST_CASE("S7: values below a leading dimension share a cover") {
       auto named = llvm::cantFail(registry.parseProblem(full));
       const KernelFamily &family = *named.family;
       Problem problem =
-          llvm::cantFail(makeProblem(family, std::move(named.problem.record)));
+          llvm::cantFail(makeProblem(family, std::move(named.problem.values)));
       Problem cover = coverOf(family, problem);
-      int64_t largest = cover.record[family.dynamicExtents().front()];
+      int64_t largest = cover.values[family.dynamicExtents().front()];
       CHECK(cover.signature == problem.signature);
       int64_t known =
           covers.try_emplace(problem.signature.text(), largest).first->second;

@@ -25,40 +25,40 @@ struct OddField {
 class OddFamily final : public KernelFamily {
 public:
   llvm::StringRef name() const override { return "odd"; }
-  const RecordSchema &problemSchema() const override { return problems; }
+  const Schema &problemSchema() const override { return problems; }
 
-  llvm::Expected<Problem> canonicalise(Record record) const override {
-    if (auto error = record.check())
+  llvm::Expected<Problem> canonicalise(Values values) const override {
+    if (auto error = values.check())
       return error;
-    int64_t length = record[OddField::Height];
-    int64_t pitch = pitchOf(record);
+    int64_t length = values[OddField::Height];
+    int64_t pitch = pitchOf(values);
     if (pitch < length)
       return makeError(ErrorCode::InvalidArgument,
                        "odd: pitch={} is below height={}", pitch, length);
     if (pitch == length)
-      record.set(OddField::Pitch, 0);
+      values.set(OddField::Pitch, 0);
     Problem problem;
     int64_t combined = pitch | signaturePeriod();
-    problem.signature = Record(signatures, {combined & -combined});
-    problem.record = std::move(record);
+    problem.signature = Values(signatures, {combined & -combined});
+    problem.values = std::move(values);
     return problem;
   }
   bool isEmpty(const Problem &problem) const override {
-    return problem.record[OddField::Height] == 0;
+    return problem.values[OddField::Height] == 0;
   }
   OperandTable operands(const Problem &problem) const override {
-    const Record &record = problem.record;
+    const Values &values = problem.values;
     OperandSpec x;
     x.name = "x";
-    x.rows = record[OddField::Height];
-    x.cols = x.leadingDimension = record[OddField::Width];
-    x.batch = record[OddField::Count];
+    x.rows = values[OddField::Height];
+    x.cols = x.leadingDimension = values[OddField::Width];
+    x.batch = values[OddField::Count];
     x.batchStride = x.rows * x.leadingDimension;
     OperandSpec y = x;
     y.name = "y";
     y.role = OperandRole::Out;
     std::swap(y.rows, y.cols);
-    y.leadingDimension = pitchOf(record);
+    y.leadingDimension = pitchOf(values);
     y.batchStride = y.rows * y.leadingDimension;
     OperandTable table;
     table.operands = {x, y};
@@ -72,12 +72,12 @@ public:
   double flops(const Problem &) const override { return 0; }
 
 private:
-  static int64_t pitchOf(const Record &record) {
-    int64_t pitch = record[OddField::Pitch];
-    return pitch ? pitch : record[OddField::Height];
+  static int64_t pitchOf(const Values &values) {
+    int64_t pitch = values[OddField::Pitch];
+    return pitch ? pitch : values[OddField::Height];
   }
 
-  RecordSchema problems{
+  Schema problems{
       "odd",
       TextStyle::Spaced,
       {{.key = "grain", .role = FieldRole::Alignment, .defaultValue = 16},
@@ -90,7 +90,7 @@ private:
         .kind = FieldKind::Real,
         .role = FieldRole::Scalar,
         .defaultValue = encodeReal(1)}}};
-  RecordSchema signatures{"odd", TextStyle::Spaced, {{.key = "divisor"}}};
+  Schema signatures{"odd", TextStyle::Spaced, {{.key = "divisor"}}};
 };
 
 /// Problems of the family, through what the C interface reads.
@@ -138,9 +138,9 @@ TEST_CASE("ranges vary what a field's role lets vary") {
 TEST_CASE("leading dimensions are packed, or as they were given") {
   OddProblems odd;
   auto argumentsAt = [](const ProblemSpec &spec, int64_t height) {
-    const Record record(spec.described.schema(), spec.valuesAt({height}));
+    const Values values(spec.described.schema(), spec.valuesAt({height}));
     Arguments arguments;
-    spec.readDefaults(record.values(), arguments);
+    spec.readDefaults(values.array(), arguments);
     const OperandArgument &y = arguments.operands[1];
     return std::pair(y.leadingDimension, y.batchStride);
   };
@@ -179,7 +179,7 @@ TEST_CASE("scalars are the schema's, wherever they stand in it") {
     ProblemSpec spec = odd.spec(text, {});
     Arguments arguments;
     llvm::cantFail(readArguments(given, spec, operandsOf(spec, spec.problem),
-                                 spec.problem.record.values(), arguments));
+                                 spec.problem.values.array(), arguments));
     return std::pair(arguments.scalars[0], arguments.scalars[1]);
   };
   using Scalars = std::pair<double, double>;
@@ -200,12 +200,12 @@ TEST_CASE("a family says after how many elements its signatures repeat") {
     Problem problem = llvm::cantFail(spec.at({height}));
     CHECK(std::count_if(ranges.begin(), ranges.end(),
                         [&](const ProblemRange &range) {
-                          return serves(range, problem.record);
+                          return serves(range, problem.values);
                         }) == 1);
     // The largest up to a power of two that shares a kernel with it.
     Problem cover = coverOf(odd.family(), problem);
     CHECK(cover.signature == problem.signature);
-    int64_t largest = cover.record[OddField::Height];
+    int64_t largest = cover.values[OddField::Height];
     for (int64_t above : {1, 2, 4, 8, 16, 32, 64}) {
       Problem next = llvm::cantFail(spec.at({largest + above}));
       bool isBelow =

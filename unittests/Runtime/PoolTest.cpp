@@ -112,7 +112,7 @@ TEST_CASE("strict mode serves prefills and decoding from a pool of attention") {
     CAPTURE(signature);
     const auto [decoding, prefills] =
         checkStrict("attention", signature, draws, [](const Problem &problem) {
-          return problem.record.get("sq") == 1;
+          return problem.values.get("sq") == 1;
         });
     CHECK(decoding > draws / 4);
     CHECK(prefills > draws / 4);

@@ -354,7 +354,7 @@ TEST_CASE("S14d: a range of one extent serves no other value of another") {
   auto primary = contextId(fixture.gpu.driver(), fixture.gpu.context());
   REQUIRE(static_cast<bool>(primary));
   ChosenPlan serving = engine->engine->plans().lookup(
-      {spec->family, *primary, spec->problem.record.values()});
+      {spec->family, *primary, spec->problem.values.array()});
   REQUIRE(static_cast<bool>(serving));
   CHECK(serving.plan->loaded->plan().problem.get("batch") >= 8);
 }

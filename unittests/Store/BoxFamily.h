@@ -19,8 +19,8 @@ struct BoxField {
   enum : int { Batch, Rows, Cols, Typical, Depth, Room };
 };
 
-inline const RecordSchema &boxSchema() {
-  static const RecordSchema schema(
+inline const Schema &boxSchema() {
+  static const Schema schema(
       "box", TextStyle::Spaced,
       {Field{
            .key = "batch", .role = FieldRole::DynamicExtent, .defaultValue = 1},
@@ -45,23 +45,23 @@ public:
                       .maximum = 4096}}) {}
 
   llvm::StringRef name() const override { return templateName; }
-  const RecordSchema &configSchema() const override { return schema; }
+  const Schema &configSchema() const override { return schema; }
 
   void enumerate(const Problem &, const DeviceModel &,
-                 llvm::function_ref<void(Record)> emit) const override {
+                 llvm::function_ref<void(Values)> emit) const override {
     for (int64_t tile : {8, 16, 24, 32, 48, 64, 96, 128, 192, 256})
-      emit(Record(schema, {tile}));
+      emit(Values(schema, {tile}));
   }
 
-  std::optional<Rejection> prune(const Problem &, const Record &,
+  std::optional<Rejection> prune(const Problem &, const Values &,
                                  const DeviceModel &) const override {
     return std::nullopt;
   }
 
   /// Waves of tiles. Few rows leave a tall tile empty.
-  Estimate estimate(const Problem &problem, const Record &config,
+  Estimate estimate(const Problem &problem, const Values &config,
                     const DeviceModel &) const override {
-    const Record &r = problem.record;
+    const Values &r = problem.values;
     ++estimates;
     const int64_t tile = config[0];
     const int64_t cols =
@@ -79,17 +79,17 @@ public:
     return estimate;
   }
 
-  CandidateClass classOf(const Problem &, const Record &) const override {
+  CandidateClass classOf(const Problem &, const Values &) const override {
     return {isFlat ? 1U : 0U, isFlat ? 1 : 0};
   }
-  Derivation explain(const Problem &, const Record &,
+  Derivation explain(const Problem &, const Values &,
                      const DeviceModel &) const override {
     return {};
   }
 
-  Plan plan(const Problem &problem, const Record &config,
+  Plan plan(const Problem &problem, const Values &config,
             const DeviceModel &device) const override {
-    const Record &r = problem.record;
+    const Values &r = problem.values;
     Plan plan;
     plan.problem = r;
     plan.config = config;
@@ -116,7 +116,7 @@ private:
 
   std::string templateName;
   bool isFlat;
-  RecordSchema schema;
+  Schema schema;
 };
 
 class BoxFamily final : public KernelFamily {
@@ -130,39 +130,39 @@ public:
   }
 
   llvm::StringRef name() const override { return "box"; }
-  const RecordSchema &problemSchema() const override { return boxSchema(); }
+  const Schema &problemSchema() const override { return boxSchema(); }
   int64_t signaturePeriod() const override { return 1; }
 
-  llvm::Expected<Problem> canonicalise(Record record) const override {
-    const int64_t cols = record[BoxField::Cols];
-    if (record[BoxField::Typical] > cols)
+  llvm::Expected<Problem> canonicalise(Values values) const override {
+    const int64_t cols = values[BoxField::Cols];
+    if (values[BoxField::Typical] > cols)
       return makeError(ErrorCode::InvalidArgument,
                        "box: typical={} is above cols={}",
-                       record[BoxField::Typical], cols);
-    if (record[BoxField::Typical] == cols)
-      record.set(BoxField::Typical, 0);
-    if (record[BoxField::Room] == roomOf(record))
-      record.set(BoxField::Room, 0);
+                       values[BoxField::Typical], cols);
+    if (values[BoxField::Typical] == cols)
+      values.set(BoxField::Typical, 0);
+    if (values[BoxField::Room] == roomOf(values))
+      values.set(BoxField::Room, 0);
     Problem problem;
-    problem.signature = Record(signatures);
-    problem.record = std::move(record);
+    problem.signature = Values(signatures);
+    problem.values = std::move(values);
     return problem;
   }
   /// Of no columns there is something to write in other families.
   bool isEmpty(const Problem &problem) const override {
-    return roomOf(problem.record) == 0;
+    return roomOf(problem.values) == 0;
   }
 
   OperandTable operands(const Problem &problem) const override {
-    const Record &record = problem.record;
+    const Values &values = problem.values;
     OperandSpec x;
     x.name = "x";
-    x.rows = std::max(record[BoxField::Room], roomOf(record));
-    x.cols = x.leadingDimension = record[BoxField::Cols];
+    x.rows = std::max(values[BoxField::Room], roomOf(values));
+    x.cols = x.leadingDimension = values[BoxField::Cols];
     OperandSpec y = x;
     y.name = "y";
     y.role = OperandRole::Out;
-    y.rows = roomOf(record);
+    y.rows = roomOf(values);
     OperandTable table;
     table.operands = {x, y};
     return table;
@@ -174,19 +174,18 @@ public:
   }
   Peer peer(const Problem &) const override { return Peer::Stream; }
   double flops(const Problem &problem) const override {
-    return static_cast<double>(roomOf(problem.record) *
-                               problem.record[BoxField::Cols]);
+    return static_cast<double>(roomOf(problem.values) *
+                               problem.values[BoxField::Cols]);
   }
 
   BoxTemplate *tall = nullptr, *flat = nullptr;
 
 private:
-  static int64_t roomOf(const Record &record) {
-    return record[BoxField::Batch] * record[BoxField::Rows];
+  static int64_t roomOf(const Values &values) {
+    return values[BoxField::Batch] * values[BoxField::Rows];
   }
 
-  RecordSchema signatures{
-      "box_signature", TextStyle::Spaced, {Field{.key = "none"}}};
+  Schema signatures{"box_signature", TextStyle::Spaced, {Field{.key = "none"}}};
 };
 
 /// "box rows=... cols=... depth=1" or with more of its keys; must parse.

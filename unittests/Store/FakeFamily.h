@@ -114,11 +114,11 @@ inline constexpr int kOperandX = 0, kOperandY = 1, kOperandZ = 2,
 /// z is x times this.
 inline constexpr int kFactorZ = 100;
 
-inline const RecordSchema &problemSchema() {
+inline const Schema &problemSchema() {
   static const FieldName kTypes[] = {
       {static_cast<int64_t>(DType::FP32), "fp32"},
       {static_cast<int64_t>(DType::FP16), "fp16"}};
-  static const RecordSchema schema(
+  static const Schema schema(
       "fake", TextStyle::Spaced,
       {Field{.key = "m", .role = FieldRole::DynamicExtent, .required = true},
        Field{.key = "n", .role = FieldRole::Extent, .required = true},
@@ -130,8 +130,8 @@ inline const RecordSchema &problemSchema() {
   return schema;
 }
 
-inline const RecordSchema &signatureSchema() {
-  static const RecordSchema schema(
+inline const Schema &signatureSchema() {
+  static const Schema schema(
       "fake_signature", TextStyle::Spaced,
       {Field{.key = "type", .role = FieldRole::Signature, .required = true}});
   return schema;
@@ -199,18 +199,18 @@ public:
                       .maximum = 16}}) {}
 
   llvm::StringRef name() const override { return templateName; }
-  const RecordSchema &configSchema() const override { return schema; }
+  const Schema &configSchema() const override { return schema; }
 
   void enumerate(const Problem &, const DeviceModel &,
-                 llvm::function_ref<void(Record)> emit) const override {
+                 llvm::function_ref<void(Values)> emit) const override {
     for (int tile : tiles) {
-      Record config(schema);
+      Values config(schema);
       config.set("t", tile);
       emit(std::move(config));
     }
   }
 
-  std::optional<Rejection> prune(const Problem &, const Record &config,
+  std::optional<Rejection> prune(const Problem &, const Values &config,
                                  const DeviceModel &) const override {
     if (config.get("t") > 256)
       return Rejection{PruneReason::SharedMemory,
@@ -218,12 +218,12 @@ public:
     return std::nullopt;
   }
 
-  Estimate estimate(const Problem &problem, const Record &config,
+  Estimate estimate(const Problem &problem, const Values &config,
                     const DeviceModel &) const override {
     double ns = options.predictNs ? options.predictNs(config.text())
                                   : defaultNs(config);
     if (options.predictAtNs)
-      ns = options.predictAtNs(config.text(), problem.record[kFieldM]);
+      ns = options.predictAtNs(config.text(), problem.values[kFieldM]);
     Estimate estimate;
     estimate.totalNs = ns;
     estimate.bound = "dram";
@@ -231,20 +231,20 @@ public:
     return estimate;
   }
 
-  CandidateClass classOf(const Problem &, const Record &) const override {
+  CandidateClass classOf(const Problem &, const Values &) const override {
     int rank = kernels > 1 ? 1 : isGeneric() ? 2 : 0;
     return {static_cast<uint64_t>(rank), rank};
   }
 
-  Derivation explain(const Problem &, const Record &,
+  Derivation explain(const Problem &, const Values &,
                      const DeviceModel &) const override {
     return {};
   }
 
-  Plan plan(const Problem &problem, const Record &config,
+  Plan plan(const Problem &problem, const Values &config,
             const DeviceModel &device) const override {
     Plan plan;
-    plan.problem = problem.record;
+    plan.problem = problem.values;
     plan.config = config;
     for (int i = 0; i < kernels; ++i) {
       UnitParts unit;
@@ -272,7 +272,7 @@ public:
       plan.workspace = {options.zeroedBytes,
                         options.scratchBytes +
                             options.scratchPerRow *
-                                static_cast<uint64_t>(problem.record[kFieldM])};
+                                static_cast<uint64_t>(problem.values[kFieldM])};
     plan.binder = std::make_shared<FakeBinder>(
         kernels, static_cast<int>(config.get("t")),
         static_cast<int>(config.get("s")), plan.workspace, options);
@@ -282,7 +282,7 @@ public:
   bool isGeneric() const override { return templateName == "plain"; }
 
 private:
-  double defaultNs(const Record &config) const {
+  double defaultNs(const Values &config) const {
     double tile = static_cast<double>(config.get("t"));
     double base = isGeneric() ? 20000 : kernels > 1 ? 3000 : 1000;
     return base + 200 * std::abs(std::log2(tile / 64));
@@ -292,7 +292,7 @@ private:
   std::vector<int> tiles;
   int kernels;
   const FakeOptions &options;
-  RecordSchema schema;
+  Schema schema;
 };
 
 /// The text of its module holds the line "// reference".
@@ -348,31 +348,29 @@ public:
   }
 
   llvm::StringRef name() const override { return "fake"; }
-  const RecordSchema &problemSchema() const override {
-    return fake::problemSchema();
-  }
+  const Schema &problemSchema() const override { return fake::problemSchema(); }
 
-  llvm::Expected<Problem> canonicalise(Record record) const override {
-    if (record[kFieldN] > 65536)
+  llvm::Expected<Problem> canonicalise(Values values) const override {
+    if (values[kFieldN] > 65536)
       return makeError(ErrorCode::Unsupported, "fake: n={} is over 65536",
-                       record[kFieldN]);
+                       values[kFieldN]);
     Problem problem;
-    problem.signature = Record(signatureSchema());
-    problem.signature.set("type", record[kFieldType]);
-    problem.record = std::move(record);
+    problem.signature = Values(signatureSchema());
+    problem.signature.set("type", values[kFieldType]);
+    problem.values = std::move(values);
     return problem;
   }
 
   bool isEmpty(const Problem &problem) const override {
-    return problem.record[kFieldM] == 0 || problem.record[kFieldN] == 0;
+    return problem.values[kFieldM] == 0 || problem.values[kFieldN] == 0;
   }
 
   OperandTable operands(const Problem &problem) const override {
     OperandTable table;
     OperandSpec x;
     x.name = "x";
-    x.rows = problem.record[kFieldM];
-    x.cols = x.leadingDimension = problem.record[kFieldN];
+    x.rows = problem.values[kFieldM];
+    x.cols = x.leadingDimension = problem.values[kFieldN];
     OperandSpec y = x;
     x.usual = options.usual;
     x.outliers = options.outliers;
@@ -395,7 +393,7 @@ public:
   Peer peer(const Problem &) const override { return Peer::Stream; }
   double flops(const Problem &) const override { return options.flops; }
   double compulsoryBytes(const Problem &problem) const override {
-    return 8.0 * problem.record[kFieldM] * problem.record[kFieldN];
+    return 8.0 * problem.values[kFieldM] * problem.values[kFieldN];
   }
 
   FakeOptions options;

@@ -12,7 +12,7 @@ using namespace kiln::fake;
 namespace {
 
 struct PoolFixture : StoreFixture {
-  const Record &signature() const { return problem.signature; }
+  const Values &signature() const { return problem.signature; }
   /// A pool of two kernels, the artifacts of which are compiled.
   StoredPool compiled() {
     StoredPool pool;

@@ -21,11 +21,9 @@ public:
       : inner(inner), change(std::move(change)) {}
 
   llvm::StringRef name() const override { return inner.name(); }
-  const RecordSchema &problemSchema() const override {
-    return inner.problemSchema();
-  }
-  llvm::Expected<Problem> canonicalise(Record record) const override {
-    return inner.canonicalise(std::move(record));
+  const Schema &problemSchema() const override { return inner.problemSchema(); }
+  llvm::Expected<Problem> canonicalise(Values values) const override {
+    return inner.canonicalise(std::move(values));
   }
   bool isEmpty(const Problem &problem) const override {
     return inner.isEmpty(problem);

@@ -62,7 +62,7 @@ static constexpr double kCodeSquare = 16;
 AttentionPuzzle::AttentionPuzzle(const KernelFamily &family,
                                  const std::string &text)
     : stated(must(family.parseProblem(text + " scale=1"))),
-      p(readAttentionProblem(stated.record.values().data())) {
+      p(readAttentionProblem(stated.values.array().data())) {
   const OperandTable table = family.operands(stated);
   for (const OperandSpec &operand : table.operands)
     before.emplace_back(static_cast<size_t>(operand.bytes()), kPoison);

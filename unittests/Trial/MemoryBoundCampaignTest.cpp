@@ -33,7 +33,7 @@ std::vector<Triple> suiteCases(const Registry &registry,
     const llvm::json::Object &object = *entry.getAsObject();
     const KernelFamily &family = **registry.get(*object.getString("family"));
     Problem problem = must(family.canonicalise(must(
-        Record::fromJson(family.problemSchema(), object, {"name", "family"}))));
+        Values::fromJson(family.problemSchema(), object, {"name", "family"}))));
     std::string config = bestConfigs(family, problem, device, 1).front();
     for (TrialData data : {TrialData::Usual, TrialData::Outliers})
       triples.push_back({&family, problem, config, data});

@@ -72,29 +72,29 @@ public:
                       .maximum = std::size(kWays)}}) {}
 
   llvm::StringRef name() const override { return "wrong"; }
-  const RecordSchema &configSchema() const override { return schema; }
+  const Schema &configSchema() const override { return schema; }
   void enumerate(const Problem &, const DeviceModel &,
-                 llvm::function_ref<void(Record)>) const override {}
-  std::optional<Rejection> prune(const Problem &, const Record &,
+                 llvm::function_ref<void(Values)>) const override {}
+  std::optional<Rejection> prune(const Problem &, const Values &,
                                  const DeviceModel &) const override {
     return std::nullopt;
   }
-  Estimate estimate(const Problem &, const Record &,
+  Estimate estimate(const Problem &, const Values &,
                     const DeviceModel &) const override {
     return {};
   }
-  CandidateClass classOf(const Problem &, const Record &) const override {
+  CandidateClass classOf(const Problem &, const Values &) const override {
     return {};
   }
-  Derivation explain(const Problem &, const Record &,
+  Derivation explain(const Problem &, const Values &,
                      const DeviceModel &) const override {
     return {};
   }
-  Plan plan(const Problem &problem, const Record &config,
+  Plan plan(const Problem &problem, const Values &config,
             const DeviceModel &device) const override {
     const Way &way = kWays[config.get("t") - 1];
     Plan plan;
-    plan.problem = problem.record;
+    plan.problem = problem.values;
     plan.config = config;
     plan.kernels.push_back(makeUnit(
         "kiln_wrong",
@@ -117,7 +117,7 @@ public:
   }
 
 private:
-  RecordSchema schema;
+  Schema schema;
 };
 
 class WrongReference final : public Reference {
@@ -150,11 +150,9 @@ class WrongFamily final : public KernelFamily {
 public:
   WrongFamily() { addTemplate(std::make_unique<WrongTemplate>()); }
   llvm::StringRef name() const override { return fake.name(); }
-  const RecordSchema &problemSchema() const override {
-    return fake.problemSchema();
-  }
-  llvm::Expected<Problem> canonicalise(Record record) const override {
-    return fake.canonicalise(std::move(record));
+  const Schema &problemSchema() const override { return fake.problemSchema(); }
+  llvm::Expected<Problem> canonicalise(Values values) const override {
+    return fake.canonicalise(std::move(values));
   }
   bool isEmpty(const Problem &problem) const override {
     return fake.isEmpty(problem);

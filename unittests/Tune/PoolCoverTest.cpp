@@ -42,7 +42,7 @@ PoolCover cover(const PoolSubject &subject, const PoolOptions &options) {
 std::vector<std::string> textsOf(const PoolCover &pool) {
   std::vector<std::string> texts;
   for (const PoolKernel &kernel : pool.kernels)
-    for (const Record &config : kernel.configs)
+    for (const Values &config : kernel.configs)
       texts.push_back(config.text());
   return texts;
 }
@@ -58,7 +58,7 @@ TEST_CASE("a pool has a generic kernel, units of all plans and a curve") {
     std::set<std::string> kernels;
     for (const PoolKernel &kernel : pool.kernels) {
       CHECK(!kernel.units.empty());
-      for (const Record &config : kernel.configs)
+      for (const Values &config : kernel.configs)
         CHECK(config.compiledText() == kernel.configs.front().compiledText());
       CHECK(kernels.insert(kernel.configs.front().compiledText()).second);
     }

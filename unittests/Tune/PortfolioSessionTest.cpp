@@ -37,18 +37,18 @@ public:
       return errorOf(error);
     std::vector<TrialResult> results;
     for (const TrialCandidate &candidate : request.candidates) {
-      CHECK(candidate.plan.problem[kFieldM] >= request.problem.record[kFieldM]);
+      CHECK(candidate.plan.problem[kFieldM] >= request.problem.values[kFieldM]);
       TrialResult &result = results.emplace_back();
       result.config = candidate.config();
       auto fault = faults.find(result.config);
-      if (refuses && refuses(result.config, request.problem.record[kFieldM])) {
+      if (refuses && refuses(result.config, request.problem.values[kFieldM])) {
         result.status = TrialStatus::LaunchFailed;
         result.message = "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES";
       } else if (request.options.measure) {
-        result.medianNs = ns(result.config, request.problem.record[kFieldM]);
+        result.medianNs = ns(result.config, request.problem.values[kFieldM]);
         result.ciLowNs = result.ciHighNs = result.medianNs;
         result.samples = 7;
-      } else if (request.problem.record[kFieldM] > mostCompared ||
+      } else if (request.problem.values[kFieldM] > mostCompared ||
                  uncompared.count(result.config)) {
         result.status = TrialStatus::Timeout;
       } else if (fault != faults.end()) {
@@ -68,7 +68,7 @@ public:
     std::vector<int64_t> points;
     for (const TrialRequest &request : requests)
       if (request.options.measure)
-        points.push_back(request.problem.record[kFieldM]);
+        points.push_back(request.problem.values[kFieldM]);
     return points;
   }
 
@@ -89,7 +89,7 @@ struct RangeFixture : StoreFixture {
   RangeFixture() { family.options.predictAtNs = waveNs; }
 
   ProblemRange range(int64_t low = 1, int64_t high = 4096) {
-    auto ranges = rangesOf(family, problem.record, {kFieldM}, ExtentPoint{low},
+    auto ranges = rangesOf(family, problem.values, {kFieldM}, ExtentPoint{low},
                            ExtentPoint{high});
     return must(std::move(ranges)).front();
   }

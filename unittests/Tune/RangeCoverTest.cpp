@@ -171,7 +171,7 @@ TEST_CASE("what is kept or waited for is a member; what is barred is not") {
   Portfolio first = cover(range);
   const std::string barred = first.members().front().config.text();
   CoverOptions options;
-  auto isBarred = [&](const Template &, const Record &config) {
+  auto isBarred = [&](const Template &, const Values &config) {
     return config.text() == barred;
   };
   options.isBarred = isBarred;
@@ -182,7 +182,7 @@ TEST_CASE("what is kept or waited for is a member; what is barred is not") {
   const ExtentPoint wanted = {177};
   options.points = wanted;
   Portfolio second = cover(range, options);
-  auto has = [&](const Record &config) {
+  auto has = [&](const Values &config) {
     return llvm::any_of(second.members(), [&](const PortfolioMember &member) {
       return member.config == config;
     });

@@ -47,7 +47,7 @@ inline std::vector<ProblemRange> rangesOf(const Registry &registry,
     high.push_back(span.high);
   }
   auto ranges =
-      kiln::rangesOf(*named->family, named->problem.record, fields, low, high);
+      kiln::rangesOf(*named->family, named->problem.values, fields, low, high);
   if (!ranges)
     FAIL(summarize(ranges.takeError()).message);
   return *ranges;

@@ -42,11 +42,11 @@ public:
       ++trials;
     }
     if (request.options.measure)
-      points.push_back(request.problem.record);
+      points.push_back(request.problem.values);
     return results;
   }
   bool hasRoom(const KernelFamily &, const Problem &problem) override {
-    const Record &r = problem.record;
+    const Values &r = problem.values;
     return r[BoxField::Batch] * r[BoxField::Rows] * r[BoxField::Cols] <=
            mostElements;
   }
@@ -54,14 +54,14 @@ public:
 
   const DeviceModel &device;
   int64_t mostElements = INT64_MAX;
-  std::vector<Record> points;
+  std::vector<Values> points;
   size_t trials = 0;
 };
 
 struct BoxRangeFixture : StoreFixture {
   ProblemRange range(const ExtentPoint &low, const ExtentPoint &high) {
     auto ranges =
-        must(rangesOf(boxes, makeBox(boxes, "rows=1 cols=1 depth=1").record,
+        must(rangesOf(boxes, makeBox(boxes, "rows=1 cols=1 depth=1").values,
                       boxes.dynamicExtents(), low, high));
     return ranges.front();
   }

@@ -30,12 +30,12 @@ public:
   }
 
   llvm::StringRef name() const override { return "attention"; }
-  const RecordSchema &problemSchema() const override {
+  const Schema &problemSchema() const override {
     return attentionProblemSchema();
   }
   const CallReader *call() const override { return &kAttentionCall; }
 
-  llvm::Expected<Problem> canonicalise(Record record) const override;
+  llvm::Expected<Problem> canonicalise(Values values) const override;
 
   bool isEmpty(const Problem &problem) const override {
     AttentionProblem p = read(problem);
@@ -68,7 +68,7 @@ public:
                : Peer::None;
   }
 
-  PoolDraws poolDraws(const Record &described) const override;
+  PoolDraws poolDraws(const Values &described) const override;
 
   std::unique_ptr<Reference>
   reference(const Problem &problem, const DeviceModel &device) const override {
@@ -83,7 +83,7 @@ public:
 
 private:
   static AttentionProblem read(const Problem &problem) {
-    return readAttentionProblem(problem.record.values().data());
+    return readAttentionProblem(problem.values.array().data());
   }
 };
 
@@ -94,23 +94,23 @@ private:
 //===----------------------------------------------------------------------===//
 
 /// "dtype=bf16": a field as messages name it.
-static std::string given(const Record &record, int field) {
-  return (record.schema().fields()[field].key + "=" + record.valueText(field))
+static std::string given(const Values &values, int field) {
+  return (values.schema().fields()[field].key + "=" + values.valueText(field))
       .str();
 }
 
-static llvm::Error checkTypes(const Record &record, const AttentionProblem &p) {
+static llvm::Error checkTypes(const Values &values, const AttentionProblem &p) {
   if (p.kv != p.dtype && p.kv != DType::E4M3)
     return makeError(ErrorCode::Unsupported,
                      "attention: {} is neither dtype nor e4m3",
-                     given(record, AttentionField::Kv));
+                     given(values, AttentionField::Kv));
   if (p.dtype != DType::E4M3 && p.out != p.dtype)
     return makeError(ErrorCode::Unsupported,
                      "attention: {} is not dtype, as all but e4m3 asks for",
-                     given(record, AttentionField::Out));
+                     given(values, AttentionField::Out));
   if (p.scales != AttentionProblem::Scales::None && p.kv != DType::E4M3)
     return makeError(ErrorCode::Unsupported, "attention: {} needs kv=e4m3",
-                     given(record, AttentionField::Scales));
+                     given(values, AttentionField::Scales));
   if (p.heads % p.kvHeads != 0)
     return makeError(ErrorCode::InvalidArgument,
                      "attention: heads={} is no multiple of kvheads={}",
@@ -228,29 +228,29 @@ static llvm::Error checkMemory(const AttentionProblem &p) {
 
 /// Only a window has bounds; one without any is no mask, and one that ends
 /// where the query stands is causal.
-static void simplifyMask(Record &record) {
+static void simplifyMask(Values &values) {
   using F = AttentionField;
-  if (record[F::Mask] != int64_t(AttentionMask::Window)) {
-    record.set(F::Left, kMaxExtent);
-    record.set(F::Right, kMaxExtent);
+  if (values[F::Mask] != int64_t(AttentionMask::Window)) {
+    values.set(F::Left, kMaxExtent);
+    values.set(F::Right, kMaxExtent);
     return;
   }
-  if (record[F::Left] != kMaxExtent)
+  if (values[F::Left] != kMaxExtent)
     return;
-  if (record[F::Right] == kMaxExtent)
-    record.set(F::Mask, int64_t(AttentionMask::None));
-  else if (record[F::Right] == 0) {
-    record.set(F::Mask, int64_t(AttentionMask::Causal));
-    record.set(F::Right, kMaxExtent);
+  if (values[F::Right] == kMaxExtent)
+    values.set(F::Mask, int64_t(AttentionMask::None));
+  else if (values[F::Right] == 0) {
+    values.set(F::Mask, int64_t(AttentionMask::Causal));
+    values.set(F::Right, kMaxExtent);
   }
 }
 
 /// What equals a derived default, or is never read, becomes the default.
-static void resetDefaults(const AttentionProblem &p, Record &record) {
+static void resetDefaults(const AttentionProblem &p, Values &values) {
   using F = AttentionField;
   auto reset = [&](int field, bool isDefault) {
     if (isDefault)
-      record.set(field, 0);
+      values.set(field, 0);
   };
   reset(F::KvHeads, p.kvHeads == p.heads);
   reset(F::Dv, p.valueDim == p.headDim);
@@ -271,11 +271,11 @@ static void resetDefaults(const AttentionProblem &p, Record &record) {
   reset(F::TotalK, !p.hasPackedKeys() || p.totalKeys == p.batch * p.keys);
 }
 
-llvm::Expected<Problem> AttentionFamily::canonicalise(Record record) const {
-  if (auto error = record.check())
+llvm::Expected<Problem> AttentionFamily::canonicalise(Values values) const {
+  if (auto error = values.check())
     return error;
-  AttentionProblem p = readAttentionProblem(record.values().data());
-  if (auto error = checkTypes(record, p))
+  AttentionProblem p = readAttentionProblem(values.array().data());
+  if (auto error = checkTypes(values, p))
     return error;
   if (auto error = checkScalars(p))
     return error;
@@ -292,26 +292,26 @@ llvm::Expected<Problem> AttentionFamily::canonicalise(Record record) const {
                      p.valueDim, p.headDim);
   if (auto error = checkMemory(p))
     return error;
-  simplifyMask(record);
-  resetDefaults(p, record);
+  simplifyMask(values);
+  resetDefaults(p, values);
   for (const HeadTensor &tensor : tensorsOf(p))
-    resetStrides(tensor, record);
+    resetStrides(tensor, values);
   if (p.latent) // those of K
     for (int field :
          {AttentionField::LdV, AttentionField::HsV, AttentionField::BsV})
-      record.set(field, 0);
+      values.set(field, 0);
   Problem problem;
   problem.signature =
-      toRecord(signatureOf(readAttentionProblem(record.values().data())));
-  problem.record = std::move(record);
+      toValues(signatureOf(readAttentionProblem(values.array().data())));
+  problem.values = std::move(values);
   return problem;
 }
 
 /// Half of the draws decode one query, a quarter has no keys before its
 /// queries. Latent keys are those of one head.
-PoolDraws AttentionFamily::poolDraws(const Record &described) const {
+PoolDraws AttentionFamily::poolDraws(const Values &described) const {
   using F = AttentionField;
-  const AttentionProblem p = readAttentionProblem(described.values().data());
+  const AttentionProblem p = readAttentionProblem(described.array().data());
   constexpr int64_t kMostKvHeads = 32, kMostGroup = 16, kMostBatch = 512;
   constexpr int64_t kLeastPage = 16, kMostPage = 256;
   constexpr int64_t kWideHead = 256, kMostLatentHeads = 128;

@@ -141,9 +141,9 @@ static std::vector<Field> problemFields() {
   };
 }
 
-const RecordSchema &attentionProblemSchema() {
-  static const RecordSchema &schema =
-      *new RecordSchema("attention", TextStyle::Spaced, problemFields());
+const Schema &attentionProblemSchema() {
+  static const Schema &schema =
+      *new Schema("attention", TextStyle::Spaced, problemFields());
   assert(schema.fields().size() == AttentionField::Count);
   return schema;
 }
@@ -306,18 +306,18 @@ static constexpr SignatureFields kSignatureFields(
     SignatureField{"scales", "scales", &Signature::scales},
     SignatureField{"align", "align", &Signature::align, false, {}, 16});
 
-const RecordSchema &attentionSignatureSchema() {
-  static const RecordSchema &schema =
-      *new RecordSchema(kSignatureFields.schema("attention"));
+const Schema &attentionSignatureSchema() {
+  static const Schema &schema =
+      *new Schema(kSignatureFields.schema("attention"));
   return schema;
 }
 
-Record toRecord(const AttentionSignature &signature) {
-  return kSignatureFields.toRecord(signature, attentionSignatureSchema());
+Values toValues(const AttentionSignature &signature) {
+  return kSignatureFields.toValues(signature, attentionSignatureSchema());
 }
 
-AttentionSignature readAttentionSignature(const Record &record) {
-  return kSignatureFields.fromRecord(record);
+AttentionSignature readAttentionSignature(const Values &values) {
+  return kSignatureFields.fromValues(values);
 }
 
 std::string initializerText(const AttentionSignature &signature) {

@@ -6,7 +6,7 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
-#include "Kernel/Record.h"
+#include "Kernel/Values.h"
 #include "attention/AttentionParams.h"
 #include "attention/AttentionSignature.h"
 
@@ -163,8 +163,8 @@ struct AttentionScalar {
 
 /// Schemas of the family's problems and signatures. Made at the first use and
 /// kept; thread-safe.
-const RecordSchema &attentionProblemSchema();
-const RecordSchema &attentionSignatureSchema();
+const Schema &attentionProblemSchema();
+const Schema &attentionSignatureSchema();
 
 /// Reads the values of a problem record, in schema order, and resolves derived
 /// defaults. What launches read of one is in LaunchedAttention.h.
@@ -182,8 +182,8 @@ constexpr double resolveScale(double given, double byDefault) {
 AttentionSignature signatureOf(const AttentionProblem &problem);
 
 /// A signature as a record of attentionSignatureSchema(), and back.
-Record toRecord(const AttentionSignature &signature);
-AttentionSignature readAttentionSignature(const Record &record);
+Values toValues(const AttentionSignature &signature);
+AttentionSignature readAttentionSignature(const Values &values);
 
 /// A designated initialiser.
 std::string initializerText(const AttentionSignature &signature);

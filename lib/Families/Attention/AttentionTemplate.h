@@ -52,57 +52,57 @@ public:
       : entry(entry), schema(makeConfigSchema<Config>(Config::kName)) {}
 
   llvm::StringRef name() const final { return Config::kName; }
-  const RecordSchema &configSchema() const final { return schema; }
+  const Schema &configSchema() const final { return schema; }
 
   void enumerate(const Problem &problem, const DeviceModel &device,
-                 llvm::function_ref<void(Record)> emit) const final {
+                 llvm::function_ref<void(Values)> emit) const final {
     AttentionProblem attention = read(problem);
     forEachFormConfig(
         attention, signatureOf(attention), device,
-        [&](const Config &config) { emit(toRecord(config, schema)); });
+        [&](const Config &config) { emit(toValues(config, schema)); });
   }
 
-  std::optional<Rejection> prune(const Problem &problem, const Record &record,
+  std::optional<Rejection> prune(const Problem &problem, const Values &values,
                                  const DeviceModel &device) const final {
     AttentionProblem attention = read(problem);
-    return check(attention, signatureOf(attention), fromRecord<Config>(record),
+    return check(attention, signatureOf(attention), fromValues<Config>(values),
                  device);
   }
 
-  Estimate estimate(const Problem &problem, const Record &record,
+  Estimate estimate(const Problem &problem, const Values &values,
                     const DeviceModel &device) const final {
-    return predictLaunch(read(problem), fromRecord<Config>(record), device,
+    return predictLaunch(read(problem), fromValues<Config>(values), device,
                          Detail::Terms);
   }
 
-  Estimate estimateTime(const Problem &problem, const Record &record,
+  Estimate estimateTime(const Problem &problem, const Values &values,
                         const DeviceModel &device) const final {
-    return predictLaunch(read(problem), fromRecord<Config>(record), device,
+    return predictLaunch(read(problem), fromValues<Config>(values), device,
                          Detail::Time);
   }
 
-  llvm::SmallVector<Record, 4>
-  variantsAt(const Problem &problem, const Record &record,
+  llvm::SmallVector<Values, 4>
+  variantsAt(const Problem &problem, const Values &values,
              const DeviceModel &device) const final {
     const AttentionProblem attention = read(problem);
-    llvm::SmallVector<Record, 4> variants;
+    llvm::SmallVector<Values, 4> variants;
     forEachVariantAndOwn(attention, signatureOf(attention),
-                         fromRecord<Config>(record), device,
+                         fromValues<Config>(values), device,
                          [&](const Config &variant) {
-                           variants.push_back(toRecord(variant, schema));
+                           variants.push_back(toValues(variant, schema));
                          });
     return variants;
   }
 
   std::optional<TimedConfig> fastestAt(const Allowance &allowance,
                                        const Problem &problem,
-                                       llvm::ArrayRef<Record> configs,
+                                       llvm::ArrayRef<Values> configs,
                                        const DeviceModel &device) const final {
     const AttentionProblem attention = read(problem);
     const AttentionSignature signature = signatureOf(attention);
     llvm::SmallVector<Config, 4> typed;
-    for (const Record &config : configs)
-      typed.push_back(fromRecord<Config>(config));
+    for (const Values &config : configs)
+      typed.push_back(fromValues<Config>(config));
     auto fastest = fastestVariant<Config>(
         typed,
         [&](const Config &config,
@@ -112,19 +112,19 @@ public:
         [&](const Config &config) -> std::optional<double> {
           if (check(attention, signature, config, device) ||
               (allowance.isLimited() &&
-               exceeds(allowance, problem, toRecord(config, schema), device)))
+               exceeds(allowance, problem, toValues(config, schema), device)))
             return std::nullopt;
           return predictLaunch(attention, config, device, Detail::Time).totalNs;
         });
     if (!fastest)
       return std::nullopt;
-    return TimedConfig{toRecord(fastest->first, schema), fastest->second};
+    return TimedConfig{toValues(fastest->first, schema), fastest->second};
   }
 
-  Derivation explain(const Problem &problem, const Record &record,
+  Derivation explain(const Problem &problem, const Values &values,
                      const DeviceModel &device) const final {
     const AttentionProblem attention = read(problem);
-    const Config config = fromRecord<Config>(record);
+    const Config config = fromValues<Config>(values);
     if (collectRoomOf(config) == 0)
       return derive(attention, config, device);
     const Collected form = collectedOf(attention, config);
@@ -133,8 +133,8 @@ public:
     return derivation;
   }
 
-  CandidateClass classOf(const Problem &, const Record &record) const final {
-    return classOfConfig(fromRecord<Config>(record));
+  CandidateClass classOf(const Problem &, const Values &values) const final {
+    return classOfConfig(fromValues<Config>(values));
   }
 
   void judge(const Problem &problem, const DeviceModel &device,
@@ -142,20 +142,20 @@ public:
     AttentionProblem attention = read(problem);
     AttentionSignature signature = signatureOf(attention);
     forEachFormConfig(attention, signature, device, [&](const Config &config) {
-      auto record = [&] { return toRecord(config, schema); };
+      auto values = [&] { return toValues(config, schema); };
       if (auto rejection = check(attention, signature, config, device))
-        sink.reject(*rejection, record);
+        sink.reject(*rejection, values);
       else
-        sink.rank(record(),
+        sink.rank(values(),
                   predictLaunch(attention, config, device, Detail::Time),
                   classOfConfig(config));
     });
   }
 
-  WorkspaceLayout workspace(const Problem &problem, const Record &record,
+  WorkspaceLayout workspace(const Problem &problem, const Values &values,
                             const DeviceModel &device) const final {
     const AttentionProblem attention = read(problem);
-    const Config config = fromRecord<Config>(record);
+    const Config config = fromValues<Config>(values);
     if (collectRoomOf(config) == 0)
       return workspaceOf(attention, config, device);
     const Collected form = collectedOf(attention, config);
@@ -163,14 +163,14 @@ public:
                          workspaceOf(form.round, config, device));
   }
 
-  Plan plan(const Problem &problem, const Record &record,
+  Plan plan(const Problem &problem, const Values &values,
             const DeviceModel &device) const final {
-    const Config config = fromRecord<Config>(record);
+    const Config config = fromValues<Config>(values);
     const AttentionProblem attention = read(problem);
     if (collectRoomOf(config) == 0)
-      return planOf(problem, record, attention, config, device);
+      return planOf(problem, values, attention, config, device);
     const Collected form = collectedOf(attention, config);
-    Plan plan = planOf(problem, record, form.round, config, device);
+    Plan plan = planOf(problem, values, form.round, config, device);
     prependCollect(attention, form.type, splitsOf(config), form.rounds, device,
                    plan);
     return plan;
@@ -324,17 +324,17 @@ private:
 
   /// The plan of \p config for \p attention, which is \p problem or a round of
   /// it.
-  Plan planOf(const Problem &problem, const Record &record,
+  Plan planOf(const Problem &problem, const Values &values,
               const AttentionProblem &attention, const Config &config,
               const DeviceModel &device) const {
     const AttentionSignature signature = signatureOf(attention);
     Plan plan;
-    plan.problem = problem.record;
-    plan.config = record;
+    plan.problem = problem.values;
+    plan.config = values;
     int sharedBytes = config.sharedBytes(signature);
     plan.kernels.push_back(
         makeKernelUnit(entry,
-                       candidateOf(problem, toRecord(config, schema), signature,
+                       candidateOf(problem, toValues(config, schema), signature,
                                    config, isGeneric()),
                        device));
     plan.sharedBytes.push_back(static_cast<uint32_t>(sharedBytes));
@@ -372,7 +372,7 @@ private:
   }
 
   static AttentionProblem read(const Problem &problem) {
-    return readAttentionProblem(problem.record.values().data());
+    return readAttentionProblem(problem.values.array().data());
   }
 
   /// First the template's limits, then those of the device that hold for all.
@@ -425,7 +425,7 @@ private:
   }
 
   KernelEntry entry;
-  RecordSchema schema;
+  Schema schema;
 };
 
 } // namespace kiln

@@ -44,10 +44,10 @@ public:
       : schema(makeConfigSchema<FlatMergeConfig>(FlatMergeConfig::kName)) {}
 
   llvm::StringRef name() const override { return FlatMergeConfig::kName; }
-  const RecordSchema &configSchema() const override { return schema; }
+  const Schema &configSchema() const override { return schema; }
 
   void enumerate(const Problem &problem, const DeviceModel &,
-                 llvm::function_ref<void(Record)> emit) const override {
+                 llvm::function_ref<void(Values)> emit) const override {
     MergeSignature signature = readMergeSignature(problem.signature);
     int widest = FlatMergeConfig::widestVector(signature);
     for (int vector = widest; vector >= 1; vector /= 2)
@@ -57,29 +57,29 @@ public:
           // Of more, few are resident and none is faster.
           constexpr int kMostRegisters = 128;
           if (items == 1 || config.registers(signature) <= kMostRegisters)
-            emit(toRecord(config, schema));
+            emit(toValues(config, schema));
         }
   }
 
-  CandidateClass classOf(const Problem &, const Record &record) const override {
-    auto config = fromRecord<FlatMergeConfig>(record);
+  CandidateClass classOf(const Problem &, const Values &values) const override {
+    auto config = fromValues<FlatMergeConfig>(values);
     return {static_cast<uint64_t>(config.vector * 8 + config.items), 0};
   }
 
-  Plan plan(const Problem &problem, const Record &record,
+  Plan plan(const Problem &problem, const Values &values,
             const DeviceModel &device) const override {
-    auto config = fromRecord<FlatMergeConfig>(record);
+    auto config = fromValues<FlatMergeConfig>(values);
     MergeSignature signature = readMergeSignature(problem.signature);
     Plan plan;
-    plan.problem = problem.record;
-    plan.config = record;
+    plan.problem = problem.values;
+    plan.config = values;
     plan.kernels.push_back(makeKernelUnit(
         {.header = "attention/FlatMerge.cuh",
          .signatureType = "MergeSignature",
          .configType = "FlatMergeConfig",
          .paramsType = "MergeParams",
          .function = "flatMerge"},
-        candidateOf(problem, record, signature, config, /*maySpill=*/true),
+        candidateOf(problem, values, signature, config, /*maySpill=*/true),
         device));
     plan.sharedBytes.push_back(0);
     plan.takesDependentLaunch = device.ccMajor >= 9;
@@ -92,9 +92,9 @@ public:
 
 protected:
   std::optional<Rejection>
-  checkConfig(const Problem &problem, const Record &record,
+  checkConfig(const Problem &problem, const Values &values,
               const DeviceModel &device) const override {
-    auto config = fromRecord<FlatMergeConfig>(record);
+    auto config = fromValues<FlatMergeConfig>(values);
     MergeSignature signature = readMergeSignature(problem.signature);
     if (auto rejection = checkThreads(config.threads(), device))
       return rejection;
@@ -107,10 +107,10 @@ protected:
     return std::nullopt;
   }
 
-  StreamKernel streamKernel(const Problem &problem, const Record &record,
+  StreamKernel streamKernel(const Problem &problem, const Values &values,
                             const DeviceModel &) const override {
-    auto config = fromRecord<FlatMergeConfig>(record);
-    MergeProblem p = readMergeProblem(problem.record.values().data());
+    auto config = fromValues<FlatMergeConfig>(values);
+    MergeProblem p = readMergeProblem(problem.values.array().data());
     MergeSignature signature = signatureOf(p);
     double rows = p.allRows(), elements = rows * double(p.valueDim);
     StreamKernel kernel;
@@ -130,7 +130,7 @@ protected:
   }
 
 private:
-  RecordSchema schema;
+  Schema schema;
 };
 
 } // namespace

@@ -37,7 +37,7 @@ static bool isShared(const HeadTensor &tensor) {
   return !tensor.hasBatch || tensor.strides.batch == 0;
 }
 
-llvm::Error checkTensor(const RecordSchema &schema, const HeadTensor &tensor) {
+llvm::Error checkTensor(const Schema &schema, const HeadTensor &tensor) {
   auto keyOf = [&](int field) { return schema.fields()[field].key; };
   const AttentionStrides &strides = tensor.strides;
   if (strides.token < tensor.cols)
@@ -75,7 +75,7 @@ llvm::Error checkTensor(const RecordSchema &schema, const HeadTensor &tensor) {
                    tensor.tokens, tensor.heads);
 }
 
-void resetStrides(const HeadTensor &tensor, Record &record) {
+void resetStrides(const HeadTensor &tensor, Values &values) {
   auto resolved = [&](const AttentionStrides &given) {
     return resolveStrides(given, tensor.tokens, tensor.heads, tensor.cols);
   };
@@ -88,9 +88,9 @@ void resetStrides(const HeadTensor &tensor, Record &record) {
     kept.batch = 0;
   else if (kept.batch == 0)
     kept.batch = kSharedStride;
-  record.set(tensor.field, kept.token);
-  record.set(tensor.field + 1, kept.head);
-  record.set(tensor.field + 2, kept.batch);
+  values.set(tensor.field, kept.token);
+  values.set(tensor.field + 1, kept.head);
+  values.set(tensor.field + 2, kept.batch);
 }
 
 int alignmentOf(int64_t promise, std::initializer_list<RowSteps> tensors) {

@@ -1,7 +1,7 @@
 //===- HeadTensor.h - rows of heads of sequences in memory ----------------===//
 #pragma once
 
-#include "Kernel/Record.h"
+#include "Kernel/Values.h"
 #include "attention/AttentionParams.h"
 #include "common/Types.h"
 
@@ -37,12 +37,12 @@ AttentionStrides resolveStrides(const AttentionStrides &given, int64_t tokens,
 
 /// InvalidArgument, with the name and the keys of \p schema, if rows overlap or
 /// exceed the address space. Tokens, heads and sequences nest in any way.
-llvm::Error checkTensor(const RecordSchema &schema, const HeadTensor &tensor);
+llvm::Error checkTensor(const Schema &schema, const HeadTensor &tensor);
 
 /// Sets strides of \p record that are what resolveStrides() makes of 0, and
 /// those that nothing reads, to 0. A stride over the only head is never read.
 /// One over the only token or sequence counts: there are more in the next call.
-void resetStrides(const HeadTensor &tensor, Record &record);
+void resetStrides(const HeadTensor &tensor, Values &values);
 
 /// What an access to rows moves by.
 struct RowSteps {

@@ -19,12 +19,10 @@ public:
   MergeFamily() { addTemplate(makeFlatMergeTemplate()); }
 
   llvm::StringRef name() const override { return "attention_merge"; }
-  const RecordSchema &problemSchema() const override {
-    return mergeProblemSchema();
-  }
+  const Schema &problemSchema() const override { return mergeProblemSchema(); }
   const CallReader *call() const override { return &kMergeCall; }
 
-  llvm::Expected<Problem> canonicalise(Record record) const override;
+  llvm::Expected<Problem> canonicalise(Values values) const override;
 
   bool isEmpty(const Problem &problem) const override {
     MergeProblem p = read(problem);
@@ -39,7 +37,7 @@ public:
   llvm::StringRef example() const override {
     return "rows=4096 heads=32 d=128 dtype=bf16 lse=1";
   }
-  PoolDraws poolDraws(const Record &) const override {
+  PoolDraws poolDraws(const Values &) const override {
     constexpr int64_t kMostHeads = 128, kMostBatch = 512;
     PoolDraws draws;
     draws.layer = {{.field = MergeField::Heads, .high = kMostHeads},
@@ -62,7 +60,7 @@ public:
 
 private:
   static MergeProblem read(const Problem &problem) {
-    return readMergeProblem(problem.record.values().data());
+    return readMergeProblem(problem.values.array().data());
   }
 };
 
@@ -109,23 +107,23 @@ static llvm::SmallVector<HeadTensor, 3> tensorsOf(const MergeProblem &p) {
           tensor(MergeField::LdO, p.o)};
 }
 
-llvm::Expected<Problem> MergeFamily::canonicalise(Record record) const {
-  if (auto error = record.check())
+llvm::Expected<Problem> MergeFamily::canonicalise(Values values) const {
+  if (auto error = values.check())
     return error;
-  MergeProblem p = readMergeProblem(record.values().data());
+  MergeProblem p = readMergeProblem(values.array().data());
   if (auto error = checkAlign(name(), p.align,
                               std::min(bytesOf(p.dtype), bytesOf(p.out))))
     return error;
   for (const HeadTensor &tensor : tensorsOf(p)) {
     if (auto error = checkTensor(problemSchema(), tensor))
       return error;
-    resetStrides(tensor, record);
+    resetStrides(tensor, values);
   }
   if (p.out == p.dtype)
-    record.set(MergeField::Out, 0);
+    values.set(MergeField::Out, 0);
   Problem problem;
-  problem.signature = toRecord(signatureOf(p));
-  problem.record = std::move(record);
+  problem.signature = toValues(signatureOf(p));
+  problem.values = std::move(values);
   return problem;
 }
 

@@ -13,8 +13,8 @@ static constexpr FieldName kMergeTypeNames[] = {{int64_t(DType::BF16), "bf16"},
                                                 {int64_t(DType::FP16), "fp16"},
                                                 {int64_t(DType::FP32), "fp32"}};
 
-const RecordSchema &mergeProblemSchema() {
-  static const RecordSchema &schema = *new RecordSchema(
+const Schema &mergeProblemSchema() {
+  static const Schema &schema = *new Schema(
       "attention_merge", TextStyle::Spaced,
       {{.key = "batch",
         .role = FieldRole::Batch,
@@ -88,18 +88,18 @@ static constexpr SignatureFields kMergeSignatureFields(
     SignatureField{"lse", "lse", &MergeSignature::lse},
     SignatureField{"align", "align", &MergeSignature::align, false, {}, 16});
 
-const RecordSchema &mergeSignatureSchema() {
-  static const RecordSchema &schema =
-      *new RecordSchema(kMergeSignatureFields.schema("attention_merge"));
+const Schema &mergeSignatureSchema() {
+  static const Schema &schema =
+      *new Schema(kMergeSignatureFields.schema("attention_merge"));
   return schema;
 }
 
-Record toRecord(const MergeSignature &signature) {
-  return kMergeSignatureFields.toRecord(signature, mergeSignatureSchema());
+Values toValues(const MergeSignature &signature) {
+  return kMergeSignatureFields.toValues(signature, mergeSignatureSchema());
 }
 
-MergeSignature readMergeSignature(const Record &record) {
-  return kMergeSignatureFields.fromRecord(record);
+MergeSignature readMergeSignature(const Values &values) {
+  return kMergeSignatureFields.fromValues(values);
 }
 
 std::string initializerText(const MergeSignature &signature) {

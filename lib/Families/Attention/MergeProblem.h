@@ -58,8 +58,8 @@ struct MergeOperand {
 
 /// Schemas of the family's problems and signatures. Made at the first use and
 /// kept; thread-safe.
-const RecordSchema &mergeProblemSchema();
-const RecordSchema &mergeSignatureSchema();
+const Schema &mergeProblemSchema();
+const Schema &mergeSignatureSchema();
 
 /// Reads the values of a problem record, in schema order, and resolves derived
 /// defaults. Nanoseconds: called on every launch.
@@ -68,8 +68,8 @@ MergeProblem readMergeProblem(const int64_t *values);
 MergeSignature signatureOf(const MergeProblem &problem);
 
 /// A signature as a record of mergeSignatureSchema(), and back.
-Record toRecord(const MergeSignature &signature);
-MergeSignature readMergeSignature(const Record &record);
+Values toValues(const MergeSignature &signature);
+MergeSignature readMergeSignature(const Values &values);
 
 /// A designated initialiser.
 std::string initializerText(const MergeSignature &signature);

@@ -138,12 +138,12 @@ llvm::Expected<std::vector<Config>> mmaAttentionSet(llvm::StringRef name) {
 /// \p problem with elements of \p dtype.
 static llvm::Expected<Problem> withType(const KernelFamily &family,
                                         const Problem &problem, int dtype) {
-  Record record = problem.record;
+  Values values = problem.values;
   DType type = dtype == Config::kFp16 ? DType::FP16 : DType::BF16;
-  record.set(AttentionField::DType, static_cast<int64_t>(type));
+  values.set(AttentionField::DType, static_cast<int64_t>(type));
   for (int field : {AttentionField::Kv, AttentionField::Out})
-    record.set(field, record.schema().fields()[field].defaultValue);
-  return family.canonicalise(std::move(record));
+    values.set(field, values.schema().fields()[field].defaultValue);
+  return family.canonicalise(std::move(values));
 }
 
 /// Why spaces leave \p config out; empty: they do not.
@@ -171,14 +171,14 @@ studyMmaAttention(const KernelFamily &family, llvm::StringRef name,
     auto typed = withType(family, problem, decisions.dtype);
     if (!typed)
       return typed.takeError();
-    AttentionProblem read = readAttentionProblem(typed->record.values().data());
+    AttentionProblem read = readAttentionProblem(typed->values.array().data());
     AttentionSignature signature = signatureOf(read);
     decisions.headDim = Config::headDimOf(signature);
     StudyConfig &each = study.emplace_back();
     each.name = configName(decisions);
     each.problem = std::move(*typed);
     each.tmpl = tmpl;
-    each.config = toRecord(decisions, tmpl->configSchema());
+    each.config = toValues(decisions, tmpl->configSchema());
     each.kernelFlops = kernelFlops(read, decisions);
     each.allFlops = attentionFlops(read);
     each.blocksPerSm = expectedBlocksPerSm(

@@ -20,12 +20,12 @@ public:
   ElementwiseFamily() { addTemplate(makeFlatElementwiseTemplate()); }
 
   llvm::StringRef name() const override { return "elementwise"; }
-  const RecordSchema &problemSchema() const override {
+  const Schema &problemSchema() const override {
     return elementwiseProblemSchema();
   }
 
   const CallReader *call() const override { return &kElementwiseCall; }
-  llvm::Expected<Problem> canonicalise(Record record) const override;
+  llvm::Expected<Problem> canonicalise(Values values) const override;
 
   bool isEmpty(const Problem &problem) const override {
     ElementwiseProblem p = read(problem);
@@ -37,7 +37,7 @@ public:
   llvm::StringRef example() const override {
     return "op=silu,mul rows=4096 cols=8192 dtype=bf16";
   }
-  PoolDraws poolDraws(const Record &described) const override;
+  PoolDraws poolDraws(const Values &described) const override;
   Peer peer(const Problem &) const override { return Peer::Stream; }
 
   std::unique_ptr<Reference>
@@ -50,7 +50,7 @@ public:
 
 private:
   static ElementwiseProblem read(const Problem &problem) {
-    return readElementwiseProblem(problem.record.values().data());
+    return readElementwiseProblem(problem.values.array().data());
   }
 };
 
@@ -83,18 +83,18 @@ static llvm::Error check(const ElementwiseProblem &p) {
   return checkMatrix(family, "ldo", p.rows, p.cols, p.ldOperand);
 }
 
-llvm::Expected<Problem> ElementwiseFamily::canonicalise(Record record) const {
-  if (auto error = record.check())
+llvm::Expected<Problem> ElementwiseFamily::canonicalise(Values values) const {
+  if (auto error = values.check())
     return error;
-  if (auto error = resolveCast(record))
+  if (auto error = resolveCast(values))
     return error;
-  ElementwiseProblem p = readElementwiseProblem(record.values().data());
+  ElementwiseProblem p = readElementwiseProblem(values.array().data());
   if (auto error = check(p))
     return error;
   // What equals a derived default, or is read by nobody, is the default.
   auto reset = [&](int field, bool isDefault, int64_t value = 0) {
     if (isDefault)
-      record.set(field, value);
+      values.set(field, value);
   };
   reset(ElementwiseField::Out, p.out == p.dtype);
   reset(ElementwiseField::Scale, !p.reads(LinkShape::Scalar), encodeReal(1.0));
@@ -104,13 +104,13 @@ llvm::Expected<Problem> ElementwiseFamily::canonicalise(Record record) const {
         p.ldOperand == p.cols || !p.reads(LinkShape::Matrix));
   Problem problem;
   problem.signature =
-      toRecord(signatureOf(readElementwiseProblem(record.values().data())));
-  problem.record = std::move(record);
+      toValues(signatureOf(readElementwiseProblem(values.array().data())));
+  problem.values = std::move(values);
   return problem;
 }
 
 /// Matrices of any size, of which one in ten has rows with gaps.
-PoolDraws ElementwiseFamily::poolDraws(const Record &) const {
+PoolDraws ElementwiseFamily::poolDraws(const Values &) const {
   using F = ElementwiseField;
   // Of the narrowest type: a cast names its own.
   constexpr int64_t kStep = elementsOfVector(DType::E4M3), kMostGap = 1024;

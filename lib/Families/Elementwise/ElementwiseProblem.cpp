@@ -53,22 +53,22 @@ static constexpr FieldName kOpNames[] = {
     {castCode(3, 1), "cast_fp8_e4m3_fp16"},
     {castCode(3, 2), "cast_fp8_e4m3_fp32"}};
 
-const RecordSchema &elementwiseProblemSchema() {
-  static const RecordSchema &schema =
-      *new RecordSchema("elementwise", TextStyle::Spaced,
-                        {{.key = "op",
-                          .kind = FieldKind::Chain,
-                          .role = FieldRole::Signature,
-                          .names = kOpNames},
-                         extentField("rows", FieldRole::DynamicExtent),
-                         extentField("cols", FieldRole::Extent),
-                         enumField("dtype", false, kTypeNames),
-                         enumField("out", false, kTypeNames),
-                         scalarField("scale", 1),
-                         leadingDimensionField("ldx"),
-                         leadingDimensionField("ldy"),
-                         leadingDimensionField("ldo"),
-                         alignField()});
+const Schema &elementwiseProblemSchema() {
+  static const Schema &schema =
+      *new Schema("elementwise", TextStyle::Spaced,
+                  {{.key = "op",
+                    .kind = FieldKind::Chain,
+                    .role = FieldRole::Signature,
+                    .names = kOpNames},
+                   extentField("rows", FieldRole::DynamicExtent),
+                   extentField("cols", FieldRole::Extent),
+                   enumField("dtype", false, kTypeNames),
+                   enumField("out", false, kTypeNames),
+                   scalarField("scale", 1),
+                   leadingDimensionField("ldx"),
+                   leadingDimensionField("ldy"),
+                   leadingDimensionField("ldo"),
+                   alignField()});
   return schema;
 }
 
@@ -77,18 +77,18 @@ const RecordSchema &elementwiseProblemSchema() {
 //===----------------------------------------------------------------------===//
 
 /// Sets a type that a cast implies, or checks it against what is there.
-static llvm::Error imply(Record &record, int field, const FieldName &type) {
-  if (record[field] != 0 && record[field] != type.value)
+static llvm::Error imply(Values &values, int field, const FieldName &type) {
+  if (values[field] != 0 && values[field] != type.value)
     return makeError(
         ErrorCode::InvalidArgument, "elementwise: op={} contradicts {}={}",
-        record.valueText(ElementwiseField::Op),
-        record.schema().fields()[field].key, record.valueText(field));
-  record.set(field, type.value);
+        values.valueText(ElementwiseField::Op),
+        values.schema().fields()[field].key, values.valueText(field));
+  values.set(field, type.value);
   return llvm::Error::success();
 }
 
-llvm::Error resolveCast(Record &record) {
-  auto chain = static_cast<uint64_t>(record[ElementwiseField::Op]);
+llvm::Error resolveCast(Values &values) {
+  auto chain = static_cast<uint64_t>(values[ElementwiseField::Op]);
   std::optional<int64_t> cast;
   for (uint64_t rest = chain; rest != 0; rest >>= 8)
     if (int64_t(rest & 0xff) >= kFirstCast)
@@ -97,16 +97,16 @@ llvm::Error resolveCast(Record &record) {
     if (chain > 0xff)
       return makeError(ErrorCode::InvalidArgument,
                        "elementwise: op={} has a cast that is not alone",
-                       record.valueText(ElementwiseField::Op));
-    if (auto error = imply(record, ElementwiseField::DType,
+                       values.valueText(ElementwiseField::Op));
+    if (auto error = imply(values, ElementwiseField::DType,
                            kTypeNames[*cast / kTypeCount]))
       return error;
-    if (auto error = imply(record, ElementwiseField::Out,
+    if (auto error = imply(values, ElementwiseField::Out,
                            kTypeNames[*cast % kTypeCount]))
       return error;
-    record.set(ElementwiseField::Op, 0);
+    values.set(ElementwiseField::Op, 0);
   }
-  if (record[ElementwiseField::DType] == 0)
+  if (values[ElementwiseField::DType] == 0)
     return makeError(ErrorCode::InvalidArgument,
                      "elementwise: dtype is missing");
   return llvm::Error::success();
@@ -162,18 +162,18 @@ static constexpr SignatureFields kSignatureFields(
     SignatureField{"contiguous", "contiguous",
                    &ElementwiseSignature::contiguous});
 
-const RecordSchema &elementwiseSignatureSchema() {
-  static const RecordSchema &schema =
-      *new RecordSchema(kSignatureFields.schema("elementwise"));
+const Schema &elementwiseSignatureSchema() {
+  static const Schema &schema =
+      *new Schema(kSignatureFields.schema("elementwise"));
   return schema;
 }
 
-Record toRecord(const ElementwiseSignature &signature) {
-  return kSignatureFields.toRecord(signature, elementwiseSignatureSchema());
+Values toValues(const ElementwiseSignature &signature) {
+  return kSignatureFields.toValues(signature, elementwiseSignatureSchema());
 }
 
-ElementwiseSignature readElementwiseSignature(const Record &record) {
-  return kSignatureFields.fromRecord(record);
+ElementwiseSignature readElementwiseSignature(const Values &values) {
+  return kSignatureFields.fromValues(values);
 }
 
 std::string initializerText(const ElementwiseSignature &signature) {

@@ -6,7 +6,7 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
-#include "Kernel/Record.h"
+#include "Kernel/Values.h"
 #include "elementwise/ElementwiseSignature.h"
 
 #include <llvm/Support/Error.h>
@@ -63,13 +63,13 @@ struct ElementwiseScalar {
 
 /// Schemas of the family's problems and signatures. Made at the first use and
 /// kept; thread-safe.
-const RecordSchema &elementwiseProblemSchema();
-const RecordSchema &elementwiseSignatureSchema();
+const Schema &elementwiseProblemSchema();
+const Schema &elementwiseSignatureSchema();
 
 /// Replaces the name of a cast ("cast_fp32_bf16") by what it stands for: an
 /// empty chain, dtype and out. Errors: InvalidArgument where it is not alone in
 /// its chain or contradicts what the record says, and where no type is given.
-llvm::Error resolveCast(Record &record);
+llvm::Error resolveCast(Values &values);
 
 /// Reads the values of a problem record after resolveCast(), in schema order,
 /// and resolves derived defaults. Nanoseconds: called on every launch.
@@ -78,8 +78,8 @@ ElementwiseProblem readElementwiseProblem(const int64_t *values);
 /// What is fixed at compile time of \p problem.
 ElementwiseSignature signatureOf(const ElementwiseProblem &problem);
 /// A signature as a record of elementwiseSignatureSchema(), and back.
-Record toRecord(const ElementwiseSignature &signature);
-ElementwiseSignature readElementwiseSignature(const Record &record);
+Values toValues(const ElementwiseSignature &signature);
+ElementwiseSignature readElementwiseSignature(const Values &values);
 
 /// "{.in = kiln::DType::BF16, ...}": the signature as a designated initialiser.
 std::string initializerText(const ElementwiseSignature &signature);

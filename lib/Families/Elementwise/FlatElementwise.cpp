@@ -170,15 +170,15 @@ public:
             FlatElementwiseConfig::kName)) {}
 
   llvm::StringRef name() const override { return FlatElementwiseConfig::kName; }
-  const RecordSchema &configSchema() const override { return schema; }
+  const Schema &configSchema() const override { return schema; }
 
   void enumerate(const Problem &problem, const DeviceModel &device,
-                 llvm::function_ref<void(Record)> emit) const override;
+                 llvm::function_ref<void(Values)> emit) const override;
 
   /// Kernels that treat memory in the same way; what stays comes last.
   CandidateClass classOf(const Problem &problem,
-                         const Record &record) const override {
-    auto config = fromRecord<FlatElementwiseConfig>(record);
+                         const Values &values) const override {
+    auto config = fromValues<FlatElementwiseConfig>(values);
     bool stays = config.blocksPerSm > 0;
     int hintRank = config.hint == 2 ? 0 : config.hint == 0 ? 1 : 2;
     return {static_cast<uint64_t>(config.start * 256 + config.vector * 8 +
@@ -186,20 +186,20 @@ public:
             3 * stays + hintRank};
   }
 
-  Plan plan(const Problem &problem, const Record &record,
+  Plan plan(const Problem &problem, const Values &values,
             const DeviceModel &device) const override {
-    auto config = fromRecord<FlatElementwiseConfig>(record);
+    auto config = fromValues<FlatElementwiseConfig>(values);
     auto signature = readElementwiseSignature(problem.signature);
     Plan plan;
-    plan.problem = problem.record;
-    plan.config = record;
+    plan.problem = problem.values;
+    plan.config = values;
     plan.kernels.push_back(
         makeKernelUnit({.header = "elementwise/FlatElementwise.cuh",
                         .signatureType = "ElementwiseSignature",
                         .configType = "FlatElementwiseConfig",
                         .paramsType = "FlatElementwiseParams",
                         .function = "flatElementwise"},
-                       candidateOf(problem, record, signature, config,
+                       candidateOf(problem, values, signature, config,
                                    /*maySpill=*/true),
                        device));
     plan.sharedBytes.push_back(0);
@@ -213,9 +213,9 @@ public:
 
 protected:
   std::optional<Rejection>
-  checkConfig(const Problem &problem, const Record &record,
+  checkConfig(const Problem &problem, const Values &values,
               const DeviceModel &device) const override {
-    auto config = fromRecord<FlatElementwiseConfig>(record);
+    auto config = fromValues<FlatElementwiseConfig>(values);
     ElementwiseProblem p = read(problem);
     auto signature = readElementwiseSignature(problem.signature);
     if (auto rejection = checkThreads(config.threads(), device))
@@ -232,19 +232,19 @@ protected:
     return checkGrid(p, signature, config, device);
   }
 
-  StreamKernel streamKernel(const Problem &problem, const Record &record,
+  StreamKernel streamKernel(const Problem &problem, const Values &values,
                             const DeviceModel &device) const override {
     return flatStreamKernel(read(problem),
                             readElementwiseSignature(problem.signature),
-                            fromRecord<FlatElementwiseConfig>(record), device);
+                            fromValues<FlatElementwiseConfig>(values), device);
   }
 
 private:
   static ElementwiseProblem read(const Problem &problem) {
-    return readElementwiseProblem(problem.record.values().data());
+    return readElementwiseProblem(problem.values.array().data());
   }
 
-  RecordSchema schema;
+  Schema schema;
 };
 
 /// What is varied for one vector width.
@@ -315,7 +315,7 @@ void enumerateVector(int vector, const Variations &variations,
 
 void FlatElementwise::enumerate(const Problem &problem,
                                 const DeviceModel &device,
-                                llvm::function_ref<void(Record)> emit) const {
+                                llvm::function_ref<void(Values)> emit) const {
   ElementwiseProblem p = read(problem);
   auto signature = readElementwiseSignature(problem.signature);
   int64_t widest = widestOf(p, signature, FlatElementwiseConfig::kAligned);
@@ -331,7 +331,7 @@ void FlatElementwise::enumerate(const Problem &problem,
   auto add = [&](int vector, const Variations &variations) {
     enumerateVector(vector, variations, signature, device,
                     [&](const FlatElementwiseConfig &config) {
-                      emit(toRecord(config, schema));
+                      emit(toValues(config, schema));
                     });
   };
   llvm::ArrayRef<int> threads(kAllThreads), items(kAllItems), hints(kAllHints);

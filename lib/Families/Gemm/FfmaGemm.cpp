@@ -58,8 +58,8 @@ public:
                       .function = "ffmaGemm"}) {}
 
   const ClassicTemplate *classic() const override { return this; }
-  ClassicConfig classicConfig(const Record &config) const override {
-    return ringTileClassic(fromRecord<FfmaGemmConfig>(config), false);
+  ClassicConfig classicConfig(const Values &config) const override {
+    return ringTileClassic(fromValues<FfmaGemmConfig>(config), false);
   }
 
 protected:

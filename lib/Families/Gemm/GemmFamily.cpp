@@ -28,12 +28,10 @@ public:
   }
 
   llvm::StringRef name() const override { return "gemm"; }
-  const RecordSchema &problemSchema() const override {
-    return gemmProblemSchema();
-  }
+  const Schema &problemSchema() const override { return gemmProblemSchema(); }
 
   const CallReader *call() const override { return &kGemmCall; }
-  llvm::Expected<Problem> canonicalise(Record record) const override;
+  llvm::Expected<Problem> canonicalise(Values values) const override;
 
   bool isEmpty(const Problem &problem) const override {
     GemmProblem p = read(problem);
@@ -88,7 +86,7 @@ public:
         "dtype=int8 b=int8 out=e4m3 scale_d=tensor scatter=0 order_b=plain"};
     return kCombinations;
   }
-  PoolDraws poolDraws(const Record &described) const override;
+  PoolDraws poolDraws(const Values &described) const override;
   std::optional<MatrixProduct>
   matrixProduct(const Problem &problem) const override;
 
@@ -107,7 +105,7 @@ public:
 
 private:
   static GemmProblem read(const Problem &problem) {
-    return readGemmProblem(problem.record.values().data());
+    return readGemmProblem(problem.values.array().data());
   }
 };
 
@@ -339,10 +337,10 @@ static llvm::Error checkMemory(const GemmProblem &p) {
                    p.ldResidual);
 }
 
-llvm::Expected<Problem> GemmFamily::canonicalise(Record record) const {
-  if (auto error = record.check())
+llvm::Expected<Problem> GemmFamily::canonicalise(Values values) const {
+  if (auto error = values.check())
     return error;
-  GemmProblem p = readGemmProblem(record.values().data());
+  GemmProblem p = readGemmProblem(values.array().data());
   if (auto error = checkZeroPointsA(p))
     return error;
   if (auto error = checkQuantized(p))
@@ -366,7 +364,7 @@ llvm::Expected<Problem> GemmFamily::canonicalise(Record record) const {
   // What equals a derived default, or is never read, is the default.
   auto reset = [&](int field, bool isDefault) {
     if (isDefault)
-      record.set(field, 0);
+      values.set(field, 0);
   };
   reset(GemmField::Out, p.out == defaultOut(p.dtype));
   reset(GemmField::TypeB, p.typeB == p.dtype);
@@ -397,13 +395,13 @@ llvm::Expected<Problem> GemmFamily::canonicalise(Record record) const {
             p.scaleD.ld == (p.scaleD.alongRows ? p.room : p.rowScalesD()));
   reset(GemmField::Room, p.groups != GroupKind::Masked || p.room == p.m);
   if (p.groups != GroupKind::Ends)
-    record.set(GemmField::GroupAlign, 1);
+    values.set(GemmField::GroupAlign, 1);
   if (!p.gathers)
-    record.set(GemmField::Divisor, 1);
+    values.set(GemmField::Divisor, 1);
   Problem problem;
   problem.signature =
-      toRecord(signatureOf(readGemmProblem(record.values().data())));
-  problem.record = std::move(record);
+      toValues(signatureOf(readGemmProblem(values.array().data())));
+  problem.values = std::move(values);
   return problem;
 }
 
@@ -413,9 +411,9 @@ llvm::Expected<Problem> GemmFamily::canonicalise(Record record) const {
 
 /// Weights of models: from a router's few columns to a vocabulary. One product
 /// in ten is a batch, one in twenty has rows with gaps.
-PoolDraws GemmFamily::poolDraws(const Record &described) const {
+PoolDraws GemmFamily::poolDraws(const Values &described) const {
   using F = GemmField;
-  const GemmProblem p = readGemmProblem(described.values().data());
+  const GemmProblem p = readGemmProblem(described.array().data());
   const int64_t stepIn =
       std::max(elementsOfVector(p.dtype),
                elementsOfVector(p.isPacked() ? p.dtype : p.typeB));

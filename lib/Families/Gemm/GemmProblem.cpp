@@ -79,8 +79,8 @@ static Field flagField(llvm::StringRef key) {
   return {.key = key, .role = FieldRole::Signature, .maximum = 1};
 }
 
-const RecordSchema &gemmProblemSchema() {
-  static const RecordSchema &schema = *new RecordSchema(
+const Schema &gemmProblemSchema() {
+  static const Schema &schema = *new Schema(
       "gemm", TextStyle::Spaced,
       {extentField("m", FieldRole::DynamicExtent),
        extentField("n", FieldRole::Extent),
@@ -419,18 +419,17 @@ static constexpr SignatureFields kSignatureFields(
     SignatureField{"scaled", "scaleD", &GemmSignature::scaleD, false,
                    kScaleNamesA});
 
-const RecordSchema &gemmSignatureSchema() {
-  static const RecordSchema &schema =
-      *new RecordSchema(kSignatureFields.schema("gemm"));
+const Schema &gemmSignatureSchema() {
+  static const Schema &schema = *new Schema(kSignatureFields.schema("gemm"));
   return schema;
 }
 
-Record toRecord(const GemmSignature &signature) {
-  return kSignatureFields.toRecord(signature, gemmSignatureSchema());
+Values toValues(const GemmSignature &signature) {
+  return kSignatureFields.toValues(signature, gemmSignatureSchema());
 }
 
-GemmSignature readGemmSignature(const Record &record) {
-  return kSignatureFields.fromRecord(record);
+GemmSignature readGemmSignature(const Values &values) {
+  return kSignatureFields.fromValues(values);
 }
 
 std::string initializerText(const GemmSignature &signature) {

@@ -8,7 +8,7 @@
 #pragma once
 
 #include "Families/Chain.h"
-#include "Kernel/Record.h"
+#include "Kernel/Values.h"
 #include "common/PackedWeights.h"
 #include "gemm/GemmSignature.h"
 
@@ -218,8 +218,8 @@ constexpr DType defaultScaleType(WeightOrder order, DType typeB) {
                                      : DType::FP16;
 }
 
-const RecordSchema &gemmProblemSchema();
-const RecordSchema &gemmSignatureSchema();
+const Schema &gemmProblemSchema();
+const Schema &gemmSignatureSchema();
 
 /// Reads the values of a problem record, in schema order, and resolves derived
 /// defaults. Nanoseconds: called on every launch.
@@ -243,8 +243,8 @@ std::string tilesAlongMText(const GemmProblem &problem, int64_t tile);
 /// dimensions.
 GemmSignature signatureOf(const GemmProblem &problem);
 
-Record toRecord(const GemmSignature &signature);
-GemmSignature readGemmSignature(const Record &record);
+Values toValues(const GemmSignature &signature);
+GemmSignature readGemmSignature(const Values &values);
 
 /// "{.in = kiln::DType::BF16, ...}": the signature as a designated initialiser.
 std::string initializerText(const GemmSignature &signature);

@@ -10,7 +10,7 @@ namespace kiln {
 
 GemmProduct::GemmProduct(const Problem &problem, RowCopies copies,
                          int64_t roundBytes)
-    : gemm(readGemmProblem(problem.record.values().data())),
+    : gemm(readGemmProblem(problem.values.array().data())),
       quantizes(gemm.quantizes()) {
   signature = readGemmSignature(problem.signature);
   // Masked groups have more rows than a plan knows.
@@ -25,8 +25,8 @@ GemmProduct::GemmProduct(const Problem &problem, RowCopies copies,
   roundCount = rounds.count(gemm.m, gemm.batchA);
   GemmProblem whole = gemm;
   if (quantizes || roundCount > 1) [[unlikely]] {
-    FieldValues values(problem.record.values().begin(),
-                       problem.record.values().end());
+    FieldValues values(problem.values.array().begin(),
+                       problem.values.array().end());
     if (quantizes)
       toProduct(values.data());
     whole = readGemmProblem(values.data());

@@ -235,37 +235,37 @@ public:
       : entry(entry), schema(makeConfigSchema<Config>(Config::kName)) {}
 
   llvm::StringRef name() const final { return Config::kName; }
-  const RecordSchema &configSchema() const final { return schema; }
+  const Schema &configSchema() const final { return schema; }
 
   void enumerate(const Problem &problem, const DeviceModel &device,
-                 llvm::function_ref<void(Record)> emit) const final {
+                 llvm::function_ref<void(Values)> emit) const final {
     forEachConfig(productOf(problem).typical, device,
-                  [&](const Config &config) { emit(record(config)); });
+                  [&](const Config &config) { emit(valuesOf(config)); });
   }
 
-  std::optional<Rejection> prune(const Problem &problem, const Record &record,
+  std::optional<Rejection> prune(const Problem &problem, const Values &values,
                                  const DeviceModel &device) const final {
-    return check(productOf(problem), fromRecord<Config>(record), device);
+    return check(productOf(problem), fromValues<Config>(values), device);
   }
 
-  Estimate estimate(const Problem &problem, const Record &record,
+  Estimate estimate(const Problem &problem, const Values &values,
                     const DeviceModel &device) const final {
-    return predict(productOf(problem), fromRecord<Config>(record), device,
+    return predict(productOf(problem), fromValues<Config>(values), device,
                    Detail::Terms);
   }
 
-  Estimate estimateTime(const Problem &problem, const Record &record,
+  Estimate estimateTime(const Problem &problem, const Values &values,
                         const DeviceModel &device) const final {
-    return predict(productOf(problem), fromRecord<Config>(record), device,
+    return predict(productOf(problem), fromValues<Config>(values), device,
                    Detail::Time);
   }
 
-  Derivation explain(const Problem &problem, const Record &record,
+  Derivation explain(const Problem &problem, const Values &values,
                      const DeviceModel &device) const final {
     const GemmProduct product = productOf(problem);
     Derivation derivation = explainTile(
         product.typical,
-        tileKernel(product.signature, fromRecord<Config>(record), device),
+        tileKernel(product.signature, fromValues<Config>(values), device),
         device);
     if (product.alignsA)
       explainStep("copy of A", "rows of A are copied to where they are aligned",
@@ -276,25 +276,25 @@ public:
     return derivation;
   }
 
-  llvm::SmallVector<Record, 4>
-  variantsAt(const Problem &problem, const Record &config,
+  llvm::SmallVector<Values, 4>
+  variantsAt(const Problem &problem, const Values &config,
              const DeviceModel &device) const final {
-    llvm::SmallVector<Record, 4> variants;
+    llvm::SmallVector<Values, 4> variants;
     const GemmProduct product = productOf(problem);
     forEachVariant(
-        product.typical, product.signature, fromRecord<Config>(config), device,
-        [&](const Config &variant) { variants.push_back(record(variant)); });
+        product.typical, product.signature, fromValues<Config>(config), device,
+        [&](const Config &variant) { variants.push_back(valuesOf(variant)); });
     return variants;
   }
 
   std::optional<TimedConfig> fastestAt(const Allowance &allowance,
                                        const Problem &problem,
-                                       llvm::ArrayRef<Record> configs,
+                                       llvm::ArrayRef<Values> configs,
                                        const DeviceModel &device) const final {
     const GemmProduct product = productOf(problem);
     llvm::SmallVector<Config, 4> typed;
-    for (const Record &config : configs)
-      typed.push_back(fromRecord<Config>(config));
+    for (const Values &config : configs)
+      typed.push_back(fromValues<Config>(config));
     auto fastest = fastestVariant<Config>(
         typed,
         [&](const Config &config,
@@ -305,17 +305,17 @@ public:
         [&](const Config &config) -> std::optional<double> {
           if (check(product, config, device) ||
               (allowance.isLimited() &&
-               exceeds(allowance, problem, record(config), device)))
+               exceeds(allowance, problem, valuesOf(config), device)))
             return std::nullopt;
           return predict(product, config, device, Detail::Time).totalNs;
         });
     if (!fastest)
       return std::nullopt;
-    return TimedConfig{record(fastest->first), fastest->second};
+    return TimedConfig{valuesOf(fastest->first), fastest->second};
   }
 
-  CandidateClass classOf(const Problem &, const Record &record) const final {
-    return classByTime(fromRecord<Config>(record));
+  CandidateClass classOf(const Problem &, const Values &values) const final {
+    return classByTime(fromValues<Config>(values));
   }
 
   void judge(const Problem &problem, const DeviceModel &device,
@@ -323,34 +323,34 @@ public:
     const GemmProduct product = productOf(problem);
     forEachConfig(product.typical, device, [&](const Config &config) {
       if (auto rejection = check(product, config, device))
-        sink.reject(*rejection, [&] { return record(config); });
+        sink.reject(*rejection, [&] { return valuesOf(config); });
       else
-        sink.rank(record(config),
+        sink.rank(valuesOf(config),
                   predict(product, config, device, Detail::Time),
                   classByTime(config));
     });
   }
 
-  WorkspaceLayout workspace(const Problem &problem, const Record &record,
+  WorkspaceLayout workspace(const Problem &problem, const Values &values,
                             const DeviceModel &) const final {
     const GemmProduct product = productOf(problem);
-    WorkspaceLayout layout = workspaceOf(product, fromRecord<Config>(record));
+    WorkspaceLayout layout = workspaceOf(product, fromValues<Config>(values));
     return product.quantizes ? withQuantized(product.gemm, layout) : layout;
   }
 
-  Plan plan(const Problem &problem, const Record &record,
+  Plan plan(const Problem &problem, const Values &values,
             const DeviceModel &device) const final {
-    Config config = fromRecord<Config>(record);
+    Config config = fromValues<Config>(values);
     const GemmProduct product = productOf(problem);
     const GemmProblem &gemm = product.gemm;
     const GemmSignature &signature = product.signature;
     Plan plan;
-    plan.problem = problem.record;
-    plan.config = record;
+    plan.problem = problem.values;
+    plan.config = values;
     int sharedBytes = config.sharedBytes(signature);
     plan.kernels.push_back(makeKernelUnit(
         entryOf(signature),
-        candidateOf(problem, record, signature, config, isGeneric()), device));
+        candidateOf(problem, values, signature, config, isGeneric()), device));
     plan.sharedBytes.push_back(static_cast<uint32_t>(sharedBytes));
     plan.workspace = workspaceOf(product, config);
     plan.binder = std::make_shared<GemmBinder<Config>>(
@@ -367,7 +367,7 @@ public:
       plan.sharedBytes.push_back(0);
     }
     if (product.quantizes)
-      appendQuantize(readGemmProblem(problem.record.values().data()), gemm,
+      appendQuantize(readGemmProblem(problem.values.array().data()), gemm,
                      device, plan);
     if (product.roundCount > 1)
       bindRounds(product.rounds, plan);
@@ -451,7 +451,9 @@ private:
     }
     return device.smCount;
   }
-  Record record(const Config &config) const { return toRecord(config, schema); }
+  Values valuesOf(const Config &config) const {
+    return toValues(config, schema);
+  }
   CandidateClass classByTime(const Config &config) const {
     CandidateClass result = classOfConfig(config);
     result.ranksByTime = true;
@@ -532,7 +534,7 @@ private:
                                               const DeviceModel &device);
 
   KernelEntry entry;
-  RecordSchema schema;
+  Schema schema;
 };
 
 template <class Config, class Kernel>

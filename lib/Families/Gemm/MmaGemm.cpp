@@ -60,8 +60,8 @@ public:
                       .function = "mmaGemm"}) {}
 
   const ClassicTemplate *classic() const override { return this; }
-  ClassicConfig classicConfig(const Record &config) const override {
-    return ringTileClassic(fromRecord<MmaGemmConfig>(config), true);
+  ClassicConfig classicConfig(const Values &config) const override {
+    return ringTileClassic(fromValues<MmaGemmConfig>(config), true);
   }
 
 protected:

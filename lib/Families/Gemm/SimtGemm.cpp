@@ -45,8 +45,8 @@ public:
                       .function = "simtGemm"}) {}
 
   const ClassicTemplate *classic() const override { return this; }
-  ClassicConfig classicConfig(const Record &config) const override {
-    SimtGemmConfig c = fromRecord<SimtGemmConfig>(config);
+  ClassicConfig classicConfig(const Values &config) const override {
+    SimtGemmConfig c = fromValues<SimtGemmConfig>(config);
     constexpr int kBuffers = 2;
     return ClassicConfig{.blockM = c.blockM,
                          .blockN = c.blockN,

@@ -23,7 +23,7 @@ public:
                       .archSpecific = true}) {}
 
   const ClassicTemplate *classic() const override { return this; }
-  ClassicConfig classicConfig(const Record &config) const override;
+  ClassicConfig classicConfig(const Values &config) const override;
 
 protected:
   void forEachConfig(
@@ -89,8 +89,8 @@ CandidateClass Sm90Gemm::classOfConfig(const Sm90GemmConfig &c) const {
   return {key * 4 + static_cast<uint64_t>(c.multicastBlocks()), c.splitK()};
 }
 
-ClassicConfig Sm90Gemm::classicConfig(const Record &config) const {
-  Sm90GemmConfig c = fromRecord<Sm90GemmConfig>(config);
+ClassicConfig Sm90Gemm::classicConfig(const Values &config) const {
+  Sm90GemmConfig c = fromValues<Sm90GemmConfig>(config);
   return {c.blockM, c.blockN, c.blockK, c.splitK(), c.threads() / 32, c.stages};
 }
 

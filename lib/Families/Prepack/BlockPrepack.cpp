@@ -41,35 +41,35 @@ public:
             makeConfigSchema<BlockPrepackConfig>(BlockPrepackConfig::kName)) {}
 
   llvm::StringRef name() const override { return BlockPrepackConfig::kName; }
-  const RecordSchema &configSchema() const override { return schema; }
+  const Schema &configSchema() const override { return schema; }
 
   void enumerate(const Problem &, const DeviceModel &,
-                 llvm::function_ref<void(Record)> emit) const override {
+                 llvm::function_ref<void(Values)> emit) const override {
     for (int depthBlocks : {2, 4, 1})
       for (int threads : {128, 256})
-        emit(toRecord(BlockPrepackConfig{threads, depthBlocks}, schema));
+        emit(toValues(BlockPrepackConfig{threads, depthBlocks}, schema));
   }
 
-  CandidateClass classOf(const Problem &, const Record &record) const override {
-    auto config = fromRecord<BlockPrepackConfig>(record);
+  CandidateClass classOf(const Problem &, const Values &values) const override {
+    auto config = fromValues<BlockPrepackConfig>(values);
     return {static_cast<uint64_t>(config.depthBlocks), 0};
   }
 
-  Plan plan(const Problem &problem, const Record &record,
+  Plan plan(const Problem &problem, const Values &values,
             const DeviceModel &device) const override {
-    auto config = fromRecord<BlockPrepackConfig>(record);
+    auto config = fromValues<BlockPrepackConfig>(values);
     PrepackSignature signature = readPrepackSignature(problem.signature);
     const int sharedBytes = config.sharedBytes(signature);
     Plan plan;
-    plan.problem = problem.record;
-    plan.config = record;
+    plan.problem = problem.values;
+    plan.config = values;
     plan.kernels.push_back(
         makeKernelUnit({.header = "prepack/BlockPrepack.cuh",
                         .signatureType = "PrepackSignature",
                         .configType = "BlockPrepackConfig",
                         .paramsType = "PrepackParams",
                         .function = "blockPrepack"},
-                       candidateOf(problem, record, signature, config,
+                       candidateOf(problem, values, signature, config,
                                    /*maySpill=*/true),
                        device));
     plan.sharedBytes.push_back(static_cast<uint32_t>(sharedBytes));
@@ -82,9 +82,9 @@ public:
 
 protected:
   std::optional<Rejection>
-  checkConfig(const Problem &problem, const Record &record,
+  checkConfig(const Problem &problem, const Values &values,
               const DeviceModel &device) const override {
-    auto config = fromRecord<BlockPrepackConfig>(record);
+    auto config = fromValues<BlockPrepackConfig>(values);
     PrepackSignature signature = readPrepackSignature(problem.signature);
     if (auto rejection = checkThreads(config.threads(), device))
       return rejection;
@@ -98,10 +98,10 @@ protected:
     return checkSharedBytes(config.sharedBytes(signature), device);
   }
 
-  StreamKernel streamKernel(const Problem &problem, const Record &record,
+  StreamKernel streamKernel(const Problem &problem, const Values &values,
                             const DeviceModel &) const override {
-    auto config = fromRecord<BlockPrepackConfig>(record);
-    PrepackProblem p = readPrepackProblem(problem.record.values().data());
+    auto config = fromValues<BlockPrepackConfig>(values);
+    PrepackProblem p = readPrepackProblem(problem.values.array().data());
     PrepackSignature signature = readPrepackSignature(problem.signature);
     const PrepackSource from = p.from();
     StreamKernel kernel;
@@ -128,7 +128,7 @@ protected:
   }
 
 private:
-  RecordSchema schema;
+  Schema schema;
 };
 
 } // namespace

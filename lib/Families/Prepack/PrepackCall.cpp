@@ -115,12 +115,12 @@ std::optional<PrepackProblem> problemOf(const kiln_prepack_args *args,
   // The host takes operands wherever they are.
   call.values[PrepackField::Align] = 16;
   auto problem = makePrepackFamily()->canonicalise(
-      Record(prepackProblemSchema(), call.fields()));
+      Values(prepackProblemSchema(), call.fields()));
   if (!problem) {
     llvm::consumeError(problem.takeError());
     return std::nullopt;
   }
-  return readPrepackProblem(problem->record.values().data());
+  return readPrepackProblem(problem->values.array().data());
 }
 
 } // namespace

@@ -18,12 +18,12 @@ public:
   PrepackFamily() { addTemplate(makeBlockPrepackTemplate()); }
 
   llvm::StringRef name() const override { return "prepack"; }
-  const RecordSchema &problemSchema() const override {
+  const Schema &problemSchema() const override {
     return prepackProblemSchema();
   }
   const CallReader *call() const override { return &kPrepackCall; }
 
-  llvm::Expected<Problem> canonicalise(Record record) const override;
+  llvm::Expected<Problem> canonicalise(Values values) const override;
 
   bool isEmpty(const Problem &problem) const override {
     PrepackProblem p = read(problem);
@@ -39,7 +39,7 @@ public:
     return "n=4096 k=4096 source=gptq group=128 zeros=1";
   }
   /// Weights of models.
-  PoolDraws poolDraws(const Record &) const override {
+  PoolDraws poolDraws(const Values &) const override {
     constexpr int64_t kLeast = 64, kGroup = 128;
     PoolDraws draws;
     draws.layer = {{.field = PrepackField::K,
@@ -59,7 +59,7 @@ public:
 
 private:
   static PrepackProblem read(const Problem &problem) {
-    return readPrepackProblem(problem.record.values().data());
+    return readPrepackProblem(problem.values.array().data());
   }
 };
 
@@ -106,36 +106,36 @@ PrepackFamily::reference(const Problem &problem,
 // Canonical form
 //===----------------------------------------------------------------------===//
 
-static llvm::Error refuse(const Record &record, int field, const char *why) {
+static llvm::Error refuse(const Values &values, int field, const char *why) {
   return makeError(ErrorCode::InvalidArgument, "prepack: {}={} {}",
-                   record.schema().fields()[field].key.str(),
-                   record.valueText(field), why);
+                   values.schema().fields()[field].key.str(),
+                   values.valueText(field), why);
 }
 
-llvm::Expected<Problem> PrepackFamily::canonicalise(Record record) const {
+llvm::Expected<Problem> PrepackFamily::canonicalise(Values values) const {
   using F = PrepackField;
-  if (auto error = record.check())
+  if (auto error = values.check())
     return error;
-  PrepackProblem p = readPrepackProblem(record.values().data());
+  PrepackProblem p = readPrepackProblem(values.array().data());
   const bool isBlocks = p.source == WeightSource::Mxfp4;
   if (p.group != 0 && p.group != 32 && p.group != 64 && p.group != 128)
-    return refuse(record, F::Group, "is none of 0 (all k), 32, 64 and 128");
+    return refuse(values, F::Group, "is none of 0 (all k), 32, 64 and 128");
   if (isBlocks && p.group != 32)
-    return refuse(record, F::Group, "where mxfp4 has groups of 32");
-  if (isBlocks && record[F::ScaleType])
-    return refuse(record, F::ScaleType, "where mxfp4 has scales of e8m0");
+    return refuse(values, F::Group, "where mxfp4 has groups of 32");
+  if (isBlocks && values[F::ScaleType])
+    return refuse(values, F::ScaleType, "where mxfp4 has scales of e8m0");
   if (p.zeros && !hasZeroPoint(p.source))
-    return refuse(record, F::Zeros, "where the source has no zero points");
+    return refuse(values, F::Zeros, "where the source has no zero points");
   if (auto error = checkMatrix(name(), "k", p.n, p.k, p.k))
     return error;
   // What equals a derived default is the default.
   if (p.group == groupOf(p.source))
-    record.set(F::Group, 0);
+    values.set(F::Group, 0);
   if (p.scaleType == scaleTypeOf(p.source))
-    record.set(F::ScaleType, 0);
+    values.set(F::ScaleType, 0);
   Problem problem;
-  problem.signature = toRecord(signatureOf(p));
-  problem.record = std::move(record);
+  problem.signature = toValues(signatureOf(p));
+  problem.values = std::move(values);
   return problem;
 }
 

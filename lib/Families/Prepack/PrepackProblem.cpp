@@ -31,11 +31,11 @@ static constexpr FieldName kMovedTypes[] = {{code(DType::FP16), "fp16"},
                                             {code(DType::INT8), "e8m0"}};
 static constexpr int64_t kMostGroup = 128;
 
-const RecordSchema &prepackProblemSchema() {
+const Schema &prepackProblemSchema() {
   // Every address is a multiple of 16: results are stored by whole accesses.
   Field align = alignField();
   align.minimum = align.maximum;
-  static const RecordSchema &schema = *new RecordSchema(
+  static const Schema &schema = *new Schema(
       "prepack", TextStyle::Spaced,
       {extentField("n", FieldRole::DynamicExtent),
        extentField("k", FieldRole::Extent),
@@ -135,18 +135,17 @@ static constexpr SignatureFields kSignatureFields(
     SignatureField{"zeros", "zeros", &PrepackSignature::zeros},
     SignatureField{"words", "wordRows", &PrepackSignature::wordRows});
 
-const RecordSchema &prepackSignatureSchema() {
-  static const RecordSchema &schema =
-      *new RecordSchema(kSignatureFields.schema("prepack"));
+const Schema &prepackSignatureSchema() {
+  static const Schema &schema = *new Schema(kSignatureFields.schema("prepack"));
   return schema;
 }
 
-Record toRecord(const PrepackSignature &signature) {
-  return kSignatureFields.toRecord(signature, prepackSignatureSchema());
+Values toValues(const PrepackSignature &signature) {
+  return kSignatureFields.toValues(signature, prepackSignatureSchema());
 }
 
-PrepackSignature readPrepackSignature(const Record &record) {
-  return kSignatureFields.fromRecord(record);
+PrepackSignature readPrepackSignature(const Values &values) {
+  return kSignatureFields.fromValues(values);
 }
 
 std::string initializerText(const PrepackSignature &signature) {

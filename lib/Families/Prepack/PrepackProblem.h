@@ -8,7 +8,7 @@
 #pragma once
 
 #include "Kernel/Operand.h"
-#include "Kernel/Record.h"
+#include "Kernel/Values.h"
 #include "common/PackedWeights.h"
 #include "prepack/PrepackParams.h"
 #include "prepack/PrepackSignature.h"
@@ -59,8 +59,8 @@ int64_t rowLengthOf(const PrepackProblem &problem, int index);
 
 /// Schemas of the family's problems and signatures. Made at the first use and
 /// kept; thread-safe.
-const RecordSchema &prepackProblemSchema();
-const RecordSchema &prepackSignatureSchema();
+const Schema &prepackProblemSchema();
+const Schema &prepackSignatureSchema();
 
 /// Reads the values of a problem record, in schema order, and resolves derived
 /// defaults. Nanoseconds: called on every launch.
@@ -78,8 +78,8 @@ constexpr int groupOf(WeightSource source) {
 PrepackSignature signatureOf(const PrepackProblem &problem);
 
 /// A signature as a record of prepackSignatureSchema(), and back.
-Record toRecord(const PrepackSignature &signature);
-PrepackSignature readPrepackSignature(const Record &record);
+Values toValues(const PrepackSignature &signature);
+PrepackSignature readPrepackSignature(const Values &values);
 
 /// "{.source = kiln::WeightSource::Awq, ...}": a designated initialiser.
 std::string initializerText(const PrepackSignature &signature);

@@ -22,8 +22,8 @@ public:
 
   bool isGeneric() const override { return true; }
 
-  CandidateClass classOf(const Problem &, const Record &record) const override {
-    auto config = fromRecord<ReloadRowsConfig>(record);
+  CandidateClass classOf(const Problem &, const Values &values) const override {
+    auto config = fromValues<ReloadRowsConfig>(values);
     constexpr uint64_t kReload = 1000; // apart from the other templates' keys
     return {kReload + 10u * static_cast<unsigned>(config.cluster) +
                 (config.gridPerSm > 0),

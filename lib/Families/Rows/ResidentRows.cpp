@@ -19,8 +19,8 @@ public:
                            .paramsType = "RowParams",
                            .function = "residentRows"}) {}
 
-  CandidateClass classOf(const Problem &, const Record &record) const override {
-    auto config = fromRecord<ResidentRowsConfig>(record);
+  CandidateClass classOf(const Problem &, const Values &values) const override {
+    auto config = fromValues<ResidentRowsConfig>(values);
     // What a row is kept in makes the class, and how short rows are read.
     int64_t key = 8 * config.cluster + 4 * (config.vector == 1) +
                   2 * (config.sharedVectors > 0) + config.spread;

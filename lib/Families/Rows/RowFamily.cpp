@@ -32,12 +32,12 @@ public:
   }
 
   llvm::StringRef name() const override { return nameOf(kind); }
-  const RecordSchema &problemSchema() const override {
+  const Schema &problemSchema() const override {
     return rowProblemSchema(kind);
   }
 
   const CallReader *call() const override { return &rowCall(kind); }
-  llvm::Expected<Problem> canonicalise(Record record) const override;
+  llvm::Expected<Problem> canonicalise(Values values) const override;
 
   /// canonicalise() lets no reduction of nothing pass, so nothing to read is
   /// nothing to write.
@@ -54,7 +54,7 @@ public:
     return kind == RowKind::Reduce ? "rows=4096 cols=8192 dtype=fp32 op=sum"
                                    : "rows=4096 cols=8192 dtype=bf16";
   }
-  PoolDraws poolDraws(const Record &described) const override;
+  PoolDraws poolDraws(const Values &described) const override;
   Peer peer(const Problem &) const override { return Peer::Stream; }
 
   std::unique_ptr<Reference>
@@ -66,7 +66,7 @@ public:
 
 private:
   RowProblem read(const Problem &problem) const {
-    return readRowProblem(kind, problem.record.values().data());
+    return readRowProblem(kind, problem.values.array().data());
   }
 
   RowKind kind;
@@ -94,8 +94,7 @@ leadingDimensions(const RowProblem &p) {
           {RowField::LdMask, p.ldMask, p.mask == RowMask::Matrix}};
 }
 
-static llvm::Error checkValues(const RecordSchema &schema,
-                               const RowProblem &p) {
+static llvm::Error checkValues(const Schema &schema, const RowProblem &p) {
   if (p.epsilon < kLeastEpsilon)
     return makeError(ErrorCode::InvalidArgument, "{}: eps={} is below {}",
                      schema.name(), p.epsilon, kLeastEpsilon);
@@ -114,7 +113,7 @@ static llvm::Error checkValues(const RecordSchema &schema,
 }
 
 static llvm::Error checkMemory(RowKind kind, const RowProblem &p) {
-  const RecordSchema &schema = rowProblemSchema(kind);
+  const Schema &schema = rowProblemSchema(kind);
   for (const LeadingDimension &ld : leadingDimensions(p)) {
     if (!ld.isRead)
       continue;
@@ -127,10 +126,10 @@ static llvm::Error checkMemory(RowKind kind, const RowProblem &p) {
   return llvm::Error::success();
 }
 
-llvm::Expected<Problem> RowFamily::canonicalise(Record record) const {
-  if (auto error = record.check())
+llvm::Expected<Problem> RowFamily::canonicalise(Values values) const {
+  if (auto error = values.check())
     return error;
-  RowProblem p = readRowProblem(kind, record.values().data());
+  RowProblem p = readRowProblem(kind, values.array().data());
   if (auto error = checkValues(problemSchema(), p))
     return error;
   if (auto error = checkMemory(kind, p))
@@ -139,7 +138,7 @@ llvm::Expected<Problem> RowFamily::canonicalise(Record record) const {
   auto reset = [&](int field, bool isDefault) {
     int index = fieldIndex(kind, field);
     if (index >= 0 && isDefault)
-      record.set(index, 0);
+      values.set(index, 0);
   };
   reset(RowField::Out, p.out == p.dtype);
   for (const LeadingDimension &ld : leadingDimensions(p))
@@ -147,14 +146,14 @@ llvm::Expected<Problem> RowFamily::canonicalise(Record record) const {
   Problem problem;
   RowSignature signature = signatureOf(p);
   assert(signature.isWellFormed() && "the schema lets nothing else pass");
-  problem.signature = toRecord(signature);
-  problem.record = std::move(record);
+  problem.signature = toValues(signature);
+  problem.values = std::move(values);
   return problem;
 }
 
 /// Rows of any length, of which one in ten begins behind a gap.
-PoolDraws RowFamily::poolDraws(const Record &described) const {
-  const RowProblem p = readRowProblem(kind, described.values().data());
+PoolDraws RowFamily::poolDraws(const Values &described) const {
+  const RowProblem p = readRowProblem(kind, described.array().data());
   const int64_t step =
       std::max(elementsOfVector(p.dtype), elementsOfVector(p.out));
   const int cols = fieldIndex(kind, RowField::Cols);

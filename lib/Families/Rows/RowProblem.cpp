@@ -111,19 +111,19 @@ static Field describe(RowKind kind, int field) {
   }
 }
 
-static RecordSchema makeSchema(RowKind kind) {
+static Schema makeSchema(RowKind kind) {
   std::vector<Field> fields;
   const RowFieldList &list = fieldsOf(kind);
   for (int field : llvm::ArrayRef(list.fields, size_t(list.count)))
     fields.push_back(describe(kind, field));
-  return RecordSchema(nameOf(kind), TextStyle::Spaced, std::move(fields));
+  return Schema(nameOf(kind), TextStyle::Spaced, std::move(fields));
 }
 
-const RecordSchema &rowProblemSchema(RowKind kind) {
-  static const RecordSchema *const schemas = new RecordSchema[]{
-      makeSchema(RowKind::RmsNorm), makeSchema(RowKind::LayerNorm),
-      makeSchema(RowKind::Softmax), makeSchema(RowKind::Quantize),
-      makeSchema(RowKind::Reduce)};
+const Schema &rowProblemSchema(RowKind kind) {
+  static const Schema *const schemas =
+      new Schema[]{makeSchema(RowKind::RmsNorm), makeSchema(RowKind::LayerNorm),
+                   makeSchema(RowKind::Softmax), makeSchema(RowKind::Quantize),
+                   makeSchema(RowKind::Reduce)};
   return schemas[static_cast<int>(kind)];
 }
 
@@ -241,18 +241,17 @@ static constexpr SignatureFields kSignatureFields(
     SignatureField{"residual", "residual", &RowSignature::residual},
     SignatureField{"mask", "mask", &RowSignature::mask, false, {}, 2});
 
-const RecordSchema &rowSignatureSchema() {
-  static const RecordSchema &schema =
-      *new RecordSchema(kSignatureFields.schema("rows"));
+const Schema &rowSignatureSchema() {
+  static const Schema &schema = *new Schema(kSignatureFields.schema("rows"));
   return schema;
 }
 
-Record toRecord(const RowSignature &signature) {
-  return kSignatureFields.toRecord(signature, rowSignatureSchema());
+Values toValues(const RowSignature &signature) {
+  return kSignatureFields.toValues(signature, rowSignatureSchema());
 }
 
-RowSignature readRowSignature(const Record &record) {
-  return kSignatureFields.fromRecord(record);
+RowSignature readRowSignature(const Values &values) {
+  return kSignatureFields.fromValues(values);
 }
 
 std::string initializerText(const RowSignature &signature) {

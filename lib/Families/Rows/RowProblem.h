@@ -9,7 +9,7 @@
 #pragma once
 
 #include "Families/Rows/RowFields.h"
-#include "Kernel/Record.h"
+#include "Kernel/Values.h"
 #include "rows/RowSignature.h"
 
 namespace kiln {
@@ -37,9 +37,9 @@ llvm::StringRef nameOf(RowKind kind);
 
 /// Schema of a family's problems: the fields that fieldIndex() finds. Made at
 /// the first use and kept; thread-safe.
-const RecordSchema &rowProblemSchema(RowKind kind);
+const Schema &rowProblemSchema(RowKind kind);
 /// Schema of the signatures of all of them.
-const RecordSchema &rowSignatureSchema();
+const Schema &rowSignatureSchema();
 
 /// Reads the values of a problem record, in its schema's order, and resolves
 /// derived defaults. Nanoseconds: called on every launch.
@@ -48,8 +48,8 @@ RowProblem readRowProblem(RowKind kind, const int64_t *values);
 /// What is fixed at compile time of \p problem.
 RowSignature signatureOf(const RowProblem &problem);
 /// A signature as a record of rowSignatureSchema(), and back.
-Record toRecord(const RowSignature &signature);
-RowSignature readRowSignature(const Record &record);
+Values toValues(const RowSignature &signature);
+RowSignature readRowSignature(const Values &values);
 /// "{.op = kiln::RowOp::RmsNorm, ...}": a designated initialiser.
 std::string initializerText(const RowSignature &signature);
 

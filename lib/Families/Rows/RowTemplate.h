@@ -131,24 +131,24 @@ public:
         schema(makeConfigSchema<Config>(Config::kName)) {}
 
   llvm::StringRef name() const final { return Config::kName; }
-  const RecordSchema &configSchema() const final { return schema; }
+  const Schema &configSchema() const final { return schema; }
 
   void enumerate(const Problem &problem, const DeviceModel &device,
-                 llvm::function_ref<void(Record)> emit) const final {
+                 llvm::function_ref<void(Values)> emit) const final {
     forEachConfig(read(problem), device, [&](const Config &config) {
-      emit(toRecord(config, schema));
+      emit(toValues(config, schema));
     });
   }
 
-  WorkspaceLayout workspace(const Problem &problem, const Record &record,
+  WorkspaceLayout workspace(const Problem &problem, const Values &values,
                             const DeviceModel &) const final {
     if constexpr (requires(const Config &config) { config.isSpread(); }) {
-      Config config = fromRecord<Config>(record);
+      Config config = fromValues<Config>(values);
       RowSignature signature = readRowSignature(problem.signature);
       return {uint64_t(config.exchangeBytes(signature, read(problem).rows)), 0};
     }
     if constexpr (requires(const Config &config) { config.ranges; }) {
-      Config config = fromRecord<Config>(record);
+      Config config = fromValues<Config>(values);
       int64_t outputs = outputCount(read(problem));
       return {uint64_t(config.counterBytes(outputs)),
               uint64_t(config.partialBytes(outputs))};
@@ -156,19 +156,19 @@ public:
     return {};
   }
 
-  Plan plan(const Problem &problem, const Record &record,
+  Plan plan(const Problem &problem, const Values &values,
             const DeviceModel &device) const final {
-    Config config = fromRecord<Config>(record);
+    Config config = fromValues<Config>(values);
     RowSignature signature = readRowSignature(problem.signature);
     Plan plan;
-    plan.problem = problem.record;
-    plan.config = record;
+    plan.problem = problem.values;
+    plan.config = values;
     int sharedBytes = config.sharedBytes(signature);
     plan.kernels.push_back(makeKernelUnit(
-        entry, candidateOf(problem, record, signature, config, isGeneric()),
+        entry, candidateOf(problem, values, signature, config, isGeneric()),
         device));
     plan.sharedBytes.push_back(static_cast<uint32_t>(sharedBytes));
-    plan.workspace = workspace(problem, record, device);
+    plan.workspace = workspace(problem, values, device);
     plan.takesDependentLaunch = device.ccMajor >= 9;
     if constexpr (requires { config.isSpread(); })
       if (config.isSpread()) // streams start no cooperative grid early
@@ -180,9 +180,9 @@ public:
 
 protected:
   std::optional<Rejection> checkConfig(const Problem &problem,
-                                       const Record &record,
+                                       const Values &values,
                                        const DeviceModel &device) const final {
-    Config config = fromRecord<Config>(record);
+    Config config = fromValues<Config>(values);
     RowProblem rows = read(problem);
     RowSignature signature = readRowSignature(problem.signature);
     if (auto rejection = checkThreads(config.threads(), device))
@@ -202,10 +202,10 @@ protected:
     return checkGrid(config.blocks(gridRows(rows)));
   }
 
-  StreamKernel streamKernel(const Problem &problem, const Record &record,
+  StreamKernel streamKernel(const Problem &problem, const Values &values,
                             const DeviceModel &device) const final {
     return stream(read(problem), readRowSignature(problem.signature),
-                  fromRecord<Config>(record), device);
+                  fromValues<Config>(values), device);
   }
 
   /// Static shared memory of the reductions: what configs of the space take at
@@ -241,7 +241,7 @@ protected:
                               const DeviceModel &device) const = 0;
 
   RowProblem read(const Problem &problem) const {
-    return readRowProblem(kind, problem.record.values().data());
+    return readRowProblem(kind, problem.values.array().data());
   }
 
 private:
@@ -271,7 +271,7 @@ private:
 
   RowKind kind;
   KernelEntry entry;
-  RecordSchema schema;
+  Schema schema;
 };
 
 /// Rows that stay on the chip until they are written: in registers, in shared

@@ -24,8 +24,8 @@ public:
 
   bool isGeneric() const override { return true; }
 
-  CandidateClass classOf(const Problem &, const Record &record) const override {
-    auto config = fromRecord<SplitRowsConfig>(record);
+  CandidateClass classOf(const Problem &, const Values &values) const override {
+    auto config = fromValues<SplitRowsConfig>(values);
     constexpr uint64_t kSplit = 2000; // apart from the other templates' keys
     return {kSplit + (config.ranges > 1), 0};
   }

@@ -23,8 +23,8 @@ public:
                            .paramsType = "RowParams",
                            .function = "spreadRows"}) {}
 
-  CandidateClass classOf(const Problem &, const Record &record) const override {
-    auto config = fromRecord<SpreadRowsConfig>(record);
+  CandidateClass classOf(const Problem &, const Values &values) const override {
+    auto config = fromValues<SpreadRowsConfig>(values);
     constexpr uint64_t kSpread = 3000; // apart from the other templates' keys
     // How many rows are in flight, and whether a part of them stays.
     return {kSpread + 2 * static_cast<unsigned>(config.rowsAtOnce) +

@@ -11,16 +11,16 @@ namespace kiln {
 /// holds a block follow.
 class StreamTemplate : public Template {
 public:
-  std::optional<Rejection> prune(const Problem &problem, const Record &config,
+  std::optional<Rejection> prune(const Problem &problem, const Values &config,
                                  const DeviceModel &device) const final;
-  Estimate estimate(const Problem &problem, const Record &config,
+  Estimate estimate(const Problem &problem, const Values &config,
                     const DeviceModel &device) const final;
-  Derivation explain(const Problem &problem, const Record &config,
+  Derivation explain(const Problem &problem, const Values &config,
                      const DeviceModel &device) const final;
   void judge(const Problem &problem, const DeviceModel &device,
              SpaceSink &sink) const final;
   /// None, unless a template overrides it.
-  WorkspaceLayout workspace(const Problem &, const Record &,
+  WorkspaceLayout workspace(const Problem &, const Values &,
                             const DeviceModel &) const override {
     return {};
   }
@@ -28,12 +28,12 @@ public:
 protected:
   /// prune() without the limits that follow from the kernel.
   virtual std::optional<Rejection>
-  checkConfig(const Problem &problem, const Record &config,
+  checkConfig(const Problem &problem, const Values &config,
               const DeviceModel &device) const = 0;
 
   /// What a config that checkConfig() let pass does to memory.
   virtual StreamKernel streamKernel(const Problem &problem,
-                                    const Record &config,
+                                    const Values &config,
                                     const DeviceModel &device) const = 0;
 };
 

@@ -26,8 +26,8 @@ public:
                            .function = "lineTranspose"}) {}
 
   /// Tiles and copies are the ideas; threads vary them.
-  CandidateClass classOf(const Problem &, const Record &record) const override {
-    auto c = fromRecord<LineTransposeConfig>(record);
+  CandidateClass classOf(const Problem &, const Values &values) const override {
+    auto c = fromValues<LineTransposeConfig>(values);
     constexpr uint64_t kMostCopy = 32;
     return {static_cast<uint64_t>(c.tileCols) * kMostCopy +
                 static_cast<uint64_t>(c.copyBytes),

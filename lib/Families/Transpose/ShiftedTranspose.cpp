@@ -23,8 +23,8 @@ public:
                            .function = "shiftedTranspose"}) {}
 
   /// Tiles are the ideas; threads, hints and rasters vary them.
-  CandidateClass classOf(const Problem &, const Record &record) const override {
-    auto c = fromRecord<ShiftedTransposeConfig>(record);
+  CandidateClass classOf(const Problem &, const Values &values) const override {
+    auto c = fromValues<ShiftedTransposeConfig>(values);
     return {static_cast<uint64_t>(c.tileRows) * 1024 +
                 static_cast<uint64_t>(c.tileCols),
             0};

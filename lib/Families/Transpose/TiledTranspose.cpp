@@ -43,8 +43,8 @@ public:
                            .function = "tiledTranspose"}) {}
 
   /// Tiles are the ideas; threads, hints and rasters vary them.
-  CandidateClass classOf(const Problem &, const Record &record) const override {
-    TiledTransposeConfig c = fromRecord<TiledTransposeConfig>(record);
+  CandidateClass classOf(const Problem &, const Values &values) const override {
+    TiledTransposeConfig c = fromValues<TiledTransposeConfig>(values);
     uint64_t key = 0;
     for (int part : {c.tileRows, c.tileCols, c.vector})
       key = key * 1024 + static_cast<uint64_t>(part);

@@ -20,12 +20,12 @@ public:
   }
 
   llvm::StringRef name() const override { return "transpose2d"; }
-  const RecordSchema &problemSchema() const override {
+  const Schema &problemSchema() const override {
     return transposeProblemSchema();
   }
 
   const CallReader *call() const override { return &kTransposeCall; }
-  llvm::Expected<Problem> canonicalise(Record record) const override;
+  llvm::Expected<Problem> canonicalise(Values values) const override;
 
   bool isEmpty(const Problem &problem) const override {
     TransposeProblem p = read(problem);
@@ -37,7 +37,7 @@ public:
   llvm::StringRef example() const override {
     return "rows=4096 cols=8192 dtype=bf16";
   }
-  PoolDraws poolDraws(const Record &described) const override;
+  PoolDraws poolDraws(const Values &described) const override;
   Peer peer(const Problem &) const override { return Peer::Stream; }
 
   std::unique_ptr<Reference>
@@ -49,17 +49,17 @@ public:
 
 private:
   static TransposeProblem read(const Problem &problem) {
-    return readTransposeProblem(problem.record.values().data());
+    return readTransposeProblem(problem.values.array().data());
   }
 };
 
 } // namespace
 
 /// Matrices of any size; the alignment follows from both sides.
-PoolDraws TransposeFamily::poolDraws(const Record &described) const {
+PoolDraws TransposeFamily::poolDraws(const Values &described) const {
   using F = TransposeField;
   const int64_t step =
-      elementsOfVector(readTransposeProblem(described.values().data()).dtype);
+      elementsOfVector(readTransposeProblem(described.array().data()).dtype);
   PoolDraws draws;
   draws.layer = {{.field = F::Cols, .high = kMostDrawn, .step = step}};
   draws.extents = {{.field = F::Rows, .high = kMostDrawn, .step = step}};
@@ -70,10 +70,10 @@ PoolDraws TransposeFamily::poolDraws(const Record &described) const {
 // Canonical form
 //===----------------------------------------------------------------------===//
 
-llvm::Expected<Problem> TransposeFamily::canonicalise(Record record) const {
-  if (auto error = record.check())
+llvm::Expected<Problem> TransposeFamily::canonicalise(Values values) const {
+  if (auto error = values.check())
     return error;
-  TransposeProblem p = readTransposeProblem(record.values().data());
+  TransposeProblem p = readTransposeProblem(values.array().data());
   if (auto error = checkAlign(name(), p.align, bytesOf(p.dtype)))
     return error;
   if (auto error = checkMatrix(name(), "ldx", p.rows, p.cols, p.ldx))
@@ -82,12 +82,12 @@ llvm::Expected<Problem> TransposeFamily::canonicalise(Record record) const {
     return error;
   // What equals a derived default is the default.
   if (p.ldx == p.cols)
-    record.set(TransposeField::Ldx, 0);
+    values.set(TransposeField::Ldx, 0);
   if (p.ldy == p.rows)
-    record.set(TransposeField::Ldy, 0);
+    values.set(TransposeField::Ldy, 0);
   Problem problem;
-  problem.signature = toRecord(signatureOf(p));
-  problem.record = std::move(record);
+  problem.signature = toValues(signatureOf(p));
+  problem.values = std::move(values);
   return problem;
 }
 

@@ -19,8 +19,8 @@ static constexpr FieldName kTypeNames[] = {
     {code(DType::INT8), "int8"},
 };
 
-const RecordSchema &transposeProblemSchema() {
-  static const RecordSchema &schema = *new RecordSchema(
+const Schema &transposeProblemSchema() {
+  static const Schema &schema = *new Schema(
       "transpose2d", TextStyle::Spaced,
       {extentField("rows", FieldRole::DynamicExtent),
        extentField("cols", FieldRole::Extent),
@@ -66,18 +66,18 @@ static constexpr SignatureFields kSignatureFields(
     SignatureField{
         "align", "align", &TransposeSignature::align, false, {}, 16});
 
-const RecordSchema &transposeSignatureSchema() {
-  static const RecordSchema &schema =
-      *new RecordSchema(kSignatureFields.schema("transpose2d"));
+const Schema &transposeSignatureSchema() {
+  static const Schema &schema =
+      *new Schema(kSignatureFields.schema("transpose2d"));
   return schema;
 }
 
-Record toRecord(const TransposeSignature &signature) {
-  return kSignatureFields.toRecord(signature, transposeSignatureSchema());
+Values toValues(const TransposeSignature &signature) {
+  return kSignatureFields.toValues(signature, transposeSignatureSchema());
 }
 
-TransposeSignature readTransposeSignature(const Record &record) {
-  return kSignatureFields.fromRecord(record);
+TransposeSignature readTransposeSignature(const Values &values) {
+  return kSignatureFields.fromValues(values);
 }
 
 std::string initializerText(const TransposeSignature &signature) {

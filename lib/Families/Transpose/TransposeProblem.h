@@ -6,7 +6,7 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
-#include "Kernel/Record.h"
+#include "Kernel/Values.h"
 #include "common/Types.h"
 #include "transpose/TransposeSignature.h"
 
@@ -37,8 +37,8 @@ struct TransposeOperand {
 
 /// Schemas of the family's problems and signatures. Made at the first use and
 /// kept; thread-safe.
-const RecordSchema &transposeProblemSchema();
-const RecordSchema &transposeSignatureSchema();
+const Schema &transposeProblemSchema();
+const Schema &transposeSignatureSchema();
 
 /// Reads the values of a problem record, in schema order, and resolves derived
 /// defaults. Nanoseconds: called on every launch.
@@ -49,8 +49,8 @@ TransposeProblem readTransposeProblem(const int64_t *values);
 TransposeSignature signatureOf(const TransposeProblem &problem);
 
 /// A signature as a record of transposeSignatureSchema(), and back.
-Record toRecord(const TransposeSignature &signature);
-TransposeSignature readTransposeSignature(const Record &record);
+Values toValues(const TransposeSignature &signature);
+TransposeSignature readTransposeSignature(const Values &values);
 
 /// "{.elementBytes = 2, .align = 16}": a designated initialiser.
 std::string initializerText(const TransposeSignature &signature);

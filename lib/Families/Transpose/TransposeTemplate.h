@@ -114,18 +114,18 @@ public:
       : entry(entry), schema(makeConfigSchema<Config>(Config::kName)) {}
 
   llvm::StringRef name() const final { return Config::kName; }
-  const RecordSchema &configSchema() const final { return schema; }
+  const Schema &configSchema() const final { return schema; }
 
   void enumerate(const Problem &problem, const DeviceModel &,
-                 llvm::function_ref<void(Record)> emit) const final {
+                 llvm::function_ref<void(Values)> emit) const final {
     forEachConfig(
         read(problem), readTransposeSignature(problem.signature),
-        [&](const Config &config) { emit(toRecord(config, schema)); });
+        [&](const Config &config) { emit(toValues(config, schema)); });
   }
 
-  Plan plan(const Problem &problem, const Record &record,
+  Plan plan(const Problem &problem, const Values &values,
             const DeviceModel &device) const final {
-    auto config = fromRecord<Config>(record);
+    auto config = fromValues<Config>(values);
     TransposeSignature signature = readTransposeSignature(problem.signature);
     const int sharedBytes =
         askedBytes(config, read(problem), signature, device);
@@ -133,10 +133,10 @@ public:
     TransposeSignature least = signature;
     least.align = config.neededAlign(signature);
     Plan plan;
-    plan.problem = problem.record;
-    plan.config = record;
+    plan.problem = problem.values;
+    plan.config = values;
     plan.kernels.push_back(makeKernelUnit(
-        entry, candidateOf(problem, record, least, config, /*maySpill=*/true),
+        entry, candidateOf(problem, values, least, config, /*maySpill=*/true),
         device));
     plan.sharedBytes.push_back(static_cast<uint32_t>(sharedBytes));
     plan.takesDependentLaunch = device.ccMajor >= 9;
@@ -147,9 +147,9 @@ public:
 
 protected:
   std::optional<Rejection> checkConfig(const Problem &problem,
-                                       const Record &record,
+                                       const Values &values,
                                        const DeviceModel &device) const final {
-    auto config = fromRecord<Config>(record);
+    auto config = fromValues<Config>(values);
     TransposeProblem p = read(problem);
     TransposeSignature signature = readTransposeSignature(problem.signature);
     if (auto rejection = checkThreads(config.threads(), device))
@@ -165,9 +165,9 @@ protected:
         double(blocksOf(config, p, signature, signature.elementBytes)));
   }
 
-  StreamKernel streamKernel(const Problem &problem, const Record &record,
+  StreamKernel streamKernel(const Problem &problem, const Values &values,
                             const DeviceModel &device) const final {
-    auto config = fromRecord<Config>(record);
+    auto config = fromValues<Config>(values);
     TransposeProblem p = read(problem);
     TransposeSignature signature = readTransposeSignature(problem.signature);
     StreamKernel kernel;
@@ -223,11 +223,11 @@ private:
   }
 
   static TransposeProblem read(const Problem &problem) {
-    return readTransposeProblem(problem.record.values().data());
+    return readTransposeProblem(problem.values.array().data());
   }
 
   KernelEntry entry;
-  RecordSchema schema;
+  Schema schema;
 };
 
 } // namespace kiln

@@ -51,7 +51,7 @@ OperandSpec operand(llvm::StringRef text, int index) {
 AttentionParams paramsOf(const Problem &problem,
                          const DeviceModel &device = h200()) {
   const Template &naive = *attention().findTemplate("naive");
-  Plan plan = naive.plan(problem, Record(naive.configSchema()), device);
+  Plan plan = naive.plan(problem, Values(naive.configSchema()), device);
   Arguments arguments = attention().defaultArguments(problem);
   for (int i = 0; i < AttentionOperand::Count; ++i)
     arguments.operands[i].address = DeviceAddress(0x1000) * (i + 1);
@@ -181,7 +181,7 @@ TEST_CASE("the signature of attention has what kernels are compiled for") {
                                 .lse = true,
                                 .scales = true,
                                 .align = 16});
-  CHECK(readAttentionSignature(toRecord(s)) == s);
+  CHECK(readAttentionSignature(toValues(s)) == s);
   // Sizes, scales and windows are none of its business.
   CHECK(signatureOf("batch=7 kvheads=4 scale=2 split=512") == signatureOf(""));
   CHECK(signatureOf("mask=window left=3") == signatureOf("mask=window left=9"));

@@ -168,13 +168,12 @@ TEST_CASE("decode is pruned for memory only where a launch would use more") {
         pick(64, 128, 576), isFixed ? "split=64" : "");
     CAPTURE(text);
     Problem problem = parse(attention(), text);
-    AttentionProblem read =
-        readAttentionProblem(problem.record.values().data());
+    AttentionProblem read = readAttentionProblem(problem.values.array().data());
     const int64_t most =
         isFixed ? kMostFixedPartialBytes : DecodeGrid::kMostPartialBytes;
-    decode.enumerate(problem, h200(), [&](Record record) {
-      auto rejection = decode.prune(problem, record, h200());
-      auto config = fromRecord<DecodeAttentionConfig>(record);
+    decode.enumerate(problem, h200(), [&](Values values) {
+      auto rejection = decode.prune(problem, values, h200());
+      auto config = fromValues<DecodeAttentionConfig>(values);
       bool isGrid = rejection && rejection->reason == PruneReason::Grid;
       if (isGrid) // its numbers may not fit
         return;
@@ -187,7 +186,7 @@ TEST_CASE("decode is pruned for memory only where a launch would use more") {
       }
       REQUIRE((bytes <= double(most) || config.cluster));
       if (!rejection)
-        REQUIRE(decode.workspace(problem, record, h200()).bytes() <=
+        REQUIRE(decode.workspace(problem, values, h200()).bytes() <=
                 uint64_t(most));
     });
   }
@@ -475,7 +474,7 @@ TEST_CASE("results that do not depend on the batch have one config") {
     std::vector<std::string> configs;
     attention().findTemplate("decode")->enumerate(
         problem, h200(),
-        [&](Record config) { configs.push_back(config.text()); });
+        [&](Values config) { configs.push_back(config.text()); });
     REQUIRE(configs.size() == 1);
     CHECK(configs[0] == "decode.r8.t16.st3.w4");
   }
@@ -488,7 +487,7 @@ TEST_CASE("latent attention has configs that share the columns of O out") {
             "dtype=bf16");
   const Template &decode = *attention().findTemplate("decode");
   int allowed = 0;
-  decode.enumerate(problem, h200(), [&](Record config) {
+  decode.enumerate(problem, h200(), [&](Values config) {
     CHECK(config.get("p") == 4);
     CHECK(config.get("sq") == 1);
     allowed += !decode.prune(problem, config, h200());

@@ -23,7 +23,7 @@ std::set<std::string> ordersOf(const std::string &problem,
   std::set<std::string> orders;
   for (const Candidate &candidate : space->ranked) {
     const llvm::StringRef name = candidate.tmpl->name();
-    const Record &config = candidate.config;
+    const Values &config = candidate.config;
     if (name == "decode")
       orders.insert(config.text());
     else if (name == "sm90")

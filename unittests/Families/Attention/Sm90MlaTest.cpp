@@ -126,8 +126,8 @@ TEST_CASE("no kernel of latent attention asks for an operand V") {
     arguments.operands[AttentionOperand::V].address = kNotThere;
     int templates = 0;
     for (const auto &tmpl : attention().templates()) {
-      std::optional<Record> first;
-      tmpl->enumerate(problem, h200(), [&](Record config) {
+      std::optional<Values> first;
+      tmpl->enumerate(problem, h200(), [&](Values config) {
         if (!first && !tmpl->prune(problem, config, h200()))
           first = std::move(config);
       });

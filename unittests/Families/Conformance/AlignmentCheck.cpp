@@ -13,8 +13,8 @@ namespace kiln::conformance {
 
 /// The canonical problem of \p record, if it is one that has work.
 static std::optional<Problem> workOf(const KernelFamily &family,
-                                     Record record) {
-  auto problem = family.canonicalise(std::move(record));
+                                     Values values) {
+  auto problem = family.canonicalise(std::move(values));
   if (!problem) {
     llvm::consumeError(problem.takeError());
     return std::nullopt;
@@ -28,11 +28,11 @@ static std::optional<Problem> workOf(const KernelFamily &family,
 static std::optional<Problem> leastAligned(const KernelFamily &family,
                                            const Problem &problem,
                                            int64_t &bytes) {
-  const int align = problem.record.schema().find(FieldRole::Alignment);
+  const int align = problem.values.schema().find(FieldRole::Alignment);
   for (bytes = 1; align >= 0 && bytes < 16; bytes *= 2) {
-    Record record = problem.record;
-    record.set(align, bytes);
-    if (auto least = workOf(family, std::move(record)))
+    Values values = problem.values;
+    values.set(align, bytes);
+    if (auto least = workOf(family, std::move(values)))
       return least;
   }
   return std::nullopt;
@@ -48,19 +48,19 @@ static bool isDistance(const Field &field) {
 static std::optional<Problem> packedWork(const KernelFamily &family,
                                          const Problem &problem) {
   constexpr int64_t kExtent = 64;
-  Record record = problem.record;
-  for (auto [i, field] : llvm::enumerate(record.schema().fields())) {
+  Values values = problem.values;
+  for (auto [i, field] : llvm::enumerate(values.schema().fields())) {
     const auto index = static_cast<int>(i);
     // An optional extent that has its default may have no meaning here.
-    const bool isGiven = field.required || record[index] != field.defaultValue;
+    const bool isGiven = field.required || values[index] != field.defaultValue;
     if (field.role == FieldRole::DynamicExtent ||
         (field.role == FieldRole::Extent && isGiven))
-      record.set(index, kExtent);
+      values.set(index, kExtent);
     else if (isDistance(field) || field.role == FieldRole::Alignment ||
              field.role == FieldRole::Capacity || field.role == FieldRole::Hint)
-      record.set(index, field.defaultValue);
+      values.set(index, field.defaultValue);
   }
-  return workOf(family, std::move(record));
+  return workOf(family, std::move(values));
 }
 
 /// Whether kernels of \p packed are not all given \p other: signatures differ,
@@ -101,14 +101,14 @@ std::string faultOfLeadingDimensions(const KernelFamily &family,
   int64_t bytes = 0;
   const std::optional<Problem> least = leastAligned(family, *packed, bytes);
   const bool hasVectors = least && isToldApart(family, *packed, *least);
-  for (auto [i, field] : llvm::enumerate(packed->record.schema().fields())) {
+  for (auto [i, field] : llvm::enumerate(packed->values.schema().fields())) {
     if (!isDistance(field))
       continue;
-    Record record = packed->record;
-    record.set(static_cast<int>(i),
+    Values values = packed->values;
+    values.set(static_cast<int>(i),
                field.role == FieldRole::Stride ? kOddMatrix : kOddRow);
-    const std::optional<Problem> odd = workOf(family, std::move(record));
-    if (!odd || odd->record == packed->record)
+    const std::optional<Problem> odd = workOf(family, std::move(values));
+    if (!odd || odd->values == packed->values)
       continue; // refused, or nothing reads it
     tested.insert(field.key.str());
     if (hasVectors && !isOfSingleElements(family, *packed, *odd) &&

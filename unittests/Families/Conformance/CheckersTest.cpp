@@ -29,11 +29,11 @@ public:
   explicit WrongTable(Change change) : change(std::move(change)) {}
 
   llvm::StringRef name() const override { return elementwise().name(); }
-  const RecordSchema &problemSchema() const override {
+  const Schema &problemSchema() const override {
     return elementwise().problemSchema();
   }
-  llvm::Expected<Problem> canonicalise(Record record) const override {
-    return elementwise().canonicalise(std::move(record));
+  llvm::Expected<Problem> canonicalise(Values values) const override {
+    return elementwise().canonicalise(std::move(values));
   }
   bool isEmpty(const Problem &problem) const override {
     return elementwise().isEmpty(problem);
@@ -61,17 +61,17 @@ public:
   WrongSignature() { addTemplate(makeTiledTransposeTemplate()); }
 
   llvm::StringRef name() const override { return transpose().name(); }
-  const RecordSchema &problemSchema() const override {
+  const Schema &problemSchema() const override {
     return transpose().problemSchema();
   }
-  llvm::Expected<Problem> canonicalise(Record record) const override {
-    auto problem = transpose().canonicalise(record);
+  llvm::Expected<Problem> canonicalise(Values values) const override {
+    auto problem = transpose().canonicalise(values);
     if (!problem)
       return problem;
     for (llvm::StringRef key : {"ldx", "ldy"})
-      record.set(key, 0);
+      values.set(key, 0);
     problem->signature =
-        llvm::cantFail(transpose().canonicalise(std::move(record))).signature;
+        llvm::cantFail(transpose().canonicalise(std::move(values))).signature;
     return problem;
   }
   bool isEmpty(const Problem &problem) const override {

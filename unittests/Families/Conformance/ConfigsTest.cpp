@@ -49,7 +49,7 @@ std::string faultOfRejection(const Rejection &rejection) {
 /// What is wrong with \p config of \p tmpl, whether it may run or not; counts
 /// those that may.
 std::string faultOfConfig(const KernelFamily &family, const Template &tmpl,
-                          const Problem &problem, const Record &config,
+                          const Problem &problem, const Values &config,
                           const DeviceModel &device, int &kept) {
   auto parsed = family.parseConfig(config.text());
   if (!parsed)
@@ -80,14 +80,14 @@ std::vector<Problem> problemsOf(const KernelFamily &family) {
 /// A config that may run, and a problem for which it may.
 struct Offer {
   const Problem *problem;
-  Record config;
+  Values config;
 };
 
 std::vector<Offer> offersOf(const Template &tmpl,
                             llvm::ArrayRef<Problem> problems) {
   std::vector<Offer> offers;
   for (const Problem &problem : problems)
-    tmpl.enumerate(problem, h200(), [&](Record config) {
+    tmpl.enumerate(problem, h200(), [&](Values config) {
       if (!tmpl.prune(problem, config, h200()))
         offers.push_back({&problem, std::move(config)});
     });
@@ -105,7 +105,7 @@ void checkConfigs(const KernelFamily &family, const Template &tmpl,
   int kept = 0;
   for (int i = 0; i < 3000; ++i) {
     const Offer &offer = offers[random() % offers.size()];
-    Record config = oneIn(random, 2) ? disturb(offer.config, random)
+    Values config = oneIn(random, 2) ? disturb(offer.config, random)
                                      : drawConfig(tmpl.configSchema(), random);
     const Problem &problem = oneIn(random, 2)
                                  ? *offer.problem
@@ -146,14 +146,14 @@ TEST_CASE("conformance: any config that parses is pruned or planned") {
 TEST_CASE("conformance: a knob beyond its bounds gets one clear line") {
   for (const auto &family : registry().families())
     for (const auto &tmpl : family->templates()) {
-      const RecordSchema &schema = tmpl->configSchema();
+      const Schema &schema = tmpl->configSchema();
       CHECK(schema.name() == tmpl->name());
       CHECK(schema.style() == TextStyle::Dotted);
       for (auto [i, knob] : llvm::enumerate(schema.fields()))
         for (int64_t value : {knob.minimum - 1, knob.maximum + 1,
                               std::numeric_limits<int64_t>::max()}) {
           Random random(19);
-          Record config = drawConfig(schema, random);
+          Values config = drawConfig(schema, random);
           config.set(static_cast<int>(i), value);
           // A value that a default hides would not be printed.
           CAPTURE(config.text());

@@ -162,8 +162,7 @@ static unsigned periodOf(const Field &field) {
                                                                          : 3;
 }
 
-TypedProblem drawTyped(const RecordSchema &schema, Sizes sizes,
-                       Random &random) {
+TypedProblem drawTyped(const Schema &schema, Sizes sizes, Random &random) {
   TypedProblem typed{schema.name(), {}};
   for (const Field &field : schema.fields()) {
     // Both are drawn, so that one field's presence moves no other's value.
@@ -281,9 +280,9 @@ std::vector<Problem> suiteProblems(const KernelFamily &family) {
       const llvm::json::Object &object = *value.getAsObject();
       if (object.getString("family").value_or("gemm") != family.name())
         continue;
-      Record record = llvm::cantFail(
-          Record::fromJson(family.problemSchema(), object, {"name", "family"}));
-      Problem problem = llvm::cantFail(family.canonicalise(std::move(record)));
+      Values values = llvm::cantFail(
+          Values::fromJson(family.problemSchema(), object, {"name", "family"}));
+      Problem problem = llvm::cantFail(family.canonicalise(std::move(values)));
       if (seen.insert(problem.text()).second)
         problems.push_back(std::move(problem));
     }
@@ -301,15 +300,15 @@ static int64_t drawKnob(const Field &knob, Random &random) {
   return std::clamp(pick<int64_t>(random, values), knob.minimum, knob.maximum);
 }
 
-Record drawConfig(const RecordSchema &schema, Random &random) {
-  Record config(schema);
+Values drawConfig(const Schema &schema, Random &random) {
+  Values config(schema);
   for (auto [i, knob] : llvm::enumerate(schema.fields()))
     config.set(static_cast<int>(i), drawKnob(knob, random));
   return config;
 }
 
-Record disturb(const Record &config, Random &random) {
-  Record disturbed = config;
+Values disturb(const Values &config, Random &random) {
+  Values disturbed = config;
   llvm::ArrayRef<Field> knobs = config.schema().fields();
   for (size_t changes = 1 + random() % 2; changes > 0; --changes) {
     size_t knob = random() % knobs.size();

@@ -59,7 +59,7 @@ enum class Sizes {
 
 /// A problem that any schema like this may be asked for; its family may refuse
 /// it.
-TypedProblem drawTyped(const RecordSchema &schema, Sizes sizes, Random &random);
+TypedProblem drawTyped(const Schema &schema, Sizes sizes, Random &random);
 
 /// A drawn problem and what its family made of it.
 struct DrawnProblem {
@@ -85,9 +85,9 @@ std::vector<DrawnProblem> drawEachValue(const KernelFamily &family,
 std::vector<Problem> suiteProblems(const KernelFamily &family);
 
 /// A config of any values that would parse, absurd ones included.
-Record drawConfig(const RecordSchema &schema, Random &random);
+Values drawConfig(const Schema &schema, Random &random);
 /// \p config with one or two such values in place of its own.
-Record disturb(const Record &config, Random &random);
+Values disturb(const Values &config, Random &random);
 
 /// What is wrong with the error \p message of \p family as one clear line;
 /// empty for nothing.

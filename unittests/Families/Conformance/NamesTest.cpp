@@ -39,7 +39,7 @@ std::string refusal(llvm::StringRef name) {
 
 /// What is wrong with the name of a kernel of \p config; empty: nothing.
 std::string faultOfConfig(const KernelFamily &family, const Template &tmpl,
-                          const Record &config) {
+                          const Values &config) {
   const std::string name =
       tagged(kernelName(family.problemSchema(), config), "{}");
   if (!isSpelledWell(name))
@@ -101,7 +101,7 @@ TEST_CASE("conformance: no knobs make a name too long, no word is taken") {
       CAPTURE(tmpl->name().str());
       CHECK(tmpl->name() != "reference");
       CHECK(tmpl->name() != "step");
-      Record config(tmpl->configSchema());
+      Values config(tmpl->configSchema());
       for (auto [i, field] : llvm::enumerate(config.schema().fields())) {
         CHECK(field.key != "sig");
         CHECK_FALSE(field.meaning.empty());

@@ -16,33 +16,33 @@ using namespace kiln::conformance;
 namespace {
 
 bool isSame(const Problem &a, const Problem &b) {
-  return a.record == b.record && a.signature == b.signature;
+  return a.values == b.values && a.signature == b.signature;
 }
 
 /// What is wrong with the ways in which \p problem is written and read again.
 std::string faultOfRoundTrip(const KernelFamily &family,
                              const Problem &problem) {
-  if (llvm::Error error = problem.record.check())
+  if (llvm::Error error = problem.values.check())
     return "a value that no text has: " + llvm::toString(std::move(error));
   auto parsed = family.parseProblem(problem.text());
   if (!parsed)
     return "its text is refused: " + llvm::toString(parsed.takeError());
   if (!isSame(*parsed, problem))
     return "its text parses into " + parsed->text();
-  auto canonical = family.canonicalise(problem.record);
+  auto canonical = family.canonicalise(problem.values);
   if (!canonical)
     return "is refused once more: " + llvm::toString(canonical.takeError());
   if (!isSame(*canonical, problem))
     return "becomes another once more: " + canonical->text();
-  auto json = Record::fromJson(family.problemSchema(), problem.record.toJson());
+  auto json = Values::fromJson(family.problemSchema(), problem.values.toJson());
   if (!json)
     return "its JSON is refused: " + llvm::toString(json.takeError());
-  if (!(*json == problem.record))
+  if (!(*json == problem.values))
     return "its JSON reads as " + json->text();
-  const Record &signature = problem.signature;
+  const Values &signature = problem.signature;
   if (llvm::Error error = signature.check())
     return "its signature: " + llvm::toString(std::move(error));
-  auto reread = Record::parse(signature.schema(), signature.text());
+  auto reread = Values::parse(signature.schema(), signature.text());
   if (!reread)
     return "its signature is refused: " + llvm::toString(reread.takeError());
   if (!(*reread == signature))
@@ -51,8 +51,8 @@ std::string faultOfRoundTrip(const KernelFamily &family,
 }
 
 /// The text of \p field's default; empty where it has no name.
-std::string defaultText(const RecordSchema &schema, int field) {
-  return Record(schema).valueText(field);
+std::string defaultText(const Schema &schema, int field) {
+  return Values(schema).valueText(field);
 }
 
 /// Whether rows may have as many elements, or as many times the elements of
@@ -64,7 +64,7 @@ bool isSize(const Field &field) {
 /// Values that a field may be derived as, where it is not given: another
 /// field's, half of it, a product of two, or a name of its own.
 std::vector<std::string> derivableTexts(const Problem &problem, int index) {
-  llvm::ArrayRef<Field> fields = problem.record.schema().fields();
+  llvm::ArrayRef<Field> fields = problem.values.schema().fields();
   std::vector<std::string> texts;
   if (fields[index].kind == FieldKind::Enum)
     for (const FieldName &name : fields[index].names)
@@ -75,9 +75,9 @@ std::vector<std::string> derivableTexts(const Problem &problem, int index) {
   for (int i = 0; i < int(fields.size()); ++i)
     if (fields[i].kind == FieldKind::Integer) {
       for (int64_t divisor : {1, 2})
-        texts.push_back(std::to_string(problem.record[i] / divisor));
+        texts.push_back(std::to_string(problem.values[i] / divisor));
       if (isSize(fields[i]))
-        sizes.push_back(problem.record[i]);
+        sizes.push_back(problem.values[i]);
     }
   for (int64_t a : sizes)
     for (int64_t b : sizes)
@@ -95,11 +95,11 @@ std::string faultOfEquals(const KernelFamily &family, const DrawnProblem &drawn,
     std::swap(shuffled.values[i - 1], shuffled.values[random() % i]);
   if (textOf(family, shuffled) != text)
     return "in another order it is " + textOf(family, shuffled);
-  const RecordSchema &schema = family.problemSchema();
+  const Schema &schema = family.problemSchema();
   for (auto [i, field] : llvm::enumerate(schema.fields())) {
     int index = static_cast<int>(i);
     if (field.required || drawn.typed.has(field.key) ||
-        drawn.problem.record[index] != field.defaultValue)
+        drawn.problem.values[index] != field.defaultValue)
       continue;
     if (std::string value = defaultText(schema, index); !value.empty()) {
       std::string given = textOf(family, drawn.typed.with(field.key, value));
@@ -139,7 +139,7 @@ static std::string faultOfField(const Field &field) {
 TEST_CASE("conformance: the fields of a problem are of their roles") {
   for (const auto &family : registry().families()) {
     CAPTURE(family->name().str());
-    const RecordSchema &schema = family->problemSchema();
+    const Schema &schema = family->problemSchema();
     CHECK(schema.name() == family->name());
     CHECK(schema.style() == TextStyle::Spaced);
     std::map<FieldRole, int> counts;
@@ -187,12 +187,12 @@ TEST_CASE("conformance: a family's example is a problem to compute") {
 TEST_CASE("conformance: a signature repeats with its period") {
   for (const auto &family : registry().families()) {
     CAPTURE(family->name().str());
-    const RecordSchema &schema = family->problemSchema();
+    const Schema &schema = family->problemSchema();
     for (const DrawnProblem &drawn : drawProblems(*family, Sizes::Usual, 100))
       for (auto [i, field] : llvm::enumerate(schema.fields())) {
         if (!field.mayVary())
           continue;
-        int64_t value = drawn.problem.record[static_cast<int>(i)] +
+        int64_t value = drawn.problem.values[static_cast<int>(i)] +
                         3 * family->signaturePeriod();
         TypedProblem moved = drawn.typed.with(field.key, std::to_string(value));
         auto problem = family->parseProblem(moved.text());

@@ -99,15 +99,15 @@ TEST_CASE("conformance: a scalar that fp32 does not hold is refused") {
 TEST_CASE("conformance: JSON of the wrong kind gets one clear line") {
   for (const auto &family : registry().families()) {
     CAPTURE(family->name().str());
-    const RecordSchema &schema = family->problemSchema();
+    const Schema &schema = family->problemSchema();
     Problem problem = drawProblems(*family, Sizes::Usual, 1)[0].problem;
     for (const Field &field : schema.fields()) {
       CAPTURE(field.key.str());
-      llvm::json::Object object = problem.record.toJson();
+      llvm::json::Object object = problem.values.toJson();
       object[field.key] = llvm::json::Array{1};
-      auto record = Record::fromJson(schema, object);
-      REQUIRE(!record);
-      std::string message = summarize(record.takeError()).message;
+      auto values = Values::fromJson(schema, object);
+      REQUIRE(!values);
+      std::string message = summarize(values.takeError()).message;
       CHECK(faultOfLine(message, family->name()) == "");
       CHECK(llvm::StringRef(message).contains(field.key));
     }

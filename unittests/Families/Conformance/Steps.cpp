@@ -77,7 +77,7 @@ static double moreWork(const Prediction &slow, const Prediction &fast) {
 }
 
 /// The key of the first size or alignment that differs.
-static llvm::StringRef changedKey(const Record &one, const Record &other) {
+static llvm::StringRef changedKey(const Values &one, const Values &other) {
   for (auto [i, field] : llvm::enumerate(one.schema().fields()))
     if ((isSize(field) || field.role == FieldRole::Alignment) &&
         one[static_cast<int>(i)] != other[static_cast<int>(i)])
@@ -97,11 +97,11 @@ std::optional<Step> stepBetween(const Prediction &one,
   const double forth = ratio(one, other), back = ratio(other, one);
   const bool isSlower = forth > back;
   return Step{isSlower ? one : other, isSlower ? other : one,
-              changedKey(one.problem.record, other.problem.record),
+              changedKey(one.problem.values, other.problem.values),
               std::max(forth, back)};
 }
 
-std::vector<int> sizesOf(const RecordSchema &schema) {
+std::vector<int> sizesOf(const Schema &schema) {
   std::vector<int> sizes;
   for (auto [i, field] : llvm::enumerate(schema.fields()))
     if (isSize(field))
@@ -158,10 +158,10 @@ std::vector<Step> findSteps(Predictor &predictor, const std::string &text) {
   const Prediction base = predictor.of(text);
   if (!base.isPlanned())
     return steps;
-  const RecordSchema &schema = predictor.family.problemSchema();
+  const Schema &schema = predictor.family.problemSchema();
   for (int index : sizesOf(schema)) {
     const Field &field = schema.fields()[index];
-    const int64_t value = base.problem.record[index];
+    const int64_t value = base.problem.values[index];
     if (value < 1)
       continue;
     std::optional<Step> worst;
@@ -186,7 +186,7 @@ std::vector<Step> findSteps(Predictor &predictor, const std::string &text) {
   if (const int align = schema.find(FieldRole::Alignment); align >= 0) {
     const Field &field = schema.fields()[align];
     std::optional<Step> worst;
-    for (int64_t bytes = base.problem.record[align]; bytes >= 2; bytes /= 2)
+    for (int64_t bytes = base.problem.values[align]; bytes >= 2; bytes /= 2)
       takeWorse(worst, predictor.of(with(text, field.key, bytes)),
                 predictor.of(with(text, field.key, bytes / 2)));
     if (worst)

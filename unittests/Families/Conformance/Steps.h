@@ -81,6 +81,6 @@ std::vector<Step> walk(Predictor &predictor, const std::string &text,
                        int index);
 
 /// The numbers of the fields of \p schema that findSteps() and walk() change.
-std::vector<int> sizesOf(const RecordSchema &schema);
+std::vector<int> sizesOf(const Schema &schema);
 
 } // namespace kiln::conformance

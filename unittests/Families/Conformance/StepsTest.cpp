@@ -14,11 +14,11 @@ using namespace kiln::conformance;
 namespace {
 
 /// A time in ns of a problem's record: n, parts, align.
-using Pace = std::function<double(const Record &)>;
+using Pace = std::function<double(const Values &)>;
 enum SteppedField { N, Parts, Align };
 
-const RecordSchema &steppedSchema() {
-  static const RecordSchema schema(
+const Schema &steppedSchema() {
+  static const Schema schema(
       "stepped", TextStyle::Spaced,
       {{.key = "n",
         .role = FieldRole::DynamicExtent,
@@ -37,36 +37,36 @@ class PacedTemplate final : public Template {
 public:
   explicit PacedTemplate(Pace pace) : pace(std::move(pace)) {}
   llvm::StringRef name() const override { return "paced"; }
-  const RecordSchema &configSchema() const override {
-    static const RecordSchema schema("paced", TextStyle::Dotted, {});
+  const Schema &configSchema() const override {
+    static const Schema schema("paced", TextStyle::Dotted, {});
     return schema;
   }
   void enumerate(const Problem &, const DeviceModel &,
-                 llvm::function_ref<void(Record)> emit) const override {
-    emit(Record(configSchema()));
+                 llvm::function_ref<void(Values)> emit) const override {
+    emit(Values(configSchema()));
   }
-  std::optional<Rejection> prune(const Problem &, const Record &,
+  std::optional<Rejection> prune(const Problem &, const Values &,
                                  const DeviceModel &) const override {
     return std::nullopt;
   }
-  WorkspaceLayout workspace(const Problem &, const Record &,
+  WorkspaceLayout workspace(const Problem &, const Values &,
                             const DeviceModel &) const override {
     return {};
   }
-  Estimate estimate(const Problem &problem, const Record &,
+  Estimate estimate(const Problem &problem, const Values &,
                     const DeviceModel &) const override {
     Estimate estimate;
-    estimate.totalNs = pace(problem.record);
+    estimate.totalNs = pace(problem.values);
     return estimate;
   }
-  CandidateClass classOf(const Problem &, const Record &) const override {
+  CandidateClass classOf(const Problem &, const Values &) const override {
     return {};
   }
-  Derivation explain(const Problem &, const Record &,
+  Derivation explain(const Problem &, const Values &,
                      const DeviceModel &) const override {
     return {};
   }
-  Plan plan(const Problem &, const Record &,
+  Plan plan(const Problem &, const Values &,
             const DeviceModel &) const override {
     return {};
   }
@@ -82,14 +82,14 @@ public:
     addTemplate(std::make_unique<PacedTemplate>(std::move(pace)));
   }
   llvm::StringRef name() const override { return "stepped"; }
-  const RecordSchema &problemSchema() const override { return steppedSchema(); }
-  llvm::Expected<Problem> canonicalise(Record record) const override {
-    if (auto error = record.check())
+  const Schema &problemSchema() const override { return steppedSchema(); }
+  llvm::Expected<Problem> canonicalise(Values values) const override {
+    if (auto error = values.check())
       return error;
-    if (record[Parts] % 4 != 0)
+    if (values[Parts] % 4 != 0)
       return makeError(ErrorCode::Unsupported, "stepped: odd parts");
     Problem problem;
-    problem.record = std::move(record);
+    problem.values = std::move(values);
     return problem;
   }
   bool isEmpty(const Problem &) const override { return false; }
@@ -99,7 +99,7 @@ public:
     return nullptr;
   }
   double flops(const Problem &problem) const override {
-    return double(problem.record[N]);
+    return double(problem.values[N]);
   }
   double compulsoryBytes(const Problem &problem) const override {
     return flops(problem);
@@ -111,8 +111,8 @@ std::string textOf(llvm::ArrayRef<Step> steps) {
   std::string text;
   for (const Step &step : steps)
     text += (text.empty() ? "" : " ") + step.changed.str() + ":" +
-            step.slow.problem.record.valueText(N) + "/" +
-            step.fast.problem.record.valueText(N);
+            step.slow.problem.values.valueText(N) + "/" +
+            step.fast.problem.values.valueText(N);
   return text;
 }
 
@@ -128,12 +128,12 @@ std::string stepsAlong(Pace pace, const std::string &text) {
   return textOf(walk(predictor, text, N));
 }
 
-double straight(const Record &record) { return 100.0 * double(record[N]); }
+double straight(const Values &values) { return 100.0 * double(values[N]); }
 
 /// Ten times as long beyond \p last.
 Pace stepBehind(int64_t last) {
-  return [=](const Record &record) {
-    return straight(record) * (record[N] > last ? 10 : 1);
+  return [=](const Values &values) {
+    return straight(values) * (values[N] > last ? 10 : 1);
   };
 }
 
@@ -150,20 +150,20 @@ TEST_CASE("a step beside a problem is found, and no other") {
 }
 
 TEST_CASE("rows that begin elsewhere and less alignment are neighbours") {
-  auto odd = [](const Record &record) {
-    return straight(record) * (record[N] % 8 != 0 ? 5 : 1);
+  auto odd = [](const Values &values) {
+    return straight(values) * (values[N] % 8 != 0 ? 5 : 1);
   };
   CHECK(stepsAround(odd, "stepped n=1000") == "n:1001/1000");
-  auto loose = [](const Record &record) {
-    return straight(record) * (record[Align] < 8 ? 5 : 1);
+  auto loose = [](const Values &values) {
+    return straight(values) * (values[Align] < 8 ? 5 : 1);
   };
   CHECK(stepsAround(loose, "stepped n=1000") == "align:1000/1000");
   CHECK(stepsAround(loose, "stepped n=1000 align=4") == "");
 }
 
 TEST_CASE("a size whose neighbours are refused has the next that are not") {
-  auto parted = [](const Record &record) {
-    return straight(record) * (record[Parts] > 8 ? 5 : 1);
+  auto parted = [](const Values &values) {
+    return straight(values) * (values[Parts] > 8 ? 5 : 1);
   };
   CHECK(stepsAround(parted, "stepped n=1000 parts=8") == "parts:1000/1000");
   CHECK(stepsAround(parted, "stepped n=1000 parts=4") == "");
@@ -174,8 +174,8 @@ TEST_CASE("a walk finds thresholds that are not drawn") {
   CHECK(stepsAlong(stepBehind(12345), "stepped n=1") == "n:12346/12345");
   // No neighbours part where times grow little by little.
   CHECK(stepsAlong(
-            [](const Record &record) {
-              return straight(record) * std::sqrt(double(record[N]));
+            [](const Values &values) {
+              return straight(values) * std::sqrt(double(values[N]));
             },
             "stepped n=1") == "");
 }

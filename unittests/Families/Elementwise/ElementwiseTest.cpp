@@ -92,8 +92,8 @@ TEST_CASE("a cast is an empty chain between its types") {
     CAPTURE(text);
     Problem problem =
         parse(fmt::format("op=cast_{} rows=4 cols=4", text.str()));
-    CHECK(problem.record.valueText(ElementwiseField::DType) + "_" +
-              problem.record.valueText(ElementwiseField::Out) ==
+    CHECK(problem.values.valueText(ElementwiseField::DType) + "_" +
+              problem.values.valueText(ElementwiseField::Out) ==
           text);
   }
 }
@@ -125,7 +125,7 @@ TEST_CASE("a signature is packed when every matrix is, and survives") {
   auto contiguous = [](llvm::StringRef text) {
     Problem problem = parse(text);
     auto signature = readElementwiseSignature(problem.signature);
-    CHECK(toRecord(signature) == problem.signature);
+    CHECK(toValues(signature) == problem.signature);
     return signature.contiguous;
   };
   CHECK(contiguous("op=mul rows=2 cols=8 dtype=bf16"));
@@ -170,7 +170,7 @@ TEST_CASE("the elementwise operands are x, y and one for each link") {
 TEST_CASE("a vector keeps to alignment, row length and packing") {
   auto widest = [](llvm::StringRef text) {
     return widestVector(
-        readElementwiseProblem(parse(text).record.values().data()));
+        readElementwiseProblem(parse(text).values.array().data()));
   };
   CHECK(widest("op=add rows=3 cols=5 dtype=bf16") == 16);
   CHECK(widest("op=add rows=3 cols=5 dtype=bf16 align=8") == 4);
@@ -212,10 +212,10 @@ TEST_CASE("rows that begin anywhere have whole accesses in the space") {
   auto hasStart = [](llvm::StringRef text, int start) {
     int found = 0;
     family().findTemplate("flat")->enumerate(
-        parse(text), h200(), [&](Record record) {
-          auto config = fromRecord<FlatElementwiseConfig>(record);
+        parse(text), h200(), [&](Values values) {
+          auto config = fromValues<FlatElementwiseConfig>(values);
           found += config.start == start &&
-                   !family().findTemplate("flat")->prune(parse(text), record,
+                   !family().findTemplate("flat")->prune(parse(text), values,
                                                          h200());
         });
     return found > 0;
@@ -273,7 +273,7 @@ TEST_CASE("the flat space is compact and always has a config") {
     Problem problem = parse(text);
     const Template &flat = *family().findTemplate("flat");
     int all = 0, kept = 0;
-    flat.enumerate(problem, h200(), [&](Record config) {
+    flat.enumerate(problem, h200(), [&](Values config) {
       ++all;
       kept += !flat.prune(problem, config, h200());
     });
@@ -318,7 +318,7 @@ TEST_CASE("runs of items walk every vector once") {
       CAPTURE(config);
       CAPTURE(cols);
       KernelStep step;
-      auto c = fromRecord<FlatElementwiseConfig>(
+      auto c = fromValues<FlatElementwiseConfig>(
           llvm::cantFail(family().parseConfig(config)).config);
       auto params =
           bound(parse(fmt::format("op=relu rows=37 cols={} dtype=fp32 ldx=1004",
@@ -356,7 +356,7 @@ TEST_CASE("runs of rows that begin anywhere walk every vector once") {
         CAPTURE(rows);
         CAPTURE(cols);
         KernelStep step;
-        auto c = fromRecord<FlatElementwiseConfig>(
+        auto c = fromValues<FlatElementwiseConfig>(
             llvm::cantFail(family().parseConfig(config)).config);
         auto params = bound(
             parse(fmt::format("op=relu rows={} cols={} dtype=fp32 ldx=1005",
@@ -395,7 +395,7 @@ TEST_CASE("a packed line's threads have vectors that lie alike") {
         CAPTURE(rows);
         CAPTURE(cols);
         KernelStep step;
-        auto c = fromRecord<FlatElementwiseConfig>(
+        auto c = fromValues<FlatElementwiseConfig>(
             llvm::cantFail(family().parseConfig(config)).config);
         auto params =
             bound(parse(fmt::format("op=bias rows={} cols={} dtype=bf16", rows,

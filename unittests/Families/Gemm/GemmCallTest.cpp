@@ -430,8 +430,8 @@ TEST_CASE("a swiglu makes d half as wide, or is refused by name") {
   CHECK(call.values[GemmField::Ldd] == 32);
   auto canonical = readProblem(family, &args, CallAddresses::Ignored, call);
   REQUIRE(static_cast<bool>(canonical));
-  CHECK(canonical->record[GemmField::Ldd] == 0);
-  CHECK(canonical->record[GemmField::LdResidual] == 0);
+  CHECK(canonical->values[GemmField::Ldd] == 0);
+  CHECK(canonical->values[GemmField::LdResidual] == 0);
   auto problem = registry.parseProblem(
       "gemm m=64 n=64 k=64 dtype=bf16 pointwise=bias,swiglu,residual");
   REQUIRE(static_cast<bool>(problem));

@@ -19,7 +19,7 @@ Space within(uint64_t bytes, const Problem &problem) {
 }
 
 GemmRounds roundsOf(const Problem &problem) {
-  return GemmRounds::of(readGemmProblem(problem.record.values().data()),
+  return GemmRounds::of(readGemmProblem(problem.values.array().data()),
                         /*copiesRows=*/false, GemmRounds::kBytes);
 }
 

@@ -392,7 +392,7 @@ TEST_CASE("exact fp32 splits the tiles behind full waves where that is short") {
   REQUIRE(best != space.ranked.end());
   CHECK(best->config.get("wb") == 264);
   CHECK(best->config.get("sk") == 3);
-  Record whole = best->config;
+  Values whole = best->config;
   whole.set("sk", 1);
   whole.set("sp", 0);
   whole.set("wb", 0);

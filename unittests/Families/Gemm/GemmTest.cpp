@@ -188,7 +188,7 @@ TEST_CASE("signatures and chains survive their records") {
   auto problem = parse("gemm m=1 n=2 k=3 dtype=fp16 out=fp32 layout=TN "
                        "pointwise=bias,gelu_tanh,residual beta=0.5");
   GemmSignature signature = readGemmSignature(problem.signature);
-  CHECK(toRecord(signature) == problem.signature);
+  CHECK(toValues(signature) == problem.signature);
   CHECK(signature.pointwise.size() == 3);
   CHECK(signature.readsC);
   CHECK(decodeChain(encodeChain(signature.pointwise)) == signature.pointwise);
@@ -430,25 +430,25 @@ TEST_CASE("the texts that keys are made of are pinned") {
   // m and the scalars are no part of a record's key.
   CHECK(gemm().fixedText(parse("gemm m=9 n=4096 k=512 dtype=bf16 layout=NT "
                                "alpha=3")) == gemm().fixedText(plain));
-  CHECK(plain.record.hash().hex() ==
+  CHECK(plain.values.hash().hex() ==
         strongHash("gemm m=1 n=4096 k=512 dtype=bf16 layout=NT").hex());
 }
 
 TEST_CASE("the texts of configs are pinned") {
-  auto text = [](const auto &config, const RecordSchema &schema) {
-    return toRecord(config, schema).text();
+  auto text = [](const auto &config, const Schema &schema) {
+    return toValues(config, schema).text();
   };
-  const RecordSchema &mma = gemm().findTemplate("mma")->configSchema();
+  const Schema &mma = gemm().findTemplate("mma")->configSchema();
   CHECK(text(MmaGemmConfig{}, mma) == "mma.bm128.bn128.bk32.st4.wm2.wn2.mb1");
   CHECK(text(MmaGemmConfig{.splits = 1, .splitK = 4, .rasterGroup = 16}, mma) ==
         "mma.bm128.bn128.bk32.st4.wm2.wn2.mb1.sp1.sk4.rg16");
   CHECK(text(GemvConfig{}, gemm().findTemplate("gemv")->configSchema()) ==
         "gemv.r4.u4.w4.wk4.v1.mb4");
-  const RecordSchema &skinny = gemm().findTemplate("skinny")->configSchema();
+  const Schema &skinny = gemm().findTemplate("skinny")->configSchema();
   CHECK(text(SkinnyGemmConfig{}, skinny) == "skinny.r16.v16.k64.st6.w4.mb2");
   CHECK(text(SkinnyGemmConfig{.streamsA = 1, .splits = 1, .splitK = 4},
              skinny) == "skinny.r16.v16.k64.st6.w4.mb2.sa1.sp1.sk4");
-  const RecordSchema &sm90 = gemm().findTemplate("sm90")->configSchema();
+  const Schema &sm90 = gemm().findTemplate("sm90")->configSchema();
   CHECK(text(Sm90GemmConfig{}, sm90) ==
         "sm90.bm128.bn256.bk64.st4.wg2.cm1.cn1");
   CHECK(text(Sm90GemmConfig{.blockM = 24,

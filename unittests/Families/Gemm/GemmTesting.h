@@ -21,7 +21,7 @@ inline std::vector<Problem> suiteProblems(llvm::StringRef suite) {
   std::vector<Problem> problems;
   for (const llvm::json::Value &value : *json.getAsObject()->getArray("cases"))
     problems.push_back(llvm::cantFail(gemm().canonicalise(llvm::cantFail(
-        Record::fromJson(gemm().problemSchema(), *value.getAsObject(),
+        Values::fromJson(gemm().problemSchema(), *value.getAsObject(),
                          {"name", "family"})))));
   return problems;
 }

@@ -115,7 +115,7 @@ TEST_CASE("a quantised problem's signature says what the product's is") {
     GemmSignature signature = readGemmSignature(problem.signature);
     const GemmProduct product(problem);
     CHECK(signature.scaleD ==
-          readGemmProblem(problem.record.values().data()).scaleD.kind);
+          readGemmProblem(problem.values.array().data()).scaleD.kind);
     signature.scaleD = ScaleKind::None;
     signature.out = product.signature.out;
     signature.alignD = std::max(signature.alignD, 2);

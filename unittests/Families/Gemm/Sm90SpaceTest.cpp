@@ -135,10 +135,10 @@ TEST_CASE("every wgmma config of a space keeps the rules of its launch") {
     CAPTURE(text.str());
     Problem problem = parse(text);
     GemmSignature signature = readGemmSignature(problem.signature);
-    int64_t k = readGemmProblem(problem.record.values().data()).k;
+    int64_t k = readGemmProblem(problem.values.array().data()).k;
     size_t count = forEachCandidate(problem, [&](const Candidate &candidate) {
       CAPTURE(candidate.config.text());
-      auto config = fromRecord<Sm90GemmConfig>(candidate.config);
+      auto config = fromValues<Sm90GemmConfig>(candidate.config);
       CHECK(config.isValid(signature));
       CHECK(config.stages >= 2);
       CHECK(config.sharedBytes(signature) <= h200().sharedBytesPerBlock);
@@ -166,7 +166,7 @@ TEST_CASE("the space has what the problem asks for") {
   auto find = [](llvm::StringRef text) {
     Found found;
     forEachCandidate(parse(text), [&](const Candidate &candidate) {
-      auto config = fromRecord<Sm90GemmConfig>(candidate.config);
+      auto config = fromValues<Sm90GemmConfig>(candidate.config);
       found.splits.insert(config.splitK());
       found.swaps.insert(config.swapAB);
       found.clusters.insert(config.multicastBlocks());
@@ -302,9 +302,9 @@ TEST_CASE("tiles come before splits where both sides have many") {
        {"gemm m=256 n=256 k=16384 dtype=bf16 layout=NT",
         "gemm m=128 n=2112 k=7168 dtype=bf16 layout=NT"}) {
     Problem problem = parse(text);
-    GemmProblem sizes = readGemmProblem(problem.record.values().data());
+    GemmProblem sizes = readGemmProblem(problem.values.array().data());
     forEachCandidate(problem, [&](const Candidate &candidate) {
-      auto config = fromRecord<Sm90GemmConfig>(candidate.config);
+      auto config = fromValues<Sm90GemmConfig>(candidate.config);
       if (config.splitK() == 1)
         return;
       CAPTURE(candidate.config.text());

@@ -23,7 +23,7 @@ Problem parse(llvm::StringRef fields) {
   return testing::parse(family(), fields.str());
 }
 PrepackProblem typed(llvm::StringRef fields) {
-  return readPrepackProblem(parse(fields).record.values().data());
+  return readPrepackProblem(parse(fields).values.array().data());
 }
 std::string failure(llvm::StringRef fields) {
   return testing::failure(family(), ("n=64 k=128 " + fields).str());

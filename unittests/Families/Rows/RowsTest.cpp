@@ -129,7 +129,7 @@ TEST_CASE("a quantised output may be aligned to less than the input") {
 
 TEST_CASE("records over rows are read by their family's own schema") {
   for (RowKind kind : kKinds) {
-    const RecordSchema &schema = rowProblemSchema(kind);
+    const Schema &schema = rowProblemSchema(kind);
     CAPTURE(schema.name().str());
     size_t found = 0;
     for (int field = 0; field < RowField::Count; ++field)
@@ -144,7 +144,7 @@ TEST_CASE("records over rows are read by their family's own schema") {
   Parsed norm = parse("layernorm rows=3 cols=5 dtype=fp16 out=int8 bias=1 "
                       "residual=1 eps=0.5 ldy=6 ldr=7 align=4");
   RowProblem p =
-      readRowProblem(RowKind::LayerNorm, norm.problem.record.values().data());
+      readRowProblem(RowKind::LayerNorm, norm.problem.values.array().data());
   CHECK((p.op == RowOp::LayerNorm && p.rows == 3 && p.cols == 5));
   CHECK((p.dtype == DType::FP16 && p.out == DType::INT8));
   CHECK((!p.weight && p.bias && p.residual && p.mask == RowMask::None));
@@ -160,7 +160,7 @@ TEST_CASE("signatures over rows survive their records") {
         "rowquant rows=1 cols=2 dtype=fp32 op=quant_int8_per_row",
         "reduce op=sumsq rows=1 cols=2 dtype=bf16 axis=all"}) {
     RowSignature s = signature(text);
-    CHECK(toRecord(s) == parse(text).problem.signature);
+    CHECK(toValues(s) == parse(text).problem.signature);
     CHECK(s.isWellFormed());
   }
   CHECK(initializerText(signature("softmax rows=1 cols=2 dtype=fp16 mask=2 "
@@ -222,7 +222,7 @@ TEST_CASE("a reduction's values are packed") {
     CHECK(sum.family->compulsoryBytes(sum.problem) ==
           4 * 6 * 2 + (all ? 1 : 4) * 4);
     RowParams params = makeRowParams(
-        readRowProblem(RowKind::Reduce, sum.problem.record.values().data()),
+        readRowProblem(RowKind::Reduce, sum.problem.values.array().data()),
         sum.arguments());
     CHECK(params.allRows == all);
     CHECK((params.rows == 4 && params.cols == 6 && params.ldx == 8));
@@ -255,7 +255,7 @@ TEST_CASE("scalars reach the kernels' parameters") {
   CHECK(params.residualOut == reinterpret_cast<void *>(0x2000));
   Parsed softmax = parse("softmax rows=4 cols=6 dtype=bf16 scale=0.125");
   params = makeRowParams(
-      readRowProblem(RowKind::Softmax, softmax.problem.record.values().data()),
+      readRowProblem(RowKind::Softmax, softmax.problem.values.array().data()),
       softmax.arguments());
   CHECK((params.scale == 0.125f && params.epsilon == 0.0f));
 }
@@ -335,7 +335,7 @@ TEST_CASE("the reference takes large blocks for what few blocks reduce") {
     CHECK((params.rowBegin == 2 && params.rowEnd == 5));
     CHECK(params.reference == reinterpret_cast<double *>(0x1000));
     CHECK(params.bound == reinterpret_cast<double *>(0x2000));
-    CHECK(params.row.cols == parsed.problem.record.get("cols"));
+    CHECK(params.row.cols == parsed.problem.values.get("cols"));
     CHECK(spec.steps[0].kernel.grid == Dim3{3});
     return spec.steps[0].kernel.block.x;
   };

@@ -85,8 +85,8 @@ TEST_CASE("shifted transpose: few columns have narrow tiles") {
   auto narrowest = [](llvm::StringRef text) {
     int least = 1024;
     transpose().findTemplate("shifted")->enumerate(
-        parse(transpose(), text), h200(), [&](Record record) {
-          auto config = fromRecord<ShiftedTransposeConfig>(record);
+        parse(transpose(), text), h200(), [&](Values values) {
+          auto config = fromValues<ShiftedTransposeConfig>(values);
           least = std::min(least, config.tileCols);
         });
     return least;

@@ -25,8 +25,8 @@ std::string failure(llvm::StringRef text) {
 /// Every config that enumerate() offers for \p text.
 std::vector<TiledTransposeConfig> configsOf(llvm::StringRef text) {
   std::vector<TiledTransposeConfig> configs;
-  tiled().enumerate(parse(text), h200(), [&](Record record) {
-    configs.push_back(fromRecord<TiledTransposeConfig>(record));
+  tiled().enumerate(parse(text), h200(), [&](Values values) {
+    configs.push_back(fromValues<TiledTransposeConfig>(values));
   });
   return configs;
 }
@@ -68,7 +68,7 @@ TEST_CASE("transpose: the signature is a width and what divides everything") {
   auto signature = [](llvm::StringRef text) {
     Problem problem = parse(text);
     TransposeSignature s = readTransposeSignature(problem.signature);
-    CHECK(toRecord(s) == problem.signature);
+    CHECK(toValues(s) == problem.signature);
     return std::pair(s.elementBytes, s.align);
   };
   CHECK(signature("rows=8192 cols=8192 dtype=bf16") == std::pair(2, 16));
@@ -149,10 +149,10 @@ TEST_CASE("transpose: prune names the limit that a typed config breaks") {
 }
 
 TEST_CASE("transpose: the texts of configs are pinned") {
-  const RecordSchema &schema = tiled().configSchema();
-  CHECK(toRecord(TiledTransposeConfig{}, schema).text() ==
+  const Schema &schema = tiled().configSchema();
+  CHECK(toValues(TiledTransposeConfig{}, schema).text() ==
         "tiled.tr128.tc128.t256.v8");
-  CHECK(toRecord(TiledTransposeConfig{.hint = 3, .rasterGroup = 16}, schema)
+  CHECK(toValues(TiledTransposeConfig{.hint = 3, .rasterGroup = 16}, schema)
             .text() == "tiled.tr128.tc128.t256.v8.h3.rg16");
 }
 

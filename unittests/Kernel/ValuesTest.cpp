@@ -1,4 +1,4 @@
-#include "Kernel/Record.h"
+#include "Kernel/Values.h"
 
 #include "Support/Error.h"
 
@@ -13,8 +13,8 @@ using llvm::json::Object;
 static const FieldName kTypes[] = {{10, "bf16"}, {20, "fp32"}};
 static const FieldName kOps[] = {{10, "bias"}, {30, "relu"}, {200, "last"}};
 
-static const RecordSchema &problemSchema() {
-  static const RecordSchema schema(
+static const Schema &problemSchema() {
+  static const Schema schema(
       "gemm", TextStyle::Spaced,
       {{.key = "m", .role = FieldRole::DynamicExtent, .required = true},
        {.key = "n", .required = true, .maximum = 1000000},
@@ -30,59 +30,59 @@ static const RecordSchema &problemSchema() {
   return schema;
 }
 
-static const RecordSchema &configSchema() {
-  static const RecordSchema schema("mma", TextStyle::Dotted,
-                                   {{.key = "b", .required = true},
-                                    {.key = "bm", .required = true},
-                                    {.key = "bmx", .defaultValue = 7}});
+static const Schema &configSchema() {
+  static const Schema schema("mma", TextStyle::Dotted,
+                             {{.key = "b", .required = true},
+                              {.key = "bm", .required = true},
+                              {.key = "bmx", .defaultValue = 7}});
   return schema;
 }
 
-static std::string failure(llvm::Expected<Record> record) {
-  REQUIRE(!record);
-  ErrorSummary summary = summarize(record.takeError());
+static std::string failure(llvm::Expected<Values> values) {
+  REQUIRE(!values);
+  ErrorSummary summary = summarize(values.takeError());
   CHECK(summary.code == ErrorCode::InvalidArgument);
   return summary.message;
 }
 
 TEST_CASE("defaults are omitted and the order is the schema's") {
-  auto record = Record::parse(problemSchema(),
+  auto values = Values::parse(problemSchema(),
                               "gemm batch=1 dtype=bf16 n=3 m=0 alpha=1.0");
-  REQUIRE(bool(record));
-  CHECK(record->text() == "gemm m=0 n=3 dtype=bf16");
+  REQUIRE(bool(values));
+  CHECK(values->text() == "gemm m=0 n=3 dtype=bf16");
 }
 
 TEST_CASE("print and parse are inverse, in text and in JSON") {
   std::mt19937_64 random(1);
   for (int i = 0; i < 500; ++i) {
-    Record record(problemSchema());
-    record.set("m", static_cast<int64_t>(random() >> 1));
-    record.set("n", static_cast<int64_t>(random() % 1000001));
-    record.set("dtype", random() % 2 ? 10 : 20);
-    record.set("batch", static_cast<int64_t>(random() % 3));
-    record.set("pointwise", random() % 2 ? 0x0a | 0xc8 << 8 : 0);
-    record.set("alpha", encodeReal(static_cast<double>(random()) / 7e18));
-    auto fromText = Record::parse(problemSchema(), record.text());
+    Values values(problemSchema());
+    values.set("m", static_cast<int64_t>(random() >> 1));
+    values.set("n", static_cast<int64_t>(random() % 1000001));
+    values.set("dtype", random() % 2 ? 10 : 20);
+    values.set("batch", static_cast<int64_t>(random() % 3));
+    values.set("pointwise", random() % 2 ? 0x0a | 0xc8 << 8 : 0);
+    values.set("alpha", encodeReal(static_cast<double>(random()) / 7e18));
+    auto fromText = Values::parse(problemSchema(), values.text());
     REQUIRE(bool(fromText));
-    CHECK(*fromText == record);
-    auto fromJson = Record::fromJson(problemSchema(), record.toJson());
+    CHECK(*fromText == values);
+    auto fromJson = Values::fromJson(problemSchema(), values.toJson());
     REQUIRE(bool(fromJson));
-    CHECK(*fromJson == record);
+    CHECK(*fromJson == values);
   }
 }
 
 TEST_CASE("dotted text takes the longest key") {
-  auto record = Record::parse(configSchema(), "mma.bm128.b2.bmx9");
-  REQUIRE(bool(record));
-  CHECK(record->get("bm") == 128);
-  CHECK(record->get("b") == 2);
-  CHECK(record->get("bmx") == 9);
-  CHECK(record->text() == "mma.b2.bm128.bmx9");
+  auto values = Values::parse(configSchema(), "mma.bm128.b2.bmx9");
+  REQUIRE(bool(values));
+  CHECK(values->get("bm") == 128);
+  CHECK(values->get("b") == 2);
+  CHECK(values->get("bmx") == 9);
+  CHECK(values->text() == "mma.b2.bm128.bmx9");
 }
 
 TEST_CASE("bad text is refused by schema, key and value") {
   auto bad = [](llvm::StringRef text) {
-    return failure(Record::parse(problemSchema(), text));
+    return failure(Values::parse(problemSchema(), text));
   };
   CHECK(bad("gemm n=1 dtype=bf16") == "gemm: m is missing");
   CHECK(bad("gemm m=1 m=2") == "gemm: m is given twice");
@@ -97,13 +97,13 @@ TEST_CASE("bad text is refused by schema, key and value") {
   CHECK(bad("gemm q=1").find("gemm: unknown key 'q'") == 0);
   CHECK(bad(std::string(5000, 'm')).find("gemm: 5000 bytes") == 0);
   CHECK(bad("gemm pointwise=relu,,relu").find("gemm: pointwise= is not") == 0);
-  CHECK(failure(Record::parse(configSchema(), "simt.bm1")) ==
+  CHECK(failure(Values::parse(configSchema(), "simt.bm1")) ==
         "'simt.bm1' does not begin with mma");
 }
 
 TEST_CASE("bad JSON values are refused") {
   auto bad = [](llvm::json::Object object) {
-    return failure(Record::fromJson(problemSchema(), object));
+    return failure(Values::fromJson(problemSchema(), object));
   };
   CHECK(bad(Object{{"m", 1.5}}) == "gemm: m is not an integer");
   CHECK(bad(Object{{"dtype", 3}}) == "gemm: dtype is not a string");
@@ -111,12 +111,12 @@ TEST_CASE("bad JSON values are refused") {
 }
 
 TEST_CASE("values that were set one by one are checked like parsed ones") {
-  auto good = Record::parse(problemSchema(), "m=1 n=2 dtype=bf16");
+  auto good = Values::parse(problemSchema(), "m=1 n=2 dtype=bf16");
   REQUIRE(bool(good));
   auto fault = [&](llvm::StringRef key, int64_t value) {
-    Record record = *good;
-    record.set(key, value);
-    return summarize(record.check()).message;
+    Values values = *good;
+    values.set(key, value);
+    return summarize(values.check()).message;
   };
   CHECK(fault("m", 5) == "");
   CHECK(fault("m", -1) == "gemm: m=-1 is below 0");
@@ -133,20 +133,20 @@ TEST_CASE("values that were set one by one are checked like parsed ones") {
 
 TEST_CASE("zero has one encoding") {
   CHECK(encodeReal(-0.0) == encodeReal(0.0));
-  auto a = Record::parse(problemSchema(), "m=1 n=2 dtype=bf16 alpha=-0");
+  auto a = Values::parse(problemSchema(), "m=1 n=2 dtype=bf16 alpha=-0");
   REQUIRE(bool(a));
   CHECK(a->text() == "gemm m=1 n=2 dtype=bf16 alpha=0");
 }
 
 TEST_CASE("equal records have equal keys") {
-  auto a = Record::parse(problemSchema(), "m=1 n=2 dtype=bf16");
-  auto b = Record::parse(problemSchema(), "gemm dtype=bf16 batch=1 n=2 m=1");
+  auto a = Values::parse(problemSchema(), "m=1 n=2 dtype=bf16");
+  auto b = Values::parse(problemSchema(), "gemm dtype=bf16 batch=1 n=2 m=1");
   REQUIRE((bool(a) && bool(b)));
   CHECK(a->hash() == b->hash());
 }
 
 TEST_CASE("roles say which fields are dynamic, hints or incidental") {
-  const RecordSchema schema(
+  const Schema schema(
       "waves", TextStyle::Spaced,
       {{.key = "batch", .role = FieldRole::DynamicExtent, .required = true},
        {.key = "rows", .role = FieldRole::DynamicExtent, .required = true},

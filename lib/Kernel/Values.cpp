@@ -1,5 +1,5 @@
-//===- Record.cpp ---------------------------------------------------------===//
-#include "Kernel/Record.h"
+//===- Values.cpp ---------------------------------------------------------===//
+#include "Kernel/Values.h"
 
 #include "Support/Error.h"
 
@@ -15,8 +15,7 @@ namespace kiln {
 static constexpr int kMaxChain = 8;
 static constexpr size_t kMaxTextBytes = 4096;
 
-RecordSchema::RecordSchema(llvm::StringRef name, TextStyle style,
-                           std::vector<Field> fields)
+Schema::Schema(llvm::StringRef name, TextStyle style, std::vector<Field> fields)
     : schemaName(name.str()), textStyle(style), fieldList(std::move(fields)) {
   for (auto [i, field] : llvm::enumerate(fieldList))
     if (field.role == FieldRole::DynamicExtent)
@@ -31,21 +30,21 @@ RecordSchema::RecordSchema(llvm::StringRef name, TextStyle style,
 #endif
 }
 
-int RecordSchema::find(llvm::StringRef key) const {
+int Schema::find(llvm::StringRef key) const {
   for (size_t i = 0; i < fieldList.size(); ++i)
     if (fieldList[i].key == key)
       return static_cast<int>(i);
   return -1;
 }
 
-int RecordSchema::find(FieldRole role) const {
+int Schema::find(FieldRole role) const {
   for (size_t i = 0; i < fieldList.size(); ++i)
     if (fieldList[i].role == role)
       return static_cast<int>(i);
   return -1;
 }
 
-int RecordSchema::hintOf(int dynamicExtent) const {
+int Schema::hintOf(int dynamicExtent) const {
   for (size_t i = static_cast<size_t>(dynamicExtent) + 1; i < fieldList.size();
        ++i) {
     if (fieldList[i].role == FieldRole::Hint)
@@ -56,19 +55,19 @@ int RecordSchema::hintOf(int dynamicExtent) const {
   return -1;
 }
 
-Record::Record(const RecordSchema &schema) : recordSchema(&schema) {
+Values::Values(const Schema &schema) : valuesSchema(&schema) {
   for (const Field &field : schema.fields())
     fieldValues.push_back(field.unset());
 }
 
-int64_t Record::get(llvm::StringRef key) const {
-  int field = recordSchema->find(key);
+int64_t Values::get(llvm::StringRef key) const {
+  int field = valuesSchema->find(key);
   assert(field >= 0 && "the schema has no such key");
   return (*this)[field];
 }
 
-void Record::set(llvm::StringRef key, int64_t value) {
-  int field = recordSchema->find(key);
+void Values::set(llvm::StringRef key, int64_t value) {
+  int field = valuesSchema->find(key);
   assert(field >= 0 && "the schema has no such key");
   set(field, value);
 }
@@ -97,8 +96,8 @@ static std::string chainText(const Field &field, int64_t value) {
   return text.empty() ? "none" : text;
 }
 
-std::string Record::valueText(int index) const {
-  const Field &field = recordSchema->fields()[index];
+std::string Values::valueText(int index) const {
+  const Field &field = valuesSchema->fields()[index];
   int64_t value = (*this)[index];
   switch (field.kind) {
   case FieldKind::Integer:
@@ -120,11 +119,11 @@ static bool isPrinted(const Field &field, int64_t value) {
 
 /// Of a record's fields without those of role \p left, if any.
 static std::string textWithout(std::optional<FieldRole> left,
-                               const Record &record) {
-  const RecordSchema &schema = record.schema();
+                               const Values &values) {
+  const Schema &schema = values.schema();
   std::string text = schema.name().str();
   bool dotted = schema.style() == TextStyle::Dotted;
-  for (auto [i, value] : llvm::enumerate(record.values())) {
+  for (auto [i, value] : llvm::enumerate(values.array())) {
     const Field &field = schema.fields()[i];
     if (field.role == left || !isPrinted(field, value))
       continue;
@@ -132,29 +131,29 @@ static std::string textWithout(std::optional<FieldRole> left,
     text += field.key;
     if (!dotted)
       text += '=';
-    text += record.valueText(static_cast<int>(i));
+    text += values.valueText(static_cast<int>(i));
   }
   return text;
 }
 
-std::string Record::text() const { return textWithout(std::nullopt, *this); }
+std::string Values::text() const { return textWithout(std::nullopt, *this); }
 
-std::string Record::compiledText() const {
+std::string Values::compiledText() const {
   return textWithout(FieldRole::RuntimeKnob, *this);
 }
 
-std::vector<int64_t> Record::compiledKnobs() const {
+std::vector<int64_t> Values::compiledKnobs() const {
   std::vector<int64_t> knobs;
-  for (auto [field, value] : llvm::zip_equal(recordSchema->fields(), values()))
+  for (auto [field, value] : llvm::zip_equal(valuesSchema->fields(), array()))
     if (field.role == FieldRole::Knob)
       knobs.push_back(value);
   return knobs;
 }
 
-llvm::json::Object Record::toJson() const {
+llvm::json::Object Values::toJson() const {
   llvm::json::Object object;
-  for (auto [i, value] : llvm::enumerate(values())) {
-    const Field &field = recordSchema->fields()[i];
+  for (auto [i, value] : llvm::enumerate(array())) {
+    const Field &field = valuesSchema->fields()[i];
     if (!isPrinted(field, value))
       continue;
     if (field.kind == FieldKind::Integer)
@@ -178,24 +177,22 @@ static std::string listNames(const Field &field) {
   return names;
 }
 
-static llvm::Error badValue(const RecordSchema &schema, const Field &field,
+static llvm::Error badValue(const Schema &schema, const Field &field,
                             llvm::StringRef text, llvm::StringRef expected) {
   return makeError(ErrorCode::InvalidArgument, "{}: {}={} is not {}",
                    schema.name(), field.key, text.take_front(64), expected);
 }
 
-static llvm::Expected<int64_t> parseName(const RecordSchema &schema,
-                                         const Field &field,
-                                         llvm::StringRef text) {
+static llvm::Expected<int64_t>
+parseName(const Schema &schema, const Field &field, llvm::StringRef text) {
   for (const FieldName &name : field.names)
     if (name.name == text)
       return name.value;
   return badValue(schema, field, text, "one of " + listNames(field));
 }
 
-static llvm::Expected<int64_t> parseChain(const RecordSchema &schema,
-                                          const Field &field,
-                                          llvm::StringRef text) {
+static llvm::Expected<int64_t>
+parseChain(const Schema &schema, const Field &field, llvm::StringRef text) {
   if (text.empty() || text == "none")
     return 0;
   llvm::SmallVector<llvm::StringRef, kMaxChain> links;
@@ -213,7 +210,7 @@ static llvm::Expected<int64_t> parseChain(const RecordSchema &schema,
   return static_cast<int64_t>(value);
 }
 
-static llvm::Error checkRange(const RecordSchema &schema, const Field &field,
+static llvm::Error checkRange(const Schema &schema, const Field &field,
                               int64_t value) {
   if (value < field.minimum)
     return makeError(ErrorCode::InvalidArgument, "{}: {}={} is below {}",
@@ -233,13 +230,13 @@ static bool isChain(const Field &field, int64_t value) {
   return rest == 0;
 }
 
-llvm::Error Record::check() const {
-  for (auto [i, field] : llvm::enumerate(recordSchema->fields())) {
-    int64_t value = values()[i];
+llvm::Error Values::check() const {
+  for (auto [i, field] : llvm::enumerate(valuesSchema->fields())) {
+    int64_t value = array()[i];
     bool isFine = true;
     switch (field.kind) {
     case FieldKind::Integer:
-      if (auto error = checkRange(*recordSchema, field, value))
+      if (auto error = checkRange(*valuesSchema, field, value))
         return error;
       break;
     case FieldKind::Real:
@@ -256,15 +253,14 @@ llvm::Error Record::check() const {
     }
     if (!isFine)
       return makeError(ErrorCode::InvalidArgument, "{}: {} has no value {:#x}",
-                       recordSchema->name(), field.key,
+                       valuesSchema->name(), field.key,
                        static_cast<uint64_t>(value));
   }
   return llvm::Error::success();
 }
 
-static llvm::Expected<int64_t> parseValue(const RecordSchema &schema,
-                                          const Field &field,
-                                          llvm::StringRef text) {
+static llvm::Expected<int64_t>
+parseValue(const Schema &schema, const Field &field, llvm::StringRef text) {
   switch (field.kind) {
   case FieldKind::Integer: {
     int64_t value;
@@ -290,38 +286,38 @@ static llvm::Expected<int64_t> parseValue(const RecordSchema &schema,
 
 namespace {
 /// Collects the fields of one record; refuses repeats, wants what is required.
-class RecordBuilder {
+class ValuesBuilder {
 public:
-  explicit RecordBuilder(const RecordSchema &schema)
-      : record(schema), seen(schema.fields().size(), false) {}
+  explicit ValuesBuilder(const Schema &schema)
+      : values(schema), seen(schema.fields().size(), false) {}
 
   llvm::Error set(int field, llvm::Expected<int64_t> value) {
     if (!value)
       return value.takeError();
     if (seen[field])
       return makeError(ErrorCode::InvalidArgument, "{}: {} is given twice",
-                       record.schema().name(),
-                       record.schema().fields()[field].key);
+                       values.schema().name(),
+                       values.schema().fields()[field].key);
     seen[field] = true;
-    record.set(field, *value);
+    values.set(field, *value);
     return llvm::Error::success();
   }
 
-  llvm::Expected<Record> finish() {
-    for (auto [i, field] : llvm::enumerate(record.schema().fields()))
+  llvm::Expected<Values> finish() {
+    for (auto [i, field] : llvm::enumerate(values.schema().fields()))
       if (field.required && !seen[i])
         return makeError(ErrorCode::InvalidArgument, "{}: {} is missing",
-                         record.schema().name(), field.key);
-    return std::move(record);
+                         values.schema().name(), field.key);
+    return std::move(values);
   }
 
 private:
-  Record record;
+  Values values;
   llvm::SmallVector<bool, 24> seen;
 };
 } // namespace
 
-static llvm::Error unknownKey(const RecordSchema &schema, llvm::StringRef key) {
+static llvm::Error unknownKey(const Schema &schema, llvm::StringRef key) {
   std::string keys;
   for (const Field &field : schema.fields())
     keys += (keys.empty() ? "" : ", ") + field.key.str();
@@ -332,7 +328,7 @@ static llvm::Error unknownKey(const RecordSchema &schema, llvm::StringRef key) {
 
 /// Field and value of one token; the longest key that the token begins with.
 static llvm::Expected<std::pair<int, llvm::StringRef>>
-splitToken(const RecordSchema &schema, llvm::StringRef token) {
+splitToken(const Schema &schema, llvm::StringRef token) {
   if (schema.style() == TextStyle::Spaced) {
     auto [key, value] = token.split('=');
     if (key.size() == token.size())
@@ -354,7 +350,7 @@ splitToken(const RecordSchema &schema, llvm::StringRef token) {
   return std::pair(best, token.drop_front(schema.fields()[best].key.size()));
 }
 
-llvm::Expected<Record> Record::parse(const RecordSchema &schema,
+llvm::Expected<Values> Values::parse(const Schema &schema,
                                      llvm::StringRef text) {
   if (text.size() > kMaxTextBytes)
     return makeError(ErrorCode::InvalidArgument,
@@ -373,7 +369,7 @@ llvm::Expected<Record> Record::parse(const RecordSchema &schema,
   else if (schema.style() == TextStyle::Dotted)
     return makeError(ErrorCode::InvalidArgument, "'{}' does not begin with {}",
                      text.take_front(64), schema.name());
-  RecordBuilder builder(schema);
+  ValuesBuilder builder(schema);
   for (llvm::StringRef token : rest) {
     auto split = splitToken(schema, token);
     if (!split)
@@ -386,7 +382,7 @@ llvm::Expected<Record> Record::parse(const RecordSchema &schema,
   return builder.finish();
 }
 
-static llvm::Expected<int64_t> parseJsonValue(const RecordSchema &schema,
+static llvm::Expected<int64_t> parseJsonValue(const Schema &schema,
                                               const Field &field,
                                               const llvm::json::Value &value) {
   if (field.kind == FieldKind::Integer) {
@@ -418,10 +414,10 @@ static llvm::Expected<int64_t> parseJsonValue(const RecordSchema &schema,
   return parseValue(schema, field, *text);
 }
 
-llvm::Expected<Record>
-Record::fromJson(const RecordSchema &schema, const llvm::json::Object &object,
+llvm::Expected<Values>
+Values::fromJson(const Schema &schema, const llvm::json::Object &object,
                  llvm::ArrayRef<llvm::StringRef> ignored) {
-  RecordBuilder builder(schema);
+  ValuesBuilder builder(schema);
   for (const auto &[key, value] : object) {
     if (llvm::is_contained(ignored, key.str()))
       continue;

@@ -1,4 +1,4 @@
-//===- Record.h - field-list records: the one currency of the seam --------===//
+//===- Values.h - schemas and their values: the currency of the seam ------===//
 //
 // Problems, signatures and configs cross the seam between Kiln and a kernel
 // family as records: a schema plus a small array of int64. That one mechanism
@@ -127,10 +127,9 @@ enum class TextStyle {
 
 /// The fields of one kind of record, in canonical order. Immutable once built
 /// and outlives every record that points to it.
-class RecordSchema {
+class Schema {
 public:
-  RecordSchema(llvm::StringRef name, TextStyle style,
-               std::vector<Field> fields);
+  Schema(llvm::StringRef name, TextStyle style, std::vector<Field> fields);
 
   llvm::StringRef name() const { return schemaName; }
   TextStyle style() const { return textStyle; }
@@ -153,33 +152,32 @@ private:
 };
 
 /// A value for every field of one schema. A plain value: copyable, comparable.
-class Record {
+class Values {
 public:
-  Record() = default;
+  Values() = default;
   /// All defaults; required fields are 0.
-  explicit Record(const RecordSchema &schema);
-  /// \p values of every field, in the schema's order.
-  Record(const RecordSchema &schema, llvm::ArrayRef<int64_t> values)
-      : recordSchema(&schema), fieldValues(values.begin(), values.end()) {}
-  /// The same without a copy, for launches, which allocate nothing: \p values
-  /// must outlive the record and its copies. It cannot be set.
-  static Record over(const RecordSchema &schema,
-                     llvm::ArrayRef<int64_t> values) {
-    Record record;
-    record.recordSchema = &schema;
-    record.outside = values.data();
-    return record;
+  explicit Values(const Schema &schema);
+  /// \p array: a value for every field, in the schema's order.
+  Values(const Schema &schema, llvm::ArrayRef<int64_t> array)
+      : valuesSchema(&schema), fieldValues(array.begin(), array.end()) {}
+  /// The same without a copy, for launches, which allocate nothing: \p array
+  /// must outlive the result and its copies, which cannot be set.
+  static Values over(const Schema &schema, llvm::ArrayRef<int64_t> array) {
+    Values values;
+    values.valuesSchema = &schema;
+    values.outside = array.data();
+    return values;
   }
 
-  const RecordSchema &schema() const { return *recordSchema; }
-  bool empty() const { return !recordSchema; }
-  llvm::ArrayRef<int64_t> values() const {
+  const Schema &schema() const { return *valuesSchema; }
+  bool empty() const { return !valuesSchema; }
+  llvm::ArrayRef<int64_t> array() const {
     if (outside)
-      return {outside, recordSchema->fields().size()};
+      return {outside, valuesSchema->fields().size()};
     return fieldValues;
   }
 
-  int64_t operator[](int field) const { return values()[field]; }
+  int64_t operator[](int field) const { return array()[field]; }
   void set(int field, int64_t value) {
     assert(!outside && "the values are somebody else's");
     fieldValues[field] = value;
@@ -211,19 +209,19 @@ public:
   /// Parses text of the schema's style. Each error is InvalidArgument and names
   /// the schema, the key and the value: unknown, repeated or missing keys,
   /// values of the wrong kind or outside of the field's range.
-  static llvm::Expected<Record> parse(const RecordSchema &schema,
+  static llvm::Expected<Values> parse(const Schema &schema,
                                       llvm::StringRef text);
   /// As parse(). Keys in \p ignored are skipped (a suite's "name", "family").
-  static llvm::Expected<Record>
-  fromJson(const RecordSchema &schema, const llvm::json::Object &object,
+  static llvm::Expected<Values>
+  fromJson(const Schema &schema, const llvm::json::Object &object,
            llvm::ArrayRef<llvm::StringRef> ignored = {});
 
-  friend bool operator==(const Record &a, const Record &b) {
-    return a.recordSchema == b.recordSchema && a.values() == b.values();
+  friend bool operator==(const Values &a, const Values &b) {
+    return a.valuesSchema == b.valuesSchema && a.array() == b.array();
   }
 
 private:
-  const RecordSchema *recordSchema = nullptr;
+  const Schema *valuesSchema = nullptr;
   /// Room for a config: a space has a thousand of them.
   llvm::SmallVector<int64_t, 18> fieldValues;
   const int64_t *outside = nullptr; ///< in the place of fieldValues
