@@ -50,6 +50,8 @@ class Row:
         ratios = [case[key] for case in document["cases"]
                   if case.get(key) and case["name"].startswith(cases)]
         self.count = len(ratios)
+        self.missed = sum(case.get("reached") is False
+                          for case in document["cases"])
         self.geomean = statistics.geometric_mean(ratios)
         self.least, self.greatest = min(ratios), max(ratios)
 

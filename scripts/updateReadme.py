@@ -7,7 +7,8 @@ A text replaces what stands between two lines:
     <!-- summary:begin NAME... -->  and  <!-- summary:end -->
     <!-- results:begin NAME -->     and  <!-- results:end NAME -->
 where NAME is the result file's name without ".json". NAME/PART is a table of
-those cases alone whose names begin with PART. These numbers are never typed by
+those cases alone whose names begin with PART. Sections begin with a verdict
+(verdicts.py). These numbers are never typed by
 hand. A section with nothing in it waits for its file, which need not
 be there yet. With --check nothing is written; the exit code is 1 if a page or
 the chart differs from what the results say.
@@ -24,6 +25,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "benchmarks" / "peers"))
 import default_mode_tables  # noqa: E402
 import frontPage  # noqa: E402
+import verdicts  # noqa: E402
 
 # Upper bounds of the classes of m: token counts of decoding to prefill.
 CLASSES = [(1, "1"), (16, "2 to 16"), (64, "17 to 64"), (256, "65 to 256"),
@@ -584,7 +586,7 @@ def main(arguments):
         elif page == "README.md":
             after = frontPage.updated(before)
         else:
-            after = updated(before, page)
+            after = verdicts.updated(updated(before, page))
         if before == after:
             continue
         if arguments:
