@@ -7,7 +7,7 @@
 #ifndef KILN_EXAMPLES_TOOLS_H
 #define KILN_EXAMPLES_TOOLS_H
 
-#include "CudaDriver.h"
+#include "../CudaDriver.h"
 
 #include <kiln/kiln.hpp>
 
@@ -72,7 +72,9 @@ public:
     check(cuda.memcpyDtoH(host.data(), address, bytes()), "copying out");
   }
   /// Sets all bytes of the device's copy, so that stale results show as NaN.
-  void poison() { check(cuda.memsetD8(address, 0xff, bytes()), "clearing"); }
+  void poison() {
+    check(cuda.memsetD8Async(address, 0xff, bytes(), nullptr), "clearing");
+  }
   /// An element of the host's copy.
   T &operator[](int64_t element) { return host[static_cast<size_t>(element)]; }
   const T &operator[](int64_t element) const {
