@@ -101,7 +101,7 @@ RULES = [
          True),
     rule(r"\bothers than\b", "other than; except", ALL, "grammar", True),
     # The field's words.
-    rule(r"\bmixtures? of experts\b(?! \(MoE\))|\bmixtures'",
+    rule(r"(?<!MoE \()\bmixtures? of experts\b(?! \(MoE\))|\bmixtures'",
          "MoE; grouped GEMM", ALL, FIELD, True),
     rule(r"\bthat memory sets\b", "memory-bound", ALL, FIELD),
     rule(r"(?<!multi-head )\b[Ll]atent attention\b(?! \(MLA\))", "MLA", ALL,
@@ -129,7 +129,11 @@ RULES = [
 # Folders and files whose strict findings are not mended yet.
 PENDING = [
     "include", "lib", "kernel_src", "tools", "unittests", "examples",
-    "benchmarks", "scripts", "cmake", "docs", "README.md", "CHANGELOG.md",
+    "README.md", "CHANGELOG.md", "benchmarks", "scripts", "cmake",
+    "docs/adding-a-family.md", "docs/attention.md", "docs/contributing.md",
+    "docs/estimate.md", "docs/gemm.md", "docs/limits.md",
+    "docs/measured.md", "docs/regressions.md",
+    "docs/roadmap.md", "docs/tools.md", "docs/tour.md",
 ]
 
 # (file, part of the paragraph): why the phrase stays. Tiny.
