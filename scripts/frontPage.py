@@ -1,4 +1,4 @@
-"""What README.md shows of benchmarks/results: sentences, a table of seven
+"""The parts of README.md that show benchmarks/results: sentences, a table of seven
 results, and the chart docs/speed.svg. updateReadme.py writes and checks them.
 
 A text replaces what stands between two lines:

@@ -31,13 +31,13 @@ import verdicts  # noqa: E402
 CLASSES = [(1, "1"), (16, "2 to 16"), (64, "17 to 64"), (256, "65 to 256"),
            (1024, "257 to 1024"), (math.inf, "more than 1024")]
 
-# Bands of draws as kiln-bench draw calls them: by m, or, beside the copy
-# baseline, by bytes.
+# Bands of draws, as kiln-bench draw calls them: by m, or by bytes beside the
+# copy baseline.
 DRAW_BANDS = ["1-16", "17-64", "65-256", "257-1024", "above",
               "less than 10 MB", "10 to 100 MB", "over 100 MB"]
 
 
-# What moves less is paced by launches as much as by memory.
+# Smaller cases are paced by launches as much as by memory.
 LARGE_BYTES = 100e6
 
 
@@ -85,7 +85,7 @@ def grouped(cases, by_m=False):
 
 def peer_table(result):
     """Kiln beside a library: a row per class of m or of names."""
-    # What has no peer is in the file, not in the table.
+    # Cases without a peer are in the file, not in the table.
     compared = [case for case in result["cases"] if case.get("ratio")]
     # A suite of models names its cases by m; the rows follow what is named.
     by_m = all(re.search(r"/m\d+$", case["name"]) for case in compared)
@@ -237,7 +237,7 @@ def seconds(ms):
 
 
 def draw_costs(state, figures):
-    """What a state cost besides time on the device: a line of a list."""
+    """The cost of a state besides time on the device: a line of a list."""
     parts = [f"`{state}`: {figures['compiles']} kernels compiled, "
              f"{figures['kernels']} kept or used "
              f"({figures['cubin_bytes'] / 1e6:.1f} MB of cubins)"]
@@ -324,8 +324,8 @@ def host_times(us):
 
 
 def background_table(result):
-    """What the mode background promises, what was measured of it, and the
-    bars. What was not reached has no row."""
+    """The promises of the mode background, the measured figures, and the bars.
+    A figure that was not reached has no row."""
     figures = result["background"]
     lines = ["| of | bar | measured |", "|---|---|---|"]
 
@@ -435,7 +435,7 @@ def part_table(result, part):
 
 
 def kind_of(result):
-    """What a result compares Kiln with: "copy", "torch", "attention",
+    """The peer of a result: "copy", "torch", "attention",
     "product" or "peer", "draw" for a peer or the copy baseline at drawn sizes,
     or itself: "chain", "background", "cliffs", "default mode" or "default mode
     models".

@@ -16,7 +16,7 @@ FIGURE = re.compile(r"\{([^{}|]+)\|([^|]*)\|([^|]*)\|(\w+)\}")
 
 
 def figure(match):
-    """What a reference of a template stands for. Errors: KeyError."""
+    """The text that replaces a template's reference. Errors: KeyError."""
     result, state, part, key = match.groups()
     if not state:
         row = vars(frontPage.Row("", result, cases=part, peer="any"))
