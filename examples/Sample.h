@@ -1,7 +1,7 @@
 //===- Sample.h - device memory and a stream for the samples --------------===//
 //
-// What a program of yours already has: a stream, arrays in device memory, and
-// a main() that reports errors. The samples show Kiln, not this.
+// The parts that a program of yours already has: a stream, arrays in device
+// memory, and a main() that reports errors. The samples show Kiln, not this.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KILN_EXAMPLES_SAMPLE_H

@@ -211,7 +211,7 @@ class Grouped(product_runs.Sides):
     what = "grouped_torch"
     data = ("scales powers of two, groups' sizes as tokens are routed at "
             "random")
-    sides = ("sizes are in device memory, those of the loop of torch's "
+    sides = ("sizes are in device memory, sizes of torch's loop of "
              "products on the host")
 
     def missing(self):

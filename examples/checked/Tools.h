@@ -92,7 +92,7 @@ private:
   CudaAddress address = 0;
 };
 
-/// What enqueue() puts on a stream, to be replayed there.
+/// The work that enqueue() puts on a stream, to be replayed there.
 class Graph {
 public:
   template <class Enqueue>
@@ -119,7 +119,7 @@ private:
   CudaGraphExec executable = nullptr;
 };
 
-/// Microseconds that what enqueue() puts on \p stream takes, by the host's
+/// Microseconds that the work of enqueue() takes on \p stream, by the host's
 /// clock.
 template <class Enqueue>
 double timeOf(CudaStream stream, const Enqueue &enqueue) {
