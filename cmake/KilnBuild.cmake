@@ -35,7 +35,8 @@ find_path(KILN_NVRTC_INCLUDE_DIR nvrtc.h REQUIRED
   PATHS /usr/local/cuda ${PROJECT_SOURCE_DIR}/build/cuda
   PATH_SUFFIXES include)
 
-# Of the compiler that the project is checked with: others warn of other things.
+# Only for the compiler that the project is checked with: others warn of other
+# things.
 set(warningsAreErrors OFF)
 if(KILN_WERROR AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND
    CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
@@ -56,10 +57,10 @@ target_compile_options(kiln_options INTERFACE
   $<$<BOOL:${warningsAreErrors}>:-Werror>)
 target_link_options(kiln_options INTERFACE
   -static-libstdc++ -static-libgcc -Wl,--gc-sections -Wl,--as-needed
-  # Full RELRO: what the loader has resolved cannot be written any more.
+  # Full RELRO: addresses that the loader has resolved become read-only.
   -Wl,-z,relro -Wl,-z,now)
 
-# kiln_harden(<target>...) has what is shipped check itself: stacks, copies into
+# kiln_harden(<target>...) has shipped code check itself: stacks, copies into
 # buffers of known sizes, and where indirect jumps may lead (the processor checks
 # the last, where all of a process was built so; Debian's LLVM is not). Not for
 # tests: glibc takes _FORTIFY_SOURCE only with optimisation, and the sanitizers
@@ -93,7 +94,7 @@ if(KILN_SANITIZERS)
 endif()
 # A third of the time of instrumented code goes into four checks. Null pointers
 # and accesses beyond an object are what the address sanitizer reports as well,
-# x86-64 takes what is not aligned, and LLVM has no type information to follow.
+# x86-64 takes unaligned data, and LLVM has no type information to follow.
 if(KILN_SANITIZERS STREQUAL "address,undefined")
   target_compile_options(kiln_options INTERFACE
     -fno-sanitize=null,object-size,alignment,vptr)
@@ -102,7 +103,7 @@ endif()
 # Readers and binders of calls clear and copy structs of some hundred bytes. For
 # known sizes of 33 to 8192 bytes GCC takes `rep stos` and `rep movs`, which are
 # slow to start: with them a hit of kiln_attention took 30 ns longer (GCC 12, an
-# AMD EPYC). Of all targets, because a precompiled header fits equal options.
+# AMD EPYC). For all targets, because a precompiled header needs equal options.
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND
    CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
   set(moves vector_loop:1024:noalign,libcall:-1:noalign)
@@ -134,7 +135,7 @@ if(KILN_PRECOMPILED_HEADER)
     $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-fpch-preprocess>)
 endif()
 
-# What GCC 12 warns of wrongly where sources are compiled together: it takes an
+# Wrong warnings of GCC 12 where sources are compiled together: it takes an
 # unnamed namespace of an included source for one of a header, and follows more
 # of std::string than it understands.
 if(KILN_UNITY_BUILD AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
@@ -196,8 +197,8 @@ endfunction()
 # skipped where there is no GPU). Test cases called "<part>: ..." are not among
 # <Name> but make <Name>.<part>, which runs beside it.
 #
-# A test is of logic, or, if OPTIMISED, of what is shipped. CI runs each once: of
-# logic under the sanitizers, the others on the release build. A test of logic is
+# A test checks logic, or, if OPTIMISED, the shipped product. CI runs each once:
+# tests of logic under the sanitizers, the others on the release build. A test of logic is
 # compiled without optimisation and without checks of undefined behaviour, which
 # are for the libraries: its own code does not repay them. Exception: on a GPU,
 # hosts compute what it is compared with. ALONE: no source of the test is compiled
@@ -222,7 +223,7 @@ function(kiln_add_unittest name)
   if(kind STREQUAL tests)
     target_compile_options(${target} PRIVATE ${logicTestOptions})
   endif()
-  # What links no library of Kiln has not LLVM's either, which the header needs.
+  # Targets without a library of Kiln lack LLVM's too, which the header needs.
   if(KILN_PRECOMPILED_HEADER AND ARG_DEPENDS)
     target_precompile_headers(${target} REUSE_FROM kiln_precompiled_${kind})
   endif()

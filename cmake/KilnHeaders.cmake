@@ -1,4 +1,4 @@
-# The public headers: what is installed, and what must compile alone.
+# The public headers: they are installed, and each must compile alone.
 set(KILN_PUBLIC_HEADERS
   kiln/attention.h
   kiln/attention.hpp

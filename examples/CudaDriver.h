@@ -10,6 +10,7 @@
 #include <dlfcn.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 #ifdef __cplusplus
@@ -32,12 +33,13 @@ typedef struct CudaDriver {
   int (*deviceGetName)(char *name, int length, int device);
   int (*primaryCtxRetain)(CudaContext *context, int device);
   int (*primaryCtxRelease)(int device);
-  int (*ctxSetCurrent)(CudaContext context);
+  int (*ctxPushCurrent)(CudaContext context);
   int (*memAlloc)(CudaAddress *address, size_t bytes);
   int (*memFree)(CudaAddress address);
   int (*memcpyHtoD)(CudaAddress target, const void *source, size_t bytes);
   int (*memcpyDtoH)(void *target, CudaAddress source, size_t bytes);
-  int (*memsetD8)(CudaAddress address, unsigned char value, size_t bytes);
+  int (*memsetD8Async)(CudaAddress address, unsigned char value, size_t bytes,
+                       CudaStream stream);
   int (*streamCreate)(CudaStream *stream, unsigned flags);
   int (*streamDestroy)(CudaStream stream);
   int (*streamSynchronize)(CudaStream stream);
@@ -53,20 +55,21 @@ typedef struct CudaDriver {
 /// CU_STREAM_NON_BLOCKING and CU_STREAM_CAPTURE_MODE_GLOBAL.
 enum { kStreamNonBlocking = 1, kCaptureGlobal = 0 };
 
-/// Opens the driver and its first device, whose primary context becomes
-/// current. Returns null on success, else the reason why there is no GPU.
+/// Opens the driver, which KILN_DRIVER may name as it may for Kiln, and its
+/// first device, whose primary context becomes current. Returns null on
+/// success, else the reason why there is no GPU.
 static const char *cudaDriverOpen(CudaDriver *cuda, int *device) {
   static const char *const kSymbols[] = {"cuInit",
                                          "cuDeviceGet",
                                          "cuDeviceGetName",
                                          "cuDevicePrimaryCtxRetain",
                                          "cuDevicePrimaryCtxRelease_v2",
-                                         "cuCtxSetCurrent",
+                                         "cuCtxPushCurrent_v2",
                                          "cuMemAlloc_v2",
                                          "cuMemFree_v2",
                                          "cuMemcpyHtoD_v2",
                                          "cuMemcpyDtoH_v2",
-                                         "cuMemsetD8_v2",
+                                         "cuMemsetD8Async",
                                          "cuStreamCreate",
                                          "cuStreamDestroy_v2",
                                          "cuStreamSynchronize",
@@ -77,7 +80,8 @@ static const char *cudaDriverOpen(CudaDriver *cuda, int *device) {
                                          "cuGraphExecDestroy",
                                          "cuGraphDestroy"};
   enum { kCount = sizeof(kSymbols) / sizeof(*kSymbols) };
-  void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+  const char *name = getenv("KILN_DRIVER");
+  void *library = dlopen(name ? name : "libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
   if (!library)
     return "no NVIDIA driver (libcuda.so.1 cannot be opened)";
   void *addresses[kCount];
@@ -90,7 +94,8 @@ static const char *cudaDriverOpen(CudaDriver *cuda, int *device) {
   CudaContext context = NULL;
   if (cuda->init(0) || cuda->deviceGet(device, 0))
     return "no GPU";
-  if (cuda->primaryCtxRetain(&context, *device) || cuda->ctxSetCurrent(context))
+  if (cuda->primaryCtxRetain(&context, *device) ||
+      cuda->ctxPushCurrent(context))
     return "the GPU gives no context";
   return NULL;
 }

@@ -14,7 +14,7 @@ if command -v ccache >/dev/null; then
   # header that is younger than the build for one that may still change.
   sloppiness=pch_defines,time_macros,include_file_mtime,include_file_ctime
   export CCACHE_SLOPPINESS=${CCACHE_SLOPPINESS:-$sloppiness}
-  # What one clone compiled serves another.
+  # Objects of one clone serve another.
   export CCACHE_BASEDIR=${CCACHE_BASEDIR:-$PWD} CCACHE_NOHASHDIR=1
 fi
 cmake --preset "$preset" "${options[@]}" "$@"

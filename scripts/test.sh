@@ -1,18 +1,18 @@
 #!/usr/bin/env bash
 # Sets the machine up, checks the format of the sources, builds Kiln and passes
-# its tests: those of logic under the sanitizers, then those of what is shipped
+# its tests: tests of logic under the sanitizers, then tests of the product
 # (kernels' texts and emulated kernels among them) on the release build, which
 # stays in build/release. GPU tests report themselves as skipped where there is
 # no GPU; with one they run on the release build. The tests of unittests/Install
-# check the layer list of docs/design.md and the tables of results. What took
-# how long is printed before the summary of the last tests.
+# check the layer list of docs/design.md and the tables of results. The
+# time of each part is printed before the summary of the last tests.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 lines=$(mktemp)
 trap 'rm -f "$lines"' EXIT
 
-# Runs a command, and notes for how long as $1.
+# Runs a command, and notes its time as $1.
 timed() {
   local what=$1 start=$SECONDS
   shift

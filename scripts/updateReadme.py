@@ -1,15 +1,17 @@
 #!/usr/bin/env python3
-"""Writes what benchmarks/results/*.json say into README.md, a row for each
-result, and into benchmarks/README.md and docs/measured.md, a table for each.
+"""Writes what benchmarks/results/*.json say into benchmarks/README.md, a row
+and a table for each result, into docs/measured.md, and into README.md and
+docs/speed.svg, the front page (frontPage.py).
 
 A text replaces what stands between two lines:
     <!-- summary:begin NAME... -->  and  <!-- summary:end -->
     <!-- results:begin NAME -->     and  <!-- results:end NAME -->
 where NAME is the result file's name without ".json". NAME/PART is a table of
-those cases alone whose names begin with PART. These numbers are never typed by
+those cases alone whose names begin with PART. Sections begin with a verdict
+(verdicts.py). These numbers are never typed by
 hand. A section with nothing in it waits for its file, which need not
-be there yet. With --check nothing is written; the exit code is 1 if a page
-differs from what the results say.
+be there yet. With --check nothing is written; the exit code is 1 if a page or
+the chart differs from what the results say.
 """
 import json
 import math
@@ -22,17 +24,20 @@ import textwrap
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "benchmarks" / "peers"))
 import default_mode_tables  # noqa: E402
+import frontPage  # noqa: E402
+import verdicts  # noqa: E402
 
 # Upper bounds of the classes of m: token counts of decoding to prefill.
 CLASSES = [(1, "1"), (16, "2 to 16"), (64, "17 to 64"), (256, "65 to 256"),
            (1024, "257 to 1024"), (math.inf, "more than 1024")]
 
-# Of draws, as kiln-bench draw calls them: by m, or by bytes beside a stream.
+# Bands of draws, as kiln-bench draw calls them: by m, or by bytes beside the
+# copy baseline.
 DRAW_BANDS = ["1-16", "17-64", "65-256", "257-1024", "above",
               "less than 10 MB", "10 to 100 MB", "over 100 MB"]
 
 
-# What moves less is paced by launches as much as by memory.
+# Smaller cases are paced by launches as much as by memory.
 LARGE_BYTES = 100e6
 
 
@@ -80,7 +85,7 @@ def grouped(cases, by_m=False):
 
 def peer_table(result):
     """Kiln beside a library: a row per class of m or of names."""
-    # What has no peer is in the file, not in the table.
+    # Cases without a peer are in the file, not in the table.
     compared = [case for case in result["cases"] if case.get("ratio")]
     # A suite of models names its cases by m; the rows follow what is named.
     by_m = all(re.search(r"/m\d+$", case["name"]) for case in compared)
@@ -100,12 +105,13 @@ def peer_table(result):
                     "is faster."]
 
 
-def stream_table(result):
-    """Kiln beside a stream that moves the same bytes."""
+def copy_table(result):
+    """Kiln beside the copy baseline: the fastest plain kernel that reads and
+    writes as many bytes."""
     compared = [case for case in result["cases"] if case.get("fraction")]
     large = [case for case in compared if case["bytes"] > LARGE_BYTES]
     lines = [
-        "| cases | number | fraction of the stream, geomean | least | greatest | best GB/s |",
+        "| cases | number | fraction of the copy baseline, geomean | least | greatest | best GB/s |",
         "|---|---|---|---|---|---|",
     ]
     for name, cases in grouped(compared) + [("**over 100 MB**", large),
@@ -117,8 +123,8 @@ def stream_table(result):
             f"| {name} | {len(cases)} | {geomean(fractions):.3f} "
             f"| {min(fractions):.3f} | {max(fractions):.3f} "
             f"| {max(case['gbs'] for case in cases):.0f} |")
-    return lines + ["", "A fraction is the stream's time over Kiln's: at 1, "
-                    "nothing is left to gain."]
+    return lines + ["", "A fraction is the copy baseline's time over "
+                    "Kiln's: at 1, nothing is left to gain."]
 
 
 def torch_table(result):
@@ -231,7 +237,7 @@ def seconds(ms):
 
 
 def draw_costs(state, figures):
-    """What a state cost besides time on the device: a line of a list."""
+    """The cost of a state besides time on the device: a line of a list."""
     parts = [f"`{state}`: {figures['compiles']} kernels compiled, "
              f"{figures['kernels']} kept or used "
              f"({figures['cubin_bytes'] / 1e6:.1f} MB of cubins)"]
@@ -253,20 +259,20 @@ def draw_costs(state, figures):
                                    break_on_hyphens=False))
 
 
-def is_streamed_draw(result):
-    """Whether a draw was held against a stream, and not a library."""
+def is_copy_draw(result):
+    """Whether a draw was held against the copy baseline, and not a library."""
     return any("bytes" in case for case in result["cases"])
 
 
 def draw_table(result):
-    """Kiln beside a library or a stream at drawn sizes: a row per state and
-    band of m or of bytes, and per other group that the result tells apart."""
-    streamed = is_streamed_draw(result)
-    limit = "0.90" if streamed else "0.95"
+    """Kiln beside a library or the copy baseline at drawn sizes: a row per
+    state and band of m or of bytes, and per other group of the result."""
+    copied = is_copy_draw(result)
+    limit = "0.90" if copied else "0.95"
     lines = [
-        f"| state | {'cases' if streamed else 'm'} | number "
-        f"| {'fraction of the stream' if streamed else 'ratio'}, geomean "
-        f"| least | tenth percentile | below {limit} |",
+        f"| state | {'cases' if copied else 'm'} | number "
+        f"| {'fraction of the copy baseline' if copied else 'ratio'}, "
+        f"geomean | least | tenth percentile | below {limit} |",
         "|---|---|---|---|---|---|---|",
     ]
     for state, figures in result["draw"].items():
@@ -280,9 +286,9 @@ def draw_table(result):
                 f"| {state} | {name} | {row['cases']} | {row['geomean']:.3f} "
                 f"| {row['least']:.2f} | {row['tenth_percentile']:.3f} "
                 f"| {100 * row[f'below_{limit}']:.1f} % |")
-    lines += ["", "A fraction is the stream's time over Kiln's: at 1, nothing "
-              "is left to gain." if streamed else "A ratio is the peer's time "
-              "over Kiln's: above 1, Kiln is faster.", ""]
+    lines += ["", "A fraction is the copy baseline's time over Kiln's: at 1, "
+              "nothing is left to gain." if copied else "A ratio is the peer's "
+              "time over Kiln's: above 1, Kiln is faster.", ""]
     return lines + [draw_costs(state, figures)
                     for state, figures in result["draw"].items()]
 
@@ -318,8 +324,8 @@ def host_times(us):
 
 
 def background_table(result):
-    """What the mode background promises, what was measured of it, and the
-    bars. What was not reached has no row."""
+    """The promises of the mode background, the measured figures, and the bars.
+    A figure that was not reached has no row."""
     figures = result["background"]
     lines = ["| of | bar | measured |", "|---|---|---|"]
 
@@ -429,9 +435,9 @@ def part_table(result, part):
 
 
 def kind_of(result):
-    """What a result compares Kiln with: "stream", "torch", "attention",
-    "product" or "peer", "draw" for a peer or a stream at drawn sizes, or
-    itself: "chain", "background", "cliffs", "default mode" or "default mode
+    """The peer of a result: "copy", "torch", "attention",
+    "product" or "peer", "draw" for a peer or the copy baseline at drawn sizes,
+    or itself: "chain", "background", "cliffs", "default mode" or "default mode
     models".
     Nothing: "micro" and "rates"."""
     if result["what"] in ("micro", "cliffs"):
@@ -450,7 +456,7 @@ def kind_of(result):
         return "draw"
     keys = set().union(*(case.keys() for case in result["cases"]))
     if "fraction" in keys:
-        return "stream"
+        return "copy"
     if "ratio_eager" not in keys and "kiln_gbs" in keys:
         return "product"
     if not any(case.get("ratio") for case in result["cases"]):
@@ -479,7 +485,7 @@ def table(result):
     does not show them in parts."""
     if kind_of(result) == "micro":
         return origin(result)
-    rows = {"stream": stream_table, "torch": torch_table,
+    rows = {"copy": copy_table, "torch": torch_table,
             "attention": attention_table, "peer": peer_table,
             "product": product_table, "rates": rates_table,
             "draw": draw_table, "chain": chain_table,
@@ -489,11 +495,6 @@ def table(result):
     return "\n".join([origin(result), ""] + rows)
 
 
-def short_gpu(result):
-    """The model of a GPU, as H100 of NVIDIA H100 80GB HBM3."""
-    return result["gpu"].removeprefix("NVIDIA ").split()[0]
-
-
 def summary(results):
     """A row for each named result."""
     lines = ["| suite | GPU | cases | compared with | geomean | least "
@@ -501,10 +502,10 @@ def summary(results):
              "|---|---|---|---|---|---|---|"]
     for name, result in results:
         kind = kind_of(result)
-        gpu = short_gpu(result)
+        gpu = frontPage.short_gpu(result)
         if kind == "draw":
-            peer = "a stream of as many bytes" \
-                if is_streamed_draw(result) else result["peer"]
+            peer = "the copy baseline" \
+                if is_copy_draw(result) else result["peer"]
             lines += [f"| `{name}`, {state} | {gpu} | {row['cases']} | {peer} "
                       f"| {row['geomean']:.2f} | {row['least']:.2f} "
                       f"| {row['greatest']:.2f} |"
@@ -520,12 +521,12 @@ def summary(results):
                       for link, row in result["summary"].items()
                       if row["cases"]]
             continue
-        peer = {"stream": "a stream of as many bytes",
+        peer = {"copy": "the copy baseline",
                 "torch": "the faster of PyTorch eager and torch.compile",
                 "attention": "the fastest of cuDNN and FlashAttention",
                 "product": "the fastest of torch's products and Triton",
                 "peer": result.get("peer")}[kind]
-        key = "fraction" if kind == "stream" else "ratio"
+        key = "fraction" if kind == "copy" else "ratio"
         ratios = [case[key] for case in result["cases"] if case.get(key)]
         lines.append(f"| `{name}` | {gpu} | {len(ratios)} | {peer} "
                      f"| {geomean(ratios):.2f} | {min(ratios):.2f} "
@@ -576,10 +577,16 @@ def updated(text, page):
 def main(arguments):
     if arguments not in ([], ["--check"]):
         sys.exit("usage: updateReadme.py [--check]")
-    for page in ("README.md", "benchmarks/README.md", "docs/measured.md"):
+    for page in ("README.md", "benchmarks/README.md", "docs/measured.md",
+                 frontPage.CHART):
         path = ROOT / page
-        before = path.read_text()
-        after = updated(before, page)
+        before = path.read_text() if path.exists() else ""
+        if page == frontPage.CHART:
+            after = frontPage.chart(frontPage.rows())
+        elif page == "README.md":
+            after = frontPage.updated(before)
+        else:
+            after = verdicts.updated(updated(before, page))
         if before == after:
             continue
         if arguments:

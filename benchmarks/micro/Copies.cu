@@ -5,7 +5,7 @@
 // of its own, or all read the same ones in the same order, as blocks of one
 // column of tiles do.
 //
-// Maps: what it costs a kernel to give a tensor map another address and height
+// Maps: the cost of giving a tensor map another address and height in a kernel
 // (tensormap.replace, a publishing copy, a fence), and to use the next of many
 // maps that the host made.
 //

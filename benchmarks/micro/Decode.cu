@@ -22,7 +22,7 @@ namespace {
 
 enum class Form { None, Literals, Offset, Exact, Scaled };
 
-/// What the compiler must not see the value of.
+/// Values that the compiler must not see.
 struct Constants {
   unsigned mask = 0x000f000f, base = 0x43004300; ///< 128 in every half
   unsigned scale = 0x3c003c00;                   ///< 2^-7

@@ -12,7 +12,7 @@
 
 namespace micro {
 
-/// What a wgmma multiplies: two operands of one type.
+/// The operands of a wgmma, two of one type.
 enum class Product { E4m3, S8, Bf16 };
 
 #define MICRO_SUMS_4(i)                                                        \
@@ -146,7 +146,8 @@ __device__ inline unsigned long long descriptorOf(unsigned address) {
          (address & 0x3ffffu) >> 4;
 }
 
-/// What instruction \p k of a tile's four adds to a descriptor: 32 bytes each.
+/// The offset of instruction \p k of a tile's four in a descriptor: 32 bytes
+/// each.
 __device__ constexpr unsigned stepOffset(int k) { return k * 32 >> 4; }
 
 /// Where byte \p byte of row \p row lies in a tile.
@@ -155,13 +156,13 @@ __device__ inline int swizzled(int row, int byte) {
 }
 
 /// The first whole atom of dynamic shared memory, which has kAtomBytes more
-/// than what is used.
+/// than the used bytes.
 __device__ inline unsigned char *atomsOf(unsigned char *memory) {
   unsigned address = sharedAddress(memory);
   return memory + (kAtomBytes - address % kAtomBytes) % kAtomBytes;
 }
 
-/// What generic stores wrote is seen by wgmma and bulk copies behind a barrier.
+/// Lets wgmma and bulk copies behind a barrier see earlier generic stores.
 __device__ inline void fenceProxyAsync() {
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }

@@ -1,8 +1,9 @@
 //===- micro/Lanes.cu - lanes of plain instructions an SM does a clock ----===//
 //
 // Sixteen warps run one instruction on eight independent values each. Then
-// eight more run mma.sync beside them, for as long as they do: what both lose
-// to what each does alone is what they share, which issues for both.
+// eight more run mma.sync beside them, for as long as they do. The
+// loss of both against each alone shows the unit that they share, which issues
+// for both.
 //
 //===----------------------------------------------------------------------===//
 #include "Instructions.cuh"

@@ -65,7 +65,7 @@ int clockMHz() {
 
 namespace {
 
-/// What is used of NVML, which the toolkit has no header of. Device 0 is the
+/// The used part of NVML, for which the toolkit has no header. Device 0 is the
 /// first of the machine, which is CUDA's where only one is visible.
 class Nvml {
 public:

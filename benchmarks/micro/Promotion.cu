@@ -3,7 +3,7 @@
 // Groups of four products, 128 of k, of a tile of 64 x N a warpgroup. Either
 // the sums stay where they are; or every group's are added to others after it
 // ended ("waited"); or they are added while the next group runs, which needs a
-// second set ("beside": what Sm90Gemm does). There a tile above 128 columns is
+// second set ("beside", as in Sm90Gemm). There a tile above 128 columns is
 // multiplied in two parts, since three times N / 2 registers are too many.
 //
 //===----------------------------------------------------------------------===//
@@ -103,7 +103,7 @@ __global__ void __launch_bounds__(256, 1)
   sink[threadIdx.x] = all;
 }
 
-/// Clocks of a tile's 128 of k; of all warpgroups together.
+/// Clocks of a tile's 128 of k, for all warpgroups together.
 template <int kN, Form kForm> double clocksOfTiles(int warpgroups) {
   Buffer<Span> spans(8);
   Buffer<float> sink(256);

@@ -1,10 +1,10 @@
 //===- micro/Sums.cu - what the sums of an fp8 product keep ---------------===//
 //
 // Products of powers of two next to 1, whose fate shows in the result: how many
-// bits below the largest one a product keeps, whether what is cut off rounds,
-// and the same of the sum that an instruction adds to. Then long sums of one
-// sign, where what is cut off adds up, as they are and promoted: moved to an
-// fp32 register every 128 of k.
+// bits below the largest one a product keeps, whether the lower bits are
+// rounded, and both for the sum that an instruction adds to. Then long sums of
+// one sign, where truncated bits add up, without and with promotion: moved to
+// an fp32 register every 128 of k.
 //
 //===----------------------------------------------------------------------===//
 #include "Instructions.cuh"
@@ -96,7 +96,7 @@ public:
 
   void setA(int row, int at, double value) { set(a, row, at, value); }
   void setB(int column, int at, double value) { set(b, column, at, value); }
-  /// Of the elements as they were rounded.
+  /// The exact result for the rounded elements.
   double exact(int row, int column) const {
     return sum(row, column, [](double product) { return product; });
   }
@@ -130,7 +130,7 @@ private:
   std::vector<unsigned char> a, b;
 };
 
-/// The least exponents of e4m3: of a normal number, and of any.
+/// The least exponents of e4m3, for normal numbers and for all.
 constexpr int kLeastNormal = 6, kLeast = 9;
 constexpr int kExponents = 2 * kLeast + 1;
 

@@ -1,6 +1,6 @@
-"""What the cases of benchmarks/suites/attention.json are: Kiln's problem text,
-every operand with its slot, shape and type, lengths of sequences, and what
-counts as work. Draws random cases as well. Needs neither torch nor a GPU.
+"""The cases of benchmarks/suites/attention.json: Kiln's problem text, every
+operand with its slot, shape and type, lengths of sequences, and the work that
+counts. Draws random cases as well. Needs neither torch nor a GPU.
 
 `python3 attention_cases.py` lists the texts of a suite; with --library LIBKILN
 it also has each text parsed and prints its canonical form; with --draw N those
@@ -28,7 +28,7 @@ SLOTS = {name: slot for slot, name in enumerate(
      "page_table", "page_offsets", "sinks", "alibi", "q_scale", "k_scale",
      "v_scale"])}
 
-# What these programs make no operands for.
+# Keys that these programs make no operands for.
 NOT_SERVED = {"alibi", "scales", "poolpages", "tablecols", "ldq",
               "hsq", "bsq", "ldk", "hsk", "bsk", "ldv", "hsv", "bsv", "ldo",
               "hso", "bso"}
@@ -64,7 +64,7 @@ def shared_out(total, count, most, generator):
         lengths[generator.randrange(count)] = most
     order = list(range(count))
     generator.shuffle(order)
-    # What is missing, or too much, goes to lengths that have room for it; the
+    # The missing or surplus tokens go to lengths that have room for them; the
     # longest keeps its length as long as it can.
     order.sort(key=lambda index: lengths[index] == most)
     for index in order:
@@ -245,7 +245,7 @@ class Case:
     @functools.cached_property
     def pairs(self):
         """Pairs of a query and a key that it sees, of all heads; with a causal
-        mask and as many keys as queries half of all, as everybody counts."""
+        mask and as many keys as queries half of all, as is usual."""
         total = 0
         for queries, keys in zip(self.query_lengths, self.key_lengths):
             if self.mask == "none":

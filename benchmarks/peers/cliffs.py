@@ -48,7 +48,7 @@ def number_of(text, key, default=1):
 
 
 def integers(text, name, count):
-    """What an operand of integers holds."""
+    """The values of an operand of integers."""
     if name == "key_lengths":
         return torch.full((count,), number_of(text, "sk"))
     if name == "group_sizes":

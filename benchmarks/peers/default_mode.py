@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""What the default mode launches, beside what the mode predict would.
+"""The kernels of the default mode beside those of the mode predict.
 
 A layer's first call in the mode tune measures its portfolio, from which all
 later values of the layer choose. This program lets several values come first,
-each in an engine with an empty cache of its own, and times what is chosen at
-each value beside predict's choice there: measuring may only help. bf16, NT.
+each in an engine with an empty cache of its own, and times the choice at each
+value beside predict's choice there: measuring may only help. bf16, NT.
 """
 import argparse
 import math

@@ -20,7 +20,7 @@ SUITE = (pathlib.Path(__file__).resolve().parent.parent / "suites" /
 # Names and upper bounds of the bands of m, as kiln-bench draw has them.
 BANDS = (("1-16", 16), ("17-64", 64), ("65-256", 256), ("257-1024", 1024),
          ("above", math.inf))
-# Of m; what is prepared goes as far.
+# The largest m; prepared ranges end there.
 LARGEST = 8192
 # Chosen before anything was measured; every band has 40 values or more.
 SEED, VALUES = 20261128, 10
@@ -101,7 +101,7 @@ def draw_values(seed, layer, count):
 
 
 class Suite:
-    """The suite's models, those that `names` lists or all, at drawn values.
+    """The suite's models (`names`, or all) at drawn values.
     Errors: ValueError for a model that the suite does not have."""
 
     def __init__(self, path=None, names=None, seed=None, values=None):

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""What the default mode launches on models that nothing was developed on.
+"""The kernels of the default mode for models outside of all development.
 
-Of each model of benchmarks/suites/default_mode_models.json, engines in several
+For each model of benchmarks/suites/default_mode_models.json, engines in several
 states meet the same values of m (default_mode_states.py): predict and tune with
 an empty cache, tune with small m first, prepared ranges, strict with a cache
 that has a pool. The plan of each value is timed beside cuBLASLt's own

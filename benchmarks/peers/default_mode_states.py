@@ -58,7 +58,7 @@ class Choice:
 
 @dataclasses.dataclass
 class Meeting:
-    """The first call of a case: what it chose, or why it failed."""
+    """The first call of a case: its choice, or why it failed."""
 
     seconds: float
     compiles: int
@@ -99,7 +99,7 @@ class StateRun:
     """One engine of a state. close() it behind the last use of its plans."""
 
     def __init__(self, library, name, folder, stream, **options):
-        """`folder` is its cache; of a pool it is read and never written."""
+        """`folder` is its cache; that of a pool is only read."""
         self.state = STATES[name]
         self.stream = stream
         self.loaded = LoadedConfigs()
@@ -135,7 +135,7 @@ class StateRun:
         self.engine.close()
 
     def summary(self):
-        """What the state cost, for the result."""
+        """The cost of the state, for the result."""
         if self.skipped:
             return {"skipped": self.skipped}
         counts = self.engine.statistics()

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""The tables of a result of default_mode_models.py: of each state what its
-plans reach beside cuBLASLt and beside those of the mode predict, by bands of m,
-aligned and odd sizes apart, and what the state cost.
+"""The tables of a result of default_mode_models.py: for each state the speed of
+its plans beside cuBLASLt and beside plans of the mode predict, by bands of m,
+aligned and odd sizes apart, and the cost of the state.
 
     default_mode_tables.py RESULT...
 
@@ -26,8 +26,8 @@ def is_result(document):
 
 
 def faults(document):
-    """What is wrong with Kiln in a result, a list of texts: failed cases, and
-    results that are wrong. A value that strict mode does not have is no fault."""
+    """Kiln's faults in a result, a list of texts: failed cases, and wrong
+    results. A value that strict mode does not have is not a fault."""
     found = []
     for case in document["cases"]:
         where = f"{case['layer']} m={case['m']}"
@@ -142,7 +142,7 @@ def time_text(seconds):
 
 
 def cost_line(document, state):
-    """What a state cost: a line of a list."""
+    """The cost of a state: a line of a list."""
     own = [model["states"][state] for model in document["models"].values()
            if "skipped" not in model["states"].get(state, {"skipped": ""})]
     seconds = [case["states"][state]["first_call_s"]

@@ -34,7 +34,7 @@ def prefer_cublaslt():
 
 
 class Memory:
-    """What the operands of all cases are parts of. N(0, 1) data is made once:
+    """The memory that the operands of all cases share. N(0, 1) data is made once:
     making it for each case would take longer than timing it."""
 
     def __init__(self, seed):
@@ -62,7 +62,7 @@ class Memory:
 
     @staticmethod
     def _allocate(elements):
-        # What was too short goes back to the driver, for Kiln's trials.
+        # Memory that was too small goes back to the driver, for Kiln's trials.
         torch.cuda.empty_cache()
         return torch.empty(max(elements, ROTATION_BYTES // 2), device="cuda",
                            dtype=torch.bfloat16)
@@ -177,7 +177,7 @@ class Judge:
         for begin in range(0, self.d.shape[0], rows):
             part = (self.d[begin:begin + rows].float() -
                     self.first[begin:begin + rows].float()).abs()
-            # What was not written differs most.
+            # Elements that were not written differ most.
             value, index = part.nan_to_num_(nan=math.inf).flatten().max(0)
             if value.item() > most:
                 row, column = divmod(index.item(), part.shape[1])
@@ -217,7 +217,7 @@ def time_case(case, plans, memory, rounds, gap_s):
 
 
 def machine():
-    """What the result says of the machine."""
+    """The machine, for the result."""
     return {"gpu": torch.cuda.get_device_name(0), "cuda": torch.version.cuda,
             "torch": torch.__version__}
 

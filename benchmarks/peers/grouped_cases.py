@@ -1,5 +1,5 @@
-"""Products of mixtures of experts: rows of tokens in groups, a weight for each
-group. Kiln's problem text, the sizes of the groups, and every operand with its
+"""Grouped GEMMs of MoE: rows of tokens in groups, a weight for each group.
+ Kiln's problem text, the sizes of the groups, and every operand with its
 slot, shape and type. Needs neither torch nor a GPU.
 
 `python3 grouped_cases.py` lists all cases; with --library LIBKILN it also has
@@ -84,12 +84,12 @@ class GroupedCase:
 
     @property
     def sizes(self):
-        """What Kiln reads on the device: ends, or counts."""
+        """The group sizes that Kiln reads on the device: ends, or counts."""
         return list(self.rows) if self.kind == "masked" else self.ends
 
     @property
     def m(self):
-        """The m of the problem: all rows, or those of a group to expect."""
+        """The m of the problem: all rows, or the expected rows of a group."""
         if self.kind == "masked":
             return max(1, -(-sum(self.rows) // self.groups))
         return max(1, self.ends[-1])
@@ -206,8 +206,8 @@ class GroupedCase:
 
     @property
     def bytes(self):
-        """What a launch has to move: rows of groups, and the weights of groups
-        that have any."""
+        """The bytes that a launch has to move: rows of groups, and the weights
+        of groups that have rows."""
         share = {operand.name: operand.bytes for operand in self.operands()}
         used = sum(self.rows) / max(1, self.all_rows)
         active = sum(1 for size in self.rows if size) / self.groups
@@ -311,8 +311,8 @@ def all_cases():
 
 
 def load_cases(pattern="", most=None):
-    """Those whose name contains `pattern`, a comma-separated list; of more than
-    `most`, so many that are spread over all."""
+    """The cases whose name contains a part of `pattern`, a comma-separated list;
+    `most` of them at most, spread over all."""
     wanted = pattern.split(",")
     cases = [case for case in all_cases()
              if any(part in case.name for part in wanted)]

@@ -1,5 +1,5 @@
-"""What the programs share that time Kiln beside torch: Kiln's side of a case,
-capture into CUDA graphs, and replays in turns.
+"""Common parts of the programs that time Kiln beside torch: Kiln's side of a
+case, capture into CUDA graphs, and replays in turns.
 """
 import collections
 import contextlib
@@ -142,8 +142,8 @@ def delay():
 
 def time_graphs(graphs, rounds, launches, gap_s=0):
     """{side: microseconds of one launch, one per round}. With a gap the device
-    idles for so long before each replay: what draws much power keeps its
-    clock."""
+    idles for so long before each replay, so that sides that draw much power
+    keep their clock."""
     warm_up(graphs)
     marks = {name: [] for name in graphs}
     for _ in range(rounds):

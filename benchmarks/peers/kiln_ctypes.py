@@ -132,7 +132,7 @@ class GemmArgs(CStruct):
 
     def __init__(self, **values):
         super().__init__(**({"alpha": 1.0, "batch": 1} | values))
-        # What is not given is a struct of the right size all the same.
+        # An operand that is not given is still a struct of the right size.
         for name in "abcd":
             getattr(self, name).struct_size = ctypes.sizeof(Operand)
 
@@ -146,7 +146,7 @@ class HeadsOperand(CStruct):
                 ("scale", POINTER(Scale)), ("reserved", c_uint64 * 3)]
 
 
-# Of HeadsOperand.batch_stride: all sequences read the same rows.
+# As HeadsOperand.batch_stride: all sequences read the same rows.
 SHARED_STRIDE = -1
 
 
@@ -337,7 +337,7 @@ class Library:
                             self.kiln_last_error_message().decode())
 
     def text_of(self, function, subject):
-        """What a function that writes text into a buffer has to say."""
+        """The text that a function writes into a buffer."""
         length = c_size_t(0)
         self.check(function(subject, None, 0, byref(length)))
         buffer = ctypes.create_string_buffer(length.value + 1)
@@ -430,7 +430,7 @@ class Engine:
         return result
 
     def statistics(self):
-        """What the engine counted so far, a Statistics."""
+        """The engine's counts so far, a Statistics."""
         counts = Statistics()
         self.library.check(self.library.kiln_get_statistics(self._handle,
                                                             byref(counts)))
@@ -461,7 +461,7 @@ class Plan:
                                     self._handle)
 
     def workspace(self):
-        """What each launch needs, a WorkspaceInfo."""
+        """The workspace that each launch needs, a WorkspaceInfo."""
         info = WorkspaceInfo()
         self.library.check(self.library.kiln_plan_workspace(self._handle,
                                                             byref(info)))
@@ -506,7 +506,7 @@ def scale_of(granularity, address, rows=0, columns=0, row_stride=0,
 
 
 def find_library(path=None):
-    """The library to load: what is named, else the project's own builds."""
+    """The library to load: `path`, else one of the project's own builds."""
     if path is not None:
         return pathlib.Path(path)
     # The last: beside an installed benchmarks folder.

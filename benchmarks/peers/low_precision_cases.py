@@ -1,5 +1,5 @@
-"""What the cases of benchmarks/suites/gemm_packed.json, gemm_fp8.json and
-gemm_int8.json are: Kiln's problem text, every operand with its slot, shape and
+"""The cases of benchmarks/suites/gemm_packed.json, gemm_fp8.json and
+gemm_int8.json: Kiln's problem text, every operand with its slot, shape and
 type, and how scales lie in memory. Needs neither torch nor a GPU.
 
 `python3 low_precision_cases.py` lists the texts and bytes of the default cases
@@ -24,7 +24,7 @@ FIRST_ROWS = [1, 16, 64]
 TYPE_BYTES = {"fp32": 4, "bf16": 2, "fp16": 2, "e4m3": 1, "e5m2": 1, "int8": 1,
               "uint8": 1, "e8m0": 1, "int32": 4}
 TYPES = {"e4m3", "e5m2", "int8"}
-# Of packed weights, and bits of an element.
+# Types of packed weights, with the bits of an element.
 WEIGHT_BITS = {"int4": 4, "e2m1": 4, "int8": 8, "e4m3": 8}
 
 # kiln_gemm_slot.
@@ -64,9 +64,9 @@ class Operand:
 
 @dataclasses.dataclass(frozen=True)
 class Scales:
-    """Those of A or B. `rows` and `depths`: how many there are along the rows of
-    the operand and along k; `ld`: from one line in memory to the next, which is
-    one of rows' scales at a step of k if `by_rows`."""
+    """The scales of A or B. `rows` and `depths`: their numbers along the rows of
+    the operand and along k; `ld`: from one line in memory to the next. With
+    `by_rows` a line has the scales of all rows at a step of k."""
     kind: str
     rows: int
     depths: int
@@ -82,7 +82,7 @@ class Scales:
 
     @property
     def block_rows(self):
-        """Rows that share a scale of blocks."""
+        """Rows that share a block scale."""
         return BLOCK if self.kind == "128x128" else 1
 
 
@@ -144,7 +144,7 @@ class Case:
 
     @property
     def scale_type(self):
-        """Of the scales of packed weights."""
+        """The type of the scales of packed weights."""
         return self.get("scale_type_b",
                         "e8m0" if self.dtype_b == "e2m1" else "fp16")
 
@@ -154,7 +154,7 @@ class Case:
 
     @property
     def scheme(self):
-        """What a torch user calls it: by the scales of A, and of B."""
+        """The scheme in torch's terms: the scales of A, and of B."""
         return self.get("scale_a", "none"), self.get("scale_b", "none")
 
     @property
@@ -165,7 +165,7 @@ class Case:
             if key not in ("name", "family")])
 
     def scales(self, which):
-        """Of "a" or "b"; None: it has none."""
+        """The scales of "a" or "b", or None."""
         kind = self.get(f"scale_{which}", "none")
         if kind == "none":
             return None
@@ -289,9 +289,9 @@ def spread(cases):
 
 
 def load_suites(paths=None, pattern="", most=None):
-    """The cases whose name contains `pattern`, a comma-separated list; of more
-    than `most`, so many that are spread over all. Without paths, those of
-    first_cases(), then the default suites, spread."""
+    """The cases whose name contains a part of `pattern`, a comma-separated list;
+    `most` of them at most, spread over all. Without paths, first_cases() and
+    then the default suites, spread."""
     wanted = pattern.split(",")
     cases = [Case(spec) for path in paths or DEFAULT_SUITES
              for spec in json.loads(pathlib.Path(path).read_text())["cases"]

@@ -1,5 +1,5 @@
-"""What the cases of benchmarks/suites/memory_bound.json are, or those of a
-result of kiln-bench draw: Kiln's problem text, and every operand with its
+"""The cases of benchmarks/suites/memory_bound.json, or of a result of
+kiln-bench draw: Kiln's problem text, and every operand with its
 slot, shape and type. Needs neither torch nor a GPU.
 
 `python3 memory_bound_cases.py` lists the texts and bytes of a suite; with
@@ -177,8 +177,8 @@ class Case:
 
 
 def load_suite(path=SUITE, pattern="", most=None):
-    """The cases whose name contains `pattern`, a comma-separated list; of more
-    than `most`, so many that are spread over all."""
+    """The cases whose name contains a part of `pattern`, a comma-separated list;
+    `most` of them at most, spread over all."""
     specs = json.loads(pathlib.Path(path).read_text())["cases"]
     wanted = pattern.split(",")
     cases = [Case(spec) for spec in specs

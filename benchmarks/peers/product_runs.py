@@ -1,5 +1,5 @@
-"""What torch_low_precision.py and torch_grouped.py share: how a product is
-measured beside torch, and the run over all cases.
+"""Common parts of torch_low_precision.py and torch_grouped.py: measuring a
+product beside torch, and the run over all cases.
 
 Each side of a case is captured into a CUDA graph of many launches, so that no
 side pays for its host code. The launches rotate over copies of all operands
@@ -42,16 +42,16 @@ MOST_COPIES = 256
 
 
 class Sides:
-    """What a program compares Kiln with. A subclass has these:
+    """The sides that a program compares Kiln with. A subclass has these:
 
-    what, data, sides: what the result's head says.
+    what, data, sides: texts of the result's head.
     uncounted: names of sides that no ratio counts.
-    missing(): what this torch lacks, a list of names.
-    held_bytes(case): of a copy, outputs and torch's own inputs included.
-    make_data(case, copies): an object with lists `inputs` and `of_torch`, of
-      each copy a dict of tensors by name; `outputs`, the same of Kiln's
-      outputs; and faults_of(side, result), what is wrong with a result of the
-      last copy, a list of texts.
+    missing(): names of functions that this torch lacks.
+    held_bytes(case): bytes of a copy, with outputs and torch's own inputs.
+    make_data(case, copies): an object with lists `inputs`, `of_torch` and
+      `outputs`, which have a dict of tensors by name for each copy; and
+      faults_of(side, result), the faults of a result of the last copy, a list
+      of texts.
     functions_of(case, data): {side: function of a dict of of_torch}.
     check_call(engine, case, data, kiln): faults of another way to call Kiln.
     """
@@ -87,7 +87,7 @@ def launches_of(case, copies):
 
 
 class CaseRun:
-    """Measures one case; what fails of it is noted in its row."""
+    """Measures one case; failures are noted in its row."""
 
     def __init__(self, engine, case, sides, options, watch):
         self.engine, self.case, self.sides = engine, case, sides
@@ -160,7 +160,7 @@ class CaseRun:
         self.row["agrees"] = not faults
         if faults:
             self.row["disagrees"] = faults
-        # What the check took must not be missing in the graphs' pools.
+        # Memory of the check must not be missing in the graphs' pools.
         torch.cuda.empty_cache()
         return True
 
@@ -173,8 +173,8 @@ class CaseRun:
 
 
 def summary_of(case, times, uncounted):
-    """What a row says about the samples of its sides; a ratio is null if one
-    of its sides is missing."""
+    """The figures of a row from the samples of its sides; a ratio is null if
+    one of its sides is missing."""
     row = {}
     medians = {side: statistics.median(values)
                for side, values in times.items()}
@@ -311,7 +311,7 @@ def run(cases, sides, options):
     watch = Stopwatch()
     # Makes the device's primary context, Kiln's too, current.
     torch.zeros(1, device="cuda")
-    # What results are checked with is fp32.
+    # Results are checked with fp32.
     torch.backends.cuda.matmul.allow_tf32 = False
     document = new_document(sides, options)
     print(HEADER)

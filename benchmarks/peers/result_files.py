@@ -1,4 +1,4 @@
-"""What the peer programs share that needs no torch: their result files, options
+"""Common parts of the peer programs that need no torch: result files, options
 for them, and figures.
 """
 import collections

@@ -10,10 +10,10 @@ How it is timed. Each side of a case is captured into a CUDA graph of many
 launches, about a millisecond or more. The launches rotate over copies of all
 operands that together exceed 8 times the L2. The graphs are replayed in turns
 (kiln, cudnn, fa2, kiln, ...), each after a gap in which the device idles, so
-that what draws most power does not pay for it with its clock; the numbers are
+that the side that draws most power does not lose clock for it; the numbers are
 medians over the rounds.
 
-What is checked. Every side's result is compared with fp32 arithmetic at some
+Checks. Every side's result is compared with fp32 arithmetic at some
 rows of some heads before it is timed. A peer that computes another thing, as
 one whose causal mask begins at the first key does, is left out and noted.
 """
@@ -84,7 +84,7 @@ def make_outputs(case, copies):
 
 
 class CaseRun:
-    """Measures one case; what fails of it is noted in its row."""
+    """Measures one case; failures are noted in its row."""
 
     def __init__(self, engine, case, options, watch):
         self.engine, self.case, self.options = engine, case, options
@@ -172,8 +172,8 @@ class CaseRun:
 
 
 def summary_of(case, times):
-    """What a row says about the samples of its sides; a ratio is null if one
-    of its sides is missing."""
+    """The figures of a row from the samples of its sides; a ratio is null if
+    one of its sides is missing."""
     row = {}
     medians = {side: statistics.median(values)
                for side, values in times.items()}

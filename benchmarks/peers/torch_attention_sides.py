@@ -173,7 +173,7 @@ def flash3(case, inputs):
 
 
 def peers_of(case):
-    """{side: peer}, those that may serve the case."""
+    """{side: peer} for the peers that may serve the case."""
     peers = {}
     if case.get("latent"):
         return peers
@@ -265,7 +265,7 @@ def places_of(batch, heads):
 
 
 def faults_of(case, inputs, outputs):
-    """What of the outputs is not what fp32 says: a list of texts."""
+    """Differences of the outputs from fp32 arithmetic: a list of texts."""
     faults = []
     for sequence, head in places_of(case.batch, case.heads):
         queries = case.query_lengths[sequence]

@@ -1,4 +1,4 @@
-"""What a PyTorch user writes for each case of the memory-bound suite.
+"""PyTorch code, as a user writes it, for each case of the memory-bound suite.
 
 function_of(case) gives a function that takes the case's inputs by name and
 returns its outputs, ordered as case.outputs(). It is called as it is (eager)
@@ -51,7 +51,7 @@ def same(value):
 
 
 def finisher_of(case, quantised):
-    """What brings a row-wise result into the output's type; gives a tuple.
+    """A function that converts a row-wise result to the output's type, in a tuple.
     torch.compile traces through what these functions return, so that they hold
     plain values only, not the case."""
     if not quantised:
@@ -167,7 +167,7 @@ def faults_of(case, inputs, outputs):
 
 def allowance(case, name, value, x, scales):
     """How far an output may be from `value`, elementwise."""
-    # Of the output's rounding, and more.
+    # The error of the output's rounding, and more.
     loose = 2.0**-6 if case.out != "fp32" else 2.0**-16
     if case.family == "reduce":
         sizes = ALL_REDUCTIONS if case.all_rows else REDUCTIONS

@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
-"""Times Kiln against PyTorch and Triton on products of mixtures of experts:
-torch._grouped_mm (bf16), torch._scaled_grouped_mm (fp8 with scales of rows), a
-loop of torch's products, and a plain Triton kernel for bf16. One GPU, one
+"""Times Kiln against PyTorch and Triton on the grouped GEMMs of MoE:
+torch._grouped_mm (bf16), torch._scaled_grouped_mm (fp8 with per-token scales),
+a loop of torch's products, and a plain Triton kernel for bf16. One GPU, one
 process, the same inputs for all sides.
 
   python3 benchmarks/peers/torch_grouped.py --commit COMMIT --out result.json
 
 product_runs.py says how it is timed. Sizes of groups are in device memory for
 Kiln, torch's grouped products and Triton; the loop has them on the host, as a
-program without a grouped product would after waiting for them. fp8 with scales
-of blocks, masked groups and packed weights have no peer here: their rates stand
-alone. What torch lacks, and what was left out, is said on stderr.
+program without a grouped product would after waiting for them. fp8 with block
+scales, masked groups and packed weights have no peer here: their rates stand
+alone. Functions that torch lacks, and omitted cases, are named on stderr.
 """
 import sys
 
@@ -39,7 +39,7 @@ CHECKED_ROWS = 96
 
 
 class GroupWeights:
-    """What torch_packed.Weights asks of a case, of one group's weight."""
+    """One group's weight as a case, as torch_packed.Weights needs it."""
 
     def __init__(self, case):
         self.extents = (1, case.n, case.k)
@@ -110,7 +110,7 @@ class Data:
                 for name in made[0]}
 
     def faults_of(self, side, result):
-        """What is wrong with the last copy's result, a list of texts."""
+        """The faults of the last copy's result, a list of texts."""
         if self._expected is None:
             self._expected = self._reference()
         return torch_scaled_mm.faults_of(result, *self._expected)
@@ -211,7 +211,7 @@ class Grouped(product_runs.Sides):
     what = "grouped_torch"
     data = ("scales powers of two, groups' sizes as tokens are routed at "
             "random")
-    sides = ("sizes are in device memory, those of the loop of torch's "
+    sides = ("sizes are in device memory, sizes of torch's loop of "
              "products on the host")
 
     def missing(self):

@@ -8,11 +8,11 @@ with scales of tensors and rows, and of blocks where torch has them) and int8
 
 product_runs.py says how it is timed. The default cases begin with int4 weights
 at few rows; the others follow in an order that is spread over the suites, until
-the time is up (--limit-s). What torch lacks, and what was left out, is said on
-stderr.
+the time is up (--limit-s). Functions that torch lacks, and omitted cases, are
+named on stderr.
 
 Sums are fast in torch exactly where the problem says compute=fast_fp8.
-torch._int_mm computes int32 sums alone, Kiln's int8 result and scales besides:
+torch._int_mm computes only int32 sums, Kiln's int8 result and scales besides:
 such ratios favour torch. Beside packed weights torch.matmul runs on weights
 that were decoded before ("dense"); no ratio counts it.
 """
@@ -27,7 +27,7 @@ import torch_scaled_mm
 from interleaved import current_stream
 from result_files import parse_with_result
 
-# What torch may lack.
+# Functions that torch may lack.
 PEERS = ("_scaled_mm", "_int_mm", "_weight_int4pack_mm",
          "_convert_weight_to_int4pack", "_weight_int8pack_mm")
 
@@ -55,7 +55,7 @@ class Data:
         self._expected = {}
 
     def faults_of(self, side, result):
-        """What is wrong with the last copy's result, a list of texts."""
+        """The faults of the last copy's result, a list of texts."""
         case, has_scales = self.case, side != "int_mm"
         rows = torch_scaled_mm.checked_rows(case.extents[0])
         if has_scales not in self._expected:
@@ -93,7 +93,7 @@ class LowPrecision(product_runs.Sides):
         return names
 
     def held_bytes(self, case):
-        # Outputs are each side's; those of int32 are larger.
+        # Each side has its outputs; int32 ones are larger.
         held = sum(operand.bytes * (4 if operand.output else 1)
                    for operand in case.operands())
         if case.is_packed:

@@ -142,7 +142,7 @@ def start_compiler():
 
 def compile_ahead(spec):
     """(name, seconds or None) of a case that this process compiles, for
-    Inductor's cache on disk. What fails will fail again where it is noted."""
+    Inductor's cache on disk. A failure comes again where it is noted."""
     case = memory_bound_cases.Case(spec)
     try:
         with torch.no_grad():
@@ -169,10 +169,10 @@ def compile_all(cases, jobs):
 
 
 class CaseRun:
-    """Measures one case; what fails of it is noted in its row."""
+    """Measures one case; failures are noted in its row."""
 
     def __init__(self, engine, case, options, watch, compile_s=None):
-        """`compile_s`: of another process that has compiled it."""
+        """`compile_s`: the time of another process that compiled it."""
         self.engine, self.case, self.options = engine, case, options
         self.watch, self.compile_s = watch, compile_s
         self.row = {"name": case.name, "text": case.text, "bytes": case.bytes}
@@ -246,7 +246,7 @@ class CaseRun:
         self.row["agrees"] = not faults
         if faults:
             self.row["disagrees"] = faults
-        # What the check took must not be missing in the graphs' pools.
+        # Memory of the check must not be missing in the graphs' pools.
         torch.cuda.empty_cache()
         return True
 
@@ -266,8 +266,8 @@ class CaseRun:
 
 
 def summary_of(case, times):
-    """What a row says about the samples of its sides; a ratio is null if one
-    of its sides is missing."""
+    """The figures of a row from the samples of its sides; a ratio is null if
+    one of its sides is missing."""
     row = {}
     medians = {side: statistics.median(values)
                for side, values in times.items()}
@@ -399,7 +399,7 @@ def allow_many_compilations():
 
 
 def what_of(options):
-    """What was measured; of a draw, what it says of itself."""
+    """The name of the measurement; for a draw, with the draw's own name."""
     drawn = json.loads(pathlib.Path(options.suite).read_text()).get("what")
     return f"memory_bound_torch: {drawn}" if drawn else "memory_bound_torch"
 

@@ -10,7 +10,7 @@ from low_precision_cases import PACKED_BLOCK, WEIGHT_BITS
 
 TYPES = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}
 
-# What the eight codes of e2m1 without a sign stand for.
+# Values of the eight codes of e2m1 without a sign.
 E2M1 = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0)
 ZERO_POINT = 8
 
@@ -90,7 +90,7 @@ class Weights:
         return operands
 
     def torch_operands(self):
-        """What functions_of() takes besides a, of those that exist."""
+        """The existing operands that functions_of() takes besides a."""
         case = self.case
         operands = {"dense": self.values().to(TYPES[case.dtype])}
         if has_int4(case):

@@ -1,5 +1,5 @@
-"""What a PyTorch user writes for a product of fp8 or int8, and the check of all
-results against fp32 arithmetic.
+"""PyTorch code, as a user writes it, for a product of fp8 or int8, and the
+check of all results against fp32 arithmetic.
 """
 import torch
 
@@ -11,7 +11,8 @@ TYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16,
 
 # Rows of a result that are checked, from the first to the last.
 CHECKED_ROWS = 128
-# Errors that a result may have: of its own rounding, and of the sum of |a*b|.
+# Errors that a result may have, relative to itself (its rounding) and to the
+# sum of |a*b|.
 # Data have both signs, so that narrow sums stay far below it.
 RELATIVE = {torch.bfloat16: 2.0 ** -7, torch.float16: 2.0 ** -10,
             torch.float32: 2.0 ** -18, torch.int32: 2.0 ** -20}
@@ -40,7 +41,7 @@ def make_operand(operand, generator):
 
 
 def recipe(kind):
-    """torch's name for scales of blocks, of which there have been two."""
+    """torch's name for block scales, which has changed once."""
     from torch.nn.functional import ScalingType
     names = {"1x128": ("BlockWise1x128", "Blockwise_1x128"),
              "128x128": ("BlockWise128x128", "Blockwise_128x128")}[kind]
@@ -138,7 +139,7 @@ def reference_of(case, inputs, rows, with_scales=True):
 
 
 def faults_of(result, rows, expected, magnitude):
-    """What is wrong with some rows of a result, a list of texts."""
+    """The faults of some rows of a result, a list of texts."""
     found = result[rows].float()
     allowed = (RELATIVE[result.dtype] * expected.abs()
                + OF_MAGNITUDE * magnitude)

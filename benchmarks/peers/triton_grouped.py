@@ -5,7 +5,7 @@ D[r] = A[r] B[g]^T for the rows r of group g, which ends before row ends[g]. A
 program computes a tile of one group. It finds its group by itself: it counts
 the tiles of rows of all groups, which is cheap beside the product as long as
 there are some hundred groups. The grid has as many programs as the worst sizes
-would need; those without a tile return.
+would need; programs without a tile return.
 """
 import torch
 import triton

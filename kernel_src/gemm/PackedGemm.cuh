@@ -97,8 +97,8 @@ public:
   }
 
 private:
-  /// Blocks share out the tiles that there are. (docs/gemm.md, "Groups of
-  /// rows".)
+  /// Blocks share out the tiles of all groups. (docs/gemm.md, "Grouped
+  /// GEMM".)
   static void runGroups(const GemmParams &params, unsigned char *sharedMemory) {
     awaitPredecessor();
     const GroupTable<kSignature.groups> table(

@@ -34,9 +34,9 @@ llvm::Expected<Problem> makeProblem(const KernelFamily &family, Values values) {
   if (!problem)
     return problem.takeError();
   const Schema &schema = family.problemSchema();
-  FieldValues values(problem->values.array());
-  normaliseScalars(schema, values);
-  problem->values = Values(schema, values);
+  FieldValues array(problem->values.array());
+  normaliseScalars(schema, array);
+  problem->values = Values(schema, array);
   return problem;
 }
 

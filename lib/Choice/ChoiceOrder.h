@@ -17,14 +17,15 @@ namespace kiln {
 
 /// The offers of each, as the table has them.
 enum class ChoiceStep {
-  /// what was measured at this very value; then what the layer's trials say of
-  /// the space, where the best is compiled if none within 2 % exists (in strict
-  /// and background, the kernels of its portfolio); then the estimator's stored
-  /// choices. While trials are due, what these may change is left out
+  /// the winner of trials at this very value; then the space in the order that
+  /// the layer's trials suggest, where the best is compiled if none within 2 %
+  /// exists (in strict and background, the kernels of its portfolio); then the
+  /// estimator's stored choices. While trials are due, choices that these may
+  /// change are left out
   Stored,
   /// measures within the budget: a launch its layer, `kiln_prepare` the value
   Trials,
-  /// what is loaded within 2 % of the best estimate
+  /// a loaded kernel within 2 % of the best estimate
   Loaded,
   /// of the first 8 of the ranking, one within 2 % of the best whose kernels
   /// exist

@@ -5,13 +5,13 @@
 
 namespace kiln {
 
-/// Adds what tells \p record from others: its values and its schema.
+/// Adds what tells \p values from others: the numbers and the schema.
 static void append(std::string &bytes, const Values &values) {
   const Schema *schema = &values.schema();
   bytes.append(reinterpret_cast<const char *>(&schema), sizeof(schema));
-  llvm::ArrayRef<int64_t> values = values.array();
-  bytes.append(reinterpret_cast<const char *>(values.data()),
-               values.size() * sizeof(int64_t));
+  llvm::ArrayRef<int64_t> array = values.array();
+  bytes.append(reinterpret_cast<const char *>(array.data()),
+               array.size() * sizeof(int64_t));
 }
 
 static std::string bytesOf(const Values &first, const Values &second) {

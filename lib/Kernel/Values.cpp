@@ -144,7 +144,7 @@ std::string Values::compiledText() const {
 
 std::vector<int64_t> Values::compiledKnobs() const {
   std::vector<int64_t> knobs;
-  for (auto [field, value] : llvm::zip_equal(valuesSchema->fields(), values()))
+  for (auto [field, value] : llvm::zip_equal(valuesSchema->fields(), array()))
     if (field.role == FieldRole::Knob)
       knobs.push_back(value);
   return knobs;
@@ -152,7 +152,7 @@ std::vector<int64_t> Values::compiledKnobs() const {
 
 llvm::json::Object Values::toJson() const {
   llvm::json::Object object;
-  for (auto [i, value] : llvm::enumerate(values())) {
+  for (auto [i, value] : llvm::enumerate(array())) {
     const Field &field = valuesSchema->fields()[i];
     if (!isPrinted(field, value))
       continue;
@@ -232,7 +232,7 @@ static bool isChain(const Field &field, int64_t value) {
 
 llvm::Error Values::check() const {
   for (auto [i, field] : llvm::enumerate(valuesSchema->fields())) {
-    int64_t value = values()[i];
+    int64_t value = array()[i];
     bool isFine = true;
     switch (field.kind) {
     case FieldKind::Integer:
@@ -286,10 +286,10 @@ parseValue(const Schema &schema, const Field &field, llvm::StringRef text) {
 
 namespace {
 /// Collects the fields of one record; refuses repeats, wants what is required.
-class RecordBuilder {
+class ValuesBuilder {
 public:
-  explicit RecordBuilder(const Schema &schema)
-      : record(schema), seen(schema.fields().size(), false) {}
+  explicit ValuesBuilder(const Schema &schema)
+      : values(schema), seen(schema.fields().size(), false) {}
 
   llvm::Error set(int field, llvm::Expected<int64_t> value) {
     if (!value)
@@ -369,7 +369,7 @@ llvm::Expected<Values> Values::parse(const Schema &schema,
   else if (schema.style() == TextStyle::Dotted)
     return makeError(ErrorCode::InvalidArgument, "'{}' does not begin with {}",
                      text.take_front(64), schema.name());
-  RecordBuilder builder(schema);
+  ValuesBuilder builder(schema);
   for (llvm::StringRef token : rest) {
     auto split = splitToken(schema, token);
     if (!split)
@@ -417,7 +417,7 @@ static llvm::Expected<int64_t> parseJsonValue(const Schema &schema,
 llvm::Expected<Values>
 Values::fromJson(const Schema &schema, const llvm::json::Object &object,
                  llvm::ArrayRef<llvm::StringRef> ignored) {
-  RecordBuilder builder(schema);
+  ValuesBuilder builder(schema);
   for (const auto &[key, value] : object) {
     if (llvm::is_contained(ignored, key.str()))
       continue;

@@ -34,7 +34,7 @@ void Background::Job::note(const Problem &value) {
       largest[i] = value;
   // A launch that fails, into a capture for one, is made again and again.
   auto isValue = [&](const Problem &known) {
-    return known.record == value.values;
+    return known.values == value.values;
   };
   if (llvm::any_of(launched, isValue))
     return;

@@ -62,10 +62,10 @@ std::vector<kiln_range> givenRanges(const NamedRanges &ranges) {
 }
 
 llvm::Expected<Case> Layer::at(const NamedRanges &ranges,
-                               llvm::ArrayRef<int64_t> values) const {
+                               llvm::ArrayRef<int64_t> extents) const {
   Values values = described;
   std::string place;
-  for (auto [range, value, given] : llvm::zip_equal(ranges, values, own)) {
+  for (auto [range, value, given] : llvm::zip_equal(ranges, extents, own)) {
     if (given != 0)
       continue;
     values.set(range.key, value);

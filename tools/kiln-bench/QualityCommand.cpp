@@ -17,6 +17,7 @@ namespace {
 /// A file of floors: the records that they are about, beside it, and floors.
 struct CheckFile {
   std::string path;
+  std::string what;                 ///< a sentence on the file, kept
   std::vector<std::string> records; ///< as the file names them
   QualityFloors floors;
 
@@ -48,6 +49,7 @@ llvm::Expected<CheckFile> CheckFile::read(const std::string &path) {
                        "{}: a record is not the name of a file", path);
     file.records.push_back(name->str());
   }
+  file.what = object->getString("what").value_or("").str();
   auto parsed = QualityFloors::parse(*floors);
   if (!parsed)
     return addContext(parsed.takeError(), path);
@@ -66,9 +68,11 @@ std::vector<std::string> CheckFile::recordPaths() const {
 }
 
 llvm::Error CheckFile::write() const {
-  return writeFile(
-      path, printJson(llvm::json::Object{{"records", textsToJson(records)},
-                                         {"floors", floors.toJson()}}));
+  llvm::json::Object json{{"records", textsToJson(records)},
+                          {"floors", floors.toJson()}};
+  if (!what.empty())
+    json["what"] = jsonText(what);
+  return writeFile(path, printJson(std::move(json)));
 }
 
 /// Replays the record \p path into \p report, on the device of --device or else

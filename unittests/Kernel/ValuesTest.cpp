@@ -55,7 +55,7 @@ TEST_CASE("defaults are omitted and the order is the schema's") {
 TEST_CASE("print and parse are inverse, in text and in JSON") {
   std::mt19937_64 random(1);
   for (int i = 0; i < 500; ++i) {
-    Values record(problemSchema());
+    Values values(problemSchema());
     values.set("m", static_cast<int64_t>(random() >> 1));
     values.set("n", static_cast<int64_t>(random() % 1000001));
     values.set("dtype", random() % 2 ? 10 : 20);

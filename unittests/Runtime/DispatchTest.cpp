@@ -16,12 +16,12 @@ using namespace kiln;
 namespace {
 
 /// Keys of one value each, and the plan that each should have.
-struct Values {
+struct LaunchValues {
   Registry registry = makeBuiltinRegistry();
   const KernelFamily *family = registry.find("gemm");
   std::vector<ActivePlanPtr> plans;
 
-  explicit Values(size_t count = 8) {
+  explicit LaunchValues(size_t count = 8) {
     for (size_t i = 0; i < count; ++i)
       plans.push_back(std::make_shared<ActivePlan>());
   }
@@ -40,7 +40,7 @@ struct Values {
 
 TEST_CASE("the table keeps what readers hold while it grows") {
   DispatchTable table(1);
-  Values values;
+  LaunchValues values;
   constexpr int64_t kEntries = 3000;
   std::atomic<int64_t> published{0};
   std::atomic<bool> wrong{false};
@@ -81,7 +81,7 @@ TEST_CASE(
     fields = std::max(fields, family->problemSchema().fields().size());
   constexpr size_t kCapacity = 4096;
   DispatchTable table(fields, kCapacity);
-  Values values;
+  LaunchValues values;
   for (int64_t value = 0; value < int64_t(kCapacity); ++value)
     values.publish(table, value);
   CHECK(table.valueCount() == kCapacity);
@@ -110,7 +110,7 @@ TEST_CASE(
 TEST_CASE("S7: what is hit stays, what is not makes room") {
   constexpr size_t kCapacity = 256;
   DispatchTable table(1, kCapacity);
-  Values values;
+  LaunchValues values;
   constexpr int64_t kHot = 100;
   for (int64_t value = 0; value < kHot; ++value)
     values.publish(table, value);
@@ -125,7 +125,7 @@ TEST_CASE("S7: what is hit stays, what is not makes room") {
 TEST_CASE("S7: readers meet the right plan or none while places are reused") {
   constexpr size_t kCapacity = 512;
   DispatchTable table(1, kCapacity);
-  Values values;
+  LaunchValues values;
   constexpr int64_t kLast = 200000;
   std::atomic<int64_t> published{0};
   std::atomic<uint64_t> hits{0}, wrong{0};
@@ -156,7 +156,7 @@ TEST_CASE("S7: readers meet the right plan or none while places are reused") {
 TEST_CASE("S7: what is kept gives its place to no other value") {
   constexpr size_t kCapacity = 256;
   DispatchTable table(1, kCapacity);
-  Values values;
+  LaunchValues values;
   constexpr int64_t kKept = kCapacity, kLast = 20000;
   for (int64_t value = 0; value < kLast; ++value) {
     values.publish(table, value);
@@ -182,7 +182,7 @@ TEST_CASE("S7: what is kept gives its place to no other value") {
 
 TEST_CASE("S14d: an offer does not replace what is no fallback") {
   DispatchTable table(1);
-  Values values;
+  LaunchValues values;
   auto fallback = std::make_shared<ActivePlan>();
   fallback->isFallback = true;
   const ActivePlanPtr better = values.plans[0], other = values.plans[1];
@@ -200,7 +200,7 @@ TEST_CASE("S14d: an offer does not replace what is no fallback") {
 TEST_CASE("S7: a context that is gone leaves its places and no plans") {
   constexpr size_t kCapacity = 128;
   DispatchTable table(1, kCapacity);
-  Values here, there;
+  LaunchValues here, there;
   constexpr int64_t kOfEach = kCapacity / 2;
   for (int64_t value = 0; value < kOfEach; ++value) {
     table.publish(here.key(value, 1), {here.planOf(value)});
@@ -219,7 +219,7 @@ TEST_CASE("S7: a context that is gone leaves its places and no plans") {
     CHECK(plan.expired());
   CHECK(table.valueCount() == kOfEach);
   CHECK(table.planCount() == there.plans.size());
-  auto isThere = [&](uint64_t context, const Values &values) {
+  auto isThere = [&](uint64_t context, const LaunchValues &values) {
     for (int64_t value = 0; value < kOfEach; ++value)
       if (table.find(values.key(value, context)) != values.planOf(value).get())
         return false;
@@ -229,7 +229,7 @@ TEST_CASE("S7: a context that is gone leaves its places and no plans") {
   int64_t one = 1;
   CHECK(table.find(there.key(one, 1)) == nullptr);
   // Others take the places.
-  Values next;
+  LaunchValues next;
   for (int64_t value = 0; value < kOfEach; ++value)
     table.publish(next.key(value, 3), {next.planOf(value)});
   CHECK(isThere(3, next));
@@ -247,7 +247,7 @@ TEST_CASE("S7: a table that got no memory is as it was") {
   for (int64_t allowed = 0; allowed < 8; ++allowed) {
     CAPTURE(allowed);
     DispatchTable table(1, kCapacity);
-    Values values;
+    LaunchValues values;
     auto isThere = [&](int64_t value) {
       return table.find(values.key(value)) == values.planOf(value).get();
     };
@@ -276,7 +276,7 @@ TEST_CASE("S7: a table that got no memory is as it was") {
 }
 
 TEST_CASE("plans are swapped value by value") {
-  Values values;
+  LaunchValues values;
   DispatchTable table(values.family->problemSchema().fields().size());
   const int64_t value = 3, other = 4;
   const ChosenPlan standIn{values.plans[0]}, better{values.plans[1], 5},

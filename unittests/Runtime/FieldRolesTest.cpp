@@ -138,7 +138,7 @@ TEST_CASE("ranges vary what a field's role lets vary") {
 TEST_CASE("leading dimensions are packed, or as they were given") {
   OddProblems odd;
   auto argumentsAt = [](const ProblemSpec &spec, int64_t height) {
-    const Values record(spec.described.schema(), spec.valuesAt({height}));
+    const Values values(spec.described.schema(), spec.valuesAt({height}));
     Arguments arguments;
     spec.readDefaults(values.array(), arguments);
     const OperandArgument &y = arguments.operands[1];

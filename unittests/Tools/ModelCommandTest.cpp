@@ -30,10 +30,12 @@ TEST_CASE("model quality replays records and checks floors") {
 
   // Floors name their records, beside them.
   const std::string floors = tool.suite(
-      R"({"records": ["record.json"], "floors": {}})", "floors.json");
+      R"({"records": ["record.json"], "floors": {}, "what": "two configs"})",
+      "floors.json");
   CHECK(tool.run("quality --check " + floors).code == 0);
   CHECK(tool.run("quality --update " + floors).code == 0);
-  CHECK(readBytes(floors).find("record.json") != std::string::npos);
+  for (const char *kept : {"record.json", "two configs"})
+    CHECK(readBytes(floors).find(kept) != std::string::npos);
   tool.suite(R"({"records": ["record.json"],
                  "floors": {"fit": {"all": {"top1": 1001}},
                             "test": {"all": {"top1": 1001}}}})",

@@ -240,7 +240,7 @@ public:
   void enumerate(const Problem &problem, const DeviceModel &device,
                  llvm::function_ref<void(Values)> emit) const final {
     forEachConfig(productOf(problem).typical, device,
-                  [&](const Config &config) { emit(record(config)); });
+                  [&](const Config &config) { emit(valuesOf(config)); });
   }
 
   std::optional<Rejection> prune(const Problem &problem, const Values &values,
@@ -283,7 +283,7 @@ public:
     const GemmProduct product = productOf(problem);
     forEachVariant(
         product.typical, product.signature, fromValues<Config>(config), device,
-        [&](const Config &variant) { variants.push_back(record(variant)); });
+        [&](const Config &variant) { variants.push_back(valuesOf(variant)); });
     return variants;
   }
 
@@ -305,13 +305,13 @@ public:
         [&](const Config &config) -> std::optional<double> {
           if (check(product, config, device) ||
               (allowance.isLimited() &&
-               exceeds(allowance, problem, record(config), device)))
+               exceeds(allowance, problem, valuesOf(config), device)))
             return std::nullopt;
           return predict(product, config, device, Detail::Time).totalNs;
         });
     if (!fastest)
       return std::nullopt;
-    return TimedConfig{record(fastest->first), fastest->second};
+    return TimedConfig{valuesOf(fastest->first), fastest->second};
   }
 
   CandidateClass classOf(const Problem &, const Values &values) const final {
@@ -323,9 +323,9 @@ public:
     const GemmProduct product = productOf(problem);
     forEachConfig(product.typical, device, [&](const Config &config) {
       if (auto rejection = check(product, config, device))
-        sink.reject(*rejection, [&] { return record(config); });
+        sink.reject(*rejection, [&] { return valuesOf(config); });
       else
-        sink.rank(record(config),
+        sink.rank(valuesOf(config),
                   predict(product, config, device, Detail::Time),
                   classByTime(config));
     });
@@ -451,7 +451,9 @@ private:
     }
     return device.smCount;
   }
-  Values record(const Config &config) const { return toValues(config, schema); }
+  Values valuesOf(const Config &config) const {
+    return toValues(config, schema);
+  }
   CandidateClass classByTime(const Config &config) const {
     CandidateClass result = classOfConfig(config);
     result.ranksByTime = true;

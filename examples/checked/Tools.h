@@ -7,7 +7,7 @@
 #ifndef KILN_EXAMPLES_TOOLS_H
 #define KILN_EXAMPLES_TOOLS_H
 
-#include "CudaDriver.h"
+#include "../CudaDriver.h"
 
 #include <kiln/kiln.hpp>
 
@@ -72,7 +72,9 @@ public:
     check(cuda.memcpyDtoH(host.data(), address, bytes()), "copying out");
   }
   /// Sets all bytes of the device's copy, so that stale results show as NaN.
-  void poison() { check(cuda.memsetD8(address, 0xff, bytes()), "clearing"); }
+  void poison() {
+    check(cuda.memsetD8Async(address, 0xff, bytes(), nullptr), "clearing");
+  }
   /// An element of the host's copy.
   T &operator[](int64_t element) { return host[static_cast<size_t>(element)]; }
   const T &operator[](int64_t element) const {
@@ -90,7 +92,7 @@ private:
   CudaAddress address = 0;
 };
 
-/// What enqueue() puts on a stream, to be replayed there.
+/// The work that enqueue() puts on a stream, to be replayed there.
 class Graph {
 public:
   template <class Enqueue>
@@ -117,7 +119,7 @@ private:
   CudaGraphExec executable = nullptr;
 };
 
-/// Microseconds that what enqueue() puts on \p stream takes, by the host's
+/// Microseconds that the work of enqueue() takes on \p stream, by the host's
 /// clock.
 template <class Enqueue>
 double timeOf(CudaStream stream, const Enqueue &enqueue) {

@@ -1,4 +1,4 @@
-//===- moe.cpp - a mixture of experts through Kiln ------------------------===//
+//===- moe.cpp - an MoE layer through Kiln --------------------------------===//
 //
 //   p    = softmax(x Wrouter^T)                [tokens, experts]
 //          the best experts of each token: its choices; sorted by expert on the
@@ -10,8 +10,8 @@
 // Each of the two products is one launch for all experts: groups of rows whose
 // ends are in device memory, gathered from the tokens and scattered to their
 // choices. So one CUDA graph serves every routing: it is replayed after ends,
-// indices and weights were overwritten in place. In bf16; in fp8, with scales
-// of blocks for gate and up and of rows for down; and with weights of int4.
+// indices and weights were overwritten in place. In bf16; in fp8, with block
+// scales for gate and up and per-token scales for down; and with int4 weights.
 // Sampled elements are compared with fp64 on the host, and all rows with those
 // of dense products, one for each expert, which are timed as well. Exit codes:
 // 0 done, 1 failed, 3 no GPU.
@@ -36,7 +36,7 @@
 namespace {
 
 constexpr int64_t kWidth = 1024, kHidden = 512, kExperts = 16, kTopK = 4;
-/// What the layer is prepared for: calls have any number of tokens up to it.
+/// The layer is prepared for any number of tokens up to it.
 constexpr int64_t kMostTokens = 512, kMostChoices = kMostTokens * kTopK;
 constexpr int64_t kGateUp = 2 * kHidden; ///< rows of both projections
 
@@ -81,16 +81,16 @@ struct Model {
 // The layer
 //===----------------------------------------------------------------------===//
 
-/// Rows of products, with the expert whose weights they meet; of all experts
-/// {0, 0, choices}.
+/// Rows of products, with the expert whose weights they meet. {0, 0, choices}
+/// means all experts.
 struct Share {
   int64_t expert, first, rows;
 };
 
-/// What the products write.
+/// The results of the products.
 struct Results {
   Bf16 act{kMostChoices, kHidden};
-  E4m3 quantized{kMostChoices, kHidden, 1, kHidden}; ///< act; of fp8 alone
+  E4m3 quantized{kMostChoices, kHidden, 1, kHidden}; ///< act, in fp8
   Bf16 out{kMostChoices, kWidth};
 
   std::array<Rows *, 3> all() { return {&act, &quantized, &out}; }
@@ -115,7 +115,7 @@ struct Layer {
     down->set(model.down);
   }
 
-  /// What the down projection reads.
+  /// The input of the down projection.
   const Rows &downInput(const Results &of) const {
     return isFp8 ? static_cast<const Rows &>(of.quantized) : of.act;
   }
@@ -185,7 +185,7 @@ Products groupedOf(const Layer &l, const Routing &routing, int64_t tokens) {
   return products;
 }
 
-/// Those of an engine without groups: a launch for each expert that has rows.
+/// The same without grouped GEMM: a launch for each expert that has rows.
 /// The routing has to be known on the host, and tokens are copied to rows here.
 Products denseOf(const Layer &l, const Model &model, const Routing &routing,
                  int64_t tokens) {

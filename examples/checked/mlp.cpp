@@ -28,7 +28,7 @@
 namespace {
 
 constexpr int64_t kWidth = 1024, kHidden = 2816;
-/// What the block is prepared for: calls have any number of tokens in between.
+/// The block is prepared for any number of tokens in between.
 constexpr int64_t kFewestTokens = 129, kMostTokens = 512;
 constexpr double kEpsilon = 1e-6;
 

@@ -35,7 +35,7 @@ inline Values randomValues(std::mt19937 &random, int64_t count,
 }
 
 //===----------------------------------------------------------------------===//
-// What all of them can do
+// Any operand
 //===----------------------------------------------------------------------===//
 
 /// Row-major elements; as B of a product the matrices of all experts, one
@@ -55,7 +55,7 @@ protected:
   const int64_t columns;
 };
 
-/// What may be A as well, and may be written by kernels.
+/// An operand that may be A as well, and that kernels may write.
 class Rows : public Operand {
 public:
   using Operand::Operand;
@@ -284,7 +284,7 @@ private:
 // By precision
 //===----------------------------------------------------------------------===//
 
-/// Activations: of fp8 in e4m3 with a scale for each block of a row, else bf16.
+/// Activations: bf16, or e4m3 with block scales along a row.
 inline std::unique_ptr<Rows> makeRows(Precision precision, int64_t rows,
                                       int64_t columns) {
   if (precision == Precision::Fp8)
@@ -292,7 +292,7 @@ inline std::unique_ptr<Rows> makeRows(Precision precision, int64_t rows,
   return std::make_unique<Bf16>(rows, columns);
 }
 
-/// Weights [n, k] of \p experts; of fp8 with a scale for each block or row.
+/// Weights [n, k] of \p experts; fp8 weights have block or row scales.
 inline std::unique_ptr<Operand> makeWeights(Precision precision,
                                             int64_t experts, int64_t n,
                                             int64_t k, bool hasBlocks) {

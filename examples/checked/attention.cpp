@@ -8,8 +8,8 @@
 //
 // Both are described before there is memory, prepared, and captured into one
 // CUDA graph with the bounds that sequences may grow to. Between its replays
-// only lengths, offsets and page tables change, in device memory; places of the
-// batch that nobody has are sequences of nothing. Each row of every replay is
+// only lengths, offsets and page tables change, in device memory; unused
+// places of the batch are empty sequences. Each row of every replay is
 // compared with fp64 on the host. Exit codes: 0 done, 1 failed, 3 no GPU.
 //
 //===----------------------------------------------------------------------===//
@@ -30,7 +30,7 @@ namespace {
 
 constexpr int kHeads = 8, kKvHeads = 2, kDim = 64;
 constexpr int kPage = 16, kPages = 128; ///< tokens of a page, pages of the pool
-/// Bounds: of a step's sequences, and of any sequence's keys and new tokens.
+/// Most sequences of a step, keys of a sequence and new tokens of a sequence.
 constexpr int kPrefills = 2, kDecodes = 6, kMostKeys = 512, kMostChunk = 128;
 /// Room for the new tokens of all prefills.
 constexpr int kMostTokens = 160;
@@ -76,7 +76,7 @@ struct Batch {
   /// pages from \p freePages on. Further places have none.
   void assign(const std::vector<int> &keys, const std::vector<int> &chunks,
               std::vector<int> &freePages) {
-    // What is behind a sequence's pages is not read.
+    // Entries behind a sequence's pages are not read.
     std::fill(table.host.begin(), table.host.end(), -1);
     for (int i = 0; i < places; ++i) {
       size_t at = static_cast<size_t>(i);
@@ -100,7 +100,7 @@ struct Pool {
   Rows k{kPages * kPage, kKvHeads}, v{kPages * kPage, kKvHeads};
 };
 
-/// What both calls have in common. They hold sizes and addresses and cost
+/// The common part of both calls. Builders hold sizes and addresses and cost
 /// nothing to make.
 kiln::Attention attentionOf(int batch, int queries) {
   return kiln::Attention(KILN_BF16, batch, queries, kMostKeys, kHeads, kDim)
@@ -189,8 +189,8 @@ bool isRowRight(const Batch &batch, const Pool &pool, int sequence, int token,
   return isRight;
 }
 
-/// Compares what sequences of \p batch have in O; of packed ones sequence i has
-/// the rows from offsets[i] on.
+/// Compares the rows that sequences of \p batch have in O. Packed sequence i
+/// has the rows from offsets[i] on.
 bool isRight(const char *name, Batch &batch, const Pool &pool) {
   batch.o.fetch();
   int wrong = 0, rows = 0;
@@ -212,7 +212,7 @@ bool isRight(const char *name, Batch &batch, const Pool &pool) {
 // Running it
 //===----------------------------------------------------------------------===//
 
-/// Keys of each sequence; of those of prefills, how many are new.
+/// Keys of each sequence, and how many keys of each prefill are new.
 struct Step {
   std::vector<int> prefills, chunks, decodes;
 };

@@ -1,7 +1,7 @@
 //===- Routing.h - which experts tokens go to -----------------------------===//
 //
-// What a grouped product of Kiln reads of a routing, made on the host. An
-// engine has a kernel of its own for that, so that nothing waits for the host.
+// The arrays that a grouped GEMM of Kiln reads, made on the host. An engine has
+// a kernel of its own for that, so that nothing waits for the host.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KILN_EXAMPLES_ROUTING_H
@@ -18,9 +18,9 @@
 /// are choices, sorted by expert.
 struct Routing {
   const int64_t experts, topK;
-  Array<int32_t> ends;  ///< row behind the last one of each expert
-  Array<int32_t> index; ///< choice of each row
-  Array<float> weights; ///< of each choice; those of a token have the sum 1
+  Array<int32_t> ends;           ///< row behind the last one of each expert
+  Array<int32_t> index;          ///< choice of each row
+  Array<float> weights;          ///< of each choice; a token's sum is 1
   std::vector<int64_t> expertOf; ///< of each choice
 
   Routing(int64_t experts, int64_t topK, int64_t mostTokens)
