@@ -134,13 +134,13 @@ llvm::Expected<KeysOfPart> KeyCollector::ofValue(const Problem &problem) {
 }
 
 static std::string fileOfRecord(const KeysOfPart &part) {
-  return cache::fileNameOf(cache::Kind::Record, part.values);
+  return cache::fileNameOf(cache::Kind::Record, part.record);
 }
 
 void KeysReport::print(llvm::raw_ostream &os) const {
   for (const KeysOfPart &part : parts) {
     llvm::SmallVector<llvm::StringRef, 4> lines;
-    llvm::StringRef(part.values).split(lines, '\n', -1, /*KeepEmpty=*/false);
+    llvm::StringRef(part.record).split(lines, '\n', -1, /*KeepEmpty=*/false);
     // The first line names the format.
     os << "record " << fileOfRecord(part);
     for (llvm::StringRef line : llvm::ArrayRef(lines).drop_front())
@@ -167,7 +167,7 @@ llvm::json::Object KeysReport::toJson() const {
                                              {"on_disk", artifact.isOnDisk}});
     llvm::json::Object object{
         {"record", llvm::json::Object{{"file", fileOfRecord(part)},
-                                      {"key", jsonText(part.values)}}},
+                                      {"key", jsonText(part.record)}}},
         {"artifacts", std::move(artifacts)}};
     if (!part.range.empty())
       object["range"] = part.range;
