@@ -1,9 +1,9 @@
 //===- AttentionDerivation.cpp - explains the estimates of tiles ----------===//
 //
-// Two walls bound a tile of rows and keys: registers, where scores, weights and
-// O stand beside each other, and shared memory, where blocks of keys do. Within
-// them a step has its pace, a tile its ends, and the SM with most tiles its
-// path; the bytes of DRAM are a floor.
+// Two walls bound a tile of rows and keys: registers, which hold scores,
+// weights and O together, and shared memory, which holds blocks of keys. Within
+// these walls the model has the pace of a step, the ends of a tile, and the
+// path of the SM with the most tiles; the bytes of DRAM are a floor.
 //
 //===----------------------------------------------------------------------===//
 #include "Families/Attention/AttentionModel.h"
@@ -61,7 +61,7 @@ private:
 
 } // namespace
 
-/// S in fp32, P in 16 or 8 bits, O in fp32, and Q where it stays.
+/// S in fp32, P in 16 or 8 bits, O in fp32, and Q if it stays.
 void AttentionTileSteps::explainRegisters() {
   double threads = double(isWgmma() ? 2 * kernel.rows : 32 * kernel.warps);
   double rows = double(kernel.rows), keys = double(kernel.keys);
@@ -74,7 +74,8 @@ void AttentionTileSteps::explainRegisters() {
                        ? 0
                        : rows * model.headDim * bytes / word / threads;
   double total = scores + weights + output + queries;
-  // Beside addresses, sums and masks (of wgmma by what its consumers trade).
+  // The rest is for addresses, sums and masks (for wgmma, within the registers
+  // that consumers trade).
   double limit = 208;
   if (isWgmma() && kernel.rows > 128)
     limit = 132;
@@ -183,7 +184,7 @@ int AttentionTileSteps::explainLoop(int tensor, int softmax) {
        .unit = "clk"});
 }
 
-/// How long a block takes that waits for its own products.
+/// Explains the time of a block that waits for its own products.
 int AttentionTileSteps::explainChain(int loop) {
   int chain =
       steps.add({.title = "a step of one block",
@@ -240,7 +241,7 @@ int AttentionTileSteps::explainPace(int loop) {
                     .unit = "clk"});
 }
 
-/// What a tile costs beside its steps.
+/// Explains the cost of a tile in addition to its steps.
 int AttentionTileSteps::explainEnds(int tensor, int softmax, int loop) {
   int serial = steps.add(
       {.title = "a step alone",
@@ -283,7 +284,7 @@ static llvm::StringRef orderOf(TileOrder order) {
   llvm_unreachable("no such order");
 }
 
-/// The SM with most to do.
+/// Explains the path of the SM with the most work.
 int AttentionTileSteps::explainPath(int pace, int ends) {
   int longest = steps.add(
       {.title = "longest tile",
