@@ -21,8 +21,8 @@ void addMerge(const SplitMergeTime &merge, Derivation &steps,
     return;
   int number = steps.add(
       {.title = "merge of splits",
-       .formula = "behind the last split: until a merge can start, rows of "
-                  "partial results, one after the other, and those of one row",
+       .formula = "after the last split: the start of a merge, rows of partial "
+                  "results one after the other, and the splits of one row",
        .rule = StepRule::Sum,
        .terms = {{"start", merge.fixedNs},
                  {"rows", merge.rowNs, "ns", merge.partialRows},
@@ -151,8 +151,8 @@ int AttentionTileSteps::explainLoop(int tensor, int softmax) {
   if (isWgmma())
     return steps.add({.title = "products and softmax",
                       .formula =
-                          "one after the other; what other consumers multiply "
-                          "meanwhile hides a part",
+                          "one after the other; products of other consumers "
+                          "hide a part",
                       .rule = StepRule::Sum,
                       .terms = {steps.resultOf(tensor),
                                 steps.resultOf(softmax, step.softmaxShare)},
@@ -172,16 +172,15 @@ int AttentionTileSteps::explainLoop(int tensor, int softmax) {
                  .terms = {steps.resultOf(tensor), steps.resultOf(shared)},
                  .unit = "clk",
                  .exponent = step.exponent});
-  return steps.add(
-      {.title = "products and softmax",
-       .formula = fmt::format("{} warps, {} blocks an SM: other "
-                              "warps hide a part of the softmax",
-                              kernel.warps, kernel.blocksPerSm),
-       .rule = StepRule::Sum,
-       .terms = {steps.resultOf(products),
-                 steps.resultOf(softmax, step.softmaxShare),
-                 {"loads that nothing hides", step.exposed, "clk"}},
-       .unit = "clk"});
+  return steps.add({.title = "products and softmax",
+                    .formula = fmt::format("{} warps, {} blocks an SM: other "
+                                           "warps hide a part of the softmax",
+                                           kernel.warps, kernel.blocksPerSm),
+                    .rule = StepRule::Sum,
+                    .terms = {steps.resultOf(products),
+                              steps.resultOf(softmax, step.softmaxShare),
+                              {"loads without overlap", step.exposed, "clk"}},
+                    .unit = "clk"});
 }
 
 /// Explains the time of a block that waits for its own products.
@@ -272,9 +271,9 @@ int AttentionTileSteps::explainEnds(int tensor, int softmax, int loop) {
 static llvm::StringRef orderOf(TileOrder order) {
   switch (order) {
   case TileOrder::Static:
-    return "tiles are dealt out before";
+    return "tiles are assigned ahead";
   case TileOrder::Pairs:
-    return "tiles are dealt out before, one of last rows with one of first "
+    return "tiles are assigned ahead, one of last rows with one of first "
            "ones";
   case TileOrder::Dynamic:
     return "SMs take the next tile when they are done, in any order";
@@ -327,7 +326,7 @@ int AttentionTileSteps::explainPath(int pace, int ends) {
     order = orderOf(kernel.order).str();
     terms = {steps.resultOf(most), {"the last tile", model.tail, "clk"}};
   }
-  int clocks = steps.add({.title = "SM with most to do",
+  int clocks = steps.add({.title = "SM with the most work",
                           .formula = order,
                           .rule = StepRule::Sum,
                           .terms = std::move(terms),
@@ -374,7 +373,7 @@ void AttentionTileSteps::run() {
   int path = explainPath(pace, ends);
   int first = steps.add(
       {.title = "first keys",
-       .formula = "the first step's, which all blocks ask DRAM for at once",
+       .formula = "keys of the first step, which all blocks load at once",
        .rule = StepRule::Quotient,
        .terms = {{"bytes", model.firstBytes, "B"},
                  {"DRAM", model.firstRate, "B/ns"}}});

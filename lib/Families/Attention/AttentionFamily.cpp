@@ -106,7 +106,7 @@ static llvm::Error checkTypes(const Values &values, const AttentionProblem &p) {
                      given(values, AttentionField::Kv));
   if (p.dtype != DType::E4M3 && p.out != p.dtype)
     return makeError(ErrorCode::Unsupported,
-                     "attention: {} is not dtype, as all but e4m3 asks for",
+                     "attention: {} differs from dtype, which only e4m3 allows",
                      given(values, AttentionField::Out));
   if (p.scales != AttentionProblem::Scales::None && p.kv != DType::E4M3)
     return makeError(ErrorCode::Unsupported, "attention: {} needs kv=e4m3",

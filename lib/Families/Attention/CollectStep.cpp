@@ -205,8 +205,8 @@ void explainCollect(const CollectedProblem &problem,
   const int last = static_cast<int>(derivation.size());
   derivation.add(
       {.title = "collected keys",
-       .verdict = "a step ahead of each round brings K and V to the workspace, "
-                  "as the kernel reads them",
+       .verdict =
+           "a step ahead of each round collects K and V in the workspace",
        .rule = StepRule::Sum,
        .terms = {derivation.resultOf(last, double(rounds.count()), "round"),
                  {"collect", problem.collectNs(rounds, device)}},

@@ -203,7 +203,8 @@ protected:
                   const DeviceModel &device) const override {
     if (isServedByDecode(problem, signature, device) ||
         isServedBySm90(problem, signature, device))
-      return notForFixedSplit(problem, "what decode and sm90 do not serve");
+      return notForFixedSplit(problem,
+                              "problems that decode and sm90 do not serve");
     auto first = firstOfOne(problem, signature, device);
     if (first && first->blockKeys != config.blockKeys)
       return Rejection{PruneReason::Dominated, double(config.blockKeys),
@@ -302,7 +303,7 @@ checkShape(const Config &config, const AttentionSignature &signature) {
   if (!config.hasSchedule())
     return reject(std::max({config.queryTiles, config.keyTiles,
                             config.valueTiles, config.doubleBuffer}),
-                  "as a decision", "0 or 1, of tiles 0 or 2");
+                  "as a decision", "0 or 1, tiles 0 or 2");
   return std::nullopt;
 }
 

@@ -317,7 +317,7 @@ static std::optional<Rejection> checkShape(const AttentionProblem &problem,
                  "divisors of the heads of a head of K, up to 64");
   if (config.ragged && (divides || config.packed > problem.group()))
     return shape(config.packed, "heads of a ragged tile",
-                 "fewer than those of a head of K, which they do not divide");
+                 "fewer than the heads of a head of K, and not a divisor");
   return std::nullopt;
 }
 
@@ -477,7 +477,7 @@ std::optional<Rejection> Sm90Attention::checkFixedSplit(
     const AttentionProblem &problem, const AttentionSignature &signature,
     const Sm90AttentionConfig &config, const DeviceModel &device) const {
   if (isServedByDecode(problem, signature, device))
-    return notForFixedSplit(problem, "what decode does not serve");
+    return notForFixedSplit(problem, "problems that decode does not serve");
   if (config.splits > 1)
     return Rejection{PruneReason::Dominated, double(config.splits), 1,
                      "splits"};

@@ -119,7 +119,7 @@ llvm::Expected<Problem> PrepackFamily::canonicalise(Values values) const {
   PrepackProblem p = readPrepackProblem(values.array().data());
   const bool isBlocks = p.source == WeightSource::Mxfp4;
   if (p.group != 0 && p.group != 32 && p.group != 64 && p.group != 128)
-    return refuse(values, F::Group, "is none of 0 (all k), 32, 64 and 128");
+    return refuse(values, F::Group, "is not one of 0 (all k), 32, 64 and 128");
   if (isBlocks && p.group != 32)
     return refuse(values, F::Group, "where mxfp4 has groups of 32");
   if (isBlocks && values[F::ScaleType])

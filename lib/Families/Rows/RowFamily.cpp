@@ -118,7 +118,7 @@ static llvm::Error checkMemory(RowKind kind, const RowProblem &p) {
     if (!ld.isRead)
       continue;
     int index = fieldIndex(kind, ld.field);
-    assert(index >= 0 && "what is read has a field");
+    assert(index >= 0 && "an operand that is read has a field");
     if (auto error = checkMatrix(schema.name(), schema.fields()[index].key,
                                  p.rows, p.cols, ld.value))
       return error;
@@ -145,7 +145,7 @@ llvm::Expected<Problem> RowFamily::canonicalise(Values values) const {
     reset(ld.field, !ld.isRead || ld.value == p.cols);
   Problem problem;
   RowSignature signature = signatureOf(p);
-  assert(signature.isWellFormed() && "the schema lets nothing else pass");
+  assert(signature.isWellFormed() && "the schema refuses all others");
   problem.signature = toValues(signature);
   problem.values = std::move(values);
   return problem;

@@ -171,8 +171,7 @@ public:
     plan.workspace = workspace(problem, values, device);
     plan.takesDependentLaunch = device.ccMajor >= 9;
     if constexpr (requires { config.isSpread(); })
-      if (config.isSpread()) // a cooperative grid never starts early on a
-                             // stream
+      if (config.isSpread()) // a cooperative grid never starts early
         plan.takesDependentLaunch = false;
     plan.binder = std::make_shared<RowBinder<Config>>(kind, config, signature,
                                                       plan.workspace);

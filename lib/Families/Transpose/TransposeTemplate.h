@@ -157,7 +157,7 @@ protected:
       return rejection;
     if (auto rejection = checkShape(config, p, signature))
       return rejection;
-    assert(config.isValid(signature) && "each limit of isValid has its words");
+    assert(config.isValid(signature) && "each limit of isValid has a message");
     int64_t shared = askedBytes(config, p, signature, device);
     if (auto rejection = checkSharedBytes(shared, device))
       return rejection;
