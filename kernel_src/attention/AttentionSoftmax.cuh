@@ -120,9 +120,9 @@ public:
     }
   }
 
-  /// Moves the origins to the greatest scores so far, including those of \p
-  /// scores. \p from: the origins for the weights of \p scores; \p shrink: the
-  /// factors for each row's earlier products.
+  /// Moves the origins to the greatest scores so far, including those of
+  /// \p scores. \p from: the origins for the weights of \p scores; \p shrink:
+  /// the factors for each row's earlier products.
   void raise(const Scores &scores, float (&from)[2], float (&shrink)[2]) {
     // Two chains a row hide latency.
     float top[2][2];
@@ -193,8 +193,8 @@ public:
     weigh<kBegin, kEnd>(scores, from, sum);
   }
 
-  /// Whether a weight may be too great for Q's type, judged by the sums \p
-  /// part.
+  /// Whether a weight may be too great for Q's type, judged by the sums
+  /// \p part.
   static bool isTooMuch(const float (&part)[2]) {
     return fmaxf(part[0], part[1]) > kMost;
   }

@@ -97,8 +97,8 @@ class DecodeRing {
       DecodeTileCopy<kSignature.valueDim, kSignature.kv, kTile, kCopyBytes>;
 
 public:
-  /// Ring \p number, in the memory from \p shared on. This warp makes the \p
-  /// part-th of every kParts copies of a tile.
+  /// Ring \p number, in the memory from \p shared on. This warp makes the
+  /// \p part-th of every kParts copies of a tile.
   DecodeRing(const AttentionParams &params, int sequence,
              AttentionTokens tokens, int kvHead, AttentionRange range,
              int number, int part, unsigned shared)

@@ -82,8 +82,8 @@ public:
   static constexpr int kTile = kConfig.tile;
   static constexpr float kLog2E = 1.4426950408889634f;
 
-  /// Loads the rows of Q with all threads of the block; shared queries go to \p
-  /// shared. \p seen: the block's keys; \p part: this warp's part of the
+  /// Loads the rows of Q with all threads of the block; shared queries go to
+  /// \p shared. \p seen: the block's keys; \p part: this warp's part of the
   /// columns of O.
   DecodeRows(const AttentionParams &params, const DecodeBlockRows &rows,
              AttentionRange seen, int part, unsigned shared)

@@ -32,8 +32,8 @@ constexpr unsigned tileOffset(unsigned row, unsigned byte) {
   return row * kShape.pitch() + (byte ^ (detail::phaseOf<kShape>(row) << 4));
 }
 
-/// The address that one lane gives ldmatrix: row \p row (of 16) and chunk \p
-/// half (of two) of every 16 x 16 piece of a tile.
+/// The address that one lane gives ldmatrix: row \p row (of 16) and chunk
+/// \p half (of two) of every 16 x 16 piece of a tile.
 template <AttentionTileShape kShape> class FragmentAddress {
   /// Bytes of a row that the XOR permutes among themselves.
   static constexpr int kSpan =
@@ -181,8 +181,8 @@ public:
 
   void begin(int block) { firstKey = block * kShape.rows; }
 
-  /// Copies the block of K or V, which \p start and \p strides give, to \p
-  /// tile.
+  /// Copies the block of K or V, which \p start and \p strides give, to
+  /// \p tile.
   void copy(unsigned tile, const void *start, const AttentionStrides &strides,
             int kvHead) const {
     const char *first =

@@ -25,8 +25,8 @@ class NaiveAttention {
   static constexpr int kKeys = 4;
 
   /// Elements of an access to types of \p first and \p second bytes: as many as
-  /// the alignment allows, but few enough that each lane gets some of \p
-  /// elements.
+  /// the alignment allows, but few enough that each lane gets some of
+  /// \p elements.
   static constexpr int vectorOf(int first, int second, int elements) {
     int widest = kSignature.align / (first > second ? first : second);
     int count = widest < 1 ? 1 : widest;

@@ -522,9 +522,9 @@ private:
       ptx::mbarrierArrive(barrier);
   }
 
-  /// Clears the rows of V behind the last key before the first product of \p
-  /// tile. They may hold anything, and a probability of zero does not remove a
-  /// NaN. Each consumer does so before its own product.
+  /// Clears the rows of V behind the last key before the first product of
+  /// \p tile. They may hold anything, and a probability of zero does not remove
+  /// a NaN. Each consumer does so before its own product.
   void clearTail(const Tile &tile) const {
     if constexpr (!kClearsTail)
       return;

@@ -132,8 +132,8 @@ struct Sm90AttentionSeam {
            kConfig.transposesValues(kSignature) ||
            (kIsWindow && kConfig.packed > 1);
   }();
-  /// Whether the loop uses at most \p ofTwo registers with two consumers, or \p
-  /// ofThree with three.
+  /// Whether the loop uses at most \p ofTwo registers with two consumers, or
+  /// \p ofThree with three.
   static constexpr bool usesAtMost(int ofTwo, int ofThree) {
     int most = kConfig.consumers > 2 ? ofThree : ofTwo;
     return !kIsTight && kConfig.registerUse(kSignature) <= most;

@@ -132,8 +132,8 @@ template <DType kType> Storage<kType> fromFloat(float value) {
   }
 }
 
-/// Two elements of a type of 16 or 8 bits in the lower bits of a register, \p
-/// low below \p high, zeros above.
+/// Two elements of a type of 16 or 8 bits in the lower bits of a register,
+/// \p low below \p high, zeros above.
 template <DType kType> unsigned packPair(float low, float high) {
   if constexpr (__CUDA_ARCH__ >= 800 && kType == DType::BF16)
     return ptx::cvtRnBf16x2F32(low, high);

@@ -195,8 +195,8 @@ Value applyChain(Value x, Value bias, Value residual) {
 /// A bound of all activations' slopes: 1.1289 for gelu, 1.0999 for silu.
 constexpr double kSteepest = 1.13;
 
-/// Bounds the error behind the links [kFirst, kLast), given an error of \p
-/// scale before them: factors and the slopes of activations scale it, added
+/// Bounds the error behind the links [kFirst, kLast), given an error of
+/// \p scale before them: factors and the slopes of activations scale it, added
 /// operands add their own magnitude.
 template <PointwiseChain kChain, int kFirst = 0, int kLast = kChain.size()>
 double chainErrorScale(double scale, const LinkOperands<double> &operands) {

@@ -121,8 +121,8 @@ template <int kBytes, int kElementBytes, bool kAnywhere>
 using VectorAt =
     typename detail::VectorAtOf<kBytes, kElementBytes, kAnywhere>::Type;
 
-/// Loads the elements [from, to) of the kBytes / kElementBytes elements at \p
-/// pointer; the others are zero.
+/// Loads the elements [from, to) of the kBytes / kElementBytes elements at
+/// \p pointer; the others are zero.
 template <int kBytes, int kElementBytes>
 Words<kBytes> loadElements(const char *pointer, int from, int to) {
   Words<kBytes> words = {};
@@ -136,8 +136,8 @@ Words<kBytes> loadElements(const char *pointer, int from, int to) {
   return words;
 }
 
-/// Stores the elements [from, to) of \p value to their places behind \p
-/// pointer.
+/// Stores the elements [from, to) of \p value to their places behind
+/// \p pointer.
 template <int kBytes, int kElementBytes, CacheHint kHint = CacheHint::Plain>
 void storeElements(char *pointer, const Words<kBytes> &value, int from,
                    int to) {

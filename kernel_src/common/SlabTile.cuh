@@ -24,8 +24,8 @@ struct SlabTile {
 
   /// Has TMA load the tile that begins at \p begin of the extent and at \p k of
   /// \p batch; \p full counts its bytes. If two blocks of a cluster share the
-  /// tile, each block, of number \p rank, loads half of the boxes for both. \p
-  /// policy is used with kHints, in tiles without sharers.
+  /// tile, each block, of number \p rank, loads half of the boxes for both.
+  /// \p policy is used with kHints, in tiles without sharers.
   template <bool kHints, int kSharers>
   static void load(unsigned shared, const TensorMap *map, unsigned full,
                    int begin, int k, int batch, int rank,

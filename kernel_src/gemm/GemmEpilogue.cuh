@@ -64,8 +64,8 @@ EpilogueOperands epilogueOperands(const GemmParams &params, long long batch) {
   return operands;
 }
 
-/// Subtracts the zero points of A from kCount int32 sums of row \p row, from \p
-/// column on. \p valid of them lie inside the product.
+/// Subtracts the zero points of A from kCount int32 sums of row \p row, from
+/// \p column on. \p valid of them lie inside the product.
 template <GemmSignature kSignature, int kCount>
 void subtractZeroPoints(const EpilogueOperands &operands, long long row,
                         long long column, int valid, int (&sums)[kCount]) {

@@ -532,8 +532,8 @@ private:
       values[i] = static_cast<float>(sums[i]);
   }
 
-  /// Finishes the staged rows, which begin at (row, column) of D, up to \p
-  /// rowEnd.
+  /// Finishes the staged rows, which begin at (row, column) of D, up to
+  /// \p rowEnd.
   static void storeRows(const GemmParams &params,
                         const EpilogueOperands &operands, long long rowEnd,
                         long long row, long long column, const float *staging) {

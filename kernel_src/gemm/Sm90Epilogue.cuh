@@ -483,8 +483,8 @@ private:
   // The chain
   //===--------------------------------------------------------------------===//
 
-  /// Applies alpha, C and the chain to two sums, of row \p r and of columns \p
-  /// c and the next, in the piece that begins at (row, column) on the tile's
+  /// Applies alpha, C and the chain to two sums, of row \p r and of columns
+  /// \p c and the next, in the piece that begins at (row, column) on the tile's
   /// sides. \p bias: their entries of the bias. Where the chain joins columns,
   /// pair[0] is the one result.
   void finishPair(const EpilogueOperands &operands, int row, int column, int r,

@@ -51,8 +51,8 @@ public:
   }
 
 private:
-  /// The place in which block \p reader of the row finds the value of block \p
-  /// writer.
+  /// The place in which block \p reader of the row finds the value of block
+  /// \p writer.
   float4 *placeOf(int stage, unsigned reader, unsigned writer) const {
     return places +
            (((stage * rows + row) * blocks + reader) * blocks + writer);

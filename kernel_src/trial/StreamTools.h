@@ -30,8 +30,8 @@ struct StreamMix {
                                    const StreamMix &) = default;
 };
 
-/// The mix whose proportion is nearest to that of \p readBytes to \p
-/// writtenBytes; among equals, the one with the fewest accesses.
+/// The mix whose proportion is nearest to that of \p readBytes to
+/// \p writtenBytes; among equals, the one with the fewest accesses.
 constexpr StreamMix mixOf(double readBytes, double writtenBytes) {
   // Beyond this ratio writes do not show beside reads.
   constexpr double kFewWrites = 16;

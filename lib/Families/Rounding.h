@@ -9,8 +9,8 @@ namespace kiln {
 /// binade; 0 for integers.
 double halfUlp(DType type);
 
-/// The additional error of values near zero: half of the least subnormal of \p
-/// type, or of 1 for integers, with room for the errors of fp32.
+/// The additional error of values near zero: half of the least subnormal of
+/// \p type, or of 1 for integers, with room for the errors of fp32.
 double roundingFloor(DType type);
 
 /// The tolerance of fp32 results with an error of \p scaled times the

@@ -49,8 +49,8 @@ SplitMergeTime splitMergeTime(const AttentionProblem &problem,
 void addMerge(const SplitMergeTime &merge, Derivation &steps,
               std::vector<StepTerm> &addends);
 
-/// The delay because some splits of a row end later than others, which take \p
-/// ns.
+/// The delay because some splits of a row end later than others, which take
+/// \p ns.
 double splitSkewNs(const KeySplits &splits, double ns);
 
 /// Where lengths differ, the last SM may have any part of the longest block

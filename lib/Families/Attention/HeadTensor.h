@@ -31,9 +31,9 @@ struct HeadTensor {
                  ///< ignored
 };
 
-/// \p given with packed strides in place of 0: a token has \p heads rows of \p
-/// cols elements, and the next sequence or page follows after \p tokens or all
-/// heads. A batch stride of kSharedStride becomes 0.
+/// \p given with packed strides in place of 0: a token has \p heads rows of
+/// \p cols elements, and the next sequence or page follows after \p tokens or
+/// all heads. A batch stride of kSharedStride becomes 0.
 AttentionStrides resolveStrides(const AttentionStrides &given, int64_t tokens,
                                 int64_t heads, int64_t cols);
 

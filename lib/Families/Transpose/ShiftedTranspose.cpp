@@ -142,8 +142,9 @@ ShiftedTranspose::checkShape(const ShiftedTransposeConfig &config,
 //===----------------------------------------------------------------------===//
 
 /// Instructions of lanes in a block: for its threads at the start and between
-/// loads and stores, for \p loaded vectors as they are loaded, and for \p
-/// stored vectors as they are stored. Counted in the kernel's SASS for sm_90.
+/// loads and stores, for \p loaded vectors as they are loaded, and for
+/// \p stored vectors as they are stored. Counted in the kernel's SASS for
+/// sm_90.
 static double instructionsOf(const ShiftedTransposeConfig &config,
                              const TransposeSignature &signature, double loaded,
                              double stored) {

@@ -25,8 +25,8 @@ namespace kiln {
 TransposeParams makeTransposeParams(const TransposeProblem &problem,
                                     const Arguments &arguments);
 
-/// The rejection of \p value unless it is a power of two from \p least to \p
-/// most. \p unit names its unit, \p allowed the powers; literals.
+/// The rejection of \p value unless it is a power of two from \p least to
+/// \p most. \p unit names its unit, \p allowed the powers; literals.
 std::optional<Rejection> checkPower(int value, int least, int most,
                                     llvm::StringRef unit,
                                     llvm::StringRef allowed);
@@ -73,9 +73,9 @@ double lostToTiles(const StreamKernel &kernel, const Config &config,
 double sharedMemoryNs(double bytes, const DeviceModel &device);
 
 /// Time in ns of a tile between its loads and its stores: it moves \p bytes
-/// through shared memory at the rate of all banks, in addition to \p
-/// instructions of lanes. The first blocks of an SM begin together, and all of
-/// them do this at the same time; later blocks have drifted apart.
+/// through shared memory at the rate of all banks, in addition to
+/// \p instructions of lanes. The first blocks of an SM begin together, and all
+/// of them do this at the same time; later blocks have drifted apart.
 double betweenNs(const StreamKernel &kernel, double bytes, double instructions,
                  const DeviceModel &device);
 
