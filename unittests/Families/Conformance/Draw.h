@@ -75,8 +75,8 @@ std::vector<DrawnProblem> drawProblems(const KernelFamily &family, Sizes sizes,
 std::vector<Problem> drawWork(const KernelFamily &family, Sizes sizes,
                               size_t count);
 
-/// For each value of each signature field, and for each alignment, up to \p
-/// count problems of Sizes::Wide with that value that are not empty. Values
+/// For each value of each signature field, and for each alignment, up to
+/// \p count problems of Sizes::Wide with that value that are not empty. Values
 /// that are nearly always refused have fewer problems.
 std::vector<DrawnProblem> drawEachValue(const KernelFamily &family,
                                         size_t count, uint32_t seed = 11);

@@ -32,8 +32,8 @@ TEST_CASE("conformance: the operand table agrees with the arguments") {
   }
 }
 
-/// The fault of one operand of a matrix product: it should have \p rows and \p
-/// cols if \p isThere.
+/// The fault of one operand of a matrix product: it should have \p rows and
+/// \p cols if \p isThere.
 static std::string faultOfFactor(const OperandTable &table, int index,
                                  bool isThere, int64_t rows, int64_t cols) {
   if (!isThere && index < 0)

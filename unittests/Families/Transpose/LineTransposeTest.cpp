@@ -16,8 +16,8 @@ using namespace kiln::testing;
 
 namespace {
 
-/// The vectors of a run in the order of LineTranspose::storeVectors: calls \p
-/// visit(thread, vector, the kind's first element, columns further).
+/// The vectors of a run in the order of LineTranspose::storeVectors: calls
+/// \p visit(thread, vector, the kind's first element, columns further).
 template <class F>
 void forEachVector(const LineTransposeConfig &c, const TransposeSignature &s,
                    int rows, int head, int vectors, F &&visit) {
