@@ -1,4 +1,4 @@
-//===- micro/Micro.h - what the measurements share ------------------------===//
+//===- micro/Micro.h - parts that all measurements share ------------------===//
 //
 // Launches, times in clocks of an SM, and the list of results. A mistake or a
 // failed call of CUDA ends the program with a message: a measurement that

@@ -1,4 +1,4 @@
-//===- attention/AttentionRanges.h - which keys a query sees, and where ---===//
+//===- attention/AttentionRanges.h - visible keys, and their places -------===//
 //
 // The rules that every kernel of the family, its reference and its host code
 // share. Ranges are half open. Scores are

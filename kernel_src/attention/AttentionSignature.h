@@ -1,4 +1,4 @@
-//===- attention/AttentionSignature.h - what an attention fixes -----------===//
+//===- attention/AttentionSignature.h - the signature of attention --------===//
 //
 // O = softmax(scale * Q K^T + mask) V for each head of each sequence. Shared by
 // the host and every kernel of the family.

@@ -1,4 +1,4 @@
-//===- attention/DecodeSplits.h - how the keys of decode are shared out ---===//
+//===- attention/DecodeSplits.h - how decode splits the keys --------------===//
 //
 // Splits count from the first key that a query of the sequence sees: a short
 // window at the end of a long sequence is split like a short sequence. Lengths

@@ -1,4 +1,4 @@
-//===- attention/MergeSignature.h - what a merge of attentions fixes ------===//
+//===- attention/MergeSignature.h - the signature of merges ---------------===//
 //
 // Two attentions of the same queries over different keys become the attention
 // over all of them: with M = max(lse1, lse2) and w_i = e^(lse_i - M),

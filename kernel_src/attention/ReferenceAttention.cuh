@@ -1,4 +1,4 @@
-//===- attention/ReferenceAttention.cuh - what an attention is compared with //
+//===- attention/ReferenceAttention.cuh - the reference of attention ------===//
 //
 // The fp64 result before it is rounded to its type, and beside it the scale of
 // the error that kernels may make. A block has one row: each thread scores one

@@ -1,4 +1,4 @@
-//===- attention/Sm90AttentionSchedule.h - which tile comes when ----------===//
+//===- attention/Sm90AttentionSchedule.h - the order of tiles -------------===//
 //
 // Blocks of the grid take tiles in fixed turns, or draw their numbers from a
 // counter. This file maps numbers to tiles, for the host and for NVRTC.

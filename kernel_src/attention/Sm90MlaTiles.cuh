@@ -1,4 +1,4 @@
-//===- attention/Sm90MlaTiles.cuh - what the roles of MLA share -----------===//
+//===- attention/Sm90MlaTiles.cuh - parts that the roles of MLA share -----===//
 //
 // The layout of shared memory, and the rows and keys of a block. Every role
 // computes them for itself, once for each block of the grid.

@@ -1,4 +1,4 @@
-//===- common/Ring.cuh - stages of shared memory that go round ------------===//
+//===- common/Ring.cuh - stages of shared memory in turn ------------------===//
 //
 // A producer fills the stages in turn, and consumers read them in the same
 // order. Each stage has a barrier for full and a barrier for empty. The phase

@@ -1,4 +1,4 @@
-//===- common/RowLayout.h - where the rows of an operand lie --------------===//
+//===- common/RowLayout.h - the places of an operand's rows ---------------===//
 //
 // An operand is rows of elements at equal distances along three axes: the rows
 // of a matrix, the matrices (planes, heads) of a batch, and batches. Axes may

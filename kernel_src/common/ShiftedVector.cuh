@@ -1,4 +1,4 @@
-//===- common/ShiftedVector.cuh - vectors that lie anywhere ---------------===//
+//===- common/ShiftedVector.cuh - vectors at any alignment ----------------===//
 //
 // Rows of any length begin anywhere between two multiples of 16 bytes. The
 // hardware refuses an access of a whole vector there, and single elements need

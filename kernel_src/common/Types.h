@@ -58,8 +58,8 @@ constexpr bool isTransposedB(Layout layout) {
 }
 
 /// The elements of an operand that share a scale, an fp32 factor. Rows are rows
-/// of op(A) and columns of op(B). Blocks are so many rows by so many steps of
-/// k, counted from the tensor's start.
+/// of op(A) and columns of op(B). The sizes of blocks are rows by steps of k,
+/// counted from the tensor's start.
 enum class ScaleKind : int {
   None = 0,
   Tensor = 10,

@@ -1,4 +1,4 @@
-//===- elementwise/ElementwiseKernel.cuh - what the kernels share ---------===//
+//===- elementwise/ElementwiseKernel.cuh - base of the kernels ------------===//
 //
 // Names for values of signature and config, and the steps that all kernels of
 // the family share, whatever their items are.

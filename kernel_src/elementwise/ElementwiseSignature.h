@@ -1,4 +1,4 @@
-//===- elementwise/ElementwiseSignature.h - what elementwise fixes --------===//
+//===- elementwise/ElementwiseSignature.h - the signature -----------------===//
 //
 // y = chain(x), element by element, fp32 arithmetic. Each link of the chain
 // that reads an operand has one of its own. Shared by the host and every

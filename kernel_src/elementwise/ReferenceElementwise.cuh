@@ -1,4 +1,4 @@
-//===- elementwise/ReferenceElementwise.cuh - what is compared with -------===//
+//===- elementwise/ReferenceElementwise.cuh - the reference ---------------===//
 //
 // The chain by its definition: one thread for each element, in fp64, not
 // rounded to y's type. Beside it is the scale of the error that fp32 may make,

@@ -1,4 +1,4 @@
-//===- gemm/ByteProducts.h - how mma.sync takes types of one byte ---------===//
+//===- gemm/ByteProducts.h - products of one-byte types by mma.sync -------===//
 //
 // int8 has an instruction from sm_80 on, and its sums are exact. fp8 has one on
 // sm_89 and from sm_120 on, twice as fast as that of fp16; elsewhere it has

@@ -1,4 +1,4 @@
-//===- gemm/Gather.cuh - rows of A copied to where a product reads them ---===//
+//===- gemm/Gather.cuh - rows of A copied to the order of a product -------===//
 //
 // A product whose rows of A are permuted or repeated, as in MoE, reads a copy
 // in its own order: TMA on Hopper does not gather rows, and tokens are few

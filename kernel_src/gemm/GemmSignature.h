@@ -1,4 +1,4 @@
-//===- gemm/GemmSignature.h - what a GEMM fixes at compile time -----------===//
+//===- gemm/GemmSignature.h - the signature of GEMM -----------------------===//
 //
 // D = pointwise(alpha * op(A) op(B) + beta * C), fp32 accumulation. Shared by
 // the host and every GEMM kernel, so it includes nothing but shared types.

@@ -1,4 +1,4 @@
-//===- gemm/ReferenceGemm.cuh - what a GEMM is compared with --------------===//
+//===- gemm/ReferenceGemm.cuh - the reference of GEMM ---------------------===//
 //
 // The fp64 result before it is rounded to D's type, and beside it the scale of
 // the error that fp32 sums may make: sum |alpha * a * b| + |beta * c|, carried

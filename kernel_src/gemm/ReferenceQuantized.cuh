@@ -1,4 +1,4 @@
-//===- gemm/ReferenceQuantized.cuh - what an e4m3 D is compared with ------===//
+//===- gemm/ReferenceQuantized.cuh - the reference of an e4m3 D -----------===//
 //
 // The results of a product, rounded to their type before the quantisation and
 // divided by their scale, but not rounded to e4m3; or the scales. A block has

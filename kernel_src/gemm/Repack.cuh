@@ -1,4 +1,4 @@
-//===- gemm/Repack.cuh - operands copied to where TMA can read them -------===//
+//===- gemm/Repack.cuh - operands copied to rows that TMA can read --------===//
 //
 // TMA needs rows that begin at multiples of 16 bytes. Any other operand is
 // copied once, before the product, to such rows: 2 bytes moved for each byte,

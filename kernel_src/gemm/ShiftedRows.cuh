@@ -1,4 +1,4 @@
-//===- gemm/ShiftedRows.cuh - staged rows to where no vector is aligned ---===//
+//===- gemm/ShiftedRows.cuh - stores of staged rows at any alignment ------===//
 //
 // Rows of D may begin anywhere between multiples of 16 bytes, each at another
 // place. Staged rows begin at multiples of 16, so each vector of D takes the

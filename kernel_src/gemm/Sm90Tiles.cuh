@@ -1,4 +1,4 @@
-//===- gemm/Sm90Tiles.cuh - what all roles of the wgmma GEMM share --------===//
+//===- gemm/Sm90Tiles.cuh - parts that all roles of the wgmma GEMM share --===//
 //
 // The places of a block's tiles in the problem and in the order of the launch,
 // and of its ring, staging and barriers in shared memory.

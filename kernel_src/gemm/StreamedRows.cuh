@@ -1,4 +1,4 @@
-//===- gemm/StreamedRows.cuh - what kernels for one small extent share ----===//
+//===- gemm/StreamedRows.cuh - base of kernels for one small extent -------===//
 //
 // When m or n is small, one operand is read once and sets the time. Its rows
 // are *streamed* past the few rows of the other one, the *vectors*; both lie

@@ -1,4 +1,4 @@
-//===- prepack/PrepackSource.h - where checkpoints have their weights -----===//
+//===- prepack/PrepackSource.h - the weights of checkpoints ---------------===//
 //
 // Compiled by the host compiler and by NVRTC, so it includes nothing of theirs.
 // Values of the enumeration appear in kiln.h and in stored entries.

@@ -1,4 +1,4 @@
-//===- rows/ReferenceRows.cuh - what kernels over rows are compared with --===//
+//===- rows/ReferenceRows.cuh - the reference of kernels over rows --------===//
 //
 // The fp64 result before it is rounded to its type, and beside it the scale of
 // the error that fp32 arithmetic may make. A block has one row, and makes a

@@ -1,5 +1,4 @@
-//===- rows/RowEnds.cuh - where the vectors of a row lie, and what is left
-//-===//
+//===- rows/RowEnds.cuh - the vectors of a row, and its ends --------------===//
 //
 // A row that begins anywhere consists of a head, whole vectors with aligned
 // accesses, and a tail. Kernels over rows move the vectors. The elements of

@@ -1,4 +1,4 @@
-//===- rows/RowSignature.h - what a kernel over rows fixes ----------------===//
+//===- rows/RowSignature.h - the signature of kernels over rows -----------===//
 //
 // Normalisations, softmax, row quantisation and reductions read each row of a
 // matrix once, reduce it and, except for reductions, write it again. One set of

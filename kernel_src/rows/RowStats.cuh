@@ -1,4 +1,4 @@
-//===- rows/RowStats.cuh - what a row is reduced to -----------------------===//
+//===- rows/RowStats.cuh - the statistics of a row ------------------------===//
 //
 // For each operation, the statistics of a part of a row: empty at first,
 // extended by a vector of values at a time, and merged with those of another

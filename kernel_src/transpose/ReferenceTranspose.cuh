@@ -1,4 +1,4 @@
-//===- transpose/ReferenceTranspose.cuh - what y is compared with ---------===//
+//===- transpose/ReferenceTranspose.cuh - the reference of transpose2d ----===//
 //
 // A block moves a square of y through shared memory. The values are doubles,
 // which hold those of every type, so only equal values pass.

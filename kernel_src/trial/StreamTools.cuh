@@ -1,4 +1,4 @@
-//===- trial/StreamTools.cuh - a kernel that only moves bytes -------------===//
+//===- trial/StreamTools.cuh - the copy baseline --------------------------===//
 //
 // The copy baseline: it reads a buffer once and writes another once, 16 bytes
 // an access. A block takes pieces of `unroll` steps a thread; a grid with fewer

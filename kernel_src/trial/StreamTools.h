@@ -1,4 +1,4 @@
-//===- trial/StreamTools.h - parameters of kernels that only move bytes ---===//
+//===- trial/StreamTools.h - parameters of the copy baseline --------------===//
 //
 // Memory-bound kernels are measured against a copy baseline: it reads and
 // writes as many bytes in the same proportion, and computes nothing. Compiled

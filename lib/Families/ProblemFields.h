@@ -1,4 +1,4 @@
-//===- ProblemFields.h - what the problems of all families share ----------===//
+//===- ProblemFields.h - fields that all families share -------------------===//
 #pragma once
 
 #include "Kernel/Values.h"

@@ -1,4 +1,4 @@
-//===- AttentionTemplate.h - what the templates of attention share --------===//
+//===- AttentionTemplate.h - base of the templates of attention -----------===//
 //
 // Each template of the family is its config type (kernel_src/attention) plus
 // typed facts: its space, its limits, its classes, its estimate and its binder.

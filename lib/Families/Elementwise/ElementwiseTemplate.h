@@ -1,4 +1,4 @@
-//===- ElementwiseTemplate.h - what the family's kernels share ------------===//
+//===- ElementwiseTemplate.h - parts that all kernels share ---------------===//
 #pragma once
 
 #include "Families/Elementwise/ElementwiseProblem.h"

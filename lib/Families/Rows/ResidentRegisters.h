@@ -1,4 +1,4 @@
-//===- ResidentRegisters.h - what the template "resident" takes -----------===//
+//===- ResidentRegisters.h - registers of "resident" ----------------------===//
 //
 // A kernel that spills is refused, and registers decide how many blocks an SM
 // holds. Both are predicted before any compilation.

@@ -1,4 +1,4 @@
-//===- RowTemplate.h - what the templates over rows share -----------------===//
+//===- RowTemplate.h - base of the templates over rows --------------------===//
 //
 // Each template is its config type (kernel_src/rows) plus three facts: its
 // space, its limits and its memory pass. The rest (values, texts, plans,

@@ -1,4 +1,4 @@
-//===- TransposeTemplate.h - what the family's templates share ------------===//
+//===- TransposeTemplate.h - base of the family's templates ---------------===//
 //
 // Each template is its config type (kernel_src/transpose) plus three facts: its
 // space, its limits and its memory pass. The rest (values, texts, plans,

@@ -1,5 +1,4 @@
-//===- LaunchCheck.h - operand tables and launches, held against each other
-//===//
+//===- LaunchCheck.h - operand tables and launches compared ---------------===//
 #pragma once
 
 #include "Kernel/Family.h"
