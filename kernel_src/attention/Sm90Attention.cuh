@@ -21,11 +21,11 @@
 // consumers multiply.
 //
 // Keys are read from the last block to the first. The blocks with a mask come
-// first, and a row has then seen the keys that matter most under it. From there
-// on weights are made over the greatest score of these blocks, without maxima,
-// unless they grow too much (AttentionSoftmax.cuh). A warp that needs scores
-// again, because fp32 does not hold the weights, computes them on its own by
-// mma.sync: so K and Q are given back behind that test, warp by warp.
+// first, and give nearly every row a greatest score. From there on weights are
+// made over it, without maxima, unless they grow too much
+// (AttentionSoftmax.cuh). A warp that needs scores again, because fp32 does not
+// hold the weights, computes them on its own by mma.sync: so K and Q are given
+// back behind that test, warp by warp.
 //
 // Rejected: the softmaxes of consumers one after the other (10 % slower),
 // polynomials for a part of the exponentials (slower throughout), K and V
