@@ -266,7 +266,7 @@ private:
       ptx::mbarrierWait(shared.fetchFull(consumer, place.stage), place.phase);
       __syncwarp();
     } else if constexpr (kByTma) {
-      // Waits until the second last store has left this buffer.
+      // Waits until the last store from this buffer has left it.
       if (isStorer())
         ptx::bulkWaitRead<kBuffers - 1>();
       meet();

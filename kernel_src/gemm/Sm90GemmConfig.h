@@ -543,9 +543,10 @@ private:
            rows() % (rowUnit * clusterColumns()) == 0;
   }
 
-  /// The ring may not be staged over while it is in use: fetched operands are
-  /// loaded during the products, turns and the splits of a tile use the ring
-  /// while others stage, and blocks of a cluster use each other's.
+  /// Fetched operands are loaded during the products, so they need buffers of
+  /// their own. Staging in the place of the ring also excludes turns and
+  /// split-K, where one consumer or split stages while another uses its ring,
+  /// and clusters, whose blocks use each other's rings.
   constexpr bool isStagingValid(const GemmSignature &signature) const {
     if (staging == 0)
       return true;
