@@ -36,7 +36,7 @@ static constexpr FieldName kTypeNames[] = {{code(DType::BF16), "bf16"},
                                            {code(DType::FP32), "fp32"},
                                            {code(DType::E4M3), "fp8_e4m3"},
                                            {code(DType::INT8), "int8"}};
-/// Those of the types above that need no scale.
+/// The types above that need no scale.
 static constexpr llvm::ArrayRef<FieldName> kFloatNames(kTypeNames, 3);
 
 /// A quantisation is named after its result: its value is the result's type.
