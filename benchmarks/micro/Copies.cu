@@ -1,11 +1,11 @@
 //===- micro/Copies.cu - bulk copies from L2, and maps that change --------===//
 //
-// Bandwidth: one block an SM asks for boxes of 128 bytes times some rows,
-// several in flight, of tiles that stay in the L2. Either each block has tiles
-// of its own, or all read the same ones in the same order, as blocks of one
-// column of tiles do.
+// Bandwidth: one block an SM loads boxes of 128 bytes times some rows, several
+// in flight, from tiles that stay in the L2. Either each block has tiles of its
+// own, or all read the same ones in the same order, as blocks of one column of
+// tiles do.
 //
-// Maps: the cost of giving a tensor map another address and height in a kernel
+// Maps: the cost for a kernel to give a tensor map another address and height
 // (tensormap.replace, a publishing copy, a fence), and to use the next of many
 // maps that the host made.
 //
@@ -58,8 +58,8 @@ TensorMap mapOf(void *data, size_t rows, int boxRows) {
 
 constexpr int kMostStages = 16;
 
-/// Box number i of this block begins at row (first * blockIdx.x + i) * boxRows
-/// of \p rows.
+/// Box i of this block begins at row (first * blockIdx.x + i) * boxRows among
+/// \p rows.
 __global__ void __launch_bounds__(32, 1)
     copyBoxes(const __grid_constant__ TensorMap map, int boxes, int stages,
               int boxRows, int rows, int first) {
@@ -135,8 +135,8 @@ enum class Change { Load, Replace, Publish, PublishAndLoad, NextMap };
 
 constexpr int kMaps = 256, kMapRows = 64;
 
-/// One warp; each round changes the map of \p maps[0] as \p kChange says, or
-/// takes the next one, and loads a box by it, or does one of both.
+/// One warp; each round changes the map of \p maps[0] according to \p kChange,
+/// or takes the next one, and loads a box by it, or does only one of both.
 template <Change kChange>
 __global__ void __launch_bounds__(32, 1)
     changeMaps(int rounds, TensorMap *maps, unsigned char *data, Span *spans) {
@@ -191,7 +191,7 @@ template <Change kChange> void addChange(Report &report, const char *name) {
                          kMapRows, kMapRows));
   Buffer<TensorMap> maps(made);
   Buffer<Span> spans(1);
-  // A multiple of the maps, so that each of them has its turn as often.
+  // A multiple of the number of maps, so that each has equally many turns.
   double clocks = clocksOfRound(kMaps, [&](int rounds) {
     launch(changeMaps<kChange>, {1, 32, kMapRows * kRowBytes + kAtomBytes},
            rounds, maps.data(), data.data(), spans.data());
@@ -206,7 +206,7 @@ void measureCopies(Report &report) {
   for (bool shared : {false, true})
     for (int megabytes : {8, 24})
       for (int boxRows : {32, 64, 128, 256}) {
-        // As many bytes in flight as a GEMM's ring has.
+        // The bytes in flight of a GEMM's ring.
         int stages = std::min(kMostStages, 1536 / boxRows);
         double found =
             bandwidthOf(size_t(megabytes) << 20, boxRows, stages, shared);

@@ -1,17 +1,17 @@
 //===- micro/Decode.cu - int4 weights decoded beside the products ---------===//
 //
-// wgmma of bf16 with A from registers, whose elements are made of 4 bits each
-// while products are in flight: weights in the order k64r16
+// wgmma of bf16 with A from registers, whose elements are decoded from 4 bits
+// each while products are in flight: weights in the order k64r16
 // (common/PackedWeights.h), a lane's 16 bytes for 64 of k from shared memory.
-// Four fragments take turns, so that up to three products run while the next
+// Four fragments alternate, so that up to three products run while the next
 // fragment is made. Forms, with their instructions for eight elements:
 //   none    the fragment is there
 //   offset  128 + q: a shift, and a mask and an or in one LOP3: 7
 //   exact   q - 8: a subtraction for each two: 11
 //   scaled  times the group's scale: 15
-// A LOP3 has room for one constant: with both written in the source the
-// assembler makes two of it. So they come as arguments, as they would be kept
-// in registers. "literals" is the offset form without that: 11.
+// A LOP3 has room for one constant: if both are in the source, the assembler
+// makes two LOP3. So they are passed as arguments, as if they were kept in
+// registers. "literals" is the offset form with constants in the source: 11.
 //
 //===----------------------------------------------------------------------===//
 #include "Instructions.cuh"
@@ -22,14 +22,14 @@ namespace {
 
 enum class Form { None, Literals, Offset, Exact, Scaled };
 
-/// Values that the compiler must not see.
+/// Values that the compiler must not know.
 struct Constants {
   unsigned mask = 0x000f000f, base = 0x43004300; ///< 128 in every half
   unsigned scale = 0x3c003c00;                   ///< 2^-7
 };
 
 constexpr int kSteps = 4;                   // of 16 k in a lane's 16 bytes
-constexpr int kBlocks = 4;                  // of 64 k that take turns
+constexpr int kBlocks = 4;                  // of 64 k, which alternate
 constexpr int kUnitBytes = 512;             // of a warp's 16 rows
 constexpr int kBlockBytes = 4 * kUnitBytes; // of a warpgroup's 64 rows
 
@@ -46,7 +46,7 @@ __device__ unsigned andOr(unsigned a, unsigned b, unsigned c) {
   return d;
 }
 
-/// The fragment of one step, of the word that has it.
+/// The fragment of one step from its word.
 template <Form kForm>
 __device__ void decode(unsigned (&fragment)[4], unsigned word,
                        const Constants &constants) {
@@ -85,7 +85,7 @@ __global__ void __launch_bounds__(256, 1)
   __syncthreads();
 
   unsigned long long columns = descriptorOf(sharedAddress(tile));
-  // A warp has its unit of every block, and there 16 bytes a lane.
+  // A warp has its unit of every block, with 16 bytes a lane in it.
   unsigned own = sharedAddress(weights) +
                  threadIdx.x / 128 * kBlocks * kBlockBytes +
                  threadIdx.x % 128 * 16;
@@ -127,7 +127,7 @@ __global__ void __launch_bounds__(256, 1)
   sink[threadIdx.x] = all;
 }
 
-/// Clocks of a step of 16 k of all warpgroups together.
+/// Clocks of a step of 16 k for all warpgroups together.
 template <int kN, Form kForm> double clocksOfStep(int warpgroups) {
   Buffer<Span> spans(8);
   Buffer<unsigned> sink(256);

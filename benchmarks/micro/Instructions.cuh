@@ -1,8 +1,8 @@
 //===- micro/Instructions.cuh - the instructions under test ---------------===//
 //
 // Kernel sources of Kiln are made for NVRTC, which takes every function for one
-// of the device. nvcc does not, so what these programs time is written here
-// again, one function an instruction. Lists of registers are those of
+// of the device. nvcc does not, so the timed instructions are written here
+// again, one function for each. Lists of registers are those of
 // common/Wgmma.cuh. Source of every form: PTX ISA.
 //
 //===----------------------------------------------------------------------===//
@@ -12,7 +12,7 @@
 
 namespace micro {
 
-/// The operands of a wgmma, two of one type.
+/// The type of both operands of a wgmma.
 enum class Product { E4m3, S8, Bf16 };
 
 #define MICRO_SUMS_4(i)                                                        \
@@ -46,7 +46,7 @@ enum class Product { E4m3, S8, Bf16 };
                : MICRO_LIST_##count                                            \
                : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(columns),     \
                  "r"(accumulate))
-/// Width \p n has \p count sums; behind them come the other operands.
+/// Width \p n has \p count sums; the other operands follow them.
 #define MICRO_WIDTH(n, count, o1, o2, o3, o4, o5)                              \
   template <> struct WgmmaOf<n> {                                              \
     template <Product kProduct>                                                \
@@ -79,15 +79,15 @@ MICRO_WIDTH(160, 80, 81, 82, 83, 84, 85)
 MICRO_WIDTH(192, 96, 97, 98, 99, 100, 101)
 MICRO_WIDTH(256, 128, 129, 130, 131, 132, 133)
 
-/// d (64 x kN) += A B, or = where \p accumulate is 0, of 32 bytes along k: both
-/// tiles in shared memory. Sums are fp32, of int8 int32, as bits.
+/// d (64 x kN) += A B, or = where \p accumulate is 0, for 32 bytes along k,
+/// with both tiles in shared memory. Sums are fp32, or int32 for int8, as bits.
 template <Product kProduct, int kN>
 __device__ void wgmma(unsigned (&d)[kN / 2], unsigned long long rows,
                       unsigned long long columns, int accumulate) {
   WgmmaOf<kN>::template run<kProduct>(d, rows, columns, accumulate);
 }
 
-/// The same of bf16, with A in registers.
+/// As above for bf16, with A in registers.
 template <int kN>
 __device__ void wgmma(unsigned (&d)[kN / 2], const unsigned (&a)[4],
                       unsigned long long columns, int accumulate) {
@@ -103,14 +103,14 @@ __device__ inline void wgmmaCommit() {
 template <int kPending> __device__ void wgmmaWait() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kPending) : "memory");
 }
-/// Keeps all uses of \p values where they are beside waits and fences.
+/// Keeps all uses of \p values in place relative to waits and fences.
 template <int kCount> __device__ void pin(unsigned (&values)[kCount]) {
 #pragma unroll
   for (int i = 0; i < kCount; ++i)
     asm volatile("" : "+r"(values[i])::"memory");
 }
 
-/// D += A B of one warp: m16n8k16 of bf16.
+/// D += A B of one warp: m16n8k16 for bf16.
 __device__ inline void mma(float (&d)[4], const unsigned (&a)[4],
                            const unsigned (&b)[2]) {
   asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
@@ -146,23 +146,23 @@ __device__ inline unsigned long long descriptorOf(unsigned address) {
          (address & 0x3ffffu) >> 4;
 }
 
-/// The offset of instruction \p k of a tile's four in a descriptor: 32 bytes
+/// The offset of instruction \p k among a tile's four in a descriptor: 32 bytes
 /// each.
 __device__ constexpr unsigned stepOffset(int k) { return k * 32 >> 4; }
 
-/// Where byte \p byte of row \p row lies in a tile.
+/// Offset of byte \p byte of row \p row in a tile.
 __device__ inline int swizzled(int row, int byte) {
   return row * kRowBytes + (byte ^ (row & 7) << 4);
 }
 
 /// The first whole atom of dynamic shared memory, which has kAtomBytes more
-/// than the used bytes.
+/// than are used.
 __device__ inline unsigned char *atomsOf(unsigned char *memory) {
   unsigned address = sharedAddress(memory);
   return memory + (kAtomBytes - address % kAtomBytes) % kAtomBytes;
 }
 
-/// Lets wgmma and bulk copies behind a barrier see earlier generic stores.
+/// Makes generic stores visible to wgmma and bulk copies behind a barrier.
 __device__ inline void fenceProxyAsync() {
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
@@ -171,7 +171,7 @@ __device__ inline void fenceProxyAsync() {
 // Bulk copies
 //===----------------------------------------------------------------------===//
 
-/// CUtensorMap, of which the kernels know no more.
+/// CUtensorMap, as opaque bytes for the kernels.
 struct alignas(64) TensorMap {
   unsigned long long opaque[16];
 };
@@ -205,7 +205,7 @@ __device__ inline void tmaLoad(unsigned shared, const TensorMap *map,
       : "memory");
 }
 
-/// Another base address and height for the map at \p shared.
+/// Sets another base address and height in the map at \p shared.
 __device__ inline void replaceAddress(unsigned shared, const void *address) {
   asm volatile("tensormap.replace.tile.global_address.shared::cta.b1024.b64 "
                "[%0], %1;" ::"r"(shared),
@@ -225,7 +225,7 @@ __device__ inline void publishMap(TensorMap *global, unsigned shared) {
                "r"(shared)
                : "memory");
 }
-/// Copies behind this see a published map.
+/// Makes a published map visible to later copies.
 __device__ inline void acquireMap(const TensorMap *global) {
   asm volatile(
       "fence.proxy.tensormap::generic.acquire.gpu [%0], 128;" ::"l"(global)

@@ -1,9 +1,8 @@
 //===- micro/Lanes.cu - lanes of plain instructions an SM does a clock ----===//
 //
 // Sixteen warps run one instruction on eight independent values each. Then
-// eight more run mma.sync beside them, for as long as they do. The
-// loss of both against each alone shows the unit that they share, which issues
-// for both.
+// eight more warps run mma.sync beside them for the same time: both share the
+// resources, such as issue, that they lose compared with each alone.
 //
 //===----------------------------------------------------------------------===//
 #include "Instructions.cuh"
@@ -17,8 +16,8 @@ namespace {
 constexpr int kValues = 8, kUnroll = 32;
 constexpr int kWarps = 16, kMmaWarps = 8;
 
-/// An instruction, as a function of a value and two that never change. No two
-/// in a row may be what the assembler makes one of.
+/// An instruction, as a function of a value and two constants. The assembler
+/// must not be able to merge two in a row into one.
 #define MICRO_INSTRUCTION(Name, text)                                          \
   struct Name {                                                                \
     static __device__ void run(unsigned &x, unsigned a, unsigned b) {          \
@@ -47,13 +46,13 @@ MICRO_INSTRUCTION(E4m3ToHalf, "{\n.reg .b16 low, high;\n"
                               "cvt.rn.f16x2.e4m3x2 %0, low;\n}")
 MICRO_INSTRUCTION(ToBf16, "{\n.reg .f32 x, a;\nmov.b32 x, %0;\n"
                           "mov.b32 a, %1;\ncvt.rn.bf16x2.f32 %0, x, a;\n}")
-/// Nothing, for mma.sync alone.
+/// No instruction, for mma.sync alone.
 struct None {};
 
 /// Warps below kWarps run the instruction \p rounds * kUnroll times on each
-/// value; if \p hasMma the others run mma.sync until those are done, or
-/// \p mmaRounds times where there is no other instruction. \p products counts
-/// what they did.
+/// value. If \p hasMma, the others run mma.sync until those are done, or
+/// \p mmaRounds times if there is no other instruction. \p products counts
+/// their products.
 template <class Instruction>
 __global__ void __launch_bounds__(32 * (kWarps + kMmaWarps), 1)
     lanes(int rounds, bool hasMma, int mmaRounds, unsigned a, unsigned b,
@@ -114,7 +113,7 @@ __global__ void __launch_bounds__(32 * (kWarps + kMmaWarps), 1)
 }
 
 struct Rates {
-  double lanes, products; ///< a clock
+  double lanes, products; ///< per clock
 };
 
 template <class Instruction> Rates ratesOf(bool hasMma) {
@@ -139,7 +138,7 @@ template <class Instruction> Rates ratesOf(bool hasMma) {
 }
 
 /// The rates of an instruction alone and beside mma.sync, whose own rate is
-/// \p mmaAlone there.
+/// \p mmaAlone.
 template <class Instruction>
 void addInstruction(Report &report, const char *name, double mmaAlone) {
   Rates alone = ratesOf<Instruction>(false),

@@ -65,8 +65,9 @@ int clockMHz() {
 
 namespace {
 
-/// The used part of NVML, for which the toolkit has no header. Device 0 is the
-/// first of the machine, which is CUDA's where only one is visible.
+/// The parts of NVML that are used, since the toolkit has no header for it.
+/// Device 0 is the first of the machine, which is CUDA's if only one is
+/// visible.
 class Nvml {
 public:
   static const Nvml &get() {

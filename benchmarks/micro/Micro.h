@@ -1,8 +1,8 @@
-//===- micro/Micro.h - what the measurements share ------------------------===//
+//===- micro/Micro.h - parts that all measurements share ------------------===//
 //
 // Launches, times in clocks of an SM, and the list of results. A mistake or a
 // failed call of CUDA ends the program with a message: a measurement that
-// failed in part is no measurement.
+// failed in part must not count.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -15,10 +15,10 @@
 
 namespace micro {
 
-/// Ends the program, with what CUDA says, unless \p status is success.
+/// Ends the program, with CUDA's message, unless \p status is success.
 void check(cudaError_t status, const char *what);
 
-/// Clocks between which a warp worked, of its own SM.
+/// Start and end of a warp's work, in clocks of its own SM.
 struct Span {
   long long begin, end;
 };
@@ -79,7 +79,7 @@ double clocksOf(const std::vector<Span> &spans);
 
 constexpr int kRepeats = 5;
 
-/// The median over kRepeats of \p measure(), after one that does not count.
+/// The median over kRepeats of \p measure(), after a call that does not count.
 template <class Measure> double medianOf(Measure measure) {
   measure();
   std::vector<double> values;
@@ -88,20 +88,21 @@ template <class Measure> double medianOf(Measure measure) {
   return median(values);
 }
 
-/// Clocks of one round of \p run(rounds), which returns the clocks of all: of
-/// two lengths, so that neither the start nor the end of a kernel counts.
+/// Clocks of one round of \p run(rounds), which returns the clocks of all
+/// rounds: from two lengths, so that neither the start nor the end of a kernel
+/// counts.
 template <class Run> double clocksOfRound(int rounds, Run run) {
   double few = medianOf([&] { return run(rounds); });
   double many = medianOf([&] { return run(3 * rounds); });
   return (many - few) / (2.0 * rounds);
 }
 
-/// The results, in the order in which they were found.
+/// The results, in the order of measurement.
 class Report {
 public:
   using Fields = std::vector<std::pair<std::string, double>>;
 
-  /// Also says on stderr what was found.
+  /// Also prints the result to stderr.
   void add(const std::string &name, const Fields &fields);
   /// The document of benchmarks/results, in JSON.
   std::string toJSON(const std::string &commit) const;
@@ -110,7 +111,7 @@ private:
   std::vector<std::pair<std::string, Fields>> cases;
 };
 
-/// Watts that the GPU draws now, 0 where NVML is not there; its driver.
+/// Watts that the GPU draws now, 0 without NVML; its driver.
 double powerNow();
 std::string driverVersion();
 

@@ -1,8 +1,9 @@
-//===- micro/Power.cu - clocks and watts of products that go on and on ----===//
+//===- micro/Power.cu - clocks and watts of sustained products ------------===//
 //
 // All SMs multiply 128 x 256 tiles of random data in shared memory for a while:
-// the fastest that the GPU's power lets the tensor cores run. Elements are
-// N(0, 1), of e4m3 16 and of int8 40 times that, for power depends on them.
+// the fastest rate that the GPU's power allows the tensor cores. Elements are
+// N(0, 1), times 16 for e4m3 and times 40 for int8, because power depends on
+// them.
 //
 //===----------------------------------------------------------------------===//
 #include "Instructions.cuh"
@@ -23,7 +24,7 @@ namespace {
 constexpr int kColumns = 256, kRowsOfWarpgroup = 64, kWarpgroups = 2;
 constexpr int kTileRows = kColumns + kWarpgroups * kRowsOfWarpgroup;
 constexpr int kTileBytes = kTileRows * kRowBytes;
-constexpr int kProducts = 8; ///< of a round
+constexpr int kProducts = 8; ///< in a round
 
 template <Product kProduct>
 __global__ void __launch_bounds__(128 * kWarpgroups, 1)
@@ -96,7 +97,7 @@ void addProduct(Report &report, const char *name, int depth) {
              reinterpret_cast<const uint4 *>(elements.data()), spans.data(),
              sink.data());
   };
-  // The first half heats up.
+  // The first half only heats up the GPU.
   run(kLaunches / 2);
   check(cudaEventRecord(marks[0]), "cudaEventRecord");
   run(kLaunches / 2);

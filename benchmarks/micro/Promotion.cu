@@ -1,10 +1,11 @@
-//===- micro/Promotion.cu - what it costs to add fp8 sums elsewhere -------===//
+//===- micro/Promotion.cu - the cost of adding fp8 sums elsewhere ---------===//
 //
-// Groups of four products, 128 of k, of a tile of 64 x N a warpgroup. Either
-// the sums stay where they are; or every group's are added to others after it
-// ended ("waited"); or they are added while the next group runs, which needs a
-// second set ("beside", as in Sm90Gemm). There a tile above 128 columns is
-// multiplied in two parts, since three times N / 2 registers are too many.
+// Groups of four products, 128 of k, for a tile of 64 x N a warpgroup. Either
+// the sums stay in place; or every group's sums are added to others after it
+// has ended ("waited"); or they are added while the next group runs, which
+// needs a second set ("beside": as in Sm90Gemm). In the last form a tile above
+// 128 columns is multiplied in two parts, since three times N / 2 registers are
+// too many.
 //
 //===----------------------------------------------------------------------===//
 #include "Instructions.cuh"
@@ -76,13 +77,13 @@ __global__ void __launch_bounds__(256, 1)
     }
   } else {
     constexpr int kParts = kPartsOf<kN>, kWidth = kN / kParts;
-    constexpr int kGroups = 2 * kParts; // of a round, an even number
+    constexpr int kGroups = 2 * kParts; // in a round, an even number
     unsigned sets[2][kWidth / 2];
 #pragma unroll 1
     for (int round = 0; round < rounds; ++round)
 #pragma unroll
       for (int group = 0; group < kGroups; ++group) {
-        // Of two groups in flight ptxas would have each product waited for.
+        // With two groups in flight ptxas would wait for each product.
         wgmmaWait<0>();
         int part = group % kParts, before = (group + kGroups - 1) % kParts;
         multiply<kWidth>(sets[group % 2], rows,
@@ -103,7 +104,7 @@ __global__ void __launch_bounds__(256, 1)
   sink[threadIdx.x] = all;
 }
 
-/// Clocks of a tile's 128 of k, for all warpgroups together.
+/// Clocks of a tile's 128 of k for all warpgroups together.
 template <int kN, Form kForm> double clocksOfTiles(int warpgroups) {
   Buffer<Span> spans(8);
   Buffer<float> sink(256);

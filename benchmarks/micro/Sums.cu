@@ -1,10 +1,10 @@
-//===- micro/Sums.cu - what the sums of an fp8 product keep ---------------===//
+//===- micro/Sums.cu - the precision of an fp8 product's sums -------------===//
 //
 // Products of powers of two next to 1, whose fate shows in the result: how many
-// bits below the largest one a product keeps, whether the lower bits are
-// rounded, and both for the sum that an instruction adds to. Then long sums of
-// one sign, where truncated bits add up, without and with promotion: moved to
-// an fp32 register every 128 of k.
+// bits below the largest one a product keeps, whether the bits below are
+// rounded or cut off, and the same for the sum that an instruction adds to.
+// Then long sums of one sign, in which cut-off bits add up, in place and
+// promoted: moved to an fp32 register every 128 of k.
 //
 //===----------------------------------------------------------------------===//
 #include "Instructions.cuh"
@@ -22,9 +22,9 @@ namespace {
 
 constexpr int kRows = 64, kColumns = 8, kSlab = 128, kDepth = 32;
 
-/// D (64 x 8) = A (64 x k) B (8 x k)^T, of elements k-contiguous; k is a
+/// D (64 x 8) = A (64 x k) B (8 x k)^T with k-contiguous elements; k is a
 /// multiple of kSlab. Sums go to fp32 registers after each \p interval
-/// instructions, 4 at most; 0: once, at the end.
+/// instructions, at most 4; 0: once, at the end.
 __global__ void productOf(const unsigned char *a, const unsigned char *b,
                           float *d, int k, int interval) {
   extern __shared__ unsigned char memory[];
@@ -88,7 +88,7 @@ double valueOf(unsigned char code) {
   return values[code];
 }
 
-/// A problem, its elements set one by one, zero at first.
+/// A problem whose elements are zero at first and set one by one.
 class Problem {
 public:
   explicit Problem(int k)
@@ -96,7 +96,7 @@ public:
 
   void setA(int row, int at, double value) { set(a, row, at, value); }
   void setB(int column, int at, double value) { set(b, column, at, value); }
-  /// The exact result for the rounded elements.
+  /// The exact result for the elements as rounded.
   double exact(int row, int column) const {
     return sum(row, column, [](double product) { return product; });
   }
@@ -130,14 +130,13 @@ private:
   std::vector<unsigned char> a, b;
 };
 
-/// The least exponents of e4m3, for normal numbers and for all.
+/// The least exponents of e4m3: for normal numbers, and for any.
 constexpr int kLeastNormal = 6, kLeast = 9;
 constexpr int kExponents = 2 * kLeast + 1;
 
-/// The results where products of \p factor * 2^-e at \p place of k, and \p
-/// count
-/// - 1 places behind it, stand beside one of 1 at \p one: for e = 0, 1, ..., 18
-/// (of a factor with more than one bit up to 15).
+/// The results if products of \p factor * 2^-e at \p place of k, and at
+/// \p count - 1 places behind it, are added to one product of 1 at \p one: for
+/// e = 0, 1, ..., 18 (up to 15 for a factor with more than one bit).
 std::vector<float> besideOne(int one, int place, int count, double factor) {
   Problem problem(kSlab);
   constexpr int kOfColumns[] = {0, kLeastNormal, kLeast};
@@ -193,13 +192,14 @@ void addBits(Report &report) {
   report.add("sums/bits_of_the_sum",
              {{"bits", bitsKept(besideOne(kNext, 0, 1, 1))}});
   // The last bit that is kept, and three quarters of one more. In units of that
-  // bit: 1 is cut off, 2 is rounded; below zero -1 is cut off towards zero.
+  // bit: 1 if cut off, 2 if rounded; for negative numbers -1 if cut off towards
+  // zero.
   double bit = std::ldexp(1, -products);
   double above = besideOne(0, 1, 1, 1.75)[products];
   double below = besideOne(0, 1, 1, -1.75)[products];
   report.add("sums/1.75_of_the_last_bit",
              {{"added", (above - 1) / bit}, {"subtracted", (1 - below) / bit}});
-  // Each of them lost, or all kept until they are added up?
+  // Whether each of them is lost, or all are kept until they are added up.
   if (products + 1 < kExponents) {
     double many = besideOne(0, 1, kDepth - 1, 1)[products + 1];
     report.add("sums/31_halves_of_the_last_bit",
@@ -207,7 +207,7 @@ void addBits(Report &report) {
   }
 }
 
-/// Sums of ones: exact until one is below the last bit of the sum.
+/// Sums of ones, which are exact until 1 is below the last bit of the sum.
 void addOnes(Report &report) {
   for (int k : {4096, 16384, 32768, 65536}) {
     Problem problem(k);
@@ -222,8 +222,8 @@ void addOnes(Report &report) {
   }
 }
 
-/// Errors of random data: over the exact sum where all are positive, else over
-/// the sum of magnitudes.
+/// Errors of random data: relative to the exact sum if all are positive, else
+/// to the sum of magnitudes.
 void addErrors(Report &report) {
   constexpr int kWidth = 4;
   std::mt19937 random(20240501);

@@ -1,11 +1,11 @@
-//===- micro/Wgmma.cu - clocks of a wgmma, one behind the other -----------===//
+//===- micro/Wgmma.cu - clocks of consecutive wgmma -----------------------===//
 //
-// A group of eight products is issued while the one before runs, on the same
-// sums, so that a product waits for the tensor core alone, or for the port of
-// shared memory: of 64 rows and N columns an instruction reads (64 + N) * 32
-// bytes, with A in registers N * 32. All warpgroups read the same tiles, whose
-// descriptors are then the same in all threads: such that differ go through
-// R2UR, two more instructions for each product.
+// A group of eight products is issued while the group before runs, on the same
+// sums, so that a product waits only for the tensor core, or for the port of
+// shared memory: an instruction with 64 rows and N columns reads (64 + N) * 32
+// bytes, or N * 32 with A in registers. All warpgroups read the same tiles, so
+// their descriptors are the same in all threads; different ones would go
+// through R2UR, two more instructions for each product.
 //
 //===----------------------------------------------------------------------===//
 #include "Instructions.cuh"

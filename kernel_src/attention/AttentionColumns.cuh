@@ -14,9 +14,9 @@ template <DType kType> unsigned packPair(float low, float high) {
     return ptx::cvtRnF16x2F32(low, high);
 }
 
-/// Transposes a matrix of which each of four lanes has a column: lanes with two
-/// columns each of four groups of eight get a group each. \p quarter: which of
-/// the four lanes.
+/// Transposes a matrix whose columns four lanes hold, one each. Lanes hold two
+/// columns of each of four groups of eight columns, and receive one whole group
+/// each. \p quarter: which of the four lanes this is.
 inline void exchangeColumns(unsigned (&bits)[4], int quarter) {
   bool isOdd = quarter & 1, isUpper = quarter & 2;
   auto swap = [](unsigned &low, unsigned &high, bool keepsHigh, int mask) {

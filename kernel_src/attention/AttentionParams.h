@@ -14,14 +14,14 @@ struct AttentionStrides {
   long long token = 0, head = 0, batch = 0;
 };
 
-/// What every kernel of the family is given. Addresses that a signature does
+/// The operands of every kernel of the family. Addresses that a signature does
 /// not use are null.
 struct AttentionParams {
   const void *q = nullptr, *k = nullptr, *v = nullptr;
   void *o = nullptr;
-  /// Natural logarithm of the sum of exponentials of a row, sinks included,
-  /// -inf where a row sees no key: [batch][heads][queries], or with packed
-  /// queries [heads][all queries].
+  /// Natural logarithm of the sum of exponentials of a row, sinks included;
+  /// -inf where a row sees no key. [batch][heads][queries], or [heads][all
+  /// queries] for packed queries.
   float *lse = nullptr;
   AttentionStrides qStrides, kStrides, vStrides, oStrides;
   long long lseHeadStride = 0, lseBatchStride = 0;
@@ -47,13 +47,12 @@ struct AttentionParams {
   float scale = 1;                           ///< positive
   float softcap = 0;                         ///< 0: none
 
-  /// Where the keys of a sequence are shared out: split s has keys
-  /// [s * splitKeys, (s + 1) * splitKeys). Partial results of split s lie at
-  /// partialO[((s * batch + b) * heads + h) * queries + i], partialPitch()
-  /// apart (with packed queries see partialRow() of DecodeSplits.h),
-  /// normalised, fp32, with their partialLse in the same order; an empty split
-  /// has the LSE -inf and any O. `decode` counts keys from the first that a
-  /// query of the sequence sees (DecodeSplits.h).
+  /// Split-KV: split s has keys [s * splitKeys, (s + 1) * splitKeys). Partial
+  /// results of split s lie at partialO[((s * batch + b) * heads + h) * queries
+  /// + i], partialPitch() apart (partialRow() of DecodeSplits.h for packed
+  /// queries). They are normalised fp32, with their partialLse in the same
+  /// order; an empty split has the LSE -inf and any O. `decode` counts keys
+  /// from the first key that a query of the sequence sees (DecodeSplits.h).
   int splits = 1;
   int splitKeys = 0;
   float *partialO = nullptr, *partialLse = nullptr;

@@ -1,11 +1,11 @@
-//===- attention/AttentionRanges.h - which keys a query sees, and where ---===//
+//===- attention/AttentionRanges.h - visible keys, and their places -------===//
 //
 // The rules that every kernel of the family, its reference and its host code
 // share. Ranges are half open. Scores are
 //
 //   s = scale * q k, then cap * tanh(s / cap), then + slope * (j - p),
 //
-// with p where the query stands; a sink is a logit beside them.
+// p is the position of the query; a sink is a logit beside the scores.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -31,7 +31,7 @@ struct AttentionReach {
   int left = 0x7fffffff, right = 0x7fffffff;
 };
 
-/// The reach of the mask; \p left and \p right are those of a window.
+/// The reach of the mask. \p left and \p right belong to a window.
 constexpr AttentionReach reachOf(AttentionMask mask, int left, int right) {
   if (mask == AttentionMask::Causal)
     return {0x7fffffff, 0};
@@ -47,8 +47,8 @@ constexpr int positionOf(int row, int queries, int keys) {
 
 /// First key that query \p row sees, where it sees any.
 constexpr int firstKeyOf(AttentionReach reach, int row, int queries, int keys) {
-  // Not below 0: compilers subtract before they compare, and what is before the
-  // first key less what is unlimited would overflow.
+  // The position is cut at 0: compilers subtract before they compare, and a
+  // position below 0 less an unlimited reach would overflow.
   int position = positionOf(row, queries, keys);
   position = position > 0 ? position : 0;
   return position <= reach.left ? 0 : position - reach.left;
@@ -57,13 +57,14 @@ constexpr int firstKeyOf(AttentionReach reach, int row, int queries, int keys) {
 /// One past the last key that query \p row sees; 0: none. Rows from \p queries
 /// on see what the last one sees, or more.
 constexpr int keyLimitOf(AttentionReach reach, int row, int queries, int keys) {
-  // No further than to the last key: sums of what is unlimited would overflow.
+  // The reach ends at the last key, because a sum with an unlimited reach would
+  // overflow.
   int last = queries - 1 - row, ahead = reach.right < last ? reach.right : last;
   int limit = positionOf(row, queries, keys) + ahead + 1;
   return limit > 0 ? limit : 0;
 }
 
-/// Keys that at least one of the queries [rows.begin, rows.end) sees.
+/// The union of the keys that the queries [rows.begin, rows.end) see.
 constexpr AttentionRange keysOfAny(AttentionReach reach, AttentionRange rows,
                                    int queries, int keys) {
   if (rows.begin >= rows.end)
@@ -79,8 +80,8 @@ constexpr AttentionRange keysOf(AttentionReach reach, int row, int queries,
   return keysOfAny(reach, {row, row + 1}, queries, keys);
 }
 
-/// Keys that each of the queries [rows.begin, rows.end) sees: what needs no
-/// mask.
+/// The keys that every query of [rows.begin, rows.end) sees, so that they need
+/// no mask.
 constexpr AttentionRange keysOfAll(AttentionReach reach, AttentionRange rows,
                                    int queries, int keys) {
   if (rows.begin >= rows.end)
@@ -90,14 +91,14 @@ constexpr AttentionRange keysOfAll(AttentionReach reach, AttentionRange rows,
   return begin < end ? AttentionRange{begin, end} : AttentionRange{};
 }
 
-/// Blocks of \p blockKeys keys that have one of \p keys.
+/// Blocks of \p blockKeys keys that contain at least one key of \p keys.
 constexpr AttentionRange blocksWith(AttentionRange keys, int blockKeys) {
   if (keys.begin >= keys.end)
     return {};
   return {keys.begin / blockKeys, (keys.end - 1) / blockKeys + 1};
 }
 
-/// Blocks of \p blockKeys keys that are wholly in \p keys.
+/// Blocks of \p blockKeys keys that lie wholly in \p keys.
 constexpr AttentionRange blocksWithin(AttentionRange keys, int blockKeys) {
   int begin = keys.begin / blockKeys + (keys.begin % blockKeys != 0);
   int end = keys.end / blockKeys;
@@ -119,14 +120,14 @@ constexpr AttentionRange keysOfSplit(AttentionRange keys, int split,
 // Sequences
 //===----------------------------------------------------------------------===//
 
-/// Queries, or keys, of one sequence: where they start, in tokens behind the
-/// start of the tensor, or of the sequence's part of it, and how many they are.
+/// The queries or the keys of one sequence: their number and their start, in
+/// tokens behind the start of the tensor or of the sequence's part of it.
 struct AttentionTokens {
   int first = 0, count = 0;
 };
 
-/// Of sequence \p sequence. Packed: behind the start of Q and O, whose batch
-/// strides do not count then.
+/// The queries of sequence \p sequence. Packed queries count from the start of
+/// Q and O, and their batch strides are ignored.
 template <AttentionSignature kSignature>
 constexpr AttentionTokens queriesOf(const AttentionParams &params,
                                     int sequence) {
@@ -145,7 +146,8 @@ constexpr AttentionTokens keysOfSequence(const AttentionParams &params,
     return {first, params.keyOffsets[sequence + 1] - first};
   }
   if constexpr (kSignature.keyLengths == AttentionLengths::Used) {
-    // A length that breaks its promise reads nothing outside.
+    // A length above its promised maximum is cut, so that no read is out of
+    // bounds.
     int used = params.keyLengths[sequence];
     used = used < params.keys ? used : params.keys;
     return {0, used > 0 ? used : 0};
@@ -183,8 +185,8 @@ constexpr int pageNumber(const AttentionParams &params, int sequence,
   return params.pageTable[sequence * params.pageTableStride + page];
 }
 
-/// Elements from the start of K or V to \p key of the keys of a sequence, of
-/// head \p head of K.
+/// Elements from the start of K or V to \p key of a sequence, for head \p head
+/// of K.
 template <AttentionSignature kSignature>
 constexpr long long keyOffset(const AttentionParams &params,
                               const AttentionStrides &strides, int sequence,

@@ -1,4 +1,4 @@
-//===- attention/AttentionSignature.h - what an attention fixes -----------===//
+//===- attention/AttentionSignature.h - the signature of attention --------===//
 //
 // O = softmax(scale * Q K^T + mask) V for each head of each sequence. Shared by
 // the host and every kernel of the family.
@@ -14,21 +14,22 @@
 
 namespace kiln {
 
-/// Which keys a query sees. p is where it stands.
+/// The keys that a query sees. p is the query's position.
 enum class AttentionMask : int {
   None = 0,
   Causal = 1, ///< keys j <= p
   Window = 2, ///< keys p - left <= j <= p + right
 };
 
-/// How many queries, or keys, each sequence has.
+/// The number of queries, or of keys, of each sequence.
 enum class AttentionLengths : int {
   Uniform = 0, ///< as many as the problem says
-  /// Of sequence b from offsets[b] on, offsets[b + 1] - offsets[b], with all
-  /// sequences one after the other: batch + 1 int32 in device memory.
+  /// varlen: all sequences follow each other, and sequence b has the tokens
+  /// from offsets[b] to offsets[b + 1]: batch + 1 int32 in device memory.
   Packed = 1,
-  /// lengths[b], at most as many as the problem says, in tensors (or pages)
-  /// with room for that: batch int32 in device memory. Of keys only.
+  /// Keys only: sequence b has lengths[b] keys, at most as many as the problem
+  /// says, in tensors (or pages) with room for the most: batch int32 in device
+  /// memory.
   Used = 2,
 };
 
@@ -38,7 +39,7 @@ enum class AttentionPages : int {
   /// Pages of pageSize tokens; row b of a table has the numbers of the pages of
   /// sequence b.
   Table = 1,
-  /// The same with one list of page numbers: those of sequence b are
+  /// Pages of pageSize tokens with one list of page numbers: sequence b has
   /// list[indptr[b]] to list[indptr[b + 1] - 1].
   List = 2,
 };
@@ -58,8 +59,8 @@ struct AttentionSignature {
   bool alibi = false;   ///< slope of the head * (j - p) is added
   bool lse = false;     ///< the logarithms of the sums are wanted
   bool scales = false;  ///< Q, K, V have scales in device memory
-  /// A power of two up to 16: every address, stride and row, in bytes, is a
-  /// multiple of it.
+  /// A power of two up to 16 that divides every address, stride and row in
+  /// bytes.
   int align = 16;
 
   friend constexpr bool operator==(const AttentionSignature &,

@@ -1,26 +1,26 @@
 //===- attention/AttentionSoftmax.cuh - softmax of scores in registers ----===//
 //
-// A warp has 16 rows of scores as mma.sync and wgmma leave them: a thread two
-// rows, and of each two of eight neighbouring columns. Blocks of keys come one
-// after the other. A key's weight is 2^(score - origin), with an origin for
-// each row, and for each row the thread keeps its own part of the sum of
-// weights.
+// A warp has 16 rows of scores as mma.sync and wgmma leave them: each thread
+// has two rows, and two of every eight neighbouring columns. Blocks of keys
+// come one after the other. A key's weight is 2^(score - origin), with one
+// origin for each row. Each thread sums the weights of its own columns.
 //
-// The greatest score so far, less kRaise, is the usual origin, and the one of
-// raise(). But any origin gives the same result, and rounds as well, as long as
-// weights neither overflow nor vanish. So weigh() keeps that of before: no
-// maxima, no exchange between threads, no sums to rescale. The sums of its
-// weights, which are wanted anyway, tell whether one may be too great; this
-// happens in the first few blocks of a row, or never. (Of e4m3 it happens in
-// the second block of most rows: what many keys share has small weights, which
-// is no loss.) lower() mends weights up to 2^100: fp32 holds them and their
-// inverses. Otherwise the scores are wanted again.
+// The usual origin, which raise() sets, is the greatest score so far less
+// kRaise. But any origin gives the same result, and rounds as well, as long as
+// weights neither overflow nor vanish. So weigh() keeps the origin of the
+// blocks before: it needs no maxima, no exchange between threads and no
+// rescaling of sums. The sums of its weights, which are needed anyway, tell
+// whether a weight may be too great; this happens in the first few blocks of a
+// row, or never. (With e4m3 it happens in the second block of most rows, where
+// it costs no accuracy: weights that many keys share are small.) lower() mends
+// weights up to 2^100: fp32 holds them and their inverses. Beyond that the
+// scores are computed again.
 //
 // Scores stay as they come from the products: scale and log2(e) are one factor
-// of the exponent, a multiplication and an addition with it. A row that has
-// seen no key has the origin -inf, and sums of zero. A score of NaN makes the
-// sum of its row NaN. Maxima that origins are made of keep it, so that such a
-// row is not taken for one without keys, which other steps are for.
+// of the exponent, applied by one multiply-add. A row that has seen no key has
+// the origin -inf, and sums of zero. A NaN among the scores makes the sum of
+// its row NaN. Maxima that origins are made of keep the NaN, so that such a row
+// is not taken for a row without keys, which other steps handle.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -44,7 +44,7 @@ public:
   using Scores = float[kColumns / 2];
   using Probabilities = unsigned[kColumns * bytesOf(kSignature.q) / 8];
 
-  /// Of what the kernel knows all the time.
+  /// Reads the values that are valid for the whole kernel.
   explicit AttentionSoftmax(const AttentionParams &params) : params(params) {}
 
   /// Begins with rows of \p sequence that have seen no key of \p kvHead. (Both
@@ -60,9 +60,9 @@ public:
     }
   }
 
-  /// Behind reset(): rows behind the last of \p queries have weights of zero
-  /// and ask for nothing. What they hold, which is another sequence's or
-  /// anything, does not change the bits of rows beside them.
+  /// Called behind reset(): rows behind the last of \p queries have weights of
+  /// zero and need no slow path. Their contents, such as another sequence's
+  /// rows, do not change the bits of rows beside them.
   void leaveOut(const AttentionRow (&rows)[2], int queries) {
 #pragma unroll
     for (int row = 0; row < 2; ++row)
@@ -70,8 +70,8 @@ public:
         origin[row] = kInfinity;
   }
 
-  /// Makes scores of the products with the keys from \p first on, all but the
-  /// factor; of the rows \p rows of a sequence with \p queries and \p keys.
+  /// Turns products with the keys from \p first on into scores, without the
+  /// factor. \p rows are rows of a sequence with \p queries and \p keys.
   void score(Scores &scores, int first, const AttentionRow (&rows)[2],
              int queries, int keys) const {
     if constexpr (kSignature.softcap) {
@@ -97,8 +97,8 @@ public:
     }
   }
 
-  /// Makes the scores of keys that a row does not see -inf. \p seen: all that
-  /// any row may see.
+  /// Sets the scores of keys that a row does not see to -inf. \p seen: the keys
+  /// that any row may see.
   void mask(Scores &scores, int first, const AttentionRow (&rows)[2],
             int queries, int keys, AttentionRange seen) const {
     AttentionReach reach = reachOf(kSignature.mask, params.left, params.right);
@@ -120,11 +120,11 @@ public:
     }
   }
 
-  /// Moves the origins to the greatest scores so far, those of a block
-  /// included. \p from: what to make its weights over; \p shrink: by what to
-  /// multiply each row's earlier products.
+  /// Moves the origins to the greatest scores so far, including those of
+  /// \p scores. \p from: the origins for the weights of \p scores; \p shrink:
+  /// the factors for each row's earlier products.
   void raise(const Scores &scores, float (&from)[2], float (&shrink)[2]) {
-    // Two chains a row, for the sake of latency.
+    // Two chains a row hide latency.
     float top[2][2];
 #pragma unroll
     for (int row = 0; row < 2; ++row)
@@ -144,7 +144,7 @@ public:
       float block = greatestOfRow(ptx::maxNan(top[row][0], top[row][1]));
       float now = ptx::maxNan(origin[row], fmaf(block, factor(), -kRaise));
       isFresh |= now == -kInfinity;
-      // -inf - -inf is no number.
+      // -inf - -inf would be NaN.
       from[row] = now == -kInfinity ? 0.0f : now;
       shrink[row] = ptx::ex2ApproxFtz(origin[row] - from[row]);
       sum[row] *= shrink[row];
@@ -153,8 +153,8 @@ public:
     someFresh = __any_sync(~0u, isFresh);
   }
 
-  /// Moves the origins to \p known, which another has found for the same rows;
-  /// \p shrink: as of raise().
+  /// Moves the origins to \p known, which another warpgroup has found for the
+  /// same rows. \p shrink: the factors for each row's earlier products.
   void raiseTo(const float (&known)[2], float (&shrink)[2]) {
 #pragma unroll
     for (int row = 0; row < 2; ++row) {
@@ -168,11 +168,11 @@ public:
   /// Whether some row of the warp has seen no key, so that it has no origin.
   bool hasFresh() const { return someFresh; }
 
-  /// -inf of fresh rows, which is nothing to make weights over.
+  /// The origins; -inf for fresh rows, which can have no weights over it.
   auto origins() const -> const float (&)[2] { return origin; }
 
-  /// Makes weights of the thread's scores [kBegin, kEnd) over \p from, and adds
-  /// them to \p part.
+  /// Turns the thread's scores [kBegin, kEnd) into weights over \p from, and
+  /// adds them to \p part.
   template <int kBegin, int kEnd>
   void weigh(Scores &scores, const float (&from)[2], float (&part)[2]) const {
     float chains[2][2] = {};
@@ -187,24 +187,25 @@ public:
       part[row] += chains[row][0] + chains[row][1];
   }
 
-  /// The same with weights that need no test: adds them to the rows' sums.
+  /// As above for weights that need no test: adds them to the rows' sums.
   template <int kBegin, int kEnd>
   void weighAll(Scores &scores, const float (&from)[2]) {
     weigh<kBegin, kEnd>(scores, from, sum);
   }
 
-  /// Whether weights with the sums \p part may be too great for Q's type.
+  /// Whether a weight may be too great for Q's type, judged by the sums
+  /// \p part.
   static bool isTooMuch(const float (&part)[2]) {
     return fmaxf(part[0], part[1]) > kMost;
   }
-  /// Whether they were too great for lower(): the inverse of what is beyond
+  /// Whether weights are too great for lower(): the inverse of a number beyond
   /// 2^126 is zero.
   static bool isLost(const float (&part)[2]) {
     return fmaxf(part[0], part[1]) > kMostHeld;
   }
 
-  /// Moves the origins of rows whose weights are too great, and has weights and
-  /// \p part be those of the new ones. \p shrink: as raise() says.
+  /// Moves the origins of rows whose weights are too great, and rescales
+  /// weights and \p part to the new origins. \p shrink: as for raise().
   void lower(Scores &weights, float (&part)[2], float (&shrink)[2]) {
 #pragma unroll
     for (int row = 0; row < 2; ++row) {
@@ -229,15 +230,15 @@ public:
       sum[row] += part[row];
   }
 
-  /// No instruction: what is computed of \p scores by now is not put off, nor
-  /// their sums: \p part, or those of the rows.
+  /// Emits no instruction. It keeps the compiler from delaying the computation
+  /// of \p scores and of their sums (\p part, or the rows' sums).
   static void pin(Scores &scores, float (&part)[2]) {
     ptx::pin(scores);
     ptx::pin(part);
   }
   void pin(Scores &scores) { pin(scores, sum); }
 
-  /// The exponentials as the first operand of the product with V.
+  /// Rounds the exponentials to the first operand of the product with V.
   static void round(const Scores &scores, Probabilities &probabilities) {
     if constexpr (kIsE4M3) {
       roundToBytes(scores, probabilities);
@@ -253,8 +254,8 @@ public:
     }
   }
 
-  /// Adds up the sums of a row's threads. Returns them; what others have summed
-  /// of the same rows may be added.
+  /// Adds up the sums of a row's threads and returns them. The caller may add
+  /// sums that other warpgroups have for the same rows.
   float (&gather())[2] {
 #pragma unroll
     for (int row = 0; row < 2; ++row) {
@@ -264,27 +265,29 @@ public:
     return sum;
   }
 
-  /// gather() and conclude().
+  /// Calls gather() and conclude().
   void finish(const AttentionRow (&rows)[2], const float *sinks,
               float (&inverse)[2], float (&logSum)[2]) {
     gather();
     conclude(rows, sinks, inverse, logSum);
   }
 
-  /// With \p sinks (of all heads, or null) their exponentials count. \p
-  /// inverse: what to multiply the rows of the product with V by; \p logSum:
-  /// the natural logarithms of the sums.
+  /// Ends the softmax. The exponentials of \p sinks (for all heads, or null)
+  /// join the sums. \p inverse: the factors for the rows of the product with V;
+  /// \p logSum: the natural logarithms of the sums.
   void conclude(const AttentionRow (&rows)[2], const float *sinks,
                 float (&inverse)[2], float (&logSum)[2]) {
 #pragma unroll
     for (int row = 0; row < 2; ++row) {
-      // Not by the origin: a row of NaN may have none either.
+      // The test uses the sum, because the origin of a row of NaN may be -inf,
+      // too.
       if (sum[row] == 0) {
         inverse[row] = 0.0f;
         logSum[row] = -kInfinity;
         continue;
       }
-      // In powers of two. A sink may be far above all scores.
+      // Logarithms are in powers of two here. A sink may be far above all
+      // scores.
       float top = origin[row], all = sum[row], share = 1.0f;
       if constexpr (kSignature.sinks)
         if (sinks) {
@@ -301,22 +304,22 @@ public:
 
 private:
   static constexpr bool kIsE4M3 = kSignature.q == DType::E4M3;
-  /// The weight of the greatest score is two to this power: e4m3 has normal
-  /// numbers from 2^-6 on, up to 448.
+  /// The weight of the greatest score is 2^kRaise: e4m3 has normal numbers from
+  /// 2^-6 to 448.
   static constexpr float kRaise = kIsE4M3 ? 8.0f : 0.0f;
-  /// The greatest sum of a thread's weights of a block: the type of Q holds
-  /// them all (fp16 has numbers up to 65504).
+  /// The greatest sum of a thread's weights of one block for which the type of
+  /// Q is sure to hold them all (fp16 ends at 65504).
   static constexpr float kMost = kIsE4M3 ? 448.0f : 16384.0f;
-  /// Two to this power is what lower() makes of the greatest one: other blocks'
-  /// sums differ.
+  /// lower() brings the greatest weight to 2^kLowered, because the sums of
+  /// other blocks differ.
   static constexpr float kLowered = kIsE4M3 ? 7.0f : 0.0f;
-  /// The greatest sum that lower() mends: its inverse is a normal number.
+  /// The greatest sum that lower() mends: its inverse is still a normal number.
   static constexpr float kMostHeld = 0x1p100f;
 
-  /// A register has four neighbouring elements of a row of the operand and a
-  /// thread of the exponentials two, and two eight columns on. It takes these
-  /// four: of 16 columns element i is column [0, 1, 8, 9, 2, 3, 10, 11, ...][i]
-  /// (which V follows: Sm90AttentionTransposer.cuh).
+  /// A register of the operand has four neighbouring elements of a row, but a
+  /// thread has two exponentials, and two more eight columns on. It packs these
+  /// four: of 16 columns, element i is column [0, 1, 8, 9, 2, 3, 10, 11,
+  /// ...][i] (V follows this order: Sm90AttentionTransposer.cuh).
   static void roundToBytes(const Scores &scores, Probabilities &probabilities) {
 #pragma unroll
     for (int i = 0; i < kColumns / 8; ++i) {
@@ -325,12 +328,12 @@ private:
     }
   }
 
-  /// Of the threads that share a row; NaN is dropped.
+  /// The maximum over the threads that share a row; NaN is dropped.
   static float mostOfRow(float value) {
     value = fmaxf(value, __shfl_xor_sync(~0u, value, 1));
     return fmaxf(value, __shfl_xor_sync(~0u, value, 2));
   }
-  /// The same with NaN kept.
+  /// As mostOfRow(), with NaN kept.
   static float greatestOfRow(float value) {
     value = ptx::maxNan(value, __shfl_xor_sync(~0u, value, 1));
     return ptx::maxNan(value, __shfl_xor_sync(~0u, value, 2));
@@ -338,7 +341,7 @@ private:
 
   /// First column of this thread.
   static int column() { return threadIdx.x % 4 * 2; }
-  /// What scores are in units of, and the factor of the exponent.
+  /// The unit of the scores, which is the factor of the exponent.
   float unit() const { return kSignature.softcap ? params.softcap : scale(); }
   float scale() const { return kSignature.scales ? scaled : params.scale; }
   float factor() const { return unit() * kLog2E; }

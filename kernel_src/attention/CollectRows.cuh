@@ -1,13 +1,14 @@
 //===- attention/CollectRows.cuh - K and V as a kernel can read them ------===//
 //
-// A step ahead of kernels that want rows of one type that follow each other:
-// e4m3 becomes the type of Q, rows of small pages become those of a sequence,
-// and rows that no wide access reads begin at multiples of 16 bytes. Elements
-// keep their value: 16 bits hold every e4m3. Scales stay with the kernel. The
-// same kernel brings O from where it was computed to rows that begin anywhere.
+// A step ahead of kernels that read rows of one type in one contiguous piece:
+// e4m3 becomes the type of Q, rows of small pages become rows of a sequence,
+// and rows that no wide access can read begin at multiples of 16 bytes.
+// Elements keep their value, since 16 bits hold every e4m3. The kernel behind
+// applies scales. The same kernel moves O from where it was computed to rows at
+// any alignment.
 //
 // Grid: (blocks of tokens, sequences; operands: K, V, Q, or some of them).
-// Sequences that are packed are one. Rows that no query sees are not collected,
+// Packed sequences count as one. Rows that no query sees are not collected,
 // except near the visible ones (CollectRowsConfig::kMargin).
 //
 //===----------------------------------------------------------------------===//
@@ -21,8 +22,8 @@
 
 namespace kiln {
 
-/// \p kSignature: `kv` is the type of stored K and V, `out` that of stored Q,
-/// `q` that of collected rows. Head dims do not count.
+/// \p kSignature: `kv` is the type of stored K and V, `out` of stored Q, `q` of
+/// collected rows. Head dims are ignored.
 template <AttentionSignature kSignature, CollectRowsConfig kConfig>
 class CollectRows {
   static_assert(kConfig.isValid(kSignature), "no such access");
@@ -35,7 +36,7 @@ class CollectRows {
   static constexpr bool kPacksQueries =
       kSignature.queryLengths == AttentionLengths::Packed;
 
-  /// Of one operand.
+  /// One operand as it is stored.
   struct Source {
     const char *base = nullptr;
     AttentionStrides strides;
@@ -48,7 +49,7 @@ public:
     awaitPredecessor();
     const AttentionParams &attention = params.attention;
     const int operand = params.first + blockIdx.z, sequence = blockIdx.y;
-    // Packed sequences are one.
+    // Packed sequences count as one.
     const bool isPacked = operand == kQueries ? kPacksQueries : kPacksKeys;
     if (isPacked && sequence > 0)
       return;
@@ -83,8 +84,8 @@ public:
   }
 
 private:
-  /// Asks for the numbers of the block's first pages while the length of the
-  /// sequence comes in.
+  /// Loads the numbers of the block's first pages while the length of the
+  /// sequence is in flight.
   static void prefetchPages(const AttentionParams &params,
                             const CollectedRows &rows, long long first,
                             int sequence) {
@@ -94,7 +95,7 @@ private:
                       static_cast<int>(token) / params.pageSize);
   }
 
-  /// The tokens of a sequence that the kernel behind may read.
+  /// The tokens of a sequence that the next kernel may read.
   static AttentionRange wantedTokens(const AttentionParams &params,
                                      const CollectedRows &rows, int operand,
                                      int sequence) {
@@ -118,15 +119,15 @@ private:
             min(keys - kMargin, seen.end) + kMargin};
   }
 
-  /// Of all sequences together; no others may be touched.
+  /// The tokens of all packed sequences together; no other rows may be touched.
   static AttentionRange packedTokens(const int *offsets, int batch,
                                      int tokens) {
     const int begin = max(offsets[0], 0), end = min(offsets[batch], tokens);
     return begin < end ? AttentionRange{begin, end} : AttentionRange{};
   }
 
-  /// Rows of \p kFrom, by accesses of \p kBytes: a group of lanes has a row,
-  /// and kItems of them in flight.
+  /// Copies rows of type \p kFrom by accesses of \p kBytes. A group of lanes
+  /// has a row, and kItems accesses of each lane are in flight.
   template <DType kFrom, int kBytes>
   static void collect(const AttentionParams &params, const CollectedRows &rows,
                       const Source &source, int sequence, int begin, int end) {
@@ -169,7 +170,7 @@ private:
     }
   }
 
-  /// The power of two from \p vectors on, a warp at most.
+  /// The smallest power of two that is not below \p vectors, at most a warp.
   static unsigned lanesFor(unsigned vectors) {
     unsigned lanes = 1;
     while (lanes < vectors && lanes < 32)

@@ -6,7 +6,7 @@
 
 namespace kiln {
 
-/// collectRows is no choice of the tuner, so it has no fields.
+/// The tuner does not choose it, so it has no fields.
 struct CollectRowsConfig {
   constexpr int threads() const { return 256; }
   constexpr int sharedBytes(const AttentionSignature &) const { return 0; }
@@ -16,9 +16,10 @@ struct CollectRowsConfig {
            signature.align >= bytesOf(signature.kv) && signature.align <= 16;
   }
 
-  /// Bytes of an access of the stored rows, of which a row has whole ones. A
-  /// signature counts addresses of Q, each aligned to its own elements, so K
-  /// and V of bytes may have less than it says.
+  /// Bytes of an access to stored rows; a row consists of whole accesses. A
+  /// signature's alignment counts addresses of Q, which are aligned to its
+  /// elements at least, so K and V of one byte may be aligned to less than it
+  /// says.
   static constexpr int queryBytes(const AttentionSignature &signature) {
     int width = bytesOf(signature.out);
     return signature.align > width ? signature.align : width;
@@ -34,15 +35,16 @@ struct CollectRowsConfig {
   constexpr int blockVectors() const { return threads() * kItems * kRounds; }
 
   /// Keys on both sides of the visible ones that are collected as well: blocks
-  /// of keys have at most so many, and read values of masked keys.
+  /// of keys have at most this many keys, and kernels read values of masked
+  /// keys.
   static constexpr int kMargin = 256;
 
   friend constexpr bool operator==(const CollectRowsConfig &,
                                    const CollectRowsConfig &) = default;
 };
 
-/// Rows of one operand: where they are collected, with the strides of the
-/// target in elements, and how many a sequence has at most.
+/// The collected rows of one operand: their address, the strides of the target
+/// in elements, and the most rows of a sequence.
 struct CollectedRows {
   void *target = nullptr;
   AttentionStrides strides;
@@ -54,7 +56,8 @@ struct CollectedRows {
 };
 
 /// K, V and Q of `attention`, whose sequences and heads are those of one round
-/// of a launch: as many of the three as the grid has, from `first` on.
+/// of a launch. The third dimension of the grid says how many of the three are
+/// collected, starting at `first`.
 struct CollectRowsParams {
   AttentionParams attention;
   CollectedRows rows[3];

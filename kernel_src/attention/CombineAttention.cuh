@@ -1,10 +1,9 @@
 //===- attention/CombineAttention.cuh - merges splits of the keys ---------===//
 //
-// The second step of kernels that share the keys of a sequence out among
-// blocks: O = sum of w_s O_s / sum of w_s over the splits s, w_s = e^(LSE_s -
-// M) with the greatest LSE M. A split without keys has the LSE -inf and any O,
-// which is not looked at. One whose LSE is NaN makes the total NaN, and so the
-// row, whatever a maximum makes of it.
+// The second step of split-KV kernels: O = sum of w_s O_s / sum of w_s over the
+// splits s, where w_s = e^(LSE_s - M) and M is the greatest LSE. A split
+// without keys has the LSE -inf, and its O is not read. A split whose LSE is
+// NaN makes the total NaN, and so the row, although a maximum drops NaN.
 //
 // A block has one row of O. Teams of lanes take the splits in turn, so that the
 // loads of all of them are in flight together: one row of many splits is bound
@@ -64,7 +63,7 @@ void combineAttention(const AttentionParams &params) {
   for (int lanes = 16; lanes > 0; lanes /= 2)
     total += __shfl_xor_sync(0xffffffffu, total, lanes);
 
-  // Each team sums its splits.
+  // Each team sums its own splits.
   const int team = threadIdx.x / kLanes, lane = threadIdx.x % kLanes;
   DecodeSum sums[kParts] = {};
   const float4 *partial =
@@ -89,7 +88,7 @@ void combineAttention(const AttentionParams &params) {
       shared[team][part * kLanes + lane] = sums[part].sums;
   __syncthreads();
 
-  // The teams meet.
+  // The sums of the teams are added.
   for (int column = threadIdx.x; column < kColumns;
        column += kConfig.threads()) {
     DecodeSum all = {origin * kLog2E, total, {0, 0, 0, 0}};

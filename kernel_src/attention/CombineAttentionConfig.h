@@ -5,12 +5,12 @@
 
 namespace kiln {
 
-/// The second step of kernels that share the keys out: a block has a row of O.
+/// The second step of split-KV kernels: a block has a row of O.
 struct CombineAttentionConfig {
   int warps = 4;
-  /// 1: partial results are those of `decode`, which writes sequences with one
-  /// split itself, and nothing for splits without keys. 0: every split has an
-  /// LSE.
+  /// 1: the partial results are those of `decode`, which writes sequences with
+  /// one split itself, and nothing for splits without keys. 0: every split has
+  /// an LSE.
   int decode = 0;
 
   template <class F> static constexpr void forEachField(F &&f) {

@@ -1,18 +1,19 @@
 //===- attention/DecodeAttention.cuh - few queries, long caches -----------===//
 //
-// Attention of so few rows of queries that K and V are read for one tile of
-// rows alone: the kernel is as fast as memory delivers them.
+// Attention for so few rows of queries that one tile of rows covers them: K and
+// V are read once, and the kernel is as fast as memory delivers them.
 //
-// A block has the rows of queries that share a head of K (rows of a group are
-// packed) and one split of the keys. Each of its warps streams tiles of keys
+// A block has the query rows that share a head of K (the rows of a group are
+// packed) and one split of the keys. Each of its warps moves tiles of keys
 // through a ring of its own (DecodeKeys.cuh), multiplies them by mma.sync and
-// keeps its own running softmax (DecodeRows.cuh); only at the end do warps meet
-// (DecodeMerge.cuh). No barrier, no producer, nothing to wait for but memory.
+// keeps its own running softmax (DecodeRows.cuh). Warps meet only at the end
+// (DecodeMerge.cuh). There is no barrier and no producer: warps wait for memory
+// alone.
 //
 // Blocks read lengths and tables in device memory and leave at once where their
 // split has no keys, so a grid for the longest sequence serves ragged batches
-// without a plan. A sequence with all keys in one split is written directly;
-// the others are merged by the combine kernel, which starts early
+// without a host-side plan. A sequence with all keys in one split is written
+// directly. The others are merged by the combine kernel, which starts early
 // (griddepcontrol), or by their cluster through distributed shared memory.
 //
 //===----------------------------------------------------------------------===//
@@ -26,8 +27,8 @@
 
 namespace kiln {
 
-/// Grid: (splits, heads of K x blocks of rows, sequences); in a cluster form
-/// with several splits they are a cluster.
+/// Grid: (splits, heads of K x blocks of rows, sequences). With `cluster` and
+/// several splits, the splits form a cluster.
 template <AttentionSignature kSignature, DecodeAttentionConfig kConfig>
 void decodeAttention(const AttentionParams &params) {
   static_assert(kConfig.isValid(kSignature), "the config breaks a limit");
@@ -36,7 +37,7 @@ void decodeAttention(const AttentionParams &params) {
   const int split = blockIdx.x, sequence = blockIdx.z;
   awaitPredecessor();
 
-  // Which keys, and which rows. Divisions come last: copies need none.
+  // Find the keys and the rows. Divisions come last: copies need none.
   AttentionTokens queries = queriesOf<kSignature>(params, sequence);
   AttentionTokens keys = keysOfSequence<kSignature>(params, sequence);
   const AttentionReach reach =
@@ -63,7 +64,7 @@ void decodeAttention(const AttentionParams &params) {
     range = {max(range.begin, seen.begin), min(range.end, seen.end)};
   }
 
-  // Stream them. The first copies start before Q is looked at.
+  // Multiply the tiles. The first copies start before Q is loaded.
   const int number = warp / kConfig.partCount(),
             part = warp % kConfig.partCount();
   DecodeRing<kSignature, kConfig> ring(

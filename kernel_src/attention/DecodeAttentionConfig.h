@@ -5,11 +5,12 @@
 
 namespace kiln {
 
-/// Streams K and V past few rows of queries on mma.sync, sm_80 and up. A block
-/// has `rows` rows, those of the heads that share a head of K; its warps take
-/// tiles of keys in turn, each through a ring of `stages` tiles of its own.
-/// Rows of O that a warp's registers do not hold are shared out: `parts` warps
-/// have one ring, the same scores, and columns of O of their own.
+/// Split-KV decoding by mma.sync, sm_80 and up: K and V pass few rows of
+/// queries. A block has `rows` rows of the heads that share a head of K. Its
+/// warps take tiles of keys in turn, each through a ring of `stages` tiles of
+/// its own. Rows of O that do not fit into a warp's registers are divided:
+/// `parts` warps share one ring and the same scores, and each has its own
+/// columns of O.
 struct DecodeAttentionConfig {
   int rows = 16;  ///< 8, 16 or 32
   int tile = 16;  ///< keys: 16 or 32
@@ -53,20 +54,20 @@ struct DecodeAttentionConfig {
   // Where things lie in shared memory
   //===--------------------------------------------------------------------===//
 
-  /// Chunks of 16 bytes in which a row of \p elements is multiplied: an even
-  /// number, the last one zeros where the row has an odd one.
+  /// Chunks of 16 bytes that are multiplied for a row of \p elements. The
+  /// number is even: a row with an odd number gets a last chunk of zeros.
   static constexpr int chunks(int elements, DType type) {
     return (elements * bytesOf(type) + 31) / 32 * 2;
   }
-  /// Bytes of a copy: what addresses and rows are multiples of.
+  /// Bytes of a copy; addresses and rows are multiples of it.
   static constexpr int copyBytes(const AttentionSignature &s) {
     return s.align;
   }
   /// Lanes that copy a row of \p elements, \p bytes each at a time: a power of
-  /// two that divides the pieces of a row. A quarter of the lanes may be idle
-  /// where copies are smaller than 16 bytes, which are many, or where a copy
-  /// would ask for less than 64 bytes of a row (16 sequences of 8192 keys,
-  /// H200: 190 us at head dim 104, with two lanes on a row, 104 at 100).
+  /// two that divides the number of pieces of a row. A quarter of the lanes may
+  /// be idle where copies are smaller than 16 bytes and so many, or where a
+  /// copy would load less than 64 bytes of a row (16 sequences of 8192 keys,
+  /// H200: 190 us at head dim 104, with two lanes on a row, 104 us at 100).
   static constexpr int copyLanes(int elements, DType type, int bytes) {
     int pieces = chunks(elements, type) * 16 / bytes;
     int lanes = pieces & -pieces;
@@ -77,16 +78,16 @@ struct DecodeAttentionConfig {
           lanes = more;
     return lanes < 32 ? lanes : 32;
   }
-  /// Copies of a lane that make up a tile of K, or of V.
+  /// Copies that one lane makes for a tile of K or of V.
   constexpr int copies(int elements, const AttentionSignature &s) const {
     int bytes = copyBytes(s), lanes = copyLanes(elements, s.kv, bytes);
     int pieces = chunks(elements, s.kv) * 16 / bytes;
     return (pieces + lanes - 1) / lanes * (tile * lanes / 32);
   }
-  /// Bits of a chunk's index that an XOR with a phase of the row permutes, so
-  /// that the same chunk of eight rows falls into different banks. Rows of
-  /// other sizes have an odd number of chunks to the same end. (Padding takes 4
-  /// % of the rate at which an H200's copies arrive, at rows of 256 bytes.)
+  /// Bits of a chunk's index that are XORed with a phase of the row, so that
+  /// the same chunk of eight rows falls into different banks. Rows of other
+  /// sizes get an odd number of chunks for the same purpose. (Padding costs 4 %
+  /// of the rate at which copies arrive on an H200, at rows of 256 bytes.)
   static constexpr int swizzleBits(int elements, DType type) {
     int count = chunks(elements, type);
     return count % 8 == 0 ? 7 : count % 4 == 0 ? 3 : 0;
@@ -100,14 +101,15 @@ struct DecodeAttentionConfig {
     return (chunks(elements, type) + (swizzleBits(elements, type) ? 0 : 1)) *
            16;
   }
-  /// Where chunk \p chunk of row \p row of a tile lies.
+  /// Offset of chunk \p chunk of row \p row in a tile.
   static constexpr unsigned chunkOffset(int elements, DType type, int row,
                                         int chunk) {
     return row * pitch(elements, type) +
            (chunk ^ phase(elements, type, row)) * 16;
   }
-  /// The same, given \p at, where chunk 0 or 1 of the row lies, \p chunk chunks
-  /// further: an even number. The tile begins at a multiple of 128 bytes.
+  /// chunkOffset() of a chunk that lies \p chunk chunks, an even number, behind
+  /// chunk 0 or 1 of the row, whose offset is \p at. The tile begins at a
+  /// multiple of 128 bytes.
   static constexpr unsigned furtherChunk(int elements, DType type, unsigned at,
                                          int chunk) {
     unsigned bytes = chunk * 16, permuted = swizzleBits(elements, type) * 16;
@@ -120,8 +122,8 @@ struct DecodeAttentionConfig {
   constexpr int stageBytes(const AttentionSignature &s) const {
     return keyTileBytes(s) + tile * pitch(s.valueDim, s.kv);
   }
-  /// Whether V may be the first columns of K, as latent attention has it: then
-  /// the tile of K serves for both.
+  /// Whether V may be the first columns of K, as in MLA: then the tile of K
+  /// serves for both.
   constexpr bool mayShareTiles(const AttentionSignature &s) const {
     return partCount() > 1 && s.headDim > s.valueDim &&
            swizzleBits(s.headDim, s.kv) == 7 &&
@@ -141,19 +143,19 @@ struct DecodeAttentionConfig {
     return sharedQueries ? rowTiles() * keySteps(s) * 32 * 16 : 0;
   }
 
-  /// Columns of O as they are multiplied.
+  /// Columns of O that are multiplied.
   static constexpr int valueCols(const AttentionSignature &s) {
     return chunks(s.valueDim, s.kv) * 16 / bytesOf(s.kv);
   }
-  /// Those of one warp; the last ones may have fewer, or none. In chunks of
-  /// which the permutation leaves parts where they are.
+  /// Columns of O of one warp; the last warps may have fewer, or none. The unit
+  /// is a group of chunks that the permutation keeps together.
   constexpr int partCols(const AttentionSignature &s) const {
     int unit = swizzleBits(s.valueDim, s.kv) * 16 + 16;
     unit = (unit < 32 ? 32 : unit) / bytesOf(s.kv);
     int cols = (valueCols(s) + partCount() - 1) / partCount();
     return (cols + unit - 1) / unit * unit;
   }
-  /// Floats from row to row of the sums that warps leave to be merged. Rows of
+  /// Floats from row to row of the sums that warps leave for the merge. Rows of
   /// accumulators start 8 banks apart.
   static constexpr int sumPitch(const AttentionSignature &s) {
     return valueCols(s) + 8;
@@ -162,8 +164,8 @@ struct DecodeAttentionConfig {
   constexpr int sumFloats(const AttentionSignature &s) const {
     return rows * (sumPitch(s) + 2);
   }
-  /// Where Q lies: behind the rings, whose memory the sums of the warps use
-  /// again, and in a cluster those of the block.
+  /// Offset of Q: behind the rings, whose memory is used again for the sums of
+  /// the warps and, in a cluster, for the sums of the block.
   constexpr int queryOffset(const AttentionSignature &s) const {
     int loads = rings() * ringBytes(s);
     int sums = (rings() + (cluster ? 1 : 0)) * sumFloats(s) * 4;

@@ -1,17 +1,17 @@
 //===- attention/DecodeKeys.cuh - a warp's ring of keys and values --------===//
 //
 // Each warp copies the tiles that it will multiply into stages of its own and
-// waits for its own copies alone: no barrier of the block, no warp that only
-// loads. Rows behind the last key become zeros: what lies there may be NaN, and
-// 0 * NaN would count.
+// waits for its own copies alone: there is no barrier of the block and no
+// producer warp. Rows behind the last key become zeros, because the memory
+// there may hold NaN, and 0 * NaN is NaN.
 //
 // Copies are as wide as addresses and rows allow: 16, 8 or 4 bytes. In shared
-// memory rows are whole chunks of 16 bytes all the same, the last ones filled
-// up with zeros.
+// memory all rows are whole chunks of 16 bytes; the last chunk is filled up
+// with zeros.
 //
-// In pages every row has its own address. A lane looks up one row of the tile
-// after the one that it copies, so that the table's latency is hidden; the
-// copies get addresses by shuffles. So any page size will do.
+// With a paged KV cache every row has its own address. A lane looks up one row
+// of the tile after the one that it copies, which hides the latency of the
+// table; shuffles give the copies their addresses. So any page size works.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -54,8 +54,8 @@ struct DecodeTileCopy {
            piece() % kOfChunk * kBytes;
   }
 
-  /// Copies this lane's part of row row() + copy * kRows to \p shared, that of
-  /// the tile.
+  /// Copies this lane's part of row row() + copy * kRows to a tile in which the
+  /// lane's part begins at \p shared.
   static void copyRow(unsigned shared, const char *source, int copy,
                       bool inside, unsigned long long policy) {
     // The first row of a copy is a multiple of kRows: the phases of its rows
@@ -80,8 +80,8 @@ struct DecodeTileCopy {
   }
 };
 
-/// The ring of one warp, or of several that share the columns of O: one of
-/// those of a block, which take the tiles of a range of keys in turn.
+/// The ring of one warp, or of several warps that share the columns of O. The
+/// rings of a block take the tiles of a range of keys in turn.
 template <AttentionSignature kSignature, DecodeAttentionConfig kConfig>
 class DecodeRing {
   static constexpr int kTile = kConfig.tile;
@@ -97,8 +97,8 @@ class DecodeRing {
       DecodeTileCopy<kSignature.valueDim, kSignature.kv, kTile, kCopyBytes>;
 
 public:
-  /// Of ring \p number, in the memory from \p shared on. Of the copies of a
-  /// tile this warp has the \p part-th of every kParts.
+  /// Ring \p number, in the memory from \p shared on. This warp makes the
+  /// \p part-th of every kParts copies of a tile.
   DecodeRing(const AttentionParams &params, int sequence,
              AttentionTokens tokens, int kvHead, AttentionRange range,
              int number, int part, unsigned shared)
@@ -129,7 +129,7 @@ public:
     }
   }
 
-  /// Has this warp's part of the next tile, if there is one, copied to the next
+  /// Starts this warp's copies of the next tile, if there is one, to the next
   /// stage.
   void load() {
     if (next < end) {
@@ -149,8 +149,8 @@ public:
     ptx::cpAsyncCommit();
   }
 
-  /// Waits for the oldest tile, and gives its stage: K, and keyTileBytes behind
-  /// it V, unless V is a part of K. The stage before is free.
+  /// Waits for the oldest tile and returns its stage: K, and behind its
+  /// keyTileBytes V, unless V is a part of K. The stage before is free.
   unsigned wait() {
     ptx::cpAsyncWait<kConfig.stages - 2>();
     if constexpr (kParts == 1)
@@ -162,7 +162,7 @@ public:
     return stage;
   }
 
-  /// V is the first columns of K, which are there already.
+  /// Whether V is the first columns of K, so that it is loaded already.
   bool sharesTiles() const {
     if constexpr (kConfig.mayShareTiles(kSignature))
       return params.v == params.k &&
@@ -186,8 +186,8 @@ private:
     source += kStep * tokenBytes;
   }
 
-  /// Reads where this lane's row of the tile at \p first lies. Behind the last
-  /// key: where that one lies.
+  /// Looks up the address of this lane's row of the tile at \p first. Rows
+  /// behind the last key get the address of the last key.
   void lookUp(int first) {
     int key = first + static_cast<int>(threadIdx.x) % kTile;
     key = key < end ? key : end - 1;

@@ -1,9 +1,9 @@
 //===- attention/DecodeMerge.cuh - from the sums of warps to O ------------===//
 //
-// The rings of a block leave their sums in shared memory and merge them four
-// columns a thread. What comes of it is a row of O where the block had all keys
-// of its sequence; otherwise a partial result for the combine kernel or, in a
-// cluster, for its blocks, which share the columns out among them.
+// The rings of a block leave their sums in shared memory and merge them, four
+// columns a thread. The result is a row of O where the block had all keys of
+// its sequence. Otherwise it is a partial result for the combine kernel or, in
+// a cluster, for the cluster's blocks, each of which merges some columns.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -13,18 +13,18 @@
 
 namespace kiln {
 
-/// Four columns of the sums of one row with its greatest score, in exponents of
-/// 2, and its total.
+/// Four columns of the sums of one row, its greatest score (an exponent of 2)
+/// and its total.
 struct DecodeSum {
   float greatest, total;
   float4 sums;
 
-  /// Whether a key counts. A maximum drops NaN and a comparison by order fails
-  /// for it, so this asks for a total of exactly 0.
+  /// Whether the row has seen a key. A maximum drops NaN, and an ordered
+  /// comparison fails for it, so the test is whether the total is exactly 0.
   bool hasKeys() const { return total != 0; }
 
-  /// Greatest scores of rows without keys are minus infinity, and must not meet
-  /// in a difference.
+  /// The greatest score as an origin. Rows without keys have minus infinity, of
+  /// which no difference may be taken.
   static float originOf(float greatest) {
     return greatest == -__uint_as_float(0x7f800000u) ? 0 : greatest;
   }
@@ -42,8 +42,8 @@ inline float naturalLog(float exponent, float total) {
   return (exponent + __log2f(total)) * kLn2;
 }
 
-/// Writes four columns of a row of O, the last ones as far as they exist, and
-/// with the first ones its LSE.
+/// Writes four columns of a row of O, as far as they exist. The writer of the
+/// first columns also writes the LSE.
 template <AttentionSignature kSignature>
 void writeAttentionRow(const AttentionParams &params, int sequence,
                        AttentionTokens queries, int head, int query, int column,
@@ -99,7 +99,7 @@ public:
       valueScale *= detail::e4m3Unit();
   }
 
-  /// Leaves what a warp of ring \p ring has summed.
+  /// Leaves the sums of a warp of ring \p ring in shared memory.
   void leave(int ring, const Rows &sums) {
     float *own = shared + ring * kConfig.sumFloats(kSignature);
     sums.forEachSum([&](int row, int column, auto values) {
@@ -157,7 +157,8 @@ public:
     ptx::barrierClusterWait();
     int rank = static_cast<int>(ptx::clusterCtaRank());
     unsigned address = ptx::sharedAddress(own);
-    // Neighbouring parts to different blocks: few parts keep all of them busy.
+    // Neighbouring parts go to different blocks, so that few parts keep all
+    // blocks busy.
     forEachPart(threadIdx.x * blocks + rank, kConfig.threads() * blocks,
                 [&](int row, int column) {
                   write(row, column, mergeBlocks(address, blocks, row, column));

@@ -1,14 +1,14 @@
 //===- attention/DecodeRows.cuh - a warp's rows of queries ----------------===//
 //
-// What one warp computes: scores of a tile of keys by mma.sync, the softmax
-// with its running maximum, and the sums of O, all in registers. Row r of a
-// block belongs to query r / group and to the r % group-th head of the group.
-// The rows are the instruction's M side, padded to 16; with 8 rows the lower
-// half of each tile is left out of all but the products.
+// The computation of one warp: scores of a tile of keys by mma.sync, the
+// softmax with its running maximum, and the sums of O, all in registers. Row r
+// of a block belongs to query r / group and to the r % group-th head of the
+// group. The rows are the instruction's M side, padded to 16; with 8 rows only
+// the products include the lower half of each tile.
 //
-// e4m3 is multiplied as fp16. A lane gets four neighbouring elements of K at
-// once, so Q is loaded in that order and nothing moves between lanes; of V it
-// gets pairs of columns of two keys, of which byte permutations make the
+// e4m3 is multiplied as fp16. A lane loads four neighbouring elements of K at
+// once, so Q is loaded in that order and nothing moves between lanes. For V it
+// loads pairs of columns of two keys, which byte permutations turn into the
 // operands for even and for odd columns.
 //
 //===----------------------------------------------------------------------===//
@@ -21,14 +21,14 @@
 
 namespace kiln {
 
-/// The rows of a block: rows [begin, end) of all of one head of K.
+/// The rows of a block: rows [begin, end) of all rows of one head of K.
 struct DecodeBlockRows {
   AttentionTokens queries;
   int keys; ///< of the sequence
   int sequence, kvHead, group;
   int begin, end;
 
-  /// Plain decoding, with one query, is spared the division.
+  /// Decoding with one query needs no division.
   int queryOf(int row) const { return queries.count == 1 ? 0 : row / group; }
   int headOf(int row) const {
     return kvHead * group + row - queryOf(row) * group;
@@ -41,8 +41,8 @@ struct DecodeBlockRows {
 
 namespace detail {
 
-/// Four e4m3 in memory order as pairs of fp16; before sm_89 divided by 256. NaN
-/// stays NaN.
+/// Converts four e4m3 in memory order to pairs of fp16, which are too small by
+/// a factor of 256 before sm_89. NaN stays NaN.
 inline void e4m3ToFp16(unsigned four, unsigned &low, unsigned &high) {
   if constexpr (__CUDA_ARCH__ >= 890) {
     low = ptx::cvtRnF16x2E4m3x2(static_cast<unsigned short>(four));
@@ -50,7 +50,8 @@ inline void e4m3ToFp16(unsigned four, unsigned &low, unsigned &high) {
   } else {
     auto widen = [](unsigned two) {
       unsigned size = two >> 1 & 0x3f803f80u;
-      // Of NaN alone, 0x7f, the sum reaches bit 14: an exponent of ones.
+      // The sum reaches bit 14 for NaN (0x7f) alone, and gives an exponent of
+      // ones.
       unsigned nan = (size + 0x00800080u) & 0x40004000u;
       return (two & 0x80008000u) | size | nan;
     };
@@ -59,7 +60,7 @@ inline void e4m3ToFp16(unsigned four, unsigned &low, unsigned &high) {
   }
 }
 
-/// What makes up for e4m3ToFp16.
+/// The factor that e4m3ToFp16 leaves out.
 constexpr float e4m3Unit() { return __CUDA_ARCH__ >= 890 ? 1.0f : 256.0f; }
 
 } // namespace detail
@@ -81,9 +82,9 @@ public:
   static constexpr int kTile = kConfig.tile;
   static constexpr float kLog2E = 1.4426950408889634f;
 
-  /// Loads the rows of Q, where they are shared to \p shared, with all threads
-  /// of the block. \p seen is what the block has of the keys, \p part this
-  /// warp's of the columns of O.
+  /// Loads the rows of Q with all threads of the block; shared queries go to
+  /// \p shared. \p seen: the block's keys; \p part: this warp's part of the
+  /// columns of O.
   DecodeRows(const AttentionParams &params, const DecodeBlockRows &rows,
              AttentionRange seen, int part, unsigned shared)
       : reach(reachOf(kSignature.mask, params.left, params.right)),
@@ -137,8 +138,8 @@ public:
           sums[tile][column][i] = 0;
   }
 
-  /// Takes the tile of keys from \p first on, whose K and V are in shared
-  /// memory, rows of V \p valuePitch bytes apart.
+  /// Processes the tile of keys from \p first on, whose K and V are in shared
+  /// memory; rows of V lie \p valuePitch bytes apart.
   void take(unsigned keyTile, unsigned valueTile, int valuePitch, int first) {
     float scores[kRowTiles][kTile / 8][4];
     multiplyKeys(scores, keyTile);
@@ -153,7 +154,7 @@ public:
     multiplyValues(scores, valueTile, valuePitch);
   }
 
-  /// Adds the totals of a row's four lanes, each of which has a part.
+  /// Adds the partial totals that four lanes have of a row.
   void joinTotals() {
 #pragma unroll
     for (int tile = 0; tile < kRowTiles; ++tile)
@@ -196,7 +197,7 @@ public:
       }
   }
 
-  /// Calls \p visit(row, greatest, total) for each row of this lane's.
+  /// Calls \p visit(row, greatest, total) for each of this lane's rows.
   template <class F> void forEachRow(F &&visit) const {
 #pragma unroll
     for (int tile = 0; tile < kRowTiles; ++tile)
@@ -214,12 +215,13 @@ public:
 private:
   static int lane() { return threadIdx.x % 32; }
 
-  /// Whether this warp's part has its tile of columns \p column.
+  /// Whether this warp's part includes tile \p column of its columns.
   bool hasColumn(int column) const {
     return !kIsRagged || part * kCols + column * 8 < kAllCols;
   }
 
-  /// Rows of Q that are no whole chunks end within the elements of four lanes.
+  /// Whether a row of Q may end within the elements of four lanes, since it
+  /// need not be whole chunks.
   static constexpr bool kEndsInside = kSignature.align < 16;
 
   static void multiply(float (&d)[4], const unsigned (&a)[4], unsigned b0,
@@ -230,7 +232,8 @@ private:
       ptx::mmaFp16(d, a, b0, b1);
   }
 
-  /// \p q: where rows begin; null: there is no such row, and it is zeros.
+  /// \p q: the addresses of the rows; null for a row that does not exist, which
+  /// becomes zeros.
   void loadQueries(const char *const (&q)[kRowTiles][2]) {
 #pragma unroll
     for (int tile = 0; tile < kRowTiles; ++tile)
@@ -252,7 +255,7 @@ private:
       __syncthreads();
   }
 
-  /// One step of two rows: a[0] and a[2] are the upper one's.
+  /// Loads one step of two rows; a[0] and a[2] belong to the upper one.
   static void loadStep(unsigned (&a)[4], const char *const (&rows)[2],
                        int step) {
     constexpr int kElementBytes = bytesOf(kSignature.q);
@@ -293,7 +296,7 @@ private:
     }
   }
 
-  /// Q of one step, which is loaded again where it is shared.
+  /// Q of one step; shared queries are loaded again each time.
   void queryStep(unsigned (&a)[4], int tile, int step) const {
     if constexpr (kConfig.sharedQueries) {
       uint4 loaded =
@@ -310,7 +313,7 @@ private:
                     unsigned keyTile) {
     constexpr int kPitch =
         DecodeAttentionConfig::pitch(kSignature.headDim, kSignature.kv);
-    // The matrices of a load: keys 0 to 7 in two chunks, then keys 8 to 15.
+    // The matrices of one load: keys 0 to 7 in two chunks, then keys 8 to 15.
     unsigned at = keyTile + DecodeAttentionConfig::chunkOffset(
                                 kSignature.headDim, kSignature.kv,
                                 lane() / 16 * 8 + lane() % 8, lane() / 8 % 2);
@@ -357,7 +360,7 @@ private:
     }
   }
 
-  /// Softcap and slopes. Without them scores are left as they are: their
+  /// Applies softcap and slopes. Without them scores stay as they are: their
   /// factors are in `unit`.
   void adjust(float (&scores)[kTile / 8][4], int tile, int first) {
 #pragma unroll
@@ -406,8 +409,8 @@ private:
     }
   }
 
-  /// Makes exponentials of scores, relative to the greatest score so far, and
-  /// brings what was summed before to the same.
+  /// Turns scores into exponentials relative to the greatest score so far, and
+  /// rescales the earlier sums to it.
   void soften(float (&scores)[kTile / 8][4], int tile) {
 #pragma unroll
     for (int half = 0; half < kHalves; ++half) {
@@ -441,8 +444,8 @@ private:
 
   void multiplyValues(const float (&scores)[kRowTiles][kTile / 8][4],
                       unsigned valueTile, int pitch) {
-    // The matrices of a load: keys 0 to 7 and 8 to 15 of one chunk, then of the
-    // next.
+    // The matrices of one load: keys 0 to 7 and 8 to 15 of one chunk, then of
+    // the next chunk.
     constexpr int kBytes = kCols * bytesOf(kSignature.kv);
     const int row = lane() % 16;
     unsigned at = valueTile + part * kBytes + row * pitch +
@@ -487,8 +490,9 @@ private:
     }
   }
 
-  /// \p low and \p high have pairs of columns of keys 0 to 7 and 8 to 15: each
-  /// two neighbouring keys, so that even columns are the halves' lower bytes.
+  /// \p low and \p high have pairs of columns of keys 0 to 7 and 8 to 15, two
+  /// neighbouring keys each, so that the lower bytes of the halves are the even
+  /// columns.
   void multiplyPairs(const unsigned (&p)[kRowTiles][4], int column,
                      unsigned low, unsigned high) {
     unsigned low0, low1, high0, high1;
@@ -505,7 +509,8 @@ private:
     }
   }
 
-  // Beyond this point all is of this lane: rows lane / 4 and + 8 of each tile.
+  // All members below belong to this lane: rows lane / 4 and lane / 4 + 8 of
+  // each tile.
   unsigned queries[kRowTiles][kKeySteps][4]; ///< unless they are shared
   float sums[kRowTiles][kValueTiles][4];
   float greatest[kRowTiles][2], total[kRowTiles][2];

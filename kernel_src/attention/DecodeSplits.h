@@ -1,8 +1,8 @@
-//===- attention/DecodeSplits.h - how the keys of decode are shared out ---===//
+//===- attention/DecodeSplits.h - how decode splits the keys --------------===//
 //
 // Splits count from the first key that a query of the sequence sees: a short
-// window at the end of a long sequence is shared out like a short sequence.
-// Lengths are in device memory, so each block finds out alone what is its own.
+// window at the end of a long sequence is split like a short sequence. Lengths
+// are in device memory, so each block computes its own split.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -11,19 +11,20 @@
 
 namespace kiln {
 
-/// Keys that the queries of a sequence see together.
+/// The union of the keys that the queries of a sequence see.
 constexpr AttentionRange keysOfQueries(AttentionReach reach, int queries,
                                        int keys) {
   return keysOfAny(reach, {0, queries}, queries, keys);
 }
 
-/// Splits that have keys of \p visible; 1 where there is none.
+/// The number of splits that have keys of \p visible; 1 where \p visible is
+/// empty.
 constexpr int splitsOf(AttentionRange visible, int splitKeys) {
   int splits = visible.size() / splitKeys + (visible.size() % splitKeys != 0);
   return splits > 0 ? splits : 1;
 }
 
-/// Whether \p split is one of them.
+/// Whether \p split is one of splitsOf().
 constexpr bool isSplitUsed(AttentionRange visible, int split, int splitKeys) {
   return split == 0 ||
          static_cast<long long>(split) * splitKeys < visible.size();
@@ -36,16 +37,16 @@ constexpr AttentionRange keysOfDecodeSplit(AttentionRange visible, int split,
   return {visible.begin + part.begin, visible.begin + part.end};
 }
 
-/// Rows of partial results of a head and a split, where queries are packed:
-/// those of O, or of the most queries of each sequence where these are fewer (O
-/// may have room for many tokens more than there are queries).
+/// Rows of partial results of a head and a split, where queries are packed: the
+/// rows of O, or batch times the most queries of a sequence where this is less
+/// (O may have room for many more tokens than there are queries).
 constexpr long long partialTokens(const AttentionParams &params) {
   long long most = static_cast<long long>(params.batch) * params.queries;
   return params.totalQueries < most ? params.totalQueries : most;
 }
 
-/// Row \p row of partialO, or of partialLse, of split 0; each further split
-/// lies partialRows behind.
+/// Index of row \p row of split 0 in partialO and partialLse; each further
+/// split lies partialRows behind.
 template <AttentionSignature kSignature>
 constexpr long long partialRow(const AttentionParams &params, int sequence,
                                AttentionTokens queries, int head, int row) {

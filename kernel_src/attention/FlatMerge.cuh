@@ -1,8 +1,8 @@
 //===- attention/FlatMerge.cuh - two attentions become one ----------------===//
 //
-// Lanes of a warp share a row of a head: each loads its vectors of both parts,
-// of a few rows at once, weighs and adds them. Neighbouring rows are heads of
-// one token, which lie one after the other in packed tensors.
+// Lanes of a warp share a row of a head. Each loads its vectors of both parts
+// for a few rows at once, weighs them and adds them. Neighbouring rows are
+// heads of one token, which follow each other in packed tensors.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -23,8 +23,8 @@ template <MergeSignature kSignature, FlatMergeConfig kConfig> class FlatMerge {
   static constexpr int kOutBytes = kVector * bytesOf(kSignature.out);
   static constexpr float kInfinity = __builtin_bit_cast(float, 0x7f800000u);
 
-  /// What the parts of a row count, and the merged logarithm. A part without
-  /// keys is not looked at.
+  /// The weights of the parts of a row, and the merged logarithm. A part
+  /// without keys is not read.
   struct Weights {
     float first, second, lse;
     bool hasFirst, hasSecond;
@@ -33,7 +33,7 @@ template <MergeSignature kSignature, FlatMergeConfig kConfig> class FlatMerge {
   static constexpr int kVectors = kConfig.vectors(kSignature);
   static constexpr int kGroups = kConfig.threads() / kLanes;
 
-  /// What a lane reads of one row.
+  /// The data that a lane reads of one row.
   struct Item {
     MergePlace place;
     bool exists;
@@ -56,7 +56,7 @@ public:
       for (int i = 0; i < kConfig.items; ++i)
         load(params, chunk + i * kGroups + threadIdx.x / kLanes, rows,
              items[i]);
-      // Results may take the place of what other lanes still read.
+      // Results may overwrite operands that other lanes still read.
       __syncwarp();
 #pragma unroll
       for (int i = 0; i < kConfig.items; ++i)
@@ -74,7 +74,8 @@ private:
            columnOf(vector) < kSignature.valueDim;
   }
 
-  /// 32 bits where they do: 64 cost three times as much.
+  /// The division uses 32 bits where they suffice: 64 bits cost three times as
+  /// much.
   static long long divide(long long a, long long b) {
     return (a | b) >> 32 == 0
                ? static_cast<unsigned>(a) / static_cast<unsigned>(b)
@@ -111,7 +112,7 @@ private:
   }
 
   static Weights weightsOf(float first, float second) {
-    // Each on its own: the greater one of NaN and -inf is -inf.
+    // Each is tested on its own: the maximum of NaN and -inf is -inf.
     const bool hasFirst = first != -kInfinity;
     const bool hasSecond = second != -kInfinity;
     if (!hasFirst && !hasSecond)
@@ -146,7 +147,7 @@ private:
     unpackFloats<kSignature.in>(second, secondWords);
 #pragma unroll
     for (int i = 0; i < kVector; ++i) {
-      // Not 0 * value: a part without keys may hold NaN.
+      // No product 0 * value is taken: a part without keys may hold NaN.
       float value = weights.hasFirst ? weights.first * first[i] : 0.0f;
       sum[i] =
           weights.hasSecond ? fmaf(weights.second, second[i], value) : value;
@@ -155,7 +156,7 @@ private:
   }
 };
 
-/// O and, where it is wanted, the LSE; any one-dimensional grid.
+/// Writes O and, where wanted, the LSE; any one-dimensional grid.
 template <MergeSignature kSignature, FlatMergeConfig kConfig>
 void flatMerge(const MergeParams &params) {
   FlatMerge<kSignature, kConfig>::run(params);

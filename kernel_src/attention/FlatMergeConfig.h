@@ -6,7 +6,7 @@
 
 namespace kiln {
 
-/// A few lanes of a warp for each row of a head, a vector each.
+/// A few lanes of a warp share a row of a head, one vector each.
 struct FlatMergeConfig {
   int blockThreads = 256;
   int vector = 8; ///< elements of an access
@@ -49,8 +49,9 @@ struct FlatMergeConfig {
     int piece = lanes(signature) * vector;
     return (signature.valueDim + piece - 1) / piece;
   }
-  /// About what ptxas 13.0 gives a thread, in steps of 8: what it loads, places
-  /// and addresses of its rows, one vector in fp32.
+  /// About the registers that ptxas 13.0 gives a thread, in steps of 8: the
+  /// loaded vectors, the places and addresses of its rows, and one vector in
+  /// fp32.
   constexpr int registers(const MergeSignature &signature) const {
     int words =
         2 * vectors(signature) * ((vector * bytesOf(signature.in) + 3) / 4);
@@ -60,7 +61,7 @@ struct FlatMergeConfig {
     return wanted < most ? wanted : most;
   }
 
-  /// Blocks of the one-dimensional grid. Fewer are fine too: the kernel strides
+  /// Blocks of the one-dimensional grid. Fewer work too: the kernel strides
   /// over the rows by its grid.
   constexpr long long blocks(const MergeSignature &signature,
                              double rows) const {
@@ -76,7 +77,8 @@ struct FlatMergeConfig {
   static constexpr int kMaxItems = 4;
 };
 
-/// A thread for each element. No choice of the tuner, so it has no fields.
+/// One thread for each element. The tuner does not choose it, so it has no
+/// fields.
 struct ReferenceMergeConfig {
   static constexpr long long kMaxBlocks = 1ll << 20;
 

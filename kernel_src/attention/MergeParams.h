@@ -15,7 +15,7 @@ struct MergeParams {
   long long batch = 0, rows = 0, heads = 0;
 };
 
-/// Where a row is.
+/// The place of a row.
 struct MergePlace {
   long long batch, row, head;
 
@@ -27,7 +27,7 @@ struct MergePlace {
   }
 };
 
-/// Rows [rowBegin, rowEnd) of O or of the LSE, in the order batch, head, row.
+/// Rows [rowBegin, rowEnd) of O or of the LSE, ordered by batch, head, row.
 struct ReferenceMergeParams {
   MergeParams merge;
   bool isLse = false;

@@ -2,19 +2,19 @@
 //
 // Problem: scores must never reach memory. A block keeps its rows of O in
 // registers and walks over the keys from the last to the first, a tile at a
-// time: S = Q K^T, a softmax with the greatest score so far as its reference,
-// O = O * correction + P V. An accumulator of mma.sync is laid out as the
-// operand that the next one takes, so P never leaves the registers either.
+// time: S = Q K^T, a softmax relative to the greatest score so far, O = O *
+// correction + P V. An accumulator of mma.sync has the layout of the next
+// instruction's operand, so P never leaves the registers either.
 //
-// The knobs say how operands come there: through registers or by asynchronous
-// copies, when they are needed or one product ahead (eagerLoads: K of the next
+// The knobs say how operands are loaded: through registers or by asynchronous
+// copies; when they are needed or one product ahead (eagerLoads: K of the next
 // tile is in flight under the softmax and PV, V under QK, each in its one
-// buffer), in plain or permuted rows, and as whole tiles or step by step from
-// shared memory to registers.
+// buffer); in plain or permuted rows; and from shared memory to registers as
+// whole tiles or step by step.
 //
 // Walking backwards puts the tiles that a causal mask or the end of the keys
-// cuts first; whether a tile needs a mask is one uniform branch. Blocks of the
-// grid that run together share K and V in L2: see MmaAttentionPlace.cuh.
+// cuts first; whether a tile needs a mask is one uniform branch. Blocks that
+// run together share K and V in L2: see MmaAttentionPlace.cuh.
 //
 // Limits: sm_80 and up, one buffer of K and V each, no splits of the keys. With
 // 16 rows a warp each fragment of K and V serves two instructions and shared
@@ -57,8 +57,8 @@ class MmaAttention {
   static constexpr TileCopyShape kValueCopy =
       copyShape(kKeys, kSignature.valueDim, kValueShape);
 
-  /// Sets of fragments of an operand with kSteps steps: one for each step, or
-  /// those in use.
+  /// Number of sets of fragments for an operand with \p steps steps: one for
+  /// each step, or as many as are in use at a time.
   static constexpr int slotsOf(int tiles, int steps) {
     return tiles == 0 ? steps : kConfig.doubleBuffer ? 2 : 1;
   }
@@ -83,7 +83,8 @@ public:
       return;
     MmaAttention block(params, place, ptx::sharedAddress(sharedMemory));
     block.attend();
-    // Found again rather than kept in registers through the loop.
+    // The place is computed again, which keeps it out of registers during the
+    // loop.
     place.locate(params);
     block.finish();
   }
@@ -94,7 +95,8 @@ private:
       : params(params), place(place), queryTile(shared),
         keyTile(shared + sharedBytesOfQ()),
         valueTile(keyTile + kKeys * kKeyShape.pitch()),
-        // A's fragments: rows, then columns; B's: columns, then rows.
+        // Fragments of A go by rows, then columns; fragments of B by columns,
+        // then rows.
         queryAt(queryTile, warpRow() + lane() % 16, lane() / 16),
         keyAt(keyTile, lane() / 16 * 8 + lane() % 8, lane() / 8 % 2),
         valueAt(valueTile, lane() % 16, lane() / 16), softmax(params, place) {
@@ -139,7 +141,7 @@ private:
     for (int block = blocks.end - 1; block >= blocks.begin; --block) {
       valueRows.begin(block);
       if constexpr (!kConfig.eagerLoads) {
-        __syncthreads(); // nobody reads the tile before
+        __syncthreads(); // no warp reads the tile before
         rows.begin(block);
         copyKeys(rows);
       }
@@ -168,7 +170,8 @@ private:
     }
   }
 
-  /// Waits for all copies; everybody sees them, and is done with what it read.
+  /// Waits for all copies. Behind it all threads see them, and have finished
+  /// their reads.
   static void publish() {
     if constexpr (kConfig.asyncCopy) {
       ptx::cpAsyncCommit();
@@ -213,8 +216,8 @@ private:
                       at(i * 16, step));
   }
 
-  /// Has \p load bring step \p step of an operand with \p kTiles at once, where
-  /// it is due; all steps of one that is loaded as a whole come first.
+  /// Has \p load bring step \p step of an operand with \p kTiles at once where
+  /// it is due. An operand that is loaded as a whole brings all steps first.
   template <int kTiles, int kSteps, class Load>
   static void loadBefore(int step, Load &&load) {
     if constexpr (kTiles == 0) {
@@ -299,9 +302,9 @@ private:
   // The end
   //===--------------------------------------------------------------------===//
 
-  /// Normalises O and stores it, and the logarithms of the sums.
+  /// Normalises and stores O, and stores the logarithms of the sums.
   void finish() {
-    // O takes the room of Q, whose rows other warps may still read.
+    // O takes the place of Q, whose rows other warps may still read.
     __syncthreads();
 #pragma unroll
     for (int i = 0; i < kTilesM; ++i)

@@ -1,7 +1,7 @@
 //===- attention/MmaAttentionPlace.cuh - the rows of a block of mma -------===//
 //
-// Which rows of Q and which keys a block of `mma` has, and which of these rows
-// a thread has: see MmaAttention.cuh.
+// The rows of Q and the keys of a block of `mma`, and the rows of a thread: see
+// MmaAttention.cuh.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -12,8 +12,8 @@
 
 namespace kiln {
 
-/// The rows of one block: of one sequence, and of the heads of one head of K if
-/// it packs them (row r is of token r / pack, head r % pack), else of one.
+/// The rows of one block. They belong to one sequence and one head, or, packed,
+/// to the heads of one head of K: row r is of token r / pack, head r % pack.
 template <AttentionSignature kSignature, MmaAttentionConfig kConfig>
 struct MmaAttentionPlace {
   static constexpr int kWarpRows = 16 * kConfig.rowTiles();
@@ -23,10 +23,10 @@ struct MmaAttentionPlace {
   int firstRow;
   AttentionTokens queries, keys;
 
-  /// The grid is rowBlocks * section blocks wide, with a row of it for every
-  /// `section` heads, over all sequences: blocks that run together work on few
-  /// heads. Within a section the row blocks with the most keys come first.
-  /// False: the block has no rows.
+  /// Finds the rows; false: the block has no rows. The grid is rowBlocks *
+  /// section blocks wide and has one row for every `section` heads, over all
+  /// sequences, so that blocks that run together work on few heads. Within a
+  /// section the row blocks with the most keys come first.
   bool locate(const AttentionParams &params) {
     int group = params.heads / params.kvHeads;
     pack = kConfig.packedHeads(params.queries, group);
@@ -52,7 +52,7 @@ struct MmaAttentionPlace {
 
   static unsigned lane() { return threadIdx.x % 32; }
   static int warpRow() { return threadIdx.x / 32 * kWarpRows; }
-  /// Row in the block of half \p half of row tile \p tile of this thread.
+  /// Row in the block for half \p half of row tile \p tile of this thread.
   static int rowOf(int tile, int half) {
     return warpRow() + tile * 16 + half * 8 + lane() / 4;
   }

@@ -1,8 +1,8 @@
 //===- attention/MmaAttentionSoftmax.cuh - the softmax of mma -------------===//
 //
-// From scores in the registers of mma.sync to the weights that are the operand
-// of the next product: cap, slope and mask, the greatest score and the sum of a
-// row, and what is left to do at its end. See MmaAttention.cuh.
+// Turns scores in the registers of mma.sync into the weights that are the
+// operand of the next product: cap, slope and mask, the greatest score and the
+// sum of a row, and the final normalisation. See MmaAttention.cuh.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -13,7 +13,7 @@
 
 namespace kiln {
 
-/// Of the rows of one thread; all lanes of a warp call together.
+/// The softmax of one thread's rows; all lanes of a warp call together.
 template <AttentionSignature kSignature, MmaAttentionConfig kConfig>
 class MmaAttentionSoftmax {
   static constexpr int kKeys = kConfig.blockKeys;
@@ -48,7 +48,8 @@ public:
       }
   }
 
-  /// What scores are before the mask, in units of `factor`: cap and slope.
+  /// Applies cap and slope. The results are scores before the mask, in units of
+  /// `factor`.
   void shape(Scores &scores, int firstKey) const {
 #pragma unroll
     for (int i = 0; i < kTilesM; ++i)
@@ -78,7 +79,7 @@ public:
       }
   }
 
-  /// Minus infinity for keys that a row does not see.
+  /// Sets the scores of keys that a row does not see to minus infinity.
   void mask(Scores &scores, int firstKey) const {
     AttentionReach reach = reachOf(kSignature.mask, params.left, params.right);
     int laneKey = firstKey + static_cast<int>(Place::lane() % 4 * 2);
@@ -108,9 +109,9 @@ public:
       }
   }
 
-  /// From scores to the powers that O is a sum with: what O and the sum have so
-  /// far is brought to the new greatest score. A thread has its own columns'
-  /// part of the sum.
+  /// Turns scores into the powers that weigh V, and rescales O and the sum to
+  /// the new greatest score. A thread has the part of the sum that belongs to
+  /// its columns.
   void weigh(Scores &scores, Probabilities &p, Output &output) {
     float scale = kConfig.optimizedSoftmax ? factor * kLog2e : kLog2e;
 #pragma unroll
@@ -126,7 +127,7 @@ public:
         most = fmaxf(most, __shfl_xor_sync(~0u, most, 2));
         float before = greatest[i][half];
         greatest[i][half] = most;
-        // A row that sees no key yet: its powers are 0, not NaN.
+        // A row that sees no key yet gets powers of 0, not NaN.
         float reference = kMasked && most == minusInfinity() ? 0.0f : most;
         float correction = ptx::ex2ApproxFtz((before - reference) * scale);
         sum[i][half] *= correction;
@@ -152,8 +153,8 @@ public:
       }
   }
 
-  /// What O of half \p half of row tile \p tile is to be multiplied by; stores
-  /// the row's LSE.
+  /// Returns the factor for O of half \p half of row tile \p tile; stores the
+  /// row's LSE.
   float finishRow(int tile, int half) const {
     const float most = greatest[tile][half], part = sum[tile][half];
     int row = Place::rowOf(tile, half);
@@ -163,7 +164,7 @@ public:
     float greatestLog2 =
         most * (kConfig.optimizedSoftmax ? factor * kLog2e : kLog2e);
     float inverse = 0, lse = minusInfinity();
-    // A total that is NaN is one of a row that sees keys.
+    // A total that is NaN belongs to a row that sees keys.
     if (total != 0) {
       float weight = 1;
       if (kSignature.sinks && exists) {
@@ -192,7 +193,7 @@ private:
 
   const AttentionParams &params;
   const Place &place;
-  /// Scores times this are those of the problem.
+  /// Scores times `factor` are the scores of the problem.
   float factor, capScale;
   float greatest[kTilesM][2], sum[kTilesM][2]; // (row tiles, halves)
 };

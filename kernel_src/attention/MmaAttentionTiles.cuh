@@ -1,9 +1,9 @@
 //===- attention/MmaAttentionTiles.cuh - tiles of Q, K and V --------------===//
 //
-// How rows come from global to shared memory, by any strides or pages, and how
-// ldmatrix finds the fragments of mma.sync there. What depends on the layout
-// alone is constant at compile time, so a loop over steps costs no address
-// arithmetic.
+// Rows are copied from global to shared memory, by any strides or pages, and
+// ldmatrix loads the fragments of mma.sync from there. Offsets that depend on
+// the layout alone are constant at compile time, so a loop over steps has no
+// address arithmetic.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -15,7 +15,7 @@
 namespace kiln {
 
 namespace detail {
-/// XOR for the chunk index of \p row.
+/// The XOR for the chunk index of \p row.
 template <AttentionTileShape kShape> constexpr unsigned phaseOf(unsigned row) {
   if constexpr (!kShape.permutes())
     return 0;
@@ -32,8 +32,8 @@ constexpr unsigned tileOffset(unsigned row, unsigned byte) {
   return row * kShape.pitch() + (byte ^ (detail::phaseOf<kShape>(row) << 4));
 }
 
-/// Where ldmatrix reads for one lane: row \p row (of 16) and chunk \p half (of
-/// two) of every 16 x 16 piece of a tile.
+/// The address that one lane gives ldmatrix: row \p row (of 16) and chunk
+/// \p half (of two) of every 16 x 16 piece of a tile.
 template <AttentionTileShape kShape> class FragmentAddress {
   /// Bytes of a row that the XOR permutes among themselves.
   static constexpr int kSpan =
@@ -43,16 +43,16 @@ public:
   FragmentAddress(unsigned tile, unsigned row, unsigned half)
       : first(tile + tileOffset<kShape>(row, half * 16)) {}
 
-  /// The same, new to the compiler: within a loop, what is computed of it has
-  /// no register beyond one iteration.
+  /// A copy that the compiler takes for a new value: within a loop, values
+  /// derived from it occupy no register beyond one iteration.
   FragmentAddress renewed() const {
     FragmentAddress result = *this;
     ptx::opaque(result.first);
     return result;
   }
 
-  /// Of the piece that begins at row \p row, a multiple of 16, and at element
-  /// 16 * \p step.
+  /// The address for the piece that begins at row \p row, a multiple of 16, and
+  /// at element 16 * \p step.
   unsigned operator()(int row, int step) const {
     int byte = step * 32;
     if constexpr (kShape.permutes())
@@ -66,16 +66,16 @@ private:
   unsigned first;
 };
 
-/// What copies a tile of kRows rows, of which kValid elements exist; the rest
-/// of a row becomes zero.
+/// Shape of the copy of a tile of kRows rows, of which kValid elements exist;
+/// the rest of a row becomes zero.
 struct TileCopyShape {
   int rows, valid, vectorBytes, threads;
   AttentionTileShape tile;
   bool async;
 
   constexpr int units() const { return tile.rowBytes() / vectorBytes; }
-  /// Threads that share a row, side by side: a power of two that divides its
-  /// vectors.
+  /// Threads that share a row, side by side: a power of two that divides the
+  /// number of its vectors.
   constexpr int lanes() const {
     int lowest = units() & -units();
     return lowest < 16 ? lowest : 16;
@@ -100,9 +100,9 @@ public:
   static int firstRow() { return threadIdx.x / kLanes; }
   static int firstByte() { return threadIdx.x % kLanes * kVector; }
 
-  /// Copies to \p tile; \p address(pass, row) is where row \p row begins, that
-  /// of this thread in pass \p pass, which has to be below \p rowsLeft: others
-  /// become zero and are not read.
+  /// Copies to \p tile. \p address(pass, row) is the start of row \p row, which
+  /// this thread copies in pass \p pass. Rows from \p rowsLeft on become zero
+  /// and are not read.
   template <class Address>
   static void run(unsigned tile, int rowsLeft, Address &&address) {
     if (rowsLeft >= kShape.rows)
@@ -114,7 +114,7 @@ public:
 private:
   template <bool kTail, class Address>
   static void runAs(unsigned tile, int rowsLeft, Address &address) {
-    // Registers of one batch of copies that pass through them.
+    // Number of copies whose registers are in use at once.
     constexpr int kMost = kUnits > 4 ? 1 : 4 / kUnits;
     constexpr int kBatch = kShape.async ? 1 : kMost < kPasses ? kMost : kPasses;
 #pragma unroll
@@ -170,8 +170,8 @@ private:
   }
 };
 
-/// Where the rows of K or V of a sequence and a head lie: at a stride, or in
-/// pages. Blocks of keys are visited in any order, one begun after the other.
+/// The rows of K or V of a sequence and a head: at a stride, or in pages.
+/// Blocks of keys are visited in any order, one begun after the other.
 template <AttentionSignature kSignature, TileCopyShape kShape,
           bool kPaged = kSignature.pages != AttentionPages::None>
 class KeyRows {
@@ -181,7 +181,8 @@ public:
 
   void begin(int block) { firstKey = block * kShape.rows; }
 
-  /// Copies the block to \p tile: of K or V, as \p start and \p strides say.
+  /// Copies the block of K or V, which \p start and \p strides give, to
+  /// \p tile.
   void copy(unsigned tile, const void *start, const AttentionStrides &strides,
             int kvHead) const {
     const char *first =
@@ -200,8 +201,8 @@ private:
   int firstKey = 0;
 };
 
-/// In pages: each lane looks up the page of one of its warp's rows, ahead of
-/// the copies, which exchange what they need.
+/// Paged: each lane looks up the page of one of its warp's rows ahead of the
+/// copies, which exchange the results by shuffles.
 template <AttentionSignature kSignature, TileCopyShape kShape>
 class KeyRows<kSignature, kShape, true> {
   static constexpr int kRowsPerWarp = 32 / kShape.lanes();
@@ -219,7 +220,7 @@ public:
               threadIdx.x / 32 * kRowsPerWarp + lane % kRowsPerWarp;
     int key = firstKey + row;
     page = within = 0;
-    // Beyond the keys the table may say anything, or end.
+    // Behind the last key the table may hold anything, or end.
     if (row < kShape.rows && key < keys.count) {
       int index = key / params.pageSize;
       within = key - index * params.pageSize;

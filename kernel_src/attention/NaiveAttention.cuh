@@ -1,8 +1,8 @@
 //===- attention/NaiveAttention.cuh - attention as its definition reads ---===//
 //
-// A warp for each row of queries of a head. Its lanes share the elements of a
+// A warp has one row of queries of a head. Its lanes share the elements of the
 // row, and it walks over the keys that the row sees, a few at a time, with a
-// running maximum. Serves what no other template does: every head dimension,
+// running maximum. It is the fallback: it serves every head dimension,
 // alignment, stride and type.
 //
 //===----------------------------------------------------------------------===//
@@ -24,8 +24,9 @@ class NaiveAttention {
   /// Keys whose loads are in flight together.
   static constexpr int kKeys = 4;
 
-  /// Elements of an access, of types of \p first and \p second bytes: as many
-  /// as alignment allows, and no more than leave each lane some of \p elements.
+  /// Elements of an access to types of \p first and \p second bytes: as many as
+  /// the alignment allows, but few enough that each lane gets some of
+  /// \p elements.
   static constexpr int vectorOf(int first, int second, int elements) {
     int widest = kSignature.align / (first > second ? first : second);
     int count = widest < 1 ? 1 : widest;
@@ -34,7 +35,7 @@ class NaiveAttention {
     return count;
   }
 
-  /// A row that the lanes share: vectors of it, one lane after the other.
+  /// A row that the lanes share: lane by lane, a vector each.
   template <int kElements, int kCount> struct Row {
     static constexpr int kVector = kCount;
     static constexpr int kVectors =
@@ -118,10 +119,10 @@ class NaiveAttention {
     ValueRow values;
     float maximum = -kInfinity, sum = 0;
 
-    /// Makes \p score part of what weights are relative to.
+    /// Raises the maximum, to which weights are relative, to at least \p score.
     void raise(float score) {
       float raised = fmaxf(maximum, score);
-      // Nothing counted yet where even the greatest is -inf.
+      // No key has counted yet where the greatest score is -inf.
       float factor = raised == -kInfinity ? 1.0f : expf(maximum - raised);
       values.scale(factor);
       sum *= factor;
@@ -196,7 +197,7 @@ private:
   static void addKeys(const AttentionParams &params, const Task &task,
                       const KeyRow &query, float scale, AttentionRange keys,
                       State &state) {
-    // Keys behind the last are the last once more, and count nothing.
+    // Keys behind the last repeat the last one, with a weight of zero.
     auto offsetOf = [&](const AttentionStrides &strides, int i) {
       return keyOffset<kSignature>(params, strides, task.sequence, task.keys,
                                    task.kvHead,
@@ -240,7 +241,7 @@ private:
         state.raise(sink);
         state.sum += state.weightOf(sink);
       }
-    // A sum that is NaN is that of a row that sees keys.
+    // A sum that is NaN belongs to a row that sees keys.
     float inverse = state.sum != 0 ? 1 / state.sum : 0;
     if constexpr (kSignature.scales)
       inverse *= scaleOf(params, params.vScale, task.sequence, task.kvHead);
@@ -256,7 +257,7 @@ private:
   }
 };
 
-/// O, and the LSE where it is wanted; any one-dimensional grid.
+/// Writes O and, where wanted, the LSE; any one-dimensional grid.
 template <AttentionSignature kSignature, NaiveAttentionConfig kConfig>
 void naiveAttention(const AttentionParams &params) {
   NaiveAttention<kSignature, kConfig>::run(params);

@@ -5,8 +5,8 @@
 
 namespace kiln {
 
-/// A warp for each row of queries of a head, with fp32 arithmetic. Any type,
-/// head dimension, mask, alignment and stride.
+/// One warp for each row of queries of a head, with fp32 arithmetic. It takes
+/// any type, head dimension, mask, alignment and stride.
 struct NaiveAttentionConfig {
   int warps = 4; ///< of a block; each has rows of its own
 
@@ -25,8 +25,8 @@ struct NaiveAttentionConfig {
     return warps >= 1 && warps <= 32;
   }
 
-  /// Blocks of the one-dimensional grid for so many rows. Fewer are fine too:
-  /// the kernel strides over the rows by its grid.
+  /// Blocks of the one-dimensional grid for \p rows. Fewer work too: the kernel
+  /// strides over the rows by its grid.
   constexpr long long blocks(double rows) const {
     double wanted = rows / warps;
     return wanted < kMaxBlocks ? static_cast<long long>(wanted) + 1

@@ -1,15 +1,15 @@
-//===- attention/ReferenceAttention.cuh - what an attention is compared with //
+//===- attention/ReferenceAttention.cuh - the reference of attention ------===//
 //
 // The fp64 result before it is rounded to its type, and beside it the scale of
-// the error that kernels may make. A block a row: each thread scores a key of a
-// piece, then all threads add the piece's values, a column each. One pass, with
-// a running maximum.
+// the error that kernels may make. A block has one row: each thread scores one
+// key of a piece, then all threads add the piece's values, a column each. There
+// is one pass, with a running maximum.
 //
-// The bound of an element of O is the root of the sum over the keys of
-// (weight * value)^2: kernels round weights to Q's type, each on its own, and
-// such errors add up like independent draws. Weights that 16 or 8 bits flush to
-// zero add a floor below the greatest weight. The bound of an LSE is 1 plus the
-// mean magnitude of the scores.
+// The bound of an element of O is the root of the sum over the keys of (weight
+// * value)^2: kernels round each weight to Q's type, and such errors add up
+// like independent draws. Weights that 16 or 8 bits flush to zero add a floor
+// below the greatest weight. The bound of an LSE is 1 plus the mean magnitude
+// of the scores.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -28,7 +28,7 @@ class ReferenceAttention {
   static constexpr int kValueDim = kSignature.valueDim;
   using Value = Storage<kSignature.kv>;
 
-  /// Threads side by side that have a column each, and columns of a thread.
+  /// Threads side by side that have a column each, and columns of one thread.
   static constexpr int columnThreads() {
     int threads = 1;
     while (threads < kValueDim && threads < kThreads)
@@ -45,15 +45,15 @@ class ReferenceAttention {
                                      : kSignature.q == DType::FP16 ? 0x1p-11
                                                                    : 0x1p-4;
   static constexpr bool kIsE4M3 = kSignature.q == DType::E4M3;
-  /// What a kernel is off in a score, relative to it, beside its tanh.
+  /// Relative error of a kernel in a score, without its tanh.
   static constexpr double kScoreError = kIsE4M3 ? 0x1p-12 : 0x1p-20;
-  /// Relative to the magnitude of its products: sums of e4m3 keep 14 bits of
-  /// the greatest one, and cut off.
+  /// Error relative to the magnitude of the products: sums of e4m3 keep 14 bits
+  /// of the greatest one, and cut off the rest.
   static constexpr double kCutError = kIsE4M3 ? 0x1p-11 : 0;
-  /// tanh.approx.
+  /// Error of tanh.approx.
   static constexpr double kTanhError = kSignature.softcap ? 0x1p-11 : 0;
-  /// Below this part of the greatest one, weights lose digits: fp16, and e4m3
-  /// of weights up to 256, have normal numbers down to there.
+  /// Weights below this fraction of the greatest one lose digits: normal
+  /// numbers of fp16, and of e4m3 for weights up to 256, end there.
   static constexpr double kWeightFloor =
       kSignature.q == DType::BF16 && kSignature.kv == DType::BF16 ? 0 : 0x1p-14;
 
@@ -63,7 +63,7 @@ class ReferenceAttention {
     AttentionTokens queries, keys;
     bool isDefined;
   };
-  /// A score and what a kernel may be off in it.
+  /// A score and the error that a kernel may make in it.
   struct Score {
     double value, error;
   };
@@ -87,7 +87,7 @@ class ReferenceAttention {
   struct ColumnSums {
     double value[kColumns] = {}, error[kColumns] = {}, square[kColumns] = {};
   };
-  /// What a piece of keys leaves for the columns.
+  /// Results of a piece of keys that the columns need.
   struct Piece {
     double weight[kThreads], error[kThreads];
     long long offset[kThreads]; ///< of V
@@ -185,7 +185,7 @@ private:
 
   static Score scoreOf(const AttentionParams &params, const Task &task,
                        const double (&query)[kHeadDim], int key) {
-    // Of e4m3 beside wider rows of Q no alignment is known.
+    // The alignment of e4m3 beside wider rows of Q is unknown.
     constexpr int kWidth = bytesOf(kSignature.q);
     constexpr int kVector =
         kSignature.align > kWidth ? kSignature.align / kWidth : 1;
@@ -238,7 +238,7 @@ private:
     }
     raise(maximumOfBlock(score.value), sums, columns);
     double weight = sums.weightOf(score.value);
-    // A score of minus infinity has an infinite error, and counts nothing.
+    // A score of minus infinity has an infinite error, and does not count.
     double error = weight == 0 ? 0.0 : weight * (1 + score.error / kHalfUlp);
     sums.weights += weight;
     if (weight > 0) // or else the score may be -inf
@@ -258,8 +258,8 @@ private:
     }
   }
 
-  /// Adds the values of \p count keys, groups of threads one key after the
-  /// other, a thread the columns that it has.
+  /// Adds the values of \p count keys: groups of threads take keys in turn, and
+  /// each thread adds its columns.
   static void addValues(const AttentionParams &params, const Piece &piece,
                         int count, ColumnSums &columns) {
     __syncthreads();
@@ -289,7 +289,7 @@ private:
     double sink = params.sinks[task.head];
     double before = sums.maximum;
     raise(sink, sums, columns);
-    // Squares count by the greatest weight of a key.
+    // Squares count relative to the greatest weight of a key.
     double greatest = exp(before - sums.maximum);
     for (int i = 0; i < kColumns; ++i)
       columns.square[i] *= greatest * greatest;
@@ -354,7 +354,7 @@ private:
     return overBlock(value, [](double a, double b) { return a + b; });
   }
   static double maximumOfBlock(double value) {
-    // A NaN is not dropped: it shows in what follows.
+    // fmax drops NaN, which shows in the sums that follow.
     return overBlock(value, [](double a, double b) { return fmax(a, b); });
   }
 

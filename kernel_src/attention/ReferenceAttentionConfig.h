@@ -6,7 +6,7 @@
 
 namespace kiln {
 
-/// A block a row. No choice of the tuner, so it has no fields.
+/// One block for each row. The tuner does not choose it, so it has no fields.
 struct ReferenceAttentionConfig {
   static constexpr long long kMaxBlocks = 1ll << 20;
 
@@ -23,15 +23,15 @@ struct ReferenceAttentionConfig {
                                    const ReferenceAttentionConfig &) = default;
 };
 
-/// Rows [rowBegin, rowEnd) of O or of the LSE: row r is row r % rows of head
-/// r / rows % heads of sequence r / (rows * heads), where all packed sequences
-/// count as one. Results are packed, of so many rows.
+/// Rows [rowBegin, rowEnd) of O or of the LSE. Row r is row r % rows of head r
+/// / rows % heads of sequence r / (rows * heads), where all packed sequences
+/// count as one. Results are packed.
 struct ReferenceAttentionParams {
   AttentionParams attention;
   bool isLse = false;
   long long rowBegin = 0, rowEnd = 0;
   double *reference = nullptr;
-  /// The scale of the error of an element; -1: it is not defined.
+  /// The scale of the error of an element; -1: the element is undefined.
   double *bound = nullptr;
 };
 

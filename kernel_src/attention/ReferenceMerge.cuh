@@ -1,8 +1,8 @@
-//===- attention/ReferenceMerge.cuh - what a merge is compared with -------===//
+//===- attention/ReferenceMerge.cuh - the reference of merges -------------===//
 //
 // The fp64 result before it is rounded to its type, and beside it the scale of
-// the error of fp32 arithmetic: the magnitudes that are added, or 1 and that of
-// the logarithm.
+// the error of fp32 arithmetic: the magnitudes that are added, or 1 plus the
+// magnitude of the logarithm.
 //
 //===----------------------------------------------------------------------===//
 #pragma once

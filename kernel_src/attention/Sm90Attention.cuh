@@ -1,35 +1,35 @@
 //===- attention/Sm90Attention.cuh - warp-specialised wgmma attention -----===//
 //
-// Problem: the two products of a block of keys keep the tensor cores of an SM
-// busy for 2048 clocks (128 rows, 128 keys, 128 elements), its exponentials
-// and maxima take nearly as long on other units, and each needs the other's
+// Problem: for a block of keys the two products keep the tensor cores of an SM
+// busy for 2048 clocks (128 rows, 128 keys, 128 elements). The exponentials and
+// maxima take nearly as long on other units, and each side needs the other's
 // result.
 //
 // Choice: a consumer issues the scores of the next block of keys before the
 // product of this block's probabilities with V, and makes probabilities of
 // those scores while that product runs: the tensor cores always have work. The
 // scores, the probabilities (as first operand of wgmma) and the sums stay in
-// registers; no consumer needs anything of another. With `ordered` consumers
-// issue in turns, so that their softmaxes fall apart; it pays for short rows,
-// where these take longest.
+// registers; consumers are independent of each other. With `ordered`, consumers
+// issue in turns, so that their softmaxes do not coincide; this pays for short
+// rows, where the softmax takes longest.
 //
-// One thread of a producer brings Q and the blocks of K and V, which have
-// stages and barriers each for itself: scores want K one step before the sums
-// want V. Blocks of the grid are persistent, and tiles follow each other
+// One thread of a producer loads Q and the blocks of K and V. K and V have
+// stages and barriers of their own, because scores need K one step before the
+// sums need V. Blocks of the grid are persistent, and tiles follow each other
 // without a gap: the scores of the next tile's first block are issued before
-// the last product of this one, whose sums are stored while the other consumers
-// multiply.
+// the last product of this tile, whose sums are stored while the other
+// consumers multiply.
 //
-// Keys are read from the last block to the first: those with a mask come
-// first, and what a row has seen by then is mostly what the mask leaves. From
-// there on weights are made over the greatest score of these blocks, without
-// maxima, unless they grow too much (AttentionSoftmax.cuh). A warp that needs
-// scores again, because fp32 does not hold the weights, computes them on its
-// own by mma.sync: so K and Q are given back behind that test, warp by warp.
+// Keys are read from the last block to the first. The blocks with a mask come
+// first, and give nearly every row a greatest score. From there on weights are
+// made over it, without maxima, unless they grow too much
+// (AttentionSoftmax.cuh). A warp that needs scores again, because fp32 does not
+// hold the weights, computes them on its own by mma.sync: so K and Q are given
+// back behind that test, warp by warp.
 //
 // Rejected: the softmaxes of consumers one after the other (10 % slower),
-// polynomials for a part of the exponentials (slower throughout), K and V for
-// clusters of two blocks (L2 has room for twice the traffic).
+// polynomials for a part of the exponentials (slower throughout), K and V
+// multicast to clusters of two blocks (L2 has room for twice the traffic).
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -49,7 +49,7 @@ class Sm90Attention {
   static_assert(__CUDA_ARCH__ == 900, "wgmma needs sm_90a");
 
   static constexpr int kConsumers = kConfig.consumers;
-  static constexpr int kWarps = 4 * kConsumers; ///< of the consumers
+  static constexpr int kWarps = 4 * kConsumers; ///< all consumers' warps
   static constexpr int kBlock = kConfig.blockN;
   static constexpr int kQueries = kConfig.queryBuffers(kSignature);
   static constexpr int kKeySlabs = kConfig.keySlabs(kSignature);
@@ -70,7 +70,8 @@ public:
     extern __shared__ __align__(16) unsigned char sharedMemory[];
     constexpr unsigned kMask = Sm90AttentionConfig::kAlignment - 1;
     Shared shared{(ptx::sharedAddress(sharedMemory) + kMask) & ~kMask};
-    // The same in all lanes of a warp, and known to be.
+    // The shuffle tells the compiler that all lanes of a warp have the same
+    // value.
     int warp = __shfl_sync(~0u, threadIdx.x / 32, 0);
     int role = warp / 4;
     allowSuccessor();
@@ -127,12 +128,12 @@ private:
   // The producer
   //===--------------------------------------------------------------------===//
 
-  /// The next tile's Q comes in during this tile.
+  /// Whether the next tile's Q is loaded during this tile.
   static constexpr bool kAhead = Seam::kBringsQueriesAhead;
 
-  /// What the producer fills next.
+  /// The operands that the producer loads next.
   struct Load {
-    Place block;    ///< of K and V: both have the same
+    Place block;    ///< of K and V, which go in step
     Queries number; ///< of the tile
   };
 
@@ -162,7 +163,7 @@ private:
     }
   }
 
-  /// Says what comes to a stage of V: \p keys keys, of \p bytes bytes.
+  /// Announces the contents of a stage of V: \p keys keys, of \p bytes bytes.
   static void announceValues(const Shared &shared, int keys, unsigned bytes,
                              Place at) {
     ptx::mbarrierWait(shared.storedEmpty(at.stage()), at.phase() ^ 1);
@@ -171,15 +172,15 @@ private:
     ptx::mbarrierArriveExpectTx(shared.storedFull(at.stage()), bytes);
   }
 
-  /// Writes the note of the tile \p number, the first one of \p walk that has
-  /// rows. With a buffer to spare its Q comes in at once.
+  /// Writes the note of tile \p number, the first tile of \p walk that has
+  /// rows. With a buffer to spare its Q is loaded at once.
   static void announce(const Sm90AttentionParams &params, const Shared &shared,
                        Walk &walk, Queries number) {
     Tile tile;
 #pragma unroll 1
     for (; !walk.isDone(); walk.next()) {
       tile = walk.tile();
-      // Sequences may have fewer rows than the longest one.
+      // Sequences may have fewer rows than the longest sequence.
       if (tile.token < tile.queries.count)
         break;
       tile = {};
@@ -194,8 +195,8 @@ private:
       loadQueries(params, shared, number);
   }
 
-  /// Brings Q of the tile \p number, which has a note, and says that both are
-  /// there.
+  /// Loads Q of tile \p number, whose note is written, and signals that both
+  /// are there.
   static void loadQueries(const Sm90AttentionParams &params,
                           const Shared &shared, Queries number) {
     int stage = number.stage();
@@ -227,11 +228,11 @@ private:
                      unit, tile.batch * params.batchStepQ);
   }
 
-  /// Brings the first blocks of a tile, or the last ones, in the order in which
-  /// consumers want them. The next tile is announced between: its Q is wanted
-  /// behind these last blocks, and drawn any earlier, tiles would be balanced
-  /// less well. (With all that it needs in the note the producer does with few
-  /// registers.)
+  /// Loads the first blocks of a tile, or the last ones, in the order in which
+  /// consumers need them. The next tile is announced between the two: its Q is
+  /// needed behind these last blocks, and drawing it earlier would balance
+  /// tiles less well. (The note holds all that the producer needs of a tile, so
+  /// few registers suffice.)
   template <bool kIsFirst>
   static void loadBlocks(const Sm90AttentionParams &params,
                          const Shared &shared, Load &load) {
@@ -273,26 +274,28 @@ private:
     }
   }
 
-  /// Numbers of the pages of some boxes. They are read together: one after the
-  /// other, the latencies of small pages are more than a step takes.
+  /// The page numbers of several boxes. They are read together: one after the
+  /// other, the latencies for small pages would exceed the time of a step.
   struct Pages {
     static constexpr int kCount = 8;
     int number[kCount];
   };
 
-  /// Those of \p block from its row \p row on.
+  /// The page numbers for \p block from its row \p row on.
   static Pages pagesFrom(const Sm90AttentionParams &params, const Tile &tile,
                          int block, int row) {
     Pages pages;
     if constexpr (kPaged) {
       const AttentionParams &attention = params.attention;
       int first = block * kBlock + row;
-      // A block has whole pages with a box each, or is one box of a page.
+      // A block consists of whole pages with a box each, or is one box within a
+      // page.
       int page = first / attention.pageSize;
 #pragma unroll
       for (int i = 0; i < Pages::kCount; ++i) {
         int ahead = i * params.pageRows;
-        // Behind the last key the box is outside of all pages: zeros.
+        // A box behind the last key lies outside of all pages, so that TMA
+        // gives zeros.
         constexpr int kNoPage = 0x7fffffff;
         pages.number[i] =
             row + ahead < kBlock && first + ahead < tile.keys
@@ -303,8 +306,8 @@ private:
     return pages;
   }
 
-  /// Brings the keys of \p block, or their values, slab by slab. \p pages: the
-  /// first of its pages.
+  /// Loads the keys of \p block, or their values, slab by slab. \p pages: the
+  /// numbers of its first pages.
   template <int kSlabs>
   static void loadBlock(const Sm90AttentionParams &params, const TensorMap &map,
                         unsigned shared, unsigned full, const Tile &tile,

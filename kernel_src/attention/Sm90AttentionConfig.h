@@ -7,11 +7,11 @@
 
 namespace kiln {
 
-/// Warp-specialised wgmma kernel for sm_90a, bf16, fp16 and e4m3: the prefill
-/// of a transformer. One producer brings Q and blocks of K and V by TMA; each
-/// of `consumers` warpgroups has 64 rows of queries, their scores, their
-/// running softmax and their part of O in registers. V of e4m3 is transposed on
-/// its way by the producer's other warps.
+/// Warp-specialised wgmma attention for sm_90a, bf16, fp16 and e4m3: the
+/// prefill of a transformer. One producer loads Q and blocks of K and V by TMA.
+/// Each of `consumers` warpgroups has 64 rows of queries, their scores, their
+/// running softmax and their part of O in registers. The producer's other warps
+/// transpose V of e4m3.
 struct Sm90AttentionConfig {
   int consumers = 2;
   int blockN = 128; ///< keys of a block
@@ -20,12 +20,13 @@ struct Sm90AttentionConfig {
   int dynamic = 0;  ///< 1: blocks draw tiles from a counter, longest first
   /// Query heads of one head of K whose rows share a tile.
   int packed = 1;
-  /// 1: they do not divide those of a head of K, whose last tile has fewer.
+  /// 1: `packed` does not divide the query heads of a head of K; the last tile
+  /// of a head of K has fewer.
   int ragged = 0;
-  /// 1: K and V are rows that a step ahead of the kernel collected.
+  /// 1: K and V are rows that a step ahead of the kernel has collected.
   int collected = 0;
   int splits = 1; ///< run-time value; parts of a sequence's keys
-  /// Run-time value, of the host: MiB of the workspace for collected rows.
+  /// Run-time value of the host: MiB of the workspace for collected rows.
   int collectRoom = 0;
 
   static constexpr const char *kName = "sm90";
@@ -46,39 +47,40 @@ struct Sm90AttentionConfig {
   }
 
   static constexpr int kWarpgroup = 128;
-  /// Rows of one wgmma, of a consumer.
+  /// Rows of one wgmma, which are those of a consumer.
   static constexpr int kUnit = 64;
-  /// The producer's notes of tiles: that of a tile is read until its rows are
-  /// stored, in a step with the scores of the next one, whose Q is given back
-  /// before; so the producer may write those of the next two meanwhile.
+  /// The producer's notes of tiles. A note is read until the rows of its tile
+  /// are stored; by then the scores of the next tile are issued and its Q is
+  /// given back. So the producer may write the notes of two more tiles
+  /// meanwhile.
   static constexpr int kNotes = 4, kNoteBytes = 64;
 
   constexpr int threads() const { return (consumers + 1) * kWarpgroup; }
   constexpr int minBlocks() const { return 1; }
-  /// With one consumer the launch's own share is enough for all.
+  /// With one consumer the registers of the launch suffice for all warps.
   constexpr bool tradesRegisters() const { return consumers > 1; }
   constexpr int producerRegisters() const { return consumers > 2 ? 32 : 40; }
   constexpr int consumerRegisters() const { return consumers > 2 ? 160 : 232; }
 
-  /// Rows of a consumer that are queries of one token after the other, packed
-  /// heads of a token next to each other; rows behind them are idle.
+  /// Query tokens of a consumer. Its rows are one token after the other, with
+  /// the packed heads of a token next to each other; rows behind them are idle.
   constexpr int consumerTokens() const { return kUnit / packed; }
   constexpr int tileTokens() const { return consumers * consumerTokens(); }
   constexpr int boxRows() const { return consumerTokens() * packed; }
   constexpr bool hasIdleRows() const { return ragged || boxRows() < kUnit; }
-  /// Tiles of one token that \p group heads of a head of K have.
+  /// Tiles that the \p group heads of a head of K need for one token.
   constexpr long long groupTiles(long long group) const {
     return (group + packed - 1) / packed;
   }
 
-  /// wgmma multiplies e4m3 with k contiguous alone: k of P V are keys.
+  /// wgmma multiplies e4m3 only with k contiguous, and k of P V are keys.
   static constexpr bool transposesValues(const AttentionSignature &signature) {
     return signature.q == DType::E4M3;
   }
-  /// Warps that do so: the producer's but the one that loads.
+  /// Warps that transpose: the producer's except the warp that loads.
   static constexpr int kTransposers = 3;
 
-  // Slabs of 128 bytes along the rows of Q and K, and of V.
+  // Slabs of 128 bytes along the rows of Q and K, and along those of V.
   static constexpr int slabElements(const AttentionSignature &signature) {
     return Slab::elements(bytesOf(signature.q));
   }
@@ -95,7 +97,7 @@ struct Sm90AttentionConfig {
   static constexpr int stepDepth(const AttentionSignature &signature) {
     return 32 / bytesOf(signature.q);
   }
-  /// Elements of a row that are multiplied: TMA fills up with zeros.
+  /// Elements of a row that are multiplied; TMA fills up with zeros.
   static constexpr int keyDepth(const AttentionSignature &signature) {
     int step = stepDepth(signature);
     return (signature.headDim + step - 1) / step * step;
@@ -104,7 +106,7 @@ struct Sm90AttentionConfig {
     return (signature.valueDim + 15) / 16 * 16;
   }
 
-  static constexpr int kSlabBytes = kUnit * Slab::kBytes; ///< of a consumer
+  static constexpr int kSlabBytes = kUnit * Slab::kBytes; ///< of one consumer
   constexpr int queryBytes(const AttentionSignature &signature) const {
     return consumers * keySlabs(signature) * kSlabBytes;
   }
@@ -114,7 +116,7 @@ struct Sm90AttentionConfig {
   constexpr int valueBytes(const AttentionSignature &signature) const {
     return valueSlabs(signature) * blockN * Slab::kBytes;
   }
-  /// Of V transposed: slabs along the keys.
+  /// Slabs of transposed V, along the keys.
   constexpr int transposedSlabs(const AttentionSignature &signature) const {
     return slabsOf(blockN, slabElements(signature));
   }
@@ -128,21 +130,22 @@ struct Sm90AttentionConfig {
     return stages * (keyBytes(signature) + valueBytes(signature) +
                      transposedBytes(signature));
   }
-  /// Two where there is room: the next tile's Q comes in during this tile, else
-  /// during its last block.
+  /// Two buffers of Q where there is room: then the next tile's Q is loaded
+  /// during this tile, else during its last block.
   constexpr int queryBuffers(const AttentionSignature &signature) const {
     return 2 * queryBytes(signature) + ringBytes(signature) + kOverhead <=
                    kMostShared
                ? 2
                : 1;
   }
-  /// Full and empty of Q and of each stage of K and V, and of V transposed.
+  /// Full and empty barriers of Q, of each stage of K and V, and of transposed
+  /// V.
   constexpr int barriers(const AttentionSignature &signature) const {
     return 2 * queryBuffers(signature) +
            (transposesValues(signature) ? 6 : 4) * stages;
   }
-  /// What the producer says of the blocks of V that it brings, where they are
-  /// transposed: the keys of each.
+  /// The number of keys that the producer announces for each stage of V to the
+  /// warps that transpose it.
   constexpr int countBytes(const AttentionSignature &signature) const {
     return transposesValues(signature) ? 4 * stages : 0;
   }
@@ -154,10 +157,10 @@ struct Sm90AttentionConfig {
     return kAlignment + tileBytes(signature) + kNotes * kNoteBytes +
            barriers(signature) * 8 + countBytes(signature);
   }
-  /// Swizzled tiles want this; dynamic shared memory has 16 bytes.
+  /// Alignment of swizzled tiles; dynamic shared memory is aligned to 16 bytes.
   static constexpr int kAlignment = 1024;
   static constexpr int kOverhead = kAlignment + 512;
-  /// Of a block of sm_90, the only architecture of this template.
+  /// Shared memory of a block on sm_90, the only architecture of this template.
   static constexpr int kMostShared = 232448;
 
   /// Registers of a thread for scores, probabilities and sums.

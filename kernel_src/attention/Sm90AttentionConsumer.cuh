@@ -2,9 +2,9 @@
 //
 // A warpgroup with 64 rows of each tile: see Sm90Attention.cuh.
 //
-// Scores, probabilities and sums take nearly all registers. What a tile needs
-// besides is read again from the producer's note where it is wanted, and which
-// stage comes next is one number.
+// Scores, probabilities and sums take nearly all registers. All other values of
+// a tile are read again from the producer's note where they are needed, and one
+// number says which stage comes next.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -28,12 +28,12 @@ class Sm90AttentionConsumer {
   static constexpr int kDepth = kConfig.keyDepth(kSignature);
   static constexpr int kWidth = kConfig.valueWidth(kSignature);
   /// Scores of a thread whose weights are made while the product with V runs;
-  /// the others stand behind the wait for it. For long rows half of them is
-  /// best, for short ones nothing (H200: 1 to 3 %).
+  /// the others are made behind the wait for it. Half of them is best for long
+  /// rows, none for short rows (H200: 1 to 3 %).
   static constexpr int kEarly =
       kWidth > 64 && kConsumers < 3 ? kBlock / 4 / 4 * 4 : 0;
-  /// The same of steps that raise origins, with two consumers: three quarters
-  /// under a mask, and of e4m3.
+  /// As kEarly, for steps that raise origins. With two consumers it is three
+  /// quarters under a mask and for e4m3.
   static constexpr bool kDelays =
       kSignature.mask != AttentionMask::None ||
       (kSignature.q == DType::E4M3 && kConsumers < 3);
@@ -45,18 +45,19 @@ class Sm90AttentionConsumer {
   static constexpr bool kTransposed = kConfig.transposesValues(kSignature);
   static constexpr int kElementBytes = bytesOf(kSignature.q);
   static constexpr int kSlabElements = kConfig.slabElements(kSignature);
-  /// Whether weights are made over the origins of before. Scores that are more
-  /// than products take too many registers to be made in two places.
+  /// Whether weights are made over the origins of the blocks before. Scores
+  /// with softcap or slopes take too many registers to be made in two places.
   static constexpr bool kKeepsOrigins =
       !kSignature.softcap && !kSignature.alibi;
-  /// Rows behind the boxes of Q, which no copy fills, and behind a group's
-  /// heads.
+  /// Idle rows are those behind the boxes of Q, which no copy fills, and those
+  /// behind a group's heads.
   static constexpr bool kHasIdleRows = kConfig.hasIdleRows();
-  /// With one buffer of Q the next tile's waits for the last scores of this
-  /// one, so these are not computed again.
+  /// With one buffer of Q the next tile's Q waits for the last scores of this
+  /// tile, so Q is given back early and these scores are not computed again.
   static constexpr bool kGivesQueriesEarly =
       kConfig.queryBuffers(kSignature) == 1;
-  /// V may hold anything behind the last key. (Who transposes it clears that.)
+  /// V may hold anything behind the last key. (The warps that transpose V clear
+  /// that themselves.)
   static constexpr bool kClearsTail =
       !kTransposed && valuesEndInAnything(kSignature);
 
@@ -79,13 +80,14 @@ class Sm90AttentionConsumer {
   using Scores = typename Softmax::Scores;
   using Probabilities = typename Softmax::Probabilities;
   using Sums = typename Output::Sums;
-  /// Of a thread's rows.
+  /// Factors of a thread's two rows.
   struct Factors {
     float row[2];
   };
 
 public:
-  /// \p role: number of the consumer, the same in all lanes and known to be.
+  /// \p role: number of the consumer, which the compiler knows to be the same
+  /// in all lanes.
   Sm90AttentionConsumer(const Sm90AttentionParams &params, const Shared &shared,
                         int role)
       : params(params), shared(shared), role(role), output(params),
@@ -95,7 +97,7 @@ public:
         values(ValueTile::descriptor(shared.value(0))) {}
 
   void run() {
-    // The first turn is there from the start.
+    // The first turn is open from the start.
     if constexpr (kConfig.ordered)
       if (consumer() == 0)
         ptx::barArrive(turn(0), 2 * kWarpgroup);
@@ -109,7 +111,7 @@ public:
       if (tile.blocks.size() > 0) {
         attend(tile);
       } else {
-        barrier(); // all have read the note
+        barrier(); // all threads have read the note
         releaseOfWarp(shared.queryEmpty(number.stage()));
         output.storeNothing(tile);
         number = number.next();
@@ -121,7 +123,8 @@ public:
   }
 
 private:
-  /// Computes \p tile and those behind it, up to one without keys.
+  /// Computes \p tile and the tiles behind it, up to the first one without
+  /// keys.
   void attend(Tile tile) {
     Scores scores;
     Probabilities probabilities;
@@ -153,7 +156,7 @@ private:
       for (--block; __any_sync(~0u, block >= tile.blocks.begin); --block) {
         issue(place.next(), scores, probabilities, sums, [] {});
         bool isLast = block == tile.blocks.begin;
-        // Votes: ptxas must know that warps do not part here.
+        // The vote tells ptxas that warps do not diverge here.
         if (!kKeepsOrigins || __any_sync(~0u, isSlow(tile, block))) {
           releaseKeys(place.next(), isLast);
           Factors from, shrink = raise<false>(tile, block, scores, from);
@@ -181,7 +184,7 @@ private:
         place = place.next();
         Softmax::round(scores, probabilities);
       }
-      // The next scores are those of the next tile.
+      // The next scores belong to the next tile.
       waitForTile(number.next());
       tile = ownOf(number.next());
       if (__any_sync(~0u, tile.blocks.size() == 0 ||
@@ -236,7 +239,7 @@ private:
     number = number.next();
   }
 
-  /// Lets \p count blocks pass that no row of this consumer sees.
+  /// Skips \p count blocks that no row of this consumer sees.
   void pass(int count) {
     if constexpr (Seam::kSkips)
 #pragma unroll 1
@@ -252,8 +255,8 @@ private:
     endTurn();
     releaseOfWarp(shared.keyEmpty(at.stage()));
   }
-  /// Nobody else of this consumer waits for these values: they may be gone by
-  /// then.
+  /// Waits with one thread alone, since no other thread of this consumer reads
+  /// these values, and they may be overwritten by then.
   void passValues(Place at) const {
     if (threadIdx.x % kWarpgroup == 0) {
       ptx::mbarrierWait(shared.valueFull(at.stage()), at.phase());
@@ -262,9 +265,9 @@ private:
     __syncwarp();
   }
 
-  /// Issues the scores of the block at \p next, then the product of the
-  /// probabilities at hand with V, and does what there is to do \p meanwhile.
-  /// Returns when the scores are there: that product still runs.
+  /// Issues the scores of the block at \p next, then the product of the current
+  /// probabilities with V, and calls \p meanwhile. Returns when the scores are
+  /// there, while that product still runs.
   template <class F>
   void issue(Place next, Scores &scores, Probabilities &probabilities,
              Sums &sums, F &&meanwhile) const {
@@ -300,8 +303,8 @@ private:
            (kWindow && block < tile.unmasked.begin);
   }
 
-  /// Whether the weights of \p block, which is not the first of \p tile, need
-  /// maxima first. Behind the first block only masks of the signature hide
+  /// Whether the weights of \p block, which is not the first block of \p tile,
+  /// need maxima first. Behind the first block only masks of the signature hide
   /// keys.
   bool isSlow(const Tile &tile, int block) const {
     if (kSignature.mask != AttentionMask::None && isMasked(tile, block))
@@ -310,7 +313,7 @@ private:
            (kGivesQueriesEarly && block == tile.blocks.begin);
   }
 
-  /// Makes scores of the products with the keys of \p block.
+  /// Turns products with the keys of \p block into scores.
   void score(int block, Scores &scores) const {
     if constexpr (kSignature.softcap || kSignature.alibi) {
       Tile note = tileOf(number);
@@ -321,9 +324,9 @@ private:
     }
   }
 
-  /// Makes scores of the products with the keys of \p block and moves the
-  /// origins to the greatest ones so far; \p from: what to make weights over.
-  /// Returns by what to multiply the sums.
+  /// Turns products with the keys of \p block into scores and moves the origins
+  /// to the greatest scores so far. \p from: the origins for the weights.
+  /// Returns the factors for the sums.
   template <bool kIsFirst>
   Factors raise(const Tile &tile, int block, Scores &scores, Factors &from) {
     score(block, scores);
@@ -335,7 +338,7 @@ private:
     return shrink;
   }
 
-  /// Makes weights of the first block of a tile.
+  /// Makes the weights of the first block of a tile.
   void weighFirst(const Tile &tile, int block, Scores &scores) {
     if constexpr (kKeepsOrigins)
       if (__any_sync(~0u, kHasIdleRows || tile.token + kConfig.tileTokens() >
@@ -351,8 +354,8 @@ private:
   }
 
   /// Ends the product with V, and gives its stage back. With kIsBlock the wait
-  /// is a loop of one round, a block of code of its own: ptxas 13.0 moves no
-  /// exponentials over it.
+  /// is a loop of one round, and so a basic block of its own, over which ptxas
+  /// 13.0 moves no exponentials.
   template <bool kIsBlock>
   void endValues(int block, Sums &sums, Probabilities &probabilities) const {
     if constexpr (kIsBlock) {
@@ -365,7 +368,7 @@ private:
     release(shared.valueEmpty(place.stage()));
   }
 
-  /// Mends weights of a block, some of which are too great.
+  /// Mends the weights of a block, some of which are too great.
   Factors amend(Scores &weights, float (&part)[2]) {
     Factors shrink;
     if (__any_sync(~0u, Softmax::isLost(part))) {
@@ -395,7 +398,7 @@ private:
   // Products
   //===--------------------------------------------------------------------===//
 
-  /// Issues scores = Q K^T, of the keys at \p at.
+  /// Issues scores = Q K^T for the keys at \p at.
   void multiplyKeys(Place at, Scores &scores) const {
     unsigned long long query = queries + number.stage() * (Shared::kQuery >> 4);
     unsigned long long key = keys + at.stage() * (Shared::kKey >> 4);
@@ -407,14 +410,15 @@ private:
     ptx::wgmmaCommit();
   }
 
-  /// As multiplyKeys(), for a warp on its own and slow; waits for the scores.
+  /// As multiplyKeys(), but by a single warp and slow; waits for the scores.
   void multiplyKeysAgain(Place at, Scores &scores) const {
     int thread = Output::thread(), lane = thread % 32;
     unsigned query = shared.query(number.stage(), thread / kWarpgroup) +
                      (thread % kWarpgroup / 32 * 16 + lane % 16) * Slab::kBytes;
     unsigned key =
         shared.key(at.stage()) + (lane / 16 * 8 + lane % 8) * Slab::kBytes;
-    // Not all sums in one loop along k: ptxas would spill some.
+    // The sums are computed in several loops along k: with one loop ptxas would
+    // spill some.
 #pragma unroll
     for (int j = 0; j < kBlock; j += 16) {
       float *sums = scores + j / 2;
@@ -423,7 +427,7 @@ private:
         sums[i] = 0.0f;
 #pragma unroll 1
       for (int k = 0; k < kDepth * kElementBytes; k += 32) {
-        // Two chunks of 16 bytes, permuted as TMA does.
+        // Two chunks of 16 bytes, swizzled as by TMA.
         unsigned chunk = k % Slab::kBytes / 16;
         unsigned a[4], b[4];
         ptx::ldmatrixX4(
@@ -448,7 +452,7 @@ private:
       ptx::mmaFp16(sums, a, b0, b1);
   }
 
-  /// Issues sums += P V, of the values at hand.
+  /// Issues sums += P V for the values of the current stage.
   void multiplyValues(const Probabilities &probabilities, Sums &sums) const {
     ptx::mbarrierWait(shared.valueFull(place.stage()), place.phase());
     ptx::wgmmaFence();
@@ -472,7 +476,7 @@ private:
   // Stages and notes
   //===--------------------------------------------------------------------===//
 
-  /// For the note of a tile, and its Q.
+  /// Waits for the note of a tile, and for its Q.
   void waitForTile(Queries at) const {
     ptx::mbarrierWait(shared.queryFull(at.stage()), at.phase());
   }
@@ -485,7 +489,7 @@ private:
       return readPart(shared.note(at.count), consumer());
     return {};
   }
-  /// The tile, of whose blocks those of this consumer alone.
+  /// The tile, with only those of its blocks that this consumer sees.
   Tile ownOf(Queries at) const {
     Tile tile = tileOf(at);
     Part part = partOf(at);
@@ -493,13 +497,14 @@ private:
     tile.blocks.end -= part.back;
     return tile;
   }
-  /// Blocks that pass between those of the tile at hand and of the next one.
+  /// Blocks to skip between those of the current tile and those of the next
+  /// one.
   int passedBefore(Queries next) const {
     return partOf(next.last()).front + partOf(next).back;
   }
 
-  /// Gives the stage of K back, and with the last scores of a tile Q. Each warp
-  /// does so: it may have read them on its own.
+  /// Gives the stage of K back, and with the last scores of a tile also Q. Each
+  /// warp does so, because it may have read them on its own.
   void releaseKeys(Place at, bool isLast) const {
     releaseOfWarp(shared.keyEmpty(at.stage()));
     if (isLast)
@@ -510,16 +515,16 @@ private:
       ptx::mbarrierArrive(barrier);
   }
 
-  /// Says that all threads of this consumer are done with something. (They
+  /// Signals that all threads of this consumer are done with a buffer. (They
   /// are: wgmma ends for all of them at once.)
   static void release(unsigned barrier) {
     if (threadIdx.x % kWarpgroup == 0)
       ptx::mbarrierArrive(barrier);
   }
 
-  /// Before the first product of \p tile: clears the rows of V behind the last
-  /// key, which may hold anything; a probability of zero makes no NaN go away.
-  /// Each consumer does so, before its own product.
+  /// Clears the rows of V behind the last key before the first product of
+  /// \p tile. They may hold anything, and a probability of zero does not remove
+  /// a NaN. Each consumer does so before its own product.
   void clearTail(const Tile &tile) const {
     if constexpr (!kClearsTail)
       return;
@@ -542,8 +547,8 @@ private:
 
   int consumer() const { return role; }
 
-  // Barriers of the block: 0 is all threads', then one for each consumer, and
-  // one for each consumer's turn.
+  // Barriers of the block: barrier 0 is for all threads, then there is one for
+  // each consumer, and one for each consumer's turn.
   void barrier() const { ptx::barSync(1 + consumer(), kWarpgroup); }
   static int turn(int consumer) { return 1 + kConsumers + consumer; }
 
@@ -561,8 +566,8 @@ private:
   int role;
   Output output;
   Softmax softmax;
-  Place place;    ///< of K and V of the block whose probabilities are at hand
-  Queries number; ///< of the tile whose scores come next
+  Place place;    ///< of K and V of the block with the current probabilities
+  Queries number; ///< of the tile with the next scores
   /// Descriptors of the tiles in the first buffer of each.
   unsigned long long queries, keys, values;
 };

@@ -1,13 +1,12 @@
 //===- attention/Sm90AttentionOutput.cuh - from wgmma's sums to O ---------===//
 //
 // Rows of O go from registers to memory. Four lanes have a row's neighbouring
-// columns, two each; they exchange them so that each lane has eight, 16 bytes,
-// and a row gets 64 bytes at a time. (Through shared memory and TMA it takes
-// fewer instructions, but the place of Q or V, which the next tile waits for;
-// and only whole tiles of a sequence could go that way.)
+// columns, two each. They exchange them so that each lane has eight columns, 16
+// bytes, and a row gets 64 bytes at a time. (A store through shared memory and
+// TMA takes fewer instructions, but needs the place of Q or V, for which the
+// next tile waits; and it works for whole tiles of a sequence only.)
 //
-// Parts of a sequence's keys leave their sums in fp32, for the kernel that
-// merges them.
+// With split-KV the sums are stored in fp32 for the kernel that merges them.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -35,15 +34,15 @@ public:
   explicit Sm90AttentionOutput(const Sm90AttentionParams &params)
       : params(params) {}
 
-  /// This thread of the block. Not known to be always the same: what is made of
-  /// it stays out of registers while tiles are computed.
+  /// This thread of the block, as a value that is opaque to the compiler:
+  /// values derived from it occupy no registers while tiles are computed.
   static unsigned thread() {
     unsigned value = threadIdx.x;
     ptx::opaque(value);
     return value;
   }
 
-  /// The two rows of this thread. Idle ones are behind the last token.
+  /// The two rows of this thread. Idle rows get a token behind the last one.
   void rowsOf(const Tile &tile, AttentionRow (&rows)[2]) const {
     constexpr int kWarpgroup = Sm90AttentionConfig::kWarpgroup;
     int thread = this->thread(), consumer = thread / kWarpgroup;
@@ -60,7 +59,8 @@ public:
       if constexpr (kConfig.ragged) {
         const AttentionParams &attention = params.attention;
         int group = attention.heads / attention.kvHeads;
-        // Slopes and sinks are read for idle rows, too: those of a head.
+        // Slopes and sinks are read for idle rows, too, so these get an
+        // existing head.
         if (tile.head % group + row % kPacked >= group)
           rows[i] = {tile.head, tile.queries.count};
       }
@@ -73,8 +73,8 @@ public:
     return tile.head / (attention.heads / attention.kvHeads);
   }
 
-  /// Ends the softmax of \p tile: stores the logarithms of its sums, and has
-  /// \p inverse say what to multiply the rows of O by.
+  /// Ends the softmax of \p tile: stores the logarithms of its sums, and sets
+  /// \p inverse to the factors for the rows of O.
   void finish(const Tile &tile, Softmax &softmax, float (&inverse)[2]) const {
     const AttentionParams &attention = params.attention;
     AttentionRow rows[2];
@@ -105,7 +105,7 @@ public:
         storeRow(tile, rows[i], sums + 2 * i, inverse[i]);
   }
 
-  /// The rows of a tile whose rows see no keys.
+  /// Stores the rows of a tile that sees no keys.
   void storeNothing(const Tile &tile) const {
     AttentionRow rows[2];
     rowsOf(tile, rows);
@@ -116,7 +116,7 @@ public:
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
       storeLogSum(tile, rows[i], -Softmax::kInfinity);
-      // Of parts without keys nobody looks at the sums.
+      // The sums of a part without keys are never read.
       if (!isPart())
         storeRow(tile, rows[i], sums, 1.0f);
     }
@@ -146,8 +146,8 @@ private:
                                   row.token);
   }
 
-  /// \p sums: those of the row; of eight columns two are this lane's, the next
-  /// two of them lie four behind.
+  /// \p sums: the sums of the row. This lane has two of every eight columns;
+  /// the next two of them lie four behind.
   void storePart(const Tile &tile, const AttentionRow &row, const float *sums,
                  float inverse) const {
     if (row.token >= tile.queries.count)

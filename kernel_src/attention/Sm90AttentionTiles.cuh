@@ -1,10 +1,10 @@
 //===- attention/Sm90AttentionTiles.cuh - tiles of wgmma attention --------===//
 //
-// What both roles share: where things lie in shared memory, which tile comes
-// when, and which blocks of keys it reads.
+// The parts that producer and consumers share: the layout of shared memory, the
+// order of tiles, and the blocks of keys that a tile reads.
 //
-// The producer decides which tile is next and leaves a note of it: lengths are
-// read and divisions are made while consumers compute.
+// The producer decides which tile is next and leaves a note of it: it reads
+// lengths and makes divisions while consumers compute.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -24,7 +24,7 @@ struct Sm90AttentionShared {
 
   static constexpr int kQuery = kConfig.queryBytes(kSignature);
   static constexpr int kKey = kConfig.keyBytes(kSignature);
-  /// Of V as it is stored, and as it is multiplied.
+  /// Bytes of V as it is stored, and as it is multiplied.
   static constexpr int kStored = kConfig.valueBytes(kSignature);
   static constexpr bool kTransposes = kConfig.transposesValues(kSignature);
   static constexpr int kValue =
@@ -41,7 +41,7 @@ struct Sm90AttentionShared {
     return base + kQueries * kQuery + stage * kKey;
   }
   unsigned value(int stage) const { return key(kStages) + stage * kValue; }
-  /// V as it comes in: what is multiplied, or what is still to be transposed.
+  /// V as it is loaded: ready to multiply, or still to be transposed.
   unsigned stored(int stage) const {
     return kTransposes ? value(kStages) + stage * kStored : value(stage);
   }
@@ -51,7 +51,7 @@ struct Sm90AttentionShared {
            tile % kNotes * Sm90AttentionConfig::kNoteBytes;
   }
 
-  // Full: the note of a tile is written, and its Q is there.
+  // Full: the note of a tile is written, and its Q is loaded.
   unsigned queryFull(int buffer) const { return barrier(buffer); }
   unsigned queryEmpty(int buffer) const { return barrier(kQueries + buffer); }
   unsigned keyFull(int stage) const { return barrier(2 * kQueries + stage); }
@@ -72,7 +72,8 @@ struct Sm90AttentionShared {
     return kTransposes ? barrier(2 * kQueries + 5 * kStages + stage)
                        : valueEmpty(stage);
   }
-  /// For who transposes V: how many keys a stage has; none: that was all.
+  /// For the warps that transpose V: the number of keys of a stage; none: the
+  /// end.
   unsigned count(int stage) const {
     return barrier(kConfig.barriers(kSignature)) + 4 * stage;
   }
@@ -84,8 +85,8 @@ private:
 };
 
 /// Whether blocks of V may hold anything behind the last key of a sequence, as
-/// opposed to the zeros that TMA has beyond a tensor: a probability of zero
-/// makes no NaN go away.
+/// opposed to the zeros that TMA gives beyond a tensor: a probability of zero
+/// does not remove a NaN.
 constexpr bool valuesEndInAnything(const AttentionSignature &signature) {
   return signature.pages != AttentionPages::None ||
          signature.keyLengths != AttentionLengths::Uniform;
@@ -94,36 +95,36 @@ constexpr bool valuesEndInAnything(const AttentionSignature &signature) {
 /// Rows of some heads of a sequence, and the blocks of keys that they see.
 struct Sm90AttentionTile {
   int batch = -1; ///< -1: no more tiles
-  int head = 0;   ///< first of those that share the tile
+  int head = 0;   ///< first of the heads that share the tile
   int split = 0;
-  int token = 0;           ///< first of the tile's, of its sequence
+  int token = 0;           ///< first of the tile, within its sequence
   AttentionTokens queries; ///< of the sequence
   int keys = 0;            ///< likewise
-  int firstKey = 0;        ///< where they begin
+  int firstKey = 0;        ///< where the sequence's keys begin
   AttentionRange blocks;   ///< of keys that some row sees
   AttentionRange unmasked; ///< of keys that every row sees
 };
 
-/// The blocks of a tile that some row of a consumer sees are one after the
-/// other: what is in front of them and behind them. 16 bits each.
+/// The blocks of a tile that some row of a consumer sees are contiguous. These
+/// are the numbers of blocks in front of them and behind them, 16 bits each.
 struct Sm90AttentionPart {
   int front = 0, back = 0;
 
   static constexpr int kMost = 0xffff;
 };
 
-/// What is done so that the seam between tiles costs less.
+/// Decides how the transition between tiles is made cheaper.
 template <AttentionSignature kSignature, Sm90AttentionConfig kConfig>
 struct Sm90AttentionSeam {
-  /// Q of the next tile comes in during this one, not behind its last block of
-  /// K. It takes a buffer of its own.
+  /// Whether Q of the next tile is loaded during this tile, into a buffer of
+  /// its own, and not behind this tile's last block of K.
   static constexpr bool kBringsQueriesAhead =
       kConfig.queryBuffers(kSignature) > 1;
   static constexpr bool kIsCausal = kSignature.mask == AttentionMask::Causal;
   static constexpr bool kIsWindow = kSignature.mask == AttentionMask::Window;
-  /// Registers run short (ptxas 13.0): for two consumers in windows of great
-  /// head dims, for three where scores are changed, where windows have idle
-  /// rows to tell, and with e4m3.
+  /// Whether registers run short (ptxas 13.0): with two consumers for windows
+  /// of great head dims; with three where scores have softcap or slopes, where
+  /// windows have to tell idle rows apart, and for e4m3.
   static constexpr bool kIsTight = [] {
     if (kConfig.consumers < 3)
       return kIsWindow && kConfig.valueWidth(kSignature) > 128;
@@ -131,26 +132,28 @@ struct Sm90AttentionSeam {
            kConfig.transposesValues(kSignature) ||
            (kIsWindow && kConfig.packed > 1);
   }();
-  /// Whether the loop uses no more than that.
+  /// Whether the loop uses at most \p ofTwo registers with two consumers, or
+  /// \p ofThree with three.
   static constexpr bool usesAtMost(int ofTwo, int ofThree) {
     int most = kConfig.consumers > 2 ? ofThree : ofTwo;
     return !kIsTight && kConfig.registerUse(kSignature) <= most;
   }
-  /// A tile's softmax ends while the first scores of the next one are computed,
-  /// where registers suffice.
+  /// Whether a tile's softmax ends while the first scores of the next tile are
+  /// computed, which needs registers.
   static constexpr bool kEndsLate = !kSignature.scales && usesAtMost(184, 120);
   /// Whether there are stages for all blocks at an end of a tile that one
-  /// consumer sees and another does not. Windows have some that are read last:
-  /// these and the block before them hold stages of V while a consumer waits
-  /// for the next tile's keys, which come behind all values of this tile.
+  /// consumer sees and another does not. In windows some of these blocks are
+  /// read last: these and the block before them hold stages of V while a
+  /// consumer waits for the next tile's keys, which are loaded behind all
+  /// values of this tile.
   static constexpr bool hasRoomToSkip() {
     int tokens = (kConfig.consumers - 1) * kConfig.consumerTokens();
     int blocks = (tokens + kConfig.blockN - 1) / kConfig.blockN;
     return blocks + (kIsWindow ? 1 : 0) <= kConfig.stages;
   }
-  /// Blocks that no row of a consumer sees pass it by. Where blocks are a
-  /// multiple of tiles the diagonal leaves none, and with more registers in use
-  /// (head dim 256) the loop grows by 7 %.
+  /// Whether a consumer skips blocks that none of its rows sees. Where blocks
+  /// are a multiple of tiles the diagonal leaves none to skip, and with more
+  /// registers in use (head dim 256) the loop grows by 7 %.
   static constexpr bool kSkips = kSignature.mask != AttentionMask::None &&
                                  kConfig.consumers > 1 &&
                                  kConfig.blockN % kConfig.tileTokens() != 0 &&
@@ -196,12 +199,12 @@ inline Sm90AttentionPart readPart(unsigned note, int consumer) {
   return {static_cast<int>(bits & 0xffff), static_cast<int>(bits >> 16)};
 }
 
-/// What rows of a tile see.
+/// The blocks of keys that some rows of a tile see.
 struct Sm90AttentionSight {
-  AttentionRange blocks, unmasked; ///< as of a tile
+  AttentionRange blocks, unmasked; ///< as in Sm90AttentionTile
 };
 
-/// Of \p tokens tokens of \p tile, from \p first on.
+/// The sight of \p tokens tokens of \p tile, from \p first on.
 template <AttentionSignature kSignature, Sm90AttentionConfig kConfig>
 Sm90AttentionSight sightOf(const AttentionParams &params,
                            const Sm90AttentionTile &tile, int first,
@@ -219,8 +222,8 @@ Sm90AttentionSight sightOf(const AttentionParams &params,
           .unmasked = blocksWithin(all, kConfig.blockN)};
 }
 
-/// Writes the parts of \p tile. With more blocks than a note can count every
-/// consumer has all of them.
+/// Writes the parts of \p tile. If a note cannot count the blocks, every
+/// consumer gets all of them.
 template <AttentionSignature kSignature, Sm90AttentionConfig kConfig>
 void writeParts(unsigned note, const AttentionParams &params,
                 const Sm90AttentionTile &tile) {
@@ -243,7 +246,7 @@ void writeParts(unsigned note, const AttentionParams &params,
   }
 }
 
-/// The tiles of a block of the grid, in order; for the producer.
+/// The tiles of a block of the grid, in order. Only the producer has them.
 template <AttentionSignature kSignature, Sm90AttentionConfig kConfig>
 class Sm90AttentionWalk {
 public:
@@ -253,13 +256,13 @@ public:
 
   bool isDone() const { return number >= params.schedule.numbers(); }
 
-  /// Goes on: blocks have tiles by turns, or draw the next number.
+  /// Advances to the next tile: a fixed turn, or the next number drawn.
   void next() {
     if constexpr (kConfig.dynamic) {
       unsigned drawn = ptx::atomAddAcqRel(params.attention.counter, 1);
       number = gridDim.x + drawn;
-      // Each block draws until there is no tile left: the last one of all
-      // leaves the counter as it was.
+      // Each block draws until no tile is left. The last block to do so resets
+      // the counter.
       if (drawn + 1 == params.schedule.numbers())
         *params.attention.counter = 0;
     } else {

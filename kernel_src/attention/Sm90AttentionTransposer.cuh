@@ -1,19 +1,18 @@
 //===- attention/Sm90AttentionTransposer.cuh - V of e4m3 in columns -------===//
 //
-// Problem: wgmma multiplies e4m3 with k contiguous alone. Keys are k of the
-// product with V, whose rows TMA brings with the columns contiguous. Besides,
-// the probabilities lie in registers as the scores left them, in another order
-// of keys than the first operand has (AttentionSoftmax.cuh).
+// Problem: wgmma multiplies e4m3 only with k contiguous. Keys are k of the
+// product with V, but TMA loads its rows with the columns contiguous. Besides,
+// the probabilities lie in registers as the scores left them, in an order of
+// keys that differs from the first operand's (AttentionSoftmax.cuh).
 //
-// Choice: three warps that have nothing else to do rewrite each block to a
-// second buffer, with the keys in the order that the probabilities have. Blocks
-// of 32 keys and 16 columns go through registers: ldmatrix with .trans takes
-// pairs of columns for elements, so that a register has two keys of two
-// columns; two such registers, eight keys apart, and a permutation of bytes
-// make four keys of one column, which is the order wanted; stmatrix writes
-// them as a part of the column's row. Which of the two columns goes first
-// differs between the halves of a warp, for the sake of stmatrix, whose eight
-// rows would lie in half of the banks otherwise.
+// Choice: three otherwise idle warps rewrite each block to a second buffer,
+// with the keys in the order of the probabilities. Blocks of 32 keys and 16
+// columns go through registers. ldmatrix with .trans takes pairs of columns for
+// elements, so that a register has two keys of two columns. Two such registers,
+// eight keys apart, and a permutation of bytes make four keys of one column in
+// the order wanted. stmatrix writes them as a part of the column's row. The
+// halves of a warp start with different columns of the two, because the eight
+// rows of stmatrix would lie in half of the banks otherwise.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -31,7 +30,7 @@ class Sm90AttentionTransposer {
   static constexpr int kKeys = 32, kColumns = 16; ///< of a unit
   static constexpr int kChunk = 16;               ///< bytes that are swizzled
   static constexpr int kUnits = kBlock / kKeys;   ///< of 16 columns
-  /// Units in flight: all of 16 columns where registers hold them.
+  /// Units in flight: all units of 16 columns where registers hold them.
   static constexpr int kMostAtOnce = kConfig.consumers > 2 ? 3 : 4;
   static constexpr int kAtOnce = kUnits <= kMostAtOnce ? kUnits : 2;
   static constexpr bool kClearsTail = valuesEndInAnything(kSignature);
@@ -42,16 +41,16 @@ class Sm90AttentionTransposer {
 public:
   explicit Sm90AttentionTransposer(const Shared &shared) : shared(shared) {
     int matrix = lane() / 8, row = lane() % 8;
-    // Row of ldmatrix: a key of one of four groups of eight.
+    // Row for ldmatrix: a key of one of four groups of eight.
     from = lane() * Slab::kBytes;
     fromSwizzle = row * kChunk;
-    // Row of stmatrix: a column of two groups of keys, the even matrices with
-    // the even columns of the first half, the odd ones with the others.
+    // Row for stmatrix: a column of two groups of keys. The even matrices have
+    // the even columns of the first half, the odd matrices those of the second.
     bool isUpper = row >= 4;
     int column = row * 2 + ((matrix % 2 != 0) != isUpper ? 1 : 0);
     to = column * Slab::kBytes;
     toSwizzle = (column % 8 ^ matrix / 2) * kChunk;
-    // Of this lane's column pair, lane / 4.
+    // Bytes of this lane's column pair, lane / 4.
     constexpr unsigned kEven = 0x6420, kOdd = 0x7531;
     bool swaps = lane() / 4 >= 4;
     selector[0] = swaps ? kOdd : kEven;
@@ -80,7 +79,7 @@ public:
   }
 
 private:
-  /// Columns that this warp begins with, and goes on behind those of all.
+  /// First column of this warp. Its next columns lie behind those of all warps.
   static int firstColumn() { return (threadIdx.x / 32 % 4 - 1) * kColumns; }
   static constexpr int kColumnStep = kWarps * kColumns;
 
@@ -114,7 +113,7 @@ private:
     }
   }
 
-  /// Makes this warp's columns of all but the first \p keys keys zero.
+  /// Sets this warp's columns to zero for all keys behind the first \p keys.
   void clear(int stage, int keys) const {
 #pragma unroll 1
     for (int column = firstColumn(); column < kWidth; column += kColumnStep)
@@ -133,7 +132,7 @@ private:
   static int lane() { return threadIdx.x % 32; }
 
   const Shared &shared;
-  /// Of this lane, in a unit: bytes to its row, chunk within it of the swizzle.
+  /// This lane in a unit: bytes to its row, and its chunk of the swizzle.
   unsigned from, fromSwizzle, to, toSwizzle;
   unsigned selector[2];
 };

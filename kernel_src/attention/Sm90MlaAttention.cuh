@@ -1,33 +1,33 @@
-//===- attention/Sm90MlaAttention.cuh - latent attention by wgmma ---------===//
+//===- attention/Sm90MlaAttention.cuh - MLA (latent attention) by wgmma ---===//
 //
-// Problem: rows of Q and K have 576 elements, and V is the first 512 of K, the
-// same for all heads. With many heads the tensor cores are the limit: 64 rows
-// and 64 keys are 2176 clocks of an SM. But 64 rows of O are 128 KB of
+// Problem: in MLA rows of Q and K have 576 elements, and V is the first 512 of
+// K, the same for all heads. With many heads the tensor cores are the limit: 64
+// rows and 64 keys take 2176 clocks of an SM. But 64 rows of O are 128 KB of
 // registers, all that two warpgroups have beside a block of scores, and two
-// blocks of keys with Q are all of shared memory.
+// blocks of keys with Q fill shared memory.
 //
 // Choice: two consumers. Each has half of the columns of O, and makes the
-// scores and the probabilities of every other block of keys; it multiplies its
-// own probabilities from registers, and those of the other from shared memory.
-// The greatest scores go from one to the other with the probabilities, so both
-// halves of O shrink alike. While one makes probabilities, the other
-// multiplies: one buffer of them is enough, as each is read by the one that
-// writes the next.
+// scores and the probabilities of every other block of keys. It multiplies its
+// own probabilities from registers, and those of the other consumer from shared
+// memory. The greatest scores are passed along with the probabilities, so both
+// halves of O are rescaled alike. While one consumer makes probabilities, the
+// other multiplies: one buffer of probabilities is enough, because its reader
+// is the writer of the next ones.
 //
-// Keys of both products are the same bytes: slabs of 64 elements of a row, in
-// which the scores go along the rows, and the sums across them. One thread of a
-// producer brings them by TMA in groups of slabs, as the products with V give
-// them back: with only two buffers the next block has to come in under the
+// The keys of both products are the same bytes: slabs of 64 elements of a row.
+// The scores run along the rows, and the sums across them. One thread of a
+// producer loads them by TMA in groups of slabs, as the products with V give
+// them back: with only two buffers the next block has to be loaded under the
 // products with this one.
 //
-// Blocks of rows of one sequence may be a cluster, each of which brings a part
-// of the keys for all: L2 is asked for half as much.
+// Blocks of rows of one sequence may form a cluster. Each loads a part of the
+// keys for all, which halves the traffic of L2.
 //
-// Keys of a sequence are shared out, found and merged as those of `decode`.
+// Keys of a sequence are split, found and merged as in `decode`.
 //
 // Rejected: scores of 32 keys by each consumer (Q is read twice, and shared
-// memory takes longer than the tensor cores), three buffers of 32 keys (the
-// same).
+// memory takes longer than the tensor cores); three buffers of 32 keys (for the
+// same reason).
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -56,7 +56,8 @@ public:
     extern __shared__ __align__(16) unsigned char sharedMemory[];
     constexpr unsigned kMask = Sm90MlaConfig::kAlignment - 1;
     Shared shared{(ptx::sharedAddress(sharedMemory) + kMask) & ~kMask};
-    // The same in all lanes of a warp, and known to be.
+    // The shuffle tells the compiler that all lanes of a warp have the same
+    // value.
     int warp = __shfl_sync(~0u, threadIdx.x / 32, 0);
     int role = warp / 4;
     if (warp == 4 * kConsumers && ptx::electOne()) {
@@ -83,7 +84,7 @@ public:
             .run();
     }
     allowSuccessor();
-    // Others bring keys to this block, and give theirs back to it.
+    // Other blocks load keys to this block, and give theirs back to it.
     if constexpr (kCluster > 1)
       meet();
   }
@@ -112,7 +113,7 @@ private:
   // The producer
   //===--------------------------------------------------------------------===//
 
-  /// Where the pages of a block's keys are.
+  /// The numbers of the pages of a block's keys.
   struct Pages {
     int number[kConfig.mostBoxes()];
   };
@@ -128,7 +129,8 @@ private:
     }
 #pragma unroll 1
     for (int number = 0; number < blocks; ++number) {
-      // Those of the next block come from memory while this one is loaded.
+      // The numbers for the next block are loaded from memory during this
+      // block.
       if constexpr (kPaged)
         lookUp(params, work, rank, number + 1, pages);
       load(params, shared, work, rank, number);
@@ -142,16 +144,17 @@ private:
            rank * kLoaded;
   }
 
-  /// A division takes as long as many loads, and this is the one thread that
-  /// all wait for: there are two in a block of keys.
+  /// Looks up pages. A division takes as long as many loads, and all warps wait
+  /// for this one thread: there are two divisions for a block of keys.
   static void lookUp(const Sm90MlaParams &params, const Sm90MlaWork &work,
                      int rank, int number, Pages &pages) {
-    // Behind the last key the box is outside of all pages: zeros.
+    // A box behind the last key lies outside of all pages, so that TMA gives
+    // zeros.
     constexpr int kNoPage = 0x7fffffff;
     bool exists = number < work.blocks.size();
     int first = firstKey(work, rank, number);
     int keys = exists ? min(kLoaded, work.keys.count - first) : 0;
-    // Boxes are pages, or there is one.
+    // Each box is a page, or there is one box.
     int page = exists ? first / params.attention.pageSize : 0;
 #pragma unroll
     for (int box = 0; box < kConfig.mostBoxes(); ++box) {

@@ -6,15 +6,15 @@
 
 namespace kiln {
 
-/// Latent attention for sm_90a, bf16 and fp16: V is the first columns of K, and
-/// all query heads share them. A block has 64 rows of queries, packed heads of
-/// packed tokens, and two consumers: each makes the scores of every other block
-/// of keys, and has half of the columns of O.
+/// MLA for sm_90a, bf16 and fp16: V is the first columns of K, and all query
+/// heads share them. A block has 64 rows of queries, packed heads of packed
+/// tokens, and two consumers. Each makes the scores of every other block of
+/// keys, and has half of the columns of O.
 struct Sm90MlaConfig {
-  /// Blocks of rows of one sequence that bring keys together, each a part, by
+  /// Blocks of rows of one sequence that load keys together, each a part, by
   /// multicast.
   int cluster = 1;
-  /// Of a consumer's columns of O: keys are given back piece by piece.
+  /// Pieces of a consumer's columns of O; keys are given back piece by piece.
   int pieces = 2;
   /// Run-time value: quarters of a block for each SM that splits make up.
   int fill = 4;
@@ -31,29 +31,29 @@ struct Sm90MlaConfig {
 
   static constexpr int kWarpgroup = 128;
   static constexpr int kConsumers = 2;
-  static constexpr int kRows = 64; ///< of one wgmma, of a block
+  static constexpr int kRows = 64; ///< of one wgmma, and of a block
   static constexpr int kKeys = 64; ///< of a block of keys
   static constexpr int kStages = kConsumers;
   static constexpr int kMostCluster = 4;
-  /// TMA's boxes begin where the swizzle repeats.
+  /// A box of TMA begins where the swizzle repeats.
   static constexpr int kLeastBoxRows = 8;
   static constexpr int kProducerRegisters = 40, kConsumerRegisters = 232;
 
   constexpr int threads() const { return (kConsumers + 1) * kWarpgroup; }
   constexpr int minBlocks() const { return 1; }
-  /// Keys of a block that one block of the cluster brings.
+  /// Keys of a block that each block of the cluster loads.
   constexpr int loadedKeys() const { return kKeys / cluster; }
-  /// Boxes of pages of these, at most.
+  /// The most boxes that these keys have, at one page each.
   constexpr int mostBoxes() const { return loadedKeys() / kLeastBoxRows; }
 
-  // Slabs of 64 elements of the rows of Q and K.
+  // Slabs of 64 elements in the rows of Q and K.
   static constexpr int keySlabs(const AttentionSignature &s) {
     return (s.headDim + Slab::kElements - 1) / Slab::kElements;
   }
   static constexpr int valueSlabs(const AttentionSignature &s) {
     return s.valueDim / Slab::kElements;
   }
-  /// Columns of O of a consumer, and of a piece of them.
+  /// Columns of O of a consumer, and of one of its pieces.
   static constexpr int width(const AttentionSignature &s) {
     return s.valueDim / kConsumers;
   }
@@ -61,8 +61,8 @@ struct Sm90MlaConfig {
     return width(s) / pieces;
   }
 
-  // Slabs that come and go together: group 0 has those that are not of V, group
-  // 1 + 2 p + c piece p of consumer c.
+  // Groups of slabs that are loaded and given back together: group 0 has the
+  // slabs that are not in V, group 1 + 2 p + c has piece p of consumer c.
   constexpr int groups() const { return 1 + kConsumers * pieces; }
   static constexpr int pieceGroup(int piece, int consumer) {
     return 1 + kConsumers * piece + consumer;
@@ -90,7 +90,7 @@ struct Sm90MlaConfig {
     return kAlignment + (1 + kStages) * tileBytes(s) + kSlabBytes + kRowBytes +
            barriers() * 8 + 2 * mostBoxes() * 4;
   }
-  /// Swizzled tiles want this; dynamic shared memory has 16 bytes.
+  /// Alignment of swizzled tiles; dynamic shared memory is aligned to 16 bytes.
   static constexpr int kAlignment = 1024;
 
   constexpr bool isValid(const AttentionSignature &s) const {

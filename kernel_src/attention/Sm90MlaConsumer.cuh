@@ -1,10 +1,11 @@
-//===- attention/Sm90MlaConsumer.cuh - a consumer of latent attention -----===//
+//===- attention/Sm90MlaConsumer.cuh - a consumer of MLA ------------------===//
 //
 // A warpgroup that makes the scores of every other block of keys, and has half
 // of the columns of O: see Sm90MlaAttention.cuh.
 //
-// Sums of O are pieces of columns. A product with V is issued piece by piece,
-// and the keys of a piece are given back as soon as it has ended.
+// The sums of O are pieces of columns. A product with V is issued piece by
+// piece, and the keys of a piece are given back as soon as its product has
+// ended.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -114,7 +115,8 @@ private:
     int number = 0;
 #pragma unroll 1
     for (; number + 1 < blockCount(); number += 2) {
-      // Behind those of the even block, whose softmax runs under these then.
+      // The barrier puts these products behind those of the even block, whose
+      // softmax then runs under these.
       ptx::barSync(kIssued, kBoth);
       multiplyKeys(number + 1, scores);
       ptx::wgmmaWait<0>();
@@ -140,7 +142,7 @@ private:
     }
   }
 
-  /// Makes exponentials of the scores of a block.
+  /// Turns the scores of a block into exponentials.
   void weigh(int number, Scores &scores, float (&shrink)[2]) {
     int block = blockOf(number);
     bool isMasked = !work.unmasked.contains(block);
@@ -169,7 +171,7 @@ private:
 
   void rowsOf(AttentionRow (&rows)[2]) const {
     unsigned at = threadIdx.x;
-    ptx::opaque(at); // what is made of it is made again
+    ptx::opaque(at); // values derived from it are computed again
     int first = at % kWarpgroup / 32 * 16 + at % 32 / 4;
 #pragma unroll
     for (int i = 0; i < 2; ++i)
@@ -180,15 +182,16 @@ private:
   // Products
   //===--------------------------------------------------------------------===//
 
-  /// \p descriptor, as if it were another one each time: those of further steps
-  /// are computed again then, and not kept in registers throughout.
+  /// Returns \p descriptor as a value that the compiler takes for a new one:
+  /// the descriptors of further steps are computed from it again, and occupy no
+  /// registers throughout.
   static unsigned long long again(unsigned long long descriptor) {
     auto low = static_cast<unsigned>(descriptor);
     ptx::opaque(low);
     return descriptor >> 32 << 32 | low;
   }
 
-  /// Issues scores = Q K^T of an own block.
+  /// Issues scores = Q K^T for one of this consumer's blocks.
   void multiplyKeys(int number, Scores &scores) const {
     ptx::pin(scores);
     unsigned long long query = again(this->query), key = again(this->key);
@@ -221,7 +224,8 @@ private:
             Slab::kElements * Sm90MlaConfig::kSlabBytes));
   }
 
-  /// Issues sums += P V of an own block, a group of products a piece.
+  /// Issues sums += P V for one of this consumer's blocks, one group of
+  /// products for each piece.
   void multiplyOwn(Probabilities &probabilities, Sums &sums) const {
     pinAll(sums);
     ptx::pin(probabilities);
@@ -238,7 +242,7 @@ private:
     }
   }
 
-  /// Issues the same of a block of the other consumer.
+  /// Issues sums += P V for a block of the other consumer.
   void multiplyOther(int number, Sums &sums) const {
     pinAll(sums);
     unsigned long long weights = again(this->weights);
@@ -276,7 +280,7 @@ private:
       ptx::pin(sums[p]);
   }
 
-  /// Gives a group of slabs back, to all blocks that bring a part of it.
+  /// Gives a group of slabs back to all blocks that load a part of it.
   void release(int stage, int group) const {
     unsigned barrier = shared.empty(stage, group);
     if constexpr (kConfig.cluster == 1) {
@@ -290,20 +294,21 @@ private:
   }
 
   //===--------------------------------------------------------------------===//
-  // What consumers tell each other
+  // The exchange between consumers
   //===--------------------------------------------------------------------===//
 
-  // Barriers of the block: 0 is all threads', then one for the probabilities of
-  // each consumer, one of both, one for each alone, and one that says that the
-  // scores of an even block are issued.
+  // Barriers of the block: barrier 0 is for all threads, then one for the
+  // probabilities of each consumer, one for both, one for each alone, and one
+  // that says that the scores of an even block are issued.
   static constexpr int kBoth = kConsumers * kWarpgroup;
   static constexpr int kIssued = 2 + 2 * kConsumers;
   static int published(int consumer) { return 1 + consumer; }
   static void together() { ptx::barSync(1 + kConsumers, kBoth); }
   void alone() const { ptx::barSync(2 + kConsumers + kRole, kWarpgroup); }
 
-  /// Gives the other consumer the probabilities of an own block. (It has ended
-  /// its product with the last ones: those of its own came since.)
+  /// Gives the other consumer the probabilities of a block. (It has ended its
+  /// product with the previous ones, since it has published its own after
+  /// that.)
   void publish(int number, const Probabilities &probabilities) const {
     clearTail(number);
     unsigned lane = threadIdx.x % 32, warp = thread() / 32;
@@ -326,8 +331,8 @@ private:
     ptx::barArrive(published(kRole), kBoth);
   }
 
-  /// Waits for the probabilities of the other consumer's block; \p shrink: what
-  /// to multiply sums by.
+  /// Waits for the probabilities of the other consumer's block; \p shrink: the
+  /// factors for the sums.
   void take(float (&shrink)[2]) {
     ptx::barSync(published(kOther), kBoth);
     float known[2];
@@ -344,9 +349,9 @@ private:
     return base + (warp * 16 + lane / 4 + 8 * i) * 4;
   }
 
-  /// Before the probabilities of the last block are published, which is the
-  /// first one: clears the rows of V behind the last key, which may hold
-  /// anything; a probability of zero makes no NaN go away.
+  /// Clears the rows of V behind the last key before the probabilities of the
+  /// last block, which is read first, are published. These rows may hold
+  /// anything, and a probability of zero does not remove a NaN.
   void clearTail(int number) const {
     if constexpr (!kClearsTail)
       return;
@@ -370,7 +375,7 @@ private:
   // The beginning and the end
   //===--------------------------------------------------------------------===//
 
-  /// Rows of Q, packed, to shared memory; idle ones become zeros.
+  /// Loads packed rows of Q to shared memory; idle rows become zeros.
   void loadQueries() const {
     constexpr int kChunk = 8; ///< elements
     constexpr int kChunks =
@@ -417,7 +422,7 @@ private:
         ptx::stShared32(rowAddress(shared.total(kRole), i),
                         __float_as_uint(totals[i]));
     together();
-    // Both add in one order: they write the same sums.
+    // Both consumers add in one order, so they write the same sums.
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
       float even = __uint_as_float(
@@ -436,7 +441,8 @@ private:
   const Shared &shared;
   const Sm90MlaWork &work;
   Softmax softmax;
-  /// Descriptors of Q, of own keys, and of the other's probabilities.
+  /// Descriptors of Q, of this consumer's keys, and of the other's
+  /// probabilities.
   unsigned long long query, key, weights;
 };
 

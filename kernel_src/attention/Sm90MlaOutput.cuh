@@ -1,7 +1,6 @@
-//===- attention/Sm90MlaOutput.cuh - rows of O of latent attention --------===//
+//===- attention/Sm90MlaOutput.cuh - rows of O of MLA ---------------------===//
 //
-// From wgmma's sums to memory, as Sm90AttentionOutput.cuh does it, of half of
-// the columns.
+// Stores wgmma's sums of half of the columns, as Sm90AttentionOutput.cuh does.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -19,13 +18,13 @@ class Sm90MlaOutput {
 public:
   using Sums = float[kPieces][kWidth / 2];
 
-  /// Of consumer \p role.
+  /// The output of consumer \p role.
   Sm90MlaOutput(const AttentionParams &params, const Sm90MlaWork &work,
                 int role)
       : params(params), work(work), role(role),
         column(role * Sm90MlaConfig::width(kSignature)) {}
 
-  /// The two rows of a thread: what \p inverse says times \p sums, and the
+  /// Stores the two rows of a thread, \p sums times \p inverse, and their
   /// logarithms.
   void store(const AttentionRow (&rows)[2], const Sums &sums,
              const float (&inverse)[2], const float (&logSum)[2]) const {
@@ -62,7 +61,8 @@ private:
                                        row.head, row.token)] = value;
   }
 
-  /// \p sums: those of a row of a piece; of eight columns two are this lane's.
+  /// \p sums: the sums of a row of a piece; this lane has two of every eight
+  /// columns.
   void storePart(const AttentionRow &row, const float *sums, float inverse,
                  int first, bool exists) const {
     if (!exists)

@@ -1,4 +1,4 @@
-//===- attention/Sm90MlaParams.h - parameters of latent attention ---------===//
+//===- attention/Sm90MlaParams.h - parameters of MLA ----------------------===//
 #pragma once
 
 #include "attention/AttentionParams.h"
@@ -7,11 +7,11 @@
 namespace kiln {
 
 struct Sm90MlaParams {
-  /// K as it is stored: (element, token, head, sequence or page); a box has 64
+  /// K as stored: (element, token, head, sequence or page); a box has 64
   /// elements of `boxKeys` tokens.
   TensorMap k;
   AttentionParams attention;
-  int batchStepK = 1; ///< 0 where sequences are parts of one, or share it
+  int batchStepK = 1; ///< 0 where sequences are packed, or share it
   int boxKeys = 0;
 };
 

@@ -1,7 +1,7 @@
-//===- attention/Sm90MlaTiles.cuh - what roles of latent attention share --===//
+//===- attention/Sm90MlaTiles.cuh - parts that the roles of MLA share -----===//
 //
-// Where things lie in shared memory, and which rows and keys a block has. Every
-// role finds out for itself: it is once in a block.
+// The layout of shared memory, and the rows and keys of a block. Every role
+// computes them for itself, once for each block of the grid.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -25,11 +25,11 @@ struct Sm90MlaShared {
 
   unsigned query() const { return base; }
   unsigned key(int stage) const { return base + (1 + stage) * kTile; }
-  /// Probabilities of one consumer, for the other.
+  /// Probabilities of one consumer, which the other reads.
   unsigned probabilities() const { return key(kStages); }
-  /// The greatest scores of rows, beside them.
+  /// The greatest scores of the rows, passed along with the probabilities.
   unsigned greatest() const { return probabilities() + kSlab; }
-  /// Sums of rows of a consumer, at the end.
+  /// Sums of a consumer's rows, written at the end.
   unsigned total(int consumer) const {
     return greatest() + (1 + consumer) * Sm90MlaConfig::kRows * 4;
   }
@@ -40,7 +40,7 @@ struct Sm90MlaShared {
   unsigned empty(int stage, int group) const {
     return full(kStages + stage, group);
   }
-  /// Numbers of pages of a block of keys, of every other block.
+  /// Page numbers for a block of keys; blocks alternate between two places.
   unsigned page(int parity, int box) const {
     return empty(kStages, 0) + (parity * kConfig.mostBoxes() + box) * 4;
   }
@@ -52,8 +52,8 @@ struct Sm90MlaWork {
   int sequence = 0, kvHead = 0, split = 0;
   int group = 1;           ///< rows of a token
   int rowBegin = 0;        ///< packed, of the sequence
-  AttentionRange range;    ///< of keys of the split
-  AttentionRange blocks;   ///< of keys that have some of them
+  AttentionRange range;    ///< the split's keys
+  AttentionRange blocks;   ///< blocks that have some of these keys
   AttentionRange unmasked; ///< those that every row sees
   bool isPart = false;     ///< one of several splits
   bool hasWork = true;     ///< false: no rows, or no such split
@@ -61,7 +61,7 @@ struct Sm90MlaWork {
   int rowEnd() const { return queries.count * group; }
   AttentionRow row(int index) const {
     int at = rowBegin + index;
-    // Idle rows are behind the last token.
+    // Idle rows get a token behind the last one.
     if (at >= rowEnd())
       return {kvHead * group, queries.count};
     return {kvHead * group + at % group, at / group};
@@ -82,7 +82,8 @@ Sm90MlaWork workOf(const AttentionParams &params) {
   work.keys = keysOfSequence<kSignature>(params, work.sequence);
   const int queries = work.queries.count, keys = work.keys.count;
 
-  // The blocks of a cluster have the same keys: those that any of them sees.
+  // All blocks of a cluster have the same keys, the union of what their rows
+  // see.
   AttentionReach reach = reachOf(kSignature.mask, params.left, params.right);
   AttentionRange visible = keysOfQueries(reach, queries, keys);
   int firstRow = work.rowBegin - work.rowBegin % (kConfig.cluster * kRows);

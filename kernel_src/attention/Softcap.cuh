@@ -5,16 +5,16 @@
 
 namespace kiln::detail {
 
-/// tanh x of \p exponent = 2 x log2(e), with a relative error below 2^-17. The
-/// approximation of the hardware would cost a score of 20 a hundredth.
+/// tanh x for \p exponent = 2 x log2(e), with a relative error below 2^-17. The
+/// hardware's approximation would be off by a hundredth for a score of 20.
 ///
 /// 1 - 2 / (1 + e^2x) has an absolute error of some 2^-22, which a cap far
-/// above the scores would multiply; near 0 x - x^3 / 3 stands in for it.
+///   above the scores would multiply. So x - x^3 / 3 replaces it near 0.
 inline float tanhOfExponent(float exponent) {
   constexpr float kLn2 = 0.6931471805599453f;
   constexpr float kLinear = kLn2 / 2; // x of the exponent
   constexpr float kCubic = -kLinear * kLinear * kLinear / 3;
-  // Both errors are the same there, 3e-6.
+  // Both errors are 3e-6 at this point.
   constexpr float kSmall = 0.2f;
   float far = 1 - 2 * ptx::rcpApproxFtz(1 + ptx::ex2ApproxFtz(exponent));
   float near = exponent * fmaf(kCubic, exponent * exponent, kLinear);

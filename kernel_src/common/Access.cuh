@@ -1,9 +1,9 @@
 //===- common/Access.cuh - vectors between memory and registers -----------===//
 //
-// What memory-bound kernels load and store: power-of-two runs of elements of
-// any width, by accesses of up to 16 bytes with a cache hint that is fixed at
-// compile time. A load leaves the bits as they are, so that all loads of a
-// thread can be in flight before the first is converted.
+// The loads and stores of memory-bound kernels: power-of-two runs of elements
+// of any width, by accesses of up to 16 bytes with a cache hint that is fixed
+// at compile time. A load leaves the bits as they are, so that all loads of a
+// thread can be in flight before the first one is converted.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -12,13 +12,13 @@
 
 namespace kiln {
 
-/// Bytes of the widest access that \p bytes split into: what a pointer to a
-/// vector of so many bytes has to be aligned to.
+/// Bytes of the widest access into which \p bytes split. A pointer to a vector
+/// of \p bytes has to be aligned to it.
 constexpr int accessBytes(int bytes) { return bytes < 16 ? bytes : 16; }
 
 namespace detail {
 
-/// One load of kBytes = 1, 2, 4, 8 or 16, aligned to them.
+/// One load of kBytes = 1, 2, 4, 8 or 16, aligned to kBytes.
 template <int kBytes, CacheHint kHint>
 Words<kBytes> loadAccess(const char *pointer) {
   constexpr bool kStreaming = kHint == CacheHint::Streaming;
@@ -42,7 +42,7 @@ Words<kBytes> loadAccess(const char *pointer) {
   }
 }
 
-/// One store of kBytes = 1, 2, 4, 8 or 16, aligned to them.
+/// One store of kBytes = 1, 2, 4, 8 or 16, aligned to kBytes.
 template <int kBytes, CacheHint kHint>
 void storeAccess(char *pointer, const Words<kBytes> &value) {
   constexpr bool kStreaming = kHint == CacheHint::Streaming;
@@ -72,7 +72,7 @@ void storeAccess(char *pointer, const Words<kBytes> &value) {
 } // namespace detail
 
 /// Loads kBytes, a power of two, from \p pointer, which is aligned to
-/// accessBytes(kBytes): one access, or as many of 16 bytes as it takes.
+/// accessBytes(kBytes): one access, or as many of 16 bytes as needed.
 template <int kBytes, CacheHint kHint = CacheHint::Plain>
 Words<kBytes> loadVector(const void *pointer) {
   const char *bytes = static_cast<const char *>(pointer);
@@ -107,8 +107,8 @@ void storeVector(void *pointer, const Words<kBytes> &value) {
 }
 
 /// Loads kBytes, a multiple of 4 up to 16, from \p shared, which is aligned to
-/// them: by one access where they are 16, since of several each would meet four
-/// lanes in a bank.
+/// kBytes. 16 bytes are one access, since in each of several narrower ones four
+/// lanes would meet in a bank.
 template <int kBytes> Words<kBytes> loadSharedVector(unsigned shared) {
   static_assert(kBytes % 4 == 0 && kBytes <= 16, "words of one access");
   if constexpr (kBytes == 16) {
@@ -123,7 +123,7 @@ template <int kBytes> Words<kBytes> loadSharedVector(unsigned shared) {
   }
 }
 
-/// Stores kBytes to \p shared, in the same way.
+/// Stores kBytes to \p shared; alignment and accesses as for loadSharedVector.
 template <int kBytes>
 void storeSharedVector(unsigned shared, const Words<kBytes> &value) {
   static_assert(kBytes % 4 == 0 && kBytes <= 16, "words of one access");

@@ -1,8 +1,9 @@
 //===- common/Convert.cuh - element types in memory, fp32 in registers ----===//
 //
-// How each DType is stored, converted (to nearest even; types without infinity
-// saturate) and moved in vectors of up to 16 bytes, without the toolkit's
-// headers. A new type adds a branch to `Storage`, `toFloat` and `fromFloat`.
+// Storage of each DType, conversion to and from fp32 (to nearest even; types
+// without infinity saturate) and moves of vectors of up to 16 bytes, without
+// the toolkit's headers. A new type adds a branch to `Storage`, `toFloat` and
+// `fromFloat`.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -23,9 +24,9 @@ template <> struct BitsOf<4> { using Type = float; };
 template <DType kType>
 using Storage = typename detail::BitsOf<bytesOf(kType)>::Type;
 
-/// fp32 of an e4m3, exact, for architectures without the instruction. Each is
-/// an fp16 with a shorter mantissa and an exponent that is 8 less, except for
-/// NaN.
+/// fp32 of an e4m3, exact, for architectures without the instruction. Except
+/// for NaN, each e4m3 is an fp16 with a shorter mantissa and an exponent that
+/// is 8 less.
 inline float softFloatOfE4m3(unsigned char bits) {
   if ((bits & 0x7fu) == 0x7fu)
     return __uint_as_float(0x7fffffffu);
@@ -66,9 +67,10 @@ inline unsigned short bf16Bits(float value) {
                                      16);
 }
 
-/// fp8 bits of \p value to nearest even in integer arithmetic, likewise, with
-/// kMantissa bits and a bias of kBias; magnitudes from fp32's bits kTooLarge on
-/// become kMost, NaN 0x7f.
+/// fp8 bits of \p value to nearest even in integer arithmetic, with kMantissa
+/// bits and a bias of kBias, for architectures without the instruction.
+/// Magnitudes whose fp32 bits are kTooLarge or more become kMost, NaN becomes
+/// 0x7f.
 template <int kMantissa, unsigned kBias, unsigned kTooLarge, unsigned kMost>
 unsigned char softFp8OfFloat(float value) {
   constexpr unsigned kInfinity = 0x7f800000u;
@@ -91,11 +93,11 @@ unsigned char softFp8OfFloat(float value) {
   return static_cast<unsigned char>(sign | rounded);
 }
 
-/// Those of e4m3: 448 is the most.
+/// e4m3 bits of \p value; magnitudes above 448 become 448.
 inline unsigned char softE4m3OfFloat(float value) {
   return softFp8OfFloat<3, 7, 0x43e00000u, 0x7e>(value);
 }
-/// Those of e5m2: 61440 and above round to infinity.
+/// e5m2 bits of \p value; 61440 and above round to infinity.
 inline unsigned char softE5m2OfFloat(float value) {
   return softFp8OfFloat<2, 15, 0x47700000u, 0x7c>(value);
 }
@@ -130,8 +132,8 @@ template <DType kType> Storage<kType> fromFloat(float value) {
   }
 }
 
-/// Two elements of a type of 16 or 8 bits in the lower bits of a register, \p
-/// low below \p high, zeros above.
+/// Two elements of a type of 16 or 8 bits in the lower bits of a register,
+/// \p low below \p high, zeros above.
 template <DType kType> unsigned packPair(float low, float high) {
   if constexpr (__CUDA_ARCH__ >= 800 && kType == DType::BF16)
     return ptx::cvtRnBf16x2F32(low, high);
@@ -202,7 +204,7 @@ Words<kCount * bytesOf(kType)> packFloats(const float (&values)[kCount]) {
   return words;
 }
 
-/// One load of kBytes from a pointer aligned to them.
+/// One load of kBytes from a pointer aligned to kBytes.
 template <int kBytes> Words<kBytes> loadWords(const void *pointer) {
   if constexpr (kBytes == 16) {
     uint4 value = *static_cast<const uint4 *>(pointer);
@@ -218,7 +220,7 @@ template <int kBytes> Words<kBytes> loadWords(const void *pointer) {
   }
 }
 
-/// One store of kBytes to a pointer aligned to them.
+/// One store of kBytes to a pointer aligned to kBytes.
 template <int kBytes>
 void storeWords(void *pointer, const Words<kBytes> &value) {
   if constexpr (kBytes == 16)

@@ -1,9 +1,10 @@
 //===- common/MmaBytes.cuh - products of one-byte types in a warp ---------===//
 //
-// mma.sync m16n8k32 of int8 and of fp8, and the scalar product of four int8.
-// Fragments: a register of A holds four neighbours along k, from 4 * (lane % 4)
-// on, of row lane / 4: first of the rows 0 to 7, then of 8 to 15, then the same
-// of the upper 16 of k. B's two are those of column lane / 4. Source: PTX ISA.
+// mma.sync m16n8k32 of int8 and of fp8, and the scalar product of four int8. A
+// register of A holds four neighbours along k, from 4 * (lane % 4) on. The four
+// registers have rows lane / 4 and lane / 4 + 8 for the lower 16 of k, then the
+// same rows for the upper 16. The two registers of B have column lane / 4.
+// Source: PTX ISA.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -12,7 +13,7 @@
 
 namespace kiln::ptx {
 
-/// d += a b for int8 (16x32, row) and (32x8, column), sums of int32 that wrap
+/// d += a b for int8 (16x32, row) and (32x8, column), with wrapping int32 sums
 /// (sm_80).
 inline void mmaS8(int (&d)[4], const unsigned (&a)[4], unsigned b0,
                   unsigned b1) {
@@ -30,7 +31,7 @@ inline void mmaS8(int (&d)[4], const unsigned (&a)[4], unsigned b0,
                : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])                \
                : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1))
 
-/// As mmaS8, for fp8 with sums of fp32 (sm_89).
+/// As mmaS8, for fp8 with fp32 sums (sm_89).
 template <DType kTypeA, DType kTypeB>
 void mmaFp8(float (&d)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
   static_assert(isFp8(kTypeA) && isFp8(kTypeB), "types of another product");
@@ -46,7 +47,7 @@ void mmaFp8(float (&d)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
 
 #undef KILN_MMA_FP8
 
-/// \p sum and the products of four int8 each; wraps.
+/// \p sum plus the products of four int8 each; wraps.
 inline int dp4a(unsigned a, unsigned b, int sum) {
   int result;
   asm("dp4a.s32.s32 %0, %1, %2, %3;" : "=r"(result) : "r"(a), "r"(b), "r"(sum));

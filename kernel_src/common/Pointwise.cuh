@@ -1,10 +1,10 @@
 //===- common/Pointwise.cuh - pointwise chains on registers ---------------===//
 //
 // The chain is part of a kernel's signature, so it unrolls into straight code.
-// Works on float in kernels and on double in references. In float the smooth
-// activations cost one ex2 and one rcp, at an eighth of the rate of additions:
-// beside memory that is the most of a kernel's time, so elements can come in
-// pairs that share the rcp.
+// It works on float in kernels and on double in references. In float the smooth
+// activations cost one ex2 and one rcp, at an eighth of the rate of additions.
+// Apart from memory accesses that is most of a kernel's time, so elements can
+// be processed in pairs that share the rcp.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -21,7 +21,7 @@ inline double erfOf(double x) { return erf(x); }
 
 /// x / (1 + 2^exponent). In float the error is that of ex2 and rcp, 4 units of
 /// the last place in all. Where 2^exponent overflows or its reciprocal
-/// underflows, a finite x gives 0 with its sign; an infinite one gives NaN, as
+/// underflows, a finite x gives 0 with its sign; an infinite x gives NaN, as
 /// the quotient does.
 inline float overOnePlusExp2(float x, float exponent) {
   return x * ptx::rcpApproxFtz(1.0f + ptx::ex2ApproxFtz(exponent));
@@ -30,11 +30,11 @@ inline double overOnePlusExp2(double x, double exponent) {
   return x / (1.0 + exp2(exponent));
 }
 
-/// overOnePlusExp2 of two values with one reciprocal between them, 1 / (a * b)
-/// of a = 1 + 2^exponent0 and b = 1 + 2^exponent1. The error is 6 units of the
-/// last place. Both are kept below 2^63 so that their product and its
-/// reciprocal are normal numbers: a result is never smaller than 2^-62 of its
-/// x, an infinite x stays so, and a NaN does not reach the other value.
+/// overOnePlusExp2 of two values that share one reciprocal, 1 / (a * b) with a
+/// = 1 + 2^exponent0 and b = 1 + 2^exponent1. The error is 6 units of the last
+/// place. a and b are kept below 2^63 so that their product and its reciprocal
+/// are normal numbers: a result is never smaller than 2^-62 of its x, an
+/// infinite x stays infinite, and a NaN does not reach the other value.
 inline void pairOverOnePlusExp2(float &x0, float &x1, float exponent0,
                                 float exponent1) {
   constexpr float kMost = 62.0f;
@@ -55,7 +55,7 @@ template <class Value> Value geluErf(Value x) {
   return Value(0.5) * x * (Value(1) + detail::erfOf(x * kInvSqrt2));
 }
 
-/// The exponent of an activation that is x / (1 + 2^exponent):
+/// The exponent of an activation of the form x / (1 + 2^exponent):
 /// - GeluTanh, the tanh approximation of gelu (Hendrycks and Gimpel, arXiv
 ///   1606.08415): x/2 * (1 + tanh(u)) with u = sqrt(2/pi) * (x + 0.044715 x^3)
 ///   is x / (1 + exp(-2u));
@@ -73,7 +73,7 @@ template <PointwiseOp kOp, class Value> Value sigmoidExponent(Value x) {
   }
 }
 
-/// True for what sigmoidExponent knows.
+/// Whether sigmoidExponent supports \p op.
 constexpr bool hasSigmoid(PointwiseOp op) {
   return op == PointwiseOp::GeluTanh || op == PointwiseOp::Silu;
 }
@@ -97,7 +97,8 @@ constexpr LinkKind kindOf(PointwiseOp op) {
   }
 }
 
-/// One link on \p x; \p operand is the element of its scalar, vector or matrix.
+/// Applies one link to \p x; \p operand is its scalar, or its vector's or
+/// matrix's element.
 template <PointwiseOp kOp, class Value>
 Value applyPointwise(Value x, Value operand) {
   static_assert(!joinsColumns(kOp), "this operation takes two columns");
@@ -117,14 +118,15 @@ Value applyPointwise(Value x, Value operand) {
   }
 }
 
-/// What a link that joins columns makes of the even column's \p x and the odd
-/// column's \p y.
+/// The result of a link that joins columns, for the even column's \p x and the
+/// odd column's \p y.
 template <PointwiseOp kOp, class Value> Value joinColumns(Value x, Value y) {
   static_assert(kOp == PointwiseOp::SwiGlu, "no operation on two columns");
   return applyPointwise<PointwiseOp::Silu>(x, Value(0)) * y;
 }
 
-/// The operands of one element, by link; links without one are ignored.
+/// The operands of one element, indexed by link; links without operand ignore
+/// theirs.
 template <class Value> struct LinkOperands {
   Value link[PointwiseChain::kMaxOps] = {};
 };
@@ -139,8 +141,8 @@ LinkOperands<Value> sharedOperands(Value bias, Value residual) {
   return operands;
 }
 
-/// The chain's links [kFirst, kLast) of an element with its operands. None of
-/// them joins columns.
+/// Applies links [kFirst, kLast) of the chain to an element with its operands.
+/// None of them joins columns.
 template <PointwiseChain kChain, int kFirst = 0, int kLast = kChain.size(),
           class Value>
 Value applyChain(Value x, const LinkOperands<Value> &operands) {
@@ -151,9 +153,9 @@ Value applyChain(Value x, const LinkOperands<Value> &operands) {
         applyPointwise<kChain.ops[kFirst]>(x, operands.link[kFirst]), operands);
 }
 
-/// The whole of a chain that joins columns, of the even column's \p x and the
-/// odd column's \p y: links before the join take each column's operands, those
-/// behind it the result's.
+/// Applies a whole chain that joins columns to the even column's \p x and the
+/// odd column's \p y. Links before the join take the operands of each column,
+/// links behind it the operands of the result.
 template <PointwiseChain kChain, class Value>
 Value applyChainToColumns(Value x, Value y, const LinkOperands<Value> &ofX,
                           const LinkOperands<Value> &ofY,
@@ -165,8 +167,8 @@ Value applyChainToColumns(Value x, Value y, const LinkOperands<Value> &ofX,
                                        ofResult);
 }
 
-/// applyChain on two elements in place; what costs a reciprocal shares it, at
-/// the error of detail::pairOverOnePlusExp2.
+/// applyChain on two elements in place. Links with a reciprocal share it
+/// between both, with the error of detail::pairOverOnePlusExp2.
 template <PointwiseChain kChain, int kFirst = 0>
 void applyChainToPair(float &x0, float &x1,
                       const LinkOperands<float> &operands0,
@@ -184,18 +186,18 @@ void applyChainToPair(float &x0, float &x1,
   }
 }
 
-/// The chain of an element with its bias and its residual.
+/// Applies the chain to an element with its bias and its residual.
 template <PointwiseChain kChain, class Value>
 Value applyChain(Value x, Value bias, Value residual) {
   return applyChain<kChain>(x, sharedOperands<kChain>(bias, residual));
 }
 
-/// Above the steepest slope of any activation: 1.1289 of gelu, 1.0999 of silu.
+/// A bound of all activations' slopes: 1.1289 for gelu, 1.0999 for silu.
 constexpr double kSteepest = 1.13;
 
-/// How far an error of \p scale before the links [kFirst, kLast) can have grown
-/// after them: an activation's slope and a factor scale it, what is added adds
-/// its own magnitude.
+/// Bounds the error behind the links [kFirst, kLast), given an error of
+/// \p scale before them: factors and the slopes of activations scale it, added
+/// operands add their own magnitude.
 template <PointwiseChain kChain, int kFirst = 0, int kLast = kChain.size()>
 double chainErrorScale(double scale, const LinkOperands<double> &operands) {
   if constexpr (kFirst == kLast)

@@ -1,7 +1,7 @@
 //===- common/Ptx.cuh - the PTX instructions that kernels use -------------===//
 //
-// One function an instruction, named after it; the only place for inline
-// assembly. Shared memory is addressed by 32-bit offsets of its own window
+// One function for each instruction, named after it. Inline assembly is used
+// here alone. Shared memory is addressed by 32-bit offsets of its own window
 // (sharedAddress). Source of every form: PTX ISA.
 //
 //===----------------------------------------------------------------------===//
@@ -9,14 +9,15 @@
 
 namespace kiln::ptx {
 
-/// No instruction: the compiler takes \p value for a new one from here on.
+/// Emits no instruction: the compiler takes \p value for a new one from here
+/// on.
 inline void opaque(unsigned &value) { asm volatile("" : "+r"(value)); }
 inline void opaque(long long &value) { asm("" : "+l"(value)); }
 inline void opaque(const float *&value) { asm("" : "+l"(value)); }
 inline void opaque(const char *&value) { asm volatile("" : "+l"(value)); }
 
-/// blockIdx.x and .y, read where it says: nothing computed of them is kept for
-/// another call.
+/// blockIdx.x and .y, read where they are called: the compiler keeps no value
+/// derived from them for another call.
 inline unsigned ctaidX() {
   unsigned value;
   asm volatile("mov.u32 %0, %%ctaid.x;" : "=r"(value));
@@ -28,8 +29,9 @@ inline unsigned ctaidY() {
   return value;
 }
 
-/// No instruction: the compiler moves no use of \p values across. With wgmma it
-/// has to stand before the fence of products that use them and behind the wait.
+/// Emits no instruction: the compiler moves no use of \p values across. With
+/// wgmma it has to stand before the fence of products that use them and behind
+/// the wait.
 template <int kCount> void pin(float (&values)[kCount]) {
 #pragma unroll
   for (int i = 0; i < kCount; ++i)
@@ -50,14 +52,14 @@ inline unsigned sharedAddress(const void *pointer) {
   return static_cast<unsigned>(address);
 }
 
-/// Copies kBytes from global to shared memory asynchronously (sm_80): the
-/// first \p sourceBytes of them are read, the rest become zero. Both addresses
-/// are aligned to kBytes. (compute-sanitizer takes each for a read of kBytes.)
+/// Copies kBytes from global to shared memory asynchronously (sm_80): the first
+/// \p sourceBytes of them are read, the rest become zero. Both addresses are
+/// aligned to kBytes. (compute-sanitizer takes each copy for a read of kBytes.)
 template <int kBytes>
 void cpAsync(unsigned shared, const void *global, int sourceBytes) {
   static_assert(kBytes == 4 || kBytes == 8 || kBytes == 16,
                 "cp.async copies 4, 8 or 16 bytes");
-  // Only 16-byte copies can pass by the L1 cache.
+  // Only 16-byte copies can bypass the L1 cache.
   if constexpr (kBytes == 16)
     asm volatile(
         "cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(shared),
@@ -99,7 +101,7 @@ void cpAsyncOrZero(unsigned shared, const void *global, bool inside,
                  : "memory");
 }
 
-/// Copies 16 bytes as cpAsyncOrZero does, always, with a cache policy for L2.
+/// As cpAsyncOrZero for 16 bytes, always active, with a cache policy for L2.
 inline void cpAsyncOrZero16(unsigned shared, const void *global, bool inside,
                             unsigned long long policy) {
   asm volatile("{\n"
@@ -123,8 +125,8 @@ template <int kPending> void cpAsyncWait() {
 }
 
 /// Loads four 8x8 matrices of 16-bit elements (sm_75). Lane l gives the address
-/// of row l % 8 of matrix l / 8; register i gets of matrix i the elements
-/// 2 * (lane % 4) and the next one of row lane / 4.
+/// of row l % 8 of matrix l / 8. Register i gets two elements of matrix i: row
+/// lane / 4, columns 2 * (lane % 4) and the next.
 inline void ldmatrixX4(unsigned (&registers)[4], unsigned shared) {
   asm volatile(
       "ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
@@ -134,7 +136,7 @@ inline void ldmatrixX4(unsigned (&registers)[4], unsigned shared) {
       : "memory");
 }
 
-/// As ldmatrixX4, two matrices: lanes 0 to 15 give the addresses.
+/// As ldmatrixX4, for two matrices: lanes 0 to 15 give the addresses.
 inline void ldmatrixX2(unsigned &register0, unsigned &register1,
                        unsigned shared) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%0, %1}, [%2];"
@@ -143,7 +145,7 @@ inline void ldmatrixX2(unsigned &register0, unsigned &register1,
                : "memory");
 }
 
-/// As ldmatrixX4, each matrix transposed.
+/// As ldmatrixX4, with each matrix transposed.
 inline void ldmatrixX4Trans(unsigned (&registers)[4], unsigned shared) {
   asm volatile(
       "ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
@@ -280,8 +282,8 @@ inline unsigned cvtRnBf16x2F32(float low, float high) {
   return bits;
 }
 
-/// Four bytes of two registers: byte i is the one that hexadecimal digit i of
-/// \p selector names, 0 to 3 of \p low, 4 to 7 of \p high.
+/// Four bytes of two registers: hexadecimal digit i of \p selector selects byte
+/// i, 0 to 3 from \p low, 4 to 7 from \p high.
 inline unsigned prmt(unsigned low, unsigned high, unsigned selector) {
   unsigned bytes;
   asm("prmt.b32 %0, %1, %2, %3;"
@@ -290,8 +292,8 @@ inline unsigned prmt(unsigned low, unsigned high, unsigned selector) {
   return bytes;
 }
 
-/// Two e4m3 in the lower half, to nearest even, magnitudes above 448 as 448 and
-/// NaN as 0x7f (sm_89).
+/// Two e4m3 in the lower half, to nearest even; magnitudes above 448 become
+/// 448, NaN becomes 0x7f (sm_89).
 inline unsigned cvtRnSatfiniteE4m3x2F32(float low, float high) {
   unsigned short bits;
   asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;"
@@ -300,7 +302,7 @@ inline unsigned cvtRnSatfiniteE4m3x2F32(float low, float high) {
   return bits;
 }
 
-/// Four e4m3, first lowest, likewise (sm_89).
+/// Four e4m3, the first lowest, rounded alike (sm_89).
 inline unsigned cvtRnSatfiniteE4m3x4F32(float a, float b, float c, float d) {
   unsigned bits;
   asm("{\n.reg .b16 low, high;\n"
@@ -312,7 +314,7 @@ inline unsigned cvtRnSatfiniteE4m3x4F32(float a, float b, float c, float d) {
   return bits;
 }
 
-/// Two fp16 in one register of two e4m3; exact (sm_89).
+/// Converts two e4m3 to two fp16 in one register; exact (sm_89).
 inline unsigned cvtRnF16x2E4m3x2(unsigned short pair) {
   unsigned bits;
   asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(bits) : "h"(pair));
@@ -333,7 +335,8 @@ inline float ex2ApproxFtz(float x) {
   return value;
 }
 
-/// log2(x) within 2^-22 of it near 1, else of its value; -inf of 0.
+/// log2(x) with an absolute error of 2^-22 near 1, else a relative error of
+/// 2^-22; -inf for 0.
 inline float lg2ApproxFtz(float x) {
   float value;
   asm("lg2.approx.ftz.f32 %0, %1;" : "=f"(value) : "f"(x));
@@ -354,7 +357,7 @@ inline float rcpApproxFtz(float x) {
   return value;
 }
 
-/// A load of global memory that stays where it is in the code.
+/// A load of global memory that the compiler does not move.
 inline float ldGlobalFloat(const float *pointer) {
   float value;
   asm volatile("ld.global.f32 %0, [%1];"
@@ -364,9 +367,9 @@ inline float ldGlobalFloat(const float *pointer) {
   return value;
 }
 
-// Loads of what this launch reads once: they leave nothing behind in L1. Not
-// the read-only path: an operand may be overwritten in place. The number is
-// that of the bits, to which the pointer is aligned.
+// Loads of data that this launch reads once: they leave nothing in L1. They
+// avoid the read-only path, because an operand may be overwritten in place. The
+// number in a name is the number of bits, to which the pointer is aligned.
 inline unsigned ldGlobalNoAllocate8(const void *pointer) {
   unsigned value;
   asm volatile("ld.global.L1::no_allocate.u8 %0, [%1];"
@@ -412,7 +415,7 @@ inline uint4 ldGlobalNoAllocate128(const void *pointer) {
   return value;
 }
 
-/// The cache policy of lines that L2 drops first (sm_80).
+/// The cache policy for lines that L2 drops first (sm_80).
 inline unsigned long long createPolicyEvictFirst() {
   unsigned long long policy;
   asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
@@ -431,7 +434,7 @@ inline uint4 ldGlobalNoAllocate128(const void *pointer,
   return value;
 }
 
-/// Stores 16 bytes at once. (Of a plain assignment the compiler makes four
+/// Stores 16 bytes at once. (The compiler splits a plain assignment into four
 /// stores where it finds the parts in different places.)
 inline void stGlobal128(void *pointer, uint4 value) {
   asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(pointer),
@@ -439,8 +442,8 @@ inline void stGlobal128(void *pointer, uint4 value) {
                : "memory");
 }
 
-// Stores of what nobody reads soon: their lines are the first that the caches
-// drop. Named as the loads above.
+// Stores of data that is not read again soon: caches drop their lines first.
+// They are named like the loads above.
 inline void stGlobalStreaming8(void *pointer, unsigned value) {
   asm volatile("st.global.cs.u8 [%0], %1;" ::"l"(pointer), "r"(value)
                : "memory");
@@ -469,8 +472,8 @@ inline void stGlobalStreaming128(void *pointer, uint4 value) {
                : "memory");
 }
 
-/// Loads where \p exists, else makes zeros, without a branch: loads that follow
-/// do not wait.
+/// Loads where \p exists, else gives zeros, without a branch, so that later
+/// loads do not wait.
 inline unsigned short ldGlobalOrZero16(const void *pointer, bool exists) {
   unsigned short value;
   asm volatile("{\n"
@@ -499,7 +502,8 @@ inline unsigned ldGlobalOrZero32(const void *pointer, bool exists) {
   return value;
 }
 
-/// Loads 16 bytes through L2 alone: what other blocks wrote in this launch.
+/// Loads 16 bytes through L2 alone, for data that other blocks wrote in this
+/// launch.
 inline float4 ldGlobalCg(const float4 *pointer) {
   float4 value;
   asm volatile("ld.global.cg.v4.f32 {%0, %1, %2, %3}, [%4];"
@@ -525,8 +529,8 @@ inline void stGlobalCg(float4 *pointer, float4 value) {
                : "memory");
 }
 
-/// Adds to a counter in global memory, acquire and release at device scope;
-/// returns the value before.
+/// Adds to a counter in global memory, with acquire and release at device
+/// scope; returns the value before.
 inline unsigned atomAddAcqRel(unsigned *pointer, unsigned value) {
   unsigned old;
   asm volatile("atom.add.acq_rel.gpu.global.u32 %0, [%1], %2;"
@@ -555,7 +559,7 @@ inline void stRelaxed(float4 *pointer, float4 value) {
       : "memory");
 }
 
-/// Brings the line of \p address to L2; nobody waits for it.
+/// Prefetches the line of \p address to L2, without waiting.
 inline void prefetchL2(const void *address) {
   asm volatile("prefetch.global.L2 [%0];" ::"l"(address) : "memory");
 }
@@ -567,7 +571,7 @@ inline unsigned clusterCtaRank() {
   return rank;
 }
 
-/// The address that \p shared of this block has in block \p rank of the cluster
+/// The address of this block's \p shared in block \p rank of the cluster
 /// (sm_90), for stSharedCluster.
 inline unsigned mapaSharedCluster(unsigned shared, unsigned rank) {
   unsigned address;
@@ -583,8 +587,9 @@ inline void stSharedClusterF32(unsigned address, float value) {
                : "memory");
 }
 
-/// The same, and counts its bytes at \p barrier, an mbarrier of the block that
-/// \p address is of (sm_90): whoever waits for that one sees the value.
+/// As stSharedClusterF32, and counts its bytes at \p barrier, an mbarrier of
+/// the block of \p address (sm_90): a wait for that barrier makes the value
+/// visible.
 inline void stAsyncClusterF32(unsigned address, float value, unsigned barrier) {
   asm volatile("st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.b32 "
                "[%0], %1, [%2];" ::"r"(address),
@@ -611,8 +616,8 @@ inline float4 ldSharedClusterF32x4(unsigned address) {
   return value;
 }
 
-/// The two halves of a barrier of the cluster (sm_90). What was stored before
-/// an arrive with release is seen after the wait; relaxed orders nothing.
+/// The two halves of a barrier of the cluster (sm_90). Stores before an arrival
+/// with release are visible after the wait; a relaxed arrival orders nothing.
 inline void barrierClusterArriveRelease() {
   asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
 }
@@ -623,14 +628,14 @@ inline void barrierClusterWait() {
   asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
 }
 
-/// The grid that depends on this one may start once every block has said so, or
-/// has ended (sm_90). It sees what this one writes only behind its wait.
+/// Lets the dependent grid start once every block has called this or has ended
+/// (sm_90). That grid sees this one's writes only behind its wait.
 inline void griddepcontrolLaunchDependents() {
   asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
 }
 
-/// Waits until the grid that this one depends on has ended and what it wrote is
-/// seen (sm_90); at once where there is none.
+/// Waits until the grid that this one depends on has ended and its writes are
+/// visible (sm_90); returns at once where the launch is not dependent.
 inline void griddepcontrolWait() {
   asm volatile("griddepcontrol.wait;" ::: "memory");
 }

@@ -1,6 +1,6 @@
 //===- common/PtxPairs.cuh - arithmetic of pairs of 16-bit elements -------===//
 //
-// As Ptx.cuh, of which few kernels need this part.
+// Continues Ptx.cuh with instructions that few kernels need.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -16,14 +16,15 @@ inline unsigned fmaBf16x2(unsigned a, unsigned b, unsigned c) {
   return value;
 }
 
-/// The same of fp16.
+/// a * b + c of two fp16 elements, each rounded once (sm_80).
 inline unsigned fmaF16x2(unsigned a, unsigned b, unsigned c) {
   unsigned value;
   asm("fma.rn.f16x2 %0, %1, %2, %3;" : "=r"(value) : "r"(a), "r"(b), "r"(c));
   return value;
 }
 
-/// (a & mask) | bits, as one instruction: compilers make two of two constants.
+/// (a & mask) | bits, as one instruction: compilers emit two where both are
+/// constants.
 inline unsigned lop3AndOr(unsigned a, unsigned mask, unsigned bits) {
   unsigned value;
   asm("lop3.b32 %0, %1, %2, %3, 0xea;"

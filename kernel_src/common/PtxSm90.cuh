@@ -1,8 +1,8 @@
 //===- common/PtxSm90.cuh - the PTX instructions of Hopper ----------------===//
 //
-// Barriers in shared memory, bulk copies by tensor map, and what surrounds
-// wgmma (see Wgmma.cuh). As in Ptx.cuh: one function an instruction. Source of
-// every form: PTX ISA.
+// Barriers in shared memory, bulk copies by tensor map, and the instructions
+// around wgmma (see Wgmma.cuh). As in Ptx.cuh, there is one function for each
+// instruction. Source of every form: PTX ISA.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -16,15 +16,16 @@ namespace kiln::ptx {
 // Barriers
 //===----------------------------------------------------------------------===//
 
-/// Makes a barrier of \p count arrivals a phase; its first phase has parity 0.
+/// Initialises a barrier with \p count arrivals for each phase; its first phase
+/// has parity 0.
 inline void mbarrierInit(unsigned barrier, unsigned count) {
   asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier),
                "r"(count)
                : "memory");
 }
 
-/// Initialised barriers are seen by the cluster and by bulk copies after this
-/// and a barrier of their threads.
+/// Makes initialised barriers visible to the cluster and to bulk copies,
+/// together with a following barrier of their threads.
 inline void fenceMbarrierInit() {
   asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
@@ -34,7 +35,7 @@ inline void mbarrierArrive(unsigned barrier) {
                : "memory");
 }
 
-/// Arrives, and has the phase wait for \p bytes of bulk copies.
+/// Arrives, and makes the phase wait for \p bytes of bulk copies.
 inline void mbarrierArriveExpectTx(unsigned barrier, unsigned bytes) {
   asm volatile(
       "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier),
@@ -42,8 +43,8 @@ inline void mbarrierArriveExpectTx(unsigned barrier, unsigned bytes) {
       : "memory");
 }
 
-/// Arrives at a barrier of a block of the cluster, by its mapped address. For
-/// what bulk copies read and write only: it orders no other memory.
+/// Arrives at a barrier of a block of the cluster, by its mapped address. It
+/// orders accesses of bulk copies only, and no other memory.
 inline void mbarrierArriveCluster(unsigned mapped) {
   asm volatile(
       "mbarrier.arrive.relaxed.cluster.shared::cluster.b64 _, [%0];" ::"r"(
@@ -63,15 +64,15 @@ inline bool mbarrierTryWait(unsigned barrier, unsigned parity) {
   return done != 0;
 }
 
-/// Returns when the phase of \p parity is over. Of a new barrier the phase
-/// before its first, of parity 1, is.
+/// Returns when the phase of \p parity is over. For a new barrier the phase
+/// before its first, of parity 1, is over.
 inline void mbarrierWait(unsigned barrier, unsigned parity) {
   while (!mbarrierTryWait(barrier, parity)) {
   }
 }
 
-/// True in one lane of a warp that is whole here, always the same. The compiler
-/// knows what this is: operands of a bulk copy behind it, which have to be the
+/// True in one lane of a converged warp, always the same one. The compiler
+/// understands it: the operands of a bulk copy behind it, which have to be the
 /// same in all lanes, need no loop over lanes.
 inline bool electOne() {
   unsigned elected;
@@ -87,7 +88,7 @@ inline void barSync(int id, int threads) {
   asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
 }
 
-/// Counts as there without waiting for the others.
+/// Arrives without waiting for the others.
 inline void barArrive(int id, int threads) {
   asm volatile("bar.arrive %0, %1;" ::"r"(id), "r"(threads) : "memory");
 }
@@ -96,7 +97,7 @@ inline void barArrive(int id, int threads) {
 // Bulk copies
 //===----------------------------------------------------------------------===//
 
-/// What this thread wrote to shared memory is seen by bulk copies and wgmma
+/// Makes this thread's writes to shared memory visible to bulk copies and wgmma
 /// that start after a barrier.
 inline void fenceProxyAsync() {
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
@@ -106,17 +107,17 @@ inline void prefetchTensorMap(const TensorMap *map) {
   asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
 }
 
-/// The cache policy of lines that L2 drops last; see also Ptx.cuh. (Of lines
-/// without a wish there is none: copies with createpolicy's evict_normal took
-/// up to 1.4 times as long as copies without a policy on an H200.)
+/// The cache policy for lines that L2 drops last; see also Ptx.cuh. (There is
+/// no function for a neutral policy: copies with createpolicy's evict_normal
+/// took up to 1.4 times as long as copies without a policy on an H200.)
 inline unsigned long long createPolicyEvictLast() {
   unsigned long long policy;
   asm("createpolicy.fractional.L2::evict_last.b64 %0, 1.0;" : "=l"(policy));
   return policy;
 }
 
-/// Copies \p bytes, a multiple of 16, as are the addresses, from global memory
-/// to \p shared; they arrive at \p barrier.
+/// Copies \p bytes from global memory to \p shared; they arrive at \p barrier.
+/// \p bytes and both addresses are multiples of 16.
 inline void bulkLoad(unsigned shared, const void *global, unsigned bytes,
                      unsigned barrier) {
   asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::"
@@ -155,7 +156,7 @@ inline void tmaLoad(unsigned shared, const TensorMap *map, unsigned barrier,
       : "memory");
 }
 
-/// tmaLoad of four and five coordinates.
+/// tmaLoad with four and five coordinates.
 inline void tmaLoad(unsigned shared, const TensorMap *map, unsigned barrier,
                     int x, int y, int z, int w) {
   asm volatile(
@@ -173,8 +174,8 @@ inline void tmaLoad(unsigned shared, const TensorMap *map, unsigned barrier,
       : "memory");
 }
 
-/// tmaLoad to the same place in every block of the cluster that \p mask names,
-/// with arrivals at the barrier of each.
+/// tmaLoad to the same place in every block of the cluster that \p mask names;
+/// bytes arrive at the barrier of each.
 inline void tmaLoadMulticast(unsigned shared, const TensorMap *map,
                              unsigned barrier, int x, int y, int z,
                              unsigned short mask) {
@@ -197,8 +198,8 @@ inline void tmaLoadMulticast(unsigned shared, const TensorMap *map,
       : "memory");
 }
 
-/// Stores \p shared as the box of \p map at (x, y, z); what lies outside of the
-/// tensor is left out. Part of this thread's next group.
+/// Stores \p shared as the box of \p map at (x, y, z); elements outside of the
+/// tensor are left out. The store joins this thread's next group.
 inline void tmaStore(const TensorMap *map, unsigned shared, int x, int y,
                      int z) {
   asm volatile(
@@ -208,7 +209,7 @@ inline void tmaStore(const TensorMap *map, unsigned shared, int x, int y,
       : "memory");
 }
 
-/// tmaStore of five coordinates.
+/// tmaStore with five coordinates.
 inline void tmaStore(const TensorMap *map, unsigned shared, int x, int y, int z,
                      int w, int v) {
   asm volatile(
@@ -238,7 +239,7 @@ inline void stmatrixX4(unsigned shared, const unsigned (&registers)[4]) {
                : "memory");
 }
 
-/// As stmatrixX4, each matrix transposed.
+/// As stmatrixX4, with each matrix transposed.
 inline void stmatrixX4Trans(unsigned shared, const unsigned (&registers)[4]) {
   asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, "
                "%3, %4};" ::"r"(shared),
@@ -247,7 +248,7 @@ inline void stmatrixX4Trans(unsigned shared, const unsigned (&registers)[4]) {
                : "memory");
 }
 
-/// Two matrices, transposed; lanes 0 to 15 give the addresses.
+/// Stores two matrices, transposed; lanes 0 to 15 give the addresses.
 inline void stmatrixX2Trans(unsigned shared, unsigned first, unsigned second) {
   asm volatile("stmatrix.sync.aligned.m8n8.x2.trans.shared.b16 [%0], {%1, "
                "%2};" ::"r"(shared),
@@ -259,17 +260,17 @@ inline void stmatrixX2Trans(unsigned shared, unsigned first, unsigned second) {
 // Warpgroups
 //===----------------------------------------------------------------------===//
 
-/// Gives registers of this warpgroup back, down to kCount a thread.
+/// Gives back registers of this warpgroup, down to kCount a thread.
 template <int kCount> void setmaxnregDec() {
   asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kCount));
 }
 
-/// Takes registers that others gave back, up to kCount a thread.
+/// Takes registers that other warpgroups gave back, up to kCount a thread.
 template <int kCount> void setmaxnregInc() {
   asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kCount));
 }
 
-/// Before the first wgmma that reads registers or sums written since.
+/// Must precede the first wgmma that reads registers or sums written since.
 inline void wgmmaFence() {
   asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 }
@@ -284,7 +285,7 @@ template <int kPending> void wgmmaWait() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kPending) : "memory");
 }
 
-/// Keeps all uses of \p sums that follow behind the wait for their products.
+/// Keeps all later uses of \p sums behind the wait for their products.
 template <int kCount> void wgmmaArrived(float (&sums)[kCount]) {
 #pragma unroll
   for (int i = 0; i < kCount; ++i)

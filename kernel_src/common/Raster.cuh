@@ -1,10 +1,11 @@
 //===- common/Raster.cuh - from a block's index to its piece of work ------===//
 //
 // Blocks start in the order of their index, so neighbours in the index run at
-// the same time and share what they read through L2. Within a group of
-// `rasterGroup` tile rows the order is down the rows first, then to the next
+// the same time and share their operands through L2. Within a group of
+// `rasterGroup` tile rows the order goes down the rows first, then to the next
 // column: a column's tiles of B serve the whole group, and the group's rows of
-// A stay in L2 while it walks along n. Splits of k and batches come outside.
+// A stay in L2 while it walks along n. Splits of k and batches are the
+// outermost.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -16,8 +17,8 @@ inline int tileCount(long long extent, int block) {
   return static_cast<int>((extent + block - 1) / block);
 }
 
-/// Elements of \p extent from \p begin on, as far as a tile cares: at most
-/// 2^30.
+/// Elements of \p extent from \p begin on, cut to 2^30, which is more than any
+/// tile needs.
 inline int leftOf(long long extent, long long begin) {
   constexpr long long kEnough = 1ll << 30;
   return static_cast<int>(extent - begin < kEnough ? extent - begin : kEnough);

@@ -1,15 +1,15 @@
-//===- common/Ring.cuh - stages of shared memory that go round ------------===//
+//===- common/Ring.cuh - stages of shared memory in turn ------------------===//
 //
-// A producer fills the stages in turn, consumers read them in the same order.
-// Each stage has a barrier that says that it is full and one that says that it
-// is empty; whoever waits for one knows by the phase which round is meant.
+// A producer fills the stages in turn, and consumers read them in the same
+// order. Each stage has a barrier for full and a barrier for empty. The phase
+// of a wait says which round it is for.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
 
 namespace kiln {
 
-/// A place in the ring: which stage comes next, in which phase.
+/// A place in the ring: the next stage and its phase.
 template <int kStages> struct RingPlace {
   int stage = 0;
   unsigned phase = 0;
@@ -27,7 +27,8 @@ template <int kStages> struct RingPlace {
   }
 };
 
-/// The same as one number, where registers are scarcer than instructions.
+/// A place in the ring as one number, where registers are scarcer than
+/// instructions.
 template <int kStages> struct RingCount {
   unsigned count = 0;
 

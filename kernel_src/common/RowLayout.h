@@ -1,4 +1,4 @@
-//===- common/RowLayout.h - where the rows of an operand lie --------------===//
+//===- common/RowLayout.h - the places of an operand's rows ---------------===//
 //
 // An operand is rows of elements at equal distances along three axes: the rows
 // of a matrix, the matrices (planes, heads) of a batch, and batches. Axes may
@@ -10,24 +10,25 @@
 
 namespace kiln {
 
-/// So many steps, `stride` elements from one to the next.
+/// An axis of `count` steps, `stride` elements from one to the next.
 struct RowAxis {
   long long count = 1, stride = 0;
 };
 
-/// Rows ordered for questions about single elements; see gridOf().
+/// Rows in the order in which single elements can be looked up; see gridOf().
 struct RowGrid {
   long long cols = 0; ///< elements of a row, which follow each other
-  RowAxis axes[3];    ///< in falling order of stride; none is 0
+  RowAxis axes[3];    ///< in falling order of stride, which is never 0
 
-  /// Whether each step of an axis clears all that the axes after it reach: no
-  /// element is in two rows. False for rows that interleave in other ways.
+  /// Whether each step of an axis is at least the reach of the axes after it,
+  /// so that no element is in two rows. False for rows that interleave in other
+  /// ways.
   constexpr bool isApart() const {
     long long reach = cols;
     for (int i = 2; i >= 0; --i) {
       if (axes[i].count > 1 && axes[i].stride < reach)
         return false;
-      if (i > 0) // the first one's reach may have no number
+      if (i > 0) // the reach of axis 0 may overflow
         reach += (axes[i].count - 1) * axes[i].stride;
     }
     return true;
@@ -39,7 +40,8 @@ struct RowGrid {
       reach += (axis.count - 1) * axis.stride;
     return reach;
   }
-  /// Whether the element at \p offset is of a row; of a grid that is apart.
+  /// Whether the element at \p offset belongs to a row; only for grids with
+  /// isApart().
   constexpr bool isOfRow(long long offset) const {
     for (const RowAxis &axis : axes) {
       const long long step = offset / axis.stride;
@@ -49,25 +51,24 @@ struct RowGrid {
   }
 };
 
-/// Sizes and strides in elements. Where a stride is 0, one row, plane or batch
-/// serves all.
+/// Sizes and strides in elements. A stride of 0 shares one row, plane or batch.
 struct RowLayout {
   long long cols = 0; ///< elements of a row, which follow each other
   RowAxis rows, planes, batches;
 
-  /// Over all planes and batches.
+  /// Rows of all planes and batches.
   constexpr long long rowCount() const {
     return rows.count * planes.count * batches.count;
   }
-  /// Of row \p row, which is row % rows of plane row / rows % planes of batch
-  /// row / (rows * planes).
+  /// Offset of row \p row, which is row % rows of plane row / rows % planes of
+  /// batch row / (rows * planes).
   constexpr long long offsetOf(long long row) const {
     const long long plane = row / rows.count;
     return row % rows.count * rows.stride +
            plane % planes.count * planes.stride +
            plane / planes.count * batches.stride;
   }
-  /// The rows that differ in where they lie.
+  /// The layout without repetition: axes of stride 0 have one step.
   constexpr RowLayout distinct() const {
     auto once = [](RowAxis axis) {
       return RowAxis{axis.stride == 0 ? 1 : axis.count, axis.stride};
@@ -81,7 +82,7 @@ constexpr RowGrid gridOf(const RowLayout &layout) {
   const RowLayout distinct = layout.distinct();
   RowGrid grid{distinct.cols,
                {distinct.batches, distinct.planes, distinct.rows}};
-  // What has one step lies last, with any stride.
+  // Axes of one step come last, with any stride.
   for (RowAxis &axis : grid.axes)
     if (axis.count <= 1)
       axis = {1, 1};

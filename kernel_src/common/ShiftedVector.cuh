@@ -1,17 +1,18 @@
-//===- common/ShiftedVector.cuh - vectors that lie anywhere ---------------===//
+//===- common/ShiftedVector.cuh - vectors at any alignment ----------------===//
 //
 // Rows of any length begin anywhere between two multiples of 16 bytes. The
-// machine refuses an access of a whole vector there, and accesses of single
-// elements are eight times as many. What is done instead:
+// hardware refuses an access of a whole vector there, and single elements need
+// eight times as many accesses. The rules instead are:
 //
-// - where the row itself lies decides where its vectors begin: the elements
-//   before the first aligned one (head) and behind the last (tail) go singly;
-// - an operand that lies otherwise is loaded by the two aligned vectors that
-//   cover what is asked for, and shifted in registers. Neighbouring lanes ask
-//   for the same vectors, so memory sees each byte once. Head and tail are long
-//   enough that these vectors are parts of the operand: nothing outside of it
-//   is ever read;
-// - a result that lies otherwise is stored element by element.
+// - the alignment of the row itself decides where its vectors begin: the
+//   elements before the first aligned one (head) and behind the last (tail) are
+//   moved singly;
+// - an operand with another alignment is loaded by the two aligned vectors that
+//   cover the elements wanted, and shifted in registers. Neighbouring lanes
+//   load the same vectors, so memory sees each byte once. Head and tail are
+//   long enough that these vectors are parts of the operand: no byte outside of
+//   it is ever read;
+// - a result with another alignment is stored element by element.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -27,9 +28,9 @@ inline int bytesPast(const void *pointer, int bytes) {
 }
 
 /// The aligned vectors that cover kBytes, at most 16, of elements of
-/// kElementBytes that lie `past` bytes beyond the first: bytesPast() of the
-/// pointer, the same for all vectors of a row. Loaded first and shifted later,
-/// so that many are in flight.
+/// kElementBytes. `past` is the distance in bytes behind the first vector:
+/// bytesPast() of the pointer, the same for all vectors of a row. Vectors are
+/// loaded first and shifted later, so that many are in flight.
 template <int kBytes, int kElementBytes> class CoveringVectors {
   static_assert(kBytes <= 16 && kBytes >= kElementBytes, "one access");
   static_assert(kBytes == kElementBytes || kBytes >= 4,
@@ -37,31 +38,31 @@ template <int kBytes, int kElementBytes> class CoveringVectors {
   static constexpr int kWords = kBytes < 4 ? 1 : kBytes / 4;
 
 public:
-  /// Loads what covers \p pointer: the same vector twice where it is aligned,
-  /// without a branch.
+  /// Loads the vectors that cover \p pointer, without a branch: the same vector
+  /// twice where \p pointer is aligned.
   template <CacheHint kHint = CacheHint::Plain>
   void load(const char *pointer, int past) {
     low = loadVector<kBytes, kHint>(pointer - past);
     high = loadVector<kBytes, kHint>(pointer - past + (past != 0 ? kBytes : 0));
   }
 
-  /// Whether an operand of the bytes [begin, end) has all vectors that may
-  /// cover what begins from \p first to \p last.
+  /// Whether an operand with the bytes [begin, end) includes all vectors that
+  /// may cover vectors that begin from \p first to \p last.
   static bool isInside(const char *first, const char *last, const char *begin,
                        const char *end) {
     constexpr int kMostPast = kBytes - kElementBytes;
     return first - begin >= kMostPast && end - last >= 2 * kBytes;
   }
 
-  /// Instead of a load: \p words are what get(0) returns.
+  /// Replaces a load: get(0) returns \p words.
   void set(const Words<kBytes> &words) { set(words, words); }
-  /// The same: of what covers it.
+  /// Replaces a load by the two covering vectors.
   void set(const Words<kBytes> &first, const Words<kBytes> &second) {
     low = first;
     high = second;
   }
 
-  /// What was asked for.
+  /// The elements wanted.
   Words<kBytes> get(int past) const {
     if constexpr (kBytes == kElementBytes)
       return low;
@@ -92,7 +93,7 @@ private:
   Words<kBytes> low, high;
 };
 
-/// The same of a vector that is aligned.
+/// The interface of CoveringVectors for a vector that is aligned.
 template <int kBytes> class AlignedVector {
 public:
   template <CacheHint kHint = CacheHint::Plain>
@@ -115,12 +116,12 @@ struct VectorAtOf<kBytes, kElementBytes, true> {
 };
 } // namespace detail
 
-/// A vector that lies anywhere, or else is aligned.
+/// A vector at any address with kAnywhere, else an aligned one.
 template <int kBytes, int kElementBytes, bool kAnywhere>
 using VectorAt =
     typename detail::VectorAtOf<kBytes, kElementBytes, kAnywhere>::Type;
 
-/// Loads the elements [from, to) of the kBytes / kElementBytes that begin at
+/// Loads the elements [from, to) of the kBytes / kElementBytes elements at
 /// \p pointer; the others are zero.
 template <int kBytes, int kElementBytes>
 Words<kBytes> loadElements(const char *pointer, int from, int to) {
@@ -135,7 +136,7 @@ Words<kBytes> loadElements(const char *pointer, int from, int to) {
   return words;
 }
 
-/// Stores the elements [from, to) of \p value to where they belong behind
+/// Stores the elements [from, to) of \p value to their places behind
 /// \p pointer.
 template <int kBytes, int kElementBytes, CacheHint kHint = CacheHint::Plain>
 void storeElements(char *pointer, const Words<kBytes> &value, int from,
@@ -149,9 +150,9 @@ void storeElements(char *pointer, const Words<kBytes> &value, int from,
                                i * kElementBytes % 4 * 8});
 }
 
-/// The same of 16 bytes at an aligned \p pointer, of which the elements begin
-/// or end with the vector: by four accesses at most, which are as wide as they
-/// are aligned.
+/// storeElements for 16 bytes at an aligned \p pointer, where the elements
+/// begin or end with the vector: at most four accesses, each as wide as its
+/// alignment.
 template <int kElementBytes>
 void storeEnd(char *pointer, const Words<16> &value, int from, int to) {
   const bool isFirst = from == 0;
@@ -162,7 +163,7 @@ void storeEnd(char *pointer, const Words<16> &value, int from, int to) {
   for (int width = 8; width >= kElementBytes; width /= 2) {
     if ((length & width) == 0)
       continue;
-    // Wide pieces lie at the vector's own end, narrow ones where it is cut.
+    // Wide pieces lie at the vector's own end, narrow ones at the cut.
     const int at = isFirst ? length & -2 * width : 16 - (length & -width);
     const unsigned *word = value.word;
     const unsigned low = at & 8 ? word[2] : word[0];
@@ -180,8 +181,8 @@ void storeEnd(char *pointer, const Words<16> &value, int from, int to) {
   }
 }
 
-/// Loads kBytes of elements of kElementBytes from \p pointer, which lies
-/// anywhere; the aligned vectors that cover them are the operand's.
+/// Loads kBytes of elements of kElementBytes from \p pointer, at any alignment.
+/// The aligned vectors that cover them must lie in the operand.
 template <int kBytes, int kElementBytes, CacheHint kHint = CacheHint::Plain>
 Words<kBytes> loadShifted(const char *pointer) {
   CoveringVectors<kBytes, kElementBytes> vectors;
@@ -190,8 +191,8 @@ Words<kBytes> loadShifted(const char *pointer) {
   return vectors.get(past);
 }
 
-/// The same in an operand of the bytes [\p begin, \p end): by elements where
-/// it may not have all of what covers them.
+/// loadShifted in an operand with the bytes [\p begin, \p end): by elements
+/// where the covering vectors may lie partly outside.
 template <int kBytes, int kElementBytes, CacheHint kHint = CacheHint::Plain>
 Words<kBytes> loadShiftedWithin(const char *pointer, const char *begin,
                                 const char *end) {
@@ -203,7 +204,7 @@ Words<kBytes> loadShiftedWithin(const char *pointer, const char *begin,
 }
 
 /// Stores kBytes of elements of kElementBytes to \p pointer: one access where
-/// it is aligned to it, else one an element.
+/// \p pointer is aligned to it, else one for each element.
 template <int kBytes, int kElementBytes, CacheHint kHint = CacheHint::Plain>
 void storeShifted(void *pointer, const Words<kBytes> &value) {
   if (bytesPast(pointer, accessBytes(kBytes)) == 0)

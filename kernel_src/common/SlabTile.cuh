@@ -2,9 +2,9 @@
 //
 // An operand of wgmma lies in shared memory in slabs with the 128-byte swizzle.
 // Where k is contiguous in memory the slabs are cut along k, else along the
-// operand's other extent: m, n, or what stands for them. Everything that
-// follows from this is here: which boxes are loaded where, what descriptor
-// names the tile, and how far on the next step or unit lies.
+// operand's other extent: m, n, or their counterpart in attention. This file
+// has all that follows from this: the boxes to load, the descriptor of the
+// tile, and the offset of the next step or unit.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -15,7 +15,7 @@
 namespace kiln {
 
 /// A tile of kExtent x kDepth elements, kDepth of them along k. kKMajor: k is
-/// contiguous, as wgmma wants it except for elements of two bytes.
+/// contiguous, which wgmma requires except for elements of two bytes.
 template <bool kKMajor, int kExtent, int kDepth, int kElementBytes = 2>
 struct SlabTile {
   static constexpr int kElements = Slab::elements(kElementBytes);
@@ -23,9 +23,9 @@ struct SlabTile {
                 "a tile has whole slabs");
 
   /// Has TMA load the tile that begins at \p begin of the extent and at \p k of
-  /// \p batch; \p full counts its bytes. Of a tile with two sharers in a
-  /// cluster each block, of number \p rank, loads half of the boxes for both.
-  /// \p policy is used with kHints, and where nobody shares.
+  /// \p batch; \p full counts its bytes. If two blocks of a cluster share the
+  /// tile, each block, of number \p rank, loads half of the boxes for both.
+  /// \p policy is used with kHints, in tiles without sharers.
   template <bool kHints, int kSharers>
   static void load(unsigned shared, const TensorMap *map, unsigned full,
                    int begin, int k, int batch, int rank,
@@ -57,8 +57,9 @@ struct SlabTile {
 
   /// Descriptor of the tile at \p address (PTX ISA, matrix descriptor):
   /// address, leading and stride byte offsets in units of 16 bytes. Along k a
-  /// swizzle atom is 8 rows of the extent, 1024 bytes from the next; along the
-  /// extent it is 8 rows of k, and the next slab follows at the leading offset.
+  /// swizzle atom is 8 rows of the extent, 1024 bytes from the next atom; along
+  /// the extent it is 8 rows of k, and the next slab follows at the leading
+  /// offset.
   static unsigned long long descriptor(unsigned address) {
     static_assert(kKMajor || kElementBytes == 2,
                   "wgmma transposes elements of two bytes alone");
@@ -70,7 +71,7 @@ struct SlabTile {
            (address & 0x3ffffu) >> 4;
   }
 
-  /// What step \p k within the tile adds to a descriptor.
+  /// The offset that step \p k within the tile adds to a descriptor.
   static constexpr unsigned stepOffset(int k) {
     int bytes = kKMajor ? k / kElements * kExtent * Slab::kBytes +
                               k % kElements * kElementBytes
@@ -78,8 +79,8 @@ struct SlabTile {
     return static_cast<unsigned>(bytes) >> 4;
   }
 
-  /// Bytes between neighbouring pieces of \p extent elements, those of one
-  /// wgmma: along the extent whole slabs.
+  /// Bytes between neighbouring pieces of \p extent elements, the size of one
+  /// wgmma: whole slabs if they run along the extent.
   static constexpr int pieceBytes(int extent) {
     return (kKMajor ? extent : extent / kElements * kDepth) * Slab::kBytes;
   }

@@ -1,4 +1,4 @@
-//===- common/Swizzle.cuh - where a tile's bytes lie in shared memory -----===//
+//===- common/Swizzle.cuh - the places of a tile's bytes in shared memory -===//
 //
 // Rows of a tile follow each other without padding; within a row the 16-byte
 // chunks are permuted by an XOR with a phase of the row, so that the accesses

@@ -18,9 +18,9 @@ enum class DType : int {
   BF16 = 0x1002,
   E4M3 = 0x0801,
   E5M2 = 0x0802,
-  E8M0 = 0x0803, ///< a power of two, of block scales alone
+  E8M0 = 0x0803, ///< a power of two, for block scales alone
   INT8 = 0x0811,
-  // Two elements a byte, in packed weights alone.
+  // Two elements a byte, for packed weights alone.
   E2M1 = 0x0401,
   INT4 = 0x0411,
   UINT4 = 0x0412,
@@ -29,7 +29,7 @@ enum class DType : int {
 /// Width of one element in bits.
 constexpr int bitsOf(DType type) { return static_cast<int>(type) >> 8; }
 
-/// Width of one element in bytes; types under 8 bits have no answer here.
+/// Width of one element in bytes; must not be called for types under 8 bits.
 constexpr int bytesOf(DType type) { return bitsOf(type) / 8; }
 
 /// True for floating-point types of one byte.
@@ -37,8 +37,8 @@ constexpr bool isFp8(DType type) {
   return type == DType::E4M3 || type == DType::E5M2;
 }
 
-/// The arithmetic of a contraction; accumulation is fp32 unless it says else,
-/// of int8 int32.
+/// The arithmetic of a contraction. Sums are fp32 unless noted otherwise, and
+/// int32 for int8.
 enum class ComputeMode : int {
   Native = 0, ///< products of the inputs as they are: exact fp32 for fp32 data
   TF32 = 10,  ///< fp32 data rounded to 10 mantissa bits, on tensor cores
@@ -57,9 +57,9 @@ constexpr bool isTransposedB(Layout layout) {
   return layout == Layout::NT || layout == Layout::TT;
 }
 
-/// Which elements of an operand share a scale, an fp32 by which they are
-/// multiplied. Rows are those of op(A), and of B the columns of op(B); blocks
-/// are so many of them by so many steps of k, counted from the tensor's start.
+/// The elements of an operand that share a scale, an fp32 factor. Rows are rows
+/// of op(A) and columns of op(B). The sizes of blocks are rows by steps of k,
+/// counted from the tensor's start.
 enum class ScaleKind : int {
   None = 0,
   Tensor = 10,
@@ -68,11 +68,12 @@ enum class ScaleKind : int {
   Block128x128 = 40,
 };
 
-/// Scales that change along k: sums cannot wait for them.
+/// Whether scales change along k, so that they cannot be applied to finished
+/// sums.
 constexpr bool isBlockScale(ScaleKind kind) {
   return kind == ScaleKind::Block1x128 || kind == ScaleKind::Block128x128;
 }
-/// Rows, and steps of k, that share a scale; 0: all.
+/// Rows, and steps of k, that share a scale; 0 stands for all.
 constexpr int scaledRows(ScaleKind kind) {
   return kind == ScaleKind::Block128x128                           ? 128
          : kind == ScaleKind::Row || kind == ScaleKind::Block1x128 ? 1
@@ -82,12 +83,15 @@ constexpr int scaledDepth(ScaleKind kind) {
   return isBlockScale(kind) ? 128 : 0;
 }
 
-/// How rows of A and D are shared out among matrices of B, each with a group of
-/// its own. How many a group has is known on the device only.
+/// How the rows of A and D are divided among the matrices of B: a grouped GEMM
+/// has a group of rows for each. The number of rows of a group is known on the
+/// device only.
 enum class GroupKind : int {
   None = 0,    ///< a batch: each matrix has m rows
-  Ends = 10,   ///< one after the other in m rows: each ends where an array says
-  Masked = 20, ///< a batch with room for m rows each, of which the first exist
+  Ends = 10,   ///< groups follow each other in m rows, and end where an array
+               ///< says
+  Masked = 20, ///< groups have room for m rows each, of which the first ones
+               ///< exist
 };
 
 /// How an access treats the caches.
@@ -96,8 +100,8 @@ enum class CacheHint : int {
   Streaming = 1, ///< once: loads stay out of L1, stored lines are dropped first
 };
 
-/// One link of a pointwise chain; acts on fp32 values, element by element but
-/// for SwiGlu, behind which there are half as many columns.
+/// One link of a pointwise chain. It acts on fp32 values element by element,
+/// except SwiGlu, behind which there are half as many columns.
 enum class PointwiseOp : int {
   None = 0,
   Bias = 10,     ///< x + vector[column]
@@ -117,8 +121,8 @@ enum class PointwiseOp : int {
 /// The shape of the operand that a link reads.
 enum class LinkShape { None, Matrix, Row, Column, Scalar };
 
-/// What \p op reads: a value per element, a row of values (one per column), a
-/// column of values (one per row), or a scalar.
+/// The operand of \p op: a value for each element, a row of values (one for
+/// each column), a column of values (one for each row), or a scalar.
 constexpr LinkShape shapeOf(PointwiseOp op) {
   switch (op) {
   case PointwiseOp::Residual:
@@ -165,15 +169,15 @@ struct PointwiseChain {
         return true;
     return false;
   }
-  /// Index of the first link that is \p op; size() if none is.
+  /// Index of the first link that is \p op; size() if there is no such link.
   constexpr int find(PointwiseOp op) const {
     int at = 0;
     while (at < size() && ops[at] != op)
       ++at;
     return at;
   }
-  /// Index of the link that joins columns, of which a chain has one at most;
-  /// size() if none does.
+  /// Index of the link that joins columns, of which a chain has at most one;
+  /// size() if there is no such link.
   constexpr int joinAt() const {
     int at = 0;
     while (at < size() && !joinsColumns(ops[at]))
@@ -182,7 +186,7 @@ struct PointwiseChain {
   }
   /// Columns of the chain's input that make one of its result: 1 or 2.
   constexpr int columnsPerResult() const { return joinAt() < size() ? 2 : 1; }
-  /// The same of what link \p index acts on.
+  /// Columns of the chain's input for each column that link \p index acts on.
   constexpr int columnsBefore(int index) const {
     return joinAt() < index ? 2 : 1;
   }

@@ -1,11 +1,11 @@
 //===- common/Wgmma.cuh - wgmma by its width ------------------------------===//
 //
-// wgmma.mma_async m64nNk16, of e4m3 m64nNk32, with both operands in shared
-// memory, fp32 sums. Its operand list has N / 2 registers, so each width is a
-// text of its own, made by macros from one list of registers. Those of tf32 are
-// in WgmmaTf32.cuh, which only kernels of tf32 include: reading 32 such texts
-// takes the compiler 8 ms. Source: PTX ISA, asynchronous warpgroup level matrix
-// instructions.
+// wgmma.mma_async m64nNk16 (m64nNk32 for e4m3) with both operands in shared
+// memory and fp32 sums. Its operand list has N / 2 registers, so each width is
+// a text of its own, made by macros from one list of registers. The texts for
+// tf32 are in WgmmaTf32.cuh, which only kernels of tf32 include: reading 32
+// such texts takes the compiler 8 ms. Source: PTX ISA, asynchronous warpgroup
+// level matrix instructions.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -14,7 +14,7 @@
 
 namespace kiln::ptx {
 
-// The first so many sums: their registers in the text, their operands.
+// The first so many sums: their registers in the text, and their operands.
 #define KILN_OUTS_AT(i)                                                        \
   "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3])
 #define KILN_REGS_4 "%0, %1, %2, %3"
@@ -96,7 +96,7 @@ namespace kiln::ptx {
                " {" KILN_REGS_##count "}, %" #a ", %" #b ", p, 1, 1;\n}"       \
                : KILN_OUTS_##count                                             \
                : "l"(descriptorA), "l"(descriptorB), "r"(accumulate))
-/// Width \p n has \p count sums; behind them come the other operands.
+/// Width \p n has \p count sums; the other operands follow them.
 #define KILN_WGMMA_WIDTH(n, count, b, scale, transA, transB)                   \
   template <> struct WgmmaOf<n> {                                              \
     template <DType kType, int kTransA, int kTransB>                           \
@@ -113,8 +113,9 @@ namespace kiln::ptx {
 
 namespace detail {
 
-/// The instruction of one width. (A class for each: of one function with all
-/// of them the compiler's front end goes over each operand at each use.)
+/// The instruction of one width. (Each width is a class: in one function with
+/// all of them the compiler's front end would go over each operand at each
+/// use.)
 template <int kN> struct WgmmaOf;
 
 KILN_WGMMA_WIDTH(8, 4, 5, 6, 7, 8)
@@ -150,26 +151,26 @@ KILN_WGMMA_WIDTH(240, 120, 121, 122, 123, 124)
 KILN_WGMMA_WIDTH(248, 124, 125, 126, 127, 128)
 KILN_WGMMA_WIDTH(256, 128, 129, 130, 131, 132)
 
-/// That of tf32, in WgmmaTf32.cuh.
+/// The instruction for tf32, in WgmmaTf32.cuh.
 template <int kN> struct WgmmaTf32Of;
-/// That of fp8 and int8, in WgmmaBytes.cuh.
+/// The instruction for fp8 and int8, in WgmmaBytes.cuh.
 template <int kN> struct WgmmaBytesOf;
 
 } // namespace detail
 
-/// Widths that wgmma() knows.
+/// Widths that wgmma() supports.
 constexpr bool hasWgmma(int n) { return n >= 8 && n <= 256 && n % 8 == 0; }
 
 /// Elements along k of one instruction: 32 bytes.
 constexpr int wgmmaDepth(DType type) { return 32 / bytesOf(type); }
 
 /// d (64 x kN) += A B, or = where \p accumulate is 0, for tiles of 64 x 16 and
-/// 16 x kN (of other types wgmmaDepth() elements along k) that the descriptors
-/// name; kTrans: the tile's rows run along k, which those of e4m3 and fp32 must
-/// not. fp32 is multiplied as tf32: its low 13 bits are not read. Sums
-/// as of mma.sync: warp w of the warpgroup has rows 16 w + lane / 4 (+ 8), of
-/// columns 8 j + 2 (lane % 4) and the next in d[4 j] to d[4 j + 3]. Not before
-/// the group is waited for may d be touched (sm_90a).
+/// 16 x kN (for other types wgmmaDepth() elements along k) that the descriptors
+/// name. kTrans: the tile's rows run along k, which e4m3 and fp32 do not allow.
+/// fp32 is multiplied as tf32: its low 13 bits are not read. Sums are laid out
+/// as for mma.sync: warp w of the warpgroup has rows 16 w + lane / 4 (+ 8),
+/// with columns 8 j + 2 (lane % 4) and the next in d[4 j] to d[4 j + 3]. d must
+/// not be touched before the wait for the group (sm_90a).
 template <DType kType, int kN, int kTransA, int kTransB>
 void wgmma(float (&d)[kN / 2], unsigned long long descriptorA,
            unsigned long long descriptorB, int accumulate) {
@@ -185,8 +186,8 @@ void wgmma(float (&d)[kN / 2], unsigned long long descriptorA,
         d, descriptorA, descriptorB, accumulate);
 }
 
-/// wgmma() of types of one byte, both tiles along k: any two of fp8 with fp32
-/// sums, or two of int8 with sums of int32.
+/// wgmma() for types of one byte, with both tiles along k: any two of fp8 with
+/// fp32 sums, or two of int8 with int32 sums.
 template <DType kTypeA, DType kTypeB, int kN, class Sum>
 void wgmmaBytes(Sum (&d)[kN / 2], unsigned long long descriptorA,
                 unsigned long long descriptorB, int accumulate) {
@@ -195,10 +196,10 @@ void wgmmaBytes(Sum (&d)[kN / 2], unsigned long long descriptorA,
       d, descriptorA, descriptorB, accumulate);
 }
 
-/// wgmma() of tf32 with the four registers \p a in place of the first tile, one
-/// element each, as of mma.sync.m16n8k8. Thread t of the warpgroup has rows
-/// 16 (t / 32) + t % 32 / 4 (+ 8 in a[1] and a[3]) and of them column t % 4
-/// (+ 4 in a[2] and a[3]). Not before the group is waited for may a be changed
+/// wgmma() for tf32 with the four registers \p a in place of the first tile,
+/// one element each, as for mma.sync.m16n8k8. Thread t of the warpgroup has
+/// rows 16 (t / 32) + t % 32 / 4 (+ 8 in a[1] and a[3]), in them column t % 4
+/// (+ 4 in a[2] and a[3]). a must not be changed before the wait for the group
 /// (sm_90a).
 template <int kN>
 void wgmmaTf32Registers(float (&d)[kN / 2], const unsigned *a,

@@ -1,12 +1,12 @@
 //===- common/WgmmaBytes.cuh - wgmma of one-byte types by its width -------===//
 //
-// wgmma.mma_async m64nNk32 of fp8 with fp32 sums, of two types in any order,
-// and of int8 with sums of int32; both operands are in shared memory. Behind
+// wgmma.mma_async m64nNk32 for fp8 with fp32 sums, with two types in any order,
+// and for int8 with int32 sums; both operands are in shared memory. Implements
 // wgmmaBytes() of Wgmma.cuh. Source: PTX ISA, asynchronous warpgroup level
 // matrix instructions.
 //
 // An fp8 sum keeps 13 bits of its mantissa: see GemmSignature::isPromoted().
-// int8 has widths up to 24, and from 32 on those that 16 divides.
+// int8 has all widths up to 24, and multiples of 16 from 32 on.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -56,7 +56,7 @@ namespace kiln::ptx::detail {
                " {" KILN_REGS_##count "}, %" #a ", %" #b ", p" scales ";\n}"   \
                : outs##count                                                   \
                : "l"(descriptorA), "l"(descriptorB), "r"(accumulate))
-/// Width \p n has \p count sums; behind them come the other operands.
+/// Width \p n has \p count sums; the other operands follow them.
 #define KILN_WGMMA_FP8_RUN(n, count, a, b, scale)                              \
   template <DType kTypeA, DType kTypeB>                                        \
   static void run(float(&d)[n / 2], unsigned long long descriptorA,            \

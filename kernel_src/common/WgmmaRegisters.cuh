@@ -1,9 +1,9 @@
 //===- common/WgmmaRegisters.cuh - wgmma with A in registers --------------===//
 //
-// wgmma.mma_async m64nNk16, of e4m3 m64nNk32, whose first operand is in
-// registers, the second one in shared memory, fp32 sums: a text for each width,
-// as in Wgmma.cuh. Sums of one product become the first operand of the next
-// without a move of data between threads. Source: PTX ISA, asynchronous
+// wgmma.mma_async m64nNk16 (m64nNk32 for e4m3) with the first operand in
+// registers, the second one in shared memory, and fp32 sums: one text for each
+// width, as in Wgmma.cuh. Sums of one product become the first operand of the
+// next without a move of data between threads. Source: PTX ISA, asynchronous
 // warpgroup level matrix instructions.
 //
 //===----------------------------------------------------------------------===//
@@ -30,7 +30,7 @@ namespace kiln::ptx {
                : KILN_OUTS_##count                                             \
                : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(descriptorB), \
                  "r"(accumulate))
-/// Width \p n has \p count sums; behind them come the other operands.
+/// Width \p n has \p count sums; the other operands follow them.
 #define KILN_WGMMA_WIDTH(n, count, a0, a1, a2, a3, b, scale, transB)           \
   template <> struct WgmmaRegistersOf<n> {                                     \
     template <DType kType, int kTransB>                                        \
@@ -86,11 +86,11 @@ KILN_WGMMA_WIDTH(256, 128, 128, 129, 130, 131, 132, 133, 134)
 } // namespace detail
 
 /// wgmma() with the four registers \p a in place of the first tile: two
-/// elements each, as of mma.sync.m16n8k16 (of e4m3 four, as of m16n8k32: in
-/// place of elements c and c + 1 those of columns 2 c to 2 c + 3). Thread t of
-/// the warpgroup has rows 16 (t / 32) + t % 32 / 4 (+ 8 in a[1] and a[3]) and
-/// of them columns 2 (t % 4) and the next one (+ 8 in a[2] and a[3]). Not
-/// before the group is waited for may a be changed (sm_90a).
+/// elements each, as for mma.sync.m16n8k16 (for e4m3 four, as for m16n8k32:
+/// columns 2 c to 2 c + 3 in place of c and c + 1). Thread t of the warpgroup
+/// has rows 16 (t / 32) + t % 32 / 4 (+ 8 in a[1] and a[3]), in them columns 2
+/// (t % 4) and the next one (+ 8 in a[2] and a[3]). a must not be changed
+/// before the wait for the group (sm_90a).
 template <DType kType, int kN, int kTransB>
 void wgmmaRegisters(float (&d)[kN / 2], const unsigned *a,
                     unsigned long long descriptorB, int accumulate) {

@@ -1,7 +1,7 @@
 //===- common/WgmmaTf32.cuh - wgmma of tf32 by its width ------------------===//
 //
-// wgmma.mma_async m64nNk8 of tf32, fp32 sums: the second operand is in shared
-// memory, the first one there or in registers. Behind wgmma() and
+// wgmma.mma_async m64nNk8 for tf32 with fp32 sums: the second operand is in
+// shared memory, the first one there or in registers. Implements wgmma() and
 // wgmmaTf32Registers() of Wgmma.cuh. Source: PTX ISA, asynchronous warpgroup
 // level matrix instructions.
 //
@@ -26,7 +26,7 @@ namespace kiln::ptx::detail {
                : KILN_OUTS_##count                                             \
                : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(descriptorB), \
                  "r"(accumulate))
-/// Width \p n has \p count sums; behind them come the other operands.
+/// Width \p n has \p count sums; the other operands follow them.
 #define KILN_WGMMA_TF32_WIDTH(n, count, a1, a2, a3, a4, a5)                    \
   template <> struct WgmmaTf32Of<n> {                                          \
     static void run(float (&d)[n / 2], unsigned long long descriptorA,         \

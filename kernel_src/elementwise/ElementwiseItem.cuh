@@ -1,6 +1,6 @@
 //===- elementwise/ElementwiseItem.cuh - a chain on one vector ------------===//
 //
-// What every kernel of the family does with the bits that it has loaded.
+// Every kernel of the family processes the bits that it has loaded in this way.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -11,9 +11,9 @@
 
 namespace kiln {
 
-/// The bits of kVector elements: x and what the links read of them. Of a column
-/// of values the one element lies where a vector's first does. With kCrosses
-/// the elements from `left` on are in the next row.
+/// The bits of kVector elements: x and the operands of the links. The one
+/// element of a column of values lies in the place of a vector's first element.
+/// With kCrosses the elements from `left` on are in the next row.
 template <ElementwiseSignature kSignature, int kVector, bool kCrosses = false>
 struct ElementwiseItem {
   static constexpr DType kIn = kSignature.in, kOut = kSignature.out;
@@ -21,15 +21,15 @@ struct ElementwiseItem {
   static constexpr int kLinks = kChain.size();
   static constexpr int kInBytes = kVector * bytesOf(kIn);
   static constexpr int kOutBytes = kVector * bytesOf(kOut);
-  /// Two elements to a reciprocal, where its error is far below that of y.
+  /// Two elements share a reciprocal where its error is far below that of y.
   static constexpr bool kPairs = kVector > 1 && kOut != DType::FP32;
 
   Words<kInBytes> x;
   Words<kInBytes> link[kLinks > 0 ? kLinks : 1];
-  unsigned next[kCrosses ? kLinks : 1]; ///< the next row's, of a column
+  unsigned next[kCrosses ? kLinks : 1]; ///< of the next row, for columns
   int left = kVector;
 
-  /// The chain on one vector.
+  /// Applies the chain to one vector.
   Words<kOutBytes> compute(float scale) const {
     float values[kVector];
     LinkOperands<float> operands[kVector];
@@ -50,7 +50,7 @@ struct ElementwiseItem {
   }
 
 private:
-  /// Values of link kLink for each element of the vector.
+  /// Operands of link kLink for each element of the vector.
   template <int kLink>
   void unpackLink(LinkOperands<float> (&values)[kVector], float scale) const {
     constexpr LinkShape kShape = shapeOf(kChain.ops[kLink]);

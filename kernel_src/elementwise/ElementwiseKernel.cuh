@@ -1,7 +1,7 @@
-//===- elementwise/ElementwiseKernel.cuh - what the kernels share ---------===//
+//===- elementwise/ElementwiseKernel.cuh - base of the kernels ------------===//
 //
-// Names of what signature and config say, and what every kernel of the family
-// does alike, whatever its items are.
+// Names for values of signature and config, and the steps that all kernels of
+// the family share, whatever their items are.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -18,8 +18,8 @@ const char *elementAt(const void *operand, long long offset) {
   return static_cast<const char *>(operand) + offset * bytesOf(kType);
 }
 
-/// Base of the kernels. One element of each matrix has kInElement bytes, or
-/// kOutElement in y; a vector has kInBytes and kOutBytes.
+/// Base of the kernels. An element has kInElement bytes, or kOutElement in y; a
+/// vector has kInBytes and kOutBytes.
 template <ElementwiseSignature kSignature, FlatElementwiseConfig kConfig>
 class ElementwiseKernel {
   static_assert(kConfig.isValid(kSignature),
@@ -38,11 +38,11 @@ protected:
       kConfig.hint == 1 ? CacheHint::Streaming : CacheHint::Plain;
   static constexpr CacheHint kStoreHint =
       kConfig.hint != 0 ? CacheHint::Streaming : CacheHint::Plain;
-  /// Work is given out as runs of rows; else as a line.
+  /// True: work is divided into runs of rows; false: it is a line of vectors.
   static constexpr bool kRuns = kConfig.hasRuns(kSignature);
 
-  /// Calls \p runChunk(chunk, scale) for each chunk of the block, and returns
-  /// the factor of the `Scale` link.
+  /// Calls \p runChunk(chunk, scale) for each of the block's chunks, and
+  /// returns the factor of the `Scale` link.
   template <class F>
   static float forEachChunk(const FlatElementwiseParams &params, F &&runChunk) {
     float scale = 1.0f;

@@ -23,7 +23,7 @@ struct ElementwiseParams {
   long long ldx = 0, ldy = 0;
   long long ldOperand = 0; ///< of every matrix that a link reads
 
-  /// The factor of the `Scale` link. In device memory it wins when not null.
+  /// The factor of the `Scale` link. A non-null pointer to device memory wins.
   const float *scalePtr = nullptr;
   float scale = 1.0f;
 };
@@ -32,17 +32,17 @@ struct ElementwiseParams {
 /// vectors of the config's elements. FlatElementwiseConfig::fillGeometry makes
 /// them.
 struct FlatElementwiseParams {
-  // First, so that a small chain finds all it reads in one line of parameters.
+  // These come first, so that a small chain reads one line of parameters only.
   long long chunks = 0;     ///< pieces of threads * items vectors
-  long long fullChunks = 0; ///< the first ones, which lack no vector
+  long long fullChunks = 0; ///< the first ones, in which all vectors exist
 
-  /// Of a line: whole vectors.
+  /// For a line: whole vectors.
   long long vectors = 0;
 
   ElementwiseParams operands;
 
-  /// Of runs of rows: a thread's items lie below each other, rowStep rows
-  /// apart; such a run of them is one of vectorsPerRow in a group of runs, and
+  /// For runs of rows: a thread's items lie below each other, rowStep rows
+  /// apart, and form a run. A group has vectorsPerRow runs side by side, and
   /// each group begins groupRows rows below the one before.
   long long runs = 0;
   unsigned vectorsPerRow = 1;

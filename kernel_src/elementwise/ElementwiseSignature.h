@@ -1,4 +1,4 @@
-//===- elementwise/ElementwiseSignature.h - what elementwise fixes --------===//
+//===- elementwise/ElementwiseSignature.h - the signature -----------------===//
 //
 // y = chain(x), element by element, fp32 arithmetic. Each link of the chain
 // that reads an operand has one of its own. Shared by the host and every
@@ -11,11 +11,11 @@
 
 namespace kiln {
 
-/// The part of an elementwise problem that its kernels are specialised for.
-/// Sizes, strides and scalars are run-time parameters; alignment is the
-/// config's.
+/// The part of an elementwise problem for which its kernels are specialised.
+/// Sizes, strides and scalars are run-time parameters; alignment belongs to the
+/// config.
 struct ElementwiseSignature {
-  DType in = DType::BF16;  ///< of x and of all that links read
+  DType in = DType::BF16;  ///< of x and of all operands of links
   DType out = DType::BF16; ///< of y
   PointwiseChain chain{};  ///< empty: a cast, or a copy
   /// Every matrix is packed, so that all are one run of rows * cols elements.
@@ -28,12 +28,12 @@ struct ElementwiseSignature {
       found += shapeOf(op) == shape;
     return found;
   }
-  /// True when a kernel has to know an element's row and column.
+  /// True when a kernel has to know an element's row or column.
   constexpr bool needsPosition() const {
     return !contiguous || count(LinkShape::Row) + count(LinkShape::Column) > 0;
   }
 
-  /// True for the combinations that every template can be asked for.
+  /// True for the combinations that every template accepts.
   constexpr bool isWellFormed() const {
     return isType(in) && isType(out) && count(LinkShape::Scalar) <= 1;
   }

@@ -2,14 +2,14 @@
 //
 // The kernel is memory-bound, so two things count: enough loads in flight, and
 // few instructions beside them. A thread issues the loads of all its items
-// before it uses the first. Where every matrix is packed and no link asks for
-// row or column, the operands are lines of vectors; item i of a chunk is
+// before it uses the first one. Where every matrix is packed and no link
+// depends on row or column, the operands are lines of vectors; item i of a
+// chunk is
 //   chunk * threads * items + i * threads + thread,
 // so that each access of a warp is one run of memory and the items lie at
-// constant distances. Else a thread's items lie below each other: one division
-// finds their place, their distance is the same for all threads, and what links
-// read of a row of values is read once for all of them.
-//
+// constant distances. Otherwise a thread's items lie below each other: one
+// division finds their place, all threads have the same distance between items,
+// and a vector from a row of values is loaded once for all items.
 //===----------------------------------------------------------------------===//
 #pragma once
 
@@ -27,7 +27,7 @@ class FlatElementwise : ElementwiseKernel<kSignature, kConfig> {
       Base::kItems, Base::kThreads, Base::kInBytes, Base::kOutBytes,
       Base::kLoadHint, Base::kStoreHint, Base::kRuns;
 
-  /// Where the first item of a thread lies: in the line, or in the matrix.
+  /// The place of a thread's first item: in the line, or in the matrix.
   struct Place {
     long long vector = 0;
     FlatPlace first;
@@ -71,8 +71,8 @@ private:
       return place.vector + item * kThreads < params.vectors;
   }
 
-  /// Address of an item in a matrix. The compiler finds one for all items and
-  /// their distances.
+  /// Address of an item in a matrix. The compiler computes one address for all
+  /// items, and their distances.
   template <DType kType>
   static const char *itemAt(const FlatElementwiseParams &params,
                             const Place &place, int item, const void *operand,
@@ -91,8 +91,8 @@ private:
     return elementAt<kType>(elementAt<kType>(operand, offset), item * distance);
   }
 
-  /// Loads what link kLink and those behind it read of an item, but rows of
-  /// values.
+  /// Loads the operands of link kLink and of later links for an item, except
+  /// rows of values.
   template <int kLink>
   static void loadLinks(Item &item, const FlatElementwiseParams &params,
                         const Place &place, int index) {
@@ -111,7 +111,7 @@ private:
       loadLinks<kLink + 1>(item, params, place, index);
   }
 
-  /// Loads the vectors of rows of values into all items.
+  /// Loads the vectors from rows of values into all items.
   template <int kLink>
   static void loadRowLinks(Item (&items)[kItems],
                            const FlatElementwiseParams &params,
@@ -128,8 +128,8 @@ private:
       loadRowLinks<kLink + 1>(items, params, place);
   }
 
-  /// The items of one thread: loads, then chain and stores. All of them exist
-  /// when kFull; of a run, the first always does.
+  /// Processes the items of one thread: loads, then chain and stores. With
+  /// kFull all of them exist; the first item of a run always does.
   template <bool kFull>
   static void runItems(const FlatElementwiseParams &params, const Place &place,
                        float scale) {
@@ -145,9 +145,9 @@ private:
         if constexpr (kLinks > 0)
           loadLinks<0>(items[i], params, place, i);
       }
-    // Never true. The compiler moves no instruction across a branch: without
-    // one it starts on the first item, which waits, before it has issued the
-    // last loads.
+    // The condition is never true. The compiler moves no instruction across a
+    // branch: without one it starts on the first item, which waits, before it
+    // has issued the last loads.
     if (kFull && operands.y == nullptr)
       return;
 #pragma unroll
@@ -159,7 +159,8 @@ private:
             items[i].compute(scale));
   }
 
-  /// The elements behind the last whole vector, by the first block.
+  /// The elements behind the last whole vector, which the first block
+  /// processes.
   static void runTail(const ElementwiseParams &operands, long long begin,
                       float scale) {
     constexpr FlatElementwiseConfig kScalar{.blockThreads = kThreads,
@@ -180,10 +181,10 @@ private:
   friend class FlatElementwise;
 };
 
-/// y = chain(x) on a one-dimensional grid of kConfig.blocks blocks. Every
-/// matrix's pointer, and its row length in bytes unless all are packed, is a
-/// multiple of accessBytes of a vector; where kSignature needs positions, rows
-/// have whole vectors.
+/// Computes y = chain(x) on a one-dimensional grid of kConfig.blocks blocks.
+/// Every matrix's pointer, and its row length in bytes unless all are packed,
+/// is a multiple of accessBytes of a vector; where kSignature needs positions,
+/// rows have whole vectors.
 template <ElementwiseSignature kSignature, FlatElementwiseConfig kConfig>
 void flatElementwise(const FlatElementwiseParams &params) {
   allowSuccessor();

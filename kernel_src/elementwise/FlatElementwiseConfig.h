@@ -15,7 +15,7 @@ struct FlatPlace {
   unsigned row = 0, column = 0;
 };
 
-/// Whole vectors: runs of adjacent groups.
+/// Place in rows of whole vectors: groups of adjacent rows make up the matrix.
 constexpr FlatPlace placeOf(const FlatElementwiseParams &params,
                             long long run) {
   auto index = static_cast<unsigned long long>(run);
@@ -24,8 +24,8 @@ constexpr FlatPlace placeOf(const FlatElementwiseParams &params,
           static_cast<unsigned>(index) - group * params.vectorsPerRow};
 }
 
-/// Where rows begin anywhere. A run's items are rowStep rows apart, so rowStep
-/// groups and their items make a block of rows.
+/// Place where rows begin anywhere. A run's items are rowStep rows apart, so
+/// rowStep groups and their items make a block of rows.
 constexpr FlatPlace shiftedPlaceOf(const FlatElementwiseParams &params,
                                    long long run, int items) {
   auto index = static_cast<unsigned long long>(run);
@@ -35,16 +35,16 @@ constexpr FlatPlace shiftedPlaceOf(const FlatElementwiseParams &params,
           static_cast<unsigned>(index) - group * params.vectorsPerRow};
 }
 
-/// The first item of a thread in a packed line: its vector in the line, and
-/// where the first element of that lies.
+/// The first item of a thread in a packed line: its vector in the line, and the
+/// place of its first element.
 struct LinePlace {
   long long vector = 0;
   unsigned row = 0, column = 0;
 };
 
-/// In the line. As many rows as a vector has elements are a group: the next one
-/// begins with a vector again, so its vectors lie in rows as those of this one
-/// do. A thread's items are neighbouring groups apart, \p items in number.
+/// Place in a packed line. As many rows as a vector has elements form a group;
+/// the next group begins with a vector again, and its vectors have the same
+/// columns. A thread's \p items items are in neighbouring groups.
 constexpr LinePlace linePlaceOf(const FlatElementwiseParams &params,
                                 long long run, int vector, int items) {
   const auto columns = static_cast<unsigned long long>(params.operands.cols);
@@ -59,25 +59,27 @@ constexpr LinePlace linePlaceOf(const FlatElementwiseParams &params,
           static_cast<unsigned>(element - row * columns)};
 }
 
-/// Packed matrices as one line of vectors, cut into chunks of threads * items;
-/// where positions count, runs of items below each other, neighbours in a row
-/// for neighbouring threads. A thread has all loads of its items in flight at
-/// once. Any architecture, type, length and stride, at any alignment.
+/// Packed matrices are one line of vectors, cut into chunks of threads * items.
+/// Where positions count, work is runs of items below each other, with
+/// neighbouring threads on neighbouring vectors of a row. A thread has all
+/// loads of its items in flight at once. Any architecture, type, length and
+/// stride, at any alignment.
 struct FlatElementwiseConfig {
   int blockThreads = 256;
-  int vector = 8; ///< elements that follow each other in a row
+  int vector = 8; ///< consecutive elements of a row
   int items = 4;  ///< vectors of a thread and chunk
   int hint = 0;   ///< 0: none; 1: streaming loads and stores; 2: stores only
-  /// Blocks that the compiler makes fit an SM by giving each fewer registers;
-  /// 0: as many as leave each what it wants.
+  /// Blocks that have to fit an SM at once, for which the compiler gives each
+  /// fewer registers; 0: as many as fit with all the registers wanted.
   int residentBlocks = 0;
-  /// Where rows begin. 0: at a multiple of the vector, which divides them, or
-  /// nowhere: packed matrices without positions. 1: anywhere in a packed line,
-  /// which begins at such a multiple; they are no shorter than the vector. 2:
-  /// anywhere; vectors are aligned in y, loads are shifted.
+  /// Alignment of rows. 0: rows begin at multiples of a vector that divides
+  /// them, or positions do not count in packed matrices. 1: rows begin anywhere
+  /// in a packed line, which begins at such a multiple, and have at least the
+  /// vector's elements. 2: rows begin anywhere; vectors are aligned in y, and
+  /// loads are shifted.
   int start = 0;
-  /// 0: a block a chunk. Above: so many blocks an SM, which stride over the
-  /// chunks.
+  /// 0: one block for each chunk. Above: blocks for each SM, which stride over
+  /// the chunks.
   int blocksPerSm = 0;
 
   static constexpr const char *kName = "flat";
@@ -113,12 +115,12 @@ struct FlatElementwiseConfig {
            blocksPerSm >= 0;
   }
 
-  /// Bytes that vectors of elements of \p type are aligned to.
+  /// Alignment in bytes of vectors of \p type.
   constexpr int accessBytes(DType type) const {
     int bytes = vector * bytesOf(type);
     return bytes < kAccessBytes ? bytes : kAccessBytes;
   }
-  /// Rows after which every misalignment comes again.
+  /// Rows after which every misalignment repeats.
   static constexpr int period(const ElementwiseSignature &signature) {
     int in = bytesOf(signature.in), out = bytesOf(signature.out);
     return kAccessBytes / (in < out ? in : out);
@@ -133,17 +135,18 @@ struct FlatElementwiseConfig {
     return (vector * bytesOf(signature.in) + 3) / 4;
   }
   /// Registers that a thread wants: the bits and places of its items, one
-  /// vector with what is added to it in fp32, and what else a kernel holds. The
-  /// constants are about the least with which ptxas 13.0 does not spill, tried
-  /// on random configs for sm_75 to sm_120.
+  /// vector and its operands in fp32, and the rest of a kernel. The constants
+  /// are about the least with which ptxas 13.0 does not spill, tried on random
+  /// configs for sm_75 to sm_120.
   constexpr int wantedRegisters(const ElementwiseSignature &signature) const {
     int words = vectorWords(signature);
-    if (words < 2) // narrow items cost as much in places
+    if (words < 2) // narrow items cost as much for their places
       words = 2;
-    // What covers a vector are two.
+    // Two vectors cover one.
     int perMatrix = start == kAny ? 2 * words : words;
     int item = matrices(signature) * perMatrix;
-    if (start == kLine) // places are one, columns have the next row's, too
+    if (start == kLine) // one place serves all; a column also has the next
+                        // row's value
       item += 2 * signature.count(LinkShape::Column);
     else
       item += signature.count(LinkShape::Column) +
@@ -169,7 +172,7 @@ struct FlatElementwiseConfig {
                ? wantedRegisters(signature)
                : kRegistersPerSm / (blockThreads * residentBlocks) / 8 * 8;
   }
-  /// Blocks that have to fit an SM, and with it the registers that the compiler
+  /// Blocks that have to fit an SM, which sets the registers that the compiler
   /// may use.
   constexpr int minBlocks(const ElementwiseSignature &signature) const {
     if (residentBlocks > 0)
@@ -181,7 +184,7 @@ struct FlatElementwiseConfig {
     return blocks > 1 ? blocks : 1;
   }
 
-  /// Whether work is given out as runs of rows, not as a line.
+  /// Whether work is divided into runs of rows, instead of a line.
   constexpr bool hasRuns(const ElementwiseSignature &signature) const {
     return signature.needsPosition() && start != kLine;
   }
@@ -190,7 +193,7 @@ struct FlatElementwiseConfig {
   constexpr long long vectors(long long rows, long long cols) const {
     return rowVectors(rows * cols);
   }
-  /// Vectors that rows of \p cols elements touch, wherever they begin.
+  /// Vectors that rows of \p cols elements touch, at any alignment.
   constexpr long long rowVectors(long long cols) const {
     return start == kAny ? (cols + 2 * (vector - 1)) / vector : cols / vector;
   }
@@ -200,7 +203,7 @@ struct FlatElementwiseConfig {
                           : divideUp(rows, items)) *
            rowVectors(cols);
   }
-  /// Rows that a thread's items are apart, where rows begin anywhere.
+  /// Distance of a thread's items in rows, where rows begin anywhere.
   constexpr long long shiftedStep(const ElementwiseSignature &signature,
                                   long long rows, long long cols) const {
     long long step = period(signature);
@@ -208,7 +211,7 @@ struct FlatElementwiseConfig {
       return step;
     return divideUp(divideUp(rows, items), step) * step;
   }
-  /// Of a line whose elements have positions; see linePlaceOf().
+  /// Runs of a line whose elements have positions; see linePlaceOf().
   constexpr long long lineRuns(long long rows, long long cols) const {
     long long all = vectors(rows, cols);
     long long step = cols > 0 ? cols : 1;
@@ -234,7 +237,7 @@ struct FlatElementwiseConfig {
     return wanted < 1 ? 1 : wanted < most ? wanted : most;
   }
 
-  /// Fills all but the operands, which are there.
+  /// Fills in all parameters except the operands, which have to be set before.
   constexpr void fillGeometry(FlatElementwiseParams &params,
                               const ElementwiseSignature &signature) const {
     long long rows = params.operands.rows, cols = params.operands.cols;
@@ -258,8 +261,8 @@ struct FlatElementwiseConfig {
       fullGroups = groupsOf(signature, rows, cols, rows - (items - 1) * step);
     } else if (params.vectorsPerRow >= kWarp) {
       // Items of adjacent rows lie in one piece of memory with those of the
-      // block's other warps. Where rows are shorter than a warp, only threads
-      // in adjacent rows make its accesses whole.
+      // block's other warps. Where rows are shorter than a warp, the accesses
+      // of a warp are only whole if its threads are in adjacent rows.
       params.groupRows = static_cast<unsigned>(items);
       fullGroups = rows / items;
     } else {
@@ -275,11 +278,11 @@ struct FlatElementwiseConfig {
                                    const FlatElementwiseConfig &) = default;
 
   static constexpr long long kMaxBlocks = (1ll << 31) - 1;
-  // What isValid() allows at most.
+  // The maxima that isValid() allows.
   static constexpr int kMaxItems = 8, kMaxVector = 16;
   static constexpr int kMaxVectorBytes = 32; ///< two accesses
 
-  // Of the largest SM that is served, sm_75 to sm_120.
+  // The largest SM that is supported, sm_75 to sm_120.
   static constexpr int kRegistersPerSm = 65536, kMostThreadsPerSm = 2048;
 
 private:
@@ -290,7 +293,7 @@ private:
       return true;
     if (start == kLine)
       return signature.contiguous && signature.needsPosition();
-    // What covers a vector are two accesses.
+    // Two accesses cover a vector.
     return start == kAny && vector > 1 &&
            vector * bytesOf(signature.in) <= kAccessBytes;
   }
@@ -306,7 +309,7 @@ private:
     return blocks * step + (left < step ? left : step);
   }
 
-  /// Registers of the rows of values, in fp32 for all items.
+  /// Registers for the rows of values, in fp32 for all items.
   constexpr int rowRegisters(const ElementwiseSignature &signature) const {
     return signature.count(LinkShape::Row) * vector;
   }
@@ -314,7 +317,7 @@ private:
   static constexpr long long divideUp(long long count, long long by) {
     return (count + by - 1) / by;
   }
-  /// Registers are given out in eights.
+  /// Registers are allocated in units of eight.
   static constexpr int roundUp(int registers) {
     return (registers + 7) / 8 * 8;
   }

@@ -1,19 +1,20 @@
 //===- elementwise/LineElementwise.cuh - chains of packed rows of any length //
 //
 // Packed matrices are one line of memory, whatever their columns: all accesses
-// to them are aligned vectors, and no row has ends. What links read of rows and
-// columns of values depends on where a vector lies. It is in one row of the
-// matrix, or crosses into the next: rows have at least a vector's elements.
+// to them are aligned vectors, and rows have no ends of their own. The operands
+// of links from rows and columns of values depend on the place of a vector. It
+// is in one row of the matrix, or crosses into the next: rows have at least a
+// vector's elements.
 //
-// As many rows as a vector has elements are a whole number of vectors, as many
-// as there are columns. So a thread's items, which are so many vectors apart,
-// lie alike in their rows: one place is found for all of them, and what links
-// read of a row of values is read and shifted once. It is read by the aligned
-// vectors that cover what is asked for; where a vector crosses, by elements.
+// As many rows as a vector has elements are a whole number of vectors: one for
+// each column. So a thread's items, which are that many vectors apart, lie
+// alike in their rows: one place is computed for all of them, and a vector from
+// a row of values is read and shifted once. It is read by the aligned vectors
+// that cover it or, if it crosses into the next row, by elements.
 //
-// Rejected: items of neighbouring vectors, each of which would find its place
-// and its part of the row of values. With bias and gelu that was as long as the
-// chain.
+// Rejected: items of neighbouring vectors, each of which would compute its
+// place and its part of the row of values. With bias and gelu that took as long
+// as the chain.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -62,8 +63,8 @@ private:
                             item * (params.operands.cols * kVector));
   }
 
-  /// Loads what link kLink and those behind it read of an item, except rows of
-  /// values.
+  /// Loads the operands of link kLink and of later links for an item, except
+  /// rows of values.
   template <int kLink>
   static void loadLinks(Item &item, const FlatElementwiseParams &params,
                         const LinePlace &place, int index) {
@@ -84,8 +85,8 @@ private:
       loadLinks<kLink + 1>(item, params, place, index);
   }
 
-  /// Loads the vectors of rows of values, of which \p left elements are in the
-  /// place's row.
+  /// Loads the vectors from rows of values, of which \p left elements are in
+  /// the place's row.
   template <int kLink>
   static void loadRows(RowWords &rows, const ElementwiseParams &operands,
                        const LinePlace &place, int left) {
@@ -101,7 +102,7 @@ private:
       loadRows<kLink + 1>(rows, operands, place, left);
   }
 
-  /// A vector of the row of values that has the bytes [begin, end).
+  /// A vector at \p from in a row of values with the bytes [begin, end).
   static Words<kInBytes> loadCovered(const char *from, const char *begin,
                                      const char *end) {
     constexpr int kPart = kInBytes < 16 ? kInBytes : 16;
@@ -117,7 +118,7 @@ private:
     return all;
   }
 
-  /// The last \p left elements of a row of values, and then its first.
+  /// The last \p left elements of a row of values, followed by its first ones.
   static Words<kInBytes> loadAcross(const char *from, const char *begin,
                                     int left) {
     Words<kInBytes> words = {};
@@ -133,8 +134,8 @@ private:
 
   static constexpr int wordsOf(int bytes) { return bytes < 4 ? 1 : bytes / 4; }
 
-  /// The items of one thread: loads, then chain and stores. All of them exist
-  /// when kFull.
+  /// Processes the items of one thread: loads, then chain and stores. With
+  /// kFull all of them exist.
   template <bool kFull>
   static void runItems(const FlatElementwiseParams &params,
                        const LinePlace &place, float scale) {
@@ -154,7 +155,7 @@ private:
             itemAt<kIn>(params, place, i, operands.x));
         loadLinks<0>(items[i], params, place, i);
       }
-    // From the caches: they come sooner than what comes from DRAM.
+    // Rows of values come from the caches, sooner than operands from DRAM.
     RowWords rows;
     loadRows<0>(rows, operands, place, left);
 #pragma unroll
@@ -170,7 +171,8 @@ private:
       }
   }
 
-  /// The elements behind the last whole vector, by the first block.
+  /// The elements behind the last whole vector, which the first block
+  /// processes.
   static void runTail(const FlatElementwiseParams &params, float scale) {
     constexpr FlatElementwiseConfig kScalar{.blockThreads = kThreads,
                                             .vector = 1,

@@ -1,8 +1,8 @@
-//===- elementwise/ReferenceElementwise.cuh - what is compared with -------===//
+//===- elementwise/ReferenceElementwise.cuh - the reference ---------------===//
 //
-// The chain as its definition reads: one thread an element, fp64, not rounded
-// to y's type, and beside it the scale of the error that fp32 may make, |x|
-// carried through the chain.
+// The chain by its definition: one thread for each element, in fp64, not
+// rounded to y's type. Beside it is the scale of the error that fp32 may make,
+// |x| carried through the chain.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -14,7 +14,7 @@
 
 namespace kiln {
 
-/// Element (row, column) of the operand of link kLink, and of those behind it.
+/// The operands of element (row, column) for link kLink and later links.
 template <ElementwiseSignature kSignature, int kLink = 0>
 void readOperands(LinkOperands<double> &values,
                   const ElementwiseParams &operands, long long row,

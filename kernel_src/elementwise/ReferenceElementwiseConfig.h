@@ -5,15 +5,15 @@
 
 namespace kiln {
 
-/// referenceElementwise: a thread an element. No choice of the tuner, so it has
-/// no fields.
+/// referenceElementwise has a thread for each element. The tuner does not
+/// choose it, so it has no fields.
 struct ReferenceElementwiseConfig {
   constexpr int threads() const { return 256; }
   constexpr int minBlocks(const ElementwiseSignature &) const { return 1; }
   constexpr bool isValid(const ElementwiseSignature &signature) const {
     return signature.isWellFormed();
   }
-  /// Blocks of the one-dimensional grid; the kernel strides by it.
+  /// Blocks of the one-dimensional grid, over which the kernel strides.
   constexpr long long blocks(long long rows, long long cols) const {
     constexpr long long kMost = 1ll << 20;
     long long wanted = (rows * cols + threads() - 1) / threads();

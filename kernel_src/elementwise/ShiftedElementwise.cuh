@@ -1,18 +1,18 @@
 //===- elementwise/ShiftedElementwise.cuh - rows that begin anywhere ------===//
 //
 // Rows that begin between two multiples of 16 bytes are cut at these multiples:
-// a row is a head of less than a vector, whole vectors, a tail of less than
-// one. What is cut is one matrix, y or the narrower one; if the others do not
-// lie alike, their vectors are loaded by the two aligned ones that cover them.
-// All stores of whole vectors are aligned.
+// a row is a head of less than a vector, whole vectors, and a tail of less than
+// one. The cut follows one matrix: y, or the narrower one. If the others are
+// aligned differently, their vectors are loaded by the two aligned vectors that
+// cover them. All stores of whole vectors are aligned.
 //
-// A thread's items are as many rows apart as it takes until misalignments come
-// again. So they are misaligned alike: one thread has the heads of its rows,
-// another the tails, and most neither. What links read of a row of values is
-// the same vector for all items. Heads and tails are loaded as whole vectors
-// too, beyond their rows but not beyond the operands, and stored by elements.
+// A thread's items are one period of misalignments apart, in rows. So they are
+// misaligned alike: one thread has the heads of its rows, another the tails,
+// and most have neither. All items share one vector from a row of values. Heads
+// and tails are loaded as whole vectors too, beyond their rows but not beyond
+// the operands, and stored by elements.
 //
-// Where the matrices are one line, it is one such row.
+// Matrices that are one line count as one such row.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -30,7 +30,7 @@ class ShiftedElementwise : ElementwiseKernel<kSignature, kConfig> {
       Base::kInBytes, Base::kOutBytes, Base::kLoadHint, Base::kStoreHint,
       Base::kRuns;
   using Item = ElementwiseItem<kSignature, kVector>;
-  /// A vector of a matrix that is read, in flight.
+  /// A vector of an input matrix, in flight.
   struct Loaded {
     using Vector = CoveringVectors<kInBytes, kInElement>;
     Vector vector;
@@ -39,21 +39,21 @@ class ShiftedElementwise : ElementwiseKernel<kSignature, kConfig> {
     Words<kInBytes> get() const { return vector.get(past); }
   };
 
-  /// All that is loaded for one item. What links read of a row of values is in
-  /// the first item alone.
+  /// All loads for one item. Only the first item has the vectors from rows of
+  /// values.
   struct Loads {
     Loaded x;
     Loaded matrix[kLinks > 0 ? kLinks : 1];
-    Words<kInElement> element[kLinks > 0 ? kLinks : 1]; ///< of a column
+    Words<kInElement> element[kLinks > 0 ? kLinks : 1]; ///< of columns
   };
   using RowWords = Words<kInBytes>[kLinks > 0 ? kLinks : 1];
 
-  /// Where the first item of a thread lies. The line is a row, number 0.
+  /// The place of a thread's first item. A line is one row, number 0.
   struct Place {
     unsigned row = 0;
-    long long column = 0; ///< may be negative: of a head
+    long long column = 0; ///< negative for a head
   };
-  /// The elements of a vector that are in its row.
+  /// The elements of a vector that belong to its row.
   struct Part {
     int begin, end;
     bool isEmpty() const { return begin >= end; }
@@ -88,8 +88,7 @@ private:
       runItems<false>(params, place, scale);
   }
 
-  /// Elements between the aligned vector in which a row of y begins and the
-  /// row.
+  /// Elements between the start of a row of y and the aligned vector before it.
   static int headOf(const ElementwiseParams &operands, unsigned row) {
     return bytesPast(elementAt<kOut>(operands.y, row * operands.ldy),
                      accessBytes(kOutBytes)) /
@@ -100,7 +99,7 @@ private:
     return kRuns ? operands.cols : operands.rows * operands.cols;
   }
 
-  /// What item \p item has of its vector.
+  /// The elements of its vector that item \p item has.
   static Part partOf(const FlatElementwiseParams &params, const Place &place,
                      int item) {
     long long column = place.column;
@@ -116,8 +115,8 @@ private:
     return part;
   }
 
-  /// Address of an item in a matrix. The compiler finds one for all items and
-  /// their distances.
+  /// Address of an item in a matrix. The compiler computes one address for all
+  /// items, and their distances.
   template <DType kType>
   static const char *itemAt(const FlatElementwiseParams &params,
                             const Place &place, int item, const void *operand,
@@ -132,7 +131,7 @@ private:
     return elementAt<kType>(elementAt<kType>(operand, offset), item * distance);
   }
 
-  /// The end of a matrix that is read.
+  /// The end of an input matrix.
   static const char *endOf(const ElementwiseParams &operands,
                            const void *matrix, long long ld) {
     if constexpr (kSignature.contiguous)
@@ -141,10 +140,10 @@ private:
   }
 
   //===--------------------------------------------------------------------===//
-  // What may be loaded
+  // Bounds of loads
   //===--------------------------------------------------------------------===//
 
-  /// Whether the matrix has all vectors that cover those of all items.
+  /// Whether the matrix includes all vectors that cover those of all items.
   static bool isMatrixInside(const FlatElementwiseParams &params,
                              const Place &place, const void *matrix,
                              long long ld) {
@@ -154,7 +153,7 @@ private:
         static_cast<const char *>(matrix), endOf(params.operands, matrix, ld));
   }
 
-  /// Whether all matrices have what is loaded for the items, which exist.
+  /// Whether all matrices include the loads for the items, which all exist.
   static bool areInside(const FlatElementwiseParams &params,
                         const Place &place) {
     const ElementwiseParams &operands = params.operands;
@@ -180,7 +179,7 @@ private:
     if (kFull ||
         Loaded::Vector::isInside(from, from, static_cast<const char *>(matrix),
                                  endOf(params.operands, matrix, ld))) {
-      // Of all items alike, which the compiler cannot know.
+      // The value is the same for all items, which the compiler cannot know.
       loaded.past =
           bytesPast(itemAt<kIn>(params, place, 0, matrix, ld), kInBytes);
       loaded.vector.template load<kLoadHint>(from, loaded.past);
@@ -191,8 +190,8 @@ private:
     }
   }
 
-  /// Loads what link kLink and those behind it read of an item, except rows of
-  /// values.
+  /// Loads the operands of link kLink and of later links for an item, except
+  /// rows of values.
   template <bool kFull, int kLink>
   static void loadLinks(Loads &loads, const FlatElementwiseParams &params,
                         const Place &place, int item, const Part &part) {
@@ -209,7 +208,7 @@ private:
       loadLinks<kFull, kLink + 1>(loads, params, place, item, part);
   }
 
-  /// Loads the vectors of rows of values.
+  /// Loads the vectors from rows of values.
   template <int kLink>
   static void loadRows(RowWords &rows, const FlatElementwiseParams &params,
                        const Place &place, const Part &part) {
@@ -249,8 +248,8 @@ private:
     return item.compute(scale);
   }
 
-  /// The items of one thread: loads, then chain and stores. When kFull all of
-  /// them exist, and areInside().
+  /// Processes the items of one thread: loads, then chain and stores. With
+  /// kFull all of them exist, and areInside() holds.
   template <bool kFull>
   static void runItems(const FlatElementwiseParams &params, const Place &place,
                        float scale) {
@@ -267,11 +266,11 @@ private:
       if constexpr (kLinks > 0)
         loadLinks<kFull, 0>(loads[i], params, place, i, part);
     }
-    // From the caches: they come sooner than what comes from DRAM.
+    // Rows of values come from the caches, sooner than operands from DRAM.
     if constexpr (kLinks > 0)
       if (Part part = partOf(params, place, 0); !part.isEmpty())
         loadRows<0>(rows, params, place, part);
-    // Never true; see FlatElementwise::runItems.
+    // The condition is never true; see FlatElementwise::runItems.
     if (kFull && operands.y == nullptr)
       return;
 #pragma unroll

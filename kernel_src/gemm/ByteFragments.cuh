@@ -1,16 +1,16 @@
 //===- gemm/ByteFragments.cuh - fragments of one byte an element ----------===//
 //
 // A register of an mma.sync fragment holds four neighbours along k. Where fp8
-// has no instruction of its own, a fragment of 32 of k becomes two of fp16 of
-// 16: the first has the registers of the lower half of k, the second those of
-// the upper one, and of each register bytes 0 and 1 take the place of the pair
-// in the lower half of the instruction's k, bytes 2 and 3 that in the upper
-// one. That is another order of k than in memory, but the same of A and of B,
-// so no element has to change its lane.
+// has no instruction of its own, a fragment of 32 of k becomes two fp16
+// fragments of 16: the first has the registers of the lower half of k, the
+// second those of the upper half. In each register bytes 0 and 1 become the
+// pair in the lower half of the instruction's k, and bytes 2 and 3 the pair in
+// the upper half. This order of k differs from that in memory, but A and B
+// share it, so no element has to change its lane.
 //
 // Without the instruction that converts e4m3 (below sm_89) its bits are moved
-// to those of fp16 as they are, which makes them 2^-8 of their value; the sums
-// make good for that.
+// to the place of fp16's bits, which scales its value by 2^-8; the sums make up
+// for that.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -21,10 +21,10 @@
 
 namespace kiln {
 
-/// Of the architecture that is compiled for.
+/// Products of one-byte types on the target architecture.
 inline constexpr int kByteCapability = __CUDA_ARCH__ / 10;
 
-/// The type of sums of products.
+/// The type of the sums.
 template <bool kIsInt> struct SumOf { using Type = float; };
 template <> struct SumOf<true> { using Type = int; };
 template <GemmSignature kSignature>
@@ -33,23 +33,23 @@ using ProductSum = typename SumOf<kSignature.in == DType::INT8>::Type;
 /// True where e4m3 is converted by an instruction.
 inline constexpr bool kHasE4m3Conversion = kByteCapability >= 89;
 
-/// Two fp16 of the e4m3 in the upper bytes of two halves, times 2^-8; NaN stays
-/// NaN.
+/// Two fp16 from the e4m3 in the upper bytes of two halves, times 2^-8; NaN
+/// stays NaN.
 inline unsigned halvesOfE4m3(unsigned bytes) {
   unsigned size = bytes >> 1 & 0x3f803f80u;
-  // Only of NaN, 0x7f, the sum reaches bit 14, which makes an exponent of ones.
+  // The sum reaches bit 14 for NaN (0x7f) alone, and gives an exponent of ones.
   unsigned nan = (size + 0x00800080u) & 0x40004000u;
   return (bytes & 0x80008000u) | size | nan;
 }
 
-/// fp16 of four fp8: of bytes 0 and 1 of \p word, and of bytes 2 and 3.
+/// Converts four fp8 to fp16: bytes 0 and 1 of \p word, and bytes 2 and 3.
 template <DType kType>
 void convertFp8(unsigned &low, unsigned &high, unsigned word) {
   if constexpr (kType == DType::E4M3 && kHasE4m3Conversion) {
     low = ptx::cvtRnF16x2E4m3x2(static_cast<unsigned short>(word));
     high = ptx::cvtRnF16x2E4m3x2(static_cast<unsigned short>(word >> 16));
   } else {
-    // Each byte above a byte of zeros: an fp16 of e5m2.
+    // Each byte above a byte of zeros is an fp16 with the value of the e5m2.
     low = ptx::prmt(word, 0, 0x1404);
     high = ptx::prmt(word, 0, 0x3424);
     if constexpr (kType == DType::E4M3) {
@@ -59,20 +59,20 @@ void convertFp8(unsigned &low, unsigned &high, unsigned word) {
   }
 }
 
-/// What an element has to be multiplied by behind convertFp8.
+/// The factor that an element needs after convertFp8.
 constexpr float fp8Factor(DType type) {
   return type == DType::E4M3 && !kHasE4m3Conversion ? 256.0f : 1.0f;
 }
 
-/// By what the sums of multiplyBytes are to be multiplied.
+/// The factor that the sums of multiplyBytes need.
 template <GemmSignature kSignature> constexpr float byteFactor() {
   if (byteProductOf(kSignature, kByteCapability) != ByteProduct::Converted)
     return 1.0f;
   return fp8Factor(kSignature.in) * fp8Factor(kSignature.typeB());
 }
 
-/// Adds the products of 32 of k: of kTilesA fragments of 16 rows of kTypeA and
-/// kTilesB of 8 columns of kTypeB, whose registers lie in pairs.
+/// Adds the products of 32 of k: kTilesA fragments of 16 rows of kTypeA by
+/// kTilesB fragments of 8 columns of kTypeB, whose registers lie in pairs.
 template <ByteProduct kProduct, DType kTypeA, DType kTypeB, class Sum,
           int kTilesA, int kTilesB, int kPairs>
 void multiplyBytes(Sum (&sums)[kTilesA][kTilesB][4],
@@ -84,7 +84,7 @@ void multiplyBytes(Sum (&sums)[kTilesA][kTilesB][4],
     for (int i = 0; i < kTilesA; ++i)
 #pragma unroll
       for (int step = 0; step < kTilesB; ++step) {
-        // Back and forth: neighbours share a fragment of B.
+        // Back and forth, so that neighbouring products share a fragment of B.
         int j = i % 2 == 0 ? step : kTilesB - 1 - step;
         multiply(i, j);
       }

@@ -1,9 +1,9 @@
-//===- gemm/ByteProducts.h - how mma.sync takes types of one byte ---------===//
+//===- gemm/ByteProducts.h - products of one-byte types by mma.sync -------===//
 //
 // int8 has an instruction from sm_80 on, and its sums are exact. fp8 has one on
-// sm_89 and from sm_120 on, twice as fast as that of fp16; elsewhere there is
-// none (sm_80), or it is made of conversions (sm_90, sm_100). There fragments
-// are converted once, and their products are exact in fp32.
+// sm_89 and from sm_120 on, twice as fast as that of fp16; elsewhere it has
+// none (sm_80), or one that is made of conversions (sm_90, sm_100). There
+// fragments are converted once, and their products are exact in fp32.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -12,12 +12,12 @@
 
 namespace kiln {
 
-/// What computes the products of a signature's types.
+/// The instruction that multiplies a signature's types.
 enum class ByteProduct {
-  None,      ///< their own instruction: types of two bytes or four
-  Int8,      ///< that of int8, with sums of int32
-  Fp8,       ///< that of fp8, whose sums keep fewer bits than fp32 has
-  Converted, ///< that of fp16
+  None,      ///< the types' own: two bytes or four
+  Int8,      ///< int8, with int32 sums
+  Fp8,       ///< fp8, with sums of fewer bits than fp32
+  Converted, ///< fp16, behind a conversion
 };
 
 constexpr ByteProduct byteProductOf(const GemmSignature &signature,
@@ -30,12 +30,12 @@ constexpr ByteProduct byteProductOf(const GemmSignature &signature,
   return isNative ? ByteProduct::Fp8 : ByteProduct::Converted;
 }
 
-/// Steps of k after which partial sums go on to those of fp32: those that share
-/// a scale.
+/// Steps of k after which partial sums are added to fp32 sums: these steps
+/// share a scale.
 inline constexpr int kPromotedDepth = 128;
 
-/// True where sums are kept beside the tensor core's: scales change along k, or
-/// its sums are too narrow for long products.
+/// Whether sums are kept beside the tensor core's: scales change along k, or
+/// the tensor core's sums are too narrow for long products.
 constexpr bool hasPartialSums(const GemmSignature &signature,
                               int computeCapability) {
   return signature.hasBlockScales() ||
@@ -43,13 +43,13 @@ constexpr bool hasPartialSums(const GemmSignature &signature,
           byteProductOf(signature, computeCapability) == ByteProduct::Fp8);
 }
 
-/// -128 * -128 so many times is below 2^31.
+/// This many products -128 * -128 add up to less than 2^31.
 inline constexpr long long kMostInt8Products = (1 << 17) - 1;
-/// So is (-128 - 127) * -128, of an element less a zero point.
+/// The same for products (-128 - 127) * -128 of an element less a zero point.
 inline constexpr long long kMostShiftedInt8Products =
     ((1ll << 31) - 1) / (255 * 128);
 
-/// Steps of k whose sum of int32 is exact.
+/// Steps of k for which an int32 sum is exact.
 constexpr long long mostInt8Products(const GemmSignature &signature) {
   return signature.hasZeroPointsA() ? kMostShiftedInt8Products
                                     : kMostInt8Products;

@@ -1,19 +1,19 @@
 //===- gemm/FfmaGemm.cuh - multistage GEMM on plain FMA -------------------===//
 //
-// Problem: exact fp32 products have no tensor cores. An SM issues one FFMA a
-// clock and sub-core, and every other instruction takes the place of one. So
-// tiles come by cp.async, in the order of their matrix, without registers and
-// conversions; sums of 16 x 8 a thread use each vector of four floats read from
-// shared memory 32 or 64 times; and vectors along k need no transposition.
+// Problem: exact fp32 products cannot use tensor cores. An SM issues one FFMA
+// per clock and sub-core, and every other instruction takes the slot of one. So
+// tiles are loaded by cp.async, in the order of their matrix, without registers
+// and conversions; 16 x 8 sums a thread use each vector of four floats read
+// from shared memory 32 or 64 times; and vectors along k need no transposition.
 //
-// Each warp holds the fragment of B for a step of four along k, twice: one
-// multiplies while the other loads. The fragment of A streams through a few
-// vectors, each used at once for four rows or four steps of k. One barrier a
-// tile publishes it and frees the one before for new copies.
+// Each warp holds the fragment of B for a step of four along k twice: one
+// multiplies while the other is loaded. The fragment of A passes through a few
+// vectors, each used at once for four rows or four steps of k. One barrier for
+// each tile publishes it and frees the tile before for new copies.
 //
-// Where a tile is small, groups of warps share out its steps of k and add their
-// sums in shared memory, in their order. Blocks may share a tile and split its
-// k, too (SplitK.cuh).
+// Where a tile is small, groups of warps divide its steps of k and add their
+// sums in shared memory in a fixed order. Blocks may share a tile by split-K,
+// too (SplitK.cuh).
 //
 // Limits: sm_80 and up; at most 2^31 - 1 blocks.
 //
@@ -71,7 +71,7 @@ public:
     Accumulators accumulators = {};
     multiply(params, {splitWork<kConfig>(blockIdx.x, params)},
              ptx::sharedAddress(sharedMemory), accumulators);
-    // Computed again: beside the sums there are no registers to keep it in.
+    // This is computed again, since the sums leave no registers to keep it in.
     unsigned block = blockIdx.x;
     ptx::opaque(block);
     finish(params, {splitWork<kConfig>(block, params)}, sharedMemory,
@@ -79,7 +79,7 @@ public:
   }
 
 private:
-  /// A tile of D. Rows of a group do not begin with the matrix's.
+  /// A tile of D. Rows of a group do not start where the matrix's rows do.
   struct Tile : SplitWork {
     GroupRows group = {0, 0};
   };
@@ -105,11 +105,11 @@ private:
       unsigned again = i;
       ptx::opaque(again);
       finish(params, tileOf(again), sharedMemory, accumulators);
-      __syncthreads(); // the ring is to be filled again
+      __syncthreads(); // the ring is filled again for the next tile
     }
   }
 
-  /// Makes D of a thread's sums.
+  /// Turns a thread's sums into elements of D.
   static void finish(const GemmParams &params, const Tile &work,
                      unsigned char *sharedMemory, Accumulators &accumulators) {
     if constexpr (kWarpsK > 1)
@@ -135,7 +135,7 @@ private:
   }
 
   /// The lane's place in its warp's tile. Neighbours share columns, and so do
-  /// lanes 16 apart, as far as there are rows for them: reads of 16 bytes by
+  /// lanes 16 apart as long as there are rows for them: reads of 16 bytes by
   /// half a warp then touch 128 bytes at most, which is one pass.
   static int laneRow() {
     int lane = threadIdx.x % 32;
@@ -153,7 +153,7 @@ private:
     return groupWarp() % kConfig.warpsN() * kConfig.warpTileN();
   }
 
-  /// Brings the tiles of both operands to the ring, in the order of k.
+  /// Loads the tiles of both operands to the ring, in the order of k.
   class Producer {
   public:
     Producer(const GemmParams &params, const Tile &work, const Range &range)
@@ -167,7 +167,7 @@ private:
                             range.begin(), params.ldb),
             params.ldb, leftOf(params.n, columnBegin(work))) {}
 
-    /// Turns to the block's tile \p tile, which may not exist.
+    /// Advances to the block's tile \p tile, which may not exist.
     void begin(int tile, unsigned stage) {
       bool exists = tile < range.count;
       int kLeft = range.leftOf(tile);
@@ -205,7 +205,7 @@ private:
     unsigned reading = shared, writing = ringEnd - kStageBytes;
 #pragma unroll 1
     for (int tile = 0; tile < range.count; ++tile) {
-      // Beyond this point the tile is there for all warps, and nobody reads
+      // Beyond this point the tile is visible to all warps, and no warp reads
       // the one before any more.
       ptx::cpAsyncWait<kStages - 2>();
       __syncthreads();
@@ -218,7 +218,8 @@ private:
       if (reading == ringEnd)
         reading = shared;
     }
-    // The sums of groups use the ring again; also no copy outlives the block.
+    // The sums of the groups of warps reuse the ring; also no copy outlives the
+    // block.
     ptx::cpAsyncWait<0>();
   }
 
@@ -229,7 +230,8 @@ private:
                            const ReaderB &readerB, unsigned stage,
                            Accumulators &accumulators) {
     int group = threadIdx.x / kGroupThreads;
-    // Steps behind the last one are the first ones again, read but not used.
+    // Steps behind the last one wrap to the first ones, and are read but not
+    // used.
     auto stepA = [&](int step) {
       return readerA.step(stage, step % kSteps * kWarpsK + group);
     };
@@ -283,7 +285,7 @@ private:
         held[i / (kMicroN / 4)][i % (kMicroN / 4) * 4 + e] = vector[e];
   }
 
-  /// Adds what vector \p i of a step of A takes part in.
+  /// Adds all products with vector \p i of a step of A.
   static void multiplyVector(const float (&vector)[4], int i, const Held &held,
                              Accumulators &accumulators) {
     // Back and forth along n: neighbours share an operand, which the register
@@ -312,11 +314,12 @@ private:
         use(&accumulators[i][j], (i * kMicroN + j) / 4);
   }
 
-  /// Four sums as a vector, in pairs that are swapped. A vector is loaded to
-  /// and stored from consecutive registers, of even and odd numbers in turn,
-  /// and an FFMA that reads two even ones or two odd ones takes two clocks. So
-  /// the sum of an even column, which multiplies an even register of B, wants
-  /// an odd one. (In order, the loop takes up to a quarter longer, H100.)
+  /// Four sums as a vector, with the sums of each pair swapped. A vector is
+  /// loaded to and stored from consecutive registers, even and odd ones
+  /// alternating, and an FFMA that reads two even or two odd registers takes
+  /// two clocks. So the sum of an even column, which multiplies an even
+  /// register of B, needs an odd one. (Unswapped, the loop takes up to a
+  /// quarter longer, H100.)
   static float4 crossed(const float *sums) {
     return {sums[1], sums[0], sums[3], sums[2]};
   }
@@ -327,10 +330,10 @@ private:
     sums[2] += part.w;
   }
 
-  /// True in the first group of warps, which ends with the sums of all.
+  /// True in the first group of warps, which holds the total in the end.
   static bool hasSums() { return kWarpsK == 1 || threadIdx.x < kGroupThreads; }
 
-  /// Adds the sums of all groups of warps, in their order.
+  /// Adds the sums of all groups of warps in a fixed order.
   static void joinGroups(float4 *shared, Accumulators &accumulators) {
     constexpr int kFours = kMicroM * kMicroN / 4;
     int group = threadIdx.x / kGroupThreads;

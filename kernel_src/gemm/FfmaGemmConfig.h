@@ -8,16 +8,17 @@ namespace kiln {
 
 /// Multistage FFMA kernel for fp32 data, sm_80 and up: exact products of any
 /// layout and alignment. A block computes blockM x blockN, with `stages` tiles
-/// of blockK in shared memory; a thread has microM x microN sums, the lanes of
-/// a warp are lanesM high. Of each tile, warpsK groups of warps take every
-/// warpsK-th step of four along k.
+/// of blockK in shared memory. A thread has microM x microN sums, and the lanes
+/// of a warp are lanesM high. Each of warpsK groups of warps takes every
+/// warpsK-th step of four along k of a tile.
 struct FfmaGemmConfig {
   int blockM = 128, blockN = 128, blockK = 32;
   int stages = 3;
   int microM = 16, microN = 8;
   int lanesM = 4;
   int warpsK = 1;
-  int transposes = 0; ///< 1: K-major operands are transposed on the way in
+  int transposes = 0; ///< 1: K-major operands are transposed while they are
+                      ///< loaded
   int minBlocksPerSm = 2;
   int splits = 0;      ///< 1: any splitK; 0: only 1, for less code
   int splitK = 1;      ///< run-time value
@@ -51,19 +52,19 @@ struct FfmaGemmConfig {
   constexpr int warpTileN() const { return lanesN() * microN; }
   constexpr int warpsM() const { return blockM / warpTileM(); }
   constexpr int warpsN() const { return blockN / warpTileN(); }
-  /// Threads that share a step of k; the groups of warpsK follow each other.
+  /// Threads of a group, which share a step of k; there are warpsK groups.
   constexpr int groupThreads() const {
     return (blockM / microM) * (blockN / microN);
   }
   constexpr int threads() const { return groupThreads() * warpsK; }
   constexpr int minBlocks() const { return minBlocksPerSm; }
-  /// Vectors of A that a thread has in flight, with the one in use: as many as
-  /// registers allow where three blocks of 128 threads share an SM.
+  /// Vectors of A that a thread has in flight, including the one in use: as
+  /// many as registers allow where three blocks of 128 threads share an SM.
   constexpr int ahead() const { return microM * microN == 64 ? 2 : 4; }
-  /// Steps of four along k that a warp has of each tile.
+  /// Steps of four along k of each tile that a warp multiplies.
   constexpr int steps() const { return blockK / 4 / warpsK; }
 
-  /// Floats behind the rows of a tile that is transposed or not.
+  /// Floats of padding behind the rows of a tile, for each order of the tile.
   constexpr int padding(bool isTransposed) const {
     return isTransposed ? 4 : 0;
   }
@@ -72,8 +73,8 @@ struct FfmaGemmConfig {
                  padding(transposes != 0 && signature.isKMajorB());
     return (blockM + blockN + padded) * blockK * 4;
   }
-  /// The ring of stages, which the sums of the groups of warps use again, and
-  /// the table of groups of rows.
+  /// The ring of stages, which the sums of the groups of warps reuse, and the
+  /// table of groups of rows.
   constexpr int sharedBytes(const GemmSignature &signature) const {
     return tileBytes(signature) + signature.groupTableBytes();
   }
@@ -83,8 +84,8 @@ struct FfmaGemmConfig {
     return ring > sums ? ring : sums;
   }
 
-  /// Limits of the template itself; those of an architecture (shared memory,
-  /// registers) are the pruner's.
+  /// Limits of the template itself. The pruner knows the limits of an
+  /// architecture (shared memory, registers).
   constexpr bool isValid(const GemmSignature &signature) const {
     bool positive = blockM > 0 && blockN > 0 && microM > 0 && microN > 0 &&
                     warpsK > 0 && minBlocksPerSm > 0 && splitK > 0 &&
@@ -100,8 +101,8 @@ struct FfmaGemmConfig {
       return false;
     if (waveBlocks < 0 || (waveBlocks > 0 && splitK == 1))
       return false;
-    // A thread's sums are in groups of four rows and four columns; fragments
-    // of the rows pass through four vectors of registers.
+    // A thread's sums are in groups of four rows and four columns; fragments of
+    // the rows pass through four vectors of registers.
     if ((microM != 4 && microM != 8 && microM != 12 && microM != 16) ||
         (microN != 4 && microN != 8 && microN != 12))
       return false;
@@ -136,9 +137,9 @@ private:
   }
 
   /// True when one pass of the threads' copies covers whole rows and passes
-  /// cover the tile. Rows of shared memory are powers of two, as offsets are
-  /// joined by exclusive or; where eight threads transpose a row, they need
-  /// not be.
+  /// cover the tile. Rows of shared memory are powers of two, because offsets
+  /// are joined by exclusive or. Exception: where eight threads transpose a
+  /// row, they need not be.
   constexpr bool isLoadable(bool kMajor, int extent, int align) const {
     if (!isPowerOfTwo(threads()))
       return false;

@@ -1,15 +1,15 @@
 //===- gemm/FfmaTiles.cuh - operand tiles of the multistage FFMA GEMM -----===//
 //
-// cp.async brings tiles without registers. Operands along m or n keep the order
+// cp.async loads tiles without registers. Operands along m or n keep the order
 // of their matrix, as rows for each k. K-major operands keep it too, as rows
-// along k, or are transposed on the way in, element by element. Threads read
-// vectors of four floats either way: four rows at one step of k, or four steps
-// of k of one row. A thread's rows come in groups of four, and the groups of
-// neighbouring lanes are neighbours.
+// along k, or are transposed element by element while they are loaded. Threads
+// read vectors of four floats either way: four rows at one step of k, or four
+// steps of k of one row. A thread's rows are in groups of four, and the groups
+// of neighbouring lanes are neighbours.
 //
-// Banks. Rows along k are up to 128 bytes long. In each of four lines of 128
-// bytes lie the rows of one number within their group, and the vectors of eight
-// groups, at one step of k, lie in eight different places: reads of a quarter
+// Banks. Rows along k are up to 128 bytes long. Each of four lines of 128 bytes
+// has the rows with one number within their group, and the vectors of eight
+// groups at one step of k lie in eight different places: reads of a quarter
 // warp take one pass. Transposed rows are four floats longer than the tile, so
 // that copies of eight steps of k by four rows touch each bank once.
 //
@@ -33,9 +33,10 @@ struct FfmaTile {
   }
   constexpr int bytes() const { return rows() * rowBytes(); }
 
-  /// Offset of 16-byte vector \p unit of row \p row. Rows along k: bits of row
-  /// and unit are moved and joined by exclusive or, so the offset of a joint
-  /// (or) of numbers without common bits is the joint (xor) of their offsets.
+  /// Offset of 16-byte vector \p unit of row \p row. For rows along k, bits of
+  /// row and unit are moved and joined by exclusive or. So numbers without
+  /// common bits may be combined: the offset of their "or" is the "xor" of
+  /// their offsets.
   constexpr unsigned offsetOf(unsigned row, unsigned unit) const {
     if (!alongK)
       return row * rowBytes() + unit * 16;
@@ -49,8 +50,9 @@ struct FfmaTile {
 };
 
 /// Copies the tiles of one operand, one after the other along k, with kThreads
-/// threads, by accesses of the operand's alignment. For each tile: begin, then
-/// copy for every part of kParts, so that copies come between other work.
+/// threads, by accesses of the operand's alignment. For each tile call begin,
+/// then copy for every part of kParts, so that copies are interleaved with
+/// other work.
 template <FfmaTile kTile, int kAlign, int kThreads, bool kTransposes>
 class FfmaLoader {
 public:
@@ -65,15 +67,15 @@ public:
     offset = kTile.offsetOf(row, column / 4) + column % 4 * 4;
   }
 
-  /// Turns to the next tile, to be written to \p shared; what lies beyond the
-  /// operand's extent or \p kLeft steps of k becomes zero. With \p exists false
-  /// there is no tile and nothing is copied.
+  /// Advances to the next tile, to be written to \p shared. Elements beyond the
+  /// operand's extent or behind \p kLeft steps of k become zero. If \p exists
+  /// is false there is no tile, and no copy is made.
   void begin(unsigned shared, int kLeft, bool exists) {
     stage = shared;
     rowsLeft = (kTile.alongK ? extentLeft : kLeft) - row;
     int left = (kTile.alongK ? kLeft : extentLeft) - column;
     // Beyond this point `copies` is false for threads whose unit is cut off by
-    // the end of the rows: they copy here, all rows at once.
+    // the end of the rows: they copy all rows here, at once.
     bool cut = left > 0 && left < kUnitElements;
     copies = exists && !cut && (kRowStep <= kTile.rows() || row < kTile.rows());
     if (exists && cut)
@@ -99,7 +101,7 @@ private:
   static constexpr int kCopies = (kTile.rows() + kRowStep - 1) / kRowStep;
   static_assert(kThreads % kUnitsPerRow == 0,
                 "the block's threads do not cover whole rows of the tile");
-  /// Copies of 16 bytes are so few that they cost least in one go.
+  /// Copies of 16 bytes are so few that issuing them at once is cheapest.
   static constexpr bool kSpreads = kAlign < 16;
 
   template <int kParts> void copyParts(int part) {
@@ -139,7 +141,7 @@ private:
   bool copies;
 };
 
-/// The same for a K-major operand that becomes a row for each k. Eight
+/// As above for a K-major operand that becomes a row for each k. Eight
 /// neighbouring threads copy eight elements of a row, 32 bytes.
 template <FfmaTile kTile, int kAlign, int kThreads>
 class FfmaLoader<kTile, kAlign, kThreads, true> {
@@ -191,7 +193,7 @@ private:
     rowsLeft -= kRowStep;
   }
 
-  /// Copies the tile's first \p left steps of k, from the thread's own on.
+  /// Copies the tile's first \p left steps of k, starting at the thread's own.
   void copyShort(int left) {
 #pragma unroll 1
     for (int i = 0; i < kCopies; ++i, next())
@@ -210,18 +212,18 @@ private:
 };
 
 /// Reads a thread's vectors of four floats from a tile. A step is four elements
-/// along k and has kMicro vectors: of each row along k, or of each group of
-/// four rows at each k.
+/// along k and has kMicro vectors: one of each row along k, or one of each
+/// group of four rows at each k.
 template <FfmaTile kTile, int kMicro, int kLanes> class FfmaReader {
 public:
-  /// \p lane of kLanes; the warp's rows begin at \p warpBegin.
+  /// The reader of \p lane of kLanes; the warp's rows begin at \p warpBegin.
   FfmaReader(int warpBegin, int lane) {
     int first = warpBegin + lane * 4;
     offset =
         kTile.alongK ? kTile.offsetOf(first, 0) : kTile.offsetOf(0, first / 4);
   }
 
-  /// Turns to step \p step of the tile in \p stage.
+  /// Advances to step \p step of the tile in \p stage.
   struct Step {
     unsigned stage, offset;
   };
@@ -237,8 +239,8 @@ public:
     constexpr unsigned kLine = 128;
     unsigned at = step.offset;
     if constexpr (kTile.alongK) {
-      // What the row adds within a line and the line itself, which the thread's
-      // own offset has no bits of.
+      // The row's offset within a line and the line itself, whose bits the
+      // thread's own offset does not have.
       unsigned own = kTile.offsetOf(i / 4 * kLanes * 4 + i % 4, 0);
       at = (at ^ own % kLine) + own / kLine * kLine;
     } else

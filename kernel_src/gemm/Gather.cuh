@@ -1,8 +1,8 @@
-//===- gemm/Gather.cuh - rows of A copied to where a product reads them ---===//
+//===- gemm/Gather.cuh - rows of A copied to the order of a product -------===//
 //
-// A product whose rows of A are in another order, or several of them the same
-// one, reads a copy in its own order: no TMA of Hopper gathers rows, and tokens
-// are few beside the weights that they meet. Scales of rows go with them.
+// A product whose rows of A are permuted or repeated, as in MoE, reads a copy
+// in its own order: TMA on Hopper does not gather rows, and tokens are few
+// compared with weights. Scales of rows are copied with them.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -28,8 +28,8 @@ public:
         ((reinterpret_cast<unsigned long long>(params.source) |
           static_cast<unsigned long long>(params.sourcePitch)) &
          15) == 0;
-    // A warp copies a chunk of a row at a time. Numbers of chunks fit 32 bits:
-    // a copy of more would be 8 TiB large.
+    // A warp copies a chunk of a row at a time. The number of chunks fits 32
+    // bits: a copy with more would be 8 TiB large.
     constexpr int kChunk = GatherConfig::kChunkBytes, kLanes = 32, kVector = 16;
     constexpr int kVectors = kChunk / (kLanes * kVector);
     const unsigned chunks = static_cast<unsigned>(

@@ -5,7 +5,7 @@
 
 namespace kiln {
 
-/// Rows of elements of so many bytes.
+/// Gathers rows of elements of `elementBytes` bytes.
 struct GatherSignature {
   int elementBytes = 2; ///< 1, 2 or 4
   bool hasScales = false;
@@ -14,7 +14,7 @@ struct GatherSignature {
                                    const GatherSignature &) = default;
 };
 
-/// gatherRows is no choice of the tuner, so it has no fields.
+/// The tuner does not choose gatherRows, so it has no fields.
 struct GatherConfig {
   constexpr int threads() const { return 256; }
   constexpr int sharedBytes(const GatherSignature &) const { return 0; }
@@ -24,15 +24,15 @@ struct GatherConfig {
   }
 
   /// Blocks of the one-dimensional grid for \p rows of \p pitch bytes; the
-  /// kernel strides by its grid, so any number is right.
+  /// kernel strides by its grid, so any number works.
   constexpr long long blocks(long long rows, long long pitch) const {
     long long warps = threads() / 32;
     long long wanted = (rows * chunksOf(pitch) + warps - 1) / warps;
     return wanted < kMaxBlocks ? wanted : kMaxBlocks;
   }
 
-  /// What a warp copies at a time of a row of \p pitch bytes: four vectors of
-  /// 16 bytes a lane, whose loads are in flight together.
+  /// Bytes of a row of \p pitch bytes that a warp copies at a time: four
+  /// vectors of 16 bytes a lane, whose loads are in flight together.
   static constexpr int kChunkBytes = 4 * 32 * 16;
   static constexpr long long chunksOf(long long pitch) {
     return (pitch + kChunkBytes - 1) / kChunkBytes;
@@ -45,9 +45,9 @@ struct GatherConfig {
 };
 
 /// Row r of the target is row index[r] / divisor of the source, and zeros where
-/// index[r] is outside of [0, numbers). The same of scales: the target's are
-/// packed, `depths` of a row. Pitches are in bytes; the target's rows begin at
-/// multiples of 16 and end in zeros.
+/// index[r] is outside of [0, numbers). Scales are gathered alike; the target's
+/// are packed, `depths` for each row. Pitches are in bytes; the target's rows
+/// begin at multiples of 16 and end in zeros.
 struct GatherParams {
   const void *source = nullptr;
   void *target = nullptr;

@@ -4,7 +4,7 @@
 // GEMM templates. A run is as wide as the operands' common alignment allows;
 // only the run that crosses the end of a row works element by element. Where
 // the chain joins columns, a run of D takes twice as many accumulators; rows
-// and columns are those of the product, whose n is even then.
+// and columns count in the product, whose n is then even.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -21,13 +21,13 @@ namespace kiln {
 struct EpilogueOperands {
   char *d;
   const char *c, *bias, *residual;
-  const float *rowScales, *columnScales; ///< of rows and columns of D
+  const float *rowScales, *columnScales; ///< for rows and columns of D
   float alpha, beta;
-  const int *zeroPoints, *columnSums; ///< of A's rows and of B's columns
-  int zeroPoint;                      ///< of a tensor
+  const int *zeroPoints, *columnSums; ///< for A's rows, and for B's columns
+  int zeroPoint;                      ///< for a whole tensor
 };
 
-/// Steps the pointers to \p batch. Reads nothing.
+/// Moves the pointers to \p batch. Reads no memory.
 template <GemmSignature kSignature>
 EpilogueOperands epilogueAddresses(const GemmParams &params, long long batch) {
   constexpr int kBytes = bytesOf(kSignature.out);
@@ -52,7 +52,7 @@ EpilogueOperands epilogueAddresses(const GemmParams &params, long long batch) {
   return operands;
 }
 
-/// The same with the scalars, which it reads.
+/// epilogueAddresses() with the scalars, which it reads.
 template <GemmSignature kSignature>
 EpilogueOperands epilogueOperands(const GemmParams &params, long long batch) {
   EpilogueOperands operands = epilogueAddresses<kSignature>(params, batch);
@@ -64,8 +64,8 @@ EpilogueOperands epilogueOperands(const GemmParams &params, long long batch) {
   return operands;
 }
 
-/// Subtracts the zero points of A from kCount sums of int32 of row \p row from
-/// \p column on, of which \p valid lie inside the product.
+/// Subtracts the zero points of A from kCount int32 sums of row \p row, from
+/// \p column on. \p valid of them lie inside the product.
 template <GemmSignature kSignature, int kCount>
 void subtractZeroPoints(const EpilogueOperands &operands, long long row,
                         long long column, int valid, int (&sums)[kCount]) {
@@ -79,12 +79,12 @@ void subtractZeroPoints(const EpilogueOperands &operands, long long row,
           withoutZeroPoint(sums[i], zeroPoint, operands.columnSums[column + i]);
 }
 
-/// Elements of D in one access of the signature's alignment class.
+/// Elements of D in one access with the signature's alignment class.
 template <GemmSignature kSignature> constexpr int epilogueAccess() {
   return kSignature.alignD / bytesOf(kSignature.out);
 }
 
-/// Accumulators in the widest run: those of one access to D.
+/// Accumulators in the widest run, which makes one access to D.
 template <GemmSignature kSignature> constexpr int epilogueVector() {
   return epilogueAccess<kSignature>() * kSignature.columnsPerOutput();
 }
@@ -105,7 +105,7 @@ void loadRun(float (&out)[kCount], const char *pointer, int valid) {
   }
 }
 
-/// The same by accesses of at most kAccess elements.
+/// loadRun() by accesses of at most kAccess elements.
 template <DType kType, int kAccess, int kCount>
 void loadRuns(float (&out)[kCount], const char *pointer, int valid) {
   if constexpr (kCount <= kAccess)
@@ -137,7 +137,7 @@ void storeRun(char *pointer, const float (&values)[kCount], int valid) {
   }
 }
 
-/// What the links of a run read.
+/// The operands of the links for a run.
 template <int kCount> struct RunOperands {
   float bias[kCount] = {}, residual[kCount] = {};
 
@@ -146,8 +146,9 @@ template <int kCount> struct RunOperands {
   }
 };
 
-/// Loads what the links [kFirst, kLast) read for \p valid of kCount elements
-/// from (\p row, \p column) on, a column of what they act on.
+/// Loads the operands of the links [kFirst, kLast) for \p valid of kCount
+/// elements from (\p row, \p column) on. The column counts in the links' own
+/// input.
 template <GemmSignature kSignature, int kFirst, int kLast, int kCount>
 RunOperands<kCount> loadLinks(const EpilogueOperands &operands,
                               const GemmParams &params, long long row,
@@ -167,15 +168,15 @@ RunOperands<kCount> loadLinks(const EpilogueOperands &operands,
   return run;
 }
 
-/// Has what computeRun reads for a run from (\p row, \p column) on brought to
-/// L2, long before: nobody waits for it, and whether it is there yet does not
-/// matter (Dependent.cuh).
+/// Prefetches the operands of computeRun for a run from (\p row, \p column) on
+/// to L2, long before they are read. Their values do not matter yet
+/// (Dependent.cuh).
 template <GemmSignature kSignature>
 void prefetchRun(const EpilogueOperands &operands, const GemmParams &params,
                  long long row, long long column) {
   constexpr PointwiseChain kChain = kSignature.pointwise;
   constexpr int kBytes = bytesOf(kSignature.out);
-  // A column as the link sees it, before or behind the join.
+  // A column as the link counts it, before or behind the join.
   auto columnFor = [&](PointwiseOp op) {
     return kChain.find(op) < kChain.joinAt()
                ? column
@@ -187,17 +188,18 @@ void prefetchRun(const EpilogueOperands &operands, const GemmParams &params,
     ptx::prefetchL2(
         operands.residual +
         (row * params.ldResidual + columnFor(PointwiseOp::Residual)) * kBytes);
-  // Whether C is read a device scalar says, which would be waited for.
+  // C is left out: a device scalar may decide whether it is read, and would
+  // have to be waited for.
   if constexpr (kSignature.readsC)
     if (!params.betaPtr)
       ptx::prefetchL2(operands.c + (row * params.ldc + column) * kBytes);
 }
 
-/// alpha, C and the chain on kCount accumulators of the product's row \p row
-/// from \p column on, a multiple of kCount, of which \p valid (at least 1) lie
-/// inside the product. The first kCount / columnsPerOutput() of them become
-/// D's elements from column / columnsPerOutput() on; nothing is stored. kCount
-/// is a power of two and, where columns are joined, at least 2.
+/// Applies alpha, C and the chain to kCount accumulators of the product's row
+/// \p row from \p column on, a multiple of kCount. \p valid of them (at least
+/// 1) lie inside the product. The first kCount / columnsPerOutput() of them
+/// become D's elements from column / columnsPerOutput() on; they are not
+/// stored. kCount is a power of two and, where columns are joined, at least 2.
 template <GemmSignature kSignature, int kCount>
 void computeRun(const EpilogueOperands &operands, const GemmParams &params,
                 long long row, long long column, int valid,
@@ -220,7 +222,7 @@ void computeRun(const EpilogueOperands &operands, const GemmParams &params,
       if (i < valid)
         accumulators[i] *= operands.columnScales[column + i];
   if constexpr (kSignature.readsC) {
-    // beta may be a device scalar that turns out to be 0: C stays unread.
+    // beta may be a device scalar that turns out to be 0; then C is not read.
     if (operands.beta != 0.0f) {
       constexpr int kBytes = bytesOf(kSignature.out);
       float c[kCount];
@@ -255,8 +257,8 @@ void computeRun(const EpilogueOperands &operands, const GemmParams &params,
   }
 }
 
-/// computeRun, and stores what it makes, where D has the row. D's elements of a
-/// run fit the alignment class.
+/// computeRun, and stores its results where D has the row. A run of D has the
+/// alignment of the class.
 template <GemmSignature kSignature, int kCount>
 void finishRun(const EpilogueOperands &operands, const GemmParams &params,
                long long row, long long column, int valid,
@@ -283,9 +285,10 @@ void finishRun(const EpilogueOperands &operands, const GemmParams &params,
   }
 }
 
-/// Finishes the sums of a thread, groups of four rows by four columns of D:
-/// the first begins at (row, column) of matrix \p batch, others kRowStep rows
-/// or kColumnStep columns further each. Those from \p rowEnd on do not exist.
+/// Finishes the sums of a thread, groups of four rows by four columns of D. The
+/// first group begins at (row, column) of matrix \p batch, and others follow
+/// kRowStep rows or kColumnStep columns apart. Rows from \p rowEnd on do not
+/// exist.
 template <GemmSignature kSignature, int kRowStep, int kColumnStep, int kRows,
           int kColumns>
 void finishGroups(const GemmParams &params, long long batch, long long row,

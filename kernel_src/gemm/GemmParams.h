@@ -8,33 +8,35 @@
 
 namespace kiln {
 
-/// Scales of one operand: number r of what shares its rows, and d of what
-/// shares its steps of k, is data[batch * batchStride + r * rowStride +
-/// d * depthStride]; a stride of 0 serves all.
+/// Scales of one operand. The scale for the r-th block of rows and the d-th
+/// block of steps of k is data[batch * batchStride + r * rowStride + d *
+/// depthStride]; a stride of 0 serves all.
 struct ScaleParams {
   const float *data = nullptr;
   long long rowStride = 0, depthStride = 0, batchStride = 0;
 };
 
-/// Groups of rows, and where rows are. With groups, m is how many rows there is
-/// room for: of all together, or masked of each. Sizes beyond it count as m.
-/// Groups with ends may be seen in part: m rows from `first` on of `all`, which
-/// is where A, D and the index begin.
+/// Groups of rows of a grouped GEMM, and the places of rows. m is the room for
+/// rows: of all groups together, or of each masked group. Sizes beyond it count
+/// as m. Groups with ends may be seen in part: m rows from `first` on of `all`;
+/// A, D and the index begin at `first`.
 struct GroupParams {
-  const int *sizes = nullptr; ///< of each group its end, or masked its rows
-  /// A group begins at the first multiple of this from the end before on.
+  const int *sizes = nullptr; ///< for each group its end or, masked, its number
+                              ///< of rows
+  /// A group begins at the first multiple of this at or behind the end before
+  /// it.
   int align = 1;
-  int divisor = 1; ///< of the index where A's rows are
+  int divisor = 1; ///< the row of A is the index divided by this
   int first = 0, all = 0;
-  /// Of m rows; what is outside of [0, all) has none.
+  /// For m rows; an index outside of [0, all) stands for no row.
   const int *index = nullptr;
-  const float *weights = nullptr; ///< by the index, or without one by the row
+  const float *weights = nullptr; ///< by the index or, without one, by the row
 };
 
-/// Zero points of A, of type int32: that of row r is data[batch * batchStride +
-/// r], or data[batch * batchStride] where the tensor has one. They come with
-/// the sums of op(B)'s columns, that of column c being
-/// columnSums[batch * sumsBatchStride + c].
+/// Zero points of A, of type int32. Row r has data[batch * batchStride + r], or
+/// data[batch * batchStride] where the tensor has one zero point. The sums of
+/// op(B)'s columns come with them: column c has columnSums[batch *
+/// sumsBatchStride + c].
 struct ZeroPointParams {
   const int *data = nullptr;
   long long batchStride = 0;
@@ -47,7 +49,7 @@ struct ZeroPointParams {
 /// matrices of `batch` with a batch stride (0 shares an input). Pointers that
 /// the signature does not use are ignored. A launch needs m, n, batch >= 1; k
 /// may be 0. n is the width of the product; where the chain joins columns, n is
-/// even, and D and what links behind the join read are half as wide.
+/// even, and D and the operands of links behind the join are half as wide.
 struct GemmParams {
   const void *a = nullptr;
   const void *b = nullptr;
@@ -61,20 +63,20 @@ struct GemmParams {
   long long strideA = 0, strideB = 0, strideC = 0, strideD = 0;
   long long strideBias = 0, strideResidual = 0;
 
-  /// Scalars in device memory win over the values below when not null.
+  /// Non-null pointers to scalars in device memory win over the values below.
   const float *alphaPtr = nullptr;
   const float *betaPtr = nullptr;
   float alpha = 1.0f;
-  float beta = 0.0f; ///< 0 (also through betaPtr): C does not count
+  float beta = 0.0f; ///< 0 (also through betaPtr): C is ignored
 
   /// Consecutive blocks cover this many tile rows before the next tile column;
   /// at least 1.
   int rasterGroup = 8;
-  /// k is cut into this many ranges, each the work of its own block; at least
-  /// 1. Above 1 the workspaces are needed. Of templates that are not compiled
-  /// for a number of ranges.
+  /// k is cut into this many ranges, each processed by its own block; at least
+  /// 1. Above 1 the workspaces are needed. Templates with a compiled-in number
+  /// of ranges ignore it.
   int splitK = 1;
-  /// The first tiles, which are not cut.
+  /// The number of leading tiles that are not split.
   int wholeTiles = 0;
   /// Partial sums, aligned to 16. With counters they are the config's
   /// partialBytes, content ignored; without, its zeroedBytes, as below.
@@ -82,15 +84,15 @@ struct GemmParams {
   /// Counters of the tiles, the config's zeroedBytes; zero at the start, and
   /// left at zero.
   unsigned *counters = nullptr;
-  /// Operands that the kernel may read before the one ahead of it in the stream
-  /// has ended (Dependent.cuh): kEarlyA, kEarlyB.
+  /// Operands that the kernel may read before its predecessor in the stream has
+  /// ended (Dependent.cuh): kEarlyA, kEarlyB.
   int early = 0;
-  /// Where the signature has them.
+  /// For signatures with scales.
   ScaleParams scaleA{}, scaleB{};
-  /// Of packed weights, whose scales have the signature's type.
+  /// For packed weights; their scales have the signature's type.
   const void *zeroB = nullptr;
   GroupParams groups{};
-  /// Where the signature has them.
+  /// For signatures with zero points of A.
   ZeroPointParams zeroA{};
 };
 

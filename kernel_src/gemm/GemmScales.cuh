@@ -1,11 +1,11 @@
 //===- gemm/GemmScales.cuh - scales of A and B ----------------------------===//
 //
-// Scales of a tensor are a part of alpha, those of rows are applied to sums,
-// those of blocks inside the loop over k.
+// Per-tensor scales are a part of alpha, per-token and per-channel scales are
+// applied to sums, and block scales inside the loop over k.
 //
-// Zero points of A are subtracted from finished sums of int32, before these
-// become float: sum (a - z) b = sum a b - z sum b, whose last factor a caller
-// has. int32 wraps, so what lies between may be greater than the result.
+// Zero points of A are subtracted from finished int32 sums, before these become
+// float: sum (a - z) b = sum a b - z sum b, where the caller provides sum b.
+// int32 wraps, so intermediate values may exceed the range of the result.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -15,8 +15,8 @@
 
 namespace kiln {
 
-/// The scale of an element: of row \p row of op(A), or column \p row of op(B),
-/// and of step \p k; 1 where the operand has none.
+/// The scale of an element: row \p row of op(A) or column \p row of op(B), at
+/// step \p k; 1 where the operand has no scales.
 template <ScaleKind kKind>
 float scaleOf(const ScaleParams &scales, long long batch, long long row,
               long long k) {
@@ -33,7 +33,7 @@ float scaleOf(const ScaleParams &scales, long long batch, long long row,
   }
 }
 
-/// What the scales of tensors make of alpha.
+/// alpha times the per-tensor scales.
 template <GemmSignature kSignature>
 float scaledAlpha(const GemmParams &params, long long batch, float alpha) {
   if constexpr (kSignature.scaleA == ScaleKind::Tensor)
@@ -43,16 +43,16 @@ float scaledAlpha(const GemmParams &params, long long batch, float alpha) {
   return alpha;
 }
 
-/// A sum of int32 without what the zero point of its row and the sum of its
-/// column of B make of it.
+/// An int32 sum less the product of its row's zero point and its column's sum
+/// of B.
 inline int withoutZeroPoint(int sum, int zeroPoint, int columnSum) {
   return static_cast<int>(static_cast<unsigned>(sum) -
                           static_cast<unsigned>(zeroPoint) *
                               static_cast<unsigned>(columnSum));
 }
 
-/// What a sum that is exact has too much for the zero point of A's row \p row;
-/// 0 where there are none.
+/// The excess of an exact sum that comes from the zero point of A's row \p row;
+/// 0 without zero points.
 template <GemmSignature kSignature>
 double zeroPointShare(const GemmParams &params, long long batch, long long row,
                       long long column) {

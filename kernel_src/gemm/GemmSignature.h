@@ -1,4 +1,4 @@
-//===- gemm/GemmSignature.h - what a GEMM fixes at compile time -----------===//
+//===- gemm/GemmSignature.h - the signature of GEMM -----------------------===//
 //
 // D = pointwise(alpha * op(A) op(B) + beta * C), fp32 accumulation. Shared by
 // the host and every GEMM kernel, so it includes nothing but shared types.
@@ -11,20 +11,21 @@
 
 namespace kiln {
 
-/// Most groups of a launch.
+/// The most groups of a launch.
 inline constexpr int kMostGroups = 1024;
 
-/// The part of a GEMM problem that its kernels are specialised for. Sizes,
+/// The part of a GEMM problem for which its kernels are specialised. Sizes,
 /// leading dimensions, strides and scalars are run-time parameters.
 ///
 /// An alignment class is a power of two in bytes, at least the width of the
-/// element and at most 16. Of an operand it promises that the base pointer, the
-/// leading dimension and (with more than one batch) the batch stride, each in
-/// bytes, are multiples of it. Extents of inputs need not be: a ragged end of a
-/// row is masked. `alignD` is the class that D and all that the epilogue reads
-/// have in common: C when it is read, the residual and the bias when the chain
-/// has them (a bias: base pointer and batch stride). It divides the bytes of a
-/// row of D as well, because TMA stores whole chunks of 16 bytes: behind a row
+/// element and at most 16. For an operand it promises that the base pointer,
+/// the leading dimension and (with more than one batch) the batch stride, each
+/// in bytes, are multiples of it. Extents of inputs need not be: a ragged end
+/// of a row is masked. `alignD` is the common class of D and all operands of
+/// the epilogue: C when it is read, the residual and the bias when the chain
+/// has them (for a bias: base pointer and batch stride). It divides the bytes
+/// of a row of D as well, because TMA stores whole chunks of 16 bytes: behind a
+/// row that ends within a chunk it would write to the gap before the next row.
 /// that ends within one it would write to the gap before the next.
 struct GemmSignature {
   DType in = DType::BF16;  ///< type of A, and of B unless inB says else
@@ -36,37 +37,40 @@ struct GemmSignature {
   int alignA = 16, alignB = 16, alignD = 16;
   DType inB = DType::None; ///< None: as A
   ScaleKind scaleA = ScaleKind::None, scaleB = ScaleKind::None;
-  /// Of packed weights: layout NT, B is W[n, k], and so are scales and zero
-  /// points. alignA is what counts.
+  /// For packed weights: the layout is NT, B is W[n, k], and scales and zero
+  /// points follow it. Only alignA counts.
   WeightOrder orderB = WeightOrder::Plain;
   DType scaleTypeB = DType::None; ///< None: fp32
-  int groupB = 0;     ///< steps of k that share a scale, of Block1x128; 0: all
-  bool zeroB = false; ///< int4 has zero points; else they are 8
-  /// Matrices of B, with what belongs to them, are those of the batch; so are
-  /// those of A and D where they are masked.
+  int groupB = 0;     ///< quantisation group size: steps of k that share a
+                      ///< scale of Block1x128; 0: all
+  bool zeroB = false; ///< int4 has zero points; else all are 8
+  /// Grouped GEMM: a batch of matrices of B with their scales, and of A and D
+  /// where they are masked.
   GroupKind groups = GroupKind::None;
-  bool gathers = false;       ///< rows of A are where an index says
-  bool scatters = false;      ///< so are rows of D
-  bool hasRowWeights = false; ///< what the chain makes of a row is multiplied
-  /// int8 has zero points of A, of the tensor or of its rows, which finished
-  /// sums are corrected by.
+  bool gathers = false;       ///< an index gives the rows of A
+  bool scatters = false;      ///< the index gives the rows of D
+  bool hasRowWeights = false; ///< results of the chain are multiplied by a
+                              ///< weight for each row
+  /// int8 has zero points of A, one for the tensor or for each row; finished
+  /// sums are corrected by them.
   ScaleKind zeroA = ScaleKind::None;
-  /// D is e4m3 with scales: a step behind the product makes it, and no kernel
-  /// of a product has such a signature.
+  /// D is e4m3 with scales: a step behind the product makes it, so no kernel of
+  /// a product has such a signature.
   ScaleKind scaleD = ScaleKind::None;
 
   constexpr bool hasGroups() const { return groups != GroupKind::None; }
-  /// Rows of A, D and what has D's shape are those of one matrix.
+  /// Whether the rows of A, of D and of matrices with D's shape form one
+  /// matrix.
   constexpr bool hasFlatRows() const { return groups == GroupKind::Ends; }
   /// Shared memory of a block's table of groups (gemm/Groups.cuh).
   constexpr int groupTableBytes() const {
     return hasGroups() ? kMostGroups * 4 : 0;
   }
-  /// True where rows have a number other than their place.
+  /// Whether the row of an operand may differ from the row of the product.
   constexpr bool mapsRows() const { return gathers || scatters; }
   constexpr bool isPacked() const { return orderB != WeightOrder::Plain; }
-  /// Scales of B that are applied to finished sums; kernels of packed weights
-  /// apply their own.
+  /// The scales of B that are applied to finished sums; kernels of packed
+  /// weights apply theirs on their own.
   constexpr ScaleKind sumScaleB() const {
     return isPacked() ? ScaleKind::None : scaleB;
   }
@@ -76,8 +80,8 @@ struct GemmSignature {
   constexpr bool hasBlockScales() const {
     return isBlockScale(scaleA) || isBlockScale(scaleB);
   }
-  /// True where the tensor core sums fewer bits than fp32 has, so that its sums
-  /// go on to registers every so many steps of k.
+  /// Whether the tensor core sums fewer bits than fp32 has, so that its sums
+  /// are added to registers after a fixed number of steps of k.
   constexpr bool isPromoted() const {
     return isFp8(in) && compute != ComputeMode::FastFp8;
   }
@@ -87,12 +91,12 @@ struct GemmSignature {
   /// True when consecutive elements of B in memory are consecutive in k.
   constexpr bool isKMajorB() const { return isTransposedB(layout); }
 
-  /// Columns of the product that make one of D: 2 where the chain joins them.
+  /// Columns of the product for one column of D: 2 where the chain joins them.
   constexpr int columnsPerOutput() const {
     return pointwise.columnsPerResult();
   }
 
-  /// True where the types of A, B and D go together.
+  /// True where the types of A, B and D can be combined.
   constexpr bool hasTypes() const {
     if (isPacked())
       return (in == DType::BF16 || in == DType::FP16) &&
@@ -106,8 +110,8 @@ struct GemmSignature {
     return isByte &&
            (out == DType::BF16 || out == DType::FP16 || out == DType::FP32);
   }
-  /// True where the scales of A and B go together, and with the types: those of
-  /// blocks are of fp8 and of both.
+  /// True where the scales of A, of B and the types can be combined. Block
+  /// scales need fp8, and belong to both operands.
   constexpr bool hasScales() const {
     if (!hasGoodZeroPointsA())
       return false;
@@ -121,8 +125,9 @@ struct GemmSignature {
     bool isScaled = scaleA != ScaleKind::None || scaleB != ScaleKind::None;
     return !isScaled || bytesOf(in) == 1;
   }
-  /// True where groups go with the rest: of rows along k, without C; only those
-  /// with ends have rows elsewhere, and a residual where D's rows are.
+  /// True where groups can be combined with the rest: their rows run along k,
+  /// without C. Only groups with ends may have an index, and a residual only if
+  /// D's rows are in place.
   constexpr bool areGroupsValid() const {
     if (!hasGroups())
       return !mapsRows() && !hasRowWeights;
@@ -132,10 +137,10 @@ struct GemmSignature {
       return false;
     return !scatters || !pointwise.contains(PointwiseOp::Residual);
   }
-  /// True for the combinations every GEMM template can be asked for: types and
-  /// scales as above, tf32 only of fp32 data and narrow sums of fp8, columns
-  /// joined once at most and without C, groups as above, and alignment classes
-  /// as described above.
+  /// True for the combinations that every GEMM template accepts: types and
+  /// scales as above, tf32 only for fp32 data, narrow sums only for fp8,
+  /// columns joined at most once and without C, groups as above, and alignment
+  /// classes as described above.
   constexpr bool isWellFormed() const {
     bool computeOk = compute == ComputeMode::Native ||
                      (compute == ComputeMode::TF32 && in == DType::FP32) ||
@@ -154,7 +159,7 @@ struct GemmSignature {
   friend constexpr bool operator==(const GemmSignature &,
                                    const GemmSignature &) = default;
 
-  /// Zero points of A are of int8 times int8, one or one for each row.
+  /// Zero points of A need int8 times int8, and are one, or one for each row.
   constexpr bool hasGoodZeroPointsA() const {
     return zeroA == ScaleKind::None ||
            (in == DType::INT8 && !isPacked() && !hasGroups() &&
@@ -162,8 +167,8 @@ struct GemmSignature {
   }
 
 private:
-  /// Scales of packed weights are of rows or of groups along k, those of e2m1
-  /// of 32 and powers of two.
+  /// Scales of packed weights belong to rows, or to quantisation groups along
+  /// k. e2m1 has groups of 32 and scales that are powers of two.
   constexpr bool hasPackedScales() const {
     bool isGroup = scaleB == ScaleKind::Block1x128 &&
                    (groupB == 32 || groupB == 64 || groupB == 128);

@@ -1,22 +1,22 @@
-//===- gemm/Gemv.cuh - a matrix past a few vectors, on plain FMA ----------===//
+//===- gemm/Gemv.cuh - a matrix by a few vectors, on plain FMA ------------===//
 //
 // Problem: with one to eight vectors the time is that of reading the matrix,
 // and memory delivers its bandwidth only while some 64 KB an SM are in flight.
-// Registers are the largest and nearest place to receive them: each lane asks
-// for rowsPerWarp * unroll vectors of 16 bytes before it uses the first.
+// Registers are the largest and nearest place to receive them: each lane loads
+// rowsPerWarp * unroll vectors of 16 bytes before it uses the first one.
 // Neighbouring lanes read neighbouring vectors of a row. The small operand
-// comes from L1, where all warps of an SM find it.
+// comes from L1, which all warps of an SM share.
 //
-// k goes round the block's warpsK splits chunk by chunk, 512 bytes each; the
-// lanes' sums meet by shuffles, those of the splits in shared memory, all in a
-// fixed order.
+// The block's warpsK splits take k in turn, chunk by chunk of 512 bytes each.
+// The lanes' sums are added by shuffles, the splits' sums in shared memory, all
+// in a fixed order.
 //
 // Rejected: the small operand in shared memory (a barrier before the first
 // use), atomics on D (no fixed order).
 //
 // Types of one byte are unpacked word by word, so that few of their elements
-// are in registers at a time. Products of int8 take no unpacking: dp4a sums
-// four of them, exactly.
+// are in registers at a time. Products of int8 need no unpacking: dp4a sums
+// four of them exactly.
 //
 // Limits: sm_80 and up; rows of both operands aligned to 16 bytes.
 //
@@ -43,8 +43,8 @@ template <GemmSignature kSignature, GemvConfig kConfig> class Gemv {
   static constexpr int kLaneElements = 16 / kBytes;
   static constexpr int kChunkBytes = 32 * 16;
   static constexpr int kRoundK = kConfig.roundK(kSignature.in);
-  /// As many vectors of the small operand come with the loads of a round;
-  /// beyond that the registers serve the matrix better.
+  /// This many vectors of the small operand are loaded with the loads of a
+  /// round; beyond that the registers serve the matrix better.
   static constexpr bool kEarlyVectors = kVectors * kUnroll <= 8;
 
   static constexpr StagedSums kStaged = {
@@ -78,11 +78,12 @@ public:
 private:
   static int lane() { return threadIdx.x % 32; }
   static int warpK() { return threadIdx.x / 32 % kWarpsK; }
-  /// First of the warp's rows in the block.
+  /// The first of the warp's rows in the block.
   static int warpRow() { return threadIdx.x / 32 / kWarpsK * kRows; }
 
-  /// Points to each row's vector of this lane in its warp's first chunk. What
-  /// does not exist is the last row that does: its sums are not stored.
+  /// Points to this lane's vector of each row in its warp's first chunk. A row
+  /// that does not exist is replaced by the last one that does: its sums are
+  /// not stored.
   Gemv(const GemmParams &params, const StreamWork &work) {
     RowsView streamed = streamedRows<kSignature, kStreamsA>(params, work);
     RowsView small = vectorRows<kSignature, kStreamsA>(params, work);
@@ -99,12 +100,12 @@ private:
       policy = ptx::createPolicyEvictFirst();
   }
 
-  /// With \p isEarly the first round of the matrix is asked for before the
-  /// kernel ahead has ended.
+  /// With \p isEarly the first round of the matrix is loaded before the kernel
+  /// ahead has ended.
   void multiply(long long k, bool isEarly, Sums &sums) const {
     if (!isEarly)
       awaitPredecessor();
-    bool awaits = isEarly; // still
+    bool awaits = isEarly; // the wait is still to come
     long long done = 0;
 #pragma unroll 1
     for (; done + kRoundK <= k; done += kRoundK)
@@ -112,13 +113,13 @@ private:
     if (done < k)
       multiplyRound<false>(done * kBytes, static_cast<int>(k - done), awaits,
                            sums);
-    if (awaits) // k is 0
+    if (awaits) // if k is 0
       awaitPredecessor();
   }
 
   /// Adds the products of one round of k, which begins \p begin bytes into the
-  /// rows. Without kFull only \p roundLeft elements of it exist. \p awaits:
-  /// nobody has waited for the kernel ahead yet.
+  /// rows. Without kFull only \p roundLeft elements of it exist. \p awaits: no
+  /// thread has waited for the kernel ahead yet.
   template <bool kFull>
   void multiplyRound(long long begin, int roundLeft, bool &awaits,
                      Sums &sums) const {
@@ -133,9 +134,9 @@ private:
             early[v][u] = loadSmall<kFull>(v, u, begin, left);
       }
     };
-    // All loads are issued before the first is used: the compiler keeps the
-    // order of those of the matrix. The vectors come first where they may:
-    // last, they cost up to 3 % (H100).
+    // All loads are issued before the first one is used: the compiler keeps the
+    // order of the matrix's loads. The vectors are loaded first where they may
+    // be: last, they cost up to 3 % (H100).
     if (!awaits)
       loadEarly();
 #pragma unroll
@@ -191,13 +192,13 @@ private:
     }
   }
 
-  /// The bytes of a word of which \p left exist, as ones.
+  /// A mask of the first \p left bytes of a word.
   static unsigned existingBytes(int left) {
     return left >= 4 ? ~0u : left <= 0 ? 0u : ~0u >> (32 - 8 * left);
   }
 
-  /// Adds the products of word \p w of the lane's vectors \p u; what is not in
-  /// \p mask becomes zero.
+  /// Adds the products of word \p w of the lane's vectors \p u; bytes outside
+  /// of \p mask become zero.
   static void multiplyWords(const Vector (&streamed)[kRows][kUnroll],
                             const Vector (&small)[kVectors], int u, int w,
                             unsigned mask, Sums &sums) {
@@ -229,7 +230,7 @@ private:
     }
   }
 
-  /// fp32 of four fp8, which fp8Factor is still to be applied to.
+  /// fp32 of four fp8, without the factor fp8Factor.
   template <DType kType>
   static void unpackWord(float (&out)[4], unsigned word) {
     unsigned low, high;
@@ -238,7 +239,7 @@ private:
     unpackPair<DType::FP16>(out[2], out[3], high);
   }
 
-  /// Elements that exist from the lane's vector \p u of the round on.
+  /// Elements that exist, counted from the lane's vector \p u of the round.
   static int leftAt(int u, int left) {
     return left - u * kWarpsK * 32 * kLaneElements;
   }
@@ -265,8 +266,8 @@ private:
     return value;
   }
 
-  /// fp32 of a vector; of the last one of a row only \p left elements are its
-  /// own, the others may be anything and become 0.
+  /// fp32 of a vector. Only \p left elements of a row's last vector are its
+  /// own; the others may be anything and become 0.
   template <bool kFull>
   static void unpack(float (&out)[kLaneElements], const Vector &vector,
                      int left) {
@@ -277,7 +278,7 @@ private:
         out[e] = e < left ? out[e] : 0.0f;
   }
 
-  /// Adds up the lanes' sums and writes them as they lie in D.
+  /// Adds up the lanes' sums and writes them in the layout of D.
   static void stage(Sums &sums, Sum *shared) {
     constexpr int kCount = kRows * kVectors;
     constexpr int kLanesPerSum = 32 / kCount;
@@ -290,7 +291,7 @@ private:
       if constexpr (kFactor != 1.0f)
         sums[0] *= kFactor;
     }
-    // The lane's number chose the halves: its upper bits are the sum's index.
+    // The lane's number selects the halves: its upper bits are the sum's index.
     int index = lane() / kLanesPerSum;
     if (lane() % kLanesPerSum == 0)
       shared[warpK() * kStaged.floats() +
@@ -298,8 +299,8 @@ private:
           sums[0];
   }
 
-  /// Of 2 * kHalf sums the lane gives half to the lane of the other value of
-  /// kMask and takes that one's other half, and so on until it has one.
+  /// Among 2 * kHalf sums the lane gives half to the lane with the other value
+  /// of kMask and takes that lane's other half, and so on until it has one sum.
   template <int kHalf, int kMask> static void halveSums(Sums &sums) {
     if constexpr (kHalf > 0) {
       bool upper = lane() & kMask;

@@ -6,8 +6,8 @@
 
 namespace kiln {
 
-/// Streams the rows of one operand past a few vectors, the rows of the other
-/// one, on plain FMA or, of int8, sums of four products: all types, stored NT
+/// Reads the rows of one operand once for a few vectors, the rows of the other
+/// one, on plain FMA or, for int8, sums of four products. All types, stored NT
 /// with rows of 16-byte vectors, sm_80 and up. Products of fp32 are exact, in
 /// tf32 mode as well. A warp computes rowsPerWarp rows by `vectors`; warpsK of
 /// the block's warps share the same rows and split k.
@@ -18,7 +18,7 @@ struct GemvConfig {
   int vectors = 1;
   int minBlocksPerSm = 4;
   int streamsA = 0;   ///< 1: A is streamed past the rows of B; 0: B past A's
-  int evictFirst = 0; ///< 1: what is streamed leaves L2 first
+  int evictFirst = 0; ///< 1: lines of the large operand leave L2 first
 
   static constexpr const char *kName = "gemv";
 
@@ -58,11 +58,11 @@ struct GemvConfig {
       return false;
     if (warps % warpsK != 0 || threads() > 1024)
       return false;
-    // The lanes of a warp end with a sum each, halving the count at a time.
+    // The lanes of a warp end with one sum each; each step halves the count.
     int sums = rowsPerWarp * vectors;
     if (sums > 32 || (sums & (sums - 1)) != 0)
       return false;
-    // What the chain joins is finished in one run.
+    // Columns that the chain joins are finished in one run.
     if ((streamsA ? vectors : rowsPerBlock()) % signature.columnsPerOutput())
       return false;
     // Four registers hold a vector; 24 of them leave room for the sums.

@@ -1,13 +1,13 @@
-//===- gemm/Groups.cuh - rows that have matrices of B of their own --------===//
+//===- gemm/Groups.cuh - grouped GEMM: rows with their own matrix of B ----===//
 //
-// A mixture of experts multiplies the rows of each expert by that expert's
-// weight. How many rows an expert has is the result of a kernel before, so the
-// host knows only how many there may be: a launch has as many blocks as run at
-// once, and they share out the tiles that there are. A block finds its tiles in
-// a table of its own, made of the sizes by one warp.
+// MoE multiplies the rows of each expert by that expert's weight (grouped
+// GEMM). An earlier kernel computes how many rows an expert has, so the host
+// knows only an upper bound: a launch has as many blocks as run at once, and
+// they divide the existing tiles. A block finds its tiles in a table of its
+// own, which one warp makes from the sizes.
 //
-// Sizes come from outside: whatever they say, no row outside of A or D is read
-// or written.
+// Sizes are untrusted: whatever they are, no row outside of A or D is read or
+// written.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -18,8 +18,8 @@
 
 namespace kiln {
 
-/// The rows [begin, end) of A and D that a group has, in its matrix of the
-/// batch where it is masked.
+/// The rows [begin, end) of A and D that belong to a group; masked groups count
+/// them in their own matrix of the batch.
 struct GroupRows {
   int begin, end;
 };
@@ -32,7 +32,7 @@ GroupRows groupRows(const GemmParams &params, int group) {
     return {0, min(max(sizes[group], 0), most)};
   else {
     const int align = params.groups.align;
-    // Unsigned: a multiple behind the end may be beyond an int.
+    // Unsigned, since a multiple behind the end may exceed an int.
     const unsigned from = params.groups.first;
     unsigned before = group > 0 ? max(sizes[group - 1], 0) : 0;
     unsigned first = max((before + align - 1) / align * align, from) - from;
@@ -42,13 +42,13 @@ GroupRows groupRows(const GemmParams &params, int group) {
   }
 }
 
-/// The group that row \p row of the rows of groups with ends belongs to; -1 if
-/// it belongs to none.
+/// The group with ends to which row \p row belongs; -1 if it belongs to no
+/// group.
 template <GroupKind kKind>
 int groupOfRow(const GemmParams &params, long long row) {
   static_assert(kKind == GroupKind::Ends);
   int low = 0, high = static_cast<int>(params.batch);
-  while (low < high) { // the first that ends behind the row
+  while (low < high) { // the first group that ends behind the row
     int middle = (low + high) / 2;
     if (params.groups.sizes[middle] > params.groups.first + row)
       high = middle;
@@ -61,13 +61,13 @@ int groupOfRow(const GemmParams &params, long long row) {
   return row >= rows.begin && row < rows.end ? low : -1;
 }
 
-/// The number of row \p row of the product; -1: it has none.
+/// The index of row \p row of the product; -1 if it is invalid.
 inline int rowNumber(const GemmParams &params, long long row) {
   int number = params.groups.index[row];
   return number >= 0 && number < params.groups.all ? number : -1;
 }
 
-/// Where row \p row of the product is in A, and in D; -1: nowhere.
+/// The row of A, and of D, for row \p row of the product; -1: none.
 template <GemmSignature kSignature>
 long long rowInA(const GemmParams &params, long long row) {
   if constexpr (kSignature.gathers) {
@@ -84,7 +84,7 @@ long long rowInD(const GemmParams &params, long long row) {
     return row;
 }
 
-/// What the results of row \p row are multiplied by; 1 without weights.
+/// The factor for the results of row \p row; 1 without weights.
 template <GemmSignature kSignature>
 float rowWeight(const GemmParams &params, long long row) {
   if constexpr (!kSignature.hasRowWeights)
@@ -96,25 +96,26 @@ float rowWeight(const GemmParams &params, long long row) {
     return params.groups.weights[row];
 }
 
-/// A tile of a group: `work` as of a batch, and the group's rows.
+/// A tile of a group: `work` as for a batch, and the group's rows.
 struct GroupTile {
   TileWork work;
   GroupRows rows;
 };
 
-/// Tiles of rows of all groups, one group after the other: entry g of the table
-/// is how many there are up to group g, itself included.
+/// Counts tiles of rows over all groups: entry g of the table is the number of
+/// tiles of the groups up to and including g.
 template <GroupKind kKind> class GroupTable {
 public:
   /// \p ends: groupTableBytes() of shared memory.
   GroupTable(const GemmParams &params, int *ends)
       : params(params), ends(ends), count(static_cast<int>(params.batch)) {}
 
-  /// Makes the table, for tiles of \p blockM rows. For one whole warp; the
-  /// block meets before it reads.
+  /// Makes the table for tiles of \p blockM rows. Called by one whole warp; a
+  /// barrier of the block has to follow before reads.
   void build(int blockM) const {
     int lane = threadIdx.x % 32;
-    // Neighbours are one lane's, so that its loads do not wait for each other.
+    // Neighbouring groups belong to one lane, so that its loads are
+    // independent.
     int each = (count + 31) / 32, first = lane * each, tiles = 0;
 #pragma unroll 4
     for (int i = 0; i < each; ++i)
@@ -123,7 +124,7 @@ public:
         tiles = sum(tiles, tileCount(rows.end - rows.begin, blockM));
         ends[first + i] = tiles;
       }
-    int before = tiles; // up to this lane
+    int before = tiles; // up to and including this lane
 #pragma unroll
     for (int distance = 1; distance < 32; distance *= 2) {
       int other = __shfl_sync(~0u, before, max(lane - distance, 0));
@@ -136,16 +137,16 @@ public:
         ends[first + i] = sum(ends[first + i], before);
   }
 
-  /// Tiles of rows.
+  /// All tiles of rows.
   unsigned tiles() const { return static_cast<unsigned>(ends[count - 1]); }
 
-  /// Tile number \p index of tiles() * \p across, in groups of \p rasterGroup
+  /// Tile \p index of tiles() * \p across, in raster groups of \p rasterGroup
   /// rows of tiles or, with \p alongN, of columns.
   GroupTile tile(unsigned index, int across, int rasterGroup,
                  bool alongN) const {
     unsigned row = index / across;
     int low = 0, high = count - 1;
-    while (low < high) { // the first that ends behind the row
+    while (low < high) { // the first group that ends behind the row
       int middle = (low + high) / 2;
       if (static_cast<unsigned>(ends[middle]) > row)
         high = middle;
@@ -167,7 +168,7 @@ public:
   }
 
 private:
-  /// Of tiles. Groups whose ends fall may have more than an int counts.
+  /// A saturating sum of tiles: groups with decreasing ends may exceed an int.
   static int sum(int a, int b) {
     return static_cast<int>(
         min(static_cast<unsigned>(a) + static_cast<unsigned>(b), 0x7fffffffu));

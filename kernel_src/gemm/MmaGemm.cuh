@@ -7,13 +7,13 @@
 // multiplies. The one barrier of a k-tile both publishes the next tile and
 // frees the one before for new copies.
 //
-// Blocks may share a tile and split its k (SplitK.cuh).
+// Blocks may share a tile by split-K (SplitK.cuh).
 //
-// Types of one byte lie in shared memory as they are; how they are multiplied
-// is ByteFragments.cuh's. Sums of int8 are int32 until they are complete, and
-// scales of blocks are applied to the sums of each 128 of k.
+// Types of one byte are stored as they are in shared memory, and multiplied by
+// ByteFragments.cuh. Sums of int8 are int32 until they are complete, and block
+// scales are applied to the sums of each 128 of k.
 //
-// Tiles of groups of rows are shared out among as many blocks as run at once
+// In a grouped GEMM the tiles are divided among as many blocks as run at once
 // (Groups.cuh).
 //
 // Limits: sm_80 and up; at most 2^31 - 1 blocks. On Hopper mma.sync reaches
@@ -62,14 +62,15 @@ template <GemmSignature kSignature, MmaGemmConfig kConfig> class MmaGemm {
 
   static constexpr ByteProduct kProduct =
       byteProductOf(kSignature, kByteCapability);
-  /// Steps after which partial sums are added to the others; 0: there are none.
+  /// Steps after which partial sums are added to the others; 0: no partial
+  /// sums.
   static constexpr int kPartialSteps =
       !hasPartialSums(kSignature, kByteCapability) ? 0
       : kBlockK < kPromotedDepth                   ? kSteps
                                                    : kPromotedDepth / 32;
 
   /// Blocks of k of a tile that share a scale, and scales of rows of A that a
-  /// lane needs of each.
+  /// lane needs for each.
   static constexpr int kScaledBlocks =
       kBlockK < kPromotedDepth ? 1 : kBlockK / kPromotedDepth;
   using Scales = PartialScales<2 * kTilesM>;
@@ -96,7 +97,7 @@ public:
 private:
   using Accumulators = Sum[kTilesM][kTilesN * 2][4];
 
-  /// A tile of D. Rows of a group do not begin with the matrix's.
+  /// A tile of D. Rows of a group do not start where the matrix's rows do.
   struct Tile : TileWork {
     GroupRows group = {0, 0};
   };
@@ -125,7 +126,7 @@ private:
     for (unsigned i = blockIdx.x; i < count; i += gridDim.x) {
       GroupTile tile = table.tile(i, across, params.rasterGroup, false);
       runTile(params, {tile.work, tile.rows}, sharedMemory);
-      __syncthreads(); // the ring is to be filled again
+      __syncthreads(); // the ring is filled again for the next tile
     }
   }
 
@@ -144,7 +145,7 @@ private:
   static int warpRow() { return threadIdx.x / 32 / kConfig.warpsN * kWarpM; }
   static int warpColumn() { return threadIdx.x / 32 % kConfig.warpsN * kWarpN; }
 
-  /// Brings the tiles of both operands to the ring, in the order of k.
+  /// Loads the tiles of both operands to the ring, in the order of k.
   class Producer {
   public:
     Producer(const GemmParams &params, const Tile &work, const Range &range)
@@ -153,7 +154,7 @@ private:
           rowsLeft(leftOf(rowEnd(params, work), rowBegin(work))),
           columnsLeft(leftOf(params.n, columnBegin(work))) {}
 
-    /// Turns to the block's tile \p tile, which may not exist.
+    /// Advances to the block's tile \p tile, which may not exist.
     void begin(int tile, unsigned stage) {
       bool exists = tile < range.count;
       int kLeft = range.leftFrom(tile);
@@ -169,8 +170,9 @@ private:
       b.stash();
     }
 
-    /// Brings the first kStages - 1 tiles to \p ring: operands of \p early
-    /// before the kernel ahead has ended, in the group of the first tile.
+    /// Loads the first kStages - 1 tiles to \p ring. Operands of \p early are
+    /// loaded before the kernel ahead has ended, in the group of the first
+    /// tile.
     void fill(unsigned ring, int early) {
 #pragma unroll 1
       for (int pass = early ? 0 : 1; pass < 2; ++pass) {
@@ -261,8 +263,8 @@ private:
 #pragma unroll
       for (int step = 0; step < kSteps; ++step) {
         if (step == kSteps - 1) {
-          // Beyond this point the next tile is there for all warps, and
-          // nobody reads this one any more.
+          // Beyond this point the next tile is visible to all warps, and no
+          // warp reads this one any more.
           producer.stash();
           ptx::cpAsyncWait<kStages - 2>();
           __syncthreads();
@@ -287,7 +289,7 @@ private:
         }
       }
     }
-    // The epilogue uses the ring again; also no copy outlives the block.
+    // The epilogue reuses the ring; also no copy outlives the block.
     ptx::cpAsyncWait<0>();
     __syncthreads();
   }
@@ -327,15 +329,15 @@ private:
     }
   }
 
-  /// The columns of a warp are in one block of B.
+  /// A warp's columns lie in one block of B.
   static ScaleReader scaleReader(const GemmParams &params, const Tile &work) {
     long long row = rowBegin(work) + warpRow() + laneRow(threadIdx.x % 32);
     return {params, work.batch, columnBegin(work) + warpColumn(),
             [&](int i) { return row + i / 2 * 16 + i % 2 * kUpperRow; }};
   }
 
-  /// Adds the partial sums to the others, times \p scales where there are any,
-  /// and clears them.
+  /// Adds the partial sums to the others, times \p scales if there are any, and
+  /// clears them.
   static void promote(Accumulators &accumulators, Accumulators &partial,
                       const Scales &scales) {
     float factors[2 * kTilesM];
@@ -369,9 +371,10 @@ private:
   }
 
   /// The tensor cores cut off the bits below tf32. Growing each value by about
-  /// half of what they cut off, 2^-11.5 of it, centres the error: at most 0.71
-  /// units in the last place of tf32, none for values that are tf32 already.
-  /// (The instruction that rounds runs at a quarter of this rate.)
+  /// half of the bits that are cut off, 2^-11.5 of it, centres the error: at
+  /// most 0.71 units in the last place of tf32, and none for values that are
+  /// tf32 already. (The instruction that rounds runs at a quarter of this
+  /// rate.)
   template <int kCount>
   static void roundFragments(unsigned (&fragments)[kCount][4]) {
     constexpr float kGrowth = 1.0f + 0.000345266983f;
@@ -420,7 +423,7 @@ private:
     return true;
   }
 
-  /// Splits exchange floats; sums of int32 travel as their bits.
+  /// Splits exchange floats; int32 sums are exchanged as their bits.
   static float bitsOfSum(float sum) { return sum; }
   static float bitsOfSum(int sum) { return __int_as_float(sum); }
   static Sum sumOfBits(float bits) {
@@ -440,7 +443,7 @@ private:
           accumulators[i][j][e] = 0;
   }
 
-  /// Writes the tile: kRows rows at a time pass through the warp's own part of
+  /// Writes the tile. kRows rows at a time pass through the warp's own part of
   /// shared memory, from the layout of mma.sync to whole rows.
   static void store(const GemmParams &params, const Tile &work, float *shared,
                     Accumulators &accumulators) {
@@ -471,8 +474,8 @@ private:
     }
   }
 
-  /// Where a lane's first sum of a fragment is, and how much further the row of
-  /// its upper half and the other column of its pair are.
+  /// Place of a lane's first sum of a fragment, and the distances to the row of
+  /// its upper half and to the other column of its pair.
   static int laneRow(int lane) { return lane / 4 * (kUpperRow == 1 ? 2 : 1); }
   static int laneColumn(int lane) { return lane % 4 * 2 * kColumnStep; }
   static constexpr int kUpperRow = ReaderA::joinsNeighbours() ? 1 : 8;
@@ -490,7 +493,7 @@ private:
     }
   }
 
-  /// What is staged of a sum. Of one that still has zero points the bits are.
+  /// The staged form of a sum: its bits if it still includes zero points.
   static float finished(Sum sum) {
     constexpr float kFactor = byteFactor<kSignature>();
     if constexpr (kSignature.hasZeroPointsA())
@@ -514,7 +517,7 @@ private:
     }
   }
 
-  /// fp32 of the sums whose bits \p values are, without zero points.
+  /// fp32 of the sums whose bits are \p values, with zero points subtracted.
   template <int kCount>
   static void subtractZeroPoints(const EpilogueOperands &operands,
                                  long long row, long long column, int valid,
@@ -541,7 +544,7 @@ private:
     constexpr int kPasses = (kRows * kRunsPerRow + 31) / 32;
     static_assert(kWarpN % kVector == 0, "a run crosses the warp's tile");
     int rowsLeft = leftOf(rowEnd, row);
-    // Lanes of the last pass may have no row.
+    // In the last pass some lanes may have no row.
     if constexpr (kRows * kRunsPerRow % 32 != 0)
       rowsLeft = min(rowsLeft, kRows);
     int columnsLeft = leftOf(params.n, column);

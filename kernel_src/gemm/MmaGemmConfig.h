@@ -21,7 +21,8 @@ struct MmaGemmConfig {
   static constexpr const char *kName = "mma";
   static constexpr bool kTakesGroups = true; ///< for GemmTemplate.h
 
-  /// The knobs of the translation unit: key, member name, member, default.
+  /// Visits the knobs of the translation unit: key, member name, member,
+  /// default.
   template <class F> static constexpr void forEachField(F &&f) {
     f("bm", "blockM", &MmaGemmConfig::blockM, 128);
     f("bn", "blockN", &MmaGemmConfig::blockN, 128);
@@ -32,8 +33,8 @@ struct MmaGemmConfig {
     f("mb", "minBlocksPerSm", &MmaGemmConfig::minBlocksPerSm, 1);
     f("sp", "splits", &MmaGemmConfig::splits, 0);
   }
-  /// The knobs that travel in GemmParams: configs that differ only here share
-  /// an artifact.
+  /// Visits the knobs that are passed in GemmParams: configs that differ only
+  /// here share an artifact.
   template <class F> static constexpr void forEachRuntimeField(F &&f) {
     f("sk", "splitK", &MmaGemmConfig::splitK, 1);
     f("rg", "rasterGroup", &MmaGemmConfig::rasterGroup, 8);
@@ -64,7 +65,7 @@ struct MmaGemmConfig {
     return epilogueBytes(rows) > ringBytes(signature) ? 16 : rows;
   }
   /// Dynamic shared memory of a block: the ring of stages, which the epilogue
-  /// uses again, and the table of groups.
+  /// reuses, and the table of groups.
   constexpr int sharedBytes(const GemmSignature &signature) const {
     return tileBytes(signature) + signature.groupTableBytes();
   }
@@ -74,15 +75,15 @@ struct MmaGemmConfig {
     return ring > epilogue ? ring : epilogue;
   }
 
-  /// Limits of the template itself; those of an architecture (shared memory,
-  /// registers) are the pruner's.
+  /// Limits of the template itself. The pruner knows the limits of an
+  /// architecture (shared memory, registers).
   constexpr bool isValid(const GemmSignature &signature) const {
     bool positive = blockM > 0 && blockN > 0 && blockK > 0 && warpsM > 0 &&
                     warpsN > 0 && minBlocksPerSm > 0 && splitK > 0 &&
                     rasterGroup > 0;
     if (!positive || !signature.isWellFormed())
       return false;
-    // fp32 data needs tf32 mode here; its exact products are SIMT's.
+    // fp32 data needs tf32 mode here; SIMT computes its exact products.
     if (signature.in == DType::FP32 && signature.compute != ComputeMode::TF32)
       return false;
     if (stages < 2 || stages > 16 || threads() > 1024)
@@ -94,8 +95,8 @@ struct MmaGemmConfig {
     // Instructions are 16 x 8; B's fragments are loaded 16 columns at a time.
     if (blockM % (16 * warpsM) != 0 || blockN % (16 * warpsN) != 0)
       return false;
-    // A warp's columns have one scale of B; the sums have partial ones beside
-    // them.
+    // A warp's columns have one scale of B, and partial sums need registers
+    // beside the sums.
     if (signature.hasBlockScales() &&
         (kPromotedDepth % warpTileN() != 0 || blockM * blockN / threads() > 64))
       return false;

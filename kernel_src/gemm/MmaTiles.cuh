@@ -2,15 +2,15 @@
 //
 // A tile keeps the order of its matrix: K-major operands (A stored [m, k], B
 // stored [n, k]) as rows along k, the others as rows along m or n. TileLoader
-// brings a tile from global to swizzled shared memory, FragmentReader from
-// there into the registers of mma.sync, transposing where the rows run the
-// other way. Ragged edges become zeros on the way in.
+// copies a tile from global to swizzled shared memory. FragmentReader loads it
+// from there into the registers of mma.sync, transposing where the rows run the
+// other way. Ragged edges become zeros while they are loaded.
 //
-// ldmatrix transposes elements of 16 bits. Of 8 bits it brings pairs of
-// neighbours along m or n, from two steps of k a register; two registers with
-// the four steps that a lane needs are sorted by prmt into one for each of the
-// neighbours. So the instruction's rows or columns i and i + 8 are neighbours
-// in memory, and the epilogue stores them as such.
+// ldmatrix transposes elements of 16 bits. For 8 bits it loads pairs of
+// neighbours along m or n, from two steps of k a register; prmt sorts two
+// registers with the four steps that a lane needs into one register for each
+// neighbour. So the instruction's rows or columns i and i + 8 are neighbours in
+// memory, and the epilogue stores them as such.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -39,14 +39,14 @@ struct TileShape {
   }
 };
 
-/// Loads the tiles of one operand, one after the other along k, with
-/// kThreads threads. For each tile: begin, then copy for every part, then
-/// stash, all for the same stage.
+/// Loads the tiles of one operand, one after the other along k, with kThreads
+/// threads. For each tile call begin, then copy for every part, then stash, all
+/// for the same stage.
 ///
-/// cp.async needs rows aligned to 4 bytes at least. Elements aligned to less
-/// are read instead as the two aligned 16-byte vectors that enclose 16 bytes of
-/// them, held in registers while the tile before is multiplied, and shifted
-/// into place by stash. Such a read never leaves the 16 bytes around an
+/// cp.async needs rows aligned to 4 bytes at least. Elements with less
+/// alignment are read instead by the two aligned 16-byte vectors that enclose
+/// 16 bytes of them, held in registers while the tile before is multiplied, and
+/// shifted into place by stash. Such a read never leaves the 16 bytes around an
 /// element of the operand; where it could, at a row's end, elements are copied
 /// one by one.
 template <TileShape kShape, int kAlign, int kThreads> class TileLoader {
@@ -66,17 +66,17 @@ public:
       offsets[i] = offsetOf(i);
   }
 
-  /// Turns to the next tile, to be written to \p shared: \p extentLeft rows or
-  /// columns of the operand and \p kLeft steps of k exist from its first
-  /// element on; the rest becomes zero. With \p exists false there is no tile
-  /// and nothing is copied.
+  /// Advances to the next tile, to be written to \p shared. \p extentLeft rows
+  /// or columns of the operand and \p kLeft steps of k exist from its first
+  /// element on; the rest becomes zero. If \p exists is false there is no tile,
+  /// and no copy is made.
   void begin(unsigned shared, int extentLeft, int kLeft, bool exists) {
     stage = shared;
     rowsLeft = (kShape.kMajor ? extentLeft : kLeft) - row;
     int left = (kShape.kMajor ? kLeft : extentLeft) - column;
     hasColumns = left > 0;
     // Beyond this point `copies` is false for threads whose part of a row is
-    // cut off by the row's end: they copy here, all rows at once.
+    // cut off by the row's end: they copy all rows here, at once.
     bool cut = hasColumns && left < (kStaged ? 2 : 1) * kUnitElements;
     copies = exists && !cut;
     if (exists && cut)
@@ -99,16 +99,16 @@ public:
                                   copies && ownsCopy(i));
       cursor += rowStepBytes;
       if constexpr (kCopies > kFewCopies)
-        ptx::opaque(cursor); // else the compiler keeps one for each copy
+        ptx::opaque(cursor); // otherwise the compiler keeps one for each copy
     }
   }
 
-  /// Stores what copy brought into registers.
+  /// Stores the data that copy has loaded into registers.
   void stash() {
     if constexpr (kStaged) {
       if (!copies)
         return;
-      // The tile's own addresses decide how far each vector is shifted.
+      // The tile's own addresses determine the shift of each vector.
       unsigned from =
           addressBits(source) - static_cast<unsigned>(tileStepBytes);
 #pragma unroll
@@ -127,10 +127,10 @@ private:
   static constexpr int kUnitsPerRow = kShape.rowBytes() / kUnit;
   static constexpr int kRowStep = kThreads / kUnitsPerRow;
   static constexpr int kCopies = (kShape.rows() + kRowStep - 1) / kRowStep;
-  /// As many copies or fewer have room for addresses of their own.
+  /// Up to this many copies have room for addresses of their own.
   static constexpr int kFewCopies = 8;
   static constexpr int kPeriod = swizzlePeriod(kShape.use());
-  /// Phases of the swizzle among the rows of one thread's copies.
+  /// Phases of the swizzle that occur among the rows of one thread's copies.
   static constexpr int kPhases = kRowStep % kPeriod == 0   ? 1
                                  : kPeriod % kRowStep == 0 ? kPeriod / kRowStep
                                                            : kPeriod;
@@ -158,7 +158,7 @@ private:
 
   /// One offset is kept for each phase. Copies of one phase are a constant
   /// apart, which the compiler does not see: it would keep an offset for each
-  /// copy (48 registers of a tf32 tile of 128x256 along m and n). \p i is a
+  /// copy (48 registers for a tf32 tile of 128x256 along m and n). \p i is a
   /// constant, because an array indexed at run time lies in memory.
   unsigned sharedOffset(int i) const {
     return offsets[i % kPhases] +
@@ -236,26 +236,26 @@ private:
     ptx::stShared128(to, out);
   }
 
-  const char *source; // of this thread's first unit of the next tile
-  const char *cursor; // of its next copy
+  const char *source; // this thread's first unit of the next tile
+  const char *cursor; // its next copy
   long long rowStepBytes, tileStepBytes;
-  int row, column;           // of its first unit, in elements
-  unsigned offsets[kPhases]; // of its first units in a stage
+  int row, column;           // its first unit, in elements
+  unsigned offsets[kPhases]; // its first units in a stage
   unsigned stage;
   int rowsLeft;
   bool hasColumns, copies;
   Enclosing staged[kStaged ? kCopies : 1];
 };
 
-/// Which operand of the instruction a fragment is.
+/// The operand of the instruction that a fragment belongs to.
 enum class FragmentOf { A, B };
 
 /// Reads 16 rows (A) or columns (B) by one step of 32 bytes along k. Register
 /// order, with i the m or n index and h the half of the step:
 /// A (i 0-7, h 0), (i 8-15, h 0), (i 0-7, h 1), (i 8-15, h 1);
 /// B (i 0-7, h 0), (i 0-7, h 1), (i 8-15, h 0), (i 8-15, h 1).
-/// Where joinsNeighbours() says so, i and i + 8 are not as far apart in memory:
-/// they are 2 * i and 2 * i + 1.
+/// Where joinsNeighbours() holds, i and i + 8 stand for the neighbours 2 * i
+/// and 2 * i + 1 in memory.
 template <TileShape kShape, FragmentOf kOperand> class FragmentReader {
 public:
   static constexpr bool joinsNeighbours() {
@@ -271,16 +271,16 @@ public:
       chunk = (first + lane / 4) / 4;
       byteInChunk = lane / 4 % 4 * 4;
     } else if constexpr (joinsNeighbours()) {
-      // Of each 16 of k the first matrix has the lower two of the first two
-      // fours and the upper two of the others, the second matrix the rest:
-      // eight rows of either have eight phases.
+      // For each 16 of k the first matrix has the lower two of the first two
+      // fours and the upper two of the others, and the second matrix has the
+      // rest: eight rows of either matrix have eight phases.
       int four = lane % 8 / 2, second = lane / 8 % 2;
       row = lane / 16 * 16 + four * 4 + lane % 2 + ((four / 2) ^ second) * 2;
       chunk = first / 16;
-      // The lane gets the rows of its own four, in this order.
+      // The lane receives the rows of its own four in this order.
       byteInChunk = lane % 4 < 2 ? 0x6420 : 0x2064;
     } else {
-      // Two bits of the lane choose the 8x8 matrix. For A stored along k and B
+      // Two bits of the lane select the 8x8 matrix. For A stored along k and B
       // stored along n the lower one steps through the tile's rows.
       bool lowBitIsRow = (kOperand == FragmentOf::A) == kShape.kMajor;
       int low = lane / 8 % 2, high = lane / 16;
@@ -313,8 +313,8 @@ public:
                                           ((chunk + tile * 2) ^ phase) * 16);
   }
 
-  /// The first two registers of B's fragment \p tile: its columns 0 to 7, for
-  /// tiles along k of 16-bit elements.
+  /// The first two registers of B's fragment \p tile, with its columns 0 to 7,
+  /// for tiles along k of 16-bit elements.
   void readHalf(unsigned (&registers)[4], unsigned shared, int tile,
                 int step) const {
     static_assert(kOperand == FragmentOf::B && kShape.kMajor &&
@@ -361,7 +361,8 @@ private:
   }
 
   unsigned row, chunk, phase;
-  /// Of words. Of neighbours that are joined: prmt's selector of the first one.
+  /// For accesses by words: the byte in the chunk. For joined neighbours:
+  /// prmt's selector of the first one.
   unsigned byteInChunk = 0;
 };
 

@@ -1,7 +1,7 @@
 //===- gemm/NaiveGemm.cuh - the GEMM as its definition reads --------------===//
 //
-// One thread an element, fp64 sums, no tiles: slow, and right for every type,
-// layout, alignment, extent and batch. The family's reference, kept for ever.
+// One thread for each element, fp64 sums, no tiles: slow, but right for every
+// type, layout, alignment, extent and batch. It is the reference of the family.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -13,8 +13,8 @@
 
 namespace kiln {
 
-/// sum over k of op(A)[row, k] * op(B)[k, column] of one batch, in fp64. A row
-/// of -1 is zeros.
+/// sum over k of op(A)[row, k] * op(B)[k, column] of one batch, in fp64. Row -1
+/// consists of zeros.
 template <GemmSignature kSignature>
 double naiveDot(const GemmParams &params, long long batch, long long row,
                 long long column) {
@@ -43,7 +43,7 @@ double naiveDot(const GemmParams &params, long long batch, long long row,
   return sum - zeroPointShare<kSignature>(params, batch, row, column);
 }
 
-/// The same of packed weights.
+/// The same sum for packed weights.
 template <GemmSignature kSignature>
 double naivePackedDot(const GemmParams &params, long long batch, long long row,
                       long long column) {
@@ -96,7 +96,7 @@ void naiveGemm(const GemmParams &params) {
         values[j] = static_cast<float>(
             naiveDot<kSignature>(params, batch, rowOfA, column + j));
     EpilogueOperands operands = epilogueOperands<kSignature>(params, batch);
-    // Scales are those of A's rows.
+    // Scales belong to A's rows.
     if constexpr (kSignature.gathers && kSignature.scaleA == ScaleKind::Row)
       operands.rowScales += max(rowOfA, 0ll) - row;
     finishRun<kSignature>(operands, params, row, column, kJoined, values);

@@ -5,13 +5,13 @@
 
 namespace kiln {
 
-/// One thread an output element, fp64 accumulation: the reference that the
-/// family keeps. Any type, layout, alignment, extent and batch.
+/// One thread for each output element, fp64 accumulation: the reference of the
+/// family. Any type, layout, alignment, extent and batch.
 struct NaiveGemmConfig {
   int blockThreads = 256;
 
   static constexpr const char *kName = "naive";
-  // For GemmTemplate.h.
+  // These are for GemmTemplate.h.
   static constexpr bool kTakesPacked = true, kTakesGroups = true,
                         kGathersItself = true;
 
@@ -29,7 +29,7 @@ struct NaiveGemmConfig {
            blockThreads <= 1024 && blockThreads % 32 == 0;
   }
 
-  /// Blocks of the one-dimensional grid. Fewer are fine too: the kernel strides
+  /// Blocks of the one-dimensional grid. Fewer work too: the kernel strides
   /// over the elements by its grid.
   constexpr long long blocks(long long m, long long n, long long batch) const {
     long long wanted = (m * n * batch + blockThreads - 1) / blockThreads;
@@ -48,8 +48,8 @@ struct NaiveGemmConfig {
   static constexpr long long kMaxBlocks = 1ll << 30;
 };
 
-/// referenceGemm's fixed tile: a 64x64 piece of the slab a block, 4x4 elements
-/// a thread. It is no choice of the tuner, so it has no fields.
+/// referenceGemm's fixed tile: a 64x64 piece of the slab for each block, 4x4
+/// elements for each thread. The tuner does not choose it, so it has no fields.
 struct ReferenceGemmConfig {
   static constexpr int kBlock = 64;
   static constexpr int kBlockK = 16;

@@ -1,29 +1,29 @@
-//===- gemm/PackedGemm.cuh - quantised weights past a few vectors ---------===//
+//===- gemm/PackedGemm.cuh - W4A16 and W8A16 for a few vectors ------------===//
 //
-// Problem: with few rows of A the time is that of reading the weights, of which
-// one of 4 bits is a quarter of what it is as bf16. So there is less time for
-// each, and more to do: it has to be decoded.
+// Problem: with few rows of A the time is that of reading the weights, and a
+// 4-bit weight is a quarter of a bf16 one. So there is less time for each
+// weight, and more work, because it has to be decoded.
 //
-// The weights lie in memory as mma.sync takes them (common/PackedWeights.h), on
-// its side of 16 rows. A lane loads 16 bytes of its own, the fragments of four
-// instructions (two of 8 bits), straight into registers, and keeps the loads of
-// several steps in flight there. No shared memory, no barrier and no shuffle
-// stands between. The rows of A, the vectors, come by way of shared memory:
-// each warp has a ring of its own, as in SkinnyGemm.cuh, and waits for no
-// other.
+// The weights lie in memory in the order in which mma.sync takes them
+// (common/PackedWeights.h), on its side of 16 rows. A lane loads 16 bytes of
+// its own, the fragments of four instructions (two for 8 bits), straight into
+// registers, and keeps the loads of several steps in flight there. This needs
+// no shared memory, no barrier and no shuffle. The rows of A, the vectors, are
+// loaded through shared memory: each warp has a ring of its own, as in
+// SkinnyGemm.cuh, and is independent of the others.
 //
 // Codes become exact integers or floats of 16 bits (WeightDecoder.cuh).
-// Products are summed in fp32 for each group of k apart, and the group's scale
-// is applied to its sums: a multiplication for each sum instead of one for each
-// weight, and no rounding of a scaled weight. A scale of whole rows is applied
-// at the end.
+// Products are summed in fp32 for each quantisation group of k separately, and
+// the group's scale is applied to its sums: one multiplication for each sum
+// instead of one for each weight, and no rounding of a scaled weight. A scale
+// of whole rows is applied at the end.
 //
-// The warps split k inside the block: their steps take turns. Their sums are
-// added in their order. Where there are too few tiles, blocks share one
+// The warps split k inside the block by taking steps in turn. Their sums are
+// added in a fixed order. Where there are too few tiles, blocks share one
 // (SplitK.cuh).
 //
-// What is padded: codes beyond n make rows that nobody stores; beyond k they
-// meet vectors of zeros. So they may be anything that is finite.
+// Padding: codes beyond n make rows that are never stored; codes beyond k are
+// multiplied by zeros. So they may be any finite number.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -48,7 +48,8 @@ template <GemmSignature kSignature, PackedGemmConfig kConfig> class PackedGemm {
   static constexpr int kRing = kConfig.ringStages;
   static constexpr int kBytes = bytesOf(kSignature.in);
   static constexpr int kTilesV = kVectors / 8;  // fragments of 8 vectors
-  static constexpr int kPairsV = kVectors / 16; // those that load in pairs
+  static constexpr int kPairsV = kVectors / 16; // of these, those that load in
+                                                // pairs
 
   static constexpr DType kWeight = kSignature.typeB();
   static constexpr DType kScale = kSignature.scaleTypeB;
@@ -58,7 +59,7 @@ template <GemmSignature kSignature, PackedGemmConfig kConfig> class PackedGemm {
   static constexpr int kUnitBytes = PackedWeights::blockBytes(kBits) / 4;
   using Decoder = WeightDecoder<kWeight, kSignature.in>;
 
-  // A part of a step has one scale a row.
+  // A part of a step has one scale for each row.
   static constexpr int kGroup = kSignature.groupB;
   static constexpr bool kHasGroups = kGroup != 0;
   static constexpr bool kHasZeros = kSignature.zeroB;
@@ -73,13 +74,13 @@ template <GemmSignature kSignature, PackedGemmConfig kConfig> class PackedGemm {
   using ReaderV = FragmentReader<kShapeV, FragmentOf::B>;
   using Sums = float[kUnits][kTilesV][4];
 
-  /// What belongs to a lane's two rows of a unit, 8 apart, as memory has it.
+  /// The scales of a lane's two rows of a unit, 8 apart, as in memory.
   struct RowPair {
     unsigned scales[kScale == DType::FP32 ? 2 : 1];
     unsigned zeros;
   };
 
-  /// A step of a warp, in flight.
+  /// A step of a warp in flight.
   struct Step {
     uint4 weights[kBlocks][kUnits][kLoads];
     RowPair pairs[kParts][kUnits];
@@ -97,8 +98,8 @@ public:
   }
 
 private:
-  /// Blocks share out the tiles of all groups. (docs/gemm.md, "Grouped
-  /// GEMM".)
+  /// Whether blocks divide the existing tiles among themselves. (docs/gemm.md,
+  /// "Groups of rows".)
   static void runGroups(const GemmParams &params, unsigned char *sharedMemory) {
     awaitPredecessor();
     const GroupTable<kSignature.groups> table(
@@ -120,7 +121,7 @@ private:
       work.tile = i;
       work.split = 0;
       runTile(params, work, sharedMemory);
-      __syncthreads(); // the rings are to be filled again
+      __syncthreads(); // the rings are filled again for the next tile
     }
   }
 
@@ -132,7 +133,7 @@ private:
     unsigned ring =
         ptx::sharedAddress(sharedMemory) + warp() * kConfig.ringBytes();
     multiply(params, work, ring, sums);
-    // The sums take the place of the rings of all warps.
+    // The sums take the place of all warps' rings.
     __syncthreads();
     stage(sums, staged + warp() * kStaged.floats());
     __syncthreads();
@@ -177,7 +178,7 @@ private:
     int steps() const { return range.count; }
 
     /// Issues the loads of the weights of step \p index, if it exists. Blocks
-    /// beyond k, which do not, become zero.
+    /// beyond k do not exist, and become zero.
     void loadWeights(Step &step, int index) const {
       if (index >= range.count)
         return;
@@ -199,8 +200,8 @@ private:
       }
     }
 
-    /// The same of scales and zero points of groups. Beyond k they are those of
-    /// the last group.
+    /// Issues the loads of scales and zero points of groups. Beyond k they
+    /// repeat those of the last group.
     void loadPairs(Step &step, int index) const {
       if constexpr (kHasGroups) {
         if (index >= range.count)
@@ -255,9 +256,9 @@ private:
     KRange<kBlockK> range;
     long long kBegin, kLeft;
     LoaderV vectors;
-    const char *weights; // of the lane, in the first block along k
+    const char *weights; // the lane's, in the first block along k
     const char *scales, *zeros;
-    long long pairsAt; // of the lane's first rows, in the first group
+    long long pairsAt; // the lane's first rows, in the first group
     int depthBlocks, groups;
   };
 
@@ -266,7 +267,7 @@ private:
     const Producer producer(params, work);
     const ReaderV reader(0);
     Step steps[kStages];
-    // Weights may be there before the kernel ahead has ended.
+    // Weights may be loaded before the kernel ahead has ended.
     if (!isStreamedEarly<false>(params))
       awaitPredecessor();
 #pragma unroll
@@ -294,8 +295,9 @@ private:
         const int index = first + s;
         if (index >= producer.steps())
           break;
-        // Beyond this point the warp's vectors of the step are there for all of
-        // its lanes, and none of them reads those of the step before any more.
+        // Beyond this point the warp's vectors of the step are visible to all
+        // of its lanes, and none of them reads those of the step before any
+        // more.
         ptx::cpAsyncWait<kRing - 2>();
         __syncwarp();
         producer.copyVectors(index + kRing - 1, writing);
@@ -321,7 +323,7 @@ private:
             sums[u][j][e] *= scale[e / 2];
       }
     }
-    // No copy may land where the sums are staged.
+    // No copy may arrive where the sums are staged.
     ptx::cpAsyncWait<0>();
   }
 
@@ -380,7 +382,7 @@ private:
     }
   }
 
-  /// The words of step \p step of 16 k, of four in a block.
+  /// The words of step \p step of 16 k; a block has four steps.
   static void wordsOf(unsigned (&words)[Decoder::kWords],
                       const uint4 (&loaded)[kLoads], int step) {
     if constexpr (kBits == 4)
@@ -417,7 +419,7 @@ private:
       ptx::mmaFp16(d, a, b0, b1);
   }
 
-  /// Writes the warp's sums as they lie in D.
+  /// Writes the warp's sums in the layout of D.
   static void stage(const Sums &sums, float *staged) {
     const int row = lane() / 4, vector = lane() % 4 * 2;
 #pragma unroll

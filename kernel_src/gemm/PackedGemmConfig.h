@@ -7,9 +7,10 @@
 
 namespace kiln {
 
-/// Streams packed weights (common/PackedWeights.h) past up to 64 rows of A, the
-/// vectors, on mma.sync, sm_80 and up. A block computes `rows` rows of the
-/// weight by `vectors`; its warps split k, in steps of warpK each.
+/// Reads packed weights (common/PackedWeights.h) once for up to 64 rows of A,
+/// the vectors, on mma.sync, sm_80 and up (W4A16, W8A16). A block computes
+/// `rows` rows of the weight by `vectors`; its warps split k, in steps of warpK
+/// each.
 struct PackedGemmConfig {
   int rows = 16, vectors = 8;
   int warpK = 64;
@@ -59,12 +60,12 @@ struct PackedGemmConfig {
     return units * (warpK / 64 * bitsOf(signature.typeB()) + parts * perPart);
   }
 
-  /// Row pitch, in floats, of a warp's staged sums, which lie as D does.
+  /// Row pitch, in floats, of a warp's staged sums, in the layout of D.
   constexpr int stagingPitch() const { return rows + 4; }
   constexpr int stagingFloats() const { return stagingPitch() * vectors; }
   /// One warp's ring of vectors.
   constexpr int ringBytes() const { return ringStages * vectors * warpK * 2; }
-  /// The rings of the warps, which the sums use again, and the table of groups.
+  /// The rings of the warps, which the sums reuse, and the table of groups.
   constexpr int sharedBytes(const GemmSignature &signature) const {
     return tileBytes() + signature.groupTableBytes();
   }

@@ -1,7 +1,7 @@
-//===- gemm/PackedWeight.cuh - what packed weights stand for --------------===//
+//===- gemm/PackedWeight.cuh - the values of packed weights ---------------===//
 //
-// One element at a time, for kernels that are right before they are fast. Where
-// an element lies is in common/PackedWeights.h.
+// Decodes one element at a time, for simple kernels. common/PackedWeights.h has
+// the place of an element.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -20,7 +20,7 @@ inline float floatOfE8m0(unsigned bits) {
                        : __uint_as_float(bits << 23);
 }
 
-/// The same without branches, for inner loops.
+/// The same conversion without branches, for inner loops.
 inline float selectedE8m0(unsigned bits) {
   const bool isEnd = bits == 0 || bits == 255;
   return __uint_as_float(bits << 23 | (isEnd ? 0x00400000u : 0u));
@@ -35,7 +35,7 @@ inline float floatOfE2m1(unsigned bits) {
   return bits & 8u ? -value : value;
 }
 
-/// The scale number \p at of B.
+/// Scale \p at of B.
 template <GemmSignature kSignature>
 float packedScale(const GemmParams &params, long long at) {
   constexpr DType kType = kSignature.scaleTypeB;
@@ -57,7 +57,7 @@ long long packedScales(const GemmParams &params) {
          PackedWeights::groups(params.k, kSignature.groupB);
 }
 
-/// Element (\p row, \p k) of W[n, k] of \p batch, which is B as it is stored.
+/// Element (\p row, \p k) of W[n, k] of \p batch, which is B as stored.
 /// Matrices of a batch follow one another without gaps.
 template <GemmSignature kSignature>
 double packedWeight(const GemmParams &params, long long batch, long long row,

@@ -1,10 +1,9 @@
 //===- gemm/PartialScales.cuh - scales of a lane's partial sums -----------===//
 //
-// Scales of blocks, 1 x 128 of A and 128 x 128 of B, for kernels whose lanes
-// sum 128 of k at a time in registers: each sum is multiplied by the scale of
-// its row of A and by the one of the block of B, which all sums of the warp
-// share. The scales of the next 128 are asked for before those of the last are
-// used.
+// Block scales, 1 x 128 of A and 128 x 128 of B, for kernels whose lanes sum
+// 128 of k at a time in registers. Each sum is multiplied by the scale of its
+// row of A and by the scale of the block of B, which all sums of the warp
+// share. The scales of the next 128 are loaded before the last ones are used.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -21,12 +20,12 @@ template <int kCount> struct PartialScales {
   float of(int row) const { return rows[row] * block; }
 };
 
-/// Reads the scales of a lane's rows of A, and those of the block of B that one
-/// of its columns is in. Counts scales in 32 bits.
+/// Reads the scales of a lane's rows of A, and those of the block of B with one
+/// of its columns. It counts scales in 32 bits.
 template <int kCount> class PartialScaleReader {
 public:
-  /// \p rowOf names the row of each of the kCount scales. A row that does not
-  /// exist has the scale of the last one: its sums are not stored.
+  /// \p rowOf gives the row of each of the kCount scales. A row that does not
+  /// exist takes the scale of the last one: its sums are not stored.
   template <class RowOf>
   PartialScaleReader(const GemmParams &params, long long batch,
                      long long column, RowOf rowOf)
@@ -42,8 +41,8 @@ public:
                                       params.scaleA.rowStride);
   }
 
-  /// Loads the scales of step \p k and its neighbours; of the last steps where
-  /// there is no such step. k is not 0.
+  /// Loads the scales of step \p k and its neighbours, or those of the last
+  /// steps where step \p k does not exist. k is not 0.
   void read(PartialScales<kCount> &scales, long long k) const {
     unsigned depth = min(static_cast<unsigned>(k / kPromotedDepth), last);
 #pragma unroll

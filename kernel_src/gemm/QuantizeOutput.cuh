@@ -1,16 +1,17 @@
 //===- gemm/QuantizeOutput.cuh - e4m3 of a product's results --------------===//
 //
-// The last step of a plan whose D is e4m3 with scales: reads what the product
-// wrote to scratch, and writes D and, unless it is given, the scale of each row
-// or of each 128 columns of a row. The rules are those of kernels over rows
+// The last step of a plan whose D is e4m3 with scales. It reads the product
+// from scratch, and writes D and, unless it is given, the scale of each row or
+// of each 128 columns of a row. It has the rules of kernels over rows
 // (include/kiln/rows.h): the scale is the greatest magnitude over 448, 1 for
-// zeros and NaN where there is one; results saturate.
+// zeros, and NaN if there is a NaN; results saturate.
 //
-// Rows that are no group's are neither read nor written.
+// Rows that belong to no group are neither read nor written.
 //
-// A warp has a group of 128 columns, four neighbours a lane, so that a group is
-// in registers between its greatest magnitude and its results. Of rows a block
-// has one, and reads it twice: the second time from L2.
+// With block scales a warp has 128 columns, four neighbours a lane, which stay
+// in registers between their greatest magnitude and their results. With
+// per-token scales a block has one row, and reads it twice, the second time
+// from L2.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -59,7 +60,7 @@ private:
                  row * params.scaleRowStride) {}
   };
 
-  /// Whether a lane's neighbours may be stored at once.
+  /// Whether a lane's neighbours may be stored by one access.
   static bool storesVectors(const QuantizeOutputParams &params) {
     return ((reinterpret_cast<unsigned long long>(params.d) |
              static_cast<unsigned long long>(params.ldd | params.strideD)) %
@@ -139,11 +140,11 @@ private:
         load(values, row, c, params.columns);
         store(row, c, params.columns, asVectors, values, 1.0f / scale);
       }
-      __syncthreads(); // before the next row's magnitudes
+      __syncthreads(); // before the magnitudes of the next row
     }
   }
 
-  /// Greatest magnitude, as bits: those of NaN are greater than all others.
+  /// Greatest magnitude, as bits, in which NaN exceeds all numbers.
   static unsigned magnitudeOf(const float (&values)[kEach]) {
     unsigned greatest = 0;
 #pragma unroll
@@ -158,7 +159,7 @@ private:
     return greatest;
   }
 
-  /// As RowMath::scaleOf: not subnormal, so that its inverse is finite.
+  /// As RowMath::scaleOf: the scale is normal, so that its inverse is finite.
   static float scaleOf(unsigned greatest) {
     constexpr float kLeast = 0x1p-126f;
     const float magnitude = __uint_as_float(greatest);
@@ -166,7 +167,7 @@ private:
     return magnitude == 0 ? 1.0f : scale < kLeast ? kLeast : scale;
   }
 
-  /// What lies behind the columns is scratch memory, and becomes 0.
+  /// Memory behind the columns is scratch, and is replaced by 0.
   static void load(float (&values)[kEach], const Row &row, long long column,
                    long long columns) {
     constexpr int kBytes = bytesOf(kSignature.in);
@@ -199,7 +200,8 @@ private:
   }
 };
 
-/// D and its scales on a one-dimensional grid of kConfig.blocks() blocks.
+/// Writes D and its scales on a one-dimensional grid of kConfig.blocks()
+/// blocks.
 template <QuantizeOutputSignature kSignature, QuantizeOutputConfig kConfig>
 void quantizeOutput(const QuantizeOutputParams &params) {
   QuantizeOutput<kSignature, kConfig>::run(params);

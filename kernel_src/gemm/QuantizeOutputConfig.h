@@ -6,20 +6,20 @@
 
 namespace kiln {
 
-/// What is quantised to e4m3, and which elements share a scale: all, whose
-/// scale is given, or those of a row or of 128 columns of it.
+/// The quantisation to e4m3. The elements that share a scale are all (with a
+/// given scale), those of a row, or those of 128 columns of a row.
 struct QuantizeOutputSignature {
   DType in = DType::BF16;
   ScaleKind scale = ScaleKind::Block1x128;
-  GroupKind groups = GroupKind::None; ///< whose rows alone exist
+  GroupKind groups = GroupKind::None; ///< with groups, only their rows exist
 
   friend constexpr bool operator==(const QuantizeOutputSignature &,
                                    const QuantizeOutputSignature &) = default;
 };
 
-/// quantizeOutput is no choice of the tuner, so it has no fields.
+/// The tuner does not choose quantizeOutput, so it has no fields.
 struct QuantizeOutputConfig {
-  static constexpr int kGroup = 128; ///< columns of a block's scale
+  static constexpr int kGroup = 128; ///< columns of a block scale
   static constexpr int kWarps = 8;
 
   constexpr int threads() const { return kWarps * 32; }
@@ -32,7 +32,7 @@ struct QuantizeOutputConfig {
   }
 
   /// Blocks of the one-dimensional grid for \p rows of \p columns. The kernel
-  /// strides by its grid, so any number is right.
+  /// strides by its grid, so any number works.
   constexpr long long blocks(const QuantizeOutputSignature &signature,
                              long long rows, long long columns) const {
     long long groups = (columns + kGroup - 1) / kGroup;
@@ -56,12 +56,12 @@ struct QuantizeOutputConfig {
 struct QuantizeOutputParams {
   const void *source = nullptr;
   void *d = nullptr;
-  float *scales = nullptr;              ///< of a tensor: read
-  long long rows = 0, rowsPerBatch = 1; ///< rows: of all batches
+  float *scales = nullptr;              ///< of a tensor, which are read
+  long long rows = 0, rowsPerBatch = 1; ///< rows: over all batches
   long long columns = 0;
   long long sourcePitch = 0, ldd = 0, strideD = 0;
   long long scaleRowStride = 0, scaleGroupStride = 0, scaleBatchStride = 0;
-  GroupParams rowGroups{}; ///< with groups, of which there are `groupCount`
+  GroupParams rowGroups{}; ///< used with groups, `groupCount` of them
   long long groupCount = 0;
 };
 

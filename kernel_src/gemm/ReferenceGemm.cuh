@@ -1,8 +1,8 @@
-//===- gemm/ReferenceGemm.cuh - what a GEMM is compared with --------------===//
+//===- gemm/ReferenceGemm.cuh - the reference of GEMM ---------------------===//
 //
 // The fp64 result before it is rounded to D's type, and beside it the scale of
 // the error that fp32 sums may make: sum |alpha * a * b| + |beta * c|, carried
-// through the chain. Works on a slab of rows, so that its two fp64 matrices
+// through the chain. It works on a slab of rows, so that its two fp64 matrices
 // stay small, and on small tiles, so that a validation costs little.
 //
 //===----------------------------------------------------------------------===//
@@ -31,24 +31,24 @@ class ReferenceGemm {
   using Out = Storage<kSignature.out>;
 
   static constexpr PointwiseChain kChain = kSignature.pointwise;
-  /// Columns of the product that make one element.
+  /// Columns of the product for one element.
   static constexpr int kJoined = kSignature.columnsPerOutput();
 
-  /// Where the rows of a tile are: their numbers in the product, of their
-  /// matrix, and their groups or batches; -1: the product has no such row.
+  /// The rows of a tile: their numbers in the product, in their matrix, and
+  /// their groups or batches; -1: the product has no such row.
   struct Rows {
     int row[kBlock], batch[kBlock];
-    bool isFirst[kBlock]; ///< of its batch here
+    bool isFirst[kBlock]; ///< of its batch in the tile
   };
 
-  /// Where an element is: its batch, its row there, and a column of what the
-  /// links that are asked about act on.
+  /// The place of an element: its batch, its row there, and its column in the
+  /// links' own input.
   struct Place {
     long long batch, row, column;
   };
 
-  /// Sums of a thread's elements: rows threadRow + kPerSide * i, columns as
-  /// columnOf() says.
+  /// Sums of a thread's elements: rows threadRow + kPerSide * i, and columns
+  /// given by columnOf().
   struct Sums {
     double value[kMicro][kMicro] = {};
     double magnitude[kMicro][kMicro] = {};
@@ -60,8 +60,8 @@ public:
     double value, magnitude;
   };
 
-  /// The one of row \p row of the product, which is of matrix \p batch, in
-  /// D's column \p column; for one thread, term by term.
+  /// The result of row \p row of the product, which belongs to matrix \p batch,
+  /// in D's column \p column; computed by one thread, term by term.
   static Result element(const GemmParams &gemm, long long batch, long long row,
                         long long column) {
     double values[kJoined] = {}, magnitudes[kJoined] = {};
@@ -101,8 +101,8 @@ public:
   }
 
 private:
-  /// Finds the rows of D from \p first to \p end, flat over the batch, which
-  /// are a tile at most.
+  /// Finds the rows of D from \p first to \p end, flat over the batch, at most
+  /// a tile of them.
   static void find(Rows &rows, const GemmParams &gemm, long long first,
                    long long end) {
     for (int i = threadIdx.x; i < kBlock; i += kThreads) {
@@ -176,7 +176,7 @@ private:
     }
   }
 
-  /// An element of A with its scale; 0 in row -1, which A does not have.
+  /// An element of A with its scale; 0 in row -1, which does not exist.
   static double valueA(const GemmParams &gemm, long long batch, long long row,
                        long long k) {
     if (row < 0)
@@ -202,8 +202,8 @@ private:
     }
   }
 
-  /// Column within the tile of a thread's sum \p j: what is joined is one
-  /// thread's.
+  /// Column within the tile of a thread's sum \p j; columns that are joined
+  /// belong to one thread.
   static int columnOf(int j) {
     int threadColumn = threadIdx.x % kPerSide;
     return kJoined * (threadColumn + kPerSide * (j / kJoined)) + j % kJoined;
@@ -223,7 +223,8 @@ private:
       }
 #pragma unroll
       for (int i = 0; i < kMicro; ++i) {
-        // Not as zeros: B of another batch may hold NaN.
+        // These rows are skipped rather than zeroed: B of another batch may
+        // hold NaN.
         if (rows.batch[threadRow + kPerSide * i] != batch)
           continue;
 #pragma unroll
@@ -248,7 +249,7 @@ private:
           continue;
         long long at = (row + r - params.rowBegin) * (params.gemm.n / kJoined) +
                        c / kJoined;
-        // A row that the product does not have stays as it was.
+        // A kernel has to leave a row that the product does not have unchanged.
         params.reference[at] = 0;
         params.bound[at] = -1;
         if (rows.row[r] < 0)
@@ -265,7 +266,7 @@ private:
     return toFloat<kSignature.out>(static_cast<const Out *>(matrix)[index]);
   }
 
-  /// What the links [kFirst, kLast) read at \p place.
+  /// The operands of the links [kFirst, kLast) at \p place.
   template <int kFirst, int kLast>
   static LinkOperands<double> operandsAt(const GemmParams &gemm, Place place) {
     constexpr int kBias = kChain.find(PointwiseOp::Bias);
@@ -280,7 +281,7 @@ private:
     return sharedOperands<kChain>(bias, residual);
   }
 
-  /// alpha, C and the links before a join on one sum and its magnitude.
+  /// Applies alpha, C and the links before a join to one sum and its magnitude.
   static void finishColumn(const GemmParams &gemm, Place place, double &value,
                            double &magnitude) {
     double alpha = gemm.alphaPtr ? *gemm.alphaPtr : gemm.alpha;
@@ -309,8 +310,8 @@ private:
     magnitude = chainErrorScale<kChain, 0, kJoin>(magnitude, operands);
   }
 
-  /// Finishes the kJoined sums from \p place in the product on, which make one
-  /// element.
+  /// Finishes the kJoined sums from \p place in the product on, which become
+  /// one element.
   static Result finishElement(const GemmParams &gemm, Place place,
                               const double *values, const double *magnitudes) {
     long long column = place.column;

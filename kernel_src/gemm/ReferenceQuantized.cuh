@@ -1,9 +1,9 @@
-//===- gemm/ReferenceQuantized.cuh - what an e4m3 D is compared with ------===//
+//===- gemm/ReferenceQuantized.cuh - the reference of an e4m3 D -----------===//
 //
-// The results of a product, rounded to the type that it has ahead of the
-// quantisation and divided by their scale, but not rounded to e4m3; or the
-// scales. A block a scale: it computes all results that share it, one a thread,
-// term by term. Slow, obviously right.
+// The results of a product, rounded to their type before the quantisation and
+// divided by their scale, but not rounded to e4m3; or the scales. A block has
+// one scale: it computes all results that share it, one a thread, term by term.
+// It is slow, but obviously right.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -21,16 +21,16 @@ class ReferenceQuantized {
   using Product = ReferenceGemm<kSignature, ReferenceGemmConfig{}>;
   static constexpr int kThreads = kConfig.threads();
   static constexpr double kGreatest = 448;
-  /// Below this part of its error a greatest magnitude means nothing.
+  /// A greatest magnitude is mere rounding below this fraction of its error.
   static constexpr double kLeastCertain = isFp8(kSignature.in) ? 0x1p-6 : 1e-5;
   /// A bound that lets any finite value pass.
   static constexpr double kUnbounded = 1e30;
 
-  /// Columns of a row that share a scale; row -1: the product has none there.
+  /// Columns of a row that share a scale; row -1 does not exist in the product.
   struct Place {
     long long batch, row, first, end;
   };
-  /// Greatest magnitude and error scale of what shares a scale.
+  /// Greatest magnitude and error scale of the elements that share a scale.
   struct Magnitude {
     double value, bound;
   };
@@ -54,7 +54,7 @@ private:
     const long long each = columnsPerScale(params);
     return (params.columns + each - 1) / each;
   }
-  /// Blocks' worth of work: scales, or what shares one.
+  /// Units of work for blocks: scales, or sets of elements that share one.
   static long long unitsOf(const ReferenceQuantizedParams &params) {
     const long long lines = params.rowEnd - params.rowBegin;
     return lines * (params.ofScales ? params.lineScales : scalesOfRow(params));
@@ -84,22 +84,22 @@ private:
             long long column) {
     typename Product::Result result =
         Product::element(params.gemm, place.batch, place.row, column);
-    // A part of the problem, not an error.
+    // This rounding is a part of the problem, not an error.
     result.value = toFloat<kSignature.out>(
         fromFloat<kSignature.out>(static_cast<float>(result.value)));
     return result;
   }
 
-  /// NaN if either is.
+  /// The greater of two values; NaN if either is.
   static double greater(double a, double b) {
     return a > b || isnan(a) ? a : b;
   }
-  /// The greatest value of all threads, for each of them.
+  /// The greatest value among all threads, for each of them.
   static double greatestOf(double value) {
     __shared__ double partials[kThreads / 32];
     for (int distance = 16; distance > 0; distance /= 2)
       value = greater(value, __shfl_xor_sync(~0u, value, distance));
-    __syncthreads(); // the partials of the last time have been read
+    __syncthreads(); // all threads have read the partials of the last call
     if (threadIdx.x % 32 == 0)
       partials[threadIdx.x / 32] = value;
     __syncthreads();
@@ -113,7 +113,7 @@ private:
     return magnitude.value < kLeastCertain * magnitude.bound;
   }
   static double scaleOf(const Magnitude &magnitude) {
-    // Not subnormal in fp32: its inverse is to be finite.
+    // The scale is normal in fp32, so that its inverse is finite.
     constexpr double kLeast = 0x1p-126;
     return magnitude.value == 0 ? 1.0
                                 : greater(magnitude.value / kGreatest, kLeast);
@@ -123,7 +123,7 @@ private:
                           long long unit) {
     const long long line = params.rowBegin + unit / params.lineScales;
     const long long column = unit % params.lineScales;
-    // A line has the scales of a row, or one of each of a matrix' rows.
+    // A line has the scales of a row, or one scale of each row of a matrix.
     const long long each =
         params.linesAreRows ? params.gemm.m : scalesOfRow(params);
     const long long matrix = line / each, within = line - matrix * each;
@@ -175,14 +175,14 @@ private:
     }
     if (place.row < 0)
       return;
-    // Each thread what it wrote.
+    // Each thread reads its own results.
     for (long long c = place.first + threadIdx.x; c < place.end; c += kThreads)
       quantize(params.reference[offset + c], params.bound[offset + c], scale,
                greatest);
   }
 
   /// Divides \p value by \p scale, within the type's range but not rounded, and
-  /// makes \p bound that of the result.
+  /// turns \p bound into the bound of the quotient.
   static void quantize(double &value, double &bound, double scale,
                        const Magnitude &greatest) {
     value /= scale;
@@ -197,14 +197,14 @@ private:
       bound = kUnbounded;
       return;
     }
-    // The error of the element, and that of the scale.
+    // The error of the element, and the error of the scale.
     if (greatest.value > 0)
       bound = 2 * (bound + fabs(value) * greatest.bound / greatest.value);
   }
 };
 
-/// Writes what D, or its scales, hold in rows [rowBegin, rowEnd), on
-/// kConfig.blocks() blocks or any other number.
+/// Writes rows [rowBegin, rowEnd) of D, or of its scales, on kConfig.blocks()
+/// blocks or any other number.
 template <GemmSignature kSignature, ReferenceQuantizedConfig kConfig>
 void referenceQuantized(const ReferenceQuantizedParams &params) {
   ReferenceQuantized<kSignature, kConfig>::run(params);

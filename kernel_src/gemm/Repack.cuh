@@ -1,16 +1,16 @@
-//===- gemm/Repack.cuh - operands copied to where TMA can read them -------===//
+//===- gemm/Repack.cuh - operands copied to rows that TMA can read --------===//
 //
-// TMA wants rows that begin at multiples of 16 bytes. An operand whose rows do
-// not is copied once, before the product, to rows that do: 2 bytes moved for
-// each byte, where loads of 2 bytes inside the product would cost many times
-// that. A thread writes 16 bytes; the loads of its pieces fall into lines that
-// its warp has in L1 after the first.
+// TMA needs rows that begin at multiples of 16 bytes. Any other operand is
+// copied once, before the product, to such rows: 2 bytes moved for each byte,
+// where loads of 2 bytes inside the product would cost many times that. A
+// thread writes 16 bytes; after the first piece its loads hit lines that its
+// warp has in L1.
 //
-// wgmma wants operands of tf32 and of bytes along k. One that lies along its
-// other extent is transposed by such a copy, tile by tile through shared
-// memory; each thread has the loads of all its elements of a tile in flight at
-// once. Bytes are loaded and stored in words: a thread transposes squares of
-// four by four in registers.
+// wgmma needs operands of tf32 and of bytes along k. An operand along its other
+// extent is transposed by such a copy, tile by tile through shared memory; each
+// thread has the loads of all its elements of a tile in flight at once. Bytes
+// are loaded and stored in words: a thread transposes squares of four by four
+// in registers.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -27,9 +27,9 @@ template <> struct RepackPieceOf<2> { using Type = unsigned short; };
 template <> struct RepackPieceOf<4> { using Type = unsigned; };
 template <int kBytes> using RepackPiece = typename RepackPieceOf<kBytes>::Type;
 
-/// The word at \p source of which \p left bytes exist, one at least; the others
-/// have any value. Words of memory are read whole where they have one that
-/// does.
+/// The word at \p source, of which \p left bytes exist, at least one; the
+/// others have any value. A word of memory is read whole if any of its bytes
+/// exists.
 inline unsigned wordOfBytes(const char *source, long long left) {
   const unsigned shift =
       static_cast<unsigned>(reinterpret_cast<unsigned long long>(source) & 3);
@@ -87,7 +87,7 @@ void repack(const RepackParams &params) {
   }
 }
 
-/// Makes of four rows of four bytes their columns.
+/// Turns four rows of four bytes into their columns.
 inline void transposeSquare(unsigned (&words)[4]) {
   const unsigned low01 = __byte_perm(words[0], words[1], 0x5140);
   const unsigned high01 = __byte_perm(words[0], words[1], 0x7362);
@@ -99,16 +99,16 @@ inline void transposeSquare(unsigned (&words)[4]) {
   words[3] = __byte_perm(high01, high23, 0x7632);
 }
 
-/// A tile of bytes: that of \p rows x \p cols which begins at \p from goes, by
-/// columns, to \p to.
+/// Transposes a tile of bytes: \p rows x \p cols at \p from become columns at
+/// \p to.
 template <RepackConfig kConfig>
 void transposeBytes(const char *from, long long rows, long long cols,
                     long long sourcePitch, char *to, long long targetPitch) {
   constexpr int kTile = RepackConfig::tile({1}), kWords = kTile / 4;
   constexpr int kWarps = kConfig.threads() / 32;
   static_assert(kWords == 32, "a lane has a word of each row");
-  // Word w of column c, four rows of it, lies at w ^ c / 4: neither the lanes
-  // that write nor those that read have a bank in common.
+  // Word w of column c, four rows of it, is stored at w ^ c / 4: neither the
+  // writing nor the reading lanes have a bank in common.
   __shared__ unsigned tile[kTile][kWords];
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   unsigned squares[kWords / kWarps][4];
@@ -141,14 +141,14 @@ void transposeBytes(const char *from, long long rows, long long cols,
   __syncthreads();
 }
 
-/// The same of wider elements.
+/// Transposes a tile of wider elements.
 template <class Piece, RepackConfig kConfig>
 void transposePieces(const char *from, long long rows, long long cols,
                      long long sourcePitch, char *to, long long targetPitch) {
   constexpr int kBytes = sizeof(Piece), kTile = RepackConfig::tile({kBytes});
   constexpr int kRowsAtOnce = kConfig.threads() / kTile;
   constexpr int kEach = kTile / kRowsAtOnce; // elements of a thread
-  // (row, column) of the source, without bank conflicts either way.
+  // (row, column) of the source, without bank conflicts in either direction.
   __shared__ Piece tile[kTile][kTile + 4 / kBytes];
   const int lane = threadIdx.x % kTile, first = threadIdx.x / kTile;
 #pragma unroll

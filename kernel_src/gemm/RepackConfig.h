@@ -3,7 +3,7 @@
 
 namespace kiln {
 
-/// Any rows of elements of so many bytes.
+/// Rows of elements of `elementBytes` bytes.
 struct RepackSignature {
   int elementBytes = 2; ///< 1, 2 or 4
 
@@ -11,7 +11,7 @@ struct RepackSignature {
                                    const RepackSignature &) = default;
 };
 
-/// repack is no choice of the tuner, so it has no fields.
+/// The tuner does not choose repack, so it has no fields.
 struct RepackConfig {
   /// Rows and columns of a tile that is transposed.
   static constexpr int tile(const RepackSignature &signature) {
@@ -26,11 +26,11 @@ struct RepackConfig {
   }
 
   /// Blocks of the one-dimensional grid for \p rows of \p pitch bytes; the
-  /// kernels stride by their grid, so any number is right.
+  /// kernels stride by their grid, so any number works.
   constexpr long long blocks(long long rows, long long pitch) const {
     return bounded((rows * (pitch / 16) + threads() - 1) / threads());
   }
-  /// The same for \p batch matrices of \p rows x \p cols that are transposed.
+  /// Blocks for \p batch matrices of \p rows x \p cols that are transposed.
   constexpr long long blocksOfTiles(const RepackSignature &signature,
                                     long long rows, long long cols,
                                     long long batch) const {
@@ -52,14 +52,14 @@ private:
   }
 };
 
-/// Rows of `rowBytes` bytes, `rowsPerBatch` in each of a batch; bytes
-/// throughout. The target's rows are contiguous over all batches and aligned to
-/// 16 bytes. Copies end in zeros; of transposed ones the target's rows are the
-/// source's columns.
+/// Rows of `rowBytes` bytes, `rowsPerBatch` in each matrix of a batch; all
+/// sizes are in bytes. The target's rows are contiguous over all batches and
+/// aligned to 16 bytes. Copies end in zeros; in a transposed copy the target's
+/// rows are the source's columns.
 struct RepackParams {
   const void *source = nullptr;
   void *target = nullptr;
-  long long rows = 0, rowsPerBatch = 1; ///< rows: of all batches
+  long long rows = 0, rowsPerBatch = 1; ///< rows: over all batches
   long long rowBytes = 0;
   long long sourcePitch = 0, sourceStride = 0, targetPitch = 0;
 };

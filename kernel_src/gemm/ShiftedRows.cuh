@@ -1,9 +1,9 @@
-//===- gemm/ShiftedRows.cuh - staged rows to where no vector is aligned ---===//
+//===- gemm/ShiftedRows.cuh - stores of staged rows at any alignment ------===//
 //
-// Rows of D may begin anywhere between multiples of 16 bytes, each elsewhere.
-// Staged rows do begin there, so each vector of D takes the end of one staged
-// vector and the beginning of the next; the two ends of a row, 16 bytes
-// together, go element by element.
+// Rows of D may begin anywhere between multiples of 16 bytes, each at another
+// place. Staged rows begin at multiples of 16, so each vector of D takes the
+// end of one staged vector and the beginning of the next. The two ends of a
+// row, 16 bytes together, are stored element by element.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -13,11 +13,11 @@
 
 namespace kiln {
 
-/// Stores of rows of kRowBytes that lie swizzled in shared memory, elements of
-/// kElementBytes, by kThreads threads.
+/// Stores rows of kRowBytes that lie swizzled in shared memory, with elements
+/// of kElementBytes, by kThreads threads.
 template <int kRowBytes, int kElementBytes, int kThreads> struct ShiftedRows {
-  /// Stores \p bytes of each of \p rows rows staged at \p staged, row r to
-  /// rowAt(r), unless that is null; the calling thread is number \p thread.
+  /// Stores \p bytes of each of \p rows rows staged at \p staged. Row r goes to
+  /// rowAt(r), unless that is null; the calling thread has number \p thread.
   template <class RowAt>
   static void store(RowAt rowAt, unsigned staged, int rows, int bytes,
                     int thread) {
@@ -52,7 +52,7 @@ template <int kRowBytes, int kElementBytes, int kThreads> struct ShiftedRows {
     }
   }
 
-  /// The same of rows that begin and end at multiples of 16 bytes.
+  /// run() for rows that begin and end at multiples of 16 bytes.
   template <class RowAt>
   static void storeAligned(RowAt rowAt, unsigned staged, int rows, int bytes,
                            int thread) {

@@ -1,10 +1,11 @@
 //===- gemm/SimtGemm.cuh - register-blocked GEMM on plain FMA -------------===//
 //
-// The path of exact fp32 products, and of architectures and alignments that
-// nothing else serves. Elements become fp32 on their way to shared memory,
-// where both tiles lie with k as the slow index, so that a thread reads its
-// rows and columns as vectors. Two buffers: the next tile travels through
-// registers while this one is multiplied; one barrier a tile.
+// The fallback for exact fp32 products, and for architectures and alignments
+// that no other template supports. Elements become fp32 on their way to shared
+// memory, where k is the slow index of both tiles, so that a thread reads its
+// rows and columns as vectors. There are two buffers: the next tile passes
+// through registers while this one is multiplied, with one barrier for each
+// tile.
 //
 // Limits: at most 2^31 - 1 blocks; no split-K.
 //
@@ -18,7 +19,7 @@
 
 namespace kiln {
 
-/// Where one operand's elements lie and go, for SimtLoader.
+/// Source and target of one operand's elements, for SimtLoader.
 struct SimtTile {
   DType type;
   bool kMajor;
@@ -28,7 +29,7 @@ struct SimtTile {
   int pitch; ///< floats from one k to the next in shared memory
 };
 
-/// Brings tiles of one operand to shared memory as (blockK, pitch) floats.
+/// Loads tiles of one operand to shared memory as (blockK, pitch) floats.
 template <SimtTile kTile, int kThreads> class SimtLoader {
 public:
   SimtLoader(const char *base, long long ld) {
@@ -116,7 +117,7 @@ template <GemmSignature kSignature, SimtGemmConfig kConfig> class SimtGemm {
   static constexpr int kPitchM = kConfig.pitchM(), kPitchN = kConfig.pitchN();
   static constexpr int kBytes = bytesOf(kSignature.in);
 
-  // A thread's rows and columns come in groups of four, spread evenly over the
+  // A thread's rows and columns are in groups of four, spread evenly over the
   // tile: neighbouring threads then read neighbouring vectors.
   static constexpr int kGroupStepM = kBlockM / (kMicroM / 4);
   static constexpr int kGroupStepN = kBlockN / (kMicroN / 4);

@@ -1,21 +1,20 @@
-//===- gemm/SkinnyGemm.cuh - a matrix past up to 64 vectors ---------------===//
+//===- gemm/SkinnyGemm.cuh - a matrix by up to 64 vectors -----------------===//
 //
 // Problem: with few vectors the time is still that of reading the matrix, but
-// plain FMA is too slow for them. mma.sync takes the streamed rows on its side
-// of 16 and the vectors on its side of 8, so that little of it is padding.
+// plain FMA is too slow for them. mma.sync takes the rows of the large operand
+// on its side of 16 and the vectors on its side of 8, so that little of it is
+// padding.
 //
 // The warps split k inside the block. Each has a ring of its own, filled by
-// cp.async with exactly the slices of both operands that it multiplies, so no
-// warp ever waits for another until the sums meet: the loop has no barrier of
-// the block. The sums of the warps are added in their order.
+// cp.async with exactly the slices of both operands that it multiplies. So no
+// warp waits for another before the sums are added: the loop has no barrier of
+// the block. The sums of the warps are added in a fixed order.
 //
-// Where there are too few tiles, blocks share one and split its k, too
-// (SplitK.cuh).
+// Where there are too few tiles, blocks share one by split-K, too (SplitK.cuh).
 //
-// Types of one byte lie in shared memory as they are; how they are multiplied
-// is ByteFragments.cuh's. Sums of int8 stay int32 to the end, so they do not
-// depend on how k was split. Scales of blocks are applied to the sums of each
-// 128 of k.
+// Types of one byte are stored as they are in shared memory, and multiplied by
+// ByteFragments.cuh. Sums of int8 stay int32 to the end, so they do not depend
+// on how k was split. Block scales are applied to the sums of each 128 of k.
 //
 // Limits: sm_80 and up; rows of both operands aligned to 16 bytes.
 //
@@ -31,11 +30,11 @@
 
 namespace kiln {
 
-/// Brings the slices of one operand, kExtent rows of kRowBytes, to a warp's own
-/// ring. What does not exist becomes zero.
+/// Copies the slices of one operand, kExtent rows of kRowBytes, to a warp's own
+/// ring. Elements that do not exist become zero.
 template <int kExtent, int kRowBytes, int kBytes> class SliceLoader {
 public:
-  /// \p view are the block's rows, \p begin the bytes of k before the warp's
+  /// \p view: the block's rows; \p begin: the bytes of k before the warp's
   /// first slice.
   SliceLoader(const RowsView &view, long long begin) {
     int lane = threadIdx.x % 32;
@@ -46,7 +45,7 @@ public:
     rowsLeft = view.rowsLeft - row;
   }
 
-  /// Issues the copies of a slice to \p shared, \p tileBytes of k after the
+  /// Issues the copies of a slice to \p shared, \p tileBytes along k behind the
   /// first one; \p left of its elements exist.
   void copy(unsigned shared, long long tileBytes, int left) const {
     const char *from = source + tileBytes;
@@ -74,7 +73,7 @@ private:
                                                            unit * 16);
   }
 
-  /// The lane's part of every row when the rows end within it.
+  /// The lane's part of every row, when the rows end within it.
   void copyCut(unsigned shared, const char *from, int elements) const {
 #pragma unroll 1
     for (int i = 0; i < kCopies; ++i, from += rowStepBytes)
@@ -82,10 +81,10 @@ private:
                        i * kRowStep < rowsLeft ? elements * kBytes : 0);
   }
 
-  const char *source; // of the lane's first unit of the first slice
+  const char *source; // the lane's first unit of the first slice
   long long rowStepBytes;
   int row, unit;
-  int rowsLeft; // from the lane's first row on
+  int rowsLeft; // counted from the lane's first row
 };
 
 template <GemmSignature kSignature, SkinnyGemmConfig kConfig> class SkinnyGemm {
@@ -101,7 +100,8 @@ template <GemmSignature kSignature, SkinnyGemmConfig kConfig> class SkinnyGemm {
   static constexpr int kSteps = kWarpK * kBytes / 32;
   static constexpr int kTilesS = kRows / 16;    // fragments of 16 rows
   static constexpr int kTilesV = kVectors / 8;  // of 8 vectors
-  static constexpr int kPairsV = kVectors / 16; // those that load in pairs
+  static constexpr int kPairsV = kVectors / 16; // of these, those that load in
+                                                // pairs
 
   static constexpr TileShape kShapeS = {true, kRows, kWarpK, kBytes};
   static constexpr TileShape kShapeV = {true, kVectors, kWarpK, kBytes};
@@ -115,14 +115,15 @@ template <GemmSignature kSignature, SkinnyGemmConfig kConfig> class SkinnyGemm {
       kStreamsA ? kSignature.typeB() : kSignature.in;
   static constexpr ByteProduct kProduct =
       byteProductOf(kSignature, kByteCapability);
-  /// Steps after which partial sums are added to the others; 0: there are none.
+  /// Steps after which partial sums are added to the others; 0: no partial
+  /// sums.
   static constexpr int kPartialSteps =
       !hasPartialSums(kSignature, kByteCapability) ? 0
       : kWarpK < kPromotedDepth                    ? kSteps
                                                    : kPromotedDepth / 32;
 
-  /// Blocks of k of a slice that share a scale, and scales that a lane needs of
-  /// each: of its vectors, or of its rows, whichever A's are.
+  /// Blocks of k of a slice that share a scale, and scales that a lane needs
+  /// for each: those of A's rows, be they its vectors or its rows.
   static constexpr int kScaledBlocks =
       kWarpK < kPromotedDepth ? 1 : kWarpK / kPromotedDepth;
   static constexpr int kLaneScales = 2 * (kStreamsA ? kTilesS : kTilesV);
@@ -153,7 +154,7 @@ public:
     unsigned ring = ptx::sharedAddress(sharedMemory) +
                     warp() * kConfig.ringBytes(kSignature);
     multiply(params, work, ring, accumulators);
-    // The sums take the place of the rings of all warps.
+    // The sums take the place of all warps' rings.
     __syncthreads();
     stage(accumulators, staged + warp() * kStaged.floats());
     __syncthreads();
@@ -183,7 +184,7 @@ private:
 
     /// Tiles of the block.
     int tiles() const { return range.count; }
-    /// Where the warp's slice of tile \p tile begins.
+    /// Start of the warp's slice of tile \p tile.
     long long beginOf(int tile) const {
       return kBegin + static_cast<long long>(tile) * kBlockK;
     }
@@ -216,8 +217,9 @@ private:
     LoaderV vectors;
   };
 
-  /// Issues the copies of the first tiles: with \p isEarly those of the rows
-  /// before the kernel ahead has ended, in the group of the first tile.
+  /// Issues the copies of the first tiles. With \p isEarly the rows of the
+  /// large operand are copied before the kernel ahead has ended, in the group
+  /// of the first tile.
   static void fillRing(const Producer &producer, unsigned ring, bool isEarly) {
 #pragma unroll 1
     for (int pass = isEarly ? 0 : 1; pass < 2; ++pass) {
@@ -247,7 +249,8 @@ private:
     [[maybe_unused]] Scales scales[kScaledBlocks], next[kScaledBlocks];
     [[maybe_unused]] auto readNextScales = [&](int tile) {
       if constexpr (kSignature.hasBlockScales()) {
-        // Its few numbers are made again from what the block has anyway.
+        // The object is small, and is made again from values that the block has
+        // anyway.
         const ScaleReader reader = scaleReader(params, work);
 #pragma unroll
         for (int i = 0; i < kScaledBlocks; ++i)
@@ -258,8 +261,8 @@ private:
       readNextScales(0);
 #pragma unroll 1
     for (int tile = 0; tile < producer.tiles(); ++tile) {
-      // Beyond this point the warp's next slice is there for all its lanes, and
-      // none of them reads the one before any more.
+      // Beyond this point the warp's next slice is visible to all its lanes,
+      // and none of them reads the one before any more.
       ptx::cpAsyncWait<kStages - 2>();
       __syncwarp();
       producer.load(tile + kStages - 1, writing);
@@ -287,7 +290,7 @@ private:
       if (reading == ringEnd)
         reading = ring;
     }
-    // No copy may land where the sums are staged.
+    // No copy may arrive where the sums are staged.
     ptx::cpAsyncWait<0>();
   }
 
@@ -323,8 +326,8 @@ private:
     }
   }
 
-  /// Rows of A are vectors of B's rows, or rows past B's vectors, of which
-  /// there is one tile.
+  /// Reads scales for rows of A, which are the vectors or, with kStreamsA, the
+  /// rows of the large operand. The block's part of B has one scale at a time.
   static ScaleReader scaleReader(const GemmParams &params,
                                  const StreamWork &work) {
     int lane = threadIdx.x % 32;
@@ -334,8 +337,8 @@ private:
             }};
   }
 
-  /// Adds the partial sums to the others, times \p scales where there are any,
-  /// and clears them.
+  /// Adds the partial sums to the others, times \p scales if there are any, and
+  /// clears them.
   static void promote(Accumulators &accumulators, Accumulators &partial,
                       const Scales &scales) {
     float factors[kLaneScales];
@@ -367,7 +370,7 @@ private:
       ptx::mmaFp16(d, a, b0, b1);
   }
 
-  /// Writes the warp's sums as they lie in D.
+  /// Writes the warp's sums in the layout of D.
   static void stage(const Accumulators &accumulators, Sum *staged) {
     int lane = threadIdx.x % 32;
     int row = lane / 4, vector = lane % 4 * 2;
@@ -415,7 +418,7 @@ private:
     return true;
   }
 
-  /// Where four sums of a row of D are staged; the groups cover the tile.
+  /// Place of four staged sums of a row of D; the groups cover the tile.
   static int stagedGroup(int group) {
     constexpr int kPerRow = kStaged.width() / 4;
     return group / kPerRow * kStaged.pitch + group % kPerRow * 4;
@@ -431,7 +434,7 @@ private:
     return sum;
   }
 
-  /// Adds four sums; those of int32 are the bits of these floats.
+  /// Adds four sums; int32 sums are the bits of these floats.
   static void add(float4 &sum, const float4 &part) {
     add(sum.x, part.x);
     add(sum.y, part.y);

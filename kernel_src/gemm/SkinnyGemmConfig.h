@@ -6,9 +6,9 @@
 
 namespace kiln {
 
-/// Streams the rows of one operand past up to 64 vectors, the rows of the other
-/// one, on mma.sync: types of two bytes and of one stored NT with rows of
-/// 16-byte vectors, sm_80 and up. A block computes `rows` by `vectors`; its
+/// Reads the rows of one operand once for up to 64 vectors, the rows of the
+/// other one, on mma.sync: types of two bytes and of one, stored NT with rows
+/// of 16-byte vectors, sm_80 and up. A block computes `rows` by `vectors`; its
 /// warps split k, each with a ring of `stages` slices of warpK of its own.
 struct SkinnyGemmConfig {
   int rows = 16, vectors = 16;
@@ -43,7 +43,7 @@ struct SkinnyGemmConfig {
   constexpr int blockK() const { return warpK * warps; }
   constexpr int accumulators() const { return rows * vectors / 32; }
 
-  /// Row pitch, in floats, of a warp's staged sums, which lie as D does: four
+  /// Row pitch, in floats, of a warp's staged sums, in the layout of D: four
   /// more than a row keep the accumulators' stores free of bank conflicts.
   constexpr int stagingPitch() const { return (streamsA ? vectors : rows) + 4; }
   constexpr int stagingFloats() const {
@@ -53,7 +53,7 @@ struct SkinnyGemmConfig {
   constexpr int ringBytes(const GemmSignature &signature) const {
     return stages * (rows + vectors) * warpK * bytesOf(signature.in);
   }
-  /// The rings of the warps, which the sums use again.
+  /// The rings of the warps, which the sums reuse.
   constexpr int sharedBytes(const GemmSignature &signature) const {
     int staging = stagingFloats() * 4, ring = ringBytes(signature);
     return warps * (ring > staging ? ring : staging);
@@ -68,13 +68,13 @@ struct SkinnyGemmConfig {
     if (rows < 16 || rows % 16 != 0 || rows > 128 || vectors < 8 ||
         vectors % 8 != 0 || vectors > 64 || accumulators() > 128)
       return false;
-    // A block's rows of B have one scale; the sums have partial ones beside
-    // them.
+    // A block's rows of B have one scale, and partial sums need registers
+    // beside the sums.
     if (signature.hasBlockScales() &&
         ((!streamsA && kPromotedDepth % rows != 0) || accumulators() > 64 ||
          warpK > 2 * kPromotedDepth))
       return false;
-    // A power of two for the swizzle, and a warp's copies cover whole rows: at
+    // The swizzle needs a power of two. A warp's copies cover whole rows, at
     // most 8 at a time.
     int kBytes = warpK * bytesOf(signature.in);
     if (kBytes != 64 && kBytes != 128 && kBytes != 256 && kBytes != 512)

@@ -1,10 +1,10 @@
 //===- gemm/Sm90BlockScales.cuh - scales of blocks on wgmma's sums --------===//
 //
-// Every 128 steps of k the sums of a group go to registers, times the scales
-// that its rows and its columns have there. One side of a tile has a scale for
-// each row of A, the other one for 128 columns of the product. Threads read
-// them from memory as they lie, whatever their strides, one block of k ahead:
-// a warp's lanes find them in the caches.
+// Every 128 steps of k the sums of a group of products go to registers, times
+// the scales of their rows and columns there. One side of a tile has a scale
+// for each row of A, the other one a scale for 128 columns of the product.
+// Threads read the scales straight from memory, at any strides, one block of k
+// ahead: the lanes of a warp find them in the caches.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -15,7 +15,7 @@
 
 namespace kiln {
 
-/// Sums without scales.
+/// Adds sums without scales.
 template <GemmSignature kSignature, Sm90GemmConfig kConfig,
           bool kExists = kSignature.hasBlockScales()>
 class Sm90BlockScales {
@@ -31,7 +31,7 @@ public:
   }
 };
 
-/// Those of a consumer's part of a tile.
+/// The scales of a consumer's part of a tile.
 template <GemmSignature kSignature, Sm90GemmConfig kConfig>
 class Sm90BlockScales<kSignature, kConfig, true> {
   static constexpr bool kSwap = kConfig.swapAB;
@@ -45,17 +45,17 @@ class Sm90BlockScales<kSignature, kConfig, true> {
   static constexpr int kParts = kConfig.promotedParts(kSignature);
   static constexpr int kPartColumns = kConfig.promotedColumns(kSignature);
   static constexpr int kBlock = scaledRows(ScaleKind::Block128x128);
-  /// Without swapAB each part of the columns has one scale, or two.
+  /// Without swapAB each part of the columns has one scale or two.
   static constexpr bool kMixes =
       !kSwap && !kConfig.columnsHaveOneScale(kSignature);
   static constexpr int kEach = kMixes ? 2 : 1;
   /// A thread's rows of a unit, 8 apart, that have different scales.
   static constexpr int kRows = kSwap ? 1 : 2;
-  /// Parts that follow each other share a scale: tiles begin at multiples of
-  /// their columns.
+  /// Neighbouring parts that share a scale: tiles begin at multiples of their
+  /// columns.
   static constexpr int kSharers =
       kSwap || kMixes ? 1 : kConfig.columnsOfOneScale() / kPartColumns;
-  /// With swapAB each column has its own, which lanes share out.
+  /// With swapAB each column has its own scale, and lanes divide them.
   static constexpr int kColumnLoads =
       kSwap ? (kColumns + 31) / 32 : kParts / kSharers * kEach;
 
@@ -69,7 +69,7 @@ public:
     last = static_cast<int>(params.k - 1) / scaledDepth(kOfRows);
     rowBase = rows.data + tile.batch * rows.batchStride;
     columnBase = columns.data + tile.batch * columns.batchStride;
-    // Kept, not made again of the parameters for each block of k.
+    // The addresses are kept, rather than derived again for each block of k.
     ptx::opaque(rowBase);
     ptx::opaque(columnBase);
     rowStep = static_cast<unsigned>(rows.depthStride);
@@ -78,7 +78,7 @@ public:
     int row = tile.rowBegin + thread / 32 * 16 + thread % 32 / 4;
     if constexpr (kConfig.rowSharers() > 1)
       row += consumer * kUnits * kUnit;
-    // What lies outside of D has the scale of what is last in it.
+    // Rows and columns outside of D take the scale of the last one inside.
     auto placeOf = [&]<ScaleKind kKind>(const ScaleParams &scales, int at,
                                         int end) {
       return min(at, end - 1) / scaledRows(kKind) *
@@ -105,8 +105,8 @@ public:
     }
   }
 
-  /// Begins to load the scales of block \p depth of k, which may lie behind the
-  /// last one: all of its products are 0.
+  /// Starts to load the scales of block \p depth of k. It may lie behind the
+  /// last block: all of its products are 0.
   void load(int depth) {
     depth = static_cast<int>(
         min(static_cast<unsigned>(depth), static_cast<unsigned>(last)));
@@ -122,7 +122,7 @@ public:
           ptx::ldGlobalFloat(columnBase + (columnAt[i] + depth * columnStep));
   }
 
-  /// Those that were loaded are those of what is added from now on.
+  /// Makes the loaded scales the current ones.
   void take() {
 #pragma unroll
     for (int unit = 0; unit < kUnits; ++unit)
@@ -148,7 +148,7 @@ public:
         for (int row = 0; row < 2; ++row)
           factors[i][row] =
               ofRows[unit][row] * ofColumns[part / kSharers * kEach + i];
-      // Columns of the part from here on are of its second block.
+      // From this column of the part on, columns belong to its second block.
       int end = kBlock - (begin + part * kWidth) % kBlock;
 #pragma unroll
       for (int i = 0; i < kWidth / 2; ++i) {
@@ -159,13 +159,13 @@ public:
   }
 
 private:
-  /// With a scale for each column: of column block j lane l has columns
-  /// 2 (l % 4) and the next, of two rows in one block of B.
+  /// add() with a scale for each column: in column block j lane l has columns 2
+  /// (l % 4) and the next, in two rows of one block of B.
   template <int kWidth>
   void addOwn(int unit, int part, const float (&set)[kWidth / 2],
               float *sums) const {
     int lane = threadIdx.x % 4 * 2;
-    float factors[kColumnLoads]; // of this lane's columns
+    float factors[kColumnLoads]; // for this lane's columns
 #pragma unroll
     for (int i = 0; i < kColumnLoads; ++i)
       factors[i] = ofColumns[i] * ofRows[unit][0];

@@ -1,6 +1,6 @@
 //===- gemm/Sm90ByteGemm.cuh - the wgmma GEMM of fp8 and int8 -------------===//
 //
-// Sm90Gemm.cuh with the instructions that other types do without.
+// Sm90Gemm.cuh with the instructions for one-byte types.
 //
 //===----------------------------------------------------------------------===//
 #pragma once

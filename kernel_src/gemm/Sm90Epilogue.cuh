@@ -3,18 +3,17 @@
 // A consumer finishes its sums piece by piece: 64 rows of wgmma by as many
 // columns as a 128-byte row of D has. A piece goes through a swizzled staging
 // buffer in shared memory, so that D is written in whole lines; buffers
-// alternate, one filling while another is read. Where rows of D begin
-// and end at multiples of 16 bytes TMA stores the piece, or each warp's rows of
-// it, and leaves out what is outside of D; where it is not, rows are shifted to
-// the alignment that each has in D, so that all but their ends are 16-byte
-// stores all the same.
+// alternate, one filling while another is read. Where rows of D begin and end
+// at multiples of 16 bytes TMA stores the piece, or each warp's rows of it, and
+// leaves out elements outside of D. Otherwise rows are shifted to their
+// alignment in D, so that all but their ends are 16-byte stores.
 //
-// C and the residual come in by TMA, where D is aligned: into the buffer that
-// the piece is staged in, each thread's results replacing what it has read.
-// fetch() is the role of the thread that brings them.
+// C and the residual are loaded by TMA where D is aligned: into the buffer in
+// which the piece is staged, where each thread's results replace the values
+// that it has read. fetch() is the role of the thread that loads them.
 //
 // With swapAB the rows of wgmma are columns of D: stores to the staging buffer
-// are transposed, the rest is the same.
+// are transposed, and the rest is unchanged.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -40,12 +39,12 @@ template <GemmSignature kSignature, Sm90GemmConfig kConfig> class Sm90Epilogue {
   static constexpr int kPiece = kConfig.pieceColumns(kSignature);
   static constexpr int kPieces = kConfig.unitPieces(kPiece);
   static constexpr bool kSwap = kConfig.swapAB;
-  /// From a thread's first row to its second.
+  /// Distance from a thread's first row to its second.
   static constexpr int kSecondRow = kConfig.rowsFromRegisters(kSignature)
                                         ? Sm90GemmConfig::kSecondFromRegisters
                                         : 8;
   static constexpr int kSplits = kConfig.splitK();
-  /// Columns of a piece that make one of D.
+  /// Columns of a piece for each column of D.
   static constexpr int kJoined = kSignature.columnsPerOutput();
   /// A staged piece is one or two boxes of rows of D, one after the other.
   static constexpr int kBoxRows = kSwap ? kPiece : kUnit;
@@ -59,7 +58,7 @@ template <GemmSignature kSignature, Sm90GemmConfig kConfig> class Sm90Epilogue {
   static constexpr bool kResidual =
       kSignature.pointwise.contains(PointwiseOp::Residual);
   static constexpr int kFetched = kConfig.fetchedOperands(kSignature);
-  /// Warps store their rows each for itself, or one thread stores all.
+  /// Whether each warp stores its own rows, instead of one thread all rows.
   static constexpr bool kByWarp = kByTma && kStoredRows < kBoxRows;
   static constexpr int kStorers = kByWarp ? 4 : 1;
 
@@ -71,12 +70,12 @@ template <GemmSignature kSignature, Sm90GemmConfig kConfig> class Sm90Epilogue {
   using Accumulators = float[kUnits][kColumns / 2];
 
 public:
-  /// For a thread in warp \p warp of \p consumer.
+  /// The epilogue of a thread in warp \p warp of \p consumer.
   Sm90Epilogue(const Sm90GemmParams &params, const Shared &shared, int consumer,
                int warp)
       : params(params), shared(shared), consumer(consumer), warp(warp) {}
 
-  /// Before the products of the first tile.
+  /// Called before the products of the first tile.
   void warmUp(const Walk &walk) const {
     if constexpr (kSplits > 1)
       if (!walk.isDone())
@@ -84,7 +83,7 @@ public:
             .warmUp();
   }
 
-  /// Before the products of \p tile.
+  /// Called before the products of \p tile.
   void prepare(const Sm90Tile &tile) {
     EpilogueOperands operands =
         epilogueAddresses<kSignature>(params.gemm, tile.batch);
@@ -141,7 +140,7 @@ public:
       }
   }
 
-  /// Brings what \p consumer's pieces read, in the order in which they do.
+  /// Loads the operands of \p consumer's pieces, in their order.
   static void fetch(const Sm90GemmParams &params, const Shared &shared,
                     Walk walk, int consumer) {
     RingPlace<kBuffers> place;
@@ -187,11 +186,11 @@ private:
     place.next();
   }
 
-  /// Number of a consumer's piece among all of a tile.
+  /// Number of a consumer's piece among all pieces of a tile.
   static int numberOf(int consumer, int piece) {
     return kConfig.pingPong ? piece : consumer * kUnits * kPieces + piece;
   }
-  /// Where it begins, on the tile's sides.
+  /// Start of the piece, on the tile's sides.
   static int rowOf(const Sm90Tile &tile, int consumer, int piece) {
     int first = kConfig.rowSharers() > 1 ? consumer * kUnits : 0;
     return tile.rowBegin + (first + piece / kPieces) * kUnit;
@@ -208,7 +207,7 @@ private:
 
   static int thread() { return threadIdx.x % kThreads; }
 
-  /// A barrier of this consumer's threads; 0 is the block's.
+  /// A barrier of this consumer's threads; barrier 0 belongs to the block.
   void barrier() const { ptx::barSync(1 + consumer, kThreads); }
 
   /// A barrier of the threads whose results one thread stores.
@@ -220,8 +219,8 @@ private:
   }
   bool isStorer() const { return (kByWarp || warp == 0) && ptx::electOne(); }
 
-  /// Publishes the pieces that other splits own; adds what they publish to this
-  /// one's, and stores those.
+  /// Publishes the pieces that other splits own. Then adds the others' sums to
+  /// its own pieces, and stores these.
   void storeOwned(const EpilogueOperands &operands, const Sm90Tile &tile,
                   const Walk &walk, const Accumulators &sums) {
     int rank = walk.splitRank();
@@ -234,7 +233,8 @@ private:
     for (int i = 0; i < kUnits * kPieces; ++i) {
       if (!walk.owns(numberOf(consumer, i)))
         continue;
-      // In registers of their own: one code for all pieces.
+      // The piece is copied to registers of its own, so that all pieces share
+      // code.
       float own[kPiece / 2];
       VectorsPiece ownVectors;
 #pragma unroll
@@ -257,7 +257,7 @@ private:
   // Pieces
   //===--------------------------------------------------------------------===//
 
-  /// Finishes and stores a piece whose first sum is of (row, column) on the
+  /// Finishes and stores a piece whose first sum is at (row, column) on the
   /// tile's sides.
   void storePiece(const EpilogueOperands &operands, int batch, int row,
                   int column, const float *sums, const VectorsPiece &entries) {
@@ -266,12 +266,12 @@ private:
       ptx::mbarrierWait(shared.fetchFull(consumer, place.stage), place.phase);
       __syncwarp();
     } else if constexpr (kByTma) {
-      // The store before the last has left this buffer.
+      // Waits until the last store from this buffer has left it.
       if (isStorer())
         ptx::bulkWaitRead<kBuffers - 1>();
       meet();
     } else if constexpr (kBuffers == 1) {
-      barrier(); // whoever stores has read the piece before
+      barrier(); // the storing threads have read the piece before
     }
     if constexpr (kSwap && kJoined == 2)
       stageJoinedRows(operands, row, column, sums, buffer);
@@ -301,7 +301,7 @@ private:
         }
       }
     } else {
-      // Whoever passes has finished reading the other buffer.
+      // Behind the barrier no thread reads the other buffer any more.
       barrier();
 #pragma unroll
       for (int box = 0; box < kBoxes; ++box)
@@ -311,8 +311,8 @@ private:
     place.next();
   }
 
-  /// Stores the rows of a staged piece that belong to the tile's group, where
-  /// others of the piece do not.
+  /// Stores a staged piece that lies only partly in the tile's group: the rows
+  /// of the group alone.
   void storePart(const EpilogueOperands &operands, unsigned buffer, int rowOfD,
                  int columnOfD) {
     barrier();
@@ -321,20 +321,20 @@ private:
       storeRows(operands.d, buffer + box * kBoxBytes, rowOfD,
                 columnOfD + box * kBoxColumns);
     if constexpr (kFetched > 0)
-      ptx::fenceProxyAsync(); // TMA fills the buffer again
-    barrier();                // warps may fill the buffer again each for itself
+      ptx::fenceProxyAsync(); // TMA fills the buffer next
+    barrier();                // each warp may fill its part of the buffer next
     if (isStorer()) {
       if constexpr (kFetched > 0) {
         release<0>();
         ptx::mbarrierArrive(shared.fetchEmpty(consumer, place.stage));
       } else
-        ptx::bulkCommit(); // of no store: waits count pieces
+        ptx::bulkCommit(); // an empty group: waits count pieces
     }
     place.next();
   }
 
-  /// For a storer: gives the last stored piece's buffer to fetch() again, once
-  /// all but the latest kPending stores have left theirs.
+  /// For a storing thread: gives the last stored piece's buffer to fetch()
+  /// again, once all but the latest kPending stores have left theirs.
   template <int kPending> void release() {
     if (stored >= 0) {
       ptx::bulkWaitRead<kPending>();
@@ -343,13 +343,13 @@ private:
     }
   }
 
-  /// Writes the finished piece to \p buffer. Lane l has of each 8 columns the
-  /// two from 2 (l % 4) on, of two rows.
+  /// Writes the finished piece to \p buffer. Lane l has two of every 8 columns,
+  /// from 2 (l % 4) on, in two rows.
   void stage(const EpilogueOperands &operands, int row, int column,
              const float *sums, const VectorsPiece &entries,
              unsigned buffer) const {
-    // Computed again for each piece: kept, they would cost registers that the
-    // sums of later pieces need.
+    // These are computed again for each piece: kept, they would cost registers
+    // that the sums of later pieces need.
     unsigned thread = threadIdx.x % kThreads;
     ptx::opaque(thread);
     int rowInPiece = thread / 32 * 16 + thread % 32 / 4;
@@ -392,9 +392,9 @@ private:
     }
   }
 
-  /// stage() where rows of wgmma are columns that the chain joins: those of
-  /// neighbours are four lanes apart. Each lane gives the sums of one of its
-  /// two rows for those of the other one's neighbour.
+  /// stage() where the chain joins rows of wgmma, which are columns of D.
+  /// Neighbouring rows are four lanes apart. Each lane gives the sums of one of
+  /// its two rows and takes those of the neighbour of the other one.
   void stageJoinedRows(const EpilogueOperands &operands, int row, int column,
                        const float *sums, unsigned buffer) const {
     constexpr int kNeighbour = 4;
@@ -403,7 +403,7 @@ private:
     const int rowInPiece = thread / 32 * 16 + thread % 32 / 4;
     const int columnInPiece = thread % 4 * 2;
     const bool isOdd = rowInPiece % 2 != 0;
-    // The first of the pair of rows that this lane joins.
+    // The first row of the pair that this lane joins.
     const int r = isOdd ? rowInPiece - 1 + kSecondRow : rowInPiece;
 #pragma unroll
     for (int block = 0; block < kPiece / 8; ++block)
@@ -430,12 +430,13 @@ private:
       ptx::stShared32(target, __float_as_uint(value));
   }
 
-  /// Offset in a staged piece of byte \p byte of row \p row, as TMA swizzles.
+  /// Offset of byte \p byte of row \p row in a staged piece, swizzled as by
+  /// TMA.
   static unsigned stagedOffset(unsigned row, unsigned byte) {
     return swizzledOffset<kRowBytes, SwizzleFor::Ldmatrix>(row, byte);
   }
 
-  /// Stores the 16 x 16 (16 x 8 where a piece has no more) results from column
+  /// Stages the 16 x 16 results (16 x 8 at the end of a piece) from column
   /// block \p j on.
   static void stageWords(unsigned buffer, unsigned thread, int j,
                          const unsigned (&words)[4]) {
@@ -450,7 +451,7 @@ private:
           buffer + stagedOffset(columnBlock * 8 + within, rowBlock * 16),
           words);
     else {
-      // A last block of 8 columns; the upper lanes' addresses are not used.
+      // In a last block of 8 columns, the upper lanes' addresses are unused.
       bool isLast = j * 8 + 8 == kPiece;
       if (!isLast)
         ptx::stmatrixX4Trans(
@@ -463,7 +464,7 @@ private:
     }
   }
 
-  /// Stores two results of one row on the tile's sides.
+  /// Stages two results of one row on the tile's sides.
   static void stageFloats(unsigned buffer, int row, int column,
                           const float (&pair)[2]) {
     if constexpr (!kSwap)
@@ -482,14 +483,15 @@ private:
   // The chain
   //===--------------------------------------------------------------------===//
 
-  /// Applies alpha, C and the chain to two sums of row \p r and columns \p c
-  /// and the next, with these entries of the bias, in the piece that begins at
-  /// (row, column), on the tile's sides. Where the chain joins columns, pair[0]
-  /// is the one result.
+  /// Applies alpha, C and the chain to two sums, of row \p r and of columns
+  /// \p c and the next, in the piece that begins at (row, column) on the tile's
+  /// sides. \p bias: their entries of the bias. Where the chain joins columns,
+  /// pair[0] is the one result.
   void finishPair(const EpilogueOperands &operands, int row, int column, int r,
                   int c, const float (&bias)[2], float (&pair)[2]) const {
     constexpr PointwiseChain kChain = kSignature.pointwise;
-    if constexpr (kJoined == 2) { // rows, columns and links of its own
+    if constexpr (kJoined == 2) { // computeRun has its own rows, columns and
+                                  // links
       int left = static_cast<int>(params.gemm.n) - (column + c);
       if (row + r < static_cast<int>(params.gemm.m) && left > 0)
         computeRun<kSignature>(operands, params.gemm, row + r, column + c, left,
@@ -499,7 +501,7 @@ private:
       if constexpr (kResidual)
         readPair(residual, operands.residual, params.gemm.ldResidual,
                  kSignature.readsC, true, row, column, r, c);
-      // A device scalar may turn out to be 0, whatever C holds then.
+      // beta may be a device scalar that turns out to be 0; then C is ignored.
       if constexpr (kSignature.readsC)
         readPair(ofC, operands.c, params.gemm.ldc, 0, operands.beta != 0.0f,
                  row, column, r, c);
@@ -509,11 +511,12 @@ private:
         if constexpr (kSignature.readsC)
           pair[i] += operands.beta * ofC[i];
       }
-      // Shuffles keep ptxas from beginning a piece's error functions together.
+      // The shuffles keep ptxas from starting all error functions of a piece at
+      // once.
       if constexpr (kChain.contains(PointwiseOp::GeluErf) &&
                     (kSwap || !kAddsBias<kSignature>))
         pair[0] = __shfl_sync(~0u, pair[0], threadIdx.x % 32);
-      // The neighbour of a group's last row is another group's.
+      // The neighbour of a group's last row belongs to another group.
       if constexpr (kSignature.hasGroups() && kSwap) {
 #pragma unroll
         for (int i = 0; i < 2; ++i)
@@ -525,8 +528,8 @@ private:
     }
   }
 
-  /// What belongs to a pair of a matrix of D's shape: the fetched operand
-  /// number \p operand, or in memory; 0 unless it \p counts.
+  /// Reads the pair's elements of a matrix of D's shape, from the fetched
+  /// operand \p operand or from memory; 0 unless \p counts.
   void readPair(float (&out)[2], const char *matrix, long long ld, int operand,
                 bool counts, int row, int column, int r, int c) const {
     if constexpr (kFetched == 0)
@@ -546,14 +549,14 @@ private:
         else if (i == 0) // both columns in one word
           unpackPair<kOut>(out[0], out[1], ptx::ldShared32(at));
       }
-      // Selected, not branched on: reads that follow do not wait.
+      // Selected without a branch, so that later reads do not wait.
 #pragma unroll
       for (int i = 0; i < 2; ++i)
         out[i] = counts ? out[i] : 0.0f;
     }
   }
 
-  /// Loads what belongs to the pair from a matrix of D's shape; 0 outside of D.
+  /// Loads the pair's elements of a matrix of D's shape; 0 outside of D.
   void loadPair(float (&out)[2], const char *matrix, long long ld, bool counts,
                 int row, int column) const {
 #pragma unroll
@@ -568,7 +571,7 @@ private:
   }
 
   /// Stores the staged box as the rows of D from (row, column) on, where TMA
-  /// does not.
+  /// cannot store it.
   void storeRows(char *d, unsigned box, long long row, long long column) const {
     int rows = min(leftOf(params.gemm.m, row), kBoxRows);
     if constexpr (kSignature.hasGroups())

@@ -1,13 +1,13 @@
 //===- gemm/Sm90Exchange.cuh - sums between the splits of a tile ----------===//
 //
-// Each split of a tile finishes the pieces that it owns. Sums of the others'
-// pieces it publishes through L2, those of its own it adds up from what the
+// Each split of a tile finishes the pieces that it owns. It publishes its sums
+// of all other pieces through L2. To its own pieces it adds the sums that the
 // others published, in a fixed order: from the next split around to the one
 // before.
 //
-// A place is +0 until its sum is there, so a reader waits for no more than the
-// sum's own way: without a fence or a counter, whose round trips took 0.2 to
-// 1.6 us more on an H200. Readers leave +0, which is what a launch begins with.
+// A place is +0 until its sum is there, so a reader waits only for the sum's
+// own latency: there is no fence or counter, whose round trips took 0.2 to 1.6
+// us more on an H200. Readers leave +0, the state in which a launch begins.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -17,8 +17,8 @@
 
 namespace kiln {
 
-/// The exchange of one piece between the threads of one number in all splits:
-/// kPiece / 2 sums a thread, which lie as vectors of four, kThreads apart.
+/// The exchange of one piece between the threads with the same number in all
+/// splits: kPiece / 2 sums a thread, stored as vectors of four, kThreads apart.
 template <Sm90GemmConfig kConfig, int kPiece> class Sm90Exchange {
   static constexpr int kSplits = kConfig.splitK(), kOthers = kSplits - 1;
   static constexpr int kVectors = kPiece / 8;
@@ -26,8 +26,8 @@ template <Sm90GemmConfig kConfig, int kPiece> class Sm90Exchange {
   static constexpr unsigned kSplitVectors = kConfig.blockM * kConfig.blockN / 4;
 
 public:
-  /// For piece number \p piece of \p tile, counted over all consumers, in split
-  /// \p rank.
+  /// The exchange of piece \p piece of \p tile, counted over all consumers, for
+  /// split \p rank.
   Sm90Exchange(const Sm90GemmParams &params, const Sm90Tile &tile, int piece,
                int rank)
       : places(reinterpret_cast<float4 *>(params.gemm.partials) +
@@ -35,7 +35,7 @@ public:
                piece * (kVectors * kThreads) + threadIdx.x % kThreads),
         rank(rank) {}
 
-  /// Has the addresses translated before they are needed: of thread n those of
+  /// Has the addresses translated before they are needed; thread n does so for
   /// split n.
   void warmUp() const {
     unsigned split = threadIdx.x % kThreads;
@@ -43,7 +43,7 @@ public:
       ptx::prefetchL2(places + split * kSplitVectors);
   }
 
-  /// Publishes this split's sums of a piece that another owns.
+  /// Publishes this split's sums of a piece that another split owns.
   void publish(const float *sums) const {
 #pragma unroll
     for (int v = 0; v < kVectors; ++v)
@@ -52,13 +52,14 @@ public:
                       published(sums[4 * v + 2]), published(sums[4 * v + 3])});
   }
 
-  /// Adds the others' sums of a piece that this split owns. As many splits at
-  /// once as registers allow, in equal rounds: each takes the latency of L2.
+  /// Adds the others' sums of a piece that this split owns. It loads as many
+  /// splits at once as registers allow, in equal rounds: each round takes the
+  /// latency of L2.
   void addOthers(float *sums) const {
     constexpr int kRegisters = kConfig.consumers > 2 ? 96 : 144;
     constexpr int kFree =
         (kRegisters - kConfig.accumulators() - kPiece / 2) / 4;
-    // Beyond 16 compiling takes longer than the rounds that it saves.
+    // With more than 16, compilation takes longer than the rounds saved.
     constexpr int kMostVectors = kFree < 16 ? kFree : 16;
     constexpr int kMost = kMostVectors < kVectors ? 1 : kMostVectors / kVectors;
     constexpr int kRounds = (kOthers + kMost - 1) / kMost;
@@ -68,7 +69,7 @@ public:
       float4 parts[kAtOnce][kVectors] = {};
       unsigned least;
       do {
-        // Only what is not there yet is asked for again.
+        // Only sums that are not there yet are loaded again.
 #pragma unroll
         for (int i = 0; i < kAtOnce; ++i)
 #pragma unroll
@@ -95,7 +96,7 @@ public:
     }
   }
 
-  /// Leaves +0 where addOthers found sums.
+  /// Resets to +0 the places in which addOthers found sums.
   void clearOthers() const {
 #pragma unroll 1
     for (int other = 1; other <= kOthers; ++other)
@@ -105,15 +106,15 @@ public:
   }
 
 private:
-  /// Vector \p v of the split that comes \p other after this one.
+  /// Vector \p v of the split that is \p other places after this one.
   float4 *placeOf(int other, int v) const {
     int split = rank + other;
     split = split < kSplits ? split : split - kSplits;
     return places + (split * kSplitVectors + v * kThreads);
   }
 
-  /// A sum of +0 goes as -0: added to another sum the two are the same, except
-  /// for the sign of a zero.
+  /// A sum of +0 is sent as -0: added to another sum both give the same result,
+  /// except for the sign of a zero.
   static float published(float sum) {
     return __float_as_uint(sum) == 0 ? -0.0f : sum;
   }
@@ -124,7 +125,7 @@ private:
                min(__float_as_uint(vector.z), __float_as_uint(vector.w)));
   }
 
-  float4 *places; ///< of this thread, from the first split on
+  float4 *places; ///< this thread's, from the first split on
   int rank;
 };
 

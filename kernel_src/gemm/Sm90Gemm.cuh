@@ -1,42 +1,42 @@
 //===- gemm/Sm90Gemm.cuh - warp-specialised wgmma GEMM --------------------===//
 //
 // Problem: wgmma multiplies 64 x n x 16 from shared memory in n / 2 clocks, so
-// an SM eats a 128 x 256 x 64 step in half a microsecond and nothing that a
-// multiplying thread does besides may cost issue slots or registers.
+// an SM finishes a 128 x 256 x 64 step in half a microsecond, and other work of
+// a multiplying thread must not cost issue slots or registers.
 //
-// Choice: one thread of a producer copies tiles by TMA into a ring of stages,
-// consumers wait for a stage, issue its wgmmas and release the stage before it
+// Choice: one thread of a producer copies tiles by TMA into a ring of stages.
+// Consumers wait for a stage, issue its wgmmas, and release the stage before it
 // while these run; full and empty barriers are all that they exchange. The
 // producer's loop sets the pace of small tiles, so its thread is an elected
 // one: a copy is then one instruction and no loop over lanes (up to 4 %).
 // Blocks are persistent: the producer runs ahead into the next tile while the
-// last one's sums are stored, and with pingPong two consumers take turns, one
+// last one's sums are stored, and with pingPong two consumers alternate, one
 // multiplying while the other stores. Blocks of a cluster that share a tile
-// bring a half of it each, to both. Layouts differ in boxes and descriptors
+// load a half of it each, for both. Layouts differ in boxes and descriptors
 // only.
 //
-// Where a block has one tile, it may stage results where the ring was, so that
-// the ring is deeper: behind a barrier of all consumers, when nothing is left
-// to load. Such a grid has a block for each tile, whatever the number of SMs.
+// A block with one tile may stage results in the place of the ring, which can
+// then be deeper: behind a barrier of all consumers, when no load is left. Such
+// a grid has a block for each tile, whatever the number of SMs.
 //
-// Threads beside the producer, one for each consumer, fetch C and the residual,
-// piece by piece of a tile, where the epilogue stages its pieces: their latency
-// passes during the products.
+// Further threads beside the producer, one for each consumer, fetch C and the
+// residual piece by piece to the place where the epilogue stages its pieces:
+// the products hide their latency.
 //
 // Split-K: splits of a tile exchange sums through L2, and each finishes a part
-// of it: sums are added in a fixed order, and the reduction is as parallel as
+// of it. Sums are added in a fixed order, and the reduction is as parallel as
 // the products. Splits wait for each other, so the launch is cooperative: all
-// of its blocks run at once or none does.
+// of its blocks run at once, or the launch fails.
 //
 // Rejected: several small blocks an SM without a producer (two with three
-// stages collapse), clusters of four (30 fit where 33 would be needed), a
-// fix-up by the last split to arrive (0.81 of the speed where a counter for all
-// had 0.91).
+// stages collapse); clusters of four (30 fit where 33 would be needed); a
+// fix-up by the last split to arrive (0.81 of the speed where one counter for
+// all splits had 0.91).
 //
 // Sums of fp8 keep 13 bits in the tensor core. Every 128 steps of k they are
-// added to sums in registers, times the scales of blocks where there are any:
-// in parts of the columns, so that the tensor core has one part while another
-// is added.
+// added to sums in registers, times the block scales if there are any. This
+// goes by parts of the columns, so that the tensor core has one part while
+// another is added.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -90,7 +90,8 @@ public:
     extern __shared__ __align__(16) unsigned char sharedMemory[];
     constexpr unsigned kMask = Sm90GemmConfig::kAlignment - 1;
     Shared shared{(ptx::sharedAddress(sharedMemory) + kMask) & ~kMask};
-    // The same in all lanes of a warp, and known to be.
+    // The shuffle tells the compiler that all lanes of a warp have the same
+    // value.
     int warp = __shfl_sync(~0u, threadIdx.x / 32, 0);
     int role = warp / 4;
     bool isProducer = warp == 4 * kConsumers;
@@ -102,7 +103,7 @@ public:
       groupTable = reinterpret_cast<int *>(
           sharedMemory + (shared.base - ptx::sharedAddress(sharedMemory)) +
           Shared::kGroupTable);
-      awaitPredecessor(); // which may make the sizes
+      awaitPredecessor(); // it may produce the groups' sizes
       if (warp == 0)
         GroupTable<kSignature.groups>(params.gemm, groupTable)
             .build(Walk::kTableRows);
@@ -130,25 +131,27 @@ public:
   }
 
 private:
-  /// First of all: the maps' way from memory is what the first copies wait for.
+  /// Called at the very start: the first copies wait for the maps to arrive
+  /// from memory.
   static void prefetchMaps(const Sm90GemmParams &params) {
     ptx::prefetchTensorMap(&params.a);
     ptx::prefetchTensorMap(&params.b);
-    // That of D, too: the first store comes when nothing else is left to do.
+    // The map of D is included: the first store happens when no other work is
+    // left.
     if constexpr (kConfig.storesByTma(kSignature))
       ptx::prefetchTensorMap(&params.d);
     if constexpr (kFetches)
       Epilogue::prefetchMaps(params);
   }
 
-  /// The producer's warp sets up and goes on; the others wait for it, blocks
-  /// of a cluster for each other's.
+  /// The producer's warp sets up the barriers and goes on; the others wait for
+  /// it, and blocks of a cluster for each other's producers.
   static void begin(const Shared &shared, bool isProducer) {
     if (isProducer && ptx::electOne())
       setUp(shared);
     __syncwarp();
     if constexpr (kMulticast > 1) {
-      // Relaxed: the fence in setUp has released the barriers.
+      // Relaxed, because the fence in setUp has released the barriers.
       ptx::barrierClusterArriveRelaxed();
       ptx::barrierClusterWait();
     } else if (isProducer) {
@@ -174,7 +177,7 @@ private:
   // The producer
   //===--------------------------------------------------------------------===//
 
-  /// Brings the tiles of every k step of every tile to the ring.
+  /// Loads the tiles of every k step of every tile to the ring.
   static void produce(const Sm90GemmParams &params, const Shared &shared,
                       const Walk &walk) {
     if (params.hints)
@@ -209,7 +212,7 @@ private:
           columnPolicy);
     };
     Place place;
-    // Steps of the first tile whose copies are issued: the ring is empty.
+    // Steps of the first tile whose copies are issued while the ring is empty.
     int issued = 0;
     if (params.gemm.early && !walk.isDone()) {
       constexpr int kEarlyRows = kConfig.swapAB ? kEarlyB : kEarlyA;
@@ -250,7 +253,7 @@ private:
       }
       issued = 0;
     }
-    // No block leaves while another may still arrive at its barriers.
+    // No block leaves while another one may still arrive at its barriers.
     if constexpr (kMulticast > 1)
 #pragma unroll 1
       for (int i = 0; i < kStages; ++i) {
@@ -269,7 +272,7 @@ private:
     Epilogue epilogue(params, shared, consumer, warp);
     epilogue.warmUp(walk);
     Place place;
-    unsigned turn = consumer == 0; // the first turn is there from the start
+    unsigned turn = consumer == 0; // the first turn is open
     if constexpr (kConfig.pingPong)
       if (consumer == 1) {
         walk.next();
@@ -285,7 +288,7 @@ private:
       }
       epilogue.prepare(tile);
       multiply(params, shared, consumer, walk, place, sums);
-      // Results are staged where all have read the ring to its end.
+      // Results are staged only after all consumers have read the whole ring.
       if constexpr (kConfig.stagesInRing())
         ptx::barSync(1 + kConsumers, kConsumers * Sm90GemmConfig::kWarpgroup);
       epilogue.store(tile, walk, sums);
@@ -313,7 +316,8 @@ private:
       for (int unit = 0; unit < kUnits; ++unit)
 #pragma unroll
         for (int i = 0; i < kOwnColumns / 2; ++i)
-          // The epilogue has the zero points, and the sums' bits until then.
+          // The epilogue handles zero points, and takes the sums' bits for
+          // that.
           sums[unit][i] = kSignature.hasZeroPointsA()
                               ? __int_as_float(products[unit][i])
                               : static_cast<float>(products[unit][i]);
@@ -321,7 +325,7 @@ private:
       multiplyTiles(shared, consumer, walk.kCount, place, sums);
   }
 
-  /// Descriptors of a consumer's tiles in stage 0; a stage is a fixed step on.
+  /// Descriptors of a consumer's tiles in stage 0; stages are a constant apart.
   struct Descriptors {
     unsigned long long rows, columns;
 
@@ -372,7 +376,7 @@ private:
         accumulate = 1;
       }
       ptx::wgmmaCommit();
-      // One group stays in flight: the stage before is read.
+      // One group stays in flight: the products of the stage before are done.
       ptx::wgmmaWait<1>();
       if (before >= 0)
         release(shared, before);
@@ -382,9 +386,9 @@ private:
     finishProducts(shared, consumer, before);
   }
 
-  /// multiplyTiles() whose sums are promoted: while a group of products runs,
-  /// those of the group before are added. (That one has ended when the next one
-  /// begins: of two in flight ptxas would have each product waited for.)
+  /// multiplyTiles() with promoted sums: while a group of products runs, the
+  /// sums of the group before are added. (That group has ended when the next
+  /// one begins: with two in flight ptxas would wait for each product.)
   static void multiplyPromoted(const Sm90GemmParams &params,
                                const Shared &shared, int consumer,
                                const Walk &walk, Place &place,
@@ -394,15 +398,15 @@ private:
     constexpr int kWidth = kConfig.promotedColumns(kSignature);
     constexpr int kGroups = kUnits * kParts;
     constexpr int kAll = kBlockK / kInterval * kGroups; // of a stage
-    // Sets take turns: of an odd number of groups two stages are one round.
+    // Sets alternate, so with an odd number of groups a round has two stages.
     constexpr int kRound = kAll % 2 == 0 ? 1 : 2;
     const Descriptors base(shared, consumer);
     BlockScales scales(params.gemm, walk.tile(), consumer);
     scales.load(walk.kBegin(0) / kInterval);
     float partial[2][kWidth / 2];
-    // True, but not known to be: additions behind a branch stay there. Else
-    // ptxas mixes them with the issue of products, and the tensor core runs
-    // dry.
+    // The condition is always true, but the compiler cannot know: additions
+    // behind a branch stay there. Otherwise ptxas mixes them with the issue of
+    // products, and the tensor core runs dry.
     const bool isTile = params.gemm.m > 0;
 #pragma unroll
     for (int unit = 0; unit < kUnits; ++unit)
@@ -418,7 +422,7 @@ private:
                                   sums[unit] + part * (kWidth / 2));
     };
     int before = -1;
-    // The stage number \p step, the \p turn -th of a round.
+    // Multiplies stage \p step, which is number \p turn in its round.
     auto multiplyStage = [&](int step, int turn) {
       ptx::mbarrierWait(shared.full(place.stage), place.phase);
       unsigned offset = place.stage * (kConfig.stageBytes(kSignature) >> 4);
@@ -444,7 +448,7 @@ private:
           release(shared, before);
         if (number > 0 ? isTile : step > 0)
           promote((number + kAll - 1) % kAll, partial[1 - set]);
-        // From here on additions are of this block of k.
+        // From here on additions belong to this block of k.
         if (number % kGroups == 0) {
           scales.take();
           int next = number / kGroups + 1;
@@ -470,7 +474,7 @@ private:
       promote(kAll - 1, partial[0]);
   }
 
-  /// Behind the last products of a tile, which \p stage feeds.
+  /// Ends the last products of a tile, which read \p stage.
   static void finishProducts(const Shared &shared, int consumer, int stage) {
     // The other consumer's products may follow without a gap.
     if constexpr (kConfig.pingPong)
@@ -480,9 +484,9 @@ private:
     release(shared, stage);
   }
 
-  /// multiplyTiles() with the row side's elements from registers. A group of
-  /// products is two instructions deep; while it runs, the elements of the next
-  /// one are loaded to the other of two sets.
+  /// multiplyTiles() with the row side's elements in registers. A group of
+  /// products is two instructions deep. While it runs, the elements of the next
+  /// group are loaded to the other of two sets.
   static void multiplyFragments(const Shared &shared, int consumer, int steps,
                                 Place &place, Accumulators &sums) {
     constexpr int kGroup = 2 * kDepth, kGroups = kBlockK / kGroup;
@@ -509,8 +513,8 @@ private:
       unsigned offset = place.stage * kConfig.stageBytes(kSignature);
 #pragma unroll
       for (int group = 0; group < kGroups; ++group) {
-        // One group stays in flight. The one before has read its set, and with
-        // the first of a stage behind it that stage.
+        // One group stays in flight. The group before has read its set and,
+        // behind the first group of a stage, the stage before.
         ptx::wgmmaWait<1>();
         if (group == 1 && before >= 0)
           release(shared, before);
@@ -545,8 +549,9 @@ private:
     finishProducts(shared, consumer, before);
   }
 
-  /// Where in the row side's tile element \p i of this thread's first fragment
-  /// is: in its first row or, odd ones, its second, at k = lane % 4 or 4 on.
+  /// Offset of element \p i of this thread's first fragment in the row side's
+  /// tile. Even elements are in its first row, odd ones in its second; elements
+  /// 0 and 1 are at k = lane % 4, the others 4 further.
   static unsigned elementOffset(int i) {
     unsigned thread = threadIdx.x % Sm90GemmConfig::kWarpgroup;
     unsigned row = Sm90GemmConfig::rowFromRegisters(thread) +
@@ -561,7 +566,8 @@ private:
     return RowTile::pieceBytes(Sm90GemmConfig::kUnit);
   }
 
-  /// Tells the producers of all blocks that fill \p stage that it is read.
+  /// Tells the producers of all blocks that fill \p stage that it has been
+  /// read.
   static void release(const Shared &shared, int stage) {
     int thread = threadIdx.x % Sm90GemmConfig::kWarpgroup;
     if constexpr (kMulticast > 1) {

@@ -7,14 +7,14 @@
 namespace kiln {
 
 /// Warp-specialised wgmma kernel for sm_90a: bf16, fp16, fp32 data in tf32
-/// mode, fp8 and int8. One producer feeds a ring of `stages` tiles
-/// by TMA, `consumers` warpgroups multiply them; blocks are persistent and walk
-/// over tiles of blockM x blockN.
+/// mode, fp8 and int8. One producer feeds a ring of `stages` tiles by TMA, and
+/// `consumers` warpgroups multiply them. Blocks are persistent and walk over
+/// tiles of blockM x blockN.
 ///
 /// A tile has a *row side* (the m of wgmma, 64 rows an instruction) and a
 /// *column side* (its n, 8 to 256 in steps of 8): rows are those of D and
-/// columns are those of D, unless swapAB exchanges them. Consumers share out
-/// the rows of a tile, or its columns.
+/// columns are those of D, unless swapAB exchanges them. Consumers divide the
+/// rows of a tile, or its columns.
 struct Sm90GemmConfig {
   int blockM = 128, blockN = 256, blockK = 64;
   int stages = 4;
@@ -24,7 +24,7 @@ struct Sm90GemmConfig {
   int clusterM = 1;     ///< blocks stacked along m that share tiles of B
   int clusterN = 1;     ///< blocks side by side along n that share tiles of A
   int splits = 0;       ///< blocks that share a tile's k, all at once; 0: one
-  int columnShared = 0; ///< 1: consumers share out columns, not rows
+  int columnShared = 0; ///< 1: consumers divide columns, not rows
   int staging = 0;      ///< results wait for their stores: 0 in two buffers a
                         ///< consumer, 1 in one, 2 in two where the ring was
   int rasterGroup = 8;  ///< run-time value
@@ -62,8 +62,8 @@ struct Sm90GemmConfig {
   static constexpr int kWarpgroup = 128;
   /// Rows of one wgmma.
   static constexpr int kUnit = 64;
-  /// Columns of a piece that the epilogue stages. Wider ones (136 columns have
-  /// no other that divides them) would take the ring's place.
+  /// The most columns of a piece that the epilogue stages. Wider pieces (136
+  /// columns have no other divisor) would take the ring's place.
   static constexpr int kMostPiece = 128;
 
   // The two sides of a tile.
@@ -75,9 +75,9 @@ struct Sm90GemmConfig {
   constexpr bool isColumnSideKMajor(const GemmSignature &signature) const {
     return isColumnSideAlongK(signature) || copiesColumns(signature);
   }
-  /// wgmma takes tf32 and bytes along k alone. A step before
-  /// transposes other operands, but a row side of tf32, which comes from
-  /// registers.
+  /// Whether the row side comes from registers. wgmma takes tf32 and bytes
+  /// along k only. A step before the product transposes other operands, except
+  /// a row side of tf32, which is loaded to registers.
   constexpr bool rowsFromRegisters(const GemmSignature &signature) const {
     return signature.in == DType::FP32 && !isRowSideAlongK(signature);
   }
@@ -87,14 +87,14 @@ struct Sm90GemmConfig {
   constexpr bool copiesColumns(const GemmSignature &signature) const {
     return bytesOf(signature.in) != 2 && !isColumnSideAlongK(signature);
   }
-  /// Whether a step before the product transposes A, or B.
+  /// Whether a step before the product transposes A or B.
   constexpr bool transposesA(const GemmSignature &signature) const {
     return swapAB ? copiesColumns(signature) : copiesRows(signature);
   }
   constexpr bool transposesB(const GemmSignature &signature) const {
     return swapAB ? copiesRows(signature) : copiesColumns(signature);
   }
-  /// Whether the product reads A, or B, along k.
+  /// Whether the product reads A or B along k.
   constexpr bool readsKMajorA(const GemmSignature &signature) const {
     return swapAB ? isColumnSideKMajor(signature) : isRowSideKMajor(signature);
   }
@@ -102,7 +102,7 @@ struct Sm90GemmConfig {
     return swapAB ? isRowSideKMajor(signature) : isColumnSideKMajor(signature);
   }
   /// Blocks of a cluster along the row side, which share the column side's
-  /// tiles, and along the column side.
+  /// tiles, and blocks along the column side.
   constexpr int clusterRows() const { return swapAB ? clusterN : clusterM; }
   constexpr int clusterColumns() const { return swapAB ? clusterM : clusterN; }
   constexpr int multicastBlocks() const { return clusterM * clusterN; }
@@ -110,23 +110,24 @@ struct Sm90GemmConfig {
 
   /// Consumers that read each stage.
   constexpr int readers() const { return pingPong ? 1 : consumers; }
-  /// Consumers among which the rows of a tile, or its columns, are shared out.
+  /// Consumers that divide the rows of a tile, or its columns.
   constexpr int rowSharers() const { return columnShared ? 1 : readers(); }
   constexpr int columnSharers() const { return columnShared ? readers() : 1; }
-  /// The part of a tile that one consumer computes, and wgmmas stacked in it.
+  /// The part of a tile of one consumer, and the wgmmas stacked in it.
   constexpr int consumerRows() const { return rows() / rowSharers(); }
   constexpr int consumerColumns() const { return columns() / columnSharers(); }
   constexpr int units() const { return consumerRows() / kUnit; }
   constexpr int accumulators() const { return units() * consumerColumns() / 2; }
 
-  /// Sums that are promoted go to registers of their own after so many steps of
-  /// k, those of a scale.
+  /// Promoted sums are added to registers of their own after this many steps of
+  /// k, which share a scale.
   static constexpr int kPromotedDepth = 128;
-  /// The products of a unit are promoted in so many parts of its columns, in
-  /// turns of two sets of sums: the tensor core has one set while the other is
-  /// added. 0: none fits registers. Wide parts are better. But a stage that is
-  /// one group of the widest leaves nothing to a single reader's tensor core,
-  /// nor registers where sums have scales of blocks.
+  /// The products of a unit are promoted in this many parts of its columns. Two
+  /// sets of sums alternate: the tensor core has one set while the other is
+  /// added. 0: no number fits registers. Wide parts are better. But if a stage
+  /// is one group of the widest parts, a single reader's tensor core has no
+  /// work left during additions, and with block scales there are not enough
+  /// registers.
   constexpr int promotedParts(const GemmSignature &signature) const {
     constexpr int kWide = 128;
     const bool mayBeOneGroup = readers() == 2 && !signature.hasBlockScales();
@@ -138,7 +139,7 @@ struct Sm90GemmConfig {
     }
     return 0;
   }
-  /// Registers of those sets.
+  /// Registers of the two sets of sums.
   constexpr int promotedSums(int parts) const {
     return consumerColumns() / parts; // half as many a thread, twice
   }
@@ -147,14 +148,14 @@ struct Sm90GemmConfig {
     int parts = promotedParts(signature);
     return parts ? consumerColumns() / parts : consumerColumns();
   }
-  /// True where the columns of each part have the same scale of B's blocks:
-  /// parts begin at multiples of their width, which divides a block.
+  /// True where the columns of each part share one block scale of B: parts
+  /// begin at multiples of their width, which divides a block.
   constexpr bool columnsHaveOneScale(const GemmSignature &signature) const {
     return signature.hasBlockScales() && !swapAB &&
            kPromotedDepth % promotedColumns(signature) == 0;
   }
-  /// How many columns share a scale, in whole parts, where each part has one:
-  /// a block, or all that a consumer has.
+  /// Columns that share a scale, in whole parts, where each part has one scale:
+  /// a block, or all columns of a consumer.
   constexpr int columnsOfOneScale() const {
     return consumerColumns() < kPromotedDepth ? consumerColumns()
                                               : kPromotedDepth;
@@ -165,9 +166,9 @@ struct Sm90GemmConfig {
     return accumulators() + (parts ? promotedSums(parts) : 0);
   }
 
-  /// Two warps feed one consumer, its stages and what its epilogue reads; more
-  /// consumers trade registers with a whole warpgroup, a warp for each and one
-  /// for the stages.
+  /// With one consumer, two warps feed its stages and its epilogue. More
+  /// consumers trade registers with a whole warpgroup, which has a warp for
+  /// each consumer and one for the stages.
   constexpr bool tradesRegisters() const { return consumers > 1; }
   constexpr int threads() const {
     return consumers * kWarpgroup + (tradesRegisters() ? kWarpgroup : 64);
@@ -176,9 +177,10 @@ struct Sm90GemmConfig {
   constexpr int producerRegisters() const { return consumers > 2 ? 32 : 40; }
   constexpr int consumerRegisters() const { return consumers > 2 ? 160 : 232; }
 
-  /// Whether a block of \p threads has registers enough for these of each
-  /// thread of its producers and its consumers. A block trades what it was
-  /// launched with, the same for each thread: who asks for more waits for ever.
+  /// Whether a block of \p threads has enough registers to give \p producers
+  /// and \p consumers to each thread of those roles. A block trades within its
+  /// registers at launch, the same number for each thread: a request for more
+  /// never returns.
   static constexpr bool isTrade(int threads, int producers, int consumers) {
     constexpr int kRegisters = 65536, kUnit = 8;
     int given = kRegisters / threads / kUnit * kUnit * threads;
@@ -190,9 +192,9 @@ struct Sm90GemmConfig {
     return Slab::elements(bytesOf(signature.in));
   }
   /// Rows that come from registers are read across a slab of 32, in an order in
-  /// which the lanes of a warp, 8 rows of 4 k, find theirs in all banks: which
-  /// row of a unit is the first of thread \p thread of a warpgroup. Its second
-  /// one is kSecondFromRegisters on.
+  /// which the lanes of a warp (8 rows of 4 k) use all banks. The result is the
+  /// row of a unit that is the first one of thread \p thread of a warpgroup.
+  /// Its second row lies kSecondFromRegisters further.
   static constexpr unsigned rowFromRegisters(unsigned thread) {
     unsigned warp = thread / 32, row = thread % 32 / 4;
     return warp / 2 * 32 + row / 4 * 16 + warp % 2 * 8 + row % 4;
@@ -213,14 +215,15 @@ struct Sm90GemmConfig {
 
   /// Accumulator columns that a consumer stages at once: 64 rows by this many.
   /// With swapAB they are rows of D, as many as make pieces of equal width;
-  /// else a line of D, a half or a quarter of it. Splits share a tile out by
-  /// pieces, so there is one for each, if 16 columns allow it.
+  /// else a line of D, or a half or a quarter of it. Splits divide a tile by
+  /// pieces, so there is at least one for each, if 16 columns allow it.
   ///
   /// Where pieces may overlap, the last piece of a unit begins before the one
   /// ahead of it ends: two pieces of 64 for 112 columns instead of seven of 16
-  /// (0.6 us less on an H200). Widths that have lines of 32 do not overlap: 224
-  /// columns took 0.25 us more so. Nor do those of three consumers that have
-  /// 16, whose larger buffers would take a stage from the ring.
+  /// (0.6 us less on an H200). Widths that are multiples of 32 do not overlap:
+  /// 224 columns took 0.25 us more that way. With three consumers multiples of
+  /// 16 do not overlap either, since their larger buffers would take a stage
+  /// from the ring.
   constexpr int pieceColumns(const GemmSignature &signature) const {
     int all = consumerColumns(), joined = signature.columnsPerOutput();
     int width = swapAB ? kUnit : joined * Slab::kBytes / bytesOf(signature.out);
@@ -232,9 +235,10 @@ struct Sm90GemmConfig {
       width /= 2;
     return width;
   }
-  /// True where results may be stored twice: nothing of D's shape is read,
-  /// which D may be stored over, and no split finishes them. (Splits add in an
-  /// order that begins with who stores, so bits would depend on the tile.)
+  /// True where results may be stored twice: no operand of D's shape is read,
+  /// since it may be overwritten by D, and no split finishes them. (Splits add
+  /// in an order that begins with the storing split, so bits would depend on
+  /// the tile.)
   constexpr bool mayRepeat(const GemmSignature &signature) const {
     return !signature.readsC && splitK() == 1 &&
            !signature.pointwise.contains(PointwiseOp::Residual);
@@ -243,17 +247,18 @@ struct Sm90GemmConfig {
   constexpr bool mayOverlap(const GemmSignature &signature) const {
     return mayRepeat(signature) && signature.columnsPerOutput() == 1;
   }
-  /// True where a result's last bits depend on its neighbour's sum, of the
-  /// same pair on the column side: activations of both share a reciprocal.
-  /// Whoever computes a result then has to see the same neighbour, also where
-  /// that one lies outside of D.
+  /// True where a result's last bits depend on its neighbour's sum in the same
+  /// pair on the column side: activations of both share a reciprocal. A result
+  /// then has to be computed with the same neighbour everywhere, even if that
+  /// neighbour lies outside of D.
   static constexpr bool finishesPairs(const GemmSignature &signature) {
     return signature.columnsPerOutput() == 1 &&
            (signature.pointwise.contains(PointwiseOp::GeluTanh) ||
             signature.pointwise.contains(PointwiseOp::Silu));
   }
-  /// Pieces of \p width in a unit, and where one begins. (Of pieceColumns(),
-  /// which kernels keep as a constant: compilers do not see through it.)
+  /// Pieces of \p width in a unit, and where each begins. (\p width is
+  /// pieceColumns(), which kernels keep as a constant: compilers do not see
+  /// through it.)
   constexpr int unitPieces(int width) const {
     return (consumerColumns() + width - 1) / width;
   }
@@ -272,13 +277,14 @@ struct Sm90GemmConfig {
     return swapAB && all > Slab::kBytes ? Slab::kBytes : all;
   }
   /// True where D is stored by TMA: its rows begin and end at multiples of 16
-  /// bytes, and follow one another. (Of groups whole tiles are.)
+  /// bytes, and follow one another. (In a grouped GEMM only tiles that lie
+  /// wholly in a group are.)
   constexpr bool storesByTma(const GemmSignature &signature) const {
     return signature.alignD == 16 && !signature.scatters;
   }
-  /// Rows of D in a box that one thread stores. With those of a warp, warps
+  /// Rows of D in a box that one thread stores. With the rows of a warp, warps
   /// need not meet: up to 3 % on an H200. But a consumer that stores many
-  /// pieces while nothing multiplies waits for TMA, which takes whole pieces
+  /// pieces while no other multiplies waits for TMA, which takes whole pieces
   /// faster (0.5 %); and with swapAB a warp has a quarter of each line of D.
   constexpr int storedRows(const GemmSignature &signature) const {
     if (swapAB)
@@ -288,7 +294,7 @@ struct Sm90GemmConfig {
         rowsFromRegisters(signature) || (!pingPong && pieces(signature) >= 4);
     return waits ? kUnit : kUnit / 4;
   }
-  /// Matrices of D's shape that come in by TMA, piece by piece: C, residual.
+  /// Matrices of D's shape that TMA loads piece by piece: C, residual.
   constexpr int fetchedOperands(const GemmSignature &signature) const {
     if (!storesByTma(signature) || signature.columnsPerOutput() != 1)
       return 0;
@@ -300,9 +306,9 @@ struct Sm90GemmConfig {
     return units() * unitPieces(pieceColumns(signature));
   }
   /// Staging buffers of a consumer: one fills while another is stored, unless
-  /// the ring has the place of the other. What is fetched comes in where the
-  /// piece is staged, so that more buffers have it there before the epilogue
-  /// begins; a second operand has as many of its own.
+  /// the ring needs the room of the second. Fetched operands are loaded to
+  /// where the piece is staged, so more buffers have them there before the
+  /// epilogue begins; a second operand has as many buffers of its own.
   constexpr int stagingBuffers(const GemmSignature &signature) const {
     const int kLeast = staging == 1 ? 1 : 2;
     int fetched = fetchedOperands(signature);
@@ -317,10 +323,11 @@ struct Sm90GemmConfig {
     return consumers * stagingBuffers(signature) * pieceBytes(signature) *
            (operands > 1 ? operands : 1);
   }
-  /// True where pieces are staged where the ring was. Its stages do not come
-  /// back: a block has one tile.
+  /// True where pieces are staged in the place of the ring, which cannot be
+  /// used again: a block has one tile.
   constexpr bool stagesInRing() const { return staging == 2; }
-  /// Bytes of the ring, and of staging that lies in it or behind it.
+  /// Bytes of the ring, and of the ring with staging that is in it or behind
+  /// it.
   constexpr int ringBytes(const GemmSignature &signature) const {
     return stages * stageBytes(signature);
   }
@@ -328,8 +335,8 @@ struct Sm90GemmConfig {
     return ringBytes(signature) +
            (stagesInRing() ? 0 : stagingBytes(signature));
   }
-  /// Full and empty of each stage and of each consumer's fetched pieces, and
-  /// two for turns.
+  /// Full and empty barriers of each stage and of each consumer's fetched
+  /// pieces, and two barriers for turns.
   constexpr int barrierBytes(const GemmSignature &signature) const {
     return (2 * stages + 2 * stagingBuffers(signature) * consumers + 2) * 8;
   }
@@ -338,8 +345,8 @@ struct Sm90GemmConfig {
            (signature.isPacked() ? sharedSumBytes() : 0) +
            signature.groupTableBytes();
   }
-  /// The hardware gives dynamic shared memory 16 bytes of alignment; swizzled
-  /// tiles want this.
+  /// Alignment of swizzled tiles; the hardware aligns dynamic shared memory to
+  /// 16 bytes.
   static constexpr int kAlignment = 1024;
 
   /// Whether wgmma multiplies these inputs in this mode.
@@ -352,7 +359,8 @@ struct Sm90GemmConfig {
             signature.compute == ComputeMode::TF32);
   }
 
-  /// Limits of the template itself; those of an architecture are the pruner's.
+  /// Limits of the template itself; the pruner knows the limits of an
+  /// architecture.
   constexpr bool isValid(const GemmSignature &signature) const {
     if (!hasInstruction(signature))
       return false;
@@ -365,15 +373,16 @@ struct Sm90GemmConfig {
       return false;
     if (consumers < 1 || consumers > 3 || (pingPong && consumers != 2))
       return false;
-    // Consumers that share out columns have whole instructions of them, and no
-    // pieces for splits to own.
+    // Consumers that divide columns have whole instructions of them, and leave
+    // splits no pieces to own.
     if (columnShared > 1 || staging > 2 ||
         (columnShared && (consumers < 2 || pingPong || splitK() > 1)))
       return false;
-    // How many tiles there are is not known ahead.
+    // The number of tiles is not known ahead.
     if (signature.hasGroups() && (splitK() > 1 || stagesInRing()))
       return false;
-    // Splits add floats, and zero points are subtracted from whole sums.
+    // Splits add floats, but zero points are subtracted from complete int32
+    // sums.
     if (signature.hasZeroPointsA() && splitK() > 1)
       return false;
     // Rows of one slab or two.
@@ -384,21 +393,21 @@ struct Sm90GemmConfig {
            isStagingValid(signature);
   }
 
-  /// Most rows of a tile, and sums of a thread: what setmaxnreg leaves a
-  /// consumer beside addresses and the epilogue.
+  /// The most rows of a tile, and sums of a thread, for which setmaxnreg leaves
+  /// a consumer enough registers for addresses and the epilogue.
   constexpr int mostRows() const { return columnShared ? 384 : 256; }
-  /// (Where sums are promoted, few registers of three consumers hold
-  /// addresses: they have one unit each.)
+  /// (With promoted sums and three consumers few registers are left for
+  /// addresses: consumers have one unit each.)
   constexpr int mostSums(const GemmSignature &signature) const {
     return consumers < 3 ? 192 : signature.isPromoted() ? 128 : 100;
   }
-  /// What columns() is a multiple of. Rows of D are staged in 32 bytes at
-  /// least, of results that one thread has both columns of.
+  /// columns() is a multiple of this. Rows of D are staged in at least 32
+  /// bytes, of results whose two columns belong to one thread.
   constexpr int columnStep(const GemmSignature &signature) const {
     bool isFree = swapAB ? splitK() == 1 || consumerColumns() <= kUnit
                          : mayOverlap(signature);
     int own = isFree ? 8 : 16 * signature.columnsPerOutput();
-    // int8 has no other widths from 32 columns on.
+    // From 32 columns on int8 has only multiples of 16.
     if (signature.in == DType::INT8 && consumerColumns() > 24 && own < 16)
       own = 16;
     bool hasSlabs = !isColumnSideKMajor(signature);
@@ -413,16 +422,16 @@ struct Sm90GemmConfig {
   constexpr long long tilesN(long long n) const {
     return (n + blockN - 1) / blockN;
   }
-  /// Groups of blocks that would give each its one piece of work.
+  /// Groups of blocks with which each would have one piece of work.
   constexpr long long groups(long long m, long long n, long long batch) const {
     return (tilesM(m) + clusterM - 1) / clusterM *
            ((tilesN(n) + clusterN - 1) / clusterN) * batch;
   }
-  /// Blocks of a grid that is not persistent; the launch has fewer.
+  /// Blocks of a non-persistent grid; the launch has fewer.
   constexpr long long blocks(long long m, long long n, long long batch) const {
     return groups(m, n, batch) * groupBlocks();
   }
-  /// Bytes of GemmParams::partials, without counters: all splits of all tiles.
+  /// Bytes of GemmParams::partials without counters: all splits of all tiles.
   constexpr long long zeroedBytes(long long m, long long n,
                                   long long batch) const {
     return splitK() == 1 ? 0 : blocks(m, n, batch) * blockM * blockN * 4;
@@ -434,12 +443,12 @@ struct Sm90GemmConfig {
   friend constexpr bool operator==(const Sm90GemmConfig &,
                                    const Sm90GemmConfig &) = default;
 
-  /// Of packed weights: sums that consumers with turns, there along k, add.
+  /// Packed weights: sums that consumers with turns along k add to each other.
   constexpr int sharedSumBytes() const {
     return pingPong ? accumulators() * kWarpgroup * 4 : 0;
   }
   // A tile of packed weights (Sm90PackedGemm.cuh): blocks of weights, then
-  // scales, then zero points, each by their 64 rows.
+  // scales, then zero points, each ordered by their 64 rows.
   constexpr int packedBytes(const GemmSignature &signature) const {
     return rows() * blockK / 8 * bitsOf(signature.typeB());
   }
@@ -458,7 +467,7 @@ struct Sm90GemmConfig {
   }
 
 private:
-  // As they are stored.
+  // The sides as they are stored.
   constexpr bool isRowSideAlongK(const GemmSignature &signature) const {
     return swapAB ? signature.isKMajorB() : signature.isKMajorA();
   }
@@ -466,14 +475,15 @@ private:
     return swapAB ? signature.isKMajorA() : signature.isKMajorB();
   }
 
-  /// As few pieces of up to \p most columns as cover \p all, all of one width.
+  /// The width of pieces that cover \p all with as few pieces of up to \p most
+  /// columns as possible, all of one width.
   static constexpr int evenPiece(int all, int most) {
     int pieces = (all + most - 1) / most;
     return (all / 8 + pieces - 1) / pieces * 8;
   }
-  /// The widest piece of up to \p most columns that divides \p all; where that
-  /// is a narrow one (88 and 104 have pieces of 8 alone), the next wider one.
-  /// (In 16s where those are wide: 160 sums in pieces of 40 were spilled.)
+  /// The widest piece of up to \p most columns that divides \p all; if it is
+  /// narrow (88 and 104 have pieces of 8 only), the next wider one. (Wide
+  /// pieces are multiples of 16: 160 sums in pieces of 40 were spilled.)
   static constexpr int dividingPiece(int all, int most) {
     constexpr int kNarrow = 16;
     int width = all < most ? all : most;
@@ -485,8 +495,8 @@ private:
       width += 8;
     return width;
   }
-  /// Whether pieces of \p width columns make up a consumer's part, one for each
-  /// split at least.
+  /// Whether pieces of \p width columns make up a consumer's part, with at
+  /// least one piece for each split.
   constexpr bool isPiece(int width) const {
     return consumerColumns() % width == 0 &&
            rows() / kUnit * (columns() / width) >= splitK();
@@ -513,7 +523,8 @@ private:
     return accumulators() <= mostSums(signature);
   }
 
-  /// Scales of blocks of 128 columns are one for a part of columns, or two.
+  /// A part of columns has one block scale or two, where blocks have 128
+  /// columns.
   constexpr bool isPromotionValid(const GemmSignature &signature) const {
     return promotedParts(signature) > 0 && promotedColumns(signature) <= 128;
   }
@@ -521,10 +532,10 @@ private:
   constexpr bool isClusterValid(const GemmSignature &signature) const {
     if (clusterM < 1 || clusterN < 1 || multicastBlocks() > 2)
       return false;
-    // Splits of a tile wait for each other, each with one tile at a time.
+    // Splits of a tile wait for each other, and each has one tile at a time.
     if (splitK() > 1 && (multicastBlocks() != 1 || pingPong))
       return false;
-    // Each block brings its share of a shared tile, in whole boxes.
+    // Each block loads its share of a shared tile in whole boxes.
     int columnUnit =
         isColumnSideKMajor(signature) ? 8 : slabElements(signature);
     int rowUnit = isRowSideKMajor(signature) ? 8 : slabElements(signature);
@@ -532,8 +543,10 @@ private:
            rows() % (rowUnit * clusterColumns()) == 0;
   }
 
-  /// What is fetched comes in during the products; turns and the splits of a
-  /// tile use the ring while others stage, blocks of a cluster each other's.
+  /// Fetched operands are loaded during the products, so they need buffers of
+  /// their own. Staging in the place of the ring also excludes turns and
+  /// split-K, where one consumer or split stages while another uses its ring,
+  /// and clusters, whose blocks use each other's rings.
   constexpr bool isStagingValid(const GemmSignature &signature) const {
     if (staging == 0)
       return true;

@@ -6,22 +6,22 @@
 
 namespace kiln {
 
-/// wgmma on packed weights (common/PackedWeights.h), sm_90a. A tile has `rows`
-/// rows of the weight, wgmma's 64 rows an instruction, and `vectors` rows of A,
-/// its columns. One producer feeds a ring of `stages` of blockK steps of k;
-/// `consumers` warpgroups decode and multiply.
+/// W4A16 and W8A16 by wgmma on packed weights (common/PackedWeights.h), sm_90a.
+/// A tile has `rows` rows of the weight, wgmma's 64 rows an instruction, and
+/// `vectors` rows of A, its columns. One producer feeds a ring of `stages` of
+/// blockK steps of k; `consumers` warpgroups decode and multiply.
 ///
-/// What surrounds the products is that of Sm90GemmConfig with exchanged sides:
-/// frame() says which.
+/// All parts except the products are those of Sm90GemmConfig with exchanged
+/// sides, as frame() describes it.
 struct Sm90PackedConfig {
   int rows = 128, vectors = 64;
   int blockK = 128;
   int stages = 6;
   int consumers = 2;
-  int kShared = 0; ///< 1: the two consumers take turns along k; else they share
-                   ///< out rows
-  int splits = 0;  ///< blocks that share a tile's k, all at once; 0: one
-  int staging = 0; ///< as Sm90GemmConfig's, 0 or 1
+  int kShared = 0;     ///< 1: the two consumers alternate along k; else
+                       ///< they divide the rows
+  int splits = 0;      ///< blocks that share a tile's k, all at once; 0: one
+  int staging = 0;     ///< as Sm90GemmConfig's, 0 or 1
   int rasterGroup = 8; ///< run-time value
   int hints = 0;       ///< run-time value; 1: weights leave L2 first, A stays
   int tilesFirst = 0;  ///< run-time value; as Sm90GemmConfig's
@@ -46,8 +46,8 @@ struct Sm90PackedConfig {
     f("tf", "tilesFirst", &Sm90PackedConfig::tilesFirst, 0);
   }
 
-  /// Tiles, ring, splits and epilogue. Consumers that take turns along k store
-  /// in turns, too: those of pingPong do.
+  /// Tiles, ring, splits and epilogue. Consumers that alternate along k also
+  /// store in turns, as with pingPong.
   constexpr Sm90GemmConfig frame() const {
     Sm90GemmConfig frame;
     frame.blockM = vectors;
@@ -67,7 +67,8 @@ struct Sm90PackedConfig {
 
   constexpr int threads() const { return frame().threads(); }
   constexpr int minBlocks() const { return 1; }
-  /// A producer that names so many copies needs more than that of the frame.
+  /// A producer with so many kinds of copies needs more registers than the
+  /// frame's.
   constexpr int producerRegisters() const { return 56; }
   constexpr int consumerRegisters() const { return consumers > 2 ? 152 : 224; }
   constexpr int splitK() const { return splits > 1 ? splits : 1; }
@@ -79,15 +80,15 @@ struct Sm90PackedConfig {
   constexpr int groups(const GemmSignature &signature) const {
     return signature.groupB ? blockK / signature.groupB : 1;
   }
-  /// Steps of k that one unit multiplies at a time: those of a group, whose
-  /// sums are scaled then, or of a block of weights.
+  /// Steps of k that one unit multiplies at a time: a quantisation group, whose
+  /// sums are then scaled, or a block of weights.
   static constexpr int runDepth(const GemmSignature &signature) {
     return signature.groupB ? signature.groupB : PackedWeights::kDepth;
   }
-  /// Sets of sums of groups. With two, the sums of one are scaled while the
-  /// products of the next run. Of wide tiles they would be too many, of narrow
-  /// ones they are scaled in no time; and between short groups ptxas (13.0)
-  /// would wait for each product.
+  /// Sets of sums of quantisation groups. With two sets, the sums of one are
+  /// scaled while the products of the next run. Wide tiles have no registers
+  /// for two, and in narrow tiles the scaling is short; and between short
+  /// groups ptxas (13.0) would wait for each product.
   constexpr int partialSets(const GemmSignature &signature) const {
     constexpr int kNarrow = 16, kWide = 64, kLong = 128;
     if (!signature.groupB)
@@ -96,17 +97,17 @@ struct Sm90PackedConfig {
     bool isWorthIt = vectors > kNarrow && signature.groupB == kLong;
     return isWorthIt && vectors <= kWide && isEven ? 2 : 1;
   }
-  /// Products are issued in pairs; so many are in flight or being decoded:
-  /// their fragments are in registers.
+  /// Pairs of products that are in flight or being decoded; their fragments are
+  /// in registers.
   constexpr int fragmentSets() const { return 2; }
-  /// Registers of a consumer's thread that the products take.
+  /// Registers of a consumer's thread for the products.
   constexpr int productRegisters(const GemmSignature &signature) const {
     constexpr int kPair = 8, kOfUnit = 4;
-    // Scales and zero points of rows wait for the end.
+    // Scales and zero points of rows are kept to the end.
     int ofRows = signature.groupB ? 0 : units() * kOfUnit;
     return ofRows + accumulators() + partialSets(signature) * vectors / 2 +
            fragmentSets() * kPair + (units() - 1) * kOfUnit +
-           2 * bitsOf(signature.typeB()); // words: of 64 k, twice
+           2 * bitsOf(signature.typeB()); // words of 64 k, twice
   }
 
   constexpr int sharedBytes(const GemmSignature &signature) const {
@@ -119,7 +120,7 @@ struct Sm90PackedConfig {
     if (consumers < 1 || consumers > 3 || kShared > 1 ||
         (kShared && consumers != 2) || stages < 2 + kShared || stages > 16)
       return false;
-    // Consumers with turns have a unit each, of the same rows.
+    // Consumers that alternate have one unit each, of the same rows.
     constexpr int kUnit = Sm90GemmConfig::kUnit, kMostRows = 256;
     if (rows < kUnit || rows > kMostRows ||
         (kShared ? rows != kUnit : rows % (kUnit * consumers) != 0))
@@ -130,12 +131,12 @@ struct Sm90PackedConfig {
         rasterGroup < 1 || hints > 1 || staging > 1 || tilesFirst > 1 ||
         (tilesFirst && splitK() == 1))
       return false;
-    // How many tiles there are is not known ahead.
+    // The number of tiles is not known ahead.
     if (signature.hasGroups() && splitK() > 1)
       return false;
     if (staging == 1 && frame().fetchedOperands(signature) > 0)
       return false;
-    // Splits share out pieces; of joined columns those have 32 sums.
+    // Splits divide a tile by pieces; joined columns have pieces of 32 sums.
     int piece = signature.columnsPerOutput() == 2 ? 32 : 16;
     if (splitK() > 1 && vectors > Sm90GemmConfig::kUnit && vectors % piece != 0)
       return false;
@@ -146,7 +147,7 @@ struct Sm90PackedConfig {
     return accumulators() <= frame().mostSums(signature);
   }
 
-  // What a grid is made of.
+  // These make up a grid.
   constexpr long long blocks(long long m, long long n, long long batch) const {
     return frame().blocks(m, n, batch);
   }

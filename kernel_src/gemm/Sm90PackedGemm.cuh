@@ -1,38 +1,38 @@
-//===- gemm/Sm90PackedGemm.cuh - packed weights through wgmma -------------===//
+//===- gemm/Sm90PackedGemm.cuh - W4A16 and W8A16 by wgmma -----------------===//
 //
-// Problem: one weight of 4 bits is a quarter of what it is as bf16, so an SM
-// has a quarter of the time for each, and has to decode it, too. A warp that
-// also computes addresses and waits for its own loads has no time for that.
+// Problem: a 4-bit weight is a quarter of a bf16 one, so an SM has a quarter of
+// the time for each, and has to decode it, too. A warp that also computes
+// addresses and waits for its own loads is too slow for that.
 //
 // Choice: as in Sm90Gemm.cuh a producer fills a ring in shared memory. A stage
-// has blocks of weights as they lie in memory, by one bulk copy for 64 rows;
-// their scales and zero points, the same; and rows of A in boxes. Consumers
-// read weights, 16 bytes a lane, decode them (WeightDecoder.cuh) and multiply
-// them from registers: the order of the weights (common/PackedWeights.h) is
-// that of wgmma's fragments. The weights are its 64 rows and rows of A its
-// columns, of which there may be 8 or 256. Each weight is decoded once for all
-// columns of a tile.
-//
-// While products of 32 k run, the next ones are decoded, to other registers. So
-// a product may not be waited for before the next is there, except at the end
+// has blocks of weights in the order of memory, by one bulk copy for 64 rows;
+// their scales and zero points likewise; and rows of A in boxes. Consumers read
+// weights, 16 bytes a lane, decode them (WeightDecoder.cuh) and multiply them
+// from registers: the order of the weights (common/PackedWeights.h) is that of
+// wgmma's fragments. The weights are its 64 rows and the rows of A its columns,
+// of which there may be 8 to 256. Each weight is decoded once for all columns
 // of a tile.
 //
-// Codes go to the tensor core as exact numbers. The sums of a group of k are
-// multiplied by its scale and added to others in fp32: a multiplication for
-// each sum and group, none for each weight, and no rounding of a scaled weight.
-// In narrow tiles two sets of such sums take turns, in wide ones the other
-// consumer's products cover the additions. Scales of rows multiply finished
-// sums.
+// While products of 32 k run, the next weights are decoded to other registers.
+// So no product is waited for before the next one is issued, except at the end
+// of a tile.
 //
-// Tiles, splits of k and the epilogue are those of the wgmma GEMM with
-// exchanged sides (Sm90Tiles.cuh, Sm90Exchange.cuh, Sm90Epilogue.cuh). With
-// kShared a tile has 64 rows, and two consumers take turns along k: each SM has
-// a tile where rows are few.
+// Codes go to the tensor core as exact numbers. The sums of a quantisation
+// group are multiplied by its scale and added to others in fp32: one
+// multiplication for each sum and group, none for each weight, and no rounding
+// of a scaled weight. In narrow tiles two sets of such sums alternate; in wide
+// ones the other consumer's products cover the additions. Scales of rows
+// multiply finished sums.
 //
-// What is padded: codes beyond n make rows that nobody stores; beyond k they
-// meet rows of A that TMA fills with zeros. There shared memory may hold
-// anything: every code is finite. Scales need not be, so those of groups that
-// do not exist are not read.
+// Tiles, split-K and the epilogue are those of the wgmma GEMM with exchanged
+// sides (Sm90Tiles.cuh, Sm90Exchange.cuh, Sm90Epilogue.cuh). With kShared a
+// tile has 64 rows, and two consumers alternate along k, so that each SM has a
+// tile where rows are few.
+//
+// Padding: codes beyond n make rows that are never stored; codes beyond k are
+// multiplied by rows of A that TMA fills with zeros. Shared memory may hold
+// anything there: every code is finite. Scales need not be, so scales of groups
+// that do not exist are not read.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -79,17 +79,17 @@ class Sm90PackedGemm {
 
   static constexpr bool kHasGroups = kSignature.groupB != 0;
   static constexpr bool kHasZeros = kSignature.zeroB;
-  static constexpr int kDepth = 16; // of a product
-  /// Products of a run, which is one unit's in a group; a stage has kRuns runs,
-  /// those of one group next to each other.
+  static constexpr int kDepth = 16; // of one product
+  /// Products of a run, which is one unit in one quantisation group. A stage
+  /// has kRuns runs, with the runs of one group next to each other.
   static constexpr int kRunSteps = Stage::kRunDepth / kDepth;
   static constexpr int kRuns = kBlockK / Stage::kRunDepth * kUnits;
-  /// Products are issued in pairs, from sets of fragments.
+  /// Products are issued in pairs, which use sets of fragments in turn.
   static constexpr int kRunPairs = kRunSteps / 2;
-  static constexpr int kPairs = kRuns * kRunPairs; // of a stage
+  static constexpr int kPairs = kRuns * kRunPairs; // in a stage
   static constexpr int kFragmentSets = kConfig.fragmentSets();
   static constexpr int kPartialSets = kConfig.partialSets(kSignature);
-  /// Words of a lane that are loaded at once: those of 64 k, or of a run.
+  /// Words that a lane loads at once: those of 64 k, or of a run.
   static constexpr int kChunkSteps = Stage::kChunkDepth / kDepth;
   static constexpr int kRunChunks = kRunSteps / kChunkSteps;
   static constexpr int kChunks = kRuns * kRunChunks;
@@ -104,7 +104,8 @@ public:
     extern __shared__ __align__(16) unsigned char sharedMemory[];
     constexpr unsigned kMask = Sm90GemmConfig::kAlignment - 1;
     Shared shared{(ptx::sharedAddress(sharedMemory) + kMask) & ~kMask};
-    // The same in all lanes of a warp, and known to be.
+    // The shuffle tells the compiler that all lanes of a warp have the same
+    // value.
     int warp = __shfl_sync(~0u, threadIdx.x / 32, 0);
     int role = warp / 4;
     bool isProducer = warp == 4 * kConsumers;
@@ -116,7 +117,7 @@ public:
       groupTable = reinterpret_cast<int *>(
           sharedMemory + (shared.base - ptx::sharedAddress(sharedMemory)) +
           Shared::kGroupTable);
-      awaitPredecessor(); // which may make the sizes
+      awaitPredecessor(); // it may produce the groups' sizes
       if (warp == 0)
         GroupTable<kSignature.groups>(params.gemm, groupTable)
             .build(Walk::kTableRows);
@@ -152,7 +153,8 @@ private:
       Epilogue::prefetchMaps(params);
   }
 
-  /// The producer's warp sets up and goes on; the others wait for it.
+  /// The producer's warp sets up the barriers and goes on; the others wait for
+  /// it.
   static void begin(const Shared &shared, bool isProducer) {
     if (isProducer && ptx::electOne()) {
       for (int stage = 0; stage < kStages; ++stage) {
@@ -174,7 +176,7 @@ private:
   // The producer
   //===--------------------------------------------------------------------===//
 
-  /// Brings what every step of every tile needs to the ring.
+  /// Loads all operands of every step of every tile to the ring.
   static void produce(const Sm90GemmParams &params, const Shared &shared,
                       const Walk &walk) {
     if (params.hints)
@@ -196,7 +198,7 @@ private:
           k, tile.batch * params.batchStepA, 0, keep);
     };
     Place place;
-    // Steps of the first tile whose copies are issued: the ring is empty.
+    // Steps of the first tile whose copies are issued while the ring is empty.
     int issued = 0;
     if (params.gemm.early && !walk.isDone()) {
       Sm90Tile tile = walk.tile();
@@ -218,7 +220,7 @@ private:
                                                shared.full(step), tile, k);
           if (operands & kEarlyA)
             loadColumns(tile, k, step);
-          // What scales B is not a part of it.
+          // The scales of B are not among the early operands.
           if (pass == 1)
             stage.loadScales(shared.rowTile(step), shared.full(step), tile, k);
         }
@@ -278,7 +280,8 @@ private:
     epilogue.finish();
   }
 
-  /// What all k of a row share, where there are no groups.
+  /// Scales and zero points that all k of a row share, without quantisation
+  /// groups.
   class RowFactors {
   public:
     RowFactors(const GemmParams &gemm, const Sm90Tile &tile, int consumer) {
@@ -316,8 +319,8 @@ private:
     unsigned zeros[kUnits] = {};
   };
 
-  /// Sums the products of the tile's stages from \p place on, with kShared of
-  /// every second one.
+  /// Sums the products of the tile's stages from \p place on; with kShared, of
+  /// every second stage.
   static void multiply(const Sm90GemmParams &params, const Shared &shared,
                        int consumer, const Walk &walk, Place place,
                        const RowFactors &ofRows, Sums &sums) {
@@ -341,7 +344,7 @@ private:
     unsigned words[2][Stage::kChunkWords];
     unsigned addends[2] = {Decoder::addendOf(8), Decoder::addendOf(8)};
     unsigned nextZeros = 0;
-    // At least one of each, where there are none.
+    // Arrays have at least one element, even if none is used.
     constexpr int kSets = kPartialSets > 0 ? kPartialSets : 1;
     float partial[kSets][kColumns / 2];
     typename Stage::Scales scales[kSets];
@@ -354,7 +357,7 @@ private:
         if (chunk % kRunChunks == 0)
           nextZeros = stage.readZeros(at, run % kUnits, run / kUnits);
     };
-    // Adds the sums of run number \p run of a stage, times their scales.
+    // Adds the sums of run \p run of a stage, times their scales.
     auto promote = [&](int run) {
       auto &set = partial[run % kSets];
       ptx::wgmmaArrived(set);
@@ -365,8 +368,8 @@ private:
       for (int i = 0; i < kColumns / 2; ++i)
         to[i] = fmaf(set[i], factors[i % 4 / 2], to[i]);
     };
-    // True, but not known to be: additions behind a branch stay there, between
-    // the issue of products.
+    // The condition is always true, but the compiler cannot know: additions
+    // behind a branch stay there, between the issue of products.
     const bool isTile = params.gemm.m > 0;
 
     ptx::mbarrierWait(shared.full(place.stage), place.phase);
@@ -386,8 +389,8 @@ private:
       for (int pair = 0; pair < kPairs; ++pair) {
         const int run = pair / kRunPairs, inRun = pair % kRunPairs;
         const int unit = run % kUnits, group = run / kUnits;
-        const bool begins = inRun == 0; // a run
-        // The set of fragments that comes next is read.
+        const bool begins = inRun == 0; // of a run
+        // The set of fragments that is written next has been read.
         ptx::wgmmaWait<kFragmentSets - 1>();
         if (pair == kFragmentSets - 1 && before >= 0)
           release(shared, before);
@@ -451,9 +454,9 @@ private:
                                                     accumulate);
   }
 
-  /// Adds the sums of both consumers in the storer's registers. Each thread
-  /// has places of its own, where it reads before it writes again: the storer
-  /// of a tile is not that of the next one.
+  /// Adds the sums of both consumers in the storing consumer's registers. Each
+  /// thread has places of its own, which it reads before it writes them again:
+  /// consumers take turns in storing tiles.
   static void addShared(const Shared &shared, int number, bool isStorer,
                         Sums &sums) {
     constexpr int kFilled = 2 + kConsumers; // behind the epilogue's barriers
@@ -483,14 +486,14 @@ private:
     }
   }
 
-  /// Tells the producer that \p stage is read.
+  /// Tells the producer that \p stage has been read.
   static void release(const Shared &shared, int stage) {
     if (threadIdx.x % kWarpgroup == 0)
       ptx::mbarrierArrive(shared.empty(stage));
   }
 };
 
-/// D = pointwise(alpha * A W^T + beta * C).
+/// Computes D = pointwise(alpha * A W^T + beta * C).
 template <GemmSignature kSignature, Sm90PackedConfig kConfig>
 void sm90PackedGemm(const Sm90GemmParams &params) {
   Sm90PackedGemm<kSignature, kConfig>::run(params);

@@ -1,9 +1,9 @@
 //===- gemm/Sm90PackedStage.cuh - packed weights in a stage of a ring -----===//
 //
-// A stage has the blocks of weights of a tile's rows, each 64 rows' along k;
-// behind them the scales of its groups, each 64 rows' by their groups; behind
-// those the zero points, likewise. All as they lie in memory
-// (common/PackedWeights.h), so one bulk copy brings what 64 rows have.
+// A stage has the blocks of weights of a tile's rows, for 64 rows at a time
+// along k. Behind them are the scales of its quantisation groups, for 64 rows
+// at a time by group, and then the zero points, likewise. All have the order of
+// memory (common/PackedWeights.h), so one bulk copy loads those of 64 rows.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -17,7 +17,7 @@
 
 namespace kiln {
 
-/// What a producer copies to a stage, and what a consumer's thread reads of it.
+/// The copies of a producer to a stage, and the reads of a consumer's thread.
 template <GemmSignature kSignature, Sm90PackedConfig kConfig>
 class Sm90PackedStage {
   static constexpr DType kWeight = kSignature.typeB();
@@ -30,10 +30,10 @@ class Sm90PackedStage {
   static constexpr int kBlockBytes = PackedWeights::blockBytes(kBits);
   static constexpr int kBlocks = kConfig.blockK / PackedWeights::kDepth;
   static constexpr int kGroups = kHasGroups ? kConfig.groups(kSignature) : 0;
-  /// Blocks of 64 rows of the tile, and those of a consumer.
+  /// Blocks of 64 rows of the tile, and of a consumer.
   static constexpr int kAll = kConfig.rows / kRows;
   static constexpr int kUnits = kConfig.units();
-  /// Bytes of 64 rows, and where scales and zero points begin.
+  /// Bytes of 64 rows, and offsets of scales and zero points.
   static constexpr int kWeightBytes = kBlocks * kBlockBytes;
   static constexpr int kScaleBytes = kGroups * kRows * bytesOf(kScale);
   static constexpr int kZeroBytes = kHasZeros ? kGroups * kRows : 0;
@@ -43,14 +43,14 @@ class Sm90PackedStage {
   using Decoder = WeightDecoder<kWeight, kSignature.in>;
 
 public:
-  /// Steps of k of a run: a group, or a block.
+  /// Steps of k of a run: a quantisation group, or a block.
   static constexpr int kRunDepth = kConfig.runDepth(kSignature);
   /// Steps of k whose words a lane loads at once, and these words.
   static constexpr int kChunkDepth =
       kRunDepth < PackedWeights::kDepth ? kRunDepth : PackedWeights::kDepth;
   static constexpr int kChunkWords = kChunkDepth * kBits / 64;
 
-  /// For a producer.
+  /// The stage of a producer.
   Sm90PackedStage(const GemmParams &gemm, unsigned long long policy)
       : weights(static_cast<const char *>(gemm.b)),
         scales(reinterpret_cast<const char *>(gemm.scaleB.data)),
@@ -58,7 +58,7 @@ public:
         blocksN(static_cast<int>(PackedWeights::blocksOf(gemm.n))),
         blocksK(static_cast<int>(PackedWeights::blocksOf(gemm.k))),
         groups(static_cast<int>(PackedWeights::groups(gemm.k, kGroup))) {}
-  /// For a thread of consumer \p consumer.
+  /// The stage of a thread of consumer \p consumer.
   Sm90PackedStage(const GemmParams &gemm, int consumer)
       : Sm90PackedStage(gemm, 0ull) {
     firstUnit = kConfig.kShared ? 0 : consumer * kUnits;
@@ -74,7 +74,7 @@ public:
   // The producer
   //===--------------------------------------------------------------------===//
 
-  /// Bytes that arrive for the rows from \p row on, at \p k.
+  /// Bytes that are loaded for the rows from \p row on, at \p k.
   unsigned bytes(int row, int k) const {
     return rowBlocks(row) *
            (blocks(k) * kBlockBytes +
@@ -91,7 +91,7 @@ public:
                       kBlockBytes;
     const unsigned size = blocks(k) * kBlockBytes;
     const int count = rowBlocks(tile.rowBegin);
-    // A loop: unrolled, it takes more registers than a producer has.
+    // The loop is kept: unrolled, it takes more registers than a producer has.
 #pragma unroll 1
     for (int i = 0; i < count; ++i) {
       if constexpr (kHints)
@@ -103,7 +103,7 @@ public:
     }
   }
 
-  /// Scales and zero points of groups.
+  /// Loads scales and zero points of quantisation groups.
   void loadScales(unsigned to, unsigned full, const Sm90Tile &tile,
                   int k) const {
     if constexpr (kHasGroups) {
@@ -126,13 +126,14 @@ public:
   // A consumer's thread
   //===--------------------------------------------------------------------===//
 
-  /// Where its two rows of a unit, which are neighbours, are among 64 scales.
+  /// Index of this lane's two rows of a unit, which are neighbours, among 64
+  /// scales.
   static int rowOfLane() {
     const unsigned thread = threadIdx.x % Sm90GemmConfig::kWarpgroup;
     return thread / 32 * 16 + thread % 32 / 4 * 2;
   }
 
-  /// The scales of its two rows, as memory has them.
+  /// The scales of this lane's two rows, as stored.
   struct Scales {
     unsigned words[kScale == DType::FP32 ? 2 : 1];
 
@@ -183,7 +184,7 @@ public:
       }
   }
 
-  /// The fragment of step \p step of 16 k of a chunk.
+  /// The fragment of step \p step of 16 k within a chunk.
   static void decode(unsigned (&fragment)[4],
                      const unsigned (&words)[kChunkWords], int step,
                      const unsigned (&addends)[2]) {
@@ -194,8 +195,8 @@ public:
     Decoder::decode(fragment, own, addends);
   }
 
-  /// The scales of a run. Those of a group that does not exist, where shared
-  /// memory may hold anything, are finite.
+  /// The scales of a run. A group that does not exist gets finite scales,
+  /// because shared memory may hold anything there.
   Scales readScales(unsigned at, int unit, int group, bool exists) const {
     Scales result;
     const unsigned from =
@@ -221,7 +222,7 @@ public:
   }
 
 private:
-  /// Of a tile's blocks of 64 rows the first, counted over all matrices.
+  /// The first of a tile's blocks of 64 rows, counted over all matrices.
   long long firstRowBlock(const Sm90Tile &tile) const {
     return static_cast<long long>(tile.batch) * blocksN + tile.rowBegin / kRows;
   }

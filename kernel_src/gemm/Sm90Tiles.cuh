@@ -1,7 +1,7 @@
-//===- gemm/Sm90Tiles.cuh - what both roles of the wgmma GEMM share -------===//
+//===- gemm/Sm90Tiles.cuh - parts that all roles of the wgmma GEMM share --===//
 //
-// Where a block's tiles lie in the problem and in the order of the launch, and
-// where its ring, staging and barriers lie in shared memory.
+// The places of a block's tiles in the problem and in the order of the launch,
+// and of its ring, staging and barriers in shared memory.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -33,15 +33,15 @@ template <GemmSignature kSignature, Sm90GemmConfig kConfig> struct Sm90Shared {
   unsigned staging(int consumer, int buffer) const {
     return base + kStaging + (consumer * kBuffers + buffer) * kPieceBytes;
   }
-  /// Where fetched operand number \p operand of \p buffer comes in: the first
-  /// one where its piece is staged.
+  /// Place of fetched operand \p operand of \p buffer: the first one is loaded
+  /// to where its piece is staged.
   unsigned fetched(int consumer, int buffer, int operand) const {
     return staging(consumer, buffer) +
            operand * kConfig.consumers * kBuffers * kPieceBytes;
   }
   unsigned full(int stage) const { return base + kBarriers + stage * 8; }
   unsigned empty(int stage) const { return full(kStages + stage); }
-  /// The barrier that says that it is \p consumer's turn to multiply.
+  /// The barrier that opens \p consumer's turn to multiply.
   unsigned turn(int consumer) const { return full(2 * kStages + consumer); }
   /// The barriers of a consumer's buffer of fetched pieces.
   unsigned fetchFull(int consumer, int buffer) const {
@@ -63,19 +63,19 @@ struct Sm90Tile {
   int rowBegin, columnBegin; ///< on the tile's sides
   int batch;
   long long index; ///< flat number among all tiles of the launch
-  int groupEnd;    ///< behind the last row of D that the tile's group has
+  int groupEnd;    ///< the row behind the last row of D of the tile's group
 };
 
-/// The tiles of a block, in order. Blocks of a cluster, and the splits of a
-/// tile, walk in step.
+/// The tiles of a block, in order. Blocks of a cluster and the splits of a tile
+/// walk in step.
 ///
-/// The last tile of a side begins early enough to end with it, where results
-/// may be stored twice. Rows of a box that lie outside of the tensor cost TMA
-/// 2.5 to 3 ns each, more than those inside (H200: with tiles of 128 x 48,
-/// 64 x 6144 x 5120 took 37 us and 128 x 6144 x 5120 22.5).
+/// Where results may be stored twice, the last tile of a side begins early
+/// enough to end with the side. Rows of a box that lie outside of the tensor
+/// cost TMA 2.5 to 3 ns each, more than those inside (H200: with tiles of 128 x
+/// 48, 64 x 6144 x 5120 took 37 us and 128 x 6144 x 5120 22.5 us).
 template <GemmSignature kSignature, Sm90GemmConfig kConfig> class Sm90Walk {
 public:
-  /// \p groupTable: that of the block, where there are groups.
+  /// \p groupTable: the block's table of groups, in a grouped GEMM.
   Sm90Walk(const Sm90GemmParams &params, int *groupTable)
       : params(params), groupTable(groupTable) {
     constexpr unsigned kGroup = kConfig.groupBlocks();
@@ -90,8 +90,8 @@ public:
     else
       total = static_cast<unsigned>(clustersM) * clustersN *
               static_cast<unsigned>(params.gemm.batch);
-    // Splits take turns in k, so that neighbours are read at the same time (up
-    // to 3 % on an H200).
+    // Splits alternate along k, so that neighbouring steps are read at the same
+    // time (up to 3 % on an H200).
     int all = count(params.gemm.k, kConfig.blockK);
     kCount = count(all - splitRank(), kConfig.splitK());
   }
@@ -113,13 +113,13 @@ public:
     return tileAt(beginM, clusterN, work);
   }
 
-  /// The table of groups, whose tiles are those of a cluster.
+  /// The table of groups, in tiles of a whole cluster.
   GroupTable<kSignature.groups> table() const {
     return {params.gemm, groupTable};
   }
   static constexpr int kTableRows = kConfig.blockM * kConfig.clusterM;
 
-  /// This block's number among those that share tiles or split k.
+  /// Number of this block among the blocks that share tiles or split k.
   int multicastRank() const { return kConfig.splitK() > 1 ? 0 : rank; }
   int splitRank() const { return kConfig.splitK() > 1 ? rank : 0; }
 
@@ -127,15 +127,15 @@ public:
   /// its consumers.
   bool owns(int piece) const { return piece % kConfig.splitK() == splitRank(); }
 
-  /// Where the step number \p step of every tile of this block begins in k, and
-  /// how many there are.
+  /// Start in k of step \p step of every tile of this block, and the number of
+  /// its steps.
   int kBegin(int step) const {
     return (splitRank() + step * kConfig.splitK()) * kConfig.blockK;
   }
   int kCount;
 
 private:
-  /// A tile of \p work that begins with row \p beginM, in column \p clusterN of
+  /// The tile of \p work that begins at row \p beginM, in column \p clusterN of
   /// clusters.
   Sm90Tile tileAt(int beginM, int clusterN, const TileWork &work) const {
     int tileN = clusterN * kConfig.clusterN + rank % kConfig.clusterN;
@@ -148,8 +148,8 @@ private:
     return tile;
   }
 
-  /// The last tile of a group may begin where it has no row left: of a cluster
-  /// the other blocks have some.
+  /// The last tile of a group may begin behind its rows: then other blocks of
+  /// the cluster have some.
   Sm90Tile tileOfGroup() const {
     GroupTile found = table().tile(index, clustersN, params.gemm.rasterGroup,
                                    params.rasterAlongN);
@@ -162,10 +162,10 @@ private:
 
   static constexpr bool kPairsAlongM =
       kConfig.swapAB && kConfig.finishesPairs(kSignature);
-  /// Tiles begin at multiples of these: of what TMA wants, 16 bytes, where rows
-  /// of a matrix lie along the extent, else of whole pairs; and so that the
-  /// rows of a thread, or the columns of parts that share a scale, are in one
-  /// block of scales; and so that packed weights have whole blocks.
+  /// Tiles begin at multiples of these: 16 bytes for TMA, where rows of a
+  /// matrix lie along the extent, else whole pairs. The multiples also keep the
+  /// rows of a thread, or the columns of parts that share a scale, in one block
+  /// of scales, and packed weights in whole blocks.
   static constexpr int kStepM = !kConfig.readsKMajorA(kSignature) ? 8
                                 : kPairsAlongM                    ? 2
                                                                   : 1;
@@ -175,7 +175,7 @@ private:
       : kSignature.hasBlockScales()             ? 16
                                     : 8 * kSignature.columnsPerOutput();
 
-  /// Where tile number \p tile of a side of \p extent begins.
+  /// Start of tile \p tile of a side of \p extent.
   template <int kBlock, int kStep>
   static int begin(int tile, long long extent) {
     int first = tile * kBlock;

@@ -1,10 +1,11 @@
 //===- gemm/Sm90Vector.cuh - a vector of a tile in registers --------------===//
 //
-// The bias, or scales of rows or columns. Loaded before the products of a tile,
-// so that they hide the latency: on an H200, pieces of an epilogue that load a
-// bias each for itself wait 0.8 us each, even for L1. Where the vector goes
-// along wgmma's columns, lanes share them out and hand them round by shuffles;
-// where along its rows, each thread has those of its two rows of each unit.
+// The bias, or scales of rows or columns. It is loaded before the products of a
+// tile, so that they hide the latency: on an H200, pieces of an epilogue that
+// each load a bias wait 0.8 us each, even for L1. Where the vector runs along
+// wgmma's columns, lanes divide its entries and exchange them by shuffles;
+// where it runs along rows, each thread has the entries of its two rows of each
+// unit.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -15,21 +16,21 @@
 namespace kiln {
 
 /// True where the epilogue adds the bias; where the chain joins columns,
-/// computeRun reads what it needs.
+/// computeRun reads the bias itself.
 template <GemmSignature kSignature>
 constexpr bool kAddsBias = kSignature.pointwise.contains(PointwiseOp::Bias) &&
                            kSignature.columnsPerOutput() == 1;
 
-/// The part of a vector of \p kType that belongs to a consumer's part of a
-/// tile, along its rows or its columns. Whole warps load it, before the
-/// products, and ask for it, behind them.
+/// A consumer's part of a vector of \p kType, along the rows or the columns of
+/// its part of a tile. Whole warps load it before the products, and read it
+/// behind them.
 template <GemmSignature kSignature, Sm90GemmConfig kConfig, DType kType,
           bool kAlongRows, bool kExists>
 class Sm90Vector {
   static constexpr int kBytes = bytesOf(kType);
   static constexpr int kPiece = kConfig.pieceColumns(kSignature);
   static constexpr int kPieces = kConfig.unitPieces(kPiece);
-  /// Entries of a word, words of a piece, and those of a lane.
+  /// Entries in a word, words of a piece, and words of a lane.
   static constexpr int kPerWord = 4 / kBytes;
   static constexpr int kPieceWords = kPiece / kPerWord;
   static constexpr int kWords = (kPieceWords + 31) / 32;
@@ -38,7 +39,7 @@ public:
   /// The entries of one piece.
   class Piece {
   public:
-    /// Entries of a thread's two sums in column block \p block, of the second
+    /// Entries for a thread's two sums in column block \p block, in the second
     /// or the first of its rows.
     void ofPair(float (&out)[2], int block, bool isSecond) const {
       if constexpr (kAlongRows)
@@ -56,8 +57,8 @@ public:
 
   private:
     friend Sm90Vector;
-    unsigned words[kWords] = {}; ///< this lane's of the piece's columns
-    float rows[2] = {0, 0};      ///< those of the thread's rows
+    unsigned words[kWords] = {}; ///< this lane's, for the piece's columns
+    float rows[2] = {0, 0};      ///< for the thread's rows
   };
 
   /// Loads the entries from \p first, the consumer's row or column, to \p end.
@@ -69,7 +70,7 @@ public:
     });
   }
 
-  /// The same with entry i as \p entry says.
+  /// load() with entry i given by \p entry.
   template <class EntryOf> void load(int first, EntryOf entry) {
 #pragma unroll
     for (int i = 0; i < kLoads; ++i)
@@ -82,7 +83,7 @@ public:
       }
   }
 
-  /// That of piece \p number of the consumer.
+  /// The entries of piece \p number of the consumer.
   Piece piece(int number) const {
     Piece result;
     if constexpr (kAlongRows) {
@@ -111,8 +112,8 @@ public:
 
 private:
   using Entry = Storage<kType>;
-  /// Entries of a lane: of its words, kept apart since joining them would wait
-  /// for them; or of its two rows of each unit.
+  /// Entries of a lane: those of its words, which are kept apart, since joining
+  /// them would wait for the loads; or those of its two rows of each unit.
   static constexpr int kEach = kAlongRows ? 2 : kPerWord;
   static constexpr int kLoads =
       kAlongRows ? kConfig.units()
@@ -139,7 +140,7 @@ private:
   Entry entries[kLoads][kEach];
 };
 
-/// No vector.
+/// The interface for a vector that does not exist.
 template <GemmSignature kSignature, Sm90GemmConfig kConfig, DType kType,
           bool kAlongRows>
 class Sm90Vector<kSignature, kConfig, kType, kAlongRows, false> {

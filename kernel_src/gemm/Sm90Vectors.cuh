@@ -1,8 +1,8 @@
 //===- gemm/Sm90Vectors.cuh - the vectors that an epilogue reads ----------===//
 //
-// The bias, scales of rows and columns, weights of rows, and where A has zero
-// points these and the sums of B's columns: all that a consumer loads before
-// the products of a tile and asks for piece by piece behind them.
+// The bias, per-token and per-channel scales, weights of rows, and zero points
+// of A with the sums of B's columns: a consumer loads all of them before the
+// products of a tile, and reads them piece by piece behind the products.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -17,14 +17,15 @@ template <GemmSignature kSignature, Sm90GemmConfig kConfig> class Sm90Vectors {
   template <DType kType, bool kAlongRows, bool kExists>
   using Vector = Sm90Vector<kSignature, kConfig, kType, kAlongRows, kExists>;
   using Bias = Vector<kSignature.out, kSwap, kAddsBias<kSignature>>;
-  /// Scales of the rows and of the columns of D, where computeRun has not them.
+  /// Scales of the rows and of the columns of D, unless computeRun applies
+  /// them.
   template <ScaleKind kKind, bool kAlongRows>
   using Scales =
       Vector<DType::FP32, kAlongRows,
              kKind == ScaleKind::Row && kSignature.columnsPerOutput() == 1>;
   using RowScales = Scales<kSignature.scaleA, !kSwap>;
   using ColumnScales = Scales<kSignature.sumScaleB(), kSwap>;
-  /// Integers, whose bits floats carry.
+  /// Integers, carried as the bits of floats.
   using ZeroPoints =
       Vector<DType::FP32, !kSwap, kSignature.zeroA == ScaleKind::Row>;
   using ColumnSums = Vector<DType::FP32, kSwap, kSignature.hasZeroPointsA()>;
@@ -42,8 +43,8 @@ public:
     typename ColumnSums::Piece columnSums;
     typename RowWeights::Piece rowWeights;
 
-    /// Multiplies a thread's two sums in column block \p block, of the second
-    /// or the first of its rows, by the scales of their rows and columns.
+    /// Multiplies a thread's two sums in column block \p block, in the second
+    /// or the first of its rows, by the scales of their row and columns.
     void scale(int block, bool isSecond, float (&pair)[2]) const {
       float ofRows[2] = {1, 1}, ofColumns[2] = {1, 1};
       rowScales.ofPair(ofRows, block, isSecond);
@@ -58,8 +59,8 @@ public:
           pair[i] *= ofColumns[i];
     }
 
-    /// Makes fp32 without zero points of two such sums of int32, of which
-    /// \p pair has the bits.
+    /// Turns two such int32 sums, whose bits are in \p pair, into fp32 and
+    /// subtracts zero points.
     void subtractZeroPoints(const EpilogueOperands &operands, int block,
                             bool isSecond, float (&pair)[2]) const {
       float ofRows[2] = {}, ofColumns[2] = {};
@@ -76,9 +77,8 @@ public:
     }
   };
 
-  /// Loads what belongs to the consumer's rows and columns of the tile's sides
-  /// from \p row and \p column on. Of rows from \p groupEnd on there are no
-  /// weights.
+  /// Loads the entries for the consumer's rows and columns of the tile's sides
+  /// from \p row and \p column on. Rows from \p groupEnd on have no weights.
   void load(const EpilogueOperands &operands, const GemmParams &params, int row,
             int column, int groupEnd) {
     int m = static_cast<int>(params.m), n = static_cast<int>(params.n);
@@ -93,7 +93,7 @@ public:
     });
   }
 
-  /// Those of piece \p number of the consumer.
+  /// The entries of piece \p number of the consumer.
   Piece piece(int number) const {
     return {bias.piece(number),         rowScales.piece(number),
             columnScales.piece(number), zeroPoints.piece(number),

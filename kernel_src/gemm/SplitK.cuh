@@ -1,10 +1,10 @@
 //===- gemm/SplitK.cuh - ranges of k, and blocks that share a tile --------===//
 //
 // splitK blocks may share a tile of D, each with a range of k. They store fp32
-// partial sums; the last to arrive, by a counter, adds all of them in the order
-// of the splits and finishes the tile. No block waits for another, and the bits
-// do not depend on who is last. The counter is left at zero for the next
-// launch.
+// partial sums. The last block to arrive, by a counter, adds all of them in the
+// order of the splits and finishes the tile. No block waits for another, and
+// the bits do not depend on which one is last. The counter is reset to zero for
+// the next launch.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -16,7 +16,8 @@
 
 namespace kiln {
 
-/// Blocks that share a tile; a kernel that is compiled without splits knows.
+/// Blocks that share a tile; a constant in kernels that are compiled without
+/// splits.
 template <auto kConfig> int splitsOf(const GemmParams &params) {
   return kConfig.splits != 0 ? params.splitK : 1;
 }
@@ -24,11 +25,11 @@ template <auto kConfig> int splitsOf(const GemmParams &params) {
 /// A block's piece of a grid of SplitTiles.
 struct SplitWork : TileWork {
   int splits;       ///< blocks that share the tile
-  long long shared; ///< the tile's number among those that are split
+  long long shared; ///< the tile's number among the tiles that are split
 };
 
-/// The work of block \p block. Tiles come in the order of their index, first
-/// those that are whole.
+/// The work of block \p block. Tiles come in the order of their index; those
+/// that are not split come first.
 template <auto kConfig>
 SplitWork splitWork(unsigned block, const GemmParams &params) {
   constexpr SplitTiles kGrid = kConfig.grid();
@@ -51,7 +52,7 @@ SplitWork splitWork(unsigned block, const GemmParams &params) {
   return work;
 }
 
-/// The tiles of kBlockK steps of k that a block has.
+/// The tiles of kBlockK steps of k that belong to a block.
 template <int kBlockK> struct KRange {
   int first, count;
   int total; ///< tiles of the whole problem
@@ -67,19 +68,19 @@ template <int kBlockK> struct KRange {
 
   /// Steps of k before the block's first.
   long long begin() const { return static_cast<long long>(first) * kBlockK; }
-  /// Steps of k that exist of the block's tile \p tile.
+  /// Existing steps of k in the block's tile \p tile.
   int leftOf(int tile) const {
     return first + tile == total - 1 ? tail : kBlockK;
   }
-  /// Steps of k from the block's tile \p tile to the end of the problem. Two
-  /// tiles more are as good as any number, and fit an int.
+  /// Steps of k from the block's tile \p tile to the end of the problem, cut to
+  /// two tiles more, which is enough for all callers and fits an int.
   int leftFrom(int tile) const {
     return min(total - 1 - first - tile, 2) * kBlockK + tail;
   }
 };
 
-/// Where a matrix of the batch starts for a block: \p extentBegin rows or
-/// columns and \p kBegin steps of k in. \p batchOffset and \p ld in elements.
+/// Start of a matrix of the batch for a block: \p extentBegin rows or columns
+/// and \p kBegin steps of k in. \p batchOffset and \p ld are in elements.
 template <int kElementBytes>
 const char *operandStart(const void *matrix, long long batchOffset, bool kMajor,
                          long long extentBegin, long long kBegin,
@@ -90,7 +91,7 @@ const char *operandStart(const void *matrix, long long batchOffset, bool kMajor,
          (batchOffset + offset) * kElementBytes;
 }
 
-/// Called by all threads of a block that shares split tile \p tile, once each
+/// Called by all threads of a block that shares split tile \p tile, after each
 /// has stored its partial sums. True in the block that arrives last: it then
 /// sees the sums of all splits.
 inline bool isLastSplit(const GemmParams &params, long long tile) {

@@ -1,10 +1,11 @@
-//===- gemm/StreamedRows.cuh - what kernels for one small extent share ----===//
+//===- gemm/StreamedRows.cuh - base of kernels for one small extent -------===//
 //
 // When m or n is small, one operand is read once and sets the time. Its rows
 // are *streamed* past the few rows of the other one, the *vectors*; both lie
-// along k. So B is streamed past the rows of A where m is small, and A past
-// those of B where n is. The kernels differ in how they multiply; here is which
-// part a block has, and how its sums become D, whichever way round it lies.
+// along k. So B is streamed past the rows of A where m is small, and A past the
+// rows of B where n is small. The kernels differ in how they multiply. This
+// file has the part of each block, and the way from its sums to D in either
+// orientation.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -15,17 +16,17 @@
 
 namespace kiln {
 
-/// A block's part: streamed rows and vectors from here on.
+/// A block's part: its first streamed row and its first vector.
 struct StreamWork {
   long long batch, row, vector;
-  /// Behind the last vector: of the matrix, or of the group.
+  /// The end of the vectors of the matrix, or of the group.
   long long vectorEnd;
   long long tile; ///< flat index of the part over all batches
   int split;
 };
 
 /// The work of this block. Blocks with the same streamed rows are neighbours,
-/// so that L2 serves all but the first.
+/// so that L2 serves all but the first one.
 template <class Config>
 StreamWork streamWork(const GemmParams &params, const Config &config,
                       int splits) {
@@ -48,7 +49,7 @@ StreamWork streamWork(const GemmParams &params, const Config &config,
   return work;
 }
 
-/// One operand from the block's first row on.
+/// The rows of one operand, from the block's first row on.
 struct RowsView {
   const char *base;
   long long pitchBytes;
@@ -92,7 +93,7 @@ RowsView streamedRows(const GemmParams &params, const StreamWork &work) {
     return RowsView::ofB<kSignature>(params, work.batch, work.row);
 }
 
-/// The vectors that it streams them past.
+/// The vectors past which the rows are streamed.
 template <GemmSignature kSignature, bool kStreamsA>
 RowsView vectorRows(const GemmParams &params, const StreamWork &work) {
   if constexpr (kStreamsA)
@@ -101,19 +102,19 @@ RowsView vectorRows(const GemmParams &params, const StreamWork &work) {
     return RowsView::ofA<kSignature>(params, work.batch, work.vector);
 }
 
-/// Whether the streamed rows, or the vectors, may be read before the kernel
-/// ahead has ended.
+/// Whether the streamed rows (or else the vectors) may be read before the
+/// kernel ahead has ended.
 template <bool kStreamsA> bool isStreamedEarly(const GemmParams &params) {
   return params.early & (kStreamsA ? kEarlyA : kEarlyB);
 }
 
-/// How a block's sums, fp32 or int32, lie in shared memory: as rows of D, once
-/// for each part of k that was summed apart.
+/// Layout of a block's sums, fp32 or int32, in shared memory: as rows of D,
+/// once for each part of k that was summed separately.
 struct StagedSums {
   bool streamsA;
-  int rows, vectors; ///< of the block
+  int rows, vectors; ///< those of the block
   int pitch;         ///< floats from one row of D to the next
-  int threads;       ///< of the block
+  int threads;       ///< those of the block
 
   constexpr int height() const { return streamsA ? rows : vectors; }
   constexpr int width() const { return streamsA ? vectors : rows; }
@@ -121,7 +122,7 @@ struct StagedSums {
   constexpr int offset(int row, int vector) const {
     return streamsA ? row * pitch + vector : vector * pitch + row;
   }
-  /// Elements of D that a thread finishes at a time, \p most at most.
+  /// Elements of D that a thread finishes at a time; at most \p most.
   constexpr int run(int most) const {
     int elements = most;
     while (width() % elements != 0)
@@ -130,9 +131,9 @@ struct StagedSums {
   }
 };
 
-/// The runs of D that a thread of the block finishes: calls \p finish with row
-/// and column of each within the block's part, its place in D, and how many
-/// columns are left.
+/// Visits the runs of D that a thread of the block finishes: calls \p finish
+/// with row and column of each within the block's part, its place in D, and the
+/// number of columns that are left.
 template <GemmSignature kSignature, StagedSums kSums, class Finish>
 void forEachRun(const GemmParams &params, const StreamWork &work,
                 Finish &&finish) {
@@ -151,7 +152,7 @@ void forEachRun(const GemmParams &params, const StreamWork &work,
   }
 }
 
-/// Before the products: has what finishSums reads of memory brought to L2.
+/// Called before the products: prefetches the operands of finishSums to L2.
 template <GemmSignature kSignature, StagedSums kSums>
 void prefetchSums(const GemmParams &params, const StreamWork &work) {
   if constexpr (kSignature.readsC ||
@@ -166,8 +167,8 @@ void prefetchSums(const GemmParams &params, const StreamWork &work) {
   }
 }
 
-/// Adds up the \p parts of the block's sums, in their order, and finishes them.
-/// All threads of the block take part, after a barrier.
+/// Adds up the \p parts of the block's sums in a fixed order, and finishes
+/// them. All threads of the block take part, after a barrier.
 template <GemmSignature kSignature, StagedSums kSums, class Sum>
 void finishSums(const GemmParams &params, const StreamWork &work,
                 const Sum *staged, int parts) {

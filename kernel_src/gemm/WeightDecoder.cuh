@@ -1,19 +1,19 @@
-//===- gemm/WeightDecoder.cuh - packed weights to fragments ---------------===//
+//===- gemm/WeightDecoder.cuh - from packed weights to fragments ----------===//
 //
 // A lane's words of packed weights become the registers of mma.sync by a few
-// instructions for each pair. Every code becomes exactly what it stands for,
-// before its scale.
+// instructions for each pair. Every code becomes exactly its value before
+// scaling.
 //
 //   int4: the code is put into the mantissa of 128 (bf16) or 1024 (fp16), from
 //   which 128 or 1024 plus the zero point is subtracted.
 //   int8: two's complement is the lower seven bits less 128 times the upper
 //   one. Both are put into a mantissa, and one is subtracted from the other.
-//   e4m3, e2m1: exponent and mantissa are moved to where the wider type has its
-//   own. What is missing of the exponent's bias is a factor. Denormal codes are
-//   denormal then, too, which a multiplication makes right. Exception: the NaN
+//   e4m3, e2m1: exponent and mantissa are moved to the wider type's fields. A
+//   factor makes up for the difference of the exponents' biases. Denormal codes
+//   become denormal, too, which the multiplication corrects. Exception: the NaN
 //   of e4m3 reads as 480.
 //
-// Subtractions are fma with one, which sm_80 has of bf16.
+// Subtractions are fma with one, because sm_80 has fma for bf16.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -29,13 +29,14 @@ template <DType kWeight, DType kElement> struct WeightDecoder {
   /// Words of one step of 16 k.
   static constexpr int kWords = bitsOf(kWeight) / 4;
 
-  /// What a zero point is as an addend: less 128 or 1024 and itself, twice.
+  /// A zero point as an addend: minus (128 or 1024 plus itself), in both
+  /// halves.
   static unsigned addendOf(unsigned zero) {
     return (zero | (kBf16 ? 0xc300u : 0xe400u)) * 0x10001u;
   }
 
-  /// The fragment of one step of \p words. \p addends are addendOf() of the
-  /// rows' zero points, for int4.
+  /// The fragment of one step of \p words. \p addends: addendOf() of the rows'
+  /// zero points, for int4.
   static void decode(unsigned (&fragment)[4], const unsigned (&words)[kWords],
                      const unsigned (&addends)[2]) {
 #pragma unroll
@@ -66,12 +67,12 @@ private:
       return ptx::fmaF16x2(a, b, c);
   }
 
-  /// Of the lower byte of each half.
+  /// Decodes the lower byte of each half.
   static unsigned ofInt8(unsigned pair) {
     return multiplyAdd(ptx::lop3AndOr(pair, 0x00800080u, kBase), kMinusOne,
                        ptx::lop3AndOr(pair, 0x007f007fu, kBase));
   }
-  /// Of the upper byte of each half.
+  /// Decodes the upper byte of each half.
   static unsigned ofE4m3(unsigned pair) {
     constexpr int kShift = kBf16 ? 4 : 1;
     constexpr unsigned kSize = kBf16 ? 0x07f007f0u : 0x3f803f80u;
@@ -79,7 +80,7 @@ private:
     return multiplyAdd(ptx::lop3AndOr(pair, kSigns, pair >> kShift & kSize),
                        kFactor, kMinusZero);
   }
-  /// Of the upper four bits of each half.
+  /// Decodes the upper four bits of each half.
   static unsigned ofE2m1(unsigned pair) {
     constexpr int kShift = kBf16 ? 6 : 3;
     constexpr unsigned kSize = kBf16 ? 0x01c001c0u : 0x0e000e00u;

@@ -1,11 +1,10 @@
 //===- prepack/BlockPrepack.cuh - weights of a checkpoint, packed ---------===//
 //
 // A block takes tiles of 64 rows and a few times 64 k. It copies the words of a
-// tile to shared memory as the source has them, in the source's own order, with
-// what lies outside of the weight replaced by zero points. Then each thread
-// gathers the 16 bytes of a lane (common/PackedWeights.h), pair by pair, and
-// stores them. Scales and zero points of a group are moved by the block in
-// whose tile the group begins.
+// tile to shared memory in the source's own order, with zero points in place of
+// elements outside of the weight. Then each thread gathers the 16 bytes of a
+// lane (common/PackedWeights.h), pair by pair, and stores them. Scales and zero
+// points of a group are moved by the block in whose tile the group begins.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -48,7 +47,7 @@ public:
       constexpr int kPieces = kConfig.depthBlocks * 32 * kBits;
       for (int i = threadIdx.x; i < kPieces; i += kThreads)
         gather(shared, i, row, at);
-      __syncthreads(); // before the next tile's words come
+      __syncthreads(); // before the next tile's words are loaded
     }
   }
 
@@ -61,7 +60,7 @@ private:
     return static_cast<const unsigned *>(words)[index];
   }
 
-  /// The zero point of a row's group; that of rows outside is the constant.
+  /// The zero point of a row's group; the constant for rows outside.
   int zeroOf(long long row, long long group) const {
     if (!kSignature.zeros || row >= params.n || group >= from.groups())
       return from.constantZero();
@@ -69,8 +68,7 @@ private:
     return static_cast<int>(zeros >> 4 * from.zeroPlaceOf(row) & 15u) +
            from.zeroOffset();
   }
-  /// The code of what lies outside of the weight: one that stands for 0, as
-  /// far as 4 bits go.
+  /// The code for elements outside of the weight: the code of 0, cut to 4 bits.
   unsigned padOf(long long row) const {
     return min(15, zeroOf(row, from.groups() - 1));
   }
@@ -91,7 +89,7 @@ private:
       to = wordAlongDepth(row + tileRow, at + 8 * tileWord);
   }
 
-  /// The codes of row \p row from \p at on, eight of them.
+  /// Eight codes of row \p row, from \p at on.
   unsigned wordAlongDepth(long long row, long long at) const {
     if (row >= params.n)
       return from.constantZero() * kEach;
@@ -105,7 +103,7 @@ private:
     return (word(params.weights, from.wordOf(row, at)) & mask) | (pads & ~mask);
   }
 
-  /// The codes of the rows from \p row on at \p at, in the source's order.
+  /// The codes at \p at of the rows from \p row on, in the source's order.
   unsigned wordAlongRows(long long row, long long at) const {
     if (row + 8 <= params.n && at < params.k)
       return word(params.weights, from.wordOf(row, at));
@@ -120,7 +118,7 @@ private:
     return codes;
   }
 
-  /// The bytes of row \p row from \p at on, four of them; 0 outside.
+  /// Four bytes of row \p row, from \p at on; 0 outside.
   unsigned bytesAt(long long row, long long at) const {
     if (row >= params.n || at >= params.k)
       return 0;
@@ -140,8 +138,8 @@ private:
   // The result
   //===--------------------------------------------------------------------===//
 
-  /// The codes of \p row at \p at, which is even, and behind it: in the lower
-  /// and the upper half of a word.
+  /// The codes of \p row at \p at, which is even, and at \p at + 1: in the
+  /// lower and the upper half of a word.
   static unsigned pairOf(const unsigned *shared, int row, int at) {
     if constexpr (kBits == 8) {
       const unsigned pair = shared[row * kPitch + at / 4] >> at % 4 * 8;
@@ -166,12 +164,12 @@ private:
     const int first = block * 64 + (kBits == 4 ? 0 : part % 2 * 32);
     const int unitRow = unit * 16 + lane / 4, pair = lane % 4 * 2;
     if (at + block * 64 >= params.k)
-      return; // of a tile that reaches beyond the last block
+      return; // of a tile that ends behind the last block
     Words<16> words;
 #pragma unroll
     for (int w = 0; w < 4; ++w) {
       words.word[w] = 0;
-      // Of 8 bits a word has two registers, of 4 bits all four.
+      // A word has two registers of 8 bits, or all four of 4 bits.
       constexpr int kRegisters = 16 / kBits;
 #pragma unroll
       for (int i = 0; i < kRegisters; ++i) {

@@ -7,7 +7,7 @@
 
 namespace kiln {
 
-/// Tiles of 64 rows and a few blocks of 64 k, by way of shared memory. Any
+/// Tiles of 64 rows and a few blocks of 64 k, moved through shared memory. Any
 /// architecture and size.
 struct BlockPrepackConfig {
   int blockThreads = 128;
@@ -29,9 +29,9 @@ struct BlockPrepackConfig {
            depthBlocks <= kMaxDepthBlocks;
   }
 
-  // Shared memory has the words of a tile as the source has them: a row for
-  // each row of the weight or, where words lie along the rows, for each k. The
-  // word that pads a row spreads its column over the banks.
+  // Shared memory has the words of a tile in the source's order: a row for each
+  // row of the weight or, where words lie along the rows, for each k. One word
+  // of padding for each row spreads its column over the banks.
   constexpr int tileRows(const PrepackSignature &signature) const {
     return isAlongRows(signature) ? depthBlocks * 64 : 64;
   }
@@ -45,7 +45,7 @@ struct BlockPrepackConfig {
     return tileRows(signature) * pitchWords(signature) * 4;
   }
 
-  /// About what ptxas 13.0 gives a thread.
+  /// About the registers that ptxas 13.0 gives a thread.
   constexpr int registers() const { return 48; }
 
   /// Tiles of a problem.
@@ -73,8 +73,8 @@ private:
   }
 };
 
-/// A thread for each element of the result. No choice of the tuner, so it has
-/// no fields.
+/// A thread for each element of the result. The tuner does not choose it, so it
+/// has no fields.
 struct ReferencePrepackConfig {
   static constexpr long long kMaxBlocks = 1ll << 20;
 

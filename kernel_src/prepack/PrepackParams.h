@@ -8,23 +8,23 @@
 
 namespace kiln {
 
-/// Operands of one launch: a weight as a checkpoint has it (PrepackSource.h),
-/// and packed (common/PackedWeights.h). n, k >= 1.
+/// Operands of one launch: a weight as in a checkpoint (PrepackSource.h), and
+/// packed (common/PackedWeights.h). n, k >= 1.
 struct PrepackParams {
   const void *weights = nullptr, *scales = nullptr, *zeros = nullptr;
   void *packed = nullptr, *packedScales = nullptr, *packedZeros = nullptr;
   long long n = 0, k = 0;
 };
 
-/// Parameters of the reference: rows [rowBegin, rowEnd) of one result, each of
-/// 64 rows of the weight.
+/// Parameters of the reference: rows [rowBegin, rowEnd) of one result; a row
+/// stands for 64 rows of the weight.
 struct ReferencePrepackParams {
   PrepackParams prepack;
   int operand = 0;       ///< 0: the weights, 1: their scales, 2: their zeros
   long long columns = 0; ///< of a row of the result
   long long rowBegin = 0, rowEnd = 0;
   double *reference = nullptr; ///< (rowEnd - rowBegin) x columns, packed
-  double *bound = nullptr;     ///< same shape; 0: nothing is computed
+  double *bound = nullptr;     ///< same shape; 0: a copy makes no error
 };
 
 } // namespace kiln

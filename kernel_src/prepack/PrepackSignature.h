@@ -1,4 +1,4 @@
-//===- prepack/PrepackSignature.h - what the packing of weights fixes -----===//
+//===- prepack/PrepackSignature.h - the signature of weight packing -------===//
 #pragma once
 
 #include "common/Types.h"

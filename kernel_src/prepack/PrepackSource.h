@@ -1,20 +1,20 @@
-//===- prepack/PrepackSource.h - where checkpoints have their weights -----===//
+//===- prepack/PrepackSource.h - the weights of checkpoints ---------------===//
 //
 // Compiled by the host compiler and by NVRTC, so it includes nothing of theirs.
-// Values of the enumeration appear in kiln.h and in records.
+// Values of the enumeration appear in kiln.h and in stored entries.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
 
 namespace kiln {
 
-/// A form in which checkpoints store a weight W[n, k], of n rows (outputs) and
+/// A form in which checkpoints store a weight W[n, k] with n rows (outputs) and
 /// k columns. Words are 32 bits, of eight elements of 4 bits; element 0 is the
-/// lowest. Where a count does not divide, the last word is not full.
+/// lowest. The last word is not full where a count does not divide.
 enum class WeightSource : int {
   Gptq = 10,   ///< words [k/8, n] along k; zeros [k/g, n/8] less 1; scales
                ///< [k/g, n]
-  GptqV2 = 20, ///< the same, zeros as they are
+  GptqV2 = 20, ///< as Gptq, with zeros as they are
   Awq = 30,    ///< words [k, n/8] along n, columns 0, 2, 4, 6, 1, 3, 5, 7;
                ///< zeros [k/g, n/8] likewise; scales [k/g, n]
   CompressedTensors = 40, ///< words [n, k/8] along k; zeros [n/8, k/g] along n;
@@ -28,18 +28,18 @@ enum class WeightSource : int {
 constexpr int bitsOf(WeightSource source) {
   return source == WeightSource::Int8 || source == WeightSource::E4m3 ? 8 : 4;
 }
-/// Whether codes are integers with a zero point, given or 8.
+/// Whether codes are integers with a zero point, stored or 8.
 constexpr bool hasZeroPoint(WeightSource source) {
   return bitsOf(source) == 4 && source != WeightSource::Mxfp4;
 }
 
-/// Where one checkpoint has its codes, scales and zero points.
+/// The codes, scales and zero points of one checkpoint.
 struct PrepackSource {
   WeightSource source = WeightSource::Gptq;
   int group = 0; ///< 0: all k
   long long n = 0, k = 0;
 
-  /// The code of 0 where there are no zero points.
+  /// The code of 0 where no zero points are stored.
   constexpr int constantZero() const { return hasZeroPoint(source) ? 8 : 0; }
   /// Groups of a row of the source.
   constexpr long long groups() const {
@@ -59,12 +59,12 @@ struct PrepackSource {
     return source == WeightSource::Gptq || source == WeightSource::GptqV2;
   }
 
-  /// Whether scales lie as [groups, n].
+  /// Whether scales are stored as [groups, n].
   constexpr bool hasGroupRows() const {
     return isAlongRows() || isAcrossRows();
   }
 
-  /// Bytes of all codes; as a matrix, of so many rows.
+  /// The codes as a matrix of bytes: its rows.
   constexpr long long weightRows() const {
     return isAlongRows() ? k : isAcrossRows() ? depthWords() : n;
   }
@@ -75,7 +75,7 @@ struct PrepackSource {
                                  : depthWords() * 4;
   }
 
-  /// Of 4 bits: the word of an element, and its place there, 0 to 7.
+  /// For 4 bits: the word of an element, and its index in the word, 0 to 7.
   constexpr long long wordOf(long long row, long long at) const {
     if (isAlongRows())
       return at * rowWords() + row / 8;
@@ -87,7 +87,7 @@ struct PrepackSource {
     return isAlongRows() ? turned(row) : static_cast<int>(at % 8);
   }
 
-  /// The same of a zero point.
+  /// The word of a zero point.
   constexpr long long zeroWordOf(long long row, long long index) const {
     return source == WeightSource::CompressedTensors
                ? row / 8 * groups() + index
@@ -96,7 +96,7 @@ struct PrepackSource {
   constexpr int zeroPlaceOf(long long row) const {
     return isAlongRows() ? turned(row) : static_cast<int>(row % 8);
   }
-  /// What is added to a stored zero point.
+  /// The number that is added to a stored zero point.
   constexpr int zeroOffset() const { return source == WeightSource::Gptq; }
 
   constexpr long long scaleOf(long long row, long long index) const {
@@ -104,7 +104,7 @@ struct PrepackSource {
   }
 
 private:
-  /// Where AWQ has column \p row of eight.
+  /// The place of column \p row of eight in AWQ's order.
   static constexpr int turned(long long row) {
     const int column = static_cast<int>(row % 8);
     return column / 2 + column % 2 * 4;

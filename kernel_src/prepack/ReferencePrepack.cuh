@@ -1,9 +1,9 @@
 //===- prepack/ReferencePrepack.cuh - the reference of prepack ------------===//
 //
-// Each thread takes one byte, scale or zero point of the result, finds which
-// elements of the weight it has, and looks them up in the source. That is the
-// reverse of PackedWeights::bitOf(), which says where an element goes. Packed
-// bytes are compared as int8.
+// Each thread takes one byte, scale or zero point of the result, finds the
+// elements of the weight in it, and looks them up in the source. That is the
+// reverse of PackedWeights::bitOf(), which gives the place of an element.
+// Packed bytes are compared as int8.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -40,7 +40,8 @@ private:
   double valueOf(long long block, long long column) const {
     if (params.operand == 0)
       return static_cast<signed char>(byteOf(block, column));
-    // Of the 64 of a group: units of 16, rows 8 apart next to each other.
+    // The place among the 64 of a group: units of 16, with rows 8 apart next to
+    // each other.
     const int place = static_cast<int>(column % 64);
     const int unitRow = place % 16 / 2 + place % 2 * 8;
     const long long row = block * 64 + place / 16 * 16 + unitRow;

@@ -1,9 +1,9 @@
-//===- rows/ReferenceRows.cuh - what kernels over rows are compared with --===//
+//===- rows/ReferenceRows.cuh - the reference of kernels over rows --------===//
 //
 // The fp64 result before it is rounded to its type, and beside it the scale of
-// the error that fp32 arithmetic may make. A block a row, a pass over the row
-// for each thing that must be known of it: slow, obviously right. Of the
-// operands that a problem writes a launch makes one.
+// the error that fp32 arithmetic may make. A block has one row, and makes a
+// pass over it for each statistic: slow, but obviously right. Each launch makes
+// one of the operands that a problem writes.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -22,9 +22,10 @@ class ReferenceRows {
 
   static constexpr RowOp kOp = kSignature.op;
   static constexpr int kThreads = kConfig.threads();
-  /// What the greatest magnitude of a row becomes.
+  /// The quantised value of the greatest magnitude of a row.
   static constexpr double kGreatest = kSignature.out == DType::INT8 ? 127 : 448;
-  /// Below this part of its error a row's greatest magnitude means nothing.
+  /// A row's greatest magnitude is mere rounding below this fraction of its
+  /// error.
   static constexpr double kLeastCertain = 1e-6;
   /// A bound that lets any finite value pass.
   static constexpr double kUnbounded = 1e30;
@@ -34,7 +35,7 @@ class ReferenceRows {
   struct Result {
     double value, bound;
   };
-  /// What is known of a row before its elements can be computed.
+  /// Statistics of a row that its elements depend on.
   struct Statistics {
     double center = 0;  ///< mean of LayerNorm, maximum of softmax
     double inverse = 1; ///< 1 / deviation, or 1 / sum of exponentials
@@ -90,8 +91,8 @@ private:
     return {x + residual, fabs(x) + fabs(residual)};
   }
 
-  /// What takes the part of x: x, or the sum with the residual as stored. That
-  /// rounding is a part of the problem, not an error.
+  /// The input in place of x: x itself, or the sum with the residual as stored.
+  /// That rounding is a part of the problem, not an error.
   static double input(const RowParams &rows, long long row, long long column) {
     float x = loadX(rows, row, column);
     if constexpr (kSignature.residual)
@@ -101,7 +102,7 @@ private:
       return x;
   }
 
-  /// The mask's term of an element, 0 without a mask.
+  /// The mask's term for an element; 0 without a mask.
   static double maskTerm(const RowParams &rows, long long row,
                          long long column) {
     if constexpr (kSignature.mask == RowMask::None)
@@ -147,19 +148,19 @@ private:
   }
 
   static double add(double a, double b) { return a + b; }
-  /// NaN if either is.
+  /// The greater of two values; NaN if either is.
   static double greater(double a, double b) {
     return a > b || isnan(a) ? a : b;
   }
 
-  /// Combines a value of each thread, in an order that never varies; every
-  /// thread gets the result.
+  /// Combines a value of each thread in a fixed order; every thread gets the
+  /// result.
   template <class Combine>
   static double combineBlock(double value, Combine combine) {
     __shared__ double partials[kThreads / 32];
     for (int distance = 16; distance > 0; distance /= 2)
       value = combine(value, __shfl_xor_sync(~0u, value, distance));
-    __syncthreads(); // the partials of the last time have been read
+    __syncthreads(); // all threads have read the partials of the last call
     if (threadIdx.x % 32 == 0)
       partials[threadIdx.x / 32] = value;
     __syncthreads();
@@ -336,15 +337,15 @@ private:
       });
   }
 
-  /// True when a row cancels to what may be nothing but rounding errors, or
-  /// zeros: both are right, and their scales have nothing in common.
+  /// True when a row cancels to rounding errors or to zeros: both are right,
+  /// and their scales are unrelated.
   static bool isUncertain(const Magnitude &magnitude) {
     return magnitude.value < kLeastCertain * magnitude.bound;
   }
 
-  /// NaN for a row with a NaN.
+  /// The scale of a row; NaN for a row with a NaN.
   static Result rowScale(const Magnitude &magnitude) {
-    // Not subnormal in fp32: its inverse is to be finite.
+    // The scale is normal in fp32, so that its inverse is finite.
     constexpr double kLeast = 0x1p-126;
     double scale = magnitude.value == 0
                        ? 1.0
@@ -353,26 +354,27 @@ private:
             isUncertain(magnitude) ? kUnbounded : magnitude.bound / kGreatest};
   }
 
-  /// \p result over its row's scale, within the type's range but not rounded.
+  /// \p result divided by its row's scale, within the type's range but not
+  /// rounded.
   static Result quantized(const Result &result, const Magnitude &magnitude) {
     double scale = rowScale(magnitude).value;
     double value = result.value / scale;
     if (kSignature.out == DType::INT8 && isnan(value))
-      return {0, 0}; // what the type has for it
+      return {0, 0}; // int8 stores NaN as 0
     // NaN passes through.
     value = value > kGreatest    ? kGreatest
             : value < -kGreatest ? -kGreatest
                                  : value;
     if (isUncertain(magnitude))
       return {value, kUnbounded};
-    // The error of the element, and that of the scale.
+    // The error of the element, and the error of the scale.
     double relative =
         magnitude.value > 0 ? magnitude.bound / magnitude.value : 0.0;
     return {value, result.bound / scale + fabs(value) * relative};
   }
 };
 
-/// Writes what operand params.output holds in its rows [rowBegin, rowEnd), on
+/// Writes rows [rowBegin, rowEnd) of the operand params.output, on
 /// kConfig.blocks(rowEnd - rowBegin) blocks or any other number.
 template <RowSignature kSignature, ReferenceRowsConfig kConfig>
 void referenceRows(const ReferenceRowParams &params) {

@@ -5,7 +5,7 @@
 
 namespace kiln {
 
-/// A block a row. No choice of the tuner, so it has no fields.
+/// One block for each row. The tuner does not choose it, so it has no fields.
 struct ReferenceRowsConfig {
   int blockThreads = 256;
 
@@ -19,7 +19,7 @@ struct ReferenceRowsConfig {
            blockThreads <= kMaxThreads && blockThreads % 32 == 0;
   }
   /// Blocks of the one-dimensional grid for \p rows of the slab: the kernel
-  /// strides over them by its grid.
+  /// strides over the rows by its grid.
   constexpr long long blocks(long long rows) const {
     return rows < kMaxBlocks ? rows : kMaxBlocks;
   }

@@ -4,11 +4,11 @@
 // (quantised norms: one more pass for the greatest magnitude of the results)
 // last pass:   results
 //
-// Each pass goes through the row against the direction of the one before,
-// because what was read last is most likely still in the caches. A residual is
-// added and stored by the first pass; later passes read the sum.
-// Each element is read by the thread that writes it, before it does, so that a
-// result may take its input's place.
+// Each pass goes through the row in the opposite direction of the pass before,
+// because the end of that pass is most likely still in the caches. A residual
+// is added and stored by the first pass; later passes read the sum. Each
+// element is read by the thread that will write it, so that the result may
+// overwrite its input in place.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -22,8 +22,8 @@
 
 namespace kiln {
 
-/// kConfig: a ReloadRowsConfig or, of rows that blocks all over the GPU share,
-/// a SpreadRowsConfig.
+/// kConfig: a ReloadRowsConfig, or a SpreadRowsConfig for rows that blocks all
+/// over the GPU share.
 template <RowSignature kSignature, auto kConfig> class ReloadRows {
   static_assert(kConfig.isValid(kSignature),
                 "the config is not valid for this signature");
@@ -53,14 +53,14 @@ template <RowSignature kSignature, auto kConfig> class ReloadRows {
 
   enum class Pass { First, Middle, Last };
 
-  /// A chunk of a row: the inputs of this thread's `items` vectors. kStays: it
-  /// stays in shared memory, from where passes behind the first read it.
+  /// A chunk of a row: the inputs of this thread's `items` vectors. kStays: the
+  /// chunk stays in shared memory, where passes after the first one read it.
   template <Pass kPass, bool kStays> struct Chunk {
     static constexpr bool kIsShared = kStays && kPass != Pass::First;
     static constexpr bool kIsSummed =
         kSignature.residual && kPass != Pass::First;
     long long column;  ///< of this thread's first vector
-    int left;          ///< vectors of the row from there on, of the chunk's
+    int left;          ///< vectors of the row from there on, within the chunk
     unsigned sharedAt; ///< where the first vector is in shared memory
     Loaded x[kItems];
     Words<kBytes> shared[kItems];
@@ -77,21 +77,22 @@ template <RowSignature kSignature, auto kConfig> class ReloadRows {
     }
   };
 
-  /// Whether the operands that all rows share are in flight with the chunk: of
-  /// few rows they are as many bytes, and come from DRAM like these. Else they
-  /// are loaded as they are used.
+  /// Whether the operands that all rows share are loaded together with the
+  /// chunk: with few rows they are as many bytes, and come from DRAM like the
+  /// rows. Otherwise they are loaded as they are used.
   template <Pass kPass>
   static constexpr bool kIsAhead = kSpread &&
                                    (kPass != Pass::First || Vectors::kMaskRow ||
                                     Math::kScalesAtOnce);
 
 public:
-  /// Any one-dimensional grid; a cluster for each row if there are clusters.
+  /// Any one-dimensional grid; with clusters, it has a cluster for each row.
   static void run(const RowParams &params) {
     Group::begin();
     const unsigned blocks = kSpread ? params.ranges : kCluster;
     long long step = static_cast<long long>(gridDim.x / blocks) * kGroups;
-    // All groups of a block go round equally often: they share barriers.
+    // All groups of a block make the same number of rounds, since they share
+    // barriers.
     for (long long base = static_cast<long long>(blockIdx.x / blocks) * kGroups;
          base < params.rows; base += step)
       ReloadRows(params, base + threadIdx.x / kRowThreads).runRow();
@@ -125,7 +126,8 @@ private:
               hasRow && rank == 0);
     ends.load();
     forEachChunk<Pass::First>([&](auto &chunk) {
-      // A collector for each chunk, so that its pivot is never far.
+      // Each chunk has a collector of its own, so that its pivot is never far
+      // off.
       auto collector = Math::Collector::empty();
       forEachVector(chunk, [&](int i, long long, float(&value)[kVector],
                                const typename Vectors::Values &shared) {
@@ -200,7 +202,7 @@ private:
         });
   }
 
-  /// Calls \p visit with each chunk, loaded.
+  /// Loads each chunk and calls \p visit with it.
   template <Pass kPass, class Visit> void forEachChunk(Visit &&visit) {
     constexpr bool kBackwards =
         kPass == Pass::Middle || (kPass == Pass::Last && !kHasMiddle);
@@ -209,7 +211,7 @@ private:
     const long long chunks = (vectors - begin + stride - 1) / stride;
     const long long kept =
         kKept == 0 ? 0 : min(chunks, static_cast<long long>(kKept));
-    // One chunk after the other: several of them would not fit in registers.
+    // The loop is not unrolled: several chunks would not fit in registers.
     if constexpr (!kBackwards && kKept > 0)
 #pragma unroll 1
       for (long long c = 0; c < kept; ++c)
@@ -225,16 +227,16 @@ private:
 
   template <Pass kPass, bool kStays, class Visit>
   void visitChunk(long long number, Visit &&visit) {
-    // Zeros where there is no vector: what no path sets keeps its registers
-    // throughout the kernel.
+    // Vectors that do not exist are zeros: an uninitialised value would occupy
+    // registers throughout the kernel.
     Chunk<kPass, kStays> chunk = {};
     const long long first = begin + number * stride + threadIdx.x % kRowThreads;
     chunk.left = static_cast<int>(min(vectors - first, kChunk));
     chunk.column = first * kVector + body.head;
     chunk.sharedAt = sharedFirst + static_cast<unsigned>(number) *
                                        (kItems * kConfig.blockThreads * kBytes);
-    // One address of each operand, from which those of the others are a
-    // constant: kept for all items and passes, they would fill the registers.
+    // Opaque, so that each operand has one address and constant offsets for its
+    // vectors: addresses for all items and passes would fill the registers.
     ptx::opaque(chunk.column);
 #pragma unroll
     for (int i = 0; i < kItems; ++i)
@@ -244,7 +246,7 @@ private:
   }
 
   /// Calls \p visit with (number in the chunk, column, prepared values,
-  /// operands of its columns) for each vector of \p chunk.
+  /// operands of these columns) for each vector of \p chunk.
   template <Pass kPass, bool kStays, class Visit>
   void forEachVector(Chunk<kPass, kStays> &chunk, Visit &&visit) {
 #pragma unroll
@@ -288,7 +290,7 @@ private:
   void load(Chunk<kPass, kStays> &chunk, int i) const {
     using Of = Chunk<kPass, kStays>;
     const long long column = chunk.columnAt(i);
-    // What is read again stays in the caches, as does what neighbours read.
+    // Data that later passes or neighbours read again stays in the caches.
     constexpr CacheHint kOnce = kAny ? CacheHint::Plain : kHint;
     constexpr CacheHint kLoad = kPass == Pass::Last ? kOnce : CacheHint::Plain;
     if constexpr (Of::kIsShared)
@@ -305,7 +307,8 @@ private:
       chunk.operands[i] = Vectors::template load<kShifted>(params, column);
   }
 
-  /// The prepared values of a loaded vector; returns what later passes read.
+  /// Gives the prepared values of a loaded vector; returns the words that later
+  /// passes read.
   template <Pass kPass, bool kStays>
   Words<kBytes> values(float (&value)[kVector], Chunk<kPass, kStays> &chunk,
                        int i, const typename Vectors::Values &shared) const {
@@ -330,7 +333,7 @@ private:
     return words;
   }
 
-  /// Stores \p value + \p residual, and leaves it in \p words.
+  /// Stores \p value + \p residual, and puts it into \p words.
   void addResidual(float (&value)[kVector], Words<kBytes> &words,
                    const Loaded &residual, long long column) const {
     float added[kVector];
@@ -353,9 +356,10 @@ private:
   bool hasRow;
   RowBody<kVector> body;
   long long begin = 0, vectors; ///< this block's part of the row
-  long long stride = kChunk;    ///< from a chunk of this block to the next
+  long long stride = kChunk;    ///< from one chunk of this block to its next
   unsigned rank = 0;            ///< of the block among those of the row
-  unsigned sharedFirst = 0;     ///< where this thread's in shared memory begin
+  unsigned sharedFirst = 0;     ///< where this thread's vectors in shared
+                                ///< memory begin
 };
 
 template <RowSignature kSignature, ReloadRowsConfig kConfig>

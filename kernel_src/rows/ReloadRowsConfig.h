@@ -6,23 +6,23 @@
 namespace kiln {
 
 /// A group of threads walks over its row once for the statistics and once more
-/// for the results, the second time from the L2 where the rows in flight fit
-/// there; a cluster of blocks to a row leaves fewer rows in flight. Any row
-/// length; the family's generic kernel.
+/// for the results. The second time it reads from the L2 where the rows in
+/// flight fit there; a cluster of blocks for each row leaves fewer rows in
+/// flight. Any row length; the family's generic kernel.
 struct ReloadRowsConfig {
   int blockThreads = 256;
-  int rowThreads = 256; ///< of a block that share a row
+  int rowThreads = 256; ///< threads of a block that share a row
   int vector = 8;       ///< elements of one access
   int items = 4;        ///< vectors that a thread has in flight at once
   int cluster = 1;      ///< blocks that share a row
   int start = 0;        ///< RowStart of the rows that it serves
   int streaming = 0;    ///< 1: rows bypass L1, stores are evicted first
-  int gridPerSm = 0;    ///< 0: a block for each row; else a grid that stays
+  int gridPerSm = 0;    ///< 0: one block for each row; else a resident grid
 
   static constexpr const char *kName = "reload";
-  // What isValid() allows at most.
+  // The maxima that isValid() allows.
   static constexpr int kMaxItems = 16, kMaxCluster = 8, kMaxGridPerSm = 32;
-  /// As SpreadRowsConfig's: nothing stays in shared memory.
+  /// For the interface of SpreadRowsConfig: nothing stays in shared memory.
   static constexpr int kept = 0;
 
   template <class F> static constexpr void forEachField(F &&f) {

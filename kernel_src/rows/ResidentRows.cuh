@@ -1,24 +1,24 @@
 //===- rows/ResidentRows.cuh - rows that stay on the chip -----------------===//
 //
 // load: every vector of a thread's rows is in flight before the first is used;
-//       the bytes that are in flight are what the speed is made of (Little)
+//       the bytes in flight determine the speed (Little's law)
 // reduce: statistics of the thread's own vectors, then of the row's group
 // store: each value again, from where it was kept
 //
-// Between load and store a row is kept packed, as it came: two bf16 values a
-// register. forgetUnpacked() makes the compiler convert a second time rather
-// than keep the fp32 values, which would cost the occupancy that hides the
-// reduction. Exception: what is made of a row on the way to its statistics, the
-// exponentials of softmax or the weighted values of a norm to quantise, may
-// stay in its place: then all that is left is to scale it. The operands that
-// all rows share (weight, bias) come from L1 or L2; few vectors a thread leave
-// the registers to load them one ahead of their use.
+// Between load and store a row is kept packed, as it was loaded: two bf16
+// values a register. forgetUnpacked() makes the compiler convert a second time
+// rather than keep the fp32 values, which would cost the occupancy that hides
+// the reduction. Exception: intermediate values that the statistics need, the
+// exponentials of softmax or the weighted values of a norm with quantised
+// results, may replace the row: then only a scaling remains. The operands that
+// all rows share (weight, bias) come from L1 or L2; with few vectors a thread
+// there are registers to load them one ahead of their use.
 //
-// No block loops over rows, whether it has one, several or a part of one: the
-// scheduler starts blocks in order and evens out SMs of unequal speed, so that
-// reads and writes sweep through memory together. A resident grid that strides
-// over the rows reached 0.91 of this on an H200 (copy of 256 MB: 72.4 against
-// 65.7 us).
+// No block loops over rows, whether it has one row, several, or a part of one:
+// the scheduler starts blocks in order and evens out SMs of unequal speed, so
+// that reads and writes sweep through memory together. A resident grid that
+// strides over the rows reached 0.91 of this on an H200 (copy of 256 MB: 72.4
+// against 65.7 us).
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -52,16 +52,17 @@ class ResidentRows {
   using Mine = ThreadRows<kSignature, kConfig>;
   using Operands = typename Mine::Operands;
   static constexpr RowStart kStart = kConfig.rowStart();
-  /// Operands that all rows share lie otherwise than a row that may begin
-  /// anywhere, and so may the other matrices.
+  /// Operands that all rows share have another alignment than a row that may
+  /// begin anywhere, and so may the other matrices.
   static constexpr bool kShifted = kStart != RowStart::Aligned;
   static constexpr bool kAny = kStart == RowStart::Any;
   static constexpr bool kSpread = kConfig.spread != 0;
-  /// Lanes that the ends of each of a thread's rows are for.
+  /// Lanes that share the ends of one of a thread's rows.
   static constexpr int kEndLanes = kConfig.rowThreads / kRows;
   using Ends = typename RowEndsOf<kSignature, kStart, kVector, kEndLanes>::Type;
-  /// Vectors of a thread; of as many at a time the shared operands are loaded,
-  /// of few before the reduction.
+  /// kHeld: vectors of a row that a thread holds. kAtOnce: vectors whose shared
+  /// operands are loaded at once; kEarly: these are all, so they are loaded
+  /// before the reduction.
   static constexpr int kHeld = kVectors + kShared;
   static constexpr int kAtOnce = kHeld < 2 ? 1 : 2;
   static constexpr bool kEarly = kHeld <= kAtOnce;
@@ -70,7 +71,7 @@ class ResidentRows {
 public:
   static void run(const RowParams &params) {
     ResidentRows block(params);
-    if (block.mine.isIdle()) // and so are all blocks of its cluster
+    if (block.mine.isIdle()) // and then all blocks of its cluster are
       return;
     Group::begin();
     Ends ends = block.ends();
@@ -93,19 +94,20 @@ private:
     if constexpr (kShared > 0) {
       extern __shared__ __align__(16) unsigned char storage[];
       sharedFirst = ptx::sharedAddress(storage) + threadIdx.x * kBytes;
-      ptx::opaque(sharedFirst); // not to be found out for each vector
+      ptx::opaque(sharedFirst); // keeps the compiler from computing it for each
+                                // vector
     }
   }
 
-  /// Those of one of this thread's rows that are its; of several blocks the
-  /// first's.
+  /// This lane's ends of the row that endsRow() names; among several blocks of
+  /// a row only the first one has ends.
   Ends ends() const {
     int r = endsRow();
     bool takes = r < kRows && mine.hasRow(r) && mine.rank() == 0;
     return Ends(params, mine.parts(), mine.rowAt(r), threadIdx.x % kEndLanes,
                 takes);
   }
-  /// Number of the row whose ends are for this lane.
+  /// Index of the row whose ends belong to this lane.
   int endsRow() const {
     return kRows == 1 ? 0 : threadIdx.x % kConfig.rowThreads / kEndLanes;
   }
@@ -121,7 +123,7 @@ private:
           stats[r].merge(ofEnds);
     }
   }
-  /// The one of \p each row's that belongs to the ends of this lane.
+  /// The value in \p each for the row whose ends belong to this lane.
   template <class Any> Any ofEndsRow(const Any (&each)[kRows]) const {
     Any chosen = each[0];
 #pragma unroll
@@ -131,13 +133,13 @@ private:
     return chosen;
   }
 
-  /// Shared memory of this thread's \p i-th vector of row \p r, beyond the
-  /// registers.
+  /// Address in shared memory of this thread's \p i-th vector of row \p r,
+  /// which exceeds the registers.
   unsigned sharedAt(int r, int i) const {
     return sharedFirst + (r * kShared + i - kVectors) * (kThreads * kBytes);
   }
 
-  /// Loads the rows, and \p ends while they are in flight.
+  /// Loads the rows, and \p ends while the rows are in flight.
   void load(Ends &ends) {
     if constexpr (kAny)
       return loadAny(ends);
@@ -171,11 +173,12 @@ private:
       addResidual(residual);
   }
 
-  /// The same where each matrix lies elsewhere: what covers the vectors, then
-  /// the vectors.
+  /// load() where each matrix has another alignment: loads the covering
+  /// vectors, then makes the vectors of them.
   void loadAny(Ends &ends) {
     constexpr bool kResidual = kSignature.residual;
-    // By L1: a lane's neighbours ask for half of the same.
+    // The loads go through L1, since neighbouring lanes share half of their
+    // bytes.
     using Covering = CoveringVectors<kBytes, kInBytes>;
     Covering ofX[kVectors], ofResidual[kResidual ? kVectors : 1],
         ofMask[Math::kMaskMatrix ? kVectors : 1];
@@ -237,7 +240,7 @@ private:
   /// Merges the statistics of all threads of each row.
   template <int kStage, class Any> void reduceRow(Any (&stats)[kRows]) const {
     Group::template reduce<kStage>(stats);
-    // Ends are of rows that there are.
+    // Ends only belong to rows that exist.
 #pragma unroll
     for (int r = 1; r < kRows; ++r)
       if (!mine.hasRow(r))
@@ -247,7 +250,7 @@ private:
           .template merge<kStage>(stats);
   }
 
-  /// The \p i-th vector of row \p r, prepared.
+  /// The prepared values of the \p i-th vector of row \p r.
   void values(float (&out)[kVector], int r, int i,
               const typename Vectors::Values &shared) {
     Words<kBytes> words = x[r][i < kVectors ? i : 0];
@@ -284,7 +287,7 @@ private:
         if (!mine.isInside(i))
           continue;
         float passing[kVector];
-        // The index stays inside of `made` where nothing is kept there.
+        // The index stays inside of `made` where it keeps nothing.
         auto &value = kUnpacked ? made[r][kUnpacked ? i : 0] : passing;
         values(value, r, i, shared);
         Math::collect(collectors[r], i, value, shared.weight);
@@ -297,8 +300,8 @@ private:
       forget();
   }
 
-  /// Replaces the rows by the exponentials of what they are below the greatest
-  /// value of this thread, which the statistics are of.
+  /// Replaces the rows by exponentials relative to the greatest value of this
+  /// thread, and computes their statistics.
   void exponentiate(Stats (&stats)[kRows]) {
     const Operands of(mine);
 #pragma unroll
@@ -367,7 +370,7 @@ private:
     }
   }
 
-  /// The same where what is left of the rows only has to be scaled.
+  /// As above where the rows only have to be scaled.
   template <class Visit>
   void forEachScaled(const Final (&final)[kRows], Visit &&visit) {
     float factor[kRows];
@@ -389,7 +392,7 @@ private:
         }
   }
 
-  /// The shared operands of vectors \p first and following.
+  /// The shared operands of \p first and the vectors that follow.
   void loadShared(const Operands &of, int first) {
 #pragma unroll
     for (int i = 0; i < kAtOnce; ++i)
@@ -408,7 +411,7 @@ private:
       findGreatest(stats, final, ends, greatest);
       storeScales(greatest, inverse);
     }
-    // One factor less for each value, where nothing is added to it.
+    // Without a bias, the inverse of the scale is merged into the factor.
     constexpr bool kFold = Math::kScalesAtOnce;
     if constexpr (kFold)
 #pragma unroll
@@ -460,7 +463,7 @@ private:
     }
   }
 
-  /// Stores the scale of each row and gives what its values are multiplied by.
+  /// Stores the scale of each row and gives the factor for its values.
   void storeScales(const float (&greatest)[kRows], float (&inverse)[kRows]) {
 #pragma unroll
     for (int r = 0; r < kRows; ++r) {
@@ -471,7 +474,7 @@ private:
     }
   }
 
-  /// One thread of each row's group.
+  /// True for one thread of each row's group.
   bool isWriter() const {
     return mine.rank() == 0 && threadIdx.x % kConfig.rowThreads == 0;
   }
@@ -487,12 +490,12 @@ private:
 
   const RowParams &params;
   const Mine mine;
-  unsigned sharedFirst; ///< where this thread's in shared memory begin
+  unsigned sharedFirst; ///< where this thread's vectors in shared memory begin
   Vectors operands[kAtOnce];
   Words<kBytes> x[kRows][kVectors];
   Words<kBytes> mask[Math::kMaskMatrix ? kRows : 1][kVectors];
-  /// Instead of x where unpacked: exponentials of differences to the greatest
-  /// value of this thread, or weighted values.
+  /// Replaces x if unpacked: exponentials relative to the greatest value of
+  /// this thread, or weighted values.
   float made[kRows][kUnpacked ? kVectors : 1][kVector];
   float ownMax[kRows];
 };

@@ -5,29 +5,28 @@
 
 namespace kiln {
 
-/// Each row is loaded once, all of it at once, and stays on the chip until its
-/// statistics are complete: in registers, packed, and where these do not
-/// suffice in shared memory as well. A group of threads works on a row: a part
-/// of a warp, some warps, a block, a cluster of blocks, or where rows are few
-/// blocks all over the GPU.
+/// Each row is loaded at once, and stays on the chip until its statistics are
+/// complete: packed in registers, and in shared memory where these do not
+/// suffice. A group of threads works on a row: a part of a warp, some warps, a
+/// block, a cluster of blocks, or for few rows blocks all over the GPU.
 struct ResidentRowsConfig {
   int blockThreads = 256;
-  int rowThreads = 256;  ///< of a block that share a row
+  int rowThreads = 256;  ///< threads of a block that share a row
   int vector = 8;        ///< elements of one access
   int vectors = 4;       ///< of a row that a thread keeps in registers
-  int sharedVectors = 0; ///< that it keeps in shared memory besides
-  int rows = 1;          ///< that a thread has in flight at once
+  int sharedVectors = 0; ///< more vectors, kept in shared memory
+  int rows = 1;          ///< rows of a thread, in flight at once
   int cluster = 1;       ///< blocks that share a row
-  int blocksPerSm = 1;   ///< that registers must suffice for
+  int blocksPerSm = 1;   ///< blocks for which the registers must suffice
   int start = 0;         ///< RowStart of the rows that it serves
   int streaming = 0;     ///< 1: rows bypass L1, stores are evicted first
   int exact = 0;  ///< 1: rows have exactly capacity() elements; 2: fillsMost()
-  int spread = 0; ///< 1: blocks that are no cluster share a row
-  int unpacked = 0;  ///< 1: what is made of a row stays, in fp32, instead of it
-  int rowBlocks = 1; ///< where spread: how many
+  int spread = 0; ///< 1: blocks outside of clusters share a row
+  int unpacked = 0;  ///< 1: intermediate values in fp32 replace the row
+  int rowBlocks = 1; ///< with spread: the blocks that share a row
 
   static constexpr const char *kName = "resident";
-  // What isValid() allows at most; clusters of 8 are the greatest portable
+  // The maxima that isValid() allows; clusters of 8 are the largest portable
   // ones.
   static constexpr int kMaxVectors = 32, kMaxSharedVectors = 32, kMaxRows = 8;
   static constexpr int kMaxCluster = 8, kMaxBlocksPerSm = 32;
@@ -59,21 +58,22 @@ struct ResidentRowsConfig {
   constexpr int groups() const { return blockThreads / rowThreads; }
   /// Rows that a block has in flight.
   constexpr int blockRows() const { return groups() * rows; }
-  /// From one row of a thread to the next: past those of the other groups, or
-  /// of rows that begin anywhere to the next one that begins alike. So the
+  /// Distance of a thread's rows: past the rows of the other groups or, for
+  /// rows that begin anywhere, to the next row with the same alignment. So the
   /// vectors of a thread's rows have the same columns.
   constexpr int rowStep() const {
     return start == 0 || rows == 1 ? groups() : vector;
   }
-  /// Vectors of a row that a block holds, and elements that all its blocks do.
+  /// Vectors of a row that a block holds, and elements that all its blocks
+  /// hold.
   constexpr long long blockVectors() const {
     return static_cast<long long>(rowThreads) * (vectors + sharedVectors);
   }
   constexpr long long capacity() const {
     return blockVectors() * cluster * rowBlocks * vector;
   }
-  /// Whether rows of \p rowVectors vectors leave no thread of any of their
-  /// blocks without one, its last excepted.
+  /// Whether rows of \p rowVectors vectors give every thread of all their
+  /// blocks all its vectors, except possibly its last one.
   constexpr bool fillsMost(long long rowVectors) const {
     long long blocks = static_cast<long long>(cluster) * rowBlocks;
     long long perBlock = (rowVectors + blocks - 1) / blocks;
@@ -84,13 +84,13 @@ struct ResidentRowsConfig {
   }
   /// Blocks of the grid for \p rowCount rows.
   constexpr double blocks(long long rowCount) const {
-    // As many groups as have a row, were the last of them not short of some.
+    // Groups are counted as if the last ones had all their rows.
     long long rowsOfStep = static_cast<long long>(rowStep()) * rows;
     long long groupCount = (rowCount + rowsOfStep - 1) / rowsOfStep * rowStep();
     return static_cast<double>((groupCount + groups() - 1) / groups()) *
            cluster * rowBlocks;
   }
-  /// Where blocks of \p rowCount rows exchange statistics.
+  /// Bytes through which blocks of \p rowCount rows exchange statistics.
   constexpr long long exchangeBytes(const RowSignature &signature,
                                     long long rowCount) const {
     return spread ? signature.exchangeBytes(rowCount, rowBlocks) : 0;
@@ -100,11 +100,11 @@ struct ResidentRowsConfig {
     int bytes = vector * bytesOf(signature.in);
     bool clusterOk = (cluster == 1 || rowThreads == blockThreads) &&
                      cluster <= kMaxCluster && (cluster & (cluster - 1)) == 0;
-    // A copy to shared memory takes a vector as it is in memory.
+    // Copies to shared memory store vectors as they are in memory.
     bool sharedOk = sharedVectors == 0 || (bytes >= 4 && !signature.residual &&
                                            signature.mask != RowMask::Matrix);
-    // A thread's rows share operands; the ends of each are for lanes of its
-    // own.
+    // A thread's rows share operands, and the ends of each row have lanes of
+    // their own.
     bool startOk =
         isRowStart(start, vector, signature.op) &&
         (start == 0 || (rows <= rowThreads && exact != 1)) &&

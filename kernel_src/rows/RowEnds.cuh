@@ -1,14 +1,13 @@
-//===- rows/RowEnds.cuh - where the vectors of a row lie, and what is left
-//-===//
+//===- rows/RowEnds.cuh - the vectors of a row, and its ends --------------===//
 //
-// A row that begins anywhere consists of a head, whole vectors whose accesses
-// are aligned, and a tail. Kernels over rows move the vectors. The elements of
-// head and tail, the ends, go singly: one a lane where a row has 32 lanes, all
-// of them in flight beside the vectors.
+// A row that begins anywhere consists of a head, whole vectors with aligned
+// accesses, and a tail. Kernels over rows move the vectors. The elements of
+// head and tail, the ends, are moved singly: one for each lane where a row has
+// 32 lanes, all of them in flight together with the vectors.
 //
-// Head and tail have less than a vector each, or that and one vector more:
-// operands that lie otherwise than the row are read by vectors that cover what
-// is asked for, and these are to end within the operand.
+// Head and tail have less than a vector each, or up to one vector more:
+// operands with another alignment than the row are read by covering vectors,
+// which have to lie within the operand.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -23,7 +22,7 @@ template <int kVector> struct RowBody {
   int head = 0, tail = 0;
   long long vectors = 0;
 
-  /// Of a row of \p cols elements of kBytes that begins at \p row: accesses of
+  /// The body of a row at \p row with \p cols elements of kBytes: accesses of
   /// kAccess bytes are aligned in its vectors.
   template <int kBytes, int kAccess>
   static RowBody of(const char *row, long long cols) {
@@ -32,20 +31,20 @@ template <int kVector> struct RowBody {
     body.setHead(past == 0 ? 0 : kAccess / kBytes - past, cols);
     return body;
   }
-  /// Leaves room for what covers the vectors of operands whose first columns
-  /// are aligned.
+  /// Leaves room for the covering vectors of operands whose first columns are
+  /// aligned.
   void coverAligned() {
     if (head + tail < kVector)
       giveToTail();
   }
-  /// The same of operands that lie anywhere.
+  /// Leaves room for the covering vectors of operands at any alignment.
   void coverAny(long long cols) {
     if (head < kVector - 1)
       setHead(head + kVector, cols);
     if (tail < kVector)
       giveToTail();
   }
-  /// The column that the \p end-th of head + tail elements is of.
+  /// The column of the \p end-th of head + tail elements.
   long long columnOf(int end) const {
     return end < head ? end : end + vectors * kVector;
   }
@@ -89,8 +88,8 @@ RowBody<kVector> bodyOf(const RowParams &params, long long row) {
   }
 }
 
-/// A row of one matrix of x's type, whose vectors may lie otherwise than those
-/// of the row's body.
+/// A row of one matrix of x's type, whose vectors may have another alignment
+/// than those of the row's body.
 template <RowSignature kSignature, int kVector> class MatrixRow {
   static constexpr int kInBytes = bytesOf(kSignature.in);
   static constexpr int kBytes = kVector * kInBytes;
@@ -119,9 +118,9 @@ template <RowSignature kSignature, RowStart kStart, int kVector, int kLanes>
 class RowEnds {
   static constexpr int kInBytes = bytesOf(kSignature.in);
   static constexpr int kOutBytes = bytesOf(kSignature.out);
-  /// Ends of a row: head and tail of kVector - 1 elements at most, and a vector
-  /// more where what covers the vectors needs room: in the tail if there were
-  /// less than a vector of ends, or at both sides.
+  /// The most ends of a row: head and tail have at most kVector - 1 elements,
+  /// and one vector more where covering vectors need room: in the tail if the
+  /// ends were less than a vector, or at both sides.
   static constexpr int kMost =
       kStart == RowStart::Any ? 4 * kVector - 3 : 2 * kVector - 1;
   static constexpr int kCount = (kMost + kLanes - 1) / kLanes;
@@ -130,13 +129,13 @@ class RowEnds {
   using Vectors = RowVectors<kSignature, 1>;
 
 public:
-  /// Lane \p lane's ends of row \p row. Exception: no ends unless \p takes.
+  /// Lane \p lane's ends of row \p row; no ends unless \p takes.
   RowEnds(const RowParams &params, const RowBody<kVector> &body, long long row,
           int lane, bool takes)
       : params(params), body(body), row(row), lane(lane),
         count(takes ? body.head + body.tail : 0) {}
 
-  /// Loads the elements and what belongs to them.
+  /// Loads the elements and their operands.
   void load() {
     forEach([&](int i, long long column) {
       x[i] = loadVector<kInBytes>(at(params.x, params.ldx, column));
@@ -193,8 +192,8 @@ public:
   }
 
 private:
-  /// Calls \p visit with the number of each of this lane's elements among its
-  /// own, and its column.
+  /// Calls \p visit with the index and the column of each of this lane's
+  /// elements.
   template <class Visit> void forEach(Visit &&visit) const {
 #pragma unroll
     for (int i = 0; i < kCount; ++i)
@@ -239,7 +238,7 @@ template <RowSignature kSignature> struct NoRowEnds {
   template <class Final> void store(const Final &, float) {}
 };
 
-/// The ends that rows of vectors of kVector elements have, if they have any.
+/// The type for the ends of rows with vectors of kVector elements.
 template <RowSignature kSignature, RowStart kStart, int kVector, int kLanes>
 struct RowEndsOf {
   using Type = RowEnds<kSignature, kStart, kVector, kLanes>;

@@ -1,15 +1,15 @@
 //===- rows/RowExchange.cuh - statistics of blocks all over the GPU -------===//
 //
-// A cluster has 8 blocks, which leave most of a GPU idle where rows are few.
-// Here any blocks share a row: each sends its statistics to all of the row's,
-// itself among them, through L2, and waits for those of all. All merge them in
-// the same order and get the same bits. Blocks wait for each other, so the
-// launch is cooperative: all of them run at once.
+// A cluster has at most 8 blocks, which leave most of a GPU idle where rows are
+// few. Here any blocks share a row: each sends its statistics through L2 to all
+// blocks of the row, itself included, and waits for those of all. All merge
+// them in the same order and get the same bits. Blocks wait for each other, so
+// the launch is cooperative: all of them run at once.
 //
 // A place is +0 until a value is there, as in gemm/Sm90Exchange.cuh: a reader
-// waits for no more than the value's own way, without fences and counters. It
-// leaves +0, which is what a launch begins with. Each reader has places of its
-// own, since a place that several read could be cleared by none of them.
+// waits for the value's own latency, without fences and counters. It leaves +0,
+// the state in which a launch begins. Each reader has places of its own, since
+// no reader could clear a place that several read.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -20,18 +20,19 @@
 
 namespace kiln {
 
-/// Of blocks of kThreads threads; a row has no more blocks than that.
+/// The exchange of blocks of kThreads threads; a row has at most that many
+/// blocks.
 template <int kThreads> class RowExchange {
   using Group = RowGroup<kThreads, kThreads>;
 
 public:
-  /// Of block number \p rank of params.ranges blocks of row number \p row.
+  /// Block \p rank of params.ranges blocks of row \p row.
   RowExchange(const RowParams &params, long long row, unsigned rank)
       : places(reinterpret_cast<float4 *>(params.partials)), rows(params.rows),
         row(row), rank(rank), blocks(static_cast<unsigned>(params.ranges)) {}
 
-  /// Merges the statistics of the row's blocks, which all threads of each have
-  /// alike. \p kStage: 0 or 1, tells the exchanges of a kernel apart.
+  /// Merges the statistics of the row's blocks. In each block all threads have
+  /// the same ones. \p kStage: 0 or 1, tells the exchanges of a kernel apart.
   template <int kStage, class Stats> void merge(Stats (&stats)[1]) const {
     const unsigned peer = threadIdx.x;
     if (peer < blocks) {
@@ -45,19 +46,20 @@ public:
       stats[0] = received<Stats>(words);
     } else
       stats[0] = Stats::empty();
-    // Behind the stages of the block's own reductions.
+    // Uses stages behind those of the block's own reductions.
     Group::template reduce<2 + kStage>(stats);
   }
 
 private:
-  /// Where block \p reader of the row finds what block \p writer has sent.
+  /// The place in which block \p reader of the row finds the value of block
+  /// \p writer.
   float4 *placeOf(int stage, unsigned reader, unsigned writer) const {
     return places +
            (((stage * rows + row) * blocks + reader) * blocks + writer);
   }
 
-  /// As four words, none of which is +0. A statistic of +0 goes as -0, which
-  /// merges alike.
+  /// The statistics as four words, none of which is +0. A statistic of +0 is
+  /// sent as -0, which merges to the same result.
   template <class Stats> static float4 published(const Stats &stats) {
     using Words = StatsWords<Stats>;
     static_assert(Words::kCount <= 4, "a place has four words");

@@ -1,10 +1,10 @@
 //===- rows/RowGroup.cuh - reductions over the threads of a row -----------===//
 //
 // A row is the work of a group: a power of two of lanes, some warps of a block,
-// a whole block, or a cluster of blocks. Statistics go through the group in up
-// to three steps: shuffles within a warp, shared memory between the warps of a
-// block, distributed shared memory between the blocks of a cluster. Every
-// thread of the group ends up with the result. The order of merging is fixed.
+// a whole block, or a cluster of blocks. Statistics are reduced in up to three
+// steps: shuffles within a warp, shared memory between the warps of a block,
+// distributed shared memory between the blocks of a cluster. Every thread of
+// the group gets the result. The order of merging is fixed.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -14,8 +14,9 @@
 
 namespace kiln {
 
-/// kRows rows at once, each of kGroup of a block's kThreads threads, times
-/// kCluster blocks. kEqual: all threads have statistics of as many values.
+/// Reduces kRows rows at once. A row has kGroup of a block's kThreads threads,
+/// times kCluster blocks. kEqual: all threads have statistics of equally many
+/// values.
 template <int kThreads, int kGroup, int kRows = 1, int kCluster = 1,
           bool kEqual = false>
 class RowGroup {
@@ -28,8 +29,8 @@ class RowGroup {
 
 public:
   /// Tells the other blocks of a cluster that this one runs, and that its
-  /// barriers are ready. Before begin() of all of them nobody may write into
-  /// another's shared memory.
+  /// barriers are ready. No block may write into another's shared memory before
+  /// all of them have called begin().
   static void begin() {
     if constexpr (kCluster > 1) {
       if (threadIdx.x == 0) {
@@ -38,7 +39,7 @@ public:
           ptx::mbarrierInit(barrierAt(stage), 1);
         ptx::fenceMbarrierInit();
       }
-      __syncwarp(); // the barrier asks for whole warps
+      __syncwarp(); // the barrier needs converged warps
       ptx::barrierClusterArriveRelaxed();
     }
   }
@@ -56,7 +57,7 @@ public:
   }
 
 private:
-  static constexpr int kStages = 2; ///< that a kernel reduces in
+  static constexpr int kStages = 2; ///< reductions of one kernel
 
   /// The mbarrier of a stage: counts what the blocks of the cluster send.
   static unsigned barrierAt(int stage) {
@@ -74,7 +75,7 @@ private:
       mergeLanes<kLanes>(stats);
   }
 
-  /// Statistics with a maximum: one exponential in all, not two a step.
+  /// Statistics with a maximum: one exponential in all, not two for each step.
   template <int kLanes, class Stats>
   static void reduceScaled(Stats (&stats)[kRows]) {
     MaximumOf maxima[kRows];
@@ -94,7 +95,7 @@ private:
       stats[r].sum = sums[r].sum;
   }
 
-  /// Moments: one division in all, not one a step.
+  /// Moments: one division in all, not one for each step.
   template <int kLanes, class Stats>
   static void reduceCentered(Stats (&stats)[kRows]) {
     typename Stats::Sums sums[kRows];
@@ -114,7 +115,7 @@ private:
       stats[r].deviations = deviations[r].sum;
   }
 
-  /// A maximum that ignores NaN: it then shows in the sum.
+  /// A maximum that ignores NaN, because NaN shows in the sum.
   struct MaximumOf {
     float max;
     void merge(const MaximumOf &other) { max = fmaxf(max, other.max); }
@@ -154,7 +155,7 @@ private:
         for (int w = 0; w < Words::kCount; ++w)
           scratch[r][w][warp] = Words::of(stats[r]).word[w];
     __syncthreads();
-    // Each warp reads the statistics of its group's warps, a lane each.
+    // Each warp reads the statistics of its group's warps, one for each lane.
     int piece = warp / kWarps * kWarps + lane % kWarps;
 #pragma unroll
     for (int r = 0; r < kRows; ++r) {
@@ -170,7 +171,8 @@ private:
       gatherWarps(stats);
   }
 
-  /// The same for a number of warps that is no power of two: lane after lane.
+  /// As above for a number of warps that is not a power of two: lane after
+  /// lane.
   template <class Stats> static void gatherWarps(Stats (&stats)[kRows]) {
     using Words = StatsWords<Stats>;
 #pragma unroll
@@ -188,8 +190,9 @@ private:
     }
   }
 
-  /// Each block sends its statistics to all, and waits for those of all: half
-  /// of what a barrier of the cluster takes, which has to come back.
+  /// Each block sends its statistics to all blocks and waits for those of all.
+  /// This takes half the time of a barrier of the cluster, which needs a round
+  /// trip.
   template <int kStage, class Stats>
   static void reduceCluster(Stats (&stats)[kRows]) {
     static_assert(kStage < kStages, "this stage has no mbarrier");
@@ -200,9 +203,9 @@ private:
       ptx::mbarrierArriveExpectTx(barrier, sizeof(scratch));
     if constexpr (kStage == 0)
       ptx::barrierClusterWait(); // of begin()
-    // Offsets within the window of shared memory, not pointers: of arithmetic
-    // on generic addresses ptxas 13.0 made code for sm_90 that now and then
-    // stored to an address made of the window's upper half.
+    // Offsets within the window of shared memory, instead of pointers: for
+    // arithmetic on generic addresses ptxas 13.0 made code for sm_90 that
+    // occasionally stored to an address made of the window's upper half.
     unsigned mine = ptx::sharedAddress(scratch) +
                     ptx::clusterCtaRank() * Words::kCount * sizeof(float);
     if (threadIdx.x < kCluster)
@@ -216,7 +219,7 @@ private:
                                  Words::of(stats[r]).word[w],
                                  ptx::mapaSharedCluster(barrier, threadIdx.x));
     ptx::mbarrierWait(barrier, 0);
-    // Each warp merges what the blocks sent, a block's a lane.
+    // Each warp merges what the blocks sent, with a block for each lane.
 #pragma unroll
     for (int r = 0; r < kRows; ++r) {
       Words words;

@@ -1,8 +1,8 @@
 //===- rows/RowMath.cuh - the arithmetic of a row, vector by vector -------===//
 //
-// What all kernels over rows share, however they move a row: which values its
-// statistics are of, what the statistics give once they are complete, and what
-// becomes of each value. All of it in fp32.
+// The arithmetic that all kernels over rows share: the values that enter the
+// statistics, the results of complete statistics, and the computation of each
+// output value. All of it is in fp32.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -13,9 +13,9 @@
 
 namespace kiln {
 
-/// Keeps the compiler from reusing what it derived from \p words before: what a
-/// row becomes as fp32 would else stay in registers, twice the row's own, while
-/// the row waits for its statistics.
+/// Keeps the compiler from reusing values that it derived from \p words before.
+/// Otherwise the fp32 values of a row would stay in registers, twice the row's
+/// own, while the row waits for its statistics.
 template <int kBytes> void forgetUnpacked(Words<kBytes> &words) {
 #pragma unroll
   for (unsigned &word : words.word)
@@ -43,12 +43,12 @@ template <RowSignature kSignature> struct RowMath {
   using Stats = StatsOf<kOp, kScalesAtOnce>;
   using Collector = CollectorOf<Stats>;
 
-  /// Whether values are `masked` by a matrix, which is read like the row.
+  /// Whether a matrix masks the values; it is read like the row.
   static constexpr bool kMaskMatrix = kSignature.mask == RowMask::Matrix;
 
-  /// Turns elements of x, with those of the mask, into what is reduced. The
-  /// product is rounded: contracted into some of the differences it is used in
-  /// and not into others, it would differ from itself.
+  /// Turns elements of x and of the mask into the values that are reduced. The
+  /// product is rounded: if the compiler contracted it into some of the
+  /// differences that use it, its value would vary between them.
   template <int kCount>
   static void prepare(float (&x)[kCount], const float (&mask)[kCount],
                       const RowParams &params) {
@@ -77,7 +77,7 @@ template <RowSignature kSignature> struct RowMath {
       collector.add(x, added);
   }
 
-  /// y = (x - shift) * factor; of softmax exp(x - shift) * factor.
+  /// y = (x - shift) * factor; for softmax exp(x - shift) * factor.
   struct Final {
     float shift, factor;
   };
@@ -86,9 +86,10 @@ template <RowSignature kSignature> struct RowMath {
     return __fdividef(sum, static_cast<float>(params.cols));
   }
 
-  /// What complete statistics say of each value.
+  /// The parameters that complete statistics give for each value.
   static Final finish(const Stats &stats, const RowParams &params) {
-    if constexpr (kScalesAtOnce) // rounded, unlike mean(): scales hang on it
+    if constexpr (kScalesAtOnce) // rounded unlike mean(), because scales depend
+                                 // on it
       return {0.0f,
               inverseSqrt(stats.squares.sum / static_cast<float>(params.cols) +
                           params.epsilon)};
@@ -114,8 +115,8 @@ template <RowSignature kSignature> struct RowMath {
     for (int i = 0; i < kCount; ++i) {
       if constexpr (kOp == RowOp::Softmax)
         x[i] = detail::expOfDifference(x[i], final.shift) * final.factor;
-      // One instruction less where the rounding of shift * factor, at most
-      // 2^-24 of it, is far below what the output can hold.
+      // This saves an instruction where the rounding of shift * factor, at most
+      // 2^-24 of it, is far below the precision of the output.
       if constexpr (kOp == RowOp::LayerNorm && bitsOf(kSignature.out) == 16)
         x[i] = fmaf(x[i], final.factor, -final.shift * final.factor);
       else if constexpr (kOp == RowOp::LayerNorm)
@@ -133,13 +134,13 @@ template <RowSignature kSignature> struct RowMath {
 
   /// The scale of a row of results, given their greatest magnitude.
   static float scaleOf(float greatest) {
-    // Not subnormal: its inverse is to be finite.
+    // The scale is normal, so that its inverse is finite.
     constexpr float kLeast = 0x1p-126f;
     float scale = greatest / greatestOf<kSignature.out>();
     return greatest == 0 ? 1.0f : scale < kLeast ? kLeast : scale;
   }
 
-  /// The one value that a reduction leaves of \p count values.
+  /// The one value to which a reduction of \p count values leads.
   static float reduced(const Stats &stats, double count) {
     if constexpr (kOp == RowOp::Max)
       return stats.max;
@@ -171,7 +172,8 @@ template <RowSignature kSignature, int kCount> struct RowVectors {
     return values;
   }
 
-  /// Of the columns from \p column on; kShifted: it may be any.
+  /// Loads the operands of the columns from \p column on; kShifted: at any
+  /// alignment.
   template <bool kShifted = false>
   static RowVectors load(const RowParams &params, long long column) {
     RowVectors vectors;

@@ -13,15 +13,16 @@ namespace kiln {
 /// y may be x, and residualOut may be residual, with the same leading
 /// dimension. A launch needs rows, cols >= 1.
 struct RowParams {
-  // What most kernels read comes first: a launch's parameters reach an SM by
-  // lines of 64 bytes, and small kernels wait for each of them.
+  // The fields that most kernels read come first: a launch's parameters reach
+  // an SM by lines of 64 bytes, and small kernels wait for each of them.
   const void *x = nullptr;      ///< rows x cols
-  void *y = nullptr;            ///< rows x cols; of a reduction rows or one
+  void *y = nullptr;            ///< rows x cols; for a reduction rows values,
+                                ///< or one
   const void *weight = nullptr; ///< cols values
   long long rows = 0, cols = 0;
   long long ldx = 0, ldy = 0;
-  float epsilon = 0; ///< of norms
-  float scale = 1;   ///< of softmax
+  float epsilon = 0; ///< for norms
+  float scale = 1;   ///< for softmax
 
   const void *bias = nullptr;     ///< cols values
   const void *residual = nullptr; ///< rows x cols
@@ -29,11 +30,12 @@ struct RowParams {
   const void *mask = nullptr;     ///< rows x cols, or cols values
   float *scales = nullptr;        ///< rows values
   long long ldResidual = 0, ldResidualOut = 0;
-  long long ldMask = 0; ///< 0: one row for all
+  long long ldMask = 0; ///< 0: one row of the mask for all rows
 
-  /// Of reductions whose rows are cut into ranges: partial results, zeroed
-  /// counters, ranges of a row, and whether all rows are one. Of rows that
-  /// blocks all over the GPU keep: zeros for their exchange, blocks of a row.
+  /// Reductions whose rows are cut into ranges: partial results, zeroed
+  /// counters, the number of ranges of a row, and whether all rows count as
+  /// one. Rows that blocks all over the GPU keep: a zeroed exchange, and the
+  /// number of blocks of a row.
   float *partials = nullptr;
   unsigned *counters = nullptr;
   int ranges = 1;

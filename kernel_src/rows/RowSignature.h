@@ -1,9 +1,9 @@
-//===- rows/RowSignature.h - what a kernel over rows fixes ----------------===//
+//===- rows/RowSignature.h - the signature of kernels over rows -----------===//
 //
 // Normalisations, softmax, row quantisation and reductions read each row of a
 // matrix once, reduce it and, except for reductions, write it again. One set of
-// kernels serves all of them: the signature says what is reduced and what is
-// done with it. Shared by the host and every kernel over rows.
+// kernels serves all of them: the signature says how rows are reduced and how
+// the result is used. Shared by the host and every kernel over rows.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -12,13 +12,13 @@
 
 namespace kiln {
 
-/// What is computed of a row x.
+/// The operation on a row x.
 enum class RowOp : int {
   RmsNorm = 10,   ///< x / sqrt(mean(x^2) + eps) * weight + bias
   LayerNorm = 20, ///< (x - mean(x)) / sqrt(var(x) + eps) * weight + bias
   Softmax = 30,  ///< exp(s - max(s)) / sum(exp(s - max(s))), s = scale*x + mask
   Quantize = 40, ///< x itself, for an output with scales
-  Sum = 50,      ///< from here on: one value of each row, or of all
+  Sum = 50,      ///< from here on: one value for each row, or for all
   Max = 60,
   Mean = 70,
   SumSquares = 80,
@@ -36,13 +36,13 @@ enum class RowMask : int {
   Row = 2,    ///< one row of cols values for all rows
 };
 
-/// How the rows that a config serves begin, against the alignment that accesses
-/// of its vectors need. Its own knob, as a vector's width is.
+/// Alignment of the rows that a config serves, compared with the alignment that
+/// accesses to its vectors need. It is a knob, as a vector's width is.
 enum class RowStart : int {
   Aligned =
       0,     ///< every row of every operand aligned, and a multiple of vectors
-  Alike = 1, ///< as it may be, but in all matrices as many elements off
-  Any = 2,   ///< in each matrix elsewhere
+  Alike = 1, ///< any, but with the same offset in all matrices
+  Any = 2,   ///< any, with another offset in each matrix
 };
 
 /// True when \p threads of a block of \p blockThreads can share a row: an equal
@@ -52,8 +52,8 @@ constexpr bool isRowGroup(int threads, int blockThreads) {
          (threads % 32 == 0 || 32 % threads == 0);
 }
 
-/// True when vectors of \p vector elements can serve rows that begin so. The
-/// rows of a reduction are those of one matrix.
+/// True when vectors of \p vector elements can serve rows with this start. Rows
+/// of a reduction belong to one matrix.
 constexpr bool isRowStart(int start, int vector, RowOp op) {
   return start == 0 ||
          (vector > 1 && start >= 0 &&
@@ -61,27 +61,28 @@ constexpr bool isRowStart(int start, int vector, RowOp op) {
                                                     : RowStart::Any));
 }
 
-/// The part of a problem over rows that its kernels are specialised for. All
-/// sizes and strides are run-time parameters, alignment is the config's.
+/// The part of a problem over rows for which its kernels are specialised. All
+/// sizes and strides are run-time parameters; alignment belongs to the config.
 struct RowSignature {
   RowOp op = RowOp::RmsNorm;
   DType in = DType::BF16;  ///< of x, weight, bias, residual and mask
   DType out = DType::BF16; ///< of y; E4M3 and INT8 come with a scale per row
   bool weight = false, bias = false;
-  /// x + residual, rounded to `in`, takes the place of x, and is stored as
-  /// well.
+  /// x + residual, rounded to `in`, replaces x, and is stored as well (residual
+  /// add).
   bool residual = false;
   RowMask mask = RowMask::None;
 
-  /// True when y = round(value / scale of its row), the scale being the row's
-  /// greatest magnitude over what the type can hold, or 1 for a row of zeros.
+  /// True when y = round(value / scale of its row) (per-token scales). The
+  /// scale is the row's greatest magnitude over the greatest number of the
+  /// type, or 1 for a row of zeros.
   constexpr bool quantizes() const {
     return out == DType::E4M3 || out == DType::INT8;
   }
 
-  /// True where the greatest result to quantise is known with the statistics:
-  /// it is that of the weighted values times what all of them are multiplied
-  /// by.
+  /// True where the greatest result to quantise is known together with the
+  /// statistics: it is the greatest of the weighted values times their common
+  /// factor.
   constexpr bool scalesAtOnce() const {
     return op == RowOp::RmsNorm && quantizes() && !bias;
   }
@@ -92,13 +93,14 @@ struct RowSignature {
   }
 
   /// Bytes through which \p rowBlocks blocks of each of \p rowCount rows
-  /// exchange statistics: 16 for each pair of a row's, in each reduction.
+  /// exchange statistics: 16 for each pair of a row's blocks, in each
+  /// reduction.
   constexpr long long exchangeBytes(long long rowCount,
                                     long long rowBlocks) const {
     return 16 * (1 + reducesTwice()) * rowCount * rowBlocks * rowBlocks;
   }
 
-  /// True for the combinations that every template can be asked for.
+  /// True for the combinations that every template accepts.
   constexpr bool isWellFormed() const {
     bool inOk = isFloat(in),
          norm = op == RowOp::RmsNorm || op == RowOp::LayerNorm;

@@ -1,12 +1,12 @@
-//===- rows/RowStats.cuh - what a row is reduced to -----------------------===//
+//===- rows/RowStats.cuh - the statistics of a row ------------------------===//
 //
-// Per operation, the statistics of a part of a row: empty at first, added to a
-// vector of values at a time, and merged with those of another part. Merging
-// takes no order for granted but the callers' is fixed, so that equal inputs
-// give equal bits.
+// For each operation, the statistics of a part of a row: empty at first,
+// extended by a vector of values at a time, and merged with those of another
+// part. Merging is correct in any order, but callers use a fixed order, so that
+// equal inputs give equal bits.
 //
-// Sums of a vector are formed before they join the running sum: that cuts the
-// length of the chain of roundings by the vector's length. Means and variances
+// Values of a vector are summed before they join the running sum, which
+// shortens the chain of roundings by the vector's length. Means and variances
 // are kept as (count, mean, sum of squared deviations) and merged by the rule
 // of Chan, Golub and LeVeque ("Updating formulae and a pairwise algorithm for
 // computing sample variances", 1979), so that a large mean costs no digits.
@@ -105,8 +105,8 @@ struct MagnitudeStats {
   }
 };
 
-/// Of the values and of the same times their weights: what quantising a norm
-/// needs besides, when nothing is added to it.
+/// Statistics of the values and of the weighted values, which a quantised norm
+/// without bias needs.
 struct SquareMagnitudeStats {
   SquareStats squares;
   MagnitudeStats weighted;
@@ -129,15 +129,15 @@ struct MomentStats {
     float share = total > 0 ? __fdividef(other.count, total) : 0.0f;
     float difference = other.mean - mean;
     mean = fmaf(difference, share, mean);
-    // In this order: the square of a difference may be infinite, times a count
-    // of 0.
+    // The order matters: the square of the difference may be infinite, and be
+    // multiplied by a count of 0.
     deviations +=
         other.deviations + (difference * count) * (difference * share);
     count = total;
   }
-  /// Of several parts at once: their sums() merge, each part is centred by
-  /// these, and what remains is to add the deviations. Sums are scaled by a
-  /// power of two, so that none is infinite whose mean is not.
+  /// Merges several parts at once: their sums() are merged, each part is
+  /// centred by them, and then only the deviations have to be added. Sums are
+  /// scaled by a power of two, so that no sum is infinite unless its mean is.
   struct Sums {
     float count, sum;
     void merge(const Sums &other) {
@@ -156,7 +156,8 @@ struct MomentStats {
     mean = of;
     count = all.count;
   }
-  /// The same with statistics of as many values, given by their mean and
+  /// Merges statistics of equally many values, given by their mean and
+  /// deviations.
   /// deviations.
   void mergeEqual(float otherMean, float otherDeviations) {
     float difference = otherMean - mean;
@@ -167,11 +168,11 @@ struct MomentStats {
   }
 };
 
-/// Collects the moments of one thread's values, a few vectors at a time as sums
-/// of x - pivot and of its square: three instructions a value. The pivot is the
-/// mean of their first vector, so the sum of the squared deviations is at least
-/// kCount times the square of what the pivot is off, and subtracting loses no
-/// more digits than log2 of the number of vectors.
+/// Collects the moments of one thread's values, a few vectors at a time, as
+/// sums of x - pivot and of its square: three instructions a value. The pivot
+/// is the mean of the first of these vectors. So the sum of the squared
+/// deviations is at least kCount times the square of the pivot's error, and the
+/// subtraction loses at most log2 of the number of vectors in digits.
 struct MomentCollector {
   MomentStats before;
   float pivot, sum, squares, vectors;
@@ -179,8 +180,8 @@ struct MomentCollector {
   static MomentCollector empty() {
     return {MomentStats::empty(), 0.0f, 0.0f, 0.0f, 0.0f};
   }
-  /// Adds a vector behind \p added others: a constant once loops are unrolled,
-  /// so that no instruction asks where a few of them begin.
+  /// Adds a vector behind \p added others. \p added is a constant in unrolled
+  /// loops, so that no instruction tests where a few vectors begin.
   template <int kCount> void add(const float (&x)[kCount], int added) {
     constexpr int kFew = 4;
     if (added % kFew == 0) {
@@ -213,8 +214,8 @@ private:
   }
 };
 
-/// What is summed is exp(x - max), which needs no more range than fp32 has and
-/// loses nothing where x is large.
+/// The sum is of exp(x - max), which needs no more range than fp32 has and
+/// loses no digits where x is large.
 struct SoftmaxStats {
   float max, sum;
 
@@ -231,7 +232,7 @@ struct SoftmaxStats {
       part[i] = detail::expOfDifference(x[i], base);
     sum += detail::treeSum(part);
   }
-  /// Adds values none of which is greater than max, and leaves what was added.
+  /// Adds values that are at most max, and replaces them by their exponentials.
   template <int kCount> void exponentiate(float (&x)[kCount]) {
     float base = baseOf(max);
 #pragma unroll
@@ -244,12 +245,12 @@ struct SoftmaxStats {
     sum = fmaf(other.sum, detail::expOfDifference(other.max, baseOf(max)), sum);
   }
 
-  /// The same for lanes that know the greatest of all their maxima: then sums
-  /// simply add.
+  /// Merges by sums alone, for lanes that know the greatest of all their
+  /// maxima.
   void rescale(float greatest) { raiseTo(greatest); }
 
 private:
-  /// What is subtracted: not minus infinity, of which the difference to itself
+  /// The number to subtract: never minus infinity, whose difference to itself
   /// is NaN. A row without any greater value still ends as 0/0.
   static float baseOf(float max) { return max == -kInfinity ? 0.0f : max; }
   void raiseTo(float greatest) {
@@ -282,13 +283,13 @@ template <> struct StatsOf<RowOp::SumSquares, false> {
 };
 } // namespace detail
 
-/// The statistics that \p kOp needs of a row, with the greatest magnitude of
-/// the weighted values or without.
+/// The statistics that \p kOp needs of a row, optionally with the greatest
+/// magnitude of the weighted values.
 template <RowOp kOp, bool kWithMagnitude>
 using StatsOf = typename detail::StatsOf<kOp, kWithMagnitude>::Type;
 
-/// How one thread collects them: adds vectors of values, each with the number
-/// of those before it, then gives stats().
+/// Collects the statistics of one thread: adds vectors of values, each with the
+/// number of vectors before it, then gives stats().
 template <class Stats> struct PlainCollector : Stats {
   static PlainCollector empty() { return {Stats::empty()}; }
   template <int kCount> void add(const float (&x)[kCount], int) {

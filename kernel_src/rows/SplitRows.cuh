@@ -1,18 +1,19 @@
 //===- rows/SplitRows.cuh - reductions in ranges --------------------------===//
 //
 // Blocks blockIdx.x = output * ranges + range. An output is a row, or all rows
-// (params.allRows): then a range is some of the rows, or where these are packed
-// a piece of the one long row that they make (the host passes it as such).
+// (params.allRows): then a range is some of the rows or, for packed rows, a
+// piece of the one long row that they form (the host passes it as such).
 //
-// Ranges interleave: each takes a vector a thread, and goes on behind what the
-// others take, so that all blocks that run read near each other, as a stream
-// does. On an H200 the best configs sum 700 MB and more at 4.4 TB/s; a stream
-// of 821 MB reads as fast. With a contiguous piece for each range sums of 300
-// MB and more were at 0.83 to 0.94 of a stream.
+// Ranges interleave: each takes a vector a thread, and continues behind the
+// vectors of the others, so that all running blocks read near each other, as
+// the copy baseline does. On an H200 the best configs sum 700 MB and more at
+// 4.4 TB/s; the copy baseline reads 821 MB as fast. With a contiguous piece for
+// each range sums of 300 MB and more were at 0.83 to 0.94 of the copy baseline.
 //
-// A block reduces its range and leaves the statistics in the workspace. The one
-// that finds itself last by the output's counter merges all of them in order,
-// so that the result does not depend on who was last, and resets the counter.
+// A block reduces its range and leaves the statistics in the workspace. The
+// block that is last by the output's counter merges all of them in order, so
+// that the result does not depend on which one was last, and resets the
+// counter.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -78,8 +79,8 @@ private:
       for (int i = 0; i < kItems; ++i)
         if (at + i * step < end)
           words[i] = loadVector<kBytes, kHint>(x + (at + i * step) * kBytes);
-      // Sums of what is in flight at once, then of these: a short chain of
-      // roundings.
+      // Vectors in flight together are summed first, and then their sums: a
+      // short chain of roundings.
       auto collector = Math::Collector::empty();
 #pragma unroll
       for (int i = 0; i < kItems; ++i)
@@ -103,7 +104,7 @@ private:
         fromFloat<kSignature.out>(Math::reduced(stats, count));
   }
 
-  /// Leaves \p stats in the workspace; true in all threads of the last block.
+  /// Stores \p stats in the workspace; true in all threads of the last block.
   static bool isLast(const RowParams &params, unsigned output, unsigned range,
                      const Stats &stats) {
     __shared__ bool last;
@@ -111,7 +112,8 @@ private:
       unsigned ranges = static_cast<unsigned>(params.ranges);
       params.partials[static_cast<long long>(output) * ranges + range] =
           Words::of(stats).word[0];
-      // Acquire and release: what others left is seen once they counted.
+      // Acquire and release: the statistics of the other blocks are visible
+      // once these have counted.
       last = ptx::atomAddAcqRel(params.counters + output, 1) == ranges - 1;
       if (last)
         params.counters[output] = 0;

@@ -6,8 +6,8 @@
 namespace kiln {
 
 /// Reductions of rows that are too few or too long for one block each: a row,
-/// or all rows, is cut into ranges, and the last block to finish merges what
-/// the others left.
+/// or all rows, is cut into ranges, and the last block to finish merges the
+/// statistics of the others.
 struct SplitRowsConfig {
   int blockThreads = 256;
   int vector = 4;    ///< elements of one access
@@ -17,7 +17,7 @@ struct SplitRowsConfig {
   int ranges = 1;    ///< blocks that share a row, or all rows
 
   static constexpr const char *kName = "split";
-  static constexpr int kMaxItems = 16; ///< that isValid() allows
+  static constexpr int kMaxItems = 16; ///< the most that isValid() allows
 
   template <class F> static constexpr void forEachField(F &&f) {
     using C = SplitRowsConfig;

@@ -1,12 +1,12 @@
 //===- rows/SpreadRows.cuh - rows that are longer than the chip holds -----===//
 //
-// As rows/ReloadRows.cuh, by blocks all over the GPU. Those of a row take its
-// chunks by turns, so that all of them read near each other, as a stream does,
-// and exchange their statistics through L2 (rows/RowExchange.cuh). A block
-// keeps its first chunks in shared memory, since the caches have the last ones.
-// Several rows take turns, or are in flight at once: fewer at once leave more
-// of each on the chip, more of them exchange at the same time.
-//
+// Extends rows/ReloadRows.cuh to blocks all over the GPU. The blocks of a row
+// take its chunks in turn, so that all of them read near each other, as the
+// copy baseline does, and exchange their statistics through L2
+// (rows/RowExchange.cuh). A block keeps its first chunks in shared memory,
+// since the caches have the last ones. Several rows are processed in turn or at
+// once: with fewer at once more of each row stays on the chip, with more at
+// once more of them exchange statistics at the same time.
 //===----------------------------------------------------------------------===//
 #pragma once
 

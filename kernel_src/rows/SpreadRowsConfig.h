@@ -12,16 +12,16 @@ struct SpreadRowsConfig {
   int blockThreads = 1024;
   int vector = 8;     ///< elements of one access
   int items = 4;      ///< vectors that a thread has in flight at once
-  int kept = 0;       ///< chunks of as many that a block keeps of its part
+  int kept = 0;       ///< chunks of its part that a block keeps
   int start = 0;      ///< RowStart of the rows that it serves
   int streaming = 0;  ///< 1: rows bypass L1, stores are evicted first
   int rowBlocks = 1;  ///< blocks that share a row
-  int rowsAtOnce = 1; ///< that are in flight, each shared by so many blocks
+  int rowsAtOnce = 1; ///< rows in flight, each shared by rowBlocks blocks
 
   static constexpr const char *kName = "spread";
-  // What isValid() allows at most.
+  // The maxima that isValid() allows.
   static constexpr int kMaxItems = 16, kMaxKept = 64;
-  /// As ReloadRowsConfig's: its blocks are no clusters.
+  /// For the interface of ReloadRowsConfig: its blocks form no clusters.
   static constexpr int cluster = 1;
 
   template <class F> static constexpr void forEachField(F &&f) {
@@ -54,7 +54,7 @@ struct SpreadRowsConfig {
     return static_cast<double>(rowCount < rowsAtOnce ? rowCount : rowsAtOnce) *
            rowBlocks;
   }
-  /// Where blocks of \p rowCount rows exchange statistics.
+  /// Bytes through which blocks of \p rowCount rows exchange statistics.
   constexpr long long exchangeBytes(const RowSignature &signature,
                                     long long rowCount) const {
     return signature.exchangeBytes(rowCount, rowBlocks);
@@ -62,7 +62,7 @@ struct SpreadRowsConfig {
 
   constexpr bool isValid(const RowSignature &signature) const {
     int bytes = vector * bytesOf(signature.in);
-    // Shared memory is written by words.
+    // Shared memory is written in words.
     bool keptOk = kept == 0 || (kept <= kMaxKept && bytes >= 4);
     return signature.isWellFormed() && !isReduction(signature.op) && keptOk &&
            isRowStart(start, vector, signature.op) && blockThreads % 32 == 0 &&

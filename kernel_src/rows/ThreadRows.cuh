@@ -1,12 +1,12 @@
 //===- rows/ThreadRows.cuh - the part of rows that one thread holds -------===//
 //
-// Which rows and vectors a thread has, and where they are in memory. Code that
-// asks for each vector where it is costs more than what is done with it: an
+// The rows and vectors of a thread, and their addresses. Code that computes
+// each vector's address on its own costs more than the work on the vector: an
 // address of 64 bits takes ten instructions, and compilers move them behind the
-// question whether there is such a vector, where each has its own. So the first
-// address is computed once, opaque to the compiler, and the others are
-// constants beyond it, which are parts of the accesses. A thread's first load
-// goes after 60 instructions, not after 180.
+// test whether the vector exists. So the first address is computed once, opaque
+// to the compiler, and the others are constant offsets, which are parts of the
+// accesses. A thread issues its first load after 60 instructions instead of
+// 180.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -25,8 +25,8 @@ class ThreadRows {
   static constexpr int kInBytes = bytesOf(kSignature.in);
   static constexpr int kBytes = kVector * kInBytes;
   static constexpr RowStart kStart = kConfig.rowStart();
-  /// Operands that all rows share lie otherwise than a row that may begin
-  /// anywhere.
+  /// Operands that all rows share have another alignment than a row that may
+  /// begin anywhere.
   static constexpr bool kShifted = kStart != RowStart::Aligned;
   /// Columns from a vector of this thread to its next one.
   static constexpr long long kColumns =
@@ -39,19 +39,19 @@ public:
     int blocks = kConfig.spread ? params.ranges : kConfig.cluster;
     row =
         static_cast<long long>(blockIdx.x / blocks) * kConfig.groups() + group;
-    // Groups of as many rows as a step has, one after the other.
+    // Groups of rows, as many as a step has, follow each other.
     if constexpr (kRows > 1)
       row = row / kStep * (kStep * kRows) + row % kStep;
     body = bodyOf<kSignature, kStart, kVector>(params, row);
     int vectorsOfRow = static_cast<int>(body.vectors);
-    // Blocks of a row share it evenly, whatever they could hold.
+    // The blocks of a row share it evenly, whatever they could hold.
     int perBlock = (vectorsOfRow + blocks - 1) / blocks;
     int first = rank() * perBlock + lane;
     left = min(vectorsOfRow, (rank() + 1) * perBlock) - first;
     column = first * kVector + body.head;
   }
 
-  /// Of this block among those of its row.
+  /// Rank of this block among the blocks of its row.
   int rank() const {
     if constexpr (kConfig.cluster > 1)
       return static_cast<int>(ptx::clusterCtaRank());
@@ -60,12 +60,12 @@ public:
     else
       return 0;
   }
-  /// The first row of this thread, and the parts that all of them have.
+  /// The first row of this thread, and the parts that all its rows have.
   long long firstRow() const { return row; }
   const RowBody<kVector> &parts() const { return body; }
 
-  /// Whether all of a block's threads are without rows: the last blocks, where
-  /// the rows of a thread lie apart.
+  /// Whether no thread of the block has a row: the last blocks, where the rows
+  /// of a thread lie apart.
   bool isIdle() const {
     return kRows > 1 && kConfig.groups() == 1 && row >= params.rows;
   }
@@ -74,19 +74,19 @@ public:
   bool hasRow(int r) const {
     return r == 0 ? hasRows() : row + r * kStep < params.rows;
   }
-  /// Number of its \p r-th row. Where there are no more rows that is the first
-  /// one's, of which then the same is stored twice: no instruction asks which
-  /// of them there are.
+  /// Index of this thread's \p r-th row. A row that does not exist is replaced
+  /// by the first one, so that the same values are stored twice: no instruction
+  /// tests which rows exist.
   long long rowAt(int r) const { return hasRow(r) ? row + r * kStep : row; }
-  /// Whether its rows have an \p i-th vector for it. Vectors that always are
-  /// there are one piece of code.
+  /// Whether its rows have an \p i-th vector for this thread. Vectors that
+  /// always exist form one basic block.
   bool isInside(int i) const {
     bool always = kConfig.exact == 1 || (kConfig.exact == 2 && i < kHeld - 1);
     return hasRows() && (always || i * kConfig.rowThreads < left);
   }
   long long columnAt(int i) const { return column + i * kColumns; }
 
-  /// Its vectors in a matrix of elements of kElement bytes.
+  /// This thread's vectors in a matrix of elements of kElement bytes.
   template <int kElement, class Byte> class Matrix {
   public:
     Matrix(const ThreadRows &rows, Byte *base, long long ld)
@@ -115,7 +115,7 @@ public:
   }
 
 private:
-  /// Its vectors of an operand that all rows share.
+  /// This thread's vectors of an operand that all rows share.
   class Operand {
   public:
     Operand(const ThreadRows &rows, const void *operand)
@@ -131,7 +131,7 @@ private:
       const char *first = base + low + i * (kColumns * kInBytes);
       if constexpr (!kShifted)
         return loadVector<kBytes>(first);
-      // Ends leave room for both, even if the first alone is asked for.
+      // Ends leave room for both covering vectors, even if one is enough.
       CoveringVectors<kBytes, kInBytes> covering;
       covering.set(loadVector<kBytes>(first),
                    loadVector<kBytes>(first + kBytes));
@@ -140,12 +140,12 @@ private:
 
   private:
     const char *base;
-    long long low; ///< bytes to what covers the first vector
+    long long low; ///< bytes to the vector that covers the first one
     int past;
   };
 
 public:
-  /// Its vectors of all such operands.
+  /// This thread's vectors of all such operands.
   class Operands {
   public:
     explicit Operands(const ThreadRows &rows)
@@ -170,8 +170,8 @@ private:
   const RowParams &params;
   long long row;
   RowBody<kVector> body;
-  int column; ///< of its first vector
-  int left;   ///< vectors of its block from that one on
+  int column; ///< of this thread's first vector
+  int left;   ///< vectors of its block from this thread's first one on
 };
 
 } // namespace kiln

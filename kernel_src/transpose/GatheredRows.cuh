@@ -1,12 +1,12 @@
 //===- transpose/GatheredRows.cuh - rows of x in shared memory ------------===//
 //
-// Rows that begin anywhere come to shared memory as they are: of each row the
-// aligned pieces that the tile's columns touch, by asynchronous copies. What a
-// piece has of neighbouring tiles nobody reads. Nothing outside of the operand
-// is loaded: of the pieces at its two ends only the elements.
+// Rows that begin anywhere are copied to shared memory unshifted: asynchronous
+// copies load the aligned pieces of each row that the tile's columns touch.
+// Bytes of neighbouring tiles in these pieces are never used. No byte outside
+// of the operand is loaded: the pieces at its two ends are copied by elements.
 //
-// A thread keeps its place in a row and walks over rows that begin alike where
-// it can, so that a copy is two additions.
+// A thread keeps its place in a row and, where it can, walks over rows with the
+// same alignment, so that a copy takes two additions.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -18,7 +18,7 @@
 namespace kiln {
 
 /// Tiles of kConfig.tileCols columns, copied by pieces of kConfig.copyBytes to
-/// where kConfig.rowOffset() says.
+/// the offsets of kConfig.rowOffset().
 template <class Config, TransposeSignature kSignature, Config kConfig>
 struct GatheredRows {
   static constexpr int kElementBytes = kSignature.elementBytes;
@@ -34,12 +34,13 @@ struct GatheredRows {
             x + ((params.rows - 1) * params.ldx + params.cols) * kElementBytes};
   }
 
-  /// Of a row that begins at \p row: how far its first piece begins before it.
+  /// Bytes from the start of the first piece of a row to the row at \p row.
   static int past(const char *row) { return bytesPast(row, kPieceBytes); }
 
   /// Copies the rows [firstRow, endRow) of a tile with \p cols columns. Row 0
-  /// is at \p origin, which may lie outside of x, as the next ones; \p pitch is
-  /// the bytes from row to row. Returns when the thread's copies are there.
+  /// is at \p origin; it and some rows after it may lie outside of x. \p pitch
+  /// is the bytes from row to row. Returns when this thread's copies are
+  /// complete.
   void load(char *shared, const char *origin, long long pitch, int firstRow,
             int endRow, int cols) const {
     constexpr int kTileBytes = kConfig.tileCols * kElementBytes;
@@ -58,17 +59,18 @@ struct GatheredRows {
   }
 
 private:
-  // Pieces of a row that the tile's columns touch wherever it begins, and one
-  // more unless it begins with a piece.
+  // Pieces of a row that the tile's columns touch at any alignment; there is
+  // one more unless the row begins with a piece.
   static constexpr int kPieces = kConfig.rowCopies(kSignature) - 1;
-  // Rows at once, a thread a piece. Rows so far apart begin alike, and lie
-  // alike in shared memory, if this is a multiple of both periods.
+  // Rows that are copied at once, with a thread for each piece. If this is a
+  // multiple of both periods, rows this far apart have the same alignment in x
+  // and in shared memory.
   static constexpr int kAtOnce =
       kPieces < kConfig.threads() ? kConfig.threads() / kPieces : 1;
   static constexpr bool kAreAlike =
       kAtOnce % kPieceBytes == 0 && kAtOnce % kVector == 0;
 
-  /// \p bytes: of a row. kInside: x has all of all pieces.
+  /// \p bytes: bytes of a row. kInside: x includes all pieces.
   template <bool kInside>
   void loadRows(char *shared, const char *origin, long long pitch, int firstRow,
                 int endRow, int bytes) const {
@@ -108,7 +110,7 @@ private:
   }
 
   /// Copies the piece at \p from to \p place bytes behind \p shared. Both are
-  /// aligned; somewhere in the piece x has an element.
+  /// aligned, and the piece has at least one element of x.
   template <bool kInside>
   void copyPiece(char *shared, int place, const char *from) const {
     if (!kInside && (from < begin || from + kPieceBytes > end))

@@ -1,33 +1,35 @@
 //===- transpose/LineTranspose.cuh - transposition of few rows ------------===//
 //
-// Where x has few rows, rows of y are short, and pieces of them are shorter
-// still: a tile of 128 rows would be mostly empty, and hardly a vector of y
-// would lie within a row. But a packed y is one line of memory, and all rows of
-// some columns of x are one run of it. So a block takes these:
+// Where x has few rows, the rows of y are short, and pieces of them even
+// shorter: a tile of 128 rows would be mostly empty, and few vectors of y would
+// lie within a row. But a packed y is one line of memory, and all rows of some
+// columns of x are one run of it. So a block takes such columns:
 //
-// - It copies its columns of each row of x to shared memory; GatheredRows.cuh.
-// - All vectors of its run are stored as aligned vectors. A vector has elements
-//   of one column or of several, depending on the rows.
+// - It copies its columns of each row of x to shared memory; see
+//   GatheredRows.cuh.
+// - It stores its run as aligned vectors. A vector has elements of one column
+//   or of several, depending on the rows.
 // - The run's elements before its first aligned vector and behind its last one
 //   are stored singly. Where y begins at a multiple of 16 bytes only the last
 //   block may have some, because whole tiles are whole sectors.
 //
-// Where a vector's elements lie takes a division and some steps for each row.
-// But vectors repeat: after rows / gcd(rows, vector) of them, its `kinds`, the
-// next begins at the same row of x, a few columns further. A thread finds the
-// addresses of a kind once, and stores many vectors of it.
+// The places of a vector's elements take a division and some steps for each
+// row. But vectors repeat: after rows / gcd(rows, vector) of them, its `kinds`,
+// the next vector begins at the same row of x, a few columns further. A thread
+// computes the addresses of a kind once, and stores many vectors of it.
 //
 // Bank conflicts. Neighbouring lanes gather from rows that are `vector` apart,
-// and mostly from one column. Rows begin at multiples of a copy. One more copy
-// is left out behind each `vector` rows, so that the distance of such rows is
-// odd in copies. With copies of 4 bytes the lanes' elements lie in all banks;
-// with copies of 16 bytes in a quarter of them, at 4 lanes each.
+// mostly in one column. Rows begin at multiples of a copy. One more copy is
+// left out behind every `vector` rows, so that the distance of such rows is an
+// odd number of copies. With copies of 4 bytes the lanes' elements lie in all
+// banks; with copies of 16 bytes they lie in a quarter of the banks, 4 lanes in
+// each.
 //
-// Rejected: a vector's addresses from its index, which is 16 instructions an
-// element; a tile of as many columns as fit shared memory, whose number the
-// kernel would have to divide by.
+// Rejected: computing a vector's addresses from its index, which takes 16
+// instructions for each element; a tile with as many columns as fit shared
+// memory, by whose number the kernel would have to divide.
 //
-// y with gaps between its rows, which a plan for a range of rows may meet, is
+// A y with gaps between its rows, which a plan for a range of rows may meet, is
 // stored by elements.
 //
 //===----------------------------------------------------------------------===//
@@ -88,7 +90,7 @@ private:
     return tile;
   }
 
-  /// Where the element waits.
+  /// Address of an element in shared memory.
   static const char *placeOf(const Tile &tile, const char *shared, int row,
                              int column) {
     return shared + kConfig.rowOffset(kSignature, row) +
@@ -108,7 +110,7 @@ private:
     }
   }
 
-  /// Stores the run that the tile is in a packed y.
+  /// Stores the tile as a run of a packed y.
   static void storeLine(const Tile &tile, const char *shared) {
     const int elements = tile.elements();
     const int past = bytesPast(tile.to, 16) / kElementBytes;
@@ -121,8 +123,8 @@ private:
       storeSingly(tile, shared, head + vectors * kVector, elements);
   }
 
-  /// A vector of y: the element that lies \p offset bytes behind each of \p
-  /// from.
+  /// A vector of y, gathered from the elements that lie \p offset bytes behind
+  /// each of \p from.
   static Words<16> gather(const char *const (&from)[kVector], int offset) {
     Words<16> value = {};
 #pragma unroll
@@ -133,15 +135,15 @@ private:
     return value;
   }
 
-  /// Stores \p vectors vectors, of which the first begins with element \p head
-  /// of the run.
+  /// Stores \p vectors vectors; the first one begins with element \p head of
+  /// the run.
   static void storeVectors(const Tile &tile, const char *shared, int head,
                            int vectors) {
     const int common = min(tile.rows & -tile.rows, kVector);
     const int kinds = tile.rows / common;
-    // Neighbours of a kind lie so far apart in a row of x.
+    // Distance in a row of x between neighbours of one kind.
     const int kindBytes = 16 / common;
-    // Groups of as many threads as there are kinds, or one of fewer.
+    // Groups with a thread for each kind, or one group with fewer threads.
     const int groups = max(kThreads / kinds, 1);
     const int thread = static_cast<int>(threadIdx.x);
     const int group = kinds < kThreads ? thread / kinds : 0;

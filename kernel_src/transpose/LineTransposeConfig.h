@@ -1,6 +1,6 @@
 //===- transpose/LineTransposeConfig.h - knobs of the line transpose ------===//
 //
-// The knobs, and where a block's rows lie in shared memory. Host and kernel
+// The knobs, and the layout of a block's rows in shared memory. Host and kernel
 // share these functions, so that a test on the host can walk through them.
 //
 //===----------------------------------------------------------------------===//
@@ -12,13 +12,13 @@
 namespace kiln {
 
 /// Transposes all rows of tileCols columns of x, which are one run of a packed
-/// y, through shared memory. For x of few rows. Any architecture, number of
-/// columns, pitch of x and alignment.
+/// y, through shared memory. It is meant for x with few rows. Any architecture,
+/// number of columns, pitch of x and alignment.
 struct LineTransposeConfig {
   int tileCols = 128;
   int blockThreads = 256;
-  /// Bytes of a copy of x into shared memory, 4 or 16. Narrow copies are more
-  /// instructions, and leave the elements of a column in all banks.
+  /// Bytes of a copy of x into shared memory, 4 or 16. Narrow copies take more
+  /// instructions, but spread the elements of a column over all banks.
   int copyBytes = 16;
 
   static constexpr const char *kName = "line";
@@ -41,17 +41,17 @@ struct LineTransposeConfig {
   static constexpr int vector(const TransposeSignature &signature) {
     return kAccessBytes / signature.elementBytes;
   }
-  /// Copies that bring what a row of x has of the columns, wherever it begins.
+  /// Copies that cover the columns in a row of x, at any alignment.
   constexpr int rowCopies(const TransposeSignature &signature) const {
     return tileCols * signature.elementBytes / copyBytes + 1;
   }
-  /// What pointers, pitches and extents have to be multiples of.
+  /// Pointers, pitches and extents have to be multiples of this.
   static constexpr int neededAlign(const TransposeSignature &signature) {
     return signature.elementBytes;
   }
 
-  /// Where row \p row begins in shared memory: the copy that has its first
-  /// element. One more is left out behind each `vector` rows; see the head of
+  /// Offset of row \p row in shared memory: the copy with its first element.
+  /// One copy is left out behind every `vector` rows; see the head of
   /// LineTranspose.cuh.
   constexpr int rowOffset(const TransposeSignature &signature, int row) const {
     const auto left =
@@ -63,7 +63,8 @@ struct LineTransposeConfig {
                             int rows) const {
     return rowOffset(signature, rows);
   }
-  /// Rows beyond any shared memory; sharedBytes() of less fits an int.
+  /// More rows than any shared memory holds; sharedBytes() of fewer fits an
+  /// int.
   static constexpr int kMostRows = 16384;
 
   constexpr bool isValid(const TransposeSignature &signature) const {
@@ -78,14 +79,14 @@ struct LineTransposeConfig {
   constexpr int unroll(const TransposeSignature &signature) const {
     return 2 * signature.elementBytes;
   }
-  /// Registers a thread: the elements of its vectors, an address for each of a
-  /// vector's rows, and the rest.
+  /// Registers of a thread: the elements of its vectors, an address for each
+  /// row of a vector, and the rest.
   constexpr int registers(const TransposeSignature &signature) const {
     return signature.elementBytes > 1 ? 56 : 64;
   }
   constexpr int minBlocks(const TransposeSignature &signature) const {
     int byRegisters = 65536 / (registers(signature) * blockThreads);
-    int byThreads = 1024 / blockThreads; // of sm_75, the least there is
+    int byThreads = 1024 / blockThreads; // of sm_75, the smallest limit
     int least = byRegisters < byThreads ? byRegisters : byThreads;
     return least < 1 ? 1 : least;
   }

@@ -1,7 +1,7 @@
-//===- transpose/ReferenceTranspose.cuh - what y is compared with ---------===//
+//===- transpose/ReferenceTranspose.cuh - the reference of transpose2d ----===//
 //
-// A block takes a square of y, by way of shared memory. The values are doubles,
-// which hold those of every type, so only the very same value passes.
+// A block moves a square of y through shared memory. The values are doubles,
+// which hold those of every type, so only equal values pass.
 //
 //===----------------------------------------------------------------------===//
 #pragma once

@@ -1,41 +1,41 @@
 //===- transpose/ShiftedTranspose.cuh - tiles of rows that begin anywhere -===//
 //
 // Where rows begin between two multiples of 16 bytes, each at another place, no
-// vector of x is one of y. All accesses to memory are of 16 bytes all the same:
+// vector of x is a vector of y. Yet all accesses to memory are of 16 bytes:
 //
-// - Of each row of x the tile copies the aligned vectors that its columns touch
+// - The tile copies the aligned vectors that its columns touch in each row of x
 //   to a row of shared memory; see GatheredRows.cuh.
 // - Elements of one and two bytes are transposed there, by squares of one word
 //   on a side; see Squares.cuh. Each row of x has a shift of its own, by which
-//   its words are put together. Words stay among those of their square's rows.
+//   its words are assembled. Words stay in the rows of their square.
 // - From there a thread takes an aligned vector of y: the words of its rows,
-//   one more than fill it, shifted by what rows of y are misaligned. Rows of y
-//   a period apart are misaligned alike, so a thread that stores such rows
-//   finds its addresses once. Elements of four bytes are words already,
-//   and the shift of their row is in the address.
+//   one more than fill it, shifted by the misalignment of the row of y. Rows of
+//   y one period apart are misaligned alike, so a thread that stores such rows
+//   computes its addresses once. Elements of four bytes are words already, and
+//   the shift of their row is in the address.
 // - Pieces of rows of y begin and end at multiples of a sector of 32 bytes. So
 //   a tile's piece may begin up to a sector before the tile's first row: the
-//   tile loads those rows, too. Vectors are cut at both ends of a row of y
-//   alone, and stored by four narrower accesses at most.
+//   tile loads those rows, too. Vectors are cut only at the two ends of a row
+//   of y, and stored by four narrower accesses at most.
 //
 // With asynchronous copies, all bytes of a block are in flight at once and take
 // no registers; a few blocks on an SM are enough.
 //
-// Bank conflicts. The lanes of a warp take 8 vectors of y, 4 rows each: by one
-// instruction words of 8 squares, which are `vector` rows apart, of 4
+// Bank conflicts. The lanes of a warp take 8 vectors of y in 4 rows each. One
+// instruction reads words of 8 squares, which are `vector` rows apart, for 4
 // neighbouring columns. Rows of shared memory begin at multiples of 16 bytes.
-// One more group of 16 bytes is left out behind each `vector` rows: then the
-// distance of the 8 squares is odd in such groups, and words of one column are
-// in 8 different ones. The words of 4 columns differ in their place within a
-// group; see squareOffset(). Exception: of elements of four bytes, which stay
-// where they are, lanes of different rows of y meet at random where these are
-// misaligned each in its own way.
+// One more group of 16 bytes is left out behind every `vector` rows. So the
+// distance of the 8 squares is odd in such groups, and the words of one column
+// are in 8 different groups. The words of 4 columns differ in their place
+// within a group; see squareOffset(). Exception: elements of four bytes stay in
+// place, so lanes on different rows of y conflict at random where each row is
+// misaligned in its own way.
 //
-// Rejected: gathering single elements, 16 accesses for a vector of 16 bytes,
-// which take shared memory as long as DRAM takes; words of x to registers and
+// Rejected: gathering single elements (16 accesses for a vector of 16 bytes
+// take shared memory as long as DRAM takes); words of x to registers and
 // vectors of columns from there to shared memory, with two or three thirds of
 // the bytes in flight (H200, int8 4091 x 12496: 43 us); pieces of y that end at
-// multiples of 16 bytes, whose shared sectors cost 4 %.
+// multiples of 16 bytes (shared sectors cost 4 %).
 //
 #pragma once
 
@@ -59,7 +59,7 @@ class ShiftedTranspose {
   static constexpr int kRowsAtOnce = kConfig.rowsAtOnce(kSignature);
   static constexpr int kThreads = kConfig.threads();
   static constexpr int kSide = kConfig.squareSide(kSignature);
-  /// Words that a vector of y may have elements of.
+  /// Words that a vector of y may draw its elements from.
   static constexpr int kWords = kSide > 1 ? 5 : 4;
   using Rows = GatheredRows<ShiftedTransposeConfig, kSignature, kConfig>;
 
@@ -73,14 +73,14 @@ class ShiftedTranspose {
     int cols;
     bool isShifted;
 
-    /// The rows of shared memory that have some of x: of the rows before the
-    /// tile's own, the first tile has none.
+    /// The rows of shared memory that hold rows of x. The first tile has no
+    /// rows of x before its own.
     int firstRow() const { return isShifted && row > 0 ? 0 : kExtraRows; }
     int endRow() const {
       return min(leftOf(rows, row), kConfig.tileRows) + kExtraRows;
     }
-    /// Bytes that row \p i of shared memory begins behind a multiple of 16, in
-    /// x and there.
+    /// Bytes from a multiple of 16 to the start of row \p i, in x and in shared
+    /// memory.
     unsigned past(int i) const {
       return addressBits(x.begin) +
                  static_cast<unsigned>(column) * kElementBytes +
@@ -139,17 +139,17 @@ private:
   // Squares
   //===--------------------------------------------------------------------===//
 
-  // Lanes take neighbouring squares, some of the threads those of kSide rows.
-  // Rows kPeriod apart begin alike.
+  // Neighbouring lanes take neighbouring squares; some of the threads share
+  // kSide rows. Rows kPeriod apart have the same alignment.
   static constexpr int kRowWords = kConfig.tileCols / kSide;
   static constexpr int kLanes = kRowWords < 32 ? kRowWords : 32;
   static constexpr int kSquareRows = kThreads / kLanes * kSide;
   static constexpr int kPeriod = kSquareRows < 16 ? 16 : kSquareRows;
 
-  /// Transposes the tile's squares in place. Lanes of a warp have all squares
-  /// of their rows, and read those of a step before they write one: rows are
-  /// moved forward by their shift, to words that this step has read or one
-  /// before. What squares have beyond x nobody stores.
+  /// Transposes the tile's squares in place. The lanes of a warp have all
+  /// squares of their rows, and read the squares of a step before they write
+  /// any: rows move forward by their shift, to words that this step or an
+  /// earlier one has read. Parts of squares beyond x are never stored.
   static void transposeSquares(const Tile &tile, char *shared) {
     const int thread = static_cast<int>(threadIdx.x);
 #pragma unroll 1
@@ -159,8 +159,8 @@ private:
     }
   }
 
-  /// The same of the squares from \p row on whose rows begin alike, a period
-  /// from each other: of every step number \p lane.
+  /// transposeSquares() for the squares from \p row on whose rows have the same
+  /// alignment, a period apart: square \p lane of every step.
   static void transposeRows(const Tile &tile, char *shared, int row, int lane) {
     const char *from[kSide];
     char *to[kSide];
@@ -217,11 +217,11 @@ private:
       storeKind(tile, shared, chunk, column + i * kRowsAtOnce);
   }
 
-  /// Stores a chunk of each row of y that is misaligned as row \p column of the
-  /// tile is.
+  /// Stores a chunk of each row of y with the misalignment of row \p column of
+  /// the tile.
   static void storeKind(const Tile &tile, const char *shared, int chunk,
                         int column) {
-    // Of the chunk: its first row of x, and of the tile.
+    // The first row of x of the chunk, and its row in the tile.
     char *to = tile.y + (tile.column + column) * tile.yPitch +
                tile.row * kElementBytes;
     int past = static_cast<int>(addressBits(to) & (kConfig.kGrain - 1)) /
@@ -246,7 +246,7 @@ private:
       storeColumns<false>(from, shift, to, tile.yPitch, cols, begin, end);
   }
 
-  /// Where the word waits that has column \p column of the rows from \p row on.
+  /// Offset of the word that has column \p column of the rows from \p row on.
   static int wordOffset(const Tile &tile, int row, int column) {
     if constexpr (kSide > 1)
       return kConfig.squareOffset(kSignature, row, column);
@@ -255,8 +255,8 @@ private:
   }
 
   /// Stores the elements [begin, end) of a vector, or all with kWhole, to the
-  /// row of y at \p to and to those kStep behind each other, \p cols rows at
-  /// most.
+  /// row of y at \p to and to the rows that follow kStep apart, among \p cols
+  /// rows.
   template <bool kWhole>
   static void storeColumns(const char *const (&from)[kWords], unsigned shift,
                            char *to, long long yPitch, int cols, int begin,
@@ -277,8 +277,8 @@ private:
   }
 
   /// A vector of y: the words that lie \p offset bytes behind each of \p from,
-  /// without the first \p shift bits. The last is not there where these are
-  /// none.
+  /// without the first \p shift bits. With a shift of 0 the last word is not
+  /// read.
   static Words<16> take(const char *const (&from)[kWords], int offset,
                         unsigned shift) {
     unsigned words[kWords] = {};

@@ -1,6 +1,6 @@
 //===- transpose/ShiftedTransposeConfig.h - knobs of the shifted transpose ===//
 //
-// The knobs, and where a tile's rows lie in shared memory. Host and kernel
+// The knobs, and the layout of a tile's rows in shared memory. Host and kernel
 // share these functions, so that a test on the host can walk through them.
 //
 //===----------------------------------------------------------------------===//
@@ -12,15 +12,15 @@
 namespace kiln {
 
 /// Transposes tiles of tileRows x tileCols elements of x through shared memory,
-/// with accesses of 16 bytes wherever the rows of x and y begin. Any
+/// with accesses of 16 bytes at any alignment of the rows of x and y. Any
 /// architecture, size, pitch and alignment.
 struct ShiftedTransposeConfig {
   int tileRows = 128, tileCols = 128;
   int blockThreads = 256;
   int rasterGroup = 1; ///< run-time value
-  /// Run-time value. Blocks that an SM has at most, because a launch asks for
-  /// more shared memory than it uses; 0: as many as fit. A few have all bytes
-  /// in flight that DRAM needs, and more are in each other's way.
+  /// Run-time value. The most blocks of an SM, enforced by a launch that asks
+  /// for more shared memory than it uses; 0: as many as fit. A few blocks have
+  /// all bytes in flight that DRAM needs, and more of them interfere.
   int blocksPerSm = 0;
 
   static constexpr const char *kName = "shifted";
@@ -39,9 +39,9 @@ struct ShiftedTransposeConfig {
 
   static constexpr int kAccessBytes = 16;
   static constexpr int copyBytes = kAccessBytes;
-  /// Pieces of y begin and end at multiples of a sector: where tiles share one,
-  /// each would write a part of it, which L2 has to merge. H100, bf16 50257 x
-  /// 4096: 291 us, with pieces of whole accesses 303 us.
+  /// Pieces of y begin and end at multiples of a sector: where tiles share a
+  /// sector, each writes a part of it, and L2 has to merge the parts. H100,
+  /// bf16 50257 x 4096: 291 us, with pieces of whole accesses 303 us.
   static constexpr int kGrain = 32;
 
   constexpr int threads() const { return blockThreads; }
@@ -50,25 +50,25 @@ struct ShiftedTransposeConfig {
   static constexpr int vector(const TransposeSignature &signature) {
     return kAccessBytes / signature.elementBytes;
   }
-  /// Rows of x before the tile's that a piece of y may begin with.
+  /// Rows of x before the tile's own with which a piece of y may begin.
   static constexpr int extraRows(const TransposeSignature &signature) {
     return kGrain / signature.elementBytes;
   }
   constexpr int sharedRows(const TransposeSignature &signature) const {
     return tileRows + extraRows(signature);
   }
-  /// Copies that bring what a row of x has of the tile, wherever it begins.
+  /// Copies that cover the tile's columns in a row of x, at any alignment.
   constexpr int rowCopies(const TransposeSignature &signature) const {
     return tileCols / vector(signature) + 1;
   }
 
-  /// What pointers, pitches and extents have to be multiples of.
+  /// Pointers, pitches and extents have to be multiples of this.
   static constexpr int neededAlign(const TransposeSignature &signature) {
     return signature.elementBytes;
   }
 
-  /// Where row \p row of the tile begins in shared memory: the vector that has
-  /// its first element. See the head of ShiftedTranspose.cuh.
+  /// Offset of row \p row of the tile in shared memory: the vector with its
+  /// first element. See the head of ShiftedTranspose.cuh.
   constexpr int rowOffset(const TransposeSignature &signature, int row) const {
     const auto left =
         static_cast<unsigned>(row) / static_cast<unsigned>(vector(signature));
@@ -78,16 +78,16 @@ struct ShiftedTransposeConfig {
     return rowOffset(signature, sharedRows(signature));
   }
 
-  // Squares of narrow elements: as many rows and columns as a word of four
-  // bytes has elements. Once they are transposed, a word has one column of its
+  // Squares of narrow elements have as many rows and columns as a word of four
+  // bytes has elements. After the transposition each word has one column of its
   // square.
   static constexpr int squareSide(const TransposeSignature &signature) {
     return 4 / signature.elementBytes;
   }
-  /// Where the word is that has column \p column of the square that begins with
-  /// row \p row of the tile: in the place of a word of this square, or of a
-  /// neighbour in the same 16 bytes. So words of four neighbouring columns are
-  /// in four banks.
+  /// Offset of the word with column \p column of the square that begins with
+  /// row \p row of the tile. It takes the place of a word of this square, or of
+  /// a neighbouring square in the same 16 bytes, so that words of four
+  /// neighbouring columns are in four banks.
   constexpr int squareOffset(const TransposeSignature &signature, int row,
                              int column) const {
     const int side = squareSide(signature);
@@ -96,8 +96,8 @@ struct ShiftedTransposeConfig {
            (column / side ^ inSquare * signature.elementBytes) * 4;
   }
 
-  // Chunks: vectors of rows of y. A warp stores chunks of several rows, and a
-  // thread those of one column of chunks.
+  // Chunks are vectors of rows of y. A warp stores chunks of several rows, and
+  // a thread the chunks of one column of chunks.
   constexpr int chunksPerRow(const TransposeSignature &signature) const {
     return tileRows / vector(signature);
   }
@@ -109,11 +109,12 @@ struct ShiftedTransposeConfig {
   constexpr int rowsAtOnce(const TransposeSignature &signature) const {
     return blockThreads / chunksPerRow(signature);
   }
-  /// Rows of y after which misalignments come again.
+  /// Rows of y after which misalignments repeat.
   static constexpr int period(const TransposeSignature &signature) {
     return kGrain / signature.elementBytes;
   }
-  /// A thread stores rows of so many kinds, of each kind one in rowStep().
+  /// Kinds of rows that a thread stores; each kind has one row in every
+  /// rowStep().
   constexpr int kinds(const TransposeSignature &signature) const {
     int atOnce = rowsAtOnce(signature);
     return atOnce < period(signature) ? period(signature) / atOnce : 1;
@@ -145,11 +146,11 @@ struct ShiftedTransposeConfig {
     int rows = tileCols / rowStep(signature);
     return rows < kMost ? rows : kMost;
   }
-  /// Registers a thread: words of its steps, their addresses, and the rest.
+  /// Registers of a thread: words of its steps, their addresses, and the rest.
   constexpr int registers(const TransposeSignature &) const { return 64; }
   constexpr int minBlocks(const TransposeSignature &signature) const {
     int byRegisters = 65536 / (registers(signature) * blockThreads);
-    int byThreads = 1024 / blockThreads; // of sm_75, the least there is
+    int byThreads = 1024 / blockThreads; // of sm_75, the smallest limit
     int least = byRegisters < byThreads ? byRegisters : byThreads;
     return least < 1 ? 1 : least;
   }

@@ -1,8 +1,8 @@
 //===- transpose/Squares.cuh - narrow elements transposed in registers ----===//
 //
 // A register holds several elements of one or two bytes. A square of as many
-// rows as that, a register of each, is transposed by byte permutes; shared
-// memory then moves registers where it would move elements.
+// rows, with one register each, is transposed by byte permutes; shared memory
+// then moves registers instead of elements.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -12,7 +12,7 @@
 namespace kiln {
 
 /// Transposes \p square: element i of register j becomes element j of register
-/// i. One permute for two elements of two bytes, two for four of one byte.
+/// i. A register takes one permute for elements of two bytes, two for one byte.
 template <int kElementBytes>
 void transposeSquare(unsigned (&square)[4 / kElementBytes]) {
   static_assert(kElementBytes == 1 || kElementBytes == 2 || kElementBytes == 4,

@@ -1,9 +1,9 @@
 //===- transpose/TiledTranspose.cuh - transposition by tiles --------------===//
 //
-// A transposition moves as many bytes as a copy, so all that it can lose to one
-// is how it asks for them. DRAM wants long contiguous pieces on both sides, L1
-// wants 16 bytes from each lane on both sides, and enough loads must be on the
-// way all the time. Hence:
+// A transposition moves as many bytes as a copy, so it is slower only by the
+// way in which it accesses them. DRAM needs long contiguous pieces on both
+// sides, L1 needs 16 bytes from each lane on both sides, and enough loads must
+// be in flight all the time. Hence:
 //
 // - A tile is tileCols elements long in x and tileRows elements long in y; both
 //   are knobs, because both are lengths of contiguous pieces in memory.
@@ -11,35 +11,35 @@
 //   one sub-block, all of its loads in flight before the first is used.
 // - It transposes the sub-block in registers. Elements of 4 bytes only change
 //   their names; narrower ones take a byte permute for each register and
-//   halving. What it has then are `vector` chunks of `vector` elements which
-//   are contiguous in y, and every further access moves a whole chunk.
+//   halving. The results are `vector` chunks of `vector` elements which are
+//   contiguous in y, and every further access moves a whole chunk.
 // - The chunks go through shared memory, so that neighbouring lanes get
 //   neighbouring chunks of a row of y: one warp stores pieces of tileRows
 //   elements.
 // - A block is a tile, and nothing is pipelined within it: several blocks are
-//   resident on an SM, and while one waits the others store.
+//   resident on an SM, and some store while others wait.
 //
-// Bank conflicts. An access of 16 bytes a lane is done for 8 lanes at a time
-// (8 bytes: 16; 4 bytes: 32), whose chunks should fill a line of 128 bytes of
-// banks. Reading out, they are consecutive chunks of the transposed tile: one
-// line. Writing in, consecutive lanes hold consecutive sub-blocks of a row of
-// x, whose chunks are `vector` rows of the transposed tile apart: a multiple of
-// the line, so without measures all in the same banks. So a chunk's index is
-// XORed, within its line, with its sub-block column. The lanes' columns are
-// distinct modulo the chunks of a line, so are their places. The XOR is the
-// same for all chunks of a line, so reading out stays free of conflicts. With
-// fewer sub-blocks in a row than chunks in a line, the lanes span several rows;
-// these differ in the low bits of the index, and the column is XORed into the
-// bits above. Padding instead would cost the alignment of 16-byte accesses or
-// 1/8 of the memory, and residency with it.
+// Bank conflicts. An access of 16 bytes a lane is done for 8 lanes at a time (8
+// bytes: 16; 4 bytes: 32), whose chunks should fill a line of 128 bytes of
+// banks. Reads take consecutive chunks of the transposed tile: one line. In
+// writes consecutive lanes hold consecutive sub-blocks of a row of x, whose
+// chunks are `vector` rows of the transposed tile apart. That is a multiple of
+// the line, so without further measures all would be in the same banks. So a
+// chunk's index is XORed, within its line, with its sub-block column. The
+// lanes' columns are distinct modulo the chunks of a line, and so are their
+// places. The XOR is the same for all chunks of a line, so reads stay free of
+// conflicts. With fewer sub-blocks in a row than chunks in a line, the lanes
+// span several rows; these differ in the low bits of the index, and the column
+// is XORed into the bits above. Padding instead would cost the alignment of
+// 16-byte accesses or 1/8 of the memory, and residency with it.
 //
-// Rejected: tensor maps for the loads (a swizzle of their own, but the
+// Rejected: tensor maps for the loads (they have a swizzle, but the
 // transposition itself still needs the registers), ldmatrix.trans (2-byte
 // elements only), and stores of 4-byte words into shared memory (fewer
 // registers, four times the accesses).
 //
-// Ends of x are masked by whole sub-blocks: the signature promises that vectors
-// divide both extents.
+// The ends of x are masked by whole sub-blocks: the signature promises that
+// vectors divide both extents.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -104,7 +104,7 @@ class TiledTranspose {
           : CacheHint::Plain;
   using Square = SubBlock<kVector, kElementBytes>;
 
-  /// The block's tile: its origin in x, and what of it is inside, in elements.
+  /// The block's tile: its origin in x, and its size inside of x, in elements.
   struct Tile {
     const char *x;
     char *y;
@@ -146,7 +146,7 @@ private:
     return tile;
   }
 
-  /// Index of the thread's sub-block number \p number.
+  /// Index of the thread's \p number-th sub-block.
   static int indexOf(int number) {
     return number * kConfig.threads() + static_cast<int>(threadIdx.x);
   }
@@ -167,8 +167,8 @@ private:
     }
   }
 
-  /// Puts their chunks into shared memory. Those outside of x hold anything:
-  /// nobody stores them to y.
+  /// Writes their chunks to shared memory. Chunks outside of x hold anything,
+  /// and are never stored to y.
   static void fill(char *shared, int first, const Square (&squares)[kAtOnce]) {
 #pragma unroll
     for (int i = 0; i < kAtOnce; ++i) {

@@ -1,9 +1,9 @@
 //===- transpose/TiledTransposeConfig.h - knobs of the tiled transpose ----===//
 //
-// The knobs, and where a tile's elements lie: which sub-block of x each step of
-// a thread loads, which chunk of y it stores, and where the chunk waits in
-// shared memory in between. Host and kernel share these functions, so that a
-// test on the host can walk through all of them.
+// The knobs, and the places of a tile's elements: the sub-block of x that a
+// thread loads in each step, the chunk of y that it stores, and the chunk's
+// place in shared memory in between. Host and kernel share these functions, so
+// that a test on the host can walk through all of them.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -14,15 +14,15 @@
 namespace kiln {
 
 /// Transposes tiles of tileRows x tileCols elements of x through shared memory.
-/// A thread loads sub-blocks of vector x vector elements, transposes them in
-/// registers and deals in `chunks`, runs of `vector` elements of a row of the
-/// transposed tile, from then on. Any architecture and size; with vector = 1
-/// any alignment.
+/// A thread loads sub-blocks of vector x vector elements and transposes them in
+/// registers. From then on it moves `chunks`, runs of `vector` elements of a
+/// row of the transposed tile. Any architecture and size; with vector = 1 any
+/// alignment.
 struct TiledTransposeConfig {
   int tileRows = 128, tileCols = 128;
   int blockThreads = 256;
   int vector = 8; ///< elements of a global access, on both sides
-  /// Bits: 1 stores are streaming, 2 loads leave L1 alone.
+  /// Bits: 1 stores are streaming, 2 loads bypass L1.
   int hint = 0;
   int rasterGroup = 1; ///< run-time value
 
@@ -46,7 +46,7 @@ struct TiledTransposeConfig {
   constexpr int vectorBytes(const TransposeSignature &signature) const {
     return vector * signature.elementBytes;
   }
-  /// What pointers, pitches and extents have to be multiples of.
+  /// Pointers, pitches and extents have to be multiples of this.
   constexpr int neededAlign(const TransposeSignature &signature) const {
     return vectorBytes(signature);
   }
@@ -62,7 +62,7 @@ struct TiledTransposeConfig {
         return false;
     if (!isPowerOfTwo(vector) || vectorBytes(signature) > signature.align)
       return false;
-    // A vector below a register would have to be packed from halves of rows.
+    // A vector smaller than a register would be packed from halves of rows.
     if (vector > 1 && vectorBytes(signature) < 4)
       return false;
     return isPowerOfTwo(blockThreads) && blockThreads >= 32 &&
@@ -82,7 +82,7 @@ struct TiledTransposeConfig {
     int bytes = vectorBytes(signature);
     return vector * (bytes < 4 ? 1 : bytes / 4);
   }
-  /// Sub-blocks that a thread loads before it stores the first.
+  /// Sub-blocks that a thread loads before it stores the first one.
   constexpr int subBlocksAtOnce(const TransposeSignature &signature) const {
     // Each vector of a single element has an address and a mask of its own.
     int limit = vector == 1 ? kLoadRegisters / 2 : kLoadRegisters;
@@ -91,10 +91,10 @@ struct TiledTransposeConfig {
     return fit < 1 ? 1 : fit < all ? fit : all;
   }
 
-  /// Registers a thread: the data in flight, which is transposed in place, and
-  /// addresses: more of them with several sub-blocks at once, most where each
-  /// element has its own. So much keeps ptxas 13.0 from spilling on every
-  /// architecture.
+  /// Registers of a thread: the data in flight, which is transposed in place,
+  /// and addresses. Several sub-blocks at once need more addresses, and single
+  /// elements most, because each has its own. With these numbers ptxas 13.0
+  /// does not spill on any architecture.
   constexpr int registers(const TransposeSignature &signature) const {
     int atOnce = subBlocksAtOnce(signature);
     int addresses = vector == 1 ? 64 : atOnce > 1 ? 40 : 32;
@@ -103,7 +103,7 @@ struct TiledTransposeConfig {
   /// Blocks that the registers of an SM (64 Ki, all architectures) hold.
   constexpr int minBlocks(const TransposeSignature &signature) const {
     int byRegisters = 65536 / (registers(signature) * blockThreads);
-    int byThreads = 1024 / blockThreads; // of sm_75, the least there is
+    int byThreads = 1024 / blockThreads; // of sm_75, the smallest limit
     int least = byRegisters < byThreads ? byRegisters : byThreads;
     return least < 1 ? 1 : least;
   }
@@ -127,17 +127,17 @@ struct TiledTransposeConfig {
     return row * chunksPerRow() + column;
   }
 
-  /// Where chunk \p index waits, in chunks from the start of shared memory; a
+  /// Place of chunk \p index, in chunks from the start of shared memory; a
   /// permutation of the chunks of each sub-block column. See the head of
   /// TiledTranspose.cuh.
   constexpr int place(const TransposeSignature &signature, int index) const {
     int perLine = kBankLineBytes / vectorBytes(signature);
     int span = perLine < tileRows ? perLine : tileRows;
-    // Without the XOR, so many neighbouring columns lie in one line of banks.
+    // Neighbouring columns that would share a line of banks without the XOR.
     int columnsPerLine = perLine / span;
-    // A bank is 4 bytes: narrower chunks share one, and step by as many.
+    // A bank has 4 bytes: narrower chunks share one, and step by their number.
     int step = perLine > 32 ? perLine / 32 : 1;
-    // Few sub-blocks in a row: the lanes of an access span several rows.
+    // With few sub-blocks in a row, the lanes of an access span several rows.
     int wide = span / subBlocksPerRow();
     int stride = wide > step ? wide : step;
     int column = index / tileRows; // chunks of one sub-block column: tileRows
@@ -165,7 +165,7 @@ private:
   }
 };
 
-/// referenceTranspose has no choices.
+/// referenceTranspose has no knobs.
 struct ReferenceTransposeConfig {
   static constexpr int kTile = 32, kTileRows = 8;
   static constexpr int threads() { return kTile * kTileRows; }

@@ -18,7 +18,7 @@ struct TransposeParams {
   long long ldx = 0, ldy = 0;
 
   /// Consecutive blocks cover this many tile rows of x before the next tile
-  /// column; at least 1 and at most the tile rows there are.
+  /// column; at least 1 and at most the number of tile rows.
   int rasterGroup = 1;
 };
 

@@ -1,4 +1,4 @@
-//===- transpose/TransposeSignature.h - what a transposition fixes --------===//
+//===- transpose/TransposeSignature.h - the signature of transpose2d ------===//
 //
 // y[c, r] = x[r, c]. Shared by the host and every kernel of the family, so it
 // includes nothing.

@@ -1,4 +1,4 @@
-//===- trial/IntegerInit.h - what operands of integers mean ---------------===//
+//===- trial/IntegerInit.h - the meaning of integer operands --------------===//
 //
 // Compiled by the host compiler and by NVRTC.
 //
@@ -7,31 +7,31 @@
 
 namespace kiln {
 
-/// What an operand of integers means, so that trials can fill it with valid
+/// The meaning of an operand of integers, by which trials fill it with valid
 /// data.
 enum class IntegerData : int {
   None, ///< it has no integers
-  /// Each from `least` to `most`; `total`, where it is given, is about their
-  /// sum.
+  /// Each from `least` to `most`; a `total` above 0 is about their sum.
   Lengths,
-  /// Sums of lengths from `least` to `most`: the first is 0, the last at most
-  /// `total`.
+  /// Prefix sums of lengths from `least` to `most`: the first is 0, the last at
+  /// most `total`.
   Offsets,
   Indices, ///< from 0 to `most`, all different as long as there are enough
   Values,  ///< any from `least` to `most`, which may be negative
   Counts,  ///< from 0 to `most`, whose sum is about `total`
-  /// Where counts end that follow one another, each from a multiple of `align`
-  /// on; the last is at most `total`.
+  /// Ends of counts that follow one another, each beginning at a multiple of
+  /// `align`; the last end is at most `total`.
   Ends,
 };
 
-/// Of operands of type int32. Values differ in either data, and `least` and
-/// `most` are among them where there are two. The usual data have lengths that
-/// are equal, and as great as `most` and `total` allow. Exception: Lengths that
-/// a total keeps below the greatest are one of `most` among others that differ.
-/// Outliers differ, and `least` (which may be 0) and `most` are among them
-/// where there are at least two. Counts lie within 0.7 and 1.3 of their mean;
-/// those of outliers within 0 and its double, 0 and, where it is below that,
+/// The integers of an operand of type int32. Values vary in both the usual data
+/// and the outliers, and include `least` and `most` where there are two. Usual
+/// lengths are equal, and as great as `most` and `total` allow. Exception:
+/// Lengths that a total keeps below `most` are one length of `most` among
+/// others that vary. Outliers vary, and include `least` (which may be 0) and
+/// `most` where there are at least two. Usual counts lie between 0.7 and 1.3
+/// times their mean. Counts of outliers lie between 0 and twice the mean, and
+/// include 0 and, where it is below that, `most`.
 /// `most` among them.
 struct IntegerInit {
   IntegerData kind = IntegerData::None;

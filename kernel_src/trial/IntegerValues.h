@@ -1,7 +1,7 @@
-//===- trial/IntegerValues.h - integers that trials fill operands with ----===//
+//===- trial/IntegerValues.h - integers with which trials fill operands ---===//
 //
-// Each is a function of its index alone. Compiled by the host compiler and by
-// NVRTC.
+// Each integer is a function of its index alone. Compiled by the host compiler
+// and by NVRTC.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -22,11 +22,11 @@ constexpr unsigned long long mix(unsigned long long counter) {
 /// The integers of one operand.
 struct IntegerValues {
   IntegerInit init;
-  bool differ = false; ///< lengths: of outliers
+  bool differ = false; ///< lengths vary: the data are outliers
   long long count = 0; ///< of integers
   unsigned long long seed = 0;
 
-  /// Integer \p index. Offsets take as long as there are integers before.
+  /// Integer \p index. Offsets and ends take time proportional to the index.
   constexpr long long at(long long index) const {
     switch (init.kind) {
     case IntegerData::Lengths:
@@ -49,7 +49,7 @@ struct IntegerValues {
   }
 
 private:
-  /// Usual lengths of which most are below the greatest.
+  /// Whether most usual lengths are below `most`.
   constexpr bool isUneven() const {
     return !differ && init.total > 0 && init.total / count < init.most;
   }
@@ -59,7 +59,7 @@ private:
       return index == 0 ? init.most : init.least;
     return drawn(index, init.most);
   }
-  /// Any from the least on to \p greatest.
+  /// A draw from `least` to \p greatest.
   constexpr long long drawn(long long index, long long greatest) const {
     const auto choices =
         static_cast<unsigned long long>(greatest - init.least) + 1;
@@ -69,8 +69,8 @@ private:
                choices);
   }
 
-  /// The greatest, and others that make up the rest of the total: from the
-  /// least to twice the mean.
+  /// `most` once, and other lengths that make up the rest of the total: from
+  /// `least` to twice the mean.
   constexpr long long unevenLength(long long index) const {
     const long long rest =
         count > 1 ? (init.total - init.most) / (count - 1) : init.total;
@@ -88,8 +88,8 @@ private:
     return length < init.most ? length : init.most;
   }
 
-  /// Length \p index of \p lengths, before any is cut; most are at most
-  /// \p greatest.
+  /// Length \p index of \p lengths, before any is cut; all but the first two
+  /// are at most \p greatest.
   constexpr long long wantedLength(long long index, long long lengths,
                                    long long greatest) const {
     if (!differ)
@@ -99,8 +99,8 @@ private:
     return drawn(index, greatest);
   }
 
-  /// Sum of the first \p index lengths. Each leaves room for the least of those
-  /// behind it.
+  /// Sum of the first \p index lengths. Each leaves room for the least of the
+  /// lengths behind it.
   constexpr long long offset(long long index) const {
     const long long lengths = count - 1;
     if (index == 0 || lengths <= 0)
@@ -118,11 +118,11 @@ private:
     return sum;
   }
 
-  /// Count \p index of those that make up \p total.
+  /// Count \p index of the counts that make up \p total.
   constexpr long long countOf(long long index, long long total) const {
     if (differ && count > 1 && index < 2)
       return index == 0 ? 0 : init.most < total ? init.most : total;
-    // Shares of the total, so that few rows are spread over many counts.
+    // Shares of the total, so that few rows spread over many counts.
     const long long mean = (index + 1) * total / count - index * total / count;
     const long long spread = differ ? mean : mean * 3 / 10;
     const long long value =
@@ -133,7 +133,7 @@ private:
     return value < init.most ? value : init.most;
   }
 
-  /// Where count \p index ends.
+  /// The end of count \p index.
   constexpr long long end(long long index) const {
     const long long gaps = (init.align - 1) * (count - 1);
     const long long total = init.total > gaps ? init.total - gaps : init.total;
@@ -148,9 +148,9 @@ private:
     return sum;
   }
 
-  /// Multiples of a prime, modulo how many there are. The prime has no factor
-  /// in common with any such number, and as the half of the number before it is
-  /// prime too, neighbours stay neighbours for 1 and 2 only.
+  /// Multiples of a prime, modulo the number of places. The prime has no factor
+  /// in common with any such number, and since half of the number before it is
+  /// prime too, neighbours stay neighbours only for 1 and 2 places.
   constexpr long long place(long long index) const {
     constexpr unsigned long long kSafePrime = 2654436503;
     const auto places = static_cast<unsigned long long>(init.most) + 1;

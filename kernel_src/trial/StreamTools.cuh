@@ -1,9 +1,9 @@
-//===- trial/StreamTools.cuh - a kernel that only moves bytes -------------===//
+//===- trial/StreamTools.cuh - the copy baseline --------------------------===//
 //
-// Reads a buffer once and writes another once, 16 bytes an access. A block
-// takes pieces of `unroll` steps a thread; a grid with fewer blocks than pieces
-// strides over them. What is written is what was read, mixed by exclusive or,
-// so that every load is needed.
+// The copy baseline: it reads a buffer once and writes another once, 16 bytes
+// an access. A block takes pieces of `unroll` steps a thread; a grid with fewer
+// blocks than pieces strides over them. The written words are those read, mixed
+// by exclusive or, so that every load is needed.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -62,8 +62,8 @@ private:
     return step < pitch && region * pitch + step < chunks;
   }
 
-  /// This thread's steps of a piece: all loads, then all stores. What may have
-  /// no store goes into \p rest.
+  /// This thread's steps of a piece: all loads, then all stores. Loads that may
+  /// have no store are mixed into \p rest.
   template <bool kWhole>
   static void move(const StreamParams &params, long long first, uint4 &rest) {
     const auto *from = static_cast<const uint4 *>(params.read);
@@ -104,7 +104,8 @@ private:
            i < params.writeChunks;
            i += static_cast<long long>(gridDim.x) * blockDim.x)
         store(to + i, rest);
-    // Hardly ever true, but the compiler cannot know and keeps the loads.
+    // The condition is almost never true, but the compiler cannot know that,
+    // and so keeps the loads.
     if (rest.x == 0x9e3779b9u && rest.y == 0x7f4a7c15u &&
         rest.z == 0xbf58476du && rest.w == 0x1ce4e5b9u)
       store(to, rest);

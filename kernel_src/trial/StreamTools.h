@@ -1,8 +1,8 @@
-//===- trial/StreamTools.h - parameters of kernels that only move bytes ---===//
+//===- trial/StreamTools.h - parameters of the copy baseline --------------===//
 //
-// What a memory-bound kernel is measured against: a stream that reads and
-// writes as many bytes in the same proportion and computes nothing. Compiled by
-// the host compiler and by NVRTC.
+// Memory-bound kernels are measured against a copy baseline: it reads and
+// writes as many bytes in the same proportion, and computes nothing. Compiled
+// by the host compiler and by NVRTC.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -13,11 +13,12 @@ namespace kiln {
 
 /// Bytes of each access.
 constexpr int kStreamChunk = 16;
-/// Threads of a block at most.
+/// The most threads of a block.
 constexpr int kStreamThreads = 1024;
 
-/// What a step reads and writes, in accesses: each goes to a region of its own
-/// of the buffer. No writes: the few there are follow the reads.
+/// The accesses that a step reads and writes; each goes to a region of the
+/// buffer of its own. If there are no writes, the few bytes to write follow the
+/// reads.
 struct StreamMix {
   static constexpr int kMost = 4;
   int reads = 1, writes = 1;
@@ -30,9 +31,9 @@ struct StreamMix {
 };
 
 /// The mix whose proportion is nearest to that of \p readBytes to
-/// \p writtenBytes, of those the one with the fewest accesses.
+/// \p writtenBytes; among equals, the one with the fewest accesses.
 constexpr StreamMix mixOf(double readBytes, double writtenBytes) {
-  // Beyond this, what is written is lost in what is read.
+  // Beyond this ratio writes do not show beside reads.
   constexpr double kFewWrites = 16;
   if (writtenBytes * kFewWrites < readBytes)
     return {1, 0};
@@ -41,7 +42,7 @@ constexpr StreamMix mixOf(double readBytes, double writtenBytes) {
   for (int reads = 1; reads <= StreamMix::kMost; ++reads)
     for (int writes = 1; writes <= StreamMix::kMost; ++writes) {
       double a = reads * writtenBytes, b = writes * readBytes;
-      // The greater over the less, at least 1.
+      // The ratio of the greater to the smaller, at least 1.
       double off = a > b ? (b > 0 ? a / b : a) : b / a;
       if (bestOff == 0 || off < bestOff ||
           (off == bestOff && reads + writes < best.reads + best.writes)) {
@@ -65,18 +66,18 @@ struct StreamConfig {
   }
 };
 
-/// Parameters of every stream kernel, on a one-dimensional grid of any number
-/// of blocks of any number of threads up to kStreamThreads. Sizes are in
-/// accesses. Region r of a buffer begins r pitches from its start; the last one
-/// may be shorter. Both buffers are aligned to 16 bytes, and `write` has room
-/// for one access even where writeChunks is 0.
+/// Parameters of every kernel of the copy baseline, on a one-dimensional grid
+/// of any number of blocks of any number of threads up to kStreamThreads. Sizes
+/// are in accesses. Region r of a buffer begins r pitches from its start; the
+/// last one may be shorter. Both buffers are aligned to 16 bytes, and `write`
+/// has room for one access even where writeChunks is 0.
 struct StreamParams {
   const void *read = nullptr;
   void *write = nullptr;
   long long readChunks = 0, writeChunks = 0;
   long long readPitch = 0, writePitch = 0;
-  long long steps = 0;      ///< what the longest region needs
-  long long wholeSteps = 0; ///< that find all of their accesses inside
+  long long steps = 0;      ///< of the longest region
+  long long wholeSteps = 0; ///< steps whose accesses all lie inside
 };
 
 /// Divides \p readChunks and \p writeChunks into the regions of \p mix.

@@ -18,10 +18,10 @@ namespace kiln {
 constexpr int kTrialThreads = 256;
 
 /// kilnFillNormal: element i becomes a sample of a normal distribution, a
-/// function of (seed, i) alone, or what replaces it, rounded to its type: to
-/// nearest even, saturating where the type has no infinity. fp64 (with fp32's
-/// digits), fp32, fp16, bf16, e4m3, e5m2, int8. Later fields go before earlier
-/// ones.
+/// function of (seed, i) alone, or a replacement that a later field names. It
+/// is rounded to its type: to nearest even, saturating where the type has no
+/// infinity. fp64 (with fp32's digits), fp32, fp16, bf16, e4m3, e5m2, int8.
+/// Later fields take precedence over earlier ones.
 struct FillNormalParams {
   void *data = nullptr;
   long long count = 0; ///< elements
@@ -34,8 +34,9 @@ struct FillNormalParams {
   float outlier = 0;
   /// Above 0, about one element in this many is minus infinity.
   int minusInfinityPeriod = 0;
-  /// Above 0, every element of the last of so many rows is rowValue. Rows are
-  /// counted on through batches, so batches are whole numbers of rows apart.
+  /// Above 0, every element of the last row of each period of this many rows is
+  /// rowValue. Rows are counted on through batches, so batches are whole
+  /// numbers of rows apart.
   int rowPeriod = 0;
   float rowValue = 0;
   long long rowLength = 0; ///< elements from row to row
@@ -44,7 +45,7 @@ struct FillNormalParams {
 };
 
 /// kilnFillIntegers: each element becomes values.at() of its index, counted row
-/// by row. No two rows of the layout may be the same.
+/// by row. No two rows of the layout may coincide.
 struct FillIntegersParams {
   int *data = nullptr;
   RowLayout layout;
@@ -59,9 +60,9 @@ struct FillPatternParams {
   unsigned pattern = 0;
 };
 
-/// kilnCheckRedZone: adds the number of bytes that differ from the pattern to
-/// *differing: what lies around an operand. Any alignment; begins with the
-/// pattern's lowest byte.
+/// kilnCheckRedZone: adds to *differing the number of bytes around an operand
+/// that differ from the pattern. Any alignment; begins with the pattern's
+/// lowest byte.
 struct CheckRedZoneParams {
   const void *data = nullptr;
   long long bytes = 0;
@@ -69,8 +70,9 @@ struct CheckRedZoneParams {
   unsigned long long *differing = nullptr;
 };
 
-/// kilnCheckGaps: the same of elements between the rows of an operand that are
-/// of none. The grid is apart.
+/// kilnCheckGaps: adds to *differing the number of changed bytes between the
+/// rows of an operand, in elements that belong to no row. The grid has
+/// isApart().
 struct CheckGapsParams {
   const void *data = nullptr;
   DType type = DType::BF16;
@@ -94,14 +96,15 @@ struct FlushL2Params {
   long long bytes = 0;
 };
 
-/// What kilnCompareTolerance finds. The host sets it to the values below first;
-/// slabs add up.
+/// Results of kilnCompareTolerance. The host first sets them to the values
+/// below; slabs add up.
 struct CompareResult {
   unsigned long long checked = 0;
   unsigned long long mismatches = 0;
-  /// Smallest flat index (row * cols + column) of a mismatch, all ones if none.
+  /// Smallest flat index (row * cols + column) of a mismatch; all ones without
+  /// one.
   unsigned long long firstBad = ~0ull;
-  /// Elements that are not defined and have changed, and the first of them.
+  /// Undefined elements that have changed, and the first of them.
   unsigned long long disturbed = 0, firstDisturbed = ~0ull;
   /// Largest |d - ref| / tolerance, infinite where d is NaN and ref is not.
   double maxRatio = 0;
@@ -111,13 +114,13 @@ struct CompareResult {
 /// them, checks
 ///   |d - ref| <= relEps * |ref| + absScale * bound + absolute.
 /// A d that equals ref rounded to D's type passes (so an overflow to infinity
-/// does, and an infinity that both have); a NaN passes only where ref is NaN.
-/// Where the bound is below 0, D is not defined and has to hold what it held
-/// before. The types of kilnFillNormal.
+/// passes, and an infinity in both); a NaN passes only where ref is NaN. Where
+/// the bound is below 0, D is undefined and has to keep its earlier value. The
+/// types are those of kilnFillNormal.
 struct CompareToleranceParams {
   const void *d = nullptr;
-  /// D before it was written, in the same layout; null: `pattern` everywhere,
-  /// the same byte four times.
+  /// D before it was written, in the same layout; null: `pattern`, the same
+  /// byte four times, everywhere.
   const void *before = nullptr;
   unsigned pattern = 0;
   DType type = DType::BF16;

@@ -1,8 +1,8 @@
 //===- trial/TrialTools.cuh - kernels that prepare and judge trials -------===//
 //
-// The tuner's own kernels: fill operands, poison outputs, check red zones,
-// compare with a reference, empty the L2. One translation unit that includes
-// this header holds them all under their extern "C" names.
+// The tuner's own kernels: they fill operands, poison outputs, check red zones,
+// compare with a reference, and empty the L2. One translation unit that
+// includes this header holds them all under their extern "C" names.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -117,12 +117,12 @@ inline float roundMantissa10(float value) {
   return __uint_as_float((__float_as_uint(value) + 0x1000u) & 0xffffe000u);
 }
 
-/// True for about one in \p period of \p bits, none when that is 0.
+/// True for about one in \p period of random \p bits; never for a period of 0.
 inline bool isPicked(unsigned long long bits, int period) {
   return period > 0 && bits % period == 0;
 }
 
-/// What element \p index holds before it is rounded to its type.
+/// The value of element \p index before it is rounded to its type.
 inline float valueOf(const FillNormalParams &params, long long index) {
   if (params.rowPeriod > 0 &&
       index / params.rowLength % params.rowPeriod == params.rowPeriod - 1)
@@ -218,7 +218,8 @@ inline void flushL2(const FlushL2Params &params) {
   }
 }
 
-/// |d - ref| over the tolerance; at most 1 is a pass, and NaN never comes out.
+/// The quotient |d - ref| / tolerance; at most 1 is a pass, and the result is
+/// never NaN.
 inline double errorRatio(const CompareToleranceParams &params, double d,
                          double ref, double bound) {
   const double infinity = __longlong_as_double(0x7ff0000000000000ll);
@@ -244,7 +245,7 @@ inline double warpMax(double value) {
   return value;
 }
 
-/// Whether the element at \p offset holds what it held before.
+/// Whether the element at \p offset has its earlier value.
 inline bool isUntouched(const CompareToleranceParams &params,
                         long long offset) {
   const int bytes = bytesOf(params.type);
@@ -291,7 +292,7 @@ inline void compareTolerance(const CompareToleranceParams &params) {
       atomicAdd(&params.result->mismatches, mismatches);
     if (disturbed != 0)
       atomicAdd(&params.result->disturbed, disturbed);
-    // Bit patterns of doubles that are not negative are ordered as they are.
+    // Bit patterns of non-negative doubles are ordered like the doubles.
     atomicMax(reinterpret_cast<unsigned long long *>(&params.result->maxRatio),
               static_cast<unsigned long long>(__double_as_longlong(worst)));
   }

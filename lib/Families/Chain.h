@@ -1,4 +1,4 @@
-//===- Chain.h - pointwise chains in records and in texts -----------------===//
+//===- Chain.h - pointwise chains in values and in texts ------------------===//
 #pragma once
 
 #include "common/Types.h"
@@ -8,12 +8,12 @@
 
 namespace kiln {
 
-/// Packs a chain into a record's int64 and back: a byte an operation.
+/// Packs a chain into an int64 value and back: a byte for each operation.
 int64_t encodeChain(const PointwiseChain &chain);
 PointwiseChain decodeChain(int64_t value);
 
-/// "{{kiln::PointwiseOp::Bias, kiln::PointwiseOp::Silu}}": the chain as an
-/// initialiser.
+/// The chain as an initialiser: "{{kiln::PointwiseOp::Bias,
+/// kiln::PointwiseOp::Silu}}".
 std::string initializerText(const PointwiseChain &chain);
 
 } // namespace kiln

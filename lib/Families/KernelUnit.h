@@ -16,7 +16,7 @@
 
 namespace kiln {
 
-/// What a template's kernel is called, in kernel_src. Literals.
+/// The names of a template's kernel in kernel_src; literals.
 struct KernelEntry {
   llvm::StringRef header;        ///< "gemm/MmaGemm.cuh"
   llvm::StringRef signatureType; ///< "GemmSignature"
@@ -28,22 +28,22 @@ struct KernelEntry {
   bool archSpecific = false;
 };
 
-/// What one instance of it is made of.
+/// The parts of one instance of a kernel.
 struct KernelInstance {
-  /// Of KernelName.h, without the signature's tag: "kiln_gemm_mma_bm64_...".
+  /// By KernelName.h, without the signature's tag: "kiln_gemm_mma_bm64_...".
   std::string name;
   std::string signature; ///< a designated initialiser
   std::string config;    ///< likewise
   int threads = 0;
-  int minBlocks = 1; ///< blocks that an SM must have registers for
-  /// Dynamic shared memory; without: the config has none, and chooses minBlocks
-  /// by the signature.
+  int minBlocks = 1; ///< blocks for which an SM must have registers
+  /// Dynamic shared memory. Without it the config has none, and chooses
+  /// minBlocks by the signature.
   std::optional<int> sharedBytes = std::nullopt;
   bool maySpill = false; ///< UnitParts::maySpill
 };
 
-/// What \p config makes of \p signature: both as text, and the threads, blocks
-/// and shared memory that the config says. \p name is that of the instance.
+/// The instance of \p signature and \p config: both as text, and the config's
+/// threads, blocks and shared memory. \p name is the instance's name.
 template <class Signature, class Config>
 KernelInstance instanceOf(std::string name, const Signature &signature,
                           const Config &config, bool maySpill) {
@@ -65,8 +65,8 @@ KernelInstance instanceOf(std::string name, const Signature &signature,
   return instance;
 }
 
-/// The kernel that \p problem is solved with where \p record is chosen:
-/// \p config is what the record says.
+/// The kernel that solves \p problem with \p config, which is the typed form of
+/// \p values.
 template <class Signature, class Config>
 KernelInstance candidateOf(const Problem &problem, const Values &values,
                            const Signature &signature, const Config &config,
@@ -75,7 +75,7 @@ KernelInstance candidateOf(const Problem &problem, const Values &values,
                     config, maySpill);
 }
 
-/// The naive kernel that the problems of \p problems are compared with.
+/// The naive kernel with which problems of \p problems are compared.
 template <class Signature, class Config>
 KernelInstance referenceOf(const Schema &problems, const Signature &signature,
                            const Config &config) {
@@ -85,13 +85,13 @@ KernelInstance referenceOf(const Schema &problems, const Signature &signature,
 
 /// The translation unit of \p instance for \p device: includes, signature and
 /// config as constants, static_asserts that host and device agree, one entry.
-/// Unit and entry are called as the instance, with the signature's tag.
+/// Unit and entry have the instance's name, with the signature's tag.
 /// Microseconds.
 TranslationUnit makeKernelUnit(const KernelEntry &entry,
                                const KernelInstance &instance,
                                const DeviceModel &device);
 
-/// "BF16": the enumerator of \p type in kernel_src.
+/// The enumerator of \p type in kernel_src, such as "BF16".
 llvm::StringRef enumeratorOf(DType type);
 
 } // namespace kiln

@@ -1,4 +1,4 @@
-//===- LaunchLimits.h - what no launch may exceed -------------------------===//
+//===- LaunchLimits.h - the limits of every launch ------------------------===//
 #pragma once
 
 #include "Kernel/Template.h"

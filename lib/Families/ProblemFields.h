@@ -1,4 +1,4 @@
-//===- ProblemFields.h - what the problems of all families share ----------===//
+//===- ProblemFields.h - fields that all families share -------------------===//
 #pragma once
 
 #include "Kernel/Values.h"
@@ -16,7 +16,7 @@ inline constexpr int64_t kMaxExtent = (int64_t(1) << 31) - 1;
 /// Greatest leading dimension: no row fills more of an address space.
 inline constexpr int64_t kMaxLeadingDimension = int64_t(1) << 40;
 
-/// A size that every problem of a family states.
+/// A size that every problem of a family has to give.
 inline Field extentField(llvm::StringRef key, FieldRole role) {
   return {.key = key, .role = role, .required = true, .maximum = kMaxExtent};
 }
@@ -55,8 +55,8 @@ inline Field enumField(llvm::StringRef key, bool required,
           .names = names};
 }
 
-/// The alignment that a problem promises; kernels tell no more than 16 bytes
-/// apart.
+/// The alignment that a problem promises; kernels distinguish no more than 16
+/// bytes.
 inline Field alignField() {
   return {.key = "align",
           .role = FieldRole::Alignment,
@@ -65,21 +65,20 @@ inline Field alignField() {
           .maximum = 16};
 }
 
-/// Elements of \p type that begin at whole accesses of 16 bytes: a step of
-/// PoolDraws.
+/// Elements of \p type in a whole access of 16 bytes: a step of PoolDraws.
 constexpr int64_t elementsOfVector(DType type) {
   return 128 / std::max(1, bitsOf(type));
 }
-/// The most values of an extent that a pool is judged on.
+/// The largest value of an extent on which a pool is judged.
 inline constexpr int64_t kMostDrawn = 65536;
 
-/// InvalidArgument unless \p align, the bytes that divide every pointer, is a
-/// power of two and at least \p elementBytes, those of the smallest element.
+/// InvalidArgument unless \p align, which divides every pointer, is a power of
+/// two and at least \p elementBytes, the bytes of the smallest element.
 llvm::Error checkAlign(llvm::StringRef family, int64_t align,
                        int64_t elementBytes);
 
-/// InvalidArgument if fp32 holds no value like \p value, of \p key: it would
-/// be infinite there, or 0 without being 0 here. Kernels take scalars as fp32.
+/// InvalidArgument if fp32 cannot hold \p value, of \p key: the value would
+/// become infinite, or 0 without being 0. Kernels take scalars as fp32.
 llvm::Error checkScalar(llvm::StringRef family, llvm::StringRef key,
                         double value);
 
@@ -90,9 +89,9 @@ llvm::Error checkMatrix(llvm::StringRef family, llvm::StringRef key,
                         int64_t rows, int64_t cols, int64_t ld,
                         int64_t batch = 1);
 
-/// Where a trial's operand starts behind a 256-byte boundary when a problem
-/// promises \p align bytes: at a multiple of them, or of the element's own, and
-/// of no more. Greater promises than 16 bytes are not told apart.
+/// Offset of a trial's operand behind a 256-byte boundary, when a problem
+/// promises \p align bytes: a multiple of these bytes, or of the element's own,
+/// and of no larger power of two. Promises above 16 bytes are not told apart.
 inline int64_t misalignmentOf(int64_t align, DType type) {
   constexpr int64_t kMostAlign = 16;
   align = std::max<int64_t>(align, bytesOf(type));

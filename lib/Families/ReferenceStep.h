@@ -6,7 +6,7 @@
 namespace kiln {
 
 /// Appends the step that computes \p part in \p blocks of \p threads. \p params
-/// has all but the part's rows and where they go.
+/// is complete except for the part's rows and their results.
 template <class Params>
 void addReferenceStep(const ReferencePart &part, Params params, int64_t blocks,
                       int threads, LaunchSpec &spec) {

@@ -8,8 +8,8 @@
 namespace kiln {
 
 /// Has \p spec write the tensor map \p map over \p address at byte \p offset of
-/// its parameters. Where sizes are those of \p planned, as they are unless a
-/// dynamic extent has changed, its encoded \p prototype serves.
+/// its parameters. If its sizes equal those of \p planned, as they do unless a
+/// dynamic extent has changed, the encoded \p prototype is reused.
 inline void addTensorMap(const TensorMapSpec &map, const TensorMapSpec &planned,
                          const EncodedTensorMap &prototype,
                          DeviceAddress address, size_t offset,

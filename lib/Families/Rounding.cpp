@@ -34,7 +34,7 @@ double halfUlp(DType type) {
 }
 
 Tolerance roundedTolerance(DType type, double scaled) {
-  // Narrow types are stored once, and leave no room for a second rounding.
+  // Narrow types are stored once, so there is no room for a second rounding.
   double roundings = bitsOf(type) == 8 ? 1.01 : 4;
   return {roundings * halfUlp(type), scaled, roundingFloor(type)};
 }

@@ -1,4 +1,4 @@
-//===- Rounding.h - what rounding to a type may cost ----------------------===//
+//===- Rounding.h - the errors of rounding to a type ----------------------===//
 #pragma once
 
 #include "Kernel/Operand.h"
@@ -9,12 +9,12 @@ namespace kiln {
 /// binade; 0 for integers.
 double halfUlp(DType type);
 
-/// What values near zero may lose besides: half of the least subnormal of
-/// \p type, or of a whole for integers, with room for what fp32 is off.
+/// The additional error of values near zero: half of the least subnormal of
+/// \p type, or of 1 for integers, with room for the errors of fp32.
 double roundingFloor(DType type);
 
-/// Rounding to \p type of what fp32 arithmetic computes with an error of
-/// \p scaled times the reference's bound.
+/// The tolerance of fp32 results with an error of \p scaled times the
+/// reference's bound, rounded to \p type.
 Tolerance roundedTolerance(DType type, double scaled);
 
 } // namespace kiln

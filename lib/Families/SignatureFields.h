@@ -1,9 +1,9 @@
-//===- SignatureFields.h - a kernel's signature type as a record ----------===//
+//===- SignatureFields.h - a kernel's signature type as values ------------===//
 //
 // A signature is a structural aggregate shared with the kernel. One list of its
-// members, kept beside the family's problem, gives the schema of its records,
-// both conversions and the designated initialiser that a translation unit
-// carries, as forEachField gives those of a config.
+// members, kept beside the family's problem, gives the schema of its values,
+// both conversions and the designated initialiser of a translation unit, as
+// forEachField gives those of a config.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -20,19 +20,19 @@
 
 namespace kiln {
 
-/// One member of \p Signature. What is not required is left out of a text where
-/// it is what a signature has by default.
+/// One member of \p Signature. A member that is not required is left out of a
+/// text if it has the signature's default.
 template <class Signature, class T> struct SignatureField {
-  const char *key;    ///< in the records
+  const char *key;    ///< in the schema
   const char *member; ///< in the kernel's source
   T Signature::*pointer;
   bool required = false;
-  /// Of an enumeration or a chain; an enumeration without names is a number.
+  /// For an enumeration or a chain; an enumeration without names is a number.
   llvm::ArrayRef<FieldName> names = {};
-  int64_t maximum = 1; ///< of a number; one of 0 and 1 unless it says else
+  int64_t maximum = 1; ///< for a number, which is 0 or 1 by default
 };
 
-/// A value as a record's int64, and back.
+/// Encodes a member as an int64 value, and back.
 template <class T> int64_t encodeMember(T value) {
   return static_cast<int64_t>(value);
 }
@@ -46,12 +46,12 @@ template <class T> T decodeMember(int64_t value) {
     return static_cast<T>(value);
 }
 
-/// "kiln::DType::BF16". Other enumerations have functions like it.
+/// "kiln::DType::BF16". Other enumerations have functions of the same name.
 inline std::string enumeratorText(DType type) {
   return "kiln::DType::" + enumeratorOf(type).str();
 }
 
-/// A value as a kernel's source spells it: "kiln::DType::BF16", "true".
+/// A value as spelled in a kernel's source: "kiln::DType::BF16", "true".
 template <class T> std::string spellMember(const T &value) {
   if constexpr (std::is_same_v<T, PointwiseChain>)
     return initializerText(value);
@@ -67,7 +67,7 @@ public:
   constexpr explicit SignatureFields(SignatureField<Signature, Types>... fields)
       : fields(fields...) {}
 
-  /// The schema of its records, called \p name.
+  /// The schema of the signature's values, called \p name.
   Schema schema(llvm::StringRef name) const {
     std::vector<Field> list;
     forEach([&]<class T>(const SignatureField<Signature, T> &from) {
@@ -89,7 +89,7 @@ public:
     return Schema(name, TextStyle::Spaced, std::move(list));
   }
 
-  /// \p signature as a record of \p schema, which schema() made.
+  /// \p signature as values of \p schema, which schema() made.
   Values toValues(const Signature &signature, const Schema &schema) const {
     int64_t values[sizeof...(Types)];
     size_t count = 0;
@@ -109,7 +109,7 @@ public:
     return signature;
   }
 
-  /// "{.in = kiln::DType::BF16, ...}": a designated initialiser.
+  /// A designated initialiser: "{.in = kiln::DType::BF16, ...}".
   std::string initializer(const Signature &signature) const {
     std::string text;
     forEach([&](const auto &field) {

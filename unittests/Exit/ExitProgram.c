@@ -2,8 +2,8 @@
 
      kiln_exit_program NVRTC MODE HOW DELAY_US
 
-   It always ends with code 7, and says on stdout how many compilations were in
-   progress when it began to. */
+   It always ends with code 7, and prints on stdout how many compilations were
+   in progress when the end began. */
 #include "kiln/kiln.h"
 
 #include <cuda.h>
@@ -38,7 +38,7 @@ static void waitUs(long us) {
   nanosleep(&time, NULL);
 }
 
-/* Before the end begins: then compilations are waited for. */
+/* Called before the end: then the end waits for compilations. */
 static void tellRunning(void) {
   printf("running %d\n", running ? running() : 0);
   fflush(stdout);
@@ -57,7 +57,7 @@ static void *endOnThread(void *unused) {
   return NULL;
 }
 
-/* A thread that has asked for a plan, while another one loads the compiler. */
+/* A thread that asks for a plan, while another one loads the compiler. */
 static long endDelayUs;
 static atomic_int hasAsked;
 static void *endInLoading(void *unused) {
@@ -79,8 +79,8 @@ static void *destroyOnThread(void *unused) {
   return NULL;
 }
 
-/* Launches new problems without end, so that there is always something that
-   compiles. */
+/* Launches new problems without end, so that a compilation is always in
+   progress. */
 static void *launch(void *unused) {
   (void)unused;
   cuCtxPushCurrent(context);
@@ -150,7 +150,7 @@ int main(int argc, char **argv) {
   }
   check(kiln_engine_create(&options, &engine) == KILN_SUCCESS, "create");
 
-  /* To end while Kiln loads the compiler, which is not loaded before. */
+  /* Ends while Kiln loads the compiler for the first time. */
   const int isLoading = strcmp(how, "load") == 0;
   if (isLoading) {
     endDelayUs = delayUs;
@@ -187,7 +187,7 @@ int main(int argc, char **argv) {
     fflush(stdout);
     const pid_t child = fork();
     if (child == 0)
-      exit(kCode); /* waits for no thread of its parent */
+      exit(kCode); /* does not wait for threads of its parent */
     int status = 0;
     check(waitpid(child, &status, 0) == child && WIFEXITED(status) &&
               WEXITSTATUS(status) == kCode,

@@ -1,6 +1,6 @@
-// Processes that end while compilations are in progress, with no engine
-// destroyed: each ends with its own exit code. The stand-in of NVRTC aborts
-// where its destructors run in the midst of a compilation.
+// Processes that end while compilations are in progress, without destroying
+// their engine: each ends with its own exit code. The stand-in of NVRTC aborts
+// if its destructors run during a compilation.
 //
 // With the real NVRTC, and more rounds:
 //   KILN_EXIT_NVRTC=build/release/lib/libkiln_real_nvrtc.so
@@ -25,7 +25,7 @@ static constexpr int kCode = 7;
 namespace {
 struct Ending {
   bool isAsMeant = false;
-  int running = 0; ///< compilations, when it began to end
+  int running = 0; ///< compilations in progress at the end
   std::string output;
 };
 } // namespace
@@ -45,8 +45,8 @@ static Ending endingOf(const std::string &command) {
   return ending;
 }
 
-/// Runs \p command of each delay, of which there are \p rounds, spread over
-/// \p spanUs; returns in how many something was compiled at the end.
+/// Runs \p command for each of \p rounds delays, spread over \p spanUs; returns
+/// in how many runs a compilation was in progress at the end.
 template <class Command>
 static int endMany(int rounds, int spanUs, const Command &command) {
   int inside = 0;
@@ -73,7 +73,7 @@ static int roundsOr(int usual) {
   return wanted > 0 ? wanted : usual;
 }
 
-/// With the real one compilations take longer, and begin later.
+/// With the real NVRTC compilations take longer, and begin later.
 static int spanUs() {
   return std::getenv("KILN_EXIT_NVRTC") ? 3000000 : 250000;
 }

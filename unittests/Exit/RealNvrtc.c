@@ -1,8 +1,8 @@
 /* The real NVRTC, named by KILN_EXIT_REAL, with a count of the compilations in
-   progress, as the stand-in has it. For the tests of this folder by hand.
+   progress, like the stand-in's. For manual runs of this folder's tests.
 
-   All other functions are NVRTC's own addresses, as dlsym finds them here, so
-   that Kiln sees which library they are of. */
+   All other functions are NVRTC's own addresses, found by dlsym, so that Kiln
+   sees their library. */
 #pragma GCC visibility push(default)
 #include <nvrtc.h>
 int kilnFakeNvrtcRunning(void);

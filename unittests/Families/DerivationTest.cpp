@@ -1,5 +1,5 @@
-// What explain tells of single configs; that every derivation makes its
-// estimate is checked by the conformance suite.
+// The explanations of single configs; the conformance suite checks that every
+// derivation leads to its estimate.
 #include "Families/FamilyTesting.h"
 #include "Kernel/ModelKind.h"
 
@@ -44,7 +44,7 @@ Derivation explain(llvm::StringRef problem, llvm::StringRef deviceName,
   return explainCandidate(*named.family, named.problem, candidate, model, kind);
 }
 
-/// The step called \p title; one of no text and no numbers if there is none.
+/// The step with title \p title; an empty one if it does not exist.
 const DerivationStep &find(const Derivation &derivation,
                            llvm::StringRef title) {
   static const DerivationStep nothing;
@@ -55,7 +55,7 @@ const DerivationStep &find(const Derivation &derivation,
   return nothing;
 }
 
-/// A number of its values; NaN, which equals nothing, if there is none.
+/// A number among its values; NaN, which equals no number, if it is missing.
 double valueOf(const DerivationStep &step, llvm::StringRef key) {
   return step.values.getNumber(key).value_or(std::nan(""));
 }
@@ -82,13 +82,13 @@ TEST_CASE("E1: the tile's intensity is judged by the rates of the estimate") {
     CAPTURE(name.str());
     Derivation steps = explain(kSquare, name, kWideTile);
     const DerivationStep &tile = find(steps, "intensity of the tile");
-    // 4096 flop a clock of the clock that launches hold, less what wgmma loses,
-    // over the port.
+    // 4096 flop a clock at the clock that launches hold, less wgmma's losses,
+    //      over the port.
     CHECK(valueOf(tile, "flops_per_byte") == doctest::Approx(256.0 / 3));
     CHECK(valueOf(tile, "ridge") == doctest::Approx(48.7).epsilon(0.01));
     CHECK(tile.clears == "l2");
     CHECK(contains(tile.verdict, "the arithmetic takes longer than L2"));
-    // DRAM's against the clock that the board's power leaves.
+    // DRAM's time against the clock that the board's power allows.
     const DerivationStep &problem = find(steps, "intensity of the problem");
     DeviceModel model = device(name);
     CHECK(valueOf(problem, "ridge") ==
@@ -96,7 +96,7 @@ TEST_CASE("E1: the tile's intensity is judged by the rates of the estimate") {
                           model.sustainedTensorClockMHz /
                           model.dramBytesPerNs()));
   }
-  // A thin tile asks more of L2 than it computes, and it is told so.
+  // A thin tile loads more from L2 than it computes, and the text says so.
   Derivation thin =
       explain(kSquare, "h200-sxm", "sm90.bm64.bn32.bk64.st8.wg1.cm1.cn1");
   CHECK(find(thin, "intensity of the tile").clears == "tensor");
@@ -112,7 +112,7 @@ TEST_CASE("E2: S_min, verdict and estimate have one latency and one barrier") {
   CHECK(wall.result == 0);
   CHECK(wall.verdict == "3 stages: latency is hidden");
   CHECK(wall.clears == "latency");
-  // The barrier is told, where it is charged: beside the latency.
+  // The barrier is shown where it is charged: beside the latency.
   const DerivationStep &step = find(steps, "step of k");
   REQUIRE(step.terms.size() == 3);
   CHECK(step.terms[1].value == 0);
@@ -156,7 +156,7 @@ TEST_CASE("E3: the classic model derives its own estimate") {
   CHECK(llvm::none_of(steps, [](const DerivationStep &step) {
     return step.title == "register wall";
   }));
-  // Few blocks: a part of the sub-cores, and of the bandwidth.
+  // Few blocks use a part of the sub-cores, and of the bandwidth.
   Derivation few =
       explain("gemm m=128 n=512 k=4096 dtype=bf16 layout=NT", "h200-sxm",
               "sm90.bm128.bn128.bk64.st4.wg2.cm1.cn1", ModelKind::Classic);
@@ -203,7 +203,7 @@ TEST_CASE("E4: FFMA kernels have FFMA's peak in the classic model") {
     REQUIRE(simt != space.ranked.end());
     double flopsPerNs =
         named.family->flops(named.problem) / simt->estimate.totalNs;
-    // The model counts in 2^30 against 10^12: 1.07 of a peak at most.
+    // The model counts in 2^30 against 10^12: at most 1.07 of a peak.
     double peak = model.simdFlopsPerClockPerSm(RateType::FP32) *
                   static_cast<double>(model.smCount) * model.smClockMHz * 1e-3;
     CHECK(flopsPerNs < 1.08 * peak);
@@ -259,7 +259,8 @@ TEST_CASE("E6: a tile that hits a wall is refused with both numbers") {
   CHECK(reasonOf("gemm m=64 n=64 k=64 dtype=fp32",
                  "simt.bm128.bn128.bk8.tm16.tn16.mb1", h200) ==
         "register wall: 256 accumulators a thread, 128 allowed");
-  // 8 vectors of 4 words and what works on them; 1024 threads leave 64.
+  // 8 vectors of 4 words and the registers to process them; 1024 threads leave
+  //   64.
   std::string resident =
       reasonOf("rmsnorm rows=64 cols=131072 dtype=bf16",
                "resident.t1024.rt1024.v8.n16.s0.r1.c1.mb1.h0.e1", h200);
@@ -283,7 +284,7 @@ TEST_CASE("E7: power is a wall, and what it adds is derived") {
   CHECK(contains(power.formula, "1500 for long"));
   CHECK(power.result == doctest::Approx(159.1e3).epsilon(1e-3));
   CHECK(find(steps, "bytes wall").result < power.result);
-  // Blamed only where it is above the path; it shows in any case.
+  // It is blamed only if it is above the path, but shown in any case.
   const DerivationStep &path = find(steps, "path of a block");
   CHECK(power.result < path.result);
   CHECK(power.blames == "");

@@ -1,4 +1,4 @@
-//===- FamilyTesting.h - what tests of families ask again and again -------===//
+//===- FamilyTesting.h - helpers for tests of families --------------------===//
 #pragma once
 
 #include "Device/Catalog.h"
@@ -29,7 +29,7 @@ inline const DeviceModel &h200() {
   return model;
 }
 
-/// The problem of \p text, which must be good.
+/// The problem of \p text, which must be valid.
 inline Problem parse(const KernelFamily &family, llvm::StringRef text) {
   auto problem = family.parseProblem(text);
   if (!problem)
@@ -37,14 +37,14 @@ inline Problem parse(const KernelFamily &family, llvm::StringRef text) {
   return *problem;
 }
 
-/// The message that refuses \p text, which must be bad.
+/// The message that refuses \p text, which must be invalid.
 inline std::string failure(const KernelFamily &family, llvm::StringRef text) {
   auto problem = family.parseProblem(text);
   REQUIRE(!problem);
   return summarize(problem.takeError()).message;
 }
 
-/// Why \p config may not run, or "none".
+/// The reason why \p config may not run, or "none".
 inline std::string reason(const KernelFamily &family, llvm::StringRef problem,
                           llvm::StringRef config,
                           const DeviceModel &device = h200()) {

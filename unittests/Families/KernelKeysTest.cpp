@@ -1,6 +1,6 @@
-// What an edit of kernel_src does to the keys of the kernels of all families:
-// those that include the file change, the others stay valid in every cache. An
-// edit of comments changes none.
+// The effect of an edit of kernel_src on the keys of the kernels of all
+// families: keys of kernels that include the file change, and the others stay
+// valid in every cache. An edit of comments changes no key.
 #include "Families/Conformance/Draw.h"
 #include "Families/FamilyTesting.h"
 #include "Kernel/KernelName.h"
@@ -35,7 +35,7 @@ std::string shortName(const TranslationUnit &unit) {
       .str();
 }
 
-/// What is planned, and whose plans were seen.
+/// Collects the units, and the families and templates whose plans were seen.
 struct Planned {
   Units units;
   std::set<const Template *> templates;
@@ -56,7 +56,7 @@ void addPlans(const KernelFamily &family, const Problem &problem,
   }
 }
 
-/// Problems are drawn, until each template of every family was planned.
+/// Draws problems until each template of every family was planned.
 Planned planAll() {
   Planned planned;
   for (const auto &family : registry().families()) {
@@ -80,7 +80,7 @@ Planned planAll() {
            planned);
   addPlans(gemm, parse(gemm, "m=300 n=512 k=511 dtype=bf16 layout=NT lda=512"),
            planned);
-  // Of one row, and of rows elsewhere.
+  // Problems of one row, and of rows elsewhere.
   for (llvm::StringRef text :
        {"m=1 n=512 k=512 dtype=bf16 layout=NT",
         "m=64 n=512 k=512 dtype=bf16 layout=NT batch=4 groups=ends gather=1"})
@@ -99,7 +99,7 @@ Planned planAll() {
     const auto named = llvm::cantFail(registry().parseProblem(text));
     addPlans(*named.family, named.problem, planned);
   }
-  // Latent attention is not drawn: few problems are.
+  // MLA is not drawn: few problems are MLA.
   const KernelFamily &attention = *registry().find("attention");
   addPlans(attention,
            parse(attention, "sq=1 sk=4096 heads=128 kvheads=1 d=576 dv=512 "
@@ -115,7 +115,7 @@ const Planned &planned() {
 const Units &units() { return planned().units; }
 
 /// \p text of the tree with other comments: an essay at its head, other words
-/// in those that there are, further ones behind lines and between them.
+/// in the existing comments, further comments behind lines and between them.
 std::string reworded(llvm::StringRef text) {
   std::string result = "/* An essay\n * of two lines. */\n// And one.\n\n";
   while (!text.empty()) {
@@ -161,7 +161,7 @@ Names changedBy(std::shared_ptr<const SourceSet> headers) {
   return changed;
 }
 
-/// Sets that are not equal are printed so.
+/// Sets that differ are printed in this form.
 std::string textOf(const Names &names) { return llvm::join(names, ", "); }
 
 /// The units that include \p file, directly or not.
@@ -261,7 +261,7 @@ TEST_CASE("units include what their kernels need") {
     CHECK(vectors.contains(name) == loadsVectors);
     CHECK(unitsWith("common/Ptx.cuh").contains(name));
   }
-  // Only references are never launched behind a kernel that still runs.
+  // Only references are never launched behind a running kernel.
   for (const std::string &name : unitsOf({""})) {
     CAPTURE(name);
     CHECK(unitsWith("common/Dependent.cuh").contains(name) !=

@@ -1,4 +1,4 @@
-// The problems that each family's pools are judged on.
+// The problems on which each family's pools are judged.
 #include "Kernel/PoolDraws.h"
 
 #include "Families/Families.h"
@@ -19,7 +19,7 @@ const Registry &families() {
   return registry;
 }
 
-/// Text of a problem of each family, without what is drawn.
+/// Text of a problem of each family, without the drawn fields.
 constexpr const char *kSubjects[] = {
     "gemm dtype=bf16 layout=NT",
     "gemm dtype=bf16 layout=TN pointwise=bias,relu",
@@ -106,7 +106,7 @@ TEST_CASE("draws of every family are valid problems of one signature") {
 }
 
 TEST_CASE("draws are the same in all processes and libraries") {
-  // Written down: a change changes the pools of all users.
+  // These texts are fixed: a change changes the pools of all users.
   const std::vector<std::string> texts =
       drawnTexts(subjectOf("gemm dtype=bf16 layout=NT"), 1, 2);
   REQUIRE(texts.size() == 5); // one is too large
@@ -126,7 +126,7 @@ TEST_CASE("a grid has both ends and grows") {
 }
 
 TEST_CASE("values of any alignment are drawn where the signature stays") {
-  // Rows of any length have one signature; those of products have several.
+  // Rows of any length have one signature; products have several.
   auto oddOf = [](llvm::StringRef text, llvm::StringRef key) {
     size_t odd = 0;
     const PoolSubject subject = subjectOf(text);

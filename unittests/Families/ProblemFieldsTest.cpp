@@ -1,4 +1,4 @@
-// What the problems of all families share.
+// The fields that the problems of all families share.
 #include "Families/ProblemFields.h"
 
 #include "Support/Error.h"
@@ -35,7 +35,7 @@ TEST_CASE("a matrix has whole rows and 64-bit offsets") {
   CHECK(check(1 << 8, 1, kMost >> 16, 257) ==
         "gemm: lda=1099511627776: 256 such rows in a batch of 257 exceed the "
         "address space");
-  // Products that leave 64 bits.
+  // Products that exceed 64 bits.
   CHECK_FALSE(check(kMaxExtent, 1, kMaxLeadingDimension, 0).empty());
   CHECK_FALSE(check(kMaxExtent, 1, 1 << 20, kMaxExtent).empty());
   CHECK(check(kMaxExtent, 1, 1, 0).empty());

@@ -1,5 +1,5 @@
-// A kernel that was found for another problem runs with the run-time knobs that
-// the problem at hand asks for.
+// A kernel that was found for another problem runs with the run-time knobs for
+// the current problem.
 #include "Device/Catalog.h"
 #include "Families/Families.h"
 #include "Kernel/Space.h"

@@ -1,6 +1,6 @@
 // Host time of a launch that hits, above the stand-in driver's own. The bound
-// is far above the goal of 0.3 us: machines that run tests are busy. It also
-// counts what must be nothing: allocations.
+// is far above the goal of 0.3 us, because machines that run tests are busy.
+// The test also counts allocations, of which there must be none.
 #include "Driver/Launcher.h"
 #include "Driver/Module.h"
 #include "Fakes/FakeCubin.h"
@@ -32,8 +32,8 @@ template <class Call> double nsPerCall(const Call &call) {
   return best;
 }
 
-/// What the stand-in takes for one launch and for finding the context of its
-/// stream, with as little as can be around it.
+/// The stand-in's time for one launch and for finding the context of its
+/// stream, with as little other work as possible.
 double bareLaunchNs(const FakeGpu &gpu) {
   auto module = Module::load(gpu.driver(), makeFakeCubin("bareKernel"));
   REQUIRE(static_cast<bool>(module));
@@ -96,7 +96,7 @@ TEST_CASE("a hit allocates nothing") {
 
 namespace {
 
-/// A gated activation in place: a call of another family, with a chain.
+/// A gated activation in-place: a call of another family, with a chain.
 struct GateCall {
   kiln_pointwise chain[2] = {KILN_INIT(kiln_pointwise),
                              KILN_INIT(kiln_pointwise)};
@@ -116,7 +116,7 @@ struct GateCall {
   GateCall(const GateCall &) = delete;
 };
 
-/// A norm with a residual, which has the most operands.
+/// A norm with a residual add, which has the most operands.
 kiln_norm_args normCall() {
   kiln_norm_args args = kiln_norm_args_init();
   args.rows = 64;
@@ -129,7 +129,7 @@ kiln_norm_args normCall() {
   return args;
 }
 
-/// Decoding from a paged cache: the call with the most fields.
+/// Decoding from a paged KV cache: the call with the most fields.
 kiln_attention_args decodeCall(int64_t keys = 4096) {
   kiln_attention_args args = kiln_attention_args_init();
   args.batch = 64;
@@ -175,7 +175,7 @@ TEST_CASE("a hit of other families allocates nothing") {
 
 TEST_CASE("a launch of a range's plan allocates nothing") {
   RuntimeFixture fixture;
-  // What is packed follows the rows in the last two.
+  // In the last two, packed strides follow the rows.
   for (const char *text :
        {"elementwise op=silu,mul rows=64 cols=4096 dtype=bf16",
         "elementwise op=row_bias rows=64 cols=4096 dtype=bf16",
@@ -269,7 +269,7 @@ TEST_CASE("own work of a hit") {
   kiln_gemm_args args = gemmArgs();
   kiln_stream stream = fixture.gpu.stream();
   REQUIRE(kiln_gemm(engine, &args, nullptr, stream) == KILN_SUCCESS);
-  // A table as a server has it.
+  // A table as in a server.
   for (int64_t m = 1; m <= 500; ++m) {
     kiln_gemm_args other = gemmArgs(m);
     REQUIRE(kiln_gemm(engine, &other, nullptr, stream) == KILN_SUCCESS);
@@ -296,8 +296,8 @@ TEST_CASE("own work of a hit") {
   CHECK(status == KILN_SUCCESS);
   kiln_plan_release(plan);
 
-  // With the stream's arena and lock, and two look-ups of the driver more;
-  // tf32, whose launch has no attributes that the stand-in would look at.
+  // With the stream's arena and lock, and two more look-ups in the driver;
+  // tf32, whose launch has no attributes for the stand-in to read.
   kiln_gemm_args split = splitArgs();
   REQUIRE(kiln_gemm(engine, &split, nullptr, stream) == KILN_SUCCESS);
   double splitNs =
@@ -322,7 +322,7 @@ TEST_CASE("own work of a hit") {
       [&] { status |= kiln_rms_norm(engine, &norm, nullptr, stream); });
   CHECK(status == KILN_SUCCESS);
 
-  // Whose context grows with each token.
+  // The context grows with each token.
   for (int64_t keys = 4096; keys < 4400; ++keys) {
     kiln_attention_args other = decodeCall(keys);
     REQUIRE(kiln_attention(engine, &other, nullptr, stream) == KILN_SUCCESS);

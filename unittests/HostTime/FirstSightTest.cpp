@@ -1,6 +1,6 @@
 // Host time of a launch that meets a value for the first time in a prepared
-// range: the choice among its kernels, with what was measured. The bounds are
-// far above the goals: machines that run tests are busy.
+// range: the choice among its kernels, by measurements. The bounds are far
+// above the goals, because machines that run tests are busy.
 #include "Runtime/AttentionArgs.h"
 
 #include <llvm/ADT/STLExtras.h>
@@ -48,8 +48,8 @@ void prepare(kiln_engine *engine, kiln_problem problem,
   REQUIRE(kiln_prepare(engine, &problem, 1, &options, nullptr) == KILN_SUCCESS);
 }
 
-/// Prints how long launches take, each of a value that none was of before:
-/// \p draw gives a value, \p launch launches it.
+/// Prints how long launches take, each with a value that no launch had before:
+/// \p draw gives a value, and \p launch launches it.
 template <class Draw, class Launch>
 void measureSights(const char *name, const Draw &draw, const Launch &launch) {
   constexpr size_t kValues = 500;

@@ -1,6 +1,6 @@
-// Host time to plan a GEMM or an attention: every config of every template
+// Host time to plan a GEMM or an attention: every config of every template is
 // enumerated, pruned, estimated and ranked. The bounds are far above the goals
-// of 100 us and 300 us a problem: machines that run tests are busy.
+// of 100 us and 300 us a problem, because machines that run tests are busy.
 #include "Families/FamilyTesting.h"
 #include "Kernel/Space.h"
 #include "Support/Json.h"
@@ -18,7 +18,7 @@ using namespace kiln::testing;
 
 namespace {
 
-/// What planning the problems of a suite takes and finds.
+/// The time and the results of planning the problems of a suite.
 struct PlanningTimes {
   double medianUs = 0, worstUs = 0;
   size_t medianConfigs = 0, mostConfigs = 0;
@@ -43,7 +43,7 @@ std::vector<Problem> suiteProblems(const KernelFamily &family,
   return problems;
 }
 
-/// Least time of several plannings of \p problem, after a first one.
+/// The least time of several plannings of \p problem, after a first one.
 double planningUs(const KernelFamily &family, const Problem &problem,
                   const DeviceModel &device, size_t &configs) {
   constexpr int kRounds = 10;

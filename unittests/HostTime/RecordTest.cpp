@@ -1,6 +1,6 @@
-// Host time of a record with 1,000 points of 8 measurements: what the first
-// call of a process waits for, and what one more point costs. The bounds are
-// far above the goals of 1 ms and 10 ms: machines that run tests are busy.
+// Host time of a record with 1,000 points of 8 measurements: the wait of a
+// process's first call, and the cost of one more point. The bounds are far
+// above the goals of 1 ms and 10 ms, because machines that run tests are busy.
 #include "Store/RecordFixture.h"
 
 #include <algorithm>
@@ -29,8 +29,7 @@ RecordPoint tunedPoint(int64_t m) {
   return point(m, "fast.t1", std::move(measurements));
 }
 
-/// The median of what \p work takes of the processor, in ms: what it waits for
-/// a disk is not in it.
+/// The median processor time of \p work, in ms, without its waits for a disk.
 template <class Work> double medianMs(const Work &work) {
   std::vector<double> times;
   for (int round = 0; round < kRounds; ++round) {

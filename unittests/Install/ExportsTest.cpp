@@ -1,5 +1,5 @@
-// What the shared library shows to the dynamic linker: its name, the C
-// interface, and nothing of what it is made of.
+// The shared library as the dynamic linker sees it: its name, the C interface,
+// and no symbols of its own parts.
 #include <doctest/doctest.h>
 
 #include <cstdio>

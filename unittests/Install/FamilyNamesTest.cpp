@@ -1,5 +1,5 @@
-// No file names a kernel family, except those of the family, the lists that it
-// is added to and the headers that have its struct. The names are those of
+// No file names a kernel family, except the family's own files, the lists to
+// which it is added and the headers with its struct. The names are those of
 // Families.def, of the problems' texts and of the families' folders.
 #include <doctest/doctest.h>
 
@@ -16,11 +16,11 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// Names that are words of other things too: only the C function and a text
-/// that begins with one is the family.
+/// Names that are also common words: only the C function, and a text that
+/// begins with the name, stand for the family.
 const std::set<std::string> kPlainWords = {"reduce", "transpose"};
 
-/// Folders whose names are words of other things too.
+/// Folders whose names are also common words.
 const std::set<std::string> kPlainFolders = {"rows", "stream", "transpose"};
 
 std::string lower(std::string text) {
@@ -29,7 +29,7 @@ std::string lower(std::string text) {
   return text;
 }
 
-/// Adds what the family \p name shows in, in lower case.
+/// Adds the patterns that show the family \p name, in lower case.
 void addName(std::string name, std::set<std::string> &names) {
   name = lower(std::move(name));
   if (kPlainWords.count(name) == 0) {
@@ -40,7 +40,7 @@ void addName(std::string name, std::set<std::string> &names) {
   names.insert('"' + name);
 }
 
-/// Adds the names that \p file has where one of \p patterns matches.
+/// Adds the names in \p file where one of \p patterns matches.
 void addNamesIn(const fs::path &file, const std::vector<std::regex> &patterns,
                 std::set<std::string> &names) {
   std::ifstream text(file);
@@ -51,8 +51,8 @@ void addNamesIn(const fs::path &file, const std::vector<std::regex> &patterns,
         addName(match[1], names);
 }
 
-/// What families are called: by Families.def, by their problems' texts and by
-/// their folders.
+/// The names of families: from Families.def, from their problems' texts and
+/// from their folders.
 std::set<std::string> familyNames(const fs::path &root) {
   std::set<std::string> names;
   const fs::path families = root / "lib/Families";
@@ -60,7 +60,7 @@ std::set<std::string> familyNames(const fs::path &root) {
              {std::regex(R"(KILN_FAMILY\(make(\w+)Family\))"),
               std::regex(R"(KILN_CALL\(kiln_(\w+),)")},
              names);
-  // A family says its name, or a function of several families does.
+  // The family itself gives its name, or a function of several families does.
   const std::regex said(R"-(\bname\(\) const override \{ return "(\w+)")-");
   const std::regex listed(R"-(^    return "(\w+)";$)-");
   for (const auto &entry : fs::recursive_directory_iterator(families)) {
@@ -91,8 +91,8 @@ bool namesFamily(const std::string &line, const std::set<std::string> &names) {
   });
 }
 
-/// A family's own files, the lists that a new one is added to, and the headers
-/// that have structs, functions and builders.
+/// A family's own files, the lists to which a new family is added, and the
+/// headers with structs, functions and builders.
 bool belongsToFamily(const fs::path &root, const std::string &file) {
   static const std::set<std::string> kLists = {
       "lib/Families/Families.def", "lib/Families/CMakeLists.txt",

@@ -1,6 +1,6 @@
-// What is shipped was built to check itself: the loader's tables are read-only
-// once it is done, stacks cannot be executed, and both stacks and copies into
-// buffers of known sizes are checked.
+// Shipped files are built with their hardening: the loader's tables are
+// read-only after loading, stacks are not executable, and both stacks and
+// copies into buffers of known sizes are checked.
 #include <doctest/doctest.h>
 
 #include <cstring>
@@ -37,7 +37,7 @@ struct Image {
     return table<Elf64_Phdr>(header.e_phoff, header.e_phnum);
   }
 
-  /// Whether the dynamic section asks for all symbols to be bound at once.
+  /// Whether the dynamic section asks for binding all symbols at once.
   bool isBoundAtOnce() const {
     for (const Elf64_Phdr &segment : segments())
       if (segment.p_type == PT_DYNAMIC)
@@ -49,7 +49,7 @@ struct Image {
     return false;
   }
 
-  /// Whether the file's strings, among them names of imports, hold \p name.
+  /// Whether the file's strings, including names of imports, contain \p name.
   bool names(std::string_view name) const {
     return bytes.find('\0' + std::string(name) + '\0') != std::string::npos;
   }
@@ -63,7 +63,7 @@ void checkImage(const std::string &path) {
     hasRelro |= segment.p_type == PT_GNU_RELRO;
     if (segment.p_type == PT_GNU_STACK)
       CHECK((segment.p_flags & PF_X) == 0);
-    // Nothing is both written and run.
+    // No segment is both written and executed.
     if (segment.p_type == PT_LOAD)
       CHECK((segment.p_flags & (PF_W | PF_X)) != (PF_W | PF_X));
   }

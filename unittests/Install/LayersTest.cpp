@@ -1,5 +1,5 @@
-// The include graph of the tree against the layer list of docs/design.md: what
-// a source may include follows from the folder it lies in.
+// Checks the include graph of the tree against the layer list of
+// docs/design.md: the folder of a source decides which headers it may include.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -32,7 +32,7 @@ std::string readFile(const fs::path &path) {
 }
 
 /// Reads "Include only to the left: A < {B, C} < D;" in \p designText, where
-/// \p introduction is what stands before A.
+/// \p introduction is the text in front of A.
 Layers parseLayers(const std::string &designText,
                    const std::string &introduction) {
   Layers layers;
@@ -79,8 +79,8 @@ std::vector<Include> includesOf(const fs::path &file) {
   return includes;
 }
 
-/// The file of the tree that an include names, relative to \p root; nothing
-/// for a header of the system or of a dependency.
+/// The file of the tree that an include names, relative to \p root; empty for a
+/// header of the system or of a dependency.
 std::optional<fs::path> resolve(const fs::path &root, const fs::path &file,
                                 const std::string &name) {
   for (const fs::path &folder :
@@ -99,8 +99,8 @@ std::string partOf(const fs::path &path, int index) {
   return part == path.end() ? "" : part->string();
 }
 
-/// The layer that a file of the tree belongs to, or "" outside of the layers.
-/// A folder of the tools is one.
+/// The layer of a file of the tree, or "" outside of the layers. A folder of
+/// the tools is a layer.
 std::string layerOf(const fs::path &file) {
   return partOf(file, 0) == "lib" || partOf(file, 0) == "tools"
              ? partOf(file, 1)
@@ -123,7 +123,8 @@ bool isFamily(const fs::path &root, const std::string &name) {
   });
 }
 
-/// Why \p file may not include \p target, both in the tree; "" if it may.
+/// The reason why \p file may not include \p target, both in the tree; "" if it
+/// may.
 std::string judgeInternal(const Layers &layers, const fs::path &root,
                           const fs::path &file, const fs::path &target) {
   std::string from = partOf(file, 0), to = partOf(target, 0);
@@ -154,8 +155,8 @@ std::string judgeInternal(const Layers &layers, const fs::path &root,
              : "not to the left of " + layer;
 }
 
-/// Why \p file may not include the header \p name from outside of the tree; ""
-/// if it may.
+/// The reason why \p file may not include the header \p name from outside of
+/// the tree; "" if it may.
 std::string judgeExternal(const fs::path &file, const std::string &name) {
   std::string from = partOf(file, 0), layer = layerOf(file);
   if (from == "kernel_src")
@@ -267,7 +268,7 @@ TEST_CASE("each kind of bad include is found") {
     fs::create_directories((root / name).parent_path());
     std::ofstream(root / name) << text;
   };
-  // Nothing wrong with these.
+  // None of these breaks a rule.
   write("lib/Support/Error.h", "#include <llvm/Support/Error.h>\n");
   write("lib/Device/Model.h", "#include \"Support/Error.h\"\n");
   write("lib/Driver/Driver.cpp", "#include <cuda.h>\n");

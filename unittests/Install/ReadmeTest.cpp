@@ -10,7 +10,8 @@
 
 namespace {
 
-/// What README.md shows behind a prompt: a command, and lines of its output.
+/// The text that README.md shows behind a prompt: a command, and lines of its
+/// output.
 struct Shown {
   std::string command;
   std::vector<std::string> lines;

@@ -1,6 +1,6 @@
-// Where the loader looks for the libraries of what is built: an empty or
-// relative component of a run path is the working directory, from which no
-// program of Kiln may take code.
+// The run paths of built files, in which the loader looks for libraries: an
+// empty or relative component is the working directory, from which no program
+// of Kiln may take code.
 #include <doctest/doctest.h>
 
 #include <cstdlib>
@@ -28,7 +28,7 @@ T recordAt(std::string_view file, size_t offset, size_t index = 0) {
   return record;
 }
 
-/// Where \p address of the image lies in the file.
+/// The place of \p address of the image in the file.
 std::optional<size_t> offsetOf(std::string_view file, const Elf64_Ehdr &header,
                                uint64_t address) {
   for (size_t i = 0; i < header.e_phnum; ++i) {
@@ -123,7 +123,7 @@ TEST_CASE("F1: empty and relative components of a run path are seen") {
 }
 
 TEST_CASE("F1: no ELF file looks for libraries in the working directory") {
-  // The install tree, where it is tested; otherwise what was built.
+  // The install tree, if it is tested; otherwise the built files.
   if (const char *tree = std::getenv("KILN_ELF_TREE")) {
     CHECK(checkFolder(tree) > 0);
     return;

@@ -1,6 +1,6 @@
 # Installs the build in BUILD into BUILD/install-test/moved and builds and runs
 # the consumer project in SOURCE against it. The tree is installed under
-# another name and moved first: nothing in it may depend on where it was made.
+# another name and moved first: no file in it may depend on its first place.
 cmake_minimum_required(VERSION 3.25)
 
 set(work ${BUILD}/install-test)

@@ -1,7 +1,8 @@
-// What spaces of attention rank compiles without spills and without what makes
-// ptxas serialise wgmma, but for a few: an engine goes on to the next config
-// then. They are printed, for the pruner to list. A sample of the kernels; all
-// of them, which takes an hour of a processor's cores, with KILN_TEST_WHOLE=1.
+// Ranked kernels of attention compile without spills and without making ptxas
+// serialise wgmma. A few exceptions, for which an engine falls back to the next
+// config, are printed, so that the pruner can list them. The test compiles a
+// sample of the kernels; with KILN_TEST_WHOLE=1 all of them, which takes an
+// hour of a processor's cores.
 #include "KernelSrc/RealCompiler.h"
 
 #include "Kernel/Space.h"
@@ -24,7 +25,8 @@ using namespace kiln::testing;
 
 namespace {
 
-/// Of each, what is compiled: another signature, or another knob.
+/// The variations that are compiled for each: another signature, or another
+/// knob.
 constexpr const char *kPrefill[] = {
     "",
     "mask=causal",
@@ -78,7 +80,7 @@ constexpr const char *kDecodeTypes[] = {"d=128 dtype=bf16",
 
 std::vector<std::string> problemTexts() {
   std::vector<std::string> texts;
-  // Of most types, and of few queries, a part.
+  // A part of most types, and of few queries.
   constexpr size_t kWholeTypes = 2, kPart = 5;
   size_t number = 0;
   for (auto [i, type] : llvm::enumerate(kTypes))
@@ -99,8 +101,8 @@ struct Unit {
   std::string fault;
 };
 
-/// The kernels of all configs that are ranked for \p device, each once; those
-/// that must be had are not meant.
+/// The kernels of all configs that are ranked for \p device, each once, except
+/// those of generic templates.
 std::vector<Unit> unitsOf(const DeviceModel &device,
                           std::set<std::string> &seen) {
   const KernelFamily &family = *registry().find("attention");

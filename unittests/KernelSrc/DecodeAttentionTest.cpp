@@ -1,5 +1,5 @@
-// Decode kernels of rows that 16 bytes do not divide, and of parts of the
-// columns that are not equal, compile without spills.
+// Decode kernels for rows that 16 bytes do not divide, and for unequal parts of
+// the columns, compile without spills.
 #include "KernelSrc/RealCompiler.h"
 
 #include "Kernel/Space.h"
@@ -15,7 +15,7 @@ TEST_CASE("decode kernels of narrow and of long rows compile clean") {
   if (!hasNvrtc())
     return;
   const KernelFamily &family = *registry().find("attention");
-  // Of what spaces have, a sample.
+  // A sample of the spaces.
   constexpr size_t kPeriod = 12;
   size_t count = 0;
   std::set<std::string> seen;

@@ -1,4 +1,4 @@
-// Where the decode kernel of attention keeps tiles of keys in shared memory.
+// The layout of key tiles in shared memory in the decode kernel of attention.
 #include "attention/DecodeAttentionConfig.h"
 
 #include <doctest/doctest.h>
@@ -12,7 +12,7 @@ namespace {
 
 constexpr int kRows = 32;
 
-/// Calls \p visit(elements, type) for each size of a row that a config allows.
+/// Calls \p visit(elements, type) for each row size that a config allows.
 template <class F> void forEachRow(F &&visit) {
   for (DType type : {DType::BF16, DType::E4M3})
     for (int chunks = 1; chunks * 16 / bytesOf(type) <= 576; ++chunks)
@@ -33,7 +33,7 @@ TEST_CASE("each chunk of a tile has a place of its own") {
         REQUIRE(place % 16 == 0);
         REQUIRE(place + 16 <= unsigned(kRows * Config::pitch(elements, type)));
         REQUIRE(places.insert(place).second);
-        // As fragments find it.
+        // The offsets at which fragments find it.
         REQUIRE(Config::furtherChunk(
                     elements, type,
                     Config::chunkOffset(elements, type, row, chunk % 2),
@@ -89,7 +89,8 @@ TEST_CASE("copies of any width fill each row once") {
         REQUIRE(parts * lanes * 3 <= pieces * 4);
         for (int row = 0; row < kRows; ++row)
           for (int piece = 0; piece < pieces; ++piece) {
-            // As DecodeTileCopy has it: of the first copy, and from there on.
+            // The offsets of DecodeTileCopy: that of the first copy, and
+            // further ones from there.
             const int first = row / rows * rows, lane = piece % lanes;
             unsigned place = Config::chunkOffset(elements, type, row - first,
                                                  lane * bytes / 16) +

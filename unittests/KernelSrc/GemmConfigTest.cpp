@@ -57,7 +57,8 @@ template <class Config> int checkFields() {
   return count;
 }
 
-// Structural, so that kernels can take them as template arguments.
+// The types are structural, so that kernels can take them as template
+// arguments.
 template <GemmSignature kSignature, MmaGemmConfig kConfig>
 constexpr int kMmaBytes = kConfig.sharedBytes(kSignature);
 static_assert(kMmaBytes<GemmSignature{}, MmaGemmConfig{}> == 65536);
@@ -103,7 +104,7 @@ TEST_CASE("a signature is well formed for the supported combinations") {
     signature.alignA = bad;
     CHECK_FALSE(signature.isWellFormed());
   }
-  // Columns are joined once, without C.
+  // Columns are joined at most once, and without C.
   signature = {};
   signature.pointwise = {{PointwiseOp::Bias, PointwiseOp::SwiGlu}};
   CHECK(signature.isWellFormed());
@@ -176,7 +177,7 @@ TEST_CASE("the mma config refuses what the template cannot do") {
   CHECK_FALSE(valid([](auto &c) { c.splits = 0, c.splitK = 2; }));
   CHECK(valid([](auto &c) { c.splits = 0; }));
 
-  // 96 columns of bf16 are no whole lines of banks when they run along n.
+  // 96 columns of bf16 are not whole lines of banks if they run along n.
   config.blockN = 96;
   config.warpsN = 3;
   CHECK(config.isValid(bf16));
@@ -268,7 +269,7 @@ TEST_CASE("the skinny config's sizes and limits") {
   CHECK_FALSE(valid([](auto &c) { c.warpK = 48; }));
   CHECK_FALSE(valid([](auto &c) { c.splitK = 2; }));
   CHECK_FALSE(valid([](auto &c) { c.stages = 1; }));
-  // As many bytes along k.
+  // The same number of bytes along k.
   CHECK(valid([](auto &c) { c.warpK = 32; }));
   for (const GemmSignature &bytes : byteSignatures()) {
     SkinnyGemmConfig of{.warpK = 128};
@@ -280,7 +281,8 @@ TEST_CASE("the skinny config's sizes and limits") {
     of.warpK = 32;
     CHECK_FALSE(of.isValid(bytes));
   }
-  // Of B's rows in a block all have one scale; sums have others beside them.
+  // All of B's rows in a block have one scale; partial sums need registers
+  // beside the sums.
   auto scaled = [&](SkinnyGemmConfig of) {
     of.warpK = of.warpK == 64 ? 128 : of.warpK;
     return of.isValid(blockSignature());
@@ -302,7 +304,7 @@ TEST_CASE("tiles of bytes") {
       CHECK(config.sharedBytes(bytes) == 4 * (64 + 64) * 128);
       config.blockK = 32;
       CHECK_FALSE(config.isValid(bytes));
-      // Rows of 32 bytes have a swizzle, those of 16 have none.
+      // Rows of 32 bytes have a swizzle, rows of 16 have none.
       bool isAcross = !bytes.isKMajorA();
       CHECK(MmaGemmConfig{.blockM = 32, .blockN = 64, .blockK = 64}.isValid(
           bytes));
@@ -312,7 +314,7 @@ TEST_CASE("tiles of bytes") {
   GemmSignature blocks = blockSignature();
   MmaGemmConfig config{.blockM = 64, .blockN = 64, .blockK = 128};
   CHECK(config.isValid(blocks));
-  config.blockN = 96; // 48 columns a warp may be of two blocks
+  config.blockN = 96; // 48 columns a warp may lie in two blocks
   CHECK_FALSE(config.isValid(blocks));
   config.blockN = 128;
   CHECK(config.isValid(blocks));
@@ -334,7 +336,7 @@ TEST_CASE("how an architecture takes products of bytes") {
   CHECK(hasPartialSums(blockSignature(), 90));
   e4m3.compute = ComputeMode::FastFp8;
   CHECK_FALSE(hasPartialSums(e4m3, 89));
-  // Sums of int32 reach no further.
+  // Exact int32 sums end here.
   CHECK(kMostInt8Products * 128 * 128 < 1ll << 31);
   CHECK((kMostInt8Products + 1) * 128 * 128 >= 1ll << 31);
   CHECK(kMostShiftedInt8Products * 255 * 128 < 1ll << 31);
@@ -368,7 +370,7 @@ TEST_CASE("the ffma config's sizes and limits") {
   CHECK(config.grid().blocks(129, 128, 2) == 2 * 2 * 3);
   CHECK(config.grid().partialBytes(129, 128, 2) == 2ll * 2 * 3 * 128 * 128 * 4);
   CHECK(config.grid().zeroedBytes(129, 128, 2) == 2 * 2 * 4);
-  // Of 7 tiles three waves of two are whole, and one is split.
+  // Three waves of two of the 7 tiles are whole, and one tile is split.
   config.waveBlocks = 2;
   CHECK(config.isValid(fp32));
   SplitTiles grid = config.grid();
@@ -377,7 +379,7 @@ TEST_CASE("the ffma config's sizes and limits") {
   CHECK(grid.partialBytes(7 * 128, 128, 1) == 3ll * 128 * 128 * 4);
   CHECK(grid.blocks(8 * 128, 128, 1) == 8);
   CHECK(grid.wholeTiles(128, 128, 1) == 0);
-  // What is kept for some rows suffices for fewer.
+  // Workspace that is kept for some rows suffices for fewer.
   for (long long wave : {2, 5, 8})
     for (long long rows = 1; rows < 20; ++rows) {
       grid.waveBlocks = static_cast<int>(wave);
@@ -404,7 +406,7 @@ TEST_CASE("the ffma config's sizes and limits") {
   CHECK_FALSE(valid([](auto &c) { c.splitK = 2; }));
   CHECK_FALSE(valid([](auto &c) { c.waveBlocks = 132; }));
   CHECK_FALSE(valid([](auto &c) { c.stages = 1; }));
-  // Sides that are no powers of two are for operands that are transposed.
+  // Only transposed operands may have sides that are not powers of two.
   FfmaGemmConfig tall{
       .blockM = 192, .stages = 4, .microM = 12, .transposes = 1};
   CHECK(tall.threads() == 256);

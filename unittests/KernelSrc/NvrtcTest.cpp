@@ -1,5 +1,5 @@
 // The real texts of the real templates through the real NVRTC, for every
-// architecture that Kiln serves: a sample of configs that prune() lets pass.
+// architecture that Kiln supports: a sample of configs that prune() accepts.
 #include "KernelSrc/RealCompiler.h"
 
 #include "Device/Catalog.h"
@@ -20,7 +20,7 @@ namespace {
 struct Sample {
   std::string device, problem, config;
   Plan plan;
-  /// It lives on loads under way, which a spill would wait for.
+  /// The kernel lives on loads in flight, for which a spill would wait.
   bool mayNotSpill = false;
 };
 
@@ -95,7 +95,7 @@ TEST_CASE("a sample of every template compiles for every architecture") {
       for (const Candidate &candidate : space.ranked)
         byTemplate[candidate.tmpl->name().str()].push_back(&candidate);
       for (auto &[name, candidates] : byTemplate) {
-        // The naive kernel has one config: two problems show it.
+        // The naive kernel has one config, so two problems show it.
         if (name == "naive" && random() % 4)
           continue;
         const Candidate &pick = *candidates[random() % candidates.size()];
@@ -108,8 +108,8 @@ TEST_CASE("a sample of every template compiles for every architecture") {
   compileAll(samples);
 }
 
-// The widths of a warp's tile leave a run of two accesses an odd share of a row
-// or a part of one: each has a config here.
+// The widths of a warp's tile give a run of two accesses an odd share of a row,
+// or a part of one: each case has a config here.
 TEST_CASE("runs that are joined fit every warp's tile") {
   if (!hasNvrtc())
     return;

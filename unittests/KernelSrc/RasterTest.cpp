@@ -32,7 +32,7 @@ TEST_CASE("the raster covers every tile, split and batch once") {
       CHECK(work.tile < static_cast<long long>(tilesM) * tilesN * batches);
     }
     CHECK(seen.size() == blocks);
-    // The splits of a tile, and only they, share its index.
+    // All splits of a tile, and no others, share its index.
     CHECK(tiles.size() == blocks);
   }
 }

@@ -13,7 +13,7 @@ inline Compiler &compiler() {
   return instance;
 }
 
-/// False, aloud, where there is no NVRTC.
+/// False, with a message, if there is no NVRTC.
 inline bool hasNvrtc() {
   auto nvrtc = compiler().nvrtc();
   if (nvrtc)
@@ -22,8 +22,7 @@ inline bool hasNvrtc() {
   return false;
 }
 
-/// Checks that \p unit is refused for \p reason with \p text in place of
-/// \p known.
+/// Checks that \p unit is refused for \p reason if \p text replaces \p known.
 inline void checkRefused(const TranslationUnit &unit, llvm::StringRef known,
                          llvm::StringRef text, llvm::StringRef reason) {
   UnitParts parts = unit.parts();

@@ -1,6 +1,6 @@
-// What the host and the wgmma attention kernel share: the order of tiles,
-// shared memory, and that kernels of all kinds compile without spills and
-// without what makes ptxas serialise wgmma.
+// The parts that the host and the wgmma attention kernel share: the order of
+// tiles, and shared memory. Also, kernels of all kinds compile without spills
+// and without making ptxas serialise wgmma.
 #include "KernelSrc/RealCompiler.h"
 
 #include "attention/Sm90AttentionConfig.h"
@@ -20,7 +20,8 @@ namespace {
 
 using Tile = std::pair<unsigned, unsigned>; // head, row block
 
-/// The tiles of a launch of \p blocks blocks, each with those of its turns.
+/// The tiles of a launch of \p blocks blocks, listed by block in the order of
+/// turns.
 std::vector<std::vector<Tile>> walk(const Sm90AttentionSchedule &schedule,
                                     unsigned blocks) {
   std::vector<std::vector<Tile>> tiles(blocks);
@@ -76,7 +77,7 @@ TEST_CASE("every tile of wgmma attention has one turn") {
 }
 
 TEST_CASE("pairs of causal tiles give blocks the same work") {
-  // Row block i of a causal mask sees i + 1 blocks of keys.
+  // With a causal mask row block i sees i + 1 blocks of keys.
   constexpr unsigned kRows = 32, kBlocks = 8;
   auto tiles = walk({/*heads=*/8, kRows, 1, true}, kBlocks);
   for (const auto &of : tiles) {
@@ -132,7 +133,7 @@ TEST_CASE("Q has two buffers where shared memory has room for them") {
         std::pair(2, (2 * 24 + 4 * 16) * 1024 + 12 * 8 + kRest));
   CHECK(bytes(192, 128, 2, 128) ==
         std::pair(1, (48 + 2 * 48 + 2 * 32) * 1024 + 10 * 8 + kRest));
-  // Rows of 96 elements take the place of 128.
+  // Rows of 96 elements take the room of 128.
   CHECK(bytes(96, 96, 2, 128) == bytes(128, 128, 2, 128));
 }
 
@@ -147,11 +148,11 @@ TEST_CASE("V of e4m3 has a second buffer, with keys along its rows") {
   };
   constexpr int kRest = 1024 + 4 * 64 + 2 * 4;
   CHECK(bytes(128, 128) == (2 * 16 + 6 * 16) * 1024 + 16 * 8 + kRest);
-  // Rows of 224 keys take the place of 256.
+  // Rows of 224 keys take the room of 256.
   CHECK(bytes(128, 224) == (2 * 16 + 4 * 28 + 2 * 32) * 1024 + 16 * 8 + kRest);
   CHECK(bytes(256, 96) ==
         (32 + 4 * 24 + 2 * 32) * 1024 + 14 * 8 + kRest + 32 * 1024 + 2 * 8);
-  // Rows of 64 elements take the place of 128, columns do not.
+  // Rows of 64 elements take the room of 128, columns do not.
   CHECK(bytes(64, 128) == (2 * 16 + 4 * 16 + 2 * 8) * 1024 + 16 * 8 + kRest);
 }
 

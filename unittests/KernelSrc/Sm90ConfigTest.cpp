@@ -58,7 +58,7 @@ std::vector<GemmSignature> signatures() {
   return all;
 }
 
-/// Calls \p visit with every config that isValid() lets pass for \p signature,
+/// Calls \p visit with every config that isValid() accepts for \p signature,
 /// over all tiles and roles.
 template <class F> int forEachValid(const GemmSignature &signature, F visit) {
   int count = 0;
@@ -98,9 +98,9 @@ bool areBoxesGood(bool kMajor, int extent, int sharers, int blockK,
          bytes * sharers == extent * blockK * elementBytes;
 }
 
-/// Pieces cover a consumer's columns without a gap. They overlap only where
-/// nothing of D's shape is read, which a piece before could have written, and
-/// where no splits keep sums of them.
+/// Checks that pieces cover a consumer's columns without a gap. They overlap
+/// only if no operand of D's shape is read, which an earlier piece could have
+/// overwritten, and if no splits keep sums of them.
 bool doPiecesCover(const Sm90GemmConfig &c, const GemmSignature &s) {
   int piece = c.pieceColumns(s), covered = 0;
   bool mayOverlap = !s.readsC && !s.pointwise.contains(PointwiseOp::Residual) &&
@@ -134,7 +134,8 @@ bool arePiecesGood(const Sm90GemmConfig &c, const GemmSignature &s) {
          c.pieceBytes(s) % kSwizzleAtom == 0;
 }
 
-/// Staging lies behind the ring, or where a block's only tile was.
+/// Checks that staging lies behind the ring, or in its place for a block with
+/// one tile.
 bool isStagingGood(const Sm90GemmConfig &c, const GemmSignature &s) {
   bool waits = c.fetchedOperands(s) > 0;
   if (c.staging != 0 && waits)
@@ -156,7 +157,8 @@ bool isTileGood(const Sm90GemmConfig &c, const GemmSignature &s) {
          c.columnTileBytes(s) % kSwizzleAtom == 0;
 }
 
-/// What setmaxnreg hands out is what an SM has, and the sums fit in.
+/// Checks that the registers that setmaxnreg distributes fit an SM, and that
+/// they hold the sums.
 bool areRegistersGood(const Sm90GemmConfig &c) {
   if (!c.tradesRegisters())
     return c.accumulators() <= 192;
@@ -215,7 +217,7 @@ TEST_CASE("pieces of exchanged sides are even, or divide what is read") {
   CHECK(piece(160, residual) == 32);
   CHECK(piece(200, residual) == 40);
   CHECK(piece(40, bf16, 2) == 40);
-  // One consumer's columns are what has pieces.
+  // Pieces divide one consumer's columns.
   Sm90GemmConfig shared{.blockM = 160,
                         .blockN = 128,
                         .consumers = 2,
@@ -282,8 +284,8 @@ TEST_CASE("the wgmma config's sizes") {
   // Two consumers with two buffers of 64 x 64; 2 * 4 + 8 + 2 barriers.
   CHECK(c.stagingBytes(bf16) == 4 * 64 * 64 * 2);
   CHECK(c.sharedBytes(bf16) == 1024 + 4 * 49152 + 32768 + 18 * 8);
-  // C and the residual come in where pieces are staged, three buffers each;
-  // what comes alone has one for each of four pieces.
+  // C and the residual are loaded to where pieces are staged, with three
+  // buffers each; a single operand has one buffer for each of four pieces.
   GemmSignature both = withChain(bf16, {{PointwiseOp::Residual}}, true);
   CHECK(c.fetchedOperands(both) == 2);
   CHECK(c.stagingBuffers(both) == 3);
@@ -292,7 +294,7 @@ TEST_CASE("the wgmma config's sizes") {
   CHECK(c.stagingBuffers(one) == 4);
   CHECK(c.stagingBytes(one) == 2 * 32768);
   CHECK(c.barrierBytes(one) == (2 * 4 + 2 * 2 * 4 + 2) * 8);
-  // One buffer, or two where the ring was, leave more for stages.
+  // One buffer, or two in the place of the ring, leave more room for stages.
   c.staging = 1;
   CHECK(c.sharedBytes(bf16) == 1024 + 4 * 49152 + 16384 + 14 * 8);
   CHECK_FALSE(c.isValid(one));
@@ -343,7 +345,7 @@ TEST_CASE("the wgmma config refuses what the template cannot do") {
   CHECK_FALSE(valid([](auto &c) { c.rasterGroup = 0; }));
   CHECK_FALSE(valid([](auto &c) { c.tilesFirst = 1; })); // no splits
   CHECK_FALSE(valid([](auto &c) { c.splits = -1; }));
-  // Turns are between two; each has the whole tile's sums.
+  // Turns need two consumers; each has the whole tile's sums.
   CHECK_FALSE(valid([](auto &c) { c.pingPong = 1, c.consumers = 1; }));
   CHECK_FALSE(valid([](auto &c) { c.pingPong = 1; }));
   CHECK(valid([](auto &c) { c.pingPong = 1, c.blockN = 192; }));
@@ -385,7 +387,7 @@ TEST_CASE("the wgmma config refuses what the template cannot do") {
   CHECK(split(56));
   CHECK_FALSE(split(72));
   CHECK(split(80));
-  // Columns shared out: two or three consumers, all rows of them.
+  // Shared columns: two or three consumers, each with all rows.
   auto shared = [&](int rows, int columns, int consumers) {
     return valid([&](auto &c) {
       c.blockM = rows, c.blockN = columns, c.consumers = consumers;
@@ -403,7 +405,7 @@ TEST_CASE("the wgmma config refuses what the template cannot do") {
   CHECK_FALSE(
       valid([](auto &c) { c.blockN = 128, c.pingPong = c.columnShared = 1; }));
   CHECK_FALSE(valid([](auto &c) { c.columnShared = 1, c.splits = 2; }));
-  // Where the ring was there is room for one tile's results.
+  // The place of the ring has room for one tile's results.
   CHECK(valid([](auto &c) { c.staging = 2; }));
   CHECK_FALSE(valid([](auto &c) { c.staging = 3; }));
   CHECK_FALSE(valid([](auto &c) { c.staging = 2, c.clusterM = 2; }));
@@ -412,7 +414,7 @@ TEST_CASE("the wgmma config refuses what the template cannot do") {
       valid([](auto &c) { c.blockN = 128, c.staging = 2, c.pingPong = 1; }));
   CHECK(valid([](auto &c) { c.blockN = 128, c.staging = c.pingPong = 1; }));
   CHECK_FALSE(valid([](auto &c) { c.staging = 1; }, &residual));
-  // Clusters of two, not with splits, and each block brings whole boxes.
+  // Clusters of two, without splits; each block loads whole boxes.
   CHECK(valid([](auto &c) { c.clusterM = 2; }));
   CHECK(valid([](auto &c) { c.clusterN = 2; }));
   CHECK_FALSE(valid([](auto &c) { c.clusterM = c.clusterN = 2; }));
@@ -421,19 +423,19 @@ TEST_CASE("the wgmma config refuses what the template cannot do") {
       valid([](auto &c) { c.blockN = 128, c.pingPong = 1, c.splits = 2; }));
   CHECK(valid([](auto &c) { c.splits = 2; }));
 
-  // Along n a tile of B comes in slabs of 64 columns, shared ones in twos.
+  // Along n a tile of B is loaded in slabs of 64 columns, shared ones in pairs.
   GemmSignature nn = signatureOf(DType::BF16, Layout::NN);
   CHECK(valid([](auto &c) { c.blockN = 192; }, &nn));
   CHECK_FALSE(valid([](auto &c) { c.blockN = 176; }, &nn));
   CHECK(valid([](auto &c) { c.blockN = 256, c.clusterM = 2; }, &nn));
   CHECK_FALSE(valid([](auto &c) { c.blockN = 192, c.clusterM = 2; }, &nn));
-  // With swapped sides it is A that has to be.
+  // With exchanged sides it is A that has to be.
   CHECK(
       valid([](auto &c) { c.blockM = 16, c.blockN = 128, c.swapAB = 1; }, &nn));
   GemmSignature tn = signatureOf(DType::BF16, Layout::TN);
   CHECK_FALSE(
       valid([](auto &c) { c.blockM = 16, c.blockN = 128, c.swapAB = 1; }, &tn));
-  // Joined columns lie in one thread's sums of one row.
+  // Joined columns are in one thread's sums of one row.
   GemmSignature joined = withChain(bf16, {{PointwiseOp::SwiGlu}});
   CHECK(valid([](auto &c) { c.blockN = 224; }, &joined));
   CHECK_FALSE(valid([](auto &c) { c.blockN = 176; }, &joined));
@@ -477,7 +479,7 @@ TEST_CASE("tf32 comes along k, from registers or transposed") {
     CHECK(at.config.isColumnSideKMajor(at.signature));
     CHECK(at.config.isRowSideKMajor(at.signature) == !at.fromRegisters);
   }
-  // Both sides of bytes are transposed.
+  // Both sides of one-byte types are transposed.
   for (const Sm90GemmConfig *config : {&c, &swapped})
     for (Layout layout : {Layout::NT, Layout::NN, Layout::TT, Layout::TN}) {
       Sm90GemmConfig bytes = *config;
@@ -507,7 +509,7 @@ TEST_CASE("rows from registers are each the first or second of a thread") {
   }
   for (int count : lanes)
     CHECK(count == 4);
-  // The rows and k of a warp's load lie in all banks of 4 bytes.
+  // The rows and k of a warp's load use all banks of 4 bytes.
   for (unsigned first : {0u, 32u, 64u, 96u}) {
     std::vector<int> banks(32);
     for (unsigned lane = 0; lane < 32; ++lane) {
@@ -525,7 +527,7 @@ TEST_CASE("parameters of the wgmma kernel cross as plain bytes") {
   CHECK(std::is_trivially_copyable_v<Sm90GemmParams>);
   CHECK(std::is_standard_layout_v<Sm90GemmParams>);
   CHECK(sizeof(TensorMap) == 128);
-  // The hardware reads maps where they lie in the parameters.
+  // The hardware reads maps in place in the parameters.
   for (size_t at : {offsetof(Sm90GemmParams, a), offsetof(Sm90GemmParams, b),
                     offsetof(Sm90GemmParams, c), offsetof(Sm90GemmParams, d),
                     offsetof(Sm90GemmParams, residual)})
@@ -548,7 +550,7 @@ TEST_CASE("the grid of repack is bounded") {
 
 namespace {
 
-/// fp8 that is promoted.
+/// fp8 with promoted sums.
 constexpr GemmSignature kPromoted{.in = DType::E4M3};
 
 constexpr Sm90GemmConfig tileOf(int blockM, int blockN, int consumers,
@@ -585,7 +587,7 @@ TEST_CASE("sums that are promoted have parts that fit registers") {
     CHECK(one.config.promotedParts(kPromoted) == one.parts);
     CHECK(one.config.sums(kPromoted) == one.sums);
   }
-  // With scales of blocks a wide group for each stage would spill.
+  // With block scales a wide group for each stage would spill.
   GemmSignature blocks = kPromoted;
   blocks.scaleA = ScaleKind::Block1x128;
   blocks.scaleB = ScaleKind::Block128x128;

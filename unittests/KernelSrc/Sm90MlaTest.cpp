@@ -1,6 +1,6 @@
-// What the host and the kernel of latent attention share: groups of slabs,
-// shared memory, and that every config compiles without spills and without what
-// makes ptxas serialise wgmma.
+// The parts that the host and the MLA kernel share: groups of slabs, and shared
+// memory. Also, every config compiles without spills and without making ptxas
+// serialise wgmma.
 #include "KernelSrc/RealCompiler.h"
 
 #include "attention/Sm90MlaConfig.h"

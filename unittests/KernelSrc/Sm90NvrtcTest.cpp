@@ -1,5 +1,5 @@
-// The wgmma kernels through the real NVRTC: what a space begins with for each
-// kind of signature has to compile without spills, and without what makes ptxas
+// The wgmma kernels through the real NVRTC: for each kind of signature the
+// first kernels of its space compile without spills, and without making ptxas
 // serialise wgmma or ignore setmaxnreg.
 #include "KernelSrc/RealCompiler.h"
 
@@ -36,7 +36,7 @@ std::string failureOf(const TranslationUnit &unit) {
 }
 
 /// The best sm90 candidate of each of the first \p count classes of a space;
-/// what differs in run-time knobs is one kernel.
+/// candidates that differ only in run-time knobs are one kernel.
 void addFirstChoices(llvm::StringRef text, size_t count,
                      std::vector<Sm90Sample> &samples) {
   CAPTURE(text.str());
@@ -55,7 +55,7 @@ void addFirstChoices(llvm::StringRef text, size_t count,
   CHECK(sources.size() == count);
 }
 
-/// A config by its text, which the pruner has to let pass.
+/// A config by its text, which the pruner has to accept.
 void addConfig(llvm::StringRef text, llvm::StringRef config,
                std::vector<Sm90Sample> &samples) {
   DeviceModel device = llvm::cantFail(findDevice("h200-sxm"));
@@ -88,7 +88,7 @@ void compileSm90(std::vector<Sm90Sample> &samples) {
   }
 }
 
-/// A kernel of one instruction, for several types and with all sums kept.
+/// A kernel of one instruction, for several types, that keeps all sums.
 TranslationUnit wgmmaUnit(int width) {
   UnitParts unit;
   unit.name = "kiln_wgmma_width";
@@ -177,7 +177,7 @@ TEST_CASE("the first choices of every kind of signature compile clean") {
         "pointwise=bias,swiglu,residual",
         "gemm m=4096 n=4096 k=4096 dtype=bf16 layout=NT out=fp32",
         "gemm m=512 n=512 k=8192 dtype=fp16 layout=TT out=fp32 beta=1",
-        // D that no tensor map describes.
+        // A D that no tensor map can describe.
         "gemm m=1000 n=7777 k=2664 dtype=bf16 layout=NT",
         "gemm m=333 n=1001 k=4096 dtype=fp16 layout=NN "
         "pointwise=bias,residual",
@@ -290,7 +290,7 @@ TEST_CASE("wgmma compiles in each of its widths") {
       FAIL_CHECK(llvm::toString(artifact.takeError()));
       continue;
     }
-    // A width without an instruction of its own would leave nothing to keep.
+    // Without its own instruction a width would leave no sums to keep.
     CHECK(artifact->usage.registersPerThread >= width / 2);
     CHECK(artifact->rejection(false) == "");
   }

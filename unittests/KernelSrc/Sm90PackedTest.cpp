@@ -1,5 +1,5 @@
-// What wgmma on packed weights makes of its config, and where a thread finds
-// its fragments.
+// The sizes that wgmma on packed weights derives from its config, and the
+// places where a thread finds its fragments.
 #include "gemm/Sm90PackedConfig.h"
 
 #include <doctest/doctest.h>
@@ -26,9 +26,9 @@ constexpr DType kWeights[] = {DType::INT4, DType::INT8, DType::E4M3};
 } // namespace
 
 // PTX ISA, wgmma m64nNk16 with A in registers: warp w has the rows 16 w + l / 4
-// in registers 0 and 2, 8 further in 1 and 3; columns 2 (l % 4) and the next
-// one, 8 further in registers 2 and 3. Words are those that Sm90PackedStage.cuh
-// reads: 16 bytes of a lane for each 256 bits of a row's k.
+// in registers 0 and 2, and 8 further in 1 and 3; columns 2 (l % 4) and the
+// next one, and 8 further in registers 2 and 3. Words are those that
+// Sm90PackedStage.cuh reads: 16 bytes of a lane for each 256 bits of a row's k.
 TEST_CASE("a thread's words are its fragments of wgmma") {
   for (int bits : {4, 8})
     for (int thread = 0; thread < 128; ++thread)

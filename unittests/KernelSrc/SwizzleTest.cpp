@@ -12,7 +12,7 @@ namespace {
 constexpr int kTileRows = 16;
 constexpr unsigned kBankLine = 128; // 32 banks of 4 bytes
 
-/// Every 16-byte chunk has a place of its own inside the tile.
+/// Checks that every 16-byte chunk has a place of its own inside the tile.
 template <int kRowBytes, SwizzleFor kUse> void checkPermutation() {
   CAPTURE(kRowBytes);
   std::set<unsigned> places;
@@ -26,7 +26,8 @@ template <int kRowBytes, SwizzleFor kUse> void checkPermutation() {
   CHECK(places.size() == kTileRows * kRowBytes / 16);
 }
 
-/// Eight rows at one chunk lie in eight different parts of the banks.
+/// Checks that eight rows at one chunk lie in eight different parts of the
+/// banks.
 template <int kRowBytes> void checkLdmatrix() {
   CAPTURE(kRowBytes);
   for (unsigned first = 0; first < kTileRows; first += 8)
@@ -40,7 +41,7 @@ template <int kRowBytes> void checkLdmatrix() {
     }
 }
 
-/// Four rows at eight words lie in 32 different banks.
+/// Checks that four rows at eight words lie in 32 different banks.
 template <int kRowBytes> void checkWords() {
   CAPTURE(kRowBytes);
   for (unsigned first = 0; first < kTileRows; first += 4)

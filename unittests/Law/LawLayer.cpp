@@ -9,8 +9,8 @@
 
 namespace kiln::testing {
 
-/// Operand \p index of a call, far from all others; the stand-in never follows
-/// it.
+/// The address of operand \p index of a call, far from all others; the stand-in
+/// never follows it.
 static void *farAddress(int index) {
   return reinterpret_cast<void *>(uintptr_t(index + 1) << 40);
 }

@@ -11,11 +11,11 @@
 
 namespace kiln::testing {
 
-/// Extents that vary between calls: of products m, of norms rows, of attention
-/// sequences and keys.
+/// Extents that vary between calls: m for products, rows for norms, sequences
+/// and keys for attention.
 struct LawValue {
   int64_t first = 1;
-  int64_t second = 1; ///< of attention alone: keys
+  int64_t second = 1; ///< only for attention: keys
 
   friend bool operator==(const LawValue &, const LawValue &) = default;
 };
@@ -29,13 +29,13 @@ public:
   static std::unique_ptr<LawLayer> gemm(int64_t n, int64_t k);
   /// bf16, 1 to 8192 rows.
   static std::unique_ptr<LawLayer> rmsNorm(int64_t cols);
-  /// One query each of 1 to 16 sequences with up to 8192 keys, bf16, 128
-  /// elements of a head.
+  /// One query each for 1 to 16 sequences with up to 8192 keys, bf16, 128
+  /// elements a head.
   static std::unique_ptr<LawLayer> decode(int64_t heads, int64_t kvHeads);
 
   virtual std::string name() const = 0;
   virtual kiln_status launch(kiln_engine *engine, LawValue value) = 0;
-  /// The problem at \p value, as long as the layer is asked nothing else.
+  /// The problem at \p value, until the layer is asked for another one.
   virtual kiln_problem problemAt(LawValue value) = 0;
   /// The ranges of all its values.
   virtual std::vector<kiln_range> ranges() const = 0;
@@ -44,7 +44,7 @@ public:
   std::string text(LawValue value);
   /// kiln_prepare for all values.
   kiln_status prepare(kiln_engine *engine, const kiln_prepare_options &options);
-  /// Extents of even logarithms.
+  /// Extents with uniform logarithms.
   LawValue draw(std::mt19937_64 &random) const;
 };
 

@@ -107,7 +107,8 @@ kiln_engine *LawFixture::engineFor(LawServer server, int64_t budgetMs) {
   return engine(made);
 }
 
-/// Has all values prepared, within the budget or until some trials were made.
+/// Has all values prepared, within the budget or until a number of trials is
+/// made.
 static void prepareAll(kiln_engine *engine, LawLayer &layer,
                        const LawPlan &plan) {
   kiln_prepare_options options = KILN_INIT(kiln_prepare_options);
@@ -159,7 +160,7 @@ static void arrange(std::vector<LawValue> &values, LawOrder order) {
   });
 }
 
-/// CPU time of this process: other processes do not count.
+/// CPU time of this process, so that other processes do not count.
 static double cpuSeconds() {
   return static_cast<double>(std::clock()) / CLOCKS_PER_SEC;
 }

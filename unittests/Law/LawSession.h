@@ -18,37 +18,38 @@ namespace kiln::testing {
 enum class LawServer { Predict, Tune, Background, Prepared, Cancelled };
 enum class LawOrder { Random, Ascending, Descending };
 
-/// How a session goes. Its values are launched one after the other.
+/// The course of a session. Its values are launched one after the other.
 struct LawPlan {
   LawServer server = LawServer::Tune;
   LawOrder order = LawOrder::Random;
   int64_t budgetMs = 1000;
-  /// The server in a second process, on the same cache, which launches the
-  /// second half of the values. It prepares nothing.
+  /// A server in a second process, on the same cache, launches the second half
+  /// of the values. It prepares nothing.
   std::optional<LawServer> then = std::nullopt;
-  /// CPU time of the process that launches may take, after which no further
-  /// value is launched.
+  /// The limit of CPU time of the launching process; after it no further value
+  /// is launched.
   double limitSeconds = 1e9;
 
   std::string text() const;
 };
 
-/// One launch: what was launched, and what the mode predict would launch.
+/// One launch: the launched config, and the one that the mode predict would
+/// launch.
 struct LawLaunch {
   LawPlace launched, predicted;
-  /// Trials timed the kernels of both, here or elsewhere.
+  /// Whether trials timed the kernels of both, here or in another session.
   bool hasEvidence = false;
-  /// LawWorld::foundNoSlower() of them.
+  /// LawWorld::foundNoSlower() for both.
   bool isSupported = false;
 
-  /// Above 1: what was launched is faster.
+  /// Above 1 if the launched config is faster.
   double gain() const { return predicted.trueNs / launched.trueNs; }
-  /// Whether the estimator takes both for equal.
+  /// Whether the estimator considers both equal.
   bool isTie() const {
     return launched.estimateNs <= kEstimateTie * predicted.estimateNs;
   }
-  /// The gain that is judged. Which of two equal estimates is better is luck
-  /// until both were measured: the estimates are compared then.
+  /// The judged gain. Until both of two equal estimates are measured, luck
+  /// decides which is better: then the estimates are compared.
   double judgedGain() const {
     return hasEvidence || !isTie() ? gain()
                                    : predicted.estimateNs / launched.estimateNs;
@@ -56,11 +57,11 @@ struct LawLaunch {
   std::string text() const;
 };
 
-/// Launches of a kind, summed up as they are judged.
+/// Launches of one kind, summed up as they are judged.
 struct LawTally {
   uint64_t values = 0, beyond3 = 0;
   double logSum = 0;
-  double trueLogSum = 0; ///< of the gains as they are
+  double trueLogSum = 0; ///< of the true gains
   LawLaunch worst;
 
   void add(const LawLaunch &launch);
@@ -69,7 +70,7 @@ struct LawTally {
   std::string text() const;
 };
 
-/// Tallies by the kind of session and by family, and of all.
+/// Tallies by the kind of session and by family, and over all.
 class LawTable {
 public:
   void add(const LawPlan &plan, const std::string &layer,
@@ -83,15 +84,15 @@ private:
   LawTally total;
 };
 
-/// A machine whose kernels take what \p world says.
+/// A machine whose kernels take the times of \p world.
 struct LawFixture : RuntimeFixture {
   explicit LawFixture(LawWorld &world);
   kiln_engine *engineFor(LawServer server, int64_t budgetMs);
 };
 
-/// Launches \p values of \p layer as \p plan says and gives each launch to
-/// \p take. Only what law holds for is given: of the mode background what is
-/// launched when its thread is done.
+/// Launches \p values of \p layer according to \p plan and gives each launch to
+/// \p take. Launches outside of the law are left out: in the mode background it
+/// gives the launches after its thread is done.
 void runSession(LawWorld &world, LawLayer &layer, const LawPlan &plan,
                 std::vector<LawValue> values,
                 llvm::function_ref<void(const LawLaunch &)> take);

@@ -39,12 +39,12 @@ static uint64_t mixed(uint64_t hash, llvm::StringRef text) {
   return mixed(hash, llvm::xxh3_64bits(text));
 }
 
-/// In (0, 1), the same for the same \p hash.
+/// A number in (0, 1), the same for the same \p hash.
 static double uniform(uint64_t hash) {
   return (static_cast<double>(mixed(hash, 1) >> 11) + 0.5) * 0x1p-53;
 }
 
-/// Of the standard normal distribution (Box and Muller).
+/// A standard normal number (Box and Muller).
 static double normal(uint64_t hash) {
   return std::sqrt(-2 * std::log(uniform(mixed(hash, 2)))) *
          std::cos(2 * std::numbers::pi * uniform(mixed(hash, 3)));
@@ -69,8 +69,8 @@ static double smooth(uint64_t hash, llvm::ArrayRef<double> at) {
 // Reading launches
 //===----------------------------------------------------------------------===//
 
-/// Facts that a launch tells: its problem and its run-time knobs. A knob
-/// without a key is one that the value follows from.
+/// The facts that a launch shows: its problem and its run-time knobs. A knob
+/// without a key follows from the value.
 struct LawWorld::Told {
   struct Field {
     const char *key = nullptr;
@@ -88,7 +88,7 @@ struct LawWorld::Told {
     return all;
   }
 
-  // How launches of the families are read.
+  // The functions that read launches of the families.
   static Told ofGemm(const GemmParams &gemm);
   static Told ofAttention(const AttentionParams &params);
   static Told readGemm(const KilnFakeLaunch &launch);
@@ -98,7 +98,7 @@ struct LawWorld::Told {
   static Told readSm90Attention(const KilnFakeLaunch &launch);
   static Told readSm90Mla(const KilnFakeLaunch &launch);
 
-  /// The problem that is like \p expected except for what was told.
+  /// The problem \p expected, changed to the facts of the launch.
   Problem problemLike(const KernelFamily &family,
                       const Problem &expected) const;
   /// Sets the run-time knobs of \p config.
@@ -149,7 +149,7 @@ LawWorld::Told LawWorld::Told::readSm90Mla(const KilnFakeLaunch &launch) {
   return ofAttention(paramsOf<Sm90MlaParams>(launch).attention);
 }
 
-/// The reference, in double precision, does an operation in a picosecond.
+/// The reference, in double precision, takes a picosecond for an operation.
 static double referenceNs(const KilnFakeLaunch &launch) {
   constexpr double kNsPerFlop = 1e-3;
   const auto params = paramsOf<ReferenceGemmParams>(launch);
@@ -158,9 +158,9 @@ static double referenceNs(const KilnFakeLaunch &launch) {
          static_cast<double>(params.gemm.k) * kNsPerFlop;
 }
 
-/// How the launches of some kernels are read. Of several that match a name the
-/// last one counts. Without `read` they are no candidates: they take what
-/// `otherNs` says, or nothing.
+/// The ways in which launches of some kernels are read. If several match a
+/// name, the last one counts. Kernels without `read` are not candidates: they
+/// take the time of `otherNs`, or none.
 struct LawWorld::Reader {
   const char *pattern = nullptr;
   size_t paramBytes = 0;
@@ -186,13 +186,13 @@ const LawWorld::Reader LawWorld::kReaders[] = {
     {"kiln_attention_step_*"},
 };
 
-/// The callback of the stand-in at a launch.
+/// The callback of the stand-in for each launch.
 struct LawWorld::Hook {
   LawWorld *world = nullptr;
   const Reader *reader = nullptr;
 };
 
-/// A kernel that was launched, and where.
+/// A launched kernel, and its place.
 struct LawWorld::Kernel {
   KernelName name;
   std::set<const LawPlace *> timed;
@@ -200,10 +200,10 @@ struct LawWorld::Kernel {
 };
 
 //===----------------------------------------------------------------------===//
-// Knobs that a launch does not carry as they are
+// Knobs that launches do not show directly
 //===----------------------------------------------------------------------===//
 
-/// Quarters of a block for each SM: those that give as many splits.
+/// Quarters of a block for each SM: the number that gives as many splits.
 static void findFill(const Problem &problem, int64_t splits, Values &config) {
   const auto attention = readAttentionProblem(problem.values.array().data());
   for (int fill : {4, 8, 16, 32}) {
@@ -216,8 +216,8 @@ static void findFill(const Problem &problem, int64_t splits, Values &config) {
   config.set("f", 4);
 }
 
-/// Blocks for each SM of a grid that stays: a smaller one than has a block for
-/// each row.
+/// Blocks for each SM of a resident grid: one that is smaller than a grid with
+/// a block for each row.
 static void findGridPerSm(const Problem &problem, int64_t blocks,
                           Values &config) {
   if (config.get("rt") == config.get("t") && config.get("c") == 1 &&
@@ -225,7 +225,7 @@ static void findGridPerSm(const Problem &problem, int64_t blocks,
     config.set("ps", std::max<int64_t>(1, blocks / h200().smCount));
 }
 
-/// The knob that \p value, of a field without a key, is a result of.
+/// The knob from which \p value, of a field without a key, follows.
 static void findKnob(const Problem &problem, int64_t value, Values &config) {
   const llvm::StringRef name = config.schema().name();
   if (name == "decode")
@@ -297,7 +297,7 @@ bool LawWorld::isTimed(const LawPlace &place) {
   return timed.count(place.kernel()) != 0;
 }
 
-/// Whether each dynamic extent of \p a is within an octave of that of \p b.
+/// Whether each dynamic extent of \p a is within an octave of \p b's.
 static bool isNear(const LawPlace &a, const LawPlace &b) {
   return llvm::all_of(a.family->dynamicExtents(), [&](int field) {
     const int64_t x = a.problem.values[field], y = b.problem.values[field];
@@ -388,7 +388,7 @@ const LawPlace &LawWorld::placeOf(Kernel &kernel, const Told &told) {
   return place;
 }
 
-/// Workspace that a plan may need where options say nothing.
+/// Workspace for a plan if options do not limit it.
 static constexpr uint64_t kWorkspaceLimit = uint64_t(256) << 20;
 
 const LawPlace &LawWorld::predicted(const std::string &text) {
@@ -431,9 +431,9 @@ double LawWorld::trueNs(const LawPlace &place) const {
   return place.estimateNs * std::exp(log);
 }
 
-/// A clock's reading of a true time: one scale for all of a process, and
-/// noise of a place that stays for a while, so that samples of one trial share
-/// it and those of a later one do not.
+/// A clock's reading of a true time: one scale for a whole process, and noise
+/// of a place that stays for a while, so that samples of one trial share it and
+/// those of a later trial do not.
 double LawWorld::reading(const LawPlace &place) const {
   constexpr double kWindowNs = 50e6;
   const auto window = static_cast<uint64_t>(kilnFakeClockNs() / kWindowNs);

@@ -1,15 +1,15 @@
 //===- LawWorld.h - a world in which every kernel has a true time ---------===//
 //
-// Whether a choice was good can be judged only where the truth is known. Here
-// it is the estimate, off by factors that a seed draws: of the template, of the
-// kernel, of the kernel as its extents change, and of the kernel at one value.
-// The stand-in driver takes as long for each launch as this world says, so that
-// trials read the truth, with noise; and a test asks it how long what was
-// launched takes, and what the estimator alone would have launched.
+// A choice can be judged only if the truth is known. Here the truth is the
+// estimate, off by factors that a seed draws: for the template, for the kernel,
+// for the kernel as its extents change, and for the kernel at one value. The
+// stand-in driver takes this world's time for each launch, so that trials read
+// the truth, with noise. A test asks the world for the time of the launched
+// config, and of the one that the estimator alone would have launched.
 //
 // The stand-in knows a launch by its function's name, its grid and its
-// parameters. From these the world reads the problem and the config, run-time
-// knobs included: nothing is told behind the library's back.
+// parameters. The world reads the problem and the config from these, including
+// run-time knobs: no side channel exists.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -28,20 +28,20 @@
 
 namespace kiln::testing {
 
-/// How far a world is from the estimate, and what its clock makes of it. Each
-/// figure is a relative standard deviation, unless it says else.
+/// The deviation of a world from the estimate, and of its clock. Each figure is
+/// a relative standard deviation, unless noted otherwise.
 struct LawFactors {
   double ofTemplate = 0.05;
   double ofKernel = 0.03;
   double ofExtent = 0.03; ///< correlated over an octave
   double ofValue = 0.005;
   double ofReading = 0.01; ///< of a trial, for some milliseconds
-  double ofSession = 0.15; ///< at most, of all times of a process
-  /// Wall time that passes in a unit of the device's, so that trials use up
-  /// budgets; not a deviation.
+  double ofSession = 0.15; ///< the maximum, for all times of a process
+  /// Wall time that passes in a unit of the device's time, so that trials use
+  /// up budgets; not a deviation.
   double wallShare = 0.05;
 
-  /// As far off, read without noise and at once.
+  /// A world as far off, which is read without noise and at once.
   static LawFactors exact() {
     return {.ofReading = 0, .ofSession = 0, .wallShare = 0};
   }
@@ -56,12 +56,14 @@ struct LawPlace {
   double estimateNs = 0;
   double trueNs = 0;
 
-  /// Of its kernel, which configs that differ in run-time knobs share.
+  /// The factor of its kernel, which configs that differ only in run-time knobs
+  /// share.
   std::string kernel() const;
   bool empty() const { return tmpl == nullptr; }
 };
 
-/// Thread-safe. One at a time, and no FakeGpu may be made while it is attached.
+/// Thread-safe. Only one may be attached at a time, and no FakeGpu may be made
+/// meanwhile.
 class LawWorld {
 public:
   explicit LawWorld(uint64_t seed, const LawFactors &factors = {});
@@ -69,27 +71,27 @@ public:
   LawWorld(const LawWorld &) = delete;
   LawWorld &operator=(const LawWorld &) = delete;
 
-  /// Has the stand-in driver ask this world for times. Once for each FakeGpu.
+  /// Makes the stand-in driver ask this world for times. Once for each FakeGpu.
   void attach();
-  /// Tells of problems that will be launched: \p text says what launches do
-  /// not. Problems of one family differ in extents alone.
+  /// Announces problems to launch: \p text gives the facts that launches do not
+  /// show. Problems of one family differ only in extents.
   void expect(const std::string &text);
-  /// Another process begins: the clock has another scale.
+  /// Starts another process: the clock gets another scale.
   void beginProcess();
 
-  /// The last candidate that the calling thread launched since it asked before;
-  /// empty if there was none.
+  /// The last candidate that the calling thread has launched since its previous
+  /// call; empty if there was none.
   LawPlace takeLaunched();
-  /// P: the first of the estimate's ranking for the problem \p text, which the
+  /// The first of the estimate's ranking for the problem \p text, which the
   /// mode predict takes on an empty cache. Some 100 us the first time.
   const LawPlace &predicted(const std::string &text);
   /// Whether trials have timed the kernel of \p place anywhere. (Trials use a
   /// stream of their own, and callers of these tests the default one.)
   bool isTimed(const LawPlace &place);
-  /// Whether trials have timed the kernels of \p one and \p other, which are of
-  /// one problem, beside each other within an octave of it, and the first
-  /// appeared to be no slower: what errors of estimates were found there, taken
-  /// to the problem.
+  /// Whether trials have timed the kernels of \p one and \p other, which belong
+  /// to one problem, beside each other within an octave of it, and the first
+  /// one appeared to be no slower, after applying the errors of the estimates
+  /// found there to the problem.
   bool foundNoSlower(const LawPlace &one, const LawPlace &other);
 
 private:
@@ -110,15 +112,15 @@ private:
   const uint64_t seed;
   const LawFactors factors;
   std::vector<std::unique_ptr<Hook>> hooks;
-  std::mutex mutex; ///< guards what follows
+  std::mutex mutex; ///< guards the members below
   std::unordered_map<std::string, std::unique_ptr<Kernel>> kernels;
   std::unordered_map<std::string, std::unique_ptr<LawPlace>> predictions;
   std::unordered_map<const KernelFamily *, Problem> expected;
-  /// Where kernels were timed, by family and compiled config.
+  /// Places at which kernels were timed, by family and compiled config.
   std::map<std::string, std::vector<const LawPlace *>> timed;
   uint64_t process = 0;
   double scale = 1;
-  double owedNs = 0; ///< wall time that is yet to pass
+  double owedNs = 0; ///< wall time that has yet to pass
 };
 
 } // namespace kiln::testing

@@ -1,9 +1,9 @@
-// The law of choices over many worlds: whatever serves, in whatever order
-// values come and whenever the time ends, what is launched is no slower than
-// what the mode predict would launch.
+// The law of choices over many worlds: whatever part serves, in whatever order
+// values come and whenever the time ends, the launched config is no slower than
+// the one that the mode predict would launch.
 //
-// KILN_LAW_VALUES: about how many values are launched. KILN_LAW_SEED: another
-// seed than the test's.
+// KILN_LAW_VALUES: about the number of launched values. KILN_LAW_SEED: replaces
+// the test's seed.
 #include "Law/LawSession.h"
 
 #include <cstdlib>
@@ -13,22 +13,22 @@ using namespace kiln::testing;
 
 namespace {
 
-/// The number that the environment has for \p name, or \p otherwise.
+/// The number in the environment variable \p name, or \p otherwise.
 uint64_t numberOf(const char *name, uint64_t otherwise) {
   const char *text = std::getenv(name);
   return text ? std::strtoull(text, nullptr, 10) : otherwise;
 }
 
-/// Budgets that end before anything is measured, in its midst, and later than
-/// the work, which is some 0.4 s on the stand-ins.
+/// Budgets that end before the first measurement, in the middle, and after the
+/// work, which takes some 0.4 s on the stand-ins.
 constexpr int64_t kLongMs = 12000;
 constexpr int64_t kBudgetsMs[] = {1, 50, 500, kLongMs};
 constexpr LawOrder kOrders[] = {LawOrder::Random, LawOrder::Ascending,
                                 LawOrder::Descending};
-/// Where each value costs, a session has no more of them than this allows.
+/// CPU time after which a session with costly values ends.
 constexpr double kSessionSeconds = 1.5;
 
-/// All ways in which a session may go.
+/// All kinds of sessions.
 std::vector<LawPlan> plans() {
   std::vector<LawPlan> all;
   auto add = [&](LawServer server, LawOrder order, int64_t budgetMs = kLongMs,
@@ -53,7 +53,7 @@ std::vector<LawPlan> plans() {
   return all;
 }
 
-/// A layer of each family, of a size that \p random chooses.
+/// A layer of each family, with a size drawn from \p random.
 std::vector<std::unique_ptr<LawLayer>> layers(std::mt19937_64 &random) {
   constexpr int64_t kProducts[][2] = {
       {5376, 21504}, {21504, 5376}, {6144, 5120},  {8192, 1024},
@@ -130,7 +130,7 @@ TEST_CASE("law: in no mode a launch is slower than the estimator's") {
   CHECK(table.all().values > 0);
   CHECK(table.all().geomean() >= 0.999);
   CHECK(table.all().shareBeyond3() <= 0.01);
-  // Of thousands of choices between two that tie, some go by trials that were
-  // made elsewhere, where the other one was slower.
+  // Among thousands of choices between two ties, some follow trials made at
+  // other values, where the other config was slower.
   WARN(table.all().worst.judgedGain() * 1.12 >= 1);
 }

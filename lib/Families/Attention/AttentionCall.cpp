@@ -33,7 +33,7 @@ using F = AttentionField;
 using Operand = AttentionOperand;
 using Scales = AttentionProblem::Scales;
 
-/// What a struct says, defaults resolved as far as the rest needs them.
+/// The facts of a struct, with the defaults resolved that other fields need.
 struct Stated {
   const kiln_attention_args &args;
   const kiln_dtype in = args.q.type;
@@ -54,7 +54,7 @@ struct Stated {
   int64_t kvHeads = 0, valueDim = 0, tableColumns = 0;
 
 private:
-  /// Whether V is a part of K by its address.
+  /// Whether the addresses show that V is a part of K.
   KILN_INLINE static bool isOneOperand(const kiln_attention_args &args) {
     const kiln_heads_operand &k = args.k, &v = args.v;
     if (v.data != k.data || !v.data) [[likely]]
@@ -219,7 +219,7 @@ struct AttentionVisit {
               "page_size is {}: a page has one token at least", args.page_size);
     v.require(!s.hasKeyOffsets, ErrorCode::Unsupported,
               "key_offsets are given with page_table: give key_lengths");
-    // Rounded up; any number does where something is wrong.
+    // Rounded up; with invalid fields any number will do.
     const int64_t size = std::max<int64_t>(args.page_size, 1);
     const int64_t perSequence = args.keys / size + (args.keys % size != 0);
     const int64_t all = product(args.batch, perSequence);
@@ -331,14 +331,14 @@ struct AttentionVisit {
     array(s.hasAlibi, "alibi", args.alibi, Operand::Alibi, args.heads);
   }
 
-  /// Scales of all operands that are e4m3, or of none.
+  /// All operands of e4m3 have scales, or none has.
   template <class Visitor>
   KILN_INLINE static void visitScales(const Stated &s, Visitor &v) {
     const Args &args = s.args;
     const kiln_scale *first = args.q.scale   ? args.q.scale
                               : args.k.scale ? args.k.scale
                                              : args.v.scale;
-    // What is wrong with its size is told below.
+    // An unknown size is reported below.
     kiln_granularity granularity = KILN_GRANULARITY_TENSOR;
     if (first && hasKnownSize(*first))
       granularity = first->granularity;

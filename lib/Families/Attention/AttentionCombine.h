@@ -1,7 +1,7 @@
 //===- AttentionCombine.h - the step that merges splits of the keys -------===//
 //
-// Templates that share the keys of a sequence out among blocks leave partial
-// results, which a second kernel merges (attention/CombineAttention.cuh).
+// Split-KV templates leave partial results, which a second kernel merges
+// (attention/CombineAttention.cuh).
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -17,19 +17,19 @@
 
 namespace kiln {
 
-/// Its translation unit. It uses no dynamic shared memory.
+/// The step's translation unit. It uses no dynamic shared memory.
 TranslationUnit makeCombineUnit(const AttentionSignature &signature,
                                 const CombineAttentionConfig &config,
                                 const DeviceModel &device);
 
-/// Bytes of the partial results of \p rows rows, all splits counted: O, then
-/// the LSE.
+/// Bytes of the partial results of \p rows rows over all splits: O, then the
+/// LSE.
 inline int64_t partialBytes(int64_t rows, int64_t valueDim) {
   return rows * (partialPitch(valueDim) + 1) * int64_t(sizeof(float));
 }
 
-/// Rows of partial results of one split: partialRows() of DecodeSplits.h. No
-/// more than those of \p problem without a capacity, which plans have room for.
+/// Rows of partial results of one split: partialRows() of DecodeSplits.h. At
+/// most those of \p problem without a capacity, for which plans have room.
 inline int64_t partialRowsOf(const AttentionProblem &problem) {
   int64_t rows = problem.batch * problem.queries;
   if (problem.hasPackedQueries())
@@ -44,8 +44,8 @@ inline void placePartials(DeviceAddress scratch, int64_t rows, int64_t valueDim,
   params.partialLse = params.partialO + rows * partialPitch(valueDim);
 }
 
-/// Appends the step, which is function \p function of the plan and starts early
-/// where \p dependent says that the step before lets it.
+/// Appends the step, which is function \p function of the plan. It starts early
+/// if \p dependent says that the step before allows that.
 void addCombineStep(const AttentionParams &params,
                     const CombineAttentionConfig &config, uint32_t function,
                     bool dependent, LaunchSpec &spec);

@@ -135,7 +135,7 @@ Derivation explainNaiveAttention(const AttentionProblem &problem,
                         .terms = {steps.resultOf(issue), steps.resultOf(row)}});
   int stream =
       steps.add({.title = "stream",
-                 .formula = "Q, K, V and O once, of which little is in flight",
+                 .formula = "Q, K, V and O once, with few bytes in flight",
                  .rule = StepRule::Quotient,
                  .terms = {{"bytes", model.bytes, "B"},
                            {"rate", model.bytesPerNs, "B/ns"}}});

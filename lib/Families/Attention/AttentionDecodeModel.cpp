@@ -1,9 +1,9 @@
 //===- AttentionDecodeModel.cpp - decode and naive kernels ----------------===//
 //
-// A decode kernel is as fast as its bytes in flight, and a launch, merging
-// warps and merging splits cost as much as megabytes of keys do.
+// A decode kernel is as fast as its bytes in flight; a launch, the merge of
+// warps and the merge of splits cost as much as megabytes of keys.
 //
-// Constants without another source are of one H200 (bf16, cold L2, launches
+// Constants without another source come from one H200 (bf16, cold L2, launches
 // with pauses).
 //
 //===----------------------------------------------------------------------===//
@@ -30,21 +30,21 @@ AttentionDecodeModel::AttentionDecodeModel(const AttentionProblem &problem,
                                            const DeviceModel &device)
     : problem(problem), kernel(kernel), device(device),
       splits(problem, kernel.splits, kernel.splitKeys) {
-  // More than a sum that also adds reaches (H200: 4.55 TB/s at 2 GB).
+  // The rate exceeds that of a read that also sums (H200: 4.55 TB/s at 2 GB).
   constexpr double kStream = 1.062;
   rate = kStream * device.dramBytesPerNs();
   needed = neededBytes(device, rate);
   computeBlocks();
   computeKey();
-  // Blocks of different lengths do not end together.
+  // Blocks of different lengths do not end at the same time.
   fullWaves = std::floor(blocks / slots);
   if (problem.isRagged() && fullWaves > 0)
     fullWaves = blocks / slots;
   if (fullWaves > 0)
     full = waveOf(slots);
   last = waveOf(blocks - fullWaves * slots);
-  // Q, the first keys, merging warps, and O: sums of all rows go through shared
-  // memory.
+  // Q, the first keys, the merge of warps, and O: the sums of all rows pass
+  // through shared memory.
   constexpr double kEmptyNs = 0.07;
   constexpr double kEndsNs = 1400, kSumNs = 1;
   endsNs = kEndsNs + kSumNs * double(kernel.rows * problem.valueDim);
@@ -89,11 +89,11 @@ void AttentionDecodeModel::computeBlocks() {
       std::min(double(kernel.warps * kernel.stages) * pieceBytes, blockBytes);
 }
 
-/// What a key costs an SM: products, exponentials and issue for each 16 rows,
-/// fragments for all of them, and the conversion of e4m3.
+/// Computes the cost of a key on an SM: products, exponentials and issue for
+/// each 16 rows, fragments for all rows, and the conversion of e4m3.
 void AttentionDecodeModel::computeKey() {
   constexpr double kTileRows = 16, kIssue = 4, kSharedPerClock = 128;
-  // Before sm_89 seven instructions, of 128 lanes, convert two elements.
+  // Before sm_89 seven instructions, on 128 lanes, convert two elements.
   const double converted = device.computeCapability() >= 89 ? 124 : 36;
   // e4m3 is multiplied as fp16, whatever Q is.
   bool isNarrow = bytesOf(problem.kv) == 1;
@@ -111,8 +111,8 @@ void AttentionDecodeModel::computeKey() {
       (tokenBytes(problem) + again * bytesOf(problem.kv)) / kSharedPerClock;
   if (isNarrow)
     convertClocks = (dims + again) / converted;
-  // Copies of 16 bytes pass by the L1 cache and cost nothing beside the others;
-  // it takes half a warp of narrower ones a clock (not measured).
+  // Copies of 16 bytes bypass the L1 cache and add no cost to the rest; it
+  // takes half a warp of narrower ones a clock (not measured).
   constexpr double kCopies = 16;
   if (kernel.copyBytes < 16)
     copyClocks = tokenBytes(problem) / double(kernel.copyBytes) / kCopies;
@@ -120,15 +120,15 @@ void AttentionDecodeModel::computeKey() {
   // clocks for 16 keys of head dim 128, 1570 for 32.
   constexpr double kPieceClocks = 700, kElementClocks = 0.105;
   // A warp converts with the units of its sub-core, and its products wait for
-  // that (4 sequences of 131072 keys of e4m3, a block of four warps on an SM:
-  // 333 us, of two blocks half as long 250).
+  // that (4 sequences of 131072 keys of e4m3, H200: 333 us with one block of
+  // four warps on an SM, 250 us with two blocks half as long).
   warpKeyClocks = kPieceClocks / double(kernel.pieceKeys) +
                   kElementClocks * dims * rowTiles +
                   convertClocks * double(device.subCoresPerSm);
   keyClocks = rowTiles * (productClocks + expClocks + issueClocks) +
               fragmentClocks + convertClocks + copyClocks;
-  // They meet at each piece (latent attention, 16 and 128 heads: 249 and 1940
-  // us, predicted 196 and 1490 without this).
+  // Warps of a ring meet at each piece (MLA, 16 and 128 heads: 249 and 1940 us,
+  // predicted 196 and 1490 us without this).
   constexpr double kWaits = 0.3;
   if (kernel.parts > 1)
     waitClocks = kWaits * keyClocks;
@@ -137,9 +137,9 @@ void AttentionDecodeModel::computeKey() {
 
 DecodeWave AttentionDecodeModel::waveOf(double count) const {
   constexpr double kPaged = 1.03; // rows of pages are shorter bursts
-  // While a block starts and merges, its slot has few keys in flight: 9
-  // problems of 32 to 479 keys in 2 to 31 waves (H200) to 25 %. Sums of rows
-  // without a query are nothing to merge.
+  // While a block starts and merges, few of its keys are in flight: 9 problems
+  // of 32 to 479 keys in 2 to 31 waves (H200) to 25 %. Rows without a query
+  // have no sums to merge.
   constexpr double kLifeNs = 1500, kSumNs = 1.15;
   DecodeWave wave;
   wave.blocks = count;
@@ -158,8 +158,8 @@ DecodeWave AttentionDecodeModel::waveOf(double count) const {
   if (blocks > slots)
     wave.lifeNs =
         kLifeNs + kSumNs * double(usedRows() * problem.valueDim) + wave.portNs;
-  // Of an SM, or of a warp, whose products and exponentials wait for each
-  // other.
+  // The SM's arithmetic, or that of a warp whose products and exponentials wait
+  // for each other.
   double shared = std::ceil(count / sms()) * keyClocks;
   double alone = warpKeyClocks / double(kernel.warps);
   wave.arithmeticNs = blockKeys * std::max(shared, alone) / clock;
@@ -198,9 +198,9 @@ llvm::StringRef AttentionDecodeModel::bound() const {
 NaiveAttentionModel::NaiveAttentionModel(const AttentionProblem &problem,
                                          const DeviceModel &device) {
   // Four keys at a time wait for K, for the sums of the warp and for V, one
-  // after the other; with many rows an SM is as fast as its instructions. 18
-  // problems on an H200 (32 to 4096 keys, head dims 32 to 256, one query to
-  // 2048) to 14 % on average.
+  // after the other; with many rows an SM is as fast as its instructions. This
+  // fits 18 problems on an H200 (32 to 4096 keys, head dims 32 to 256, one
+  // query to 2048) to 14 % on average.
   constexpr double kStart = 2500, kKeysAtOnce = 4, kPieceClocks = 1900,
                    kKeyClocks = 13, kElementClocks = 0.0275;
   // Some 240 instructions of a warp find a row, load its Q and store its O, on
@@ -218,8 +218,8 @@ NaiveAttentionModel::NaiveAttentionModel(const AttentionProblem &problem,
   keyNs = (kKeyClocks + kElementClocks * dims) / clock;
   pieces = std::ceil(double(visible.longest) / kKeysAtOnce);
   pieceNs = kPieceClocks / clock;
-  // Each head of K is read from DRAM once at least, a few keys at a time, and
-  // Q and O pass by a row at a time.
+  // Each head of K is read from DRAM at least once, a few keys at a time; Q and
+  // O pass a row at a time.
   constexpr double kReachedOfDram = 0.6;
   bytes = keyBytes(problem) + queryBytes(problem);
   bytesPerNs = kReachedOfDram * device.dramBytesPerNs();

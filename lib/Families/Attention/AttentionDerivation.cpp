@@ -1,9 +1,9 @@
 //===- AttentionDerivation.cpp - explains the estimates of tiles ----------===//
 //
-// Two walls bound a tile of rows and keys: registers, where scores, weights and
-// O stand beside each other, and shared memory, where blocks of keys do. Within
-// them a step has its pace, a tile its ends, and the SM with most tiles its
-// path; the bytes of DRAM are a floor.
+// Two walls bound a tile of rows and keys: registers, which hold scores,
+// weights and O together, and shared memory, which holds blocks of keys. Within
+// these walls the model has the pace of a step, the ends of a tile, and the
+// path of the SM with the most tiles; the bytes of DRAM are a floor.
 //
 //===----------------------------------------------------------------------===//
 #include "Families/Attention/AttentionModel.h"
@@ -21,8 +21,8 @@ void addMerge(const SplitMergeTime &merge, Derivation &steps,
     return;
   int number = steps.add(
       {.title = "merge of splits",
-       .formula = "behind the last split: until a merge can start, rows of "
-                  "partial results, one after the other, and those of one row",
+       .formula = "after the last split: the start of a merge, rows of partial "
+                  "results one after the other, and the splits of one row",
        .rule = StepRule::Sum,
        .terms = {{"start", merge.fixedNs},
                  {"rows", merge.rowNs, "ns", merge.partialRows},
@@ -61,7 +61,7 @@ private:
 
 } // namespace
 
-/// S in fp32, P in 16 or 8 bits, O in fp32, and Q where it stays.
+/// S in fp32, P in 16 or 8 bits, O in fp32, and Q if it stays.
 void AttentionTileSteps::explainRegisters() {
   double threads = double(isWgmma() ? 2 * kernel.rows : 32 * kernel.warps);
   double rows = double(kernel.rows), keys = double(kernel.keys);
@@ -74,7 +74,8 @@ void AttentionTileSteps::explainRegisters() {
                        ? 0
                        : rows * model.headDim * bytes / word / threads;
   double total = scores + weights + output + queries;
-  // Beside addresses, sums and masks (of wgmma by what its consumers trade).
+  // The rest is for addresses, sums and masks (for wgmma, within the registers
+  // that consumers trade).
   double limit = 208;
   if (isWgmma() && kernel.rows > 128)
     limit = 132;
@@ -150,8 +151,8 @@ int AttentionTileSteps::explainLoop(int tensor, int softmax) {
   if (isWgmma())
     return steps.add({.title = "products and softmax",
                       .formula =
-                          "one after the other; what other consumers multiply "
-                          "meanwhile hides a part",
+                          "one after the other; products of other consumers "
+                          "hide a part",
                       .rule = StepRule::Sum,
                       .terms = {steps.resultOf(tensor),
                                 steps.resultOf(softmax, step.softmaxShare)},
@@ -171,19 +172,18 @@ int AttentionTileSteps::explainLoop(int tensor, int softmax) {
                  .terms = {steps.resultOf(tensor), steps.resultOf(shared)},
                  .unit = "clk",
                  .exponent = step.exponent});
-  return steps.add(
-      {.title = "products and softmax",
-       .formula = fmt::format("{} warps, {} blocks an SM: other "
-                              "warps hide a part of the softmax",
-                              kernel.warps, kernel.blocksPerSm),
-       .rule = StepRule::Sum,
-       .terms = {steps.resultOf(products),
-                 steps.resultOf(softmax, step.softmaxShare),
-                 {"loads that nothing hides", step.exposed, "clk"}},
-       .unit = "clk"});
+  return steps.add({.title = "products and softmax",
+                    .formula = fmt::format("{} warps, {} blocks an SM: other "
+                                           "warps hide a part of the softmax",
+                                           kernel.warps, kernel.blocksPerSm),
+                    .rule = StepRule::Sum,
+                    .terms = {steps.resultOf(products),
+                              steps.resultOf(softmax, step.softmaxShare),
+                              {"loads without overlap", step.exposed, "clk"}},
+                    .unit = "clk"});
 }
 
-/// How long a block takes that waits for its own products.
+/// Explains the time of a block that waits for its own products.
 int AttentionTileSteps::explainChain(int loop) {
   int chain =
       steps.add({.title = "a step of one block",
@@ -240,7 +240,7 @@ int AttentionTileSteps::explainPace(int loop) {
                     .unit = "clk"});
 }
 
-/// What a tile costs beside its steps.
+/// Explains the cost of a tile in addition to its steps.
 int AttentionTileSteps::explainEnds(int tensor, int softmax, int loop) {
   int serial = steps.add(
       {.title = "a step alone",
@@ -271,9 +271,9 @@ int AttentionTileSteps::explainEnds(int tensor, int softmax, int loop) {
 static llvm::StringRef orderOf(TileOrder order) {
   switch (order) {
   case TileOrder::Static:
-    return "tiles are dealt out before";
+    return "tiles are assigned ahead";
   case TileOrder::Pairs:
-    return "tiles are dealt out before, one of last rows with one of first "
+    return "tiles are assigned ahead, one of last rows with one of first "
            "ones";
   case TileOrder::Dynamic:
     return "SMs take the next tile when they are done, in any order";
@@ -283,7 +283,7 @@ static llvm::StringRef orderOf(TileOrder order) {
   llvm_unreachable("no such order");
 }
 
-/// The SM with most to do.
+/// Explains the path of the SM with the most work.
 int AttentionTileSteps::explainPath(int pace, int ends) {
   int longest = steps.add(
       {.title = "longest tile",
@@ -326,7 +326,7 @@ int AttentionTileSteps::explainPath(int pace, int ends) {
     order = orderOf(kernel.order).str();
     terms = {steps.resultOf(most), {"the last tile", model.tail, "clk"}};
   }
-  int clocks = steps.add({.title = "SM with most to do",
+  int clocks = steps.add({.title = "SM with the most work",
                           .formula = order,
                           .rule = StepRule::Sum,
                           .terms = std::move(terms),
@@ -373,7 +373,7 @@ void AttentionTileSteps::run() {
   int path = explainPath(pace, ends);
   int first = steps.add(
       {.title = "first keys",
-       .formula = "the first step's, which all blocks ask DRAM for at once",
+       .formula = "keys of the first step, which all blocks load at once",
        .rule = StepRule::Quotient,
        .terms = {{"bytes", model.firstBytes, "B"},
                  {"DRAM", model.firstRate, "B/ns"}}});

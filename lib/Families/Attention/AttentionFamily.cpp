@@ -1,6 +1,6 @@
 //===- AttentionFamily.cpp ------------------------------------------------===//
 //
-// What trials read and how closely they are judged is in AttentionOperands.cpp.
+// AttentionOperands.cpp has the operands of trials and their tolerances.
 //
 //===----------------------------------------------------------------------===//
 #include "Families/Attention/AttentionFamily.h"
@@ -46,7 +46,7 @@ public:
     return attentionOperands(read(problem));
   }
 
-  /// Strides enter by what divides those that are given: extents do not.
+  /// Strides count by the divisors of those that are given: extents do not.
   int64_t signaturePeriod() const override { return 1; }
 
   llvm::StringRef example() const override {
@@ -90,7 +90,7 @@ private:
 } // namespace
 
 //===----------------------------------------------------------------------===//
-// What is a problem
+// The rules of a problem
 //===----------------------------------------------------------------------===//
 
 /// "dtype=bf16": a field as messages name it.
@@ -106,7 +106,7 @@ static llvm::Error checkTypes(const Values &values, const AttentionProblem &p) {
                      given(values, AttentionField::Kv));
   if (p.dtype != DType::E4M3 && p.out != p.dtype)
     return makeError(ErrorCode::Unsupported,
-                     "attention: {} is not dtype, as all but e4m3 asks for",
+                     "attention: {} differs from dtype, which only e4m3 allows",
                      given(values, AttentionField::Out));
   if (p.scales != AttentionProblem::Scales::None && p.kv != DType::E4M3)
     return makeError(ErrorCode::Unsupported, "attention: {} needs kv=e4m3",
@@ -130,12 +130,12 @@ static llvm::Error checkScalars(const AttentionProblem &p) {
     return error;
   if (auto error = checkScalar("attention", "softcap", p.softcap))
     return error;
-  // Kernels compute with their quotient, times 2 log2(e) at most.
+  // Kernels compute with the quotient scale / softcap, times 2 log2(e) at most.
   constexpr double kLeast = 0x1p-126, kMost = 0x1p125;
   const double quotient = p.softcap != 0 ? p.scale / p.softcap : 1;
   const bool hasRoom =
       kLeast <= quotient && quotient <= kMost && p.softcap <= kMost;
-  // Kernels divide slopes by what scores are multiplied with last.
+  // Kernels divide slopes by the last factor of the scores.
   constexpr double kLeastUnit = 0x1p-64;
   const double unit = p.softcap != 0 ? p.softcap : p.scale;
   if (hasRoom && p.alibi && unit < kLeastUnit)
@@ -170,7 +170,8 @@ static llvm::Error checkPages(const AttentionProblem &p) {
   return llvm::Error::success();
 }
 
-/// A page is no sequence: all pages in one place are no pages.
+/// A page is not a sequence: a table whose pages all have one address is
+/// refused.
 static llvm::Error checkShared(const AttentionProblem &p) {
   if (!p.isPaged() || (p.k.batch != 0 && p.v.batch != 0))
     return llvm::Error::success();
@@ -213,7 +214,7 @@ static llvm::SmallVector<HeadTensor, 4> tensorsOf(const AttentionProblem &p) {
 }
 
 static llvm::Error checkMemory(const AttentionProblem &p) {
-  // Every address is a multiple of its own element all the same.
+  // Every address is a multiple of its own element in any case.
   if (auto error = checkAlign("attention", p.align, bytesOf(p.kv)))
     return error;
   for (const HeadTensor &tensor : tensorsOf(p))
@@ -226,8 +227,8 @@ static llvm::Error checkMemory(const AttentionProblem &p) {
 // Canonical form
 //===----------------------------------------------------------------------===//
 
-/// Only a window has bounds; one without any is no mask, and one that ends
-/// where the query stands is causal.
+/// Resets the bounds of other masks than a window. A window without bounds is
+/// no mask, and one that ends at the query is causal.
 static void simplifyMask(Values &values) {
   using F = AttentionField;
   if (values[F::Mask] != int64_t(AttentionMask::Window)) {
@@ -245,7 +246,7 @@ static void simplifyMask(Values &values) {
   }
 }
 
-/// What equals a derived default, or is never read, becomes the default.
+/// Values that equal a derived default, or are never read, become the default.
 static void resetDefaults(const AttentionProblem &p, Values &values) {
   using F = AttentionField;
   auto reset = [&](int field, bool isDefault) {
@@ -296,7 +297,7 @@ llvm::Expected<Problem> AttentionFamily::canonicalise(Values values) const {
   resetDefaults(p, values);
   for (const HeadTensor &tensor : tensorsOf(p))
     resetStrides(tensor, values);
-  if (p.latent) // those of K
+  if (p.latent) // the rows are those of K
     for (int field :
          {AttentionField::LdV, AttentionField::HsV, AttentionField::BsV})
       values.set(field, 0);
@@ -307,8 +308,8 @@ llvm::Expected<Problem> AttentionFamily::canonicalise(Values values) const {
   return problem;
 }
 
-/// Half of the draws decode one query, a quarter has no keys before its
-/// queries. Latent keys are those of one head.
+/// Half of the draws decode one query, and a quarter has no keys before its
+/// queries. MLA has one head of keys.
 PoolDraws AttentionFamily::poolDraws(const Values &described) const {
   using F = AttentionField;
   const AttentionProblem p = readAttentionProblem(described.array().data());
@@ -340,7 +341,7 @@ PoolDraws AttentionFamily::poolDraws(const Values &described) const {
 // Reports
 //===----------------------------------------------------------------------===//
 
-/// Q, O and the LSE once, and of K and V once what any query sees.
+/// Q, O and the LSE once, and once the keys and values that any query sees.
 double AttentionFamily::compulsoryBytes(const Problem &problem) const {
   AttentionProblem p = read(problem);
   int64_t queries = p.usualQueries(), keys = p.usualKeys();

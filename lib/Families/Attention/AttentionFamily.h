@@ -9,8 +9,8 @@
 namespace kiln {
 
 /// O = softmax(scale * Q K^T + mask) V. Templates: sm90 (prefill by wgmma),
-/// sm90mla (latent attention by wgmma), decode (few rows of queries, by
-/// mma.sync), mma (sm_80 and later), naive.
+/// sm90mla (MLA by wgmma), decode (few rows of queries, by mma.sync), mma
+/// (sm_80 and later), naive.
 std::unique_ptr<KernelFamily> makeAttentionFamily();
 
 /// For the family's own constructor.
@@ -20,10 +20,10 @@ std::unique_ptr<Template> makeDecodeAttentionTemplate();
 std::unique_ptr<Template> makeMmaAttentionTemplate();
 std::unique_ptr<Template> makeNaiveAttentionTemplate();
 
-/// What trials read and write, and how closely results are judged.
+/// The operands of a trial, and the tolerances of its results.
 OperandTable attentionOperands(const AttentionProblem &problem);
 
-/// The family's reference: double precision, with an error bound, of O and of
+/// The family's reference: double precision, with an error bound, for O and for
 /// the LSE. Immutable.
 std::unique_ptr<Reference> makeAttentionReference(const Problem &problem,
                                                   const DeviceModel &device);

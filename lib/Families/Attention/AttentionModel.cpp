@@ -1,12 +1,12 @@
-//===- AttentionModel.cpp - tiles, and what kernels have in common --------===//
+//===- AttentionModel.cpp - tiles, and what all kernels share -------------===//
 //
 // A tile with wgmma is a race between tensor cores and the instructions of the
-// softmax, which overlap as well as the order of issue lets them: a norm of
-// both fits 24 measured loops (head dims 64 to 256, 2 and 3 consumers, bf16 and
-// fp8) to 3 % rms. A tile has ends besides: the first scores have nothing to
-// overlap with, and neither have the last product and the store of O.
+// softmax, which overlap as well as the order of issue allows: a norm of both
+// fits 24 measured loops (head dims 64 to 256, 2 and 3 consumers, bf16 and fp8)
+// to 3 % rms. A tile also has ends: the first scores overlap with no other
+// work, and neither do the last product and the store of O.
 //
-// Constants without another source are of one H200 (bf16, cold L2, launches
+// Constants without another source come from one H200 (bf16, cold L2, launches
 // with pauses): own loops and kernels, and FlashAttention 2 for mma.sync.
 //
 //===----------------------------------------------------------------------===//
@@ -32,7 +32,7 @@ KeySplits::KeySplits(const AttentionProblem &problem, int64_t splits,
     : all(std::max<int64_t>(splits, 1)),
       keys(splitKeys > 0 ? splitKeys
                          : ceilDiv(std::max<int64_t>(problem.keys, 1), all)) {
-  // Lengths that differ end anywhere in a split.
+  // Sequences of different lengths end anywhere in a split.
   int64_t expected = expectedKeys(problem);
   if (problem.isRagged())
     expected += keys / 2;
@@ -41,11 +41,11 @@ KeySplits::KeySplits(const AttentionProblem &problem, int64_t splits,
 
 SplitMergeTime splitMergeTime(const AttentionProblem &problem,
                               const KeySplits &splits, SplitMerge merge) {
-  // A cluster meets twice. A kernel of its own costs a launch, less of it where
-  // it starts early, and reads what lies in L2 by then. Its blocks have a row
-  // each and take a few splits at a time, the fewer the wider the row: 16 rows
-  // of latent attention take 8.4 us of 16 splits, 10.9 of 64 (H200; a step for
-  // each split), 8 rows of 128 elements 7.7 of 32, 8 of 64. The last block of a
+  // A cluster meets twice. A kernel of its own costs a launch, less if it
+  // starts early, and by then reads from L2. Its blocks have a row each and
+  // take a few splits at a time, the fewer the wider the row: 16 rows of MLA
+  // take 8.4 us with 16 splits, 10.9 us with 64 (H200; a step for each split),
+  // 8 rows of 128 elements 7.7 us with 32, 8 us with 64. The last block of a
   // head walks over the rows alone.
   constexpr double kClusterNs = 200, kClusterBlockNs = 40, kDependentNs = 1700,
                    kLaunchNs = 2100, kSplitNs = 11, kLastNs = 1200,
@@ -129,16 +129,16 @@ AttentionTileModel::AttentionTileModel(const AttentionProblem &problem,
     computeWgmmaStep();
   else
     computeMmaStep();
-  // K and V of a step, which all SMs ask L2 for at once.
+  // K and V of a step, for which all SMs ask L2 at the same time.
   stepBytes = double(kernel.keys) * tokenBytes(problem);
   step.l2 = stepBytes / double(std::max<int64_t>(kernel.sharers, 1)) * sms() *
             attentionClockGHz(device) / device.l2BytesPerNs();
   step.port = stepBytes / kSmBytesPerClock;
   computeTiles();
   computePath();
-  // Bytes of DRAM, once, at the rate that leaves what busy SMs have in flight:
+  // DRAM's bytes, once, at the rate that the bytes in flight of busy SMs allow:
   // a step's keys, and half of the next one's.
-  constexpr double kReached = 0.955; // of what a read alone reaches
+  constexpr double kReached = 0.955; // fraction of the rate of a pure read
   constexpr double kSteps = 1.5;
   bytes = queryBytes(problem) + keyBytes(problem);
   inFlight = std::min(tiles, sms()) * kSteps * stepBytes;
@@ -146,9 +146,9 @@ AttentionTileModel::AttentionTileModel(const AttentionProblem &problem,
   bytesPerNs = kReached * device.dramBytesPerNs() *
                std::min(1.0, std::max(inFlight, 1.0) / needed);
   floorNs = bytes / bytesPerNs;
-  // All blocks ask for the first step's keys at once: behind the latency of the
-  // first byte they come as fast as DRAM delivers. What rows of other tiles
-  // read too comes from DRAM once.
+  // All blocks ask for the first step's keys at the same time: after the
+  // latency of the first byte they arrive as fast as DRAM delivers. Keys that
+  // several tiles read come from DRAM once.
   bool isWgmma = kernel.instruction == AttentionTileKernel::Instruction::Wgmma;
   double resident = sms() * (isWgmma ? 1 : double(kernel.blocksPerSm));
   double asked = blocks * stepBytes;
@@ -161,19 +161,20 @@ AttentionTileModel::AttentionTileModel(const AttentionProblem &problem,
   merge = splitMergeTime(problem, splits, kernel.merge);
 }
 
-/// \p keepsOrigins: of a step that makes weights over the origins of before.
+/// \p keepsOrigins: the step makes weights over the origins of the steps
+/// before.
 static AttentionSoftmax softmaxOf(const AttentionTileModel &model,
                                   bool keepsOrigins) {
-  // Warpgroups wait for each other's maxima; of warps there are others. Turns
-  // of three keep the special units busier than two do.
+  // Warpgroups wait for each other's maxima; while a warp waits, others run.
+  // Three consumers in turns keep the special units busier than two.
   constexpr double kScore = 0.085, kOutput = 0.01, kStep = 340,
                    kStepOfWarps = 150;
   constexpr double kThreeInTurns = 0.965, kThree = 1.04, kFewerInTurns = 1.05,
                    kFewer = 1.07;
-  // Without maxima, and O stays as it is: 10 times (H200; head dims 64 to 256,
-  // 512 to 4096 keys) to 4 % rms.
+  // Without maxima, and with O unchanged: fits 10 times (H200; head dims 64 to
+  // 256, 512 to 4096 keys) to 4 % rms.
   constexpr double kKeptScore = 0.07, kKeptStep = 500;
-  // ALiBi is an FFMA a score, of 128 lanes; a scale that is not folded into
+  // ALiBi is one FFMA a score, on 128 lanes; a scale that is not folded into
   // the exponential takes three.
   constexpr double kAlibi = 1.0 / 128, kPlainScale = 0.025;
   double rows = double(model.kernel.rows);
@@ -197,7 +198,8 @@ static AttentionSoftmax softmaxOf(const AttentionTileModel &model,
   if (model.kernel.takesTurns)
     share = isThree ? kThreeInTurns : kFewerInTurns;
   // Products of e4m3 are short: two consumers wait for their turns (head dim
-  // 128, blocks of 224 keys, 4 sequences of 4096: 696 us, without turns 624).
+  // 128, blocks of 224 keys, 4 sequences of 4096: 696 us, 624 us without
+  // turns).
   constexpr double kE4M3InTurns = 1.2;
   if (model.kernel.takesTurns && !isThree && isE4M3)
     share = kE4M3InTurns;
@@ -207,7 +209,7 @@ static AttentionSoftmax softmaxOf(const AttentionTileModel &model,
   return softmax;
 }
 
-/// Both products and the softmax of a step, each alone.
+/// Both products and the softmax of a step, each on its own.
 void AttentionTileModel::computeProducts(double rate) {
   flops =
       2.0 * double(kernel.rows) * double(kernel.keys) * (headDim + valueDim);
@@ -227,10 +229,10 @@ void AttentionTileModel::computeWgmmaStep() {
     step.loop = step.tensor + step.softmaxShare * step.softmax;
     return;
   }
-  // A lone consumer has nobody to multiply while it waits for maxima. Two with
+  // A lone consumer waits for its maxima while no other multiplies. Two with
   // the same rows wait for each other's weights, and for blocks of keys that
-  // come when both are done with the last ones: nearly all adds up (latent
-  // attention, 128 sequences of 4096 keys and 128 heads: 3280 clocks a step).
+  // arrive when both are done with the last ones: nearly all times add up (MLA,
+  // 128 sequences of 4096 keys and 128 heads: 3280 clocks a step).
   constexpr double kTogether = 5, kAlone = 1.6, kSameRows = 1.15;
   step.exponent = kernel.columnParts > 1     ? kSameRows
                   : kernel.rows > kWgmmaRows ? kTogether
@@ -262,7 +264,7 @@ void AttentionTileModel::computeMmaStep() {
   step.shared = sharedBytes / sharedPerClock;
   bool isFew = double(kernel.warps * kernel.blocksPerSm) < kFewWarps;
   step.softmaxShare = isFew ? 1 : kOverlapped;
-  // Waiting for loads that no product hides, and what registers carry; other
+  // Waits for loads that no product hides, and copies through registers; other
   // blocks of the SM compute meanwhile.
   double latency = device.l2LatencyNs * attentionClockGHz(device);
   double loads = 0;
@@ -276,9 +278,9 @@ void AttentionTileModel::computeMmaStep() {
                            std::pow(step.shared, step.exponent),
                        1 / step.exponent) +
               step.softmaxShare * step.softmax + step.exposed;
-  // Narrow steps of long rows have too few scores to hide that the products of
-  // each wait for one another (head dim 256, blocks of 16 keys on an H200: up
-  // to 1.75 times what the rates tell).
+  // Narrow steps of long rows have too few scores to hide that their products
+  // wait for one another (head dim 256, blocks of 16 keys on an H200: up to
+  // 1.75 times the time that the rates predict).
   step.chain = kChainedProduct * chainLength() + kChainedRest * step.loop;
 }
 
@@ -298,8 +300,8 @@ void AttentionTileModel::computeTiles() {
   if (sms() > 0)
     step.together = std::clamp(
         numbers / sms(), 1.0, double(std::max<int64_t>(kernel.blocksPerSm, 1)));
-  // A mask leaves some rows no keys of a split; of the last one with keys it
-  // leaves them a half.
+  // With a mask some rows see no keys of a split; on average, half of the rows
+  // see none of the last split with keys.
   numbers = sequences * double(visible.tiles) * double(splits.active);
   tiles = numbers;
   if (problem.mask != AttentionMask::None && splits.active > 1)
@@ -315,14 +317,14 @@ void AttentionTileModel::computeTiles() {
     raisedSteps += kernel.raisesLast ? 1 : 0;
   }
   latency = kLoads;
-  // The next tile's first keys and its Q, which DRAM has, are asked for when
-  // the stages are free that this tile's last steps still read. Short steps are
-  // over before they are there: 216 queries of 216 keys (H200; 25 sequences, 16
-  // heads, head dim 128) take 45 us by blocks of 64 keys, 37.5 by those of 128.
+  // The next tile's first keys and its Q come from DRAM. Their loads start when
+  // the stages are free that this tile's last steps still read. Short steps end
+  // before they arrive: 216 queries of 216 keys (H200; 25 sequences, 16 heads,
+  // head dim 128) take 45 us with blocks of 64 keys, 37.5 us with 128.
   if (kernel.stages > 0 && tiles > sms())
     latency =
         std::max(latency, kNextLoads - double(kernel.stages - 1) * step.pace());
-  // Before the first products all of the pages show.
+  // Before the first products the full time for pages shows.
   latency += AttentionStep::kPagesShare * step.pages;
   // A tile waits for its number.
   bool isWgmma = kernel.instruction == AttentionTileKernel::Instruction::Wgmma;
@@ -353,7 +355,7 @@ void AttentionTileModel::computePath() {
   if (tiles == 0)
     return;
   turns = std::ceil(numbers / sms());
-  // A long sequence among usual ones, as in decode kernels.
+  // One long sequence among usual ones, as in decode kernels.
   if (problem.isRagged() && problem.queryLengths == AttentionLengths::Uniform) {
     double most = double(std::min(splits.keys, problem.keys));
     tail = kLastPart * overhead * step.pace() * most / double(kernel.keys);
@@ -362,8 +364,8 @@ void AttentionTileModel::computePath() {
     path = turns * longest;
     return;
   }
-  // Who is last may have taken any tile, or with the longest first a short one.
-  // What is dealt out before comes in turns even where tiles have no keys.
+  // The last SM may have taken any tile or, with the longest first, a short
+  // one. Static tiles come in turns even if they have no keys.
   path = std::max(total / sms(), longest);
   bool isDrawn = kernel.order == TileOrder::Dynamic ||
                  kernel.order == TileOrder::LongestFirst;
@@ -374,8 +376,9 @@ void AttentionTileModel::computePath() {
     tail += std::max((turns - 1) * total / tiles + longest - path, 0.0);
     break;
   case TileOrder::Pairs: {
-    // The middle one of an odd number has none: always the same blocks get such
-    // halves (head dim 64, three tiles a head, H200: 201 us, drawn 151).
+    // The middle tile of an odd number has no partner, and always the same
+    // blocks get such halves (head dim 64, three tiles a head, H200: 201 us,
+    // 151 us when drawn).
     double ofHead = double(visible.tiles);
     double pairs = numbers / ofHead * std::ceil(ofHead / 2);
     tail +=
@@ -386,8 +389,8 @@ void AttentionTileModel::computePath() {
     tail += longest / 2;
     break;
   case TileOrder::LongestFirst: {
-    // Some SM has a tile of each turn, and none of them is shorter than the
-    // first one of the last turn.
+    // Some SM has a tile of each turn, none shorter than the first tile of the
+    // last turn.
     double before = (turns - 1) * sms() / numbers;
     double least = longest - (longest - shortest) * before;
     tail += std::max(shortest / 2, turns * least - path);
@@ -412,7 +415,7 @@ llvm::StringRef AttentionTileModel::bound() const {
     return "latency";
   if (step.chained() > std::max({step.loaded(), step.l2, step.port}))
     return "latency";
-  // Of the thread that loads.
+  // The thread that loads is the limit.
   if (step.pages > std::max({step.loaded(), step.l2, step.port}))
     return "latency";
   if (step.pace() > step.loaded())

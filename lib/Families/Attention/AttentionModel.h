@@ -1,7 +1,8 @@
 //===- AttentionModel.h - the estimates of attention, figure by figure ----===//
 //
-// What AttentionEstimate.cpp adds up, and AttentionDerivation.cpp and
-// AttentionDecodeDerivation.cpp tell. Clocks are of an SM.
+// The figures that AttentionEstimate.cpp adds up, and that
+// AttentionDerivation.cpp and AttentionDecodeDerivation.cpp explain. Clocks are
+// those of an SM.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -16,11 +17,11 @@ namespace kiln {
 int64_t expectedKeys(const AttentionProblem &problem);
 int64_t expectedQueries(const AttentionProblem &problem);
 
-/// The clock of launches with pauses between them (H200: 1.75 of 1.98 GHz; a
-/// second of nothing else leaves 1.5 to 1.6).
+/// The clock of launches with pauses between them (H200: 1.75 of 1.98 GHz;
+/// after a second without pauses 1.5 to 1.6 are left).
 double attentionClockGHz(const DeviceModel &device);
 
-/// The splits that the lengths to expect leave some keys to.
+/// The splits, and those of them that have keys at the lengths to expect.
 struct KeySplits {
   int64_t all = 1, active = 1;
   int64_t keys = 0; ///< of a split
@@ -28,13 +29,13 @@ struct KeySplits {
   KeySplits(const AttentionProblem &problem, int64_t splits, int64_t splitKeys);
 };
 
-/// What it costs to bring the results of splits together, besides waiting for
-/// the last of them.
+/// The cost of merging the results of splits, without the wait for the last
+/// split.
 struct SplitMergeTime {
   double fixedNs = 0;
   double partialRows = 0; ///< rows of results to merge, one after the other
   double rowNs = 0;       ///< for each
-  double splits = 0;      ///< of a row, which a block of its own walks over
+  double splits = 0;      ///< of a row, which has a block of its own
   double splitNs = 0;     ///< for each
 
   double totalNs() const {
@@ -43,38 +44,39 @@ struct SplitMergeTime {
 };
 SplitMergeTime splitMergeTime(const AttentionProblem &problem,
                               const KeySplits &splits, SplitMerge merge);
-/// Explains \p merge, where there is something to merge, and appends its result
-/// to \p addends of the total.
+/// Explains \p merge, if there are results to merge, and appends its result to
+/// \p addends of the total.
 void addMerge(const SplitMergeTime &merge, Derivation &steps,
               std::vector<StepTerm> &addends);
 
-/// Some splits of a row end later than others, which take \p ns.
+/// The delay because some splits of a row end later than others, which take
+/// \p ns.
 double splitSkewNs(const KeySplits &splits, double ns);
 
-/// Where lengths differ, who is last may have any part of the longest block to
-/// do alone. A quarter fits decode kernels on 64 sequences of 475 to 24439 keys
-/// (H200; splits of 512, 1024, 2048, 4096 keys and none: 354, 342, 345, 349 and
-/// 411 us).
+/// Where lengths differ, the last SM may have any part of the longest block
+/// left to do alone. A quarter fits decode kernels on 64 sequences of 475 to
+/// 24439 keys (H200; splits of 512, 1024, 2048, 4096 keys and none: 354, 342,
+/// 345, 349 and 411 us).
 inline constexpr double kLastPart = 0.25;
 
-/// Bytes a clock of one SM that loads while most do not.
+/// Bytes a clock of one SM that loads while most others do not.
 inline constexpr double kSmBytesPerClock = 35.7;
 
-/// Bytes in flight that \p bytesPerNs of DRAM need: loads of all SMs wait twice
-/// as long as DRAM that is just busy lets them.
+/// Bytes in flight that \p bytesPerNs of DRAM need: when all SMs load, they
+/// wait twice as long as for a DRAM that is only just busy.
 double neededBytes(const DeviceModel &device, double bytesPerNs);
 
 /// Bytes of Q and O.
 double queryBytes(const AttentionProblem &problem);
 /// Bytes of K and V of one token and head.
 double tokenBytes(const AttentionProblem &problem);
-/// Bytes of all keys to expect.
+/// Bytes of all keys at the lengths to expect.
 double keyBytes(const AttentionProblem &problem);
 
 /// Instructions of a step's softmax, in clocks.
 struct AttentionSoftmax {
-  double score = 0, scores = 0;   ///< of a score, and how many there are
-  double output = 0, outputs = 0; ///< of an element of O, which is rescaled
+  double score = 0, scores = 0;   ///< of a score, and their number
+  double output = 0, outputs = 0; ///< of a rescaled element of O
   double fixed = 0;               ///< of a step
   double clocks() const { return score * scores + output * outputs + fixed; }
 };
@@ -83,23 +85,23 @@ struct AttentionSoftmax {
 struct AttentionStep {
   double tensor = 0;  ///< both products at the rate of the tensor cores
   double softmax = 0; ///< scores, sums, and the rescaling of O
-  double shared = 0;  ///< of mma.sync: reading K, V and Q as fragments
-  double exposed = 0; ///< of mma.sync: loads that nothing hides
-  /// Of the norm of what overlaps: tensor with softmax for wgmma, tensor with
-  /// shared for mma.sync.
+  double shared = 0;  ///< mma.sync: reading K, V and Q as fragments
+  double exposed = 0; ///< mma.sync: loads that no other work hides
+  /// Exponent of the norm over overlapping parts: tensor with softmax for
+  /// wgmma, tensor with shared for mma.sync.
   double exponent = 1;
-  /// Of what the norm leaves out: the part of the softmax that shows.
+  /// The part of the softmax that shows in addition to the norm.
   double softmaxShare = 0;
   double loop = 0;
-  /// Of wgmma with kept origins: what a step takes longer that raises them.
+  /// wgmma with kept origins: the extra time of a step that raises them.
   double raising = 0;
-  double pages = 0; ///< of wgmma: the thread that loads finds pages
-  /// Of mma.sync: the step of one block, whose products wait for one another,
-  /// and the blocks of an SM that are at theirs together.
+  double pages = 0; ///< wgmma: the loading thread looks up pages
+  /// mma.sync: the step of one block, whose products wait for one another, and
+  /// the number of blocks of an SM that are in such a step together.
   double chain = 0, together = 1;
   double l2 = 0;   ///< K and V from L2, for all SMs at once
-  double port = 0; ///< the same through the port of one SM
-  /// Half of what that thread takes shows in every step.
+  double port = 0; ///< K and V through the port of one SM
+  /// Half of the loading thread's time shows in every step.
   static constexpr double kPagesShare = 0.5;
   double loaded() const { return loop + kPagesShare * pages; }
   double chained() const { return chain / together; }
@@ -108,8 +110,8 @@ struct AttentionStep {
   }
 };
 
-/// Of the chain of a step: clocks from one product of a score to the next, and
-/// the part of the rest of the step that a block waits for, too. Fitted to the
+/// Chain of a step: clocks from one product of a score to the next, and the
+/// part of the rest of the step that a block waits for, too. Fitted to the
 /// recorded spaces with head dims of 192 and 256 and blocks of 16 keys.
 inline constexpr double kChainedProduct = 40, kChainedRest = 0.5;
 
@@ -126,27 +128,27 @@ struct AttentionTileModel {
   KeySplits splits;
   AttentionStep step;
   VisibleBlocks visible;
-  /// Of all sequences, heads and splits.
+  /// Tiles of all sequences, heads and splits that see keys.
   double tiles = 0, blocks = 0;
-  double numbers = 0; ///< of tiles, those included that have no keys to see
+  double numbers = 0; ///< of tiles, including those without keys to see
   AttentionSoftmax softmax;
   AttentionSoftmax raised;             ///< of steps that raise origins
   double flops = 0, flopsPerClock = 1; ///< of the products of a step
   double sharedBytes = 0, sharedPerClock = 1;
   double stepBytes = 0; ///< of K and V of a step
   double overhead = 1;  ///< of a step: loads and barriers
-  /// Clocks of a tile beside its steps: what has nothing to overlap with, the
+  /// Clocks of a tile in addition to its steps: the part without overlap, the
   /// latency of its first loads, elements of Q and O.
   double alone = 0, latency = 0, draw = 0, element = 0, elements = 0;
-  /// Steps that raise origins beside the first, and what that costs.
+  /// Steps that raise origins after the first one, and their extra cost.
   double raisedSteps = 0, raising = 0;
   double ends = 0; ///< all of them
-  /// Tiles that see no keys, beside others that do, and what each of them
-  /// costs: its number, and elements of Q and O.
+  /// Tiles that see no keys, and the cost of each: its number, and elements of
+  /// Q and O.
   double idle = 0, idleEnds = 0;
   double longest = 0, shortest = 0, total = 0; ///< clocks of tiles
-  double turns = 0; ///< tiles of the SM with most, where tiles are equal
-  double path = 0, tail = 0; ///< clocks of the SM with most to do
+  double turns = 0; ///< tiles of the SM with the most, where tiles are equal
+  double path = 0, tail = 0; ///< clocks of the SM with the most work
   double bytes = 0, inFlight = 0, bytesPerNs = 1, floorNs = 0; ///< of DRAM
   double firstBytes = 0, firstRate = 1, firstNs = 0; ///< first step's keys
   double skewNs = 0;
@@ -158,7 +160,7 @@ struct AttentionTileModel {
 
   bool hasEqualTiles() const { return longest == shortest; }
   double allEnds() const { return (tiles - idle) * ends + idle * idleEnds; }
-  /// Products of mma.sync that one score takes: 16 elements along k each.
+  /// Products of mma.sync for one score: 16 elements along k each.
   double chainLength() const { return headDim / 16; }
   double sms() const { return double(device.smCount); }
   double ns(double clocks) const { return clocks / attentionClockGHz(device); }
@@ -179,10 +181,10 @@ private:
 struct DecodeWave {
   double blocks = 0;
   double dramNs = 0;   ///< its bytes at the rate of DRAM
-  double littleNs = 0; ///< at the rate that its bytes in flight leave
-  double portNs = 0;   ///< at what its SMs take
-  double lifeNs = 0;   ///< of a block, where others wait for its slot
-  double l2Ns = 0;     ///< with what rows beyond a block's read again
+  double littleNs = 0; ///< at the rate that its bytes in flight allow
+  double portNs = 0;   ///< at the rate of its SMs' ports
+  double lifeNs = 0;   ///< of a block, where others wait to start
+  double l2Ns = 0;     ///< including keys that further row blocks read again
   double arithmeticNs = 0;
   double totalNs() const;
 };
@@ -196,16 +198,16 @@ struct AttentionDecodeModel {
   int64_t rowBlocks = 1;
   double pieceBytes = 0;
   double blocks = 0, emptyBlocks = 0, slots = 1;
-  double blockBytes = 0; ///< of K and V that a block asks for
-  double dramShare = 1;  ///< of those, what DRAM delivers
-  double blockKeys = 0;  ///< that a block walks over
-  /// Arithmetic of a key, of an SM: for each 16 rows, and for all.
+  double blockBytes = 0; ///< K and V that a block reads
+  double dramShare = 1;  ///< the share of these that DRAM delivers
+  double blockKeys = 0;  ///< keys that a block walks over
+  /// Arithmetic of a key on an SM: for each 16 rows, and for all rows.
   double rowTiles = 1, productClocks = 0, expClocks = 0, issueClocks = 0;
   double fragmentClocks = 0, convertClocks = 0;
-  double copyClocks = 0;    ///< of copies narrower than 16 bytes
-  double waitClocks = 0;    ///< of warps of a ring for each other
+  double copyClocks = 0;    ///< for copies narrower than 16 bytes
+  double waitClocks = 0;    ///< waits of a ring's warps for each other
   double keyClocks = 0;     ///< all of them
-  double warpKeyClocks = 0; ///< of a key in a warp that is alone
+  double warpKeyClocks = 0; ///< of a key in a warp on its own
   double inFlight = 0;      ///< bytes, of a block
   double needed = 0;        ///< bytes in flight that DRAM needs
   double rate = 0;          ///< bytes a ns of DRAM
@@ -235,10 +237,10 @@ private:
 
 /// A naive kernel.
 struct NaiveAttentionModel {
-  double startNs = 0;               ///< until the first key is asked for
-  double rows = 0, rowNs = 0;       ///< of an SM, beside their keys
-  double keys = 0, keyNs = 0;       ///< of an SM, all rows together
-  double pieces = 0, pieceNs = 0;   ///< of the longest row, alone
+  double startNs = 0;               ///< until the first key is loaded
+  double rows = 0, rowNs = 0;       ///< of an SM, without their keys
+  double keys = 0, keyNs = 0;       ///< of an SM, over all rows
+  double pieces = 0, pieceNs = 0;   ///< of the longest row on its own
   double bytes = 0, bytesPerNs = 0; ///< of Q, K, V and O, of DRAM
 
   NaiveAttentionModel(const AttentionProblem &problem,

@@ -1,7 +1,7 @@
 //===- AttentionOperands.cpp - operands, data and tolerances --------------===//
 //
-// Usual data is N(0, 1), so that scores are too and every key counts. Outliers
-// make rows in which a few keys have all the weight.
+// Usual data is N(0, 1), so that scores are N(0, 1), too, and every key counts.
+// Outliers make rows in which a few keys have all the weight.
 //
 //===----------------------------------------------------------------------===//
 #include "Families/Attention/AttentionFamily.h"
@@ -17,8 +17,8 @@ namespace kiln {
 // Tolerances
 //===----------------------------------------------------------------------===//
 
-/// How often a key of a sequence of trials may come up: pages are used in turns
-/// where a sequence has more of them than there are.
+/// How often a trial may repeat a key of a sequence: pages repeat where a
+/// sequence has more pages than exist.
 static double repeatsOfKeys(const AttentionProblem &p) {
   if (!p.isPaged() || p.pageCount <= 0)
     return 1;
@@ -26,14 +26,14 @@ static double repeatsOfKeys(const AttentionProblem &p) {
   return static_cast<double>(std::max<int64_t>(pages, 1));
 }
 
-/// O. The reference's bound is the root of the sum of squares of what the keys
-/// contribute: weights are rounded to Q's type before they meet V, each by an
-/// error of its own. Keys that come up again are rounded the same way again: n
-/// of them are off by n times the error of one, where the bound has the root.
+/// O. The reference's bound is the root of the sum of squares of the keys'
+/// contributions: weights are rounded to Q's type before the product with V,
+/// each with an error of its own. Keys that repeat have equal errors: n of them
+/// are off by n times the error of one, where the bound has the root.
 static Tolerance toleranceOfO(const AttentionProblem &p) {
-  // Such errors add up like those of independent draws: 0.42 half units each is
-  // their deviation, and 7 deviations are never met. Where few keys count, it
-  // is more than the sum of the errors.
+  // Such errors add up like independent draws: their deviation is 0.42 half
+  // units each, and 7 deviations do not occur. Where few keys count, that is
+  // more than the sum of the errors.
   constexpr double kDeviations = 3.2;
   double deviations = kDeviations * std::sqrt(repeatsOfKeys(p));
   Tolerance tolerance = roundedTolerance(p.out, deviations * halfUlp(p.dtype));
@@ -43,8 +43,8 @@ static Tolerance toleranceOfO(const AttentionProblem &p) {
   return tolerance;
 }
 
-/// The LSE. The reference's bound is 1 and the magnitude of the scores: what
-/// rounding moves scores by, as fp32 sums, or e4m3 products, make them.
+/// The LSE. The reference's bound is 1 plus the magnitude of the scores, by
+/// which the rounding of fp32 sums, or of e4m3 products, moves scores.
 static Tolerance toleranceOfLse(const AttentionProblem &p) {
   constexpr double kSums = 2e-5, kE4M3Sums = 2e-3;
   // tanh.approx has 11 bits.
@@ -71,8 +71,8 @@ public:
     spec.role = role;
     spec.type = type;
     spec.present = present;
-    // Of Q, K, V and O the problem promises its alignment, of the rest that of
-    // their elements.
+    // Q, K, V and O have the problem's alignment, the others that of their
+    // elements.
     bool isTensor = index <= AttentionOperand::O;
     spec.alignment = isTensor ? 0 : bytesOf(type);
     spec.misalignment =
@@ -141,13 +141,13 @@ public:
     lse.tolerance = toleranceOfLse(p);
   }
 
-  /// Of an operand of type \p type.
+  /// Adds the scale of an operand of type \p type.
   void addScale(int index, llvm::StringRef name, DType type) {
     bool isOfHead = p.scales == AttentionProblem::Scales::Head;
     OperandSpec &scale = addFloats(index, name, 1, isOfHead ? p.kvHeads : 1,
                                    p.scales != AttentionProblem::Scales::None &&
                                        type == DType::E4M3);
-    // Ten deviations from 0: scales are positive.
+    // The mean is ten deviations above 0: scales are positive.
     scale.usual.mean = scale.outliers.mean = 1;
     scale.usual.deviation = scale.outliers.deviation = 0.1;
   }
@@ -167,9 +167,9 @@ private:
 
 } // namespace
 
-/// Lengths, offsets and pages. A list of pages gives all sequences as many, and
-/// lengths do not ask for more. With a hint lengths differ, as those of
-/// launches will.
+/// Adds lengths, offsets and pages. A list of pages gives all sequences equally
+/// many, and lengths need no more than these. With a hint lengths differ, as in
+/// real launches.
 static void addIndices(const AttentionProblem &p, TableBuilder &builder) {
   using Operand = AttentionOperand;
   builder.addIntegers(Operand::QueryOffsets, "query_offsets", 1, p.batch + 1,
@@ -214,7 +214,7 @@ OperandTable attentionOperands(const AttentionProblem &p) {
   addIndices(p, builder);
   OperandSpec &sinks =
       builder.addFloats(Operand::Sinks, "sinks", 1, p.heads, p.sinks);
-  // A sink that takes all the weight, and one that takes none.
+  // One outlier sink takes all the weight, the other one none.
   sinks.outliers.outlierPeriod = 3;
   sinks.outliers.outlier = 30;
   OperandSpec &alibi =

@@ -26,7 +26,7 @@ static constexpr int64_t code(auto value) {
 static constexpr FieldName kTypeNames[] = {{code(DType::BF16), "bf16"},
                                            {code(DType::FP16), "fp16"},
                                            {code(DType::E4M3), "e4m3"}};
-/// Those of O.
+/// The types of O.
 static constexpr llvm::ArrayRef<FieldName> kOutNames(kTypeNames, 2);
 static constexpr FieldName kMaskNames[] = {
     {code(AttentionMask::None), "none"},
@@ -36,7 +36,7 @@ static constexpr FieldName kLengthNames[] = {
     {code(AttentionLengths::Uniform), "uniform"},
     {code(AttentionLengths::Packed), "packed"},
     {code(AttentionLengths::Used), "used"}};
-/// What queries may have of them.
+/// The length kinds that queries may have.
 static constexpr llvm::ArrayRef<FieldName> kQueryLengthNames(kLengthNames, 2);
 static constexpr FieldName kPageNames[] = {
     {code(AttentionPages::None), "none"},
@@ -69,14 +69,14 @@ static Field tokensField(llvm::StringRef key) {
   return field;
 }
 
-/// Of an input, whose sequences may all be one.
+/// The stride of an input, whose sequences may all be one.
 static Field inputStrideField(llvm::StringRef key) {
   Field field = strideField(key);
   field.minimum = kSharedStride;
   return field;
 }
 
-/// 0 stands for 1 / sqrt(d).
+/// The scale; 0 stands for 1 / sqrt(d).
 static Field scaleField() {
   Field field = scalarField("scale", 0);
   field.alwaysUsed = field.isPositive = true;
@@ -149,7 +149,7 @@ const Schema &attentionProblemSchema() {
 }
 
 //===----------------------------------------------------------------------===//
-// Records to structs
+// From values to structs
 //===----------------------------------------------------------------------===//
 
 AttentionProblem readAttentionProblem(const int64_t *values) {
@@ -157,7 +157,7 @@ AttentionProblem readAttentionProblem(const int64_t *values) {
   AttentionProblem p = readLaunchedAttention(values);
   p.scale = resolveScale(decodeReal(values[F::Scale]), defaultScale(p.headDim));
   int64_t keyTokens = p.isPaged() ? p.pageSize : p.keys;
-  // Three fields in a row.
+  // The three strides are consecutive fields.
   auto strides = [&](int field, int64_t tokens, int64_t heads, int64_t cols) {
     const int64_t *given = values + field;
     return resolveStrides({given[0], given[1], given[2]}, tokens, heads, cols);
@@ -189,8 +189,7 @@ int64_t AttentionProblem::usualKeys() const {
 
 /// The sum over i in [0, rows) of i + first, each clamped to [0, most].
 static double clampedSum(double rows, double first, double most) {
-  // Of the rows, those that have at least 1, and those that have less than
-  // the most.
+  // The rows whose addend is at least 1 and below the maximum.
   double begin = std::clamp(1 - first, 0.0, rows);
   double end = std::clamp(most - first, begin, rows);
   double count = end - begin;
@@ -219,8 +218,9 @@ double visiblePairs(const AttentionProblem &p) {
 // The signature
 //===----------------------------------------------------------------------===//
 
-/// What accesses to Q, K, V and O have in common, or the width of an element of
-/// Q where that is more: each element is aligned to its own width all the same.
+/// The alignment that accesses to Q, K, V and O have in common, but at least
+/// the width of an element of Q, because each element is aligned to its own
+/// width in any case.
 static int commonAlignment(const AttentionProblem &p) {
   int64_t promise = std::max<int64_t>(p.align, bytesOf(p.dtype));
   return alignmentOf(promise, {{p.headDim, p.q, p.dtype},

@@ -1,7 +1,7 @@
 //===- AttentionProblem.h - an attention, typed ---------------------------===//
 //
-// The typed form of the records "attention batch=.. sq=.. sk=.. heads=.." and
-// of their signature; attention/AttentionSignature.h has the terms.
+// The typed form of the values "attention batch=.. sq=.. sk=.. heads=.." and of
+// their signature; attention/AttentionSignature.h has the terms.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -18,8 +18,8 @@ namespace kiln {
 /// Sizes in tokens or elements, strides in elements, all resolved.
 struct AttentionProblem {
   int64_t batch = 1;
-  int64_t queries = 0, keys = 0; ///< of each sequence, or the most
-  /// What to expect of keys where lengths are in device memory; `keys` where
+  int64_t queries = 0, keys = 0; ///< of each sequence, or the maximum
+  /// The keys to expect where lengths are in device memory; `keys` where
   /// nothing is known.
   int64_t typicalKeys = 0;
   int64_t heads = 1, kvHeads = 1, headDim = 128, valueDim = 128;
@@ -35,30 +35,31 @@ struct AttentionProblem {
   int64_t pageTableCols = 0;
   /// Rows of Q and O, and of K and V, where sequences are packed.
   int64_t totalQueries = 0, totalKeys = 0;
-  double scale = 0;   ///< resolved: 1 / sqrt(headDim) where the record has 0
+  double scale = 0;   ///< resolved: 1 / sqrt(headDim) where the values have 0
   double softcap = 0; ///< 0: none
   bool sinks = false, alibi = false, lse = false;
-  /// Factors of Q, K and V as far as they are e4m3: none, one each, or one for
+  /// Factors for those of Q, K and V that are e4m3: none, one each, or one for
   /// each head of K.
   enum class Scales { None, Tensor, Head } scales = Scales::None;
-  /// Keys of a split where results must not depend on the batch; 0: the kernel
+  /// Keys of a split if results must not depend on the batch; 0: the kernel
   /// decides.
   int64_t fixedSplit = 0;
-  /// V is the first valueDim elements of the rows of K; there is no other.
+  /// MLA: V is the first valueDim elements of the rows of K; there is no other
+  /// V.
   bool latent = false;
   AttentionStrides q, k, v, o;
   int64_t align = 16;
 
   int64_t group() const { return heads / kvHeads; }
-  /// Of K and V, of a token and head.
+  /// Elements of K and V for one token and head.
   int64_t keyElements() const { return headDim + (latent ? 0 : valueDim); }
   bool isPaged() const { return pages != AttentionPages::None; }
   bool hasPackedQueries() const {
     return queryLengths == AttentionLengths::Packed;
   }
   bool hasPackedKeys() const { return keyLengths == AttentionLengths::Packed; }
-  /// Rows of Q and O, and of K and V, that lie together: of a sequence, of all
-  /// packed ones, of a page.
+  /// Contiguous rows of Q and O, and of K and V: those of a sequence, of all
+  /// packed sequences, or of a page.
   int64_t queryRows() const {
     return hasPackedQueries() ? totalQueries : queries;
   }
@@ -69,12 +70,12 @@ struct AttentionProblem {
   bool isRagged() const {
     return keyLengths != AttentionLengths::Uniform && typicalKeys < keys;
   }
-  /// Entries of a page table that a sequence of the most keys has.
+  /// Entries of a page table for a sequence with the most keys.
   int64_t pagesOfSequence() const {
     return pageSize ? keys / pageSize + (keys % pageSize != 0) : 0;
   }
-  /// Queries and keys of a sequence as far as the problem tells: packed ones
-  /// share their rows evenly.
+  /// Usual queries and keys of a sequence, as far as the problem tells: packed
+  /// sequences share their rows evenly.
   int64_t usualQueries() const;
   int64_t usualKeys() const;
 };
@@ -151,7 +152,7 @@ struct AttentionOperand {
   };
 };
 
-/// The operand that has the rows of V.
+/// The operand whose rows hold V.
 inline int valueOperandOf(const AttentionProblem &problem) {
   return problem.latent ? AttentionOperand::K : AttentionOperand::V;
 }
@@ -166,35 +167,35 @@ struct AttentionScalar {
 const Schema &attentionProblemSchema();
 const Schema &attentionSignatureSchema();
 
-/// Reads the values of a problem record, in schema order, and resolves derived
-/// defaults. What launches read of one is in LaunchedAttention.h.
+/// Reads the values of a problem in schema order, and resolves derived
+/// defaults. LaunchedAttention.h reads those of a launch.
 AttentionProblem readAttentionProblem(const int64_t *values);
 
-/// What a scale of 0 stands for.
+/// The scale for which 0 stands.
 inline double defaultScale(int64_t headDim) {
   return 1 / std::sqrt(double(headDim));
 }
-/// \p given, or for 0 \p byDefault, which is defaultScale().
+/// \p given, or \p byDefault, which is defaultScale(), in place of 0.
 constexpr double resolveScale(double given, double byDefault) {
   return given != 0 ? given : byDefault;
 }
 
 AttentionSignature signatureOf(const AttentionProblem &problem);
 
-/// A signature as a record of attentionSignatureSchema(), and back.
+/// Converts a signature to values of attentionSignatureSchema(), and back.
 Values toValues(const AttentionSignature &signature);
 AttentionSignature readAttentionSignature(const Values &values);
 
-/// A designated initialiser.
+/// The signature as a designated initialiser.
 std::string initializerText(const AttentionSignature &signature);
 
-/// Pairs that the mask leaves of \p queries and \p keys of one head of one
-/// sequence. Exact up to 2^53.
+/// Pairs of \p queries and \p keys, of one head of one sequence, that the mask
+/// leaves. Exact up to 2^53.
 double visiblePairs(const AttentionProblem &problem, int64_t queries,
                     int64_t keys);
 
-/// The same over all heads and sequences, each with its usual lengths: what
-/// counts as work.
+/// visiblePairs() over all heads and sequences, each with its usual lengths.
+/// This is the work of the problem.
 double visiblePairs(const AttentionProblem &problem);
 
 } // namespace kiln

@@ -1,4 +1,4 @@
-//===- AttentionReference.cpp - what attention is compared with -----------===//
+//===- AttentionReference.cpp - the reference of attention ----------------===//
 #include "Families/Attention/AttentionFamily.h"
 #include "Families/Attention/LaunchedAttention.h"
 #include "Families/KernelUnit.h"

@@ -1,8 +1,8 @@
-//===- AttentionTemplate.h - what the templates of attention share --------===//
+//===- AttentionTemplate.h - base of the templates of attention -----------===//
 //
 // Each template of the family is its config type (kernel_src/attention) plus
 // typed facts: its space, its limits, its classes, its estimate and its binder.
-// The rest (records, texts, plans) follows from the config and is written once
+// The rest (values, texts, plans) follows from the config and is written once
 // here.
 //
 //===----------------------------------------------------------------------===//
@@ -18,10 +18,10 @@
 
 namespace kiln {
 
-/// Configs whose kernel may run behind a step that collects K and V: their
-/// run-time knob `collectRoom` is the room for these in MiB, and 0 without the
-/// step. `collected` is there as well where a kernel serves problems with and
-/// without it, by other translation units.
+/// Configs whose kernel may run behind a step that collects K and V. Their
+/// run-time knob `collectRoom` is the room for the rows in MiB, and 0 without
+/// the step. They also have `collected` if a kernel serves problems with and
+/// without the step by different translation units.
 template <class Config>
 concept CollectsRows = requires(Config config) {
   config.collectRoom;
@@ -38,7 +38,7 @@ template <class Config> int collectRoomOf(const Config &config) {
     return config.collectRoom;
   return 0;
 }
-/// As CollectedProblem has them.
+/// The splits of \p config, as CollectedProblem takes them.
 template <class Config> int splitsOf(const Config &config) {
   if constexpr (requires { config.splits; })
     return config.splits;
@@ -183,7 +183,7 @@ protected:
                 const AttentionSignature &signature, const DeviceModel &device,
                 llvm::function_ref<void(const Config &)> emit) const = 0;
 
-  /// Calls \p emit with the run-time knobs that the space has of a kernel.
+  /// Calls \p emit with the run-time knobs that the space has for a kernel.
   virtual void
   forEachVariant(const AttentionProblem &, const AttentionSignature &,
                  const Config &config, const DeviceModel &,
@@ -191,35 +191,35 @@ protected:
     emit(config);
   }
 
-  /// As which type a step may collect K and V (and Q, where its type is another
-  /// one) ahead of the kernels for \p problem; nullopt: there is nothing to
-  /// gain, or no kernel for what comes of it.
+  /// The type as which a step may collect K and V (and Q, if its type differs)
+  /// ahead of the kernels for \p problem; nullopt if that gains no time, or if
+  /// no kernel supports the collected rows.
   virtual std::optional<DType> collectedType(const AttentionProblem &,
                                              const AttentionSignature &) const {
     return std::nullopt;
   }
 
-  /// What a config is a variation of.
+  /// The class of which a config is a variation.
   virtual CandidateClass classOfConfig(const Config &config) const = 0;
 
   /// The template's own limits, most telling first. \p config may be invalid:
-  /// its knobs are within the schema's bounds, no more is known of them.
+  /// its knobs are only known to be within the schema's bounds.
   virtual std::optional<Rejection>
   checkLimits(const AttentionProblem &problem,
               const AttentionSignature &signature, const Config &config,
               const DeviceModel &device) const = 0;
 
-  /// Of a problem with a fixed split, on top of checkLimits(): refuses what the
-  /// choice among would depend on the batch. By default the template has no
-  /// such problems. See FixedSplit.h.
+  /// The limits of a problem with a fixed split, on top of checkLimits():
+  /// refuses configs that only the batch would tell apart. By default the
+  /// template has no such problems. See FixedSplit.h.
   virtual std::optional<Rejection>
   checkFixedSplit(const AttentionProblem &problem, const AttentionSignature &,
                   const Config &, const DeviceModel &) const {
     return notForFixedSplit(problem, "other templates'");
   }
 
-  /// The first config of the space of one sequence, keys shared out at will;
-  /// nullopt: there is none.
+  /// The first config of the space for one sequence with free splits; nullopt
+  /// for an empty space.
   std::optional<Config> firstOfOne(const AttentionProblem &problem,
                                    const AttentionSignature &signature,
                                    const DeviceModel &device) const {
@@ -232,8 +232,8 @@ protected:
     return first;
   }
 
-  /// The time of a config that prune() lets pass. With Detail::Time it is asked
-  /// of a whole space: it allocates nothing, and its terms go nowhere.
+  /// The time of a config that prune() accepts. With Detail::Time it is called
+  /// for a whole space: it allocates nothing, and its terms are dropped.
   virtual Estimate predict(const AttentionProblem &problem,
                            const Config &config, const DeviceModel &device,
                            Detail detail) const = 0;
@@ -241,21 +241,21 @@ protected:
                             const Config &config,
                             const DeviceModel &device) const = 0;
 
-  /// Of a config that checkLimits() lets pass.
+  /// The workspace of a config that checkLimits() accepts.
   virtual WorkspaceLayout workspaceOf(const AttentionProblem &, const Config &,
                                       const DeviceModel &) const {
     return {};
   }
 
-  /// Adds to \p plan, of one kernel, its binder, and further kernels and tensor
-  /// maps where there are any.
+  /// Adds to \p plan, which has one kernel, its binder and any further kernels
+  /// and tensor maps.
   virtual void completePlan(const AttentionProblem &problem,
                             const AttentionSignature &signature,
                             const Config &config, const DeviceModel &device,
                             Plan &plan) const = 0;
 
 private:
-  /// A problem behind the step that collects, as a config has it.
+  /// A problem behind the step that collects, in the form for a config.
   struct Collected {
     CollectedProblem problem;
     DType type;
@@ -263,7 +263,7 @@ private:
     AttentionProblem round;
   };
 
-  /// \p problem must outlive the result, and collectedType() have one for it.
+  /// \p problem must outlive the result, and collectedType() must accept it.
   Collected collectedOf(const AttentionProblem &problem,
                         const Config &config) const {
     constexpr int64_t kMiB = int64_t(1) << 20;
@@ -277,7 +277,7 @@ private:
     return {collected, type, rounds, collected.ofRound(rounds)};
   }
 
-  /// The space: kernels that read K and V where they are, then those behind the
+  /// The space: kernels that read K and V in place, then kernels behind the
   /// step that collects.
   void forEachFormConfig(const AttentionProblem &problem,
                          const AttentionSignature &signature,
@@ -294,8 +294,8 @@ private:
                 });
   }
 
-  /// Calls \p emit with \p problem as each room for collected rows has it that
-  /// makes a difference.
+  /// Calls \p emit with the form of \p problem for each room for collected rows
+  /// that makes a difference.
   template <class Emit>
   void forEachRoom(const AttentionProblem &problem,
                    const AttentionSignature &signature, Config config,
@@ -322,8 +322,8 @@ private:
     return estimate;
   }
 
-  /// The plan of \p config for \p attention, which is \p problem or a round of
-  /// it.
+  /// The plan of \p config for \p attention, which is \p problem or one of its
+  /// rounds.
   Plan planOf(const Problem &problem, const Values &values,
               const AttentionProblem &attention, const Config &config,
               const DeviceModel &device) const {
@@ -344,8 +344,9 @@ private:
     return plan;
   }
 
-  /// A config's variants, and itself last where the space has it not: members
-  /// of ranges keep their splits at values for which other numbers are usual.
+  /// A config's variants, followed by the config itself if the space lacks it:
+  /// members of ranges keep their splits at values for which other numbers are
+  /// usual.
   void
   forEachVariantAndOwn(const AttentionProblem &problem,
                        const AttentionSignature &signature,
@@ -375,7 +376,7 @@ private:
     return readAttentionProblem(problem.values.array().data());
   }
 
-  /// First the template's limits, then those of the device that hold for all.
+  /// First come the template's limits, then the general limits of the device.
   std::optional<Rejection> check(const AttentionProblem &problem,
                                  const AttentionSignature &signature,
                                  const Config &config,
@@ -389,7 +390,7 @@ private:
     return checkFixedSplit(problem, signature, config, device);
   }
 
-  /// Of the problem that the kernel of \p config sees.
+  /// The limits of the problem that the kernel of \p config sees.
   std::optional<Rejection> checkKernel(const AttentionProblem &problem,
                                        const AttentionSignature &signature,
                                        const Config &config,
@@ -417,7 +418,7 @@ private:
                                      const DeviceModel &device) const {
     if (auto rejection = checkLimits(problem, signature, config, device))
       return rejection;
-    // Before anything is computed from the config: what isValid lets pass has
+    // This comes before any computation with the config: isValid() guarantees
     // sizes that fit into ints.
     if (!config.isValid(signature))
       return Rejection{PruneReason::InstructionShape};

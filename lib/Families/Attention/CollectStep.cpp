@@ -16,9 +16,10 @@ namespace kiln {
 
 static constexpr CollectRowsConfig kConfig{};
 static constexpr int64_t kAlign = int64_t(WorkspaceLayout::kAlignment);
-/// The most that alignment of K, V, Q, O and of scratch behind them takes.
+/// The most bytes that the alignment of K, V, Q, O and of the scratch behind
+/// them takes.
 static constexpr int64_t kSlack = 5 * kAlign;
-constexpr int kWideAlign = 16; // of what kernels read by the widest copies
+constexpr int kWideAlign = 16; // of rows that kernels read by the widest copies
 
 //===----------------------------------------------------------------------===//
 // Rounds
@@ -38,7 +39,7 @@ int64_t CollectedProblem::pitchOf(int64_t elements) const {
   return roundUp(elements, int64_t(kWideAlign) / bytesOf(type));
 }
 
-/// Packed queries are those of a head: sequences share them out.
+/// Packed queries belong to a head: its sequences share them.
 int64_t CollectedProblem::unitBytes() const {
   const int64_t keyRows = given.hasPackedKeys() ? given.totalKeys : given.keys;
   int64_t bytes = keyRows * bytesOf(type) *
@@ -67,7 +68,7 @@ CollectRounds CollectedProblem::roundsWithin(int64_t room) const {
   const int64_t heads = std::max<int64_t>(1, given.kvHeads);
   constexpr int64_t kMaxGridY = 65535;
   CollectRounds rounds;
-  // All heads of some sequences, or some heads of one.
+  // A round has all heads of some sequences, or some heads of one.
   rounds.heads = heads;
   rounds.sequences =
       std::min((room / heads - ofHead) / unit, std::min(sequences, kMaxGridY));
@@ -78,7 +79,7 @@ CollectRounds CollectedProblem::roundsWithin(int64_t room) const {
   rounds.sequenceRounds =
       std::max<int64_t>(1, ceilDiv(sequences, rounds.sequences));
   rounds.headRounds = ceilDiv(heads, rounds.heads);
-  // As many of each, or one less in the last.
+  // Rounds are equally large, or the last ones one smaller.
   rounds.sequences =
       std::max<int64_t>(1, ceilDiv(sequences, rounds.sequenceRounds));
   rounds.heads = ceilDiv(heads, rounds.headRounds);
@@ -150,7 +151,7 @@ CollectedProblem::rowsOf(const CollectRounds &rounds, int64_t &end) const {
 
 double CollectedProblem::collectNs(const CollectRounds &rounds,
                                    const DeviceModel &device) const {
-  // From the start of a step to its first store, and from its last one on.
+  // The time from a step's start to its first store, and after its last one.
   constexpr double kStepNs = 2000;
   const double sequencesOf = double(given.batch);
   const double queries = double(expectedQueries(given));
@@ -165,15 +166,15 @@ double CollectedProblem::collectNs(const CollectRounds &rounds,
   if (unaligned)
     elements += queryRows * double(given.valueDim);
   const double count = double(rounds.count());
-  // A narrow access takes an address, a load, a store, conversions
-  // (counted in the kernel).
+  // A narrow access takes an address, a load, a store and conversions (counted
+  // in the kernel).
   constexpr double kInstructions = 25, kOpsOfLane = 2;
   const double lanes = usedRate(device.simdFp32FlopsPerClock) / kOpsOfLane *
                        double(device.smCount) * device.sustainedMemoryClockMHz *
-                       1e-3; // a ns
+                       1e-3; // per ns
   const double issueNs = elements * bytesOf(given.dtype) / double(align) *
                          (unaligned ? 2 : 1) * kInstructions / lanes;
-  // Rows that stay in L2 are written back behind the kernel that reads them.
+  // Rows that stay in L2 are written back after the kernel has read them.
   const bool staysInL2 =
       elements * bytesOf(type) / count <= double(device.l2Bytes) / 2;
   const double writeRate =
@@ -204,8 +205,8 @@ void explainCollect(const CollectedProblem &problem,
   const int last = static_cast<int>(derivation.size());
   derivation.add(
       {.title = "collected keys",
-       .verdict = "a step ahead of each round brings K and V to the workspace, "
-                  "as the kernel reads them",
+       .verdict =
+           "a step ahead of each round collects K and V in the workspace",
        .rule = StepRule::Sum,
        .terms = {derivation.resultOf(last, double(rounds.count()), "round"),
                  {"collect", problem.collectNs(rounds, device)}},
@@ -241,7 +242,7 @@ static AttentionSignature signatureOfStep(const AttentionSignature &whole,
   return signature;
 }
 
-/// That of the step behind the kernel, of unaligned rows of O.
+/// The signature of the step behind the kernel, for unaligned rows of O.
 static AttentionSignature deliveringSignature(const AttentionSignature &whole) {
   AttentionSignature signature;
   signature.q = signature.kv = signature.out = whole.out;
@@ -268,7 +269,7 @@ static TranslationUnit collectUnit(llvm::StringRef name,
 
 namespace {
 
-/// A round of a launch as arguments of its own.
+/// A round of a launch in the form of arguments of its own.
 struct Round {
   int64_t sequence = 0, sequences = 0; ///< the first, and how many
   int64_t head = 0, heads = 0;         ///< of K
@@ -333,7 +334,7 @@ static Round roundAt(const CollectRounds &rounds,
   return round;
 }
 
-/// \p values, of \p problem, of the round alone.
+/// Limits \p values, those of \p problem, to the round.
 static void keepRound(const AttentionProblem &problem, const Round &round,
                       int64_t *values) {
   using F = AttentionField;
@@ -350,7 +351,7 @@ static void keepRound(const AttentionProblem &problem, const Round &round,
   }
 }
 
-/// Moves the operands of \p problem to where the round begins.
+/// Moves the operands of \p problem to the start of the round.
 static void moveToRound(const AttentionProblem &problem, const Round &round,
                         OperandArgument *operands) {
   using O = AttentionOperand;
@@ -438,7 +439,7 @@ void CollectBinder::bind(const Arguments &arguments,
     addDeliver(ofRound, part, rows[3], context, spec);
 }
 
-/// Fills one operand of the step; answers the blocks of its tokens.
+/// Fills in one operand of the step; returns the blocks of its tokens.
 static int64_t placeRows(const CollectedProblem::Rows &placed, int64_t width,
                          int64_t vectorElements, int64_t smCount,
                          CollectedRows &target) {
@@ -484,7 +485,7 @@ void CollectBinder::addCollect(const AttentionProblem &problem,
   step.block.x = static_cast<uint32_t>(kConfig.threads());
 }
 
-/// O is to the kernel what Q is to collectRows: rows of queries.
+/// O has the role of Q in collectRows: rows of queries.
 void CollectBinder::addDeliver(const AttentionProblem &problem,
                                const Arguments &part, const Rows &rows,
                                const LaunchContext &context,

@@ -1,16 +1,16 @@
 //===- CollectStep.h - the step that collects K and V for a kernel --------===//
 //
-// Kernels that multiply tiles want K and V of the type of Q, in rows that wide
-// copies read. Where a problem has them otherwise (e4m3 beside 16-bit queries,
-// pages of a few tokens), a step ahead of the kernel writes such rows to the
-// workspace (attention/CollectRows.cuh), and the kernel runs on them as on any.
-// That moves 3 bytes an element, which a prefill hardly notices. Where rows
-// have no alignment that wide copies want, Q is collected as well, head dims
-// are filled up with zeros, and a step behind the kernel delivers O.
+// Kernels that multiply tiles need K and V in the type of Q, in rows that wide
+// copies can read. For any other problem (e4m3 beside 16-bit queries, pages of
+// a few tokens) a step ahead of the kernel writes such rows to the workspace
+// (attention/CollectRows.cuh), and the kernel then reads these. That moves 3
+// bytes an element, which is little beside a prefill. If rows are not aligned
+// for wide copies, Q is collected as well, head dims are filled up with zeros,
+// and a step behind the kernel delivers O.
 //
-// A *unit* is a head of K of one sequence, or of all that are packed. A launch
-// has rounds of as many units as its workspace holds; they are independent of
-// each other, so results do not depend on that number.
+// A *unit* is a head of K of one sequence, or of all packed sequences together.
+// A launch has rounds of as many units as its workspace holds. Rounds are
+// independent of each other, so results do not depend on their number.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -26,7 +26,7 @@
 
 namespace kiln {
 
-/// Units that a launch takes at once.
+/// The units that a launch takes at once.
 struct CollectRounds {
   int64_t sequences = 1, heads = 1; ///< of K, of a round
   int64_t sequenceRounds = 1, headRounds = 1;
@@ -34,34 +34,34 @@ struct CollectRounds {
   int64_t count() const { return sequenceRounds * headRounds; }
 };
 
-/// A problem whose K and V are collected, with Q where its type changes.
+/// A problem whose K and V are collected, and also Q if its type changes.
 class CollectedProblem {
 public:
-  /// Rows are collected as \p type. \p splits: of the keys, by the kernel
-  /// behind, whose partial results are a part of what a unit needs; 0: it takes
-  /// what its plan has for a round, whatever the units of a launch are.
-  /// \p align: of the problem's signature.
+  /// Rows are collected as \p type. \p splits: the splits of the kernel behind,
+  /// whose partial results are a part of a unit's bytes; 0: the kernel has the
+  /// partial results that its plan holds for a round, whatever the units of a
+  /// launch. \p align: alignment of the problem's signature.
   CollectedProblem(const AttentionProblem &problem, int align, DType type,
                    int64_t splits);
 
-  /// Whether no operand has rows that kernels read and write as they are.
+  /// Whether the rows of no operand are aligned enough for kernels to access.
   bool isUnaligned() const { return unaligned; }
   bool collectsQueries() const { return unaligned || given.dtype != type; }
 
-  /// Rounds of as many units as \p room bytes hold, one at least.
+  /// Rounds of as many units as fit into \p room bytes, at least one.
   CollectRounds roundsWithin(int64_t room) const;
-  /// Bytes of the workspace that a round takes, partial results included
+  /// Bytes of the workspace that a round needs, including partial results
   /// unless splits are 0.
   int64_t roundBytes(const CollectRounds &rounds) const;
   bool countsPartials() const { return splits > 0; }
-  /// A round as the kernel sees it.
+  /// The problem of a round, as the kernel sees it.
   AttentionProblem ofRound(const CollectRounds &rounds) const;
 
-  /// An operand in the workspace of a round: rows of a head follow each other,
-  /// heads of a sequence do, and sequences.
+  /// An operand in the workspace of a round: rows of a head are contiguous, and
+  /// so are heads of a sequence, and sequences.
   struct Rows {
     int64_t offset = 0;   ///< bytes
-    int64_t elements = 0; ///< of a row as its caller has it
+    int64_t elements = 0; ///< of a row of the caller
     int64_t width = 0;    ///< of a row, zeros included
     int64_t pitch = 0;    ///< elements
     int64_t rows = 0, heads = 0, sequences = 0;
@@ -70,19 +70,19 @@ public:
       return {pitch, rows * pitch, heads * rows * pitch};
     }
   };
-  /// K, V, Q and O, the latter two without rows unless they are collected; the
-  /// last one ends at \p end bytes.
+  /// K, V, Q and O; Q and O have no rows unless they are collected. The last
+  /// operand ends at \p end bytes.
   std::array<Rows, 4> rowsOf(const CollectRounds &rounds, int64_t &end) const;
 
-  /// Nanoseconds of the steps that collect, of all rounds.
+  /// Nanoseconds of the collecting steps over all rounds.
   double collectNs(const CollectRounds &rounds,
                    const DeviceModel &device) const;
 
 private:
-  /// A head dim as the kernel has it, and from row to row.
+  /// A head dim in the kernel, and the pitch of its rows.
   int64_t widthOf(int64_t elements) const;
   int64_t pitchOf(int64_t elements) const;
-  /// Bytes of a unit, and of a head of all sequences, whatever their number.
+  /// Bytes of a unit, and of a head over all sequences, whatever their number.
   int64_t unitBytes() const;
   int64_t headBytes() const;
 
@@ -91,17 +91,18 @@ private:
   DType type;
   int64_t splits;
   bool unaligned;
-  int64_t sequences; ///< that units share out: packed ones are one
+  int64_t sequences; ///< those that make units; packed sequences count as one
 };
 
-/// Bytes of collected rows that plans have room for, in MiB, best first: few
-/// rounds, and what stays in L2 and within small limits of the workspace.
+/// Room for collected rows in MiB, best first: few rounds, and rooms that stay
+/// in L2 and within small limits of the workspace.
 inline constexpr int kCollectRooms[] = {128, 32};
-/// Of a round, whatever the room: a head of more keys is left to others.
+/// Limit of a round, whatever the room: other kernels serve heads with more
+/// keys.
 inline constexpr double kMaxCollectBytes = double(int64_t(1000) << 20);
 
-/// Makes of \p plan, of a round of \p problem, the plan of \p problem: with
-/// one more kernel, scratch ahead of the kernel's own, and a binder that
+/// Turns \p plan, of a round of \p problem, into the plan of \p problem: it
+/// gets one more kernel, scratch ahead of the kernel's own, and a binder that
 /// collects first.
 void prependCollect(const AttentionProblem &problem, DType type, int64_t splits,
                     const CollectRounds &rounds, const DeviceModel &device,
@@ -112,7 +113,7 @@ WorkspaceLayout withCollected(const CollectedProblem &problem,
                               const CollectRounds &rounds,
                               WorkspaceLayout layout);
 
-/// Makes of the estimate of a round, and of its derivation, that of the launch.
+/// Turns the estimate of a round, and its derivation, into those of the launch.
 void addCollect(const CollectedProblem &problem, const CollectRounds &rounds,
                 const DeviceModel &device, Estimate &estimate);
 void explainCollect(const CollectedProblem &problem,

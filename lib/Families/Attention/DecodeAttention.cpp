@@ -1,10 +1,10 @@
 //===- DecodeAttention.cpp - few queries against long caches --------------===//
 //
-// The space is a table of rings, each with splits merged by a second kernel or
-// by a cluster. The rows of a block follow from the problem: the least that the
-// instruction allows, as each row tile costs registers. Q moves to shared
-// memory where registers do not hold it, and then warps share the columns of O
-// out: latent attention, with 512 of them, does.
+// The space is a table of rings, each with splits that a second kernel or a
+// cluster merges. The rows of a block follow from the problem: as few as the
+// instruction allows, since each row tile costs registers. Q moves to shared
+// memory where registers do not hold it; beyond that, warps divide the columns
+// of O. MLA, with 512 columns, needs both.
 //
 //===----------------------------------------------------------------------===//
 #include "Families/Attention/AttentionCombine.h"
@@ -34,13 +34,13 @@ struct Ring {
 constexpr Ring kRings[] = {{4, 3, 16}, {4, 3, 32}, {4, 6, 16},
                            {8, 3, 16}, {8, 3, 32}, {4, 2, 16},
                            {4, 6, 32}, {8, 2, 16}, {2, 6, 16}};
-/// Where rows are so long that four warps have no room (head dim 256 in 99 KB).
+/// For rows so long that four warps have no room (head dim 256 in 99 KB).
 constexpr Ring kLongRings[] = {{2, 3, 16}, {2, 2, 16}};
 constexpr int kFills[] = {4, 8};
 constexpr int kLeastCopied = 4; ///< bytes of a copy to shared memory
 constexpr int kLeastDim = 8;    ///< elements of a row
 /// Where lengths differ, more blocks than run at once fill up the end (H200,
-/// lengths as DecodeGrid.cpp has them).
+/// with the lengths of DecodeGrid.cpp).
 constexpr int kRaggedFills[] = {4, 8, 16, 32};
 constexpr CombineAttentionConfig kCombine{.warps = 4, .decode = 1};
 
@@ -113,8 +113,8 @@ public:
                            .function = "decodeAttention"}) {}
 
 protected:
-  /// In 16 bits where rows begin at any element, which no copy reads, or are
-  /// shorter than what an instruction takes.
+  /// 16 bits for rows that begin at any element, which no copy can read, or
+  ///    that are shorter than an instruction's operand.
   std::optional<DType>
   collectedType(const AttentionProblem &problem,
                 const AttentionSignature &signature) const override {
@@ -168,9 +168,9 @@ public:
 
 } // namespace
 
-/// Registers of a thread that hold something for the whole loop or for a tile:
-/// sums and Q where it is resident, scores, and addresses of copies. ptxas
-/// takes some 50 more, 90 with pages, masks and slopes.
+/// Registers of a thread that are live for the whole loop or for a tile: sums,
+/// Q where it is resident, scores, and addresses of copies. ptxas takes some 50
+/// more, 90 with pages, masks and slopes.
 static int64_t heldRegisters(const AttentionSignature &signature,
                              const DecodeAttentionConfig &config) {
   int64_t queries =
@@ -180,8 +180,8 @@ static int64_t heldRegisters(const AttentionSignature &signature,
                             config.copies(signature.valueDim, signature));
   return config.rowTiles() * (sums + queries + config.tile / 2) + copies;
 }
-/// Above it kernels spill: 160 (head dim 128, 32 rows, 32 keys) and 200 (head
-/// dim 256 with resident Q) do, 152 (head dim 256, shared Q) does not.
+/// Kernels spill above this: 160 (head dim 128, 32 rows, 32 keys) and 200 (head
+/// dim 256 with resident Q) spill, 152 (head dim 256, shared Q) does not.
 static constexpr int64_t kMostHeld = 156;
 
 static int64_t registersOf(const AttentionSignature &signature,
@@ -191,14 +191,14 @@ static int64_t registersOf(const AttentionSignature &signature,
   return std::min(heldRegisters(signature, config) + kOverhead + paged, kLimit);
 }
 
-/// Rows of a block: the least for all rows of a head of K, and 32 at most.
+/// Rows of a block: as few as hold all rows of a head of K, at most 32.
 static int rowsFor(const AttentionProblem &problem) {
   int64_t rows = problem.queries * problem.group();
   return rows <= 8 ? 8 : rows <= 16 ? 16 : 32;
 }
 
-/// Moves Q to shared memory, and shares out the columns of O, as far as
-/// registers ask for it.
+/// Moves Q to shared memory, and divides the columns of O, as far as registers
+/// need it.
 static void fitRegisters(const AttentionSignature &signature,
                          DecodeAttentionConfig &config) {
   config.parts = 0;
@@ -215,9 +215,9 @@ static void fitRegisters(const AttentionSignature &signature,
 }
 
 /// Whether tiles of `mma` and `sm90`, which have 16-bit types and heads up to
-/// 256, may read K and V less often: with more rows of a head of K than these
-/// they do. (64 sequences of 128 queries and keys, 32 heads over 8, causal, on
-/// an H200: 403 us, `sm90` about 60.)
+/// 256, may read K and V less often: they do if a head of K has more rows than
+/// this. (64 sequences of 128 queries and keys, 32 heads over 8, causal, on an
+/// H200: 403 us, `sm90` about 60 us.)
 static bool isForTiles(const AttentionProblem &problem,
                        const AttentionSignature &signature) {
   constexpr int64_t kMostRows = 64, kMostTiledDim = 256;
@@ -225,20 +225,19 @@ static bool isForTiles(const AttentionProblem &problem,
          problem.headDim <= kMostTiledDim && bytesOf(signature.kv) == 2;
 }
 
-/// Blocks of rows that read the same K and V, at most, where tiles would read
-/// them once: from L2, all but one. Where no tiles split the keys, estimates
-/// decide.
+/// The most blocks of rows that may read the same K and V, where tiles would
+/// read them once; all but the first read them from L2. If no tiles split the
+/// keys, estimates decide.
 static int64_t mostRowBlocks(const DeviceModel &device) {
-  constexpr int kSplittingTiles = 90; // of `sm90`
+  constexpr int kSplittingTiles = 90; // the architecture of `sm90`
   return device.computeCapability() == kSplittingTiles
              ? 16
              : std::numeric_limits<int32_t>::max();
 }
 
-/// Whether the space leaves a problem out. Where a tile of each head of K, of
-/// as few rows as it may have, leaves SMs idle, splits of the keys may be worth
-/// more than reading these less often, and estimates decide. A fixed split
-/// leaves nothing to the batch.
+/// Whether the space is empty for a problem. If the smallest tiles of all heads
+/// of K leave SMs idle, splits of the keys may save more than fewer reads, and
+/// estimates decide. With a fixed split the batch must not decide.
 static bool isLeftOut(const AttentionProblem &problem,
                       const AttentionSignature &signature,
                       const DeviceModel &device) {
@@ -259,8 +258,8 @@ void DecodeAttention::forEachVariant(
     const DecodeAttentionConfig &config, const DeviceModel &device,
     llvm::function_ref<void(const DecodeAttentionConfig &)> emit) const {
   llvm::ArrayRef<int> fills(kFills);
-  // Clusters of mostly empty splits keep their slots (16 sequences of up to
-  // 8192 keys, 2000 usually, on an H200: 49 us, of two 41).
+  // Clusters of mostly empty splits stay resident (16 sequences of up to 8192
+  // keys, 2000 usually, on an H200: 49 us, 41 us with clusters of two).
   if (problem.isRagged() && !config.cluster)
     fills = kRaggedFills;
   int64_t lastSplits = 0;
@@ -268,7 +267,7 @@ void DecodeAttention::forEachVariant(
     DecodeAttentionConfig filled = config;
     filled.fill = fill;
     DecodeGrid grid(problem, filled, device.smCount);
-    // More of the same is no choice.
+    // A fill with the same splits is the same choice.
     if (grid.splits == lastSplits)
       continue;
     lastSplits = grid.splits;
@@ -302,7 +301,8 @@ void DecodeAttention::forEachConfig(
       DecodeAttentionConfig config = configOf(rows, ring);
       if (config.warps % config.partCount() != 0)
         continue;
-      // Results that do not depend on the batch need one config for all.
+      // Results that do not depend on the batch need one config for all
+      // batches.
       bool fits = config.isValid(signature) &&
                   config.sharedBytes(signature) <= device.sharedBytesPerBlock &&
                   heldRegisters(signature, config) <= kMostHeld;
@@ -327,7 +327,7 @@ DecodeAttention::classOfConfig(const DecodeAttentionConfig &c) const {
   return {.key = key, .rank = c.cluster, .ranksByTime = true};
 }
 
-/// Rows and addresses that copies and the instruction take.
+/// The limits of copies and of the instruction on rows and addresses.
 static std::optional<Rejection>
 checkShape(const AttentionSignature &signature,
            const DecodeAttentionConfig &config) {
@@ -347,8 +347,8 @@ checkShape(const AttentionSignature &signature,
   return std::nullopt;
 }
 
-/// The grid, and that blocks do not read K and V too often where others read
-/// them less.
+/// The limits of the grid. Blocks must not read K and V much more often than
+/// other templates do.
 static std::optional<Rejection> checkGridOf(const AttentionProblem &problem,
                                             const AttentionSignature &signature,
                                             const DecodeGrid &grid,
@@ -364,15 +364,15 @@ static std::optional<Rejection> checkGridOf(const AttentionProblem &problem,
   return checkGrid(double(grid.splits));
 }
 
-/// Refuses partial results that take more than a plan may have. Only those of
-/// fixed splits can: these are as many as they are, others become longer
+/// Refuses partial results beyond the room of a plan. Only fixed splits can
+/// exceed it: their number is given, while other splits become longer instead
 /// (DecodeGrid).
 static std::optional<Rejection>
 checkPartialBytes(const AttentionProblem &problem,
                   const DecodeAttentionConfig &config, const DecodeGrid &grid) {
   if (problem.fixedSplit == 0 || grid.splits == 1 || config.cluster)
     return std::nullopt;
-  // A double: such splits may be absurdly many.
+  // A double, because such splits may be absurdly many.
   double bytes = double(grid.splits) * double(partialRowsOf(problem)) *
                  double(partialBytes(1, problem.valueDim));
   constexpr double kMost = double(kMostFixedPartialBytes);
@@ -407,13 +407,13 @@ std::optional<Rejection> DecodeAttention::checkLimits(
   if (grid.splits > config.kMaxCluster)
     return Rejection{PruneReason::Cluster, double(grid.splits),
                      double(config.kMaxCluster), "splits"};
-  // Without splits a cluster is a block as any other.
+  // Without splits a cluster is just a block.
   if (grid.splits < 2)
     return Rejection{PruneReason::Dominated, double(grid.splits), 2, "splits"};
   return std::nullopt;
 }
 
-/// Whether tiles have a problem with a fixed split: those of e4m3 as well.
+/// Whether tiles serve a problem with a fixed split, including those of e4m3.
 static bool isLeftToTiles(const AttentionProblem &problem,
                           const AttentionSignature &signature,
                           const DeviceModel &device) {
@@ -439,7 +439,7 @@ bool isServedByDecode(const AttentionProblem &problem,
          decode.firstOfOne(problem, signature, device);
 }
 
-/// A kernel as its estimate sees it.
+/// The kernel in the form that its estimate needs.
 static AttentionDecodeKernel kernelOf(const AttentionProblem &problem,
                                       const DecodeAttentionConfig &config,
                                       const DeviceModel &device) {

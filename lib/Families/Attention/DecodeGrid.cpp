@@ -9,14 +9,14 @@
 
 namespace kiln {
 
-/// One KV head of a long cache: more take the combine kernel longer than they
-/// save.
+/// The most splits, for one KV head of a long cache: more take the combine
+/// kernel longer than they save.
 static constexpr int64_t kMostSplits = 128;
-/// Keys of the longest sequence over those of a usual one that a plan has room
-/// to split finely.
+/// The ratio of the longest sequence to a usual one up to which a plan has room
+/// for fine splits.
 static constexpr int64_t kMostSpread = 8;
 
-/// Splits that leave every ring a tile.
+/// The most splits with which every ring has a tile.
 static int64_t mostSplits(const DecodeBlocks &blocks, int64_t keys) {
   return std::clamp<int64_t>(ceilDiv(keys, blocks.tile * blocks.rings), 1,
                              kMostSplits);
@@ -39,8 +39,8 @@ int64_t partialRowsOfPlan(const AttentionProblem &problem,
   int64_t rows = DecodeGrid(problem, blocks, smCount).rows(problem);
   if (problem.fixedSplit > 0)
     return rows;
-  // Fewer sequences than the problem's have more splits each, but not more
-  // blocks than fill the SMs.
+  // A launch with fewer sequences than the problem has more splits for each,
+  // but not more blocks than fill the SMs.
   int64_t most = mostVisibleKeys(problem, problem.keys);
   int64_t splits = mostSplits(blocks, most);
   if (splits == 1)
@@ -51,7 +51,8 @@ int64_t partialRowsOfPlan(const AttentionProblem &problem,
                                   filling * blocks.rows, room}));
   if (problem.keyLengths == AttentionLengths::Uniform)
     return rows;
-  // Plans know no hint, launches may: of sequences that are usually shorter.
+  // Plans know no hint, but launches may, for sequences that are usually
+  // shorter.
   int64_t groups = std::max<int64_t>(
       problem.batch * problem.kvHeads *
           ceilDiv(problem.queries * problem.group(), int64_t(blocks.rows)),

@@ -1,11 +1,11 @@
-//===- DecodeGrid.h - how decode kernels share the keys out ---------------===//
+//===- DecodeGrid.h - how decode kernels split the keys -------------------===//
 //
-// Decided from what the host knows alone: sizes, bounds, what to expect of
-// lengths in device memory. So a captured launch stays right when lengths
+// The grid follows from facts of the host alone: sizes, bounds, and the lengths
+// to expect in device memory. So a captured launch stays right when lengths
 // change. Few sequences with few heads of K leave SMs idle, and their keys are
-// split until there is a block for each SM; more splits than that cost more
-// than they bring. Where sequences may be much longer than usual, splits have a
-// fixed length instead, and short sequences leave most of theirs empty.
+// split until there is a block for each SM; more splits cost more than they
+// gain. If sequences may be much longer than usual, splits have a fixed length
+// instead, and short sequences leave most of theirs empty.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -19,13 +19,13 @@
 
 namespace kiln {
 
-/// Blocks of a kernel that decodes, as far as the grid asks for them.
+/// The properties of a decode kernel's blocks on which the grid depends.
 struct DecodeBlocks {
   int64_t rows;  ///< of queries
-  int64_t tile;  ///< keys; splits have whole ones
-  int64_t rings; ///< that have tiles of their own
+  int64_t tile;  ///< keys; splits are whole tiles
+  int64_t rings; ///< rings with tiles of their own
   int fill;      ///< quarters of a block for each SM that splits make up
-  bool isCluster = false; ///< of all splits
+  bool isCluster = false; ///< all splits form a cluster
 
   static constexpr int64_t kQuarters = 4; ///< of one block, as `fill` counts
 
@@ -36,7 +36,7 @@ struct DecodeBlocks {
         fill(config.fill), isCluster(config.cluster != 0) {}
 };
 
-/// Keys of a sequence of \p keys keys that its queries see together, at most.
+/// The most keys of a sequence of \p keys keys that its queries see together.
 inline int64_t mostVisibleKeys(const AttentionProblem &problem, int64_t keys) {
   if (problem.mask != AttentionMask::Window || problem.left >= keys)
     return keys;
@@ -44,26 +44,27 @@ inline int64_t mostVisibleKeys(const AttentionProblem &problem, int64_t keys) {
 }
 
 struct DecodeGrid {
-  int64_t rowBlocks = 1; ///< of a head of K
+  int64_t rowBlocks = 1; ///< for a head of K
   int64_t splits = 1;
-  int64_t splitKeys = 1; ///< from the first key that a query sees
+  int64_t splitKeys = 1; ///< counted from the first key that a query sees
 
-  /// Splits become longer where their results would take more, unless the
+  /// Splits become longer where their results would exceed this, unless the
   /// problem fixes them.
   static constexpr int64_t kMostPartialBytes = int64_t(64) << 20;
   static constexpr int64_t kMaxPartialRows = int64_t(1) << 40;
-  /// The same in rows.
+  /// kMostPartialBytes in rows.
   static int64_t roomOf(const AttentionProblem &problem) {
     return kMostPartialBytes / partialBytes(1, problem.valueDim);
   }
-  /// Splits of ragged batches. 1024 to 2048 keys measured best on an H200 (64
-  /// sequences, 475 to 24439 keys): 342 us, with 512 keys 354, with 4096 349.
+  /// Keys of a split in ragged batches. 1024 to 2048 keys measured best on an
+  /// H200 (64 sequences, 475 to 24439 keys): 342 us, with 512 keys 354, with
+  /// 4096 349.
   static constexpr int64_t kRaggedKeys = 2048;
 
-  /// For \p smCount SMs. \p partialRows: rows of partial results that there is
-  /// room for, where that is a limit. Nanoseconds; inline, so that a launch
-  /// reads no more of its problem than that asks for. A launch that needs
-  /// one block for each head of K divides nothing.
+  /// The grid for \p smCount SMs. \p partialRows: room in rows of partial
+  /// results, if it is limited. Nanoseconds; inline, so that a launch reads
+  /// only the fields that it needs. A launch with one block for each head of K
+  /// makes no division.
   DecodeGrid(const AttentionProblem &problem, const DecodeBlocks &blocks,
              int64_t smCount, int64_t partialRows = kMaxPartialRows);
   DecodeGrid(const AttentionProblem &problem,
@@ -77,7 +78,7 @@ struct DecodeGrid {
   }
 
 private:
-  /// Splits of \p keys keys that fill the SMs.
+  /// The number of splits of \p keys keys that fills the SMs.
   static int64_t fillingSplits(const DecodeBlocks &blocks, int64_t groups,
                                int64_t keys, int64_t smCount) {
     const int64_t filling = smCount * blocks.fill;
@@ -86,7 +87,7 @@ private:
       return 1;
     return fittingSplits(blocks, filling / ofSplit, keys);
   }
-  /// \p splits, or the most that \p keys keys and a cluster allow.
+  /// \p splits, limited by \p keys keys and by a cluster.
   static int64_t fittingSplits(const DecodeBlocks &blocks, int64_t splits,
                                int64_t keys);
 };
@@ -94,8 +95,8 @@ private:
 [[gnu::always_inline]] inline DecodeGrid::DecodeGrid(
     const AttentionProblem &problem, const DecodeBlocks &blocks,
     int64_t smCount, int64_t partialRows) {
-  // Both over all heads of K: where one block of each is enough, as for most
-  // launches, nothing is divided.
+  // Both count over all heads of K. In most launches one block of each is
+  // enough, and then no division is made.
   const int64_t rows = problem.queries * problem.heads;
   const int64_t ofBlocks = blocks.rows * problem.kvHeads;
   if (rows > ofBlocks)
@@ -109,10 +110,10 @@ private:
     int64_t groups =
         std::max<int64_t>(problem.batch * problem.kvHeads * rowBlocks, 1);
     bool ragged = usual < most && !blocks.isCluster;
-    // A cluster has all keys of the longest sequence.
+    // A cluster covers all keys of the longest sequence.
     int64_t shared = ragged ? usual : most;
     int64_t filling = fillingSplits(blocks, groups, shared, smCount);
-    if (filling == 1 && !ragged) { // what most launches are
+    if (filling == 1 && !ragged) { // the case of most launches
       splitKeys = most;
       return;
     }
@@ -128,8 +129,8 @@ private:
   splits = ceilDiv(most, splitKeys);
 }
 
-/// Rows of partial results that launches of a plan may need whose problems are
-/// at most \p problem.
+/// Rows of partial results that launches of a plan may need, for problems up to
+/// \p problem.
 int64_t partialRowsOfPlan(const AttentionProblem &problem,
                           const DecodeBlocks &blocks, int64_t smCount);
 inline int64_t partialRowsOfPlan(const AttentionProblem &problem,

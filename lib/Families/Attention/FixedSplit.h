@@ -4,14 +4,14 @@
 // a fixed split a row has the same bits in every batch, so neither the template
 // nor the order of its keys may follow from the batch:
 //   decode  has the problems with few rows of queries that it serves, and more
-//           rows where no other does, with one config;
-//   sm90    has the rest of those that it serves, without splits, with one
-//           shape of tile and one number of stages: which blocks move a row's
-//           origin follows from the rows beside it, and from where its tile's
-//           Q is kept;
-//   mma     has the rest of those that it serves, likewise;
-//   naive   is in every space, and is not chosen where another is.
-// Whether a template serves a problem is asked of one sequence of it.
+//           rows where no other template does, with one config;
+//   sm90    has the rest of the problems that it serves, without splits, with
+//           one shape of tile and one number of stages: these decide which
+//           blocks move a row's origin, since it depends on the rows beside it
+//           and on where its tile's Q is kept;
+//   mma     has the rest of the problems that it serves, likewise;
+//   naive   is in every space, and is not chosen where another template is.
+// One sequence of a problem decides whether a template serves it.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -22,18 +22,19 @@
 
 namespace kiln {
 
-/// Partial results of `decode` beyond that are refused, 4 (dv + 1) bytes for
-/// each row and split. Engines have limits of their own, mostly lower ones.
+/// The most bytes of partial results of `decode`, 4 (dv + 1) bytes for each row
+/// and split; more are refused. Engines have limits of their own, mostly lower
+/// ones.
 inline constexpr int64_t kMostFixedPartialBytes = int64_t(1) << 30;
 
-/// One sequence of \p problem, whose keys may be shared out at will.
+/// One sequence of \p problem, with free splits.
 AttentionProblem oneSequenceOf(const AttentionProblem &problem);
 
-/// The refusal of a problem that \p allowed, a literal, does not take in.
+/// The refusal of a problem outside of \p allowed, a literal.
 Rejection notForFixedSplit(const AttentionProblem &problem,
                            llvm::StringRef allowed);
 
-/// Whether a problem with a fixed split is one of `decode`, and of `sm90`. Some
+/// Whether `decode`, or `sm90`, has a problem with a fixed split. Some
 /// microseconds.
 bool isServedByDecode(const AttentionProblem &problem,
                       const AttentionSignature &signature,

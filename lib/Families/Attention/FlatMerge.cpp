@@ -1,7 +1,7 @@
 //===- FlatMerge.cpp - the template that merges attentions ----------------===//
 //
-// Every config moves the same bytes: they differ in the width of an access and
-// in the threads of a block.
+// Every config moves the same bytes: configs differ in the width of an access
+// and in the threads of a block.
 //
 //===----------------------------------------------------------------------===//
 #include "Families/Attention/MergeFamily.h"
@@ -54,7 +54,7 @@ public:
       for (int threads : {128, 256, 64})
         for (int items : {2, 1, 4}) {
           FlatMergeConfig config{threads, vector, items};
-          // Of more, few are resident and none is faster.
+          // With more registers few blocks are resident, and none is faster.
           constexpr int kMostRegisters = 128;
           if (items == 1 || config.registers(signature) <= kMostRegisters)
             emit(toValues(config, schema));
@@ -87,7 +87,7 @@ public:
     return plan;
   }
 
-  /// A vector of one element serves everything.
+  /// A vector of one element serves every problem.
   bool isGeneric() const override { return true; }
 
 protected:
@@ -120,8 +120,8 @@ protected:
         2 * (elements * bytesOf(p.dtype) + rows * bytesOf(DType::FP32));
     kernel.writeBytes =
         elements * bytesOf(p.out) + (p.lse ? rows * bytesOf(DType::FP32) : 0);
-    // Of an element: conversions, a product, a sum; of a lane: places and
-    // weights, which the logarithms come before.
+    // An element takes conversions, a product and a sum; a lane takes places
+    // and weights, whose logarithms are loaded first.
     constexpr double kPerElement = 5, kPerLane = 70, kSpecialPerLane = 4;
     double lanes = rows * config.lanes(signature);
     kernel.simdOps = elements * kPerElement + lanes * kPerLane;

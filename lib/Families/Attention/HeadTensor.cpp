@@ -9,7 +9,7 @@
 
 namespace kiln {
 
-/// The product, where it is no more than any address space holds.
+/// The product, cut to the size of any address space.
 static int64_t boundedProduct(int64_t a, int64_t b) {
   constexpr int64_t kBeyond = int64_t(1) << 60;
   int64_t product;
@@ -32,7 +32,7 @@ AttentionStrides resolveStrides(const AttentionStrides &given, int64_t tokens,
   return strides;
 }
 
-/// Whether there is one sequence in memory, whatever the batch.
+/// Whether memory has one sequence, whatever the batch.
 static bool isShared(const HeadTensor &tensor) {
   return !tensor.hasBatch || tensor.strides.batch == 0;
 }

@@ -14,24 +14,26 @@ namespace kiln {
 inline constexpr int64_t kMaxHeads = 1 << 16;
 inline constexpr int64_t kMaxHeadDim = 576;
 
-/// What a record has in the place of a batch stride where all sequences read
-/// the same rows: their stride is 0, which a record has for "no gaps".
+/// The value in place of a batch stride if all sequences read the same rows:
+/// their stride is 0, but the value 0 stands for "no gaps".
 inline constexpr int64_t kSharedStride = -1;
 
 /// A tensor of rows of \p cols elements, one for each head of each token of
 /// each sequence (or page), with resolved strides.
 struct HeadTensor {
-  /// Of a record: the strides of tokens, heads and sequences, in a row.
+  /// Index of the first of three fields: the strides of tokens, heads and
+  /// sequences.
   int field;
   int64_t cols;
   AttentionStrides strides;
   int64_t tokens, heads, batch;
-  bool hasBatch; ///< false: sequences are packed, the batch stride is not read
+  bool hasBatch; ///< false: sequences are packed, and the batch stride is
+                 ///< ignored
 };
 
-/// \p given with packed strides in place of 0: of \p heads rows of \p cols
-/// elements a token and, after \p tokens or all heads, the next sequence or
-/// page. A batch stride of kSharedStride becomes 0.
+/// \p given with packed strides in place of 0: a token has \p heads rows of
+/// \p cols elements, and the next sequence or page follows after \p tokens or
+/// all heads. A batch stride of kSharedStride becomes 0.
 AttentionStrides resolveStrides(const AttentionStrides &given, int64_t tokens,
                                 int64_t heads, int64_t cols);
 
@@ -39,12 +41,13 @@ AttentionStrides resolveStrides(const AttentionStrides &given, int64_t tokens,
 /// exceed the address space. Tokens, heads and sequences nest in any way.
 llvm::Error checkTensor(const Schema &schema, const HeadTensor &tensor);
 
-/// Sets strides of \p record that are what resolveStrides() makes of 0, and
-/// those that nothing reads, to 0. A stride over the only head is never read.
-/// One over the only token or sequence counts: there are more in the next call.
+/// Resets to 0 strides in \p values that equal the result of resolveStrides()
+/// for 0, and strides that are never read. The stride of a single head is never
+/// read. The stride of a single token or sequence counts: the next call may
+/// have more.
 void resetStrides(const HeadTensor &tensor, Values &values);
 
-/// What an access to rows moves by.
+/// The distances by which accesses to rows move.
 struct RowSteps {
   int64_t cols;
   AttentionStrides strides;

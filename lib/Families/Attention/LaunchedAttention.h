@@ -1,8 +1,9 @@
-//===- LaunchedAttention.h - an attention as a launch has it --------------===//
+//===- LaunchedAttention.h - an attention in the form of a launch ---------===//
 //
-// What binders read of a problem and write to their kernels' parameters. All of
-// it is inline: a binder computes the fields that it uses, and the parameters
-// lie where the launch takes them from. Nanoseconds; allocates nothing.
+// The fields of a problem that binders read, and the parameters of their
+// kernels. All of it is inline: a binder computes the fields that it uses, and
+// the parameters lie where the launch takes them from. Nanoseconds; allocates
+// nothing.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -14,8 +15,8 @@
 
 namespace kiln {
 
-/// readAttentionProblem() without strides and scale, which a launch has in its
-/// arguments.
+/// readAttentionProblem() without strides and scale, which are in the arguments
+/// of a launch.
 inline AttentionProblem readLaunchedAttention(const int64_t *values) {
   using F = AttentionField;
   auto resolve = [&](int field, int64_t derived) {
@@ -70,9 +71,9 @@ inline AttentionStrides stridesOf(const OperandArgument &operand) {
   return {operand.leadingDimension, operand.planeStride, operand.batchStride};
 }
 
-/// Fills what no config changes: operands, strides, extents, scalars. There is
-/// one split. \p scaleByDefault is defaultScale(). Binders keep it: a root and
-/// a quotient for each launch take some 5 ns.
+/// Fills in the parameters that no config changes: operands, strides, extents,
+/// scalars. There is one split. \p scaleByDefault is defaultScale(), which
+/// binders keep: a root and a quotient for each launch take some 5 ns.
 inline AttentionParams makeAttentionParams(const AttentionProblem &p,
                                            const Arguments &arguments,
                                            double scaleByDefault) {

@@ -31,7 +31,7 @@ public:
 
   OperandTable operands(const Problem &problem) const override;
 
-  /// Strides enter by what divides those that are given: extents do not.
+  /// Strides count by the divisors of those that are given: extents do not.
   int64_t signaturePeriod() const override { return 1; }
 
   llvm::StringRef example() const override {
@@ -52,7 +52,7 @@ public:
     return makeMergeReference(readMergeSignature(problem.signature), device);
   }
 
-  /// Two products and a sum of each element.
+  /// Two products and a sum for each element.
   double flops(const Problem &problem) const override {
     MergeProblem p = read(problem);
     return 3 * p.allRows() * double(p.valueDim);
@@ -168,7 +168,7 @@ public:
     spec.planeStride = p.rows;
     spec.batchStride = p.heads * p.rows;
     spec.alignment = spec.misalignment = bytesOf(DType::FP32);
-    // A part that takes all the weight, and one without keys.
+    // One outlier part takes all the weight, and the other has no keys.
     spec.outliers.outlierPeriod = 7;
     spec.outliers.outlier = 100;
     spec.outliers.minusInfinityPeriod = 5;

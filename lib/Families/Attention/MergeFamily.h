@@ -8,8 +8,8 @@
 
 namespace kiln {
 
-/// Merges attentions of the same queries over different keys by their
-/// logarithms of sums. Template: flat.
+/// Merges attentions of the same queries over different keys by the logarithms
+/// of their sums. Template: flat.
 std::unique_ptr<KernelFamily> makeAttentionMergeFamily();
 
 /// For the family's own constructor.

@@ -1,6 +1,6 @@
 //===- MergeProblem.h - a merge of two attentions, typed ------------------===//
 //
-// The typed form of the records "attention_merge batch=.. rows=.. heads=.." and
+// The typed form of the values "attention_merge batch=.. rows=.. heads=.." and
 // of their signature; attention/MergeSignature.h has the terms.
 //
 //===----------------------------------------------------------------------===//
@@ -21,7 +21,7 @@ struct MergeProblem {
   AttentionStrides o1, o2, o;
   int64_t align = 16;
 
-  /// Rows of all heads.
+  /// The number of rows over all heads.
   double allRows() const {
     return double(batch) * double(rows) * double(heads);
   }
@@ -61,20 +61,21 @@ struct MergeOperand {
 const Schema &mergeProblemSchema();
 const Schema &mergeSignatureSchema();
 
-/// Reads the values of a problem record, in schema order, and resolves derived
+/// Reads the values of a problem in schema order, and resolves derived
 /// defaults. Nanoseconds: called on every launch.
 MergeProblem readMergeProblem(const int64_t *values);
 
 MergeSignature signatureOf(const MergeProblem &problem);
 
-/// A signature as a record of mergeSignatureSchema(), and back.
+/// Converts a signature to values of mergeSignatureSchema(), and back.
 Values toValues(const MergeSignature &signature);
 MergeSignature readMergeSignature(const Values &values);
 
-/// A designated initialiser.
+/// The signature as a designated initialiser.
 std::string initializerText(const MergeSignature &signature);
 
-/// Fills what no config changes. Nanoseconds; allocates nothing.
+/// Fills in the parameters that no config changes. Nanoseconds; allocates
+/// nothing.
 MergeParams makeMergeParams(const MergeProblem &problem,
                             const Arguments &arguments);
 

@@ -1,14 +1,15 @@
 //===- MmaAttention.cpp - the mma.sync template ---------------------------===//
 //
-// The path of every architecture before 9.0, and elsewhere of strides that
-// tensor maps cannot describe. The space is a table of tiles for each range of
-// head dimensions, each with the ways to bring fragments to registers that its
-// registers leave; the slower halves of the other decisions (copies through
+// The template for every architecture before 9.0, and elsewhere for strides
+// that tensor maps cannot describe. The space is a table of tiles for each
+// range of head dimensions, each with the ways to load fragments that its
+// registers allow. The slower halves of the other decisions (copies through
 // registers, plain rows, ...) are left to studies: see MmaAttentionSets.h.
 //
-// The first wall is the registers of a thread: rows of O and scores, which a
-// warp's rows and the head dimension decide, beside resident fragments of Q.
-// The second is shared memory: Q, K and V of a tile, (B_r + 2 B_c) d.
+// The first wall is the registers of a thread: rows of O and scores, which
+// follow from a warp's rows and the head dimension, beside resident fragments
+// of Q. The second wall is shared memory: Q, K and V of a tile, (B_r + 2 B_c)
+// d.
 //
 //===----------------------------------------------------------------------===//
 #include "Families/Attention/AttentionEstimate.h"
@@ -24,7 +25,7 @@ namespace kiln {
 
 using Config = MmaAttentionConfig;
 
-static constexpr int kLeastAlign = 4; // of an asynchronous copy
+static constexpr int kLeastAlign = 4; // of asynchronous copies
 
 namespace {
 
@@ -32,7 +33,7 @@ struct Tile {
   int rows, keys, warps;
 };
 
-/// Large first: they read K and V less often. Warps of 32 rows use each
+/// Large tiles first: they read K and V less often. Warps of 32 rows use each
 /// fragment of K and V twice as often, as far as their O fits.
 constexpr Tile kSmallHeads[] = {{128, 64, 4}, {128, 32, 4}, {64, 128, 4},
                                 {64, 64, 4},  {64, 32, 4},  {128, 128, 8}};
@@ -48,24 +49,25 @@ llvm::ArrayRef<Tile> tilesFor(int headDim) {
                         : llvm::ArrayRef(kLargeHeads);
 }
 
-/// Of Q, K and V: 0 resident, 2 in steps.
+/// Loads of Q, K and V: 0 resident, 2 in steps.
 struct Loads {
   int queries, keys, values, doubleBuffer;
 };
 constexpr Loads kLoads[] = {{0, 2, 2, 0}, {2, 2, 2, 0}, {2, 2, 2, 1},
                             {0, 2, 0, 0}, {2, 2, 0, 0}, {0, 0, 0, 0}};
 
-/// Registers of a thread while S is made.
+/// Registers of a thread while S is computed.
 struct Demand {
   int output, scores; ///< of the warp's rows
-  int queries, keys;  ///< fragments of Q in use, and of a step of K
+  int queries, keys;  ///< fragments of Q in use, and those of a step of K
   int rows;           ///< maxima and sums
   int rest;           ///< addresses and loop state
   int total() const { return output + scores + queries + keys + rows + rest; }
 };
 
-/// Of what ptxas gives kernels of 9.0 and 8.0 (CUDA 13.0): the least `rest`
-/// that tells those that spill. Fragments in excess of a step it loads later.
+/// Fitted to the registers that ptxas (CUDA 13.0) gives kernels for 9.0 and
+/// 8.0: the least `rest` that tells the spilling kernels apart. ptxas loads
+/// fragments in excess of a step later.
 Demand demandOf(const Config &config, const AttentionSignature &signature) {
   constexpr int kRest = 24, kOfGathers = 8, kOfNarrowCopies = 8,
                 kOfDoubleBuffers = 8;
@@ -84,7 +86,7 @@ Demand demandOf(const Config &config, const AttentionSignature &signature) {
 
 constexpr int kMostRegisters = 255;
 
-/// The wall of registers; what breaks it still runs, from memory.
+/// The wall of registers. A config beyond it would still run, but from memory.
 std::optional<Rejection> checkDemand(const Config &config,
                                      const AttentionSignature &signature) {
   int total = demandOf(config, signature).total();
@@ -99,14 +101,14 @@ int64_t rowsOf(const Config &config, const AttentionProblem &problem) {
          config.packedHeads(problem.queries, int(problem.group()));
 }
 
-/// Heads of the grid, of all sequences: packed ones count once.
+/// Heads of the grid over all sequences; packed heads count once.
 int64_t headsOf(const Config &config, const AttentionProblem &problem) {
   return problem.batch * problem.heads /
          config.packedHeads(problem.queries, int(problem.group()));
 }
 
 /// Heads whose blocks run side by side, longest rows first (see
-/// MmaAttention::locate): so many that their K and V stay in L2. Without a mask
+/// MmaAttention::locate): as many as keep their K and V in L2. Without a mask
 /// rows are equally long, and those of one head follow each other.
 int64_t sectionOf(const Config &config, const AttentionProblem &problem,
                   int64_t l2Bytes) {
@@ -115,13 +117,13 @@ int64_t sectionOf(const Config &config, const AttentionProblem &problem,
   int64_t least = ceilDiv(heads, kMostRows);
   if (problem.mask == AttentionMask::None)
     return std::max<int64_t>(least, 1);
-  // Half of L2; blocks of the section before are still running.
+  // Half of L2, because blocks of the section before are still running.
   int64_t bytes = 2 * problem.keys * (problem.headDim + problem.valueDim);
   int64_t fit = std::max<int64_t>(l2Bytes / 2 / std::max<int64_t>(bytes, 1), 1);
   int64_t shared = config.packedHeads(problem.queries, int(problem.group())) > 1
                        ? 1
                        : problem.group();
-  // A section that is not full has blocks that leave at once.
+  // In a section that is not full, the extra blocks leave at once.
   int64_t section = std::clamp<int64_t>(fit * shared, least, heads);
   return ceilDiv(heads, ceilDiv(heads, section));
 }
@@ -170,8 +172,8 @@ protected:
                 const AttentionSignature &signature, const DeviceModel &device,
                 llvm::function_ref<void(const Config &)> emit) const override;
 
-  /// In 16 bits where they are e4m3, whose elements keep their values there, or
-  /// have rows that no copy reads.
+  /// 16 bits for e4m3, whose elements keep their values there, and for rows
+  ///    that no copy can read.
   std::optional<DType>
   collectedType(const AttentionProblem &problem,
                 const AttentionSignature &signature) const override {
@@ -181,7 +183,7 @@ protected:
     return signature.q == DType::E4M3 ? signature.out : signature.q;
   }
 
-  /// Tiles are the ideas; loads vary them.
+  /// A class is a tile; loads vary within it.
   CandidateClass classOfConfig(const Config &c) const override {
     uint64_t key = 0;
     for (int part : {c.blockRows, c.blockKeys, c.warps})
@@ -194,14 +196,15 @@ protected:
               const AttentionSignature &signature, const Config &config,
               const DeviceModel &device) const override;
 
-  /// A row of all tiles with as many keys has the same bits.
+  /// Tiles with equally many keys give a row the same bits.
   std::optional<Rejection>
   checkFixedSplit(const AttentionProblem &problem,
                   const AttentionSignature &signature, const Config &config,
                   const DeviceModel &device) const override {
     if (isServedByDecode(problem, signature, device) ||
         isServedBySm90(problem, signature, device))
-      return notForFixedSplit(problem, "what decode and sm90 do not serve");
+      return notForFixedSplit(problem,
+                              "problems that decode and sm90 do not serve");
     auto first = firstOfOne(problem, signature, device);
     if (first && first->blockKeys != config.blockKeys)
       return Rejection{PruneReason::Dominated, double(config.blockKeys),
@@ -256,7 +259,8 @@ void MmaAttentionTemplate::forEachConfig(
     config.blockRows = tile.rows;
     config.blockKeys = tile.keys;
     config.warps = tile.warps;
-    // Of a tile that few rows fill half, one half as tall wastes less.
+    // If rows fill only half of a tile, the tile of half the height wastes
+    // less.
     if (tile.rows > 64 && 2 * rowsOf(config, problem) <= tile.rows)
       continue;
     for (const Loads &loads : kLoads) {
@@ -299,7 +303,7 @@ checkShape(const Config &config, const AttentionSignature &signature) {
   if (!config.hasSchedule())
     return reject(std::max({config.queryTiles, config.keyTiles,
                             config.valueTiles, config.doubleBuffer}),
-                  "as a decision", "0 or 1, of tiles 0 or 2");
+                  "as a decision", "0 or 1, tiles 0 or 2");
   return std::nullopt;
 }
 

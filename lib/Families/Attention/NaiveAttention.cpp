@@ -1,7 +1,7 @@
 //===- NaiveAttention.cpp - the naive template ----------------------------===//
 //
-// A warp for each row of queries of a head: slow, obviously right, and never
-// absent.
+// A warp for each row of queries of a head: slow, but obviously right, and
+// always available.
 //
 //===----------------------------------------------------------------------===//
 #include "Families/Attention/AttentionEstimate.h"

@@ -1,9 +1,9 @@
 //===- Sm90Attention.cpp - the wgmma template of attention ----------------===//
 //
-// What a tile's keys are is decided by registers and shared memory: loops over
-// wide and narrow blocks take nearly the same time for a key (H200). So each
-// number of consumers comes with the widest block that fits and a few narrower
-// ones, for lengths and windows that would waste a part of it.
+// Registers and shared memory decide the keys of a tile: loops over wide and
+// narrow blocks take nearly the same time for a key (H200). So each number of
+// consumers has the widest block that fits, and a few narrower ones for lengths
+// and windows that would waste a part of it.
 //
 //===----------------------------------------------------------------------===//
 #include "Families/Attention/AttentionEstimate.h"
@@ -19,8 +19,8 @@ namespace kiln {
 
 namespace {
 
-constexpr int kCapability = 90; // wgmma is of this architecture alone
-/// Partial results beyond that are pruned: other configs do with less traffic.
+constexpr int kCapability = 90; // the only architecture with wgmma
+/// Configs with larger partial results are pruned: others have less traffic.
 constexpr double kMaxPartialBytes = double(int64_t(1) << 30);
 
 class Sm90Attention final : public AttentionTemplate<Sm90AttentionConfig> {
@@ -100,7 +100,7 @@ public:
   using AttentionTemplate::firstOfOne;
 
 private:
-  /// The kernel as its estimate sees it.
+  /// The kernel in the form that its estimate needs.
   static AttentionTileKernel tileKernel(const AttentionProblem &problem,
                                         const Sm90AttentionConfig &config,
                                         const DeviceModel &device);
@@ -108,9 +108,10 @@ private:
 
 } // namespace
 
-/// What a page of K, or of V, keeps the thread busy that loads: its number,
-/// which comes with seven others, and a box for each slab. 2048 queries of 8192
-/// keys, 32 heads (H200): 413 us with pages of 16, 570 of 8, 374 without.
+/// Clocks for which a page of K, or of V, occupies the loading thread: its
+/// number, which is loaded with seven others, and a box for each slab. 2048
+/// queries of 8192 keys, 32 heads (H200): 413 us with pages of 16, 570 us with
+/// 8, 374 us without.
 static constexpr double kPageClocks = 50;
 
 /// Pages that the producer looks up in a step.
@@ -146,7 +147,7 @@ AttentionTileKernel Sm90Attention::tileKernel(const AttentionProblem &problem,
   kernel.takesTurns = config.ordered;
   kernel.stages = config.stages;
   kernel.keepsOrigins = !signature.softcap && !signature.alibi;
-  // With one buffer of Q it is given back before the last block's weights.
+  // With one buffer Q is given back before the last block's weights are made.
   kernel.raisesLast = config.queryBuffers(signature) == 1;
   kernel.pageClocks = kPageClocks * double(pagesOfStep(problem, config));
   return kernel;
@@ -156,7 +157,7 @@ AttentionTileKernel Sm90Attention::tileKernel(const AttentionProblem &problem,
 // The space
 //===----------------------------------------------------------------------===//
 
-/// Tiles without splits. A double: problems may be absurd.
+/// Tiles without splits; a double, because problems may be absurdly large.
 static double tilesOf(const AttentionProblem &problem,
                       const Sm90AttentionConfig &config) {
   return std::ceil(double(problem.queries) / config.tileTokens()) *
@@ -170,14 +171,15 @@ static bool isUnevenAt(const AttentionSignature &signature) {
          signature.keyLengths != AttentionLengths::Uniform;
 }
 
-/// By turns, some blocks would get nearly all tiles behind the ends of short
-/// sequences (64 sequences of 1 to 1024 on an H200: 311 us, drawn 153).
+/// Whether turns balance badly: some blocks would get nearly all tiles behind
+/// the ends of short sequences (64 sequences of 1 to 1024 on an H200: 311 us,
+/// drawn 153 us).
 static bool isRaggedAt(const AttentionSignature &signature) {
   return signature.queryLengths != AttentionLengths::Uniform;
 }
 
-/// Splits of the keys, as many as fill the device with tiles; half of those of
-/// a causal mask are short or empty.
+/// Calls \p emit with numbers of splits up to the one that fills the device
+/// with tiles. With a causal mask half of the splits are short or empty.
 static void forEachSplits(const AttentionProblem &problem,
                           const Sm90AttentionConfig &config,
                           const DeviceModel &device,
@@ -198,7 +200,7 @@ static void forEachSplits(const AttentionProblem &problem,
   }
 }
 
-/// Three where Q keeps its two buffers beside them (head dim 64, s = 512 to
+/// Three stages if Q keeps its two buffers beside them (head dim 64, s = 512 to
 /// 2048, on an H200: 3 to 12 % less time than with two; four are no better).
 static int stagesOf(const AttentionSignature &signature,
                     Sm90AttentionConfig config) {
@@ -206,12 +208,12 @@ static int stagesOf(const AttentionSignature &signature,
   return config.queryBuffers(signature) > 1 ? 3 : 2;
 }
 
-/// As the type of Q, or of O where wgmma does not take the rows of e4m3 either.
+/// The type of Q, or of O if wgmma cannot take the rows of e4m3 either.
 std::optional<DType>
 Sm90Attention::collectedType(const AttentionProblem &problem,
                              const AttentionSignature &signature) const {
   constexpr int kAlign = 16; // TMA
-  // A box for each page is no matter where pages are larger.
+  // A box for each page is cheap where pages are larger.
   constexpr int64_t kMostPage = 32;
   if (problem.latent)
     return std::nullopt;
@@ -230,9 +232,9 @@ void Sm90Attention::forEachVariant(
     llvm::function_ref<void(const Sm90AttentionConfig &)> emit) const {
   const bool isUneven = isUnevenAt(signature), isRagged = isRaggedAt(signature);
   forEachSplits(problem, config, device, [&](int splits) {
-    // A tile for each SM at most is nothing to draw. Splits of a masked problem
-    // differ too much for turns (one head of 3955 queries on an H200: 36 us,
-    // drawn 23).
+    // With at most one tile for each SM there is nothing to draw. The splits of
+    // a masked problem are too unequal for turns (one head of 3955 queries on
+    // an H200: 36 us, drawn 23 us).
     bool isOneTurn =
         tilesOf(problem, config) * splits <= double(device.smCount);
     if (!isRagged && isUneven && isOneTurn && config.dynamic)
@@ -274,7 +276,7 @@ void Sm90Attention::forEachConfig(
       config.stages = stagesOf(signature, config);
       forms(config);
       if (group > 1) {
-        // As many tiles as that takes have nearly the same share of the heads.
+        // The same number of tiles, with nearly equal shares of the heads.
         int64_t tiles = ceilDiv(group, int64_t(Sm90AttentionConfig::kUnit));
         config.packed = static_cast<int>(ceilDiv(group, tiles));
         config.ragged = group % config.packed != 0;
@@ -287,7 +289,7 @@ void Sm90Attention::forEachConfig(
 // Limits
 //===----------------------------------------------------------------------===//
 
-/// Names what a config beyond isValid() has that the kernel does not.
+/// Names the setting of a config beyond isValid() that the kernel lacks.
 static std::optional<Rejection> checkShape(const AttentionProblem &problem,
                                            const AttentionSignature &signature,
                                            const Sm90AttentionConfig &config) {
@@ -315,16 +317,17 @@ static std::optional<Rejection> checkShape(const AttentionProblem &problem,
                  "divisors of the heads of a head of K, up to 64");
   if (config.ragged && (divides || config.packed > problem.group()))
     return shape(config.packed, "heads of a ragged tile",
-                 "fewer than those of a head of K, which they do not divide");
+                 "fewer than the heads of a head of K, and not a divisor");
   return std::nullopt;
 }
 
 /// Registers of scores, probabilities and sums with which ptxas 13.0 compiles
 /// without spills. Three consumers have 160 registers a thread, their producer
-/// 32. A softcap and ALiBi take registers of their own; so do tiles of several
-/// heads, with three consumers, but for a causal mask. Of e4m3 there are half
-/// as many probabilities, which leaves room for more of the others, unless more
-/// is made of scores, or turns or pages keep what the mask needs in registers.
+/// 32. A softcap and ALiBi take registers of their own, and so do tiles of
+/// several heads with three consumers, except under a causal mask. e4m3 has
+/// half as many probabilities, which leaves room for other values, unless
+/// scores need further work, or turns or pages keep the mask's values in
+/// registers.
 static int mostRegisterUse(const AttentionSignature &signature,
                            const Sm90AttentionConfig &config) {
   bool isE4M3 = signature.q == DType::E4M3;
@@ -426,7 +429,7 @@ checkTensorMaps(const AttentionProblem &problem) {
 static std::optional<Rejection> checkSplits(const AttentionProblem &problem,
                                             const Sm90AttentionConfig &config,
                                             const DeviceModel &device) {
-  // Ahead of what is counted in integers.
+  // This comes before sizes are computed in integers.
   if (auto rejection = checkGrid(tilesOf(problem, config) * config.splits))
     return rejection;
   int64_t blocks =
@@ -474,7 +477,7 @@ std::optional<Rejection> Sm90Attention::checkFixedSplit(
     const AttentionProblem &problem, const AttentionSignature &signature,
     const Sm90AttentionConfig &config, const DeviceModel &device) const {
   if (isServedByDecode(problem, signature, device))
-    return notForFixedSplit(problem, "what decode does not serve");
+    return notForFixedSplit(problem, "problems that decode does not serve");
   if (config.splits > 1)
     return Rejection{PruneReason::Dominated, double(config.splits), 1,
                      "splits"};

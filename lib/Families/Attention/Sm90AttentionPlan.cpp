@@ -1,7 +1,8 @@
 //===- Sm90AttentionPlan.cpp ----------------------------------------------===//
 //
-// Tensor maps say how operands lie in memory: strides, packed sequences, pages
-// and heads that share a tile are all here, the kernel only names coordinates.
+// Tensor maps describe the operands in memory: strides, packed sequences, pages
+// and heads that share a tile are all handled here, and the kernel only names
+// coordinates.
 //
 //===----------------------------------------------------------------------===//
 #include "Families/Attention/Sm90AttentionPlan.h"
@@ -23,9 +24,9 @@ namespace kiln {
 // Tiles and workspace
 //===----------------------------------------------------------------------===//
 
-/// Heads whose tiles alternate. Without a mask those of one: all its tiles are
-/// equally long. With one, the longest tiles of many heads come first, of as
-/// many as have their K and V in half of L2.
+/// Heads whose tiles alternate. Without a mask it is one head, whose tiles are
+/// equally long. With a mask the longest tiles of many heads come first, of as
+/// many heads as have their K and V in half of L2.
 static int64_t sectionOf(const AttentionProblem &problem,
                          const Sm90AttentionConfig &config, int64_t splits,
                          int64_t l2Bytes) {
@@ -49,15 +50,15 @@ Sm90AttentionGrid::Sm90AttentionGrid(const AttentionProblem &problem,
           splits;
   section = std::min(sectionOf(problem, config, splits, l2Bytes),
                      std::max<int64_t>(1, heads));
-  // With many more keys than queries all tiles are about as long. Splits are
-  // not: those of later keys have fewer rows. Without a pair for each SM some
-  // would be idle.
+  // With many more keys than queries all tiles are about equally long. Splits
+  // are not: splits of later keys have fewer rows. With less than a pair for
+  // each SM some SMs would be idle.
   isPaired = !config.dynamic && problem.mask == AttentionMask::Causal &&
              problem.typicalKeys < 2 * problem.queries && splits == 1 &&
              tiles() >= 2 * smCount;
 }
 
-/// Of the kernel that merges splits: each of them has an LSE.
+/// Config of the kernel that merges splits; each split has an LSE.
 static constexpr CombineAttentionConfig kSm90Combine{};
 
 WorkspaceLayout sm90AttentionWorkspace(const AttentionProblem &problem,
@@ -79,7 +80,7 @@ WorkspaceLayout sm90AttentionWorkspace(const AttentionProblem &problem,
 
 namespace {
 
-/// An operand as tensor maps see it, in tokens, heads and elements.
+/// An operand in the terms of tensor maps: tokens, heads and elements.
 struct StoredRows {
   int64_t elements = 0, tokens = 0, heads = 0, batch = 0;
   AttentionStrides strides;
@@ -127,7 +128,7 @@ private:
 
 } // namespace
 
-/// Boxes are as wide as slabs; what a row has not is zero.
+/// Boxes are as wide as slabs; elements behind the end of a row are zero.
 TensorMapSpec Sm90AttentionBinder::emptyMap(int rank) const {
   TensorMapSpec map;
   map.elementType = static_cast<int32_t>(signature.q);
@@ -141,8 +142,8 @@ TensorMapSpec Sm90AttentionBinder::emptyMap(int rank) const {
   return map;
 }
 
-/// No extent is 0: of tensors without rows nothing is read. The stride of an
-/// extent of one is not read, but it has to be one all the same.
+/// Makes sure that no extent is 0: tensors without rows are never read. The
+/// stride of an extent of one is not read either, but has to be valid.
 void Sm90AttentionBinder::setDim(TensorMapSpec &map, int dim, int64_t extent,
                                  int64_t stride) const {
   constexpr uint64_t kAnyStride = 16;
@@ -152,8 +153,8 @@ void Sm90AttentionBinder::setDim(TensorMapSpec &map, int dim, int64_t extent,
                  : kAnyStride;
 }
 
-/// (element, head of those that share a tile, token, group of such, sequence).
-/// Where tiles are ragged the groups are those of a head of K: heads behind one
+/// (element, head within a tile, token, group of such heads, sequence). If
+/// tiles are ragged, a group has the heads of one head of K: heads behind it
 /// are zeros.
 TensorMapSpec Sm90AttentionBinder::queryMap(const StoredRows &rows,
                                             int64_t group,
@@ -189,8 +190,8 @@ int64_t Sm90AttentionBinder::boxRows(const AttentionProblem &problem) const {
                  : config.blockN;
 }
 
-/// Packed sequences are one long one; sequences that share Q, or K and V, too,
-/// are one sequence.
+/// Packed sequences are one long sequence; sequences that share Q, or K and V,
+/// also count as one.
 Sm90AttentionBinder::Maps Sm90AttentionBinder::mapsOf(
     const AttentionProblem &problem, const AttentionStrides &q,
     const AttentionStrides &k, const AttentionStrides &v) const {
@@ -217,7 +218,7 @@ Sm90AttentionBinder::Maps Sm90AttentionBinder::mapsOf(
 // Launches
 //===----------------------------------------------------------------------===//
 
-/// Tensor maps are left to the launch.
+/// Tensor maps are made by the launch.
 Sm90AttentionParams Sm90AttentionBinder::makeParams(
     const AttentionProblem &problem, const Sm90AttentionGrid &grid,
     const Arguments &arguments, const LaunchContext &context) const {
@@ -263,7 +264,7 @@ void Sm90AttentionBinder::bind(const Arguments &arguments,
   auto add = [&](const TensorMapSpec &map, const TensorMapSpec &plannedMap,
                  int operand, size_t member) {
     DeviceAddress address = arguments.operands[operand].address;
-    // Without keys there may be no K and V; nothing of them is read then.
+    // Without keys K and V may be missing; they are not read then.
     if (address == 0)
       address = arguments.operands[AttentionOperand::O].address;
     addTensorMap(map, plannedMap, *prototype++, address,

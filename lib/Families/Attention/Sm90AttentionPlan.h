@@ -15,7 +15,8 @@ struct Sm90AttentionGrid {
   int64_t splits = 1;    ///< of the keys of a sequence
   int64_t splitKeys = 0; ///< keys of one
   int64_t rowBlocks = 0; ///< tiles of a head of the longest sequence
-  int64_t heads = 0;     ///< of all sequences and splits, packed ones as one
+  int64_t heads = 0;     ///< over all sequences and splits; packed heads count
+                         ///< as one
   int64_t section = 1;
   bool isPaired = false;
 
@@ -30,13 +31,14 @@ struct Sm90AttentionGrid {
   }
 };
 
-/// Scratch of the partial results of splits, counter of a dynamic schedule.
+/// Scratch for the partial results of splits, and the counter of a dynamic
+/// schedule.
 WorkspaceLayout sm90AttentionWorkspace(const AttentionProblem &problem,
                                        const Sm90AttentionConfig &config,
                                        const DeviceModel &device);
 
-/// Adds to a plan of one kernel what else it has: tensor maps, the kernel that
-/// merges splits, the binder.
+/// Completes a plan of one kernel: tensor maps, the kernel that merges splits,
+/// the binder.
 void completeSm90AttentionPlan(const AttentionProblem &problem,
                                const AttentionSignature &signature,
                                const Sm90AttentionConfig &config,

@@ -1,8 +1,8 @@
-//===- Sm90MlaAttention.cpp - latent attention by wgmma -------------------===//
+//===- Sm90MlaAttention.cpp - MLA by wgmma --------------------------------===//
 //
-// A block has 64 rows and the tensor cores of its SM, whatever the config: what
-// is left to choose is how many blocks bring keys together, and into how many
-// splits the keys go.
+// A block has 64 rows and the tensor cores of its SM, whatever the config. The
+// choices left are how many blocks load keys together, and the number of splits
+// of the keys.
 //
 //===----------------------------------------------------------------------===//
 #include "Families/Attention/AttentionEstimate.h"
@@ -16,9 +16,9 @@ namespace kiln {
 
 namespace {
 
-constexpr int kMlaCapability = 90; // wgmma is of this architecture alone
-/// Quarters of a block for each SM: a wave, half of one, and several, where a
-/// number of sequences fills no whole waves.
+constexpr int kMlaCapability = 90; // the only architecture with wgmma
+/// Quarters of a block for each SM: a wave, half of one, and several, for
+/// numbers of sequences that fill no whole waves.
 constexpr int kMlaFills[] = {4, 2, 8, 12, 16};
 
 class Sm90MlaAttention final : public AttentionTemplate<Sm90MlaConfig> {
@@ -79,7 +79,7 @@ protected:
   }
 
 private:
-  /// The kernel as its estimate sees it.
+  /// The kernel in the form that its estimate needs.
   static AttentionTileKernel tileKernel(const AttentionProblem &problem,
                                         const Sm90MlaConfig &config,
                                         const DeviceModel &device);
@@ -87,12 +87,13 @@ private:
 
 } // namespace
 
-/// What a box of a page keeps the thread busy that loads, beside two divisions
-/// a block of keys. 128 sequences of 4096 keys, 128 heads (H200): 267 us with
-/// pages of 64, 245 without; 16 sequences, pages of 16: 62 us, 50 without.
+/// Clocks for which a box of a page occupies the loading thread, in addition to
+/// two divisions a block of keys. 128 sequences of 4096 keys, 128 heads (H200):
+/// 267 us with pages of 64, 245 us without; 16 sequences, pages of 16: 62 us,
+/// 50 us without.
 static constexpr double kBoxClocks = 55;
 
-/// Boxes of pages that a block of the grid asks for in a step.
+/// Boxes of pages that a block of the grid loads in a step.
 static int64_t boxesOfStep(const AttentionProblem &problem,
                            const Sm90MlaConfig &config) {
   if (!problem.isPaged())
@@ -138,7 +139,7 @@ void Sm90MlaAttention::forEachVariant(
     Sm90MlaConfig filled = config;
     filled.fill = fill;
     DecodeGrid grid(problem, blocksOf(filled), device.smCount);
-    // More of the same is no choice.
+    // A fill with the same splits is the same choice.
     if (grid.splits == lastSplits)
       continue;
     lastSplits = grid.splits;
@@ -153,7 +154,7 @@ void Sm90MlaAttention::forEachConfig(
   if (device.computeCapability() != kMlaCapability || !problem.latent)
     return;
   for (int cluster = 1; cluster <= Sm90MlaConfig::kMostCluster; cluster *= 2) {
-    // Idle blocks take an SM as others do.
+    // Idle blocks occupy an SM like others.
     if (rowBlocksOf(problem) % cluster != 0)
       continue;
     for (int pieces : {2, 1})
@@ -165,7 +166,7 @@ void Sm90MlaAttention::forEachConfig(
 // Limits
 //===----------------------------------------------------------------------===//
 
-/// Rows that the kernel has instructions and shared memory for.
+/// The limits of the kernel's instructions and shared memory on rows.
 static std::optional<Rejection> checkShape(const AttentionProblem &problem,
                                            const AttentionSignature &signature,
                                            const Sm90MlaConfig &config) {

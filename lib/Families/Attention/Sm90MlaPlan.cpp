@@ -72,8 +72,8 @@ private:
 
 } // namespace
 
-/// (element, token, head, sequence or page). Packed sequences are one long one;
-/// sequences that share K are one, too.
+/// (element, token, head, sequence or page). Packed sequences are one long
+/// sequence; sequences that share K also count as one.
 TensorMapSpec Sm90MlaBinder::mapOf(const AttentionProblem &problem,
                                    const AttentionStrides &strides) const {
   TensorMapSpec map;
@@ -82,8 +82,8 @@ TensorMapSpec Sm90MlaBinder::mapOf(const AttentionProblem &problem,
   map.swizzle = TensorMapSwizzle::B128;
   map.l2Promotion = L2Promotion::B256;
   map.dims[0] = static_cast<uint64_t>(problem.headDim);
-  // No extent is 0: of a tensor without rows nothing is read. The stride of an
-  // extent of one is not read, but it has to be one all the same.
+  // No extent is 0: a tensor without rows is never read. The stride of an
+  // extent of one is not read either, but has to be valid.
   auto set = [&](int dim, int64_t extent, int64_t stride) {
     constexpr uint64_t kAnyStride = 16;
     map.dims[dim] = static_cast<uint64_t>(std::max<int64_t>(1, extent));
@@ -133,7 +133,7 @@ void Sm90MlaBinder::bind(const Arguments &arguments,
   step.cluster.x = static_cast<uint32_t>(config.cluster);
   step.sharedBytes = static_cast<uint32_t>(config.sharedBytes(signature));
   DeviceAddress address = arguments.operands[AttentionOperand::K].address;
-  // Without keys there may be no K; nothing of it is read then.
+  // Without keys K may be missing; it is not read then.
   if (address == 0)
     address = arguments.operands[AttentionOperand::O].address;
   addTensorMap(mapOf(problem, attention.kStrides), planned, *context.tensorMaps,
@@ -150,7 +150,7 @@ void completeSm90MlaPlan(const AttentionProblem &problem,
   auto binder =
       std::make_shared<Sm90MlaBinder>(problem, signature, config, device);
   plan.tensorMaps = {binder->map()};
-  // Fewer sequences may have splits where those of the problem have none.
+  // A launch with fewer sequences may have splits where the problem has none.
   plan.kernels.push_back(makeCombineUnit(signature, kMlaCombine, device));
   plan.sharedBytes.push_back(0);
   plan.binder = std::move(binder);

@@ -1,4 +1,4 @@
-//===- Sm90MlaPlan.h - launches of latent attention -----------------------===//
+//===- Sm90MlaPlan.h - launches of MLA ------------------------------------===//
 #pragma once
 
 #include "Families/Attention/AttentionProblem.h"
@@ -10,16 +10,16 @@
 
 namespace kiln {
 
-/// A block of the grid as splits count it.
+/// The properties of a block on which splits depend.
 DecodeBlocks blocksOf(const Sm90MlaConfig &config);
 
-/// Scratch of the partial results of splits.
+/// Scratch for the partial results of splits.
 WorkspaceLayout sm90MlaWorkspace(const AttentionProblem &problem,
                                  const Sm90MlaConfig &config,
                                  const DeviceModel &device);
 
-/// Adds to a plan of one kernel what else it has: the tensor map of K, the
-/// kernel that merges splits, the binder.
+/// Completes a plan of one kernel: the tensor map of K, the kernel that merges
+/// splits, the binder.
 void completeSm90MlaPlan(const AttentionProblem &problem,
                          const AttentionSignature &signature,
                          const Sm90MlaConfig &config, const DeviceModel &device,

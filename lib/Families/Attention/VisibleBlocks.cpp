@@ -1,9 +1,9 @@
 //===- VisibleBlocks.cpp - blocks of keys that tiles of queries see -------===//
 //
 // A tile of rows mb sees the blocks from lo(mb) to hi(mb), both of the form
-// floor((a mb + b) / m), clamped to the keys there are. Sums of those have a
-// closed form that works like Euclid's algorithm, so that a tile of a long
-// sequence costs no more than that of a short one.
+// floor((a mb + b) / m), clamped to the existing keys. Their sums have a closed
+// form that works like Euclid's algorithm, so that a long sequence costs no
+// more than a short one.
 //
 //===----------------------------------------------------------------------===//
 #include "Families/Attention/AttentionModel.h"
@@ -23,7 +23,7 @@ struct ClampedLine {
     int64_t value = slope * i + offset;
     return value < 0 ? 0 : std::min(value / divisor, cap);
   }
-  /// The least i of at least 0 with more than 0.
+  /// The least i >= 0 whose value is above 0.
   int64_t firstAboveZero() const {
     return offset >= divisor ? 0 : ceilDiv(divisor - offset, slope);
   }
@@ -33,6 +33,7 @@ struct ClampedLine {
 } // namespace
 
 /// The sum of floor((slope * i + offset) / divisor) for 0 <= i < count, for
+/// non-negative arguments.
 /// numbers of at least 0.
 static int64_t floorSum(int64_t count, int64_t divisor, int64_t slope,
                         int64_t offset) {
@@ -65,7 +66,7 @@ int64_t expectedKeys(const AttentionProblem &problem) {
 }
 
 int64_t expectedQueries(const AttentionProblem &problem) {
-  // Nothing else says what packed sequences have: seldom more than keys.
+  // The lengths of packed sequences are unknown: they rarely exceed the keys.
   if (problem.queryLengths == AttentionLengths::Uniform)
     return problem.queries;
   return std::min(problem.queries, std::max<int64_t>(expectedKeys(problem), 1));
@@ -88,7 +89,7 @@ VisibleBlocks visibleBlocks(const AttentionProblem &problem, int64_t rows,
   int64_t shift = present - queries, most = present + queries;
   int64_t left = isWindow ? std::min(problem.left, most) : most;
   int64_t right = isWindow ? std::min(problem.right, most) : 0;
-  // Row r is of query r / packed. The last tile ends with the last query.
+  // Row r belongs to query r / packed. The last tile ends with the last query.
   ClampedLine hi{rows, rows - 1 + packed * (shift + right + keys),
                  packed * keys, cap};
   ClampedLine lo{rows, packed * (shift - left), packed * keys, cap};
@@ -106,9 +107,10 @@ VisibleBlocks visibleBlocks(const AttentionProblem &problem, int64_t rows,
     visible.longest = std::max(visible.longest, blocksOf(tile));
     visible.shortest = std::min(visible.shortest, blocksOf(tile));
   }
-  // The first of more queries than keys; the last query sees the last key.
+  // With more queries than keys the first tiles are empty; the last query sees
+  // the last key.
   visible.empty = cap > 0 ? std::min(hi.firstAboveZero(), last) : visible.tiles;
-  // What the first row sees ahead, and the last one behind.
+  // Keys that the first row sees ahead, and the last one behind.
   ClampedLine wholeHi{rows, packed * (shift + right + 1), packed * keys,
                       present / keys};
   int64_t whole = wholeHi.sum(visible.tiles);

@@ -91,7 +91,7 @@ llvm::Expected<Problem> ElementwiseFamily::canonicalise(Values values) const {
   ElementwiseProblem p = readElementwiseProblem(values.array().data());
   if (auto error = check(p))
     return error;
-  // What equals a derived default, or is read by nobody, is the default.
+  // Values that equal a derived default, or are never read, become the default.
   auto reset = [&](int field, bool isDefault, int64_t value = 0) {
     if (isDefault)
       values.set(field, value);
@@ -109,10 +109,10 @@ llvm::Expected<Problem> ElementwiseFamily::canonicalise(Values values) const {
   return problem;
 }
 
-/// Matrices of any size, of which one in ten has rows with gaps.
+/// Matrices of any size; one in ten has rows with gaps.
 PoolDraws ElementwiseFamily::poolDraws(const Values &) const {
   using F = ElementwiseField;
-  // Of the narrowest type: a cast names its own.
+  // A step for the narrowest type, since a cast names its own types.
   constexpr int64_t kStep = elementsOfVector(DType::E4M3), kMostGap = 1024;
   constexpr unsigned kGaps = 10;
   PoolDraws draws;
@@ -130,10 +130,10 @@ PoolDraws ElementwiseFamily::poolDraws(const Values &) const {
 // Operands
 //===----------------------------------------------------------------------===//
 
-/// A few fp32 operations, whose scale the reference knows.
+/// The error of a few fp32 operations; the reference knows its scale.
 static constexpr double kChainError = 4e-7;
 
-/// Name of the operand that \p op reads.
+/// Name of the operand of \p op.
 static llvm::StringRef operandName(PointwiseOp op) {
   switch (op) {
   case PointwiseOp::Residual:
@@ -161,7 +161,7 @@ static void setMatrix(OperandSpec &spec, llvm::StringRef name, OperandRole role,
   spec.rows = rows;
   spec.cols = cols;
   spec.leadingDimension = ld;
-  // Beyond where every activation has settled.
+  // Outliers lie beyond the point where every activation has settled.
   spec.outliers.outlierPeriod = 100;
   spec.outliers.outlier = 1e4;
 }
@@ -190,7 +190,7 @@ OperandTable ElementwiseFamily::operands(const Problem &problem) const {
     case LinkShape::Row:
       setMatrix(spec, name, OperandRole::Constant, p.dtype, 1, p.cols, 0);
       break;
-    case LinkShape::Column: // its elements follow each other
+    case LinkShape::Column: // its elements are contiguous
       setMatrix(spec, name, OperandRole::In, p.dtype, 1, p.rows, 0);
       break;
     default:
@@ -204,7 +204,7 @@ OperandTable ElementwiseFamily::operands(const Problem &problem) const {
   return table;
 }
 
-/// Operations of a formula as it is written, with every function as one.
+/// Operations of a formula as written; a function counts as one.
 static double operationsOf(PointwiseOp op) {
   switch (op) {
   case PointwiseOp::None:

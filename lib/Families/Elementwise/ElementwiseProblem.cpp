@@ -20,8 +20,8 @@ static constexpr FieldName kTypeNames[] = {{code(DType::BF16), "bf16"},
                                            {code(DType::FP32), "fp32"},
                                            {code(DType::E4M3), "fp8_e4m3"}};
 
-/// Codes of casts lie behind those of all links and never leave resolveCast():
-/// a byte for each pair of kTypeNames.
+/// Codes of casts follow those of all links, and never leave resolveCast(): a
+/// byte for each pair of kTypeNames.
 static constexpr int64_t kFirstCast = kLinkCodes;
 static constexpr int kTypeCount = std::size(kTypeNames);
 static constexpr int64_t castCode(int from, int to) {
@@ -76,7 +76,7 @@ const Schema &elementwiseProblemSchema() {
 // Casts
 //===----------------------------------------------------------------------===//
 
-/// Sets a type that a cast implies, or checks it against what is there.
+/// Sets a type that a cast implies, or checks it against a given type.
 static llvm::Error imply(Values &values, int field, const FieldName &type) {
   if (values[field] != 0 && values[field] != type.value)
     return makeError(
@@ -113,7 +113,7 @@ llvm::Error resolveCast(Values &values) {
 }
 
 //===----------------------------------------------------------------------===//
-// Records
+// Values
 //===----------------------------------------------------------------------===//
 
 ElementwiseProblem readElementwiseProblem(const int64_t *values) {
@@ -150,7 +150,7 @@ ElementwiseSignature signatureOf(const ElementwiseProblem &p) {
 // The signature
 //===----------------------------------------------------------------------===//
 
-/// Operations without casts, which no signature has.
+/// The operations except casts, which no signature has.
 static constexpr llvm::ArrayRef<FieldName>
     kLinkNames(kOpNames, std::size(kOpNames) - kTypeCount * (kTypeCount - 1));
 
@@ -184,9 +184,9 @@ std::string initializerText(const ElementwiseSignature &signature) {
 // Alignment
 //===----------------------------------------------------------------------===//
 
-/// Elements of \p type in one access to matrices of leading dimension \p ld,
-/// with all of them packed when \p ld is 0. An access of 16 bytes may be
-/// followed by more.
+/// Elements of \p type in one access to matrices of leading dimension \p ld; an
+/// \p ld of 0 means that all are packed. An access of 16 bytes may be followed
+/// by more.
 static int64_t widestAccess(DType type, int64_t align, int64_t ld) {
   constexpr int64_t kMostElements = 16, kMostBytes = 16;
   int64_t bytes = bytesOf(type);

@@ -1,7 +1,7 @@
 //===- ElementwiseProblem.h - an elementwise problem, typed ---------------===//
 //
-// The typed form of the records "elementwise rows=.. cols=.. op=.." and of
-// their signature. y = chain(x).
+// The typed form of the values "elementwise rows=.. cols=.. op=.." and of their
+// signature. y = chain(x).
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -16,14 +16,14 @@
 namespace kiln {
 
 /// Sizes and leading dimensions in elements. Leading dimensions are resolved:
-/// never 0 in a problem that canonicalise() made, except where a row is empty.
+/// never 0 after canonicalise(), except where a row is empty.
 struct ElementwiseProblem {
   PointwiseChain chain;
   int64_t rows = 0, cols = 0;
   DType dtype = DType::BF16, out = DType::BF16;
   double scale = 1; ///< factor of the `scale` link
   int64_t ldx = 0, ldy = 0;
-  int64_t ldOperand = 0; ///< of every matrix that a link reads
+  int64_t ldOperand = 0; ///< of every matrix operand of a link
   /// Every pointer is a multiple of this many bytes, and of its own element's.
   int64_t align = 16;
 
@@ -51,7 +51,7 @@ struct ElementwiseField {
 };
 
 /// Operands in the order of Arguments::operands: x, y, then one for each link
-/// of the chain, present where the link reads one.
+/// of the chain, present if the link reads one.
 struct ElementwiseOperand {
   enum : int { X, Y, FirstLink, Count = FirstLink + PointwiseChain::kMaxOps };
 };
@@ -66,27 +66,27 @@ struct ElementwiseScalar {
 const Schema &elementwiseProblemSchema();
 const Schema &elementwiseSignatureSchema();
 
-/// Replaces the name of a cast ("cast_fp32_bf16") by what it stands for: an
-/// empty chain, dtype and out. Errors: InvalidArgument where it is not alone in
-/// its chain or contradicts what the record says, and where no type is given.
+/// Replaces the name of a cast ("cast_fp32_bf16") by its meaning: an empty
+/// chain, dtype and out. Errors: InvalidArgument if the cast is not alone in
+/// its chain or contradicts other values, and if no type is given.
 llvm::Error resolveCast(Values &values);
 
-/// Reads the values of a problem record after resolveCast(), in schema order,
-/// and resolves derived defaults. Nanoseconds: called on every launch.
+/// Reads the values of a problem after resolveCast(), in schema order, and
+/// resolves derived defaults. Nanoseconds: called on every launch.
 ElementwiseProblem readElementwiseProblem(const int64_t *values);
 
-/// What is fixed at compile time of \p problem.
+/// The part of \p problem that is fixed at compile time.
 ElementwiseSignature signatureOf(const ElementwiseProblem &problem);
-/// A signature as a record of elementwiseSignatureSchema(), and back.
+/// Converts a signature to values of elementwiseSignatureSchema(), and back.
 Values toValues(const ElementwiseSignature &signature);
 ElementwiseSignature readElementwiseSignature(const Values &values);
 
-/// "{.in = kiln::DType::BF16, ...}": the signature as a designated initialiser.
+/// The signature as a designated initialiser: "{.in = kiln::DType::BF16, ...}".
 std::string initializerText(const ElementwiseSignature &signature);
 
-/// Elements that one access may cover at most, a power of two up to 16: every
-/// pointer and, unless all matrices are packed, every row's start are aligned
-/// to accessBytes of so many elements of either type.
+/// The most elements of one access, a power of two up to 16: every pointer and,
+/// unless all matrices are packed, the start of every row are aligned to
+/// accessBytes of that many elements of either type.
 int64_t widestVector(const ElementwiseProblem &problem);
 
 } // namespace kiln

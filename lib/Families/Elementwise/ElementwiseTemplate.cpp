@@ -19,7 +19,8 @@ ElementwiseParams makeElementwiseParams(const ElementwiseProblem &problem,
         operands[ElementwiseOperand::FirstLink + i].address);
   params.rows = problem.rows;
   params.cols = problem.cols;
-  // Those of the problem: whether all are packed decides about the kernel.
+  // The problem's leading dimensions count: the kernel depends on whether all
+  // are packed.
   params.ldx = problem.ldx;
   params.ldy = problem.ldy;
   params.ldOperand = problem.ldOperand;
@@ -47,7 +48,7 @@ public:
 
   const TranslationUnit &translationUnit() const override { return unit; }
 
-  /// The one written operand is y.
+  /// The only written operand is y.
   void bind(const Arguments &arguments, const ReferencePart &part,
             LaunchSpec &spec) const override {
     ElementwiseProblem problem = readElementwiseProblem(arguments.problem);

@@ -1,4 +1,4 @@
-//===- ElementwiseTemplate.h - what the family's kernels share ------------===//
+//===- ElementwiseTemplate.h - parts that all kernels share ---------------===//
 #pragma once
 
 #include "Families/Elementwise/ElementwiseProblem.h"
@@ -7,8 +7,8 @@
 
 namespace kiln {
 
-/// Operands, extents and scalars of a call: what no config changes.
-/// Nanoseconds; allocates nothing.
+/// Operands, extents and scalars of a call: the parameters that no config
+/// changes. Nanoseconds; allocates nothing.
 ElementwiseParams makeElementwiseParams(const ElementwiseProblem &problem,
                                         const Arguments &arguments);
 

@@ -1,8 +1,8 @@
 //===- FlatElementwise.cpp - the flat template ----------------------------===//
 //
-// The space is small: how many bytes a thread asks for at once (vector, items),
-// in blocks of how many threads, what the caches keep, and whether blocks stay
-// or each does one piece. Little's law ranks it; see Model/Stream.h.
+// The space is small: the bytes that a thread loads at once (vector, items),
+// the threads of a block, the cache hints, and whether the grid is resident or
+// has a block for each piece. Little's law ranks it; see Model/Stream.h.
 //
 //===----------------------------------------------------------------------===//
 #include "Families/Elementwise/ElementwiseTemplate.h"
@@ -23,12 +23,12 @@ namespace {
 // Limits
 //===----------------------------------------------------------------------===//
 
-/// Fewer threads with more in flight each gain nothing from here on.
+/// More registers than this, with fewer threads that each have more in flight,
+/// gain nothing.
 constexpr int64_t kMostRegisters = 168;
 
-/// Registers that hold the bits of a thread's items and of rows of values, the
-/// values of one item, and what else a kernel cannot do without: with fewer it
-/// spills.
+/// Registers that a thread needs: the bits of its items and of rows of values,
+/// the values of one item, and the rest of a kernel. With fewer it spills.
 int leastRegisters(const FlatElementwiseConfig &config,
                    const ElementwiseSignature &signature) {
   int words = config.vectorWords(signature);
@@ -36,26 +36,26 @@ int leastRegisters(const FlatElementwiseConfig &config,
              signature.count(LinkShape::Column);
   int rows = signature.count(LinkShape::Row) * words;
   int other = config.items > 4 ? 26 : 18;
-  // They are given out in eights.
+  // Registers are allocated in units of eight.
   return (config.items * item + rows + config.vector + other + 7) / 8 * 8;
 }
 
-/// Elements that a vector may have so that it is aligned and stays in its row,
-/// or in the line.
+/// The most elements of a vector that is aligned and stays in its row, or in
+/// the line.
 int64_t widestOf(const ElementwiseProblem &p,
                  const ElementwiseSignature &signature, int start) {
   if (start == FlatElementwiseConfig::kAny)
     return FlatElementwiseConfig::kMaxVector;
   int64_t widest = widestVector(p);
   if (start == FlatElementwiseConfig::kLine)
-    // It may cross into the next row, but not into the one behind.
+    // A vector may cross into the next row, but not into the one behind it.
     return std::min(widest, std::max<int64_t>(p.cols, 1));
   if (signature.needsPosition() && p.cols > 0)
     widest = std::min(widest, p.cols & -p.cols);
   return widest;
 }
 
-/// Where a vector would not be aligned, or would leave its row.
+/// Rejects a vector that would not be aligned, or would leave its row.
 std::optional<Rejection> checkVector(const ElementwiseProblem &p,
                                      const ElementwiseSignature &signature,
                                      const FlatElementwiseConfig &config) {
@@ -82,8 +82,8 @@ std::optional<Rejection> checkRegisters(const ElementwiseSignature &signature,
                    "registers a thread"};
 }
 
-/// A config beyond isValid(): more items or a wider vector than a thread has
-/// registers for are named with the register wall, which they hit first.
+/// The rejection of a config beyond isValid(). More items or a wider vector
+/// than registers hold are named by the register wall, which they hit first.
 Rejection invalidShape(const FlatElementwiseConfig &config,
                        const ElementwiseSignature &signature) {
   if (config.items <= FlatElementwiseConfig::kMaxItems)
@@ -96,8 +96,8 @@ Rejection invalidShape(const FlatElementwiseConfig &config,
                    FlatElementwiseConfig::kMaxItems, "items a thread"};
 }
 
-/// Launch bounds that \p device cannot keep are ignored by the assembler, and
-/// the config is another's twin.
+/// Rejects launch bounds that \p device cannot keep: the assembler ignores
+/// them, so the config equals another one.
 std::optional<Rejection> checkBounds(const FlatElementwiseConfig &config,
                                      const DeviceModel &device) {
   int64_t threads = int64_t(config.residentBlocks) * config.threads();
@@ -108,8 +108,8 @@ std::optional<Rejection> checkBounds(const FlatElementwiseConfig &config,
                    "threads of an SM"};
 }
 
-/// A grid that stays has to fit the chip, and to have more than one piece of
-/// work for some block.
+/// A resident grid has to fit the chip, and some block must have more than one
+/// piece of work.
 std::optional<Rejection> checkGrid(const ElementwiseProblem &p,
                                    const ElementwiseSignature &signature,
                                    const FlatElementwiseConfig &config,
@@ -175,7 +175,7 @@ public:
   void enumerate(const Problem &problem, const DeviceModel &device,
                  llvm::function_ref<void(Values)> emit) const override;
 
-  /// Kernels that treat memory in the same way; what stays comes last.
+  /// A class is kernels with the same memory pass; resident grids come last.
   CandidateClass classOf(const Problem &problem,
                          const Values &values) const override {
     auto config = fromValues<FlatElementwiseConfig>(values);
@@ -208,7 +208,7 @@ public:
     return plan;
   }
 
-  /// A vector of one element serves everything.
+  /// A vector of one element serves every problem.
   bool isGeneric() const override { return true; }
 
 protected:
@@ -220,7 +220,7 @@ protected:
     auto signature = readElementwiseSignature(problem.signature);
     if (auto rejection = checkThreads(config.threads(), device))
       return rejection;
-    // Before anything is computed from the config.
+    // This comes before any computation with the config.
     if (!config.isValid(signature))
       return invalidShape(config, signature);
     if (auto rejection = checkVector(p, signature, config))
@@ -247,10 +247,10 @@ private:
   Schema schema;
 };
 
-/// What is varied for one vector width.
+/// The variations of one vector width.
 struct Variations {
   llvm::ArrayRef<int> threads, items, hints;
-  /// Also with more resident blocks, and with a grid that stays.
+  /// Whether also more resident blocks, and a resident grid, are tried.
   bool residency = false;
   int start = FlatElementwiseConfig::kAligned;
 };
@@ -260,8 +260,8 @@ constexpr int kAllItems[] = {4, 2, 1, 8};
 constexpr int kAllHints[] = {2, 0, 1};
 constexpr int kNoHint[] = {0};
 
-/// The config with as many blocks on an SM as leave each thread what it cannot
-/// do without.
+/// The config with as many blocks on an SM as leave each thread the registers
+/// that it needs.
 FlatElementwiseConfig withMostBlocks(FlatElementwiseConfig config,
                                      const ElementwiseSignature &signature,
                                      const DeviceModel &device) {
@@ -274,8 +274,8 @@ FlatElementwiseConfig withMostBlocks(FlatElementwiseConfig config,
   return config;
 }
 
-/// All variations of one width. Of the residency: those of a block a chunk
-/// first, then grids of as many blocks as fit and of half of them.
+/// All variations of one width. For the residency, grids with a block for each
+/// chunk come first, then grids of as many blocks as fit, and of half as many.
 void enumerateVector(int vector, const Variations &variations,
                      const ElementwiseSignature &signature,
                      const DeviceModel &device,
@@ -319,7 +319,8 @@ void FlatElementwise::enumerate(const Problem &problem,
   ElementwiseProblem p = read(problem);
   auto signature = readElementwiseSignature(problem.signature);
   int64_t widest = widestOf(p, signature, FlatElementwiseConfig::kAligned);
-  // One access of either type, then one of the narrower and two of the wider.
+  // One access of either type; then one access of the narrower and two of the
+  // wider type.
   int inBytes = bytesOf(p.dtype), outBytes = bytesOf(p.out);
   auto limited = [&](int64_t elements) {
     return static_cast<int>(std::min(elements, widest));
@@ -340,7 +341,7 @@ void FlatElementwise::enumerate(const Problem &problem,
     add(split, {threads.take_front(2), items, hints, false});
   if (whole > 2)
     add(whole / 2, {threads.take_front(1), items, hints.take_front(2), false});
-  // Whole accesses for rows that begin anywhere.
+  // Whole accesses serve rows that begin anywhere.
   int access = static_cast<int>(kAccessBytes / std::max(inBytes, outBytes));
   constexpr int kLine = FlatElementwiseConfig::kLine;
   constexpr int kAny = FlatElementwiseConfig::kAny;
@@ -350,7 +351,7 @@ void FlatElementwise::enumerate(const Problem &problem,
     add(access, {threads.take_front(3), items, hints, false, kLine});
   if (whole < access && access > 1)
     add(access, {threads.take_front(3), items, hints, false, kAny});
-  // Serves whatever a problem of the same signature may bring.
+  // A vector of one element serves any problem of the same signature.
   if (whole > 1)
     add(1, {threads.take_front(1), items.take_front(1), kNoHint, false});
 }

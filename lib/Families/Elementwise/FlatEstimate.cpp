@@ -17,8 +17,8 @@ struct Instructions {
   }
 };
 
-/// To fp32: a shift or a mask; two e4m3 take one cvt and two more (sm_89), a
-/// dozen integer instructions each before.
+/// Conversion to fp32: a shift or a mask; two e4m3 take one cvt and two more
+/// (sm_89), a dozen integer instructions each before.
 double unpackCost(DType type, const DeviceModel &device) {
   if (type == DType::FP32)
     return 0;
@@ -27,7 +27,7 @@ double unpackCost(DType type, const DeviceModel &device) {
   return device.computeCapability() >= 89 ? 1.5 : 12;
 }
 
-/// From fp32: pairs take one cvt where there is one.
+/// Conversion from fp32: pairs take one cvt where it exists.
 double packCost(DType type, const DeviceModel &device) {
   if (type == DType::FP32)
     return 0;
@@ -53,7 +53,7 @@ void addLink(Instructions &count, PointwiseOp op, bool pairs) {
   }
 }
 
-/// Vectors that a thread has on average: of a line of few rows fewer than the
+/// Average number of vectors of a thread: a line of few rows has fewer than the
 /// config's items.
 double itemsOf(const ElementwiseProblem &p,
                const FlatElementwiseConfig &config) {
@@ -63,12 +63,12 @@ double itemsOf(const ElementwiseProblem &p,
   return double(config.vectors(p.rows, p.cols)) / std::max(runs, 1.0);
 }
 
-/// Instructions of one vector for what does not begin at a multiple of it:
-/// vectors of two accesses are shifted into place. \p items: itemsOf().
+/// Instructions of one vector for operands that do not begin at a multiple of
+/// it: vectors of two accesses are shifted into place. \p items: itemsOf().
 double startCost(const ElementwiseSignature &signature,
                  const FlatElementwiseConfig &config, double items) {
   double shift = 4.0 * config.vectorWords(signature) + 4;
-  // Once for all items.
+  // These are done once for all items.
   double rows = signature.count(LinkShape::Row) * (shift + 10) / items;
   double perColumn = 2.0 * config.vector;
   if (config.start == FlatElementwiseConfig::kLine)
@@ -92,20 +92,20 @@ Instructions instructionsOf(const ElementwiseSignature &signature,
     else if (shapeOf(op) == LinkShape::Row) // once for all items
       count.add(unpack / items);
   }
-  // Accesses, with their addresses where those lie at distances that are not
-  // constants, and their share of the thread's beginning and end.
+  // Accesses, with their addresses unless these are at constant distances, and
+  // their share of the thread's beginning and end.
   int operands = 2 + signature.count(LinkShape::Matrix) +
                  signature.count(LinkShape::Column);
   double perVector = (config.hasRuns(signature) ? 3.0 : 1.0) * operands;
   perVector += startCost(signature, config, items);
   // H100, 8191 x 8191 bf16 by single elements: bias and silu 107 us, a sum of
-  // two matrices 170. They cost more than their instructions.
+  // two matrices 170 us. They cost more than their instructions.
   constexpr int kNarrowBytes = 4;
   constexpr double kPerNarrow = 12;
   if (config.vector * bytesOf(signature.in) <= kNarrowBytes)
     perVector += kPerNarrow * operands;
-  // H200, bias and gelu of 5 x 150001 bf16, of which no thread has a second
-  // item: 2.79 us by configs of one item, 2.92 of four, 3.07 of eight.
+  // H200, bias and gelu of 5 x 150001 bf16, where no thread has a second item:
+  // 2.79 us with configs of one item, 2.92 us of four, 3.07 us of eight.
   constexpr double kPerThread = 80, kPerAbsent = 30;
   double perThread = kPerThread + kPerAbsent * (config.items - items);
   count.add((perVector + perThread / items) / config.vector);
@@ -130,29 +130,29 @@ StreamKernel flatStreamKernel(const ElementwiseProblem &p,
   kernel.readBytes = elements * matrices * inBytes +
                      double(rowLinks * p.cols + columnLinks * p.rows) * inBytes;
   kernel.writeBytes = elements * outBytes;
-  // From the caches: a row of values for every run of items, one of a column
-  // for every vector.
+  // The caches deliver a row of values for every run of items, and the value of
+  // a column for every vector.
   const double items = std::max(itemsOf(p, config), 1.0);
   kernel.sharedBytesPerTask =
       (elements / items * rowLinks + elements / config.vector * columnLinks) *
       inBytes / double(kernel.tasks);
-  // A vector of several accesses asks for each of its sectors with two of
-  // them, and so do two vectors that cover one; past L1 the second goes to L2
-  // again.
+  // A vector of several accesses loads each of its sectors by two of them, and
+  // so do two vectors that cover one; if they bypass L1, the second one reads
+  // L2 again.
   if (config.hint == 1 && (config.vector * inBytes > kAccessBytes ||
                            config.start == FlatElementwiseConfig::kAny))
     kernel.rereadBytes = elements * matrices * inBytes;
-  // H100, by accesses of 4 bytes and less: 0.88 to 0.90 of a stream, where
-  // whole accesses reach 0.94 to 0.97 (bias and sum of fp32 4922 x 4481, 183 x
-  // 250957, 76 x 17609; bias and silu of bf16 8191 x 8191).
+  // H100, by accesses of 4 bytes and less: 0.88 to 0.90 of the copy baseline,
+  // where whole accesses reach 0.94 to 0.97 (bias and sum of fp32 4922 x 4481,
+  // 183 x 250957, 76 x 17609; bias and silu of bf16 8191 x 8191).
   constexpr int64_t kNarrowBytes = 4;
   constexpr double kNarrowLoss = 0.07;
   if (config.vector * inBytes <= kNarrowBytes)
     kernel.lostShare = kNarrowLoss;
-  // H200, loads that leave L1 alone: 1 to 11 % more time than plain ones
-  // wherever DRAM is the limit, in 25 problems of 10 MB to 2 GB. Of 15 smaller
-  // ones they take 1 to 3 % less. On an H100 they are equal to 1 %, with three
-  // matrices of large problems 3 to 40 % behind.
+  // H200: loads that bypass L1 take 1 to 11 % more time than plain ones
+  // wherever DRAM is the limit, in 25 problems of 10 MB to 2 GB. In 15 smaller
+  // problems they take 1 to 3 % less. On an H100 both are equal to 1 %, except
+  // for three matrices of large problems, where they are 3 to 40 % slower.
   constexpr double kStreamingLoadsLoss = 0.05, kPlainLoadNs = 60;
   if (config.hint == 1)
     kernel.lostShare += kStreamingLoadsLoss;

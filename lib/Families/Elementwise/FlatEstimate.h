@@ -1,4 +1,4 @@
-//===- FlatEstimate.h - what the flat template does to memory -------------===//
+//===- FlatEstimate.h - the memory pass of the flat template --------------===//
 #pragma once
 
 #include "Families/Elementwise/ElementwiseProblem.h"
@@ -7,11 +7,11 @@
 
 namespace kiln {
 
-/// Bytes of the widest access; a vector of more is split.
+/// Bytes of the widest access; a larger vector is split.
 inline constexpr int64_t kAccessBytes = 16;
 
-/// What \p config does for the problem \p p: bytes, instructions and waits.
-/// Pure, less than a microsecond.
+/// The memory pass of \p config for the problem \p p: bytes, instructions and
+/// waits. Pure, less than a microsecond.
 StreamKernel flatStreamKernel(const ElementwiseProblem &p,
                               const ElementwiseSignature &signature,
                               const FlatElementwiseConfig &config,

@@ -1,7 +1,7 @@
 //===- BlockPrepack.cpp - the template that packs weights -----------------===//
 //
-// Every config moves the same bytes: they differ in how long the pieces of a
-// row are that a block reads, and in the threads of a block.
+// Every config moves the same bytes: configs differ in the length of the pieces
+// of a row that a block reads, and in the threads of a block.
 //
 //===----------------------------------------------------------------------===//
 #include "Families/KernelUnit.h"
@@ -116,7 +116,7 @@ protected:
         double(p.blockRows()) *
         (double(p.rowBytes()) +
          double(p.rowScales()) * (bytesOf(p.scaleType) + int(p.zeros)));
-    // Of two elements: a load from shared memory, its address, shifts and
+    // For two elements: a load from shared memory, its address, shifts and
     // masks. Not measured.
     constexpr double kPerPair = 12;
     kernel.simdOps = kPerPair * double(p.blockRows()) * double(p.rowBytes()) *

@@ -5,9 +5,9 @@
 
 namespace kiln {
 
-/// Does what the family's kernels do, bit for bit, for operands in host memory,
-/// whose addresses \p params has. One thread; about 2 ns an element. \p problem
-/// must be canonical and not empty.
+/// Produces the results of the family's kernels, bit for bit, for operands in
+/// host memory, at the addresses in \p params. One thread; about 2 ns an
+/// element. \p problem must be canonical and not empty.
 void packOnHost(const PrepackProblem &problem, const PrepackParams &params);
 
 } // namespace kiln

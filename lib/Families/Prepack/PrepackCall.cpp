@@ -1,6 +1,6 @@
 //===- PrepackCall.cpp - kiln_prepack_args as a call ----------------------===//
 //
-// And the two functions of prepack.h that launch nothing.
+// Also the two functions of prepack.h that launch nothing.
 //
 //===----------------------------------------------------------------------===//
 #include "Families/Prepack/PrepackCall.h"
@@ -49,7 +49,7 @@ struct PrepackVisit {
       return;
     const bool hasZeros = args.flags & KILN_PREPACK_HAS_ZEROS;
     const bool isBlocks = args.source == KILN_WEIGHTS_MXFP4;
-    // The scales of mxfp4 have one type, which records do not name.
+    // The scales of mxfp4 have one type, so problems do not name it.
     const kiln_dtype own = isBlocks ? KILN_E8M0 : KILN_FP16;
     const kiln_dtype scale = args.scales.type ? args.scales.type : own;
     v.number(F::N, "n", args.n);
@@ -73,7 +73,7 @@ struct PrepackVisit {
     v.alignment(F::Align);
   }
 
-  /// What rows are as long as. Of sizes that no problem has, anything.
+  /// The sizes on which row lengths depend. Invalid sizes become 0 or defaults.
   static PrepackProblem sizesOf(const Args &args) {
     auto extent = [](int64_t given) {
       return given >= 0 && given <= kMaxExtent ? given : 0;
@@ -86,7 +86,8 @@ struct PrepackVisit {
     return p;
   }
 
-  /// None has a leading dimension that callers choose: all are packed.
+  /// Visits an operand. Callers choose no leading dimension: all operands are
+  /// packed.
   template <class Visitor>
   KILN_INLINE static void
   visitOperand(const char *name, const kiln_operand &given, int index,
@@ -100,8 +101,8 @@ struct PrepackVisit {
   }
 };
 
-/// The problem of \p args, and its addresses in \p call; nullopt: the struct or
-/// the problem breaks a rule.
+/// The problem of \p args, with its addresses in \p call; nullopt if the struct
+/// or the problem breaks a rule.
 std::optional<PrepackProblem> problemOf(const kiln_prepack_args *args,
                                         FamilyCall &call, CallAddresses use) {
   if (!args)
@@ -112,7 +113,7 @@ std::optional<PrepackProblem> problemOf(const kiln_prepack_args *args,
     llvm::consumeError(std::move(error));
     return std::nullopt;
   }
-  // The host takes operands wherever they are.
+  // The host accepts operands at any alignment.
   call.values[PrepackField::Align] = 16;
   auto problem = makePrepackFamily()->canonicalise(
       Values(prepackProblemSchema(), call.fields()));
@@ -132,7 +133,7 @@ constexpr CallReader kPrepackCall =
 
 using namespace kiln;
 
-/// Runs the body of an exported function, which no exception leaves.
+/// Runs the body of an exported function, and lets no exception out.
 template <class Body> static kiln_status guardPrepack(const Body &body) {
   try {
     throwWhereMemoryIsOut();

@@ -32,7 +32,7 @@ public:
 
   OperandTable operands(const Problem &problem) const override;
 
-  /// n does not count.
+  /// Signatures do not depend on n.
   int64_t signaturePeriod() const override { return 1; }
 
   llvm::StringRef example() const override {
@@ -119,7 +119,7 @@ llvm::Expected<Problem> PrepackFamily::canonicalise(Values values) const {
   PrepackProblem p = readPrepackProblem(values.array().data());
   const bool isBlocks = p.source == WeightSource::Mxfp4;
   if (p.group != 0 && p.group != 32 && p.group != 64 && p.group != 128)
-    return refuse(values, F::Group, "is none of 0 (all k), 32, 64 and 128");
+    return refuse(values, F::Group, "is not one of 0 (all k), 32, 64 and 128");
   if (isBlocks && p.group != 32)
     return refuse(values, F::Group, "where mxfp4 has groups of 32");
   if (isBlocks && values[F::ScaleType])
@@ -128,7 +128,7 @@ llvm::Expected<Problem> PrepackFamily::canonicalise(Values values) const {
     return refuse(values, F::Zeros, "where the source has no zero points");
   if (auto error = checkMatrix(name(), "k", p.n, p.k, p.k))
     return error;
-  // What equals a derived default is the default.
+  // Values that equal a derived default become the default.
   if (p.group == groupOf(p.source))
     values.set(F::Group, 0);
   if (p.scaleType == scaleTypeOf(p.source))
@@ -143,7 +143,7 @@ llvm::Expected<Problem> PrepackFamily::canonicalise(Values values) const {
 // Operands
 //===----------------------------------------------------------------------===//
 
-/// Operand \p index, packed. Bytes are int8 here: they are moved.
+/// Operand \p index, packed. Bytes are int8 here, since they are only moved.
 static OperandSpec operand(const PrepackProblem &p, int index,
                            llvm::StringRef name, DType type) {
   OperandSpec spec;
@@ -153,15 +153,16 @@ static OperandSpec operand(const PrepackProblem &p, int index,
   spec.type = type;
   spec.rows = rowCountOf(p, index);
   spec.cols = spec.leadingDimension = rowLengthOf(p, index);
-  // All of a byte's values should appear, not only those next to zero.
+  // All of a byte's values should occur, not only those next to zero.
   constexpr double kByteDeviation = 50;
   if (type == DType::INT8)
     spec.usual.deviation = kByteDeviation;
-  // Nothing is computed, so no value breaks anything: large ones stand for all.
+  // No arithmetic is done, so no value can break it: large ones serve as
+  // outliers.
   spec.outliers = spec.usual;
   spec.outliers.outlierPeriod = 64;
   spec.outliers.outlier = type == DType::INT8 ? 100 : 10000;
-  // Exact. (As a result of int8, 0x80 is what no arithmetic rounds to.)
+  // The result is exact. (In int8, arithmetic never rounds to 0x80.)
   if (spec.role == OperandRole::Out)
     spec.tolerance = {0, 0, type == DType::INT8 ? 0.25 : 0.0};
   return spec;

@@ -8,8 +8,8 @@
 
 namespace kiln {
 
-/// Brings a weight of a checkpoint, with scales and zero points, into the order
-/// of common/PackedWeights.h; template blocks.
+/// Reorders a weight of a checkpoint, with scales and zero points, into the
+/// order of common/PackedWeights.h; template blocks.
 std::unique_ptr<KernelFamily> makePrepackFamily();
 
 /// For the family's own constructor.

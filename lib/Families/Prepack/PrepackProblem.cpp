@@ -24,7 +24,7 @@ static constexpr FieldName kSources[] = {
 static constexpr FieldName kScaleTypes[] = {{code(DType::FP16), "fp16"},
                                             {code(DType::BF16), "bf16"},
                                             {code(DType::FP32), "fp32"}};
-/// Of signatures, where the bits of e8m0 are moved.
+/// Scale types of signatures, where the bits of e8m0 are moved.
 static constexpr FieldName kMovedTypes[] = {{code(DType::FP16), "fp16"},
                                             {code(DType::BF16), "bf16"},
                                             {code(DType::FP32), "fp32"},

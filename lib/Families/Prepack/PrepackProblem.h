@@ -1,7 +1,7 @@
 //===- PrepackProblem.h - the packing of a weight, typed ------------------===//
 //
-// The typed form of the records "prepack n=.. k=.. source=.." and of their
-// signature: a weight of a checkpoint is brought into the order of
+// The typed form of the values "prepack n=.. k=.. source=.." and of their
+// signature: a weight of a checkpoint is reordered into the order of
 // common/PackedWeights.h.
 //
 //===----------------------------------------------------------------------===//
@@ -25,7 +25,7 @@ struct PrepackProblem {
 
   PrepackSource from() const { return {source, group, n, k}; }
 
-  // Results, as matrices with a row for every 64 rows of the weight.
+  // Results are matrices with a row for every 64 rows of the weight.
   int64_t blockRows() const { return PackedWeights::blocksOf(n); }
   int64_t rowBytes() const {
     return PackedWeights::blocksOf(k) *
@@ -53,7 +53,8 @@ struct PrepackOperand {
   };
 };
 
-/// Rows of operand \p index, and elements in a row. Bytes count as int8.
+/// Number of rows of operand \p index, and elements of a row. Bytes count as
+/// int8.
 int64_t rowCountOf(const PrepackProblem &problem, int index);
 int64_t rowLengthOf(const PrepackProblem &problem, int index);
 
@@ -62,29 +63,30 @@ int64_t rowLengthOf(const PrepackProblem &problem, int index);
 const Schema &prepackProblemSchema();
 const Schema &prepackSignatureSchema();
 
-/// Reads the values of a problem record, in schema order, and resolves derived
+/// Reads the values of a problem in schema order, and resolves derived
 /// defaults. Nanoseconds: called on every launch.
 PrepackProblem readPrepackProblem(const int64_t *values);
 
-/// The type of scales of a problem that does not say it.
+/// The default type of scales.
 constexpr DType scaleTypeOf(WeightSource source) {
   return source == WeightSource::Mxfp4 ? DType::INT8 : DType::FP16;
 }
-/// Elements of a group of a problem that does not say it.
+/// The default quantisation group size.
 constexpr int groupOf(WeightSource source) {
   return source == WeightSource::Mxfp4 ? 32 : 0;
 }
 
 PrepackSignature signatureOf(const PrepackProblem &problem);
 
-/// A signature as a record of prepackSignatureSchema(), and back.
+/// Converts a signature to values of prepackSignatureSchema(), and back.
 Values toValues(const PrepackSignature &signature);
 PrepackSignature readPrepackSignature(const Values &values);
 
-/// "{.source = kiln::WeightSource::Awq, ...}": a designated initialiser.
+/// A designated initialiser: "{.source = kiln::WeightSource::Awq, ...}".
 std::string initializerText(const PrepackSignature &signature);
 
-/// Fills what no config changes. Nanoseconds; allocates nothing.
+/// Fills in the parameters that no config changes. Nanoseconds; allocates
+/// nothing.
 PrepackParams makePrepackParams(const PrepackProblem &problem,
                                 const Arguments &arguments);
 

@@ -8,11 +8,11 @@
 
 namespace kiln {
 
-/// The bytes and waits of the passes behind the first.
+/// Adds the bytes and waits of the passes after the first one.
 static void addPasses(StreamKernel &kernel, const RowProblem &problem,
                       const ReloadShape &shape) {
   const int passes = reducesTwice(problem) ? 2 : 1;
-  // The sum with a residual is read again, not its terms.
+  // Later passes read the stored sum with a residual, not its terms.
   const double left = 1 - shape.keptShare;
   const double matrices = left + (problem.mask == RowMask::Matrix);
   kernel.rereadBytes = passes * matrices * static_cast<double>(problem.rows) *
@@ -20,7 +20,7 @@ static void addPasses(StreamKernel &kernel, const RowProblem &problem,
                        bytesOf(problem.dtype);
   kernel.rereadRounds = static_cast<int64_t>(
       std::ceil(passes * left * static_cast<double>(kernel.loadRounds)));
-  // From the statistics to the first load of the next pass.
+  // The time from the statistics to the first load of the next pass.
   constexpr double kPassNs = 400;
   kernel.serialNs += kPassNs * passes;
 }
@@ -32,8 +32,8 @@ void addReloading(StreamKernel &kernel, const RowProblem &problem,
       sharedOperandBytes(problem) / static_cast<double>(shape.rowBlocks);
   kernel.serialNs =
       reductionNs(problem, shape.rowThreads, shape.cluster, device);
-  // Loops whose length is not known, and partial statistics of each round
-  // (reductions of 2165x269: 2.7 us, by the resident kernel 1.9).
+  // Loops of unknown length, and partial statistics of each round (reductions
+  // of 2165x269: 2.7 us, 1.9 us by the resident kernel).
   constexpr double kLoopNs = 300;
   kernel.serialNs += kLoopNs;
   if (!isReduction(problem.op))

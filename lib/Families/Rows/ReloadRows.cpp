@@ -31,9 +31,9 @@ public:
   }
 
 protected:
-  /// Registers that the compiler can do without before it spills.
+  /// Registers that the compiler can save before it spills.
   static constexpr int64_t kSpare = 8;
-  /// Threads of a block at least.
+  /// The least threads of a block.
   static constexpr int kLeastThreads = 256;
 
   void forEachConfig(
@@ -55,7 +55,7 @@ protected:
     int64_t ofRow = std::max<int64_t>(problem.cols / vector, 1);
     const int widest = widestGroup(signatureOf(problem), config, device);
     for (int rowThreads : {1024, 512, 256, 128, 32, 8, 1}) {
-      // A row that gives a thread more than this is for more threads.
+      // More threads serve a row that would give a thread more than this.
       constexpr int64_t kMostVectors = 64;
       if ((rowThreads > 1 && rowThreads / 2 >= ofRow) ||
           (rowThreads < widest && ofRow > kMostVectors * rowThreads))
@@ -74,8 +74,7 @@ protected:
     }
   }
 
-  /// The most threads that leave each of them registers for two vectors in
-  /// flight.
+  /// The most threads that each still have registers for two vectors in flight.
   static int widestGroup(const RowSignature &signature, ReloadRowsConfig config,
                          const DeviceModel &device) {
     config.items = 2;
@@ -87,15 +86,15 @@ protected:
     return kLeastThreads;
   }
 
-  /// The configs that differ in what is in flight and how it is cached; what
-  /// is read once goes by L1 (H100: 2 to 3 %).
+  /// The configs that differ in vectors in flight and in caching. Data that is
+  /// read once bypasses L1 (H100: 2 to 3 %).
   static void
   visitItems(ReloadRowsConfig config, bool isOnce,
              llvm::function_ref<void(const ReloadRowsConfig &)> emit) {
     for (int items : {4, 2, 1}) {
       config.items = items;
       for (int gridPerSm : {0, 2}) {
-        // A grid that stays is for rows that fill a block.
+        // A resident grid needs rows that fill a block.
         if (gridPerSm != 0 && (config.rowThreads < 512 || config.cluster > 1))
           continue;
         config.gridPerSm = gridPerSm;
@@ -107,17 +106,17 @@ protected:
     }
   }
 
-  /// Registers that the values of one vector take while they are fp32, besides
-  /// what stays.
+  /// Registers for the fp32 values of one vector, in addition to the packed
+  /// ones.
   static int64_t workingRegisters(const RowSignature &signature, int64_t vector,
                                   RowStart start) {
     // Addresses, predicates and statistics; the vector as fp32 and packed, with
-    // what is loaded beside it.
+    // the operands loaded beside it.
     constexpr int64_t kBase = 14;
     int64_t operands =
         signature.weight + signature.bias + (signature.mask == RowMask::Row);
     int64_t words = vector * bytesOf(signature.in) / 4;
-    // Of rows that begin anywhere the ends, and two vectors that cover one.
+    // Rows that begin anywhere add their ends, and two vectors that cover one.
     constexpr int64_t kEnds = 8;
     bool isShifted = start != RowStart::Aligned;
     return kBase + vector / 2 + operands * words * (1 + isShifted) +
@@ -126,15 +125,15 @@ protected:
            (signature.op == RowOp::Softmax ? 4 : 0);
   }
 
-  /// Registers that the compiler takes where nothing limits it (ptxas 13.0 for
-  /// sm_90), with those that the kernel took when its times were measured,
-  /// which the estimate is fitted to: a fifth to two fifths more.
+  /// Registers that the compiler takes without a limit (ptxas 13.0 for sm_90).
+  /// This includes the extra registers of the kernel whose times were measured,
+  /// to which the estimate is fitted: a fifth to two fifths more.
   static int64_t wantedRegisters(const RowSignature &signature,
                                  const ReloadRowsConfig &config) {
     int64_t matrices =
         1 + signature.residual + (signature.mask == RowMask::Matrix);
     int64_t words = ceilDiv(config.vector * bytesOf(signature.in), 4);
-    // What covers a vector that lies anywhere is two.
+    // Two vectors cover one that begins anywhere.
     int64_t covering = config.rowStart() == RowStart::Any ? 2 : 1;
     // Reductions forget a vector once it is added.
     if (isReduction(signature.op))
@@ -155,10 +154,10 @@ protected:
   static std::optional<Rejection> checkRegisters(const RowSignature &signature,
                                                  const ReloadRowsConfig &config,
                                                  const DeviceModel &device) {
-    // Something has to run: the least config may spill.
+    // Some config has to run: the smallest one may spill.
     if (config.items == 1 && config.blockThreads <= kLeastThreads)
       return std::nullopt;
-    // What spills reads its own memory between the rows.
+    // A spilling config reads its own memory between the rows.
     int64_t wanted = wantedRegisters(signature, config) - kSpare;
     int64_t limit =
         registerLimit(device, config.blockThreads, config.minBlocks());
@@ -188,7 +187,8 @@ protected:
     kernel.clusterSize = config.cluster;
     kernel.persistentPerSm = config.gridPerSm;
     int64_t wanted = wantedRegisters(signature, config);
-    // The compiler takes no more than the launch bounds leave: it spills.
+    // The compiler takes at most the registers of the launch bounds: beyond, it
+    // spills.
     kernel.block = {.threads = config.blockThreads,
                     .registersPerThread = std::min(
                         wanted, registerLimit(device, config.blockThreads,

@@ -9,7 +9,7 @@
 
 namespace kiln {
 
-/// Registers that hold the rows of a thread as they come.
+/// Registers that hold the rows of a thread as loaded.
 static int64_t loadedRegisters(const RowSignature &signature,
                                const ResidentRowsConfig &config) {
   int64_t words = ceilDiv(config.vector * bytesOf(signature.in), 4);
@@ -25,7 +25,7 @@ static int64_t keptRegisters(const RowSignature &signature,
   return loadedRegisters(signature, config);
 }
 
-/// Registers for ends beyond the first of a lane, where lanes are few.
+/// Registers for a lane's ends after its first one, where lanes are few.
 static int64_t severalEndsRegisters(const ResidentRowsConfig &config) {
   constexpr int64_t kEnd = 3, kBounds = 10;
   int64_t rounds = ceilDiv(2 * config.vector, config.rowThreads);
@@ -40,10 +40,10 @@ static int64_t endRegisters(const RowSignature &signature,
   int64_t registers = kEnds + severalEndsRegisters(config);
   if (kept > kManyKept)
     registers += kMore;
-  // Vectors in one piece of code are loaded ahead of each other.
+  // Vectors in one basic block are loaded ahead of each other.
   bool isLayerNorm = signature.op == RowOp::LayerNorm;
-  // Layer norms that fill their rows load four vectors of bf16, or five, ahead
-  // of the moments (ptxas 13.0 for sm_90, 700 kernels).
+  // Layer norms that fill their rows load four or five vectors of bf16 ahead of
+  // the moments (ptxas 13.0 for sm_90, 700 kernels).
   constexpr int kFour = 4, kFive = 5, kAheadOfMoments = 7;
   const bool isAheadOfMoments =
       (config.vectors == kFour && signature.in == DType::BF16) ||
@@ -54,8 +54,8 @@ static int64_t endRegisters(const RowSignature &signature,
     registers += kAheadOfMoments;
   if (config.sharedVectors > 0)
     registers += kMore;
-  // The greatest result is looked for by shifted vectors as well, or known with
-  // the statistics.
+  // The greatest result is searched for in shifted vectors as well, or is known
+  // with the statistics.
   constexpr int64_t kTwice = 12, kAtOnce = 6;
   if (isLayerNorm && signature.quantizes())
     registers += kTwice + kAhead * (config.rows - 1);
@@ -71,8 +71,8 @@ static int64_t endRegisters(const RowSignature &signature,
   return registers;
 }
 
-/// Registers of what is kept unpacked, and has no other form: with what scales
-/// it and one vector. As below, of 1100 more configs.
+/// Registers for rows that are kept unpacked: the rows, their scaling and one
+/// vector. Fitted as below, to 1100 more configs.
 static int64_t unpackedRegisters(const RowSignature &signature,
                                  const ResidentRowsConfig &config) {
   constexpr int64_t kScaling = 16;
@@ -107,17 +107,17 @@ static int64_t unpackedRegisters(const RowSignature &signature,
   bool isAlike = config.rowStart() == RowStart::Alike;
   if (isAlike && (config.rows > 1 || signature.residual || isWide))
     registers += kVectorMore;
-  // The weights of two vectors are there before the row.
+  // The weights of two vectors are loaded before the row.
   if (config.vectors == 2 && (isWide || !(isAlike && signature.residual)))
     registers += kVectorMore;
   return registers;
 }
 
-/// Registers that a thread cannot do without between load and store: what it
-/// keeps, and one vector as fp32 and packed with what is loaded beside it. The
-/// least that no kernel spilled with (ptxas 13.0 for sm_90; 600 configs of
-/// norms, softmax and quantisations, in registers and shared memory, by parts
-/// of a warp up to clusters).
+/// The registers that a thread needs between load and store: the kept rows, and
+/// one vector as fp32 and packed with the operands loaded beside it. It is the
+/// least number with which no kernel spilled (ptxas 13.0 for sm_90; 600 configs
+/// of norms, softmax and quantisations, in registers and shared memory, by
+/// parts of a warp up to clusters).
 static int64_t workingRegisters(const RowSignature &signature,
                                 const ResidentRowsConfig &config) {
   if (config.unpacked)
@@ -128,7 +128,7 @@ static int64_t workingRegisters(const RowSignature &signature,
   const bool hasMask = signature.mask == RowMask::Matrix;
   int64_t operands =
       signature.weight + signature.bias + (signature.mask == RowMask::Row);
-  // Where each matrix lies elsewhere two vectors cover one.
+  // If each matrix has another alignment, two vectors cover one.
   int64_t covering = config.rowStart() == RowStart::Any ? 2 : 1;
   int64_t shared = operands * covering * words;
   int64_t registers = kept + kBase + shared +
@@ -138,14 +138,14 @@ static int64_t workingRegisters(const RowSignature &signature,
     registers += kMoments + (signature.quantizes() ? kPlain : 0);
   else if (signature.op == RowOp::Quantize && config.sharedVectors == 0)
     registers -= kPlain;
-  // Of three vectors of fp16 the first two are unpacked ahead (48 registers
-  // spill 72 bytes; of bf16 none).
+  // With three vectors of fp16 the first two are unpacked ahead (48 registers
+  // spill 72 bytes; bf16 spills none).
   constexpr int kPairAndOne = 3, kPairAhead = 3;
   if (isLayerNorm && signature.in == DType::FP16 && config.start == 0 &&
       config.vectors + config.sharedVectors == kPairAndOne &&
       (config.exact == 0 || config.rowThreads < kWarpThreads))
     registers += kPairAhead;
-  // Further rows have statistics of their own, and what they are scaled by.
+  // Further rows have statistics and scales of their own.
   constexpr int64_t kScaled = 5, kFew = 2;
   int64_t ofRow = isLayerNorm ? kMoments : signature.quantizes() ? kScaled : 0;
   registers += (config.rows - 1) * ofRow;
@@ -153,8 +153,8 @@ static int64_t workingRegisters(const RowSignature &signature,
   if (signature.op == RowOp::RmsNorm && signature.quantizes() &&
       vectors <= kFew)
     registers += operands * (words * vectors - kFew);
-  // A row that fills its threads asks for no bounds. What it keeps of an rms
-  // norm is unpacked ahead all the same.
+  // A row that fills its threads needs no bounds. A kept rms norm is still
+  // unpacked ahead.
   constexpr int64_t kAheadOfRms = 9;
   if (config.exact == 1) {
     if (signature.op == RowOp::RmsNorm && !signature.residual)
@@ -175,7 +175,7 @@ static int64_t workingRegisters(const RowSignature &signature,
        kept >= kManyKept && signature.in != DType::FP32) ||
       (hasMask && kept > kManyKept))
     registers += kBounds;
-  // Each element of row and mask has a load behind a question.
+  // Each element of row and mask has a load behind a branch.
   constexpr int64_t kManyNarrow = 4, kTwoLoads = 7;
   if (hasMask && config.vector == 1 && config.vectors >= kManyNarrow)
     registers += kTwoLoads;
@@ -187,27 +187,27 @@ static int64_t workingRegisters(const RowSignature &signature,
   if (signature.op == RowOp::Softmax && config.cluster == 1 &&
       config.sharedVectors > kMostShared)
     registers += kUnpacked;
-  // Vectors one after the other, each behind a question.
+  // Vectors are processed one after the other, each behind a branch.
   if (config.exact == 0)
     registers += 2 * std::max(0, config.vectors - config.sharedVectors - 4);
   return registers + (config.sharedVectors > 0 ? kWindow : 0) +
          (config.sharedVectors >= kManyShared ? kAddresses : 0);
 }
 
-/// The same at its most: while a residual is in flight, it is there too. Older
-/// architectures than sm_90 take a few more.
+/// The registers at their peak: while a residual is in flight, it needs
+/// registers, too. Architectures older than sm_90 take a few more.
 int64_t peakRegisters(const RowSignature &signature,
                       const ResidentRowsConfig &config,
                       const DeviceModel &device) {
   int64_t loaded = loadedRegisters(signature, config);
-  // What covers vectors that lie anywhere is twice as much as these.
+  // Covering vectors are twice as many.
   if (config.rowStart() == RowStart::Any)
     loaded *= 2;
   constexpr int64_t kBase = 14, kEnds = 8;
   int64_t loading = loaded * (1 + signature.residual) + kBase +
                     (config.start != 0 ? kEnds : 0) +
                     (config.cluster > 1 ? kEnds : 0);
-  // Sums leave while others are loaded.
+  // Sums are stored while other vectors are loaded.
   constexpr int64_t kSums = 4;
   if (signature.residual && config.rowStart() == RowStart::Alike &&
       (signature.in == DType::FP32 || signature.quantizes()))
@@ -217,9 +217,9 @@ int64_t peakRegisters(const RowSignature &signature,
          (device.ccMajor < 9 ? kOlder : 0);
 }
 
-/// Registers that the compiler takes where nothing limits it: half of what it
-/// keeps it unpacks ahead, and each vector of shared memory takes 3.7 (ptxas
-/// 13.0 for sm_90, 420 kernels of all ops, most of them within 8 of this).
+/// Registers that the compiler takes without a limit: it unpacks half of the
+/// kept rows ahead, and each vector of shared memory takes 3.7 (ptxas 13.0 for
+/// sm_90, 420 kernels of all ops, most of them within 8 of this).
 int64_t wantedRegisters(const RowSignature &signature,
                         const ResidentRowsConfig &config,
                         const DeviceModel &device) {
@@ -249,7 +249,7 @@ int64_t wantedRegisters(const RowSignature &signature,
   }
   if (signature.mask == RowMask::Matrix)
     each = kMasked;
-  // Layer norms of rows that begin anywhere, or that clusters share.
+  // Layer norms whose rows begin anywhere, or are shared by clusters.
   constexpr double kMoments = 8;
   if (signature.op == RowOp::LayerNorm &&
       (config.start != 0 || config.cluster > 1))

@@ -1,7 +1,7 @@
-//===- ResidentRegisters.h - what the template "resident" takes -----------===//
+//===- ResidentRegisters.h - registers of "resident" ----------------------===//
 //
-// A kernel that spills is refused, and registers say how many blocks an SM
-// holds: both are told before anything is compiled.
+// A kernel that spills is refused, and registers decide how many blocks an SM
+// holds. Both are predicted before any compilation.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -13,19 +13,18 @@
 
 namespace kiln {
 
-/// Registers that a thread cannot do without at any time: with as many as
-/// these, rounded up to a unit of 8, ptxas does not spill.
+/// Registers that a thread needs at its peak: with these, rounded up to a unit
+/// of 8, ptxas does not spill.
 int64_t peakRegisters(const RowSignature &signature,
                       const ResidentRowsConfig &config,
                       const DeviceModel &device);
 
-/// Registers that the compiler takes where nothing limits it, peakRegisters()
-/// at least.
+/// Registers that the compiler takes without a limit, at least peakRegisters().
 int64_t wantedRegisters(const RowSignature &signature,
                         const ResidentRowsConfig &config,
                         const DeviceModel &device);
 
-/// Registers that the launch bounds leave a thread.
+/// Registers that the launch bounds allow a thread.
 int64_t boundRegisters(const ResidentRowsConfig &config,
                        const DeviceModel &device);
 

@@ -21,7 +21,8 @@ public:
 
   CandidateClass classOf(const Problem &, const Values &values) const override {
     auto config = fromValues<ResidentRowsConfig>(values);
-    // What a row is kept in makes the class, and how short rows are read.
+    // A class is the place that keeps a row, and the way in which short rows
+    // are read.
     int64_t key = 8 * config.cluster + 4 * (config.vector == 1) +
                   2 * (config.sharedVectors > 0) + config.spread;
     return {static_cast<uint64_t>(key), 0};
@@ -49,7 +50,7 @@ protected:
 /// ResidentRowsConfig::fillsMost() of every row of \p problem.
 static bool fillsMost(const RowProblem &problem,
                       const ResidentRowsConfig &config) {
-  // Ends of rows that begin anywhere take the place of as many vectors at most.
+  // The ends of rows that begin anywhere replace a few vectors at most.
   int64_t most = problem.cols / config.vector;
   int64_t least = config.start == 0 ? most : most - 4;
   for (int64_t vectors = std::max<int64_t>(least, 0); vectors <= most;
@@ -67,9 +68,9 @@ public:
                 llvm::function_ref<void(const ResidentRowsConfig &)> emit)
       : problem(problem), signature(signatureOf(problem)), device(device),
         emit(emit) {
-    // Results of tasks that follow each other leave in better order when they
-    // stay in L2 for a while (RowTemplate.h, addHintCosts); the first guess is
-    // by size. What is only read goes by L1.
+    // Results of consecutive tasks are written in better order if they stay in
+    // L2 for a while (RowTemplate.h, addHintCosts); the first guess follows
+    // from the size. Data that is only read bypasses L1.
     constexpr double kLongOfL2 = 0.5;
     isLong = rowStream(problem).writeBytes + rowStream(problem).readBytes >
                  kLongOfL2 * static_cast<double>(device.l2Bytes) &&
@@ -79,7 +80,7 @@ public:
   void run() {
     for (int64_t vector : vectorsToTry(problem))
       visitVector(vector);
-    // Half of it where accesses stay aligned, or results are wider.
+    // Half the width, if accesses stay aligned or results are wider.
     int64_t half = vectorsToTry(problem).back() / 2;
     if (half > 0 && (startFor(problem, half) == RowStart::Aligned ||
                      bytesOf(problem.out) > bytesOf(problem.dtype)))
@@ -91,7 +92,7 @@ private:
     config.vector = static_cast<int>(vector);
     config.start = static_cast<int>(startFor(problem, vector));
     int64_t ofRow = std::max<int64_t>(problem.cols / vector, 1);
-    // Two to four vectors a thread first: enough loads in flight, few
+    // Two to four vectors a thread come first: enough loads in flight, few
     // registers.
     for (int64_t least : {2, 4, 1, 8})
       for (int rowThreads : {256, 128, 512, 1024, 64, 32, 16, 8, 4, 2, 1}) {
@@ -99,11 +100,11 @@ private:
         bool isMost = least == 8 && vectors > 8;
         if (!isMost && (vectors < least || vectors >= 2 * least))
           continue;
-        // No more than half of the group idles, except for the smallest. Ends
+        // At most half of the group idles, except for the smallest group. Ends
         // are work for a lane as well.
         if (rowThreads > 1 && rowThreads / 2 >= ofRow + (config.start != 0))
           continue;
-        // Ends are for as many lanes as there are vectors for.
+        // Ends need several lanes where there are vectors for several.
         constexpr int kLanesOfEnds = 8;
         if (config.start != 0 && rowThreads < kLanesOfEnds &&
             ofRow > kLanesOfEnds / 2)
@@ -111,7 +112,7 @@ private:
         config.rowThreads = rowThreads;
         config.cluster = 1;
         visitHolding(vectors);
-        // What is reduced to a value needs no place to stay.
+        // A reduction needs no place to keep its rows.
         if (!device.hasClusters() || rowThreads < 256 ||
             isReduction(problem.op))
           continue;
@@ -123,8 +124,8 @@ private:
     visitSpread(ofRow);
   }
 
-  /// Rows of more blocks than a cluster has: of one for each SM, where that
-  /// leaves each thread a vector at least.
+  /// Rows with more blocks than a cluster has: one block for each SM, if each
+  /// thread still has at least one vector.
   void visitSpread(int64_t ofRow) {
     if (isReduction(problem.op) || device.ccMajor < 8)
       return;
@@ -143,10 +144,11 @@ private:
     config.rowBlocks = 1;
   }
 
-  /// Vectors a thread that are not for rows of more threads: those of operands
-  /// that all rows share wait for each other (H100, layer norm of 4100 columns:
-  /// 4 vectors that are shifted take 10 % less time than 8, of 12289 columns 6
-  /// than 12: 14 %; H200, 16384 columns: 8 that are not than 16: 12 %).
+  /// The most vectors of a thread before rows need more threads: vectors of
+  /// operands that all rows share wait for each other (H100, layer norm of 4100
+  /// columns: 4 shifted vectors take 10 % less time than 8; 12289 columns: 6
+  /// take 14 % less than 12; H200, 16384 columns: 8 unshifted ones take 12 %
+  /// less than 16).
   int64_t mostVectors() const {
     constexpr int64_t kMost = 12, kMostShifted = 8;
     constexpr int kManyThreads = 512;
@@ -158,23 +160,23 @@ private:
     return config.start != 0 ? kMostShifted : kMost;
   }
 
-  /// A thread has to keep \p vectors vectors of its row.
+  /// Visits configs in which a thread keeps \p vectors vectors of its row.
   void visitHolding(int64_t vectors) {
     constexpr int64_t kMostInRegisters = 8, kMostShared = 12;
     int64_t shared = vectors - std::min(vectors, kMostInRegisters);
-    // A copy to shared memory does not shift.
+    // A copy to shared memory cannot shift.
     int64_t mostShared =
         config.rowStart() == RowStart::Any || isReduction(problem.op)
             ? 0
             : kMostShared;
-    // A cluster has its barrier, and a wave its SMs: few vectors a thread are
-    // for rows that are too few to fill the GPU otherwise.
+    // A cluster costs a barrier, and a wave has its SMs: few vectors a thread
+    // pay only for rows that are too few to fill the GPU otherwise.
     bool isSingle = problem.rows * config.cluster <= 2 * device.smCount;
     if (shared > mostShared ||
         (config.cluster > 1 && vectors < (isSingle ? 2 : 4)) ||
         vectors > mostVectors())
       return;
-    // Of narrow ones few are kept there: each has an address and bounds.
+    // Few narrow vectors are kept there: each has an address and bounds.
     constexpr int64_t kMostNarrow = 4;
     if (config.vector < vectorsToTry(problem).front())
       mostShared = std::min(mostShared, kMostNarrow);
@@ -183,7 +185,8 @@ private:
     config.vectors = static_cast<int>(vectors - shared);
     config.sharedVectors = static_cast<int>(shared);
     visitBlocks();
-    // Half of it in shared memory leaves registers for more blocks.
+    // With half of the row in shared memory there are registers for more
+    // blocks.
     if (mostShared >= vectors / 2 && vectors >= 4 && config.rowThreads >= 128 &&
         2 * shared < vectors) {
       config.vectors = static_cast<int>(vectors - vectors / 2);
@@ -195,9 +198,9 @@ private:
 
   void visitBlocks() {
     for (int blockThreads : {128, 256, 512, 1024}) {
-      // Rows that share a block share its barriers, unless each is a warp's:
-      // they do so where a row alone would be too small a block (H100: 2 to 10
-      // %, rms norm of 4097 columns by 128 threads).
+      // Rows of a block share its barriers, unless each row belongs to a warp.
+      // So rows only share a block where one row would make too small a block
+      // (H100: 2 to 10 %, rms norm of 4097 columns by 128 threads).
       constexpr int kSmallBlock = 128;
       int most = config.rowThreads > kWarpThreads
                      ? std::max(config.rowThreads, kSmallBlock)
@@ -215,11 +218,11 @@ private:
     }
   }
 
-  /// Several rows a thread are for short ones, whose loads are too few, or two
-  /// of them for weights of many vectors that each row has to shift (H200:
-  /// layer norm of 3151 x 50147, 7 vectors, 191 against 197 us; rms norm of
-  /// 5272 x 10057, 5 vectors 58.0 against 58.9, 3 vectors 68 against 58;
-  /// aligned weights gain nothing).
+  /// Whether a thread may have several rows. This pays for short rows with too
+  /// few loads, or for two rows whose weights have many vectors that each row
+  /// has to shift (H200: layer norm of 3151 x 50147, 7 vectors, 191 against 197
+  /// us; rms norm of 5272 x 10057, 5 vectors 58.0 against 58.9, 3 vectors 68
+  /// against 58; aligned weights gain nothing).
   bool hasRoomForRows() const {
     if (config.start == 0)
       return config.rowThreads <= 64 && config.sharedVectors == 0 &&
@@ -228,7 +231,7 @@ private:
     if (config.vectors + config.sharedVectors < kManyVectors ||
         problem.quantizes())
       return false;
-    // An SM has two blocks: one of them loads while the other stores.
+    // An SM needs two blocks: one loads while the other stores.
     return config.rowStart() == RowStart::Alike && config.spread == 0 &&
            config.rows == 2 && config.rowThreads >= 256 &&
            (problem.weight || problem.bias) && mostBlocks() > 1 &&
@@ -236,13 +239,14 @@ private:
                device.sharedBytesPerSm;
   }
 
-  /// What a thread keeps of a row: of softmax its exponentials as well, which
-  /// halves what is computed, of norms to quantise its weighted values as well,
-  /// which spares a quarter. In fp32 they take no more room than the row, and
-  /// in 16 bits exponentials no more than the row and its mask. Other
-  /// exponentials are for rows that are in flight at once anyway (H200: 8 x
-  /// 151936 in bf16 4.5 us, 4.8 without; 4135 x 59072 4 % more). Whether
-  /// weighted values are worth their room, the estimate decides.
+  /// Visits the forms in which a thread keeps a row. Softmax may keep its
+  /// exponentials, which halves the arithmetic, and quantised norms their
+  /// weighted values, which saves a quarter. In fp32 they take no more room
+  /// than the row, and in 16 bits exponentials take no more than the row and
+  /// its mask. Otherwise exponentials are kept only for rows that are in flight
+  /// together anyway (H200: 8 x 151936 in bf16 4.5 us, 4.8 us without; 4135 x
+  /// 59072 4 % more). The estimate decides whether weighted values are worth
+  /// their room.
   void visitForms() {
     constexpr int64_t kBlocksAtOnce = 4; // on an SM
     bool isWide = problem.dtype == DType::FP32;
@@ -264,12 +268,12 @@ private:
     config.unpacked = 0;
   }
 
-  /// The knob exact. Code that asks for a thread's last vector only has fewer
-  /// instructions than where it asks for each, but begins with the first vector
-  /// when the others are there, too. That pays where vectors wait for copies to
-  /// shared memory, and for the shifts and sums of layer norms (H200: layer
-  /// norm of 512 x 125003, 99 us where it asks and 87 without; softmax of 1689
-  /// x 58341, 143 and 161).
+  /// The knob exact. Code that tests only a thread's last vector has fewer
+  /// instructions than code that tests each, but starts on the first vector
+  /// only when the others have arrived, too. This pays where vectors wait for
+  /// copies to shared memory, and for the shifts and sums of layer norms (H200:
+  /// layer norm of 512 x 125003, 99 us with tests and 87 us without; softmax of
+  /// 1689 x 58341, 143 and 161 us).
   int fill() const {
     if (config.start == 0 && config.spread == 0 &&
         config.capacity() == problem.cols)
@@ -285,12 +289,13 @@ private:
   }
 
   void visitOccupancy() {
-    // As many as fit first: how many there are without a bound is a guess.
+    // The most blocks that fit come first: their number without a bound is a
+    // guess.
     const int64_t most = mostBlocks();
     visitBlocksPerSm(most);
     if (most > 1)
       visitBlocksPerSm(1);
-    // A question for each vector keeps their code apart, in fewer registers.
+    // A test for each vector separates their code, which takes fewer registers.
     if (config.exact != 2)
       return;
     config.exact = 0;
@@ -299,9 +304,9 @@ private:
     config.exact = 2;
   }
 
-  /// As many blocks to an SM as registers allow, and as its threads allow.
+  /// The most blocks on an SM that its registers and its threads allow.
   int64_t mostBlocks() const {
-    if (config.spread) // no SM has two
+    if (config.spread) // an SM has one
       return 1;
     int64_t peak = roundUp(peakRegisters(signature, config, device), 8);
     int64_t byThreads =
@@ -318,9 +323,9 @@ private:
     }
   }
 
-  /// Blocks of a row that a cluster has at most.
+  /// The most blocks of a cluster, which share a row.
   static constexpr int64_t kMostClustered = 8;
-  /// Static shared memory of a block, with what the driver keeps for itself.
+  /// Static shared memory of a block, including the driver's own.
   static constexpr int64_t kStaticBytes = 3 << 10;
 
   const RowProblem &problem;
@@ -328,7 +333,7 @@ private:
   const DeviceModel &device;
   llvm::function_ref<void(const ResidentRowsConfig &)> emit;
   ResidentRowsConfig config;
-  bool isLong = false; ///< the problem, against the L2
+  bool isLong = false; ///< compared with the L2
 };
 } // namespace
 
@@ -358,7 +363,7 @@ std::optional<Rejection> ResidentRowsTemplate::checkLimits(
     if (auto rejection = checkSpread(problem, config, device))
       return rejection;
   }
-  // A copy to shared memory that passes by the registers.
+  // Copies to shared memory bypass the registers.
   if (config.sharedVectors > 0 && device.ccMajor < 8)
     return Rejection{PruneReason::Architecture,
                      double(device.computeCapability()), 80, "capability"};
@@ -377,9 +382,9 @@ std::optional<Rejection> ResidentRowsTemplate::checkLimits(
   return std::nullopt;
 }
 
-/// Instructions for each element that are spared where exponentials or weighted
-/// values are kept, which are scaled and no more. Of rms norms to fp8 counted
-/// in their machine code (ptxas 13.0 for sm_90).
+/// Instructions for each element that kept exponentials or weighted values
+/// save, since they are only scaled. For rms norms to fp8 they are counted in
+/// machine code (ptxas 13.0 for sm_90).
 static double sparedOps(const RowProblem &problem) {
   constexpr double kOfExponentials = 5, kOfWeighted = 3, kOfWide = 1;
   if (problem.op == RowOp::Softmax)
@@ -394,7 +399,7 @@ StreamKernel ResidentRowsTemplate::stream(const RowProblem &problem,
                                           const ResidentRowsConfig &config,
                                           const DeviceModel &device) const {
   StreamKernel kernel = rowStream(problem);
-  // Blocks that are no cluster are tasks of their own.
+  // Blocks outside of clusters are tasks of their own.
   kernel.tasks =
       static_cast<int64_t>(config.blocks(problem.rows)) / config.cluster;
   kernel.clusterSize = config.cluster;
@@ -410,16 +415,16 @@ StreamKernel ResidentRowsTemplate::stream(const RowProblem &problem,
     kernel.serialNs += exchangeNs(problem, kernel.tasks);
   int64_t vectors = config.vectors + config.sharedVectors;
   if (sharedOperandBytes(problem) > 0) {
-    // Loaded two vectors at a time, behind the rows' own loads and stores: of
-    // little use is L1, where these are in flight as well, and L2 takes twice
-    // as long as an idle one.
+    // They are loaded two vectors at a time, behind the rows' own loads and
+    // stores: L1 is of little use while these are in flight as well, and L2
+    // takes twice as long as an idle one.
     constexpr double kBusyL2 = 2;
     int64_t waits = ceilDiv(vectors, 2);
     kernel.serialNs += device.l2LatencyNs + static_cast<double>(waits - 1) *
                                                 kBusyL2 * device.l2LatencyNs;
     // Quantised results need the weights for the statistics, and again for the
-    // results unless the weighted values are kept. What is shifted is loaded as
-    // it is used, a vector at a time.
+    // results unless the weighted values are kept. Shifted operands are loaded
+    // as they are used, a vector at a time.
     constexpr double kOnceMoreNs = 150, kShiftedNs = 285;
     bool isOnceMore = problem.quantizes() && !config.unpacked;
     double eachNs =
@@ -437,7 +442,7 @@ StreamKernel ResidentRowsTemplate::stream(const RowProblem &problem,
                       static_cast<double>(problem.cols);
     kernel.specialOps /= 2;
   }
-  // What a thread does once: addresses, merging, shuffles.
+  // Work that a thread does once: addresses, merging, shuffles.
   double perThread = problem.op == RowOp::LayerNorm ? 160
                      : problem.op == RowOp::Softmax ? 130
                                                     : 70;
@@ -446,13 +451,13 @@ StreamKernel ResidentRowsTemplate::stream(const RowProblem &problem,
       static_cast<double>(kernel.tasks * config.cluster * config.blockThreads);
   addStartCosts(kernel, problem, config.rowStart(),
                 double(config.cluster) * config.rowBlocks * config.rowThreads);
-  // Lanes of a row that ask for less than two sectors at a time (H100, 58755
-  // rows of 112 bytes: 2 lanes of 8 bytes take 10.0 us, 4 of 16 bytes 5.6).
+  // Lanes of a row that load less than two sectors at a time (H100, 58755 rows
+  // of 112 bytes: 2 lanes of 8 bytes take 10.0 us, 4 lanes of 16 bytes 5.6 us).
   constexpr double kWholeBytes = 64, kMostLost = 0.6;
   double together = config.rowThreads * config.vector * bytesOf(problem.dtype);
   if (config.vectors + config.sharedVectors > 1 && together < kWholeBytes)
     kernel.lostShare += kMostLost * (1 - together / kWholeBytes);
-  // Lanes that have no vector still issue.
+  // Lanes without a vector still issue.
   double used = std::min(1.0, static_cast<double>(problem.cols) /
                                   static_cast<double>(config.capacity()));
   kernel.simdOps *= 1 + 0.3 * (1 - used);

@@ -19,19 +19,19 @@ static_assert(int(KILN_ROW_X) == int(RowOperand::X) &&
 
 namespace {
 
-/// What the structs of these families share.
+/// The parts that the structs of these families share.
 template <RowKind kKind, class ArgsOf> struct RowVisit {
   using Args = ArgsOf;
   static constexpr int kFields = fieldsOf(kKind).count;
   static constexpr int kOperands = RowOperand::Count;
-  /// Index of a RowField in the record.
+  /// Index of a RowField among the family's fields.
   template <int kField> static constexpr int kAt = fieldIndex(kKind, kField);
 
   static kiln_dtype outOf(const Args &args) {
     return args.y.type ? args.y.type : args.x.type;
   }
 
-  /// Types, extents and x.
+  /// Visits types, extents and x.
   template <class Visitor>
   KILN_INLINE static void visitShape(const Args &args, Visitor &v) {
     const kiln_dtype in = args.x.type, out = outOf(args);
@@ -52,7 +52,7 @@ template <RowKind kKind, class ArgsOf> struct RowVisit {
                .field = kAt<RowField::LdX>});
   }
 
-  /// A y of rows, with its scales where it is quantised.
+  /// Visits a y of rows, with its scales if it is quantised.
   template <class Visitor>
   KILN_INLINE static void visitY(const Args &args, bool hasScales, bool mayBeX,
                                  Visitor &v) {
@@ -81,7 +81,7 @@ template <RowKind kKind, class ArgsOf> struct RowVisit {
 struct ReduceVisit : RowVisit<RowKind::Reduce, kiln_reduce_args> {
   template <class Visitor>
   KILN_INLINE static void visit(const Args &args, Visitor &v) {
-    // The operations of a kernel follow those that are no reductions.
+    // The reductions of RowOp follow its other operations.
     constexpr int kFirst = int(RowOp::Sum) - int(KILN_REDUCTION_SUM);
     static_assert(kFirst + KILN_REDUCTION_MAX == int(RowOp::Max) &&
                   kFirst + KILN_REDUCTION_MEAN == int(RowOp::Mean) &&
@@ -142,7 +142,7 @@ struct QuantizeVisit : RowVisit<RowKind::Quantize, kiln_quantize_args> {
   }
 };
 
-/// Of both norms: their records have the same fields.
+/// Visits both norms, which have the same fields.
 struct NormVisit : RowVisit<RowKind::RmsNorm, kiln_norm_args> {
   static_assert(&fieldsOf(RowKind::RmsNorm) == &fieldsOf(RowKind::LayerNorm));
 

@@ -1,7 +1,7 @@
 //===- RowFamily.cpp ------------------------------------------------------===//
 //
-// Five families, one class: a RowKind says which. What their trials read and
-// how closely they are judged is in RowOperands.cpp.
+// One class serves five families, told apart by a RowKind. RowOperands.cpp has
+// the operands of trials and their tolerances.
 //
 //===----------------------------------------------------------------------===//
 #include "Families/Rows/RowFamily.h"
@@ -39,8 +39,8 @@ public:
   const CallReader *call() const override { return &rowCall(kind); }
   llvm::Expected<Problem> canonicalise(Values values) const override;
 
-  /// canonicalise() lets no reduction of nothing pass, so nothing to read is
-  /// nothing to write.
+  /// canonicalise() refuses reductions of no values, so a problem without
+  /// inputs has no outputs either.
   bool isEmpty(const Problem &problem) const override {
     RowProblem p = read(problem);
     return p.rows == 0 || p.cols == 0;
@@ -78,7 +78,7 @@ private:
 // Canonical form
 //===----------------------------------------------------------------------===//
 
-/// One leading dimension: its field and what it resolved to.
+/// One leading dimension: its field and its resolved value.
 struct LeadingDimension {
   int field;
   int64_t value;
@@ -102,12 +102,12 @@ static llvm::Error checkValues(const Schema &schema, const RowProblem &p) {
     return error;
   if (auto error = checkScalar(schema.name(), "scale", p.scale))
     return error;
-  // A maximum or a mean of nothing has no value that would serve everyone.
+  // A maximum or a mean of no values is undefined.
   if (isReduction(p.op) && (p.cols == 0 || (p.allRows && p.rows == 0)))
     return makeError(ErrorCode::InvalidArgument,
                      "{}: rows={} cols={} leave nothing to reduce",
                      schema.name(), p.rows, p.cols);
-  // Every pointer is a multiple of its own element all the same.
+  // Every pointer is a multiple of its own element in any case.
   return checkAlign(schema.name(), p.align,
                     std::min(bytesOf(p.dtype), bytesOf(p.out)));
 }
@@ -118,7 +118,7 @@ static llvm::Error checkMemory(RowKind kind, const RowProblem &p) {
     if (!ld.isRead)
       continue;
     int index = fieldIndex(kind, ld.field);
-    assert(index >= 0 && "what is read has a field");
+    assert(index >= 0 && "an operand that is read has a field");
     if (auto error = checkMatrix(schema.name(), schema.fields()[index].key,
                                  p.rows, p.cols, ld.value))
       return error;
@@ -134,7 +134,7 @@ llvm::Expected<Problem> RowFamily::canonicalise(Values values) const {
     return error;
   if (auto error = checkMemory(kind, p))
     return error;
-  // What equals a derived default, or is never read, is the default.
+  // Values that equal a derived default, or are never read, become the default.
   auto reset = [&](int field, bool isDefault) {
     int index = fieldIndex(kind, field);
     if (index >= 0 && isDefault)
@@ -145,13 +145,13 @@ llvm::Expected<Problem> RowFamily::canonicalise(Values values) const {
     reset(ld.field, !ld.isRead || ld.value == p.cols);
   Problem problem;
   RowSignature signature = signatureOf(p);
-  assert(signature.isWellFormed() && "the schema lets nothing else pass");
+  assert(signature.isWellFormed() && "the schema refuses all others");
   problem.signature = toValues(signature);
   problem.values = std::move(values);
   return problem;
 }
 
-/// Rows of any length, of which one in ten begins behind a gap.
+/// Rows of any length; one in ten begins behind a gap.
 PoolDraws RowFamily::poolDraws(const Values &described) const {
   const RowProblem p = readRowProblem(kind, described.array().data());
   const int64_t step =
@@ -175,7 +175,7 @@ PoolDraws RowFamily::poolDraws(const Values &described) const {
 // Reports
 //===----------------------------------------------------------------------===//
 
-/// Operations of an element, as a plain program would spell them.
+/// Operations of an element, as written in a plain program.
 static double flopsPerElement(const RowProblem &p) {
   double optional = p.weight + p.bias + p.residual + (p.mask != RowMask::None) +
                     (p.scale != 1);

@@ -12,15 +12,16 @@
 
 namespace kiln {
 
-/// y = x / sqrt(mean(x^2) + eps) * weight + bias of each row, for x or for
-/// x + residual, which is stored as well; y may be quantised by rows.
+/// y = x / sqrt(mean(x^2) + eps) * weight + bias of each row, for x or for x +
+/// residual, which is stored as well (residual add); y may be quantised with
+/// per-token scales.
 std::unique_ptr<KernelFamily> makeRmsNormFamily();
-/// y = (x - mean(x)) / sqrt(var(x) + eps) * weight + bias, otherwise the same.
+/// As rmsnorm, with y = (x - mean(x)) / sqrt(var(x) + eps) * weight + bias.
 std::unique_ptr<KernelFamily> makeLayerNormFamily();
 /// y = softmax(scale * x + mask) of each row.
 std::unique_ptr<KernelFamily> makeSoftmaxFamily();
-/// y = round(x / scale), scale = max|x| / (the greatest value of y's type) of
-/// each row, to e4m3 or int8; the scales are stored in fp32.
+/// y = round(x / scale) to e4m3 or int8 with per-token scales: scale = max|x| /
+/// (the greatest value of y's type) of each row, stored in fp32.
 std::unique_ptr<KernelFamily> makeQuantizeFamily();
 /// y = sum, greatest value, mean or sum of squares of each row, or of all.
 std::unique_ptr<KernelFamily> makeReduceFamily();

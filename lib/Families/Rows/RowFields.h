@@ -1,4 +1,4 @@
-//===- RowFields.h - which fields a record over rows has, and where -------===//
+//===- RowFields.h - the fields of a problem over rows, and their places --===//
 #pragma once
 
 #include <cstddef>
@@ -6,14 +6,14 @@
 
 namespace kiln {
 
-/// Which family a record belongs to.
+/// The family of a problem.
 enum class RowKind { RmsNorm, LayerNorm, Softmax, Quantize, Reduce };
 
 /// Least epsilon of a norm.
 inline constexpr double kLeastEpsilon = 0;
 
-/// The fields that records of these families are made of. A family's schema has
-/// some of them: fieldIndex() says where.
+/// The fields of problems of these families. A family's schema has some of
+/// them, at the places that fieldIndex() gives.
 struct RowField {
   enum : int {
     Rows,
@@ -38,11 +38,11 @@ struct RowField {
   };
 };
 
-/// The fields of one family's records, in their order.
+/// The fields of one family's problems, in their order.
 struct RowFieldList {
   int count = 0;
   int8_t fields[RowField::Count] = {};
-  /// Where each RowField is among them; -1: nowhere.
+  /// The place of each RowField among them; -1 if it is absent.
   int8_t indexOf[RowField::Count] = {};
 
   template <size_t N> constexpr explicit RowFieldList(const int (&list)[N]) {
@@ -88,8 +88,7 @@ constexpr const RowFieldList &fieldsOf(RowKind kind) {
   return kNormFields;
 }
 
-/// Index of RowField \p field in the records of \p kind, or -1: it has no such
-/// field.
+/// Index of RowField \p field in the problems of \p kind; -1 if it is absent.
 constexpr int fieldIndex(RowKind kind, int field) {
   return fieldsOf(kind).indexOf[field];
 }

@@ -1,8 +1,8 @@
 //===- RowOperands.cpp - operands, data and tolerances over rows ----------===//
 //
-// Usual data is N(0, 1). Outliers are what careless arithmetic fails on: a mean
-// far above the deviation (a variance from sums of squares cancels), exponents
-// far beyond the range of exp, rows that are masked out or zero.
+// Usual data is N(0, 1). Outliers break careless arithmetic: a mean far above
+// the deviation (a variance from sums of squares cancels), exponents far beyond
+// the range of exp, rows that are masked out or zero.
 //
 //===----------------------------------------------------------------------===//
 #include "Families/Rows/RowOperands.h"
@@ -22,9 +22,9 @@ namespace kiln {
 
 static constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-/// Rare enough that many rows of usual length have none, and differ.
+/// Rare enough that many rows of usual length have no outlier, and so differ.
 static constexpr int kRare = 10007, kFrequent = 1009, kVeryFrequent = 61;
-/// One row in so many is all zeros, or all minus infinity.
+/// The period of rows that are all zeros, or all minus infinity.
 static constexpr int kRowPeriod = 3;
 
 static OperandInit outliersOfX(const RowProblem &p) {
@@ -64,7 +64,7 @@ static OperandInit outliersOfX(const RowProblem &p) {
   return init;
 }
 
-/// Zero where x is: the sum of both is a row of zeros then.
+/// Zero in the rows in which x is zero, so that the sum of both is zero, too.
 static OperandInit outliersOfResidual(const RowProblem &p) {
   OperandInit init;
   init.rowPeriod = p.quantizes() ? kRowPeriod : 0;
@@ -83,7 +83,7 @@ static OperandInit outliersOfMask() {
 
 /// Ten roundings of fp32 lead to an element: statistics, root, products.
 static constexpr double kElement = 6e-7;
-/// What sums of any length may be off, of the sum of magnitudes.
+/// The error of sums of any length, relative to the sum of magnitudes.
 static constexpr double kSum = 1e-6;
 
 static Tolerance toleranceOfY(const RowProblem &p) {
@@ -121,14 +121,14 @@ public:
     spec.leadingDimension = leadingDimension;
     return spec;
   }
-  /// One row for all.
+  /// Adds one row for all rows.
   OperandSpec &addRow(llvm::StringRef name, bool present) {
     OperandSpec &spec = add(name, OperandRole::Constant, p.dtype, present);
     spec.rows = 1;
     spec.cols = p.cols;
     return spec;
   }
-  /// A value of each of so many rows, one after the other.
+  /// Adds a column of one value for each of \p rows rows.
   OperandSpec &addColumn(llvm::StringRef name, DType type, int64_t rows,
                          bool present) {
     OperandSpec &spec = add(name, OperandRole::Out, type, present);

@@ -7,8 +7,8 @@
 namespace kiln {
 
 /// The operands of \p problem in the order of RowOperand: their shapes, the
-/// data that trials fill them with, and how closely outputs are judged.
-/// \p problem comes from a canonical record. Microseconds; thread-safe.
+/// data with which trials fill them, and the tolerances of outputs. \p problem
+/// comes from canonical values. Microseconds; thread-safe.
 OperandTable rowOperands(const RowProblem &problem);
 
 } // namespace kiln

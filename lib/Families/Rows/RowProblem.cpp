@@ -36,10 +36,10 @@ static constexpr FieldName kTypeNames[] = {{code(DType::BF16), "bf16"},
                                            {code(DType::FP32), "fp32"},
                                            {code(DType::E4M3), "fp8_e4m3"},
                                            {code(DType::INT8), "int8"}};
-/// The types of the above that need no scale.
+/// The types above that need no scale.
 static constexpr llvm::ArrayRef<FieldName> kFloatNames(kTypeNames, 3);
 
-/// A quantisation is named after what it makes: the type is its value.
+/// A quantisation is named after its result: its value is the result's type.
 static constexpr FieldName kQuantizationNames[] = {
     {code(DType::E4M3), "quant_fp8_per_row"},
     {code(DType::INT8), "quant_int8_per_row"}};
@@ -90,7 +90,7 @@ static Field describe(RowKind kind, int field) {
     return flag("bias");
   case RowField::Residual:
     return flag("residual");
-  case RowField::Mask: // 1: a term of each element, 2: of each column
+  case RowField::Mask: // 1: a term for each element, 2: for each column
     return flag("mask", 2);
   case RowField::Epsilon:
     return scalarField("eps", 1e-5);
@@ -128,7 +128,7 @@ const Schema &rowProblemSchema(RowKind kind) {
 }
 
 //===----------------------------------------------------------------------===//
-// Records to structs and back
+// Values to structs and back
 //===----------------------------------------------------------------------===//
 
 static RowOp operationOf(RowKind kind, int64_t op) {
@@ -150,7 +150,7 @@ static RowOp operationOf(RowKind kind, int64_t op) {
 RowProblem readRowProblem(RowKind kind, const int64_t *values) {
   const RowFieldList &list = fieldsOf(kind);
   auto has = [&](int field) { return list.indexOf[field] >= 0; };
-  // The value of a field, or 0 where the family has no such field.
+  // The value of a field, or 0 if the family lacks it.
   auto get = [&](int field) {
     return has(field) ? values[list.indexOf[field]] : 0;
   };

@@ -1,9 +1,9 @@
 //===- RowProblem.h - a problem over rows, typed --------------------------===//
 //
 // rmsnorm, layernorm, softmax, rowquant and reduce are families of their own to
-// users, with records that have only the fields they need, but one kind of
-// problem to the kernels. A RowKind says what a family's record has; from it
-// follow the schema, the operands and the reading of a record.
+// users, with only the fields that each needs, but one kind of problem to the
+// kernels. A RowKind names a family's fields; the schema, the operands and the
+// reading of values follow from it.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -14,8 +14,8 @@
 
 namespace kiln {
 
-/// Sizes and leading dimensions in elements. Leading dimensions are resolved:
-/// that of a mask of one row is 0.
+/// Sizes and leading dimensions in elements. Leading dimensions are resolved: a
+/// mask of one row has 0.
 struct RowProblem {
   RowOp op = RowOp::RmsNorm;
   int64_t rows = 0, cols = 0;
@@ -38,19 +38,19 @@ llvm::StringRef nameOf(RowKind kind);
 /// Schema of a family's problems: the fields that fieldIndex() finds. Made at
 /// the first use and kept; thread-safe.
 const Schema &rowProblemSchema(RowKind kind);
-/// Schema of the signatures of all of them.
+/// Schema of the signatures of all these families.
 const Schema &rowSignatureSchema();
 
-/// Reads the values of a problem record, in its schema's order, and resolves
-/// derived defaults. Nanoseconds: called on every launch.
+/// Reads the values of a problem, in its schema's order, and resolves derived
+/// defaults. Nanoseconds: called on every launch.
 RowProblem readRowProblem(RowKind kind, const int64_t *values);
 
-/// What is fixed at compile time of \p problem.
+/// The part of \p problem that is fixed at compile time.
 RowSignature signatureOf(const RowProblem &problem);
-/// A signature as a record of rowSignatureSchema(), and back.
+/// Converts a signature to values of rowSignatureSchema(), and back.
 Values toValues(const RowSignature &signature);
 RowSignature readRowSignature(const Values &values);
-/// "{.op = kiln::RowOp::RmsNorm, ...}": a designated initialiser.
+/// A designated initialiser: "{.op = kiln::RowOp::RmsNorm, ...}".
 std::string initializerText(const RowSignature &signature);
 
 } // namespace kiln

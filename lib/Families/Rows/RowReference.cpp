@@ -1,4 +1,4 @@
-//===- RowReference.cpp - what problems over rows are compared with -------===//
+//===- RowReference.cpp - the reference for problems over rows ------------===//
 #include "Families/KernelUnit.h"
 #include "Families/ReferenceStep.h"
 #include "Families/Rows/RowUnit.h"
@@ -44,7 +44,7 @@ public:
   }
 
 private:
-  /// Few long rows are summed by few blocks, which should then be large ones.
+  /// Few blocks sum few long rows, so these blocks should be large.
   static ReferenceRowsConfig configFor(const RowProblem &problem) {
     constexpr int64_t kLongRow = 8192;
     ReferenceRowsConfig config;

@@ -7,7 +7,7 @@
 namespace kiln {
 
 namespace {
-/// One operand of a row as accesses see it.
+/// One operand of a row, in the terms of accesses.
 struct RowOperandShape {
   DType type;
   int64_t ld; ///< 0: one row for all
@@ -70,8 +70,8 @@ RowStart startFor(const RowProblem &problem, int64_t vector) {
 llvm::SmallVector<int64_t, 2> vectorsToTry(const RowProblem &problem) {
   int64_t most = kWidestAccess / bytesOf(problem.dtype);
   int64_t widest = widestVector(problem, most);
-  // Accesses of 2 and 4 bytes reached 0.3 to 0.6 of a stream on an H100,
-  // vectors of rows that begin anywhere 0.8 to 1.0.
+  // On an H100 accesses of 2 and 4 bytes reached 0.3 to 0.6 of the copy
+  // baseline, and vectors of rows that begin anywhere 0.8 to 1.0.
   constexpr int64_t kLeastAccess = 8, kShortRow = 8;
   bool isNarrow = widest * bytesOf(problem.dtype) < kLeastAccess;
   if (widest == most || (isNarrow && problem.cols >= kShortRow * most))
@@ -83,8 +83,8 @@ int64_t outputCount(const RowProblem &problem) {
   return problem.allRows ? 1 : problem.rows;
 }
 
-/// Bytes of a row and of what is read with it, element by element: residual,
-/// mask.
+/// Bytes of a row and of the operands that are read with it element by element:
+/// residual, mask.
 static double rowReadBytes(const RowProblem &problem) {
   int64_t matrices = 1 + problem.residual + (problem.mask == RowMask::Matrix);
   return static_cast<double>(problem.cols * matrices * bytesOf(problem.dtype));
@@ -132,10 +132,10 @@ bool reducesTwice(const RowProblem &problem) {
 
 double reductionNs(const RowProblem &problem, int64_t threads, int64_t cluster,
                    const DeviceModel &device) {
-  // A shuffle and what merges, about 20 clocks each step; a round through
-  // shared memory, whose barrier waits for the last of all warps, about 150;
-  // what blocks of a cluster send to each other, and wait for until all of them
-  // have started, 0.9 us.
+  // A shuffle and a merge take about 20 clocks each step. A round through
+  // shared memory, whose barrier waits for the last of all warps, takes about
+  // 150. The exchange between blocks of a cluster, which waits until all of
+  // them have started, takes 0.9 us.
   constexpr double kRoundClocks = 150, kClusterNs = 900;
   // Means and deviations merge with a division.
   const double stepClocks = problem.op == RowOp::LayerNorm ? 40 : 20;
@@ -146,7 +146,7 @@ double reductionNs(const RowProblem &problem, int64_t threads, int64_t cluster,
     clocks += stepClocks;
   clocks += threads > 32 ? kRoundClocks : 0;
   // Many warps start one after the other (softmax of 8x151936 by clusters of 8:
-  // blocks of 1024 threads take 0.4 us more than those of 512).
+  // blocks of 1024 threads take 0.4 us more than blocks of 512).
   constexpr double kThreadNs = 0.77, kFewThreads = 512;
   double ns =
       clocks / (device.sustainedMemoryClockMHz * 1e-3) +
@@ -157,9 +157,9 @@ double reductionNs(const RowProblem &problem, int64_t threads, int64_t cluster,
 }
 
 double exchangeNs(const RowProblem &problem, int64_t blocks) {
-  // Through L2 and back, once more through the block, and blocks that start and
-  // send one after the other (H200: softmax of 1x262144 by 64 to 132 blocks,
-  // layer norm of 3x133344, rms norm of 2x89856).
+  // A round trip through L2, one more through the block, and blocks that start
+  // and send one after the other (H200: softmax of 1x262144 by 64 to 132
+  // blocks, layer norm of 3x133344, rms norm of 2x89856).
   constexpr double kExchangeNs = 1600, kBlockNs = 5.5;
   return (kExchangeNs + kBlockNs * static_cast<double>(blocks)) *
          (reducesTwice(problem) ? 2 : 1);
@@ -169,8 +169,8 @@ void addHintCosts(StreamKernel &kernel, const RowProblem &problem,
                   bool isStreaming) {
   // Evict-first stores of one block turn DRAM from the reads of others to
   // writes sooner, which costs 3 % (H200 and H100: the mean of 900 pairs of
-  // configs). Where all blocks run at once they store when all is read: within
-  // 1 % either way. What is only read goes by L1 for 2 %.
+  // configs). If all blocks run at once they store when all reads are done:
+  // within 1 % either way. Bypassing L1 with data that is only read gains 2 %.
   constexpr double kStoresLost = 0.03, kReadsLost = 0.02;
   if (isReduction(problem.op))
     kernel.lostShare += isStreaming ? 0 : kReadsLost;
@@ -180,9 +180,9 @@ void addHintCosts(StreamKernel &kernel, const RowProblem &problem,
 
 void addAccessCosts(StreamKernel &kernel, const RowProblem &problem,
                     int64_t vector) {
-  // Addresses, bounds, and the slots of the loads and stores: a vector of half
-  // the width takes as long as a whole one (H200: a row of 7040 by 7 vectors of
-  // 4 takes 4.4 us, by 4 of 8 3.0). Those of operands that all rows share are
+  // Addresses, bounds, and the issue of loads and stores: a vector of half the
+  // width takes as long as a whole one (H200: a row of 7040 takes 4.4 us by 7
+  // vectors of 4, 3.0 us by 4 vectors of 8). Operands that all rows share are
   // loaded without bounds of their own.
   constexpr double kAccessOps = 14, kSharedShare = 0.7;
   double accesses = 1 + !isReduction(problem.op) + 2 * problem.residual +
@@ -195,7 +195,7 @@ void addAccessCosts(StreamKernel &kernel, const RowProblem &problem,
 }
 
 void addShuffleCosts(StreamKernel &kernel, int64_t rows, int64_t rowThreads) {
-  constexpr double kStepOps = 7; // a shuffle, what it merges, selects
+  constexpr double kStepOps = 7; // a shuffle, a merge, selects
   double steps = std::log2(double(std::min<int64_t>(rowThreads, kWarpThreads)));
   kernel.simdOps +=
       kStepOps * steps *
@@ -204,7 +204,7 @@ void addShuffleCosts(StreamKernel &kernel, int64_t rows, int64_t rowThreads) {
 }
 
 void addSharedCosts(StreamKernel &kernel, double vectors) {
-  // 4 clocks for a warp's vector, to write and to read.
+  // A warp's vector takes 4 clocks to write and to read.
   constexpr double kSharedOps = 64;
   kernel.simdOps += kSharedOps * vectors;
 }
@@ -214,9 +214,9 @@ void addStartCosts(StreamKernel &kernel, const RowProblem &problem,
   if (start == RowStart::Aligned)
     return;
   // Counted in the machine code of the resident kernel (ptxas 13.0 for sm_90):
-  // a vector of 8 elements is loaded and shifted by some 30. Ends are an
-  // element a lane, or several one after the other where lanes are few (H100,
-  // rms norm of 3x7 by one lane a row: 0.9 us more than by 8).
+  // some 30 instructions load and shift a vector of 8 elements. A lane has one
+  // end, or several in turn where lanes are few (H100, rms norm of 3x7 by one
+  // lane a row: 0.9 us more than by 8).
   constexpr double kShift = 4, kEnds = 25, kMostEnds = 14, kEndNs = 70;
   double rounds = std::ceil(kMostEnds / threads);
   kernel.serialNs += kEndNs * (1 + problem.residual) * (rounds - 1);
@@ -226,8 +226,8 @@ void addStartCosts(StreamKernel &kernel, const RowProblem &problem,
       problem.weight + problem.bias + (problem.mask == RowMask::Row);
   if (start == RowStart::Any)
     shifted += 1 + problem.residual + (problem.mask == RowMask::Matrix);
-  // Each access of a row's head or tail is a line of its own, and so a clock of
-  // the SM's loads and stores, in which all its lanes could work.
+  // Each access to a row's head or tail is a line of its own, and so takes a
+  // clock of the SM's loads and stores, in which all lanes could work.
   constexpr double kLineOps = 128;
   int64_t accesses = 1 + !isReduction(problem.op) + 2 * problem.residual +
                      (problem.mask != RowMask::None) + problem.weight +

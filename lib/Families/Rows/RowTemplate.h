@@ -1,8 +1,8 @@
-//===- RowTemplate.h - what the templates over rows share -----------------===//
+//===- RowTemplate.h - base of the templates over rows --------------------===//
 //
 // Each template is its config type (kernel_src/rows) plus three facts: its
-// space, its limits and what it does to memory. The rest (records, texts,
-// plans, binding) follows from the config and is written once here.
+// space, its limits and its memory pass. The rest (values, texts, plans,
+// binding) follows from the config and is written once here.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -17,25 +17,25 @@
 
 namespace kiln {
 
-/// Greatest power of two of elements, up to \p most, by which every access of
-/// every operand of \p problem may be made: it divides the row, and the access,
-/// of 16 bytes at most, divides every address.
+/// The greatest power of two of elements, up to \p most, that every access to
+/// every operand of \p problem may have: it divides the row, and the access, of
+/// at most 16 bytes, divides every address.
 int64_t widestVector(const RowProblem &problem, int64_t most);
 
-/// How rows of \p problem begin, seen by vectors of \p vector elements: the
-/// least that a config with such vectors has to serve.
+/// The start of \p problem's rows for vectors of \p vector elements: the least
+/// alignment that a config with such vectors has to serve.
 RowStart startFor(const RowProblem &problem, int64_t vector);
 
-/// Widths of vectors that a space has for \p problem, best guess first: that of
-/// the widest access, and the widest of which every access is aligned where its
-/// accesses, or the rows, are not much less.
+/// Widths of vectors in the space of \p problem, best guess first: the width of
+/// the widest access, and the widest one whose accesses are all aligned, unless
+/// its accesses, or the rows, are much smaller.
 llvm::SmallVector<int64_t, 2> vectorsToTry(const RowProblem &problem);
 
-/// Values that the output of a reduction has; else rows.
+/// The number of values of a reduction's output; else the number of rows.
 int64_t outputCount(const RowProblem &problem);
 
-/// What every template over rows moves: the bytes of \p problem, read and
-/// written once, and what its arithmetic takes.
+/// The memory pass of every template over rows: the bytes of \p problem, read
+/// and written once, and its arithmetic.
 StreamKernel rowStream(const RowProblem &problem);
 /// Bytes of the operands that all rows share: weight, bias, a mask of one row.
 double sharedOperandBytes(const RowProblem &problem);
@@ -52,28 +52,28 @@ double reductionNs(const RowProblem &problem, int64_t threads, int64_t cluster,
 /// where reducesTwice().
 double exchangeNs(const RowProblem &problem, int64_t blocks);
 
-/// What evict-first stores cost where tasks follow each other, and reductions
-/// that read by L2 alone.
+/// Adds the cost of evict-first stores where tasks follow each other, and of
+/// reductions whose reads do not bypass L1.
 void addHintCosts(StreamKernel &kernel, const RowProblem &problem,
                   bool isStreaming);
 
-/// Adds to \p kernel the instructions that accesses of \p vector elements take
-/// besides those of each element.
+/// Adds to \p kernel the instructions for accesses of \p vector elements, in
+/// addition to those of each element.
 void addAccessCosts(StreamKernel &kernel, const RowProblem &problem,
                     int64_t vector);
 
-/// Adds the shuffles of \p rows rows a thread, over \p rowThreads lanes.
+/// Adds the shuffles of \p rows rows a thread over \p rowThreads lanes.
 void addShuffleCosts(StreamKernel &kernel, int64_t rows, int64_t rowThreads);
 
-/// Adds what \p vectors vectors cost that stay in shared memory.
+/// Adds the cost of \p vectors vectors that stay in shared memory.
 void addSharedCosts(StreamKernel &kernel, double vectors);
 
-/// Adds to \p kernel, of \p threads threads a row in all, what rows cost that
-/// begin as \p start says: the shifting of vectors, the ends.
+/// Adds to \p kernel, which has \p threads threads for each row, the cost of
+/// rows with start \p start: the shifts of vectors, and the ends.
 void addStartCosts(StreamKernel &kernel, const RowProblem &problem,
                    RowStart start, double threads);
 
-/// Binds one config of one problem. \p workspace: its plan's.
+/// Binds one config of one problem. \p workspace is that of its plan.
 template <class Config> class RowBinder final : public Binder {
 public:
   RowBinder(RowKind kind, const Config &config, const RowSignature &signature,
@@ -87,7 +87,7 @@ public:
     RowParams params = makeRowParams(problem, arguments);
     double blocks = config.blocks(problem.rows);
     if constexpr (requires { config.ranges; }) {
-      // Packed rows that are all one make one long row.
+      // All packed rows together make one long row.
       if (problem.allRows && params.ldx == params.cols) {
         params.cols *= params.rows;
         params.rows = 1;
@@ -171,7 +171,7 @@ public:
     plan.workspace = workspace(problem, values, device);
     plan.takesDependentLaunch = device.ccMajor >= 9;
     if constexpr (requires { config.isSpread(); })
-      if (config.isSpread()) // streams start no cooperative grid early
+      if (config.isSpread()) // a cooperative grid never starts early
         plan.takesDependentLaunch = false;
     plan.binder = std::make_shared<RowBinder<Config>>(kind, config, signature,
                                                       plan.workspace);
@@ -187,8 +187,8 @@ protected:
     RowSignature signature = readRowSignature(problem.signature);
     if (auto rejection = checkThreads(config.threads(), device))
       return rejection;
-    // Before anything larger is computed from the config: what isValid lets
-    // pass has sizes that fit into ints.
+    // This comes before any larger size is computed from the config: isValid()
+    // guarantees sizes that fit into ints.
     if (!config.isValid(signature))
       return invalidShape(config);
     if (config.rowStart() < startFor(rows, config.vector))
@@ -208,8 +208,8 @@ protected:
                   fromValues<Config>(values), device);
   }
 
-  /// Static shared memory of the reductions: what configs of the space take at
-  /// most.
+  /// Static shared memory of the reductions: the most that configs of the space
+  /// take.
   static constexpr int64_t kScratchBytes = 2048;
 
   /// Calls \p emit with the template's space for a problem, best guesses first.
@@ -217,8 +217,8 @@ protected:
   forEachConfig(const RowProblem &problem, const DeviceModel &device,
                 llvm::function_ref<void(const Config &)> emit) const = 0;
 
-  /// Why the blocks of \p config, which wait for each other, cannot all run at
-  /// once on \p device, one to an SM.
+  /// The reason why the blocks of \p config, which wait for each other, cannot
+  /// all run at once on \p device, with one on each SM.
   static std::optional<Rejection> checkSpread(const RowProblem &problem,
                                               const Config &config,
                                               const DeviceModel &device) {
@@ -229,12 +229,12 @@ protected:
                      "blocks at once"};
   }
 
-  /// The template's own limits, of a valid config.
+  /// The template's own limits for a valid config.
   virtual std::optional<Rejection>
   checkLimits(const RowProblem &problem, const RowSignature &signature,
               const Config &config, const DeviceModel &device) const = 0;
 
-  /// What a config that prune() let pass does to memory.
+  /// The memory pass of a config that prune() has accepted.
   virtual StreamKernel stream(const RowProblem &problem,
                               const RowSignature &signature,
                               const Config &config,
@@ -246,7 +246,7 @@ protected:
 
 private:
   /// Names the knob that a config beyond isValid() sets too high, if it is one
-  /// of those that grow what a thread holds.
+  /// of those on which a thread's registers depend.
   static Rejection invalidShape(const Config &config) {
     auto beyond = [](int value, int limit, llvm::StringRef unit) {
       return Rejection{PruneReason::InstructionShape, double(value),
@@ -277,12 +277,12 @@ private:
 /// Rows that stay on the chip until they are written: in registers, in shared
 /// memory as well, or spread over a cluster.
 std::unique_ptr<Template> makeResidentRowsTemplate(RowKind kind);
-/// Few rows that blocks all over the GPU read once for each pass: any length.
-/// Of no reductions.
+/// Few rows of any length that blocks all over the GPU read once for each pass.
+/// Not for reductions.
 std::unique_ptr<Template> makeSpreadRowsTemplate(RowKind kind);
 /// Rows that are read once for each pass: any length; the generic template.
 std::unique_ptr<Template> makeReloadRowsTemplate(RowKind kind);
-/// Rows that several blocks reduce a range of each. Of reductions only.
+/// Rows of which several blocks reduce a range each. Only for reductions.
 std::unique_ptr<Template> makeSplitRowsTemplate(RowKind kind);
 
 } // namespace kiln

@@ -1,8 +1,8 @@
 //===- RowUnit.h - texts and parameters of kernels over rows --------------===//
 //
-// What the templates of these families and their reference share: how a problem
-// and its arguments become parameters, how a signature and a config become a
-// translation unit.
+// The parts that the templates of these families and their reference share: a
+// problem and its arguments become parameters, and a signature and a config
+// become a translation unit.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -17,11 +17,11 @@
 
 namespace kiln {
 
-/// Fills what no config changes: operands, extents, scalars, whether all rows
-/// are one. Nanoseconds; allocates nothing.
+/// Fills in the parameters that no config changes: operands, extents, scalars,
+/// and whether all rows count as one. Nanoseconds; allocates nothing.
 RowParams makeRowParams(const RowProblem &problem, const Arguments &arguments);
 
-/// What candidates for \p problem are compared with. Immutable.
+/// The reference with which candidates for \p problem are compared. Immutable.
 std::unique_ptr<Reference> makeRowReference(RowKind kind,
                                             const RowProblem &problem,
                                             const DeviceModel &device);

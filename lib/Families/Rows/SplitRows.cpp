@@ -50,7 +50,8 @@ protected:
       config.blockThreads = blockThreads;
       for (int items : {8, 4, 2}) {
         config.items = items;
-        // Blocks in all, per SM; each row, or all rows, gets a share of them.
+        // The number of blocks for each SM; each row, or all rows, gets a share
+        // of them.
         llvm::SmallVector<int, 5> tried;
         for (int perSm : {4, 8, 2, 16, 32}) {
           int64_t ranges = ceilDiv(perSm * device.smCount, outputs);
@@ -81,9 +82,9 @@ protected:
   }
 
   /// Registers that the compiler takes, \p words of them for a vector (ptxas
-  /// 13.0 for sm_90, all configs of the space). A block less to an SM than
-  /// expected leaves a second wave of few blocks, which takes as long as the
-  /// first.
+  /// 13.0 for sm_90, all configs of the space). If an SM holds one block less
+  /// than expected, a second wave of few blocks takes as long as the first
+  /// wave.
   static int64_t wantedRegisters(const SplitRowsConfig &config, int64_t words) {
     constexpr int64_t kBase = 30, kLeast = 40;
     int64_t wanted = kBase + config.items * words;
@@ -110,16 +111,16 @@ protected:
     int64_t chunk = int64_t(config.blockThreads) * config.vector * config.items;
     kernel.loadRounds = std::max<int64_t>(1, ceilDiv(ofTask, chunk));
     kernel.serialNs = reductionNs(problem, config.blockThreads, 1, device);
-    // Loops whose length is not known, and partial statistics of each round
-    // (the greatest of 623 rows of 2583: 3.2 us, by the resident kernel 2.6).
+    // Loops of unknown length, and partial statistics of each round (the
+    // greatest of 623 rows of 2583: 3.2 us, 2.6 us by the resident kernel).
     constexpr double kLoopNs = 430;
     kernel.serialNs += kLoopNs;
     addStartCosts(kernel, problem, config.rowStart(), config.blockThreads);
     addHintCosts(kernel, problem, config.streaming != 0);
     addAccessCosts(kernel, problem, config.vector);
     addShuffleCosts(kernel, 1, config.blockThreads);
-    // Partial results, a counter that orders them, and for the last block the
-    // merging. Blocks count one after the other.
+    // Partial results, a counter that orders them, and the merge by the last
+    // block. Blocks count one after the other.
     constexpr double kOrderNs = 820, kCountNs = 0.48;
     if (config.ranges > 1)
       kernel.serialNs += 3 * device.l2LatencyNs + kOrderNs +

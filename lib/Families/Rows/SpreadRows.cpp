@@ -26,7 +26,8 @@ public:
   CandidateClass classOf(const Problem &, const Values &values) const override {
     auto config = fromValues<SpreadRowsConfig>(values);
     constexpr uint64_t kSpread = 3000; // apart from the other templates' keys
-    // How many rows are in flight, and whether a part of them stays.
+    // A class is the number of rows in flight, and whether a part of them
+    // stays.
     return {kSpread + 2 * static_cast<unsigned>(config.rowsAtOnce) +
                 (config.kept > 0),
             1};
@@ -53,7 +54,7 @@ private:
 
 } // namespace
 
-/// How rows of \p problem are read.
+/// The way in which rows of \p problem are read.
 static ReloadShape shapeOf(const RowProblem &problem,
                            const SpreadRowsConfig &config) {
   ReloadShape shape{.vector = config.vector,
@@ -69,25 +70,26 @@ static ReloadShape shapeOf(const RowProblem &problem,
   return shape;
 }
 
-/// Registers a thread that the compiler takes, or at least spills none of
+/// Registers of a thread that the compiler takes, or at least does not spill
 /// (ptxas 13.0 for sm_75, sm_80, sm_90 and sm_100).
 static int64_t wantedRegisters(const RowSignature &signature,
                                const SpreadRowsConfig &config) {
-  // Addresses, predicates and statistics; of rows that begin anywhere the ends.
+  // Addresses, predicates and statistics, and the ends of rows that begin
+  // anywhere.
   constexpr int64_t kBase = 24, kEnds = 8;
   const int64_t words = ceilDiv(config.vector * bytesOf(signature.in), 4);
-  // Two vectors cover one that lies anywhere.
+  // Two vectors cover one that begins anywhere.
   const int64_t row = words * (config.rowStart() == RowStart::Any ? 2 : 1);
   const int64_t mask = signature.mask == RowMask::Matrix ? row : 0;
   const int64_t shared = words * (signature.weight + signature.bias +
                                   (signature.mask == RowMask::Row));
-  // In flight in the first pass, and in those behind it with what all rows
-  // share.
+  // Vectors in flight in the first pass, and in later passes together with the
+  // operands that all rows share.
   const int64_t first = config.items * (row + signature.residual * row + mask);
   const int64_t later =
       config.items * (row + mask) + (config.items - 1) * shared;
   const bool isShifted = config.rowStart() != RowStart::Aligned;
-  // The vector in turn as fp32, with what is loaded beside it.
+  // The current vector as fp32, with the operands loaded beside it.
   return kBase + std::max(first, later) + config.vector / 2 +
          shared * (1 + isShifted) + (isShifted ? kEnds : 0) +
          (signature.op == RowOp::LayerNorm ? 6 : 0) +
@@ -113,17 +115,17 @@ static std::optional<Rejection> checkRegisters(const RowSignature &signature,
 void SpreadRowsTemplate::forEachConfig(
     const RowProblem &problem, const DeviceModel &device,
     llvm::function_ref<void(const SpreadRowsConfig &)> emit) const {
-  // Of more rows several turns of a block or a cluster each fill the GPU.
+  // More rows than these fill the GPU by a block or a cluster for each row.
   constexpr int64_t kMostTurns = 4;
   if (problem.rows > kMostTurns * device.smCount)
     return;
-  // Blocks of a row that a cluster has, or a block alone, are no spread.
+  // A row with one block, or with as many as a cluster has, is not spread.
   const int64_t fewBlocks = device.hasClusters() ? 8 : 1;
   for (int64_t vector : vectorsToTry(problem)) {
     SpreadRowsConfig config;
     config.vector = static_cast<int>(vector);
     config.start = static_cast<int>(startFor(problem, vector));
-    // Results leave first: what is read again has its place in L2.
+    // Results leave L2 first, so that data to read again has room there.
     config.streaming = 1;
     llvm::SmallVector<int64_t, 6> tried;
     for (int64_t atOnce : {problem.rows, int64_t(1), int64_t(2), int64_t(4),
@@ -148,7 +150,7 @@ void SpreadRowsTemplate::visitItems(
     const RowProblem &problem, SpreadRowsConfig config,
     const DeviceModel &device,
     llvm::function_ref<void(const SpreadRowsConfig &)> emit) {
-  // In flight on an SM: 64 KB, or where registers do not suffice less.
+  // 64 KB are in flight on an SM, or less where registers do not suffice.
   constexpr int64_t kMostVectors = 4096;
   const RowSignature signature = signatureOf(problem);
   const int64_t ofThread =
@@ -186,7 +188,7 @@ std::optional<Rejection> SpreadRowsTemplate::checkLimits(
     const SpreadRowsConfig &config, const DeviceModel &device) const {
   if (auto rejection = checkSpread(problem, config, device))
     return rejection;
-  // Each row has places of its own, so that none is used twice.
+  // Each row has places of its own, so that no place is used twice.
   constexpr double kMostExchanged = 16 << 20;
   auto exchanged =
       static_cast<double>(config.exchangeBytes(signature, problem.rows));
@@ -195,16 +197,16 @@ std::optional<Rejection> SpreadRowsTemplate::checkLimits(
   return checkRegisters(signature, config, device);
 }
 
-/// Passes over a row that need what all rows share.
+/// Passes over a row that need the operands that all rows share.
 static int passesOfShared(const RowProblem &problem) {
   if (problem.mask == RowMask::Row || reducesTwice(problem))
     return 2;
   return signatureOf(problem).scalesAtOnce() && problem.weight ? 2 : 1;
 }
 
-/// The share of what is read again that L2 has lost. A pass that turns back
-/// finds what the one before has read or written last; results that leave first
-/// take no room of it.
+/// The share of reread data that L2 has lost. A pass in reverse finds the data
+/// that the pass before has read or written last; results that leave L2 first
+/// take no room in it.
 static double missShare(const RowProblem &problem,
                         const SpreadRowsConfig &config,
                         const DeviceModel &device, double keptShare) {
@@ -239,8 +241,8 @@ StreamKernel SpreadRowsTemplate::stream(const RowProblem &problem,
   addReloading(kernel, problem, shape, device);
   kernel.serialNs += exchangeNs(problem, kernel.tasks);
   kernel.serialNs *= static_cast<double>(shape.turns);
-  // Operands that all rows share are as long as one: each turn, and each pass
-  // that needs them, reads them from where the row is.
+  // Operands that all rows share are as long as a row: each turn, and each pass
+  // that needs them, reads them from the same place as the row.
   kernel.rereadBytes +=
       static_cast<double>(shape.turns * passesOfShared(problem) - 1) *
       sharedOperandBytes(problem);

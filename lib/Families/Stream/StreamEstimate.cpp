@@ -67,12 +67,13 @@ Estimate estimateStream(const StreamKernel &kernel, const DeviceModel &device,
 
 static std::string rereadText(double missShare) {
   if (missShare == 0)
-    return "from L2: what is in flight fits there";
+    return "from L2: the bytes in flight fit there";
   if (missShare == 1)
-    return "from DRAM: what is in flight exceeds the L2";
-  return fmt::format("{:.0f} % of it from DRAM: so much of what is in flight "
-                     "exceeds the L2",
-                     100 * missShare);
+    return "from DRAM: the bytes in flight exceed the L2";
+  return fmt::format(
+      "{:.0f} % of it from DRAM: that part of the bytes in flight "
+      "exceeds the L2",
+      100 * missShare);
 }
 
 static DerivationStep trafficStep(const StreamKernel &kernel,
@@ -167,9 +168,9 @@ static DerivationStep lifeStep(const StreamKernel &kernel,
   const StreamLife &life = time.life;
   DerivationStep step;
   step.title = "a task's life";
-  step.formula = fmt::format("what a task of {:.1f} KB waits for, one after "
-                             "the other",
-                             time.taskBytes / kKB);
+  step.formula =
+      fmt::format("waits of a task of {:.1f} KB, one after the other",
+                  time.taskBytes / kKB);
   step.rule = StepRule::Sum;
   step.terms = {
       {"wait for DRAM", time.loadLatencyNs, "ns", double(kernel.loadRounds)}};
@@ -177,7 +178,7 @@ static DerivationStep lifeStep(const StreamKernel &kernel,
     if (ns > 0)
       step.terms.push_back({what.str(), ns});
   };
-  add("what is read again", life.rereadNs);
+  add("rereads", life.rereadNs);
   add("the SM's port", life.portNs);
   add("reductions and barriers", life.serialNs);
   add("instructions", life.issueNs);

@@ -1,6 +1,6 @@
 //===- StreamEstimate.h - estimates of memory-bound templates -------------===//
 //
-// Shared by all families that stream: turns the brick Model/Stream.h into the
+// Shared by all memory-bound families: turns the brick Model/Stream.h into the
 // terms and the prose that `kiln plan` and `kiln explain` show.
 //
 //===----------------------------------------------------------------------===//
@@ -14,21 +14,22 @@
 
 namespace kiln {
 
-/// The rejection of a kernel of which \p device holds no task at once, with
-/// the resource that a block exceeds. Of estimates it is the precondition.
+/// The rejection of a kernel if \p device cannot hold a single task, with the
+/// resource that a block exceeds. Estimates require that it passes.
 std::optional<Rejection> checkResident(const StreamKernel &kernel,
                                        const DeviceModel &device);
 
 /// Total, bound and every term of streamTime(), in ns unless a term names its
-/// unit. \p kernel has tasks and threads and passed checkResident(). About a
-/// microsecond.
+/// unit. \p kernel has tasks and threads and has passed checkResident(). About
+/// a microsecond.
 Estimate estimateStream(const StreamKernel &kernel, const DeviceModel &device,
                         Detail detail = Detail::Terms);
-/// The same as steps for people: traffic, occupancy, Little's law, a task's
-/// life, waves. For one config at a time: it formats text.
+/// The estimate as readable steps: traffic, occupancy, Little's law, a task's
+/// life, waves. For one config at a time, because it formats text.
 Derivation explainStream(const StreamKernel &kernel, const DeviceModel &device);
 
-/// "a load takes 288 ns on an idle DRAM and 2.5 times as long, ...".
+/// A sentence such as "a load takes 288 ns on an idle DRAM and 2.5 times as
+/// long, ...".
 std::string busyDramText(const DeviceModel &device);
 
 } // namespace kiln

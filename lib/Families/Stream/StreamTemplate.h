@@ -6,8 +6,8 @@
 
 namespace kiln {
 
-/// A template whose configs are judged by what they do to memory. It says that,
-/// and which limits are its own; time, prose and the question whether an SM
+/// A template whose configs are judged by their memory pass. A derived template
+/// gives that pass and its own limits; time, prose and the test whether an SM
 /// holds a block follow.
 class StreamTemplate : public Template {
 public:
@@ -19,7 +19,7 @@ public:
                      const DeviceModel &device) const final;
   void judge(const Problem &problem, const DeviceModel &device,
              SpaceSink &sink) const final;
-  /// None, unless a template overrides it.
+  /// No workspace, unless a template overrides it.
   WorkspaceLayout workspace(const Problem &, const Values &,
                             const DeviceModel &) const override {
     return {};
@@ -31,7 +31,7 @@ protected:
   checkConfig(const Problem &problem, const Values &config,
               const DeviceModel &device) const = 0;
 
-  /// What a config that checkConfig() let pass does to memory.
+  /// The memory pass of a config that checkConfig() has accepted.
   virtual StreamKernel streamKernel(const Problem &problem,
                                     const Values &config,
                                     const DeviceModel &device) const = 0;

@@ -1,8 +1,8 @@
 //===- LineTranspose.cpp - the line template ------------------------------===//
 //
-// For few rows, and a packed y. Configs differ in how many columns a block
-// takes, and so in the length of the pieces of x, in the number of blocks and
-// in what each has in flight.
+// For few rows, and a packed y. Configs differ in the columns of a block. On
+// these depend the length of the pieces of x, the number of blocks, and the
+// bytes that each has in flight.
 //
 //===----------------------------------------------------------------------===//
 #include "Families/Transpose/TransposeFamily.h"
@@ -25,7 +25,7 @@ public:
                            .paramsType = "TransposeParams",
                            .function = "lineTranspose"}) {}
 
-  /// Tiles and copies are the ideas; threads vary them.
+  /// A class is a tile and its copies; threads vary within it.
   CandidateClass classOf(const Problem &, const Values &values) const override {
     auto c = fromValues<LineTransposeConfig>(values);
     constexpr uint64_t kMostCopy = 32;
@@ -63,7 +63,7 @@ void LineTranspose::forEachConfig(const TransposeProblem &p,
                                   Emit emit) const {
   if (p.ldy != p.rows)
     return;
-  // Blocks of so many bytes: several of them fit an SM, and each is worth its
+  // Bounds of a block's bytes: several blocks fit an SM, and each is worth its
   // start.
   constexpr int64_t kLeast = 2 * 1024, kMost = 80 * 1024;
   for (int tileCols = LineTransposeConfig::kMostTileCols; tileCols >= 32;
@@ -114,9 +114,9 @@ LineTranspose::checkShape(const LineTransposeConfig &config,
 // Estimate
 //===----------------------------------------------------------------------===//
 
-/// Passes that an access of a warp to shared memory takes for its elements, on
-/// average over four of a vector's: the first warp's are walked through as the
-/// kernel does, with x and y at multiples of 16 bytes.
+/// Average passes that a warp's access to shared memory takes for its elements,
+/// over four elements of a vector. The first warp's accesses are simulated,
+/// with x and y at multiples of 16 bytes.
 static double passesOf(const LineTransposeConfig &config,
                        const TransposeProblem &p,
                        const TransposeSignature &signature) {
@@ -145,8 +145,8 @@ static double passesOf(const LineTransposeConfig &config,
   return double(passes) / kSamples;
 }
 
-/// Vectors from one to the next that begins at the same row, and how often a
-/// block's threads go over them.
+/// kindsOf(): vectors between two that begin at the same row. turnsOf(): how
+/// often a block's threads pass over the kinds.
 static int64_t kindsOf(int64_t rows, int vector) {
   return rows / std::min<int64_t>(rows & -rows, vector);
 }
@@ -156,7 +156,7 @@ static int64_t turnsOf(const LineTransposeConfig &config, int64_t rows,
 }
 
 /// Instructions of lanes in a block for the addresses of its kinds' elements.
-/// Counted in the kernel's SASS for sm_90, as those below.
+/// Counted in the kernel's SASS for sm_90, like those below.
 static double addressesOf(const LineTransposeConfig &config, int64_t rows,
                           int vector) {
   constexpr double kPerAddress = 16;
@@ -164,17 +164,18 @@ static double addressesOf(const LineTransposeConfig &config, int64_t rows,
          kPerAddress;
 }
 
-/// Instructions of a lane in a block, for \p copies copies and \p vectors
-/// vectors, with its part of packing for each element.
+/// Instructions of lanes in a block for \p copies copies and \p vectors
+/// vectors, with a part of the packing for each element.
 static double instructionsOf(const LineTransposeConfig &config, int64_t rows,
                              int vector, double passes, double copies,
                              double vectors) {
   constexpr double kPerVector = 10, kPerElement = 1.75, kPerCopy = 10;
-  // An SM's port to shared memory takes one access for four of arithmetic.
+  // An SM's port to shared memory takes one access in the time of four
+  // arithmetic instructions.
   constexpr double kPerPass = 4;
   double element = kPerElement + kPerPass * passes;
-  // Threads in groups of as many as there are kinds, or those of the last turn:
-  // some have nothing to do.
+  // Threads form groups with one for each kind, or take kinds in turns: then
+  // some are idle in the last turn.
   const int64_t kinds = kindsOf(rows, vector);
   const int64_t groups = std::max<int64_t>(config.threads() / kinds, 1);
   double idle = double(turnsOf(config, rows, vector) * config.threads()) /
@@ -191,7 +192,7 @@ void LineTranspose::addCosts(StreamKernel &kernel,
   const int vector = config.vector(signature);
   const int64_t rows = std::max<int64_t>(p.rows, 1);
   const int pieceBytes = config.tileCols * signature.elementBytes;
-  // As shifted loses it. On the side of y a block's bytes are one piece.
+  // The loss of `shifted`. On the side of y a block's bytes are one piece.
   constexpr double kLost = 0.015;
   // Copies of 4 bytes are four times as many (H200, tiles of the same shape by
   // copies of 4 and of 16 bytes, bf16 249 x 218961 and 82 x 114064: 1.0 to 1.4
@@ -200,7 +201,7 @@ void LineTranspose::addCosts(StreamKernel &kernel,
   kernel.lostShare = kLost + (config.copyBytes < 16 ? kNarrowLost : 0) +
                      lostToPieces(pieceBytes) +
                      lostToPieces(static_cast<int>(rows) * pieceBytes);
-  // Sectors at both ends of a piece that neighbours read too.
+  // Neighbours also read the sectors at both ends of a piece.
   constexpr int64_t kSector = LineTransposeConfig::kSector;
   if (p.ldx * signature.elementBytes % kSector != 0)
     kernel.sharedBytesPerTask = double(rows) * kSector;
@@ -210,7 +211,7 @@ void LineTranspose::addCosts(StreamKernel &kernel,
   kernel.simdOps =
       instructionsOf(config, rows, vector, passes, copies, moved / 16) *
       double(kernel.tasks);
-  // Of a bank's four bytes each lane takes one element.
+  // Each lane uses one element of a bank's four bytes.
   const double width = 4.0 / signature.elementBytes;
   kernel.serialNs = betweenNs(kernel, moved * (1 + width * passes),
                               addressesOf(config, rows, vector), device);

@@ -1,8 +1,8 @@
 //===- TiledTranspose.cpp - the tiled template ----------------------------===//
 //
 // For rows that are whole aligned vectors. Every config moves the same bytes;
-// they differ in how long the pieces are that DRAM sees, in how many bytes are
-// in flight, and in the order of the tiles.
+// configs differ in the length of the pieces that DRAM sees, in the bytes in
+// flight, and in the order of the tiles.
 //
 //===----------------------------------------------------------------------===//
 #include "Families/Transpose/TransposeFamily.h"
@@ -22,14 +22,14 @@ struct Tile {
   int rows, cols;
 };
 
-/// Best guesses first: pieces of 256 bytes on both sides, then such that trade
+/// Best guesses first: pieces of 256 bytes on both sides, then tiles that trade
 /// the length of one side for the other's or for more blocks.
 constexpr Tile kTiles[] = {{16, 16}, {8, 16},  {16, 8}, {8, 8},
                            {32, 16}, {16, 32}, {32, 8}, {8, 32},
                            {32, 32}, {4, 16},  {16, 4}};
 /// Threads that share a tile's sub-blocks, as sub-blocks a thread.
 constexpr int kSubBlocksPerThread[] = {1, 2, 4};
-/// Of the best tiles every hint and raster is tried, with the most threads.
+/// For the best tiles every hint and raster is tried, with the most threads.
 constexpr int kVariedTiles = 3;
 constexpr int kRasterGroups[] = {1, 16, TiledTransposeConfig::kAllRows};
 
@@ -42,7 +42,7 @@ public:
                            .paramsType = "TransposeParams",
                            .function = "tiledTranspose"}) {}
 
-  /// Tiles are the ideas; threads, hints and rasters vary them.
+  /// A class is a tile; threads, hints and rasters vary within it.
   CandidateClass classOf(const Problem &, const Values &values) const override {
     TiledTransposeConfig c = fromValues<TiledTransposeConfig>(values);
     uint64_t key = 0;
@@ -83,10 +83,11 @@ private:
 // Space
 //===----------------------------------------------------------------------===//
 
-/// Emits the first \p tiles tiles for one vector; of many the best are varied.
+/// Emits the first \p tiles tiles for one vector; among many the best are
+/// varied.
 void TiledTranspose::emitTiles(int vector, int tiles,
                                const TransposeSignature &signature, Emit emit) {
-  // A vector of one element makes tiles as wide as those of four.
+  // Tiles of single elements are as wide as those of vectors of four.
   int scale = std::max(vector, 4);
   for (int i = 0; i < tiles; ++i) {
     bool isFirst = true;
@@ -135,11 +136,11 @@ void TiledTranspose::forEachConfig(const TransposeProblem &,
   if (widest * signature.elementBytes < 4)
     widest = 1; // narrower than a register
   emitTiles(widest, std::size(kTiles), signature, emit);
-  // Half as wide, a sub-block takes a quarter of the registers.
+  // At half the width a sub-block takes a quarter of the registers.
   constexpr int kFewTiles = 3;
   if (widest > 2 && widest * signature.elementBytes >= 8)
     emitTiles(widest / 2, kFewTiles, signature, emit);
-  // What every alignment allows.
+  // A vector of one element works at every alignment.
   if (widest > 1)
     emitTiles(1, 1, signature, emit);
 }
@@ -175,15 +176,14 @@ TiledTranspose::checkShape(const TiledTransposeConfig &config,
 // Estimate
 //===----------------------------------------------------------------------===//
 
-/// Share of DRAM's bandwidth that is lost where tiles share sectors of y. Next
-/// to each other in the raster they write them at about the same time, and L2
-/// merges them. Tiles that are far apart write some of them twice, with what
-/// surrounds them read before: all, once what is moved between the two fills
-/// L2. H100, bf16 5000 x 5000: 40.2 us where pieces keep to sectors; down x's
-/// columns 41.1 us by 128 rows, 42.1 and 46.9 by 64; along its rows 45.5, 50.7
-/// and 52.3.
-/// fp32 along the rows, beside a stream: 340 x 101416 153 to 95 us, 94 x 210432
-/// 104 to 57 us.
+/// The share of DRAM's bandwidth that is lost where tiles share sectors of y.
+/// Neighbours in the raster write them at about the same time, and L2 merges
+/// the writes. Tiles that are far apart write some sectors twice, after reading
+/// the bytes around them. They do so for all sectors once the bytes moved
+/// between the two tiles fill L2. H100, bf16 5000 x 5000: 40.2 us where pieces
+/// keep to sectors; down x's columns 41.1 us by 128 rows, 42.1 and 46.9 us by
+/// 64; along its rows 45.5, 50.7 and 52.3 us. fp32 along the rows, compared
+/// with the copy baseline: 340 x 101416 153 to 95 us, 94 x 210432 104 to 57 us.
 static double lostToShared(const TiledTransposeConfig &config,
                            const TransposeSignature &signature,
                            const TransposeProblem &p,
@@ -199,17 +199,17 @@ static double lostToShared(const TiledTransposeConfig &config,
                      double(config.tileColumnCount(p.cols));
     cost = kApart + kEvicted * std::min(1.0, between / double(device.l2Bytes));
   }
-  // Of the bytes of y.
+  // The share in the bytes of y.
   double share = std::min(1.0, double(tileRows * kSector) /
                                    double(p.rows * signature.elementBytes));
   return share * cost / (1 + share * cost);
 }
 
-/// Share of DRAM's bandwidth that is lost to tiles, to threads that load again
-/// after they stored to shared memory, to sub-blocks of two by two, and
-/// to shared sectors. H100, 8192 x 8192 bf16: 95.1 us, and 97.5 in two rounds.
-/// By two and two, fp32 24242 x 1664, 974 x 21592 and bf16 30 x 21480 took 1.2
-/// times what the rest tells.
+/// The share of DRAM's bandwidth that is lost to tiles, to threads that load
+/// again after they stored to shared memory, to sub-blocks of two by two, and
+/// to shared sectors. H100, 8192 x 8192 bf16: 95.1 us, and 97.5 us in two
+/// rounds. By two and two, fp32 24242 x 1664, 974 x 21592 and bf16 30 x 21480
+/// took 1.2 times as long as the other terms predict.
 static double lostShare(const StreamKernel &kernel,
                         const TiledTransposeConfig &config,
                         const TransposeSignature &signature,
@@ -229,13 +229,14 @@ void TiledTranspose::addCosts(StreamKernel &kernel,
                               const DeviceModel &device) const {
   int atOnce = config.subBlocksAtOnce(signature);
   kernel.loadRounds = config.subBlocksPerThread() / atOnce;
-  // Instructions of a sub-block: both sides' accesses and addresses, and a
-  // permute for each register of each halving.
+  // Instructions of a sub-block: the accesses and addresses of both sides, and
+  // a permute for each register of each halving.
   double halvings = signature.elementBytes == 4 || config.vector == 1 ? 0
                     : signature.elementBytes == 2                     ? 1
                                                                       : 2;
-  // Accesses of a register or less take the time of more: H200, by single
-  // elements, bf16 4096 x 50257 494 us, int8 4091 x 12496 115 us.
+  // Accesses of a register or less take more time than their instructions:
+  // H200, by single elements, bf16 4096 x 50257 494 us, int8 4091 x 12496 115
+  // us.
   constexpr double kPerVector = 10, kPerSubBlock = 12, kPerNarrow = 55;
   double perVector =
       config.vectorBytes(signature) <= 4 ? kPerNarrow : kPerVector;
@@ -243,10 +244,10 @@ void TiledTranspose::addCosts(StreamKernel &kernel,
                        halvings * config.subBlockWords(signature);
   kernel.simdOps = perSubBlock * config.subBlocks() * double(kernel.tasks);
   kernel.lostShare = lostShare(kernel, config, signature, p, device);
-  // Into shared memory and out of it, and a barrier between.
+  // Into shared memory and out of it, with a barrier between.
   kernel.serialNs = sharedMemoryNs(2.0 * config.sharedBytes(signature), device);
-  // H200, blocks of 512 threads instead of 128: bf16 30 x 21480 3.2 us and 2.7,
-  // fp32 78 x 6768 3.6 and 3.0.
+  // H200, blocks of 512 threads instead of 128: bf16 30 x 21480 3.2 and 2.7 us,
+  // fp32 78 x 6768 3.6 and 3.0 us.
   constexpr int kFewThreads = 256;
   constexpr double kPerThreadNs = 1.5;
   kernel.serialNs += kPerThreadNs * std::max(0, config.threads() - kFewThreads);

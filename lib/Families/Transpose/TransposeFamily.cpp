@@ -80,7 +80,7 @@ llvm::Expected<Problem> TransposeFamily::canonicalise(Values values) const {
     return error;
   if (auto error = checkMatrix(name(), "ldy", p.cols, p.rows, p.ldy))
     return error;
-  // What equals a derived default is the default.
+  // Values that equal a derived default become the default.
   if (p.ldx == p.cols)
     values.set(TransposeField::Ldx, 0);
   if (p.ldy == p.rows)
@@ -105,11 +105,12 @@ OperandTable TransposeFamily::operands(const Problem &problem) const {
   x.cols = p.cols;
   x.leadingDimension = p.ldx;
   x.misalignment = misalignmentOf(p.align, p.dtype);
-  // All of a byte's values should appear, not only those next to zero.
+  // All of a byte's values should occur, not only those next to zero.
   constexpr double kInt8Deviation = 40;
   if (p.dtype == DType::INT8)
     x.usual.deviation = kInt8Deviation;
-  // Nothing is computed, so no value breaks anything: large ones stand for all.
+  // No arithmetic is done, so no value can break it: large ones serve as
+  // outliers.
   x.outliers = x.usual;
   x.outliers.outlierPeriod = 64;
   x.outliers.outlier = bytesOf(p.dtype) == 1 ? 100 : 10000;

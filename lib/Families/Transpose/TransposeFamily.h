@@ -11,8 +11,8 @@ namespace kiln {
 /// shifted and line.
 std::unique_ptr<KernelFamily> makeTransposeFamily();
 
-/// For the family's own constructor: tiles through shared memory, of rows that
-/// are whole aligned vectors, of rows that begin anywhere, and of few rows.
+/// For the family's own constructor: tiles through shared memory for rows that
+/// are whole aligned vectors, for rows that begin anywhere, and for few rows.
 std::unique_ptr<Template> makeTiledTransposeTemplate();
 std::unique_ptr<Template> makeShiftedTransposeTemplate();
 std::unique_ptr<Template> makeLineTransposeTemplate();

@@ -47,7 +47,7 @@ TransposeSignature signatureOf(const TransposeProblem &p) {
     combined |= elements * element;
   TransposeSignature signature;
   signature.elementBytes = static_cast<int>(element);
-  // The greatest power of two that divides them all.
+  // The greatest power of two that divides all of them.
   signature.align = static_cast<int>(combined & -combined);
   return signature;
 }

@@ -1,6 +1,6 @@
 //===- TransposeProblem.h - a transposition, typed ------------------------===//
 //
-// The typed form of the records "transpose2d rows=.. cols=.." and of their
+// The typed form of the values "transpose2d rows=.. cols=.." and of their
 // signature. y[c, r] = x[r, c].
 //
 //===----------------------------------------------------------------------===//
@@ -13,7 +13,7 @@
 namespace kiln {
 
 /// Sizes and leading dimensions in elements. Leading dimensions are resolved:
-/// never 0 in a problem that canonicalise() made, except where a row is empty.
+/// never 0 after canonicalise(), except where a row is empty.
 struct TransposeProblem {
   int64_t rows = 0, cols = 0; ///< of x
   DType dtype = DType::BF16;
@@ -40,7 +40,7 @@ struct TransposeOperand {
 const Schema &transposeProblemSchema();
 const Schema &transposeSignatureSchema();
 
-/// Reads the values of a problem record, in schema order, and resolves derived
+/// Reads the values of a problem in schema order, and resolves derived
 /// defaults. Nanoseconds: called on every launch.
 TransposeProblem readTransposeProblem(const int64_t *values);
 
@@ -48,11 +48,11 @@ TransposeProblem readTransposeProblem(const int64_t *values);
 /// extents have in common.
 TransposeSignature signatureOf(const TransposeProblem &problem);
 
-/// A signature as a record of transposeSignatureSchema(), and back.
+/// Converts a signature to values of transposeSignatureSchema(), and back.
 Values toValues(const TransposeSignature &signature);
 TransposeSignature readTransposeSignature(const Values &values);
 
-/// "{.elementBytes = 2, .align = 16}": a designated initialiser.
+/// A designated initialiser: "{.elementBytes = 2, .align = 16}".
 std::string initializerText(const TransposeSignature &signature);
 
 } // namespace kiln

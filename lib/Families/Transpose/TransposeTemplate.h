@@ -1,8 +1,8 @@
-//===- TransposeTemplate.h - what the family's templates share ------------===//
+//===- TransposeTemplate.h - base of the family's templates ---------------===//
 //
 // Each template is its config type (kernel_src/transpose) plus three facts: its
-// space, its limits and what it does to memory. The rest (records, texts,
-// plans, binding) follows from the config and is written once here.
+// space, its limits and its memory pass. The rest (values, texts, plans,
+// binding) follows from the config and is written once here.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -20,19 +20,19 @@
 
 namespace kiln {
 
-/// Fills what no config changes: operands and extents. Nanoseconds; allocates
-/// nothing.
+/// Fills in the parameters that no config changes: operands and extents.
+/// Nanoseconds; allocates nothing.
 TransposeParams makeTransposeParams(const TransposeProblem &problem,
                                     const Arguments &arguments);
 
 /// The rejection of \p value unless it is a power of two from \p least to
-/// \p most. \p unit says of what it is, \p allowed which these are; literals.
+/// \p most. \p unit names its unit, \p allowed the powers; literals.
 std::optional<Rejection> checkPower(int value, int least, int most,
                                     llvm::StringRef unit,
                                     llvm::StringRef allowed);
-/// The same for the threads of a block.
+/// checkPower() for the threads of a block.
 std::optional<Rejection> checkBlockThreads(int threads);
-/// The same for the sides of a tile, 32 at least.
+/// checkPower() for the sides of a tile, at least 32.
 template <class Config>
 std::optional<Rejection> checkSides(const Config &config, int most,
                                     llvm::StringRef allowed) {
@@ -42,16 +42,16 @@ std::optional<Rejection> checkSides(const Config &config, int most,
   return checkPower(config.tileCols, 32, most, "columns a tile", allowed);
 }
 
-/// Share of DRAM's bandwidth that a transposition loses to pieces of rows of
-/// less than 256 bytes, on one side. H100, 8192 x 8192 bf16: 95.1 us with 256
-/// bytes, 97.4 with 128 on one side, 99.1 on both.
+/// The share of DRAM's bandwidth that a transposition loses to pieces of rows
+/// of less than 256 bytes, on one side. H100, 8192 x 8192 bf16: 95.1 us with
+/// 256 bytes, 97.4 us with 128 on one side, 99.1 us on both.
 double lostToPieces(int pieceBytes);
 
-/// The same of both sides, and what tiles lose that the extents leave partly
-/// empty: they take a block's place and keep fewer bytes in flight. H100,
-/// beside what the rest tells: bf16 247 x 126560 by 128 rows 1.2, fp32 51 x
-/// 36231 by 64 rows 1.3. Packed rows that a tile has whole are one piece. \p
-/// kernel has its tasks.
+/// lostToPieces() of both sides, and the loss of tiles that the extents leave
+/// partly empty: they take a block's place and keep fewer bytes in flight.
+/// H100, in proportion to the other terms: bf16 247 x 126560 by 128 rows 1.2,
+/// fp32 51 x 36231 by 64 rows 1.3. Packed rows that lie wholly in a tile are
+/// one piece. \p kernel has its tasks.
 template <class Config>
 double lostToTiles(const StreamKernel &kernel, const Config &config,
                    const TransposeProblem &p) {
@@ -68,14 +68,14 @@ double lostToTiles(const StreamKernel &kernel, const Config &config,
   return lost;
 }
 
-/// Time in ns that a tile of \p bytes in and out takes shared memory, and the
-/// barrier between.
+/// Time in ns for which a tile of \p bytes in and out occupies shared memory,
+/// with the barrier between.
 double sharedMemoryNs(double bytes, const DeviceModel &device);
 
-/// Time in ns for what a tile does between its loads and its stores: it moves
-/// \p bytes through shared memory at the rate of all banks, beside \p
-/// instructions of lanes. The first blocks of an SM begin together, and all of
-/// them do this at a time; those behind them have drifted apart.
+/// Time in ns of a tile between its loads and its stores: it moves \p bytes
+/// through shared memory at the rate of all banks, in addition to
+/// \p instructions of lanes. The first blocks of an SM begin together, and all
+/// of them do this at the same time; later blocks have drifted apart.
 double betweenNs(const StreamKernel &kernel, double bytes, double instructions,
                  const DeviceModel &device);
 
@@ -129,7 +129,8 @@ public:
     TransposeSignature signature = readTransposeSignature(problem.signature);
     const int sharedBytes =
         askedBytes(config, read(problem), signature, device);
-    // No more than the kernel needs, so that better aligned problems share it.
+    // The least alignment that the kernel needs, so that better aligned
+    // problems share it.
     TransposeSignature least = signature;
     least.align = config.neededAlign(signature);
     Plan plan;
@@ -156,11 +157,12 @@ protected:
       return rejection;
     if (auto rejection = checkShape(config, p, signature))
       return rejection;
-    assert(config.isValid(signature) && "each limit of isValid has its words");
+    assert(config.isValid(signature) && "each limit of isValid has a message");
     int64_t shared = askedBytes(config, p, signature, device);
     if (auto rejection = checkSharedBytes(shared, device))
       return rejection;
-    // At an address that is aligned to no more than its elements.
+    // The grid is largest for addresses that are aligned to their elements
+    // only.
     return checkGrid(
         double(blocksOf(config, p, signature, signature.elementBytes)));
   }
@@ -171,8 +173,8 @@ protected:
     TransposeProblem p = read(problem);
     TransposeSignature signature = readTransposeSignature(problem.signature);
     StreamKernel kernel;
-    // A pointer of the greatest alignment is hardly ever aligned to less than
-    // what a kernel asks for.
+    // A pointer of the greatest alignment is almost never aligned to less than
+    // a kernel needs.
     constexpr int64_t kMostAlign = 16;
     kernel.tasks =
         blocksOf(config, p, signature, p.align < kMostAlign ? p.align : 0);
@@ -191,19 +193,19 @@ protected:
                              const TransposeSignature &signature,
                              Emit emit) const = 0;
 
-  /// The limits of Config::isValid() that no launch has, by name, and those of
-  /// the template that depend on the problem.
+  /// The limits of Config::isValid() that a launch does not have, by name, and
+  /// the limits of the template that depend on the problem.
   virtual std::optional<Rejection>
   checkShape(const Config &config, const TransposeProblem &problem,
              const TransposeSignature &signature) const = 0;
 
-  /// Shared memory that a launch asks for.
+  /// Shared memory of a launch.
   virtual int askedBytes(const Config &config, const TransposeProblem &problem,
                          const TransposeSignature &signature,
                          const DeviceModel &device) const = 0;
 
-  /// Adds what a config that prune() let pass does beside moving each byte
-  /// once.
+  /// Adds the costs of a config that prune() has accepted, apart from moving
+  /// each byte once.
   virtual void addCosts(StreamKernel &kernel, const Config &config,
                         const TransposeProblem &problem,
                         const TransposeSignature &signature,

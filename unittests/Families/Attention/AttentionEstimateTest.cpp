@@ -1,6 +1,7 @@
 // The estimates of attention against measured times of one H200, and against
-// themselves. Times of other libraries' kernels: FlashAttention 3 and 2, head
-// dims with tiles as those have them, 16384 tokens, 2048 / head dim heads.
+// each other. Times of other libraries' kernels: FlashAttention 3 and 2, with
+// the tiles that they have for each head dim, 16384 tokens, 2048 / head dim
+// heads.
 #include "Families/Attention/AttentionModel.h"
 #include "Families/Conformance/DerivationCheck.h"
 #include "Families/FamilyTesting.h"
@@ -63,7 +64,7 @@ constexpr MeasuredTiles kMmaTiles[] = {
     {256, true, 64, 64, 4, {215, 252, 273, 282, 291, 291}},
 };
 
-/// Predicted over measured rate of every length.
+/// Predicted over measured rate for every length.
 std::vector<double> ratiosOf(const MeasuredTiles &measured) {
   std::vector<double> ratios;
   int64_t length = 512;
@@ -184,7 +185,7 @@ TEST_CASE("blocks of keys are counted as a loop over tiles counts them") {
       int64_t shift = problem.keys - problem.queries;
       int64_t first = isCausal ? 0 : query + shift - problem.left;
       int64_t last = end + shift + (isCausal ? 0 : problem.right);
-      // What the first row sees ahead, and the last one behind.
+      // Keys that the first row sees ahead, and the last one behind.
       int64_t limit = query + shift + (isCausal ? 0 : problem.right) + 1;
       int64_t least = isCausal ? 0 : end + shift - problem.left;
       for (int64_t begin = 0; begin < problem.keys; begin += keys) {
@@ -223,8 +224,8 @@ TEST_CASE("tiles with wgmma take what FlashAttention 3 takes") {
   CHECK(worst < 0.1);
 }
 
-// 25 sequences of 216, 16 heads: 37.5 us by blocks of 128 keys, 45.1 by those
-// of 64.
+// 25 sequences of 216, 16 heads: 37.5 us with blocks of 128 keys, 45.1 us with
+//    blocks of 64.
 TEST_CASE("short steps wait for what the next tile loads") {
   AttentionProblem problem = squareProblem(128, 216, true);
   problem.batch = 25;
@@ -239,7 +240,7 @@ TEST_CASE("short steps wait for what the next tile loads") {
   CHECK(timeOf(64, 3) < timeOf(64, 2));
 }
 
-// One head of 3955: 36.1 us dealt out, 23.8 drawn.
+// One head of 3955: 36.1 us with tiles assigned ahead, 23.8 us drawn.
 TEST_CASE("tiles that are dealt out take turns, also those without keys") {
   AttentionProblem problem = squareProblem(128, 3955, true);
   problem.batch = problem.heads = problem.kvHeads = 1;
@@ -312,7 +313,7 @@ TEST_CASE("of lengths in device memory, those to expect make the time") {
   kernel.merge = SplitMerge::DependentLaunch;
   Estimate estimate = estimateAttentionDecode(problem, kernel, h200());
   CHECK(estimate.totalNs == doctest::Approx(341.8e3).epsilon(0.05));
-  // Blocks behind the lengths leave at once.
+  // Blocks behind the end of a sequence leave at once.
   CHECK(estimate.term("empty blocks") > 0);
   CHECK(estimate.term("empty blocks") < 1000);
 }
@@ -332,7 +333,7 @@ TEST_CASE("no estimate divides by a rate that the device has not") {
              llvm::cantFail(exploreSpace(attention(), problem, device(name)))
                  .ranked) {
           CAPTURE(candidate.config.text());
-          // Beyond a minute some rate is next to nothing.
+          // Above a minute some rate is close to 0.
           REQUIRE(candidate.estimate.totalNs > 0);
           REQUIRE(candidate.estimate.totalNs < 60e9);
         }

@@ -1,5 +1,5 @@
 // The rules of kernel_src/attention/AttentionRanges.h, which all kernels share,
-// and the count of pairs beside what a loop over every pair finds.
+// and the count of pairs, against a loop over every pair.
 #include "attention/AttentionRanges.h"
 #include "Families/Attention/AttentionProblem.h"
 #include "Families/FamilyTesting.h"
@@ -87,7 +87,8 @@ TEST_CASE("a tile of queries has the keys of any and of all of its rows") {
             isSeen |= here;
             isSeenByAll &= here;
           }
-          // A range may have what no row sees, between what two rows see.
+          // A range may include keys that no row sees, between those of two
+          // rows.
           CHECK((!isSeen || any.contains(key)));
           CHECK(all.contains(key) == isSeenByAll);
         }
@@ -179,7 +180,7 @@ TEST_CASE("sequences lie where offsets, lengths and pages say") {
   CHECK(queriesOf<kPacked>(params, 1).count == 5);
   CHECK(keysOfSequence<kUniform>(params, 2).count == 8);
   CHECK(keysOfSequence<kPacked>(params, 2).first == 7);
-  // A length is a promise, and what breaks it is cut.
+  // A length above its promised maximum is cut.
   CHECK(keysOfSequence<kTable>(params, 0).count == 0);
   CHECK(keysOfSequence<kTable>(params, 1).count == 8);
   CHECK(keysOfSequence<kTable>(params, 2).count == 0);

@@ -16,7 +16,7 @@ using namespace kiln::testing;
 
 namespace {
 
-/// The fields that every problem here has, and \p fields.
+/// The fields that every problem here has, followed by \p fields.
 std::string textOf(llvm::StringRef fields) {
   return ("attention sq=128 sk=256 heads=8 d=64 dtype=bf16 " + fields).str();
 }
@@ -26,7 +26,7 @@ Problem parseFields(llvm::StringRef fields) {
 std::string failureOf(llvm::StringRef fields) {
   return testing::failure(attention(), textOf(fields));
 }
-/// The canonical text without what every problem has.
+/// The canonical text without the fields that every problem has.
 std::string rest(llvm::StringRef fields) {
   const std::string text = parseFields(fields).text(), common = textOf("");
   llvm::SmallVector<llvm::StringRef> parts, known;
@@ -46,8 +46,8 @@ OperandSpec operand(llvm::StringRef text, int index) {
       .operands[index];
 }
 
-/// The parameters of the naive kernel's launch of \p problem, whose operands
-/// lie at multiples of 0x1000.
+/// The parameters of the naive kernel in a launch of \p problem, with operands
+/// at multiples of 0x1000.
 AttentionParams paramsOf(const Problem &problem,
                          const DeviceModel &device = h200()) {
   const Template &naive = *attention().findTemplate("naive");
@@ -98,7 +98,7 @@ TEST_CASE("equal attention problems have equal text") {
 TEST_CASE("strides of attention that are packed are not in its text") {
   CHECK(rest("ldq=512 hsq=64 bsq=65536 ldo=512 hso=64 bso=65536") == "");
   CHECK(rest("ldk=512 hsk=64 bsk=131072 ldv=512") == "");
-  // One tensor of Q, K and V.
+  // Q, K and V are parts of one tensor.
   CHECK(rest("ldq=1536 bsq=196608") == "ldq=1536");
   // [batch][head][token][d]
   CHECK(rest("ldq=64 hsq=8192 bsq=65536") == "ldq=64 hsq=8192");
@@ -115,7 +115,7 @@ TEST_CASE("bad attention problems get one clear line") {
         "attention: heads=8 is no multiple of kvheads=3");
   CHECK(failureOf("kv=fp16") == "attention: kv=fp16 is neither dtype nor e4m3");
   CHECK(failureOf("out=fp16") ==
-        "attention: out=fp16 is not dtype, as all but e4m3 asks for");
+        "attention: out=fp16 differs from dtype, which only e4m3 allows");
   CHECK(failureOf("scales=head") == "attention: scales=head needs kv=e4m3");
   CHECK(failureOf("scale=-1") ==
         "attention: scale=-1 is negative, negate Q instead");
@@ -182,7 +182,7 @@ TEST_CASE("the signature of attention has what kernels are compiled for") {
                                 .scales = true,
                                 .align = 16});
   CHECK(readAttentionSignature(toValues(s)) == s);
-  // Sizes, scales and windows are none of its business.
+  // The signature does not depend on sizes, scales and windows.
   CHECK(signatureOf("batch=7 kvheads=4 scale=2 split=512") == signatureOf(""));
   CHECK(signatureOf("mask=window left=3") == signatureOf("mask=window left=9"));
 }
@@ -207,7 +207,7 @@ TEST_CASE("every stride and row of attention counts for its alignment") {
   };
   CHECK(align("sq=4 sk=4 heads=1 d=20 dtype=fp16") == 8);
   CHECK(align("sq=4 sk=4 heads=1 d=20 dtype=e4m3") == 4);
-  // K has one byte an element, and Q two whatever is promised.
+  // K has one byte an element, and Q two, whatever is promised.
   CHECK(align("sq=4 sk=4 heads=1 d=16 dtype=fp16 kv=e4m3 align=1") == 2);
   CHECK(align("sq=4 sk=4 heads=1 d=3 dtype=e4m3 align=1") == 1);
   // Q, K and V of e4m3 may begin anywhere, though O may not.
@@ -263,7 +263,7 @@ TEST_CASE("packed sequences are one, and pages are a batch") {
         33);
   CHECK_FALSE(operand(kTable, AttentionOperand::PageOffsets).present);
 
-  // Trials of a short list have sequences that it has room for.
+  // Trials of a short list have sequences for which it has room.
   constexpr llvm::StringLiteral kList =
       "batch=3 sq=1 sk=100 heads=2 d=16 dtype=fp16 kvlen=used pages=list "
       "page=16 tablecols=10";
@@ -376,7 +376,7 @@ TEST_CASE("keys that come up again may be off as often") {
   const double usual = tolerance("").scaled;
   CHECK(tolerance("pages=table page=100").scaled == usual);
   CHECK(tolerance("pages=table page=100 poolpages=10").scaled == usual);
-  // Of 10 pages of a sequence one comes up twice, or all four times.
+  // One of 10 pages of a sequence occurs twice, or all four times.
   CHECK(tolerance("pages=table page=100 poolpages=9").scaled ==
         doctest::Approx(usual * std::sqrt(2.0)));
   CHECK(tolerance("pages=list page=100 poolpages=3").scaled == 2 * usual);
@@ -436,7 +436,7 @@ TEST_CASE("the naive attention kernel is the last resort") {
     CAPTURE(fields.str());
     CHECK(first(fields) != "naive");
   }
-  // No other template has rows that are so long and begin anywhere.
+  // No other template supports rows that are this long and begin anywhere.
   const Problem rows = testing::parse(
       attention(), "attention sq=16 sk=4096 heads=16 kvheads=1 d=576 dv=512 "
                    "latent=1 dtype=bf16 align=2");
@@ -464,7 +464,7 @@ TEST_CASE("naive attention is not first from a hundred keys on") {
 }
 
 TEST_CASE("sequences that share pages have as many keys as they like") {
-  // Together more than a tensor map counts, each far fewer.
+  // All of them exceed the limit of a tensor map, and each is far below it.
   auto first = [&](int batch) {
     const Problem problem = testing::parse(
         attention(),

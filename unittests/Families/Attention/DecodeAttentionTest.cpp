@@ -1,5 +1,5 @@
-// The decode template: which keys a block has, how many splits there are, what
-// a launch looks like.
+// The decode template: the keys of a block, the number of splits, and its
+// launches.
 #include "Families/Attention/AttentionCombine.h"
 #include "Families/Attention/AttentionFamily.h"
 #include "Families/Attention/DecodeGrid.h"
@@ -48,7 +48,7 @@ AttentionParams paramsOf(const LaunchSpec &spec, int step) {
   return params;
 }
 
-/// A problem of random sizes; packed queries and windows among them.
+/// A problem of random sizes, sometimes with packed queries or windows.
 AttentionProblem draw(std::mt19937 &rng) {
   auto below = [&](int64_t n) { return int64_t(rng() % uint64_t(n)); };
   AttentionProblem problem;
@@ -132,7 +132,7 @@ TEST_CASE("a grid has splits for the longest sequence, in room for them") {
     REQUIRE(grid.rowBlocks == std::max<int64_t>(ceilDiv(rows, config.rows), 1));
     if (config.cluster)
       REQUIRE(grid.splits <= DecodeAttentionConfig::kMaxCluster);
-    // A plan serves what is smaller in the room that it asked for.
+    // A plan serves smaller problems in the workspace that it asked for.
     int64_t room = partialRowsOfPlan(problem, config, 132);
     AttentionProblem smaller = problem;
     smaller.batch = 1 + int64_t(rng() % uint64_t(problem.batch));
@@ -252,7 +252,7 @@ TEST_CASE("keys are split until there is a block for each SM") {
   struct Case {
     int64_t batch, kvHeads, keys, splits;
   };
-  // H200; the best of what was measured.
+  // H200; the best measured configs.
   const Case cases[] = {{1, 8, 4096, 16},  {1, 8, 131072, 16}, {4, 8, 2048, 4},
                         {8, 8, 4096, 2},   {64, 1, 4096, 2},   {32, 8, 4096, 1},
                         {16, 32, 2048, 1}, {1, 1, 131072, 128}};
@@ -280,7 +280,7 @@ TEST_CASE("ragged batches have splits of a fixed length") {
   DecodeGrid grid(problem, {.rows = 8}, 132);
   CHECK(grid.splitKeys == 2048);
   CHECK(grid.splits == 16);
-  // A fixed split depends on nothing else.
+  // A fixed split does not depend on other fields.
   problem.fixedSplit = 1000;
   for (int64_t batch : {1, 7, 64}) {
     problem.batch = batch;
@@ -375,8 +375,8 @@ TEST_CASE("a plan of many sequences serves few in its workspace") {
 }
 
 TEST_CASE("S16: room for more queries takes no workspace and no splits") {
-  // As serving engines have it, whose tensors are as long as their longest
-  // batch. Plans are made without it.
+  // Serving engines have tensors as long as their longest batch. Plans are made
+  // without that.
   for (const char *rest : {"", " split=1024"}) {
     std::string problem = std::string(kLlm) + "batch=4 sk=16384 qlen=packed";
     Plan plan = planOf(problem + rest, "decode.r8.t16.st3.w4");
@@ -393,7 +393,7 @@ TEST_CASE("S16: room for more queries takes no workspace and no splits") {
                                                 AttentionLengths::Packed};
     CHECK(partialRows<kPacked>(params) == 4 * 32);
     CHECK(partialRow<kPacked>(params, 3, {8191, 1}, 31, 0) == 4 * 32 - 1);
-    // Where it is less than the most, rows are as close as those of O.
+    // Below the maximum, rows are packed like those of O.
     params = paramsOf(tight, 0);
     CHECK(partialRows<kPacked>(params) == 3 * 32);
     CHECK(partialRow<kPacked>(params, 3, {2, 1}, 31, 0) == 3 * 32 - 1);

@@ -1,5 +1,5 @@
-// With a fixed split a row has the same bits in every batch: whatever is chosen
-// for some batch, template and order of keys are those of every other.
+// With a fixed split a row has the same bits in every batch: the template and
+// the order of keys that are chosen for one batch are those for every other.
 #include "Families/Attention/AttentionFamily.h"
 #include "Families/FamilyTesting.h"
 #include "Kernel/Space.h"
@@ -15,7 +15,7 @@ using namespace kiln::testing;
 
 namespace {
 
-/// What the bits of a row follow from, of what may be chosen for \p problem.
+/// The parts of a choice for \p problem on which the bits of a row depend.
 std::set<std::string> ordersOf(const std::string &problem,
                                const DeviceModel &device) {
   auto space = exploreSpace(attention(), parse(attention(), problem), device);
@@ -36,7 +36,7 @@ std::set<std::string> ordersOf(const std::string &problem,
     else if (!candidate.tmpl->isGeneric())
       orders.insert(config.text()); // no other template has such problems
   }
-  // What is not chosen where there is anything else.
+  // A generic template is not chosen where another one exists.
   CHECK((orders.empty() || !space->ranked.front().tmpl->isGeneric()));
   return orders;
 }
@@ -102,8 +102,8 @@ TEST_CASE("what a fixed split leaves out is named") {
     return reason(attention(), "attention " + text, config);
   };
   CHECK(why(problem, "sm90.wg1.bn128.st2.pk4") ==
-        "dominated: 1024 keys of a fixed split, what decode does not serve "
-        "allowed");
+        "dominated: 1024 keys of a fixed split, problems that decode does not "
+        "serve allowed");
   const std::string rows = "sq=512 sk=8192 heads=32 kvheads=8 d=128 "
                            "dtype=bf16 split=1024";
   const std::string few = "sq=17 sk=8192 heads=32 kvheads=8 d=128 dtype=bf16 ";

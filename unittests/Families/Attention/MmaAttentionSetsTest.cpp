@@ -1,5 +1,5 @@
-// Names of configs, named sets of them, and what a study counts. The golden
-// lists in sets/ have a name a line.
+// Names of configs, named sets of them, and the counts of a study. The golden
+// lists in sets/ have a name on each line.
 #include "Families/Attention/MmaAttentionSets.h"
 
 #include "Families/Attention/AttentionConfigNames.h"

@@ -1,5 +1,5 @@
-// What a launch of wgmma attention is made of: tensor maps, tiles, splits,
-// workspace; and which configs are refused.
+// The parts of a launch of wgmma attention: tensor maps, tiles, splits,
+// workspace; and the configs that are refused.
 #include "Families/Attention/AttentionFamily.h"
 #include "Families/Attention/Sm90AttentionPlan.h"
 #include "Families/FamilyTesting.h"
@@ -19,7 +19,7 @@ namespace {
 
 using Numbers = std::vector<uint64_t>;
 
-/// A launch of a config that the pruner lets pass, at its problem.
+/// A launch of a config that the pruner accepts, for its problem.
 struct Launch {
   Plan plan;
   LaunchSpec spec;
@@ -79,7 +79,7 @@ constexpr llvm::StringRef kConfig = "sm90.wg2.bn128.st2.pk1";
 } // namespace
 
 TEST_CASE("maps of wgmma attention have any strides and heads of a tile") {
-  // One tensor of Q, K and V.
+  // Q, K and V are parts of one tensor.
   Launch launch("batch=3 sq=256 sk=256 heads=8 kvheads=2 d=64 dtype=bf16 "
                 "ldq=768 ldk=768 ldv=768",
                 "sm90.wg2.bn128.st2.pk4");
@@ -98,7 +98,7 @@ TEST_CASE("maps of wgmma attention have any strides and heads of a tile") {
 TEST_CASE("the last tile of a group may have fewer heads") {
   Launch launch("batch=3 sq=2 sk=256 heads=142 kvheads=2 d=64 dtype=bf16",
                 "sm90.wg2.bn128.st2.pk36.rg1");
-  // Of a group's heads, behind which there are zeros.
+  // The heads of a group, with zeros behind them.
   CHECK((dims(launch.map(0)) == Numbers{64, 71, 2, 2, 3}));
   CHECK((strides(launch.map(0)) ==
          Numbers{128, 142 * 128, 71 * 128, 2 * 142 * 128}));
@@ -181,7 +181,7 @@ TEST_CASE("splits of wgmma attention are merged by a second kernel") {
   CHECK(launch.plan.workspace.zeroedBytes == 0);
   CHECK(launch.step(1).grid.x == 64);
   CHECK(launch.step(1).dependentLaunch);
-  // Of many rows no sequence is split where the problem fixes splits.
+  // If the problem fixes splits, many rows are not split.
   Launch fixed("sq=128 sk=4000 heads=2 d=128 dtype=bf16 split=1024",
                "sm90.wg2.bn128.st2.pk1");
   CHECK(fixed.params().attention.splits == 1);
@@ -193,7 +193,7 @@ TEST_CASE("S16: splits of wgmma attention take what there are queries for") {
       "batch=2 sq=64 sk=4000 heads=2 d=128 dtype=bf16 qlen=packed ";
   constexpr llvm::StringRef kSplit = "sm90.wg1.bn128.st2.pk1.sp8";
   const uint64_t bytes = Launch(kPacked, kSplit).plan.workspace.scratchBytes;
-  // Plans are made without it, so it must not ask for more.
+  // Plans are made without it, so it must not need more.
   for (const char *room : {"totalq=5000", "totalq=2000000"}) {
     Launch launch((kPacked + room).str(), kSplit);
     CHECK(launch.plan.workspace.scratchBytes == bytes);

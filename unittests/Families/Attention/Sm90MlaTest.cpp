@@ -1,5 +1,5 @@
-// What a launch of latent attention is made of: the map of K, splits, clusters;
-// what the problem says, and which configs are refused.
+// The parts of a launch of MLA: the map of K, splits, clusters; the rules of
+// its problems, and the configs that are refused.
 #include "Families/Attention/AttentionFamily.h"
 #include "Families/FamilyTesting.h"
 
@@ -21,7 +21,7 @@ namespace {
 
 using Numbers = std::vector<uint64_t>;
 
-/// A launch of a config that the pruner lets pass, at its problem.
+/// A launch of a config that the pruner accepts, for its problem.
 struct MlaLaunch {
   Plan plan;
   LaunchSpec spec;
@@ -97,7 +97,7 @@ TEST_CASE("V of latent attention is a part of K") {
   CHECK(launch.step(0).grid.z == 128);
   CHECK(launch.step(0).cluster.x == 2);
   CHECK(launch.spec.stepCount == 1);
-  // Strides of V do not count, and there is no operand V.
+  // Strides of V are ignored, and there is no operand V.
   Problem strided = parse(
       attention(), "sq=1 sk=64 heads=16 kvheads=1 d=576 dv=512 dtype=bf16 "
                    "latent=1 ldv=600");
@@ -180,7 +180,7 @@ TEST_CASE("pages of latent attention come in boxes of their own") {
 }
 
 TEST_CASE("latent attention takes what was measured of it") {
-  // One H200. The last two with operands in L2.
+  // From one H200. The last two have operands in L2.
   struct Measured {
     llvm::StringRef problem, config;
     double us;

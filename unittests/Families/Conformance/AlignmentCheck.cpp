@@ -11,7 +11,7 @@
 
 namespace kiln::conformance {
 
-/// The canonical problem of \p record, if it is one that has work.
+/// The canonical problem of \p record, unless it is refused or has no work.
 static std::optional<Problem> workOf(const KernelFamily &family,
                                      Values values) {
   auto problem = family.canonicalise(std::move(values));
@@ -24,7 +24,8 @@ static std::optional<Problem> workOf(const KernelFamily &family,
   return std::move(*problem);
 }
 
-/// \p problem with as little alignment as its family accepts, and what that is.
+/// \p problem with the least alignment that its family accepts, and that
+/// alignment.
 static std::optional<Problem> leastAligned(const KernelFamily &family,
                                            const Problem &problem,
                                            int64_t &bytes) {
@@ -38,7 +39,7 @@ static std::optional<Problem> leastAligned(const KernelFamily &family,
   return std::nullopt;
 }
 
-/// Whether \p field says how far rows, or matrices, are apart.
+/// Whether \p field is a distance between rows, or between matrices.
 static bool isDistance(const Field &field) {
   return field.role == FieldRole::LeadingDimension ||
          field.role == FieldRole::Stride;
@@ -51,7 +52,7 @@ static std::optional<Problem> packedWork(const KernelFamily &family,
   Values values = problem.values;
   for (auto [i, field] : llvm::enumerate(values.schema().fields())) {
     const auto index = static_cast<int>(i);
-    // An optional extent that has its default may have no meaning here.
+    // An optional extent at its default may be unused here.
     const bool isGiven = field.required || values[index] != field.defaultValue;
     if (field.role == FieldRole::DynamicExtent ||
         (field.role == FieldRole::Extent && isGiven))
@@ -63,7 +64,7 @@ static std::optional<Problem> packedWork(const KernelFamily &family,
   return workOf(family, std::move(values));
 }
 
-/// Whether kernels of \p packed are not all given \p other: signatures differ,
+/// Whether some kernel of \p packed is not given \p other: signatures differ,
 /// or a config is pruned.
 static bool isToldApart(const KernelFamily &family, const Problem &packed,
                         const Problem &other) {
@@ -77,8 +78,8 @@ static bool isToldApart(const KernelFamily &family, const Problem &packed,
   });
 }
 
-/// Whether what \p odd lays out otherwise than \p packed are operands that no
-/// promise of alignment is about.
+/// Whether the operands whose layout differs between \p odd and \p packed are
+/// those without a promise of alignment.
 static bool isOfSingleElements(const KernelFamily &family,
                                const Problem &packed, const Problem &odd) {
   const OperandTable before = family.operands(packed);
@@ -109,7 +110,7 @@ std::string faultOfLeadingDimensions(const KernelFamily &family,
                field.role == FieldRole::Stride ? kOddMatrix : kOddRow);
     const std::optional<Problem> odd = workOf(family, std::move(values));
     if (!odd || odd->values == packed->values)
-      continue; // refused, or nothing reads it
+      continue; // refused, or the field is never read
     tested.insert(field.key.str());
     if (hasVectors && !isOfSingleElements(family, *packed, *odd) &&
         !isToldApart(family, *packed, *odd))

@@ -1,4 +1,4 @@
-//===- AlignmentCheck.h - what signatures and trials know of alignment ----===//
+//===- AlignmentCheck.h - alignment in signatures and trials --------------===//
 #pragma once
 
 #include "Kernel/Family.h"
@@ -8,17 +8,17 @@
 
 namespace kiln::conformance {
 
-/// What is wrong with problems like \p problem, with extents of 64: a leading
-/// dimension or a stride that is odd is told apart from packed rows, by the
-/// signature or by what is pruned, or a kernel whose vectors need aligned rows
-/// is given it.
-/// \p tested receives the keys of those that such a problem reads.
+/// The fault of problems like \p problem, with extents of 64; empty for none.
+/// The signature or the pruner has to tell an odd leading dimension or stride
+/// apart from packed rows, so that no kernel is given rows that its vectors
+/// cannot read. \p tested receives the keys of the fields that such a problem
+/// reads.
 std::string faultOfLeadingDimensions(const KernelFamily &family,
                                      const Problem &problem,
                                      std::set<std::string> &tested);
 
-/// What is wrong with the operands of problems like \p problem that promise as
-/// little alignment as they may: trials try at least one with no more.
+/// The fault of the operands of problems like \p problem that promise the least
+/// alignment: at least one of them is tried with no more.
 std::string faultOfMisalignment(const KernelFamily &family,
                                 const Problem &problem);
 

@@ -55,7 +55,7 @@ private:
   Change change;
 };
 
-/// The family transpose2d with signatures that forget how far rows are apart.
+/// The family transpose2d with signatures that ignore the distance of rows.
 class WrongSignature final : public KernelFamily {
 public:
   WrongSignature() { addTemplate(makeTiledTransposeTemplate()); }
@@ -98,7 +98,7 @@ Problem problem() {
   return testing::parse(elementwise(), "op=add rows=64 cols=64 dtype=bf16");
 }
 
-/// What is wrong with the table once y, or all of it, was changed.
+/// The fault of the table after y, or all of it, was changed.
 std::string faultOfTable(WrongTable::Change change) {
   return faultOfOperands(WrongTable(std::move(change)), problem());
 }
@@ -122,7 +122,7 @@ private:
   std::shared_ptr<const Binder> inner;
 };
 
-/// A binder that changes the first kernel of what another one binds.
+/// A binder that changes the first kernel of another binder's launch.
 class WrongStep final : public Binder {
 public:
   using Change = std::function<void(KernelStep &)>;

@@ -1,5 +1,5 @@
-// Kernels of every family of Families.def through the real NVRTC, for every
-// architecture of the catalog: of each template its best config for a drawn
+// Compiles kernels of every family of Families.def with the real NVRTC, for
+// every architecture of the catalog: each template's best config for a drawn
 // problem, and the reference.
 #include "Families/Conformance/Draw.h"
 #include "KernelSrc/RealCompiler.h"
@@ -22,14 +22,15 @@ using namespace kiln::conformance;
 
 namespace {
 
-/// Kernels of one config after the other: those behind the first are for where
-/// ptxas makes too much of it, as an engine goes on to the next.
+/// Kernels of one config after the other. An engine falls back to the later
+/// ones if ptxas spills in the first one.
 struct CompiledSample {
   std::string what;
   std::vector<std::vector<TranslationUnit>> choices;
 };
 
-/// Why an engine would not take \p units, or what does not compile.
+/// The reason why an engine would refuse \p units, or the error of a
+/// compilation.
 struct CompileFault {
   std::string text;
   bool isRejection = false;
@@ -40,7 +41,7 @@ CompileFault compileAll(llvm::ArrayRef<TranslationUnit> units) {
     auto artifact = testing::compiler().compile(unit);
     if (!artifact)
       return {llvm::toString(artifact.takeError()), false};
-    // Not even those that may spill have to.
+    // Kernels that may spill must not spill here either.
     if (std::string text = artifact->rejection(/*maySpill=*/false);
         !text.empty())
       return {text, true};
@@ -58,7 +59,7 @@ std::string compileFault(const CompiledSample &sample) {
   return fault.text;
 }
 
-/// What is compiled, each first choice once.
+/// The units to compile, each first choice once.
 class Samples {
 public:
   void add(CompiledSample sample) {
@@ -66,7 +67,7 @@ public:
       list.push_back(std::move(sample));
   }
 
-  /// The best configs of each template that \p done lacks.
+  /// Adds the best configs of each template that is missing in \p done.
   void addTemplates(const KernelFamily &family, const Problem &problem,
                     const DeviceModel &device,
                     std::set<const Template *> &done) {
@@ -99,7 +100,7 @@ public:
          {{family.reference(problem, device)->translationUnit()}}});
   }
 
-  /// Compiles all on a few threads and checks that each is of use.
+  /// Compiles all on a few threads and checks that an engine would take each.
   void check() const {
     std::vector<std::string> faults(list.size());
     std::atomic<size_t> next = 0;
@@ -150,10 +151,10 @@ TEST_CASE("conformance: a sample compiles for every architecture") {
     return;
   Samples samples;
   for (const auto &family : registry().families()) {
-    // Enough to meet one for each template that a device has.
+    // Enough problems to meet each template of a device.
     std::vector<Problem> problems = drawWork(*family, Sizes::Usual, 60);
     for (const DeviceModel &model : devicesByArchitecture()) {
-      // Each device begins with others.
+      // Each device begins with other problems.
       std::rotate(problems.begin(), problems.begin() + 7, problems.end());
       std::set<const Template *> done;
       for (const Problem &problem : problems)

@@ -1,7 +1,7 @@
-// Configs of every template of Families.def: any that its schema lets parse is
-// pruned for a reason that a person can read, or can be estimated, planned and
-// launched. Whatever a user types, no arithmetic overflows on the way, as the
-// sanitizers of CI see.
+// Configs of every template of Families.def: each config that its schema parses
+// is pruned with a readable reason, or can be estimated, planned and launched.
+// No arithmetic overflows, whatever a user types; the sanitizers of CI check
+// that.
 #include "Families/Conformance/Draw.h"
 #include "Families/Conformance/LaunchCheck.h"
 
@@ -22,7 +22,7 @@ namespace {
 
 std::string number(double value) { return fmt::format("{}", value); }
 
-/// What is wrong with what \p rejection says.
+/// The fault in the words of \p rejection.
 std::string faultOfRejection(const Rejection &rejection) {
   std::string text = rejection.text();
   auto fault = [&](llvm::StringRef what) {
@@ -34,7 +34,7 @@ std::string faultOfRejection(const Rejection &rejection) {
   if (!std::isfinite(rejection.value) || !std::isfinite(rejection.limit))
     return fault("has a number that is not finite");
   if (rejection.value == 0 && rejection.limit == 0)
-    return ""; // no number: an instruction's shape, a type
+    return ""; // a reason without a number: an instruction's shape, a type
   bool isRange = !rejection.allowed.empty();
   if (!isRange && rejection.value == rejection.limit)
     return fault("has a value that keeps to its limit");
@@ -46,8 +46,8 @@ std::string faultOfRejection(const Rejection &rejection) {
   return "";
 }
 
-/// What is wrong with \p config of \p tmpl, whether it may run or not; counts
-/// those that may.
+/// The fault of \p config of \p tmpl, whether or not it may run; counts the
+/// configs that may.
 std::string faultOfConfig(const KernelFamily &family, const Template &tmpl,
                           const Problem &problem, const Values &config,
                           const DeviceModel &device, int &kept) {
@@ -77,7 +77,7 @@ std::vector<Problem> problemsOf(const KernelFamily &family) {
   return problems;
 }
 
-/// A config that may run, and a problem for which it may.
+/// A config that may run, and a problem for it.
 struct Offer {
   const Problem *problem;
   Values config;
@@ -94,8 +94,8 @@ std::vector<Offer> offersOf(const Template &tmpl,
   return offers;
 }
 
-/// Checks many configs of \p tmpl: of any values, and neighbours of good ones,
-/// which more often may run.
+/// Checks many configs of \p tmpl: some with any values, and neighbours of good
+/// ones, which may run more often.
 void checkConfigs(const KernelFamily &family, const Template &tmpl,
                   llvm::ArrayRef<Problem> problems,
                   llvm::ArrayRef<DeviceModel> devices) {
@@ -134,7 +134,7 @@ TEST_CASE("conformance: any config that parses is pruned or planned") {
     std::vector<Problem> problems = problemsOf(*family);
     for (const auto &tmpl : family->templates()) {
       CAPTURE(tmpl->name().str());
-      // Draws hardly ever have some row lengths; suites do.
+      // Draws rarely have some row lengths; suites do.
       if (offersOf(*tmpl, problems).empty())
         checkConfigs(*family, *tmpl, suiteProblems(*family), devices);
       else

@@ -1,14 +1,14 @@
-// Promises over problems that are drawn for each value of each field: on every
+// Promises about problems that are drawn for each value of each field. On every
 // device of the catalog no space is empty, a generic template is the first
-// choice only where nothing else is believed to be far slower, and no estimate
-// depends on a rate that the device has not. On those that kernels are written
-// for, from sm_80 on, no problem takes a multiple of its neighbours' times.
+// choice only if all others are expected to be much slower, and no estimate
+// depends on a rate that the device lacks. On devices from sm_80 on, for which
+// kernels are written, no problem takes a multiple of its neighbours' times.
 //
-// KnownGaps.txt lists by classes of problems where this is not so today: a new
-// class fails, and so does one whose example keeps the promise.
+// KnownGaps.txt lists the classes of problems that break a promise today. A new
+// class fails the test, and so does a class whose example keeps the promise.
 //
-// KILN_LIMITS_DRAWN: problems for each value; more find more, in proportion to
-// the time. KILN_LIMITS_SEED: another seed than the test's.
+// KILN_LIMITS_DRAWN: problems for each value; more problems find more, in
+// proportion to the time. KILN_LIMITS_SEED: replaces the test's seed.
 #include "Families/Conformance/KnownGaps.h"
 
 #include "Support/Format.h"
@@ -24,7 +24,7 @@ using namespace kiln::conformance;
 
 namespace {
 
-/// The number that the environment has for \p name, or \p otherwise.
+/// The number in the environment variable \p name, or \p otherwise.
 uint32_t numberOf(const char *name, uint32_t otherwise) {
   const char *text = std::getenv(name);
   return text ? static_cast<uint32_t>(std::strtoul(text, nullptr, 10))
@@ -51,7 +51,7 @@ std::vector<std::string> drawnTexts(const KernelFamily &family, size_t count) {
   return texts;
 }
 
-/// \p count of the problems of suites.
+/// \p count of the problems in suites.
 std::vector<std::string> suiteTexts(const KernelFamily &family, size_t count,
                                     Random &random) {
   std::vector<std::string> texts;
@@ -61,7 +61,7 @@ std::vector<std::string> suiteTexts(const KernelFamily &family, size_t count,
   return texts;
 }
 
-/// The devices that kernels are written for.
+/// The devices for which kernels are written.
 std::vector<DeviceModel> currentDevices() {
   constexpr int kFirst = 80;
   std::vector<DeviceModel> devices;

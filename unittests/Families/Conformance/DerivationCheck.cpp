@@ -9,12 +9,13 @@
 
 namespace kiln::conformance {
 
-/// Two numbers that differ by rounding alone.
+/// Whether two numbers differ by rounding alone.
 static bool isSame(double a, double b) {
   return std::abs(a - b) <= 1e-9 * std::max(std::abs(a), std::abs(b));
 }
 
-/// A term comes from the step that it names: that one's result, or its term.
+/// Checks that a term comes from the step that it names: its result, or its
+/// term.
 static bool isFrom(const StepTerm &term, const DerivationStep &step) {
   if (isSame(term.value, step.result))
     return true;
@@ -23,7 +24,7 @@ static bool isFrom(const StepTerm &term, const DerivationStep &step) {
   });
 }
 
-/// S_min, the verdict and the exposed time come of one latency.
+/// Checks that S_min, the verdict and the exposed time use one latency.
 static bool agreesWithItself(const DerivationStep &wall) {
   auto needed = wall.values.getInteger("stages_needed");
   auto stages = wall.values.getInteger("stages");

@@ -1,4 +1,4 @@
-//===- DerivationCheck.h - a derivation, reckoned once more ---------------===//
+//===- DerivationCheck.h - a derivation, computed again -------------------===//
 #pragma once
 
 #include "Kernel/Derivation.h"
@@ -8,9 +8,9 @@
 
 namespace kiln::conformance {
 
-/// What is wrong with \p derivation of \p estimate, empty for nothing: results
-/// that are not those of their terms, terms that no step gave, sentences that
-/// contradict the bound, a total that is not the estimate's.
+/// The fault of \p derivation of \p estimate; empty for no fault. Results have
+/// to follow from their terms, terms from steps, sentences have to agree with
+/// the bound, and the total has to be the estimate's.
 std::string faultOf(const Derivation &derivation, const Estimate &estimate);
 
 } // namespace kiln::conformance

@@ -79,7 +79,7 @@ static int64_t drawExtent(Sizes sizes, Random &random) {
   return 1;
 }
 
-/// Above the rows of nearly all problems of these sizes.
+/// A number above the rows of nearly all problems of these sizes.
 static int64_t drawLeadingDimension(Sizes sizes, Random &random) {
   static const int64_t beyond[] = {0, 1, 4, 8, 24};
   int64_t longest = sizes == Sizes::Small   ? 64
@@ -89,8 +89,8 @@ static int64_t drawLeadingDimension(Sizes sizes, Random &random) {
   return longest + pick<int64_t>(random, beyond);
 }
 
-/// A switch, or a size that kernels are compiled for. None of a single element:
-/// its rows are as long as any leading dimension.
+/// A switch, or a size for which kernels are compiled. Rows of a single element
+/// are avoided: they are as long as any leading dimension.
 static int64_t drawFixed(const Field &field, Random &random) {
   static const int64_t fixedSizes[] = {3, 8, 24, 40, 64, 128, 256};
   static const int64_t switches[] = {0, 1, 2};
@@ -104,7 +104,7 @@ static int64_t drawInteger(const Field &field, Sizes sizes, Random &random) {
   static const int64_t aligns[] = {1, 2, 4, 8, 16};
   static const int64_t counts[] = {1, 2, 3};
   static const int64_t steps[] = {1, 8, 64};
-  // An extent that need not be given counts what is alike, as a batch does.
+  // An optional extent counts equal things, as a batch does.
   const bool isCount =
       field.role == FieldRole::Batch ||
       (field.role == FieldRole::DynamicExtent && !field.required);
@@ -153,7 +153,7 @@ static std::string drawValue(const Field &field, Sizes sizes, Random &random) {
   return {};
 }
 
-/// One in how many problems gives an optional field.
+/// One in this many problems gives an optional field.
 static unsigned periodOf(const Field &field) {
   if (field.role == FieldRole::LeadingDimension ||
       field.role == FieldRole::Stride || field.role == FieldRole::Capacity)
@@ -165,7 +165,8 @@ static unsigned periodOf(const Field &field) {
 TypedProblem drawTyped(const Schema &schema, Sizes sizes, Random &random) {
   TypedProblem typed{schema.name(), {}};
   for (const Field &field : schema.fields()) {
-    // Both are drawn, so that one field's presence moves no other's value.
+    // Both numbers are drawn in any case, so that the presence of one field
+    // does not move another's value.
     bool isGiven = oneIn(random, periodOf(field)) || field.required;
     std::string value = drawValue(field, sizes, random);
     if (isGiven)
@@ -174,7 +175,7 @@ TypedProblem drawTyped(const Schema &schema, Sizes sizes, Random &random) {
   return typed;
 }
 
-/// \p typed with the fields of \p combination in place of its own.
+/// \p typed with the fields of \p combination replacing its own.
 static TypedProblem withAll(TypedProblem typed, llvm::StringRef combination) {
   llvm::SmallVector<llvm::StringRef> parts;
   combination.split(parts, ' ');
@@ -185,7 +186,7 @@ static TypedProblem withAll(TypedProblem typed, llvm::StringRef combination) {
   return typed;
 }
 
-/// The first \p count problems that \p family accepts and \p isWanted.
+/// The first \p count problems that \p family and \p isWanted accept.
 static std::vector<DrawnProblem>
 drawWanted(const KernelFamily &family, Sizes sizes, size_t count,
            llvm::function_ref<bool(const Problem &)> isWanted) {
@@ -224,7 +225,7 @@ std::vector<Problem> drawWork(const KernelFamily &family, Sizes sizes,
   return problems;
 }
 
-/// The values of \p field that problems are drawn for one by one.
+/// The values of \p field for which problems are drawn one by one.
 static std::vector<std::string> eachValueOf(const Field &field) {
   std::vector<std::string> values;
   if (field.kind == FieldKind::Enum || field.kind == FieldKind::Chain)
@@ -275,7 +276,7 @@ std::vector<Problem> suiteProblems(const KernelFamily &family) {
     auto json = llvm::cantFail(readJsonFile(file));
     const llvm::json::Array *cases = json.getAsObject()->getArray("cases");
     if (!cases)
-      continue; // layers, which are no problems yet
+      continue; // the cases are layers, without dynamic extents
     for (const llvm::json::Value &value : *cases) {
       const llvm::json::Object &object = *value.getAsObject();
       if (object.getString("family").value_or("gemm") != family.name())

@@ -1,12 +1,12 @@
-// Translation units of every family of Families.def, beside golden ones.
+// Translation units of every family of Families.def, compared with goldens.
 //
-// golden/<family>/<name>.cu begins with its problem, its config and the
-// architecture that an H200 makes of it, each in a comment, and goes on with
-// the text of the plan's first kernel. A family has at least one. With
+// golden/<family>/<name>.cu begins with its problem, its config and its
+// architecture on an H200, each in a comment, followed by the text of the
+// plan's first kernel. A family has at least one file. With
 // KILN_UPDATE_GOLDENS=1 in the environment the test writes the texts instead:
-// of a family without any, its first choice for a drawn problem; of a file that
-// is there, what its first two comments ask for. So a further one begins as a
-// file of two lines.
+// for a family without files, its first choice for a drawn problem; for an
+// existing file, the text for its first two comments. So a new golden starts as
+// a file of two lines.
 #include "Families/Conformance/Draw.h"
 
 #include "Kernel/Space.h"
@@ -51,7 +51,7 @@ struct Golden {
   }
 };
 
-/// What the comments at the head of \p file ask for.
+/// The problem and the config in the comments at the head of \p file.
 Golden parseGolden(const KernelFamily &family, const std::string &file) {
   auto [problemLine, rest] = llvm::StringRef(file).split('\n');
   llvm::StringRef configLine = rest.split('\n').first;

@@ -68,7 +68,7 @@ Fault faultOf(Predictor &predictor, const Step &step) {
   return fault;
 }
 
-/// \p device with a rate where it has none.
+/// \p device with a number in place of a missing rate.
 static DeviceModel withEveryRate(const DeviceModel &device) {
   constexpr double kRate = 4096;
   DeviceModel made = device;
@@ -79,8 +79,8 @@ static DeviceModel withEveryRate(const DeviceModel &device) {
   return made;
 }
 
-/// The config whose estimate depends on a rate that the device has not, or is
-/// no time at all; empty: there is none.
+/// The config whose estimate depends on a rate that the device lacks, or is not
+/// a positive time; empty if all estimates are good.
 static std::string faultOfRates(const Prediction &made,
                                 const DeviceModel &every) {
   for (const Candidate &candidate : made.leaders) {
@@ -98,10 +98,11 @@ static std::string faultOfRates(const Prediction &made,
   return "";
 }
 
-/// Why the generic first choice of \p made should not be it; empty: it may.
+/// The reason why the generic first choice of \p made is wrong; empty if it is
+/// right.
 static std::string faultOfGeneric(const Prediction &made) {
-  // Below it a time is that of launches. A special template that is believed
-  // to be so much slower than a generic one is estimated wrongly.
+  // Below this, launches dominate the time. A special template with an estimate
+  // this much above a generic one is estimated wrongly.
   constexpr double kLaunchesNs = 20e3, kUnbelievable = 4;
   if (!made.isGeneric || made.ns < kLaunchesNs || made.special.empty() ||
       made.specialNs <= kUnbelievable * made.ns)
@@ -134,8 +135,8 @@ std::vector<Fault> faultsOf(Predictor &predictor, const std::string &text) {
 // Conditions
 //===----------------------------------------------------------------------===//
 
-/// The value of \p key in the canonical text of \p fault; empty where it is
-/// left out. KnownGaps.txt says which keys there are beside these.
+/// The value of \p key in the canonical text of \p fault; empty if it is left
+/// out. KnownGaps.txt lists the further keys.
 static std::string valueOf(const Fault &fault, llvm::StringRef key) {
   if (key == "sm")
     return std::to_string(fault.sm);
@@ -154,7 +155,8 @@ static std::string valueOf(const Fault &fault, llvm::StringRef key) {
   return "";
 }
 
-/// "key=a|b", "key>=7", "key<=7", "key/8": a multiple of 8, or "key%8": none.
+/// "key=a|b", "key>=7", "key<=7", "key/8": a multiple of 8, or "key%8": not
+/// one.
 static bool holdsFor(llvm::StringRef condition, const Fault &fault) {
   const size_t at = condition.find_first_of("=<>%/");
   REQUIRE_MESSAGE(at != llvm::StringRef::npos, condition.str());
@@ -227,7 +229,7 @@ KnownGaps readKnownGaps() {
       1 << 20));
   KnownGaps known;
   std::vector<KnownClass> &classes = known.classes;
-  std::string *open = nullptr; // what an indented line goes on with
+  std::string *open = nullptr; // the text that an indented line continues
   for (llvm::StringRef line : llvm::split(llvm::StringRef(text), '\n')) {
     CAPTURE(line.str());
     if (line.trim().empty() || line.starts_with("#"))

@@ -1,9 +1,9 @@
 //===- KnownGaps.h - classes of problems that break a promise today -------===//
 //
-// KnownGaps.txt lists them, and docs/limits.md shows them. A class has words
-// for users, and gaps: a promise, a family and conditions that a problem is of.
-// Each gap names a problem that breaks the promise, so that what is listed is
-// true, whatever a test happens to draw.
+// KnownGaps.txt lists them, and docs/limits.md shows them. A class has a
+// description for users, and gaps: a promise, a family and the conditions of
+// its problems. Each gap names a problem that breaks the promise, so that the
+// list stays true, whatever a test happens to draw.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -18,11 +18,11 @@ namespace kiln::conformance {
 /// A promise of planning, for every problem on every device.
 enum class Promise {
   Kernel, ///< "empty": some config runs within an engine's default allowance
-  /// "generic": where a generic template is the first choice, no special one
-  /// that may run is believed to be a multiple slower.
+  /// "generic": if a generic template is the first choice, no special one that
+  /// may run has an estimate that is a multiple of it.
   Special,
   Step, ///< "step": no neighbour takes a multiple of the time for equal work
-  Rate, ///< "rate": no estimate depends on a rate that the device has not
+  Rate, ///< "rate": no estimate depends on a rate that the device lacks
 };
 
 /// A problem that breaks a promise on a device.
@@ -31,29 +31,29 @@ struct Fault {
   const KernelFamily *family = nullptr;
   std::string device;
   int sm = 0;
-  Problem problem;     ///< of a step the slow one
+  Problem problem;     ///< for a step, the slow one
   std::string tmpl;    ///< of the first choice
-  std::string changed; ///< of a step the key in which its problems differ
-  double ratio = 0;    ///< of times; 0: there are none
-  /// More workspace than an engine allows by default would mend it.
+  std::string changed; ///< for a step, the key in which its problems differ
+  double ratio = 0;    ///< of times; 0: none
+  /// Whether more workspace than an engine's default would fix it.
   bool isShortOfWorkspace = false;
-  std::string place; ///< as the line "at:" of a gap has it
+  std::string place; ///< in the form of a gap's line "at:"
   std::string told;  ///< for a message
 };
 
-/// The faults of the problem \p text alone. Costs the exploration of a
-/// space or two.
+/// The faults of the problem \p text alone. Costs the exploration of a space or
+/// two.
 std::vector<Fault> faultsOf(Predictor &predictor, const std::string &text);
-/// The fault that \p step is.
+/// The fault of the step \p step.
 Fault faultOf(Predictor &predictor, const Step &step);
 
-/// Lines "gap:" and "at:".
+/// A gap: its lines "gap:" and "at:".
 struct KnownGap {
   std::string line;  ///< "step gemm dtype=e4m3 m<=16"
   std::string place; ///< "h200-sxm: gemm ... / gemm ..."
 
   bool covers(const Fault &fault) const;
-  /// The fault that its place has; nullopt: none any more.
+  /// The fault at its place; nullopt if it is gone.
   std::optional<Fault> example() const;
 };
 
@@ -64,13 +64,13 @@ struct KnownClass {
 
 struct KnownGaps {
   std::vector<KnownClass> classes;
-  /// Lines "never:": what no class may cover, whatever its gaps say.
+  /// Lines "never:": problems that no class may cover, whatever its gaps are.
   std::vector<KnownGap> never;
 
   bool cover(const Fault &fault) const;
 };
 
-/// KnownGaps.txt. Fails the test case for a class that is not complete.
+/// Reads KnownGaps.txt. Fails the test case for an incomplete class.
 KnownGaps readKnownGaps();
 
 } // namespace kiln::conformance

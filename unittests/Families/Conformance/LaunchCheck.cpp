@@ -21,7 +21,7 @@ static bool isRead(const OperandSpec &spec) {
   return spec.present && spec.role != OperandRole::Out;
 }
 
-/// What is wrong with the data that trials fill an operand with.
+/// The fault of the data with which trials fill an operand.
 static std::string faultOfInit(const OperandSpec &spec,
                                const OperandInit &init) {
   constexpr double kGreatestFp16 = 65504;
@@ -38,7 +38,7 @@ static std::string faultOfInit(const OperandSpec &spec,
   return "";
 }
 
-/// What is wrong with the integers that trials fill \p spec with.
+/// The fault of the integers with which trials fill \p spec.
 static std::string faultOfIntegers(const OperandSpec &spec,
                                    const IntegerInit &init) {
   constexpr int64_t kGreatest = 2147483647;
@@ -59,7 +59,7 @@ static std::string faultOfIntegers(const OperandSpec &spec,
   return "";
 }
 
-/// The default, which nobody has thought about.
+/// The default, which a family has not set on purpose.
 static bool isUnset(const Tolerance &tolerance) {
   const Tolerance unset;
   return tolerance.relative == unset.relative &&
@@ -75,8 +75,8 @@ static bool isTolerance(const Tolerance &tolerance) {
          isBound(tolerance.scaled) && isBound(tolerance.absolute);
 }
 
-/// Whether one may take the place of the other, element by element. A call
-/// whose strides differ is refused, so the table need not say it.
+/// Whether one operand may replace the other in place, element by element. A
+/// call whose strides differ is refused, so the table need not say that.
 static bool isAlike(const OperandSpec &a, const OperandSpec &b) {
   return a.rows == b.rows && a.cols == b.cols && a.planes == b.planes &&
          a.batch == b.batch && bytesOf(a.type) == bytesOf(b.type);
@@ -119,7 +119,7 @@ static std::string faultOfSpec(const OperandTable &table, size_t index) {
   return "";
 }
 
-/// Addresses of a launch come by slot, those of scalars included.
+/// Addresses of a launch by operand, including those of scalars.
 static std::string faultOfSlots(const KernelFamily &family,
                                 const OperandTable &table) {
   std::set<int> taken;
@@ -141,7 +141,7 @@ std::string faultOfOperands(const KernelFamily &family,
       table.operands.size() > size_t(Arguments::kMaxOperands))
     return fmt::format("{} operands, 1 to {} have room", table.operands.size(),
                        Arguments::kMaxOperands);
-  // Inputs of one name are alike: the matrices of two links that add.
+  // Inputs with one name are interchangeable: the matrices of two adding links.
   std::set<llvm::StringRef> written, read;
   for (auto [i, spec] : llvm::enumerate(table.operands)) {
     if (!spec.present)
@@ -183,7 +183,7 @@ std::string faultOfPlan(const Plan &plan, const DeviceModel &device) {
     if (bytes > device.sharedBytesPerBlock)
       return fmt::format("{} B of shared memory, {} there are", bytes,
                          device.sharedBytesPerBlock);
-  // What an engine gives by default is less, but callers may allow more.
+  // An engine's default is less, but callers may allow more.
   constexpr uint64_t kMostWorkspace = uint64_t(1) << 30;
   if (plan.workspace.bytes() > kMostWorkspace)
     return fmt::format("a workspace of {} B", plan.workspace.bytes());
@@ -196,7 +196,7 @@ std::string faultOfPlan(const Plan &plan, const DeviceModel &device) {
 // Launches
 //===----------------------------------------------------------------------===//
 
-// Far apart, so that an address says whose it is.
+// Operands lie far apart, so that an address identifies its operand.
 static DeviceAddress addressOf(size_t operand) {
   return 0x700000000000 + DeviceAddress(operand) * 0x10000000000;
 }
@@ -215,8 +215,8 @@ static Arguments argumentsOf(const KernelFamily &family,
   return arguments;
 }
 
-/// Whether \p address is a word of the parameters of \p spec, or a tensor
-/// map's.
+/// Whether \p address is a word of the parameters of \p spec, or of a tensor
+/// map.
 static bool hasAddress(const LaunchSpec &spec, DeviceAddress address) {
   for (uint32_t i = 0; i < spec.tensorMapCount; ++i)
     if (spec.tensorMaps[i].address == address)
@@ -259,7 +259,7 @@ static std::string faultOfKernel(const KernelStep &step, const LaunchSpec &spec,
   return "";
 }
 
-/// The threads of a block that \p unit is compiled for; 0: it does not say.
+/// The threads of a block for which \p unit is compiled; 0 if it does not say.
 static uint64_t boundOf(const TranslationUnit &unit) {
   uint64_t threads = 0;
   llvm::StringRef bound =
@@ -268,8 +268,8 @@ static uint64_t boundOf(const TranslationUnit &unit) {
   return threads;
 }
 
-/// What is wrong with \p step as a launch of the kernel of \p unit, which was
-/// planned with \p sharedBytes.
+/// The fault of \p step as a launch of the kernel of \p unit, which was planned
+/// with \p sharedBytes.
 static std::string faultOfBlock(const KernelStep &step,
                                 const TranslationUnit &unit,
                                 uint32_t sharedBytes) {
@@ -283,8 +283,8 @@ static std::string faultOfBlock(const KernelStep &step,
   return "";
 }
 
-/// What is wrong with the steps of \p spec, which launch \p units with
-/// \p sharedBytes each.
+/// The fault of the steps of \p spec, which launch \p units with \p sharedBytes
+/// each.
 static std::string faultOfSteps(const LaunchSpec &spec,
                                 llvm::ArrayRef<TranslationUnit> units,
                                 llvm::ArrayRef<uint32_t> sharedBytes,
@@ -318,7 +318,7 @@ static std::string faultOfSteps(const LaunchSpec &spec,
   return "";
 }
 
-/// The operand whose address reaches no kernel; empty for none.
+/// The operand whose address reaches no kernel; empty if all do.
 static std::string forgottenOperand(const KernelFamily &family,
                                     const Problem &problem,
                                     const Arguments &arguments,
@@ -346,7 +346,7 @@ std::string faultOfLaunch(const KernelFamily &family, const Problem &problem,
     return fault;
   const int64_t rounds =
       plan.hasRounds ? plan.binder->rounds(arguments, context.smCount) : 1;
-  // Some of them, and the last: an absurd problem has millions.
+  // Some of the parts, and the last one: an absurd problem has millions.
   constexpr int64_t kChecked = 16;
   const int64_t step = std::max<int64_t>(1, rounds / kChecked);
   for (int64_t round = 1; round < rounds; round += step) {

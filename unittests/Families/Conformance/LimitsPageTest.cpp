@@ -1,6 +1,6 @@
-// The table of docs/limits.md is what KnownGaps.txt lists, with the times that
-// are predicted today. With KILN_UPDATE_GOLDENS=1 in the environment the test
-// writes the table instead.
+// The table of docs/limits.md shows KnownGaps.txt with today's predicted times.
+// With KILN_UPDATE_GOLDENS=1 in the environment the test writes the table
+// instead.
 #include "Families/Conformance/KnownGaps.h"
 
 #include "Support/Format.h"
@@ -25,15 +25,15 @@ constexpr const char *kHead = "| class | worst | why | instead |\n"
                               "|---|---|---|---|\n";
 constexpr size_t kMostRows = 12;
 
-/// The worst of what \p one breaks: "no kernel", or how many times as long a
-/// problem takes as its neighbour; "" where it is an estimate that is wrong.
+/// The worst fault of \p one: "no kernel", or the ratio of a problem's time to
+/// its neighbour's; "" for a wrong estimate.
 std::string worstOf(const KnownClass &one) {
   double ratio = 0;
   std::string device;
   for (const KnownGap &gap : one.gaps) {
     const std::optional<Fault> fault = gap.example();
     if (!fault)
-      continue; // another test's
+      continue; // CoverageTest.cpp checks that
     if (fault->promise == Promise::Kernel)
       return "no kernel";
     if (fault->ratio > ratio) {
@@ -43,7 +43,7 @@ std::string worstOf(const KnownClass &one) {
   }
   if (ratio == 0)
     return "";
-  // Two digits: builds differ in the last ones.
+  // Two digits, because builds differ in the last ones.
   double unit = 1;
   while (ratio >= 100 * unit)
     unit *= 10;

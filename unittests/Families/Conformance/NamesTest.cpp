@@ -1,5 +1,5 @@
-// Names of the kernels of every family of Families.def: what profilers show,
-// and what they are read back to.
+// Names of the kernels of every family of Families.def, as profilers show them,
+// and their parsed form.
 #include "Families/Conformance/Draw.h"
 
 #include "Kernel/KernelName.h"
@@ -37,7 +37,7 @@ std::string refusal(llvm::StringRef name) {
   return error.message;
 }
 
-/// What is wrong with the name of a kernel of \p config; empty: nothing.
+/// The fault of the name of a kernel of \p config; empty for no fault.
 std::string faultOfConfig(const KernelFamily &family, const Template &tmpl,
                           const Values &config) {
   const std::string name =
@@ -52,7 +52,7 @@ std::string faultOfConfig(const KernelFamily &family, const Template &tmpl,
   return "";
 }
 
-/// Units are called as their entries, and the first is \p candidate's.
+/// Units have their entries' names, and the first name is \p candidate's.
 void checkPlan(const KernelFamily &family, const Problem &problem,
                const Candidate &candidate) {
   Plan plan = candidate.tmpl->plan(problem, candidate.config, h200());

@@ -1,4 +1,4 @@
-// Operand tables of every family of Families.def, held against arguments and
+// Operand tables of every family of Families.def, compared with arguments and
 // launches.
 #include "Families/Conformance/AlignmentCheck.h"
 #include "Families/Conformance/Draw.h"
@@ -32,8 +32,8 @@ TEST_CASE("conformance: the operand table agrees with the arguments") {
   }
 }
 
-/// What is wrong with one operand of a matrix product: it should have \p rows
-/// and \p cols if it \p isThere.
+/// The fault of one operand of a matrix product: it should have \p rows and
+/// \p cols if \p isThere.
 static std::string faultOfFactor(const OperandTable &table, int index,
                                  bool isThere, int64_t rows, int64_t cols) {
   if (!isThere && index < 0)
@@ -49,7 +49,7 @@ static std::string faultOfFactor(const OperandTable &table, int index,
   return "";
 }
 
-/// What is wrong with the scales of a factor of \p rows and \p depth.
+/// The fault of the scales of a factor of \p rows and \p depth.
 static std::string faultOfScales(const OperandTable &table,
                                  const ProductScales &scales, int64_t rows,
                                  int64_t depth) {
@@ -59,8 +59,8 @@ static std::string faultOfScales(const OperandTable &table,
   };
   int64_t lines = blocks(rows, scaledRows(scales.kind));
   int64_t length = blocks(depth, scaledDepth(scales.kind));
-  // Those of rows are one line, as are those of blocks in the order of rows
-  // for each step of k.
+  // Per-token and per-channel scales are one line, and so are block scales in
+  // the order of rows for each step of k.
   if (!isBlockScale(scales.kind) || scales.alongRows)
     std::swap(lines, length);
   std::string text =
@@ -73,7 +73,7 @@ static std::string faultOfScales(const OperandTable &table,
              : "a leading dimension that is not its operand's";
 }
 
-/// What is wrong with the matrix product that \p family says \p problem is.
+/// The fault of the matrix product that \p family describes for \p problem.
 static std::string faultOfProduct(const KernelFamily &family,
                                   const Problem &problem) {
   const std::optional<MatrixProduct> product = family.matrixProduct(problem);

@@ -1,4 +1,5 @@
-// Problems of every family of Families.def: one text each, which parses back.
+// Problems of every family of Families.def have one text each, which parses
+// back.
 #include "Families/Conformance/Draw.h"
 
 #include "Support/Error.h"
@@ -19,7 +20,7 @@ bool isSame(const Problem &a, const Problem &b) {
   return a.values == b.values && a.signature == b.signature;
 }
 
-/// What is wrong with the ways in which \p problem is written and read again.
+/// The fault of the ways in which \p problem is written and read again.
 std::string faultOfRoundTrip(const KernelFamily &family,
                              const Problem &problem) {
   if (llvm::Error error = problem.values.check())
@@ -55,14 +56,13 @@ std::string defaultText(const Schema &schema, int field) {
   return Values(schema).valueText(field);
 }
 
-/// Whether rows may have as many elements, or as many times the elements of
-/// another size.
+/// Whether rows may have \p field elements, alone or times another size.
 bool isSize(const Field &field) {
   return field.role == FieldRole::Extent || field.role == FieldRole::Signature;
 }
 
-/// Values that a field may be derived as, where it is not given: another
-/// field's, half of it, a product of two, or a name of its own.
+/// Values to which a field may be derived if it is not given: another field's,
+/// half of it, a product of two, or a name of its own.
 std::vector<std::string> derivableTexts(const Problem &problem, int index) {
   llvm::ArrayRef<Field> fields = problem.values.schema().fields();
   std::vector<std::string> texts;
@@ -86,7 +86,7 @@ std::vector<std::string> derivableTexts(const Problem &problem, int index) {
   return texts;
 }
 
-/// What is wrong with the texts that say the same as \p drawn.
+/// The fault of the texts that are equivalent to \p drawn.
 std::string faultOfEquals(const KernelFamily &family, const DrawnProblem &drawn,
                           Random &random) {
   const std::string text = drawn.problem.text();
@@ -118,7 +118,7 @@ std::string faultOfEquals(const KernelFamily &family, const DrawnProblem &drawn,
 
 } // namespace
 
-/// What is wrong with a field of problems.
+/// The fault of a field of problems.
 static std::string faultOfField(const Field &field) {
   bool isReal = field.kind == FieldKind::Real;
   if (field.key.empty() || (field.role == FieldRole::Scalar) != isReal)
@@ -196,7 +196,7 @@ TEST_CASE("conformance: a signature repeats with its period") {
                         3 * family->signaturePeriod();
         TypedProblem moved = drawn.typed.with(field.key, std::to_string(value));
         auto problem = family->parseProblem(moved.text());
-        if (!problem) { // a leading dimension that is too short for it now
+        if (!problem) { // a leading dimension that is too short now
           llvm::consumeError(problem.takeError());
           continue;
         }

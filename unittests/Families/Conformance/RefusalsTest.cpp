@@ -1,4 +1,4 @@
-// What is no problem of a family of Families.def: each gets one clear line.
+// Texts that families of Families.def refuse: each gets one clear line.
 #include "Families/Conformance/Draw.h"
 
 #include "Support/Format.h"
@@ -15,7 +15,8 @@ using namespace kiln::conformance;
 
 namespace {
 
-/// What is wrong with how \p family refuses \p text, which is to name \p part.
+/// The fault of the message by which \p family refuses \p text; it has to name
+/// \p part.
 std::string faultOfRefusal(const KernelFamily &family, const std::string &text,
                            llvm::StringRef part) {
   auto problem = family.parseProblem(text);
@@ -30,7 +31,7 @@ std::string faultOfRefusal(const KernelFamily &family, const std::string &text,
   return faultOfLine(error.message, family.name());
 }
 
-/// Texts that no value of \p field has.
+/// Texts that are no value of \p field.
 std::vector<std::string> badTexts(const Field &field) {
   switch (field.kind) {
   case FieldKind::Integer: {
@@ -90,7 +91,7 @@ TEST_CASE("conformance: a scalar that fp32 does not hold is refused") {
             const std::string key = field.key.str();
             const std::string text = drawn.typed.with(key, value).text();
             CAPTURE(text);
-            // Some problems have no such scalar at all, and say so.
+            // Some problems lack this scalar, and the message says so.
             CHECK(faultOfRefusal(*family, text, key) == "");
           }
   }
@@ -114,8 +115,8 @@ TEST_CASE("conformance: JSON of the wrong kind gets one clear line") {
   }
 }
 
-// Where a problem reads nothing of it, its leading dimension is no error and no
-// part of the text; each must be read by some problem.
+// If a problem does not read an operand, its leading dimension is neither an
+// error nor a part of the text; each one must be read by some problem.
 TEST_CASE("conformance: a row longer than its leading dimension is refused") {
   for (const auto &family : registry().families()) {
     CAPTURE(family->name().str());
@@ -128,7 +129,7 @@ TEST_CASE("conformance: a row longer than its leading dimension is refused") {
         TypedProblem typed = drawn.typed.with(key, "1");
         CAPTURE(typed.text());
         if (auto problem = family->parseProblem(typed.text())) {
-          // One element a row is as long as rows of one column are.
+          // One element a row is as long as the rows of one column.
           CHECK(problem->text() == textOf(*family, drawn.typed.without(key)));
           continue;
         } else {

@@ -1,5 +1,5 @@
-// Spaces of every family of Families.def: what is ranked may run, in one order,
-// with estimates that their terms and their derivations make.
+// Spaces of every family of Families.def: ranked configs may run, the order is
+// unique, and the estimates follow from their terms and their derivations.
 #include "Families/Conformance/DerivationCheck.h"
 #include "Families/Conformance/Draw.h"
 #include "Families/Conformance/LaunchCheck.h"
@@ -27,7 +27,7 @@ bool isSame(double a, double b) {
   return std::abs(a - b) <= 1e-9 * std::max(std::abs(a), std::abs(b));
 }
 
-/// What is wrong with a config that is ranked.
+/// The fault of a ranked config.
 std::string faultOfCandidate(const KernelFamily &family, const Problem &problem,
                              const Candidate &candidate,
                              const DeviceModel &device) {
@@ -60,8 +60,8 @@ std::string faultOfCandidate(const KernelFamily &family, const Problem &problem,
   return "";
 }
 
-/// What is wrong with the order of \p ranked: the best of each class and what
-/// ranks by time come first, and in both parts times ascend, up to ties.
+/// The fault of the order of \p ranked: the best of each class and the configs
+/// ranked by time come first, and in both parts times ascend, up to ties.
 std::string faultOfOrder(llvm::ArrayRef<Candidate> ranked) {
   std::set<std::pair<const Template *, uint64_t>> classes;
   std::set<int32_t> orders;
@@ -87,7 +87,7 @@ std::string faultOfOrder(llvm::ArrayRef<Candidate> ranked) {
   return "";
 }
 
-/// Whether ranking \p space from any other order gives the same.
+/// Whether ranking \p space in any other order gives the same result.
 bool isRankedAgain(const Space &space, Random &random) {
   std::vector<Candidate> shuffled = space.ranked;
   for (size_t i = shuffled.size(); i > 1; --i)
@@ -99,7 +99,7 @@ bool isRankedAgain(const Space &space, Random &random) {
                      });
 }
 
-/// What is wrong with the whole space of \p problem.
+/// The fault of the whole space of \p problem.
 std::string faultOfSpace(const KernelFamily &family, const Problem &problem,
                          const DeviceModel &device, Random &random) {
   auto space = exploreSpace(family, problem, device, {.keepRejected = true});
@@ -157,7 +157,7 @@ TEST_CASE("conformance: every device has a first choice that can be launched") {
           CHECK(llvm::toString(space.takeError()) == "");
           continue;
         }
-        // What is there to fall back to.
+        // The candidates for a fallback.
         CHECK(llvm::any_of(space->ranked, [](const Candidate &candidate) {
           return candidate.tmpl->isGeneric();
         }));
@@ -215,7 +215,7 @@ TEST_CASE("conformance: a problem without elements has no space, but an "
   }
 }
 
-/// The least of three, since others use the machine as well.
+/// The least of three times, since other processes use the machine as well.
 static double secondsToExplore(const KernelFamily &family,
                                const Problem &problem) {
   double least = INFINITY;
@@ -268,14 +268,14 @@ std::vector<Candidate> sample(const Space &space) {
   return chosen;
 }
 
-/// Checks the derivations of \p problem; answers how many there were.
+/// Checks the derivations of \p problem; returns their number.
 size_t checkDerivations(const KernelFamily &family, const Problem &problem,
                         const DeviceModel &device, ModelKind model) {
   if (model == ModelKind::Classic && !classicProblemOf(family, problem))
-    return 0; // nothing to explain
+    return 0; // no candidate to explain
   auto space = exploreSpace(family, problem, device, model);
   if (!space) {
-    llvm::consumeError(space.takeError()); // another test's
+    llvm::consumeError(space.takeError()); // checked by another test
     return 0;
   }
   size_t count = 0;
@@ -311,9 +311,9 @@ TEST_CASE("conformance: every derivation makes the estimate it explains") {
       for (const Problem &problem : problems)
         count +=
             checkDerivations(*family, problem, device(name), ModelKind::Main);
-    // Two at least of each: the first choice and the last.
+    // At least two of each: the first choice and the last.
     CHECK(count >= 2 * problems.size() * catalogNames().size());
-    // The model is the same on all: some of each capability.
+    // All use the same model: some devices of each capability suffice.
     for (llvm::StringRef name : {"h200-sxm", "a100-sxm4-40gb", "t4"})
       for (const Problem &problem : problems)
         checkDerivations(*family, problem, device(name), ModelKind::Classic);

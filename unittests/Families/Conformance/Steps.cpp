@@ -12,7 +12,7 @@
 
 namespace kiln::conformance {
 
-/// Whether the operands of \p problem, gaps included, have room on a device.
+/// Whether the operands of \p problem, including gaps, fit a device.
 static bool hasRoom(const KernelFamily &family, const Problem &problem) {
   constexpr double kMostBytes = 64e9;
   double bytes = 0;
@@ -69,7 +69,7 @@ const Prediction &Predictor::of(const std::string &text) {
 // Single steps
 //===----------------------------------------------------------------------===//
 
-/// How often the work of \p fast is in that of \p slow; at least 1.
+/// The ratio of the work of \p slow to that of \p fast; at least 1.
 static double moreWork(const Prediction &slow, const Prediction &fast) {
   auto ratio = [](double a, double b) { return b > 0 ? a / b : 1.0; };
   return std::max(
@@ -89,7 +89,8 @@ std::optional<Step> stepBetween(const Prediction &one,
                                 const Prediction &other) {
   if (!one.isPlanned() || !other.isPlanned())
     return std::nullopt;
-  // Below it a time is that of a launch, and a multiple of it no cliff.
+  // Below this, launches dominate the time, and a multiple of it is not a
+  // cliff.
   constexpr double kLaunchNs = 2e3;
   auto ratio = [&](const Prediction &slow, const Prediction &fast) {
     return slow.ns / std::max(fast.ns, kLaunchNs) / moreWork(slow, fast);
@@ -129,7 +130,7 @@ static std::string with(const std::string &text, llvm::StringRef key,
 }
 
 /// The values of field \p key, in steps of \p direction from \p value, until
-/// one is accepted: a count of heads has to be a multiple of another.
+/// one is accepted: a number of heads has to be a multiple of another.
 static const Prediction *nextTo(Predictor &predictor, const std::string &text,
                                 llvm::StringRef key, int64_t value,
                                 int direction) {
@@ -169,7 +170,7 @@ std::vector<Step> findSteps(Predictor &predictor, const std::string &text) {
       if (const Prediction *next =
               nextTo(predictor, text, field.key, value, direction))
         takeWorse(worst, base, *next);
-    // Of rows that 16 bytes divide: 8, 4, 2 and 1 of them do.
+    // For rows that 16 bytes divide: 8, 4, 2 and 1 byte divide them, too.
     const int64_t period = predictor.family.signaturePeriod();
     if (value >= 2 * period && field.role != FieldRole::Signature) {
       std::string aligned = with(text, field.key, value / period * period);
@@ -200,7 +201,7 @@ std::vector<Step> findSteps(Predictor &predictor, const std::string &text) {
 //===----------------------------------------------------------------------===//
 
 /// The neighbours between the values \p low and \p high of \p key, whose times
-/// part, between which they part most.
+/// differ, that differ the most.
 static std::optional<Step> narrow(Predictor &predictor, const std::string &text,
                                   llvm::StringRef key, int64_t low,
                                   int64_t high) {
@@ -210,7 +211,7 @@ static std::optional<Step> narrow(Predictor &predictor, const std::string &text,
   };
   while (high - low > 1) {
     int64_t middle = low + (high - low) / 2;
-    // As aligned as the ends, as long as there is such a size between them.
+    // As aligned as the ends, if there is such a size between them.
     if (high - low > 2 * period)
       middle = middle / period * period;
     const auto below = stepBetween(at(low), at(middle));
@@ -229,7 +230,7 @@ std::vector<Step> walk(Predictor &predictor, const std::string &text,
   auto at = [&](int64_t value) -> const Prediction & {
     return predictor.of(with(text, field.key, value));
   };
-  int64_t last = 0; // the last size that is planned
+  int64_t last = 0; // the last size with a plan
   for (int64_t value = 1; value <= field.maximum; value *= 2) {
     if (!at(value).isPlanned())
       continue;

@@ -1,5 +1,5 @@
-// Steps are found wherever they are, and nowhere else: on a family whose times
-// are made up.
+// Steps are found wherever they are, and only there, on a family with made-up
+// times.
 #include "Families/Conformance/KnownGaps.h"
 
 #include <doctest/doctest.h>
@@ -13,7 +13,7 @@ using namespace kiln::conformance;
 
 namespace {
 
-/// A time in ns of a problem's record: n, parts, align.
+/// A time in ns, from a problem's values: n, parts, align.
 using Pace = std::function<double(const Values &)>;
 enum SteppedField { N, Parts, Align };
 
@@ -75,7 +75,7 @@ private:
   Pace pace;
 };
 
-/// Takes multiples of 4 parts; its work is n.
+/// Accepts multiples of 4 parts; its work is n.
 class SteppedFamily final : public KernelFamily {
 public:
   explicit SteppedFamily(Pace pace) {
@@ -106,7 +106,7 @@ public:
   }
 };
 
-/// Steps as "slow n/fast n".
+/// Steps in the form "slow n/fast n".
 std::string textOf(llvm::ArrayRef<Step> steps) {
   std::string text;
   for (const Step &step : steps)
@@ -130,7 +130,7 @@ std::string stepsAlong(Pace pace, const std::string &text) {
 
 double straight(const Values &values) { return 100.0 * double(values[N]); }
 
-/// Ten times as long beyond \p last.
+/// Ten times as long for values above \p last.
 Pace stepBehind(int64_t last) {
   return [=](const Values &values) {
     return straight(values) * (values[N] > last ? 10 : 1);
@@ -144,7 +144,7 @@ TEST_CASE("a step beside a problem is found, and no other") {
   CHECK(stepsAround(stepBehind(1000), "stepped n=1000") == "n:1001/1000");
   CHECK(stepsAround(stepBehind(1000), "stepped n=1001") == "n:1001/1000");
   CHECK(stepsAround(stepBehind(1000), "stepped n=990") == "");
-  // Twice the work may take twice the time, and more below launches.
+  // Twice the work may take twice the time, and more where launches dominate.
   CHECK(stepsAround(straight, "stepped n=1") == "");
   CHECK(stepsAround(stepBehind(1), "stepped n=1") == "");
 }
@@ -172,7 +172,7 @@ TEST_CASE("a size whose neighbours are refused has the next that are not") {
 TEST_CASE("a walk finds thresholds that are not drawn") {
   CHECK(stepsAlong(straight, "stepped n=1") == "");
   CHECK(stepsAlong(stepBehind(12345), "stepped n=1") == "n:12346/12345");
-  // No neighbours part where times grow little by little.
+  // No neighbours differ if times grow gradually.
   CHECK(stepsAlong(
             [](const Values &values) {
               return straight(values) * std::sqrt(double(values[N]));

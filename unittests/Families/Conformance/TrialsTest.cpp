@@ -1,11 +1,11 @@
-// Trials of every family of Families.def under the stand-in driver: what the
-// operand table says is enough to allocate, fill, launch, compare and judge.
+// Trials of every family of Families.def under the stand-in driver: the operand
+// table is enough to allocate, fill, launch, compare and judge.
 //
-// The stand-in's memory is the host's, and its kernels do what this test says.
-// First they do nothing: every output has to be found unwritten. What was
-// compared then says where the outputs lie, so that the kernels of the second
-// trial can write them, all of their elements and nothing beside: the verdict
-// has to be good.
+// The stand-in's memory is the host's, and this test plays its kernels. At
+// first they do nothing: every output has to be found unwritten. The
+// comparisons show where the outputs lie, so that the kernels of the second
+// trial can write all of their elements and no other byte: the verdict has to
+// be good.
 #include "Families/Conformance/Draw.h"
 #include "Store/FakeDevice.h"
 #include "Store/StoreFixture.h"
@@ -24,7 +24,7 @@ using namespace kiln::conformance;
 
 namespace {
 
-/// Plays the tools of trials, and kernels that write what \p outputs says.
+/// Plays the tools of trials, and kernels that write \p outputs.
 class PlayedKernels {
 public:
   PlayedKernels() {
@@ -33,21 +33,21 @@ public:
                      sizeof(CompareToleranceParams));
   }
 
-  /// Kernels write the outputs that were compared, or nothing.
+  /// Whether kernels write the outputs that were compared, or do nothing.
   bool writes = false;
   int launches = 0; ///< of candidates and references
 
-  /// To be called where the operands of another problem take their place.
+  /// Must be called when the operands of another problem replace these.
   void forgetOutputs() { outputs.clear(); }
 
 private:
-  /// Where an output lies.
+  /// The place of an output.
   struct Output {
     DType type;
     long long rows = 0;
     RowLayout layout;
   };
-  std::map<char *, Output> outputs; ///< by their address
+  std::map<char *, Output> outputs; ///< by address
 
   template <class Params> static Params read(const KilnFakeLaunch *launch) {
     return fake::paramsOf<Params>(launch->params);
@@ -111,11 +111,11 @@ private:
       }
   }
 
-  // No poison of any type.
+  // Not the poison of any type.
   static constexpr char kSample = 0x11, kWritten = 0x22;
 };
 
-/// Trials of one candidate at a time, each with a stand-in of its own.
+/// Trials of one candidate at a time, each with its own stand-in.
 struct TrialsOfFirstChoice : fake::FakeDevice, fake::StoreFixture {
   TrialsOfFirstChoice() {
     InProcessTrialsOptions options;

@@ -23,7 +23,7 @@ std::string reason(llvm::StringRef problem, llvm::StringRef config,
   return testing::reason(family(), problem, config, device);
 }
 
-/// What bind() makes of \p problem with \p config.
+/// The launch of \p problem with \p config.
 FlatElementwiseParams bound(const Problem &problem, llvm::StringRef config,
                             KernelStep &step) {
   auto named = llvm::cantFail(family().parseConfig(config));
@@ -83,7 +83,7 @@ TEST_CASE("a cast is an empty chain between its types") {
         "elementwise: op=cast_fp32_bf16 contradicts out=fp16");
   CHECK(failure("op=relu,cast_fp32_bf16 rows=4 cols=4 dtype=fp32") ==
         "elementwise: op=relu,cast_fp32_bf16 has a cast that is not alone");
-  // Each name says what it stands for.
+  // Each name has its own meaning.
   for (const FieldName &name :
        family().problemSchema().fields()[ElementwiseField::Op].names) {
     llvm::StringRef text = name.name;
@@ -199,7 +199,7 @@ TEST_CASE("a vector keeps to alignment, row length and packing") {
         "instruction-shape");
   CHECK(reason("op=relu rows=3 cols=13 dtype=bf16", line) ==
         "instruction-shape");
-  // Nothing but the width of an access limits shifted vectors.
+  // Only the width of an access limits shifted vectors.
   llvm::StringRef any = "flat.t256.v8.i4.h1.s2";
   CHECK(reason("op=bias rows=3 cols=7 dtype=bf16 ldx=9 align=2", any) ==
         "none");
@@ -225,7 +225,7 @@ TEST_CASE("rows that begin anywhere have whole accesses in the space") {
   CHECK(hasStart("op=bias rows=64 cols=777 dtype=bf16", kLine));
   CHECK(hasStart("op=add rows=64 cols=777 dtype=bf16 ldx=779", kAny));
   CHECK(hasStart("op=add rows=64 cols=777 dtype=bf16 align=2", kAny));
-  // Nothing is gained where aligned vectors are whole accesses.
+  // Nothing is gained if aligned vectors are whole accesses.
   for (llvm::StringRef text : {"op=add rows=64 cols=777 dtype=bf16",
                                "op=bias rows=64 cols=776 dtype=bf16"}) {
     CHECK(!hasStart(text, kLine));
@@ -279,7 +279,7 @@ TEST_CASE("the flat space is compact and always has a config") {
     });
     CHECK(all < 200);
     CHECK(kept >= 10);
-    // Whatever rows, strides and alignment: one config always runs.
+    // Whatever rows, strides and alignment are: one config always runs.
     CHECK(!flat.prune(
         problem, llvm::cantFail(family().parseConfig("flat.t256.v1.i4")).config,
         h200()));
@@ -305,7 +305,7 @@ TEST_CASE("bind cuts packed matrices into chunks") {
   // A problem below one vector still has a block for its end.
   bound(parse("rows=1 cols=3 dtype=bf16"), "flat.t128.v8.i2", step);
   CHECK(step.grid == Dim3{1});
-  // A grid that stays is as large as the chip.
+  // A resident grid is as large as the chip.
   bound(parse("rows=1000 cols=1000 dtype=bf16"), "flat.t128.v8.i2.ps2", step);
   CHECK(step.grid == Dim3{20});
 }
@@ -342,7 +342,7 @@ TEST_CASE("runs of items walk every vector once") {
       CHECK(visits == std::vector<int>(visits.size(), 1));
       CHECK((params.chunks - 1) * c.blockThreads < params.runs);
       CHECK(params.chunks * c.blockThreads >= params.runs);
-      // Short rows are read side by side.
+      // Short rows are read next to each other.
       CHECK(int(params.groupRows) == (params.vectorsPerRow < 32 ? 1 : c.items));
     }
 }
@@ -362,7 +362,7 @@ TEST_CASE("runs of rows that begin anywhere walk every vector once") {
             parse(fmt::format("op=relu rows={} cols={} dtype=fp32 ldx=1005",
                               rows, cols)),
             config, step);
-        // Of a row that begins with the last element of a vector.
+        // A row that begins with the last element of a vector.
         int vectors = (c.vector - 1 + cols + c.vector - 1) / c.vector;
         REQUIRE(int(params.vectorsPerRow) == vectors);
         std::vector<int> visits(rows * vectors);

@@ -1,5 +1,5 @@
-// The dispatch path's reading of a kiln_gemm_args against the family's own
-// canonical form.
+// The dispatch path's reading of a kiln_gemm_args, compared with the family's
+// own canonical form.
 #include "Families/Gemm/GemmCall.h"
 
 #include "Call/CallChecks.h"
@@ -16,7 +16,7 @@ using namespace kiln::testing;
 
 namespace {
 
-/// A random call, good or bad.
+/// A random call, valid or not.
 struct RandomCall {
   kiln_gemm_args args = kiln_gemm_args_init();
   kiln_pointwise chain[KILN_MAX_POINTWISE];
@@ -25,8 +25,8 @@ struct RandomCall {
                           KILN_INIT(kiln_scale)};
   kiln_groups groups = KILN_INIT(kiln_groups);
   kiln_row_map map = KILN_INIT(kiln_row_map);
-  /// Memory of the caller's behind the last struct, for a struct_size that says
-  /// more than this version knows.
+  /// Memory of the caller behind the last struct, for a struct_size that is
+  /// larger than this version's.
   char later[400] = {};
 
   bool joins() const {
@@ -94,7 +94,7 @@ struct RandomCall {
       setScalesD(random);
   }
 
-  /// Scales of an e4m3 D of all kinds, or of another.
+  /// Adds scales of an e4m3 D of all kinds, or of another type.
   void setScalesD(std::mt19937 &random) {
     kiln_scale &scale = scales[2];
     scale.data = reinterpret_cast<void *>(0x50000000 + random() % 64 * 4);
@@ -115,11 +115,11 @@ struct RandomCall {
     args.d.scale = &scale;
     if (random() % 8)
       args.d.type = KILN_E4M3;
-    if (random() % 2) // likely to be good
+    if (random() % 2) // often valid
       args.beta = 0;
   }
 
-  /// Groups of both kinds, with what goes with them or does not.
+  /// Adds groups of both kinds, with or without the fields that belong to them.
   void setGroups(std::mt19937 &random) {
     args.groups = &groups;
     groups.kind = random() % 3 ? KILN_GROUPS_ENDS : KILN_GROUPS_MASKED;
@@ -128,7 +128,7 @@ struct RandomCall {
       groups.align = 16;
     if (random() % 4 == 0)
       groups.room = args.m + int64_t(random() % 3);
-    if (random() % 4 > 0) { // likely to be good
+    if (random() % 4 > 0) { // often valid
       args.beta = 0;
       args.layout = KILN_LAYOUT_NT;
       args.compute = 0;
@@ -147,7 +147,7 @@ struct RandomCall {
       map.weights = reinterpret_cast<float *>(0x40000000);
   }
 
-  /// Scales of all kinds, for rows and columns as stored or the wrong ones.
+  /// Adds scales of all kinds, for rows and columns as stored or wrong ones.
   void setScales(std::mt19937 &random) {
     kiln_operand *operands[] = {&args.a, &args.b};
     for (int i = 0; i < 2; ++i) {
@@ -169,7 +169,8 @@ struct RandomCall {
     }
   }
 
-  /// Zero points of A, of all or of rows as stored, or the wrong ones.
+  /// Adds zero points of A, for the tensor or for rows as stored, or wrong
+  /// ones.
   void setZeroPoints(std::mt19937 &random) {
     if (random() % 3 == 0)
       return;
@@ -182,7 +183,7 @@ struct RandomCall {
       args.column_sums_b = reinterpret_cast<void *>(0x30000000);
   }
 
-  /// Sets one field to what it must not be, or to the edge of what it may.
+  /// Sets one field to an invalid value, or to the edge of validity.
   void spoil(std::mt19937 &random) {
     auto pick = [&](auto... values) {
       int64_t list[] = {static_cast<int64_t>(values)...};
@@ -426,7 +427,7 @@ TEST_CASE("a swiglu makes d half as wide, or is refused by name") {
   CHECK(call.arguments.operands[GemmOperand::Residual].leadingDimension == 40);
   args.d.leading_dim = links[2].operand.leading_dim = 32;
   REQUIRE(message() == "");
-  // Another extent of a range may need them: canonical is the problem alone.
+  // Another extent of a range may need them: only the problem is canonical.
   CHECK(call.values[GemmField::Ldd] == 32);
   auto canonical = readProblem(family, &args, CallAddresses::Ignored, call);
   REQUIRE(static_cast<bool>(canonical));
@@ -474,7 +475,7 @@ TEST_CASE("alignment is that of all addresses and strides together") {
   args.d.data = reinterpret_cast<void *>(0x3002);
   CHECK(alignment() == 2);
   args.d.data = reinterpret_cast<void *>(0x3000);
-  args.b.alignment = 4; // less is promised than there is
+  args.b.alignment = 4; // promises less than there is
   CHECK(alignment() == 4);
   args.b.alignment = 0;
   args.c.data = reinterpret_cast<void *>(0x4002); // not read
@@ -489,7 +490,7 @@ TEST_CASE("alignment is that of all addresses and strides together") {
   CHECK(llvm::toString(kGemmCall.explain(&args, CallAddresses::Ignored,
                                          gemmProblemSchema(), described,
                                          names)) == "");
-  CHECK(described.values[GemmField::Align] == 2); // the stride's
+  CHECK(described.values[GemmField::Align] == 2); // because of the stride
 }
 
 TEST_CASE("packed weights are those of the text, or are refused by name") {
@@ -574,7 +575,7 @@ TEST_CASE("zero points of A are those of the text, or are refused by name") {
   CHECK(isText("gemm m=3 n=96 k=256 dtype=int8 layout=NT zero_a=row") == 0);
   zero.granularity = KILN_GRANULARITY_TENSOR;
   CHECK(isText("gemm m=3 n=96 k=256 dtype=int8 layout=NT zero_a=tensor") == 0);
-  // A matrix of B, its own sums.
+  // A matrix of B has its own sums.
   args.batch = 2;
   args.a.batch_stride = 3 * 256, args.d.batch_stride = 3 * 96;
   args.b.batch_stride = 96 * 256;

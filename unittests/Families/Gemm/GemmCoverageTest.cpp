@@ -24,8 +24,9 @@ constexpr llvm::StringLiteral kSizes[] = {
     "m=513 n=5 k=2047", "m=130 n=1023 k=999",
 };
 
-/// Why what a launch takes of \p problem is not good; empty: it is. Of products
-/// that take no longer than launches any kernel is good.
+/// The reason why the first choice for a launch of \p problem is not good;
+/// empty if it is. For products that take no longer than a launch any kernel is
+/// good.
 std::string faultOf(const Problem &problem, const DeviceModel &device) {
   constexpr double kLaunchesNs = 20e3;
   const Space space = llvm::cantFail(exploreSpace(

@@ -1,5 +1,5 @@
-// Launches of several rounds: which part of a problem each has, and that all of
-// them find room in what an engine allows.
+// Launches of several rounds: the part of a problem in each round, and that all
+// parts fit an engine's workspace.
 #include "Families/Gemm/GemmRounds.h"
 #include "Families/Gemm/GemmTemplate.h"
 #include "Families/Gemm/Sm90Testing.h"
@@ -46,7 +46,7 @@ TEST_CASE("quantised results and gathers of any size have fast kernels") {
     const Plan plan = first.tmpl->plan(problem, first.config, h200());
     CHECK(plan.hasRounds);
     CHECK(plan.workspace.bytes() <= kEngineWorkspaceBytes);
-    // Where little is allowed there is the generic kernel.
+    // With little workspace the generic kernel is left.
     CHECK(!within(uint64_t(20) << 20, problem).ranked.empty());
   }
 }
@@ -74,7 +74,7 @@ TEST_CASE("rounds are even, cover all rows and keep their alignment") {
   CHECK(batch.rows == 300);
   CHECK(batch.matrices == (GemmRounds::kBytes / 8192) / 300);
   CHECK(batch.count(300, 3000) == 56);
-  // Others have one round.
+  // Other problems have one round.
   const GemmRounds one =
       roundsOf(parse("gemm m=65536 n=65536 k=64 dtype=bf16 layout=NT"));
   CHECK(one.count(65536, 1) == 1);
@@ -107,7 +107,7 @@ TEST_CASE("a round has the addresses of its rows") {
           arguments.operands[GemmOperand::D].address + 2 * 2048 * row);
     CHECK(reinterpret_cast<DeviceAddress>(params.groups.index) ==
           arguments.operands[GemmOperand::RowIndex].address + 4 * row);
-    // Asked for by the index.
+    // Needed because of the index.
     CHECK(reinterpret_cast<DeviceAddress>(params.groups.weights) ==
           arguments.operands[GemmOperand::RowWeights].address);
   }

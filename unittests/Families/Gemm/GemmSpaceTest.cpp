@@ -34,7 +34,7 @@ TEST_CASE("every combination of types, layouts and alignments is served") {
       }
 }
 
-// All but sm90, which an A100 does not have.
+// All except sm90, which an A100 lacks.
 TEST_CASE("every template serves a swiglu that it serves without") {
   DeviceModel a100 = llvm::cantFail(findDevice("a100-sxm4-80gb"));
   for (llvm::StringRef types :
@@ -115,7 +115,8 @@ TEST_CASE("every template is offered where its types allow it") {
   CHECK(templates(bf16, "h200-sxm") == Names{"mma", "naive", "simt", "sm90"});
   CHECK(templates(bf16, "a100-sxm4-80gb") == Names{"mma", "naive", "simt"});
   CHECK(templates(bf16, "t4") == Names{"naive", "simt"});
-  // One small extent, rows along k and their alignment make a stream of it.
+  // One small extent, rows along k and their alignment make one operand
+  // streamed.
   auto streamed = [&](llvm::StringRef text) {
     Names names = templates(text, "h200-sxm");
     for (const char *other : {"mma", "ffma", "simt", "naive", "sm90"})
@@ -172,7 +173,7 @@ TEST_CASE("mma leaves large tiles to wgmma, where wgmma takes the problem") {
       (config.blockM * config.blockN > 64 * 128 ? hasLarge : hasSmall) = true;
     }
     CHECK(hasSmall);
-    // None is without both.
+    // No config lacks both.
     CHECK((hasLarge || hasWgmma));
     return hasLarge;
   };
@@ -189,7 +190,7 @@ TEST_CASE("mma leaves large tiles to wgmma, where wgmma takes the problem") {
   std::string tf32 = "gemm m=512 n=512 k=512 dtype=fp32 compute=tf32";
   CHECK(!hasLargeTiles(tf32, "h200-sxm"));
   CHECK(!hasLargeTiles(tf32 + " layout=TT", "h200-sxm"));
-  // Something has to be copied.
+  // Some operand has to be copied.
   CHECK(hasLargeTiles(tf32 + " layout=TN", "h200-sxm"));
   CHECK(hasLargeTiles(tf32 + " ldb=513", "h200-sxm"));
   CHECK(hasLargeTiles(tf32, "a100-sxm4-80gb"));
@@ -286,7 +287,8 @@ TEST_CASE("prune names what takes the streams of one operand out") {
         "type: 131072 products a sum of int32, limit 131071 products a sum of "
         "int32");
   CHECK(reason("gemm m=1 n=64 k=131072 dtype=e4m3 layout=NT", gemv) == "none");
-  // Partial sums beside the others, where the tensor core's are narrow.
+  // Partial sums need registers beside the others, if the tensor core's are
+  // narrow.
   llvm::StringRef wide = "skinny.r64.v64.k128.st2.w2.mb1";
   CHECK(reason("gemm m=60 n=64 k=256 dtype=e4m3 layout=NT", wide) == "none");
   CHECK(reason("gemm m=60 n=64 k=256 dtype=e4m3 layout=NT", wide, "l40s") ==
@@ -353,8 +355,8 @@ TEST_CASE("few vectors past many rows are streamed, and the space is compact") {
   }
 }
 
-// Where FFMAs take every issue slot. (On an A100 they take half of them, and
-// the estimates of simt and ffma are close.)
+// FFMAs take every issue slot here. (On an A100 they take half of them, and the
+// estimates of simt and ffma are close.)
 TEST_CASE("exact fp32 has tiles, splits and thin tiles for any size") {
   for (llvm::StringRef name : {"h200-sxm", "rtx-4090"}) {
     CAPTURE(name.str());
@@ -372,7 +374,7 @@ TEST_CASE("exact fp32 has tiles, splits and thin tiles for any size") {
           Space space =
               llvm::cantFail(exploreSpace(gemm(), parse(text), model));
           const Candidate &first = space.ranked.front();
-          // The generic templates are what is left where nothing else fits.
+          // The generic templates are the fallback for everything else.
           CHECK(first.tmpl->name() != "simt");
           if (m * n > 1000)
             CHECK(first.tmpl->name() != "naive");
@@ -398,7 +400,7 @@ TEST_CASE("exact fp32 splits the tiles behind full waves where that is short") {
   whole.set("wb", 0);
   double wholeNs = best->tmpl->estimate(problem, whole, h200()).totalNs;
   CHECK(best->estimate.totalNs < 0.92 * wholeNs);
-  // Their sums alone are exchanged.
+  // Only their sums are exchanged.
   WorkspaceLayout layout = best->tmpl->workspace(problem, best->config, h200());
   CHECK(layout.scratchBytes < 264ull * 3 * 128 * 128 * 4);
   Derivation steps = best->tmpl->explain(problem, best->config, h200());
@@ -426,7 +428,7 @@ TEST_CASE("every case of the suites is planned") {
       CAPTURE(problem.text());
       auto space = exploreSpace(gemm(), problem, h200());
       REQUIRE(bool(space));
-      // A handful of products may be anybody's.
+      // Any template may be first for a handful of products.
       if (gemm().flops(problem) > 1e6)
         CHECK(space->ranked.front().tmpl->name() != "naive");
     }
@@ -476,7 +478,7 @@ TEST_CASE("the classic model ranks by its own estimates, naming its reasons") {
       for (auto [i, candidate] : llvm::enumerate(space->ranked)) {
         auto config = classicConfigOf(*candidate.tmpl, candidate.config);
         if (!config) {
-          CHECK(i >= kept); // what it has no words for comes last
+          CHECK(i >= kept); // configs that it cannot express come last
           continue;
         }
         CHECK(!llvm::is_contained(ranked, *config));

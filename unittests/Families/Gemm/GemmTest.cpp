@@ -29,7 +29,7 @@ TEST_CASE("equal problems have equal text") {
   CHECK(parse("gemm m=64 n=128 k=256 dtype=bf16 out=bf16 layout=NT lda=256 "
               "ldb=256 ldc=999 ldd=128 batch=1 alpha=1 beta=0 align=16")
             .text() == plain.text());
-  // What nothing reads is no error, either.
+  // Fields that are never read are not errors either.
   CHECK(
       parse("gemm m=64 n=128 k=256 dtype=bf16 layout=NT ldc=1 ldr=1").text() ==
       plain.text());
@@ -92,7 +92,7 @@ TEST_CASE("a chain knows where it joins columns") {
 TEST_CASE("swiglu halves d and what is read behind it") {
   Problem problem = parse("gemm m=4 n=6 k=8 dtype=bf16 layout=NT batch=3 "
                           "pointwise=bias,swiglu,residual ldd=3 ldr=3");
-  // Packed leading dimensions are no part of the text.
+  // Packed leading dimensions are left out of the text.
   CHECK(problem.text() == "gemm m=4 n=6 k=8 dtype=bf16 layout=NT batch=3 "
                           "pointwise=bias,swiglu,residual");
   OperandTable table = gemm().operands(problem);
@@ -116,7 +116,7 @@ TEST_CASE("swiglu halves d and what is read behind it") {
   table = gemm().operands(problem);
   CHECK(shape(GemmOperand::Bias) == std::tuple(1, 3, 3));
   CHECK(shape(GemmOperand::Residual) == std::tuple(4, 6, 6));
-  // Alignment is that of D's rows.
+  // The alignment of D's rows.
   auto alignD = [&](llvm::StringRef fields) {
     auto text = ("gemm m=8 k=8 dtype=bf16 pointwise=swiglu " + fields).str();
     return readGemmSignature(parse(text).signature).alignD;
@@ -125,7 +125,7 @@ TEST_CASE("swiglu halves d and what is read behind it") {
   CHECK(alignD("n=8") == 8);
   CHECK(alignD("n=6") == 2);
   CHECK(alignD("n=16 ldd=24") == 16);
-  // Rows end within a chunk of 16 bytes, whose rest is not D's.
+  // Rows end within a chunk of 16 bytes, the rest of which is not in D.
   CHECK(alignD("n=6 ldd=8") == 2);
 }
 
@@ -179,7 +179,7 @@ TEST_CASE("alignment classes follow leading dimensions and the promise") {
   CHECK(classes("gemm m=8 n=8 k=8 dtype=fp32 align=4") == std::tuple(4, 4, 4));
   CHECK(classes("gemm m=8 n=8 k=8 dtype=bf16 pointwise=residual ldr=9") ==
         std::tuple(16, 16, 2));
-  // The narrower input's promise, and an output that is wider.
+  // The promise of the narrower input, and a wider output.
   CHECK(classes("gemm m=8 n=8 k=8 dtype=bf16 out=fp32 align=2") ==
         std::tuple(2, 2, 4));
 }
@@ -244,14 +244,14 @@ TEST_CASE("the grid covers whichever operand is streamed, and splits of it") {
     plan.binder->bind(gemm().defaultArguments(problem), context, spec);
     return spec.steps[0].kernel.grid;
   };
-  // 4 rows of B a block: one warp's, as all four split k.
+  // 4 rows of B a block: those of one warp, as all four split k.
   CHECK(gridOf("gemm m=1 n=101 k=4096 dtype=bf16 layout=NT batch=3",
                "gemv.r4.u4.w4.wk4.v1.mb4") == Dim3{26 * 3});
   CHECK(gridOf("gemm m=101 n=2 k=4096 dtype=bf16 layout=NT",
                "gemv.r4.u4.w4.wk1.v2.mb2.sa1") == Dim3{7});
   CHECK(gridOf("gemm m=16 n=101 k=4096 dtype=bf16 layout=NT",
                "skinny.r32.v16.k64.st4.w4.mb2.sp1.sk3") == Dim3{4 * 3});
-  // A launch may have more rows than the plan was made for.
+  // A launch may have more rows than its plan was made for.
   CHECK(gridOf("gemm m=17 n=101 k=4096 dtype=bf16 layout=NT",
                "skinny.r32.v16.k64.st4.w4.mb2") == Dim3{4 * 2});
 }
@@ -289,12 +289,12 @@ TEST_CASE("an operand is early where few blocks read the same of it") {
   CHECK(early(ffma, "m=9 n=65 dtype=fp32") == 0);
   CHECK(early(ffma, "m=8 n=65 dtype=fp32 batch=2") == kEarlyB);
   CHECK(early(ffma, "m=8 n=65 dtype=fp32 batch=2", true) == 0);
-  // Two may where k is no longer than four of their rings of 128 steps.
+  // Two may, if k is at most four of their rings of 128 steps.
   CHECK(early(ffma, "m=9 n=65 dtype=fp32", false, 1, "512") ==
         (kEarlyA | kEarlyB));
   CHECK(early(ffma, "m=9 n=65 dtype=fp32", false, 1, "513") == 0);
   CHECK(early(ffma, "m=17 n=129 dtype=fp32", false, 1, "512") == 0);
-  // Fewer blocks than two thirds of the SMs find places that are uneven.
+  // Fewer blocks than two thirds of the SMs get uneven places.
   CHECK(early(ffma, "m=8 n=5632 dtype=fp32", false, 132) == kEarlyB);
   CHECK(early(ffma, "m=8 n=5568 dtype=fp32", false, 132) == 0);
   // Splits read different parts of k.
@@ -309,7 +309,7 @@ TEST_CASE("an operand is early where few blocks read the same of it") {
   const char *skinny = "skinny.r32.v16.k64.st4.w4.mb2";
   CHECK(early(skinny, "m=16 n=101 dtype=bf16") == kEarlyB);
   CHECK(early(skinny, "m=17 n=101 dtype=bf16") == 0);
-  // The other way round A is what is streamed.
+  // The other way round A is the streamed operand.
   const char *turned = "skinny.r32.v16.k64.st4.w4.mb2.sa1";
   CHECK(early(turned, "m=101 n=16 dtype=bf16") == kEarlyA);
   CHECK(early(turned, "m=101 n=17 dtype=bf16") == 0);
@@ -403,8 +403,8 @@ TEST_CASE("only a kernel that needs it gets an architecture's own variant") {
   CHECK(archOf(true, "a100-sxm4-80gb") == "sm_80");
 }
 
-// Caches, records and decisions on every disk are found by these texts: one
-// that changes orphans them all.
+// Caches, records and decisions on every disk are found by these texts: a
+// changed text orphans all of them.
 TEST_CASE("the texts that keys are made of are pinned") {
   Problem plain = parse("gemm m=1 n=4096 k=512 dtype=bf16 layout=NT");
   CHECK(gemm().fixedText(plain) ==
@@ -427,7 +427,7 @@ TEST_CASE("the texts that keys are made of are pinned") {
                                "pointwise=bias,swiglu")) ==
         "gemm m=0 n=40 k=24 dtype=bf16 layout=NT pointwise=bias,swiglu | "
         "gemm in=bf16 out=bf16 layout=NT pointwise=bias,swiglu alignd=8");
-  // m and the scalars are no part of a record's key.
+  // m and the scalars are not in a record's key.
   CHECK(gemm().fixedText(parse("gemm m=9 n=4096 k=512 dtype=bf16 layout=NT "
                                "alpha=3")) == gemm().fixedText(plain));
   CHECK(plain.values.hash().hex() ==

@@ -6,7 +6,7 @@
 
 namespace kiln::testing {
 
-/// The problem of \p text, which must be good.
+/// The problem of \p text, which must be valid.
 inline Problem parse(llvm::StringRef text) { return parse(gemm(), text); }
 
 inline const OperandSpec &operand(const OperandTable &table, int index) {

@@ -1,4 +1,5 @@
-// Groups of rows: what a problem may be, its operands, its plans and its calls.
+// Grouped GEMM: the rules of its problems, its operands, its plans and its
+// calls.
 #include "Families/Gemm/GemmProblem.h"
 #include "Families/Gemm/Sm90Testing.h"
 
@@ -38,10 +39,10 @@ TEST_CASE("tiles of groups are counted on average") {
   CHECK(even.tilesAlongM(130) == doctest::Approx(1));
   CHECK(even.tilesAlongM(256) == doctest::Approx(1));
   CHECK(even.tilesAlongM(50) == doctest::Approx(2.5));
-  // Of one row each, and of more groups than rows.
+  // Groups of one row each, and more groups than rows.
   CHECK(typical(16, 128, GroupKind::Ends).tilesAlongM(64) ==
         doctest::Approx(1));
-  // What is known is counted.
+  // Known sizes are counted.
   CHECK(typical(128, 1, GroupKind::Ends).tilesAlongM(128) == 1);
   CHECK(typical(129, 1, GroupKind::None).tilesAlongM(128) == 2);
   CHECK(typical(100, 8, GroupKind::Masked).meanRows == 0);
@@ -114,7 +115,7 @@ TEST_CASE("masked groups have room, which no choice depends on") {
 }
 
 TEST_CASE("no plan of masked groups depends on their room") {
-  // Rows of A that TMA does not read as they are.
+  // Rows of A that TMA cannot read in place.
   for (llvm::StringRef fields : {"k=100", "k=512"}) {
     const std::string text =
         ("m=32 n=256 batch=8 dtype=bf16 layout=NT groups=masked " + fields)

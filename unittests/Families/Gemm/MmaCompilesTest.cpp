@@ -1,5 +1,5 @@
 // Kernels of mma.sync whose addresses ptxas has put on the stack before, and
-// those of types of one byte.
+// kernels for types of one byte.
 #include "KernelSrc/RealCompiler.h"
 
 #include "Device/Catalog.h"

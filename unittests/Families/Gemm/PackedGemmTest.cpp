@@ -1,4 +1,5 @@
-// Problems on packed weights, and what ptxas makes of their kernels.
+// Problems on packed weights (W4A16, W8A16), and the compilation of their
+// kernels.
 #include "Families/Gemm/GemmProblem.h"
 #include "Kernel/Space.h"
 #include "KernelSrc/RealCompiler.h"
@@ -173,7 +174,7 @@ TEST_CASE("kernels on packed weights compile without spills") {
   }
 }
 
-// The largest tiles of each way to share out the work.
+// The largest tiles of each way to divide the work.
 TEST_CASE("wgmma on packed weights compiles without spills at its limits") {
   if (!hasNvrtc())
     return;

@@ -1,5 +1,5 @@
-// Products with an e4m3 D: what a problem may be, its operands, its plans and
-// its calls.
+// Products with an e4m3 D: the rules of their problems, their operands, their
+// plans and their calls.
 #include "Families/Gemm/GemmTemplate.h"
 #include "Families/Gemm/Sm90Testing.h"
 
@@ -62,7 +62,7 @@ TEST_CASE("scales of an e4m3 D are given or written") {
   CHECK(operand(table, GemmOperand::Bias).type == DType::FP16);
   CHECK(operand(table, GemmOperand::C).type == DType::FP16);
   CHECK(operand(table, GemmOperand::D).mayBe == -1);
-  // Columns are D's own.
+  // Columns count in D.
   table = gemm().operands(
       quantized("dtype=int8 scale_d=1x128 ldsd=5 pointwise=swiglu"));
   const OperandSpec &blocks = operand(table, GemmOperand::ScaleD);
@@ -104,7 +104,7 @@ TEST_CASE("the first step of a quantised problem is the product's own") {
   }
 }
 
-// Loaded kernels are known by the problem's signature.
+// Loaded kernels are identified by the problem's signature.
 TEST_CASE("a quantised problem's signature says what the product's is") {
   for (llvm::StringRef fields :
        {"dtype=bf16 scale_d=row ldd=257", "dtype=bf16 scale_d=row align=2",

@@ -1,5 +1,5 @@
-// What a launch of the wgmma template is made of: tensor maps, copies of what
-// TMA cannot read, workspace, grid.
+// The parts of a launch of the wgmma template: tensor maps, copies of operands
+// that TMA cannot read, workspace, grid.
 #include "Driver/TensorMapElement.h"
 #include "Families/Gemm/Sm90Testing.h"
 
@@ -45,7 +45,7 @@ BoundMap mapOf(const BoundLaunch &launch, size_t member) {
   return *map;
 }
 
-/// GemmParams::early of a launch with \p constants that depends, or does not.
+/// GemmParams::early of a launch with \p constants that is dependent or not.
 int boundEarly(const Plan &plan, const Problem &problem, bool depends,
                uint32_t constants) {
   Arguments arguments = BoundLaunch::argumentsOf(problem);
@@ -175,7 +175,7 @@ TEST_CASE("boxes have no more rows than there are") {
   CHECK(launched("gemm m=17 n=40 k=512 dtype=bf16 layout=NT",
                  "sm90.bm64.bn64.bk128.st4.wg1") ==
         std::tuple(17u, 40u, (17 + 40) * 256));
-  // Rows of k are no extent of D: what lies outside of it has to be zero.
+  // Rows of k are not an extent of D: elements outside of it have to be zero.
   CHECK(launched("gemm m=17 n=40 k=32 dtype=bf16 layout=TN lda=24",
                  "sm90.bm64.bn64.bk64.st4.wg1") ==
         std::tuple(64u, 64u, (64 + 64) * 128));
@@ -273,7 +273,7 @@ TEST_CASE("c and the residual have maps where the epilogue fetches them") {
     if (auto residual = launch.map(kResidual)) {
       CHECK(residual->address == addressOf(GemmOperand::Residual));
       CHECK(residual->spec.strides[0] == 536 * 2);
-      // Whole pieces come in, a warp's rows go out.
+      // Whole pieces are loaded, and a warp's rows are stored.
       CHECK(box(*residual) == Box{64, 64});
       CHECK(box(mapOf(launch, kD)) == Box{64, 16});
     }
@@ -285,7 +285,8 @@ TEST_CASE("c and the residual have maps where the epilogue fetches them") {
   CHECK(has("pointwise=residual ldr=536") == std::tuple(false, true, true));
   CHECK(has("pointwise=relu,residual beta=1 ldc=528 ldr=536") ==
         std::tuple(true, true, true));
-  // One row that TMA cannot store: threads store, and load what they need.
+  // One row that TMA cannot store: threads store, and load the operands that
+  // they need.
   CHECK(has("pointwise=residual beta=1 ldd=513") ==
         std::tuple(false, false, false));
   CHECK(has("pointwise=residual,swiglu") == std::tuple(false, true, false));
@@ -382,13 +383,13 @@ TEST_CASE("a product may begin before its copies have ended") {
   REQUIRE(launch.spec.stepCount == 2);
   CHECK_FALSE(launch.spec.steps[0].kernel.dependentLaunch);
   CHECK(launch.spec.steps[1].kernel.dependentLaunch);
-  // All ahead of the copy has ended when it begins.
+  // All work ahead of the copy has ended when the product begins.
   CHECK(launch.params().gemm.early == kEarlyA);
-  // In a launch that depends only constant operands hold still.
+  // In a dependent launch only constant operands are stable.
   CHECK(boundEarly(plan, problem, true, 0) == 0);
   CHECK(boundEarly(plan, problem, true, 1u << GemmOperand::A) == kEarlyA);
   CHECK(boundEarly(plan, problem, true, 1u << GemmOperand::B) == 0);
-  // Without copies there is nothing to depend on within the launch.
+  // Without copies the launch has no dependence within itself.
   Problem aligned = parse("gemm m=100 n=24000 k=512 dtype=bf16 layout=NT");
   Plan alone = sm90Plan(aligned, kWide);
   CHECK_FALSE(BoundLaunch(alone, aligned).spec.steps[0].kernel.dependentLaunch);
@@ -397,7 +398,7 @@ TEST_CASE("a product may begin before its copies have ended") {
 }
 
 TEST_CASE("what is cleared, copied and multiplied follows in that order") {
-  // Splits that need zeros, of operands that are both copied.
+  // Splits that need zeros, with both operands copied.
   Problem problem = parse("gemm m=101 n=103 k=4095 dtype=fp16 layout=NT");
   Plan plan = sm90Plan(problem, kSplit);
   BoundLaunch launch(plan, problem);
@@ -405,7 +406,7 @@ TEST_CASE("what is cleared, copied and multiplied follows in that order") {
   CHECK(launch.spec.steps[0].kind == LaunchStep::Kind::Memset);
   CHECK_FALSE(launch.spec.steps[1].kernel.dependentLaunch);
   CHECK(launch.spec.steps[2].kernel.dependentLaunch);
-  // Nothing is left that a copy does not write.
+  // No part is left that a copy does not write.
   CHECK_FALSE(launch.product().dependentLaunch);
   CHECK(launch.params().gemm.early == 0);
 }
@@ -426,7 +427,7 @@ TEST_CASE("a product depends where few blocks share the tiles of a weight") {
   CHECK(early("m=128 n=24000 k=4096") == kEarlyB);
   CHECK(early("m=129 n=24000 k=4096") == 0);
   CHECK(early("m=128 n=12000 k=4096 batch=2") == kEarlyB);
-  // Too few blocks to be placed evenly; and two that share a short k.
+  // Too few blocks to be placed evenly, and two that share a short k.
   CHECK(early("m=128 n=12000 k=4096") == 0);
   CHECK(early("m=129 n=24000 k=512") == kEarlyB);
 }
@@ -488,7 +489,7 @@ TEST_CASE("all batches of a shared operand are its first") {
   CHECK(dims(mapOf(launch, kC)) == Shape{512, 300, 4});
   CHECK(dims(mapOf(launch, kResidual)) == Shape{512, 300, 1});
 
-  // A copy is made once, too.
+  // A copy is made only once, too.
   problem = parse("gemm m=300 n=512 k=511 dtype=bf16 layout=NT batch=4");
   plan = sm90Plan(problem, kWide);
   arguments = BoundLaunch::argumentsOf(problem);
@@ -557,7 +558,7 @@ TEST_CASE("splits of a tile run at once, on sums that are zero") {
   context.smCount = 40;
   CHECK(BoundLaunch(plan, large, context).product().grid == Dim3{13 * 3});
 
-  // Whole tiles wait for nobody.
+  // Whole tiles do not wait for others.
   plan = sm90Plan(problem, "sm90.bm128.bn128.bk64.st4.wg2");
   CHECK(!BoundLaunch(plan, problem).product().cooperative);
   CHECK(plan.workspace.bytes() == 0);
@@ -578,7 +579,7 @@ TEST_CASE("a persistent grid keeps to the SMs that it may use") {
   CHECK(grid("", 51) == 51);
   CHECK(grid(".cm2", 132) == 2 * h200().maxClusters(2));
   CHECK(grid(".cm2", 51) == 50);
-  CHECK(grid(".cn2", 1) == 2); // a cluster is the least there is
+  CHECK(grid(".cn2", 1) == 2); // a cluster is the least possible
   problem = parse("gemm m=300 n=300 k=512 dtype=bf16 layout=NT batch=2");
   CHECK(grid("", 132) == 3 * 2 * 2);
   CHECK(grid(".cm2", 132) == 2 * 2 * 2 * 2); // the third row has an idle twin

@@ -1,5 +1,5 @@
-// The space of the wgmma template, walked through: what every config in it
-// keeps, on the host and in the maps that a driver encodes.
+// The space of the wgmma template, walked through: the rules that every config
+// in it keeps, on the host and in the maps that a driver encodes.
 #include "Driver/FakeDriver.h"
 #include "Driver/Launcher.h"
 #include "Families/Gemm/Sm90Testing.h"
@@ -18,7 +18,8 @@ using namespace kiln::testing;
 
 namespace {
 
-/// Problems whose signatures differ in what a config's sizes depend on.
+/// Problems that differ in the parts of a signature on which a config's sizes
+/// depend.
 constexpr llvm::StringRef kProblems[] = {
     "gemm m=8192 n=8192 k=8192 dtype=bf16 layout=NT",
     "gemm m=4096 n=4096 k=4096 dtype=fp16 layout=NN batch=2",
@@ -65,7 +66,7 @@ uint64_t boxBytes(const TensorMapSpec &map) {
          bytesOf(static_cast<DType>(map.elementType));
 }
 
-/// Bytes that a row of a box has for its swizzle: all of it, no more.
+/// Bytes that a row of a box has for its swizzle: all of it, and no more.
 uint64_t swizzleBytes(TensorMapSwizzle swizzle) {
   return swizzle == TensorMapSwizzle::B128  ? 128
          : swizzle == TensorMapSwizzle::B64 ? 64
@@ -73,8 +74,8 @@ uint64_t swizzleBytes(TensorMapSwizzle swizzle) {
                                             : 0;
 }
 
-/// Whether whole boxes of \p map fill \p bytes, unless they are clipped to
-/// all rows that there are, or to pairs of them.
+/// Whether whole boxes of \p map fill \p bytes, unless they are clipped to all
+/// existing rows, or to pairs of them.
 bool fills(const TensorMapSpec &map, uint64_t bytes) {
   return bytes % boxBytes(map) == 0 || map.box[1] == map.dims[1] ||
          map.box[1] == map.dims[1] + map.dims[1] % 2;
@@ -122,7 +123,7 @@ void checkLaunch(const BoundLaunch &launch, const Plan &plan,
   CHECK(plan.workspace.zeroedBytes <= uint64_t(64) << 20);
 }
 
-/// Splits take turns in k: every one has a step.
+/// Splits alternate along k: every one has a step.
 bool hasWorkForAll(const Sm90GemmConfig &config, int64_t k) {
   return config.splitK() <= (k + config.blockK - 1) / config.blockK;
 }
@@ -142,7 +143,7 @@ TEST_CASE("every wgmma config of a space keeps the rules of its launch") {
       CHECK(config.isValid(signature));
       CHECK(config.stages >= 2);
       CHECK(config.sharedBytes(signature) <= h200().sharedBytesPerBlock);
-      // A ring as deep as fits, up to what is worth it.
+      // A ring as deep as fits, up to the useful depth.
       CHECK((config.stages == 12 ||
              config.sharedBytes(signature) + config.stageBytes(signature) + 16 >
                  h200().sharedBytesPerBlock));
@@ -190,7 +191,7 @@ TEST_CASE("the space has what the problem asks for") {
   Found joined =
       find("gemm m=16 n=1024 k=16384 dtype=bf16 layout=NT pointwise=swiglu");
   CHECK(joined.swaps == std::set<int>{0});
-  // TMA reads a copy of A in any case.
+  // TMA reads a copy of A in either case.
   CHECK(!find("gemm m=512 n=512 k=1001 dtype=bf16 layout=NT").swaps.empty());
   for (llvm::StringRef other : {"gemm m=512 n=512 k=0 dtype=bf16 layout=NT",
                                 "gemm m=512 n=512 k=512 dtype=fp32 layout=NT"})
@@ -209,7 +210,7 @@ static std::set<std::string> spaceOf(llvm::StringRef text,
 
 TEST_CASE("the space derives the tiles that win") {
   struct Case {
-    llvm::StringRef problem, config; ///< the best of all measured on an H200
+    llvm::StringRef problem, config; ///< the best measured one on an H200
   };
   for (const Case &c : {
            Case{"m=777 n=6144 k=5120",
@@ -352,7 +353,7 @@ TEST_CASE("prune names what takes the wgmma kernel out") {
         "grid: 133 splits, limit 132 splits");
   CHECK(reason(nt, with(split, ".sk2")) ==
         "workspace: 134217728 B, limit 67108864 B");
-  // A larger tile than can be: which wall it hits, and where that stands.
+  // A tile that is too large: the wall that it hits, and its numbers.
   CHECK(reason(nt, "sm90.bm256.bn256.bk64.st3.wg2") ==
         "register wall: 256 accumulators a thread, 192 allowed");
   CHECK(reason(nt, "sm90.bm192.bn208.bk64.st3.wg3") ==
@@ -385,7 +386,7 @@ TEST_CASE("prune names what takes the wgmma kernel out") {
   CHECK(reason(nt, "sm90.bm128.bn128.bk64.st3.wg2.pp1.sg2") ==
         "instruction-shape: 2 staging, "
         "0 or 1 with turns, splits, clusters or a short ring allowed");
-  // What the epilogue reads shares registers with the sums.
+  // The operands of the epilogue share registers with the sums.
   llvm::StringRef tall = "sm90.bm256.bn192.bk64.st3.wg2";
   CHECK(reason(nt, tall) == "none");
   CHECK(reason(with(nt, " pointwise=bias"), tall) == "none");
@@ -408,8 +409,8 @@ TEST_CASE("a wgmma estimate explains itself") {
         return &step;
     return nullptr;
   };
-  // The walls of this tile as the literature has them: 128 sums a thread,
-  // 48 KiB a stage, four of which fit.
+  // The walls of this tile, known from the literature: 128 sums a thread, 48
+  // KiB a stage, four of which fit.
   const DerivationStep *registers = find("register wall");
   REQUIRE(registers);
   CHECK(registers->formula.find("128 x 256 / 256 threads = 128 accumulators") !=

@@ -16,21 +16,21 @@
 
 namespace kiln::testing {
 
-/// A tensor map as a launch has it.
+/// A tensor map in a launch.
 struct BoundMap {
   TensorMapSpec spec;
   DeviceAddress address = 0;
   bool isPrototype = false;
 };
 
-/// Where test operands lie, far apart.
+/// Addresses of test operands, which lie far apart.
 constexpr DeviceAddress addressOf(int operand) {
   return 0x7000000000 + DeviceAddress(operand) * 0x100000000;
 }
 constexpr DeviceAddress kZeroedAddress = 0x6000000000,
                         kScratchAddress = 0x6800000000;
 
-/// What binding \p plan to the problem of a call gives.
+/// The result of binding \p plan to the problem of a call.
 class BoundLaunch {
 public:
   BoundLaunch(const Plan &plan, const Problem &problem,
@@ -76,7 +76,7 @@ public:
     return params;
   }
 
-  /// What a copy of an operand gets, which the plan's kernel \p function makes.
+  /// The parameters of a copy of an operand by the plan's kernel \p function.
   RepackParams repack(uint32_t step, uint32_t function = 1) const {
     const KernelStep &kernel = spec.steps[step].kernel;
     REQUIRE(kernel.function == function);
@@ -87,8 +87,8 @@ public:
     return params;
   }
 
-  /// The map at byte \p member of the product's parameters; none if the launch
-  /// has none there.
+  /// The map at byte \p member of the product's parameters; empty if the launch
+  /// has no map there.
   std::optional<BoundMap> map(size_t member) const {
     for (uint32_t i = 0; i < spec.tensorMapCount; ++i) {
       const TensorMapPatch &patch = spec.tensorMaps[i];
@@ -122,7 +122,7 @@ inline KernelFamily::NamedConfig sm90Config(llvm::StringRef text) {
   return *named;
 }
 
-/// The plan of an sm90 config that the pruner lets pass.
+/// The plan of an sm90 config that the pruner accepts.
 inline Plan sm90Plan(const Problem &problem, llvm::StringRef config) {
   auto named = sm90Config(config);
   if (auto rejection = named.tmpl->prune(problem, named.config, h200()))

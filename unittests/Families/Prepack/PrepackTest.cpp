@@ -29,7 +29,7 @@ std::string failure(llvm::StringRef fields) {
   return testing::failure(family(), ("n=64 k=128 " + fields).str());
 }
 
-/// The bytes that \p key of \p object has as hexadecimal digits.
+/// The bytes in the hexadecimal digits of \p key of \p object.
 std::string bytesOf(const llvm::json::Object &object, llvm::StringRef key) {
   return llvm::fromHex(object.getString(key).value_or(""));
 }
@@ -39,7 +39,7 @@ struct Packed {
   std::string weights, scales, zeros;
 };
 
-/// Poisoned results of the sizes that the family says.
+/// Poisoned results of the sizes that the family computes.
 Packed roomFor(const PrepackProblem &p) {
   auto rows = static_cast<size_t>(p.blockRows());
   auto scales = rows * static_cast<size_t>(p.rowScales());
@@ -73,7 +73,7 @@ TEST_CASE("equal packings have equal text") {
 
 TEST_CASE("bad packings get one clear line") {
   CHECK(failure("source=gptq group=48") ==
-        "prepack: group=48 is none of 0 (all k), 32, 64 and 128");
+        "prepack: group=48 is not one of 0 (all k), 32, 64 and 128");
   CHECK(failure("source=mxfp4 group=64") ==
         "prepack: group=64 where mxfp4 has groups of 32");
   CHECK(failure("source=mxfp4 scale_type=fp16") ==
@@ -113,8 +113,8 @@ TEST_CASE("each element of a block has bits of its own") {
 }
 
 TEST_CASE("a lane has its fragments of mma.m16n8k16") {
-  // Lane 13 of unit 2 has the rows 3 and 11 of it, and of step 1 the k 2, 3, 10
-  // and 11.
+  // Lane 13 of unit 2 has its rows 3 and 11, and from step 1 the k 2, 3, 10 and
+  // 11.
   constexpr int kRow = 2 * 16 + 3, kAt = 16 + 2;
   constexpr int kWord = ((2 * 32 + 13) * 4 + 1) * 32;
   CHECK(PackedWeights::bitOf(4, kRow, kAt) == kWord);
@@ -122,7 +122,7 @@ TEST_CASE("a lane has its fragments of mma.m16n8k16") {
   CHECK(PackedWeights::bitOf(4, kRow + 8, kAt) == kWord + 4);
   CHECK(PackedWeights::bitOf(4, kRow, kAt + 8) == kWord + 8);
   CHECK(PackedWeights::bitOf(4, kRow + 8, kAt + 9) == kWord + 28);
-  // Of 8 bits step 1 has the upper 8 bytes of the lane in the first half.
+  // With 8 bits, step 1 has the upper 8 bytes of the lane in the first half.
   constexpr int kWide = ((2 * 2 * 32 + 13) * 4 + 2) * 32;
   CHECK(PackedWeights::bitOf(8, kRow, kAt) == kWide);
   CHECK(PackedWeights::bitOf(8, kRow, kAt + 1) == kWide + 16);
@@ -139,7 +139,7 @@ TEST_CASE("the host packs what an independent program packs") {
     std::string weights = bytesOf(golden, "weights");
     std::string scales = bytesOf(golden, "scales");
     std::string zeros = bytesOf(golden, "zeros");
-    // The operand table and the program agree about the source, too.
+    // The operand table and the program also agree about the source.
     using Operand = PrepackOperand;
     auto elements = [&](int index) {
       return size_t(rowCountOf(p, index) * rowLengthOf(p, index));

@@ -1,5 +1,5 @@
-// Few long rows, and small problems: what is chosen first, and that it is
-// compiled to a kernel that an engine takes.
+// Few long rows, and small problems: the first choice, and that it compiles to
+// a kernel that an engine accepts.
 #include "Families/FamilyTesting.h"
 #include "Kernel/Space.h"
 #include "KernelSrc/RealCompiler.h"
@@ -30,8 +30,8 @@ Choices choicesOf(llvm::StringRef text) {
 
 } // namespace
 
-// Where the first of a ranking spills, an engine compiles the next: with these
-// it got down to kernels that take two and three times as long (H100).
+// If the first of a ranking spills, an engine compiles the next: here it fell
+// back to kernels that take two and three times as long (H100).
 TEST_CASE("the first choices of long rows do not spill") {
   if (!hasNvrtc())
     return;
@@ -56,8 +56,8 @@ TEST_CASE("the first choices of long rows do not spill") {
   }
 }
 
-// Found by sweeps of an H200: the one kind was refused because ptxas spilled,
-// the other was fastest, or spills no more.
+// Found by sweeps of an H200: some configs were refused because ptxas spilled,
+// and others were fastest, or no longer spill.
 TEST_CASE("configs of which ptxas spills are no candidates, the fastest are") {
   struct Case {
     const char *problem, *config;
@@ -107,15 +107,15 @@ TEST_CASE("configs of which ptxas spills are no candidates, the fastest are") {
   }
 }
 
-// A kernel that loads by half the width issues as many accesses again (H200, a
-// row of 7040 by 256 threads: 4.4 us by 7 vectors of 4, 3.0 by 4 of 8).
+// A kernel that loads by half the width issues twice as many accesses (H200, a
+// row of 7040 by 256 threads: 4.4 us by 7 vectors of 4, 3.0 us by 4 of 8).
 TEST_CASE("whole accesses come before narrow ones") {
   Choices choices = choicesOf("rowquant rows=191 cols=7040 dtype=bf16");
   CHECK(choices.config(0).find(".v8.") != std::string::npos);
 }
 
-// The exchange through L2 is worth it where a cluster leaves most SMs idle
-// (H200, softmax of one row of 262144: 4.4 us, and 5.4 by a cluster).
+// The exchange through L2 pays if a cluster leaves most SMs idle (H200, softmax
+// of one row of 262144: 4.4 us, and 5.4 us by a cluster).
 TEST_CASE("one long row is spread over the GPU, several are for clusters") {
   CHECK(choicesOf("softmax rows=1 cols=262144 dtype=bf16")
             .config(0)
@@ -164,7 +164,8 @@ TEST_CASE("rows that leave most SMs idle may be spread over all") {
   CHECK(spreads("softmax rows=8 cols=151936 dtype=bf16") > 0);
   CHECK(spreads("rmsnorm rows=3 cols=100001 weight=1 dtype=bf16 "
                 "out=fp8_e4m3") > 0);
-  // Clusters fill the GPU, a row is a block's, and reductions have ranges.
+  // Clusters fill the GPU, a row belongs to a block, and reductions have
+  // ranges.
   CHECK(spreads("softmax rows=64 cols=151936 dtype=bf16") == 0);
   CHECK(spreads("softmax rows=1 cols=2000 dtype=bf16") == 0);
   CHECK(spreads("reduce op=sum rows=1 cols=151936 dtype=bf16") == 0);
@@ -183,7 +184,7 @@ TEST_CASE("spread blocks run all at once and have zeros to exchange through") {
       "rmsnorm rows=3 cols=100000 weight=1 dtype=bf16";
   CHECK(planOf(kNorm).workspace.zeroedBytes == 16 * 3 * 44 * 44);
   CHECK(planOf(kNorm).workspace.scratchBytes == 0);
-  // The greatest result is exchanged as well, if it is not known by then.
+  // The greatest result is exchanged as well, unless it is known by then.
   CHECK(planOf((kNorm + " out=int8").str()).workspace.zeroedBytes ==
         16 * 3 * 44 * 44);
   CHECK(planOf((kNorm + " bias=1 out=int8").str()).workspace.zeroedBytes ==
@@ -200,7 +201,7 @@ TEST_CASE("spread blocks run all at once and have zeros to exchange through") {
     CHECK(reason(family, kNorm, config) != "none");
 }
 
-// Of 39 columns 7 to 14 are ends: whether vectors pay is for trials to tell.
+// 7 to 14 of 39 columns are ends: trials have to tell whether vectors pay.
 TEST_CASE("short rows that begin anywhere may be read by elements early on") {
   Choices choices =
       choicesOf("layernorm rows=23183 cols=39 weight=1 bias=1 residual=1 "

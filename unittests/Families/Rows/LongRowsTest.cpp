@@ -1,4 +1,4 @@
-// Long rows: each has a kernel, wherever it begins, and none is left to a few
+// Long rows: each has a kernel, wherever it begins, and no row is left to a few
 // blocks of a large GPU.
 #include "Families/FamilyTesting.h"
 #include "Families/Rows/RowProblem.h"
@@ -19,8 +19,8 @@ const KernelFamily &familyOf(llvm::StringRef text) {
   return **registry().get(text.split(' ').first);
 }
 
-/// The configs of the space of \p text on \p device, best first; none where
-/// nothing runs.
+/// The configs of the space of \p text on \p device, best first; empty if none
+/// may run.
 std::vector<Candidate> rankedOn(llvm::StringRef text,
                                 const DeviceModel &device) {
   const KernelFamily &family = familyOf(text);
@@ -44,7 +44,7 @@ template <class T> T pick(Random &random, std::initializer_list<T> choices) {
   return choices.begin()[random() % choices.size()];
 }
 
-/// A number of columns: of each order of magnitude alike, every other one odd.
+/// A number of columns: log-uniform, and every other one odd.
 int64_t drawCols(Random &random, int leastBits, int mostBits) {
   int bits =
       leastBits + static_cast<int>(random() % (mostBits - leastBits + 1));
@@ -139,7 +139,7 @@ TEST_CASE("few rows longer than the chip holds keep the whole GPU busy") {
     const std::vector<Candidate> ranked = rankedOn(text, model);
     REQUIRE_FALSE(ranked.empty());
     CAPTURE(ranked[0].config.text());
-    // Each byte once, and once more what passes behind the first read.
+    // Each byte once, and reread bytes of later passes once more.
     const RowSignature signature =
         readRowSignature(parse(family, text).signature);
     const double bytes = family.compulsoryBytes(parse(family, text)) +
@@ -149,7 +149,7 @@ TEST_CASE("few rows longer than the chip holds keep the whole GPU busy") {
   }
 }
 
-// Below what all SMs hold a row stays there, beyond it is read again.
+// A row that all SMs together can hold stays there; a longer one is read again.
 TEST_CASE("one row is kept by the chip as long as it can be") {
   const DeviceModel h200 = device("h200-sxm");
   auto first = [&](llvm::StringRef text) {
@@ -164,7 +164,7 @@ TEST_CASE("one row is kept by the chip as long as it can be") {
         first(fmt::format("{} rows=1 cols=30000000 dtype=bf16", family));
     CHECK_MESSAGE(llvm::StringRef(again).starts_with("spread."), again);
   }
-  // Several blocks of an SM would not all run at once.
+  // Several blocks on an SM would not all run at once.
   CHECK(reason(familyOf("softmax"), "softmax rows=3 cols=30000000 dtype=bf16",
                "spread.t512.v8.i4.k66.r3") ==
         "grid: 198 blocks at once, limit 132 blocks at once");

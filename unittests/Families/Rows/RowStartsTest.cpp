@@ -1,4 +1,4 @@
-// Rows that begin anywhere: which configs serve them, and which are refused.
+// Rows that begin anywhere: the configs that serve them, and those refused.
 #include "Families/FamilyTesting.h"
 #include "Kernel/Space.h"
 #include "Support/Format.h"
@@ -50,7 +50,7 @@ TEST_CASE("rows of any length and pitch are moved by whole accesses") {
            {"softmax rows=64 cols=50257 dtype=fp32", "v4", "o1"},
            {"rowquant rows=64 cols=50257 dtype=fp32", "v4", "o1"},
            {"softmax rows=64 cols=50257 dtype=bf16 align=2", "v8", "o2"},
-           // Both pitches are odd; one is no whole number of vectors more.
+           // Both pitches are odd; one does not add a whole number of vectors.
            {"softmax rows=64 cols=2000 ldx=2001 ldy=2009 dtype=bf16", "v8",
             "o1"},
            {"softmax rows=64 cols=2000 ldx=2001 ldy=2003 dtype=bf16", "v8",
@@ -59,7 +59,7 @@ TEST_CASE("rows of any length and pitch are moved by whole accesses") {
            {"rmsnorm rows=900 cols=4097 residual=1 ldh=4099 dtype=bf16", "v8",
             "o2"},
            {"rowquant rows=900 cols=4097 dtype=fp16", "v8", "o1"},
-           // One matrix: whatever the address, its own vectors are aligned.
+           // One matrix: its own vectors are aligned, whatever its address.
            {"reduce op=max rows=9 cols=40001 dtype=bf16 align=2", "v8", "o1"},
            {"reduce op=max rows=9 cols=40001 axis=all ldx=40003 dtype=bf16",
             "v8", "o1"},
@@ -101,7 +101,7 @@ TEST_CASE("a config serves no rows that begin otherwise than it says") {
     }
   CHECK(why(kSum, "split.t128.v8.i2") == wall);
   CHECK(why(kSum, "split.t128.v8.i2.o1") == "none");
-  // The rows of a reduction are one matrix's.
+  // The rows of a reduction belong to one matrix.
   CHECK(why(kSum, "split.t128.v8.i2.o2") != "none");
   // Copies to shared memory do not shift, and a vector of one has no ends.
   CHECK(why(kAny, "resident.t128.rt64.v8.n1.s1.r1.c1.mb1.o2") != "none");

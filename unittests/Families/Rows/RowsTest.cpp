@@ -26,7 +26,7 @@ struct Parsed {
   Arguments arguments() const { return family->defaultArguments(problem); }
 };
 
-/// The problem of \p text, which must be good and begin with its family.
+/// The problem of \p text, which must be valid and begin with its family.
 Parsed parse(llvm::StringRef text) {
   auto named = registry().parseProblem(text);
   if (!named)
@@ -106,7 +106,7 @@ TEST_CASE("bad problems over rows get one clear line") {
       failure("rmsnorm rows=2147483647 cols=1 ldx=1099511627776 dtype=bf16") ==
       "rmsnorm: ldx=1099511627776: 2147483647 such rows exceed the address "
       "space");
-  // Only norms and quantisation make types that need a scale.
+  // Only norms and quantisation write types that need a scale.
   for (llvm::StringRef text : {"softmax rows=1 cols=8 dtype=bf16 out=int8",
                                "reduce op=sum rows=1 cols=8 dtype=bf16 "
                                "out=fp8_e4m3",
@@ -344,8 +344,8 @@ TEST_CASE("the reference takes large blocks for what few blocks reduce") {
   CHECK(bind("reduce op=sum rows=8 cols=64 axis=all dtype=bf16") == 1024);
 }
 
-// Caches, records and decisions on every disk are found by these texts: one
-// that changes orphans them all.
+// Caches, records and decisions on every disk are found by these texts: a
+// changed text orphans all of them.
 TEST_CASE("the texts that keys over rows are made of are pinned") {
   auto fixed = [](llvm::StringRef text) {
     Parsed parsed = parse(text);

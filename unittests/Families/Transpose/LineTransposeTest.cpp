@@ -1,5 +1,5 @@
-// Transposition of few rows: limits, launches, and what the kernel does with a
-// run of y, walked through on the host.
+// Transposition of few rows: limits, launches, and the kernel's work on a run
+// of y, walked through on the host.
 #include "Families/Transpose/TransposeTesting.h"
 
 #include "transpose/LineTransposeConfig.h"
@@ -16,7 +16,7 @@ using namespace kiln::testing;
 
 namespace {
 
-/// The vectors of a run as LineTranspose::storeVectors deals them out: calls
+/// The vectors of a run in the order of LineTranspose::storeVectors: calls
 /// \p visit(thread, vector, the kind's first element, columns further).
 template <class F>
 void forEachVector(const LineTransposeConfig &c, const TransposeSignature &s,
@@ -38,7 +38,7 @@ void forEachVector(const LineTransposeConfig &c, const TransposeSignature &s,
   }
 }
 
-/// Where the element waits in shared memory. Rows of x begin \p pitch bytes
+/// The place of an element in shared memory. Rows of x begin \p pitch bytes
 /// apart, the first at a multiple of 16.
 int placeOf(const LineTransposeConfig &c, const TransposeSignature &s, int row,
             int column, int pitch) {
@@ -101,7 +101,7 @@ TEST_CASE("line transpose: bind takes all rows of some columns a block") {
   // 17 copies a row, and one more behind the eighth.
   CHECK(plan.sharedBytes[0] == (9 * 17 + 1) * 16);
   CHECK(spec.steps[0].kernel.sharedBytes == plan.sharedBytes[0]);
-  // Rows are no part of the kernel.
+  // The kernel does not depend on rows.
   Problem other = parse(transpose(), "rows=3 cols=1000 dtype=bf16");
   CHECK(named.tmpl->plan(other, named.config, h200()).kernels[0].source() ==
         plan.kernels[0].source());
@@ -145,13 +145,13 @@ TEST_CASE("line transpose: rows have places of their own") {
       }
 }
 
-// What the estimate says of bank conflicts: passesOf() of LineTranspose.cpp.
+// The estimate's bank conflicts: passesOf() of LineTranspose.cpp.
 TEST_CASE("line transpose: narrow copies spread elements over the banks") {
-  // Accesses of whole warps take so many passes on average.
+  // Accesses of whole warps take this many passes on average.
   auto passesOf = [](const LineTransposeConfig &c, const TransposeSignature &s,
                      int rows) {
     std::map<std::pair<int, int>, std::map<int, std::set<int>>> wordsOf;
-    std::set<std::pair<int, int>> seen; // thread: its first vector alone
+    std::set<std::pair<int, int>> seen; // of a thread only its first vector
     forEachVector(
         c, s, rows, 0, rows * c.tileCols / c.vector(s),
         [&](int thread, int, int first, int columns) {

@@ -1,5 +1,5 @@
-// Transposition of rows that begin anywhere: limits, launches, and what the
-// kernel does with a tile, walked through on the host.
+// Transposition of rows that begin anywhere: limits, launches, and the kernel's
+// work on a tile, walked through on the host.
 #include "Families/Transpose/TransposeTesting.h"
 
 #include "transpose/ShiftedTransposeConfig.h"
@@ -32,8 +32,8 @@ KernelStep bound(llvm::StringRef text, llvm::StringRef config,
   return spec.steps[0].kernel;
 }
 
-/// Most lanes of an access of one element each that want different words of
-/// one bank.
+/// The most lanes, in an access of one element each, that need different words
+/// of one bank.
 int passesOf(const std::vector<int> &bytes) {
   std::map<int, std::set<int>> wordsOfBank;
   for (int byte : bytes)
@@ -102,11 +102,11 @@ TEST_CASE("shifted transpose: bind has a tile for rows before its own") {
   // Aligned rows of y: tiles of 128 x 128.
   llvm::StringRef aligned = "rows=1024 cols=1000 dtype=bf16";
   CHECK(bound(aligned, config, 0x2000).grid == Dim3{8 * 8});
-  // The same problem at an address that its alignment allows.
+  // The same problem at an address within its alignment.
   CHECK(bound(aligned, config, 0x2010).grid == Dim3{9 * 8});
   CHECK(bound("rows=1024 cols=1000 dtype=bf16 ldy=1025", config, 0x2000).grid ==
         Dim3{9 * 8});
-  // 15 rows more at most fit the last tile.
+  // At most 15 more rows fit the last tile.
   CHECK(bound("rows=1009 cols=1000 dtype=bf16", config, 0x2000).grid ==
         Dim3{8 * 8});
   // Three blocks an SM: a third of its shared memory each.
@@ -152,8 +152,8 @@ TEST_CASE("shifted transpose: words of squares keep to their square's rows") {
       for (int row = 0; row < c.sharedRows(s); row += side)
         for (int column = 0; column < cols; ++column) {
           int place = c.squareOffset(s, row, column);
-          // In the row that has its column's number in the square, and in the
-          // 16 bytes where the square was.
+          // In the row with the number of its column in the square, and in the
+          // 16 bytes of the square.
           int inRow = place - c.rowOffset(s, row + column % side);
           CHECK(inRow / 16 == column * bytes / 16);
           CHECK(place % 4 == 0);
@@ -177,13 +177,13 @@ TEST_CASE("shifted transpose: words are read without bank conflicts") {
           int column = lane / c.warpChunks(s);
           int row = lane % c.warpChunks(s) * c.vector(s);
           if (bytes == 4) {
-            // Words of four bytes stay where they are: rows of x that lie
-            // differently may meet in the word that their windows share.
+            // Words of four bytes stay in place: rows of x with different
+            // alignment may meet in the word that their windows share.
             places.push_back(c.rowOffset(s, row) + row * pitch % 16 +
                              column * bytes);
             continue;
           }
-          // Rows of y that are misaligned each in its own way.
+          // Rows of y that are each misaligned in their own way.
           row += c.extraRows(s) - column * pitch % c.period(s);
           places.push_back(c.squareOffset(
               s, row / c.squareSide(s) * c.squareSide(s), column));

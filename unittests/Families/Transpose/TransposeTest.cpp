@@ -162,7 +162,7 @@ TEST_CASE("transpose: the texts of configs are pinned") {
 
 TEST_CASE("transpose: what differs at run time shares a kernel") {
   // Types of one width, and problems that are better aligned than the vector,
-  // share the kernel; the raster is no part of it.
+  // share the kernel; the raster is not in it.
   auto narrow =
       llvm::cantFail(transpose().parseConfig("tiled.tr128.tc64.t128.v4"));
   auto sourceOf = [&](llvm::StringRef text) {
@@ -197,7 +197,7 @@ TEST_CASE("transpose: bind places operands and the grid") {
   CHECK(params.y == reinterpret_cast<void *>(0x2000));
   CHECK((params.rows == 1000 && params.cols == 200));
   CHECK((params.ldx == 208 && params.ldy == 1000));
-  CHECK(params.rasterGroup == 8); // as many as there are tile rows
+  CHECK(params.rasterGroup == 8); // the number of tile rows
 
   auto reference = transpose().reference(problem, h200());
   LaunchSpec check;
@@ -208,7 +208,7 @@ TEST_CASE("transpose: bind places operands and the grid") {
 }
 
 //===----------------------------------------------------------------------===//
-// What the kernel does with a tile, walked through on the host
+// The kernel's work on a tile, walked through on the host
 //===----------------------------------------------------------------------===//
 
 namespace {
@@ -216,8 +216,8 @@ namespace {
 constexpr int kBankBytes = 4, kBanks = 32, kLanes = 32;
 
 /// Passes that one access of a warp takes: its lanes are served in groups that
-/// together move 128 bytes; a group takes as many passes as the fullest of its
-/// banks holds different words.
+/// together move 128 bytes. A group takes as many passes as the number of
+/// different words in its fullest bank.
 int passesOf(const std::vector<int> &places, int chunkBytes) {
   int group = std::min(kLanes, kBanks * kBankBytes / chunkBytes);
   int passes = 0;
@@ -241,11 +241,11 @@ int leastPasses(int chunkBytes) {
   return std::max(1, kLanes * chunkBytes / (kBanks * kBankBytes));
 }
 
-/// Walks through the tile as the kernel does. Every element has to arrive where
-/// its transposition belongs, through a place of its own.
+/// Walks through the tile as the kernel does. Every element has to arrive at
+/// its transposed place, through a place of its own.
 void checkTile(const TiledTransposeConfig &c, const TransposeSignature &s) {
   int v = c.vector;
-  // What lies in shared memory: x's row and column of each element.
+  // The contents of shared memory: x's row and column of each element.
   std::vector<std::pair<int, int>> shared(c.tileRows * c.tileCols, {-1, -1});
   int filled = 0;
   for (int n = 0; n < c.subBlocksPerThread(); ++n)
@@ -273,7 +273,8 @@ void checkTile(const TiledTransposeConfig &c, const TransposeSignature &s) {
   CHECK(wrong == 0);
 }
 
-/// Most passes over the least, of all accesses to shared memory: {in, out}.
+/// Ratio of the most passes to the least, over all accesses to shared memory:
+/// {in, out}.
 std::pair<int, int> conflicts(const TiledTransposeConfig &c,
                               const TransposeSignature &s) {
   int bytes = c.vectorBytes(s), in = 0, out = 0;

@@ -1,4 +1,4 @@
-//===- TransposeTesting.h - what tests of transpositions ask --------------===//
+//===- TransposeTesting.h - helpers for tests of transpositions -----------===//
 #pragma once
 
 #include "Families/FamilyTesting.h"
@@ -14,7 +14,7 @@ inline const KernelFamily &transpose() {
   return *registry().find("transpose2d");
 }
 
-/// Why \p config may not run, or "none".
+/// The reason why \p config may not run, or "none".
 inline std::string reason(llvm::StringRef problem, llvm::StringRef config) {
   return reason(transpose(), problem, config);
 }

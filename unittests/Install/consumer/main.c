@@ -1,4 +1,4 @@
-/* Uses the installed C interface as far as it goes without a GPU. */
+/* Uses the installed C interface, as far as that works without a GPU. */
 #include <kiln/kiln.h>
 
 #include <stdio.h>
@@ -15,7 +15,7 @@ int main(void) {
   failures += check(kiln_abi_version() == KILN_ABI_VERSION, "ABI version");
   failures += check(strlen(kiln_version_string()) > 0, "version");
 
-  /* A call that cannot succeed, on any machine: the error is told. */
+  /* A call that fails on any machine, with an error message. */
   kiln_gemm_args args = kiln_gemm_args_init();
   kiln_status status = kiln_gemm(NULL, &args, NULL, NULL);
   failures += check(status == KILN_INVALID_ARGUMENT, "null engine");
@@ -46,7 +46,7 @@ int main(void) {
   for (size_t i = 0; i < sizeof refusals / sizeof *refusals; ++i)
     failures += check(refusals[i] == KILN_INVALID_ARGUMENT, "null engine");
 
-  /* What needs no engine works without one. */
+  /* These functions work without an engine. */
   kiln_prepack_layout layout = KILN_INIT(kiln_prepack_layout);
   prepack.n = prepack.k = 64;
   prepack.source = KILN_WEIGHTS_AWQ;

@@ -1,4 +1,4 @@
-// Uses the installed C++ wrapper as far as it goes without a GPU.
+// Uses the installed C++ wrapper, as far as that works without a GPU.
 #include <kiln/kiln.hpp>
 
 #include <cstdio>
