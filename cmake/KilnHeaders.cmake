@@ -2,11 +2,20 @@
 set(KILN_PUBLIC_HEADERS
   kiln/attention.h
   kiln/attention.hpp
+  kiln/background.h
   kiln/builders.hpp
+  kiln/engine.h
   kiln/explain.h
+  kiln/gemm.h
   kiln/kiln.h
   kiln/kiln.hpp
+  kiln/launch.h
+  kiln/packs.h
+  kiln/plan.h
   kiln/prepack.h
+  kiln/prepare.h
   kiln/problems.hpp
   kiln/rows.h
+  kiln/statistics.h
+  kiln/text.h
   kiln/types.h)

@@ -21,7 +21,7 @@ int main() {
     kiln::Sized<kiln_prepack_args> pack;
     pack.source = KILN_WEIGHTS_AWQ;
     pack.flags = KILN_PREPACK_HAS_ZEROS;
-    pack.n = n, pack.k = k, pack.group = groupSize;
+    pack.n = n, pack.k = k, pack.group_size = groupSize;
     pack.scales.type = KILN_FP16;
     kiln::Sized<kiln_prepack_layout> sizes;
     kiln::Status(kiln_prepack_query(&pack, &sizes)).orThrow();

@@ -12,6 +12,7 @@ import functools
 
 import random
 import sys
+from ctypes import pointer
 
 import kiln_ctypes
 from low_precision_cases import (BLOCK, PACKED_BLOCK, WEIGHT_BITS,
@@ -157,23 +158,33 @@ class GroupedCase:
                 type=kiln_ctypes.TYPES[dtype], data=addresses[name],
                 batch_stride=batch_stride, **others)
 
-        groups = kiln_ctypes.Groups(
+        groups = kiln_ctypes.GemmGroups(
             kind=kiln_ctypes.GROUP_KINDS[self.kind],
             sizes=addresses["group_sizes"], room=self.room,
             align=self.align if self.kind == "ends" else 0)
         return kiln_ctypes.GemmArgs(
             layout=kiln_ctypes.LAYOUTS["NT"], m=self.m, n=n, k=k,
-            batch=self.groups, groups=kiln_ctypes.ctypes.pointer(groups),
-            a=operand("a", self.dtype, stride * k,
-                      scale=self._scale("a", addresses, rows)),
-            b=operand("b", TYPES_B[self.scheme], 0 if self.is_packed else n * k,
-                      scale=self._scale("b", addresses, n),
-                      order=kiln_ctypes.WEIGHT_ORDERS["k64r16"]
-                      if self.is_packed else 0),
-            d=operand("d", self.out, stride * n))
+            batch=self.groups, groups=pointer(groups),
+            a=operand("a", self.dtype, stride * k),
+            b=operand("b", TYPES_B[self.scheme],
+                      0 if self.is_packed else n * k),
+            d=operand("d", self.out, stride * n), **self._parts(addresses, rows))
+
+    def _parts(self, addresses, rows):
+        """The structs of scales and packed weights that the call points to."""
+        scales = {which: scale for which, size in (("a", rows), ("b", self.n))
+                  if (scale := self._scale(which, addresses, size))}
+        parts = {}
+        if self.is_packed:
+            parts["packed_b"] = pointer(kiln_ctypes.GemmPackedB(
+                order=kiln_ctypes.WEIGHT_ORDERS["k64r16"],
+                scale=scales.pop("b")))
+        if scales:
+            parts["scales"] = pointer(kiln_ctypes.GemmScales(**scales))
+        return parts
 
     def _scale(self, which, addresses, rows):
-        """A pointer to the scales of A or B, or None."""
+        """The scales of A or B, or None."""
         kind = SCHEMES[self.scheme][which == "b"]
         if kind is None:
             return None
@@ -196,7 +207,7 @@ class GroupedCase:
             scale.batch_stride = of_matrix
         elif self.kind == "masked":
             scale.batch_stride = self.room * depths
-        return kiln_ctypes.ctypes.pointer(scale)
+        return scale
 
     def inputs(self):
         return [operand for operand in self.operands() if not operand.output]

@@ -1,7 +1,6 @@
 """The part of Kiln's C interface that the peer benchmarks call, by ctypes.
 
-The structs mirror include/kiln/kiln.h, types.h and attention.h field by field;
-zero is the default of every field, as there. `python3 kiln_ctypes.py
+The structs mirror those of include/kiln/*.h field by field; zero is the default of every field, as there. `python3 kiln_ctypes.py
 --self-test` compares their layouts with what the C compiler makes of the
 headers.
 
@@ -34,7 +33,7 @@ TYPES = {"fp32": 0x2001, "int32": 0x2011, "fp16": 0x1001, "bf16": 0x1002,
          "e2m1": 0x0401, "int4": 0x0411}
 LAYOUTS = {"NN": 0, "NT": 10, "TN": 20, "TT": 30}
 COMPUTE = {"native": 0, "tf32": 10, "fast_fp8": 20}
-GRANULARITIES = {"tensor": 0, "row": 10, "column": 20, "block": 30}
+GRANULARITIES = {"tensor": 5, "row": 10, "column": 20, "block": 30}
 WEIGHT_ORDERS = {"k64r16": 1}
 GROUP_KINDS = {"ends": 10, "masked": 20}
 SOURCES = {0: "none", 10: "record", 20: "decision", 30: "estimate",
@@ -91,9 +90,9 @@ class Scale(CStruct):
     _fields_ = [("struct_size", c_uint32), ("type", c_int32),
                 ("data", c_void_p), ("granularity", c_int32),
                 ("block_rows", c_int32), ("block_columns", c_int32),
-                ("order", c_int32), ("row_stride", c_int64),
+                ("reserved0", c_uint32), ("row_stride", c_int64),
                 ("column_stride", c_int64), ("batch_stride", c_int64),
-                ("reserved", c_uint64 * 4)]
+                ("reserved", c_uint64 * 2)]
 
 
 class Operand(CStruct):
@@ -101,16 +100,36 @@ class Operand(CStruct):
     _fields_ = [("struct_size", c_uint32), ("type", c_int32),
                 ("data", c_void_p), ("leading_dim", c_int64),
                 ("batch_stride", c_int64), ("alignment", c_uint32),
-                ("flags", c_uint32), ("scale", POINTER(Scale)),
-                ("order", c_int32), ("reserved0", c_uint32),
-                ("zero", c_void_p), ("reserved", c_uint64 * 1)]
+                ("flags", c_uint32), ("reserved", c_uint64 * 2)]
 
 
-class Groups(CStruct):
-    c_name = "kiln_groups"
+class GemmScales(CStruct):
+    c_name = "kiln_gemm_scales"
+    _fields_ = [("struct_size", c_uint32), ("reserved0", c_uint32),
+                ("a", Scale), ("b", Scale), ("a_zeros", Scale),
+                ("column_sums_b", c_void_p), ("reserved", c_uint64 * 4)]
+
+
+class GemmPackedB(CStruct):
+    c_name = "kiln_gemm_packed_b"
+    _fields_ = [("struct_size", c_uint32), ("order", c_int32),
+                ("scale", Scale), ("zeros", Scale),
+                ("reserved", c_uint64 * 4)]
+
+
+class GemmQuantizedD(CStruct):
+    c_name = "kiln_gemm_quantized_d"
+    _fields_ = [("struct_size", c_uint32), ("reserved0", c_uint32),
+                ("scale", Scale), ("reserved", c_uint64 * 4)]
+
+
+class GemmGroups(CStruct):
+    c_name = "kiln_gemm_groups"
     _fields_ = [("struct_size", c_uint32), ("kind", c_int32),
                 ("sizes", c_void_p), ("room", c_int64), ("align", c_int64),
-                ("reserved", c_uint64 * 4)]
+                ("index", c_void_p), ("divisor", c_int64),
+                ("weights", c_void_p), ("flags", c_uint32),
+                ("reserved0", c_uint32), ("reserved", c_uint64 * 4)]
 
 
 class GemmArgs(CStruct):
@@ -123,12 +142,12 @@ class GemmArgs(CStruct):
                 ("alpha_device", c_void_p), ("beta_device", c_void_p),
                 ("a", Operand), ("b", Operand), ("c", Operand), ("d", Operand),
                 ("pointwise", c_void_p), ("pointwise_count", c_uint32),
-                ("compute", c_int32), ("accumulator", c_int32),
-                ("determinism", c_int32), ("max_sms", c_int32),
-                ("flags", c_uint32), ("m_device", c_void_p),
-                ("m_hint", c_int64), ("groups", POINTER(Groups)),
-                ("rows", c_void_p), ("column_sums_b", c_void_p),
-                ("reserved", c_uint64 * 5)]
+                ("compute", c_int32), ("determinism", c_int32),
+                ("flags", c_uint32), ("scales", POINTER(GemmScales)),
+                ("packed_b", POINTER(GemmPackedB)),
+                ("quantized_d", POINTER(GemmQuantizedD)),
+                ("groups", POINTER(GemmGroups)),
+                ("reserved", c_uint64 * 8)]
 
     def __init__(self, **values):
         super().__init__(**({"alpha": 1.0, "batch": 1} | values))
@@ -143,7 +162,7 @@ class HeadsOperand(CStruct):
                 ("data", c_void_p), ("token_stride", c_int64),
                 ("head_stride", c_int64), ("batch_stride", c_int64),
                 ("alignment", c_uint32), ("flags", c_uint32),
-                ("scale", POINTER(Scale)), ("reserved", c_uint64 * 3)]
+                ("scale", Scale), ("reserved", c_uint64 * 2)]
 
 
 # As HeadsOperand.batch_stride: all sequences read the same rows.
@@ -166,9 +185,8 @@ class AttentionArgs(CStruct):
                 ("page_size", c_int64), ("page_count", c_int64),
                 ("page_table_columns", c_int64), ("total_queries", c_int64),
                 ("total_keys", c_int64), ("split", c_int64),
-                ("determinism", c_int32), ("max_sms", c_int32),
-                ("flags", c_uint32), ("reserved0", c_uint32),
-                ("reserved", c_uint64 * 16)]
+                ("determinism", c_int32), ("flags", c_uint32),
+                ("reserved", c_uint64 * 8)]
 
 
 class AttentionMergeArgs(CStruct):
@@ -177,8 +195,8 @@ class AttentionMergeArgs(CStruct):
                 ("batch", c_int64), ("queries", c_int64), ("heads", c_int64),
                 ("value_dim", c_int64), ("o1", HeadsOperand),
                 ("o2", HeadsOperand), ("o", HeadsOperand), ("lse1", c_void_p),
-                ("lse2", c_void_p), ("lse", c_void_p), ("max_sms", c_int32),
-                ("flags", c_uint32), ("reserved", c_uint64 * 8)]
+                ("lse2", c_void_p), ("lse", c_void_p), ("flags", c_uint32),
+                ("reserved0", c_uint32), ("reserved", c_uint64 * 8)]
 
 
 class WorkspaceInfo(CStruct):
@@ -271,8 +289,8 @@ class Statistics(CStruct):
                 ("cache_evictions", c_uint64), ("reserved", c_uint64 * 9)]
 
 
-STRUCTS = [Range, Problem, Arguments, Scale, Operand, Groups, GemmArgs,
-           HeadsOperand, AttentionArgs, AttentionMergeArgs, WorkspaceInfo,
+STRUCTS = [Range, Problem, Arguments, Scale, Operand, GemmScales, GemmPackedB,
+           GemmQuantizedD, GemmGroups, GemmArgs, HeadsOperand, AttentionArgs, AttentionMergeArgs, WorkspaceInfo,
            Workspace, Event, EngineOptions, PrepareOptions, QueryResult,
            OperandInfo, Statistics]
 

@@ -226,20 +226,21 @@ class Case:
         addresses."""
         m, n, k = self.extents
 
-        def operand(name, dtype, which=None):
-            scales = which and self.scales(which)
-            scale = scales and kiln_scale(scales, addresses[f"scale_{which}"])
-            return kiln_ctypes.Operand(
-                type=kiln_ctypes.TYPES[dtype], data=addresses[name],
-                scale=kiln_ctypes.ctypes.pointer(scale) if scale else None)
+        def operand(name, dtype):
+            return kiln_ctypes.Operand(type=kiln_ctypes.TYPES[dtype],
+                                       data=addresses[name])
 
         if self.is_packed:
             return self._packed_args(addresses)
+        given = {which: kiln_scale(one, addresses[f"scale_{which}"])
+                 for which in "ab" if (one := self.scales(which))}
+        scales = kiln_ctypes.GemmScales(**given)
         return kiln_ctypes.GemmArgs(
             layout=kiln_ctypes.LAYOUTS["NT"], m=m, n=n, k=k,
             compute=kiln_ctypes.COMPUTE[self.get("compute", "native")],
-            a=operand("a", self.dtype, "a"), b=operand("b", self.dtype_b, "b"),
-            d=operand("d", self.out))
+            a=operand("a", self.dtype), b=operand("b", self.dtype_b),
+            d=operand("d", self.out),
+            scales=kiln_ctypes.ctypes.pointer(scales) if given else None)
 
 
     def _packed_args(self, addresses):
@@ -249,17 +250,28 @@ class Case:
             "row" if row else "block", addresses["scale_b"],
             rows=0 if row else 1, columns=0 if row else self.group,
             dtype=self.scale_type)
-        weights = kiln_ctypes.Operand(
-            type=kiln_ctypes.TYPES[self.dtype_b], data=addresses["b"],
-            scale=kiln_ctypes.ctypes.pointer(scale),
-            order=kiln_ctypes.WEIGHT_ORDERS["k64r16"],
-            zero=addresses.get("zero_b"))
+        packed = kiln_ctypes.GemmPackedB(
+            order=kiln_ctypes.WEIGHT_ORDERS["k64r16"], scale=scale)
+        if "zero_b" in addresses:
+            packed.zeros = scale_like(scale, addresses["zero_b"])
+
+        def operand(name, dtype):
+            return kiln_ctypes.Operand(type=kiln_ctypes.TYPES[dtype],
+                                       data=addresses[name])
+
         return kiln_ctypes.GemmArgs(
             layout=kiln_ctypes.LAYOUTS["NT"], m=m, n=n, k=k,
-            a=kiln_ctypes.Operand(type=kiln_ctypes.TYPES[self.dtype],
-                                  data=addresses["a"]), b=weights,
-            d=kiln_ctypes.Operand(type=kiln_ctypes.TYPES[self.out],
-                                  data=addresses["d"]))
+            packed_b=kiln_ctypes.ctypes.pointer(packed),
+            a=operand("a", self.dtype), b=operand("b", self.dtype_b),
+            d=operand("d", self.out))
+
+
+def scale_like(scale, address):
+    """Zero points that lie as packed scales do."""
+    return kiln_ctypes.Scale(
+        type=kiln_ctypes.TYPES["int8"], data=address,
+        granularity=scale.granularity, block_rows=scale.block_rows,
+        block_columns=scale.block_columns)
 
 
 def kiln_scale(scales, address):

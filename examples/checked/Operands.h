@@ -245,7 +245,7 @@ private:
     args.n = n;
     args.k = k;
     args.source = KILN_WEIGHTS_COMPRESSED_TENSORS;
-    args.group = kBlock;
+    args.group_size = kBlock;
     args.scales.type = KILN_BF16;
     return args;
   }

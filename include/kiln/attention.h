@@ -44,14 +44,14 @@ typedef struct kiln_heads_operand {
   /// Ignored where sequences are packed.
   int64_t batch_stride;
   /// As in kiln_operand: bytes by which every address used for this operand
-  /// will be aligned, a power of two; 0: what `data` has, or 16 where the
-  /// problem is only described.
+  /// will be aligned, a power of two; 0: as `data` is aligned, or 16 where
+  /// the problem is only described.
   uint32_t alignment;
-  uint32_t flags; ///< kiln_operand_flag; KILN_OPERAND_POINTER_ARRAY: slot
-  /// Of an e4m3 input: what its elements are multiplied by, numbers above 0;
-  /// null: nothing.
-  const kiln_scale *scale;
-  uint64_t reserved[3];
+  uint32_t flags; ///< kiln_operand_flag
+  /// Of an e4m3 input: numbers above 0 that its elements are multiplied by; one
+  /// of all, or one for each head of K.
+  kiln_scale scale;
+  uint64_t reserved[2];
 } kiln_heads_operand;
 
 /// Which keys j a query sees that stands at p.
@@ -73,8 +73,8 @@ enum kiln_attention_flag {
   KILN_ATTENTION_HAS_KEY_LENGTHS = 32,
   KILN_ATTENTION_HAS_PAGE_TABLE = 64,
   KILN_ATTENTION_HAS_PAGE_OFFSETS = 128,
-  /// Latent attention: V is the first value_dim elements of the rows of K. v is
-  /// ignored. A v with the address and the strides of k says the same.
+  /// MLA (latent attention): V is the first value_dim elements of the rows of
+  /// K. v is ignored. A v with the address and the strides of k says the same.
   KILN_ATTENTION_LATENT = 256
 };
 
@@ -95,17 +95,17 @@ enum kiln_attention_flag {
 /// sequence b has the tokens from offsets[b] to offsets[b + 1] - 1 of one long
 /// tensor (cu_seqlens). key_lengths[b] tokens of sequence b are used where each
 /// has room for `keys`. `queries` and `keys` are then upper bounds of every
-/// length; the closer, the better the choice. What K and V hold behind a
-/// length, NaN as well, does not matter. Rows of O and lse that belong to no
-/// query are left as they are.
+/// length; the closer, the better the choice. K and V may hold anything behind
+/// a length, NaN as well. Rows of O and lse that belong to no query are left as
+/// they are.
 ///
 /// Pages. With a page_table K and V are pools of pages, page_size tokens each:
 /// token t of sequence b is token t % page_size of page
 /// page_table[b * page_table_columns + t / page_size]. With page_offsets, too,
 /// it is page page_table[page_offsets[b] + t / page_size] of one list. Entries
-/// behind the length of a sequence are not read. Those before a window are:
-/// they name any page of the pool, which holds finite numbers. Lengths of paged
-/// sequences are `keys` or key_lengths. A pool of [page][2][token][head]
+/// behind the length of a sequence are not read. Entries before a window are
+/// read: they name any page of the pool, which holds finite numbers. Lengths of
+/// paged sequences are `keys` or key_lengths. A pool of [page][2][token][head]
 /// [element] is two views with a batch_stride of 2 * page_size * kv_heads *
 /// head_dim.
 ///
@@ -118,7 +118,7 @@ enum kiln_attention_flag {
 /// between replays of a captured launch the contents of every array may change
 /// (offsets, lengths, tables, scales, sinks, alibi), as long as lengths stay
 /// within `queries`, `keys`, total_queries and total_keys, and page numbers
-/// below page_count. The fields of the struct are those of the capture.
+/// below page_count. The fields of the struct stay as they were captured.
 ///
 /// O and lse overlap neither each other nor anything that is read; rows of O do
 /// not overlap. Q, K and V may overlap: views of one tensor.
@@ -126,15 +126,15 @@ enum kiln_attention_flag {
 /// Ranges of a problem (kiln_range) are of "batch", "sq" (queries) and "sk"
 /// (keys); a hint of sk is keys_hint.
 ///
-/// batch must be set: zero is an empty batch. kiln_attention_args_init() gives
-/// it as 1.
+/// batch must be set: zero is an empty batch, which launches nothing.
+/// kiln_attention_args_init() gives it as 1.
 typedef struct kiln_attention_args {
   uint32_t struct_size;
   kiln_attention_mask mask;
   int64_t batch;     ///< sequences
   int64_t queries;   ///< of each sequence, or the most of any; below 2^31-2^16
   int64_t keys;      ///< likewise
-  int64_t keys_hint; ///< what to expect of lengths in device memory; 0: keys
+  int64_t keys_hint; ///< expected length, of lengths in device memory; 0: keys
   int64_t heads;     ///< of Q and O
   int64_t kv_heads;  ///< of K and V, divides heads; 0: heads
   int64_t head_dim;  ///< elements of a row of Q and K, 1 to 576
@@ -170,11 +170,9 @@ typedef struct kiln_attention_args {
   /// that are shared out over blocks are so in splits of this many tokens,
   /// counted from the first that is seen. 0: as is fastest.
   int64_t split;
-  kiln_determinism determinism; ///< others than 0: slots
-  int32_t max_sms;              ///< as in kiln_gemm_args. Slot.
-  uint32_t flags;               ///< kiln_attention_flag, kiln_call_flag
-  uint32_t reserved0;
-  uint64_t reserved[16];
+  kiln_determinism determinism;
+  uint32_t flags; ///< kiln_attention_flag, kiln_call_flag
+  uint64_t reserved[8];
 } kiln_attention_args;
 
 /// Slots of an attention in kiln_arguments.operands. Its scalars are scale and
@@ -211,13 +209,13 @@ enum kiln_attention_slot {
 /// batch or queries is 0, the call succeeds and launches nothing.
 ///
 /// O may be O1 exactly, with its address, strides and width of elements, lse
-/// may be lse1. What is written may overlap nothing else.
+/// may be lse1. Nothing else that is written may overlap an operand.
 ///
-/// batch must be set: zero is an empty batch.
+/// batch must be set: zero is an empty batch, which launches nothing.
 /// kiln_attention_merge_args_init() gives it as 1.
 typedef struct kiln_attention_merge_args {
   uint32_t struct_size;
-  kiln_determinism determinism; ///< others than 0: slots
+  kiln_determinism determinism;
   int64_t batch, queries, heads;
   int64_t value_dim;     ///< elements of a row
   kiln_heads_operand o1; ///< its type is required
@@ -225,9 +223,9 @@ typedef struct kiln_attention_merge_args {
   kiln_heads_operand o;  ///< type: O1's by default
   const float *lse1;     ///< aligned to its elements, as lse2 and lse
   const float *lse2;
-  float *lse;      ///< null: not wanted, unless its flag is set
-  int32_t max_sms; ///< as in kiln_gemm_args. Slot.
-  uint32_t flags;  ///< KILN_ATTENTION_HAS_LSE, kiln_call_flag
+  float *lse;     ///< null: not wanted, unless its flag is set
+  uint32_t flags; ///< KILN_ATTENTION_HAS_LSE, kiln_call_flag
+  uint32_t reserved0;
   uint64_t reserved[8];
 } kiln_attention_merge_args;
 
@@ -246,25 +244,18 @@ enum kiln_attention_merge_slot {
 } // extern "C"
 #endif
 
-/// Arguments of one batch: batch is 1, all else is zero.
+/// Arguments of one batch: batch is 1, the other fields are 0.
 static inline kiln_attention_merge_args kiln_attention_merge_args_init(void) {
   kiln_attention_merge_args args = KILN_INIT(kiln_attention_merge_args);
   args.batch = 1;
   return args;
 }
 
-/// Arguments of one sequence: batch is 1, all else is zero.
+/// Arguments of one sequence: batch is 1, the other fields are 0.
 static inline kiln_attention_args kiln_attention_args_init(void) {
   kiln_attention_args args = KILN_INIT(kiln_attention_args);
   args.batch = 1;
   return args;
-}
-
-/// One fp32 scale of a whole operand at \p data, in device memory.
-static inline kiln_scale kiln_tensor_scale_init(void *data) {
-  kiln_scale scale = KILN_INIT(kiln_scale);
-  scale.data = data;
-  return scale;
 }
 
 /// An fp32 scale for each head of K at \p data, in device memory.

@@ -9,8 +9,6 @@
 
 #include "kiln/problems.hpp"
 
-#include <array>
-
 namespace kiln {
 inline namespace v1 {
 
@@ -50,16 +48,6 @@ public:
     values.head_dim = headDim;
     values.q.type = type;
   }
-  Attention(const Attention &other) noexcept
-      : values(other.values), scaleStructs(other.scaleStructs) {
-    relink();
-  }
-  Attention &operator=(const Attention &other) noexcept {
-    values = other.values;
-    scaleStructs = other.scaleStructs;
-    relink();
-    return *this;
-  }
 
   /// Heads of K and V, where they are fewer.
   Attention &kvHeads(int64_t count) noexcept {
@@ -82,7 +70,7 @@ public:
                int64_t headStride = 0, int64_t batchStride = 0) noexcept {
     return place(values.q, data, tokenStride, headStride, batchStride);
   }
-  /// Of paged K and V, a batch stride is that of pages. With KILN_SHARED_STRIDE
+  /// With paged K and V, a batch stride counts pages. With KILN_SHARED_STRIDE
   /// all sequences share one.
   Attention &k(const void *data, int64_t tokenStride = 0,
                int64_t headStride = 0, int64_t batchStride = 0) noexcept {
@@ -151,7 +139,7 @@ public:
   Attention &keyLengths(const int32_t *lengths) noexcept {
     return array(values.key_lengths, lengths, KILN_ATTENTION_HAS_KEY_LENGTHS);
   }
-  /// What to expect of lengths that are in device memory.
+  /// The expected length, where lengths are in device memory.
   Attention &keysHint(int64_t keys) noexcept {
     return set(values.keys_hint, keys);
   }
@@ -211,8 +199,9 @@ public:
     put(KILN_ATTENTION_PAGE_OFFSETS, values.page_offsets);
     put(KILN_ATTENTION_SINKS, values.sinks);
     put(KILN_ATTENTION_ALIBI, values.alibi);
-    for (uint32_t i = 0; i < scaleStructs.size(); ++i)
-      put(KILN_ATTENTION_Q_SCALE + i, scaleStructs[i].data);
+    put(KILN_ATTENTION_Q_SCALE, values.q.scale.data);
+    put(KILN_ATTENTION_K_SCALE, values.k.scale.data);
+    put(KILN_ATTENTION_V_SCALE, values.v.scale.data);
     slots.scalars = {values.scale, values.softcap};
     slots.scalarCount = 2;
   }
@@ -235,29 +224,18 @@ private:
   }
   Attention &setScales(kiln_granularity granularity, const float *k,
                        const float *v, const float *q) noexcept {
-    const float *given[] = {q, k, v};
-    for (size_t i = 0; i < scaleStructs.size(); ++i) {
-      scaleStructs[i].granularity = granularity;
-      scaleStructs[i].data = const_cast<float *>(given[i]);
-    }
-    values.k.scale = values.v.scale = scaleStructs.data();
+    auto setOne = [granularity](kiln_scale &scale, const float *data) {
+      scale.granularity = granularity;
+      scale.data = const_cast<float *>(data);
+    };
+    setOne(values.k.scale, k);
+    setOne(values.v.scale, v);
     if (values.q.type == KILN_E4M3)
-      values.q.scale = scaleStructs.data();
-    relink();
+      setOne(values.q.scale, q);
     return *this;
-  }
-  /// The struct's scales are those of this object, also in a copy.
-  void relink() noexcept {
-    if (values.q.scale)
-      values.q.scale = &scaleStructs[0];
-    if (values.k.scale)
-      values.k.scale = &scaleStructs[1];
-    if (values.v.scale)
-      values.v.scale = &scaleStructs[2];
   }
 
   kiln_attention_args values = kiln_attention_args_init();
-  std::array<Sized<kiln_scale>, 3> scaleStructs; ///< of q, k, v
 };
 
 static_assert(detail::Slots::kCount >= KILN_ATTENTION_MERGE_SLOT_COUNT,

@@ -19,7 +19,7 @@
 namespace kiln {
 inline namespace v1 {
 
-/// A struct of kiln.h with its size set and all else zero.
+/// A struct of kiln.h with its size set and all other fields zero.
 template <class Struct> struct Sized : Struct {
   Sized() noexcept : Struct(KILN_INIT(Struct)) {}
 };
@@ -63,8 +63,8 @@ void fillChain(const Args &args, uint32_t first, Slots &slots) noexcept {
 static_assert(sizeof(Sized<kiln_pointwise>) == sizeof(kiln_pointwise),
               "an array of one is used as an array of the other");
 
-/// What the builders over rows share. \p Self is the class that derives from
-/// it, \p Args its struct.
+/// The setters that the builders over rows share. \p Self is the class that
+/// derives from it, \p Args its struct.
 template <class Self, class Args> class RowBuilder {
 public:
   /// The rows x cols matrix that is read. A leading dimension counts elements;
@@ -115,37 +115,15 @@ static_assert(KILN_ELEMENTWISE_X == 0 && KILN_ELEMENTWISE_Y == 1 &&
 /// The same with a y that may be quantised, one scale per row.
 template <class Self, class Args>
 class QuantizingBuilder : public RowBuilder<Self, Args> {
-public:
-  QuantizingBuilder(const QuantizingBuilder &other) noexcept
-      : RowBuilder<Self, Args>(other), scale(other.scale) {
-    relink();
-  }
-  QuantizingBuilder &operator=(const QuantizingBuilder &other) noexcept {
-    RowBuilder<Self, Args>::operator=(other);
-    scale = other.scale;
-    relink();
-    return *this;
-  }
-
 protected:
   using RowBuilder<Self, Args>::RowBuilder;
   void setScales(kiln_dtype type, void *scales) noexcept {
     this->values.y.type = type;
-    this->values.y.scale = &scale;
-    scale.data = scales;
+    this->values.y_scale = kiln_row_scales_init(scales);
   }
   void fillScales(Slots &slots) const noexcept {
-    slots.operands[KILN_ROW_SCALES] = scale.data;
+    slots.operands[KILN_ROW_SCALES] = this->values.y_scale.data;
   }
-
-private:
-  /// A copied struct points to its own scale.
-  void relink() noexcept {
-    if (this->values.y.scale)
-      this->values.y.scale = &scale;
-  }
-
-  kiln_scale scale = kiln_row_scales_init(nullptr);
 };
 
 } // namespace detail

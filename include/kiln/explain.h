@@ -10,7 +10,8 @@
 #ifndef KILN_EXPLAIN_H
 #define KILN_EXPLAIN_H
 
-#include "kiln/kiln.h"
+#include "kiln/engine.h"
+#include "kiln/types.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -46,7 +46,7 @@ using Candidate = Sized<kiln_candidate>;
 //===----------------------------------------------------------------------===//
 
 #if defined(__cpp_exceptions)
-/// What orThrow() throws.
+/// The exception that orThrow() throws.
 class Error : public std::runtime_error {
 public:
   Error(kiln_status code, const std::string &message)
@@ -58,7 +58,7 @@ private:
 };
 #endif
 
-/// What a call returned; a failure keeps its message.
+/// The outcome of a call; a failure keeps its message.
 class [[nodiscard]] Status {
 public:
   Status() noexcept = default;
@@ -371,8 +371,10 @@ inline Result<KernelName> parseKernelName(const std::string &name) {
 }
 
 // ABI 1 on 64-bit targets. Growth takes reserved space or goes to the end of a
-// struct that is not embedded in another; these two never change.
-static_assert(sizeof(kiln_operand) == 72 && sizeof(kiln_workspace_info) == 40,
+// struct that is not embedded in another; these never change.
+static_assert(sizeof(kiln_operand) == 56 && sizeof(kiln_scale) == 72 &&
+                  sizeof(kiln_heads_operand) == 136 &&
+                  sizeof(kiln_workspace_info) == 40,
               "an embedded struct changed its size");
 
 } // namespace v1

@@ -1,9 +1,10 @@
 //===- prepack.h - weights of checkpoints, packed -------------------------===//
 //
-// Brings a quantised weight W[n, k] of a checkpoint into the order in which
-// Kiln's products read it. Done once, when a model is loaded: the result stays
-// with the caller, who may free what it was made of. Included by kiln.h, whose
-// head states the rules that all of it follows.
+// Packs a quantised weight W[n, k] of a checkpoint into the order in which
+// Kiln's products read it (gemm.h, kiln_gemm_packed_b). That is done once, when
+// a model is loaded: the result stays with the caller, who may free the weight
+// of the checkpoint. Included by kiln.h, whose head states the rules that all
+// of it follows.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KILN_PREPACK_H
@@ -17,9 +18,9 @@
 extern "C" {
 #endif
 
-/// Where checkpoints have their weights. g is `group`, or k if that is 0.
+/// How checkpoints store their weights. g is `group_size`, or k if that is 0.
 /// Words are 32 bits with eight elements of 4 bits, element 0 in the lowest
-/// bits. Counts are rounded up; what the last word has beyond is ignored.
+/// bits. Counts are rounded up; the rest of the last word is ignored.
 typedef int32_t kiln_weight_source;
 enum kiln_weight_source_value {
   /// Words [k/8, n] along k; zeros [k/g, n/8] along n, each stored less 1;
@@ -42,7 +43,7 @@ enum kiln_weight_source_value {
 };
 
 /// Orders of packed weights. A number stands for its order, version included,
-/// for ever: keep it with what is packed.
+/// for ever: keep it with the packed weight.
 typedef int32_t kiln_weight_order;
 enum kiln_weight_order_value {
   /// Blocks of 64 rows and 64 k; of 16 rows and 64 k (4 bits) or 32 k (8 bits)
@@ -52,7 +53,7 @@ enum kiln_weight_order_value {
 
 /// Flags of kiln_prepack_args, beside kiln_call_flag.
 enum kiln_prepack_flag {
-  /// There are zero points. Without, codes of integers of 4 bits stand for
+  /// There are zero points. Without them, codes of integers of 4 bits stand for
   /// their value less 8. Codes of int8, e4m3 and e2m1 have no zero points.
   KILN_PREPACK_HAS_ZEROS = 1
 };
@@ -61,18 +62,19 @@ enum kiln_prepack_flag {
 /// All operands are without gaps (leading_dim and batch_stride are ignored or
 /// 0), and each address is a multiple of 16 (in kiln_prepack_host of one
 /// element). Types may stay KILN_DTYPE_NONE except of `scales`: fp16 (which is
-/// the default), bf16 or fp32, of KILN_WEIGHTS_MXFP4 e8m0. Weights, zeros and
-/// `packed` count as int8. Nothing that is written may overlap anything.
+/// the default), bf16 or fp32, with KILN_WEIGHTS_MXFP4 e8m0. Weights, zeros and
+/// `packed` count as int8. Operands that are written overlap no other operand.
 typedef struct kiln_prepack_args {
   uint32_t struct_size;
   uint32_t flags; ///< kiln_prepack_flag and kiln_call_flag
   int64_t n, k;   ///< outputs and inputs of the layer
   kiln_weight_source source;
-  int32_t group; ///< k of a scale: 32, 64, 128, or 0: all (mxfp4: 0 or 32)
+  /// Steps of k that share a scale: 32, 64, 128, or 0: all (mxfp4: 0 or 32).
+  int32_t group_size;
   kiln_operand weights, scales, zeros;
   kiln_operand packed, packed_scales, packed_zeros;
-  kiln_determinism determinism; ///< slot
-  int32_t max_sms;              ///< slot
+  kiln_determinism determinism;
+  uint32_t reserved0;
   uint64_t reserved[8];
 } kiln_prepack_args;
 
@@ -87,8 +89,9 @@ enum kiln_prepack_slot {
   KILN_PREPACK_SLOT_COUNT = 6
 };
 
-/// What a packed weight needs. n and k are padded to multiples of 64, with what
-/// stands for 0; a row has `groups` scales, those of the padded k.
+/// The memory that a packed weight needs. n and k are padded to multiples of 64
+/// with codes that stand for 0; a row has `groups` scales, which cover the
+/// padded k.
 typedef struct kiln_prepack_layout {
   uint32_t struct_size;
   kiln_weight_order order;
@@ -97,6 +100,21 @@ typedef struct kiln_prepack_layout {
   int64_t groups;
   uint64_t reserved[4];
 } kiln_prepack_layout;
+
+/// Tells how large the results of \p args are. The addresses in it are ignored.
+/// Waits for nothing, needs no engine, driver or GPU, and keeps nothing of its
+/// arguments.
+/// Errors: KILN_INVALID_ARGUMENT, without a message.
+KILN_API kiln_status kiln_prepack_query(
+    const kiln_prepack_args *args, kiln_prepack_layout *layout) KILN_NOEXCEPT;
+
+/// Packs a weight in host memory, on the calling thread, with the same bits as
+/// kiln_prepack (launch.h): some nanoseconds an element.
+/// Needs no engine, driver or GPU. The operands belong to the caller, who may
+/// free the weights, scales and zeros when it returns.
+/// Errors: KILN_INVALID_ARGUMENT, without a message.
+KILN_API kiln_status kiln_prepack_host(const kiln_prepack_args *args)
+    KILN_NOEXCEPT;
 
 #ifdef __cplusplus
 } // extern "C"

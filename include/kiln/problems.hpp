@@ -45,16 +45,16 @@ public:
   }
   Gemm(const Gemm &other) noexcept
       : values(other.values), links(other.links), scales(other.scales),
-        groups(other.groups), map(other.map), zero(other.zero) {
+        packed(other.packed), quantized(other.quantized), groups(other.groups) {
     relink();
   }
   Gemm &operator=(const Gemm &other) noexcept {
     values = other.values;
     links = other.links;
     scales = other.scales;
+    packed = other.packed;
+    quantized = other.quantized;
     groups = other.groups;
-    map = other.map;
-    zero = other.zero;
     relink();
     return *this;
   }
@@ -77,69 +77,83 @@ public:
   Gemm &scaleA(const void *data,
                kiln_granularity each = KILN_GRANULARITY_TENSOR,
                int64_t batchStride = 0) noexcept {
-    return scale(values.a, 0, each, data, batchStride);
+    set(scales.a, each, data, batchStride);
+    values.scales = &scales;
+    return *this;
   }
   Gemm &scaleB(const void *data,
                kiln_granularity each = KILN_GRANULARITY_TENSOR,
                int64_t batchStride = 0) noexcept {
-    return scale(values.b, 1, each, data, batchStride);
+    set(scales.b, each, data, batchStride);
+    values.scales = &scales;
+    return *this;
   }
   /// The same of blocks of the operand as stored, \p rowStride and
   /// \p columnStride scales apart, of which one is 1; both 0: rows are packed.
   Gemm &blockScaleA(const void *data, int32_t rows, int32_t columns,
                     int64_t rowStride = 0, int64_t columnStride = 0,
                     int64_t batchStride = 0) noexcept {
-    scale(values.a, 0, KILN_GRANULARITY_BLOCK, data, batchStride);
-    return block(0, {rows, columns}, {rowStride, columnStride});
+    scaleA(data, KILN_GRANULARITY_BLOCK, batchStride);
+    return block(scales.a, {rows, columns}, {rowStride, columnStride});
   }
   Gemm &blockScaleB(const void *data, int32_t rows, int32_t columns,
                     int64_t rowStride = 0, int64_t columnStride = 0,
                     int64_t batchStride = 0) noexcept {
-    scale(values.b, 1, KILN_GRANULARITY_BLOCK, data, batchStride);
-    return block(1, {rows, columns}, {rowStride, columnStride});
+    scaleB(data, KILN_GRANULARITY_BLOCK, batchStride);
+    return block(scales.b, {rows, columns}, {rowStride, columnStride});
   }
   /// D is e4m3, divided by one scale of all, which is given, or by one of each
   /// row, which is written; fp32 in device memory.
   Gemm &quantizeD(void *scaleData, kiln_granularity each,
                   int64_t batchStride = 0) noexcept {
     values.d.type = KILN_E4M3;
-    return scale(values.d, 2, each, scaleData, batchStride);
+    set(quantized.scale, each, scaleData, batchStride);
+    values.quantized_d = &quantized;
+    return *this;
   }
   /// The same with scales of 128 columns of a row, which are written, strides
-  /// as of blockScaleA(): what a product with a D like this as its A reads.
+  /// as of blockScaleA(): a product with such a D as its A reads them.
   Gemm &blockQuantizeD(void *scaleData, int64_t rowStride = 0,
                        int64_t columnStride = 0,
                        int64_t batchStride = 0) noexcept {
     quantizeD(scaleData, KILN_GRANULARITY_BLOCK, batchStride);
-    return block(2, {1, 128}, {rowStride, columnStride});
+    return block(quantized.scale, {1, 128}, {rowStride, columnStride});
   }
   /// Zero points of an int8 A, int32 in device memory as \p sums are, those of
   /// the columns of op(B): one of all, or of each row or column of the operand
   /// as stored.
   Gemm &zeroPointsA(const void *data, const void *sums,
                     kiln_granularity each = KILN_GRANULARITY_TENSOR) noexcept {
-    zero = {};
-    zero.type = KILN_INT32;
-    zero.granularity = each;
-    zero.data = const_cast<void *>(data);
-    values.a.zero = &zero;
-    return set(values.column_sums_b, sums);
+    set(scales.a_zeros, each, data, 0);
+    scales.a_zeros.type = KILN_INT32;
+    scales.column_sums_b = sums;
+    values.scales = &scales;
+    return *this;
   }
   /// B as kiln_prepack made it (prepack.h): codes of \p type, which never
-  /// change, scales of \p scaleType for \p group steps of k (0: for all), and
-  /// zero points or null. Matrices of a batch follow each other without gaps.
+  /// change, scales of \p scaleType for \p groupSize steps of k (0: for all),
+  /// and zero points or null. Matrices of a batch follow each other without
+  /// gaps.
   Gemm &packedWeights(kiln_dtype type, kiln_weight_order order,
                       const void *data, const void *scaleData,
-                      kiln_dtype scaleType, int32_t group,
-                      const void *zero = nullptr) noexcept {
+                      kiln_dtype scaleType, int32_t groupSize,
+                      const void *zeros = nullptr) noexcept {
     values.b.type = type;
-    values.b.order = order;
-    values.b.zero = zero;
-    if (group == 0)
-      scaleB(scaleData, KILN_GRANULARITY_ROW);
-    else
-      blockScaleB(scaleData, 1, group);
-    scales[1].type = scaleType;
+    scales.b = {};
+    packed.order = order;
+    const bool isRow = groupSize == 0;
+    set(packed.scale, isRow ? KILN_GRANULARITY_ROW : KILN_GRANULARITY_BLOCK,
+        scaleData, 0);
+    if (!isRow)
+      block(packed.scale, {1, groupSize}, {0, 0});
+    packed.zeros = {};
+    if (zeros) {
+      packed.zeros = packed.scale;
+      packed.zeros.data = const_cast<void *>(zeros);
+      packed.zeros.type = KILN_INT8;
+    }
+    packed.scale.type = scaleType;
+    values.packed_b = &packed;
     return weights(data);
   }
   /// B is batch() matrices, each with a group of rows that ends before row
@@ -149,24 +163,24 @@ public:
     return group(KILN_GROUPS_ENDS, ends, 0, align);
   }
   /// A and D are batch() matrices of \p room rows, of which the first rows[g]
-  /// exist; the problem's m is how many to expect.
+  /// exist; the problem's m is the expected number.
   Gemm &maskedGroups(const int32_t *rows, int64_t room) noexcept {
     return group(KILN_GROUPS_MASKED, rows, room, 0);
   }
   /// Row r of the product is row index[r] / divisor of A.
   Gemm &gatherRows(const int32_t *index, int64_t divisor = 1) noexcept {
     mapRows(KILN_ROWS_GATHER, index);
-    map.divisor = divisor;
+    groups.divisor = divisor;
     return *this;
   }
   /// Row r of the product is row index[r] of D. A gather has the same index.
   Gemm &scatterRows(const int32_t *index) noexcept {
     return mapRows(KILN_ROWS_SCATTER, index);
   }
-  /// What the chain makes of a row is multiplied by its weight.
+  /// Each row of the epilogue's result is multiplied by its weight.
   Gemm &rowWeights(const float *weights) noexcept {
-    mapRows(KILN_ROWS_WEIGHTS, map.index);
-    map.weights = weights;
+    mapRows(KILN_ROWS_WEIGHTS, groups.index);
+    groups.weights = weights;
     return *this;
   }
   Gemm &determinism(kiln_determinism level) noexcept {
@@ -239,20 +253,17 @@ public:
     slots.operands[KILN_GEMM_B] = values.b.data;
     slots.operands[KILN_GEMM_C] = values.c.data;
     slots.operands[KILN_GEMM_D] = values.d.data;
-    if (values.a.scale)
-      slots.operands[KILN_GEMM_SCALE_A] = values.a.scale->data;
-    if (values.b.scale)
-      slots.operands[KILN_GEMM_SCALE_B] = values.b.scale->data;
-    if (values.d.scale)
-      slots.operands[KILN_GEMM_SCALE_D] = values.d.scale->data;
-    slots.operands[KILN_GEMM_ZERO_B] = const_cast<void *>(values.b.zero);
+    slots.operands[KILN_GEMM_SCALE_A] = scales.a.data;
+    slots.operands[KILN_GEMM_SCALE_B] =
+        values.packed_b ? packed.scale.data : scales.b.data;
+    slots.operands[KILN_GEMM_SCALE_D] = quantized.scale.data;
+    slots.operands[KILN_GEMM_ZERO_B] = packed.zeros.data;
     slots.operands[KILN_GEMM_GROUP_SIZES] = const_cast<int32_t *>(groups.sizes);
-    slots.operands[KILN_GEMM_ROW_INDEX] = const_cast<int32_t *>(map.index);
-    slots.operands[KILN_GEMM_ROW_WEIGHTS] = const_cast<float *>(map.weights);
-    if (values.a.zero)
-      slots.operands[KILN_GEMM_ZERO_A] = zero.data;
+    slots.operands[KILN_GEMM_ROW_INDEX] = const_cast<int32_t *>(groups.index);
+    slots.operands[KILN_GEMM_ROW_WEIGHTS] = const_cast<float *>(groups.weights);
+    slots.operands[KILN_GEMM_ZERO_A] = scales.a_zeros.data;
     slots.operands[KILN_GEMM_COLUMN_SUMS_B] =
-        const_cast<void *>(values.column_sums_b);
+        const_cast<void *>(scales.column_sums_b);
     slots.operands[KILN_GEMM_ALPHA] = const_cast<void *>(values.alpha_device);
     slots.operands[KILN_GEMM_BETA] = const_cast<void *>(values.beta_device);
     detail::fillChain(values, KILN_GEMM_POINTWISE, slots);
@@ -265,21 +276,17 @@ private:
     field = value;
     return *this;
   }
-  /// A copied struct points to its own links and scales.
+  /// A copied struct points to its own links and parts.
   void relink() noexcept {
     values.pointwise = links.data();
-    if (values.a.scale)
-      values.a.scale = &scales[0];
-    if (values.b.scale)
-      values.b.scale = &scales[1];
-    if (values.d.scale)
-      values.d.scale = &scales[2];
+    if (values.scales)
+      values.scales = &scales;
+    if (values.packed_b)
+      values.packed_b = &packed;
+    if (values.quantized_d)
+      values.quantized_d = &quantized;
     if (values.groups)
       values.groups = &groups;
-    if (values.rows)
-      values.rows = &map;
-    if (values.a.zero)
-      values.a.zero = &zero;
   }
   Gemm &group(kiln_group_kind kind, const int32_t *sizes, int64_t room,
               int64_t align) noexcept {
@@ -291,26 +298,24 @@ private:
     return *this;
   }
   Gemm &mapRows(uint32_t flags, const int32_t *index) noexcept {
-    map.flags |= flags;
-    map.index = index;
-    values.rows = &map;
+    groups.flags |= flags;
+    groups.index = index;
+    values.groups = &groups;
     return *this;
   }
-  Gemm &scale(kiln_operand &operand, size_t index, kiln_granularity each,
-              const void *data, int64_t batchStride) noexcept {
-    scales[index] = {};
-    scales[index].granularity = each;
-    scales[index].data = const_cast<void *>(data);
-    scales[index].batch_stride = batchStride;
-    operand.scale = &scales[index];
-    return *this;
+  static void set(kiln_scale &scale, kiln_granularity each, const void *data,
+                  int64_t batchStride) noexcept {
+    scale = {};
+    scale.granularity = each;
+    scale.data = const_cast<void *>(data);
+    scale.batch_stride = batchStride;
   }
-  Gemm &block(size_t index, std::array<int32_t, 2> sides,
+  Gemm &block(kiln_scale &scale, std::array<int32_t, 2> sides,
               std::array<int64_t, 2> strides) noexcept {
-    scales[index].block_rows = sides[0];
-    scales[index].block_columns = sides[1];
-    scales[index].row_stride = strides[0];
-    scales[index].column_stride = strides[1];
+    scale.block_rows = sides[0];
+    scale.block_columns = sides[1];
+    scale.row_stride = strides[0];
+    scale.column_stride = strides[1];
     return *this;
   }
   Gemm &place(kiln_operand &operand, const void *data, int64_t leadingDim,
@@ -330,10 +335,11 @@ private:
 
   kiln_gemm_args values = kiln_gemm_args_init();
   std::array<Sized<kiln_pointwise>, KILN_MAX_POINTWISE> links;
-  std::array<Sized<kiln_scale>, 3> scales; ///< of A, B and D that have some
-  Sized<kiln_groups> groups;
-  Sized<kiln_row_map> map;
-  Sized<kiln_scale> zero; ///< points of A, where it has some
+  // Parts of the call, where it has them.
+  Sized<kiln_gemm_scales> scales;
+  Sized<kiln_gemm_packed_b> packed;
+  Sized<kiln_gemm_quantized_d> quantized;
+  Sized<kiln_gemm_groups> groups;
 };
 
 //===----------------------------------------------------------------------===//
@@ -670,7 +676,7 @@ public:
     detail::setDependent(flags, value);
     return *this;
   }
-  /// What the slot's operand holds never changes: KILN_OPERAND_CONSTANT.
+  /// The content of the slot's operand never changes: KILN_OPERAND_CONSTANT.
   Arguments &constant(uint32_t slot) noexcept {
     assert(slot < kSlots && "no such slot");
     constants |= uint64_t(1) << slot;

@@ -1,42 +1,37 @@
 //===- rows.h - problems over the rows of a matrix ------------------------===//
 //
-// Structs of the families that stream a matrix through once: elementwise
+// Structs of the memory-bound families, which read a matrix once: elementwise
 // chains, reductions, softmax, normalisation, quantisation, transposition.
 // Included by kiln.h, whose head states the rules that all of it follows.
 //
-// What holds for all of them
-//   x is a row-major matrix of rows x cols whose type is required: bf16, fp16
-//   or fp32 unless the struct says more. Other operands have x's type by
-//   default. Arithmetic is fp32; a result is rounded to its type once. Any size
-//   from 0 to 2^31 - 1, any leading dimension that is not less than a row (rows
-//   times it at most 2^56) and any address that is aligned to its element
-//   works. batch_stride is a slot: 0. If rows or cols is 0, a call succeeds and
-//   launches nothing, unless its struct says else.
-//
-//   Vectors of values per column or per row are packed; their leading_dim is
-//   ignored.
-//
-//   An optional operand is present when its `type` is set, whatever its address
-//   is, so that a problem which is only described can have it. If its type is
-//   KILN_DTYPE_NONE it is absent, and in a call its `data` must be null.
-//
-//   What is written may be nothing that is read or written otherwise, except
-//   for the operand that the struct names, exactly: with the same address and
-//   leading dimension, and elements of the same width.
-//
-//   An e4m3 result saturates at +-448 and keeps NaN, an int8 result is clamped
-//   to +-127 and rounded to the nearest even. With y.scale, each row is
-//   multiplied by the fp32 reciprocal of a scale that the kernel computes: the
-//   greatest magnitude in the row over 448 (e4m3) or 127 (int8), 1 for a row of
-//   zeros. The scale, an exact quotient, is stored to y.scale->data, from which
-//   y times the scale gives the row back. A row with a NaN has the scale NaN:
-//   an e4m3 row is NaN then, an int8 row 0. The kiln_scale's granularity is
-//   KILN_GRANULARITY_ROW, its type fp32 or KILN_DTYPE_NONE, its strides and
-//   blocks are 0: packed.
-//
-//   `determinism`, `max_sms`, `rows_device` and `rows_hint` mean what
-//   `determinism`, `max_sms`, `m_device` and `m_hint` of kiln_gemm_args do.
-//   Slots.
+// Rules that hold for all of them
+//   Shapes     x is a row-major matrix of rows x cols whose type is required:
+//              bf16, fp16 or fp32 unless the struct says more. Other operands
+//              have x's type by default. Arithmetic is fp32; a result is
+//              rounded to its type once. Any size from 0 to 2^31 - 1, any
+//              leading dimension that is not less than a row (rows times it at
+//              most 2^56) and any address that is aligned to its element works.
+//              batch_stride is 0. If rows or cols is 0, a call succeeds and
+//              launches nothing, unless its struct says otherwise.
+//   Vectors    Values per column or per row are packed; the leading_dim of a
+//              vector is ignored.
+//   Optional   An optional operand is present when its `type` is set, whatever
+//              its address is, so that a problem which is only described can
+//              have it. If its type is KILN_DTYPE_NONE it is absent, and in a
+//              call its `data` must be null.
+//   Overlap    An operand that is written may overlap no other operand, except
+//              for the one that the struct names, exactly: with the same
+//              address and leading dimension, and elements of the same width.
+//   Quantised  An e4m3 result saturates at +-448 and keeps NaN; an int8 result
+//              is clamped to +-127 and rounded to the nearest even. With a
+//              y_scale the kernel computes a scale for each row (per-token):
+//              the greatest magnitude in the row over 448 (e4m3) or 127 (int8),
+//              1 for a row of zeros. Each row is multiplied by the fp32
+//              reciprocal of its scale. The scale, an exact quotient, is stored
+//              to y_scale.data; y times the scale gives the row back. A row
+//              with a NaN has the scale NaN: an e4m3 row is NaN then, an int8
+//              row 0. y_scale has KILN_GRANULARITY_ROW and the type fp32 or
+//              KILN_DTYPE_NONE; its strides and blocks are 0: packed.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KILN_ROWS_H
@@ -56,9 +51,9 @@ extern "C" {
 
 /// y = pointwise(x), rows x cols; with no link a copy, or a cast. y may be x.
 ///
-/// Types of x and y: those of the head, and e4m3, both ways without scales.
-/// Operands of links have x's type; those that are matrices share one
-/// leading_dim. A chain has one KILN_POINTWISE_SCALE at most.
+/// Types of x and y: as in the head, and e4m3, both ways without scales.
+/// Operands of links have x's type; matrices among them share one leading_dim.
+/// A chain has one KILN_POINTWISE_SCALE at most.
 typedef struct kiln_elementwise_args {
   uint32_t struct_size;
   kiln_determinism determinism;
@@ -68,10 +63,6 @@ typedef struct kiln_elementwise_args {
   const kiln_pointwise *pointwise; ///< applied first to last; null: none
   uint32_t pointwise_count;        ///< at most KILN_MAX_POINTWISE
   uint32_t flags;                  ///< kiln_call_flag
-  int32_t max_sms;
-  uint32_t reserved0;
-  const int32_t *rows_device;
-  int64_t rows_hint;
   uint64_t reserved[8];
 } kiln_elementwise_args;
 
@@ -90,7 +81,7 @@ enum kiln_elementwise_slot {
 // Reductions
 //===----------------------------------------------------------------------===//
 
-/// What becomes of many values.
+/// How many values become one.
 typedef int32_t kiln_reduction;
 enum kiln_reduction_value {
   KILN_REDUCTION_NONE = 0, ///< not a reduction: it has to be named
@@ -100,15 +91,15 @@ enum kiln_reduction_value {
   KILN_REDUCTION_SUM_SQUARES = 40
 };
 
-/// Which values make one.
+/// Which values become one.
 typedef int32_t kiln_axis;
 enum kiln_axis_value {
-  KILN_AXIS_COLUMNS = 0, ///< those of a row: y holds a value for each row
+  KILN_AXIS_COLUMNS = 0, ///< the values of a row: y holds one for each row
   KILN_AXIS_ALL = 10     ///< all: y holds one value
 };
 
 /// y = op(x) along an axis. y is packed. Nothing to reduce (no columns, or no
-/// rows with KILN_AXIS_ALL) is invalid: no value would serve everyone.
+/// rows with KILN_AXIS_ALL) is invalid: the result would have no value.
 typedef struct kiln_reduce_args {
   uint32_t struct_size;
   kiln_reduction op;
@@ -118,9 +109,7 @@ typedef struct kiln_reduce_args {
   kiln_operand x;
   kiln_operand y;
   uint32_t flags; ///< kiln_call_flag
-  int32_t max_sms;
-  const int32_t *rows_device;
-  int64_t rows_hint;
+  uint32_t reserved0;
   uint64_t reserved[8];
 } kiln_reduce_args;
 
@@ -137,10 +126,12 @@ enum kiln_mask_value {
 };
 
 /// y = exp(s - max(s)) / sum(exp(s - max(s))) for each row of
-/// s = scale * x + mask. y may be x. A row of which all are minus infinity
+/// s = scale * x + mask. y may be x. A row whose values are all minus infinity
 /// gives NaN.
 ///
 /// scale must be set: zero means zero. kiln_softmax_args_init() gives it as 1.
+/// A scale of 0 without a mask is KILN_INVALID_ARGUMENT: the struct was zeroed
+/// and not initialised.
 typedef struct kiln_softmax_args {
   uint32_t struct_size;
   kiln_mask mask_kind;
@@ -152,10 +143,6 @@ typedef struct kiln_softmax_args {
                      ///< KILN_DTYPE_NONE: x's, the only one allowed
   kiln_determinism determinism;
   uint32_t flags; ///< kiln_call_flag
-  int32_t max_sms;
-  uint32_t reserved0;
-  const int32_t *rows_device;
-  int64_t rows_hint;
   uint64_t reserved[8];
 } kiln_softmax_args;
 
@@ -173,7 +160,7 @@ typedef struct kiln_softmax_args {
 /// x's type and shape and come together. y may be x; residual_out may be
 /// residual.
 ///
-/// y's type is one of the head's, or e4m3 or int8 with a y.scale.
+/// y's type is as in the head, or e4m3 or int8 with a y_scale.
 ///
 /// epsilon must be set: zero means zero. kiln_norm_args_init() gives it as
 /// 1e-5.
@@ -188,10 +175,9 @@ typedef struct kiln_norm_args {
   kiln_operand bias;   ///< cols values
   kiln_operand residual;
   kiln_operand residual_out;
-  uint32_t flags; ///< kiln_call_flag
-  int32_t max_sms;
-  const int32_t *rows_device;
-  int64_t rows_hint;
+  kiln_scale y_scale; ///< of an e4m3 or int8 y, whose scales are written
+  uint32_t flags;     ///< kiln_call_flag
+  uint32_t reserved0;
   uint64_t reserved[8];
 } kiln_norm_args;
 
@@ -200,17 +186,16 @@ typedef struct kiln_norm_args {
 //===----------------------------------------------------------------------===//
 
 /// y = round(x * (1 / scale of its row)), the scales as the head says. y's type
-/// (e4m3 or int8) and its scale are required.
+/// (e4m3 or int8) and y_scale are required.
 typedef struct kiln_quantize_args {
   uint32_t struct_size;
   kiln_determinism determinism;
   int64_t rows, cols;
   kiln_operand x;
   kiln_operand y;
-  uint32_t flags; ///< kiln_call_flag
-  int32_t max_sms;
-  const int32_t *rows_device;
-  int64_t rows_hint;
+  kiln_scale y_scale; ///< written
+  uint32_t flags;     ///< kiln_call_flag
+  uint32_t reserved0;
   uint64_t reserved[8];
 } kiln_quantize_args;
 
@@ -232,8 +217,8 @@ enum kiln_row_slot {
 // Transposition
 //===----------------------------------------------------------------------===//
 
-/// y[c, r] = x[r, c]: x is rows x cols, y is cols x rows of x's type. Types:
-/// those of the head, e4m3 and int8.
+/// y[c, r] = x[r, c]: x is rows x cols, y is cols x rows of x's type. Types: as
+/// in the head, e4m3 and int8.
 typedef struct kiln_transpose_args {
   uint32_t struct_size;
   uint32_t flags;     ///< kiln_call_flag
@@ -241,9 +226,7 @@ typedef struct kiln_transpose_args {
   kiln_operand x;
   kiln_operand y;
   kiln_determinism determinism;
-  int32_t max_sms;
-  const int32_t *rows_device;
-  int64_t rows_hint;
+  uint32_t reserved0;
   uint64_t reserved[8];
 } kiln_transpose_args;
 
@@ -262,26 +245,18 @@ enum kiln_transpose_slot {
 // Initialisers, where a zero is not the default
 //===----------------------------------------------------------------------===//
 
-/// Arguments of a softmax without a mask: scale is 1, all else is zero.
+/// Arguments of a softmax without a mask: scale is 1, the other fields are 0.
 static inline kiln_softmax_args kiln_softmax_args_init(void) {
   kiln_softmax_args args = KILN_INIT(kiln_softmax_args);
   args.scale = 1.0;
   return args;
 }
 
-/// Arguments of a norm: epsilon is 1e-5, all else is zero.
+/// Arguments of a norm: epsilon is 1e-5, the other fields are 0.
 static inline kiln_norm_args kiln_norm_args_init(void) {
   kiln_norm_args args = KILN_INIT(kiln_norm_args);
   args.epsilon = 1e-5;
   return args;
-}
-
-/// Scales of one per row at \p data, for what a kernel quantises.
-static inline kiln_scale kiln_row_scales_init(void *data) {
-  kiln_scale scale = KILN_INIT(kiln_scale);
-  scale.data = data;
-  scale.granularity = KILN_GRANULARITY_ROW;
-  return scale;
 }
 
 #endif // KILN_ROWS_H

@@ -1,8 +1,8 @@
-//===- types.h - values and structs of Kiln's C interface -----------------===//
+//===- types.h - values and structs that all of Kiln's C interface shares -===//
 //
-// What operands, arguments and workspaces look like, and the problems of gemm;
-// rows.h and attention.h have those of the other families. Included by kiln.h,
-// whose head states the rules that all of it follows.
+// Enumerations, handles, operands, scales, problems, arguments and workspaces.
+// gemm.h, attention.h, rows.h and prepack.h have the structs of the families.
+// Included by kiln.h, whose head states the rules that all of it follows.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KILN_TYPES_H
@@ -10,6 +10,20 @@
 
 #include <stddef.h>
 #include <stdint.h>
+
+#ifndef KILN_API
+#if defined(__GNUC__) || defined(__clang__)
+#define KILN_API __attribute__((visibility("default")))
+#else
+#define KILN_API
+#endif
+#endif
+
+#ifdef __cplusplus
+#define KILN_NOEXCEPT noexcept
+#else
+#define KILN_NOEXCEPT
+#endif
 
 #ifdef __cplusplus
 extern "C" {
@@ -19,7 +33,7 @@ extern "C" {
 // Enumerations
 //===----------------------------------------------------------------------===//
 
-/// What happened, by what the caller does next.
+/// The outcome of a call; each comment says what the caller does next.
 typedef int32_t kiln_status;
 enum kiln_status_value {
   /// Done; for a launch: enqueued, or nothing to do.
@@ -35,7 +49,7 @@ enum kiln_status_value {
   KILN_MISSING = 40,
   /// Work goes on: poll or wait again.
   KILN_IN_PROGRESS = 50,
-  /// The caller cancelled it; what was finished until then is kept.
+  /// The caller cancelled it; the work that was finished before is kept.
   KILN_CANCELLED = 60,
   /// Install the NVIDIA driver; without one, name a device model and prepare
   /// with KILN_PREPARE_COMPILE_ONLY.
@@ -67,8 +81,9 @@ enum kiln_status_value {
   KILN_INTERNAL = 170
 };
 
-/// Element types. The value is (bits << 8) | id, so the width of a type can be
-/// read from it. Of the second group some serve scales and packed weights.
+/// Element types. The value is (bits << 8) | id, so a caller can read the width
+/// of a type from it. The types of the second group serve scales, zero points
+/// and packed weights.
 typedef int32_t kiln_dtype;
 enum kiln_dtype_value {
   KILN_DTYPE_NONE = 0, ///< the default that the field's comment names
@@ -84,39 +99,15 @@ enum kiln_dtype_value {
   KILN_INT64 = 0x4011,
   KILN_E8M0 = 0x0803, ///< exponent only, for block scales
   KILN_UINT8 = 0x0812,
-  KILN_E3M2 = 0x0601,
-  KILN_E2M3 = 0x0602,
   KILN_E2M1 = 0x0401, ///< two elements a byte, the first in the low half
-  KILN_INT4 = 0x0411, ///< two elements a byte, the first in the low half
-  KILN_UINT4 = 0x0412
+  KILN_INT4 = 0x0411  ///< two elements a byte, the first in the low half
 };
 
-/// How products are formed. Accumulation is fp32 unless it says else.
-typedef int32_t kiln_compute;
-enum kiln_compute_value {
-  KILN_COMPUTE_NATIVE = 0, ///< of the inputs as they are: exact fp32 for fp32
-  KILN_COMPUTE_TF32 = 10,  ///< fp32 inputs rounded to 10 mantissa bits
-  /// Products of fp8 are summed in the tensor core alone, which keeps some 13
-  /// bits: sums of 4096 products of one sign are off by up to 7 %. Otherwise
-  /// they go on to fp32 sums every 128 products.
-  KILN_COMPUTE_FAST_FP8 = 20
-};
-
-/// Storage of A and B in D[m, n] = A[m, k] B[k, n]. First letter: A is
-/// row-major [m, k] (N) or stored [k, m] (T). Second letter: B is stored [k, n]
-/// (N) or [n, k] (T; the weight of a linear layer). D is row-major [m, n].
-typedef int32_t kiln_layout;
-enum kiln_layout_value {
-  KILN_LAYOUT_NN = 0,
-  KILN_LAYOUT_NT = 10,
-  KILN_LAYOUT_TN = 20,
-  KILN_LAYOUT_TT = 30
-};
-
-/// One operation of a pointwise chain, on fp32 values. A vector has an entry
-/// for each column or row. Those from KILN_POINTWISE_MUL to
-/// KILN_POINTWISE_ROW_SCALE are for elementwise chains; as links of a gemm they
-/// are slots. KILN_POINTWISE_SWIGLU is for a gemm only.
+/// One operation of a pointwise chain, which is the epilogue of a GEMM or all
+/// of an elementwise call. Operations work on fp32 values. A vector has an
+/// entry for each column or row. A GEMM takes the operations up to
+/// KILN_POINTWISE_SILU and KILN_POINTWISE_SWIGLU; its others are reserved:
+/// KILN_UNSUPPORTED. An elementwise chain takes all but KILN_POINTWISE_SWIGLU.
 typedef int32_t kiln_pointwise_op;
 enum kiln_pointwise_op_value {
   KILN_POINTWISE_NONE = 0,
@@ -131,8 +122,8 @@ enum kiln_pointwise_op_value {
   KILN_POINTWISE_ROW_BIAS = 90,      ///< x + vector[row]
   KILN_POINTWISE_COLUMN_SCALE = 100, ///< x * vector[column]
   KILN_POINTWISE_ROW_SCALE = 110,    ///< x * vector[row]
-  /// silu(x) * y of columns 2j (x) and 2j + 1 (y) becomes column j: what
-  /// follows has half as many columns.
+  /// silu(x) * y of columns 2j (x) and 2j + 1 (y) becomes column j: later links
+  /// and D have half as many columns.
   KILN_POINTWISE_SWIGLU = 120
 };
 
@@ -144,10 +135,11 @@ enum kiln_determinism_value {
   KILN_DETERMINISM_SAME_PLAN = 0,
   /// Runs of equal problems do, as long as the cache or pack is the same: the
   /// choice is taken from a record or decision, or is the estimator's, and is
-  /// never changed by trials. Slot.
+  /// never changed by trials. Reserved: KILN_UNSUPPORTED.
   KILN_DETERMINISM_FROZEN_CHOICE = 10,
-  /// A row of D does whatever m, batch and its place in them are. May cost
-  /// speed at small m. Slot.
+  /// A row of the result has the same bits whatever the number of rows, the
+  /// batch and its place in them are. May cost speed with few rows. Reserved:
+  /// KILN_UNSUPPORTED.
   KILN_DETERMINISM_BATCH_INVARIANT = 20
 };
 
@@ -164,11 +156,10 @@ enum kiln_mode_value {
   KILN_MODE_PREDICT = 10,
   /// A call waits for a compilation only if nothing is loaded for its
   /// signature, which is the first call with its types, layouts and alignments.
-  /// Better kernels are compiled, measured and put in place of what it launched
-  /// by threads of the engine's own, with a share of the GPU's time
-  /// (background_permille). kiln_prepare and
-  /// kiln_plan_acquire wait for the estimator's choice, not for trials. See
-  /// "Background" in kiln.h.
+  /// Threads of the engine compile and measure better kernels, with a share of
+  /// the GPU's time (background_permille), and put them in place of the first.
+  /// kiln_prepare and kiln_plan_acquire wait for the estimator's choice, not
+  /// for trials. See background.h.
   KILN_MODE_BACKGROUND = 20,
   /// Nothing is compiled or measured: KILN_MISSING. For production.
   KILN_MODE_STRICT = 30
@@ -179,11 +170,8 @@ typedef int32_t kiln_family;
 enum kiln_family_value {
   KILN_FAMILY_FROM_TEXT = 0,        ///< the problem's text names it
   KILN_FAMILY_GEMM = 10,            ///< kiln_gemm_args
-  KILN_FAMILY_GROUPED_GEMM = 20,    ///< slot
-  KILN_FAMILY_QUANTIZED_GEMM = 30,  ///< slot
   KILN_FAMILY_ATTENTION = 40,       ///< kiln_attention_args
   KILN_FAMILY_ATTENTION_MERGE = 45, ///< kiln_attention_merge_args
-  KILN_FAMILY_CONVOLUTION = 50,     ///< slot
   KILN_FAMILY_ELEMENTWISE = 60,     ///< kiln_elementwise_args
   KILN_FAMILY_REDUCTION = 70,       ///< kiln_reduce_args
   KILN_FAMILY_SOFTMAX = 80,         ///< kiln_softmax_args
@@ -244,47 +232,48 @@ typedef struct CUstream_st *kiln_stream;
 /// How many elements share one scale.
 typedef int32_t kiln_granularity;
 enum kiln_granularity_value {
-  KILN_GRANULARITY_TENSOR = 0,
-  KILN_GRANULARITY_ROW = 10,    ///< one per row of the operand as stored
-  KILN_GRANULARITY_COLUMN = 20, ///< one per column of the operand as stored
-  KILN_GRANULARITY_BLOCK = 30,  ///< one per block_rows x block_columns
-  KILN_GRANULARITY_HEAD = 40    ///< one per head of K (attention.h)
+  KILN_GRANULARITY_NONE = 0,   ///< there are no scales
+  KILN_GRANULARITY_TENSOR = 5, ///< one scale of all: per-tensor
+  /// One per row of the operand as stored. Per-token for activations [m, k],
+  /// per-channel for weights stored [n, k].
+  KILN_GRANULARITY_ROW = 10,
+  /// One per column of the operand as stored. Per-channel for weights stored
+  /// [k, n].
+  KILN_GRANULARITY_COLUMN = 20,
+  KILN_GRANULARITY_BLOCK = 30, ///< per-block: block_rows x block_columns
+  KILN_GRANULARITY_HEAD = 40   ///< one per head of K (attention.h)
 };
 
-/// Scales by which the elements of an operand are multiplied. An output that is
-/// quantised has those that the kernel computes (rows.h), an e4m3 operand of an
-/// attention and an fp8 or int8 operand of a GEMM those that it is read with;
-/// else a slot.
-///
-/// Of a GEMM: one of all, one of each row of op(A), one of each column of
-/// op(B), or blocks of 1 x 128 of op(A), 128 along k, with blocks of 128 x 128
-/// of op(B). The last block of a side may be a part. Scales of blocks have one
-/// stride of 1 and any other one that leaves room; both 0: rows are packed.
-/// Those of an e4m3 D are one of all, which is given, or written: one of each
-/// row, or of each 1 x 128 of D.
+/// Scales, which the elements of an operand are multiplied by, or zero points,
+/// which are subtracted from them. The struct that it is embedded in says which
+/// granularities work, and whether a launch reads or writes them. It is always
+/// embedded by value: it never changes its size, and its struct_size may stay
+/// 0. It is present when its granularity is not KILN_GRANULARITY_NONE; in a
+/// call `data` of an absent one must be null.
 typedef struct kiln_scale {
   uint32_t struct_size;
-  kiln_dtype type;
-  void *data; ///< device memory
+  kiln_dtype type; ///< of one scale; KILN_DTYPE_NONE: fp32 as a rule
+  /// Device memory, aligned to one scale at least, and not null unless the
+  /// launch has nothing to do. Ignored where a problem is only described.
+  void *data;
   kiln_granularity granularity;
   int32_t block_rows, block_columns; ///< of elements, for blocks only
-  int32_t order;      ///< 0: plain strides; other orders of blocks: later
+  uint32_t reserved0;
   int64_t row_stride; ///< between scales of neighbouring rows, in scales
   int64_t column_stride;
   int64_t batch_stride; ///< not negative; 0: shared by the whole batch
-  uint64_t reserved[4];
+  uint64_t reserved[2];
 } kiln_scale;
 
 enum kiln_operand_flag {
-  /// `data` is a device array of `batch` device pointers, one per matrix;
-  /// batch_stride is ignored. Slot.
-  KILN_OPERAND_POINTER_ARRAY = 1,
   /// The content never changes while the engine lives (weights), so Kiln may
   /// assume that repeated launches find it in cache, or keep a packed copy.
-  KILN_OPERAND_CONSTANT = 2
+  KILN_OPERAND_CONSTANT = 1
 };
 
-/// A matrix, a batch of matrices or a vector in device memory.
+/// A matrix, a batch of matrices or a vector in device memory. It is always
+/// embedded by value: it never changes its size, and its struct_size may stay
+/// 0.
 typedef struct kiln_operand {
   uint32_t struct_size;
   kiln_dtype type;
@@ -301,19 +290,11 @@ typedef struct kiln_operand {
   /// less than (rows - 1) * leading_dim + columns: its matrices would overlap.
   int64_t batch_stride;
   /// Bytes by which every address used for this operand will be aligned, a
-  /// power of two. 0: what `data` has, or 16 where the problem is only
+  /// power of two. 0: as `data` is aligned, or 16 where the problem is only
   /// described. Leading dimensions and strides are taken into account anyway.
   uint32_t alignment;
-  uint32_t flags;          ///< kiln_operand_flag
-  const kiln_scale *scale; ///< null: none
-  /// Of weights that kiln_prepack made (prepack.h); their leading dimension is
-  /// ignored. 0: rows of elements.
-  int32_t order;
-  uint32_t reserved0;
-  /// Zero points; null: none. Of such weights their device memory. Of an int8
-  /// A of a GEMM a kiln_scale, whose type is KILN_INT32: see kiln_gemm_args.
-  const void *zero;
-  uint64_t reserved[1];
+  uint32_t flags; ///< kiln_operand_flag
+  uint64_t reserved[2];
 } kiln_operand;
 
 /// Length limit of a pointwise chain.
@@ -324,10 +305,10 @@ typedef struct kiln_pointwise {
   uint32_t struct_size;
   kiln_pointwise_op op;
   /// Of an operation that reads a matrix or vector. Its type may stay
-  /// KILN_DTYPE_NONE: D's in a gemm, x's in an elementwise chain, which is the
+  /// KILN_DTYPE_NONE: D's in a GEMM, x's in an elementwise chain, which is the
   /// only one allowed.
   kiln_operand operand;
-  float params[4]; ///< [0]: the factor of KILN_POINTWISE_SCALE; else zero
+  float params[4]; ///< [0]: the factor of KILN_POINTWISE_SCALE; zero otherwise
   uint64_t reserved[2];
 } kiln_pointwise;
 
@@ -339,13 +320,13 @@ typedef struct kiln_pointwise {
 /// the family, or of kiln_arguments. Ignored where a problem is only described.
 enum kiln_call_flag {
   /// The launch may begin before the kernel ahead of it in the stream has ended
-  /// (programmatic dependent launch). It waits for that kernel itself before it
+  /// (programmatic dependent launch). Its kernel waits for that one before it
   /// reads or writes anything but operands with KILN_OPERAND_CONSTANT, which it
-  /// may read at once. So those have to be complete: written by nothing that
-  /// comes behind the last launch or copy in this stream that is ordered in
-  /// full. Where what is ahead is no kernel, the launch is ordered in full, and
-  /// so it is on GPUs before sm_90 and where it would not pay. docs/api.md says
-  /// what may stand around it.
+  /// may read at once. Those have to be complete: nothing behind the last fully
+  /// ordered launch or copy of this stream may write them. The launch is
+  /// ordered in full where no kernel is ahead of it, on GPUs before sm_90, and
+  /// where the overlap would not pay. docs/api.md says what may stand around
+  /// it.
   KILN_CALL_DEPENDENT = 0x10000
 };
 
@@ -353,141 +334,13 @@ enum kiln_call_flag {
 // Problems
 //===----------------------------------------------------------------------===//
 
-/// Where the rows of groups are.
-typedef int32_t kiln_group_kind;
-enum kiln_group_kind_value {
-  /// A, D and a residual are one matrix of m rows each, without a batch stride.
-  /// Group g ends before row sizes[g]. It begins where the group before ends,
-  /// or at the next multiple of `align`: the first at row 0. m says how many
-  /// rows there are at most. Rows that are no group's have to exist, count for
-  /// no result and are not written. (Offsets with a leading 0, batch + 1 of
-  /// them, are given as sizes = offsets + 1.)
-  KILN_GROUPS_ENDS = 10,
-  /// A, D and a residual are batch matrices of `room` rows each, of which group
-  /// g has the first sizes[g]. m, which is not 0, is how many to expect of a
-  /// group. The rest of a matrix has to exist, counts for no result and is not
-  /// written.
-  KILN_GROUPS_MASKED = 20
-};
-
-/// Groups of rows of a GEMM, batch of them, at most 1024. Sizes may be 0. Those
-/// that are negative count as 0, those beyond m or `room` as that. Ends that
-/// fall give rows of D that anybody may have written. Whatever sizes say, no
-/// launch reads or writes outside of its operands.
-typedef struct kiln_groups {
-  uint32_t struct_size;
-  kiln_group_kind kind;
-  const int32_t *sizes; ///< device memory, one of each group
-  int64_t room;         ///< masked only; 0: m
-  int64_t align;        ///< ends only, at most 4096; 0: 1
-  uint64_t reserved[4];
-} kiln_groups;
-
-enum kiln_row_map_flag {
-  /// Row r of the product is row index[r] / divisor of A, which has
-  /// (m - 1) / divisor + 1 rows, and of its scales. With a divisor of top_k, A
-  /// is the tokens, and an index counts their choices.
-  KILN_ROWS_GATHER = 1,
-  /// Row r of the product is row index[r] of D, which has m rows. No residual.
-  KILN_ROWS_SCATTER = 2,
-  /// What the chain makes of row r is multiplied by weights[index[r]], without
-  /// an index by weights[r].
-  KILN_ROWS_WEIGHTS = 4
-};
-
-/// Where rows of groups with ends are, and what they are multiplied by. An
-/// index outside of 0 to m - 1 is no row: zeros where it is read, and nothing
-/// is written.
-typedef struct kiln_row_map {
-  uint32_t struct_size;
-  uint32_t flags; ///< kiln_row_map_flag
-  /// Device memory, m of them; null without a gather or a scatter.
-  const int32_t *index;
-  int64_t divisor;      ///< of a gather; 0: 1
-  const float *weights; ///< device memory, m of them; null without the flag
-  uint64_t reserved[3];
-} kiln_row_map;
-
-/// D = pointwise(alpha * op(A) op(B) + beta * C), for each matrix of a batch.
-///
-/// Describes a problem (kiln_problem) and, with its addresses, is one call
-/// (kiln_gemm). Any size >= 0, leading dimension and element-aligned address
-/// works; a negative size is invalid. If m, n or batch is 0, the call succeeds
-/// and launches nothing; if k is 0, the product is 0. D may be C exactly (same
-/// address, leading dimension and, with batch > 1, stride); it may overlap no
-/// other operand and C in no other way.
-///
-/// The chain may hold one KILN_POINTWISE_SWIGLU: the rows of a gate and of an
-/// up projection alternate in a weight stored [n, k]. n, which is even then,
-/// stays the width of the product: operands of links before it have n columns,
-/// D and those of links behind it n / 2. C is not available with it.
-///
-/// With `groups`, B is batch matrices with their scales and biases, and each is
-/// multiplied by a group of rows of its own, as many as an array in device
-/// memory says when the kernel runs: experts and their tokens. No C and no tf32
-/// then, and rows of A lie along k.
-///
-/// int8 times int8 may have zero points z of A, one or one for each row of
-/// op(A): the product is the sum of (A - z) B, exactly, before scales. `a.zero`
-/// points to a kiln_scale of type KILN_INT32 with a granularity of tensor or
-/// row, and column_sums_b has, of each column of op(B), the sum over its k
-/// elements. Results have to fit int32, as they do for z from -128 to 127.
-///
-/// D may be e4m3 with a `d.scale`: what the chain makes, rounded to A's type
-/// (of types of one byte to bf16), is multiplied by the fp32 reciprocal of its
-/// scale, saturates at +-448 and keeps NaN. The scale of all is given; that of
-/// a row, or of 128 columns of a row, is the greatest magnitude there over 448,
-/// 1 for zeros, and is written. C, bias and residual then have the type that is
-/// rounded to. Not of fp32, and not with a scatter.
-///
-/// alpha and batch must be set: zero means zero. kiln_gemm_args_init() gives
-/// both as 1.
-typedef struct kiln_gemm_args {
-  uint32_t struct_size;
-  kiln_layout layout;
-  int64_t m, n, k;
-  int64_t batch; ///< 1 for a single product
-  double alpha;
-  /// With 0, and no beta_device, C is never read and `c` is ignored.
-  double beta;
-  /// Device addresses of one fp32 each, read when the kernel runs; they replace
-  /// alpha and beta. With a beta_device, C is given and has to be readable.
-  const void *alpha_device;
-  const void *beta_device;
-  kiln_operand a; ///< its type is required
-  kiln_operand b; ///< type: A's by default
-  kiln_operand c; ///< type: D's, the only one allowed
-  kiln_operand d; ///< type: A's, of one byte bf16; fp32 works, too, and e4m3
-                  ///< with a scale
-  const kiln_pointwise *pointwise; ///< applied first to last; null: none
-  uint32_t pointwise_count;        ///< at most KILN_MAX_POINTWISE; one bias,
-                                   ///< residual and swiglu at most
-  kiln_compute compute;
-  kiln_dtype accumulator; ///< KILN_DTYPE_NONE: fp32. Others: slot.
-  kiln_determinism determinism;
-  /// Most SMs that the kernel may occupy, to leave room for others; 0: all that
-  /// the context has. Slot.
-  int32_t max_sms;
-  uint32_t flags; ///< kiln_call_flag
-  /// Device address of the number of rows, read when the kernel runs; m is then
-  /// its upper bound and m_hint (0: m) what to tune for. Slot.
-  const int32_t *m_device;
-  int64_t m_hint;
-  const kiln_groups *groups; ///< null: every matrix of the batch has m rows
-  const kiln_row_map *rows;  ///< null: rows are in the order of their groups
-  /// With zero points of A: int32, n of each matrix of B, packed; where B's
-  /// batch stride is 0, n in all. Else null.
-  const void *column_sums_b;
-  uint64_t reserved[5];
-} kiln_gemm_args;
-
 /// Values that a dynamic extent will take. All of them are served by one set of
 /// kernels, the best of which is chosen at each value.
 typedef struct kiln_range {
   uint32_t struct_size;
   uint32_t flags;      ///< none yet
   const char *name;    ///< as in a problem's text: "m" or "batch" for gemm,
-                       ///< "rows" for what rows.h describes, "batch",
+                       ///< "rows" for families of rows.h, "batch",
                        ///< "sq" or "sk" for attention
   int64_t first, last; ///< both included
   int64_t hint;        ///< the most common value; 0: none
@@ -509,45 +362,17 @@ typedef struct kiln_problem {
   uint64_t reserved[4];
 } kiln_problem;
 
-/// Slots of a GEMM's addresses in kiln_arguments.operands.
-enum kiln_gemm_slot {
-  KILN_GEMM_A = 0,
-  KILN_GEMM_B = 1,
-  KILN_GEMM_C = 2,
-  KILN_GEMM_D = 3,
-  /// Of alpha_device and beta_device: needed where the problem was described
-  /// with them, and replace the value elsewhere.
-  KILN_GEMM_ALPHA = 4,
-  KILN_GEMM_BETA = 5,
-  KILN_GEMM_ROWS = 6,   ///< of m_device
-  KILN_GEMM_ZERO_B = 7, ///< zero points of packed weights
-  KILN_GEMM_SCALE_A = 8,
-  KILN_GEMM_SCALE_B = 9,
-  KILN_GEMM_SCALE_C = 10,
-  KILN_GEMM_SCALE_D = 11,
-  KILN_GEMM_GROUP_SIZES = 12, ///< of kiln_groups
-  KILN_GEMM_ROW_INDEX = 13,   ///< of kiln_row_map
-  KILN_GEMM_ROW_WEIGHTS = 14,
-  KILN_GEMM_ZERO_A = 15, ///< zero points of A
-  /// + i: operand of the chain's link i; links that are KILN_POINTWISE_NONE are
-  /// not counted.
-  KILN_GEMM_POINTWISE = 16,
-  /// Beside zero points of A.
-  KILN_GEMM_COLUMN_SUMS_B = KILN_GEMM_POINTWISE + KILN_MAX_POINTWISE,
-  KILN_GEMM_SLOT_COUNT
-};
-
-/// What varies between launches of one problem of any family.
+/// The values that vary between launches of one problem, of any family.
 typedef struct kiln_arguments {
   uint32_t struct_size;
-  uint32_t operand_count; ///< length of operands; what is past it is null
-  /// Device addresses by slot: kiln_gemm_slot and its like in rows.h and
-  /// attention.h, or kiln_operand_info.slot. Slots that the problem does not
+  uint32_t operand_count; ///< length of operands; later slots are null
+  /// Device addresses by slot: kiln_gemm_slot and its like in the headers of
+  /// other families, or kiln_operand_info.slot. Slots that the problem does not
   /// use are ignored.
   void *const *operands;
   /// Scalars passed by value, in the family's order (gemm: alpha, beta;
-  /// attention: scale, softcap; others: the one they have); null: those of the
-  /// problem. A plan made with beta == 0 reads no C: its beta stays 0.
+  /// attention: scale, softcap; others: the one they have); null: the scalars
+  /// of the problem. A plan made with beta == 0 reads no C: its beta stays 0.
   const double *scalars;
   /// Values of the problem's dynamic extents, in the order of its ranges. One
   /// that is not given, because this is null or extent_count less, is as the
@@ -586,7 +411,7 @@ enum kiln_workspace_flag {
 };
 
 /// Device memory that belongs to one launch from its call until it completed.
-/// Launches of one stream may share it; so that plans may share one that stays
+/// Launches of one stream may share it. For plans that share one that stays
 /// zeroed, its zeroed region is as large as the largest of theirs, the rest as
 /// the largest rest, and zeroed_bytes says where it ends. Too few bytes or too
 /// little alignment is KILN_INVALID_ARGUMENT; without KILN_WORKSPACE_ZEROED an
@@ -618,7 +443,7 @@ typedef struct kiln_workspace {
 // Initialisers
 //===----------------------------------------------------------------------===//
 
-/// A struct of Kiln's with its size set and all else zero.
+/// A struct of Kiln's with its size set and all other fields zero.
 #ifdef __cplusplus
 template <class Struct> inline Struct kiln_init() noexcept {
   Struct result{};
@@ -630,12 +455,20 @@ template <class Struct> inline Struct kiln_init() noexcept {
 #define KILN_INIT(type) ((type){.struct_size = (uint32_t)sizeof(type)})
 #endif
 
-/// Arguments of a single product: batch and alpha are 1, all else is zero.
-static inline kiln_gemm_args kiln_gemm_args_init(void) {
-  kiln_gemm_args args = KILN_INIT(kiln_gemm_args);
-  args.batch = 1;
-  args.alpha = 1.0;
-  return args;
+/// One scale of a whole operand at \p data.
+static inline kiln_scale kiln_tensor_scale_init(void *data) {
+  kiln_scale scale = KILN_INIT(kiln_scale);
+  scale.data = data;
+  scale.granularity = KILN_GRANULARITY_TENSOR;
+  return scale;
+}
+
+/// A scale for each row at \p data.
+static inline kiln_scale kiln_row_scales_init(void *data) {
+  kiln_scale scale = KILN_INIT(kiln_scale);
+  scale.data = data;
+  scale.granularity = KILN_GRANULARITY_ROW;
+  return scale;
 }
 
 #endif // KILN_TYPES_H

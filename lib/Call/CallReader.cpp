@@ -11,7 +11,9 @@
 namespace kiln {
 
 // Values of kiln.h go into records as they are.
-static_assert(sizeof(kiln_operand) == 72, "embedded: it never changes");
+static_assert(sizeof(kiln_operand) == 56 && sizeof(kiln_scale) == 72 &&
+                  sizeof(kiln_heads_operand) == 136,
+              "embedded: it never changes");
 static_assert(KILN_FP32 == int(DType::FP32) && KILN_FP16 == int(DType::FP16) &&
               KILN_BF16 == int(DType::BF16) && KILN_FP64 == int(DType::FP64) &&
               KILN_INT32 == int(DType::INT32) &&

@@ -136,21 +136,25 @@ void Explainer::scalar(const StatedScalar &stated) {
 // Operands
 //===----------------------------------------------------------------------===//
 
-template <class Stated>
-void Explainer::checkStruct(const std::string &name, const Stated &stated) {
-  const auto &given = stated.given;
-  if (given.struct_size != 0 && given.struct_size != sizeof(given))
+/// A struct that another one has by value.
+template <class Struct>
+void Explainer::checkEmbedded(const std::string &name, const Struct &given) {
+  if (!hasEmbeddedSize(given))
     fail(ErrorCode::InvalidArgument, "{}.struct_size is {}, {} or 0 is needed",
          name, given.struct_size, sizeof(given));
   take(checkReserved(given, name.c_str()));
-  if constexpr (requires { given.order; }) {
-    refuse(name + ".order", given.order != 0);
-    refuse(name + ".zero without an order",
-           given.zero != nullptr && !stated.hasZeroPoints);
-    refuse(name + ": a reserved field", given.reserved0 != 0);
-  }
-  refuse(name + ": an array of pointers",
-         given.flags & KILN_OPERAND_POINTER_ARRAY);
+}
+
+void Explainer::checkScale(const std::string &name, const kiln_scale &given) {
+  checkEmbedded(name, given);
+  if (given.reserved0)
+    fail(ErrorCode::Unsupported, "{}: a reserved field is set", name);
+}
+
+template <class Stated>
+void Explainer::checkStruct(const std::string &name, const Stated &stated) {
+  const auto &given = stated.given;
+  checkEmbedded(name, given);
   if (given.flags & ~uint32_t(KILN_OPERAND_CONSTANT))
     fail(ErrorCode::Unsupported, "{}.flags {:#x} are unknown", name,
          given.flags);
@@ -165,7 +169,9 @@ void Explainer::checkStruct(const std::string &name, const Stated &stated) {
       fail(ErrorCode::Unsupported, "{}.type {:#x}: {} is the only one", name,
            given.type, nameOf(static_cast<DType>(stated.type)));
   }
-  refuse(name + ".scale", given.scale && !stated.hasScales);
+  if constexpr (requires { stated.hasScales; })
+    refuse(name + ".scale", !stated.hasScales && (isPresent(given.scale) ||
+                                                  given.scale.data != nullptr));
   if (given.alignment & (given.alignment - 1))
     fail(ErrorCode::InvalidArgument,
          "{}.alignment is {}, which is not a power of two", name,
@@ -334,6 +340,17 @@ static const char *textOf(kiln_granularity granularity) {
   }
 }
 
+const kiln_scale *Explainer::scaleOf(StatedName stated,
+                                     const kiln_scale &given) {
+  const std::string name = textOf(stated);
+  if (!isPresent(given) && given.data && use.addresses == CallAddresses::Used)
+    fail(ErrorCode::InvalidArgument,
+         "{}.data is {:#x} without a granularity: set {}.granularity for it to "
+         "be used",
+         name, reinterpret_cast<uintptr_t>(given.data), name);
+  return quick.scaleOf(stated, given);
+}
+
 void Explainer::scales(const StatedScales &stated) {
   const std::string name = textOf(stated.name);
   operandNames[stated.index] = name;
@@ -341,12 +358,10 @@ void Explainer::scales(const StatedScales &stated) {
   const char *each = textOf(stated.granularity);
   if (!stated.given)
     return fail(ErrorCode::InvalidArgument,
-                "{} is null: type {:#x} needs a scale of each {}", name,
-                stated.type, each);
+                "{}.granularity is none: type {:#x} needs a scale of each {}",
+                name, stated.type, each);
   const kiln_scale &scale = *stated.given;
-  take(checkInput(scale, name.c_str()));
-  if (fault)
-    return;
+  checkScale(name, scale);
   if (scale.granularity != stated.granularity)
     fail(ErrorCode::Unsupported,
          "{}: granularity {}, one scale per {} is supported", name,
@@ -354,8 +369,7 @@ void Explainer::scales(const StatedScales &stated) {
   if (scale.type != KILN_DTYPE_NONE && scale.type != KILN_FP32)
     fail(ErrorCode::Unsupported, "{}: type {:#x}, fp32 is supported", name,
          scale.type);
-  refuse(name + ": an order of blocks",
-         scale.block_rows || scale.block_columns || scale.order);
+  refuse(name + ": blocks", scale.block_rows || scale.block_columns);
   refuse(name + ": a stride",
          scale.row_stride || scale.column_stride || scale.batch_stride);
   checkAddress(name, reinterpret_cast<uintptr_t>(scale.data), true,
@@ -374,9 +388,7 @@ void Explainer::factors(const StatedFactors &stated) {
   if (!stated.given)
     return;
   const kiln_scale &scale = *stated.given;
-  take(checkInput(scale, name.c_str()));
-  if (fault)
-    return;
+  checkScale(name, scale);
   const int kind = kindOf(stated);
   if (kind < 0)
     return fail(ErrorCode::Unsupported,
@@ -389,7 +401,6 @@ void Explainer::factors(const StatedFactors &stated) {
   if (!stated.mayBe(scale.type))
     fail(ErrorCode::Unsupported, "{}: type {:#x}, {} is supported", name,
          scale.type, stated.areIntegers ? "int32" : "fp32");
-  refuse(name + ": an order of blocks", scale.order);
   if (scale.batch_stride && !stated.hasBatches)
     fail(ErrorCode::Unsupported, "{}.batch_stride is {}, there are no batches",
          name, scale.batch_stride);
@@ -427,50 +438,64 @@ void Explainer::checkWritten(const std::string &name,
 
 void Explainer::packed(const StatedPacked &stated) {
   const std::string name = textOf(stated.name);
+  const std::string own = stated.structName;
+  const std::string scaleName = own + ".scale", zerosName = own + ".zeros";
   operandNames[stated.index] = name;
-  operandNames[stated.scales] = name + ".scale";
-  operandNames[stated.zero] = name + ".zero";
-  for (int field : {stated.order, stated.kind, stated.type, stated.hasZero})
-    names[field] = name;
+  operandNames[stated.scaleIndex] = scaleName;
+  operandNames[stated.zeroIndex] = zerosName;
+  names[stated.order] = own + ".order";
+  names[stated.kind] = names[stated.type] = scaleName;
+  names[stated.hasZero] = zerosName;
   quick.packed(stated);
   const kiln_operand &given = stated.given;
-  if (given.struct_size != 0 && given.struct_size != sizeof(given))
-    fail(ErrorCode::InvalidArgument, "{}.struct_size is {}, {} or 0 is needed",
-         name, given.struct_size, sizeof(given));
+  const kiln_scale &scale = stated.scale;
+  checkEmbedded(name, given);
   if (given.alignment & (given.alignment - 1))
     fail(ErrorCode::InvalidArgument,
          "{}.alignment is {}, which is not a power of two", name,
          given.alignment);
-  if (!given.scale)
-    return fail(ErrorCode::InvalidArgument,
-                "{}.scale is null: weights of order {} have scales", name,
-                given.order);
-  take(checkInput(*given.scale, (name + ".scale").c_str()));
-  if (fault)
-    return;
-  const kiln_scale &scale = *given.scale;
+  if (stated.givenOrder == 0)
+    fail(ErrorCode::InvalidArgument, "{}.order is required", own);
+  checkScale(scaleName, scale);
+  if (!isPresent(scale))
+    fail(ErrorCode::InvalidArgument,
+         "{}.granularity is none: weights of order {} have scales", scaleName,
+         stated.givenOrder);
   if (stated.kindOf(scale) < 0)
-    return fail(ErrorCode::Unsupported,
-                "{}.scale: granularity {} with blocks of {} x {} is not "
-                "available",
-                name, scale.granularity, scale.block_rows, scale.block_columns);
+    fail(ErrorCode::Unsupported,
+         "{}: granularity {} with blocks of {} x {} is not available",
+         scaleName, scale.granularity, scale.block_rows, scale.block_columns);
   refuse(name + ": a flag other than KILN_OPERAND_CONSTANT",
          given.flags & ~uint32_t(KILN_OPERAND_CONSTANT));
-  refuse(name + ": a reserved field", given.reserved0 || given.reserved[0]);
   refuse(name + ": a batch_stride", given.batch_stride != 0);
-  refuse(name + ".scale: an order or a stride",
-         scale.order || scale.row_stride || scale.column_stride ||
-             scale.batch_stride);
-  auto check = [&](const std::string &what, const void *data) {
-    checkAddress(what, reinterpret_cast<uintptr_t>(data), true,
-                 StatedPacked::kAlign);
-  };
-  check(name, given.data);
-  check(name + ".scale", scale.data);
-  if (use.addresses == CallAddresses::Used &&
-      reinterpret_cast<uintptr_t>(given.zero) % StatedPacked::kAlign)
-    fail(ErrorCode::InvalidArgument, "{}.zero {:#x} is not aligned to {} bytes",
-         name, reinterpret_cast<uintptr_t>(given.zero), StatedPacked::kAlign);
+  checkAddress(name, reinterpret_cast<uintptr_t>(given.data), true,
+               StatedPacked::kAlign);
+  checkPackedPart(scaleName, scale);
+  if (stated.zeros)
+    checkPackedZeros(zerosName, stated);
+}
+
+/// Scales or zero points of packed weights.
+void Explainer::checkPackedPart(const std::string &name,
+                                const kiln_scale &given) {
+  refuse(name + ": a stride",
+         given.row_stride || given.column_stride || given.batch_stride);
+  checkAddress(name, reinterpret_cast<uintptr_t>(given.data), true,
+               StatedPacked::kAlign);
+}
+
+void Explainer::checkPackedZeros(const std::string &name,
+                                 const StatedPacked &stated) {
+  const kiln_scale &zeros = *stated.zeros;
+  checkScale(name, zeros);
+  if (!stated.mayBeZeros(zeros.type))
+    fail(ErrorCode::Unsupported, "{}: type {:#x}, int8 is supported", name,
+         zeros.type);
+  if (!stated.zerosFit())
+    fail(ErrorCode::Unsupported,
+         "{}: granularity {} with blocks of {} x {} is not that of the scales",
+         name, zeros.granularity, zeros.block_rows, zeros.block_columns);
+  checkPackedPart(name, zeros);
 }
 
 void Explainer::checkChain(int field, const kiln_pointwise *chain,

@@ -40,19 +40,14 @@ public:
     if (args.determinism)
       fail(ErrorCode::Unsupported, "determinism {} is not available yet",
            args.determinism);
-    refuse("max_sms", args.max_sms != 0);
-    if constexpr (requires { args.m_device; }) {
-      refuse("m_device", args.m_device != nullptr);
-      refuse("m_hint", args.m_hint != 0);
-    } else if constexpr (requires { args.rows_device; }) {
-      refuse("rows_device", args.rows_device != nullptr);
-      refuse("rows_hint", args.rows_hint != 0);
-    }
     return quick.begin(args, structName, flags) && !fault;
   }
 
   template <class Struct> bool nested(const Struct &given, const char *name) {
     take(checkInput(given, name));
+    if constexpr (requires { given.reserved0; })
+      if (!fault && given.reserved0)
+        fail(ErrorCode::Unsupported, "{}: a reserved field is set", name);
     return quick.nested(given, name) && !fault;
   }
 
@@ -82,6 +77,7 @@ public:
   void heads(const StatedHeads &stated);
   void array(const StatedArray &stated);
   bool optional(const StatedOperand &stated);
+  const kiln_scale *scaleOf(StatedName name, const kiln_scale &given);
   void scales(const StatedScales &stated);
   void factors(const StatedFactors &stated);
   void packed(const StatedPacked &stated);
@@ -119,8 +115,13 @@ private:
   void refuse(llvm::StringRef what, bool isSet);
   void checkNumber(int field, int64_t value);
   template <class Stated> void addOutput(const Stated &stated);
+  template <class Struct>
+  void checkEmbedded(const std::string &name, const Struct &given);
+  void checkScale(const std::string &name, const kiln_scale &given);
   template <class Stated>
   void checkStruct(const std::string &name, const Stated &stated);
+  void checkPackedPart(const std::string &name, const kiln_scale &given);
+  void checkPackedZeros(const std::string &name, const StatedPacked &stated);
   void checkStrides(const std::string &name, const StatedOperand &stated);
   void checkMatrices(const std::string &name, const StatedOperand &stated);
   void checkWritten(const std::string &name, const StatedFactors &stated,

@@ -33,12 +33,13 @@ public:
 
   bool wrong = false;
 
-  /// Size, reserved space, slots, and flags other than \p flags. False: the
-  /// rest is not to be read.
+  /// Size, reserved fields, and flags other than \p flags. False: the rest is
+  /// not to be read.
   template <class Args>
   KILN_INLINE bool begin(const Args &args, const char * /*structName*/,
                          uint32_t flags = 0) {
-    wrong = !hasKnownSize(args) || hasSlots(args, flags | KILN_CALL_DEPENDENT);
+    wrong =
+        !hasKnownSize(args) || hasReserved(args, flags | KILN_CALL_DEPENDENT);
     if (wrong) [[unlikely]]
       return false;
     call.arguments.isDependent = launches && args.flags & KILN_CALL_DEPENDENT;
@@ -49,8 +50,15 @@ public:
   template <class Struct>
   KILN_INLINE bool nested(const Struct &given, const char * /*name*/) {
     bool isGood = hasKnownSize(given);
-    for (uint64_t word : given.reserved)
-      isGood &= isGood && word == 0;
+    // Nothing is read of a struct that is too short.
+    if (isGood) {
+      uint64_t set = 0;
+      if constexpr (requires { given.reserved0; })
+        set |= given.reserved0;
+      for (uint64_t word : given.reserved)
+        set |= word;
+      isGood = set == 0;
+    }
     wrong |= !isGood;
     return isGood;
   }
@@ -169,20 +177,24 @@ public:
     return false;
   }
 
+  /// \p given where there are scales, else null.
+  KILN_INLINE const kiln_scale *scaleOf(StatedName, const kiln_scale &given) {
+    if (isPresent(given))
+      return &given;
+    wrong |= launches & (given.data != nullptr);
+    return nullptr;
+  }
+
   KILN_INLINE void scales(const StatedScales &stated) {
     const kiln_scale *from = stated.given;
-    if (!from || !hasKnownSize(*from)) {
+    if (!from) {
       wrong = true;
       return;
     }
     uint64_t address =
         launches ? reinterpret_cast<uintptr_t>(from->data) : uint64_t(0);
-    uint64_t set = uint32_t(from->block_rows) | uint32_t(from->block_columns) |
-                   uint32_t(from->order) | uint64_t(from->row_stride) |
-                   uint64_t(from->column_stride) | uint64_t(from->batch_stride);
-    for (uint64_t word : from->reserved)
-      set |= word;
-    wrong |= set != 0;
+    wrong |= !isPlain(*from) | (from->block_rows != 0) |
+             (from->block_columns != 0) | hasStrides(*from);
     wrong |= (from->type != KILN_DTYPE_NONE) & (from->type != KILN_FP32);
     wrong |= from->granularity != stated.granularity;
     wrong |= needed & (address == 0);
@@ -206,32 +218,28 @@ public:
     setFactors(stated, *from);
   }
 
-  /// Of an operand that says that it has an order.
+  /// Of an operand that is in an order of its own.
   [[gnu::noinline]] void packed(const StatedPacked &stated) {
     const kiln_operand &from = stated.given;
-    wrong |= (from.struct_size != 0) & (from.struct_size != sizeof(from));
-    wrong |= ((from.flags & ~uint32_t(KILN_OPERAND_CONSTANT)) | from.reserved0 |
-              from.reserved[0]) != 0;
+    const kiln_scale &scale = stated.scale;
+    const int kind = stated.kindOf(scale);
+    wrong |= !hasEmbeddedSize(from) | (kind < 0) | (stated.givenOrder == 0);
+    wrong |= ((from.flags & ~uint32_t(KILN_OPERAND_CONSTANT)) |
+              from.reserved[0] | from.reserved[1]) != 0;
     wrong |= (from.alignment & (from.alignment - 1)) != 0;
     wrong |= from.batch_stride != 0;
-    const kiln_scale *scale = from.scale;
-    int kind = scale && hasKnownSize(*scale) ? stated.kindOf(*scale) : -1;
-    if (kind < 0) {
-      wrong = true;
+    wrong |= !isPlain(scale) | hasStrides(scale);
+    if (stated.zeros)
+      wrong |= !isPlain(*stated.zeros) | hasStrides(*stated.zeros) |
+               !stated.zerosFit() | !stated.mayBeZeros(stated.zeros->type);
+    if (wrong)
       return;
-    }
-    uint64_t set = uint32_t(scale->order) | uint64_t(scale->row_stride) |
-                   uint64_t(scale->column_stride) |
-                   uint64_t(scale->batch_stride);
-    for (uint64_t word : scale->reserved)
-      set |= word;
-    wrong |= set != 0;
-    call.values[stated.order] = from.order;
+    call.values[stated.order] = stated.givenOrder;
     call.values[stated.kind] = kind;
     call.values[stated.type] =
-        scale->type == stated.scaleDefault ? KILN_DTYPE_NONE : scale->type;
-    call.values[stated.hasZero] = from.zero != nullptr;
-    call.arguments.constants |= (from.flags >> 1 & 1u) << stated.index;
+        scale.type == stated.scaleDefault ? KILN_DTYPE_NONE : scale.type;
+    call.values[stated.hasZero] = stated.zeros != nullptr;
+    call.arguments.constants |= (from.flags & 1u) << stated.index;
     auto place = [&](int index, const void *data, int64_t ld) {
       const uint64_t address =
           launches ? reinterpret_cast<uintptr_t>(data) : uint64_t(0);
@@ -240,9 +248,9 @@ public:
       call.arguments.operands[index] = {address, ld, 0, 0};
     };
     place(stated.index, from.data, stated.ld);
-    place(stated.scales, scale->data, 0);
-    if (from.zero)
-      place(stated.zero, from.zero, 0);
+    place(stated.scaleIndex, scale.data, 0);
+    if (stated.zeros)
+      place(stated.zeroIndex, stated.zeros->data, 0);
   }
 
   /// The chain of \p args. Calls \p each(link, i, position) for link i, which
@@ -318,10 +326,19 @@ public:
   }
 
 private:
+  /// Whether a struct of scales has a size, and no reserved field set.
+  static bool isPlain(const kiln_scale &scale) {
+    return hasEmbeddedSize(scale) &&
+           (scale.reserved0 | scale.reserved[0] | scale.reserved[1]) == 0;
+  }
+  static bool hasStrides(const kiln_scale &scale) {
+    return (scale.row_stride | scale.column_stride | scale.batch_stride) != 0;
+  }
+
   /// Of an operand that has scales.
   [[gnu::noinline]] void setFactors(const StatedFactors &stated,
                                     const kiln_scale &from) {
-    int kind = hasKnownSize(from) ? kindOf(stated) : -1;
+    const int kind = kindOf(stated);
     if (kind < 0) {
       wrong = true;
       return;
@@ -329,10 +346,7 @@ private:
     ScaleStrides strides = scaleStridesOf(stated, static_cast<ScaleKind>(kind));
     const uint64_t address =
         launches ? reinterpret_cast<uintptr_t>(from.data) : uint64_t(0);
-    uint64_t set = uint32_t(from.order);
-    for (uint64_t word : from.reserved)
-      set |= word;
-    wrong |= set != 0 || !strides.isGood;
+    wrong |= !isPlain(from) || !strides.isGood;
     wrong |= !stated.mayBe(from.type);
     wrong |= static_cast<uint64_t>(from.batch_stride) >
              (stated.hasBatches ? maxStride : 0);
@@ -360,14 +374,8 @@ private:
   /// Whether a field is set that must not be, whatever the family is, or
   /// another flag than \p flags.
   template <class Args>
-  KILN_INLINE static bool hasSlots(const Args &args, uint32_t flags) {
-    uint64_t set = (args.flags & ~flags) | uint32_t(args.max_sms) |
-                   uint32_t(args.determinism);
-    if constexpr (requires { args.m_device; })
-      set |= uint64_t(args.m_hint) | reinterpret_cast<uintptr_t>(args.m_device);
-    else if constexpr (requires { args.rows_device; })
-      set |= uint64_t(args.rows_hint) |
-             reinterpret_cast<uintptr_t>(args.rows_device);
+  KILN_INLINE static bool hasReserved(const Args &args, uint32_t flags) {
+    uint64_t set = (args.flags & ~flags) | uint32_t(args.determinism);
     if constexpr (requires { args.reserved0; })
       set |= args.reserved0;
     for (uint64_t word : args.reserved)
@@ -398,18 +406,15 @@ private:
     const uint64_t address =
         launches ? reinterpret_cast<uintptr_t>(from.data) : uint64_t(0);
     uint64_t set = from.flags & ~uint32_t(KILN_OPERAND_CONSTANT);
-    if constexpr (requires { from.order; })
-      set |=
-          uint32_t(from.order) | from.reserved0 | from.reserved[0] |
-          (stated.hasZeroPoints ? 0 : reinterpret_cast<uintptr_t>(from.zero));
-    else
-      set |= from.reserved[0] | from.reserved[1] | from.reserved[2];
-    if (!stated.hasScales)
-      set |= reinterpret_cast<uintptr_t>(from.scale);
+    set |= from.reserved[0] | from.reserved[1];
+    if constexpr (requires { stated.hasScales; })
+      if (!stated.hasScales)
+        set |= uint32_t(from.scale.granularity) |
+               reinterpret_cast<uintptr_t>(from.scale.data);
     wrong |= set != 0;
-    static_assert(KILN_OPERAND_CONSTANT == 2 && Arguments::kMaxOperands <= 32);
-    call.arguments.constants |= (from.flags >> 1 & 1u) << stated.index;
-    wrong |= (from.struct_size != 0) & (from.struct_size != sizeof(from));
+    static_assert(KILN_OPERAND_CONSTANT == 1 && Arguments::kMaxOperands <= 32);
+    call.arguments.constants |= (from.flags & 1u) << stated.index;
+    wrong |= !hasEmbeddedSize(from);
     wrong |= (from.type != KILN_DTYPE_NONE) & (from.type != stated.type);
     wrong |= needed & stated.isUsed & (address == 0);
     wrong |= (address & (bytes - 1)) != 0;

@@ -57,9 +57,7 @@ struct StatedOperand {
   int mayBe = -1;
   kiln_dtype mayBeType = KILN_DTYPE_NONE;
   const char *mayBeName = "";
-  bool hasScales = false;     ///< factors() states its scale
-  bool hasZeroPoints = false; ///< factors() states what its zero says
-  bool hasBatches = true;     ///< false: one matrix serves a batch of others
+  bool hasBatches = true; ///< false: one matrix serves a batch of others
 };
 
 /// One operand of heads: a batch of matrices, each of planes, whose rows may
@@ -81,7 +79,7 @@ struct StatedHeads {
   int mayBe = -1;
   kiln_dtype mayBeType = KILN_DTYPE_NONE;
   const char *mayBeName = "";
-  bool hasScales = false; ///< scales() states its scale
+  bool hasScales = false; ///< scaleOf() and scales() state its scale
 };
 
 /// One array of int32 or fp32 in device memory, whose alignment does not count.
@@ -135,13 +133,17 @@ struct StatedFactors {
   }
 };
 
-/// Weights in an order of their own, kiln_operand::order, with their scales and
-/// zero points: all of it whole vectors of 16 bytes, without strides.
+/// Weights in an order of their own, with their scales and zero points: all of
+/// it whole vectors of 16 bytes, without strides.
 struct StatedPacked {
   StatedName name;
   const kiln_operand &given;
+  const char *structName; ///< of the struct that has the three below
+  kiln_weight_order givenOrder;
+  const kiln_scale &scale;
+  const kiln_scale *zeros; ///< null: none
   // In Arguments::operands. \p ld is the weights' leading dimension.
-  int index, scales, zero;
+  int index, scaleIndex, zeroIndex;
   int64_t ld;
   // In the record; `kindOf` makes the value of the scales' kind, -1 for none
   // that there is, and `scaleDefault` is a type that the record leaves out.
@@ -150,7 +152,22 @@ struct StatedPacked {
   kiln_dtype scaleDefault;
 
   static constexpr uint64_t kAlign = 16;
+
+  /// Whether the zero points lie as the scales do.
+  constexpr bool zerosFit() const {
+    return !zeros || (zeros->granularity == scale.granularity &&
+                      zeros->block_rows == scale.block_rows &&
+                      zeros->block_columns == scale.block_columns);
+  }
+  static constexpr bool mayBeZeros(kiln_dtype type) {
+    return type == KILN_DTYPE_NONE || type == KILN_INT8;
+  }
 };
+
+/// Whether \p scale says that there are scales.
+constexpr bool isPresent(const kiln_scale &scale) {
+  return scale.granularity != KILN_GRANULARITY_NONE;
+}
 
 /// One scalar of a call. No choice depends on its value: the record has a 1 in
 /// its place, or a 0 if it is not used, or always (Field::alwaysUsed). So the

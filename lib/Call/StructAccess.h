@@ -37,6 +37,11 @@ template <class Struct> bool hasKnownSize(const Struct &given) {
          isZero(&given + 1, given.struct_size - sizeof(Struct));
 }
 
+/// True when \p given, a struct that others embed by value, may have its size.
+template <class Struct> bool hasEmbeddedSize(const Struct &given) {
+  return given.struct_size == 0 || given.struct_size == sizeof(Struct);
+}
+
 /// What is wrong with the size of \p given, or with its bytes past what this
 /// library knows.
 template <class Struct>

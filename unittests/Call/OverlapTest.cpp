@@ -46,12 +46,12 @@ public:
         norm.residual_out.type = KILN_BF16;
     quantizingNorm = norm;
     quantizingNorm.y.type = KILN_E4M3;
-    quantizingNorm.y.scale = &scale;
+    quantizingNorm.y_scale = kiln_row_scales_init(nullptr);
     setXY(softmax);
     softmax.mask_kind = KILN_MASK_MATRIX;
     setXY(quantize);
     quantize.y.type = KILN_INT8;
-    quantize.y.scale = &scale;
+    quantize.y_scale = kiln_row_scales_init(nullptr);
     setXY(reduce);
     reduce.op = KILN_REDUCTION_SUM;
     setXY(transpose);
@@ -60,9 +60,9 @@ public:
     prepack.source = KILN_WEIGHTS_AWQ;
     setHeads(attention);
     attention.q.type = KILN_E4M3;
-    attention.q.scale = &scales[0];
-    attention.k.scale = &scales[1];
-    attention.v.scale = &scales[2];
+    for (kiln_heads_operand *operand :
+         {&attention.q, &attention.k, &attention.v})
+      operand->scale = kiln_tensor_scale_init(nullptr);
     attention.flags |= KILN_ATTENTION_HAS_KEY_LENGTHS |
                        KILN_ATTENTION_HAS_PAGE_TABLE |
                        KILN_ATTENTION_HAS_PAGE_OFFSETS;
@@ -94,7 +94,8 @@ public:
       return {
           {&softmax, {&softmax.x.data, &softmax.y.data, &softmax.mask.data}}};
     case KILN_FAMILY_QUANTIZE:
-      return {{&quantize, {&quantize.x.data, &quantize.y.data, &scale.data}}};
+      return {{&quantize,
+               {&quantize.x.data, &quantize.y.data, &quantize.y_scale.data}}};
     case KILN_FAMILY_REDUCTION:
       return {{&reduce, {&reduce.x.data, &reduce.y.data}}};
     case KILN_FAMILY_TRANSPOSE:
@@ -153,8 +154,8 @@ private:
     FullCall paged = headsCall(attention), packed = headsCall(packedAttention);
     for (void **place :
          {placeOf(attention.key_lengths), placeOf(attention.page_table),
-          placeOf(attention.page_offsets), &scales[0].data, &scales[1].data,
-          &scales[2].data})
+          placeOf(attention.page_offsets), &attention.q.scale.data,
+          &attention.k.scale.data, &attention.v.scale.data})
       paged.places.push_back(place);
     packed.places.push_back(placeOf(packedAttention.key_offsets));
     return {paged, packed};
@@ -169,15 +170,11 @@ private:
                      {&args.x.data, &args.y.data, &args.weight.data,
                       &args.bias.data, &args.residual.data,
                       &args.residual_out.data}};
-    if (args.y.scale)
-      call.places.push_back(&scale.data);
+    if (args.y_scale.granularity != KILN_GRANULARITY_NONE)
+      call.places.push_back(&args.y_scale.data);
     return call;
   }
 
-  kiln_scale scale = kiln_row_scales_init(nullptr);
-  kiln_scale scales[3] = {kiln_tensor_scale_init(nullptr),
-                          kiln_tensor_scale_init(nullptr),
-                          kiln_tensor_scale_init(nullptr)};
   kiln_pointwise gemmLinks[2], links[4];
   kiln_gemm_args gemm = kiln_gemm_args_init(), batched = gemm;
   kiln_norm_args norm = kiln_norm_args_init(), quantizingNorm = norm;

@@ -130,15 +130,13 @@ private:
     if (!isNarrow || rare())
       return;
     const bool isOfHead = rare();
-    for (kiln_scale &scale : scales) {
-      scale = isOfHead ? kiln_head_scales_init(address())
-                       : kiln_tensor_scale_init(address());
-      scale.type = static_cast<int32_t>(pick(0, KILN_FP32));
+    for (kiln_heads_operand *operand : {&args.k, &args.v, &args.q}) {
+      if (operand == &args.q && args.q.type != KILN_E4M3)
+        continue;
+      operand->scale = isOfHead ? kiln_head_scales_init(address())
+                                : kiln_tensor_scale_init(address());
+      operand->scale.type = static_cast<int32_t>(pick(0, KILN_FP32));
     }
-    args.k.scale = &scales[0];
-    args.v.scale = &scales[1];
-    if (args.q.type == KILN_E4M3)
-      args.q.scale = &scales[2];
   }
 
   void drawArrays() {
@@ -182,10 +180,10 @@ private:
       args.flags = 1u << (*random)() % 10;
       break;
     case 1:
-      args.max_sms = 4;
+      args.determinism = 10;
       break;
     case 2:
-      args.reserved0 = 1;
+      operand.scale.reserved0 = 1;
       break;
     case 3:
       args.reserved[7] = 1;
@@ -222,13 +220,13 @@ private:
       operand.batch_stride = pick(-1, 1, int64_t(1) << 41);
       break;
     case 14:
-      operand.scale = &scales[0];
+      operand.scale = kiln_tensor_scale_init(address());
       break;
     case 15:
-      scales[pick(0, 1, 2)].granularity = static_cast<int32_t>(pick(0, 10, 40));
+      operand.scale.granularity = static_cast<int32_t>(pick(0, 5, 10, 40));
       break;
     case 16:
-      scales[pick(0, 1, 2)].batch_stride = 1;
+      operand.scale.batch_stride = 1;
       break;
     case 17:
       args.scale = pick(-1, 0) ? -1 : 1e300;
@@ -262,7 +260,7 @@ private:
       merge.flags = static_cast<uint32_t>(pick(1, 2));
       break;
     case 1:
-      merge.max_sms = 4;
+      merge.reserved0 = 4;
       break;
     case 2:
       merge.lse1 = nullptr;
@@ -277,7 +275,7 @@ private:
       operand.token_stride = pick(-1, 1, int64_t(1) << 62);
       break;
     case 6:
-      operand.scale = &scales[0];
+      operand.scale = kiln_tensor_scale_init(address());
       break;
     case 7:
       operand.data = operands[(*random)() % 3]->data;
@@ -289,8 +287,6 @@ private:
   uintptr_t nextAddress = 0;
   kiln_attention_args args;
   kiln_attention_merge_args merge;
-  kiln_scale scales[3] = {KILN_INIT(kiln_scale), KILN_INIT(kiln_scale),
-                          KILN_INIT(kiln_scale)};
 };
 
 } // namespace kiln::testing

@@ -98,8 +98,8 @@ bool belongsToFamily(const fs::path &root, const std::string &file) {
       "lib/Families/Families.def", "lib/Families/CMakeLists.txt",
       "kernel_src/Sources.cmake",  "include/kiln/kiln.h",
       "include/kiln/types.h",      "include/kiln/rows.h",
-      "include/kiln/builders.hpp", "include/kiln/problems.hpp",
-      "include/kiln/kiln.hpp"};
+      "include/kiln/launch.h",     "include/kiln/builders.hpp",
+      "include/kiln/problems.hpp", "include/kiln/kiln.hpp"};
   if (kLists.count(file))
     return true;
   std::smatch match;

@@ -124,10 +124,8 @@ TEST_CASE("lengths, pages and all arrays reach the kernel") {
   args.sinks = floats(0x800000);
   args.alibi = floats(0x900000);
   args.k.type = KILN_E4M3;
-  kiln_scale kScale = kiln_head_scales_init(address(0xa00000)),
-             vScale = kiln_head_scales_init(address(0xb00000));
-  args.k.scale = &kScale;
-  args.v.scale = &vScale;
+  args.k.scale = kiln_head_scales_init(address(0xa00000));
+  args.v.scale = kiln_head_scales_init(address(0xb00000));
   args.softcap = 30;
   args.mask = KILN_ATTENTION_MASK_WINDOW;
   args.left = 64;
@@ -141,8 +139,8 @@ TEST_CASE("lengths, pages and all arrays reach the kernel") {
   CHECK(params.sinks == args.sinks);
   CHECK(params.alibi == args.alibi);
   CHECK(params.qScale == nullptr);
-  CHECK(params.kScale == kScale.data);
-  CHECK(params.vScale == vScale.data);
+  CHECK(params.kScale == args.k.scale.data);
+  CHECK(params.vScale == args.v.scale.data);
   CHECK(params.scaleHeadStride == 1);
   CHECK(params.pageSize == 16);
   CHECK(params.pageTableStride == 40);

@@ -20,8 +20,8 @@ TEST_CASE("what is wrong with an attention is named") {
        "a reserved field is set"},
       {"flags", [](Args &a) { a.flags = 512; }, kUnsupported,
        "flags 0x200 are unknown"},
-      {"max_sms", [](Args &a) { a.max_sms = 8; }, kUnsupported,
-       "max_sms is not available yet"},
+      {"determinism", [](Args &a) { a.determinism = 10; }, kUnsupported,
+       "determinism 10 is not available yet"},
       {"no type", [](Args &a) { a.q.type = 0; }, kInvalid,
        "q.type is required"},
       {"fp32", [](Args &a) { a.q.type = KILN_FP32; }, kUnsupported,
@@ -103,23 +103,25 @@ TEST_CASE("what is wrong with an attention is named") {
        },
        kUnsupported, "give key_lengths"},
       {"a scale of bf16",
-       [](Args &a) {
-         static kiln_scale scale = kiln_tensor_scale_init(address(0x500000));
-         a.k.scale = &scale;
-       },
+       [](Args &a) { a.k.scale = kiln_tensor_scale_init(address(0x500000)); },
        kUnsupported, "k.scale is given for type 0x1002: only e4m3 has scales"},
       {"one scale of two",
        [](Args &a) {
-         static kiln_scale scale = kiln_tensor_scale_init(address(0x500000));
          a.k.type = KILN_E4M3;
-         a.k.scale = &scale;
+         a.k.scale = kiln_tensor_scale_init(address(0x500000));
        },
-       kInvalid, "v.scale is null: type 0x801 needs a scale of each operand"},
+       kInvalid,
+       "v.scale.granularity is none: type 0x801 needs a scale of each operand"},
+      {"a scale of o",
+       [](Args &a) { a.o.scale = kiln_tensor_scale_init(address(0x500000)); },
+       kUnsupported, "o.scale is not available yet"},
+      {"a scale without a granularity",
+       [](Args &a) { a.q.scale.data = address(0x500000); }, kInvalid,
+       "set q.scale.granularity"},
       {"scales of rows",
        [](Args &a) {
-         static kiln_scale scale = kiln_row_scales_init(address(0x500000));
          a.k.type = KILN_E4M3;
-         a.k.scale = a.v.scale = &scale;
+         a.k.scale = a.v.scale = kiln_row_scales_init(address(0x500000));
        },
        kUnsupported, "k.scale: granularity 10"},
   };

@@ -8,7 +8,7 @@
 using namespace kiln;
 using namespace kiln::testing;
 
-extern "C" int kilnInitialisersAreRight(void); // of LayoutTest.c
+extern "C" int kilnInitialisersAreRight(void); // of InitialisersTest.c
 
 TEST_CASE("initialisers set what zero does not mean") {
   CHECK(kilnInitialisersAreRight());
@@ -180,8 +180,8 @@ TEST_CASE("what is wrong with a call is named") {
     kiln_status status;
     const char *message;
   };
-  static kiln_scale scale = KILN_INIT(kiln_scale);
-  scale.data = address(0x700000);
+  static kiln_gemm_scales scales = KILN_INIT(kiln_gemm_scales);
+  scales.b = kiln_tensor_scale_init(address(0x700000));
   const Case cases[] = {
       {"negative m", [](kiln_gemm_args &a) { a.m = -1; }, KILN_INVALID_ARGUMENT,
        "m is -1"},
@@ -233,20 +233,12 @@ TEST_CASE("what is wrong with a call is named") {
          a.determinism = KILN_DETERMINISM_BATCH_INVARIANT;
        },
        KILN_UNSUPPORTED, "determinism"},
-      {"accumulator", [](kiln_gemm_args &a) { a.accumulator = KILN_FP16; },
-       KILN_UNSUPPORTED, "accumulator"},
-      {"scale", [](kiln_gemm_args &a) { a.b.scale = &scale; }, KILN_UNSUPPORTED,
+      {"scale", [](kiln_gemm_args &a) { a.scales = &scales; }, KILN_UNSUPPORTED,
        "takes no scales"},
-      {"pointers",
-       [](kiln_gemm_args &a) { a.a.flags = KILN_OPERAND_POINTER_ARRAY; },
-       KILN_UNSUPPORTED, "pointers"},
-      {"rows on the device",
-       [](kiln_gemm_args &a) {
-         a.m_device = static_cast<int32_t *>(address(0x600000));
-       },
-       KILN_UNSUPPORTED, "m_device"},
-      {"fewer SMs", [](kiln_gemm_args &a) { a.max_sms = 8; }, KILN_UNSUPPORTED,
-       "max_sms"},
+      {"flags of a", [](kiln_gemm_args &a) { a.a.flags = 2; }, KILN_UNSUPPORTED,
+       "a.flags 0x2 are unknown"},
+      {"not initialised", [](kiln_gemm_args &a) { a.batch = 0, a.alpha = 0; },
+       KILN_INVALID_ARGUMENT, "kiln_gemm_args_init"},
       {"flags", [](kiln_gemm_args &a) { a.flags = 1; }, KILN_UNSUPPORTED,
        "flags"},
       {"reserved", [](kiln_gemm_args &a) { a.reserved[4] = 1; },
@@ -430,7 +422,7 @@ TEST_CASE("bad descriptions are refused") {
   CHECK(lastErrorHas("color"));
   kiln_problem problem = KILN_INIT(kiln_problem);
   CHECK(run(problem) == KILN_INVALID_ARGUMENT);
-  problem.family = KILN_FAMILY_CONVOLUTION;
+  problem.family = KILN_FAMILY_PREPACK + 1;
   CHECK(run(problem) == KILN_UNSUPPORTED);
   kiln_gemm_args args = gemmArgs();
   problem = problemOf(args);
@@ -443,4 +435,34 @@ TEST_CASE("bad descriptions are refused") {
   range.name = "m";
   range.first = 5;
   CHECK(run(problem) == KILN_INVALID_ARGUMENT);
+}
+
+TEST_CASE("a gemm that was not initialised is refused wherever it is given") {
+  RuntimeFixture fixture;
+  kiln_engine *engine = fixture.engine();
+  const kiln_gemm_args good = gemmArgs();
+  kiln_gemm_args zeroed = good;
+  zeroed.batch = 0;
+  zeroed.alpha = zeroed.beta = 0;
+  auto isRefused = [](kiln_status status) {
+    return status == KILN_INVALID_ARGUMENT &&
+           lastErrorHas("kiln_gemm_args_init");
+  };
+  CHECK(isRefused(kiln_gemm(engine, &zeroed, nullptr, nullptr)));
+  kiln_problem problem = problemOf(good), wrong = problemOf(zeroed);
+  CHECK(isRefused(kiln_prepare(engine, &wrong, 1, nullptr, nullptr)));
+  kiln_plan *plan = nullptr;
+  CHECK(isRefused(kiln_plan_acquire(engine, &wrong, nullptr, &plan)));
+  CHECK(isRefused(kiln_problem_text(&wrong, nullptr, 0, nullptr)));
+  REQUIRE(kiln_plan_acquire(engine, &problem, nullptr, &plan) == KILN_SUCCESS);
+  CHECK(isRefused(kiln_plan_launch_call(plan, KILN_FAMILY_GEMM, &zeroed,
+                                        nullptr, nullptr)));
+  // An empty batch that is meant is one, and so it is in a text.
+  zeroed.alpha = 1;
+  CHECK(kiln_gemm(engine, &zeroed, nullptr, nullptr) == KILN_SUCCESS);
+  kiln_problem text =
+      problemOf("gemm m=64 n=64 k=64 batch=0 dtype=bf16 alpha=0");
+  kiln_arguments arguments = KILN_INIT(kiln_arguments);
+  CHECK(kiln_run(engine, &text, &arguments, nullptr, nullptr) == KILN_SUCCESS);
+  kiln_plan_release(plan);
 }

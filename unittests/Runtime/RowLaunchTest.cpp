@@ -81,11 +81,10 @@ TEST_CASE("a norm reaches its kernel with all that it may have") {
   RuntimeFixture fixture;
   LaunchLog<RowParams> launches;
   kiln_engine *engine = fixture.engine();
-  kiln_scale scale = kiln_row_scales_init(address(0x500000));
   auto args = withXY(kiln_norm_args_init(), KILN_BF16);
   args.epsilon = 0.25;
   args.y.type = KILN_INT8;
-  args.y.scale = &scale;
+  args.y_scale = kiln_row_scales_init(address(0x500000));
   args.weight = operandAt(0x300000, KILN_BF16);
   args.residual = args.residual_out = operandAt(0x600000, KILN_BF16);
   CAPTURE(lastError());
@@ -96,7 +95,7 @@ TEST_CASE("a norm reaches its kernel with all that it may have") {
   CHECK(params.weight == args.weight.data);
   CHECK(params.residual == args.residual.data);
   CHECK(params.residualOut == args.residual_out.data);
-  CHECK(params.scales == scale.data);
+  CHECK(params.scales == args.y_scale.data);
   CHECK(params.epsilon == 0.25f);
   CHECK(params.rows == 48);
   CHECK(params.ldResidual == 96);
@@ -126,12 +125,11 @@ TEST_CASE("the other calls over rows reach their kernels") {
   reduce.y.type = KILN_FP32;
   REQUIRE(kiln_reduce(engine, &reduce, nullptr, nullptr) == KILN_SUCCESS);
   CHECK(launches.last().y == reduce.y.data);
-  kiln_scale scale = kiln_row_scales_init(address(0x500000));
   auto quantize = withXY(KILN_INIT(kiln_quantize_args), KILN_BF16);
   quantize.y.type = KILN_E4M3;
-  quantize.y.scale = &scale;
+  quantize.y_scale = kiln_row_scales_init(address(0x500000));
   REQUIRE(kiln_quantize(engine, &quantize, nullptr, nullptr) == KILN_SUCCESS);
-  CHECK(launches.last().scales == scale.data);
+  CHECK(launches.last().scales == quantize.y_scale.data);
   CHECK(launches.count() == 3);
 }
 
@@ -211,12 +209,6 @@ TEST_CASE("what is wrong with a chain is named") {
        KILN_INVALID_ARGUMENT, "x.type is required"},
       {"int8", [](Args &a) { a.y.type = KILN_INT8; }, KILN_UNSUPPORTED,
        "y.type"},
-      {"y with a scale",
-       [](Args &a) {
-         static kiln_scale scale = kiln_row_scales_init(address(0x500000));
-         a.y.scale = &scale;
-       },
-       KILN_UNSUPPORTED, "y.scale"},
       {"y is the link's",
        [](Args &a) { a.y.data = a.pointwise[0].operand.data; },
        KILN_INVALID_ARGUMENT, "y overlaps pointwise[0].operand"},
@@ -234,10 +226,10 @@ TEST_CASE("what is wrong with a chain is named") {
        KILN_INVALID_ARGUMENT, "y overlaps x"},
       {"odd x", [](Args &a) { a.x.data = address(0x100001); },
        KILN_INVALID_ARGUMENT, "x.data"},
-      {"reserved", [](Args &a) { a.reserved0 = 1; }, KILN_UNSUPPORTED,
+      {"reserved", [](Args &a) { a.reserved[2] = 1; }, KILN_UNSUPPORTED,
        "reserved"},
-      {"rows on the device", [](Args &a) { a.rows_hint = 4; }, KILN_UNSUPPORTED,
-       "rows_hint"},
+      {"reserved of x", [](Args &a) { a.x.reserved[1] = 1; }, KILN_UNSUPPORTED,
+       "reserved"},
   };
   checkBreaks(engine, good, kiln_elementwise, breaks);
   chain[1] = chain[0];
@@ -260,7 +252,7 @@ TEST_CASE("what is wrong with a chain is named") {
   chain[2].op = KILN_POINTWISE_SWIGLU;
   CHECK(kiln_elementwise(engine, &good, nullptr, nullptr) == KILN_UNSUPPORTED);
   CHECK(lastErrorHas("pointwise[2].op 120 is not available in elementwise"));
-  // As links of a gemm they are slots.
+  // As links of a gemm they are reserved.
   kiln_gemm_args gemm = gemmArgs();
   gemm.pointwise = chain;
   gemm.pointwise_count = 1;
@@ -271,21 +263,24 @@ TEST_CASE("what is wrong with a chain is named") {
 TEST_CASE("what is wrong with a norm is named") {
   RuntimeFixture fixture;
   kiln_engine *engine = fixture.engine();
-  static kiln_scale scale;
-  scale = kiln_row_scales_init(address(0x500000));
   auto good = withXY(kiln_norm_args_init(), KILN_BF16);
   good.y.type = KILN_E4M3;
-  good.y.scale = &scale;
+  good.y_scale = kiln_row_scales_init(address(0x500000));
   good.weight = operandAt(0x300000, KILN_BF16);
   good.residual = good.residual_out = operandAt(0x600000, KILN_BF16);
   using Args = kiln_norm_args;
   const Break<Args> breaks[] = {
       {"epsilon", [](Args &a) { a.epsilon = -1; }, KILN_INVALID_ARGUMENT,
        "epsilon is -1"},
-      {"no scale", [](Args &a) { a.y.scale = nullptr; }, KILN_INVALID_ARGUMENT,
-       "y.scale is null"},
+      {"no scale", [](Args &a) { a.y_scale = {}; }, KILN_INVALID_ARGUMENT,
+       "y_scale.granularity is none: type 0x801 needs a scale of each row"},
+      {"a scale without a granularity",
+       [](Args &a) { a.y_scale.granularity = 0; }, KILN_INVALID_ARGUMENT,
+       "set y_scale.granularity"},
       {"a scale for bf16", [](Args &a) { a.y.type = KILN_BF16; },
-       KILN_UNSUPPORTED, "y.scale"},
+       KILN_UNSUPPORTED, "y_scale is given for type 0x1002"},
+      {"the scale's size", [](Args &a) { a.y_scale.struct_size = 88; },
+       KILN_INVALID_ARGUMENT, "y_scale.struct_size is 88"},
       {"type of weight", [](Args &a) { a.weight.type = KILN_FP32; },
        KILN_UNSUPPORTED, "weight.type"},
       {"bias without a type", [](Args &a) { a.bias = operandAt(0x700000); },
@@ -299,17 +294,16 @@ TEST_CASE("what is wrong with a norm is named") {
        KILN_INVALID_ARGUMENT, "y overlaps residual"},
       {"y is x, narrower", [](Args &a) { a.y.data = a.x.data; },
        KILN_INVALID_ARGUMENT, "y overlaps x"},
-      {"scales are y", [](Args &a) { a.y.data = a.y.scale->data; },
-       KILN_INVALID_ARGUMENT, "overlaps y.scale"},
+      {"scales are y", [](Args &a) { a.y.data = a.y_scale.data; },
+       KILN_INVALID_ARGUMENT, "overlaps y_scale"},
       {"size", [](Args &a) { a.struct_size = 16; }, KILN_INVALID_ARGUMENT,
        "kiln_norm_args: struct_size is 16"},
   };
   checkBreaks(engine, good, kiln_rms_norm, breaks);
   checkBreaks(engine, good, kiln_layer_norm, breaks);
-  good.y.scale = &scale;
-  scale.granularity = KILN_GRANULARITY_TENSOR;
+  good.y_scale.granularity = KILN_GRANULARITY_TENSOR;
   CHECK(kiln_rms_norm(engine, &good, nullptr, nullptr) == KILN_UNSUPPORTED);
-  CHECK(lastErrorHas("granularity 0"));
+  CHECK(lastErrorHas("granularity 5"));
 }
 
 TEST_CASE("what is wrong with other calls over rows is named") {
@@ -332,6 +326,8 @@ TEST_CASE("what is wrong with other calls over rows is named") {
   const Break<Softmax> softmaxes[] = {
       {"mask_kind", [](Softmax &a) { a.mask_kind = 7; }, KILN_UNSUPPORTED,
        "mask_kind 7"},
+      {"not initialised", [](Softmax &a) { a.scale = 0; },
+       KILN_INVALID_ARGUMENT, "kiln_softmax_args_init"},
       {"mask", [](Softmax &a) { a.mask_kind = KILN_MASK_ROW; },
        KILN_INVALID_ARGUMENT, "mask.data is null"}};
   checkBreaks(engine, withXY(kiln_softmax_args_init(), KILN_BF16), kiln_softmax,
@@ -343,7 +339,7 @@ TEST_CASE("what is wrong with other calls over rows is named") {
       {"type", [](Quantize &a) { a.y.type = KILN_BF16; }, KILN_UNSUPPORTED,
        "e4m3 and int8"},
       {"no scale", [](Quantize &a) { a.y.type = KILN_INT8; },
-       KILN_INVALID_ARGUMENT, "y.scale is null"}};
+       KILN_INVALID_ARGUMENT, "y_scale.granularity is none"}};
   checkBreaks(engine, withXY(KILN_INIT(kiln_quantize_args), KILN_BF16),
               kiln_quantize, quantizations);
   using Transpose = kiln_transpose_args;

@@ -144,7 +144,7 @@ TEST_CASE("a gemm's scales follow their matrices through a batch") {
           .batch(4)
           .blockScaleA(at(0x100000), 1, 128)
           .blockScaleB(at(0x200000), 128, 128, 1, 2, /*batchStride=*/8);
-  const kiln_scale &a = *copy.get().a.scale, &b = *copy.get().b.scale;
+  const kiln_scale &a = copy.get().scales->a, &b = copy.get().scales->b;
   CHECK(a.granularity == KILN_GRANULARITY_BLOCK);
   CHECK(a.block_rows == 1);
   CHECK(a.batch_stride == 0);
@@ -156,12 +156,13 @@ TEST_CASE("a gemm's scales follow their matrices through a batch") {
   kiln::Gemm rows(KILN_E4M3, 64, 256, 512);
   rows.scaleA(at(0x100000), KILN_GRANULARITY_ROW, 64)
       .scaleB(at(0x200000), KILN_GRANULARITY_ROW, 256);
-  CHECK(rows.get().a.scale->batch_stride == 64);
-  CHECK(rows.get().b.scale->batch_stride == 256);
+  CHECK(rows.get().scales->a.batch_stride == 64);
+  CHECK(rows.get().scales->b.batch_stride == 256);
   // Packed weights have no strides.
   rows.packedWeights(KILN_INT4, KILN_ORDER_K64R16, at(0x200000), at(0x300000),
                      KILN_BF16, 128);
-  CHECK(rows.get().b.scale->batch_stride == 0);
+  CHECK(rows.get().packed_b->scale.batch_stride == 0);
+  CHECK(rows.get().scales->b.granularity == KILN_GRANULARITY_NONE);
 }
 
 TEST_CASE("a gemm's builder quantises D") {
@@ -169,10 +170,11 @@ TEST_CASE("a gemm's builder quantises D") {
       kiln::Gemm(KILN_BF16, 64, 256, 512).blockQuantizeD(at(0x100000), 1, 72);
   const kiln_operand &d = copy.get().d;
   CHECK(d.type == KILN_E4M3);
-  CHECK(d.scale->data == at(0x100000));
-  CHECK(d.scale->block_rows == 1);
-  CHECK(d.scale->block_columns == 128);
-  CHECK(d.scale->column_stride == 72);
+  const kiln_scale &scale = copy.get().quantized_d->scale;
+  CHECK(scale.data == at(0x100000));
+  CHECK(scale.block_rows == 1);
+  CHECK(scale.block_columns == 128);
+  CHECK(scale.column_stride == 72);
   CHECK(textOf(copy) ==
         "gemm m=64 n=256 k=512 dtype=bf16 out=e4m3 scale_d=1x128 "
         "scale_order_d=rows ldsd=72");
@@ -214,8 +216,8 @@ TEST_CASE("a copied builder keeps its own chain and scales") {
   kiln::RmsNorm copy(*norm), assigned(KILN_FP32, 1, 1);
   assigned = *norm;
   norm.reset();
-  CHECK(copy.get().y.scale->data == at(0x100000));
-  CHECK(assigned.get().y.scale->data == at(0x100000));
+  CHECK(copy.get().y_scale.data == at(0x100000));
+  CHECK(assigned.get().y_scale.data == at(0x100000));
   auto chain = std::make_unique<kiln::Elementwise>(KILN_BF16, 3, 8);
   chain->relu();
   kiln::Elementwise copied(*chain);

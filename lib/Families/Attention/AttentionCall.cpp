@@ -335,36 +335,33 @@ struct AttentionVisit {
   template <class Visitor>
   KILN_INLINE static void visitScales(const Stated &s, Visitor &v) {
     const Args &args = s.args;
-    const kiln_scale *first = args.q.scale   ? args.q.scale
-                              : args.k.scale ? args.k.scale
-                                             : args.v.scale;
-    // An unknown size is reported below.
-    kiln_granularity granularity = KILN_GRANULARITY_TENSOR;
-    if (first && hasKnownSize(*first))
-      granularity = first->granularity;
-    const bool isOfHead = granularity == KILN_GRANULARITY_HEAD;
+    const kiln_scale *q = v.scaleOf("q.scale", args.q.scale);
+    const kiln_scale *k = v.scaleOf("k.scale", args.k.scale);
+    const kiln_scale *values = v.scaleOf("v.scale", args.v.scale);
+    const kiln_scale *first = q ? q : k ? k : values;
+    const bool isOfHead = first && first->granularity == KILN_GRANULARITY_HEAD;
     v.number(F::Scales, "scales",
              int64_t(!first     ? Scales::None
                      : isOfHead ? Scales::Head
                                 : Scales::Tensor));
     if (!first)
       return;
-    auto scales = [&](const char *name, const kiln_heads_operand &of,
+    auto scales = [&](const char *name, const kiln_scale *given,
                       kiln_dtype type, int index) {
-      v.require(!of.scale || type == KILN_E4M3, ErrorCode::Unsupported,
+      v.require(!given || type == KILN_E4M3, ErrorCode::Unsupported,
                 "{} is given for type {:#x}: only e4m3 has scales", name, type);
       if (type == KILN_E4M3)
         v.scales({.name = name,
-                  .given = of.scale,
+                  .given = given,
                   .index = index,
                   .type = type,
                   .granularity = isOfHead ? int(KILN_GRANULARITY_HEAD)
                                           : int(KILN_GRANULARITY_TENSOR),
                   .count = isOfHead ? s.kvHeads : 1});
     };
-    scales("q.scale", args.q, s.in, Operand::QScale);
-    scales("k.scale", args.k, s.kv, Operand::KScale);
-    scales("v.scale", args.v, s.kv, Operand::VScale);
+    scales("q.scale", q, s.in, Operand::QScale);
+    scales("k.scale", k, s.kv, Operand::KScale);
+    scales("v.scale", values, s.kv, Operand::VScale);
   }
 };
 

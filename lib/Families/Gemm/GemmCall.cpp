@@ -45,32 +45,26 @@ struct GemmVisit {
   KILN_INLINE static void visit(const Args &args, Visitor &v) {
     if (!v.begin(args, "kiln_gemm_args"))
       return;
+    Parts parts;
+    if (args.scales || args.packed_b || args.quantized_d) [[unlikely]]
+      parts = visitParts(args, v);
     const kiln_dtype in = args.a.type, inB = args.b.type ? args.b.type : in;
     const kiln_dtype usual = kiln_dtype(defaultOut(static_cast<DType>(in)));
     const kiln_dtype out = args.d.type ? args.d.type : usual;
     // What is quantised has the usual type before.
-    const kiln_dtype side = args.d.scale ? usual : out;
+    const kiln_dtype side = parts.scaleD ? usual : out;
     v.type(GemmField::DType, "a.type", in, in);
     v.type(GemmField::TypeB, "b.type", inB, inB == in ? 0 : inB);
     v.type(GemmField::Out, "d.type", out, out == usual ? 0 : out);
     v.choice(GemmField::Compute, "compute", args.compute, args.compute);
     v.choice(GemmField::Layout, "layout", args.layout, args.layout);
-    v.require(args.accumulator == KILN_DTYPE_NONE ||
-                  args.accumulator == KILN_FP32,
-              ErrorCode::Unsupported, "accumulator {:#x} is not available yet",
-              args.accumulator);
-    v.number(GemmField::M, "m", args.m);
-    v.number(GemmField::N, "n", args.n);
-    v.number(GemmField::K, "k", args.k);
-    v.number(GemmField::Batch, "batch", args.batch);
-    v.isEmpty(args.m == 0 || args.n == 0 || args.batch == 0);
-    v.batches(args.batch);
+    visitSizes(args, v);
     const bool readsC = args.beta != 0 || args.beta_device;
-    const Rows rows = visitGroups(args, v);
+    const Rows rows = visitGroups(args, parts, v);
     const int64_t cols = visitChain(args, rows, side, v);
-    visitInputs(args, rows, readsC, side, v);
-    v.factors({.name = "d.scale",
-               .given = args.d.scale,
+    visitInputs(args, parts, rows, readsC, side, v);
+    v.factors({.name = "quantized_d.scale",
+               .given = parts.scaleD,
                .index = GemmOperand::ScaleD,
                .kind = GemmField::ScaleD,
                .order = GemmField::ScaleOrderD,
@@ -92,8 +86,30 @@ struct GemmVisit {
                .mayBe = readsC ? int(GemmOperand::C) : -1,
                .mayBeType = side,
                .mayBeName = "c",
-               .hasScales = true,
                .hasBatches = !rows.areFlat});
+    visitScalars(args, readsC, v);
+    v.alignment(GemmField::Align);
+  }
+
+  template <class Visitor>
+  KILN_INLINE static void visitSizes(const Args &args, Visitor &v) {
+    v.number(GemmField::M, "m", args.m);
+    v.number(GemmField::N, "n", args.n);
+    v.number(GemmField::K, "k", args.k);
+    v.number(GemmField::Batch, "batch", args.batch);
+    if (args.batch == 0) [[unlikely]]
+      v.require(args.alpha != 0 || args.beta != 0 || args.alpha_device ||
+                    args.beta_device,
+                ErrorCode::InvalidArgument,
+                "batch, alpha and beta are 0: kiln_gemm_args_init() sets batch "
+                "and alpha to 1");
+    v.isEmpty(args.m == 0 || args.n == 0 || args.batch == 0);
+    v.batches(args.batch);
+  }
+
+  template <class Visitor>
+  KILN_INLINE static void visitScalars(const Args &args, bool readsC,
+                                       Visitor &v) {
     v.scalar({.name = "alpha",
               .value = args.alpha,
               .field = GemmField::Alpha,
@@ -107,7 +123,36 @@ struct GemmVisit {
               .isUsed = readsC,
               .address = args.beta_device,
               .addressName = "beta_device"});
-    v.alignment(GemmField::Align);
+  }
+
+  /// The parts of a call that a plain one does without; null: not given.
+  struct Parts {
+    const kiln_scale *scaleA = nullptr, *scaleB = nullptr, *scaleD = nullptr;
+    const kiln_scale *zerosA = nullptr;
+    const void *columnSums = nullptr;
+    const kiln_gemm_packed_b *packedB = nullptr;
+  };
+
+  template <class Visitor>
+  [[gnu::noinline]] static Parts visitParts(const Args &args, Visitor &v) {
+    Parts parts;
+    if (args.scales && v.nested(*args.scales, "scales")) {
+      const kiln_gemm_scales &given = *args.scales;
+      parts.scaleA = v.scaleOf("scales.a", given.a);
+      parts.scaleB = v.scaleOf("scales.b", given.b);
+      parts.zerosA = v.scaleOf("scales.a_zeros", given.a_zeros);
+      parts.columnSums = given.column_sums_b;
+    }
+    if (args.packed_b && v.nested(*args.packed_b, "packed_b"))
+      parts.packedB = args.packed_b;
+    v.require(!parts.packedB || !parts.scaleB, ErrorCode::InvalidArgument,
+              "scales.b is given with packed_b: its scales are packed_b.scale");
+    if (args.quantized_d && v.nested(*args.quantized_d, "quantized_d")) {
+      parts.scaleD = v.scaleOf("quantized_d.scale", args.quantized_d->scale);
+      v.require(parts.scaleD, ErrorCode::InvalidArgument,
+                "quantized_d.scale.granularity is required");
+    }
+    return parts;
   }
 
   /// Rows that A and D have.
@@ -117,22 +162,22 @@ struct GemmVisit {
   };
 
   template <class Visitor>
-  KILN_INLINE static Rows visitGroups(const Args &args, Visitor &v) {
+  KILN_INLINE static Rows visitGroups(const Args &args, const Parts &parts,
+                                      Visitor &v) {
     v.number(GemmField::GroupAlign, "groups.align", 1);
-    v.number(GemmField::Divisor, "rows.divisor", 1);
+    v.number(GemmField::Divisor, "groups.divisor", 1);
     for (int field : {GemmField::Groups, GemmField::Room, GemmField::Gather,
                       GemmField::Scatter, GemmField::RowWeights})
       v.absent(field);
-    v.require(args.groups || !args.rows, ErrorCode::Unsupported,
-              "rows needs groups of kind {}", int(KILN_GROUPS_ENDS));
     if (!args.groups) [[likely]]
       return {args.m, args.m, false};
-    return visitGiven(args, *args.groups, v);
+    return visitGiven(args, parts.scaleA, *args.groups, v);
   }
 
   template <class Visitor>
   [[gnu::noinline]] static Rows
-  visitGiven(const Args &args, const kiln_groups &groups, Visitor &v) {
+  visitGiven(const Args &args, const kiln_scale *scaleA,
+             const kiln_gemm_groups &groups, Visitor &v) {
     Rows rows{args.m, args.m, false};
     if (!v.nested(groups, "groups"))
       return rows;
@@ -157,57 +202,52 @@ struct GemmVisit {
              .index = GemmOperand::GroupSizes,
              .rowLength = args.batch});
     rows.areFlat = !isMasked;
-    v.require(isMasked || !args.a.scale ||
-                  args.a.scale->struct_size < sizeof(kiln_scale) ||
-                  args.a.scale->batch_stride == 0,
+    v.require(isMasked || !scaleA || scaleA->batch_stride == 0,
               ErrorCode::Unsupported,
-              "a.scale: batch_stride is set, groups share one matrix");
-    if (args.rows)
-      visitMap(args, *args.rows, rows, v);
+              "scales.a: batch_stride is set, groups share one matrix");
+    visitMap(args, groups, rows, v);
     return rows;
   }
 
   template <class Visitor>
-  static void visitMap(const Args &args, const kiln_row_map &map, Rows &rows,
-                       Visitor &v) {
+  static void visitMap(const Args &args, const kiln_gemm_groups &map,
+                       Rows &rows, Visitor &v) {
     constexpr uint32_t kBoth = KILN_ROWS_GATHER | KILN_ROWS_SCATTER;
     constexpr uint32_t kAll = kBoth | KILN_ROWS_WEIGHTS;
-    if (!v.nested(map, "rows"))
-      return;
     const bool gathers = map.flags & KILN_ROWS_GATHER;
     const bool hasWeights = map.flags & KILN_ROWS_WEIGHTS;
     v.require((map.flags & ~kAll) == 0, ErrorCode::Unsupported,
-              "rows.flags {:#x} are unknown", map.flags);
+              "groups.flags {:#x} are unknown", map.flags);
     v.require((map.flags & kBoth) || !map.index, ErrorCode::InvalidArgument,
-              "rows.index is set without a gather or a scatter");
+              "groups.index is set without a gather or a scatter");
     v.require(hasWeights || !map.weights, ErrorCode::InvalidArgument,
-              "rows.weights is set without its flag");
-    v.number(GemmField::Gather, "rows.flags", gathers);
-    v.number(GemmField::Scatter, "rows.flags",
+              "groups.weights is set without its flag");
+    v.number(GemmField::Gather, "groups.flags", gathers);
+    v.number(GemmField::Scatter, "groups.flags",
              (map.flags & KILN_ROWS_SCATTER) != 0);
-    v.number(GemmField::RowWeights, "rows.flags", hasWeights);
+    v.number(GemmField::RowWeights, "groups.flags", hasWeights);
     v.require(gathers || map.divisor == 0, ErrorCode::Unsupported,
-              "rows.divisor is {} without a gather", map.divisor);
+              "groups.divisor is {} without a gather", map.divisor);
     const int64_t divisor = gathers ? resolveRow(map.divisor, 1) : 1;
-    v.number(GemmField::Divisor, "rows.divisor", divisor);
+    v.number(GemmField::Divisor, "groups.divisor", divisor);
     if (gathers && args.m > 0 && divisor > 0)
       rows.ofA = (args.m - 1) / divisor + 1;
     if (map.flags & kBoth)
-      v.array({.name = "rows.index",
+      v.array({.name = "groups.index",
                .address = map.index,
                .index = GemmOperand::RowIndex,
                .rowLength = args.m});
     if (hasWeights)
-      v.array({.name = "rows.weights",
+      v.array({.name = "groups.weights",
                .address = map.weights,
                .index = GemmOperand::RowWeights,
                .rowLength = args.m});
   }
 
   template <class Visitor>
-  KILN_INLINE static void visitInputs(const Args &args, const Rows &rows,
-                                      bool readsC, kiln_dtype side,
-                                      Visitor &v) {
+  KILN_INLINE static void visitInputs(const Args &args, const Parts &parts,
+                                      const Rows &rows, bool readsC,
+                                      kiln_dtype side, Visitor &v) {
     const auto layout = static_cast<Layout>(args.layout);
     v.operand({.name = "a",
                .given = args.a,
@@ -217,11 +257,9 @@ struct GemmVisit {
                .rowLength = isTransposedA(layout) ? args.m : args.k,
                .field = GemmField::Lda,
                .isUsed = args.k != 0,
-               .hasScales = true,
-               .hasZeroPoints = true,
                .hasBatches = !rows.areFlat});
-    v.factors({.name = "a.scale",
-               .given = args.a.scale,
+    v.factors({.name = "scales.a",
+               .given = parts.scaleA,
                .index = GemmOperand::ScaleA,
                .kind = GemmField::ScaleA,
                .order = GemmField::ScaleOrderA,
@@ -229,12 +267,11 @@ struct GemmVisit {
                .isTransposed = isTransposedA(layout),
                .rows = rows.ofA,
                .depth = args.k});
-    visitZeroPoints(args, layout, v);
-    const bool isPacked = args.b.order != 0;
-    if (isPacked) [[unlikely]]
-      visitPacked(args, v);
+    visitZeroPoints(args, parts, layout, v);
+    if (parts.packedB) [[unlikely]]
+      visitPacked(args, *parts.packedB, v);
     else
-      visitPlainB(args, layout, v);
+      visitPlainB(args, parts.scaleB, layout, v);
     v.absent(GemmField::Ldc);
     if (readsC)
       v.operand({.name = "c",
@@ -247,11 +284,10 @@ struct GemmVisit {
   }
 
   template <class Visitor>
-  KILN_INLINE static void visitZeroPoints(const Args &args, Layout layout,
-                                          Visitor &v) {
-    const auto *zero = static_cast<const kiln_scale *>(args.a.zero);
-    v.factors({.name = "a.zero",
-               .given = zero,
+  KILN_INLINE static void visitZeroPoints(const Args &args, const Parts &parts,
+                                          Layout layout, Visitor &v) {
+    v.factors({.name = "scales.a_zeros",
+               .given = parts.zerosA,
                .index = GemmOperand::ZeroA,
                .kind = GemmField::ZeroA,
                .order = -1,
@@ -260,19 +296,19 @@ struct GemmVisit {
                .rows = args.m,
                .depth = args.k,
                .areIntegers = true});
-    v.require(zero || !args.column_sums_b, ErrorCode::InvalidArgument,
-              "column_sums_b is given without a.zero");
-    if (zero) [[unlikely]]
-      v.array({.name = "column_sums_b",
-               .address = args.column_sums_b,
+    v.require(parts.zerosA || !parts.columnSums, ErrorCode::InvalidArgument,
+              "scales.column_sums_b is given without scales.a_zeros");
+    if (parts.zerosA) [[unlikely]]
+      v.array({.name = "scales.column_sums_b",
+               .address = parts.columnSums,
                .index = GemmOperand::ColumnSumsB,
                .rowLength = args.n,
                .batchStride = args.b.batch_stride ? args.n : 0});
   }
 
   template <class Visitor>
-  KILN_INLINE static void visitPlainB(const Args &args, Layout layout,
-                                      Visitor &v) {
+  KILN_INLINE static void visitPlainB(const Args &args, const kiln_scale *scale,
+                                      Layout layout, Visitor &v) {
     v.operand({.name = "b",
                .given = args.b,
                .index = GemmOperand::B,
@@ -280,10 +316,9 @@ struct GemmVisit {
                .typeOf = "b",
                .rowLength = isTransposedB(layout) ? args.k : args.n,
                .field = GemmField::Ldb,
-               .isUsed = args.k != 0,
-               .hasScales = true});
-    v.factors({.name = "b.scale",
-               .given = args.b.scale,
+               .isUsed = args.k != 0});
+    v.factors({.name = "scales.b",
+               .given = scale,
                .index = GemmOperand::ScaleB,
                .kind = GemmField::ScaleB,
                .order = GemmField::ScaleOrderB,
@@ -297,15 +332,20 @@ struct GemmVisit {
   }
 
   template <class Visitor>
-  KILN_INLINE static void visitPacked(const Args &args, Visitor &v) {
+  KILN_INLINE static void
+  visitPacked(const Args &args, const kiln_gemm_packed_b &packed, Visitor &v) {
     for (int field :
          {GemmField::Ldb, GemmField::ScaleOrderB, GemmField::LdScaleB})
       v.absent(field);
     v.packed({.name = "b",
               .given = args.b,
+              .structName = "packed_b",
+              .givenOrder = packed.order,
+              .scale = packed.scale,
+              .zeros = v.scaleOf("packed_b.zeros", packed.zeros),
               .index = GemmOperand::B,
-              .scales = GemmOperand::ScaleB,
-              .zero = GemmOperand::ZeroB,
+              .scaleIndex = GemmOperand::ScaleB,
+              .zeroIndex = GemmOperand::ZeroB,
               .ld = args.k,
               .order = GemmField::OrderB,
               .kind = GemmField::ScaleB,

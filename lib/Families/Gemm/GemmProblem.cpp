@@ -5,7 +5,7 @@
 #include "Families/SignatureFields.h"
 #include "Model/MathUtil.h"
 #include "Support/Format.h"
-#include "kiln/types.h"
+#include "kiln/gemm.h"
 
 #include <algorithm>
 #include <cassert>

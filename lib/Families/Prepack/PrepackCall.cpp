@@ -55,7 +55,8 @@ struct PrepackVisit {
     v.number(F::N, "n", args.n);
     v.number(F::K, "k", args.k);
     v.choice(F::Source, "source", args.source, args.source);
-    v.number(F::Group, "group", isBlocks && args.group == 32 ? 0 : args.group);
+    v.number(F::Group, "group_size",
+             isBlocks && args.group_size == 32 ? 0 : args.group_size);
     v.type(F::ScaleType, "scales.type", scale, scale == own ? 0 : scale);
     v.number(F::Zeros, "zeros", hasZeros);
     v.isEmpty(args.n == 0 || args.k == 0);
@@ -82,7 +83,7 @@ struct PrepackVisit {
     p.n = extent(args.n);
     p.k = extent(args.k);
     p.source = static_cast<WeightSource>(args.source);
-    p.group = args.group > 0 ? args.group : groupOf(p.source);
+    p.group = args.group_size > 0 ? args.group_size : groupOf(p.source);
     return p;
   }
 

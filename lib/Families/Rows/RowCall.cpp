@@ -54,14 +54,7 @@ template <RowKind kKind, class ArgsOf> struct RowVisit {
 
   /// Visits a y of rows, with its scales if it is quantised.
   template <class Visitor>
-  KILN_INLINE static void visitY(const Args &args, bool hasScales, bool mayBeX,
-                                 Visitor &v) {
-    if (hasScales)
-      v.scales({.name = "y.scale",
-                .given = args.y.scale,
-                .index = RowOperand::Scales,
-                .type = args.y.type,
-                .isWritten = true});
+  KILN_INLINE static void visitY(const Args &args, bool mayBeX, Visitor &v) {
     v.operand({.name = "y",
                .given = args.y,
                .index = RowOperand::Y,
@@ -72,9 +65,24 @@ template <RowKind kKind, class ArgsOf> struct RowVisit {
                .isWritten = true,
                .mayBe = mayBeX ? int(RowOperand::X) : -1,
                .mayBeType = args.x.type,
-               .mayBeName = "x",
-               .hasScales = hasScales});
+               .mayBeName = "x"});
     v.alignment(kAt<RowField::Align>);
+  }
+
+  /// The scales of y, which only a quantised one has.
+  template <class Visitor>
+  KILN_INLINE static void visitScales(const Args &args, bool isQuantized,
+                                      Visitor &v) {
+    const kiln_scale *given = v.scaleOf("y_scale", args.y_scale);
+    v.require(isQuantized || !given, ErrorCode::Unsupported,
+              "y_scale is given for type {:#x}: only e4m3 and int8 have scales",
+              outOf(args));
+    if (isQuantized)
+      v.scales({.name = "y_scale",
+                .given = given,
+                .index = RowOperand::Scales,
+                .type = outOf(args),
+                .isWritten = true});
   }
 };
 
@@ -124,7 +132,11 @@ struct SoftmaxVisit : RowVisit<RowKind::Softmax, kiln_softmax_args> {
                  .typeOf = "x",
                  .rowLength = isMatrix ? args.cols : 0,
                  .field = isMatrix ? kAt<RowField::LdMask> : -1});
-    visitY(args, /*hasScales=*/false, /*mayBeX=*/true, v);
+    visitY(args, /*mayBeX=*/true, v);
+    v.require(args.scale != 0 || args.mask_kind != KILN_MASK_NONE,
+              ErrorCode::InvalidArgument,
+              "scale is 0 without a mask: kiln_softmax_args_init() sets it to "
+              "1");
     v.scalar({.name = "scale",
               .value = args.scale,
               .field = kAt<RowField::Scale>,
@@ -138,7 +150,8 @@ struct QuantizeVisit : RowVisit<RowKind::Quantize, kiln_quantize_args> {
     if (!v.begin(args, "kiln_quantize_args"))
       return;
     visitShape(args, v);
-    visitY(args, /*hasScales=*/true, /*mayBeX=*/false, v);
+    visitScales(args, /*isQuantized=*/true, v);
+    visitY(args, /*mayBeX=*/false, v);
   }
 };
 
@@ -153,7 +166,8 @@ struct NormVisit : RowVisit<RowKind::RmsNorm, kiln_norm_args> {
     visitShape(args, v);
     visitOptional(args, v);
     const kiln_dtype out = outOf(args);
-    visitY(args, out == KILN_E4M3 || out == KILN_INT8, /*mayBeX=*/true, v);
+    visitScales(args, out == KILN_E4M3 || out == KILN_INT8, v);
+    visitY(args, /*mayBeX=*/true, v);
     v.scalar({.name = "epsilon",
               .value = args.epsilon,
               .field = kAt<RowField::Epsilon>,

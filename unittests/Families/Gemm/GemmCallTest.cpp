@@ -20,13 +20,12 @@ namespace {
 struct RandomCall {
   kiln_gemm_args args = kiln_gemm_args_init();
   kiln_pointwise chain[KILN_MAX_POINTWISE];
-  kiln_scale zero = KILN_INIT(kiln_scale);
-  kiln_scale scales[3] = {KILN_INIT(kiln_scale), KILN_INIT(kiln_scale),
-                          KILN_INIT(kiln_scale)};
-  kiln_groups groups = KILN_INIT(kiln_groups);
-  kiln_row_map map = KILN_INIT(kiln_row_map);
-  /// Memory of the caller behind the last struct, for a struct_size that is
-  /// larger than this version's.
+  kiln_gemm_scales scales = KILN_INIT(kiln_gemm_scales);
+  kiln_gemm_packed_b packed = KILN_INIT(kiln_gemm_packed_b);
+  kiln_gemm_quantized_d quantized = KILN_INIT(kiln_gemm_quantized_d);
+  kiln_gemm_groups groups = KILN_INIT(kiln_gemm_groups);
+  /// Memory of the caller's behind the last struct, for a struct_size that says
+  /// more than this version knows.
   char later[400] = {};
 
   bool joins() const {
@@ -94,11 +93,18 @@ struct RandomCall {
       setScalesD(random);
   }
 
-  /// Adds scales of an e4m3 D of all kinds, or of another type.
+  static kiln_granularity anyGranularity(std::mt19937 &random) {
+    constexpr kiln_granularity kAll[] = {
+        KILN_GRANULARITY_TENSOR, KILN_GRANULARITY_ROW, KILN_GRANULARITY_COLUMN,
+        KILN_GRANULARITY_BLOCK};
+    return kAll[random() % 4];
+  }
+
+  /// Scales of an e4m3 D of all kinds, or of another.
   void setScalesD(std::mt19937 &random) {
-    kiln_scale &scale = scales[2];
+    kiln_scale &scale = quantized.scale;
     scale.data = reinterpret_cast<void *>(0x50000000 + random() % 64 * 4);
-    scale.granularity = int32_t(random() % 4) * 10;
+    scale.granularity = anyGranularity(random);
     if (scale.granularity == KILN_GRANULARITY_COLUMN)
       scale.granularity = KILN_GRANULARITY_ROW;
     if (scale.granularity == KILN_GRANULARITY_BLOCK) {
@@ -112,7 +118,7 @@ struct RandomCall {
     }
     if (args.batch > 1 && random() % 4)
       scale.batch_stride = 50 << random() % 6;
-    args.d.scale = &scale;
+    args.quantized_d = &quantized;
     if (random() % 8)
       args.d.type = KILN_E4M3;
     if (random() % 2) // often valid
@@ -138,24 +144,23 @@ struct RandomCall {
     }
     if (random() % 2)
       return;
-    args.rows = &map;
-    map.flags = random() % 8;
-    if (map.flags & 3 || random() % 8 == 0)
-      map.index = reinterpret_cast<int32_t *>(0x30000000);
-    map.divisor = map.flags & 1 ? int64_t(random() % 3) : 0;
-    if (map.flags & 4 || random() % 8 == 0)
-      map.weights = reinterpret_cast<float *>(0x40000000);
+    groups.flags = random() % 8;
+    if (groups.flags & 3 || random() % 8 == 0)
+      groups.index = reinterpret_cast<int32_t *>(0x30000000);
+    groups.divisor = groups.flags & 1 ? int64_t(random() % 3) : 0;
+    if (groups.flags & 4 || random() % 8 == 0)
+      groups.weights = reinterpret_cast<float *>(0x40000000);
   }
 
   /// Adds scales of all kinds, for rows and columns as stored or wrong ones.
   void setScales(std::mt19937 &random) {
-    kiln_operand *operands[] = {&args.a, &args.b};
+    args.scales = &scales;
     for (int i = 0; i < 2; ++i) {
       if (random() % 4 == 0)
         continue;
-      kiln_scale &scale = scales[i];
+      kiln_scale &scale = i == 0 ? scales.a : scales.b;
       scale.data = reinterpret_cast<void *>(0x10000000 + random() % 64 * 4);
-      scale.granularity = int32_t(random() % 4) * 10;
+      scale.granularity = anyGranularity(random);
       scale.batch_stride = random() % 2 * 100;
       if (scale.granularity == KILN_GRANULARITY_BLOCK) {
         scale.block_rows = i == 0 ? 1 : 128;
@@ -165,7 +170,6 @@ struct RandomCall {
         if (other && random() % 4)
           (scale.row_stride ? scale.column_stride : scale.row_stride) = 1;
       }
-      operands[i]->scale = &scale;
     }
   }
 
@@ -174,13 +178,15 @@ struct RandomCall {
   void setZeroPoints(std::mt19937 &random) {
     if (random() % 3 == 0)
       return;
-    zero.type = random() % 8 ? KILN_INT32 : KILN_FP32;
-    zero.data = reinterpret_cast<void *>(0x20000000 + random() % 64 * 4);
-    zero.granularity = int32_t(random() % 3) * 10;
-    zero.batch_stride = random() % 2 * 100;
-    args.a.zero = &zero;
+    kiln_scale &zeros = scales.a_zeros;
+    zeros.type = random() % 8 ? KILN_INT32 : KILN_FP32;
+    zeros.data = reinterpret_cast<void *>(0x20000000 + random() % 64 * 4);
+    do
+      zeros.granularity = anyGranularity(random);
+    while (zeros.granularity == KILN_GRANULARITY_BLOCK);
+    zeros.batch_stride = random() % 2 * 100;
     if (random() % 8)
-      args.column_sums_b = reinterpret_cast<void *>(0x30000000);
+      scales.column_sums_b = reinterpret_cast<void *>(0x30000000);
   }
 
   /// Sets one field to an invalid value, or to the edge of validity.
@@ -194,7 +200,9 @@ struct RandomCall {
     kiln_operand *operands[] = {&args.a, &args.b, &args.c, &args.d,
                                 &chain[0].operand};
     kiln_operand &operand = *operands[random() % 5];
-    kiln_scale &scale = scales[random() % 3];
+    kiln_scale *const given[] = {&scales.a, &scales.b, &quantized.scale};
+    kiln_scale &scale = *given[random() % 3];
+    kiln_scale &zeros = scales.a_zeros;
     switch (random() % 42) {
     case 0:
     case 1:
@@ -204,7 +212,7 @@ struct RandomCall {
       operand.leading_dim = pick(-1, kLeast, kMost, int64_t(1) << 41);
       break;
     case 3:
-      operand.struct_size = static_cast<uint32_t>(pick(72, 1, 80));
+      operand.struct_size = static_cast<uint32_t>(pick(56, 1, 72));
       break;
     case 4:
       operand.alignment = static_cast<uint32_t>(pick(1, 3, 256, 1u << 31));
@@ -223,20 +231,16 @@ struct RandomCall {
       operand.data = args.d.data;
       break;
     case 9:
-      switch (random() % 4) {
-      case 0:
-        operand.reserved[0] = 1;
+      if (random() % 2) {
+        operand.reserved[random() % 2] = 1;
         break;
-      case 1:
-        operand.reserved0 = 1;
-        break;
-      case 2:
-        operand.order = static_cast<int32_t>(pick(1, 2, -1));
-        break;
-      default:
-        if (&operand != &args.a)
-          operand.zero = reinterpret_cast<void *>(pick(8, 16));
       }
+      args.packed_b = &packed;
+      packed.order = static_cast<int32_t>(pick(0, 1, 1, 2, -1));
+      packed.scale.granularity = static_cast<int32_t>(pick(0, 10, 30));
+      packed.scale.data = reinterpret_cast<void *>(pick(0, 8, 16));
+      packed.zeros.granularity = static_cast<int32_t>(pick(0, 10));
+      packed.zeros.type = static_cast<int32_t>(pick(0, KILN_INT8, KILN_FP32));
       break;
     case 10:
       args.m = pick(0, -1, kLeast, kMost, int64_t(1) << 31);
@@ -254,7 +258,8 @@ struct RandomCall {
       args.determinism = 10;
       break;
     case 15:
-      args.accumulator = static_cast<int32_t>(pick(KILN_FP32, KILN_FP16));
+      args.batch = 0;
+      args.alpha = args.beta = 0;
       break;
     case 16:
       args.alpha_device = reinterpret_cast<void *>(pick(4, 5));
@@ -278,7 +283,7 @@ struct RandomCall {
       args.beta = std::numeric_limits<double>::quiet_NaN();
       break;
     case 23:
-      args.reserved[random() % 5] = 7;
+      args.reserved[random() % 8] = 7;
       break;
     case 24:
       scale.block_rows = static_cast<int32_t>(pick(-1, 64, 128));
@@ -311,32 +316,32 @@ struct RandomCall {
       groups.sizes = reinterpret_cast<int32_t *>(pick(0, 2));
       break;
     case 34:
-      map.divisor = pick(-1, kLeast, kMost);
+      groups.divisor = pick(-1, kLeast, kMost);
       break;
     case 40:
       groups.struct_size = static_cast<uint32_t>(pick(0, 8, 200));
       break;
     case 41:
-      map.reserved[2] = 1;
+      (random() % 2 ? groups.reserved[2] : scales.reserved[1]) = 1;
       break;
     case 35:
-      map.index = reinterpret_cast<int32_t *>(pick(0, 1));
+      groups.index = reinterpret_cast<int32_t *>(pick(0, 1));
       break;
     case 36:
-      args.column_sums_b = reinterpret_cast<void *>(pick(0, 6, 8));
+      scales.column_sums_b = reinterpret_cast<void *>(pick(0, 6, 8));
       break;
     case 37:
-      args.a.zero = &zero;
-      zero.data = reinterpret_cast<void *>(pick(0, 2, 4));
+      args.scales = &scales;
+      zeros.data = reinterpret_cast<void *>(pick(0, 2, 4));
       break;
     case 38:
-      zero.row_stride = pick(1, 2, -1, kMost);
-      zero.batch_stride = pick(0, 1, -1, kLeast);
+      zeros.row_stride = pick(1, 2, -1, kMost);
+      zeros.batch_stride = pick(0, 1, -1, kLeast);
       break;
     case 39:
-      zero.granularity = static_cast<int32_t>(pick(0, 10, 30, 40, -1));
-      zero.block_rows = static_cast<int32_t>(pick(0, 1, 128));
-      zero.block_columns = zero.block_rows;
+      zeros.granularity = static_cast<int32_t>(pick(0, 5, 10, 30, 40, -1));
+      zeros.block_rows = static_cast<int32_t>(pick(0, 1, 128));
+      zeros.block_columns = zeros.block_rows;
       break;
     }
   }
@@ -501,15 +506,17 @@ TEST_CASE("packed weights are those of the text, or are refused by name") {
   args.a.data = reinterpret_cast<void *>(0x100000);
   args.d.data = reinterpret_cast<void *>(0x200000);
   args.b.type = KILN_INT4;
-  args.b.order = KILN_ORDER_K64R16;
   args.b.data = reinterpret_cast<void *>(0x300000);
-  args.b.zero = reinterpret_cast<void *>(0x500000);
-  kiln_scale scale = KILN_INIT(kiln_scale);
-  scale.type = KILN_BF16;
-  scale.data = reinterpret_cast<void *>(0x400000);
-  scale.granularity = KILN_GRANULARITY_BLOCK;
-  scale.block_rows = 1, scale.block_columns = 64;
-  args.b.scale = &scale;
+  kiln_gemm_packed_b packed = KILN_INIT(kiln_gemm_packed_b);
+  packed.order = KILN_ORDER_K64R16;
+  packed.scale.type = KILN_BF16;
+  packed.scale.data = reinterpret_cast<void *>(0x400000);
+  packed.scale.granularity = KILN_GRANULARITY_BLOCK;
+  packed.scale.block_rows = 1, packed.scale.block_columns = 64;
+  packed.zeros = packed.scale;
+  packed.zeros.type = KILN_INT8;
+  packed.zeros.data = reinterpret_cast<void *>(0x500000);
+  args.packed_b = &packed;
   const Registry registry = makeBuiltinRegistry();
   const KernelFamily &family = *registry.find("gemm");
   CheckedCall checked(family, &args);
@@ -519,32 +526,48 @@ TEST_CASE("packed weights are those of the text, or are refused by name") {
         "order_b=k64r16 scale_type_b=bf16 zero_b=1");
   auto refusal = [&](auto breakIt) {
     kiln_gemm_args other = args;
-    kiln_scale otherScale = scale;
-    other.b.scale = &otherScale;
-    breakIt(other, otherScale);
+    kiln_gemm_packed_b otherPacked = packed;
+    other.packed_b = &otherPacked;
+    breakIt(other, otherPacked);
     CheckedCall refused(family, &other);
     CHECK(!refused.problem);
     return refused.message;
   };
   using Args = kiln_gemm_args;
-  using Scale = kiln_scale;
+  using Packed = kiln_gemm_packed_b;
   auto contains = [](const std::string &text, const char *part) {
     return text.find(part) != std::string::npos;
   };
-  CHECK(contains(refusal([](Args &a, Scale &) { a.b.scale = nullptr; }),
-                 "b.scale is null"));
-  CHECK(contains(refusal([](Args &, Scale &s) { s.block_columns = 48; }),
-                 "b.scale: granularity"));
-  CHECK(contains(refusal([](Args &, Scale &s) { s.row_stride = 1; }),
-                 "b.scale: an order or a stride"));
-  CHECK(contains(refusal([](Args &a, Scale &) {
-                   a.b.zero = reinterpret_cast<void *>(0x500004);
+  CHECK(contains(refusal([](Args &, Packed &p) { p.scale.granularity = 0; }),
+                 "packed_b.scale.granularity is none"));
+  CHECK(contains(refusal([](Args &, Packed &p) { p.scale.block_columns = 48; }),
+                 "packed_b.scale: granularity"));
+  CHECK(contains(refusal([](Args &, Packed &p) { p.scale.row_stride = 1; }),
+                 "packed_b.scale: a stride"));
+  CHECK(contains(refusal([](Args &, Packed &p) {
+                   p.zeros.data = reinterpret_cast<void *>(0x500004);
                  }),
-                 "b.zero"));
-  CHECK(
-      contains(refusal([](Args &a, Scale &) { a.b.order = 2; }), "value 0x2"));
-  CHECK(contains(refusal([](Args &a, Scale &) { a.b.type = KILN_BF16; }),
+                 "packed_b.zeros.data 0x500004"));
+  CHECK(contains(refusal([](Args &, Packed &p) { p.zeros.granularity = 0; }),
+                 "set packed_b.zeros.granularity"));
+  CHECK(contains(refusal([](Args &, Packed &p) { p.zeros.block_columns = 32; }),
+                 "is not that of the scales"));
+  CHECK(contains(refusal([](Args &, Packed &p) { p.zeros.type = KILN_FP16; }),
+                 "packed_b.zeros: type 0x1001"));
+  CHECK(contains(refusal([](Args &, Packed &p) { p.order = 0; }),
+                 "packed_b.order is required"));
+  CHECK(contains(refusal([](Args &, Packed &p) { p.order = 2; }), "value 0x2"));
+  CHECK(contains(refusal([](Args &, Packed &p) { p.struct_size = 8; }),
+                 "packed_b: struct_size is 8"));
+  CHECK(contains(refusal([](Args &, Packed &p) { p.reserved[3] = 1; }),
+                 "packed_b: a reserved field is set"));
+  CHECK(contains(refusal([](Args &a, Packed &) { a.b.type = KILN_BF16; }),
                  "k64r16 is for"));
+  kiln_gemm_scales scales = KILN_INIT(kiln_gemm_scales);
+  scales.b = kiln_row_scales_init(reinterpret_cast<void *>(0x600000));
+  args.scales = &scales;
+  CHECK(contains(refusal([](Args &, Packed &) {}),
+                 "scales.b is given with packed_b"));
 }
 
 TEST_CASE("zero points of A are those of the text, or are refused by name") {
@@ -555,12 +578,12 @@ TEST_CASE("zero points of A are those of the text, or are refused by name") {
   args.a.data = reinterpret_cast<void *>(0x100000);
   args.b.data = reinterpret_cast<void *>(0x300000);
   args.d.data = reinterpret_cast<void *>(0x200000);
-  kiln_scale zero = KILN_INIT(kiln_scale);
-  zero.type = KILN_INT32;
-  zero.data = reinterpret_cast<void *>(0x500004);
-  zero.granularity = KILN_GRANULARITY_ROW;
-  args.a.zero = &zero;
-  args.column_sums_b = reinterpret_cast<void *>(0x600004);
+  kiln_gemm_scales scales = KILN_INIT(kiln_gemm_scales);
+  scales.a_zeros.type = KILN_INT32;
+  scales.a_zeros.data = reinterpret_cast<void *>(0x500004);
+  scales.a_zeros.granularity = KILN_GRANULARITY_ROW;
+  scales.column_sums_b = reinterpret_cast<void *>(0x600004);
+  args.scales = &scales;
   const Registry registry = makeBuiltinRegistry();
   const KernelFamily &family = *registry.find("gemm");
   auto isText = [&](const char *text) {
@@ -573,7 +596,7 @@ TEST_CASE("zero points of A are those of the text, or are refused by name") {
     return operands[GemmOperand::ColumnSumsB].batchStride;
   };
   CHECK(isText("gemm m=3 n=96 k=256 dtype=int8 layout=NT zero_a=row") == 0);
-  zero.granularity = KILN_GRANULARITY_TENSOR;
+  scales.a_zeros.granularity = KILN_GRANULARITY_TENSOR;
   CHECK(isText("gemm m=3 n=96 k=256 dtype=int8 layout=NT zero_a=tensor") == 0);
   // A matrix of B has its own sums.
   args.batch = 2;
@@ -584,29 +607,65 @@ TEST_CASE("zero points of A are those of the text, or are refused by name") {
   args.batch = 1;
   auto refusal = [&](auto breakIt) {
     kiln_gemm_args other = args;
-    kiln_scale otherZero = zero;
-    other.a.zero = &otherZero;
-    breakIt(other, otherZero);
+    kiln_gemm_scales otherScales = scales;
+    other.scales = &otherScales;
+    breakIt(other, otherScales);
     CheckedCall refused(family, &other);
     CHECK(!refused.problem);
     return refused.message;
   };
   using Args = kiln_gemm_args;
-  using Scale = kiln_scale;
-  CHECK(refusal([](Args &, Scale &s) { s.type = KILN_FP32; }) ==
-        "a.zero: type 0x2001, int32 is supported");
-  CHECK(refusal([](Args &, Scale &s) { s.type = 0; }) ==
-        "a.zero: type 0x0, int32 is supported");
-  CHECK(refusal([](Args &, Scale &s) {
-          s.granularity = KILN_GRANULARITY_BLOCK;
-          s.block_rows = 1, s.block_columns = 128;
-        }) == "a.zero: granularity 30 with blocks of 1 x 128 is not available");
-  CHECK(refusal([](Args &a, Scale &) { a.column_sums_b = nullptr; }) ==
-        "column_sums_b is null");
-  CHECK(refusal([](Args &a, Scale &) { a.a.zero = nullptr; }) ==
-        "column_sums_b is given without a.zero");
-  CHECK(refusal([](Args &a, Scale &) { a.a.type = KILN_E4M3; }) ==
-        "a.zero is for a.type=int8 and rows of elements");
-  CHECK(refusal([](Args &a, Scale &s) { a.b.zero = &s; }) ==
-        "b.zero without an order is not available yet");
+  using Scales = kiln_gemm_scales;
+  CHECK(refusal([](Args &, Scales &s) { s.a_zeros.type = KILN_FP32; }) ==
+        "scales.a_zeros: type 0x2001, int32 is supported");
+  CHECK(refusal([](Args &, Scales &s) { s.a_zeros.type = 0; }) ==
+        "scales.a_zeros: type 0x0, int32 is supported");
+  CHECK(refusal([](Args &, Scales &s) {
+          s.a_zeros.granularity = KILN_GRANULARITY_BLOCK;
+          s.a_zeros.block_rows = 1, s.a_zeros.block_columns = 128;
+        }) == "scales.a_zeros: granularity 30 with blocks of 1 x 128 is not "
+              "available");
+  CHECK(refusal([](Args &, Scales &s) { s.column_sums_b = nullptr; }) ==
+        "scales.column_sums_b is null");
+  CHECK(refusal([](Args &, Scales &s) { s.a_zeros = {}; }) ==
+        "scales.column_sums_b is given without scales.a_zeros");
+  CHECK(refusal([](Args &, Scales &s) { s.a_zeros.granularity = 0; }) ==
+        "scales.a_zeros.data is 0x500004 without a granularity: set "
+        "scales.a_zeros.granularity for it to be used");
+  CHECK(refusal([](Args &, Scales &s) { s.a_zeros.reserved[1] = 1; }) ==
+        "scales.a_zeros: a reserved field is set");
+  CHECK(refusal([](Args &, Scales &s) { s.a_zeros.struct_size = 8; }) ==
+        "scales.a_zeros.struct_size is 8, 72 or 0 is needed");
+  CHECK(refusal([](Args &, Scales &s) { s.reserved0 = 1; }) ==
+        "scales: a reserved field is set");
+  CHECK(refusal([](Args &a, Scales &) { a.a.type = KILN_E4M3; }) ==
+        "scales.a_zeros is for a.type=int8 and rows of elements");
+}
+
+TEST_CASE("a struct that was zeroed and not initialised is refused") {
+  const Registry registry = makeBuiltinRegistry();
+  const KernelFamily &family = *registry.find("gemm");
+  kiln_gemm_args args = KILN_INIT(kiln_gemm_args);
+  args.m = args.n = args.k = 64;
+  args.a.type = KILN_BF16;
+  args.a.data = reinterpret_cast<void *>(0x100000);
+  args.b.data = reinterpret_cast<void *>(0x200000);
+  args.c.data = args.d.data = reinterpret_cast<void *>(0x300000);
+  const char *const refusal =
+      "batch, alpha and beta are 0: kiln_gemm_args_init() sets batch and alpha "
+      "to 1";
+  CHECK(CheckedCall(family, &args).message == refusal);
+  FamilyCall described;
+  auto problem = readProblem(family, &args, CallAddresses::Ignored, described);
+  REQUIRE_FALSE(static_cast<bool>(problem));
+  CHECK(summarize(problem.takeError()).message == refusal);
+  // Of a batch or a scalar that is meant, all work.
+  args.alpha = 1;
+  CHECK(CheckedCall(family, &args).message == "");
+  args.alpha = 0, args.beta = 1;
+  CHECK(CheckedCall(family, &args).message == "");
+  args.beta = 0, args.alpha_device = args.a.data;
+  CHECK(CheckedCall(family, &args).message == "");
+  args.alpha_device = nullptr, args.batch = 1;
+  CHECK(CheckedCall(family, &args).message == "");
 }

@@ -197,16 +197,14 @@ TEST_CASE("groups of a call are those of the text, or are refused by name") {
   args.d.data = reinterpret_cast<void *>(0x200000);
   args.b.data = reinterpret_cast<void *>(0x300000);
   args.b.batch_stride = 96 * 256;
-  kiln_groups groups = KILN_INIT(kiln_groups);
+  kiln_gemm_groups groups = KILN_INIT(kiln_gemm_groups);
   groups.kind = KILN_GROUPS_ENDS;
   groups.sizes = reinterpret_cast<int32_t *>(0x400000);
-  kiln_row_map map = KILN_INIT(kiln_row_map);
-  map.flags = KILN_ROWS_GATHER | KILN_ROWS_SCATTER | KILN_ROWS_WEIGHTS;
-  map.index = reinterpret_cast<int32_t *>(0x500000);
-  map.divisor = 2;
-  map.weights = reinterpret_cast<float *>(0x600000);
+  groups.flags = KILN_ROWS_GATHER | KILN_ROWS_SCATTER | KILN_ROWS_WEIGHTS;
+  groups.index = reinterpret_cast<int32_t *>(0x500000);
+  groups.divisor = 2;
+  groups.weights = reinterpret_cast<float *>(0x600000);
   args.groups = &groups;
-  args.rows = &map;
   const KernelFamily &family = gemm();
   CheckedCall checked(family, &args);
   REQUIRE(checked.problem);
@@ -215,61 +213,54 @@ TEST_CASE("groups of a call are those of the text, or are refused by name") {
         "gather=1 divisor=2 scatter=1 row_weights=1");
   auto refusal = [&](auto breakIt) {
     kiln_gemm_args other = args;
-    kiln_groups otherGroups = groups;
-    kiln_row_map otherMap = map;
+    kiln_gemm_groups otherGroups = groups;
     other.groups = &otherGroups;
-    other.rows = &otherMap;
-    breakIt(other, otherGroups, otherMap);
+    breakIt(other, otherGroups);
     CheckedCall refused(family, &other);
     CHECK(!refused.problem);
     return refused.message;
   };
   using Args = kiln_gemm_args;
-  using Groups = kiln_groups;
-  using Map = kiln_row_map;
+  using Groups = kiln_gemm_groups;
   auto contains = [](const std::string &text, const char *part) {
     CAPTURE(text);
     return text.find(part) != std::string::npos;
   };
-  CHECK(contains(refusal([](Args &a, Groups &, Map &) { a.groups = nullptr; }),
-                 "rows needs groups"));
-  CHECK(contains(refusal([](Args &, Groups &g, Map &) { g.kind = 0; }),
+  CHECK(contains(refusal([](Args &, Groups &g) { g.kind = 0; }),
                  "groups.kind is required"));
-  CHECK(contains(refusal([](Args &, Groups &g, Map &) { g.kind = 5; }),
+  CHECK(contains(refusal([](Args &, Groups &g) { g.kind = 5; }),
                  "groups.kind 5 is unknown"));
-  CHECK(contains(refusal([](Args &, Groups &g, Map &) { g.sizes = nullptr; }),
+  CHECK(contains(refusal([](Args &, Groups &g) { g.sizes = nullptr; }),
                  "groups.sizes is null"));
-  CHECK(contains(refusal([](Args &, Groups &g, Map &) { g.room = 70; }),
+  CHECK(contains(refusal([](Args &, Groups &g) { g.room = 70; }),
                  "groups.room is 70"));
-  CHECK(contains(refusal([](Args &, Groups &g, Map &) { g.align = -1; }),
+  CHECK(contains(refusal([](Args &, Groups &g) { g.align = -1; }),
                  "groups.align is -1"));
-  CHECK(contains(refusal([](Args &, Groups &g, Map &) { g.reserved[3] = 1; }),
+  CHECK(contains(refusal([](Args &, Groups &g) { g.reserved[3] = 1; }),
                  "groups"));
-  CHECK(contains(refusal([](Args &, Groups &g, Map &) { g.struct_size = 8; }),
+  CHECK(contains(refusal([](Args &, Groups &g) { g.struct_size = 8; }),
                  "groups: struct_size is 8"));
-  CHECK(contains(refusal([](Args &, Groups &, Map &m) { m.index = nullptr; }),
-                 "rows.index is null"));
-  CHECK(contains(refusal([](Args &, Groups &, Map &m) { m.flags = 8; }),
-                 "rows.flags 0x8 are unknown"));
-  CHECK(contains(refusal([](Args &, Groups &, Map &m) {
-                   m.flags = KILN_ROWS_SCATTER | KILN_ROWS_WEIGHTS;
+  CHECK(contains(refusal([](Args &, Groups &g) { g.index = nullptr; }),
+                 "groups.index is null"));
+  CHECK(contains(refusal([](Args &, Groups &g) { g.flags = 8; }),
+                 "groups.flags 0x8 are unknown"));
+  CHECK(contains(refusal([](Args &, Groups &g) {
+                   g.flags = KILN_ROWS_SCATTER | KILN_ROWS_WEIGHTS;
                  }),
-                 "rows.divisor is 2 without a gather"));
-  CHECK(contains(refusal([](Args &, Groups &, Map &m) {
-                   m.flags = KILN_ROWS_WEIGHTS;
-                   m.divisor = 0;
+                 "groups.divisor is 2 without a gather"));
+  CHECK(contains(refusal([](Args &, Groups &g) {
+                   g.flags = KILN_ROWS_WEIGHTS;
+                   g.divisor = 0;
                  }),
-                 "rows.index is set without"));
-  CHECK(contains(
-      refusal([](Args &, Groups &, Map &m) { m.flags = KILN_ROWS_GATHER; }),
-      "rows.weights is set without its flag"));
-  CHECK(contains(refusal([](Args &, Groups &, Map &m) { m.weights = nullptr; }),
-                 "rows.weights is null"));
-  CHECK(contains(refusal([](Args &a, Groups &, Map &m) {
-                   a.d.data = const_cast<int32_t *>(m.index);
+                 "groups.index is set without"));
+  CHECK(contains(refusal([](Args &, Groups &g) { g.flags = KILN_ROWS_GATHER; }),
+                 "groups.weights is set without its flag"));
+  CHECK(contains(refusal([](Args &, Groups &g) { g.weights = nullptr; }),
+                 "groups.weights is null"));
+  CHECK(contains(refusal([](Args &a, Groups &g) {
+                   a.d.data = const_cast<int32_t *>(g.index);
                  }),
-                 "d overlaps rows.index"));
-  CHECK(contains(
-      refusal([](Args &a, Groups &, Map &) { a.d.batch_stride = 60 * 96; }),
-      "d.batch_stride is 5760, there are no batches"));
+                 "d overlaps groups.index"));
+  CHECK(contains(refusal([](Args &a, Groups &) { a.d.batch_stride = 60 * 96; }),
+                 "d.batch_stride is 5760, there are no batches"));
 }

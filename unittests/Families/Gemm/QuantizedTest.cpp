@@ -145,11 +145,12 @@ TEST_CASE("scales of D in a call are those of the text, or are refused") {
   args.b.data = reinterpret_cast<void *>(0x300000);
   args.d.data = reinterpret_cast<void *>(0x200000);
   args.d.type = KILN_E4M3;
-  kiln_scale scale = KILN_INIT(kiln_scale);
+  kiln_gemm_quantized_d quantized = KILN_INIT(kiln_gemm_quantized_d);
+  kiln_scale &scale = quantized.scale;
   scale.data = reinterpret_cast<void *>(0x500004);
   scale.granularity = KILN_GRANULARITY_BLOCK;
   scale.block_rows = 1, scale.block_columns = 128;
-  args.d.scale = &scale;
+  args.quantized_d = &quantized;
   auto textOf = [&] {
     CheckedCall checked(gemm(), &args);
     if (!checked.problem)
@@ -164,19 +165,19 @@ TEST_CASE("scales of D in a call are those of the text, or are refused") {
   CHECK(textOf() == text + " scale_d=1x128 scale_order_d=rows ldsd=8");
   args.batch = 2;
   args.d.batch_stride = 900;
-  CHECK(textOf() == "d.scale.batch_stride is 0 with a batch of 2");
+  CHECK(textOf() == "quantized_d.scale.batch_stride is 0 with a batch of 2");
   scale.batch_stride = 18;
-  CHECK(textOf() == "d.scale.batch_stride is 18, but each of its 2 matrices "
-                    "spans 19 scales");
+  CHECK(textOf() == "quantized_d.scale.batch_stride is 18, but each of its 2 "
+                    "matrices spans 19 scales");
   args.batch = 1;
   args.d.batch_stride = scale.batch_stride = 0;
   scale.data = args.d.data;
-  CHECK(textOf() == "d overlaps d.scale");
+  CHECK(textOf() == "d overlaps quantized_d.scale");
   scale.data = reinterpret_cast<void *>(0x500004);
-  void *data = scale.data;
-  scale = KILN_INIT(kiln_scale);
-  scale.data = data;
+  scale = kiln_tensor_scale_init(scale.data);
   CHECK(textOf() == text + " scale_d=tensor");
   args.d.type = KILN_BF16;
-  CHECK(textOf() == "d.scale needs d.type=e4m3");
+  CHECK(textOf() == "quantized_d.scale needs d.type=e4m3");
+  scale = {};
+  CHECK(textOf() == "quantized_d.scale.granularity is required");
 }

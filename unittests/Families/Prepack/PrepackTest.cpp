@@ -179,7 +179,7 @@ TEST_CASE("a struct is packed on the host") {
     args.n = p.n;
     args.k = p.k;
     args.source = static_cast<int32_t>(p.source);
-    args.group = p.group;
+    args.group_size = p.group;
     if (p.source != WeightSource::Mxfp4)
       args.scales.type = static_cast<int32_t>(p.scaleType);
     if (p.zeros)
@@ -214,9 +214,9 @@ TEST_CASE("what is no struct of a packing is refused") {
   args.source = KILN_WEIGHTS_AWQ;
   CHECK(kiln_prepack_query(&args, &layout) == KILN_SUCCESS); // an empty one
   CHECK(layout.weight_bytes == 0);
-  args.group = 16;
+  args.group_size = 16;
   CHECK(kiln_prepack_query(&args, &layout) == KILN_INVALID_ARGUMENT);
-  args.group = 0;
+  args.group_size = 0;
   layout.struct_size = 8;
   CHECK(kiln_prepack_query(&args, &layout) == KILN_INVALID_ARGUMENT);
 }

@@ -1,0 +1,61 @@
+//===- statistics.h - counts of an engine ---------------------------------===//
+//
+// Included by kiln.h, whose head states the rules that all of it follows.
+//
+//===----------------------------------------------------------------------===//
+#ifndef KILN_STATISTICS_H
+#define KILN_STATISTICS_H
+
+#include "kiln/types.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/// Counts since the engine was made. Each is exact when no call runs.
+typedef struct kiln_statistics {
+  uint32_t struct_size;
+  uint32_t reserved0;
+  uint64_t launches;
+  /// Plans that launches and kiln_plan_acquire did not find in the table.
+  uint64_t dispatch_misses;
+  uint64_t fallback_launches;
+  uint64_t plans;        ///< loaded now
+  uint64_t cache_hits;   ///< artifacts read from disk
+  uint64_t cache_misses; ///< artifacts not found there
+  uint64_t cache_faults; ///< damaged or foreign entries, failed writes
+  uint64_t compiles;
+  uint64_t compile_failures;
+  uint64_t trials;         ///< so far, also of what is in progress
+  uint64_t trial_failures; ///< wrong, crashed or timed-out configs
+  uint64_t compile_ns;     ///< summed over threads
+  uint64_t tune_ns;
+  uint64_t load_ns;
+  uint64_t arena_bytes;   ///< device memory of arenas now
+  uint64_t scratch_bytes; ///< for device memory of trials; 0 so far
+  // Of the mode background; 0 in others.
+  uint64_t background_pending; ///< layers, ranges and problems to be looked at
+  uint64_t background_done;    ///< of these, looked at
+  uint64_t background_swaps;   ///< values that got a better plan
+  uint64_t background_gpu_ns;  ///< that trials took of the GPU, at most
+  uint64_t background_paused;  ///< not 0: it is
+  uint64_t background_held_ns; ///< that captures kept trials waiting
+  /// Entries that this engine removed to keep the cache under its limit.
+  uint64_t cache_evictions;
+  uint64_t reserved[9];
+} kiln_statistics;
+
+/// Tells the engine's counts.
+/// Waits for nothing. \p statistics belongs to the caller.
+/// Errors: KILN_INVALID_ARGUMENT.
+KILN_API kiln_status kiln_get_statistics(
+    kiln_engine *engine, kiln_statistics *statistics) KILN_NOEXCEPT;
+
+#ifdef __cplusplus
+} // extern "C"
+#endif
+
+#endif // KILN_STATISTICS_H
