@@ -126,7 +126,7 @@ private:
       type = known->second;
     if (type.size() > 3 && type.compare(type.size() - 3, 3, "_fn") == 0)
       type = "pointer";
-    forEachMatch(names, R"((\w+)(\[\d+\])?)", [&](const std::smatch &name) {
+    forEachMatch(names, R"((\w+)(\[\w+\])?)", [&](const std::smatch &name) {
       fields.push_back({name[1], type + name[2].str()});
     });
   }
