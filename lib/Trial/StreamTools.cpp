@@ -125,17 +125,17 @@ llvm::Expected<StreamTools> StreamTools::load(const Driver &driver,
                                               StreamMix mix) {
   auto artifact = artifacts.get(streamToolsUnit(device, mix));
   if (!artifact)
-    return addContext(artifact.takeError(), "the reference stream");
+    return addContext(artifact.takeError(), "the copy baseline");
   CaptureModeGuard guard(driver);
   auto module = Module::load(driver, (*artifact)->cubin);
   if (!module)
-    return addContext(module.takeError(), "the reference stream");
+    return addContext(module.takeError(), "the copy baseline");
   StreamTools tools(driver, std::move(*module), mix, device.smCount);
   for (int unroll : unrollsOf(mix))
     for (CacheHint hint : kHints) {
       auto function = tools.module.function(entryOf(unroll, hint).c_str());
       if (!function)
-        return addContext(function.takeError(), "the reference stream");
+        return addContext(function.takeError(), "the copy baseline");
       tools.functions.push_back(*function);
     }
   return tools;
