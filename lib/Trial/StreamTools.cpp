@@ -1,4 +1,4 @@
-//===- StreamTools.cpp - the reference of memory-bound kernels ------------===//
+//===- StreamTools.cpp - the copy baseline of memory-bound kernels --------===//
 #include "Trial/StreamTools.h"
 
 #include "Driver/Context.h"
@@ -55,7 +55,8 @@ static std::vector<int> unrollsOf(StreamMix mix) {
 }
 
 std::vector<StreamVariant> streamVariants(const StreamBytes &bytes) {
-  // Less is done before grids that stay, or many loads in flight, pay.
+  // So few bytes are moved before persistent grids, or many loads in flight,
+  // pay.
   constexpr int64_t kSmallBytes = 8 << 20;
   const bool isSmall = bytes.total() < kSmallBytes;
   std::vector<StreamVariant> variants;
@@ -70,7 +71,7 @@ std::vector<StreamVariant> streamVariants(const StreamBytes &bytes) {
     }
   if (isSmall)
     return variants;
-  // Grids that stay need many loads in flight.
+  // Persistent grids need many loads in flight.
   constexpr struct {
     int threads, blocksPerSm;
   } kGrids[] = {{256, 8}, {512, 4}, {512, 2}, {1024, 2}, {1024, 1}};
