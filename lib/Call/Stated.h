@@ -43,14 +43,14 @@ struct StatedOperand {
   const kiln_operand &given;
   int index;       ///< in Arguments::operands
   kiln_dtype type; ///< of its elements; its type field, if set, must equal it
-  /// The operand whose type must equal `type`; null if that is the only allowed
+  /// The operand that `type` comes from; null if `type` is the only allowed
   /// one.
   const char *typeOf = nullptr;
   /// The number of elements of a packed row. A vector has no `field`: its
   /// leading dimension is ignored, and kernels get this one.
   int64_t rowLength = 0;
   int field = -1;     ///< of the leading dimension
-  bool isUsed = true; ///< its address is: it may not be null
+  bool isUsed = true; ///< its address may not be null
   bool isWritten = false;
   int64_t rows = 0; ///< of a written operand, in a family with batches
   /// For a written operand: index, type and name of the operand that it may be

@@ -1,4 +1,4 @@
-//===- KernelName.h - what a kernel is called in a profile ----------------===//
+//===- KernelName.h - names of kernels in profiles ------------------------===//
 //
 // The one rule for the names of the kernels that families compile, and its
 // inverse. A name is
@@ -22,15 +22,14 @@
 
 namespace kiln {
 
-/// Most characters of a name; all are letters, digits and '_'.
+/// The most characters of a name; all are letters, digits and '_'.
 inline constexpr size_t kMaxKernelName = 120;
 
 /// The prefix of every kernel name.
 inline constexpr llvm::StringLiteral kKernelPrefix = "kiln_";
 
-/// The name of the kernel of \p config, and that of further kernels of a
-/// family, without the tag. The family is that of \p problems, its problems'
-/// schema.
+/// The name of the kernel of \p config, and the names of further kernels of a
+/// family, without the tag. \p problems is the schema of the family's problems.
 std::string kernelName(const Schema &problems, const Values &config);
 std::string referenceName(const Schema &problems, llvm::StringRef variant = "");
 std::string stepName(const Schema &problems, llvm::StringRef step);
@@ -41,10 +40,11 @@ std::string tagged(std::string name, llvm::StringRef signature);
 /// The parts of a kernel name.
 struct KernelName {
   const KernelFamily *family = nullptr;
-  /// Of a candidate; else null.
+  /// The template of a candidate, else null.
   const Template *tmpl = nullptr;
   Values config; ///< run-time knobs are at their defaults
-  /// Of other kernels: "reference", "reference quantized", "step gather".
+  /// The role of other kernels: "reference", "reference quantized", "step
+  /// gather".
   std::string role;
   std::string tag; ///< "1f0a"
 
@@ -53,7 +53,7 @@ struct KernelName {
 };
 
 /// The inverse of the functions above, for the families of \p registry. Errors:
-/// InvalidArgument, which says what is wrong with \p name. Microseconds.
+/// InvalidArgument, with the fault of \p name. Takes microseconds.
 llvm::Expected<KernelName> parseKernelName(const Registry &registry,
                                            llvm::StringRef name);
 

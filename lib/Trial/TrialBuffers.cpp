@@ -61,9 +61,10 @@ llvm::Error TrialBuffers::checkTable() const {
                        "work",
                        family->name(), operand.name, nameOf(operand.type));
     if (isUnsaid(operand))
-      return makeError(ErrorCode::Unsupported,
-                       "{}: operand {} does not say what its integers mean",
-                       family->name(), operand.name);
+      return makeError(
+          ErrorCode::Unsupported,
+          "{}: operand {} does not state the meaning of its integers",
+          family->name(), operand.name);
     if (operand.isWritten() && !gridOf(layoutOf(operand)).isApart())
       return makeError(ErrorCode::Unsupported,
                        "{}: trials cannot guard operand {}, whose rows overlap",
