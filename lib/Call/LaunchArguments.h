@@ -34,8 +34,8 @@ OperandList operandsOf(const ProblemSpec &spec, const Problem &problem);
 llvm::Error checkArguments(const kiln_arguments *given,
                            const ProblemSpec &spec);
 
-/// The values of the ranges' extents: those of \p given or, if it has none,
-/// those of the described problem.
+/// The values of the ranges' extents, from \p given or, if it has none, from
+/// the described problem.
 ExtentPoint extentsOf(const kiln_arguments &given, const ProblemSpec &spec);
 
 /// Reads addresses and scalars into \p arguments for a problem with \p values,

@@ -13,8 +13,9 @@
 // no plan in the table, and then the slow path finds the error.
 //
 // A visit calls begin() first, and states the rest of the struct only if that
-// is true. isEmpty() and batches() come before all operands, those of a chain's
-// links included, and alignment() after them. Other calls may have any order.
+// is true. isEmpty() and batches() come before all operands, also before the
+// operands of a chain's links, and alignment() after them. Other calls may have
+// any order.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -206,7 +207,7 @@ constexpr int kindOf(const StatedFactors &stated) {
   return isOfBlocks && !stated.hasBlocks() ? -1 : kind;
 }
 
-/// The strides of scales of blocks, resolved: one is 1.
+/// The resolved strides of block scales: one is 1.
 struct ScaleStrides {
   bool isGood;
   bool alongRows;

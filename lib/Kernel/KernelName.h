@@ -4,9 +4,8 @@
 // inverse. A name is
 //
 //   kiln_<family>_<template>_<knobs>_sig<4 hex digits>   a candidate
-//   kiln_<family>_reference[_<variant>]_sig...           what trials compare
-//   with kiln_<family>_step_<step>_sig...                     a plan's further
-//   kernel
+//   kiln_<family>_reference[_<variant>]_sig...           a reference
+//   kiln_<family>_step_<step>_sig...                     a plan's other kernel
 //
 // e.g. kiln_gemm_sm90_bm128_bn256_bk64_st4_wg2_cm1_cn1_sig1f55. Template and
 // knobs are the config's text with '_' for '.', without run-time knobs, which

@@ -9,7 +9,7 @@
 
 namespace kiln {
 
-/// Checks the slots of scalars. Those of operands depend on the problem;
+/// Checks the slots of scalars. The slots of operands depend on the problem;
 /// conformance tests check them.
 static llvm::Error checkSlots(const KernelFamily &family) {
   std::map<int, llvm::StringRef> owners;

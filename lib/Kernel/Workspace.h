@@ -41,9 +41,10 @@ struct Workspace {
   uint64_t bytes = 0;
   /// The zeroed region is zero, as after a launch.
   bool isZeroed = false;
-  /// The bytes of that region; 0: those of the plan's layout.
+  /// The bytes of that region; 0: as in the plan's layout.
   uint64_t zeroedBytes = 0;
-  /// The launch uses no workspace (Binder::usesWorkspace), and this is none.
+  /// The launch uses no workspace (Binder::usesWorkspace), and this has no
+  /// memory.
   bool isUnused = false;
 };
 

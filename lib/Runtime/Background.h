@@ -218,8 +218,8 @@ private:
 
   Engine &engine;
   BackgroundPace thePace;
-  uint64_t interruptionsBefore = 0; ///< the stage at hand; of the thread
-  TrialPace::Clock::time_point recheckAt{}; ///< of the thread
+  uint64_t interruptionsBefore = 0; ///< before the current stage; the thread's
+  TrialPace::Clock::time_point recheckAt{}; ///< the thread's
 
   mutable std::mutex mutex; ///< guards what follows
   std::condition_variable changed;

@@ -92,7 +92,8 @@ public:
   void collectLateTrials();
 
   /// Ends the trials. The context must be current, and no thread may be tuning.
-  /// False if a launch of theirs still runs, which every free would wait for.
+  /// False if a launch of the trials still runs, which every free would wait
+  /// for.
   bool closeTrials() {
     const bool isBusy = trials && trials->isBusy();
     trials.reset();

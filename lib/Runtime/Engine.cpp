@@ -15,7 +15,7 @@
 
 namespace kiln {
 
-/// How many fields the problems of all families have at most.
+/// The most fields that a problem of any family has.
 static size_t mostFields(const Registry &registry) {
   size_t most = 0;
   for (const auto &family : registry.families())

@@ -1,10 +1,11 @@
 //===- LayerTrials.h - when a launch may measure its layer again ----------===//
 //
 // Trials of a layer may come to nothing: there is no memory for them, no
-// stream, a launch of theirs is late, or a budget ends before they say anything
-// new. Then the next value of the layer, and each value after it, would search,
-// compile and wait in vain again. So such a layer is put off. Its values take
-// the plans that exist, and the first new value after that time tries again.
+// stream, one of their launches is late, or a budget ends before they say
+// anything new. Then the next value of the layer, and each value after it,
+// would search, compile and wait in vain again. So such a layer is put off. Its
+// values take the plans that exist, and the first new value after that time
+// tries again.
 //
 //===----------------------------------------------------------------------===//
 #pragma once

@@ -31,7 +31,7 @@ struct SeenText {
   }
 };
 
-/// An entry as it was last seen.
+/// An entry in its last known state.
 struct KeptEntry {
   MergedEntries::Loaded loaded;
   SeenText text; ///< of the document if that is readable

@@ -95,8 +95,8 @@ inline constexpr llvm::StringLiteral kMeasuredInPieces = "background";
 uint64_t newSeries();
 
 /// The most measurements of a point: more than one run makes, so that only
-/// earlier ones are dropped. The winner stays; of the others the oldest run
-/// goes first, and within a run the slowest.
+/// earlier ones are dropped. The winner stays; the oldest run goes first, and
+/// within a run the slowest config.
 inline constexpr size_t kMaxMeasurements = 512;
 /// A record whose text would be longer keeps fewer measurements of each point,
 /// down to kFewMeasurements; then the points that were measured longest ago go.
@@ -234,8 +234,8 @@ void mergePoint(RecordPoint &into, const RecordPoint &point, int64_t nowMs);
 /// number of dropped ones.
 size_t trimPoint(RecordPoint &point, size_t most, int64_t nowMs);
 
-/// The key of a problem's record for devices of class \p deviceClass
-/// (deviceClassKey() of the model).
+/// The key of the record of the layer of \p problem, for devices of class \p
+/// deviceClass (deviceClassKey() of the model).
 std::string recordKey(const KernelFamily &family, const Problem &problem,
                       llvm::StringRef deviceClass);
 

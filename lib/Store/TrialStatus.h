@@ -13,7 +13,7 @@ enum class TrialStatus {
   Wrong,        ///< some element is outside of the tolerance, or differs from
                 ///< run to run
   OutOfBounds,  ///< wrote outside of its operands
-  NotWritten,   ///< left an element of an output as it was
+  NotWritten,   ///< left an element of an output unchanged
   LaunchFailed, ///< the device cannot load or launch it
   NotTried,     ///< a failure that says nothing about the config
   OutOfMemory,  ///< no room on the device: says nothing about the config

@@ -91,7 +91,7 @@ void removeCommonDrift(std::vector<std::vector<double>> &samples,
   }
 }
 
-/// Ranks from 1, equal values with the mean of theirs.
+/// Ranks from 1, equal values share the mean of their ranks.
 static std::vector<double> ranksOf(llvm::ArrayRef<double> values) {
   std::vector<size_t> order(values.size());
   std::iota(order.begin(), order.end(), size_t(0));

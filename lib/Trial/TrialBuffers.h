@@ -96,8 +96,8 @@ public:
 
   /// Arguments that point into copy \p copy.
   Arguments arguments(unsigned copy) const;
-  /// Arguments for the reference: those of copy 0, but an output that is also
-  /// read has its content from before any run.
+  /// Arguments for the reference: like those of copy 0, but an output that is
+  /// also read has its content from before any run.
   Arguments referenceArguments() const;
 
   unsigned copies() const { return copyCount; }
@@ -154,7 +154,7 @@ public:
                ? arena.address() + output.pristineAt + area.data - area.begin
                : 0;
   }
-  /// Address of element \p index, row * cols + column, as it was saved.
+  /// The address of the saved element \p index, row * cols + column.
   DeviceAddress savedElement(const TrialOutput &output, uint64_t index) const;
 
   /// The size of the memory.

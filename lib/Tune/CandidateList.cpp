@@ -212,7 +212,7 @@ bool CandidateList::await(TuningCandidate &entry) const {
 }
 
 //===----------------------------------------------------------------------===//
-// What is next
+// The next trials
 //===----------------------------------------------------------------------===//
 
 static StopRule ruleOf(const TuningTask &task, const TrialSeries &series) {

@@ -4,16 +4,16 @@
 // made among others, at other points. The logarithm of measured over predicted
 // time is modelled as a sum of independent errors. Each error is shared by some
 // of the times:
-//   of the series     one run, in which times are interleaved; between runs a
-//                     card's clock drifts, so only ratios within one count
-//   of the template   and of what bounds it
-//   of the kernel     which other layers of its signature share
-//   of its place      the same kernel at nearby extents
-//   of the reading    noise, and what is peculiar to one point
+//   series     one run, in which times are interleaved; between runs a card's
+//              clock drifts, so only ratios within one count
+//   template   and its bound
+//   kernel     which other layers of its signature share
+//   place      the same kernel at nearby extents
+//   reading    noise, and deviations of one point
 // All errors are normal. So the expected time of a config, and the uncertainty
 // of the difference of two, follow exactly (best linear prediction, as in
 // kriging) from one Cholesky factorisation of the covariances of all times.
-// With few times of a kernel, those of its template count for much; a config
+// With few times of a kernel, its template's times count for much; a config
 // that was never timed keeps its full uncertainty.
 //
 // Rejected: factors interpolated between the points of one kernel. They have no

@@ -407,8 +407,8 @@ StoredPortfolio Portfolio::toStored() const {
   return stored;
 }
 
-/// Restores \p stored as today's member over \p range; nullopt if it is none
-/// any more.
+/// Restores \p stored as today's member over \p range; nullopt if it cannot be
+/// used any more.
 static std::optional<PortfolioMember> restoreMember(const ProblemRange &range,
                                                     const StoredMember &stored,
                                                     const DeviceModel &device,

@@ -128,7 +128,7 @@ static double millisecondsOf(Clock::duration duration) {
 }
 
 //===----------------------------------------------------------------------===//
-// What there is to do
+// The work to do
 //===----------------------------------------------------------------------===//
 
 /// Finds a usable portfolio in the cache. One that another process stored a

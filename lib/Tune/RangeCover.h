@@ -21,8 +21,8 @@ struct CoverOptions {
   double tolerance = 0.02;
   /// The limit of a plan's workspace.
   uint64_t workspaceBytes = Allowance::kUnlimited;
-  /// Members that stay whatever their worth: those of a portfolio that is
-  /// completed.
+  /// The members of a portfolio that is completed: they stay whatever their
+  /// worth.
   llvm::ArrayRef<PortfolioMember> kept = {};
   /// Members of portfolios of parts of the range: if they are chosen again,
   /// their measurements are kept.

@@ -104,7 +104,7 @@ public:
 
   /// The entries with a trial, in the order in which they first ran.
   const CandidateRefs &tried() const { return all; }
-  /// Of these, the entries that have a time and are not known to be wrong.
+  /// The tried entries that have a time and are not known to be wrong.
   CandidateRefs measured() const;
   /// The entries that run in the next batch again: the reference, then the best
   /// so far, which may be unproven.

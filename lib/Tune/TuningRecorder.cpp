@@ -19,8 +19,8 @@ bool TuningRecorder::isTruncated() const {
 
 /// Sets the generation of \p point. A point that is measured again gets a new
 /// generation, because otherwise its old winner would stay. Of two truncated
-/// sessions the first one's winner stays. The number counts from the beginning
-/// of the session: of the sessions that began with the same one the first to
+/// sessions the first one's winner stays. The number is that of the beginning
+/// of the session: if several sessions began with the same one the first to
 /// store wins, and the others adopt its winner. A session that went on and left
 /// the old winner counts as one more, because otherwise trials would go on
 /// without end.

@@ -27,7 +27,7 @@ struct TuningTask {
   const KernelFamily &family;
   const Problem &problem;
   const TuningOptions &options;
-  RecordMatch match; ///< what is known of the problem
+  RecordMatch match; ///< the record's facts about the problem
   /// The record answers, but its session was truncated or left out configs that
   /// the caller allows: trials go on.
   bool tunesOn = false;

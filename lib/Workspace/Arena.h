@@ -96,7 +96,7 @@ public:
   ArenaPool(uint64_t limitBytes, std::optional<ArenaAllocator> allocator);
 
   /// Returns the workspace for a launch of a plan that needs \p needed; it has
-  /// no address if the stream has none that large yet.
+  /// no address if the stream's arena is too small.
   Workspace find(const ArenaStream &stream,
                  const WorkspaceLayout &needed) const noexcept;
 
