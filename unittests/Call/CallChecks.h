@@ -1,5 +1,5 @@
-// What holds for every call, good or bad: its two readings agree, and what is
-// looked up is the family's canonical problem.
+// Checks of every call, good or bad: its two readings agree, and its key is the
+// family's canonical problem.
 #pragma once
 
 #include "Call/CallReader.h"

@@ -228,7 +228,7 @@ private:
   RandomAttention attention;
 };
 
-/// What a launch gets is what the family's own description says.
+/// A launch gets the arguments of the family's own description.
 void checkArguments(const KernelFamily &family, const Problem &problem,
                     const Arguments &arguments) {
   OperandTable table = family.operands(problem);

@@ -1,5 +1,5 @@
-// Which memory the operands of a launch may share: of structs by both of their
-// readers, and of kiln_arguments.
+// The memory that operands of a launch may share, in structs by both of their
+// readers, and in kiln_arguments.
 #include "Call/CallChecks.h"
 #include "Call/LaunchArguments.h"
 

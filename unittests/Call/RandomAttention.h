@@ -97,7 +97,7 @@ private:
       operand.token_stride = cols;
       operand.head_stride = tokens * cols;
       break;
-    case 3: // what 0 says, and gaps between sequences
+    case 3: // the meaning of 0, and gaps between sequences
       operand.token_stride = heads * cols;
       operand.head_stride = cols;
       operand.batch_stride = tokens * heads * cols + pick(0, 8);

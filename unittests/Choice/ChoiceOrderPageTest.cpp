@@ -67,7 +67,7 @@ std::string placeIn(llvm::ArrayRef<ChoiceStep> list, ChoiceStep step) {
   return found == list.end() ? "" : fmt::format("{}", found - list.begin() + 1);
 }
 
-/// Of a mode whose launches have a list of their own.
+/// The places of a step in a mode whose launches have a list of their own.
 std::string bothPlaces(kiln_mode mode, ChoiceStep step) {
   const std::string thread = placeIn(choiceOrder(mode), step);
   const std::string launch = placeIn(choiceOrder(mode, Haste::Launch), step);

@@ -1,4 +1,4 @@
-// What plans and portfolios are made for where three extents vary.
+// The problems and ranges of plans and portfolios if three extents vary.
 #include "Call/CanonicalProblem.h"
 #include "Choice/PortfolioPool.h"
 
@@ -45,7 +45,7 @@ TEST_CASE_FIXTURE(BoxFixture, "a plan is made for the next powers of two") {
   const Problem cover = coverOf(family, own);
   CHECK(cover.text() == "box batch=4 rows=32 cols=1024 depth=1");
   CHECK(coverOf(family, cover).values == cover.values);
-  // What is incidental is no reason for another plan.
+  // Incidental fields do not need another plan.
   const PlanRequest request{family, own};
   const PlanTargets targets = request.targets();
   REQUIRE(targets.all.size() == 3);

@@ -110,7 +110,7 @@ TEST_CASE("an override replaces all sources, a bad one none") {
   REQUIRE(!overrideKernelSources(folder.path));
   CHECK(kernelSources()->files().size() == 1);
   CHECK(kernelSources()->find("own.cuh"));
-  // Who took them before keeps them.
+  // Earlier users keep theirs.
   CHECK(before->files().size() > 1);
 
   REQUIRE(!overrideKernelSources(treeFolder()));

@@ -7,8 +7,8 @@
 
 #if defined(__SANITIZE_ADDRESS__)
 #include <sanitizer/lsan_interface.h>
-// LLVM is built without exceptions: what its functions hold when one passes
-// through them stays.
+// LLVM is built without exceptions: memory of its functions leaks when one
+// passes through them.
 static void ignoreLeaks(bool on) { on ? __lsan_disable() : __lsan_enable(); }
 #else
 static void ignoreLeaks(bool) {}
@@ -26,7 +26,7 @@ void *__real_realloc(void *memory, size_t bytes);
 
 /// Allocations that this thread has made.
 static thread_local uint64_t count = 0;
-/// Those that it still gets; negative: any number.
+/// The calls that still succeed; negative: any number.
 static thread_local int64_t left = -1;
 
 static void *allocate(size_t bytes) {

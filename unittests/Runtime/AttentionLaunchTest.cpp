@@ -1,6 +1,6 @@
-// Attention through the C interface: what reaches the kernel, what hits, what
-// is refused. Rows of an odd number of elements leave it to one kernel, whose
-// parameters the tests read.
+// Attention through the C interface: the kernel's parameters, hits, and
+// refusals. Rows of an odd number of elements are served by one kernel only,
+// whose parameters the tests read.
 #include "Driver/Graph.h"
 #include "Runtime/AttentionArgs.h"
 
@@ -316,7 +316,7 @@ TEST_CASE("S18: a plan takes no capacities that it does not know of") {
     return status;
   };
   CAPTURE(lastError());
-  // Of any other capacities: the plan was made without.
+  // The plan was made without capacities, so any serve.
   CHECK(launchWith(8192) == KILN_SUCCESS);
   // Without them there would be 2^31 pages.
   args.keys = 1 << 20;

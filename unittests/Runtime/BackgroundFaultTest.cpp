@@ -1,5 +1,5 @@
-// The mode background where the world interferes: pauses, captures, contexts
-// that go, hooks that throw, threads and compilers that are not to be had.
+// The mode background with faults from outside: pauses, captures, destroyed
+// contexts, hooks that throw, missing threads and compilers.
 #include "Fakes/FakeCudaHazards.h"
 #include "Runtime/BackgroundFixture.h"
 #include "Runtime/Captures.h"
@@ -18,7 +18,7 @@ using namespace kiln::testing;
 
 namespace {
 
-/// As long as it lives no thread starts: none has room for its stack.
+/// Lets no thread start while it lives: there is no room for a stack.
 class NoThreads {
 public:
   NoThreads() {
@@ -243,7 +243,7 @@ TEST_CASE("background: captures of others survive, and hold trials off") {
   REQUIRE(cuStreamEndCapture(stream, &graph) == CUDA_SUCCESS);
   REQUIRE(launch(engine, args, stream) == KILN_SUCCESS);
 
-  // From here on nobody uses the default stream, which blocking streams in
+  // From here on no thread uses the default stream, which blocking streams in
   // capture refuse.
   std::atomic<bool> ends{false};
   std::atomic<int> captures{0}, failed{0};
@@ -290,7 +290,7 @@ TEST_CASE("background: without a thread launches go on, and nobody waits") {
   }
   CHECK(statisticsOf(engine).background_pending == 0);
   CHECK(warnings == 1);
-  // What is launched later tries again.
+  // A later launch tries again.
   const kiln_gemm_args later = gemmArgs(128, 768, 512);
   CHECK(launch(engine, later) == KILN_SUCCESS);
   fixture.awaitQuiet(engine);

@@ -115,7 +115,8 @@ TEST_CASE("background: loads that stall launches come between launches") {
   BackgroundFixture fixture;
   kiln_engine *engine = fixture.paused();
   REQUIRE(launch(engine, gemmArgs()) == KILN_SUCCESS);
-  // From here on nobody can launch while code is loaded, as with a driver.
+  // From here on no thread can launch while code is loaded, as with a real
+  // driver.
   kilnFakeSetLoadTime(2000);
   REQUIRE(kiln_background_resume(engine) == KILN_SUCCESS);
   std::mt19937 random(5);

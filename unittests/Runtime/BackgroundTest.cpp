@@ -1,5 +1,5 @@
-// The mode background: what launches get at once, what they get later, and what
-// they never wait for.
+// The mode background: the plans that launches get at once and later, and the
+// work that they never wait for.
 #include "Runtime/BackgroundFixture.h"
 
 #include <cuda.h>
@@ -176,7 +176,7 @@ TEST_CASE("background: a call waits for no load of the background") {
   BackgroundFixture fixture;
   kiln_engine *engine = fixture.paused();
   REQUIRE(launch(engine, gemmArgs()) == KILN_SUCCESS);
-  // From here on the device is busy, and who loads has to wait for it.
+  // From here on the device is busy, and a load has to wait for it.
   kilnFakeSetBlockLimit(60000);
   kilnFakeHoldWork("kiln_*");
   REQUIRE(launch(engine, gemmArgs()) == KILN_SUCCESS);

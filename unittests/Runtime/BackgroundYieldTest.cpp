@@ -1,4 +1,4 @@
-// The mode background: what cuts trials short, and what that costs.
+// The mode background: events that cut trials short, and their cost.
 #include "Runtime/Background.h"
 #include "Runtime/BackgroundFixture.h"
 #include "Runtime/Capi.h"

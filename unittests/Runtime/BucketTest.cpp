@@ -1,4 +1,4 @@
-// First sights of further values of a layer: what they share and cost.
+// First launches of further values of a layer: shared plans, and their cost.
 #include "Call/CanonicalProblem.h"
 #include "Choice/PlanRequest.h"
 #include "Device/Catalog.h"
@@ -55,8 +55,8 @@ TEST_CASE("S7: values of a layer share plans, in every mode") {
     CHECK(after.trials == before.trials);
     CHECK(after.compiles <= before.compiles + 4);
     CHECK(after.plans <= before.plans + 12);
-    // Beside plans, of which some may be new, and without sanitizers. (What a
-    // value takes is counted with the table.)
+    // The bytes besides plans, of which some may be new, without sanitizers.
+    // (The table's test counts the bytes of a value.)
     CHECK(bytes < 200 * 512 + 40000 * (after.plans - before.plans + 1));
     fixture.destroy(engine);
   }
@@ -165,7 +165,7 @@ TEST_CASE("S7: a capture takes nothing instead of what a record chooses") {
   REQUIRE(tuneValue(tuner, args) == KILN_SUCCESS);
   REQUIRE(kiln_gemm(tuner, &args, nullptr, nullptr) == KILN_SUCCESS);
   REQUIRE(last != chosen);
-  // What another engine stores is seen within a second.
+  // Portfolios of another engine are seen within a second.
   auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
   while (queryOf(engine, problemOf(args)).source != KILN_SOURCE_RECORD) {
     REQUIRE(std::chrono::steady_clock::now() < deadline);

@@ -1,5 +1,5 @@
 // Launches that may begin before the kernel ahead of them has ended, through
-// the C interface: what reaches the driver and the kernel, and what is refused.
+// the C interface: driver calls, kernel parameters, and refusals.
 #include "Driver/DeviceMemory.h"
 #include "Runtime/AttentionArgs.h"
 #include "Runtime/RuntimeFixture.h"
@@ -111,7 +111,7 @@ TEST_CASE("a plan's launch may depend") {
   }
   CHECK(log.last().early == kEarlyB);
 
-  // What was described says which operands are constant, not how to launch.
+  // The description names the constant operands, but not how to launch.
   void *operands[] = {args.a.data, args.b.data, args.c.data, args.d.data};
   kiln_arguments arguments = KILN_INIT(kiln_arguments);
   arguments.operands = operands;
@@ -165,7 +165,7 @@ TEST_CASE("a launch whose workspace is cleared first is ordered in full") {
   }
   CHECK(log.last().early == kEarlyB);
   CHECK(log.last().splitK > 1);
-  // Nobody vouches for this one.
+  // This workspace is not known to be zeroed.
   auto allocated =
       DeviceMemory::allocate(fixture.gpu.driver(), uint64_t(256) << 20);
   REQUIRE(allocated);

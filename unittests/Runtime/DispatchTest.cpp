@@ -1,4 +1,4 @@
-// The table of plans: what it holds, what it forgets, who reads meanwhile.
+// The table of plans: its contents, eviction, and concurrent readers.
 #include "Runtime/Dispatch.h"
 #include "Families/Families.h"
 #include "Runtime/Allocations.h"
@@ -68,7 +68,7 @@ TEST_CASE("the table keeps what readers hold while it grows") {
   const ActivePlan *held = table.find(values.key(seven));
   auto better = std::make_shared<ActivePlan>();
   table.publish(values.key(seven), {better});
-  CHECK(held == values.planOf(seven).get()); // still good for who has it
+  CHECK(held == values.planOf(seven).get()); // still valid for its users
   CHECK(table.find(values.key(seven)) == better.get());
   CHECK(table.valueCount() == kEntries);
 }
@@ -289,7 +289,7 @@ TEST_CASE("plans are swapped value by value") {
   CHECK(table.replace(values.key(value), better));
   CHECK_FALSE(table.replace(values.key(value), better));
   CHECK(table.find(values.key(value)) == better.plan.get());
-  // What was measured at the value goes for nothing but the same.
+  // A plan that was measured at the value is not replaced.
   CHECK(table.replace(values.key(value), measured));
   CHECK_FALSE(table.replace(values.key(value), better));
   CHECK(table.find(values.key(value)) == measured.plan.get());

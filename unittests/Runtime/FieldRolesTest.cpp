@@ -1,4 +1,4 @@
-// A family whose keys nobody has heard of: roles alone say what fields mean.
+// A family with unusual keys: only roles give its fields their meaning.
 #include "Call/LaunchArguments.h"
 #include "Choice/PlanRequest.h"
 #include "Choice/RangeIndex.h"
@@ -21,7 +21,7 @@ struct OddField {
 };
 
 /// y = gain * transposed x + shift, in `count` pairs of matrices. The row of y
-/// is the dynamic extent; what divides it, up to 64 elements, is the signature.
+/// is the dynamic extent; its divisor, up to 64 elements, is the signature.
 class OddFamily final : public KernelFamily {
 public:
   llvm::StringRef name() const override { return "odd"; }

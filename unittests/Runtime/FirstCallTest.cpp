@@ -1,4 +1,4 @@
-// What a first call in the mode tune costs besides its trials.
+// The cost of a first call in the mode tune besides its trials.
 #include "Device/Catalog.h"
 #include "Families/Families.h"
 #include "Runtime/RuntimeFixture.h"

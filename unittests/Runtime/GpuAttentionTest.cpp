@@ -58,7 +58,7 @@ public:
     return kiln_attention(gpu.engine, &one, nullptr, stream);
   }
 
-  /// Launches once alone: what every other launch must give.
+  /// Launches once alone, for the result that every other launch must give.
   void expect(kiln_stream stream) {
     kiln_status status = launch(0, stream);
     CAPTURE(gpuError());
@@ -68,7 +68,7 @@ public:
     clear();
   }
 
-  /// Of all results, those that differ from the first; they are overwritten.
+  /// Counts the results that differ from the first, and overwrites all.
   size_t countWrong() {
     const std::vector<uint8_t> results = fetch(count);
     size_t wrong = 0;

@@ -1,6 +1,6 @@
-// The mode background on a GPU: what calls wait for, what trials take from the
-// foreground, that every result is right while plans are swapped, and how fast
-// it is when there is quiet. Prints the figures.
+// The mode background on a GPU: waits of calls, the share that trials take from
+// the foreground, right results while plans are swapped, and its speed without
+// other load. Prints the figures.
 #include "Driver/Event.h"
 #include "Driver/Graph.h"
 #include "Runtime/GpuFixture.h"
@@ -48,7 +48,7 @@ kiln_engine *makeEngine(kiln_mode mode, uint32_t permille, const char *cache) {
   return made;
 }
 
-/// Memory that serves products of all layers. What it holds is no matter.
+/// Memory that serves products of all layers. Its content does not matter.
 struct Operands {
   explicit Operands(const Gpu &gpu) {
     for (const Layer &layer : kLayers) {
@@ -183,7 +183,7 @@ TEST_SUITE("gpu") {
     CHECK(calls.most() < 2000);
     CHECK(share < 0.06);
 
-    // What the foreground gets done, with and without.
+    // The work of the foreground, with and without the background.
     double done[2] = {}, spent[2] = {};
     then = statisticsOf(engine);
     for (int part = 0; part < 12; ++part) {

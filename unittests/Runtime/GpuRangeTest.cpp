@@ -1,4 +1,5 @@
-// Prepared ranges on a GPU: what was tuned at few values is right at all.
+// Prepared ranges on a GPU: kernels that were tuned at few values are right at
+// all values.
 #include "Families/Families.h"
 #include "Runtime/GpuFixture.h"
 #include "Runtime/RangeParts.h"

@@ -51,7 +51,7 @@ TEST_CASE("S14c: waiting for another's work is part of the budget") {
       [&] {
         other = onThread(fixture, [&] {
           launched = kiln_gemm(engine, &args, nullptr, nullptr);
-          // The next one waits for nobody.
+          // The next launch does not wait.
           uint64_t misses = statisticsOf(engine).dispatch_misses;
           launched |= kiln_gemm(engine, &args, nullptr, nullptr);
           missesOfSecond = statisticsOf(engine).dispatch_misses - misses;
@@ -70,7 +70,7 @@ TEST_CASE("S14c: waiting for another's work is part of the budget") {
   CHECK(prepared == KILN_SUCCESS);
   CHECK(meanwhile.state == KILN_STATE_FALLBACK);
   CHECK(meanwhile.source == KILN_SOURCE_ESTIMATE);
-  // What served meanwhile is not what stays.
+  // The plan that served meanwhile does not stay.
   CHECK(status == KILN_SUCCESS);
   CHECK(queryOf(engine, problem).source == KILN_SOURCE_RECORD);
 }
@@ -250,7 +250,7 @@ TEST_CASE("S9: nobody waits for a kernel that memory did not suffice for") {
     REQUIRE(canBeHad(asked));
   }
   CHECK(failures > 10);
-  // One that nobody wants any more, behind one that holds the thread.
+  // A request that no caller wants any more, behind one that holds the thread.
   fixture.nvrtc.holdWhen("");
   PendingArtifact first = artifacts.request(unitLikeIt(), 0);
   while (fixture.nvrtc.heldCount() == 0)

@@ -144,7 +144,7 @@ TEST_CASE("who has no time for a layer launches the estimator's choice") {
   CHECK(told.source == KILN_SOURCE_ESTIMATE);
   // Later values are not condemned to that.
   REQUIRE(launch(engine, 101) == KILN_SUCCESS);
-  // Nor is this one, but it may be captured as it was.
+  // Nor is this one, but it may be captured with its earlier plan.
   kiln_stream stream = fixture.gpu.stream();
   REQUIRE_FALSE(
       llvm::errorToBool(Graph::beginCapture(fixture.gpu.driver(), stream)));
@@ -191,7 +191,7 @@ TEST_CASE("where trials find a layer wrong, nothing of it is launched") {
     }
     const kiln_statistics statistics = statisticsOf(engine);
     CHECK(statistics.launches == 0);
-    // What was tried is told, and not tried again.
+    // Trials are reported, and are not repeated.
     CHECK((statistics.trials > 0) == (process == 0));
     CHECK(statistics.trial_failures == statistics.trials);
   }
@@ -202,7 +202,7 @@ TEST_CASE("where trials find a layer wrong, nothing of it is launched") {
   kiln_range range = KILN_INIT(kiln_range);
   range.name = "m";
   range.first = 1;
-  range.last = 8192; // what was found wrong there is compared there
+  range.last = 8192; // kernels that are wrong there are compared there
   kiln_problem problem = problemOf(args);
   problem.ranges = &range;
   problem.range_count = 1;

@@ -127,7 +127,7 @@ TEST_CASE("a layer without room tries again when its time is over, or memory "
       fixture.now += 20;
     }
     fixture.emptyDevice();
-    // What hits measures nothing.
+    // A hit measures nothing.
     REQUIRE(launch(engine, wide(17)) == KILN_SUCCESS);
     CHECK(statisticsOf(engine).trials == 0);
     REQUIRE(launch(engine, wide(19)) == KILN_SUCCESS);
@@ -251,7 +251,7 @@ TEST_CASE("a launch goes on with a layer that was measured in part") {
   for (int64_t m : {16, 17, 1000})
     REQUIRE(launch(engine, gemmArgs(m, 512, 512)) == KILN_SUCCESS);
   CHECK(statisticsOf(engine).trials == trials);
-  // What no trials are for takes it as it is.
+  // A mode without trials takes it as it is.
   kiln_engine *predict = fixture.engine();
   REQUIRE(launch(predict, first) == KILN_SUCCESS);
   CHECK(statisticsOf(predict).trials == 0);
@@ -272,7 +272,7 @@ TEST_CASE("a layer of which trials find no more is not gone on with at each "
   CHECK(fixture.delays == 1);
   CHECK(statisticsOf(engine).trials == 0);
   fixture.emptyDevice();
-  // Kernels that were asked for are on their way: nothing waits for these.
+  // Requested kernels are in flight, and no launch waits for them.
   const auto end = std::chrono::steady_clock::now() + kForever;
   for (int64_t m = 1001; statisticsOf(engine).trials == 0 &&
                          std::chrono::steady_clock::now() < end;

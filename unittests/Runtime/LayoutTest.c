@@ -1,7 +1,7 @@
 /* Sizes and offsets of the structs of the C interface on 64-bit targets, as a C
-   compiler lays them out: what callers were built with. A change here breaks
-   them; growth goes into reserved space or, for structs that are in no other,
-   to the end, with the first version's size kept in StructAccess.h. */
+   compiler lays them out and callers were built with them. A change breaks
+   callers; growth goes into reserved space or, for structs that are in no
+   other, to the end, with the first version's size kept in StructAccess.h. */
 #include "kiln/kiln.h"
 
 #include <stddef.h>

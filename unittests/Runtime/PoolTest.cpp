@@ -164,7 +164,7 @@ TEST_CASE("kiln_prepare loads a pool as far as the limit allows") {
   REQUIRE(fixture.preparePool(fixture.engine(), merge) == KILN_SUCCESS);
   const uint64_t all = loads() - before;
   REQUIRE(all >= 2);
-  // What is loaded stays, and is not loaded again.
+  // Loaded kernels stay, and are not loaded again.
   kiln_engine_options options = fixture.options();
   options.pool_limit_bytes = KernelRoom::kKernelBytes;
   std::atomic<int> told{0};

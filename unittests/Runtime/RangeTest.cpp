@@ -1,4 +1,4 @@
-// Prepared ranges: what serves their values, and what it costs.
+// Prepared ranges: the plans that serve their values, and the cost.
 #include "Runtime/Captures.h"
 #include "Runtime/WaitingFixture.h"
 
@@ -97,7 +97,7 @@ TEST_CASE("a new value of a prepared range costs what a hit costs") {
     const kiln_statistics before = statisticsOf(engine);
     CHECK((before.trials > 0) == (mode == KILN_MODE_TUNE));
     const int compiles = fixture.nvrtc.compileCount();
-    // What is not there cannot be read.
+    // The cache is gone, so it cannot be read.
     std::filesystem::remove_all(fixture.cachePath);
     auto callsOf = [&](int64_t m) {
       const uint64_t calls = kilnFakeTotalCalls();
@@ -185,7 +185,7 @@ TEST_CASE("a range may be compiled where there is no GPU") {
   for (int64_t m = 1; m <= 100; m += 9)
     CHECK(layer.launch(strict, m) == KILN_SUCCESS);
   CHECK(layer.query(strict, 50).source == KILN_SOURCE_DECISION);
-  // Who tunes has them measured all the same.
+  // The mode tune measures them all the same.
   kiln_engine *tuner = fixture.engine(KILN_MODE_TUNE);
   REQUIRE(layer.prepare(tuner) == KILN_SUCCESS);
   CHECK(statisticsOf(tuner).trials > 0);
@@ -294,7 +294,8 @@ TEST_CASE("a range's workspace is that of the largest of its plans") {
   }
   RangeFixture fixture;
   CHECK(workspaceOf(fixture, 4096) <= 4096);
-  // What is stored and needs more than another caller allows is not for him.
+  // A stored portfolio that needs more than another caller allows does not
+  // serve that caller.
   CHECK(workspaceOf(fixture, uint64_t(256) << 20) <= uint64_t(256) << 20);
   CHECK(workspaceOf(fixture, 4096) <= 4096);
 }
@@ -428,7 +429,7 @@ TEST_CASE("progress tells of a range's kernels and trials, and may end it") {
   RangedLayer other(100, 1, 512);
   CHECK(kiln_prepare(engine, &other.problem, 1, &options, nullptr) ==
         KILN_CANCELLED);
-  // What is there serves.
+  // The existing portfolio serves.
   CHECK(other.launch(engine, 50) == KILN_SUCCESS);
 }
 

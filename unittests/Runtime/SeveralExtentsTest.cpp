@@ -1,5 +1,5 @@
-// A family of which three extents vary from call to call: what a prepared range
-// serves, and how a layer that nobody prepared grows.
+// A family whose three extents vary from call to call: the values that a
+// prepared range serves, and the growth of an unprepared layer.
 #include "Call/ProblemSpec.h"
 #include "Driver/Graph.h"
 #include "Runtime/WaitingFixture.h"

@@ -32,7 +32,7 @@ uint64_t residentBytes() {
   return resident * 4096;
 }
 
-/// What came back that the header does not allow, by operation and status.
+/// Statuses that the header does not allow, by operation.
 class Complaints {
 public:
   void check(const char *operation, kiln_status status,

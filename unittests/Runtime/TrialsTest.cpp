@@ -1,4 +1,4 @@
-// Trials in a process of others: their waits, captures, memory and kernels.
+// Trials in a process with other work: waits, captures, memory and kernels.
 #include "Runtime/RuntimeFixture.h"
 #include "trial/TrialParams.h"
 
@@ -27,7 +27,7 @@ struct TrialsFixture : RuntimeFixture {
     made.trial_timeout_ms = timeoutMs;
     return engine(made);
   }
-  /// What is launched for \p args, after tuning if nobody has tuned it.
+  /// The kernel that is launched for \p args, which is tuned first if need be.
   std::string winner(kiln_engine *engine, const kiln_gemm_args &args) {
     kiln_problem problem = problemOf(args);
     kiln_plan *plan = nullptr;
@@ -209,7 +209,7 @@ TEST_CASE("S13: what trials loaded is unloaded before others may make theirs") {
   kiln_problem problem = problemOf(kShapes[0]);
   kiln_prepare_options retune = KILN_INIT(kiln_prepare_options);
   retune.flags = KILN_PREPARE_RETUNE;
-  // The second winner's kernel is there already, so nobody adopts it.
+  // The second winner's kernel is there already, so it is not adopted.
   for (const kiln_prepare_options *how :
        {static_cast<kiln_prepare_options *>(nullptr), &retune}) {
     unloads.isWatched = false;
@@ -287,7 +287,7 @@ TEST_CASE("S13: memory of a late launch is freed without another tuning") {
   kiln_engine *engine = fixture.tuner(/*timeoutMs=*/20);
   kiln_gemm_args args = kShapes[1];
   REQUIRE(tuneValue(engine, args) == KILN_SUCCESS);
-  // What another engine measured needs no trial.
+  // A problem that another engine measured needs no trial.
   kiln_gemm_args other = gemmArgs(64, 64, 64);
   REQUIRE(tuneValue(fixture.engine(KILN_MODE_TUNE), other) == KILN_SUCCESS);
   const uint64_t before = kilnFakeBytesInUse();
@@ -312,5 +312,5 @@ TEST_CASE("S13: an engine is destroyed beside a trial that hangs") {
   const uint64_t blocked = kilnFakeBlockedCalls();
   fixture.destroy(engine);
   CHECK(kilnFakeBlockedCalls() == blocked);
-  kilnFakeReleaseWork(); // what it writes to is still there
+  kilnFakeReleaseWork(); // its memory is still there
 }

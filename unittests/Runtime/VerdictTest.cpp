@@ -341,7 +341,7 @@ TEST_CASE(
 
 TEST_CASE("wrong results that fresh data does not repeat are no verdict") {
   VerdictFixture f;
-  int left = 1; // comparisons that somebody else's write spoils
+  int left = 1; // comparisons that another thread's write spoils
   f.kernels.isWrong = [&](auto &) { return left-- > 0; };
   kiln_engine *engine = f.watched(KILN_MODE_TUNE);
   kiln_gemm_args args = gemmArgs(112, 512, 512);

@@ -1,4 +1,4 @@
-// Who waits for whom, and for how long: hooks that launch, turns at trials.
+// Waits of threads for each other: hooks that launch, turns at trials.
 #include "Runtime/WaitingFixture.h"
 
 #include <chrono>
@@ -43,7 +43,7 @@ TEST_CASE("S9: a hook may launch what a thread works on that waits for it") {
   CHECK(inHook == KILN_SUCCESS);
   CHECK(workMeanwhile == KILN_STATE_TUNING); // it did not wait for that
   CHECK(beside == KILN_SUCCESS);
-  // What was launched meanwhile is not what stays.
+  // The plan that was launched meanwhile does not stay.
   CHECK(queryOf(engine, problemOf(second)).source == KILN_SOURCE_RECORD);
 }
 

@@ -259,8 +259,8 @@ Values valuesOf(const kiln::TransposeParams &p) {
   return valuesOf(p.x, p.y, p.rows, p.cols, p.ldx, p.ldy);
 }
 
-/// Launches \p call in each way that there is and wants the same of all. What
-/// a kernel gets is of type \p Params; each of \p addresses must be in it.
+/// Launches \p call in every way, with the same result. The kernel's parameters
+/// are of type \p Params; each of \p addresses must be in them.
 template <class Params, class Call>
 void checkWays(const kiln::Engine &engine, const Call &call,
                const std::vector<uintptr_t> &addresses) {

@@ -151,7 +151,7 @@ TEST_CASE("a missing compiler is an error that passes") {
   ArtifactStore broken(*f.cache, options);
   CHECK(errorOf(broken.get(f.unit("fast.t64"))).code ==
         ErrorCode::CompilerMissing);
-  // Somebody else fills the cache meanwhile.
+  // Another process fills the cache meanwhile.
   must(f.artifacts->get(f.unit("fast.t64")));
   CHECK(must(broken.get(f.unit("fast.t64"))));
 }
@@ -322,7 +322,7 @@ TEST_CASE("F7: what another process has claimed may be cancelled") {
       &cancel);
   CHECK(outcomes[0]);
   CHECK(outcomes[1].error.code == ErrorCode::Cancelled);
-  // And one that nobody takes back ends with the store.
+  // A request that is not cancelled ends with the store.
   PendingArtifact left = f.artifacts->request(f.unit("fast.t64"));
   f.artifacts.reset();
   CHECK(left.wait().error.code == ErrorCode::Cancelled);

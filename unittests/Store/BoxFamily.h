@@ -148,7 +148,7 @@ public:
     problem.values = std::move(values);
     return problem;
   }
-  /// Of no columns there is something to write in other families.
+  /// Other families have something to write even without columns.
   bool isEmpty(const Problem &problem) const override {
     return roomOf(problem.values) == 0;
   }

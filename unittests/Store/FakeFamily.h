@@ -47,12 +47,12 @@ struct FakeParams {
   /// The reference's output: rows [rowBegin, rowEnd) as doubles and floats.
   int64_t rowBegin = 0, rowEnd = 0;
   DeviceAddress values = 0, bounds = 0;
-  /// Of the second output, which is int8 or fp32.
+  /// The second output, which is int8 or fp32.
   DeviceAddress z = 0;
   int64_t ldz = 0, zIsInt8 = 0, zIsRead = 0;
   int64_t operand = 0; ///< that the reference computes
-  /// Of the second output: rows of a plane, planes, and how many rows of all
-  /// are defined.
+  /// For the second output: the rows of a plane, the planes, and the number of
+  /// all rows that are defined.
   int64_t zRows = 0, zPlanes = 1, zPlaneStride = 0, zDefined = 0;
 
   void setSecond(const OperandArgument &z, int64_t planes, int64_t undefined) {
@@ -88,7 +88,7 @@ struct FakeOptions {
   double flops = 0; ///< of every problem
   /// Tiles of the template fast.
   std::vector<int> fastTiles = {16, 32, 64, 128, 256, 512};
-  /// What every text holds besides, for FakeNvrtc's failWhen and delayWhen.
+  /// A comment that every text has, for FakeNvrtc's failWhen and delayWhen.
   std::string comment;
   uint64_t zeroedBytes = 0, scratchBytes = 0, scratchPerRow = 0;
   /// The one config that needs them; empty: all do.
@@ -98,8 +98,8 @@ struct FakeOptions {
   /// A second output, z, of this type: fp32 or int8.
   std::optional<DType> second;
   bool accumulates = false; ///< z, fp32, is added to
-  /// Of z: planes, which interleave, with gaps, and share the rows of y; and
-  /// how many rows, the last, are not defined.
+  /// For z: its planes, which interleave, with gaps, and share the rows of y;
+  /// and the number of last rows that are not defined.
   int64_t planes = 1, undefinedRows = 0;
   int64_t gapZ = 3; ///< elements behind a row of z
   /// Behind z, an input of so many of these integers.

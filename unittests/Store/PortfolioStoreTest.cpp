@@ -88,7 +88,7 @@ TEST_CASE("what is damaged is skipped, the rest serves") {
     CHECK_FALSE(read.ranges[0].isComplete);
     CHECK(read.ranges[1] == all.ranges[1]);
   }
-  // A range that makes no sense is none.
+  // A range that makes no sense is skipped.
   for (auto change : std::vector<std::function<void(Object &)>>{
            [](Object &p) { p.erase("members"); },
            [](Object &p) { p["members"] = llvm::json::Array{7}; },
@@ -213,7 +213,7 @@ TEST_CASE("portfolios are kept in the cache") {
   CHECK_FALSE(store.store(kKey, portfolio(1, 64)).isOutdone);
   CHECK_FALSE(store.store(kKey, portfolio(100, 200)).wasThere);
   CHECK(store.load(kKey)->ranges.size() == 2);
-  // What has not changed is the same object.
+  // An unchanged entry is the same object.
   CHECK(store.load(kKey) == store.load(kKey));
   // Other layers, devices and products have their own.
   CHECK(store.load(PortfolioKey::measured("layer\n", "H100"))->ranges.empty());

@@ -109,7 +109,7 @@ TEST_CASE("a point that is not asked for is not read, and kept as it is") {
   record.merge(point(64, "fast.t64", {measured("fast.t64", 10)}));
   CHECK(record.text().find(line + "\n") != std::string::npos);
   CHECK(record.unread().empty());
-  // Once it is asked for, it is damaged; what comes in stands beside it.
+  // Its damage shows when it is looked up; a new point is added beside it.
   CHECK(record.find({8}) == nullptr);
   record.merge(point(8, "fast.t64", {measured("fast.t64", 10)}));
   REQUIRE(record.find({8}));

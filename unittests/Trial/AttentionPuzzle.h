@@ -26,8 +26,8 @@ public:
   AttentionPuzzle(const KernelFamily &family, const std::string &text);
 
   const Problem &problem() const { return stated; }
-  /// Memory of operand \p index from its first byte on: what a launch is given,
-  /// empty for one that the problem has not. Outputs begin as poison.
+  /// The memory of operand \p index from its first byte on, as a launch gets
+  /// it; empty if the problem does not have it. Outputs begin as poison.
   const Bytes &given(int index) const { return before[index]; }
   /// The same of O behind a launch.
   const Bytes &expectedO() const { return wantedO; }

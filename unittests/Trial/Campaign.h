@@ -1,6 +1,6 @@
 //===- Campaign.h - many kernels tried on a real GPU ----------------------===//
 //
-// What the campaigns of all families share: how problems are paired with
+// The common part of the campaigns of all families: problems are paired with
 // configs, compiled together, compared with their references one by one, and
 // run where a sanitizer sees reads beyond operands.
 //
@@ -31,7 +31,7 @@ struct Triple {
   std::string text() const;
 };
 
-/// What of a template's space is drawn as often as any other.
+/// The parts of a template's space that are drawn equally often.
 enum class Evenly { Configs, Classes };
 
 /// Random numbers, and what is drawn with them. The same seed draws the same.
@@ -86,7 +86,7 @@ std::vector<Triple> compileAll(GpuTrials &gpu,
 std::vector<Triple> checkAll(GpuTrials &gpu,
                              const std::vector<Triple> &triples);
 
-/// What runs beside launches that are repeated.
+/// The work that runs beside repeated launches.
 enum class Beside {
   Nothing,
   Fills, ///< of memory that no cache holds, on another stream
@@ -99,7 +99,7 @@ std::vector<uint8_t> checkRepeats(GpuTrials &gpu, const Triple &triple,
                                   Beside beside = Beside::Nothing);
 
 /// Runs a triple over memory that ends where its operands end, so that a
-/// sanitizer sees a read beyond them. What it computes is not looked at.
+/// sanitizer sees a read beyond them. Its results are not checked.
 void runWithoutRedZones(GpuTrials &gpu, const Triple &triple);
 
 } // namespace kiln::fake

@@ -29,7 +29,7 @@ struct GpuTrials {
     options.nvrtc = NvrtcSearch::fromEnvironment(
         environment, {KILN_SOURCE_DIR "/build/cuda"});
     artifacts = std::make_unique<ArtifactStore>(*cache, std::move(options));
-    // What the largest of the cases need on any GPU.
+    // The scratch memory of the largest cases on any GPU.
     InProcessTrialsOptions trials;
     trials.scratchBytes = 8ull << 30;
     runner = must(InProcessTrials::create(*driver, device, *artifacts, trials));

@@ -112,7 +112,7 @@ std::vector<Triple> drawGroups(GpuTrials &gpu, llvm::StringRef tmpl,
   return triples;
 }
 
-/// What ptxas refuses is left out: a few of the configs that were drawn.
+/// Leaves out the few drawn configs that ptxas refuses.
 void checkMost(llvm::StringRef tmpl) {
   GpuTrials gpu(makeBuiltinRegistry());
   const std::vector<Triple> triples =

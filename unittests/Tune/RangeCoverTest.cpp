@@ -195,7 +195,7 @@ TEST_CASE("what is kept or waited for is a member; what is barred is not") {
     return candidate.config.text() != barred;
   });
   CHECK(second.members().front().config == best->config);
-  // What was measured stays so.
+  // Measured members stay measured.
   CHECK(second.measuredMembers() == 1);
 }
 

@@ -161,7 +161,7 @@ TEST_CASE_FIXTURE(BoxRangeFixture,
     CHECK(portfolio.members()[choice->member].serves(point));
   }
   CHECK(most < 0.3);
-  // Of a few members alone.
+  // Only a few members are estimated.
   CHECK(estimates <= 16 * kPoints);
 }
 
@@ -196,7 +196,7 @@ TEST_CASE_FIXTURE(BoxRangeFixture,
   CHECK(made.notes.empty());
   REQUIRE_FALSE(runner.points.empty());
   CHECK(served.pointOf(runner.points.front()) == ExtentPoint{64, 1, 5000});
-  // What was measured decides, also where nothing was.
+  // Measurements decide, also at points without any.
   const ExtentPoint huge = {256, 8192, 131072};
   CHECK(made.portfolio.choose(*served.find(huge), huge, device));
 }

@@ -689,8 +689,8 @@ TEST_CASE("what a neighbour measured goes first") {
   CHECK(result.trials[0].rank == 4);
 }
 
-/// What trials of m = 64 found of one config alone. It is predicted the same
-/// time elsewhere.
+/// Records trials at m = 64 of one config alone. Its prediction is the same
+/// elsewhere.
 void recordOne(TunerFixture &f, const std::string &config, double predictedNs,
                double measuredNs) {
   RecordPoint point;
