@@ -29,12 +29,12 @@ struct CheckedCall {
       ErrorSummary refusal = summarize(explained.takeError());
       message = refusal.message;
       CAPTURE(message);
-      // The words know every reason.
+      // Every refusal has an error of its own.
       REQUIRE(refusal.code != ErrorCode::Internal);
       if (!isRead || call.isEmpty)
         return;
-      // Only the table of plans, which has canonical problems, may stand
-      // between what is wrong and a launch.
+      // Only the table of plans, which has canonical problems, may refuse a
+      // wrong struct before a launch.
       auto made = makeProblem(family, Values(schema, call.fields()));
       bool wouldHit = made && made->values.array() == call.fields();
       if (!made)

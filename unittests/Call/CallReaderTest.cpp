@@ -237,7 +237,7 @@ void checkArguments(const KernelFamily &family, const Problem &problem,
     const OperandSpec &spec = table.operands[i];
     const OperandArgument &given = arguments.operands[i];
     CAPTURE(spec.name.str());
-    // Where there are no elements, none need be given.
+    // If there are no elements, no address is needed.
     REQUIRE((given.address == 0 || spec.present));
     REQUIRE((given.address != 0 || spec.bytes() == 0));
     if (spec.bytes() == 0)
@@ -276,8 +276,8 @@ TEST_CASE("every kind of call has its family") {
 TEST_CASE("what is looked up is the canonical problem") {
   Registry registry = makeBuiltinRegistry();
   for (const auto &family : registry.families()) {
-    // Without a struct there is nothing to read; gemm's is drawn by its own
-    // test, with what no other struct has.
+    // A family without a struct has nothing to read; gemm's struct is drawn by
+    // its own test, with the fields that no other struct has.
     if (!family->call() || family->call()->number == KILN_FAMILY_GEMM)
       continue;
     const CallReader &reader = *family->call();
@@ -315,7 +315,7 @@ TEST_CASE("scalars are normalised to what a choice depends on") {
 }
 
 namespace {
-/// So many fields.
+/// The number of fields.
 std::vector<Field> fieldsOf(size_t count) {
   static constexpr char kKeys[] = "abcdefghijklmnopqrstuvwxyz"
                                   "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -352,7 +352,7 @@ private:
   Schema schema;
 };
 
-/// One whose problems are called otherwise.
+/// A family whose problems have another name.
 class MisnamedFamily final : public OtherFamily {
 public:
   MisnamedFamily() : OtherFamily("one", fieldsOf(1)) {}

@@ -19,7 +19,7 @@ using namespace kiln::testing;
 
 namespace {
 
-/// A good call of a family, and where its struct has its addresses.
+/// A good call of a family, and the places of the addresses in its struct.
 struct FullCall {
   const void *args = nullptr;
   std::vector<void **> places;
@@ -192,7 +192,7 @@ private:
   kiln_attention_merge_args merge = kiln_attention_merge_args_init();
 };
 
-/// Every operand that \p call writes, at the address of every other one.
+/// Puts every operand that \p call writes at the address of every other one.
 void checkPairs(const KernelFamily &family, const FullCall &call) {
   std::map<DeviceAddress, void **> placeAt;
   for (void **place : call.places) {
@@ -295,7 +295,7 @@ public:
   }
   Described(const Described &) = delete;
 
-  /// "" or why a launch with these \p extents is refused.
+  /// "" or the reason why a launch with these \p extents is refused.
   std::string launch(llvm::ArrayRef<int64_t> extents = {}) {
     const Problem at = llvm::cantFail(spec.at(extents));
     Arguments arguments;

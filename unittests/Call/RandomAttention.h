@@ -28,7 +28,7 @@ public:
     return &args;
   }
 
-  /// The same of a merge.
+  /// Random calls of a merge.
   const kiln_attention_merge_args *nextMerge(std::mt19937 &from) {
     random = &from;
     merge = kiln_attention_merge_args_init();

@@ -14,7 +14,7 @@ TEST_CASE("without anything stored the ranking is offered") {
   REQUIRE(all.size() == 8);
   CHECK(all[0] == "fast.t64");
   CHECK(f.offered(ChoiceStep::Close) == Texts{"fast.t64"});
-  // The generic one is far slower and so the last that is compiled.
+  // The generic config is far slower, so it is compiled last.
   Texts tried = f.offered(ChoiceStep::Compile);
   CHECK(tried.back() == "plain.t32");
   llvm::erase(all, "plain.t32");
@@ -193,8 +193,8 @@ namespace {
 
 struct PortfolioFixture : ChooserFixture {
   /// The layer of the problem for m = 1 to 1024, served by \p configs, of which
-  /// each was measured unless \p factors are empty: at m = 64, with that factor
-  /// beyond what was predicted.
+  /// each was measured unless \p factors are empty: at m = 64, with its factor
+  /// times the prediction.
   Portfolio make(std::vector<const char *> configs,
                  std::vector<double> factors) {
     std::vector<ProblemRange> ranges =
@@ -262,7 +262,7 @@ TEST_CASE("a portfolio offers its members by expected time") {
       f.problem = makeProblem(f.family, text);
       const Texts offered = f.stored();
       CHECK(offered.front() == "fast.t32");
-      // Where nothing is compiled, what is no member is not looked at.
+      // In a mode that does not compile, only members are considered.
       if (mode == KILN_MODE_STRICT)
         CHECK(offered == Texts{"fast.t32", "fast.t64"});
       else

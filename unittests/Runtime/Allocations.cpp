@@ -18,7 +18,7 @@ extern "C" {
 void *__real_malloc(size_t bytes);
 void *__real_calloc(size_t number, size_t bytes);
 void *__real_realloc(void *memory, size_t bytes);
-// Visible, since the linker gives them to shared libraries, too.
+// They are visible, since the linker gives them to shared libraries, too.
 [[gnu::visibility("default")]] void *__wrap_malloc(size_t bytes);
 [[gnu::visibility("default")]] void *__wrap_calloc(size_t number, size_t bytes);
 [[gnu::visibility("default")]] void *__wrap_realloc(void *memory, size_t bytes);
@@ -53,8 +53,8 @@ void *__wrap_realloc(void *memory, size_t bytes) {
 }
 } // extern "C"
 
-// Out of line, since GCC takes the half of a pair that it inlined for a
-// mismatch.
+// It is out of line, since GCC reports a mismatch if it inlines one half of a
+// pair.
 [[gnu::noinline]] void *operator new(size_t bytes) {
   if (void *memory = allocate(bytes))
     return memory;

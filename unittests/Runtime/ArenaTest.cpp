@@ -119,7 +119,7 @@ TEST_CASE("S11: a thread that ends leaves its arena to a later one") {
     CHECK(launches.last().counters == first);
   }
   CHECK(statisticsOf(engine).arena_bytes == one);
-  // Each waited once for the thread before, and marked an end of its own.
+  // Each thread waited once for the one before, and marked its own end.
   CHECK(kilnFakeCallCount("cuStreamWaitEvent") == waits + kThreads);
   CHECK(kilnFakeCallCount("cuEventRecord") == records + kThreads);
   CHECK(failed == 0);
@@ -322,7 +322,7 @@ TEST_CASE("S13: a launch that makes its stream's arena waits for nothing") {
     CHECK(kilnFakeStepAt(i).stream == stream.get());
   kilnFakeLogSteps(0);
 
-  // The legacy stream gets no work but its launches.
+  // The legacy stream gets only its launches as work.
   kilnFakeLogSteps(1);
   CHECK(kiln_gemm(engine, &args, nullptr, nullptr) == KILN_SUCCESS);
   REQUIRE(kilnFakeStepCount() == 2);
@@ -338,7 +338,7 @@ TEST_CASE("S14b: of two threads that make arenas, none hides the other's") {
   options.allocator = &books.hook;
   kiln_engine *engine = fixture.engine(options);
   kiln_stream stream = fixture.gpu.stream();
-  // One needs a large zeroed region, the other scratch.
+  // One call needs a large zeroed region, the other scratch.
   kiln_gemm_args zeroed = splitArgs(), scratch = repackedArgs();
   for (const kiln_gemm_args *args : {&zeroed, &scratch}) {
     kiln_problem problem = problemOf(*args);

@@ -138,7 +138,7 @@ TEST_CASE(
     return status;
   };
   CHECK(launch("reduce op=sum rows=8 cols=64 dtype=fp32") == KILN_SUCCESS);
-  // One sum over no value: y would stay as it is.
+  // A sum over no value would leave y unchanged.
   CHECK(launch("reduce op=sum rows=8 cols=64 dtype=fp32 axis=all") ==
         KILN_INVALID_ARGUMENT);
   CHECK(statisticsOf(engine).launches == 0);

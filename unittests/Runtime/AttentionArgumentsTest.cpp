@@ -120,7 +120,7 @@ TEST_CASE("sequences of a call may share Q, K or V") {
   args.q.batch_stride = KILN_SHARED_STRIDE;
   REQUIRE(launch() == KILN_SUCCESS);
   CHECK(launches.last().qStrides.batch == 0);
-  // The same as text.
+  // The same problem as text.
   const kiln_problem problem =
       problemOf("attention batch=2 sq=5 sk=70 heads=4 d=22 dtype=bf16 bsq=-1 "
                 "bsk=-1 bsv=-1");

@@ -222,7 +222,7 @@ TEST_CASE("S7: values below a leading dimension share a cover") {
         Case{"gemm n=64 k=512 dtype=bf16 layout=TT lda=4099 batch=3", "m",
              4099},
         Case{"transpose2d cols=256 dtype=bf16 ldy=5001", "rows", 5001}}) {
-    // For each signature: whose cover is known.
+    // By signature: the value whose cover is known.
     std::map<std::string, int64_t> covers;
     for (int64_t value = most - 1; value > 4096; value -= value % 29 + 1) {
       std::string full = fmt::format("{} {}={}", text, extent, value);

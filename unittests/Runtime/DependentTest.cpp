@@ -85,12 +85,12 @@ TEST_CASE("a call that may depend says so, and which operands are constant") {
   args.a.flags = args.b.flags = 0;
   CHECK_FALSE(launched().depends); // there is nothing to read before
   CHECK(log.last().early == 0);
-  // Without the flag constant operands are as any.
+  // Without the flag constant operands are like others.
   args = dependentArgs();
   args.flags = 0;
   CHECK_FALSE(launched().depends);
   CHECK(log.last().early == 0);
-  // One kernel and one plan serve them all.
+  // One kernel and one plan serve all of them.
   CHECK(fixture.nvrtc.compileCount() == compiles);
   CHECK(statisticsOf(engine).dispatch_misses == 1);
 }

@@ -1,4 +1,4 @@
-// How tasks and engines end, also while a compiler hangs.
+// The end of tasks and engines, also while a compiler hangs.
 #include "Runtime/WaitingFixture.h"
 
 #include <atomic>

@@ -93,7 +93,7 @@ private:
   Schema signatures{"odd", TextStyle::Spaced, {{.key = "divisor"}}};
 };
 
-/// Problems of the family, through what the C interface reads.
+/// Problems of the family, read as the C interface does.
 class OddProblems {
 public:
   OddProblems() { llvm::cantFail(registry.add(std::make_unique<OddFamily>())); }
@@ -148,7 +148,7 @@ TEST_CASE("leading dimensions are packed, or as they were given") {
   ProblemSpec packed =
       odd.spec("odd width=8 height=128 count=2", {rangeOf("height", 1, 128)});
   CHECK(argumentsAt(packed, 40) == Strides(40, 8 * 40));
-  // At the last value it is the length of the row, and no field of the record.
+  // At the last value it is the length of the row, and 0 in the problem.
   ProblemSpec given = odd.spec("odd width=8 height=128 count=2 pitch=128",
                                {rangeOf("height", 1, 128)});
   CHECK(given.problem.text() == "odd width=8 count=2 height=128");

@@ -172,7 +172,8 @@ TEST_CASE("what is wrong with a call is named") {
   RuntimeFixture fixture;
   kiln_engine *engine = fixture.engine();
   kiln_gemm_args good = gemmArgs();
-  // So that every refusal below happens in spite of a plan in the table.
+  // This call puts a plan into the table, so every refusal below happens in
+  // spite of it.
   REQUIRE(kiln_gemm(engine, &good, nullptr, nullptr) == KILN_SUCCESS);
   struct Case {
     const char *name;

@@ -48,7 +48,7 @@ struct DelayFixture : RuntimeFixture {
   static void emptyDevice() { kilnFakeSetFreeMemory(0, uint64_t(8) << 30); }
 
   std::atomic<int64_t> now{1000};
-  std::atomic<int> delays{0}, warnings{0}; ///< that were told of
+  std::atomic<int> delays{0}, warnings{0}; ///< that were reported
 };
 
 /// Too large for trials on a device that is nearly full.
@@ -122,7 +122,7 @@ TEST_CASE("a layer without room tries again when its time is over, or memory "
     if (!isFreed) {
       fixture.now += 1;
       REQUIRE(launch(engine, wide(18)) == KILN_SUCCESS);
-      CHECK(fixture.delays == 2); // told, and warned of no more
+      CHECK(fixture.delays == 2); // reported, without another warning
       CHECK(fixture.warnings == 1);
       fixture.now += 20;
     }
@@ -133,7 +133,7 @@ TEST_CASE("a layer without room tries again when its time is over, or memory "
     REQUIRE(launch(engine, wide(19)) == KILN_SUCCESS);
     const uint64_t trials = statisticsOf(engine).trials;
     CHECK(trials > 0);
-    // The values of before have what was measured as well.
+    // The earlier values have measured plans as well.
     for (int64_t m : {16, 17, 19, 20}) {
       CAPTURE(m);
       const kiln_gemm_args args = wide(m);
@@ -221,7 +221,7 @@ TEST_CASE("behind a late trial a layer is searched once") {
 // Layers that were measured in part
 //===----------------------------------------------------------------------===//
 
-/// Leaves in the cache what four trials say of a layer.
+/// Leaves the results of four trials of a layer in the cache.
 static void measureInPart(DelayFixture &fixture) {
   kiln_engine *engine = fixture.engine(KILN_MODE_TUNE);
   kiln_range range = rangeOf("m", 1, 8192);

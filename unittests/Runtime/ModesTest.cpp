@@ -265,7 +265,7 @@ static long entriesIn(const std::string &folder) {
   });
 }
 
-/// Compiles rms norms of so many columns for an H200.
+/// Compiles rms norms with the given columns for an H200.
 static kiln_status compileNorms(kiln_engine *engine, std::vector<int> columns) {
   std::vector<std::string> texts;
   for (int cols : columns)

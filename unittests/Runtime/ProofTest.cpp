@@ -47,8 +47,8 @@ std::string recordsOf(const RuntimeFixture &fixture) {
   return text;
 }
 
-/// Which kernels were compared with the reference, and which one ran last.
-/// Times follow from the kernel's text, so that all of them are close.
+/// The kernels that were compared with the reference, and the one that ran
+/// last. Times follow from the kernel's text, so that all of them are close.
 class Comparisons {
 public:
   Comparisons() {
@@ -165,8 +165,8 @@ TEST_CASE("S5: a decision does not stand against what trials found") {
         std::string::npos);
 }
 
-/// Whether \p config is predicted as near to the estimator's first choice as
-/// what measuring may put before that: within 25 %.
+/// Whether measuring may put \p config before the estimator's first choice,
+/// which is predicted within 25 % of it.
 bool isNextToFirst(const kiln_gemm_args &args, const std::string &config) {
   const Registry families = makeBuiltinRegistry();
   auto named = llvm::cantFail(families.parseProblem(fmt::format(

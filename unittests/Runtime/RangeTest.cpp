@@ -59,7 +59,7 @@ struct RangedLayer {
   kiln_problem problem = KILN_INIT(kiln_problem);
 };
 
-/// The config that \p layer is launched with at \p m.
+/// The config that launches \p layer at \p m.
 std::string configAt(kiln_engine *engine, const RangedLayer &layer, int64_t m) {
   kiln_gemm_args at = layer.args;
   at.m = m;
@@ -486,7 +486,7 @@ static void prepareInPart(kiln_engine *engine, const RangedLayer &layer) {
 
 TEST_CASE("a range that was measured in part is finished when it is prepared "
           "again") {
-  // A value that was measured by itself does not tell of the others.
+  // A value that was measured by itself says nothing about the others.
   for (bool hasExact : {false, true}) {
     CAPTURE(hasExact);
     RangeFixture fixture;
@@ -558,8 +558,8 @@ TEST_CASE("kernels of ranges are loaded ahead as far as the limit allows") {
   CHECK(told == 1);
   const uint64_t ahead = kilnFakeCallCount("cuModuleLoadData") - all;
   CHECK(ahead >= 1);
-  CHECK(ahead <= 3); // two, and that of the value which speaks for the range
-  // A capture takes what is loaded; a launch loads what it is best served by.
+  CHECK(ahead <= 3); // two, and that of the range's typical value
+  // A capture takes a loaded plan; a launch loads the best one.
   kiln_stream stream = fixture.gpu.stream();
   REQUIRE(layer.prepare(engine, 0, stream) == KILN_SUCCESS);
   REQUIRE(beginCapture(fixture, stream));

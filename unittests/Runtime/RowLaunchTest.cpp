@@ -71,7 +71,8 @@ TEST_CASE("an elementwise chain reaches its kernel; an equal one hits") {
   args.x.leading_dim = 96;   // the meaning of 0
   uint64_t before = kilnFakeTotalCalls();
   REQUIRE(kiln_elementwise(engine, &args, nullptr, stream) == KILN_SUCCESS);
-  // As of a gemm: three questions for the context, and the launch.
+  // As for a gemm, there are three driver calls for the context, and the
+  // launch.
   CHECK(kilnFakeTotalCalls() - before == 4);
   CHECK(launches.last().operands.scale == 2.0f);
   CHECK(statisticsOf(engine).dispatch_misses == 1);

@@ -47,7 +47,7 @@ struct TrialsFixture : RuntimeFixture {
     REQUIRE(kiln_query(engine, &problem, nullptr, &result) == KILN_SUCCESS);
     return result.source;
   }
-  /// All that the cache holds, one file behind the other.
+  /// The content of the cache, one file behind the other.
   std::string cacheText() const {
     std::stringstream text;
     for (const auto &entry :
@@ -198,7 +198,7 @@ TEST_CASE("S13: what trials loaded is unloaded before others may make theirs") {
   } unloads;
   kiln_engine_options options = fixture.options(KILN_MODE_TUNE);
   options.event_user = &unloads;
-  // Trials are told of when their turn is over.
+  // Trials are reported when their turn is over.
   options.event = [](void *user, const kiln_event *event) {
     auto *unloads = static_cast<Unloads *>(user);
     if (event->kind == KILN_EVENT_TRIAL &&
@@ -239,7 +239,7 @@ TEST_CASE("S10: trials follow what is free when they begin") {
   // A device that is nearly full at first, as behind weights and a KV cache.
   CHECK(tune(gemmArgs(2048, 2048, 2048), 40 << 20) == 0);
   CHECK(tune(gemmArgs(2048, 2048, 4096), uint64_t(8) << 30) > 0);
-  // And one that is nearly full later.
+  // A device that is nearly full later.
   CHECK(tune(gemmArgs(4096, 8192, 2048), uint64_t(1) << 30) > 0);
 }
 
@@ -307,7 +307,8 @@ TEST_CASE("S13: an engine is destroyed beside a trial that hangs") {
   kiln_engine *engine = fixture.tuner(/*timeoutMs=*/20);
   REQUIRE(tuneValue(engine, kShapes[1]) == KILN_SUCCESS);
   kilnFakeHoldWork("kiln_*");
-  // Its kernel cannot be loaded here: that waits for what hangs.
+  // Its kernel cannot be loaded here, because a load waits for the kernel that
+  // hangs.
   CHECK(tuneValue(engine, kShapes[0]) != KILN_CONTEXT_DEAD);
   const uint64_t blocked = kilnFakeBlockedCalls();
   fixture.destroy(engine);

@@ -202,8 +202,8 @@ TEST_CASE("S14d: to measure again is not to wait for who does not") {
   uint64_t trials = statisticsOf(engine).trials;
   CHECK(trials > 0);
   std::thread releaser([&] {
-    // Long enough for the call below to join; if it does not, it has nothing
-    // to mend.
+    // This is long enough for the call below to join; if it does not, the test
+    // shows nothing.
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
     hook.joined.happen();
   });
@@ -227,7 +227,8 @@ TEST_CASE("S14d: a range is prepared for its own hint") {
   kiln_problem problem = problemOf(args);
   problem.ranges = &range;
   problem.range_count = 1;
-  // For the last value, by a launch, by a prepare and by one with a hint.
+  // The last value is asked for by a launch, by a prepare, and by a prepare
+  // with a hint.
   REQUIRE(kiln_gemm(engine, &args, nullptr, nullptr) == KILN_SUCCESS);
   REQUIRE(kiln_prepare(engine, &problem, 1, nullptr, nullptr) == KILN_SUCCESS);
   double forLast = queryOf(engine, problem).predicted_us;

@@ -96,7 +96,7 @@ TEST_CASE("the wrapper reads names of kernels") {
 }
 
 namespace {
-/// Canonical text of what a builder describes.
+/// The canonical text of a builder's problem.
 template <class Call> std::string textOf(const Call &call) {
   kiln::Problem problem(call);
   kiln_problem described = problem.get();
@@ -224,7 +224,7 @@ TEST_CASE("the wrapper launches calls over rows, also with a plan") {
 
 namespace {
 
-/// Values of any type that a kernel gets, to be compared.
+/// Kernel parameters of any type, for comparison.
 using Values = std::vector<uint64_t>;
 template <class... Fields> Values valuesOf(const Fields &...fields) {
   auto word = [](const auto &field) {

@@ -1,11 +1,11 @@
 //===- FakeFamily.h - a kernel family without kernels ---------------------===//
 //
 // "fake" copies a matrix: y = x, [m, n] fp32, m dynamic; on demand also to a
-// second output, z = 100 x. Its translation units
-// compile with any NVRTC and do nothing; under the stand-in driver a callback
-// may play the kernel: the first parameter of each is a FakeParams, and the
-// text of each module holds the line "// <template>.t<tile>". Everything that a
-// test wants otherwise is a member of FakeOptions.
+// second output, z = 100 x. Its translation units compile with any NVRTC and do
+// nothing; under the stand-in driver a callback may play the kernel: the first
+// parameter of each is a FakeParams, and the text of each module holds the line
+// "// <template>.t<tile>". Members of FakeOptions change its behaviour for a
+// test.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -27,7 +27,8 @@
 
 namespace kiln::fake {
 
-/// The value of what must not fail; llvm::cantFail checks nothing in a release.
+/// The value of an Expected that must not fail; llvm::cantFail checks nothing
+/// in a release.
 template <class T> T must(llvm::Expected<T> value) {
   if (!value)
     FAIL(llvm::toString(value.takeError()));
@@ -70,7 +71,7 @@ struct FakeParams {
 };
 
 /// The text of a kernel that does nothing. It holds the lines \p what, which
-/// tell it from others, in a literal: comments are no part of its key.
+/// distinguish it from others, in a literal: comments are not part of its key.
 inline std::string fakeText(const std::string &what) {
   return fmt::format("constexpr const char *kWhat = R\"(\n{})\";\n"
                      "struct Params {{ long long words[{}]; }};\n"
@@ -83,7 +84,7 @@ struct FakeOptions {
   /// Predicted ns of a config's text; the default prefers fast.t64, then fast
   /// tiles by their distance, pair at 3000 and more, plain at 20000.
   std::function<double(const std::string &config)> predictNs;
-  /// The same where it depends on m.
+  /// Like `predictNs`, if the time depends on m.
   std::function<double(const std::string &config, int64_t m)> predictAtNs;
   double flops = 0; ///< of every problem
   /// Tiles of the template fast.
@@ -389,7 +390,7 @@ public:
     return std::make_unique<FakeReference>(device, options);
   }
 
-  /// No library computes it: bench compares it with a memory stream.
+  /// No library computes it: bench compares it with the copy baseline.
   Peer peer(const Problem &) const override { return Peer::Stream; }
   double flops(const Problem &) const override { return options.flops; }
   double compulsoryBytes(const Problem &problem) const override {

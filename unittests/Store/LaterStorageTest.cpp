@@ -48,8 +48,8 @@ openAt(const TemporaryFolder &folder, FileOps *files = nullptr,
   return cache::Store::open(std::move(options));
 }
 
-/// Whether an update of \p kind that was told "stored", while a pruner was
-/// about to remove the entry, is found afterwards.
+/// Whether an update of \p kind that reported "stored" is found afterwards,
+/// although a pruner was about to remove the entry.
 bool survivesPruner(cache::Kind kind) {
   TemporaryFolder folder;
   openAt(folder)->publish(kind, "key", {}, "first");

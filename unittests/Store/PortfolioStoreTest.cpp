@@ -165,7 +165,8 @@ TEST_CASE("a stale portfolio gives way to one of today's kernels") {
   all.merge(stale, false);
   all.merge(today, false);
   CHECK(all.ranges.front() == today);
-  // As a part of a wider one, too, and however complete it says it is.
+  // This holds for a part of a wider one, too, and even if it claims to be
+  // complete.
   StoredPortfolio wider = portfolio(1, 128, 1, 3);
   wider.isComplete = false;
   all.ranges = {stale};
@@ -187,7 +188,7 @@ TEST_CASE("of two of one range the one with more measured members stays") {
   all.merge(portfolio(1, 64, 0, 4), true);
   CHECK(all.ranges.front().measuredAtMs == 4);
   CHECK(all.ranges.size() == 1);
-  // A wider one takes the place of a narrower one that knows no more.
+  // A wider one replaces a narrower one that knows no more.
   all.merge(portfolio(65, 128, 3, 5), false);
   all.merge(portfolio(1, 8192, 2, 6), false);
   REQUIRE(all.ranges.size() == 2);

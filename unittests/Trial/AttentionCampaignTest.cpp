@@ -25,7 +25,7 @@ public:
       : family(family), device(device), draws(seed), pairs(pairs) {}
 
   /// A problem that the template called \p tmpl takes, and one of its configs;
-  /// nothing where it is not for this device.
+  /// nullopt if it is not for this device.
   std::optional<Triple> draw(llvm::StringRef tmpl, Evenly evenly) {
     const bool decodes = tmpl == "decode" || tmpl == "sm90mla";
     std::optional<Triple> triple;
@@ -206,8 +206,8 @@ private:
   int64_t batch = 1, sq = 1, sk = 1, heads = 1, kvHeads = 1, d = 1, dv = 1;
 };
 
-/// Names of the family's templates that take problems of the generator's, the
-/// generic ones or the others.
+/// The names of the family's templates, generic or not, that take problems of
+/// the generator.
 std::vector<llvm::StringRef> usableTemplates(const KernelFamily &family,
                                              AttentionGenerator &generator,
                                              bool isGeneric) {
@@ -219,7 +219,7 @@ std::vector<llvm::StringRef> usableTemplates(const KernelFamily &family,
   return names;
 }
 
-/// "decode 150, naive 30": how many there are of each template.
+/// "decode 150, naive 30": the numbers of each template.
 std::string countsOf(const std::vector<Triple> &triples) {
   std::map<std::string, size_t> counts;
   for (const Triple &triple : triples)
@@ -255,7 +255,7 @@ void checkRandom(unsigned seed) {
 // Awkward sizes
 //===----------------------------------------------------------------------===//
 
-/// Whether tests are to try all that they otherwise take a sample of.
+/// Whether tests should try all cases instead of a sample.
 bool isWhole() {
   const char *given = std::getenv("KILN_TEST_WHOLE");
   return given && *given == '1';

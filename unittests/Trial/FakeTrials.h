@@ -51,7 +51,7 @@ public:
                      sizeof(CompareToleranceParams));
   }
 
-  /// By what the text of a kernel holds: "fast.t64".
+  /// By a part of a kernel's text: "fast.t64".
   std::map<std::string, Misdeed> misdeeds;
   std::map<std::string, double> durations; ///< ns; else 5000
   double clockRatio = 1;                   ///< of every duration

@@ -15,8 +15,8 @@
 
 namespace kiln::fake {
 
-/// The driver and the NVRTC of an environment, the real ones unless it says
-/// else, on an empty cache.
+/// The driver and the NVRTC of an environment, by default the real ones, on an
+/// empty cache.
 struct GpuTrials {
   explicit GpuTrials(Registry given,
                      Environment where = Environment::fromProcess())
@@ -35,7 +35,7 @@ struct GpuTrials {
     runner = must(InProcessTrials::create(*driver, device, *artifacts, trials));
   }
 
-  /// One config of one problem; compiles what is not compiled.
+  /// Makes the request for configs of one problem; compiles missing kernels.
   TrialRequest request(const KernelFamily &family, const Problem &problem,
                        const std::vector<std::string> &configs) {
     TrialRequest request;

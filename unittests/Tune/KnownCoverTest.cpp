@@ -14,7 +14,7 @@ constexpr const char *kLayer = "gemm m=1 n=6144 k=4096 dtype=bf16 layout=NT";
 
 ProblemRange layer(int64_t high) { return rangeOf(kLayer, {{"m", 1, high}}); }
 
-/// A cover of all of layer(64), of which nothing is known.
+/// A cover of all of layer(64), without any facts.
 Portfolio searched() {
   return llvm::cantFail(coverRange(layer(64), h200(), {}));
 }

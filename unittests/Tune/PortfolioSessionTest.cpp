@@ -63,7 +63,7 @@ public:
   }
   bool isAlive() const override { return alive; }
 
-  /// Values of m at which something was measured.
+  /// The values of m that were measured.
   std::vector<int64_t> points() const {
     std::vector<int64_t> points;
     for (const TrialRequest &request : requests)
@@ -226,7 +226,7 @@ TEST_CASE("what is stored answers: nothing is measured again") {
   CHECK(f.result.stop == StopReason::Recorded);
   CHECK(f.runner.requests.empty());
   CHECK(f.result.portfolio.toStored() == first);
-  // So does a wider range for a narrower one.
+  // A wider range answers for a narrower one as well.
   REQUIRE(f.prepare(std::chrono::seconds(60), 10, 100) == ErrorCode::Success);
   CHECK(f.runner.requests.empty());
   CHECK(f.result.portfolio.range().high == ExtentPoint{4096});
@@ -266,7 +266,7 @@ TEST_CASE("a member that is wrong goes, and another cover serves its place") {
   CHECK(f.result.portfolio.isComplete);
   for (int64_t m = 1; m <= 4096; m += 37)
     CHECK_FALSE(f.chosenAt(m).empty());
-  // Nor is it tried again by the next process.
+  // The next process does not try it again, either.
   f.runner.requests.clear();
   f.options.acceptsPartial = false;
   f.reopen();

@@ -29,7 +29,7 @@ struct Regret {
   double mean = 0, most = 0;
 };
 
-/// How far the choice is behind the best of the space at \p points.
+/// The regret of the choice against the best of the space at \p points.
 Regret regretOf(const Portfolio &portfolio,
                 const std::vector<ExtentPoint> &points) {
   Regret regret;

@@ -1,7 +1,7 @@
 //===- ScriptedRunner.h - trials without a GPU ----------------------------===//
 //
-// A runner whose times and verdicts are in tables. It validates as a real one
-// does: the fastest first, until what is left is slower than a valid one.
+// A runner whose times and verdicts are in tables. It validates like a real
+// one: the fastest first, until the others are slower than a valid one.
 //
 //===----------------------------------------------------------------------===//
 #pragma once

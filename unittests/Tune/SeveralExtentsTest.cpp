@@ -18,7 +18,7 @@ using namespace kiln::fake;
 
 namespace {
 
-/// Takes twice what is predicted of flat tiles, and what is predicted of tall.
+/// Flat tiles take twice their prediction, tall ones their prediction.
 class BoxRunner final : public TrialRunner {
 public:
   explicit BoxRunner(const DeviceModel &device) : device(device) {}
@@ -210,7 +210,7 @@ TEST_CASE_FIXTURE(BoxRangeFixture,
     for (const MemberTime &time : member.times)
       measured.insert(time.point);
   REQUIRE_FALSE(measured.empty());
-  // A part of the part is answered by it.
+  // It answers for a part of the part.
   const size_t before = runner.trials;
   CHECK(prepare(range({1, 1, 1}, {8, 1, 100})).origin ==
         PortfolioOrigin::Stored);
