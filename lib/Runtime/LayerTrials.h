@@ -25,7 +25,7 @@ namespace kiln {
 class LayerTrials {
 public:
   using Clock = std::chrono::steady_clock;
-  /// As the mode background puts a job off.
+  /// The delay with which the mode background puts a job off as well.
   static constexpr std::chrono::seconds kFirstDelay{10};
   /// A session in vain takes a budget, 2 s by default, and up to a second for
   /// its cover: less than 1 % of this delay.
