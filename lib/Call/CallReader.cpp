@@ -10,7 +10,7 @@
 
 namespace kiln {
 
-// Values of kiln.h go into records as they are.
+// Values of kiln.h are used in Values without conversion.
 static_assert(sizeof(kiln_operand) == 56 && sizeof(kiln_scale) == 72 &&
                   sizeof(kiln_heads_operand) == 136,
               "embedded: it never changes");
@@ -35,7 +35,8 @@ static_assert(KILN_POINTWISE_NONE == int(PointwiseOp::None) &&
               KILN_POINTWISE_SWIGLU < kLinkCodes);
 static_assert(KILN_MAX_POINTWISE == PointwiseChain::kMaxOps);
 
-/// \p text with keys of \p schema replaced by what the struct calls them.
+/// Returns \p text with keys of \p schema replaced by their names in the
+/// struct.
 static std::string renameFields(llvm::StringRef text, const Schema &schema,
                                 const FieldNames &names) {
   auto isWord = [](char c) {

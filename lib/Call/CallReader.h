@@ -1,10 +1,9 @@
-//===- CallReader.h - a struct of kiln.h as its family knows it -----------===//
+//===- CallReader.h - reads the struct of a call for its family -----------===//
 //
 // The dispatch path of kiln_gemm and its like: from the caller's struct
-// straight to the key of its plan and to the arguments of its launch, with
-// neither text nor record in between. What is wrong with a struct is found out
-// by readProblem(), which has the words. A family states its struct in
-// Stated.h.
+// straight to the key of its plan and to the arguments of its launch, without
+// text or Values in between. readProblem() explains the faults of a struct. A
+// family states its struct in Stated.h.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -23,37 +22,37 @@
 
 namespace kiln {
 
-/// What the addresses of a caller's struct are for.
+/// The use of the addresses in a caller's struct.
 enum class CallAddresses {
   Used,    ///< one call: they are checked, and their alignment counts
-  Ignored, ///< a problem is described
+  Ignored, ///< a problem is described; they are not read
 };
 
-/// What a caller's struct is read for.
+/// The use of a caller's struct.
 struct CallUse {
   CallUse(CallAddresses addresses, int64_t largestBatch = 0)
       : addresses(addresses), largestBatch(largestBatch) {}
 
   CallAddresses addresses;
-  /// Of a problem with a range over its batch: the range's last value. Strides
-  /// are used although the struct may say that there is one matrix.
+  /// For a problem with a range over its batch: the range's last value. Then
+  /// strides are used although the struct may describe a single matrix.
   int64_t largestBatch;
 
-  /// The most matrices of a launch, if the struct says \p batch.
+  /// The most matrices of a launch if the struct has \p batch.
   int64_t mostBatches(int64_t batch) const {
     return std::max(batch, largestBatch);
   }
 };
 
-/// One call, or one problem, as the family knows it.
+/// One call, or one problem, in the terms of its family.
 struct FamilyCall {
-  /// Of the problem's record, in its schema's order: what the family's
-  /// canonicalise() makes of it, scalars normalised. Where a problem is only
-  /// described, leading dimensions may still be as they were given.
+  /// The problem's values, in its schema's order, as the family's
+  /// canonicalise() makes them, scalars normalised. If a problem is only
+  /// described, leading dimensions may still be as given.
   int64_t values[kMaxProblemFields];
   int fieldCount = 0;
   Arguments arguments;  ///< `problem` points to `values`
-  bool isEmpty = false; ///< nothing to compute
+  bool isEmpty = false; ///< there is nothing to compute
 
   /// The reader sets the operands that its family has.
   FamilyCall() : arguments(Arguments::Unset()) { arguments.problem = values; }
@@ -65,39 +64,39 @@ struct FamilyCall {
   }
 };
 
-/// What a struct calls the fields of its family's records, by their index:
-/// "x.leading_dim". Empty: what no field of the struct is.
+/// The names that a struct has for the fields of its family's schema, by their
+/// index: "x.leading_dim". Empty for a field that the struct does not have.
 using FieldNames = std::array<std::string, kMaxProblemFields>;
 
-/// Its address stands for a type.
+/// Its address identifies a type.
 template <class Type> inline constexpr char kTypeTag = 0;
 
-/// How the struct of one family is understood.
+/// The reader of the struct of one family.
 struct CallReader {
   kiln_family number;
   const char *argsType; ///< kTypeTag of the struct
-  /// Reads the struct of one call into \p call, which is as it was constructed.
-  /// False if the struct breaks a rule, and explain() says which. Rules of the
-  /// problem are not checked: one that breaks them is in no table of plans.
-  /// Some 30 ns; 70 ns for the struct with the most fields.
+  /// Reads the struct of one call into \p call, which is newly constructed.
+  /// False if the struct breaks a rule; explain() names it. Rules of the
+  /// problem are not checked, because a problem that breaks them is in no table
+  /// of plans. Takes some 30 ns, 70 ns for the struct with the most fields.
   bool (*read)(const void *args, FamilyCall &call) noexcept;
-  /// The same with words: succeeds where read() does, and where no single value
-  /// is beyond what \p schema, the family's, allows. \p call is as constructed
-  /// here, too. Errors: InvalidArgument, Unsupported, each naming the field.
+  /// Like read(), with errors: succeeds if read() does, and if every value is
+  /// in the range of \p schema, the family's. \p call is newly constructed as
+  /// well. Errors: InvalidArgument, Unsupported, each naming the field.
   llvm::Error (*explain)(const void *args, CallUse use, const Schema &schema,
                          FamilyCall &call, FieldNames &names);
 };
 
-/// The problem that \p args, the struct of \p family, describes, scalars
-/// normalised; \p call receives what it was made of. Errors: InvalidArgument,
-/// Unsupported, naming the field of the struct: all that is wrong with it.
-/// Microseconds.
+/// Returns the problem that \p args, the struct of \p family, describes,
+/// scalars normalised; \p call receives the values that were read. Finds every
+/// fault of the struct. Errors: InvalidArgument, Unsupported, naming the field
+/// of the struct. Takes microseconds.
 llvm::Expected<Problem> readProblem(const KernelFamily &family,
                                     const void *args, CallUse use,
                                     FamilyCall &call);
 
-/// The family of \p registry whose problems the struct of \p number describes;
-/// null: none.
+/// Returns the family of \p registry whose problems the struct of \p number
+/// describes; null if there is none.
 const KernelFamily *findFamily(const Registry &registry, kiln_family number);
 
 /// A family and its reader.
@@ -109,8 +108,8 @@ struct CallTarget {
 /// The families of a registry by their numbers. Immutable.
 class CallTable {
 public:
-  /// Errors: InvalidArgument where two families have one number. Points into
-  /// \p registry.
+  /// Errors: InvalidArgument if two families have one number. Points into \p
+  /// registry.
   static llvm::Expected<CallTable> create(const Registry &registry);
 
   CallTarget find(kiln_family number) const noexcept {

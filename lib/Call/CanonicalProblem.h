@@ -1,4 +1,4 @@
-//===- CanonicalProblem.h - the problem that a launch is looked up by -----===//
+//===- CanonicalProblem.h - the problem that is the key of a launch -------===//
 #pragma once
 
 #include "Kernel/Family.h"
@@ -7,16 +7,16 @@
 
 namespace kiln {
 
-/// Gives every scalar its representative: no choice depends on more of it than
-/// whether one that defaults to 0 is 0 (then its operand is not read).
+/// Replaces every scalar by its representative: choices depend only on whether
+/// a scalar that defaults to 0 is 0 (then its operand is not read).
 void normaliseScalars(const Schema &schema,
                       llvm::MutableArrayRef<int64_t> values);
 
-/// \p record as if it said nothing of one launch alone (Field::isIncidental):
-/// what plans are made for. It need not be canonical.
+/// Returns \p values, which need not be canonical, without incidental fields
+/// (Field::isIncidental), as plans are made for them.
 Values generalised(Values values);
 
-/// Canonicalises \p record and normalises its scalars. Errors: those of
+/// Canonicalises \p values and normalises its scalars. Errors: those of
 /// KernelFamily::canonicalise.
 llvm::Expected<Problem> makeProblem(const KernelFamily &family, Values values);
 

@@ -1,4 +1,4 @@
-//===- Explainer.cpp - what is wrong with the struct of a call ------------===//
+//===- Explainer.cpp - the faults of the struct of a call -----------------===//
 #include "Call/Explainer.h"
 
 #include "Kernel/TypeName.h"
@@ -39,7 +39,7 @@ void Explainer::refuse(llvm::StringRef what, bool isSet) {
 }
 
 //===----------------------------------------------------------------------===//
-// Fields of the record
+// Fields of the problem
 //===----------------------------------------------------------------------===//
 
 /// Whether \p field may have \p value.
@@ -204,8 +204,8 @@ void Explainer::checkStrides(const std::string &name,
          name, row, field.maximum);
 }
 
-/// The matrices of an output must lie apart. Only a launch says how large they
-/// are: a described problem may have ranges.
+/// Checks that the matrices of an output lie apart. Only a launch has their
+/// size: a described problem may have ranges.
 void Explainer::checkMatrices(const std::string &name,
                               const StatedOperand &stated) {
   const OperandArgument &output = call.arguments.operands[stated.index];
@@ -237,7 +237,7 @@ void Explainer::checkOverlaps() {
   if (use.addresses == CallAddresses::Ignored || call.isEmpty)
     return;
   const OperandArgument *operands = call.arguments.operands;
-  // A result, which is stated last, is what a caller looks at first.
+  // Results are stated last, but a caller looks at them first.
   for (const Output &output : llvm::reverse(outputs))
     for (int i = 0; i < operandCount; ++i) {
       bool mayBe = i == output.mayBe && output.isAsWide;
@@ -328,7 +328,7 @@ bool Explainer::optional(const StatedOperand &stated) {
   return false;
 }
 
-/// What there is one scale of.
+/// The unit that has one scale.
 static const char *textOf(kiln_granularity granularity) {
   switch (granularity) {
   case KILN_GRANULARITY_ROW:
@@ -415,7 +415,7 @@ void Explainer::factors(const StatedFactors &stated) {
     checkWritten(name, stated, static_cast<ScaleKind>(kind));
 }
 
-/// The scales that a launch writes: those of each matrix lie apart.
+/// Checks that the scales that a launch writes lie apart for each matrix.
 void Explainer::checkWritten(const std::string &name,
                              const StatedFactors &stated, ScaleKind kind) {
   outputs.push_back({.index = stated.index});

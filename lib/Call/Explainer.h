@@ -1,8 +1,8 @@
-//===- Explainer.h - what is wrong with the struct of a call --------------===//
+//===- Explainer.h - the faults of the struct of a call -------------------===//
 //
-// Reads what a family states (Stated.h) as QuickReader does, and has the words
-// for each rule that it checks: the field, with its value. The limits of single
-// fields come from the family's schema. Off the dispatch path.
+// Reads a family's statements (Stated.h) as QuickReader does, and makes an
+// error for each broken rule, with the field and its value. The limits of
+// single fields come from the family's schema. It is off the dispatch path.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -19,7 +19,7 @@ namespace kiln {
 
 class Explainer {
 public:
-  /// \p names receives what the struct calls the fields of \p schema.
+  /// \p names receives the struct's names of the fields of \p schema.
   Explainer(const Schema &schema, CallUse use, int operandCount,
             FamilyCall &call, FieldNames &names)
       : schema(schema), use(use), operandCount(operandCount), call(call),
@@ -93,11 +93,11 @@ public:
   void scalar(const StatedScalar &stated);
   void alignment(int field) { quick.alignment(field); }
 
-  /// When all is stated: the first of what is wrong.
+  /// Returns the first fault, once all is stated.
   llvm::Error finish();
 
 private:
-  /// An operand that is written, and the one that it may be exactly.
+  /// A written operand, and the one that it may be exactly.
   struct Output {
     int index;
     int mayBe = -1;

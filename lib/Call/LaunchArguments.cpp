@@ -11,7 +11,8 @@
 namespace kiln {
 
 /// Whether the matrices of \p output overlap in a launch that has it as \p
-/// given. Strides of planes are in the record, for canonicalise() to look at.
+/// given. Strides of planes are fields of the problem, which canonicalise()
+/// checks.
 static bool runsIntoItself(const OperandSpec &output,
                            const OperandArgument &given) {
   return output.isWritten() && output.planes == 1 && output.batch > 1 &&
@@ -47,7 +48,7 @@ OperandList operandsOf(const ProblemSpec &spec, const Problem &problem) {
   return list;
 }
 
-/// Value of the extent of range \p index: that of \p given or, where that has
+/// The value of the extent of range \p index: that of \p given or, if it has
 /// none, the described problem's.
 static int64_t extentOf(const kiln_arguments &given, const ProblemSpec &spec,
                         uint32_t index) {
@@ -105,8 +106,8 @@ static bool isAllowed(const Field &field, double value) {
          (!field.isPositive || value > 0 || (value == 0 && field.alwaysUsed));
 }
 
-/// Scalars by value and, where they have a slot, by device address. One that
-/// the problem was made without stays 0: its operand is not read.
+/// Reads scalars by value and, if they have a slot, by device address. A scalar
+/// that the problem does not use stays 0: its operand is not read.
 static llvm::Error readScalars(const kiln_arguments &given,
                                const ProblemSpec &spec,
                                llvm::ArrayRef<int64_t> values,
@@ -139,7 +140,7 @@ static llvm::Error readScalars(const kiln_arguments &given,
     uint64_t address = slot < given.operand_count
                            ? reinterpret_cast<uintptr_t>(given.operands[slot])
                            : 0;
-    // A value in its place would be another one than the caller's.
+    // A value instead of the address would not be the caller's.
     if (!address && spec.defaults.scalarAddresses[index]) [[unlikely]]
       return makeError(ErrorCode::InvalidArgument,
                        "{} (slot {}) is null: the problem was described with "
@@ -154,15 +155,15 @@ static llvm::Error readScalars(const kiln_arguments &given,
   return llvm::Error::success();
 }
 
-/// How many matrices a launch of \p spec whose record has \p values is of.
+/// The number of matrices of a launch of \p spec with \p values.
 static int64_t batchOf(const ProblemSpec &spec,
                        llvm::ArrayRef<int64_t> values) {
   const int field = spec.family->problemSchema().find(FieldRole::Batch);
   return field < 0 ? 1 : values[field];
 }
 
-/// What is written begins where no other operand does, except for the input
-/// that it may be.
+/// Checks that no written operand begins where another operand does, except the
+/// input that it may be.
 static llvm::Error checkOverlap(const ProblemSpec &spec,
                                 const OperandList &operands,
                                 llvm::ArrayRef<int64_t> values,
@@ -184,8 +185,8 @@ static llvm::Error checkOverlap(const ProblemSpec &spec,
   return llvm::Error::success();
 }
 
-/// The same for the matrices of \p output, in a launch whose record has
-/// \p values.
+/// Checks that the matrices of \p output do not overlap, in a launch with \p
+/// values.
 static llvm::Error checkMatrices(const ProblemSpec &spec,
                                  const CallOperand &output,
                                  llvm::ArrayRef<int64_t> values,

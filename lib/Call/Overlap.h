@@ -1,6 +1,6 @@
-//===- Overlap.h - which memory the operands of a launch may share --------===//
+//===- Overlap.h - memory that operands of a launch may share -------------===//
 //
-// The rule for what is written, in one place: for structs of calls and for
+// The one rule for written operands, for structs of calls and for
 // kiln_arguments.
 //
 //===----------------------------------------------------------------------===//
@@ -12,14 +12,14 @@
 
 namespace kiln {
 
-/// Greatest batch stride, in elements: no matrix fills more of an address
+/// The greatest batch stride, in elements: no matrix fills more of an address
 /// space.
 inline constexpr int64_t kMaxBatchStride = int64_t(1) << 40;
 
 /// Whether \p output, which is written, begins where \p other does and may not.
 /// With \p mayBe it may be the other exactly: with its leading dimension, its
-/// plane stride and, where \p hasBatches says that the launch has more than one
-/// matrix, its batch stride. Without branches.
+/// plane stride and, with \p hasBatches (more than one matrix), its batch
+/// stride. Without branches.
 inline bool overlaps(const OperandArgument &output,
                      const OperandArgument &other, bool mayBe,
                      bool hasBatches) {
@@ -31,8 +31,8 @@ inline bool overlaps(const OperandArgument &output,
          !(mayBe & isExact);
 }
 
-/// Elements from the first of a matrix to the end of its last row. Those of
-/// sizes that no problem has may wrap.
+/// The number of elements from the first of a matrix to the end of its last
+/// row. It may wrap for sizes that no problem has.
 constexpr uint64_t matrixElements(int64_t rows, int64_t cols,
                                   int64_t leadingDimension) {
   return (static_cast<uint64_t>(rows) - 1) *

@@ -11,8 +11,8 @@
 
 namespace kiln {
 
-/// Calls \p visit with how far each of \p count values is stepped back, nearest
-/// first, until it returns true: all combinations below \p period.
+/// Calls \p visit with the distances by which \p count values are stepped back,
+/// nearest first, until it returns true: all combinations below \p period.
 static bool
 visitSteps(size_t count, int64_t period,
            llvm::function_ref<bool(llvm::ArrayRef<int64_t>)> visit) {

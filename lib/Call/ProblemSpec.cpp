@@ -1,4 +1,4 @@
-//===- ProblemSpec.cpp - a kiln_problem, understood -----------------------===//
+//===- ProblemSpec.cpp - a kiln_problem, read and checked -----------------===//
 #include "Call/ProblemSpec.h"
 
 #include "Call/CallReader.h"
@@ -30,13 +30,13 @@ static std::string textWithScalars(const Problem &problem,
   return values.text();
 }
 
-/// Keeps \p problem in \p spec: canonical, and as \p given described it.
+/// Keeps \p problem in \p spec, canonical and as it was described by \p given.
 static void keepProblem(const Values &given, Problem problem,
                         ProblemSpec &spec) {
   spec.problem = std::move(problem);
   spec.described = spec.problem.values;
-  // A leading dimension that equals the length of its row is no field of the
-  // canonical record; at another extent it would not be what was asked for.
+  // A leading dimension that equals the length of its row is 0 in the canonical
+  // problem; at another extent that would not be the requested one.
   llvm::ArrayRef<Field> fields = given.schema().fields();
   for (int i = 0; i < static_cast<int>(fields.size()); ++i)
     if (fields[i].followsExtents() &&
@@ -77,7 +77,7 @@ static llvm::Error readStruct(const Registry &registry,
               std::move(*read), spec);
   spec.text = textWithScalars(spec.problem, call.arguments);
   spec.defaults = call.arguments;
-  spec.recordHasStrides =
+  spec.valuesHaveStrides =
       spec.family->problemSchema().find(FieldRole::Stride) >= 0;
   return llvm::Error::success();
 }
@@ -90,7 +90,7 @@ static llvm::Error readText(const Registry &registry, const char *text,
   spec.family = named->family;
   spec.defaults = named->family->defaultArguments(named->problem);
   spec.text = named->problem.text();
-  spec.recordHasStrides = true;
+  spec.valuesHaveStrides = true;
   auto given = Values::parse(spec.family->problemSchema(), text);
   if (!given)
     return given.takeError();
@@ -151,7 +151,7 @@ static bool arePackedApart(const ProblemSpec &spec, const Problem &a,
     const OperandArgument &l = left.operands[i], &r = right.operands[i];
     if (l.leadingDimension != r.leadingDimension ||
         l.planeStride != r.planeStride ||
-        (spec.recordHasStrides && l.batchStride != r.batchStride))
+        (spec.valuesHaveStrides && l.batchStride != r.batchStride))
       return true;
   }
   return false;
@@ -257,7 +257,7 @@ void ProblemSpec::readDefaults(llvm::ArrayRef<int64_t> values,
     OperandArgument &to = arguments.operands[i];
     to.leadingDimension = packed.operands[i].leadingDimension;
     to.planeStride = packed.operands[i].planeStride;
-    if (recordHasStrides)
+    if (valuesHaveStrides)
       to.batchStride = packed.operands[i].batchStride;
   }
 }

@@ -1,4 +1,4 @@
-//===- ProblemSpec.h - a kiln_problem, understood -------------------------===//
+//===- ProblemSpec.h - a kiln_problem, read and checked -------------------===//
 #pragma once
 
 #include "Kernel/Registry.h"
@@ -12,45 +12,49 @@
 
 namespace kiln {
 
-/// Values that one extent of a problem takes.
+/// The values that one extent of a problem may have.
 struct ExtentRange {
-  int field = 0; ///< of the problem's record
+  int field = 0; ///< its index in the problem's schema
   int64_t first = 0, last = 0, hint = 0;
 };
 
-/// A problem as its family knows it. A value; points into the registry only.
+/// A problem in the terms of its family. A value; points into the registry
+/// only.
 struct ProblemSpec {
   const KernelFamily *family = nullptr;
-  /// Canonical, scalars normalised; with ranges, at the last values.
+  /// The canonical problem, scalars normalised; with ranges, at the last
+  /// values.
   Problem problem;
-  /// The same as it was described, for other extents: a leading dimension,
-  /// stride or capacity is 0 only where it follows from the extents, whatever
-  /// they are.
+  /// The problem as it was described, for other extents: a leading dimension,
+  /// stride or capacity is 0 only if it follows from the extents, whatever they
+  /// are.
   Values described;
-  std::string text; ///< of the problem as it was given, scalars included
-  /// Leading dimensions, strides and scalars as they were given; no addresses,
-  /// and the caller that launches sets `problem`.
+  std::string text; ///< of the problem as given, scalars included
+  /// Leading dimensions, strides and scalars as given, without addresses; a
+  /// launching caller sets `problem`.
   Arguments defaults;
   std::vector<ExtentRange> ranges;
-  /// Strides from matrix to matrix follow from the record: in all text, and
-  /// where records have fields for them. Else they are as they were given.
-  bool recordHasStrides = false;
-  /// Leading dimensions or strides differ over the ranges: something is packed
-  /// whose row or matrix is as large as an extent says.
+  /// Strides from matrix to matrix follow from the values: always for text, and
+  /// for a struct if the schema has fields for them. Otherwise they are as
+  /// given.
+  bool valuesHaveStrides = false;
+  /// Leading dimensions or strides differ over the ranges: the row or matrix of
+  /// a packed operand depends on an extent.
   bool followsExtents = false;
 
   /// Reads and checks \p problem. Errors: InvalidArgument, Unsupported.
   static llvm::Expected<ProblemSpec> parse(const Registry &registry,
                                            const kiln_problem *problem);
 
-  /// The record with \p extents for the ranges', not canonical. No allocation.
+  /// The values with \p extents for the ranges', not canonical. Allocates
+  /// nothing.
   FieldValues valuesAt(llvm::ArrayRef<int64_t> extents) const;
-  /// The problem of that record. Errors: those of KernelFamily::canonicalise.
+  /// The problem of these values. Errors: those of KernelFamily::canonicalise.
   llvm::Expected<Problem> at(llvm::ArrayRef<int64_t> extents) const;
 
-  /// Leading dimensions, strides and scalars of a launch whose record has
-  /// \p values: what is packed follows the extents. No addresses. Free unless
-  /// followsExtents.
+  /// Reads leading dimensions, strides and scalars of a launch with \p values,
+  /// without addresses: packed operands follow the extents. Costs nothing
+  /// unless followsExtents.
   void readDefaults(llvm::ArrayRef<int64_t> values, Arguments &arguments) const;
 };
 

@@ -1,9 +1,9 @@
 //===- QuickReader.h - a struct of a call, on the dispatch path -----------===//
 //
-// Fills the values of the record and the arguments of the launch from what a
-// family states (Stated.h), and collects whether anything is wrong, mostly
-// without branches. Everything is inlined into the family's one reader: some
-// 30 ns.
+// Fills the values of the problem and the arguments of the launch from a
+// family's statements (Stated.h), and collects whether anything is wrong,
+// mostly without branches. Everything is inlined into the family's one reader,
+// which takes some 30 ns.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -23,7 +23,7 @@ namespace kiln {
 
 class QuickReader {
 public:
-  /// \p operandCount: of the family's operands.
+  /// \p operandCount: the number of the family's operands.
   KILN_INLINE QuickReader(CallUse use, int operandCount, FamilyCall &call)
       : use(use), launches(use.addresses == CallAddresses::Used),
         operandCount(operandCount), call(call) {
@@ -33,8 +33,8 @@ public:
 
   bool wrong = false;
 
-  /// Size, reserved fields, and flags other than \p flags. False: the rest is
-  /// not to be read.
+  /// Checks the size, reserved fields, and flags other than \p flags. False if
+  /// the rest must not be read.
   template <class Args>
   KILN_INLINE bool begin(const Args &args, const char * /*structName*/,
                          uint32_t flags = 0) {
@@ -46,7 +46,7 @@ public:
     return true;
   }
 
-  /// A struct that another one points to. False: it is not to be read.
+  /// Checks a struct that another one points to. False if it must not be read.
   template <class Struct>
   KILN_INLINE bool nested(const Struct &given, const char * /*name*/) {
     bool isGood = hasKnownSize(given);
@@ -63,23 +63,23 @@ public:
     return isGood;
   }
 
-  /// A number that the record has as it is.
+  /// A number that is stored unchanged.
   KILN_INLINE void number(int field, StatedName, int64_t value) {
     call.values[field] = value;
   }
-  /// The same with a default, \p otherwise, that follows from other fields: a
-  /// record has 0 for it. Returns the value.
+  /// A number with a default, \p otherwise, that follows from other fields and
+  /// is stored as 0. Returns the value.
   KILN_INLINE int64_t derived(int field, StatedName, int64_t given,
                               int64_t otherwise) {
     setDerived(field, given, otherwise);
     return resolveRow(given, otherwise);
   }
-  /// What to expect of a number of which \p most is the bound: a record has 0
-  /// for what is no less.
+  /// The expected value of a number bounded by \p most; a hint that is not less
+  /// is stored as 0.
   KILN_INLINE void hint(int field, StatedName, int64_t given, int64_t most) {
     call.values[field] = launches && given >= most ? 0 : given;
   }
-  /// One of several values, which the record has as \p value.
+  /// One of several values, stored as \p value.
   KILN_INLINE void choice(int field, StatedName, int64_t /*given*/,
                           int64_t value) {
     call.values[field] = value;
@@ -88,10 +88,12 @@ public:
                         int64_t value) {
     call.values[field] = value;
   }
-  /// A leading dimension of nothing, or another field that is not used.
+  /// A field that is not used, such as the leading dimension of a missing
+  /// operand.
   KILN_INLINE void absent(int field) { call.values[field] = 0; }
 
-  /// A rule that a record cannot show, with the words of what breaks it.
+  /// A rule that canonicalise() cannot check, with the message for a break of
+  /// it.
   template <class... Args>
   KILN_INLINE void require(bool isGood, ErrorCode,
                            fmt::format_string<const Args &...>,
@@ -104,7 +106,7 @@ public:
     call.isEmpty = value;
     needed = launches && !value;
   }
-  /// Of a family that has batches: how many the struct says.
+  /// The number of matrices, for a family that has batches.
   KILN_INLINE void batches(int64_t batch) {
     maxStride = kMaxBatchStride;
     countsStrides = use.mostBatches(batch) > 1;
@@ -114,7 +116,7 @@ public:
     const kiln_operand &from = stated.given;
     const uint64_t bytes = elementBytesOf(stated.type);
     const uint64_t address = place(stated);
-    // As unsigned, one that is negative is beyond any limit.
+    // A negative stride is, as unsigned, beyond any limit.
     const auto stride = static_cast<uint64_t>(from.batch_stride);
     wrong |= stride > (stated.hasBatches ? maxStride : 0);
     if (countsStrides)
@@ -165,7 +167,7 @@ public:
       addWritten(stated.index, stated.mayBe);
   }
 
-  /// One that is there if its type is set. Returns whether it is.
+  /// An operand that exists if its type is set. Returns whether it does.
   KILN_INLINE bool optional(const StatedOperand &stated) {
     if (stated.given.type != KILN_DTYPE_NONE) {
       operand(stated);
@@ -218,7 +220,7 @@ public:
     setFactors(stated, *from);
   }
 
-  /// Of an operand that is in an order of its own.
+  /// An operand with a prepacked order.
   [[gnu::noinline]] void packed(const StatedPacked &stated) {
     const kiln_operand &from = stated.given;
     const kiln_scale &scale = stated.scale;
@@ -288,23 +290,22 @@ public:
         std::bit_cast<int64_t>(stated.isUsed ? 1.0 : 0.0);
   }
 
-  /// The alignment of all operands together.
+  /// Stores the alignment of all operands together.
   KILN_INLINE void alignment(int field) {
     constexpr uint64_t kMaxAlign = 16; // that families tell apart, in bytes
     uint64_t all = bits | kMaxAlign;
     call.values[field] = static_cast<int64_t>(all & -all);
   }
 
-  /// The rule for all operands together, when all are stated: what is written
-  /// begins where no other operand does, except for the one that it may be
-  /// exactly.
+  /// Checks all operands together, once all are stated: no written operand
+  /// begins where another one does, except the one that it may be exactly.
   KILN_INLINE void finish() {
     if (!needed)
       return;
     const OperandArgument *operands = call.arguments.operands;
     for (uint32_t left = written; left; left &= left - 1) {
       const int output = std::countr_zero(left);
-      int sharing = 0; // its own among them
+      int sharing = 0; // itself included
       for (int i = 0; i < operandCount; ++i)
         sharing += operands[i].address == operands[output].address;
       if (sharing == 1) [[likely]]
@@ -335,7 +336,7 @@ private:
     return (scale.row_stride | scale.column_stride | scale.batch_stride) != 0;
   }
 
-  /// Of an operand that has scales.
+  /// Reads the scales of an operand that has some.
   [[gnu::noinline]] void setFactors(const StatedFactors &stated,
                                     const kiln_scale &from) {
     const int kind = kindOf(stated);
@@ -371,8 +372,7 @@ private:
     addWritten(stated.index, -1);
   }
 
-  /// Whether a field is set that must not be, whatever the family is, or
-  /// another flag than \p flags.
+  /// Whether a field is set that no family uses, or another flag than \p flags.
   template <class Args>
   KILN_INLINE static bool hasReserved(const Args &args, uint32_t flags) {
     uint64_t set = (args.flags & ~flags) | uint32_t(args.determinism);
@@ -383,9 +383,10 @@ private:
     return set != 0;
   }
 
-  /// Whether link \p index has the size of the first, which is one that this
-  /// version understands and the stride of the array, an operation that fits a
-  /// record, no other parameters than that takes and no reserved field set.
+  /// Whether link \p index has the size of the first (which this version
+  /// understands, and which is the stride of the array), an operation that a
+  /// chain field can hold, only parameters of that operation and no reserved
+  /// field set.
   KILN_INLINE static bool isGoodLink(const kiln_pointwise *chain,
                                      uint32_t index) {
     const kiln_pointwise &link = at(chain, index);
@@ -398,7 +399,7 @@ private:
            !hasParams(link) && (link.reserved[0] | link.reserved[1]) == 0;
   }
 
-  /// What holds for any struct of an operand. Returns its address.
+  /// Checks the rules of any struct of an operand. Returns its address.
   template <class Stated> KILN_INLINE uint64_t place(const Stated &stated) {
     const auto &from = stated.given;
     const uint64_t bytes = elementBytesOf(stated.type);
@@ -421,7 +422,7 @@ private:
     uint64_t aligned = address;
     if (promise) [[unlikely]] {
       wrong |= ((promise & (promise - 1)) | (address & (promise - 1))) != 0;
-      // An address is aligned to its element whatever less is promised.
+      // An address is aligned to its element even if less is promised.
       aligned = std::max(promise, bytes);
     }
     bits |= aligned;
@@ -434,14 +435,14 @@ private:
     addWritten(stated.index, isAsWide ? stated.mayBe : -1);
   }
 
-  /// A field whose default follows from others. Of a problem whose extents a
-  /// range may vary, 0 stays what it is: the default at every extent.
+  /// Stores a field whose default follows from others. In a problem whose
+  /// extents a range may vary, 0 stays: the default at every extent.
   KILN_INLINE void setDerived(int field, int64_t given, int64_t otherwise) {
     call.values[field] = launches ? canonicalRow(given, otherwise) : given;
   }
 
-  /// Operand \p index is written; it may be operand \p other exactly, or with
-  /// -1 none.
+  /// Notes that operand \p index is written; it may be operand \p other
+  /// exactly, or none if that is -1.
   KILN_INLINE void addWritten(int index, int other) {
     written |= uint32_t(1) << index;
     mayBe[index] = static_cast<int8_t>(other);
@@ -454,7 +455,7 @@ private:
   uint64_t maxStride = 0; ///< greatest batch stride; 0: there are no batches
   uint64_t bits = 0;
   uint32_t written = 0; ///< a bit for each operand that is written
-  int8_t mayBe[Arguments::kMaxOperands]; ///< of those
+  int8_t mayBe[Arguments::kMaxOperands]; ///< of written operands
   const int operandCount;
   FamilyCall &call;
 };

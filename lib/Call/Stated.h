@@ -1,20 +1,21 @@
-//===- Stated.h - what a family states of its struct ----------------------===//
+//===- Stated.h - a family's statements about its struct ------------------===//
 //
 // A family describes the struct of its calls once, in a function
 //
 //   template <class Visitor> static void visit(const Args &args, Visitor &v);
 //
-// that names record fields, operands and scalars in the terms below. Two
-// visitors read it: QuickReader tells good from bad on the dispatch path,
-// mostly without branches; Explainer has the words. Rules of a struct (sizes,
-// reserved space, flags, addresses, alignment, strides, overlap) live in them.
-// What a record can show (which values, chains and sizes work) is for the
-// family's canonicalise() alone: a struct that breaks such a rule finds no plan
-// in the table, and what looks further is the slow path.
+// that names fields, operands and scalars of the problem in the terms below.
+// Two visitors read it: QuickReader tells good from bad on the dispatch path,
+// mostly without branches; Explainer makes the errors. They check the rules of
+// a struct (sizes, reserved space, flags, addresses, alignment, strides,
+// overlap). The family's canonicalise() alone checks the rules of a problem
+// (which values, chains and sizes work): a struct that breaks such a rule finds
+// no plan in the table, and then the slow path finds the error.
 //
-// A visit says begin() first, and the rest of the struct only if that is true.
-// isEmpty() and batches() come before all operands, those of a chain's links
-// included, and alignment() after them. The order of the rest is free.
+// A visit calls begin() first, and states the rest of the struct only if that
+// is true. isEmpty() and batches() come before all operands, also before the
+// operands of a chain's links, and alignment() after them. Other calls may have
+// any order.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -33,7 +34,7 @@ struct StatedName {
   constexpr StatedName(const char *text, int link = -1)
       : text(text), link(link) {}
 
-  const char *text; ///< "a.type", or of a link "pointwise[{}].operand"
+  const char *text; ///< "a.type", or for a link "pointwise[{}].operand"
   int link;         ///< index of the link
 };
 
@@ -42,40 +43,41 @@ struct StatedOperand {
   StatedName name;
   const kiln_operand &given;
   int index;       ///< in Arguments::operands
-  kiln_dtype type; ///< of its elements: all that its type, if set, may be
-  /// The operand whose type that is; null: `type` is the only one.
+  kiln_dtype type; ///< of its elements; its type field, if set, must equal it
+  /// The operand that `type` comes from; null if `type` is the only allowed
+  /// one.
   const char *typeOf = nullptr;
-  /// Elements of a packed row. A vector has no `field`: its leading dimension
-  /// is ignored, and kernels are given this one.
+  /// The number of elements of a packed row. A vector has no `field`: its
+  /// leading dimension is ignored, and kernels get this one.
   int64_t rowLength = 0;
-  int field = -1;     ///< of the leading dimension in the record
-  bool isUsed = true; ///< its address is: it may not be null
+  int field = -1;     ///< of the leading dimension
+  bool isUsed = true; ///< its address may not be null
   bool isWritten = false;
-  int64_t rows = 0; ///< of one that is written, in a family with batches
-  /// Of one that is written: index, type and name of the operand that it may be
+  int64_t rows = 0; ///< of a written operand, in a family with batches
+  /// For a written operand: index, type and name of the operand that it may be
   /// exactly; -1: none.
   int mayBe = -1;
   kiln_dtype mayBeType = KILN_DTYPE_NONE;
   const char *mayBeName = "";
-  bool hasBatches = true; ///< false: one matrix serves a batch of others
+  bool hasBatches = true; ///< false: one matrix serves the whole batch
 };
 
 /// One operand of heads: a batch of matrices, each of planes, whose rows may
-/// interleave. Its strides are fields of the record.
+/// interleave. Its strides are fields of the problem.
 struct StatedHeads {
   StatedName name;
   const kiln_heads_operand &given;
   int index;       ///< in Arguments::operands
-  kiln_dtype type; ///< as StatedOperand::type
+  kiln_dtype type; ///< like StatedOperand::type
   const char *typeOf = nullptr;
   int64_t rows, planes, rowLength; ///< of a matrix; planes are heads
-  /// Of the stride from row to row in the record; those from plane to plane,
-  /// ignored with one plane, and from matrix to matrix follow.
+  /// The stride from row to row; the fields of the strides from plane to plane,
+  /// ignored with one plane, and from matrix to matrix follow it.
   int field;
   bool hasBatches = true; ///< false: the batch stride is ignored
   bool isUsed = true;     ///< its address is: it may not be null
   bool isWritten = false;
-  /// As of a StatedOperand.
+  /// Like those of a StatedOperand.
   int mayBe = -1;
   kiln_dtype mayBeType = KILN_DTYPE_NONE;
   const char *mayBeName = "";
@@ -89,7 +91,8 @@ struct StatedArray {
   int index;           ///< in Arguments::operands
   int64_t rowLength = 1;
   bool isWritten = false;
-  int mayBe = -1; ///< as of a StatedOperand, of an array of the same type
+  int mayBe = -1; ///< like that of a StatedOperand, for an array of the same
+                  ///< type
   const char *mayBeName = "";
   int64_t batchStride = 0;
 };
@@ -101,27 +104,27 @@ struct StatedScales {
   int index;               ///< in Arguments::operands
   kiln_dtype type;         ///< of the operand
   kiln_granularity granularity = KILN_GRANULARITY_ROW; ///< the only one
-  int64_t count = 1; ///< in a row of theirs: the leading dimension
+  int64_t count = 1; ///< in a row of scales: the leading dimension
   bool isWritten = false;
 };
 
-/// The scales that an input is read with, fp32, which may be missing: whatever
-/// is given is a part of the problem. They make a matrix of rows, which the
-/// product keeps, by steps of its sum. Or its zero points, int32: one, or one
-/// for each row.
+/// The fp32 scales of an input, which may be missing; their form is a part of
+/// the problem. They make a matrix of rows, which the product keeps, by steps
+/// of its sum. Or the int32 zero points of an input: one, or one for each row.
 struct StatedFactors {
   StatedName name;
   const kiln_scale *given; ///< null: none
   int index;               ///< in Arguments::operands
-  // In the record: a ScaleKind, whether scales of neighbouring rows are
-  // neighbours, and the other stride; -1, both, where there are no blocks.
+  // Fields of the problem: a ScaleKind, whether scales of neighbouring rows are
+  // neighbours, and the other stride; the last two are -1 if there are no
+  // blocks.
   int kind, order, ld;
   bool isTransposed; ///< rows are the columns of the operand as stored
   int64_t rows, depth;
-  bool areIntegers = false; ///< zero points, whose type has to be named
-  /// Those of an output: the launch writes them, unless there is one of all.
+  bool areIntegers = false; ///< zero points, whose type has to be set
+  /// Scales of an output: the launch writes them, unless there is one for all.
   bool areWritten = false;
-  bool hasBatches = true; ///< as of a StatedOperand
+  bool hasBatches = true; ///< like that of a StatedOperand
 
   constexpr bool writes(ScaleKind given) const {
     return areWritten && given != ScaleKind::Tensor;
@@ -133,8 +136,8 @@ struct StatedFactors {
   }
 };
 
-/// Weights in an order of their own, with their scales and zero points: all of
-/// it whole vectors of 16 bytes, without strides.
+/// Prepacked weights with their scales and zero points: all of them are whole
+/// vectors of 16 bytes, without strides.
 struct StatedPacked {
   StatedName name;
   const kiln_operand &given;
@@ -145,8 +148,8 @@ struct StatedPacked {
   // In Arguments::operands. \p ld is the weights' leading dimension.
   int index, scaleIndex, zeroIndex;
   int64_t ld;
-  // In the record; `kindOf` makes the value of the scales' kind, -1 for none
-  // that there is, and `scaleDefault` is a type that the record leaves out.
+  // Fields of the problem; `kindOf` makes the value of the scales' kind, -1 if
+  // there is no such kind, and `scaleDefault` is the type that is left out.
   int order, kind, type, hasZero;
   int (*kindOf)(const kiln_scale &given);
   kiln_dtype scaleDefault;
@@ -169,22 +172,23 @@ constexpr bool isPresent(const kiln_scale &scale) {
   return scale.granularity != KILN_GRANULARITY_NONE;
 }
 
-/// One scalar of a call. No choice depends on its value: the record has a 1 in
-/// its place, or a 0 if it is not used, or always (Field::alwaysUsed). So the
+/// One scalar of a call. No choice depends on its value: the problem has a 1
+/// instead, or a 0 if it is not used, or always a 0 (Field::alwaysUsed). So the
 /// visitors check the value itself.
 struct StatedScalar {
   StatedName name;
   double value;
-  int field;          ///< in the record
+  int field;          ///< its field of the problem
   int index;          ///< in Arguments::scalars
-  bool isUsed = true; ///< false for one that is always
+  bool isUsed = true; ///< false for a scalar that is always used
   double least = std::numeric_limits<double>::lowest();
-  /// Device address of the value, and the name of its field; null: none.
+  /// The device address of the value, and the name of its field; null: none.
   const void *address = nullptr;
   const char *addressName = "";
 };
 
-/// A leading dimension as given, resolved, and as a record has it.
+/// A leading dimension with its default resolved, and in the form that problems
+/// store.
 constexpr int64_t resolveRow(int64_t given, int64_t packed) {
   return given ? given : packed;
 }
@@ -192,7 +196,7 @@ constexpr int64_t canonicalRow(int64_t given, int64_t packed) {
   return given == packed ? 0 : given;
 }
 
-/// The kind of what \p given says, of an operand whose rows are \p isTransposed
+/// The kind of \p given for an operand whose rows are, with \p isTransposed,
 /// its columns as stored; -1 if there is no such kind.
 constexpr int scaleKindOf(const kiln_scale &given, bool isTransposed) {
   const int32_t rows = isTransposed ? given.block_columns : given.block_rows;
@@ -212,7 +216,7 @@ constexpr int scaleKindOf(const kiln_scale &given, bool isTransposed) {
   return given.granularity == own ? static_cast<int>(ScaleKind::Row) : -1;
 }
 
-/// The kind of what is given for \p stated; -1 if there is no such kind.
+/// The kind of the scales given for \p stated; -1 if there is no such kind.
 constexpr int kindOf(const StatedFactors &stated) {
   const int kind = scaleKindOf(*stated.given, stated.isTransposed);
   const bool isOfBlocks =
@@ -220,15 +224,15 @@ constexpr int kindOf(const StatedFactors &stated) {
   return isOfBlocks && !stated.hasBlocks() ? -1 : kind;
 }
 
-/// The strides of scales of blocks, resolved: one is 1.
+/// The resolved strides of block scales: one is 1.
 struct ScaleStrides {
   bool isGood;
   bool alongRows;
-  int64_t ld, packed; ///< packed: what ld is by default
+  int64_t ld, packed; ///< packed: the default of ld
 };
 
-/// Those of \p given, which has scales of \p stated 's kind \p kind. Strides of
-/// 0 are packed along k.
+/// Resolves the strides of the given scales of \p stated, of kind \p kind.
+/// Strides of 0 are packed along k.
 constexpr ScaleStrides scaleStridesOf(const StatedFactors &stated,
                                       ScaleKind kind) {
   auto blocks = [](int64_t extent, int size) {
@@ -242,14 +246,14 @@ constexpr ScaleStrides scaleStridesOf(const StatedFactors &stated,
     return {(row | step) == 0 || (row == 1 && step == 0), false, 0, 0};
   const int64_t rows = blocks(stated.rows, scaledRows(kind));
   const int64_t depths = blocks(stated.depth, scaledDepth(kind));
-  // Of one row both strides may be 1.
+  // With one row both strides may be 1.
   const bool isColumn = row == 1 && step == 1 && depths > 1;
   if ((step == 0 || step == 1) && !isColumn)
     return {true, false, resolveRow(row, depths), depths};
   return {row == 0 || row == 1, true, step, rows};
 }
 
-/// Lines of the scales of \p stated, and scales of a line.
+/// The number of lines of the scales of \p stated, and of scales in a line.
 struct ScaleLines {
   int64_t lines, scales;
 };
@@ -266,12 +270,12 @@ constexpr ScaleLines scaleLinesOf(const StatedFactors &stated, ScaleKind kind,
                            : ScaleLines{rows, depths};
 }
 
-/// Links of a chain have operations below this. What a record may hold beyond
-/// them is not a link.
+/// Links of a chain have operations below this. Larger codes of a chain field
+/// are not links.
 inline constexpr int kLinkCodes = 192;
 
-/// Width of one element; a byte for what is under one, which only operands in
-/// an order of their own are.
+/// The width of one element; a byte for smaller ones, which only prepacked
+/// operands have.
 constexpr uint64_t elementBytesOf(kiln_dtype type) {
   return static_cast<uint64_t>((static_cast<uint32_t>(type) + 0x700u) >> 11);
 }
@@ -283,7 +287,7 @@ inline bool fitsFp32(double value) {
   return std::isfinite(single) && (single != 0 || value == 0);
 }
 
-/// a * b of values that need not be good, so it may wrap.
+/// a * b of unchecked values, so it may wrap.
 constexpr int64_t product(int64_t a, int64_t b) {
   return static_cast<int64_t>(static_cast<uint64_t>(a) *
                               static_cast<uint64_t>(b));

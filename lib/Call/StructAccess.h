@@ -11,14 +11,14 @@
 
 namespace kiln {
 
-/// Size of a struct's first version: the least struct_size that is accepted.
-/// Later versions append fields.
+/// The size of a struct's first version: the least struct_size that is
+/// accepted. Later versions append fields.
 template <class Struct> constexpr size_t firstVersionSize() {
   return sizeof(Struct);
 }
 
-/// The greatest struct_size that is believed: no version of a struct comes near
-/// it, and a size that is not one must not send us beyond the struct.
+/// The greatest struct_size that is accepted: no version of a struct comes near
+/// it, and a wrong size must not lead to reads beyond the struct.
 inline constexpr uint32_t kMostStructBytes = 4096;
 
 /// True when \p bytes bytes from \p from are zero.
@@ -37,12 +37,12 @@ template <class Struct> bool hasKnownSize(const Struct &given) {
          isZero(&given + 1, given.struct_size - sizeof(Struct));
 }
 
-/// True when \p given, a struct that others embed by value, may have its size.
+/// Whether \p given, a struct that others embed by value, may have its size.
 template <class Struct> bool hasEmbeddedSize(const Struct &given) {
   return given.struct_size == 0 || given.struct_size == sizeof(Struct);
 }
 
-/// What is wrong with the size of \p given, or with its bytes past what this
+/// The error for the size of \p given, or for its bytes past those that this
 /// library knows.
 template <class Struct>
 [[gnu::cold, gnu::noinline]] llvm::Error explainSize(const Struct &given,
@@ -61,7 +61,7 @@ template <class Struct>
                    name, sizeof(Struct));
 }
 
-/// Succeeds when this library understands all of the caller's \p given.
+/// Succeeds if this library understands all of the caller's \p given.
 template <class Struct>
 llvm::Error checkStruct(const Struct &given, const char *name) {
   if (hasKnownSize(given)) [[likely]]
@@ -69,7 +69,7 @@ llvm::Error checkStruct(const Struct &given, const char *name) {
   return explainSize(given, name);
 }
 
-/// Succeeds when `reserved` of \p given is zero too.
+/// Succeeds if `reserved` of \p given is zero.
 template <class Struct>
 llvm::Error checkReserved(const Struct &given, const char *name) {
   if (isZero(given.reserved, sizeof(given.reserved)))
@@ -92,7 +92,7 @@ template <class Struct> const Struct &at(const Struct *array, size_t index) {
       reinterpret_cast<const char *>(array) + index * array->struct_size);
 }
 
-/// Checks an array: a good first element, and the others of its size.
+/// Checks an array: its first element is good, and the others have its size.
 template <class Struct>
 llvm::Error checkArray(const Struct *array, size_t count, const char *name) {
   if (count == 0)
@@ -105,7 +105,7 @@ llvm::Error checkArray(const Struct *array, size_t count, const char *name) {
                      "{}: struct_size {} is not a stride of an array", name,
                      array->struct_size);
   for (size_t i = 0; i < count; ++i) {
-    // The first one's size is checked before it is a stride.
+    // The first size is checked before it is used as a stride.
     if (at(array, i).struct_size != array->struct_size)
       return makeError(ErrorCode::InvalidArgument,
                        "{}: element {} has struct_size {}, the first has {}",
@@ -127,8 +127,8 @@ llvm::Error checkOutput(const Struct *result, const char *name) {
   return llvm::Error::success();
 }
 
-/// Fills the caller's \p result, which passed checkOutput, with \p value; what
-/// the caller's version has more becomes zero.
+/// Fills the caller's \p result, which passed checkOutput, with \p value;
+/// fields that only the caller's version has become zero.
 template <class Struct> void fillOutput(Struct *result, Struct value) {
   uint32_t size = result->struct_size;
   value.struct_size = size;

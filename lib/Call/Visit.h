@@ -1,4 +1,4 @@
-//===- Visit.h - the reader of a struct from what its family states -------===//
+//===- Visit.h - makes the reader of a family's struct --------------------===//
 #pragma once
 
 #include "Call/Explainer.h"
@@ -8,9 +8,9 @@
 
 namespace kiln {
 
-/// The reader of the struct that \p Visit states. It has `Args`, the struct,
-/// `kFields` and `kOperands`, how many fields and operands a problem has, and
-/// the function `visit` of Stated.h.
+/// Makes the reader of the struct that \p Visit states. \p Visit has `Args`,
+/// the struct, `kFields` and `kOperands`, the numbers of fields and operands of
+/// a problem, and the function `visit` of Stated.h.
 template <class Visit> constexpr CallReader makeCallReader(kiln_family number) {
   static_assert(Visit::kFields <= kMaxProblemFields &&
                 Visit::kOperands <= Arguments::kMaxOperands);

@@ -1,4 +1,4 @@
-//===- ChoiceOrder.cpp - the ways to a plan, in their order ---------------===//
+//===- ChoiceOrder.cpp - the steps of each mode, in order -----------------===//
 #include "Choice/ChoiceOrder.h"
 
 #include <llvm/ADT/STLExtras.h>

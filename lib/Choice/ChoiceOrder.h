@@ -1,10 +1,10 @@
-//===- ChoiceOrder.h - the ways to a plan, in their order -----------------===//
+//===- ChoiceOrder.h - the steps of each mode, in order -------------------===//
 //
-// What a mode does to find a plan is a list of steps. Each step offers configs,
-// best first (Chooser.h), and the first config that can be loaded is the choice
+// A mode finds a plan by a list of steps. Each step offers configs, best first
+// (Chooser.h), and the first config that can be loaded is the choice
 // (Acquisition.h). The lists are in ChoiceOrder.cpp. docs/design.md, "The order
 // of choice", shows them as a table, which is made from them and from the
-// comments of ChoiceStep, and says why they are so.
+// comments of ChoiceStep, and gives the reasons.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -15,54 +15,56 @@
 
 namespace kiln {
 
-/// The offers of each, as the table has them.
+/// The steps; the comments are their offers in the table.
 enum class ChoiceStep {
-  /// the winner of trials at this very value; then the space in the order that
-  /// the layer's trials suggest, where the best is compiled if none within 2 %
+  /// configs measured at this very value; then the space by the evidence of the
+  /// layer's trials, of which the best is compiled if no kernel within 2 %
   /// exists (in strict and background, the kernels of its portfolio); then the
-  /// estimator's stored choices. While trials are due, choices that these may
+  /// estimator's stored choices. While trials are due, choices that they may
   /// change are left out
   Stored,
-  /// measures within the budget: a launch its layer, `kiln_prepare` the value
+  /// measures within the budget: a launch measures its layer, `kiln_prepare`
+  /// the value
   Trials,
-  /// a loaded kernel within 2 % of the best estimate
+  /// loaded configs within 2 % of the best estimate
   Loaded,
-  /// of the first 8 of the ranking, one within 2 % of the best whose kernels
-  /// exist
+  /// a config within 2 % of the best whose kernels exist, among the first 8 of
+  /// the ranking
   Close,
-  /// the kernels of the signature's stored pool, by estimate; where kernels are
-  /// compiled, those within 2 % of the best of the ranking
+  /// the kernels of the signature's stored pool, by estimate; in modes that
+  /// compile, only those within 2 % of the best of the ranking
   Pool,
-  /// the first of the ranking, then the next, then generic templates: after 4
-  /// attempts, after 12 where they are 8 times slower
+  /// the first of the ranking, then the next ones, then generic templates:
+  /// after 4 attempts, or after 12 if they are 8 times slower
   Compile,
-  /// the whole ranking, where kernels exist
+  /// all configs of the ranking whose kernels exist
   Existing,
 };
 
-/// How far a step may go for what it offers.
+/// The effort that a step may spend on a config.
 enum class Effort {
   Loaded,   ///< takes plans that are loaded
-  Resident, ///< makes plans of kernels that are loaded
+  Resident, ///< makes plans of loaded kernels
   Existing, ///< takes kernels in memory or on disk as well
-  Compiled, ///< compiles what is missing
+  Compiled, ///< compiles missing kernels
 };
 
-/// Whether somebody waits for a choice to launch it, and for nothing else. It
-/// matters in the mode background alone.
+/// Whether a launch waits for the choice and for nothing else. It matters in
+/// the mode background alone.
 enum class Haste { None, Launch };
 
 /// The steps of \p mode, in their order.
 llvm::ArrayRef<ChoiceStep> choiceOrder(kiln_mode mode,
                                        Haste haste = Haste::None);
 bool hasStep(kiln_mode mode, ChoiceStep step);
-/// Whether trials come before anything serves for good: callers wait for them.
+/// Whether callers wait for trials before any plan serves for good.
 bool triesFirst(kiln_mode mode);
-/// Whether a call may wait for a kernel that is better than all of a portfolio.
+/// Whether a call may wait for a kernel that is better than all members of a
+/// portfolio.
 bool asksSpace(kiln_mode mode);
 
 Effort effortOf(ChoiceStep step);
-/// Whether \p step offers what the estimator ranks, which takes a millisecond.
+/// Whether \p step offers the estimator's ranking, which takes a millisecond.
 bool needsRanking(ChoiceStep step, kiln_mode mode);
 
 } // namespace kiln

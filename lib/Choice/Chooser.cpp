@@ -9,17 +9,17 @@
 
 namespace kiln {
 
-/// A loaded kernel serves meanwhile if it is expected to take no longer than
-/// that, beside the best.
+/// A loaded kernel serves meanwhile if its expected time is at most this factor
+/// of the best.
 static constexpr double kNearEnough = 1.05;
-/// Of a space what is predicted within that factor of the best, and so many of
-/// these at most, may be the best by what was measured.
+/// Configs of a space that may be the best by measured times: those predicted
+/// within `kContenderBand` of the best, `kMostContenders` at most.
 static constexpr double kContenderBand = 1.25;
 static constexpr size_t kMostContenders = 64;
-/// So many of a ranking are looked through for one that is close and exists.
+/// The number of configs of a ranking that the step Close considers.
 static constexpr size_t kEstimateTiest = 8;
-/// So many of what is loaded for a signature are looked at by a launch that
-/// waits for nothing, the latest first.
+/// The number of loaded configs of a signature that a launch without waiting
+/// considers, the latest first.
 static constexpr size_t kMostStandIns = 48;
 
 Chooser::Chooser(const ChoiceSources &sources, const PlanRequest &request)
@@ -74,7 +74,7 @@ bool Chooser::hasArtifacts(const Plan &plan) const {
   });
 }
 
-/// Whether a plan of \p choice is to be had with no more than \p effort.
+/// Whether a plan of \p choice can be had with no more than \p effort.
 bool Chooser::isWithin(const Choice &choice, Effort effort) const {
   return llvm::any_of(targetsOf(choice), [&](const Problem &target) {
     if (from.plans.find(target, choice.config))
@@ -103,7 +103,7 @@ const RecordMatch &Chooser::recordNow() {
   return *match;
 }
 
-/// The request's point alone, as a range of its layer.
+/// The request's point as a range of its layer.
 ProblemRange Chooser::valueAsRange() const {
   const llvm::ArrayRef<int> dynamic = request.family.dynamicExtents();
   ProblemRange here;
@@ -115,7 +115,7 @@ ProblemRange Chooser::valueAsRange() const {
   return here;
 }
 
-/// Whether trials found this kernel wrong, or that it cannot be launched here.
+/// Whether trials found that this kernel is wrong, or cannot be launched here.
 bool Chooser::isRejected(const Template &tmpl, const Values &config) {
   if (verdicts.mayBeWrong(from.deviceClass, config.compiledText()) &&
       verdicts.isWrong(from.deviceClass, digestOf(tmpl, config)))
@@ -129,8 +129,8 @@ bool Chooser::foundNoneRight() {
   return kiln::foundNoneRight(record(), verdicts, from.deviceClass);
 }
 
-/// Whether trials may find what is better than the record's answer: they were
-/// truncated, or left out what this request may take.
+/// Whether trials may find a better config than the record's answer: its trials
+/// were truncated, or left out configs that this request may take.
 bool Chooser::isIncomplete() {
   const RecordMatch &known = record();
   return known.isIncomplete || (known.kind == RecordMatchKind::Exact &&
@@ -148,17 +148,19 @@ bool Chooser::mayOfferDecided(const TrialIntent &trials) {
 }
 
 //===----------------------------------------------------------------------===//
-// What is stored
+// Stored choices
 //===----------------------------------------------------------------------===//
 
-/// What was measured at this very extent, its winner first. Where trials can be
-/// made only what is as good as they are: with today's kernels.
+/// The configs measured at this very extent, the winner first. In modes with
+/// trials only configs with today's kernels count, which are as good as new
+/// trials.
 std::vector<Choice> Chooser::recorded() {
   const Problem &problem = request.problem;
   std::vector<Choice> choices;
   if (record().kind != RecordMatchKind::Exact)
     return choices;
-  // What was timed and never compared with the reference must not be launched.
+  // A config that was timed and never compared with the reference must not be
+  // launched.
   for (const RecordedConfig &known : record().validated()) {
     if (known.tmpl->prune(problem, known.config, device))
       continue;
@@ -178,7 +180,7 @@ std::vector<Choice> Chooser::recorded() {
         known.tmpl->estimate(problem, known.config, device).totalNs;
     choice.measuredNs = isToday ? measured.medianNs : 0;
   }
-  // Kernels that were measured as they are come first.
+  // Kernels that are the same as when they were measured come first.
   llvm::stable_sort(choices, [](const Choice &a, const Choice &b) {
     return !a.isFallback && b.isFallback;
   });
@@ -225,7 +227,7 @@ std::vector<Choice> Chooser::membersOfPortfolio() {
     const PortfolioMember &member = known->members()[pick.member];
     return isRejected(*member.tmpl, member.config);
   });
-  // Once trials found wrong results, only what they compared is launched.
+  // Once trials found wrong results, only compared configs are launched.
   if (asksSpace(mode) && !members.empty() && !known->foundWrong() &&
       !(known->isWhole() && behindBest(members) <= kNextToBest))
     return spaceByExpectation(known, members);
@@ -235,8 +237,8 @@ std::vector<Choice> Chooser::membersOfPortfolio() {
 }
 
 /// Whether \p config, predicted with \p predictedNs, is the same answer as the
-/// first of the ranking: to a model that tells no more than 2 % apart, and that
-/// orders classes of a coarse template by more than times.
+/// first of the ranking, for a model that does not resolve differences below 2
+/// % and orders classes of a coarse template by more than times.
 bool Chooser::isFirstAnswer(const Template &tmpl, const Values &config,
                             double predictedNs) const {
   if (ranked.empty() || predictedNs > kEstimateTie * ranked[0].estimate.totalNs)
@@ -246,8 +248,8 @@ bool Chooser::isFirstAnswer(const Template &tmpl, const Values &config,
          (&tmpl == ranked[0].tmpl && own.rank <= ranked[0].candidateClass.rank);
 }
 
-/// What may be launched for the request beside the members of \p known: the
-/// space, in its order, and the pool.
+/// The configs that may be launched for the request besides the members of \p
+/// known: the space, in its order, and the pool.
 std::vector<Choice>
 Chooser::contendersBeside(const KnownPortfolio &known) const {
   std::vector<Choice> choices;
@@ -266,8 +268,8 @@ Chooser::contendersBeside(const KnownPortfolio &known) const {
   return choices;
 }
 
-/// The whole space, the pool and \p members by expected time: the kernels of a
-/// portfolio are not all that there is.
+/// The whole space, the pool and \p members by expected time, because other
+/// kernels than a portfolio's may be better.
 std::vector<Choice>
 Chooser::spaceByExpectation(const std::shared_ptr<const KnownPortfolio> &known,
                             llvm::ArrayRef<PortfolioChoice> members) {
@@ -314,7 +316,7 @@ Chooser::spaceByExpectation(const std::shared_ptr<const KnownPortfolio> &known,
 
 /// Puts one of \p choices first that need not be compiled, if it is as good:
 /// one of the first \p leads that is expected within kEstimateTie of the best,
-/// or one that is the estimator's first answer, too.
+/// or one that also is the estimator's first answer.
 void Chooser::preferExisting(std::vector<Choice> &choices, size_t leads) const {
   auto moveToFront = [&](double factor, Effort effort, auto mayTake) {
     const double limitNs = factor * choices.front().predictedNs;
@@ -333,8 +335,8 @@ void Chooser::preferExisting(std::vector<Choice> &choices, size_t leads) const {
       moveToFront(kEstimateTie, Effort::Loaded, asGood) ||
       moveToFront(kEstimateTie, Effort::Existing, asGood))
     return;
-  // A call that has trials behind it waits for no more compilations than it
-  // has to; the kernel serves later ones.
+  // A call whose layer was measured waits for no more compilations than it has
+  // to; the kernel serves later calls.
   const Choice best = choices.front();
   auto any = [](size_t) { return true; };
   if (triesFirst(mode) && moveToFront(kNearEnough, Effort::Loaded, any)) {
@@ -342,7 +344,7 @@ void Chooser::preferExisting(std::vector<Choice> &choices, size_t leads) const {
     choices.front().isForLater = true;
     return;
   }
-  constexpr size_t kMostTries = 2; // a kernel that does not compile
+  constexpr size_t kMostTries = 2; // some kernel may not compile
   for (size_t i = 0; i < std::min(leads, kMostTries); ++i)
     choices[i].mayCompile = true;
 }
@@ -376,8 +378,8 @@ std::vector<Choice> Chooser::decided() {
   return choices;
 }
 
-/// The kernels of the signature's pool that run here, but wrong ones. Once the
-/// space is ranked, those that are next to its best.
+/// The kernels of the signature's pool that run here, except wrong ones. Once
+/// the space is ranked, only those within kEstimateTie of its best.
 std::vector<Choice> Chooser::pooled() {
   std::vector<Choice> choices;
   auto pool = from.pools ? from.pools->find(request.family,
@@ -404,11 +406,11 @@ std::vector<Choice> Chooser::pooled() {
 }
 
 //===----------------------------------------------------------------------===//
-// What the estimator ranks
+// The estimator's ranking
 //===----------------------------------------------------------------------===//
 
 /// The choice of a config that the estimator ranks. A generic one that is not
-/// \p isFirst of all stands in for others.
+/// \p isFirst of all is a fallback.
 static Choice estimated(const Template &tmpl, const Values &config,
                         double predictedNs, bool isFirst) {
   const bool isGeneric = tmpl.isGeneric() && !isFirst;
@@ -421,7 +423,7 @@ static Choice estimated(const Template &tmpl, const Values &config,
   return choice;
 }
 
-/// Whether a config serves where there is no limit.
+/// Whether any config would serve without a limit.
 static bool mayServe(const PlanRequest &request, const DeviceModel &device) {
   auto space = exploreSpace(request.family, request.problem, device);
   if (space)
@@ -430,14 +432,15 @@ static bool mayServe(const PlanRequest &request, const DeviceModel &device) {
   return false;
 }
 
-/// Fills the ranking, without what trials found wrong.
+/// Fills the ranking, without configs that trials found wrong.
 llvm::Error Chooser::rank() {
   if (isRanked)
     return llvm::Error::success();
   auto space = exploreSpace(request.family, request.problem, device,
                             {.allowance = allowance()});
   if (!space) {
-    // Where nothing is compiled, what a limit forbids is missing like the rest.
+    // In a mode that does not compile, a config that a limit forbids counts as
+    // missing, like others.
     if (hasStep(mode, ChoiceStep::Compile) || !mayServe(request, device))
       return space.takeError();
     llvm::consumeError(space.takeError());
@@ -468,7 +471,7 @@ Choice Chooser::choiceAt(size_t rank) const {
 // Offering
 //===----------------------------------------------------------------------===//
 
-/// Whether \p take wants no more.
+/// Offers \p choices; returns whether \p take wants no more.
 static bool offerAll(llvm::ArrayRef<Choice> choices, Chooser::Take take) {
   return llvm::any_of(choices, take);
 }
@@ -478,7 +481,8 @@ void Chooser::offerMeasured(Take take) { offerAll(recorded(), take); }
 void Chooser::offerStored(const TrialIntent &trials, Take take) {
   if (mayOfferMeasured(trials) && offerAll(recorded(), take))
     return;
-  // Neither says anything of a value that is to be measured by itself.
+  // Portfolio and decision say nothing about a value that will be measured by
+  // itself.
   if (trials.areAhead && (trials.areRepeated || trials.arePreferred ||
                           (trials.isLayerDue && trials.isLayerDue())))
     return;
@@ -486,8 +490,8 @@ void Chooser::offerStored(const TrialIntent &trials, Take take) {
     offerAll(decided(), take);
 }
 
-/// What is loaded, of all that is next to the best, by time. (A ranking may
-/// begin with the best of each class: then its order is another one.)
+/// Offers the loaded configs within kEstimateTie of the best, by time. (A
+/// ranking may begin with the best of each class, so its order differs.)
 void Chooser::offerLoaded(Take take) const {
   std::vector<size_t> order;
   for (size_t i = 0; i < ranked.size(); ++i)
@@ -504,9 +508,9 @@ void Chooser::offerLoaded(Take take) const {
   }
 }
 
-/// Of the first of the ranking those that are next to the best. All are looked
-/// at: where a ranking begins with the best of each class, times do not grow
-/// along it.
+/// Offers the first configs of the ranking that are within kEstimateTie of the
+/// best. All of them are checked, because times do not grow along a ranking
+/// that begins with the best of each class.
 void Chooser::offerClosest(Take take) const {
   for (size_t i = 0; i < std::min(kEstimateTiest, ranked.size()); ++i)
     if (isFirstAnswer(*ranked[i].tmpl, ranked[i].config,
@@ -608,7 +612,7 @@ llvm::SmallVector<TranslationUnit, 2> Chooser::genericUnits() {
 
 llvm::SmallVector<TranslationUnit, 2> Chooser::unitsToCompile() {
   std::optional<Choice> first;
-  // Trials have many candidates to keep all threads busy.
+  // With trials, their many candidates keep all threads busy.
   if (!hasStep(mode, ChoiceStep::Compile) || triesFirst(mode))
     return {};
   for (ChoiceStep step : choiceOrder(mode)) {

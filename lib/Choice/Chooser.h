@@ -1,9 +1,9 @@
 //===- Chooser.h - the configs that each step offers ----------------------===//
 //
-// One problem's measured record, portfolio, stored decision and ranking: each
-// as a sequence of configs that may run here. Whether kernels are compiled, and
-// when trials are made, the engine decides. Pure except for reads of the cache,
-// and for the portfolios that are kept from it.
+// Offers one problem's measured record, portfolio, stored decision and ranking,
+// each as a sequence of configs that may run here. The engine decides whether
+// kernels are compiled, and when trials are made. Pure except for reads of the
+// cache, and for the portfolios that are kept from it.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -38,34 +38,34 @@ struct Choice {
   kiln_source source = KILN_SOURCE_NONE;
   double predictedNs = 0, measuredNs = 0;
   bool isFallback = false;
-  /// Measured at this very value, or stored for it alone: it is compiled,
-  /// unless the caller waits for nothing.
+  /// It was measured at this very value, or stored for it alone: it is
+  /// compiled, unless the caller does not wait.
   bool isKnown = false;
-  /// It is to be compiled, although its step mostly takes what exists.
+  /// It may be compiled, although its step mostly takes existing kernels.
   bool mayCompile = false;
-  /// It is better than the choice behind it and has no kernels yet: they are to
-  /// be requested, and not waited for.
+  /// It is better than the choice behind it and has no kernels yet: they are
+  /// requested, and not waited for.
   bool isForLater = false;
-  /// Predictions do not tell it from the estimator's first choice.
+  /// Predictions do not distinguish it from the estimator's first choice.
   bool isFirstAnswer = false;
-  /// What trials of just now have of it; null: nothing.
+  /// Its result in the trials that were just made; null if there is none.
   const TuningChoice *trialed = nullptr;
-  /// The portfolio that it is a member of, if any, and its place there.
+  /// The portfolio that it is a member of, if any, and its index there.
   std::shared_ptr<const KnownPortfolio> portfolio;
   uint32_t member = 0;
 };
 
-/// What the caller of a chooser means to do about trials, in modes with some.
+/// The plans of a chooser's caller for trials, in modes that make them.
 struct TrialIntent {
-  bool areAhead = false;     ///< may yet be made
-  bool areRepeated = false;  ///< nothing that is stored stands in for them
-  bool arePreferred = false; ///< nothing but a record of the value does
-  /// Whether those of the layer were cut short; null: they were not. Asked
-  /// where nothing was measured at the value itself.
+  bool areAhead = false;     ///< trials may yet be made
+  bool areRepeated = false;  ///< no stored choice replaces them
+  bool arePreferred = false; ///< only a record of the value replaces them
+  /// Whether trials of the layer were cut short; null: they were not. Called if
+  /// there are no measurements at the value itself.
   llvm::function_ref<bool()> isLayerDue = nullptr;
 };
 
-/// Where a chooser looks.
+/// The sources of a chooser.
 struct ChoiceSources {
   kiln_mode mode;
   const DeviceModel &device;
@@ -83,70 +83,74 @@ struct ChoiceSources {
   }
 };
 
-/// Chooses for one request, on one thread. All that is given must outlive it.
+/// Chooses for one request, on one thread. All arguments must outlive it.
 class Chooser {
 public:
-  /// Returns whether no further choice is wanted.
+  /// Takes a choice; returns true if no further one is wanted.
   using Take = llvm::function_ref<bool(const Choice &)>;
 
   Chooser(const ChoiceSources &sources, const PlanRequest &request);
 
-  /// Gives \p take what \p step offers, best first; \p trials matters to what
-  /// is stored. Cost: some 10 us for what is stored, a millisecond for a first
-  /// ranking. Errors: those of exploreSpace().
+  /// Gives \p take the choices that \p step offers, best first; \p trials
+  /// matters for stored choices. Takes some 10 us for stored choices, a
+  /// millisecond for a first ranking. Errors: those of exploreSpace().
   llvm::Error offer(ChoiceStep step, Take take,
                     const TrialIntent &trials = TrialIntent());
   /// The step Stored. While trials are ahead, a choice is left out if trials
-  /// are to be repeated or the record is incomplete for this request. Where
-  /// trials found nothing right, the estimator's is left out: it was not tried.
+  /// are to be repeated or the record is incomplete for this request. If trials
+  /// found no correct kernel, the estimator's choice is left out, because it
+  /// was not tried.
   void offerStored(const TrialIntent &trials, Take take);
-  /// Of that, what was measured at this very value.
+  /// Gives \p take only the stored choices that were measured at this very
+  /// value.
   void offerMeasured(Take take);
 
-  /// What trials found about the problem, as it was known the first time.
+  /// The facts of trials about the problem, as of the first call.
   const RecordMatch &record();
-  /// The same as it is now: what other processes stored counts.
+  /// The current facts, with those that other processes stored.
   const RecordMatch &recordNow();
-  /// Whether trials at this very value found nothing that is right.
+  /// Whether trials at this very value found no correct kernel.
   bool foundNoneRight();
 
-  /// From now on a plan may be for the value that is asked for and no other. By
-  /// default only what was measured at it gets one: else plans and arenas would
-  /// be as many as values. False if there is no other value to serve.
+  /// Allows plans for the requested value alone from now on. By default only a
+  /// config that was measured at the value gets such a plan, because otherwise
+  /// there would be as many plans and arenas as values. False if there is no
+  /// other value to serve.
   bool serveAlone();
 
-  /// The problems that the plan of \p choice may be made for, the first that it
-  /// can be made for: those of the request, or where it runs for none of them,
-  /// the furthest that it runs for.
+  /// The problems that the plan of \p choice may be made for; the first that
+  /// allows a plan is taken. These are the request's or, if it runs for none of
+  /// them, the furthest that it runs for.
   llvm::ArrayRef<Problem> targetsOf(const Choice &choice) const;
-  /// The plan of \p choice for \p target; nullopt where a limit forbids it.
+  /// The plan of \p choice for \p target; nullopt if a limit forbids it.
   std::optional<Plan> plan(const Problem &target, const Choice &choice) const;
-  /// What a config may take that is chosen for the request.
+  /// The allowance of a config that is chosen for the request.
   Allowance allowance() const;
   /// Whether all kernels of \p plan are in memory or on disk.
   bool hasArtifacts(const Plan &plan) const;
 
-  /// The portfolio that serves the request: of this process, or of the cache;
-  /// null: there is none. Milliseconds the first time that the cache has one.
+  /// The portfolio that serves the request, from this process or the cache;
+  /// null if there is none. Takes milliseconds the first time that the cache
+  /// has one.
   std::shared_ptr<const KnownPortfolio> portfolio() const;
-  /// What to make a portfolio for that serves the request, see layerOf();
-  /// nullopt: there is none.
+  /// The range of a portfolio that would serve the request, see layerOf();
+  /// nullopt if there is none.
   std::optional<ProblemRange> layer() const;
 
-  /// What may stand in for a choice at once: configs that may run the request
-  /// and whose kernels are loaded for its signature, the best estimate first.
-  /// Ranks nothing, and reads no more of the cache than what trials found
-  /// wrong. Cost: some 100 us at most.
+  /// The stand-ins for a choice: configs that may run the request and whose
+  /// kernels are loaded for its signature, the best estimate first. Ranks
+  /// nothing, and reads only verdicts from the cache. Takes some 100 us at
+  /// most.
   std::vector<Choice> standIns();
 
-  /// Gives \p take the generic configs of the ranking, best first. Errors: as
-  /// of offer().
+  /// Gives \p take the generic configs of the ranking, best first. Errors:
+  /// those of offer().
   llvm::Error offerGeneric(Take take);
-  /// The kernels of the first of them; none if they are there.
+  /// The kernels of the first generic config; none if they are there.
   llvm::SmallVector<TranslationUnit, 2> genericUnits();
 
-  /// The kernels of the first choice, if they are to be compiled: nothing that
-  /// steps before that offer will serve.
+  /// The kernels of the first choice if they will be compiled, because no
+  /// earlier step offers a choice that serves.
   llvm::SmallVector<TranslationUnit, 2> unitsToCompile();
 
 private:
@@ -188,7 +192,8 @@ private:
   std::optional<RecordMatch> match;
   bool isRanked = false;
   std::vector<Candidate> ranked;
-  /// A limit forbids what is estimated to be faster than all of the ranking.
+  /// A limit forbids a config that is estimated to be faster than all of the
+  /// ranking.
   bool isSecondBest = false;
 };
 

@@ -5,7 +5,7 @@
 
 namespace kiln {
 
-/// Adds what tells \p values from others: the numbers and the schema.
+/// Adds the numbers and the schema, which identify \p values.
 static void append(std::string &bytes, const Values &values) {
   const Schema *schema = &values.schema();
   bytes.append(reinterpret_cast<const char *>(&schema), sizeof(schema));

@@ -1,9 +1,9 @@
 //===- PlanPool.h - the loaded plans of a context -------------------------===//
 //
-// Plans by config and by the problem that they were made for, which serve all
-// values below it. What a choice needs to know of a config without making its
-// plan again is kept here as well: the digest of its kernels, which depend on
-// signature and config alone.
+// Plans by config and by the problem that they were made for; they serve all
+// values below it. The pool also keeps the digest of a config's kernels, which
+// depend on signature and config alone, so that a choice need not make the plan
+// again.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -20,30 +20,30 @@
 
 namespace kiln {
 
-/// What one context has of plans. Thread-safe; everything stays as long as it.
+/// The plans of one context. Thread-safe; all plans stay as long as the pool.
 class PlanPool {
 public:
-  /// The plan of \p config that was made for \p problem, or null.
+  /// Returns the plan of \p config that was made for \p problem, or null.
   std::shared_ptr<const LoadedPlan> find(const Problem &problem,
                                          const Values &config) const;
-  /// Adds one of \p tmpl; if there is one already, that is given back.
+  /// Adds a plan of \p tmpl; if there is one already, that is returned.
   std::shared_ptr<const LoadedPlan>
   add(const Problem &problem, const Template &tmpl, const Values &config,
       std::shared_ptr<const LoadedPlan> loaded);
-  /// The configs that have a plan for some problem of \p signature: their
-  /// kernels are loaded. The latest \p most first, and then generic ones, which
-  /// may be all that serves a problem.
+  /// Returns the configs that have a plan for some problem of \p signature, so
+  /// that their kernels are loaded: the latest \p most first, and then generic
+  /// ones, which may be the only ones that serve a problem.
   struct LoadedConfig {
     const Template *tmpl = nullptr;
     Values config;
   };
   std::vector<LoadedConfig> loadedOf(const Values &signature,
                                      size_t most) const;
-  /// Marks all plans of \p kernel, a kernelDigest(), those that are added later
-  /// too, as wrong or as right again: see LoadedPlan::isWrong().
+  /// Marks all plans of \p kernel, a kernelDigest(), also later ones, as wrong
+  /// or as right again: see LoadedPlan::isWrong().
   void mark(const std::string &kernel, bool isWrong);
-  /// kernelDigest() of \p config's plan for a problem like \p problem. Makes
-  /// the plan the first time.
+  /// Returns kernelDigest() of \p config's plan for a problem like \p problem.
+  /// Makes the plan the first time.
   std::string digestOf(const Template &tmpl, const Problem &problem,
                        const Values &config, const DeviceModel &device);
 

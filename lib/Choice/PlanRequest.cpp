@@ -1,4 +1,4 @@
-//===- PlanRequest.cpp - what a plan is wanted for ------------------------===//
+//===- PlanRequest.cpp - the problems that a plan is for ------------------===//
 #include "Choice/PlanRequest.h"
 
 #include "Call/CanonicalProblem.h"
@@ -17,8 +17,8 @@ static bool isAlike(const Problem &a, const Problem &b, int extent) {
   return moved == b.values;
 }
 
-/// The problem like \p problem with \p value for \p extent; nullopt beyond what
-/// a field, or a leading dimension that was given, leaves room for.
+/// The problem like \p problem with \p value for \p extent; nullopt if a field,
+/// or a given leading dimension, leaves no room for it.
 static std::optional<Problem> moveTo(const KernelFamily &family,
                                      const Problem &problem, int extent,
                                      int64_t value) {
@@ -43,7 +43,8 @@ int64_t largestValue(const KernelFamily &family, const Problem &problem,
   return value;
 }
 
-/// \p problem without what is incidental; nullopt: its family refuses that.
+/// \p problem without its incidental fields; nullopt if its family refuses
+/// that.
 static std::optional<Problem> generalForm(const KernelFamily &family,
                                           const Problem &problem) {
   Values general = generalised(problem.values);
@@ -64,8 +65,9 @@ bool hasGeneralForm(const KernelFamily &family, const Problem &problem) {
   return generalForm(family, problem).has_value();
 }
 
-/// The largest problem up to the next power of two, or the next one of so many
-/// \p parts of it, that differs from \p problem in the value of \p extent only.
+/// The largest problem up to the next power of two, or up to the next of \p
+/// parts equal parts of it, that differs from \p problem in the value of \p
+/// extent only.
 static Problem raise(const KernelFamily &family, const Problem &problem,
                      int extent, int64_t parts) {
   const int64_t value = problem.values[extent];
@@ -76,8 +78,8 @@ static Problem raise(const KernelFamily &family, const Problem &problem,
   const int64_t part = std::max<int64_t>(power / parts, 1);
   const int64_t last =
       largestValue(family, problem, extent, (value + part - 1) / part * part);
-  // Signatures repeat. Where the largest value fills a leading
-  // dimension, the problem of it is that of packed rows, another one.
+  // Signatures repeat. If the largest value fills a leading dimension, its
+  // problem has packed rows and differs.
   const int64_t looked = family.signaturePeriod() + 1;
   for (int64_t largest = last; largest > std::max(value, last - looked);
        --largest) {
@@ -109,7 +111,7 @@ furthestOf(const KernelFamily &family, const Problem &own,
   const int extent = family.dynamicExtents().front();
   const int64_t first = own.values[extent], period = family.signaturePeriod();
   Problem best = own;
-  // In periods, so that alignments stay as they are.
+  // The search counts in periods, so that alignments stay as they are.
   int64_t low = 0, high = (beyond.values[extent] - first) / period + 1;
   while (high - low > 1) {
     const int64_t middle = low + (high - low) / 2;

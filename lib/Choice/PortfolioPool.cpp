@@ -11,8 +11,8 @@
 
 namespace kiln {
 
-/// Values of a lone dynamic extent that a layer is prepared for at least: the
-/// tokens of a long prompt.
+/// The least upper end of a lone dynamic extent's range: the tokens of a long
+/// prompt.
 static constexpr int64_t kLeastOfLayer = 8192;
 
 ExtentPoint aboveZero(ExtentPoint point) {
@@ -21,7 +21,7 @@ ExtentPoint aboveZero(ExtentPoint point) {
   return point;
 }
 
-/// Whether both differ in what is incidental at most.
+/// Whether both differ at most in incidental fields.
 static bool isSame(const Values &a, const Values &b) {
   llvm::ArrayRef<Field> fields = a.schema().fields();
   for (auto [field, left, right] :
@@ -31,7 +31,7 @@ static bool isSame(const Values &a, const Values &b) {
   return true;
 }
 
-/// Whether both are of one layer, as far as that costs nothing to see.
+/// A cheap test whether both may be of one layer.
 static bool mayBeOfLayer(const Values &a, const Values &b) {
   llvm::ArrayRef<Field> fields = a.schema().fields();
   for (auto [field, left, right] :
@@ -46,8 +46,8 @@ bool serves(const ProblemRange &range, const Values &problem) {
   if (!mayBeOfLayer(range.described, problem) ||
       !range.contains(aboveZero(point)))
     return false;
-  // A leading dimension is no field of the one problem whose rows it packs, so
-  // what was described is made canonical at this point.
+  // A leading dimension is not a field of the one problem whose rows it packs,
+  // so the description is made canonical at this point.
   std::optional<Problem> own = range.find(point);
   return own && isSame(own->values, problem);
 }
@@ -101,8 +101,8 @@ bool KnownPortfolio::hasProven(const Template &tmpl,
   });
 }
 
-/// The range from \p low to \p high of the layer of \p problem that has it;
-/// nullopt: there is none.
+/// The range from \p low to \p high of the layer of \p problem, if it contains
+/// the problem; else nullopt.
 static std::optional<ProblemRange> rangeAround(const KernelFamily &family,
                                                const Problem &problem,
                                                llvm::ArrayRef<int64_t> low,
@@ -119,7 +119,7 @@ static std::optional<ProblemRange> rangeAround(const KernelFamily &family,
   return std::nullopt;
 }
 
-/// \p layer together with what \p known serves, as far as that is one range.
+/// \p layer widened by the ranges in \p known, as far as that is one range.
 static ProblemRange widened(const ProblemRange &layer, const Problem &problem,
                             const PortfolioPool &known) {
   ProblemRange all = layer;
@@ -165,7 +165,8 @@ std::optional<ProblemRange> layerOf(const KernelFamily &family,
 std::shared_ptr<const KnownPortfolio> findStored(const PortfolioSources &from,
                                                  const ProblemRange &range) {
   auto found = findPortfolio(from, range);
-  // Trials found nothing right: nor would they for the estimator's choice.
+  // Trials found no correct kernel, so the estimator's choice would not be
+  // right either.
   if (!found || found->portfolio.empty())
     return nullptr;
   return std::make_shared<const KnownPortfolio>(std::move(found->portfolio),

@@ -1,4 +1,4 @@
-//===- RangeIndex.h - what serves ranges, found by problem ----------------===//
+//===- RangeIndex.h - finds the ranges that serve a problem ---------------===//
 #pragma once
 
 #include "Call/ProblemRange.h"
@@ -11,17 +11,17 @@
 
 namespace kiln {
 
-/// \p point with 1 in the place of 0: no range begins below, and what serves
-/// the least value serves none at all.
+/// \p point with 1 instead of 0: no range begins below 1, and a plan for the
+/// least value also serves no work at all.
 ExtentPoint aboveZero(ExtentPoint point);
 
-/// Whether \p problem is one of \p range, whatever in it is incidental.
-/// Nanoseconds for one of another layer, microseconds where it may be.
+/// Whether \p problem is in \p range, whatever its incidental fields. Takes
+/// nanoseconds for a problem of another layer, microseconds otherwise.
 bool serves(const ProblemRange &range, const Values &problem);
 
-/// What tells the layer of \p problem, and its signature, from others. (A
-/// leading dimension is no field of the one problem whose rows it packs, so
-/// what follows extents does not count here.)
+/// The key of the layer of \p problem and of its signature. (A leading
+/// dimension is not a field of the one problem whose rows it packs, so fields
+/// that follow extents do not count here.)
 std::string layerKey(const KernelFamily &family, const Problem &problem);
 
 /// Things that each serve a range: a \p T has a `const ProblemRange &range()`.
@@ -30,11 +30,12 @@ template <class T> class RangeIndex {
 public:
   using Ptr = std::shared_ptr<const T>;
 
-  /// What was added last of what serves \p problem, or null. Some microseconds.
+  /// Returns the latest that serves \p problem, or null. Takes some
+  /// microseconds.
   Ptr find(const KernelFamily &family, const Problem &problem) const {
     return findFirst(family, problem, [](const T &) { return true; });
   }
-  /// The same of what \p isMeant accepts.
+  /// Like find(), among those that \p isMeant accepts.
   template <class Filter>
   Ptr findFirst(const KernelFamily &family, const Problem &problem,
                 const Filter &isMeant) const {
@@ -43,22 +44,22 @@ public:
         return known;
     return nullptr;
   }
-  /// The latest that serves all of \p range, or null.
+  /// Returns the latest that serves all of \p range, or null.
   Ptr find(const ProblemRange &range) const {
     for (const Ptr &known : inLayer(keyOf(range)))
       if (isAlike(known->range(), range) && known->range().contains(range))
         return known;
     return nullptr;
   }
-  /// All of one layer and signature over the fields of \p range, the latest
-  /// first.
+  /// Returns all of one layer and signature over the fields of \p range, the
+  /// latest first.
   std::vector<Ptr> findAlike(const ProblemRange &range) const {
     std::vector<Ptr> all = inLayer(keyOf(range));
     std::erase_if(
         all, [&](const Ptr &known) { return !isAlike(known->range(), range); });
     return all;
   }
-  /// Adds \p added in the place of all that it makes superfluous.
+  /// Adds \p added and removes all that it makes superfluous.
   void add(Ptr added) {
     std::lock_guard<std::mutex> lock(mutex);
     std::vector<Ptr> &all = layers[keyOf(added->range())];
@@ -69,8 +70,8 @@ public:
     all.insert(all.begin(), std::move(added));
   }
 
-  /// Adds \p added behind what is there, in the place of those that it makes
-  /// superfluous and \p mayGo accepts.
+  /// Adds \p added behind the others, and removes those that it makes
+  /// superfluous and that \p mayGo accepts.
   template <class Filter> void addBehind(Ptr added, const Filter &mayGo) {
     std::lock_guard<std::mutex> lock(mutex);
     std::vector<Ptr> &all = layers[keyOf(added->range())];
@@ -80,7 +81,7 @@ public:
     });
     all.push_back(std::move(added));
   }
-  /// Takes out what serves all of \p range, or nothing beyond it.
+  /// Removes all that serve all of \p range, or nothing beyond it.
   void drop(const ProblemRange &range) {
     std::lock_guard<std::mutex> lock(mutex);
     auto found = layers.find(keyOf(range));
@@ -92,7 +93,7 @@ public:
       });
   }
 
-  /// How many \p counts accepts.
+  /// The number of those that \p counts accepts.
   template <class Filter> size_t count(const Filter &counts) const {
     std::lock_guard<std::mutex> lock(mutex);
     size_t accepted = 0;
@@ -106,7 +107,7 @@ private:
   static std::string keyOf(const ProblemRange &range) {
     return layerKey(*range.family, {range.described, range.signature});
   }
-  /// Whether both differ in their values alone.
+  /// Whether both differ only in their values.
   static bool isAlike(const ProblemRange &a, const ProblemRange &b) {
     return a.fixedText() == b.fixedText();
   }

@@ -1,4 +1,4 @@
-//===- Allowance.h - what a kernel may take of its caller's ---------------===//
+//===- Allowance.h - the caller's limits for a plan -----------------------===//
 #pragma once
 
 #include "Kernel/Problem.h"
@@ -8,15 +8,16 @@
 
 namespace kiln {
 
-/// Limits that the caller sets for a plan, beside those of the device and of
-/// the templates. Default: none.
+/// Limits that the caller sets for a plan, in addition to those of the device
+/// and of the templates. By default there are none.
 struct Allowance {
   static constexpr uint64_t kUnlimited = std::numeric_limits<uint64_t>::max();
 
-  /// Of the workspace of a plan.
+  /// The limit of a plan's workspace.
   uint64_t workspaceBytes = kUnlimited;
-  /// The largest problem that the plan is to serve, which differs from the one
-  /// at hand in its extents; null: it serves that one alone. Must outlive this.
+  /// The largest problem that the plan has to serve, which differs from the
+  /// current one in its extents; null: it serves the current one alone. Must
+  /// outlive this.
   const Problem *largest = nullptr;
 
   bool isLimited() const { return workspaceBytes != kUnlimited || largest; }

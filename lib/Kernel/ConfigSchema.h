@@ -1,9 +1,9 @@
-//===- ConfigSchema.h - a kernel's own config type as a record ------------===//
+//===- ConfigSchema.h - a kernel's own config type as Values --------------===//
 //
 // A config is a structural aggregate shared with the kernel. Its one field list
-// (forEachField, and forEachRuntimeField for what costs no compilation) gives
-// the schema of its records, both conversions and the designated initialiser
-// that a translation unit carries.
+// (forEachField, and forEachRuntimeField for knobs that cost no compilation)
+// gives its schema, both conversions and the designated initialiser of a
+// translation unit.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -17,13 +17,13 @@
 
 namespace kiln {
 
-/// Greatest value of a knob. Text may bring any up to it, and products of a few
-/// knobs, which a config computes in ints, must not overflow.
+/// The greatest value of a knob. Text may have any value up to it, and products
+/// of a few knobs, which a config computes in ints, must not overflow.
 inline constexpr int64_t kMaxKnob = 1024;
 
-/// The schema of \p Config's records, called \p name. Every field is an int
-/// with a default; values are at most kMaxKnob and at least 1, or 0 where the
-/// default is 0.
+/// Makes the schema of \p Config, called \p name. Every field is an int with a
+/// default; values are at most kMaxKnob and at least 1, or 0 if the default is
+/// 0.
 template <class Config> Schema makeConfigSchema(llvm::StringRef name) {
   std::vector<Field> fields;
   auto addAs = [&](FieldRole role) {
@@ -33,9 +33,9 @@ template <class Config> Schema makeConfigSchema(llvm::StringRef name) {
       field.key = key;
       field.meaning = member;
       field.role = role;
-      // Printed always, so that a config's text is complete on its own and a
-      // changed default changes no stored text. Knobs that default to 0 were
-      // added later; they are printed only when set.
+      // It is always printed, so that a config's text is complete on its own
+      // and a changed default changes no stored text. Knobs that default to 0
+      // were added later; they are printed only when set.
       field.required = role == FieldRole::Knob && defaultValue != 0;
       field.defaultValue = defaultValue;
       field.minimum = defaultValue > 0 ? 1 : 0;
@@ -48,7 +48,7 @@ template <class Config> Schema makeConfigSchema(llvm::StringRef name) {
   return Schema(name, TextStyle::Dotted, std::move(fields));
 }
 
-/// \p config as a record of \p schema, which makeConfigSchema made.
+/// \p config as values of \p schema, which makeConfigSchema made.
 template <class Config>
 Values toValues(const Config &config, const Schema &schema) {
   constexpr size_t kMaxFields = 32;

@@ -1,10 +1,10 @@
-//===- Derivation.h - an estimate, step by step, for people and tests -----===//
+//===- Derivation.h - an estimate, step by step ---------------------------===//
 //
-// What `kiln explain` tells. A derivation is a calculation and not only text: a
-// step has terms, a rule and a result, and names the earlier steps that its
-// terms come from. The last step's result is the estimate's total, and what is
-// printed is made from the same numbers, so that a test can compute all of it
-// once more, and no sentence can say another number than the calculation has.
+// The content of `kiln explain`. A derivation is a calculation and not only
+// text: a step has terms, a rule and a result, and names the earlier steps that
+// its terms come from. The last step's result is the estimate's total, and the
+// printed text is made from the same numbers, so a test can compute all of it
+// again, and no sentence can differ from the calculation.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -17,25 +17,25 @@
 
 namespace kiln {
 
-/// How the result of a step follows from its terms.
+/// The rule by which the result of a step follows from its terms.
 enum class StepRule {
-  Fact,     ///< it has none: a limit, a count, a share
-  Sum,      ///< all terms, each as often as it counts
+  Fact,     ///< no rule: a limit, a count, a share
+  Sum,      ///< all terms, each times its count
   Max,      ///< the largest term
-  Excess,   ///< what the first has beyond the second, at least 0
+  Excess,   ///< the first minus the second, at least 0
   Quotient, ///< the first over the product of the others
   Norm,     ///< (sum of term ^ exponent) ^ (1 / exponent)
 };
 llvm::StringRef nameOf(StepRule rule);
 
-/// A number that a step is made of.
+/// A number in a step.
 struct StepTerm {
   std::string name;
   double value = 0;
   llvm::StringRef unit = "ns"; ///< a literal
-  double count = 1;            ///< how often a sum has it
-  /// Number of the earlier step that it comes from: that step's result, or its
-  /// term of the same name. 0: a given.
+  double count = 1;            ///< its factor in a sum
+  /// The number of the earlier step that it comes from: that step's result, or
+  /// its term of the same name. 0: a given number.
   int step = 0;
 };
 
@@ -43,14 +43,14 @@ struct StepTerm {
 struct DerivationStep {
   std::string title = {};   ///< "register wall"
   std::string formula = {}; ///< "128 * 256 / 256 threads = 128 accumulators"
-  std::string verdict = {}; ///< what follows
+  std::string verdict = {}; ///< the conclusion
   llvm::json::Object values = {};
   StepRule rule = StepRule::Fact;
   std::vector<StepTerm> terms = {};
   llvm::StringRef unit = "ns"; ///< of the result; a literal
   double exponent = 1;         ///< of StepRule::Norm
-  /// Bounds by the names that estimates give them, as far as the verdict speaks
-  /// of the whole kernel: what it says limits it, and what it says does not.
+  /// Bounds, by their names in estimates, that the verdict names as the limit
+  /// of the whole kernel, and bounds that it excludes.
   llvm::StringRef blames = {}, clears = {};
   double result = 0; ///< evaluate(); filled by Derivation::add
 };
@@ -58,22 +58,22 @@ struct DerivationStep {
 /// The result of \p step by its rule; 0 for a fact.
 double evaluate(const DerivationStep &step);
 
-/// The step's calculation: "max(tensor 261.5 ns, L2 97.0 ns) = 261.5 ns".
-/// Terms of earlier steps carry their number: "(5)". Empty for a fact.
+/// The step's calculation: "max(tensor 261.5 ns, L2 97.0 ns) = 261.5 ns". Terms
+/// of earlier steps have their number: "(5)". Empty for a fact.
 std::string calculationText(const DerivationStep &step);
 
 /// A number with its unit, nanoseconds from 1000 on as microseconds.
 std::string quantityText(double value, llvm::StringRef unit);
 
-/// How one config's estimate comes about, for one problem on one device. Steps
+/// The steps of one config's estimate, for one problem on one device. Steps
 /// count from 1.
 class Derivation {
 public:
-  /// Appends \p step with its result and answers its number.
+  /// Appends \p step with its result and returns its number.
   int add(DerivationStep step);
 
-  /// The result of step \p number as a term of a later one, called \p name or
-  /// as the step is.
+  /// The result of step \p number as a term of a later one, called \p name or,
+  /// by default, like the step.
   StepTerm resultOf(int number, double count = 1,
                     llvm::StringRef name = {}) const;
   /// The term of step \p number called \p name, which it must have.

@@ -1,7 +1,7 @@
-//===- EngineLimits.h - what an engine allows unless its options say so ---===//
+//===- EngineLimits.h - the default limits of an engine -------------------===//
 //
-// Here because the tool plans for engines: its choices are theirs only where
-// both allow the same.
+// The constant is here because the tool plans for engines: it makes their
+// choices only if both allow the same.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -10,8 +10,8 @@
 
 namespace kiln {
 
-/// Of the workspace of a plan, in bytes: kiln_engine_options names no other
-/// number where its workspace_limit_bytes is 0.
+/// The limit of a plan's workspace, in bytes, if workspace_limit_bytes of
+/// kiln_engine_options is 0.
 inline constexpr uint64_t kEngineWorkspaceBytes = uint64_t(256) << 20;
 
 } // namespace kiln

@@ -49,7 +49,7 @@ llvm::StringRef nameOf(PruneReason reason) {
   return "unknown";
 }
 
-/// What people call the limit: the two that bound every tile are walls.
+/// The usual name of the limit: the two that bound every tile are walls.
 static llvm::StringRef limitName(PruneReason reason) {
   if (reason == PruneReason::Registers)
     return "register wall";

@@ -9,7 +9,7 @@
 
 namespace kiln {
 
-/// One named figure of an estimate: an addend, or what addends come from.
+/// One named figure of an estimate: an addend, or a source of addends.
 struct EstimateTerm {
   llvm::StringRef name; ///< a literal
   double value = 0;
@@ -17,7 +17,7 @@ struct EstimateTerm {
   bool isAddend = false; ///< all addends, in ns, add up to the total
 };
 
-/// How much of an estimate is wanted: ranking a space needs the time alone.
+/// The wanted detail of an estimate: ranking a space needs only the time.
 enum class Detail { Time, Terms };
 
 /// A predicted time and, unless only the time was asked for, its terms.
@@ -26,20 +26,20 @@ struct Estimate {
   explicit Estimate(Detail detail) : detail(detail) {}
 
   double totalNs = 0;
-  /// What limits the kernel: "tensor", "simd", "shared", "l2", "dram",
+  /// The limit of the kernel: "tensor", "simd", "shared", "l2", "dram",
   /// "latency". A literal.
   llvm::StringRef bound;
-  /// None inline: a space has a thousand estimates, and few are looked into.
+  /// No inline storage: a space has a thousand estimates, and few are read.
   llvm::SmallVector<EstimateTerm, 0> terms;
   Detail detail = Detail::Terms;
 
-  /// Appends an addend of the total; does nothing where only the time is
-  /// wanted.
+  /// Appends an addend of the total; does nothing if only the time is wanted.
   void add(llvm::StringRef name, double ns) {
     if (detail == Detail::Terms)
       terms.push_back({name, ns, "ns", /*isAddend=*/true});
   }
-  /// Appends a figure that addends come from, in the same way.
+  /// Appends a figure that addends come from; does nothing if only the time is
+  /// wanted.
   void note(llvm::StringRef name, double value, llvm::StringRef unit = "ns") {
     if (detail == Detail::Terms)
       terms.push_back({name, value, unit, /*isAddend=*/false});
@@ -52,7 +52,7 @@ struct Estimate {
 /// Estimates within this factor of the best of a set are one answer.
 inline constexpr double kEstimateTie = 1.02;
 
-/// Why a config cannot run, or cannot be good: the hard limits of the pruner.
+/// The hard limits of the pruner: why a config cannot run, or cannot be good.
 enum class PruneReason {
   Threads,
   Registers,
@@ -64,7 +64,7 @@ enum class PruneReason {
   Architecture,
   Type,
   Workspace,
-  Dominated, ///< never better than another config that stays
+  Dominated, ///< never better than another config, which stays
 };
 llvm::StringRef nameOf(PruneReason reason);
 
@@ -74,13 +74,13 @@ struct Rejection {
   PruneReason reason = PruneReason::Dominated;
   double value = 0, limit = 0;
   llvm::StringRef unit = {}; ///< a literal
-  /// What is allowed where that is no single number, e.g. "64 or 128"; a
-  /// literal. Then \p limit means nothing.
+  /// The allowed values if they are not a single number, e.g. "64 or 128"; a
+  /// literal. Then `limit` is not used.
   llvm::StringRef allowed = {};
 
   /// "register wall: 256 accumulators a thread, 192 allowed".
   std::string text() const;
-  /// {reason, detail}, and the figures where there are any.
+  /// {reason, detail}, and the figures if there are any.
   llvm::json::Object toJson() const;
 };
 

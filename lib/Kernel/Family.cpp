@@ -1,4 +1,4 @@
-//===- Family.cpp - what every family shares ------------------------------===//
+//===- Family.cpp - code that all families share --------------------------===//
 #include "Kernel/Family.h"
 
 #include "Support/Error.h"
@@ -48,7 +48,7 @@ std::string KernelFamily::fixedText(const Problem &problem) const {
   for (auto [i, field] : llvm::enumerate(problemSchema().fields()))
     if (!field.isFixed())
       fixed.set(static_cast<int>(i), field.unset());
-  // The signature carries what of the scalars and alignments matters.
+  // The signature has the relevant part of scalars and alignments.
   return fixed.text() + " | " + problem.signature.text();
 }
 

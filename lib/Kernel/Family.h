@@ -19,17 +19,17 @@ namespace kiln {
 
 struct CallReader; // of lib/Call
 
-/// Most fields of a problem's record: what a launch's key has room for.
+/// The most fields of a problem: the room in a launch's key.
 inline constexpr size_t kMaxProblemFields = 56;
-/// A value for every field of a problem's record; allocates nothing.
+/// A value for every field of a problem; allocates nothing.
 using FieldValues = llvm::SmallVector<int64_t, kMaxProblemFields>;
 
-/// Rows [rowBegin, rowEnd) of what a written operand should hold, and where
-/// they go: values and, of the same shape, their error bounds, double and
-/// packed. A bound below 0 says that the element is not defined: it has to be
-/// left as it was.
+/// Rows [rowBegin, rowEnd) of the correct content of a written operand, and the
+/// places for them: values and, with the same shape, their error bounds, double
+/// and packed. A bound below 0 means that the element is not defined: a
+/// candidate must not change it.
 struct ReferencePart {
-  int operand = 0; ///< its number in the operand table
+  int operand = 0; ///< its index in the operand table
   int64_t rowBegin = 0, rowEnd = 0;
   DeviceAddress values = 0, bounds = 0;
 
@@ -37,9 +37,9 @@ struct ReferencePart {
 };
 
 /// The family's reference: a naive kernel that computes, in double precision,
-/// what every candidate is compared with. Rows are those of one written operand
-/// over all planes and batches: row r is row r % rows of plane r / rows %
-/// planes of batch r / (rows * planes).
+/// the results that every candidate is compared with. Rows are those of one
+/// written operand over all planes and batches: row r is row r % rows of plane
+/// r / rows % planes of batch r / (rows * planes).
 class Reference {
 public:
   virtual ~Reference() = default;
@@ -49,61 +49,63 @@ public:
                     LaunchSpec &spec) const = 0;
 };
 
-/// What a bench holds the kernels of a problem against.
+/// The peer that a bench compares the kernels of a problem with.
 enum class Peer {
   None,
   Blas,   ///< a library's matrix product
-  Stream, ///< a stream of as many bytes: memory alone can set the pace
+  Stream, ///< a copy baseline of as many bytes: the problem is memory-bound
 };
 
-/// A kind of problem: its record, its operands, its reference, its templates.
+/// A kind of problem: its schema, its operands, its reference, its templates.
 /// Immutable once registered; thread-safe from then on.
 class KernelFamily {
 public:
   virtual ~KernelFamily() = default;
 
-  /// First word of its problems' text: "gemm".
+  /// The first word of its problems' text: "gemm".
   virtual llvm::StringRef name() const = 0;
   virtual const Schema &problemSchema() const = 0;
 
-  /// How the struct of kiln.h that describes these problems is read; null:
-  /// there is none, problems come as text.
+  /// The reader of the struct of kiln.h that describes these problems; null:
+  /// there is none, and problems come as text.
   virtual const CallReader *call() const { return nullptr; }
 
-  /// Checks a problem record, which need not come from parsing, and brings it
-  /// into canonical form: what equals a derived default becomes that default,
-  /// so that equal problems have equal text. Errors: InvalidArgument,
+  /// Checks the values of a problem, which need not come from parsing, and
+  /// makes them canonical: a value that equals a derived default becomes that
+  /// default, so that equal problems have equal text. Errors: InvalidArgument,
   /// Unsupported.
   virtual llvm::Expected<Problem> canonicalise(Values values) const = 0;
 
-  /// True when there is nothing to compute: a launch succeeds without steps.
+  /// Whether there is nothing to compute, so that a launch succeeds without
+  /// steps.
   virtual bool isEmpty(const Problem &problem) const = 0;
 
-  /// Of the record alone; no allocation: a launch of packed rows asks for it.
+  /// The operand table, which depends on the values alone. Allocates nothing,
+  /// because a launch of packed rows calls it.
   virtual OperandTable operands(const Problem &problem) const = 0;
 
-  /// Of problems that differ in fields that ranges may vary, and by a multiple
-  /// of this in each, the signatures are equal. By default what 16 bytes of
-  /// alignment ask of rows of single bytes.
+  /// Problems have equal signatures if they differ only in fields that ranges
+  /// may vary, and by a multiple of this in each. The default follows from 16
+  /// bytes of alignment for rows of single bytes.
   virtual int64_t signaturePeriod() const { return 16; }
 
-  /// Fields of a problem that help and messages may show, in the form that
-  /// parseProblem() takes; empty: nothing is shown.
+  /// The fields of an example problem for help and messages, as text for
+  /// parseProblem(); empty: there is none.
   virtual llvm::StringRef example() const { return ""; }
-  /// Fields that go with few values of each other, in that form and that
-  /// together: whoever draws problems hardly finds them.
+  /// Combinations of fields, as such text, that work with few values of each
+  /// other, so that random draws of problems rarely find them.
   virtual llvm::ArrayRef<llvm::StringRef> combinations() const { return {}; }
 
-  /// The problems that judge pools of the signature of \p described: fields
-  /// that are drawn, from which distributions. The values of these fields are
-  /// ignored. Empty: the family has no pools.
+  /// The problems that judge pools of the signature of \p described: the drawn
+  /// fields and their distributions. The values of these fields are ignored.
+  /// Empty: the family has no pools.
   virtual PoolDraws poolDraws(const Values &described) const { return {}; }
 
   /// The matrix product that \p problem is; nullopt: it is something else.
   virtual std::optional<MatrixProduct>
   matrixProduct(const Problem &problem) const;
 
-  /// By default a library's matrix product where the problem is one.
+  /// By default a library's matrix product if the problem is one.
   virtual Peer peer(const Problem &problem) const;
 
   /// The reference for \p problem on \p device.
@@ -111,7 +113,7 @@ public:
   reference(const Problem &problem, const DeviceModel &device) const = 0;
 
   /// Arithmetic operations and the least bytes that must move, for reports. The
-  /// bytes: every operand's elements once, unless the family knows better.
+  /// bytes count every operand's elements once, unless the family knows better.
   virtual double flops(const Problem &problem) const = 0;
   virtual double compulsoryBytes(const Problem &problem) const;
 
@@ -129,18 +131,18 @@ public:
   /// optional.
   llvm::Expected<Problem> parseProblem(llvm::StringRef text) const;
 
-  /// The same problem without what varies from call to call (Field::isFixed):
-  /// what a record is keyed by.
+  /// The text of the problem without fields that vary from call to call
+  /// (Field::isFixed): the key of its layer.
   std::string fixedText(const Problem &problem) const;
-  /// Indices of the dynamic extents in the problem's record.
+  /// The indices of the dynamic extents in the problem's schema.
   llvm::ArrayRef<int> dynamicExtents() const {
     return problemSchema().dynamicExtents();
   }
-  /// Bytes that divide every address of \p problem.
+  /// The bytes that divide every address of \p problem.
   int64_t promisedAlignment(const Problem &problem) const;
 
-  /// Arguments with leading dimensions and strides as the operand table says
-  /// and scalars as the problem's record; addresses are 0. \p problem must
+  /// Returns arguments with leading dimensions and strides from the operand
+  /// table and scalars from \p problem; addresses are 0. \p problem must
   /// outlive them.
   Arguments defaultArguments(const Problem &problem) const;
 
@@ -148,8 +150,8 @@ public:
     return templateList;
   }
   const Template *findTemplate(llvm::StringRef name) const;
-  /// For the family's own constructor; afterwards Registry::addTemplate, which
-  /// checks the name. Later templates lose ties to earlier.
+  /// For the family's own constructor; afterwards use Registry::addTemplate,
+  /// which checks the name. Later templates lose ties to earlier ones.
   void addTemplate(std::unique_ptr<Template> added);
 
   /// Parses "mma.bm128.bn128" into the template and the config.

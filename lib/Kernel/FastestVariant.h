@@ -1,6 +1,6 @@
 //===- FastestVariant.h - a kernel with the run-time knobs of a problem ---===//
 //
-// The choice behind Template::fastestAt(), for records and for typed configs.
+// The choice behind Template::fastestAt(), for Values and for typed configs.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -17,11 +17,11 @@
 
 namespace kiln {
 
-/// The fastest of the variants of \p configs, which are of one kernel, with its
-/// time; of equal ones the first. One of \p configs that is no variant has to
-/// be faster than all of them by more than a tie. \p forEachVariant calls its
-/// second argument with each variant of its first; \p timeOf answers nullopt
-/// for what may not run.
+/// Returns the fastest of the variants of \p configs, which are of one kernel,
+/// with its time; among equal ones the first. A config that is not a variant
+/// has to be faster than all of them by more than a tie. \p forEachVariant
+/// calls its second argument with each variant of its first; \p timeOf returns
+/// nullopt for a config that may not run.
 template <class Config>
 std::optional<std::pair<Config, double>> fastestVariant(
     llvm::ArrayRef<Config> configs,

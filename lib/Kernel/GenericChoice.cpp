@@ -19,8 +19,8 @@ namespace kiln {
 // Limits
 //===----------------------------------------------------------------------===//
 
-/// How far the figure of \p rejection is from what is allowed, as a factor;
-/// infinite where there is no such number.
+/// The distance of the figure of \p rejection from the limit, as a factor;
+/// infinite if the limit is not a number.
 static double distance(const Rejection &rejection) {
   if (!rejection.allowed.empty() || rejection.value <= 0 ||
       rejection.limit <= 0)
@@ -29,16 +29,17 @@ static double distance(const Rejection &rejection) {
                   rejection.limit / rejection.value);
 }
 
-/// Which of the rejections of one template says most. A config that only its
-/// workspace forbids passes all other limits. Otherwise the reason that most
-/// configs have, and of it the figure that is the nearest to its limit.
+/// Returns the most telling of the rejections of one template. A config that
+/// only its workspace forbids passes all other limits, so it comes first.
+/// Otherwise it is the reason that most configs have, with the figure that is
+/// nearest to its limit.
 static const Rejection *mostTelling(llvm::ArrayRef<const Rejection *> all) {
   std::map<PruneReason, size_t> counts;
   for (const Rejection *one : all)
     ++counts[one->reason];
   auto placeOf = [&](const Rejection *one) {
     const bool isLast = one->reason == PruneReason::Workspace;
-    // It says of another config that it is better, not what forbids it.
+    // Its reason is a better config, and not a limit.
     const bool isOfOthers = one->reason == PruneReason::Dominated;
     return std::tuple(isLast, !isOfOthers, counts[one->reason],
                       -distance(*one));
@@ -87,7 +88,7 @@ static std::vector<TemplateLimit> limitsOf(const KernelFamily &family,
 
 namespace {
 
-/// Plans neighbours of a problem and keeps those that mend it.
+/// Plans neighbours of a problem and keeps the ones that a fast kernel serves.
 class RemedySearch {
 public:
   RemedySearch(const KernelFamily &family, const Problem &problem,
@@ -131,10 +132,11 @@ private:
 
 } // namespace
 
-/// A change that gains less is not worth its name.
+/// The least gain of a change that is reported.
 static constexpr double kGain = 2;
 
-/// The first choice with \p change, if it is one that mends the problem.
+/// The first choice after \p change, if a fast kernel serves the changed
+/// problem.
 std::optional<GenericRemedy> RemedySearch::mended(Change change) const {
   Values values = problem.values;
   values.set(change.field, change.value);
@@ -165,7 +167,7 @@ std::optional<GenericRemedy> RemedySearch::mended(Change change) const {
   return GenericRemedy{"", first.config.text(), first.estimate.totalNs, less};
 }
 
-/// The least workspace of a config that nothing else forbids.
+/// Tries the least workspace of a config that no other limit forbids.
 void RemedySearch::tryWorkspace(const Space &space) {
   constexpr double kMiB = double(1 << 20);
   double leastBytes = INFINITY;
@@ -201,7 +203,7 @@ void RemedySearch::tryAlignments() {
 /// Sizes are taken at multiples of powers of two up to this.
 static constexpr int64_t kMostMultiple = 64;
 
-/// The next size, or the next multiple of a power of two.
+/// Tries the next size, and the next multiples of powers of two.
 bool RemedySearch::tryUp(int index) {
   const int64_t value = problem.values[index];
   int64_t last = value;
@@ -218,8 +220,8 @@ bool RemedySearch::tryUp(int index) {
   return false;
 }
 
-/// The rule that the size \p next is an example of, which the next size that
-/// will do as well tells.
+/// The rule behind the size \p next, which follows from the next size that
+/// works as well.
 std::string RemedySearch::rule(int index, int64_t next) const {
   if (mended({index, next + 1}))
     return fmt::format("{} of at least {}", keyOf(index), next);
@@ -229,8 +231,8 @@ std::string RemedySearch::rule(int index, int64_t next) const {
   return fmt::format("{}={}", keyOf(index), next);
 }
 
-/// The largest size below, by halving. A small part of the problem is another
-/// problem.
+/// Tries the largest size below, by halving. A small part of the problem would
+/// be a different problem.
 void RemedySearch::tryDown(int index) {
   constexpr int64_t kMostParts = 16;
   const int64_t value = problem.values[index];
@@ -261,7 +263,8 @@ void RemedySearch::trySizes() {
     const int64_t value = problem.values[index];
     if (!isSize(field) || value < 1)
       continue;
-    // Operands are padded, never cut: a lesser head dim is another model.
+    // Operands can be padded, but not cut: a smaller head dim would be another
+    // model.
     if (!tryUp(index) && field.role != FieldRole::Signature)
       tryDown(index);
   }
@@ -278,7 +281,7 @@ std::vector<GenericRemedy> RemedySearch::take() {
 }
 
 //===----------------------------------------------------------------------===//
-// The answer
+// The explanation
 //===----------------------------------------------------------------------===//
 
 std::optional<GenericChoice> explainGeneric(const KernelFamily &family,
@@ -288,7 +291,7 @@ std::optional<GenericChoice> explainGeneric(const KernelFamily &family,
                                             const Allowance &allowance) {
   if (space.ranked.empty() || !space.ranked.front().tmpl->isGeneric())
     return std::nullopt;
-  // A family may have nothing else.
+  // A family may have only generic templates.
   if (llvm::all_of(family.templates(),
                    [](const auto &tmpl) { return tmpl->isGeneric(); }))
     return std::nullopt;

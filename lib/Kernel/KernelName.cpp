@@ -43,7 +43,7 @@ std::string KernelName::text() const {
   return (family->name() + " " + (tmpl ? config.text() : role)).str();
 }
 
-/// Takes the tag off \p words, what is behind the family's name, and keeps it.
+/// Takes the tag off \p words, the part behind the family's name, and keeps it.
 static bool takeTag(llvm::StringRef &words, std::string &tag) {
   auto [rest, last] = words.rsplit('_');
   auto isDigit = [](char c) {
@@ -57,7 +57,8 @@ static bool takeTag(llvm::StringRef &words, std::string &tag) {
   return true;
 }
 
-/// What \p words, between family and tag, say of a kernel of name.family.
+/// Parses \p words, the part between family and tag, for a kernel of
+/// name.family.
 static llvm::Error parseWords(llvm::StringRef words, KernelName &name) {
   const llvm::StringRef first = words.split('_').first;
   const bool isStep = first == kStep && words.size() > kStep.size() + 1;
@@ -91,7 +92,7 @@ llvm::Expected<KernelName> parseKernelName(const Registry &registry,
     return refuse("it does not begin with " + kKernelPrefix.str());
   if (!takeTag(words, name.tag))
     return refuse("it does not end with the tag of a signature");
-  // One family's name may begin another's: the longest counts.
+  // One family's name may be a prefix of another's, so the longest one counts.
   for (const auto &family : registry.families())
     if (words.starts_with((family->name() + "_").str()) &&
         (!name.family || family->name().size() > name.family->name().size()))

@@ -1,12 +1,11 @@
-//===- KernelName.h - what a kernel is called in a profile ----------------===//
+//===- KernelName.h - names of kernels in profiles ------------------------===//
 //
 // The one rule for the names of the kernels that families compile, and its
 // inverse. A name is
 //
 //   kiln_<family>_<template>_<knobs>_sig<4 hex digits>   a candidate
-//   kiln_<family>_reference[_<variant>]_sig...           what trials compare
-//   with kiln_<family>_step_<step>_sig...                     a plan's further
-//   kernel
+//   kiln_<family>_reference[_<variant>]_sig...           a reference
+//   kiln_<family>_step_<step>_sig...                     a plan's other kernel
 //
 // e.g. kiln_gemm_sm90_bm128_bn256_bk64_st4_wg2_cm1_cn1_sig1f55. Template and
 // knobs are the config's text with '_' for '.', without run-time knobs, which
@@ -22,15 +21,14 @@
 
 namespace kiln {
 
-/// Most characters of a name; all are letters, digits and '_'.
+/// The most characters of a name; all are letters, digits and '_'.
 inline constexpr size_t kMaxKernelName = 120;
 
 /// The prefix of every kernel name.
 inline constexpr llvm::StringLiteral kKernelPrefix = "kiln_";
 
-/// The name of the kernel of \p config, and that of further kernels of a
-/// family, without the tag. The family is that of \p problems, its problems'
-/// schema.
+/// The name of the kernel of \p config, and the names of further kernels of a
+/// family, without the tag. \p problems is the schema of the family's problems.
 std::string kernelName(const Schema &problems, const Values &config);
 std::string referenceName(const Schema &problems, llvm::StringRef variant = "");
 std::string stepName(const Schema &problems, llvm::StringRef step);
@@ -41,10 +39,11 @@ std::string tagged(std::string name, llvm::StringRef signature);
 /// The parts of a kernel name.
 struct KernelName {
   const KernelFamily *family = nullptr;
-  /// Of a candidate; else null.
+  /// The template of a candidate, else null.
   const Template *tmpl = nullptr;
   Values config; ///< run-time knobs are at their defaults
-  /// Of other kernels: "reference", "reference quantized", "step gather".
+  /// The role of other kernels: "reference", "reference quantized", "step
+  /// gather".
   std::string role;
   std::string tag; ///< "1f0a"
 
@@ -53,7 +52,7 @@ struct KernelName {
 };
 
 /// The inverse of the functions above, for the families of \p registry. Errors:
-/// InvalidArgument, which says what is wrong with \p name. Microseconds.
+/// InvalidArgument, with the fault of \p name. Takes microseconds.
 llvm::Expected<KernelName> parseKernelName(const Registry &registry,
                                            llvm::StringRef name);
 

@@ -14,14 +14,14 @@
 
 namespace kiln {
 
-/// The scales of A or B: an fp32 for all, for each row, or for each block of a
+/// The scales of A or B: one fp32 for all, for each row, or for each block of a
 /// row or of 128 rows by 128 steps of k.
 struct ProductScales {
   ScaleKind kind = ScaleKind::None;
-  /// Of blocks: neighbours in memory are of neighbouring rows, else of
+  /// For blocks: neighbours in memory belong to neighbouring rows, else to
   /// neighbouring blocks along k.
   bool alongRows = false;
-  int64_t ld = 0;   ///< of blocks: from one line in memory to the next
+  int64_t ld = 0;   ///< for blocks: from one line in memory to the next
   int operand = -1; ///< its index in the operand table
 };
 
@@ -35,11 +35,11 @@ struct MatrixProduct {
   double alpha = 1, beta = 0;
   PointwiseChain epilogue;
   // Indices in the operand table. C is read unless beta is 0; bias and residual
-  // by the links of these names, of which there is one each at most.
+  // are read by the links of these names, of which there is at most one each.
   int a = -1, b = -1, c = -1, d = -1, bias = -1, residual = -1;
   ProductScales scalesA, scalesB;
 
-  /// Whether nothing is multiplied.
+  /// Whether there is nothing to multiply.
   bool isEmpty() const { return m == 0 || n == 0 || k == 0 || batch == 0; }
   bool hasScales() const {
     return scalesA.kind != ScaleKind::None || scalesB.kind != ScaleKind::None;

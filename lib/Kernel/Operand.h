@@ -1,6 +1,6 @@
-//===- Operand.h - what a problem reads and writes ------------------------===//
+//===- Operand.h - the operands of a problem ------------------------------===//
 //
-// The operand table is all that trials need to know of a problem: from it they
+// The operand table is all that trials need of a problem: with it they
 // allocate, initialise, poison, red-zone, rotate and compare, without knowing
 // the family.
 //
@@ -22,38 +22,38 @@ enum class OperandRole {
   In,
   Out,
   InOut,    ///< read, then written by the same launch
-  Constant, ///< an input that holds still between launches: a weight
+  Constant, ///< an input that does not change between launches: a weight
 };
 
-/// Which of an operand's two descriptions of data a trial fills it with.
+/// The description of data, of an operand's two, with which a trial fills it.
 enum class TrialData {
-  Usual,    ///< N(0, 1) for most: what times are taken with
+  Usual,    ///< N(0, 1) for most: used for timing
   Outliers, ///< values that break careless arithmetic
 };
 
-/// How a trial fills an operand with valid data: samples of a normal
+/// The valid data with which a trial fills an operand: samples of a normal
 /// distribution, rounded to the operand's type, some of them replaced, or
 /// integers.
 struct OperandInit {
   double mean = 0, deviation = 1;
-  /// Samples are powers of two: those of the distribution are the exponents.
+  /// Samples are powers of two: the distribution gives the exponents.
   bool isLogarithmic = false;
-  /// Explicit mantissa bits that are kept; 0 keeps the type's (10 for fp32 data
-  /// that a tf32 kernel reads).
+  /// The number of explicit mantissa bits that are kept; 0 keeps the type's (10
+  /// for fp32 data that a tf32 kernel reads).
   int mantissaBits = 0;
   /// Above 0, about one element in this many is +outlier or -outlier.
   int outlierPeriod = 0;
   double outlier = 0;
   /// Above 0, about one element in this many is minus infinity.
   int minusInfinityPeriod = 0;
-  /// Above 0, each element of the last of so many rows is rowValue.
+  /// Above 0, every rowPeriod-th row has rowValue in all elements.
   int rowPeriod = 0;
   double rowValue = 0;
   IntegerInit integers = {};
 };
 
 /// |d - ref| <= relative*|ref| + scaled*bound + absolute, for each element,
-/// where `bound` comes from the reference with the value.
+/// where the reference computes `bound` with the value.
 struct Tolerance {
   double relative = 0, scaled = 0, absolute = 1e-30;
 };
@@ -65,24 +65,24 @@ struct OperandSpec {
   llvm::StringRef name; ///< a literal: "a", "bias"
   OperandRole role = OperandRole::In;
   DType type = DType::FP32;
-  OperandInit usual, outliers; ///< of what is read
-  Tolerance tolerance;         ///< of what is written
-  /// A leading dimension or batch stride of 0: the one row, or matrix, serves
-  /// all of the problem's.
+  OperandInit usual, outliers; ///< for operands that are read
+  Tolerance tolerance;         ///< for operands that are written
+  /// With a leading dimension or batch stride of 0 one row, or matrix, serves
+  /// the whole problem.
   int64_t rows = 0, cols = 0, leadingDimension = 0;
   int64_t batch = 1, batchStride = 0;
   int64_t planes = 1, planeStride = 0;
-  /// Where it starts, in bytes past a 256-byte boundary: the alignment that the
-  /// problem promises and no more.
+  /// Its start, in bytes past a 256-byte boundary: exactly the alignment that
+  /// the problem promises.
   int64_t misalignment = 0;
-  /// Bytes that divide its address, where the problem's promise is not about
-  /// it; 0: those of the promise.
+  /// The bytes that divide its address, if the problem's promise is not about
+  /// it; 0: the promise holds.
   int64_t alignment = 0;
   bool present = true; ///< false: the problem has no such operand
   /// Its place in kiln_arguments.operands; -1: its index in the table.
   int slot = -1;
-  /// Of an output: index of the input that it may be, exactly (same address and
-  /// strides); -1: none.
+  /// For an output: the index of the input that it may be exactly (same address
+  /// and strides); -1: none.
   int mayBe = -1;
 
   bool isWritten() const {
@@ -91,7 +91,7 @@ struct OperandSpec {
   const OperandInit &init(TrialData data) const {
     return data == TrialData::Usual ? usual : outliers;
   }
-  /// From the first byte to the end of the last row.
+  /// The bytes from the first one to the end of the last row.
   int64_t bytes() const {
     if (!present || rows == 0 || cols == 0 || batch == 0 || planes == 0)
       return 0;
@@ -107,30 +107,29 @@ struct OperandArgument {
   int64_t leadingDimension, batchStride, planeStride;
 };
 
-/// The arguments of one launch: plain data that points to nothing it owns.
+/// The arguments of one launch: plain data that owns nothing.
 struct Arguments {
   static constexpr int kMaxOperands = 16;
   static constexpr int kMaxScalars = 4;
 
   /// All 0.
   Arguments() : operands() {}
-  /// Operands are not set: for a launch that hits, which sets those that its
-  /// family has.
+  /// Leaves operands unset: for a launch that hits, which sets its family's.
   struct Unset {};
   explicit Arguments(Unset /*operands*/) {}
 
-  /// Values of the problem's record at this call, in schema order.
+  /// The values of the problem at this call, in schema order.
   const int64_t *problem = nullptr;
   OperandArgument operands[kMaxOperands];
   /// In the order of the schema's Scalar fields.
   double scalars[kMaxScalars] = {};
-  /// Where not 0, the scalar's value lies in device memory as fp32.
+  /// If not 0, the scalar's value is in device memory as fp32.
   DeviceAddress scalarAddresses[kMaxScalars] = {};
-  /// A bit for each operand that no kernel writes which may still run when the
-  /// launch begins: weights.
+  /// A bit for each operand, such as a weight, that no kernel writes that may
+  /// still run when the launch begins.
   uint32_t constants = 0;
-  /// The launch may begin before the kernel ahead of it in the stream has
-  /// ended, and waits for that itself (common/Dependent.cuh).
+  /// The launch may begin before the previous kernel in the stream has ended,
+  /// and waits for that itself (common/Dependent.cuh).
   bool isDependent = false;
 
   /// Whether operand \p index may be read before that wait.
@@ -139,8 +138,8 @@ struct Arguments {
   }
 };
 
-/// The operands of a problem in the order that Arguments uses. Every one that
-/// is written is compared with the reference.
+/// The operands of a problem in the order of Arguments. Every written one is
+/// compared with the reference.
 struct OperandTable {
   llvm::SmallVector<OperandSpec, Arguments::kMaxOperands> operands;
 };

@@ -1,4 +1,4 @@
-//===- OperandLayout.h - where the elements of an operand lie -------------===//
+//===- OperandLayout.h - the places of an operand's elements --------------===//
 #pragma once
 
 #include "Kernel/Operand.h"
@@ -8,7 +8,7 @@
 
 namespace kiln {
 
-/// Rows of \p spec in a call that gives it as \p given.
+/// The rows of \p spec in a call that passes it as \p given.
 inline RowLayout layoutOf(const OperandSpec &spec,
                           const OperandArgument &given) {
   return {spec.cols,
@@ -17,14 +17,14 @@ inline RowLayout layoutOf(const OperandSpec &spec,
           {spec.batch, given.batchStride}};
 }
 
-/// Rows of \p spec where its table says.
+/// The rows of \p spec by its table.
 inline RowLayout layoutOf(const OperandSpec &spec) {
   return layoutOf(
       spec, {0, spec.leadingDimension, spec.batchStride, spec.planeStride});
 }
 
-/// Bytes of the elements of \p spec. What serves many rows, planes or batches
-/// counts once, gaps between rows do not.
+/// The bytes of the elements of \p spec. Elements that serve many rows, planes
+/// or batches count once, gaps between rows do not count.
 inline int64_t occupiedBytes(const OperandSpec &spec) {
   if (spec.bytes() == 0)
     return 0;

@@ -16,7 +16,7 @@ namespace kiln {
 // Exact logarithms
 //===----------------------------------------------------------------------===//
 
-/// Bits of a logarithm behind the point.
+/// The fraction bits of a logarithm.
 static constexpr int kLogBits = 32;
 
 /// The logarithm to base 2 of \p value, from 1 to 2^31, linear between powers
@@ -30,7 +30,7 @@ static uint64_t logOf(int64_t value) {
          (UINT64_C(1) << kLogBits);
 }
 
-/// The value, to the nearest, whose logarithm is \p log.
+/// The nearest value to the one whose logarithm is \p log.
 static int64_t valueOf(uint64_t log) {
   const uint64_t one = UINT64_C(1) << kLogBits;
   const uint64_t exponent = log >> kLogBits;
@@ -62,16 +62,16 @@ static int64_t drawLog(int64_t low, int64_t high, Random &random) {
 // The subject
 //===----------------------------------------------------------------------===//
 
-/// Of 100 draws so many have values of any alignment.
+/// The percentage of draws with values of any alignment.
 static constexpr unsigned kAnyPercent = 25;
-/// Draws until one has the signature: of products with three alignment classes
-/// of four values each some 1 in 100 has.
+/// The most draws until one has the signature: some 1 in 100 products has it,
+/// with three alignment classes of four values each.
 static constexpr int kMostDraws = 4000;
-/// Layers that are drawn to see which signatures there are.
+/// The number of layers that are drawn to find all signatures.
 static constexpr int kClassDraws = 4000;
 
-/// A record with \p text where fields that have to be stated may be missing:
-/// sizes then have the least value. \p stated gets the keys that it has.
+/// Parses \p text, in which required fields may be missing: sizes then have the
+/// least value. \p stated gets the keys of the text.
 static llvm::Expected<Values>
 parsePartial(const Schema &schema, llvm::StringRef text,
              llvm::SmallVectorImpl<llvm::StringRef> &stated) {
@@ -122,7 +122,7 @@ llvm::Expected<PoolSubject> PoolSubject::of(const KernelFamily &family,
   for (auto *list : {&subject.draws.layer, &subject.draws.extents})
     for (const DrawnField &drawn : *list)
       described.set(drawn.field, fields[drawn.field].unset());
-  // Fields that follow from extents were set for those that are ignored.
+  // Fields that follow from extents were set for the ignored ones.
   for (auto [i, field] : llvm::enumerate(fields))
     if (field.followsExtents())
       described.set(static_cast<int>(i), field.unset());
@@ -181,7 +181,7 @@ std::vector<PoolSubject> PoolSubject::allAlignments() const {
 // Drawing
 //===----------------------------------------------------------------------===//
 
-/// Sets a field of \p record to \p value, brought to the field's step or, with
+/// Sets a field of \p values to \p value, rounded to the field's step or, with
 /// \p isAny, to a multiple of a part of it.
 void PoolSubject::drawField(const DrawnField &drawn, int64_t value, bool isAny,
                             Random &random, Values &values) const {
@@ -198,11 +198,12 @@ void PoolSubject::drawField(const DrawnField &drawn, int64_t value, bool isAny,
   values.set(drawn.field, std::clamp(value, field.minimum, field.maximum));
 }
 
-/// Draws a layer of whatever signature.
+/// Draws a layer of any signature.
 Values PoolSubject::drawAnyLayer(Random &random) const {
   Values values = described;
   for (const DrawnField &drawn : draws.layer) {
-    // All is drawn in all cases: later fields do not depend on earlier ones.
+    // All numbers are drawn in all cases, so that later fields do not depend on
+    // earlier ones.
     const int64_t value = drawLog(drawn.low, drawn.high, random);
     const bool isDrawn = below(random, 100) < drawn.percent;
     const bool isAny = below(random, 100) < kAnyPercent;
@@ -214,7 +215,7 @@ Values PoolSubject::drawAnyLayer(Random &random) const {
   return values;
 }
 
-/// The problem of \p record, if it is one of the pool's.
+/// The problem of \p values, if it is one of the pool's.
 std::optional<Problem> PoolSubject::complete(Values values) const {
   auto problem = owner->canonicalise(std::move(values));
   if (!problem) {
@@ -260,7 +261,7 @@ std::optional<Problem> PoolSubject::drawAt(const Values &layer, size_t place,
     auto problem = complete(std::move(values));
     if (problem && owner->compulsoryBytes(*problem) <= draws.mostBytes)
       return problem;
-    // Nothing else would be drawn.
+    // Further draws would give the same problem.
     if (draws.extents.size() == 1 && draws.extents.front().step == 1)
       break;
   }

@@ -1,9 +1,9 @@
 //===- PoolDraws.h - the problems that a pool is judged on ----------------===//
 //
 // A kernel depends on its signature and config and on no size. So a pool of a
-// signature can serve problems of all sizes, and be made before any is known.
-// Which sizes there are, a family says: a list of fields, each with the
-// distribution that it is drawn from.
+// signature can serve problems of all sizes, and be made before any is known. A
+// family defines the sizes by a list of fields, each with the distribution that
+// it is drawn from.
 //
 // A draw is the same in all processes, compilers and standard libraries:
 // distributions are integer arithmetic on the bits of std::mt19937_64. The
@@ -31,16 +31,16 @@ class KernelFamily;
 
 /// The distribution of one field: log-uniform between two bounds.
 struct DrawnField {
-  int field = -1;            ///< of the problem's record
+  int field = -1;            ///< its index in the problem's schema
   int64_t low = 1, high = 1; ///< both included
   /// Values are multiples of it. In a quarter of the draws of an extent they
-  /// are any values instead, where the signature stays the same.
+  /// are any values, if the signature stays the same.
   int64_t step = 1;
-  /// In so many of 100 draws; else the field stays as the problem has it, or is
-  /// that of factorOf or addendTo.
+  /// The percentage of draws that set it; otherwise the field keeps the
+  /// problem's value, or has that of factorOf or addendTo.
   unsigned percent = 100;
-  /// The value is multiplied by, or added to, that of this field, which was
-  /// drawn before; -1: it stands alone.
+  /// The fields, drawn before, by whose value it is multiplied, or to whose
+  /// value it is added; -1: none.
   int factorOf = -1, addendTo = -1;
 };
 
@@ -48,8 +48,8 @@ struct DrawnField {
 struct PoolDraws {
   /// Fields that are fixed for a layer, in the order in which they are drawn.
   llvm::SmallVector<DrawnField, 8> layer;
-  /// Fields that vary between calls: the first over a grid, the others at
-  /// random on theirs.
+  /// Fields that vary between calls: the first one over a grid, the others at
+  /// random.
   llvm::SmallVector<DrawnField, 8> extents;
   /// Problems that move more bytes are not drawn.
   double mostBytes = double(int64_t(1) << 33);
@@ -57,8 +57,8 @@ struct PoolDraws {
   bool empty() const { return extents.empty(); }
 };
 
-/// The problems of one signature, to be drawn. A value; points to the family
-/// only.
+/// The problems of one signature, from which draws are made. A value; points to
+/// the family only.
 class PoolSubject {
 public:
   /// Reads \p text, "gemm dtype=bf16 layout=NT": a problem's text without the
@@ -67,27 +67,28 @@ public:
   /// Unsupported (the family has no pools).
   static llvm::Expected<PoolSubject> parse(const KernelFamily &family,
                                            llvm::StringRef text);
-  /// That of the signature of \p described, whose drawn fields are ignored.
-  /// Errors: those of KernelFamily::canonicalise; Unsupported.
+  /// The subject for the signature of \p described, whose drawn fields are
+  /// ignored. Errors: those of KernelFamily::canonicalise; Unsupported.
   static llvm::Expected<PoolSubject> of(const KernelFamily &family,
                                         Values described);
 
-  /// One for each signature that the same fields have, by the alignment of what
-  /// is drawn; this one first. Some milliseconds.
+  /// One subject for each signature that the same fields have, depending on the
+  /// alignment of drawn fields; this one first. Takes some milliseconds.
   std::vector<PoolSubject> allAlignments() const;
 
   const KernelFamily &family() const { return *owner; }
   const Values &signature() const { return itsSignature; }
-  /// "gemm dtype=bf16 layout=NT": what is not drawn, and family's name.
+  /// "gemm dtype=bf16 layout=NT": the family's name and the fields that are not
+  /// drawn.
   std::string text() const;
 
   using Random = std::mt19937_64;
-  /// Draws a layer: a record whose dynamic extents are not set. nullopt: of a
-  /// thousand draws none has the signature.
+  /// Draws a layer: values whose dynamic extents are not set. nullopt if none
+  /// of some thousand draws has the signature.
   std::optional<Values> drawLayer(Random &random) const;
   /// The problem of \p layer at place \p place of \p places of the grid of its
-  /// first extent, with the others drawn. nullopt: it is too large, or has
-  /// another signature.
+  /// first extent, with the other extents drawn. nullopt if it is too large, or
+  /// has another signature.
   std::optional<Problem> drawAt(const Values &layer, size_t place,
                                 size_t places, Random &random) const;
 
@@ -104,8 +105,8 @@ private:
   Values itsSignature;
 };
 
-/// The value at place \p place of \p places from \p low to \p high, equally far
-/// apart by their logarithms; low + 0.5 is rounded up.
+/// The value at place \p place of \p places from \p low to \p high, with equal
+/// distances of logarithms; low + 0.5 is rounded up.
 int64_t gridValue(int64_t low, int64_t high, size_t place, size_t places);
 
 } // namespace kiln

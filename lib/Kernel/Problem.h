@@ -1,4 +1,4 @@
-//===- Problem.h - what to compute, as its family canonicalised it --------===//
+//===- Problem.h - a problem in canonical form ----------------------------===//
 #pragma once
 
 #include "Kernel/Values.h"
@@ -13,7 +13,7 @@ using ExtentPoint = llvm::SmallVector<int64_t, 4>;
 /// A problem together with its signature.
 struct Problem {
   Values values;    ///< of the family's problem schema, all fields
-  Values signature; ///< what is fixed at compile time
+  Values signature; ///< the fields that are fixed at compile time
 
   std::string text() const { return values.text(); }
 };

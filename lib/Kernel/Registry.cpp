@@ -9,7 +9,8 @@
 
 namespace kiln {
 
-/// The slots of operands are a problem's: conformance tests look at those.
+/// Checks the slots of scalars. The slots of operands depend on the problem;
+/// conformance tests check them.
 static llvm::Error checkSlots(const KernelFamily &family) {
   std::map<int, llvm::StringRef> owners;
   for (const Field &field : family.problemSchema().fields()) {

@@ -1,4 +1,4 @@
-//===- Sizes.h - fields of which there may be one more or less ------------===//
+//===- Sizes.h - fields that are sizes ------------------------------------===//
 #pragma once
 
 #include "Kernel/Values.h"
@@ -6,7 +6,7 @@
 namespace kiln {
 
 /// Whether \p field is a size: an extent, or a size that kernels are compiled
-/// for, as a head dim is. Integers of few values are switches.
+/// for, as a head dim is. Integers with few values are switches.
 inline bool isSize(const Field &field) {
   constexpr int64_t kMostSwitches = 16;
   return field.kind == FieldKind::Integer && field.maximum > kMostSwitches &&

@@ -9,7 +9,8 @@ namespace kiln {
 extern llvm::ArrayRef<EmbeddedSource> embeddedKernelSources();
 
 namespace {
-/// The set in force; made on demand, so nothing is constructed at load time.
+/// The current set, made on demand, so that nothing is constructed at load
+/// time.
 struct CurrentSources {
   std::mutex mutex;
   std::shared_ptr<const SourceSet> set;

@@ -9,13 +9,13 @@
 
 namespace kiln {
 
-/// Every file of kernel_src, embedded at build time, or what overrides it. Made
-/// at the first call, then shared. Thread-safe.
+/// Every file of kernel_src, embedded at build time, or the files that override
+/// them. Made at the first call, then shared. Thread-safe.
 std::shared_ptr<const SourceSet> kernelSources();
 
 /// Takes the kernel sources from \p directory from now on, for the whole
-/// process: what KILN_KERNEL_SRC does for an author of kernels. Plans made
-/// before keep theirs. Errors: those of SourceSet::loadDirectory.
+/// process: like KILN_KERNEL_SRC for an author of kernels. Earlier plans keep
+/// theirs. Errors: those of SourceSet::loadDirectory.
 llvm::Error overrideKernelSources(llvm::StringRef directory);
 
 } // namespace kiln

@@ -3,12 +3,12 @@
 // A rank list has to be diverse: when the model is wrong it is wrong about an
 // idea (a tile shape, split-K) and not about one config, so the best of each
 // class precedes every second-best. Ties are real: two configs within 2 % of
-// each other are one answer to a model, and what decides among them is the
-// class's rank and the order of the space, never the last digit of an estimate.
-// Both hold where a model is coarse. A template whose estimates tell variations
-// of one idea apart says so (CandidateClass::ranksByTime): its candidates go by
-// time alone. (Replayed on 106 problems of GEMM, H200: the first five by time
-// reach 0.9955 of the best, 0.9914 with classes and ties.)
+// each other are one answer to a model, and the class's rank and the order of
+// the space decide among them, never the last digit of an estimate. Both rules
+// suit a coarse model. A template whose estimates distinguish variations of one
+// idea sets CandidateClass::ranksByTime: its candidates are ordered by time
+// alone. (Replayed on 106 problems of GEMM, H200: the first five by time reach
+// 0.9955 of the best, 0.9914 with classes and ties.)
 //
 //===----------------------------------------------------------------------===//
 #include "Kernel/Space.h"
@@ -27,11 +27,11 @@ namespace kiln {
 
 namespace {
 
-/// Where a candidate stands among the times.
+/// The time of a candidate, and its place.
 struct Timed {
   double ns;
   int32_t order;
-  uint32_t index; ///< in the vector that is ranked
+  uint32_t index; ///< in the ranked vector
 
   friend bool operator<(const Timed &a, const Timed &b) {
     return std::tie(a.ns, a.order) < std::tie(b.ns, b.order);
@@ -39,7 +39,7 @@ struct Timed {
 };
 
 /// The classes that have a leader: a hash table of their leaders, at most half
-/// full. A set of LLVM would keep two keys for itself, but templates choose
+/// full. LLVM's sets reserve two keys for themselves, but templates choose
 /// theirs freely.
 class LeaderSet {
 public:
@@ -47,7 +47,7 @@ public:
       : candidates(candidates),
         table(llvm::PowerOf2Ceil(2 * candidates.size() + 2), kNobody) {}
 
-  /// False when the candidate's class has a leader already.
+  /// Returns false if the candidate's class has a leader already.
   bool insert(uint32_t index) {
     const Candidate &added = candidates[index];
     size_t slot = llvm::hash_combine(added.tmpl, added.candidateClass.key);
@@ -93,8 +93,8 @@ static void orderTies(llvm::MutableArrayRef<Timed> sorted,
   }
 }
 
-/// Brings every candidate to the place of its entry in \p places, in place: a
-/// second vector of them would cost more than all of the ranking.
+/// Moves every candidate to the place of its entry in \p places, in place,
+/// because a second vector of them would cost more than all of the ranking.
 static void permute(std::vector<Candidate> &candidates,
                     std::vector<Timed> &places) {
   for (uint32_t start = 0; start < places.size(); ++start) {
@@ -114,14 +114,14 @@ static void permute(std::vector<Candidate> &candidates,
 }
 
 void rankCandidates(std::vector<Candidate> &candidates) {
-  // Candidates are large: what is sorted are their places.
+  // Candidates are large, so their places are sorted instead.
   std::vector<Timed> sorted;
   sorted.reserve(candidates.size());
   for (const Candidate &candidate : candidates)
     sorted.push_back({candidate.estimate.totalNs, candidate.order,
                       static_cast<uint32_t>(sorted.size())});
   std::sort(sorted.begin(), sorted.end());
-  // Stable, so both parts stay sorted by time.
+  // The partition is stable, so both parts stay sorted by time.
   LeaderSet leaders(candidates);
   std::vector<Timed> rest;
   rest.reserve(sorted.size());
@@ -146,7 +146,7 @@ void Candidate::fillTerms(const Problem &problem, const DeviceModel &device) {
 
 namespace {
 
-/// Puts what one template after the other gives into a space.
+/// Puts the configs of one template after the other into a space.
 class SpaceFiller final : public SpaceSink {
 public:
   SpaceFiller(const Problem &problem, const DeviceModel &device,
@@ -208,9 +208,10 @@ llvm::Error noCandidate(const KernelFamily &family, const Problem &problem,
   std::string limit;
   if (leftOut.leastBytes != Allowance::kUnlimited &&
       leftOut.leastBytes > allowedBytes)
-    limit = fmt::format("; what is left needs {} bytes of workspace or more, "
-                        "the limit is {}",
-                        leftOut.leastBytes, allowedBytes);
+    limit = fmt::format(
+        "; configs within the other limits need {} bytes of workspace or more, "
+        "the limit is {}",
+        leftOut.leastBytes, allowedBytes);
   return makeError(ErrorCode::NoCandidate,
                    "no template of {} runs {} on {}: every config is pruned{}",
                    family.name(), problem.text(), device.name, limit);

@@ -9,18 +9,18 @@
 
 namespace kiln {
 
-/// A config that may run, with what it is predicted to cost.
+/// A config that may run, with its predicted time.
 struct Candidate {
   const Template *tmpl = nullptr;
   Values config;
   Estimate estimate; ///< without terms in a space of the main model
   CandidateClass candidateClass;
-  int32_t order = 0; ///< position in the space
+  int32_t order = 0; ///< its position in the space
 
-  /// Adds the estimate's terms where they were left out.
+  /// Adds the estimate's terms if they were left out.
   void fillTerms(const Problem &problem, const DeviceModel &device);
 
-  /// Whether both are variations of one idea.
+  /// Whether \p other is a variation of the same idea.
   bool sharesClass(const Candidate &other) const {
     return tmpl == other.tmpl && candidateClass.key == other.candidateClass.key;
   }
@@ -33,10 +33,10 @@ struct Rejected {
   Rejection rejection;
 };
 
-/// What an allowance alone kept out of a space.
+/// The configs that only an allowance kept out of a space.
 struct LeftOut {
   /// The least workspace of these configs at the problem, in bytes: a caller
-  /// who allows that much may take one. kUnlimited: there are none.
+  /// that allows this much may take one. kUnlimited: there are none.
   uint64_t leastBytes = Allowance::kUnlimited;
   /// The least of their predicted times.
   double leastNs = std::numeric_limits<double>::infinity();
@@ -50,30 +50,30 @@ struct Space {
 };
 
 struct SpaceOptions {
-  /// Without the rejected configs their records are not made.
+  /// If false, Values of rejected configs are not made.
   bool keepRejected = false;
   Allowance allowance = {};
 };
 
 /// Enumerates, prunes, estimates and ranks. Pure: needs no GPU, no driver and
-/// no compiler. About 0.2 us a config of GEMM, whatever the extents. Errors:
-/// NoCandidate; InvalidArgument for a problem without elements.
+/// no compiler. Takes about 0.2 us a config of GEMM, whatever the extents.
+/// Errors: NoCandidate; InvalidArgument for a problem without elements.
 llvm::Expected<Space> exploreSpace(const KernelFamily &family,
                                    const Problem &problem,
                                    const DeviceModel &device,
                                    const SpaceOptions &options = {});
 
-/// The error of a space in which no config is left. Where \p allowedBytes of
-/// workspace keep something out, it names both numbers.
+/// The error of a space in which no config is left. If \p allowedBytes of
+/// workspace keep configs out, it names both numbers.
 llvm::Error noCandidate(const KernelFamily &family, const Problem &problem,
                         const DeviceModel &device,
                         uint64_t allowedBytes = Allowance::kUnlimited,
                         const LeftOut &leftOut = {});
 
-/// Orders candidates in place: the best of each class and all that rank by
-/// time first, then the rest, each part by time; of those that do not rank by
-/// time all within kEstimateTie of a part's best form a set ordered by (rank of
-/// class, order), and so on with the rest.
+/// Orders candidates in place: the best of each class and all that rank by time
+/// come first, then the others, each part by time. In each part, candidates
+/// that do not rank by time and are within kEstimateTie of the best form a set
+/// that is ordered by (rank of class, order), and so on with the others.
 void rankCandidates(std::vector<Candidate> &candidates);
 
 } // namespace kiln

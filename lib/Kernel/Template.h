@@ -1,8 +1,9 @@
 //===- Template.h - one kernel source with its own config type ------------===//
 //
-// What the author of a kernel implements. A template knows its configs, which
-// of them a problem allows, how long each should take, the text that compiles
-// it, and how arguments become a launch. It never touches the GPU.
+// The interface that the author of a kernel implements. A template knows its
+// configs, which of them a problem allows, how long each should take, the text
+// that compiles it, and how arguments become a launch. It never touches the
+// GPU.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -22,25 +23,25 @@ namespace kiln {
 
 class ClassicTemplate;
 
-/// Candidates of one template and key are variations of one idea. Unless they
-/// rank by time, a rank list begins with the best of each class, and `rank`
-/// orders classes whose estimates tie.
+/// Candidates with the same template and key are variations of one idea. Unless
+/// they rank by time, a rank list begins with the best of each class, and
+/// `rank` orders classes whose estimates tie.
 struct CandidateClass {
   uint64_t key = 0;
   int32_t rank = 0;
-  /// True where estimates tell variations of one idea apart: the candidate has
-  /// its place by its time alone, and its class says what it is related to.
+  /// Whether estimates distinguish variations of one idea: then the candidate
+  /// is placed by its time alone, and its class only relates it to others.
   bool ranksByTime = false;
 };
 
 /// Takes a template's space, config by config.
 class SpaceSink {
 public:
-  /// A config that may run. The estimate's terms are not wanted.
+  /// Takes a config that may run. The estimate needs no terms.
   virtual void rank(Values &&config, const Estimate &estimate,
                     CandidateClass candidateClass) = 0;
-  /// A config that breaks a limit; \p makeConfig is called only where rejected
-  /// configs are kept.
+  /// Takes a config that breaks a limit; \p makeConfig is called only if
+  /// rejected configs are kept.
   virtual void reject(const Rejection &rejection,
                       llvm::function_ref<Values()> makeConfig) = 0;
 
@@ -52,7 +53,7 @@ class Template {
 public:
   virtual ~Template() = default;
 
-  /// First word of its configs' text: "mma".
+  /// The first word of its configs' text: "mma".
   virtual llvm::StringRef name() const = 0;
   virtual const Schema &configSchema() const = 0;
 
@@ -61,34 +62,36 @@ public:
   virtual void enumerate(const Problem &problem, const DeviceModel &device,
                          llvm::function_ref<void(Values)> emit) const = 0;
 
-  /// The hard limit that \p config breaks, or nullopt. Accepts any config that
-  /// the schema lets parse, also an absurd one that a user typed.
+  /// Returns the hard limit that \p config breaks, or nullopt. Accepts any
+  /// config that parses by the schema, also an absurd one that a user typed.
   virtual std::optional<Rejection> prune(const Problem &problem,
                                          const Values &config,
                                          const DeviceModel &device) const = 0;
 
-  /// The same, and then what \p allowance forbids the config's plan.
+  /// Like prune(), and then checks the limits of \p allowance for the config's
+  /// plan.
   std::optional<Rejection> pruneWithin(const Allowance &allowance,
                                        const Problem &problem,
                                        const Values &config,
                                        const DeviceModel &device) const;
-  /// What \p allowance alone forbids the plan of a config that prune() let
-  /// pass.
+  /// Checks only the limits of \p allowance, for the plan of a config that
+  /// prune() let pass.
   std::optional<Rejection> exceeds(const Allowance &allowance,
                                    const Problem &problem, const Values &config,
                                    const DeviceModel &device) const;
 
-  /// The workspace of the plan of a config that prune() let pass. This one
-  /// makes the plan; a template says it itself where its spaces are large.
+  /// The workspace of the plan of a config that prune() let pass. The default
+  /// makes the plan; a template with large spaces overrides it.
   virtual WorkspaceLayout workspace(const Problem &problem,
                                     const Values &config,
                                     const DeviceModel &device) const;
 
-  /// Predicted time of a config that prune() let pass. About a microsecond.
+  /// The predicted time of a config that prune() let pass. Takes about a
+  /// microsecond.
   virtual Estimate estimate(const Problem &problem, const Values &config,
                             const DeviceModel &device) const = 0;
 
-  /// The same without terms. This one makes them.
+  /// Like estimate() without terms. The default makes them.
   virtual Estimate estimateTime(const Problem &problem, const Values &config,
                                 const DeviceModel &device) const {
     return estimate(problem, config, device);
@@ -97,8 +100,8 @@ public:
   /// The configs of \p config's kernel that the space of \p problem may have,
   /// best guesses first: their run-time knobs follow from the problem, and
   /// estimates do not tell all of them apart. A kernel that was found for
-  /// another problem is to run with one of these. A template may answer
-  /// \p config itself beside them. This one answers it alone.
+  /// another problem should run with one of these. A template may return \p
+  /// config itself in addition. The default returns only that.
   virtual llvm::SmallVector<Values, 4>
   variantsAt(const Problem &problem, const Values &config,
              const DeviceModel &device) const;
@@ -107,12 +110,12 @@ public:
     Values config;
     double ns;
   };
-  /// The fastest, by the estimate, of the variants of \p configs at
-  /// \p problem that pruneWithin() lets pass; of equal ones the first. One of
-  /// \p configs that is no variant there has to be faster than all of them by
-  /// more than a tie. nullopt: none may run. \p configs are of one kernel.
-  /// About a microsecond a variant, less where a base of typed templates
-  /// overrides it as it does judge().
+  /// Returns the fastest, by the estimate, of the variants of \p configs at \p
+  /// problem that pruneWithin() lets pass; among equal ones the first. A config
+  /// that is not a variant there has to be faster than all of them by more than
+  /// a tie. nullopt if none may run. \p configs are of one kernel. Takes about
+  /// a microsecond a variant, less if a base of typed templates overrides it,
+  /// like judge().
   virtual std::optional<TimedConfig> fastestAt(const Allowance &allowance,
                                                const Problem &problem,
                                                llvm::ArrayRef<Values> configs,
@@ -125,9 +128,9 @@ public:
   virtual Derivation explain(const Problem &problem, const Values &config,
                              const DeviceModel &device) const = 0;
 
-  /// Gives \p sink every config of enumerate(), in its order, with what
-  /// prune(), or else estimate() and classOf(), say of it. This one asks them
-  /// config by config; a base of typed templates whose spaces are large reads
+  /// Gives \p sink every config of enumerate(), in its order, with the result
+  /// of prune() or else of estimate() and classOf(). The default calls them
+  /// config by config; a base of typed templates with large spaces reads
   /// problem and signature once and converts only configs that stay.
   virtual void judge(const Problem &problem, const DeviceModel &device,
                      SpaceSink &sink) const;
@@ -140,8 +143,8 @@ public:
   virtual Plan plan(const Problem &problem, const Values &config,
                     const DeviceModel &device) const = 0;
 
-  /// True when every architecture, alignment and size is served: the kernel
-  /// that a signature falls back to.
+  /// Whether it serves every architecture, alignment and size, and so is the
+  /// fallback of a signature.
   virtual bool isGeneric() const { return false; }
 };
 

@@ -1,4 +1,4 @@
-//===- TypeName.h - how messages call element types -----------------------===//
+//===- TypeName.h - names of element types in messages --------------------===//
 #pragma once
 
 #include "common/Types.h"
@@ -7,7 +7,7 @@
 
 namespace kiln {
 
-/// "bf16", "e4m3"; the number of a type that is not known, "0x2011".
+/// "bf16", "e4m3"; the number of an unknown type, "0x2011".
 std::string nameOf(DType type);
 
 } // namespace kiln

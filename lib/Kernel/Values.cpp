@@ -112,12 +112,12 @@ std::string Values::valueText(int index) const {
   return {};
 }
 
-/// True when the field is part of the canonical text.
+/// Whether the field is part of the canonical text.
 static bool isPrinted(const Field &field, int64_t value) {
   return field.required || value != field.defaultValue;
 }
 
-/// Of a record's fields without those of role \p left, if any.
+/// The text of \p values without fields of role \p left, if given.
 static std::string textWithout(std::optional<FieldRole> left,
                                const Values &values) {
   const Schema &schema = values.schema();
@@ -221,7 +221,7 @@ static llvm::Error checkRange(const Schema &schema, const Field &field,
   return llvm::Error::success();
 }
 
-/// True when \p value holds names of the field and nothing behind its end.
+/// Whether \p value holds names of the field and nothing behind its end.
 static bool isChain(const Field &field, int64_t value) {
   auto rest = static_cast<uint64_t>(value);
   for (; rest & 0xff; rest >>= 8)
@@ -243,7 +243,7 @@ llvm::Error Values::check() const {
       isFine = std::isfinite(decodeReal(value));
       break;
     case FieldKind::Enum:
-      // The default may stand for a value that follows from other fields.
+      // The default may mean a value that follows from other fields.
       isFine = !nameOfValue(field, value).empty() ||
                (!field.required && value == field.defaultValue);
       break;
@@ -285,7 +285,8 @@ parseValue(const Schema &schema, const Field &field, llvm::StringRef text) {
 }
 
 namespace {
-/// Collects the fields of one record; refuses repeats, wants what is required.
+/// Collects the fields of one set of values; refuses repeats and missing
+/// required fields.
 class ValuesBuilder {
 public:
   explicit ValuesBuilder(const Schema &schema)
@@ -326,7 +327,8 @@ static llvm::Error unknownKey(const Schema &schema, llvm::StringRef key) {
                    key.take_front(64), keys);
 }
 
-/// Field and value of one token; the longest key that the token begins with.
+/// Splits one token into field and value, at the longest key that it begins
+/// with.
 static llvm::Expected<std::pair<int, llvm::StringRef>>
 splitToken(const Schema &schema, llvm::StringRef token) {
   if (schema.style() == TextStyle::Spaced) {
@@ -387,7 +389,8 @@ static llvm::Expected<int64_t> parseJsonValue(const Schema &schema,
                                               const llvm::json::Value &value) {
   if (field.kind == FieldKind::Integer) {
     std::optional<int64_t> number = value.getAsInteger();
-    // Of a switch alone, which may be on in two ways: elsewhere true is a slip.
+    // Only a switch, which may be on in two ways, takes true: elsewhere it is
+    // an error.
     constexpr int64_t kMostOfSwitch = 2;
     if (auto flag = value.getAsBoolean();
         flag && field.minimum == 0 && field.maximum <= kMostOfSwitch)

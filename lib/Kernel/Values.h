@@ -1,10 +1,10 @@
 //===- Values.h - schemas and their values: the currency of the seam ------===//
 //
 // Problems, signatures and configs cross the seam between Kiln and a kernel
-// family as records: a schema plus a small array of int64. That one mechanism
+// family as Values: a schema and a small array of int64. This one mechanism
 // gives text, JSON, hash, key and parse(print(x)) == x for all of them, in the
 // schema's order and with defaults omitted, so that a new field with a default
-// keeps every old key and record valid.
+// keeps every old key and text valid.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -26,7 +26,7 @@
 
 namespace kiln {
 
-/// How a field's int64 is written.
+/// The text form of a field's int64.
 enum class FieldKind {
   Integer, ///< a decimal number; JSON number or boolean
   Enum,    ///< one of the field's names; JSON string
@@ -34,25 +34,27 @@ enum class FieldKind {
   Chain,   ///< up to eight of the field's names, a byte each; "bias,relu"
 };
 
-/// What a field means to planning.
+/// The meaning of a field for planning.
 enum class FieldRole {
   Signature,     ///< fixed at compile time
-  Alignment,     ///< bytes that divide every address; more of them do as well
-  Extent,        ///< a size, fixed for a record
-  Batch,         ///< how many alike, fixed for a record; ranges may vary it
+  Alignment,     ///< bytes that divide every address; a larger alignment also
+                 ///< serves
+  Extent,        ///< a size, fixed for a layer
+  Batch,         ///< a number of equal parts, fixed for a layer; ranges may
+                 ///< vary it
   DynamicExtent, ///< a size that varies from call to call
   LeadingDimension, ///< elements from row to row; by default rows are packed,
                     ///< whatever their length
   /// Elements from plane to plane, or from matrix to matrix; by default there
   /// are no gaps.
   Stride,
-  /// Rows that an operand has room for; by default what the extents ask for. No
-  /// choice depends on it.
+  /// The rows that an operand has room for; by default as many as the extents
+  /// need. No choice depends on it.
   Capacity,
-  /// What to expect of the dynamic extent before it in the schema, whose exact
-  /// values are in device memory; 0: the extent itself.
+  /// The expected value of the dynamic extent before it in the schema, whose
+  /// exact values are in device memory; 0: the extent itself.
   Hint,
-  Scalar,      ///< a Real that no choice depends on; of Arguments::scalars
+  Scalar,      ///< a Real that no choice depends on; in Arguments::scalars
   Knob,        ///< a config's value, fixed at compile time
   RuntimeKnob, ///< a config's value that costs no compilation
 };
@@ -63,11 +65,11 @@ struct FieldName {
   llvm::StringRef name;
 };
 
-/// One field. The default of a field that is not required is what an absent
-/// key means, and it is never printed.
+/// One field. If a field is not required, an absent key means its default,
+/// which is never printed.
 struct Field {
   llvm::StringRef key;
-  /// What the key is short for, a literal: "blockM" of "bm"; may be empty.
+  /// The long form of the key, a literal: "blockM" for "bm"; may be empty.
   llvm::StringRef meaning = {};
   FieldKind kind = FieldKind::Integer;
   FieldRole role = FieldRole::Extent;
@@ -76,37 +78,37 @@ struct Field {
   llvm::ArrayRef<FieldName> names = {};
   int64_t minimum = 0;
   int64_t maximum = std::numeric_limits<int64_t>::max();
-  /// Of a scalar whose value may lie in device memory: the place of its address
+  /// For a scalar whose value may be in device memory: the slot of its address
   /// in kiln_arguments.operands; -1: it comes by value only.
   int slot = -1;
-  /// Of a scalar whose 0 stands for a value that follows from the problem: all
+  /// For a scalar whose 0 means a value that follows from the problem: all
   /// problems use it, and canonical ones have 0.
   bool alwaysUsed = false;
-  /// Of a scalar that kernels take above 0 only. (0 may be a default.)
+  /// For a scalar that kernels take only above 0. (0 may be a default.)
   bool isPositive = false;
 
   /// Whether a range of a problem may vary it.
   bool mayVary() const {
     return role == FieldRole::DynamicExtent || role == FieldRole::Batch;
   }
-  /// Whether it says something of one launch alone: how much room there is, or
-  /// what to expect. Problems that differ in such fields alone share records,
-  /// portfolios and plans.
+  /// Whether it describes one launch alone: its room, or expected values.
+  /// Problems that differ only in such fields share records, portfolios and
+  /// plans.
   bool isIncidental() const {
     return role == FieldRole::Capacity || role == FieldRole::Hint;
   }
-  /// Whether all problems of one record have the same value.
+  /// Whether all problems of one layer have the same value.
   bool isFixed() const {
     return role != FieldRole::DynamicExtent && role != FieldRole::Scalar &&
            !isIncidental();
   }
-  /// Whether its default follows from extents, so that of one layer a problem
-  /// may say it and another may not.
+  /// Whether its default follows from extents, so that in one layer some
+  /// problems have the field and others do not.
   bool followsExtents() const {
     return role == FieldRole::LeadingDimension || role == FieldRole::Stride ||
            isIncidental();
   }
-  /// What a record has that does not say more.
+  /// Its value if it is not given.
   int64_t unset() const { return required ? 0 : defaultValue; }
 };
 
@@ -119,14 +121,14 @@ constexpr double decodeReal(int64_t bits) {
   return std::bit_cast<double>(bits);
 }
 
-/// How a schema's records are printed.
+/// The form in which values of a schema are printed.
 enum class TextStyle {
   Spaced, ///< "gemm m=4096 n=4096 dtype=bf16"
   Dotted, ///< "mma.bm128.bn256.st4": keys of letters, values unsigned integers
 };
 
-/// The fields of one kind of record, in canonical order. Immutable once built
-/// and outlives every record that points to it.
+/// The fields of one kind of values, in canonical order. Immutable once built,
+/// and outlives all Values that point to it.
 class Schema {
 public:
   Schema(llvm::StringRef name, TextStyle style, std::vector<Field> fields);
@@ -135,13 +137,13 @@ public:
   TextStyle style() const { return textStyle; }
   llvm::ArrayRef<Field> fields() const { return fieldList; }
 
-  /// Index of \p key, or -1.
+  /// The index of \p key, or -1.
   int find(llvm::StringRef key) const;
-  /// Index of the first field of \p role, or -1.
+  /// The index of the first field of \p role, or -1.
   int find(FieldRole role) const;
-  /// Indices of the fields of role DynamicExtent, in order.
+  /// The indices of the fields of role DynamicExtent, in order.
   llvm::ArrayRef<int> dynamicExtents() const { return dynamicFields; }
-  /// Index of the hint of field \p dynamicExtent, or -1.
+  /// The index of the hint of field \p dynamicExtent, or -1.
   int hintOf(int dynamicExtent) const;
 
 private:
@@ -160,8 +162,8 @@ public:
   /// \p array: a value for every field, in the schema's order.
   Values(const Schema &schema, llvm::ArrayRef<int64_t> array)
       : valuesSchema(&schema), fieldValues(array.begin(), array.end()) {}
-  /// The same without a copy, for launches, which allocate nothing: \p array
-  /// must outlive the result and its copies, which cannot be set.
+  /// Makes Values without a copy, for launches, which allocate nothing: \p
+  /// array must outlive the result and its copies, which cannot be set.
   static Values over(const Schema &schema, llvm::ArrayRef<int64_t> array) {
     Values values;
     values.valuesSchema = &schema;
@@ -179,29 +181,30 @@ public:
 
   int64_t operator[](int field) const { return array()[field]; }
   void set(int field, int64_t value) {
-    assert(!outside && "the values are somebody else's");
+    assert(!outside && "values over an array cannot be set");
     fieldValues[field] = value;
   }
 
-  /// By key; asserts that the schema has it.
+  /// Access by key; asserts that the schema has it.
   int64_t get(llvm::StringRef key) const;
   void set(llvm::StringRef key, int64_t value);
 
-  /// Checks every value as parse() does: ranges, names, chains without gaps,
-  /// finite numbers. For records whose values were set one by one. Errors:
+  /// Checks every value like parse(): ranges, names, chains without gaps,
+  /// finite numbers. For values that were set one by one. Errors:
   /// InvalidArgument with schema, key and value.
   llvm::Error check() const;
 
-  /// Canonical text: schema order, defaults omitted. parse(text()) == *this.
+  /// The canonical text: schema order, defaults omitted. parse(text()) ==
+  /// *this.
   std::string text() const;
-  /// The same without run-time knobs: equal for configs of one kernel.
+  /// The text without run-time knobs: equal for configs of one kernel.
   std::string compiledText() const;
-  /// Values of all knobs but run-time ones, which tell kernels of one template
-  /// and signature apart.
+  /// The values of all knobs except run-time ones: they distinguish kernels of
+  /// one template and signature.
   std::vector<int64_t> compiledKnobs() const;
   /// The text of one field's value: "4096", "bf16", "0.5", "bias,relu".
   std::string valueText(int field) const;
-  /// Canonical JSON object with the same fields as text().
+  /// A canonical JSON object with the same fields as text().
   llvm::json::Object toJson() const;
   /// SHA-256 of the canonical text.
   Digest hash() const { return strongHash(text()); }
@@ -211,7 +214,7 @@ public:
   /// values of the wrong kind or outside of the field's range.
   static llvm::Expected<Values> parse(const Schema &schema,
                                       llvm::StringRef text);
-  /// As parse(). Keys in \p ignored are skipped (a suite's "name", "family").
+  /// Like parse(). Keys in \p ignored are skipped (a suite's "name", "family").
   static llvm::Expected<Values>
   fromJson(const Schema &schema, const llvm::json::Object &object,
            llvm::ArrayRef<llvm::StringRef> ignored = {});
@@ -222,9 +225,9 @@ public:
 
 private:
   const Schema *valuesSchema = nullptr;
-  /// Room for a config: a space has a thousand of them.
+  /// Inline room for a config: a space has a thousand of them.
   llvm::SmallVector<int64_t, 18> fieldValues;
-  const int64_t *outside = nullptr; ///< in the place of fieldValues
+  const int64_t *outside = nullptr; ///< used instead of fieldValues
 };
 
 } // namespace kiln

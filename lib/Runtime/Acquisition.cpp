@@ -37,7 +37,7 @@ llvm::Expected<ChosenPlan> Acquisition::run() {
     return finish(start);
   }
   takeSteps();
-  // The last resort: nothing serves the whole cover.
+  // The last resort: no config serves the whole cover.
   if (!isOver() && chooser.serveAlone()) {
     isLastRound = true;
     takeSteps();
@@ -54,10 +54,10 @@ llvm::Expected<ChosenPlan> Acquisition::runWithoutTrials() {
   return run();
 }
 
-/// The one step that ranks what is loaded: that calls no driver either.
+/// The one step that ranks the loaded plans, which calls no driver either.
 static constexpr ChoiceStep kNoDriver = ChoiceStep::Loaded;
 
-/// Whether the plan of \p choice is there.
+/// Whether the plan of \p choice is loaded.
 bool Acquisition::isLoaded(const Choice &choice) const {
   return llvm::any_of(chooser.targetsOf(choice), [&](const Problem &target) {
     return context.plans.find(target, choice.config) != nullptr;
@@ -83,7 +83,8 @@ llvm::Expected<ChosenPlan> Acquisition::findLoaded() {
     llvm::Error error = offer(step, take);
     if (error)
       return error;
-    // Anything else would be served instead of what run() takes for good.
+    // A later choice would be served instead of the one that run() takes for
+    // good.
     if (isOffered)
       break;
   }
@@ -127,7 +128,7 @@ void Acquisition::takeSteps(bool onlyStored) {
   }
 }
 
-/// Gives \p take what \p step offers, as far as no trials are due.
+/// Gives \p take the choices that \p step offers, as far as no trials are due.
 llvm::Error Acquisition::offer(ChoiceStep step, Chooser::Take take) {
   auto isLayerDue = [&] { return resumesLayer(); };
   return chooser.offer(
@@ -135,8 +136,8 @@ llvm::Error Acquisition::offer(ChoiceStep step, Chooser::Take take) {
       {trialsAhead, options.retune, options.preferTrials, isLayerDue});
 }
 
-/// Whether \p choice, which is stored, stands in for the trials of its layer
-/// that are yet to be made: it is chosen again then.
+/// Whether \p choice, which is stored, stands in for trials of its layer that
+/// are yet to be made. Then it is chosen again after them.
 bool Acquisition::awaitsLayer(const Choice &choice) {
   if (!tunes || choice.isKnown)
     return false;
@@ -147,7 +148,7 @@ bool Acquisition::awaitsLayer(const Choice &choice) {
   return *isLayerUnfinished;
 }
 
-/// Takes the best that was measured at this very value.
+/// Takes the best config that was measured at this very value.
 void Acquisition::takeMeasured() {
   chooser.offerMeasured([&](const Choice &choice) {
     loadFrom(ChoiceStep::Stored, choice);
@@ -165,7 +166,7 @@ void Acquisition::loadFrom(ChoiceStep step, const Choice &choice) {
 void Acquisition::take(ChoiceStep step) {
   if (step == ChoiceStep::Trials)
     return takeTrials();
-  // A launch that waits for nothing has no step for trials, which would.
+  // A launch that does not wait has no step for trials, which would refuse.
   if (options.haste == Haste::Launch && tunes && needsRanking(step, mode))
     refuseUnproven();
   if (isOver())
@@ -189,7 +190,7 @@ void Acquisition::take(ChoiceStep step) {
     if (choice.mayCompile && !found && !options.isCancelled() &&
         fatal.code != ErrorCode::ContextDead)
       fatal = {};
-    // Without a compiler the next of them fails as well.
+    // Without a compiler the next config fails as well.
     return isOver() || (step == ChoiceStep::Compile &&
                         firstError.code == ErrorCode::CompilerMissing);
   };
@@ -201,7 +202,7 @@ void Acquisition::take(ChoiceStep step) {
 // One config
 //===----------------------------------------------------------------------===//
 
-/// True for what no other config would change.
+/// Whether no other config would change the error.
 static bool isFinal(ErrorCode code) {
   switch (code) {
   case ErrorCode::CompileFailed:
@@ -216,7 +217,8 @@ static bool isFinal(ErrorCode code) {
   }
 }
 
-/// Keeps the first reason why a config did not work, or what ends the work.
+/// Keeps the first reason why a config did not work, or the error that ends the
+/// work.
 void Acquisition::fail(llvm::Error error) {
   ErrorSummary summary = summarize(std::move(error));
   if (isFinal(summary.code)) {
@@ -248,8 +250,8 @@ void Acquisition::load(const Choice &choice, Effort effort) {
   }
 }
 
-/// Requests the kernels of \p choice, which is better than what serves the
-/// problem meanwhile.
+/// Requests the kernels of \p choice, which is better than the plan that serves
+/// the problem meanwhile.
 void Acquisition::requestLater(const Choice &choice) {
   for (const Problem &target : chooser.targetsOf(choice)) {
     auto plan = chooser.plan(target, choice);
@@ -265,13 +267,14 @@ void Acquisition::requestLater(const Choice &choice) {
   }
 }
 
-/// Chooses again where kernels arrived that earlier calls did not wait for.
+/// Chooses again for values whose kernels, requested by earlier calls, are
+/// compiled now.
 void Acquisition::takeArrived() {
   for (const LateValue &value : context.late.takeArrived())
     chooseAgain(*value.family, value.problem);
 }
 
-/// Makes a plan of kernels that are loaded, if all are.
+/// Makes a plan of loaded kernels, if all of them are.
 void Acquisition::loadResident(const Problem &target, Plan plan,
                                const Choice &choice) {
   auto loaded = LoadedPlan::ofLoadedKernels(
@@ -310,8 +313,8 @@ void Acquisition::loadCompiled(const Problem &target, const Choice &choice,
                                    std::move(*loaded)));
 }
 
-/// \p plan with its kernels, compiled where \p effort allows that; none if it
-/// does not and they are not there.
+/// Returns \p plan with its kernels, compiled if \p effort allows that; none if
+/// it does not and they are missing.
 llvm::Expected<std::optional<CompiledPlan>>
 Acquisition::getArtifacts(Plan plan, const Choice &choice, Effort effort) {
   using MaybePlan = std::optional<CompiledPlan>;
@@ -348,7 +351,8 @@ Acquisition::getArtifacts(Plan plan, const Choice &choice, Effort effort) {
 
 void Acquisition::choose(const Choice &choice,
                          const std::shared_ptr<const LoadedPlan> &loaded) {
-  // Found since it was offered, or, for a member of a range, before.
+  // It was found wrong since it was offered or, for a member of a range,
+  // before.
   if (!loaded->isWrong())
     if (const std::string kernel = kernelDigest(loaded->plan());
         services.records->verdicts().isWrong(context.deviceClass, kernel))

@@ -1,8 +1,9 @@
 //===- Acquisition.h - the work of finding one plan -----------------------===//
 //
 // Takes the steps of the engine's mode (ChoiceOrder.h) one after the other
-// until a config that one of them offers is loaded. A config that cannot be
-// had makes way for the next; what no other config would change ends the work.
+// until a config that one of them offers is loaded. If a config cannot be had,
+// the next one is tried. An error that no other config would change ends the
+// work.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -29,37 +30,38 @@ struct TuningResult;
 struct TuningTrial;
 
 /// Finds the plan of one request, once, on one thread and with the context
-/// current. All that is given must outlive it.
+/// current. All arguments must outlive it.
 class Acquisition {
 public:
-  /// \p state tells others how far it is; may be null.
+  /// \p state receives the progress for other threads; may be null.
   Acquisition(Engine &engine, ContextState &context, const PlanRequest &request,
               const AcquireOptions &options, std::atomic<kiln_state> *state);
 
-  /// By all steps. May compile and tune. Of a range, all members of its
-  /// portfolio are loaded and what speaks for it is returned; the context keeps
-  /// the rest.
+  /// Takes all steps. May compile and tune. For a range, all members of its
+  /// portfolio are loaded and the plan of its typical problem is returned; the
+  /// context keeps the others.
   llvm::Expected<ChosenPlan> run();
-  /// The same without trials and turns, for a thread that must not wait for
-  /// them. Errors: NoCandidate where it may not launch without a trial.
+  /// Like run(), but without trials and turns, for a thread that must not wait
+  /// for them. Errors: NoCandidate where a launch needs a trial first.
   llvm::Expected<ChosenPlan> runWithoutTrials();
-  /// What run() would take, if that is loaded; else none.
+  /// Returns the plan that run() would take if it is loaded, else none.
   llvm::Expected<ChosenPlan> findLoaded();
-  /// The best of what is loaded for the signature, see Chooser::standIns(); or
-  /// none. Waits for nobody and loads nothing: some 100 us, also beside a
-  /// capture.
+  /// Returns the best plan that is loaded for the signature
+  /// (Chooser::standIns()), or none. Waits for no other thread and loads
+  /// nothing; takes some 100 us, also beside a capture.
   ChosenPlan findStandIn();
-  /// Of a range: what serves all of it, once run() has found something.
+  /// For a range: returns the prepared range that serves all of it, once run()
+  /// has found a plan.
   std::shared_ptr<const PreparedRange> takeServing() {
     return std::move(serving);
   }
-  /// Of one with trials, or of a range: whether nothing cut short what run()
-  /// did, so that doing it again would find no more.
+  /// Whether run() was not cut short, so that a second run would find no more.
+  /// For requests with trials and for ranges.
   bool isComplete() const { return complete; }
-  /// Of a range: whether what it measured is stored, so that doing it again
-  /// goes on from there unless that retunes.
+  /// For a range: whether its measurements are stored. A second run goes on
+  /// from them unless it retunes.
   bool hasStored() const { return stored; }
-  /// ContextState::portfolioVersion that the choice was made with.
+  /// ContextState::portfolioVersion at the time of the choice.
   uint64_t versionOfChoice() const { return portfolioVersion; }
   /// Loads a generic kernel of the signature, compiled if need be.
   llvm::Error loadGeneric(Effort effort = Effort::Compiled);

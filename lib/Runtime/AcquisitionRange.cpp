@@ -22,7 +22,7 @@ struct PortfolioOutcome {
   ErrorSummary error; ///< Success: the portfolio serves
 };
 
-/// Whether trials said nothing about any kernel.
+/// Whether no trial said anything about a kernel.
 static bool isUntried(const PortfolioOutcome &made) {
   const ErrorCode code = made.error.code;
   return (code == ErrorCode::Success || code == ErrorCode::NoCandidate) &&
@@ -30,8 +30,8 @@ static bool isUntried(const PortfolioOutcome &made) {
          made.result.portfolio.measuredMembers() == 0;
 }
 
-/// Whether trials of a session said what \p known, which may be null, does not
-/// have. (A cover alone may find more configs of kernels that are proven.)
+/// Whether trials of a session say more than \p known, which may be null. (A
+/// cover alone may find more configs of kernels that are proven.)
 static bool saysMore(const PortfolioResult &made, const KnownPortfolio *known) {
   if (made.rejected > 0)
     return true;
@@ -46,8 +46,8 @@ static bool isAwaited(const PortfolioOutcome &made,
          std::chrono::steady_clock::now() >= deadline;
 }
 
-/// So many values of a range that were measured on their own have plans of
-/// their own there.
+/// The number of values of a range, measured on their own, that may have plans
+/// of their own there.
 static constexpr size_t kMostExact = 64;
 
 //===----------------------------------------------------------------------===//
@@ -59,9 +59,9 @@ Acquisition::portfolioOptions(const ProblemRange &range) const {
   PortfolioOptions made;
   made.workspaceBytes = engine.config().workspaceLimit;
   made.retune = options.retune;
-  // A launch that meets trials at all goes on with those that were begun.
+  // A launch that meets trials at all resumes the ones that were begun.
   made.acceptsPartial = !options.preferTrials && !trialsAhead;
-  // A thread in the background measures again in pieces, and goes on from each.
+  // The background's thread measures again in pieces, and goes on from each.
   made.replacesByParts = options.isBackground;
   made.coverThreads = options.isBackground ? 1 : 0;
   made.cancel = options.cancel;
@@ -121,14 +121,14 @@ PortfolioOutcome Acquisition::runSession(const ProblemRange &range,
   return outcome;
 }
 
-/// The same within the budget, with the thread's turn where there are trials.
-/// nullopt where others made meanwhile what serves a launch, or \p needsTrials
-/// and there can be none.
+/// Like runSession(), within the budget, and with the thread's turn if there
+/// are trials. nullopt if other threads made a portfolio meanwhile that serves
+/// a launch, or if \p needsTrials and there can be none.
 std::optional<PortfolioOutcome>
 Acquisition::makePortfolio(const ProblemRange &range,
                            std::chrono::milliseconds budget, bool needsTrials,
                            std::shared_ptr<const Portfolio> *cover) {
-  // A budget is one of trials that somebody waits for.
+  // A budget limits only trials that a caller waits for.
   const Clock::time_point deadline =
       Clock::now() +
       (triesFirst(mode) ? budget : EngineConfig::timeOf(INT64_MAX));
@@ -158,7 +158,7 @@ Acquisition::makePortfolio(const ProblemRange &range,
   if (cover)
     given.cover = cover;
   PortfolioOutcome outcome = runSession(range, runner, deadline, given);
-  // While the turn lasts: the thread that gets it next is to know. (A
+  // This comes before the turn ends, so that the next thread knows. (A
   // preparation ends with its budget.)
   if (!request.range && runner) {
     noteSession(range, outcome, *runner, deadline);
@@ -172,7 +172,7 @@ Acquisition::makePortfolio(const ProblemRange &range,
   return outcome;
 }
 
-/// As keepWinner(), of all members.
+/// Like keepWinner(), for all members.
 void Acquisition::keepKernels(std::vector<MemberCode> &code, bool isBusy) {
   for (MemberCode &member : code) {
     const bool isKept = !request.range || isBusy || mayLoadAhead(member.plan);
@@ -199,8 +199,8 @@ void Acquisition::report(const PortfolioResult &result) {
 /// Whether a launch may begin trials of \p layer.
 bool Acquisition::mayMeasure(const ProblemRange &layer) {
   const std::string name = layer.fixedText();
-  // The kernels of an earlier call are on their way: until they are there, no
-  // call spends its budget on waiting for them.
+  // The kernels of an earlier call are in flight. No call spends its budget on
+  // waiting for them.
   if (context.late.isAwaited(name))
     return false;
   if (context.layerTrials.mayBegin(name))
@@ -225,8 +225,8 @@ bool Acquisition::hasRoom(InProcessTrials &runner, const ProblemRange &layer) {
   return !least || runner.hasRoom(*layer.family, *least);
 }
 
-/// Whether this launch goes on with the trials of its layer, which were due and
-/// are not all made, before it takes what there is.
+/// Whether this launch resumes the trials of its layer, of which some that were
+/// due are missing, before it takes a plan that exists.
 bool Acquisition::resumesLayer() {
   if (!trialsAhead || options.isBackground || options.preferTrials ||
       options.retune || request.range)
@@ -238,8 +238,8 @@ bool Acquisition::resumesLayer() {
   return *resumes;
 }
 
-/// Decides when launches may measure \p layer again, now that a session made
-/// \p made of it.
+/// Decides when launches may measure \p layer again, now that a session has
+/// ended with \p made.
 void Acquisition::noteSession(const ProblemRange &layer,
                               const PortfolioOutcome &made,
                               InProcessTrials &runner,
@@ -258,7 +258,7 @@ void Acquisition::noteSession(const ProblemRange &layer,
                  : made.result.notes.back();
   const LayerTrials::Delay delay = context.layerTrials.putOff(name, why);
   const std::string text = fmt::format(
-      "{}: what is known of its layer serves until trials can be made: {}; the "
+      "{}: its layer is served without trials until they can be made: {}; the "
       "next attempt is at a new value after {} s",
       request.problem.text(), why.text, delay.time.count() / 1000);
   if (delay.isFirst)
@@ -267,9 +267,9 @@ void Acquisition::noteSession(const ProblemRange &layer,
     engine.hooks().log().info("{}", text);
 }
 
-/// What a launch may spend on the trials of its layer. The first layers of a
-/// signature say most about its kernels, so each further one gets half of what
-/// the one before it had, a quarter of the budget at least.
+/// The time that a launch may spend on the trials of its layer. The first
+/// layers of a signature say most about its kernels, so each further one gets
+/// half the time of the one before it, at least a quarter of the budget.
 std::chrono::milliseconds
 Acquisition::budgetForLayer(const ProblemRange &layer) const {
   constexpr size_t kMostHalvings = 2;
@@ -296,7 +296,7 @@ void Acquisition::measureLayer(const ProblemRange &layer) {
   trialsAhead = false;
   report(made->result);
   if (made->error.code == ErrorCode::NoCandidate) {
-    // None is right: an untried one would be launched unproven.
+    // No kernel is right, and an untried one would be launched unproven.
     engine.hooks().log().warning("{}", made->error.message);
     dropServed(layer);
     fatal = {ErrorCode::NoCandidate,
@@ -309,7 +309,7 @@ void Acquisition::measureLayer(const ProblemRange &layer) {
   if (made->error.code != ErrorCode::Success)
     return fail(errorOf(made->error));
   if (isUntried(*made)) {
-    // The time went into the first kernels: those of a later call are there.
+    // The time went into the first kernels; a later call has them at once.
     if (Clock::now() < deadline)
       keepUntried(layer, deadline, cover);
     return;
@@ -323,7 +323,7 @@ void Acquisition::measureLayer(const ProblemRange &layer) {
     const bool hadChoices = known && known->isMeasured();
     context.portfolios.add(now);
     portfolioVersion = ++context.portfolioVersion;
-    // Each choice costs some ms: not after every part of the trials.
+    // Each choice costs some ms, so not every part of the trials makes it.
     if (!hadChoices || !now->isUnfinished())
       chooseAgain(layer);
   }
@@ -331,10 +331,10 @@ void Acquisition::measureLayer(const ProblemRange &layer) {
   take(ChoiceStep::Stored);
 }
 
-/// Lets the estimator's portfolio serve \p layer, of which trials said nothing:
-/// values choose as in a mode without trials. Its kernels compile until
-/// \p deadline. No other engine is to take it for a choice, so it is not
-/// stored.
+/// Lets the estimator's portfolio serve \p layer, about which trials said
+/// nothing: values choose as in a mode without trials. Its kernels compile
+/// until \p deadline. It is not stored, so that no other engine takes it for a
+/// choice.
 void Acquisition::keepUntried(const ProblemRange &layer,
                               Clock::time_point deadline,
                               std::shared_ptr<const Portfolio> cover) {
@@ -354,8 +354,8 @@ void Acquisition::keepUntried(const ProblemRange &layer,
   take(ChoiceStep::Stored);
 }
 
-/// Trials found nothing right in \p range: what serves there without any must
-/// not.
+/// Trials found no correct kernel in \p range, so plans that serve there
+/// untried are dropped.
 void Acquisition::dropServed(const ProblemRange &range) {
   context.dropRange(range);
   context.portfolios.drop(range);
@@ -369,8 +369,8 @@ void Acquisition::dropServed(const ProblemRange &range) {
 }
 
 /// Values of \p layer that were launched while its portfolio was made have the
-/// estimator's choice, which stood in for it. The next call chooses again; what
-/// is kept does so now.
+/// estimator's choice as a stand-in. They choose again at their next call, kept
+/// values now.
 void Acquisition::chooseAgain(const ProblemRange &layer) {
   forEachServed(engine.plans(), layer, context.id, [&](const Problem &problem) {
     const DispatchKey key{layer.family, context.id, problem.values.array()};
@@ -380,7 +380,8 @@ void Acquisition::chooseAgain(const ProblemRange &layer) {
   });
 }
 
-/// Lets the table have for \p problem what is chosen now, without trials.
+/// Puts the plan into the table that is chosen for \p problem now, without
+/// trials.
 void Acquisition::chooseAgain(const KernelFamily &family,
                               const Problem &problem) {
   const DispatchKey key{&family, context.id, problem.values.array()};
@@ -396,7 +397,7 @@ void Acquisition::chooseAgain(const KernelFamily &family,
 }
 
 //===----------------------------------------------------------------------===//
-// For who prepares a range
+// For a range that is prepared
 //===----------------------------------------------------------------------===//
 
 /// Makes the portfolio of the range; null: the work failed.
@@ -408,9 +409,9 @@ Acquisition::makeForRange(std::vector<MemberCode> &code) {
   const bool mayBeCut = triesFirst(mode) || trialsAhead;
   auto made = makePortfolio(range, options.budget, /*needsTrials=*/false);
   report(made->result);
-  // The time did not suffice for trials, nor perhaps for all kernels. Those of
-  // the estimator's choices are had all the same, unless what was measured
-  // before is there.
+  // The time did not suffice for trials, nor perhaps for all kernels. The
+  // estimator's choices are compiled all the same, unless there is an earlier
+  // measured portfolio.
   if (tunes && mayBeCut && !options.isCancelled() && isUntried(*made))
     made = runSession(range, nullptr,
                       Clock::now() + EngineConfig::timeOf(INT64_MAX),
@@ -429,7 +430,7 @@ Acquisition::makeForRange(std::vector<MemberCode> &code) {
   code = std::move(result.code);
   auto known = std::make_shared<const KnownPortfolio>(
       std::move(result.portfolio), result.origin == PortfolioOrigin::Stored);
-  // Others of the layer, with further values, go on from it.
+  // Other ranges of the layer, with further values, go on from it.
   if (options.isBackground && known->isMeasured())
     context.portfolios.add(known);
   return known;
@@ -467,8 +468,8 @@ void Acquisition::takeRange() {
   found = serving->choose(request.problem);
 }
 
-/// Lets \p made, which was to be measured again and was cut short, be the
-/// portfolio that was measured before.
+/// Replaces \p made, whose retuning was cut short, by the portfolio that was
+/// measured before.
 void Acquisition::keepMeasured(const ProblemRange &range,
                                PortfolioOutcome &made) {
   const bool isOfNone = made.error.code == ErrorCode::NoCandidate;
@@ -480,7 +481,7 @@ void Acquisition::keepMeasured(const ProblemRange &range,
     made.error = {ErrorCode::Cancelled, "cancelled", 0};
     return;
   }
-  // Its kernels are there; those in the place of lost ones may not be.
+  // Its kernels are there; replacements of lost ones may be missing.
   constexpr std::chrono::seconds kPatience{1};
   PortfolioOutcome before =
       runSession(range, nullptr, Clock::now() + kPatience, /*retunes=*/false);
@@ -494,7 +495,7 @@ void Acquisition::keepMeasured(const ProblemRange &range,
 }
 
 /// Whether the kernels of \p plan may be loaded although no launch asks for
-/// them. What is loaded already costs nothing.
+/// them. Loaded kernels cost nothing.
 bool Acquisition::mayLoadAhead(const Plan &plan) {
   std::vector<std::string> kernels;
   for (const TranslationUnit &unit : plan.kernels) {
@@ -505,9 +506,9 @@ bool Acquisition::mayLoadAhead(const Plan &plan) {
   return context.ahead.take(kernels, engine.config().poolLimit);
 }
 
-/// The plans of all members, the most valuable first as long as there is room;
-/// the others are \p leftOut. That for the problem which speaks for the range
-/// is loaded in any case.
+/// Loads the plans of the members, the most valuable first as long as there is
+/// room; the others are \p leftOut. The plan of the range's typical problem is
+/// loaded in any case.
 std::vector<ActivePlanPtr>
 Acquisition::loadMembers(const KnownPortfolio &known,
                          std::vector<MemberCode> code,
@@ -531,8 +532,8 @@ Acquisition::loadMembers(const KnownPortfolio &known,
   return plans;
 }
 
-/// The plan of one member, null where it cannot be had. Without room, which
-/// only counts if \p hasRoom is given, that becomes false.
+/// Loads the plan of one member; null if it cannot be had. If \p hasRoom is
+/// given, it becomes false when there is no room.
 ActivePlanPtr Acquisition::loadMember(const KnownPortfolio &known,
                                       uint32_t member, MemberCode code,
                                       bool *hasRoom) {
@@ -564,7 +565,7 @@ ActivePlanPtr Acquisition::loadMember(const KnownPortfolio &known,
   return std::exchange(found, {}).plan;
 }
 
-/// What was measured at single values of \p range, loaded.
+/// Loads the plans that were measured at single values of \p range.
 PreparedRange::ExactPlans Acquisition::exactPlans(const ProblemRange &range) {
   PreparedRange::ExactPlans plans;
   const KernelFamily &family = *range.family;

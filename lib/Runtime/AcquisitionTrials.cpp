@@ -10,8 +10,8 @@
 
 namespace kiln {
 
-/// In the place of trials that another thread makes: nothing, except where they
-/// have to come before a launch.
+/// Fails if trials found wrong results: another thread has to find a right
+/// kernel before a launch.
 void Acquisition::refuseUnproven() {
   if (chooser.foundNoneRight())
     fatal = {
@@ -22,8 +22,7 @@ void Acquisition::refuseUnproven() {
         0};
 }
 
-/// The step ChoiceStep::Trials. A launch measures its layer, or goes on with
-/// it.
+/// The step ChoiceStep::Trials. A launch measures its layer, or resumes that.
 void Acquisition::takeTrials() {
   if (!trialsAhead)
     return refuseUnproven();
@@ -38,7 +37,7 @@ void Acquisition::takeTrials() {
     return measureValue();
   if (isBegun || mayMeasure(*layer))
     measureLayer(*layer);
-  // Whatever came of it, there is what was known before.
+  // Whatever the result, the earlier portfolio is there.
   if (std::exchange(resumes, false).value_or(false) && !isOver()) {
     trialsAhead = false;
     take(ChoiceStep::Stored);
@@ -63,7 +62,7 @@ void Acquisition::measureValue() {
   const ErrorSummary &error = outcome->error;
   complete = outcome->result.stop != StopReason::Cancelled;
   if (error.code == ErrorCode::NoCandidate) {
-    // None is right: an untried one would be launched unproven.
+    // No kernel is right, and an untried one would be launched unproven.
     engine.hooks().log().warning("{}", error.message);
     engine.plans().drop(
         {&request.family, context.id, request.problem.values.array()});
@@ -71,7 +70,7 @@ void Acquisition::measureValue() {
     return;
   }
   const bool isTuned = error.code == ErrorCode::Success;
-  // What others measured is better than a guess.
+  // A record of other trials is better than a guess.
   if (isTuned && !outcome->result.choice.validated)
     takeRecordInstead();
   if (isOver())
@@ -83,20 +82,21 @@ void Acquisition::measureValue() {
   if (isOver())
     return;
   chooser.recordNow();
-  // The winner could not be loaded: the next best.
+  // The winner could not be loaded, so the next best is taken.
   if (isTuned)
     takeMeasured();
 }
 
-/// Takes a record that was passed over for trials which proved nothing.
+/// Takes a record that was passed over for trials that proved nothing.
 void Acquisition::takeRecordInstead() {
   trialsAhead = false;
   chooser.recordNow();
   takeMeasured();
 }
 
-/// Waits for the thread's turn and tunes until \p deadline. None where others
-/// measured what serves here, meanwhile or, if there can be no trials, before.
+/// Waits for the thread's turn and tunes until \p deadline. nullopt if other
+/// threads measured a plan that serves here, meanwhile or, if there can be no
+/// trials, before.
 std::optional<TuningOutcome> Acquisition::measure(Clock::time_point deadline) {
   TuningOptions tuning = tuningOptions();
   // Waiting for others' trials is part of the budget. Without a turn there are
@@ -130,9 +130,10 @@ std::optional<TuningOutcome> Acquisition::measure(Clock::time_point deadline) {
   return outcome;
 }
 
-/// Keeps the code of the winner and drops the rest of what trials loaded for
-/// it, which waits for all kernels of the context: so before the turn ends and
-/// others make trials. Behind a late launch, \p isBusy, it would wait for that.
+/// Keeps the code of the winner and drops the other code that trials loaded for
+/// it. That waits for all kernels of the context, so it comes before the turn
+/// ends and other threads make trials. With \p isBusy nothing is dropped, since
+/// that would wait for a late launch.
 void Acquisition::keepWinner(TuningChoice &choice, bool isBusy) {
   keepCode(choice.loaded, isBusy);
 }
@@ -193,7 +194,7 @@ void Acquisition::report(const TuningResult &result) {
     engine.hooks().log().info("{}: {}", request.problem.text(), note);
 }
 
-/// Of a single value \p tried configs were tried so far.
+/// Notes that \p tried configs of a single value were tried so far.
 void Acquisition::countTrials(size_t tried) {
   if (tried <= trialsCounted)
     return;
@@ -225,7 +226,7 @@ void Acquisition::report(const TuningTrial &trial) {
   engine.hooks().emit(info);
 }
 
-/// Takes the winner, with what trials had of it.
+/// Takes the winner, with the code that trials loaded.
 void Acquisition::takeTuned(const TuningChoice &tuned) {
   Choice choice;
   choice.tmpl = tuned.candidate.tmpl;

@@ -14,11 +14,11 @@ namespace kiln {
 
 using Clock = TrialPace::Clock;
 
-/// So many of a layer's values that were launched are remembered.
+/// The number of a layer's launched values that are remembered.
 static constexpr size_t kMostLaunched = 8;
-/// How often it is asked what other processes found wrong.
+/// The interval of looking for kernels that other processes found wrong.
 static constexpr std::chrono::seconds kRecheckInterval{1};
-/// So many jobs that came to nothing are remembered.
+/// The number of failed jobs that are remembered.
 static constexpr size_t kMostEnded = 4096;
 
 //===----------------------------------------------------------------------===//
@@ -32,7 +32,7 @@ void Background::Job::note(const Problem &value) {
   for (size_t i = 0; i < largest.size(); ++i)
     if (value.values[extents[i]] > largest[i].values[extents[i]])
       largest[i] = value;
-  // A launch that fails, into a capture for one, is made again and again.
+  // A launch that fails, such as one into a capture, may be repeated often.
   auto isValue = [&](const Problem &known) {
     return known.values == value.values;
   };
@@ -59,7 +59,8 @@ Background::~Background() { stop(); }
 void Background::cancel() {
   {
     std::lock_guard<std::mutex> lock(mutex);
-    // In this order: what isStopping cancels is to count as interrupted.
+    // The order matters: work that isStopping cancels has to count as
+    // interrupted.
     thePace.interrupt(BackgroundPace::Interruption::End);
     isStopping = true;
   }
@@ -130,7 +131,8 @@ void Background::add(JobPtr job) {
     if (isStopping)
       return;
     if (auto known = jobs.find(job->name); known != jobs.end()) {
-      // It may be at work: who takes it next sees it, or who ends it.
+      // It may be in work; the thread sees the flag when it takes or ends the
+      // job.
       known->second->wantsRetune |= job->retunes;
       return;
     }
@@ -141,7 +143,7 @@ void Background::add(JobPtr job) {
       givenUp.erase(known);
     }
     job->order = nextOrder++;
-    // In this order: what is in `jobs` alone would never end.
+    // The order matters: a job in `jobs` alone would never end.
     queue.emplace(std::pair(job->stage, job->order), job);
     jobs.emplace(job->name, job);
     if (job->isLayer && mayYield && !isYielding) {
@@ -155,11 +157,11 @@ void Background::add(JobPtr job) {
     }
   }
   if (isRefused) {
-    // Not for ever: what is launched later tries again.
+    // The job does not count as failed: a later launch tries again.
     end(*job);
     if (isNews)
       engine.hooks().log().warning(
-          "background: the system refuses a thread; nothing is looked for "
+          "background: the system refuses a thread; no plan is improved "
           "until it grants one");
     return;
   }
@@ -167,7 +169,7 @@ void Background::add(JobPtr job) {
   engine.hooks().emit(info);
 }
 
-/// What trials have to know. The mutex is held.
+/// The interruption that trials have to see. The mutex is held.
 BackgroundPace::Interruption Background::interruption() const {
   using Interruption = BackgroundPace::Interruption;
   return isStopping || pauses > 0 ? Interruption::End
@@ -175,7 +177,7 @@ BackgroundPace::Interruption Background::interruption() const {
                                   : Interruption::None;
 }
 
-/// Whether there is a thread now. The mutex is held.
+/// Starts the thread; false if the system grants none. The mutex is held.
 bool Background::start() {
   SignalsBlocked whileItStarts;
   try {
@@ -246,7 +248,7 @@ Background::Counts Background::counts() const {
 // The thread
 //===----------------------------------------------------------------------===//
 
-/// The next job, waited for; null: the end.
+/// Waits for the next job; null at the end.
 Background::JobPtr Background::takeNext() {
   std::unique_lock<std::mutex> lock(mutex);
   isWorking = mayYield = false;
@@ -273,7 +275,7 @@ Background::JobPtr Background::takeNext() {
       JobPtr job = due->second;
       if (std::exchange(job->wantsRetune, false))
         job->retunes = true;
-      // Trials that are made again of a problem alone would begin again.
+      // A cut retuning of a single problem would start over.
       mayYield = job->stage == Stage::Measure && (job->range || !job->retunes);
       queue.erase(due);
       return job;
@@ -283,8 +285,8 @@ Background::JobPtr Background::takeNext() {
   return nullptr;
 }
 
-/// Launches read no file to hear what other processes found wrong: the thread
-/// does, once an interval.
+/// Looks, once an interval, for kernels that other processes found wrong.
+/// Launches do not read these files.
 void Background::recheckVerdicts() noexcept {
   if (Clock::now() < recheckAt)
     return;
@@ -336,8 +338,8 @@ void Background::end(const Job &job) noexcept {
   failed.insert(std::move(node));
 }
 
-/// The same. What was launched meanwhile and is not served by what it left
-/// becomes a job of its own: a value beyond the layer's range.
+/// Takes \p job out. A value that was launched meanwhile and is beyond the
+/// layer's range becomes a job of its own.
 void Background::finish(Job &job) {
   end(job);
   std::vector<Problem> launched;
@@ -349,7 +351,7 @@ void Background::finish(Job &job) {
     wantsRetune = job.wantsRetune;
     hasDropped = job.hasDropped;
   }
-  if (wantsRetune && !job.isGone) { // it came too late for what was in work
+  if (wantsRetune && !job.isGone) { // it came too late for the trials in work
     auto again = std::make_shared<Job>();
     again->context = job.context;
     again->family = job.family;

@@ -1,4 +1,4 @@
-//===- BackgroundJob.h - one layer, range or problem to be looked at ------===//
+//===- BackgroundJob.h - one layer, range or problem in work --------------===//
 //
 // Private to the background.
 //
@@ -19,11 +19,11 @@ namespace kiln {
 struct Background::Job {
   std::shared_ptr<ContextState> context;
   const KernelFamily *family = nullptr;
-  Problem problem; ///< speaks for it
+  Problem problem; ///< represents it
   std::string name;
   Stage stage = Stage::Generic;
   uint64_t order = 0;
-  /// Of what kiln_prepare was asked for; a layer finds its own.
+  /// The range that kiln_prepare was asked for; a layer finds its own.
   std::optional<ProblemRange> range;
   bool isHinted = true, retunes = false;
   bool isLayer = false;   ///< that was launched
@@ -35,17 +35,17 @@ struct Background::Job {
   /// Values of the layer that were launched; more may come while it is worked
   /// on, with the mutex held.
   std::vector<Problem> launched;
-  /// Of each dynamic extent, in their order: the value with most of it. Its
-  /// range is to reach them.
+  /// For each dynamic extent, in order: the value with the most of it. The
+  /// range of the job has to reach them.
   std::vector<Problem> largest;
-  /// There were others, of which only the table of plans knows.
+  /// More values were launched, which only the table of plans knows.
   bool hasDropped = false;
   /// kiln_prepare wants its trials made again. Guarded by the mutex.
   bool wantsRetune = false;
-  /// Notes a value that was launched. With the mutex held.
+  /// Notes a value that was launched. The mutex is held.
   void note(const Problem &value);
-  /// Of its range, so that each stage, and each resumption of one, need not
-  /// search it again.
+  /// The cover of its range, so that no stage, nor its resumption, searches it
+  /// again.
   std::shared_ptr<const Portfolio> cover;
   /// The kernels of First, which compile while other jobs are worked on.
   std::vector<PendingArtifact> ahead;

@@ -8,7 +8,8 @@ namespace kiln {
 
 using Clock = TrialPace::Clock;
 
-/// So long after a launch into a capture that capture is taken to go on.
+/// The time after a launch into a capture for which the capture is assumed to
+/// last.
 static constexpr std::chrono::milliseconds kCaptureHold{250};
 
 static uint64_t nsOf(Clock::duration time) {
@@ -27,7 +28,7 @@ bool BackgroundPace::begin() {
     const Clock::time_point from = std::max(nextBegin, captureEnd);
     if (now >= from)
       break;
-    // One after the other, so that what is held is told while it is.
+    // The two waits are separate, so that heldNs() grows during a capture.
     const bool isHeld = now >= nextBegin;
     changed.wait_until(lock, isHeld ? from : nextBegin);
     if (isHeld)
@@ -39,7 +40,8 @@ bool BackgroundPace::begin() {
 
 void BackgroundPace::end(Clock::duration time) {
   used.fetch_add(nsOf(time), std::memory_order_relaxed);
-  // Of a tiny share more than a clock can count: then nothing begins again.
+  // With a tiny share the rest is longer than a clock can count: then no piece
+  // begins again.
   using Ticks = std::chrono::duration<double, Clock::period>;
   constexpr std::chrono::hours kMost(24 * 365);
   const auto rest = std::chrono::duration_cast<Clock::duration>(
@@ -48,8 +50,9 @@ void BackgroundPace::end(Clock::duration time) {
   nextBegin = Clock::now() + rest;
 }
 
-/// How long there has to be no launch, after \p waited: the longer it takes,
-/// the less is asked for. Who launches without a pause does so every few us.
+/// The gap without launches that a load needs after it has \p waited; it
+/// shrinks with the wait. A thread that launches without a pause does so every
+/// few us.
 static std::chrono::microseconds gapAfter(Clock::duration waited) {
   using std::chrono::microseconds;
   using std::chrono::milliseconds;
@@ -61,7 +64,7 @@ static std::chrono::microseconds gapAfter(Clock::duration waited) {
 void BackgroundPace::awaitLoad() {
   constexpr std::chrono::microseconds kLook{20};
   constexpr std::chrono::milliseconds kPatience{1000}, kOpen{50};
-  // Who pauses waits for the end, but wants no call held up either.
+  // The thread that pauses waits for the end, but wants no call held up either.
   constexpr std::chrono::milliseconds kPatienceAtEnd{50};
   const Clock::time_point start = Clock::now();
   if (start < loadsUntil)
@@ -69,8 +72,8 @@ void BackgroundPace::awaitLoad() {
   Clock::time_point lastLaunch = start;
   uint64_t seen = launches();
   for (;;) {
-    // Looked for right before it is decided: this thread may have been kept
-    // from running since it looked last.
+    // The counts are read right before the decision, since this thread may have
+    // been kept from running in between.
     const Clock::time_point now = Clock::now();
     const uint64_t count = launches();
     if (count != seen || callsInWork.load(std::memory_order_relaxed) > 0) {
@@ -80,7 +83,8 @@ void BackgroundPace::awaitLoad() {
     if (now - lastLaunch >= gapAfter(now - start))
       return;
     if (now - start >= (isEnding ? kPatienceAtEnd : kPatience)) {
-      loadsUntil = now + kOpen; // several in a row hold up others but once
+      loadsUntil = now + kOpen; // several in a row hold up other threads only
+                                // once
       return;
     }
     std::this_thread::sleep_for(kLook);

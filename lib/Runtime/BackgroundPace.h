@@ -1,7 +1,7 @@
 //===- BackgroundPace.h - the duty cycle of the mode background -----------===//
 //
-// Background.h has the essay: what the share is of, and why code is loaded in a
-// moment without launches.
+// Background.h explains the share, and why code is loaded in a moment without
+// launches.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -18,14 +18,14 @@
 
 namespace kiln {
 
-/// The pace of trials under a duty cycle. One thread runs trials; all else may
-/// be called from any.
+/// The pace of trials under a duty cycle. One thread runs trials; any thread
+/// may call the rest.
 class BackgroundPace final : public TrialPace {
 public:
   /// Counts launches.
   using LaunchCount = std::function<uint64_t()>;
 
-  /// \p share of wall time, above 0, at most 1. \p between is called before
+  /// \p share is of wall time, above 0, at most 1. \p between is called before
   /// each piece, by the thread that runs it.
   BackgroundPace(
       double share, LaunchCount launches, std::function<void()> between = [] {})
@@ -42,29 +42,30 @@ public:
   enum class Interruption {
     None,
     Yield, ///< trials are to end, and other work goes on
-    End,   ///< all work is to end, and somebody waits for that
+    End,   ///< all work is to end, and a caller waits for that
   };
-  /// Unless it is None, begin() answers false.
+  /// From now on begin() answers false, unless \p why is None.
   void interrupt(Interruption why);
-  /// Some stream is being captured.
+  /// Notes that some stream is being captured.
   void noteCapture();
-  /// A call looks for a plan, and will launch: no moment to load code.
+  /// Between these a call looks for a plan that it will launch: no code is
+  /// loaded meanwhile.
   void beginCall() { callsInWork.fetch_add(1, std::memory_order_relaxed); }
   void endCall() { callsInWork.fetch_sub(1, std::memory_order_relaxed); }
-  /// What pieces took so far.
+  /// The time that pieces took so far.
   uint64_t usedNs() const { return used.load(std::memory_order_relaxed); }
-  /// How long captures kept pieces that were due from beginning.
+  /// The time by which captures delayed pieces that were due.
   uint64_t heldNs() const { return held.load(std::memory_order_relaxed); }
-  /// True once trials are to end: for what waits for compilations.
+  /// True once trials are to end. For code that waits for compilations.
   const std::atomic<bool> &interrupted() const { return isInterrupted; }
-  /// How often that began.
+  /// How often interrupted() became true.
   uint64_t interruptions() const { return interruptCount; }
 
 private:
   const double share;
   const LaunchCount launches;
   const std::function<void()> between;
-  // Of the thread that runs trials.
+  // Members of the thread that runs trials.
   Clock::duration total{0};
   Clock::time_point loadsUntil{}; ///< loads need not wait
   std::atomic<uint64_t> used{0}, held{0};

@@ -1,4 +1,4 @@
-//===- BackgroundStages.cpp - what becomes of a layer ---------------------===//
+//===- BackgroundStages.cpp - the stages of a layer's job -----------------===//
 #include "Call/CanonicalProblem.h"
 #include "Runtime/Acquisition.h"
 #include "Runtime/BackgroundJob.h"
@@ -12,11 +12,11 @@
 
 namespace kiln {
 
-/// So many of a layer's values that were launched get the estimator's choice
+/// The number of a layer's launched values that get the estimator's choice
 /// before the layer does.
 static constexpr size_t kMostFirst = 3;
-/// A job whose trials come to nothing, or for which the device is full, is
-/// begun so many times before it is given up.
+/// The attempts at a job whose trials come to nothing, or for which the device
+/// is full, before it is given up.
 static constexpr int kMostAttempts = 3;
 
 AcquireOptions Background::options(Job &job) const {
@@ -35,7 +35,8 @@ AcquireOptions Background::options(Job &job) const {
 // Stages
 //===----------------------------------------------------------------------===//
 
-/// What comes next: the stage itself if it was interrupted in the midst of it.
+/// Runs the stage of \p job and returns the next one, or the same if it was
+/// interrupted.
 Background::Stage Background::runStage(Job &job) {
   switch (job.stage) {
   case Stage::Generic:
@@ -53,14 +54,14 @@ Background::Stage Background::runStage(Job &job) {
   return Stage::Done;
 }
 
-/// Puts \p job off, unless that was done often enough.
+/// Puts \p job off, unless it has had all its attempts.
 bool Background::mayTryAgain(Job &job) const {
   job.notBefore = TrialPace::Clock::now() + putOff;
   return ++job.attempts < kMostAttempts;
 }
 
-/// The end of a job for which there was no room in all of its attempts. What
-/// asks for it later begins it again, but no sooner than another attempt.
+/// Ends a job for which there was no room in all of its attempts. A later
+/// request begins it again, no sooner than another attempt would.
 Background::Stage Background::giveUp(Job &job, const ErrorSummary &why) {
   {
     std::lock_guard<std::mutex> lock(mutex);
@@ -74,8 +75,8 @@ Background::Stage Background::giveUp(Job &job, const ErrorSummary &why) {
   return Stage::Done;
 }
 
-/// The end of a job that comes to nothing, unless it was only interrupted, or
-/// later there may be room for it.
+/// Ends a job that failed, unless it was only interrupted, or there may be room
+/// for it later.
 Background::Stage Background::fail(Job &job, llvm::Error error) {
   ErrorSummary summary = summarize(std::move(error));
   if (wasInterrupted())
@@ -88,10 +89,12 @@ Background::Stage Background::fail(Job &job, llvm::Error error) {
   return Stage::Done;
 }
 
-/// So that whatever is launched next has something that serves.
+/// Loads a generic kernel, so that the next launch of the signature has one
+/// that serves.
 Background::Stage Background::loadGeneric(Job &job) {
   const PlanRequest request{*job.family, job.problem};
-  // Mostly that of another layer does; the best for this one would be compiled.
+  // Another layer's kernel mostly serves, while the best one here would be
+  // compiled.
   if (llvm::any_of(
           engine.chooser(*job.context, request).standIns(),
           [](const Choice &choice) { return choice.tmpl->isGeneric(); }))
@@ -100,7 +103,7 @@ Background::Stage Background::loadGeneric(Job &job) {
   llvm::Error error =
       Acquisition(engine, *job.context, request, given, nullptr).loadGeneric();
   const bool isCut = error && wasInterrupted();
-  // There may be none, and other kernels may serve.
+  // There may be no generic kernel, and other kernels may serve.
   llvm::consumeError(std::move(error));
   return isCut ? job.stage : Stage::First;
 }
@@ -118,7 +121,8 @@ std::vector<Problem> Background::firstProblems(const Job &job) const {
   return problems;
 }
 
-/// Begins to compile what \p job, and others in the stage First, will ask for.
+/// Begins to compile the kernels that \p job, and others in the stage First,
+/// will ask for.
 void Background::compileAhead(Job &job) {
   std::vector<Job *> waiting = {&job};
   {
@@ -142,7 +146,7 @@ void Background::compileAhead(Job &job) {
   }
 }
 
-/// The estimator's choices for what has a stand-in.
+/// Makes the estimator's choices for values that have a stand-in.
 Background::Stage Background::chooseFirst(Job &job) {
   for (const Problem &problem : firstProblems(job)) {
     if (wasInterrupted())
@@ -161,7 +165,7 @@ Background::Stage Background::chooseFirst(Job &job) {
       replace(job, problem, *chosen);
       continue;
     }
-    // What keeps the stages behind from working, too, they tell.
+    // An error that stops the later stages as well is reported by them.
     llvm::consumeError(chosen.takeError());
     if (wasInterrupted())
       return job.stage;
@@ -171,7 +175,8 @@ Background::Stage Background::chooseFirst(Job &job) {
   return Stage::Cover;
 }
 
-/// What the layer of the job is prepared for. False: it has no range.
+/// Finds the range for which the layer of the job is prepared. False if it has
+/// none.
 bool Background::findRange(Job &job) {
   const KernelFamily &family = *job.family;
   auto sizeOf = [&](const Problem &problem) {
@@ -192,7 +197,7 @@ bool Background::findRange(Job &job) {
   return job.range.has_value();
 }
 
-/// The estimator's portfolio.
+/// Makes the estimator's portfolio.
 Background::Stage Background::cover(Job &job) {
   const PlanRequest request{*job.family, job.problem, &*job.range, true};
   AcquireOptions given = options(job);
@@ -221,14 +226,14 @@ Background::Stage Background::measure(Job &job) {
     return fail(job, chosen.takeError());
   swapRange(job);
   if (wasInterrupted() && !work.isComplete()) {
-    // Else what is kept of it would be measured once more.
+    // Otherwise its stored trials would be made once more.
     if (work.hasStored())
       job.retunes = false;
     return job.stage;
   }
   if (isMeasured(*job.context, *job.range))
     return Stage::Done;
-  // There was no room, or the device was busy: later there may be.
+  // There was no room, or the device was busy; a later attempt may succeed.
   if (mayTryAgain(job))
     return Stage::Measure;
   return giveUp(job,
@@ -258,7 +263,7 @@ bool Background::replace(const Job &job, const Problem &problem,
   return isOther;
 }
 
-/// Values that were launched before the range was there choose again.
+/// Lets values that were launched before the range existed choose again.
 void Background::swapRange(Job &job) {
   forEachServed(
       engine.plans(), *job.range, job.context->id, [&](const Problem &problem) {
@@ -268,8 +273,8 @@ void Background::swapRange(Job &job) {
       });
 }
 
-/// Values of the layer of \p job that were launched while it was worked on,
-/// more than it remembers: those outside of its range have stand-ins still.
+/// Notes values of the layer that were launched while \p job was in work, more
+/// than it remembers. The ones outside of its range still have stand-ins.
 void Background::noteStandIns(const Job &job) {
   const std::string layer = layerKey(*job.family, job.problem);
   forEachValue(engine.plans(), *job.family, job.context->id,

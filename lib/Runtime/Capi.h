@@ -1,4 +1,4 @@
-//===- Capi.h - what the exported functions share -------------------------===//
+//===- Capi.h - helpers of the exported functions -------------------------===//
 #pragma once
 
 #include "Runtime/Engine.h"
@@ -26,10 +26,11 @@ namespace kiln {
 
 /// Keeps \p error as the calling thread's last one; returns its status.
 kiln_status report(llvm::Error error) noexcept;
-/// The same for a text in static storage.
+/// Like the above, for a text in static storage.
 kiln_status report(kiln_status status, const char *message) noexcept;
 
-/// Runs the body of an exported function: nothing leaves it but a status.
+/// Runs the body of an exported function. Only a status leaves it, no
+/// exception.
 template <class Body> kiln_status guarded(const Body &body) noexcept {
   try {
     if (llvm::Error error = body()) [[unlikely]]
@@ -38,7 +39,7 @@ template <class Body> kiln_status guarded(const Body &body) noexcept {
   } catch (const std::bad_alloc &) {
     return report(KILN_OUT_OF_MEMORY, "out of host memory");
   } catch (...) {
-    return report(KILN_INTERNAL, "an exception that nobody expected");
+    return report(KILN_INTERNAL, "an unexpected exception");
   }
 }
 

@@ -10,15 +10,15 @@
 
 using namespace kiln;
 
-/// Families for functions that are given no engine. Never destroyed: threads
-/// may call while the process exits.
+/// The families for functions without an engine. Never destroyed: threads may
+/// call while the process exits.
 static const Registry &sharedRegistry() {
   throwWhereMemoryIsOut();
   static const Registry &registry = *new Registry(makeBuiltinRegistry());
   return registry;
 }
 
-/// What the function of a family does.
+/// The body of a family's function.
 static kiln_status launch(kiln_engine *engine, kiln_family family,
                           const void *args, const kiln_workspace *workspace,
                           kiln_stream stream) noexcept {
@@ -47,7 +47,8 @@ kiln_status kiln_engine_create(const kiln_engine_options *options,
 }
 
 void kiln_engine_destroy(kiln_engine *engine) KILN_NOEXCEPT {
-  // Destructors do not throw; what they may not do is not worth an abort.
+  // Destructors do not throw. If one does all the same, that is not worth an
+  // abort.
   (void)guarded([&]() -> llvm::Error {
     delete engine;
     return llvm::Error::success();

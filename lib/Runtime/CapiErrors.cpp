@@ -1,4 +1,4 @@
-//===- CapiErrors.cpp - errors, versions and slots ------------------------===//
+//===- CapiErrors.cpp - errors, versions and reserved functions -----------===//
 #include "Runtime/Capi.h"
 
 #include "Call/StructAccess.h"
@@ -32,7 +32,7 @@ static_assert(KILN_LOG_DEBUG == int(LogLevel::Debug) &&
               KILN_LOG_ERROR == int(LogLevel::Error));
 
 namespace {
-/// What went wrong last on this thread.
+/// The last error of this thread.
 struct LastError {
   std::string message;
   const char *fallback = ""; ///< where memory for the message is short
@@ -81,7 +81,7 @@ llvm::Error kiln::writeText(const std::string &text, char *buffer,
   return llvm::Error::success();
 }
 
-/// What a slot answers once its pointers are good.
+/// The answer of a reserved function once its pointers are good.
 static llvm::Error unbuilt(const char *name) {
   return makeError(ErrorCode::Unsupported, "{} is not available yet", name);
 }

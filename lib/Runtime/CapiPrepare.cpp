@@ -6,7 +6,8 @@
 
 using namespace kiln;
 
-/// The thread of a task is not the one whose CU_STREAM_PER_THREAD is meant.
+/// Refuses CU_STREAM_PER_THREAD: a task has another thread than the one whose
+/// stream is meant.
 static llvm::Error refusePerThread(const kiln_prepare_options *options) {
   for (uint32_t i = 0; options && i < options->stream_count; ++i)
     if (isPerThreadStream(options->streams[i]))
@@ -17,7 +18,7 @@ static llvm::Error refusePerThread(const kiln_prepare_options *options) {
   return llvm::Error::success();
 }
 
-/// The result of a task that has ended, InProgress before.
+/// The result of a task once it has ended, before that InProgress.
 static llvm::Error outcomeOf(kiln_task &task, int64_t timeoutMs) {
   if (!task.task->wait(timeoutMs))
     return makeError(ErrorCode::InProgress, "the task goes on");

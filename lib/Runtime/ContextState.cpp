@@ -1,4 +1,4 @@
-//===- ContextState.cpp - what an engine knows of one context -------------===//
+//===- ContextState.cpp - the state of one context in an engine -----------===//
 #include "Runtime/ContextState.h"
 
 #include "Support/Error.h"
@@ -33,7 +33,8 @@ ContextState::addRange(std::shared_ptr<const PreparedRange> added,
   auto known = ranges.find(added->range());
   if (known && standing == Standing::ByMerit && added->merit() < known->merit())
     return known;
-  // At some value it may need more, although it does not over all.
+  // At some value it may need more workspace, although its maximum is no
+  // larger.
   if (added->workspace().bytes() > 0)
     for (auto &old : ranges.findAlike(added->range()))
       keepOutgrown(std::move(old));
@@ -60,13 +61,14 @@ void ContextState::keepOutgrown(std::shared_ptr<const PreparedRange> range) {
   auto &list = outgrown[range->range().fixedText()];
   if (!list.empty() && list.front() == range)
     return;
-  // Trials in pieces make one portfolio again and again.
+  // Trials in pieces make the same portfolio several times.
   std::erase_if(list, [&, first = list.empty() ? nullptr : list.front()](
                           const auto &known) {
     return known == range || (known != first && known->isLike(*range));
   });
   if (list.size() == kMost)
-    list.erase(list.begin() + 1); // the first has what was prepared
+    list.erase(list.begin() + 1); // the first one has the workspace that was
+                                  // prepared
   list.push_back(std::move(range));
 }
 
@@ -92,7 +94,7 @@ ChosenPlan ContextState::chooseFromOutgrown(const KernelFamily &family,
 
 ChosenPlan ContextState::chooseFromRanges(const KernelFamily &family,
                                           const Problem &problem) const {
-  // All that a range has may be wrong, and not what an older one has.
+  // All plans of a range may be wrong while those of an older one are not.
   ChosenPlan chosen;
   ranges.findFirst(family, problem, [&](const PreparedRange &range) {
     if (range.isProvisional)
@@ -116,7 +118,7 @@ ChosenPlan ContextState::chooseLoaded(const KernelFamily &family,
   return chosen;
 }
 
-/// Whether both have a value.
+/// Whether they have a value in common.
 static bool overlap(const ProblemRange &a, const ProblemRange &b) {
   for (size_t i = 0; i < a.low.size(); ++i)
     if (std::max(a.low[i], b.low[i]) > std::min(a.high[i], b.high[i]))
@@ -144,7 +146,7 @@ void ContextState::collectLateTrials() {
     hasLateTrials = trials && trials->isBusy();
 }
 
-/// Turns that this thread has.
+/// The number of turns that this thread has.
 static thread_local unsigned turnsHeld = 0;
 
 ContextState::TuningTurn::TuningTurn(ContextState &state,

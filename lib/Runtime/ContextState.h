@@ -1,4 +1,4 @@
-//===- ContextState.h - what an engine knows of one context ---------------===//
+//===- ContextState.h - the state of one context in an engine -------------===//
 #pragma once
 
 #include "Choice/PlanPool.h"
@@ -34,29 +34,30 @@ public:
   const std::string deviceClass; ///< deviceClassKey(model)
   PlanPool plans;
   PortfolioPool portfolios; ///< of layers that were launched unprepared
-  /// Changes when one was added for which launches have stand-ins.
+  /// Changes when a portfolio was added for which launches have stand-ins.
   std::atomic<uint64_t> portfolioVersion{0};
   LateKernels late;
   LayerTrials layerTrials;
   KernelRoom ahead;
   class TuningTurn;
 
-  /// The one ActivePlan that says this of \p loaded.
+  /// Returns the one ActivePlan of \p loaded with these attributes.
   ActivePlanPtr activate(const std::shared_ptr<const LoadedPlan> &loaded,
                          kiln_source source, bool isFallback);
 
-  /// What a range that is added may take the place of.
+  /// Which older ranges an added range replaces.
   enum class Standing {
-    Latest,  ///< of all that it serves as well
-    ByMerit, ///< of what was measured no further; behind what was, elsewhere
+    Latest,  ///< all whose values it serves as well
+    ByMerit, ///< of these, the ones that were measured no further; it goes
+             ///< behind the others
   };
-  /// Adds a range, and returns what serves all of it now.
+  /// Adds a range, and returns the one that serves all of it now.
   std::shared_ptr<const PreparedRange>
   addRange(std::shared_ptr<const PreparedRange> added, Standing standing);
-  /// Takes out what serves all of \p range, or nothing beyond it: all of it was
-  /// found wrong.
+  /// Takes out the ranges that serve all of \p range, or nothing beyond it: all
+  /// of its plans were found wrong.
   void dropRange(const ProblemRange &range);
-  /// What serves all of \p range, or null.
+  /// Returns the prepared range that serves all of \p range, or null.
   std::shared_ptr<const PreparedRange>
   findRange(const ProblemRange &range) const {
     return ranges.find(range);
@@ -64,38 +65,42 @@ public:
   /// Changes whenever a range is added.
   uint64_t rangesVersion() const { return version.load(); }
   using PlanFilter = PreparedRange::PlanFilter;
-  /// The plan that a prepared range has for \p problem; none of provisional
-  /// ones, and none where a better one is not loaded. Some microseconds; calls
-  /// no driver and reads no file.
+  /// Returns the plan that a prepared range has for \p problem. Provisional
+  /// ranges are left out; none if a better plan is not loaded. Some
+  /// microseconds; calls no driver and reads no file.
   ChosenPlan chooseFromRanges(const KernelFamily &family,
                               const Problem &problem) const;
-  /// The same of what is loaded and \p isMeant accepts (null: all).
+  /// Like chooseFromRanges(), among the plans that are loaded and that \p
+  /// isMeant accepts (null: all).
   ChosenPlan chooseLoaded(const KernelFamily &family, const Problem &problem,
                           PlanFilter isMeant = nullptr) const;
-  /// A plan that a range had for \p problem whose place another one took, the
-  /// latest that \p isMeant accepts; or none.
+  /// Returns a plan that a replaced range had for \p problem, the latest that
+  /// \p isMeant accepts; or none.
   ChosenPlan chooseFromOutgrown(const KernelFamily &family,
                                 const Problem &problem,
                                 PlanFilter isMeant) const;
-  /// What launches of values of \p range need: of the range that serves all of
-  /// it, and of those that go before that one.
+  /// Returns the workspace that launches of values of \p range need: that of
+  /// the range that serves all of it, and of the ranges that go before it.
   WorkspaceLayout workspaceOf(const ProblemRange &range) const;
 
-  /// Notes that a launch of the trials did not end in time; by the thread whose
-  /// turn it is.
+  /// Notes that a launch of the trials did not end in time. Called by the
+  /// thread whose turn it is.
   void noteLateTrials() { hasLateTrials = true; }
-  /// Frees what such a launch held once it has ended, unless somebody is
-  /// tuning. The context must be current. Cost: a read where there is none.
+  /// Frees the memory of such a launch once it has ended, unless a thread is
+  /// tuning. The context must be current. Costs one read if there is no late
+  /// launch.
   void collectLateTrials();
 
-  /// Ends the trials; the context must be current and nobody be tuning. False
-  /// if a launch of theirs still runs, which every free would wait for.
+  /// Ends the trials. The context must be current, and no thread may be tuning.
+  /// False if a launch of the trials still runs, which every free would wait
+  /// for.
   bool closeTrials() {
     const bool isBusy = trials && trials->isBusy();
     trials.reset();
     return !isBusy;
   }
-  /// The same for a context that is gone: its stream and memory went with it.
+  /// Ends the trials of a destroyed context, whose stream and memory went with
+  /// it.
   void abandonTrials() {
     if (trials)
       keepForever(std::move(trials));
@@ -111,8 +116,8 @@ private:
   void keepOutgrown(std::shared_ptr<const PreparedRange> range);
 
   mutable std::mutex mutex; ///< guards what follows
-  /// By layer, the latest last. Streams may have been prepared for no more than
-  /// theirs.
+  /// Replaced ranges by layer, the latest last. A stream may have been prepared
+  /// for no more workspace than theirs.
   std::map<std::string, std::vector<std::shared_ptr<const PreparedRange>>>
       outgrown;
   std::condition_variable turnEnded;
@@ -122,15 +127,16 @@ private:
 };
 
 /// A thread's turn at the context's trials. No lock is held during it, so that
-/// hooks may be called. See Flights.h for who may wait for whom.
+/// hooks may be called. See Flights.h for the order in which threads may wait
+/// for each other.
 class ContextState::TuningTurn {
 public:
   using Clock = std::chrono::steady_clock;
 
-  /// Waits for the turns of others until \p deadline or until \p cancel, which
-  /// may be null, becomes true: then it is not granted. A thread that has a
-  /// turn, of whatever context, is in a hook that was called from inside tuning
-  /// and does not wait at all.
+  /// Waits for the turns of other threads until \p deadline, or until \p
+  /// cancel, which may be null, becomes true; then it is not granted. A thread
+  /// that has a turn of any context does not wait at all: it is in a hook that
+  /// was called during tuning.
   TuningTurn(ContextState &state, Clock::time_point deadline,
              const std::atomic<bool> *cancel);
   ~TuningTurn();
@@ -139,8 +145,8 @@ public:
 
   bool isGranted() const { return granted; }
   bool hasWaited() const { return waited; }
-  /// The trials of the context, made by \p make if there are none yet; null if
-  /// there can be none now.
+  /// Returns the trials of the context, made by \p make if they do not exist
+  /// yet; null if there can be none now.
   template <class Make> InProcessTrials *trials(const Make &make) {
     if (!state.trials)
       state.trials = make();

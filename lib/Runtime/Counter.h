@@ -7,8 +7,8 @@
 
 namespace kiln {
 
-/// Counts on the dispatch path. Threads use different cache lines, so that
-/// they do not slow one another down. Exact when nobody counts.
+/// Counts on the dispatch path. Threads use different cache lines, so that they
+/// do not slow one another down. The sum is exact when no thread is counting.
 class Counter {
 public:
   void add() noexcept {

@@ -32,8 +32,8 @@ static uint64_t fold(uint64_t a, uint64_t b) {
 }
 
 uint64_t DispatchKey::hash() const noexcept {
-  // A sum of products of two fields each, of which none waits for another:
-  // for the fields of an attention it takes 0.4 of a product for each.
+  // A sum of independent products of two fields each: for the fields of an
+  // attention it takes 0.4 of the time of one product a field.
   const size_t count = std::min(values.size(), kFactors.size());
   auto field = [&](size_t i) {
     return static_cast<uint64_t>(values[i]) ^ kFactors[i];
@@ -62,7 +62,8 @@ const ActivePlan *DispatchTable::read(const Word *words,
   uint64_t differs = sequence & 1;
   differs |= words[kFamily].load(acquire) ^ bitsOf(key.family);
   differs |= words[kContext].load(acquire) ^ key.contextId;
-  // Values of its own: an acquire lets the compiler keep nothing of the key's.
+  // A local copy, because an acquire lets the compiler keep no field of the
+  // key.
   const llvm::ArrayRef<int64_t> values = key.values;
   const size_t count = values.size();
   auto differsAt = [&](size_t i) {
@@ -85,12 +86,12 @@ DispatchTable::search(const Index &index,
                       const DispatchKey &key) const noexcept {
   const auto tag = static_cast<uint32_t>(key.hash());
   for (uint64_t i = tag & index.mask;; i = (i + 1) & index.mask) {
-    uint64_t slot = index.slots[i].load(std::memory_order_acquire);
-    if (!slot)
+    uint64_t bucket = index.buckets[i].load(std::memory_order_acquire);
+    if (!bucket)
       return {};
-    if (static_cast<uint32_t>(slot) != tag)
+    if (static_cast<uint32_t>(bucket) != tag)
       continue;
-    size_t place = (slot >> 32) - 1;
+    size_t place = (bucket >> 32) - 1;
     Word *words = wordsOf(place);
     if (const ActivePlan *plan = read(words, key))
       return {plan, words, place};
@@ -113,7 +114,7 @@ static const ActivePlan *planOf(uint64_t word) {
   return reinterpret_cast<const ActivePlan *>(static_cast<uintptr_t>(word));
 }
 
-/// None where the plan is wrong.
+/// Returns none if the plan is wrong.
 ChosenPlan DispatchTable::chosenAt(size_t place) const {
   const Word *words = wordsOf(place);
   const ActivePlanPtr &plan = plans.at(planOf(words[kPlan].load())).plan;
@@ -123,7 +124,7 @@ ChosenPlan DispatchTable::chosenAt(size_t place) const {
           std::bit_cast<double>(words[kMeasured].load())};
 }
 
-/// \p change more values, or fewer, have \p plan; null: nothing has.
+/// Notes that \p change more (or fewer) values have \p plan, which may be null.
 void DispatchTable::count(const ActivePlan *plan, int change) {
   auto found = plans.find(plan);
   if (found == plans.end())
@@ -147,7 +148,7 @@ ChosenPlan DispatchTable::lookup(const DispatchKey &key) const {
 // Writing
 //===----------------------------------------------------------------------===//
 
-static constexpr size_t kFirstSlots = 64;
+static constexpr size_t kFirstBuckets = 64;
 
 DispatchTable::DispatchTable(size_t fields, size_t capacity)
     : capacity(capacity), placeWords(kValues + fields),
@@ -155,7 +156,7 @@ DispatchTable::DispatchTable(size_t fields, size_t capacity)
   grow();
 }
 
-/// Lets \p change store words, with release, while readers do not believe them.
+/// Lets \p change store words, with release, while readers do not trust them.
 void DispatchTable::write(size_t place,
                           llvm::function_ref<void(Word *)> change) {
   Word *words = wordsOf(place);
@@ -168,18 +169,18 @@ void DispatchTable::write(size_t place,
 void DispatchTable::insert(Index &index, uint64_t hash, size_t place) {
   const auto tag = static_cast<uint32_t>(hash);
   uint64_t i = tag & index.mask;
-  while (index.slots[i].load(std::memory_order_relaxed))
+  while (index.buckets[i].load(std::memory_order_relaxed))
     i = (i + 1) & index.mask;
-  index.slots[i].store(uint64_t(place + 1) << 32 | tag,
-                       std::memory_order_release);
+  index.buckets[i].store(uint64_t(place + 1) << 32 | tag,
+                         std::memory_order_release);
 }
 
-/// Takes the slot of \p place out and closes the gap: what follows moves up
-/// unless that would put it before the slot where its search begins.
+/// Takes the bucket of \p place out and closes the gap: later ones move up
+/// unless that would put them before the bucket where their search begins.
 void DispatchTable::removeFromIndex(size_t place) {
   Index &index = *indices.back();
   auto at = [&](uint64_t i) {
-    return index.slots[i & index.mask].load(std::memory_order_relaxed);
+    return index.buckets[i & index.mask].load(std::memory_order_relaxed);
   };
   uint64_t gap = wordsOf(place)[kHash] & index.mask;
   while ((at(gap) >> 32) != place + 1)
@@ -189,28 +190,29 @@ void DispatchTable::removeFromIndex(size_t place) {
     bool mayMove = ((i - home) & index.mask) >= ((i - gap) & index.mask);
     if (!mayMove)
       continue;
-    index.slots[gap & index.mask].store(at(i), std::memory_order_release);
+    index.buckets[gap & index.mask].store(at(i), std::memory_order_release);
     gap = i;
   }
-  index.slots[gap & index.mask].store(0, std::memory_order_release);
+  index.buckets[gap & index.mask].store(0, std::memory_order_release);
 }
 
 void DispatchTable::grow() {
   auto larger = std::make_unique<Index>();
-  size_t slots = indices.empty() ? kFirstSlots : 2 * (indices.back()->mask + 1);
-  larger->mask = slots - 1;
-  larger->slots = std::make_unique<Word[]>(slots); // all free
+  size_t buckets =
+      indices.empty() ? kFirstBuckets : 2 * (indices.back()->mask + 1);
+  larger->mask = buckets - 1;
+  larger->buckets = std::make_unique<Word[]>(buckets); // all free
   if (!indices.empty())
     for (size_t i = 0; i <= indices.back()->mask; ++i)
-      if (uint64_t slot = indices.back()->slots[i])
-        insert(*larger, slot, (slot >> 32) - 1);
-  // Filled before it is shown: a reader misses nothing.
+      if (uint64_t bucket = indices.back()->buckets[i])
+        insert(*larger, bucket, (bucket >> 32) - 1);
+  // It is filled before it is published, so that readers miss nothing.
   indices.push_back(std::move(larger));
   current.store(indices.back().get(), std::memory_order_release);
 }
 
-/// Gets the memory that takePlace() and the index need for one value more: what
-/// may throw comes before anything is changed.
+/// Gets the memory that takePlace() and the index need for one more value, so
+/// that all that may throw comes before the first change.
 void DispatchTable::makeRoom() {
   if (!cleared.empty() || placesUsed >= capacity + keptCount)
     return;
@@ -225,8 +227,8 @@ void DispatchTable::makeRoom() {
     isKept.push_back(false);
 }
 
-/// A place that no slot points to: a cleared or a new one, or that of a value
-/// that was not hit since the hand came by.
+/// Returns a place that no bucket points to: a cleared or a new one, or that of
+/// a value that was not hit since the hand came by.
 size_t DispatchTable::takePlace() {
   if (!cleared.empty()) {
     size_t place = cleared.back();
@@ -258,8 +260,8 @@ void DispatchTable::storePlan(Word *words, const ChosenPlan &chosen) {
   words[kPlan].store(bitsOf(chosen.plan.get()), release);
 }
 
-/// Lets \p chosen serve \p key and returns the place; with \p isOffer not where
-/// it is worse than what is there.
+/// Lets \p chosen serve \p key and returns the place. With \p isOffer a plan
+/// that is not a fallback stays.
 size_t DispatchTable::put(const DispatchKey &key, const ChosenPlan &chosen,
                           bool isOffer) {
   constexpr auto release = std::memory_order_release;
@@ -303,8 +305,8 @@ size_t DispatchTable::put(const DispatchKey &key, const ChosenPlan &chosen,
   return place;
 }
 
-/// Keeps \p now, which serves \p place, if \p next, which comes after it, needs
-/// more.
+/// Keeps \p now, which serves \p place, if its successor \p next needs more
+/// workspace.
 void DispatchTable::rememberEarlier(size_t place, const ActivePlan &now,
                                     const ActivePlan &next) {
   constexpr size_t kMost = 8;
@@ -319,7 +321,8 @@ void DispatchTable::rememberEarlier(size_t place, const ActivePlan &now,
   auto &list = earlier[place];
   llvm::erase(list, &now);
   if (list.size() == kMost)
-    list.erase(list.begin() + 1); // the first has what was prepared
+    list.erase(list.begin() + 1); // the first one has the workspace that was
+                                  // prepared
   list.push_back(&now);
 }
 
@@ -411,7 +414,7 @@ ChosenPlan DispatchTable::keep(const DispatchKey &key,
   return serving ? serving : chosen; // as in offer()
 }
 
-/// Frees \p places. Their plans stay: a reader may have one in hand.
+/// Frees \p places. Their plans stay, since a reader may still use one.
 void DispatchTable::clear(llvm::ArrayRef<size_t> places) {
   cleared.reserve(cleared.size() + places.size());
   for (size_t place : places) {

@@ -3,18 +3,18 @@
 // The plans that launches hit, by all values of their problems. Servers meet
 // values without end, so the table is bounded: a value that was not launched
 // for long gives its place to another (CLOCK: each place has a mark that a hit
-// sets and a sweep takes away; a place without mark is taken). What
-// kiln_prepare promised is kept, and takes no place from the others. Plans are
+// sets and a sweep takes away; a place without mark is taken). Values that
+// kiln_prepare promised are kept, and take no place from the others. Plans are
 // shared between values and stay as long as the table, or as their context.
 //
 // Hits take no lock. A place is a row of atomic words behind a sequence number,
-// which is odd while a writer changes them: a reader believes what it read if
-// the number was even before and is the same afterwards. All words are read
-// with acquire and written with release, so a reader that saw one word of a
-// writer sees that writer's odd number, too. The index holds a number and half
-// of a hash for each place; while a writer moves what it holds, or rewrites a
-// place, readers may miss what is there. That costs them the slow path, which
-// looks again under the lock.
+// which is odd while a writer changes them: a reader trusts its words if the
+// number was even before and is the same afterwards. All words are read with
+// acquire and written with release, so a reader that saw one word of a writer
+// sees that writer's odd number, too. The index holds a number and half of a
+// hash for each place. While a writer moves its entries, or rewrites a place,
+// readers may miss a value. Then they take the slow path, which looks again
+// under the lock.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -35,16 +35,16 @@
 
 namespace kiln {
 
-/// A loaded plan with what is known about the choice. Immutable, shared by all
-/// problems that it serves.
+/// A loaded plan and the facts of its choice. Immutable, shared by all problems
+/// that it serves.
 struct ActivePlan {
   std::shared_ptr<const LoadedPlan> loaded;
   kiln_source source = KILN_SOURCE_NONE;
-  /// Something better may be found: a generic kernel, or one that the mode
-  /// would have measured.
+  /// A better plan may be found: this one is a generic kernel, or one that the
+  /// mode would have measured.
   bool isFallback = false;
 
-  /// Whether trials found meanwhile that it computes wrong results.
+  /// Whether trials found since then that it computes wrong results.
   bool isWrong() const noexcept { return loaded && loaded->isWrong(); }
 };
 using ActivePlanPtr = std::shared_ptr<const ActivePlan>;
@@ -57,77 +57,78 @@ struct ChosenPlan {
   explicit operator bool() const { return plan != nullptr; }
 };
 
-/// What a launch is looked up by: all that a choice depends on. `values` are
-/// those of the canonical problem record, scalars normalised (see
-/// normaliseScalars), the dynamic extents included.
+/// The key of a launch: all that a choice depends on. `values` are the
+/// canonical problem's, dynamic extents included, with scalars normalised (see
+/// normaliseScalars).
 struct DispatchKey {
   const KernelFamily *family = nullptr;
   uint64_t contextId = 0;
   llvm::ArrayRef<int64_t> values;
 
-  /// Some 10 ns.
+  /// Takes some 10 ns.
   uint64_t hash() const noexcept;
 };
 
 /// The plans that launches hit. Thread-safe. A value costs 64 bytes, 8 for each
-/// field that the table has room for, whatever its own problem has, and 32 to
-/// 64 in the index and in those that it outgrew.
+/// field that the table has room for (not only its own), and 32 to 64 in the
+/// index and the indices that it outgrew.
 class DispatchTable {
 public:
-  /// \p fields is the most that a problem has, \p capacity how many values the
-  /// table holds beside those that are kept, which may be as many. Memory comes
-  /// as values do.
+  /// \p fields is the most that a problem has, \p capacity the number of values
+  /// besides the kept ones, which may be as many. Memory is allocated as values
+  /// come.
   explicit DispatchTable(size_t fields, size_t capacity = 65536);
   DispatchTable(const DispatchTable &) = delete;
   DispatchTable &operator=(const DispatchTable &) = delete;
 
-  /// The plan for \p key, or null. No lock, no allocation. Now and then it
-  /// misses what another thread writes meanwhile. The plan is valid until the
-  /// table ends or forgets its context: no launch may be in progress in a
-  /// context that is destroyed. It may be wrong, see ActivePlan::isWrong();
-  /// all other functions take a plan that is for none.
+  /// Returns the plan for \p key, or null. Takes no lock and allocates nothing.
+  /// Rarely it misses a value that another thread writes at the same time. The
+  /// plan is valid until the table ends or forgets its context: no launch may
+  /// be in progress in a context that is destroyed. It may be wrong, see
+  /// ActivePlan::isWrong(); all other functions treat a wrong plan as missing.
   const ActivePlan *find(const DispatchKey &key) const noexcept;
-  /// The same under the table's lock: misses nothing.
+  /// Like find(), under the table's lock: misses nothing.
   ChosenPlan lookup(const DispatchKey &key) const;
-  /// From now on \p chosen serves \p key.
+  /// Lets \p chosen serve \p key from now on.
   void publish(const DispatchKey &key, const ChosenPlan &chosen);
-  /// The same, unless \p key has a plan that is no fallback: for what was found
-  /// while another thread may have found better. Returns what serves now.
+  /// Like publish(), unless \p key has a plan that is not a fallback, since
+  /// another thread may have found a better one meanwhile. Returns the plan
+  /// that serves now.
   ChosenPlan offer(const DispatchKey &key, const ChosenPlan &chosen);
-  /// The same, unless \p key has any plan.
+  /// Like publish(), unless \p key has any plan.
   ChosenPlan introduce(const DispatchKey &key, const ChosenPlan &chosen);
-  /// Lets \p chosen serve \p key if that has a plan, which was not measured at
-  /// this very value. Whether that was another plan. Launches in progress end
-  /// with the plan that they found.
+  /// Lets \p chosen serve \p key if \p key has a plan that was not measured at
+  /// this very value. Returns whether that was another plan. Launches in
+  /// progress end with the plan that they found.
   bool replace(const DispatchKey &key, const ChosenPlan &chosen);
-  /// Takes out \p key, also one that is kept or set aside.
+  /// Takes out \p key, also if it is kept or set aside.
   void drop(const DispatchKey &key);
-  /// The latest plan that served \p key before, needed less workspace than one
-  /// that came after it, and that \p isMeant accepts; or null. Valid as those
-  /// of find().
+  /// Returns the latest plan that served \p key before, needed less workspace
+  /// than one that came after it, and that \p isMeant accepts; or null. It is
+  /// valid as long as that of find().
   const ActivePlan *
   findEarlier(const DispatchKey &key,
               llvm::function_ref<bool(const ActivePlan &)> isMeant) const;
-  /// Adds the values of \p family in a context at \p count places from
-  /// \p place on, and moves \p place behind them; false: that was the last.
-  /// Holds the table's lock for no more than these.
+  /// Adds the values of \p family in a context at \p count places from \p place
+  /// on, and moves \p place behind them. Returns false at the last one. Holds
+  /// the table's lock for no more than these.
   using KeyValues = llvm::SmallVector<int64_t, 24>;
   bool list(const KernelFamily &family, uint64_t contextId, size_t &place,
             size_t count, std::vector<KeyValues> &values) const;
-  /// As offer(), and no other value takes the place of \p key from now on. When
-  /// as many values are kept as the table's capacity, further ones are like any
-  /// other.
+  /// Like offer(), and no other value takes the place of \p key from now on.
+  /// Once as many values are kept as the table's capacity, further ones are not
+  /// kept.
   ChosenPlan keep(const DispatchKey &key, const ChosenPlan &chosen);
-  /// Takes out \p key unless it is kept, which is the answer, and remembers
-  /// what it had until it has something again.
+  /// Takes out \p key unless it is kept, and remembers its plan until it has
+  /// one again. Returns whether it is kept.
   bool setAside(const DispatchKey &key);
-  /// The plan that setAside() remembers of \p key, or none.
+  /// Returns the plan that setAside() remembers for \p key, or none.
   ChosenPlan findAside(const DispatchKey &key) const;
-  /// Forgets what setAside() remembers of \p family in a context at values
-  /// that \p isMeant accepts.
+  /// Forgets the plans that setAside() remembers for \p family in a context at
+  /// values that \p isMeant accepts.
   void dropAsides(const KernelFamily &family, uint64_t contextId,
                   llvm::function_ref<bool(llvm::ArrayRef<int64_t>)> isMeant);
-  /// Drops all plans of a context that is gone.
+  /// Drops all plans of a destroyed context.
   void forgetContext(uint64_t contextId);
 
   /// Distinct plans that launches can hit.
@@ -153,11 +154,11 @@ private:
   static constexpr size_t kChunkPlaces = 64;
   static constexpr size_t kNoPlace = ~size_t(0);
 
-  /// Open addressing; a slot holds the place's number + 1 above the low half of
-  /// its hash, 0 if it is free. At least half of the slots are.
+  /// Open addressing. A bucket holds the place's number + 1 above the low half
+  /// of its hash, or 0 if it is free. At least half of the buckets are free.
   struct Index {
     uint64_t mask = 0;
-    std::unique_ptr<Word[]> slots;
+    std::unique_ptr<Word[]> buckets;
   };
 
   Word *wordsOf(size_t place) const noexcept {
@@ -166,14 +167,14 @@ private:
   }
   const ActivePlan *read(const Word *words,
                          const DispatchKey &key) const noexcept;
-  /// What is at a key; null and kNoPlace: nothing.
+  /// The plan and place of a key; null and kNoPlace if there is none.
   struct Found {
     const ActivePlan *plan = nullptr;
     Word *words = nullptr;
     size_t place = kNoPlace;
   };
   Found search(const Index &index, const DispatchKey &key) const noexcept;
-  // What follows needs the lock.
+  // The following functions need the lock.
   size_t placeOf(const DispatchKey &key) const;
   ChosenPlan chosenAt(size_t place) const;
   KeyValues valuesOf(size_t place, size_t count) const;
@@ -204,11 +205,11 @@ private:
     size_t values = 0; ///< that it serves
   };
   std::unordered_map<const ActivePlan *, OwnedPlan> plans;
-  /// By place: what served its value with less workspace, the latest last. A
-  /// caller may have no more room than for that.
+  /// By place: earlier plans of its value with less workspace, the latest last.
+  /// A caller may have room for no more than these.
   using Earlier = llvm::SmallVector<const ActivePlan *, 2>;
   std::unordered_map<size_t, Earlier> earlier;
-  /// By hash: what values had that are to be chosen again.
+  /// By hash: the former plans of values that are chosen again.
   struct Aside {
     const KernelFamily *family = nullptr;
     uint64_t contextId = 0;

@@ -1,4 +1,4 @@
-//===- Engine.cpp - everything that Kiln holds ----------------------------===//
+//===- Engine.cpp - all state of one engine -------------------------------===//
 #include "Runtime/Engine.h"
 
 #include "Cache/CachePaths.h"
@@ -15,7 +15,7 @@
 
 namespace kiln {
 
-/// How many fields the problems of all families have at most.
+/// The most fields that a problem of any family has.
 static size_t mostFields(const Registry &registry) {
   size_t most = 0;
   for (const auto &family : registry.families())
@@ -69,8 +69,8 @@ Engine::~Engine() {
     task->cancel();
   if (theBackground)
     theBackground->cancel();
-  // A compilation that hangs must not hold them for longer than its grace. One
-  // of them may be making the services: then services() stops them.
+  // A compilation that hangs must not hold the tasks for longer than its grace.
+  // A task may be making the services right now: then services() stops them.
   if ((!running.empty() || theBackground) && made)
     made->artifacts->stop();
   if (theBackground)
@@ -92,7 +92,8 @@ void Engine::closeContexts() {
           loader->unloadContext(id);
           continue;
         }
-        // Frees would wait for what hangs: the context keeps its memory.
+        // Frees would wait for the kernel that hangs, so the context keeps its
+        // memory.
         arenas.forget(id);
         loader->forgetContext(id);
         continue;
@@ -127,7 +128,7 @@ llvm::Expected<const Driver *> Engine::driver() {
   return loadedDriver.get();
 }
 
-/// Where the cache is, as the options and the environment say.
+/// The places of the cache, from the options and the environment.
 static cache::StoreOptions storeOptionsOf(const EngineConfig &config,
                                           std::vector<std::string> &notes) {
   cache::StoreOptions options;
@@ -158,8 +159,8 @@ Engine::Services &Engine::services() {
     if (madeServices)
       return *madeServices;
   }
-  // Opening the store may call the log, so no lock is held meanwhile. Whoever
-  // comes second drops what it made; nothing on disk depends on it.
+  // Opening the store may call the log, so no lock is held meanwhile. A second
+  // thread drops its own; nothing on disk depends on it.
   std::vector<std::string> notes;
   auto made = std::make_unique<Services>();
   made->store = cache::Store::open(storeOptionsOf(options, notes));
@@ -173,9 +174,9 @@ Engine::Services &Engine::services() {
   artifactOptions.nvrtc =
       NvrtcSearch::fromEnvironment(options.environment, {buildTreeToolkit()});
   artifactOptions.pool.threads = options.threads;
-  // They compile beside threads that launch. A priority is no help where the
-  // process may use so much of the CPUs and no more: then all of it stops for
-  // some milliseconds. So they leave half of them.
+  // The pool compiles beside threads that launch. A priority does not help if
+  // the process has a quota of CPU time, because then all of it stops for some
+  // milliseconds. So the pool leaves half of the CPUs.
   constexpr int kNiceness = 10;
   if (options.mode == KILN_MODE_BACKGROUND) {
     artifactOptions.pool.niceness = kNiceness;
@@ -186,8 +187,9 @@ Engine::Services &Engine::services() {
   artifactOptions.exactToolchain = options.exactToolchain;
   made->artifacts =
       std::make_unique<ArtifactStore>(*made->store, artifactOptions);
-  // In the mode background launches ask for the file of a layer once, because
-  // a file system may be slow; its thread asks again before it measures.
+  // In the mode background launches read the file of a layer only once, because
+  // a file system may be slow; the background's thread reads it again before it
+  // measures.
   RecordStoreOptions recordOptions;
   if (options.mode == KILN_MODE_BACKGROUND)
     recordOptions.recheckInterval = std::chrono::hours(24 * 365);
@@ -208,7 +210,7 @@ Engine::Services &Engine::services() {
 }
 
 /// Marks the plans of a kernel that trials found wrong, or right again, in all
-/// contexts of that class: whoever has one in hand chooses again.
+/// contexts of that device class. A thread that uses such a plan chooses again.
 void Engine::takeVerdict(llvm::StringRef deviceClass, const Verdict &verdict,
                          bool isWrong) {
   std::vector<std::shared_ptr<ContextState>> states;
@@ -222,11 +224,12 @@ void Engine::takeVerdict(llvm::StringRef deviceClass, const Verdict &verdict,
     markPlans(*state, verdict.kernel);
   if (isWrong)
     hooks().log().warning(
-        "{} computes wrong results for {} on {} ({}): it is launched no more",
+        "{} computes wrong results for {} on {} ({}): it is not launched again",
         verdict.config, verdict.problem, deviceClass, verdict.reason);
 }
 
-/// Changes come on many threads: whoever marks asks what holds now.
+/// Verdicts come from many threads, so the marking thread reads the current
+/// one.
 void Engine::markPlans(ContextState &state, const std::string &kernel) {
   const Verdicts &verdicts = services().records->verdicts();
   std::lock_guard<std::mutex> lock(markMutex);
@@ -250,12 +253,13 @@ void Engine::recheckVerdicts() {
     verdicts->recheck(one);
 }
 
-/// A green context has fewer SMs than its device: plans are made for those, and
-/// records of other contexts do not apply.
+/// Limits \p model to the SMs of a green context, which has fewer than its
+/// device. Plans are made for those, and records of other contexts do not
+/// apply.
 static void limitToContext(const Driver &driver, CudaContext context,
                            DeviceModel &model) {
   auto count = smCountOf(driver, context);
-  if (!count) { // all of them, as far as anyone knows
+  if (!count) { // all of them, as far as is known
     llvm::consumeError(count.takeError());
     return;
   }
@@ -307,9 +311,9 @@ llvm::Expected<std::optional<DeviceModel>> Engine::namedDevice() const {
   return std::optional<DeviceModel>(std::move(assembled->model));
 }
 
-/// A handle that now belongs to another context says that the old one is gone.
-/// The driver gives handles out again, so what gone contexts leave behind is no
-/// more than there were contexts at one time.
+/// Drops the context that had this handle before. The driver reuses handles, so
+/// destroyed contexts leave no more state behind than there were contexts at
+/// one time.
 void Engine::dropDeadTwin(const StreamContext &context) {
   for (auto it = contexts.begin(); it != contexts.end();) {
     bool isDead =

@@ -1,13 +1,13 @@
-//===- Engine.h - everything that Kiln holds ------------------------------===//
+//===- Engine.h - all state of one engine ---------------------------------===//
 //
-// What is slow or fallible is made at the first need and kept: the driver, the
-// cache, the state of each context, plans, arenas. A launch that hits reads
-// two tables (plans, arenas) and takes no lock, except that of its
-// stream where its plan has a workspace (StreamLock.h). Other locks are held
-// over look-ups and insertions, and where something is made once that all wait
-// for: the driver, the kernel of one artifact, a stream's arena. None is held
-// over hooks or the work on a problem, which one thread does while others wait
-// for its outcome.
+// Slow or fallible parts are made at the first need and kept: the driver, the
+// cache, the state of each context, plans, arenas. A launch that hits reads two
+// tables (plans, arenas) and takes no lock, except that of its stream if its
+// plan has a workspace (StreamLock.h). Other locks are held over look-ups and
+// insertions, and over the making of things that all threads wait for: the
+// driver, the kernel of one artifact, a stream's arena. No lock is held over
+// hooks or the work on a problem, which one thread does while others wait for
+// its outcome.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -59,25 +59,25 @@ public:
   const Hooks &hooks() const { return options.hooks; }
   const Registry &families() const { return registry; }
 
-  // Launching. Errors as kiln.h says of the functions.
-  /// Launches what \p args, the struct of \p family, describes.
+  // Launching. The errors are those of the functions in kiln.h.
+  /// Launches the problem that \p args, the struct of \p family, describes.
   llvm::Error launchCall(kiln_family family, const void *args,
                          const kiln_workspace *workspace, CudaStream stream);
   llvm::Error run(const kiln_problem *problem, const kiln_arguments *arguments,
                   const kiln_workspace *workspace, CudaStream stream);
 
   /// Launches \p plan. Takes the stream's arena if \p workspace is null and one
-  /// is needed. No lock but the stream's, and that only where the plan has a
-  /// workspace; no allocation unless it fails or meets the stream first. Where
-  /// \p plan needs more room than there is and can be, takes the plan that
-  /// served \p key before and needs no more, if \p key is given.
+  /// is needed. Takes no lock except the stream's, and that only if the plan
+  /// has a workspace; allocates nothing unless it fails or meets the stream
+  /// first. If \p plan needs more room than can be had and \p key is given,
+  /// launches the plan that served \p key before and fits.
   llvm::Error launchPlan(const Driver &driver, const ActivePlan &plan,
                          const StreamContext &context,
                          const Arguments &arguments,
                          const kiln_workspace *workspace, CudaStream stream,
                          const DispatchKey *key = nullptr);
 
-  // What is made at the first need. Thread-safe.
+  // Parts that are made at the first need. Thread-safe.
   llvm::Expected<const Driver *> driver();
   struct Services {
     std::unique_ptr<cache::Store> store;
@@ -90,25 +90,26 @@ public:
   /// The state of a context, made if it is new. May take some 10 ms.
   llvm::Expected<std::shared_ptr<ContextState>>
   contextState(const Driver &driver, const StreamContext &context);
-  /// The device of the options, for work without a GPU; nullopt: none is named.
+  /// Returns the device of the options, for work without a GPU; nullopt if none
+  /// is named.
   llvm::Expected<std::optional<DeviceModel>> namedDevice() const;
 
-  /// Chooses for \p request in \p context; both must outlive it.
+  /// Returns a chooser for \p request in \p context; both must outlive it.
   Chooser chooser(ContextState &context, const PlanRequest &request);
-  /// Where a chooser looks for a device of that class. The pools must outlive
-  /// it.
+  /// Returns the places where a chooser looks for a device of that class. The
+  /// pools must outlive it.
   ChoiceSources choiceSources(const DeviceModel &device,
                               const std::string &deviceClass, PlanPool &plans,
                               PortfolioPool &portfolios);
-  /// Where the portfolios of \p context are found.
+  /// Returns the places where the portfolios of \p context are found.
   PortfolioSources portfolioSources(const ContextState &context);
 
   /// Marks the plans of \p kernel in \p state as its verdict says.
   void markPlans(ContextState &state, const std::string &kernel);
-  /// Notices the verdicts that other processes stored. Reads files.
+  /// Reads the verdicts that other processes stored, from files.
   void recheckVerdicts();
 
-  // What work on plans needs. There is a loader once there is a driver.
+  // Parts for the work on plans. The loader exists once the driver does.
   KernelLoader &kernelLoader() { return *loader; }
   Flights &flights() { return problemsInWork; }
   struct WorkCounts {
@@ -117,20 +118,20 @@ public:
   };
   WorkCounts &counts() { return workCounts; }
 
-  /// The plan of a problem for a launch on \p stream: from the ranges that were
-  /// prepared, or by acquire(); not wrong, as far as is known. NotPrepared
-  /// where the stream is captured. With Haste::None it is for more than one
-  /// launch, and a stand-in will not do.
+  /// Returns the plan of a problem for a launch on \p stream, from the prepared
+  /// ranges or by acquire(). It is not known to be wrong. Errors: NotPrepared
+  /// if the stream is captured. With Haste::None the plan serves more than one
+  /// launch, and a stand-in does not suffice.
   llvm::Expected<ChosenPlan>
   acquireForLaunch(const Driver &driver, const StreamContext &context,
                    const KernelFamily &family, const Problem &problem,
                    CudaStream stream, Haste haste = Haste::Launch);
-  /// The same for all of a range.
+  /// Like acquireForLaunch(), for a whole range.
   llvm::Expected<std::shared_ptr<const PreparedRange>>
   acquireRange(const Driver &driver, const StreamContext &context,
                const RangePart &part, CudaStream stream);
-  /// Makes an arena for launches that need \p needed. Errors: NotPrepared while
-  /// the stream is captured; those of ArenaPool::ensure.
+  /// Makes an arena for launches with the workspace \p needed. Errors:
+  /// NotPrepared while the stream is captured; those of ArenaPool::ensure.
   llvm::Error ensureArena(const Driver &driver, const StreamContext &context,
                           const WorkspaceLayout &needed, CudaStream stream);
 
@@ -140,8 +141,8 @@ public:
   const DispatchTable &plans() const { return dispatch; }
   DispatchTable &plans() { return dispatch; }
 
-  /// Calls the hooks with what the cache had to say, unless this thread is in
-  /// the midst of work that others wait for.
+  /// Calls the hooks with the messages of the cache, unless other threads wait
+  /// for the work of this one.
   void deliverMessages() const;
 
   // Tasks that the destructor must end.
@@ -203,7 +204,7 @@ private:
   std::unique_ptr<KernelLoader> loader;
   std::map<uint64_t, std::shared_ptr<ContextState>> contexts;
   std::map<const PrepareTask *, std::shared_ptr<PrepareTask>> tasks;
-  bool isEnding = false; ///< what is made from now on compiles nothing
+  bool isEnding = false; ///< services made from now on compile nothing
 
   std::unique_ptr<Background> theBackground;
   ExitNotice exitNotice{options.hooks.log()};

@@ -18,26 +18,26 @@
 
 namespace kiln {
 
-/// What kiln_engine_options says, defaults filled in. A plain value that points
-/// into nothing of the caller's but its hooks.
+/// The values of kiln_engine_options, defaults filled in. A plain value that
+/// refers to nothing of the caller's except its hooks.
 struct EngineConfig {
   kiln_mode mode = KILN_MODE_TUNE;
   bool memoryOnly = false, readOnly = false, exactToolchain = false;
   unsigned threads = 0; ///< 0: as many as fit
   std::chrono::milliseconds tuneBudget{2000};
   std::chrono::milliseconds trialTimeout{20000};
-  /// Of the GPU's time, for trials of the mode background.
+  /// The share of the GPU's time for trials of the mode background.
   double backgroundShare = 0.05;
-  uint64_t scratchLimit = 0; ///< 0: what InProcessTrials takes
+  uint64_t scratchLimit = 0; ///< 0: the default of InProcessTrials
   uint64_t workspaceLimit = kEngineWorkspaceBytes;
-  /// Of kernels that are loaded ahead of launches, in one context.
+  /// The limit of kernels that are loaded ahead of launches, in one context.
   uint64_t poolLimit = uint64_t(256) << 20;
   uint64_t cacheLimit = cache::kDefaultLimitBytes; ///< or kNoLimit
   std::optional<std::string> cacheDir;
   std::vector<std::string> readDirs;
   /// At most one of both is set.
   std::string catalogName, deviceFile;
-  /// With the paths of the options in front of the variables.
+  /// The environment; the options' paths come before its variables.
   Environment environment;
   Hooks hooks;
   std::optional<kiln_allocator> allocator;
@@ -47,8 +47,8 @@ struct EngineConfig {
   /// but no file. Errors: InvalidArgument, Unsupported.
   static llvm::Expected<EngineConfig> parse(const kiln_engine_options *options);
 
-  /// A time of the caller's. More than clocks can count is for ever, too, for
-  /// which a year does.
+  /// Converts a time of the caller's. Longer times than clocks can count also
+  /// mean for ever, for which a year suffices.
   static std::chrono::milliseconds timeOf(int64_t milliseconds) {
     constexpr std::chrono::milliseconds kLongest = std::chrono::hours(24 * 365);
     return std::min(std::chrono::milliseconds(milliseconds), kLongest);

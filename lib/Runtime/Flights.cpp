@@ -11,12 +11,12 @@
 
 namespace kiln {
 
-/// One problem in work; those who want the same wait for it.
+/// One problem in work; threads that want the same problem wait for it.
 struct Flights::Flight {
   explicit Flight(const AcquireOptions &options)
       : retunes(options.retune), prefersTrials(options.preferTrials),
         isHasty(options.haste == Haste::Launch) {}
-  /// Whether its outcome is what \p options ask for.
+  /// Whether its outcome will satisfy \p options.
   bool meets(const AcquireOptions &options) const {
     return retunes >= options.retune && prefersTrials >= options.preferTrials &&
            isHasty <= (options.haste == Haste::Launch);
@@ -29,15 +29,15 @@ struct Flights::Flight {
   std::condition_variable ended;
   bool done = false;
   Outcome outcome;
-  /// If none was chosen. As it is from the start when an exception ends the
-  /// work: nothing can be allocated then.
+  /// The error if no plan was chosen. It is set from the start, because nothing
+  /// can be allocated when an exception ends the work.
   ErrorSummary error{ErrorCode::OutOfMemory, "out of host memory", 0};
 };
 
-/// Flights that this thread works on: more than one in hooks.
+/// The number of flights that this thread works on; more than one in hooks.
 static thread_local unsigned flightsHeld = 0;
 
-/// What one flight is for.
+/// The name of one flight.
 static std::string nameOf(const ContextState &context,
                           const PlanRequest &request) {
   std::string name;
@@ -54,13 +54,13 @@ static std::string nameOf(const ContextState &context,
   return name;
 }
 
-/// By which launches find their plan.
+/// The key by which launches find their plan.
 static DispatchKey keyOf(const ContextState &context,
                          const PlanRequest &request) {
   return {&request.family, context.id, request.problem.values.array()};
 }
 
-/// What serves \p request now, or none.
+/// The plan that serves \p request now, or none.
 Flights::Outcome Flights::lookUp(Engine &engine, const ContextState &context,
                                  const PlanRequest &request) {
   if (!request.range)
@@ -88,7 +88,7 @@ Flights::acquireRange(ContextState &context, const PlanRequest &request,
   auto found = acquireAny(context, request, given);
   if (!found)
     return found.takeError();
-  // Only what was found wrong is taken out.
+  // Only wrong ranges are taken out.
   if (!context.findRange(*request.range))
     return makeError(ErrorCode::NoCandidate,
                      "no kernel is known to compute {} over {} correctly on "
@@ -120,7 +120,7 @@ llvm::Expected<Flights::Outcome>
 Flights::joinOrWork(ContextState &context, const PlanRequest &request,
                     const AcquireOptions &given) {
   using Clock = std::chrono::steady_clock;
-  // A budget is one of trials, and they are part of it that others make.
+  // A budget limits trials, and those of other threads are part of it.
   const Clock::time_point deadline =
       Clock::now() + (triesFirst(engine.config().mode)
                           ? given.budget
@@ -157,15 +157,15 @@ Flights::joinOrWork(ContextState &context, const PlanRequest &request,
     } else if (flight->error.code != ErrorCode::Cancelled || isCancelled) {
       return errorOf(flight->error);
     }
-    // It did less than we were asked to, or was cancelled, which is not ours to
-    // be: we do the work in the time that is left.
+    // The flight did less than this request asks for, or was cancelled, which
+    // does not cancel this one. So the work is done in the time that is left.
     left.budget = std::chrono::ceil<std::chrono::milliseconds>(
         std::max(deadline - Clock::now(), Clock::duration::zero()));
   }
 }
 
-/// What there is for a caller whose budget ends before the work of another
-/// thread does. It serves until then, also those whose budgets end later.
+/// Finds a plan for a caller whose budget ends before the work of another
+/// thread. Until that ends it also serves callers whose budgets end later.
 llvm::Expected<Flights::Outcome>
 Flights::workBeside(ContextState &context, const PlanRequest &request,
                     const AcquireOptions &given) {
@@ -181,8 +181,8 @@ Flights::workBeside(ContextState &context, const PlanRequest &request,
   return found;
 }
 
-/// A stand-in that was chosen before the portfolio of its layer came, but came
-/// into the table behind it, serves this launch alone.
+/// Drops a stand-in that was chosen before the portfolio of its layer came but
+/// entered the table after it. It serves this launch alone.
 void Flights::dropIfStale(ContextState &context, const PlanRequest &request,
                           const ChosenPlan &serving, uint64_t version) {
   if (serving.plan->isFallback && context.portfolioVersion != version)
@@ -194,7 +194,7 @@ llvm::Expected<Flights::Outcome> Flights::work(ContextState &context,
                                                const AcquireOptions &given,
                                                const std::string &name,
                                                Flight &flight) {
-  // Whatever happens, also an exception: those who wait go on.
+  // Waiting threads go on whatever happens, also after an exception.
   struct Ending {
     Flights &all;
     const std::string &name;
@@ -230,7 +230,7 @@ llvm::Expected<Flights::Outcome> Flights::work(ContextState &context,
     flight.error = summary;
     return errorOf(summary);
   }
-  // Before the flight ends, so that nobody begins another.
+  // This comes before the flight ends, so that no thread begins another.
   if (!request.range) {
     publish(context, request, *found);
     dropIfStale(context, request, *found, work.versionOfChoice());
@@ -241,8 +241,8 @@ llvm::Expected<Flights::Outcome> Flights::work(ContextState &context,
   return outcome;
 }
 
-/// From now on launches hit \p found. A range may have been prepared meanwhile:
-/// that goes before anything but what was measured at the value itself.
+/// Lets launches hit \p found. A range that was prepared meanwhile goes before
+/// it, unless \p found was measured at the value itself.
 void Flights::publish(ContextState &context, const PlanRequest &request,
                       ChosenPlan &found) {
   const DispatchKey key = keyOf(context, request);

@@ -1,15 +1,16 @@
 //===- Flights.h - one thread works on a problem, others wait -------------===//
 //
-// Who waits for whom. A thread of the compile pool waits for nobody and calls
-// no hook (what the cache says there waits in a queue). A thread that has a
-// tuning turn waits for the pool alone. One that works on a problem, which is a
-// flight, waits for the pool and, until a deadline, for a turn. Only a thread
-// that has neither waits for flights of others, until its budget ends or it is
-// cancelled. Each waits for those before it in this list, so no ring of waiting
-// threads can close, whatever hooks launch: a hook that is called from work on
-// one problem and asks for one that another thread works on gets the
-// estimator's choice, made beside that flight. (A hook that waits for its
-// caller in ways of its own, as for a task, is beyond this.)
+// The order in which threads wait. A thread of the compile pool waits for no
+// other thread and calls no hook (messages of the cache wait in a queue). A
+// thread that has a tuning turn waits for the pool alone. A thread that works
+// on a problem, which is a flight, waits for the pool and, until a deadline,
+// for a turn. Only a thread that has neither waits for flights of other
+// threads, until its budget ends or it is cancelled. Each waits only for
+// threads before it in this list, so no cycle of waiting threads can close,
+// whatever hooks launch. If a hook that is called during work on one problem
+// asks for a problem that another thread works on, it gets the estimator's
+// choice, made beside that flight. (Not covered: a hook that waits for its
+// caller by other means, as for a task.)
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -34,34 +35,34 @@ namespace kiln {
 class Engine;
 class Portfolio;
 
-/// How a plan is to be had.
+/// The ways in which a plan may be found.
 struct AcquireOptions {
-  /// Measure although a record, a decision or a plan that is there could serve
-  /// (mode tune only).
+  /// Measure although an existing record, decision or plan could serve (mode
+  /// tune only).
   bool retune = false;
-  /// Only what was measured for the request, at its value or over its range,
-  /// stands in for trials (mode tune only).
+  /// Only measurements made for the request, at its value or over its range,
+  /// replace trials (mode tune only).
   bool preferTrials = false;
-  /// In the mode background: who makes its trials, which is a thread of the
-  /// engine's own. Others leave them to it.
+  /// In the mode background: this is the engine's own thread, which makes the
+  /// trials. Others leave them to it.
   bool isBackground = false;
-  /// In the mode background: Launch takes whatever is there.
+  /// In the mode background: with Haste::Launch any plan that is there will do.
   Haste haste = Haste::None;
   std::chrono::milliseconds budget{2000};
   const std::atomic<bool> *cancel = nullptr; ///< may be null
-  /// Of a range: see PortfolioOptions; may be null.
+  /// For a range: see PortfolioOptions; may be null.
   std::shared_ptr<const Portfolio> *cover = nullptr;
   const std::atomic<bool> *cancelCover = nullptr;
   /// Receives how many configs were tried so far; may be null.
   std::atomic<uint64_t> *trials = nullptr;
-  /// Of a range: receives how many kernels are there and how many it has; may
-  /// be empty.
+  /// For a range: receives how many of its kernels are there, and how many it
+  /// has; may be empty.
   std::function<void(size_t ready, size_t kernels)> compiled;
   /// Called, with no lock held, when one of these changed; may be empty.
   std::function<void()> progressed;
 
   bool isCancelled() const { return cancel && *cancel; }
-  /// Whether a plan that is there will do for \p request.
+  /// Whether a plan that exists will do for \p request.
   bool takes(const PlanRequest &request, const ChosenPlan &known) const {
     if (retune)
       return false;
@@ -72,8 +73,8 @@ struct AcquireOptions {
     return !plan.isFallback && plan.source != KILN_SOURCE_DECISION &&
            (request.range || known.measuredNs > 0);
   }
-  /// The same of \p range, of which \p known speaks for the request. A value
-  /// that was measured by itself does not tell of the others.
+  /// Whether \p range, which has \p known for the request, will do. A value
+  /// that was measured by itself says nothing about the others.
   bool takes(const PlanRequest &request, const PreparedRange &range,
              const ChosenPlan &known) const {
     return known && takes(request, known) && !range.isProvisional &&
@@ -86,33 +87,35 @@ class Flights {
 public:
   explicit Flights(Engine &engine) : engine(engine) {}
 
-  /// The plan of a problem that is in no table, in the context that is current:
-  /// by the order of choice. One thread works, others that ask the same wait,
-  /// in the mode tune until their budgets end: then they get what there is
-  /// without trials. Run it under a CaptureModeGuard. Adds what it finds to the
-  /// engine's tables.
+  /// Finds the plan of a problem that is in no table, in the context that is
+  /// current, by the order of choice. One thread works, and others that ask for
+  /// the same problem wait; in the mode tune until their budgets end, when they
+  /// get a plan without trials. Must run under a CaptureModeGuard. Adds its
+  /// results to the engine's tables.
   llvm::Expected<ChosenPlan> acquire(ContextState &context,
                                      const PlanRequest &request,
                                      const AcquireOptions &options);
-  /// The same of a range: what serves all of it. Errors: NoCandidate as well
-  /// where trials of other threads have found it wrong meanwhile.
+  /// Like acquire(), for a range: returns the prepared range that serves all of
+  /// it. Errors: NoCandidate also if trials of other threads have found it
+  /// wrong meanwhile.
   llvm::Expected<std::shared_ptr<const PreparedRange>>
   acquireRange(ContextState &context, const PlanRequest &request,
                const AcquireOptions &options);
-  /// What works on a problem now: Missing if nothing does.
+  /// The kind of work on a problem that is in progress; Missing if there is
+  /// none.
   kiln_state stateOf(const ContextState &context,
                      const PlanRequest &request) const;
-  /// Whether this thread is in the midst of work that others wait for.
+  /// Whether this thread is doing work that others wait for.
   static bool isWorking();
 
 private:
   struct Flight;
-  /// What a flight ends with.
+  /// The result of a flight.
   struct Outcome {
     ChosenPlan chosen;
     std::shared_ptr<const PreparedRange> range; ///< if a range was asked for
 
-    /// Whether it is what \p options ask for.
+    /// Whether it satisfies \p options.
     bool meets(const AcquireOptions &options,
                const PlanRequest &request) const {
       return range ? options.takes(request, *range, chosen)

@@ -1,4 +1,4 @@
-//===- Hooks.cpp - what the caller gave us to call ------------------------===//
+//===- Hooks.cpp - the caller's log and event hooks -----------------------===//
 #include "Runtime/Hooks.h"
 
 #include "Compile/ProcessExit.h"

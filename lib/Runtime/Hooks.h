@@ -1,4 +1,4 @@
-//===- Hooks.h - what the caller gave us to call --------------------------===//
+//===- Hooks.h - the caller's log and event hooks -------------------------===//
 #pragma once
 
 #include "Support/Error.h"
@@ -20,18 +20,18 @@ struct EventInfo {
 };
 
 /// The log and event hooks of an engine. A copyable value whose copies share
-/// what is queued; nothing here is called with a lock held.
+/// the queue of messages. No hook is called with a lock held.
 class Hooks {
 public:
   Hooks();
   explicit Hooks(const kiln_engine_options &options);
 
   const Log &log() const { return theLog; }
-  /// The log for the cache: its warnings are events as well. The cache is used
-  /// by threads of the compile pool and in the midst of what others wait for,
-  /// where no hook may be called: messages wait until deliver().
+  /// The log for the cache, whose warnings are events as well. Threads of the
+  /// compile pool, and threads that others wait for, use the cache but must not
+  /// call hooks. So messages wait until deliver().
   Log cacheLog() const;
-  /// Calls the hooks with what the cache had to say.
+  /// Calls the hooks with the messages of the cache.
   void deliver() const;
 
   bool hasEvents() const { return eventHook != nullptr; }

@@ -10,16 +10,16 @@
 
 namespace kiln {
 
-/// The kernels of one context that no launch asked for yet: of prepared ranges
-/// and of pools. What is loaded stays, so what does not fit is not loaded.
-/// Thread-safe.
+/// The kernels of one context that no launch asked for yet, from prepared
+/// ranges and pools. Loaded kernels stay, so a kernel that does not fit is not
+/// loaded. Thread-safe.
 class KernelRoom {
 public:
-  /// What a kernel takes: docs/measured.md, "Kernels on the device".
+  /// The memory of one kernel: docs/measured.md, "Kernels on the device".
   static constexpr uint64_t kKernelBytes = uint64_t(43) << 10;
 
-  /// Counts those of \p kernels that are not counted yet if all of them fit
-  /// into \p limit bytes then; else counts none and is false.
+  /// Counts the \p kernels that are not counted yet, if all counted ones then
+  /// fit into \p limit bytes. Otherwise counts none and returns false.
   bool take(llvm::ArrayRef<std::string> kernels, uint64_t limit);
 
 private:

@@ -13,7 +13,7 @@
 
 namespace kiln {
 
-/// A value of a layer, for which something better is compiled.
+/// A value of a layer for which a better kernel is being compiled.
 struct LateValue {
   const KernelFamily *family = nullptr;
   Problem problem;
@@ -22,16 +22,16 @@ struct LateValue {
 /// Kernels that calls requested and that serve later ones. Thread-safe.
 class LateKernels {
 public:
-  /// Keeps \p kernels until they are there; then \p value is to be chosen
-  /// again. Beyond some hundred the oldest are forgotten, which takes back
+  /// Keeps \p kernels until they are compiled; then \p value is chosen again.
+  /// Beyond some hundred entries the oldest are forgotten, which cancels
   /// compilations that have not begun.
   void add(std::vector<PendingArtifact> kernels, LateValue value);
   /// Keeps the kernels of a layer, named by ProblemRange::fixedText().
   void add(std::vector<PendingArtifact> kernels, std::string layer);
   /// Whether kernels of \p layer are yet to come.
   bool isAwaited(llvm::StringRef layer);
-  /// The values whose kernels are there now, each once. Cost: a read where
-  /// nothing is kept.
+  /// Returns the values whose kernels are compiled now, each once. Costs one
+  /// read if nothing is kept.
   std::vector<LateValue> takeArrived();
 
 private:

@@ -27,7 +27,7 @@ explainWorkspace(const kiln_workspace &workspace) {
                    "kiln_workspace: flags {:#x} are unknown", workspace.flags);
 }
 
-/// False if \p given says what this version does not know.
+/// False if \p given has values that this version does not know.
 static bool readWorkspace(const kiln_workspace &given, Workspace &workspace) {
   if (!hasKnownSize(given) ||
       (given.flags & ~uint32_t(KILN_WORKSPACE_ZEROED)) || given.reserved[0])
@@ -36,7 +36,7 @@ static bool readWorkspace(const kiln_workspace &given, Workspace &workspace) {
   workspace.bytes = given.bytes;
   workspace.isZeroed = given.flags & KILN_WORKSPACE_ZEROED;
   workspace.zeroedBytes = given.zeroed_bytes;
-  // What is rounded up to the next region must not wrap around.
+  // Rounding up to the next region must not wrap around.
   return !workspace.isZeroed || given.zeroed_bytes <= given.bytes;
 }
 
@@ -93,9 +93,10 @@ llvm::Error Engine::launchPlan(const Driver &driver, const ActivePlan &plan,
   return llvm::Error::success();
 }
 
-/// A plan that served \p key before, or that a range has for it or had, and
-/// that can do with \p room; or null. The room was made for it, or told: what
-/// takes its place may need more, and must not make calls fail that went well.
+/// Returns a plan that served \p key before, or that a range has or had for it,
+/// and that fits into \p room; or null. The room was made, or stated, for such
+/// a plan. A successor may need more, and must not make calls fail that
+/// succeeded before.
 const ActivePlan *Engine::findFitting(const DispatchKey &key,
                                       const Workspace &room) {
   const std::shared_ptr<ContextState> state = knownContext(key.contextId);
@@ -112,15 +113,15 @@ const ActivePlan *Engine::findFitting(const DispatchKey &key,
   };
   if (const ActivePlan *plan = dispatch.findEarlier(key, isMeant))
     return plan;
-  // The context keeps these, as long as it is there. A range promised room for
-  // its own plans, and a value may have been measured by itself since.
+  // The context keeps these plans as long as it exists. A range promised room
+  // for its own plans, and a value may have been measured by itself since.
   if (ChosenPlan plan = state->chooseLoaded(*key.family, *problem, isMeant))
     return plan.plan.get();
   return state->chooseFromOutgrown(*key.family, *problem, isMeant).plan.get();
 }
 
-/// In the mode background: trials stay away from a capture, as far as anything
-/// has to be looked for in it.
+/// In the mode background: keeps trials away from a capture, if a launch into
+/// it misses.
 void Engine::noteIfCaptured(const Driver &driver, CudaStream stream) const {
   if (!theBackground)
     return;
@@ -131,8 +132,8 @@ void Engine::noteIfCaptured(const Driver &driver, CudaStream stream) const {
     theBackground->noteCapture();
 }
 
-/// NotPrepared if \p stream is being captured: what \p what names would have to
-/// be made, and that cannot be recorded.
+/// NotPrepared if \p stream is being captured: \p what would have to be made,
+/// which cannot be recorded.
 llvm::Error Engine::refuseCapture(const Driver &driver, CudaStream stream,
                                   llvm::StringRef what) const {
   auto status = captureStatus(driver, stream);
@@ -168,7 +169,8 @@ llvm::Error Engine::ensureArena(const Driver &driver,
   return arenas.ensure(driver, *user, needed);
 }
 
-/// What a prepared range has for \p problem, which launches hit from now on.
+/// Takes the plan that a prepared range has for \p problem. Launches hit it
+/// from now on.
 ChosenPlan Engine::takePrepared(const ContextState &context,
                                 const DispatchKey &key,
                                 const Problem &problem) {
@@ -177,8 +179,8 @@ ChosenPlan Engine::takePrepared(const ContextState &context,
   if (!plan)
     return {};
   plan = dispatch.offer(key, plan);
-  // Who prepares a range adds it and then takes out of the table what was
-  // chosen before, and so does who drops one. Ours may have come behind that.
+  // A thread that adds or drops a range does so first, and then takes older
+  // choices out of the table. This choice may have come after that.
   while (version != context.rangesVersion()) {
     version = context.rangesVersion();
     const ChosenPlan ours =
@@ -191,7 +193,8 @@ ChosenPlan Engine::takePrepared(const ContextState &context,
   return plan;
 }
 
-/// The best of what is loaded, which launches hit until there is better.
+/// Takes the best of the loaded plans. Launches hit it until there is a better
+/// one.
 ChosenPlan Engine::takeStandIn(ContextState &context, const DispatchKey &key,
                                const Problem &problem) {
   uint64_t version = context.rangesVersion();
@@ -202,7 +205,7 @@ ChosenPlan Engine::takeStandIn(ContextState &context, const DispatchKey &key,
   if (!plan)
     return {};
   plan = dispatch.introduce(key, plan);
-  // As in takePrepared().
+  // Like takePrepared().
   while (version != context.rangesVersion()) {
     version = context.rangesVersion();
     if (ChosenPlan better = context.chooseFromRanges(*key.family, problem)) {
@@ -213,9 +216,9 @@ ChosenPlan Engine::takeStandIn(ContextState &context, const DispatchKey &key,
   return plan;
 }
 
-/// For a capture: what a prepared range has loaded for \p problem, or its
-/// layer, which launches hit from now on; else what it had before its layer was
-/// measured, for the capture alone.
+/// For a capture: takes the plan that a prepared range, or the layer, has
+/// loaded for \p problem, and launches hit it from now on. Otherwise takes its
+/// plan from before the layer was measured, for the capture alone.
 ChosenPlan Engine::takeLoaded(ContextState &context, const DispatchKey &key,
                               const Problem &problem) {
   if (ChosenPlan prepared = context.chooseLoaded(*key.family, problem))
@@ -230,7 +233,7 @@ ChosenPlan Engine::takeLoaded(ContextState &context, const DispatchKey &key,
   return dispatch.findAside(key);
 }
 
-/// In the mode background: somebody is to look for better.
+/// In the mode background: asks for a better plan.
 void Engine::noteLaunch(ContextState *context, const KernelFamily &family,
                         const Problem &problem) {
   if (theBackground && context)
@@ -241,7 +244,7 @@ llvm::Expected<ChosenPlan>
 Engine::acquireForLaunch(const Driver &driver, const StreamContext &context,
                          const KernelFamily &family, const Problem &problem,
                          CudaStream stream, Haste haste) {
-  // Trials of another thread may find it wrong while it is on its way here.
+  // Trials of another thread may find it wrong before it is returned.
   constexpr int kMostTries = 4;
   for (int i = 0; i < kMostTries; ++i) {
     auto chosen = acquireOnce(driver, context, family, problem, stream, haste);
@@ -319,7 +322,8 @@ Engine::acquireRange(const Driver &driver, const StreamContext &context,
   const ProblemRange &range = part.range;
   if (auto known = knownContext(context.id))
     if (auto prepared = known->findRange(range);
-        prepared && prepared->choose(part.typical)) // not all of it is wrong
+        prepared && prepared->choose(part.typical)) // some of its plans are
+                                                    // right
       return prepared;
   workCounts.dispatchMisses.fetch_add(1, std::memory_order_relaxed);
   auto entered = CurrentContext::enter(driver, context);
@@ -383,7 +387,7 @@ llvm::Error Engine::launchCallSlow(const KernelFamily &family, const void *args,
   if (!problem)
     return problem.takeError();
   assert(problem->values.array() == call.fields() &&
-         "what is looked up is the canonical problem");
+         "the key is not the canonical problem's");
   if (family.isEmpty(*problem))
     return llvm::Error::success();
   auto loaded = driver();

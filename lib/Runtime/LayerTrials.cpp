@@ -5,7 +5,7 @@
 
 namespace kiln {
 
-/// So many layers are remembered; of a model there are some hundred.
+/// The number of layers that are remembered; a model has some hundred.
 static constexpr size_t kMostLayers = 4096;
 
 bool LayerTrials::mayBegin(llvm::StringRef layer) const {

@@ -1,10 +1,10 @@
 //===- LayerTrials.h - when a launch may measure its layer again ----------===//
 //
 // Trials of a layer may come to nothing: there is no memory for them, no
-// stream, a launch of theirs is late, or a budget ends before they say anything
-// new. The next value of the layer would then search, compile and wait for
-// nothing once more, and so would each value after it. So such a layer is put
-// off. Its values take what there is, and the first that is new after that time
+// stream, one of their launches is late, or a budget ends before they say
+// anything new. Then the next value of the layer, and each value after it,
+// would search, compile and wait in vain again. So such a layer is put off. Its
+// values take the plans that exist, and the first new value after that time
 // tries again.
 //
 //===----------------------------------------------------------------------===//
@@ -25,10 +25,10 @@ namespace kiln {
 class LayerTrials {
 public:
   using Clock = std::chrono::steady_clock;
-  /// As the mode background puts a job off.
+  /// The delay with which the mode background puts a job off as well.
   static constexpr std::chrono::seconds kFirstDelay{10};
   /// A session in vain takes a budget, 2 s by default, and up to a second for
-  /// its cover: of this time less than 1 %.
+  /// its cover: less than 1 % of this delay.
   static constexpr std::chrono::seconds kLongestDelay{320};
 
   /// Why trials came to nothing.
@@ -43,17 +43,17 @@ public:
 
   /// Whether trials of \p layer may begin now.
   bool mayBegin(llvm::StringRef layer) const;
-  /// Trials of \p layer came to nothing. Each time in a row that this happens
-  /// it waits twice as long.
+  /// Notes that trials of \p layer came to nothing. Each time in a row doubles
+  /// the delay.
   Delay putOff(llvm::StringRef layer, const Reason &reason);
-  /// Trials of \p layer said something, or there is memory for them now: the
-  /// next may begin at once, and wait as for the first time if they are in
-  /// vain.
+  /// Notes that trials of \p layer said something, or that there is memory for
+  /// them now. The next may begin at once; if they are in vain, the delay
+  /// starts at kFirstDelay.
   void advance(llvm::StringRef layer);
-  /// Whether \p layer is put off for want of memory.
+  /// Whether \p layer is put off because memory was missing.
   bool lacksRoom(llvm::StringRef layer) const;
 
-  /// For tests: the time that counts.
+  /// For tests: sets the clock.
   void setClock(std::function<Clock::time_point()> now);
 
 private:

@@ -7,7 +7,7 @@
 
 namespace kiln {
 
-/// Values of its ranges that a handle remembers the plan of.
+/// The number of values of its ranges whose plans a handle remembers.
 static constexpr size_t kSeenValues = 4096;
 
 PlanHandle::PlanHandle(Engine &engine, ProblemSpec given)
@@ -72,9 +72,9 @@ llvm::Error PlanHandle::acquireRanges(const Driver &driver,
   return llvm::Error::success();
 }
 
-/// The plan for these extents. Beyond the ranges are only alignments that the
-/// problem's extents rarely have: those are found like a first launch, except
-/// that nothing stands in for good.
+/// Returns the plan for \p extents. Only alignments that the problem's extents
+/// rarely have are beyond the ranges: their plans are found as for a first
+/// launch, except that no stand-in stays.
 llvm::Expected<ChosenPlan> PlanHandle::planFor(const Driver &driver,
                                                const StreamContext &context,
                                                const Problem &problem,
@@ -95,7 +95,7 @@ llvm::Expected<ChosenPlan> PlanHandle::planFor(const Driver &driver,
   return outside.keep(key, outside.introduce(key, *found));
 }
 
-/// The plan stays what it is, as promised; its owner has to hear of it.
+/// Warns the owner of a plan that is wrong. As promised, the handle keeps it.
 void PlanHandle::warnIfWrong(const ActivePlan &plan) const {
   if (!plan.isWrong() || hasWarned.exchange(true)) [[likely]]
     return;
@@ -112,8 +112,8 @@ llvm::Error PlanHandle::launchRange(const Driver &driver,
                                     CudaStream stream) const {
   const ExtentPoint extents = extentsOf(given, spec);
   if (std::find(extents.begin(), extents.end(), 0) != extents.end()) {
-    // Mostly nothing to do, except for a family that refuses to do nothing, or
-    // that has something to write.
+    // An empty problem mostly needs no launch. Exceptions: a family refuses it,
+    // or has something to write.
     auto problem = spec.at(extents);
     if (!problem || spec.family->isEmpty(*problem))
       return problem ? llvm::Error::success() : problem.takeError();
@@ -128,7 +128,7 @@ llvm::Error PlanHandle::launchRange(const Driver &driver,
     auto found = planFor(driver, context, *problem, stream);
     if (!found)
       return found.takeError();
-    seen.publish(key, *found); // which keeps it
+    seen.publish(key, *found); // the table keeps it
     plan = found->plan.get();
   }
   Arguments arguments;
@@ -173,9 +173,9 @@ llvm::Error PlanHandle::launch(const kiln_arguments *given,
                            workspace, stream);
 }
 
-/// The plan's problem with the extents of \p call, which has to be a call of
+/// Returns the plan's problem with the extents of \p call, which has to match
 /// it: no field may differ, except that more alignment is as good, and that
-/// what a launch alone says is its own where plans know nothing of it.
+/// fields of a launch alone, on which plans do not depend, are the call's own.
 llvm::Expected<Problem> PlanHandle::problemOf(const FamilyCall &call) const {
   ExtentPoint extents;
   llvm::ArrayRef<Field> fields = spec.family->problemSchema().fields();

@@ -1,9 +1,9 @@
 //===- PrepareCompile.cpp - kiln_prepare that only compiles ---------------===//
 //
 // It needs no GPU: decisions of single problems and portfolios of ranges are
-// stored for whoever launches or prepares them later. So a problem whose
-// kernels or choices are not on disk at the end has failed, where this engine
-// is to write to a cache at all.
+// stored for later launches and preparations. So a problem whose kernels or
+// choices are not on disk at the end has failed, if this engine may write to a
+// cache at all.
 //
 //===----------------------------------------------------------------------===//
 #include "Runtime/PrepareTask.h"
@@ -18,7 +18,7 @@ namespace kiln {
 
 using Clock = std::chrono::steady_clock;
 
-/// Success if \p missing is empty: what was to be on disk, is.
+/// Success if \p missing is empty: then all is on disk.
 static ErrorSummary errorOfMissing(std::string missing) {
   if (missing.empty())
     return {};
@@ -113,7 +113,7 @@ void PrepareTask::compileRanges(const DeviceModel &device) {
   std::vector<std::pair<Item *, PortfolioResult>> results;
   for (auto &[item, session] : sessions) {
     ErrorSummary error = summarize(session->finish(never));
-    // What a cancellation leaves serves, and is not all that was asked for.
+    // A cancelled portfolio serves, but is not complete.
     if (cancelled && error.code == ErrorCode::Success &&
         !session->takeResult().portfolio.isComplete)
       error = isCancelled;
@@ -192,7 +192,7 @@ void PrepareTask::compilePools(const DeviceModel &device) {
   }
 }
 
-/// Loads the kernels of \p cover into the contexts, as far as there is room.
+/// Loads the kernels of \p cover into the contexts as far as there is room.
 llvm::Error PrepareTask::loadPool(const PoolCover &cover) {
   for (const Target &target : targets) {
     auto driver = engine.driver();
@@ -211,8 +211,8 @@ llvm::Error PrepareTask::loadPool(const PoolCover &cover) {
   return llvm::Error::success();
 }
 
-/// The same in the context that is current. What a kernel needs of shared
-/// memory is set when it is launched first.
+/// Loads the kernels of \p cover into the current context. The shared memory of
+/// a kernel is set at its first launch.
 llvm::Error PrepareTask::loadPool(const PoolCover &cover, ContextState &state) {
   KernelLoader &loader = engine.kernelLoader();
   size_t done = 0;

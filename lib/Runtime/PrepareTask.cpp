@@ -1,4 +1,4 @@
-//===- PrepareTask.cpp - kiln_prepare, beside the caller or not -----------===//
+//===- PrepareTask.cpp - kiln_prepare, synchronous or as a task -----------===//
 #include "Runtime/PrepareTask.h"
 
 #include "Call/StructAccess.h"
@@ -16,7 +16,7 @@ namespace kiln {
 
 using Clock = std::chrono::steady_clock;
 
-/// A range's budget by default: so many times that of a value.
+/// A range's default budget as a multiple of that of a value.
 static constexpr int64_t kRangeShare = 6;
 
 //===----------------------------------------------------------------------===//
@@ -69,7 +69,7 @@ llvm::Error PrepareTask::findTargets(const kiln_prepare_options *options) {
     if (!context)
       return context.takeError();
     target.context = *context;
-    // The thread that works has no context of its own.
+    // The working thread has no context of its own.
     target.context.isCurrent = false;
     targets.push_back(target);
   }
@@ -80,7 +80,7 @@ bool PrepareTask::onlyCompiles() const {
   return flags & (KILN_PREPARE_COMPILE_ONLY | KILN_PREPARE_POOL);
 }
 
-/// Reads one problem; what is wrong with it is its error.
+/// Reads one problem, and keeps the reason why it cannot be read as its error.
 void PrepareTask::readItem(const kiln_problem &problem, Item &item) const {
   if (flags & KILN_PREPARE_POOL) {
     auto pool = readPoolSubject(engine.families(), problem);
@@ -211,8 +211,8 @@ void PrepareTask::start() {
     (*task)->run();
   };
   auto argument = std::make_unique<Argument>(shared_from_this());
-  // What fails from here on takes it back: the engine must not wait for a task
-  // that nobody will run.
+  // A failure from here on takes the task back: the engine must not wait for a
+  // task that never runs.
   engine.addTask(shared_from_this());
   const std::optional<kiln_executor> &executor = engine.config().executor;
   if (executor &&
@@ -238,7 +238,7 @@ void PrepareTask::work() {
   for (size_t i = 0; i < items.size(); ++i) {
     Item &item = items[i];
     if (cancelled) {
-      ahead.clear(); // takes back what has not begun
+      ahead.clear(); // cancels compilations that have not begun
       finishProblem(i, {ErrorCode::Cancelled, "cancelled", 0});
       continue;
     }
@@ -251,7 +251,8 @@ void PrepareTask::work() {
   }
 }
 
-/// Starts to compile what the problems will ask for one after another.
+/// Starts to compile the kernels that the problems will ask for one after
+/// another.
 void PrepareTask::compileAhead() {
   auto driver = engine.driver();
   if (!driver) {
@@ -278,8 +279,9 @@ void PrepareTask::compileAhead() {
   }
 }
 
-/// What is left for the next problem, evenly shared. By default a range, which
-/// is measured at many of its values, has as much as some values.
+/// The next problem's even share of the time that is left. By default a range,
+/// which is measured at many of its values, has several times the budget of a
+/// value.
 std::chrono::milliseconds
 PrepareTask::budgetForNext(const ProblemSpec &spec) const {
   if (totalBudget.count() == 0)
@@ -375,8 +377,8 @@ PrepareTask::prepareRange(ContextState &state, const RangePart &part,
     return made.takeError();
   prepared = std::move(*made);
   // Values that were launched before have entries of their own. They are not
-  // taken out: the table knows what their streams have room for. What was
-  // measured at the value goes first.
+  // taken out, because the table knows the room of their streams. A plan that
+  // was measured at the value goes first.
   forEachServed(engine.plans(), range, state.id, [&](const Problem &problem) {
     if (ChosenPlan now = state.chooseFromRanges(*range.family, problem))
       engine.plans().replace({range.family, state.id, problem.values.array()},
@@ -386,8 +388,8 @@ PrepareTask::prepareRange(ContextState &state, const RangePart &part,
   return workspaceOf(state, range);
 }
 
-/// What values of \p range need that are launched or were: some keep a plan
-/// that was measured for them alone.
+/// The workspace that launched values of \p range need: some keep a plan that
+/// was measured for them alone.
 WorkspaceLayout PrepareTask::workspaceOf(const ContextState &state,
                                          const ProblemRange &range) const {
   WorkspaceLayout needed = state.workspaceOf(range);
@@ -399,7 +401,7 @@ WorkspaceLayout PrepareTask::workspaceOf(const ContextState &state,
   return needed;
 }
 
-/// In the mode background nobody waits for trials.
+/// In the mode background no caller waits for trials, so they are queued.
 void PrepareTask::measureLater(ContextState &state, const RangePart &part,
                                const PreparedRange &prepared) {
   const bool retunes = flags & KILN_PREPARE_RETUNE;

@@ -1,4 +1,4 @@
-//===- PrepareTask.h - kiln_prepare, beside the caller or not -------------===//
+//===- PrepareTask.h - kiln_prepare, synchronous or as a task -------------===//
 #pragma once
 
 #include "Kernel/PoolDraws.h"
@@ -17,35 +17,36 @@ namespace kiln {
 struct PoolCover;
 struct RangePart;
 
-/// One kiln_prepare: everything copied from the caller when it is made, done by
-/// run(), watched from any thread.
+/// One kiln_prepare: its arguments are copied when it is made, run() does the
+/// work, and any thread may watch it.
 class PrepareTask : public std::enable_shared_from_this<PrepareTask> {
 public:
-  /// Reads the arguments. A problem that cannot be read is a problem that
-  /// fails. Errors: InvalidArgument, Unsupported (the options), those of the
-  /// driver for a stream.
+  /// Reads the arguments. A problem that cannot be read counts as failed.
+  /// Errors: InvalidArgument, Unsupported (the options), those of the driver
+  /// for a stream.
   static llvm::Expected<std::shared_ptr<PrepareTask>>
   create(Engine &engine, const kiln_problem *problems, size_t count,
          const kiln_prepare_options *options);
 
-  /// Does the work on this thread, once.
+  /// Does the work on the calling thread, once.
   void run() noexcept;
-  /// Does it on a thread of the executor or of Kiln's own.
+  /// Does the work on a thread of the executor or of Kiln.
   void start();
 
   void cancel() { cancelled.store(true); }
-  /// Waits until it has ended and, if that is Kiln's, its thread as well, which
-  /// is in no code of the library afterwards. By one thread at a time.
+  /// Waits until the work has ended and, if the thread is Kiln's, until that
+  /// has ended as well and is in no code of the library. Called by one thread
+  /// at a time.
   void join();
-  /// True when it has ended; waits for at most \p timeoutMs, for ever if it is
-  /// negative.
+  /// Waits for at most \p timeoutMs, for ever if it is negative. True if the
+  /// work has ended.
   bool wait(int64_t timeoutMs);
   kiln_progress progress() const;
   /// Success, or the first failed problem's error; only when it has ended.
   llvm::Error result() const;
 
 private:
-  /// One stream, or with none the current context.
+  /// One stream, or the current context if there is no stream.
   struct Target {
     StreamContext context;
     CudaStream stream = nullptr;
@@ -53,7 +54,7 @@ private:
   };
   struct Item {
     std::optional<ProblemSpec> spec;
-    std::optional<PoolSubject> pool; ///< in the place of spec
+    std::optional<PoolSubject> pool; ///< instead of spec
     ErrorSummary error;
   };
 
@@ -105,7 +106,7 @@ private:
   std::thread thread; ///< Kiln's own, if it has one
   std::atomic<bool> cancelled{false};
   std::atomic<uint64_t> trialsDone{0};
-  /// Kernels that later problems will need, on their way.
+  /// Kernels that later problems will need, in flight.
   std::vector<PendingArtifact> ahead;
 
   mutable std::mutex mutex; ///< guards what follows

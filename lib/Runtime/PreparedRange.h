@@ -1,6 +1,6 @@
 //===- PreparedRange.h - a range whose kernels are loaded -----------------===//
 //
-// At a value that was never launched the choice is made from what is here: it
+// The choice at a value that was never launched uses only the data here. It
 // reads no file, calls no driver and takes no lock, so it may be made during a
 // capture as well.
 //
@@ -19,7 +19,7 @@
 namespace kiln {
 
 /// A portfolio in a context, with the plans of its members. Immutable, except
-/// that plans may be found wrong, which are chosen no more.
+/// that a plan may be found wrong; then it is not chosen any more.
 class PreparedRange {
 public:
   /// By the values of the dynamic extents.
@@ -28,9 +28,9 @@ public:
   /// Says whether a plan may be chosen.
   using PlanFilter = llvm::function_ref<bool(const ActivePlan &)>;
 
-  /// \p plans are by member, null where one cannot be had; \p exact are for
-  /// values that were measured on their own, and go first there. Members of
-  /// \p leftOut could be had and are not loaded, for want of room.
+  /// \p plans are by member, null if it cannot be had. \p exact are for values
+  /// that were measured on their own, and go first there. Members of \p leftOut
+  /// could be had but are not loaded, since there is no room.
   PreparedRange(const DeviceModel &device,
                 std::shared_ptr<const KnownPortfolio> known,
                 std::vector<ActivePlanPtr> plans, ExactPlans exact,
@@ -39,27 +39,28 @@ public:
         plans(std::move(plans)), exact(std::move(exact)),
         leftOut(std::move(leftOut)) {}
 
-  /// Kernels of its set are missing, and launches that may wait for them do not
-  /// take the rest in their place: it is for captures.
+  /// Kernels of its set are missing. Only captures use it; launches that may
+  /// wait for the missing kernels do not take the others instead.
   const bool isProvisional;
 
   const ProblemRange &range() const { return known->range(); }
   const KnownPortfolio &portfolio() const { return *known; }
-  /// The plan for \p problem, which is of the range, of those that \p isMeant
-  /// accepts (null: all); none where no member may run that is not wrong. Some
-  /// microseconds.
+  /// Returns the plan for \p problem, which is of the range, among the plans
+  /// that \p isMeant accepts (null: all); none if no correct member may run.
+  /// Takes some microseconds.
   ChosenPlan choose(const Problem &problem, PlanFilter isMeant = nullptr) const;
-  /// Whether a member that is not loaded goes before all that are.
+  /// Whether a member that is not loaded is better than all that are.
   bool lacksBest(const Problem &problem) const;
 
-  /// Over all plans.
+  /// The maximum over all plans.
   WorkspaceLayout workspace() const;
-  /// Whether something better may be found: trials were due and not made, or
-  /// not all of them.
+  /// Whether a better choice may be found: trials were due, and not all of them
+  /// were made.
   bool isFallback() const;
-  /// What goes first where ranges differ: Measured before Begun, and so on.
+  /// The order of ranges that serve the same value, the best last.
   enum class Merit { Wrong, Estimated, Begun, Measured };
-  /// Without trials that were due it is Estimated, or Begun with some of them.
+  /// Estimated if none of the trials that were due were made, Begun if some
+  /// were.
   Merit merit() const;
   /// Whether trials found all of its plans wrong.
   bool isWrong() const;

@@ -1,4 +1,4 @@
-//===- Query.cpp - how far a problem is -----------------------------------===//
+//===- Query.cpp - the state of a problem ---------------------------------===//
 #include "Runtime/Query.h"
 
 #include "Choice/Chooser.h"
@@ -23,7 +23,7 @@ static WorkspaceLayout layoutOf(const kiln_workspace_info &info) {
   return {info.zeroed_bytes, info.bytes > begin ? info.bytes - begin : 0};
 }
 
-/// Tells of \p chosen, which is loaded.
+/// Describes \p chosen, which is loaded.
 static kiln_query_result tell(const ChosenPlan &chosen) {
   kiln_query_result part = KILN_INIT(kiln_query_result);
   part.state = chosen.plan->isFallback ? KILN_STATE_FALLBACK : KILN_STATE_READY;
@@ -38,11 +38,11 @@ static kiln_query_result tell(const ChosenPlan &chosen) {
 namespace {
 struct StoredChoice {
   Choice choice;
-  WorkspaceLayout workspace; ///< of its plan
+  WorkspaceLayout workspace; ///< that its plan needs
 };
 } // namespace
 
-/// What the plan of \p choice needs, loaded or not; nullopt where a limit
+/// The workspace of the plan of \p choice, loaded or not; nullopt if a limit
 /// forbids all of its plans.
 static std::optional<WorkspaceLayout> workspaceOf(const ContextState &state,
                                                   const Chooser &chooser,
@@ -56,7 +56,7 @@ static std::optional<WorkspaceLayout> workspaceOf(const ContextState &state,
   return std::nullopt;
 }
 
-/// What the cache knows will be taken when the problem is first launched.
+/// The stored choice that the first launch of the problem will take.
 static std::optional<StoredChoice>
 firstStored(kiln_mode mode, const ContextState &state, Chooser &chooser) {
   const TrialIntent trials{.areAhead = hasStep(mode, ChoiceStep::Trials)};
@@ -71,7 +71,8 @@ firstStored(kiln_mode mode, const ContextState &state, Chooser &chooser) {
   return first;
 }
 
-/// A problem that is not loaded: what works on it, and what the cache has.
+/// Describes a problem that is not loaded: the work in progress, and the choice
+/// in the cache.
 static kiln_query_result queryMissing(Engine &engine, ContextState &state,
                                       const PlanRequest &request) {
   kiln_query_result part = KILN_INIT(kiln_query_result);
@@ -96,7 +97,7 @@ static kiln_query_result queryValue(Engine &engine, ContextState &state,
     return tell(chosen);
   if (ChosenPlan chosen = state.chooseFromRanges(family, spec.problem))
     return tell(chosen);
-  // It serves captures, and other launches look for better.
+  // It serves captures; other launches look for a better one.
   if (ChosenPlan chosen = state.chooseLoaded(family, spec.problem)) {
     kiln_query_result told = tell(chosen);
     told.state = KILN_STATE_FALLBACK;
@@ -105,7 +106,8 @@ static kiln_query_result queryValue(Engine &engine, ContextState &state,
   return queryMissing(engine, state, {family, spec.problem});
 }
 
-/// What the cache has for a part of a problem's ranges that is not prepared.
+/// Adds the choices in the cache for a part of a problem's ranges that is not
+/// prepared.
 static void tellStored(Engine &engine, const ContextState &state,
                        const RangePart &part, kiln_query_result &result) {
   auto known = findStored(engine.portfolioSources(state), part.range);
@@ -144,7 +146,7 @@ static kiln_query_result queryPart(Engine &engine, ContextState &state,
   return told;
 }
 
-/// \p part joins \p whole: the least state, the largest workspace.
+/// Merges \p part into \p whole: the least state, the largest workspace.
 static void merge(kiln_query_result &whole, const kiln_query_result &part) {
   WorkspaceLayout needed = layoutOf(whole.workspace);
   needed.merge(layoutOf(part.workspace));
@@ -170,7 +172,7 @@ queryProblem(Engine &engine, const kiln_problem *problem, CudaStream stream) {
   auto state = engine.contextState(**driver, *context);
   if (!state)
     return state.takeError();
-  // Nothing to compute is ready.
+  // A problem with nothing to compute is ready.
   kiln_query_result whole = KILN_INIT(kiln_query_result);
   whole.state = KILN_STATE_READY;
   whole.capturable = 1;

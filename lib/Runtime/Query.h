@@ -1,4 +1,4 @@
-//===- Query.h - how far a problem is -------------------------------------===//
+//===- Query.h - the state of a problem -----------------------------------===//
 #pragma once
 
 #include "Runtime/Engine.h"
@@ -7,7 +7,7 @@ namespace kiln {
 
 kiln_workspace_info workspaceInfo(const WorkspaceLayout &layout);
 
-/// What kiln_query answers. Starts no work; may read the cache.
+/// Answers kiln_query. Starts no work; may read the cache.
 llvm::Expected<kiln_query_result>
 queryProblem(Engine &engine, const kiln_problem *problem, CudaStream stream);
 

@@ -6,7 +6,7 @@
 
 namespace kiln {
 
-/// So many places are looked at with the table's lock held.
+/// The number of places that are looked at with the table's lock held.
 static constexpr size_t kPlacesAtOnce = 256;
 
 void forEachValue(const DispatchTable &plans, const KernelFamily &family,

@@ -6,15 +6,15 @@
 
 namespace kiln {
 
-/// Calls \p take with the record of each problem of \p family that the table
-/// \p plans has in the context called \p contextId. See forEachServed().
+/// Calls \p take with the values of each problem of \p family that the table \p
+/// plans has in the context called \p contextId. See forEachServed().
 void forEachValue(const DispatchTable &plans, const KernelFamily &family,
                   uint64_t contextId, llvm::function_ref<void(Values)> take);
 
 /// Calls \p take with each problem of the table \p plans that \p range serves
 /// in the context called \p contextId. The table's lock is held over 256 places
-/// at a time and never for what is done with them, so launches that meet a
-/// value for the first time do not wait: \p take may change the table.
+/// at a time, and never while \p take runs. So launches that meet a value for
+/// the first time do not wait, and \p take may change the table.
 void forEachServed(const DispatchTable &plans, const ProblemRange &range,
                    uint64_t contextId,
                    llvm::function_ref<void(const Problem &)> take);

@@ -1,15 +1,15 @@
-//===- ArtifactFlights.cpp - keys on their way to artifacts ---------------===//
+//===- ArtifactFlights.cpp - artifacts in flight --------------------------===//
 //
 // A request that memory does not answer becomes a flight, of which there is one
-// for each key at a time. Its life: disk is asked on the requesting thread,
-// then the unit is queued, then a pool thread asks the disk again, compiles,
+// for each key at a time. Its life: the requesting thread looks on disk, then
+// the unit is queued, then a pool thread looks on disk again, compiles,
 // publishes and lands it. Several processes share the work: the one that
 // compiles a key claims it. The others put theirs off for a while, until it has
 // published. A thread that waits for an artifact never waits for another
-// process. A request for a key in flight joins it. A flight counts who is
-// interested in it: to raise its priority, or when nobody is left, its ticket
-// is cancelled, and the callback that this causes queues it again if anybody is
-// interested.
+// process. A request for a key in flight joins it. A flight counts the
+// interested parties. To raise its priority, or when no party is left, its
+// ticket is cancelled, and the resulting callback queues it again if any party
+// is interested.
 //
 //===----------------------------------------------------------------------===//
 #include "Store/ArtifactFlights.h"
@@ -22,8 +22,7 @@
 
 namespace kiln {
 
-/// The outcome that \p artifact stands for: itself, or the reason why it must
-/// not be used.
+/// The outcome of \p artifact: itself, or the reason why it must not be used.
 static ArtifactOutcome judge(Artifact artifact, ArtifactOrigin origin,
                              const TranslationUnit &unit) {
   ArtifactOutcome outcome;
@@ -57,8 +56,8 @@ ArtifactOutcome failedOutcome(llvm::Error error) {
   return outcome;
 }
 
-/// Whether the same unit would fail in the same way again: not when memory was
-/// short, the compiler missing or somebody changed their mind.
+/// Whether the same unit would fail in the same way again: not after a lack of
+/// memory, a missing compiler or a cancellation.
 static bool isLasting(const ArtifactOutcome &outcome) {
   switch (outcome.error.code) {
   case ErrorCode::InvalidArgument:
@@ -70,7 +69,8 @@ static bool isLasting(const ArtifactOutcome &outcome) {
   }
 }
 
-/// What ends a flight when there is no memory to say more; allocates nothing.
+/// The outcome of a flight when there is no memory for details; allocates
+/// nothing.
 static ArtifactOutcome outOfMemory() {
   ArtifactOutcome outcome;
   outcome.error.code = ErrorCode::OutOfMemory;
@@ -79,7 +79,7 @@ static ArtifactOutcome outOfMemory() {
 }
 
 /// Takes \p ticket back from \p pool, if its turn has not come. Without the
-/// memory for that, admit() sees when it comes that it is stale.
+/// memory for that, admit() later sees that it is stale.
 static void takeBack(CompilePool *pool, CompilePool::Ticket ticket) noexcept {
   try {
     if (pool)
@@ -187,7 +187,7 @@ PendingArtifact::Shared::board(const TranslationUnit &unit, int64_t priority,
       CompilePool::Ticket ticket = joined->ticket;
       std::shared_ptr<CompilePool> current = pool;
       lock.unlock();
-      takeBack(current.get(), ticket); // queues it again, where it now belongs
+      takeBack(current.get(), ticket); // queues it again with its new priority
       return joined;
     }
   }
@@ -235,7 +235,7 @@ void PendingArtifact::Shared::queue(const FlightPtr &flight) {
       [this, flight = flight.get()] { return admit(*flight); });
   lock.lock();
   flight->ticket = ticket;
-  // Until now nobody could have cancelled it.
+  // Until now no thread could have cancelled it.
   bool isStale = flight->interest == 0 || flight->priority != priority;
   lock.unlock();
   if (isStale)
@@ -248,12 +248,13 @@ CompilePool::Admission PendingArtifact::Shared::admit(Flight &flight) {
   bool isAwaited = false;
   {
     std::lock_guard<std::mutex> lock(mutex);
-    // finishCompile() ends it, or queues it where it now belongs.
+    // finishCompile() ends it, or queues it with its new priority.
     if (flight.interest == 0 || flight.priority != flight.queuedPriority)
       return CompilePool::Admission::Drop;
     isAwaited = flight.priority < compile_priority::kAhead;
   }
-  // In this order: who had the claim before may have published.
+  // The order matters: the process that had the claim before may have
+  // published.
   cache::Claim claim = cache.claim(cache::Kind::Artifact, flight.key);
   if (cache.hasFile(cache::Kind::Artifact, flight.key))
     if ((flight.found = readDisk(flight.unit, flight.key)))
@@ -265,7 +266,7 @@ CompilePool::Admission PendingArtifact::Shared::admit(Flight &flight) {
     flight.claim = std::move(claim);
     return CompilePool::Admission::Compile;
   }
-  // Nothing but such flights may be left: no thread is to spin on them.
+  // Only postponed flights may be left, and threads should not spin on them.
   if (flight.postponedSince)
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   else
@@ -297,7 +298,7 @@ void PendingArtifact::Shared::finishCompile(const FlightPtr &flight,
     return;
   }
   // Kept in the cache also if it is then rejected, so that no other process
-  // compiles it to find out. The store warns of what goes wrong there.
+  // compiles it to find out. The store warns of errors there.
   const uint64_t published = result->cubin.size();
   cache::PublishResult storage = cache.publish(
       cache::Kind::Artifact, flight->key, result->attributes(), result->cubin);
@@ -409,7 +410,7 @@ bool PendingArtifact::Shared::waitUntil(const FlightPtr &flight,
 void PendingArtifact::Shared::wait(const FlightPtr &flight) {
   while (!waitUntil(flight, Clock::time_point::max())) {
     giveUp(flight);
-    // What was just ending by itself does so soon.
+    // A compilation that was just ending does so soon.
     uint64_t seen = 0;
     {
       std::lock_guard<std::mutex> lock(mutex);

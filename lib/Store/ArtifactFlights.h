@@ -1,4 +1,4 @@
-//===- ArtifactFlights.h - what an artifact store does inside -------------===//
+//===- ArtifactFlights.h - artifacts in flight ----------------------------===//
 //
 // Private to ArtifactStore.cpp and ArtifactFlights.cpp.
 //
@@ -29,9 +29,9 @@ struct PendingArtifact::Flight {
   Digest digest;
   bool skipDisk = false;
 
-  // Of the pool's thread that has the flight.
+  // Belongs to the pool's thread that has the flight.
   cache::Claim claim;
-  std::optional<ArtifactOutcome> found; ///< on disk, when its turn had come
+  std::optional<ArtifactOutcome> found; ///< found on disk when its turn came
   std::optional<std::chrono::steady_clock::time_point> postponedSince;
 
   // Guarded by Shared::mutex, the outcome only until `done`.
@@ -42,7 +42,7 @@ struct PendingArtifact::Flight {
   ArtifactOutcome outcome;
 };
 
-/// What a store and its pending artifacts share.
+/// The state that a store and its pending artifacts share.
 struct PendingArtifact::Shared : std::enable_shared_from_this<Shared> {
   using FlightPtr = std::shared_ptr<Flight>;
   using Clock = CompilePool::Clock;
@@ -70,47 +70,50 @@ struct PendingArtifact::Shared : std::enable_shared_from_this<Shared> {
   uint64_t memoryBytes = 0, nextSerial = 0;
   ArtifactStatistics statistics;
   bool closing = false;
-  /// When waits were first seen to be cancelled.
+  /// The time when waits were first seen to be cancelled.
   std::optional<Clock::time_point> cancelTime;
   std::shared_ptr<CompilePool> pool; ///< null once destroyed
 
-  /// What memory holds for \p digest, or null. Needs the lock.
+  /// The outcome in memory for \p digest, or null. Needs the lock.
   const ArtifactOutcome *recall(const Digest &digest);
   /// Keeps \p outcome in memory, oldest out first. Needs the lock.
   void remember(const Digest &digest, const ArtifactOutcome &outcome);
-  /// What the cache has for \p key, checked before it is believed.
+  /// Reads the artifact of \p key from the cache, and checks it.
   std::optional<ArtifactOutcome> readDisk(const TranslationUnit &unit,
                                           llvm::StringRef key);
-  /// The flight of \p unit: a new one, or the one that is in progress.
+  /// Returns the flight of \p unit: a new one, or the one in progress.
   FlightPtr board(const TranslationUnit &unit, int64_t priority, bool skipDisk);
-  /// Begins a new flight: lands it by what is on disk, or queues it.
+  /// Begins a new flight: lands it with the artifact on disk, or queues it.
   void depart(const FlightPtr &flight);
-  /// Hands a flight to the pool, with its priority as it is now.
+  /// Hands a flight to the pool with its current priority.
   void queue(const FlightPtr &flight);
-  /// The pool's gate: whether another process has compiled it, or is at it.
+  /// The pool's gate: whether another process has compiled the unit, or is
+  /// compiling it.
   CompilePool::Admission admit(Flight &flight);
   /// The pool's callback: publishes and lands, or queues again.
   void finishCompile(const FlightPtr &flight, CompilePool::Result result);
   /// Ends a flight, unless it has ended.
   void land(const FlightPtr &flight, ArtifactOutcome outcome);
   void landLocked(const FlightPtr &flight, ArtifactOutcome outcome);
-  /// One interested party less; nobody left takes back what has not started.
+  /// Removes one interested party; without any, a compilation that has not
+  /// started is cancelled.
   void leave(const FlightPtr &flight);
   /// Whether nothing may be compiled any more. Needs the lock.
   bool isEnding() const;
-  /// When waits give up on what compiles; never, before waits are cancelled.
+  /// The time when waits give up on running compilations; never before waits
+  /// are cancelled.
   Clock::time_point giveUpTime();
-  /// Waits until a flight has ended, true, or until \p deadline, false. When
-  /// \p cancel becomes true, the pool's grace is left.
+  /// Waits until a flight has ended, true, or until \p deadline, false. When \p
+  /// cancel becomes true, it waits for the pool's grace at most.
   bool waitUntil(const FlightPtr &flight, Clock::time_point deadline,
                  const std::atomic<bool> *cancel = nullptr);
   /// Waits until a flight has ended. Once waits are cancelled the compilation
   /// is given up after the pool's grace.
   void wait(const FlightPtr &flight);
-  /// Ends the flight as Cancelled, unless somebody else has use for it.
+  /// Ends the flight as Cancelled, unless another party is interested.
   void giveUp(const FlightPtr &flight);
   /// Waits until any flight landed since \p seen landings, or some 100 ms, and
-  /// gives up on compilations that hang. Returns the landings there are.
+  /// gives up on compilations that hang. Returns the number of landings.
   uint64_t waitForLanding(uint64_t seen);
 };
 

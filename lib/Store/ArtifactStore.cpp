@@ -142,7 +142,7 @@ ArtifactStore::recompile(const TranslationUnit &unit) {
     const ArtifactOutcome &outcome = pending.wait();
     if (!outcome)
       return makeArtifactError(outcome, unit);
-    // Joined somebody's flight that ended with what the cache has?
+    // It may have joined a flight that ended with the cache's artifact.
     if (outcome.origin == ArtifactOrigin::Compiled)
       return outcome.artifact;
   }
@@ -163,8 +163,8 @@ struct ArtifactStore::Batch {
   const ProgressCallback &progress;
   const std::atomic<bool> *cancel;
 
-  std::vector<size_t> ofUnit;    ///< request of each unit
-  std::vector<size_t> firstUnit; ///< of each request, the first unit it is for
+  std::vector<size_t> ofUnit;    ///< the request of each unit
+  std::vector<size_t> firstUnit; ///< the first unit of each request
   std::vector<PendingArtifact> pending;
   std::vector<ArtifactOutcome> outcomes;
   std::vector<bool> isDone;
@@ -214,7 +214,7 @@ void ArtifactStore::Batch::start() {
 void ArtifactStore::Batch::finish() {
   uint64_t seen = 0;
   while (done < outcomes.size() && !isCancelled()) {
-    // Fewer may be pending, if a flag of cancellation rose and fell.
+    // Fewer may be pending if a cancel flag was set and cleared.
     for (size_t i = 0; i < pending.size(); ++i)
       if (!isDone[i] && pending[i].isReady())
         report(i, pending[i].wait());
@@ -225,8 +225,8 @@ void ArtifactStore::Batch::finish() {
   }
 }
 
-/// After a cancellation: takes back what has not started, all of it before
-/// waiting for what has, for as long as the pool allows.
+/// After a cancellation: cancels all compilations that have not started, and
+/// then waits for running ones as long as the pool allows.
 void ArtifactStore::Batch::takeBack() {
   std::vector<std::shared_ptr<Flight>> left(outcomes.size());
   for (size_t i = 0; i < pending.size(); ++i)
@@ -239,7 +239,7 @@ void ArtifactStore::Batch::takeBack() {
   for (size_t i = 0; i < outcomes.size(); ++i) {
     if (isDone[i])
       continue;
-    // What somebody else waits for may stay queued for long.
+    // An artifact that another party waits for may stay queued for long.
     bool endsSoon = false;
     if (left[i]) {
       std::lock_guard<std::mutex> lock(store.shared->mutex);

@@ -1,9 +1,9 @@
 //===- ArtifactStore.h - from a translation unit to its artifact ----------===//
 //
 // One door to compiled kernels: own memory, then the cache on disk, then NVRTC,
-// each key compiled at most once at a time in a process. NVRTC is loaded when
-// something must be compiled and not before. What was compiled is published to
-// the cache and served from memory; nothing is read back.
+// each key compiled at most once at a time in a process. NVRTC is loaded only
+// when something must be compiled. Compiled artifacts are published to the
+// cache and served from memory; nothing is read back.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -34,9 +34,9 @@ namespace kiln {
 using ArtifactPtr = std::shared_ptr<const Artifact>;
 
 /// The text that keys \p unit's artifact in the cache: source, digest of the
-/// headers that it reaches, architecture, semantic options. No path, time,
-/// state of the process, driver or compiler is in it. In memory the unit's
-/// digest, which it remembers, stands for it.
+/// headers that it reaches, architecture, semantic options. It contains no
+/// path, time, state of the process, driver or compiler. In memory the unit's
+/// digest, which it remembers, represents it.
 std::string artifactKey(const TranslationUnit &unit);
 
 /// Identifies the kernels of \p plan in records and portfolios: the digest of
@@ -45,10 +45,10 @@ std::string artifactKey(const TranslationUnit &unit);
 /// plan takes about 10 us a kernel.
 std::string kernelDigest(const Plan &plan);
 
-/// Where an artifact came from.
+/// The origin of an artifact.
 enum class ArtifactOrigin { None, Memory, Disk, Compiled };
 
-/// What became of one request: an artifact, or an error. A plain value.
+/// The outcome of one request: an artifact, or an error. A plain value.
 struct ArtifactOutcome {
   ArtifactPtr artifact; ///< null on an error
   ArtifactOrigin origin = ArtifactOrigin::None;
@@ -62,7 +62,7 @@ struct ArtifactOutcome {
 };
 
 /// Turns a failed outcome of \p unit into an error, a CompileError with log and
-/// text where the compiler refused it.
+/// text if the compiler refused it.
 llvm::Error makeArtifactError(const ArtifactOutcome &outcome,
                               const TranslationUnit &unit);
 
@@ -76,16 +76,17 @@ inline constexpr int64_t kAhead = 0;
 struct ArtifactStoreOptions {
   NvrtcSearch nvrtc;
   CompilePoolOptions pool;
-  /// Strict: what is in neither memory nor cache is an error.
+  /// False (strict): an artifact in neither memory nor cache is an error.
   bool allowCompile = true;
   /// Passes over cached artifacts of another NVRTC than the one at hand, which
   /// a look-up then has to load to know its identity.
   bool exactToolchain = false;
-  /// How long a compilation that nobody waits for at this moment (any priority
-  /// from kAhead on) is put off because another process is at it.
+  /// The time for which a compilation that no thread waits for at this moment
+  /// (any priority from kAhead on) is put off because another process compiles
+  /// the same key.
   std::chrono::milliseconds claimWait{20000};
-  /// When it becomes true, nothing more is compiled, and waits end once what
-  /// they wait for is there or the pool's grace is over. May be null.
+  /// When it becomes true, nothing more is compiled, and waits end once their
+  /// artifact is there or the pool's grace is over. May be null.
   const std::atomic<bool> *cancel = nullptr;
   /// Artifacts kept in memory beyond their users, oldest out first.
   uint64_t maxMemoryBytes = 256u << 20;
@@ -101,8 +102,8 @@ struct ArtifactStatistics {
   double compileMs = 0;
 };
 
-/// One requested artifact. Movable; dropping it while nobody else waits for the
-/// same artifact takes back a compilation that has not started.
+/// One requested artifact. Movable; dropping it cancels a compilation that has
+/// not started, unless another party wants the same artifact.
 class PendingArtifact {
 public:
   PendingArtifact() = default;
@@ -114,8 +115,9 @@ public:
   /// Waits for the outcome; may take as long as a compilation. A compilation
   /// that hangs ends with CompileFailed at the pool's limit.
   const ArtifactOutcome &wait() const;
-  /// As above, true; once \p cancel, which may be null, is true, for the pool's
-  /// grace at most, then false: there is no outcome yet.
+  /// Like wait(), and returns true. Once \p cancel, which may be null, is true,
+  /// it waits for the pool's grace at most; then false means that there is no
+  /// outcome yet.
   bool waitUnless(const std::atomic<bool> *cancel) const;
 
 private:
@@ -132,8 +134,8 @@ private:
 ///
 /// A cached entry is checked before it is believed: it must parse, name the
 /// unit's architecture and entry, and be an ELF file for that architecture.
-/// Else it is a miss, and the fresh artifact replaces it. An artifact whose
-/// compiler reported that it serialised the kernel (see
+/// Otherwise it is a miss, and the fresh artifact replaces it. An artifact
+/// whose compiler reported that it serialised the kernel (see
 /// Artifact::hasSerialisationAdvisory), or that spills where its unit may not,
 /// is kept in the cache and always answered with CompileFailed. A unit that the
 /// compiler refused is not tried again in this process.
@@ -141,61 +143,65 @@ class ArtifactStore {
 public:
   explicit ArtifactStore(cache::Store &cache,
                          ArtifactStoreOptions options = {});
-  /// As stop().
+  /// Like stop().
   ~ArtifactStore();
   ArtifactStore(const ArtifactStore &) = delete;
   ArtifactStore &operator=(const ArtifactStore &) = delete;
 
-  /// The artifact if memory or cache has it. Never compiles and, without
-  /// exactToolchain, never loads NVRTC. Cost: some 10 us, or reading a file.
+  /// Returns the artifact if memory or cache has it. Never compiles and,
+  /// without exactToolchain, never loads NVRTC. Takes some 10 us, or reads a
+  /// file.
   std::optional<ArtifactPtr> lookup(const TranslationUnit &unit);
 
-  /// The artifact; compiles it before everything that is queued, or waits for
-  /// who compiles it already. Errors: Missing with the key where compilation is
-  /// off; those of Compiler::compile; Cancelled when the store goes.
+  /// Returns the artifact. Compiles it before everything that is queued, or
+  /// waits for the thread that compiles it already. Errors: Missing with the
+  /// key if compilation is off; those of Compiler::compile; Cancelled when the
+  /// store ends.
   llvm::Expected<ArtifactPtr> get(const TranslationUnit &unit);
 
-  /// As get(), past memory and cache: for an artifact that the driver refused.
+  /// Like get(), but ignores memory and cache: for an artifact that the driver
+  /// refused.
   llvm::Expected<ArtifactPtr> recompile(const TranslationUnit &unit);
 
-  /// Starts to get the artifact; memory and cache are asked at once. A unit
+  /// Starts to get the artifact, and looks in memory and cache at once. A unit
   /// that is queued already takes the more urgent of both priorities.
   PendingArtifact request(const TranslationUnit &unit,
                           int64_t priority = compile_priority::kAhead);
 
-  /// How far compileAll() is. `done` counts distinct keys, also failed ones.
+  /// The progress of compileAll(). `done` counts distinct keys, also failed
+  /// ones.
   struct Progress {
     size_t done = 0, total = 0;
-    /// What just ended, and its unit; null in the first call.
+    /// The outcome that just came, and its unit; null in the first call.
     const ArtifactOutcome *outcome = nullptr;
     const TranslationUnit *unit = nullptr;
   };
   using ProgressCallback = std::function<void(const Progress &)>;
 
-  /// Gets all \p units in parallel, in their order; equal keys once. Answers
+  /// Gets all \p units in parallel, in their order; equal keys once. Returns
   /// one outcome for each unit; no failure stops the others. \p progress is
   /// called from the calling thread, first with done 0. When \p cancel becomes
-  /// true, what has not started ends as Cancelled; so does what runs, unless it
-  /// ends within the pool's grace.
+  /// true, compilations that have not started end as Cancelled; so do running
+  /// ones, unless they end within the pool's grace.
   std::vector<ArtifactOutcome>
   compileAll(llvm::ArrayRef<TranslationUnit> units,
              const ProgressCallback &progress = nullptr,
              const std::atomic<bool> *cancel = nullptr);
 
-  /// Compiles nothing any more: cancels what has not started, leaves the pool's
-  /// grace to what runs, gives up on the rest. Waits end by then, those of
-  /// other threads too. Memory and cache still answer.
+  /// Compiles nothing any more: cancels compilations that have not started,
+  /// waits for running ones for the pool's grace, and gives up on the others.
+  /// Waits of all threads end by then. Memory and cache still answer.
   void stop();
 
-  /// Whether some layer of the cache on disk has a file for \p unit. Cost: some
+  /// Whether some tier of the cache on disk has a file for \p unit. Takes some
   /// us.
   bool isOnDisk(const TranslationUnit &unit) const;
 
   bool allowsCompile() const;
   ArtifactStatistics statistics() const;
-  /// Whether something had to be compiled, or an identity known.
+  /// Whether NVRTC was loaded, for a compilation or for its identity.
   bool isCompilerLoaded() const;
-  /// How many compilations run at once.
+  /// The number of compilations that run at once.
   unsigned width() const;
 
 private:

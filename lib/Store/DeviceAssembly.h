@@ -15,31 +15,31 @@ namespace kiln {
 class Driver;
 class ProbeStore;
 
-/// Which device is meant.
+/// The selected device.
 struct DeviceSelection {
-  /// A GPU of the catalog, which need not be here; empty: a live one.
+  /// A GPU of the catalog, which need not be present; empty: a live one.
   std::string catalogName;
   int ordinal = 0; ///< of the live one
-  /// A JSON file whose values go in front of all others; empty: none.
+  /// A JSON file whose values override all others; empty: none.
   std::string overridePath;
-  /// Believe NVML's answers that are in the cache since this boot.
+  /// Use NVML's answers that were cached since this boot.
   bool believeProbes = false;
 };
 
 struct AssembledDevice {
   DeviceModel model;
   bool live = false;       ///< its driver was asked
-  ProbedAttributes probed; ///< what it answered
-  /// One line for each probe that failed and each answer not believed.
+  ProbedAttributes probed; ///< its answers
+  /// One line for each probe that failed and each answer that was rejected.
   std::vector<std::string> notes;
 };
 
 /// Puts the model together: the catalog's, or that of a live GPU from override,
-/// driver, NVML, catalog and the architecture's rules. \p driver
-/// may be null where a catalog name is given. Errors: InvalidArgument (unknown
-/// name, ordinal or override), DriverMissing when a live device is meant and
-/// there is no driver, Io. \p probes, which may be null, keeps and answers what
-/// NVML was asked. Costs microseconds, 15 ms where NVML must be asked.
+/// driver, NVML, catalog and the architecture's rules. \p driver may be null if
+/// a catalog name is given. Errors: InvalidArgument (unknown name, ordinal or
+/// override), DriverMissing when a live device is meant and there is no driver,
+/// Io. \p probes, which may be null, caches NVML's answers. Takes microseconds,
+/// 15 ms if NVML must be asked.
 llvm::Expected<AssembledDevice> assembleDevice(const Driver *driver,
                                                const Environment &environment,
                                                const DeviceSelection &selection,

@@ -31,96 +31,96 @@ loadKernel(const Driver &driver, const Artifact &artifact,
                                               lifetime);
 }
 
-std::shared_ptr<KernelLoader::Slot>
-KernelLoader::slotOf(uint64_t contextId, const std::string &digest) {
+std::shared_ptr<KernelLoader::Entry>
+KernelLoader::entryOf(uint64_t contextId, const std::string &digest) {
   std::lock_guard<std::mutex> lock(mutex);
-  std::shared_ptr<Slot> &slot = slots[{contextId, digest}];
-  if (!slot)
-    slot = std::make_shared<Slot>();
-  return slot;
+  std::shared_ptr<Entry> &entry = entries[{contextId, digest}];
+  if (!entry)
+    entry = std::make_shared<Entry>();
+  return entry;
 }
 
 llvm::Expected<std::shared_ptr<const LoadedKernel>>
 KernelLoader::load(const Artifact &artifact, const std::string &digest,
                    uint32_t sharedBytes, KernelLifetime lifetime) {
-  std::shared_ptr<Slot> slot;
+  std::shared_ptr<Entry> entry;
   if (lifetime == KernelLifetime::Users) {
-    slot = std::make_shared<Slot>();
+    entry = std::make_shared<Entry>();
   } else {
     auto context = contextId(*driver);
     if (!context)
       return context.takeError();
-    slot = slotOf(*context, digest);
+    entry = entryOf(*context, digest);
   }
-  if (beforeLoad && !findLoaded(*slot))
+  if (beforeLoad && !findLoaded(*entry))
     beforeLoad();
-  std::lock_guard<std::mutex> lock(slot->mutex);
-  if (!slot->kernel) {
+  std::lock_guard<std::mutex> lock(entry->mutex);
+  if (!entry->kernel) {
     auto loaded = loadKernel(*driver, artifact, lifetime);
     if (!loaded)
       return loaded.takeError();
-    slot->kernel = std::move(*loaded);
+    entry->kernel = std::move(*loaded);
   }
-  // The limit is the function's: with several users it only grows.
-  if (sharedBytes > slot->sharedBytes) {
-    if (llvm::Error error =
-            setMaxDynamicShared(*driver, slot->kernel->function(), sharedBytes))
+  // The limit belongs to the function, so with several users it only grows.
+  if (sharedBytes > entry->sharedBytes) {
+    if (llvm::Error error = setMaxDynamicShared(
+            *driver, entry->kernel->function(), sharedBytes))
       return error;
-    slot->sharedBytes = sharedBytes;
+    entry->sharedBytes = sharedBytes;
   }
-  return slot->kernel;
+  return entry->kernel;
 }
 
 std::shared_ptr<const LoadedKernel>
 KernelLoader::findLoaded(uint64_t contextId, const std::string &digest,
                          uint32_t sharedBytes) {
-  std::shared_ptr<Slot> slot;
+  std::shared_ptr<Entry> entry;
   {
     std::lock_guard<std::mutex> lock(mutex);
-    auto found = slots.find({contextId, digest});
-    if (found == slots.end())
+    auto found = entries.find({contextId, digest});
+    if (found == entries.end())
       return nullptr;
-    slot = found->second;
+    entry = found->second;
   }
-  return findLoaded(*slot, sharedBytes);
+  return findLoaded(*entry, sharedBytes);
 }
 
 std::shared_ptr<const LoadedKernel>
-KernelLoader::findLoaded(Slot &slot, uint32_t sharedBytes) {
-  // Its mutex is held while it is loaded, which waits for the device.
-  std::unique_lock<std::mutex> lock(slot.mutex, std::try_to_lock);
-  if (!lock || !slot.kernel || slot.sharedBytes < sharedBytes)
+KernelLoader::findLoaded(Entry &entry, uint32_t sharedBytes) {
+  // The mutex is held while the kernel is loaded, which waits for the device.
+  std::unique_lock<std::mutex> lock(entry.mutex, std::try_to_lock);
+  if (!lock || !entry.kernel || entry.sharedBytes < sharedBytes)
     return nullptr;
-  return slot.kernel;
+  return entry.kernel;
 }
 
 void KernelLoader::adopt(const LoadedPlan &plan) {
   for (size_t i = 0; i < plan.kernels.size(); ++i) {
-    std::shared_ptr<Slot> slot =
-        slotOf(plan.context, plan.thePlan.kernels[i].digest().hex());
-    std::lock_guard<std::mutex> lock(slot->mutex);
-    if (slot->kernel)
+    std::shared_ptr<Entry> entry =
+        entryOf(plan.context, plan.thePlan.kernels[i].digest().hex());
+    std::lock_guard<std::mutex> lock(entry->mutex);
+    if (entry->kernel)
       continue;
     plan.kernels[i]->keep();
-    slot->kernel = plan.kernels[i];
-    slot->sharedBytes = plan.thePlan.sharedBytes[i];
+    entry->kernel = plan.kernels[i];
+    entry->sharedBytes = plan.thePlan.sharedBytes[i];
   }
 }
 
 void KernelLoader::unloadContext(uint64_t contextId) {
   {
     std::lock_guard<std::mutex> lock(mutex);
-    for (auto &[key, slot] : slots)
-      if (key.first == contextId && slot->kernel)
-        slot->kernel->unload();
+    for (auto &[key, entry] : entries)
+      if (key.first == contextId && entry->kernel)
+        entry->kernel->unload();
   }
   forgetContext(contextId);
 }
 
 void KernelLoader::forgetContext(uint64_t contextId) {
   std::lock_guard<std::mutex> lock(mutex);
-  slots.erase(slots.lower_bound({contextId, std::string()}),
-              slots.lower_bound({contextId + 1, std::string()}));
+  entries.erase(entries.lower_bound({contextId, std::string()}),
+                entries.lower_bound({contextId + 1, std::string()}));
 }
 
 llvm::Expected<std::shared_ptr<const LoadedPlan>>
@@ -178,14 +178,14 @@ LoadedPlan::ofLoadedKernels(KernelLoader &loader, Plan plan, uint64_t contextId,
     loaded->kernels.push_back(std::move(kernel));
   }
   if (llvm::Error error = loaded->encodeMaps()) {
-    llvm::consumeError(std::move(error)); // who loads it the long way hears it
+    llvm::consumeError(std::move(error)); // a full load reports it
     return nullptr;
   }
   return loaded;
 }
 
-/// Bytes of the zeroed region of \p given; what is not said to be zero is one
-/// that this launch clears for itself.
+/// The bytes of the zeroed region of \p given. A workspace that is not known to
+/// be zeroed has one that this launch clears itself.
 static uint64_t zeroedRegion(const Workspace &given,
                              const WorkspaceLayout &needed) {
   return given.isZeroed && given.zeroedBytes ? given.zeroedBytes
@@ -222,7 +222,7 @@ void LoadedPlan::bind(const Arguments &arguments, const Workspace &workspace,
   launchContext.isZeroed = workspace.isZeroed;
   launchContext.tensorMaps = tensorMaps.data();
   thePlan.binder->bind(arguments, launchContext, spec);
-  // A round depends on the one before it, as its first step says.
+  // A later round depends on the one before it anyway, by its first step.
   if (thePlan.takesDependentLaunch && arguments.isDependent && round == 0)
     spec.steps[0].kernel.dependentLaunch = true; // a memset ignores it
 }
@@ -269,7 +269,7 @@ llvm::Error LoadedPlan::addTo(GraphBuilder &graph, const Arguments &arguments,
 }
 
 /// CUDA_ERROR_INVALID_IMAGE, _NO_BINARY_FOR_GPU and _INVALID_SOURCE: the driver
-/// does not take the bytes, whatever our checks of them said.
+/// refuses the bytes although they passed our checks.
 static bool isRefusedImage(int64_t driverCode) {
   return driverCode == 200 || driverCode == 209 || driverCode == 300;
 }
@@ -283,7 +283,8 @@ llvm::Expected<CompiledPlan> obtainArtifacts(ArtifactStore &artifacts,
   for (const TranslationUnit &unit : plan.kernels)
     pending.push_back(artifacts.request(unit, compile_priority::kNow));
   CompiledPlan compiled;
-  std::optional<size_t> failed; // the first; take hears of the others as well
+  std::optional<size_t> failed; // the first; \p take receives the others as
+                                // well
   for (auto [i, request] : llvm::enumerate(pending)) {
     if (!request.waitUnless(cancel))
       return makeError(ErrorCode::Cancelled, "cancelled");

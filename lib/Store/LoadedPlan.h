@@ -1,8 +1,8 @@
 //===- LoadedPlan.h - a plan in a context, ready to launch ----------------===//
 //
 // Everything slow or fallible happens when a plan is loaded: modules,
-// functions, shared-memory limits, tensor maps. What is left for a launch is
-// bind() and the driver.
+// functions, shared-memory limits, tensor maps. A launch only calls bind() and
+// the driver.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -31,14 +31,14 @@ namespace kiln {
 
 class GraphBuilder;
 
-/// When the code of a kernel leaves the device.
+/// The time when the code of a kernel leaves the device.
 enum class KernelLifetime {
-  Context, ///< with its context: graphs may reach it for as long as that lives
+  Context, ///< with its context: graphs may use it as long as that lives
   Users,   ///< with the last plan that uses it: for trials
 };
 
 /// A kernel in one context, shared between the plans that use it. Immutable
-/// except for how long it lives.
+/// except for its lifetime.
 class LoadedKernel {
 public:
   LoadedKernel(Module module, CudaFunction function, KernelLifetime lifetime)
@@ -49,11 +49,11 @@ public:
 
   CudaFunction function() const { return entry; }
 
-  /// From now on the code leaves the device with its context. Thread-safe.
+  /// Lets the code leave the device with its context from now on. Thread-safe.
   void keep() const { lifetime = KernelLifetime::Context; }
 
   /// Takes the code off the device now, whatever the lifetime. The context must
-  /// exist, and nobody may launch the kernel any more.
+  /// exist, and no thread may launch the kernel any more.
   void unload() const { Module gone = std::move(module); }
 
 private:
@@ -75,28 +75,29 @@ public:
                         std::function<void()> beforeLoad = nullptr)
       : driver(&driver), beforeLoad(std::move(beforeLoad)) {}
 
-  /// The kernel of \p artifact (called \p digest) in the current context, its
-  /// function resident on the device and allowed \p sharedBytes of dynamic
-  /// shared memory. With KernelLifetime::Context the loader keeps it for good
-  /// and shares it; with Users each call loads one of its own. Costs up to a ms
-  /// the first time. Errors: those of Module::load and setMaxDynamicShared.
+  /// Loads the kernel of \p artifact (called \p digest) into the current
+  /// context, its function resident on the device and allowed \p sharedBytes of
+  /// dynamic shared memory. With KernelLifetime::Context the loader keeps it
+  /// for good and shares it; with Users each call loads one of its own. Takes
+  /// up to a ms the first time. Errors: those of Module::load and
+  /// setMaxDynamicShared.
   llvm::Expected<std::shared_ptr<const LoadedKernel>>
   load(const Artifact &artifact, const std::string &digest,
        uint32_t sharedBytes, KernelLifetime lifetime);
 
-  /// The kernel called \p digest if it is loaded into the context called
-  /// \p contextId and allows \p sharedBytes; else null, as while somebody loads
-  /// it: waits for nobody, and calls no driver.
+  /// Returns the kernel called \p digest if it is loaded into the context
+  /// called \p contextId and allows \p sharedBytes; else null, also while a
+  /// thread loads it. Does not wait, and calls no driver.
   std::shared_ptr<const LoadedKernel> findLoaded(uint64_t contextId,
                                                  const std::string &digest,
                                                  uint32_t sharedBytes);
 
-  /// Makes the kernels of \p plan, which a loader loaded for its users, this
-  /// one's own: from now on they live as long as their context, and load()
-  /// hands them out with KernelLifetime::Context instead of loading them again,
-  /// for whatever plan. Where there is a kernel of that name already it stays,
-  /// and that of \p plan remains its users'. Loads nothing and cannot fail;
-  /// costs a digest a kernel.
+  /// Takes over the kernels of \p plan, which a loader loaded for its users:
+  /// from now on they live as long as their context, and load() with
+  /// KernelLifetime::Context returns them for any plan instead of loading them
+  /// again. If there is a kernel of that name already it stays, and the one of
+  /// \p plan remains its users'. Loads nothing and cannot fail; costs a digest
+  /// a kernel.
   void adopt(const LoadedPlan &plan);
 
   /// Unloads the kernels of a context, which must exist, and forgets them. No
@@ -110,58 +111,60 @@ public:
 
 private:
   /// One kernel in one context; its mutex is held while it is loaded.
-  struct Slot {
+  struct Entry {
     std::mutex mutex;
     std::shared_ptr<const LoadedKernel> kernel;
     uint32_t sharedBytes = 0;
   };
 
   static std::shared_ptr<const LoadedKernel>
-  findLoaded(Slot &slot, uint32_t sharedBytes = 0);
-  std::shared_ptr<Slot> slotOf(uint64_t contextId, const std::string &digest);
+  findLoaded(Entry &entry, uint32_t sharedBytes = 0);
+  std::shared_ptr<Entry> entryOf(uint64_t contextId, const std::string &digest);
 
   const Driver *driver;
   const std::function<void()> beforeLoad;
   std::mutex mutex;
-  std::map<std::pair<uint64_t, std::string>, std::shared_ptr<Slot>> slots;
+  std::map<std::pair<uint64_t, std::string>, std::shared_ptr<Entry>> entries;
 };
 
-/// A plan loaded into one context. Immutable except for what is known of its
-/// results, and thread-safe; share it by shared_ptr.
+/// A plan loaded into one context. Immutable except for isWrong(), and
+/// thread-safe; share it by shared_ptr.
 class LoadedPlan {
 public:
   /// Loads \p plan into the current context. \p artifacts are those of
-  /// plan.kernels, in their order; \p smCount is what a persistent grid may
-  /// use. Run it under a CaptureModeGuard. Errors: those of KernelLoader::load
-  /// and encodeTensorMap, with the config.
+  /// plan.kernels, in their order; \p smCount is the number of SMs that a
+  /// persistent grid may use. Must run under a CaptureModeGuard. Errors: those
+  /// of KernelLoader::load and encodeTensorMap, with the config.
   static llvm::Expected<std::shared_ptr<const LoadedPlan>>
   load(KernelLoader &loader, Plan plan, llvm::ArrayRef<ArtifactPtr> artifacts,
        int32_t smCount, KernelLifetime lifetime = KernelLifetime::Context);
 
-  /// The same of kernels that \p loader has loaded already into the context
-  /// called \p contextId, which need not be current; null: it lacks some. Some
-  /// 10 us; waits for nobody, and may be called beside a capture.
+  /// Like load(), from kernels that \p loader has loaded already into the
+  /// context called \p contextId, which need not be current; null if it lacks
+  /// some. Takes some 10 us, does not wait, and may be called beside a capture.
   static std::shared_ptr<const LoadedPlan> ofLoadedKernels(KernelLoader &loader,
                                                            Plan plan,
                                                            uint64_t contextId,
                                                            int32_t smCount);
 
   /// Enqueues one run on \p stream, whose context must be the plan's and
-  /// current. No lock, no allocation, no file unless it fails. Errors:
-  /// InvalidArgument for a workspace that is too small or not aligned; those of
-  /// the driver's launch.
+  /// current. Takes no lock, allocates nothing and reads no file unless it
+  /// fails. Errors: InvalidArgument for a workspace that is too small or not
+  /// aligned; those of the driver's launch.
   llvm::Error launch(const Arguments &arguments, const Workspace &workspace,
                      CudaStream stream) const;
 
-  /// Appends what launch() would enqueue to \p graph. Errors: as launch().
+  /// Appends the steps that launch() would enqueue to \p graph. Errors: those
+  /// of launch().
   llvm::Error addTo(GraphBuilder &graph, const Arguments &arguments,
                     const Workspace &workspace) const;
 
-  /// Makes of \p spec, which is overwritten, the steps that launch() would
-  /// execute in round \p round of its rounds.
+  /// Overwrites \p spec with the steps that launch() would execute in round \p
+  /// round.
   void bind(const Arguments &arguments, const Workspace &workspace,
             LaunchSpec &spec, int64_t round = 0) const noexcept;
-  /// Rounds of a launch of \p arguments (Binder::rounds). Nanoseconds.
+  /// The number of rounds of a launch of \p arguments (Binder::rounds). Takes
+  /// nanoseconds.
   int64_t rounds(const Arguments &arguments) const noexcept {
     return thePlan.hasRounds ? thePlan.binder->rounds(arguments, smCount) : 1;
   }
@@ -170,15 +173,16 @@ public:
   const WorkspaceLayout &workspace() const { return thePlan.workspace; }
   /// Whether a launch can use \p workspace.
   bool fits(const Workspace &workspace) const;
-  /// Whether a launch of \p arguments needs one. Nanoseconds.
+  /// Whether a launch of \p arguments needs a workspace. Takes nanoseconds.
   bool usesWorkspace(const Arguments &arguments) const noexcept {
     return thePlan.workspace.bytes() &&
            thePlan.binder->usesWorkspace(arguments, smCount);
   }
   uint64_t contextId() const { return context; }
 
-  /// Whether trials found that it computes wrong results, now or after it was
-  /// chosen: who has it in hand chooses again. A load; any thread may ask.
+  /// Whether trials found, before or after it was chosen, that it computes
+  /// wrong results; a thread that uses it chooses again. Costs an atomic load;
+  /// any thread may call it.
   bool isWrong() const noexcept {
     return wrong.load(std::memory_order_relaxed);
   }
@@ -192,7 +196,7 @@ private:
   llvm::Error explainWorkspace(const Workspace &workspace) const;
 
   const Driver *driver;
-  mutable std::atomic<bool> wrong{false}; ///< all that changes
+  mutable std::atomic<bool> wrong{false}; ///< the only mutable part
   Plan thePlan;
   uint64_t context = 0;
   int32_t smCount = 0;
@@ -208,7 +212,7 @@ struct CompiledPlan {
   bool isFresh = true; ///< none comes from the cache, where it may be damaged
 };
 
-/// Hears what became of each kernel of a plan.
+/// Receives the outcome of each kernel of a plan.
 using TakeOutcome =
     llvm::function_ref<void(const TranslationUnit &, const ArtifactOutcome &)>;
 
@@ -226,7 +230,7 @@ llvm::Expected<std::shared_ptr<const LoadedPlan>>
 loadPlan(ArtifactStore &artifacts, KernelLoader &loader, CompiledPlan compiled,
          int32_t smCount, KernelLifetime lifetime = KernelLifetime::Context);
 
-/// Both in turn.
+/// Calls obtainArtifacts() and loadPlan().
 llvm::Expected<std::shared_ptr<const LoadedPlan>>
 obtainPlan(ArtifactStore &artifacts, KernelLoader &loader, Plan plan,
            int32_t smCount, KernelLifetime lifetime = KernelLifetime::Context);

@@ -1,7 +1,7 @@
-//===- MeasurementIndex.h - a point's measurements by what they are of --===//
+//===- MeasurementIndex.h - measurements of a point, by their kind --------===//
 //
-// Private to the records. A point of any origin may hold any number of them, so
-// that neither reading nor merging may look at all for each.
+// Private to the records. A point of any origin may hold any number of
+// measurements, so reading and merging must not search all of them for each.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -14,8 +14,8 @@
 
 namespace kiln {
 
-/// Finds measurements of one point, to which it alone adds while it is used.
-/// Pointers hold until the next append().
+/// Finds measurements of one point. While it is used it alone may add to the
+/// point. Pointers are valid until the next append().
 class MeasurementIndex {
 public:
   explicit MeasurementIndex(RecordPoint &point) : point(point) {
@@ -23,14 +23,14 @@ public:
       note(i);
   }
 
-  /// The one of the config and mode of \p like, by the same kind of trials;
-  /// null if absent.
+  /// Returns the measurement of the config and mode of \p like, by the same
+  /// kind of trials; null if absent.
   Measurement *find(const Measurement &like) {
     auto found = places.find(keyOf(like));
     return found == places.end() ? nullptr : &point.measurements[found->second];
   }
 
-  /// Adds what find() does not find.
+  /// Adds a measurement that find() does not find.
   void append(Measurement measurement) {
     point.measurements.push_back(std::move(measurement));
     note(point.measurements.size() - 1);

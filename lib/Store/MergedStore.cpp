@@ -1,9 +1,9 @@
 //===- MergedStore.cpp - entries that several processes add to ------------===//
 //
-// The first call of each problem asks such entries, on the thread that
-// launches. So one is opened once and kept; whether its file has changed is
-// asked once an interval at most. Readings are numbered as they begin, and the
-// last one that began stays: a slow reading never undoes a later store.
+// The first call of each problem reads such entries, on the thread that
+// launches. So an entry is opened once and kept, and its file is checked for
+// changes once an interval at most. Readings are numbered as they begin, and
+// the last one that began stays: a slow reading never undoes a later store.
 //
 //===----------------------------------------------------------------------===//
 #include "Store/MergedStore.h"
@@ -19,7 +19,7 @@
 namespace kiln {
 
 namespace {
-/// A text that was seen, without its bytes.
+/// The size and hash of a text that was seen.
 struct SeenText {
   uint64_t bytes = 0, hash = 0;
 
@@ -31,14 +31,14 @@ struct SeenText {
   }
 };
 
-/// An entry as it was seen.
+/// An entry in its last known state.
 struct KeptEntry {
   MergedEntries::Loaded loaded;
-  SeenText text; ///< of the document, if that is readable
-  /// Of the cache before the entry was read; nullopt: not known.
+  SeenText text; ///< of the document if that is readable
+  /// The cache's stamp before the entry was read; nullopt: not known.
   std::optional<cache::Stamp> stamp;
   bool isOnDisk = false;
-  /// Whether the document is all that an update of that stamp would read.
+  /// Whether the document is all that an update with that stamp would read.
   bool isWhole = false;
   uint64_t reading = 0; ///< its number
   std::chrono::steady_clock::time_point recheckAt;
@@ -49,18 +49,18 @@ struct KeptEntry {
   }
 };
 
-/// One update of the entry that it finds. May run more than once.
+/// One update of the entry on disk. May run more than once.
 class MergedUpdate {
 public:
   MergedUpdate(const MergedEntries::Type &type, MergedEntries::Change change,
                const std::optional<KeptEntry> &known)
       : type(type), change(change), known(known) {}
 
-  MergedEntries::Document document;  ///< null: problem says why
-  std::string text;                  ///< of it
-  std::string unreadable;            ///< what was there and was left as it is
+  MergedEntries::Document document;  ///< null: `problem` has the reason
+  std::string text;                  ///< of the document
+  std::string unreadable;            ///< the entry's text, if it was left alone
   std::string problem;               ///< why nothing was merged
-  std::optional<SeenText> keptAside; ///< what may be replaced unread
+  std::optional<SeenText> keptAside; ///< the text that may be replaced unread
   size_t dropped = 0;
 
   std::string run(std::optional<llvm::StringRef> old) {
@@ -82,7 +82,7 @@ public:
     return merge(type.copy(nullptr)) ? text : old->str();
   }
 
-  /// The same, where what is there is what is known.
+  /// Like run(), for an entry that is the known one.
   std::string runKnown() {
     begin();
     const void *there = known->loaded.document.get();
@@ -133,8 +133,8 @@ struct MergedEntries::Impl {
   bool isThere(const std::string &key, Change change, Updated &result);
   uint64_t takeStored(const std::string &key, const MergedUpdate &update);
 
-  /// What \p entry counts as while it is kept: its text, and what it costs
-  /// without.
+  /// The cost of \p entry while it is kept: its text, and a constant for the
+  /// rest.
   static uint64_t costOf(const KeptEntry &entry) {
     constexpr uint64_t kOwnBytes = 1024;
     return kOwnBytes + entry.text.bytes;
@@ -168,27 +168,28 @@ KeptEntry MergedEntries::Impl::get(const std::string &key, RecordAge age) {
       if (age == RecordAge::Recent && now < entry.recheckAt)
         return entry;
       known = entry;
-      // Meanwhile the other threads go on with what there is.
+      // Other threads go on with the kept entry meanwhile.
       entry.recheckAt = now + recheckInterval;
     }
     reading = ++readings;
   }
   const cache::Stamp stamp = cache.stampOf(type.kind.kind, key);
-  // A stamp of a file that was new says less than one that has settled since:
-  // once more the entry is read, and then it is known for good.
+  // The stamp of a new file is less certain than a settled one. So the entry is
+  // read once more, and is then known for good.
   if (known && known->stamp && known->stamp->value == stamp.value &&
       (known->stamp->isSettled || !stamp.isSettled))
     return *known;
   const bool isNew = !known;
   KeptEntry entry = read(key, std::move(known));
   if (isNew && age == RecordAge::Now && entry.isAbsent()) {
-    // An absent entry of a single value is asked for once: not kept.
+    // An absent entry of a single value is looked up only once, so it is not
+    // kept.
     std::lock_guard guard(mutex);
     entry.loaded.version = ++versions;
     return entry;
   }
   entry.isWhole |= stamp.isNothing;
-  // An entry that is there and was not read is looked at again.
+  // An entry that exists and was not read is looked at again.
   if (entry.loaded.isReadable || entry.text.bytes)
     entry.stamp = stamp;
   entry.reading = reading;
@@ -196,7 +197,8 @@ KeptEntry MergedEntries::Impl::get(const std::string &key, RecordAge age) {
   return keep(key, std::move(entry));
 }
 
-/// The entry in cache; \p known if that is its text, or if it cannot be read.
+/// Reads the entry in the cache; returns \p known if that is its text, or if it
+/// cannot be read.
 KeptEntry MergedEntries::Impl::read(const std::string &key,
                                     std::optional<KeptEntry> known) {
   KeptEntry made;
@@ -204,7 +206,8 @@ KeptEntry MergedEntries::Impl::read(const std::string &key,
   auto entry = cache.lookup(type.kind.kind, key, nullptr, &from);
   const bool hasKnown = known && known->loaded.document;
   if (!entry) {
-    // An error of the file system takes nothing back, and may be over soon.
+    // An error of the file system does not invalidate the kept document, and
+    // may be over soon.
     made.loaded.isReadable = cache.stampOf(type.kind.kind, key).isNothing;
     made.loaded.document = hasKnown && !made.loaded.isReadable
                                ? known->loaded.document
@@ -234,7 +237,7 @@ KeptEntry MergedEntries::Impl::read(const std::string &key,
   return made;
 }
 
-/// The kept copy of \p key, however old.
+/// Returns the kept entry of \p key, however old.
 std::optional<KeptEntry> MergedEntries::Impl::peek(llvm::StringRef key) {
   std::lock_guard guard(mutex);
   auto found = places.find(key);
@@ -243,8 +246,8 @@ std::optional<KeptEntry> MergedEntries::Impl::peek(llvm::StringRef key) {
   return found->second->second;
 }
 
-/// Keeps \p entry, unless one is kept whose reading began later. Returns what
-/// is kept.
+/// Keeps \p entry, unless one is kept whose reading began later. Returns the
+/// kept one.
 KeptEntry MergedEntries::Impl::keep(const std::string &key, KeptEntry entry) {
   std::lock_guard guard(mutex);
   if (auto found = places.find(key); found != places.end()) {
@@ -279,7 +282,7 @@ void MergedEntries::Impl::remove(llvm::StringRef key) {
 // Updating
 //===----------------------------------------------------------------------===//
 
-/// \p key on one line.
+/// Returns \p key on one line.
 static std::string lineOfKey(llvm::StringRef key) {
   std::string line = key.rtrim('\n').str();
   for (size_t at; (at = line.find('\n')) != std::string::npos;)
@@ -287,8 +290,8 @@ static std::string lineOfKey(llvm::StringRef key) {
   return line;
 }
 
-/// Publishes what \p update could not read under a key of its own. False where
-/// that is not safely done: then it must stay.
+/// Publishes the text that \p update could not read under a key of its own.
+/// False if that failed: then the text must stay.
 bool MergedEntries::Impl::keepAside(const std::string &key,
                                     llvm::json::Object attributes,
                                     MergedUpdate &update) {
@@ -323,8 +326,8 @@ bool MergedEntries::Impl::isThere(const std::string &key, Change change,
   return true;
 }
 
-/// Keeps what \p update stored, and returns its version. The cache's stamp is
-/// not known yet: another process may have stored since.
+/// Keeps the document that \p update stored, and returns its version. The
+/// cache's stamp is not known yet: another process may have stored since.
 uint64_t MergedEntries::Impl::takeStored(const std::string &key,
                                          const MergedUpdate &update) {
   KeptEntry entry;
@@ -361,7 +364,7 @@ MergedEntries::Updated MergedEntries::update(const std::string &key,
   std::optional<cache::Store::KnownEntry> known;
   if (kept && kept->stamp && kept->isWhole)
     known.emplace(cache::Store::KnownEntry{*kept->stamp, mergeKnown});
-  constexpr int kMaxAttempts = 3; // others may write meanwhile
+  constexpr int kMaxAttempts = 3; // other processes may write meanwhile
   for (int attempt = 0; attempt < kMaxAttempts; ++attempt) {
     result.publish = impl->cache.update(
         impl->type.kind.kind, key, attributes,

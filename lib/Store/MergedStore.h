@@ -1,13 +1,13 @@
 //===- MergedStore.h - entries that several processes add to --------------===//
 //
-// Records, portfolios and verdicts are entries that any number of
-// processes update at once. This is all of them that is common: an entry is
-// kept parsed and looked at again once an interval; an update reads, merges and
-// writes under the cache's lock; text that cannot be read is kept aside under a
-// key of its own before it is replaced; an entry has a largest size; and one
-// that is as it was seen is not read again.
+// Records, portfolios and verdicts are entries that any number of processes
+// update at once. This is their common part: an entry is kept parsed and
+// checked again once an interval; an update reads, merges and writes under the
+// cache's lock; unreadable text is kept aside under a key of its own before it
+// is replaced; an entry has a largest size; and an unchanged entry is not read
+// again.
 //
-// A kind of entry says the rest with its document type:
+// The document type of a kind of entry defines the rest:
 //
 //   static constexpr MergedKind kKind = {...};
 //   Document();                         // of an entry that is not there
@@ -37,10 +37,10 @@
 
 namespace kiln {
 
-/// How old what a question answers may be, where another process has stored.
+/// The age that an answer may have if another process has stored meanwhile.
 enum class RecordAge {
-  Recent, ///< MergedOptions::recheckInterval: for calls that are many
-  Now,    ///< it asks the file system whether the entry has changed
+  Recent, ///< MergedOptions::recheckInterval: for frequent calls
+  Now,    ///< the file system is asked whether the entry has changed
 };
 
 /// Properties that all entries of a kind share.
@@ -50,21 +50,21 @@ struct MergedKind {
   size_t maxBytes;          ///< of the text of an entry
   /// MergedOptions::maxKeptBytes, unless that is given.
   uint64_t maxKeptBytes = 8u << 20;
-  /// Updates often change nothing: whether one would is looked at first, which
-  /// costs a read instead of two fsyncs.
+  /// Updates often change nothing, so that is checked first, which costs a read
+  /// instead of two fsyncs.
   bool isOftenEqual = false;
 };
 
 struct MergedOptions {
-  /// How long what was read counts as RecordAge::Recent.
+  /// The time for which a reading counts as RecordAge::Recent.
   std::chrono::milliseconds recheckInterval{1000};
-  /// Text of the entries that are kept parsed, which takes some times that; the
-  /// one used least recently goes first.
+  /// The limit of the text of entries that are kept parsed, which take several
+  /// times as much memory; the least recently used one goes first.
   std::optional<uint64_t> maxKeptBytes = std::nullopt;
 };
 
 /// A MergedStore without its document type. Thread-safe. The cache store, whose
-/// log is told of what cannot be read or kept, must outlive it.
+/// log receives entries that cannot be read or kept, must outlive it.
 class MergedEntries {
 public:
   using Document = std::shared_ptr<void>;
@@ -111,15 +111,16 @@ public:
       : entries(cache, {D::kKind, open, copy, text, shrink}, options) {}
 
   struct Loaded {
-    /// Never null; empty where there is no entry. The same while nothing has
-    /// changed. Where something is there that cannot be read, what was read
+    /// Never null; empty if there is no entry. The same pointer while nothing
+    /// has changed. If the entry cannot be read, the document that was read
     /// before.
     Ptr document;
     uint64_t version = 0;   ///< grows with each change of the document
-    bool isReadable = true; ///< what is there could be read
+    bool isReadable = true; ///< the entry could be read, or there is none
   };
-  /// The entry of \p key. Cost: microseconds once it is kept; once an interval
-  /// it asks the file system whether it has changed, and then reads it.
+  /// Returns the entry of \p key. Takes microseconds once it is kept; once an
+  /// interval it asks the file system whether it has changed, and then reads
+  /// it.
   Loaded load(const std::string &key, RecordAge age) const {
     MergedEntries::Loaded loaded = entries.load(key, age);
     return {std::static_pointer_cast<const D>(std::move(loaded.document)),
@@ -127,15 +128,15 @@ public:
   }
 
   struct Updated {
-    /// Dropped, with a reason, also where the entry would be too large or what
-    /// is there cannot be read and not be kept aside.
+    /// Dropped, with a reason, also if the entry would be too large, or if its
+    /// text can neither be read nor kept aside.
     cache::PublishResult publish;
     Ptr document;          ///< as it now is; null: the change was not made
-    uint64_t version = 0;  ///< as Loaded::version; 0 where it is not kept
+    uint64_t version = 0;  ///< like Loaded::version; 0 if it is not kept
     bool wasThere = false; ///< on disk; nothing had to be written
   };
-  /// Makes \p change, which may run several times and must not call the cache.
-  /// Cost: milliseconds.
+  /// Applies \p change, which may run several times and must not call the
+  /// cache. Takes milliseconds.
   Updated update(const std::string &key, llvm::json::Object attributes,
                  llvm::function_ref<void(D &)> change) {
     MergedEntries::Updated made =
@@ -147,7 +148,7 @@ public:
             made.version, made.wasThere};
   }
 
-  /// Whether some layer of the cache on disk has a file for \p key. Cost: some
+  /// Whether some tier of the cache on disk has a file for \p key. Takes some
   /// us.
   bool isOnDisk(llvm::StringRef key) const { return entries.isOnDisk(key); }
 

@@ -2,8 +2,8 @@
 //
 // An entry of this form has a head line, which names its kind and format, and
 // then one line of JSON for each item. Other versions of Kiln may have written
-// any of it: fields that this one does not know are carried along, parts that
-// it cannot read are skipped and kept. A field with its default is left out.
+// any of it: unknown fields are carried along, unreadable parts are skipped and
+// kept. A field with its default is left out.
 //
 // Private to lib/Store.
 //
@@ -28,11 +28,11 @@ inline constexpr int64_t kMergedFormat = 2;
 
 /// Now, in milliseconds of Unix time.
 int64_t unixTimeMs();
-/// \p atMs; 0 for what a clock that says \p nowMs cannot have told: more than a
-/// day ahead of it, or negative.
+/// Returns \p atMs, or 0 if it cannot be true at \p nowMs: more than a day
+/// ahead of it, or negative.
 int64_t believedMs(int64_t atMs, int64_t nowMs);
 
-/// Whether \p ns is a time that can have been measured.
+/// Whether \p ns can be a measured time.
 bool isTime(double ns);
 
 /// Whether \p value can be written: JSON has no infinity, but the parser makes
@@ -42,7 +42,7 @@ bool isWritable(const llvm::json::Value &value);
 /// Adds the fields of \p from that \p into does not have.
 void addMissing(llvm::json::Object &into, const llvm::json::Object &from);
 
-/// \p object on a line of its own.
+/// Returns \p object as a line.
 std::string jsonLine(llvm::json::Object object);
 
 /// Reads known fields of an object. A field of the wrong type makes the object
@@ -56,23 +56,22 @@ public:
   void read(llvm::StringRef key, uint64_t &value);
   void read(llvm::StringRef key, bool &value);
   void read(llvm::StringRef key, std::string &value);
-  /// A number, or an array of some.
+  /// Reads a number, or an array of numbers.
   void read(llvm::StringRef key, llvm::SmallVectorImpl<int64_t> &values);
   void read(llvm::StringRef key, std::vector<int64_t> &values);
   void read(llvm::StringRef key, llvm::json::Object &value);
-  /// Gives the items of an array to \p take, which says whether it could read
-  /// one; what it could not is added to \p unread if it can be written.
-  /// Returns how many were not read.
+  /// Gives the items of an array to \p take, which returns whether it could
+  /// read one. Unreadable items are added to \p unread if they can be written.
+  /// Returns the number of unreadable ones.
   uint64_t readItems(llvm::StringRef key, llvm::json::Array &unread,
                      llvm::function_ref<bool(const llvm::json::Object &)> take);
-  /// The same, where the object is damaged without the field.
+  /// Like read(), but without the field the object is damaged.
   template <class Value> void require(llvm::StringRef key, Value &value) {
     isDamaged |= !object.get(key);
     read(key, value);
   }
 
-  /// The fields that were not asked for, except for those that cannot be
-  /// written.
+  /// The fields that were not read, except the ones that cannot be written.
   llvm::json::Object unknown() const;
 
   bool isDamaged = false;
@@ -87,10 +86,10 @@ private:
   llvm::SmallVector<llvm::StringRef, 20> known;
 };
 
-/// Contents of an entry beside the items that this version reads.
+/// The contents of an entry besides the items that this version reads.
 struct OtherText {
   llvm::json::Object head;         ///< unknown fields of the head line
-  std::vector<std::string> unread; ///< lines
+  std::vector<std::string> unread; ///< unreadable lines
 
   friend bool operator==(const OtherText &, const OtherText &) = default;
 };
@@ -102,13 +101,13 @@ llvm::Error takeHead(llvm::StringRef &text, llvm::StringRef kind,
                      OtherText &other);
 std::string headLine(llvm::StringRef kind, const OtherText &other);
 
-/// Reads a whole entry: \p take gets each item and says whether it could read
-/// it. Error: as takeHead().
+/// Reads a whole entry: \p take gets each item and returns whether it could
+/// read it. Error: that of takeHead().
 llvm::Error
 readLines(llvm::StringRef text, llvm::StringRef kind, OtherText &other,
           llvm::function_ref<bool(const llvm::json::Object &)> take);
 
-/// The text of an entry with \p items, of which \p write makes objects.
+/// The text of an entry with \p items, which \p write turns into objects.
 template <class Items, class Write>
 std::string textOfItems(llvm::StringRef kind, const OtherText &other,
                         const Items &items, Write write) {
@@ -120,8 +119,8 @@ std::string textOfItems(llvm::StringRef kind, const OtherText &other,
   return text;
 }
 
-/// Takes items off, by \p dropOne, until at most \p most bytes of text are left
-/// or it says false. Returns how many went.
+/// Drops items with \p dropOne until at most \p most bytes of text are left or
+/// it returns false. Returns the number of dropped ones.
 size_t shrinkText(size_t most, llvm::function_ref<std::string()> text,
                   llvm::function_ref<bool()> dropOne);
 

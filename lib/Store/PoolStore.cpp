@@ -142,7 +142,7 @@ struct PoolStore::Impl {
   llvm::StringMap<Kept> kept;
 };
 
-/// What an entry holds; nullopt: nothing that serves.
+/// The pool in an entry; nullopt if there is no usable one.
 static std::optional<StoredPool>
 poolIn(const std::optional<cache::Entry> &entry) {
   if (!entry)
@@ -203,7 +203,7 @@ PoolStore::StoreResult PoolStore::store(const KernelFamily &family,
                                         const DeviceModel &device,
                                         const StoredPool &pool) {
   const std::string key = poolKey(family, signature, device);
-  // An equal one costs a read instead of two fsyncs.
+  // An equal pool costs a read instead of two fsyncs.
   cache::LayerKind from = cache::LayerKind::Memory;
   auto there = impl->cache.lookup(cache::Kind::Pool, key, nullptr, &from);
   if (from != cache::LayerKind::Memory && poolIn(there) == pool)

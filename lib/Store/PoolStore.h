@@ -5,9 +5,9 @@
 // the product, as the estimator's choices are, because it is written where
 // there is no device.
 //
-// The entry pins its artifacts: while it is there, no upkeep of the cache takes
-// them away (Cache/Prune.h). An artifact may be missing all the same, as files
-// may be deleted, so a pool can count those that are.
+// The entry pins its artifacts: while it exists, no upkeep of the cache removes
+// them (Cache/Prune.h). An artifact may be missing all the same, because files
+// may be deleted, so a pool can count the missing ones.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -27,11 +27,11 @@
 
 namespace kiln {
 
-/// One kernel of a pool, as it is stored.
+/// One kernel of a stored pool.
 struct StoredPoolKernel {
   /// Configs that differ in run-time knobs alone, the most useful first.
   std::vector<std::string> configs;
-  /// Names of the artifacts of all its plans: artifactName().
+  /// The names of the artifacts of all its plans: artifactName().
   std::vector<std::string> artifacts;
 
   friend bool operator==(const StoredPoolKernel &,
@@ -40,11 +40,11 @@ struct StoredPoolKernel {
 
 struct StoredPool {
   std::vector<StoredPoolKernel> kernels; ///< the generic one first
-  /// How far it is behind the best of a problem's space, by the estimate.
+  /// Its regret, by the estimate, against the best of a problem's space.
   double meanRegret = 0, mostRegret = 0;
 
   /// Parses JSON of any origin. Damaged kernels are skipped. Error
-  /// (InvalidArgument): the text is no pool at all.
+  /// (InvalidArgument): the text is not a pool.
   static llvm::Expected<StoredPool> parse(llvm::StringRef json);
   llvm::json::Object toJson() const;
   /// All artifacts, each once, sorted.
@@ -58,17 +58,18 @@ struct KnownPool {
     const Template *tmpl = nullptr;
     std::vector<Values> configs;
   };
-  /// Those whose configs are today's: templates and knobs change.
+  /// The kernels whose configs are today's: templates and knobs change.
   std::vector<Kernel> kernels;
   StoredPool stored;
 
   struct Pick {
     const Template *tmpl = nullptr;
-    Values config; ///< with the run-time knobs that the problem asks for
+    Values config; ///< with the problem's run-time knobs
     double predictedNs = 0;
   };
-  /// The configs that prune() lets run \p problem, best estimate first: one of
-  /// each kernel. About a microsecond a kernel, three where it has variants.
+  /// Returns the configs that prune() allows for \p problem, best estimate
+  /// first, one of each kernel. Takes about a microsecond a kernel, three if it
+  /// has variants.
   std::vector<Pick> rank(const Problem &problem,
                          const DeviceModel &device) const;
 };
@@ -84,21 +85,22 @@ std::string poolKey(const KernelFamily &family, const Values &signature,
 /// families must outlive it.
 class PoolStore {
 public:
-  /// A pool that was read, or was missing, counts for \p recheckInterval.
+  /// A pool that was read, or was missing, is not looked up again for \p
+  /// recheckInterval.
   explicit PoolStore(
       cache::Store &cache,
       std::chrono::milliseconds recheckInterval = std::chrono::seconds(1));
   ~PoolStore();
 
-  /// The pool of \p signature; null: there is none. Cost: a microsecond; once
-  /// an interval it asks the file system, and may read and parse a file: some
-  /// milliseconds.
+  /// Returns the pool of \p signature; null if there is none. Takes a
+  /// microsecond; once an interval it asks the file system, and may read and
+  /// parse a file: some milliseconds.
   std::shared_ptr<const KnownPool> find(const KernelFamily &family,
                                         const Values &signature,
                                         const DeviceModel &device) const;
 
-  /// How many artifacts of \p pool no layer of the cache on disk has. Some us
-  /// for each.
+  /// The number of artifacts of \p pool that no tier of the cache on disk has.
+  /// Takes some us for each.
   size_t missing(const StoredPool &pool) const;
 
   struct StoreResult {
@@ -109,16 +111,16 @@ public:
   StoreResult store(const KernelFamily &family, const Values &signature,
                     const DeviceModel &device, const StoredPool &pool);
 
-  /// Whether some layer of the cache on disk has a file for it.
+  /// Whether some tier of the cache on disk has a file for it.
   bool isOnDisk(const KernelFamily &family, const Values &signature,
                 const DeviceModel &device) const;
 
   struct Listed {
     std::string family, signature, device;
     StoredPool pool;
-    size_t missing = 0; ///< of its artifacts
+    size_t missing = 0; ///< the number of its artifacts
   };
-  /// All pools of all layers on disk. Reads and parses all of them.
+  /// All pools of all tiers on disk. Reads and parses all of them.
   std::vector<Listed> list() const;
 
 private:

@@ -1,4 +1,4 @@
-//===- PortfolioStore.cpp - what serves a range, stored -------------------===//
+//===- PortfolioStore.cpp - the kernels of a range, stored ----------------===//
 #include "Store/PortfolioStore.h"
 
 #include "Support/Json.h"
@@ -14,7 +14,7 @@ namespace kiln {
 static constexpr size_t kMaxRanges = 8;
 
 //===----------------------------------------------------------------------===//
-// What there is
+// The portfolios of an entry
 //===----------------------------------------------------------------------===//
 
 bool StoredPortfolio::contains(llvm::ArrayRef<int64_t> from,
@@ -32,7 +32,7 @@ size_t StoredPortfolio::measuredMembers() const {
       members, [](const StoredMember &member) { return member.isMeasured; }));
 }
 
-/// The member of \p list with the kernel of \p like; null: there is no such.
+/// The member of \p list with the kernel of \p like; null if there is none.
 static const StoredMember *findKernel(const std::vector<StoredMember> &list,
                                       const StoredMember &like) {
   auto found = llvm::find_if(list, [&](const StoredMember &item) {
@@ -56,7 +56,7 @@ StoredPortfolio::measuredMembersBeside(const StoredPortfolio &later) const {
       }));
 }
 
-/// How much \p portfolio spans: the product over its fields.
+/// The size of the range of \p portfolio: the product over its fields.
 static double extentOf(const StoredPortfolio &portfolio) {
   double extent = 1;
   for (auto [low, high] : llvm::zip_equal(portfolio.low, portfolio.high))
@@ -71,7 +71,8 @@ StoredPortfolios::findAll(llvm::ArrayRef<int64_t> low,
   for (const StoredPortfolio &portfolio : ranges)
     if (portfolio.contains(low, high))
       found.push_back(&portfolio);
-  // A measured one of a wider range is better than an estimated narrow one.
+  // A measured portfolio of a wider range is better than an estimated narrow
+  // one.
   auto rank = [](const StoredPortfolio *one) {
     return std::tuple(one->measuredMembers() == 0, extentOf(*one));
   };
@@ -87,7 +88,7 @@ StoredPortfolios::find(llvm::ArrayRef<int64_t> low,
   return found.empty() ? nullptr : found.front();
 }
 
-/// Takes into \p added what other versions wrote of the same range in \p old.
+/// Copies fields of other versions for the same range from \p old to \p added.
 static void keepOther(StoredPortfolio &added, const StoredPortfolio &old) {
   addMissing(added.unknown, old.unknown);
   added.unreadMembers.insert(added.unreadMembers.end(),
@@ -180,7 +181,7 @@ static bool isRange(const StoredPortfolio &portfolio) {
          portfolio.contains(portfolio.high, portfolio.high);
 }
 
-/// Takes points that were written one after the other. False: these are none of
+/// Takes points that were written one after the other. False if one is not in
 /// the range.
 static bool takeAnchors(llvm::ArrayRef<int64_t> values,
                         StoredPortfolio &portfolio) {
@@ -222,7 +223,8 @@ readPortfolio(const llvm::json::Object &object) {
         return member.has_value();
       });
   portfolio.isComplete &= skipped == 0;
-  // Without members it says a thing of its own, which damage must not.
+  // A portfolio without members has a meaning of its own, which damage must not
+  // create.
   if (reader.isDamaged || (portfolio.members.empty() && skipped))
     return std::nullopt;
   portfolio.unknown = reader.unknown();

@@ -1,11 +1,11 @@
-//===- PortfolioStore.h - what serves a range, stored ---------------------===//
+//===- PortfolioStore.h - the kernels of a range, stored ------------------===//
 //
-// The kernels that serve a range of a layer, and their intervals; the times are
-// in the records. A measured portfolio is keyed by the class of the device, as
-// records are. One that only the estimator chose is keyed by the product, and
-// by the numbers that it was planned with: it is written where there is no
-// device. A single value is a range of one, with an entry of its own, because a
-// layer may have thousands.
+// An entry has the kernels that serve a range of a layer, and their intervals;
+// the times are in the records. A measured portfolio is keyed by the class of
+// the device, as records are. One that only the estimator chose is keyed by the
+// product, and by the numbers that it was planned with, because it is written
+// where there is no device. A single value is a range of one, with an entry of
+// its own, because a layer may have thousands.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -35,7 +35,7 @@ namespace kiln {
 /// One config of a portfolio.
 struct StoredMember {
   std::string config, kernel;      ///< kernelDigest() of its plan
-  std::vector<int64_t> low, high;  ///< where it may be the best
+  std::vector<int64_t> low, high;  ///< the interval where it may be the best
   bool validated = false;          ///< compared with the reference, and right
   bool isMeasured = false;         ///< records have times of it at the anchors
   llvm::json::Object unknown = {}; ///< fields of other versions, kept
@@ -43,36 +43,37 @@ struct StoredMember {
   friend bool operator==(const StoredMember &, const StoredMember &) = default;
 };
 
-/// A portfolio as it is stored: points have a value for each field of its
-/// range. What was measured is in the records of its layers. One without
-/// members says that trials found nothing right.
+/// A stored portfolio. Points have a value for each field of its range.
+/// Measurements are in the records of its layers. A portfolio without members
+/// means that trials found no correct kernel.
 struct StoredPortfolio {
   std::vector<int64_t> low, high;
-  double regret = 0; ///< of the best member, by the estimate, at most
-  /// Everything that was to be measured was.
+  double regret = 0; ///< the largest regret of the best member, by the estimate
+  /// All measurements that were due were made.
   bool isComplete = false;
   bool hasGrown = false;    ///< see Portfolio
   int64_t measuredAtMs = 0; ///< Unix time
-  /// Where trials ran: records of these points speak for the range.
+  /// The points where trials ran; their records hold the range's facts.
   std::vector<std::vector<int64_t>> anchors;
   std::vector<StoredMember> members;
-  llvm::json::Array unreadMembers; ///< that could not be read, kept
+  llvm::json::Array unreadMembers; ///< unreadable members, kept
   llvm::json::Object unknown;      ///< fields of other versions, kept
 
   bool contains(llvm::ArrayRef<int64_t> low,
                 llvm::ArrayRef<int64_t> high) const;
   size_t measuredMembers() const;
-  /// The same, except those whose kernel cannot be of today's sources if those
-  /// of \p later are: where any config has another kernel there, a release lies
-  /// between the two, and only what \p later has as well counts.
+  /// Like measuredMembers(), without members whose kernel cannot be of today's
+  /// sources if those of \p later are. If any config has another kernel in \p
+  /// later, a release lies between the two, and only members that \p later has
+  /// as well count.
   size_t measuredMembersBeside(const StoredPortfolio &later) const;
   bool isHopeless() const { return members.empty(); }
   friend bool operator==(const StoredPortfolio &,
                          const StoredPortfolio &) = default;
 };
 
-/// Contents of one entry: portfolios of one layer over different ranges. At
-/// most 8; the one measured longest ago goes first, where a time from the
+/// The contents of one entry: portfolios of one layer over different ranges. At
+/// most 8 are kept; the one measured longest ago goes first, and a time in the
 /// future counts as 0.
 struct StoredPortfolios {
   static constexpr MergedKind kKind{.kind = cache::Kind::Portfolio,
@@ -83,33 +84,33 @@ struct StoredPortfolios {
   OtherText other; ///< lines and fields of other versions
 
   /// Reads text of any origin. Damaged lines are skipped and kept. Error
-  /// (InvalidArgument): the text holds no portfolios at all.
+  /// (InvalidArgument): the text is not an entry of portfolios.
   static llvm::Expected<StoredPortfolios> open(std::string text);
   std::string text() const;
   size_t shrink(size_t most);
 
-  /// Those whose range contains \p low to \p high, the best first: measured
-  /// ones before others, then the narrower.
+  /// Returns the portfolios whose range contains \p low to \p high, the best
+  /// first: measured ones before others, then the narrower.
   std::vector<const StoredPortfolio *>
   findAll(llvm::ArrayRef<int64_t> low, llvm::ArrayRef<int64_t> high) const;
-  /// The first of these; null if absent.
+  /// Returns the first of findAll(); null if absent.
   const StoredPortfolio *find(llvm::ArrayRef<int64_t> low,
                               llvm::ArrayRef<int64_t> high) const;
-  /// Adds \p added. Of two of one range the one with more measured members
-  /// stays, of equals the later one; with \p replaces it is \p added always.
-  /// What lies within the range of another one and has no more measured members
-  /// goes, unless it alone is complete. Members of earlier kernels do not count
-  /// (StoredPortfolio::measuredMembersBeside). False: what is there is better,
-  /// and \p added is not kept.
+  /// Adds \p added. If two have one range the one with more measured members
+  /// stays, among equals the later one; with \p replaces \p added always stays.
+  /// A portfolio within the range of another one that has no more measured
+  /// members goes, unless it alone is complete. Members of earlier kernels do
+  /// not count (StoredPortfolio::measuredMembersBeside). Returns false if an
+  /// existing one is better, so that \p added is not kept.
   bool merge(const StoredPortfolio &added, bool replaces,
              int64_t nowMs = unixTimeMs());
 };
 
-/// What keys the estimator's choices: name, architecture and SMs of the device,
-/// and the digest of the numbers that it plans with.
+/// The key of the estimator's choices: name, architecture and SMs of the
+/// device, and the digest of the numbers that it plans with.
 std::string productKey(const DeviceModel &device);
 
-/// Whose portfolios.
+/// The key of an entry of portfolios.
 struct PortfolioKey {
   /// ProblemRange::fixedText(): the layer, the names of the values that vary,
   /// and the signature. Or a problem.
@@ -117,10 +118,11 @@ struct PortfolioKey {
   std::string device; ///< a device class, or a product
 
   std::string text() const;
-  /// Of what trials measured on devices of class \p deviceClass.
+  /// The key of portfolios that trials measured on devices of class \p
+  /// deviceClass.
   static PortfolioKey measured(llvm::StringRef layer,
                                llvm::StringRef deviceClass);
-  /// Of what the estimator chose for \p device.
+  /// The key of portfolios that the estimator chose for \p device.
   static PortfolioKey estimated(llvm::StringRef layer,
                                 const DeviceModel &device);
   /// The same for \p problem alone, by \p model. Its members are in the order
@@ -133,22 +135,22 @@ struct PortfolioKey {
 /// outlive it.
 class PortfolioStore {
 public:
-  /// What was read counts for \p recheckInterval where another process may have
-  /// stored.
+  /// An entry that was read is not looked up again for \p recheckInterval, even
+  /// if another process stores.
   explicit PortfolioStore(
       cache::Store &cache,
       std::chrono::milliseconds recheckInterval = std::chrono::seconds(1))
       : entries(cache, {.recheckInterval = recheckInterval}) {}
 
-  /// What there is of \p key, never null; the same pointer while nothing has
-  /// changed. Whether configs and kernels are still today's is for the caller
-  /// to see. Cost: microseconds; once an interval it asks the file system, and
-  /// then may read and parse a small file.
+  /// Returns the portfolios of \p key, never null; the same pointer while
+  /// nothing has changed. The caller checks whether configs and kernels are
+  /// still today's. Takes microseconds; once an interval it asks the file
+  /// system, and then may read and parse a small file.
   std::shared_ptr<const StoredPortfolios>
   load(const PortfolioKey &key, RecordAge age = RecordAge::Recent) const {
     return entries.load(key.text(), age).document;
   }
-  /// The portfolio whose range contains \p low to \p high, see
+  /// Returns the portfolio whose range contains \p low to \p high, see
   /// StoredPortfolios::find().
   std::optional<StoredPortfolio> find(const PortfolioKey &key,
                                       llvm::ArrayRef<int64_t> low,
@@ -158,15 +160,15 @@ public:
   struct StoreResult {
     cache::PublishResult publish;
     bool wasThere = false; ///< nothing had to be written
-    /// One of the same range with more measured members is there and stays.
+    /// A portfolio of the same range with more measured members stays instead.
     bool isOutdone = false;
   };
   /// Merges \p portfolio into the entry of \p key, see
-  /// StoredPortfolios::merge(). Cost: milliseconds.
+  /// StoredPortfolios::merge(). Takes milliseconds.
   StoreResult store(const PortfolioKey &key, const StoredPortfolio &portfolio,
                     bool replaces = false);
 
-  /// Whether some layer of the cache on disk has a file for \p key. Cost: some
+  /// Whether some tier of the cache on disk has a file for \p key. Takes some
   /// us.
   bool isOnDisk(const PortfolioKey &key) const {
     return entries.isOnDisk(key.text());

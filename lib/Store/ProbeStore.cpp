@@ -8,7 +8,7 @@
 
 namespace kiln {
 
-/// Names this boot of the machine; empty where the kernel does not say.
+/// Names this boot of the machine; empty if the kernel does not tell.
 static std::string bootId() {
   auto buffer =
       llvm::MemoryBuffer::getFileAsStream("/proc/sys/kernel/random/boot_id");

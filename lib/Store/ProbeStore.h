@@ -1,10 +1,10 @@
 //===- ProbeStore.h - NVML's answers, kept until the next boot ------------===//
 //
-// Starting NVML costs 15 ms, most of the way from a cached kernel to its first
-// launch, and what Kiln asks it holds still: maximum clocks, bus width, power
-// limit. So its answers are kept in the cache, for this GPU, driver and boot of
-// the machine. A power limit that is changed in between is noticed by the
-// caller that asks NVML again, as kiln tune and kiln bench do.
+// Starting NVML costs 15 ms, most of the time from a cached kernel to its first
+// launch, and the values that Kiln reads are stable: maximum clocks, bus width,
+// power limit. So its answers are kept in the cache, for this GPU, driver and
+// boot of the machine. A caller that asks NVML again, as kiln tune and kiln
+// bench do, notices a power limit that changed in between.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -19,8 +19,8 @@ class ProbeStore {
 public:
   explicit ProbeStore(cache::Store &cache) : cache(&cache) {}
 
-  /// Fills NVML's fields of \p probed, whose uuid names the GPU. False: nothing
-  /// is known of it since this boot, or nothing that can be read.
+  /// Fills NVML's fields of \p probed, whose uuid names the GPU. False if there
+  /// is no readable entry for it since this boot.
   bool restore(ProbedAttributes &probed, int driverVersion) const;
 
   /// Keeps NVML's fields, if they are new. Incomplete answers are not kept.

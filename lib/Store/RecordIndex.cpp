@@ -1,4 +1,4 @@
-//===- RecordIndex.cpp - which point of a record matches a problem --------===//
+//===- RecordIndex.cpp - finds the point of a record for a problem --------===//
 #include "Store/RecordLine.h"
 
 #include "Store/Verdicts.h"
@@ -88,7 +88,7 @@ RecordLine::index(const KernelFamily &family) const {
 // Matching
 //===----------------------------------------------------------------------===//
 
-/// The sum over extents of how far their logarithms are apart.
+/// The sum over extents of the distance of their logarithms.
 static double logDistance(llvm::ArrayRef<int64_t> a,
                           llvm::ArrayRef<int64_t> b) {
   auto logOf = [](int64_t value) {
@@ -157,9 +157,9 @@ const RefusalIndex &TuningRecord::refusals() const {
 }
 
 namespace {
-/// The points of a record that may be proven, by distance. Of two equally
-/// distant ones the larger comes first: its configs fill the machine at least
-/// as well.
+/// The points of a record that may be proven, by distance. Between two equally
+/// distant ones the larger comes first, because its configs fill the machine at
+/// least as well.
 class NearestPoints {
 public:
   NearestPoints(const TuningRecord &record, llvm::ArrayRef<int64_t> extents,
@@ -198,7 +198,7 @@ bool RecordMatch::leavesOut(const KernelFamily &family, const Problem &problem,
     return false;
   if (!allowance.largest)
     return true;
-  // What his own search would leave out as well is no reason for one.
+  // Configs that the caller's own search would leave out as well do not count.
   auto space = exploreSpace(family, problem, device, {.allowance = allowance});
   if (!space) {
     llvm::consumeError(space.takeError());
@@ -207,7 +207,7 @@ bool RecordMatch::leavesOut(const KernelFamily &family, const Problem &problem,
   return space->leftOut.leastBytes > leftOutBytes;
 }
 
-/// Takes what \p line has for \p mode into \p match. False: nothing there is
+/// Takes the results of \p line for \p mode into \p match. False if none is
 /// validated.
 static bool takePoint(RecordMatch &match, const RecordLine &line,
                       std::shared_ptr<const IndexedPoint> index,

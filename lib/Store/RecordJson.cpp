@@ -1,8 +1,8 @@
 //===- RecordJson.cpp - tuning records as text ----------------------------===//
 //
 // A point is a line of the entry, see MergedText.h. It begins with its extents,
-// which tell it from others, and with whether anything there is proven: these
-// are found without reading the rest.
+// which identify it, and with whether anything there is proven; these are found
+// without parsing the rest.
 //
 //===----------------------------------------------------------------------===//
 #include "Store/MeasurementIndex.h"
@@ -24,7 +24,7 @@ static void readShared(FieldReader &reader, Measurement &m) {
   reader.read("how", m.how);
 }
 
-/// \p shared has what the object does not say itself.
+/// \p shared has the values that the object does not have itself.
 static std::optional<Measurement>
 readMeasurement(const llvm::json::Object &object, const Measurement &shared) {
   Measurement m = shared;
@@ -54,8 +54,8 @@ readMeasurement(const llvm::json::Object &object, const Measurement &shared) {
   return m;
 }
 
-/// The field of a point for what all of its measurements share, which mostly
-/// come from one run.
+/// The field of a point for the values that all of its measurements share; they
+/// mostly come from one run.
 static constexpr llvm::StringLiteral kSharedField = "each";
 
 static Measurement readSharedOf(FieldReader &point) {
@@ -107,19 +107,19 @@ static bool areExtents(llvm::ArrayRef<int64_t> extents) {
          llvm::all_of(extents, [](int64_t value) { return value >= 0; });
 }
 
-/// False: it is damaged.
+/// Reads a point; false if it is damaged.
 static bool readPoint(const llvm::json::Object &object, RecordPoint &point,
                       uint64_t &skipped) {
   FieldReader reader(object);
   reader.read("extent", point.extents);
   reader.read("generation", point.generation);
   reader.read("truncated", point.truncated);
-  int64_t leftOutBytes = INT64_MAX; // more than there is
+  int64_t leftOutBytes = INT64_MAX; // more than any workspace
   reader.read("leftOutBytes", leftOutBytes);
   reader.read("winner", point.winner);
   bool isProven = false; // follows from the measurements
   reader.read("proven", isProven);
-  bool refuses = false; // so does that
+  bool refuses = false; // follows from them as well
   reader.read("refuses", refuses);
   const Measurement shared = readSharedOf(reader);
   MeasurementIndex index(point);
@@ -136,7 +136,8 @@ static bool readPoint(const llvm::json::Object &object, RecordPoint &point,
         }
         return true;
       });
-  // What cannot be read says for itself what it was.
+  // Unreadable measurements get the shared values, so that they are complete on
+  // their own.
   const llvm::json::Object *each = object.getObject(kSharedField);
   for (llvm::json::Value &value : point.unread)
     if (llvm::json::Object *item = value.getAsObject(); item && each)
@@ -155,8 +156,8 @@ static bool hasProven(const RecordPoint &point) {
   });
 }
 
-/// Whether all measurements have in common what writeShared() writes. Those
-/// that cannot be read say themselves what they are.
+/// Whether all measurements share the values that writeShared() writes.
+/// Unreadable ones are complete on their own.
 static bool areOfOneRun(const RecordPoint &point) {
   auto runOf = [](const Measurement &m) {
     return std::tie(m.measuredAtMs, m.series, m.how);
@@ -173,7 +174,7 @@ static bool hasRefused(const RecordPoint &point) {
   });
 }
 
-// In this order, as far as they are there.
+// The first fields of a line, in this order if they are present.
 static constexpr llvm::StringLiteral kExtentField = "{\"extent\":",
                                      kUnprovenField = ",\"proven\":false",
                                      kRefusesField = ",\"refuses\":true",
@@ -249,7 +250,7 @@ RecordLine::take(std::shared_ptr<const std::string> owner,
     made->ownMayRefuse = !line.starts_with(kRefusesNoneField);
     return made;
   }
-  // Of another writer: its fields may be in any order.
+  // A line of another writer may have its fields in any order.
   made->ownExtents.clear();
   auto value = parseJson(made->line, "record");
   if (!value) {
@@ -319,7 +320,7 @@ llvm::Expected<TuningRecord> TuningRecord::open(std::string text) {
   return record;
 }
 
-/// By extents, each once: of one that is there again, the points are united.
+/// Sorts lines by extents; points with the same extents are united.
 void TuningRecord::sortLines() {
   auto isLess = [](const LinePtr &a, const LinePtr &b) {
     return a->extents() < b->extents();

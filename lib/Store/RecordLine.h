@@ -1,8 +1,8 @@
-//===- RecordLine.h - a point of a record, as text until it is asked for --===//
+//===- RecordLine.h - a point of a record, parsed on demand ---------------===//
 //
-// A record may have thousands of points, of which a process asks for a few. So
-// the text of a point is a line that begins with its extents and whether
-// anything there is proven; the rest is read when it is first asked for.
+// A record may have thousands of points, of which a process needs a few. So the
+// text of a point is a line that begins with its extents and whether anything
+// there is proven; the rest is parsed at the first use.
 //
 // Private to the records.
 //
@@ -25,7 +25,7 @@ namespace kiln {
 /// Results of trials of a point's value, for one family.
 struct IndexedPoint {
   struct Mode {
-    std::vector<RecordedConfig> configs; ///< as RecordMatch::configs
+    std::vector<RecordedConfig> configs; ///< like RecordMatch::configs
     size_t validatedCount = 0;
     bool foundNoneRight = false;
     uint64_t skipped = 0; ///< configs that the family does not know
@@ -38,15 +38,16 @@ struct IndexedPoint {
   }
 };
 
-/// Where kernels of a record could not be launched, and where they could.
-/// Trials of another value say nothing of a refusal, because that may have been
-/// too large; those of a range are of all its values. Immutable.
+/// The points where kernels of a record could not be launched, and where they
+/// could. A refusal at one value says nothing about another, because the value
+/// may have been too large; trials of a range hold for all its values.
+/// Immutable.
 class RefusalIndex {
 public:
-  /// Cost: a look at each line; where something was refused, parses all.
+  /// Looks at each line; if any kernel was refused, parses all.
   explicit RefusalIndex(const TuningRecord &record);
   ~RefusalIndex();
-  /// What RecordMatch::refused has at \p extents: kernels whose nearest trial
+  /// Returns RecordMatch::refused at \p extents: kernels whose nearest trial
   /// was refused.
   llvm::StringSet<> at(const TuningRecord &record,
                        llvm::ArrayRef<int64_t> extents) const;
@@ -56,28 +57,29 @@ private:
   llvm::StringMap<std::vector<Trial>> kernels;
 };
 
-/// One point and its line of text. Immutable, except that it is read when it is
-/// first asked for. Thread-safe.
+/// One point and its line of text. Immutable, except that it is parsed at the
+/// first use. Thread-safe.
 class RecordLine {
 public:
   explicit RecordLine(RecordPoint point);
-  /// Takes the first line of \p rest, a part of \p owner. Null: its extents
+  /// Takes the first line of \p rest, a part of \p owner. Null if its extents
   /// cannot be read.
   static std::shared_ptr<const RecordLine>
   take(std::shared_ptr<const std::string> owner, llvm::StringRef line);
 
   const ExtentPoint &extents() const { return ownExtents; }
-  /// With the newline. Cost, where it was made from a point and is first asked
-  /// for: 1 us a measurement.
+  /// The text with the newline. The first call takes 1 us a measurement if the
+  /// line was made from a point.
   llvm::StringRef text() const;
-  /// False: nothing that trials of the value measured is validated. Cost: none.
+  /// False if trials of the value validated no measurement. Costs nothing.
   bool mayBeProven() const { return ownMayBeProven; }
-  /// False: all that was tried there could be launched. Cost: none.
+  /// False if all configs that were tried there could be launched. Costs
+  /// nothing.
   bool mayRefuse() const { return ownMayRefuse; }
   const RecordPoint &point() const { return read().point; }
   bool isDamaged() const { return read().isDamaged; }
   uint64_t skipped() const { return read().skipped; }
-  /// Cost: parses each config, once.
+  /// Parses each config, once.
   std::shared_ptr<const IndexedPoint> index(const KernelFamily &family) const;
 
 private:
@@ -93,14 +95,15 @@ private:
   bool ownMayBeProven = true, ownMayRefuse = true;
 
   mutable std::mutex mutex;                         ///< guards what follows
-  mutable std::shared_ptr<const std::string> owner; ///< of line; null: no line
+  mutable std::shared_ptr<const std::string> owner; ///< owns `line`; null: no
+                                                    ///< line
   mutable llvm::StringRef line;
   mutable std::unique_ptr<const Parsed> parsed;
   mutable std::shared_ptr<const IndexedPoint> indexed;
 };
 
-/// What \p record says about \p extents. Cost: reads the point, or the nearest
-/// that is proven.
+/// Matches \p record with \p extents. Parses the point, or the nearest proven
+/// one.
 RecordMatch matchRecord(std::shared_ptr<const TuningRecord> record,
                         const KernelFamily &family,
                         llvm::ArrayRef<int64_t> extents, MeasurementMode mode);

@@ -1,4 +1,4 @@
-//===- Records.cpp - tuning records: what they say, merging, keys ---------===//
+//===- Records.cpp - tuning records: facts, merging, keys -----------------===//
 #include "Store/Records.h"
 
 #include "Store/MeasurementIndex.h"
@@ -22,7 +22,7 @@ llvm::StringRef nameOf(MeasurementMode mode) {
 }
 
 //===----------------------------------------------------------------------===//
-// What a measurement says
+// Measurements
 //===----------------------------------------------------------------------===//
 
 void Measurement::setEstimate(const Estimate &estimate) {
@@ -80,20 +80,20 @@ uint64_t newSeries() {
   return std::max<uint64_t>(random >> (64 - kExactBits), 1);
 }
 
-/// When \p measurement was made, as far as that is believed.
+/// The time of \p measurement, as far as it is credible.
 static int64_t madeAt(const Measurement &measurement, int64_t nowMs) {
   return believedMs(measurement.measuredAtMs, nowMs);
 }
 
 namespace {
-/// How the generation of what comes in compares with that of what is there.
+/// The generation of the added point compared with the existing one's.
 enum class Generation { Lower, Same, Higher };
 } // namespace
 
-/// Whether \p fresh takes the place of \p old: see mergePoint().
+/// Whether \p fresh replaces \p old: see mergePoint().
 static bool replaces(const Measurement &fresh, const Measurement &old,
                      Generation generation, int64_t nowMs) {
-  // A launch may fail because of other work; a time that was taken stands.
+  // A launch may fail because of other work; a measured time stands.
   if (old.valid && !fresh.valid && !fresh.isWrong())
     return false;
   const bool isSameKernel = fresh.kernel == old.kernel;
@@ -116,7 +116,7 @@ static bool isValidated(const RecordPoint &point, llvm::StringRef config) {
   });
 }
 
-/// Takes out of \p point what could not be read of the configs \p superseded.
+/// Removes unreadable measurements of the configs \p superseded from \p point.
 static void dropUnread(RecordPoint &point,
                        const llvm::StringSet<> &superseded) {
   llvm::json::Array kept;
@@ -142,7 +142,7 @@ static void mergeMeasurements(RecordPoint &into, const RecordPoint &point,
       index.append(measurement);
       continue;
     }
-    // That a kernel is right stays true, whichever of its times does.
+    // A kernel stays proven, whichever of its times stays.
     const bool isProven = old->kernel == measurement.kernel &&
                           (old->validated || measurement.validated);
     if (replaces(measurement, *old, generation, nowMs))
@@ -185,8 +185,8 @@ void mergePoint(RecordPoint &into, const RecordPoint &point, int64_t nowMs) {
     into.winner.clear();
 }
 
-/// Verdicts have no time and stay longest of their run: without them a wrong
-/// config would be tried again.
+/// Wrong results have no time and stay longest in their run: without them a
+/// wrong config would be tried again.
 size_t trimPoint(RecordPoint &point, size_t most, int64_t nowMs) {
   std::vector<Measurement> &all = point.measurements;
   if (all.size() <= most)
@@ -208,7 +208,7 @@ size_t trimPoint(RecordPoint &point, size_t most, int64_t nowMs) {
   return dropped;
 }
 
-/// When \p point was measured last.
+/// The time when \p point was last measured.
 static int64_t lastMadeAt(const RecordPoint &point, int64_t nowMs) {
   int64_t last = 0;
   for (const Measurement &measurement : point.measurements)
@@ -279,7 +279,7 @@ void TuningRecord::trim(size_t most, int64_t nowMs) {
 }
 
 /// Drops the points that were measured longest ago, until \p most bytes or one
-/// point are left. Returns how many.
+/// point are left. Returns the number of dropped ones.
 size_t TuningRecord::dropOldest(size_t most) {
   const int64_t nowMs = unixTimeMs();
   std::vector<size_t> order(size());
@@ -301,8 +301,8 @@ size_t TuningRecord::dropOldest(size_t most) {
   return dropped;
 }
 
-/// Points go until well below the limit, so that it is not done for each point
-/// again.
+/// Drops points until the text is well below the limit, so that not every new
+/// point needs it again.
 size_t TuningRecord::shrink(size_t most) {
   size_t bytes = text().size();
   if (bytes <= most)
@@ -323,7 +323,7 @@ size_t TuningRecord::shrink(size_t most) {
     bytes = text().size();
   }
   size_t dropped = before - measurements();
-  // A point that does not fit by itself pushes out no other.
+  // A point that does not fit by itself must not displace others.
   const bool hasRoom = llvm::none_of(lines, [&](const LinePtr &line) {
     return line->text().size() > most / 2;
   });

@@ -1,4 +1,4 @@
-//===- TrialStatus.cpp - what became of a trial ---------------------------===//
+//===- TrialStatus.cpp - the outcome of a trial ---------------------------===//
 #include "Store/TrialStatus.h"
 
 #include <llvm/ADT/STLExtras.h>

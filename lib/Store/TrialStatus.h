@@ -1,4 +1,4 @@
-//===- TrialStatus.h - what became of a trial -----------------------------===//
+//===- TrialStatus.h - the outcome of a trial -----------------------------===//
 #pragma once
 
 #include <llvm/ADT/StringRef.h>
@@ -7,24 +7,24 @@
 
 namespace kiln {
 
-/// What became of one candidate.
+/// The outcome of the trial of one candidate.
 enum class TrialStatus {
   Ok,
   Wrong,        ///< some element is outside of the tolerance, or differs from
                 ///< run to run
   OutOfBounds,  ///< wrote outside of its operands
-  NotWritten,   ///< left an element of an output as it was
+  NotWritten,   ///< left an element of an output unchanged
   LaunchFailed, ///< the device cannot load or launch it
-  NotTried,     ///< something failed that says nothing about the config
+  NotTried,     ///< a failure that says nothing about the config
   OutOfMemory,  ///< no room on the device: says nothing about the config
   Timeout,      ///< not done within the time limit
-  Late,         ///< ran, perhaps beside others, and did not end in time
-  ContextDead,  ///< the context died; it or somebody before it is to blame
+  Late,         ///< it ran, perhaps beside others, and did not end in time
+  ContextDead,  ///< the context died because of this or an earlier launch
 };
 llvm::StringRef nameOf(TrialStatus status);
 
-/// The CUresults that say of a config, in any process, that this device cannot
-/// take it, and their names. All others may be the doing of somebody else.
+/// The CUresults, and their names, which mean in any process that this device
+/// cannot run a config. Other work of the process may have caused any other.
 struct ConfigRefusal {
   int64_t driverCode;
   llvm::StringLiteral name;
@@ -37,15 +37,15 @@ inline constexpr ConfigRefusal kConfigRefusals[] = {
     {912, "CUDA_ERROR_INVALID_CLUSTER_SIZE"},
 };
 
-/// What is said of a kernel whose results are wrong, at whatever extent.
+/// The statuses of a kernel whose results are wrong, at any extent.
 inline constexpr TrialStatus kWrongResults[] = {
     TrialStatus::Wrong, TrialStatus::OutOfBounds, TrialStatus::NotWritten};
 bool isWrongResult(TrialStatus status);
-/// The same of a stored reason: a status, then details.
+/// Whether a stored reason, a status and details, is one of these.
 bool isWrongResult(llvm::StringRef reason);
 
-/// True for what the config itself is to blame for, here and in any process:
-/// only that may be stored.
+/// Whether the config itself is at fault, here and in any process. Only such a
+/// status may be stored.
 bool isConfigFault(TrialStatus status);
 
 } // namespace kiln

@@ -1,4 +1,4 @@
-//===- Verdicts.cpp - which kernels compute wrong results -----------------===//
+//===- Verdicts.cpp - kernels that compute wrong results ------------------===//
 #include "Store/Verdicts.h"
 
 #include "Store/MergedStore.h"
@@ -16,8 +16,8 @@
 
 namespace kiln {
 
-/// Kernels of earlier sources never come back, so old verdicts are of no use:
-/// beyond so many the oldest go.
+/// The most verdicts that are kept. Kernels of earlier sources never come back,
+/// so the oldest verdicts go first.
 static constexpr size_t kMostVerdicts = 4096;
 
 static constexpr llvm::StringLiteral kVerdictKey = "kiln verdicts 2\ndevice ";
@@ -27,7 +27,9 @@ static constexpr llvm::StringLiteral kVerdictKey = "kiln verdicts 2\ndevice ";
 //===----------------------------------------------------------------------===//
 
 using VerdictMap = std::map<std::string, Verdict>;            ///< by kernel
-using VerdictChanges = std::vector<std::pair<Verdict, bool>>; ///< now wrong?
+using VerdictChanges = std::vector<std::pair<Verdict, bool>>; ///< with whether
+                                                              ///< it is wrong
+                                                              ///< now
 
 static std::string verdictKey(llvm::StringRef deviceClass) {
   return fmt::format("{}{}\n", kVerdictKey, deviceClass);
@@ -60,8 +62,8 @@ writeVerdict(const VerdictMap::value_type &kernelAndVerdict) {
 }
 
 namespace {
-/// An entry. Lines that cannot be read are left out: that kernel is compared
-/// again one day.
+/// An entry. Unreadable lines are left out: their kernels will be compared
+/// again.
 struct VerdictList {
   static constexpr MergedKind kKind{cache::Kind::Record, "list of verdicts",
                                     size_t(4) << 20};
@@ -118,15 +120,16 @@ updateVerdicts(VerdictStore &store, llvm::StringRef deviceClass,
 }
 
 //===----------------------------------------------------------------------===//
-// All of a process
+// The verdicts of a process
 //===----------------------------------------------------------------------===//
 
 struct Verdicts::Impl {
   struct Known {
     VerdictStore::Ptr stored = std::make_shared<const VerdictList>();
-    uint64_t version = 0;      ///< of stored; 0: it was not read yet
-    VerdictMap own;            ///< found here: true also where nothing is kept
-    llvm::StringSet<> configs; ///< of both
+    uint64_t version = 0;      ///< of the stored ones; 0: not read yet
+    VerdictMap own;            ///< found by this process: valid even if the
+                               ///< cache keeps nothing
+    llvm::StringSet<> configs; ///< the configs of both
 
     bool isWrong(const std::string &kernel) const {
       return own.count(kernel) || stored->verdicts.count(kernel);
@@ -161,9 +164,9 @@ struct Verdicts::Impl {
   llvm::StringMap<Known> devices;
 };
 
-/// Takes what the cache has, unless something later was taken. Returns the
-/// verdicts that begin or end with it. The first reading changes nothing: no
-/// plan is loaded yet.
+/// Takes the cache's verdicts, unless a later reading was taken. Returns the
+/// verdicts that begin or end with it. The first reading changes nothing,
+/// because no plan is loaded yet.
 VerdictChanges Verdicts::Impl::Known::take(VerdictStore::Ptr document,
                                            uint64_t newVersion) {
   VerdictChanges changes;
@@ -187,7 +190,7 @@ VerdictChanges Verdicts::Impl::Known::take(VerdictStore::Ptr document,
   return changes;
 }
 
-/// Without the lock: a slow file system delays no other thread.
+/// Reads without the lock, so that a slow file system delays no other thread.
 void Verdicts::Impl::refresh(llvm::StringRef deviceClass, RecordAge age) {
   VerdictStore::Loaded loaded = store.load(verdictKey(deviceClass), age);
   VerdictChanges changes;

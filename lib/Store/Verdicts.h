@@ -1,14 +1,13 @@
-//===- Verdicts.h - which kernels compute wrong results -------------------===//
+//===- Verdicts.h - kernels that compute wrong results --------------------===//
 //
 // The one answer to "may this kernel be launched". A kernel that trials
 // compared with the reference twice, each time over fresh data, and found wrong
 // both times is wrong on all devices of that class: for every problem and
 // extent that it could serve, in every mode, in this process and in later ones.
-// Records and portfolios are never asked about it; they tell what
-// was measured.
+// Records and portfolios do not decide it; they hold measurements.
 //
-// A kernel that cannot be launched is another matter: that is true of the
-// extents where it was tried, and stands in their records.
+// A refused launch is another matter: it holds for the extents where it was
+// tried, and is in their records.
 //
 // Verdicts are few, so one entry of the cache holds all of a device class.
 // `kiln cache verdicts` lists and clears them. A kernel that trials compare
@@ -33,7 +32,7 @@
 
 namespace kiln {
 
-/// That a kernel is wrong, and how that was found.
+/// A kernel that is wrong, and the trial that found it.
 struct Verdict {
   std::string kernel;              ///< kernelDigest() of its plan
   std::string config;              ///< its Values::compiledText()
@@ -49,57 +48,59 @@ struct DeviceVerdicts {
   std::vector<Verdict> verdicts; ///< by kernel
 };
 
-/// Which kernels are wrong. Thread-safe. The cache store must outlive it.
+/// The set of wrong kernels. Thread-safe. The cache store must outlive it.
 class Verdicts {
 public:
-  /// Told of each change without a lock held, so that another may come before
-  /// it is told; isKnownWrong() has the last word. Before found() or withdraw()
-  /// returns, of a kernel that is wrong before that is written; of what another
-  /// process changed meanwhile, before the question returns that noticed it.
+  /// Receives each change without a lock held, so that another change may come
+  /// first; isKnownWrong() has the last word. It is called before found() or
+  /// withdraw() returns, for a wrong kernel before that is written. For changes
+  /// of other processes it is called before the query that noticed them
+  /// returns.
   using Listener = std::function<void(llvm::StringRef deviceClass,
                                       const Verdict &verdict, bool isWrong)>;
 
-  /// Verdicts of other processes count for questions that are asked
-  /// \p recheckInterval later. Where nothing is asked, as by launches that hit,
-  /// they are not noticed.
+  /// Queries notice verdicts of other processes after \p recheckInterval.
+  /// Without queries, as in launches that hit, they are not noticed.
   explicit Verdicts(
       cache::Store &cache,
       std::chrono::milliseconds recheckInterval = std::chrono::seconds(1));
   ~Verdicts();
 
-  /// Whether \p kernel computes wrong results. Cost: a look-up; once an
+  /// Whether \p kernel computes wrong results. Costs a look-up; once an
   /// interval it asks the file system, and then may read a small file.
   bool isWrong(llvm::StringRef deviceClass, llvm::StringRef kernel) const {
     return find(deviceClass, kernel).has_value();
   }
   std::optional<Verdict> find(llvm::StringRef deviceClass,
                               llvm::StringRef kernel) const;
-  /// The same as far as was noticed: asks nothing else.
+  /// Like isWrong(), from the verdicts noticed so far: does not look for
+  /// changes.
   bool isKnownWrong(llvm::StringRef deviceClass, llvm::StringRef kernel) const;
-  /// Notices what others stored, whatever the interval.
+  /// Notices verdicts of other processes, whatever the interval.
   void recheck(llvm::StringRef deviceClass);
-  /// Whether some kernel of \p config, a compiledText(), does: to be asked
-  /// first where the digest of the kernel at hand is yet to be made. Cost: as
-  /// isWrong().
+  /// Whether some kernel of \p config, a compiledText(), computes wrong
+  /// results. A cheap test to make before a kernel's digest is computed. Costs
+  /// as much as isWrong().
   bool mayBeWrong(llvm::StringRef deviceClass, llvm::StringRef config) const;
   std::vector<Verdict> list(llvm::StringRef deviceClass) const;
 
-  /// From now on \p verdict.kernel is wrong on devices of \p deviceClass. Keeps
-  /// it in the cache: milliseconds. Where that cannot be written this process
+  /// Marks \p verdict.kernel as wrong on devices of \p deviceClass, and stores
+  /// that in the cache: milliseconds. If it cannot be written this process
   /// knows it all the same.
   cache::PublishResult found(llvm::StringRef deviceClass, Verdict verdict);
-  /// Takes a verdict back: the kernel was compared again for \p problem and is
-  /// right. One that was found for another problem stands.
+  /// Withdraws a verdict: the kernel was compared again for \p problem and is
+  /// right. A verdict that was found for another problem stands.
   void withdraw(llvm::StringRef deviceClass, llvm::StringRef kernel,
                 llvm::StringRef problem);
 
-  /// Replaces the listener; not beside calls of the others.
+  /// Replaces the listener; must not run beside other calls.
   void listen(Listener listener);
 
-  /// All that \p cache holds, by device class. Reads each record's head.
+  /// All verdicts in \p cache, by device class. Reads each record's head.
   static std::vector<DeviceVerdicts> readAll(cache::Store &cache);
-  /// Takes out of \p cache what \p isMeant accepts. Returns how many. Processes
-  /// that found them go on without these kernels until they end.
+  /// Removes the verdicts from \p cache that \p isMeant accepts. Returns their
+  /// number. Processes that found them go on without these kernels until they
+  /// end.
   static size_t
   clear(cache::Store &cache,
         llvm::function_ref<bool(llvm::StringRef deviceClass, const Verdict &)>

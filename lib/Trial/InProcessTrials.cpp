@@ -45,8 +45,8 @@ InProcessTrials::~InProcessTrials() {
   context.reset();
 }
 
-/// What trials of a problem take at least: a copy of each operand, and of those
-/// that are written what they were and what they became.
+/// The least memory for trials of a problem: a copy of each operand, and for
+/// written ones their contents before and after.
 static uint64_t leastBytes(const OperandTable &table) {
   int64_t bytes = 0;
   for (const OperandSpec &operand : table.operands)
@@ -79,7 +79,7 @@ bool InProcessTrials::isBusy() {
 
 void InProcessTrials::releaseScratch() {
   CaptureModeGuard guard(context->driver);
-  isBusy(); // frees what late work held that has ended
+  isBusy(); // frees the memory of late work that has ended
   context->state.reset();
   if (context->pool)
     context->pool->trim();

@@ -1,6 +1,6 @@
 //===- InProcessTrials.h - trials in this process -------------------------===//
 //
-// Fast and trusting: a kernel that faults takes the context with it.
+// Trials are fast but not isolated: a kernel that faults kills the context.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -17,15 +17,15 @@ class KernelLoader;
 struct TrialContext;
 
 struct InProcessTrialsOptions {
-  /// Device memory that trials may take, and no more than half of what is free
-  /// when trials of a problem begin; the rest is the caller's. 0: a 16th of the
+  /// The device memory that trials may take, and no more than half of the
+  /// memory that is free when trials of a problem begin. 0: a 16th of the
   /// device's, at least 2 GiB.
   uint64_t scratchBytes = 0;
-  /// How long one launch, or one round of samples, may take before trials of
-  /// the problem are given up.
+  /// The time that one launch, or one round of samples, may take before trials
+  /// of the problem are given up.
   std::chrono::milliseconds hangLimit{20000};
-  /// Cuts the work into pieces and says when each may begin; the stream then
-  /// has the least priority, which is that of ordinary streams. Null: it all
+  /// Cuts the work into pieces and decides when each may begin; the stream then
+  /// has the least priority, which is that of ordinary streams. Null: all work
   /// runs at once. Must outlive the trials.
   TrialPace *pace = nullptr;
   /// Loads and keeps the code of candidates, so that nothing is unloaded, which
@@ -34,21 +34,21 @@ struct InProcessTrialsOptions {
   KernelLoader *loader = nullptr;
 };
 
-/// Code that can neither be unloaded nor leaked by its owners: that of a
-/// context which hangs or is dead. Kept until the process ends. Thread-safe.
+/// Keeps \p code until the process ends, because its context hangs or is dead,
+/// so that its owners can neither unload nor leak it. Thread-safe.
 void keepForever(std::shared_ptr<const void> code);
 
 /// Runs trials on the context that is current at create(), which must be
-/// current to every caller of run() and to the destructor, and must outlive
-/// it. Owns a stream and its scratch memory; never touches memory of others
-/// knowingly. Scratch, inputs and reference stay for as long as requests are
-/// about one problem.
+/// current to every caller of run() and to the destructor, and must outlive it.
+/// Owns a stream and its scratch memory, and touches no other memory knowingly.
+/// Scratch, inputs and reference stay for as long as requests are about one
+/// problem.
 ///
-/// Nothing here disturbs other threads of the process, nor they it: no stream
-/// is captured and nothing is work of the default stream. A launch that does
-/// not end within the hang limit is late, not dead: it may be waiting for
-/// kernels of others. Its memory stays as it is, and run() answers InProgress
-/// until it has ended.
+/// Trials and other threads of the process do not disturb each other: no stream
+/// is captured and no work is in the default stream. A launch that does not end
+/// within the hang limit is late, not dead: it may be waiting for kernels of
+/// other threads. Its memory stays as it is, and run() returns InProgress until
+/// it has ended.
 class InProcessTrials final : public TrialRunner {
 public:
   /// \p artifacts and \p driver must outlive it. Compiles nothing yet. Errors:
@@ -66,12 +66,12 @@ public:
 
   /// Whether a launch that was given up still runs; frees its memory and code
   /// once it does not. The destructor of busy trials leaves both to the
-  /// context: freeing them would wait for it, as would freeing anything else of
-  /// the device. False where the launch killed the context: see isAlive().
+  /// context: freeing them would wait for it, as would freeing any other memory
+  /// of the device. False if the launch killed the context: see isAlive().
   bool isBusy();
 
-  /// Gives the scratch memory back, except what a launch that was given up and
-  /// still runs may reach; the next run() takes it again.
+  /// Gives the scratch memory back, except memory that a given-up launch may
+  /// still use; the next run() takes it again.
   void releaseScratch();
 
 private:

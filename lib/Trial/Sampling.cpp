@@ -23,7 +23,8 @@ llvm::Error waitWithLimit(const Driver &driver, CudaStream stream,
     return event.takeError();
   if (llvm::Error error = event->record(stream))
     return error;
-  // Most waits are short: spin first, so that they end when the work does.
+  // Most waits are short, so the thread spins first and notices the end at
+  // once.
   constexpr auto kSpin = std::chrono::milliseconds(2);
   constexpr auto kNap = std::chrono::microseconds(50);
   Clock::time_point begin = Clock::now();
@@ -45,7 +46,8 @@ llvm::Error waitWithLimit(const Driver &driver, CudaStream stream,
 llvm::Error readWithLimit(const Driver &driver, void *to, DeviceAddress from,
                           uint64_t bytes, CudaStream stream,
                           std::chrono::milliseconds limit) {
-  // First, because a copy to pageable memory returns when it is done.
+  // This comes first, because a copy to pageable memory returns only when it is
+  // done.
   if (llvm::Error error = waitWithLimit(driver, stream, limit))
     return error;
   auto staging = std::make_unique<char[]>(bytes);
@@ -62,13 +64,14 @@ llvm::Error readWithLimit(const Driver &driver, void *to, DeviceAddress from,
 
 namespace {
 
-/// What a sample lasts at least, where the copies allow it: events resolve
-/// about 500 ns and a graph takes some us to begin.
+/// The least duration of a sample, if the copies allow it: events resolve about
+/// 500 ns and a graph takes some us to begin.
 constexpr double kSampleNs = 400e3;
-/// Below this a launch is short: the host could not keep the device busy.
+/// Below this time a launch is short: the host could not keep the device busy.
 constexpr double kShortNs = 20e3;
 constexpr unsigned kShortLaunches = 16, kMaxLaunches = 256;
-/// Rounds before which nothing is dropped, unless by this factor.
+/// In the first rounds a launcher is dropped only if it is slower by this
+/// factor.
 constexpr unsigned kEarlyRounds = 3;
 constexpr double kEarlyFactor = 1.05;
 
@@ -76,7 +79,7 @@ constexpr double kEarlyFactor = 1.05;
 struct Lane {
   explicit Lane(const TimedLaunch &run) : run(&run) {}
 
-  /// False too for what the deadline left unprepared.
+  /// False also for a lane that was not prepared before the deadline.
   bool isActive() const {
     return result.launches != 0 && !result.dropped &&
            result.error.code == ErrorCode::Success;
@@ -86,7 +89,7 @@ struct Lane {
   SampledTime result;
   std::optional<Graph> graph; ///< of result.launches launches
   std::optional<Event> start, stop;
-  double sampleNs = 0; ///< about what a sample takes
+  double sampleNs = 0; ///< about the time of a sample
   size_t row = 0;      ///< of its samples
   bool isKept = false;
 };
@@ -121,7 +124,7 @@ private:
   llvm::Error runRound(size_t round);
   void judge(size_t rounds);
   bool isSettled(size_t rounds) const;
-  /// Whether no more may begin.
+  /// Whether no more work may begin.
   bool isOver() const {
     return isEnded || trialTime(options.pace) > options.deadline;
   }
@@ -132,7 +135,7 @@ private:
   const SamplingOptions &options;
   unsigned copies;
   unsigned nextCopy = 0;
-  bool isEnded = false; ///< the pace lets nothing begin any more
+  bool isEnded = false; ///< the pace lets no more work begin
   std::vector<Lane> lanes;
   std::vector<std::vector<double>> samples;
 };
@@ -149,7 +152,8 @@ llvm::Error Sampler::blame(Lane &lane, llvm::Error error) {
   return llvm::Error::success();
 }
 
-/// The pace lets nothing begin any more: \p lane stays as it is.
+/// Ends sampling because the pace lets no more work begin: \p lane stays as it
+/// is.
 llvm::Error Sampler::endWith(Lane &lane) {
   isEnded = true;
   lane.result.launches = 0;
@@ -167,7 +171,8 @@ llvm::Error Sampler::enqueueLaunches(Lane &lane, unsigned count) {
   return llvm::Error::success();
 }
 
-/// Time of one of \p count launches in a row, after a wait for them.
+/// Measures the time of one of \p count launches in a row, after a wait for
+/// them.
 llvm::Error Sampler::timeOnce(Lane &lane, unsigned count, double &ns) {
   TrialPiece piece(options.pace);
   if (!piece.mayRun())
@@ -187,7 +192,7 @@ llvm::Error Sampler::timeOnce(Lane &lane, unsigned count, double &ns) {
   return llvm::Error::success();
 }
 
-/// How many launches make a sample, for launches of \p ns.
+/// The number of launches of a sample, for launches of \p ns.
 unsigned Sampler::launchesFor(double ns) const {
   double wanted = kSampleNs / std::max(ns, 1.0);
   auto launches = static_cast<unsigned>(
@@ -196,7 +201,7 @@ unsigned Sampler::launchesFor(double ns) const {
     launches = std::max(launches, kShortLaunches);
   if (options.flush)
     return std::min(launches, copies);
-  // A graph begins with the same copy each time: all of them lie between.
+  // A graph always begins with the same copy, so it runs over all of them.
   if (ns < kShortNs)
     launches = (launches + copies - 1) / copies * copies;
   return launches;
@@ -251,14 +256,14 @@ llvm::Error Sampler::prepare(Lane &lane) {
   double ns = 0;
   if (llvm::Error error = timeOnce(lane, 1, ns))
     return error;
-  // The first run brought the code in; a slow one is known well enough.
+  // The first run loaded the code; the time of a slow one is accurate enough.
   constexpr double kSlowNs = 1e6;
   constexpr unsigned kProbes = 4;
   if (ns < kSlowNs)
     if (llvm::Error error = timeOnce(lane, kProbes, ns))
       return error;
-  // A host that is late once makes short launches look long. Samples would be
-  // small, or without a graph: the least of three probes counts.
+  // A single delay of the host makes short launches look long, and samples
+  // would be small, or without a graph. So the least of three probes counts.
   constexpr double kDoubtfulNs = 5 * kShortNs;
   constexpr int kMoreProbes = 2;
   for (int i = 0; i < kMoreProbes && ns < kDoubtfulNs; ++i) {
@@ -295,8 +300,8 @@ llvm::Error Sampler::enqueueSample(Lane &lane) {
   return lane.stop->record(stream);
 }
 
-/// One sample of each of \p piece, enqueued without a gap. What failed is no
-/// longer there afterwards.
+/// Takes one sample of each lane of \p piece, enqueued without a gap. Removes
+/// lanes that failed.
 llvm::Error Sampler::runPiece(std::vector<Lane *> &piece) {
   TrialPiece granted(options.pace);
   if (!granted.mayRun()) {
@@ -320,9 +325,9 @@ llvm::Error Sampler::runPiece(std::vector<Lane *> &piece) {
   return waitWithLimit(driver, stream, options.hangLimit);
 }
 
-/// One sample of every active lane; who begins changes from round to round.
-/// With a pace a round is several pieces. Samples of one that is cut short by
-/// its end do not count: then all lanes have as many.
+/// Takes one sample of every active lane; each round begins with another lane.
+/// With a pace a round is several pieces. Samples of a round that is cut short
+/// do not count, so that all lanes have as many.
 llvm::Error Sampler::runRound(size_t round) {
   constexpr double kMostNs =
       std::chrono::duration<double, std::nano>(kMostOfPiece).count();
@@ -359,7 +364,8 @@ llvm::Error Sampler::runRound(size_t round) {
   return llvm::Error::success();
 }
 
-/// Summarises all samples so far and drops what is slower than the best.
+/// Summarises all samples so far and drops launchers that are slower than the
+/// best.
 void Sampler::judge(size_t rounds) {
   std::vector<std::vector<double>> steady = samples;
   removeCommonDrift(steady);
@@ -380,7 +386,7 @@ void Sampler::judge(size_t rounds) {
       lane.result.dropped = true;
 }
 
-/// Whether more rounds would tell nothing that is asked for.
+/// Whether more rounds would not improve the result.
 bool Sampler::isSettled(size_t rounds) const {
   bool anyActive = false, allNarrow = true;
   for (const Lane &lane : lanes)
@@ -400,7 +406,7 @@ llvm::Expected<std::vector<SampledTime>> Sampler::run() {
       break;
     if (llvm::Error error = prepare(lane)) {
       if (isEnded)
-        llvm::consumeError(std::move(error)); // it was not its fault
+        llvm::consumeError(std::move(error)); // the launch is not at fault
       else if (llvm::Error fatal = blame(lane, std::move(error)))
         return fatal;
     }

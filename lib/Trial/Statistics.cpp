@@ -1,4 +1,4 @@
-//===- Statistics.cpp - what a set of samples says ------------------------===//
+//===- Statistics.cpp - statistics of samples -----------------------------===//
 #include "Trial/Statistics.h"
 
 #include <algorithm>
@@ -21,8 +21,8 @@ static double binomialHalf(size_t trials, size_t successes) {
                   static_cast<double>(trials) * std::log(2.0));
 }
 
-/// How many of \p count sorted samples lie outside of the interval on each
-/// side: the most with which it still covers the median by 95 %. 0 where not
+/// The number of \p count sorted samples that lie outside of the interval on
+/// each side: the most with which it still covers the median by 95 %; 0 if not
 /// even the range of all does.
 static size_t samplesOutside(size_t count) {
   constexpr double kTail = 0.025;
@@ -91,7 +91,7 @@ void removeCommonDrift(std::vector<std::vector<double>> &samples,
   }
 }
 
-/// Ranks from 1, equal values with the mean of theirs.
+/// Ranks from 1, equal values share the mean of their ranks.
 static std::vector<double> ranksOf(llvm::ArrayRef<double> values) {
   std::vector<size_t> order(values.size());
   std::iota(order.begin(), order.end(), size_t(0));

@@ -1,4 +1,4 @@
-//===- Statistics.h - what a set of samples says --------------------------===//
+//===- Statistics.h - statistics of samples -------------------------------===//
 #pragma once
 
 #include <llvm/ADT/ArrayRef.h>
@@ -8,36 +8,36 @@
 
 namespace kiln {
 
-/// A location and how well it is known. In the unit of the samples.
+/// A location and its uncertainty, in the unit of the samples.
 struct SampleSummary {
   double median = 0;
-  /// Confidence interval of the median, at least 95 % where there are 6 or
-  /// more samples; with fewer, the range of all.
+  /// The confidence interval of the median, at least 95 % with 6 or more
+  /// samples; with fewer, the range of all.
   double ciLow = 0, ciHigh = 0;
   size_t count = 0;
 };
 
-/// Median and its nonparametric confidence interval from order statistics: the
-/// ranks come from the binomial distribution with p = 1/2 (e.g. Conover,
-/// "Practical Nonparametric Statistics", section 3.2), so that no distribution
-/// of the times is assumed. No samples give zeros.
+/// Returns the median and its nonparametric confidence interval from order
+/// statistics: the ranks come from the binomial distribution with p = 1/2 (e.g.
+/// Conover, "Practical Nonparametric Statistics", section 3.2), so that no
+/// distribution of the times is assumed. No samples give zeros.
 SampleSummary summarizeSamples(llvm::ArrayRef<double> samples);
 
-/// Takes out what befell all candidates of a round alike, such as a drop of the
-/// clock. \p samples holds a row a candidate and a column a round; a candidate
-/// that was dropped has a shorter row. A round in which every candidate (at
-/// least two) is off its own median to the same side by more than
+/// Removes changes that affect all candidates of a round alike, such as a drop
+/// of the clock. \p samples holds a row a candidate and a column a round; a
+/// candidate that was dropped has a shorter row. A round in which every
+/// candidate (at least two) is off its own median to the same side by more than
 /// \p threshold is scaled back by the median of these ratios.
 void removeCommonDrift(std::vector<std::vector<double>> &samples,
                        double threshold = 0.03);
 
 /// Spearman's rank correlation of two series of equal length, in [-1, 1]: how
-/// well the order of one tells that of the other. Equal values share the mean
-/// of their ranks. 0 where either has fewer than two different values.
+/// well the order of one predicts that of the other. Equal values share the
+/// mean of their ranks. 0 if either has fewer than two different values.
 double rankCorrelation(llvm::ArrayRef<double> a, llvm::ArrayRef<double> b);
 
-/// Geometric mean of positive values: what is right for ratios, since that of
-/// the inverses is its inverse. 0 where there are none.
+/// The geometric mean of positive values. It suits ratios, since the mean of
+/// the inverses is its inverse. 0 if there are none.
 double geomean(llvm::ArrayRef<double> values);
 
 } // namespace kiln

@@ -1,4 +1,4 @@
-//===- StreamTools.cpp - the reference of memory-bound kernels ------------===//
+//===- StreamTools.cpp - the copy baseline of memory-bound kernels --------===//
 #include "Trial/StreamTools.h"
 
 #include "Driver/Context.h"
@@ -55,7 +55,8 @@ static std::vector<int> unrollsOf(StreamMix mix) {
 }
 
 std::vector<StreamVariant> streamVariants(const StreamBytes &bytes) {
-  // Less is done before grids that stay, or many loads in flight, pay.
+  // So few bytes are moved before persistent grids, or many loads in flight,
+  // pay.
   constexpr int64_t kSmallBytes = 8 << 20;
   const bool isSmall = bytes.total() < kSmallBytes;
   std::vector<StreamVariant> variants;
@@ -70,7 +71,7 @@ std::vector<StreamVariant> streamVariants(const StreamBytes &bytes) {
     }
   if (isSmall)
     return variants;
-  // Grids that stay need many loads in flight.
+  // Persistent grids need many loads in flight.
   constexpr struct {
     int threads, blocksPerSm;
   } kGrids[] = {{256, 8}, {512, 4}, {512, 2}, {1024, 2}, {1024, 1}};
@@ -125,17 +126,17 @@ llvm::Expected<StreamTools> StreamTools::load(const Driver &driver,
                                               StreamMix mix) {
   auto artifact = artifacts.get(streamToolsUnit(device, mix));
   if (!artifact)
-    return addContext(artifact.takeError(), "the reference stream");
+    return addContext(artifact.takeError(), "the copy baseline");
   CaptureModeGuard guard(driver);
   auto module = Module::load(driver, (*artifact)->cubin);
   if (!module)
-    return addContext(module.takeError(), "the reference stream");
+    return addContext(module.takeError(), "the copy baseline");
   StreamTools tools(driver, std::move(*module), mix, device.smCount);
   for (int unroll : unrollsOf(mix))
     for (CacheHint hint : kHints) {
       auto function = tools.module.function(entryOf(unroll, hint).c_str());
       if (!function)
-        return addContext(function.takeError(), "the reference stream");
+        return addContext(function.takeError(), "the copy baseline");
       tools.functions.push_back(*function);
     }
   return tools;

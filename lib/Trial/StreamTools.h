@@ -1,8 +1,8 @@
-//===- StreamTools.h - the reference of memory-bound kernels --------------===//
+//===- StreamTools.h - the copy baseline of memory-bound kernels ----------===//
 //
-// How fast can memory be, for as many reads and writes as a problem has? Plain
-// vectorised kernels in many variants answer: who is timed beside them knows
-// what is left to gain.
+// Plain vectorised kernels in many variants show how fast memory can be for as
+// many reads and writes as a problem has. A kernel that is timed beside them
+// shows how much there is left to gain.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -23,7 +23,8 @@
 
 namespace kiln {
 
-/// What a problem reads and writes at least, rounded up to whole accesses.
+/// The least bytes that a problem reads and writes, rounded up to whole
+/// accesses.
 struct StreamBytes {
   int64_t read = 0, written = 0;
 
@@ -33,8 +34,8 @@ struct StreamBytes {
   }
 };
 
-/// Every element of every operand once: an operand that is broadcast counts
-/// once, gaps between rows do not count.
+/// Counts every element of every operand once: an operand that is broadcast
+/// counts once, gaps between rows do not count.
 StreamBytes streamBytesOf(const OperandTable &table);
 
 /// One way to move the bytes.
@@ -42,18 +43,18 @@ struct StreamVariant {
   int unroll = 1;
   CacheHint hint = CacheHint::Plain;
   int threads = 256;
-  int blocksPerSm = 0; ///< of a grid that stays; 0: a block for each piece
+  int blocksPerSm = 0; ///< of a persistent grid; 0: a block for each piece
 
-  /// "u4.t512.streaming", "u4.t512.b2" for two blocks that stay on each SM.
+  /// "u4.t512.streaming", "u4.t512.b2" for two persistent blocks on each SM.
   std::string text() const;
 };
 
-/// What is worth trying for \p bytes, some 20 variants; fewer where so few
-/// bytes move that little sets them apart.
+/// Returns the variants worth trying for \p bytes, some 20; fewer if so few
+/// bytes move that they hardly differ.
 std::vector<StreamVariant> streamVariants(const StreamBytes &bytes);
 
-/// The stream kernels of one mix, loaded into the context that was current to
-/// load(). Immutable, so thread-safe.
+/// The kernels of one mix, loaded into the context that was current to load().
+/// Immutable, so thread-safe.
 class StreamTools {
 public:
   /// Compiles them, or takes them from the cache. \p driver must outlive it.
@@ -84,7 +85,7 @@ private:
   std::vector<CudaFunction> functions; ///< in the order of the unit's entries
 };
 
-/// What StreamTools::load compiles for \p device.
+/// The unit that StreamTools::load compiles for \p device.
 TranslationUnit streamToolsUnit(const DeviceModel &device, StreamMix mix);
 
 } // namespace kiln

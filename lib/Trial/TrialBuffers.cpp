@@ -1,4 +1,4 @@
-//===- TrialBuffers.cpp - operands of a trial in memory of its own --------===//
+//===- TrialBuffers.cpp - operands of a trial in their own memory ---------===//
 #include "Trial/TrialBuffers.h"
 
 #include "Kernel/OperandLayout.h"
@@ -16,7 +16,7 @@ static constexpr uint64_t kAlignment = 256;
 static constexpr uint64_t kMaxCopies = 64;
 /// Even a copy larger than L2 leaves its tail there, so one is not enough.
 static constexpr uint64_t kLeastCopies = 2;
-/// What TrialFindings may take.
+/// The space for TrialFindings.
 static constexpr uint64_t kFindingsBytes = 1024;
 static_assert(sizeof(TrialFindings) <= kFindingsBytes);
 
@@ -24,7 +24,8 @@ static uint64_t alignUp(uint64_t bytes) {
   return llvm::alignTo(bytes, kAlignment);
 }
 
-/// What the trial tools can fill and, if it is written, compare.
+/// Whether the trial tools can fill \p operand and, if it is written, compare
+/// it.
 static bool isKnown(const OperandSpec &operand) {
   constexpr DType kReals[] = {DType::FP64, DType::FP32, DType::FP16,
                               DType::BF16, DType::E4M3, DType::E5M2,
@@ -33,7 +34,7 @@ static bool isKnown(const OperandSpec &operand) {
          llvm::is_contained(kReals, operand.type);
 }
 
-/// Integers that are not said to mean anything.
+/// Whether \p operand has integers without a stated meaning.
 static bool isUnsaid(const OperandSpec &operand) {
   return operand.type == DType::INT32 &&
          (operand.usual.integers.kind == IntegerData::None ||
@@ -60,9 +61,10 @@ llvm::Error TrialBuffers::checkTable() const {
                        "work",
                        family->name(), operand.name, nameOf(operand.type));
     if (isUnsaid(operand))
-      return makeError(ErrorCode::Unsupported,
-                       "{}: operand {} does not say what its integers mean",
-                       family->name(), operand.name);
+      return makeError(
+          ErrorCode::Unsupported,
+          "{}: operand {} does not state the meaning of its integers",
+          family->name(), operand.name);
     if (operand.isWritten() && !gridOf(layoutOf(operand)).isApart())
       return makeError(ErrorCode::Unsupported,
                        "{}: trials cannot guard operand {}, whose rows overlap",
@@ -80,39 +82,39 @@ llvm::Error TrialBuffers::checkTable() const {
 /// Places the operands in a copy.
 void TrialBuffers::layOutCopy(bool alignsTables) {
   for (const OperandSpec &operand : operandTable.operands) {
-    Slot slot;
-    slot.begin = copyBytes;
-    slot.bytes = static_cast<uint64_t>(operand.bytes());
-    if (slot.bytes != 0) {
-      slot.data = slot.begin + kRedZoneBytes;
+    Area area;
+    area.begin = copyBytes;
+    area.bytes = static_cast<uint64_t>(operand.bytes());
+    if (area.bytes != 0) {
+      area.data = area.begin + kRedZoneBytes;
       if (!alignsTables || operand.alignment == 0)
-        slot.data += static_cast<uint64_t>(operand.misalignment);
+        area.data += static_cast<uint64_t>(operand.misalignment);
       // Vectors of 16 bytes may be read to their end.
-      slot.end =
-          alignUp(llvm::alignTo(slot.data + slot.bytes, 16) + kRedZoneBytes);
+      area.end =
+          alignUp(llvm::alignTo(area.data + area.bytes, 16) + kRedZoneBytes);
       dataBytes += static_cast<uint64_t>(occupiedBytes(operand));
-      copyBytes = slot.end;
+      copyBytes = area.end;
     }
-    slots.push_back(slot);
+    areas.push_back(area);
   }
 }
 
-/// Places, from offset 0 on, what each output was and what it became; returns
-/// the bytes of all.
+/// Places each output's content before and after a run, from offset 0 on;
+/// returns the bytes of all.
 uint64_t TrialBuffers::layOutOutputs() {
   uint64_t at = 0;
-  for (size_t i = 0; i < slots.size(); ++i) {
+  for (size_t i = 0; i < areas.size(); ++i) {
     const OperandSpec &spec = operandTable.operands[i];
-    if (!spec.isWritten() || slots[i].bytes == 0)
+    if (!spec.isWritten() || areas[i].bytes == 0)
       continue;
     TrialOutput output;
     output.operand = static_cast<int>(i);
     output.rows = layoutOf(spec).rowCount();
     output.savedAt = at;
-    at += slots[i].allBytes();
+    at += areas[i].allBytes();
     if (isRead(output)) {
       output.pristineAt = at;
-      at += slots[i].allBytes();
+      at += areas[i].allBytes();
     }
     writtenOperands.push_back(output);
   }
@@ -150,8 +152,8 @@ uint64_t TrialBuffers::layOutReference(uint64_t left) {
   return alignUp(region);
 }
 
-/// Shares the cap out: one copy and what validation needs, the reference, then
-/// as many copies as make a sample cold.
+/// Divides the limit: one copy and the memory of validation, the reference,
+/// then as many copies as make a sample cold.
 llvm::Error TrialBuffers::layOut(const TrialBufferOptions &options) {
   layOutCopy(options.alignsTables);
   uint64_t outputBytes = layOutOutputs();
@@ -225,10 +227,10 @@ TrialBuffers::create(const Driver &driver, const TrialTools &tools,
 
 Arguments TrialBuffers::arguments(unsigned copy) const {
   Arguments arguments = family->defaultArguments(*problem);
-  for (size_t i = 0; i < slots.size(); ++i)
-    if (slots[i].bytes != 0)
+  for (size_t i = 0; i < areas.size(); ++i)
+    if (areas[i].bytes != 0)
       arguments.operands[i].address =
-          arena.address() + copy * copyBytes + slots[i].data;
+          arena.address() + copy * copyBytes + areas[i].data;
   return arguments;
 }
 
@@ -249,11 +251,11 @@ DeviceAddress TrialBuffers::referenceBounds(const TrialOutput &output) const {
 DeviceAddress TrialBuffers::savedElement(const TrialOutput &output,
                                          uint64_t index) const {
   const OperandSpec &spec = specOf(output);
-  const Slot &slot = slotOf(output);
+  const Area &area = areaOf(output);
   int64_t row = static_cast<int64_t>(index) / spec.cols;
   int64_t column = static_cast<int64_t>(index) % spec.cols;
   int64_t element = layoutOf(spec).offsetOf(row) + column;
-  return arena.address() + output.savedAt + slot.data - slot.begin +
+  return arena.address() + output.savedAt + area.data - area.begin +
          static_cast<uint64_t>(element * bytesOf(spec.type));
 }
 
@@ -261,27 +263,27 @@ DeviceAddress TrialBuffers::savedElement(const TrialOutput &output,
 // Filling and checking
 //===----------------------------------------------------------------------===//
 
-llvm::Error TrialBuffers::fillSlot(size_t operand, uint64_t copyAt,
+llvm::Error TrialBuffers::fillArea(size_t operand, uint64_t copyAt,
                                    CudaStream stream) const {
   const OperandSpec &spec = operandTable.operands[operand];
-  const Slot &slot = slots[operand];
-  if (slot.bytes == 0)
+  const Area &area = areas[operand];
+  if (area.bytes == 0)
     return llvm::Error::success();
   DeviceAddress base = arena.address() + copyAt;
   FillPatternParams poison;
-  poison.data = reinterpret_cast<void *>(base + slot.begin);
-  poison.bytes = static_cast<long long>(slot.allBytes());
+  poison.data = reinterpret_cast<void *>(base + area.begin);
+  poison.bytes = static_cast<long long>(area.allBytes());
   poison.pattern = poisonOf(spec.type);
   if (llvm::Error error = tools->fillPattern(poison, stream))
     return error;
   if (spec.role == OperandRole::Out)
     return llvm::Error::success();
   if (spec.type == DType::INT32)
-    return fillIntegers(operand, base + slot.data, stream);
+    return fillIntegers(operand, base + area.data, stream);
   const OperandInit &init = spec.init(data);
   FillNormalParams normal;
-  normal.data = reinterpret_cast<void *>(base + slot.data);
-  normal.count = static_cast<long long>(slot.bytes) / bytesOf(spec.type);
+  normal.data = reinterpret_cast<void *>(base + area.data);
+  normal.count = static_cast<long long>(area.bytes) / bytesOf(spec.type);
   normal.seed = seedOf(operand);
   normal.type = spec.type;
   normal.mean = static_cast<float>(init.mean);
@@ -297,7 +299,7 @@ llvm::Error TrialBuffers::fillSlot(size_t operand, uint64_t copyAt,
   if (llvm::Error error = tools->fillNormal(normal, stream))
     return error;
   return planted.operand == static_cast<int>(operand)
-             ? plant(base + slot.data, stream)
+             ? plant(base + area.data, stream)
              : llvm::Error::success();
 }
 
@@ -317,7 +319,7 @@ llvm::Error TrialBuffers::plant(DeviceAddress at, CudaStream stream) const {
   return tools->fillNormal(params, stream);
 }
 
-/// Gaps between rows keep the poison, which is no valid length or index.
+/// Gaps between rows keep the poison, which is not a valid length or index.
 llvm::Error TrialBuffers::fillIntegers(size_t operand, DeviceAddress at,
                                        CudaStream stream) const {
   const OperandSpec &spec = operandTable.operands[operand];
@@ -332,22 +334,22 @@ llvm::Error TrialBuffers::fillIntegers(size_t operand, DeviceAddress at,
 }
 
 llvm::Error TrialBuffers::prepare(CudaStream stream) const {
-  for (size_t i = 0; i < slots.size(); ++i)
-    if (llvm::Error error = fillSlot(i, 0, stream))
+  for (size_t i = 0; i < areas.size(); ++i)
+    if (llvm::Error error = fillArea(i, 0, stream))
       return error;
   return llvm::Error::success();
 }
 
-/// Copies aside what outputs are before any run, where that is read.
+/// Saves the content of outputs from before any run, if they are read.
 llvm::Error TrialBuffers::savePristine(CudaStream stream) const {
   const DeviceAddress base = arena.address();
   for (const TrialOutput &output : outputs()) {
     if (!isRead(output))
       continue;
-    const Slot &slot = slotOf(output);
+    const Area &area = areaOf(output);
     if (llvm::Error error =
-            copyOnDevice(*driver, base + output.pristineAt, base + slot.begin,
-                         slot.allBytes(), stream))
+            copyOnDevice(*driver, base + output.pristineAt, base + area.begin,
+                         area.allBytes(), stream))
       return error;
   }
   return llvm::Error::success();
@@ -363,7 +365,7 @@ llvm::Error TrialBuffers::renew(CudaStream stream) {
 llvm::Error TrialBuffers::prepareOutputs(CudaStream stream) const {
   for (const TrialOutput &output : outputs())
     if (llvm::Error error =
-            fillSlot(static_cast<size_t>(output.operand), 0, stream))
+            fillArea(static_cast<size_t>(output.operand), 0, stream))
       return error;
   return llvm::Error::success();
 }
@@ -372,8 +374,8 @@ llvm::Error TrialBuffers::saveOutputs(CudaStream stream) const {
   for (const TrialOutput &output : outputs())
     if (llvm::Error error =
             copyOnDevice(*driver, arena.address() + output.savedAt,
-                         arena.address() + slotOf(output).begin,
-                         slotOf(output).allBytes(), stream))
+                         arena.address() + areaOf(output).begin,
+                         areaOf(output).allBytes(), stream))
       return error;
   return llvm::Error::success();
 }
@@ -391,21 +393,21 @@ llvm::Error TrialBuffers::checkZone(DeviceAddress begin, uint64_t bytes,
 
 llvm::Error TrialBuffers::checkBounds(CudaStream stream) const {
   DeviceAddress base = arena.address();
-  for (size_t i = 0; i < slots.size(); ++i) {
-    const Slot &slot = slots[i];
-    if (slot.bytes == 0)
+  for (size_t i = 0; i < areas.size(); ++i) {
+    const Area &area = areas[i];
+    if (area.bytes == 0)
       continue;
     unsigned pattern = poisonOf(operandTable.operands[i].type);
-    uint64_t behind = slot.data + slot.bytes;
-    if (llvm::Error error = checkZone(base + slot.begin, slot.data - slot.begin,
+    uint64_t behind = area.data + area.bytes;
+    if (llvm::Error error = checkZone(base + area.begin, area.data - area.begin,
                                       pattern, stream))
       return error;
     if (llvm::Error error =
-            checkZone(base + behind, slot.end - behind, pattern, stream))
+            checkZone(base + behind, area.end - behind, pattern, stream))
       return error;
   }
   for (const TrialOutput &output : outputs()) {
-    // Between the rows of an output that is read lies data.
+    // The gaps between rows of an output that is read hold data.
     if (isRead(output))
       continue;
     if (llvm::Error error = checkGaps(output, stream))
@@ -414,7 +416,7 @@ llvm::Error TrialBuffers::checkBounds(CudaStream stream) const {
   return llvm::Error::success();
 }
 
-/// What lies between the rows, planes and batches of an output.
+/// Checks the gaps between the rows, planes and batches of an output.
 llvm::Error TrialBuffers::checkGaps(const TrialOutput &output,
                                     CudaStream stream) const {
   const OperandSpec &spec = specOf(output);
@@ -433,12 +435,12 @@ llvm::Error TrialBuffers::checkGaps(const TrialOutput &output,
 llvm::Error TrialBuffers::compareWithSaved(CudaStream stream) const {
   for (size_t i = 0; i < writtenOperands.size(); ++i) {
     const TrialOutput &output = writtenOperands[i];
-    const Slot &slot = slotOf(output);
+    const Area &area = areaOf(output);
     CountDifferencesParams params;
     params.left =
         reinterpret_cast<const void *>(arena.address() + output.savedAt);
-    params.right = reinterpret_cast<const void *>(arena.address() + slot.begin);
-    params.bytes = static_cast<long long>(slot.allBytes());
+    params.right = reinterpret_cast<const void *>(arena.address() + area.begin);
+    params.bytes = static_cast<long long>(area.allBytes());
     params.differing = reinterpret_cast<unsigned long long *>(
         findings() + offsetof(TrialFindings, differing) +
         i * sizeof(TrialFindings::differing[0]));

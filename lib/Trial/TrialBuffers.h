@@ -1,13 +1,14 @@
-//===- TrialBuffers.h - operands of a trial in memory of its own ----------===//
+//===- TrialBuffers.h - operands of a trial in their own memory -----------===//
 //
-// From the operand table alone. Memory is one allocation, cut up so:
+// Everything follows from the operand table. Memory is one allocation with
+// these parts:
 //
 //   copy 0 | copy 1 | ... | saved outputs | reference | flush | findings
 //
-// A copy holds a slot for each operand: a red zone, the operand as far past a
-// 256-byte boundary as its problem says, another red zone. All that is not
-// input is filled with poison (see poisonOf), so that unwritten
-// elements and reads outside of operands give wrong results.
+// A copy holds an area for each operand: a red zone, the operand as far past a
+// 256-byte boundary as its problem says, another red zone. All memory except
+// inputs is filled with poison (see poisonOf), so that unwritten elements and
+// reads outside of operands give wrong results.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -31,18 +32,18 @@ namespace kiln {
 /// DRAM's peak.
 inline constexpr int64_t kColdFactor = 32;
 
-/// What red zones and unwritten outputs hold: NaN in every floating type.
+/// The content of red zones and unwritten outputs: NaN in every floating type.
 inline constexpr unsigned kTrialPoison = 0xffffffffu;
 inline constexpr uint64_t kRedZoneBytes = 4096;
 
-/// The poison of an operand of \p type, the same byte four times: one that no
-/// right result has. Of int8 that is -128, for kernels clamp to +-127.
+/// The poison of an operand of \p type, four times a byte that no right result
+/// has. For int8 that is -128, because kernels clamp to +-127.
 constexpr unsigned poisonOf(DType type) {
   return type == DType::INT8 ? 0x80808080u : kTrialPoison;
 }
 
-/// Results of the checks of one validation, in device memory; of each output,
-/// in the order of TrialBuffers::outputs(). Counts start at 0.
+/// The results of the checks of one validation, in device memory, for each
+/// output in the order of TrialBuffers::outputs(). Counts start at 0.
 struct TrialFindings {
   static constexpr int kMaxOutputs = Arguments::kMaxOperands;
   CompareResult compare[kMaxOutputs];
@@ -51,42 +52,43 @@ struct TrialFindings {
   unsigned long long outside = 0; ///< bytes changed outside of operands
 };
 
-/// An operand that is written, and how it is compared.
+/// A written operand and the data of its comparison.
 struct TrialOutput {
   int operand = 0;  ///< its index in the table
   int64_t rows = 0; ///< over all planes and batches
-  /// Rows that the reference's memory holds at once.
+  /// The number of rows that the reference's memory holds at once.
   int64_t referenceRows = 0;
-  /// Offsets in the memory: what the last run wrote, what was there before any
-  /// (of operands that are read as well), and the reference's values.
+  /// Offsets in the memory: the output of the last run, the content before any
+  /// run (for operands that are read as well), and the reference's values.
   uint64_t savedAt = 0, pristineAt = 0, referenceAt = 0;
 };
 
 struct TrialBufferOptions {
-  uint64_t capBytes = 0; ///< what all of it may take
-  /// Of these, what is left alone where the problem fits all the same: for
-  /// workspaces.
+  uint64_t capBytes = 0; ///< the limit of all memory
+  /// The part of the limit that is left for workspaces if the problem fits all
+  /// the same.
   uint64_t spareBytes = 0;
   TrialData data = TrialData::Usual;
-  PlantedValue planted; ///< of an operand that is not INT32
+  PlantedValue planted; ///< in an operand that is not INT32
   /// Copies to rotate over and a buffer to flush with; false: one copy.
   bool forTiming = true;
   int64_t l2Bytes = 0;
-  /// Operands of which the problem promises no alignment but their own
-  /// (OperandSpec::alignment) begin at multiples of 256 bytes: a library that
-  /// runs on the same buffers may ask for more than Kiln.
+  /// Operands with an alignment of their own (OperandSpec::alignment) instead
+  /// of the problem's promise begin at multiples of 256 bytes: a library that
+  /// runs on the same buffers may need more than Kiln.
   bool alignsTables = false;
-  MemoryPool *pool = nullptr; ///< of the memory; null: the driver's allocation
+  MemoryPool *pool = nullptr; ///< the source of the memory; null: the driver's
+                              ///< allocation
 };
 
-/// The operands of one problem. Work is enqueued on the stream given; nothing
-/// waits. Not thread-safe.
+/// The operands of one problem. Work is enqueued on the given stream, without
+/// waiting. Not thread-safe.
 class TrialBuffers {
 public:
   /// Allocates and enqueues the initialisation of every copy, with the same
   /// data in each. \p driver, \p tools, \p family and \p problem must outlive
   /// it. Errors: DeviceOutOfMemory when not even one copy fits the cap,
-  /// Unsupported for a type that nothing can initialise.
+  /// Unsupported for a type that the tools cannot initialise.
   static llvm::Expected<TrialBuffers>
   create(const Driver &driver, const TrialTools &tools,
          const KernelFamily &family, const Problem &problem,
@@ -94,71 +96,74 @@ public:
 
   /// Arguments that point into copy \p copy.
   Arguments arguments(unsigned copy) const;
-  /// Arguments for the reference: as copy 0, but what an output also reads is
-  /// as it was before any run.
+  /// Arguments for the reference: like those of copy 0, but an output that is
+  /// also read has its content from before any run.
   Arguments referenceArguments() const;
 
   unsigned copies() const { return copyCount; }
-  /// The copies do not exceed the L2: flush() before a sample.
+  /// Whether the copies do not exceed the L2, so that flush() is needed before
+  /// a sample.
   bool needsFlush() const { return flushNeeded; }
-  /// Streams through a buffer of its own; nothing where there was no room.
+  /// Writes a buffer of its own to empty the L2; does nothing if there was no
+  /// room for it.
   llvm::Error flush(CudaStream stream) const;
 
   /// Fills copy 0 again: inputs, poison and red zones.
   llvm::Error prepare(CudaStream stream) const;
-  /// From now on copy 0 has other data of the same kind: what was computed from
-  /// it is void.
+  /// Fills copy 0 with other data of the same kind; results that were computed
+  /// from it become invalid.
   llvm::Error renew(CudaStream stream);
   /// Fills the outputs of copy 0 again, red zones included.
   llvm::Error prepareOutputs(CudaStream stream) const;
   llvm::Error saveOutputs(CudaStream stream) const;
 
-  /// Adds to findings().outside what changed in the red zones of copy 0 and
-  /// between the rows of its outputs.
+  /// Adds bytes that changed in the red zones of copy 0, and between the rows
+  /// of its outputs, to findings().outside.
   llvm::Error checkBounds(CudaStream stream) const;
-  /// The same for \p bytes bytes that hold \p pattern.
+  /// Like checkBounds(), for \p bytes bytes that should hold \p pattern.
   llvm::Error checkZone(DeviceAddress begin, uint64_t bytes, unsigned pattern,
                         CudaStream stream) const;
-  /// Adds to findings().differing where outputs are not what was saved.
+  /// Adds bytes of outputs that differ from the saved ones to
+  /// findings().differing.
   llvm::Error compareWithSaved(CudaStream stream) const;
   llvm::Error resetFindings(CudaStream stream) const;
-  /// Where TrialFindings lie on the device.
+  /// The address of TrialFindings on the device.
   DeviceAddress findings() const { return arena.address() + findingsAt; }
 
   const OperandTable &table() const { return operandTable; }
-  /// What is written, in the table's order; at least one.
+  /// The written operands, in the table's order; at least one.
   llvm::ArrayRef<TrialOutput> outputs() const { return writtenOperands; }
   const OperandSpec &specOf(const TrialOutput &output) const {
     return operandTable.operands[static_cast<size_t>(output.operand)];
   }
-  /// The reference's memory holds all rows of all outputs; else one slab of
-  /// one output at a time.
+  /// Whether the reference's memory holds all rows of all outputs; otherwise it
+  /// holds one slab of one output at a time.
   bool holdsReference() const { return referenceFits; }
   DeviceAddress referenceValues(const TrialOutput &output) const {
     return arena.address() + output.referenceAt;
   }
   DeviceAddress referenceBounds(const TrialOutput &output) const;
-  /// Where copy 0's operand begins.
+  /// The address of copy 0's operand.
   DeviceAddress addressOf(const TrialOutput &output) const {
-    return arena.address() + slotOf(output).data;
+    return arena.address() + areaOf(output).data;
   }
-  /// Where it is as it was before any run; 0: it was poison.
+  /// The address of its content from before any run; 0: it was poison.
   DeviceAddress pristineOf(const TrialOutput &output) const {
-    const Slot &slot = slotOf(output);
+    const Area &area = areaOf(output);
     return isRead(output)
-               ? arena.address() + output.pristineAt + slot.data - slot.begin
+               ? arena.address() + output.pristineAt + area.data - area.begin
                : 0;
   }
-  /// Address of element \p index, row * cols + column, as it was saved.
+  /// The address of the saved element \p index, row * cols + column.
   DeviceAddress savedElement(const TrialOutput &output, uint64_t index) const;
 
-  /// Bytes of the memory.
+  /// The size of the memory.
   uint64_t bytes() const { return arena.bytes(); }
   /// Leaves the memory to its context.
   void leak() { arena.leak(); }
 
 private:
-  struct Slot {
+  struct Area {
     uint64_t begin = 0; ///< in the copy, a multiple of 256
     uint64_t data = 0;  ///< of the operand, in the copy
     uint64_t bytes = 0; ///< of the operand; 0: not present
@@ -177,7 +182,7 @@ private:
   uint64_t layOutOutputs();
   uint64_t layOutReference(uint64_t left);
   llvm::Error layOut(const TrialBufferOptions &options);
-  llvm::Error fillSlot(size_t operand, uint64_t copyAt,
+  llvm::Error fillArea(size_t operand, uint64_t copyAt,
                        CudaStream stream) const;
   llvm::Error fillIntegers(size_t operand, DeviceAddress at,
                            CudaStream stream) const;
@@ -185,10 +190,10 @@ private:
   llvm::Error checkGaps(const TrialOutput &output, CudaStream stream) const;
   llvm::Error savePristine(CudaStream stream) const;
   uint64_t seedOf(size_t operand) const {
-    return operand + 1 + renewals * slots.size();
+    return operand + 1 + renewals * areas.size();
   }
-  const Slot &slotOf(const TrialOutput &output) const {
-    return slots[static_cast<size_t>(output.operand)];
+  const Area &areaOf(const TrialOutput &output) const {
+    return areas[static_cast<size_t>(output.operand)];
   }
   bool isRead(const TrialOutput &output) const {
     return specOf(output).role == OperandRole::InOut;
@@ -203,7 +208,7 @@ private:
   PlantedValue planted;
   OperandTable operandTable;
   DeviceMemory arena;
-  llvm::SmallVector<Slot, 8> slots;
+  llvm::SmallVector<Area, 8> areas;
   llvm::SmallVector<TrialOutput, 2> writtenOperands;
   uint64_t copyBytes = 0, dataBytes = 0;
   unsigned copyCount = 1;

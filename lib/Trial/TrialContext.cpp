@@ -1,4 +1,4 @@
-//===- TrialContext.cpp - what trials keep in their context ---------------===//
+//===- TrialContext.cpp - the state of trials in a context ----------------===//
 #include "Trial/TrialContext.h"
 
 #include "Driver/Context.h"
@@ -10,7 +10,7 @@
 
 namespace kiln {
 
-/// What a slab of the reference takes where trials set no pace.
+/// The longest time of a slab of the reference if trials have no pace.
 static constexpr std::chrono::milliseconds kMostOfSlab{100};
 
 static void leak(ProblemState &state) {
@@ -25,7 +25,7 @@ llvm::Expected<bool> TrialContext::isBusy() {
     return false;
   auto hasEnded = late->end.isDone();
   if (!hasEnded) {
-    // What it did killed the context, with everything in it.
+    // The late work killed the context.
     ErrorSummary error = summarize(hasEnded.takeError());
     error.code = ErrorCode::ContextDead;
     abandon();
@@ -59,8 +59,8 @@ void TrialContext::abandon() {
   state.reset();
 }
 
-/// What trials may take of the device: computed again for each problem, because
-/// the caller allocates and frees meanwhile.
+/// The device memory that trials may take. It is computed again for each
+/// problem, because the caller allocates and frees meanwhile.
 llvm::Expected<uint64_t> TrialContext::scratchCap() const {
   auto memory = memoryInfo(driver);
   if (!memory)
@@ -106,7 +106,8 @@ llvm::Error TrialContext::setUp(const TrialRequest &request) {
 /// Replaces the state.
 llvm::Error TrialContext::makeState(const TrialRequest &request,
                                     bool forTiming) {
-  state.reset(); // first, so that the memory of both never exists at once
+  state.reset(); // first, so that the memory of both never exists at the same
+                 // time
   if (pool)
     pool->trim();
   auto fresh = std::make_unique<ProblemState>();
@@ -133,7 +134,7 @@ llvm::Error TrialContext::makeState(const TrialRequest &request,
     return buffers.takeError();
   fresh->buffers.emplace(std::move(*buffers));
   state = std::move(fresh);
-  // What they enqueued ends with the piece.
+  // The enqueued work ends with the piece.
   return options.pace
              ? waitWithLimit(driver, stream.handle(), options.hangLimit)
              : llvm::Error::success();

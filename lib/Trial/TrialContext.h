@@ -1,4 +1,4 @@
-//===- TrialContext.h - what trials keep in their context -----------------===//
+//===- TrialContext.h - the state of trials in a context ------------------===//
 //
 // Private to InProcessTrials.cpp and TrialSession.cpp.
 //
@@ -20,7 +20,7 @@ namespace kiln {
 /// One part in this many of the scratch memory is for workspaces.
 inline constexpr uint64_t kWorkspaceShare = 4;
 
-/// What stays while requests are about one problem.
+/// The state that stays while requests are about one problem.
 struct ProblemState {
   const KernelFamily *family = nullptr;
   Problem problem;
@@ -31,8 +31,8 @@ struct ProblemState {
   std::optional<TrialValidator> validator; ///< made when first needed
 };
 
-/// What work that was given up may still reach: a launch that did not end
-/// within the hang limit, and all that was enqueued behind it.
+/// Memory and code that given-up work may still use: a launch that did not end
+/// within the hang limit, and all work that was enqueued behind it.
 struct LateWork {
   Event end; ///< behind all of it
   std::unique_ptr<ProblemState> state;
@@ -40,8 +40,9 @@ struct LateWork {
   std::vector<DeviceMemory> workspaces;
 };
 
-/// All that outlives a request: a stream, the tools, the memory and reference
-/// of the problem at hand, and what late work may still reach.
+/// The state that outlives a request: a stream, the tools, the memory and
+/// reference of the current problem, and the objects that late work may still
+/// use.
 struct TrialContext {
   TrialContext(const Driver &driver, const DeviceModel &device,
                ArtifactStore &artifacts, InProcessTrialsOptions options,
@@ -49,12 +50,12 @@ struct TrialContext {
       : driver(driver), device(device), artifacts(artifacts), options(options),
         stream(std::move(stream)), ownLoader(driver) {}
 
-  /// Makes everything that concerns the problem and no candidate.
+  /// Makes the state of the problem that is independent of candidates.
   llvm::Error setUp(const TrialRequest &request);
   llvm::Error makeState(const TrialRequest &request, bool forTiming);
   llvm::Error makeValidator();
   llvm::Expected<uint64_t> scratchCap() const;
-  /// Whether late work still runs; what it held is freed once it does not.
+  /// Whether late work still runs; its objects are freed once it has ended.
   /// Error (ContextDead): it killed the context.
   llvm::Expected<bool> isBusy();
   /// Gives up everything on the device: freeing would wait for it.
@@ -73,7 +74,7 @@ struct TrialContext {
   }
   /// Notes a plan that a result carries.
   void handOut(const std::shared_ptr<const LoadedPlan> &plan);
-  /// The plans of results that somebody still has.
+  /// The plans of results that still have an owner.
   std::vector<std::shared_ptr<const LoadedPlan>> plansOutside() const;
 
   const Driver &driver;
@@ -84,7 +85,7 @@ struct TrialContext {
   std::optional<MemoryPool> pool; ///< with a pace
   KernelLoader ownLoader;
   std::optional<TrialTools> tools;
-  uint64_t capBytes = 0; ///< for the state that is there
+  uint64_t capBytes = 0; ///< for the current state
   bool alive = true;
   std::optional<LateWork> late;
   std::unique_ptr<ProblemState> state;

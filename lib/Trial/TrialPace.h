@@ -1,9 +1,9 @@
-//===- TrialPace.h - trials that leave the device to others ---------------===//
+//===- TrialPace.h - trials that share the device -------------------------===//
 //
 // Trials of a process that also serves must not take the device from it. So
-// their work is cut into pieces: what is enqueued and waited for together. Who
-// sets the pace is asked before each piece, when nothing of theirs is in
-// flight, and hears how long it took.
+// their work is cut into pieces, each of which is enqueued and waited for as a
+// whole. The pace is asked before each piece, when no work of trials is in
+// flight, and is told the time that it took.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -20,19 +20,20 @@ public:
   using Clock = std::chrono::steady_clock;
 
   virtual ~TrialPace() = default;
-  /// Waits until a piece may begin. False: trials are to end now.
+  /// Waits until a piece may begin. False if trials have to end now.
   virtual bool begin() = 0;
-  /// The piece took \p time, from before its first work was enqueued until all
-  /// of it was done. That is no less than it had of the device.
+  /// Notes that the piece took \p time, from before its first work was enqueued
+  /// until all of it was done. This is an upper bound of its device time.
   virtual void end(Clock::duration time) = 0;
   /// Waits until code may be loaded, which the driver lets wait for all work of
   /// the device, and launches of other threads with it.
   virtual void awaitLoad() = 0;
-  /// How long begin() waited so far, in all: no limit of trials counts it.
+  /// The total time that begin() waited so far, which no limit of trials
+  /// counts.
   virtual Clock::duration waited() const = 0;
 };
 
-/// What a piece takes at most, as far as launches can be told apart.
+/// The longest time of a piece, unless a single launch takes longer.
 inline constexpr std::chrono::milliseconds kMostOfPiece{2};
 
 /// One piece, from its construction on. Without a pace it may always run.
@@ -49,7 +50,7 @@ public:
   TrialPiece &operator=(const TrialPiece &) = delete;
 
   bool mayRun() const { return isGranted; }
-  /// Why it may not.
+  /// The error if it may not run.
   static llvm::Error refused() {
     return makeError(ErrorCode::Cancelled, "trials are to end");
   }
@@ -60,7 +61,7 @@ private:
   const TrialPace::Clock::time_point start;
 };
 
-/// The time that limits of trials are held against.
+/// The current time for limits of trials, without waits of the pace.
 inline TrialPace::Clock::time_point trialTime(const TrialPace *pace) {
   const TrialPace::Clock::time_point now = TrialPace::Clock::now();
   return pace ? now - pace->waited() : now;

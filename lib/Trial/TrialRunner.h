@@ -1,8 +1,8 @@
-//===- TrialRunner.h - who runs trials ------------------------------------===//
+//===- TrialRunner.h - the interface of trials ----------------------------===//
 //
 // A request is a problem with planned and compiled candidates; a result is a
-// status, times, and the candidate's code as it was loaded, for who goes on
-// with it. Tests play the device behind this interface.
+// status, times, and the candidate's loaded code for further use. Tests replace
+// the device behind this interface.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -27,29 +27,29 @@ namespace kiln {
 
 class LoadedPlan;
 
-/// Which candidates are compared with the reference.
+/// The candidates that are compared with the reference.
 enum class TrialValidation {
   None,
   All,
-  /// By time, the fastest first, until what is left is slower than a valid one
-  /// by more than the tie band: all that may win.
+  /// All that may win: the fastest first, until the others are slower than a
+  /// valid one by more than the tie band.
   MayWin,
 };
 
-/// Candidates whose times differ by less are tied; so are two of which each has
-/// the other's median within its interval. Medians of interleaved samples agree
-/// to 0.3 % from run to run.
+/// Candidates whose times differ by less are tied; so are two whose intervals
+/// each contain the other's median. Medians of interleaved samples agree to 0.3
+/// % from run to run.
 inline constexpr double kTieBand = 0.005;
 
-/// A value in place of one element of an input, such as a NaN, to see where it
-/// goes, or of some in a row. Rows are counted through planes and batches.
+/// A value, such as a NaN, that replaces one element of an input, or some in a
+/// row, to see where it goes. Rows are counted through planes and batches.
 struct PlantedValue {
   int operand = -1; ///< its index in the operand table; -1: no value is planted
   int64_t row = 0, column = 0;
   float value = 0;
   uint64_t count = 1; ///< elements, of one row
 
-  /// The same bits: NaN is like NaN.
+  /// Compares bits, so that NaN equals NaN.
   bool operator==(const PlantedValue &other) const {
     return operand == other.operand && row == other.row &&
            column == other.column && count == other.count &&
@@ -61,15 +61,15 @@ struct PlantedValue {
 struct TrialOptions {
   MeasurementMode mode = MeasurementMode::Cold;
   TrialValidation validation = TrialValidation::MayWin;
-  TrialData data = TrialData::Usual; ///< what the operands hold
-  PlantedValue planted; ///< in place of one element of that; of tests alone
+  TrialData data = TrialData::Usual; ///< the data of the operands
+  PlantedValue planted; ///< replaces elements of it; for tests only
   bool measure = true;  ///< false: only validate
   unsigned minSamples = 5, maxSamples = 11;
-  /// No new work begins after this time; what has run by then is reported.
+  /// No new work begins after this time; results so far are reported.
   std::chrono::milliseconds timeLimit{10000};
-  /// While nothing is proven a comparison may begin for this much longer, and
-  /// it goes on where its reference is expected to be computed by then: by the
-  /// time that the part before took.
+  /// While no candidate is proven a comparison may begin for this much longer.
+  /// It goes on if its reference is expected to be computed by then, judging by
+  /// the time of the part before.
   std::chrono::milliseconds extraTime{0};
 };
 
@@ -80,19 +80,19 @@ struct TrialCandidate {
   /// TrialResult::loaded of an earlier request for this plan, so that nothing
   /// is loaded again; may be null.
   std::shared_ptr<const LoadedPlan> loaded;
-  /// MayWin takes it for valid, since an earlier request found it so: it is not
-  /// compared again.
+  /// MayWin takes it as valid without comparing it again, since an earlier
+  /// request found it right.
   bool isProven = false;
-  /// Sampled as long as any other, even where it is clearly slower: what other
-  /// times are held against.
+  /// It is sampled as long as any other, even if it is clearly slower, because
+  /// other times are compared with its time.
   bool isKept = false;
 
   /// "mma.bm128.bn128"
   std::string config() const { return plan.configText(); }
 };
 
-/// What to try. Whether a config may run on the device is the caller's to know:
-/// nothing is pruned here.
+/// The candidates to try. The caller has to know that they may run on the
+/// device: they are not pruned here.
 struct TrialRequest {
   const KernelFamily *family = nullptr; ///< outlives the runner
   Problem problem;
@@ -108,14 +108,16 @@ struct TrialResult {
                           ///< proven and timed
   double medianNs = 0, ciLowNs = 0, ciHighNs = 0;
   int64_t samples = 0;
-  /// Largest error over the tolerance of what was compared; at most 1 if Ok.
+  /// The largest error of compared elements over the tolerance; at most 1 if
+  /// Ok.
   double maxErrorRatio = 0;
-  std::string message; ///< what is wrong, empty if Ok
+  std::string message; ///< the fault, empty if Ok
   /// If Ok, the plan that ran, in the context of the runner, which it may
-  /// outlive. It is no use elsewhere, and its code leaves the device with its
-  /// last owner unless KernelLoader::adopt() makes it stay. Its owner may drop
-  /// it at any time: while a late launch runs, or once the context died, the
-  /// runner keeps what must not be unloaded. Null where nothing was loaded.
+  /// outlive. It cannot be used in other contexts, and its code leaves the
+  /// device with its last owner unless KernelLoader::adopt() makes it stay. Its
+  /// owner may drop it at any time: while a late launch runs, or once the
+  /// context died, the runner keeps code that must not be unloaded. Null if
+  /// nothing was loaded.
   std::shared_ptr<const LoadedPlan> loaded;
 };
 
@@ -124,24 +126,24 @@ class TrialRunner {
 public:
   virtual ~TrialRunner() = default;
 
-  /// Runs \p request; one result for each candidate in its order. What
-  /// compares with a reference ends soon after \p cancel, which may be null,
-  /// became true, from any thread: as if time were over. Errors are those that
-  /// concern no candidate: InvalidArgument (an empty problem, or a candidate
-  /// without its artifacts), DeviceOutOfMemory (no scratch for this problem at
-  /// all), ContextDead, CompileFailed and the like for the tools and the
-  /// reference, InProgress while work of an earlier trial still runs.
+  /// Runs \p request; returns one result for each candidate in its order.
+  /// Comparisons with a reference end soon after any thread set \p cancel,
+  /// which may be null, as if time were over. Errors concern no candidate:
+  /// InvalidArgument (an empty problem, or a candidate without its artifacts),
+  /// DeviceOutOfMemory (no scratch for this problem at all), ContextDead,
+  /// CompileFailed and the like for the tools and the reference, InProgress
+  /// while work of an earlier trial still runs.
   virtual llvm::Expected<std::vector<TrialResult>>
   run(const TrialRequest &request,
       const std::atomic<bool> *cancel = nullptr) = 0;
 
   /// Whether there is memory to try \p problem, which is not empty, as far as
-  /// that can be told before.
+  /// is known beforehand.
   virtual bool hasRoom(const KernelFamily &family, const Problem &problem) {
     return true;
   }
 
-  /// False once its context died: run() then answers ContextDead.
+  /// False once its context died; then run() returns ContextDead.
   virtual bool isAlive() const = 0;
 };
 

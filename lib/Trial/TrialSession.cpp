@@ -20,7 +20,7 @@ static bool isRefusalOfConfig(int64_t driverCode) {
   });
 }
 
-/// Notes what \p error says of a candidate, and of the device.
+/// Notes the meaning of \p error for a candidate, and for the device.
 void TrialSession::blame(Attempt &attempt, const ErrorSummary &error,
                          FailureOf what) {
   TrialStatus status =
@@ -38,8 +38,8 @@ void TrialSession::blame(Attempt &attempt, const ErrorSummary &error,
   hasLateWork |= status == TrialStatus::Late;
 }
 
-/// Allocates the workspace, in what the operands leave of the scratch memory:
-/// zeros where its layout says so, else NaN.
+/// Allocates the workspace in the scratch memory that the operands leave: zeros
+/// in its zeroed region, NaN elsewhere.
 void TrialSession::takeWorkspace(Attempt &attempt) {
   const WorkspaceLayout &layout = attempt.plan->workspace();
   if (layout.bytes() == 0)
@@ -64,7 +64,8 @@ void TrialSession::takeWorkspace(Attempt &attempt) {
     blame(attempt, summarize(std::move(error)), FailureOf::Surroundings);
 }
 
-/// Zeros where the layout says so, else NaN; a red zone behind it.
+/// Fills the zeroed region with zeros and the rest with NaN; a red zone
+/// follows.
 llvm::Error TrialSession::fillWorkspace(const Attempt &attempt) {
   const WorkspaceLayout &layout = attempt.plan->workspace();
   const DeviceAddress address = attempt.workspace.address;
@@ -117,7 +118,7 @@ void TrialSession::takeTime(Attempt &attempt, const SampledTime &time) {
   attempt.result.samples = static_cast<int64_t>(time.ns.count);
 }
 
-/// Times all that is usable, side by side.
+/// Times all usable candidates side by side.
 void TrialSession::measure() {
   const TrialBuffers &buffers = *context.state->buffers;
   SamplingOptions options;
@@ -166,10 +167,11 @@ void TrialSession::measure() {
     takeTime(*timed[i], (*times)[i]);
 }
 
-/// Compares one candidate with the reference; where it is wrong once more, over
-/// fresh data. Others may have written to the device's memory, or what differed
-/// may lie within the noise of one set of data: only wrong results that repeat
-/// are the kernel's. \p hasFailed: it could not be launched, as the error says.
+/// Compares one candidate with the reference, and once more over fresh data if
+/// it is wrong. Only wrong results that repeat are the kernel's fault: other
+/// threads may have written to the device's memory, or the difference may be
+/// noise of one set of data. \p hasFailed becomes true if the launch failed,
+/// with its error.
 llvm::Expected<TrialVerdict> TrialSession::compare(Attempt &attempt,
                                                    bool &hasFailed) {
   CudaStream stream = context.stream.handle();
@@ -226,7 +228,7 @@ llvm::Error TrialSession::validate(Attempt &attempt) {
           hasFailed ? FailureOf::Candidate : FailureOf::Surroundings);
     return llvm::Error::success();
   }
-  // Its times stand: it is only not known to be right.
+  // Its times stay; only its correctness is unknown.
   if (verdict->status == TrialStatus::Timeout && attempt.result.samples > 0)
     return llvm::Error::success();
   attempt.result.maxErrorRatio = verdict->maxErrorRatio;
@@ -250,7 +252,8 @@ llvm::Error TrialSession::validateAll() {
   return llvm::Error::success();
 }
 
-/// The fastest first, until the rest is slower than one that is right.
+/// Validates the fastest first, until the others are slower than one that is
+/// right.
 llvm::Error TrialSession::validateWinners() {
   std::vector<Attempt *> order;
   for (Attempt &attempt : attempts)
@@ -277,8 +280,8 @@ llvm::Error TrialSession::validateWinners() {
   return llvm::Error::success();
 }
 
-/// After the device died: nothing that was not validated counts, and nothing
-/// of it can be freed.
+/// After the device died only validated results count, and none of its memory
+/// can be freed.
 void TrialSession::endWithDevice() {
   for (Attempt &attempt : attempts) {
     if (attempt.result.status == TrialStatus::Ok && !attempt.result.validated)
@@ -290,8 +293,8 @@ void TrialSession::endWithDevice() {
   context.abandon();
 }
 
-/// After work that did not end in time: what it may reach stays as it is until
-/// it ends. The context lives, and so do the other candidates' results.
+/// After work that did not end in time, all that it may use stays as it is
+/// until it ends. The context lives, and the other candidates' results stay.
 void TrialSession::leaveLateWork() {
   CudaStream stream = context.stream.handle();
   auto end = Event::create(context.driver, Event::Timing::Disabled);
@@ -303,7 +306,7 @@ void TrialSession::leaveLateWork() {
   }
   LateWork &late = context.late.emplace(LateWork{std::move(*end), {}, {}, {}});
   late.state = std::move(context.state);
-  late.plans = context.plansOutside(); // unloading any would wait, too
+  late.plans = context.plansOutside(); // unloading any plan would wait, too
   for (Attempt &attempt : attempts) {
     if (attempt.plan && attempt.result.status == TrialStatus::Ok &&
         attempt.result.samples == 0 && !attempt.result.validated)

@@ -16,7 +16,7 @@ struct Attempt {
   std::shared_ptr<const LoadedPlan> plan;
   DeviceMemory memory; ///< its own workspace, a red zone behind it
   Workspace workspace;
-  bool isProven = false, isKept = false; ///< as the candidate's
+  bool isProven = false, isKept = false; ///< like the candidate's
 
   bool isUsable() const { return plan && result.status == TrialStatus::Ok; }
   void fail(TrialStatus status, std::string message) {
@@ -52,15 +52,16 @@ private:
   llvm::Error validateWinners();
   llvm::Error validate(Attempt &attempt);
   llvm::Expected<TrialVerdict> compare(Attempt &attempt, bool &hasFailed);
-  /// What failed: something of the candidate, which the device may refuse, or
-  /// something that any candidate would have met.
+  /// The source of a failure: the candidate, which the device may refuse, or a
+  /// cause that any candidate would have met.
   enum class FailureOf { Candidate, Surroundings };
   void blame(Attempt &attempt, const ErrorSummary &error, FailureOf what);
   void endWithDevice();
   void leaveLateWork();
-  /// Whether more may be enqueued.
+  /// Whether more work may be enqueued.
   bool goesOn() const { return context.alive && !hasLateWork; }
-  /// Whether no comparison may begin; \p awaitsProof: nothing is proven yet.
+  /// Whether no comparison may begin; \p awaitsProof: no candidate is proven
+  /// yet.
   bool isLate(bool awaitsProof) const {
     const auto extra =
         awaitsProof ? request.options.extraTime : std::chrono::milliseconds(0);

@@ -9,7 +9,7 @@
 
 namespace kiln {
 
-/// In the order of TrialTools::Kernel.
+/// The names in the order of TrialTools::Kernel.
 static constexpr const char *kNames[] = {
     "kilnFillNormal",   "kilnFillIntegers",    "kilnFillPattern",
     "kilnCheckRedZone", "kilnCheckGaps",       "kilnCountDifferences",
@@ -56,7 +56,7 @@ llvm::Error TrialTools::run(Kernel kernel, const Params &params, int64_t items,
                             CudaStream stream) const {
   if (items <= 0)
     return llvm::Error::success();
-  // Enough to fill the device; the kernels stride over the rest.
+  // The blocks fill the device; the kernels stride over the rest.
   constexpr int64_t kBlocksPerSm = 2048 / kTrialThreads;
   int64_t blocks = (items + kTrialThreads - 1) / kTrialThreads;
   LaunchSpec spec;

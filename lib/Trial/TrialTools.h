@@ -70,7 +70,7 @@ private:
   std::array<CudaFunction, kKernelCount> functions = {};
 };
 
-/// What TrialTools::load compiles for \p device.
+/// The unit that TrialTools::load compiles for \p device.
 TranslationUnit trialToolsUnit(const DeviceModel &device);
 
 } // namespace kiln

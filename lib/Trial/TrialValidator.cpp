@@ -1,4 +1,4 @@
-//===- TrialValidator.cpp - is what a candidate computes right? -----------===//
+//===- TrialValidator.cpp - compares candidates with the reference --------===//
 #include "Trial/TrialValidator.h"
 
 #include "Driver/Launcher.h"
@@ -11,8 +11,8 @@ namespace kiln {
 
 /// The part of a problem of \p flops operations that the reference computes in
 /// some times \p seconds. It does two fused multiply-adds in double precision
-/// where the problem has one (the value and its bound), and reaches a third to
-/// two thirds of the rate of that.
+/// for each one of the problem (the value and its bound), and reaches a third
+/// to two thirds of the peak rate.
 static double shareOfWork(double flops, const DeviceModel &device,
                           double seconds) {
   constexpr double kHzPerMHz = 1e6;
@@ -50,7 +50,7 @@ llvm::Expected<TrialValidator> TrialValidator::create(
 
 /// Cuts all rows into slabs of \p share of an output's rows each.
 void TrialValidator::cutSlabs(double share) {
-  constexpr double kLeastRows = 64; // what a tile of the reference has
+  constexpr double kLeastRows = 64; // the rows of a tile of the reference
   for (size_t number = 0; number < buffers->outputs().size(); ++number) {
     const TrialOutput &output = buffers->outputs()[number];
     const double worth =
@@ -76,8 +76,8 @@ LaunchSpec TrialValidator::bindReference(const TrialOutput &output,
   return spec;
 }
 
-/// Where the slab that begins with row \p begin lies: behind those before it if
-/// all have room.
+/// The offset of the slab that begins with row \p begin: behind the earlier
+/// ones if all have room.
 uint64_t TrialValidator::slabOffset(const TrialOutput &output,
                                     int64_t begin) const {
   return buffers->holdsReference()
@@ -126,8 +126,8 @@ bool TrialValidator::isTooLate(size_t slabsLeft,
   return now > time.deadline && now + slabsLeft * slabTime > time.latest;
 }
 
-/// Computes what is missing of a reference that is kept; false if there was no
-/// time for all of it.
+/// Computes the missing slabs of a kept reference; false if there was no time
+/// for all of them.
 llvm::Expected<bool>
 TrialValidator::completeReference(CudaStream stream,
                                   const ValidationTime &time) {
@@ -141,7 +141,7 @@ TrialValidator::completeReference(CudaStream stream,
     const Clock::time_point begin = Clock::now();
     if (llvm::Error error = computeSlab(slabs[slabsThere], stream))
       return error;
-    // One by one, so that the limit is that of a slab.
+    // Slabs are awaited one by one, so that the limit is that of a slab.
     if (llvm::Error error = waitWithLimit(*driver, stream, time.hangLimit))
       return error;
     slabTime = Clock::now() - begin;
@@ -149,7 +149,7 @@ TrialValidator::completeReference(CudaStream stream,
   return true;
 }
 
-/// Compares all rows of all outputs, computing the reference where it is not
+/// Compares all rows of all outputs, and computes the reference if it is not
 /// kept; false if there was no time for that.
 llvm::Expected<bool>
 TrialValidator::compareOutputs(CudaStream stream, const ValidationTime &time) {
@@ -181,7 +181,7 @@ static TrialVerdict unfinished() {
   return verdict;
 }
 
-/// The first run of a candidate, over poisoned outputs.
+/// Does the first run of a candidate, over poisoned outputs.
 llvm::Error TrialValidator::runFirst(Run run, CudaStream stream) {
   if (llvm::Error error = buffers->resetFindings(stream))
     return error;
@@ -192,7 +192,7 @@ llvm::Error TrialValidator::runFirst(Run run, CudaStream stream) {
   return buffers->saveOutputs(stream);
 }
 
-/// The second, which has to give the same bits.
+/// Does the second run, which has to give the same bits.
 llvm::Error TrialValidator::runAgain(Run run, CudaStream stream) {
   if (llvm::Error error = buffers->prepareOutputs(stream))
     return error;
@@ -248,21 +248,21 @@ TrialValidator::validate(Run run, CudaStream stream,
   if (llvm::Error error = readWithLimit(*driver, &findings, buffers->findings(),
                                         sizeof(findings), stream, limit))
     return error;
-  // Who writes elsewhere may have written there.
+  // A candidate that writes elsewhere may have overwritten the reference.
   if (findings.outside != 0)
     slabsThere = 0;
   return judge(findings, stream, limit);
 }
 
-/// Names the output where there is more than one: "y: ".
+/// Names the output if there is more than one: "y: ".
 std::string TrialValidator::prefixOf(const TrialOutput &output) const {
   if (buffers->outputs().size() == 1)
     return "";
   return fmt::format("{}: ", buffers->specOf(output).name);
 }
 
-/// Where element \p index, row * cols + column, is: "row 3, column 5". Rows are
-/// counted through batches, and where there are planes within one.
+/// The place of element \p index, row * cols + column: "row 3, column 5". Rows
+/// are counted through batches or, if there are planes, within one plane.
 static std::string placeText(const OperandSpec &spec, uint64_t index) {
   const auto cols = static_cast<uint64_t>(spec.cols);
   const uint64_t row = index / cols;
@@ -277,7 +277,7 @@ static std::string placeText(const OperandSpec &spec, uint64_t index) {
   return text;
 }
 
-/// What the comparison with the reference says of one output.
+/// Takes the verdict of one output from its comparison with the reference.
 llvm::Error TrialValidator::judgeOutput(const TrialOutput &output,
                                         const CompareResult &compare,
                                         CudaStream stream,

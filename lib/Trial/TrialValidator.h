@@ -1,4 +1,4 @@
-//===- TrialValidator.h - is what a candidate computes right? -------------===//
+//===- TrialValidator.h - compares candidates with the reference ----------===//
 #pragma once
 
 #include "Store/LoadedPlan.h"
@@ -17,33 +17,33 @@
 
 namespace kiln {
 
-/// What one validation found.
+/// The result of one validation.
 struct TrialVerdict {
   TrialStatus status = TrialStatus::Ok;
   double maxErrorRatio = 0;
   std::string message; ///< empty if Ok
 };
 
-/// How long a validation may take.
+/// The time limits of a validation.
 struct ValidationTime {
   using Clock = std::chrono::steady_clock;
 
   std::chrono::milliseconds hangLimit; ///< of one wait
   Clock::time_point deadline;
-  /// Past the deadline the reference is computed where it will be ready by
-  /// then.
+  /// Past the deadline the reference is computed if it will be ready by this
+  /// time.
   Clock::time_point latest;
   /// Ends the computation of the reference once it is true; may be null.
   const std::atomic<bool> *cancel = nullptr;
-  TrialPace *pace = nullptr; ///< of the work; null: it all runs at once
+  TrialPace *pace = nullptr; ///< of the work; null: all of it runs at once
 };
 
-/// Compares all that candidates write with the family's reference, over copy 0
-/// of the buffers. The reference is computed in slabs of rows. Where its memory
+/// Compares all outputs of candidates with the family's reference, over copy 0
+/// of the buffers. The reference is computed in slabs of rows. If its memory
 /// holds all of it, each slab is computed once, before a candidate runs, and a
-/// later validation goes on behind the last slab of an earlier one; else all
-/// slabs are computed for each candidate. A slab has the rows that memory
-/// holds, and no more than the device computes in the time of create() unless
+/// later validation goes on behind the last slab of an earlier one; otherwise
+/// all slabs are computed for each candidate. A slab has the rows that fit the
+/// memory, and no more than the device computes in the time of create() unless
 /// these are fewer than 64. Uses the context that was current to create(), and
 /// waits for its work. Not thread-safe.
 class TrialValidator {
@@ -52,8 +52,8 @@ public:
   /// Enqueues one run of a candidate.
   using Run = llvm::function_ref<llvm::Error(const Arguments &)>;
 
-  /// All references must outlive it. Errors: those of ArtifactStore::get and
-  /// KernelLoader::load for the reference.
+  /// All referenced arguments must outlive it. Errors: those of
+  /// ArtifactStore::get and KernelLoader::load for the reference.
   static llvm::Expected<TrialValidator>
   create(const Driver &driver, const TrialTools &tools, TrialBuffers &buffers,
          const KernelFamily &family, const Problem &problem,
@@ -62,20 +62,21 @@ public:
          std::chrono::duration<double> slab);
 
   /// Runs a candidate twice over poisoned outputs: every element within the
-  /// tolerance, nothing else changed, and the same bits both times. Timeout is
-  /// the verdict where \p time ends before the reference is there; at least one
+  /// tolerance, nothing else changed, and the same bits both times. The verdict
+  /// is Timeout if \p time ends before the reference is there; at least one
   /// slab is computed in each call. Errors: those of \p run; InProgress when a
   /// wait takes more than the hang limit; ContextDead.
   llvm::Expected<TrialVerdict> validate(Run run, CudaStream stream,
                                         const ValidationTime &time);
 
-  /// From now on candidates are compared over other data of the same kind.
+  /// Compares candidates over other data of the same kind from now on.
   llvm::Error renew(CudaStream stream) {
     slabsThere = 0;
     return buffers->renew(stream);
   }
 
-  /// The reference's code, to be kept where its context hangs or is dead.
+  /// The reference's code, which has to be kept if its context hangs or is
+  /// dead.
   std::shared_ptr<const LoadedKernel> code() const { return kernel; }
 
 private:
@@ -116,8 +117,9 @@ private:
   std::unique_ptr<Reference> reference;
   std::shared_ptr<const LoadedKernel> kernel;
   std::vector<Slab> slabs;     ///< all rows of all outputs
-  size_t slabsThere = 0;       ///< the first so many are computed and kept
-  Clock::duration slabTime{0}; ///< of the last one that was computed
+  size_t slabsThere = 0;       ///< the number of first slabs that are computed
+                               ///< and kept
+  Clock::duration slabTime{0}; ///< of the last computed slab
 };
 
 } // namespace kiln

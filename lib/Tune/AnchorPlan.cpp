@@ -8,11 +8,11 @@
 
 namespace kiln {
 
-/// A member further behind the best at a point is no competitor there.
+/// A member further behind the best at a point does not compete there.
 static constexpr double kCompetitorBand = 0.15;
 static constexpr size_t kParts = 3; ///< of a member's domain
-/// A range of several fields has corners where all of them are large: what
-/// takes longer than that, in ns, is measured only if it comes first.
+/// A range of several fields has corners where all of them are large. A point
+/// that takes longer than this, in ns, is measured only if it comes first.
 static constexpr double kLongestOfProduct = 25e6;
 
 namespace {
@@ -21,14 +21,14 @@ namespace {
 struct Place {
   ExtentPoint point;
   double weight = 0;
-  double leastNs = 0;            ///< of the members, as expected
+  double leastNs = 0;            ///< the least expected time of the members
   std::vector<uint32_t> members; ///< that compete there, best first
 };
 
-/// A part of the places where a member competes: to be measured once.
-struct Slot {
+/// A section of the places where a member competes, to be measured once.
+struct Section {
   uint32_t member = 0;
-  size_t first = 0, last = 0; ///< of the places
+  size_t first = 0, last = 0; ///< indices of places
   double value = 0;
   bool isFilled = false;
 };
@@ -47,7 +47,7 @@ private:
   bool isTooLong(const Place &place) const {
     return place.point.size() > 1 && place.leastNs > kLongestOfProduct;
   }
-  void makeSlots();
+  void makeSections();
   double worthOf(size_t place) const;
   void take(size_t place);
   size_t nearestTo(const ExtentPoint &point) const;
@@ -59,14 +59,15 @@ private:
   const DeviceModel &device;
   const AnchorGoal &goal;
   std::vector<Place> places;
-  std::vector<Slot> slots;
-  std::vector<std::vector<size_t>> slotsOf; ///< by place
+  std::vector<Section> sections;
+  std::vector<std::vector<size_t>> sectionsOf; ///< by place
   std::vector<Anchor> anchors;
 };
 
 } // namespace
 
-/// Who competes at \p point; nullopt: it is not of the range.
+/// Finds the members that compete at \p point; nullopt if it is not of the
+/// range.
 std::optional<Place> Planner::placeOf(const ExtentPoint &point) const {
   auto problem = portfolio.range().find(point);
   if (!problem || portfolio.range().family->isEmpty(*problem) ||
@@ -100,10 +101,10 @@ void Planner::findPlaces() {
   }
 }
 
-/// Cuts each member's domain into parts of like weight. What was measured fills
-/// its part.
-void Planner::makeSlots() {
-  slotsOf.resize(places.size());
+/// Cuts each member's domain into sections of similar weight. A measured point
+/// fills its section.
+void Planner::makeSections() {
+  sectionsOf.resize(places.size());
   for (uint32_t member = 0; member < portfolio.members().size(); ++member) {
     std::vector<size_t> domain;
     double total = 0;
@@ -134,36 +135,36 @@ void Planner::makeSlots() {
       before += places[i].weight;
       if (here != part) {
         part = here;
-        slots.push_back({member, i, i, 0, false});
+        sections.push_back({member, i, i, 0, false});
       }
-      Slot &slot = slots.back();
-      slot.last = i;
+      Section &section = sections.back();
+      section.last = i;
       const bool isFirst =
           !places[i].members.empty() && places[i].members.front() == member;
       constexpr double kOfCompetitor = 0.1;
-      slot.value += places[i].weight * (isFirst ? 1 : kOfCompetitor) + 1e-6;
-      slotsOf[i].push_back(slots.size() - 1);
+      section.value += places[i].weight * (isFirst ? 1 : kOfCompetitor) + 1e-6;
+      sectionsOf[i].push_back(sections.size() - 1);
     }
   }
-  for (Slot &slot : slots)
-    for (const MemberTime &time : portfolio.members()[slot.member].times)
-      for (size_t i = slot.first; i <= slot.last; ++i)
-        slot.isFilled |= places[i].point == time.point;
+  for (Section &section : sections)
+    for (const MemberTime &time : portfolio.members()[section.member].times)
+      for (size_t i = section.first; i <= section.last; ++i)
+        section.isFilled |= places[i].point == time.point;
 }
 
-/// What is not measured yet and would be at \p place. The middle of a part
-/// tells more of it than its ends.
+/// The value of an anchor at \p place: the sections that it would fill. The
+/// middle of a section represents it better than its ends.
 double Planner::worthOf(size_t place) const {
   double worth = 0;
-  for (size_t index : slotsOf[place]) {
-    const Slot &slot = slots[index];
-    if (slot.isFilled)
+  for (size_t index : sectionsOf[place]) {
+    const Section &section = sections[index];
+    if (section.isFilled)
       continue;
-    const double width = static_cast<double>(slot.last - slot.first + 1);
+    const double width = static_cast<double>(section.last - section.first + 1);
     const double offset =
-        std::abs(static_cast<double>(place - slot.first) + 0.5 - width / 2) /
+        std::abs(static_cast<double>(place - section.first) + 0.5 - width / 2) /
         width;
-    worth += slot.value * (1 - offset);
+    worth += section.value * (1 - offset);
   }
   return worth;
 }
@@ -181,15 +182,15 @@ void Planner::take(size_t index) {
   for (uint32_t member : place.members)
     if (anchor.members.size() < goal.members)
       anchor.members.push_back(member);
-  for (size_t slot : slotsOf[index]) {
-    slots[slot].isFilled = true;
-    if (!llvm::is_contained(anchor.members, slots[slot].member) &&
+  for (size_t section : sectionsOf[index]) {
+    sections[section].isFilled = true;
+    if (!llvm::is_contained(anchor.members, sections[section].member) &&
         anchor.members.size() <= goal.members)
-      anchor.members.push_back(slots[slot].member);
+      anchor.members.push_back(sections[section].member);
   }
 }
 
-/// How far two points are apart.
+/// The distance of two points.
 static double distanceOf(const ExtentPoint &a, const ExtentPoint &b) {
   double sum = 0;
   for (auto [x, y] : llvm::zip_equal(a, b))
@@ -219,12 +220,12 @@ void Planner::takeFirst(const ExtentPoint &point) {
   anchor.members = place->members;
   anchor.members.resize(std::min(anchor.members.size(), goal.members));
   const size_t nearest = nearestTo(point);
-  for (Slot &slot : slots)
-    slot.isFilled |= llvm::is_contained(anchor.members, slot.member) &&
-                     slot.first <= nearest && nearest <= slot.last;
+  for (Section &section : sections)
+    section.isFilled |= llvm::is_contained(anchor.members, section.member) &&
+                        section.first <= nearest && nearest <= section.last;
 }
 
-/// Takes the place that is furthest from all that is measured.
+/// Takes the place that is furthest from all measured points.
 void Planner::takeWidestGap() {
   size_t widest = places.size();
   double most = 0;
@@ -232,7 +233,7 @@ void Planner::takeWidestGap() {
     double nearest = INFINITY;
     for (const Anchor &anchor : anchors)
       nearest = std::min(nearest, distanceOf(anchor.point, place.point));
-    // One kernel alone has no rival: its times decide nothing.
+    // Times of a kernel without a competitor decide nothing.
     if (place.members.size() > 1 && nearest > most) {
       most = nearest;
       widest = i;
@@ -244,7 +245,7 @@ void Planner::takeWidestGap() {
 
 std::vector<Anchor> Planner::plan() {
   findPlaces();
-  makeSlots();
+  makeSections();
   for (const ExtentPoint &point : goal.first)
     takeFirst(point);
   while (anchors.size() < goal.mostAnchors) {

@@ -2,8 +2,8 @@
 //
 // Private to the session. Only members that compete at a point are measured
 // there, so no common scale is needed across points. A member is measured in
-// each third of where it may be the best, as its factor of measured to
-// predicted changes over the range.
+// each third of the interval where it may be the best, because its ratio of
+// measured to predicted time changes over the range.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -20,17 +20,17 @@ struct Anchor {
 
 struct AnchorGoal {
   size_t mostAnchors = 32;
-  size_t members = 5; ///< of an anchor; where one is wanted for lack of a
-                      ///< better point, one more
-  /// These come first.
+  size_t members = 5; ///< of an anchor; one more if one of them is measured
+                      ///< there for lack of a better point
+  /// Points that come first.
   llvm::ArrayRef<ExtentPoint> first = {};
-  /// Whether trials have room for a problem; null: for all.
+  /// Whether there is memory for the trials of a problem; null: for all.
   llvm::function_ref<bool(const Problem &)> hasRoom = nullptr;
 };
 
-/// Anchors for what \p portfolio has no times of yet, the most valuable first:
-/// by the part of the range whose choice they decide. When all members have
-/// theirs, what is left of the anchors goes to the widest gaps.
+/// Returns anchors for the members that \p portfolio has no times of yet, the
+/// most valuable first: by the part of the range whose choice they decide. When
+/// all members have theirs, the remaining anchors go to the widest gaps.
 std::vector<Anchor> planAnchors(const Portfolio &portfolio,
                                 const DeviceModel &device,
                                 const AnchorGoal &goal);

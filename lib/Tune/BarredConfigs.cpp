@@ -1,4 +1,4 @@
-//===- BarredConfigs.cpp - what may not be a member of a portfolio --------===//
+//===- BarredConfigs.cpp - configs that may not be members ----------------===//
 #include "Tune/BarredConfigs.h"
 
 #include "Store/ArtifactStore.h"
@@ -20,7 +20,7 @@ void BarredConfigs::addFault(llvm::StringRef config, llvm::StringRef kernel) {
     llvm::consumeError(named.takeError()); // of another version
     return;
   }
-  // Kernels depend on the signature. But a template may serve few rows alone.
+  // Kernels depend on the signature, but a template may serve only few rows.
   for (const ExtentPoint &point : {range.high, range.low}) {
     const auto problem = range.find(point);
     if (!problem || named->tmpl->prune(*problem, named->config, device))

@@ -1,4 +1,4 @@
-//===- BarredConfigs.h - what may not be a member of a portfolio ----------===//
+//===- BarredConfigs.h - configs that may not be members ------------------===//
 //
 // Private to the session.
 //
@@ -20,14 +20,15 @@ public:
       : range(range), device(device) {}
 
   void add(const Template &tmpl, const Values &config);
-  /// Bars \p config if \p kernel, which was wrong, is what it compiles to
-  /// today.
+  /// Bars \p config if it compiles to \p kernel today, which was wrong.
   void addFault(llvm::StringRef config, llvm::StringRef kernel);
-  /// Bars what \p facts say could not run, and ran nowhere, and what they found
-  /// wrong, where \p verdicts still say so on devices of \p deviceClass.
+  /// Bars configs that, by \p facts, could not run and ran nowhere, and those
+  /// that were found wrong, if \p verdicts still say so on devices of \p
+  /// deviceClass.
   void addFacts(const RangeFacts &facts, const Verdicts &verdicts,
                 llvm::StringRef deviceClass);
-  /// Bars what trials found wrong on devices of \p deviceClass, wherever.
+  /// Bars configs that trials of any problem found wrong on devices of \p
+  /// deviceClass.
   void addWrong(const Verdicts &verdicts, llvm::StringRef deviceClass);
 
   bool contains(const Template &tmpl, const Values &config) const;
@@ -36,7 +37,7 @@ public:
 private:
   struct Entry {
     const Template *tmpl = nullptr;
-    std::vector<int64_t> knobs; ///< Values::compiledKnobs(): a kernel's
+    std::vector<int64_t> knobs; ///< Values::compiledKnobs() of a kernel
   };
   const ProblemRange range;
   const DeviceModel &device;

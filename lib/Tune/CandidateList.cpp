@@ -3,7 +3,7 @@
 // Trials follow the estimator's order, which begins with one config of each
 // idea; beside the next of these a batch tries a relative of the best so far.
 // (Replayed on the swept GEMMs of an H200, 12 trials reach 99.9 % of the
-// exhaustive best so, and 99.4 % without.)
+// exhaustive best with relatives, and 99.4 % without.)
 //
 //===----------------------------------------------------------------------===//
 #include "Tune/CandidateList.h"
@@ -29,7 +29,7 @@ Candidate makeCandidate(const TuningTask &task, const Template &tmpl,
 }
 
 namespace {
-/// A config that a record knows, with what the model says of it here.
+/// A config that a record knows, with its estimate here.
 struct Seed {
   Candidate candidate;
   int rank = 0;
@@ -52,7 +52,7 @@ static std::vector<Seed> seedsOf(const TuningTask &task,
       return c.tmpl == known.tmpl && c.config == known.config;
     });
     Seed seed;
-    // One of another extent's space is behind all others where ranks decide.
+    // A config of another extent's space comes last where ranks decide.
     seed.rank = static_cast<int>(found - ranked.begin());
     seed.candidate = found != ranked.end()
                          ? *found
@@ -68,9 +68,10 @@ static std::vector<Seed> seedsOf(const TuningTask &task,
   return seeds;
 }
 
-/// Drops what neighbours measured and what cannot be the best here: far from
-/// where it was measured it may be the only config that is compiled, and slower
-/// by any factor. (What was measured here goes first, however slow.)
+/// Drops configs that neighbours measured and that cannot be the best here: far
+/// from its own point such a config may be the only one that is compiled, and
+/// slower by any factor. (Configs that were measured here go first, however
+/// slow.)
 static void dropHopeless(const TuningTask &task,
                          llvm::ArrayRef<Candidate> ranked,
                          std::vector<Seed> &seeds) {
@@ -83,7 +84,8 @@ static void dropHopeless(const TuningTask &task,
     ratios.push_back(seed.ratio);
   auto middle = ratios.begin() + static_cast<ptrdiff_t>(ratios.size() / 2);
   std::nth_element(ratios.begin(), middle, ratios.end());
-  // The best forecast: of what the record does not know by its median ratio.
+  // The best forecast; for configs that the record does not know, by its median
+  // ratio.
   double leastNs = seeds.front().forecastNs();
   for (const Candidate &candidate : ranked)
     if (llvm::none_of(seeds, [&](const Seed &seed) {
@@ -126,7 +128,7 @@ llvm::Error CandidateList::explore() {
   return llvm::Error::success();
 }
 
-/// The entry of \p candidate, added if there is none.
+/// Returns the entry of \p candidate, added if there is none.
 TuningCandidate &CandidateList::add(Candidate candidate, int rank,
                                     bool isReserve) {
   for (const auto &entry : list)
@@ -142,8 +144,8 @@ TuningCandidate &CandidateList::add(Candidate candidate, int rank,
   return *list.back();
 }
 
-/// The space is explored again, which takes a fraction of a millisecond: kept,
-/// those of many problems would fill the memory.
+/// The space is explored again, which takes a fraction of a millisecond,
+/// because the spaces of many problems would fill the memory.
 void CandidateList::addRelatives(const TuningCandidate &best) {
   if (kin && kin->candidate.sharesClass(best.candidate))
     return;
@@ -200,8 +202,8 @@ bool CandidateList::await(TuningCandidate &entry,
   return true;
 }
 
-/// What takes longer than any honest compilation is left to the compile pool,
-/// which gives up on it.
+/// A request that takes longer than any honest compilation is left to the
+/// compile pool, which gives up on it.
 bool CandidateList::await(TuningCandidate &entry) const {
   constexpr std::chrono::seconds kPatience{30};
   if (await(entry, Clock::now() + kPatience))
@@ -210,15 +212,16 @@ bool CandidateList::await(TuningCandidate &entry) const {
 }
 
 //===----------------------------------------------------------------------===//
-// What is next
+// The next trials
 //===----------------------------------------------------------------------===//
 
 static StopRule ruleOf(const TuningTask &task, const TrialSeries &series) {
   return StopRule(series.tried(), series.best(), task.options.maxTrials);
 }
 
-/// Every batch has a relative of the best, which shares what the model had
-/// wrong about that, as long as there are; of batches of one every other is.
+/// Every batch has a relative of the best, which shares the model's error about
+/// it, as long as there are some; with batches of one, every other batch is
+/// one.
 CandidateRefs CandidateList::worthTrying(const TrialSeries &series) const {
   const StopRule rule = ruleOf(task, series);
   const TuningCandidate *best = series.best();

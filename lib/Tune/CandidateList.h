@@ -1,8 +1,8 @@
 //===- CandidateList.h - the configs that a session may try ---------------===//
 //
-// Private to the tuner. What a record knows, the top of the ranking, the
-// generic configs in reserve, and relatives of what was the best; and how their
-// kernels come.
+// Private to the tuner. The list holds the configs that a record knows, the top
+// of the ranking, the generic configs in reserve, and relatives of the best so
+// far. It also requests their kernels.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -26,32 +26,33 @@ public:
 
   /// Ranks the space and fills the list. Errors: those of exploreSpace().
   llvm::Error explore();
-  /// Configs that the pruner let pass.
+  /// The number of configs that the pruner let pass.
   size_t spaceSize() const { return ranked; }
   /// LeftOut::leastBytes of the space.
   uint64_t leftOutBytes() const { return leftOut; }
-  /// In the order in which they are to be tried.
+  /// The entries in the order in which they are to be tried.
   const Entries &entries() const { return list; }
 
-  /// Adds what varies the idea of \p best, wherever it ranks.
+  /// Adds variations of the idea of \p best, wherever they rank.
   void addRelatives(const TuningCandidate &best);
-  /// The entry of \p config, added if there is none; null where this version
-  /// does not know it or it may not run.
+  /// Returns the entry of \p config, added if there is none; null if this
+  /// version does not know it or it may not run.
   TuningCandidate *findOrAdd(llvm::StringRef config);
 
   /// Plans \p entry and requests its artifacts, unless the record rejects its
-  /// kernel. Nothing happens to what was tried, or cannot be had.
+  /// kernel. Does nothing for an entry that was tried, or whose kernel cannot
+  /// be had.
   void request(TuningCandidate &entry, int64_t priority);
   /// Waits until \p entry is no longer compiling; false when it still is at
   /// \p until or when tuning was cancelled.
   bool await(TuningCandidate &entry, Clock::time_point until) const;
-  /// As above for as long as the compilation takes.
+  /// Like the above, for as long as the compilation takes.
   bool await(TuningCandidate &entry) const;
 
-  /// What may be tried and is within the bound of what \p series knows, in the
-  /// order in which it gets a trial.
+  /// Returns the entries that may be tried and are within the bound that
+  /// follows from \p series, in the order of their trials.
   CandidateRefs worthTrying(const TrialSeries &series) const;
-  /// How many may be tried, and are not because of that bound.
+  /// The number of entries that may be tried and are not because of that bound.
   size_t skippedByBound(const TrialSeries &series) const;
 
 private:
@@ -64,11 +65,11 @@ private:
   const TuningCandidate *kin = nullptr; ///< whose relatives were added last
 };
 
-/// The candidate of a config that prune() let pass, with its estimate.
+/// Makes the candidate of a config that prune() let pass, with its estimate.
 Candidate makeCandidate(const TuningTask &task, const Template &tmpl,
                         const Values &config);
 
-/// How often cancel flags and compilations are looked at.
+/// The interval of polling cancel flags and compilations.
 inline constexpr std::chrono::milliseconds kPollInterval{1};
 
 } // namespace kiln

@@ -15,7 +15,7 @@ bool sharesKernel(const Candidate &a, const Candidate &b) {
   return true;
 }
 
-/// Whether generic kernels of \p ranked are no match for the others.
+/// Whether the generic kernels of \p ranked are far slower than the others.
 static bool isGenericFarSlower(llvm::ArrayRef<Candidate> ranked) {
   constexpr double kFarSlower = 8;
   auto generic = llvm::find_if(ranked, [](const Candidate &candidate) {

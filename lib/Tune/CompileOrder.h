@@ -1,7 +1,7 @@
 //===- CompileOrder.h - which kernels of a ranking are compiled -----------===//
 //
-// The compiler may refuse or spoil a kernel. Then another one is compiled, by
-// the rule that is here, whoever looks for a choice: an engine or a warm-up.
+// The compiler may refuse or spoil a kernel. Then another one is compiled by
+// this rule, in an engine and in a warm-up alike.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -16,18 +16,19 @@
 
 namespace kiln {
 
-/// So many kernels of a ranking are compiled to find one that can be used, then
-/// only generic ones, which always compile. Where generic kernels are far
-/// slower, more of the others are compiled first: each call would lose what
-/// seconds of the first one save.
+/// The kernels of a ranking that are compiled to find one that can be used;
+/// then only generic ones follow, which always compile. If generic kernels are
+/// far slower, up to kMostCompileAttempts are compiled first: otherwise each
+/// call would lose the time that seconds of the first one save.
 inline constexpr size_t kCompileAttempts = 4, kMostCompileAttempts = 12;
 
-/// Whether two configs differ in run-time knobs at most: what the compiler
-/// makes of one, it makes of the other.
+/// Whether two configs differ in run-time knobs at most, so that they compile
+/// to the same kernel.
 bool sharesKernel(const Candidate &a, const Candidate &b);
 
-/// The rank to compile next in \p ranked, where all of \p tried were refused:
-/// one with another kernel that \p mayTry. Nothing: there is none.
+/// Returns the rank to compile next in \p ranked after all of \p tried were
+/// refused: one with another kernel that \p mayTry accepts; nullopt if there is
+/// none.
 std::optional<size_t>
 nextToCompile(llvm::ArrayRef<Candidate> ranked, llvm::ArrayRef<size_t> tried,
               llvm::function_ref<bool(size_t rank)> mayTry);

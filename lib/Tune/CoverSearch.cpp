@@ -12,19 +12,19 @@ namespace kiln {
 
 namespace {
 
-/// How far predictions are off in the worlds where they do not hold: standard
+/// The errors of predictions in the worlds where they do not hold: standard
 /// deviations of logarithms. Estimates of GEMMs are off by some 3 % against
 /// each other.
 constexpr double kIdeaError = 0.03, kKernelError = 0.015;
-/// The share of the world in which predictions hold.
+/// The weight of the world in which predictions hold.
 constexpr double kShareOfPrediction = 0.5;
-/// A regret counts up to it.
+/// The limit up to which a regret counts.
 constexpr float kMostRegret = 0.5F;
-/// The regret of what is not the estimator's first choice, beside that of its
-/// time.
+/// The regret of a kernel that is not the estimator's first choice, in addition
+/// to that of its time.
 constexpr float kNotFirst = 0.005F;
-/// The cost of a kernel that is compiled already, beside 1: it is loaded and
-/// measured.
+/// The cost of a kernel that is compiled already and only has to be loaded and
+/// measured; that of others is 1.
 constexpr double kCostAtHand = 0.2;
 
 class Search {
@@ -63,7 +63,7 @@ Search::Search(const CoverTable &table, const CoverGoal &goal)
     : table(table), goal(goal), samples(table.weights.size()) {
   for (double weight : table.weights)
     totalWeight += weight;
-  // In the order of the kernels, so that all processes agree.
+  // Errors are drawn in the order of the kernels, so that all processes agree.
   std::mt19937 random(20);
   std::normal_distribution<double> normal;
   for (size_t world = 0; world <= goal.worlds; ++world) {
@@ -97,7 +97,7 @@ double Search::lossOf(float regret, size_t world) const {
          (regret + goal.overTolerance * std::max(0.0, regret - goal.tolerance));
 }
 
-/// By how much \p kernel would lower the mean regret for its cost.
+/// The decrease of the mean regret by \p kernel, divided by its cost.
 double Search::worthOf(size_t kernel) const {
   double gain = 0;
   for (size_t world = 0; world <= goal.worlds; ++world)
@@ -120,7 +120,7 @@ void Search::take(size_t kernel) {
           std::min(least[world][sample], regret(kernel, world, sample));
 }
 
-/// How far the best of \p kernels is behind at \p sample, by its time.
+/// The regret of the best of \p kernels at \p sample, by its time.
 double Search::regretOf(llvm::ArrayRef<size_t> kernels, size_t sample) const {
   double least = kMostRegret;
   for (size_t kernel : kernels)
@@ -131,8 +131,8 @@ double Search::regretOf(llvm::ArrayRef<size_t> kernels, size_t sample) const {
 Cover Search::run() {
   for (size_t kernel : goal.fixed)
     take(kernel);
-  // A worth only falls while others are taken. So the first of the queue whose
-  // worth is of now is the best.
+  // A worth only falls while other kernels are taken. So the first entry of the
+  // queue whose worth is up to date is the best.
   struct Entry {
     double worth;
     size_t kernel, seen; ///< kernels chosen when the worth was computed

@@ -18,12 +18,13 @@ static constexpr double kOfSeries = 0.15;
 static constexpr double kOfTemplate = 0.03, kOfBound = 0.03;
 static constexpr double kOfKernel = 0.03, kOfPlace = 0.04, kOfConfig = 0.02;
 static constexpr double kOfReading = 0.012;
-/// How far errors of a kernel's place reach: an octave.
+/// The reach of errors of a kernel's place: an octave.
 static const double kReachOfPlace = std::log(2.0);
 
 static constexpr double squared(double x) { return x * x; }
 
-/// Times beyond it, the oldest, are forgotten: fit() takes their third power.
+/// The oldest times beyond this number are forgotten, because fit() costs its
+/// third power.
 static constexpr size_t kMostTimes = 384;
 
 static uint64_t hashOf(llvm::ArrayRef<int64_t> values) {
@@ -54,7 +55,7 @@ static double covarianceOf(const TimedSubject &a, const TimedSubject &b) {
     sum += squared(kOfBound);
   if (a.kernel != b.kernel)
     return sum;
-  // Run-time knobs change little, and not the same everywhere.
+  // Run-time knobs change little, and their effect differs from place to place.
   const double ofPlace =
       squared(kOfPlace) + (a.config == b.config ? squared(kOfConfig) : 0);
   return sum + squared(kOfKernel) +
@@ -69,14 +70,14 @@ void Evidence::add(const TimedSubject &subject, uint32_t series,
   times.push_back({subject, series, logFactor});
 }
 
-/// Where \p column of a lower triangle of \p rows begins, which is stored by
-/// columns from the diagonal down.
+/// The beginning of \p column in a lower triangle of \p rows, which is stored
+/// by columns from the diagonal down.
 static size_t columnAt(size_t column, size_t rows) {
   return column * (2 * rows + 1 - column) / 2;
 }
 
-/// Takes \p factor times \p column from \p target. Not a sum, which the order
-/// of its terms would keep from being vectorised.
+/// Subtracts \p factor times \p column from \p target. A sum instead would not
+/// be vectorised, because of the order of its terms.
 static void subtract(double *target, const double *column, double factor,
                      size_t count) {
   for (size_t i = 0; i < count; ++i)
@@ -158,11 +159,12 @@ double Evidence::uncertainty(const TimedSubject &a,
 // The order of contenders
 //===----------------------------------------------------------------------===//
 
-/// So many of the fastest are compared with the estimator's first choice.
+/// The number of fastest configs that are compared with the estimator's first
+/// choice.
 static constexpr size_t kMostCompared = 8;
 
-/// Whether \p other may go before \p first: its gain is more than noise, and
-/// more than times leave open.
+/// Whether \p other may go before \p first: its gain is more than the noise and
+/// more than the uncertainty.
 static bool isSupported(const Contender &other, const Contender &first,
                         const Evidence &evidence) {
   const double gain = std::log(first.expectedNs / other.expectedNs);

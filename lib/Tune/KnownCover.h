@@ -14,10 +14,10 @@
 
 namespace kiln {
 
-/// \p cover with what is known of its members today and nothing else: those of
-/// \p kept are as they are there, and \p ofParts has times of further ones.
-/// nullopt where the cover has to be searched again: it is of another range,
-/// has a barred member, or lacks one of \p kept.
+/// Returns \p cover with today's facts about its members: members in \p kept
+/// are as they are there, and \p ofParts has times of further ones. nullopt if
+/// the cover has to be searched again: it is of another range, has a barred
+/// member, or lacks one of \p kept.
 std::optional<Portfolio> renewCover(const Portfolio &cover,
                                     const ProblemRange &range,
                                     llvm::ArrayRef<PortfolioMember> kept,

@@ -1,28 +1,28 @@
 //===- PoolCover.cpp - the kernels that serve all sizes of a signature ----===//
 //
 // Layers are drawn as the family says, and problems of each over a coarse grid
-// of the dynamic extent. The best of one problem is estimated for all
+// of the dynamic extent. The best configs of one problem are estimated for all
 // others of about as much work, as RangeCover.cpp does within one layer: spaces
-// are derived from problems, so two of them have hardly a config in common, and
-// yet a kernel serves both nearly as well. A greedy search (CoverSearch.h) then
-// takes kernels, the most valuable first. Configs that differ in run-time knobs
-// alone are one kernel, which runs with those that a problem asks for
+// are derived from problems, so two of them share few configs, and yet a kernel
+// serves both nearly as well. A greedy search (CoverSearch.h) then takes
+// kernels, the most valuable first. Configs that differ in run-time knobs alone
+// are one kernel, which runs with the values that a problem asks for
 // (Template::fastestAt).
 //
-// How many are enough, other draws say: layers that the search has not seen, at
-// values between those of its grid. The search sees its samples' regret fall
-// below what the next layer will have, so it cannot tell by itself. Where a
-// cut is the first to reach the goal on some judges, others meet it less well;
-// so there are several sets of judges, and each has to be served.
+// Other draws decide how many kernels are enough: layers that the search has
+// not seen, at values between those of its grid. The search cannot decide it,
+// because the regret of its own samples falls below that of a new layer. The
+// first cut that reaches the goal on one set of judges meets it less well on
+// others; so there are several sets, and each has to be served.
 //
 // Rare regimes decide about the worst regrets: few rows that many keys split, a
-// group of heads that is drawn seldom. Most of further layers are served by the
-// kernels that are chosen already, and would only make the search slower. So of
-// those the problems that are not served are samples alone. The first layers
-// stand for all that are, and weigh the more.
+// group of heads that is drawn seldom. Most further layers are served by the
+// kernels that are chosen already, and would only make the search slower. So
+// only their unserved problems become samples. The first layers represent the
+// served ones, and have a larger weight.
 //
-// Predictions are taken as they are. A pool has so many kernels that there are
-// others of each idea, whatever ideas are off.
+// Predictions are taken as they are. A pool has so many kernels that it has
+// several of each idea, whichever ideas are off.
 //
 // Rejected: one cover a layer, and the union of all (23 layers of 64 kernels
 // want 483, and serve these layers alone). Weighing samples by their time: all
@@ -48,27 +48,29 @@ namespace kiln {
 
 namespace {
 
-/// Of each sample's space so many of the fastest are candidates.
+/// The number of fastest configs of each sample's space that are candidates.
 constexpr size_t kLeaders = 12;
-/// A candidate is estimated where the best takes so much longer or shorter than
-/// where it was found, at most.
+/// A candidate is estimated at samples whose best time is within this factor of
+/// the best where it was found.
 constexpr double kNearWork = 4;
-/// A kernel's configs: where another one saves so much in the mean, it is kept.
+/// The most configs of a kernel, and the mean saving for which another one is
+/// kept.
 constexpr size_t kMostConfigs = 4;
 constexpr double kWorthAPoolConfig = 0.01;
-/// Kernels are compared by their configs where they are no further behind.
+/// The configs of a kernel are compared where it is no further behind than
+/// this.
 constexpr double kUsedBand = 0.12;
-/// So much counts what is above the tolerance: judges are met worse than the
-/// samples that kernels are chosen for.
+/// The tolerance and the factor above it. They are strict, because judges have
+/// a larger regret than the samples that kernels are chosen for.
 constexpr double kPoolTolerance = 0.01, kOverPool = 60;
-/// The last of the greedy order, by the mean of all samples.
+/// The least gain, in the mean of all samples, at which the greedy order ends.
 constexpr double kLeastPoolGain = 1e-7;
-/// Numbers of kernels that a curve shows: each is larger by a quarter.
+/// The ratio of successive numbers of kernels that a curve shows.
 constexpr double kCurveStep = 1.25;
 
 struct PoolSample {
   Problem problem;
-  double bestNs = 0; ///< of its space; 0: nothing may run
+  double bestNs = 0; ///< the best of its space; 0: nothing may run
   bool wasUnserved = false;
 };
 
@@ -77,12 +79,12 @@ struct Found {
   Values config;
 };
 
-/// A kernel that samples' spaces have.
+/// A kernel in the spaces of samples.
 struct PoolOption {
   const Template *tmpl = nullptr;
-  /// None is a variant of another one where it was found.
+  /// No config is a variant of another one at the sample where it was found.
   std::vector<Values> configs;
-  double leastNs = 0, mostNs = 0; ///< of the best where it was found
+  double leastNs = 0, mostNs = 0; ///< the best times where it was found
   std::vector<float> ns;          ///< by sample; some may be missing at the end
 };
 
@@ -148,8 +150,8 @@ private:
 // Samples
 //===----------------------------------------------------------------------===//
 
-/// Draws \p count layers, each at some places of the grid; \p shift of two
-/// moves all of them by half a step.
+/// Draws \p count layers, each at some places of the grid; with \p shift 2 all
+/// of them move by half a step.
 PoolMaker::Samples PoolMaker::draw(size_t count, size_t shift,
                                    PoolSubject::Random &random) const {
   Samples drawn;
@@ -171,7 +173,7 @@ PoolMaker::Samples PoolMaker::draw(size_t count, size_t shift,
   return drawn;
 }
 
-/// \p found runs at \p sample.
+/// Notes that \p found runs at \p sample.
 void PoolMaker::addOption(const Found &found, const PoolSample &sample) {
   auto [place, isNew] = places.try_emplace(
       KernelKey{found.tmpl, found.config.compiledKnobs()}, list.size());
@@ -197,7 +199,8 @@ void PoolMaker::addOption(const Found &found, const PoolSample &sample) {
   option.ns.clear(); // it may run elsewhere, too
 }
 
-/// The candidates of a space: the fastest, and the first generic one.
+/// Returns the candidates of a space: the fastest configs, and the first
+/// generic one.
 static std::vector<Found> leadersOf(Space &space, PoolSample &sample) {
   std::vector<const Candidate *> sorted;
   for (const Candidate &candidate : space.ranked)
@@ -221,7 +224,8 @@ static std::vector<Found> leadersOf(Space &space, PoolSample &sample) {
   return leaders;
 }
 
-/// The candidates of the space of each; drops those where nothing runs.
+/// Finds the candidates of each sample's space; drops samples where nothing
+/// runs.
 PoolMaker::Leaders PoolMaker::explore(Samples &drawn) const {
   Leaders leaders(drawn.size());
   inParallel(drawn.size(), [&](size_t i) {
@@ -237,7 +241,7 @@ PoolMaker::Leaders PoolMaker::explore(Samples &drawn) const {
   return leaders;
 }
 
-/// In the order of the samples, so that all processes agree.
+/// Adds \p drawn in their order, so that all processes agree.
 void PoolMaker::addSamples(Samples drawn, const Leaders &leaders) {
   for (auto [sample, found] : llvm::zip_equal(drawn, leaders)) {
     for (const Found &one : found)
@@ -246,8 +250,8 @@ void PoolMaker::addSamples(Samples drawn, const Leaders &leaders) {
   }
 }
 
-/// Draws \p count further layers. Of their problems those are samples that the
-/// kernels of \p cover do not serve.
+/// Draws \p count further layers. Their problems that the kernels of \p cover
+/// do not serve become samples.
 void PoolMaker::addUnserved(size_t count, const PoolCover &cover) {
   Samples drawn = draw(count, 0, layerBits);
   Leaders leaders = explore(drawn);
@@ -273,14 +277,14 @@ void PoolMaker::addUnserved(size_t count, const PoolCover &cover) {
 // Times
 //===----------------------------------------------------------------------===//
 
-/// The time of a kernel with these configs; kNever: it may not run.
+/// The time of a kernel with these configs; kNever if it may not run.
 double PoolMaker::timeOf(const Template &tmpl, llvm::ArrayRef<Values> configs,
                          const Problem &problem) const {
   auto fastest = tmpl.fastestAt(allowance, problem, configs, device);
   return fastest ? fastest->ns : CoverTable::kNever;
 }
 
-/// Estimates what no earlier call did.
+/// Estimates the times that are still missing.
 void PoolMaker::estimateAll() {
   inParallel(list.size(), [&](size_t place) {
     PoolOption &option = list[place];
@@ -303,7 +307,8 @@ CoverTable PoolMaker::makeTable(double weightOfFirst) const {
     table.bestNs.push_back(sample.bestNs);
   }
   for (const PoolOption &option : list) {
-    // A kernel from elsewhere may be better than all of a sample's own space.
+    // A kernel of another sample's space may be better than all of this
+    // sample's own.
     for (auto [best, ns] : llvm::zip_equal(table.bestNs, option.ns))
       best = std::min<double>(best, ns);
     table.kernels.emplace_back().ns = option.ns;
@@ -315,7 +320,8 @@ CoverTable PoolMaker::makeTable(double weightOfFirst) const {
 // Kernels
 //===----------------------------------------------------------------------===//
 
-/// The generic kernel that runs at most samples, of these the fastest in all.
+/// The generic kernel that runs at the most samples, and is the fastest over
+/// all among these.
 std::optional<size_t> PoolMaker::genericKernel() const {
   std::optional<size_t> best;
   std::pair<size_t, double> most;
@@ -338,7 +344,7 @@ std::optional<size_t> PoolMaker::genericKernel() const {
   return best;
 }
 
-/// A kernel with the configs that are of use: the one that is best where the
+/// Makes a kernel with its useful configs: the one that is best where the
 /// kernel is good, then others while they save something.
 PoolKernel PoolMaker::kernelOf(const PoolOption &option) const {
   PoolKernel made;
@@ -382,8 +388,9 @@ PoolKernel PoolMaker::kernelOf(const PoolOption &option) const {
   return made;
 }
 
-/// The kernels of all plans: further steps depend on run-time knobs and on the
-/// problem, too. A plan for each value of these, and some for all sizes.
+/// Adds the kernels of all plans. Further steps depend on run-time knobs and on
+/// the problem, so a plan is made for each value of the knobs and for some
+/// sizes.
 void PoolMaker::addUnits(PoolCover &cover) const {
   inParallel(cover.kernels.size(), [&](size_t place) {
     PoolKernel &kernel = cover.kernels[place];
@@ -434,7 +441,8 @@ void PoolMaker::drawJudges() {
   llvm::erase_if(judges, [](const Samples &set) { return set.empty(); });
 }
 
-/// Cuts \p cover where it reaches the goal on each set of judges.
+/// Cuts \p cover at the first number of kernels that reaches the goal on each
+/// set of judges.
 llvm::Error PoolMaker::judge(PoolCover &cover) const {
   struct Judged {
     const PoolSample *sample;
@@ -484,8 +492,8 @@ llvm::Error PoolMaker::judge(PoolCover &cover) const {
   return llvm::Error::success();
 }
 
-/// The kernels for what are samples now, the most valuable first. Each sample
-/// of the first layers stands for \p weightOfFirst problems.
+/// Chooses the kernels for the samples so far, the most valuable first. Each
+/// sample of the first layers represents \p weightOfFirst problems.
 llvm::Expected<PoolCover> PoolMaker::choose(double weightOfFirst) const {
   std::vector<size_t> fixed;
   if (auto generic = genericKernel())
@@ -518,7 +526,8 @@ llvm::Expected<PoolCover> PoolMaker::make() {
   if (llvm::Error error = checkCancelled())
     return error;
   if (samples.empty())
-    return makeError(ErrorCode::NoCandidate, "nothing of {} runs on {} for {}",
+    return makeError(ErrorCode::NoCandidate,
+                     "no config of {} runs on {} for {}",
                      subject.family().name(), device.name, subject.text());
   for (size_t layers = first;; layers *= 2) {
     estimateAll();
@@ -530,8 +539,8 @@ llvm::Expected<PoolCover> PoolMaker::make() {
     const PoolCover whole = *cover;
     if (llvm::Error error = judge(*cover))
       return error;
-    // More layers ask for kernels that fewer did not need. Where there is room
-    // for no more of these, they would take the place of more useful ones.
+    // More layers ask for kernels that fewer layers did not need. If there is
+    // no room for further kernels, these would displace more useful ones.
     if (cover->reachesGoal || 2 * layers > options.mostLayers ||
         cover->kernels.size() >= options.maxKernels) {
       addUnits(*cover);

@@ -51,8 +51,8 @@ void PoolRun::compile() {
   }
 }
 
-/// A kernel that the compiler refuses would be refused again: the pool is
-/// without it. A kernel that failed for another reason is missing.
+/// Drops kernels that the compiler refuses, since it would refuse them again. A
+/// kernel that failed for another reason counts as missing.
 void PoolRun::dropRefused() {
   llvm::erase_if(result.cover.kernels, [&](const PoolKernel &kernel) {
     for (const TranslationUnit &unit : kernel.units) {
@@ -94,7 +94,7 @@ void PoolRun::storePool() {
     result.unstoredReasons.insert(done.publish.reason);
 }
 
-/// Looks for all that was to be on disk, when the last of it is stored.
+/// Looks for all entries that should be on disk once the last one is stored.
 void PoolRun::checkOnDisk() {
   constexpr const char *kGone = "another process removed it from the cache";
   std::set<Digest> seen;

@@ -12,9 +12,8 @@
 namespace kiln {
 
 struct PoolWarmupOptions {
-  PoolOptions cover; ///< with the flag that cancels all of it
-  /// Kernels and pool are meant to be on disk; without a cache, nothing can be
-  /// kept.
+  PoolOptions cover; ///< its flag cancels the whole warm-up
+  /// Kernels and pool are stored on disk; without a cache, nothing can be kept.
   bool store = true;
   /// Called from the calling thread; kernels are counted.
   ArtifactStore::ProgressCallback progress;
@@ -26,23 +25,24 @@ struct PoolWarmupResult {
   size_t configs = 0;         ///< of all kernels
   size_t distinctKernels = 0; ///< with further steps of plans
   size_t compiled = 0, fromCache = 0;
-  /// Kernels that the compiler refused or spoiled: the pool goes without them.
+  /// Kernels that the compiler refused or spoiled; the pool is stored without
+  /// them.
   size_t refused = 0;
   bool isStored = false; ///< the pool is on disk
-  bool wasThere = false; ///< an equal one was
-  /// Kernels that were meant to be on disk and are not, and why.
+  bool wasThere = false; ///< an equal pool was on disk
+  /// Kernels that should be on disk and are not, and the reasons.
   size_t unstoredKernels = 0;
   std::set<std::string> unstoredReasons;
   double coverMs = 0, elapsedMs = 0;
-  /// Success if all that the pool has is compiled and, where it is meant to be,
-  /// on disk.
+  /// Success if all kernels of the pool are compiled and, if they should be, on
+  /// disk.
   ErrorSummary error;
 };
 
 /// Chooses the pool of \p subject for \p device, compiles its kernels in
-/// parallel and stores it, when all of them are there. A cancellation stores no
-/// pool; what is compiled stays. Thread-safe as its arguments are. Takes as
-/// long as coverSignature() and some 800 compilations: minutes.
+/// parallel, and stores it once all of them are there. A cancellation stores no
+/// pool; compiled kernels stay. As thread-safe as its arguments. Takes as long
+/// as coverSignature() and some 800 compilations: minutes.
 PoolWarmupResult warmPool(const PoolSubject &subject, const DeviceModel &device,
                           ArtifactStore &artifacts, PoolStore &pools,
                           const PoolWarmupOptions &options);

@@ -61,7 +61,7 @@ void Portfolio::addTime(uint32_t member, MemberTime time) {
     times.insert(place, std::move(time));
 }
 
-/// The time that \p measured is at \p point; nullopt: \p config cannot run
+/// The time of \p config at \p point by \p measured; nullopt if it cannot run
 /// there.
 static std::optional<MemberTime>
 timeOf(const ProblemRange &range, const Template &tmpl, const Values &config,
@@ -95,7 +95,7 @@ void Portfolio::addFacts(const RangeFacts &facts, const DeviceModel &device) {
   llvm::StringMap<uint32_t> places;
   for (uint32_t member = 0; member < list.size(); ++member)
     places[list[member].config.text()] = member;
-  // Each takes a plan to see whether its kernel is today's.
+  // Each fact costs a plan, to see whether its kernel is today's.
   constexpr size_t kMostOthers = 64;
   for (const RangeFact &fact : facts.all()) {
     const Measurement &found = *fact.found;
@@ -142,7 +142,8 @@ void Portfolio::calibrate() {
 // Choice
 //===----------------------------------------------------------------------===//
 
-/// \p place as one that may be chosen at \p point; nullopt: it may not run.
+/// The member at \p place as a contender at \p point; nullopt if it may not
+/// run.
 std::optional<Contender> Portfolio::contender(uint32_t place,
                                               const Problem &problem,
                                               llvm::ArrayRef<int64_t> point,
@@ -150,7 +151,7 @@ std::optional<Contender> Portfolio::contender(uint32_t place,
   const PortfolioMember &member = list[place];
   if (member.tmpl->prune(problem, member.config, device))
     return std::nullopt;
-  // Run-time knobs that other values have are of use where they were measured.
+  // Run-time knobs of other values are used where they were measured.
   const auto variants = member.tmpl->variantsAt(problem, member.config, device);
   const auto own = llvm::find(variants, member.config);
   if (own == variants.end() && member.times.empty())
@@ -164,7 +165,7 @@ std::optional<Contender> Portfolio::contender(uint32_t place,
                    static_cast<int32_t>(own - variants.begin())};
 }
 
-/// Once trials found wrong results, nothing tells which of the others are.
+/// Once trials found wrong results, any unproven member may be wrong as well.
 void Portfolio::dropUnproven(std::vector<Contender> &contenders) const {
   if (hasProven && hasFoundWrong)
     llvm::erase_if(contenders, [&](const Contender &contender) {
@@ -198,8 +199,8 @@ void Portfolio::addPlausible(llvm::ArrayRef<int64_t> point,
         contenders.push_back(std::move(*added));
   dropUnproven(contenders);
   auto addFirst = [&](auto timeOf) {
-    // Around a point of several fields there are more samples, so each needs to
-    // tell less.
+    // A point of several fields has more samples around it, so each may have
+    // fewer members.
     const size_t most = served.fields.size() == 1 ? 5 : 3;
     llvm::stable_sort(contenders, [&](const Contender &a, const Contender &b) {
       return timeOf(a) < timeOf(b);
@@ -321,8 +322,8 @@ bool Portfolio::hasHolder(llvm::ArrayRef<int64_t> point) const {
   });
 }
 
-/// Moves the ends of the best member's interval that may be moved to hold
-/// \p point.
+/// Moves the ends of the best member's interval to hold \p point, if they may
+/// be moved.
 void Portfolio::stretchTo(const ExtentPoint &point, const DeviceModel &device,
                           const Allowance &allowance) {
   auto problem = point.empty() ? std::nullopt : served.find(point);
@@ -357,7 +358,7 @@ void Portfolio::closeGaps(const DeviceModel &device, uint64_t workspaceBytes) {
   allowance.workspaceBytes = workspaceBytes;
   calibrate();
   const RangeGrid samples(served);
-  // From the highest on: a plan for that serves all below.
+  // The highest sample comes first, because a plan for it serves all below.
   for (size_t place = samples.size(); place-- > 0;)
     stretchTo(served.alignDown(samples.at(place)), device, allowance);
 }
@@ -406,7 +407,8 @@ StoredPortfolio Portfolio::toStored() const {
   return stored;
 }
 
-/// The member that \p stored is today over \p range; nullopt: it is none.
+/// Restores \p stored as today's member over \p range; nullopt if it cannot be
+/// used any more.
 static std::optional<PortfolioMember> restoreMember(const ProblemRange &range,
                                                     const StoredMember &stored,
                                                     const DeviceModel &device,
@@ -482,7 +484,7 @@ std::optional<FoundPortfolio> findPortfolio(const PortfolioSources &from,
     keys.push_back(PortfolioKey::estimated(layer, from.device));
   for (PortfolioKey &key : keys) {
     const auto known = from.portfolios.load(key, age);
-    // One of earlier kernels may hide a wider one of today's.
+    // A portfolio of earlier kernels may hide a wider one of today's.
     for (const StoredPortfolio *stored :
          known->findAll(range.low, range.high)) {
       ProblemRange whole = range;

@@ -1,8 +1,9 @@
 //===- Portfolio.h - the kernels that serve a range -----------------------===//
 //
 // A set of kernels of which, at any value of a range, one is nearly the best.
-// At a new value the choice is the least expected time: the prediction, and
-// what was measured (Evidence.h). Nothing is compiled, measured or read for it.
+// At a new value the choice is the least expected time, which follows from the
+// prediction and the measured times (Evidence.h). Nothing is compiled, measured
+// or read for it.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -25,7 +26,7 @@
 
 namespace kiln {
 
-/// What a member took where it was measured. Times are in ns.
+/// The time of a member at a point where it was measured. Times are in ns.
 struct MemberTime {
   ExtentPoint point;
   double measuredNs = 0;
@@ -42,8 +43,8 @@ struct PortfolioMember {
   const Template *tmpl = nullptr;
   Values config;
   std::string kernel; ///< kernelDigest() of its plan
-  /// Where it may be the best. Its plan is made for the problem at `high`,
-  /// which has the signature of the range, and serves all below.
+  /// The interval where it may be the best. Its plan is made for the problem at
+  /// `high`, which has the signature of the range, and serves all values below.
   ExtentPoint low, high;
   bool validated = false; ///< compared with the reference, and right
   std::vector<MemberTime> times;
@@ -56,20 +57,21 @@ struct PortfolioMember {
 
 /// A member at one value.
 struct PortfolioChoice {
-  uint32_t member = 0; ///< its place
+  uint32_t member = 0; ///< its index
   double predictedNs = 0;
-  double expectedNs = 0; ///< by what was measured
+  double expectedNs = 0; ///< with the evidence of measured times
 };
 
-/// How far the first of \p ranking is by the estimate behind the best of it:
-/// 0.02 is 2 %; 0 where it is empty. Beyond kNextToBest measuring spoke against
-/// that one, and a kernel that is no member may be better than what is left.
+/// How far the first of \p ranking is, by the estimate, behind the ranking's
+/// best: 0.02 is 2 %; 0 if it is empty. Beyond kNextToBest measuring spoke
+/// against the best, and a kernel that is not a member may be better than the
+/// first.
 double behindBest(llvm::ArrayRef<PortfolioChoice> ranking);
 inline constexpr double kNextToBest = kEstimateTie - 1;
 
 class Portfolio {
 public:
-  /// Best first: as many as are estimated at a value, at most.
+  /// Best first; the inline capacity is the most that are estimated at a value.
   using Ranking = llvm::SmallVector<PortfolioChoice, 16>;
   /// Says whether a member may be chosen.
   using Filter = llvm::function_ref<bool(uint32_t)>;
@@ -81,74 +83,75 @@ public:
   const ProblemRange &range() const { return served; }
   const std::vector<PortfolioMember> &members() const { return list; }
   bool empty() const { return list.empty(); }
-  /// Members that have times. None: the estimator alone chose it.
+  /// The number of members that have times; 0 if the estimator alone chose it.
   size_t measuredMembers() const;
-  /// Distinct kernels.
+  /// The number of distinct kernels.
   size_t kernels() const;
-  /// How far the best member is behind the best of the space, by the estimate,
-  /// where that is furthest: 0.02 is 2 %.
+  /// The largest distance, by the estimate, of the best member from the best of
+  /// the space: 0.02 is 2 %.
   double regret = 0;
-  /// Everything that was to be measured was.
+  /// All measurements that were due were made.
   bool isComplete = false;
-  /// All kernels that its cover asks for are members: at any value one of them
-  /// is nearly the best of the space. Of a stored one, if it is complete.
+  /// All kernels of its cover are members, so that at any value one of them is
+  /// nearly the best of the space. A stored portfolio is whole if it is
+  /// complete.
   bool isWhole = false;
   int64_t measuredAtMs = 0; ///< Unix time
   /// Trials of the range found wrong results.
   bool hasFoundWrong = false;
-  /// Where trials of the range ran.
+  /// The points where trials of the range ran.
   std::set<ExtentPoint> anchors;
-  /// It has the estimator's choices where measuring spoke against the set.
+  /// The estimator's choices were added where measuring spoke against the set.
   bool hasGrown = false;
 
-  /// For those who make portfolios. index() has to follow.
+  /// For code that makes portfolios; index() has to follow.
   std::vector<PortfolioMember> &mutableMembers() { return list; }
-  /// Adds what \p member took; another time at that point is replaced.
+  /// Adds a time of \p member; another time at that point is replaced.
   void addTime(uint32_t member, MemberTime time);
-  /// Adds what \p facts say of members, and of other kernels of today.
-  /// Whether results of its own trials are wrong counts, whatever became of the
-  /// verdict.
+  /// Adds the \p facts about members, and about other kernels of today. A wrong
+  /// result in its own trials counts even if the verdict was withdrawn.
   void addFacts(const RangeFacts &facts, const DeviceModel &device);
-  /// Gathers again what its times say, and what is proven.
+  /// Computes the evidence of its times, and the set of proven members, again.
   void calibrate();
   /// Moves the ends of intervals until every sample lies in that of a member
-  /// that may be chosen, where \p device and \p workspaceBytes allow one. For
+  /// that may be chosen, if \p device and \p workspaceBytes allow one. For
   /// portfolios that lost members.
   void closeGaps(const DeviceModel &device,
                  uint64_t workspaceBytes = Allowance::kUnlimited);
-  /// Finds out which members are plausible where, at samples. Thousands of
+  /// Finds the plausible members at samples of the range. Makes thousands of
   /// estimates.
   void index(const DeviceModel &device);
 
-  /// The members for \p problem, the range's at \p point, in the order of
-  /// judge(). Only members that \p mayTake (null: all) and that prune() allows
-  /// there. Once trials of the range found wrong results, only those that were
-  /// compared with the reference. Where no interval holds the point, those
-  /// whose plan serves it. Thread-safe; some tens of us.
+  /// Ranks the members for \p problem, the range's at \p point, in the order of
+  /// judge(). Only members that \p mayTake (null: all) and prune() accept are
+  /// ranked. Once trials of the range found wrong results, only members that
+  /// were compared with the reference are. If no interval holds the point, the
+  /// members whose plan serves it are ranked. Thread-safe; takes some tens of
+  /// us.
   Ranking rank(const Problem &problem, llvm::ArrayRef<int64_t> point,
                const DeviceModel &device, Filter mayTake = nullptr) const;
-  /// The first of rank(); nullopt: no member may run there.
+  /// The first of rank(); nullopt if no member may run there.
   std::optional<PortfolioChoice> choose(const Problem &problem,
                                         llvm::ArrayRef<int64_t> point,
                                         const DeviceModel &device,
                                         Filter mayTake = nullptr) const;
-  /// All members whose interval holds \p point, compared with the reference or
-  /// not, by expected time.
+  /// Ranks all members whose interval holds \p point, compared with the
+  /// reference or not, by expected time.
   Ranking estimateAll(const Problem &problem, llvm::ArrayRef<int64_t> point,
                       const DeviceModel &device) const;
-  /// Tells of its times, about members and other configs.
+  /// The evidence of its times, of members and other configs.
   const Evidence &evidence() const { return gathered; }
   /// The portfolio in the form in which it is stored.
   StoredPortfolio toStored() const;
-  /// Whether the records have no times any more of a member that \p stored,
-  /// from which it was restored, knows to be measured.
+  /// Whether the records have lost the times of a member that was measured by
+  /// \p stored, from which this was restored.
   bool lacksFacts(const StoredPortfolio &stored) const;
-  /// What \p stored is today over \p range, which it contains: members that the
-  /// family knows, whose kernel is today's and that \p device and
-  /// \p workspaceBytes allow, with what \p facts say of them, predictions made
-  /// again, indexed. It may be empty. Where facts are gone it is not complete.
-  /// \p dropped, if given, gets the texts of the others. A plan for each member
-  /// is made: some ms in all.
+  /// Restores \p stored for today over \p range, which it contains. It keeps
+  /// the members that the family knows, whose kernel is today's and that \p
+  /// device and \p workspaceBytes allow, adds \p facts, makes predictions again
+  /// and indexes. The result may be empty. If facts are lost it is not
+  /// complete. \p dropped, if given, gets the texts of dropped members. Makes a
+  /// plan for each member: some ms in all.
   static Portfolio restore(const ProblemRange &range,
                            const StoredPortfolio &stored,
                            const RangeFacts &facts, const DeviceModel &device,
@@ -164,7 +167,8 @@ private:
                                         const DeviceModel &device) const;
   void addPlausible(llvm::ArrayRef<int64_t> point, const DeviceModel &device,
                     llvm::SmallVectorImpl<uint16_t> &places) const;
-  /// Whether what holds a gap: compared with the reference, where any was.
+  /// Whether \p member may close a gap: it was compared with the reference, or
+  /// no member was.
   bool isSolid(const PortfolioMember &member) const {
     return !hasProven || member.validated;
   }
@@ -185,7 +189,7 @@ private:
   ProblemRange served;
   std::vector<PortfolioMember> list;
   std::vector<OtherTime> others;
-  // Of index().
+  // The samples of index().
   RangeGrid grid;
   /// Members that may be the best at each place of the grid.
   std::vector<llvm::SmallVector<uint16_t, 12>> plausible;
@@ -193,28 +197,28 @@ private:
   bool hasProven = false;
 };
 
-/// Where portfolios are found, and for whom.
+/// The stores in which portfolios are found, and the device that they are for.
 struct PortfolioSources {
   const PortfolioStore &portfolios;
   const RecordStore &records;
   const DeviceModel &device;
   std::string deviceClass;
   uint64_t workspaceBytes = Allowance::kUnlimited;
-  MeasurementMode mode = MeasurementMode::Cold; ///< of times
+  MeasurementMode mode = MeasurementMode::Cold; ///< of the times
 };
 
 /// A portfolio that a cache has for a range.
 struct FoundPortfolio {
-  Portfolio portfolio; ///< without members, if trials found nothing right
+  Portfolio portfolio; ///< without members if trials found no correct kernel
   PortfolioKey key;
-  RangeFacts facts;        ///< of it
-  bool hasDropped = false; ///< some member is of no use today
+  RangeFacts facts;        ///< about its kernels
+  bool hasDropped = false; ///< some member cannot be used today
   bool lacksFacts = false; ///< see Portfolio::lacksFacts()
 };
 
-/// What the cache has for \p range, restored: measured on devices of that
-/// class, else, unless \p onlyMeasured, chosen by the estimator for the device;
-/// nullopt: nothing that is of use today.
+/// Restores the cache's portfolio for \p range: one that was measured on
+/// devices of that class or else, unless \p onlyMeasured, one that the
+/// estimator chose for the device; nullopt if none can be used today.
 std::optional<FoundPortfolio> findPortfolio(const PortfolioSources &from,
                                             const ProblemRange &range,
                                             RecordAge age = RecordAge::Recent,

@@ -1,14 +1,14 @@
 //===- PortfolioSession.cpp - the preparation of a range ------------------===//
 //
-// What there is to do follows from what is stored. A portfolio that is complete
-// answers as it is. One that was measured in part, or whose configs are no
-// longer today's, is completed: what it has stays, the cover gets the rest.
+// The work of a session follows from the stored portfolio. A complete one
+// answers as it is. One that was measured in part, or whose configs are
+// outdated, is completed: its members stay, and the cover adds the others.
 //
-// Then anchors, most valuable first, while kernels of later ones compile; what
-// is lost on the way (wrong, or without a kernel) is replaced by another cover
-// that keeps the rest. Where measuring speaks against the members, another
-// cover adds the estimator's choices that these stood in for. Last, what is
-// left of the time goes to run-time variants of the best kernels.
+// Then anchors are measured, most valuable first, while kernels of later ones
+// compile. Members that are lost meanwhile (wrong, or without a kernel) are
+// replaced by another cover that keeps the others. Where measuring speaks
+// against the members, another cover adds the estimator's choices that these
+// replaced. The remaining time goes to run-time variants of the best kernels.
 //
 //===----------------------------------------------------------------------===//
 #include "Tune/PortfolioSession.h"
@@ -33,7 +33,7 @@ namespace kiln {
 using Stage = TuningCandidate::Stage;
 using Clock = PortfolioOptions::Clock;
 
-/// So many times what was lost is replaced.
+/// The number of times that lost members are replaced.
 static constexpr int kMostCovers = 3;
 
 static std::string signatureKey(const ProblemRange &range) {
@@ -107,17 +107,19 @@ struct PortfolioSession::Impl {
   BarredConfigs barred;
   std::vector<Anchor> anchors;
   std::vector<PortfolioMember> ofParts; ///< measured in parts of the range
-  std::vector<ExtentPoint> doubted;     ///< of findDoubted(), that are added
+  std::vector<ExtentPoint> doubted;     ///< points of findDoubted() that are
+                                        ///< added
   ErrorSummary beginError;
   int64_t firstPriority = 0;
   int covers = 0;
-  bool isAnswered = false; ///< by what is stored
-  bool hasDropped = false; ///< some of that is of no use here
-  bool lacksFacts = false; ///< times of it are in no record any more
-  /// Trials found nothing right, and some of what they tried is today's.
+  bool isAnswered = false; ///< by the stored portfolio
+  bool hasDropped = false; ///< some member of it cannot be used here
+  bool lacksFacts = false; ///< some of its times are in no record any more
+  /// Trials found no correct kernel, and some of the kernels that they tried
+  /// are today's.
   bool isHopeless = false;
   bool isComplete = true; ///< all anchors were measured
-  bool lacksRoom = false; ///< there is none for trials, at any value
+  bool lacksRoom = false; ///< there is no memory for trials, at any value
   std::chrono::steady_clock::duration spent{0};
 };
 
@@ -126,10 +128,10 @@ static double millisecondsOf(Clock::duration duration) {
 }
 
 //===----------------------------------------------------------------------===//
-// What there is to do
+// The work to do
 //===----------------------------------------------------------------------===//
 
-/// What the cache has, as far as it is of use. What another process stored a
+/// Finds a usable portfolio in the cache. One that another process stored a
 /// moment ago spares the trials.
 std::optional<Portfolio> PortfolioSession::Impl::findStored() {
   auto found = findPortfolio(sources(), range, RecordAge::Now,
@@ -149,8 +151,8 @@ std::optional<Portfolio> PortfolioSession::Impl::findStored() {
   return std::move(found->portfolio);
 }
 
-/// Takes out of \p portfolio the members that trials found wrong, of whatever
-/// problem; false: there are none.
+/// Takes out of \p portfolio the members that trials of any problem found
+/// wrong; false if there are none.
 bool PortfolioSession::Impl::dropWrong(Portfolio &portfolio) const {
   const size_t gone =
       std::erase_if(portfolio.mutableMembers(),
@@ -162,7 +164,8 @@ bool PortfolioSession::Impl::dropWrong(Portfolio &portfolio) const {
   return true;
 }
 
-/// What was measured in parts of the range, where nothing serves all of it.
+/// Finds the members that were measured in parts of the range, if no portfolio
+/// serves all of it.
 void PortfolioSession::Impl::findParts() {
   const PortfolioContext &context = task.context;
   auto all = context.portfolios.load(
@@ -192,8 +195,8 @@ void PortfolioSession::Impl::findBarred() {
   barred.addWrong(verdicts(), task.context.deviceClass);
 }
 
-/// The cover of an earlier session, if it serves. Not a second time: then
-/// something of it was lost.
+/// Returns the cover of an earlier session if it serves. It is not used a
+/// second time, because then one of its members was lost.
 std::optional<Portfolio> PortfolioSession::Impl::renewKnown(
     const std::vector<PortfolioMember> &kept) const {
   const PortfolioOptions &options = task.options;
@@ -202,7 +205,7 @@ std::optional<Portfolio> PortfolioSession::Impl::renewKnown(
   return renewCover(**options.cover, range, kept, ofParts, barred);
 }
 
-/// Goes on with \p cover, and what trials of the range said so far.
+/// Goes on with \p cover, and with the results of trials of the range so far.
 void PortfolioSession::Impl::replacePortfolio(Portfolio cover) {
   cover.hasFoundWrong = task.portfolio.hasFoundWrong;
   cover.hasGrown = task.portfolio.hasGrown;
@@ -211,7 +214,7 @@ void PortfolioSession::Impl::replacePortfolio(Portfolio cover) {
   task.portfolio = std::move(cover);
 }
 
-/// Makes the cover, of which \p kept are members.
+/// Makes the cover, with \p kept as members.
 llvm::Error
 PortfolioSession::Impl::coverWith(const std::vector<PortfolioMember> &kept) {
   const Clock::time_point start = Clock::now();
@@ -250,7 +253,7 @@ PortfolioSession::Impl::coverWith(const std::vector<PortfolioMember> &kept) {
   return llvm::Error::success();
 }
 
-/// Nothing is requested yet.
+/// Makes the state of \p member, without a request.
 MemberWork
 PortfolioSession::Impl::makeWork(const PortfolioMember &member) const {
   const Problem highest = *range.covering(member.high);
@@ -316,11 +319,12 @@ void PortfolioSession::begin(int64_t priority) {
                          (stored->isComplete ||
                           (acceptsPartial && stored->measuredMembers() > 0));
       kept = stored->members();
-      // A wider range that is stored serves this one, and goes on as it is.
+      // A stored portfolio of a wider range serves this one, and is completed
+      // as it is.
       impl->range = stored->range();
       impl->task.portfolio = std::move(*stored);
     } else if (impl->range.fields.size() > 1) {
-      // A range of one field is soon measured again, all of it side by side.
+      // A range of one field is quickly measured again, all of it side by side.
       impl->findParts();
     }
   }
@@ -346,7 +350,8 @@ int64_t PortfolioSession::priorities() const {
 // Kernels
 //===----------------------------------------------------------------------===//
 
-/// Waits until some member has its kernels. Error: why none has.
+/// Waits until some member has its kernels. The error is the reason why none
+/// has.
 llvm::Error PortfolioSession::Impl::awaitOne() {
   for (;;) {
     size_t open = 0;
@@ -378,8 +383,8 @@ void PortfolioSession::Impl::awaitAll(Clock::time_point deadline) {
   task.tellProgress();
 }
 
-/// Finds members whose kernels cannot be had. Whether any is lost; those are
-/// not chosen again.
+/// Finds members whose kernels cannot be had, and bars them. Returns whether
+/// any member is lost.
 bool PortfolioSession::Impl::findLost() {
   bool hasLost = false;
   for (MemberWork &member : task.work) {
@@ -418,7 +423,7 @@ void PortfolioSession::Impl::dropLost() {
   task.work = std::move(keptWork);
 }
 
-/// Replaces what was lost by members of another cover.
+/// Replaces lost members by members of another cover.
 llvm::Error PortfolioSession::Impl::completeLost() {
   dropLost();
   std::vector<MemberWork> known = std::move(task.work);
@@ -429,8 +434,8 @@ llvm::Error PortfolioSession::Impl::completeLost() {
     task.work = std::move(known);
     return error;
   }
-  // The cover orders its members again. What is known of a config goes along,
-  // with a plan for its interval of today.
+  // The cover orders its members again. The state of a config goes along, with
+  // a plan for its new interval.
   for (const PortfolioMember &member : task.portfolio.members()) {
     auto same = llvm::find_if(known, [&](const MemberWork &other) {
       return other.code && other.code->candidate.tmpl == member.tmpl &&
@@ -452,7 +457,7 @@ llvm::Error PortfolioSession::Impl::completeLost() {
 //===----------------------------------------------------------------------===//
 
 /// Measures at \p anchors from \p next on, until \p deadline. A part of the
-/// time is for comparisons: only what is proven can be chosen.
+/// time is reserved for comparisons, because only proven members can be chosen.
 llvm::Error PortfolioSession::Impl::measureAnchors(size_t &next,
                                                    Clock::time_point deadline) {
   constexpr int kProofShare = 5;
@@ -473,12 +478,12 @@ llvm::Error PortfolioSession::Impl::measureAnchors(size_t &next,
   return trials.proveRest(deadline);
 }
 
-/// Samples where measuring spoke against the best members so much that the
-/// estimator's choice, which these stood in for, may be better than what is
-/// left. The worst first.
+/// Finds samples where measuring spoke so much against the best members that
+/// the estimator's choice, which they replaced, may be better than the others.
+/// The worst sample comes first.
 std::vector<ExtentPoint> PortfolioSession::Impl::findDoubted() {
-  // Each takes up to a millisecond: comparisons of members take the square of
-  // all times.
+  // A sample takes up to a millisecond, because comparing members costs the
+  // square of the number of times.
   constexpr size_t kMostSamples = 160;
   std::vector<std::pair<double, ExtentPoint>> found;
   task.portfolio.calibrate();
@@ -502,8 +507,8 @@ std::vector<ExtentPoint> PortfolioSession::Impl::findDoubted() {
   return points;
 }
 
-/// Of \p points those whose estimator's choices are kernels that are not
-/// members, one for each kernel.
+/// Returns the \p points at which the estimator's choice is a kernel that is
+/// not a member, one for each kernel.
 std::vector<ExtentPoint> PortfolioSession::Impl::withNewKernels(
     llvm::ArrayRef<ExtentPoint> points) const {
   constexpr size_t kMostLookedAt = 64, kMostPoints = 12;
@@ -532,7 +537,7 @@ std::vector<ExtentPoint> PortfolioSession::Impl::withNewKernels(
   return chosen;
 }
 
-/// Whether the time suffices for another search of a cover, and for trials.
+/// Whether the time suffices for another search of a cover and for trials.
 bool PortfolioSession::Impl::mayGrow(Clock::time_point deadline) const {
   constexpr double kShare = 0.5;
   return task.result.coverMs < kShare * millisecondsOf(deadline - Clock::now());
@@ -567,10 +572,10 @@ llvm::Error PortfolioSession::Impl::measure(Clock::time_point deadline) {
   return llvm::Error::success();
 }
 
-/// Leaves what may be launched.
+/// Leaves only members that may be launched.
 llvm::Error PortfolioSession::Impl::settle() {
   findLost();
-  // Measured again, or found wrong meanwhile where another session had it.
+  // It was measured again, or another session found it wrong meanwhile.
   for (MemberWork &member : task.work)
     member.isLost |= isWrong(member.code->kernel);
   bool hasLost = false;
@@ -594,7 +599,8 @@ llvm::Error PortfolioSession::Impl::settle() {
     task.result.stop = task.isCancelled() ? StopReason::Cancelled
                        : isComplete       ? StopReason::Exhausted
                                           : StopReason::Budget;
-    // So that nobody tries again, if there is nothing left to try.
+    // An empty result is stored so that no session tries again if nothing is
+    // left to try.
     if (foundWrong && task.result.stop == StopReason::Exhausted &&
         task.options.stores)
       store();
@@ -622,7 +628,7 @@ llvm::Error PortfolioSession::Impl::settle() {
 
 llvm::Error PortfolioSession::Impl::nothingRight() const {
   return makeError(ErrorCode::NoCandidate,
-                   "nothing that was tried of {} over {} is right",
+                   "trials of {} over {} found no correct kernel",
                    range.described.text(), range.text());
 }
 
@@ -645,8 +651,8 @@ PortfolioResult::missingOnDisk(const ArtifactStore &artifacts,
              : fmt::format("not on disk: {}", fmt::join(missing, " and "));
 }
 
-/// Keeps what trials found at anchors with the records of their layers. That
-/// costs one update where the range varies dynamic extents alone.
+/// Stores the results of trials at anchors in the records of their layers. That
+/// costs one update if the range varies dynamic extents alone.
 void PortfolioSession::Impl::storeFacts() {
   const KernelFamily &family = *range.family;
   llvm::StringSet<> proven;
@@ -655,7 +661,7 @@ void PortfolioSession::Impl::storeFacts() {
       proven.insert(member.kernel);
   std::map<std::string, std::vector<const AnchorFacts *>> layers;
   for (AnchorFacts &facts : task.facts) {
-    // A kernel is compared where that is cheap, mostly elsewhere.
+    // A kernel is compared where that is cheap, mostly at another point.
     for (Measurement &found : facts.point.measurements)
       found.validated |= found.valid && proven.contains(found.kernel);
     layers[family.fixedText(facts.problem)].push_back(&facts);
@@ -682,7 +688,7 @@ void PortfolioSession::Impl::store() {
   const PortfolioKey key =
       isMeasured ? PortfolioKey::measured(layer, context.deviceClass)
                  : PortfolioKey::estimated(layer, context.device);
-  // One whose facts are gone knows less than it says.
+  // A stored portfolio whose facts are lost knows less than it claims.
   const bool replaces =
       lacksFacts ||
       (task.options.retune &&
@@ -701,7 +707,7 @@ void PortfolioSession::Impl::store() {
         fmt::format("the portfolio was not kept: {}", stored.publish.reason));
 }
 
-/// Knows what the next process will know of it, which chooses alike then.
+/// Takes the same facts as the next process will, so that both choose alike.
 void PortfolioSession::Impl::takeFacts() {
   const StoredPortfolio stored = task.portfolio.toStored();
   task.portfolio.addFacts(
@@ -722,7 +728,8 @@ llvm::Error PortfolioSession::finish(Clock::time_point deadline) {
   const bool measures = !self.isAnswered && task.measures();
   if (measures) {
     llvm::Error error = self.measure(deadline);
-    // Whatever becomes of the portfolio: so no later session repeats it.
+    // Facts are stored whatever becomes of the portfolio, so that no later
+    // session repeats the trials.
     if (task.options.stores)
       self.storeFacts();
     if (error) {
@@ -748,8 +755,9 @@ llvm::Error PortfolioSession::finish(Clock::time_point deadline) {
     portfolio.isComplete =
         self.isComplete && (!measures || (isMeasured && !self.lacksRoom));
     portfolio.isWhole |= portfolio.isComplete;
-    // What was to be measured and was not is no estimate for others either, nor
-    // is what the time left of an estimator's choices.
+    // A portfolio whose trials were due but not made is not stored as an
+    // estimate, and neither are the estimator's choices if the time cut them
+    // short.
     if (task.options.stores && (isMeasured || portfolio.isComplete)) {
       self.store();
       self.takeFacts();

@@ -2,7 +2,7 @@
 //
 // A session chooses the portfolio of a range, or takes up a stored one, has its
 // kernels compiled in parallel, measures them at a few points, most valuable
-// first, and stores what it found. Whenever its time ends, what is there
+// first, and stores the result. Whenever its time ends, the portfolio so far
 // serves. A session is begun, which requests the kernels, and is finished
 // later, so that those of many layers compile while one is measured.
 //
@@ -30,7 +30,7 @@ namespace kiln {
 /// Kernels that sessions asked for, by signature. Not thread-safe.
 class SharedKernels {
 public:
-  /// Those of the signature of \p range.
+  /// Returns the kernels of the signature of \p range.
   llvm::ArrayRef<KnownConfig> of(const ProblemRange &range) const;
   void add(const Portfolio &portfolio);
 
@@ -38,21 +38,21 @@ private:
   std::map<std::string, std::vector<KnownConfig>> bySignature;
 };
 
-/// What all sessions share. All of it must outlive them.
+/// The objects that all sessions share; they must outlive them.
 struct PortfolioContext {
   const DeviceModel &device;
   ArtifactStore &artifacts;
-  RecordStore &records; ///< of verdicts, and gets what trials measure
+  RecordStore &records; ///< has the verdicts, and receives the measurements
   PortfolioStore &portfolios;
   TrialRunner *runner; ///< null: nothing is measured
   std::string deviceClass;
-  /// Each session adds its kernels, and of equal ones prefers those that are
-  /// there. Null: nothing is shared.
+  /// Each session adds its kernels, and among equal ones prefers the kernels
+  /// here. Null: nothing is shared.
   SharedKernels *kernels = nullptr;
 };
 
-/// How far a session is. Given from the thread that finishes it, and valid
-/// during that call.
+/// The progress of a session. Reported on the thread that finishes it, and
+/// valid during that call.
 struct PortfolioProgress {
   size_t kernels = 0, kernelsReady = 0;
   size_t anchors = 0, anchorsDone = 0;
@@ -63,12 +63,12 @@ struct PortfolioProgress {
 struct PortfolioOptions {
   using Clock = std::chrono::steady_clock;
 
-  /// Of the estimated regret; see CoverOptions.
+  /// The tolerance of the estimated regret; see CoverOptions.
   double tolerance = 0.02;
   MeasurementMode mode = MeasurementMode::Cold;
-  /// False: the estimator alone chooses, also where there is a runner.
+  /// False: the estimator alone chooses, even if there is a runner.
   bool measures = true;
-  /// Of the workspace of a plan.
+  /// The limit of a plan's workspace.
   uint64_t workspaceBytes = Allowance::kUnlimited;
   /// See CoverOptions.
   std::vector<KnownConfig> atHand;
@@ -79,34 +79,35 @@ struct PortfolioOptions {
   /// Measure although there is a stored portfolio, and replace it once all is
   /// measured.
   bool retune = false;
-  /// The same as soon as a part is.
+  /// Like `retune`, but replaces it as soon as a part is measured.
   bool replacesByParts = false;
-  /// Take up a stored one that was measured only in part as it is.
+  /// Use a stored one that was measured only in part as it is.
   bool acceptsPartial = false;
-  /// Keep what was found in the cache.
+  /// Store the result in the cache.
   bool stores = true;
-  /// Becomes true from any thread: the session ends soon with what it has.
+  /// Set by any thread: the session ends soon with the result so far.
   const std::atomic<bool> *cancel = nullptr;
-  /// The cover that an earlier session of the same range and `first` searched,
-  /// which is taken where it still serves; receives that of this one. Its
-  /// search is cancelled by cancelCover alone then, so that who is cancelled
-  /// again and again gets beyond it. Null: nobody goes on with it.
+  /// The cover of an earlier session with the same range and `first`, which is
+  /// used if it still serves; receives the cover of this one. Then only
+  /// cancelCover cancels the search, so that a session that is often cancelled
+  /// gets beyond it. Null: no cover is passed on.
   std::shared_ptr<const Portfolio> *cover = nullptr;
-  const std::atomic<bool> *cancelCover = nullptr; ///< null: nobody does
+  const std::atomic<bool> *cancelCover = nullptr; ///< null: never cancelled
   std::function<void(const PortfolioProgress &)> progress;
 };
 
-/// What loads a member.
+/// All that is needed to load a member.
 struct MemberCode {
   Plan plan; ///< for the problem at the member's `high`
   std::vector<ArtifactPtr> artifacts; ///< of plan.kernels, in order
-  /// As trials loaded it, if it ran in any: see TuningChoice::loaded. Made for
-  /// another problem of the range, so only its kernels are of use.
+  /// The plan that trials loaded, if it ran in any: see TuningChoice::loaded.
+  /// It was made for another problem of the range, so only its kernels can be
+  /// used.
   std::shared_ptr<const LoadedPlan> loaded;
 };
 
 enum class PortfolioOrigin {
-  Stored,    ///< measured before, of today, and complete as far as asked for
+  Stored,    ///< measured before, up to date, and complete as far as asked for
   Measured,  ///< measured now, at least in part
   Estimated, ///< the estimator alone chose it, now or before
 };
@@ -118,31 +119,31 @@ struct PortfolioResult {
   PortfolioResult &operator=(PortfolioResult &&) = default;
 
   Portfolio portfolio;
-  /// By member. What has no kernels when the time ends is no member.
+  /// By member. A config without kernels when the time ends is not a member.
   std::vector<MemberCode> code;
-  /// Kernels that were requested and are not there: later choices may take
+  /// Kernels that were requested and are still missing; later choices may use
   /// them.
   std::vector<PendingArtifact> late;
   PortfolioOrigin origin = PortfolioOrigin::Estimated;
-  /// Recorded, Exhausted (all was measured that was to be), Budget, Cancelled,
-  /// Device; Trials: nothing was to be measured.
+  /// Recorded, Exhausted (all measurements were made), Budget, Cancelled,
+  /// Device; Trials: no measurement was due.
   StopReason stop = StopReason::Trials;
   size_t kernels = 0;  ///< distinct
-  size_t compiled = 0; ///< translation units, just now
+  size_t compiled = 0; ///< translation units, in this session
   size_t failedCompiles = 0;
   size_t rejected = 0; ///< members that trials found wrong
-  size_t anchors = 0;  ///< points at which something was measured now
-  /// What ran, in its order: a member at one anchor each.
+  size_t anchors = 0;  ///< points that were measured in this session
+  /// The trials in the order in which they ran: each of a member at one anchor.
   std::vector<TuningTrial> trials;
   bool isStored = false;
-  cache::PublishResult publish; ///< of storing, where that was tried
-  /// The key of the entry that has it, where one was found or stored.
+  cache::PublishResult publish; ///< of storing it, if that was tried
+  /// The key of its entry in the cache, if one was found or stored.
   std::optional<PortfolioKey> keptAs;
-  std::vector<std::string> notes; ///< what went wrong and was mended
+  std::vector<std::string> notes; ///< failures from which it recovered
   double coverMs = 0, elapsedMs = 0;
 
-  /// Says which parts of it no layer of the cache on disk has at this moment;
-  /// empty: all are there. Only for a result that was to be stored.
+  /// Names the parts of it that no tier of the cache on disk has at this
+  /// moment; empty if all are there. Only for a result that should be stored.
   std::string missingOnDisk(const ArtifactStore &artifacts,
                             const PortfolioStore &portfolios) const;
 };
@@ -165,15 +166,15 @@ public:
   void begin(int64_t priority);
   /// Whether finish() has something to measure.
   bool needsTrials() const;
-  /// How many priorities begin() uses.
+  /// The number of priorities that begin() uses.
   int64_t priorities() const;
 
   /// Measures until \p deadline, and stores. Waits for kernels until then, and
-  /// for one of them however long it takes. Errors: NoCandidate (nothing can
-  /// run, or all is wrong), ContextDead, Cancelled (before there was any
-  /// kernel), or why not a single kernel can be had.
+  /// for one of them however long it takes. Errors: NoCandidate (no kernel can
+  /// run, or all are wrong), ContextDead, Cancelled (before there was any
+  /// kernel), or the reason why no kernel can be had.
   llvm::Error finish(Clock::time_point deadline);
-  /// The result; after an error, what was found.
+  /// The result; after an error, the facts that were found.
   PortfolioResult takeResult();
 
 private:

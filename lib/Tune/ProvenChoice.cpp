@@ -1,4 +1,4 @@
-//===- ProvenChoice.cpp - which of the measured configs wins --------------===//
+//===- ProvenChoice.cpp - the winner among the measured configs -----------===//
 #include "Tune/ProvenChoice.h"
 
 #include <llvm/ADT/STLExtras.h>
@@ -7,11 +7,11 @@
 
 namespace kiln {
 
-/// How far behind the best a proven config may be that takes part in the
+/// The band behind the best within which proven configs take part in the
 /// playoff: some times the error between batches, which is about 1 %.
 static constexpr double kPlayoffBand = 0.06;
-/// How long after the deadline a reference may yet be computed as long as
-/// nothing is proven: what is not proven is not recorded, so that each process
+/// The time after the deadline in which a reference may be computed as long as
+/// no config is proven. An unproven config is not recorded, so each process
 /// would tune again.
 static constexpr std::chrono::milliseconds kMostProofTime{20000};
 
@@ -40,12 +40,13 @@ TrialOptions ProvenChoice::optionsUntil(Clock::time_point deadline,
 }
 
 /// Compares a measured entry with the reference. Afterwards it is proven, at
-/// fault, or set aside. The verdict; NotTried if there was no comparison.
+/// fault, or set aside. Returns the verdict; NotTried if there was no
+/// comparison.
 llvm::Expected<TrialStatus> ProvenChoice::validate(TuningCandidate &entry,
                                                    Clock::time_point deadline) {
   entry.isSetAside = true;
   const bool isLate = Clock::now() >= deadline;
-  // Of something far slower the proof is no reason to leave this one without.
+  // The proof of a far slower config does not make this proof needless.
   constexpr double kFarSlower = 2;
   const TuningCandidate *best = series.best();
   const bool isSettled =
@@ -78,8 +79,8 @@ ProvenChoice::choose(Clock::time_point deadline) {
   }
 }
 
-/// The proven that are so near the best that times of different batches do not
-/// tell them apart, \p winner among them; none where it is alone.
+/// Returns the proven configs so near the best that times of different batches
+/// do not tell them apart, \p winner among them; empty if it is alone.
 CandidateRefs ProvenChoice::chooseFinalists(TuningCandidate &winner) const {
   CandidateRefs finalists =
       series.contenders(kPlayoffBand, task.options.playoff, /*areProven=*/true);

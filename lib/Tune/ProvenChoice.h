@@ -1,4 +1,4 @@
-//===- ProvenChoice.h - which of the measured configs wins ----------------===//
+//===- ProvenChoice.h - the winner among the measured configs -------------===//
 //
 // Private to the tuner.
 //
@@ -12,15 +12,16 @@
 
 namespace kiln {
 
-/// How far behind the best a config may be that is proven as well: at other
-/// extents the order of the configs is another one.
+/// Configs that are no further behind the best than this are proven as well: at
+/// other extents the order of the configs differs.
 inline constexpr double kNeighbourBand = 0.25;
-/// What a comparison, or the trial of a generic kernel that has to be tried,
-/// gets when the budget is spent.
+/// The time for a comparison, or for the trial of a generic kernel that has to
+/// be tried, when the budget is spent.
 inline constexpr std::chrono::milliseconds kProofGrace{500};
 
-/// Chooses among what a series measured. Only what is proven, compared with the
-/// family's reference and right, is chosen. Errors are those of the series.
+/// Chooses among the configs that a series measured. Only a proven config,
+/// which was compared with the family's reference and is right, is chosen.
+/// Errors are those of the series.
 class ProvenChoice {
 public:
   using Clock = TuningOptions::Clock;
@@ -28,28 +29,29 @@ public:
   ProvenChoice(const TuningTask &task, TrialSeries &series)
       : task(task), series(series) {}
 
-  /// The fastest that is proven, null if none is. What would win and was not
-  /// compared with the reference so far is compared now. While none is proven,
-  /// the first comparison that there is no time for ends that: the reference is
-  /// the same for all.
+  /// Returns the fastest proven config, null if there is none. A config that
+  /// would win but was not compared with the reference so far is compared now.
+  /// While no config is proven, the first comparison that runs out of time ends
+  /// the search, because the reference is the same for all.
   llvm::Expected<TuningCandidate *> choose(Clock::time_point deadline);
-  /// Measures what is near \p winner once more, all side by side, which
-  /// decides. The earlier order stands where there is no time for that.
+  /// Measures the configs near \p winner once more, all side by side, which
+  /// decides. The earlier order stands if there is no time for that.
   llvm::Expected<TuningCandidate *> playOff(TuningCandidate &winner,
                                             Clock::time_point deadline);
-  /// Compares what is not far behind \p winner with the reference as well,
-  /// while there is time: where the winner cannot be had one of these takes its
-  /// place, and only what is proven is launched.
+  /// Compares the configs that are not far behind \p winner with the reference
+  /// as well, while there is time. If the winner cannot be had one of these
+  /// takes its place, and only proven configs are launched.
   llvm::Error proveContenders(const TuningCandidate &winner,
                               Clock::time_point deadline);
 
-  /// Whether nothing unproven may be taken: trials, now or before, found wrong
-  /// results.
+  /// Whether only proven configs may be taken, because trials, now or before,
+  /// found wrong results.
   bool needsProof() const {
     return task.foundNoneRight() || series.hasFoundWrong();
   }
-  /// What a request until \p deadline gets, \p least at least; a comparison
-  /// waits for its reference for longer as long as nothing is proven.
+  /// The options of a request until \p deadline, with a time of \p least or
+  /// more. A comparison may wait longer for its reference as long as no config
+  /// is proven.
   TrialOptions optionsUntil(Clock::time_point deadline,
                             std::chrono::milliseconds least) const;
 

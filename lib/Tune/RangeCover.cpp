@@ -2,15 +2,16 @@
 //
 // Spaces are derived from the problem, so two neighbouring values have
 // different candidates. But a kernel can be estimated wherever prune() lets it
-// run: what one value's space offers, others are served by. So the best few of
+// run, so a kernel of one value's space serves other values. So the best few of
 // each sample's space are candidates for all samples within some factor of
 // where they were found, and a greedy search covers the samples by kernels.
-// Configs that differ in run-time knobs alone share a kernel; of these a member
-// each stays that is needed.
+// Configs that differ in run-time knobs alone share a kernel; each of them that
+// is needed becomes a member.
 //
-// Rejected: the tuned choice of a few values, each for its neighbourhood. What
-// is best at one value (a width that just fills its waves) is bad a few values
-// later. And one plan for each power of two: a third behind in the middle.
+// Rejected: the tuned choice of a few values, each for its neighbourhood. The
+// best config at one value (a width that just fills its waves) is bad a few
+// values later. Also rejected: one plan for each power of two, which is a third
+// behind in the middle.
 //
 //===----------------------------------------------------------------------===//
 #include "Tune/RangeCover.h"
@@ -33,27 +34,29 @@ namespace kiln {
 
 namespace {
 
-/// Configs of one sample's space that become candidates: so many of the
-/// fastest, and of what is within the band the best of each class, some more.
+/// Configs of one sample's space that become candidates: `kFastest` of the
+/// fastest, and `kClasses` more of those within the band, the best of each
+/// class.
 constexpr size_t kFastest = 8, kClasses = 8;
 constexpr double kClassBand = 0.12;
-/// A sample weighs its share of the range's logarithm, times this power of its
-/// time: of two equal regrets the one of the longer launch costs more.
+/// The weight of a sample is its share of the range's logarithm, times this
+/// power of its time: among equal regrets that of the longer launch costs more.
 constexpr double kTimeExponent = 0.25;
-/// A candidate is estimated where every extent is within this factor of where
-/// it was found.
+/// A candidate is estimated at samples whose extents are all within this factor
+/// of those where it was found.
 constexpr double kReach = 4;
-/// A member's interval holds the samples where it is no further behind.
+/// A member's interval holds the samples where it is no further behind than
+/// this.
 constexpr double kIntervalBand = 0.12;
 
-/// Of kernels that no sample's space has: each is an idea.
+/// The ideas of kernels that no sample's space has: each is an idea of its own.
 constexpr uint64_t kIdeasOfTheirOwn = uint64_t(1) << 32;
 
 struct Sample {
   ExtentPoint point;
   Problem problem;
   double weight = 0;
-  double bestNs = 0; ///< of the space; 0: nothing may run
+  double bestNs = 0; ///< the best of the space; 0: nothing may run
   size_t first = 0;  ///< the kernel of its first choice
 };
 
@@ -64,7 +67,7 @@ struct Option {
   ExtentPoint low, high; ///< where it was found
 };
 
-/// What a kernel takes at a sample, and with which of its configs.
+/// The time of a kernel at a sample, and the config that has it.
 struct KernelTime {
   float ns = CoverTable::kNever;
   size_t option = 0;
@@ -98,7 +101,8 @@ private:
   bool isCancelled() const { return options.cancel && *options.cancel; }
   bool isNear(const Option &option, const Sample &sample) const;
   void estimateAll();
-  /// What one kernel takes at each sample; its options count its configs.
+  /// The times of one kernel at each sample; its options are indices of its
+  /// configs.
   struct KernelRow {
     std::vector<Values> configs;
     std::vector<KernelTime> times;
@@ -131,7 +135,7 @@ private:
   std::vector<std::vector<KernelTime>> times; ///< by kernel, then by sample
   llvm::DenseSet<size_t> kernelsAtHand;
   std::map<std::pair<const Template *, uint64_t>, uint64_t> ideaNumbers;
-  std::vector<size_t> fixed; ///< options that are members whatever
+  std::vector<size_t> fixed; ///< options that are members in any case
 };
 
 } // namespace
@@ -140,7 +144,7 @@ private:
 // Candidates
 //===----------------------------------------------------------------------===//
 
-/// The place of a config, added if it is not there.
+/// Returns the index of a config, added if it is missing.
 size_t CoverMaker::addOption(const Template &tmpl, const Values &config,
                              llvm::ArrayRef<int64_t> point) {
   auto [place, isNew] = places.try_emplace(
@@ -165,7 +169,7 @@ size_t CoverMaker::addOption(const Template &tmpl, const Values &config,
   return place->second;
 }
 
-/// Adds the best of \p sample's space.
+/// Adds the best configs of \p sample's space.
 void CoverMaker::addOptions(Sample &sample, const Space &space) {
   std::vector<const Candidate *> sorted;
   for (const Candidate &candidate : space.ranked)
@@ -194,7 +198,7 @@ void CoverMaker::addOptions(Sample &sample, const Space &space) {
       continue;
     const size_t place =
         addOption(*candidate->tmpl, candidate->config, sample.point);
-    // Numbered as they come, so that all processes agree.
+    // Ideas are numbered as they come, so that all processes agree.
     auto idea = ideaNumbers.try_emplace(
         {candidate->tmpl, candidate->candidateClass.key}, ideaNumbers.size());
     ideas[list[place].kernel] = idea.first->second;
@@ -224,7 +228,7 @@ llvm::Error CoverMaker::explore() {
     else
       addSample(std::move(point), grid.weightOf(place));
   }
-  // Spaces are large: some at a time.
+  // Spaces are large, so only some are kept at a time.
   constexpr size_t kTogether = 32;
   ErrorSummary failure;
   for (size_t first = 0; first < samples.size(); first += kTogether) {
@@ -252,12 +256,12 @@ llvm::Error CoverMaker::explore() {
     return llvm::Error::success();
   if (failure.code != ErrorCode::Success)
     return errorOf(failure);
-  return makeError(ErrorCode::NoCandidate, "nothing of {} runs on {} for {}",
+  return makeError(ErrorCode::NoCandidate, "no config of {} runs on {} for {}",
                    range.family->name(), device.name, range.text());
 }
 
-/// What is a member whatever it is worth: what is kept, and the first choices
-/// at the values that somebody waits for.
+/// Adds members that stay whatever their worth: kept ones, and the first
+/// choices at the values that callers wait for.
 llvm::Error CoverMaker::addFixed() {
   for (const ExtentPoint &point : options.points) {
     auto problem = range.find(point);
@@ -307,7 +311,7 @@ bool CoverMaker::isNear(const Option &option, const Sample &sample) const {
 }
 
 /// Estimates the kernel of \p known at all samples, with the run-time knobs
-/// that each asks for. Thread-safe.
+/// that each sample asks for. Thread-safe.
 CoverMaker::KernelRow
 CoverMaker::estimateKernel(llvm::ArrayRef<size_t> known) const {
   KernelRow row;
@@ -362,14 +366,15 @@ void CoverMaker::estimateAll() {
       if (time.ns == CoverTable::kNever)
         continue;
       time.option = addOption(tmpl, row.configs[time.option], sample.point);
-      // A kernel from elsewhere may be better than all of a sample's own space.
+      // A kernel of another sample's space may be better than all of this
+      // sample's own.
       sample.bestNs = std::min<double>(sample.bestNs, time.ns);
     }
     times.push_back(std::move(row.times));
   }
 }
 
-/// What a member with \p option takes at \p sample.
+/// The time of a member with \p option at \p sample.
 float CoverMaker::nsOf(size_t option, size_t sample) const {
   const KernelTime &time = times[list[option].kernel][sample];
   return time.option == option ? time.ns : CoverTable::kNever;
@@ -397,8 +402,8 @@ CoverTable CoverMaker::makeTable() const {
 // Members
 //===----------------------------------------------------------------------===//
 
-/// The configs of a kernel that samples ask for where it may be the best, the
-/// most wanted first. They share its code.
+/// Returns the configs of a kernel that samples ask for where it may be the
+/// best, the most wanted first. They share its code.
 llvm::SmallVector<size_t, 4> CoverMaker::configsOf(size_t kernel) const {
   std::map<size_t, double> wanted; // weight by option
   for (auto [sample, time] : llvm::zip_equal(samples, times[kernel]))
@@ -437,7 +442,7 @@ void CoverMaker::addMember(size_t place, Portfolio &portfolio) const {
       member.high[field] = std::max(member.high[field], sample.point[field]);
     }
   }
-  // Good nowhere, but wanted: where it was found.
+  // It is good nowhere, but wanted, so its interval is where it was found.
   if (member.low.empty()) {
     member.low = option.low;
     member.high = option.high;
@@ -445,7 +450,7 @@ void CoverMaker::addMember(size_t place, Portfolio &portfolio) const {
   portfolio.mutableMembers().push_back(std::move(member));
 }
 
-/// Every sample lies in the interval of the member that is best there.
+/// Extends intervals so that every sample lies in that of its best member.
 void CoverMaker::extendIntervals(Portfolio &portfolio,
                                  llvm::ArrayRef<size_t> chosen) const {
   std::vector<PortfolioMember> &members = portfolio.mutableMembers();
@@ -468,7 +473,7 @@ void CoverMaker::extendIntervals(Portfolio &portfolio,
   }
 }
 
-/// Whether a plan of \p member may be made for \p high; then its digest is set.
+/// Whether a plan of \p member may be made for \p high; if so, sets its digest.
 bool CoverMaker::endsAt(ExtentPoint high, PortfolioMember &member) const {
   high = range.alignDown(high);
   auto highest = high.empty() ? std::nullopt : range.covering(high);
@@ -481,8 +486,8 @@ bool CoverMaker::endsAt(ExtentPoint high, PortfolioMember &member) const {
   return true;
 }
 
-/// Ends the interval of \p member where its plan is allowed: the corner of
-/// several fields may ask for more than any sample that the interval holds.
+/// Shrinks the interval of \p member until its plan is allowed: the corner of
+/// several fields may need more than any sample that the interval holds.
 bool CoverMaker::shrinks(PortfolioMember &member) const {
   ExtentPoint high = member.high;
   auto lengthOf = [&](size_t field) {
@@ -502,8 +507,8 @@ bool CoverMaker::shrinks(PortfolioMember &member) const {
   }
 }
 
-/// Ends intervals between samples, as far as a member's plan is allowed: a
-/// sample says what follows it until the next one, if anything does.
+/// Extends intervals between samples, as far as a member's plan is allowed: a
+/// sample decides for the values up to the next one.
 void CoverMaker::settle(Portfolio &portfolio) const {
   constexpr int kHalvings = 6;
   const RangeGrid grid(range);

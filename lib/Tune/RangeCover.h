@@ -9,41 +9,41 @@
 
 namespace kiln {
 
-/// A config that is known beside those of a space.
+/// A config that is known in addition to those of a space.
 struct KnownConfig {
   const Template *tmpl = nullptr;
   Values config;
 };
 
 struct CoverOptions {
-  /// How far the best member may be behind the best of the space, by the
-  /// estimate.
+  /// The largest regret, by the estimate, of the best member against the best
+  /// of the space.
   double tolerance = 0.02;
-  /// Of the workspace of a plan.
+  /// The limit of a plan's workspace.
   uint64_t workspaceBytes = Allowance::kUnlimited;
-  /// Members that are there whatever they are worth: those of a portfolio that
-  /// is completed.
+  /// The members of a portfolio that is completed: they stay whatever their
+  /// worth.
   llvm::ArrayRef<PortfolioMember> kept = {};
-  /// Members of portfolios of parts of the range: what was measured of those
-  /// that are chosen again stays.
+  /// Members of portfolios of parts of the range: if they are chosen again,
+  /// their measurements are kept.
   llvm::ArrayRef<PortfolioMember> known = {};
   /// Whether a config may not be a member; null: all may.
   llvm::function_ref<bool(const Template &, const Values &)> isBarred = nullptr;
-  /// Configs of the signature whose kernels are compiled already, for whatever
-  /// layer: of equals these become members.
+  /// Configs of the signature whose kernels are compiled already, for any
+  /// layer: among equals these become members.
   llvm::ArrayRef<KnownConfig> atHand = {};
-  /// Values whose best config by the estimate is a member: what a caller waits
-  /// for.
+  /// Values that callers wait for; their best configs by the estimate are
+  /// members.
   llvm::ArrayRef<ExtentPoint> points = {};
   unsigned threads = 0; ///< 0: as many as this process has CPUs
   const std::atomic<bool> *cancel = nullptr;
 };
 
-/// A small set of kernels of which one is within the tolerance of the best at
-/// every sample of \p range, as far as a greedy search finds it, most valuable
-/// first; CoverSearch.h says how it is judged. Pure: needs no GPU, no driver
-/// and no compiler. Some hundred milliseconds. Errors: NoCandidate (at no
-/// sample anything may run), Cancelled.
+/// Finds, by a greedy search (CoverSearch.h), a small set of kernels of which
+/// one is within the tolerance of the best at every sample of \p range, most
+/// valuable first. Pure: needs no GPU, no driver and no compiler. Takes some
+/// hundred milliseconds. Errors: NoCandidate (no kernel may run at any sample),
+/// Cancelled.
 llvm::Expected<Portfolio> coverRange(const ProblemRange &range,
                                      const DeviceModel &device,
                                      const CoverOptions &options = {});

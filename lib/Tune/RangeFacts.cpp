@@ -1,4 +1,4 @@
-//===- RangeFacts.cpp - what records say of a range -----------------------===//
+//===- RangeFacts.cpp - the facts of records about a range ----------------===//
 #include "Tune/RangeFacts.h"
 
 #include <map>

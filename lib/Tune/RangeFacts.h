@@ -1,10 +1,10 @@
-//===- RangeFacts.h - what records say of a range -------------------------===//
+//===- RangeFacts.h - the facts of records about a range ------------------===//
 //
-// Portfolios hold no times. What trials found at the anchors of a range lies in
-// the records of its layers, whoever made the trials. From there it comes when
-// a portfolio is restored. Other points of a layer are left out: so what is
-// chosen does not change with what is tuned elsewhere until the range is
-// measured again, and is the same in all processes.
+// Portfolios hold no times. The facts that trials found at the anchors of a
+// range are in the records of its layers, and are read from there when a
+// portfolio is restored. Other points of a layer are left out, so trials
+// elsewhere do not change a choice until the range is measured again, and the
+// choice is the same in all processes.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -20,9 +20,9 @@
 
 namespace kiln {
 
-/// What trials found at an anchor of a range.
+/// A fact that trials found at an anchor of a range.
 struct RangeFact {
-  ExtentPoint point; ///< of the range's fields
+  ExtentPoint point; ///< the values of the range's fields
   const Measurement *found = nullptr;
 };
 
@@ -30,7 +30,7 @@ struct RangeFact {
 class RangeFacts {
 public:
   RangeFacts() = default;
-  /// All facts at \p anchors, which are points of \p range. Cost: parses these
+  /// Finds all facts at \p anchors, which are points of \p range. Parses these
   /// points of the records.
   static RangeFacts find(const RecordStore &records, const ProblemRange &range,
                          llvm::ArrayRef<std::vector<int64_t>> anchors,

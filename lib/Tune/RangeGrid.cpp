@@ -1,4 +1,4 @@
-//===- RangeGrid.cpp - where a range is looked at -------------------------===//
+//===- RangeGrid.cpp - the samples of a range -----------------------------===//
 #include "Tune/RangeGrid.h"
 
 #include <llvm/ADT/STLExtras.h>
@@ -9,19 +9,19 @@
 
 namespace kiln {
 
-/// How the values of one field are chosen.
+/// The rule by which the values of one field are chosen.
 namespace {
 struct AxisRule {
   int64_t dense;     ///< every value up to it
   double step;       ///< then geometric steps
-  size_t mostValues; ///< longer steps where there would be more
+  size_t mostValues; ///< steps are longer if there would be more
   int64_t edge; ///< both sides of its multiples up to 16 times that; 0: none
 };
 } // namespace
 
 static constexpr AxisRule kOneField = {256, 0.015, 640, 64};
-/// Of several fields: the least step, by which it grows until the product is
-/// small enough, and how many of its steps the dense values end after.
+/// For several fields: the least step, the factor by which it grows until the
+/// product is small enough, and the number of steps of the dense values.
 static constexpr double kLeastStep = 0.18, kStepGrowth = 1.15;
 static constexpr double kDenseSteps = 3;
 
@@ -95,7 +95,7 @@ double RangeGrid::weightOf(size_t index) const {
     const auto here = static_cast<double>(axis[i]);
     const auto above =
         static_cast<double>(axis[std::min(i + 1, axis.size() - 1)]);
-    // Between the middles of the steps; a lone value counts as itself.
+    // The step between the middles; a lone value counts as itself.
     weight *= std::log((here + above + 1) / (here + below));
   }
   return weight;

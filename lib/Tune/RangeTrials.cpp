@@ -15,13 +15,14 @@ namespace kiln {
 
 using Stage = TuningCandidate::Stage;
 
-/// How long an anchor that has kernels to compare waits for the rest.
+/// The time for which an anchor that has kernels to compare waits for the
+/// others.
 static constexpr std::chrono::milliseconds kAnchorGrace{250};
 static constexpr std::chrono::milliseconds kPoll{1};
-/// Operations a second that a reference, which computes in double precision, is
-/// reckoned with: below what it does on a data centre's GPU.
+/// The assumed operations a second of a reference, which computes in double
+/// precision: fewer than on a data centre's GPU.
 static constexpr double kReferenceFlops = 1e12;
-/// A comparison may cost that.
+/// The most that a comparison may cost.
 static constexpr double kAffordableSeconds = 0.15;
 /// A config of the same kernel is tried if it is estimated within the band, and
 /// becomes a member if it is faster by the margin.
@@ -69,7 +70,7 @@ bool RangeTask::runsAt(uint32_t member, const ExtentPoint &point) const {
 // One point
 //===----------------------------------------------------------------------===//
 
-/// What runs side by side at one point.
+/// The configs that run side by side at one point.
 struct RangeTrials::Round {
   Round(RangeTask &task, const ExtentPoint &point)
       : task(task), point(point), problem(*task.portfolio.range().find(point)),
@@ -82,7 +83,7 @@ struct RangeTrials::Round {
                 .cancel = task.options.cancel,
                 .loadedBand = kKeepsAll}) {}
 
-  /// The plan, made for more than this point, is measured as it is.
+  /// Adds the plan as it is, made for more than this point.
   void add(uint32_t member, const TuningCandidate &code) {
     auto entry = std::make_unique<TuningCandidate>(
         code.candidate, static_cast<int>(entries.size()));
@@ -96,7 +97,7 @@ struct RangeTrials::Round {
     entries.push_back(std::move(entry));
     members.push_back(member);
   }
-  /// Adds what may run of \p wanted.
+  /// Adds the \p wanted members that may run.
   void addReady(const std::vector<uint32_t> &wanted) {
     for (uint32_t member : wanted) {
       const MemberWork &work = task.work[member];
@@ -122,7 +123,7 @@ static std::chrono::milliseconds timeUntil(RangeTrials::Clock::time_point end) {
                     TrialOptions().timeLimit);
 }
 
-/// Measures what \p round has side by side.
+/// Measures the entries of \p round side by side.
 llvm::Error RangeTrials::run(Round &round, Clock::time_point deadline) {
   CandidateRefs batch;
   for (const auto &entry : round.entries)
@@ -134,7 +135,7 @@ llvm::Error RangeTrials::run(Round &round, Clock::time_point deadline) {
     return error;
   if (round.series.mayRun())
     return llvm::Error::success();
-  // Elsewhere there may be room: memory was taken since the anchor was planned.
+  // Other anchors may have room: memory was taken since this one was planned.
   const ErrorSummary &failure = round.series.failure();
   const bool isHere =
       failure.code == ErrorCode::DeviceOutOfMemory && round.point.size() > 1;
@@ -145,7 +146,7 @@ llvm::Error RangeTrials::run(Round &round, Clock::time_point deadline) {
   return llvm::Error::success();
 }
 
-/// Compares with the reference what is yet to be.
+/// Compares entries that are not proven yet with the reference.
 llvm::Error RangeTrials::prove(Round &round, Clock::time_point deadline) {
   for (auto [entry, member] : llvm::zip_equal(round.entries, round.members)) {
     const bool isOpen = !task.work[member].isLost &&
@@ -160,7 +161,7 @@ llvm::Error RangeTrials::prove(Round &round, Clock::time_point deadline) {
     if (!verdict)
       return verdict.takeError();
     if (isConfigFault(*verdict)) {
-      entry->stage = Stage::Tried; // the verdict is its trial
+      entry->stage = Stage::Tried; // it has only the verdict, no time
       entry->trial.config = entry->config;
     } else if (entry->trial.validated) {
       task.portfolio.mutableMembers()[member].validated = true;
@@ -169,13 +170,13 @@ llvm::Error RangeTrials::prove(Round &round, Clock::time_point deadline) {
   return llvm::Error::success();
 }
 
-/// Whether the reference of \p problem is computed soon.
+/// Whether the reference of \p problem is cheap to compute.
 bool RangeTrials::isAffordable(const Problem &problem) const {
   return task.portfolio.range().family->flops(problem) <=
          kReferenceFlops * kAffordableSeconds;
 }
 
-/// Notes what \p round found, for the record.
+/// Notes the results of \p round for the record.
 void RangeTrials::noteFacts(const Round &round) {
   const KernelFamily &family = *task.portfolio.range().family;
   const MeasuredBy by{task.options.mode,
@@ -201,7 +202,7 @@ uint64_t RangeTrials::seriesAt(const ExtentPoint &point) {
   return number;
 }
 
-/// Takes what \p round found.
+/// Takes the results of \p round.
 void RangeTrials::take(Round &round) {
   noteFacts(round);
   for (auto [entry, member] : llvm::zip_equal(round.entries, round.members)) {
@@ -232,7 +233,7 @@ void RangeTrials::take(Round &round) {
 // Anchors
 //===----------------------------------------------------------------------===//
 
-/// Waits for the kernels of \p members; once two are there, not for long.
+/// Waits for the kernels of \p members; once two are there, only briefly.
 void RangeTrials::await(const std::vector<uint32_t> &members,
                         Clock::time_point deadline) const {
   constexpr size_t kEnough = 2;
@@ -270,11 +271,11 @@ llvm::Error RangeTrials::measureAt(const Anchor &anchor,
   return error;
 }
 
-/// Points at which the reference is soon computed, from the largest on, each
-/// half of the one before it. Whether a kernel is right does not depend on
-/// extents as its time does: some tiles, a ragged edge and the wraps of its
-/// ring are in any of them that is not tiny. Where many members share one, so
-/// that its operands are filled and its reference is computed once.
+/// Returns points at which the reference is cheap, from the largest on, each
+/// half of the one before it. A kernel's correctness depends less on extents
+/// than its time does: every point that is not tiny has several tiles, a ragged
+/// edge and wraps of the ring. Members share a point, so that its operands are
+/// filled and its reference is computed once.
 std::vector<ExtentPoint> RangeTrials::proofPoints() const {
   const ProblemRange &range = task.portfolio.range();
   std::vector<ExtentPoint> points;
@@ -287,7 +288,8 @@ std::vector<ExtentPoint> RangeTrials::proofPoints() const {
     const auto largest = llvm::max_element(point);
     if (largest == point.end() || *largest <= 1)
       return points;
-    // Odd, where that is of the range: the last tile is ragged.
+    // The value is odd, if the range has odd ones, so that the last tile is
+    // ragged.
     *largest = std::max<int64_t>(*largest / 2 - (*largest / 2 + 1) % 2, 1);
     ExtentPoint next = range.alignDown(point);
     if (next.empty() || !range.contains(next))
@@ -296,8 +298,9 @@ std::vector<ExtentPoint> RangeTrials::proofPoints() const {
   }
 }
 
-/// Where a member is compared: at the largest of \p points that it may run at,
-/// else where it was measured with the least work; null: nowhere.
+/// Returns the point at which a member is compared: the largest of \p points
+/// that it may run at, else the measured one with the least work; null if there
+/// is none.
 const ExtentPoint *
 RangeTrials::proofPointOf(uint32_t member,
                           const std::vector<ExtentPoint> &points) const {
@@ -324,8 +327,8 @@ RangeTrials::proofPointOf(uint32_t member,
   return least;
 }
 
-/// The members that are yet to be compared, by where that is done: the largest
-/// of \p points that each serves.
+/// Returns the unproven members by the point at which they are compared: the
+/// largest of \p points that each serves.
 std::map<ExtentPoint, std::vector<uint32_t>>
 RangeTrials::unproven(const std::vector<ExtentPoint> &points) const {
   std::map<ExtentPoint, std::vector<uint32_t>> open;
@@ -344,8 +347,8 @@ RangeTrials::unproven(const std::vector<ExtentPoint> &points) const {
 llvm::Error RangeTrials::proveRest(Clock::time_point deadline) {
   if (!mayRun())
     return llvm::Error::success();
-  // Where the reference turns out to be slower than it is reckoned with, a
-  // smaller point may do.
+  // If the reference turns out to be slower than assumed, a smaller point may
+  // do.
   std::vector<ExtentPoint> points = proofPoints();
   do {
     for (const auto &[point, members] : unproven(points)) {
@@ -368,8 +371,8 @@ llvm::Error RangeTrials::proveRest(Clock::time_point deadline) {
 // Variants
 //===----------------------------------------------------------------------===//
 
-/// Configs of the kernel of \p member that differ in run-time knobs, best
-/// first.
+/// Returns configs of the kernel of \p member that differ in run-time knobs,
+/// best first.
 std::vector<Values> RangeTrials::variantsOf(const PortfolioMember &member,
                                             const Problem &problem) const {
   std::vector<Values> variants;
@@ -400,7 +403,7 @@ std::vector<Values> RangeTrials::variantsOf(const PortfolioMember &member,
 }
 
 /// Adds a config of the kernel of \p sibling as a member between the points
-/// around \p point where that was measured.
+/// around \p point at which that was measured.
 uint32_t RangeTrials::addVariant(uint32_t sibling, const Values &config,
                                  const ExtentPoint &point) {
   PortfolioMember member = task.portfolio.members()[sibling];
@@ -441,7 +444,7 @@ llvm::Error RangeTrials::tryVariants(const Anchor &anchor,
         best = member;
         bestNs = time.measuredNs;
       }
-  // Intervals between points are those of one field.
+  // Intervals between points exist only for one field.
   if (!best || anchor.point.size() != 1)
     return llvm::Error::success();
   Round round(task, anchor.point);
@@ -460,7 +463,7 @@ llvm::Error RangeTrials::tryVariants(const Anchor &anchor,
   if (round.entries.size() == 1)
     return llvm::Error::success();
   llvm::Error error = run(round, deadline);
-  // What is not clearly faster is forgotten.
+  // Variants that are not clearly faster are dropped.
   const TuningCandidate &first = *round.entries.front();
   for (auto [entry, member] : llvm::zip_equal(round.entries, round.members))
     if (member != *best &&

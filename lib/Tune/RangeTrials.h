@@ -13,14 +13,15 @@
 
 namespace kiln {
 
-/// What a session knows of a member beside the portfolio.
+/// A session's state of a member, in addition to the portfolio's.
 struct MemberWork {
   /// Its kernels, from their request on, with the plan for the member's `high`.
   std::unique_ptr<TuningCandidate> code;
-  /// Found wrong, or without kernels: no member when the session ends.
+  /// It was found wrong, or has no kernels: it is not a member when the session
+  /// ends.
   bool isLost = false;
-  /// It could not be launched somewhere: its interval, which no longer holds
-  /// that point, is all that it may be measured in.
+  /// It could not be launched at some point: it may be measured only in its
+  /// interval, which no longer holds that point.
   bool isConfined = false;
 };
 
@@ -30,7 +31,7 @@ struct AnchorFacts {
   RecordPoint point;
 };
 
-/// What the parts of a session share.
+/// The state that the parts of a session share.
 struct RangeTask {
   const PortfolioContext &context;
   const PortfolioOptions &options;
@@ -38,23 +39,25 @@ struct RangeTask {
   std::vector<MemberWork> work; ///< by member
   PortfolioResult result;       ///< except the portfolio and its code
   PortfolioProgress progress;
-  std::vector<AnchorFacts> facts = {}; ///< what trials found, for the records
+  std::vector<AnchorFacts> facts = {}; ///< the results of trials, for the
+                                       ///< records
 
   bool isCancelled() const { return options.cancel && *options.cancel; }
   bool measures() const { return context.runner && options.measures; }
   void tellProgress();
-  /// Notes that \p member is lost for a fault of its own, which \p reason says.
+  /// Notes that \p member is lost for a fault of its own, described by \p
+  /// reason.
   void lose(uint32_t member, llvm::StringRef reason);
-  /// Keeps \p member, which could not be launched at \p point, from there on,
-  /// on the side of its interval that is smaller. False: nothing is left of it.
+  /// Cuts \p point, where \p member could not be launched, and the shorter side
+  /// beyond it off the member's interval. False if nothing is left of it.
   bool confine(uint32_t member, const ExtentPoint &point);
   /// Whether \p member may run at \p point.
   bool runsAt(uint32_t member, const ExtentPoint &point) const;
 };
 
-/// Measures at anchors and compares with the reference, each plan as it will be
-/// launched: made for the highest point of its member. Errors are ContextDead
-/// alone; another failure of the runner ends trials with a note.
+/// Measures at anchors and compares with the reference. Each plan is the one
+/// that will be launched, made for the highest point of its member. Errors are
+/// ContextDead alone; another failure of the runner ends trials with a note.
 class RangeTrials {
 public:
   using Clock = PortfolioOptions::Clock;
@@ -63,15 +66,15 @@ public:
 
   /// False without a runner, and once it has failed.
   bool mayRun() const { return task.measures() && !hasFailed; }
-  /// Waits for kernels of \p anchor until \p deadline, and measures those that
-  /// are there. Compares with the reference what is yet to be, where computing
-  /// that is affordable here: its time grows with the extents.
+  /// Waits for kernels of \p anchor until \p deadline, and measures the ones
+  /// that are there. Compares unproven ones with the reference if computing it
+  /// is affordable here: its time grows with the extents.
   llvm::Error measureAt(const Anchor &anchor, Clock::time_point deadline);
   /// Measures other configs of the kernel that is the best at \p anchor, which
-  /// differ in run-time knobs alone and cost no compilation. What is faster
-  /// becomes a member around it.
+  /// differ in run-time knobs alone and cost no compilation. A faster one
+  /// becomes a member around \p anchor.
   llvm::Error tryVariants(const Anchor &anchor, Clock::time_point deadline);
-  /// Compares what is yet to be, where its reference is soon computed.
+  /// Compares unproven members with the reference at points where it is cheap.
   llvm::Error proveRest(Clock::time_point deadline);
 
 private:
@@ -96,7 +99,7 @@ private:
   uint64_t seriesAt(const ExtentPoint &point);
 
   RangeTask &task;
-  /// Rounds at one point follow each other at once: their times are of one
+  /// Rounds at one point follow each other at once, so their times are of one
   /// series.
   std::map<ExtentPoint, uint64_t> series;
   bool hasFailed = false;

@@ -1,4 +1,4 @@
-//===- StopRule.cpp - what can still be the best --------------------------===//
+//===- StopRule.cpp - configs that can still be the best ------------------===//
 #include "Tune/StopRule.h"
 
 #include <algorithm>
@@ -13,10 +13,10 @@ void Ratios::add(double ratio) {
   ++added;
 }
 
-/// The first few are alike and so are their ratios, so no deviation counts that
-/// is below the models' own: 4 % within the spaces of memory-bound problems and
-/// 6 % within those of matrix products on an H200, where the least of the first
-/// few left 3 % on the table.
+/// The first few configs are alike, and so are their ratios. So the deviation
+/// is at least the models' own: 4 % within the spaces of memory-bound problems
+/// and 6 % within those of matrix products on an H200, where the least of the
+/// first few ratios left 3 % on the table.
 double Ratios::optimistic() const {
   double mean = sum / added;
   double variance = squares / added - mean * mean;
@@ -28,8 +28,8 @@ double Ratios::optimistic() const {
 
 StopRule::StopRule(llvm::ArrayRef<TuningCandidate *> tried,
                    const TuningCandidate *best, unsigned maxTrials) {
-  // After so many trials the predictions' errors are known: the first few
-  // differ in class, and so in what the model may have wrong about them.
+  // After this many trials the errors of predictions are known: the first few
+  // configs differ in class, and so in the model's error.
   constexpr unsigned kEnoughRatios = 4;
   for (const TuningCandidate *entry : tried) {
     const double predictedNs = entry->candidate.estimate.totalNs;
@@ -50,8 +50,8 @@ StopRule::StopRule(llvm::ArrayRef<TuningCandidate *> tried,
 bool StopRule::isBeyondBound(const TuningCandidate &entry) const {
   if (limitNs <= 0)
     return false;
-  // A template with fewer than two trials uses 0.8; others' ratios say nothing
-  // of it: its estimates may be too high by a fifth.
+  // A template with fewer than two trials uses 0.8, because the ratios of other
+  // templates do not apply to it: its estimates may be too high by a fifth.
   constexpr unsigned kEnoughOfTemplate = 2;
   constexpr double kUnknown = 0.8;
   auto own = ratiosOf.find(entry.candidate.tmpl);

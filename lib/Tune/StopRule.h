@@ -1,8 +1,8 @@
-//===- StopRule.h - what can still be the best ----------------------------===//
+//===- StopRule.h - configs that can still be the best --------------------===//
 //
 // The first few trials show how far off the predictions of this problem are.
-// Until then nothing is skipped. Then each config has an optimistic time: its
-// prediction times the best ratio of measured to predicted that is to be
+// Until then no config is skipped. Then each config has an optimistic time: its
+// prediction times the best ratio of measured to predicted that can be
 // expected. A config whose optimistic time does not beat the best by more than
 // the noise is beyond the bound.
 //
@@ -30,11 +30,11 @@ private:
   double least = 0, sum = 0, squares = 0;
 };
 
-/// What the trials so far say of the configs that are left.
+/// Applies the trials so far to the configs that are left.
 class StopRule {
 public:
-  /// \p tried are all trials so far, \p best the fastest that is proven, null:
-  /// none is. With few trials allowed, \p maxTrials, fewer are enough.
+  /// \p tried are all trials so far, \p best the fastest proven one (null: none
+  /// is proven). If \p maxTrials is small, fewer trials are enough.
   StopRule(llvm::ArrayRef<TuningCandidate *> tried, const TuningCandidate *best,
            unsigned maxTrials);
 
@@ -42,8 +42,8 @@ public:
   bool isBeyondBound(const TuningCandidate &entry) const;
 
 private:
-  /// Of all, and of each template, whose estimates are wrong in ways of their
-  /// own.
+  /// The ratios of all configs, and of each template, because estimates of
+  /// different templates have different errors.
   Ratios ratios;
   llvm::SmallDenseMap<const Template *, Ratios> ratiosOf;
   double limitNs = 0; ///< the best less the noise; 0: nothing is known

@@ -12,7 +12,7 @@
 namespace kiln {
 
 //===----------------------------------------------------------------------===//
-// What is known
+// Results so far
 //===----------------------------------------------------------------------===//
 
 CandidateRefs TrialSeries::measured() const {
@@ -67,9 +67,9 @@ bool TrialSeries::hasFoundWrong() const {
 // Requests
 //===----------------------------------------------------------------------===//
 
-/// Runs \p batch, whose first \p kept entries others are held against: a result
-/// for each, or none where the runner cannot do it for a reason that is no
-/// candidate's.
+/// Runs \p batch; its other entries are compared with the first \p kept ones.
+/// Returns a result for each, or none if the runner fails for a reason that
+/// concerns no candidate.
 llvm::Expected<std::vector<TrialResult>>
 TrialSeries::run(const CandidateRefs &batch, const TrialOptions &trialOptions,
                  size_t kept) {
@@ -103,7 +103,8 @@ TrialSeries::run(const CandidateRefs &batch, const TrialOptions &trialOptions,
   return std::vector<TrialResult>{};
 }
 
-/// Passes on whether the kernel of \p entry is wrong, if \p result tells.
+/// Passes on the verdict whether the kernel of \p entry is wrong, if \p result
+/// has one.
 void TrialSeries::judge(const TuningCandidate &entry,
                         const TrialResult &result) const {
   if (!options.verdicts)
@@ -149,7 +150,8 @@ void TrialSeries::take(TuningCandidate &entry, TrialResult trial,
   all.push_back(&entry);
 }
 
-/// What had a time has none any more: \p trial replaces it.
+/// Replaces the trial of \p entry, which had a time, by \p trial, which has
+/// none.
 void TrialSeries::lose(TuningCandidate &entry, TrialResult trial) {
   entry.trial = std::move(trial);
   entry.trial.config = entry.config;
@@ -160,10 +162,10 @@ void TrialSeries::replaceReference() {
   scaling = known.empty() ? nullptr : chooseFastest(known);
 }
 
-/// Merges what the carried entries took now, the reference first; where it has
-/// no time, the other, which is known beside it, takes its place. The scale of
-/// the batch; 0: what was to give it has lost its time, so that the batch has
-/// to run beside another.
+/// Merges the new times of the carried entries, the reference first; if it has
+/// no time, the other entry, which was measured beside it, takes its place.
+/// Returns the scale of the batch, or 0 if the entry that should give it has
+/// lost its time, so that the batch has to run beside another.
 double TrialSeries::repeatCarried(const CandidateRefs &carried,
                                   llvm::MutableArrayRef<TrialResult> trials) {
   double scale = 0;
@@ -178,7 +180,7 @@ double TrialSeries::repeatCarried(const CandidateRefs &carried,
       entry->repeats.repeat(entry->trial, again, scale);
       continue;
     }
-    // That there was no room beside the reference says nothing either.
+    // A lack of room beside the reference says nothing about the config either.
     const bool hasNoRoom =
         scale > 0 && again.status == TrialStatus::OutOfMemory;
     if (isConfigFault(again.status) || (options.dropsLate && !hasNoRoom)) {
@@ -188,14 +190,14 @@ double TrialSeries::repeatCarried(const CandidateRefs &carried,
   }
   if (scale > 0)
     return scale;
-  // Where nobody is to blame the batch was late, and its times are few if any.
+  // If no config is at fault the batch was late, and has few times if any.
   if (!hasLost)
     return 1;
   replaceReference();
   return 0;
 }
 
-/// Drops the code of what will hardly run again.
+/// Drops the code of configs that will hardly run again.
 void TrialSeries::unloadSlow() {
   const CandidateRefs known = measured();
   const double limitNs =

@@ -1,9 +1,10 @@
 //===- TrialSeries.h - trials of one problem, batch after batch -----------===//
 //
-// What the tuner and a sweep share: batches run beside a reference and the best
-// so far, times come on one scale (TrialScale.h says how and why), a reference
-// that fails is replaced, and at the end a playoff measures the best few side
-// by side. What is tried, and when that ends, is for the caller to say.
+// The part that the tuner and a sweep share: batches run beside a reference and
+// the best so far, their times are brought to one scale (TrialScale.h), a
+// reference that fails is replaced, and at the end a playoff measures the best
+// few side by side. The caller decides which configs are tried, and when that
+// ends.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -22,56 +23,58 @@ namespace kiln {
 using CandidateRefs = std::vector<TuningCandidate *>;
 
 struct SeriesOptions {
-  /// Told of each kernel whose results are wrong, as soon as that is known, and
-  /// asked about none; null: nothing is kept of it.
+  /// Receives each kernel whose results are wrong, as soon as that is known,
+  /// and is not read; null: wrong kernels are not kept.
   Verdicts *verdicts = nullptr;
   std::string deviceClass = {}; ///< of the device, for verdicts
-  /// A kernel that is found right here loses the verdict that it was found
-  /// wrong here.
+  /// A kernel that is found right loses a verdict of being wrong that was found
+  /// for the same problem.
   bool withdrawsVerdicts = false;
-  const char *activity = "tuning"; ///< what errors call it
+  const char *activity = "tuning"; ///< its name in errors
   MeasurementMode mode = MeasurementMode::Cold;
   const std::atomic<bool> *cancel = nullptr;
-  /// What was proven is not compared again where it is carried along.
+  /// A proven config is not compared again when it is carried along.
   bool trustsProofs = true;
   /// A carried config that came too late loses its time. By default it keeps
-  /// the one that it has.
+  /// it.
   bool dropsLate = false;
-  /// Between requests, code of the reference and of what is no further behind
-  /// the best stays loaded. The rest is loaded again where it runs again: a
-  /// space has thousands of configs.
+  /// Between requests, the code of the reference and of configs that are no
+  /// further than this behind the best stays loaded. Other code is loaded again
+  /// when it runs again: a space has thousands of configs.
   double loadedBand = 0;
 };
 
-/// What gives a playoff its scale.
+/// The scale of a playoff.
 enum class PlayoffScale {
-  /// The mean of all finalists, which stays what it was. One with too few
-  /// samples undoes the playoff; one that turns out to be faulty leaves it.
+  /// The mean of all finalists is kept. A finalist with too few samples undoes
+  /// the playoff; a faulty one leaves it.
   Together,
-  /// The first finalist, the reference; any time counts. Where the reference
-  /// has none, or one turns out to be faulty, nothing is decided. Others
-  /// without a time keep the one that they had.
+  /// The first finalist, the reference, gives the scale; any time counts. If
+  /// the reference has no time, or a finalist is faulty, nothing is decided.
+  /// Other finalists without a time keep their earlier one.
   Reference,
 };
 
-/// What became of a playoff.
+/// The result of a playoff.
 struct Playoff {
-  CandidateRefs timed;  ///< what it decides among; empty: it decided nothing
+  CandidateRefs timed;  ///< the finalists that it orders; empty: it decided
+                        ///< nothing
   bool hasLost = false; ///< some finalist turned out to be faulty
-  /// Some finalist has no time, though there was memory for it.
+  /// Some finalist has no time although there was memory for it.
   bool isLate = false;
 };
 
 /// The trials of one problem. Entries belong to the caller and must outlive the
-/// series; those that run have their artifacts. Not thread-safe, as the runner
-/// is not.
+/// series; an entry that runs has its artifacts. Not thread-safe, since the
+/// runner is not.
 ///
-/// Errors of all that runs are ContextDead alone: the device died or hung.
-/// Another failure of the runner, which concerns no candidate, ends the series:
-/// nothing runs any more, and failure() says why.
+/// The only error of trials is ContextDead: the device died or hung. Another
+/// failure of the runner, which concerns no candidate, ends the series: nothing
+/// runs any more, and failure() has the reason.
 class TrialSeries {
 public:
-  /// \p runner may be null: then nothing runs. All else must outlive it.
+  /// \p runner may be null: then nothing runs. All arguments must outlive the
+  /// series.
   TrialSeries(TrialRunner *runner, const KernelFamily &family,
               const Problem &problem, SeriesOptions options)
       : runner(runner), family(family), problem(problem),
@@ -79,16 +82,17 @@ public:
 
   /// False without a runner, and once the runner has failed.
   bool mayRun() const { return runner && stop.code == ErrorCode::Success; }
-  /// How the runner failed; Success: it did not, or there is none.
+  /// The failure of the runner; Success if it did not fail, or there is none.
   const ErrorSummary &failure() const { return stop; }
 
-  /// Tries \p batch beside what is carried; then each has a trial. Where
-  /// nothing gave the batch its scale none has, and it has to run again.
+  /// Tries \p batch beside the carried configs; then each has a trial. If no
+  /// config gave the batch its scale, none has a trial, and the batch has to
+  /// run again.
   llvm::Error runBatch(const CandidateRefs &batch, TrialOptions trialOptions);
 
   /// Compares \p entry, which is measured, with the family's reference; its
-  /// times stay. Afterwards it is proven, at fault, or set aside. The verdict;
-  /// NotTried where nothing ran.
+  /// times stay. Afterwards it is proven, at fault, or set aside. Returns the
+  /// verdict; NotTried if nothing ran.
   llvm::Expected<TrialStatus> prove(TuningCandidate &entry,
                                     TrialOptions trialOptions);
 
@@ -98,19 +102,19 @@ public:
                                   TrialOptions trialOptions,
                                   PlayoffScale scale);
 
-  /// What has a trial, in the order in which it first ran.
+  /// The entries with a trial, in the order in which they first ran.
   const CandidateRefs &tried() const { return all; }
-  /// Of these, what has a time and is not known to be wrong.
+  /// The tried entries that have a time and are not known to be wrong.
   CandidateRefs measured() const;
-  /// What runs in the next batch again: the reference, then the best so far,
-  /// which may yet have to be proven.
+  /// The entries that run in the next batch again: the reference, then the best
+  /// so far, which may be unproven.
   CandidateRefs carried() const;
-  /// Gives the scale of each batch; null: none yet.
+  /// The config that gives the scale of each batch; null: none yet.
   TuningCandidate *reference() const { return scaling; }
-  /// The fastest of what is proven, null: none is.
+  /// The fastest proven config; null if none is proven.
   const TuningCandidate *best() const;
-  /// The fastest that are proven, or measured, at most \p most, within \p band
-  /// of the fastest of them.
+  /// The fastest proven or, without \p areProven, measured configs, at most \p
+  /// most, within \p band of the fastest of them.
   CandidateRefs contenders(double band, size_t most, bool areProven) const;
   /// Whether some config computed wrong results.
   bool hasFoundWrong() const;

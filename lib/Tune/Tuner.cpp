@@ -1,4 +1,4 @@
-//===- Tuner.cpp - from a problem to the config that is fastest here ------===//
+//===- Tuner.cpp - finds the config that is fastest here ------------------===//
 #include "Tune/Tuner.h"
 
 #include "Tune/TuningSession.h"
@@ -130,8 +130,8 @@ private:
       sessions[i]->compileAhead(priority);
       priority += sessions[i]->priorities();
     }
-    // Trials begin when what is left to compile is only what they need next:
-    // before, the first problems' shares would pass in waiting.
+    // Trials begin when only the kernels that they need next are left to
+    // compile. Earlier, the first problems' shares would pass in waiting.
     const Clock::time_point half = deadline - options.budget / 2;
     for (size_t i : order)
       sessions[i]->awaitFirst(1, half);
@@ -139,11 +139,11 @@ private:
         order, [&](size_t i) { return sessions[i]->needsTrials(); });
   }
 
-  /// Finishes problem \p i within an equal share of the time that is left, and
-  /// when its first choice had its trial; who needs less leaves more to the
-  /// others. The share begins when its first batches are compiled, or half of
-  /// it has passed: those that come first would measure next to nothing
-  /// otherwise.
+  /// Finishes problem \p i within an equal share of the time that is left, but
+  /// not before its first choice had its trial. A problem that needs less
+  /// leaves more to the others. The share begins when its first batches are
+  /// compiled, or half of it has passed: otherwise the first problems would
+  /// measure next to nothing.
   void finish(size_t i, size_t done) {
     TuningSession &session = *sessions[i];
     TuningProgress progress = progressAt(done, i);
@@ -161,15 +161,15 @@ private:
       waiting -= session.needsTrials();
       outcomes[i].error = summarize(session.finish(end, std::move(progress)));
       outcomes[i].result = session.takeResult();
-      // The code of all winners at once is no use to anybody.
+      // The code of all winners need not be loaded at the same time.
       outcomes[i].result.choice.loaded.reset();
       isDead |= outcomes[i].error.code == ErrorCode::ContextDead;
     }
-    // What it requested and nobody needs any more is taken back.
+    // Requests that no problem needs any more are cancelled.
     sessions[i].reset();
   }
 
-  /// When an equal share of the time that is left would end now.
+  /// The end of an equal share of the time that is left.
   Clock::time_point shareEnd() const {
     const Clock::time_point now = Clock::now();
     const auto left = std::max(deadline - now, Clock::duration::zero());

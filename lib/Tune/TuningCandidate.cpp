@@ -24,7 +24,8 @@ void TuningCandidate::request(ArtifactStore &store, int64_t priority) {
   assert(!kernel.empty() && "no plan yet");
   if (stage != Stage::Idle && stage != Stage::Compiling)
     return;
-  // The new requests come first, so that none is taken back in between.
+  // The new requests come first, so that no compilation is cancelled in
+  // between.
   std::vector<PendingArtifact> requests;
   for (const TranslationUnit &unit : plan.kernels)
     requests.push_back(store.request(unit, priority));

@@ -23,14 +23,14 @@ struct TuningCandidate {
     Compiling, ///< requested
     Ready,     ///< its artifacts are here
     Failed,    ///< some artifact cannot be had
-    Barred,    ///< trials found this very kernel wrong, or it cannot run here
+    Barred,    ///< trials found this kernel wrong, or it cannot run here
     Tried,     ///< has a trial
   };
 
   Candidate candidate;
   std::string config;
   int rank = 0; ///< in the estimator's order
-  /// The generic config that is tried if nothing else is valid.
+  /// The generic config that is tried if no other is valid.
   bool isReserve = false;
   /// The first config of a generic template, a reserve or not.
   bool isLastResort = false;
@@ -39,43 +39,44 @@ struct TuningCandidate {
   Plan plan;                          ///< from Compiling on
   std::string kernel;                 ///< kernelDigest() of the plan
   std::vector<ArtifactPtr> artifacts; ///< from Ready on
-  size_t compiled = 0;     ///< of these, what was compiled for it just now
+  size_t compiled = 0;     ///< of these, the number that was compiled for it
+                           ///< now
   ArtifactOutcome failure; ///< Failed: the artifact's, and
   size_t failedKernel = 0; ///< which of plan.kernels it is
   TrialResult trial;       ///< Tried; its times are on the scale of all batches
   RepeatedTrial repeats;   ///< of trial, while it isMeasured()
   bool isSetAside = false; ///< measured, but it could not be validated
-  /// As its last trial left it; null: it is loaded again for the next.
+  /// The plan as its last trial loaded it; null: the next trial loads it again.
   std::shared_ptr<const LoadedPlan> loaded;
 
   TuningCandidate(Candidate given, int rank);
 
-  /// Plans the config if it has no plan yet; Idle still.
+  /// Plans the config if it has no plan yet; it stays Idle.
   void makePlan(const Problem &problem, const DeviceModel &device);
-  /// Starts to get the artifacts of its plan; Idle becomes Compiling or what
-  /// follows. In Compiling the more urgent of both priorities holds.
+  /// Starts to get the artifacts of its plan; Idle becomes Compiling or a later
+  /// stage. In Compiling the more urgent of both priorities holds.
   void request(ArtifactStore &store, int64_t priority);
-  /// Sees what became of the requests. False while they are in progress.
+  /// Takes the results of the requests. False while they are in progress.
   bool poll();
-  /// Its requests, where they are in progress: it is Idle again.
+  /// Gives its requests away if they are in progress; then it is Idle again.
   std::vector<PendingArtifact> takePending();
-  /// Waits for the requests, as long as a compilation; false when \p cancel,
-  /// which may be null, ended that.
+  /// Waits for the requests as long as a compilation takes; false if \p cancel,
+  /// which may be null, ended the wait.
   bool wait(const std::atomic<bool> *cancel);
 
-  /// Idle, Compiling or Ready: may yet be tried or chosen.
+  /// Whether it is Idle, Compiling or Ready and may yet be tried or chosen.
   bool isOpen() const { return stage <= Stage::Ready; }
   bool isMeasured() const;
-  /// Measured, compared with the reference, and correct.
+  /// Whether it was measured, compared with the reference, and is correct.
   bool isProven() const { return isMeasured() && trial.validated; }
   bool isAtFault() const {
     return stage == Stage::Tried && isConfigFault(trial.status);
   }
-  /// Tried, and what it computes is wrong.
+  /// Whether it was tried and computes wrong results.
   bool isWrong() const {
     return stage == Stage::Tried && isWrongResult(trial.status);
   }
-  /// What load and launch need; needs the artifacts.
+  /// The data for load and launch; needs the artifacts.
   TuningChoice choice(ChoiceOrigin origin) const;
 
 private:
@@ -83,14 +84,13 @@ private:
   std::vector<PendingArtifact> pending;
 };
 
-/// What is wrong with \p result: its status, then the details.
+/// The fault of \p result: its status, then the details.
 std::string reasonOf(const TrialResult &result);
 
-/// The one of \p measured, at least one, that is to be chosen. All that cannot
-/// be told from the fastest are tied, and the estimator's order decides among
-/// them: whose median is within kTieBand of its median, or so near that each
-/// interval holds the other's median. The rank is no noise, so that two runs
-/// agree.
+/// Chooses one of \p measured, which is not empty. Configs that cannot be told
+/// from the fastest are tied, and the estimator's order decides among them. A
+/// config is tied if its median is within kTieBand of the fastest's, or if each
+/// interval holds the other's median. The rank has no noise, so two runs agree.
 TuningCandidate *chooseFastest(llvm::ArrayRef<TuningCandidate *> measured);
 
 } // namespace kiln

@@ -1,4 +1,4 @@
-//===- TuningRecorder.cpp - what a session leaves in the record -----------===//
+//===- TuningRecorder.cpp - stores what a session found -------------------===//
 #include "Tune/TuningRecorder.h"
 
 #include <llvm/ADT/STLExtras.h>
@@ -7,8 +7,8 @@
 
 namespace kiln {
 
-/// Whether trials were kept from running by what says nothing about configs.
-/// That time was over is no such thing: a session has its budget.
+/// Whether trials could not run for a reason that says nothing about configs.
+/// The end of the budget is not such a reason.
 bool TuningRecorder::isTruncated() const {
   return series.failure().code != ErrorCode::Success ||
          llvm::any_of(series.tried(), [](const TuningCandidate *entry) {
@@ -17,11 +17,13 @@ bool TuningRecorder::isTruncated() const {
          });
 }
 
-/// A point that is measured again gets a new generation, or its old winner
-/// would stay; of two truncated sessions the first one's does. The number is
-/// that of when the session began: who began with the same one and stores first
-/// wins, and the others adopt. A session that went on and leaves the old winner
-/// counts as one more, or trials would go on without end.
+/// Sets the generation of \p point. A point that is measured again gets a new
+/// generation, because otherwise its old winner would stay. Of two truncated
+/// sessions the first one's winner stays. The number is that of the beginning
+/// of the session: if several sessions began with the same one the first to
+/// store wins, and the others adopt its winner. A session that went on and left
+/// the old winner counts as one more, because otherwise trials would go on
+/// without end.
 void TuningRecorder::setGeneration(RecordPoint &point) const {
   const bool hasTruncated = isTruncated();
   const RecordPoint *known = task.match.point();

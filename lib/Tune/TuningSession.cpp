@@ -31,7 +31,7 @@ static double millisecondsSince(TuningOptions::Clock::time_point start) {
 }
 
 //===----------------------------------------------------------------------===//
-// What there is to do
+// The work to do
 //===----------------------------------------------------------------------===//
 
 void TuningSession::begin(int64_t priority) {
@@ -44,7 +44,7 @@ void TuningSession::findWork(int64_t priority) {
   isEmpty = task.family.isEmpty(task.problem);
   if (isEmpty)
     return;
-  // What another process stored a moment ago spares the trials.
+  // A record that another process stored a moment ago spares the trials.
   task.match = known ? std::move(*known)
                      : task.context.records.find(
                            task.family, task.problem, task.context.deviceClass,
@@ -78,8 +78,8 @@ bool TuningSession::isWinnerForOthers() const {
              winner.measurement->kernel;
 }
 
-/// Whether the record's answer may yet be beaten by what the caller allows. A
-/// winner for others stays whatever is found, so no search is made for that.
+/// Whether a config that the caller allows may yet beat the record's answer. A
+/// winner for others stays in any case, so no search is made for that.
 bool TuningSession::hasMoreToTry() const {
   return task.match.isIncomplete ||
          (!task.keepsWinner &&
@@ -87,9 +87,9 @@ bool TuningSession::hasMoreToTry() const {
                                task.options.allowance));
 }
 
-/// Whether the record answers: measured at this very extent, with the kernel
-/// that its config has today. Where the winner needs more than the caller
-/// allows, the next best that was proven answers.
+/// Takes the record's answer: a config measured at this very extent, with the
+/// kernel that it has today. If the winner needs more than the caller allows,
+/// the next best proven one answers.
 bool TuningSession::takeRecord() {
   if (task.match.kind != RecordMatchKind::Exact)
     return false;
@@ -232,7 +232,8 @@ bool TuningSession::mayFallBack() const {
          });
 }
 
-/// A choice without a proof, if there may be one. What is wrong is recorded.
+/// Makes a choice without a proof, if there may be one. Wrong configs are
+/// recorded.
 llvm::Error TuningSession::chooseUnproven() {
   if (series.hasFoundWrong())
     recorder.store(nullptr, result);

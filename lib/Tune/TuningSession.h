@@ -1,10 +1,10 @@
 //===- TuningSession.h - the tuning of one problem ------------------------===//
 //
-// Private to the tuner. A session is begun, which asks the record or ranks the
-// space and requests the first kernels, and is finished later, so that the
-// kernels of many problems compile while one is measured. Its parts: the
-// candidates (CandidateList), their trials in batches on one scale
-// (TrialSeries, TuningTrials, StopRule), the winner (ProvenChoice), the record
+// Private to the tuner. begin() reads the record, or ranks the space and
+// requests the first kernels. finish() comes later, so that the kernels of many
+// problems compile while one is measured. Its parts: the candidates
+// (CandidateList), their trials in batches on one scale (TrialSeries,
+// TuningTrials, StopRule), the winner (ProvenChoice), the record
 // (TuningRecorder).
 //
 //===----------------------------------------------------------------------===//
@@ -25,35 +25,35 @@ class TuningSession {
 public:
   using Clock = TuningOptions::Clock;
 
-  /// All that is given must outlive the session. \p known is what
-  /// RecordStore::find() said of the problem just now, nullopt: begin() asks.
+  /// All arguments must outlive the session. \p known is a fresh result of
+  /// RecordStore::find() for the problem; with nullopt begin() calls it.
   TuningSession(const TuningContext &context, const KernelFamily &family,
                 const Problem &problem, const TuningOptions &options,
                 std::optional<RecordMatch> known = std::nullopt);
   TuningSession(const TuningSession &) = delete;
   TuningSession &operator=(const TuningSession &) = delete;
 
-  /// Finds what there is to do, and requests the artifacts of the record's
-  /// winner, or of the first choice, with \p priority. Waits for nothing.
+  /// Finds the work to do, and requests the artifacts of the record's winner,
+  /// or of the first choice, with \p priority. Does not wait.
   void begin(int64_t priority);
   /// Whether finish() has something to measure.
   bool needsTrials() const;
-  /// Of the first choice; 0 where nothing is to be measured.
+  /// The prediction of the first choice; 0 if there is nothing to measure.
   double predictedNs() const;
-  /// Waits for what the first \p count entries requested, until \p until at
+  /// Waits for the requests of the first \p count entries, until \p until at
   /// most.
   void awaitFirst(size_t count, Clock::time_point until);
-  /// Requests what the next trials need, the first of all entries with
-  /// \p priority and each further one after it, some priorities() of them.
+  /// Requests the kernels of the next trials, the first entry with \p priority
+  /// and each further one after it; there are some priorities() of them.
   void compileAhead(int64_t priority);
   int64_t priorities() const {
     return static_cast<int64_t>(candidates.entries().size());
   }
 
-  /// Measures until \p deadline, chooses, and stores the record. \p progress is
-  /// what is known of the other problems. Errors: those of Tuner::tune.
+  /// Measures until \p deadline, chooses, and stores the record. \p progress
+  /// has the state of the other problems. Errors: those of Tuner::tune.
   llvm::Error finish(Clock::time_point deadline, TuningProgress progress);
-  /// The result; after an error, what was tried.
+  /// The result; after an error, the trials.
   TuningResult takeResult() { return std::move(result); }
 
 private:
@@ -81,7 +81,7 @@ private:
   bool isEmpty = false;
   ErrorSummary beginError;
   std::unique_ptr<TuningCandidate> recorded; ///< the record's answer
-  const Measurement *recordedTime = nullptr; ///< of it
+  const Measurement *recordedTime = nullptr; ///< the measurement of it
   TuningResult result;
 };
 

@@ -1,4 +1,4 @@
-//===- TuningTask.h - what is tuned, and with what ------------------------===//
+//===- TuningTask.h - the input of one tuning session ---------------------===//
 //
 // Private to the tuner.
 //
@@ -12,7 +12,7 @@
 
 namespace kiln {
 
-/// What all sessions of a tuner share.
+/// The objects that all sessions of a tuner share.
 struct TuningContext {
   const DeviceModel &device;
   ArtifactStore &artifacts;
@@ -21,30 +21,31 @@ struct TuningContext {
   std::string deviceClass;
 };
 
-/// What the parts of a session share.
+/// The state that the parts of a session share.
 struct TuningTask {
   const TuningContext &context;
   const KernelFamily &family;
   const Problem &problem;
   const TuningOptions &options;
-  RecordMatch match; ///< what is known of the problem
-  /// The record answers, but its session was truncated or left out what the
-  /// caller allows: trials go on.
+  RecordMatch match; ///< the record's facts about the problem
+  /// The record answers, but its session was truncated or left out configs that
+  /// the caller allows: trials go on.
   bool tunesOn = false;
-  /// The record's winner is right, of today, and needs more than the caller
-  /// allows: others may take it, so it stays.
+  /// The record's winner is right and up to date, but needs more than the
+  /// caller allows: other callers may take it, so it stays.
   bool keepsWinner = false;
 
-  /// Whether trials found \p kernel wrong, for whatever problem.
+  /// Whether trials of any problem found \p kernel wrong.
   bool isWrong(llvm::StringRef kernel) const {
     return context.records.verdicts().isWrong(context.deviceClass, kernel);
   }
-  /// The same, where nothing is to be found again, or a refusal at this extent.
+  /// Whether \p config needs no trial: its kernel is wrong, or it could not run
+  /// at this extent. False while retuning.
   bool isBarred(llvm::StringRef config, llvm::StringRef kernel) const {
     return !options.retune &&
            (isWrong(kernel) || match.refuses(config, kernel));
   }
-  /// Whether trials found nothing right here, and that stands.
+  /// Whether trials found no correct config here, and that still holds.
   bool foundNoneRight() const {
     return kiln::foundNoneRight(match, context.records.verdicts(),
                                 context.deviceClass);

@@ -1,8 +1,7 @@
-//===- TuningTrials.cpp - which configs are tried, and until when ---------===//
+//===- TuningTrials.cpp - runs the trials of a session --------------------===//
 //
-// Batches are small and follow the order of the list. A batch waits for its
-// kernels a little and no longer: one that compiles for long goes into a later
-// batch.
+// Batches are small and follow the order of the list. A batch waits only a
+// little for its kernels: one that compiles for long goes into a later batch.
 //
 //===----------------------------------------------------------------------===//
 #include "Tune/TuningTrials.h"
@@ -16,14 +15,15 @@
 
 namespace kiln {
 
-/// How long a batch that has kernels waits for the rest: about a compilation.
+/// The time for which a batch that has kernels waits for the others: about a
+/// compilation.
 static constexpr std::chrono::milliseconds kBatchGrace{250};
-/// What a batch gets that begins just before the deadline, and one with the
-/// first choice, whose trial a session owes.
+/// The time of a batch that begins just before the deadline, and that of one
+/// with the first choice, whose trial is guaranteed.
 static constexpr std::chrono::milliseconds kLeastTime{1}, kOwedTime{100};
 
-/// What is predicted to be so many times slower than what still compiles is not
-/// tried before that.
+/// A config that is predicted to be this many times slower than one that still
+/// compiles is not tried before it.
 static constexpr double kHopeless = 8;
 
 using Stage = TuningCandidate::Stage;
@@ -31,8 +31,8 @@ using Stage = TuningCandidate::Stage;
 void TuningTrials::compileAhead(int64_t priority) {
   firstPriority = priority;
   size_t wanted = trialsLeft();
-  // Relatives of a best that is not known yet take a place in all batches but
-  // the first.
+  // Relatives of the best, which is not known yet, take a place in all batches
+  // except the first.
   if (!series.best() && task.options.batch > 1 && wanted > 0)
     wanted -= (wanted - 1) / task.options.batch;
   for (auto [i, entry] : llvm::enumerate(candidates.worthTrying(series))) {
@@ -62,8 +62,8 @@ TuningTrials::stopReason(const CandidateRefs &open,
   return std::nullopt;
 }
 
-/// The first choice of those that can be had, if it is of \p open and has had
-/// no trial; else null.
+/// The first choice among the configs that can be had, if it is in \p open and
+/// has had no trial; else null.
 TuningCandidate *TuningTrials::owedFirst(const CandidateRefs &open) const {
   auto canBeHad = [](const auto &entry) {
     return entry->stage != Stage::Failed && entry->stage != Stage::Barred;
@@ -99,7 +99,7 @@ llvm::Expected<StopReason> TuningTrials::run(Clock::time_point deadline,
     compileAhead(firstPriority);
     const CandidateRefs batch = nextBatch(open, deadline);
     if (batch.empty())
-      continue; // none compiled, or the next look finds why to stop
+      continue; // none compiled, or the next round finds a reason to stop
     const bool hasOwed = llvm::is_contained(batch, owed);
     if (llvm::Error error =
             runBatch(batch, deadline, hasOwed ? kOwedTime : kLeastTime))
@@ -108,11 +108,11 @@ llvm::Expected<StopReason> TuningTrials::run(Clock::time_point deadline,
   return StopReason::Exhausted;
 }
 
-/// The entries of \p open that run next: the first ones, or, if these take long
-/// to compile, those that are ready. Once a best is known only the last batch
-/// waits with enough of these: what compiles gets its turn in a later one.
-/// Empty when tuning should stop, or when nothing that was requested can be
-/// had.
+/// Returns the entries of \p open that run next: the first ones or, if these
+/// take long to compile, the ready ones. Once a best is known and enough
+/// entries are ready, only the last batch waits: an entry that compiles gets
+/// its turn in a later one. Empty if tuning should stop, or if no requested
+/// kernel can be had.
 CandidateRefs TuningTrials::nextBatch(const CandidateRefs &open,
                                       Clock::time_point deadline) const {
   const size_t wanted =
@@ -126,7 +126,7 @@ CandidateRefs TuningTrials::nextBatch(const CandidateRefs &open,
     bool areDone = true, isComplete = true;
     for (TuningCandidate *entry : open) {
       if (entry->stage == Stage::Idle)
-        break; // nor is anything behind it requested
+        break; // entries behind it are not requested either
       const bool isDone = entry->poll();
       if (!entry->isOpen())
         continue;
@@ -136,8 +136,8 @@ CandidateRefs TuningTrials::nextBatch(const CandidateRefs &open,
     }
     size_t waitedFor = 0;
     for (auto [entry, isDone] : alive) {
-      // A generic kernel compiles first, and one run may take all of the time.
-      // (Once there is a best, the stop rule knows it.)
+      // A generic kernel compiles first, and one run of it may take all of the
+      // time. (Once there is a best, the stop rule handles this.)
       if (!areDone && !series.best() &&
           entry->candidate.estimate.totalNs > kHopeless * leastNs)
         continue;
@@ -159,8 +159,8 @@ CandidateRefs TuningTrials::nextBatch(const CandidateRefs &open,
   }
 }
 
-/// Tries \p batch until \p deadline, for \p leastTime at least, and tells how
-/// far tuning is.
+/// Tries \p batch until \p deadline, for \p leastTime at least, and reports
+/// progress.
 llvm::Error TuningTrials::runBatch(const CandidateRefs &batch,
                                    Clock::time_point deadline,
                                    std::chrono::milliseconds leastTime) {
@@ -193,7 +193,8 @@ TuningTrials::tryReserves(Clock::time_point deadline) {
       break;
     const Clock::time_point end =
         isForced ? std::max(deadline, Clock::now() + kProofGrace) : deadline;
-    // Once more where what gave the scale of its times turned out to be faulty.
+    // It runs once more if the config that gave the scale turned out to be
+    // faulty.
     while (entry->isOpen() && series.mayRun())
       if (llvm::Error error = runBatch({entry.get()}, end, kLeastTime))
         return error;

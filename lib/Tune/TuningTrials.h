@@ -1,4 +1,4 @@
-//===- TuningTrials.h - which configs are tried, and until when -----------===//
+//===- TuningTrials.h - runs the trials of a session ----------------------===//
 //
 // Private to the tuner.
 //
@@ -12,32 +12,32 @@
 
 namespace kiln {
 
-/// The trials of a session: its candidates in small batches, until there is a
-/// reason to stop. Errors are those of the series.
+/// Tries the candidates of a session in small batches, until there is a reason
+/// to stop. Errors are those of the series.
 class TuningTrials {
 public:
   using Clock = TuningOptions::Clock;
 
-  /// All that is given must outlive it.
+  /// All arguments must outlive it.
   TuningTrials(const TuningTask &task, CandidateList &candidates,
                TrialSeries &series, ProvenChoice &choice)
       : task(task), candidates(candidates), series(series), choice(choice) {}
 
-  /// Requests what the next trials need, the first with \p priority and each
-  /// further one after it.
+  /// Requests the kernels of the next trials, the first with \p priority and
+  /// each further one after it.
   void compileAhead(int64_t priority);
 
-  /// Tries what is worth it until there is a reason to stop, which it returns.
-  /// Where it begins in time, the budget ends no sooner than the first choice
-  /// had its trial: what compiles fast is seldom what runs fast. \p known is
-  /// what is known of the other problems.
+  /// Tries worthwhile candidates until there is a reason to stop, which it
+  /// returns. If it begins in time, the budget does not end before the first
+  /// choice had its trial: kernels that compile fast are rarely the fastest
+  /// ones. \p known has the state of the other problems.
   llvm::Expected<StopReason> run(Clock::time_point deadline,
                                  TuningProgress known);
 
-  /// Where nothing is proven: tries the generic kernels one by one, past the
-  /// limit of trials, until one is measured. Where only what is proven may be
-  /// taken, until one is proven, and although the budget may be spent. The
-  /// first that is proven, or null.
+  /// If no config is proven: tries the generic kernels one by one, past the
+  /// limit of trials, until one is measured. If only a proven config may be
+  /// taken, until one is proven, even if the budget is spent. Returns the first
+  /// proven one, or null.
   llvm::Expected<TuningCandidate *> tryReserves(Clock::time_point deadline);
 
 private:
@@ -48,7 +48,7 @@ private:
                           Clock::time_point deadline) const;
   llvm::Error runBatch(const CandidateRefs &batch, Clock::time_point deadline,
                        std::chrono::milliseconds leastTime);
-  /// How many trials are left.
+  /// The number of trials that are left.
   size_t trialsLeft() const {
     const size_t most = task.options.maxTrials;
     return most - std::min(series.tried().size(), most);
@@ -58,7 +58,7 @@ private:
   CandidateList &candidates;
   TrialSeries &series;
   ProvenChoice &choice;
-  int64_t firstPriority = 0; ///< of compileAhead()
+  int64_t firstPriority = 0; ///< that compileAhead() was given
   TuningProgress progress;
 };
 

@@ -37,7 +37,8 @@ llvm::Expected<TuningChoice> UnprovenChoice::choose(bool needsProof) {
 }
 
 /// The first entry whose artifacts are here or can be had, null if there is
-/// none. Where time has been spent already, what is here comes first.
+/// none. If time has been spent already, entries with their artifacts come
+/// first.
 TuningCandidate *UnprovenChoice::firstObtainable() {
   auto isHere = [](TuningCandidate &entry) {
     entry.poll();
@@ -59,8 +60,8 @@ TuningCandidate *UnprovenChoice::firstObtainable() {
   return nullptr;
 }
 
-/// What is wrong with the first of \p entries that trials reject; empty: none
-/// is.
+/// The fault of the first of \p entries that trials reject; empty if there is
+/// none.
 static std::string firstWrong(const CandidateList::Entries &entries) {
   for (const auto &entry : entries) {
     if (entry->isAtFault())
@@ -83,8 +84,8 @@ llvm::Error UnprovenChoice::explain() const {
   const CandidateList::Entries &entries = candidates.entries();
   std::string wrong = firstWrong(entries);
   if (wrong.empty() && task.foundNoneRight())
-    wrong = "earlier trials found wrong results and none that are right, and "
-            "nothing was proven since";
+    wrong = "earlier trials found only wrong results, and no config was proven "
+            "since";
   auto failed = llvm::find_if(
       entries, [](const auto &entry) { return entry->stage == Stage::Failed; });
   if (wrong.empty() && failed != entries.end()) {
@@ -94,7 +95,7 @@ llvm::Error UnprovenChoice::explain() const {
                       problem);
   }
   if (wrong.empty())
-    wrong = "none could be tried to the end";
+    wrong = "no trial was completed";
   return makeError(ErrorCode::NoCandidate,
                    "no kernel is known to compute {} correctly on {}: {}",
                    problem, task.context.device.name, wrong);

@@ -9,27 +9,27 @@
 
 namespace kiln {
 
-/// What is left where nothing could be compared with the family's reference, or
-/// nothing that was is right.
+/// Chooses if no config could be compared with the family's reference, or none
+/// of the compared ones is right.
 class UnprovenChoice {
 public:
-  /// All that is given must outlive it.
+  /// All arguments must outlive it.
   UnprovenChoice(const TuningTask &task, CandidateList &candidates,
                  const TrialSeries &series)
       : task(task), candidates(candidates), series(series) {}
 
-  /// Whether the record says that nothing is right here, up to the generic
-  /// kernels as they are today. Trials would find the same.
+  /// Whether, by the record, no config is right here, including today's generic
+  /// kernels. Trials would find the same.
   bool isKnownHopeless();
 
-  /// The fastest of what was measured, or else the estimator's first one. With
-  /// \p needsProof, where trials found wrong results, now or before, there is
-  /// none: nothing tells which of the rest are wrong. May wait for a
+  /// Returns the fastest measured config, or else the estimator's first one.
+  /// With \p needsProof there is none: trials, now or before, found wrong
+  /// results, and any other config may be wrong as well. May wait for a
   /// compilation. Errors: those of explain().
   llvm::Expected<TuningChoice> choose(bool needsProof);
 
-  /// Why there is no choice. Errors: Cancelled, NoCandidate, or why the first
-  /// kernel that failed cannot be had.
+  /// Returns the reason why there is no choice: Cancelled, NoCandidate, or the
+  /// failure of the first kernel that cannot be had.
   llvm::Error explain() const;
 
 private:

@@ -1,4 +1,4 @@
-//===- Warmup.cpp - compile what a model needs, without a GPU -------------===//
+//===- Warmup.cpp - compiles the kernels of a model, without a GPU --------===//
 #include "Tune/Warmup.h"
 
 #include "Store/Records.h"
@@ -13,20 +13,20 @@
 namespace kiln {
 
 namespace {
-/// A row that is not settled yet, with its plan's kernels.
+/// A row without a result yet, with its plan's kernels.
 struct PlannedRow {
   WarmupRow row;
   std::string kernel; ///< kernelDigest() of the plan
   std::vector<TranslationUnit> units;
   size_t rank = 0;
-  bool isFallback = false; ///< the generic config that goes along
+  bool isFallback = false; ///< the generic config beside the choices
   bool isSettled = false;
 };
 
 /// One problem's rows, best first.
 struct PlannedProblem {
   std::vector<PlannedRow> rows;
-  bool hasDecision = false;     ///< that is meant to be on disk
+  bool hasDecision = false;     ///< that should be on disk
   std::string unstoredDecision; ///< why it is not
 };
 
@@ -126,7 +126,7 @@ orderUnits(const std::vector<PlannedProblem> &problems) {
   return units;
 }
 
-/// Gets \p units; progress counts on from what was got before.
+/// Compiles \p units; progress counts on from earlier units.
 void WarmupRun::compile(const std::vector<TranslationUnit> &units) {
   const size_t before = outcomes.size();
   ArtifactStore::ProgressCallback progress;
@@ -142,8 +142,8 @@ void WarmupRun::compile(const std::vector<TranslationUnit> &units) {
     outcomes.try_emplace(units[i].digest(), compiled[i]);
 }
 
-/// Fills in what became of a row's kernels. A compilation is charged to the
-/// first row that needs it; \p charged holds those that are.
+/// Fills in the results of a row's kernels. A compilation is charged to the
+/// first row that needs it; \p charged holds the charged ones.
 static void settleRow(PlannedRow &planned,
                       const std::map<Digest, ArtifactOutcome> &outcomes,
                       std::set<Digest> &charged) {
@@ -171,8 +171,8 @@ void WarmupRun::settleRows() {
       settleRow(row, outcomes, charged);
 }
 
-/// Whether no choice of a problem can be used, each for a reason that is its
-/// own: the compiler refused or spoiled it.
+/// Whether no choice of a problem can be used because the compiler refused or
+/// spoiled each of them.
 static bool needsNext(const PlannedProblem &problem) {
   bool needs = false;
   for (const PlannedRow &planned : problem.rows) {
@@ -185,7 +185,7 @@ static bool needsNext(const PlannedProblem &problem) {
   return needs;
 }
 
-/// The first rank behind those of \p problem that is to be tried.
+/// The first rank behind those of \p problem that should be tried.
 static std::optional<size_t> nextRank(const PlannedProblem &problem,
                                       const Space &space) {
   llvm::SmallVector<size_t, kMostCompileAttempts> tried;
@@ -202,7 +202,8 @@ std::vector<TranslationUnit> WarmupRun::moveOn() {
     if (!needsNext(problem))
       continue;
     const Registry::NamedProblem &named = problems[index];
-    // Ranked again: rankings of all problems are too large to be kept.
+    // The space is ranked again, because rankings of all problems are too large
+    // to keep.
     auto space = exploreSpace(*named.family, named.problem, device,
                               options.model, {.allowance = options.allowance});
     if (!space) {
@@ -236,7 +237,7 @@ void WarmupRun::storeDecision(size_t index) {
   decision.high = decision.low;
   decision.isComplete = true;
   bool isEmpty = false;
-  // In the order in which they are offered: a fallback last.
+  // The choices in the order in which they are offered, a fallback last.
   std::vector<const PlannedRow *> choices;
   for (const PlannedRow &choice : planned[index].rows)
     choices.push_back(&choice);
@@ -245,7 +246,7 @@ void WarmupRun::storeDecision(size_t index) {
   });
   for (const PlannedRow *choice : choices) {
     const WarmupRow &row = choice->row;
-    // What was not reached may be better than what was: no decision then.
+    // A choice that was not reached may be better, so there is no decision.
     if (row.error.code == ErrorCode::Cancelled) {
       ++result.failedProblems;
       return;
@@ -253,7 +254,7 @@ void WarmupRun::storeDecision(size_t index) {
     if (row.error.code != ErrorCode::Success)
       continue;
     if (row.config.empty())
-      isEmpty = true; // nothing to compute, nothing to decide
+      isEmpty = true; // without work there is nothing to decide
     else
       decision.members.push_back(
           {row.config, choice->kernel, decision.low, decision.high});
@@ -275,7 +276,7 @@ void WarmupRun::storeDecision(size_t index) {
     ++(stored.wasThere ? result.decisionsFound : result.decisionsStored);
 }
 
-/// Why the cache on disk does not have the kernel; empty: it does.
+/// The reason why the cache on disk does not have the kernel; empty if it does.
 std::string WarmupRun::whyUnstored(const TranslationUnit &unit) const {
   const ArtifactOutcome &outcome = outcomes.at(unit.digest());
   if (!outcome)
@@ -285,8 +286,8 @@ std::string WarmupRun::whyUnstored(const TranslationUnit &unit) const {
   return artifacts.isOnDisk(unit) ? "" : kRemovedSince;
 }
 
-/// Looks for all that was to be on disk, when the last of it is stored: others
-/// may have made room meanwhile.
+/// Looks for all entries that should be on disk once the last one is stored:
+/// other processes may have removed some meanwhile.
 void WarmupRun::checkStored() {
   std::set<Digest> seen;
   for (auto [index, problem] : llvm::enumerate(planned)) {

@@ -1,9 +1,9 @@
-//===- Warmup.h - compile what a model needs, without a GPU ---------------===//
+//===- Warmup.h - compiles the kernels of a model, without a GPU ----------===//
 //
-// Plans every problem for a device that need not be here, takes the estimator's
-// first choices, compiles their distinct kernels in parallel and stores these
-// decisions: portfolios of one value. Stop it at any time: what was compiled is
-// in the cache.
+// Plans every problem for a device that need not be present, takes the
+// estimator's first choices, compiles their distinct kernels in parallel and
+// stores these decisions: portfolios of one value. It may be stopped at any
+// time: compiled kernels stay in the cache.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -30,11 +30,10 @@ struct WarmupOptions {
   ModelKind model = ModelKind::Main;
   /// Configs beyond it are not taken; its largest problem is not read.
   Allowance allowance = {};
-  /// Also compile the generic kernel of each signature, what a machine falls
-  /// back to.
+  /// Also compile the generic kernel of each signature, the fallback.
   bool withGeneric = false;
-  /// Kernels and decisions are meant to be on disk; without a cache, nothing
-  /// can be kept.
+  /// Kernels and decisions are stored on disk; without a cache, nothing can be
+  /// kept.
   bool store = true;
   const std::atomic<bool> *cancel = nullptr;
   /// Called from the calling thread; kernels, not problems, are counted.
@@ -49,14 +48,14 @@ struct WarmupRow {
   std::string config;
   double predictedNs = 0;
   std::string bound;
-  size_t kernels = 0;   ///< of its plan
-  double compileMs = 0; ///< of those of its kernels that were compiled now
+  size_t kernels = 0;   ///< that its plan has
+  double compileMs = 0; ///< of its kernels that were compiled now
   bool cached = false;  ///< none had to be compiled for this row
   ErrorSummary error;   ///< Success if all its kernels are there
-  /// It cannot be used, and the next of the ranking was taken in its place.
+  /// It cannot be used, and the next of the ranking replaces it.
   bool isReplaced = false;
-  /// Why its kernels, or its problem's decision, are not on disk at the end;
-  /// empty: they are, or are not meant to be.
+  /// The reason why its kernels, or its problem's decision, are not on disk at
+  /// the end; empty if they are, or should not be.
   std::string unstored;
 };
 
@@ -68,15 +67,16 @@ struct WarmupResult {
   size_t failedProblems = 0;  ///< without any usable config
   size_t decisionsStored = 0; ///< written now
   size_t decisionsFound = 0;  ///< equal ones were on disk
-  /// What was meant to be on disk and is not: it could not be written, or
-  /// another process has removed it since.
+  /// Entries that should be on disk and are not: they could not be written, or
+  /// another process has removed them since.
   size_t unstoredKernels = 0, unstoredDecisions = 0;
   std::set<std::string> unstoredReasons;
 };
 
 /// Warms the cache up for \p problems on \p device. A problem that fails has a
-/// row that says so and stops nothing. A decision holds only configs whose
-/// kernels compiled. Thread-safe as its arguments are. May take minutes.
+/// row with its error and does not stop the others. A decision holds only
+/// configs whose kernels compiled. As thread-safe as its arguments. May take
+/// minutes.
 WarmupResult warmup(llvm::ArrayRef<Registry::NamedProblem> problems,
                     const DeviceModel &device, ArtifactStore &artifacts,
                     PortfolioStore &portfolios, const WarmupOptions &options);

@@ -1,4 +1,4 @@
-//===- Arena.cpp - workspaces of streams that were given none -------------===//
+//===- Arena.cpp - workspaces of streams without their own ----------------===//
 #include "Workspace/Arena.h"
 
 #include "Driver/Context.h"
@@ -20,7 +20,7 @@ ArenaStream::find(const Driver &driver, uint64_t contextId, CudaStream stream) {
   ArenaStream found;
   found.contextId = contextId;
   if (isLegacyStream(stream)) {
-    // Lives as long as its context, and cannot be captured.
+    // The legacy stream lives as long as its context, and cannot be captured.
     found.id = 1;
     return found;
   }
@@ -99,7 +99,7 @@ void ArenaPool::holdForGraph(const Driver &driver,
     arena->capture.store(capture->id, std::memory_order_release);
     return;
   }
-  llvm::consumeError(std::move(error)); // it stays counted
+  llvm::consumeError(std::move(error)); // the graph stays counted
   delete count;
 }
 
@@ -128,8 +128,9 @@ uint64_t ArenaPool::bytesInUse() const {
   return sum;
 }
 
-/// The arena of \p stream, also one that it gets from the stream that had its
-/// handle or place before; null if there is none. \p streamId is the driver's.
+/// Returns the arena of \p stream, or takes over that of the stream that had
+/// its handle or place before; null if there is none. \p streamId is the
+/// driver's.
 llvm::Expected<const Arena *> ArenaPool::takeOver(const ArenaStream &stream,
                                                   uint64_t streamId) {
   std::lock_guard<std::mutex> lock(mutex);
@@ -143,7 +144,7 @@ llvm::Expected<const Arena *> ArenaPool::takeOver(const ArenaStream &stream,
         std::find_if(blocks.begin(), blocks.end(), [&](const Block &candidate) {
           return candidate.arena == arena;
         });
-    // Without a known end, the work of the thread before may still run.
+    // Without a known end, the earlier thread's work may still run.
     if (block == blocks.end() || !block->lastUse)
       return nullptr;
     if (auto error = block->lastUse->makeWait(stream.handle))
@@ -155,19 +156,20 @@ llvm::Expected<const Arena *> ArenaPool::takeOver(const ArenaStream &stream,
   return arena;
 }
 
-/// Shows an arena of an earlier stream of the same handle again, which a graph
-/// held when the handle came to another stream, and none does any more. False:
-/// there is none that covers \p needed.
+/// Publishes an arena of an earlier stream of the same handle again. A graph
+/// held it when the handle came to another stream, and no graph does any more.
+/// False if none covers \p needed.
 bool ArenaPool::takeUnheld(const ArenaStream &stream,
                            const WorkspaceLayout &needed) {
-  // A place has the arena of its last thread, which has an end to wait for.
+  // A place gets the arena of its last thread, which has an end to wait for.
   if (stream.place)
     return false;
   std::lock_guard<std::mutex> lock(mutex);
   const Arena *least = nullptr;
   for (const Block &block : blocks) {
     const Arena *arena = block.arena;
-    // One stream has the handle at a time, so any other owner is gone.
+    // Only one stream has the handle at a time, so any other owner is
+    // destroyed.
     if (arena && !arena->place && arena->contextId == stream.contextId &&
         arena->handle == stream.handle &&
         arena->owner.load(std::memory_order_relaxed) != stream.id &&
@@ -226,14 +228,14 @@ llvm::Expected<ArenaPool::Block> ArenaPool::allocate(const Driver &driver,
 }
 
 /// Zeroes the region that kernels expect to be zero, the first \p bytes, in the
-/// order of \p stream, which alone will use it.
+/// order of \p stream, which alone will use the block.
 llvm::Error ArenaPool::clear(const Driver &driver, const Block &block,
                              CudaStream stream, uint64_t bytes) const {
   if (bytes == 0)
     return llvm::Error::success();
-  // Work of the legacy stream would end captures of other threads, and somebody
-  // who prepares it may not mean to launch on it now. Memory of an allocator is
-  // good in the order of its stream only.
+  // Work of the legacy stream would end captures of other threads, and a caller
+  // that prepares it need not launch on it now. Memory of an allocator may only
+  // be used in the order of its stream.
   if (block.foreign || !isLegacyStream(stream))
     return fillAsync(driver, block.address(), 0, bytes, stream);
   auto own = Stream::create(driver);
@@ -244,9 +246,9 @@ llvm::Error ArenaPool::clear(const Driver &driver, const Block &block,
   return own->synchronize();
 }
 
-/// Takes back memory that no launch used. Freeing what is the driver's would
-/// wait for kernels of others, so it is kept, for the same stream: that may
-/// still be clearing it.
+/// Takes back memory that no launch used. Freeing the driver's memory would
+/// wait for kernels of other threads, so it is kept for the same stream, which
+/// may still be clearing it.
 void ArenaPool::giveBack(Block block, CudaStream stream) {
   if (block.foreign) {
     allocator->deallocate(block.foreign, block.bytes, stream);
@@ -256,8 +258,8 @@ void ArenaPool::giveBack(Block block, CudaStream stream) {
   blocks.push_back(std::move(block));
 }
 
-/// Shows \p block as the stream's arena. False, and \p block is untouched, if
-/// another thread made one meanwhile which this would not cover.
+/// Publishes \p block as the stream's arena. False, and \p block is untouched,
+/// if another thread made one meanwhile that this one does not cover.
 bool ArenaPool::publish(const ArenaStream &stream,
                         const WorkspaceLayout &layout, uint64_t streamId,
                         Block &block) {
@@ -284,8 +286,8 @@ bool ArenaPool::publish(const ArenaStream &stream,
   return true;
 }
 
-/// A power of two, so that a region grows a few times only; no more than
-/// \p limit unless so much is needed.
+/// Returns a power of two, so that a region grows only a few times; no more
+/// than \p limit unless so much is needed.
 static uint64_t roomFor(uint64_t bytes, uint64_t least, uint64_t limit) {
   uint64_t room = std::max(std::bit_ceil(bytes), least);
   return bytes == 0 ? 0 : std::max(bytes, std::min(room, limit));
@@ -333,9 +335,9 @@ llvm::Error ArenaPool::ensure(const Driver &driver, const ArenaStream &stream,
 // Ending
 //===----------------------------------------------------------------------===//
 
-/// An event at the end of what this thread's CU_STREAM_PER_THREAD was given in
-/// \p context. Fails if the context is gone, or if the stream is captured or is
-/// not the one called \p id any more.
+/// Records an event at the end of the work of this thread's
+/// CU_STREAM_PER_THREAD in \p context. Fails if the context is destroyed, or if
+/// the stream is captured or no longer the one called \p id.
 static llvm::Expected<Event> markEnd(const Driver &driver, CudaContext context,
                                      uint64_t contextId, CudaStream stream,
                                      uint64_t id) {
@@ -366,7 +368,7 @@ static llvm::Expected<Event> markEnd(const Driver &driver, CudaContext context,
 }
 
 /// Lets the next thread of the place have the arenas of the one that ends. An
-/// arena whose end cannot be told stays until the engine's end.
+/// arena whose end cannot be marked stays until the engine's end.
 void ArenaPool::threadEnds(const ThreadPlace &ended) noexcept try {
   std::lock_guard<std::mutex> lock(mutex);
   for (Block &block : blocks) {
@@ -375,7 +377,7 @@ void ArenaPool::threadEnds(const ThreadPlace &ended) noexcept try {
         arena->owner.load(std::memory_order_relaxed) != ended.number)
       continue;
     if (newest({arena->contextId, arena->handle, arena->place}) != arena)
-      continue; // outgrown: nobody will have it
+      continue; // outgrown: no thread will get it
     CaptureModeGuard relaxed(*block.driver);
     auto end = markEnd(*block.driver, block.context, block.contextId,
                        arena->handle, block.streamId);
@@ -385,7 +387,7 @@ void ArenaPool::threadEnds(const ThreadPlace &ended) noexcept try {
       llvm::consumeError(end.takeError());
   }
 } catch (const std::bad_alloc &) {
-  // Nobody is there to be told.
+  // There is no caller to report to.
 }
 
 void ArenaPool::release(const Driver &driver, uint64_t contextId) {
@@ -400,7 +402,7 @@ void ArenaPool::release(const Driver &driver, uint64_t contextId) {
     blocks.erase(kept, blocks.end());
   }
   for (Block &block : released)
-    if (block.foreign) // the stream may be gone
+    if (block.foreign) // the stream may be destroyed
       allocator->deallocate(block.foreign, block.bytes, /*stream=*/nullptr);
 }
 

@@ -1,26 +1,25 @@
-//===- Arena.h - workspaces of streams that were given none ---------------===//
+//===- Arena.h - workspaces of streams without their own ------------------===//
 //
-// One arena for each (context, stream): launches of a stream follow one another
-// and may share it, each region as large as the largest that they need. An
-// arena never moves and is never freed before its engine, because a graph may
-// hold its address; when a plan needs more, a larger one takes its place for
-// later launches and the old one stays.
+// There is one arena for each (context, stream): launches of a stream follow
+// one another and may share it, and each region is as large as the largest that
+// they need. An arena never moves and is never freed before its engine, because
+// a graph may hold its address. When a plan needs more, a larger one replaces
+// it for later launches and the old one stays.
 //
-// Streams end without telling, and the driver gives their handles to others. An
+// The end of a stream cannot be seen, and the driver reuses its handle. An
 // arena is found by handle and belongs to one stream by its id, which is unique
 // in the process. When a handle comes with another id, the new stream takes the
-// arena over, so that there are no more arenas than streams at one time; except
-// for one that a graph holds, which would share it unknowingly. The driver
-// tells when such a graph is gone: then the next stream of the handle that
-// needs an arena finds that one again.
+// arena over, so that there are no more arenas than streams at one time.
+// Exception: an arena that a graph holds, which the graph would share
+// unknowingly. The driver reports when such a graph is destroyed: then the next
+// stream of the handle that needs an arena finds that one again.
 //
-//   A stream of the caller's: kiln.h asks that its launches have completed when
-//   it is destroyed, so nothing has to be waited for.
-//   CU_STREAM_PER_THREAD: a place for each thread. What a thread leaves behind
-//   when it ends may still run: an event marks its end, and the stream of the
-//   thread that gets the place waits for it.
-//   A stream in capture: asking for its id would end the capture, so that the
-//   handle alone finds its arena.
+//   For a caller's stream, kiln.h requires that its launches have completed
+//   when it is destroyed, so no wait is needed. For CU_STREAM_PER_THREAD each
+//   thread has a place. Work of a thread that ended may still run: an event
+//   marks its end, and the stream of the thread that gets the place waits for
+//   it. For a stream in capture, the handle alone finds its arena, because
+//   asking for its id would end the capture.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -40,18 +39,18 @@
 
 namespace kiln {
 
-/// The stream of a launch, as arenas are found by it.
+/// The stream of a launch as the key of its arena.
 struct ArenaStream {
   uint64_t contextId = 0;
   CudaStream handle = nullptr; ///< null for CU_STREAM_LEGACY
   /// The calling thread's if the stream is CU_STREAM_PER_THREAD, else 0.
   uint64_t place = 0;
-  /// Tells streams apart that had one handle or place after another; 0: not
-  /// known, in a capture.
+  /// Distinguishes successive streams of one handle or place; 0: not known, in
+  /// a capture.
   uint64_t id = 0;
   bool isCaptured = false;
 
-  /// Two driver look-ups, some 30 ns, for a stream of the caller's. Errors:
+  /// Takes two driver look-ups, some 30 ns, for a caller's stream. Errors:
   /// those of the driver.
   static llvm::Expected<ArenaStream>
   find(const Driver &driver, uint64_t contextId, CudaStream stream);
@@ -66,8 +65,8 @@ struct Arena {
   DeviceAddress address = 0;
   uint64_t bytes = 0, zeroedBytes = 0;
   mutable std::atomic<uint64_t> owner{0}; ///< ArenaStream::id
-  /// Graphs that hold the address; no other stream may use it meanwhile. Shared
-  /// with the graphs, which may outlive the engine.
+  /// The number of graphs that hold the address; no other stream may use it
+  /// meanwhile. Shared with the graphs, which may outlive the engine.
   std::shared_ptr<std::atomic<int64_t>> graphs =
       std::make_shared<std::atomic<int64_t>>(0);
   /// The last capture that was counted.
@@ -80,13 +79,14 @@ struct Arena {
   WorkspaceLayout layout() const;
 };
 
-/// Where arenas come from if not from the driver. Called with the stream's
-/// context current and no lock held.
+/// A source of arenas other than the driver. Called with the stream's context
+/// current and no lock held.
 struct ArenaAllocator {
-  /// Memory that is good in the order of \p stream; null: there is none.
+  /// Returns memory that may be used in the order of \p stream; null if there
+  /// is none.
   std::function<void *(size_t bytes, size_t alignment, CudaStream stream)>
       allocate;
-  /// Takes it back; \p stream is null where that may be gone.
+  /// Takes it back; \p stream is null if that may be destroyed.
   std::function<void(void *memory, size_t bytes, CudaStream stream)> deallocate;
 };
 
@@ -95,24 +95,24 @@ class ArenaPool {
 public:
   ArenaPool(uint64_t limitBytes, std::optional<ArenaAllocator> allocator);
 
-  /// The workspace for a launch of a plan that needs \p needed; one without
-  /// address if the stream has none that large yet.
+  /// Returns the workspace for a launch of a plan that needs \p needed; it has
+  /// no address if the stream's arena is too small.
   Workspace find(const ArenaStream &stream,
                  const WorkspaceLayout &needed) const noexcept;
 
   /// Keeps the arena that find() gave for \p stream, which is captured, as long
-  /// as the graph exists; for good where the driver does not take part.
+  /// as the graph exists; for good if the driver does not support that.
   void holdForGraph(const Driver &driver, const ArenaStream &stream) const;
 
   /// Makes sure that find() succeeds from now on. The stream's context must be
-  /// current, the stream not be captured, and a CaptureModeGuard in place.
-  /// Errors: DeviceOutOfMemory, those of the driver.
+  /// current, the stream must not be captured, and a CaptureModeGuard must be
+  /// in place. Errors: DeviceOutOfMemory, those of the driver.
   llvm::Error ensure(const Driver &driver, const ArenaStream &stream,
                      const WorkspaceLayout &needed);
 
   /// Frees the arenas of a context, which must be current.
   void release(const Driver &driver, uint64_t contextId);
-  /// Forgets those of a context that is gone.
+  /// Forgets the arenas of a destroyed context.
   void forget(uint64_t contextId);
 
   uint64_t bytesInUse() const;
@@ -128,7 +128,7 @@ private:
     DeviceMemory memory;
     void *foreign = nullptr;
     const Arena *arena = nullptr; ///< null: kept for the next one
-    /// Of CU_STREAM_PER_THREAD: the driver's id of the owner's stream, and the
+    /// For CU_STREAM_PER_THREAD: the driver's id of the owner's stream, and the
     /// end of its work if the thread has ended.
     uint64_t streamId = 0;
     std::unique_ptr<Event> lastUse;
@@ -152,7 +152,7 @@ private:
   const uint64_t limitBytes;
   const std::optional<ArenaAllocator> allocator;
   PublishedTable<Arena> table;
-  mutable std::mutex mutex; ///< guards blocks, and what arenas belong to
+  mutable std::mutex mutex; ///< guards blocks, and the owners of arenas
   std::vector<Block> blocks;
   ThreadExitHook threadExit; ///< last: it is called while all else exists
 };

@@ -2,11 +2,11 @@
 //
 // Open addressing over atomic pointers. Readers load and compare; writers, one
 // at a time, store with release and grow by copying into a new array. Entries
-// and old arrays live as long as the table, so a reader never meets anything
-// that was freed and needs no epoch. The cost is the memory of what was
-// replaced, so the table is for what is rarely replaced: a stream's arena when
-// a plan needs a larger one, a stream's lock never. Old arrays are together as
-// large as the one in use, because a table grows by doubling.
+// and old arrays live as long as the table, so a reader never meets freed
+// memory and needs no epoch. The cost is the memory of replaced entries, so the
+// table suits entries that are rarely replaced: a stream's arena when a plan
+// needs a larger one, a stream's lock never. Old arrays are together as large
+// as the one in use, because a table grows by doubling.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -21,28 +21,28 @@
 
 namespace kiln {
 
-/// A map from what an Entry says of itself to the Entry. `Entry::hash` places
-/// it; a predicate tells equal ones. Thread-safe.
+/// A map from properties of an Entry to the Entry. `Entry::hash` places it; a
+/// predicate finds equal ones. Thread-safe.
 template <class Entry> class PublishedTable {
 public:
-  PublishedTable() { show(makeArray(kFirstSlots)); }
+  PublishedTable() { show(makeArray(kFirstBuckets)); }
   PublishedTable(const PublishedTable &) = delete;
   PublishedTable &operator=(const PublishedTable &) = delete;
 
-  /// The entry with \p hash that \p matches accepts, or null. Wait-free; valid
-  /// as long as the table.
+  /// Returns the entry with \p hash that \p matches accepts, or null.
+  /// Wait-free; valid as long as the table.
   template <class Match>
   const Entry *find(uint64_t hash, const Match &matches) const noexcept {
     const Array *array = current.load(std::memory_order_acquire);
     for (size_t i = hash & array->mask;; i = (i + 1) & array->mask) {
-      const Entry *entry = array->slots[i].load(std::memory_order_acquire);
+      const Entry *entry = array->buckets[i].load(std::memory_order_acquire);
       if (!entry || (entry->hash == hash && matches(*entry)))
         return entry;
     }
   }
 
-  /// Adds \p added, in the place of the entry that \p matches accepts if there
-  /// is one: later readers find the new one.
+  /// Adds \p added, and replaces the entry that \p matches accepts if there is
+  /// one: later readers find the new one.
   template <class Match>
   const Entry *publish(std::unique_ptr<Entry> added, const Match &matches) {
     std::lock_guard<std::mutex> lock(mutex);
@@ -54,8 +54,8 @@ public:
     return entry;
   }
 
-  /// Shows \p entry, which was published before, again in the place of the one
-  /// that \p matches accepts, which there has to be.
+  /// Publishes \p entry, which was published before, again. It replaces the
+  /// entry that \p matches accepts, which has to exist.
   template <class Match>
   void publishAgain(const Entry *entry, const Match &matches) {
     std::lock_guard<std::mutex> lock(mutex);
@@ -68,24 +68,24 @@ public:
     std::lock_guard<std::mutex> lock(mutex);
     const Array &array = *arrays.back();
     for (size_t i = 0; i <= array.mask; ++i)
-      if (const Entry *entry = array.slots[i].load(std::memory_order_relaxed))
+      if (const Entry *entry = array.buckets[i].load(std::memory_order_relaxed))
         visit(*entry);
   }
 
 private:
-  static constexpr size_t kFirstSlots = 64;
+  static constexpr size_t kFirstBuckets = 64;
 
   struct Array {
     size_t mask = 0;
-    std::unique_ptr<std::atomic<const Entry *>[]> slots;
+    std::unique_ptr<std::atomic<const Entry *>[]> buckets;
   };
 
-  static std::unique_ptr<Array> makeArray(size_t slots) {
+  static std::unique_ptr<Array> makeArray(size_t buckets) {
     auto array = std::make_unique<Array>();
-    array->mask = slots - 1;
-    array->slots = std::make_unique<std::atomic<const Entry *>[]>(slots);
-    for (size_t i = 0; i < slots; ++i)
-      array->slots[i].store(nullptr, std::memory_order_relaxed);
+    array->mask = buckets - 1;
+    array->buckets = std::make_unique<std::atomic<const Entry *>[]>(buckets);
+    for (size_t i = 0; i < buckets; ++i)
+      array->buckets[i].store(nullptr, std::memory_order_relaxed);
     return array;
   }
 
@@ -94,24 +94,24 @@ private:
     current.store(arrays.back().get(), std::memory_order_release);
   }
 
-  /// Returns 1 if a slot more is used.
+  /// Returns 1 if one more bucket is used.
   template <class Match>
   static size_t place(Array &array, const Entry *entry, const Match &matches) {
     for (size_t i = entry->hash & array.mask;; i = (i + 1) & array.mask) {
-      const Entry *old = array.slots[i].load(std::memory_order_relaxed);
+      const Entry *old = array.buckets[i].load(std::memory_order_relaxed);
       if (old && !(old->hash == entry->hash && matches(*old)))
         continue;
-      array.slots[i].store(entry, std::memory_order_release);
+      array.buckets[i].store(entry, std::memory_order_release);
       return old ? 0 : 1;
     }
   }
 
   void grow() {
-    // Filled before it is shown: a reader misses nothing.
+    // It is filled before it is published, so that readers miss nothing.
     const Array &old = *arrays.back();
     std::unique_ptr<Array> array = makeArray(2 * (old.mask + 1));
     for (size_t i = 0; i <= old.mask; ++i)
-      if (const Entry *entry = old.slots[i].load(std::memory_order_relaxed))
+      if (const Entry *entry = old.buckets[i].load(std::memory_order_relaxed))
         place(*array, entry, [](const Entry &) { return false; });
     show(std::move(array));
   }

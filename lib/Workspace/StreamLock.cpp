@@ -1,4 +1,4 @@
-//===- StreamLock.cpp - who enqueues on a stream --------------------------===//
+//===- StreamLock.cpp - serialises enqueueing on a stream -----------------===//
 #include "Workspace/StreamLock.h"
 
 #include "Driver/Stream.h"
@@ -7,8 +7,8 @@
 namespace kiln {
 
 namespace {
-/// The lock of one stream handle. A handle that the driver uses again keeps it:
-/// there are as many as streams that existed at one time.
+/// The lock of one stream handle. A handle that the driver reuses keeps it, so
+/// there are as many locks as streams that existed at one time.
 struct StreamEntry {
   uint64_t hash = 0;
   uint64_t contextId = 0;
@@ -29,7 +29,7 @@ public:
     if (const StreamEntry *entry = table.find(hash, matches)) [[likely]]
       return entry->mutex;
     std::lock_guard<std::mutex> lock(adding);
-    // Another thread may have added it: a stream has one lock for ever.
+    // Another thread may have added it, and a stream has one lock for ever.
     if (const StreamEntry *entry = table.find(hash, matches))
       return entry->mutex;
     auto entry = std::make_unique<StreamEntry>();

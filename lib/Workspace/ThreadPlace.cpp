@@ -1,4 +1,4 @@
-//===- ThreadPlace.cpp - threads, numbered, and told of when they end -----===//
+//===- ThreadPlace.cpp - numbers of threads, and hooks at their end -------===//
 #include "Workspace/ThreadPlace.h"
 
 #include <atomic>
@@ -12,14 +12,15 @@ namespace kiln {
 /// Places and hooks of the process.
 struct ThreadRegistry {
   const pid_t process = ::getpid();
-  /// Of the process that forked this one: so that it is reachable.
+  /// The registry of the process that forked this one, kept reachable.
   const ThreadRegistry *ofParent = nullptr;
   std::mutex placesMutex; ///< guards the next line, and writing the next two
   std::vector<uint64_t> freePlaces;
   /// Read by a forked child without the lock.
   std::atomic<uint64_t> places{0}, threads{0};
-  /// Guards hooks, and is held while they are called. Another one than that of
-  /// places: a hook may wait for the driver, and that for a thread that begins.
+  /// Guards hooks, and is held while they are called. It differs from the mutex
+  /// of places, because a hook may wait for the driver, and the driver for a
+  /// thread that begins.
   std::mutex hooksMutex;
   std::vector<ThreadExitHook *> hooks;
 
@@ -47,10 +48,10 @@ struct ThreadRegistry {
   }
 };
 
-/// That of this process. A child gets one of its own: another thread of the
-/// parent may have held a lock when it forked, and hooks of the parent's
-/// engines are nothing that it may call. Never destroyed: threads may outlive
-/// the exit of main.
+/// Returns the registry of this process. A child gets one of its own: another
+/// thread of the parent may have held a lock when it forked, and the child must
+/// not call hooks of the parent's engines. Never destroyed, because threads may
+/// outlive the exit of main.
 static ThreadRegistry &registry() {
   static std::atomic<ThreadRegistry *> current{nullptr};
   const pid_t self = ::getpid();

@@ -1,25 +1,24 @@
-//===- ThreadPlace.h - threads, numbered, and told of when they end -------===//
+//===- ThreadPlace.h - numbers of threads, and hooks at their end ---------===//
 #pragma once
 
 #include <cstdint>
 
 namespace kiln {
 
-/// The calling thread, for what is kept for each thread.
+/// The calling thread as a key of per-thread state.
 struct ThreadPlace {
-  /// From 1; no two threads that live have one, and it is given out again.
+  /// From 1; unique among living threads, and reused.
   uint64_t place = 0;
-  /// From 1; no other thread of the process had it or will have it.
+  /// From 1; never reused in the process.
   uint64_t number = 0;
 };
 
-/// Some ns, except for a thread's first call.
+/// Takes some ns, except for a thread's first call.
 const ThreadPlace &threadPlace();
 
-/// Has a function called on each thread that called threadPlace(), when that
-/// ends, and before its place is given out again. No thread is inside the
-/// function when the destructor returns. A forked child has no hooks of its
-/// parent.
+/// Calls a function on each thread that called threadPlace(), when that ends,
+/// and before its place is reused. No thread is inside the function when the
+/// destructor returns. A forked child has no hooks of its parent.
 class ThreadExitHook {
 public:
   using Function = void (*)(void *user, const ThreadPlace &ended);

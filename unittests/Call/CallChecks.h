@@ -1,5 +1,5 @@
-// What holds for every call, good or bad: its two readings agree, and what is
-// looked up is the family's canonical problem.
+// Checks of every call, good or bad: its two readings agree, and its key is the
+// family's canonical problem.
 #pragma once
 
 #include "Call/CallReader.h"
@@ -29,12 +29,12 @@ struct CheckedCall {
       ErrorSummary refusal = summarize(explained.takeError());
       message = refusal.message;
       CAPTURE(message);
-      // The words know every reason.
+      // Every refusal has an error of its own.
       REQUIRE(refusal.code != ErrorCode::Internal);
       if (!isRead || call.isEmpty)
         return;
-      // Only the table of plans, which has canonical problems, may stand
-      // between what is wrong and a launch.
+      // Only the table of plans, which has canonical problems, may refuse a
+      // wrong struct before a launch.
       auto made = makeProblem(family, Values(schema, call.fields()));
       bool wouldHit = made && made->values.array() == call.fields();
       if (!made)

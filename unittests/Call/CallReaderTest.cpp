@@ -229,7 +229,7 @@ private:
   RandomAttention attention;
 };
 
-/// What a launch gets is what the family's own description says.
+/// A launch gets the arguments of the family's own description.
 void checkArguments(const KernelFamily &family, const Problem &problem,
                     const Arguments &arguments) {
   OperandTable table = family.operands(problem);
@@ -238,7 +238,7 @@ void checkArguments(const KernelFamily &family, const Problem &problem,
     const OperandSpec &spec = table.operands[i];
     const OperandArgument &given = arguments.operands[i];
     CAPTURE(spec.name.str());
-    // Where there are no elements, none need be given.
+    // If there are no elements, no address is needed.
     REQUIRE((given.address == 0 || spec.present));
     REQUIRE((given.address != 0 || spec.bytes() == 0));
     if (spec.bytes() == 0)
@@ -277,8 +277,8 @@ TEST_CASE("every kind of call has its family") {
 TEST_CASE("what is looked up is the canonical problem") {
   Registry registry = makeBuiltinRegistry();
   for (const auto &family : registry.families()) {
-    // Without a struct there is nothing to read; gemm's is drawn by its own
-    // test, with what no other struct has.
+    // A family without a struct has nothing to read; gemm's struct is drawn by
+    // its own test, with the fields that no other struct has.
     if (!family->call() || family->call()->number == KILN_FAMILY_GEMM)
       continue;
     const CallReader &reader = *family->call();
@@ -316,7 +316,7 @@ TEST_CASE("scalars are normalised to what a choice depends on") {
 }
 
 namespace {
-/// So many fields.
+/// The number of fields.
 std::vector<Field> fieldsOf(size_t count) {
   static constexpr char kKeys[] = "abcdefghijklmnopqrstuvwxyz"
                                   "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -353,7 +353,7 @@ private:
   Schema schema;
 };
 
-/// One whose problems are called otherwise.
+/// A family whose problems have another name.
 class MisnamedFamily final : public OtherFamily {
 public:
   MisnamedFamily() : OtherFamily("one", fieldsOf(1)) {}

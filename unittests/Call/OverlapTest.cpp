@@ -1,5 +1,5 @@
-// Which memory the operands of a launch may share: of structs by both of their
-// readers, and of kiln_arguments.
+// The memory that operands of a launch may share, in structs by both of their
+// readers, and in kiln_arguments.
 #include "Call/CallChecks.h"
 #include "Call/LaunchArguments.h"
 
@@ -19,7 +19,7 @@ using namespace kiln::testing;
 
 namespace {
 
-/// A good call of a family, and where its struct has its addresses.
+/// A good call of a family, and the places of the addresses in its struct.
 struct FullCall {
   const void *args = nullptr;
   std::vector<void **> places;
@@ -189,7 +189,7 @@ private:
   kiln_attention_merge_args merge = kiln_attention_merge_args_init();
 };
 
-/// Every operand that \p call writes, at the address of every other one.
+/// Puts every operand that \p call writes at the address of every other one.
 void checkPairs(const KernelFamily &family, const FullCall &call) {
   std::map<DeviceAddress, void **> placeAt;
   for (void **place : call.places) {
@@ -292,7 +292,7 @@ public:
   }
   Described(const Described &) = delete;
 
-  /// "" or why a launch with these \p extents is refused.
+  /// "" or the reason why a launch with these \p extents is refused.
   std::string launch(llvm::ArrayRef<int64_t> extents = {}) {
     const Problem at = llvm::cantFail(spec.at(extents));
     Arguments arguments;

@@ -28,7 +28,7 @@ public:
     return &args;
   }
 
-  /// The same of a merge.
+  /// Random calls of a merge.
   const kiln_attention_merge_args *nextMerge(std::mt19937 &from) {
     random = &from;
     merge = kiln_attention_merge_args_init();
@@ -97,7 +97,7 @@ private:
       operand.token_stride = cols;
       operand.head_stride = tokens * cols;
       break;
-    case 3: // what 0 says, and gaps between sequences
+    case 3: // the meaning of 0, and gaps between sequences
       operand.token_stride = heads * cols;
       operand.head_stride = cols;
       operand.batch_stride = tokens * heads * cols + pick(0, 8);

@@ -1,6 +1,6 @@
-// The table of docs/design.md, "The order of choice", is what the lists of
-// ChoiceOrder.cpp and the comments of ChoiceStep say. With
-// KILN_UPDATE_GOLDENS=1 in the environment the test writes the table instead.
+// The table of docs/design.md, "The order of choice", follows from the lists of
+// ChoiceOrder.cpp and the comments of ChoiceStep. With KILN_UPDATE_GOLDENS=1 in
+// the environment the test writes the table instead.
 #include "Choice/ChoiceOrder.h"
 
 #include "Support/Error.h"
@@ -61,13 +61,13 @@ std::vector<PageStep> stepsIn(llvm::StringRef header) {
   return steps;
 }
 
-/// Where \p step stands in \p list, from 1; "" if it does not.
+/// The place of \p step in \p list, from 1; "" if it is not there.
 std::string placeIn(llvm::ArrayRef<ChoiceStep> list, ChoiceStep step) {
   const auto *found = llvm::find(list, step);
   return found == list.end() ? "" : fmt::format("{}", found - list.begin() + 1);
 }
 
-/// Of a mode whose launches have a list of their own.
+/// The places of a step in a mode whose launches have a list of their own.
 std::string bothPlaces(kiln_mode mode, ChoiceStep step) {
   const std::string thread = placeIn(choiceOrder(mode), step);
   const std::string launch = placeIn(choiceOrder(mode, Haste::Launch), step);

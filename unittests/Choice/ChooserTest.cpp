@@ -14,7 +14,7 @@ TEST_CASE("without anything stored the ranking is offered") {
   REQUIRE(all.size() == 8);
   CHECK(all[0] == "fast.t64");
   CHECK(f.offered(ChoiceStep::Close) == Texts{"fast.t64"});
-  // The generic one is far slower and so the last that is compiled.
+  // The generic config is far slower, so it is compiled last.
   Texts tried = f.offered(ChoiceStep::Compile);
   CHECK(tried.back() == "plain.t32");
   llvm::erase(all, "plain.t32");
@@ -156,7 +156,7 @@ TEST_CASE("the nearest anchor of a kernel says whether it can be launched") {
   runs.validated = false;
   store(32, runs);
   CHECK(f.stored() == Texts{"fast.t16"});
-  // Of other kernels of that config it says nothing.
+  // It says nothing about other kernels of that config.
   refused.kernel = "of another version";
   store(64, refused);
   CHECK(f.stored() == Texts{"fast.t16"});
@@ -193,8 +193,8 @@ namespace {
 
 struct PortfolioFixture : ChooserFixture {
   /// The layer of the problem for m = 1 to 1024, served by \p configs, of which
-  /// each was measured unless \p factors are empty: at m = 64, with that factor
-  /// beyond what was predicted.
+  /// each was measured unless \p factors are empty: at m = 64, with its factor
+  /// times the prediction.
   Portfolio make(std::vector<const char *> configs,
                  std::vector<double> factors) {
     std::vector<ProblemRange> ranges =
@@ -262,7 +262,7 @@ TEST_CASE("a portfolio offers its members by expected time") {
       f.problem = makeProblem(f.family, text);
       const Texts offered = f.stored();
       CHECK(offered.front() == "fast.t32");
-      // Where nothing is compiled, what is no member is not looked at.
+      // In a mode that does not compile, only members are considered.
       if (mode == KILN_MODE_STRICT)
         CHECK(offered == Texts{"fast.t32", "fast.t64"});
       else
@@ -272,7 +272,7 @@ TEST_CASE("a portfolio offers its members by expected time") {
   f.mode = KILN_MODE_STRICT;
   f.problem = makeProblem(f.family, "fake m=64 n=64");
   CHECK(f.sources() == std::vector<kiln_source>(2, KILN_SOURCE_RECORD));
-  // Of another value than its range has, and of another layer.
+  // The problem has a value outside of its range, or is of another layer.
   for (const char *text : {"fake m=1025 n=64", "fake m=64 n=65"}) {
     f.problem = makeProblem(f.family, text);
     CHECK(f.stored().empty());
@@ -390,7 +390,7 @@ TEST_CASE("background: who launches in haste compiles last") {
   const llvm::ArrayRef<ChoiceStep> haste = choiceOrder(kMode, Haste::Launch);
   CHECK(haste.back() == Compile);
   CHECK_FALSE(llvm::is_contained(haste, Trials));
-  // What is merely close saves a compilation that nobody waits for.
+  // A merely close kernel would save a compilation that no caller waits for.
   for (ChoiceStep step : {Loaded, Close})
     CHECK_FALSE(hasStep(kMode, step));
   CHECK(hasStep(kMode, Trials));

@@ -1,4 +1,4 @@
-// What plans and portfolios are made for where three extents vary.
+// The problems and ranges of plans and portfolios if three extents vary.
 #include "Call/CanonicalProblem.h"
 #include "Choice/PortfolioPool.h"
 
@@ -45,13 +45,13 @@ TEST_CASE_FIXTURE(BoxFixture, "a plan is made for the next powers of two") {
   const Problem cover = coverOf(family, own);
   CHECK(cover.text() == "box batch=4 rows=32 cols=1024 depth=1");
   CHECK(coverOf(family, cover).values == cover.values);
-  // What is incidental is no reason for another plan.
+  // Incidental fields do not need another plan.
   const PlanRequest request{family, own};
   const PlanTargets targets = request.targets();
   REQUIRE(targets.all.size() == 3);
   CHECK(targets.shared == 2);
   CHECK(targets.all[0].values == cover.values);
-  // A config that may not run so far gets one that ends before.
+  // A config that may not run for the cover gets a target that ends before.
   CHECK(targets.all[1].text() == "box batch=3 rows=20 cols=1024 depth=1");
   CHECK(targets.all[2].text() == "box batch=3 rows=17 cols=1000 depth=1");
   const Problem even = box("batch=4 rows=32 cols=1024 typical=9 depth=1");
@@ -72,12 +72,12 @@ TEST_CASE_FIXTURE(BoxFixture, "a range serves whatever is incidental") {
   CHECK(isServed("rows=64 cols=0 depth=1"));
   CHECK_FALSE(isServed("rows=65 cols=100 depth=1"));
   CHECK_FALSE(isServed("rows=64 cols=100 depth=2"));
-  // A hint is that of all values above it.
+  // A hint holds for all values above it.
   CHECK(all.find({2, 3, 1000})->text() ==
         "box batch=2 rows=3 cols=1000 typical=512 depth=1");
   CHECK(all.find({2, 3, 512})->text() == "box batch=2 rows=3 cols=512 depth=1");
   CHECK(all.find({2, 3, 40})->text() == "box batch=2 rows=3 cols=40 depth=1");
-  // A plan serves launches with any.
+  // A plan serves launches with any hint.
   CHECK(all.covering({2, 3, 1000})->text() ==
         "box batch=2 rows=3 cols=1000 depth=1");
   CHECK(all.fixedText() == range({1, 1, 1}, {2, 2, 2}).fixedText());

@@ -1,4 +1,4 @@
-// What a launch takes that waits for nothing.
+// The stand-ins of launches that do not wait.
 #include "Choice/ChooserFixture.h"
 
 using namespace kiln;
@@ -7,7 +7,7 @@ using namespace kiln::fake;
 namespace {
 
 struct StandInFixture : ChooserFixture {
-  /// Lets the pool know \p config as loaded; nobody launches it.
+  /// Adds \p config to the pool as loaded; it is never launched.
   void load(const char *config) {
     auto named = family.parseConfig(config);
     REQUIRE(static_cast<bool>(named));

@@ -30,7 +30,7 @@ TEST_CASE("the library carries every kernel source of the tree") {
 namespace {
 
 /// The tokens of \p text as a preprocessor takes them, each behind a blank or a
-/// newline where there is one in front of it. A lexer of its own, for texts
+/// newline where there is one in front of it. This is a simple lexer, for texts
 /// without raw strings and without names in angle brackets.
 std::vector<std::string> tokensOf(std::string text) {
   for (size_t at; (at = text.find("\\\n")) != std::string::npos;)
@@ -110,7 +110,7 @@ TEST_CASE("an override replaces all sources, a bad one none") {
   REQUIRE(!overrideKernelSources(folder.path));
   CHECK(kernelSources()->files().size() == 1);
   CHECK(kernelSources()->find("own.cuh"));
-  // Who took them before keeps them.
+  // Earlier users keep theirs.
   CHECK(before->files().size() > 1);
 
   REQUIRE(!overrideKernelSources(treeFolder()));

@@ -124,7 +124,7 @@ TEST_CASE("values that were set one by one are checked like parsed ones") {
   CHECK(fault("dtype", 11) == "gemm: dtype has no value 0xb");
   CHECK(fault("pointwise", 10 | 200 << 8) == "");
   CHECK(fault("pointwise", 11) == "gemm: pointwise has no value 0xb");
-  // A gap ends a chain: what follows would be lost in its text.
+  // A gap ends a chain: later names would be lost in its text.
   CHECK(fault("pointwise", 10 << 8) == "gemm: pointwise has no value 0xa00");
   CHECK(fault("alpha", encodeReal(-2.5)) == "");
   CHECK(fault("alpha", encodeReal(INFINITY)).find("alpha has no value") !=

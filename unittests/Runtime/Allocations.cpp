@@ -7,8 +7,8 @@
 
 #if defined(__SANITIZE_ADDRESS__)
 #include <sanitizer/lsan_interface.h>
-// LLVM is built without exceptions: what its functions hold when one passes
-// through them stays.
+// LLVM is built without exceptions: memory of its functions leaks when one
+// passes through them.
 static void ignoreLeaks(bool on) { on ? __lsan_disable() : __lsan_enable(); }
 #else
 static void ignoreLeaks(bool) {}
@@ -18,7 +18,7 @@ extern "C" {
 void *__real_malloc(size_t bytes);
 void *__real_calloc(size_t number, size_t bytes);
 void *__real_realloc(void *memory, size_t bytes);
-// Visible, since the linker gives them to shared libraries, too.
+// They are visible, since the linker gives them to shared libraries, too.
 [[gnu::visibility("default")]] void *__wrap_malloc(size_t bytes);
 [[gnu::visibility("default")]] void *__wrap_calloc(size_t number, size_t bytes);
 [[gnu::visibility("default")]] void *__wrap_realloc(void *memory, size_t bytes);
@@ -26,7 +26,7 @@ void *__real_realloc(void *memory, size_t bytes);
 
 /// Allocations that this thread has made.
 static thread_local uint64_t count = 0;
-/// Those that it still gets; negative: any number.
+/// The calls that still succeed; negative: any number.
 static thread_local int64_t left = -1;
 
 static void *allocate(size_t bytes) {
@@ -53,8 +53,8 @@ void *__wrap_realloc(void *memory, size_t bytes) {
 }
 } // extern "C"
 
-// Out of line, since GCC takes the half of a pair that it inlined for a
-// mismatch.
+// It is out of line, since GCC reports a mismatch if it inlines one half of a
+// pair.
 [[gnu::noinline]] void *operator new(size_t bytes) {
   if (void *memory = allocate(bytes))
     return memory;

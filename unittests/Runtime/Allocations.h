@@ -1,4 +1,4 @@
-//===- Allocations.h - what a test allocates, and what fails to -----------===//
+//===- Allocations.h - counts allocations, and lets them fail -------------===//
 //
 // operator new is replaced for the whole test binary, and malloc counted.
 //
@@ -9,11 +9,11 @@
 
 namespace kiln::testing {
 
-/// This thread's calls of operator new, malloc, calloc and realloc so far; not
-/// those that other shared libraries make.
+/// This thread's calls of operator new, malloc, calloc and realloc so far;
+/// calls from other shared libraries are not counted.
 uint64_t allocationCount();
 
-/// While it lives, operator new fails in this thread after \p count calls.
+/// Lets operator new fail in this thread after \p count calls, while it lives.
 class AllocationsFail {
 public:
   explicit AllocationsFail(int64_t count);

@@ -25,7 +25,7 @@ void onOwnThread(RuntimeFixture &fixture, const std::function<void()> &body) {
   onThreads(fixture, {body});
 }
 
-/// A stream of the caller's that is destroyed when told.
+/// A caller's stream that can be destroyed.
 class OwnStream {
 public:
   explicit OwnStream(RuntimeFixture &fixture) {
@@ -39,7 +39,7 @@ private:
   std::optional<Stream> stream;
 };
 
-/// The graph of \p count calls on \p stream. What they ask of the driver leaves
+/// Captures \p count calls on \p stream into a graph. Their driver calls leave
 /// the capture alive.
 Graph captureCalls(RuntimeFixture &fixture, kiln_engine *engine,
                    const kiln_gemm_args &args, kiln_stream stream,
@@ -109,7 +109,7 @@ TEST_CASE("S11: a thread that ends leaves its arena to a later one") {
   uint64_t one = statisticsOf(engine).arena_bytes;
   uint64_t records = kilnFakeCallCount("cuEventRecord");
   uint64_t waits = kilnFakeCallCount("cuStreamWaitEvent");
-  CHECK(records >= 1); // the end of what may still run
+  CHECK(records >= 1); // the end of work that may still run
   constexpr int kThreads = 20;
   for (int i = 0; i < kThreads; ++i) {
     onOwnThread(fixture, [&] {
@@ -119,7 +119,7 @@ TEST_CASE("S11: a thread that ends leaves its arena to a later one") {
     CHECK(launches.last().counters == first);
   }
   CHECK(statisticsOf(engine).arena_bytes == one);
-  // Each waited once for the thread before, and marked an end of its own.
+  // Each thread waited once for the one before, and marked its own end.
   CHECK(kilnFakeCallCount("cuStreamWaitEvent") == waits + kThreads);
   CHECK(kilnFakeCallCount("cuEventRecord") == records + kThreads);
   CHECK(failed == 0);
@@ -247,7 +247,7 @@ TEST_CASE("S12: an arena that a graph holds stays that graph's") {
   CHECK(counters[0] != counters[1]);
   replay.reset();
 
-  // Graphs that are gone hold nothing: the second's arena serves again.
+  // Destroyed graphs hold nothing: the second arena serves again.
   graphs.clear();
   for (int i = 0; i < 10; ++i) {
     OwnStream stream(fixture);
@@ -322,7 +322,7 @@ TEST_CASE("S13: a launch that makes its stream's arena waits for nothing") {
     CHECK(kilnFakeStepAt(i).stream == stream.get());
   kilnFakeLogSteps(0);
 
-  // The legacy stream gets no work but its launches.
+  // The legacy stream gets only its launches as work.
   kilnFakeLogSteps(1);
   CHECK(kiln_gemm(engine, &args, nullptr, nullptr) == KILN_SUCCESS);
   REQUIRE(kilnFakeStepCount() == 2);
@@ -338,7 +338,7 @@ TEST_CASE("S14b: of two threads that make arenas, none hides the other's") {
   options.allocator = &books.hook;
   kiln_engine *engine = fixture.engine(options);
   kiln_stream stream = fixture.gpu.stream();
-  // One needs a large zeroed region, the other scratch.
+  // One call needs a large zeroed region, the other scratch.
   kiln_gemm_args zeroed = splitArgs(), scratch = repackedArgs();
   for (const kiln_gemm_args *args : {&zeroed, &scratch}) {
     kiln_problem problem = problemOf(*args);
@@ -358,14 +358,14 @@ TEST_CASE("S14b: of two threads that make arenas, none hides the other's") {
   };
   failed += kiln_gemm(engine, &zeroed, nullptr, stream) != KILN_SUCCESS;
   CHECK(failed == 0);
-  // Both are served now: nothing has to be made, also in a capture.
+  // Both are served now, also in a capture, because nothing has to be made.
   bool begun = !Graph::beginCapture(fixture.gpu.driver(), stream);
   REQUIRE(begun);
   CHECK(kiln_gemm(engine, &zeroed, nullptr, stream) == KILN_SUCCESS);
   CHECK(kiln_gemm(engine, &scratch, nullptr, stream) == KILN_SUCCESS);
   auto graph = Graph::endCapture(fixture.gpu.driver(), stream);
   CHECK(static_cast<bool>(graph));
-  // What lost the race went back in the order of its stream.
+  // The arena that lost the race went back in the order of its stream.
   CHECK(books.streams == std::vector<kiln_stream>{stream});
   CHECK(books.given.size() == 2);
   fixture.destroy(engine); // before the books

@@ -92,7 +92,7 @@ TEST_CASE("S4: an extent that is not given is the described one, or refused") {
     CHECK(both.launch(arguments) ==
           "arguments: extent 0 is 31, its range is 32 to 300");
   }
-  // A size that nobody named is not made up.
+  // A size that is not given is not made up.
   for (int64_t described : {0, 31, 301}) {
     args.m = described;
     size_t count = launches.count();
@@ -138,7 +138,7 @@ TEST_CASE(
     return status;
   };
   CHECK(launch("reduce op=sum rows=8 cols=64 dtype=fp32") == KILN_SUCCESS);
-  // One sum over no value: y would stay as it is.
+  // A sum over no value would leave y unchanged.
   CHECK(launch("reduce op=sum rows=8 cols=64 dtype=fp32 axis=all") ==
         KILN_INVALID_ARGUMENT);
   CHECK(statisticsOf(engine).launches == 0);

@@ -1,5 +1,5 @@
-// What a launch of attention may say that its problem did not: scalars, and
-// operands that all sequences share.
+// Arguments of a launch of attention that its problem does not have: scalars,
+// and operands that all sequences share.
 #include "Runtime/RuntimeFixture.h"
 
 #include "attention/AttentionParams.h"
@@ -120,7 +120,7 @@ TEST_CASE("sequences of a call may share Q, K or V") {
   args.q.batch_stride = KILN_SHARED_STRIDE;
   REQUIRE(launch() == KILN_SUCCESS);
   CHECK(launches.last().qStrides.batch == 0);
-  // The same as text.
+  // The same problem as text.
   const kiln_problem problem =
       problemOf("attention batch=2 sq=5 sk=70 heads=4 d=22 dtype=bf16 bsq=-1 "
                 "bsk=-1 bsv=-1");
@@ -131,7 +131,7 @@ TEST_CASE("sequences of a call may share Q, K or V") {
           KILN_SUCCESS);
   CHECK(statisticsOf(engine).dispatch_misses == before);
   CHECK(launches.last().vStrides.batch == 0);
-  // What is written is not shared, nor are pages.
+  // Written operands and pages cannot be shared.
   args.o.batch_stride = KILN_SHARED_STRIDE;
   CHECK(launch() == KILN_INVALID_ARGUMENT);
   CHECK(lastErrorHas("o.batch_stride is -1"));

@@ -1,6 +1,6 @@
-// Attention through the C interface: what reaches the kernel, what hits, what
-// is refused. Rows of an odd number of elements leave it to one kernel, whose
-// parameters the tests read.
+// Attention through the C interface: the kernel's parameters, hits, and
+// refusals. Rows of an odd number of elements are served by one kernel only,
+// whose parameters the tests read.
 #include "Driver/Graph.h"
 #include "Runtime/AttentionArgs.h"
 
@@ -12,7 +12,7 @@ using namespace kiln::testing;
 
 namespace {
 
-/// A cache of pages, with all that sequences of their own lengths take.
+/// A paged KV cache, with all operands of varlen sequences.
 kiln_attention_args pagedArgs() {
   kiln_attention_args args = attentionArgs();
   args.queries = 1;
@@ -55,14 +55,15 @@ TEST_CASE("an attention reaches its kernel; an equal one hits") {
   CHECK(isStrides(params.qStrides, 4 * 22, 22, 5 * 4 * 22));
   CHECK(isStrides(params.kStrides, 2 * 22, 22, 70 * 2 * 22));
   CHECK(params.lseHeadStride == 5);
-  // Another scale and other addresses, and strides that say what 0 does.
+  // Another scale, other addresses, and strides that equal the default of 0.
   args.scale = 0.5;
   args.q.token_stride = 4 * 22;
   args.k.batch_stride = 70 * 2 * 22;
   args.v.data = args.k.data; // inputs may be one
   const uint64_t before = kilnFakeTotalCalls();
   REQUIRE(launch(engine, args, stream) == KILN_SUCCESS);
-  // As of a gemm: three questions for the context, and the launch.
+  // As for a gemm, there are three driver calls for the context, and the
+  // launch.
   CHECK(kilnFakeTotalCalls() - before == 4);
   CHECK(launches.last().scale == 0.5f);
   CHECK(launches.last().v == args.k.data);
@@ -163,7 +164,7 @@ TEST_CASE("lengths, pages and all arrays reach the kernel") {
 TEST_CASE("attention is prepared, captured and served in production") {
   RuntimeFixture fixture;
   kiln_stream stream = fixture.gpu.stream();
-  // Described before there is memory.
+  // The problem is described before there is memory.
   kiln_attention_args described = pagedArgs();
   described.key_lengths = described.page_table = nullptr;
   described.q.data = described.k.data = described.v.data = described.o.data =
@@ -229,7 +230,7 @@ TEST_CASE("an attention given as text takes addresses by slot") {
   REQUIRE(kiln_run(engine, &problem, &arguments, nullptr, nullptr) ==
           KILN_SUCCESS);
   CHECK(launches.last().scale == 0.25f);
-  // The same as a struct hits what the text made.
+  // The same problem as a struct hits the plan of the text.
   kiln_attention_args args = pagedArgs();
   args.scale = 0.125;
   args.lse = static_cast<float *>(address(0x800000));
@@ -314,7 +315,7 @@ TEST_CASE("S18: a plan takes no capacities that it does not know of") {
     return status;
   };
   CAPTURE(lastError());
-  // Of any other capacities: the plan was made without.
+  // The plan was made without capacities, so any serve.
   CHECK(launchWith(8192) == KILN_SUCCESS);
   // Without them there would be 2^31 pages.
   args.keys = 1 << 20;
@@ -409,7 +410,7 @@ TEST_CASE("a launch without splits looks for no arena") {
   kiln_workspace_info info = KILN_INIT(kiln_workspace_info);
   REQUIRE(kiln_plan_workspace(plan, &info) == KILN_SUCCESS);
   CHECK(info.bytes > 0);
-  // One that is given is checked all the same.
+  // A given workspace is checked all the same.
   kiln_workspace given = KILN_INIT(kiln_workspace);
   given.data = address(0x800000);
   given.bytes = info.bytes - 1;

@@ -1,4 +1,4 @@
-// What is wrong with an attention, and the words for it.
+// Faults of attention structs, and their messages.
 #include "Runtime/AttentionArgs.h"
 #include "Runtime/Breaks.h"
 

@@ -38,7 +38,7 @@ kiln_attention_args prefillArgs() {
   return args;
 }
 
-/// The same with memory.
+/// The same problem with memory.
 kiln_attention_args placed(kiln_attention_args args) {
   args.q.data = address(0x100000);
   args.k.data = address(0x200000);
@@ -77,8 +77,8 @@ TEST_CASE("bounds whose products are beyond 32 bits leave what they bound") {
   RuntimeFixture fixture;
   kiln_engine *engine = fixture.engine(fixture.options(KILN_MODE_PREDICT));
   kiln_stream stream = fixture.gpu.stream();
-  // A list of the pages that there are; 4096 sequences of a million tokens
-  // each would have 2^32.
+  // A list of the existing pages; 4096 sequences of a million tokens each would
+  // have 2^32.
   kiln_attention_args args = placed(decodeArgs());
   args.batch = 4096;
   args.keys = 1 << 20;
@@ -90,7 +90,7 @@ TEST_CASE("bounds whose products are beyond 32 bits leave what they bound") {
   CHECK(launch(engine, args, stream) == KILN_SUCCESS);
   args.batch = 4095;
   CHECK(launch(engine, args, stream) == KILN_SUCCESS);
-  // The same of packed keys.
+  // The same with packed keys.
   kiln_attention_args packed = args;
   packed.page_table = packed.page_offsets = packed.key_lengths = nullptr;
   packed.flags = 0;
@@ -152,7 +152,7 @@ TEST_CASE("streams at work at once have partial results of their own") {
     ++launchesWith[params.partialO];
   CHECK(launchesWith.size() == kThreads);
   for (auto [partial, count] : launchesWith)
-    CHECK(count == 2 * kLaunches); // the kernel, and what merges its splits
+    CHECK(count == 2 * kLaunches); // the kernel, and the merge of its splits
 }
 
 TEST_CASE("threads on one stream merge no splits of each other") {

@@ -1,5 +1,5 @@
-// The mode background where the world interferes: pauses, captures, contexts
-// that go, hooks that throw, threads and compilers that are not to be had.
+// The mode background with faults from outside: pauses, captures, destroyed
+// contexts, hooks that throw, missing threads and compilers.
 #include "Fakes/FakeCudaHazards.h"
 #include "Runtime/BackgroundFixture.h"
 #include "Runtime/Captures.h"
@@ -18,7 +18,7 @@ using namespace kiln::testing;
 
 namespace {
 
-/// As long as it lives no thread starts: none has room for its stack.
+/// Lets no thread start while it lives: there is no room for a stack.
 class NoThreads {
 public:
   NoThreads() {
@@ -117,7 +117,7 @@ TEST_CASE("background: a context may go while it is paused") {
   CUcontext popped = nullptr;
   cuCtxPopCurrent(&popped);
   kilnFakeDestroyContext(own);
-  // One at the same address is another.
+  // A context at the same address is another one.
   CUctx_st *next = kilnFakeCreateContext(0);
   REQUIRE(kiln_background_resume(engine) == KILN_SUCCESS);
   fixture.awaitQuiet(engine);
@@ -211,7 +211,7 @@ TEST_CASE("background: pauses are counted, and what is paused does nothing") {
   CHECK(statisticsOf(engine).background_pending == 3);
   CHECK(statisticsOf(engine).trials == 0);
   REQUIRE(kiln_background_resume(engine) == KILN_SUCCESS);
-  // Again and again in the midst of it: it goes on where it was.
+  // Repeated interruptions: it goes on where it stopped.
   for (int i = 0; i < 20; ++i) {
     std::this_thread::sleep_for(std::chrono::milliseconds(5 * i));
     REQUIRE(kiln_background_pause(engine) == KILN_SUCCESS);
@@ -243,7 +243,7 @@ TEST_CASE("background: captures of others survive, and hold trials off") {
   REQUIRE(cuStreamEndCapture(stream, &graph) == CUDA_SUCCESS);
   REQUIRE(launch(engine, args, stream) == KILN_SUCCESS);
 
-  // From here on nobody uses the default stream, which blocking streams in
+  // From here on no thread uses the default stream, which blocking streams in
   // capture refuse.
   std::atomic<bool> ends{false};
   std::atomic<int> captures{0}, failed{0};
@@ -290,7 +290,7 @@ TEST_CASE("background: without a thread launches go on, and nobody waits") {
   }
   CHECK(statisticsOf(engine).background_pending == 0);
   CHECK(warnings == 1);
-  // What is launched later tries again.
+  // A later launch tries again.
   const kiln_gemm_args later = gemmArgs(128, 768, 512);
   CHECK(launch(engine, later) == KILN_SUCCESS);
   fixture.awaitQuiet(engine);
@@ -317,7 +317,7 @@ TEST_CASE("background: a hook that throws ends its layer and nothing else") {
   fixture.awaitQuiet(engine);
   CHECK(thrower.thrown == 1);
   CHECK(statisticsOf(engine).background_done == 1);
-  // Its layer is not begun again, and others are looked at.
+  // Its layer is not begun again, and other layers are.
   CHECK(launch(engine, gemmArgs(10000)) == KILN_SUCCESS);
   CHECK(statisticsOf(engine).background_pending == 0);
   const kiln_gemm_args other = gemmArgs(64, 512, 512);
@@ -336,7 +336,7 @@ TEST_CASE("background: misses in captures hold trials off") {
   auto gpuNs = [&] { return statisticsOf(engine).background_gpu_ns; };
   while (gpuNs() == 0 && kiln_background_wait(engine, 0) == KILN_IN_PROGRESS)
     std::this_thread::yield();
-  // Stand-ins, and later what a range has, each at a value of its own.
+  // Stand-ins, and later plans of a range, each at another value.
   uint64_t before = 0;
   milliseconds longest(0);
   Clock::time_point last = Clock::now();
@@ -356,7 +356,7 @@ TEST_CASE("background: misses in captures hold trials off") {
   const uint64_t after = gpuNs();
   // Unless this thread was kept from running.
   CHECK((after == before || longest > milliseconds(200)));
-  // So they are told, once they are due again.
+  // The held time is counted once trials are due again.
   auto heldNs = [&] { return statisticsOf(engine).background_held_ns; };
   for (int64_t m = 1; heldNs() == 0 && m <= 2000; ++m) {
     CUgraph graph = nullptr;
@@ -396,7 +396,7 @@ TEST_CASE("background: what was measured to its end is not measured again") {
   again.flags = KILN_PREPARE_RETUNE;
   auto trialsOf = [&](bool isInterrupted) {
     const uint64_t before = statisticsOf(engine).trials;
-    // Armed when the thread is at work on it, and on nothing else.
+    // It is armed when the thread works on this layer and no other.
     REQUIRE(kiln_background_pause(engine) == KILN_SUCCESS);
     REQUIRE(kiln_prepare(engine, &layer.problem, 1, &again, nullptr) ==
             KILN_SUCCESS);
@@ -465,7 +465,7 @@ TEST_CASE("background: a launch that fails again and again pushes no other "
     CHECK(launch(engine, gemmArgs(16, 512, 512), stream) == KILN_NOT_PREPARED);
     CHECK(endCapture(fixture, stream) == 0);
   }
-  // More than are remembered, and the largest in the end.
+  // More values than are remembered, the largest last.
   std::vector<int64_t> values = {16};
   for (int64_t m = 100; m < 110; ++m)
     values.push_back(m);

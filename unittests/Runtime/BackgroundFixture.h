@@ -5,7 +5,8 @@
 
 namespace kiln::testing {
 
-/// Engines of the mode whose trials find everything right and rest little.
+/// Engines of the mode background whose trials find everything right and rest
+/// little.
 struct BackgroundFixture : RuntimeFixture {
   BackgroundFixture() {
     judgeTrials();
@@ -18,7 +19,7 @@ struct BackgroundFixture : RuntimeFixture {
     return made;
   }
   kiln_engine *background() { return engine(backgroundOptions()); }
-  /// One that begins nothing until it is resumed.
+  /// An engine that begins nothing until it is resumed.
   kiln_engine *paused() {
     kiln_engine *made = background();
     REQUIRE(kiln_background_pause(made) == KILN_SUCCESS);
@@ -57,7 +58,7 @@ inline void awaitTrials(kiln_engine *engine, uint64_t count) {
     std::this_thread::yield();
 }
 
-/// Waits until what \p args are launched with was chosen for them.
+/// Waits until the plan that launches \p args was chosen for them.
 inline void awaitChoice(kiln_engine *engine, const kiln_gemm_args &args) {
   const auto end = std::chrono::steady_clock::now() + kForever;
   while (queryOf(engine, problemOf(args)).source == KILN_SOURCE_STAND_IN &&

@@ -1,4 +1,4 @@
-// The duty cycle, and when code is loaded.
+// The duty cycle, and the moments of loading code.
 #include "Runtime/BackgroundPace.h"
 
 #include "Fakes/FakeCudaHazards.h"
@@ -46,7 +46,7 @@ TEST_CASE("background: a call that looks for its plan is no such moment") {
   });
   const Clock::time_point start = Clock::now();
   pace.awaitLoad();
-  // Unless this thread was kept from running, it is not patience that ended.
+  // Unless this thread was kept from running, the wait did not time out.
   CHECK((hasEnded || Clock::now() - start >= milliseconds(1000)));
   call.join();
 }
@@ -63,7 +63,7 @@ TEST_CASE("background: only who waits for the end hurries loads") {
     pace.awaitLoad();
     return Clock::now() - start;
   };
-  // Where this thread was kept from running, that looks like a pause.
+  // If this thread was kept from running, that looks like a pause.
   auto longest = timeOf(Interruption::Yield);
   for (int i = 0; i < 3 && longest < std::chrono::milliseconds(500); ++i)
     longest = std::max(longest, timeOf(Interruption::Yield));
@@ -115,7 +115,8 @@ TEST_CASE("background: loads that stall launches come between launches") {
   BackgroundFixture fixture;
   kiln_engine *engine = fixture.paused();
   REQUIRE(launch(engine, gemmArgs()) == KILN_SUCCESS);
-  // From here on nobody can launch while code is loaded, as with a driver.
+  // From here on no thread can launch while code is loaded, as with a real
+  // driver.
   kilnFakeSetLoadTime(2000);
   REQUIRE(kiln_background_resume(engine) == KILN_SUCCESS);
   std::mt19937 random(5);

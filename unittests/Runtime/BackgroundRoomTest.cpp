@@ -21,7 +21,7 @@ TEST_CASE("background: without a cache a pause loses nothing either") {
     kiln_engine *engine = fixture.engine(options);
     REQUIRE(launch(engine, gemmArgs()) == KILN_SUCCESS);
     for (int i = 0; i < pauses; ++i) {
-      // After some further trials each.
+      // Each pause comes after some further trials.
       const uint64_t before = statisticsOf(engine).trials;
       while (statisticsOf(engine).trials < before + 8 &&
              kiln_background_wait(engine, 0) == KILN_IN_PROGRESS)
@@ -52,7 +52,7 @@ TEST_CASE("background: engines of one process do not disturb each other") {
   while (statisticsOf(engines[0]).trials == 0 &&
          kiln_background_wait(engines[0], 0) == KILN_IN_PROGRESS)
     std::this_thread::yield();
-  // One ends in the midst of it, the others do not notice.
+  // One engine ends in between; the others are not affected.
   fixture.destroy(engines[0]);
   for (kiln_engine *engine : {engines[1], engines[2]}) {
     fixture.awaitQuiet(engine);
@@ -64,7 +64,8 @@ TEST_CASE("background: engines of one process do not disturb each other") {
   }
 }
 
-/// Until it is given back nothing can be loaded, or \p onlyTrials not run.
+/// Fills the device: nothing can be loaded or, with \p onlyTrials, no trials
+/// run.
 static void fillDevice(bool onlyTrials) {
   if (onlyTrials)
     kilnFakeSetFreeMemory(0, 4096);
@@ -122,7 +123,7 @@ TEST_CASE("background: what a full device ended begins again with a miss") {
     CHECK(statisticsOf(engine).background_done == 1);
     CHECK(statisticsOf(engine).trials == 0);
     emptyDevice();
-    // Beyond what the layer was prepared for, as far as that went.
+    // A value beyond the range for which the layer was prepared so far.
     const kiln_gemm_args args = gemmArgs(10000);
     CHECK(launch(engine, args) == KILN_SUCCESS);
     fixture.awaitQuiet(engine);

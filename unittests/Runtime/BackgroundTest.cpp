@@ -1,5 +1,5 @@
-// The mode background: what launches get at once, what they get later, and what
-// they never wait for.
+// The mode background: the plans that launches get at once and later, and the
+// work that they never wait for.
 #include "Runtime/BackgroundFixture.h"
 
 #include <cuda.h>
@@ -31,7 +31,7 @@ public:
   }
   ~OpenedFiles() { close(events); }
 
-  /// Since the last call.
+  /// The number since the last call.
   int take() {
     int count = 0;
     alignas(inotify_event) char buffer[1 << 16];
@@ -138,7 +138,7 @@ TEST_CASE("background: a layer that is met later does not wait for trials") {
   REQUIRE(launch(engine, later) == KILN_SUCCESS);
   awaitChoice(engine, later);
   CHECK(queryOf(engine, problemOf(later)).source == KILN_SOURCE_ESTIMATE);
-  // Both are yet to be measured, and will be.
+  // Both are not measured yet, and will be.
   CHECK(statisticsOf(engine).background_done == 0);
   CHECK(statisticsOf(engine).background_pending == 2);
   const uint64_t trials = statisticsOf(engine).trials;
@@ -176,7 +176,7 @@ TEST_CASE("background: a call waits for no load of the background") {
   BackgroundFixture fixture;
   kiln_engine *engine = fixture.paused();
   REQUIRE(launch(engine, gemmArgs()) == KILN_SUCCESS);
-  // From here on the device is busy, and who loads has to wait for it.
+  // From here on the device is busy, and a load has to wait for it.
   kilnFakeSetBlockLimit(60000);
   kilnFakeHoldWork("kiln_*");
   REQUIRE(launch(engine, gemmArgs()) == KILN_SUCCESS);
@@ -187,7 +187,7 @@ TEST_CASE("background: a call waits for no load of the background") {
          std::chrono::steady_clock::now() < end)
     std::this_thread::yield();
   REQUIRE(kilnFakeBlockedCalls() > blocked);
-  // It waits inside of the driver: nothing of it is in our way.
+  // It waits inside of the driver, and does not block launches.
   for (int64_t n : {512, 768, 1024, 1280}) {
     CHECK(launch(engine, gemmArgs(64, n, 512)) == KILN_SUCCESS);
     CHECK(launch(engine, gemmArgs(65, n, 512)) == KILN_SUCCESS);
@@ -204,7 +204,7 @@ TEST_CASE("background: a handle and a graph keep what they have") {
   kiln_problem problem = problemOf(args);
   REQUIRE(launch(engine, args) == KILN_SUCCESS);
   kiln_gemm_args other = gemmArgs(64, 1024, 1024);
-  // A stand-in will not do for what stays.
+  // A stand-in does not suffice for a plan handle.
   REQUIRE(launch(engine, other) == KILN_SUCCESS);
   kiln_problem asked = problemOf(other);
   CHECK(queryOf(engine, asked).source == KILN_SOURCE_STAND_IN);
@@ -355,7 +355,7 @@ TEST_CASE("background: launches of two threads while plans are swapped") {
   fixture.awaitQuiet(engine);
   CHECK(statisticsOf(engine).launches == 10000);
   CHECK(statisticsOf(engine).background_swaps > 0);
-  // Whatever was launched meanwhile has what was measured.
+  // All values that were launched meanwhile have measured plans.
   for (int64_t m = 1; m <= 512; m += 37) {
     const kiln_gemm_args args = gemmArgs(m, 256, 512);
     CHECK(queryOf(engine, problemOf(args)).source == KILN_SOURCE_RECORD);

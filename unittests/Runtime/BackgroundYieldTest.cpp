@@ -1,4 +1,4 @@
-// The mode background: what cuts trials short, and what that costs.
+// The mode background: events that cut trials short, and their cost.
 #include "Runtime/Background.h"
 #include "Runtime/BackgroundFixture.h"
 #include "Runtime/Capi.h"
@@ -58,7 +58,7 @@ TEST_CASE("background: trials of a problem alone come to their end") {
   const kiln_prepare_options again = retuneOptions();
   REQUIRE(kiln_prepare(engine, &problem, 1, &again, nullptr) == KILN_SUCCESS);
   awaitTrials(engine, 1);
-  // They are counted while they are made.
+  // Trials are counted while they are made.
   CHECK(statisticsOf(engine).trials > 0);
   CHECK(statisticsOf(engine).background_done == 0);
   const kiln_gemm_args later = gemmArgs(64, 1024, 512);
@@ -81,7 +81,7 @@ TEST_CASE("background: a hook that hears of a layer holds up no loads") {
     auto *hook = static_cast<Hook *>(user);
     if (event->kind != KILN_EVENT_PENDING || !hook->engine)
       return;
-    // As the thread would, which does nothing.
+    // This is the call that the background's thread, which is idle, would make.
     const Clock::time_point start = Clock::now();
     hook->engine->engine->background()->pace().awaitLoad();
     hook->shortest = std::min(hook->shortest, Clock::now() - start);

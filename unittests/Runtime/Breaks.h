@@ -12,7 +12,7 @@ template <class Args> struct Break {
   const char *name;
   void (*breakIt)(Args &);
   kiln_status status;
-  const char *message; ///< a part of it
+  const char *message; ///< a part of the message
 };
 
 template <class Args, size_t N>

@@ -1,4 +1,4 @@
-// First sights of further values of a layer: what they share and cost.
+// First launches of further values of a layer: shared plans, and their cost.
 #include "Call/CanonicalProblem.h"
 #include "Choice/PlanRequest.h"
 #include "Device/Catalog.h"
@@ -55,8 +55,8 @@ TEST_CASE("S7: values of a layer share plans, in every mode") {
     CHECK(after.trials == before.trials);
     CHECK(after.compiles <= before.compiles + 4);
     CHECK(after.plans <= before.plans + 12);
-    // Beside plans, of which some may be new, and without sanitizers. (What a
-    // value takes is counted with the table.)
+    // The bytes besides plans, of which some may be new, without sanitizers.
+    // (The table's test counts the bytes of a value.)
     CHECK(bytes < 200 * 512 + 40000 * (after.plans - before.plans + 1));
     fixture.destroy(engine);
   }
@@ -165,7 +165,7 @@ TEST_CASE("S7: a capture takes nothing instead of what a record chooses") {
   REQUIRE(tuneValue(tuner, args) == KILN_SUCCESS);
   REQUIRE(kiln_gemm(tuner, &args, nullptr, nullptr) == KILN_SUCCESS);
   REQUIRE(last != chosen);
-  // What another engine stores is seen within a second.
+  // Portfolios of another engine are seen within a second.
   auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
   while (queryOf(engine, problemOf(args)).source != KILN_SOURCE_RECORD) {
     REQUIRE(std::chrono::steady_clock::now() < deadline);
@@ -222,7 +222,7 @@ TEST_CASE("S7: values below a leading dimension share a cover") {
         Case{"gemm n=64 k=512 dtype=bf16 layout=TT lda=4099 batch=3", "m",
              4099},
         Case{"transpose2d cols=256 dtype=bf16 ldy=5001", "rows", 5001}}) {
-    // For each signature: whose cover is known.
+    // By signature: the value whose cover is known.
     std::map<std::string, int64_t> covers;
     for (int64_t value = most - 1; value > 4096; value -= value % 29 + 1) {
       std::string full = fmt::format("{} {}={}", text, extent, value);

@@ -215,8 +215,8 @@ TEST_CASE("a larger need gets a larger arena and the old one stays") {
   REQUIRE(kiln_gemm(engine, &small, nullptr, stream) == KILN_SUCCESS);
   uint64_t before = statisticsOf(engine).arena_bytes;
   REQUIRE(before > 0);
-  // Of bf16 the sums of splits lie in the zeroed region, so that both regions
-  // are the larger one's of another problem.
+  // With bf16 the sums of splits are in the zeroed region, so each region is
+  // the largest of another problem.
   kiln_gemm_args large = gemmArgs(256, 512, 131072);
   kiln_workspace_info few = workspaceOf(engine, problemOf(small));
   kiln_workspace_info need = workspaceOf(engine, problemOf(large));

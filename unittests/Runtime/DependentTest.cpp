@@ -1,5 +1,5 @@
 // Launches that may begin before the kernel ahead of them has ended, through
-// the C interface: what reaches the driver and the kernel, and what is refused.
+// the C interface: driver calls, kernel parameters, and refusals.
 #include "Driver/DeviceMemory.h"
 #include "Runtime/AttentionArgs.h"
 #include "Runtime/RuntimeFixture.h"
@@ -85,12 +85,12 @@ TEST_CASE("a call that may depend says so, and which operands are constant") {
   args.a.flags = args.b.flags = 0;
   CHECK_FALSE(launched().depends); // there is nothing to read before
   CHECK(log.last().early == 0);
-  // Without the flag constant operands are as any.
+  // Without the flag constant operands are like others.
   args = dependentArgs();
   args.flags = 0;
   CHECK_FALSE(launched().depends);
   CHECK(log.last().early == 0);
-  // One kernel and one plan serve them all.
+  // One kernel and one plan serve all of them.
   CHECK(fixture.nvrtc.compileCount() == compiles);
   CHECK(statisticsOf(engine).dispatch_misses == 1);
 }
@@ -111,7 +111,7 @@ TEST_CASE("a plan's launch may depend") {
   }
   CHECK(log.last().early == kEarlyB);
 
-  // What was described says which operands are constant, not how to launch.
+  // The description names the constant operands, but not how to launch.
   void *operands[] = {args.a.data, args.b.data, args.c.data, args.d.data};
   kiln_arguments arguments = KILN_INIT(kiln_arguments);
   arguments.operands = operands;
@@ -165,7 +165,7 @@ TEST_CASE("a launch whose workspace is cleared first is ordered in full") {
   }
   CHECK(log.last().early == kEarlyB);
   CHECK(log.last().splitK > 1);
-  // Nobody vouches for this one.
+  // This workspace is not known to be zeroed.
   auto allocated =
       DeviceMemory::allocate(fixture.gpu.driver(), uint64_t(256) << 20);
   REQUIRE(allocated);

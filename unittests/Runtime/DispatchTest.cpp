@@ -1,4 +1,4 @@
-// The table of plans: what it holds, what it forgets, who reads meanwhile.
+// The table of plans: its contents, eviction, and concurrent readers.
 #include "Runtime/Dispatch.h"
 #include "Families/Families.h"
 #include "Runtime/Allocations.h"
@@ -68,7 +68,7 @@ TEST_CASE("the table keeps what readers hold while it grows") {
   const ActivePlan *held = table.find(values.key(seven));
   auto better = std::make_shared<ActivePlan>();
   table.publish(values.key(seven), {better});
-  CHECK(held == values.planOf(seven).get()); // still good for who has it
+  CHECK(held == values.planOf(seven).get()); // still valid for its users
   CHECK(table.find(values.key(seven)) == better.get());
   CHECK(table.valueCount() == kEntries);
 }
@@ -88,7 +88,7 @@ TEST_CASE(
   size_t full = table.bytesInUse();
   const size_t bytesOfValue = 64 + 8 * fields + 64;
   CHECK(full <= bytesOfValue * kCapacity);
-  // Millions of further ones take no more.
+  // Millions of further values take no more memory.
   constexpr int64_t kLast = 1000000;
   bool isRight = true;
   for (int64_t value = kCapacity; value < kLast; ++value) {
@@ -160,7 +160,7 @@ TEST_CASE("S7: what is kept gives its place to no other value") {
   constexpr int64_t kKept = kCapacity, kLast = 20000;
   for (int64_t value = 0; value < kLast; ++value) {
     values.publish(table, value);
-    // Some before they fill the table, and some of what it is full of.
+    // Some values are kept before the table is full, and some after that.
     if (value < kKept / 2 || (value >= 1000 && value < 1000 + kKept / 2))
       CHECK(table.keep(values.key(value), {values.planOf(value)}).plan ==
             values.planOf(value));
@@ -170,7 +170,7 @@ TEST_CASE("S7: what is kept gives its place to no other value") {
     for (int64_t value : {i, 1000 + i})
       isThere &= table.find(values.key(value)) == values.planOf(value).get();
   CHECK(isThere);
-  // They take no place from the others, and have a bound of their own.
+  // Kept values take no place from the others, and have their own limit.
   for (int64_t value = kLast - int64_t(kCapacity); value < kLast; ++value)
     isThere &= table.find(values.key(value)) == values.planOf(value).get();
   CHECK(isThere);
@@ -228,14 +228,14 @@ TEST_CASE("S7: a context that is gone leaves its places and no plans") {
   CHECK(isThere(2, there));
   int64_t one = 1;
   CHECK(table.find(there.key(one, 1)) == nullptr);
-  // Others take the places.
+  // Other values take the places.
   LaunchValues next;
   for (int64_t value = 0; value < kOfEach; ++value)
     table.publish(next.key(value, 3), {next.planOf(value)});
   CHECK(isThere(3, next));
   CHECK(isThere(2, there));
   CHECK(table.bytesInUse() == bytes);
-  // Also what was kept.
+  // Kept values are dropped as well.
   table.forgetContext(2);
   for (int64_t value = 0; value < 20 * kOfEach; ++value)
     table.publish(next.key(value, 3), {next.planOf(value)});
@@ -289,7 +289,7 @@ TEST_CASE("plans are swapped value by value") {
   CHECK(table.replace(values.key(value), better));
   CHECK_FALSE(table.replace(values.key(value), better));
   CHECK(table.find(values.key(value)) == better.plan.get());
-  // What was measured at the value goes for nothing but the same.
+  // A plan that was measured at the value is not replaced.
   CHECK(table.replace(values.key(value), measured));
   CHECK_FALSE(table.replace(values.key(value), better));
   CHECK(table.find(values.key(value)) == measured.plan.get());

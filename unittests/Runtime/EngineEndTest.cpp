@@ -1,4 +1,4 @@
-// How tasks and engines end, also while a compiler hangs.
+// The end of tasks and engines, also while a compiler hangs.
 #include "Runtime/WaitingFixture.h"
 
 #include <atomic>
@@ -67,8 +67,8 @@ TEST_CASE("an engine ends soon though a task has just begun to open its "
   fixture.nvrtc.holdWhen("");
   kiln_engine *engine = fixture.engine(options);
   kiln_problem problem = problemOf("gemm m=64 n=64 k=64 dtype=bf16 layout=NT");
-  // Nobody can release it behind its engine: it is left where leaks are not
-  // looked for.
+  // It cannot be released after its engine, so it is static, where leaks are
+  // not reported.
   static kiln_task *task = nullptr;
   REQUIRE(kiln_prepare(engine, &problem, 1, nullptr, &task) == KILN_SUCCESS);
   REQUIRE(opening.begun.wait());

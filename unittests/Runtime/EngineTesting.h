@@ -1,4 +1,4 @@
-//===- EngineTesting.h - what tests ask engines, on any driver ------------===//
+//===- EngineTesting.h - what tests need of engines, on any driver --------===//
 #pragma once
 
 #include "kiln/kiln.h"

@@ -1,4 +1,4 @@
-// A family whose keys nobody has heard of: roles alone say what fields mean.
+// A family with unusual keys: only roles give its fields their meaning.
 #include "Call/LaunchArguments.h"
 #include "Choice/PlanRequest.h"
 #include "Choice/RangeIndex.h"
@@ -21,7 +21,7 @@ struct OddField {
 };
 
 /// y = gain * transposed x + shift, in `count` pairs of matrices. The row of y
-/// is the dynamic extent; what divides it, up to 64 elements, is the signature.
+/// is the dynamic extent; its divisor, up to 64 elements, is the signature.
 class OddFamily final : public KernelFamily {
 public:
   llvm::StringRef name() const override { return "odd"; }
@@ -93,7 +93,7 @@ private:
   Schema signatures{"odd", TextStyle::Spaced, {{.key = "divisor"}}};
 };
 
-/// Problems of the family, through what the C interface reads.
+/// Problems of the family, read as the C interface does.
 class OddProblems {
 public:
   OddProblems() { llvm::cantFail(registry.add(std::make_unique<OddFamily>())); }
@@ -148,7 +148,7 @@ TEST_CASE("leading dimensions are packed, or as they were given") {
   ProblemSpec packed =
       odd.spec("odd width=8 height=128 count=2", {rangeOf("height", 1, 128)});
   CHECK(argumentsAt(packed, 40) == Strides(40, 8 * 40));
-  // At the last value it is the length of the row, and no field of the record.
+  // At the last value it is the length of the row, and 0 in the problem.
   ProblemSpec given = odd.spec("odd width=8 height=128 count=2 pitch=128",
                                {rangeOf("height", 1, 128)});
   CHECK(given.problem.text() == "odd width=8 count=2 height=128");

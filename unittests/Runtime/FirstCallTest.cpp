@@ -1,4 +1,4 @@
-// What a first call in the mode tune costs besides its trials.
+// The cost of a first call in the mode tune besides its trials.
 #include "Device/Catalog.h"
 #include "Families/Families.h"
 #include "Runtime/RuntimeFixture.h"
@@ -30,7 +30,7 @@ TEST_CASE("no trial goes to what needs more than the engine may give") {
   Problem problem = llvm::cantFail(gemm.parseProblem(
       "m=16 n=256 k=65536 dtype=fp32 compute=tf32 layout=NT"));
   DeviceModel device = llvm::cantFail(findDevice("h200-sxm"));
-  // The most that any config takes which an engine with this limit tries.
+  // The largest workspace of the configs that an engine with this limit tries.
   auto mostTried = [&](uint64_t limit) {
     std::vector<std::string> tried;
     kiln_engine_options options = fixture.options(KILN_MODE_TUNE);

@@ -58,7 +58,7 @@ public:
     return kiln_attention(gpu.engine, &one, nullptr, stream);
   }
 
-  /// Launches once alone: what every other launch must give.
+  /// Launches once alone, for the result that every other launch must give.
   void expect(kiln_stream stream) {
     kiln_status status = launch(0, stream);
     CAPTURE(gpuError());
@@ -68,7 +68,7 @@ public:
     clear();
   }
 
-  /// Of all results, those that differ from the first; they are overwritten.
+  /// Counts the results that differ from the first, and overwrites all.
   size_t countWrong() {
     const std::vector<uint8_t> results = fetch(count);
     size_t wrong = 0;
@@ -113,8 +113,8 @@ private:
   kiln_attention_args args = kiln_attention_args_init();
 };
 
-/// Has each of \p all launched by a thread of its own, on its stream. Returns
-/// how many launches failed.
+/// Launches each of \p all on a thread of its own, on its stream. Returns the
+/// number of failed launches.
 size_t launchTogether(Gpu &gpu, std::vector<Attentions> &all,
                       const std::vector<kiln_stream> &streams,
                       size_t launches) {
@@ -180,7 +180,7 @@ TEST_SUITE("gpu") {
   TEST_CASE("graphs of attentions are replayed beside launches, none wrong") {
     Gpu gpu(KILN_MODE_PREDICT);
     std::vector<Attentions> all = fourAttentions(gpu, gpu.handle());
-    // The first and the third in graphs, each of a stream of its own.
+    // The first and the third are in graphs, each with its own stream.
     std::vector<Stream> captured, replayed;
     std::vector<Graph> graphs;
     for (size_t i : {size_t(0), size_t(2)}) {

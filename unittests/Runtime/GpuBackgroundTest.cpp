@@ -1,6 +1,6 @@
-// The mode background on a GPU: what calls wait for, what trials take from the
-// foreground, that every result is right while plans are swapped, and how fast
-// it is when there is quiet. Prints the figures.
+// The mode background on a GPU: waits of calls, the share that trials take from
+// the foreground, right results while plans are swapped, and its speed without
+// other load. Prints the figures.
 #include "Driver/Event.h"
 #include "Driver/Graph.h"
 #include "Runtime/GpuFixture.h"
@@ -48,7 +48,7 @@ kiln_engine *makeEngine(kiln_mode mode, uint32_t permille, const char *cache) {
   return made;
 }
 
-/// Memory that serves products of all layers. What it holds is no matter.
+/// Memory that serves products of all layers. Its content does not matter.
 struct Operands {
   explicit Operands(const Gpu &gpu) {
     for (const Layer &layer : kLayers) {
@@ -165,7 +165,7 @@ TEST_SUITE("gpu") {
     std::printf("  %llu pending, %llu swaps\n",
                 (unsigned long long)then.background_pending,
                 (unsigned long long)then.background_swaps);
-    // The same goes on while kernels are compiled, loaded and measured.
+    // The calls go on while kernels are compiled, loaded and measured.
     const Clock::time_point start = Clock::now();
     while (usSince(start) < 20e6)
       stream.call(later, 4);
@@ -183,7 +183,7 @@ TEST_SUITE("gpu") {
     CHECK(calls.most() < 2000);
     CHECK(share < 0.06);
 
-    // What the foreground gets done, with and without.
+    // The work of the foreground, with and without the background.
     double done[2] = {}, spent[2] = {};
     then = statisticsOf(engine);
     for (int part = 0; part < 12; ++part) {
@@ -222,7 +222,7 @@ TEST_SUITE("gpu") {
     Gpu gpu(KILN_MODE_STRICT);
     const std::string cache = gpu.folder / "background";
     kiln_engine *engine = makeEngine(KILN_MODE_BACKGROUND, 1000, cache.c_str());
-    // Integers, whose sums are exact in whatever order.
+    // Integers, whose sums are exact in any order.
     constexpr int64_t kM = 96, kN = 512, kK = 512;
     constexpr size_t kLayerCount = 3;
     std::vector<uint16_t> values(static_cast<size_t>(kN * kK));
@@ -282,13 +282,13 @@ TEST_SUITE("gpu") {
     int launches = 0, wrong = 0, errors = 0;
     const Clock::time_point start = Clock::now();
     std::vector<uint16_t> result(static_cast<size_t>(kM * kN));
-    // On until it is quiet: so that all swaps are seen.
+    // The loop goes on until it is quiet, so that all swaps are seen.
     while (launches < 10000 ||
            (kiln_background_wait(engine, 0) == KILN_IN_PROGRESS &&
             usSince(start) < 40e6)) {
       const size_t layer = random() % kLayerCount;
       const int64_t n = kN - 128 * int64_t(layer);
-      // The largest is what all are held against: rows do not depend on m.
+      // All are compared with the largest, because rows do not depend on m.
       const int64_t m = expected[layer].empty()
                             ? kM
                             : 1 + static_cast<int64_t>(random() % kM);

@@ -15,7 +15,7 @@
 
 namespace kiln::testing {
 
-/// The value, or the end of the test with what went wrong.
+/// Returns the value, or ends the test with the error.
 template <class T> T require(llvm::Expected<T> value) {
   bool good = static_cast<bool>(value);
   if (!good) {

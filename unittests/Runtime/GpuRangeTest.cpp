@@ -1,4 +1,5 @@
-// Prepared ranges on a GPU: what was tuned at few values is right at all.
+// Prepared ranges on a GPU: kernels that were tuned at few values are right at
+// all values.
 #include "Families/Families.h"
 #include "Runtime/GpuFixture.h"
 #include "Runtime/RangeParts.h"
@@ -20,7 +21,7 @@ using namespace kiln::testing;
 
 namespace {
 
-/// The cache of \p gpu's engines, and what launches their kernels alone.
+/// The cache of \p gpu's engines, and the tools to launch their kernels alone.
 struct Workbench {
   explicit Workbench(Gpu &gpu) : gpu(gpu) {
     const Environment environment = Environment::fromProcess();
@@ -122,7 +123,7 @@ public:
     args.d.data = at<void>(dMemory);
   }
 
-  /// Enqueues one product of \p m rows and what checks it.
+  /// Enqueues one product of \p m rows and its check.
   kiln_status launch(int64_t m) {
     constexpr unsigned kPoison = 0xffffffff;
     const int64_t rowBytes = kN * sizeof(uint16_t);
@@ -141,7 +142,7 @@ public:
     return status;
   }
 
-  /// Bytes that were wrong in all products so far.
+  /// The number of wrong bytes in all products so far.
   uint64_t wrongBytes() {
     require(gpu.stream->synchronize());
     uint64_t wrong = 0;

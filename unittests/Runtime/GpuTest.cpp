@@ -47,7 +47,7 @@ struct Product {
     args.pointwise_count = 2;
   }
 
-  /// Overwrites D, so that what is found later was computed later.
+  /// Overwrites D, so that a later result was computed later.
   void poison() {
     require(fillAsync(*gpu.driver, memory[3].address(), 0xff,
                       d.size() * sizeof(float), gpu.stream->handle()));

@@ -1,4 +1,4 @@
-// What the header promises to several threads of one process, on a GPU.
+// The header's promises to several threads of one process, on a GPU.
 #include "Driver/CudaApi.h"
 #include "Driver/Graph.h"
 #include "Runtime/GpuFixture.h"
@@ -53,7 +53,7 @@ public:
     return kiln_gemm(gpu.engine, &one, nullptr, stream);
   }
 
-  /// Launches once alone: what every other launch must give.
+  /// Launches once alone, for the result that every other launch must give.
   void expect(kiln_stream stream) {
     kiln_status status = launch(0, stream);
     CAPTURE(gpuError());
@@ -63,7 +63,7 @@ public:
     require(copyToHost(*gpu.driver, expected.data(), d.address(), bytes));
   }
 
-  /// Of all results, those that differ from the first; they are overwritten.
+  /// Counts the results that differ from the first, and overwrites all.
   size_t countWrong() {
     require(
         copyToHost(*gpu.driver, results.data(), d.address(), results.size()));
@@ -84,7 +84,7 @@ private:
   kiln_gemm_args args = kiln_gemm_args_init();
 };
 
-/// What tuning three shapes came to.
+/// The result of tuning three shapes.
 struct Tuned {
   std::vector<std::string> plans;
   std::vector<double> measuredUs;
@@ -185,7 +185,8 @@ TEST_SUITE("gpu") {
     std::atomic<size_t> failed{0};
     uint64_t first = 0;
     for (size_t i = 0; i < kThreads; ++i) {
-      // What one thread leaves in flight, the next one's launches follow.
+      // The next thread's launches follow the work that this thread leaves in
+      // flight.
       std::thread([&] {
         auto scope = ScopedContext::push(*gpu.driver, gpu.primary->handle());
         for (size_t j = 0; scope && j < kLaunches; ++j)

@@ -1,4 +1,4 @@
-// Calls that ask for what another thread works on.
+// Calls for problems that another thread works on.
 #include "Device/Catalog.h"
 #include "Families/Families.h"
 #include "Runtime/Allocations.h"
@@ -24,8 +24,8 @@ TEST_CASE("S14c: a task that waits for another's work is cancelled at once") {
   CHECK(prepareWith(engine, problem, [&] {
           REQUIRE(kiln_prepare(engine, &problem, 1, nullptr, &task) ==
                   KILN_SUCCESS);
-          // Long enough for it to join us; if it does not, it has nothing to
-          // show.
+          // This is long enough for it to join us; if it does not, the test
+          // shows nothing.
           std::this_thread::sleep_for(std::chrono::milliseconds(100));
           kiln_task_cancel(task);
           cancelled = kiln_task_wait(task, 10000);
@@ -51,7 +51,7 @@ TEST_CASE("S14c: waiting for another's work is part of the budget") {
       [&] {
         other = onThread(fixture, [&] {
           launched = kiln_gemm(engine, &args, nullptr, nullptr);
-          // The next one waits for nobody.
+          // The next launch does not wait.
           uint64_t misses = statisticsOf(engine).dispatch_misses;
           launched |= kiln_gemm(engine, &args, nullptr, nullptr);
           missesOfSecond = statisticsOf(engine).dispatch_misses - misses;
@@ -70,7 +70,7 @@ TEST_CASE("S14c: waiting for another's work is part of the budget") {
   CHECK(prepared == KILN_SUCCESS);
   CHECK(meanwhile.state == KILN_STATE_FALLBACK);
   CHECK(meanwhile.source == KILN_SOURCE_ESTIMATE);
-  // What served meanwhile is not what stays.
+  // The plan that served meanwhile does not stay.
   CHECK(status == KILN_SUCCESS);
   CHECK(queryOf(engine, problem).source == KILN_SOURCE_RECORD);
 }
@@ -163,7 +163,7 @@ TEST_CASE("S5: what trials found wrong is not launched beside further ones") {
       [&] {
         other = onThread(fixture, [&] {
           beside = kiln_gemm(engine, &hook.wrong, nullptr, nullptr);
-          // Also by a hook of work on another problem, which gets no trials.
+          // A hook of work on another problem asks as well, and gets no trials.
           hook.launcher = std::this_thread::get_id();
           ofGood = kiln_gemm(engine, &good, nullptr, nullptr);
           hook.launcher.reset();
@@ -187,7 +187,7 @@ TEST_CASE("S9: nobody waits for work that memory did not suffice for") {
   RuntimeFixture fixture;
   kiln_engine *engine = fixture.engine();
   kiln_gemm_args args = gemmArgs(), other = gemmArgs(64, 64, 64);
-  // Loads the driver and all else that is made once.
+  // Loads the driver and all other parts that are made once.
   REQUIRE(kiln_gemm(engine, &other, nullptr, nullptr) == KILN_SUCCESS);
   kiln_status status = KILN_INTERNAL;
   int failures = 0;
@@ -250,7 +250,7 @@ TEST_CASE("S9: nobody waits for a kernel that memory did not suffice for") {
     REQUIRE(canBeHad(asked));
   }
   CHECK(failures > 10);
-  // One that nobody wants any more, behind one that holds the thread.
+  // A request that no caller wants any more, behind one that holds the thread.
   fixture.nvrtc.holdWhen("");
   PendingArtifact first = artifacts.request(unitLikeIt(), 0);
   while (fixture.nvrtc.heldCount() == 0)

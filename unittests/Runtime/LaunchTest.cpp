@@ -1,5 +1,5 @@
-// kiln_gemm and kiln_run through the C interface: what reaches the kernel, what
-// a hit costs, and what is refused.
+// kiln_gemm and kiln_run through the C interface: the kernel's parameters, the
+// cost of a hit, and refusals.
 #include "Runtime/RuntimeFixture.h"
 
 #include <cstring>
@@ -75,7 +75,7 @@ TEST_CASE("an equal call hits, whatever its scalars and addresses are") {
   int compiles = fixture.nvrtc.compileCount();
   args.alpha = -3;
   args.d.data = address(0x900010);
-  args.a.leading_dim = 512; // what 0 means
+  args.a.leading_dim = 512; // the meaning of 0
   args.d.type = KILN_BF16;  // likewise
   REQUIRE(kiln_gemm(engine, &args, nullptr, nullptr) == KILN_SUCCESS);
   CHECK(launches.last().alpha == -3.0f);
@@ -172,7 +172,8 @@ TEST_CASE("what is wrong with a call is named") {
   RuntimeFixture fixture;
   kiln_engine *engine = fixture.engine();
   kiln_gemm_args good = gemmArgs();
-  // So that every refusal below happens in spite of a plan in the table.
+  // This call puts a plan into the table, so every refusal below happens in
+  // spite of it.
   REQUIRE(kiln_gemm(engine, &good, nullptr, nullptr) == KILN_SUCCESS);
   struct Case {
     const char *name;
@@ -325,7 +326,7 @@ TEST_CASE("a swiglu reaches its kernel, whose d is half as wide") {
   CHECK(params.ldd == 128);
   CHECK(params.ldResidual == 128);
   CHECK(params.residual == chain[1].operand.data);
-  args.d.leading_dim = 128; // what 0 means
+  args.d.leading_dim = 128; // the meaning of 0
   REQUIRE(kiln_gemm(engine, &args, nullptr, nullptr) == KILN_SUCCESS);
   CHECK(statisticsOf(engine).dispatch_misses == 1);
   args.d.leading_dim = 127;

@@ -1,12 +1,12 @@
 // The law of choices at each launch: whatever serves it, it is the first of the
 // estimate's ranking, as on an empty cache (P), or ties with P by the estimate
 // that nothing calibrated, or trials found it no slower beside P nearby, or it
-// takes no longer than P. The world's times are read without noise, so what was
-// measured is known as it is.
+// takes no longer than P. The world's times are read without noise, so measured
+// times are exact.
 //
 // The law does not hold, and is not asked, for launches of the mode background
-// before its thread is done, for the mode strict without what others compiled,
-// for launches while compilations are in flight, and where a limit of
+// before its thread is done, for the mode strict without kernels of other
+// engines, for launches while compilations are in flight, and if a limit of
 // workspaces or a verdict keeps P from being launched.
 //
 // KILN_LAW_SEED: another seed than the test's.

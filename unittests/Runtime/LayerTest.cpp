@@ -93,7 +93,7 @@ TEST_CASE("a layer is measured once, at its first call") {
     CHECK(statisticsOf(later).trials == 0);
     CHECK(fixture.nvrtc.compileCount() == compiles);
   }
-  // Another layer, and values that the first call did not think of.
+  // Another layer, and values that the first call did not cover.
   REQUIRE(launch(engine, 100, 512) == KILN_SUCCESS);
   const uint64_t ofBoth = statisticsOf(engine).trials;
   CHECK(ofBoth > trials);
@@ -142,9 +142,9 @@ TEST_CASE("who has no time for a layer launches the estimator's choice") {
   CHECK(beside == KILN_SUCCESS);
   CHECK(told.state == KILN_STATE_FALLBACK);
   CHECK(told.source == KILN_SOURCE_ESTIMATE);
-  // Later values are not condemned to that.
+  // Later values are not affected by that.
   REQUIRE(launch(engine, 101) == KILN_SUCCESS);
-  // Nor is this one, but it may be captured as it was.
+  // Nor is this one, but it may be captured with its earlier plan.
   kiln_stream stream = fixture.gpu.stream();
   REQUIRE_FALSE(
       llvm::errorToBool(Graph::beginCapture(fixture.gpu.driver(), stream)));
@@ -174,7 +174,7 @@ TEST_CASE("a hook may launch the layer that is measured") {
   };
   hook.engine = fixture.engine(options);
   CHECK(launch(hook.engine, 100) == KILN_SUCCESS);
-  // The second is what the hook's caller works on.
+  // The second is the problem that the hook's caller works on.
   CHECK(hook.statuses ==
         std::vector<kiln_status>{KILN_SUCCESS, KILN_IN_PROGRESS});
   CHECK(query(hook.engine, 100).source == KILN_SOURCE_RECORD);
@@ -191,18 +191,18 @@ TEST_CASE("where trials find a layer wrong, nothing of it is launched") {
     }
     const kiln_statistics statistics = statisticsOf(engine);
     CHECK(statistics.launches == 0);
-    // What was tried is told, and not tried again.
+    // Trials are reported, and are not repeated.
     CHECK((statistics.trials > 0) == (process == 0));
     CHECK(statistics.trial_failures == statistics.trials);
   }
-  // To measure again may find otherwise.
+  // Measuring again may give another result.
   judgeTrials();
   kiln_engine *engine = fixture.engine(KILN_MODE_TUNE);
   kiln_gemm_args args = gemmArgs(128);
   kiln_range range = KILN_INIT(kiln_range);
   range.name = "m";
   range.first = 1;
-  range.last = 8192; // what was found wrong there is compared there
+  range.last = 8192; // kernels that are wrong there are compared there
   kiln_problem problem = problemOf(args);
   problem.ranges = &range;
   problem.range_count = 1;

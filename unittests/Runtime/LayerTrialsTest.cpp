@@ -48,7 +48,7 @@ struct DelayFixture : RuntimeFixture {
   static void emptyDevice() { kilnFakeSetFreeMemory(0, uint64_t(8) << 30); }
 
   std::atomic<int64_t> now{1000};
-  std::atomic<int> delays{0}, warnings{0}; ///< that were told of
+  std::atomic<int> delays{0}, warnings{0}; ///< that were reported
 };
 
 /// Too large for trials on a device that is nearly full.
@@ -122,18 +122,18 @@ TEST_CASE("a layer without room tries again when its time is over, or memory "
     if (!isFreed) {
       fixture.now += 1;
       REQUIRE(launch(engine, wide(18)) == KILN_SUCCESS);
-      CHECK(fixture.delays == 2); // told, and warned of no more
+      CHECK(fixture.delays == 2); // reported, without another warning
       CHECK(fixture.warnings == 1);
       fixture.now += 20;
     }
     fixture.emptyDevice();
-    // What hits measures nothing.
+    // A hit measures nothing.
     REQUIRE(launch(engine, wide(17)) == KILN_SUCCESS);
     CHECK(statisticsOf(engine).trials == 0);
     REQUIRE(launch(engine, wide(19)) == KILN_SUCCESS);
     const uint64_t trials = statisticsOf(engine).trials;
     CHECK(trials > 0);
-    // The values of before have what was measured as well.
+    // The earlier values have measured plans as well.
     for (int64_t m : {16, 17, 19, 20}) {
       CAPTURE(m);
       const kiln_gemm_args args = wide(m);
@@ -221,7 +221,7 @@ TEST_CASE("behind a late trial a layer is searched once") {
 // Layers that were measured in part
 //===----------------------------------------------------------------------===//
 
-/// Leaves in the cache what four trials say of a layer.
+/// Leaves the results of four trials of a layer in the cache.
 static void measureInPart(DelayFixture &fixture) {
   kiln_engine *engine = fixture.engine(KILN_MODE_TUNE);
   kiln_range range = rangeOf("m", 1, 8192);
@@ -251,7 +251,7 @@ TEST_CASE("a launch goes on with a layer that was measured in part") {
   for (int64_t m : {16, 17, 1000})
     REQUIRE(launch(engine, gemmArgs(m, 512, 512)) == KILN_SUCCESS);
   CHECK(statisticsOf(engine).trials == trials);
-  // What no trials are for takes it as it is.
+  // A mode without trials takes it as it is.
   kiln_engine *predict = fixture.engine();
   REQUIRE(launch(predict, first) == KILN_SUCCESS);
   CHECK(statisticsOf(predict).trials == 0);
@@ -272,7 +272,7 @@ TEST_CASE("a layer of which trials find no more is not gone on with at each "
   CHECK(fixture.delays == 1);
   CHECK(statisticsOf(engine).trials == 0);
   fixture.emptyDevice();
-  // Kernels that were asked for are on their way: nothing waits for these.
+  // Requested kernels are in flight, and no launch waits for them.
   const auto end = std::chrono::steady_clock::now() + kForever;
   for (int64_t m = 1001; statisticsOf(engine).trials == 0 &&
                          std::chrono::steady_clock::now() < end;

@@ -1,4 +1,4 @@
-// The order of choice: modes, records, decisions, faults on the way.
+// The order of choice: modes, records, decisions, and faults in between.
 #include "Device/Catalog.h"
 #include "Families/Families.h"
 #include "Kernel/Space.h"
@@ -26,7 +26,7 @@ TEST_CASE("strict mode compiles nothing and names the missing key") {
   CHECK(lastErrorHas(key));
   CHECK(fixture.nvrtc.compileCount() == 0);
 
-  // What another engine compiled serves.
+  // Kernels that another engine compiled serve.
   kiln_engine *maker = fixture.engine(KILN_MODE_PREDICT);
   REQUIRE(kiln_gemm(maker, &args, nullptr, nullptr) == KILN_SUCCESS);
   int compiles = fixture.nvrtc.compileCount();
@@ -66,7 +66,7 @@ TEST_CASE("predict compiles the first choice and moves on when it fails") {
 TEST_CASE("predict takes the next of the ranking when the first spills") {
   RuntimeFixture fixture;
   kiln_gemm_args args = gemmArgs();
-  // What is first and what is next, by the estimator itself.
+  // The first and the next choice by the estimator itself.
   Registry registry = makeBuiltinRegistry();
   const KernelFamily &gemm = *registry.find("gemm");
   Problem problem = llvm::cantFail(
@@ -209,7 +209,7 @@ TEST_CASE("progress tells of trials and may end them") {
   kiln_engine *engine = fixture.engine(KILN_MODE_TUNE);
   CHECK(kiln_prepare(engine, &problem, 1, &options, nullptr) == KILN_CANCELLED);
   CHECK(seen > 0);
-  // What is finished is kept.
+  // Finished trials are kept.
   CHECK(queryOf(engine, problem).source == KILN_SOURCE_RECORD);
 }
 
@@ -265,7 +265,7 @@ static long entriesIn(const std::string &folder) {
   });
 }
 
-/// Compiles rms norms of so many columns for an H200.
+/// Compiles rms norms with the given columns for an H200.
 static kiln_status compileNorms(kiln_engine *engine, std::vector<int> columns) {
   std::vector<std::string> texts;
   for (int cols : columns)
@@ -348,7 +348,7 @@ TEST_CASE("fault 21: prepare that cannot store what it compiles says so") {
   CHECK(lastErrorHas("not on disk"));
   std::filesystem::remove(fixture.cachePath + "/v1/portfolio");
   CHECK(prepared() == KILN_SUCCESS);
-  // Who wants no disk misses nothing there.
+  // An engine without a disk misses nothing there.
   options.flags |= KILN_ENGINE_MEMORY_ONLY;
   CHECK(prepared() == KILN_SUCCESS);
 }

@@ -53,14 +53,14 @@ struct PoolFixture : RuntimeFixture {
 
 } // namespace
 
-/// KILN_POOL_DRAWS: so many problems instead of \p usual.
+/// The number of problems: KILN_POOL_DRAWS, or \p usual.
 static int drawsOf(int usual) {
   const char *wanted = std::getenv("KILN_POOL_DRAWS");
   return wanted ? std::atoi(wanted) : usual;
 }
 
 /// Draws problems of a signature of \p family, and checks that strict mode
-/// serves all from a pool. Returns how many there were, by whether \p tells.
+/// serves all from a pool. Returns their numbers, by the answer of \p tells.
 static std::pair<int, int>
 checkStrict(llvm::StringRef family, llvm::StringRef signature, int draws,
             llvm::function_ref<bool(const Problem &)> tells) {
@@ -164,7 +164,7 @@ TEST_CASE("kiln_prepare loads a pool as far as the limit allows") {
   REQUIRE(fixture.preparePool(fixture.engine(), merge) == KILN_SUCCESS);
   const uint64_t all = loads() - before;
   REQUIRE(all >= 2);
-  // What is loaded stays, and is not loaded again.
+  // Loaded kernels stay, and are not loaded again.
   kiln_engine_options options = fixture.options();
   options.pool_limit_bytes = KernelRoom::kKernelBytes;
   std::atomic<int> told{0};

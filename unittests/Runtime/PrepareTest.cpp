@@ -167,7 +167,8 @@ TEST_CASE("values are dropped, except for those that are kept") {
   CHECK(table.find(key(2)) == plan.get()); // kept
   CHECK(table.find(key(3)) == nullptr);
   CHECK(table.find(key(1, 2)) == plan.get()); // of another context
-  // A capture may still have what was set aside, until there is something.
+  // A capture may still use the plan that was set aside, until there is a new
+  // one.
   CHECK(table.findAside(key(1)).plan == plan);
   CHECK_FALSE(table.findAside(key(0)));
   CHECK_FALSE(table.findAside(key(1, 2)));
@@ -342,7 +343,8 @@ TEST_CASE("S14d: a range of one extent serves no other value of another") {
   };
   launched(5);
   launched(8);
-  // For one batch alone, and with a hint, so that it has a choice of its own.
+  // The range has a single batch size, and a hint, so that it has its own
+  // choice.
   args.batch = 5;
   ranges[0].hint = 12;
   problem.range_count = 1;
@@ -367,7 +369,7 @@ TEST_CASE("S7: what was prepared stays ready, whatever else is launched") {
   options.streams = &stream;
   options.stream_count = 1;
   kiln_gemm_args args[] = {gemmArgs(), gemmArgs(64, 64, 64)};
-  // One that was launched before, and one that was not.
+  // One value was launched before, and one was not.
   REQUIRE(kiln_gemm(engine, &args[0], nullptr, stream) == KILN_SUCCESS);
   for (const kiln_gemm_args &each : args) {
     kiln_problem problem = problemOf(each);

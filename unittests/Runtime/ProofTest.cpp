@@ -1,4 +1,4 @@
-// What is launched of what trials proved, found wrong or did not look at.
+// Launches of kernels that trials proved, found wrong or did not try.
 #include "Device/Catalog.h"
 #include "Families/Families.h"
 #include "Kernel/Space.h"
@@ -47,8 +47,8 @@ std::string recordsOf(const RuntimeFixture &fixture) {
   return text;
 }
 
-/// Which kernels were compared with the reference, and which one ran last.
-/// Times follow from the kernel's text, so that all of them are close.
+/// The kernels that were compared with the reference, and the one that ran
+/// last. Times follow from the kernel's text, so that all of them are close.
 class Comparisons {
 public:
   Comparisons() {
@@ -97,7 +97,7 @@ TEST_CASE("S5: where trials find all wrong, nothing is launched") {
     CHECK(tune.chosen.empty());
     kiln_statistics statistics = statisticsOf(tune.engine());
     CHECK(statistics.launches == 0);
-    // What was tried is told, and not tried again.
+    // Trials are reported, and are not repeated.
     CHECK((statistics.trials > 0) == (process == 0));
     CHECK(statistics.trial_failures == statistics.trials);
   }
@@ -131,7 +131,8 @@ TEST_CASE("S5: no mode chooses a kernel that the record rejects") {
   for (kiln_mode mode : {KILN_MODE_PREDICT, KILN_MODE_STRICT}) {
     CAPTURE(mode);
     Choosing other(fixture, mode);
-    // A value beside it, too: what is wrong there is not launched here.
+    // Also at a neighbouring value: a kernel that is wrong there is not
+    // launched here.
     for (int64_t m : {128, 120}) {
       args.m = m;
       REQUIRE(other.launch(args) == KILN_SUCCESS);
@@ -164,8 +165,8 @@ TEST_CASE("S5: a decision does not stand against what trials found") {
         std::string::npos);
 }
 
-/// Whether \p config is predicted as near to the estimator's first choice as
-/// what measuring may put before that: within 25 %.
+/// Whether measuring may put \p config before the estimator's first choice,
+/// which is predicted within 25 % of it.
 bool isNextToFirst(const kiln_gemm_args &args, const std::string &config) {
   const Registry families = makeBuiltinRegistry();
   auto named = llvm::cantFail(families.parseProblem(fmt::format(

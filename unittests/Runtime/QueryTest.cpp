@@ -1,4 +1,4 @@
-// What kiln_query tells of problems that were not launched yet.
+// Answers of kiln_query for problems that were not launched yet.
 #include "Runtime/RuntimeFixture.h"
 
 #include <cuda.h>
@@ -10,7 +10,7 @@ TEST_CASE("a query tells what a launch will take") {
   RuntimeFixture fixture;
   judgeTrials();
   kilnFakeSetHollowMemory(1 << 20);
-  // Of a layer that another engine measured.
+  // The layer was measured by another engine.
   kiln_gemm_args measured = gemmArgs(128), other = gemmArgs(1024);
   REQUIRE(kiln_gemm(fixture.engine(KILN_MODE_TUNE), &measured, nullptr,
                     nullptr) == KILN_SUCCESS);
@@ -23,7 +23,7 @@ TEST_CASE("a query tells what a launch will take") {
   CHECK(after.source == KILN_SOURCE_RECORD);
   CHECK(before.source == after.source);
   CHECK(before.predicted_us == after.predicted_us);
-  // Of another layer nothing is known.
+  // Nothing is known about another layer.
   kiln_engine *tuner = fixture.engine(KILN_MODE_TUNE);
   CHECK(queryOf(tuner, problem).source == KILN_SOURCE_RECORD);
   other.n = 512;

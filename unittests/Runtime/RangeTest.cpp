@@ -1,4 +1,4 @@
-// Prepared ranges: what serves their values, and what it costs.
+// Prepared ranges: the plans that serve their values, and the cost.
 #include "Runtime/Captures.h"
 #include "Runtime/WaitingFixture.h"
 
@@ -59,7 +59,7 @@ struct RangedLayer {
   kiln_problem problem = KILN_INIT(kiln_problem);
 };
 
-/// The config that \p layer is launched with at \p m.
+/// The config that launches \p layer at \p m.
 std::string configAt(kiln_engine *engine, const RangedLayer &layer, int64_t m) {
   kiln_gemm_args at = layer.args;
   at.m = m;
@@ -97,7 +97,7 @@ TEST_CASE("a new value of a prepared range costs what a hit costs") {
     const kiln_statistics before = statisticsOf(engine);
     CHECK((before.trials > 0) == (mode == KILN_MODE_TUNE));
     const int compiles = fixture.nvrtc.compileCount();
-    // What is not there cannot be read.
+    // The cache is gone, so it cannot be read.
     std::filesystem::remove_all(fixture.cachePath);
     auto callsOf = [&](int64_t m) {
       const uint64_t calls = kilnFakeTotalCalls();
@@ -185,7 +185,7 @@ TEST_CASE("a range may be compiled where there is no GPU") {
   for (int64_t m = 1; m <= 100; m += 9)
     CHECK(layer.launch(strict, m) == KILN_SUCCESS);
   CHECK(layer.query(strict, 50).source == KILN_SOURCE_DECISION);
-  // Who tunes has them measured all the same.
+  // The mode tune measures them all the same.
   kiln_engine *tuner = fixture.engine(KILN_MODE_TUNE);
   REQUIRE(layer.prepare(tuner) == KILN_SUCCESS);
   CHECK(statisticsOf(tuner).trials > 0);
@@ -294,7 +294,8 @@ TEST_CASE("a range's workspace is that of the largest of its plans") {
   }
   RangeFixture fixture;
   CHECK(workspaceOf(fixture, 4096) <= 4096);
-  // What is stored and needs more than another caller allows is not for him.
+  // A stored portfolio that needs more than another caller allows does not
+  // serve that caller.
   CHECK(workspaceOf(fixture, uint64_t(256) << 20) <= uint64_t(256) << 20);
   CHECK(workspaceOf(fixture, 4096) <= 4096);
 }
@@ -428,7 +429,7 @@ TEST_CASE("progress tells of a range's kernels and trials, and may end it") {
   RangedLayer other(100, 1, 512);
   CHECK(kiln_prepare(engine, &other.problem, 1, &options, nullptr) ==
         KILN_CANCELLED);
-  // What is there serves.
+  // The existing portfolio serves.
   CHECK(other.launch(engine, 50) == KILN_SUCCESS);
 }
 
@@ -485,7 +486,7 @@ static void prepareInPart(kiln_engine *engine, const RangedLayer &layer) {
 
 TEST_CASE("a range that was measured in part is finished when it is prepared "
           "again") {
-  // A value that was measured by itself does not tell of the others.
+  // A value that was measured by itself says nothing about the others.
   for (bool hasExact : {false, true}) {
     CAPTURE(hasExact);
     RangeFixture fixture;
@@ -557,8 +558,8 @@ TEST_CASE("kernels of ranges are loaded ahead as far as the limit allows") {
   CHECK(told == 1);
   const uint64_t ahead = kilnFakeCallCount("cuModuleLoadData") - all;
   CHECK(ahead >= 1);
-  CHECK(ahead <= 3); // two, and that of the value which speaks for the range
-  // A capture takes what is loaded; a launch loads what it is best served by.
+  CHECK(ahead <= 3); // two, and that of the range's typical value
+  // A capture takes a loaded plan; a launch loads the best one.
   kiln_stream stream = fixture.gpu.stream();
   REQUIRE(layer.prepare(engine, 0, stream) == KILN_SUCCESS);
   REQUIRE(beginCapture(fixture, stream));

@@ -1,5 +1,5 @@
-// Plans that take the place of others need more workspace than callers and
-// their streams were told to have.
+// Plans that replace others and need more workspace than callers and their
+// streams were told to have.
 #include "Driver/DeviceMemory.h"
 #include "Runtime/BackgroundFixture.h"
 #include "Runtime/Captures.h"
@@ -15,8 +15,7 @@ using namespace kiln::testing;
 
 namespace {
 
-/// Engines whose trials find kernels fastest that split k, and so work in the
-/// workspace.
+/// Engines whose trials find split-K kernels fastest, which need a workspace.
 struct SplittingFixture : BackgroundFixture {
   SplittingFixture() {
     kilnFakeOnLaunch(
@@ -37,7 +36,7 @@ struct SplittingFixture : BackgroundFixture {
     CHECK(endCapture(*this, stream) > 0);
     return status;
   }
-  /// A launch in memory of the caller's, \p bytes of it.
+  /// Launches in \p bytes of the caller's memory.
   kiln_status launchWithin(uint64_t bytes, kiln_engine *engine,
                            const kiln_gemm_args &args, kiln_stream stream) {
     auto memory =
@@ -83,7 +82,7 @@ TEST_CASE("background: what was prepared is captured, whatever is swapped in") {
     fixture.awaitQuiet(engine);
     outgrown += queryOf(engine, problem).workspace.bytes > told;
     CHECK(fixture.capture(engine, args, stream) == KILN_SUCCESS);
-    // The same for memory of the caller's, as much as there was to be.
+    // A launch in as much of the caller's memory as was told.
     CHECK(fixture.launchWithin(told, engine, args, stream) == KILN_SUCCESS);
   }
   CHECK(outgrown > 0);
@@ -124,7 +123,7 @@ TEST_CASE("a range that others prepare takes no room from what was captured") {
   const kiln_range range = rangeOf("m", 1, 8192);
   int outgrown = 0;
   for (bool isPrepared : {true, false}) {
-    // Each a layer of its own.
+    // Each case is a layer of its own.
     const kiln_gemm_args args = plainArgs(16, isPrepared ? 1024 : 512, 8192);
     const kiln_problem alone = problemOf(args);
     if (isPrepared)

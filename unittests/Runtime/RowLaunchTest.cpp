@@ -1,5 +1,5 @@
-// The calls over rows through the C interface: what reaches the kernel, what is
-// refused, and that packed rows follow the extents of a plan's launch.
+// The calls over rows through the C interface: the kernel's parameters,
+// refusals, and packed rows that follow the extents of a plan's launch.
 #include "Runtime/Breaks.h"
 
 #include "elementwise/ElementwiseParams.h"
@@ -48,7 +48,7 @@ TEST_CASE("an elementwise chain reaches its kernel; an equal one hits") {
       KILN_INIT(kiln_pointwise), KILN_INIT(kiln_pointwise),
       KILN_INIT(kiln_pointwise), KILN_INIT(kiln_pointwise)};
   chain[0].op = KILN_POINTWISE_SILU;
-  chain[2].op = KILN_POINTWISE_MUL; // chain[1] is none
+  chain[2].op = KILN_POINTWISE_MUL; // chain[1] does nothing
   chain[2].operand = operandAt(0x300000);
   chain[2].operand.leading_dim = 128;
   chain[3].op = KILN_POINTWISE_SCALE;
@@ -68,10 +68,11 @@ TEST_CASE("an elementwise chain reaches its kernel; an equal one hits") {
   CHECK(params.scale == 0.5f);
   chain[3].params[0] = 2;
   args.y.data = args.x.data; // in place
-  args.x.leading_dim = 96;   // what 0 means
+  args.x.leading_dim = 96;   // the meaning of 0
   uint64_t before = kilnFakeTotalCalls();
   REQUIRE(kiln_elementwise(engine, &args, nullptr, stream) == KILN_SUCCESS);
-  // As of a gemm: three questions for the context, and the launch.
+  // As for a gemm, there are three driver calls for the context, and the
+  // launch.
   CHECK(kilnFakeTotalCalls() - before == 4);
   CHECK(launches.last().operands.scale == 2.0f);
   CHECK(statisticsOf(engine).dispatch_misses == 1);
@@ -166,7 +167,8 @@ TEST_CASE("rows that are packed follow the extents of a launch") {
     CHECK(launches.last().rows == 5);
     CHECK(launches.last().ldy == 5);
     CHECK(launches.last().ldx == 96);
-    // What is given stays, also where it is the length of the longest row.
+    // A given leading dimension stays, even if it is the length of the longest
+    // row.
     for (int64_t given : {100, 64}) {
       args.y.leading_dim = given;
       launch(problemOfFamily(KILN_FAMILY_TRANSPOSE, args), "rows");

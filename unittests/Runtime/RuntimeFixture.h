@@ -118,7 +118,7 @@ public:
     options.driver_path = driverPath.c_str();
     options.nvrtc_path = nvrtcPath.c_str();
     options.threads = 1;
-    // What a trial takes is no matter of the test, nor of the machine.
+    // The time of a trial must not matter, on any machine.
     options.tune_budget_ms = 60000;
     return options;
   }
@@ -145,8 +145,8 @@ private:
   std::vector<kiln_engine *> engines;
 };
 
-/// Lets every comparison of a trial find everything right: the stand-in's
-/// kernels compute nothing. \p wrong: finds everything wrong instead.
+/// Lets every comparison of a trial find everything right, because the
+/// stand-in's kernels compute nothing, or with \p wrong everything wrong.
 inline void judgeTrials(bool wrong = false) {
   static bool isWrong;
   isWrong = wrong;
@@ -170,7 +170,7 @@ inline void judgeTrials(bool wrong = false) {
       nullptr, sizeof(CompareToleranceParams));
 }
 
-/// Addresses in nobody's memory: the stand-in never follows them.
+/// An address without memory behind it: the stand-in never follows it.
 inline void *address(uintptr_t value) {
   return reinterpret_cast<void *>(value);
 }

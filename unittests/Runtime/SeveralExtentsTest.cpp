@@ -1,5 +1,5 @@
-// A family of which three extents vary from call to call: what a prepared range
-// serves, and how a layer that nobody prepared grows.
+// A family whose three extents vary from call to call: the values that a
+// prepared range serves, and the growth of an unprepared layer.
 #include "Call/ProblemSpec.h"
 #include "Driver/Graph.h"
 #include "Runtime/WaitingFixture.h"
@@ -131,7 +131,7 @@ TEST_CASE("a layer of three extents is measured for what it meets") {
                            attended(2, 1, 77, 5), attended(3, 1, 0)})
     CHECK(trialsOf(args) == 0);
   CHECK(trialsOf(attended(1, 10, 10)) > 0);
-  // Together with what there was.
+  // The new portfolio serves the earlier values as well.
   for (const auto &args :
        {attended(8, 16, 512), attended(8, 1, 512), attended(1, 3, 99)})
     CHECK(trialsOf(args) == 0);

@@ -32,7 +32,7 @@ uint64_t residentBytes() {
   return resident * 4096;
 }
 
-/// What came back that the header does not allow, by operation and status.
+/// Statuses that the header does not allow, by operation.
 class Complaints {
 public:
   void check(const char *operation, kiln_status status,
@@ -189,7 +189,7 @@ private:
     kiln_arguments arguments = KILN_INIT(kiln_arguments);
     arguments.operands = operands;
     arguments.operand_count = std::size(operands);
-    // Two that are scalars by address: the problems have theirs by value.
+    // These two are scalars by address, but the problems have them by value.
     operands[KILN_GEMM_ALPHA] = operands[KILN_GEMM_BETA] = nullptr;
     int64_t m = 0;
     if (last[which]) {
@@ -251,7 +251,7 @@ private:
       complaints.check("destroy graph", cuGraphDestroy(graph));
   }
 
-  /// A context of a moment, with calls in it.
+  /// A short-lived context, with calls in it.
   void otherContext() {
     CudaContext made = kilnFakeCreateContext(0);
     complaints.check("push", cuCtxPushCurrent(made));
@@ -346,8 +346,8 @@ TEST_CASE("soak: eight threads do what the header allows") {
                 << (resident[1] >> 20) << ", " << (resident[2] >> 20)
                 << "; device MiB " << (device[0] >> 20) << ", "
                 << (device[1] >> 20) << ", " << (device[2] >> 20));
-  // In a long run, what the first two thirds met is there; the last finds
-  // little that is new. A short one still meets new problems in its last third.
+  // In a long run the last third meets few new problems, so memory must not
+  // grow. A short run still meets new problems in its last third.
   constexpr double kLongSeconds = 30;
   if (soakSeconds() >= kLongSeconds) {
     CHECK(resident[2] < resident[1] + resident[1] / 10 + (16u << 20));

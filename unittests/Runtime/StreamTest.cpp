@@ -20,8 +20,9 @@ struct Step {
   bool isRepack = false;
 };
 
-/// The kernels that were launched, in the order of the driver's calls. What
-/// copies an unaligned operand to the workspace calls `atRepack`, if it is set.
+/// The kernels that were launched, in the order of the driver's calls. A kernel
+/// that copies an unaligned operand to the workspace calls `atRepack`, if it is
+/// set.
 class StepLog {
 public:
   StepLog() { kilnFakeOnLaunch("kiln_*", &StepLog::note, this, 0); }

@@ -1,4 +1,4 @@
-// Trials in a process of others: their waits, captures, memory and kernels.
+// Trials in a process with other work: waits, captures, memory and kernels.
 #include "Runtime/RuntimeFixture.h"
 #include "trial/TrialParams.h"
 
@@ -27,7 +27,7 @@ struct TrialsFixture : RuntimeFixture {
     made.trial_timeout_ms = timeoutMs;
     return engine(made);
   }
-  /// What is launched for \p args, after tuning if nobody has tuned it.
+  /// The kernel that is launched for \p args, which is tuned first if need be.
   std::string winner(kiln_engine *engine, const kiln_gemm_args &args) {
     kiln_problem problem = problemOf(args);
     kiln_plan *plan = nullptr;
@@ -47,7 +47,7 @@ struct TrialsFixture : RuntimeFixture {
     REQUIRE(kiln_query(engine, &problem, nullptr, &result) == KILN_SUCCESS);
     return result.source;
   }
-  /// All that the cache holds, one file behind the other.
+  /// The content of the cache, one file behind the other.
   std::string cacheText() const {
     std::stringstream text;
     for (const auto &entry :
@@ -198,7 +198,7 @@ TEST_CASE("S13: what trials loaded is unloaded before others may make theirs") {
   } unloads;
   kiln_engine_options options = fixture.options(KILN_MODE_TUNE);
   options.event_user = &unloads;
-  // Trials are told of when their turn is over.
+  // Trials are reported when their turn is over.
   options.event = [](void *user, const kiln_event *event) {
     auto *unloads = static_cast<Unloads *>(user);
     if (event->kind == KILN_EVENT_TRIAL &&
@@ -209,7 +209,7 @@ TEST_CASE("S13: what trials loaded is unloaded before others may make theirs") {
   kiln_problem problem = problemOf(kShapes[0]);
   kiln_prepare_options retune = KILN_INIT(kiln_prepare_options);
   retune.flags = KILN_PREPARE_RETUNE;
-  // The second winner's kernel is there already, so nobody adopts it.
+  // The second winner's kernel is there already, so it is not adopted.
   for (const kiln_prepare_options *how :
        {static_cast<kiln_prepare_options *>(nullptr), &retune}) {
     unloads.isWatched = false;
@@ -239,7 +239,7 @@ TEST_CASE("S10: trials follow what is free when they begin") {
   // A device that is nearly full at first, as behind weights and a KV cache.
   CHECK(tune(gemmArgs(2048, 2048, 2048), 40 << 20) == 0);
   CHECK(tune(gemmArgs(2048, 2048, 4096), uint64_t(8) << 30) > 0);
-  // And one that is nearly full later.
+  // A device that is nearly full later.
   CHECK(tune(gemmArgs(4096, 8192, 2048), uint64_t(1) << 30) > 0);
 }
 
@@ -287,7 +287,7 @@ TEST_CASE("S13: memory of a late launch is freed without another tuning") {
   kiln_engine *engine = fixture.tuner(/*timeoutMs=*/20);
   kiln_gemm_args args = kShapes[1];
   REQUIRE(tuneValue(engine, args) == KILN_SUCCESS);
-  // What another engine measured needs no trial.
+  // A problem that another engine measured needs no trial.
   kiln_gemm_args other = gemmArgs(64, 64, 64);
   REQUIRE(tuneValue(fixture.engine(KILN_MODE_TUNE), other) == KILN_SUCCESS);
   const uint64_t before = kilnFakeBytesInUse();
@@ -307,10 +307,11 @@ TEST_CASE("S13: an engine is destroyed beside a trial that hangs") {
   kiln_engine *engine = fixture.tuner(/*timeoutMs=*/20);
   REQUIRE(tuneValue(engine, kShapes[1]) == KILN_SUCCESS);
   kilnFakeHoldWork("kiln_*");
-  // Its kernel cannot be loaded here: that waits for what hangs.
+  // Its kernel cannot be loaded here, because a load waits for the kernel that
+  // hangs.
   CHECK(tuneValue(engine, kShapes[0]) != KILN_CONTEXT_DEAD);
   const uint64_t blocked = kilnFakeBlockedCalls();
   fixture.destroy(engine);
   CHECK(kilnFakeBlockedCalls() == blocked);
-  kilnFakeReleaseWork(); // what it writes to is still there
+  kilnFakeReleaseWork(); // its memory is still there
 }

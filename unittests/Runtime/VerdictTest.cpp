@@ -1,5 +1,5 @@
 // Kernels that trials find wrong: from then on no launch takes one, whatever
-// chose it, and whatever it was chosen for.
+// chose it and for whatever problem.
 #include "Fakes/FakeCuda.h"
 #include "Runtime/Captures.h"
 #include "Runtime/RuntimeFixture.h"
@@ -57,8 +57,8 @@ void pauseTogether() {
     std::this_thread::sleep_for(kPause - now % kRound);
 }
 
-/// Plays a device on which some kernels are wrong, and sees what is launched.
-/// A kernel is rejected once the log says so: that comes with the verdict.
+/// Plays a device on which some kernels are wrong, and records launches. A
+/// kernel counts as rejected once the log reports the verdict.
 class WrongKernels {
 public:
   using Clock = std::chrono::steady_clock;
@@ -85,7 +85,7 @@ public:
     };
   }
 
-  /// Around a call of this thread's on \p stream.
+  /// Marks the beginning of a call of this thread on \p stream.
   void begin(kiln_stream stream) {
     callStream() = reinterpret_cast<CUstream>(stream);
     callBegan() = Clock::now();
@@ -125,7 +125,7 @@ private:
     std::lock_guard<std::mutex> lock(self->mutex);
     self->running[launch->stream] = text;
     const auto hash = std::hash<std::string>()(text);
-    // All are close, except what is the best, so that trials compare it.
+    // All times are close, except that of the best, so that trials compare it.
     launch->durationNs =
         text == self->favoured ? 1000
         : text == self->slow
@@ -192,7 +192,7 @@ private:
 
 struct VerdictFixture : RuntimeFixture {
   VerdictFixture() { kilnFakeSetHollowMemory(1 << 20); }
-  ~VerdictFixture() { destroyAll(); } // they may log what they hear of
+  ~VerdictFixture() { destroyAll(); } // they may log verdicts that they notice
 
   kiln_engine *watched(kiln_mode mode) {
     kiln_engine_options given = options(mode);
@@ -341,7 +341,7 @@ TEST_CASE(
 
 TEST_CASE("wrong results that fresh data does not repeat are no verdict") {
   VerdictFixture f;
-  int left = 1; // comparisons that somebody else's write spoils
+  int left = 1; // comparisons that another thread's write spoils
   f.kernels.isWrong = [&](auto &) { return left-- > 0; };
   kiln_engine *engine = f.watched(KILN_MODE_TUNE);
   kiln_gemm_args args = gemmArgs(112, 512, 512);
@@ -385,7 +385,7 @@ TEST_CASE("an engine that runs hears what another process finds wrong") {
     f.prepare(f.watched(KILN_MODE_TUNE), args, KILN_PREPARE_RETUNE,
               isBackground ? 8192 : 0);
     REQUIRE(f.kernels.rejectedCount() > 0);
-    // The thread in the background asks by itself; others where they choose.
+    // The background's thread looks by itself; other engines when they choose.
     std::this_thread::sleep_for(std::chrono::milliseconds(2500));
     if (!isBackground)
       REQUIRE(f.launch(server, gemmArgs(60, 4096, 4096)) == KILN_SUCCESS);

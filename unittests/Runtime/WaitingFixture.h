@@ -11,9 +11,9 @@
 
 namespace kiln::testing {
 
-/// Longer than any test may take: who waits for so long has failed.
+/// Longer than any test may take: a wait of this time is a failure.
 constexpr std::chrono::seconds kForever{60};
-/// A budget that nothing exhausts.
+/// A budget that no test exhausts.
 constexpr int64_t kLongMs = 600000;
 
 /// Something that happens once, and is waited for.
@@ -64,7 +64,7 @@ inline kiln_engine *tuningEngine(RuntimeFixture &fixture, int64_t budgetMs) {
   return fixture.engine(options);
 }
 
-/// \p body on a thread with the context of \p fixture.
+/// Runs \p body on a thread with the context of \p fixture.
 inline std::thread onThread(const RuntimeFixture &fixture,
                             std::function<void()> body) {
   return std::thread([&fixture, body = std::move(body)] {

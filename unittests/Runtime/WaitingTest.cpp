@@ -1,4 +1,4 @@
-// Who waits for whom, and for how long: hooks that launch, turns at trials.
+// Waits of threads for each other: hooks that launch, turns at trials.
 #include "Runtime/WaitingFixture.h"
 
 #include <chrono>
@@ -43,7 +43,7 @@ TEST_CASE("S9: a hook may launch what a thread works on that waits for it") {
   CHECK(inHook == KILN_SUCCESS);
   CHECK(workMeanwhile == KILN_STATE_TUNING); // it did not wait for that
   CHECK(beside == KILN_SUCCESS);
-  // What was launched meanwhile is not what stays.
+  // The plan that was launched meanwhile does not stay.
   CHECK(queryOf(engine, problemOf(second)).source == KILN_SOURCE_RECORD);
 }
 
@@ -202,8 +202,8 @@ TEST_CASE("S14d: to measure again is not to wait for who does not") {
   uint64_t trials = statisticsOf(engine).trials;
   CHECK(trials > 0);
   std::thread releaser([&] {
-    // Long enough for the call below to join; if it does not, it has nothing
-    // to mend.
+    // This is long enough for the call below to join; if it does not, the test
+    // shows nothing.
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
     hook.joined.happen();
   });
@@ -227,7 +227,8 @@ TEST_CASE("S14d: a range is prepared for its own hint") {
   kiln_problem problem = problemOf(args);
   problem.ranges = &range;
   problem.range_count = 1;
-  // For the last value, by a launch, by a prepare and by one with a hint.
+  // The last value is asked for by a launch, by a prepare, and by a prepare
+  // with a hint.
   REQUIRE(kiln_gemm(engine, &args, nullptr, nullptr) == KILN_SUCCESS);
   REQUIRE(kiln_prepare(engine, &problem, 1, nullptr, nullptr) == KILN_SUCCESS);
   double forLast = queryOf(engine, problem).predicted_us;

@@ -116,7 +116,7 @@ TEST_CASE("the wrapper reads names of kernels") {
 }
 
 namespace {
-/// Canonical text of what a builder describes.
+/// The canonical text of a builder's problem.
 template <class Call> std::string textOf(const Call &call) {
   kiln::Problem problem(call);
   kiln_problem described = problem.get();
@@ -246,7 +246,7 @@ TEST_CASE("the wrapper launches calls over rows, also with a plan") {
 
 namespace {
 
-/// Values of any type that a kernel gets, to be compared.
+/// Kernel parameters of any type, for comparison.
 using Values = std::vector<uint64_t>;
 template <class... Fields> Values valuesOf(const Fields &...fields) {
   auto word = [](const auto &field) {
@@ -281,8 +281,8 @@ Values valuesOf(const kiln::TransposeParams &p) {
   return valuesOf(p.x, p.y, p.rows, p.cols, p.ldx, p.ldy);
 }
 
-/// Launches \p call in each way that there is and wants the same of all. What
-/// a kernel gets is of type \p Params; each of \p addresses must be in it.
+/// Launches \p call in every way, with the same result. The kernel's parameters
+/// are of type \p Params; each of \p addresses must be in them.
 template <class Params, class Call>
 void checkWays(const kiln::Engine &engine, const Call &call,
                const std::vector<uintptr_t> &addresses) {

@@ -151,7 +151,7 @@ TEST_CASE("a missing compiler is an error that passes") {
   ArtifactStore broken(*f.cache, options);
   CHECK(errorOf(broken.get(f.unit("fast.t64"))).code ==
         ErrorCode::CompilerMissing);
-  // Somebody else fills the cache meanwhile.
+  // Another process fills the cache meanwhile.
   must(f.artifacts->get(f.unit("fast.t64")));
   CHECK(must(broken.get(f.unit("fast.t64"))));
 }
@@ -172,7 +172,7 @@ TEST_CASE("a request nobody waits for is taken back") {
   CHECK(running.wait());
   CHECK(f.nvrtc.compileCount() == 2);
   CHECK_FALSE(f.artifacts->lookup(f.unit("fast.t32")));
-  // And may be asked for again.
+  // It may be requested again.
   CHECK(must(f.artifacts->get(f.unit("fast.t32"))));
 }
 
@@ -296,7 +296,7 @@ TEST_CASE(
   options.pool.threads = 1;
   f.reopen(options);
   CHECK(must(f.artifacts->get(f.unit("fast.t32"))));
-  // Also where it was requested ahead, and while others wait behind it.
+  // It holds for artifacts requested ahead, and while others wait behind them.
   PendingArtifact ahead = f.artifacts->request(f.unit("fast.t64"));
   CHECK(must(f.artifacts->get(f.unit("fast.t128"))));
   CHECK_FALSE(ahead.isReady());
@@ -322,7 +322,7 @@ TEST_CASE("F7: what another process has claimed may be cancelled") {
       &cancel);
   CHECK(outcomes[0]);
   CHECK(outcomes[1].error.code == ErrorCode::Cancelled);
-  // And one that nobody takes back ends with the store.
+  // A request that is not cancelled ends with the store.
   PendingArtifact left = f.artifacts->request(f.unit("fast.t64"));
   f.artifacts.reset();
   CHECK(left.wait().error.code == ErrorCode::Cancelled);
@@ -491,7 +491,7 @@ TEST_CASE("F12: a cancelled batch does not wait for a compilation that hangs") {
   CHECK(outcomes[0].error.code == ErrorCode::Cancelled);
   CHECK(outcomes[0].error.message.find("abandoned") != std::string::npos);
   CHECK(outcomes[1].error.code == ErrorCode::Cancelled);
-  // Nothing lasting: the same can be had again.
+  // The failure does not last: the same artifact can be had again.
   f.nvrtc.release();
   CHECK(must(f.artifacts->get(f.unit("fast.t64"))));
 }

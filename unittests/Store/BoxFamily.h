@@ -2,8 +2,8 @@
 //
 // "box" copies `batch` matrices of [rows, cols], y = x, fp32. All three sizes
 // vary from call to call. Lengths of columns are in device memory: `typical` is
-// what to expect of them. x may have room for more rows. Its kernels compile
-// with any NVRTC and do nothing.
+// their expected value. x may have room for more rows. Its kernels compile with
+// any NVRTC and do nothing.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -148,7 +148,7 @@ public:
     problem.values = std::move(values);
     return problem;
   }
-  /// Of no columns there is something to write in other families.
+  /// Other families have something to write even without columns.
   bool isEmpty(const Problem &problem) const override {
     return roomOf(problem.values) == 0;
   }

@@ -1,11 +1,11 @@
 //===- FakeFamily.h - a kernel family without kernels ---------------------===//
 //
 // "fake" copies a matrix: y = x, [m, n] fp32, m dynamic; on demand also to a
-// second output, z = 100 x. Its translation units
-// compile with any NVRTC and do nothing; under the stand-in driver a callback
-// may play the kernel: the first parameter of each is a FakeParams, and the
-// text of each module holds the line "// <template>.t<tile>". Everything that a
-// test wants otherwise is a member of FakeOptions.
+// second output, z = 100 x. Its translation units compile with any NVRTC and do
+// nothing; under the stand-in driver a callback may play the kernel: the first
+// parameter of each is a FakeParams, and the text of each module holds the line
+// "// <template>.t<tile>". Members of FakeOptions change its behaviour for a
+// test.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -27,7 +27,8 @@
 
 namespace kiln::fake {
 
-/// The value of what must not fail; llvm::cantFail checks nothing in a release.
+/// The value of an Expected that must not fail; llvm::cantFail checks nothing
+/// in a release.
 template <class T> T must(llvm::Expected<T> value) {
   if (!value)
     FAIL(llvm::toString(value.takeError()));
@@ -47,12 +48,12 @@ struct FakeParams {
   /// The reference's output: rows [rowBegin, rowEnd) as doubles and floats.
   int64_t rowBegin = 0, rowEnd = 0;
   DeviceAddress values = 0, bounds = 0;
-  /// Of the second output, which is int8 or fp32.
+  /// The second output, which is int8 or fp32.
   DeviceAddress z = 0;
   int64_t ldz = 0, zIsInt8 = 0, zIsRead = 0;
   int64_t operand = 0; ///< that the reference computes
-  /// Of the second output: rows of a plane, planes, and how many rows of all
-  /// are defined.
+  /// For the second output: the rows of a plane, the planes, and the number of
+  /// all rows that are defined.
   int64_t zRows = 0, zPlanes = 1, zPlaneStride = 0, zDefined = 0;
 
   void setSecond(const OperandArgument &z, int64_t planes, int64_t undefined) {
@@ -70,7 +71,7 @@ struct FakeParams {
 };
 
 /// The text of a kernel that does nothing. It holds the lines \p what, which
-/// tell it from others, in a literal: comments are no part of its key.
+/// distinguish it from others, in a literal: comments are not part of its key.
 inline std::string fakeText(const std::string &what) {
   return fmt::format("constexpr const char *kWhat = R\"(\n{})\";\n"
                      "struct Params {{ long long words[{}]; }};\n"
@@ -83,12 +84,12 @@ struct FakeOptions {
   /// Predicted ns of a config's text; the default prefers fast.t64, then fast
   /// tiles by their distance, pair at 3000 and more, plain at 20000.
   std::function<double(const std::string &config)> predictNs;
-  /// The same where it depends on m.
+  /// Like `predictNs`, if the time depends on m.
   std::function<double(const std::string &config, int64_t m)> predictAtNs;
   double flops = 0; ///< of every problem
   /// Tiles of the template fast.
   std::vector<int> fastTiles = {16, 32, 64, 128, 256, 512};
-  /// What every text holds besides, for FakeNvrtc's failWhen and delayWhen.
+  /// A comment that every text has, for FakeNvrtc's failWhen and delayWhen.
   std::string comment;
   uint64_t zeroedBytes = 0, scratchBytes = 0, scratchPerRow = 0;
   /// The one config that needs them; empty: all do.
@@ -98,8 +99,8 @@ struct FakeOptions {
   /// A second output, z, of this type: fp32 or int8.
   std::optional<DType> second;
   bool accumulates = false; ///< z, fp32, is added to
-  /// Of z: planes, which interleave, with gaps, and share the rows of y; and
-  /// how many rows, the last, are not defined.
+  /// For z: its planes, which interleave, with gaps, and share the rows of y;
+  /// and the number of last rows that are not defined.
   int64_t planes = 1, undefinedRows = 0;
   int64_t gapZ = 3; ///< elements behind a row of z
   /// Behind z, an input of so many of these integers.
@@ -389,7 +390,7 @@ public:
     return std::make_unique<FakeReference>(device, options);
   }
 
-  /// No library computes it: bench compares it with a memory stream.
+  /// No library computes it: bench compares it with the copy baseline.
   Peer peer(const Problem &) const override { return Peer::Stream; }
   double flops(const Problem &) const override { return options.flops; }
   double compulsoryBytes(const Problem &problem) const override {

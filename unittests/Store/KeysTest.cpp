@@ -11,8 +11,8 @@
 
 using namespace kiln;
 
-// What lies in caches and packs is found by these texts. One that changes needs
-// a new number in its first line, and orphans all that was stored.
+// Entries of caches and packs are found by these texts. A text that changes
+// needs a new number in its first line, and orphans all stored entries.
 TEST_CASE("the keys of records, choices and artifacts are pinned") {
   Registry registry = makeBuiltinRegistry();
   auto named = llvm::cantFail(

@@ -48,8 +48,8 @@ openAt(const TemporaryFolder &folder, FileOps *files = nullptr,
   return cache::Store::open(std::move(options));
 }
 
-/// Whether an update of \p kind that was told "stored", while a pruner was
-/// about to remove the entry, is found afterwards.
+/// Whether an update of \p kind that reported "stored" is found afterwards,
+/// although a pruner was about to remove the entry.
 bool survivesPruner(cache::Kind kind) {
   TemporaryFolder folder;
   openAt(folder)->publish(kind, "key", {}, "first");
@@ -161,7 +161,7 @@ TuningRecord recordWith(int64_t points, int each) {
   return record;
 }
 
-// Of the points that are not asked for, the text may be anything.
+// The text of points that are not looked up may be anything.
 TEST_CASE("the first find in a record of 1,000 points parses one of them") {
   RecordFixture f;
   std::string text = recordWith(1000, 16).text(), unreadable;

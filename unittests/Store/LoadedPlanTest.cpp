@@ -11,7 +11,7 @@ using namespace kiln::fake;
 
 namespace {
 
-/// What reached the device.
+/// The launches that reached the device.
 struct Launches {
   std::vector<FakeParams> params;
   std::vector<uint32_t> gridX, sharedBytes;
@@ -200,7 +200,7 @@ TEST_CASE("fault 7: a cached image that the driver refuses is compiled once") {
   kilnFakeFailCall("cuModuleLoadData", 1, kNoBinaryForGpu, KilnFakeOnce);
   CHECK(must(f.load("fast.t64")));
   CHECK(f.nvrtc.compileCount() == 2);
-  // What was compiled just now is not compiled again.
+  // A kernel that was just compiled is not compiled again.
   kilnFakeFailCall("cuModuleLoadData", 1, kNoBinaryForGpu, KilnFakeAlways);
   CHECK(codeOf(f.load("fast.t32").takeError()) != ErrorCode::Success);
   CHECK(f.nvrtc.compileCount() == 3);

@@ -98,7 +98,7 @@ TEST_CASE("what a pool pins is not evicted while the pool is there") {
   CHECK(f.artifactsOnDisk() == 2);
   CHECK(pools.missing(pool) == 0);
 
-  // Nor where artifacts alone are to go, or what is old.
+  // They also stay if only artifacts, or only old entries, should go.
   rules.keepsPools = false;
   rules.only = cache::Kind::Artifact;
   rules.maxAge = std::chrono::seconds(-1000000);
@@ -132,7 +132,7 @@ TEST_CASE("what is damaged in a pool is skipped") {
     CHECK(summarize(StoredPool::parse(text).takeError()).code ==
           ErrorCode::InvalidArgument);
 
-  // Configs of another version of Kiln are no part of what is chosen from.
+  // Configs of another version of Kiln cannot be chosen.
   PoolFixture f;
   PoolStore pools(*f.cache);
   StoredPool other = f.compiled();

@@ -88,7 +88,7 @@ TEST_CASE("what is damaged is skipped, the rest serves") {
     CHECK_FALSE(read.ranges[0].isComplete);
     CHECK(read.ranges[1] == all.ranges[1]);
   }
-  // A range that makes no sense is none.
+  // A range that makes no sense is skipped.
   for (auto change : std::vector<std::function<void(Object &)>>{
            [](Object &p) { p.erase("members"); },
            [](Object &p) { p["members"] = llvm::json::Array{7}; },
@@ -165,7 +165,8 @@ TEST_CASE("a stale portfolio gives way to one of today's kernels") {
   all.merge(stale, false);
   all.merge(today, false);
   CHECK(all.ranges.front() == today);
-  // As a part of a wider one, too, and however complete it says it is.
+  // This holds for a part of a wider one, too, and even if it claims to be
+  // complete.
   StoredPortfolio wider = portfolio(1, 128, 1, 3);
   wider.isComplete = false;
   all.ranges = {stale};
@@ -187,7 +188,7 @@ TEST_CASE("of two of one range the one with more measured members stays") {
   all.merge(portfolio(1, 64, 0, 4), true);
   CHECK(all.ranges.front().measuredAtMs == 4);
   CHECK(all.ranges.size() == 1);
-  // A wider one takes the place of a narrower one that knows no more.
+  // A wider one replaces a narrower one that knows no more.
   all.merge(portfolio(65, 128, 3, 5), false);
   all.merge(portfolio(1, 8192, 2, 6), false);
   REQUIRE(all.ranges.size() == 2);
@@ -213,7 +214,7 @@ TEST_CASE("portfolios are kept in the cache") {
   CHECK_FALSE(store.store(kKey, portfolio(1, 64)).isOutdone);
   CHECK_FALSE(store.store(kKey, portfolio(100, 200)).wasThere);
   CHECK(store.load(kKey)->ranges.size() == 2);
-  // What has not changed is the same object.
+  // An unchanged entry is the same object.
   CHECK(store.load(kKey) == store.load(kKey));
   // Other layers, devices and products have their own.
   CHECK(store.load(PortfolioKey::measured("layer\n", "H100"))->ranges.empty());

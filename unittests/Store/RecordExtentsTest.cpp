@@ -80,7 +80,7 @@ TEST_CASE("a point is found by all of its extents, or the nearest is") {
   CHECK(near.kind == RecordMatchKind::Neighbour);
   CHECK(near.extents == ExtentPoint{1, 1024, 1024});
   CHECK(matchAt({100, 2, 1500}).extents == ExtentPoint{64, 1, 1024});
-  // Of two equally distant ones the larger.
+  // Between two equally distant points the larger one counts.
   CHECK(matchAt({64, 1, 2048}).extents == ExtentPoint{64, 1, 4096});
   CHECK(matchAt({8, 1, 1024}).extents == ExtentPoint{64, 1, 1024});
 }

@@ -112,7 +112,7 @@ TEST_CASE("F5, S7: a record is read once for all extents") {
     CHECK(match.configs[0].measurement == first.configs[0].measurement);
   }
   CHECK(f.reads() == before + 1);
-  // That there is none is known, too.
+  // The absence of a record is kept as well.
   for (int64_t m = 1; m < 20; ++m)
     CHECK_FALSE(records->find(f.family, f.problem(m), "another"));
   CHECK(f.reads() == before + 2);
@@ -253,7 +253,7 @@ TEST_CASE("S5: a kernel that cannot be launched is refused at that extent") {
   CHECK(here.refuses("fast.t32", "4567cdef"));
   CHECK_FALSE(here.refuses("fast.t32", "another"));
   CHECK_FALSE(here.refuses("fast.t128", "4567cdef"));
-  // Whether it is wrong, a record does not say.
+  // A record does not decide whether it is wrong.
   CHECK_FALSE(here.refuses("fast.t16", "4567cdef"));
   CHECK_FALSE(f.find(1000).refuses("fast.t32", "4567cdef"));
 }

@@ -81,7 +81,7 @@ TEST_CASE("fault 26: damaged parts are skipped, counted and kept") {
   CHECK(again.skipped() == 7);
   CHECK(again.unknown().getInteger("new") == 1);
   CHECK(again.at(0).unknown.getString("extra") == "x");
-  // A new measurement supersedes what could not be read of its config.
+  // A new measurement supersedes unreadable ones of its config.
   again.merge(fake::point(64, "", {measured("fast.t32", 10)}));
   CHECK(reparse(again).skipped() == 6);
 }
@@ -109,7 +109,7 @@ TEST_CASE("a point that is not asked for is not read, and kept as it is") {
   record.merge(point(64, "fast.t64", {measured("fast.t64", 10)}));
   CHECK(record.text().find(line + "\n") != std::string::npos);
   CHECK(record.unread().empty());
-  // Once it is asked for, it is damaged; what comes in stands beside it.
+  // Its damage shows when it is looked up; a new point is added beside it.
   CHECK(record.find({8}) == nullptr);
   record.merge(point(8, "fast.t64", {measured("fast.t64", 10)}));
   REQUIRE(record.find({8}));
@@ -135,7 +135,7 @@ TEST_CASE("what trials of a range measured stands beside what a value's did") {
   CHECK(record.at(0).find("fast.t64")->medianNs == 10);
   CHECK(record.at(0).measurements[0].series == anchor.series);
   CHECK(record.at(0).measurements[0].how == kMeasuredAtAnchor);
-  // A later version's way to measure is a way of its own.
+  // A later version's kind of trials is kept apart.
   Measurement later = anchor;
   later.how = "a way of its own";
   record.merge(point(8, "", {later}), 1000);
@@ -246,7 +246,7 @@ TEST_CASE("a point says what its search left out, and the lesser loses") {
   lesser.leftOutBytes = 50;
   record.merge(lesser);
   CHECK(merge("fast.t32", 100, 0) == "fast.t64");
-  // A winner of its own it must have.
+  // It must have a winner of its own.
   lesser.leftOutBytes = Allowance::kUnlimited;
   lesser.winner = "";
   record.merge(lesser);
@@ -289,7 +289,7 @@ TEST_CASE("S3: a point says how many sessions were truncated") {
   };
   CHECK(merge("fast.t64", 1, 0) == 1);
   CHECK(record.at(0).isIncomplete());
-  // The winner stays, and what is said of it.
+  // The winner stays, with its measurements.
   CHECK(merge("fast.t32", 0, 0) == 1);
   CHECK(record.at(0).winner == "fast.t64");
   CHECK(merge("fast.t32", 2, 0) == 2);
@@ -312,7 +312,7 @@ TEST_CASE("S3: a failed launch does not replace what was measured") {
     record.merge(point(8, "", {failed}, generation));
     CHECK(record.at(0).find("fast.t64")->valid);
   }
-  // A verdict does.
+  // A verdict replaces it.
   record.merge(point(8, "", {rejected("fast.t64")}, 1));
   CHECK_FALSE(record.at(0).find("fast.t64")->valid);
 }

@@ -17,7 +17,7 @@
 
 namespace kiln::fake {
 
-/// A folder of its own, gone with the object.
+/// A temporary folder, deleted with the object.
 class TemporaryFolder {
 public:
   TemporaryFolder() {
@@ -59,7 +59,7 @@ struct StoreFixture {
     reopen();
   }
 
-  /// As a new process would see the cache; \p options keep their search.
+  /// Opens the cache like a new process; \p options keep their search.
   void reopen(ArtifactStoreOptions options = {}) {
     artifacts.reset();
     cache::StoreOptions cacheOptions;

@@ -1,5 +1,4 @@
-// Which kernels trials found wrong: in this process, in others, and how that
-// ends.
+// Verdicts of this process and of others, and their withdrawal.
 #include "Store/Verdicts.h"
 
 #include "Store/Records.h"
@@ -36,7 +35,7 @@ struct VerdictFixture {
   Verdicts verdicts{*cache, std::chrono::milliseconds(0)};
 };
 
-/// While it lives, the process can open no file.
+/// Lets the process open no file, while it lives.
 class NoDescriptors {
 public:
   NoDescriptors() {

@@ -25,7 +25,7 @@ public:
       : family(family), device(device), draws(seed), pairs(pairs) {}
 
   /// A problem that the template called \p tmpl takes, and one of its configs;
-  /// nothing where it is not for this device.
+  /// nullopt if it is not for this device.
   std::optional<Triple> draw(llvm::StringRef tmpl, Evenly evenly) {
     const bool decodes = tmpl == "decode" || tmpl == "sm90mla";
     std::optional<Triple> triple;
@@ -145,7 +145,7 @@ private:
     return text + (draws.chance(40) ? " lse=1" : "");
   }
 
-  /// Of tokens, in the device's memory or not, and pages.
+  /// Draws fields of tokens, in the device's memory or not, and of pages.
   std::string lengths() {
     std::string text;
     isPlain = false;
@@ -199,15 +199,15 @@ private:
   const DeviceModel &device;
   Draws draws;
   int64_t pairs;
-  // Of the problem being drawn.
+  // Properties of the problem being drawn.
   bool latent = false;
   std::string dtype;
   bool isPlain = true; ///< all sequences have strides of their own
   int64_t batch = 1, sq = 1, sk = 1, heads = 1, kvHeads = 1, d = 1, dv = 1;
 };
 
-/// Names of the family's templates that take problems of the generator's, the
-/// generic ones or the others.
+/// The names of the family's templates, generic or not, that take problems of
+/// the generator.
 std::vector<llvm::StringRef> usableTemplates(const KernelFamily &family,
                                              AttentionGenerator &generator,
                                              bool isGeneric) {
@@ -219,7 +219,7 @@ std::vector<llvm::StringRef> usableTemplates(const KernelFamily &family,
   return names;
 }
 
-/// "decode 150, naive 30": how many there are of each template.
+/// "decode 150, naive 30": the numbers of each template.
 std::string countsOf(const std::vector<Triple> &triples) {
   std::map<std::string, size_t> counts;
   for (const Triple &triple : triples)
@@ -255,7 +255,7 @@ void checkRandom(unsigned seed) {
 // Awkward sizes
 //===----------------------------------------------------------------------===//
 
-/// Whether tests are to try all that they otherwise take a sample of.
+/// Whether tests should try all cases instead of a sample.
 bool isWhole() {
   const char *given = std::getenv("KILN_TEST_WHOLE");
   return given && *given == '1';
@@ -314,7 +314,7 @@ std::vector<Triple> farApart(const KernelFamily &family,
   return triples;
 }
 
-/// What was wrong once.
+/// Cases that were wrong once.
 std::vector<Triple> onceWrong(const KernelFamily &family,
                               const DeviceModel &device) {
   struct Kind {
@@ -340,7 +340,7 @@ std::vector<Triple> onceWrong(const KernelFamily &family,
       {"batch=2 sq=300 sk=1500 heads=4 kvheads=2 d=128 dtype=bf16 mask=causal "
        "scale=4 lse=1",
        "sm90.wg1.bn80.st3.pk1"},
-      // O with room for more queries than there are, and splits of the keys.
+      // O with room for more queries than exist, and splits of the keys.
       {"batch=3 sq=5 sk=3000 heads=8 kvheads=2 d=64 dtype=bf16 qlen=packed "
        "totalq=700 split=256 lse=1",
        "decode.r32.t16.st3.w4"},
@@ -380,8 +380,8 @@ std::vector<Triple> onceWrong(const KernelFamily &family,
   return triples;
 }
 
-/// Latent attention: rows of one block and of several, blocks of keys that are
-/// even and odd in number, splits with and without keys, pages.
+/// MLA: rows of one block and of several, even and odd numbers of blocks of
+/// keys, splits with and without keys, pages.
 std::vector<Triple> latentGrid(const KernelFamily &family,
                                const DeviceModel &device) {
   std::vector<Triple> triples;

@@ -1,6 +1,6 @@
-// Attentions of data that is wrong to touch, and of data with one answer: NaN
-// behind sequences, sequences of nothing, keys that have all the weight. All of
-// them must be right, on a real GPU.
+// Attentions of data that must not be read, and of data with one answer: NaN
+// behind sequences, empty sequences, keys that have all the weight. All of them
+// must be right, on a real GPU.
 #include "Families/Attention/AttentionProblem.h"
 #include "Families/Families.h"
 #include "Trial/Campaign.h"

@@ -120,7 +120,7 @@ public:
     const WorkspaceLayout layout = plan->workspace();
     const DeviceMemory scratch =
         must(DeviceMemory::allocate(*gpu.driver, layout.bytes()));
-    // Partial sums that nobody writes are NaN.
+    // Partial sums that are not written are NaN.
     if (layout.bytes())
       must(fillAsync(*gpu.driver, scratch.address(), 0xff, layout.bytes(),
                      stream.handle()));
@@ -260,7 +260,7 @@ public:
     bench.run(merge, problem, config, arguments);
     return part;
   }
-  /// What has no keys, with an O that is no number.
+  /// A part without keys, whose O is not a number.
   Part nothing() {
     const float none = -std::numeric_limits<float>::infinity();
     Bytes lse(4 * rows());

@@ -1,4 +1,4 @@
-// Attentions over the same memory agree bit for bit: of more sequences, with
+// Attentions over the same memory agree bit for bit, with more sequences, with
 // pages, and when graphs are replayed after lengths changed. On a real GPU.
 #include "Families/Attention/AttentionProblem.h"
 #include "Families/Families.h"

@@ -46,7 +46,8 @@ static void store(Bytes &memory, DType type, int64_t element, uint16_t bits) {
   std::memcpy(memory.data() + at, &bits, bytes);
 }
 
-/// Of row of V at \p offset: any value, of as few digits as \p in has.
+/// The value of V's row at \p offset: any value with as few digits as \p in
+/// has.
 static uint16_t valueOf(DType in, DType type, int64_t offset, int64_t column) {
   const uint64_t random = mix(mix(uint64_t(offset)) + uint64_t(column));
   int mantissa = static_cast<int>(random >> 8) & 0x7f;
@@ -117,7 +118,7 @@ void AttentionPuzzle::drawLengths() {
 }
 
 /// Pages in no order; each sequence begins with the first page of the first
-/// one. Entries that nobody needs are no pages.
+/// one. Unused entries are not valid pages.
 void AttentionPuzzle::drawPages() {
   if (!p.isPaged())
     return;
@@ -236,8 +237,8 @@ void AttentionPuzzle::solve() {
         const bool isSolved = seen.end > seen.begin;
         const int64_t kvHead = h / p.group();
         const uint64_t random = mix(mix(uint64_t(h)) + uint64_t(i));
-        // The first and the last one, too; of sequences that share queries and
-        // keys, all take the same.
+        // Includes the first and the last key. Sequences that share queries and
+        // keys take the same one.
         int64_t key = seen.begin;
         if (isSolved && random % 4 == 1)
           key = seen.end - 1;

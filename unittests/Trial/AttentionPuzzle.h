@@ -2,8 +2,8 @@
 //
 // Rows of K are +-4 by a hash of where they lie, and a query is the row that it
 // looks for: its score is far above all others, so a row of O is a row of V,
-// bit for bit. All that no sequence has is NaN, and so is what results must not
-// reach: whatever is read from a wrong place is seen.
+// bit for bit. All memory that no sequence has is NaN, and so are rows that
+// results must not use: a read from a wrong place is seen.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -26,12 +26,12 @@ public:
   AttentionPuzzle(const KernelFamily &family, const std::string &text);
 
   const Problem &problem() const { return stated; }
-  /// Memory of operand \p index from its first byte on: what a launch is given,
-  /// empty for one that the problem has not. Outputs begin as poison.
+  /// The memory of operand \p index from its first byte on, as a launch gets
+  /// it; empty if the problem does not have it. Outputs begin as poison.
   const Bytes &given(int index) const { return before[index]; }
-  /// The same of O behind a launch.
+  /// The expected memory of O after a launch.
   const Bytes &expectedO() const { return wantedO; }
-  /// Empty, or what is wrong with \p lse, the memory of the LSE.
+  /// The fault of \p lse, the memory of the LSE; empty if there is none.
   std::string faultOfLse(const Bytes &lse) const;
   /// Rows of O that have a value of V.
   int64_t solvedRows() const { return solved; }

@@ -21,7 +21,8 @@ namespace {
 // Delays
 //===----------------------------------------------------------------------===//
 
-/// Where delays go: what \p text becomes, once in its file.
+/// The place of a delay: \p text, which is once in its file, becomes \p
+/// replacement.
 struct Patch {
   llvm::StringLiteral file, text, replacement;
 };

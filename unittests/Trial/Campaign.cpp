@@ -274,7 +274,8 @@ std::vector<uint8_t> checkRepeats(GpuTrials &gpu, const Triple &triple,
   unsigned long long differing = ~0ull;
   must(copyToHost(driver, &differing, counter.address(), sizeof(differing)));
   CHECK(differing == 0);
-  // What a next launch would take for counters or sums of its own.
+  // Checks the region that a next launch would take for its own counters or
+  // sums.
   std::vector<uint8_t> zeroed(layout.zeroedBytes);
   must(copyToHost(driver, zeroed.data(), scratch.address(), zeroed.size()));
   CHECK(std::all_of(zeroed.begin(), zeroed.end(),
@@ -306,7 +307,7 @@ void runWithoutRedZones(GpuTrials &gpu, const Triple &triple) {
     auto offset = static_cast<uint64_t>(operand.misalignment);
     if (bytes == 0)
       continue;
-    constexpr uint64_t kVector = 16; // what is read to its end
+    constexpr uint64_t kVector = 16; // which is read to its end
     uint64_t end = (offset + bytes + kVector - 1) / kVector * kVector;
     arguments.operands[i].address = allocate(end) + offset;
   }

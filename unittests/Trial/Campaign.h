@@ -1,6 +1,6 @@
 //===- Campaign.h - many kernels tried on a real GPU ----------------------===//
 //
-// What the campaigns of all families share: how problems are paired with
+// The common part of the campaigns of all families: problems are paired with
 // configs, compiled together, compared with their references one by one, and
 // run where a sanitizer sees reads beyond operands.
 //
@@ -20,7 +20,7 @@
 
 namespace kiln::fake {
 
-/// One thing to try: its text is all that it takes to do it again.
+/// A problem and config to try. Its text suffices to try it again.
 struct Triple {
   const KernelFamily *family = nullptr;
   Problem problem;
@@ -31,10 +31,10 @@ struct Triple {
   std::string text() const;
 };
 
-/// What of a template's space is drawn as often as any other.
+/// The parts of a template's space that are drawn equally often.
 enum class Evenly { Configs, Classes };
 
-/// Random numbers, and what is drawn with them. The same seed draws the same.
+/// Random numbers, and draws with them. The same seed draws the same.
 class Draws {
 public:
   explicit Draws(unsigned seed) : random(seed) {}
@@ -58,7 +58,7 @@ public:
   Triple triple(const KernelFamily &family, llvm::StringRef tmpl,
                 const DeviceModel &device, Evenly evenly,
                 llvm::function_ref<std::string()> text);
-  /// The same of a template that may take none of them on \p device.
+  /// Like triple(), for a template that may take no such problem on \p device.
   std::optional<Triple> tripleIfAny(const KernelFamily &family,
                                     llvm::StringRef tmpl,
                                     const DeviceModel &device, Evenly evenly,
@@ -74,32 +74,32 @@ std::vector<std::string> bestConfigs(const KernelFamily &family,
                                      const Problem &problem,
                                      const DeviceModel &device, size_t least);
 
-/// Compiles the kernels and references of all \p triples in parallel. Answers
-/// those that may run: not the ones that are refused because ptxas spilled or
-/// serialised them.
+/// Compiles the kernels and references of all \p triples in parallel. Returns
+/// the triples that may run: not the ones that are refused because ptxas
+/// spilled or serialised them.
 std::vector<Triple> compileAll(GpuTrials &gpu,
                                const std::vector<Triple> &triples);
 
-/// Compiles all \p triples and compares those that may run, its answer, with
-/// their references; the message of a failure does it again. Cheaper where
-/// those of one problem and data follow each other.
+/// Compiles all \p triples, compares the ones that may run with their
+/// references, and returns these; the message of a failure repeats it. Cheaper
+/// if triples of one problem and data follow each other.
 std::vector<Triple> checkAll(GpuTrials &gpu,
                              const std::vector<Triple> &triples);
 
-/// What runs beside launches that are repeated.
+/// The work that runs beside repeated launches.
 enum class Beside {
   Nothing,
   Fills, ///< of memory that no cache holds, on another stream
 };
 
-/// Launches a triple so many times on one workspace and compares each result
-/// with the first, bit for bit, on the device. Answers the first.
+/// Launches a triple \p launches times on one workspace and compares each
+/// result with the first, bit for bit, on the device. Returns the first.
 std::vector<uint8_t> checkRepeats(GpuTrials &gpu, const Triple &triple,
                                   int launches,
                                   Beside beside = Beside::Nothing);
 
 /// Runs a triple over memory that ends where its operands end, so that a
-/// sanitizer sees a read beyond them. What it computes is not looked at.
+/// sanitizer sees a read beyond them. Its results are not checked.
 void runWithoutRedZones(GpuTrials &gpu, const Triple &triple);
 
 } // namespace kiln::fake

@@ -13,8 +13,8 @@
 
 namespace kiln::fake {
 
-/// One config of a problem with operands in memory of its own, launched as an
-/// engine's calls are.
+/// One config of a problem with its own operands, launched like an engine's
+/// calls.
 class DependentCase {
 public:
   DependentCase(GpuTrials &trials, const KernelFamily &family,
@@ -64,7 +64,7 @@ public:
     return {memory.address(), memory.bytes(), true};
   }
 
-  /// Has the outputs be poison, or what they were, and waits.
+  /// Fills the outputs with poison, or with their earlier content, and waits.
   void clearOutputs() {
     cantFail(buffers->prepareOutputs(stream.handle()));
     cantFail(stream.synchronize());

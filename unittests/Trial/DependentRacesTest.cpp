@@ -19,7 +19,7 @@ using namespace kiln::fake;
 namespace {
 
 //===----------------------------------------------------------------------===//
-// What comes before and behind
+// Work before and behind
 //===----------------------------------------------------------------------===//
 
 struct NeighbourParams {
@@ -222,7 +222,8 @@ private:
     check(copyToHost(driver, words.data(), inputAddress(), inputBytes));
     std::reverse(words.begin(), words.end());
     check(copyToDevice(driver, inputAddress(), words.data(), inputBytes));
-    // That may return before the device has it all: what is read back has.
+    // The copy may return before the device has all of it; after a read back it
+    // has.
     check(copyToHost(driver, words.data(), inputAddress(), inputBytes));
     check(launched.launch(false));
     check(launched.stream.synchronize());

@@ -12,7 +12,7 @@ namespace {
 constexpr size_t kConfigs = 2;
 constexpr const char *kElementwiseTypes[] = {"bf16", "fp16", "fp32"};
 
-/// What models are made of, every kind of operand, every function.
+/// Chains of models, every kind of operand, every function.
 constexpr const char *kChains[] = {
     "add",
     "bias,gelu_tanh",

@@ -1,4 +1,4 @@
-//===- FakeTools.h - trial tools that know no type, on the host -----------===//
+//===- FakeTools.h - trial tools without types, on the host ---------------===//
 #pragma once
 
 #include "trial/TrialParams.h"

@@ -1,8 +1,8 @@
-//===- FakeTrials.h - what the kernels of a trial do, on the host ---------===//
+//===- FakeTrials.h - the kernels of a trial, on the host -----------------===//
 //
 // Plays the trial tools, the fake family's reference and its kernels under the
-// stand-in driver, whose device memory is host memory: y = x. What a kernel
-// does wrong, and how long it takes, is said by the config of its text.
+// stand-in driver, whose device memory is host memory: y = x. The config in a
+// kernel's text selects its fault and its time.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -21,12 +21,12 @@
 
 namespace kiln::fake {
 
-/// What a kernel of the fake family does.
+/// The fault of a kernel of the fake family.
 enum class Misdeed {
   None,
   WrongValue,
   WrongSecond,   ///< in the second output
-  LeavesSecond,  ///< the second output as it was
+  LeavesSecond,  ///< leaves the second output unchanged
   PadsSecond,    ///< writes behind a row of the second output
   FillsSecond,   ///< writes what is not defined of the second output
   BeforeOutput,  ///< writes one byte in front of it
@@ -46,12 +46,12 @@ public:
     kilnFakeOnLaunch("// reference", playReference, this, sizeof(FakeParams));
     for (const char *name : {"// fast.", "// pair.", "// plain."})
       kilnFakeOnLaunch(name, playKernel, this, sizeof(FakeParams));
-    // One module: who plays which kernel is decided by the function's name.
+    // There is one module, so the function's name selects the kernel.
     kilnFakeOnLaunch("trial/TrialTools.cuh", playTool, this,
                      sizeof(CompareToleranceParams));
   }
 
-  /// By what the text of a kernel holds: "fast.t64".
+  /// By a part of a kernel's text: "fast.t64".
   std::map<std::string, Misdeed> misdeeds;
   std::map<std::string, double> durations; ///< ns; else 5000
   double clockRatio = 1;                   ///< of every duration
@@ -62,7 +62,7 @@ public:
   int flushes = 0;
   std::vector<FillNormalParams> fills; ///< of every operand that was filled
   std::vector<FillIntegersParams> integerFills;
-  /// What Misdeed::BehindScratch takes for the size of its workspace.
+  /// The size that Misdeed::BehindScratch assumes for its workspace.
   uint64_t scratchBytes = 0;
 
   int runsOf(const std::string &config) const {

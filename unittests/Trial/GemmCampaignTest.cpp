@@ -140,7 +140,7 @@ private:
     return text + draws.alignment(2) + packedRest(n, type);
   }
 
-  /// What follows without a batch, which packed weights have not.
+  /// The end of the text without a batch, which packed weights do not have.
   std::string packedRest(int64_t n, llvm::StringRef type) {
     for (;;) {
       std::string rest = restOf(n, type);
@@ -149,7 +149,7 @@ private:
     }
   }
 
-  /// What follows the inputs in a problem's text.
+  /// The end of a problem's text, behind the inputs.
   std::string restOf(int64_t n, llvm::StringRef type) {
     std::string text;
     bool joins = n % 2 == 0 && draws.chance(30);
@@ -209,8 +209,8 @@ private:
   int64_t largest;
 };
 
-/// The best two configs of each template, and of those that have any, the best
-/// two with splits of k: for the first problem that has them.
+/// The best two configs of each template and, for templates with split-K, the
+/// best two with it: for the first problem that has them.
 std::vector<Triple> productsOfEachKind(const KernelFamily &family,
                                        const DeviceModel &device) {
   std::vector<Triple> triples;
@@ -240,7 +240,7 @@ std::vector<Triple> kindsOfSm90(const KernelFamily &family) {
     llvm::StringRef problem, config;
   };
   const Kind kKinds[] = {
-      // Pieces that overlap, and a bias of theirs that crosses words.
+      // Pieces that overlap, with a bias that crosses words.
       {"m=130 n=240 k=200 dtype=bf16 layout=NT pointwise=bias,gelu_tanh",
        "sm90.bm64.bn112.bk64.st4.wg1.cm1.cn1"},
       {"m=260 n=360 k=136 dtype=bf16 out=fp32 layout=NT pointwise=bias",

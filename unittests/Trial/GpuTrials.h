@@ -15,8 +15,8 @@
 
 namespace kiln::fake {
 
-/// The driver and the NVRTC of an environment, the real ones unless it says
-/// else, on an empty cache.
+/// The driver and the NVRTC of an environment, by default the real ones, on an
+/// empty cache.
 struct GpuTrials {
   explicit GpuTrials(Registry given,
                      Environment where = Environment::fromProcess())
@@ -29,13 +29,13 @@ struct GpuTrials {
     options.nvrtc = NvrtcSearch::fromEnvironment(
         environment, {KILN_SOURCE_DIR "/build/cuda"});
     artifacts = std::make_unique<ArtifactStore>(*cache, std::move(options));
-    // What the largest of the cases need on any GPU.
+    // The scratch memory of the largest cases on any GPU.
     InProcessTrialsOptions trials;
     trials.scratchBytes = 8ull << 30;
     runner = must(InProcessTrials::create(*driver, device, *artifacts, trials));
   }
 
-  /// One config of one problem; compiles what is not compiled.
+  /// Makes the request for configs of one problem; compiles missing kernels.
   TrialRequest request(const KernelFamily &family, const Problem &problem,
                        const std::vector<std::string> &configs) {
     TrialRequest request;

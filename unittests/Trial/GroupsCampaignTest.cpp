@@ -1,6 +1,5 @@
-// Random groups of rows through the trials that a tuner runs: whatever the
-// sizes and wherever the rows, results are right and nothing else is written,
-// on a real GPU.
+// Random grouped GEMMs through the trials that a tuner runs: for all sizes and
+// places of rows, results are right and nothing else is written, on a real GPU.
 #include "Families/Families.h"
 #include "Families/Gemm/GemmRounds.h"
 #include "Trial/Campaign.h"
@@ -112,7 +111,7 @@ std::vector<Triple> drawGroups(GpuTrials &gpu, llvm::StringRef tmpl,
   return triples;
 }
 
-/// What ptxas refuses is left out: a few of the configs that were drawn.
+/// Leaves out the few drawn configs that ptxas refuses.
 void checkMost(llvm::StringRef tmpl) {
   GpuTrials gpu(makeBuiltinRegistry());
   const std::vector<Triple> triples =

@@ -165,7 +165,7 @@ TEST_CASE("only what may win is validated") {
   CHECK(results[0].status == TrialStatus::Ok);
   CHECK_FALSE(results[0].validated);
   CHECK(results[0].medianNs == doctest::Approx(3000));
-  // What an earlier request proved is believed, and the rest held against it.
+  // A proof of an earlier request counts, so slower ones are not validated.
   request.candidates[3].isProven = true;
   results = f.run(request);
   CHECK(results[3].validated);
@@ -481,7 +481,7 @@ TEST_CASE("what a result hands on is not loaded again") {
   CHECK(results[0].status == TrialStatus::Ok);
   CHECK(results[0].loaded == request.candidates[0].loaded);
   CHECK(calls("cuModuleLoadData") == loads);
-  // Who drops it unloads it, also when the runner is gone.
+  // Dropping the plan unloads it, also after the runner's end.
   f.made.reset();
   CHECK(kilnFakeModulesLoaded() == 1);
   results.clear();

@@ -47,7 +47,7 @@ TEST_CASE(
     CHECK_FALSE(isConfigFault(result.status));
   CHECK(f.runner().isAlive());
   CHECK(f.runner().isBusy());
-  // What it may reach stays, and nothing waits for it.
+  // Memory that it may use stays, and nothing waits for it.
   f.runner().releaseScratch();
   CHECK(codeOf(f.runner().run(request)) == ErrorCode::InProgress);
   CHECK(kilnFakeBytesInUse() == memory);

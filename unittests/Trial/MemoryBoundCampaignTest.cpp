@@ -57,8 +57,8 @@ constexpr const char *kInPlaceProblems[] = {
     "elementwise rows=77 cols=999 op=bias,gelu_tanh dtype=fp16 ldx=1001 "
     "ldy=1001",
     "elementwise rows=64 cols=512 op=add dtype=fp32",
-    // Odd rows, packed or in matrices that lie unlike each other: what an
-    // access covers beyond its own elements may have been written already.
+    // Odd rows, packed or in matrices with different alignments: elements that
+    // an access covers beyond its own may have been written already.
     "rmsnorm rows=61 cols=1001 dtype=bf16 weight=1 residual=1",
     "rmsnorm rows=33 cols=1001 dtype=bf16 weight=1 residual=1 ldx=1002 "
     "ldy=1002 ldr=1003 ldh=1003",

@@ -1,8 +1,8 @@
 // Rows that begin anywhere: odd columns and odd pitches of every family, with
 // every class of configs. A kernel that reads or writes whole vectors has to
-// treat the ends of each row apart; what it writes between rows, in front of an
-// operand or behind it is found by the canaries of trials, and what it reads
-// there is NaN. On a real GPU.
+// treat the ends of each row separately. The canaries of trials find writes
+// between rows, in front of an operand or behind it, and reads there give NaN.
+// On a real GPU.
 #include "Families/Families.h"
 #include "Trial/Campaign.h"
 
@@ -11,17 +11,17 @@ using namespace kiln::fake;
 
 namespace {
 
-/// Of rows and transpositions nearly all classes of configs, of products the
-/// best of each template and a few more.
+/// Rows and transpositions try nearly all classes of configs; products the best
+/// of each template and a few more.
 constexpr size_t kMostClasses = 12, kProductConfigs = 6;
 
-/// Around a vector, a warp's worth of vectors, a block's worth, and more than
-/// registers hold; of each an odd number.
+/// Odd numbers around a vector, a warp's worth of vectors, a block's worth, and
+/// more than registers hold.
 constexpr int64_t kColumns[] = {1,    3,    7,    33,    63,   65,
                                 127,  257,  777,  1023,  1025, 2049,
                                 4097, 8191, 9001, 16385, 50257};
 
-/// What is added to a packed row, in elements, and where operands begin.
+/// The elements added to a packed row, and the place where operands begin.
 struct Pitch {
   int64_t added;
   const char *align; ///< of the operands' addresses; 16 where it is empty
@@ -29,7 +29,7 @@ struct Pitch {
 constexpr Pitch kPitches[] = {
     {0, ""}, {1, ""}, {7, " align=2"}, {0, " align=4"}};
 
-/// Of all combinations one in so many is tried first. It is odd, so that each
+/// One in kShare combinations is tried first. The number is odd, so that each
 /// size meets each pitch.
 constexpr size_t kShare = 7;
 
@@ -82,7 +82,7 @@ void addClasses(std::vector<Triple> &triples, const KernelFamily &family,
                 const std::string &text, const DeviceModel &device,
                 size_t most = kMostClasses) {
   auto problem = family.parseProblem(text);
-  // An alignment below the type's own is none.
+  // An alignment below the type's own is invalid.
   if (!problem) {
     llvm::consumeError(problem.takeError());
     return;

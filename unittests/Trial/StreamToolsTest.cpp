@@ -84,7 +84,8 @@ TEST_CASE("every byte is in exactly one access") {
             if (step < params.writePitch &&
                 w * params.writePitch + step < writeChunks)
               ++written, ++inside;
-          // All before wholeSteps, and no other, find all of theirs.
+          // All steps before wholeSteps, and no other, have all their accesses
+          // inside.
           if (inside == reads + writes)
             ++whole;
           else

@@ -84,7 +84,7 @@ TEST_CASE("what is not defined has to be left as it was") {
             std::string("z: 165 elements that are not defined were written, "
                         "the first in row ") +
                 (planes == 1 ? "43, column 0" : "7, column 0 of plane 3"));
-      // What is defined comes first.
+      // Defined elements are checked first.
       result = f.tryMisdeed(Misdeed::LeavesSecond);
       CHECK(result.status ==
             (accumulates ? TrialStatus::Wrong : TrialStatus::NotWritten));

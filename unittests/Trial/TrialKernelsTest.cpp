@@ -1,4 +1,4 @@
-// What the tuner's own kernels compute, on a real GPU, beside the host.
+// Results of the tuner's own kernels on a real GPU, compared with the host's.
 #include "Driver/DeviceMemory.h"
 #include "Driver/Launcher.h"
 #include "Driver/Module.h"
@@ -20,8 +20,8 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-/// The value of a float of \p exponentBits and \p mantissaBits; of e4m3, which
-/// has no infinity, only the largest code is NaN.
+/// The value of a float with \p exponentBits and \p mantissaBits. In e4m3,
+/// which has no infinity, only the largest code is NaN.
 double decode(unsigned code, int exponentBits, int mantissaBits) {
   int bits = exponentBits + mantissaBits;
   double sign = code >> bits & 1 ? -1 : 1;

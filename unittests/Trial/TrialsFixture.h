@@ -47,7 +47,7 @@ struct TrialsFixture : FakeDevice, StoreFixture {
   std::vector<TrialResult> run(const TrialRequest &request) {
     return must(runner().run(request));
   }
-  /// The one result of a config that does \p misdeed.
+  /// The only result of a config that does \p misdeed.
   TrialResult tryMisdeed(Misdeed misdeed) {
     trials.misdeeds["fast.t64"] = misdeed;
     TrialRequest one = request({"fast.t64"});

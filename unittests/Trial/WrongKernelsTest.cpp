@@ -6,7 +6,7 @@ using namespace kiln::fake;
 
 namespace {
 
-/// What the kernel of each tile does with `in` and `out` at element i of count.
+/// The code of each tile's kernel for `in` and `out` at element i of count.
 struct Way {
   int tile;
   const char *body;

@@ -85,7 +85,7 @@ TEST_CASE_FIXTURE(EvidenceFixture,
   Evidence evidence;
   evidence.add(wide(64), 0, 0);
   evidence.fit();
-  // Far away, and predicted to be faster by 3 %: that stands.
+  // A point far away, with a prediction that is faster by 3 %, which stands.
   std::vector<Contender> contenders = {contender(narrow(4096), 100, 0),
                                        contender(wide(4096), 103, 1)};
   judge(contenders, evidence);

@@ -1,5 +1,5 @@
-// What a first tuned call reads and loads, with the trials of this process on
-// the stand-in driver.
+// The files and modules that a first tuned call reads and loads, with the
+// trials of this process on the stand-in driver.
 #include "Tune/Tuner.h"
 
 #include "Store/LoadedPlan.h"
@@ -67,7 +67,7 @@ TEST_CASE("a first tuned call loads each kernel once, and hands on the best") {
   for (const TuningTrial &trial : result.trials)
     kernels += trial.result.config.starts_with("pair") ? 2 : 1;
   CHECK(calls("cuModuleLoadData") == kernels);
-  // What the engine does next.
+  // The next step of an engine.
   KernelLoader loader(*f.driver);
   loader.adopt(*result.choice.loaded);
   auto plan = must(LoadedPlan::load(loader, result.choice.plan,

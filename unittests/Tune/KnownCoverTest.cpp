@@ -14,7 +14,7 @@ constexpr const char *kLayer = "gemm m=1 n=6144 k=4096 dtype=bf16 layout=NT";
 
 ProblemRange layer(int64_t high) { return rangeOf(kLayer, {{"m", 1, high}}); }
 
-/// A cover of all of layer(64), of which nothing is known.
+/// A cover of all of layer(64), without any facts.
 Portfolio searched() {
   return llvm::cantFail(coverRange(layer(64), h200(), {}));
 }
@@ -30,7 +30,7 @@ PortfolioMember measuredAt(PortfolioMember member, int64_t m) {
 TEST_CASE("a known cover has what is known of its members today") {
   Portfolio cover = searched();
   REQUIRE(cover.members().size() > 2);
-  // Of an earlier session, and not stored.
+  // The time is of an earlier session, and not stored.
   cover.mutableMembers()[2] = measuredAt(cover.members()[2], 9);
   const PortfolioMember kept = measuredAt(cover.members()[0], 64);
   const PortfolioMember ofPart = measuredAt(cover.members()[1], 5);

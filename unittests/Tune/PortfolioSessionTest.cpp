@@ -63,7 +63,7 @@ public:
   }
   bool isAlive() const override { return alive; }
 
-  /// Values of m at which something was measured.
+  /// The values of m that were measured.
   std::vector<int64_t> points() const {
     std::vector<int64_t> points;
     for (const TrialRequest &request : requests)
@@ -113,7 +113,7 @@ struct RangeFixture : StoreFixture {
     return error.code;
   }
 
-  /// What the cache has.
+  /// Finds the portfolio in the cache.
   std::optional<FoundPortfolio> find(int64_t low = 1, int64_t high = 4096) {
     return findPortfolio(
         {*portfolios, *records, device, deviceClassKey(device)},
@@ -226,7 +226,7 @@ TEST_CASE("what is stored answers: nothing is measured again") {
   CHECK(f.result.stop == StopReason::Recorded);
   CHECK(f.runner.requests.empty());
   CHECK(f.result.portfolio.toStored() == first);
-  // So does a wider range for a narrower one.
+  // A wider range answers for a narrower one as well.
   REQUIRE(f.prepare(std::chrono::seconds(60), 10, 100) == ErrorCode::Success);
   CHECK(f.runner.requests.empty());
   CHECK(f.result.portfolio.range().high == ExtentPoint{4096});
@@ -245,7 +245,7 @@ TEST_CASE("what is stored answers: nothing is measured again") {
 
 TEST_CASE("measured times decide where the estimate is wrong") {
   RangeFixture f;
-  // What is predicted to be the best for many rows is half as fast there.
+  // The predicted best for many rows is half as fast there.
   f.runner.ns = [](const std::string &config, int64_t m) {
     return waveNs(config, m) * (config == "fast.t256" ? 2 : 1);
   };
@@ -266,7 +266,7 @@ TEST_CASE("a member that is wrong goes, and another cover serves its place") {
   CHECK(f.result.portfolio.isComplete);
   for (int64_t m = 1; m <= 4096; m += 37)
     CHECK_FALSE(f.chosenAt(m).empty());
-  // Nor is it tried again by the next process.
+  // The next process does not try it again, either.
   f.runner.requests.clear();
   f.options.acceptsPartial = false;
   f.reopen();
@@ -331,7 +331,8 @@ TEST_CASE("if all that was compared is wrong there is no portfolio") {
     f.runner.faults[config] = TrialStatus::Wrong;
   CHECK(f.prepare() == ErrorCode::NoCandidate);
   CHECK_FALSE(f.runner.requests.empty());
-  // The next process knows, and so does who would take the estimator's word.
+  // The next process knows it, and so does an engine that would take the
+  // estimator's choice.
   f.runner.requests.clear();
   f.reopen();
   CHECK(f.prepare() == ErrorCode::NoCandidate);
@@ -366,7 +367,7 @@ TEST_CASE("whenever the time ends, what is there serves") {
   CHECK(f.result.portfolio.measuredMembers() > 0);
   for (int64_t m : {1, 77, 1000, 4096})
     CHECK_FALSE(f.chosenAt(m).empty());
-  // The next one goes on: what was measured stays.
+  // The next session goes on: measurements stay.
   const size_t measured = f.result.portfolio.measuredMembers();
   cancel = false;
   f.runner.onRun = nullptr;
@@ -465,7 +466,8 @@ TEST_CASE("without a runner the estimator chooses, for its product") {
   CHECK(f.result.stop == StopReason::Trials);
   CHECK(f.result.isStored);
   CHECK(f.result.portfolio.measuredMembers() == 0);
-  // Choices find it where nothing is measured; what is measured comes first.
+  // Choices find it if there are no measurements; a measured portfolio comes
+  // first.
   auto found = f.find(5, 5);
   REQUIRE(found);
   CHECK(found->portfolio.measuredMembers() == 0);

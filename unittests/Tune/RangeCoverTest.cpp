@@ -29,7 +29,7 @@ struct Regret {
   double mean = 0, most = 0;
 };
 
-/// How far the choice is behind the best of the space at \p points.
+/// The regret of the choice against the best of the space at \p points.
 Regret regretOf(const Portfolio &portfolio,
                 const std::vector<ExtentPoint> &points) {
   Regret regret;
@@ -195,7 +195,7 @@ TEST_CASE("what is kept or waited for is a member; what is barred is not") {
     return candidate.config.text() != barred;
   });
   CHECK(second.members().front().config == best->config);
-  // What was measured stays so.
+  // Measured members stay measured.
   CHECK(second.measuredMembers() == 1);
 }
 

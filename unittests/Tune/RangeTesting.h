@@ -53,7 +53,7 @@ inline std::vector<ProblemRange> rangesOf(const Registry &registry,
   return *ranges;
 }
 
-/// The only one.
+/// The only range of a problem.
 inline ProblemRange rangeOf(llvm::StringRef text,
                             const std::vector<Span> &spans) {
   auto ranges = rangesOf(builtinFamilies(), text, spans);

@@ -1,7 +1,7 @@
 //===- ScriptedRunner.h - trials without a GPU ----------------------------===//
 //
-// A runner whose times and verdicts are in tables. It validates as a real one
-// does: the fastest first, until what is left is slower than a valid one.
+// A runner whose times and verdicts are in tables. It validates like a real
+// one: the fastest first, until the others are slower than a valid one.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -33,8 +33,8 @@ public:
     TrialStatus status = TrialStatus::Ok;
     int64_t samples = 7;
     bool slowToFail = false; ///< its fault shows only when it is validated
-    /// What comparing it takes; nobody sleeps, but in a shorter time it is not
-    /// compared.
+    /// The time of its comparison. No thread sleeps, but within a shorter limit
+    /// it is not compared.
     std::chrono::milliseconds comparison{0};
   };
 
@@ -72,7 +72,7 @@ public:
   std::vector<std::string> configs() const {
     return configsOf([](const TrialRequest &) { return true; });
   }
-  /// Those of the requests that measure.
+  /// The configs of requests that measure.
   std::vector<std::string> measured() const {
     return configsOf(
         [](const TrialRequest &request) { return request.options.measure; });
@@ -82,8 +82,8 @@ public:
   std::optional<Script> anyScript;    ///< of all configs
   std::chrono::milliseconds delay{0}; ///< of each candidate
   std::function<void()> onRun;
-  /// What times of a config are multiplied by in a request, of which this is
-  /// the number, from 1: clocks and noise.
+  /// The factor of a config's times in a request, by the request's number from
+  /// 1: clocks and noise.
   std::function<double(const std::string &config, size_t request)> factor;
   ErrorSummary error;
   bool alive = true;
@@ -184,7 +184,7 @@ noisyClock(double noise) {
   };
 }
 
-/// Of a config whose every trial ends so.
+/// The script of a config whose every trial ends with \p status.
 inline ScriptedRunner::Script failing(TrialStatus status) {
   return {.status = status};
 }

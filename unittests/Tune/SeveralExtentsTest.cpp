@@ -18,7 +18,7 @@ using namespace kiln::fake;
 
 namespace {
 
-/// Takes twice what is predicted of flat tiles, and what is predicted of tall.
+/// Flat tiles take twice their prediction, tall ones their prediction.
 class BoxRunner final : public TrialRunner {
 public:
   explicit BoxRunner(const DeviceModel &device) : device(device) {}
@@ -161,7 +161,7 @@ TEST_CASE_FIXTURE(BoxRangeFixture,
     CHECK(portfolio.members()[choice->member].serves(point));
   }
   CHECK(most < 0.3);
-  // Of a few members alone.
+  // Only a few members are estimated.
   CHECK(estimates <= 16 * kPoints);
 }
 
@@ -196,7 +196,7 @@ TEST_CASE_FIXTURE(BoxRangeFixture,
   CHECK(made.notes.empty());
   REQUIRE_FALSE(runner.points.empty());
   CHECK(served.pointOf(runner.points.front()) == ExtentPoint{64, 1, 5000});
-  // What was measured decides, also where nothing was.
+  // Measurements decide, also at points without any.
   const ExtentPoint huge = {256, 8192, 131072};
   CHECK(made.portfolio.choose(*served.find(huge), huge, device));
 }
@@ -210,7 +210,7 @@ TEST_CASE_FIXTURE(BoxRangeFixture,
     for (const MemberTime &time : member.times)
       measured.insert(time.point);
   REQUIRE_FALSE(measured.empty());
-  // A part of the part is answered by it.
+  // It answers for a part of the part.
   const size_t before = runner.trials;
   CHECK(prepare(range({1, 1, 1}, {8, 1, 100})).origin ==
         PortfolioOrigin::Stored);

@@ -80,7 +80,8 @@ TEST_CASE("all problems get a choice within one budget") {
   const auto elapsed = TuningOptions::Clock::now() - start;
   CHECK(allUsable(outcomes));
   CHECK(elapsed < std::chrono::milliseconds(3000));
-  // A share for each: neither did the first take all, nor was none measured.
+  // Each problem has a share: the first did not take all, and some were
+  // measured.
   CHECK(f.runner.requests.size() >= 2);
   CHECK(f.runner.requests.size() < 24);
   CHECK(outcomes.back().result.stop == StopReason::Budget);

@@ -1,4 +1,4 @@
-// Tuning under an allowance, and what its record says to callers with another.
+// Tuning under an allowance, and its record for callers with another.
 #include "Tune/CandidateList.h"
 #include "Tune/ScriptedRunner.h"
 

@@ -113,7 +113,7 @@ TEST_CASE("relatives of the best are tried wherever they rank") {
   f.runner.scripts["pair.t64"].ns = 1500; // others may be better than predicted
   SUBCASE("those of the first idea") {
     TuningResult result = must(f.tune());
-    // The best again, then what shares its class.
+    // The best again, then the configs of its class.
     CHECK(f.runner.measured() == Configs{"fast.t64", "pair.t64", "plain.t32",
                                          "fast.t64", "fast.t32", "fast.t128"});
     CHECK(result.stop == StopReason::Trials);
@@ -166,8 +166,8 @@ TEST_CASE("the rank decides among ties and time among the rest") {
     f.runner.scripts["fast.t64"] = {.ns = 1030, .halfWidth = 0.04};
     f.runner.scripts["fast.t32"] = {.ns = 1000, .halfWidth = 0.04};
     CHECK(must(f.tune()).choice.plan.configText() == "fast.t64");
-    // Then the playoff, which finds them tied again.
-    // At last what neighbours may want is proven.
+    // Then the playoff, which finds them tied again. Last, configs that
+    // neighbours may want are proven.
     const TrialRequest &proof = *(f.runner.requests.end() - 3);
     CHECK_FALSE(proof.options.measure);
     CHECK(proof.options.validation == TrialValidation::All);
@@ -689,8 +689,8 @@ TEST_CASE("what a neighbour measured goes first") {
   CHECK(result.trials[0].rank == 4);
 }
 
-/// What trials of m = 64 found of one config alone. It is predicted the same
-/// time elsewhere.
+/// Records trials at m = 64 of one config alone. Its prediction is the same
+/// elsewhere.
 void recordOne(TunerFixture &f, const std::string &config, double predictedNs,
                double measuredNs) {
   RecordPoint point;

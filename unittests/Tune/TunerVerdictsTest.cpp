@@ -1,4 +1,4 @@
-// What tuning makes of wrong results, and what of that outlives it.
+// Wrong results in tuning, and the verdicts that outlive it.
 #include "Tune/Tuner.h"
 
 #include "Tune/ScriptedRunner.h"
@@ -151,7 +151,8 @@ TEST_CASE("S13: a first proof waits for a slow reference, and for one alone") {
   SUBCASE("that ends") {
     f.runner.anyScript->comparison = std::chrono::seconds(5);
     CHECK(must(f.tune()).choice.validated);
-    // It waits for it in the batch: what a deadline cuts off may be lost.
+    // It waits for it in the batch, because a comparison after a deadline may
+    // be lost.
     CHECK(f.runner.requests.front().options.extraTime.count() > 0);
     CHECK(f.runner.requests.back().options.extraTime.count() == 0);
     CHECK(f.recordedPoint()->winner == "fast.t64");
@@ -202,7 +203,7 @@ TEST_CASE("S3: what was kept from being tried is tried by the next process") {
   }
   CHECK(must(f.tune()).choice.plan.configText() == "fast.t64");
   CHECK(f.recordedPoint()->isIncomplete());
-  // Who cannot try takes what there is.
+  // A tuner without trials takes the record.
   TuningResult known =
       must(f.tuner(false).tune(f.family, f.problem, f.options));
   CHECK(known.choice.origin == ChoiceOrigin::Record);

@@ -83,7 +83,7 @@ TEST_CASE("F4: what the disk refuses is counted, with the reason") {
   REQUIRE(result.unstoredReasons.size() == 1);
   CHECK(result.unstoredReasons.begin()->find("Not a directory") !=
         std::string::npos);
-  // What memory has is no more on disk the second time.
+  // Kernels in memory are not on disk any more the second time.
   result = f.run({"fake m=1 n=64"});
   CHECK(result.fromCache == 1);
   CHECK(result.unstoredKernels == 1);

@@ -35,7 +35,7 @@ TEST_CASE("entries of one hash are told apart, and a later one replaces") {
   CHECK(find(table, 2, 7)->value == 20);
   publish(table, 1, 11, 7);
   CHECK(find(table, 1, 7)->value == 11);
-  CHECK(first->value == 10); // what a reader holds stays
+  CHECK(first->value == 10); // a reader's entry stays
   std::set<int> values;
   table.forEach([&](const Entry &e) { values.insert(e.value); });
   CHECK(values == std::set<int>{11, 20});

@@ -15,7 +15,7 @@ CudaStream streamAt(uintptr_t value) {
 }
 CudaStream const kLegacy = streamAt(1), kPerThread = streamAt(2);
 
-/// Another thread that wants the lock of a stream, and what became of it.
+/// Another thread that wants the lock of a stream, and its result.
 class Waiter {
 public:
   Waiter(uint64_t contextId, CudaStream stream)

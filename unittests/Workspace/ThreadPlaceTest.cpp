@@ -38,8 +38,8 @@ TEST_CASE("a hook hears of each thread that ends, until it is gone") {
   CHECK(ended == std::vector<uint64_t>{seen.number});
 }
 
-/// Ends a child behind what its thread keeps, and before a sanitizer looks for
-/// what the parent's threads own.
+/// Ends a child after its thread's own state, and before a sanitizer looks for
+/// memory of the parent's threads.
 struct ChildEnd {
   bool isChild = false;
   ~ChildEnd() {
