@@ -21,7 +21,7 @@ namespace {
 const std::set<std::string> kPlainWords = {"reduce", "transpose"};
 
 /// Folders whose names are also common words.
-const std::set<std::string> kPlainFolders = {"rows", "stream", "transpose"};
+const std::set<std::string> kPlainFolders = {"memorypass", "rows", "transpose"};
 
 std::string lower(std::string text) {
   std::transform(text.begin(), text.end(), text.begin(),

@@ -7,7 +7,7 @@
 #include "Families/Attention/MergeFamily.h"
 #include "Families/KernelUnit.h"
 #include "Families/LaunchLimits.h"
-#include "Families/Stream/StreamTemplate.h"
+#include "Families/MemoryPass/MemoryPassTemplate.h"
 #include "Kernel/ConfigSchema.h"
 #include "attention/FlatMergeConfig.h"
 
@@ -38,7 +38,7 @@ private:
   MergeSignature signature;
 };
 
-class FlatMerge final : public StreamTemplate {
+class FlatMerge final : public MemoryPassTemplate {
 public:
   FlatMerge()
       : schema(makeConfigSchema<FlatMergeConfig>(FlatMergeConfig::kName)) {}
@@ -107,13 +107,13 @@ protected:
     return std::nullopt;
   }
 
-  StreamKernel streamKernel(const Problem &problem, const Values &values,
-                            const DeviceModel &) const override {
+  MemoryPass memoryPass(const Problem &problem, const Values &values,
+                        const DeviceModel &) const override {
     auto config = fromValues<FlatMergeConfig>(values);
     MergeProblem p = readMergeProblem(problem.values.array().data());
     MergeSignature signature = signatureOf(p);
     double rows = p.allRows(), elements = rows * double(p.valueDim);
-    StreamKernel kernel;
+    MemoryPass kernel;
     kernel.tasks = config.blocks(signature, rows);
     kernel.block = {config.threads(), config.registers(signature), 0};
     kernel.readBytes =

@@ -2,14 +2,14 @@
 //
 // The space is small: the bytes that a thread loads at once (vector, items),
 // the threads of a block, the cache hints, and whether the grid is resident or
-// has a block for each piece. Little's law ranks it; see Model/Stream.h.
+// has a block for each piece. Little's law ranks it; see Model/MemoryPass.h.
 //
 //===----------------------------------------------------------------------===//
 #include "Families/Elementwise/ElementwiseTemplate.h"
 #include "Families/Elementwise/FlatEstimate.h"
 #include "Families/KernelUnit.h"
 #include "Families/LaunchLimits.h"
-#include "Families/Stream/StreamTemplate.h"
+#include "Families/MemoryPass/MemoryPassTemplate.h"
 #include "Kernel/ConfigSchema.h"
 #include "elementwise/FlatElementwiseConfig.h"
 
@@ -163,7 +163,7 @@ private:
 // The template
 //===----------------------------------------------------------------------===//
 
-class FlatElementwise final : public StreamTemplate {
+class FlatElementwise final : public MemoryPassTemplate {
 public:
   FlatElementwise()
       : schema(makeConfigSchema<FlatElementwiseConfig>(
@@ -232,8 +232,8 @@ protected:
     return checkGrid(p, signature, config, device);
   }
 
-  StreamKernel streamKernel(const Problem &problem, const Values &values,
-                            const DeviceModel &device) const override {
+  MemoryPass memoryPass(const Problem &problem, const Values &values,
+                        const DeviceModel &device) const override {
     return flatStreamKernel(read(problem),
                             readElementwiseSignature(problem.signature),
                             fromValues<FlatElementwiseConfig>(values), device);

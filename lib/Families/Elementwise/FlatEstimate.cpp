@@ -114,11 +114,11 @@ Instructions instructionsOf(const ElementwiseSignature &signature,
 
 } // namespace
 
-StreamKernel flatStreamKernel(const ElementwiseProblem &p,
-                              const ElementwiseSignature &signature,
-                              const FlatElementwiseConfig &config,
-                              const DeviceModel &device) {
-  StreamKernel kernel;
+MemoryPass flatStreamKernel(const ElementwiseProblem &p,
+                            const ElementwiseSignature &signature,
+                            const FlatElementwiseConfig &config,
+                            const DeviceModel &device) {
+  MemoryPass kernel;
   int64_t inBytes = bytesOf(p.dtype), outBytes = bytesOf(p.out);
   double elements = double(p.rows) * p.cols;
   int64_t matrices = 1 + signature.count(LinkShape::Matrix);

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "Families/Elementwise/ElementwiseProblem.h"
-#include "Model/Stream.h"
+#include "Model/MemoryPass.h"
 #include "elementwise/FlatElementwiseConfig.h"
 
 namespace kiln {
@@ -12,9 +12,9 @@ inline constexpr int64_t kAccessBytes = 16;
 
 /// The memory pass of \p config for the problem \p p: bytes, instructions and
 /// waits. Pure, less than a microsecond.
-StreamKernel flatStreamKernel(const ElementwiseProblem &p,
-                              const ElementwiseSignature &signature,
-                              const FlatElementwiseConfig &config,
-                              const DeviceModel &device);
+MemoryPass flatStreamKernel(const ElementwiseProblem &p,
+                            const ElementwiseSignature &signature,
+                            const FlatElementwiseConfig &config,
+                            const DeviceModel &device);
 
 } // namespace kiln

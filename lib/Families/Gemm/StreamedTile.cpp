@@ -18,7 +18,7 @@
 #include "Families/Gemm/DerivationSteps.h"
 #include "Families/Gemm/GatherStep.h"
 #include "Families/Gemm/TileEstimate.h"
-#include "Families/Stream/StreamEstimate.h"
+#include "Families/MemoryPass/MemoryPassEstimate.h"
 #include "Model/Bandwidth.h"
 #include "Model/MathUtil.h"
 #include "Model/Waves.h"

@@ -6,8 +6,8 @@
 //===----------------------------------------------------------------------===//
 #include "Families/KernelUnit.h"
 #include "Families/LaunchLimits.h"
+#include "Families/MemoryPass/MemoryPassTemplate.h"
 #include "Families/Prepack/PrepackFamily.h"
-#include "Families/Stream/StreamTemplate.h"
 #include "Kernel/ConfigSchema.h"
 #include "prepack/BlockPrepackConfig.h"
 
@@ -34,7 +34,7 @@ private:
   int sharedBytes;
 };
 
-class BlockPrepack final : public StreamTemplate {
+class BlockPrepack final : public MemoryPassTemplate {
 public:
   BlockPrepack()
       : schema(
@@ -98,13 +98,13 @@ protected:
     return checkSharedBytes(config.sharedBytes(signature), device);
   }
 
-  StreamKernel streamKernel(const Problem &problem, const Values &values,
-                            const DeviceModel &) const override {
+  MemoryPass memoryPass(const Problem &problem, const Values &values,
+                        const DeviceModel &) const override {
     auto config = fromValues<BlockPrepackConfig>(values);
     PrepackProblem p = readPrepackProblem(problem.values.array().data());
     PrepackSignature signature = readPrepackSignature(problem.signature);
     const PrepackSource from = p.from();
-    StreamKernel kernel;
+    MemoryPass kernel;
     kernel.tasks = config.tiles(p.n, p.k);
     kernel.block = {config.threads(), config.registers(),
                     config.sharedBytes(signature)};
@@ -121,7 +121,7 @@ protected:
     constexpr double kPerPair = 12;
     kernel.simdOps = kPerPair * double(p.blockRows()) * double(p.rowBytes()) *
                      8 / (2.0 * signature.bits());
-    kernel.pace = StreamPace::Reduces;
+    kernel.pace = PassPace::Reduces;
     constexpr double kBarrierNs = 40;
     kernel.serialNs = kBarrierNs;
     return kernel;

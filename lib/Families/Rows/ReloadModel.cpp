@@ -9,7 +9,7 @@
 namespace kiln {
 
 /// Adds the bytes and waits of the passes after the first one.
-static void addPasses(StreamKernel &kernel, const RowProblem &problem,
+static void addPasses(MemoryPass &kernel, const RowProblem &problem,
                       const ReloadShape &shape) {
   const int passes = reducesTwice(problem) ? 2 : 1;
   // Later passes read the stored sum with a residual, not its terms.
@@ -25,7 +25,7 @@ static void addPasses(StreamKernel &kernel, const RowProblem &problem,
   kernel.serialNs += kPassNs * passes;
 }
 
-void addReloading(StreamKernel &kernel, const RowProblem &problem,
+void addReloading(MemoryPass &kernel, const RowProblem &problem,
                   const ReloadShape &shape, const DeviceModel &device) {
   kernel.loadRounds = shape.turns * ceilDiv(problem.cols, shape.chunk());
   kernel.sharedBytesPerTask =

@@ -7,7 +7,7 @@
 #pragma once
 
 #include "Families/Rows/RowProblem.h"
-#include "Model/Stream.h"
+#include "Model/MemoryPass.h"
 #include "rows/RowSignature.h"
 
 namespace kiln {
@@ -32,7 +32,7 @@ struct ReloadShape {
 
 /// Adds loads, passes and arithmetic to \p kernel, which has bytes, tasks and
 /// block.
-void addReloading(StreamKernel &kernel, const RowProblem &problem,
+void addReloading(MemoryPass &kernel, const RowProblem &problem,
                   const ReloadShape &shape, const DeviceModel &device);
 
 } // namespace kiln

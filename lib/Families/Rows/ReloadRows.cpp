@@ -179,10 +179,10 @@ protected:
     return checkRegisters(signature, config, device);
   }
 
-  StreamKernel stream(const RowProblem &problem, const RowSignature &signature,
-                      const ReloadRowsConfig &config,
-                      const DeviceModel &device) const override {
-    StreamKernel kernel = rowStream(problem);
+  MemoryPass stream(const RowProblem &problem, const RowSignature &signature,
+                    const ReloadRowsConfig &config,
+                    const DeviceModel &device) const override {
+    MemoryPass kernel = rowStream(problem);
     kernel.tasks = ceilDiv(problem.rows, config.blockRows());
     kernel.clusterSize = config.cluster;
     kernel.persistentPerSm = config.gridPerSm;

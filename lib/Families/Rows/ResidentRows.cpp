@@ -36,9 +36,9 @@ protected:
   checkLimits(const RowProblem &problem, const RowSignature &signature,
               const ResidentRowsConfig &config,
               const DeviceModel &device) const override;
-  StreamKernel stream(const RowProblem &problem, const RowSignature &signature,
-                      const ResidentRowsConfig &config,
-                      const DeviceModel &device) const override;
+  MemoryPass stream(const RowProblem &problem, const RowSignature &signature,
+                    const ResidentRowsConfig &config,
+                    const DeviceModel &device) const override;
 };
 
 } // namespace
@@ -394,11 +394,11 @@ static double sparedOps(const RowProblem &problem) {
   return problem.dtype == DType::FP32 ? kOfWide : kOfWeighted;
 }
 
-StreamKernel ResidentRowsTemplate::stream(const RowProblem &problem,
-                                          const RowSignature &signature,
-                                          const ResidentRowsConfig &config,
-                                          const DeviceModel &device) const {
-  StreamKernel kernel = rowStream(problem);
+MemoryPass ResidentRowsTemplate::stream(const RowProblem &problem,
+                                        const RowSignature &signature,
+                                        const ResidentRowsConfig &config,
+                                        const DeviceModel &device) const {
+  MemoryPass kernel = rowStream(problem);
   // Blocks outside of clusters are tasks of their own.
   kernel.tasks =
       static_cast<int64_t>(config.blocks(problem.rows)) / config.cluster;

@@ -95,9 +95,9 @@ double sharedOperandBytes(const RowProblem &problem) {
   return static_cast<double>(problem.cols * rows * bytesOf(problem.dtype));
 }
 
-StreamKernel rowStream(const RowProblem &p) {
-  StreamKernel kernel;
-  kernel.pace = StreamPace::Reduces;
+MemoryPass rowStream(const RowProblem &p) {
+  MemoryPass kernel;
+  kernel.pace = PassPace::Reduces;
   auto rows = static_cast<double>(p.rows);
   double elements = rows * static_cast<double>(p.cols);
   kernel.readBytes = rows * rowReadBytes(p) + sharedOperandBytes(p);
@@ -165,7 +165,7 @@ double exchangeNs(const RowProblem &problem, int64_t blocks) {
          (reducesTwice(problem) ? 2 : 1);
 }
 
-void addHintCosts(StreamKernel &kernel, const RowProblem &problem,
+void addHintCosts(MemoryPass &kernel, const RowProblem &problem,
                   bool isStreaming) {
   // Evict-first stores of one block turn DRAM from the reads of others to
   // writes sooner, which costs 3 % (H200 and H100: the mean of 900 pairs of
@@ -178,7 +178,7 @@ void addHintCosts(StreamKernel &kernel, const RowProblem &problem,
     kernel.lostInWaves += kStoresLost;
 }
 
-void addAccessCosts(StreamKernel &kernel, const RowProblem &problem,
+void addAccessCosts(MemoryPass &kernel, const RowProblem &problem,
                     int64_t vector) {
   // Addresses, bounds, and the issue of loads and stores: a vector of half the
   // width takes as long as a whole one (H200: a row of 7040 takes 4.4 us by 7
@@ -194,7 +194,7 @@ void addAccessCosts(StreamKernel &kernel, const RowProblem &problem,
       kAccessOps * accesses * elements / static_cast<double>(vector);
 }
 
-void addShuffleCosts(StreamKernel &kernel, int64_t rows, int64_t rowThreads) {
+void addShuffleCosts(MemoryPass &kernel, int64_t rows, int64_t rowThreads) {
   constexpr double kStepOps = 7; // a shuffle, a merge, selects
   double steps = std::log2(double(std::min<int64_t>(rowThreads, kWarpThreads)));
   kernel.simdOps +=
@@ -203,13 +203,13 @@ void addShuffleCosts(StreamKernel &kernel, int64_t rows, int64_t rowThreads) {
                           kernel.block.threads);
 }
 
-void addSharedCosts(StreamKernel &kernel, double vectors) {
+void addSharedCosts(MemoryPass &kernel, double vectors) {
   // A warp's vector takes 4 clocks to write and to read.
   constexpr double kSharedOps = 64;
   kernel.simdOps += kSharedOps * vectors;
 }
 
-void addStartCosts(StreamKernel &kernel, const RowProblem &problem,
+void addStartCosts(MemoryPass &kernel, const RowProblem &problem,
                    RowStart start, double threads) {
   if (start == RowStart::Aligned)
     return;

@@ -9,9 +9,9 @@
 
 #include "Families/KernelUnit.h"
 #include "Families/LaunchLimits.h"
+#include "Families/MemoryPass/MemoryPassTemplate.h"
 #include "Families/Rows/RowProblem.h"
 #include "Families/Rows/RowUnit.h"
-#include "Families/Stream/StreamTemplate.h"
 #include "Kernel/ConfigSchema.h"
 #include "Kernel/Family.h"
 
@@ -36,7 +36,7 @@ int64_t outputCount(const RowProblem &problem);
 
 /// The memory pass of every template over rows: the bytes of \p problem, read
 /// and written once, and its arithmetic.
-StreamKernel rowStream(const RowProblem &problem);
+MemoryPass rowStream(const RowProblem &problem);
 /// Bytes of the operands that all rows share: weight, bias, a mask of one row.
 double sharedOperandBytes(const RowProblem &problem);
 
@@ -54,23 +54,23 @@ double exchangeNs(const RowProblem &problem, int64_t blocks);
 
 /// Adds the cost of evict-first stores where tasks follow each other, and of
 /// reductions whose reads do not bypass L1.
-void addHintCosts(StreamKernel &kernel, const RowProblem &problem,
+void addHintCosts(MemoryPass &kernel, const RowProblem &problem,
                   bool isStreaming);
 
 /// Adds to \p kernel the instructions for accesses of \p vector elements, in
 /// addition to those of each element.
-void addAccessCosts(StreamKernel &kernel, const RowProblem &problem,
+void addAccessCosts(MemoryPass &kernel, const RowProblem &problem,
                     int64_t vector);
 
 /// Adds the shuffles of \p rows rows a thread over \p rowThreads lanes.
-void addShuffleCosts(StreamKernel &kernel, int64_t rows, int64_t rowThreads);
+void addShuffleCosts(MemoryPass &kernel, int64_t rows, int64_t rowThreads);
 
 /// Adds the cost of \p vectors vectors that stay in shared memory.
-void addSharedCosts(StreamKernel &kernel, double vectors);
+void addSharedCosts(MemoryPass &kernel, double vectors);
 
 /// Adds to \p kernel, which has \p threads threads for each row, the cost of
 /// rows with start \p start: the shifts of vectors, and the ends.
-void addStartCosts(StreamKernel &kernel, const RowProblem &problem,
+void addStartCosts(MemoryPass &kernel, const RowProblem &problem,
                    RowStart start, double threads);
 
 /// Binds one config of one problem. \p workspace is that of its plan.
@@ -124,7 +124,7 @@ private:
 };
 
 /// A template over rows, given its config type.
-template <class Config> class RowTemplate : public StreamTemplate {
+template <class Config> class RowTemplate : public MemoryPassTemplate {
 public:
   RowTemplate(RowKind kind, const KernelEntry &entry)
       : kind(kind), entry(entry),
@@ -202,8 +202,8 @@ protected:
     return checkGrid(config.blocks(gridRows(rows)));
   }
 
-  StreamKernel streamKernel(const Problem &problem, const Values &values,
-                            const DeviceModel &device) const final {
+  MemoryPass memoryPass(const Problem &problem, const Values &values,
+                        const DeviceModel &device) const final {
     return stream(read(problem), readRowSignature(problem.signature),
                   fromValues<Config>(values), device);
   }
@@ -235,10 +235,9 @@ protected:
               const Config &config, const DeviceModel &device) const = 0;
 
   /// The memory pass of a config that prune() has accepted.
-  virtual StreamKernel stream(const RowProblem &problem,
-                              const RowSignature &signature,
-                              const Config &config,
-                              const DeviceModel &device) const = 0;
+  virtual MemoryPass stream(const RowProblem &problem,
+                            const RowSignature &signature, const Config &config,
+                            const DeviceModel &device) const = 0;
 
   RowProblem read(const Problem &problem) const {
     return readRowProblem(kind, problem.values.array().data());

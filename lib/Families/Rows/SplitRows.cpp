@@ -93,10 +93,10 @@ protected:
     return std::max(wanted, kLeast);
   }
 
-  StreamKernel stream(const RowProblem &problem, const RowSignature &signature,
-                      const SplitRowsConfig &config,
-                      const DeviceModel &device) const override {
-    StreamKernel kernel = rowStream(problem);
+  MemoryPass stream(const RowProblem &problem, const RowSignature &signature,
+                    const SplitRowsConfig &config,
+                    const DeviceModel &device) const override {
+    MemoryPass kernel = rowStream(problem);
     int64_t outputs = std::max<int64_t>(outputCount(problem), 1);
     kernel.tasks = outputs * config.ranges;
     int64_t words = ceilDiv(config.vector * bytesOf(signature.in), 4);

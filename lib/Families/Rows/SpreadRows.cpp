@@ -41,9 +41,9 @@ protected:
   checkLimits(const RowProblem &problem, const RowSignature &signature,
               const SpreadRowsConfig &config,
               const DeviceModel &device) const override;
-  StreamKernel stream(const RowProblem &problem, const RowSignature &signature,
-                      const SpreadRowsConfig &config,
-                      const DeviceModel &device) const override;
+  MemoryPass stream(const RowProblem &problem, const RowSignature &signature,
+                    const SpreadRowsConfig &config,
+                    const DeviceModel &device) const override;
 
 private:
   static void
@@ -225,12 +225,12 @@ static double missShare(const RowProblem &problem,
   return bytes <= reused ? 0 : 1 - reused / bytes;
 }
 
-StreamKernel SpreadRowsTemplate::stream(const RowProblem &problem,
-                                        const RowSignature &signature,
-                                        const SpreadRowsConfig &config,
-                                        const DeviceModel &device) const {
+MemoryPass SpreadRowsTemplate::stream(const RowProblem &problem,
+                                      const RowSignature &signature,
+                                      const SpreadRowsConfig &config,
+                                      const DeviceModel &device) const {
   const ReloadShape shape = shapeOf(problem, config);
-  StreamKernel kernel = rowStream(problem);
+  MemoryPass kernel = rowStream(problem);
   kernel.tasks = static_cast<int64_t>(config.blocks(problem.rows));
   kernel.block = {
       .threads = config.blockThreads,

@@ -46,7 +46,7 @@ protected:
                  const DeviceModel &) const override {
     return config.sharedBytes(signature, static_cast<int>(p.rows));
   }
-  void addCosts(StreamKernel &kernel, const LineTransposeConfig &config,
+  void addCosts(MemoryPass &kernel, const LineTransposeConfig &config,
                 const TransposeProblem &problem,
                 const TransposeSignature &signature,
                 const DeviceModel &device) const override;
@@ -184,7 +184,7 @@ static double instructionsOf(const LineTransposeConfig &config, int64_t rows,
          vectors * idle * (kPerVector + vector * element);
 }
 
-void LineTranspose::addCosts(StreamKernel &kernel,
+void LineTranspose::addCosts(MemoryPass &kernel,
                              const LineTransposeConfig &config,
                              const TransposeProblem &p,
                              const TransposeSignature &signature,

@@ -44,7 +44,7 @@ protected:
                  const TransposeProblem &problem,
                  const TransposeSignature &signature,
                  const DeviceModel &device) const override;
-  void addCosts(StreamKernel &kernel, const ShiftedTransposeConfig &config,
+  void addCosts(MemoryPass &kernel, const ShiftedTransposeConfig &config,
                 const TransposeProblem &problem,
                 const TransposeSignature &signature,
                 const DeviceModel &device) const override;
@@ -187,7 +187,7 @@ static double endsOf(const TransposeProblem &p,
          double(std::min<int64_t>(vector - 1, p.rows));
 }
 
-void ShiftedTranspose::addCosts(StreamKernel &kernel,
+void ShiftedTranspose::addCosts(MemoryPass &kernel,
                                 const ShiftedTransposeConfig &config,
                                 const TransposeProblem &p,
                                 const TransposeSignature &signature,

@@ -66,7 +66,7 @@ protected:
                  const DeviceModel &) const override {
     return config.sharedBytes(signature);
   }
-  void addCosts(StreamKernel &kernel, const TiledTransposeConfig &config,
+  void addCosts(MemoryPass &kernel, const TiledTransposeConfig &config,
                 const TransposeProblem &problem,
                 const TransposeSignature &signature,
                 const DeviceModel &device) const override;
@@ -210,7 +210,7 @@ static double lostToShared(const TiledTransposeConfig &config,
 /// to shared sectors. H100, 8192 x 8192 bf16: 95.1 us, and 97.5 us in two
 /// rounds. By two and two, fp32 24242 x 1664, 974 x 21592 and bf16 30 x 21480
 /// took 1.2 times as long as the other terms predict.
-static double lostShare(const StreamKernel &kernel,
+static double lostShare(const MemoryPass &kernel,
                         const TiledTransposeConfig &config,
                         const TransposeSignature &signature,
                         const TransposeProblem &p, const DeviceModel &device) {
@@ -222,7 +222,7 @@ static double lostShare(const StreamKernel &kernel,
   return 1 - (1 - lost) * (1 - lostToShared(config, signature, p, device));
 }
 
-void TiledTranspose::addCosts(StreamKernel &kernel,
+void TiledTranspose::addCosts(MemoryPass &kernel,
                               const TiledTransposeConfig &config,
                               const TransposeProblem &p,
                               const TransposeSignature &signature,

@@ -45,7 +45,7 @@ double sharedMemoryNs(double bytes, const DeviceModel &device) {
   return clocks * 1e3 / double(device.smClockMHz);
 }
 
-double betweenNs(const StreamKernel &kernel, double bytes, double instructions,
+double betweenNs(const MemoryPass &kernel, double bytes, double instructions,
                  const DeviceModel &device) {
   int64_t fit =
       std::max<int64_t>(occupancy(device, kernel.block).blocksPerSm, 1);

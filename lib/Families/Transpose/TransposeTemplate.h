@@ -9,7 +9,7 @@
 
 #include "Families/KernelUnit.h"
 #include "Families/LaunchLimits.h"
-#include "Families/Stream/StreamTemplate.h"
+#include "Families/MemoryPass/MemoryPassTemplate.h"
 #include "Families/Transpose/TransposeProblem.h"
 #include "Kernel/ConfigSchema.h"
 #include "Kernel/Operand.h"
@@ -53,7 +53,7 @@ double lostToPieces(int pieceBytes);
 /// fp32 51 x 36231 by 64 rows 1.3. Packed rows that lie wholly in a tile are
 /// one piece. \p kernel has its tasks.
 template <class Config>
-double lostToTiles(const StreamKernel &kernel, const Config &config,
+double lostToTiles(const MemoryPass &kernel, const Config &config,
                    const TransposeProblem &p) {
   constexpr double kEmptyLoss = 0.25;
   double places = double(config.tileRows) * config.tileCols *
@@ -76,7 +76,7 @@ double sharedMemoryNs(double bytes, const DeviceModel &device);
 /// through shared memory at the rate of all banks, in addition to
 /// \p instructions of lanes. The first blocks of an SM begin together, and all
 /// of them do this at the same time; later blocks have drifted apart.
-double betweenNs(const StreamKernel &kernel, double bytes, double instructions,
+double betweenNs(const MemoryPass &kernel, double bytes, double instructions,
                  const DeviceModel &device);
 
 /// Binds one config of one problem.
@@ -108,7 +108,7 @@ private:
 };
 
 /// A template of the family, given its config type.
-template <class Config> class TransposeTemplate : public StreamTemplate {
+template <class Config> class TransposeTemplate : public MemoryPassTemplate {
 public:
   explicit TransposeTemplate(const KernelEntry &entry)
       : entry(entry), schema(makeConfigSchema<Config>(Config::kName)) {}
@@ -167,12 +167,12 @@ protected:
         double(blocksOf(config, p, signature, signature.elementBytes)));
   }
 
-  StreamKernel streamKernel(const Problem &problem, const Values &values,
-                            const DeviceModel &device) const final {
+  MemoryPass memoryPass(const Problem &problem, const Values &values,
+                        const DeviceModel &device) const final {
     auto config = fromValues<Config>(values);
     TransposeProblem p = read(problem);
     TransposeSignature signature = readTransposeSignature(problem.signature);
-    StreamKernel kernel;
+    MemoryPass kernel;
     // A pointer of the greatest alignment is almost never aligned to less than
     // a kernel needs.
     constexpr int64_t kMostAlign = 16;
@@ -206,7 +206,7 @@ protected:
 
   /// Adds the costs of a config that prune() has accepted, apart from moving
   /// each byte once.
-  virtual void addCosts(StreamKernel &kernel, const Config &config,
+  virtual void addCosts(MemoryPass &kernel, const Config &config,
                         const TransposeProblem &problem,
                         const TransposeSignature &signature,
                         const DeviceModel &device) const = 0;

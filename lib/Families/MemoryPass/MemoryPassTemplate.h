@@ -1,7 +1,7 @@
-//===- StreamTemplate.h - base of memory-bound templates ------------------===//
+//===- MemoryPassTemplate.h - base of memory-bound templates --------------===//
 #pragma once
 
-#include "Families/Stream/StreamEstimate.h"
+#include "Families/MemoryPass/MemoryPassEstimate.h"
 #include "Kernel/Template.h"
 
 namespace kiln {
@@ -9,7 +9,7 @@ namespace kiln {
 /// A template whose configs are judged by their memory pass. A derived template
 /// gives that pass and its own limits; time, prose and the test whether an SM
 /// holds a block follow.
-class StreamTemplate : public Template {
+class MemoryPassTemplate : public Template {
 public:
   std::optional<Rejection> prune(const Problem &problem, const Values &config,
                                  const DeviceModel &device) const final;
@@ -32,9 +32,8 @@ protected:
               const DeviceModel &device) const = 0;
 
   /// The memory pass of a config that checkConfig() has accepted.
-  virtual StreamKernel streamKernel(const Problem &problem,
-                                    const Values &config,
-                                    const DeviceModel &device) const = 0;
+  virtual MemoryPass memoryPass(const Problem &problem, const Values &config,
+                                const DeviceModel &device) const = 0;
 };
 
 } // namespace kiln

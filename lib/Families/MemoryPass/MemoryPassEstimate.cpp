@@ -1,5 +1,5 @@
-//===- StreamEstimate.cpp -------------------------------------------------===//
-#include "Families/Stream/StreamEstimate.h"
+//===- MemoryPassEstimate.cpp ---------------------------------------------===//
+#include "Families/MemoryPass/MemoryPassEstimate.h"
 
 #include "Model/Bandwidth.h"
 #include "Model/RegisterWall.h"
@@ -10,7 +10,7 @@ namespace kiln {
 
 static constexpr double kKB = 1024;
 
-std::optional<Rejection> checkResident(const StreamKernel &kernel,
+std::optional<Rejection> checkResident(const MemoryPass &kernel,
                                        const DeviceModel &device) {
   const BlockResources &block = kernel.block;
   Occupancy resident = occupancy(device, block);
@@ -35,9 +35,9 @@ std::optional<Rejection> checkResident(const StreamKernel &kernel,
                    double(device.maxWarpsPerSm * kWarpThreads)};
 }
 
-Estimate estimateStream(const StreamKernel &kernel, const DeviceModel &device,
-                        Detail detail) {
-  StreamTime time = streamTime(kernel, device);
+Estimate estimatePass(const MemoryPass &kernel, const DeviceModel &device,
+                      Detail detail) {
+  PassTime time = passTime(kernel, device);
   Estimate estimate(detail);
   estimate.totalNs = time.totalNs;
   estimate.bound = nameOf(time.bound);
@@ -76,8 +76,8 @@ static std::string rereadText(double missShare) {
       100 * missShare);
 }
 
-static DerivationStep trafficStep(const StreamKernel &kernel,
-                                  const StreamTime &time) {
+static DerivationStep trafficStep(const MemoryPass &kernel,
+                                  const PassTime &time) {
   DerivationStep step;
   step.title = "traffic";
   double megabyte = 1e6;
@@ -99,8 +99,8 @@ static DerivationStep trafficStep(const StreamKernel &kernel,
   return step;
 }
 
-static DerivationStep occupancyStep(const StreamKernel &kernel,
-                                    const StreamTime &time) {
+static DerivationStep occupancyStep(const MemoryPass &kernel,
+                                    const PassTime &time) {
   const Occupancy &occupancy = time.occupancy;
   DerivationStep step;
   step.title = "occupancy";
@@ -128,8 +128,7 @@ std::string busyDramText(const DeviceModel &device) {
                      busyDramLatencyNs(device));
 }
 
-static DerivationStep littleStep(const StreamKernel &kernel,
-                                 const StreamTime &time,
+static DerivationStep littleStep(const MemoryPass &kernel, const PassTime &time,
                                  const DeviceModel &device) {
   DerivationStep step;
   step.title = "Little's law";
@@ -140,21 +139,21 @@ static DerivationStep littleStep(const StreamKernel &kernel,
       device.smCount, time.bytesNeededPerSm / kKB,
       time.bytesInFlightPerSm / kKB);
   double ratio = time.bytesInFlightPerSm / time.bytesNeededPerSm;
-  bool isBound = time.bound == StreamBound::Latency;
+  bool isBound = time.bound == PassBound::Latency;
   if (ratio < 1) {
     step.verdict = isBound ? "too few: latency is the limit"
                            : "too few: latency shows beside the limit";
     if (isBound)
-      step.blames = nameOf(StreamBound::Latency);
+      step.blames = nameOf(PassBound::Latency);
   } else if (isBound) {
     step.verdict = "enough while tasks load; but the rest of a task's life "
                    "keeps nothing in flight";
   } else {
-    bool isEnough = ratio < 2 || kernel.pace == StreamPace::Reduces;
+    bool isEnough = ratio < 2 || kernel.pace == PassPace::Reduces;
     step.verdict = isEnough ? "enough"
                             : "more than it takes, which costs some order of "
                               "the accesses";
-    step.clears = nameOf(StreamBound::Latency);
+    step.clears = nameOf(PassBound::Latency);
   }
   step.values =
       llvm::json::Object{{"in_flight_bytes_per_sm", time.bytesInFlightPerSm},
@@ -163,9 +162,8 @@ static DerivationStep littleStep(const StreamKernel &kernel,
   return step;
 }
 
-static DerivationStep lifeStep(const StreamKernel &kernel,
-                               const StreamTime &time) {
-  const StreamLife &life = time.life;
+static DerivationStep lifeStep(const MemoryPass &kernel, const PassTime &time) {
+  const TaskLife &life = time.life;
   DerivationStep step;
   step.title = "a task's life";
   step.formula =
@@ -194,7 +192,7 @@ static DerivationStep lifeStep(const StreamKernel &kernel,
   return step;
 }
 
-static DerivationStep waveStep(llvm::StringRef title, const StreamWave &wave,
+static DerivationStep waveStep(llvm::StringRef title, const PassWave &wave,
                                StepTerm life) {
   return {.title = title.str(),
           .formula = fmt::format("{} tasks; no limit is reached to the last "
@@ -208,9 +206,8 @@ static DerivationStep waveStep(llvm::StringRef title, const StreamWave &wave,
           .exponent = wave.norm};
 }
 
-Derivation explainStream(const StreamKernel &kernel,
-                         const DeviceModel &device) {
-  StreamTime time = streamTime(kernel, device);
+Derivation explainPass(const MemoryPass &kernel, const DeviceModel &device) {
+  PassTime time = passTime(kernel, device);
   Derivation steps;
   steps.add(trafficStep(kernel, time));
   steps.add(occupancyStep(kernel, time));

@@ -1,5 +1,5 @@
-//===- Stream.cpp ---------------------------------------------------------===//
-#include "Model/Stream.h"
+//===- MemoryPass.cpp -----------------------------------------------------===//
+#include "Model/MemoryPass.h"
 
 #include "Model/Bandwidth.h"
 #include "Model/MathUtil.h"
@@ -92,33 +92,33 @@ static constexpr Pace kReduces = {.normBase = 2.75,
                                   .missRange = 3.5,
                                   .rampShare = 0.4};
 
-static const Pace &paceOf(const StreamKernel &kernel) {
-  return kernel.pace == StreamPace::Reduces ? kReduces : kFlows;
+static const Pace &paceOf(const MemoryPass &kernel) {
+  return kernel.pace == PassPace::Reduces ? kReduces : kFlows;
 }
 
-llvm::StringRef nameOf(StreamBound bound) {
+llvm::StringRef nameOf(PassBound bound) {
   switch (bound) {
-  case StreamBound::Dram:
+  case PassBound::Dram:
     return "dram";
-  case StreamBound::L2:
+  case PassBound::L2:
     return "l2";
-  case StreamBound::Issue:
+  case PassBound::Issue:
     return "simd";
-  case StreamBound::Latency:
+  case PassBound::Latency:
     return "latency";
   }
   return "unknown";
 }
 
 /// Bytes that are read beside writes, or written beside reads, of all bytes.
-static double mixedShare(const StreamKernel &kernel) {
+static double mixedShare(const MemoryPass &kernel) {
   double all = kernel.readBytes + kernel.writeBytes;
   return all == 0 ? 0 : 2 * std::min(kernel.readBytes, kernel.writeBytes) / all;
 }
 
 /// Bandwidth of a mix of reads and writes. Mixed with as many reads, writes go
 /// as fast as these; what goes beyond runs at the rate of writing alone.
-static double mixedBytesPerNs(const StreamKernel &kernel,
+static double mixedBytesPerNs(const MemoryPass &kernel,
                               const DeviceModel &device, bool isSingleWave) {
   double all = kernel.readBytes + kernel.writeBytes;
   if (all == 0)
@@ -138,13 +138,13 @@ namespace {
 /// The parts of a time that do not depend on how many tasks a wave has.
 class WaveModel {
 public:
-  WaveModel(const StreamKernel &kernel, const DeviceModel &device,
-            const StreamTime &time)
+  WaveModel(const MemoryPass &kernel, const DeviceModel &device,
+            const PassTime &time)
       : kernel(kernel), device(device), time(time), pace(paceOf(kernel)),
         tasks(static_cast<double>(kernel.tasks)) {}
 
-  StreamWave wave(int64_t count, double norm) const {
-    StreamWave result;
+  PassWave wave(int64_t count, double norm) const {
+    PassWave result;
     result.tasks = count;
     result.norm = norm;
     if (count == 0)
@@ -182,15 +182,15 @@ public:
   }
 
 private:
-  const StreamKernel &kernel;
+  const MemoryPass &kernel;
   const DeviceModel &device;
-  const StreamTime &time;
+  const PassTime &time;
   const Pace &pace;
   double tasks;
 };
 } // namespace
 
-int64_t residentTasks(const StreamKernel &kernel, const Occupancy &occupancy,
+int64_t residentTasks(const MemoryPass &kernel, const Occupancy &occupancy,
                       const DeviceModel &device) {
   int64_t perSm = occupancy.blocksPerSm;
   if (kernel.persistentPerSm != 0)
@@ -203,9 +203,9 @@ int64_t residentTasks(const StreamKernel &kernel, const Occupancy &occupancy,
   return clusters * perSm;
 }
 
-static double normOf(const StreamKernel &kernel, const Occupancy &occupancy) {
+static double normOf(const MemoryPass &kernel, const Occupancy &occupancy) {
   const Pace &pace = paceOf(kernel);
-  if (kernel.pace == StreamPace::Flows && kernel.loadRounds >= kManyRounds)
+  if (kernel.pace == PassPace::Flows && kernel.loadRounds >= kManyRounds)
     return pace.normMost;
   return std::min(pace.normBase + pace.normStep * static_cast<double>(
                                                       occupancy.blocksPerSm),
@@ -216,7 +216,7 @@ static double normOf(const StreamKernel &kernel, const Occupancy &occupancy) {
 /// often drift apart: some load while others sum, if enough is in flight (H200,
 /// sums of 30 MB to 2 GB by one wave: with 64 KB an SM 0.99 of the best, with
 /// 32 KB 0.94, with 16 KB 0.79).
-static double firstNormOf(const StreamKernel &kernel, const StreamTime &time,
+static double firstNormOf(const MemoryPass &kernel, const PassTime &time,
                           double norm) {
   constexpr double kRoundsInStep = 8, kRoundsApart = 16;
   constexpr double kLittle = 2, kPlenty = 2.5;
@@ -233,12 +233,12 @@ static double firstNormOf(const StreamKernel &kernel, const StreamTime &time,
   return pace.firstNorm + apart * (norm - pace.firstNorm);
 }
 
-static StreamBound boundOf(const StreamWave &wave) {
+static PassBound boundOf(const PassWave &wave) {
   double most = std::max({wave.dramNs, wave.l2Ns, wave.issueNs, wave.lifeNs});
-  return most == wave.lifeNs    ? StreamBound::Latency
-         : most == wave.issueNs ? StreamBound::Issue
-         : most == wave.l2Ns    ? StreamBound::L2
-                                : StreamBound::Dram;
+  return most == wave.lifeNs    ? PassBound::Latency
+         : most == wave.issueNs ? PassBound::Issue
+         : most == wave.l2Ns    ? PassBound::L2
+                                : PassBound::Dram;
 }
 
 /// What is read again waits in L2 among what all others have in flight, \p
@@ -251,9 +251,9 @@ static double rereadMissShare(const Pace &pace, double bytes,
   return std::clamp(beyond / pace.missRange, 0.0, 1.0);
 }
 
-StreamTime streamTime(const StreamKernel &kernel, const DeviceModel &device) {
+PassTime passTime(const MemoryPass &kernel, const DeviceModel &device) {
   assert(kernel.tasks > 0 && "nothing to do");
-  StreamTime time;
+  PassTime time;
   const Pace &pace = paceOf(kernel);
   auto tasks = static_cast<double>(kernel.tasks);
   auto sms = static_cast<double>(device.smCount);

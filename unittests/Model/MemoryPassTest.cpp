@@ -1,5 +1,5 @@
 // The brick of memory-bound kernels: limits that it must meet, and directions.
-#include "Model/Stream.h"
+#include "Model/MemoryPass.h"
 
 #include "Model/Bandwidth.h"
 #include "Model/TestDevices.h"
@@ -9,8 +9,8 @@
 using namespace kiln;
 
 /// A copy of 128 MiB by blocks of 4 KiB.
-static StreamKernel copyKernel() {
-  StreamKernel kernel;
+static MemoryPass copyKernel() {
+  MemoryPass kernel;
   constexpr double kBytes = 128 << 20;
   kernel.tasks = 32768;
   kernel.block = {.threads = 256, .registersPerThread = 32, .sharedBytes = 0};
@@ -20,19 +20,19 @@ static StreamKernel copyKernel() {
 
 TEST_CASE("a large copy takes as long as its bytes, and a little more") {
   DeviceModel device = testDevice();
-  StreamTime time = streamTime(copyKernel(), device);
+  PassTime time = passTime(copyKernel(), device);
   double floorNs = 2.0 * (128 << 20) / device.dramBytesPerNs();
   CHECK(time.totalNs > floorNs);
   CHECK(time.totalNs < 1.15 * floorNs);
-  CHECK(time.bound == StreamBound::Dram);
+  CHECK(time.bound == PassBound::Dram);
 }
 
 TEST_CASE("one task takes its life") {
-  StreamKernel kernel = copyKernel();
+  MemoryPass kernel = copyKernel();
   kernel.tasks = 1;
   kernel.readBytes = kernel.writeBytes = 4096;
-  StreamTime time = streamTime(kernel, testDevice());
-  CHECK(time.bound == StreamBound::Latency);
+  PassTime time = passTime(kernel, testDevice());
+  CHECK(time.bound == PassBound::Latency);
   CHECK(time.fullWaves == 0);
   CHECK(time.last.tasks == 1);
   CHECK(time.totalNs >= time.launchNs + time.rampNs + time.life.totalNs());
@@ -40,35 +40,35 @@ TEST_CASE("one task takes its life") {
 
 TEST_CASE("what is worse takes longer") {
   DeviceModel device = testDevice();
-  const StreamKernel base = copyKernel();
-  double baseNs = streamTime(base, device).totalNs;
+  const MemoryPass base = copyKernel();
+  double baseNs = passTime(base, device).totalNs;
   auto isSlower = [&](auto change) {
-    StreamKernel kernel = base;
+    MemoryPass kernel = base;
     change(kernel);
-    return streamTime(kernel, device).totalNs > baseNs;
+    return passTime(kernel, device).totalNs > baseNs;
   };
-  CHECK(isSlower([](StreamKernel &k) { k.writeBytes *= 2; }));
-  CHECK(isSlower([](StreamKernel &k) { k.serialNs = 2000; }));
-  CHECK(isSlower([](StreamKernel &k) { k.block.registersPerThread = 200; }));
-  CHECK(isSlower([](StreamKernel &k) { k.persistentPerSm = 8; }));
-  CHECK(isSlower([](StreamKernel &k) { k.simdOps = 4e9; }));
-  CHECK(isSlower([](StreamKernel &k) { k.specialOps = 1e9; }));
-  CHECK(isSlower([](StreamKernel &k) { k.rereadBytes = k.readBytes; }));
+  CHECK(isSlower([](MemoryPass &k) { k.writeBytes *= 2; }));
+  CHECK(isSlower([](MemoryPass &k) { k.serialNs = 2000; }));
+  CHECK(isSlower([](MemoryPass &k) { k.block.registersPerThread = 200; }));
+  CHECK(isSlower([](MemoryPass &k) { k.persistentPerSm = 8; }));
+  CHECK(isSlower([](MemoryPass &k) { k.simdOps = 4e9; }));
+  CHECK(isSlower([](MemoryPass &k) { k.specialOps = 1e9; }));
+  CHECK(isSlower([](MemoryPass &k) { k.rereadBytes = k.readBytes; }));
 }
 
 /// Rows of 8 KiB, each of which a block reduces before it stores.
-static StreamKernel rowsKernel() {
-  StreamKernel kernel = copyKernel();
+static MemoryPass rowsKernel() {
+  MemoryPass kernel = copyKernel();
   kernel.tasks = 16384;
-  kernel.pace = StreamPace::Reduces;
+  kernel.pace = PassPace::Reduces;
   kernel.serialNs = 300;
   return kernel;
 }
 
 TEST_CASE("what reduces between loads and stores overlaps less") {
   DeviceModel device = testDevice();
-  StreamKernel kernel = rowsKernel();
-  StreamTime time = streamTime(kernel, device);
+  MemoryPass kernel = rowsKernel();
+  PassTime time = passTime(kernel, device);
   CHECK(time.first.tasks == time.slots);
   CHECK(time.first.totalNs > time.full.totalNs);
   CHECK(time.first.tasks + int64_t(time.fullWaves) * time.full.tasks +
@@ -85,16 +85,16 @@ TEST_CASE("blocks of one wave drift apart when they wait often") {
   DeviceModel device = testDevice();
   // As many blocks as are resident, with plenty in flight.
   auto exponentOf = [&](int64_t rounds, double inFlight, int64_t reread = 0) {
-    StreamKernel kernel = rowsKernel();
+    MemoryPass kernel = rowsKernel();
     kernel.block.threads = 512;
     kernel.tasks = device.smCount;
     kernel.loadRounds = rounds;
     kernel.rereadRounds = reread;
-    const double needed = streamTime(kernel, device).bytesNeededPerSm;
+    const double needed = passTime(kernel, device).bytesNeededPerSm;
     kernel.readBytes = inFlight * needed * static_cast<double>(rounds) *
                        static_cast<double>(device.smCount);
     kernel.writeBytes = 0;
-    StreamTime time = streamTime(kernel, device);
+    PassTime time = passTime(kernel, device);
     REQUIRE(kernel.tasks <= time.slots);
     return (time.last.tasks ? time.last : time.full).norm;
   };
@@ -110,23 +110,23 @@ TEST_CASE("blocks of one wave drift apart when they wait often") {
 
 TEST_CASE("a block more on some SMs takes longer than its bytes do") {
   DeviceModel device = testDevice();
-  StreamKernel kernel = rowsKernel();
+  MemoryPass kernel = rowsKernel();
   const double bytes = 8192.0 * double(device.smCount);
   kernel.readBytes = kernel.writeBytes = bytes;
   kernel.tasks = 2 * device.smCount;
-  double evenNs = streamTime(kernel, device).last.totalNs;
+  double evenNs = passTime(kernel, device).last.totalNs;
   kernel.tasks += 1; // of the same bytes in all
-  CHECK(streamTime(kernel, device).last.totalNs > evenNs);
+  CHECK(passTime(kernel, device).last.totalNs > evenNs);
 }
 
 TEST_CASE("evict-first stores cost where tasks follow each other") {
   DeviceModel device = testDevice();
-  StreamKernel kernel = rowsKernel();
+  MemoryPass kernel = rowsKernel();
   auto loses = [&] {
     kernel.lostInWaves = 0;
-    double ns = streamTime(kernel, device).totalNs;
+    double ns = passTime(kernel, device).totalNs;
     kernel.lostInWaves = 0.03;
-    return streamTime(kernel, device).totalNs > ns;
+    return passTime(kernel, device).totalNs > ns;
   };
   CHECK(loses());
   kernel.tasks = device.smCount;
@@ -134,34 +134,34 @@ TEST_CASE("evict-first stores cost where tasks follow each other") {
 }
 
 TEST_CASE("what is read again comes from DRAM once it exceeds the L2") {
-  StreamKernel kernel = copyKernel();
+  MemoryPass kernel = copyKernel();
   kernel.rereadBytes = kernel.readBytes;
-  CHECK(streamTime(kernel, testDevice()).rereadMissShare == 0);
+  CHECK(passTime(kernel, testDevice()).rereadMissShare == 0);
   kernel.tasks = 132;
-  CHECK(streamTime(kernel, testDevice()).rereadMissShare == 1);
+  CHECK(passTime(kernel, testDevice()).rereadMissShare == 1);
   // By and by where a block has more in flight than it needs.
-  kernel.pace = StreamPace::Reduces;
+  kernel.pace = PassPace::Reduces;
   kernel.readBytes = kernel.writeBytes = 0.5 * double(testDevice().l2Bytes);
-  double share = streamTime(kernel, testDevice()).rereadMissShare;
+  double share = passTime(kernel, testDevice()).rereadMissShare;
   CHECK(share > 0);
   CHECK(share < 1);
 }
 
 TEST_CASE("clusters leave SMs idle") {
-  StreamKernel kernel = copyKernel();
+  MemoryPass kernel = copyKernel();
   DeviceModel device = testDevice();
-  int64_t alone = streamTime(kernel, device).slots;
+  int64_t alone = passTime(kernel, device).slots;
   kernel.clusterSize = 8;
-  CHECK(streamTime(kernel, device).slots * 8 < alone);
+  CHECK(passTime(kernel, device).slots * 8 < alone);
 }
 
 TEST_CASE("E5: a kernel that fits no SM has no resident task") {
   DeviceModel device = testDevice();
-  StreamKernel kernel = copyKernel();
+  MemoryPass kernel = copyKernel();
   auto resident = [&] {
     return residentTasks(kernel, occupancy(device, kernel.block), device);
   };
-  CHECK(resident() == streamTime(kernel, device).slots);
+  CHECK(resident() == passTime(kernel, device).slots);
   kernel.block = {.threads = 1024, .registersPerThread = 68, .sharedBytes = 0};
   CHECK(resident() == 0);
   kernel.block.registersPerThread = 64;
@@ -174,7 +174,7 @@ TEST_CASE("E5: a kernel that fits no SM has no resident task") {
 
 TEST_CASE("E8: one latency of a busy DRAM serves the law and a task's life") {
   DeviceModel device = testDevice();
-  StreamTime time = streamTime(copyKernel(), device);
+  PassTime time = passTime(copyKernel(), device);
   CHECK(time.loadedLatencyNs ==
         doctest::Approx(kBusyLatencyFactor * device.dramLatencyNs));
   CHECK(time.life.loadNs == time.loadedLatencyNs);
@@ -185,10 +185,10 @@ TEST_CASE("E8: one latency of a busy DRAM serves the law and a task's life") {
 
 TEST_CASE("a DRAM that few tasks load answers sooner") {
   DeviceModel device = testDevice();
-  StreamKernel kernel = copyKernel();
+  MemoryPass kernel = copyKernel();
   kernel.tasks = 4;
   kernel.readBytes = kernel.writeBytes = 4 * 4096;
-  StreamTime time = streamTime(kernel, device);
+  PassTime time = passTime(kernel, device);
   CHECK(time.bytesInFlightPerSm < 0.1 * time.bytesNeededPerSm);
   CHECK(time.loadLatencyNs > device.dramLatencyNs);
   CHECK(time.loadLatencyNs < 1.2 * device.dramLatencyNs);

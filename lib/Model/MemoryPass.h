@@ -1,4 +1,4 @@
-//===- Stream.h - the time of a memory-bound kernel -----------------------===//
+//===- MemoryPass.h - the time of a memory-bound kernel -------------------===//
 //
 // A kernel that reads, computes little and writes is as fast as the bytes that
 // it keeps in flight (Little, 1961). Its tasks take turns between waiting for
@@ -34,14 +34,14 @@
 namespace kiln {
 
 /// How the tasks of a kernel take turns between loads and stores.
-enum class StreamPace {
+enum class PassPace {
   Flows,  ///< each thread stores once its own loads have come
   Reduces ///< a task stores once all of its loads have come
 };
 
 /// What a memory-bound kernel does. Bytes and operations are of the whole
 /// problem unless the name says else.
-struct StreamKernel {
+struct MemoryPass {
   int64_t tasks = 1; ///< equal pieces of work, each of one block or cluster
   int64_t clusterSize = 1; ///< blocks that do a task together
   BlockResources block;
@@ -58,7 +58,7 @@ struct StreamKernel {
   int64_t loadRounds = 1;   ///< waits for DRAM that a task has in a row
   int64_t rereadRounds = 0; ///< waits for what it reads again
   double serialNs = 0;      ///< reductions and barriers of a task
-  StreamPace pace = StreamPace::Flows;
+  PassPace pace = PassPace::Flows;
   double lostShare = 0;   ///< of DRAM's bandwidth, by pieces that are short
   double lostInWaves = 0; ///< of it, where tasks take the place of others
   double simdOps = 0;     ///< instructions of one lane
@@ -66,16 +66,11 @@ struct StreamKernel {
 };
 
 /// What sets the time.
-enum class StreamBound : int32_t {
-  Dram = 0,
-  L2 = 10,
-  Issue = 20,
-  Latency = 30
-};
-llvm::StringRef nameOf(StreamBound bound);
+enum class PassBound : int32_t { Dram = 0, L2 = 10, Issue = 20, Latency = 30 };
+llvm::StringRef nameOf(PassBound bound);
 
 /// The time of one wave of tasks, part by part.
-struct StreamWave {
+struct PassWave {
   int64_t tasks = 0;
   double dramNs = 0, l2Ns = 0, issueNs = 0, lifeNs = 0;
   double norm = 1; ///< exponent of the norm that joins them
@@ -83,11 +78,11 @@ struct StreamWave {
 };
 
 /// What a task that is alone waits for, one after the other, in ns.
-struct StreamLife {
+struct TaskLife {
   double loadNs = 0;       ///< first loads, from DRAM
   double rereadNs = 0;     ///< loads of what is read again
   double portNs = 0;       ///< its bytes through the SM's port
-  double serialNs = 0;     ///< reductions and barriers, StreamKernel::serialNs
+  double serialNs = 0;     ///< reductions and barriers, MemoryPass::serialNs
   double issueNs = 0;      ///< its instructions, at a thread's own pace
   double turnaroundNs = 0; ///< until the next block runs in its place
 
@@ -97,7 +92,7 @@ struct StreamLife {
 };
 
 /// Every term of the time. In ns unless the name says else.
-struct StreamTime {
+struct PassTime {
   Occupancy occupancy;
   int64_t slots = 0;             ///< tasks that are resident at once
   double taskBytes = 0;          ///< read and written by one task
@@ -106,24 +101,24 @@ struct StreamTime {
   double loadLatencyNs = 0;      ///< of a load with what is in flight here
   double bytesNeededPerSm = 0;   ///< loaded latency * bandwidth / SMs
   double dramBytesPerNs = 0;     ///< that this mix of reads and writes reaches
-  StreamLife life;               ///< of a task that is alone
+  TaskLife life;                 ///< of a task that is alone
   double rereadMissShare = 0;    ///< of what is read again, from DRAM
   /// The first wave of all slots, where it has a pace of its own; those behind
   /// it; and what remains.
-  StreamWave first, full, last;
+  PassWave first, full, last;
   double fullWaves = 0; ///< besides `first`
   double launchNs = 0, rampNs = 0;
   double totalNs = 0;
-  StreamBound bound = StreamBound::Dram;
+  PassBound bound = PassBound::Dram;
 };
 
 /// Tasks of \p kernel that are resident at once; 0 where an SM, or the SMs of
 /// a cluster, hold none. \p occupancy is that of its blocks.
-int64_t residentTasks(const StreamKernel &kernel, const Occupancy &occupancy,
+int64_t residentTasks(const MemoryPass &kernel, const Occupancy &occupancy,
                       const DeviceModel &device);
 
 /// Pure, about a microsecond. \p kernel must have tasks and threads, and fit an
 /// SM: residentTasks() above 0.
-StreamTime streamTime(const StreamKernel &kernel, const DeviceModel &device);
+PassTime passTime(const MemoryPass &kernel, const DeviceModel &device);
 
 } // namespace kiln
