@@ -10,7 +10,7 @@
 
 namespace kiln::cache {
 
-/// What the cache appends to a root fits into the rest of PATH_MAX.
+/// The names that the cache appends to a root fit into the rest of PATH_MAX.
 static constexpr size_t kMaxRootBytes = 3072;
 
 std::optional<std::string> describeBadPath(llvm::StringRef path) {

@@ -1,7 +1,7 @@
-//===- CachePaths.h - where the cache lives -------------------------------===//
+//===- CachePaths.h - the root of the cache -------------------------------===//
 //
-// One root: KILN_CACHE_DIR, else $XDG_CACHE_HOME/kiln, else ~/.cache/kiln.
-// Whatever is wrong with it costs a note and the disk, never a launch.
+// One root: KILN_CACHE_DIR, else $XDG_CACHE_HOME/kiln, else ~/.cache/kiln. A
+// fault of the root costs a note and the disk, never a launch.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -16,9 +16,9 @@
 
 namespace kiln::cache {
 
-/// The chosen root, or none, and why it is not what one might expect.
+/// The chosen root, or none, and the reasons where it is not the expected one.
 struct CacheRoot {
-  /// Absolute path of the write layer, not yet created or checked (opening a
+  /// Absolute path of the write tier, not yet created or checked (opening a
   /// Store does both); nullopt means memory only.
   std::optional<std::string> path;
   /// One line each, naming the variable and its value.
@@ -32,17 +32,16 @@ struct CacheRoot {
 CacheRoot chooseCacheRoot(const Environment &environment,
                           const std::optional<std::string> &passwdHome);
 
-/// The same with the passwd entry of the effective user. Reads the user
+/// As above with the passwd entry of the effective user. Reads the user
 /// database only when it is needed; thread-safe.
 CacheRoot findCacheRoot(const Environment &environment);
 
-/// The layers that are only read, of KILN_CACHE_READ_DIRS: paths between
-/// colons, first to last. Empty ones are left out; opening a Store says what is
-/// wrong with others.
+/// The read tiers of KILN_CACHE_READ_DIRS: paths between colons, first to last.
+/// Empty ones are left out; opening a Store reports faults of the others.
 std::vector<std::string> chooseReadDirs(const Environment &environment);
 
-/// Says what is wrong with \p path as a directory of the cache, nullopt if
-/// nothing: empty, relative, over 3072 bytes, a NUL. Looks at the text alone.
+/// Why \p path cannot be a directory of the cache: it is empty, relative, over
+/// 3072 bytes or has a NUL. Nullopt: it can. Looks at the text alone.
 std::optional<std::string> describeBadPath(llvm::StringRef path);
 
 } // namespace kiln::cache

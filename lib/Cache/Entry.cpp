@@ -18,8 +18,8 @@ using llvm::support::endian::read64le;
 using llvm::support::endian::write32le;
 using llvm::support::endian::write64le;
 
-// A byte over 127, a CR LF and an end-of-file mark: what text-mode copies and
-// seven-bit channels damage is damaged in the first bytes.
+// A byte over 127, a CR LF and an end-of-file mark: text-mode copies and
+// seven-bit channels damage these first bytes already.
 static constexpr llvm::StringLiteral kMagic("\x89KILN\r\n\x1a");
 static_assert(kMagic.size() == 8);
 

@@ -18,17 +18,17 @@
 //      128       key, attributes, payload; nothing after them
 //
 // The second hash, the head's, covers each bit of a file except its own: the
-// payload by way of the payload's hash. It is not a signature: who may write is
-// decided by the owner and mode of the directory. The attributes are those of
-// the last writer; a reader ignores the ones that it does not know.
+// payload by way of the payload's hash. It is not a signature: owner and mode
+// of the directory decide which users may write. The attributes come from the
+// last writer; a reader ignores unknown ones.
 //
 // The attribute "mac" is reserved for writers and readers that share a key.
 // This version writes none and, without a key, ignores one that is well-formed.
 // It stands first: the attributes begin with {"mac":" and go on with 64 digits
-// (0-9, a-f) and a quote. The digits are those of BLAKE3, keyed with 32 bytes,
-// of the same bytes as the head's hash, in which these 64 digits are '0' each.
-// So it covers all except itself and the head's hash, which follows from the
-// rest. Any other member "mac" of the attributes makes the entry damaged.
+// (0-9, a-f) and a quote. The digits are a BLAKE3, keyed with 32 bytes, of the
+// same bytes as the head's hash, in which these 64 digits are '0' each. So it
+// covers all except itself and the head's hash, which follows from the rest.
+// Any other member "mac" of the attributes makes the entry damaged.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -45,25 +45,26 @@
 
 namespace kiln::cache {
 
-/// What an entry holds. The values are part of the format.
+/// The contents of an entry. The values are part of the format.
 enum class Kind : uint32_t {
-  Artifact = 1,  ///< a cubin and what the compiler said of it
-  Record = 2,    ///< what trials found
-  Probe = 4,     ///< what a device answered to slow questions
+  Artifact = 1,  ///< a cubin and the compiler's report on it
+  Record = 2,    ///< the facts that trials found
+  Probe = 4,     ///< a device's answers to slow questions
   Portfolio = 5, ///< the kernels that serve a range, or a value
   Pool = 6,      ///< the kernels that serve a signature; pins artifacts
 };
 inline constexpr Kind kAllKinds[] = {Kind::Artifact, Kind::Record, Kind::Probe,
                                      Kind::Portfolio, Kind::Pool};
 /// The attribute of a pool with the names, fileNameOf(), of the artifacts that
-/// stay while it does: an array of texts.
+/// stay as long as the pool: an array of texts.
 inline constexpr const char *kPinsAttribute = "pins";
 
 /// "artifact", "record", ...: also the name of the kind's folder.
 llvm::StringRef nameOf(Kind kind);
 
-/// Whether several processes add to one entry, by Store::update(): one of them
-/// may have been told that it is stored, so its removal takes the commit lock.
+/// Whether several processes add to one entry, by Store::update(). One of them
+/// may have been told that its update is stored, so a removal of the entry
+/// takes the commit lock.
 constexpr bool isMerged(Kind kind) {
   switch (kind) {
   case Kind::Record:
@@ -108,8 +109,8 @@ enum class EntryFault {
 };
 llvm::StringRef nameOf(EntryFault fault);
 
-/// Says that the bytes may well be right for another version of the library,
-/// so that nobody deletes them.
+/// Whether the bytes may well be right for another version of the library and
+/// must not be deleted.
 bool isForeign(EntryFault fault);
 
 /// The file name of an entry without its suffix: SHA-256 of kind and key in
@@ -117,7 +118,7 @@ bool isForeign(EntryFault fault);
 std::string fileNameOf(Kind kind, llvm::StringRef key);
 
 /// The bytes of an entry; the views are only read. Errors: InvalidArgument for
-/// an empty key, an attribute "mac" and whatever is over the limits above.
+/// an empty key, an attribute "mac" and any part over the limits above.
 llvm::Expected<std::string> encodeEntry(Kind kind, llvm::StringRef key,
                                         const llvm::json::Object &attributes,
                                         llvm::StringRef payload);

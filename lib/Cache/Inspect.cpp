@@ -66,13 +66,13 @@ static EntryHead readHead(FileOps &files, const CheckedFile &file) {
   return decodeHead(start, fileBytes);
 }
 
-void listLayer(FileOps &files, const Layer &layer, Kind kind,
-               std::vector<EntryInfo> &into) {
-  layer.walk(kind, [&](const Layer::Found &found) {
+void listTier(FileOps &files, const Tier &tier, Kind kind,
+              std::vector<EntryInfo> &into) {
+  tier.walk(kind, [&](const Tier::Found &found) {
     if (found.entryName.empty())
       return;
     CheckedFile file =
-        openChecked(files, found.folder, found.name.c_str(), layer.rules());
+        openChecked(files, found.folder, found.name.c_str(), tier.rules());
     if (file.status != ReadStatus::Ok)
       return;
     EntryHead head = readHead(files, file);
@@ -81,7 +81,7 @@ void listLayer(FileOps &files, const Layer &layer, Kind kind,
       return;
     EntryInfo info;
     info.kind = kind;
-    info.layer = layer.kind();
+    info.tier = tier.kind();
     info.path = found.path;
     info.key = std::move(head.key);
     info.attributes = std::move(head.attributes);
@@ -93,10 +93,10 @@ void listLayer(FileOps &files, const Layer &layer, Kind kind,
 }
 
 /// Reads and judges one file.
-static VerifyItem verifyFile(FileOps &files, const Layer &layer, Kind kind,
-                             const Layer::Found &found) {
+static VerifyItem verifyFile(FileOps &files, const Tier &tier, Kind kind,
+                             const Tier::Found &found) {
   VerifyItem item;
-  item.layer = layer.kind();
+  item.tier = tier.kind();
   item.kind = kind;
   item.path = found.path;
   auto judge = [&](VerifyItem::State state, llvm::StringRef reason) {
@@ -113,7 +113,7 @@ static VerifyItem verifyFile(FileOps &files, const Layer &layer, Kind kind,
   if (found.entryName.empty())
     return judge(VerifyItem::State::Foreign, "not a file of the cache");
   CheckedFile file =
-      openChecked(files, found.folder, found.name.c_str(), layer.rules());
+      openChecked(files, found.folder, found.name.c_str(), tier.rules());
   if (file.status == ReadStatus::Failed)
     return judge(VerifyItem::State::Damaged, std::strerror(file.errnoValue));
   if (file.status != ReadStatus::Ok)
@@ -134,11 +134,11 @@ static VerifyItem verifyFile(FileOps &files, const Layer &layer, Kind kind,
   return item;
 }
 
-void verifyLayer(FileOps &files, const Layer &layer,
-                 std::vector<VerifyItem> &into) {
+void verifyTier(FileOps &files, const Tier &tier,
+                std::vector<VerifyItem> &into) {
   for (Kind kind : kAllKinds)
-    layer.walk(kind, [&](const Layer::Found &found) {
-      into.push_back(verifyFile(files, layer, kind, found));
+    tier.walk(kind, [&](const Tier::Found &found) {
+      into.push_back(verifyFile(files, tier, kind, found));
     });
 }
 

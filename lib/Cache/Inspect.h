@@ -1,8 +1,8 @@
-//===- Inspect.h - what lies in a layer -----------------------------------===//
+//===- Inspect.h - listing and checking a tier ----------------------------===//
 #pragma once
 
-#include "Cache/Layer.h"
 #include "Cache/Store.h"
+#include "Cache/Tier.h"
 
 #include <vector>
 
@@ -12,11 +12,11 @@ namespace kiln::cache {
 const char *describe(ReadStatus status);
 
 /// Appends the good entries of \p kind; reads their heads only.
-void listLayer(FileOps &files, const Layer &layer, Kind kind,
-               std::vector<EntryInfo> &into);
+void listTier(FileOps &files, const Tier &tier, Kind kind,
+              std::vector<EntryInfo> &into);
 
-/// Appends a verdict on every file of \p layer; reads all of them.
-void verifyLayer(FileOps &files, const Layer &layer,
-                 std::vector<VerifyItem> &into);
+/// Appends a verdict on every file of \p tier; reads all of them.
+void verifyTier(FileOps &files, const Tier &tier,
+                std::vector<VerifyItem> &into);
 
 } // namespace kiln::cache

@@ -1,7 +1,7 @@
 //===- KeyLock.cpp --------------------------------------------------------===//
 #include "Cache/KeyLock.h"
 
-#include "Cache/Layer.h"
+#include "Cache/Tier.h"
 #include "Support/AtomicFile.h"
 
 #include <algorithm>
@@ -21,7 +21,7 @@ static off_t offsetOf(llvm::StringRef name, LockUse use) {
   return static_cast<off_t>(2 * digits + (use == LockUse::Commit));
 }
 
-/// What an error of a system call says of the lock.
+/// The state of the lock that an error of a system call means.
 KeyLock::State KeyLock::refuse() {
   switch (errno) {
   case EMFILE:
@@ -29,15 +29,15 @@ KeyLock::State KeyLock::refuse() {
   case ENOMEM:
   case ENOSPC:
   case EDQUOT:
-    failure = errno; // of today: others may hold it
+    failure = errno; // a failure of now: others may hold it
     return State::Refused;
   default:
-    return State::None; // of the file system, or of what lies there
+    return State::None; // the file system, or the path, has no locks
   }
 }
 
-/// Who has waited longest asks most often, so that newcomers rarely get in
-/// front.
+/// The caller that has waited longest asks most often, so that newcomers rarely
+/// get in front.
 KeyLock::State KeyLock::poll(Clock::time_point deadline) {
   std::chrono::microseconds pause(5000);
   for (bool isFirst = true;; isFirst = false) {

@@ -5,9 +5,9 @@
 // does not, and the file is never deleted, so its existence says nothing. Each
 // key has two bytes. Its turn is held for long, while an entry is being made,
 // and only saves work. Its commit is held while a file is compared and
-// replaced, for microseconds and a sync, and is what updates rely on. Polled up
-// to a deadline: a holder that is stopped, slow or on another host must not
-// stop anybody for good.
+// replaced, for microseconds and a sync, and updates rely on it. Locks are
+// polled up to a deadline: a holder that is stopped, slow or on another host
+// must not stop other processes for good.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -37,10 +37,10 @@ public:
   KeyLock &operator=(const KeyLock &) = delete;
 
   bool held() const { return state == State::Held; }
-  /// Somebody else had it to the end, or may have it: it could not be asked
-  /// for. Neither held nor this: there are no locks here.
+  /// Another holder had it to the end, or may have it, because it could not be
+  /// asked for. Neither held nor this: there are no locks here.
   bool isRefused() const { return state == State::Refused; }
-  /// Why it could not be asked for; 0: somebody had it.
+  /// Why it could not be asked for; 0: another holder had it.
   int errnoValue() const { return failure; }
 
 private:

@@ -2,7 +2,7 @@
 #include "Cache/Prune.h"
 
 #include "Cache/KeyLock.h"
-#include "Cache/Layer.h"
+#include "Cache/Tier.h"
 #include "Cache/Upkeep.h"
 
 #include <llvm/ADT/STLExtras.h>
@@ -29,7 +29,7 @@ llvm::StringRef nameOf(PrunedFile::Why why) {
   return "unknown";
 }
 
-Removal removeEntryIn(FileOps &files, const Layer &layer, int shard, Kind kind,
+Removal removeEntryIn(FileOps &files, const Tier &tier, int shard, Kind kind,
                       llvm::StringRef name, const FileIdentity &seen) {
   std::optional<KeyLock> commit;
   if (isMerged(kind)) {
@@ -37,10 +37,10 @@ Removal removeEntryIn(FileOps &files, const Layer &layer, int shard, Kind kind,
     if (commit->isRefused())
       return Removal::Replaced; // or will be at once
   }
-  if (layer.removeIfUnchangedIn(shard, name, seen))
+  if (tier.removeIfUnchangedIn(shard, name, seen))
     return Removal::Removed;
   int failure = errno;
-  Sighting now = layer.identifyIn(shard, name);
+  Sighting now = tier.identifyIn(shard, name);
   if (now.isKnown && !now.file)
     return Removal::Gone;
   if (now.isKnown && *now.file != seen)
@@ -49,17 +49,17 @@ Removal removeEntryIn(FileOps &files, const Layer &layer, int shard, Kind kind,
   return Removal::Failed;
 }
 
-/// The removal of an entry whose folder \p shard could not be opened.
+/// The outcome of removing an entry whose folder \p shard could not be opened.
 static Removal unopened(const OpenedFolder &shard) {
   errno = shard.errnoValue;
   return errno == ENOENT ? Removal::Gone : Removal::Failed;
 }
 
-Removal removeEntry(FileOps &files, const Layer &layer, Kind kind,
+Removal removeEntry(FileOps &files, const Tier &tier, Kind kind,
                     llvm::StringRef name, const FileIdentity &seen) {
-  OpenedFolder shard = layer.openShard(kind, name, /*mayMake=*/false);
+  OpenedFolder shard = tier.openShard(kind, name, /*mayMake=*/false);
   return shard.ok()
-             ? removeEntryIn(files, layer, shard.fd.get(), kind, name, seen)
+             ? removeEntryIn(files, tier, shard.fd.get(), kind, name, seen)
              : unopened(shard);
 }
 
@@ -74,7 +74,7 @@ struct Candidate {
   bool isTried = false; ///< it was to go
 };
 
-/// A temporary file that is old enough to be one that was left.
+/// A temporary file that is old enough to be an abandoned one.
 struct Leftover {
   Kind kind;
   std::string name, path;
@@ -84,12 +84,12 @@ struct Leftover {
 
 class Pruner {
 public:
-  Pruner(FileOps &files, const Layer &layer, const PruneRules &rules)
-      : files(files), layer(layer), rules(rules), now(clockOf(files, layer)) {}
+  Pruner(FileOps &files, const Tier &tier, const PruneRules &rules)
+      : files(files), tier(tier), rules(rules), now(clockOf(files, tier)) {}
   PruneResult run();
 
 private:
-  void look(Kind kind, const Layer::Found &found);
+  void look(Kind kind, const Tier::Found &found);
   void pinArtifacts();
   void readPins(llvm::StringRef name, double ageSeconds);
   std::optional<double> pinnedFor(const Candidate &candidate) const;
@@ -113,7 +113,7 @@ private:
   }
 
   FileOps &files;
-  const Layer &layer;
+  const Tier &tier;
   const PruneRules &rules;
   const std::chrono::system_clock::time_point now;
   std::vector<Candidate> candidates;
@@ -134,7 +134,7 @@ void Pruner::fail(const llvm::Twine &path, llvm::StringRef why) {
     result.failure = (path + ": " + why).str();
 }
 
-void Pruner::look(Kind kind, const Layer::Found &found) {
+void Pruner::look(Kind kind, const Tier::Found &found) {
   if (!found.reason.empty())
     return fail(found.path, found.reason);
   const bool isTemporary = isTemporaryName(found.name);
@@ -170,7 +170,7 @@ bool Pruner::believesClock() {
   result.oddClock = fmt::format(
       "by the clock, which may be wrong, nothing in {} was used for {:.1f} "
       "days: nothing was removed for its age",
-      layer.path(), youngest / secondsIn(std::chrono::hours(24)));
+      tier.path(), youngest / secondsIn(std::chrono::hours(24)));
   return false;
 }
 
@@ -195,7 +195,7 @@ void Pruner::sweep() {
     llvm::StringRef folder =
         llvm::StringRef(file.path).drop_back(file.name.size() + 1);
     OpenedFolder shard =
-        layer.openShard(file.kind, folder.take_back(2), /*mayMake=*/false);
+        tier.openShard(file.kind, folder.take_back(2), /*mayMake=*/false);
     if (!shard.ok() || !isLeft(shard.fd.get(), file))
       continue;
     if (!rules.isDryRun &&
@@ -213,16 +213,16 @@ void Pruner::sweep() {
 void Pruner::take(Candidate &candidate, const OpenedFolder &shard,
                   PrunedFile::Why why) {
   candidate.isTried = true;
-  std::string path = layer.pathOf(candidate.kind, candidate.name);
+  std::string path = tier.pathOf(candidate.kind, candidate.name);
   Removal removal =
       rules.isDryRun ? Removal::Removed
-      : shard.ok() ? removeEntryIn(files, layer, shard.fd.get(), candidate.kind,
+      : shard.ok() ? removeEntryIn(files, tier, shard.fd.get(), candidate.kind,
                                    candidate.name, candidate.seen)
                    : unopened(shard);
   if (removal == Removal::Failed)
     return fail(path, std::strerror(errno));
   if (removal == Removal::Replaced)
-    return; // somebody has use for it
+    return; // it is in use
   candidate.isOver = true;
   bytes -= candidate.seen.bytes;
   // Another pruner's work is not this one's.
@@ -232,8 +232,8 @@ void Pruner::take(Candidate &candidate, const OpenedFolder &shard,
                               std::max(0.0, candidate.ageSeconds)});
 }
 
-/// Folder by folder: opening and checking each once for all that go from it
-/// spares most of the system calls.
+/// Folder by folder, because opening and checking each folder once for all of
+/// its files spares most of the system calls.
 void Pruner::takeAll(std::vector<Candidate *> victims, PrunedFile::Why why) {
   llvm::sort(victims, [](const Candidate *a, const Candidate *b) {
     // A pool that is cut short is gone.
@@ -251,13 +251,13 @@ void Pruner::takeAll(std::vector<Candidate *> victims, PrunedFile::Why why) {
     if (isCancelled())
       return;
     if (!rules.isDryRun && (!last || shardOf(*last) != shardOf(*victim)))
-      shard = layer.openShard(victim->kind, victim->name, /*mayMake=*/false);
+      shard = tier.openShard(victim->kind, victim->name, /*mayMake=*/false);
     last = victim;
     take(*victim, shard, why);
   }
 }
 
-/// What is given up first has the least.
+/// The kind whose entries go first has the least.
 static int worthOf(Kind kind) {
   switch (kind) {
   case Kind::Artifact:
@@ -280,7 +280,7 @@ static int worthOf(Kind kind) {
 /// Reads which artifacts the pool \p name pins.
 void Pruner::readPins(llvm::StringRef name, double ageSeconds) {
   const DecodedEntry decoded =
-      decodeEntry(layer.read(Kind::Pool, name).bytes, Kind::Pool, std::nullopt);
+      decodeEntry(tier.read(Kind::Pool, name).bytes, Kind::Pool, std::nullopt);
   if (decoded.fault != EntryFault::None)
     return;
   const llvm::json::Array *list =
@@ -296,7 +296,7 @@ void Pruner::readPins(llvm::StringRef name, double ageSeconds) {
 void Pruner::pinArtifacts() {
   if (rules.only && *rules.only != Kind::Pool) {
     // No pool goes, so none of its artifacts does.
-    layer.walk(Kind::Pool, [&](const Layer::Found &found) {
+    tier.walk(Kind::Pool, [&](const Tier::Found &found) {
       if (!found.entryName.empty())
         readPins(found.entryName, -INFINITY);
     });
@@ -362,7 +362,7 @@ void Pruner::makeRoom() {
 PruneResult Pruner::run() {
   for (Kind kind : kAllKinds)
     if (!rules.only || *rules.only == kind)
-      layer.walk(kind, [&](const Layer::Found &found) { look(kind, found); });
+      tier.walk(kind, [&](const Tier::Found &found) { look(kind, found); });
 
   pinArtifacts();
   if (believesClock()) {
@@ -378,9 +378,9 @@ PruneResult Pruner::run() {
   return std::move(result);
 }
 
-PruneResult pruneLayer(FileOps &files, const Layer &layer,
-                       const PruneRules &rules) {
-  return Pruner(files, layer, rules).run();
+PruneResult pruneTier(FileOps &files, const Tier &tier,
+                      const PruneRules &rules) {
+  return Pruner(files, tier, rules).run();
 }
 
 } // namespace kiln::cache

@@ -14,41 +14,41 @@
 
 namespace kiln::cache {
 
-llvm::StringRef nameOf(LayerKind layer) {
-  switch (layer) {
-  case LayerKind::Memory:
+llvm::StringRef nameOf(TierKind tier) {
+  switch (tier) {
+  case TierKind::Memory:
     return "memory";
-  case LayerKind::Write:
+  case TierKind::Write:
     return "write";
-  case LayerKind::Read:
+  case TierKind::Read:
     return "read";
   }
   return "unknown";
 }
 
 //===----------------------------------------------------------------------===//
-// Layers and warnings
+// Tiers and warnings
 //===----------------------------------------------------------------------===//
 
-void Store::Impl::addLayer(const std::string &path, LayerKind kind) {
+void Store::Impl::addTier(const std::string &path, TierKind kind) {
   auto skip = [&](const std::string &why) {
-    if (kind == LayerKind::Write)
+    if (kind == TierKind::Write)
       refusal = why;
-    notes.push_back(kind == LayerKind::Write
+    notes.push_back(kind == TierKind::Write
                         ? fmt::format("cache directory not used, {}: caching "
                                       "in memory only",
                                       why)
-                        : fmt::format("cache layer ignored, {}", why));
+                        : fmt::format("cache tier ignored, {}", why));
   };
   if (auto bad = describeBadPath(path))
     return skip(*bad);
-  Layer layer(files, path, kind);
-  if (auto distrust = layer.prepare(createsWriteDir))
+  Tier tier(files, path, kind);
+  if (auto distrust = tier.prepare(createsWriteDir))
     return skip(*distrust);
-  if (kind == LayerKind::Write)
-    writeLayer.emplace(std::move(layer));
+  if (kind == TierKind::Write)
+    writeTier.emplace(std::move(tier));
   else
-    readLayers.push_back(std::move(layer));
+    readTiers.push_back(std::move(tier));
 }
 
 /// Notes a warning for sendWarnings(), the first of its cause only.
@@ -73,9 +73,9 @@ void Store::Impl::sendWarnings() {
 //===----------------------------------------------------------------------===//
 
 /// Counts and reports a file that was there and could not be used.
-void Store::Impl::reject(const Layer &layer, const Target &target,
-                         const LayerRead &read) {
-  std::string path = layer.pathOf(target.kind, target.name);
+void Store::Impl::reject(const Tier &tier, const Target &target,
+                         const TierRead &read) {
+  std::string path = tier.pathOf(target.kind, target.name);
   if (read.status == ReadStatus::Failed) {
     ++counters.readErrors;
     warnOnce(fmt::format("read {}", read.errnoValue),
@@ -96,42 +96,42 @@ void Store::Impl::reject(const Layer &layer, const Target &target,
 }
 
 /// Notes that the entry was used, so that it is not taken for an old one.
-void Store::Impl::stamp(const LayerRead &read) {
+void Store::Impl::stamp(const TierRead &read) {
   const std::chrono::seconds age(std::time(nullptr) - read.info.st_mtime);
   // Either way: a clock may have been wrong.
   if (takesEntries && std::chrono::abs(age) > kStampPeriod)
     files.touch(read.file.get());
 }
 
-/// The good entry of \p target in \p layer, or nullopt with everything counted,
-/// reported and, in the write layer, cleared away. \p base is told of the file,
+/// The good entry of \p target in \p tier, or nullopt with everything counted,
+/// reported and, in the write tier, cleared away. \p base is told of the file,
 /// good or not.
-std::optional<Entry> Store::Impl::readLayer(const Layer &layer,
-                                            const Target &target, Base *base) {
-  LayerRead read = layer.read(target.kind, target.name);
+std::optional<Entry> Store::Impl::readTier(const Tier &tier,
+                                           const Target &target, Base *base) {
+  TierRead read = tier.read(target.kind, target.name);
   if (base) {
     base->isUnreadable = read.status == ReadStatus::Failed;
     base->seen.isKnown = !base->isUnreadable;
     if (read.info.st_nlink)
       base->seen.file = FileIdentity::of(read.info);
     else if (read.status == ReadStatus::NotRegular) // a link is not opened
-      base->seen = layer.identify(target.kind, target.name);
+      base->seen = tier.identify(target.kind, target.name);
   }
   if (read.status == ReadStatus::Missing)
     return std::nullopt;
   if (read.status != ReadStatus::Ok) {
-    reject(layer, target, read);
+    reject(tier, target, read);
     return std::nullopt;
   }
 
   DecodedEntry decoded =
       decodeEntry(std::move(read.bytes), target.kind, target.key);
   if (decoded.fault == EntryFault::None) {
-    if (layer.kind() == LayerKind::Write)
+    if (tier.kind() == TierKind::Write)
       noteUse(target);
     if (base)
       base->file = std::move(read.file);
-    else if (layer.kind() == LayerKind::Write)
+    else if (tier.kind() == TierKind::Write)
       stamp(read);
     return std::move(decoded.entry);
   }
@@ -139,11 +139,11 @@ std::optional<Entry> Store::Impl::readLayer(const Layer &layer,
   ++counters.damaged;
   warnOnce(fmt::format("damaged {}", static_cast<int>(decoded.fault)),
            fmt::format("cache entry {} is damaged ({}) and counts as missing",
-                       layer.pathOf(target.kind, target.name),
+                       tier.pathOf(target.kind, target.name),
                        nameOf(decoded.fault)));
-  if (layer.kind() == LayerKind::Write && takesEntries &&
+  if (tier.kind() == TierKind::Write && takesEntries &&
       !isForeign(decoded.fault) &&
-      removeEntry(files, layer, target.kind, target.name,
+      removeEntry(files, tier, target.kind, target.name,
                   FileIdentity::of(read.info)) == Removal::Removed) {
     ++counters.removed;
     if (base)
@@ -152,25 +152,24 @@ std::optional<Entry> Store::Impl::readLayer(const Layer &layer,
   return std::nullopt;
 }
 
-/// True while nobody changed the file that \p item replaces, as far as one can
-/// see.
-bool Store::Impl::isNewest(const MemoryLayer::Item &item,
-                           const Target &target) {
-  if (!writeLayer)
+/// True while the file that \p item replaces is unchanged, as far as can be
+/// seen.
+bool Store::Impl::isNewest(const MemoryTier::Item &item, const Target &target) {
+  if (!writeTier)
     return true;
   if (item.isIncomplete)
     return false;
-  Sighting now = writeLayer->identify(target.kind, target.name);
+  Sighting now = writeTier->identify(target.kind, target.name);
   return !now.isKnown || !item.shadowed.isKnown || now == item.shadowed;
 }
 
 std::optional<Entry> Store::lookup(Kind kind, llvm::StringRef key,
-                                   Accept accept, LayerKind *from) {
+                                   Accept accept, TierKind *from) {
   Impl::WarningSender sender{*impl};
   Impl::Target target(kind, key);
   Impl::Counters &counters = impl->counters;
-  auto hit = [&](std::optional<Entry> &entry, LayerKind layer,
-                 Impl::Counter *layerHits) {
+  auto hit = [&](std::optional<Entry> &entry, TierKind tier,
+                 Impl::Counter *tierHits) {
     if (!entry)
       return false;
     if (accept && !accept(entry->attributes)) {
@@ -179,9 +178,9 @@ std::optional<Entry> Store::lookup(Kind kind, llvm::StringRef key,
     }
     ++counters.hits;
     if (from)
-      *from = layer;
-    if (layerHits)
-      ++*layerHits;
+      *from = tier;
+    if (tierHits)
+      ++*tierHits;
     return true;
   };
 
@@ -190,27 +189,27 @@ std::optional<Entry> Store::lookup(Kind kind, llvm::StringRef key,
   if (kept && impl->isNewest(*kept, target)) {
     entry = std::move(kept->entry);
     kept.reset();
-    if (hit(entry, LayerKind::Memory, &counters.memoryHits))
+    if (hit(entry, TierKind::Memory, &counters.memoryHits))
       return entry;
   }
-  if (impl->writeLayer) {
-    entry = impl->readLayer(*impl->writeLayer, target);
+  if (impl->writeTier) {
+    entry = impl->readTier(*impl->writeTier, target);
     if (entry && kept) {
       // Another process has published since: its entry rules.
       impl->memory.erase(kind, key);
       kept.reset();
     }
-    if (hit(entry, LayerKind::Write, nullptr))
+    if (hit(entry, TierKind::Write, nullptr))
       return entry;
   }
   if (kept) {
     entry = std::move(kept->entry);
-    if (hit(entry, LayerKind::Memory, &counters.memoryHits))
+    if (hit(entry, TierKind::Memory, &counters.memoryHits))
       return entry;
   }
-  for (const Layer &layer : impl->readLayers) {
-    entry = impl->readLayer(layer, target);
-    if (hit(entry, LayerKind::Read, &counters.readLayerHits))
+  for (const Tier &tier : impl->readTiers) {
+    entry = impl->readTier(tier, target);
+    if (hit(entry, TierKind::Read, &counters.readTierHits))
       return entry;
   }
   ++counters.misses;
@@ -218,33 +217,33 @@ std::optional<Entry> Store::lookup(Kind kind, llvm::StringRef key,
 }
 
 //===----------------------------------------------------------------------===//
-// Looking at all of it
+// Looking at all entries
 //===----------------------------------------------------------------------===//
 
 std::vector<EntryInfo> Store::list(Kind kind) {
   std::vector<EntryInfo> all;
-  for (MemoryLayer::Item &item : impl->memory.list(kind)) {
+  for (MemoryTier::Item &item : impl->memory.list(kind)) {
     EntryInfo info;
     info.kind = kind;
-    info.layer = LayerKind::Memory;
+    info.tier = TierKind::Memory;
     info.key = std::move(item.entry.key);
     info.attributes = std::move(item.entry.attributes);
     info.payloadBytes = item.entry.payload.size();
     all.push_back(std::move(info));
   }
-  if (impl->writeLayer)
-    listLayer(impl->files, *impl->writeLayer, kind, all);
-  for (const Layer &layer : impl->readLayers)
-    listLayer(impl->files, layer, kind, all);
+  if (impl->writeTier)
+    listTier(impl->files, *impl->writeTier, kind, all);
+  for (const Tier &tier : impl->readTiers)
+    listTier(impl->files, tier, kind, all);
   return all;
 }
 
 std::vector<VerifyItem> Store::verify() {
   std::vector<VerifyItem> items;
-  if (impl->writeLayer)
-    verifyLayer(impl->files, *impl->writeLayer, items);
-  for (const Layer &layer : impl->readLayers)
-    verifyLayer(impl->files, layer, items);
+  if (impl->writeTier)
+    verifyTier(impl->files, *impl->writeTier, items);
+  for (const Tier &tier : impl->readTiers)
+    verifyTier(impl->files, tier, items);
   return items;
 }
 
@@ -257,9 +256,9 @@ std::unique_ptr<Store> Store::open(StoreOptions options) {
   auto readDirs = options.readDirs;
   auto impl = std::make_unique<Impl>(std::move(options));
   if (writeDir)
-    impl->addLayer(*writeDir, LayerKind::Write);
+    impl->addTier(*writeDir, TierKind::Write);
   for (const std::string &path : readDirs)
-    impl->addLayer(path, LayerKind::Read);
+    impl->addTier(path, TierKind::Read);
   for (const std::string &note : impl->notes)
     impl->warnOnce(note, note);
   impl->sendWarnings();
@@ -275,7 +274,7 @@ Statistics Store::statistics() const {
   Statistics result;
   result.hits = counters.hits;
   result.memoryHits = counters.memoryHits;
-  result.readLayerHits = counters.readLayerHits;
+  result.readTierHits = counters.readTierHits;
   result.misses = counters.misses;
   result.damaged = counters.damaged;
   result.removed = counters.removed;
@@ -300,13 +299,14 @@ static bool isSettled(const FileIdentity &file) {
   return std::max(file.modifiedNs, file.changedNs) < (now - kTick).count();
 }
 
-/// \p own gets what the write layer has.
+/// \p own gets the sighting in the write tier.
 Stamp Store::Impl::stampOf(const Target &target, Sighting &own) const {
   Stamp stamp{0, true, true};
-  // Memory tells no identities: whatever was kept there counts.
+  // Memory tells no identities, so the count of entries kept there stands for
+  // them.
   std::string seen = fmt::format("{}", counters.keptInMemory.load());
-  auto add = [&](const Layer &layer) {
-    Sighting now = layer.identify(target.kind, target.name);
+  auto add = [&](const Tier &tier) {
+    Sighting now = tier.identify(target.kind, target.name);
     FileIdentity file = now.file.value_or(FileIdentity());
     seen += fmt::format(" {} {} {} {} {} {} {}", now.isKnown,
                         now.file.has_value(), file.device, file.inode,
@@ -315,10 +315,10 @@ Stamp Store::Impl::stampOf(const Target &target, Sighting &own) const {
     stamp.isSettled &= now.isKnown && (!now.file || isSettled(file));
     return now;
   };
-  if (writeLayer)
-    own = add(*writeLayer);
-  for (const Layer &layer : readLayers)
-    add(layer);
+  if (writeTier)
+    own = add(*writeTier);
+  for (const Tier &tier : readTiers)
+    add(tier);
   stamp.isNothing &= !memory.find(target.kind, target.key);
   stamp.value = quickHash(seen);
   return stamp;

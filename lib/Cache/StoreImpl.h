@@ -1,4 +1,4 @@
-//===- StoreImpl.h - what a store is made of ------------------------------===//
+//===- StoreImpl.h - the parts of a store ---------------------------------===//
 //
 // Private to Store.cpp, StoreWrite.cpp and StoreUpkeep.cpp.
 //
@@ -6,9 +6,9 @@
 #pragma once
 
 #include "Cache/KeyLock.h"
-#include "Cache/Layer.h"
-#include "Cache/MemoryLayer.h"
+#include "Cache/MemoryTier.h"
 #include "Cache/Store.h"
+#include "Cache/Tier.h"
 
 #include <atomic>
 #include <mutex>
@@ -26,13 +26,13 @@ struct Store::Impl {
 
   using Counter = std::atomic<uint64_t>;
   struct Counters {
-    Counter hits{0}, memoryHits{0}, readLayerHits{0}, misses{0}, damaged{0},
+    Counter hits{0}, memoryHits{0}, readTierHits{0}, misses{0}, damaged{0},
         removed{0}, refused{0}, unaccepted{0}, readErrors{0}, stored{0},
         keptInMemory{0}, dropped{0}, evicted{0}, evictedBytes{0},
         unlockedUpdates{0};
   };
 
-  /// One key: what every step needs to know of it.
+  /// One key with the values that every step needs.
   struct Target {
     Kind kind;
     llvm::StringRef key;
@@ -41,13 +41,13 @@ struct Store::Impl {
         : kind(kind), key(key), name(fileNameOf(kind, key)) {}
   };
 
-  /// What an update builds on.
+  /// The state that an update builds on.
   struct Base {
     std::optional<Entry> entry;
-    Sighting seen;             ///< at the entry's path in the write layer
-    ScopedFd file;             ///< keeps what was seen from looking alike
+    Sighting seen;             ///< at the entry's path in the write tier
+    ScopedFd file;             ///< keeps its identity from being used again
     bool isUnreadable = false; ///< an I/O error hides what is there
-    uint64_t memorySerial = 0; ///< of what memory has, 0 for nothing
+    uint64_t memorySerial = 0; ///< of the item in memory, 0 for none
   };
 
   explicit Impl(StoreOptions options)
@@ -57,16 +57,16 @@ struct Store::Impl {
         limitBytes(options.limitBytes), evicts(options.evicts),
         memory(options.maxMemoryBytes) {}
 
-  void addLayer(const std::string &path, LayerKind kind);
+  void addTier(const std::string &path, TierKind kind);
   void warnOnce(std::string cause, std::string message);
   void sendWarnings();
   void stopWriting(std::string reason);
 
-  std::optional<Entry> readLayer(const Layer &layer, const Target &target,
-                                 Base *base = nullptr);
-  void reject(const Layer &layer, const Target &target, const LayerRead &read);
-  void stamp(const LayerRead &read);
-  bool isNewest(const MemoryLayer::Item &item, const Target &target);
+  std::optional<Entry> readTier(const Tier &tier, const Target &target,
+                                Base *base = nullptr);
+  void reject(const Tier &tier, const Target &target, const TierRead &read);
+  void stamp(const TierRead &read);
+  bool isNewest(const MemoryTier::Item &item, const Target &target);
 
   Stamp stampOf(const Target &target, Sighting &own) const;
   Base readCurrent(const Target &target);
@@ -75,7 +75,7 @@ struct Store::Impl {
                                        const llvm::json::Object &attributes,
                                        llvm::StringRef payload,
                                        const Base *base = nullptr,
-                                       Layer::MayReplace mayReplace = nullptr);
+                                       Tier::MayReplace mayReplace = nullptr);
   std::optional<PublishResult> keep(const Target &target,
                                     const llvm::json::Object &attributes,
                                     llvm::StringRef payload, const Base *base,
@@ -93,7 +93,7 @@ struct Store::Impl {
   void upkeep(uint64_t written, llvm::function_ref<bool()> isCancelled);
   void makeRoom(uint64_t limit, uint64_t used,
                 llvm::function_ref<bool()> isCancelled);
-  bool writes() const { return writeLayer && takesEntries; }
+  bool writes() const { return writeTier && takesEntries; }
   std::string whyNotWriting();
 
   FileOps &files;
@@ -102,19 +102,19 @@ struct Store::Impl {
   const bool createsWriteDir;
   const uint64_t limitBytes;
   const bool evicts;
-  std::optional<Layer> writeLayer;
-  std::vector<Layer> readLayers;
+  std::optional<Tier> writeTier;
+  std::vector<Tier> readTiers;
   std::vector<std::string> notes;
-  MemoryLayer memory;
+  MemoryTier memory;
   std::atomic<bool> takesEntries{true};
   /// False once a lock was so slow that claims cost more than they save.
   std::atomic<bool> makesClaims{true};
-  /// Written, and not in the folder's count yet.
+  /// Bytes written that the folder's count does not have yet.
   std::atomic<uint64_t> uncounted{0};
-  /// Nothing could be evicted below this size of the layer.
+  /// The size of the tier below which nothing could be evicted.
   std::atomic<uint64_t> evictsFrom{0};
   std::mutex inUseMutex;
-  std::set<uint64_t> inUse; ///< published or found in the write layer
+  std::set<uint64_t> inUse; ///< published or found in the write tier
   Counters counters;
   std::mutex warnedMutex;
   std::set<std::string> warned;

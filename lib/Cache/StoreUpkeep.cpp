@@ -1,16 +1,16 @@
-//===- StoreUpkeep.cpp - keeping the write layer under its limit ----------===//
+//===- StoreUpkeep.cpp - keeping the write tier under its limit -----------===//
 //
-// The folder knows its limit and its size (Upkeep.h), so who publishes learns
-// in microseconds that nothing is to be done. Who finds it over the limit looks
-// at all files and removes what was used least recently, down to an eighth
-// below the limit. One process does so at a time; only where that one is
-// stopped or slow, and the layer a quarter over the limit, others go on beside
-// it.
+// The folder knows its limit and its size (Upkeep.h), so a publisher learns in
+// microseconds that nothing is to be done. A publisher that finds the tier over
+// the limit looks at all files and removes the entries that were used least
+// recently, down to an eighth below the limit. One process does so at a time;
+// only where that one is stopped or slow, and the tier a quarter over the
+// limit, others go on beside it.
 //
-// A promise goes before the limit: who was told that an entry is stored will
-// find it. So a store never evicts what it published or found itself, nor a
-// pool, which was put there for others, with its artifacts. A limit that is too
-// small for these is exceeded, with a warning.
+// A promise goes before the limit: a caller that was told that an entry is
+// stored will find it. So a store never evicts entries that it published or
+// found itself, nor a pool, which was put there for others, with its artifacts.
+// A limit that is too small for these is exceeded, with a warning.
 //
 //===----------------------------------------------------------------------===//
 #include "Cache/Prune.h"
@@ -22,7 +22,8 @@
 
 namespace kiln::cache {
 
-/// What tells an entry from others: two that agree in it are in use together.
+/// A hash that tells an entry from others; two entries that agree in it are in
+/// use together.
 static uint64_t tagOf(Kind kind, llvm::StringRef name) {
   uint64_t digits = 0;
   constexpr size_t kDigits = 16;
@@ -43,17 +44,16 @@ bool Store::Impl::isInUse(Kind kind, llvm::StringRef name) {
 /// Writes this store's limit to the folder, unless that has a larger one.
 void Store::Impl::askForLimit() {
   if (!writes() || limitBytes == 0 ||
-      readUpkeep(files, *writeLayer).limitBytes >= limitBytes)
+      readUpkeep(files, *writeTier).limitBytes >= limitBytes)
     return;
-  updateUpkeep(files, *writeLayer, [&](UpkeepState &state, int64_t) {
+  updateUpkeep(files, *writeTier, [&](UpkeepState &state, int64_t) {
     state.limitBytes = std::max(state.limitBytes, limitBytes);
   });
 }
 
 uint64_t Store::limitBytes() const {
-  return impl->writeLayer
-             ? readUpkeep(impl->files, *impl->writeLayer).limitBytes
-             : 0;
+  return impl->writeTier ? readUpkeep(impl->files, *impl->writeTier).limitBytes
+                         : 0;
 }
 
 void Store::upkeep(uint64_t written, llvm::function_ref<bool()> isCancelled) {
@@ -68,7 +68,7 @@ void Store::Impl::upkeep(uint64_t written,
   uint64_t limit = 0, used = 0;
   bool sweeps = false;
   const bool isCounted =
-      updateUpkeep(files, *writeLayer, [&](UpkeepState &state, int64_t now) {
+      updateUpkeep(files, *writeTier, [&](UpkeepState &state, int64_t now) {
         constexpr int64_t period = std::chrono::seconds(kSweepPeriod).count();
         // Either way: a clock may have been wrong.
         sweeps = std::abs(now - state.sweptAt) >= period;
@@ -91,11 +91,11 @@ void Store::Impl::upkeep(uint64_t written,
     makeRoom(limit, used, isCancelled);
 }
 
-/// Looks at all files of the layer, which had about \p used bytes (UINT64_MAX:
+/// Looks at all files of the tier, which had about \p used bytes (UINT64_MAX:
 /// not known).
 void Store::Impl::makeRoom(uint64_t limit, uint64_t used,
                            llvm::function_ref<bool()> isCancelled) {
-  std::optional<EvictorClaim> claim(std::in_place, files, *writeLayer);
+  std::optional<EvictorClaim> claim(std::in_place, files, *writeTier);
   const bool isKnown = used != UINT64_MAX;
   const bool isFar = isKnown && used > limit && used - limit > limit / 4;
   if (claim->isTheirs() && !isFar)
@@ -111,13 +111,13 @@ void Store::Impl::makeRoom(uint64_t limit, uint64_t used,
     rules.maxBytes = limit;
     rules.slackBytes = limit / 8;
   }
-  const PruneResult result = pruneLayer(files, *writeLayer, rules);
+  const PruneResult result = pruneTier(files, *writeTier, rules);
   const bool isCut = isCancelled && isCancelled();
   const uint64_t left = result.keptBytes + result.temporaryBytes;
-  updateUpkeep(files, *writeLayer, [&](UpkeepState &state, int64_t) {
+  updateUpkeep(files, *writeTier, [&](UpkeepState &state, int64_t) {
     if (isCut)
       state.sweptAt = 0; // others may begin at once
-    else                 // with what others wrote meanwhile
+    else                 // with the bytes that others wrote meanwhile
       state.usedBytes =
           left +
           (isKnown && state.usedBytes > used ? *state.usedBytes - used : 0);
@@ -134,7 +134,7 @@ void Store::Impl::makeRoom(uint64_t limit, uint64_t used,
   if (entries)
     log.info("{} entries with {} bytes were removed from the cache {}, to keep "
              "it under its limit of {} bytes",
-             entries, bytes, writeLayer->path(), limit);
+             entries, bytes, writeTier->path(), limit);
   if (result.failed)
     warnOnce("upkeep",
              fmt::format("cannot remove from the cache {}", result.failure));
@@ -146,24 +146,23 @@ void Store::Impl::makeRoom(uint64_t limit, uint64_t used,
     warnOnce("limit",
              fmt::format("the cache {} has {} bytes, over its limit of {}: "
                          "this process uses them, or a pool does, so they stay",
-                         writeLayer->path(), left, limit));
+                         writeTier->path(), left, limit));
 }
 
 PruneResult Store::prune(const PruneRules &rules) {
-  if (!impl->writeLayer)
+  if (!impl->writeTier)
     return {};
-  PruneResult result = pruneLayer(impl->files, *impl->writeLayer, rules);
+  PruneResult result = pruneTier(impl->files, *impl->writeTier, rules);
   if (rules.isDryRun || rules.only ||
       (rules.isCancelled && rules.isCancelled()))
     return result;
-  if (!readUpkeep(impl->files, *impl->writeLayer).usedBytes && !rules.maxBytes)
+  if (!readUpkeep(impl->files, *impl->writeTier).usedBytes && !rules.maxBytes)
     return result;
-  updateUpkeep(
-      impl->files, *impl->writeLayer, [&](UpkeepState &state, int64_t) {
-        state.usedBytes = result.keptBytes + result.temporaryBytes;
-        if (rules.maxBytes)
-          state.limitBytes = std::min(state.limitBytes, *rules.maxBytes);
-      });
+  updateUpkeep(impl->files, *impl->writeTier, [&](UpkeepState &state, int64_t) {
+    state.usedBytes = result.keptBytes + result.temporaryBytes;
+    if (rules.maxBytes)
+      state.limitBytes = std::min(state.limitBytes, *rules.maxBytes);
+  });
   return result;
 }
 

@@ -1,16 +1,17 @@
 //===- StoreWrite.cpp - publishing and updating ---------------------------===//
 //
 // An update reads an entry, merges and replaces it. Any number of processes and
-// threads may do so at once, and what one was told is stored must not be undone
-// by another. So each compares before its rename: if the file is not the one it
-// read, it merges again. Comparing and renaming are two system calls; the
-// key's commit lock makes them one. It is held for no more than that, except
-// for the last attempt of one who was overtaken each time; so a process that is
-// stopped holds it hardly ever, and where one does, others say after a deadline
-// that their update is in memory alone.
+// threads may do so at once, and an update that was reported as stored must not
+// be undone by another. So each compares before its rename: if the file is not
+// the one it read, it merges again. Comparing and renaming are two system
+// calls; the key's commit lock makes them one. The lock is held for no more
+// than that, except for the last attempt of an update that was overtaken each
+// time. So a stopped process rarely holds it; where one does, others report
+// after a deadline that their update is in memory alone.
 //
-// The turn, a lock around all of the update, is there for speed: those who have
-// it need not merge twice. Whoever waits for it for too long goes on without.
+// The turn, a lock around all of the update, is there for speed: its holder
+// need not merge twice. An update that waits for it for too long goes on
+// without.
 //
 //===----------------------------------------------------------------------===//
 #include "Cache/StoreImpl.h"
@@ -24,7 +25,7 @@
 
 namespace kiln::cache {
 
-/// Errors that will be the same at the next attempt: stop trying.
+/// Errors that the next attempt would meet again: stop trying.
 static bool isReadOnly(int errnoValue) {
   return errnoValue == EROFS || errnoValue == EACCES || errnoValue == EPERM;
 }
@@ -40,13 +41,13 @@ std::string Store::Impl::whyNotWriting() {
   return refusal.empty() ? "there is no folder to write to" : refusal;
 }
 
-/// Keeps in memory what is not safely on disk. Nullopt: memory has changed
-/// since \p base.
+/// Keeps in memory an entry that is not safely on disk. Nullopt: memory has
+/// changed since \p base.
 std::optional<PublishResult>
 Store::Impl::keep(const Target &target, const llvm::json::Object &attributes,
                   llvm::StringRef payload, const Base *base,
                   std::string reason) {
-  MemoryLayer::Item item;
+  MemoryTier::Item item;
   item.kind = target.kind;
   item.entry = {target.key.str(), attributes, payload.str()};
   std::optional<uint64_t> expected;
@@ -54,16 +55,16 @@ Store::Impl::keep(const Target &target, const llvm::json::Object &attributes,
     item.shadowed = base->seen;
     item.isIncomplete = base->isUnreadable;
     expected = base->memorySerial;
-  } else if (writeLayer) {
-    item.shadowed = writeLayer->identify(target.kind, target.name);
+  } else if (writeTier) {
+    item.shadowed = writeTier->identify(target.kind, target.name);
   }
   switch (memory.put(std::move(item), expected)) {
-  case MemoryLayer::PutResult::Changed:
+  case MemoryTier::PutResult::Changed:
     return std::nullopt;
-  case MemoryLayer::PutResult::Kept:
+  case MemoryTier::PutResult::Kept:
     ++counters.keptInMemory;
     return PublishResult{PublishStatus::Memory, std::move(reason)};
-  case MemoryLayer::PutResult::TooLarge:
+  case MemoryTier::PutResult::TooLarge:
     break;
   }
   ++counters.dropped;
@@ -79,7 +80,7 @@ Store::Impl::keep(const Target &target, const llvm::json::Object &attributes,
 std::optional<PublishResult>
 Store::Impl::publish(const Target &target, const llvm::json::Object &attributes,
                      llvm::StringRef payload, const Base *base,
-                     Layer::MayReplace mayReplace) {
+                     Tier::MayReplace mayReplace) {
   auto bytes = encodeEntry(target.kind, target.key, attributes, payload);
   if (!bytes) {
     std::string why = summarize(bytes.takeError()).message;
@@ -91,11 +92,11 @@ Store::Impl::publish(const Target &target, const llvm::json::Object &attributes,
     return keep(target, attributes, payload, base, whyNotWriting());
   if (base && base->isUnreadable)
     return keep(target, attributes, payload, base,
-                "cannot read what is in the cache");
+                "cannot read the entry in the cache");
 
   std::string reason;
   WriteResult written =
-      writeLayer->write(target.kind, target.name, *bytes, reason, mayReplace);
+      writeTier->write(target.kind, target.name, *bytes, reason, mayReplace);
   if (written.ok()) {
     memory.erase(target.kind, target.key);
     noteUse(target);
@@ -106,8 +107,8 @@ Store::Impl::publish(const Target &target, const llvm::json::Object &attributes,
     return std::nullopt;
 
   std::string why =
-      fmt::format("cannot write to the cache in {} ({}): {}",
-                  writeLayer->path(), written.step,
+      fmt::format("cannot write to the cache in {} ({}): {}", writeTier->path(),
+                  written.step,
                   reason.empty() ? std::strerror(written.errnoValue) : reason);
   bool forGood = isReadOnly(written.errnoValue);
   if (forGood)
@@ -132,24 +133,24 @@ Store::Impl::Base Store::Impl::readCurrent(const Target &target) {
     base.memorySerial = kept->serial;
   if (kept && isNewest(*kept, target)) {
     base.seen = kept->shadowed;
-    if (writeLayer && !base.seen.isKnown)
-      base.seen = writeLayer->identify(target.kind, target.name);
+    if (writeTier && !base.seen.isKnown)
+      base.seen = writeTier->identify(target.kind, target.name);
     base.isUnreadable = !base.seen.isKnown;
     base.entry = std::move(kept->entry);
     return base;
   }
-  if (writeLayer)
-    base.entry = readLayer(*writeLayer, target, &base);
+  if (writeTier)
+    base.entry = readTier(*writeTier, target, &base);
   if (!base.entry && kept)
     base.entry = std::move(kept->entry);
-  for (const Layer &layer : readLayers)
+  for (const Tier &tier : readTiers)
     if (!base.entry)
-      base.entry = readLayer(layer, target);
+      base.entry = readTier(tier, target);
   return base;
 }
 
-/// The base of an update of what has \p stamp still; nullopt: it has changed,
-/// or nobody can tell. Whether it changes later is for replace() to see.
+/// The base of an update of an entry that still has \p stamp. Nullopt: it has
+/// changed, or that cannot be told. Later changes are for replace() to see.
 std::optional<Store::Impl::Base>
 Store::Impl::findUnchanged(const Target &target, const Stamp &stamp) {
   Base base;
@@ -159,19 +160,19 @@ Store::Impl::findUnchanged(const Target &target, const Stamp &stamp) {
   return base;
 }
 
-/// Takes a lock of \p target in the write layer, or leaves \p lock without a
+/// Takes a lock of \p target in the write tier, or leaves \p lock without a
 /// value.
 void Store::Impl::lock(std::optional<KeyLock> &lock, const Target &target,
                        LockUse use, KeyLock::Clock::time_point deadline) {
   if (!writes())
     return;
-  OpenedFolder shard = writeLayer->openShard(target.kind, target.name);
+  OpenedFolder shard = writeTier->openShard(target.kind, target.name);
   if (shard.ok())
     lock.emplace(files, shard.fd.get(), target.name, use, deadline);
 }
 
-/// Publishes \p payload if what it was made from is still there; else nullopt.
-/// \p commit is held already or will be.
+/// Publishes \p payload if the entry that it was made from is still there; else
+/// nullopt. \p commit is held already or will be.
 std::optional<PublishResult>
 Store::Impl::replace(const Target &target, const llvm::json::Object &attributes,
                      llvm::StringRef payload, const Base &base,
@@ -181,12 +182,12 @@ Store::Impl::replace(const Target &target, const llvm::json::Object &attributes,
       commit.emplace(files, shard, target.name, LockUse::Commit,
                      KeyLock::Clock::now() + lockDeadline);
     return !commit->isRefused() &&
-           writeLayer->identifyIn(shard, target.name) == base.seen;
+           writeTier->identifyIn(shard, target.name) == base.seen;
   };
   auto result = publish(target, attributes, payload, &base, isUnchanged);
   if (result || !commit || !commit->isRefused())
     return result;
-  std::string path = writeLayer->pathOf(target.kind, target.name);
+  std::string path = writeTier->pathOf(target.kind, target.name);
   std::string why =
       commit->errnoValue()
           ? fmt::format("cannot lock {}: {}", path,
@@ -241,7 +242,7 @@ Claim Store::claim(Kind kind, llvm::StringRef key) {
   if (!impl->writes() || !impl->makesClaims)
     return claim;
   std::string name = fileNameOf(kind, key);
-  OpenedFolder shard = impl->writeLayer->openShard(kind, name);
+  OpenedFolder shard = impl->writeTier->openShard(kind, name);
   if (!shard.ok())
     return claim;
   const auto start = KeyLock::Clock::now();
@@ -259,8 +260,8 @@ Claim Store::claim(Kind kind, llvm::StringRef key) {
 }
 
 bool Store::hasFile(Kind kind, llvm::StringRef key) const {
-  return impl->writeLayer &&
-         impl->writeLayer->identify(kind, fileNameOf(kind, key)).file;
+  return impl->writeTier &&
+         impl->writeTier->identify(kind, fileNameOf(kind, key)).file;
 }
 
 bool Store::isOnDisk(Kind kind, llvm::StringRef key) const {
@@ -271,11 +272,11 @@ bool Store::isNameOnDisk(Kind kind, llvm::StringRef name) const {
   constexpr size_t kDigits = 64; // a name may be from a file
   if (name.size() != kDigits || !llvm::all_of(name, llvm::isHexDigit))
     return false;
-  auto has = [&](const Layer &layer) {
-    return layer.identify(kind, name).file.has_value();
+  auto has = [&](const Tier &tier) {
+    return tier.identify(kind, name).file.has_value();
   };
-  return (impl->writeLayer && has(*impl->writeLayer)) ||
-         llvm::any_of(impl->readLayers, has);
+  return (impl->writeTier && has(*impl->writeTier)) ||
+         llvm::any_of(impl->readTiers, has);
 }
 
 } // namespace kiln::cache

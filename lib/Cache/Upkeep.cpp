@@ -1,7 +1,7 @@
 //===- Upkeep.cpp ---------------------------------------------------------===//
 #include "Cache/Upkeep.h"
 
-#include "Cache/Layer.h"
+#include "Cache/Tier.h"
 #include "Support/AtomicFile.h"
 
 #include <fcntl.h>
@@ -63,8 +63,8 @@ static UpkeepState readState(FileOps &files, int fd) {
   return UpkeepState::parse(text);
 }
 
-UpkeepState readUpkeep(FileOps &files, const Layer &layer) {
-  OpenedFolder folder = layer.openVersion(/*mayMake=*/false);
+UpkeepState readUpkeep(FileOps &files, const Tier &tier) {
+  OpenedFolder folder = tier.openVersion(/*mayMake=*/false);
   if (!folder.ok())
     return {};
   ScopedFd file = openUpkeep(files, folder.fd.get(), O_RDONLY);
@@ -84,9 +84,9 @@ static bool writeState(FileOps &files, int folder, llvm::StringRef text) {
   return static_cast<bool>(file);
 }
 
-bool updateUpkeep(FileOps &files, const Layer &layer,
+bool updateUpkeep(FileOps &files, const Tier &tier,
                   llvm::function_ref<void(UpkeepState &, int64_t now)> change) {
-  OpenedFolder folder = layer.openVersion(/*mayMake=*/true);
+  OpenedFolder folder = tier.openVersion(/*mayMake=*/true);
   if (!folder.ok())
     return false;
   constexpr std::chrono::milliseconds kPatience(20);
@@ -105,16 +105,16 @@ bool updateUpkeep(FileOps &files, const Layer &layer,
   return after == before || writeState(files, folder.fd.get(), after.text());
 }
 
-EvictorClaim::EvictorClaim(FileOps &files, const Layer &layer) {
-  OpenedFolder folder = layer.openVersion(/*mayMake=*/false);
+EvictorClaim::EvictorClaim(FileOps &files, const Tier &tier) {
+  OpenedFolder folder = tier.openVersion(/*mayMake=*/false);
   if (folder.ok())
     lock.emplace(files, folder.fd.get(), lockNameOfUpkeep(), LockUse::Turn,
                  KeyLock::Clock::now());
 }
 
 std::chrono::system_clock::time_point clockOf(FileOps &files,
-                                              const Layer &layer) {
-  OpenedFolder folder = layer.openVersion(/*mayMake=*/false);
+                                              const Tier &tier) {
+  OpenedFolder folder = tier.openVersion(/*mayMake=*/false);
   ScopedFd file;
   if (folder.ok())
     file = openUpkeep(files, folder.fd.get(), O_WRONLY | O_CREAT);

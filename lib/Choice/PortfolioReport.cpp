@@ -105,7 +105,7 @@ std::string PortfolioSection::verdict() const {
                       member.config.text(), formatUs(first.predictedNs),
                       first.expectedNs / first.predictedNs,
                       member.times.empty()
-                          ? "what others of its template take of theirs"
+                          ? "the factor of others of its template"
                           : "measured over predicted at the points around",
                       formatUs(first.expectedNs));
   if (ranking.size() > 1)

@@ -63,7 +63,7 @@ static constexpr std::array<PhaseField, 4> kPhaseFields = {{
 }};
 
 llvm::json::Object Artifact::attributes() const {
-  // A log may quote what is not UTF-8.
+  // A log may quote bytes that are not UTF-8.
   llvm::json::Object object{{"arch", jsonText(arch)},
                             {"entry", jsonText(entry)},
                             {"toolchain", jsonText(toolchain)},

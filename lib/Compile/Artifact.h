@@ -1,4 +1,4 @@
-//===- Artifact.h - a cubin and what its compiler said about it -----------===//
+//===- Artifact.h - a cubin and its compiler's report on it ---------------===//
 #pragma once
 
 #include <llvm/ADT/StringRef.h>
@@ -14,13 +14,13 @@ namespace kiln {
 /// A numbered remark of ptxas, such as C7510: wgmma is serialised.
 struct Advisory {
   std::string code; ///< e.g. "C7510"
-  std::string text; ///< what follows the code on its line
+  std::string text; ///< the rest of its line
 
   friend bool operator==(const Advisory &, const Advisory &) = default;
 };
 
-/// What ptxas reports for the entry function. Zero where its log says nothing;
-/// dynamic shared memory is never part of it.
+/// The resources that ptxas reports for the entry function. Zero where its log
+/// says nothing; dynamic shared memory is never part of them.
 struct ResourceUsage {
   int64_t registersPerThread = 0;
   int64_t spillLoadBytes = 0;

@@ -75,10 +75,10 @@ struct CompilePool::State {
   std::map<QueueKey, QueuedJob> queue;
   std::map<Ticket, QueueKey> queued; ///< where a ticket is in the queue
   std::map<Ticket, RunningJob> running;
-  /// Jobs that have left the tables and whose callback has not returned, and
-  /// those whose gate has not.
+  /// Jobs that have left the tables and whose callback, or gate, has not
+  /// returned.
   std::set<Ticket> ending;
-  unsigned workers = 0; ///< threads, those of abandoned jobs not counted
+  unsigned workers = 0; ///< threads, except for those of abandoned jobs
   unsigned busy = 0;    ///< of these, with a job or its callback
   bool stopping = false;
   Ticket lastTicket = 0;
@@ -109,7 +109,7 @@ void CompilePool::State::finish(std::unique_lock<std::mutex> &lock,
   ending.insert(ticket);
   lock.unlock();
   callback(std::move(result));
-  // Destroyed unlocked, too: what it owns may call the pool.
+  // Destroyed unlocked, too, because objects that it owns may call the pool.
   callback = nullptr;
   lock.lock();
   ending.erase(ticket);
@@ -127,7 +127,7 @@ bool CompilePool::State::admit(std::unique_lock<std::mutex> &lock,
   if (answer == Admission::Compile && !stopping)
     return true;
   if (answer == Admission::Later && !stopping) {
-    // Behind every priority, and behind those that were put there before.
+    // Behind every priority, and behind jobs that were postponed before.
     constexpr int64_t kBehindAll = int64_t(1) << 62;
     const QueueKey key{kBehindAll + ++postponed, ticket};
     queued.emplace(ticket, key);
@@ -175,8 +175,8 @@ bool CompilePool::State::runNext(std::unique_lock<std::mutex> &lock) {
 }
 
 void CompilePool::State::runWorker(std::shared_ptr<State> state) {
-  // On Linux a priority is a thread's, and 0 is the calling one. It is refused
-  // nowhere where it only grows.
+  // On Linux a priority is a thread's, and 0 is the calling one. A higher
+  // niceness is refused nowhere.
   if (state->options.niceness > 0)
     ::setpriority(PRIO_PROCESS, 0, state->options.niceness);
   std::unique_lock lock(state->mutex);
@@ -200,7 +200,7 @@ void CompilePool::State::startWorkers(const std::shared_ptr<State> &state) {
       SignalsBlocked whileItStarts;
       std::thread(runWorker, state).detach();
     } catch (const std::system_error &) {
-      return; // those that run will get to it
+      return; // the running threads will get to it
     }
     ++state->workers;
   }
@@ -237,7 +237,7 @@ size_t CompilePool::State::abandon(
   return given.size();
 }
 
-/// Gives up on what has run for \p limit.
+/// Gives up on jobs that have run for \p limit.
 size_t CompilePool::State::abandonOld(const std::shared_ptr<State> &self,
                                       std::unique_lock<std::mutex> &lock,
                                       Clock::duration limit) {
@@ -273,7 +273,7 @@ void CompilePool::stop() {
   state->done.wait_for(lock, state->options.shutdownGrace,
                        [&] { return state->workers == 0; });
   state->abandonOld(state, lock, Clock::duration::zero());
-  // A callback is the caller's code and may use what ends with the pool.
+  // A callback is the caller's code and may use objects that end with the pool.
   state->done.wait(lock, [&] { return state->ending.empty(); });
 }
 
@@ -299,7 +299,7 @@ CompilePool::Ticket CompilePool::submit(TranslationUnit unit, int64_t priority,
   if (state->workers > 0)
     return ticket;
 
-  // The system gives no thread at all: nobody would ever run the job.
+  // The system gives no thread at all, so the job would never run.
   QueuedJob stuck = std::move(job->second);
   state->queue.erase(job);
   state->queued.erase(ticket);
@@ -327,7 +327,7 @@ bool CompilePool::cancel(Ticket ticket) {
   if (position == state->queued.end())
     return false;
   auto job = state->queue.find(position->second);
-  // What may throw comes before anything is changed.
+  // Calls that may throw come before any change.
   auto reason = std::make_unique<KilnError>(
       ErrorCode::Cancelled,
       fmt::format("compilation of {} was cancelled", job->second.unit.name()));

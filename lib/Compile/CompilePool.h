@@ -1,9 +1,9 @@
 //===- CompilePool.h - compilations in parallel ---------------------------===//
 //
 // A thread inside ptxas cannot be cancelled, and a compilation may hang. So the
-// threads are detached from the start and own what they touch together with the
-// pool: a compilation over its limit is abandoned and counted, its thread is
-// replaced, and nobody ever joins it.
+// threads are detached from the start and share ownership of all that they
+// touch with the pool: a compilation over its limit is abandoned and counted,
+// its thread is replaced and never joined.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -37,7 +37,8 @@ struct CompilePoolOptions {
   std::chrono::milliseconds compileLimit{120000};
   /// How long stop() and cancelled waits leave to running compilations.
   std::chrono::milliseconds shutdownGrace{2000};
-  /// Of its threads, as nice(1) has it; 0: that of the thread that starts them.
+  /// Niceness of its threads, as in nice(1); 0: that of the thread that starts
+  /// them.
   int niceness = 0;
 };
 
@@ -50,8 +51,8 @@ public:
   using Callback = llvm::unique_function<void(Result)>;
   /// Names a submitted unit; 0: no unit.
   using Ticket = uint64_t;
-  /// What is to become of a unit whose turn it is: Later puts it behind all
-  /// that is queued, Drop cancels it.
+  /// A gate's answer for the unit whose turn it is: Later puts it behind all
+  /// queued units, Drop cancels it.
   enum class Admission { Compile, Later, Drop };
   using Gate = llvm::unique_function<Admission()>;
 
@@ -70,8 +71,8 @@ public:
   /// pool destroyed) or CompileFailed (abandoned) from the thread that ends it.
   /// \p gate, if given, is asked on a pool thread, without a lock, whenever the
   /// unit is about to compile; its time is not counted. It takes milliseconds
-  /// at most, since the destructor waits for it, and may use what the callback
-  /// owns.
+  /// at most, since the destructor waits for it, and may use objects that the
+  /// callback owns.
   Ticket submit(TranslationUnit unit, int64_t priority, Callback callback,
                 Gate gate = nullptr);
 
@@ -82,20 +83,21 @@ public:
   /// this returns true. False when it runs, has ended, or never was.
   bool cancel(Ticket ticket);
 
-  /// Takes back everything that has not started; returns how many.
+  /// Takes back all units that have not started; returns how many.
   size_t cancelAll();
 
   /// Gives up on one running compilation, now: its callback gets Cancelled
   /// before this returns true. False when it does not run.
   bool abandon(Ticket ticket);
 
-  /// Cancels what has not started, waits shutdownGrace for the rest, abandons
-  /// what then still runs. Callbacks have returned when it returns; what is
-  /// submitted from here on is cancelled. Not to be called from a callback.
+  /// Cancels units that have not started, waits shutdownGrace for the rest, and
+  /// abandons those that still run then. Callbacks have returned when it
+  /// returns; units submitted from here on are cancelled. Not to be called from
+  /// a callback.
   void stop();
 
   /// Gives up on every compilation that has run longer than compileLimit;
-  /// returns how many. Those who wait for a compilation call this.
+  /// returns how many. Threads that wait for a compilation call this.
   size_t abandonOverdue();
 
   /// How many compilations run at once.

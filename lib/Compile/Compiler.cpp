@@ -50,9 +50,9 @@ std::vector<std::string> compileOptions(const TranslationUnit &unit,
   // option here changes what the cubin does.
   std::vector<std::string> options = {"--gpu-architecture=" + unit.arch(),
                                       "--std=c++20", "-default-device"};
-  // Without what no kernel here names (textures, the device runtime, CUDA's
-  // host types; NVRTC 12.4 has the option) the front end, through which one
-  // thread goes at a time, starts some 3 ms sooner.
+  // Kernels here name no textures, no device runtime and no host types of CUDA.
+  // Without these (an option since NVRTC 12.4) the front end, which one thread
+  // at a time passes, starts some 3 ms sooner.
   options.push_back("--minimal");
   // 12.9 brought a cache of NVRTC's own, and with it the way to turn it off:
   // left on it opens the driver library.
@@ -89,7 +89,7 @@ llvm::Expected<std::shared_ptr<const Nvrtc>> Compiler::nvrtc() {
 }
 
 //===----------------------------------------------------------------------===//
-// Sharing out
+// Sharing compilations out
 //===----------------------------------------------------------------------===//
 
 /// A compilation that one of the libraries works on.
@@ -177,11 +177,11 @@ llvm::Expected<Artifact> Compiler::compile(const TranslationUnit &unit) {
   };
   if (outcome.result != 0)
     return refuse(headline(log), outcome.resultName);
-  // A library that says success may be another's, or broken: nothing that is
-  // no kernel for this device is handed on to caches and drivers.
+  // A library that says success may be a foreign or a broken one, so that only
+  // a kernel for this device is handed on to caches and drivers.
   if (llvm::Error error = checkCubin(outcome.cubin, unit.arch(), unit.entry()))
     return refuse(summarize(std::move(error)).message,
-                  "what NVRTC returned is no kernel");
+                  "the result of NVRTC is no kernel");
 
   Artifact artifact;
   artifact.cubin = std::move(outcome.cubin);

@@ -20,7 +20,7 @@ namespace kiln {
 
 /// The error of a translation unit that does not compile. Its code is
 /// CompileFailed, its message carries the first line of the log that says
-/// error; log and text are for those who mend the kernel.
+/// error; log and text are for mending the kernel.
 class CompileError : public llvm::ErrorInfo<CompileError, KilnError> {
 public:
   static char ID;
@@ -37,8 +37,8 @@ public:
 /// Longest log that an artifact or an error carries, in bytes.
 inline constexpr size_t kMaxLogBytes = 64 << 10;
 
-/// NVRTC's log as text: its embedded NULs are dropped, what is beyond \p
-/// maxBytes is replaced by a line that says how much it was.
+/// NVRTC's log as text: its embedded NULs are dropped, and the text beyond \p
+/// maxBytes is replaced by a line that tells its length.
 std::string cleanLog(llvm::StringRef log, size_t maxBytes = kMaxLogBytes);
 
 /// Compiles translation units with NVRTC, which it loads at the first need.

@@ -2,10 +2,10 @@
 //
 // kiln_embed SYMBOL DIRECTORY LIST OUTPUT: a tool of the build. Writes OUTPUT,
 // which defines kiln::SYMBOL() over the texts of the files that LIST names, a
-// line each, relative to DIRECTORY. The texts go without their prose, as
-// SourceSet has them. Raw string literals keep the generated file readable and
-// compile faster than arrays of numbers. It exits with 1 and a message when a
-// file cannot be read or written.
+// line each, relative to DIRECTORY. The texts are written without their prose,
+// as SourceSet has them. Raw string literals keep the generated file readable
+// and compile faster than arrays of numbers. It exits with 1 and a message when
+// a file cannot be read or written.
 //
 //===----------------------------------------------------------------------===//
 #include "Compile/SourceText.h"

@@ -16,7 +16,7 @@
 
 namespace kiln {
 
-/// No source is near this; a file that is was not meant to be one.
+/// No source comes near this size; a file that does was not meant to be one.
 static constexpr uint64_t kMaxSourceBytes = 16u << 20;
 
 static bool isRootRelative(llvm::StringRef name) {
@@ -43,7 +43,7 @@ SourceSet::create(std::vector<SourceFile> files) {
   return createFromStripped(std::move(files));
 }
 
-/// Of files without prose that checkSource() lets pass.
+/// A set of files that have no prose and passed checkSource().
 llvm::Expected<std::shared_ptr<const SourceSet>>
 SourceSet::createFromStripped(std::vector<SourceFile> files) {
   std::sort(
@@ -129,8 +129,8 @@ const std::string *SourceSet::find(llvm::StringRef name) const {
 //===----------------------------------------------------------------------===//
 
 /// \p text without the splices that keyText() leaves, which are in literals and
-/// names of headers. (In a raw string they are none; there a compiler includes
-/// nothing.)
+/// names of headers. (In a raw string these are not splices, but a compiler
+/// includes nothing there.)
 static std::string joinLines(llvm::StringRef text) {
   std::string joined;
   joined.reserve(text.size());

@@ -4,12 +4,12 @@
 // toolkit nor a source tree is needed at run time. A kernel author overrides
 // them with a directory.
 //
-// A text sees of a set what it reaches by #include and nothing else: that is
-// what the compiler gets and what the key of the compiled kernel covers. So a
+// A text sees the files of a set that it reaches by #include and no others: the
+// compiler gets these, and the key of the compiled kernel covers these. So a
 // kernel stays valid when a source changes that it does not include. The key
 // cannot cover too little: a file of the set that the scan below overlooks is
-// not there for the compiler, and it searches no folder. What it would find in
-// spite of that, a file by its absolute name, is refused by checkSource().
+// not there for the compiler, which searches no folder. It would still find a
+// file by its absolute name, which checkSource() refuses.
 //
 // Prose is no part of a set: files lose their comments when a set is made of
 // them (SourceText.h), so that the compiler gets what the key covers.
@@ -45,7 +45,7 @@ struct EmbeddedSource {
 /// A source text that is owned.
 struct SourceFile {
   std::string name;     ///< root-relative, e.g. "gemm/MmaGemm.cuh"
-  std::string contents; ///< of a set: without prose
+  std::string contents; ///< without prose once in a set
 
   friend bool operator==(const SourceFile &, const SourceFile &) = default;
 };
@@ -56,11 +56,11 @@ struct SourceClosure {
   /// Names and contents as parallel arrays of C strings, as NVRTC takes them,
   /// sorted by name.
   std::vector<const char *> names, texts;
-  /// Identifies the names of these files, what their tokens are, and the names
-  /// that were included and are not in the set. An edit of comments and blanks
-  /// leaves it as it is, also one that adds or removes lines.
+  /// Identifies the names and tokens of these files, and the names that were
+  /// included and are not in the set. An edit of comments and blanks leaves it
+  /// as it is, even if it adds or removes lines.
   Digest digest;
-  /// The same with the lines that the tokens are on, for a compilation that
+  /// As above with the lines that the tokens are on, for a compilation that
   /// depends on them.
   Digest digestOfLines;
   /// Whether one of these files asks for lines: see dependsOnLines().
@@ -73,45 +73,45 @@ struct SourceClosure {
 /// unit that may include them; thread-safe.
 class SourceSet {
 public:
-  /// Takes \p files over, and their prose from them: 20 ns a byte. Errors:
+  /// Takes \p files over and removes their prose: 20 ns a byte. Errors:
   /// InvalidArgument for a name that is empty, absolute, repeated, or has an
   /// empty, "." or ".." component or a character that does not print, for
-  /// contents with a NUL, and those of checkSource().
+  /// contents with a NUL, and the errors of checkSource().
   static llvm::Expected<std::shared_ptr<const SourceSet>>
   create(std::vector<SourceFile> files);
 
   /// Copies embedded sources, which have no prose. Errors as create(), without
-  /// those of checkSource(): a test applies it to what the library carries.
+  /// those of checkSource(), because a test applies it to the sources of the
+  /// library.
   static llvm::Expected<std::shared_ptr<const SourceSet>>
   fromEmbedded(llvm::ArrayRef<EmbeddedSource> sources);
 
   /// Reads every *.h and *.cuh below \p directory, named relative to it. Links
-  /// to directories are not followed. Errors: Io with the path, and those of
-  /// create(); an override without a single source is InvalidArgument.
+  /// to directories are not followed. Errors: Io with the path, and the errors
+  /// of create(); an override without a single source is InvalidArgument.
   static llvm::Expected<std::shared_ptr<const SourceSet>>
   loadDirectory(llvm::StringRef directory);
 
   llvm::ArrayRef<SourceFile> files() const { return sources; }
 
-  /// Succeeds when \p text, or one of a set, depends on what it includes by
-  /// root-relative names and on nothing else. Errors: InvalidArgument for an
-  /// absolute name, in an include or where a name is computed or asked for, and
-  /// for macros of date and time. Comments do not count. Not seen: an absolute
-  /// name that macros put together, or that one file defines and another
-  /// includes.
+  /// Succeeds when \p text, or one of a set, depends only on files that it
+  /// includes by root-relative names. Errors: InvalidArgument for an absolute
+  /// name, in an include or where a name is computed or asked for, and for
+  /// macros of date and time. Comments do not count. Not seen: an absolute name
+  /// that macros put together, or that one file defines and another includes.
   static llvm::Error checkSource(llvm::StringRef text);
 
   /// The contents of \p name, null when the set has no such file.
   const std::string *find(llvm::StringRef name) const;
 
-  /// What \p text sees of the set. Includes in comments do not count. Those
-  /// behind #if and in literals do: a closure may be too large. A text that
-  /// names a file by a macro, or asks with __has_include, sees all of the set.
-  /// Names are relative to the root, as NVRTC takes them, in quotes or in angle
-  /// brackets; one that the set lacks is for the compiler to refuse or to know.
-  /// Remembered: the first call for a list of includes hashes files that no
-  /// call before it reached, about 20 us per KiB; later ones read \p text, in
-  /// 10 ns a byte.
+  /// The files of the set that \p text sees. Includes in comments do not count.
+  /// Includes behind #if and in literals do, so a closure may be too large. A
+  /// text that names a file by a macro, or asks with __has_include, sees all of
+  /// the set. Names are relative to the root, as NVRTC takes them, in quotes or
+  /// in angle brackets; a name that the set lacks is for the compiler to refuse
+  /// or to know. Remembered: the first call for a list of includes hashes files
+  /// that no call before it reached, about 20 us per KiB; later ones read \p
+  /// text, in 10 ns a byte.
   const SourceClosure &closureOf(llvm::StringRef text) const;
 
   SourceSet(const SourceSet &) = delete;
@@ -123,7 +123,7 @@ private:
     std::vector<std::string> names;
     bool isComputed = false; ///< only a preprocessor knows them all
   };
-  /// What a file that was reached adds to closures.
+  /// The addition of one file to closures that reach it.
   struct Scan {
     Digest digest, digestOfLines;
     bool asksForLines = false;
@@ -140,7 +140,7 @@ private:
 
   std::vector<SourceFile> sources;
 
-  mutable std::mutex mutex; ///< guards what is remembered:
+  mutable std::mutex mutex;                       ///< guards the next two:
   mutable std::vector<std::optional<Scan>> scans; ///< parallel to sources
   mutable std::map<std::string, SourceClosure> closures; ///< by direct includes
 };

@@ -37,12 +37,12 @@ struct NvrtcSearch {
   std::vector<std::string> toolkits;
   /// Search where distributions and NVIDIA's installers put toolkits.
   bool usualFolders = true;
-  /// Search NVIDIA's Python wheels beside what this process has loaded.
+  /// Search NVIDIA's Python wheels beside the libraries of this process.
   bool loadedWheels = true;
-  /// Python prefixes, whose wheels are searched.
+  /// Prefixes of Python; their wheels are searched.
   std::vector<std::string> pythonPrefixes;
   /// Searched last: the folder of pip's redistributable package, for one. Each
-  /// stands for itself and its lib folder, an empty one for nothing.
+  /// stands for itself and its lib folder; an empty one is passed over.
   std::vector<std::string> extraFolders;
 
   /// KILN_NVRTC, CUDA_HOME, CUDA_PATH, VIRTUAL_ENV and CONDA_PREFIX of
@@ -54,17 +54,17 @@ struct NvrtcSearch {
 
 /// build/cuda, where scripts/setup.sh puts NVIDIA's packages, as seen from the
 /// program or shared library that holds this code, in build/<preset>/{bin,lib}.
-/// One of NvrtcSearch::extraFolders; whether it exists is for the search to
-/// see. Empty where that is not a build folder: what is installed takes no code
+/// One of NvrtcSearch::extraFolders; the search sees whether it exists. Empty
+/// where that is not a build folder, because an installed library takes no code
 /// from outside of its prefix.
 std::string buildTreeToolkit();
 
 /// As above for the build folder \p tree, which CMake has marked as one.
 std::string toolkitOfTree(llvm::StringRef tree);
 
-/// The folders in which NVIDIA's Python wheels have NVRTC, below site-packages
-/// folders: those of libraries that this process has loaded, this one included,
-/// if \p asksProcess, then those of \p prefixes. Existing ones only.
+/// The existing folders in which NVIDIA's Python wheels have NVRTC. They lie
+/// below site-packages folders: first, if \p asksProcess, those of libraries
+/// that this process has loaded, this one included, then those of \p prefixes.
 std::vector<std::string> wheelFolders(bool asksProcess,
                                       llvm::ArrayRef<std::string> prefixes);
 
@@ -79,7 +79,7 @@ std::vector<std::string> nvrtcCandidates(const NvrtcSearch &search,
 /// NVRTC_ERROR_OUT_OF_MEMORY, the one result that is not a fault of the source.
 inline constexpr int kNvrtcOutOfMemory = 1;
 
-/// What one call of the compiler gave.
+/// The result of one call of the compiler.
 struct NvrtcOutcome {
   int result = 0;           ///< an nvrtcResult, 0 is success
   std::string resultName;   ///< e.g. "NVRTC_ERROR_COMPILATION"
@@ -125,7 +125,7 @@ public:
   /// Compiles \p source, which sees \p headers, with \p options as they are.
   /// Takes a few hundred ms; cannot be interrupted. The end of the process
   /// waits for it, and none begins from then on. The caller has validated all
-  /// it passes.
+  /// arguments.
   NvrtcOutcome compile(const std::string &name, const std::string &source,
                        const SourceClosure &headers,
                        llvm::ArrayRef<std::string> options) const;
@@ -141,8 +141,8 @@ private:
   /// Finds the functions. A library that serves registers no destructor from
   /// then on.
   llvm::Error resolve();
-  /// Refuses damaged and missing builtins: NVRTC opens them by itself, in each
-  /// compilation that needs them, which are all of Kiln's.
+  /// Refuses damaged and missing builtins: NVRTC opens them by itself in each
+  /// compilation that needs them, and all of Kiln's do.
   llvm::Error checkBuiltins() const;
 
   DynamicLibrary library;

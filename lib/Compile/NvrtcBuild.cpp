@@ -95,7 +95,8 @@ static int visitLibrary(dl_phdr_info *info, size_t, void *data) {
 }
 
 NvrtcBuild findNvrtcBuild(const void *function, int major, int minor) {
-  // As the ptxas in it prints it; 12.8, whose wheel has no build id, and 13.0.
+  // The form that the ptxas inside prints. Seen in 12.8, which has no build id
+  // in its wheel, and 13.0.
   BuildQuery query{
       reinterpret_cast<uintptr_t>(function),
       fmt::format("Cuda compilation tools, release {0}.{1}, V{0}.{1}.", major,

@@ -17,13 +17,13 @@
 //
 // Destructors that NVRTC registers while it is being loaded are not affected.
 // The handler is registered behind them, so they run when no thread compiles,
-// except for what is said below under limits.
+// except for the cases below under limits.
 //
 // Rejected:
 //  - Registering the handler again and again, by NVRTC's flow callback or by a
 //    thread: each leaves a gap between a destructor and the handler behind it.
 //    (Threads that have made an engine or looked for a plan wait for a loading
-//    where exit() destroys what they keep, see ProcessExit.cpp.)
+//    where exit() destroys their objects, see ProcessExit.cpp.)
 //  - A first compilation that nothing else runs beside: exit() can begin in it,
 //    and other parts of NVRTC are met later.
 //  - Ending compilations when exit() begins: the destructors have run by then.
@@ -63,7 +63,7 @@ static constexpr uint64_t kJumpSlot = ~uint64_t(0), kGlobalAddress = kJumpSlot;
 #endif
 
 //===----------------------------------------------------------------------===//
-// What the library calls instead
+// The functions that the library calls instead
 //===----------------------------------------------------------------------===//
 
 static int registerNoDestructor(void (*)(void *), void *, void *) { return 0; }
@@ -96,7 +96,7 @@ bool covers(const dl_phdr_info &info, uintptr_t address, size_t bytes,
 }
 
 namespace {
-/// What the dynamic section says; addresses are those of this process.
+/// The contents of the dynamic section, with addresses of this process.
 struct ImportTables {
   struct Relocations {
     uintptr_t address = 0;
@@ -192,7 +192,8 @@ static bool isSealed(const dl_phdr_info &info, uintptr_t page,
   return false;
 }
 
-/// Writes \p value to \p slot, which other threads may call through meanwhile.
+/// Writes \p value to \p slot of the import table; other threads may call
+/// through it meanwhile.
 static bool writeSlot(const dl_phdr_info &info, uintptr_t slot,
                       uintptr_t value) {
   if (slot % alignof(uintptr_t) != 0 ||

@@ -3,9 +3,9 @@
 // Order: KILN_NVRTC alone when it is set, else the loader, the toolkits that
 // the environment names, the usual folders, Python wheels, the extra folders. A
 // relative toolkit is passed over: it would be taken from the working folder,
-// whoever may write there. A file that is
-// there but does not serve (too old, damaged) is remembered and the search goes
-// on, so that the error tells the whole story.
+// which other users may be able to write. A file that exists but does not serve
+// (too old, damaged) is remembered and the search goes on, so that the error
+// tells the whole story.
 //
 //===----------------------------------------------------------------------===//
 #include "Compile/Nvrtc.h"
@@ -32,8 +32,8 @@ namespace fs = llvm::sys::fs;
 /// Newest first: the name a release installs for its major version.
 static constexpr llvm::StringLiteral kNames[] = {"libnvrtc.so.13",
                                                  "libnvrtc.so.12"};
-/// The same library once more, where a toolkit has it; its own builtins have
-/// the same addition to their name.
+/// The alternate build of the library, where a toolkit has it; its own builtins
+/// have the same addition to their name.
 static constexpr llvm::StringLiteral kAlternate = ".alt";
 static constexpr llvm::StringLiteral kToolkitFolders[] = {
     "lib64", "lib", "targets/x86_64-linux/lib"};
@@ -55,7 +55,8 @@ NvrtcSearch NvrtcSearch::fromEnvironment(const Environment &environment,
   return search;
 }
 
-/// Paths in \p folder whose file name starts with \p prefix, sorted.
+/// Paths of the files in \p folder with names that start with \p prefix,
+/// sorted.
 static std::vector<std::string> entriesWith(llvm::StringRef folder,
                                             llvm::StringRef prefix) {
   std::vector<std::string> found;
@@ -124,7 +125,8 @@ std::vector<std::string> nvrtcCandidates(const NvrtcSearch &search,
   return files;
 }
 
-/// What the names of the builtins of \p library begin with, before the version.
+/// The beginning of the names of the builtins of \p library, before the
+/// version.
 static std::string builtinsPrefix(llvm::StringRef library) {
   llvm::StringRef build;
   if (llvm::sys::path::filename(library).contains(kAlternate))
@@ -189,7 +191,7 @@ Nvrtc::open(const std::string &candidate) {
     return library.takeError();
   std::shared_ptr<Nvrtc> nvrtc(new Nvrtc);
   nvrtc->library = std::move(*library);
-  // What the loader chose has its builtins beside it, too.
+  // The library that the loader chose has its builtins beside it, too.
   if (llvm::StringRef(nvrtc->path()).contains('/') &&
       nvrtc->path() != candidate)
     openBuiltins(nvrtc->path());
@@ -252,8 +254,8 @@ Nvrtc::find(const NvrtcSearch &search) {
     auto nvrtc = open(candidate);
     if (nvrtc)
       return nvrtc;
-    // That the loader does not find a bare name is the usual case; what it says
-    // about a file is worth telling.
+    // Usually the loader does not find a bare name; its error about a file is
+    // worth telling.
     std::string message = summarize(nvrtc.takeError()).message;
     if (llvm::StringRef(candidate).contains('/') ||
         !llvm::StringRef(message).contains("No such file"))
@@ -276,8 +278,8 @@ std::string ownFile() {
                  RTLD_DL_LINKMAP) ||
       !map)
     return {};
-  // The program has no name there. What it was called as is up to its caller,
-  // what the kernel runs is not.
+  // The program has no name there. Its caller chooses argv[0], but not the file
+  // that the kernel runs.
   llvm::StringRef loaded =
       *map->l_name ? llvm::StringRef(map->l_name) : "/proc/self/exe";
   llvm::SmallString<256> file;
@@ -288,8 +290,8 @@ std::string ownFile() {
 
 std::string buildTreeToolkit() {
   llvm::SmallString<256> tree(ownFile());
-  // A program with rights of its own does not run code of where it lies: a hard
-  // link to it may lie anywhere.
+  // A program with rights of its own (setuid) runs no code from its own folder,
+  // because a hard link to it may lie anywhere.
   if (tree.empty() || ::getauxval(AT_SECURE))
     return {};
   llvm::sys::path::remove_filename(tree);

@@ -2,9 +2,9 @@
 //
 // Inference engines in Python get NVRTC from a wheel. It lies below
 // site-packages in nvidia/cu13/lib, up to CUDA 12 in nvidia/cuda_nvrtc/lib,
-// where no loader looks. Which site-packages is told by what the process has
-// loaded already (PyTorch, or Kiln itself, lie in the same one), else by the
-// variables that an activated environment sets.
+// where no loader looks. The libraries that the process has loaded already tell
+// which site-packages it is (PyTorch, or Kiln itself, lie in the same one),
+// else the variables that an activated environment sets.
 //
 //===----------------------------------------------------------------------===//
 #include "Compile/Nvrtc.h"
@@ -63,7 +63,7 @@ static void addPackagesOfPrefix(llvm::StringRef prefix,
 std::vector<std::string> wheelFolders(bool asksProcess,
                                       llvm::ArrayRef<std::string> prefixes) {
   std::vector<std::string> packages, folders;
-  // A program with rights of its own does not run code of where it lies.
+  // A program with rights of its own (setuid) runs no code from its own folder.
   if (asksProcess && !::getauxval(AT_SECURE)) {
     dl_iterate_phdr(visitLoaded, &packages);
     addPackagesOf(ownFile(), packages);

@@ -22,8 +22,8 @@ struct ExitNotice::Shared {
   bool isOver = false;
 };
 
-/// What one process knows; a forked child makes its own. Never destroyed:
-/// threads outlive the exit of main.
+/// The state of one process; a forked child makes its own. Never destroyed,
+/// because threads outlive the exit of main.
 struct ExitState {
   const pid_t process = ::getpid();
   std::atomic<bool> isEnding{false};
@@ -98,7 +98,8 @@ void ExitState::end() {
 }
 
 static void endCompilations() {
-  // That of a parent is another process's: its mutex may be locked for ever.
+  // A parent's state belongs to another process: its mutex may be locked for
+  // ever.
   ExitState *state = currentState.load(std::memory_order_acquire);
   if (!state || state->process != ::getpid())
     return;
@@ -167,11 +168,12 @@ CompilerLoading::~CompilerLoading() {
 }
 
 namespace {
-/// exit() destroys what its thread keeps before it calls any handler. So this
-/// waits for the end of a loading, which registers destructors by the thousand,
-/// and the handler that it registers runs before those that a compilation has
-/// registered. Where only the thread ends, that is one handler more, and some
-/// milliseconds, and only while something is compiled or loaded.
+/// exit() destroys the thread-local objects of its thread before it calls any
+/// handler. So this destructor waits for the end of a loading, which registers
+/// destructors by the thousand, and the handler that it registers runs before
+/// those that a compilation has registered. Where only the thread ends, the
+/// cost is one more handler and some milliseconds, and only while a kernel is
+/// compiled or the compiler is loaded.
 struct RegisteredLast {
   ~RegisteredLast() {
     ExitState &state = exitState();

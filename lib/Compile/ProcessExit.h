@@ -10,8 +10,8 @@
 // Handlers run in the opposite order of their registration. NVRTC registers
 // thousands of destructors when it is loaded, so ours is registered before it
 // is loaded and again after that, and exit() waits for a loading on threads
-// that watchThread() knows. Others it would register in the midst of its first
-// compilation: they are kept from it, see NvrtcDestructors.cpp.
+// that watchThread() knows. It would register others in the midst of its first
+// compilation; NvrtcDestructors.cpp prevents that.
 //
 // A forked child has none of the threads, and waits for none.
 //
@@ -25,16 +25,16 @@
 
 namespace kiln {
 
-/// Registers the handler of exit(), behind all that is registered already. It
-/// may be registered many times, at 32 bytes each. Thread-safe.
+/// Registers the handler of exit(), behind all handlers that are registered
+/// already. It may be registered many times, at 32 bytes each. Thread-safe.
 void watchProcessExit();
 
 /// Whether the process is ending: nothing may be compiled any more.
 bool isProcessEnding();
 
-/// Whether hooks of the caller may be called: not from other threads than the
-/// one that ends the process. What the hooks are of, an interpreter for one,
-/// may be gone.
+/// Whether hooks of the caller may be called. At the end of the process only
+/// the thread that ends it may call them, because their owner, such as an
+/// interpreter, may be gone.
 bool mayCallHooks();
 
 /// A stay of the calling thread in NVRTC, or in its loading, that the handler
@@ -53,7 +53,7 @@ private:
   bool granted = false;
 };
 
-/// A loading of the compiler, in whose midst destructors are registered.
+/// A loading of the compiler, during which destructors are registered.
 class CompilerLoading {
 public:
   CompilerLoading();

@@ -7,8 +7,8 @@
 
 namespace kiln {
 
-/// The number right before the first \p unit of \p line, 0 if there is none:
-/// 24 for "24 bytes spill stores" and unit " bytes spill stores".
+/// The number right before the first \p unit of \p line, 0 without one: 24 for
+/// "24 bytes spill stores" and unit " bytes spill stores".
 static int64_t numberBefore(llvm::StringRef line, llvm::StringRef unit) {
   size_t at = line.find(unit);
   if (at == llvm::StringRef::npos)

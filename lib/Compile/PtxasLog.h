@@ -1,4 +1,4 @@
-//===- PtxasLog.h - what NVRTC's log says besides diagnostics -------------===//
+//===- PtxasLog.h - resources and times in NVRTC's log --------------------===//
 #pragma once
 
 #include "Compile/Artifact.h"
@@ -10,8 +10,9 @@
 
 namespace kiln {
 
-/// Resources of \p entry in the text that --ptxas-options=-v produces; those of
-/// other kernels and of functions that were not inlined are passed over.
+/// Resources of \p entry in the text that --ptxas-options=-v produces; lines
+/// about other kernels and about functions that were not inlined are passed
+/// over.
 ResourceUsage parseResourceUsage(llvm::StringRef log, llvm::StringRef entry);
 
 /// Every numbered remark C75xx of the log, in order, without repetitions.

@@ -100,8 +100,8 @@ static void lower(std::optional<T> &limit, std::optional<T> candidate) {
     limit = candidate;
 }
 
-/// What a group leaves: its limit minus its usage, page cache that is easily
-/// reclaimed not counted as used.
+/// The memory that a control group leaves: its limit minus its usage, where
+/// page cache that is easily reclaimed does not count as used.
 static std::optional<uint64_t> memoryLeft(llvm::StringRef limit,
                                           llvm::StringRef usage,
                                           llvm::StringRef stat,
@@ -151,8 +151,8 @@ CgroupLimits readCgroupLimits(llvm::StringRef root) {
     if (!path)
       continue;
     // Every ancestor limits, too. In a container without a namespace of its own
-    // the path is the host's and may not exist below the mount, whose root is
-    // then the container's group: the walk ends there in any case.
+    // the path is the host's and may not exist below the mount. The mount's
+    // root is then the container's group, and the walk ends there in any case.
     const std::string mount = base + hierarchy.mount.str();
     for (llvm::StringRef group = *path;;
          group = llvm::sys::path::parent_path(group)) {

@@ -1,8 +1,8 @@
-//===- ResourceLimits.h - what this process may use of the machine --------===//
+//===- ResourceLimits.h - the CPUs and memory of this process -------------===//
 //
-// A container's quota, not the machine, says how much runs at once. The kernel
-// tells it in text files of two generations of control groups; parsing is apart
-// from reading so that it can be tested.
+// A container's quota, not the machine, limits how much runs at once. The
+// kernel tells it in text files of two generations of control groups. Parsing
+// is separate from reading, so that it can be tested.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -19,15 +19,15 @@ namespace kiln {
 /// its control groups, rounded up; at least 1. Reads a few small files.
 unsigned availableCpus();
 
-/// Bytes of memory this process can still take: the smaller of what the machine
-/// has available and what its control groups leave. Nullopt when no source
-/// answers. Reads a few small files.
+/// Bytes of memory that this process can still take: the smaller of the
+/// machine's available memory and the rest in its control groups. Nullopt when
+/// no source answers. Reads a few small files.
 std::optional<uint64_t> availableMemoryBytes();
 
-/// Quotas of the control groups of a process, and what they leave.
+/// Quotas of the control groups of a process, and the rest that they leave.
 struct CgroupLimits {
   std::optional<double> cpus;          ///< quota over period
-  std::optional<uint64_t> memoryBytes; ///< limit minus what is in use
+  std::optional<uint64_t> memoryBytes; ///< limit minus usage
 };
 
 /// Reads the limits under \p root ("/" outside of tests): every group from the
@@ -38,7 +38,7 @@ CgroupLimits readCgroupLimits(llvm::StringRef root);
 std::optional<double> parseCpuMax(llvm::StringRef text);
 
 /// cpu.cfs_quota_us and cpu.cfs_period_us of version 1, in CPUs; a quota of -1
-/// is none.
+/// means no quota.
 std::optional<double> parseCfsQuota(llvm::StringRef quota,
                                     llvm::StringRef period);
 

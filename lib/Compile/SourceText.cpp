@@ -46,8 +46,8 @@ public:
   std::string run();
 
 private:
-  /// What the tokens of the line so far are: behind some, angle brackets
-  /// enclose a name.
+  /// The kind of the line's tokens so far: behind some, angle brackets enclose
+  /// a name.
   enum class Line {
     Empty,
     Percent, ///< the first half of "%:", which is another spelling of "#"
@@ -87,7 +87,7 @@ private:
   Line line = Line::Empty;
 };
 
-/// The width of an end of a line at \p place, 0 if there is none.
+/// The width of the end of a line at \p place, 0 without one.
 size_t ProseFilter::newlineAt(size_t place) const {
   if (at(place) == '\n')
     return 1;
@@ -110,7 +110,7 @@ size_t ProseFilter::pastSplices(size_t place, int *lines) const {
   return place;
 }
 
-/// Writes what is due before a token.
+/// Writes the blanks and ends of lines that are due before a token.
 void ProseFilter::flush() {
   const bool isFirst = line == Line::Empty;
   if (blankIsDue && !isFirst)
@@ -179,7 +179,7 @@ bool ProseFilter::skipBlockComment() {
   return true;
 }
 
-/// Copies \p quote ... \p quote, or what there is up to the line's end.
+/// Copies \p quote ... \p quote, or the text up to the line's end.
 void ProseFilter::copyQuoted(char quote) {
   size_t end = place + 1;
   while (end < text.size() && text[end] != quote) {
@@ -210,7 +210,7 @@ void ProseFilter::copyRaw() {
        place);
 }
 
-/// Notes what the word says of the line it is on.
+/// Notes what the word tells about its line.
 void ProseFilter::readWord(std::string_view word) {
   static constexpr std::array<std::string_view, 4> kIncludes = {
       "include", "include_next", "import", "embed"};
@@ -277,7 +277,7 @@ void ProseFilter::copyNumber() {
   }
 }
 
-/// "<a//b>" where the line allows it. False: here is none.
+/// "<a//b>" where the line allows it. False: there is no such name here.
 bool ProseFilter::copyHeaderName() {
   if (line != Line::Include && line != Line::HasIncludeOpen)
     return false;

@@ -1,4 +1,4 @@
-//===- TranslationUnit.h - what is compiled, and its key ------------------===//
+//===- TranslationUnit.h - a text to compile, and its key -----------------===//
 #pragma once
 
 #include "Compile/EmbeddedSources.h"
@@ -14,26 +14,26 @@
 
 namespace kiln {
 
-/// What a translation unit is made of: a text and everything else that decides
-/// the cubin it becomes.
+/// The parts of a translation unit: a text and everything else that decides its
+/// cubin.
 struct UnitParts {
   /// A bare name for logs and diagnostics, e.g. "kiln_gemm_mma": letters,
   /// digits, '_', '-' and '.'; at most 200. Never a path: NVRTC would search
   /// its directory for headers.
   std::string name;
   std::string source;
-  /// Where `source` finds what it includes by root-relative name; may be null.
-  /// Only what it reaches counts: see SourceSet::closureOf.
+  /// The set in which `source` finds its includes by root-relative name; may be
+  /// null. Only files that it reaches count: see SourceSet::closureOf.
   std::shared_ptr<const SourceSet> headers;
   /// A real architecture: "sm_90", "sm_90a", "sm_100f".
   std::string arch;
   /// Options that change the cubin, from the list that checkOption() allows.
   std::vector<std::string> options;
-  /// Name of the kernel whose resources the artifact reports.
+  /// Name of the kernel; the artifact reports its resources.
   std::string entry = "kilnEntry";
   /// False: an artifact that spills registers is useless, because another
-  /// config will not. True of what must be had: the kernel that a signature
-  /// falls back to, a reference, a tool. It decides about the artifact and not
+  /// config will not. True for kernels without an alternative: the fallback of
+  /// a signature, a reference, a tool. It decides about the artifact and not
   /// about the cubin, so it is not part of the key; units of one key agree
   /// about it.
   bool maySpill = false;
@@ -58,14 +58,14 @@ public:
   /// unit that reaches a file hashes it: about 4 us per KiB.
   const SourceClosure &headers() const;
 
-  /// What the artifact's key is made of: source, digest of the headers that it
+  /// The text of the artifact's key: source, digest of the headers that it
   /// reaches, architecture, options in a canonical order, entry. Holds no path,
   /// no time, no state of the process, no driver or compiler version; `name` is
-  /// left out unless an option puts it into the cubin. Of source and headers
-  /// the tokens count, and not comments, blanks and lines (keyText()), unless
-  /// the cubin depends on lines: -lineinfo is among the options, or one of the
-  /// texts asks for its line (dependsOnLines()). Then the texts count as the
-  /// compiler gets them.
+  /// left out unless an option puts it into the cubin. Tokens of source and
+  /// headers count, but not their comments, blanks and lines (keyText()),
+  /// unless the cubin depends on lines: -lineinfo is among the options, or one
+  /// of the texts asks for its line (dependsOnLines()). Then the texts count as
+  /// the compiler gets them.
   std::string canonicalText() const;
 
   /// SHA-256 of canonicalText(), made by the first call for this unit or a copy
@@ -78,8 +78,8 @@ private:
 };
 
 /// Succeeds when \p option may be passed on: -lineinfo, --use_fast_math,
-/// --fmad=true|false, --maxrregcount=16..255, spelled exactly so. Everything
-/// else, and with it everything that reads a file, is InvalidArgument.
+/// --fmad=true|false, --maxrregcount=16..255, spelled exactly so. Any other
+/// option, and so any option that reads a file, is InvalidArgument.
 llvm::Error checkOption(llvm::StringRef option);
 
 /// Succeeds when \p arch is spelled like a real architecture: sm_ and two or

@@ -183,7 +183,7 @@ const ArchitectureRules &rulesFor(int computeCapability) {
   return *best;
 }
 
-// The same for every architecture that Kiln knows.
+// These are equal for every architecture that Kiln knows.
 static constexpr int64_t kSubCoresPerSm = 4;
 static constexpr int64_t kRegistersPerSm = 65536;
 static constexpr int64_t kMaxRegistersPerThread = 255;
@@ -210,7 +210,7 @@ static constexpr double kRampNs = 1000;
 /// of 132 on an H200 SXM.
 static constexpr double kClusterShare[] = {1.0, 120.0 / 132, 120.0 / 132};
 
-// What a GPU at least has, for when nothing is known of it.
+// The least that a GPU has, for a GPU of which nothing is known.
 static constexpr double kFallbackSmClockMHz = 1400;
 static constexpr double kFallbackMemoryClockMHz = 5000;
 static constexpr int64_t kFallbackBusBits = 256;
@@ -297,7 +297,7 @@ void fillTensorRates(DeviceModel &model, double share, ValueSource source,
     auto fillOne = [&](llvm::StringRef type, double rate) {
       fill(fmt::format("{}{}FlopsPerClock", prefix, type), share * rate);
     };
-    // What no consumer board halves: fp64.
+    // Consumer boards halve no fp64.
     fill(fmt::format("{}Fp64FlopsPerClock", prefix), double(rates.fp64));
     fillOne("Tf32", rates.tf32);
     fillOne("Fp16", rates.fp16);

@@ -1,4 +1,4 @@
-//===- ArchitectureRules.h - what a compute capability alone decides ------===//
+//===- ArchitectureRules.h - the rules of a compute capability ------------===//
 #pragma once
 
 #include "Device/DeviceModel.h"
@@ -31,10 +31,10 @@ struct ArchitectureRules {
 /// known capability, or the oldest ones.
 const ArchitectureRules &rulesFor(int computeCapability);
 
-/// Fills what is unset from the rules of the model's compute capability
-/// (source Architecture), derived from clocks, SMs and bus as set by then; an
-/// unknown capability takes the nearest older known one's rules, and what
-/// nothing knows becomes a Fallback.
+/// Fills what is unset from the rules of the model's compute capability (source
+/// Architecture), derived from clocks, SMs and bus as set by then. An unknown
+/// capability takes the rules of the nearest older known one; a value that no
+/// source knows becomes a Fallback.
 void fillFromArchitecture(DeviceModel &model);
 
 /// Fills the unset tensor-core rates of the model's capability, those with

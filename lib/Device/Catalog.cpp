@@ -77,7 +77,7 @@ static constexpr CatalogEntry kCatalog[] = {
      .memoryGB = 24,
      .l2Bytes = 72 << 20,
      .tensorPercent = 50},
-    // L2 bandwidth and latencies are those of the L40.
+    // L2 bandwidth and latencies are the L40's.
     {.name = "l40s",
      .marketingNames = "NVIDIA L40S",
      .pciDeviceIds = {0x26b9, 0},
@@ -131,7 +131,7 @@ static constexpr CatalogEntry kCatalog[] = {
      .l2GBs = 7000,
      .dramLatencyCycles = 650,
      .l2LatencyCycles = 265},
-    // Latencies are those of the H100 SXM.
+    // Latencies are the H100 SXM's.
     {.name = "h200-sxm",
      .marketingNames = "NVIDIA H200",
      .pciDeviceIds = {0x2335, 0},

@@ -18,7 +18,7 @@
 
 namespace kiln {
 
-/// What the catalog knows of one product. 0 means: by the architecture's rule.
+/// One product's entry in the catalog. 0 means: by the architecture's rule.
 struct CatalogEntry {
   const char *name = nullptr; ///< "h200-sxm"
   /// Marketing names as the driver reports them, separated by '|'.
@@ -58,7 +58,7 @@ llvm::Expected<DeviceModel> findDevice(llvm::StringRef name,
 const CatalogEntry *matchLiveDevice(llvm::StringRef marketingName,
                                     uint32_t pciDeviceId);
 
-/// Fills what is unset from \p entry (source Catalog). Figures that scale with
+/// Fills unset values from \p entry (source Catalog). Figures that scale with
 /// the number of SMs are left to the architecture's rule where the model
 /// already has another SM count (a MIG slice).
 void fillFromCatalog(DeviceModel &model, const CatalogEntry &entry);

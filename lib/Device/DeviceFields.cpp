@@ -133,7 +133,7 @@ const ValueOrigin &originOf(const DeviceModel &model, llvm::StringRef key) {
 // Writing a field
 //===----------------------------------------------------------------------===//
 
-/// What no GPU comes near. Within these bounds products of a few values stay
+/// Bounds that no GPU comes near. Within them products of a few values stay
 /// inside 64 bits and every estimate stays finite.
 static constexpr double kMaxCount = 1 << 20;
 static constexpr double kMaxBytes = 0x1p50;
@@ -211,7 +211,7 @@ void fillValue(DeviceModel &model, llvm::StringRef key, FieldValue value,
   assert(field && "no such device field");
   if (model.origins[field->index()].source != ValueSource::Unset)
     return;
-  // What is derived from an odd override may leave its range.
+  // A value that is derived from an odd override may leave its range.
   Bounds bounds = boundsOf(*field);
   auto clamp = [&](auto number) {
     using Number = decltype(number);

@@ -59,7 +59,7 @@ struct ValueOrigin {
   std::string note;
 };
 
-/// Threads of a warp, on every GPU there is.
+/// Threads of a warp, on every GPU.
 inline constexpr int64_t kWarpThreads = 32;
 
 /// Number of entries of deviceFields().
@@ -103,8 +103,8 @@ struct DeviceModel {
   double memoryClockMHz = 0;          ///< half the data rate per pin
   double powerLimitWatts = 0;
 
-  // Memory. Bandwidths are what a good kernel reaches; the peak of the pins is
-  // dramPeakBytesPerNs().
+  // Memory. Bandwidths are those that a good kernel reaches; the peak of the
+  // pins is dramPeakBytesPerNs().
   int64_t memoryBusBits = 0;
   int64_t memoryBytes = 0;
   int64_t l2Bytes = 0;
@@ -127,7 +127,7 @@ struct DeviceModel {
   double tensorFp8FlopsPerClock = 0;
   double tensorInt8FlopsPerClock = 0;
 
-  // What mma.sync reaches where that is less, in flops per SM and clock.
+  // The rates of mma.sync where they are lower, in flops per SM and clock.
   double mmaSyncFp64FlopsPerClock = 0;
   double mmaSyncTf32FlopsPerClock = 0;
   double mmaSyncFp16FlopsPerClock = 0;
@@ -173,7 +173,7 @@ struct DeviceModel {
 
   /// Dense tensor-core peak of the widest instruction.
   double tensorFlopsPerClockPerSm(RateType type) const;
-  /// Dense tensor-core peak of what mma.sync reaches.
+  /// Dense tensor-core peak of mma.sync.
   double mmaSyncFlopsPerClockPerSm(RateType type) const;
   /// Peak of ordinary arithmetic.
   double simdFlopsPerClockPerSm(RateType type) const;
@@ -186,10 +186,11 @@ struct DeviceModel {
 /// A value on its way into or out of a field.
 using FieldValue = std::variant<int64_t, double, std::string>;
 
-/// One value of the model: how it is called, measured and stored.
+/// One value of the model: its name, unit, range and storage.
 struct DeviceField {
-  /// Which numbers are accepted, up to 2^20 (counts), 2^50 (bytes) or 1e9 (what
-  /// may have a fraction; positive there is at least 1e-6); texts always are.
+  /// The numbers that are accepted, up to 2^20 (counts), 2^50 (bytes) or 1e9
+  /// (real fields; a positive real is at least 1e-6). Texts are always
+  /// accepted.
   enum class Range { Positive, NonNegative };
 
   const char *key;  ///< name of the member
@@ -198,7 +199,7 @@ struct DeviceField {
                std::string DeviceModel::*>
       member;
   Range range;
-  /// Some estimate or limit of a plan depends on it.
+  /// True if an estimate or a limit of a plan depends on it.
   bool isPlannedWith = true;
 
   /// Reads this field of \p model.
@@ -222,8 +223,8 @@ llvm::Error setValue(DeviceModel &model, const DeviceField &field,
                      llvm::StringRef note = "");
 
 /// Stores \p value unless the field already has a source. The value must be of
-/// the field's kind and no NaN; a number outside of the field's range becomes
-/// the nearest inside.
+/// the field's kind and not a NaN; a number outside of the field's range
+/// becomes the nearest inside.
 void fillValue(DeviceModel &model, llvm::StringRef key, FieldValue value,
                ValueSource source, llvm::StringRef note);
 
@@ -250,8 +251,8 @@ std::string describe(const DeviceModel &model);
 
 /// Tells apart models for which the estimator may choose differently: a hash of
 /// all values that planning reads, whatever their sources; 32 hexadecimal
-/// digits. What was chosen for an imagined device, or with an override, is no
-/// choice for the device of that name. Cost: some 10 us.
+/// digits. So a choice for an imagined device, or with an override, does not
+/// count for the device of that name. Cost: some 10 us.
 std::string planningDigest(const DeviceModel &model);
 
 /// The text that keys records: measurements carry over between GPUs that agree

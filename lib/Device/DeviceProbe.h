@@ -1,8 +1,8 @@
 //===- DeviceProbe.h - from what a live GPU answers to a DeviceModel ------===//
 //
-// The driver layer asks the GPU and fills ProbedAttributes; everything after
-// that is plain data and works the same in tests. No probe is essential: what
-// did not answer is taken from the next source, and noted.
+// lib/Driver asks the GPU and fills ProbedAttributes; everything after that is
+// plain data and works the same in tests. No probe is essential: the value of
+// one that did not answer is taken from the next source, and noted.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -19,8 +19,8 @@
 
 namespace kiln {
 
-/// What the driver and NVML answered, in their own units; a disengaged value
-/// is one whose probe failed or was never made.
+/// The answers of the driver and NVML, in their own units. A value is
+/// disengaged where its probe failed or was never made.
 struct ProbedAttributes {
   // Driver: cuDeviceGetName, cuDeviceGetUuid, cuDeviceTotalMem and
   // CU_DEVICE_ATTRIBUTE_*.

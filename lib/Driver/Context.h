@@ -1,4 +1,4 @@
-//===- Context.h - contexts, and what capture allows ----------------------===//
+//===- Context.h - contexts, and calls beside captures --------------------===//
 //
 // Kiln works in the contexts of its callers. Handles of destroyed contexts are
 // reused by the driver, so everything kept per context is keyed by the id of
@@ -14,19 +14,19 @@
 
 namespace kiln {
 
-/// The context current to this thread, null if there is none.
+/// The context current to this thread, or null.
 llvm::Expected<CudaContext> currentContext(const Driver &driver);
 
-/// Process-unique id of \p context, of the current one if it is null. Two
-/// driver look-ups, tens of ns. Errors: InvalidArgument when there is none,
-/// ContextDead.
+/// Process-unique id of \p context, or of the current one if \p context is
+/// null. Two driver look-ups, tens of ns. Errors: InvalidArgument without a
+/// context, ContextDead.
 llvm::Expected<uint64_t> contextId(const Driver &driver,
                                    CudaContext context = nullptr);
 
-/// Whether \p context is still the one that had \p id. For a handle that was
-/// kept, before anything else is done with it: of a destroyed context a driver
-/// answers the id (CUDA_ERROR_CONTEXT_IS_DESTROYED, or that of the context that
-/// has the handle now), but making it current succeeds and breaks the heap
+/// Whether \p context is still the one that had \p id. A kept handle is checked
+/// with it before any other use. For the id of a destroyed context the driver
+/// answers CUDA_ERROR_CONTEXT_IS_DESTROYED, or the id of the context that has
+/// the handle now; but making it current succeeds and breaks the heap
 /// (measured, H200, driver 580). The context must not be destroyed meanwhile.
 bool isAlive(const Driver &driver, CudaContext context, uint64_t id);
 
@@ -38,8 +38,8 @@ llvm::Expected<CudaContext> contextOf(const Driver &driver, CudaStream stream);
 /// Ordinal of the device that \p context is on; makes it current meanwhile.
 llvm::Expected<int> deviceOf(const Driver &driver, CudaContext context);
 
-/// SMs that work in \p context may use: all of its device, or what a green
-/// context was given. Errors: Unsupported where the driver cannot tell.
+/// SMs that work in \p context may use: all of its device, or those that a
+/// green context was given. Errors: Unsupported where the driver cannot tell.
 llvm::Expected<int64_t> smCountOf(const Driver &driver, CudaContext context);
 
 enum class CaptureStatus {
@@ -49,7 +49,8 @@ enum class CaptureStatus {
 };
 
 /// Whether \p stream is being captured. An error for the default stream means
-/// that another stream of the context is: nothing may be launched there.
+/// that another stream of the context is being captured: nothing may be
+/// launched there.
 llvm::Expected<CaptureStatus> captureStatus(const Driver &driver,
                                             CudaStream stream);
 
@@ -90,10 +91,10 @@ private:
   CudaContext context;
 };
 
-/// For its lifetime this thread may call what is forbidden while any thread
-/// captures (module loads, allocations, synchronisation of other streams).
-/// Everything off the dispatch path runs under one. Never fails: where the
-/// driver refuses, calls fail later with its own words.
+/// For its lifetime this thread may make the calls that are forbidden while any
+/// thread captures (module loads, allocations, synchronisation of other
+/// streams). All work off the dispatch path runs under one. Never fails: where
+/// the driver refuses, later calls fail with the driver's own error.
 class CaptureModeGuard {
 public:
   explicit CaptureModeGuard(const Driver &driver);

@@ -50,20 +50,20 @@ private:
 /// cuMemFree wait for all work of the device, and meanwhile lets no other
 /// thread launch; this waits for nothing. *Measured* (H200, driver 580, 20 ms
 /// of work in flight): cuMemFree stalls launches of other threads for 20 ms,
-/// allocations and frees of a pool for 0.05 ms.
+/// allocations and frees memory of a pool for 0.05 ms.
 class MemoryPool {
 public:
   /// A pool of the device of the current context.
   static llvm::Expected<MemoryPool> create(const Driver &driver);
   MemoryPool(MemoryPool &&other) noexcept;
   MemoryPool &operator=(MemoryPool &&) = delete;
-  /// What is still allocated keeps its memory until it is freed.
+  /// Allocations that still exist keep their memory until they are freed.
   ~MemoryPool();
 
   /// As DeviceMemory::allocate(), for work of \p stream alone, which must
-  /// outlive the memory. Until trim() freed memory is used again.
+  /// outlive the memory. Freed memory is used again until trim().
   llvm::Expected<DeviceMemory> allocate(uint64_t bytes, CudaStream stream);
-  /// Gives back what is free, once the stream has got there.
+  /// Gives free memory back, once the stream has got there.
   void trim();
 
 private:

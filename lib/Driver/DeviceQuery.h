@@ -1,4 +1,4 @@
-//===- DeviceQuery.h - what driver and NVML tell of a device --------------===//
+//===- DeviceQuery.h - attributes of a device -----------------------------===//
 #pragma once
 
 #include "Device/DeviceProbe.h"

@@ -24,8 +24,8 @@ ErrorCode classifyDriverResult(int result) {
   case CUDA_ERROR_NO_DEVICE:
     return ErrorCode::DriverMissing;
 
-  // What an image made by a newer toolkit meets, and a library newer than the
-  // kernel module.
+  // The errors for an image of a newer toolkit, and for a library newer than
+  // the kernel module.
   case CUDA_ERROR_CALL_REQUIRES_NEWER_DRIVER:
   case CUDA_ERROR_INVALID_IMAGE:
   case CUDA_ERROR_NO_BINARY_FOR_GPU:
@@ -129,7 +129,8 @@ llvm::Error Driver::initialise() {
   if (result == CUDA_ERROR_NO_DEVICE)
     return addContext(check(result, "cuInit"),
                       "no GPU is visible (is CUDA_VISIBLE_DEVICES empty?)");
-  // What the toolkit has for linkers, which knows not even this error's name.
+  // The error of the toolkit's stub for linkers, which does not even know this
+  // error's name.
   if (result == CUDA_ERROR_STUB_LIBRARY)
     return addContext(check(result, "cuInit"),
                       "this libcuda is the toolkit's stub for linking, no "

@@ -1,7 +1,7 @@
 //===- Driver.h - the CUDA driver, opened at run time ---------------------===//
 //
-// One object per process or engine, which all of lib/Driver works through. It
-// owns nothing on a device; whatever is made with it must not outlive it.
+// One object per process or engine, through which all of lib/Driver works. It
+// owns nothing on a device; objects that are made with it must not outlive it.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -16,16 +16,16 @@ namespace kiln {
 
 struct CudaApi;
 
-/// What the driver's code \p result means to a caller. Pure; total: a code
-/// that Kiln has no class for is DriverError.
+/// The class of the driver's code \p result, by a caller's next step. Pure;
+/// total: a code without a class of its own is DriverError.
 ErrorCode classifyDriverResult(int result);
 
 /// The loaded and initialised CUDA driver. Immutable after load, so every
 /// method is thread-safe.
 class Driver {
 public:
-  /// Opens libcuda (KILN_DRIVER alone if it is set, else what the loader finds
-  /// as libcuda.so.1), binds every symbol and calls cuInit. Costs up to a
+  /// Opens libcuda (KILN_DRIVER alone if it is set, else the libcuda.so.1 that
+  /// the loader finds), binds every symbol and calls cuInit. Costs up to a
   /// second on the first call of a process. Errors: DriverMissing (no library,
   /// no GPU), DriverTooOld (a symbol is missing, kernel module mismatch),
   /// DriverError.

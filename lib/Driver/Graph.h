@@ -1,9 +1,9 @@
 //===- Graph.h - work as a graph, replayed --------------------------------===//
 //
 // A graph is built by hand from launch specs or recorded by capturing a stream.
-// A capture, even a thread-local one of a stream that nobody else knows, makes
-// cuCtxSynchronize of every thread of the process fail, and is ruined by it: in
-// somebody else's process graphs are built.
+// A capture, even a thread-local one of a private stream, makes
+// cuCtxSynchronize of every thread of the process fail, and is ruined by it. So
+// in the process of a caller graphs are built.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -19,7 +19,7 @@
 
 namespace kiln {
 
-/// What a stream in capture records into.
+/// The graph into which a stream in capture records.
 struct OpenCapture {
   uint64_t id = 0;           ///< of the capture, unique in the process
   CudaGraph graph = nullptr; ///< null: nothing is recorded
@@ -30,21 +30,21 @@ llvm::Expected<OpenCapture> openCapture(const Driver &driver,
                                         CudaStream stream);
 
 /// Has \p released called with \p user, once and on any thread, when \p graph
-/// and whatever is made of it are gone and run no more; it must not call the
-/// driver. \p graph may be one that is being captured. If this fails,
-/// \p released is not called.
+/// and all graphs made of it are gone and run no more; it must not call the
+/// driver. \p graph may be one that is being captured. If this fails, \p
+/// released is not called.
 llvm::Error callWhenGone(const Driver &driver, CudaGraph graph,
                          void (*released)(void *user), void *user);
 
 /// Owns a graph and its executable form.
 class Graph {
 public:
-  /// Starts to record what is enqueued on \p stream instead of running it.
-  /// \p stream must not be the legacy default stream. Thread-local mode: other
-  /// threads may go on calling anything but cuCtxSynchronize.
+  /// From here on work that is enqueued on \p stream is recorded and does not
+  /// run. \p stream must not be the legacy default stream. Thread-local mode:
+  /// other threads may go on calling anything but cuCtxSynchronize.
   static llvm::Error beginCapture(const Driver &driver, CudaStream stream);
 
-  /// Ends the capture and instantiates what was recorded. Errors: DriverError
+  /// Ends the capture and instantiates the recorded graph. Errors: DriverError
   /// if something forbidden invalidated the capture, DeviceOutOfMemory. The
   /// capture is over in every case.
   static llvm::Expected<Graph> endCapture(const Driver &driver,
@@ -82,9 +82,9 @@ public:
   /// parameters are patched and copied. Errors: those of launch().
   llvm::Error add(LaunchSpec &spec, llvm::ArrayRef<CudaFunction> functions);
 
-  /// The graph; this is of no use then. Beside a capture it needs a
-  /// CaptureModeGuard. Errors: Unsupported for a step that the device cannot
-  /// take, DeviceOutOfMemory.
+  /// Returns the graph and leaves this object without use. Beside a capture it
+  /// needs a CaptureModeGuard. Errors: Unsupported for a step that the device
+  /// cannot take, DeviceOutOfMemory.
   llvm::Expected<Graph> instantiate();
 
 private:

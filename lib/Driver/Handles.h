@@ -1,8 +1,8 @@
 //===- Handles.h - the driver's handles without its header ----------------===//
 //
 // cuda.h stays inside Driver's .cpp files. Its handles are pointers to structs
-// that nobody defines: the same types here as there, so that none is passed for
-// another. A device address is an integer (LaunchSpec.h).
+// without a definition. They have the same types here as there, so that no
+// handle is passed for another. A device address is an integer (LaunchSpec.h).
 //
 //===----------------------------------------------------------------------===//
 #pragma once

@@ -22,7 +22,7 @@ using DeviceAddress = uint64_t;
 
 struct Dim3 {
   uint32_t x = 1, y = 1, z = 1;
-  // Not defaulted: GCC makes a call of memcmp of that.
+  // Not defaulted, because GCC calls memcmp then.
   friend bool operator==(const Dim3 &a, const Dim3 &b) {
     return ((a.x ^ b.x) | (a.y ^ b.y) | (a.z ^ b.z)) == 0;
   }
@@ -57,11 +57,11 @@ struct TensorMapSpec {
   uint32_t channelsPerPixel = 0, pixelsPerColumn = 0;
 };
 
-/// A tensor map inside a step's parameters: `prototype` is copied there and its
-/// address replaced (0.02 us); without one, where sizes are not those of the
-/// prototype, LaunchSpec::mapSpec is encoded instead (0.05 us). `paramOffset`
-/// counts from the start of LaunchSpec::params (the step's own offset plus that
-/// of the member) and is a multiple of 64.
+/// A tensor map inside a step's parameters. `prototype` is copied there and its
+/// address replaced (0.02 us). Without a prototype, which is where sizes differ
+/// from its own, LaunchSpec::mapSpec is encoded instead (0.05 us).
+/// `paramOffset` counts from the start of LaunchSpec::params (the step's own
+/// offset plus that of the member) and is a multiple of 64.
 struct TensorMapPatch {
   const EncodedTensorMap *prototype = nullptr;
   DeviceAddress address = 0;
@@ -97,8 +97,8 @@ struct LaunchSpec {
   static constexpr uint32_t kMaxParamBytes = 4096;
 
   uint32_t stepCount = 0, tensorMapCount = 0, paramBytes = 0;
-  // Unions, whose members begin when they are added: a launch pays for what it
-  // uses alone.
+  // Unions: their members begin when they are added, so that a launch pays only
+  // for the members that it uses.
   union {
     LaunchStep steps[kMaxSteps];
   };
@@ -116,16 +116,16 @@ struct LaunchSpec {
     std::memcpy(params + step.paramOffset, &value, sizeof(Params));
     return step;
   }
-  /// The same with the result of \p make, which is made where the launch takes
-  /// it from: it reads what was just written only once it is in memory, so a
-  /// copy of some hundred bytes would wait.
+  /// As above with the result of \p make, which is constructed in the place
+  /// that the launch reads. A copy of some hundred bytes would wait until the
+  /// bytes just written are in memory.
   template <class Make> KernelStep &addKernelOf(const Make &make) {
     using Params = decltype(make());
     KernelStep &step = addKernelFor<Params>();
     ::new (static_cast<void *>(params + step.paramOffset)) Params(make());
     return step;
   }
-  /// The parameters of \p step, which are of type \p Params.
+  /// The parameters of \p step; their type is \p Params.
   template <class Params> const Params &paramsOf(const KernelStep &step) const {
     assert(step.paramBytes == sizeof(Params) && "of another type");
     return *std::launder(
@@ -139,7 +139,7 @@ struct LaunchSpec {
     std::construct_at(&tensorMaps[tensorMapCount++],
                       TensorMapPatch{&prototype, address, paramOffset});
   }
-  /// Has \p map, of which a copy is kept, encoded to \p paramOffset.
+  /// Keeps a copy of \p map and has it encoded to \p paramOffset.
   void addTensorMap(const TensorMapSpec &map, DeviceAddress address,
                     uint32_t paramOffset) {
     assert(tensorMapCount < kMaxTensorMaps && "too many tensor maps");
@@ -147,7 +147,7 @@ struct LaunchSpec {
     std::construct_at(&tensorMaps[tensorMapCount++],
                       TensorMapPatch{nullptr, address, paramOffset});
   }
-  /// What patch \p index without a prototype encodes.
+  /// The tensor map that patch \p index, which has no prototype, encodes.
   TensorMapSpec mapSpec(uint32_t index) const {
     TensorMapSpec map;
     std::memcpy(&map, mapSpecs[index], sizeof(map));
@@ -174,7 +174,7 @@ private:
     return step.kernel;
   }
 
-  // Raw, so that a launch without such maps does not pay for them.
+  // Raw bytes, so that a launch without such maps does not pay for them.
   std::byte mapSpecs[kMaxTensorMaps][sizeof(TensorMapSpec)];
 };
 

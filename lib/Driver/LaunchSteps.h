@@ -1,4 +1,4 @@
-//===- LaunchSteps.h - what a launch and a graph's nodes share ------------===//
+//===- LaunchSteps.h - common to launches and nodes of graphs -------------===//
 //
 // Private to Driver's sources.
 //
@@ -10,15 +10,15 @@
 
 namespace kiln {
 
-/// Puts every tensor map where its kernel reads it.
+/// Writes every tensor map to the place where its kernel reads it.
 llvm::Error patchTensorMaps(const Driver &driver, LaunchSpec &spec);
 
-/// The error of \p result, with the step \p index that it is about; off the
-/// path that succeeds.
+/// The error of \p result, naming the step \p index; kept off the path of
+/// success.
 llvm::Error stepError(const Driver &driver, CUresult result,
                       const LaunchSpec &spec, uint32_t index, const char *what);
 
-/// Writes what \p step asks for beyond its geometry, in streams and graphs
+/// Writes the attributes of \p step beyond its geometry, for streams and graphs
 /// alike, into \p attributes, which has room for kMaxStepAttributes; returns
 /// how many there are.
 inline constexpr unsigned kMaxStepAttributes = 2;

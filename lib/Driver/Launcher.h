@@ -15,10 +15,10 @@ namespace kiln {
 /// functions. A spec without steps launches nothing.
 ///
 /// The stream's context must be current. Returns when the work is enqueued (or
-/// recorded, under capture); \p spec may go then. No lock, no allocation unless
-/// it fails; own work is some 10 ns a step. After an error in a later step the
-/// earlier ones stay enqueued. Errors: as classifyDriverResult; the message
-/// names the step.
+/// recorded, under capture); \p spec may be destroyed then. No lock, no
+/// allocation unless it fails; own work is some 10 ns a step. After an error in
+/// a later step the earlier ones stay enqueued. Errors: as
+/// classifyDriverResult; the message names the step.
 llvm::Error launch(const Driver &driver, LaunchSpec &spec,
                    llvm::ArrayRef<CudaFunction> functions, CudaStream stream);
 

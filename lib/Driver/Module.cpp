@@ -108,9 +108,10 @@ llvm::Error setMaxDynamicShared(const Driver &driver, CudaFunction function,
   if (result == CUDA_ERROR_INVALID_VALUE)
     return llvm::make_error<KilnError>(
         ErrorCode::Unsupported,
-        fmt::format("{} bytes of dynamic shared memory exceed what the device "
-                    "gives a block",
-                    bytes),
+        fmt::format(
+            "{} bytes of dynamic shared memory exceed the device's limit "
+            "for a block",
+            bytes),
         result);
   return driver.check(result, "cuFuncSetAttribute(max dynamic shared)");
 }

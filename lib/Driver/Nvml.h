@@ -1,7 +1,7 @@
 //===- Nvml.h - the management library as a table -------------------------===//
 //
-// Private to Driver's sources. NVML tells what the driver does not: maximum
-// clocks, bus width, power limit, MIG.
+// Private to Driver's sources. NVML tells maximum clocks, bus width, power
+// limit and MIG, which the driver does not.
 //
 //===----------------------------------------------------------------------===//
 #pragma once

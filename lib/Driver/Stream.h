@@ -24,7 +24,7 @@ inline bool isPerThreadStream(CudaStream stream) {
 /// stream: ask captureStatus() first.
 llvm::Expected<uint64_t> streamId(const Driver &driver, CudaStream stream);
 
-/// Waits for all work of \p stream. Errors: whatever that work did wrong.
+/// Waits for all work of \p stream. Errors: those of that work.
 llvm::Error synchronize(const Driver &driver, CudaStream stream);
 
 /// Owns a stream of the context that was current when it was made; it does not
@@ -33,7 +33,7 @@ class Stream {
 public:
   enum class Priority {
     Usual,
-    Lowest, ///< blocks of streams of others go first
+    Lowest, ///< blocks of all other streams go first
   };
   static llvm::Expected<Stream> create(const Driver &driver,
                                        Priority priority = Priority::Usual);

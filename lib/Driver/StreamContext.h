@@ -7,7 +7,7 @@
 
 namespace kiln {
 
-/// The context of a stream, as a call finds it.
+/// The context of a stream, and whether the calling thread has it current.
 struct StreamContext {
   CudaContext handle = nullptr;
   uint64_t id = 0;

@@ -1,7 +1,7 @@
 //===- TensorMap.cpp - encodes tensor maps --------------------------------===//
 //
-// The limits are those of cuTensorMapEncodeTiled and cuTensorMapEncodeIm2col in
-// the CUDA Driver API. They are checked here because the driver answers any of
+// cuTensorMapEncodeTiled and cuTensorMapEncodeIm2col (CUDA Driver API) set the
+// limits. They are checked here because the driver answers a break of any of
 // them with the same bare "invalid value".
 //
 //===----------------------------------------------------------------------===//

@@ -53,7 +53,8 @@ static constexpr int64_t kStages7 = 2;
 // Estimate
 //===----------------------------------------------------------------------===//
 
-/// Of what \p config multiplies with; fp32 has no tensor cores on capability 7.
+/// The peak of the units that \p config multiplies with; fp32 has no tensor
+/// cores on capability 7.
 static double flopsPerSubCore(const DeviceModel &device, DType type,
                               const ClassicConfig &config) {
   if (!config.tensor || (device.ccMajor < 8 && type == DType::FP32))

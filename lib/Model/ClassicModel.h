@@ -7,9 +7,9 @@
 // selected. It ranks tile templates; numWarps is threads / 32. Its tensor peaks
 // are its own: by capability 7 or 8 and up, so that it knows no wgmma. Kernels
 // of ordinary arithmetic have a function of their own (get_simd_tflops), with
-// the same share of active sub-cores. Its figure of 32 flops a sub-core is that
-// of 7.x and 8.0; from 8.6 on there are twice as many lanes, so the rate is the
-// device's, which is the same where the figure holds.
+// the same share of active sub-cores. That function's figure of 32 flops a
+// sub-core holds for 7.x and 8.0; from 8.6 on there are twice as many lanes. So
+// the device's rate is used, which equals the figure where that holds.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -24,7 +24,7 @@
 
 namespace kiln {
 
-/// One config as the classic model knows it.
+/// One config, in the terms of the classic model.
 struct ClassicConfig {
   int64_t blockM = 0, blockN = 0, blockK = 0;
   int64_t splitK = 1;
@@ -47,7 +47,7 @@ inline constexpr double kClassicStoreShare = 0.6;
 inline constexpr double kClassicGibi = 1024.0 * 1024 * 1024;
 inline constexpr double kClassicMebi = 1024.0 * 1024;
 
-/// A predicted time, its terms in milliseconds, and what these come from.
+/// A predicted time, its terms in milliseconds, and the inputs of these.
 struct ClassicEstimate {
   double computeMs = 0;
   double loadMs = 0;
@@ -61,9 +61,10 @@ struct ClassicEstimate {
   double peakTflops = 0;   ///< of all sub-cores
   double operations = 0;   ///< of whole tiles
   double dramPeakGBs = 0;  ///< of the pins
-  /// Share of it that the first blocks reach, and what later ones add.
+  /// Share of it that the first blocks reach, and the share that later ones
+  /// add.
   double shareOfFew = 0, shareOfRest = 0;
-  double dramGBs = 0; ///< what all blocks reach
+  double dramGBs = 0; ///< reached by all blocks
   double dramBytes = 0, l2Bytes = 0;
   double storedBytes = 0, zeroedBytes = 0;
 
@@ -94,7 +95,7 @@ struct ClassicSurvivor {
   size_t index = 0;
 };
 
-/// A config that does not, and why.
+/// A rejected config, and why.
 struct ClassicRejection {
   size_t index = 0; ///< in the input
   ClassicReason reason = ClassicReason::SharedMemory;

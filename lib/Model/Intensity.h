@@ -1,8 +1,8 @@
 //===- Intensity.h - arithmetic intensity of a tile and of a problem ------===//
 //
-// The roofline (Williams et al., CACM 2009) at two levels: what a tile demands
-// of L2, and what a problem demands of DRAM. Where the flops per byte fall
-// short of the ridge, the memory and not the arithmetic sets the time.
+// The roofline (Williams et al., CACM 2009) at two levels: a tile's demand on
+// L2, and a problem's demand on DRAM. Where the flops per byte fall short of
+// the ridge, the memory and not the arithmetic sets the time.
 //
 //===----------------------------------------------------------------------===//
 #pragma once

@@ -11,17 +11,17 @@
 namespace kiln {
 
 namespace {
-/// What tells kernels apart that take turns in different ways.
+/// The constants of one PassPace.
 struct Pace {
   /// Exponent of the p-norm: normBase + normStep for each block that an SM
-  /// holds, normMost at most. A block loads, computes and stores in turn; it is
-  /// other blocks that do the rest meanwhile.
+  /// holds, normMost at most. A block loads, computes and stores in turn; other
+  /// blocks overlap with it.
   double normBase, normStep, normMost;
   double firstNorm; ///< of the first wave; 0: as the others
   double turnaroundNs, clusterTurnaroundNs;
   double busyLatencyFactor;    ///< latency of a busy DRAM over an idle one's
   double crowdingLoss;         ///< see below
-  double issueEfficiency;      ///< of the slots between memory accesses
+  double issueEfficiency;      ///< of the issue cycles between memory accesses
   double clocksPerInstruction; ///< of a warp that has its scheduler for itself
   double unevenIssue, unevenDram; ///< see WaveModel
   double missFrom, missRange;     ///< see rereadMissShare()
@@ -35,19 +35,19 @@ struct Pace {
 /// alone take 1.1 us and its reduction 0.3 us.
 static constexpr double kTurnaroundNs = 900;
 
-/// The same of a cluster: it waits for places on as many SMs. H100, softmax of
-/// 2048 rows of 50257: clusters of 8 that hold 16 KB a block take 8 % more than
-/// clusters of 4 with 28 KB.
+/// The same times for a cluster, which waits for places on as many SMs. H100,
+/// softmax of 2048 rows of 50257: clusters of 8 that hold 16 KB a block take 8
+/// % more than clusters of 4 with 28 KB.
 static constexpr double kClusterTurnaroundNs = 900;
 
 /// A task that waits this often has no phases: its warps are apart by then.
 static constexpr int64_t kManyRounds = 4;
 
-/// What is in flight beyond twice the need spreads the accesses over more
-/// pages of the DRAM: this share of the bandwidth is lost for each doubling.
-/// H200, copy of 256 MB with 32, 64 and 128 KB in flight per SM: 4.09, 4.00
-/// and 3.90 TB/s. Reading alone loses nothing (H100, maxima of 256 rows of
-/// 151936: 128 KB in flight are best).
+/// Bytes in flight beyond twice the need spread the accesses over more pages of
+/// the DRAM: this share of the bandwidth is lost for each doubling. H200, copy
+/// of 256 MB with 32, 64 and 128 KB in flight per SM: 4.09, 4.00 and 3.90 TB/s.
+/// Reading alone loses nothing (H100, maxima of 256 rows of 151936: 128 KB in
+/// flight are best).
 static constexpr double kCrowdingLoss = 0.02;
 
 /// A grid that stays loses the order in which the scheduler starts blocks, and
@@ -72,10 +72,10 @@ static constexpr Pace kFlows = {.normBase = 2.5,
                                 .rampShare = 1};
 
 /// Fitted to 12500 times of 350 problems over rows (H200 and H100), which are
-/// met to 11 % (rms, of configs within 1.6 of the best). Loads, reductions and
-/// stores add up more than those of other kernels do: norms are low, and what
-/// overlaps less needs no latency of a busy DRAM and no long turnaround
-/// besides.
+/// met to 11 % (rms, of configs within 1.6 of the best). Their loads,
+/// reductions and stores add up more than in other kernels, so norms are low.
+/// Because they overlap less, the latency is that of an idle DRAM and the
+/// turnaround is short.
 static constexpr Pace kReduces = {.normBase = 2.75,
                                   .normStep = 0.14,
                                   .normMost = 8,
@@ -116,8 +116,8 @@ static double mixedShare(const MemoryPass &kernel) {
   return all == 0 ? 0 : 2 * std::min(kernel.readBytes, kernel.writeBytes) / all;
 }
 
-/// Bandwidth of a mix of reads and writes. Mixed with as many reads, writes go
-/// as fast as these; what goes beyond runs at the rate of writing alone.
+/// Bandwidth of a mix of reads and writes. Writes beside as many reads are as
+/// fast as these; the writes beyond run at the rate of writing alone.
 static double mixedBytesPerNs(const MemoryPass &kernel,
                               const DeviceModel &device, bool isSingleWave) {
   double all = kernel.readBytes + kernel.writeBytes;
@@ -153,8 +153,8 @@ public:
     double reread = kernel.rereadBytes / tasks;
     double fromDram = time.taskBytes + time.rereadMissShare * reread;
     double fromL2 = time.taskBytes + reread + kernel.sharedBytesPerTask;
-    // Some SMs have a block more than others. What they issue is theirs alone;
-    // the bandwidth is shared, but by all SMs alike.
+    // Some SMs have a block more than others. Issue is limited on each of them;
+    // the bandwidth is shared by all SMs alike.
     double perSm = n * static_cast<double>(kernel.clusterSize) /
                    static_cast<double>(device.smCount);
     double uneven = perSm > 1 ? std::ceil(perSm) / perSm - 1 : 0;
@@ -241,8 +241,8 @@ static PassBound boundOf(const PassWave &wave) {
                                 : PassBound::Dram;
 }
 
-/// What is read again waits in L2 among what all others have in flight, \p
-/// bytes in all. The more that is, the less of it is still there.
+/// The share of bytes read again that L2 has lost. They wait there among all
+/// bytes in flight, \p bytes. The more these are, the fewer are still there.
 static double rereadMissShare(const Pace &pace, double bytes,
                               const DeviceModel &device) {
   double beyond = bytes / static_cast<double>(device.l2Bytes) - pace.missFrom;
@@ -279,9 +279,9 @@ PassTime passTime(const MemoryPass &kernel, const DeviceModel &device) {
       rereadMissShare(pace, resident * time.taskBytes, device));
   double port = kL2BytesPerClockPerSm * device.sustainedMemoryClockMHz * 1e-3 *
                 static_cast<double>(kernel.clusterSize);
-  // DRAM is as busy as what is in flight makes it (H100, the greatest of 7 rows
-  // of 123457, which 1 to 4 blocks a row load in 4 to 61 rounds: 0.92 to 1.25
-  // of this; with a busy DRAM's latency throughout 0.57 to 0.77).
+  // DRAM is as busy as the bytes in flight make it (H100, the greatest of 7
+  // rows of 123457, which 1 to 4 blocks a row load in 4 to 61 rounds: 0.92 to
+  // 1.25 of this; with a busy DRAM's latency throughout 0.57 to 0.77).
   double busy = std::min(1.0, time.bytesInFlightPerSm / time.bytesNeededPerSm);
   time.loadLatencyNs =
       device.dramLatencyNs * (1 + (pace.busyLatencyFactor - 1) * busy);

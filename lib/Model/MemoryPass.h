@@ -1,9 +1,10 @@
 //===- MemoryPass.h - the time of a memory-bound kernel -------------------===//
 //
-// A kernel that reads, computes little and writes is as fast as the bytes that
-// it keeps in flight (Little, 1961). Its tasks take turns between waiting for
-// loads and everything else, and while they do the latter they keep nothing in
-// flight; so what counts is what all resident tasks move in one task's life:
+// The speed of a kernel that reads, computes little and writes follows from the
+// bytes that it keeps in flight (Little, 1961). Its tasks alternate between
+// waiting for loads and everything else, and during the latter they keep
+// nothing in flight. So the bytes count that all resident tasks move in one
+// task's life:
 //
 //   life       = load rounds * latency + reductions + a block's start and end
 //   latency    : resident tasks * bytes of a task / life
@@ -33,13 +34,13 @@
 
 namespace kiln {
 
-/// How the tasks of a kernel take turns between loads and stores.
+/// How the tasks of a kernel alternate between loads and stores.
 enum class PassPace {
   Flows,  ///< each thread stores once its own loads have come
   Reduces ///< a task stores once all of its loads have come
 };
 
-/// What a memory-bound kernel does. Bytes and operations are of the whole
+/// The work of a memory-bound kernel. Bytes and operations are of the whole
 /// problem unless the name says else.
 struct MemoryPass {
   int64_t tasks = 1; ///< equal pieces of work, each of one block or cluster
@@ -51,21 +52,21 @@ struct MemoryPass {
   double readBytes = 0;   ///< from DRAM, once
   double writeBytes = 0;  ///< to DRAM, once
   double rereadBytes = 0; ///< read again by the task that read them before
-  double sharedBytesPerTask = 0; ///< that every task reads alike: weights
-  /// Of what is read again, the share that comes from DRAM, where the kernel
-  /// knows; else it follows from what is in flight.
+  double sharedBytesPerTask = 0; ///< read by every task: weights
+  /// The share of bytes read again that comes from DRAM, where the kernel knows
+  /// it; else it follows from the bytes in flight.
   std::optional<double> rereadMissShare;
   int64_t loadRounds = 1;   ///< waits for DRAM that a task has in a row
-  int64_t rereadRounds = 0; ///< waits for what it reads again
+  int64_t rereadRounds = 0; ///< waits for bytes that it reads again
   double serialNs = 0;      ///< reductions and barriers of a task
   PassPace pace = PassPace::Flows;
   double lostShare = 0;   ///< of DRAM's bandwidth, by pieces that are short
-  double lostInWaves = 0; ///< of it, where tasks take the place of others
+  double lostInWaves = 0; ///< of the same, where tasks take the place of others
   double simdOps = 0;     ///< instructions of one lane
   double specialOps = 0;  ///< exp2, rcp, rsqrt
 };
 
-/// What sets the time.
+/// The limit that sets the time.
 enum class PassBound : int32_t { Dram = 0, L2 = 10, Issue = 20, Latency = 30 };
 llvm::StringRef nameOf(PassBound bound);
 
@@ -77,10 +78,10 @@ struct PassWave {
   double totalNs = 0;
 };
 
-/// What a task that is alone waits for, one after the other, in ns.
+/// The waits of a task that is alone, one after the other, in ns.
 struct TaskLife {
   double loadNs = 0;       ///< first loads, from DRAM
-  double rereadNs = 0;     ///< loads of what is read again
+  double rereadNs = 0;     ///< loads of bytes that it reads again
   double portNs = 0;       ///< its bytes through the SM's port
   double serialNs = 0;     ///< reductions and barriers, MemoryPass::serialNs
   double issueNs = 0;      ///< its instructions, at a thread's own pace
@@ -98,13 +99,13 @@ struct PassTime {
   double taskBytes = 0;          ///< read and written by one task
   double bytesInFlightPerSm = 0; ///< of loads, while all tasks wait
   double loadedLatencyNs = 0;    ///< of a load while DRAM is busy
-  double loadLatencyNs = 0;      ///< of a load with what is in flight here
+  double loadLatencyNs = 0;      ///< of a load, with the bytes in flight here
   double bytesNeededPerSm = 0;   ///< loaded latency * bandwidth / SMs
-  double dramBytesPerNs = 0;     ///< that this mix of reads and writes reaches
+  double dramBytesPerNs = 0;     ///< reached by this mix of reads and writes
   TaskLife life;                 ///< of a task that is alone
-  double rereadMissShare = 0;    ///< of what is read again, from DRAM
-  /// The first wave of all slots, where it has a pace of its own; those behind
-  /// it; and what remains.
+  double rereadMissShare = 0;    ///< of bytes read again: from DRAM
+  /// The first full wave, where it has a pace of its own; the full waves behind
+  /// it; and the last wave, with the remaining tasks.
   PassWave first, full, last;
   double fullWaves = 0; ///< besides `first`
   double launchNs = 0, rampNs = 0;

@@ -1,4 +1,4 @@
-//===- Occupancy.h - how many blocks are resident on an SM ----------------===//
+//===- Occupancy.h - resident blocks of an SM -----------------------------===//
 #pragma once
 
 #include "Device/DeviceModel.h"
@@ -7,14 +7,14 @@
 
 namespace kiln {
 
-/// What one block of a compiled kernel takes.
+/// Resources of one block of a compiled kernel.
 struct BlockResources {
   int64_t threads = 0;
   int64_t registersPerThread = 0;
   int64_t sharedBytes = 0; ///< static plus dynamic, without the reserved bytes
 };
 
-/// What keeps another block from an SM.
+/// The resource that keeps another block from an SM.
 enum class OccupancyLimit : int32_t {
   Warps = 0,
   Blocks = 10,

@@ -12,9 +12,9 @@
 
 namespace kiln {
 
-/// \p rate, which the kernel that is estimated computes with: above 0. Where
-/// assertions are off, a time made from a rate of 0 is infinite: its config is
-/// chosen last.
+/// Returns \p rate, that of the unit which the estimated kernel computes with.
+/// It must be above 0; where assertions are off, a time made from a rate of 0
+/// is infinite, so its config is chosen last.
 inline double usedRate(double rate) {
   assert(rate > 0 && "an estimate takes a rate that the device has not");
   return rate;

@@ -16,7 +16,7 @@ namespace kiln {
 /// A tile's demand for registers.
 struct RegisterDemand {
   int64_t blockM = 0, blockN = 0;
-  int64_t consumerThreads = 0;   ///< those that hold accumulators
+  int64_t consumerThreads = 0;   ///< threads that hold accumulators
   int64_t fragmentRegisters = 0; ///< operands of the instruction, a thread
   int64_t overheadRegisters = 0; ///< addresses, counters, predicates, a thread
 };

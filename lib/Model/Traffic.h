@@ -1,16 +1,18 @@
 //===- Traffic.h - bytes that a tiled GEMM moves --------------------------===//
 //
-// L2 serves every tile of A and B that a block asks for, less what a cluster
-// multicasts: A is read once for each column of tiles, B once for each row.
+// L2 serves every tile of A and B that a block asks for, less the tiles that a
+// cluster multicasts: A is read once for each column of tiles, B once for each
+// row.
 //
-// DRAM serves what L2 does not keep. Blocks run in raster order: a group of
-// groupTiles rows of tiles walks along n, then the next group. A group's strip
-// of A is kept as long as it fits into L2 beside the B of one wave; B is kept
-// from one group to the next as far as it fits beside the strip, else each
-// group reads it again. Groups that run in the same wave share it. What fits in
-// part is kept in that part: L2 does not replace in strict order. This is the
-// reuse-distance argument with two working sets, as in blocked matrix products
-// on a CPU; it leaves out that blocks of a wave drift apart along k.
+// DRAM serves the rest that L2 does not keep. Blocks run in raster order: a
+// group of groupTiles rows of tiles walks along n, then the next group. A
+// group's strip of A is kept as long as it fits into L2 beside the B of one
+// wave; B is kept from one group to the next as far as it fits beside the
+// strip, else each group reads it again. Groups that run in the same wave share
+// it. A strip that fits in part is kept in that part, because L2 does not
+// replace in strict order. This is the reuse-distance argument with two working
+// sets, as in blocked matrix products on a CPU; it does not model that blocks
+// of a wave drift apart along k.
 //
 //===----------------------------------------------------------------------===//
 #pragma once

@@ -1,4 +1,4 @@
-//===- Waves.h - how tiles quantise onto the SMs --------------------------===//
+//===- Waves.h - tiles in waves of the SMs --------------------------------===//
 #pragma once
 
 #include "Device/DeviceModel.h"

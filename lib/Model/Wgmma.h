@@ -1,8 +1,8 @@
-//===- Wgmma.h - what wgmma takes -----------------------------------------===//
+//===- Wgmma.h - clocks of wgmma ------------------------------------------===//
 //
 // A wgmma multiplies 64 rows with n columns, 32 bytes of k deep, whatever the
-// type (PTX ISA, wgmma.m64nNk16 and others), in as many clocks. Figures in
-// clocks are of an SM.
+// type (PTX ISA, wgmma.m64nNk16 and others), in as many clocks. Clocks are
+// those of an SM.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -26,8 +26,8 @@ inline double wgmmaCount(int64_t rows, int64_t bytes) {
 /// rows' tile from shared memory.
 double wgmmaClocks(int columns);
 
-/// Clocks that \p count wgmmas of \p columns keep tensor cores busy: waiting
-/// for shared memory is not tensor work.
+/// Clocks for which \p count wgmmas of \p columns keep tensor cores busy;
+/// waiting for shared memory is not counted.
 double wgmmaBusyClocks(double count, int columns);
 
 } // namespace kiln

@@ -138,7 +138,7 @@ PendingArtifact::Shared::readDisk(const TranslationUnit &unit,
   auto accept = [&](const llvm::json::Object &attributes) {
     return identity.empty() || attributes.getString("toolchain") == identity;
   };
-  cache::LayerKind from = cache::LayerKind::Memory;
+  cache::TierKind from = cache::TierKind::Memory;
   std::optional<cache::Entry> entry =
       cache.lookup(cache::Kind::Artifact, key, accept, &from);
   if (!entry)
@@ -159,7 +159,7 @@ PendingArtifact::Shared::readDisk(const TranslationUnit &unit,
   }
   ArtifactOutcome outcome =
       judge(std::move(*artifact), ArtifactOrigin::Disk, unit);
-  if (from == cache::LayerKind::Memory)
+  if (from == cache::TierKind::Memory)
     outcome.storage = {cache::PublishStatus::Memory, "the disk refused it"};
   return outcome;
 }

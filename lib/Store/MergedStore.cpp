@@ -202,7 +202,7 @@ KeptEntry MergedEntries::Impl::get(const std::string &key, RecordAge age) {
 KeptEntry MergedEntries::Impl::read(const std::string &key,
                                     std::optional<KeptEntry> known) {
   KeptEntry made;
-  cache::LayerKind from = cache::LayerKind::Memory;
+  cache::TierKind from = cache::TierKind::Memory;
   auto entry = cache.lookup(type.kind.kind, key, nullptr, &from);
   const bool hasKnown = known && known->loaded.document;
   if (!entry) {
@@ -215,8 +215,8 @@ KeptEntry MergedEntries::Impl::read(const std::string &key,
     return made;
   }
   made.text = SeenText::of(entry->payload);
-  made.isOnDisk = from != cache::LayerKind::Memory;
-  made.isWhole = from == cache::LayerKind::Write;
+  made.isOnDisk = from != cache::TierKind::Memory;
+  made.isWhole = from == cache::TierKind::Write;
   if (hasKnown && known->loaded.isReadable &&
       known->text.bytes == made.text.bytes &&
       known->text.hash == made.text.hash) {

@@ -204,9 +204,9 @@ PoolStore::StoreResult PoolStore::store(const KernelFamily &family,
                                         const StoredPool &pool) {
   const std::string key = poolKey(family, signature, device);
   // An equal pool costs a read instead of two fsyncs.
-  cache::LayerKind from = cache::LayerKind::Memory;
+  cache::TierKind from = cache::TierKind::Memory;
   auto there = impl->cache.lookup(cache::Kind::Pool, key, nullptr, &from);
-  if (from != cache::LayerKind::Memory && poolIn(there) == pool)
+  if (from != cache::TierKind::Memory && poolIn(there) == pool)
     return {{}, true};
   llvm::json::Object attributes{
       {"family", family.name()},

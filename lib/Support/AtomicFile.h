@@ -29,8 +29,8 @@ template <class Call> auto retryInterrupted(Call call) {
   return result;
 }
 
-/// What tells one state of a name from another one. A replaced or rewritten
-/// file differs.
+/// The identity of the file that a name leads to. A replaced or rewritten file
+/// has another one.
 struct FileIdentity {
   uint64_t device = 0, inode = 0, bytes = 0;
   int64_t modifiedNs = 0, changedNs = 0;
@@ -49,14 +49,14 @@ enum class ReadStatus {
   Failed, ///< errnoValue says why
 };
 
-/// What a file must be to be read at all.
+/// The conditions under which a file is read at all.
 struct ReadRules {
   uint64_t maxBytes = 1ull << 30;
   /// The owner must be the effective user, or root if this allows it.
   bool rootMayOwn = false;
 };
 
-/// An open file that passed the rules, or why there is none.
+/// An open file that passed the rules, or the reason why it did not.
 struct CheckedFile {
   ReadStatus status = ReadStatus::Missing;
   int errnoValue = 0;
@@ -72,8 +72,9 @@ CheckedFile openChecked(FileOps &ops, int folder, const char *path,
 /// is \p total long or the file ends. Returns 0 or an errno.
 int readUpTo(FileOps &ops, int fd, uint64_t total, std::string &bytes);
 
-/// What replaceFile() did. On an error in the step "sync folder" the name holds
-/// the new bytes, which a power cut may still undo; before it, the old ones.
+/// The outcome of replaceFile(). After an error in the step "sync folder" the
+/// name holds the new bytes, which a power cut may still undo; after one in an
+/// earlier step it holds the old ones.
 struct WriteResult {
   int errnoValue = 0;    ///< 0: done
   const char *step = ""; ///< what failed, for messages
@@ -91,7 +92,7 @@ WriteResult replaceFile(FileOps &ops, int folder, const char *name,
                         llvm::StringRef bytes,
                         llvm::function_ref<bool()> mayReplace = nullptr);
 
-/// Whoever writes a temporary file holds the lock of this byte until it is
+/// The writer of a temporary file holds the lock of this byte until the file is
 /// complete, where the file system has locks: see FileOps::tryLock().
 inline constexpr off_t kWriterLockOffset = 0;
 

@@ -10,8 +10,8 @@ namespace kiln {
 
 /// The capability in e_flags. Read off the output of NVRTC: version 7 of the
 /// ABI (12.8, up to sm_90a) keeps it in bits 0 to 7, version 8 (13.0, and 12.8
-/// from sm_100) in bits 8 to 15. Whether it is an "a" variant is not recorded
-/// in all of them.
+/// from sm_100) in bits 8 to 15. Not all versions say whether it is an "a"
+/// variant.
 static int capabilityIn(uint8_t abiVersion, uint32_t flags) {
   switch (abiVersion) {
   case 7:

@@ -1,4 +1,4 @@
-//===- Cubin.h - what a cubin says of itself ------------------------------===//
+//===- Cubin.h - the header of a cubin ------------------------------------===//
 #pragma once
 
 #include <llvm/ADT/StringRef.h>
@@ -6,7 +6,7 @@
 
 namespace kiln {
 
-/// What a cubin's ELF header says.
+/// The facts in a cubin's ELF header.
 struct CubinHeader {
   int capability = 0; ///< 90 for sm_90 and sm_90a, 0 where it does not say
 };
@@ -17,9 +17,9 @@ struct CubinHeader {
 /// InvalidArgument.
 llvm::Expected<CubinHeader> inspectCubin(llvm::StringRef cubin);
 
-/// As above, and that \p cubin is for \p arch ("sm_90a"), as far as it says,
-/// and defines the kernel \p entry: what a compiler or a cache returned for
-/// these. About 1 us.
+/// The check of a cubin that a compiler or a cache returned for \p arch and \p
+/// entry. As above, and \p cubin must be for \p arch ("sm_90a"), as far as it
+/// says, and define the kernel \p entry. About 1 us.
 llvm::Error checkCubin(llvm::StringRef cubin, llvm::StringRef arch,
                        llvm::StringRef entry);
 

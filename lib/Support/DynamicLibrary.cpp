@@ -13,7 +13,7 @@
 
 namespace kiln {
 
-/// What the loader calls the file behind \p handle, \p fallback if nothing.
+/// The loader's name for the file behind \p handle, \p fallback if it has none.
 static std::string pathOf(void *handle, const std::string &fallback) {
   link_map *map = nullptr;
   if (dlinfo(handle, RTLD_DI_LINKMAP, &map) != 0 || !map || !map->l_name ||
@@ -53,16 +53,16 @@ static std::vector<std::string> loaderFolders() {
 }
 
 namespace {
-/// What to give the loader for a candidate, or why nothing.
+/// The name to give the loader for a candidate, or why there is none.
 struct LoaderChoice {
   std::string path;
   std::string bad;
 };
 } // namespace
 
-/// A name without a slash: what the loader would take by itself is looked at
-/// first, as it maps a truncated file and the process ends. A bad one is passed
-/// over; a good one behind it is named by its path.
+/// A name without a slash. The file that the loader would take by itself is
+/// checked first, because a truncated one that is mapped ends the process. A
+/// bad file is passed over; a good one behind it is named by its path.
 static LoaderChoice chooseByName(const std::string &name) {
   LoaderChoice choice{name, ""};
   if (void *loaded = dlopen(name.c_str(), RTLD_NOLOAD | RTLD_NOW)) {
@@ -100,7 +100,7 @@ DynamicLibrary::openFirst(llvm::ArrayRef<std::string> candidates,
     const LoaderChoice choice = llvm::StringRef(candidate).contains('/')
                                     ? chooseByPath(candidate)
                                     : chooseByName(candidate);
-    dlerror(); // forget what somebody else left behind
+    dlerror(); // forget an earlier error
     void *handle = choice.bad.empty()
                        ? dlopen(choice.path.c_str(), RTLD_NOW | RTLD_LOCAL)
                        : nullptr;

@@ -40,7 +40,7 @@ public:
   /// otherwise name().
   const std::string &path() const { return resolvedPath; }
 
-  /// Address of the exported symbol \p name, null when there is none.
+  /// Address of the exported symbol \p name, or null.
   void *find(const char *name) const;
 
   /// As above, typed: `find<int (*)(unsigned)>("cuInit")`.

@@ -24,7 +24,7 @@ static llvm::Error makeTruncated(llvm::StringRef what, uint64_t size) {
                    size, what);
 }
 
-/// Calls \p visit for each record of a table that is known to lie inside.
+/// Calls \p visit for each entry of a table that is known to lie inside.
 template <class T, class Visit>
 static llvm::Error visitTable(uint64_t offset, size_t count, size_t entryBytes,
                               ElfReader read, Visit visit) {

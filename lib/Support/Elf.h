@@ -18,7 +18,7 @@
 
 namespace kiln {
 
-/// What the header of an ELF file says.
+/// The facts in the header of an ELF file.
 struct ElfHeader {
   uint16_t machine = 0; ///< EM_*
   uint8_t abiVersion = 0;

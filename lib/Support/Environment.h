@@ -11,7 +11,7 @@ namespace kiln {
 /// a program that runs with other rights than its caller (setuid).
 struct Environment {
   std::optional<std::string> kilnCacheDir; ///< KILN_CACHE_DIR
-  /// KILN_CACHE_READ_DIRS: layers of the cache that are only read, between
+  /// KILN_CACHE_READ_DIRS: tiers of the cache that are only read, between
   /// colons
   std::optional<std::string> kilnCacheReadDirs;
   std::optional<std::string> xdgCacheHome; ///< XDG_CACHE_HOME

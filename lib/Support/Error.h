@@ -18,8 +18,8 @@
 
 namespace kiln {
 
-/// What went wrong, by what the caller does next. The values are those of the
-/// KILN_* codes in kiln.h (Runtime asserts it) and never change.
+/// Classes of faults, told apart by the caller's next step. The values equal
+/// the KILN_* codes in kiln.h (Runtime asserts it) and never change.
 enum class ErrorCode : int32_t {
   Success = 0,
   InvalidArgument = 10, ///< fix the argument
@@ -71,11 +71,11 @@ llvm::Error makeError(ErrorCode code, fmt::format_string<Args...> format,
 }
 
 /// Prefixes \p error with "context: ", keeping its code, driver code and, for a
-/// class derived from KilnError, the rest. What is not a KilnError becomes one
-/// with ErrorCode::Internal. Success stays.
+/// class derived from KilnError, the rest. An error of another class becomes a
+/// KilnError with ErrorCode::Internal. Success stays.
 llvm::Error addContext(llvm::Error error, const llvm::Twine &context);
 
-/// What an error was, as plain data; consumes the error.
+/// Takes an error apart into plain data; consumes the error.
 struct ErrorSummary {
   ErrorCode code = ErrorCode::Success;
   std::string message;
@@ -83,7 +83,7 @@ struct ErrorSummary {
 };
 ErrorSummary summarize(llvm::Error error);
 
-/// The error that \p summary, which is of a failure, says.
+/// The error that \p summary describes; \p summary must be that of a failure.
 llvm::Error errorOf(const ErrorSummary &summary);
 
 /// Formats `errno` as "what: No such file or directory" with code Io.

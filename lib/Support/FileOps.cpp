@@ -22,8 +22,8 @@ ssize_t FileOps::read(int fd, void *to, size_t bytes) {
 
 namespace {
 /// Holds SIGXFSZ back from the calling thread: a write over RLIMIT_FSIZE raises
-/// it beside EFBIG, and it ends a process that does not handle it. The one that
-/// a write has raised is taken; what waited before stays.
+/// it beside EFBIG, and it ends a process that does not handle it. A signal
+/// that a write has raised is taken; one that was pending before stays.
 class FileSizeSignalGuard {
 public:
   FileSizeSignalGuard() {

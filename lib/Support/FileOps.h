@@ -29,7 +29,7 @@ public:
   virtual int status(int fd, struct stat &info);
   /// Stamps an own file with the present time, however it was opened.
   virtual int touch(int fd);
-  /// Of \p path itself: a symbolic link is not followed.
+  /// Does not follow \p path if it is a symbolic link.
   virtual int statusAt(int folder, const char *path, struct stat &info);
   /// Locks the byte at \p offset for writing, whether the file has it or not,
   /// or fails at once with EAGAIN. The lock belongs to the open file
@@ -63,7 +63,7 @@ public:
     fd = -1;
     return released;
   }
-  /// Closes; what close reports is dropped, but errno stays as it was.
+  /// Closes. An error of close is dropped, and errno stays as it was.
   void reset();
 
 private:

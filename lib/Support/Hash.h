@@ -1,8 +1,8 @@
 //===- Hash.h - the hashes Kiln uses --------------------------------------===//
 //
 // Keys are named by SHA-256, contents are checked by BLAKE3, which is as strong
-// and far cheaper. Both are no signatures: what protects against a hostile
-// writer is who owns the directory. xxh3 tells versions of one thing apart
+// and far cheaper. Neither is a signature: the ownership of the directory
+// protects against a hostile writer. xxh3 tells versions of one thing apart
 // where a collision gains nothing.
 //
 //===----------------------------------------------------------------------===//

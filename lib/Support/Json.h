@@ -20,12 +20,13 @@ llvm::Expected<llvm::json::Value> parseJson(llvm::StringRef text,
                                             size_t maxBytes = kMaxJsonBytes);
 
 /// Reads and parses a file that people write, see readNamedFile(). A key that
-/// an object has twice is an error, too: which one is meant? Errors:
-/// InvalidArgument, also for a file that cannot be read: who calls named it.
+/// an object has twice is an error, too: it is unclear which one is meant.
+/// Errors: InvalidArgument, also for a file that cannot be read, because the
+/// caller named it.
 llvm::Expected<llvm::json::Value> readJsonFile(llvm::StringRef path);
 
-/// \p text as a JSON string may hold it: what is not UTF-8, in a path for one,
-/// is replaced by U+FFFD.
+/// \p text as a JSON string may hold it: bytes that are not UTF-8, as in some
+/// paths, are replaced by U+FFFD.
 std::string jsonText(llvm::StringRef text);
 
 /// Prints \p value indented by two spaces, with a newline at the end.

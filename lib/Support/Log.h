@@ -1,4 +1,4 @@
-//===- Log.h - where a library that never prints says things --------------===//
+//===- Log.h - messages of a library that never prints --------------------===//
 #pragma once
 
 #include "Support/Format.h"

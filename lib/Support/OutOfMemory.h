@@ -4,9 +4,9 @@
 namespace kiln {
 
 /// Has LLVM's containers throw std::bad_alloc where memory is out; by
-/// themselves they print and abort. Of the copy of LLVM that this code is
-/// linked with. Any number of calls from any threads; only the first one costs
-/// something.
+/// themselves they print and abort. This affects the copy of LLVM that this
+/// code is linked with. Any thread may call it any number of times; only the
+/// first call costs something.
 void throwWhereMemoryIsOut();
 
 } // namespace kiln

@@ -9,9 +9,10 @@
 namespace kiln {
 
 /// Calls \p body for each index below \p count, on \p threads threads with the
-/// caller's, in no order; returns when all have ended. What \p body throws ends
-/// the loop and is thrown by it. Once \p cancel, which may be null, is true, no
-/// further index begins. Where the system gives no thread, fewer work.
+/// caller's, in no order; returns when all have ended. An exception of \p body
+/// ends the loop and is thrown by it. Once \p cancel, which may be null, is
+/// true, no further index begins. Where the system gives no thread, fewer
+/// threads do the work.
 void forEachInParallel(size_t count, unsigned threads,
                        llvm::function_ref<void(size_t)> body,
                        const std::atomic<bool> *cancel = nullptr);

@@ -45,7 +45,7 @@ llvm::Expected<std::string> readNamedFile(const std::string &path,
   if (!isReadable(info))
     return wrongKind();
 
-  // In pieces: what a file says of its size may be wrong.
+  // Read in pieces, because the size that a file reports may be wrong.
   constexpr uint64_t kPieceBytes = 1 << 20;
   std::string text;
   for (;;) {

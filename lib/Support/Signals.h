@@ -8,8 +8,8 @@ namespace kiln {
 
 /// While it lives the calling thread takes no signals, and threads that it
 /// starts never do: a handler of the program we are embedded in must not find
-/// itself on a thread of ours. What a thread raises by itself, and SIGPROF, for
-/// profilers, are left out.
+/// itself on a thread of ours. Signals that a thread raises by itself are left
+/// out, and so is SIGPROF, for profilers.
 class SignalsBlocked {
 public:
   SignalsBlocked() {

@@ -23,7 +23,7 @@ static void pushComponents(llvm::StringRef path,
       pending.push_back(component.str());
 }
 
-/// Whether code of \p user may run. In a user namespace root of outside, who
+/// Whether code of \p user may run. In a user namespace the outer root, which
 /// owns the system's files, has another number.
 static bool isTrustedUser(uid_t user) {
   struct stat system = {};
@@ -31,7 +31,7 @@ static bool isTrustedUser(uid_t user) {
          (::lstat("/usr", &system) == 0 && user == system.st_uid);
 }
 
-/// What is wrong with one file, folder or link on the way.
+/// Why one file, folder or link of a path is not trusted.
 static std::optional<std::string> describeStep(const std::string &path,
                                                const struct stat &info) {
   if (!isTrustedUser(info.st_uid))

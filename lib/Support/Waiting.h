@@ -10,8 +10,8 @@
 namespace kiln {
 
 /// Waits on \p changed, with \p lock held, until \p isOver. False if it is not
-/// by \p deadline, or when \p cancel, which may be null, became true: nobody
-/// notifies of that, so it is looked at every few milliseconds.
+/// by \p deadline, or when \p cancel, which may be null, became true. \p cancel
+/// comes without a notification, so it is polled every few milliseconds.
 template <class IsOver>
 bool waitUntil(std::condition_variable &changed,
                std::unique_lock<std::mutex> &lock,

@@ -173,7 +173,8 @@ llvm::Expected<Allowance> chooseAllowance(const ParsedOptions &options) {
 // Cache and compiler
 //===----------------------------------------------------------------------===//
 
-/// What \p folder of \p option is as an absolute path. Errors: InvalidArgument.
+/// The absolute path of \p folder, a value of \p option. Errors:
+/// InvalidArgument.
 static llvm::Expected<std::string> cacheFolder(llvm::StringRef option,
                                                const std::string &folder) {
   llvm::SmallString<128> path(folder);

@@ -1,7 +1,7 @@
-//===- CommonOptions.h - what the common options stand for ----------------===//
+//===- CommonOptions.h - the options that commands share ------------------===//
 //
-// Every command is a thin view over the libraries; this is where the options
-// that many share become a device model, a cache, a compiler and problems.
+// Every command is a thin view over the libraries. Here the options that many
+// commands share become a device model, a cache, a compiler and problems.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -35,7 +35,7 @@ inline constexpr OptionSpec kModelOption = {"--model", "main|classic",
 inline constexpr OptionSpec kSuiteOption = {
     "--suite", "FILE", "JSON with the problems; see benchmarks/suites"};
 inline constexpr OptionSpec kFilterOption = {
-    "--filter", "TEXT", "only the cases whose name contains TEXT"};
+    "--filter", "TEXT", "only cases with TEXT in their names"};
 inline constexpr OptionSpec kWorkspaceLimitOption = {
     "--workspace-limit", "BYTES",
     "workspace that a plan may need, as an engine's workspace_limit_bytes; "
@@ -80,39 +80,38 @@ struct ChosenDevice {
   const DeviceModel &model() const { return assembled.model; }
 };
 
-/// The device that one value of --device names. Errors: InvalidArgument for
-/// what is neither a known name nor a file, DriverMissing where a live one is
-/// meant and there is none.
+/// The device that one value of --device names. Errors: InvalidArgument for a
+/// value that is neither a known name nor a file, DriverMissing where a live
+/// device is meant and there is none.
 llvm::Expected<ChosenDevice> chooseDevice(llvm::StringRef text,
                                           const ParsedOptions &options,
                                           const Environment &environment);
 
-/// The same for the option, which may be given once.
+/// As above for the option, which may be given once.
 llvm::Expected<ChosenDevice> chooseDevice(const ParsedOptions &options,
                                           const Environment &environment);
 
-/// A device that is here; a catalog name is InvalidArgument. \p why is what
-/// needs it: "tune measures".
+/// A live device; a catalog name is InvalidArgument. \p why says why it is
+/// needed: "tune measures".
 llvm::Expected<ChosenDevice> chooseLiveDevice(const ParsedOptions &options,
                                               const Environment &environment,
                                               llvm::StringRef why);
 
 llvm::Expected<ModelKind> chooseModel(const ParsedOptions &options);
 
-/// What plans may need: as much as those of an engine whose options name no
-/// limit, or what --workspace-limit or --unlimited say. Error: InvalidArgument.
+/// The allowance of plans: that of an engine without a limit in its options, or
+/// the one that --workspace-limit or --unlimited give. Error: InvalidArgument.
 llvm::Expected<Allowance> chooseAllowance(const ParsedOptions &options);
 
-/// Where the cache is; \p notes gets what is odd about it. No path: memory
-/// only. Error: InvalidArgument for a --cache-dir that cannot be one.
+/// The place of the cache; \p notes gets its faults. No path: memory only.
+/// Error: InvalidArgument for a --cache-dir that cannot be one.
 llvm::Expected<cache::StoreOptions>
 chooseCache(const ParsedOptions &options, const Environment &environment,
             std::vector<std::string> &notes);
 
-/// Opens the cache; what is odd about it, now and later, is a warning. A
-/// command evicts nothing, and asks its folder for the limit that an engine has
-/// by default, so that one with a small limit takes away nothing that a command
-/// made.
+/// Opens the cache; its faults, now and later, are warnings. A command evicts
+/// nothing, and asks the folder for the default limit of an engine, so that an
+/// engine with a small limit removes no entry that a command made.
 llvm::Expected<std::unique_ptr<cache::Store>>
 openCache(const ParsedOptions &options, const Environment &environment);
 
@@ -121,22 +120,23 @@ openCache(const ParsedOptions &options, const Environment &environment);
 NvrtcSearch nvrtcSearch(const ParsedOptions &options,
                         const Environment &environment);
 
-/// Compiler and pool as the options say.
+/// Compiler and pool by the options.
 llvm::Expected<ArtifactStoreOptions>
 artifactOptions(const ParsedOptions &options, const Environment &environment);
 
-/// The problems that are operands of a command, maybe none. Errors as below.
+/// The problems that are operands of a command, if any. Errors as below.
 llvm::Expected<std::vector<Case>> readOperands(const ParsedOptions &options,
                                                const Registry &registry);
 
 /// The problems of a command: operands ("gemm m=1 n=2 k=3 dtype=bf16 gemm ..."
 /// in any number of words), then the cases of --suite that pass --filter.
-/// Errors (InvalidArgument, Unsupported, Io) name file, case and key; no
-/// problem at all is one, too.
+/// Errors (InvalidArgument, Unsupported, Io) name file, case and key. It is an
+/// error to have no problem at all.
 llvm::Expected<std::vector<Case>> readCases(const ParsedOptions &options,
                                             const Registry &registry);
 
-/// What most commands read: problems, and what to plan them with.
+/// The input of most commands: problems, and the model and allowance to plan
+/// them with.
 struct Subject {
   Environment environment;
   Registry registry; ///< owns the families of the cases

@@ -166,7 +166,7 @@ std::string onOneLine(llvm::StringRef text) {
 }
 
 static void printLine(llvm::StringRef kind, llvm::StringRef message) {
-  // Where stderr cannot be written there is nobody to tell.
+  // Where stderr cannot be written the failure cannot be reported.
   (void)writeAll(STDERR_FILENO, fmt::format("{}: {}: {}\n", toolName(), kind,
                                             onOneLine(message)));
 }
@@ -234,8 +234,8 @@ static bool isIgnored(int signal) {
 
 InterruptGuard::InterruptGuard() {
   interrupted.store(false);
-  // Who started us with the signal ignored, as shells do for work in the
-  // background, does not want it to end the work.
+  // A parent that started us with the signal ignored, as shells do for work in
+  // the background, does not want it to end the work.
   for (int signal : kInterrupts)
     if (!isIgnored(signal))
       std::signal(signal, onInterrupt);

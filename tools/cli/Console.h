@@ -23,9 +23,9 @@ inline constexpr int kExitNoDevice = 3; ///< no GPU, driver or NVRTC
 int exitCodeOf(ErrorCode code);
 
 /// Before anything else: makes descriptors 0 to 2 exist, so that no file of the
-/// cache becomes stdout, and ignores SIGPIPE and SIGXFSZ, so that a reader who
-/// leaves and a limit of file sizes do not kill work in progress. A stdout that
-/// was closed is remembered: writeOutput() fails.
+/// cache becomes stdout, and ignores SIGPIPE and SIGXFSZ, so that neither a
+/// closed pipe nor a limit of file sizes kills work in progress. If stdout was
+/// closed, writeOutput() fails.
 void prepareStreams();
 
 /// How lines on stderr and help call the program; "kiln" unless it is set.
@@ -33,19 +33,18 @@ void prepareStreams();
 void setToolName(const char *name);
 const char *toolName();
 
-/// Writes all of \p text to stdout. A reader that left is not an error. Errors:
-/// Io.
+/// Writes all of \p text to stdout. A closed pipe is not an error. Errors: Io.
 llvm::Error writeOutput(llvm::StringRef text);
 
-/// Replaces the file \p path with \p text; "-" is stdout. A plain file, also
-/// one that a link leads to, holds the old text or the new one, whole, whatever
-/// happens; it keeps its mode. Pipes and devices are written as they are, and
-/// so is a file whose folder takes no other. Errors: Io.
+/// Replaces the file \p path with \p text; "-" is stdout. A plain file, even
+/// behind a link, holds the whole old text or the whole new one, whatever
+/// happens; it keeps its mode. Pipes and devices are written in place, and so
+/// is a file in a folder that takes no new files. Errors: Io.
 llvm::Error writeFile(const std::string &path, llvm::StringRef text);
 
-/// The same for a file in \p folder, which exists, whose name Kiln makes up:
-/// whatever lies there under that name, a link of others as well, is replaced
-/// itself.
+/// As above for a file in \p folder, which exists. Kiln makes up its name, so
+/// whatever lies there under that name is replaced itself, even a link of
+/// others.
 llvm::Error writeFileIn(const std::string &folder, const std::string &name,
                         llvm::StringRef text);
 
@@ -78,9 +77,9 @@ private:
 /// Whether an InterruptGuard has seen a signal; valid for ever.
 const std::atomic<bool> *interruptFlag();
 
-/// While it lives the first SIGINT or SIGTERM only sets a flag, so that what is
-/// done so far is kept; the second one kills. A signal that was ignored stays
-/// ignored. One at a time.
+/// While it lives the first SIGINT or SIGTERM only sets a flag, so that the
+/// work done so far is kept; the second one kills. A signal that was ignored
+/// stays ignored. One at a time.
 class InterruptGuard {
 public:
   InterruptGuard();

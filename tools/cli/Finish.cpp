@@ -1,4 +1,4 @@
-//===- Finish.cpp - how commands that measure end -------------------------===//
+//===- Finish.cpp - the end of commands that measure ----------------------===//
 #include "cli/Finish.h"
 
 #include "Support/AtomicFile.h"

@@ -1,9 +1,8 @@
 //===- Layers.h - problems without their dynamic extents ------------------===//
 //
-// What an engine knows of a model before it runs: the projections' sizes, but
-// not how many tokens a step will have. A suite of layers (its key is "layers"
-// where that of other suites is "cases") leaves out the extents that ranges
-// name.
+// Before a model runs an engine knows the sizes of its projections, but not the
+// number of tokens of a step. That is a layer. A suite of layers (its key is
+// "layers" instead of "cases") leaves out the extents that ranges name.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -28,7 +27,7 @@ struct NamedRange {
 };
 using NamedRanges = std::vector<NamedRange>;
 
-/// Those of --range; \p otherwise where it is not given. Errors
+/// The ranges of --range; \p otherwise where it is not given. Errors
 /// (InvalidArgument): no range, or a key that is given twice.
 llvm::Expected<NamedRanges> readNamedRanges(const ParsedOptions &options,
                                             llvm::StringRef otherwise = "");
@@ -38,10 +37,10 @@ std::string textOf(const NamedRanges &ranges);
 /// As a kiln_problem has them; names point into \p ranges.
 std::vector<kiln_range> givenRanges(const NamedRanges &ranges);
 
-/// Which extents of layers ranges may name.
+/// The extents of layers that ranges may name.
 enum class RangedExtents {
-  Dynamic, ///< those that vary from call to call, which no layer gives
-  /// Also those that are fixed in an engine. A layer that gives one keeps it.
+  Dynamic, ///< extents that vary from call to call, which no layer gives
+  /// Also extents that are fixed in an engine. A layer that gives one keeps it.
   All,
 };
 
@@ -50,7 +49,7 @@ struct Layer {
   std::string name;
   const KernelFamily *family = nullptr;
   Values described; ///< with the ranges' first values, not canonical
-  /// Of each range, the value that the layer has of its own; 0: it is open.
+  /// For each range the value that the layer gives itself; 0: it is open.
   ExtentPoint own;
 
   /// Whether \p range is of an extent that does not vary from call to call.
@@ -64,8 +63,8 @@ struct Layer {
 };
 
 /// The layers of a suite's JSON, in order; \p path names it in errors, which
-/// are those of parseSuite(). A layer that has a dynamic extent of \p ranges is
-/// one.
+/// are those of parseSuite(). A layer that gives a dynamic extent of \p ranges
+/// is an error.
 llvm::Expected<std::vector<Layer>> parseLayers(const llvm::json::Value &json,
                                                llvm::StringRef path,
                                                const NamedRanges &ranges,

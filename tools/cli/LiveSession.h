@@ -17,8 +17,8 @@ namespace kiln::cli {
 /// Members are destroyed in the right order; it does not move.
 class LiveSession {
 public:
-  /// Opens all of it. \p why is what needs a device: "tune measures". Errors:
-  /// those of chooseLiveDevice, openCache and PrimaryContext::retain.
+  /// Opens all of it. \p why says why a device is needed: "tune measures".
+  /// Errors: those of chooseLiveDevice, openCache and PrimaryContext::retain.
   static llvm::Expected<std::unique_ptr<LiveSession>>
   open(const ParsedOptions &options, const Environment &environment,
        llvm::StringRef why);

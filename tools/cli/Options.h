@@ -46,13 +46,13 @@ constexpr auto joinOptions(const OptionSpec (&...tables)[counts]) {
 
 class ParsedOptions;
 
-/// One command: how it is called and what runs.
+/// One command: its name, its options and its function.
 struct CommandSpec {
   const char *name;
   const char *operands; ///< "PROBLEM..."; empty: takes none
   const char *summary;  ///< one line
-  /// Paragraphs of its help. One that begins with two spaces is an example,
-  /// whose PROBLEM helpText() replaces.
+  /// Paragraphs of its help. One that begins with two spaces is an example;
+  /// helpText() replaces its PROBLEM.
   const char *details;
   llvm::ArrayRef<OptionSpec> options;
   /// Does the work and answers the exit code; an error becomes the one line on
@@ -60,7 +60,7 @@ struct CommandSpec {
   llvm::Expected<int> (*run)(const ParsedOptions &);
 };
 
-/// What was given on the command line. A plain value.
+/// The values of the command line. A plain value.
 class ParsedOptions {
 public:
   /// Parses the words behind the command's name. "--name value" and

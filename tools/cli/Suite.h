@@ -27,19 +27,19 @@ llvm::Expected<std::vector<Case>> parseSuite(const llvm::json::Value &json,
                                              llvm::StringRef path,
                                              const Registry &registry);
 
-/// One entry of a suite as it is written: its record is not canonical.
+/// One entry of a suite as it is written: its values are not canonical.
 struct SuiteEntry {
   std::string name;
   const KernelFamily *family = nullptr;
   Values values;
 };
 
-/// What the list of a suite is called, and what its entries are to a command.
+/// The key of a suite's list, and the kind of its entries.
 struct SuiteForm {
   llvm::StringRef key;
   /// Said where the list is missing: "; its layers are for --range".
   llvm::StringRef hint;
-  /// Adds to an entry's fields what its form leaves out; null: nothing.
+  /// Adds the fields that the form of an entry leaves out; null: adds none.
   llvm::function_ref<llvm::Error(const KernelFamily &, llvm::json::Object &)>
       complete = nullptr;
 };

@@ -1,6 +1,6 @@
 //===- Tool.h - a program of commands -------------------------------------===//
 //
-// What kiln and kiln-bench have in common as programs: they find the command,
+// The common parts of the programs kiln and kiln-bench: they find the command,
 // print help, turn errors into one line and an exit code, and end in order.
 //
 //===----------------------------------------------------------------------===//
@@ -12,13 +12,13 @@
 
 namespace kiln::cli {
 
-/// One program: what it is called and what it can do.
+/// One program: its name and its commands.
 struct ToolSpec {
   const char *name;    ///< "kiln"
   const char *summary; ///< one line
   llvm::ArrayRef<const CommandSpec *> commands;
   const char *sibling; ///< the other program
-  /// Words that are commands of the sibling, for whoever types them here.
+  /// Commands of the sibling program, for an error that leads there.
   llvm::ArrayRef<const char *> siblingCommands;
 };
 

@@ -1,4 +1,4 @@
-//===- BenchChoice.h - what runs on Kiln's side ---------------------------===//
+//===- BenchChoice.h - the plan on Kiln's side ----------------------------===//
 #pragma once
 
 #include "cli/LiveSession.h"
@@ -21,18 +21,18 @@ struct BenchChoice {
 };
 
 /// The plan of a config's text for \p which, compiled. Errors: InvalidArgument
-/// for what is no config or cannot run; those of compiling.
+/// for a text that is no config or cannot run; those of compiling.
 llvm::Expected<BenchChoice> namedChoice(const Case &which,
                                         const std::string &config,
                                         const DeviceModel &device,
                                         ArtifactStore &artifacts);
 
-/// Options that say what runs on Kiln's side.
+/// Options that choose the plan on Kiln's side.
 inline constexpr OptionSpec kChoiceOptions[] = {
     {"--config", "TEXT", "measure this config instead of the chosen one"},
     {"--budget", "TIME", "tune first, for so long; default: not at all"}};
 
-/// What these options say.
+/// The values of these options.
 struct ChoiceRequest {
   std::optional<std::string> config;
   TuningOptions tuning;
@@ -40,15 +40,15 @@ struct ChoiceRequest {
   static llvm::Expected<ChoiceRequest> read(const ParsedOptions &options);
 };
 
-/// What runs in each of some cases: the named config, else what the records or
-/// the estimator say, measured first where there is a budget.
+/// The choice for each of some cases: the named config, else that of the
+/// records or the estimator, measured first where there is a budget.
 class BenchChoices {
 public:
   /// Tunes, unless a config is named. All must outlive it.
   BenchChoices(llvm::ArrayRef<Case> cases, const ChoiceRequest &request,
                LiveSession &session);
 
-  /// That of the case \p index. Errors concern this case.
+  /// The choice of the case \p index. Errors concern this case.
   llvm::Expected<BenchChoice> of(size_t index) const;
 
 private:

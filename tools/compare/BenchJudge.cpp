@@ -63,7 +63,7 @@ void BenchVerdict::addTo(llvm::json::Object &object) const {
     object["verdict_details"] = jsonText(text);
 }
 
-/// Both sides by the same reference; what it could not judge is unknown.
+/// Both sides by the same reference; a side that it could not judge is unknown.
 static llvm::Error judgeBoth(TrialValidator &validator, const TimedLaunch &kiln,
                              const TimedLaunch &peer, CudaStream stream,
                              BenchVerdict &verdict) {

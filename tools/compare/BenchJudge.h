@@ -1,4 +1,4 @@
-//===- BenchJudge.h - who is right where results differ -------------------===//
+//===- BenchJudge.h - the right side where results differ -----------------===//
 #pragma once
 
 #include "Kernel/Registry.h"
@@ -25,9 +25,9 @@ struct BenchVerdict {
   bool isPeerWrong() const;
   /// "peer is wrong: 13 beside Kiln's 0.24".
   std::string text() const;
-  /// Which part is wrong, and where, that text() leaves out; empty if none.
+  /// The wrong part and its place, which text() leaves out; empty if none is.
   std::string details() const;
-  /// Adds the keys verdict, kiln_error and peer_error, and what is wrong.
+  /// Adds the keys verdict, kiln_error and peer_error, and the wrong parts.
   void addTo(llvm::json::Object &object) const;
 };
 
@@ -40,11 +40,11 @@ struct JudgeTools {
   KernelLoader &loader;
 };
 
-/// Holds what \p kiln and \p peer write to copy 0 of \p buffers, the operands
-/// of \p named, against the family's reference. Fills copy 0 again. Compiles
-/// the reference and waits for it: up to a minute. Errors: ContextDead and
-/// InProgress, after which nothing runs any more; all others are why the
-/// verdict is unknown.
+/// Compares the results that \p kiln and \p peer write to copy 0 of \p buffers,
+/// the operands of \p named, with those of the family's reference. Fills copy 0
+/// again. Compiles the reference and waits for it: up to a minute. Errors:
+/// ContextDead and InProgress, after which nothing runs any more; any other
+/// error makes the verdict unknown.
 llvm::Expected<BenchVerdict>
 judgeSides(const JudgeTools &tools, const Registry::NamedProblem &named,
            TrialBuffers &buffers, const TimedLaunch &kiln,

@@ -59,7 +59,7 @@ float elementAt(llvm::ArrayRef<uint8_t> bytes, size_t index, DType type) {
   return type == DType::BF16 ? fromBf16(bits) : fromHalf(bits);
 }
 
-/// Rows are those of all planes and batches: see RowLayout::offsetOf().
+/// Rows of all planes and batches count: see RowLayout::offsetOf().
 static llvm::Expected<std::vector<float>> readRow(const Driver &driver,
                                                   const OperandSpec &spec,
                                                   DeviceAddress address,
@@ -119,10 +119,10 @@ readOutputs(const Driver &driver, const TrialBuffers &buffers) {
   return outputs;
 }
 
-/// What two sides may differ by from the right sums of N(0, 1) data: of fp8 far
-/// less than what data of one sign asks for. *Computed* from a model of the
-/// tensor core's sums: 1.4e-4 of the sum of |a*b| at most without promotion, at
-/// k=16384.
+/// The difference that two sides may have from the right sums of N(0, 1) data:
+/// for fp8 far less than data of one sign would ask for. *Computed* from a
+/// model of the tensor core's sums: 1.4e-4 of the sum of |a*b| at most without
+/// promotion, at k=16384.
 static Tolerance toleranceOf(const MatrixProduct &product,
                              Tolerance tolerance) {
   constexpr double kOfNarrowSums = 0x1p-10;
@@ -131,9 +131,9 @@ static Tolerance toleranceOf(const MatrixProduct &product,
   return tolerance;
 }
 
-/// The sum of |a*b| behind the elements of \p row, about, where scales of rows
-/// and blocks make it another one in each row: the row's root mean square is
-/// that of k products, whose signs are random.
+/// Estimates the sum of |a*b| behind the elements of \p row, where scales of
+/// rows and blocks make it differ from row to row: the row's root mean square
+/// is that of k products with random signs.
 static double boundOfRow(const std::vector<float> &row, double k) {
   double squares = 0;
   for (float value : row)
@@ -144,8 +144,8 @@ static double boundOfRow(const std::vector<float> &row, double k) {
 bool agreeOn(const MatrixProduct &product, Tolerance tolerance,
              const OutputRows &a, const OutputRows &b) {
   tolerance = toleranceOf(product, tolerance);
-  // The sum of |a*b| behind the tolerance is not known here. k is above it for
-  // N(0, 1) data, whose products' mean size is 0.64, except for very few
+  // The sum of |a*b| behind the tolerance is not known here. For N(0, 1) data,
+  // where products have a mean size of 0.64, k is above it, except for very few
   // products.
   constexpr double kFewProducts = 16;
   const auto k = static_cast<double>(product.k);

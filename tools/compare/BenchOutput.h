@@ -1,4 +1,4 @@
-//===- BenchOutput.h - do two sides compute the same? ---------------------===//
+//===- BenchOutput.h - comparison of the results of two sides -------------===//
 #pragma once
 
 #include "Driver/Driver.h"
@@ -36,10 +36,10 @@ llvm::Expected<std::vector<OutputRows>>
 readOutputs(const Driver &driver, const TrialBuffers &buffers);
 
 /// Whether both are rows of \p product on N(0, 1) data, with scales if it has
-/// any, each within \p tolerance, or what is left of it for such data.
+/// any, each within \p tolerance as far as such data allow it.
 bool agreeOn(const MatrixProduct &product, Tolerance tolerance,
              const OutputRows &a, const OutputRows &b);
-/// The same of each output of \p buffers with its own tolerance.
+/// As above for each output of \p buffers with its own tolerance.
 bool agreeOn(const MatrixProduct &product, const TrialBuffers &buffers,
              llvm::ArrayRef<OutputRows> a, llvm::ArrayRef<OutputRows> b);
 

@@ -12,17 +12,17 @@
 
 namespace kiln::cli {
 
-/// What frameworks give cuBLASLt on Hopper and later.
+/// The workspace that frameworks give cuBLASLt on Hopper and later.
 inline constexpr uint64_t kPeerWorkspaceBytes = 64ull << 20;
 
-/// Whether an error with \p code leaves the device of no more use.
+/// Whether an error with \p code leaves the device unusable.
 inline bool endsAll(ErrorCode code) {
   return code == ErrorCode::ContextDead || code == ErrorCode::InProgress;
 }
 
 /// cuBLASLt on the operands of one case. Its launches refer to it, so it does
-/// not move. Of int8 it computes sums in int32 alone, which is all that
-/// cuBLASLt has without a conversion to int8: into results of its own.
+/// not move. For int8 it computes only sums in int32, into results of its own,
+/// because cuBLASLt has nothing else without a conversion to int8.
 class BenchPeer {
 public:
   struct Operands {
@@ -30,22 +30,23 @@ public:
     llvm::ArrayRef<Arguments> arguments; ///< of each copy
     DeviceAddress workspace = 0;         ///< kPeerWorkspaceBytes of it
   };
-  /// With the library's own first choice, or with \p allAlgorithms that its
-  /// heuristic answers. \p operands must outlive it. Errors: those of
-  /// CublasLtMatmul, why there is no peer; DeviceOutOfMemory.
+  /// Makes the peer with the library's own first choice, or with \p
+  /// allAlgorithms with all choices of its heuristic. \p operands must outlive
+  /// it. Errors: those of CublasLtMatmul, which say why there is no peer;
+  /// DeviceOutOfMemory.
   static llvm::Expected<std::unique_ptr<BenchPeer>>
   create(const Driver &driver, std::shared_ptr<const CublasLt> library,
          const MatrixProduct &product, const Operands &operands,
          bool allAlgorithms);
 
-  /// What it computes where that is not the problem, so that results are not
-  /// compared; else empty.
+  /// Names its computation where that differs from the problem, so that results
+  /// are not compared; else empty.
   const std::string &otherKind() const { return kind; }
 
-  /// Runs each algorithm once: the driver loads a library's kernel at its first
-  /// launch, and where that is one of a graph in the making, the graph runs up
-  /// to a third slower than one made later. What fails is sampling's to report.
-  /// Errors: those after which nothing runs any more.
+  /// Runs each algorithm once. The driver loads a library's kernel at its first
+  /// launch; where that launch is captured, the graph runs up to a third slower
+  /// than one made later. Failures are reported by the sampling. Errors: those
+  /// after which nothing runs any more.
   llvm::Error loadAll(const Driver &driver, CudaStream stream) const;
 
   /// Finds the fastest of all algorithms with few samples, taken as \p sampling

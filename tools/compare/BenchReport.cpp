@@ -30,17 +30,17 @@ double BenchRow::tflops() const {
 
 double BenchRow::gbs() const {
   return kiln.median > 0
-             ? static_cast<double>(stream.bytes.total()) / kiln.median
+             ? static_cast<double>(baseline.bytes.total()) / kiln.median
              : 0;
 }
 
-double BenchRow::streamGbs() const {
-  return stream.ns.median > 0
-             ? static_cast<double>(stream.bytes.total()) / stream.ns.median
+double BenchRow::baselineGbs() const {
+  return baseline.ns.median > 0
+             ? static_cast<double>(baseline.bytes.total()) / baseline.ns.median
              : 0;
 }
 
-double BenchRow::fraction() const { return ratioOf(stream.ns, kiln); }
+double BenchRow::fraction() const { return ratioOf(baseline.ns, kiln); }
 
 double spreadOf(const SampleSummary &summary) {
   return summary.median > 0
@@ -62,7 +62,7 @@ std::vector<BenchReport::Group> BenchReport::groups() const {
   for (const Range &range : kRanges) {
     Group group{range.name, {}, {}};
     for (const BenchRow &row : rows) {
-      if (row.isStreamed())
+      if (row.hasCopyBaseline())
         continue;
       const auto &[family, problem] = row.which->named;
       const int64_t m = dynamicExtentsOf(*family, problem).front();
@@ -111,14 +111,14 @@ static std::string groupText(llvm::StringRef name, llvm::StringRef what,
                      *std::max_element(values.begin(), values.end()));
 }
 
-std::vector<BenchReport::Group> BenchReport::streamGroups() const {
+std::vector<BenchReport::Group> BenchReport::baselineGroups() const {
   constexpr int64_t kLargeBytes = 100'000'000;
   Group large{"over 100 MB", {}, {}}, all{"all", {}, {}};
   for (const BenchRow &row : rows) {
-    if (!row.isStreamed() || row.fraction() <= 0)
+    if (!row.hasCopyBaseline() || row.fraction() <= 0)
       continue;
     all.ratios.push_back(row.fraction());
-    if (row.stream.bytes.total() > kLargeBytes)
+    if (row.baseline.bytes.total() > kLargeBytes)
       large.ratios.push_back(row.fraction());
   }
   std::vector<Group> groups;
@@ -132,7 +132,7 @@ void BenchReport::printPeers(llvm::raw_ostream &os) const {
   Table table({"problem", "config", ">kiln us", ">+-%", ">peer us", ">ratio",
                ">best", ">TFLOP/s", "correct"});
   for (const BenchRow &row : rows)
-    if (!row.isStreamed())
+    if (!row.hasCopyBaseline())
       table.addRow({row.which->name, row.config, timeText(row.kiln),
                     fmt::format("{:.1f}", 100 * spreadOf(row.kiln)),
                     timeText(row.peer), ratioText(row.ratio()),
@@ -142,22 +142,23 @@ void BenchReport::printPeers(llvm::raw_ostream &os) const {
     table.print(os);
 }
 
-void BenchReport::printStreams(llvm::raw_ostream &os) const {
+void BenchReport::printBaselines(llvm::raw_ostream &os) const {
   Table table({"problem", "config", ">MB", ">kiln us", ">+-%", ">GB/s",
-               ">stream us", ">GB/s", ">fraction", "stream", "correct"});
+               ">baseline us", ">GB/s", ">fraction", "baseline", "correct"});
   auto figure = [](double value) {
     return value > 0 ? formatFigure(value) : std::string();
   };
   constexpr double kBytesPerMB = 1e6;
   for (const BenchRow &row : rows) {
-    if (!row.isStreamed())
+    if (!row.hasCopyBaseline())
       continue;
-    auto bytes = static_cast<double>(row.stream.bytes.total());
-    table.addRow(
-        {row.which->name, row.config, figure(bytes / kBytesPerMB),
-         timeText(row.kiln), fmt::format("{:.1f}", 100 * spreadOf(row.kiln)),
-         figure(row.gbs()), timeText(row.stream.ns), figure(row.streamGbs()),
-         ratioText(row.fraction()), row.stream.variant, verdictOf(row)});
+    auto bytes = static_cast<double>(row.baseline.bytes.total());
+    table.addRow({row.which->name, row.config, figure(bytes / kBytesPerMB),
+                  timeText(row.kiln),
+                  fmt::format("{:.1f}", 100 * spreadOf(row.kiln)),
+                  figure(row.gbs()), timeText(row.baseline.ns),
+                  figure(row.baselineGbs()), ratioText(row.fraction()),
+                  row.baseline.variant, verdictOf(row)});
   }
   if (!table.empty())
     table.print(os);
@@ -166,7 +167,7 @@ void BenchReport::printStreams(llvm::raw_ostream &os) const {
 void BenchReport::print(llvm::raw_ostream &os) const {
   setting.print(os);
   printPeers(os);
-  printStreams(os);
+  printBaselines(os);
   std::set<std::string> errors;
   for (const BenchRow &row : rows)
     if (!row.error.empty())
@@ -174,7 +175,7 @@ void BenchReport::print(llvm::raw_ostream &os) const {
           fmt::format("failed: {}: {}", row.which->name, onOneLine(row.error)));
     else if (!row.noPeer.empty())
       errors.insert(fmt::format("{} n/a: {}: {}",
-                                row.isStreamed() ? "stream" : "peer",
+                                row.hasCopyBaseline() ? "baseline" : "peer",
                                 row.which->name, onOneLine(row.noPeer)));
     else if (!row.peerKind.empty())
       errors.insert(fmt::format("peer of another kind, not compared: {}: {}",
@@ -189,11 +190,12 @@ void BenchReport::print(llvm::raw_ostream &os) const {
                         geomean(group.bestRatios));
     os << '\n';
   }
-  for (const Group &group : streamGroups())
-    os << groupText(group.name, "fraction of the stream", group.ratios) << '\n';
+  for (const Group &group : baselineGroups())
+    os << groupText(group.name, "fraction of the copy baseline", group.ratios)
+       << '\n';
 }
 
-/// Where results differ, what the reference says of both.
+/// The reference's verdict on both sides, where results differ.
 void BenchReport::printVerdicts(llvm::raw_ostream &os) const {
   bool isFirst = true;
   for (const BenchRow &row : rows) {
@@ -212,7 +214,7 @@ static llvm::json::Value numberOrNull(double value) {
   return value > 0 ? rounded(value) : llvm::json::Value(nullptr);
 }
 
-/// What only a case with a peer has.
+/// The members of a case with a peer.
 static void addPeer(const BenchRow &row, llvm::json::Object &object) {
   object["peer_us"] = numberOrNull(row.peer.median * 1e-3);
   object["peer_spread"] = rounded(spreadOf(row.peer), 3);
@@ -233,18 +235,18 @@ static void addPeer(const BenchRow &row, llvm::json::Object &object) {
     object["no_peer"] = jsonText(row.noPeer);
 }
 
-/// What only a case with a stream has.
-static void addStream(const BenchRow &row, llvm::json::Object &object) {
-  const StreamResult &stream = row.stream;
-  object["bytes"] = stream.bytes.total();
-  object["read_bytes"] = stream.bytes.read;
-  object["written_bytes"] = stream.bytes.written;
+/// The members of a memory-bound case.
+static void addBaseline(const BenchRow &row, llvm::json::Object &object) {
+  const BaselineResult &baseline = row.baseline;
+  object["bytes"] = baseline.bytes.total();
+  object["read_bytes"] = baseline.bytes.read;
+  object["written_bytes"] = baseline.bytes.written;
   object["gbs"] = numberOrNull(row.gbs());
-  object["stream"] = stream.variant;
-  object["stream_variants"] = static_cast<int64_t>(stream.variants);
-  object["stream_us"] = numberOrNull(stream.ns.median * 1e-3);
-  object["stream_spread"] = rounded(spreadOf(stream.ns), 3);
-  object["stream_gbs"] = numberOrNull(row.streamGbs());
+  object["stream"] = baseline.variant;
+  object["stream_variants"] = static_cast<int64_t>(baseline.variants);
+  object["stream_us"] = numberOrNull(baseline.ns.median * 1e-3);
+  object["stream_spread"] = rounded(spreadOf(baseline.ns), 3);
+  object["stream_gbs"] = numberOrNull(row.baselineGbs());
   object["fraction"] = numberOrNull(row.fraction());
   if (!row.noPeer.empty())
     object["no_stream"] = jsonText(row.noPeer);
@@ -263,8 +265,8 @@ static llvm::json::Object rowToJson(const BenchRow &row) {
   object["launches"] = row.launches;
   object["copies"] = row.copies;
   object["correct"] = row.correct;
-  if (row.isStreamed())
-    addStream(row, object);
+  if (row.hasCopyBaseline())
+    addBaseline(row, object);
   else
     addPeer(row, object);
   if (!row.error.empty())
@@ -293,7 +295,7 @@ llvm::json::Object BenchReport::toJson() const {
       one["geomean_to_best"] = rounded(geomean(group.bestRatios), 4);
     summary[group.name] = std::move(one);
   }
-  for (const Group &group : streamGroups())
+  for (const Group &group : baselineGroups())
     streams[group.name] = groupToJson(group.ratios);
   if (!streams.empty())
     summary["stream"] = std::move(streams);

@@ -5,7 +5,7 @@
 #include "cli/Report.h"
 #include "compare/BenchJudge.h"
 #include "compare/BenchSetting.h"
-#include "compare/BenchStream.h"
+#include "compare/CopyBaseline.h"
 
 #include <optional>
 #include <string>
@@ -16,7 +16,7 @@ namespace kiln::cli {
 /// Half of the interval's width over the median; 0 where nothing was measured.
 double spreadOf(const SampleSummary &summary);
 
-/// One case, beside a peer or, where no peer computes it, a reference stream.
+/// One case, beside a peer or, where no peer computes it, a copy baseline.
 /// Times are in ns; a count of 0 means not measured.
 struct BenchRow {
   const Case *which = nullptr;
@@ -24,15 +24,15 @@ struct BenchRow {
   std::string from;   ///< "record", "estimated", "named", ...
   std::string error;  ///< empty: Kiln's side was measured
   std::string noPeer; ///< why there is no peer's time
-  /// What the peer computes where that is not the problem, so that results are
-  /// not compared; else empty.
+  /// Names the peer's computation where that differs from the problem, so that
+  /// results are not compared; else empty.
   std::string peerKind;
   SampleSummary kiln, peer, best;
-  StreamResult stream;
+  BaselineResult baseline;
   size_t algorithms = 0;      ///< of the peer that `best` is the best of
   bool correct = false;       ///< equals the reference, by Tune's criterion
   std::optional<bool> agrees; ///< with the peer, within both tolerances
-  /// Where it does not agree: what the reference says of both.
+  /// The reference's verdict on both sides, where they do not agree.
   std::optional<BenchVerdict> verdict;
   std::string toolchain; ///< that compiled the kernel
   unsigned launches = 0, copies = 0;
@@ -42,12 +42,12 @@ struct BenchRow {
   double bestRatio() const;
   double tflops() const;
 
-  bool isStreamed() const { return cli::isStreamed(*which); }
-  /// What moves at least over Kiln's time, and over the stream's; 0 without
-  /// that time.
+  bool hasCopyBaseline() const { return cli::hasCopyBaseline(*which); }
+  /// The bytes that must move over Kiln's time, and over the baseline's; 0
+  /// without that time.
   double gbs() const;
-  double streamGbs() const;
-  /// The stream's time over Kiln's; 0 without both.
+  double baselineGbs() const;
+  /// The baseline's time over Kiln's; 0 without both.
   double fraction() const;
 };
 
@@ -69,10 +69,11 @@ private:
     std::vector<double> ratios, bestRatios;
   };
   std::vector<Group> groups() const;
-  /// Fractions of all streamed cases and of those that move over 100 MB.
-  std::vector<Group> streamGroups() const;
+  /// Fractions of all memory-bound cases, and of the cases that move over 100
+  /// MB.
+  std::vector<Group> baselineGroups() const;
   void printPeers(llvm::raw_ostream &os) const;
-  void printStreams(llvm::raw_ostream &os) const;
+  void printBaselines(llvm::raw_ostream &os) const;
   void printVerdicts(llvm::raw_ostream &os) const;
 };
 

@@ -14,7 +14,7 @@ llvm::Expected<std::unique_ptr<BenchRunner>>
 BenchRunner::create(LiveSession &session, std::shared_ptr<const CublasLt> peer,
                     BenchOptions options) {
   auto comparer =
-      Comparer::create(session, std::move(peer), options.wantsStream);
+      Comparer::create(session, std::move(peer), options.wantsBaseline);
   if (!comparer)
     return comparer.takeError();
   return std::unique_ptr<BenchRunner>(
@@ -27,8 +27,8 @@ llvm::Error BenchRunner::measure(const BenchChoice &choice, BenchRow &row) {
   if (!choice.artifacts.empty())
     row.toolchain = choice.artifacts.front()->toolchain;
   const auto &[family, problem] = row.which->named;
-  if (row.isStreamed())
-    row.stream.bytes = streamBytesOf(family->operands(problem));
+  if (row.hasCopyBaseline())
+    row.baseline.bytes = streamBytesOf(family->operands(problem));
   auto bench = std::make_unique<Bench>();
   auto run = [&]() -> llvm::Error {
     if (llvm::Error error = validate(choice, row))
@@ -97,7 +97,7 @@ llvm::Error BenchRunner::prepare(const BenchChoice &choice, Bench &bench,
     row.peerKind = compared.peer->otherKind();
     row.algorithms =
         options.allAlgorithms ? compared.peer->algorithmCount() : 0;
-  } else if (!compared.stream && row.noPeer.empty()) {
+  } else if (!compared.baseline && row.noPeer.empty()) {
     row.noPeer = "none was asked for";
   }
   return llvm::Error::success();
@@ -112,11 +112,11 @@ llvm::Error BenchRunner::sample(Bench &bench, BenchRow &row) {
     return errorOf(own.error);
   row.kiln = own.ns;
   row.launches = own.launches;
-  if (bench.compared.stream) {
+  if (bench.compared.baseline) {
     auto reference =
-        bench.compared.stream->result(llvm::ArrayRef(*times).drop_front());
+        bench.compared.baseline->result(llvm::ArrayRef(*times).drop_front());
     if (reference)
-      row.stream = std::move(*reference);
+      row.baseline = std::move(*reference);
     else
       row.noPeer = summarize(reference.takeError()).message;
   } else if (times->size() > 1) {

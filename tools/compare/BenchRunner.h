@@ -12,8 +12,8 @@ struct BenchOptions {
   /// Measure all algorithms that the peer's heuristic answers, too.
   bool allAlgorithms = false;
   bool hot = false; ///< operands stay in L2
-  /// Measure a reference stream beside what no peer computes.
-  bool wantsStream = true;
+  /// Measure a copy baseline beside problems that no peer computes.
+  bool wantsBaseline = true;
 };
 
 /// Measures cases one after another. The session must outlive it.
@@ -24,9 +24,9 @@ public:
   create(LiveSession &session, std::shared_ptr<const CublasLt> peer,
          BenchOptions options);
 
-  /// Measures \p choice on \p row.which and fills \p row in. What went wrong
-  /// with this case is in the row; an error ends it all: ContextDead, or
-  /// InProgress when the device hangs, after which memory must not be freed.
+  /// Measures \p choice on \p row.which and fills \p row in. A failure of this
+  /// case is in the row; an error ends the run: ContextDead, or InProgress when
+  /// the device hangs, after which memory must not be freed.
   llvm::Error measure(const BenchChoice &choice, BenchRow &row);
 
 private:

@@ -23,7 +23,7 @@ llvm::Expected<BenchSetting> BenchSetting::of(std::string what,
   return setting;
 }
 
-bool isStreamed(const Case &which) {
+bool hasCopyBaseline(const Case &which) {
   return which.named.family->peer(which.named.problem) == Peer::Stream;
 }
 
@@ -32,10 +32,11 @@ bool hasLibraryPeer(const Case &which) {
 }
 
 void BenchSetting::namePeers(llvm::ArrayRef<Case> cases,
-                             const CublasLt *library, bool wantsStream) {
+                             const CublasLt *library, bool wantsBaseline) {
   peer = library ? "cuBLASLt " + library->versionText()
-         : wantsStream && llvm::any_of(cases, isStreamed) ? "reference stream"
-                                                          : "no peer";
+         : wantsBaseline && llvm::any_of(cases, hasCopyBaseline)
+             ? "copy baseline"
+             : "no peer";
 }
 
 static std::string libraryProtocol(llvm::ArrayRef<Case> cases) {
@@ -59,10 +60,10 @@ static std::string libraryProtocol(llvm::ArrayRef<Case> cases) {
 
 std::string BenchSetting::peerProtocol(llvm::ArrayRef<Case> cases,
                                        const CublasLt *library,
-                                       bool wantsStream) {
+                                       bool wantsBaseline) {
   std::string text = library ? libraryProtocol(cases) : "";
-  if (wantsStream && llvm::any_of(cases, isStreamed))
-    text += "; the reference stream is the fastest of the driver's copy, where "
+  if (wantsBaseline && llvm::any_of(cases, hasCopyBaseline))
+    text += "; the copy baseline is the fastest of the driver's copy, where "
             "as much is read as written, and of plain kernels that read and "
             "write as many bytes in buffers of their own";
   return text;

@@ -1,4 +1,4 @@
-//===- BenchSetting.h - where and how a bench was measured ----------------===//
+//===- BenchSetting.h - the place and protocol of a bench -----------------===//
 #pragma once
 
 #include "cli/LiveSession.h"
@@ -12,7 +12,7 @@ namespace kiln::cli {
 
 class CublasLt;
 
-/// What every document of measured times begins with, and its tables, too.
+/// The head of every document, and of every table, of measured times.
 struct BenchSetting {
   std::string what, commit, gpu, driver, cuda, peer, protocol;
   bool hot = false; ///< operands in L2
@@ -22,13 +22,13 @@ struct BenchSetting {
                                          const ParsedOptions &options,
                                          const LiveSession &session);
 
-  /// Names the peers of \p cases: \p library, which may be null, and where
-  /// \p wantsStream says so the reference stream.
+  /// Names the peers of \p cases: \p library, which may be null, and the copy
+  /// baseline where \p wantsBaseline says so.
   void namePeers(llvm::ArrayRef<Case> cases, const CublasLt *library,
-                 bool wantsStream);
-  /// ", as libraries and streams do it" for a protocol; empty without a peer.
+                 bool wantsBaseline);
+  /// The protocol's words for the peers of \p cases; empty without a peer.
   static std::string peerProtocol(llvm::ArrayRef<Case> cases,
-                                  const CublasLt *library, bool wantsStream);
+                                  const CublasLt *library, bool wantsBaseline);
 
   void print(llvm::raw_ostream &os) const;
   /// The members that all documents have; `peer` where there may be one.
@@ -38,9 +38,9 @@ struct BenchSetting {
 /// --suite, or that problems were named.
 std::string subjectOf(const ParsedOptions &options);
 
-/// Whether a stream stands for the peer in \p which.
-bool isStreamed(const Case &which);
-/// Whether \p which is held against cuBLASLt.
+/// Whether the peer of \p which is a copy baseline.
+bool hasCopyBaseline(const Case &which);
+/// Whether the peer of \p which is cuBLASLt.
 bool hasLibraryPeer(const Case &which);
 
 /// "13.0" of "nvrtc 13.0 65be...".

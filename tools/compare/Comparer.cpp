@@ -2,7 +2,7 @@
 //
 // All sides are sampled in turns by the loop that trials use, so that a clock
 // that drifts meets them alike. A peer that computes the same reads and writes
-// the same buffers; a reference stream has its own.
+// the same buffers; a copy baseline has its own.
 //
 //===----------------------------------------------------------------------===//
 #include "compare/Comparer.h"
@@ -41,21 +41,21 @@ SamplingOptions samplingOf(const TrialBuffers &buffers) {
 }
 
 Comparer::Comparer(LiveSession &session,
-                   std::shared_ptr<const CublasLt> library, bool wantsStream,
+                   std::shared_ptr<const CublasLt> library, bool wantsBaseline,
                    TrialStream trial)
-    : session(session), library(std::move(library)), wantsStream(wantsStream),
-      trial(std::move(trial)), loader(session.driver()),
-      streams(session.driver(), *session.artifacts, session.model(),
-              this->trial.tools) {}
+    : session(session), library(std::move(library)),
+      wantsBaseline(wantsBaseline), trial(std::move(trial)),
+      loader(session.driver()), baselines(session.driver(), *session.artifacts,
+                                          session.model(), this->trial.tools) {}
 
 llvm::Expected<std::unique_ptr<Comparer>>
 Comparer::create(LiveSession &session, std::shared_ptr<const CublasLt> library,
-                 bool wantsStream) {
+                 bool wantsBaseline) {
   auto trial = TrialStream::open(session);
   if (!trial)
     return trial.takeError();
-  std::unique_ptr<Comparer> made(new Comparer(session, std::move(library),
-                                              wantsStream, std::move(*trial)));
+  std::unique_ptr<Comparer> made(new Comparer(
+      session, std::move(library), wantsBaseline, std::move(*trial)));
   if (made->library) {
     auto memory = DeviceMemory::allocate(session.driver(), kPeerWorkspaceBytes);
     if (!memory)
@@ -90,8 +90,8 @@ llvm::Error Comparer::prepareOperands(const Case &which, unsigned tenths,
 
 llvm::Error Comparer::preparePeer(const Case &which, bool allAlgorithms,
                                   ComparedCase &compared) {
-  if (isStreamed(which))
-    return wantsStream ? prepareStream(compared) : llvm::Error::success();
+  if (hasCopyBaseline(which))
+    return wantsBaseline ? prepareBaseline(compared) : llvm::Error::success();
   if (!compared.product)
     compared.noPeer = "bench calls no library that computes it";
   else if (library)
@@ -119,11 +119,11 @@ llvm::Error Comparer::prepareLibrary(bool allAlgorithms,
                                  samplingOf(*compared.buffers));
 }
 
-llvm::Error Comparer::prepareStream(ComparedCase &compared) {
-  auto made = streams.make(streamBytesOf(compared.buffers->table()),
-                           samplingOf(*compared.buffers), stream().handle());
+llvm::Error Comparer::prepareBaseline(ComparedCase &compared) {
+  auto made = baselines.make(streamBytesOf(compared.buffers->table()),
+                             samplingOf(*compared.buffers), stream().handle());
   if (made) {
-    compared.stream = std::move(*made);
+    compared.baseline = std::move(*made);
     return llvm::Error::success();
   }
   ErrorSummary summary = summarize(made.takeError());
@@ -158,8 +158,8 @@ Comparer::sample(std::vector<TimedLaunch> launches,
     launches.push_back(compared.peer->first());
   if (compared.peer && compared.peer->best())
     launches.push_back(*compared.peer->best());
-  if (compared.stream)
-    llvm::append_range(launches, compared.stream->finalists());
+  if (compared.baseline)
+    llvm::append_range(launches, compared.baseline->finalists());
   SamplingOptions sampling = samplingOf(*compared.buffers);
   sampling.minSamples = 7;
   sampling.maxSamples = 15;

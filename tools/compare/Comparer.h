@@ -1,4 +1,4 @@
-//===- Comparer.h - the operands of a case, and what it is held against ---===//
+//===- Comparer.h - the operands of a case, and its peer ------------------===//
 #pragma once
 
 #include "Driver/DeviceMemory.h"
@@ -11,7 +11,7 @@
 #include "compare/BenchJudge.h"
 #include "compare/BenchOutput.h"
 #include "compare/BenchPeer.h"
-#include "compare/BenchStream.h"
+#include "compare/CopyBaseline.h"
 
 #include <memory>
 #include <optional>
@@ -32,10 +32,10 @@ struct TrialStream {
 struct ComparedCase {
   std::optional<TrialBuffers> buffers;
   std::vector<Arguments> arguments;     ///< of each copy
-  std::optional<MatrixProduct> product; ///< what a library's peer computes
+  std::optional<MatrixProduct> product; ///< computed by a library's peer
   std::unique_ptr<BenchPeer> peer;
-  std::unique_ptr<BenchStream> stream; ///< in place of a peer
-  /// Why there is neither though one was asked for.
+  std::unique_ptr<CopyBaseline> baseline; ///< in place of a peer
+  /// Why it has neither though one was asked for.
   std::string noPeer;
 };
 
@@ -53,27 +53,27 @@ struct LoadedChoice {
 SamplingOptions samplingOf(const TrialBuffers &buffers);
 
 /// Has cases and their peers on the device, one after another, and samples them
-/// in turns. The session must outlive it. Errors of preparing a peer are the
+/// alternately. The session must outlive it. Errors of preparing a peer are the
 /// case's `noPeer`, unless they end all: see endsAll().
 class Comparer {
 public:
   /// \p library may be null, then there are no peers of it; nor are there
-  /// streams without \p wantsStream.
+  /// copy baselines without \p wantsBaseline.
   static llvm::Expected<std::unique_ptr<Comparer>>
   create(LiveSession &session, std::shared_ptr<const CublasLt> library,
-         bool wantsStream);
+         bool wantsBaseline);
 
   /// Operands in at most \p tenths of the free memory; \p hot: one copy.
   llvm::Error prepareOperands(const Case &which, unsigned tenths, bool hot,
                               ComparedCase &compared);
-  /// The peer or stream of operands that are there.
+  /// The peer or copy baseline of operands that are there.
   llvm::Error preparePeer(const Case &which, bool allAlgorithms,
                           ComparedCase &compared);
   /// Kiln's side.
   llvm::Error load(const BenchChoice &choice, LoadedChoice &loaded);
 
   /// Times of \p launches, then of the peer's first choice and its best, if
-  /// any, or of the stream's finalists.
+  /// any, or of the baseline's finalists.
   llvm::Expected<std::vector<SampledTime>>
   sample(std::vector<TimedLaunch> launches, const ComparedCase &compared);
 
@@ -86,22 +86,22 @@ public:
   llvm::Expected<BenchVerdict> judge(const Case &which, ComparedCase &compared,
                                      const TimedLaunch &kiln);
 
-  /// Where all of this runs.
+  /// The stream on which all of this runs.
   const Stream &stream() const { return trial.stream; }
 
 private:
   Comparer(LiveSession &session, std::shared_ptr<const CublasLt> library,
-           bool wantsStream, TrialStream trial);
+           bool wantsBaseline, TrialStream trial);
   llvm::Error prepareLibrary(bool allAlgorithms, ComparedCase &compared);
-  llvm::Error prepareStream(ComparedCase &compared);
+  llvm::Error prepareBaseline(ComparedCase &compared);
 
   LiveSession &session;
   const std::shared_ptr<const CublasLt> library;
-  const bool wantsStream;
+  const bool wantsBaseline;
   TrialStream trial;
   KernelLoader loader;
   DeviceMemory libraryWorkspace;
-  BenchStreams streams;
+  CopyBaselines baselines;
 };
 
 } // namespace kiln::cli

@@ -1,7 +1,7 @@
 //===- CublasLt.cpp -------------------------------------------------------===//
 //
-// Values of enumerations are those of cublasLt.h and cublas_api.h of CUDA 12
-// and 13; they are part of the library's binary interface.
+// Values of enumerations equal those in cublasLt.h and cublas_api.h of CUDA 12
+// and 13, which are part of the library's binary interface.
 //
 //===----------------------------------------------------------------------===//
 #include "compare/CublasLt.h"
@@ -210,8 +210,8 @@ static llvm::Expected<Epilogue> epilogueOf(const MatrixProduct &product) {
     ++next;
   }
   if (next < chain.size()) {
-    // Its C comes before bias and activation; a sum does not mind the order.
-    // Its gelu is the tanh form.
+    // Its C comes before bias and activation, which is the same for a sum. Its
+    // gelu is the tanh form.
     if (chain.ops[next] == PointwiseOp::Residual && product.beta == 0)
       epilogue.addsResidual = true;
     else if (chain.ops[next] == PointwiseOp::Relu)
@@ -252,7 +252,7 @@ llvm::Error CublasLtMatmul::setScales(DeviceAddress a, DeviceAddress b) const {
                                : llvm::Error::success();
 }
 
-/// What only fp8 has: how sums are kept and scales are read.
+/// Attributes of fp8 alone: the accumulation of sums and the reading of scales.
 llvm::Error CublasLtMatmul::describeBytes() {
   if (!isFp8(product.type))
     return llvm::Error::success();
@@ -301,7 +301,8 @@ llvm::Error CublasLtMatmul::describeLayouts(const OperandTable &operands) {
   return llvm::Error::success();
 }
 
-/// What algorithms may take, and what every pointer promises.
+/// The workspace that algorithms may take, and the alignment that every pointer
+/// promises.
 llvm::Error CublasLtMatmul::describeLimits(const OperandTable &operands,
                                            uint64_t workspaceBytes) {
   int64_t combined = 256;
@@ -321,7 +322,7 @@ llvm::Error CublasLtMatmul::describeLimits(const OperandTable &operands,
 }
 
 llvm::Error CublasLtMatmul::describeProduct(uint32_t epilogue, int biasType) {
-  // Of alpha and beta, too.
+  // The type of alpha and beta, too.
   const int scaleType = product.type == DType::INT8 ? kInteger32 : kReal32;
   if (llvm::Error error =
           library->check(library->api->cublasLtMatmulDescCreate(
@@ -390,8 +391,7 @@ CublasLtMatmul::~CublasLtMatmul() {
 llvm::Expected<std::vector<CublasLtAlgorithm>>
 CublasLtMatmul::algorithms(int count) const {
   std::vector<HeuristicResult> results(static_cast<size_t>(count));
-  // What the heuristic looks at of bias and scales is the alignment of their
-  // pointers.
+  // The heuristic looks at the alignment of the pointers of bias and scales.
   constexpr DeviceAddress kAligned = 256;
   if (hasBias)
     if (llvm::Error error = setPointer(kDescBiasPointer, kAligned))

@@ -30,9 +30,9 @@ namespace kiln::cli {
 /// The library and its handle in the context that was current at load().
 class CublasLt {
 public:
-  /// Opens KILN_CUBLASLT alone if it is set, else what the loader, the toolkits
-  /// of \p environment, the usual folder and \p extraFolders have as
-  /// libcublasLt.so.13 or .12. Error: DriverMissing, naming what was tried.
+  /// Opens KILN_CUBLASLT alone if it is set, else the libcublasLt.so.13 or .12
+  /// of the loader, the toolkits of \p environment, the usual folder and \p
+  /// extraFolders. Error: DriverMissing, naming the places that were tried.
   static llvm::Expected<std::shared_ptr<const CublasLt>>
   load(const Environment &environment,
        llvm::ArrayRef<std::string> extraFolders);
@@ -78,7 +78,7 @@ public:
   CublasLtMatmul &operator=(const CublasLtMatmul &) = delete;
 
   /// Its heuristic's choices, its own first; at most \p count. Error
-  /// Unsupported: there is none.
+  /// Unsupported: it has none.
   llvm::Expected<std::vector<CublasLtAlgorithm>> algorithms(int count) const;
 
   /// Enqueues one run on the operands of \p arguments.

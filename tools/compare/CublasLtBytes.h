@@ -1,11 +1,11 @@
-//===- CublasLtBytes.h - what cuBLASLt takes of fp8 and int8 --------------===//
+//===- CublasLtBytes.h - the fp8 and int8 of cuBLASLt ---------------------===//
 //
 // Products of one-byte types have rules of their own in cuBLASLt: which layouts
 // and types, and how scales lie in memory. Sources: "Narrow Precision Data
 // Types Usage" and cublasLtMatmul() in the cuBLAS documentation of 13.0.
 //
 // cuBLASLt computes D^T, so that its A is Kiln's B and its M is Kiln's n. Its
-// scales of A are those of Kiln's B, and the other way round.
+// scales of A are Kiln's scales of B, and the other way round.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -27,25 +27,25 @@ enum class CublasLtScaleMode : int32_t {
   Block128x128 = 5, ///< for each 128 rows by 128 steps of k
 };
 
-/// The scales of one operand as cuBLASLt is told of them.
+/// The scales of one operand in the terms of cuBLASLt.
 struct CublasLtScales {
   CublasLtScaleMode mode = CublasLtScaleMode::Scalar;
-  int operand = -1; ///< its index in Kiln's operand table; -1: there are none
+  int operand = -1; ///< its index in Kiln's operand table; -1: no scales
 };
 
-/// Those of both operands, in cuBLASLt's order.
+/// The scales of both operands, in cuBLASLt's order.
 struct CublasLtScalePair {
   CublasLtScales a, b;
 };
 
 /// Success if cuBLASLt may know \p product by its types and layout: always,
-/// unless they are of one byte. Error Unsupported, which says what it is that
-/// cuBLASLt does not take.
+/// unless they are of one byte. Error Unsupported, which names the type or
+/// layout that cuBLASLt does not take.
 llvm::Error checkCublasLtTypes(const MatrixProduct &product);
 
-/// How cuBLASLt of \p version (130002: 13.0.2) is told of the scales of
-/// \p product. Error Unsupported: it takes no such scales, or none that lie
-/// like these in memory, and how they should lie.
+/// The scales of \p product in the terms of cuBLASLt \p version (130002:
+/// 13.0.2). Error Unsupported: it takes no such scales, or none that lie like
+/// these in memory; the error says how they should lie.
 llvm::Expected<CublasLtScalePair> cublasLtScalesOf(const MatrixProduct &product,
                                                    size_t version);
 

@@ -1,4 +1,4 @@
-//===- PeerLibrary.h - where the bench's peer is found --------------------===//
+//===- PeerLibrary.h - the search for the bench's peer --------------------===//
 #pragma once
 
 #include "cli/CommonOptions.h"
@@ -11,8 +11,8 @@ namespace kiln::cli {
 inline constexpr OptionSpec kNoPeerOption = {"--no-peer", nullptr,
                                              "measure Kiln alone"};
 
-/// The library that \p cases are held against, found as \p options and
-/// \p environment say; null where none of them is, or --no-peer is given.
+/// The library that is the peer of \p cases, found by \p options and \p
+/// environment; null where no case has such a peer, or --no-peer is given.
 /// Error: DriverMissing.
 llvm::Expected<std::shared_ptr<const CublasLt>>
 loadPeerLibrary(llvm::ArrayRef<Case> cases, const ParsedOptions &options,

@@ -1,10 +1,10 @@
 //===- Background.cpp - kiln-bench background -----------------------------===//
 //
-// What the mode background promises, by one command: a stream of random calls
-// waits for nothing behind the first kernel of its signature, also while others
-// are compiled, loaded and measured; trials take no more of the GPU than they
-// may; results are right while plans are swapped, and captures of another
-// thread survive; and with quiet it is as fast as an engine that was tuned.
+// One command measures the promises of the mode background: random calls wait
+// for nothing behind the first kernel of their signature, also while others are
+// compiled, loaded and measured; trials take no more of the GPU than they may;
+// results are right while plans are swapped, and captures of another thread
+// survive; and with quiet it is as fast as an engine that was tuned.
 //
 //===----------------------------------------------------------------------===//
 #include "Families/Families.h"
@@ -29,7 +29,7 @@ namespace kiln::cli {
 
 namespace {
 
-/// What the options say.
+/// The values of the options.
 struct BackgroundRequest {
   NamedRange range;
   std::vector<Layer> layers;
@@ -78,7 +78,7 @@ private:
 } // namespace
 
 //===----------------------------------------------------------------------===//
-// What a call waits for
+// Waits of a call
 //===----------------------------------------------------------------------===//
 
 llvm::Expected<EnginePtr> BackgroundBench::makeEngine(kiln_mode mode,
@@ -145,7 +145,8 @@ llvm::Error BackgroundBench::callFor(kiln_engine *engine, CallTimes &times,
 }
 
 llvm::Error BackgroundBench::measureCalls(kiln_engine *engine) {
-  // All layers have one signature: what the first call loads stands in.
+  // All layers have one signature, so the kernel that the first call loads
+  // stands in.
   CallTimes first;
   if (llvm::Error error = callFor(engine, first, 0, 1))
     return error;
@@ -156,7 +157,7 @@ llvm::Error BackgroundBench::measureCalls(kiln_engine *engine) {
   return callFor(engine, report.busy.emplace(), request.seconds, 1);
 }
 
-/// What the foreground gets done, in turns with and without trials.
+/// The work that the foreground gets done, alternately with and without trials.
 llvm::Error BackgroundBench::measureForeground(kiln_engine *engine) {
   constexpr int kTurns = 12;
   Foreground &foreground = report.foreground.emplace();
@@ -228,7 +229,7 @@ llvm::Error BackgroundBench::checkResults(kiln_engine *engine) {
   ends = true;
   capturer.join();
   checked.seconds = watch.seconds();
-  // What is left is soon done with the GPU to itself.
+  // The rest is soon done with the GPU to itself.
   while (!error && !checked.isQuiet && !interrupt.flag()->load() &&
          watch.seconds() < 4 * request.seconds)
     checked.isQuiet = kiln_background_wait(engine, 100) == KILN_SUCCESS;
@@ -286,7 +287,7 @@ llvm::Error BackgroundBench::run() {
   bar.update(0, kParts, "calls");
   if (llvm::Error error = measureCalls(serving->get()))
     return error;
-  bar.update(1, kParts, "what the foreground loses");
+  bar.update(1, kParts, "calls that the foreground loses");
   if (llvm::Error error = measureForeground(serving->get()))
     return error;
   serving->reset();
@@ -353,14 +354,14 @@ static std::string protocolOf(const BackgroundRequest &request) {
   return fmt::format(
       "Random calls of kiln_run over {} layers, m log-uniform in {}..{}, seed "
       "{}, a wait for the device after each fourth, empty caches; host times "
-      "of calls; trials have {} thousandths of the GPU; calls lost to them: 12 "
-      "turns, every second one paused; results: operands of integers, whose "
-      "sums are exact, four rows of each result compared bit for bit with "
-      "rows that are right, while another engine goes on with the same cache "
-      "and all of the GPU for trials, and captures of another thread in bursts "
-      "beside them; speed after quiet: "
-      "12 values of each layer, graphs of 8 launches, in turns with an engine "
-      "that tuned each layer for {} ms, median of 7.",
+      "of calls; trials have {} thousandths of the GPU; calls lost to them: "
+      "12 turns, every second one paused; results: operands of integers with "
+      "exact sums, four rows of each result compared bit for bit with rows "
+      "that are right, while another engine goes on with the same cache and "
+      "all of the GPU for trials, and captures of another thread in bursts "
+      "beside them; speed after quiet: 12 values of each layer, graphs of 8 "
+      "launches, alternately with an engine that tuned each layer for {} ms, "
+      "median of 7.",
       request.layers.size(), request.range.first, request.range.last,
       request.seed, request.permille, request.tuneBudget.count());
 }
@@ -374,7 +375,7 @@ static llvm::Expected<int> runBackground(const ParsedOptions &options) {
   auto folder = ScratchFolder::make();
   if (!folder)
     return folder.takeError();
-  // What was tuned before on this machine plays no part.
+  // Earlier tuning on this machine plays no part.
   environment.kilnCacheDir = folder->cache("session");
   environment.kilnCacheReadDirs.reset();
   auto session = LiveSession::open(options, environment, "background measures");
@@ -419,11 +420,11 @@ static constexpr OptionSpec kBackgroundOwnOptions[] = {
     {"--calls", "N",
      "calls before the engine has had time to work; default 2000"},
     {"--time", "TIME",
-     "of the calls while it works; half of it for calls with and without "
-     "trials, in turns, twice that at most for compared ones, and as long "
-     "again until there is quiet; default 20s"},
+     "of the calls while it works; half of it for calls alternately with and "
+     "without trials, at most twice that for compared ones, and as long again "
+     "until the engine is quiet; default 20s"},
     {"--checked", "N",
-     "calls at least whose results are compared; default 10000"},
+     "least number of calls with compared results; default 10000"},
     {"--budget", "TIME",
      "for each layer of the engine that it is compared with; default 4s"},
 };
@@ -436,15 +437,15 @@ static constexpr auto kBackgroundOptions =
 const CommandSpec kBackgroundCommand = {
     "background",
     "",
-    "measure what an engine of the mode background promises",
-    "An engine with an empty cache meets random calls of the plain products of "
-    "a suite. Tells how long calls take of the host behind the first one, "
-    "before and while kernels are compiled, loaded and measured; what trials "
-    "take of the GPU and of the calls; whether all results are right while "
-    "plans are swapped, and captures of another thread survive; and how fast "
-    "it is with quiet beside an engine that was tuned. Ends with 1 if a result "
-    "is wrong, a call or a capture fails, or there is no quiet.\n  kiln-bench "
-    "background --suite benchmarks/suites/background_layers.json",
+    "measure the promises of the mode background",
+    "An engine with an empty cache meets random calls of the plain products "
+    "of a suite. Tells the host time of calls behind the first one, before "
+    "and while kernels are compiled, loaded and measured; the share of the "
+    "GPU and of the calls that trials take; whether all results are right "
+    "while plans are swapped, and captures of another thread survive; and the "
+    "speed of the quiet engine beside a tuned one. Ends with 1 if a result is "
+    "wrong, a call or a capture fails, or the engine does not become quiet.\n  "
+    "kiln-bench background --suite benchmarks/suites/background_layers.json",
     kBackgroundOptions,
     runBackground,
 };

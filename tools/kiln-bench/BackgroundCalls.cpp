@@ -153,7 +153,7 @@ llvm::Expected<PreparedCall> LayerProducts::prepare(const ProductCall &call,
   auto made = products[call.layer].layer.at({range}, {call.rows});
   if (!made)
     return made.takeError();
-  // What a plain product reads is A and B, in this order.
+  // A plain product reads A and B, in this order.
   const OperandTable table = made->named.family->operands(made->named.problem);
   const DeviceAddress inputs[] = {a.address(), b.address()};
   size_t read = 0;

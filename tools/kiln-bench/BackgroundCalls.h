@@ -1,4 +1,4 @@
-//===- BackgroundCalls.h - random products whose results are known --------===//
+//===- BackgroundCalls.h - random products with known results -------------===//
 //
 // Operands hold small integers. Their sums are exact in whatever order a kernel
 // adds, so every kernel gives the same bits, and a row of D does not depend on
@@ -28,12 +28,12 @@ struct ProductCall {
 /// A call as an engine takes it.
 class PreparedCall {
 public:
-  /// Of the problem called \p text. \p operands: addresses by slot.
+  /// The call of the problem called \p text. \p operands: addresses by slot.
   PreparedCall(std::string text, std::vector<void *> operands)
       : text(std::move(text)), operands(std::move(operands)) {}
 
   kiln_status launch(kiln_engine *engine, const Stream &stream) const;
-  /// What serves it in \p engine, which launched it.
+  /// The config that serves it in \p engine, which launched it.
   llvm::Expected<std::string> config(kiln_engine *engine,
                                      const Stream &stream) const {
     return configOf(engine, text, stream);
@@ -47,9 +47,9 @@ private:
 /// The products of layers, with memory that serves all of them.
 class LayerProducts {
 public:
-  /// Of \p layers with as many rows as \p range, of m, says. Errors:
-  /// InvalidArgument for a layer that is no plain product of fp16, bf16 or fp32
-  /// with rows of A in a row; those of allocations.
+  /// Makes the products of \p layers with the rows of \p range, which is of m.
+  /// Errors: InvalidArgument for a layer that is not a plain product of fp16,
+  /// bf16 or fp32 with contiguous rows of A; those of allocations.
   static llvm::Expected<LayerProducts> create(const Driver &driver,
                                               llvm::ArrayRef<Layer> layers,
                                               const NamedRange &range,
@@ -61,7 +61,7 @@ public:
 
   /// Any layer, and rows log-uniform over the range.
   ProductCall draw(std::mt19937_64 &random) const;
-  /// The same of \p layer.
+  /// As above for \p layer.
   ProductCall draw(size_t layer, std::mt19937_64 &random) const;
   /// With the result in the memory of all, or at \p to.
   llvm::Expected<PreparedCall> prepare(const ProductCall &call,
@@ -72,10 +72,10 @@ public:
   /// Poisons the result of \p call before it is made, in a way that differs
   /// from the call before.
   llvm::Error poison(const ProductCall &call, CudaStream stream);
-  /// Whether some rows of \p call, which was made, are as they have to be: the
-  /// first, the last and two others. The first time of a layer all of its rows
-  /// are computed by \p engine and held against the exact sums in places.
-  /// Waits for the stream.
+  /// Whether some rows of \p call, which was made, are right: the first, the
+  /// last and two others. At the first call of a layer \p engine computes all
+  /// of its rows, which are compared with the exact sums in places. Waits for
+  /// the stream.
   llvm::Expected<bool> isRight(const ProductCall &call, kiln_engine *engine,
                                const Stream &stream, std::mt19937_64 &random);
 

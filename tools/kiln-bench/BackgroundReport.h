@@ -1,4 +1,4 @@
-//===- BackgroundReport.h - what the mode background costs ----------------===//
+//===- BackgroundReport.h - costs of the mode background ------------------===//
 #pragma once
 
 #include "cli/Report.h"
@@ -18,16 +18,16 @@ struct SlowCall {
   HostTime time;
   double atSeconds = 0; ///< of the part of the run
   std::string name;
-  /// It, or one of those since the last wait, looked for a plan, or had its
-  /// stream's arena made larger.
+  /// It, or a call since the last wait, looked for a plan, or had its stream's
+  /// arena made larger.
   bool isMiss = false, growsArena = false;
 };
 
-/// Host times of calls, in us, and what the engine did meanwhile.
+/// Host times of calls, in us, and the engine's work meanwhile.
 struct CallTimes {
   std::vector<double> us;
   double seconds = 0;      ///< in all, waits for the device included
-  double trialSeconds = 0; ///< that trials had of the GPU, at most
+  double trialSeconds = 0; ///< of the GPU for trials, at most
   uint64_t trials = 0, swaps = 0;
   uint64_t pending = 0;          ///< at the end
   std::vector<SlowCall> slowest; ///< the slowest first
@@ -40,11 +40,11 @@ struct CallTimes {
   /// Adds one of the slowest.
   void addSlow(SlowCall call);
 
-  /// Of the GPU's time; 0 where no time went by.
+  /// Share of the GPU's time; 0 where no time went by.
   double share() const { return seconds > 0 ? trialSeconds / seconds : 0; }
 };
 
-/// How many calls the foreground makes, in turns with and without trials.
+/// Calls that the foreground makes, alternately with and without trials.
 struct Foreground {
   double calls[2] = {}, seconds[2] = {}; ///< [1]: while it is paused
   double trialSeconds = 0;               ///< of seconds[0]
@@ -56,13 +56,13 @@ struct Foreground {
   }
 };
 
-/// Calls whose results were compared while plans were swapped, and captures of
-/// another thread beside them.
+/// Calls that had their results compared while plans were swapped, and captures
+/// of another thread beside them.
 struct CheckedCalls {
   uint64_t calls = 0, wrong = 0, failed = 0, swaps = 0;
   uint64_t captures = 0, notPrepared = 0, failedCaptures = 0;
   double seconds = 0;
-  bool isQuiet = false;    ///< nothing was left to be done at the end
+  bool isQuiet = false;    ///< no work was left at the end
   double quietSeconds = 0; ///< from the start; 0: it was not
   uint64_t trials = 0, pending = 0;
   double trialSeconds = 0; ///< of the GPU, at most
@@ -80,8 +80,8 @@ struct QuietSpeed {
   double ratio() const { return backgroundUs > 0 ? tunedUs / backgroundUs : 0; }
 };
 
-/// The result file that scripts/updateReadme.py reads, and its table. What was
-/// not reached is missing in both.
+/// The result file that scripts/updateReadme.py reads, and its table. States
+/// that were not reached are missing in both.
 class BackgroundReport final : public Report {
 public:
   void print(llvm::raw_ostream &os) const override;
@@ -90,10 +90,10 @@ public:
 
   BenchSetting setting;
   double share = 0; ///< the duty cycle
-  /// Of the first call of each signature, in us.
+  /// Times of the first call of each signature, in us.
   std::vector<double> firstUs;
   std::optional<CallTimes> fresh; ///< the calls right behind these
-  std::optional<CallTimes> busy;  ///< those of the time after
+  std::optional<CallTimes> busy;  ///< calls of the time after
   std::optional<Foreground> foreground;
   std::optional<CheckedCalls> checked;
   std::vector<QuietSpeed> speeds;

@@ -12,9 +12,9 @@ namespace kiln::cli {
 /// Captures calls of \p engine into graphs and runs these, on the calling
 /// thread and a stream of its own, until \p ends: in bursts, as servers make
 /// graphs for a few sizes at a time, and with pauses that are longer than an
-/// engine of the mode background keeps trials away behind a capture. What a
-/// capture found unprepared is called without one, as its message says.
-/// Counts captures, those that failed and calls not prepared in \p found.
+/// engine of the mode background keeps trials away behind a capture. A call
+/// that a capture found unprepared is made without one, as its message says.
+/// Counts captures, failed captures and unprepared calls in \p found.
 llvm::Error captureCalls(LiveSession &session, const LayerProducts &products,
                          kiln_engine *engine, const std::atomic<bool> &ends,
                          CheckedCalls &found);

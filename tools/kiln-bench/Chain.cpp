@@ -1,9 +1,9 @@
-//===- Chain.cpp - kiln-bench chain: what dependent launch is worth -------===//
+//===- Chain.cpp - kiln-bench chain: the gain of dependent launch ---------===//
 //
-// What dependent launch is worth where it is used: between the launches of a
-// model. Every step has operands of its own, which rotate as those of a bench
-// do; so weights come from DRAM. Steps do not pass results on: a launch waits
-// for the one ahead whatever that wrote.
+// Measures the gain of dependent launch where it is used: between the launches
+// of a model. Every step has operands of its own, which rotate as a bench's do;
+// so weights come from DRAM. Steps do not pass results on, because a launch
+// waits for the one ahead whatever that wrote.
 //
 //===----------------------------------------------------------------------===//
 #include "cli/Console.h"
@@ -164,15 +164,15 @@ llvm::Error Chain::measure(ChainRow &row) const {
   return llvm::Error::success();
 }
 
-/// What the names of a chain's cases begin with.
+/// The common beginning of the names of a chain's cases.
 static llvm::StringRef chainOf(const Case &which) {
   auto [chain, step] = llvm::StringRef(which.name).rsplit('/');
   return step.empty() ? llvm::StringRef("all") : chain;
 }
 
-/// Measures chains of \p cases: each is of neighbours whose names have the same
-/// beginning, up to the last '/'. What went wrong with a chain is in its row;
-/// an error ends it all, as of BenchRunner::measure.
+/// Measures chains of \p cases: a chain consists of neighbours with the same
+/// beginning of their names, up to the last '/'. A failure of a chain is in its
+/// row; an error ends the run, as in BenchRunner::measure.
 static llvm::Error measureChains(LiveSession &session,
                                  llvm::ArrayRef<Case> cases,
                                  const ChoiceRequest &request,
@@ -269,12 +269,12 @@ const CommandSpec kChainCommand = {
     "chain",
     "PROBLEM...",
     "measure problems one after the other, with and without dependent launch",
-    "Neighbours named CHAIN/STEP in a suite are a chain of their own, other "
-    "problems one chain together. Its steps run in CUDA graphs of many runs: "
-    "each after the end of the one ahead, by dependent launch, and by "
-    "dependent "
-    "launch with weights that may be read at once. Ends with 1 if these differ "
-    "in a result.\n  kiln-bench chain --suite benchmarks/suites/chains.json",
+    "Neighbours named CHAIN/STEP in a suite form a chain; other problems form "
+    "one chain together. Its steps run in CUDA graphs of many runs: each "
+    "after the end of the one ahead, by dependent launch, and by dependent "
+    "launch with weights that may be read at once. Ends with 1 if these "
+    "differ in a result.\n  kiln-bench chain --suite "
+    "benchmarks/suites/chains.json",
     kChainOptions,
     runChain,
 };

@@ -15,7 +15,7 @@ namespace kiln::cli {
 enum class ChainLink {
   Ordered,   ///< each begins when the one ahead has ended
   Dependent, ///< each may begin before that, and reads nothing until then
-  Constant   ///< the same, but for weights, which it reads at once
+  Constant   ///< the same, except for weights, which it reads at once
 };
 inline constexpr std::array<ChainLink, 3> kChainLinks = {
     ChainLink::Ordered, ChainLink::Dependent, ChainLink::Constant};

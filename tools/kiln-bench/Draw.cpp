@@ -22,7 +22,7 @@ class Dice {
 public:
   explicit Dice(uint64_t seed) : engine(seed) {}
 
-  /// A number below \p bound; what the remainder favours is not seen here.
+  /// A number below \p bound; the bias of the remainder does not show here.
   size_t below(size_t bound) { return engine() % bound; }
   /// In [0, 1).
   double fraction() {
@@ -130,8 +130,8 @@ llvm::Expected<bool> PairDrawer::isNear(size_t layer, const ExtentPoint &values,
 
 llvm::Expected<std::optional<ExtentPoint>> PairDrawer::draw(size_t layer,
                                                             Dice &dice) {
-  // A layer whose likely values are used up goes on to unlikely ones, and one
-  // that does not reach its bytes to others.
+  // A layer that has used up its likely values goes on to unlikely ones; one
+  // that does not reach its bytes leaves its turn to others.
   constexpr unsigned kMostTries = 100'000, kTriesOfBytes = 1'000;
   double bytes = 0;
   for (unsigned tries = 0; tries < kMostTries; ++tries) {
@@ -218,7 +218,7 @@ static llvm::Expected<std::vector<uint64_t>> readSeeds(llvm::StringRef text) {
   return seeds;
 }
 
-/// What \p request draws from; it refers to the request.
+/// The space that \p request draws from; it refers to the request.
 static DrawSpace spaceOf(const DrawRequest &request) {
   DrawSpace space{request.layers.size(), request.ranges, request.fixed()};
   for (const Layer &layer : request.layers)

@@ -1,16 +1,15 @@
-//===- Draw.h - problems that nobody tuned --------------------------------===//
+//===- Draw.h - problems that were not tuned ------------------------------===//
 //
-// What an engine meets: at each step another number of tokens. A draw pairs
-// layers with values of dynamic extents, log-uniform over the range of each, a
-// share of them odd, and no pair twice. It depends on seed, ranges and number
-// of layers alone, on every machine.
+// An engine meets another number of tokens at each step. A draw pairs layers
+// with values of dynamic extents, log-uniform over the range of each, a share
+// of them odd, and no pair twice. It depends on seed, ranges and number of
+// layers alone, on every machine.
 //
-// What engines of models that do not exist yet meet: extents that no step
-// changes are drawn as well, where ranges name them. Weights and rows are
-// stored by these, so a third of their values is odd, a third divides by 8 and
-// a third by 64. With a range of bytes the draw depends on the layers, too: a
-// problem's bytes are log-uniform, and its values are drawn until it has about
-// as many.
+// Engines of future models meet other extents: extents that no step changes are
+// drawn as well, where ranges name them. Weights and rows are stored by these,
+// so a third of their values is odd, a third divides by 8 and a third by 64.
+// With a range of bytes the draw depends on the layers, too: a problem's bytes
+// are log-uniform, and its values are drawn until it has about as many.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -28,7 +27,7 @@
 
 namespace kiln::cli {
 
-/// Options that say what is drawn.
+/// Options of a draw.
 inline constexpr OptionSpec kDrawnOptions[] = {
     {"--range", "KEY=FIRST..LAST",
      "values of an extent, both included; may be repeated for another extent; "
@@ -37,8 +36,8 @@ inline constexpr OptionSpec kDrawnOptions[] = {
      "it",
      /*repeats=*/true},
     {"--bytes", "LEAST..MOST",
-     "what a problem reads and writes at least, log-uniform: 512K..2G; "
-     "default: as values make it"},
+     "the bytes that a problem must read and write, log-uniform: 512K..2G; "
+     "default: those of the drawn values"},
     {"--seed", "S,...", "of the draw, one draw for each; default 1"}};
 
 /// One pair, in the order in which they are met.
@@ -48,14 +47,15 @@ struct Drawn {
   uint64_t seed = 0;  ///< of the draw that it belongs to
 };
 
-/// What pairs are drawn from.
+/// The space that pairs are drawn from.
 struct DrawSpace {
   size_t layers = 0;
   NamedRanges ranges;
-  /// Of each range, whether its extent is fixed in an engine; empty: none is.
+  /// Whether the extent of each range is fixed in an engine; empty: no extent
+  /// is.
   std::vector<bool> fixed = {};
-  /// Of each layer, the values that it has of its own, 0 where it has none;
-  /// empty: no layer has one.
+  /// The values that each layer gives itself, 0 where it gives none; empty: no
+  /// layer gives one.
   std::vector<ExtentPoint> own = {};
   /// The least and the most bytes of a problem; none: any.
   std::optional<std::pair<uint64_t, uint64_t>> bytes = std::nullopt;
@@ -65,14 +65,14 @@ struct DrawSpace {
 };
 
 /// \p count pairs for each seed, one draw after another. Layers take turns in
-/// an order that is shuffled each time. A later draw leaves out what an earlier
-/// one has. Errors: InvalidArgument where there are not so many pairs; those of
+/// an order that is shuffled each time. A later draw leaves out the pairs of
+/// earlier ones. Errors: InvalidArgument for want of pairs; those of
 /// DrawSpace::bytesOf.
 llvm::Expected<std::vector<Drawn>> drawPairs(const DrawSpace &space,
                                              unsigned count,
                                              llvm::ArrayRef<uint64_t> seeds);
 
-/// What kDrawnOptions and --suite ask for.
+/// The draw that kDrawnOptions and --suite ask for.
 struct DrawRequest {
   NamedRanges ranges;
   std::optional<std::pair<uint64_t, uint64_t>> bytes;
@@ -84,10 +84,10 @@ struct DrawRequest {
 
   /// "48 problems of layers.json, m=1..8192, seeds 1, 2".
   std::string text(llvm::StringRef suite) const;
-  /// Of each range, whether its extent is fixed in an engine: it does not vary
+  /// Whether the extent of each range is fixed in an engine: it does not vary
   /// from call to call.
   std::vector<bool> fixed() const;
-  /// The first range whose extent is; null: there is none.
+  /// The first range with such an extent; null: no range has one.
   const NamedRange *fixedRange() const;
 };
 

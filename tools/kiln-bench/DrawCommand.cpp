@@ -1,4 +1,4 @@
-//===- DrawCommand.cpp - kiln-bench draw: sizes that nobody tuned ---------===//
+//===- DrawCommand.cpp - kiln-bench draw: sizes that were not tuned -------===//
 #include "Families/Families.h"
 #include "cli/Console.h"
 #include "cli/Finish.h"
@@ -46,7 +46,7 @@ budgetOf(DrawState state, const ParsedOptions &options) {
 }
 
 static std::string protocolOf(const DrawRequest &draw, const CublasLt *peer,
-                              bool wantsStream) {
+                              bool wantsBaseline) {
   const NamedRange *fixed = draw.fixedRange();
   return fmt::format(
       "Values log-uniform, one in four made odd{}, no pair of layer and value "
@@ -61,7 +61,7 @@ static std::string protocolOf(const DrawRequest &draw, const CublasLt *peer,
             : "",
       draw.bytes ? "; bytes log-uniform" : "", kColdFactor,
       peer ? " on the same buffers" : "",
-      BenchSetting::peerProtocol(draw.cases, peer, wantsStream));
+      BenchSetting::peerProtocol(draw.cases, peer, wantsBaseline));
 }
 
 /// Measures every case; an error is one after which nothing can be.
@@ -106,7 +106,7 @@ static llvm::Expected<int> runDraw(const ParsedOptions &options) {
   auto folder = ScratchFolder::make();
   if (!folder)
     return folder.takeError();
-  // What was tuned before on this machine plays no part.
+  // Earlier tuning on this machine plays no part.
   environment.kilnCacheDir = folder->cache("session");
   environment.kilnCacheReadDirs.reset();
   auto session = LiveSession::open(options, environment, "draw measures");
@@ -120,7 +120,7 @@ static llvm::Expected<int> runDraw(const ParsedOptions &options) {
   auto peer = loadPeerLibrary(draw->cases, options, environment);
   if (!peer)
     return peer.takeError();
-  const bool wantsStream = !options.has(kNoPeerOption.name);
+  const bool wantsBaseline = !options.has(kNoPeerOption.name);
   std::vector<std::unique_ptr<DrawSource>> sources;
   for (DrawState state : report.states) {
     auto budget = budgetOf(state, options);
@@ -129,14 +129,14 @@ static llvm::Expected<int> runDraw(const ParsedOptions &options) {
     sources.push_back(makeDrawSource(
         state, {**session, registry, options, environment, *folder, *budget}));
   }
-  auto runner = DrawRunner::create(**session, *peer, wantsStream);
+  auto runner = DrawRunner::create(**session, *peer, wantsBaseline);
   if (!runner)
     return runner.takeError();
   if (llvm::Error error = checkOutput(options.value("--out")))
     return error;
 
-  report.setting.namePeers(draw->cases, peer->get(), wantsStream);
-  report.setting.protocol = protocolOf(*draw, peer->get(), wantsStream);
+  report.setting.namePeers(draw->cases, peer->get(), wantsBaseline);
+  report.setting.protocol = protocolOf(*draw, peer->get(), wantsBaseline);
   report.ranges = draw->ranges;
   report.fixed = draw->fixed();
   report.seeds = draw->seeds;
@@ -170,15 +170,16 @@ static constexpr auto kDrawOptions =
 const CommandSpec kDrawCommand = {
     "draw",
     "",
-    "measure a suite's layers at sizes that nobody tuned",
+    "measure a suite's layers at sizes that were not tuned",
     "Draws values for the layers of a suite and measures them beside cuBLASLt "
-    "or a reference stream, in the order of the draw, as an engine meets them. "
-    "first is the first call of mode predict with an empty cache, met that of "
-    "mode tune, tuned is tuned by itself ahead of time, and in prepared the "
-    "range of each layer was prepared once for all seeds. Ranges may name "
-    "extents that are fixed in an engine, too: columns, n, k. Ends with 1 if a "
-    "result is wrong.\n  kiln-bench draw --suite benchmarks/suites/layers.json "
-    "--count 96 --range m=1..8192 --seed 1,2",
+    "or a copy baseline, in the order of the draw, as an engine meets them. "
+    "In the state first it is the first call of mode predict with an empty "
+    "cache, in met that of mode tune; in tuned each problem was tuned ahead "
+    "of time, and in prepared the range of each layer was prepared once for "
+    "all seeds. Ranges may name extents that are fixed in an engine, too: "
+    "columns, n, k. Ends with 1 if a result is wrong.\n  kiln-bench draw "
+    "--suite benchmarks/suites/layers.json --count 96 --range m=1..8192 "
+    "--seed 1,2",
     kDrawOptions,
     runDraw,
 };

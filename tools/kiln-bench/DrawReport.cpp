@@ -42,21 +42,21 @@ double DrawRow::gbs(size_t state) const {
 // Groups of cases
 //===----------------------------------------------------------------------===//
 
-/// Of what a streamed case moves: at less than the first, launches set the pace
+/// Bytes that a memory-bound case moves: below the first, launches set the pace
 /// as much as memory does.
 static constexpr Band kByteBands[] = {
     {"less than 10 MB", 0, 10'000'000 - 1},
     {"10 to 100 MB", 10'000'000, 100'000'000},
     {"over 100 MB", 100'000'001, std::numeric_limits<int64_t>::max()}};
 
-bool DrawReport::isStreamed() const {
+bool DrawReport::hasCopyBaseline() const {
   return llvm::any_of(rows,
-                      [](const DrawRow &row) { return row.isStreamed(); });
+                      [](const DrawRow &row) { return row.hasCopyBaseline(); });
 }
 
 std::vector<DrawReport::Group> DrawReport::bands() const {
   std::vector<Group> groups;
-  if (isStreamed())
+  if (hasCopyBaseline())
     for (const Band &band : kByteBands)
       groups.push_back({band.name, [&band](const DrawRow &row) {
                           return band.holds(row.bytes.total());
@@ -78,7 +78,7 @@ DrawReport::Group DrawReport::ofSeed(uint64_t seed) {
           [seed](const DrawRow &row) { return row.drawn.seed == seed; }};
 }
 
-/// What the names of layers of one kind begin with.
+/// The common beginning of the names of layers of one kind.
 static llvm::StringRef kindOf(const DrawRow &row) {
   return llvm::StringRef(row.which->name).split('/').first;
 }
@@ -102,7 +102,7 @@ std::vector<DrawReport::Group> DrawReport::groups() const {
                       [isOdd](const DrawRow &row) { return !isOdd(row); }});
     // Where nothing but memory should count.
     const Band &large = kByteBands[std::size(kByteBands) - 1];
-    if (isStreamed())
+    if (hasCopyBaseline())
       groups.push_back({fmt::format("{}, odd {}", large.name, which),
                         [isOdd, &large](const DrawRow &row) {
                           return isOdd(row) && large.holds(row.bytes.total());
@@ -120,7 +120,7 @@ std::vector<DrawReport::Group> DrawReport::groups() const {
   return groups;
 }
 
-/// Of the cases of \p group that have a ratio.
+/// Figures of the cases of \p group that have a ratio.
 RatioFigures DrawReport::figuresOf(size_t state, const Group &group) const {
   std::vector<double> ratios;
   for (const DrawRow &row : rows)
@@ -140,7 +140,7 @@ TimeFigures DrawReport::callTimes(size_t state, bool ofKnownLayers) const {
   return TimeFigures::of(times);
 }
 
-/// What preparing took, over layers.
+/// The times of preparing, over layers.
 static TimeFigures layerTimes(const DrawCost &cost) {
   std::vector<double> times;
   for (const PreparedLayer &layer : cost.layers)
@@ -223,11 +223,11 @@ void DrawReport::printWorst(size_t state, llvm::raw_ostream &os) const {
 static std::string faultOf(const DrawSide &side) {
   if (!side.error.empty())
     return onOneLine(side.error);
-  return side.correct ? "what its first call wrote differs from the peer's"
+  return side.correct ? "the result of its first call differs from the peer's"
                       : "WRONG";
 }
 
-/// What went wrong or is not compared, a line each.
+/// Failures and cases that are not compared, a line each.
 void DrawReport::printFaults(llvm::raw_ostream &os) const {
   std::set<std::string> faults;
   for (const DrawRow &row : rows) {
@@ -284,7 +284,7 @@ static llvm::json::Value numberOrNull(double value) {
   return value > 0 ? rounded(value) : llvm::json::Value(nullptr);
 }
 
-/// Of a spread: a tenth of a per cent is told apart.
+/// Digits of a spread, which tell a tenth of a per cent apart.
 static constexpr int kSpreadDigits = 4;
 
 llvm::json::Object DrawReport::rowToJson(const DrawRow &row) const {
@@ -295,9 +295,9 @@ llvm::json::Object DrawReport::rowToJson(const DrawRow &row) const {
   object["seed"] = row.drawn.seed;
   object["peer_us"] = numberOrNull(row.peer.median * 1e-3);
   object["peer_spread"] = rounded(spreadOf(row.peer), kSpreadDigits);
-  if (row.isStreamed()) {
+  if (row.hasCopyBaseline()) {
     object["bytes"] = row.bytes.total();
-    object["stream"] = row.stream;
+    object["stream"] = row.variant;
   }
   if (!row.peerKind.empty())
     object["peer_computes"] = row.peerKind;
@@ -310,7 +310,7 @@ llvm::json::Object DrawReport::rowToJson(const DrawRow &row) const {
         {"spread", rounded(spreadOf(side.ns), kSpreadDigits)},
         {"ratio", numberOrNull(row.ratio(state))},
         {"correct", side.correct}};
-    if (row.isStreamed())
+    if (row.hasCopyBaseline())
       one["gbs"] = numberOrNull(row.gbs(state));
     if (side.callMs > 0)
       one["first_call_ms"] = rounded(side.callMs);

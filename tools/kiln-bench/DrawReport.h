@@ -1,4 +1,4 @@
-//===- DrawReport.h - sizes that nobody tuned, beside a peer --------------===//
+//===- DrawReport.h - drawn sizes beside a peer ---------------------------===//
 #pragma once
 
 #include "Trial/Statistics.h"
@@ -32,7 +32,7 @@ struct DrawSide {
   std::optional<bool> agrees; ///< with the peer, within both tolerances
   std::string error;          ///< empty: it was measured
 
-  /// Nothing went wrong with it.
+  /// It has no failure.
   bool isGood() const { return error.empty() && correct && agrees != false; }
 };
 
@@ -40,24 +40,25 @@ struct DrawSide {
 struct DrawRow {
   const Case *which = nullptr;
   Drawn drawn;
-  SampleSummary peer; ///< or stream; count 0: none
-  std::string noPeer; ///< why there is none
-  /// What the peer computes where that is not the problem; else empty.
+  SampleSummary peer; ///< or copy baseline; count 0: none
+  std::string noPeer; ///< why it is missing
+  /// Names the peer's computation where that differs from the problem; else
+  /// empty.
   std::string peerKind;
-  StreamBytes bytes;  ///< of a case that a stream is held against; else 0
-  std::string stream; ///< the variant that was the fastest
+  StreamBytes bytes;           ///< of a memory-bound case; else 0
+  std::string variant;         ///< the variant that was the fastest
   std::vector<DrawSide> sides; ///< of each state of the report
   std::string toolchain;
 
-  bool isStreamed() const { return bytes.total() > 0; }
+  bool hasCopyBaseline() const { return bytes.total() > 0; }
   /// The peer's time over that of a side; 0 without both.
   double ratio(size_t state) const;
-  /// Of a streamed case, what moves at least over a side's time, in GB/s; 0
-  /// without that time.
+  /// For a memory-bound case, the bytes that must move over a side's time, in
+  /// GB/s; 0 without that time.
   double gbs(size_t state) const;
 };
 
-/// What preparing one layer's range took.
+/// The cost of preparing one layer's range.
 struct PreparedLayer {
   std::string name;
   double ms = 0;
@@ -67,7 +68,7 @@ struct PreparedLayer {
   std::string error;
 };
 
-/// What a state cost, besides time on the device.
+/// The cost of a state, besides time on the device.
 struct DrawCost {
   uint64_t compiles = 0;
   size_t kernels = 0;                ///< loaded at the end, of all draws
@@ -85,7 +86,8 @@ public:
 
   BenchSetting setting;
   NamedRanges ranges;
-  /// Of each range, whether its extent is fixed in an engine; empty: none is.
+  /// Whether the extent of each range is fixed in an engine; empty: no extent
+  /// is.
   std::vector<bool> fixed;
   std::vector<uint64_t> seeds;
   std::vector<DrawState> states;
@@ -99,17 +101,17 @@ private:
     std::string name;
     std::function<bool(const DrawRow &)> holds;
   };
-  bool isStreamed() const;
-  /// By size, each case in one of them: of the first extent that was drawn, or
-  /// of what a streamed case moves.
+  bool hasCopyBaseline() const;
+  /// By size, each case in one of them: the size of the first extent that was
+  /// drawn, or the bytes of a memory-bound case.
   std::vector<Group> bands() const;
   /// By other properties: odd sizes, kinds of layers.
   std::vector<Group> groups() const;
   static Group everyCase();
   static Group ofSeed(uint64_t seed);
   RatioFigures figuresOf(size_t state, const Group &group) const;
-  /// Of all first calls of a value, or of those whose layer was met before in
-  /// its draw.
+  /// Times of all first calls of a value, or of the calls of layers that were
+  /// met before in the draw.
   TimeFigures callTimes(size_t state, bool ofKnownLayers = false) const;
   void printCosts(size_t state, llvm::raw_ostream &os) const;
   void printWorst(size_t state, llvm::raw_ostream &os) const;

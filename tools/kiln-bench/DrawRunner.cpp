@@ -19,14 +19,15 @@ struct DrawRunner::Bench {
   const Case *which = nullptr;
   ComparedCase compared;
   std::vector<std::unique_ptr<Measured>> measured;
-  /// What engines wrote when they met the case, by state; empty: nothing.
+  /// The output that engines wrote when they met the case, by state; empty:
+  /// none.
   std::vector<std::vector<OutputRows>> written;
 };
 
 llvm::Expected<std::unique_ptr<DrawRunner>>
 DrawRunner::create(LiveSession &session, std::shared_ptr<const CublasLt> peer,
-                   bool wantsStream) {
-  auto comparer = Comparer::create(session, std::move(peer), wantsStream);
+                   bool wantsBaseline) {
+  auto comparer = Comparer::create(session, std::move(peer), wantsBaseline);
   if (!comparer)
     return comparer.takeError();
   return std::unique_ptr<DrawRunner>(
@@ -73,7 +74,7 @@ llvm::Error DrawRunner::preparePeer(Bench &bench, DrawRow &row) {
   if (llvm::Error error = comparer->prepareOperands(*row.which, kTenths,
                                                     /*hot=*/false, compared))
     return error;
-  if (isStreamed(*row.which))
+  if (hasCopyBaseline(*row.which))
     row.bytes = streamBytesOf(compared.buffers->table());
   if (llvm::Error error =
           comparer->preparePeer(*row.which, /*allAlgorithms=*/false, compared))
@@ -190,18 +191,18 @@ llvm::Error DrawRunner::sample(Bench &bench, DrawRow &row) {
   return llvm::Error::success();
 }
 
-/// What \p times of the sides that are not Kiln's say.
+/// Takes over \p times of the sides that are not Kiln's.
 void DrawRunner::takePeerTimes(const Bench &bench,
                                llvm::ArrayRef<SampledTime> times,
                                DrawRow &row) {
-  if (bench.compared.stream) {
-    auto fastest = bench.compared.stream->result(times);
+  if (bench.compared.baseline) {
+    auto fastest = bench.compared.baseline->result(times);
     if (!fastest) {
       row.noPeer = summarize(fastest.takeError()).message;
       return;
     }
     row.peer = fastest->ns;
-    row.stream = fastest->variant;
+    row.variant = fastest->variant;
   } else if (bench.compared.peer) {
     if (times.front().error.code == ErrorCode::Success)
       row.peer = times.front().ns;

@@ -13,17 +13,17 @@ namespace kiln::cli {
 /// side on the same buffers. The session must outlive it.
 class DrawRunner {
 public:
-  /// \p peer may be null: then Kiln is measured alone where it would be held
-  /// against a library, as it is without \p wantsStream where a stream stands
-  /// for one.
+  /// \p peer may be null: Kiln is then measured alone where a library would be
+  /// the peer. Without \p wantsBaseline it is measured alone where the copy
+  /// baseline would be.
   static llvm::Expected<std::unique_ptr<DrawRunner>>
   create(LiveSession &session, std::shared_ptr<const CublasLt> peer,
-         bool wantsStream);
+         bool wantsBaseline);
 
   /// Has \p sources meet case \p index, which is that of \p row, and measures
-  /// what they choose. What went wrong with this case is in the row; an error
-  /// ends it all: ContextDead, or InProgress when the device hangs, after which
-  /// memory must not be freed.
+  /// what they choose. A failure of this case is in the row; an error ends the
+  /// run: ContextDead, or InProgress when the device hangs, after which memory
+  /// must not be freed.
   llvm::Error measure(size_t index,
                       llvm::ArrayRef<std::unique_ptr<DrawSource>> sources,
                       DrawRow &row);

@@ -69,7 +69,7 @@ private:
 // Engines
 //===----------------------------------------------------------------------===//
 
-/// Begins with an engine whose cache is called \p name.
+/// Begins with an engine that has the cache called \p name.
 llvm::Error EngineSource::start(const std::string &name) {
   retire();
   const kiln_mode mode =
@@ -104,7 +104,7 @@ void EngineSource::retire() {
 llvm::Error EngineSource::prepare(const DrawRequest &request,
                                   const Stream &stream) {
   draw = &request;
-  // Of the others each draw begins with an empty cache.
+  // In the other states each draw begins with an empty cache.
   return state == DrawState::Prepared ? prepareLayers(stream)
                                       : llvm::Error::success();
 }

@@ -1,7 +1,7 @@
-//===- DrawSource.h - where Kiln's side of a drawn case comes from --------===//
+//===- DrawSource.h - the source of a drawn case's config -----------------===//
 //
-// A state of a draw is a way to come to a config: by an engine that meets the
-// problem, with or without a prepared range, or by the tuner ahead of time.
+// A state of a draw says who chooses the config: an engine that meets the
+// problem, with or without a prepared range, or the tuner ahead of time.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -16,7 +16,7 @@
 
 namespace kiln::cli {
 
-/// What runs on Kiln's side of one case.
+/// The kernel on Kiln's side of one case.
 struct DrawChoice : BenchChoice {
   /// Host time of an engine's call, which wrote the outputs; 0: none was made.
   double callMs = 0;
@@ -26,7 +26,7 @@ struct DrawChoice : BenchChoice {
 class DrawSource {
 public:
   virtual ~DrawSource() = default;
-  /// Before the first case, whose calls go to \p stream. Errors: those that
+  /// Runs before the first case; calls go to \p stream. Errors: those that
   /// leave nothing to measure.
   virtual llvm::Error prepare(const DrawRequest &draw,
                               const Stream &stream) = 0;
@@ -38,13 +38,13 @@ public:
   virtual DrawCost cost() = 0;
 };
 
-/// What all sources of a command share; all of it must outlive them.
+/// Objects that all sources of a command share and that must outlive them.
 struct DrawTools {
   LiveSession &session;
   const Registry &registry;
   const ParsedOptions &options;
   const Environment &environment;
-  /// Where engines keep their caches, unless --cache-dir says where.
+  /// The folder of the engines' caches, unless --cache-dir names one.
   const ScratchFolder &folder;
   /// Tuned: for each problem. Prepared: for each layer; 0: the engine's own.
   std::chrono::milliseconds budget{0};

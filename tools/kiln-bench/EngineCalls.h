@@ -23,7 +23,8 @@ public:
   ScratchFolder(ScratchFolder &&other) { std::swap(path, other.path); }
   ~ScratchFolder();
 
-  /// A cache below it, which the engine makes with the mode that it wants.
+  /// A cache below it, which the engine makes with the access rights that it
+  /// wants.
   std::string cache(llvm::StringRef name) const;
 
 private:
@@ -36,10 +37,10 @@ struct EngineDeleter {
 };
 using EnginePtr = std::unique_ptr<kiln_engine, EngineDeleter>;
 
-/// What the last call of this thread that answered \p status says.
+/// The error of this thread's last call, which answered \p status.
 llvm::Error statusError(kiln_status status);
 
-/// What an engine has of its own, beside the command's options.
+/// Options of one engine, beside those of the command.
 struct EngineSetup {
   /// Hears its events; both may be null.
   kiln_event_fn event = nullptr;
@@ -48,8 +49,8 @@ struct EngineSetup {
   std::chrono::milliseconds tuneBudget{0}; ///< 0: the engine's default
 };
 
-/// An engine with the folder \p cache and what the command's options say of
-/// compilers and threads.
+/// An engine with the folder \p cache and the compilers and threads of the
+/// command's options.
 llvm::Expected<EnginePtr> makeEngine(kiln_mode mode, const std::string &cache,
                                      const ParsedOptions &options,
                                      const Environment &environment,

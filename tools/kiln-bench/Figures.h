@@ -1,4 +1,4 @@
-//===- Figures.h - what many cases say together ---------------------------===//
+//===- Figures.h - figures over many cases --------------------------------===//
 #pragma once
 
 #include <llvm/ADT/ArrayRef.h>
@@ -28,7 +28,7 @@ inline constexpr Band kBands[] = {
     {"257-1024", 257, 1024},
     {"above", 1025, std::numeric_limits<int64_t>::max()}};
 
-/// Ratios to a peer, 0 where there are none.
+/// Ratios to a peer, 0 without any.
 struct RatioFigures {
   size_t count = 0;
   double geomean = 0, least = 0, greatest = 0;
@@ -39,7 +39,7 @@ struct RatioFigures {
   llvm::json::Object toJson() const;
 };
 
-/// Times of events, in the unit of the times; 0 where there are none.
+/// Times of events, in the unit of the times; 0 without any.
 struct TimeFigures {
   size_t count = 0;
   double sum = 0, median = 0, p99 = 0, most = 0;
@@ -48,11 +48,11 @@ struct TimeFigures {
   llvm::json::Object toJson() const;
 };
 
-/// The value that \p share of \p values are at most: the nearest rank. 0 where
-/// there are none.
+/// The value that \p share of \p values are at most: the nearest rank. 0
+/// without values.
 double quantile(llvm::ArrayRef<double> values, double share);
 
-/// \p share as a percentage for tables, "n/a" where there is none.
+/// \p share as a percentage for tables, "n/a" without one.
 std::string percent(double share);
 
 } // namespace kiln::cli

@@ -14,7 +14,7 @@ namespace kiln::cli {
 
 namespace {
 
-/// What is measured: one case with memory for its operands.
+/// The subject of measuring: one case with memory for its operands.
 struct NewCase {
   std::string name, text;
   const Registry::NamedProblem *named = nullptr;

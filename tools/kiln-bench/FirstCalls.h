@@ -1,4 +1,4 @@
-//===- FirstCalls.h - how long the first call of a problem takes ----------===//
+//===- FirstCalls.h - times of first calls of problems --------------------===//
 #pragma once
 
 #include "cli/LiveSession.h"
@@ -23,8 +23,8 @@ struct NewProblem {
   double ownMs() const { return predictMs - compileMs; }
 };
 
-/// Times \p count of \p cases, evenly chosen, leaving out what launches
-/// nothing. Works on folders of its own, so what \p session has cached plays no
+/// Times \p count of \p cases, evenly chosen, except for cases that launch
+/// nothing. Works on folders of its own, so the cache of \p session plays no
 /// part. Seconds a case: mode tune spends its budget. Errors: those that leave
 /// nothing to measure with; a case's own are kept in its row.
 llvm::Expected<std::vector<NewProblem>>

@@ -1,4 +1,4 @@
-//===- HostClock.h - how long a call takes, and what held it --------------===//
+//===- HostClock.h - the host time of a call, and its delays --------------===//
 #pragma once
 
 #include <chrono>
@@ -6,7 +6,7 @@
 
 namespace kiln::cli {
 
-/// What one call took of the host.
+/// The host time of one call.
 struct HostTime {
   double us = 0;    ///< until it returned
   double cpuUs = 0; ///< that its thread ran
@@ -16,7 +16,7 @@ struct HostTime {
 };
 
 /// From its construction on, on one thread. Costs about a microsecond, outside
-/// of what it measures.
+/// of the measured time.
 class HostClock {
 public:
   HostClock();

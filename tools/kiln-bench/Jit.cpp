@@ -31,7 +31,7 @@ namespace kiln::cli {
 
 namespace {
 
-/// What serves one case: what a record offers, else the first choice.
+/// The config that serves one case: a record's, else the first choice.
 struct ChosenPlan {
   const Case *which = nullptr;
   const Template *tmpl = nullptr;
@@ -41,7 +41,7 @@ struct ChosenPlan {
 
 } // namespace
 
-/// What an engine that makes no trials takes from records, if anything.
+/// The config that an engine without trials takes from records, if any.
 static llvm::Expected<std::optional<Choice>>
 recordedChoice(const Case &which, const LiveSession &session) {
   const auto &[family, problem] = which.named;
@@ -63,7 +63,8 @@ recordedChoice(const Case &which, const LiveSession &session) {
   return recorded;
 }
 
-/// What serves each of \p cases; without \p session no record does.
+/// The config that serves each of \p cases; without \p session records are not
+/// asked.
 static llvm::Expected<std::vector<ChosenPlan>>
 choosePlans(llvm::ArrayRef<Case> cases, const DeviceModel &device,
             ModelKind model, const LiveSession *session) {
@@ -243,7 +244,7 @@ static llvm::Error timeHits(llvm::ArrayRef<ChosenPlan> plans,
   return llvm::Error::success();
 }
 
-/// What only a live device shows: hits, and first calls of \p newCount cases.
+/// Figures that need a live device: hits, and first calls of \p newCount cases.
 static llvm::Error timeLive(llvm::ArrayRef<Case> cases,
                             llvm::ArrayRef<ChosenPlan> plans, unsigned newCount,
                             const ParsedOptions &options,
@@ -330,12 +331,12 @@ static constexpr auto kJitOptions = joinOptions(
 const CommandSpec kJitCommand = {
     "jit",
     "PROBLEM...",
-    "measure compilation and the way from the cache to a launch",
-    "Compiles the kernels that serve the problems: what their records say, "
-    "else the first choices. First one at a time, the least of some repeats, "
-    "then all at once. On a GPU that is here also from a cached file to the "
-    "return of the first launch, and first calls of new problems.\n  "
-    "kiln-bench jit PROBLEM --device h200-sxm",
+    "measure compilation and the steps from the cache to a launch",
+    "Compiles the kernels that serve the problems: those of their records, "
+    "else the first choices. It compiles them one at a time, which gives the "
+    "least of some repeats, and then all at once. On a live GPU it also times "
+    "the steps from a cached file to the return of the first launch, and "
+    "first calls of new problems.\n  kiln-bench jit PROBLEM --device h200-sxm",
     kJitOptions,
     runJit,
 };

@@ -51,7 +51,7 @@ static Spread hitSpread(const std::vector<HitTime> &hits) {
   return spreadOf(hits, [](const HitTime &hit) { return hit.ms; });
 }
 
-/// Of the rows that have the time.
+/// Figures of the rows that have the time.
 template <class Get>
 static Spread newSpread(const std::vector<NewProblem> &rows, Get get) {
   std::vector<double> times;

@@ -1,4 +1,4 @@
-//===- JitReport.h - how long compiling and loading take ------------------===//
+//===- JitReport.h - times of compiling and loading -----------------------===//
 #pragma once
 
 #include "Compile/Artifact.h"
@@ -35,13 +35,13 @@ public:
   std::string device, toolchain;
   std::string gpu, driver; ///< empty where nothing is launched
   unsigned repeats = 0, threads = 0;
-  size_t cases = 0, recorded = 0; ///< and those that a record answers
+  size_t cases = 0, recorded = 0; ///< and the cases that a record answers
   std::vector<CompiledKernel> kernels;
   double kernelsPerSecond = 0;
   std::vector<HitTime> hits;
   /// Cases without a hit, since ptxas spilled or serialised.
   size_t refused = 0;
-  bool compilerStayedOut = true; ///< of the way from cache to launch
+  bool compilerStayedOut = true; ///< of the steps from cache to launch
   std::vector<NewProblem> newProblems;
   std::string noHits; ///< why both were not measured
 };

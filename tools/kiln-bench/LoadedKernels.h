@@ -1,4 +1,4 @@
-//===- LoadedKernels.h - what an engine loads, as its events tell ---------===//
+//===- LoadedKernels.h - the kernels that an engine loads -----------------===//
 #pragma once
 
 #include "cli/LiveSession.h"
@@ -14,7 +14,7 @@
 namespace kiln::cli {
 
 /// Hears which plans an engine loads, and knows their kernels. No driver tells
-/// what a module takes on the device: the size of its cubin stands for that.
+/// a module's memory on the device: the size of its cubin stands for that.
 class LoadedKernels {
 public:
   LoadedKernels(const Registry &registry, const DeviceModel &device)
@@ -32,8 +32,8 @@ public:
     size_t kernels = 0;
     uint64_t cubinBytes = 0;
   };
-  /// Distinct kernels loaded since the last call, their sizes from
-  /// \p artifacts; those that an earlier call counted count again.
+  /// Distinct kernels loaded since the last call, with their sizes from \p
+  /// artifacts; kernels that an earlier call counted count again.
   Sum takeNew(ArtifactStore &artifacts);
   /// All of them.
   Sum all() const;

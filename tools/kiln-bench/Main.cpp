@@ -14,7 +14,7 @@ static constexpr const char *kElsewhere[] = {
     "info", "plan", "explain", "warmup", "tune", "bench", "cache"};
 
 int main(int argc, char **argv) {
-  return runTool({"kiln-bench", "Measures Kiln, for those who develop it.",
-                  kCommands, "kiln", kElsewhere},
+  return runTool({"kiln-bench", "Measures Kiln, for its developers.", kCommands,
+                  "kiln", kElsewhere},
                  argc, argv);
 }

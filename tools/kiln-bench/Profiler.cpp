@@ -167,7 +167,7 @@ profile(const std::string &ncu, llvm::ArrayRef<std::string> command,
   llvm::append_range(words, command);
   std::vector<llvm::StringRef> arguments(words.begin(), words.end());
   std::string message;
-  // What the profiled command writes goes nowhere.
+  // The output of the profiled command is dropped.
   std::optional<llvm::StringRef> redirects[] = {
       llvm::StringRef(""), llvm::StringRef(""), std::nullopt};
   int code = llvm::sys::ExecuteAndWait(ncu, arguments, std::nullopt, redirects,

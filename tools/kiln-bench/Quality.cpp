@@ -38,7 +38,7 @@ namespace {
 /// The configs of a recorded space that today's model has a time for.
 struct KnownConfigs {
   std::vector<Candidate> candidates;
-  /// Measured, by place of the recorded config, which a candidate has as its
+  /// Measured times by place of the recorded config; that is a candidate's
   /// order until orderAsSpace().
   std::vector<double> times;
   size_t refused = 0;
@@ -99,8 +99,8 @@ static std::vector<double> timesOf(llvm::ArrayRef<Candidate> candidates,
   return times;
 }
 
-/// Gives each candidate its place in today's space, which decides ties; those
-/// that are not in it come last. Answers the times by these places.
+/// Gives each candidate its place in today's space, which decides ties;
+/// candidates that are not in it come last. Returns the times by these places.
 static std::map<int32_t, double> orderAsSpace(KnownConfigs &known,
                                               const Space &today) {
   llvm::StringMap<int32_t> orders;

@@ -1,9 +1,9 @@
-//===- Quality.h - what an order of configs is worth ----------------------===//
+//===- Quality.h - the worth of an order of configs -----------------------===//
 //
-// Replays what sweeps measured: today's model orders the configs that have a
-// time, and what it puts first is held against the best of them. So a change of
-// the estimate is judged without a GPU. Beside it the classic model, and what
-// to expect of a random order.
+// Replays the measurements of sweeps: today's model orders the configs that
+// have a time, and its first choices are compared with the best of them. So a
+// change of the estimate is judged without a GPU. The classic model and the
+// expectation of a random order stand beside it.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -19,7 +19,8 @@
 
 namespace kiln::cli {
 
-/// What the first choices of an order reach of the best: its time over theirs.
+/// The share of the best that the first choices of an order reach: its time
+/// over theirs.
 struct OrderShare {
   double top1 = 0, top5 = 0; ///< 0: there is no such order
 };
@@ -40,14 +41,14 @@ struct ReplayedSpace {
   double chosenNs = 0, bestNs = 0;
 };
 
-/// Orders what \p space has. Errors: InvalidArgument for a problem that no
-/// family reads; NoCandidate where fewer than two configs have a time.
+/// Orders the configs of \p space. Errors: InvalidArgument for a problem that
+/// no family reads; NoCandidate where fewer than two configs have a time.
 llvm::Expected<ReplayedSpace> replay(const RecordedSpace &space,
                                      const Registry &registry,
                                      const DeviceModel &device);
 
-/// What a random order is to expect: the mean of best over the fastest of
-/// \p count configs drawn from \p times.
+/// The share that a random order is expected to reach: the mean of best over
+/// the fastest of \p count configs drawn from \p times.
 double expectedShare(std::vector<double> times, double bestNs, size_t count);
 
 /// Figures of several spaces. Larger is better, except of timeError.

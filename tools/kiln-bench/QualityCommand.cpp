@@ -159,12 +159,12 @@ const CommandSpec kQualityCommand = {
     "quality",
     "FILE...",
     "tell how good the estimate's order of configs is",
-    "Replays what kiln-bench sweep --record measured: orders each space's "
-    "measured configs by today's estimate and tells what the first choice and "
-    "the first five reach of the best, beside the classic model and what to "
-    "expect of a random order. Needs no GPU. A third of all problems is for "
-    "tests: an estimate is not fitted to these.\n  kiln-bench quality --check "
-    "benchmarks/sweeps/quality.json",
+    "Replays the times of kiln-bench sweep --record: orders each space's "
+    "measured configs by today's estimate and tells which share of the best "
+    "the first choice and the first five reach, beside the classic model and "
+    "the expectation of a random order. Needs no GPU. A third of all problems "
+    "is for tests: an estimate is not fitted to these.\n  kiln-bench quality "
+    "--check benchmarks/sweeps/quality.json",
     kQualityOptions,
     runQuality,
 };

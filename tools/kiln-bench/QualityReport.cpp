@@ -16,7 +16,7 @@ static constexpr llvm::StringLiteral kTimeError = "time_error";
 
 static constexpr double kThousand = 1000;
 
-/// What floors are about.
+/// The subject of floors.
 static std::map<std::string, double> checkedFigures(const QualityFigures &of) {
   return {{"top1", of.top1.geomean},
           {"top1_tenth", of.top1.tenth},
@@ -112,7 +112,7 @@ QualityFloors::violations(const QualityTable &table) const {
 // The report
 //===----------------------------------------------------------------------===//
 
-/// The spaces whose first choice loses most.
+/// The spaces in which the first choice loses most.
 void QualityReport::printWorst(llvm::raw_ostream &os) const {
   constexpr size_t kShown = 15;
   std::vector<const ReplayedSpace *> worst;

@@ -1,4 +1,4 @@
-//===- QualityReport.h - how good the performance model is ----------------===//
+//===- QualityReport.h - the quality of the performance model -------------===//
 #pragma once
 
 #include "cli/Report.h"
@@ -16,11 +16,11 @@ struct QualityFloors {
   std::map<std::string, std::map<std::string, std::map<std::string, int64_t>>>
       floors;
 
-  /// What \p table has, rounded to the worse side. Regimes of one or two
-  /// problems have no floors, and where little but the fastest was kept of each
-  /// space, ranks and times have none.
+  /// The figures of \p table, rounded to the worse side. Regimes of one or two
+  /// problems have no floors. Where little besides the fastest was kept of each
+  /// space, ranks and times have no floors.
   static QualityFloors of(const QualityTable &table);
-  /// Errors: InvalidArgument for what is no such object.
+  /// Errors: InvalidArgument for a value that is no such object.
   static llvm::Expected<QualityFloors> parse(const llvm::json::Object &json);
   llvm::json::Object toJson() const;
   /// A line for each figure of \p table that is worse than its floor, or gone.
@@ -34,7 +34,7 @@ public:
 
   std::string device;
   std::vector<ReplayedSpace> spaces;
-  std::vector<std::string> left; ///< what could not be replayed, and why
+  std::vector<std::string> left; ///< spaces that could not be replayed, and why
   std::vector<std::string> violations;
 
 private:

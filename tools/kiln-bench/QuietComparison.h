@@ -8,8 +8,8 @@
 
 namespace kiln::cli {
 
-/// Times calls of two engines in turns, on the device: the one that was in the
-/// background and is quiet, and one that tunes what it is called with.
+/// Times calls of two engines alternately, on the device: the quiet engine of
+/// the mode background, and one that tunes the problems of its calls.
 class QuietComparison {
 public:
   /// All must outlive it.

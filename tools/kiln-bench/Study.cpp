@@ -1,13 +1,13 @@
-//===- Study.cpp - kiln-bench study: what each decision is worth ----------===//
+//===- Study.cpp - kiln-bench study: the gain of each decision ------------===//
 //
 // All configs of a set that are for one problem go through one trial: each is
-// compared with the reference, then all are sampled in turns, the slowest as
+// compared with the reference, then all are sampled alternately, the slowest as
 // often as the fastest. A set may have configs for several problems (types of
 // elements), which are measured one after the other.
 //
-// A profiler cannot look at that: it repeats and slows what it counts. So it
-// gets a command of its own, --launch-only, which launches each config --runs
-// times and nothing else.
+// A profiler cannot look at that, because it repeats and slows the launches
+// that it counts. So it gets a command of its own, --launch-only, which
+// launches each config --runs times and nothing else.
 //
 //===----------------------------------------------------------------------===//
 #include "Driver/DeviceMemory.h"
@@ -34,7 +34,7 @@ namespace kiln::cli {
 
 namespace {
 
-/// What the options say.
+/// The values of the options.
 struct StudyRequest {
   std::string set;
   unsigned runs = 1, warmups = 0, samples = 7;
@@ -138,7 +138,7 @@ static llvm::Error collectRows(llvm::ArrayRef<Case> cases,
   return llvm::Error::success();
 }
 
-/// Plans and compiles all rows; what cannot be has an error.
+/// Plans and compiles all rows; a row that fails has an error.
 static llvm::Expected<std::vector<Prepared>>
 prepareRows(LiveSession &session, InterruptGuard &interrupt,
             StudyReport &report) {
@@ -336,8 +336,8 @@ static std::vector<std::string> launchCommand(const ParsedOptions &options,
   return words;
 }
 
-/// Adds what the profiler says to the rows, whose launches come in the order of
-/// the groups.
+/// Adds the profiler's counters to the rows; launches come in the order of the
+/// groups.
 static llvm::Error profileRows(std::vector<Prepared> &prepared,
                                const ParsedOptions &options,
                                const StudyRequest &request) {
@@ -434,8 +434,8 @@ static llvm::Expected<int> runStudy(const ParsedOptions &options) {
 
 static constexpr OptionSpec kStudyOwnOptions[] = {
     {"--set", "NAME",
-     "the set; an unknown name lists those that the family has; default: that "
-     "of the environment variable KERNELS"},
+     "the set; an unknown name lists the sets of the family; default: the "
+     "environment variable KERNELS"},
     {"--runs", "N", "runs over all configs that are averaged; default 1"},
     {"--warmup-runs", "N", "runs before that do not count; default 0"},
     {"--samples", "N", "samples of each config in a run; default 7"},
@@ -454,11 +454,11 @@ const CommandSpec kStudyCommand = {
     "study",
     "PROBLEM...",
     "measure a named set of configs beside each other",
-    "Compares each config of the set with the reference and samples all in "
-    "turns, so that a knob's worth is told apart from the clock's drift. "
-    "Configs that a space leaves out are measured, too, where they can run. "
-    "Ends with 1 if a result is wrong.\n  kiln-bench study --suite FILE --set "
-    "tune --csv tune.csv",
+    "Compares each config of the set with the reference and samples all of "
+    "them alternately, so that a drift of the clock does not hide the effect "
+    "of a knob. Configs that a space leaves out are measured, too, where they "
+    "can run. Ends with 1 if a result is wrong.\n  kiln-bench study --suite "
+    "FILE --set tune --csv tune.csv",
     kStudyOptions,
     runStudy,
 };

@@ -126,7 +126,8 @@ void StudyReport::print(llvm::raw_ostream &os) const {
     printProfile(*last, os);
   }
   os << "\nTF/s counts the problem as its family does; \"all ops\" all of "
-        "its operations;\n\"tiles\" what the tiles compute, cut ones whole.\n"
+        "its operations;\n\"tiles\" the operations of all tiles, cut ones "
+        "whole.\n"
      << setting.protocol << "\n";
 }
 

@@ -12,7 +12,7 @@
 
 namespace kiln::cli {
 
-/// What a profiler says of a config's launches: means over them.
+/// The profiler's counters of a config's launches: means over them.
 struct StudyProfile {
   double durationNs = 0, cycles = 0;
   double registers = 0; ///< a thread
@@ -35,8 +35,8 @@ struct StudyRow {
   double ns() const;
   /// (greatest - least) / mean.
   double spread() const;
-  /// 1e12 operations a second: as everybody counts the problem, with all of its
-  /// operations, and with those that tiles compute in vain.
+  /// 1e12 operations a second: with the operations of the problem as they are
+  /// usually counted, and with those that tiles compute in vain.
   double tflops() const;
   double allTflops() const;
   double kernelTflops() const;
@@ -51,7 +51,8 @@ public:
   std::string toCsv() const;
   int exitCode() const;
 
-  /// Fastest first within each problem asked for; what has no time comes last.
+  /// Fastest first within each problem asked for; rows without a time come
+  /// last.
   void sort();
 
   BenchSetting setting;

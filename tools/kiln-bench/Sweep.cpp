@@ -125,7 +125,7 @@ private:
 
 } // namespace
 
-/// Writes what was measured for those who replay it.
+/// Writes the measured times for later replays.
 static llvm::Error writeRecord(const SweepReport &report,
                                const DeviceModel &device,
                                const std::string &path) {
@@ -146,8 +146,8 @@ static llvm::Error writeRecord(const SweepReport &report,
 
 namespace {
 
-/// Keeps the file of --record up to what is measured, so that a sweep that is
-/// killed after hours leaves what it had.
+/// Keeps the file of --record up to date, so that a sweep that is killed after
+/// hours leaves the times it had.
 class RecordKeeper {
 public:
   RecordKeeper(std::optional<std::string> path, const DeviceModel &device)
@@ -206,7 +206,7 @@ static llvm::Error sweepAll(llvm::ArrayRef<Case> cases, SweepOptions options,
   return llvm::Error::success();
 }
 
-/// The problems of the command: a draw, or those that are named.
+/// The problems of the command: a draw, or the named ones.
 static llvm::Expected<std::vector<Case>>
 readProblems(const ParsedOptions &options, const Registry &registry,
              SweepOptions &sweep, std::string &what) {
@@ -288,14 +288,13 @@ const CommandSpec kSweepCommand = {
     "sweep",
     "PROBLEM...",
     "measure every config of problems' spaces",
-    "Compiles and measures all that passes pruning, with no rule that stops "
-    "early, and tells what the estimator's first choice and its first five "
-    "reach of the best. Records nothing in the cache. Ends with 1 if a space "
-    "was not measured to its end, or if a config is wrong or does not "
-    "compile.\nWith --draw the problems are layers of the suite with values of "
-    "--range, --bytes and --seed.\n  kiln-bench sweep --suite "
-    "benchmarks/suites/memory_bound.json "
-    "--out sweep.json",
+    "Compiles and measures all configs that pass pruning, with no rule that "
+    "stops early, and tells which share of the best the estimator's first "
+    "choice and its first five reach. Records nothing in the cache. Ends with "
+    "1 if a space was not measured to its end, or if a config is wrong or "
+    "does not compile.\nWith --draw the problems are layers of the suite with "
+    "values of --range, --bytes and --seed.\n  kiln-bench sweep --suite "
+    "benchmarks/suites/memory_bound.json --out sweep.json",
     kSweepOptions,
     runSweep,
 };

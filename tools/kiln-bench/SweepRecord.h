@@ -1,8 +1,8 @@
 //===- SweepRecord.h - measured times of many configs, kept ---------------===//
 //
-// What a sweep found, small enough to be kept by the hundred: a line for each
-// config. It outlives the space that it was measured in: configs are text, and
-// whoever reads it asks today's estimate what it thinks of them.
+// The findings of a sweep, small enough to be kept by the hundred: a line for
+// each config. A record outlives the space that it was measured in: configs are
+// text, and a reader compares them with today's estimate.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -26,7 +26,7 @@ struct TimedConfig {
   bool inPlayoff = false; ///< its time is that of the playoff
 };
 
-/// What was measured of one problem's space.
+/// The measured times of one problem's space.
 struct RecordedSpace {
   std::string name, problem;        ///< the problem's text, with its family
   size_t size = 0;                  ///< configs of the whole space, then
@@ -35,7 +35,7 @@ struct RecordedSpace {
   /// Whether it is to test an estimate, and never to fit one: a third of all
   /// problems, told by their text alone.
   bool isTest() const;
-  /// The time that is held to be the best; 0: there is none.
+  /// The time that counts as the best; 0: no time does.
   double bestNs() const;
 
   static RecordedSpace of(llvm::StringRef name, llvm::StringRef problem,

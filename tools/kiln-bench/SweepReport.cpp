@@ -1,4 +1,4 @@
-//===- SweepReport.cpp - what the estimator's order is worth --------------===//
+//===- SweepReport.cpp - the worth of the estimator's order ---------------===//
 #include "kiln-bench/SweepReport.h"
 
 #include "Support/Error.h"
@@ -14,7 +14,8 @@
 namespace kiln::cli {
 
 static constexpr size_t kTopFew = 5;
-/// Of the table without faults, and where these go: behind "measured".
+/// Columns of the table without faults, and the place of faults: behind
+/// "measured".
 static constexpr size_t kColumns = 11;
 static constexpr int kFaultColumn = 3;
 
@@ -57,8 +58,8 @@ std::vector<SweepReport::Group> SweepReport::groups() const {
     }
     for (Group *group : {&*known, &all}) {
       ++group->cases;
-      // What was cut short was tried in the estimator's order: its best is
-      // that of the first choices alone.
+      // A space that was cut short was tried in the estimator's order, so its
+      // best is only that of the first choices.
       if (row.isDone()) {
         group->top1.push_back(row.result.share(1));
         group->top5.push_back(row.result.share(kTopFew));

@@ -1,4 +1,4 @@
-//===- SweepReport.h - what the estimator's order is worth ----------------===//
+//===- SweepReport.h - the worth of the estimator's order -----------------===//
 #pragma once
 
 #include "Device/DeviceModel.h"
@@ -26,14 +26,15 @@ struct SweepRow {
   bool isEmpty() const { return isComplete() && result.configs.empty(); }
 };
 
-/// Every config with its prediction and its time, and what the first choices
-/// reach of the best.
+/// Every config with its prediction and its time, and the share of the best
+/// that the first choices reach.
 class SweepReport final : public Report {
 public:
   void print(llvm::raw_ostream &os) const override;
   llvm::json::Object toJson() const override;
   int exitCode() const;
-  /// By the user, the time limit or a lost device, before all was measured.
+  /// True if the user, the time limit or a lost device ended it before all was
+  /// measured.
   bool isInterrupted() const;
 
   std::string what, commit, gpu, driver, toolchain, model, mode;
@@ -44,11 +45,12 @@ private:
   /// The cases of one family in which there is something to compute.
   struct Group {
     std::string name;
-    std::vector<double> top1, top5; ///< of those that are done
+    std::vector<double> top1, top5; ///< of the spaces that are done
     size_t cases = 0;
     size_t withoutFirst = 0; ///< complete, but the first choice got no time
 
-    /// Of what was tried to its end; 0 where a first choice got no time.
+    /// Figures of spaces that were tried to their end; 0 where a first choice
+    /// got no time.
     double least() const;
     std::string text() const;
   };

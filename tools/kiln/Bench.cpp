@@ -1,4 +1,4 @@
-//===- Bench.cpp - kiln bench: Kiln beside cuBLASLt, or a stream ----------===//
+//===- Bench.cpp - kiln bench: Kiln beside cuBLASLt or a copy -------------===//
 #include "cli/Console.h"
 #include "cli/Finish.h"
 #include "compare/BenchRunner.h"
@@ -9,7 +9,7 @@ namespace kiln::cli {
 
 static std::string protocolOf(const BenchSetting &setting,
                               llvm::ArrayRef<Case> cases, const CublasLt *peer,
-                              bool wantsStream) {
+                              bool wantsBaseline) {
   return fmt::format(
       "{}, N(0, 1) data, short launches in CUDA graphs of 16 or more, all "
       "sides interleaved in one run{}, median of 7 to 15 samples{}.",
@@ -18,7 +18,7 @@ static std::string protocolOf(const BenchSetting &setting,
                                 "size, or it is flushed)",
                                 kColdFactor),
       peer ? " on the same buffers" : "",
-      BenchSetting::peerProtocol(cases, peer, wantsStream));
+      BenchSetting::peerProtocol(cases, peer, wantsBaseline));
 }
 
 /// Measures every case; an error is one after which nothing can be.
@@ -71,18 +71,18 @@ static llvm::Expected<int> runBench(const ParsedOptions &options) {
   auto peer = loadPeerLibrary(cases, options, subject->environment);
   if (!peer)
     return peer.takeError();
-  const bool wantsStream = !options.has(kNoPeerOption.name);
+  const bool wantsBaseline = !options.has(kNoPeerOption.name);
   auto runner = BenchRunner::create(
       **session, *peer,
-      {options.has("--all-heuristics"), options.has("--hot"), wantsStream});
+      {options.has("--all-heuristics"), options.has("--hot"), wantsBaseline});
   if (!runner)
     return runner.takeError();
   if (llvm::Error error = checkOutput(options.value("--out")))
     return error;
 
-  report.setting.namePeers(cases, peer->get(), wantsStream);
+  report.setting.namePeers(cases, peer->get(), wantsBaseline);
   report.setting.protocol =
-      protocolOf(report.setting, cases, peer->get(), wantsStream);
+      protocolOf(report.setting, cases, peer->get(), wantsBaseline);
   llvm::Error failure =
       measureAll(cases, *request, **session, **runner, report);
   return finish(report, options.value("--out"), options.wantsJson(),
@@ -102,15 +102,15 @@ static constexpr auto kBenchOptions =
 const CommandSpec kBenchCommand = {
     "bench",
     "PROBLEM...",
-    "compare with cuBLASLt or a stream, interleaved in one run",
-    "Measures what the records, else the estimator choose beside cuBLASLt's "
-    "own choice, and compares their results; where these differ, the family's "
-    "reference says which side is wrong. A ratio is the peer's time over "
-    "Kiln's: above 1, Kiln is faster. KILN_CUBLASLT names the peer's "
-    "library.\nMemory-bound cases are compared with a reference stream that "
-    "moves the same bytes with as many reads and writes. A fraction is the "
-    "stream's time over Kiln's: at 1, nothing is left to gain. Ends with 1 if "
-    "a result of Kiln's is wrong.\n  kiln bench --suite "
+    "compare with cuBLASLt or a copy baseline, interleaved in one run",
+    "Measures the choice of the records, else of the estimator, beside "
+    "cuBLASLt's own choice, and compares their results; where these differ, "
+    "the family's reference says which side is wrong. A ratio is the peer's "
+    "time over Kiln's: above 1, Kiln is faster. KILN_CUBLASLT names the "
+    "peer's library.\nMemory-bound cases are compared with a copy baseline "
+    "that moves the same bytes with as many reads and writes. A fraction is "
+    "the baseline's time over Kiln's: at 1, nothing is left to gain. Ends "
+    "with 1 if a result of Kiln's is wrong.\n  kiln bench --suite "
     "benchmarks/suites/memory_bound.json --budget 120s",
     kBenchOptions,
     runBench,

@@ -1,4 +1,4 @@
-//===- Cache.cpp - kiln cache: what lies there, is it sound, what goes ----===//
+//===- Cache.cpp - kiln cache: list, verify and prune entries -------------===//
 #include "Cache/Prune.h"
 #include "Cache/Store.h"
 #include "Support/Json.h"
@@ -89,7 +89,8 @@ static llvm::StringRef toolchainOf(const EntryInfo &entry) {
 /// The part of a key that tells a person what the entry is.
 static std::string summaryOf(const EntryInfo &entry) {
   if (entry.kind == cache::Kind::Artifact) {
-    // The key holds the whole text; of that, what config it instantiates.
+    // The key holds the whole text; this is the config that the text
+    // instantiates.
     llvm::StringRef config =
         llvm::StringRef(entry.key).split("kConfig{").second.split('}').first;
     return fmt::format(
@@ -116,12 +117,12 @@ static std::string formatAge(double seconds) {
 }
 
 void ListReport::print(llvm::raw_ostream &os) const {
-  Table table({"kind", "layer", ">bytes", ">age", "file", "what"});
+  Table table({"kind", "tier", ">bytes", ">age", "file", "what"});
   uint64_t bytes = 0;
   for (const EntryInfo &entry : entries) {
     bytes += entry.fileBytes;
     llvm::StringRef file = llvm::StringRef(entry.path).rsplit('/').second;
-    table.addRow({nameOf(entry.kind).str(), nameOf(entry.layer).str(),
+    table.addRow({nameOf(entry.kind).str(), nameOf(entry.tier).str(),
                   fmt::format("{}", entry.fileBytes),
                   formatAge(ageSeconds(entry)), file.take_front(12).str(),
                   summaryOf(entry)});
@@ -146,7 +147,7 @@ llvm::json::Object ListReport::toJson() const {
   for (const EntryInfo &entry : entries)
     list.push_back(llvm::json::Object{
         {"kind", nameOf(entry.kind)},
-        {"layer", nameOf(entry.layer)},
+        {"layer", nameOf(entry.tier)},
         {"path", jsonText(entry.path)},
         {"what", jsonText(summaryOf(entry))},
         {"attributes", llvm::json::Object(entry.attributes)},
@@ -182,7 +183,7 @@ llvm::json::Object VerifyReport::toJson() const {
   for (const VerifyItem &item : items)
     list.push_back(llvm::json::Object{{"state", nameOf(item.state)},
                                       {"kind", nameOf(item.kind)},
-                                      {"layer", nameOf(item.layer)},
+                                      {"layer", nameOf(item.tier)},
                                       {"path", jsonText(item.path)},
                                       {"reason", jsonText(item.reason)}});
   auto number = [&](VerifyItem::State state) {
@@ -313,7 +314,7 @@ struct Action {
   llvm::StringRef name;
   llvm::Expected<int> (*run)(const ParsedOptions &, OnlyKind, cache::Store &,
                              std::string root);
-  /// The options that it has, apart from those of all.
+  /// The options of its own.
   llvm::ArrayRef<llvm::StringLiteral> options;
 };
 } // namespace
@@ -355,7 +356,8 @@ static llvm::Expected<int> runCache(const ParsedOptions &options) {
   for (const std::string &note : notes)
     printWarning(note);
   std::string root = cacheOptions->writeDir.value_or("");
-  // Who looks makes nothing, and what cannot be looked at is not sound.
+  // A command that looks makes nothing, and a cache that cannot be read is not
+  // sound.
   cacheOptions->createsWriteDir = false;
   std::unique_ptr<cache::Store> store =
       cache::Store::open(std::move(*cacheOptions));
@@ -376,9 +378,9 @@ static constexpr OptionSpec kCacheCommandOptions[] = {
      "prune: remove the least recently used until the rest is no larger, such "
      "as 4G; kernels first, records of trials last"},
     {"--trust-clock", nullptr,
-     "prune: remove what is old although, by the clock, nothing was used for "
+     "prune: remove old entries although, by the clock, no entry was used for "
      "two days"},
-    {"--dry-run", nullptr, "prune: tell what would go, and remove nothing"},
+    {"--dry-run", nullptr, "prune: tell which files would go, and remove none"},
     {"--clear", nullptr,
      "verdicts: take them back, so that these kernels are tried again"},
     {"--kernel", "DIGEST", "verdicts --clear: only the one that begins so"},
@@ -391,18 +393,18 @@ const CommandSpec kCacheCommand = {
     "list "
     "kernels that were found wrong",
     "verify reads all files, changes nothing, and ends with 1 if any is "
-    "damaged. A folder that is missing or not to be trusted ends either with "
+    "damaged. A folder that is missing or not trusted ends the command with "
     "2. Damaged entries are harmless: they count as misses and are made "
-    "again.\nprune removes what --max-age and --max-size say, and always the "
-    "temporary files that writers left behind. It is safe beside processes "
-    "that use the cache. When an entry was last loaded from the folder is "
-    "known to the day: in doubt it stays.\nAn engine keeps the folder under a "
-    "limit, which belongs to the folder: of all that engines and commands "
-    "asked for, the largest counts. ls shows it, and prune --max-size lowers "
-    "it until one asks for more.\nverdicts lists the "
-    "kernels that trials compared with the reference and found wrong. No "
-    "engine launches them, until they are cleared or measured again and right. "
-    "Engines that run keep what they found themselves.",
+    "again.\nprune removes the entries that --max-age and --max-size select, "
+    "and always the temporary files that writers left behind. It is safe "
+    "beside processes that use the cache. The time of an entry's last use is "
+    "known to the day: in doubt the entry stays.\nAn engine keeps the folder "
+    "under a limit, which belongs to the folder: the largest that engines and "
+    "commands asked for counts. ls shows it, and prune --max-size lowers it "
+    "until a larger one is asked for.\nverdicts lists the kernels that trials "
+    "compared with the reference and found wrong. No engine launches them "
+    "until they are cleared, or measured again and right. Running engines "
+    "keep their own verdicts.",
     kCacheCommandOptions,
     runCache,
 };

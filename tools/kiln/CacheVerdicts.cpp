@@ -73,7 +73,7 @@ llvm::Expected<int> runVerdicts(const ParsedOptions &options,
   const std::string prefix = options.value("--kernel").value_or("");
   if (!prefix.empty() && !options.has("--clear"))
     return makeError(ErrorCode::InvalidArgument,
-                     "cache verdicts: --kernel says what --clear takes back");
+                     "cache verdicts: --kernel selects verdicts for --clear");
   VerdictsReport report;
   report.root = std::move(root);
   if (!options.has("--clear")) {

@@ -10,8 +10,9 @@
 
 namespace kiln::cli {
 
-/// Lists which kernels trials found wrong, or with --clear takes verdicts back:
-/// all, or those that --kernel names by the digits that its digest begins with.
+/// Lists the kernels that trials found wrong, or with --clear takes verdicts
+/// back: all, or those of the kernel that --kernel names by the first digits of
+/// its digest.
 llvm::Expected<int> runVerdicts(const ParsedOptions &options,
                                 cache::Store &store, std::string root);
 

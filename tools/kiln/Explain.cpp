@@ -70,12 +70,12 @@ const CommandSpec kExplainCommand = {
     "PROBLEM|KERNEL_NAME",
     "derive the choice for one problem: walls, intensities, waves, bound",
     "Tells step by step how the predicted time of the first choice comes "
-    "about, and why it is not the best config of another template, tile, split "
-    "of k or number of stages. Where memory must set the pace, "
-    "that is how many bytes are in flight of how many must be. If the cache "
-    "has a portfolio for a range of the problem, that comes last: its kernels, "
+    "about, and why it is not the best config of another template, tile, "
+    "split of k or number of stages. Where memory must set the pace, it shows "
+    "how many bytes are in flight and how many must be. If the cache has a "
+    "portfolio for a range of the problem, that comes last: its kernels, "
     "where they were measured, and which one this value takes. Needs no GPU "
-    "with --device NAME. Of a kernel's name, as profilers show it, tells "
+    "with --device NAME. For a kernel's name, as profilers show it, it tells "
     "family, template and knobs.\n  kiln explain PROBLEM --device h200-sxm",
     kExplainOptions,
     runExplain,

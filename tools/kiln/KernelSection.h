@@ -20,8 +20,8 @@ private:
   KernelName name;
 };
 
-/// What `explain KERNEL_NAME` says; nullopt: \p operands are no name of a
-/// kernel. Errors: InvalidArgument for one that is misspelt.
+/// The output of `explain KERNEL_NAME`; nullopt: \p operands are not a name of
+/// a kernel. Errors: InvalidArgument for one that is misspelt.
 llvm::Expected<std::optional<KernelSection>>
 findKernel(llvm::ArrayRef<std::string> operands, const Registry &registry);
 

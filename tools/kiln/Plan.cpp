@@ -14,7 +14,7 @@ namespace kiln::cli {
 
 namespace {
 
-/// What planning one problem gave.
+/// The result of planning one problem.
 struct PlannedCase {
   const Case *which = nullptr;
   Space space;
@@ -253,12 +253,12 @@ const CommandSpec kPlanCommand = {
     "plan",
     "PROBLEM...",
     "show the pruned and ranked candidates of problems",
-    "Enumerates the configs of every template, prunes what breaks a hard limit "
-    "and ranks the rest by predicted time. Allows the workspace that an "
-    "engine allows unless told otherwise. Where a generic kernel is the first "
-    "choice, a line says which limits keep others out, and which problem "
-    "beside this one they take. Needs no GPU with --device NAME.\n  "
-    "kiln plan PROBLEM --device h200-sxm",
+    "Enumerates the configs of every template, prunes those that break a hard "
+    "limit and ranks the rest by predicted time. Unless told otherwise it "
+    "allows the workspace that an engine allows. Where a generic kernel is "
+    "the first choice, a line says which limits keep others out, and which "
+    "similar problem they take. Needs no GPU with --device NAME.\n  kiln plan "
+    "PROBLEM --device h200-sxm",
     kPlanOptions,
     runPlan,
 };

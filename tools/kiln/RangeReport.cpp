@@ -1,4 +1,4 @@
-//===- RangeReport.cpp - what preparing ranges gave -----------------------===//
+//===- RangeReport.cpp - the results of preparing ranges ------------------===//
 #include "kiln/RangeReport.h"
 
 #include "Choice/PortfolioReport.h"
@@ -32,7 +32,7 @@ std::vector<RangeOutcome> prepareRanges(const PortfolioContext &context,
                            progress.kernels, progress.anchorsDone,
                            progress.anchors));
   };
-  // What is compiled ahead comes behind what is measured now.
+  // Kernels that are compiled ahead come after those that are measured now.
   SharedKernels kernels;
   PortfolioContext shared = context;
   shared.kernels = &kernels;

@@ -1,4 +1,4 @@
-//===- RangeReport.h - what preparing ranges gave -------------------------===//
+//===- RangeReport.h - the results of preparing ranges --------------------===//
 #pragma once
 
 #include "Tune/PortfolioSession.h"
@@ -28,8 +28,8 @@ std::vector<RangeOutcome> prepareRanges(const PortfolioContext &context,
 /// What preparing ranges for one device gave.
 class RangeReport final : public Report {
 public:
-  /// \p wantsTrials: what is not measured counts as failed. \p wantsStored:
-  /// there is to be a cache.
+  /// \p wantsTrials: a range that is not measured counts as failed. \p
+  /// wantsStored: there is to be a cache.
   RangeReport(llvm::ArrayRef<RangeCase> cases, const DeviceModel &device,
               std::vector<RangeOutcome> outcomes, bool wantsTrials,
               bool wantsStored)

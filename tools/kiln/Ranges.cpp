@@ -11,7 +11,7 @@
 namespace kiln::cli {
 
 namespace {
-/// A problem, by its text, whose values in the range do not matter.
+/// A problem, by its text; its values in the range do not matter.
 struct NamedText {
   std::string name, text;
 };

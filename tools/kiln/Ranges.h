@@ -22,10 +22,10 @@ struct RangeCase {
   ProblemRange range;
 };
 
-/// The ranges of a command: --range over its problems, whose own values of that
-/// extent do not matter, or over the layers or cases of --suite. Layers that
-/// are equal up to the range are one. Errors (InvalidArgument, Unsupported, Io)
-/// name file, case and key.
+/// The ranges of a command: --range over its problems, where their own values
+/// of that extent do not matter, or over the layers or cases of --suite. Layers
+/// that are equal up to the range count as one. Errors (InvalidArgument,
+/// Unsupported, Io) name file, case and key.
 llvm::Expected<std::vector<RangeCase>> readRanges(const ParsedOptions &options,
                                                   const Registry &registry);
 

@@ -38,7 +38,7 @@ private:
       count += outcome.result.trials.size();
     return count;
   }
-  /// Problems whose choice no measurement supports.
+  /// Problems without a measurement that supports their choice.
   size_t unmeasured() const {
     return static_cast<size_t>(
         llvm::count_if(outcomes, [](const TuningOutcome &outcome) {
@@ -218,8 +218,8 @@ int TuneReport::exitCode() const {
              : kExitDone;
 }
 
-/// Reads everything of the tuner that has an option. Who tunes ahead of time
-/// has more of it than a first launch: the search goes further.
+/// Reads all options of the tuner. Tuning ahead has more time than a first
+/// launch, so the search goes further.
 static llvm::Error readTuning(const ParsedOptions &options,
                               TuningOptions &tuning) {
   tuning.maxTrials = 64;
@@ -251,7 +251,8 @@ static llvm::Expected<int> runTuneRanges(const ParsedOptions &options) {
   for (const char *other : {"--top", "--max-trials", "--model"})
     if (options.has(other))
       return makeError(ErrorCode::InvalidArgument,
-                       "{} is not for --range, whose search is its own", other);
+                       "{} is not for --range, which has a search of its own",
+                       other);
   auto allowance = chooseAllowance(options);
   if (!allowance)
     return allowance.takeError();
@@ -352,14 +353,13 @@ const CommandSpec kTuneCommand = {
     "PROBLEM...",
     "measure candidates on this GPU within a budget",
     "Compiles candidates in the estimator's order while earlier ones run, "
-    "validates what may win and records the best. What is recorded already is "
-    "not measured again. Ends with 1 if a problem could not be measured, or a "
-    "record or kernel is not on disk at the end."
-    " With --range it prepares each layer for all values: "
-    "it measures a few kernels at a few of them."
-    "\n  kiln tune --suite "
-    "benchmarks/suites/memory_bound.json --budget 120s"
-    "\n  kiln tune --suite benchmarks/suites/layers.json --range m=1..8192",
+    "validates configs that may win and records the best. Measurements that "
+    "are recorded already are not repeated. Ends with 1 if a problem could "
+    "not be measured, or a record or kernel is not on disk at the end. With "
+    "--range it prepares each layer for all values: it measures a few kernels "
+    "at a few of them.\n  kiln tune --suite "
+    "benchmarks/suites/memory_bound.json --budget 120s\n  kiln tune --suite "
+    "benchmarks/suites/layers.json --range m=1..8192",
     kTuneOptions,
     runTune,
 };

@@ -21,7 +21,7 @@ namespace kiln::cli {
 
 namespace {
 
-/// What warming up for one device gave.
+/// The result of warming up for one device.
 struct DeviceResult {
   DeviceModel device;
   WarmupResult result;
@@ -205,8 +205,8 @@ chooseDevices(const ParsedOptions &options, const Environment &environment) {
   return devices;
 }
 
-/// Writes the text of every kernel that warm-up compiles for \p device into
-/// \p folder, for those who write kernels.
+/// Writes the text of every kernel that warm-up compiles for \p device into \p
+/// folder, for kernel authors.
 static llvm::Error dumpUnits(const std::string &folder,
                              llvm::ArrayRef<Case> cases,
                              const DeviceModel &device,
@@ -412,17 +412,16 @@ const CommandSpec kWarmupCommand = {
     "warmup",
     "PROBLEM...",
     "compile the first choices for named devices; needs no GPU",
-    "Plans each problem as an engine does, compiles what its first choices "
-    "need in parallel and "
-    "stores the kernels and the decisions in the cache. May be interrupted: "
-    "what is compiled is kept. Ends with 1 if a kernel or decision is not on "
-    "disk at the end. With --range it compiles the few kernels that serve all "
-    "values of an extent, with --pool those that serve all sizes of a "
-    "signature, of models that are not known yet.\n  kiln warmup --suite "
-    "benchmarks/suites/memory_bound.json --device h200-sxm"
-    "\n  kiln warmup --suite benchmarks/suites/layers.json --range m=1..8192 "
-    "--device h200-sxm"
-    "\n  kiln warmup --pool FAMILY dtype=bf16 --device h200-sxm",
+    "Plans each problem as an engine does, compiles the kernels of its first "
+    "choices in parallel and stores the kernels and the decisions in the "
+    "cache. May be interrupted: compiled kernels are kept. Ends with 1 if a "
+    "kernel or decision is not on disk at the end. With --range it compiles "
+    "the few kernels that serve all values of an extent, with --pool those "
+    "that serve all sizes of a signature, for models that are not known "
+    "yet.\n  kiln warmup --suite benchmarks/suites/memory_bound.json --device "
+    "h200-sxm\n  kiln warmup --suite benchmarks/suites/layers.json --range "
+    "m=1..8192 --device h200-sxm\n  kiln warmup --pool FAMILY dtype=bf16 "
+    "--device h200-sxm",
     kWarmupOptions,
     runWarmup,
 };

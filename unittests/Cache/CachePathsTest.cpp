@@ -63,7 +63,7 @@ TEST_CASE("the user database stands in for HOME") {
   CHECK((root.path || !root.notes.empty()));
 }
 
-TEST_CASE("read layers are named between colons") {
+TEST_CASE("read tiers are named between colons") {
   Environment environment;
   CHECK(chooseReadDirs(environment).empty());
   environment.kilnCacheReadDirs = "/opt/kiln::relative:/srv/kiln:";

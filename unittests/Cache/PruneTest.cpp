@@ -1,4 +1,4 @@
-// What goes, in which order, and what stays whatever happens.
+// The entries that go, their order, and the entries that always stay.
 #include "Cache/Prune.h"
 
 #include "Cache/StoreTesting.h"
@@ -135,7 +135,7 @@ TEST_CASE_FIXTURE(PruneFixture,
 }
 
 namespace {
-/// A file system whose clock is not this process's.
+/// A file system with a clock of its own.
 struct ShiftedFileOps : FileOps {
   int touch(int fd) override {
     struct timespec times[2] = {};

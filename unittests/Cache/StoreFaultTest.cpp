@@ -1,5 +1,6 @@
-// Faults of one process: what lies on the disk, who owns it, and calls that
-// fail. The numbers are those of the list of faults the cache must survive.
+// Faults that one process meets: files on the disk, their owners, and calls
+// that fail. The numbers come from the list of faults that the cache must
+// survive.
 #include "Cache/Store.h"
 
 #include "Cache/Prune.h"
@@ -204,7 +205,7 @@ TEST_CASE("fault 9: a directory that others own or may write is refused") {
   std::filesystem::create_symlink(folder / "real", folder / "link");
   CHECK(noteOfRefusal(folder / "link").find("symbolic link") !=
         std::string::npos);
-  // A link of one's own on the way is one's own business.
+  // A link of the user's own in the path is trusted.
   CHECK(openStore(folder / "link/cache")->isPersistent());
   if (::geteuid() != 0) {
     CHECK(noteOfRefusal("/usr").find("owner 0") != std::string::npos);
@@ -291,7 +292,7 @@ TEST_CASE_FIXTURE(FaultFixture,
   CHECK(heals());
 }
 
-TEST_CASE("fault 9: whose read layers are trusted") {
+TEST_CASE("fault 9: whose read tiers are trusted") {
   if (::geteuid() != 0)
     return; // only root can make files for others
   TemporaryFolder folder;
@@ -443,7 +444,7 @@ TEST_CASE_FIXTURE(FaultFixture, "fault 12: whichever call of an update fails") {
       std::string own = fresh->lookup(Kind::Record, "key")->payload;
       if (result.status == PublishStatus::Stored)
         CHECK(own == "ab");
-      // What could not be read is not lost.
+      // An entry that could not be read is not lost.
       auto next = openStore(folder / "cache")->lookup(Kind::Record, "key");
       CHECK((next && next->payload[0] == 'a'));
       CHECK(temporaries().empty());

@@ -318,7 +318,7 @@ TEST_CASE("F2: 8 processes that do not wait for each other lose no update of a "
     auto store = openWithDeadline(folder / "cache", 0);
     for (int i = 0; i < kUpdates; ++i) {
       auto add = addLine(fmt::format("{} {} {}", child, i, tail));
-      // An update that was not stored is none; its process tries again.
+      // An update that was not stored does not count; its process tries again.
       while (store->update(Kind::Record, "key", {}, add).status !=
              PublishStatus::Stored)
         std::this_thread::yield();

@@ -109,7 +109,7 @@ TEST_CASE("memory only: the same process still finds its entries") {
   CHECK_FALSE(store->lookup(Kind::Artifact, "key"));
   CHECK(store->statistics().memoryHits == 2);
   REQUIRE(store->list(Kind::Record).size() == 1);
-  CHECK(store->list(Kind::Record)[0].layer == LayerKind::Memory);
+  CHECK(store->list(Kind::Record)[0].tier == TierKind::Memory);
   CHECK(store->list(Kind::Artifact).empty());
   CHECK(store->verify().empty());
 }
@@ -138,7 +138,7 @@ TEST_CASE("what the format cannot hold is dropped with one warning") {
   CHECK(warnings.lines.size() == 1);
 }
 
-TEST_CASE("read layers stand behind the write layer and are never changed") {
+TEST_CASE("read tiers stand behind the write tier and are never changed") {
   TemporaryFolder folder;
   openStore(folder / "system")->publish(Kind::Artifact, "a", {}, "system");
   openStore(folder / "system")->publish(Kind::Artifact, "b", {}, "system");
@@ -154,7 +154,7 @@ TEST_CASE("read layers stand behind the write layer and are never changed") {
   store->publish(Kind::Artifact, "a", {}, "own");
   CHECK(store->lookup(Kind::Artifact, "a")->payload == "own");
   CHECK(store->lookup(Kind::Artifact, "b")->payload == "system");
-  CHECK(store->statistics().readLayerHits == 2);
+  CHECK(store->statistics().readTierHits == 2);
   CHECK_FALSE(store->lookup(Kind::Artifact, "bad"));
   CHECK(store->statistics().damaged == 1);
   CHECK(store->statistics().removed == 0);
@@ -184,7 +184,7 @@ TEST_CASE("list and verify tell what is there") {
   CHECK(entries[0].key == "one");
   CHECK(entries[0].attributes == kAttributes);
   CHECK(entries[0].payloadBytes == 5000);
-  CHECK(entries[0].layer == LayerKind::Write);
+  CHECK(entries[0].tier == TierKind::Write);
   CHECK(entries[0].path == pathOf(folder.path, Kind::Artifact, "one"));
   CHECK(entries[0].fileBytes == std::filesystem::file_size(entries[0].path));
   auto age = std::chrono::system_clock::now() - entries[0].modified;
@@ -218,7 +218,7 @@ TEST_CASE("update builds on what is there") {
       [](std::optional<llvm::StringRef> old) { return old->str() + "b"; });
   CHECK(openStore(folder.path)->lookup(Kind::Record, "key")->payload == "ab");
   CHECK(store->statistics().unlockedUpdates == 0);
-  CHECK(store->verify().size() == 1); // the lock file is none of its business
+  CHECK(store->verify().size() == 1); // it passes over the lock file
 }
 
 TEST_CASE("an update of what is known reads nothing") {

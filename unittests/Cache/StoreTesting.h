@@ -106,7 +106,7 @@ inline int runProcesses(int count, const std::function<bool(int)> &body) {
   for (int i = 0; i < count; ++i) {
     pid_t child = ::fork();
     if (child == 0) {
-      // The parent's closing of the gate starts everybody.
+      // All children start when the parent closes the gate.
       ::close(gate[1]);
       char byte;
       while (::read(gate[0], &byte, 1) < 0) {

@@ -1,9 +1,9 @@
-// One limit a folder, who keeps it, and what it must not take away.
+// The one limit of a folder, its keeper, and the entries that must stay.
 #include "Cache/Upkeep.h"
 
-#include "Cache/Layer.h"
 #include "Cache/Prune.h"
 #include "Cache/StoreTesting.h"
+#include "Cache/Tier.h"
 
 #include <doctest/doctest.h>
 
@@ -43,8 +43,8 @@ struct UpkeepFixture {
       found += reader->isOnDisk(Kind::Artifact, std::to_string(i));
     return found;
   }
-  Layer layer() {
-    return Layer(FileOps::system(), folder / "cache", LayerKind::Write);
+  Tier tier() {
+    return Tier(FileOps::system(), folder / "cache", TierKind::Write);
   }
 };
 } // namespace
@@ -126,9 +126,9 @@ TEST_CASE_FIXTURE(UpkeepFixture,
   auto store = open(44000);
   store->upkeep(0); // counts what is there
   put(*open(0), 4, 7);
-  EvictorClaim stopped(FileOps::system(), layer());
+  EvictorClaim stopped(FileOps::system(), tier());
   CHECK_FALSE(stopped.isTheirs());
-  CHECK(EvictorClaim(FileOps::system(), layer()).isTheirs());
+  CHECK(EvictorClaim(FileOps::system(), tier()).isTheirs());
   store->upkeep(6 * kPayload);
   CHECK(countOf(0, 11) == 11);
   // A quarter over the limit others go on beside it.
@@ -159,7 +159,7 @@ TEST_CASE_FIXTURE(UpkeepFixture,
           }
           return true;
         }) == 0);
-  CHECK(readUpkeep(FileOps::system(), layer()).usedBytes.value_or(0) >=
+  CHECK(readUpkeep(FileOps::system(), tier()).usedBytes.value_or(0) >=
         uint64_t(4 * kEach - 8) * kPayload);
 }
 

@@ -243,7 +243,7 @@ TEST_CASE("F7: a gate puts a unit off, lets others in front, or drops it") {
     }));
     CHECK(asked == 3);
     CHECK(fake.compileCount() == 3);
-    // What is put off for ever ends with the pool.
+    // A unit that is put off for ever ends with the pool.
     pool.submit(makeUnit(), 0, record("never"),
                 [] { return Admission::Later; });
   }
@@ -352,7 +352,7 @@ TEST_CASE("F12: one compilation is given up, and counted until it ends") {
   fake.holdWhen("hang");
   CompilePool pool(fakeCompiler(), {.threads = 1});
   std::optional<ErrorSummary> error;
-  // Those of other tests may still end.
+  // Compilations of other tests may still end.
   REQUIRE(eventually([] { return CompilePool::lostInProcess() == 0; }));
   const size_t lostBefore = 0;
   CompilePool::Ticket hung = pool.submit(

@@ -39,7 +39,7 @@ TEST_CASE("embedded texts are the files without their prose") {
   CHECK(std::string(all.names[1]) == "sub/other.h");
   CHECK(std::string(all.texts[1]) == (*set)->files()[1].contents);
 
-  // The same files from disk are the same set.
+  // Equal files from disk make an equal set.
   auto loaded = SourceSet::loadDirectory(folder);
   REQUIRE(bool(loaded));
   CHECK((*loaded)->files() == (*set)->files());
@@ -87,7 +87,7 @@ TEST_CASE("a closure holds what is included, also through others") {
   CHECK(reached(*set, "extern \"C\" __global__ void f() {}\n").empty());
   CHECK(reached(*set, "// #include \"c/low.h\"\n").empty());
   CHECK(reached(*set, "/*\n#include \"c/low.h\"\n*/\n").empty());
-  // Behind #if, what a preprocessor would pass over counts.
+  // Includes behind #if count even where a preprocessor would pass them over.
   CHECK(reached(*set, "#if 0\n#include \"c/low.h\"\n#endif\n") ==
         Names{"c/low.h"});
 }

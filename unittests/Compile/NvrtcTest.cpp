@@ -126,7 +126,7 @@ TEST_CASE("F13: a truncated NVRTC and truncated builtins are refused") {
   CHECK(message.find(builtins) != std::string::npos);
   CHECK(message.find("truncated") != std::string::npos);
 
-  // Those of another version, and of the alternate build, are not its own.
+  // Builtins of another version, and of the alternate build, are not its own.
   fs::rename(builtins, folder / "libnvrtc-builtins.so.12.9");
   writeBytes(folder / "libnvrtc-builtins.alt.so.13.0", "cut");
   auto nvrtc = Nvrtc::load(search);

@@ -20,9 +20,8 @@ static void say(char what) {
     ::_exit(2);
 }
 
-/// What a forked child writes that runs \p body and then calls exit(). None of
-/// the handlers of this process are to run in it: it ends in the last of its
-/// own.
+/// The output of a forked child that runs \p body and then calls exit(). No
+/// handler of this process may run in it, so it ends in the last of its own.
 template <class Body> static std::string traceOf(const Body &body) {
   int ends[2];
   REQUIRE(::pipe(ends) == 0);

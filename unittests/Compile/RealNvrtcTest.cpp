@@ -1,4 +1,4 @@
-// What only NVIDIA's own compiler can show; skipped aloud where there is none.
+// Tests that need NVIDIA's own compiler; skipped with a message without one.
 #include "Compile/CompilePool.h"
 #include "Compile/TestUnits.h"
 

@@ -25,7 +25,7 @@ static void check(const Example &example) {
   const std::string stripped = withoutProse(text);
   CHECK(stripped == example.stripped);
   CHECK(keyText(text) == example.key);
-  // What was stripped stays, on the lines that it was on.
+  // A stripped text stays as it is, on the same lines.
   CHECK(linesOf(stripped) == linesOf(text));
   CHECK(withoutProse(stripped) == stripped);
   CHECK(keyText(stripped) == example.key);
@@ -68,7 +68,7 @@ TEST_CASE("literals stay as they are") {
         {"1'000'000 /* ' */ 0x1'f // '\n", "1'000'000 0x1'f\n",
          "1'000'000 0x1'f"},
         {"1e+5'0 .5 // '\n", "1e+5'0 .5\n", "1e+5'0 .5"},
-        // Of two lines, and one whose quote is behind a splice.
+        // A literal of two lines, and one with its quote behind a splice.
         {"\"a  \\\n  // b\" // c\n", "\"a  \\\n  // b\"\n",
          "\"a  \\\n  // b\""},
         {"\"a\\\\\n\" // b\" // c\n", "\"a\\\\\n\" // b\"\n",

@@ -76,7 +76,7 @@ TEST_CASE("JSON goes out and comes back") {
   for (const DeviceField &field : deviceFields())
     CHECK(field.valueOf(read) == field.valueOf(model));
   CHECK(originOf(read, "smCount").source == ValueSource::Override);
-  // What was unset stays unset.
+  // Unset values stay unset.
   CHECK(originOf(read, "uuid").source == ValueSource::Unset);
 }
 

@@ -11,7 +11,7 @@
 
 using namespace kiln;
 
-/// What an H200 answers under a driver that still knows clocks.
+/// The answers of an H200 under a driver that still knows clocks.
 static ProbedAttributes h200Answers() {
   ProbedAttributes probed;
   probed.marketingName = "NVIDIA H200";

@@ -14,7 +14,7 @@ static bool mentions(const ProbedAttributes &probed, const char *text) {
   return false;
 }
 
-/// What the driver and NVML tell of device \p ordinal.
+/// The answers of the driver and NVML about device \p ordinal.
 static llvm::Expected<ProbedAttributes>
 queryDevice(const Driver &driver, const Environment &environment, int ordinal) {
   auto probed = queryDriver(driver, ordinal);

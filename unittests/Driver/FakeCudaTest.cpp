@@ -1,5 +1,5 @@
-// The stand-in is as strict as a driver: what it refuses, and what it keeps
-// books of.
+// The stand-in is as strict as a driver: the calls that it refuses, and the
+// counts that it keeps.
 #include "Fakes/FakeCuda.h"
 
 #include "Driver/DeviceMemory.h"
@@ -37,8 +37,8 @@ CUstream makeStream(bool blocking) {
   return stream;
 }
 
-/// What \p call returned beside a capture of \p mode of another thread, and
-/// whether that survived.
+/// The result of \p call beside a capture of \p mode of another thread, and
+/// whether the capture survived.
 struct Answer {
   CUresult result;
   bool survived;
@@ -232,7 +232,7 @@ TEST_CASE("the stand-in blocks behind work that does not end") {
                      work.stream.handle()));
   REQUIRE(!event.record(work.stream.handle()));
   CHECK_FALSE(require(event.isDone()));
-  // Who does not wait for that stream goes on.
+  // A call that does not wait for that stream goes on.
   REQUIRE(!work.run("slow", nullptr));
   kilnFakeReleaseWork();
   kilnFakeHoldWork("slow");
@@ -242,7 +242,7 @@ TEST_CASE("the stand-in blocks behind work that does not end") {
   CHECK(byte == 7);
   CHECK(require(event.isDone()));
   CHECK(kilnFakeBlockedCalls() == 0);
-  // Who does fails here, where a driver would wait.
+  // A call that waits fails here, where a driver would wait.
   CHECK(cuMemcpyDtoHAsync(&byte, work.memory.address(), 1,
                           work.stream.handle()) == CUDA_ERROR_UNKNOWN);
   CHECK(bool(work.stream.synchronize()));

@@ -1,4 +1,4 @@
-// What only a real driver can show. No kernel is compiled here: launches are
+// Tests that need a real driver. No kernel is compiled here: launches are
 // tested where a compiler is at hand.
 #include "Driver/CudaApi.h"
 #include "Driver/DeviceMemory.h"

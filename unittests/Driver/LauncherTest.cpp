@@ -25,7 +25,7 @@ struct Params {
   int32_t n = 0;
 };
 
-/// What a callback saw.
+/// The launch that a callback saw.
 struct Seen {
   std::string function;
   Dim3 grid, block, cluster;

@@ -67,7 +67,7 @@ TEST_CASE("bytes: products of fp8 with scales of blocks") {
         {kFourParts, kColumnShared, kRowsShared, kWideSwapped}}});
 }
 
-// Of one sign: sums that stay in the tensor core are off by percents.
+// Data of one sign: sums that stay in the tensor core are off by percents.
 TEST_CASE("bytes: long products of fp8 of one sign") {
   const Sample promoted{"gemm",
                         "m=20 n=72 k=4096 dtype=e4m3 out=fp32 layout=NT "

@@ -43,7 +43,7 @@ TEST_CASE("bytes: rows of fp8 past a few vectors as they are") {
   check(kSkinny);
 }
 
-// Of one sign: sums that stay in the tensor core are off by percents.
+// Data of one sign: sums that stay in the tensor core are off by percents.
 TEST_CASE("bytes: long rows of fp8 of one sign") {
   const std::string problem =
       "m=3 n=40 k=8192 dtype=e4m3 out=fp32 layout=NT scale_a=row ";

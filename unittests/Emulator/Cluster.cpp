@@ -10,7 +10,8 @@
 
 namespace kiln::emulated {
 
-/// The one that runs: what a kernel calls has no other way to it.
+/// The cluster that runs: functions that a kernel calls have no other way to
+/// it.
 static Cluster *running = nullptr;
 
 /// The functions of Machine.
@@ -420,7 +421,7 @@ void Cluster::poll() {
 }
 
 namespace {
-/// What the eight bytes of an mbarrier hold.
+/// The contents of the eight bytes of an mbarrier.
 struct Mbarrier {
   int32_t bytes;    ///< that are to come in this phase
   int16_t arrivals; ///< likewise

@@ -1,22 +1,23 @@
 //===- Cluster.h - the blocks of a cluster that run together --------------===//
 //
-// Threads are fibers that take turns where they wait. What is asynchronous
-// happens as late as it may: a copy or a product where its thread waits for it,
-// a bulk load when everybody waits, or now and then. So what is read too early
-// is old, and what is given back too early is overwritten.
+// Threads are fibers that take turns where they wait. Asynchronous work happens
+// as late as it may: a copy or a product where its thread waits for it, a bulk
+// load when all threads wait, or now and then. So data that is read too early
+// is old, and memory that is given back too early is overwritten.
 //
 // Clusters run one after the other. The blocks of a cooperative grid run
 // together, as if they were a cluster; where it has clusters as well, a kernel
-// whose blocks wait for blocks of later ones fails here. Every second launch of
-// a function begins with the last cluster and with other bytes in shared
-// memory: what depends on the order of blocks that store the same results, or
-// on what nobody wrote, differs from launch to launch, and trials tell.
+// fails here if its blocks wait for blocks of later ones. Every second launch
+// of a function begins with the last cluster and with other bytes in shared
+// memory. So results that depend on the order of blocks that store to one
+// place, or on unwritten memory, differ from launch to launch, and trials show
+// it.
 //
-// What the emulation cannot see: two threads that are in a race though each
-// waits for something, fences that are missing, global addresses that are not
-// aligned or beyond an allocation (but red zones tell of writes there), static
-// shared memory that is read before it is written, and plain C++ accesses to
-// shared memory, which nothing checks.
+// The emulation does not see two threads that are in a race though each waits
+// for something, missing fences, global addresses that are not aligned or
+// beyond an allocation (but red zones tell of writes there), static shared
+// memory that is read before it is written, and plain C++ accesses to shared
+// memory, which nothing checks.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -39,7 +40,7 @@ namespace kiln::emulated {
 struct KernelImage {
   void (*entry)(const void *params) = nullptr;
   unsigned char *shared = nullptr;
-  Machine **machine = nullptr; ///< what the kernel calls
+  Machine **machine = nullptr; ///< for the kernel's calls
 };
 
 /// A box between global memory and a block's shared memory; or, where \p bytes
@@ -58,7 +59,7 @@ struct GlobalCopy {
   int bytes, sourceBytes;
 };
 
-/// What has been issued and not waited for: an open group, and closed ones.
+/// Work that was issued and not waited for: an open group, and closed ones.
 template <class T> struct Groups {
   std::vector<T> open;
   std::deque<std::vector<T>> closed;
@@ -97,8 +98,8 @@ struct SharedMemoryOfGrids {
 
 /// The grid ahead of a dependent launch. It ends when all threads of a cluster
 /// that can go on have waited for it, which is as late as it may. Until then
-/// what it shares with the launch has other content, so that what is read too
-/// early is wrong; and no thread may have written there.
+/// the memory that it shares with the launch has other content, so that a value
+/// that is read too early is wrong; and no thread may have written there.
 class Predecessor {
 public:
   explicit Predecessor(std::vector<SharedMemoryOfGrids> memory)
@@ -152,7 +153,7 @@ struct Block {
   KernelImage image;
   unsigned sharedBytes = 0;
   std::vector<std::unique_ptr<BlockThread>> threads;
-  /// Of each warp by the lowest lane of a mask: halves may meet apart.
+  /// Meetings of each warp by the lowest lane of a mask: halves may meet apart.
   std::vector<std::array<Meeting, kWarp>> meetings;
   std::vector<Warpgroup> warpgroups;
   std::array<int, 16> arrived = {}; ///< at each barrier
@@ -163,22 +164,22 @@ struct Block {
 /// Runs one cluster of a launch. One at a time in a process.
 class Cluster {
 public:
-  /// \p images: of its blocks in the order of their ranks. \p first: its least
-  /// block, \p extent: how many it has. \p seed: of the order in which threads
-  /// take turns. \p unwritten: what shared memory holds at first. \p
+  /// \p images: those of its blocks in the order of their ranks. \p first: its
+  /// least block, \p extent: how many it has. \p seed: of the order in which
+  /// threads take turns. \p unwritten: the first contents of shared memory. \p
   /// predecessor: the grid that the launch depends on; null: none.
   Cluster(const KilnFakeLaunch &launch, const std::vector<KernelImage> &images,
           Dim first, Dim extent, unsigned seed, unsigned char unwritten,
           Predecessor *predecessor);
 
-  /// Returns what a kernel did that it must not; "" if it ended well.
+  /// Returns the fault of a kernel; "" if it ended well.
   std::string run();
 
 private:
   friend struct MachineCalls;
 
   void enqueue(BlockThread &thread);
-  /// Ends the turn of the running thread, until somebody wakes it.
+  /// Ends the turn of the running thread, until it is woken.
   void wait(Wait what, unsigned which);
   /// Wakes the threads of \p block that wait for \p which of \p what.
   void wake(Block &block, Wait what, unsigned which);
@@ -217,7 +218,7 @@ private:
   Machine machine;
   std::mt19937 random;
   const void *params;
-  Predecessor *predecessor; ///< null: there is none, or it has ended
+  Predecessor *predecessor; ///< null: none, or it has ended
   bool isDependent;
   std::vector<Block> blocks;
   std::deque<BlockThread *> queue; ///< that can go on

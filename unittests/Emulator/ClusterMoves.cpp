@@ -229,7 +229,7 @@ static float valueOf(DType type, const unsigned char *bytes) {
                            : std::ldexp(float(mantissa), -9);
     return (*bytes & 0x7f) == 0x7f ? NAN : *bytes & 0x80 ? -size : size;
   }
-  // Of fp32 wgmma does not read what tf32 has no bits for.
+  // wgmma does not read the bits of fp32 that tf32 does not have.
   if (type == DType::FP32) {
     uint32_t word = 0;
     std::memcpy(&word, bytes, sizeof(word));
@@ -257,7 +257,7 @@ public:
   /// Rows of 8 x 16 bytes, which swizzle nothing, are for K-major tiles alone.
   bool isValid() const { return rowBytes != 0 || !isTransposed; }
 
-  /// Of the element at \p k of \p row, a row of A or a column of B.
+  /// The address of the element at \p k of \p row, a row of A or a column of B.
   unsigned addressOf(unsigned row, unsigned k) const {
     if (rowBytes == 0)
       return start + row / 8 * stride + row % 8 * 16 +
@@ -291,9 +291,9 @@ static void addProducts(const float *a, const float (*b)[kMostWidth], int depth,
       sums[n] += a[k] * b[k][n];
 }
 
-/// The same for fp8: addends are shifted to the exponent of the greatest one,
-/// and what lies below 14 bits is cut off. Source: DeepSeek-V3 Technical
-/// Report, arXiv:2412.19437, 3.3.2.
+/// As above for fp8: addends are shifted to the exponent of the greatest one,
+/// and the bits below 14 are cut off. Source: DeepSeek-V3 Technical Report,
+/// arXiv:2412.19437, 3.3.2.
 static void addShifted(const float *a, const float (*b)[kMostWidth], int depth,
                        int width, float *sums) {
   constexpr int kBits = 14;
@@ -342,7 +342,8 @@ void Cluster::finish(const GroupProduct &product) {
   for (int r = 0; r < kRows && !product.shape.a; ++r)
     for (int k = 0; k < depth; ++k)
       a[r][k] = read(tileA, type, r, k);
-  // Of a thread: rows t / 4 and + 8, in four registers of 4 / bytes elements.
+  // The elements of a thread: rows t / 4 and + 8, in four registers of 4 /
+  // bytes elements.
   auto rowOf = [](int t) { return t / kWarp * 16 + t % kWarp / 4; };
   const int each = 4 / bytes;
   for (int t = 0; t < kWarpgroup && product.shape.a; ++t)

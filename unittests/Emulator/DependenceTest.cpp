@@ -1,5 +1,6 @@
 // Launches that begin before the grid ahead of them has ended, emulated. It
-// ends as late as it may, and until then what it shares has other content.
+// ends as late as it may, and until then the memory that it shares has other
+// content.
 #include "Emulator/EmulatedTrials.h"
 
 #include <llvm/ADT/StringExtras.h>
@@ -9,7 +10,8 @@ using namespace kiln::emulated;
 
 namespace {
 
-/// What the grid ahead of \p launched may still read or write: all but weights.
+/// Memory that the grid ahead of \p launched may still read or write: all
+/// except weights.
 std::vector<SharedMemoryOfGrids> memoryOf(const DependentCase &launched) {
   std::vector<SharedMemoryOfGrids> memory;
   auto add = [&](DeviceAddress address, uint64_t bytes) {
@@ -129,8 +131,8 @@ TEST_CASE("emulated: attentions that begin before the grid ahead has ended") {
       2);
 }
 
-// The control: who says of an operand that it is constant, while the grid ahead
-// writes it, gets what was there before.
+// The control: where an operand is called constant although the grid ahead
+// writes it, the launch reads the values before.
 TEST_CASE("emulated: an operand that is no constant is read too early") {
   constexpr uint32_t kFirst = 1u << 0;
   EmulatedTrials trials(1);
@@ -182,7 +184,7 @@ TEST_CASE("emulated: a kernel that reads before the grid ahead has ended") {
   CHECK(launched.outputs() != expected);
 }
 
-// Of five queries and two heads, in three blocks.
+// A problem of five queries and two heads, in three blocks.
 static const Sample kAttentions = {"attention",
                                    "sq=5 sk=70 heads=2 d=64 dtype=bf16"};
 

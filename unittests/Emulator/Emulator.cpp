@@ -13,7 +13,7 @@ namespace kiln::emulated {
 
 static constexpr size_t kMostParamBytes = 4096;
 
-/// Bytes of what nobody wrote: no numbers, or small ones, of all float types.
+/// Bytes of unwritten memory: no numbers, or small ones, of all float types.
 static constexpr unsigned char kNoNumber = 0xff, kSmall = 0x3c;
 
 Emulator::Emulator(unsigned seed) : seed(seed) {
@@ -42,7 +42,7 @@ void Emulator::launch(KilnFakeLaunch &launch) {
     fault = summarize(images.takeError()).message;
   Predecessor *ahead = launch.dependentLaunch ? &predecessor : nullptr;
   dependent += ahead != nullptr;
-  // What may depend on either is other from launch to launch.
+  // Results that depend on either differ from launch to launch.
   const bool isOdd = launches[launch.function]++ % 2;
   const unsigned char unwritten = isOdd ? kSmall : kNoNumber;
   std::vector<Dim> clusters;

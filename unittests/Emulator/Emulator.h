@@ -3,11 +3,11 @@
 // Makes the stand-in driver run kernels, where it else only notes that they
 // were launched: kernel_src compiled for the host, its instructions (common's
 // Ptx.cuh, PtxSm90.cuh, Wgmma.cuh, WgmmaRegisters.cuh) replaced by functions
-// that do the same. What a kernel computes is what an H200 computes, but for
-// the last bits of approximations and the order of sums within an instruction.
-// It proves that kernels are right, not that they are fast: some 0.3 GFLOP/s.
+// that do the same. A kernel computes the results of an H200, except for the
+// last bits of approximations and the order of sums within an instruction. It
+// proves that kernels are right, not that they are fast: some 0.3 GFLOP/s.
 //
-// How it runs threads, and what it cannot see: Cluster.h.
+// Cluster.h says how it runs threads, and which faults it cannot see.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -30,13 +30,13 @@ public:
   Emulator(const Emulator &) = delete;
   Emulator &operator=(const Emulator &) = delete;
 
-  /// What the first kernel that failed did: a deadlock, an address beyond
+  /// The fault of the first kernel that failed: a deadlock, an address beyond
   /// shared memory, a misuse of an instruction. The launch of such a kernel
-  /// kills its context. "": none did.
+  /// kills its context. "": none failed.
   std::string fault() const { return firstFault; }
 
-  /// What the grid ahead of each dependent launch shares with it, from now on:
-  /// see Predecessor. Of launches that do not depend nothing.
+  /// The memory that the grid ahead of each dependent launch shares with it,
+  /// from now on: see Predecessor. Other launches share nothing.
   void setPredecessor(std::vector<SharedMemoryOfGrids> memory) {
     predecessor = Predecessor(std::move(memory));
   }

@@ -5,9 +5,9 @@
 
 namespace kiln::emulated {
 
-/// Runs a function in turns with the thread that resumes it. Made for thousands
-/// that run for a short while: their stacks are used again. What a fiber that
-/// never ends has on its stack is left there.
+/// Runs a function alternately with the thread that resumes it. Made for
+/// thousands that run for a short while: their stacks are used again. Objects
+/// on the stack of a fiber that never ends are left there.
 class Fiber {
 public:
   Fiber() = default;

@@ -1,5 +1,5 @@
-// Groups of rows, emulated: sizes of 0, tiles that end with a group, rows that
-// are nobody's, and rows that are elsewhere.
+// Groups of rows, emulated: sizes of 0, tiles that end with a group, rows of no
+// group, and rows that are elsewhere.
 #include "Emulator/EmulatedTrials.h"
 
 using namespace kiln;

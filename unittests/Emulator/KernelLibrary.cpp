@@ -24,8 +24,9 @@ KernelLibrary::~KernelLibrary() {
       dlclose(handle);
 }
 
-/// Shared memory as the host has it: what a launch sizes is where the machine
-/// says, the rest is static in the library, of which each block has a copy.
+/// Shared memory as the host has it: the part that a launch sizes is where the
+/// machine says, the rest is static in the library, of which each block has a
+/// copy.
 static std::string hostText(const std::string &text) {
   static const std::regex sized(
       "extern __shared__ (?:__align__\\(\\d+\\) )?([\\w ]+) (\\w+)\\[\\];");

@@ -26,7 +26,7 @@ public:
   KernelLibrary &operator=(const KernelLibrary &) = delete;
 
   /// Images of the kernel \p entry of \p text, one for each of \p ranks: each
-  /// has shared memory of its own. Error: what the compiler says.
+  /// has shared memory of its own. Error: the compiler's.
   llvm::Expected<std::vector<KernelImage>>
   images(llvm::StringRef text, llvm::StringRef entry, unsigned ranks);
 

@@ -19,7 +19,7 @@ TEST_CASE("emulated: attention of prefill") {
           "batch=2 sq=130 sk=300 heads=2 kvheads=1 d=128 dtype=fp16 "
           "mask=causal kvlen=used pages=table page=16 sinks=1",
           {"sm90.wg2.bn128.st2.pk1"}},
-         // Scores grow far beyond those of the first block.
+         // Scores grow far beyond the first block's.
          {"attention",
           "batch=1 sq=150 sk=400 heads=2 d=128 dtype=bf16 scale=4 lse=1",
           {"sm90.wg2.bn128.st2.or1.pk1"}}});
@@ -147,7 +147,7 @@ TEST_CASE("emulated: softcaps far above the scores") {
 TEST_CASE("emulated: attention of e4m3") {
   check({{"attention", "batch=1 sq=130 sk=200 heads=2 d=128 dtype=e4m3 "
                        "scales=tensor mask=causal"},
-         // Scores grow far beyond those of the first block.
+         // Scores grow far beyond the first block's.
          {"attention",
           "batch=1 sq=100 sk=600 heads=1 d=64 dtype=e4m3 scale=8 lse=1",
           {"sm90.wg2.bn128.st3.pk1"},
@@ -236,7 +236,7 @@ TEST_CASE("emulated: exact products of fp32 whose last wave is split") {
           {split(2, 7), split(3, 20)}}});
 }
 
-// What is transposed may have sides of 96 and 192.
+// A transposed tile may have sides of 96 and 192.
 TEST_CASE("emulated: exact products of fp32 in thirds") {
   const std::string tall = "ffma.bm192.bn128.bk32.st4.tm12.tn8.lm4.wk1.tr1.mb1";
   const std::string half =
@@ -601,7 +601,7 @@ TEST_CASE("emulated: kernels of a file") {
 }
 
 //===----------------------------------------------------------------------===//
-// What the emulator sees
+// Faults that the emulator sees
 //===----------------------------------------------------------------------===//
 
 namespace {

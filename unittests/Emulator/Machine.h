@@ -1,4 +1,4 @@
-//===- Machine.h - what an emulated kernel calls --------------------------===//
+//===- Machine.h - the functions that an emulated kernel calls ------------===//
 //
 // Included by the emulator and by the text of every kernel that it builds. A
 // shared address is an offset in the block's dynamic shared memory, plus
@@ -19,7 +19,7 @@ struct Dim {
   unsigned x, y, z;
 };
 
-/// What a kernel knows of the thread that runs.
+/// The running thread, as a kernel knows it.
 struct Thread {
   Dim threadIdx, blockIdx, blockDim, gridDim;
   unsigned char *shared; ///< dynamic shared memory of its block
@@ -37,8 +37,8 @@ struct Product {
   int width, typeA, typeB, accumulate, transA, transB;
 };
 
-/// What one lane brings to a meeting of its warp; the last one that comes runs
-/// it for all. Of lanes that are not in \p mask there is nothing.
+/// One lane's part of a meeting of its warp; the last lane that comes runs it
+/// for all. Lanes outside of \p mask have no part.
 using Together = void (*)(void *const *lanes, unsigned mask);
 
 struct Machine {
@@ -47,7 +47,8 @@ struct Machine {
   void (*misaligned)(const void *address, unsigned bytes);
   void (*meet)(unsigned mask, void *mine, Together run);
   void (*barrier)(int id, int threads, bool waits); ///< threads 0: all
-  void (*poll)(); ///< before a read of what another block may have to write
+  void (*poll)(); ///< before a read of memory that another block may have to
+                  ///< write
   void (*mbarrierInit)(unsigned address, unsigned count);
   void (*mbarrierArrive)(unsigned address, unsigned expectedBytes);
   void (*mbarrierComplete)(unsigned address, unsigned bytes);

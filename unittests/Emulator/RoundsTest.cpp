@@ -1,4 +1,4 @@
-// Products whose launches have several rounds, emulated: quantised results and
+// Products with launches of several rounds, emulated: quantised results and
 // gathered rows of which the workspace has a part at a time.
 #include "Emulator/EmulatedTrials.h"
 #include "Families/Gemm/GemmRounds.h"

@@ -11,7 +11,7 @@ const Sample kNorm{"rmsnorm",
                    "out=fp8_e4m3",
                    {"resident.t64.rt64.v8.n2.r1.c1.mb1.o1.g1.k4"}};
 
-/// Three passes, whose statistics are exchanged twice, of rows in turn.
+/// Three passes, with two exchanges of statistics, of rows in turn.
 const Sample kReloaded{
     "layernorm",
     "rows=3 cols=3003 dtype=bf16 weight=1 bias=1 residual=1 out=int8",

@@ -1,8 +1,7 @@
 //===- FakeCublasLt.cpp - the stand-in cuBLASLt ---------------------------===//
 //
-// Written from the documentation of cuBLAS alone: D[i, j] is that of matrices
-// whose columns are contiguous, and scales lie as "Scaling factors layouts"
-// says.
+// Written from the documentation of cuBLAS alone: D[i, j] belongs to matrices
+// with contiguous columns, and scales lie as "Scaling factors layouts" says.
 //
 //===----------------------------------------------------------------------===//
 #include "Fakes/FakeCublasLt.h"
@@ -88,7 +87,7 @@ double valueAt(const void *data, int64_t index, int type) {
   }
 }
 
-/// op(matrix)[row, col], whose columns are contiguous.
+/// op(matrix)[row, col]; the columns are contiguous.
 double elementOf(const void *data, const KilnFakeLayout &layout, int transposed,
                  int64_t row, int64_t col) {
   if (transposed)

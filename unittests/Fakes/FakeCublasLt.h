@@ -1,9 +1,9 @@
-//===- FakeCublasLt.h - how tests look into the stand-in cuBLASLt ---------===//
+//===- FakeCublasLt.h - control of the stand-in cuBLASLt ------------------===//
 //
-// libkiln_fake_cublaslt.so exports what bench calls of cuBLASLt and refuses
-// what the real one refuses on Hopper, by its documentation of 13.0. It
-// computes, too, on host memory: in cuBLASLt's own terms, which are those of
-// column-major matrices.
+// libkiln_fake_cublaslt.so exports the functions of cuBLASLt that bench calls,
+// and refuses the problems that the real one refuses on Hopper, by its
+// documentation of 13.0. It also computes, on host memory and in cuBLASLt's own
+// terms of column-major matrices.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -36,7 +36,7 @@ extern "C" {
 /// The version from now on, as cublasLtGetVersion() tells it.
 __attribute__((visibility("default"))) void
 kilnFakeCublasLtSetVersion(size_t version);
-/// What the last cublasLtMatmul() was told.
+/// The arguments of the last cublasLtMatmul().
 __attribute__((visibility("default"))) const KilnFakeMatmul *
 kilnFakeCublasLtLast();
 /// Its layouts: A, B, C and D.

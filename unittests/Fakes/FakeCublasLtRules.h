@@ -1,4 +1,4 @@
-//===- FakeCublasLtRules.h - what the stand-in cuBLASLt refuses -----------===//
+//===- FakeCublasLtRules.h - problems that the stand-in refuses -----------===//
 #pragma once
 
 #include "Fakes/FakeCublasLt.h"

@@ -146,7 +146,7 @@ Context *liveContext(CUcontext handle, CUresult &result) {
   std::abort();
 }
 
-/// The device of \p ordinal, null if there is none such.
+/// The device of \p ordinal, or null.
 static Device *deviceAt(int ordinal) {
   if (ordinal < 0 || ordinal >= state.deviceCount)
     return nullptr;

@@ -1,4 +1,4 @@
-//===- FakeCuda.h - how tests steer the stand-in CUDA driver --------------===//
+//===- FakeCuda.h - control of the stand-in CUDA driver -------------------===//
 //
 // libkiln_fake_cuda.so exports every function of lib/Driver/CudaSymbols.def.
 // Device pointers are host pointers (malloc, so that sanitizers watch them),
@@ -6,9 +6,9 @@
 // nothing is ever faster or slower than told: the fake proves logic, not speed.
 // By default there is one H200.
 //
-// It is at least as strict as a driver: what that refuses beside a capture is
-// refused (FakeCudaCapture.cpp has the rules), and handles of streams, events
-// and contexts are given out again as soon as they are free.
+// It is at least as strict as a driver: it refuses the calls that a driver
+// refuses beside a capture (FakeCudaCapture.cpp has the rules), and handles of
+// streams, events and contexts are given out again as soon as they are free.
 //
 // Tests load it through Environment::kilnDriver, by the very code that loads a
 // real driver, and link it for the functions below. All are thread-safe unless
@@ -43,18 +43,18 @@ KILN_FAKE_API void kilnFakeSetDeviceName(int device, const char *name);
 KILN_FAKE_API void kilnFakeSetDeviceAttribute(int device, int attribute,
                                               int value);
 KILN_FAKE_API void kilnFakeSetDeviceMemory(int device, uint64_t bytes);
-/// Makes other processes take what leaves \p bytes free now; what this process
-/// allocates and frees counts from there.
+/// Makes other processes take all memory but \p bytes, which are free now;
+/// allocations and frees of this process count from there.
 KILN_FAKE_API void kilnFakeSetFreeMemory(int device, uint64_t bytes);
 /// Allocations of \p bytes or more are address space: copies and memsets of
 /// more than a MiB there do nothing. For devices larger than the host. 0: none.
 KILN_FAKE_API void kilnFakeSetHollowMemory(uint64_t bytes);
-/// Contexts have \p count SMs, as green ones do; 0: those of their device.
+/// Contexts have \p count SMs, as green ones do; 0: all SMs of their device.
 KILN_FAKE_API void kilnFakeLimitSms(int count);
 
 // Contexts beside the primary ones, as an engine would bring them.
 KILN_FAKE_API struct CUctx_st *kilnFakeCreateContext(int device);
-/// The handle is reused by the next kilnFakeCreateContext, as a driver does.
+/// The next kilnFakeCreateContext uses the handle again, as a driver does.
 KILN_FAKE_API void kilnFakeDestroyContext(struct CUctx_st *context);
 /// Makes every later call on the context current to this thread return
 /// \p result, as after a fault of a kernel.
@@ -64,7 +64,7 @@ KILN_FAKE_API void kilnFakeKillContext(int result);
 /// One launch, as its callback sees it.
 typedef struct KilnFakeLaunch {
   const char *function;   ///< name
-  const char *moduleText; ///< what the cubin holds behind its ELF header
+  const char *moduleText; ///< the cubin's bytes behind its ELF header
   const void *params;     ///< the kernel's first parameter
   uint32_t grid[3], block[3], cluster[3];
   uint32_t sharedBytes; ///< dynamic
@@ -75,21 +75,22 @@ typedef struct KilnFakeLaunch {
   int result;        ///< out: a CUresult that kills the context, 0 for none
 } KilnFakeLaunch;
 typedef void (*KilnFakeKernel)(KilnFakeLaunch *launch, void *user);
-/// Runs \p kernel, on the launching thread, at each launch of a function whose
-/// name is or whose module text contains \p pattern, or whose name begins with
-/// what is before its '*' at the end ("kiln_*"); of several matching callbacks
-/// the one registered last. \p paramBytes of the parameter are kept
-/// when the launch is captured. With none registered a launch costs some ns.
+/// Runs \p kernel, on the launching thread, at each launch of a matching
+/// function. A function matches if its name is \p pattern, if its module text
+/// contains \p pattern, or if its name begins with the text before a '*' that
+/// ends \p pattern ("kiln_*"). Of several matching callbacks the one registered
+/// last runs. \p paramBytes of the parameter are kept when the launch is
+/// captured. With none registered a launch costs some ns.
 KILN_FAKE_API void kilnFakeOnLaunch(const char *pattern, KilnFakeKernel kernel,
                                     void *user, size_t paramBytes);
 /// Virtual duration of a launch no callback speaks for; 1000 ns by default.
 KILN_FAKE_API void kilnFakeSetLaunchNs(double ns);
 /// \p attribute is a CUfunction_attribute of every function loaded from now on
-/// whose name is or whose module text contains \p pattern.
+/// that has the name \p pattern, or \p pattern in its module text.
 KILN_FAKE_API void kilnFakeSetFunctionAttribute(const char *pattern,
                                                 int attribute, int value);
 
-// Steps: what is enqueued, by whom, in which order.
+// Steps: the enqueued work, its thread, its order.
 typedef enum KilnFakeStepKind {
   KilnFakeStepKernel,
   KilnFakeStepMemset,
@@ -100,13 +101,13 @@ typedef struct KilnFakeStep {
   const char *function; ///< of a kernel, else ""
   struct CUstream_st *stream;
   uint64_t streamId; ///< 0: a default stream
-  uint64_t thread;   ///< kilnFakeThread() of who enqueued it
+  uint64_t thread;   ///< kilnFakeThread() of the enqueuing thread
   int isCaptured;    ///< recorded, not run
   int isFromGraph;
 } KilnFakeStep;
 /// A number of the calling thread that no other has.
 KILN_FAKE_API uint64_t kilnFakeThread(void);
-/// Keeps every step from now on, or no longer and forgets those that were kept.
+/// Keeps every step from now on; or stops that and forgets the kept ones.
 KILN_FAKE_API void kilnFakeLogSteps(int on);
 KILN_FAKE_API size_t kilnFakeStepCount(void);
 /// Step \p index in the order of enqueuing; valid until the log is turned off.
@@ -118,11 +119,11 @@ typedef void (*KilnFakeStepHook)(const KilnFakeStep *step, void *user);
 KILN_FAKE_API void kilnFakeOnStep(KilnFakeStepHook hook, void *user);
 
 // Work that does not end.
-/// A launch of a function whose name is or whose module text contains
-/// \p pattern stays unfinished from now on, and so does what is enqueued behind
-/// it: on its stream, on the default stream if its stream is a blocking one,
-/// and on blocking streams if it is the default one. Events behind it are not
-/// ready; cuStreamSynchronize and synchronous copies behind it,
+/// A launch of a function with the name \p pattern, or with \p pattern in its
+/// module text, stays unfinished from now on, and so does work that is enqueued
+/// behind it: on its stream, on the default stream if its stream is a blocking
+/// one, and on blocking streams if it is the default one. Events behind it are
+/// not ready; cuStreamSynchronize and synchronous copies behind it,
 /// cuCtxSynchronize, cuMemFree, cuModuleLoadData and cuModuleUnload block.
 KILN_FAKE_API void kilnFakeHoldWork(const char *pattern);
 /// Runs all that is held, on the calling thread, and holds nothing any more.
@@ -133,7 +134,7 @@ KILN_FAKE_API void kilnFakeReleaseWork(void);
 KILN_FAKE_API uint64_t kilnFakeBlockedCalls(void);
 KILN_FAKE_API void kilnFakeSetBlockLimit(int ms);
 
-/// What cuTensorMapEncode* writes into the 128 opaque bytes.
+/// The contents that cuTensorMapEncode* writes into the 128 opaque bytes.
 typedef struct KilnFakeTensorMap {
   uint64_t address;
   uint64_t dims[5];

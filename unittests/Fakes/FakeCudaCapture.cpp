@@ -1,22 +1,22 @@
 //===- FakeCudaCapture.cpp - captures, and what they forbid ---------------===//
 //
-// What a call does to the captures of a process, as an H200 with driver 580
-// answered when it was asked, call by call and mode by mode. A call that is
-// refused ruins each capture that refuses it: further work there and the end of
-// the capture answer CUDA_ERROR_STREAM_CAPTURE_INVALIDATED.
+// The effects of a call on the captures of a process, as an H200 with driver
+// 580 answered, call by call and mode by mode. A call that is refused ruins
+// each capture that refuses it: further work there and the end of the capture
+// answer CUDA_ERROR_STREAM_CAPTURE_INVALIDATED.
 //
 // Making and destroying streams, events and graphs, cuMemGetInfo, function
-// attributes and work on other streams than the default one never matter. What
-// asks a capturing stream itself for its end or its id (cuStreamSynchronize,
-// cuStreamGetId) ruins it in every mode, and so does making it wait for an
-// event of outside.
+// attributes and work on other streams than the default one never matter. A
+// call that asks a capturing stream itself for its end or its id
+// (cuStreamSynchronize, cuStreamGetId) ruins it in every mode, and so does
+// making it wait for an event of outside.
 //
 //   Context  a wait for the whole context. Refused (UNSUPPORTED) by every
 //            capture of the context, whatever its mode, thread or stream, and
 //            whatever the mode of the calling thread.
 //   Legacy   work of the legacy default stream, which synchronous copies are.
 //            Refused (IMPLICIT) by every capture of a blocking stream of the
-//            context, whatever the modes; others do not mind it.
+//            context, whatever the modes; others are not affected.
 //   Unsafe   "potentially unsafe" in the words of
 //            cuThreadExchangeStreamCaptureMode. Refused (UNSUPPORTED) by
 //            captures of the calling thread unless they are relaxed, and by

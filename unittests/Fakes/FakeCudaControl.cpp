@@ -1,4 +1,4 @@
-//===- FakeCudaControl.cpp - what tests call ------------------------------===//
+//===- FakeCudaControl.cpp - the functions that tests call ----------------===//
 #include "Fakes/FakeCudaHazards.h"
 #include "Fakes/FakeCudaState.h"
 
@@ -11,7 +11,7 @@ using namespace kiln::fake;
 static constexpr double kPsPerNs = 1000;
 
 /// The symbol called \p name, as in CudaSymbols.def or as cuda.h renames it;
-/// kSymbolCount if there is none.
+/// kSymbolCount without one.
 static Symbol symbolOf(std::string_view name) {
 #define KILN_FAKE_TEXT(name) #name
 #define KILN_FAKE_EXPANDED(name) KILN_FAKE_TEXT(name)

@@ -43,7 +43,7 @@ static CUresult makeMemset(const CUDA_MEMSET_NODE_PARAMS_v2 &params,
   return CUDA_SUCCESS;
 }
 
-/// Of chains only, which is all that is served: \p from is the node before.
+/// Only chains are served: \p from is the node before.
 static CUresult checkEdge(const Graph &graph, CUgraphNode from,
                           const CUgraphEdgeData *edge, Node &node) {
   auto *before = objectOf<GraphNode>(from, Kind::GraphNode);
@@ -113,7 +113,7 @@ CUresult cuGraphKernelNodeSetAttribute(CUgraphNode handle,
   if (!named)
     return CUDA_ERROR_INVALID_HANDLE;
   Node &node = named->graph->nodes.at(named->index);
-  // What a graph says by its edges is no attribute of a node.
+  // A property that a graph has by its edges is not an attribute of a node.
   if (node.type != Node::Type::Kernel ||
       id == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION)
     return CUDA_ERROR_INVALID_VALUE;

@@ -1,4 +1,4 @@
-//===- FakeCudaHazards.h - what stalls with a driver, and what breaks it --===//
+//===- FakeCudaHazards.h - stalls, and misuse of handles ------------------===//
 //
 // Where the stand-in driver has to be as strict as a real one: loads that keep
 // others from launching, and handles that must not be used any more.

@@ -10,8 +10,7 @@ using namespace kiln::fake;
 
 namespace kiln::fake {
 
-/// The allocation that holds \p address, null if there is none; the mutex is
-/// held.
+/// The allocation that holds \p address, or null; the mutex is held.
 static const std::pair<const uint64_t, Allocation> *find(uint64_t address) {
   auto next = state.allocations.upper_bound(address);
   if (next == state.allocations.begin())
@@ -43,7 +42,7 @@ void freeAllocation(uint64_t address, const Allocation &allocation) {
     std::free(reinterpret_cast<void *>(address));
 }
 
-/// Host memory that stands for \p bytes of the device; null if there is none.
+/// Host memory that stands for \p bytes of the device, or null.
 static void *makeMemory(uint64_t bytes, bool isHollow) {
   constexpr size_t kAlignment = 256;
   void *memory = nullptr;
@@ -85,7 +84,7 @@ CUresult cuMemAlloc(CUdeviceptr *address, size_t bytes) {
   return allocate(address, bytes);
 }
 
-// Pools keep nothing: what is freed leaves the device at once.
+// Pools keep nothing: freed memory leaves the device at once.
 
 CUresult cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *props) {
   KILN_FAKE_ENTER(cuMemPoolCreate, Needs::Init);
@@ -132,7 +131,7 @@ CUresult cuMemAllocFromPoolAsync(CUdeviceptr *address, size_t bytes,
   return allocate(address, bytes);
 }
 
-/// Waits for nothing. What work that is held may reach stays as it is until its
+/// Waits for nothing. Memory that held work may reach stays as it is until its
 /// context ends.
 CUresult cuMemFreeAsync(CUdeviceptr address, CUstream streamHandle) {
   KILN_FAKE_ENTER(cuMemFreeAsync, Needs::Context);

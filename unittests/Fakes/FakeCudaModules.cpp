@@ -56,7 +56,8 @@ static int deviceAttribute(const Function &function, int attribute) {
   return attributeOr(state.devices[current->device].attributes, attribute, 0);
 }
 
-/// Blocks of one SM by threads, registers, shared memory and slots.
+/// Blocks of one SM by threads, registers, shared memory and their greatest
+/// number.
 static int activeBlocks(const Function &function, int threads,
                         size_t dynamicShared) {
   int registers = function.attributes.at(CU_FUNC_ATTRIBUTE_NUM_REGS);
@@ -83,7 +84,7 @@ uint64_t kiln::fake::residentBlocks(int threads, size_t sharedBytes,
          static_cast<uint64_t>(visibleSms(current->device));
 }
 
-/// What both kinds of map write, and the limits both share.
+/// The contents that both kinds of map write, and their common limits.
 static CUresult encodeMap(CUtensorMap *map, KilnFakeTensorMap fake,
                           void *address, const cuuint64_t *dims,
                           const cuuint64_t *strides,

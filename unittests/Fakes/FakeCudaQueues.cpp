@@ -1,6 +1,6 @@
-//===- FakeCudaQueues.cpp - what becomes of work that is enqueued ---------===//
+//===- FakeCudaQueues.cpp - enqueued work: run, held or captured ----------===//
 //
-// It is logged, and then recorded into a capture, kept behind what is held, or
+// Work is logged, and then recorded into a capture, kept behind held work, or
 // run at once on the calling thread.
 //
 //===----------------------------------------------------------------------===//
@@ -106,8 +106,8 @@ static WorkQueue &queueOf(const State::Holding &holding) {
   return holding.stream ? holding.stream->held : *holding.context->legacy;
 }
 
-/// Whether work of \p stream, null for the default one, comes behind what is
-/// held; the mutex is held.
+/// Whether work of \p stream, null for the default one, comes behind held work;
+/// the mutex is held.
 static bool isBehindHeld(const Context *context, const Stream *stream) {
   for (const State::Holding &holding : state.holdings) {
     if (holding.context != context)
@@ -119,7 +119,7 @@ static bool isBehindHeld(const Context *context, const Stream *stream) {
   return false;
 }
 
-/// Keeps \p node if it stays unfinished, or comes behind what does.
+/// Keeps \p node if it stays unfinished, or comes behind work that does.
 static bool hold(Node &node, Stream *stream) {
   std::lock_guard lock(state.mutex);
   bool isHeld = node.type == Node::Type::Kernel && !state.heldPattern.empty() &&
@@ -141,13 +141,14 @@ static bool hold(Node &node, Stream *stream) {
   return true;
 }
 
-/// What becomes of the attribute of dependent launch, as an H100 with driver
-/// 580 answered: no combination is refused. It counts behind a kernel, records
-/// of events between or not, and is ignored behind a memset, a copy, a wait for
-/// an event or a graph, and first of all. In a stream it is ignored for
-/// cooperative kernels, too. In a capture it becomes an edge from the kernel
-/// that was recorded last; where the stream waits for an event of another one
-/// that is captured as well, a second edge of the kind from the kernel there.
+/// The effect of the attribute of dependent launch, as an H100 with driver 580
+/// answered. No combination is refused. It counts behind a kernel, with or
+/// without records of events between, and is ignored behind a memset, a copy, a
+/// wait for an event or a graph, and first of all. In a stream it is ignored
+/// for cooperative kernels, too. In a capture it becomes an edge from the
+/// kernel that was recorded last; where the stream waits for an event of
+/// another one that is captured as well, a second edge of the kind from the
+/// kernel there.
 static void settleDependence(Node &node, Stream *stream, bool isCaptured,
                              bool isFromGraph) {
   if (node.type == Node::Type::Event)
@@ -221,7 +222,7 @@ CUresult awaitDevice() {
 CUresult enqueue(CUstream handle, Node &&node, bool isFromGraph) {
   bool valid = false;
   Stream *stream = streamOf(handle, &valid);
-  // What a graph runs is of the graph's context.
+  // The nodes of a graph run in the graph's context.
   if (!valid || (stream && !isFromGraph && stream->context != current))
     return CUDA_ERROR_INVALID_HANDLE;
   if (isLegacyStream(handle))
@@ -289,8 +290,8 @@ void countObservers() {
                     static_cast<int>(state.holdings.size());
 }
 
-/// Takes the next held node that may run; false when there is none. A queue
-/// counts as held until its last node has run.
+/// Takes the next held node that may run; false without one. A queue counts as
+/// held until its last node has run.
 static bool takeHeld(Node &node) {
   std::lock_guard lock(state.mutex);
   for (const State::Holding &holding : state.holdings) {

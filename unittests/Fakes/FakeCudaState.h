@@ -1,4 +1,4 @@
-//===- FakeCudaState.h - what the stand-in driver keeps -------------------===//
+//===- FakeCudaState.h - the state of the stand-in driver -----------------===//
 //
 // Objects are never freed, only marked dead, so that a stale handle is an error
 // and not a crash; they stay reachable from the state, which leaks on purpose
@@ -63,7 +63,7 @@ struct Object {
 struct Node;
 
 /// Work of a stream that is not done: a launch that was told to stay
-/// unfinished, and what was enqueued behind it. Empty while nothing is held.
+/// unfinished, and the work enqueued behind it. Empty while nothing is held.
 using WorkQueue = std::deque<Node>;
 
 struct Context : Object {
@@ -97,7 +97,7 @@ struct Function : Object {
   Module *module = nullptr;
   uint64_t contextId = 0;
   uint32_t maxDynamicShared = 48 << 10;
-  // Of these, what launches look at.
+  // The attributes of these that launches look at.
   uint64_t maxThreads = 1024;
   bool takesLargeClusters = false;
   std::map<int, int> attributes;
@@ -135,7 +135,8 @@ struct Node {
   Event *event = nullptr;
 };
 
-/// What a graph keeps; the destructor is called with the last reference.
+/// An object that a graph keeps; the destructor is called with the last
+/// reference.
 struct UserObject : Object {
   UserObject() : Object(Kind::UserObject) {}
   std::shared_ptr<void> reference; ///< the creator's
@@ -172,7 +173,7 @@ struct Stream : Object {
   CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
   std::thread::id capturer;
   Graph *graph = nullptr;
-  /// What was enqueued last is a kernel: the next one may depend on it.
+  /// The work enqueued last is a kernel: the next one may depend on it.
   std::atomic<bool> kernelAhead{false};
 };
 
@@ -214,7 +215,8 @@ struct State {
   int deviceCount = 1;
   std::array<Device, 8> devices;
   std::vector<std::unique_ptr<Object>> objects;
-  // Whose handles are given out again at once, the last one first.
+  // Dead objects; their handles are given out again at once, the last one
+  // first.
   std::vector<Context *> freeContexts;
   std::vector<Stream *> freeStreams;
   std::vector<Event *> freeEvents;
@@ -238,8 +240,8 @@ struct State {
   uint64_t blockedCalls = 0;
   std::chrono::milliseconds blockLimit{1000};
 
-  std::atomic<int> loadUs{0}; ///< 0: loads stall nobody
-  std::shared_mutex loading;  ///< held by a load, shared by who enqueues
+  std::atomic<int> loadUs{0}; ///< 0: loads stall no thread
+  std::shared_mutex loading; ///< held by a load, shared by threads that enqueue
   uint64_t stalledCalls = 0;
   using Clock = std::chrono::steady_clock;
   std::map<std::thread::id, Clock::time_point> lastEnqueued;
@@ -259,7 +261,7 @@ struct State {
 
   std::atomic<uint64_t> nextContextId{1}, nextStreamId{16}, nextThread{1};
   std::atomic<int> armedFailures{0}, callbackCount{0}, captureCount{0};
-  /// Counts who looks at single launches: a log, a hook, what is held.
+  /// Counts the observers of single launches: a log, a hook, held work.
   std::atomic<int> observers{0};
   std::atomic<uint64_t> clockPs{0}, launchPs{1000 * 1000};
   std::array<std::atomic<uint64_t>, kSymbolCount> calls{};
@@ -306,11 +308,11 @@ enum class Needs {
 };
 
 CUresult enterSlow(Symbol symbol, uint64_t call);
-/// What the captures under way say of a call of \p symbol: FakeCudaCapture.cpp.
+/// The answer of running captures to a call of \p symbol: FakeCudaCapture.cpp.
 CUresult refuseBesideCapture(Symbol symbol);
 /// Invalidates the capture of \p stream and returns \p result.
 CUresult ruinCapture(Stream &stream, CUresult result);
-/// The same for work of the default stream, whatever enqueues it.
+/// As above for work of the default stream, whatever enqueues it.
 CUresult refuseLegacyWork();
 
 /// Counts the call and says whether it may go on. Ten ns at most.
@@ -368,17 +370,17 @@ inline bool isLegacyStream(CUstream handle) {
 Stream *streamOf(CUstream handle, bool *valid);
 
 /// Executes \p node, records it if \p stream is being captured, or keeps it
-/// behind what is held there.
+/// behind the work that is held there.
 CUresult enqueue(CUstream stream, Node &&node, bool isFromGraph = false);
 CUresult execute(const Node &node);
 /// Keeps the parameters of a kernel beyond the call that brought them.
 void keepParams(Node &node);
-/// Writes into \p node what \p config and \p params say of a launch.
+/// Writes the launch of \p config and \p params into \p node.
 CUresult describe(const CUlaunchConfig &config, Function &function,
                   void **params, Node &node);
 CUresult describeAttribute(const CUlaunchAttribute &attribute,
                            const Function &function, KilnFakeLaunch &launch);
-/// What a real driver refuses in a geometry, and in all of a launch.
+/// The error of a real driver for a geometry, and for all of a launch.
 CUresult checkGeometry(const CUlaunchConfig &config, const Function &function);
 CUresult checkResidency(const KilnFakeLaunch &launch, const Function &function);
 Callback callbackOf(const Function &function);
@@ -389,12 +391,12 @@ Callback callbackOf(const Function &function);
 enum class Awaits { Stream, Legacy, Context };
 CUresult awaitHeld(Awaits what, Stream *stream = nullptr);
 
-/// The wait of calls that load, unload or free: for what is held of the current
-/// context, and for the time that was set, in which nobody enqueues.
+/// The wait of calls that load, unload or free: for held work of the current
+/// context, and for the time that was set, in which no thread enqueues.
 CUresult awaitDevice();
 
-/// The live context behind \p handle, null if there is none. A destroyed one
-/// is misuse: \p result gets what to answer, if there is an answer.
+/// The live context behind \p handle, or null. A destroyed one is misuse: \p
+/// result gets the answer, if there is one.
 Context *liveContext(CUcontext handle, CUresult &result);
 
 /// Blocks of \p threads that the whole device holds at once.
@@ -417,7 +419,7 @@ void endContext(Context &context);
 void resetDevices(State &of);
 /// SMs that contexts of \p device may use.
 int visibleSms(int device);
-// Whether a function is meant: see kilnFakeOnLaunch.
+// Whether a function matches: see kilnFakeOnLaunch.
 inline bool matches(const std::string &pattern, const std::string &name,
                     const std::string &text) {
   if (pattern.ends_with('*'))

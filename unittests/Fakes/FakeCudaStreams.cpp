@@ -113,7 +113,7 @@ CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction handle,
   if (!isWatched && state.observers.load(std::memory_order_relaxed) == 0 &&
       state.captureCount.load(std::memory_order_relaxed) == 0 &&
       config->numAttrs == 0) {
-    // Nobody looks: the path that dispatch is measured on.
+    // Without observers: the path that dispatch is measured on.
     bool valid = false;
     Stream *stream = streamOf(config->hStream, &valid);
     if (!valid || (stream && stream->context != current))

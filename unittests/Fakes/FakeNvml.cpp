@@ -27,7 +27,7 @@ State &state() {
   return *made;
 }
 
-/// What a call of \p symbol answers before it does anything.
+/// The answer of a call of \p symbol before it does anything.
 NvmlResult enter(const char *symbol) {
   std::lock_guard lock(state().mutex);
   auto found = state().failures.find(symbol);

@@ -1,4 +1,4 @@
-//===- FakeNvml.h - how tests steer the stand-in NVML ---------------------===//
+//===- FakeNvml.h - control of the stand-in NVML --------------------------===//
 //
 // libkiln_fake_nvml.so exports every function of lib/Driver/NvmlSymbols.def and
 // answers as an H200 SXM for the PCI ids of the stand-in driver's devices.

@@ -1,5 +1,5 @@
-// A compiler that compiles nothing; see FakeNvrtc.h.
-// What both headers declare is what the library exports.
+// A compiler that compiles nothing; see FakeNvrtc.h. The library exports the
+// functions that both headers declare.
 #pragma GCC visibility push(default)
 #include "Fakes/FakeNvrtc.h"
 #include <nvrtc.h>
@@ -120,8 +120,8 @@ static bool isKnownOption(const std::string &option) {
       [&](const char *prefix) { return option.rfind(prefix, 0) == 0; });
 }
 
-/// The name of the kernel at \p at, where __global__ stands in \p source: what
-/// is before the first parentheses that are not those of __launch_bounds__.
+/// The name of the kernel at \p at, where __global__ stands in \p source: the
+/// word before the first parentheses that do not belong to __launch_bounds__.
 static std::string kernelAt(const std::string &source, size_t at) {
   while (at < source.size()) {
     const size_t open = source.find('(', at);
@@ -159,7 +159,7 @@ static std::string entryOf(const std::string &source) {
   return names.empty() ? "kilnEntry" : names.back();
 }
 
-/// What NVRTC's log says with --ptxas-options=-v and --time=-, with its NULs.
+/// NVRTC's log for --ptxas-options=-v and --time=-, with its NULs.
 static std::string successLog(const State &s, const nvrtcProgram program,
                               const std::string &arch) {
   const std::string entry = entryOf(program->source);
@@ -187,7 +187,7 @@ static std::string successLog(const State &s, const nvrtcProgram program,
   return log;
 }
 
-/// What the environment asks for.
+/// The behaviour that the environment asks for.
 static void misbehave() {
   const char *how = std::getenv("KILN_FAKE_NVRTC");
   if (!how)
@@ -221,8 +221,8 @@ static void waitForRelease(std::unique_lock<std::mutex> &lock,
 
 extern "C" {
 
-/// As in NVRTC, whose functions do not tell the third number. It is there for
-/// the version 13.0 alone.
+/// As in NVRTC, which has no function for the third number. It is there for the
+/// version 13.0 alone.
 [[gnu::used]] static const char kToolsVersion[] =
     "Cuda compilation tools, release 13.0, V13.0.99";
 

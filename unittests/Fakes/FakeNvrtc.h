@@ -39,7 +39,7 @@ void kilnFakeNvrtcRelease();
 int kilnFakeNvrtcHeldCount();
 /// Text that every successful log ends with: advisories, warnings.
 void kilnFakeNvrtcAppendLog(const char *text);
-/// What the log reports for the entry; 40, 0, 0 at first.
+/// Resources of the entry in the log; 40, 0, 0 at first.
 void kilnFakeNvrtcSetUsage(int registers, int spillBytes, int sharedBytes);
 /// Sources that contain \p needle spill \p bytes.
 void kilnFakeNvrtcSpillWhen(const char *needle, int bytes);
@@ -89,7 +89,7 @@ struct FakeNvrtc {
     return openFile(path(binaryDir));
   }
 
-  /// The same of one file; a copy of the library has a state of its own.
+  /// As above for one file; a copy of the library has a state of its own.
   static FakeNvrtc openFile(const std::string &file) {
     FakeNvrtc fake;
     void *library = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);

@@ -12,7 +12,7 @@ TEST_CASE("stages that hide a load") {
   Pipeline result = pipeline(600, 200, 300, 4);
   CHECK(result.stagesNeeded == 4);
   CHECK(result.exposedNs == 0);
-  // 3 slots turn over in 1100 ns: 366.7 a step, of which 300 are math.
+  // 3 stages turn over in 1100 ns: 366.7 a step, of which 300 are math.
   CHECK(pipeline(600, 200, 300, 3).exposedNs == doctest::Approx(200.0 / 3));
   // One stage: load and math in turn.
   CHECK(pipeline(600, 200, 300, 1).exposedNs == doctest::Approx(800));

@@ -68,7 +68,7 @@ TEST_CASE("a path is trusted where only root and this user may write") {
   CHECK(untrusted(file) == "trusted");
   REQUIRE(::chmod(sub.c_str(), 0755) == 0);
 
-  // Links lead where everything on the way counts, too.
+  // Links lead to places where each part of the path counts, too.
   std::filesystem::create_symlink("sub", folder / "link");
   std::filesystem::create_symlink(folder / "link/library.so",
                                   folder / "file.so");

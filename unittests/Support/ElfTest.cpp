@@ -1,4 +1,4 @@
-// What is looked at before a loader or a driver gets it.
+// Checks of files before a loader or a driver gets them.
 #include "Support/Elf.h"
 
 #include "Fakes/FakeCubin.h"

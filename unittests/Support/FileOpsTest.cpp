@@ -1,4 +1,4 @@
-// What a write may do to the process that calls it.
+// Effects of a write on the process that calls it.
 #include "Support/AtomicFile.h"
 
 #include "Support/TemporaryFolder.h"

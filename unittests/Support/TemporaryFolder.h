@@ -52,7 +52,7 @@ inline void writeBytes(const std::string &path, const std::string &bytes) {
   std::ofstream(path, std::ios::binary) << bytes;
 }
 
-/// Every file below \p folder whose name starts with \p prefix.
+/// Every file below \p folder with a name that starts with \p prefix.
 inline std::vector<std::string> filesIn(const std::string &folder,
                                         const std::string &prefix = "") {
   std::vector<std::string> found;

@@ -11,8 +11,8 @@
 
 namespace kiln::testing {
 
-/// Counts the files that are read, of those whose path holds \p pattern, and
-/// makes files look older than they are. Thread-safe.
+/// Counts the files that are read among those with \p pattern in their paths,
+/// and makes files look older than they are. Thread-safe.
 class WatchedFileOps : public FileOps {
 public:
   explicit WatchedFileOps(std::string pattern) : pattern(std::move(pattern)) {}

@@ -54,7 +54,7 @@ TEST_CASE("background measures every part of the mode") {
   const llvm::json::Object &checked = *figures.getObject("checked");
   const int64_t calls = checked.getInteger("calls").value_or(0);
   CHECK(calls >= 60);
-  // What is not written is not right.
+  // A result that is not written is not right.
   CHECK(checked.getInteger("wrong").value_or(0) +
             checked.getInteger("failed").value_or(0) ==
         calls);
@@ -90,7 +90,7 @@ TEST_CASE("background refuses what it cannot measure") {
 }
 
 namespace {
-/// What a good run may have found.
+/// Possible findings of a good run.
 struct BackgroundFixture {
   BackgroundFixture() {
     report.setting = {"background", "abc", "NVIDIA H200",  "580",

@@ -17,7 +17,7 @@ TEST_CASE("every command of kiln-bench has help") {
     const ToolResult help = bench.run(name + " --help");
     CHECK(help.code == 0);
     CHECK(help.out.find("usage: kiln-bench " + name + " ") == 0);
-    // Whoever types it to the other tool is told where it is.
+    // The other tool tells where the command is.
     const ToolResult elsewhere = tool.run(name);
     CHECK(elsewhere.code == 2);
     CHECK(elsewhere.err.find("it is one of kiln-bench") != std::string::npos);
@@ -110,7 +110,7 @@ TEST_CASE("sweep draws problems of layers and records their times") {
     CHECK(one.getString("error"));
   }
   CHECK(readBytes(record).find("\"spaces\"") != std::string::npos);
-  // What does not fit together is refused before anything is measured.
+  // Options that do not fit together are refused before anything is measured.
   for (const std::string &line :
        {draw + "--range n=1..64", draw + "--range m=64", draw + "--seed x",
         draw + kSmallProblem, "sweep " + kSmallProblem + " --draw 2",
@@ -178,13 +178,13 @@ TEST_CASE("bench draws rows and columns of memory-bound layers") {
   const std::string draw =
       "draw --suite " + layers +
       " --count 4 --range rows=1..4096 --range cols=33..8192 ";
-  // No library is opened: a stream stands for the peer.
+  // No library is opened: the peer is a copy baseline.
   ToolResult result = tool.run(draw + "--bytes 1K..1M --state first --json");
   CAPTURE(result.err);
   // Kernels of the stand-in driver do nothing, nor does what judges them.
   CHECK(result.code == 1);
   const llvm::json::Object json = result.json();
-  CHECK(json.getString("peer") == "reference stream");
+  CHECK(json.getString("peer") == "copy baseline");
   REQUIRE(json.getArray("cases")->size() == 4);
   for (const llvm::json::Value &value : *json.getArray("cases")) {
     const llvm::json::Object &one = *value.getAsObject();

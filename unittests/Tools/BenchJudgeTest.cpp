@@ -87,7 +87,7 @@ private:
   }
 };
 
-/// A row whose results differ, as \p verdict says.
+/// A row with results that differ, as \p verdict says.
 struct DifferingReport {
   explicit DifferingReport(BenchVerdict verdict) {
     BenchRow &row = report.rows.emplace_back();

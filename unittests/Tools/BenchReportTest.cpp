@@ -32,7 +32,7 @@ struct ReportFixture {
     row.config = "fast.t64";
     row.correct = true;
     row.kiln = takes(kilnNs);
-    row.stream = {bytes, takes(streamNs), "copy", 12};
+    row.baseline = {bytes, takes(streamNs), "copy", 12};
   }
   std::string text() const {
     std::string text;
@@ -48,7 +48,7 @@ struct ReportFixture {
 
 } // namespace
 
-TEST_CASE("a streamed case tells bytes, rates and the fraction") {
+TEST_CASE("a memory-bound case tells bytes, rates and the fraction") {
   ReportFixture f;
   llvm::json::Object json = f.report.toJson();
   const llvm::json::Object &row =
@@ -86,10 +86,10 @@ TEST_CASE("the summary sets cases over 100 MB apart") {
   CHECK(f.text().find("over 100 MB: 2 cases") != std::string::npos);
 }
 
-TEST_CASE("a case without a stream keeps Kiln's time and says why") {
+TEST_CASE("a case without a baseline keeps Kiln's time and says why") {
   ReportFixture f;
   BenchRow &row = f.report.rows.front();
-  row.stream.ns = {};
+  row.baseline.ns = {};
   row.noPeer = "no room";
   llvm::json::Object json = f.report.toJson();
   const llvm::json::Object &first =
@@ -97,7 +97,7 @@ TEST_CASE("a case without a stream keeps Kiln's time and says why") {
   CHECK(first.get("fraction")->getAsNull());
   CHECK(first.getString("no_stream") == "no room");
   CHECK(first.getNumber("gbs").value_or(0) > 0);
-  CHECK(f.text().find("stream n/a: large: no room") != std::string::npos);
+  CHECK(f.text().find("baseline n/a: large: no room") != std::string::npos);
   CHECK(f.report.exitCode() == kExitDone);
   f.report.rows.back().correct = false;
   CHECK(f.report.exitCode() == kExitSomeFailed);

@@ -142,7 +142,7 @@ TEST_CASE("F8: prune takes temporary files, old entries and what is too much") {
   for (const char *bad : {"--max-size 4X", "--max-size -1", "--max-age 3",
                           "--max-size 99999999999T", "--kind kernel"})
     CHECK(tool.run(std::string("cache prune ") + bad).code == 2);
-  // Nobody takes what another action has for what this one did.
+  // The options of another action are refused.
   for (const char *bad : {"ls --max-age 2d", "ls --dry-run",
                           "verify --kind record", "verify --dry-run"})
     CHECK(tool.run(std::string("cache ") + bad).code == 2);

@@ -193,7 +193,7 @@ TEST_CASE("what the library does not multiply is refused") {
   batch.scaleA(ScaleKind::Tensor);
   batch.product.batch = 2;
   CHECK(says(f.refusal(batch), "of a batch"));
-  // What the library itself says: rows that do not divide by 16 bytes.
+  // An error of the library itself: rows that do not divide by 16 bytes.
   PeerCase ragged(DType::E4M3, 16, 32, 72);
   CHECK(says(f.refusal(ragged), "CUBLAS_STATUS_NOT_SUPPORTED"));
 }

@@ -94,7 +94,8 @@ TEST_CASE("a draw's report has figures by state, band and seed") {
   CHECK(text.find("2 layers prepared in 6.0 s") != std::string::npos);
 }
 
-TEST_CASE("a draw beside a stream has figures by bytes, odd columns and kind") {
+TEST_CASE("a draw beside a copy baseline has figures by bytes, odd columns and "
+          "kind") {
   FakeFamily family;
   std::vector<Case> cases;
   DrawReport report;
@@ -112,7 +113,7 @@ TEST_CASE("a draw beside a stream has figures by bytes, odd columns and kind") {
     row.drawn = {0, {8, n}, 1};
     row.peer = takes(streamNs);
     row.bytes = bytes;
-    row.stream = "copy";
+    row.variant = "copy";
     row.sides.push_back({"fast.t64", takes(100e3), 1, true, std::nullopt, ""});
   };
   add("softmax/m8-n65", 65, {100'000'000, 100'000'000}, 80e3);

@@ -95,7 +95,8 @@ TEST_CASE("an extent that is fixed is odd, or divides by 8 or 64, as often") {
   CHECK(eights / 3000.0 == doctest::Approx(7 / 24.0).epsilon(0.1));
   CHECK(sixtyFours / 3000.0 == doctest::Approx(9 / 24.0).epsilon(0.1));
   CHECK(small / 3000.0 == doctest::Approx(0.5).epsilon(0.1));
-  // Where a range has no such value, what it has: no value is outside of it.
+  // A range without such a value gives one that it has: no value is outside of
+  // it.
   for (auto [first, last] : {std::pair(2, 2), {7, 7}, {6, 7}, {65, 66}})
     for (const Drawn &one : llvm::cantFail(
              drawPairs({30, {{"cols", first, last}}, {true}}, 30, {1})))
@@ -129,7 +130,7 @@ TEST_CASE("a draw of bytes is log-uniform in them") {
     small += bytes < 1 << 23;
   }
   CHECK(small / 2400.0 == doctest::Approx(0.5).epsilon(0.08));
-  // Bytes that no value has are told, as is what the layer is wrong about.
+  // Bytes that no value has are told, as are faults of the layer.
   space.bytes = {uint64_t(1) << 50, uint64_t(1) << 51};
   auto none = drawPairs(space, 1, {1});
   REQUIRE_FALSE(static_cast<bool>(none));
@@ -207,7 +208,7 @@ TEST_CASE("layers leave out fixed extents, or keep theirs") {
   const Case open = llvm::cantFail(layers[1].at(ranges, {5, 99}));
   CHECK(open.name == "b/m5-n99");
   CHECK(open.text() == "fake m=5 n=99");
-  // A dynamic extent is no layer's own, and 0 is no size.
+  // A layer cannot give a dynamic extent, and 0 is no size.
   for (const char *fields : {R"("m": 8)", R"("n": 0)", R"("n": "8")"}) {
     CAPTURE(fields);
     auto bad = layersOf(R"({"name": "a", "family": "fake", )" +

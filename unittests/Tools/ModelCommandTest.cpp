@@ -6,7 +6,7 @@
 
 using namespace kiln::testing;
 
-/// A record of one space whose configs are the fake ones of \p configs.
+/// A record of one space with the fake configs \p configs.
 static std::string recordOf(const std::string &configs) {
   return R"({"device": "h200-sxm", "spaces": [{"name": "a/m64",
            "problem": "gemm m=64 n=64 k=64 dtype=bf16", "size": 9,

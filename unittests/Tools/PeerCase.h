@@ -81,7 +81,7 @@ public:
     return made;
   }
 
-  /// What Kiln says that D is.
+  /// D by Kiln's definition.
   double expected(int64_t row, int64_t col) {
     double sum = 0;
     for (int64_t depth = 0; depth < product.k; ++depth)

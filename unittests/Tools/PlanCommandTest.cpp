@@ -1,4 +1,4 @@
-// plan and explain: what they answer, in either form, and how fast.
+// plan and explain: their answers, in either form, and their speed.
 #include "Tools/ToolRunner.h"
 
 #include <doctest/doctest.h>

@@ -1,5 +1,5 @@
-// The command as a process: libraries that misbehave in it, signals, and who
-// may tell it what to load.
+// The command as a process: libraries that misbehave in it, signals, and the
+// users that may choose which libraries it loads.
 #include "Tools/ToolRunner.h"
 
 #include <doctest/doctest.h>
@@ -21,7 +21,7 @@ static const std::vector<std::string> kWarmup = {
     "warmup", "gemm m=64 n=64 k=64 dtype=bf16", "--device", "h200-sxm",
     "--no-cache"};
 
-/// Runs a warm-up whose compiler hangs; calls \p meanwhile once it does.
+/// Runs a warm-up with a compiler that hangs; calls \p meanwhile once it does.
 static ToolResult runHung(Tool &tool,
                           const std::function<void(pid_t)> &meanwhile) {
   const std::string mark = tool.folder / "hangs";
@@ -118,7 +118,7 @@ TEST_CASE("F15: a setuid program takes no library from its caller") {
            std::string::npos;
   };
   CHECK(mentionsCaller());
-  // Setuid to somebody else, so that it has other rights than this test.
+  // Setuid to another user, so that it has other rights than this test.
   REQUIRE(::chown(tool.program.c_str(), 65534, 65534) == 0);
   REQUIRE(::chmod(tool.program.c_str(), 04755) == 0);
   CHECK_FALSE(mentionsCaller());

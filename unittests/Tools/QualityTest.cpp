@@ -131,7 +131,7 @@ TEST_CASE("figures fall below their floors or do not") {
   CHECK(floors.violations(tabulate(spacesOf(4, 100, 0.99))).empty());
   const auto read = llvm::cantFail(QualityFloors::parse(floors.toJson()));
   CHECK(read.floors == floors.floors);
-  // Of the regime and of all.
+  // Violations of the regime and of all.
   const auto fell = read.violations(tabulate(spacesOf(4, 100, 0.95)));
   CHECK(fell.size() == 4);
   CHECK(std::count(fell.begin(), fell.end(),

@@ -1,4 +1,5 @@
-// Ranges of layers: what warm-up compiles for them, what explain shows of it.
+// Ranges of layers: the kernels that warm-up compiles for them, and their
+// display by explain.
 #include "Tools/ToolRunner.h"
 
 #include <doctest/doctest.h>

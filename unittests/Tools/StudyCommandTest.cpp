@@ -1,4 +1,4 @@
-// kiln-bench study with the stand-in driver, whose kernels do nothing, and with
+// kiln-bench study with the stand-in driver, where kernels do nothing, and with
 // stand-ins of the profiler.
 #include "Support/Error.h"
 #include "Tools/ToolRunner.h"
@@ -79,7 +79,7 @@ TEST_CASE("study: where the name of the set comes from") {
   // A type that the problem does not have makes a problem of its own.
   CHECK(configsOf(json).back().getAsObject()->getString("problem")->contains(
       "sq=64"));
-  // What was given wins.
+  // The given value wins.
   CHECK(configsOf(tool.run(kStudy + "--json").json()).size() == 7);
 }
 

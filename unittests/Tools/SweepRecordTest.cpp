@@ -48,7 +48,7 @@ TEST_CASE("a record keeps what has a time, and reads as it was written") {
   CHECK(space.configs[0].inPlayoff);
   CHECK(space.configs[1].rank == 6);
   CHECK_FALSE(space.configs[1].inPlayoff);
-  // Who was not fast enough for the playoff is not the best.
+  // A config that was too slow for the playoff is not the best.
   CHECK(space.bestNs() == 1235);
   CHECK(read.spaces[1].bestNs() == 0);
 }

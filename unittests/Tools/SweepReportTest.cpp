@@ -159,7 +159,7 @@ TEST_CASE("configs that are faulty are counted and are no success") {
   SUBCASE("not compiled") { last.result.status = TrialStatus::LaunchFailed; }
   CHECK(report.exitCode() == kExitSomeFailed);
   CHECK(text().find("measured  faulty  best") != std::string::npos);
-  // What there was no room for is not to blame.
+  // A space without room for its operands is not to blame.
   last.result.status = TrialStatus::OutOfMemory;
   CHECK(report.exitCode() == kExitDone);
 }

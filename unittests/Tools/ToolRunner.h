@@ -1,4 +1,4 @@
-//===- ToolRunner.h - runs a command and keeps what it said --------===//
+//===- ToolRunner.h - runs a command and keeps its output -----------------===//
 #pragma once
 
 #include "Support/TemporaryFolder.h"
@@ -13,14 +13,14 @@
 
 namespace kiln::testing {
 
-/// What one run of the command gave.
+/// The result of one run of the command.
 struct ToolResult {
   int code = -1; ///< exit code; minus the signal that killed it
   std::string out, err;
   std::string tool;      ///< what the program is called
   double cpuSeconds = 0; ///< user and system
 
-  /// The one JSON document on stdout; fails the test if there is none.
+  /// The one JSON document on stdout; fails the test without one.
   llvm::json::Object json() const;
   /// True if stderr is exactly one line, of an error of the program that ran.
   bool hasOneErrorLine() const;
@@ -35,7 +35,7 @@ public:
   /// \p meanwhile, if given, is called with the running process.
   ToolResult run(const std::vector<std::string> &arguments,
                  const std::function<void(pid_t)> &meanwhile = nullptr) const;
-  /// The same, its arguments split at spaces.
+  /// As above; splits the arguments at spaces.
   ToolResult run(const std::string &line) const;
 
   /// Writes a suite and answers its path.
@@ -53,7 +53,7 @@ protected:
 };
 
 #ifdef KILN_BENCH_TOOL
-/// The same of kiln-bench.
+/// As above for kiln-bench.
 class BenchTool : public Tool {
 public:
   BenchTool() {

@@ -1,4 +1,5 @@
-// warmup with the stand-in compiler: what it compiles, stores and repeats.
+// warmup with the stand-in compiler: kernels that it compiles, stores and
+// compiles again.
 #include "Tools/ToolRunner.h"
 
 #include <doctest/doctest.h>

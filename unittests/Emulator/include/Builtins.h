@@ -24,7 +24,8 @@ extern "C" {
 /// Set when the kernel's library is opened.
 extern kiln::emulated::Machine *kilnMachine;
 
-/// What GCC and Clang call for an access that -fsanitize=alignment finds wrong.
+/// The functions that GCC and Clang call for an access that
+/// -fsanitize=alignment finds wrong.
 struct KilnMismatch {
   struct {
     const char *file;

@@ -12,7 +12,7 @@ namespace kiln::ptx {
 
 namespace detail {
 
-/// What a lane brings to a product of 16 x 8, 32 bytes along k.
+/// A lane's part of a product of 16 x 8, 32 bytes along k.
 template <class Sum> struct ByteWarpProduct {
   Sum *sums;
   const unsigned *a;

@@ -1,7 +1,7 @@
 //===- common/Ptx.cuh - the PTX instructions, emulated --------------------===//
 //
 // In the place of kernel_src's file of this name: its functions, for the host.
-// What an instruction does is said there and in the PTX ISA.
+// That file and the PTX ISA say what an instruction does.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -169,7 +169,7 @@ inline unsigned toBf16(float value) {
   unsigned bits = __float_as_uint(value);
   return isnan(value) ? 0x7fff : (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
 }
-/// Of its 256 values, which no instruction of the host knows.
+/// The value of one of 256 codes; the host has no instruction for it.
 inline float fromE4m3(unsigned bits) {
   const float sign = bits & 0x80 ? -1.0f : 1.0f;
   const int exponent = bits >> 3 & 15, mantissa = bits & 7;
@@ -236,7 +236,7 @@ inline float rcpApproxFtz(float x) {
 
 namespace detail {
 
-/// What a lane gives to ldmatrix and stmatrix.
+/// A lane's arguments of ldmatrix and stmatrix.
 struct MatrixMove {
   unsigned shared;
   unsigned registers[4];

@@ -1,4 +1,4 @@
-//===- BenchStream.h - the stream that a memory-bound case is held against ===//
+//===- CopyBaseline.h - the peer of memory-bound cases --------------------===//
 #pragma once
 
 #include "Driver/DeviceMemory.h"
@@ -17,8 +17,8 @@
 
 namespace kiln::cli {
 
-/// What the reference stream of one case took.
-struct StreamResult {
+/// The times of one case's copy baseline.
+struct BaselineResult {
   StreamBytes bytes;
   SampleSummary ns;    ///< of the fastest; count 0: none was measured
   std::string variant; ///< its name: "copy", "u4.t512.streaming"
@@ -26,14 +26,14 @@ struct StreamResult {
 };
 
 /// The driver's copy, where as much is read as written, and plain kernels over
-/// buffers of their own, as many copies as the operands have. What moves is
-/// what the operand table says must.
-class BenchStream {
+/// buffers of their own, as many copies as the operands have. They move the
+/// bytes that the operand table says must be moved.
+class CopyBaseline {
 public:
   /// Allocates and fills the buffers on \p stream. \p driver, \p tools and
   /// \p kernels, which have the mix of \p bytes, must outlive it. Errors:
   /// DeviceOutOfMemory, those of the driver's launch.
-  static llvm::Expected<std::unique_ptr<BenchStream>>
+  static llvm::Expected<std::unique_ptr<CopyBaseline>>
   create(const Driver &driver, const TrialTools &tools,
          const StreamTools &kernels, const StreamBytes &bytes, unsigned copies,
          CudaStream stream);
@@ -45,17 +45,18 @@ public:
 
   /// The fastest two that pickBest() found.
   std::vector<TimedLaunch> finalists() const;
-  /// The faster of both in the final run, whose \p times are in the order of
-  /// finalists(). Errors: what kept both from running.
-  llvm::Expected<StreamResult> result(llvm::ArrayRef<SampledTime> times) const;
+  /// The faster of both in the final run; its \p times are in the order of
+  /// finalists(). Errors: the reason why neither ran.
+  llvm::Expected<BaselineResult>
+  result(llvm::ArrayRef<SampledTime> times) const;
 
 private:
   struct Entry {
     std::string name;
     TimedLaunch launch;
   };
-  BenchStream(const Driver &driver, const StreamTools &kernels,
-              const StreamBytes &bytes);
+  CopyBaseline(const Driver &driver, const StreamTools &kernels,
+               const StreamBytes &bytes);
   void addEntries();
   DeviceAddress source(unsigned copy) const {
     return memory.address() + copy * copyBytes;
@@ -70,19 +71,20 @@ private:
   std::vector<Entry> entries; ///< after pickBest() the fastest first
 };
 
-/// Makes the streams of cases one after another. The kernels of a mix of reads
-/// and writes are loaded once.
-class BenchStreams {
+/// Makes the copy baselines of cases one after another. The kernels of a mix of
+/// reads and writes are loaded once.
+class CopyBaselines {
 public:
-  /// All of these must outlive it and the streams that it makes, as it must.
-  BenchStreams(const Driver &driver, ArtifactStore &artifacts,
-               const DeviceModel &device, const TrialTools &tools)
+  /// All of these must outlive it and the baselines that it makes; it must
+  /// outlive these, too.
+  CopyBaselines(const Driver &driver, ArtifactStore &artifacts,
+                const DeviceModel &device, const TrialTools &tools)
       : driver(driver), artifacts(artifacts), device(device), tools(tools) {}
 
-  /// The stream of \p bytes, whose fastest variants are found, taken as
-  /// \p sampling says, over as many copies. Errors: those of
-  /// StreamTools::load, BenchStream::create and BenchStream::pickBest.
-  llvm::Expected<std::unique_ptr<BenchStream>>
+  /// The baseline of \p bytes, with its fastest variants found by samples
+  /// taken as \p sampling says, over as many copies. Errors: those of
+  /// StreamTools::load, CopyBaseline::create and CopyBaseline::pickBest.
+  llvm::Expected<std::unique_ptr<CopyBaseline>>
   make(const StreamBytes &bytes, const SamplingOptions &sampling,
        CudaStream stream);
 

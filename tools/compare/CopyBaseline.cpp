@@ -1,5 +1,5 @@
-//===- BenchStream.cpp - the stream that a memory-bound case is held against =//
-#include "compare/BenchStream.h"
+//===- CopyBaseline.cpp - the peer of memory-bound cases ------------------===//
+#include "compare/CopyBaseline.h"
 
 #include "Support/Error.h"
 
@@ -22,14 +22,14 @@ static bool isCopy(const StreamBytes &bytes) {
   return std::abs(bytes.read - bytes.written) * kFraction <= bytes.written;
 }
 
-/// What a copy of as many bytes in all reads.
+/// Bytes read by a copy that moves as many bytes in all.
 static uint64_t copiedBytes(const StreamBytes &bytes) {
   return llvm::alignDown(static_cast<uint64_t>(bytes.total()) / 2,
                          kStreamChunk);
 }
 
-BenchStream::BenchStream(const Driver &driver, const StreamTools &kernels,
-                         const StreamBytes &bytes)
+CopyBaseline::CopyBaseline(const Driver &driver, const StreamTools &kernels,
+                           const StreamBytes &bytes)
     : driver(driver), kernels(kernels), bytes(bytes) {
   constexpr uint64_t kAlignment = 256;
   uint64_t least = std::max<uint64_t>(copiedBytes(bytes), kStreamChunk);
@@ -43,16 +43,16 @@ BenchStream::BenchStream(const Driver &driver, const StreamTools &kernels,
   copyBytes = readBytes + room(bytes.written);
 }
 
-llvm::Expected<std::unique_ptr<BenchStream>>
-BenchStream::create(const Driver &driver, const TrialTools &tools,
-                    const StreamTools &kernels, const StreamBytes &bytes,
-                    unsigned copies, CudaStream stream) {
-  std::unique_ptr<BenchStream> made(new BenchStream(driver, kernels, bytes));
+llvm::Expected<std::unique_ptr<CopyBaseline>>
+CopyBaseline::create(const Driver &driver, const TrialTools &tools,
+                     const StreamTools &kernels, const StreamBytes &bytes,
+                     unsigned copies, CudaStream stream) {
+  std::unique_ptr<CopyBaseline> made(new CopyBaseline(driver, kernels, bytes));
   auto memory = DeviceMemory::allocate(driver, copies * made->copyBytes);
   if (!memory)
-    return addContext(memory.takeError(), "memory of the reference stream");
+    return addContext(memory.takeError(), "memory of the copy baseline");
   made->memory = std::move(*memory);
-  // As the operands: what is all zeros costs the device less.
+  // Filled as the operands are: data of zeros costs the device less.
   FillNormalParams normal;
   normal.data = reinterpret_cast<void *>(made->memory.address());
   normal.count = static_cast<long long>(made->memory.bytes() / sizeof(float));
@@ -63,7 +63,7 @@ BenchStream::create(const Driver &driver, const TrialTools &tools,
   return made;
 }
 
-void BenchStream::addEntries() {
+void CopyBaseline::addEntries() {
   if (isCopy(bytes))
     entries.push_back({"copy", [this](unsigned copy, CudaStream stream) {
                          return copyOnDevice(driver, target(copy), source(copy),
@@ -77,7 +77,8 @@ void BenchStream::addEntries() {
          }});
 }
 
-llvm::Error BenchStream::pickBest(CudaStream stream, SamplingOptions sampling) {
+llvm::Error CopyBaseline::pickBest(CudaStream stream,
+                                   SamplingOptions sampling) {
   sampling.minSamples = 3;
   sampling.maxSamples = 5;
   sampling.dropSlower = true;
@@ -92,7 +93,7 @@ llvm::Error BenchStream::pickBest(CudaStream stream, SamplingOptions sampling) {
     if (time.error.code == ErrorCode::Success && time.ns.count > 0)
       order.push_back(i);
   if (order.empty())
-    return makeError(ErrorCode::Internal, "no reference stream runs: {}",
+    return makeError(ErrorCode::Internal, "no copy baseline runs: {}",
                      times->front().error.message);
   llvm::stable_sort(order, [&](size_t a, size_t b) {
     return (*times)[a].ns.median < (*times)[b].ns.median;
@@ -104,16 +105,16 @@ llvm::Error BenchStream::pickBest(CudaStream stream, SamplingOptions sampling) {
   return llvm::Error::success();
 }
 
-std::vector<TimedLaunch> BenchStream::finalists() const {
+std::vector<TimedLaunch> CopyBaseline::finalists() const {
   std::vector<TimedLaunch> launches;
   for (const Entry &entry : llvm::ArrayRef(entries).take_front(kFinalists))
     launches.push_back(entry.launch);
   return launches;
 }
 
-llvm::Expected<StreamResult>
-BenchStream::result(llvm::ArrayRef<SampledTime> times) const {
-  StreamResult result;
+llvm::Expected<BaselineResult>
+CopyBaseline::result(llvm::ArrayRef<SampledTime> times) const {
+  BaselineResult result;
   result.bytes = bytes;
   result.variants = entries.size();
   for (auto [i, time] : llvm::enumerate(times)) {
@@ -124,16 +125,16 @@ BenchStream::result(llvm::ArrayRef<SampledTime> times) const {
     result.variant = entries[i].name;
   }
   if (result.ns.count == 0)
-    return makeError(ErrorCode::Internal, "the reference stream: {}",
+    return makeError(ErrorCode::Internal, "the copy baseline: {}",
                      times.empty() ? "none" : times.front().error.message);
   return result;
 }
 
 //===----------------------------------------------------------------------===//
-// Of many cases
+// Baselines of many cases
 //===----------------------------------------------------------------------===//
 
-llvm::Expected<const StreamTools *> BenchStreams::kernelsOf(StreamMix mix) {
+llvm::Expected<const StreamTools *> CopyBaselines::kernelsOf(StreamMix mix) {
   auto known = loaded.find({mix.reads, mix.writes});
   if (known != loaded.end())
     return &known->second;
@@ -144,14 +145,14 @@ llvm::Expected<const StreamTools *> BenchStreams::kernelsOf(StreamMix mix) {
               .first->second;
 }
 
-llvm::Expected<std::unique_ptr<BenchStream>>
-BenchStreams::make(const StreamBytes &bytes, const SamplingOptions &sampling,
-                   CudaStream stream) {
+llvm::Expected<std::unique_ptr<CopyBaseline>>
+CopyBaselines::make(const StreamBytes &bytes, const SamplingOptions &sampling,
+                    CudaStream stream) {
   auto kernels = kernelsOf(bytes.mix());
   if (!kernels)
     return kernels.takeError();
-  auto made = BenchStream::create(driver, tools, **kernels, bytes,
-                                  sampling.copies, stream);
+  auto made = CopyBaseline::create(driver, tools, **kernels, bytes,
+                                   sampling.copies, stream);
   if (!made)
     return made.takeError();
   if (llvm::Error error = (*made)->pickBest(stream, sampling))

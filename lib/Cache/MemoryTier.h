@@ -1,4 +1,4 @@
-//===- MemoryLayer.h - entries that the disk refused ----------------------===//
+//===- MemoryTier.h - entries that the disk refused -----------------------===//
 #pragma once
 
 #include "Cache/Entry.h"
@@ -14,7 +14,7 @@
 
 namespace kiln::cache {
 
-/// What was seen at a path: a file, nothing, or (an I/O error) not known.
+/// A sighting of a path: a file, nothing, or (an I/O error) not known.
 struct Sighting {
   bool isKnown = true;
   std::optional<FileIdentity> file;
@@ -22,26 +22,26 @@ struct Sighting {
 };
 
 /// A bounded map from key to entry, oldest out first. Thread-safe.
-class MemoryLayer {
+class MemoryTier {
 public:
   struct Item {
     Kind kind = Kind::Artifact;
     Entry entry;
-    /// What lay at the entry's path in the write layer. While that stays, the
+    /// The sighting of the entry's path in the write tier. While it stays, the
     /// entry is newer; once another process changes it, the disk is newer.
     Sighting shadowed;
-    /// Made by an update that could not read what is on disk: the disk rules
-    /// as soon as it can be read.
+    /// Made by an update that could not read the disk: the disk rules as soon
+    /// as it can be read.
     bool isIncomplete = false;
-    uint64_t serial = 0; ///< no two items have the same; set by put()
+    uint64_t serial = 0; ///< of this item alone; set by put()
   };
   enum class PutResult { Kept, TooLarge, Changed };
 
-  explicit MemoryLayer(uint64_t maxBytes) : maxBytes(maxBytes) {}
+  explicit MemoryTier(uint64_t maxBytes) : maxBytes(maxBytes) {}
 
-  /// Keeps \p item in place of what has its key. With \p expected only if that
-  /// has this serial, or for 0, if there is nothing; else Changed. TooLarge: it
-  /// is larger than the layer, and what had its key is gone.
+  /// Keeps \p item in place of the item of the same key. With \p expected only
+  /// if that one has this serial, or for 0, if there is none; else Changed.
+  /// TooLarge: it is larger than the tier, and the item of its key is gone.
   PutResult put(Item item, std::optional<uint64_t> expected = std::nullopt);
   std::optional<Item> find(Kind kind, llvm::StringRef key) const;
   void erase(Kind kind, llvm::StringRef key);

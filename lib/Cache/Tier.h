@@ -1,13 +1,13 @@
-//===- Layer.h - one folder of the cache ----------------------------------===//
+//===- Tier.h - one folder of the cache -----------------------------------===//
 //
-// Knows paths, owners and modes; knows nothing of what is inside a file. The
-// root is opened and checked again for every operation, so that a root that
-// somebody removes, replaces or opens to others is noticed at once.
+// Knows paths, owners and modes, and nothing of the contents of a file. The
+// root is opened and checked again for every operation, so that a root that is
+// removed, replaced or opened to others is noticed at once.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
 
-#include "Cache/MemoryLayer.h"
+#include "Cache/MemoryTier.h"
 #include "Cache/Store.h"
 #include "Support/AtomicFile.h"
 
@@ -19,45 +19,45 @@
 
 namespace kiln::cache {
 
-/// A descriptor, or why there is none.
+/// A descriptor, or the reason why there is none.
 struct OpenedFolder {
   ScopedFd fd;
   int errnoValue = 0;
-  std::string reason; ///< set if the folder exists but is not to be trusted
+  std::string reason; ///< set if the folder exists but is not trusted
   bool ok() const { return static_cast<bool>(fd); }
 };
 
-/// Bytes of a file, or why there are none.
-struct LayerRead {
+/// Bytes of a file, or the reason why there are none.
+struct TierRead {
   ReadStatus status = ReadStatus::Missing;
   int errnoValue = 0;
   struct stat info = {};
   std::string bytes;
-  std::string reason; ///< set if a folder on the way is not to be trusted
+  std::string reason; ///< set if a folder of the path is not trusted
   /// While this is open no other file gets the identity of the one read.
   ScopedFd file;
 };
 
 /// Immutable, hence thread-safe.
-class Layer {
+class Tier {
 public:
   /// \p path is absolute; \p kind is Write or Read.
-  Layer(FileOps &ops, std::string path, LayerKind kind);
+  Tier(FileOps &ops, std::string path, TierKind kind);
 
-  LayerKind kind() const { return layerKind; }
+  TierKind kind() const { return tierKind; }
   const std::string &path() const { return root; }
 
-  /// Creates a write layer's root, if \p mayCreate, and checks either kind of
-  /// layer. Returns why the layer must not be used, or nullopt.
+  /// Creates a write tier's root, if \p mayCreate, and checks either kind of
+  /// tier. Returns why the tier must not be used, or nullopt.
   std::optional<std::string> prepare(bool mayCreate = true) const;
 
   /// Reads all of the entry called \p name (64 hexadecimal digits).
-  LayerRead read(Kind kind, llvm::StringRef name) const;
+  TierRead read(Kind kind, llvm::StringRef name) const;
 
-  /// What lies at the entry's path now.
+  /// The sighting of the entry's path now.
   Sighting identify(Kind kind, llvm::StringRef name) const;
-  /// The same, given a descriptor of the entry's shard, and without trust in
-  /// what a network file system remembers.
+  /// As above, given a descriptor of the entry's shard, and without trust in
+  /// the memory of a network file system.
   Sighting identifyIn(int shard, llvm::StringRef name) const;
 
   /// Asked with a descriptor of the entry's shard just before it is replaced;
@@ -97,7 +97,7 @@ public:
   /// except for lock files.
   void walk(Kind kind, llvm::function_ref<void(const Found &)> visit) const;
 
-  /// What files of this layer must be.
+  /// The conditions under which files of this tier are read.
   ReadRules rules() const;
 
 private:
@@ -108,10 +108,10 @@ private:
 
   FileOps &ops;
   std::string root;
-  LayerKind layerKind;
+  TierKind tierKind;
 };
 
-/// Name of the lock file in each shard of the write layer.
+/// Name of the lock file in each shard of the write tier.
 inline constexpr const char *kLockName = ".lock";
 
 } // namespace kiln::cache

@@ -1,4 +1,4 @@
-#include "compare/BenchStream.h"
+#include "compare/CopyBaseline.h"
 
 #include "Driver/Stream.h"
 #include "Store/FakeDevice.h"
@@ -14,15 +14,16 @@ using namespace kiln::fake;
 
 namespace {
 
-/// The stand-in driver with stream kernels whose durations are in a table.
-struct StreamFixture : FakeDevice, StoreFixture {
-  StreamFixture() : stream(must(Stream::create(*driver))) {
+/// The stand-in driver with kernels of the copy baseline, which last as a table
+/// says.
+struct BaselineFixture : FakeDevice, StoreFixture {
+  BaselineFixture() : stream(must(Stream::create(*driver))) {
     kilnFakeOnLaunch("trial/StreamTools.cuh", play, this, sizeof(StreamParams));
     tools.emplace(must(TrialTools::load(*driver, *artifacts, device)));
   }
 
   static void play(KilnFakeLaunch *launch, void *user) {
-    auto *self = static_cast<StreamFixture *>(user);
+    auto *self = static_cast<BaselineFixture *>(user);
     StreamParams params;
     std::memcpy(static_cast<void *>(&params), launch->params, sizeof(params));
     self->sources.insert(params.read);
@@ -31,14 +32,14 @@ struct StreamFixture : FakeDevice, StoreFixture {
     launch->durationNs = found == self->durations.end() ? 9000 : found->second;
   }
 
-  std::unique_ptr<BenchStream> make(StreamBytes bytes, unsigned copies) {
+  std::unique_ptr<CopyBaseline> make(StreamBytes bytes, unsigned copies) {
     kernels.emplace(
         must(StreamTools::load(*driver, *artifacts, device, bytes.mix())));
-    return must(BenchStream::create(*driver, *tools, *kernels, bytes, copies,
-                                    stream.handle()));
+    return must(CopyBaseline::create(*driver, *tools, *kernels, bytes, copies,
+                                     stream.handle()));
   }
   /// Picks the best and measures it once more.
-  StreamResult measure(BenchStream &bench, unsigned copies) {
+  BaselineResult measure(CopyBaseline &bench, unsigned copies) {
     SamplingOptions sampling;
     sampling.copies = copies;
     must(bench.pickBest(stream.handle(), sampling));
@@ -57,11 +58,11 @@ struct StreamFixture : FakeDevice, StoreFixture {
 
 } // namespace
 
-TEST_CASE("the fastest stream stands for all") {
-  StreamFixture f;
+TEST_CASE("the fastest variant stands for all") {
+  BaselineFixture f;
   f.durations["kilnStreamStreaming2"] = 7000;
   auto bench = f.make({4096, 2048}, 3);
-  StreamResult result = f.measure(*bench, 3);
+  BaselineResult result = f.measure(*bench, 3);
   CHECK(result.ns.median == doctest::Approx(7000).epsilon(0.01));
   CHECK(llvm::StringRef(result.variant).starts_with("u2."));
   CHECK(result.variants >= 4);
@@ -77,20 +78,20 @@ TEST_CASE("the fastest stream stands for all") {
 }
 
 TEST_CASE("the driver's copy takes part where as much is read as written") {
-  StreamFixture f;
+  BaselineFixture f;
   auto bench = f.make({1 << 20, (1 << 20) - 4096}, 1);
   uint64_t before = kilnFakeCallCount("cuMemcpyDtoDAsync");
-  StreamResult result = f.measure(*bench, 1);
+  BaselineResult result = f.measure(*bench, 1);
   CHECK(kilnFakeCallCount("cuMemcpyDtoDAsync") > before);
   CHECK(result.ns.count > 0);
 }
 
-TEST_CASE("a stream that cannot run leaves it to the others") {
-  StreamFixture f;
+TEST_CASE("a variant that cannot run leaves it to the others") {
+  BaselineFixture f;
   auto bench = f.make({4096, 2048}, 1);
   // The first variant's first launch.
   kilnFakeFailCall("cuLaunchKernelEx", 1, 1, KilnFakeOnce);
-  StreamResult result = f.measure(*bench, 1);
+  BaselineResult result = f.measure(*bench, 1);
   CHECK(result.ns.count > 0);
   CHECK(result.variants + 1 == streamVariants({4096, 2048}).size());
 }

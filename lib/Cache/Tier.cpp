@@ -1,5 +1,5 @@
-//===- Layer.cpp ----------------------------------------------------------===//
-#include "Cache/Layer.h"
+//===- Tier.cpp -----------------------------------------------------------===//
+#include "Cache/Tier.h"
 
 #include <llvm/ADT/StringExtras.h>
 
@@ -16,24 +16,24 @@ static constexpr size_t kNameDigits = 64;
 static constexpr int kFolderFlags =
     O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK;
 
-Layer::Layer(FileOps &ops, std::string path, LayerKind kind)
-    : ops(ops), root(std::move(path)), layerKind(kind) {
+Tier::Tier(FileOps &ops, std::string path, TierKind kind)
+    : ops(ops), root(std::move(path)), tierKind(kind) {
   while (root.size() > 1 && root.back() == '/')
     root.pop_back();
 }
 
-ReadRules Layer::rules() const {
+ReadRules Tier::rules() const {
   ReadRules rules;
   rules.maxBytes =
       kHeaderBytes + kMaxKeyBytes + kMaxAttributeBytes + kMaxPayloadBytes;
-  rules.rootMayOwn = layerKind == LayerKind::Read;
+  rules.rootMayOwn = tierKind == TierKind::Read;
   return rules;
 }
 
 /// Why \p path with \p info, a folder of the cache, is not one that this user
 /// may trust.
-std::optional<std::string> Layer::distrustOf(const struct stat &info,
-                                             llvm::StringRef path) const {
+std::optional<std::string> Tier::distrustOf(const struct stat &info,
+                                            llvm::StringRef path) const {
   auto refuse = [&](const char *why, const char *remedy) {
     return fmt::format("{} (owner {}, mode {:04o}) {}: {}", path, info.st_uid,
                        static_cast<unsigned>(info.st_mode & 07777), why,
@@ -43,7 +43,7 @@ std::optional<std::string> Layer::distrustOf(const struct stat &info,
     return refuse("is a symbolic link", "name the folder that it points to");
   if (!S_ISDIR(info.st_mode))
     return refuse("is not a directory", "choose another folder");
-  bool rootMayOwn = layerKind == LayerKind::Read;
+  bool rootMayOwn = tierKind == TierKind::Read;
   if (info.st_uid != ::geteuid() && !(rootMayOwn && info.st_uid == 0))
     return rootMayOwn
                ? refuse("belongs to neither this user nor root",
@@ -51,7 +51,7 @@ std::optional<std::string> Layer::distrustOf(const struct stat &info,
                : refuse("does not belong to this user",
                         info.st_uid == 0
                             ? "choose another folder, and name this one as a "
-                              "read layer in KILN_CACHE_READ_DIRS"
+                              "read tier in KILN_CACHE_READ_DIRS"
                             : "choose another folder");
   if (info.st_mode & (S_IWGRP | S_IWOTH))
     return refuse("is writable by others",
@@ -59,7 +59,7 @@ std::optional<std::string> Layer::distrustOf(const struct stat &info,
   return std::nullopt;
 }
 
-OpenedFolder Layer::openRoot() const {
+OpenedFolder Tier::openRoot() const {
   OpenedFolder opened;
   int fd = retryInterrupted(
       [&] { return ops.open(AT_FDCWD, root.c_str(), kFolderFlags, 0); });
@@ -114,10 +114,10 @@ static int createFolders(FileOps &ops, const std::string &path) {
   return 0;
 }
 
-/// A symbolic link on the way to the root may only be one that root or this
-/// user made: its owner chooses where the cache lies. So would every user where
-/// all may rename what is in a folder on the way: an older cache of this user's
-/// may be put in place of the one that is there.
+/// A symbolic link in the path of the root must belong to root or to this user,
+/// because its owner chooses where the cache lies. Where all users may rename
+/// entries of a folder of the path, each of them could choose, too: an older
+/// cache of this user's may be put in place of the present one.
 static std::optional<std::string> checkParents(FileOps &ops,
                                                const std::string &path) {
   for (size_t slash = path.find('/', 1); slash != std::string::npos;
@@ -125,7 +125,7 @@ static std::optional<std::string> checkParents(FileOps &ops,
     std::string parent = path.substr(0, slash);
     struct stat info = {};
     if (ops.statusAt(AT_FDCWD, parent.c_str(), info) != 0)
-      return std::nullopt; // what is missing will be made by us, or reported
+      return std::nullopt; // a missing folder will be made by us, or reported
     if (S_ISLNK(info.st_mode) && info.st_uid != 0 && info.st_uid != ::geteuid())
       return fmt::format("{} (owner {}, mode {:04o}) is a symbolic link of "
                          "another user on the way to {}",
@@ -142,7 +142,7 @@ static std::optional<std::string> checkParents(FileOps &ops,
   return std::nullopt;
 }
 
-std::optional<std::string> Layer::prepare(bool mayCreate) const {
+std::optional<std::string> Tier::prepare(bool mayCreate) const {
   if (auto distrust = checkParents(ops, root))
     return distrust;
   OpenedFolder opened = openRoot();
@@ -151,7 +151,7 @@ std::optional<std::string> Layer::prepare(bool mayCreate) const {
   if (!opened.reason.empty())
     return opened.reason;
   int failure = opened.errnoValue;
-  if (failure == ENOENT && layerKind == LayerKind::Write && mayCreate) {
+  if (failure == ENOENT && tierKind == TierKind::Write && mayCreate) {
     failure = createFolders(ops, root);
     if (!failure) {
       opened = openRoot();
@@ -185,12 +185,12 @@ static std::string relativePath(Kind kind, llvm::StringRef name) {
   return shardFolder(kind, name) + "/" + fileName(name);
 }
 
-std::string Layer::pathOf(Kind kind, llvm::StringRef name) const {
+std::string Tier::pathOf(Kind kind, llvm::StringRef name) const {
   return root + "/" + relativePath(kind, name);
 }
 
-LayerRead Layer::read(Kind kind, llvm::StringRef name) const {
-  LayerRead result;
+TierRead Tier::read(Kind kind, llvm::StringRef name) const {
+  TierRead result;
   OpenedFolder folder = openRoot();
   if (!folder.ok()) {
     result.errnoValue = folder.errnoValue;
@@ -198,7 +198,8 @@ LayerRead Layer::read(Kind kind, llvm::StringRef name) const {
       result.status = ReadStatus::Failed;
     return result;
   }
-  // A user who may write to a folder of the path chooses which file is read.
+  // A user with the right to write to a folder of the path chooses which file
+  // is read.
   for (const std::string &step :
        {versionFolder(), kindFolder(kind), shardFolder(kind, name)}) {
     struct stat info = {};
@@ -232,7 +233,7 @@ LayerRead Layer::read(Kind kind, llvm::StringRef name) const {
   return result;
 }
 
-/// What lies at \p path in \p folder now.
+/// The sighting of \p path in \p folder now.
 static Sighting sightingAt(FileOps &ops, int folder, const std::string &path) {
   struct stat info = {};
   if (retryInterrupted(
@@ -241,16 +242,16 @@ static Sighting sightingAt(FileOps &ops, int folder, const std::string &path) {
   return {true, FileIdentity::of(info)};
 }
 
-Sighting Layer::identify(Kind kind, llvm::StringRef name) const {
+Sighting Tier::identify(Kind kind, llvm::StringRef name) const {
   OpenedFolder folder = openRoot();
   if (!folder.ok())
     return {folder.errnoValue == ENOENT, std::nullopt};
   return sightingAt(ops, folder.fd.get(), relativePath(kind, name));
 }
 
-Sighting Layer::identifyIn(int shard, llvm::StringRef name) const {
-  // A network file system asks the server when a file is opened, and may say
-  // from memory what lies at a path.
+Sighting Tier::identifyIn(int shard, llvm::StringRef name) const {
+  // A network file system asks the server when a file is opened; without that
+  // it may answer from memory.
   std::string file = fileName(name);
   ScopedFd opened(ops, retryInterrupted([&] {
                     return ops.open(shard, file.c_str(),
@@ -284,10 +285,11 @@ static ScopedFd openOrMakeFolder(FileOps &ops, int folder, const char *name) {
   return openFolder(ops, folder, name);
 }
 
-OpenedFolder Layer::openBelow(llvm::ArrayRef<std::string> steps,
-                              bool mayMake) const {
+OpenedFolder Tier::openBelow(llvm::ArrayRef<std::string> steps,
+                             bool mayMake) const {
   OpenedFolder opened;
-  // Somebody may be removing the cache while we make it: ENOENT starts again.
+  // Another process may be removing the cache while we make it: ENOENT starts
+  // again.
   for (int attempt = 0; attempt < (mayMake ? 4 : 1); ++attempt) {
     opened = openRoot();
     if (!opened.ok() && opened.errnoValue == ENOENT && mayMake &&
@@ -321,19 +323,19 @@ OpenedFolder Layer::openBelow(llvm::ArrayRef<std::string> steps,
   return opened;
 }
 
-OpenedFolder Layer::openShard(Kind kind, llvm::StringRef name,
-                              bool mayMake) const {
+OpenedFolder Tier::openShard(Kind kind, llvm::StringRef name,
+                             bool mayMake) const {
   const std::string steps[] = {versionFolder(), nameOf(kind).str(),
                                name.take_front(2).str()};
   return openBelow(steps, mayMake);
 }
 
-OpenedFolder Layer::openVersion(bool mayMake) const {
+OpenedFolder Tier::openVersion(bool mayMake) const {
   return openBelow(versionFolder(), mayMake);
 }
 
-WriteResult Layer::write(Kind kind, llvm::StringRef name, llvm::StringRef bytes,
-                         std::string &reason, MayReplace mayReplace) const {
+WriteResult Tier::write(Kind kind, llvm::StringRef name, llvm::StringRef bytes,
+                        std::string &reason, MayReplace mayReplace) const {
   WriteResult result;
   std::string file = fileName(name);
   for (int attempt = 0; attempt < 4; ++attempt) {
@@ -351,8 +353,8 @@ WriteResult Layer::write(Kind kind, llvm::StringRef name, llvm::StringRef bytes,
   return result;
 }
 
-bool Layer::removeIfUnchangedIn(int shard, llvm::StringRef name,
-                                const FileIdentity &seen) const {
+bool Tier::removeIfUnchangedIn(int shard, llvm::StringRef name,
+                               const FileIdentity &seen) const {
   const std::string file = fileName(name);
   struct stat info = {};
   if (ops.statusAt(shard, file.c_str(), info) != 0 ||
@@ -399,8 +401,8 @@ static llvm::StringRef entryNameIn(llvm::StringRef fileName,
   return {};
 }
 
-void Layer::walk(Kind kind,
-                 llvm::function_ref<void(const Found &)> visit) const {
+void Tier::walk(Kind kind,
+                llvm::function_ref<void(const Found &)> visit) const {
   OpenedFolder opened = openRoot();
   if (!opened.ok()) {
     if (opened.errnoValue != ENOENT)
@@ -412,7 +414,7 @@ void Layer::walk(Kind kind,
   auto openIn = [&](int folder, const std::string &name) {
     return openFolder(ops, folder, name.c_str());
   };
-  // What lookups cannot open, or refuse, is shown and passed over.
+  // Folders that lookups cannot open, or refuse, are shown and passed over.
   auto openTrusted = [&](int folder, const std::string &name,
                          const std::string &path) {
     ScopedFd fd = openIn(folder, name);

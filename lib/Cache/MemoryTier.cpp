@@ -1,22 +1,22 @@
-//===- MemoryLayer.cpp ----------------------------------------------------===//
-#include "Cache/MemoryLayer.h"
+//===- MemoryTier.cpp -----------------------------------------------------===//
+#include "Cache/MemoryTier.h"
 
 namespace kiln::cache {
 
-uint64_t MemoryLayer::costOf(const Item &item) {
+uint64_t MemoryTier::costOf(const Item &item) {
   // Attributes are small; a flat charge covers them and the bookkeeping.
   constexpr uint64_t kOverheadBytes = 1024;
   return item.entry.payload.size() + 2 * item.entry.key.size() + kOverheadBytes;
 }
 
-void MemoryLayer::remove(std::map<Key, Items::iterator>::iterator at) {
+void MemoryTier::remove(std::map<Key, Items::iterator>::iterator at) {
   usedBytes -= costOf(*at->second);
   items.erase(at->second);
   index.erase(at);
 }
 
-MemoryLayer::PutResult MemoryLayer::put(Item item,
-                                        std::optional<uint64_t> expected) {
+MemoryTier::PutResult MemoryTier::put(Item item,
+                                      std::optional<uint64_t> expected) {
   std::lock_guard guard(mutex);
   Key key(item.kind, item.entry.key);
   auto at = index.find(key);
@@ -36,8 +36,8 @@ MemoryLayer::PutResult MemoryLayer::put(Item item,
   return PutResult::Kept;
 }
 
-std::optional<MemoryLayer::Item> MemoryLayer::find(Kind kind,
-                                                   llvm::StringRef key) const {
+std::optional<MemoryTier::Item> MemoryTier::find(Kind kind,
+                                                 llvm::StringRef key) const {
   std::lock_guard guard(mutex);
   if (index.empty())
     return std::nullopt;
@@ -47,7 +47,7 @@ std::optional<MemoryLayer::Item> MemoryLayer::find(Kind kind,
   return *at->second;
 }
 
-void MemoryLayer::erase(Kind kind, llvm::StringRef key) {
+void MemoryTier::erase(Kind kind, llvm::StringRef key) {
   std::lock_guard guard(mutex);
   if (index.empty())
     return;
@@ -55,7 +55,7 @@ void MemoryLayer::erase(Kind kind, llvm::StringRef key) {
     remove(at);
 }
 
-std::vector<MemoryLayer::Item> MemoryLayer::list(Kind kind) const {
+std::vector<MemoryTier::Item> MemoryTier::list(Kind kind) const {
   std::lock_guard guard(mutex);
   std::vector<Item> found;
   for (const auto &[key, item] : index)
