@@ -28,7 +28,7 @@ struct DelayFixture : RuntimeFixture {
     made.log_user = this;
     made.log = [](void *user, kiln_log_level level, const char *message) {
       auto *self = static_cast<DelayFixture *>(user);
-      if (!std::strstr(message, "serves until trials can be made"))
+      if (!std::strstr(message, "until they can be made"))
         return;
       ++self->delays;
       self->warnings += level == KILN_LOG_WARNING;
