@@ -1,14 +1,14 @@
 //===- Explanation.cpp - why this config ----------------------------------===//
 #include "Choice/Explanation.h"
 
-#include "Kernel/ClassicRanking.h"
+#include "Kernel/Space.h"
 #include "Support/Error.h"
 
 #include <llvm/ADT/STLExtras.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
-#include <tuple>
 #include <utility>
 
 namespace kiln {
@@ -29,15 +29,22 @@ static void setSubject(Explanation &e, const Space &space,
                                             e.subject.config, *e.device);
   if (!e.rejection)
     e.subject.estimate =
-        estimateCandidate(*e.family, problem, e.subject, *e.device, e.model);
+        e.subject.tmpl->estimate(problem, e.subject.config, *e.device);
 }
 
-/// What a reader asks after in a config with tiles: the tile, whichever way
-/// round, the split of k and the number of stages.
-static auto kindOf(const ClassicConfig &config) {
-  return std::tuple(std::max(config.blockM, config.blockN),
-                    std::min(config.blockM, config.blockN), config.blockK,
-                    config.splitK, config.numStages);
+/// The knobs of a tile of GEMM that a reader asks about: its sides, whichever
+/// way round, the split of k and the number of stages. nullopt: \p config has
+/// no such tile.
+static std::optional<std::array<int64_t, 5>> kindOf(const Values &config) {
+  if (config.schema().find("bm") < 0)
+    return std::nullopt;
+  auto knob = [&](llvm::StringRef key) {
+    const int field = config.schema().find(key);
+    return field < 0 ? int64_t(0) : config[field];
+  };
+  const auto [least, most] = std::minmax({knob("bm"), knob("bn")});
+  return {
+      {most, least, knob("bk"), std::max<int64_t>(knob("sk"), 1), knob("st")}};
 }
 
 /// Whether two configs are of another template or kind; where a template has no
@@ -46,20 +53,19 @@ static auto kindOf(const ClassicConfig &config) {
 static bool isAnotherKind(const Candidate &a, const Candidate &b) {
   if (a.tmpl != b.tmpl)
     return true;
-  auto tileA = classicConfigOf(*a.tmpl, a.config);
-  auto tileB = classicConfigOf(*b.tmpl, b.config);
-  return tileA && tileB ? kindOf(*tileA) != kindOf(*tileB) : !a.sharesClass(b);
+  const auto kind = kindOf(a.config);
+  return kind ? kind != kindOf(b.config) : !a.sharesClass(b);
 }
 
-/// Chooses what the subject is compared with: its rank in \p space, or -1. Of
-/// the first choice that is the best of another kind whose time differs at all;
-/// one that the model cannot tell apart teaches nothing.
+/// Chooses the rival of the subject: its rank in \p space, or -1. The rival of
+/// the first choice is the best of another kind whose time differs at all; a
+/// config that the model cannot tell apart teaches nothing.
 static int chooseRival(const Explanation &e, const Space &space) {
   constexpr double kVisible = 1e-3;
   if (e.rank != 0)
     return space.ranked.empty() ? -1 : 0;
   double own = e.subject.estimate.totalNs;
-  int other = space.ranked.size() > 1 ? 1 : -1; // where there are but twins
+  int other = space.ranked.size() > 1 ? 1 : -1; // if all are twins
   bool isTwin = true;
   for (auto [i, candidate] : llvm::enumerate(space.ranked)) {
     if (!isAnotherKind(candidate, e.subject))
@@ -73,11 +79,11 @@ static int chooseRival(const Explanation &e, const Space &space) {
 }
 
 llvm::Expected<Explanation> explain(const ExplanationRequest &request) {
-  const auto &[family, problem, device, model, allowance, named] = request;
+  const auto &[family, problem, device, allowance, named] = request;
   if (family.isEmpty(problem))
     return makeError(ErrorCode::InvalidArgument,
                      "{}: there is nothing to compute", problem.text());
-  auto space = exploreSpace(family, problem, device, model,
+  auto space = exploreSpace(family, problem, device,
                             {.keepRejected = true, .allowance = allowance});
   if (!space)
     return space.takeError();
@@ -86,7 +92,6 @@ llvm::Expected<Explanation> explain(const ExplanationRequest &request) {
   e.family = &family;
   e.problem = &problem;
   e.device = &device;
-  e.model = model;
   e.allowance = allowance;
   e.ranked = space->ranked.size();
   e.pruned = space->rejected.size();
@@ -102,14 +107,13 @@ llvm::Expected<Explanation> explain(const ExplanationRequest &request) {
   if (e.rejection)
     return e;
   e.subject.fillTerms(problem, device);
-  e.subjectModel = modelOf(family, problem, e.subject, model);
-  e.derivation = explainCandidate(family, problem, e.subject, device, model);
+  e.derivation = e.subject.tmpl->explain(problem, e.subject.config, device);
   e.rivalRank = chooseRival(e, *space);
   if (e.rivalRank >= 0) {
     e.rival = space->ranked[static_cast<size_t>(e.rivalRank)];
     e.rival->fillTerms(problem, device);
   }
-  if (e.rank == 0 && model == ModelKind::Main)
+  if (e.rank == 0)
     e.generic = explainGeneric(family, problem, device, *space, allowance);
   return e;
 }

@@ -10,7 +10,6 @@
 #include "Device/DeviceModel.h"
 #include "Kernel/Derivation.h"
 #include "Kernel/GenericChoice.h"
-#include "Kernel/ModelKind.h"
 #include "Tune/Portfolio.h"
 
 #include <llvm/Support/Error.h>
@@ -21,13 +20,12 @@
 
 namespace kiln {
 
-/// Everything that is told of one config of one problem.
+/// Everything that is told about one config of one problem.
 struct Explanation {
   std::string text; ///< of the problem
   const KernelFamily *family = nullptr;
   const Problem *problem = nullptr;
   const DeviceModel *device = nullptr;
-  ModelKind model = ModelKind::Main;
   Allowance allowance;
   size_t ranked = 0, pruned = 0;
   /// The config at hand; its rank from 0, or -1 if it is not in the space.
@@ -35,23 +33,20 @@ struct Explanation {
   int rank = -1;
   std::optional<Rejection> rejection; ///< it cannot run
   Derivation derivation;
-  /// The model that estimates it: not all templates are known to all models.
-  ModelKind subjectModel = ModelKind::Main;
   /// The best config of another template, tile, split of k or number of stages,
   /// or the first choice where the subject is another; if any.
   std::optional<Candidate> rival;
   int rivalRank = -1;
   std::optional<GenericChoice> generic; ///< where the first choice is
-  /// What the cache has for all values of the dynamic extent, if anything.
+  /// The cache's portfolio for all values of the dynamic extent, if any.
   std::optional<Portfolio> portfolio;
 };
 
-/// What to explain.
+/// The config to explain.
 struct ExplanationRequest {
   const KernelFamily &family;
   const Problem &problem; ///< both must outlive the explanation
   const DeviceModel &device;
-  ModelKind model = ModelKind::Main;
   Allowance allowance = {};
   /// A config's text instead of the first choice.
   std::optional<std::string> config = {};

@@ -67,8 +67,8 @@ private:
 void SummarySection::print(llvm::raw_ostream &os) const {
   const Estimate &estimate = e.subject.estimate;
   os << e.text << '\n'
-     << fmt::format("on {} ({}, {} SMs), {} model\n\n", e.device->name,
-                    e.device->archName(), e.device->smCount, nameOf(e.model));
+     << fmt::format("on {} ({}, {} SMs)\n\n", e.device->name,
+                    e.device->archName(), e.device->smCount);
   std::string place = e.rank == 0  ? "is the first choice"
                       : e.rank > 0 ? fmt::format("is number {}", e.rank + 1)
                                    : std::string("is not in the space");
@@ -84,11 +84,6 @@ void SummarySection::print(llvm::raw_ostream &os) const {
       e.subject.config.text(), place, e.ranked, e.pruned,
       formatUs(estimate.totalNs), arithmetic, formatFigure(bandwidth()),
       100 * bandwidth() / e.device->dramGBs, estimate.bound);
-  if (e.subjectModel != e.model)
-    text += fmt::format(" The {} model knows nothing like {}; its estimate is "
-                        "the {} model's.",
-                        nameOf(e.model), e.subject.tmpl->name(),
-                        nameOf(e.subjectModel));
   os << wrapText(text);
 }
 
@@ -243,7 +238,6 @@ llvm::json::Object ExplanationReport::toJson() const {
   llvm::json::Object object{{"problem", e.text},
                             {"device", e.device->name},
                             {"arch", e.device->archName()},
-                            {"model", nameOf(e.model)},
                             {"ranked", static_cast<int64_t>(e.ranked)},
                             {"pruned", static_cast<int64_t>(e.pruned)}};
   if (e.rejection) {
@@ -252,7 +246,6 @@ llvm::json::Object ExplanationReport::toJson() const {
     return object;
   }
   object["choice"] = SummarySection(e).toJson();
-  object["estimated_by"] = nameOf(e.subjectModel);
   object["derivation"] = DerivationSection(e.derivation).toJson();
   if (e.rival)
     object["rival"] = RivalSection(e).toJson();

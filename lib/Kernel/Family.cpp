@@ -21,14 +21,6 @@ KernelFamily::matrixProduct(const Problem &) const {
   return std::nullopt;
 }
 
-llvm::Expected<std::vector<StudyConfig>>
-KernelFamily::study(llvm::StringRef set, const Problem &,
-                    const DeviceModel &) const {
-  return makeError(ErrorCode::Unsupported,
-                   "{} has no named sets of configs, so none is called '{}'",
-                   name().str(), set.str());
-}
-
 Peer KernelFamily::peer(const Problem &problem) const {
   return matrixProduct(problem) ? Peer::Blas : Peer::None;
 }

@@ -4,7 +4,6 @@
 #include "Kernel/MatrixProduct.h"
 #include "Kernel/Operand.h"
 #include "Kernel/PoolDraws.h"
-#include "Kernel/Study.h"
 #include "Kernel/Template.h"
 
 #include <llvm/ADT/SmallVector.h>
@@ -116,16 +115,6 @@ public:
   /// bytes count every operand's elements once, unless the family knows better.
   virtual double flops(const Problem &problem) const = 0;
   virtual double compulsoryBytes(const Problem &problem) const;
-
-  /// The named sets of configs that studies measure, as help and messages list
-  /// them; empty: there are none.
-  virtual llvm::StringRef studySets() const { return ""; }
-  /// The configs of the set called \p name for \p problem, in its order. One
-  /// that this device or problem cannot run has a rejection that prune() tells.
-  /// Errors: InvalidArgument, which lists the sets; Unsupported.
-  virtual llvm::Expected<std::vector<StudyConfig>>
-  study(llvm::StringRef name, const Problem &problem,
-        const DeviceModel &device) const;
 
   /// Parses and canonicalises "gemm m=1 n=2 k=3"; the family's name is
   /// optional.

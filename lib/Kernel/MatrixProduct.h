@@ -1,8 +1,8 @@
 //===- MatrixProduct.h - a problem as a BLAS library is asked for it ------===//
 //
 // D = epilogue(alpha * op(A) op(B) + beta * C), accumulated in fp32, or int32
-// of int8; A and B are multiplied by their scales. Whoever knows matrix
-// products and no family reads this: the bench's peer and the classic model.
+// of int8; A and B are multiplied by their scales. The bench's
+// peer reads this, which knows matrix products and no family.
 // Shapes, types and strides in memory are the operand table's.
 //
 //===----------------------------------------------------------------------===//

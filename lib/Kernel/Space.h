@@ -13,7 +13,7 @@ namespace kiln {
 struct Candidate {
   const Template *tmpl = nullptr;
   Values config;
-  Estimate estimate; ///< without terms in a space of the main model
+  Estimate estimate; ///< without terms in a space
   CandidateClass candidateClass;
   int32_t order = 0; ///< its position in the space
 

@@ -21,8 +21,6 @@
 
 namespace kiln {
 
-class ClassicTemplate;
-
 /// Candidates with the same template and key are variations of one idea. Unless
 /// they rank by time, a rank list begins with the best of each class, and
 /// `rank` orders classes whose estimates tie.
@@ -134,9 +132,6 @@ public:
   /// problem and signature once and converts only configs that stay.
   virtual void judge(const Problem &problem, const DeviceModel &device,
                      SpaceSink &sink) const;
-
-  /// How the classic model sees its configs; null: they have no tiles.
-  virtual const ClassicTemplate *classic() const { return nullptr; }
 
   /// The plan of a config that prune() let pass: texts, geometry and binder.
   /// Compiles nothing. Its workspace covers \p problem's extents.

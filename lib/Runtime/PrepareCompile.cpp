@@ -6,6 +6,7 @@
 // cache at all.
 //
 //===----------------------------------------------------------------------===//
+#include "Runtime/EnteredContext.h"
 #include "Runtime/PrepareTask.h"
 #include "Runtime/RangeParts.h"
 #include "Tune/PoolWarmup.h"
@@ -27,13 +28,10 @@ static ErrorSummary errorOfMissing(std::string missing) {
 
 llvm::Expected<DeviceModel> PrepareTask::deviceToCompileFor() {
   if (!targets.empty()) {
-    auto driver = engine.driver();
-    if (!driver)
-      return driver.takeError();
-    auto state = engine.contextState(**driver, targets.front().context);
-    if (!state)
-      return state.takeError();
-    return (*state)->model;
+    auto entered = EnteredContext::of(engine, targets.front().context);
+    if (!entered)
+      return entered.takeError();
+    return entered->state().model;
   }
   auto named = engine.namedDevice();
   if (!named)
@@ -195,17 +193,10 @@ void PrepareTask::compilePools(const DeviceModel &device) {
 /// Loads the kernels of \p cover into the contexts as far as there is room.
 llvm::Error PrepareTask::loadPool(const PoolCover &cover) {
   for (const Target &target : targets) {
-    auto driver = engine.driver();
-    if (!driver)
-      return driver.takeError();
-    auto entered = CurrentContext::enter(**driver, target.context);
+    auto entered = EnteredContext::of(engine, target.context);
     if (!entered)
       return entered.takeError();
-    CaptureModeGuard relaxed(**driver);
-    auto state = engine.contextState(**driver, target.context);
-    if (!state)
-      return state.takeError();
-    if (auto error = loadPool(cover, **state))
+    if (auto error = loadPool(cover, entered->state()))
       return error;
   }
   return llvm::Error::success();

@@ -5,6 +5,7 @@
 #include "Choice/Chooser.h"
 #include "Compile/ProcessExit.h"
 #include "Runtime/Background.h"
+#include "Runtime/EnteredContext.h"
 #include "Runtime/RangeParts.h"
 #include "Runtime/ServedValues.h"
 #include "Support/Signals.h"
@@ -254,15 +255,9 @@ void PrepareTask::work() {
 /// Starts to compile the kernels that the problems will ask for one after
 /// another.
 void PrepareTask::compileAhead() {
-  auto driver = engine.driver();
-  if (!driver) {
-    llvm::consumeError(driver.takeError()); // each problem will say so
-    return;
-  }
-  CaptureModeGuard relaxed(**driver);
-  auto state = engine.contextState(**driver, targets.front().context);
-  if (!state) {
-    llvm::consumeError(state.takeError());
+  auto entered = EnteredContext::of(engine, targets.front().context);
+  if (!entered) {
+    llvm::consumeError(entered.takeError()); // each problem will say so
     return;
   }
   for (const Item &item : items) {
@@ -271,7 +266,7 @@ void PrepareTask::compileAhead() {
       continue;
     const PlanRequest request{*item.spec->family, item.spec->problem};
     for (const TranslationUnit &unit :
-         engine.chooser(**state, request).unitsToCompile()) {
+         engine.chooser(entered->state(), request).unitsToCompile()) {
       auto place = static_cast<int64_t>(ahead.size());
       ahead.push_back(engine.services().artifacts->request(
           unit, compile_priority::kAhead + place));
@@ -294,20 +289,14 @@ PrepareTask::budgetForNext(const ProblemSpec &spec) const {
 }
 
 llvm::Error PrepareTask::prepareProblem(const ProblemSpec &spec) {
-  auto driver = engine.driver();
-  if (!driver)
-    return driver.takeError();
   std::chrono::milliseconds budget =
       budgetForNext(spec) / static_cast<int64_t>(targets.size());
   for (const Target &target : targets) {
-    auto entered = CurrentContext::enter(**driver, target.context);
+    auto entered = EnteredContext::of(engine, target.context);
     if (!entered)
       return entered.takeError();
-    CaptureModeGuard relaxed(**driver);
-    auto state = engine.contextState(**driver, target.context);
-    if (!state)
-      return state.takeError();
-    if (auto error = prepareIn(**driver, **state, spec, target, budget))
+    if (auto error = prepareIn(entered->driver(), entered->state(), spec,
+                               target, budget))
       return error;
   }
   return llvm::Error::success();

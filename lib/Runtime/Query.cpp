@@ -2,6 +2,7 @@
 #include "Runtime/Query.h"
 
 #include "Choice/Chooser.h"
+#include "Runtime/EnteredContext.h"
 #include "Runtime/RangeParts.h"
 
 #include <optional>
@@ -162,16 +163,9 @@ queryProblem(Engine &engine, const kiln_problem *problem, CudaStream stream) {
   auto spec = ProblemSpec::parse(engine.families(), problem);
   if (!spec)
     return spec.takeError();
-  auto driver = engine.driver();
-  if (!driver)
-    return driver.takeError();
-  auto context = findContext(**driver, stream);
-  if (!context)
-    return context.takeError();
-  CaptureModeGuard relaxed(**driver);
-  auto state = engine.contextState(**driver, *context);
-  if (!state)
-    return state.takeError();
+  auto entered = EnteredContext::of(engine, stream);
+  if (!entered)
+    return entered.takeError();
   // A problem with nothing to compute is ready.
   kiln_query_result whole = KILN_INIT(kiln_query_result);
   whole.state = KILN_STATE_READY;
@@ -181,14 +175,14 @@ queryProblem(Engine &engine, const kiln_problem *problem, CudaStream stream) {
     if (!parts)
       return parts.takeError();
     for (const RangePart &part : *parts) {
-      kiln_query_result told = queryPart(engine, **state, part);
+      kiln_query_result told = queryPart(engine, entered->state(), part);
       if (&part == &parts->front())
         whole = told;
       else
         merge(whole, told);
     }
   } else if (!spec->family->isEmpty(spec->problem)) {
-    whole = queryValue(engine, **state, *spec);
+    whole = queryValue(engine, entered->state(), *spec);
   }
   engine.deliverMessages();
   return whole;

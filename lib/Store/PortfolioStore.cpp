@@ -302,11 +302,8 @@ PortfolioKey PortfolioKey::estimated(llvm::StringRef layer,
 }
 
 PortfolioKey PortfolioKey::ofValue(const Problem &problem,
-                                   const DeviceModel &device, ModelKind model) {
-  PortfolioKey key = estimated("problem " + problem.text() + "\n", device);
-  if (model != ModelKind::Main)
-    key.device += fmt::format(" model {}", nameOf(model));
-  return key;
+                                   const DeviceModel &device) {
+  return estimated("problem " + problem.text() + "\n", device);
 }
 
 std::string PortfolioKey::text() const {

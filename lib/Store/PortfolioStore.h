@@ -13,7 +13,7 @@
 #include "Cache/Store.h"
 #include "Device/DeviceModel.h"
 #include "Kernel/Family.h"
-#include "Kernel/ModelKind.h"
+#include "Kernel/Space.h"
 #include "Store/MergedStore.h"
 #include "Store/MergedText.h"
 #include "Store/TrialStatus.h"
@@ -125,10 +125,10 @@ struct PortfolioKey {
   /// The key of portfolios that the estimator chose for \p device.
   static PortfolioKey estimated(llvm::StringRef layer,
                                 const DeviceModel &device);
-  /// The same for \p problem alone, by \p model. Its members are in the order
-  /// of that choice.
-  static PortfolioKey ofValue(const Problem &problem, const DeviceModel &device,
-                              ModelKind model = ModelKind::Main);
+  /// The same for \p problem alone. Its members are in the order of that
+  /// choice.
+  static PortfolioKey ofValue(const Problem &problem,
+                              const DeviceModel &device);
 };
 
 /// Portfolios in the cache, see MergedStore. Thread-safe. The cache store must

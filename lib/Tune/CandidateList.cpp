@@ -75,9 +75,7 @@ static std::vector<Seed> seedsOf(const TuningTask &task,
 static void dropHopeless(const TuningTask &task,
                          llvm::ArrayRef<Candidate> ranked,
                          std::vector<Seed> &seeds) {
-  // The classic model and a seed's estimate are of different scales.
-  if (task.match.kind == RecordMatchKind::Exact || seeds.empty() ||
-      task.options.model != ModelKind::Main)
+  if (task.match.kind == RecordMatchKind::Exact || seeds.empty())
     return;
   std::vector<double> ratios;
   for (const Seed &seed : seeds)
@@ -101,7 +99,6 @@ static void dropHopeless(const TuningTask &task,
 
 static llvm::Expected<Space> exploreSpace(const TuningTask &task) {
   return exploreSpace(task.family, task.problem, task.context.device,
-                      task.options.model,
                       {.allowance = task.options.allowance});
 }
 

@@ -112,10 +112,6 @@ private:
   void inParallel(size_t count, llvm::function_ref<void(size_t)> body) const {
     forEachInParallel(count, threads, body, options.cancel);
   }
-  bool isPruned(const Template &tmpl, const Problem &problem,
-                const Values &config) const {
-    return tmpl.pruneWithin(allowance, problem, config, device).has_value();
-  }
   llvm::Error checkCancelled() const {
     if (options.cancel && *options.cancel)
       return makeError(ErrorCode::Cancelled, "cancelled");

@@ -14,8 +14,8 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
-#include "Kernel/ModelKind.h"
 #include "Kernel/Registry.h"
+#include "Kernel/Space.h"
 #include "Store/ArtifactStore.h"
 #include "Store/Records.h"
 #include "Trial/TrialRunner.h"
@@ -60,7 +60,6 @@ struct TuningOptions {
   /// by side, which decides; below 2 there is no playoff.
   unsigned playoff = 3;
   MeasurementMode mode = MeasurementMode::Cold;
-  ModelKind model = ModelKind::Main;
   /// The caller's limits of a plan: a config that needs more gets no trial, and
   /// no record answers with it.
   Allowance allowance = {};

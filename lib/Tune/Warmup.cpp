@@ -87,7 +87,7 @@ static PlannedProblem planProblem(size_t index,
     planned.rows.push_back(std::move(noPlan));
     return planned;
   }
-  auto space = exploreSpace(*named.family, named.problem, device, options.model,
+  auto space = exploreSpace(*named.family, named.problem, device,
                             {.allowance = options.allowance});
   if (!space) {
     unplanned.error = summarize(space.takeError());
@@ -205,7 +205,7 @@ std::vector<TranslationUnit> WarmupRun::moveOn() {
     // The space is ranked again, because rankings of all problems are too large
     // to keep.
     auto space = exploreSpace(*named.family, named.problem, device,
-                              options.model, {.allowance = options.allowance});
+                              {.allowance = options.allowance});
     if (!space) {
       llvm::consumeError(space.takeError()); // it was ranked before
       continue;
@@ -226,7 +226,7 @@ std::vector<TranslationUnit> WarmupRun::moveOn() {
 }
 
 PortfolioKey WarmupRun::keyOf(size_t index) const {
-  return PortfolioKey::ofValue(problems[index].problem, device, options.model);
+  return PortfolioKey::ofValue(problems[index].problem, device);
 }
 
 void WarmupRun::storeDecision(size_t index) {

@@ -8,8 +8,8 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
-#include "Kernel/ModelKind.h"
 #include "Kernel/Registry.h"
+#include "Kernel/Space.h"
 #include "Store/ArtifactStore.h"
 #include "Store/PortfolioStore.h"
 
@@ -27,7 +27,6 @@ struct WarmupOptions {
   /// Configs a problem. Where none of them can be used, the next ones are taken
   /// as an engine takes them, see kCompileAttempts.
   unsigned top = 1;
-  ModelKind model = ModelKind::Main;
   /// Configs beyond it are not taken; its largest problem is not read.
   Allowance allowance = {};
   /// Also compile the generic kernel of each signature, the fallback.

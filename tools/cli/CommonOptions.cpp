@@ -145,15 +145,6 @@ llvm::Expected<ChosenDevice> chooseLiveDevice(const ParsedOptions &options,
   return chosen;
 }
 
-llvm::Expected<ModelKind> chooseModel(const ParsedOptions &options) {
-  std::string text = options.value("--model").value_or("main");
-  for (ModelKind kind : {ModelKind::Main, ModelKind::Classic})
-    if (nameOf(kind) == text)
-      return kind;
-  return makeError(ErrorCode::InvalidArgument,
-                   "--model={} is neither main nor classic", text);
-}
-
 llvm::Expected<Allowance> chooseAllowance(const ParsedOptions &options) {
   auto limit = options.bytes("--workspace-limit");
   if (!limit)
@@ -330,10 +321,6 @@ llvm::Expected<Subject> Subject::read(const ParsedOptions &options) {
   Subject subject;
   subject.environment = Environment::fromProcess();
   subject.registry = makeBuiltinRegistry();
-  auto model = chooseModel(options);
-  if (!model)
-    return model.takeError();
-  subject.model = *model;
   auto allowance = chooseAllowance(options);
   if (!allowance)
     return allowance.takeError();

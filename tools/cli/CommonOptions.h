@@ -9,7 +9,7 @@
 #include "Cache/Store.h"
 #include "Driver/Driver.h"
 #include "Kernel/Allowance.h"
-#include "Kernel/ModelKind.h"
+#include "Kernel/Space.h"
 #include "Store/ArtifactStore.h"
 #include "Store/DeviceAssembly.h"
 #include "Support/Environment.h"
@@ -30,8 +30,6 @@ inline constexpr OptionSpec kDeviceOption = {
     "(default)"};
 inline constexpr OptionSpec kOverrideOption = {
     "--override", "FILE", "JSON whose numbers go in front of the device's own"};
-inline constexpr OptionSpec kModelOption = {"--model", "main|classic",
-                                            "the performance model that ranks"};
 inline constexpr OptionSpec kSuiteOption = {
     "--suite", "FILE", "JSON with the problems; see benchmarks/suites"};
 inline constexpr OptionSpec kFilterOption = {
@@ -61,8 +59,8 @@ inline constexpr OptionSpec kThreadsOption = {
 // These together, as commands have them.
 inline constexpr OptionSpec kDeviceOptions[] = {kDeviceOption, kOverrideOption};
 inline constexpr OptionSpec kSuiteOptions[] = {kSuiteOption, kFilterOption};
-inline constexpr OptionSpec kSubjectOptions[] = {
-    kDeviceOption, kOverrideOption, kModelOption, kSuiteOption, kFilterOption};
+inline constexpr OptionSpec kSubjectOptions[] = {kDeviceOption, kOverrideOption,
+                                                 kSuiteOption, kFilterOption};
 inline constexpr OptionSpec kAllowanceOptions[] = {kWorkspaceLimitOption,
                                                    kUnlimitedOption};
 inline constexpr OptionSpec kCacheOptions[] = {
@@ -96,8 +94,6 @@ llvm::Expected<ChosenDevice> chooseDevice(const ParsedOptions &options,
 llvm::Expected<ChosenDevice> chooseLiveDevice(const ParsedOptions &options,
                                               const Environment &environment,
                                               llvm::StringRef why);
-
-llvm::Expected<ModelKind> chooseModel(const ParsedOptions &options);
 
 /// The allowance of plans: that of an engine without a limit in its options, or
 /// the one that --workspace-limit or --unlimited give. Error: InvalidArgument.
@@ -140,12 +136,11 @@ llvm::Expected<std::vector<Case>> readCases(const ParsedOptions &options,
 struct Subject {
   Environment environment;
   Registry registry; ///< owns the families of the cases
-  ModelKind model = ModelKind::Main;
   std::vector<Case> cases;
   /// As much as an engine's where the command has no option for it.
   Allowance allowance;
 
-  /// Errors: those of chooseModel(), chooseAllowance() and readCases().
+  /// Errors: those of chooseAllowance() and readCases().
   static llvm::Expected<Subject> read(const ParsedOptions &options);
 };
 

@@ -38,10 +38,6 @@ ChoiceRequest::read(const ParsedOptions &options) {
   request.tuning.budget = *budget;
   if (!options.has("--budget"))
     request.tuning.maxTrials = 0;
-  auto model = chooseModel(options);
-  if (!model)
-    return model.takeError();
-  request.tuning.model = *model;
   auto allowance = chooseAllowance(options);
   if (!allowance)
     return allowance.takeError();

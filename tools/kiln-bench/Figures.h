@@ -11,6 +11,9 @@
 
 namespace kiln::cli {
 
+/// The first choices of an order that reports judge beside the very first.
+inline constexpr size_t kTopFew = 5;
+
 /// Values of a dynamic extent that want kernels of one kind.
 struct Band {
   const char *name;

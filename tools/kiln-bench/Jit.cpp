@@ -67,7 +67,7 @@ recordedChoice(const Case &which, const LiveSession &session) {
 /// asked.
 static llvm::Expected<std::vector<ChosenPlan>>
 choosePlans(llvm::ArrayRef<Case> cases, const DeviceModel &device,
-            ModelKind model, const LiveSession *session) {
+            const LiveSession *session) {
   std::vector<ChosenPlan> plans;
   for (const Case &which : cases) {
     const auto &[family, problem] = which.named;
@@ -87,7 +87,7 @@ choosePlans(llvm::ArrayRef<Case> cases, const DeviceModel &device,
       }
     }
     if (!chosen.isRecorded) {
-      auto space = exploreSpace(*family, problem, device, model);
+      auto space = exploreSpace(*family, problem, device);
       if (!space)
         return space.takeError();
       chosen.tmpl = space->ranked.front().tmpl;
@@ -268,7 +268,7 @@ static llvm::Expected<int> runJit(const ParsedOptions &options) {
   auto subject = Subject::read(options);
   if (!subject)
     return subject.takeError();
-  const auto &[environment, registry, model, cases, allowance] = *subject;
+  const auto &[environment, registry, cases, allowance] = *subject;
   if (llvm::Error error = checkOutput(options.value("--out")))
     return error;
   JitReport report;
@@ -302,7 +302,7 @@ static llvm::Expected<int> runJit(const ParsedOptions &options) {
       return opened.takeError();
     session = std::move(*opened);
   }
-  auto plans = choosePlans(cases, device->model(), model, session.get());
+  auto plans = choosePlans(cases, device->model(), session.get());
   if (!plans)
     return plans.takeError();
   report.cases = plans->size();

@@ -1,10 +1,10 @@
 //===- Quality.cpp --------------------------------------------------------===//
 #include "kiln-bench/Quality.h"
 
-#include "Kernel/ClassicRanking.h"
 #include "Store/Records.h"
 #include "Support/Error.h"
 #include "Trial/Statistics.h"
+#include "kiln-bench/ClassicRanking.h"
 
 #include <llvm/ADT/STLExtras.h>
 #include <llvm/ADT/StringMap.h>
@@ -14,8 +14,6 @@
 #include <limits>
 
 namespace kiln::cli {
-
-static constexpr size_t kTopFew = 5;
 
 double expectedShare(std::vector<double> times, double bestNs, size_t count) {
   llvm::sort(times);
@@ -139,10 +137,8 @@ static OrderShare classicShares(const Registry::NamedProblem &named,
   auto product = classicProblemOf(*named.family, named.problem);
   if (!product)
     return {};
-  Space space;
-  space.ranked = std::move(ranked);
-  rankClassic(*product, device, /*keepRejected=*/false, space);
-  return sharesOf(timesOf(space.ranked, timeAt), bestNs);
+  ranked = rankClassic(*product, device, std::move(ranked));
+  return sharesOf(timesOf(ranked, timeAt), bestNs);
 }
 
 llvm::Expected<ReplayedSpace> replay(const RecordedSpace &space,

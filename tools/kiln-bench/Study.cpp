@@ -61,7 +61,7 @@ static llvm::Expected<std::string> studySetOf(const ParsedOptions &options,
     return *environment.kernels;
   return makeError(ErrorCode::InvalidArgument,
                    "--set names no set, and KERNELS is not set: there are {}",
-                   cases.front().named.family->studySets().str());
+                   studySetsOf(*cases.front().named.family).str());
 }
 
 static llvm::Expected<StudyRequest> readStudy(const ParsedOptions &options,
@@ -125,7 +125,7 @@ static llvm::Error collectRows(llvm::ArrayRef<Case> cases,
     if (family->isEmpty(problem))
       return makeError(ErrorCode::InvalidArgument,
                        "{}: there is nothing to compute", which.name);
-    auto configs = family->study(request.set, problem, device);
+    auto configs = studySet(*family, request.set, problem, device);
     if (!configs)
       return configs.takeError();
     for (auto [place, config] : llvm::enumerate(*configs)) {

@@ -1,10 +1,10 @@
 //===- StudyReport.h - a named set of configs, fastest first --------------===//
 #pragma once
 
-#include "Kernel/Study.h"
 #include "cli/CommonOptions.h"
 #include "cli/Report.h"
 #include "compare/BenchReport.h"
+#include "kiln-bench/StudySets.h"
 
 #include <optional>
 #include <string>

@@ -1,302 +1,379 @@
-//===- Sweep.cpp - kiln-bench sweep: measure whole spaces -----------------===//
-#include "Tune/Sweep.h"
+//===- Sweep.cpp - every config of a space, measured ----------------------===//
+#include "kiln-bench/Sweep.h"
 
-#include "Families/Families.h"
-#include "cli/Console.h"
-#include "cli/Finish.h"
-#include "cli/LiveSession.h"
-#include "cli/Stopwatch.h"
-#include "compare/BenchSetting.h"
-#include "kiln-bench/Commands.h"
-#include "kiln-bench/Draw.h"
-#include "kiln-bench/SweepRecord.h"
-#include "kiln-bench/SweepReport.h"
+#include "Support/Error.h"
+#include "Trial/Statistics.h"
+#include "Tune/TrialSeries.h"
 
-#include <deque>
+#include <llvm/ADT/STLExtras.h>
+
+#include <algorithm>
+#include <memory>
+#include <numeric>
+#include <random>
 
 namespace kiln::cli {
 
-using Clock = SweepOptions::Clock;
+/// What one batch may take.
+static constexpr std::chrono::milliseconds kBatchLimit{60000};
 
-/// Reads which configs of each space are measured.
-static llvm::Error readChosen(const ParsedOptions &options,
-                              SweepOptions &sweep) {
-  auto top = options.number("--top", 0);
-  if (!top)
-    return top.takeError();
-  sweep.top = *top;
-  // The rest is what tells where the estimate is blind.
-  constexpr unsigned kSampleShare = 4;
-  auto sample = options.number("--sample", *top / kSampleShare, 0);
-  if (!sample)
-    return sample.takeError();
-  sweep.sample = *sample;
-  if (sweep.top == 0 && options.has("--sample"))
-    return makeError(ErrorCode::InvalidArgument, "--sample is for --top");
-  return llvm::Error::success();
+/// How far behind the best a config may be that takes part in the playoff.
+/// Times of different batches are off by some 1 %, those that made a config the
+/// best so far by more.
+static constexpr double kSweepPlayoffBand = 0.05;
+
+const SweptConfig *SweepResult::best() const {
+  // The least of many times are too low, and those of the playoff no more: who
+  // was not fast enough for it is not the best for that.
+  const bool hasPlayoff = llvm::any_of(
+      configs, [](const SweptConfig &config) { return config.inPlayoff; });
+  const SweptConfig *best = nullptr;
+  for (const SweptConfig &config : configs)
+    if (config.isMeasured() && config.result.validated &&
+        config.inPlayoff >= hasPlayoff &&
+        (!best || config.result.medianNs < best->result.medianNs))
+      best = &config;
+  return best;
 }
 
-/// Reads everything of a sweep that has an option.
-static llvm::Expected<SweepOptions> readSweep(const ParsedOptions &options,
-                                              Clock::time_point start) {
-  SweepOptions sweep;
-  constexpr unsigned kMostBatch = 64;
-  auto batch = options.number("--batch", sweep.batch, 2, kMostBatch);
-  if (!batch)
-    return batch.takeError();
-  sweep.batch = *batch;
-  auto model = chooseModel(options);
-  if (!model)
-    return model.takeError();
-  sweep.model = *model;
-  if (options.has("--hot"))
-    sweep.mode = MeasurementMode::Hot;
-  if (llvm::Error error = readChosen(options, sweep))
-    return error;
-  if (options.has("--time-limit")) {
-    auto limit = options.duration("--time-limit", {});
-    if (!limit)
-      return limit.takeError();
-    sweep.deadline = start + *limit;
-  }
-  return sweep;
+double SweepResult::share(size_t count) const {
+  const SweptConfig *fastest = best();
+  double ns = 0;
+  for (const SweptConfig &config : configs)
+    if (static_cast<size_t>(config.rank) < count && config.isMeasured() &&
+        (ns == 0 || config.result.medianNs < ns))
+      ns = config.result.medianNs;
+  if (!fastest || ns == 0)
+    return 0;
+  // One that was not validated was slower than a valid one by the tie band at
+  // least, or ran too late to be: no first choice is better than the best.
+  return std::min(fastest->result.medianNs / ns, 1.0);
 }
 
-/// Sweeps one case into \p row; an error is one after which nothing can be
-/// measured.
-static llvm::Error sweepCase(SweepRow &row, const SweepOptions &options,
-                             LiveSession &session) {
-  const auto &[family, problem] = row.which->named;
-  row.result.isComplete = true;
-  if (family->isEmpty(problem))
-    return llvm::Error::success();
-  auto result = sweepSpace(*family, problem, session.model(),
-                           *session.artifacts, *session.trials, options);
-  if (result) {
-    row.result = std::move(*result);
-    return llvm::Error::success();
-  }
-  ErrorSummary error = summarize(result.takeError());
-  row.error = error.message;
-  if (error.code == ErrorCode::ContextDead ||
-      error.code == ErrorCode::CompilerMissing) {
-    row.result.isComplete = false;
-    return errorOf(error);
-  }
-  return llvm::Error::success();
+size_t SweepResult::measured() const {
+  return static_cast<size_t>(
+      llvm::count_if(configs, [](const auto &c) { return c.isMeasured(); }));
+}
+
+size_t SweepResult::faulty() const {
+  return static_cast<size_t>(llvm::count_if(
+      configs, [](const auto &c) { return isConfigFault(c.result.status); }));
+}
+
+double SweepResult::correlation() const {
+  std::vector<double> predicted, measured;
+  for (const SweptConfig &config : configs)
+    if (config.isMeasured()) {
+      predicted.push_back(config.predictedNs);
+      measured.push_back(config.result.medianNs);
+    }
+  return rankCorrelation(predicted, measured);
+}
+
+/// The ranks that are measured of a space of \p size, in order.
+static std::vector<size_t> chosenRanks(size_t size,
+                                       const SweepOptions &options) {
+  std::vector<size_t> ranks(size);
+  std::iota(ranks.begin(), ranks.end(), size_t(0));
+  if (options.top == 0 || options.top >= size)
+    return ranks;
+  // By hand: what std::sample draws differs from library to library.
+  std::mt19937_64 random(options.seed);
+  const size_t end = std::min<size_t>(size, options.top + options.sample);
+  for (size_t i = options.top; i < end; ++i)
+    std::swap(ranks[i], ranks[i + random() % (size - i)]);
+  ranks.resize(end);
+  std::sort(ranks.begin(), ranks.end());
+  return ranks;
 }
 
 namespace {
 
-/// Has what later cases need compiled while earlier ones run.
-class Ahead {
-public:
-  Ahead(llvm::ArrayRef<Case> cases, const SweepOptions &options,
-        LiveSession &session)
-      : cases(cases), options(options), session(session) {}
+/// What is measured of one space: configs with plans, in the order of the
+/// ranking.
+struct SweptSpace {
+  std::vector<std::unique_ptr<TuningCandidate>> entries;
+  size_t size = 0; ///< of the whole space
 
-  /// From now on \p current runs.
-  void advance(size_t current) {
-    // The first of these requests are done when their turn comes; all kernels
-    // of a long sweep would not fit into memory.
-    constexpr size_t kCasesAhead = 3;
-    while (!waiting.empty() && waiting.front().first <= current)
-      waiting.pop_front();
-    for (; next < cases.size() && next <= current + kCasesAhead; ++next) {
-      const auto &[family, problem] = cases[next].named;
-      if (family->isEmpty(problem))
-        continue;
-      auto requests = requestSwept(*family, problem, session.model(),
-                                   *session.artifacts, options, next);
-      if (requests)
-        waiting.emplace_back(next, std::move(*requests));
-      else // the sweep itself will tell
-        llvm::consumeError(requests.takeError());
-    }
-  }
-
-private:
-  llvm::ArrayRef<Case> cases;
-  const SweepOptions &options;
-  LiveSession &session;
-  size_t next = 0;
-  std::deque<std::pair<size_t, std::vector<PendingArtifact>>> waiting;
+  std::vector<TranslationUnit> units() const;
 };
 
 } // namespace
 
-/// Writes the measured times for later replays.
-static llvm::Error writeRecord(const SweepReport &report,
-                               const DeviceModel &device,
-                               const std::string &path) {
-  SweepRecord record;
-  record.what = report.what;
-  record.commit = report.commit;
-  record.gpu = report.gpu;
-  record.driver = report.driver;
-  record.toolchain = report.toolchain;
-  record.mode = report.mode;
-  record.device = device.name;
-  for (const SweepRow &row : report.rows)
-    if (row.error.empty() && row.result.measured() > 0)
-      record.spaces.push_back(
-          RecordedSpace::of(row.which->name, row.which->text(), row.result));
-  return writeFile(path, record.text());
+static llvm::Expected<SweptSpace> exploreSwept(const KernelFamily &family,
+                                               const Problem &problem,
+                                               const DeviceModel &device,
+                                               const SweepOptions &options) {
+  auto space = exploreSpace(family, problem, device);
+  if (!space)
+    return space.takeError();
+  SweptSpace swept;
+  swept.size = space->ranked.size();
+  for (size_t rank : chosenRanks(swept.size, options)) {
+    swept.entries.push_back(std::make_unique<TuningCandidate>(
+        std::move(space->ranked[rank]), static_cast<int>(rank)));
+    swept.entries.back()->makePlan(problem, device);
+  }
+  return swept;
+}
+
+std::vector<TranslationUnit> SweptSpace::units() const {
+  std::vector<TranslationUnit> units;
+  for (const auto &entry : entries)
+    units.insert(units.end(), entry->plan.kernels.begin(),
+                 entry->plan.kernels.end());
+  return units;
 }
 
 namespace {
 
-/// Keeps the file of --record up to date, so that a sweep that is killed after
-/// hours leaves the times it had.
-class RecordKeeper {
+/// One problem's sweep in progress.
+class Sweep {
 public:
-  RecordKeeper(std::optional<std::string> path, const DeviceModel &device)
-      : path(std::move(path)), device(device) {}
+  Sweep(const KernelFamily &family, const Problem &problem,
+        const DeviceModel &device, ArtifactStore &artifacts,
+        TrialRunner &runner, const SweepOptions &options)
+      : family(family), problem(problem), device(device), artifacts(artifacts),
+        options(options), series(&runner, family, problem,
+                                 {.activity = "sweeping",
+                                  .mode = options.mode,
+                                  .cancel = options.cancel,
+                                  .trustsProofs = false,
+                                  .dropsLate = true,
+                                  .loadedBand = kSweepPlayoffBand}) {}
 
-  void keep(const SweepReport &report) {
-    if (!path || *path == "-" || hasFailed)
-      return;
-    if (llvm::Error error = writeRecord(report, device, *path)) {
-      printWarning(summarize(std::move(error)).message);
-      hasFailed = true; // the end tells whether it still does
-    }
-  }
-  llvm::Error finish(const SweepReport &report) const {
-    return path ? writeRecord(report, device, *path) : llvm::Error::success();
-  }
+  llvm::Expected<SweepResult> run();
 
 private:
-  std::optional<std::string> path;
+  llvm::Error explore();
+  llvm::Error compile();
+  llvm::Error takeCompiled(TuningCandidate &entry,
+                           llvm::ArrayRef<ArtifactOutcome> outcomes);
+  llvm::Error runTrials();
+  CandidateRefs nextBatch() const;
+  llvm::Error playOff();
+  CandidateRefs chooseFinalists() const;
+  void leaveOut();
+  SweepResult report();
+  bool isOver() const {
+    return !series.mayRun() || (options.cancel && options.cancel->load()) ||
+           SweepOptions::Clock::now() >= options.deadline;
+  }
+  void tell(bool isCompiling, size_t done, size_t total) const {
+    if (options.progress)
+      options.progress({isCompiling, done, total});
+  }
+
+  const KernelFamily &family;
+  const Problem &problem;
   const DeviceModel &device;
-  bool hasFailed = false;
+  ArtifactStore &artifacts;
+  const SweepOptions &options;
+
+  SweptSpace space;
+  TrialSeries series;
+  CandidateRefs finalists; ///< of the playoff that decided
+  SweepResult result;
 };
 
 } // namespace
 
-/// Sweeps all cases, one after another.
-static llvm::Error sweepAll(llvm::ArrayRef<Case> cases, SweepOptions options,
-                            LiveSession &session, RecordKeeper &keeper,
-                            SweepReport &report) {
-  InterruptGuard interrupt;
-  options.cancel = interrupt.flag();
-  ProgressBar bar("sweeping");
-  for (const Case &one : cases) {
-    SweepRow &row = report.rows.emplace_back();
-    row.which = &one;
-    row.result.isComplete = false; // until its turn comes
-  }
-  Ahead ahead(cases, options, session);
-  for (size_t i = 0; i < cases.size(); ++i) {
-    if (interrupt.flag()->load() || Clock::now() >= options.deadline)
-      break;
-    ahead.advance(i);
-    options.progress = [&](const SweepProgress &progress) {
-      bar.update(i, cases.size(),
-                 fmt::format("{}: {} {} of {}", cases[i].name,
-                             progress.isCompiling ? "kernel" : "config",
-                             progress.done, progress.total));
-    };
-    SweepRow &row = report.rows[i];
-    if (llvm::Error error = sweepCase(row, options, session))
+llvm::Error Sweep::explore() {
+  auto explored = exploreSwept(family, problem, device, options);
+  if (!explored)
+    return explored.takeError();
+  space = std::move(*explored);
+  result.spaceSize = space.size;
+  return llvm::Error::success();
+}
+
+/// Compiles all kernels of all configs in parallel.
+llvm::Error Sweep::compile() {
+  const std::vector<ArtifactOutcome> outcomes = artifacts.compileAll(
+      space.units(),
+      [&](const ArtifactStore::Progress &progress) {
+        tell(true, progress.done, progress.total);
+      },
+      options.cancel);
+  llvm::ArrayRef<ArtifactOutcome> rest = outcomes;
+  for (const auto &entry : space.entries) {
+    const size_t count = entry->plan.kernels.size();
+    if (llvm::Error error = takeCompiled(*entry, rest.take_front(count)))
       return error;
-    if (!row.result.toolchain.empty())
-      report.toolchain = row.result.toolchain;
-    keeper.keep(report);
+    rest = rest.drop_front(count);
   }
   return llvm::Error::success();
 }
 
-/// The problems of the command: a draw, or the named ones.
-static llvm::Expected<std::vector<Case>>
-readProblems(const ParsedOptions &options, const Registry &registry,
-             SweepOptions &sweep, std::string &what) {
-  what = subjectOf(options);
-  if (!options.has("--draw")) {
-    for (const OptionSpec &option : kDrawnOptions)
-      if (options.has(option.name))
-        return makeError(ErrorCode::InvalidArgument, "{} is for --draw",
-                         option.name);
-    return readCases(options, registry);
+/// Takes what became of the kernels of \p entry. Errors: CompilerMissing.
+llvm::Error Sweep::takeCompiled(TuningCandidate &entry,
+                                llvm::ArrayRef<ArtifactOutcome> outcomes) {
+  entry.stage = TuningCandidate::Stage::Ready;
+  for (const ArtifactOutcome &outcome : outcomes) {
+    entry.artifacts.push_back(outcome.artifact);
+    if (outcome && result.toolchain.empty())
+      result.toolchain = outcome.artifact->toolchain;
+    if (outcome.error.code == ErrorCode::CompilerMissing)
+      return errorOf(outcome.error);
+    if (outcome || entry.stage == TuningCandidate::Stage::Failed)
+      continue;
+    entry.stage = TuningCandidate::Stage::Failed;
+    entry.trial.status = outcome.error.code == ErrorCode::Cancelled
+                             ? TrialStatus::Timeout
+                             : TrialStatus::LaunchFailed;
+    entry.trial.message = outcome.error.message;
+    result.failedCompiles += entry.trial.status == TrialStatus::LaunchFailed;
   }
-  auto count = options.number("--draw", 0);
-  if (!count)
-    return count.takeError();
-  auto draw = readDraw(options, *count, registry);
-  if (!draw)
-    return draw.takeError();
-  what = draw->text(what);
-  sweep.seed = draw->seeds.front();
-  return std::move(draw->cases);
+  return llvm::Error::success();
 }
 
-static llvm::Expected<int> runSweep(const ParsedOptions &options) {
-  const Stopwatch watch;
-  Environment environment = Environment::fromProcess();
-  Registry registry = makeBuiltinRegistry();
-  auto sweep = readSweep(options, watch.start());
-  if (!sweep)
-    return sweep.takeError();
-  SweepReport report;
-  auto cases = readProblems(options, registry, *sweep, report.what);
-  if (!cases)
-    return cases.takeError();
-  auto session = LiveSession::open(options, environment, "sweep measures");
-  if (!session)
-    return session.takeError();
-  for (const char *file : {"--out", "--record"})
-    if (llvm::Error error = checkOutput(options.value(file)))
+/// The next configs that compiled and were not tried, as many as there is room
+/// for beside what is carried.
+CandidateRefs Sweep::nextBatch() const {
+  const size_t carried = series.carried().size();
+  const size_t size = std::max<size_t>(options.batch, carried + 1) - carried;
+  CandidateRefs batch;
+  for (const auto &entry : space.entries)
+    if (entry->stage == TuningCandidate::Stage::Ready && batch.size() < size)
+      batch.push_back(entry.get());
+  return batch;
+}
+
+llvm::Error Sweep::runTrials() {
+  for (;;) {
+    const auto waiting = llvm::count_if(space.entries, [](const auto &entry) {
+      return entry->stage == TuningCandidate::Stage::Ready;
+    });
+    tell(false, space.entries.size() - static_cast<size_t>(waiting),
+         space.entries.size());
+    if (waiting == 0 || isOver())
+      return llvm::Error::success();
+    TrialOptions trialOptions;
+    trialOptions.timeLimit = kBatchLimit;
+    if (llvm::Error error = series.runBatch(nextBatch(), trialOptions))
       return error;
-
-  report.commit = options.value("--commit").value_or("");
-  report.gpu = marketingNameOf((*session)->model());
-  report.driver = driverVersionText((*session)->driver());
-  report.model = nameOf(sweep->model).str();
-  report.mode = sweep->mode == MeasurementMode::Hot ? "hot L2" : "cold L2";
-  RecordKeeper keeper(options.value("--record"), (*session)->model());
-  llvm::Error failure = sweepAll(*cases, *sweep, **session, keeper, report);
-  report.elapsedMs = watch.ms();
-  int code = report.exitCode();
-  if (llvm::Error unwritten = keeper.finish(report)) {
-    printError(summarize(std::move(unwritten)).message);
-    code = code ? code : kExitSomeFailed;
+    // Behind a late launch what was measured before counts.
+    const ErrorSummary &failure = series.failure();
+    if (failure.code != ErrorCode::Success &&
+        (failure.code != ErrorCode::InProgress || series.measured().empty()))
+      return errorOf(failure);
   }
-  return finish(report, options.value("--out"), options.wantsJson(),
-                std::move(failure), code);
 }
 
-static constexpr OptionSpec kDrawOption[] = {
-    {"--draw", "N", "N problems of the suite's layers, with drawn values"}};
-static constexpr OptionSpec kSweepOwnOptions[] = {
-    {"--top", "N",
-     "measure the N best-ranked configs of each space, and a sample of the "
-     "rest; default: all"},
-    {"--sample", "N", "configs of that sample; default a quarter of --top"},
-    {"--record", "FILE",
-     "write the time of every config there after each space, for kiln-bench "
-     "quality"},
-    {"--out", "FILE", "write the JSON document, with every config, there"},
-    {"--commit", "TEXT", "commit that the document names"},
-    {"--time-limit", "TIME", "for all problems together; default: none"},
-    {"--batch", "N", "configs whose samples are interleaved; default 8"},
-    {"--hot", nullptr, "measure with operands in L2 instead of cold"},
-};
-static constexpr auto kSweepOptions =
-    joinOptions(kSubjectOptions, kDrawOption, kDrawnOptions, kSweepOwnOptions,
-                kCompilerOptions);
+/// The reference, the best few, and the estimator's first choice; none where
+/// there is nothing to settle.
+CandidateRefs Sweep::chooseFinalists() const {
+  CandidateRefs chosen = series.contenders(kSweepPlayoffBand, options.playoff,
+                                           /*areProven=*/false);
+  TuningCandidate *first = space.entries.front().get();
+  if (!chosen.empty() && first->isMeasured() &&
+      !llvm::is_contained(chosen, first))
+    chosen.push_back(first);
+  if (chosen.size() < 2)
+    return {};
+  // In front: where memory is short, the last ones go without.
+  llvm::erase(chosen, series.reference());
+  chosen.insert(chosen.begin(), series.reference());
+  return chosen;
+}
 
-const CommandSpec kSweepCommand = {
-    "sweep",
-    "PROBLEM...",
-    "measure every config of problems' spaces",
-    "Compiles and measures all configs that pass pruning, with no rule that "
-    "stops early, and tells which share of the best the estimator's first "
-    "choice and its first five reach. Records nothing in the cache. Ends with "
-    "1 if a space was not measured to its end, or if a config is wrong or "
-    "does not compile.\nWith --draw the problems are layers of the suite with "
-    "values of --range, --bytes and --seed.\n  kiln-bench sweep --suite "
-    "benchmarks/suites/memory_bound.json --out sweep.json",
-    kSweepOptions,
-    runSweep,
-};
+/// Measures those that may be the best once more, side by side. Repeats that
+/// without a config that turns out to be faulty, since with it goes what was
+/// known of the rest.
+llvm::Error Sweep::playOff() {
+  TrialOptions trialOptions;
+  trialOptions.timeLimit = kBatchLimit;
+  for (;;) {
+    CandidateRefs chosen = chooseFinalists();
+    if (chosen.empty())
+      return llvm::Error::success();
+    if (isOver()) {
+      result.isComplete = false;
+      return llvm::Error::success();
+    }
+    auto playoff =
+        series.playOff(chosen, trialOptions, PlayoffScale::Reference);
+    if (!playoff)
+      return playoff.takeError();
+    if (playoff->hasLost || !series.mayRun())
+      continue;
+    // No room beside the others is as much as there is; late, the earlier order
+    // stands.
+    result.isComplete &= !playoff->isLate && !playoff->timed.empty();
+    if (!playoff->timed.empty())
+      finalists = std::move(chosen);
+    return llvm::Error::success();
+  }
+}
+
+/// Marks what is not tried any more.
+void Sweep::leaveOut() {
+  const ErrorSummary &failure = series.failure();
+  const bool isBehindLate = failure.code != ErrorCode::Success;
+  for (const auto &entry : space.entries) {
+    if (entry->stage != TuningCandidate::Stage::Ready)
+      continue;
+    entry->trial.status =
+        isBehindLate ? TrialStatus::NotTried : TrialStatus::Timeout;
+    entry->trial.message =
+        isBehindLate ? failure.message : "not tried within the time limit";
+  }
+}
+
+SweepResult Sweep::report() {
+  for (const auto &entry : space.entries) {
+    SweptConfig &config = result.configs.emplace_back();
+    config.rank = entry->rank;
+    config.predictedNs = entry->candidate.estimate.totalNs;
+    config.bound = entry->candidate.estimate.bound.str();
+    config.result = std::move(entry->trial);
+    config.result.config = entry->config;
+    config.inPlayoff = llvm::is_contained(finalists, entry.get());
+    result.isComplete &= config.result.status == TrialStatus::Ok ||
+                         isConfigFault(config.result.status);
+  }
+  return std::move(result);
+}
+
+llvm::Expected<SweepResult> Sweep::run() {
+  if (llvm::Error error = explore())
+    return error;
+  if (llvm::Error error = compile())
+    return error;
+  if (llvm::Error error = runTrials())
+    return error;
+  leaveOut();
+  if (llvm::Error error = playOff())
+    return error;
+  const ErrorSummary &failure = series.failure();
+  if (failure.code != ErrorCode::Success &&
+      failure.code != ErrorCode::InProgress)
+    return errorOf(failure);
+  return report();
+}
+
+llvm::Expected<SweepResult>
+sweepSpace(const KernelFamily &family, const Problem &problem,
+           const DeviceModel &device, ArtifactStore &artifacts,
+           TrialRunner &runner, const SweepOptions &options) {
+  return Sweep(family, problem, device, artifacts, runner, options).run();
+}
+
+llvm::Expected<std::vector<PendingArtifact>>
+requestSwept(const KernelFamily &family, const Problem &problem,
+             const DeviceModel &device, ArtifactStore &artifacts,
+             const SweepOptions &options, size_t turn) {
+  // More than a space has kernels.
+  constexpr int64_t kTurn = 1'000'000;
+  auto space = exploreSwept(family, problem, device, options);
+  if (!space)
+    return space.takeError();
+  int64_t priority =
+      compile_priority::kAhead + kTurn * (static_cast<int64_t>(turn) + 1);
+  std::vector<PendingArtifact> requests;
+  for (const TranslationUnit &unit : space->units())
+    requests.push_back(artifacts.request(unit, priority++));
+  return requests;
+}
 
 } // namespace kiln::cli

@@ -7,7 +7,7 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
-#include "Tune/Sweep.h"
+#include "kiln-bench/Sweep.h"
 
 #include <llvm/ADT/StringRef.h>
 #include <llvm/Support/Error.h>

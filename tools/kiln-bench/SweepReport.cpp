@@ -13,9 +13,7 @@
 
 namespace kiln::cli {
 
-static constexpr size_t kTopFew = 5;
-/// Columns of the table without faults, and the place of faults: behind
-/// "measured".
+/// Of the table without faults, and where these go: behind "measured".
 static constexpr size_t kColumns = 11;
 static constexpr int kFaultColumn = 3;
 
@@ -101,8 +99,7 @@ static std::vector<std::string> cellsOf(const SweepRow &row) {
 }
 
 void SweepReport::print(llvm::raw_ostream &os) const {
-  os << fmt::format("{}; {}, driver {}, {} model, {}\n", what, gpu, driver,
-                    model, mode);
+  os << fmt::format("{}; {}, driver {}, {}\n", what, gpu, driver, mode);
   const bool hasFaults = llvm::any_of(
       rows, [](const SweepRow &row) { return row.result.faulty() > 0; });
   std::vector<llvm::StringRef> headers = {
@@ -208,7 +205,6 @@ llvm::json::Object SweepReport::toJson() const {
                             {"gpu", gpu},
                             {"driver", driver},
                             {"toolchain", toolchain},
-                            {"model", model},
                             {"mode", mode},
                             {"interrupted", isInterrupted()},
                             {"elapsed_ms", rounded(elapsedMs, 4)},

@@ -2,9 +2,9 @@
 #pragma once
 
 #include "Device/DeviceModel.h"
-#include "Tune/Sweep.h"
 #include "cli/CommonOptions.h"
 #include "cli/Report.h"
+#include "kiln-bench/Sweep.h"
 
 #include <string>
 #include <vector>
@@ -37,7 +37,7 @@ public:
   /// measured.
   bool isInterrupted() const;
 
-  std::string what, commit, gpu, driver, toolchain, model, mode;
+  std::string what, commit, gpu, driver, toolchain, mode;
   std::vector<SweepRow> rows; ///< of all cases, begun or not
   double elapsedMs = 0;
 

@@ -39,7 +39,7 @@ static llvm::Expected<int> runExplain(const ParsedOptions &options) {
   auto subject = Subject::read(options);
   if (!subject)
     return subject.takeError();
-  const auto &[environment, registry, model, cases, allowance] = *subject;
+  const auto &[environment, registry, cases, allowance] = *subject;
   if (cases.size() != 1)
     return makeError(ErrorCode::InvalidArgument,
                      "explain: {} problems are given, one is explained",
@@ -48,8 +48,8 @@ static llvm::Expected<int> runExplain(const ParsedOptions &options) {
   if (!device)
     return device.takeError();
   const auto &[family, problem] = cases.front().named;
-  auto explanation = explain({*family, problem, device->model(), model,
-                              allowance, options.value("--config")});
+  auto explanation = explain({*family, problem, device->model(), allowance,
+                              options.value("--config")});
   if (!explanation)
     return explanation.takeError();
   auto portfolio = findPortfolio(options, environment, *explanation);

@@ -1,6 +1,5 @@
 //===- Plan.cpp - kiln plan: pruned and ranked candidates -----------------===//
 #include "Kernel/GenericChoice.h"
-#include "Kernel/ModelKind.h"
 #include "cli/CommonOptions.h"
 #include "cli/Console.h"
 #include "cli/Report.h"
@@ -58,12 +57,11 @@ private:
 class PlanReport final : public Report {
 public:
   PlanReport(const DeviceModel &device, const Subject &subject)
-      : device(device), model(subject.model), allowance(subject.allowance) {}
+      : device(device), allowance(subject.allowance) {}
   void add(SpaceReport report) { sections.push_back(std::move(report)); }
 
   void print(llvm::raw_ostream &os) const override {
-    os << fmt::format("{} ({}), {} model\n", device.name, device.archName(),
-                      nameOf(model));
+    os << fmt::format("{} ({})\n", device.name, device.archName());
     for (const SpaceReport &section : sections) {
       os << '\n';
       section.print(os);
@@ -75,7 +73,6 @@ public:
       problems.push_back(section.toJson());
     llvm::json::Object object{{"device", device.name},
                               {"arch", device.archName()},
-                              {"model", nameOf(model)},
                               {"problems", std::move(problems)}};
     if (allowance.isLimited())
       object["workspace_limit_bytes"] =
@@ -85,7 +82,6 @@ public:
 
 private:
   const DeviceModel &device;
-  ModelKind model;
   Allowance allowance;
   std::vector<SpaceReport> sections;
 };
@@ -193,7 +189,7 @@ llvm::json::Object SpaceReport::toJson() const {
 /// Plans \p which; the first \p top candidates get their terms, untimed.
 static llvm::Expected<PlannedCase> planCase(const Case &which,
                                             const DeviceModel &device,
-                                            ModelKind model, unsigned top,
+                                            unsigned top,
                                             const Allowance &allowance) {
   PlannedCase planned;
   planned.which = &which;
@@ -201,16 +197,14 @@ static llvm::Expected<PlannedCase> planCase(const Case &which,
   if (family.isEmpty(which.named.problem))
     return planned;
   const Stopwatch watch;
-  auto space = exploreSpace(family, which.named.problem, device, model,
+  auto space = exploreSpace(family, which.named.problem, device,
                             {.keepRejected = true, .allowance = allowance});
   if (!space)
     return space.takeError();
   planned.elapsedMs = watch.ms();
   planned.space = std::move(*space);
-  // Neighbours are planned with the main model.
-  if (model == ModelKind::Main)
-    planned.generic = explainGeneric(family, which.named.problem, device,
-                                     planned.space, allowance);
+  planned.generic = explainGeneric(family, which.named.problem, device,
+                                   planned.space, allowance);
   for (auto [i, candidate] : llvm::enumerate(planned.space.ranked))
     if (i < top)
       candidate.fillTerms(which.named.problem, device);
@@ -230,8 +224,7 @@ static llvm::Expected<int> runPlan(const ParsedOptions &options) {
 
   std::vector<PlannedCase> planned;
   for (const Case &which : subject->cases) {
-    auto one = planCase(which, device->model(), subject->model, *top,
-                        subject->allowance);
+    auto one = planCase(which, device->model(), *top, subject->allowance);
     if (!one)
       return one.takeError();
     planned.push_back(std::move(*one));

@@ -248,7 +248,7 @@ static llvm::Error readTuning(const ParsedOptions &options,
 static llvm::Expected<int> runTuneRanges(const ParsedOptions &options) {
   const Stopwatch watch;
   const Registry registry = makeBuiltinRegistry();
-  for (const char *other : {"--top", "--max-trials", "--model"})
+  for (const char *other : {"--top", "--max-trials"})
     if (options.has(other))
       return makeError(ErrorCode::InvalidArgument,
                        "{} is not for --range, which has a search of its own",
@@ -300,7 +300,6 @@ static llvm::Expected<int> runTune(const ParsedOptions &options) {
   auto subject = Subject::read(options);
   if (!subject)
     return subject.takeError();
-  tuning.model = subject->model;
   tuning.allowance = subject->allowance;
   const auto &cases = subject->cases;
   auto session =

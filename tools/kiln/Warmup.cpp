@@ -217,7 +217,7 @@ static llvm::Error dumpUnits(const std::string &folder,
     const auto &[family, problem] = one.named;
     if (family->isEmpty(problem))
       continue;
-    auto space = exploreSpace(*family, problem, device, options.model,
+    auto space = exploreSpace(*family, problem, device,
                               {.allowance = options.allowance});
     if (!space)
       return space.takeError();
@@ -278,7 +278,7 @@ public:
 static llvm::Expected<int> warmRanges(const ParsedOptions &options) {
   const Environment environment = Environment::fromProcess();
   const Registry registry = makeBuiltinRegistry();
-  for (const char *other : {"--top", "--with-generic", "--dump-dir", "--model"})
+  for (const char *other : {"--top", "--with-generic", "--dump-dir"})
     if (options.has(other))
       return makeError(ErrorCode::InvalidArgument, "{} is not for --range",
                        other);
@@ -326,8 +326,8 @@ static llvm::Expected<int> warmRanges(const ParsedOptions &options) {
 
 /// Compiles what serves all sizes of signatures.
 static llvm::Expected<int> warmSignatures(const ParsedOptions &options) {
-  for (const char *other : {"--top", "--with-generic", "--dump-dir", "--model",
-                            "--suite", "--filter", "--range"})
+  for (const char *other : {"--top", "--with-generic", "--dump-dir", "--suite",
+                            "--filter", "--range"})
     if (options.has(other))
       return makeError(ErrorCode::InvalidArgument, "{} is not for --pool",
                        other);
@@ -358,8 +358,7 @@ static llvm::Expected<int> runWarmup(const ParsedOptions &options) {
   auto subject = Subject::read(options);
   if (!subject)
     return subject.takeError();
-  const auto &[environment, registry, model, cases, allowance] = *subject;
-  warmupOptions.model = model;
+  const auto &[environment, registry, cases, allowance] = *subject;
   warmupOptions.allowance = allowance;
   auto storeOptions = artifactOptions(options, environment);
   if (!storeOptions)
@@ -396,7 +395,6 @@ static constexpr OptionSpec kWarmupOwnOptions[] = {
     {"--arch", "sm_XX",
      "the first known GPU of this architecture; may be repeated", true},
     kOverrideOption,
-    kModelOption,
     kSuiteOption,
     kFilterOption,
     kRangesOption,

@@ -1,7 +1,7 @@
 // The explanations of single configs; the conformance suite checks that every
 // derivation leads to its estimate.
 #include "Families/FamilyTesting.h"
-#include "Kernel/ModelKind.h"
+#include "Kernel/Space.h"
 
 #include <doctest/doctest.h>
 
@@ -27,21 +27,20 @@ NamedProblem parseProblem(llvm::StringRef text) {
 
 /// The derivation of \p config, or of the first choice.
 Derivation explain(llvm::StringRef problem, llvm::StringRef deviceName,
-                   llvm::StringRef config = "",
-                   ModelKind kind = ModelKind::Main) {
+                   llvm::StringRef config = "") {
   NamedProblem named = parseProblem(problem);
   DeviceModel model = device(deviceName);
   Candidate candidate;
   if (config.empty()) {
     candidate =
-        llvm::cantFail(exploreSpace(*named.family, named.problem, model, kind))
+        llvm::cantFail(exploreSpace(*named.family, named.problem, model))
             .ranked.front();
   } else {
     auto typed = llvm::cantFail(named.family->parseConfig(config));
     candidate.tmpl = typed.tmpl;
     candidate.config = typed.config;
   }
-  return explainCandidate(*named.family, named.problem, candidate, model, kind);
+  return candidate.tmpl->explain(named.problem, candidate.config, model);
 }
 
 /// The step with title \p title; an empty one if it does not exist.
@@ -135,81 +134,6 @@ TEST_CASE("E2: S_min, verdict and estimate have one latency and one barrier") {
   Derivation simt =
       explain("gemm m=4096 n=4096 k=4096 dtype=fp32", "a100-sxm4-40gb");
   CHECK(contains(find(simt, "latency wall").verdict, "latency is hidden"));
-}
-
-TEST_CASE("E3: the classic model derives its own estimate") {
-  Derivation steps = explain(kSquare, "h200-sxm", "", ModelKind::Classic);
-  // 528 sub-cores at 1980 MHz with 512 flop each.
-  CHECK(find(steps, "rate").result == doctest::Approx(535.27).epsilon(1e-3));
-  CHECK(valueOf(find(steps, "blocks"), "active_share") == 1);
-  CHECK(contains(find(steps, "DRAM bandwidth").formula, "95 %"));
-  CHECK(contains(find(steps, "load from DRAM").formula, "20 %"));
-  CHECK(contains(find(steps, "load from L2").formula, "80 %"));
-  CHECK(find(steps, "compute").result == doctest::Approx(0.2391).epsilon(1e-3));
-  const DerivationStep &loop = find(steps, "loop");
-  CHECK(loop.rule == StepRule::Max);
-  REQUIRE(loop.terms.size() == 2);
-  CHECK(loop.terms[0].name == "compute");
-  CHECK(loop.terms[1].name == "load");
-  REQUIRE(find(steps, "total").terms.size() == 2);
-  CHECK(find(steps, "total").terms[1].name == "store");
-  CHECK(llvm::none_of(steps, [](const DerivationStep &step) {
-    return step.title == "register wall";
-  }));
-  // Few blocks use a part of the sub-cores, and of the bandwidth.
-  Derivation few =
-      explain("gemm m=128 n=512 k=4096 dtype=bf16 layout=NT", "h200-sxm",
-              "sm90.bm128.bn128.bk64.st4.wg2.cm1.cn1", ModelKind::Classic);
-  CHECK(valueOf(find(few, "blocks"), "active_share") ==
-        doctest::Approx(16.0 / 528));
-  CHECK(find(few, "DRAM bandwidth").result ==
-        doctest::Approx(device("h200-sxm").dramPeakBytesPerNs() * 0.95 / 8));
-}
-
-TEST_CASE("E3: a template without tiles keeps the main model's derivation") {
-  llvm::StringRef text = "gemm m=1 n=4096 k=4096 dtype=bf16 layout=NT";
-  NamedProblem named = parseProblem(text);
-  DeviceModel h200 = device("h200-sxm");
-  auto typed =
-      llvm::cantFail(named.family->parseConfig("gemv.r4.u4.w4.wk4.v1.mb4"));
-  Candidate candidate;
-  candidate.tmpl = typed.tmpl;
-  candidate.config = typed.config;
-  CHECK(modelOf(*named.family, named.problem, candidate, ModelKind::Classic) ==
-        ModelKind::Main);
-  CHECK(estimateCandidate(*named.family, named.problem, candidate, h200,
-                          ModelKind::Classic)
-            .totalNs ==
-        typed.tmpl->estimate(named.problem, typed.config, h200).totalNs);
-}
-
-TEST_CASE("E4: FFMA kernels have FFMA's peak in the classic model") {
-  struct Case {
-    llvm::StringRef device, dtype;
-  };
-  for (auto [name, dtype] :
-       {Case{"h200-sxm", "fp32"}, Case{"t4", "fp16"}, Case{"v100-sxm2", "fp32"},
-        Case{"a100-sxm4-40gb", "fp32"}, Case{"rtx-4090", "fp32"}}) {
-    CAPTURE(name.str());
-    NamedProblem named =
-        parseProblem(("gemm m=4096 n=4096 k=4096 dtype=" + dtype).str());
-    DeviceModel model = device(name);
-    Space space = llvm::cantFail(
-        exploreSpace(*named.family, named.problem, model, ModelKind::Classic));
-    auto simt = llvm::find_if(space.ranked, [](const Candidate &candidate) {
-      return candidate.tmpl->name() == "simt" ||
-             candidate.tmpl->name() == "ffma";
-    });
-    REQUIRE(simt != space.ranked.end());
-    double flopsPerNs =
-        named.family->flops(named.problem) / simt->estimate.totalNs;
-    // The model counts in 2^30 against 10^12: at most 1.07 of a peak.
-    double peak = model.simdFlopsPerClockPerSm(RateType::FP32) *
-                  static_cast<double>(model.smCount) * model.smClockMHz * 1e-3;
-    CHECK(flopsPerNs < 1.08 * peak);
-    CHECK(flopsPerNs > 0.8 * peak);
-    CHECK(simt->estimate.bound == "simd");
-  }
 }
 
 TEST_CASE("E5: reload keeps to the registers that launch bounds leave") {

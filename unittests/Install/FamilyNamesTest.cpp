@@ -95,15 +95,22 @@ bool namesFamily(const std::string &line, const std::set<std::string> &names) {
 /// headers with structs, functions and builders.
 bool belongsToFamily(const fs::path &root, const std::string &file) {
   static const std::set<std::string> kLists = {
-      "lib/Families/Families.def", "lib/Families/CMakeLists.txt",
-      "kernel_src/Sources.cmake",  "include/kiln/kiln.h",
-      "include/kiln/types.h",      "include/kiln/rows.h",
-      "include/kiln/launch.h",     "include/kiln/builders.hpp",
-      "include/kiln/problems.hpp", "include/kiln/kiln.hpp"};
+      "lib/Families/Families.def",
+      "lib/Families/CMakeLists.txt",
+      "tools/kiln-bench/CMakeLists.txt",
+      "kernel_src/Sources.cmake",
+      "include/kiln/kiln.h",
+      "include/kiln/types.h",
+      "include/kiln/rows.h",
+      "include/kiln/launch.h",
+      "include/kiln/builders.hpp",
+      "include/kiln/problems.hpp",
+      "include/kiln/kiln.hpp"};
   if (kLists.count(file))
     return true;
   std::smatch match;
-  static const std::regex kFolder("(?:lib/Families|kernel_src)/(\\w+)/.*");
+  static const std::regex kFolder(
+      "(?:lib/Families|kernel_src|tools/kiln-bench)/(\\w+)/.*");
   static const std::regex kHeader("include/kiln/(\\w+)\\.h(?:pp)?");
   if (!std::regex_match(file, match, kFolder) &&
       !std::regex_match(file, match, kHeader))

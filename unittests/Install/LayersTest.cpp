@@ -143,7 +143,8 @@ std::string judgeInternal(const Layers &layers, const fs::path &root,
                  "public interface";
   if (to == "kernel_src") {
     // A folder of kernel sources named after a family belongs to it.
-    return !isFamily(root, partOf(target, 1)) || layer == "Families"
+    return !isFamily(root, partOf(target, 1)) || layer == "Families" ||
+                   layer == "kiln-bench"
                ? ""
                : "belongs to a family";
   }

@@ -3,8 +3,7 @@
 
 #include "Device/Catalog.h"
 #include "Families/Families.h"
-#include "Kernel/ClassicRanking.h"
-#include "Kernel/ModelKind.h"
+#include "Kernel/Space.h"
 #include "Store/ArtifactStore.h"
 
 #include <doctest/doctest.h>
@@ -25,13 +24,12 @@ TEST_CASE("the keys of records, choices and artifacts are pinned") {
         "gemm in=bf16 out=bf16 layout=NT pointwise=bias\n"
         "device h200-sxm cc=9.0 sms=132 l2=62914560 mem=3201x6016 mig=none "
         "power=700\n");
-  CHECK(
-      PortfolioKey::ofValue(named.problem, device, ModelKind::Classic).text() ==
-      "kiln portfolio 2\n"
-      "problem gemm m=16 n=4096 k=512 dtype=bf16 layout=NT pointwise=bias "
-      "alpha=2\n"
-      "device product h200-sxm sm_90 sms=132 "
-      "planned=614acad0a01ea265ffdb84e27238f9d4 model classic\n");
+  CHECK(PortfolioKey::ofValue(named.problem, device).text() ==
+        "kiln portfolio 2\n"
+        "problem gemm m=16 n=4096 k=512 dtype=bf16 layout=NT pointwise=bias "
+        "alpha=2\n"
+        "device product h200-sxm sm_90 sms=132 "
+        "planned=614acad0a01ea265ffdb84e27238f9d4\n");
   UnitParts parts;
   parts.name = "x";
   parts.arch = "sm_90a";
@@ -91,26 +89,21 @@ TEST_CASE("the numbers that choices are not keyed by change no ranking") {
                            "gemm m=4096 n=4096 k=512 dtype=bf16 layout=NT",
                            "rmsnorm rows=64 cols=4096 dtype=bf16"}) {
     auto named = llvm::cantFail(registry.parseProblem(text));
-    for (ModelKind kind : {ModelKind::Main, ModelKind::Classic}) {
-      if (kind == ModelKind::Classic &&
-          !classicProblemOf(*named.family, named.problem))
+    auto rankingOn = [&](const DeviceModel &model) {
+      Space space =
+          llvm::cantFail(exploreSpace(*named.family, named.problem, model));
+      std::string ranking;
+      for (const Candidate &candidate : space.ranked)
+        ranking += fmt::format("{} {}\n", candidate.config.text(),
+                               candidate.estimate.totalNs);
+      return ranking;
+    };
+    const std::string ranking = rankingOn(device);
+    for (const DeviceField &field : deviceFields()) {
+      if (field.isPlannedWith)
         continue;
-      auto rankingOn = [&](const DeviceModel &model) {
-        Space space = llvm::cantFail(
-            exploreSpace(*named.family, named.problem, model, kind));
-        std::string ranking;
-        for (const Candidate &candidate : space.ranked)
-          ranking += fmt::format("{} {}\n", candidate.config.text(),
-                                 candidate.estimate.totalNs);
-        return ranking;
-      };
-      const std::string ranking = rankingOn(device);
-      for (const DeviceField &field : deviceFields()) {
-        if (field.isPlannedWith)
-          continue;
-        CAPTURE(field.key);
-        CHECK(rankingOn(changed(device, field)) == ranking);
-      }
+      CAPTURE(field.key);
+      CHECK(rankingOn(changed(device, field)) == ranking);
     }
   }
 }

@@ -64,7 +64,6 @@ TEST_CASE("bad input gets one line and exit code 2") {
       {"plan " + kSmallProblem + h200 + " --top", "--top"},
       {"plan " + kSmallProblem + h200 + " --top 1 --top 2", "twice"},
       {"plan " + kSmallProblem + h200 + " --pruned=yes", "--pruned"},
-      {"plan " + kSmallProblem + h200 + " --model best", "--model=best"},
       {"plan --suite /no/such.json" + h200, "/no/such.json"},
       {"plan --suite /" + h200, "/"},
       {"explain " + kSmallProblem + " " + kSmallProblem + h200, "2 problems"},

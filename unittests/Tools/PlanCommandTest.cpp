@@ -135,16 +135,13 @@ TEST_CASE("E7: plan lists what adds up, and no floor beside it") {
   CHECK(planned.out.find("floor") == std::string::npos);
 }
 
-TEST_CASE("plan takes several problems, suites and models") {
+TEST_CASE("plan takes several problems") {
   Tool tool;
   ToolResult two = tool.run("plan gemm m=1 n=64 k=64 dtype=fp16 gemm m=0 n=8 "
                             "k=8 dtype=bf16 --device a100-sxm4-80gb");
   CHECK(two.code == 0);
   CHECK(two.out.find("gemm m=1 n=64 k=64 dtype=fp16") != std::string::npos);
   CHECK(two.out.find("nothing to compute") != std::string::npos);
-  ToolResult classic = tool.run("plan " + kPlanned + " --model classic --json");
-  REQUIRE(classic.code == 0);
-  CHECK(classic.json().getString("model") == "classic");
 }
 
 TEST_CASE("a device may come from a file") {
@@ -265,38 +262,6 @@ TEST_CASE("E13: the runner-up is of another kind, and says why it loses") {
     CHECK(*rival.getInteger("rank") > 1);
     CHECK(rival.getString("verdict")->contains("Most of the difference is"));
   }
-}
-
-TEST_CASE("E3: explain tells the classic model's steps where that one ranks") {
-  Tool tool;
-  ToolResult text = tool.run("explain " + kPlanned + " --model classic");
-  REQUIRE(text.code == 0);
-  for (const char *part : {"sub-cores are active", "max(compute, load) + store",
-                           "DRAM bandwidth", "load from L2"}) {
-    CAPTURE(part);
-    CHECK(text.out.find(part) != std::string::npos);
-  }
-  CHECK(text.out.find("register wall") == std::string::npos);
-  llvm::json::Object json =
-      tool.run("explain " + kPlanned + " --model classic --json").json();
-  CHECK(json.getString("estimated_by") == "classic");
-  CHECK(*json.getObject("derivation")
-                ->getArray("steps")
-                ->back()
-                .getAsObject()
-                ->getNumber("result") *
-            1e6 ==
-        doctest::Approx(*json.getObject("choice")->getNumber("total_ns")));
-  // One that the classic pruner leaves out is told by the classic model too.
-  ToolResult other = tool.run("explain " + kPlanned +
-                              " --model classic --json --config "
-                              "sm90.bm128.bn256.bk64.st4.wg2.cm2.cn1");
-  REQUIRE(other.code == 0);
-  CHECK(other.json().getString("estimated_by") == "classic");
-  ToolResult gemv = tool.run(
-      "explain gemm m=1 n=4096 k=4096 dtype=bf16 layout=NT --device h200-sxm "
-      "--model classic --config gemv.r4.u4.w4.wk4.v1.mb4.ef1");
-  CHECK(gemv.out.find("knows nothing like gemv") != std::string::npos);
 }
 
 TEST_CASE("E6: explain shows the wall that a typed tile hits") {

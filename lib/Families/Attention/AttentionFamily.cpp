@@ -7,7 +7,6 @@
 
 #include "Families/Attention/AttentionCall.h"
 #include "Families/Attention/HeadTensor.h"
-#include "Families/Attention/MmaAttentionSets.h"
 #include "Families/ProblemFields.h"
 #include "Support/Error.h"
 #include "attention/AttentionRanges.h"
@@ -51,13 +50,6 @@ public:
 
   llvm::StringRef example() const override {
     return "sq=4096 sk=4096 heads=32 kvheads=8 d=128 dtype=bf16 mask=causal";
-  }
-
-  llvm::StringRef studySets() const override { return mmaAttentionSetNames(); }
-  llvm::Expected<std::vector<StudyConfig>>
-  study(llvm::StringRef set, const Problem &problem,
-        const DeviceModel &device) const override {
-    return studyMmaAttention(*this, set, problem, device);
   }
 
   /// Decoding reads K and V for a handful of queries.

@@ -8,13 +8,11 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
+#include "Families/Attention/AttentionEstimate.h"
 #include "Families/Attention/AttentionFamily.h"
 #include "Families/Attention/CollectStep.h"
 #include "Families/Attention/FixedSplit.h"
-#include "Families/KernelUnit.h"
-#include "Families/LaunchLimits.h"
-#include "Kernel/ConfigSchema.h"
-#include "Kernel/FastestVariant.h"
+#include "Families/TypedTemplate.h"
 
 namespace kiln {
 
@@ -46,20 +44,20 @@ template <class Config> int splitsOf(const Config &config) {
 }
 
 /// A template of the family, given its config type.
-template <class Config> class AttentionTemplate : public Template {
-public:
-  explicit AttentionTemplate(const KernelEntry &entry)
-      : entry(entry), schema(makeConfigSchema<Config>(Config::kName)) {}
+template <class Config>
+class AttentionTemplate : public TypedTemplate<Template, Config> {
+  using Typed = TypedTemplate<Template, Config>;
+  using Typed::valuesOf;
 
-  llvm::StringRef name() const final { return Config::kName; }
-  const Schema &configSchema() const final { return schema; }
+public:
+  using Typed::Typed;
+  using TimedConfig = Template::TimedConfig;
 
   void enumerate(const Problem &problem, const DeviceModel &device,
                  llvm::function_ref<void(Values)> emit) const final {
     AttentionProblem attention = read(problem);
-    forEachFormConfig(
-        attention, signatureOf(attention), device,
-        [&](const Config &config) { emit(toValues(config, schema)); });
+    forEachFormConfig(attention, signatureOf(attention), device,
+                      [&](const Config &config) { emit(valuesOf(config)); });
   }
 
   std::optional<Rejection> prune(const Problem &problem, const Values &values,
@@ -86,11 +84,9 @@ public:
              const DeviceModel &device) const final {
     const AttentionProblem attention = read(problem);
     llvm::SmallVector<Values, 4> variants;
-    forEachVariantAndOwn(attention, signatureOf(attention),
-                         fromValues<Config>(values), device,
-                         [&](const Config &variant) {
-                           variants.push_back(toValues(variant, schema));
-                         });
+    forEachVariantAndOwn(
+        attention, signatureOf(attention), fromValues<Config>(values), device,
+        [&](const Config &variant) { variants.push_back(valuesOf(variant)); });
     return variants;
   }
 
@@ -100,11 +96,8 @@ public:
                                        const DeviceModel &device) const final {
     const AttentionProblem attention = read(problem);
     const AttentionSignature signature = signatureOf(attention);
-    llvm::SmallVector<Config, 4> typed;
-    for (const Values &config : configs)
-      typed.push_back(fromValues<Config>(config));
-    auto fastest = fastestVariant<Config>(
-        typed,
+    return this->fastestOf(
+        configs,
         [&](const Config &config,
             llvm::function_ref<void(const Config &)> emit) {
           forEachVariantAndOwn(attention, signature, config, device, emit);
@@ -112,13 +105,10 @@ public:
         [&](const Config &config) -> std::optional<double> {
           if (check(attention, signature, config, device) ||
               (allowance.isLimited() &&
-               exceeds(allowance, problem, toValues(config, schema), device)))
+               this->exceeds(allowance, problem, valuesOf(config), device)))
             return std::nullopt;
           return predictLaunch(attention, config, device, Detail::Time).totalNs;
         });
-    if (!fastest)
-      return std::nullopt;
-    return TimedConfig{toValues(fastest->first, schema), fastest->second};
   }
 
   Derivation explain(const Problem &problem, const Values &values,
@@ -142,7 +132,7 @@ public:
     AttentionProblem attention = read(problem);
     AttentionSignature signature = signatureOf(attention);
     forEachFormConfig(attention, signature, device, [&](const Config &config) {
-      auto values = [&] { return toValues(config, schema); };
+      auto values = [&] { return valuesOf(config); };
       if (auto rejection = check(attention, signature, config, device))
         sink.reject(*rejection, values);
       else
@@ -328,18 +318,11 @@ private:
               const AttentionProblem &attention, const Config &config,
               const DeviceModel &device) const {
     const AttentionSignature signature = signatureOf(attention);
-    Plan plan;
-    plan.problem = problem.values;
-    plan.config = values;
-    int sharedBytes = config.sharedBytes(signature);
-    plan.kernels.push_back(
-        makeKernelUnit(entry,
-                       candidateOf(problem, toValues(config, schema), signature,
-                                   config, isGeneric()),
-                       device));
-    plan.sharedBytes.push_back(static_cast<uint32_t>(sharedBytes));
+    Plan plan = this->startPlan(this->entry, problem, values, signature, config,
+                                config.sharedBytes(signature),
+                                /*maySpill=*/this->isGeneric(), device);
     plan.workspace = workspaceOf(attention, config, device);
-    plan.takesDependentLaunch = device.ccMajor >= 9;
+    plan.takesDependentLaunch = hasDependentLaunch(device);
     completePlan(attention, signature, config, device, plan);
     return plan;
   }
@@ -424,9 +407,30 @@ private:
       return Rejection{PruneReason::InstructionShape};
     return checkSharedBytes(config.sharedBytes(signature), device);
   }
+};
 
-  KernelEntry entry;
-  Schema schema;
+/// A template whose kernels walk over tiles.
+template <class Config>
+class TiledAttention : public AttentionTemplate<Config> {
+public:
+  using AttentionTemplate<Config>::AttentionTemplate;
+
+protected:
+  /// The kernel as its estimate sees it.
+  virtual AttentionTileKernel tileKernel(const AttentionProblem &problem,
+                                         const Config &config,
+                                         const DeviceModel &device) const = 0;
+
+  Estimate predict(const AttentionProblem &problem, const Config &config,
+                   const DeviceModel &device, Detail detail) const final {
+    return estimateAttentionTiles(problem, tileKernel(problem, config, device),
+                                  device, detail);
+  }
+  Derivation derive(const AttentionProblem &problem, const Config &config,
+                    const DeviceModel &device) const final {
+    return explainAttentionTiles(problem, tileKernel(problem, config, device),
+                                 device);
+  }
 };
 
 } // namespace kiln

@@ -5,6 +5,7 @@
 #include "Families/Attention/AttentionModel.h"
 #include "Families/Attention/LaunchedAttention.h"
 #include "Families/KernelUnit.h"
+#include "Families/LaunchLimits.h"
 #include "Model/MathUtil.h"
 #include "Model/Rates.h"
 #include "attention/CollectRowsConfig.h"
@@ -66,12 +67,11 @@ CollectRounds CollectedProblem::roundsWithin(int64_t room) const {
   const int64_t unit = std::max<int64_t>(1, unitBytes());
   const int64_t ofHead = given.hasPackedQueries() ? headBytes() : 0;
   const int64_t heads = std::max<int64_t>(1, given.kvHeads);
-  constexpr int64_t kMaxGridY = 65535;
   CollectRounds rounds;
   // A round has all heads of some sequences, or some heads of one.
   rounds.heads = heads;
   rounds.sequences =
-      std::min((room / heads - ofHead) / unit, std::min(sequences, kMaxGridY));
+      std::min((room / heads - ofHead) / unit, std::min(sequences, kMaxGridYZ));
   if (rounds.sequences < 1) {
     rounds.sequences = 1;
     rounds.heads = std::clamp<int64_t>(room / (unit + ofHead), 1, heads);
@@ -518,11 +518,9 @@ void prependCollect(const AttentionProblem &problem, DType type, int64_t splits,
   const CollectedProblem collected(problem, signature.align, type, splits);
   const int64_t room = collected.roundBytes(rounds);
   plan.workspace = withCollected(collected, rounds, plan.workspace);
-  constexpr int kFirstWithDependentLaunch = 9;
   plan.binder = std::make_shared<CollectBinder>(
       std::move(plan.binder), signature, type, splits, room,
-      static_cast<int>(plan.kernels.size()),
-      device.ccMajor >= kFirstWithDependentLaunch);
+      static_cast<int>(plan.kernels.size()), hasDependentLaunch(device));
   auto add = [&](llvm::StringRef name, const AttentionSignature &ofStep) {
     plan.kernels.push_back(collectUnit(name, ofStep, device));
     plan.sharedBytes.push_back(0);

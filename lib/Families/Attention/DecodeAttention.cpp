@@ -8,7 +8,6 @@
 //
 //===----------------------------------------------------------------------===//
 #include "Families/Attention/AttentionCombine.h"
-#include "Families/Attention/AttentionEstimate.h"
 #include "Families/Attention/AttentionTemplate.h"
 #include "Families/Attention/DecodeGrid.h"
 #include "Families/Attention/LaunchedAttention.h"
@@ -262,19 +261,9 @@ void DecodeAttention::forEachVariant(
   // keys, 2000 usually, on an H200: 49 us, 41 us with clusters of two).
   if (problem.isRagged() && !config.cluster)
     fills = kRaggedFills;
-  int64_t lastSplits = 0;
-  for (int fill : fills) {
-    DecodeAttentionConfig filled = config;
-    filled.fill = fill;
-    DecodeGrid grid(problem, filled, device.smCount);
-    // A fill with the same splits is the same choice.
-    if (grid.splits == lastSplits)
-      continue;
-    lastSplits = grid.splits;
-    emit(filled);
-    if (problem.fixedSplit > 0)
-      return;
-  }
+  forEachFill(problem, config,
+              fills.take_front(problem.fixedSplit > 0 ? 1 : fills.size()),
+              device.smCount, emit);
 }
 
 void DecodeAttention::forEachConfig(
@@ -332,9 +321,8 @@ static std::optional<Rejection>
 checkShape(const AttentionSignature &signature,
            const DecodeAttentionConfig &config) {
   constexpr int kMostDim = 576;
-  if (signature.align < kLeastCopied)
-    return Rejection{PruneReason::Alignment, double(signature.align),
-                     kLeastCopied, "B"};
+  if (auto rejection = checkAlign(signature.align, kLeastCopied))
+    return rejection;
   int dim = std::max(signature.headDim, signature.valueDim);
   if (dim > kMostDim)
     return Rejection{PruneReason::InstructionShape, double(dim), kMostDim,
@@ -353,11 +341,10 @@ static std::optional<Rejection> checkGridOf(const AttentionProblem &problem,
                                             const AttentionSignature &signature,
                                             const DecodeGrid &grid,
                                             const DeviceModel &device) {
-  constexpr double kMaxGridYZ = 65535; // all architectures
-  for (int64_t blocks :
-       {problem.batch, problem.heads, problem.kvHeads * grid.rowBlocks})
-    if (double(blocks) > kMaxGridYZ)
-      return Rejection{PruneReason::Grid, double(blocks), kMaxGridYZ, "blocks"};
+  if (auto rejection =
+          checkGridYZ({double(problem.batch), double(problem.heads),
+                       double(problem.kvHeads * grid.rowBlocks)}))
+    return rejection;
   if (grid.rowBlocks > mostRowBlocks(device) && isForTiles(problem, signature))
     return Rejection{PruneReason::Dominated, double(grid.rowBlocks),
                      double(mostRowBlocks(device)), "blocks of rows"};
@@ -384,10 +371,8 @@ checkPartialBytes(const AttentionProblem &problem,
 std::optional<Rejection> DecodeAttention::checkLimits(
     const AttentionProblem &problem, const AttentionSignature &signature,
     const DecodeAttentionConfig &config, const DeviceModel &device) const {
-  constexpr int kCapability = 80; // cp.async, and mma.sync of bf16
-  if (device.computeCapability() < kCapability)
-    return Rejection{PruneReason::Architecture,
-                     double(device.computeCapability()), kCapability};
+  if (auto rejection = checkAmpere(device))
+    return rejection;
   if (auto rejection = checkShape(signature, config))
     return rejection;
   int64_t held = heldRegisters(signature, config);
@@ -459,9 +444,9 @@ static AttentionDecodeKernel kernelOf(const AttentionProblem &problem,
   kernel.splits = grid.splits;
   kernel.splitKeys = grid.splitKeys;
   if (grid.splits > 1)
-    kernel.merge = config.cluster        ? SplitMerge::Cluster
-                   : device.ccMajor >= 9 ? SplitMerge::DependentLaunch
-                                         : SplitMerge::Launch;
+    kernel.merge = config.cluster               ? SplitMerge::Cluster
+                   : hasDependentLaunch(device) ? SplitMerge::DependentLaunch
+                                                : SplitMerge::Launch;
   return kernel;
 }
 
@@ -499,7 +484,7 @@ void DecodeAttention::completePlan(const AttentionProblem &problem,
   }
   plan.binder = std::make_shared<DecodeAttentionBinder>(
       config, signature, partialRowsOfPlan(problem, config, device.smCount),
-      /*startsEarly=*/device.ccMajor >= 9);
+      /*startsEarly=*/hasDependentLaunch(device));
 }
 
 std::unique_ptr<Template> makeDecodeAttentionTemplate() {

@@ -15,7 +15,11 @@
 #include "Model/MathUtil.h"
 #include "attention/DecodeAttentionConfig.h"
 
+#include <llvm/ADT/ArrayRef.h>
+#include <llvm/ADT/STLFunctionalExtras.h>
+
 #include <algorithm>
+#include <utility>
 
 namespace kiln {
 
@@ -41,6 +45,10 @@ inline int64_t mostVisibleKeys(const AttentionProblem &problem, int64_t keys) {
   if (problem.mask != AttentionMask::Window || problem.left >= keys)
     return keys;
   return std::min(keys, problem.left + problem.queries);
+}
+
+inline DecodeBlocks blocksOf(const DecodeAttentionConfig &config) {
+  return DecodeBlocks(config);
 }
 
 struct DecodeGrid {
@@ -137,6 +145,21 @@ inline int64_t partialRowsOfPlan(const AttentionProblem &problem,
                                  const DecodeAttentionConfig &config,
                                  int64_t smCount) {
   return partialRowsOfPlan(problem, DecodeBlocks(config), smCount);
+}
+
+/// Calls \p emit with \p config and each of \p fills whose splits are not those
+/// of the one before: more of the same is no choice.
+template <class Config>
+void forEachFill(const AttentionProblem &problem, Config config,
+                 llvm::ArrayRef<int> fills, int64_t smCount,
+                 llvm::function_ref<void(const Config &)> emit) {
+  int64_t lastSplits = 0;
+  for (int fill : fills) {
+    config.fill = fill;
+    const DecodeGrid grid(problem, blocksOf(config), smCount);
+    if (std::exchange(lastSplits, grid.splits) != grid.splits)
+      emit(config);
+  }
 }
 
 } // namespace kiln

@@ -5,10 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "Families/Attention/MergeFamily.h"
-#include "Families/KernelUnit.h"
-#include "Families/LaunchLimits.h"
 #include "Families/MemoryPass/MemoryPassTemplate.h"
-#include "Kernel/ConfigSchema.h"
 #include "attention/FlatMergeConfig.h"
 
 #include <algorithm>
@@ -38,13 +35,14 @@ private:
   MergeSignature signature;
 };
 
-class FlatMerge final : public MemoryPassTemplate {
+class FlatMerge final : public TypedMemoryPassTemplate<FlatMergeConfig> {
 public:
   FlatMerge()
-      : schema(makeConfigSchema<FlatMergeConfig>(FlatMergeConfig::kName)) {}
-
-  llvm::StringRef name() const override { return FlatMergeConfig::kName; }
-  const Schema &configSchema() const override { return schema; }
+      : TypedMemoryPassTemplate({.header = "attention/FlatMerge.cuh",
+                                 .signatureType = "MergeSignature",
+                                 .configType = "FlatMergeConfig",
+                                 .paramsType = "MergeParams",
+                                 .function = "flatMerge"}) {}
 
   void enumerate(const Problem &problem, const DeviceModel &,
                  llvm::function_ref<void(Values)> emit) const override {
@@ -57,7 +55,7 @@ public:
           // With more registers few blocks are resident, and none is faster.
           constexpr int kMostRegisters = 128;
           if (items == 1 || config.registers(signature) <= kMostRegisters)
-            emit(toValues(config, schema));
+            emit(valuesOf(config));
         }
   }
 
@@ -70,19 +68,8 @@ public:
             const DeviceModel &device) const override {
     auto config = fromValues<FlatMergeConfig>(values);
     MergeSignature signature = readMergeSignature(problem.signature);
-    Plan plan;
-    plan.problem = problem.values;
-    plan.config = values;
-    plan.kernels.push_back(makeKernelUnit(
-        {.header = "attention/FlatMerge.cuh",
-         .signatureType = "MergeSignature",
-         .configType = "FlatMergeConfig",
-         .paramsType = "MergeParams",
-         .function = "flatMerge"},
-        candidateOf(problem, values, signature, config, /*maySpill=*/true),
-        device));
-    plan.sharedBytes.push_back(0);
-    plan.takesDependentLaunch = device.ccMajor >= 9;
+    Plan plan = planWithoutBinder(problem, values, signature, config,
+                                  /*sharedBytes=*/0, device);
     plan.binder = std::make_shared<FlatMergeBinder>(config, signature);
     return plan;
   }
@@ -128,9 +115,6 @@ protected:
     kernel.specialOps = lanes * kSpecialPerLane;
     return kernel;
   }
-
-private:
-  Schema schema;
 };
 
 } // namespace

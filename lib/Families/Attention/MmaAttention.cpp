@@ -4,7 +4,7 @@
 // that tensor maps cannot describe. The space is a table of tiles for each
 // range of head dimensions, each with the ways to load fragments that its
 // registers allow. The slower halves of the other decisions (copies through
-// registers, plain rows, ...) are left to studies: see MmaAttentionSets.h.
+// registers, plain rows, ...) are left to studies (tools/kiln-bench).
 //
 // The first wall is the registers of a thread: rows of O and scores, which
 // follow from a warp's rows and the head dimension, beside resident fragments
@@ -12,7 +12,6 @@
 // d.
 //
 //===----------------------------------------------------------------------===//
-#include "Families/Attention/AttentionEstimate.h"
 #include "Families/Attention/AttentionTemplate.h"
 #include "Families/Attention/LaunchedAttention.h"
 #include "Model/MathUtil.h"
@@ -112,9 +111,8 @@ int64_t headsOf(const Config &config, const AttentionProblem &problem) {
 /// rows are equally long, and those of one head follow each other.
 int64_t sectionOf(const Config &config, const AttentionProblem &problem,
                   int64_t l2Bytes) {
-  constexpr int64_t kMostRows = 65535; // gridDim.y
   int64_t heads = headsOf(config, problem);
-  int64_t least = ceilDiv(heads, kMostRows);
+  int64_t least = ceilDiv(heads, kMaxGridYZ);
   if (problem.mask == AttentionMask::None)
     return std::max<int64_t>(least, 1);
   // Half of L2, because blocks of the section before are still running.
@@ -157,14 +155,14 @@ private:
   double scaleByDefault;
 };
 
-class MmaAttentionTemplate final : public AttentionTemplate<Config> {
+class MmaAttentionTemplate final : public TiledAttention<Config> {
 public:
   MmaAttentionTemplate()
-      : AttentionTemplate({.header = "attention/MmaAttention.cuh",
-                           .signatureType = "AttentionSignature",
-                           .configType = "MmaAttentionConfig",
-                           .paramsType = "AttentionParams",
-                           .function = "mmaAttention"}) {}
+      : TiledAttention({.header = "attention/MmaAttention.cuh",
+                        .signatureType = "AttentionSignature",
+                        .configType = "MmaAttentionConfig",
+                        .paramsType = "AttentionParams",
+                        .function = "mmaAttention"}) {}
 
 protected:
   void
@@ -215,16 +213,9 @@ protected:
     return std::nullopt;
   }
 
-  Estimate predict(const AttentionProblem &problem, const Config &config,
-                   const DeviceModel &device, Detail detail) const override {
-    return estimateAttentionTiles(problem, kernelOf(problem, config, device),
-                                  device, detail);
-  }
-  Derivation derive(const AttentionProblem &problem, const Config &config,
-                    const DeviceModel &device) const override {
-    return explainAttentionTiles(problem, kernelOf(problem, config, device),
-                                 device);
-  }
+  AttentionTileKernel tileKernel(const AttentionProblem &problem,
+                                 const Config &config,
+                                 const DeviceModel &device) const override;
 
   void completePlan(const AttentionProblem &,
                     const AttentionSignature &signature, const Config &config,
@@ -232,11 +223,6 @@ protected:
     plan.binder =
         std::make_shared<MmaAttentionBinder>(config, signature, device.l2Bytes);
   }
-
-private:
-  static AttentionTileKernel kernelOf(const AttentionProblem &problem,
-                                      const Config &config,
-                                      const DeviceModel &device);
 };
 
 } // namespace
@@ -310,17 +296,14 @@ checkShape(const Config &config, const AttentionSignature &signature) {
 std::optional<Rejection> MmaAttentionTemplate::checkLimits(
     const AttentionProblem &problem, const AttentionSignature &signature,
     const Config &config, const DeviceModel &device) const {
-  constexpr int kFirstCapability = 80; // cp.async, bf16 mma.sync
-  if (device.computeCapability() < kFirstCapability)
-    return Rejection{PruneReason::Architecture,
-                     double(device.computeCapability()), kFirstCapability};
+  if (auto rejection = checkAmpere(device))
+    return rejection;
   if (Config::dtypeOf(signature.q) == 0 ||
       Config::dtypeOf(signature.q) != config.dtype ||
       signature.kv != signature.q)
     return Rejection{PruneReason::Type};
-  if (signature.align < kLeastAlign)
-    return Rejection{PruneReason::Alignment, double(signature.align),
-                     kLeastAlign, "B"};
+  if (auto rejection = checkAlign(signature.align, kLeastAlign))
+    return rejection;
   if (auto rejection = checkShape(config, signature))
     return rejection;
   if (auto rejection = checkSharedBytes(config.sharedBytes(signature), device))
@@ -336,9 +319,9 @@ std::optional<Rejection> MmaAttentionTemplate::checkLimits(
 }
 
 AttentionTileKernel
-MmaAttentionTemplate::kernelOf(const AttentionProblem &problem,
-                               const Config &config,
-                               const DeviceModel &device) {
+MmaAttentionTemplate::tileKernel(const AttentionProblem &problem,
+                                 const Config &config,
+                                 const DeviceModel &device) const {
   AttentionSignature signature = signatureOf(problem);
   AttentionTileKernel kernel;
   kernel.instruction = AttentionTileKernel::Instruction::MmaSync;

@@ -4,7 +4,6 @@
 // always available.
 //
 //===----------------------------------------------------------------------===//
-#include "Families/Attention/AttentionEstimate.h"
 #include "Families/Attention/AttentionTemplate.h"
 #include "Families/Attention/LaunchedAttention.h"
 #include "attention/NaiveAttentionConfig.h"

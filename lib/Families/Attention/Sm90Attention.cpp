@@ -6,9 +6,9 @@
 // and windows that would waste a part of it.
 //
 //===----------------------------------------------------------------------===//
-#include "Families/Attention/AttentionEstimate.h"
 #include "Families/Attention/AttentionTemplate.h"
 #include "Families/Attention/Sm90AttentionPlan.h"
+#include "Families/Attention/Sm90Pages.h"
 #include "Model/MathUtil.h"
 #include "attention/Sm90AttentionConfig.h"
 
@@ -19,19 +19,18 @@ namespace kiln {
 
 namespace {
 
-constexpr int kCapability = 90; // the only architecture with wgmma
 /// Configs with larger partial results are pruned: others have less traffic.
 constexpr double kMaxPartialBytes = double(int64_t(1) << 30);
 
-class Sm90Attention final : public AttentionTemplate<Sm90AttentionConfig> {
+class Sm90Attention final : public TiledAttention<Sm90AttentionConfig> {
 public:
   Sm90Attention()
-      : AttentionTemplate({.header = "attention/Sm90Attention.cuh",
-                           .signatureType = "AttentionSignature",
-                           .configType = "Sm90AttentionConfig",
-                           .paramsType = "Sm90AttentionParams",
-                           .function = "sm90Attention",
-                           .archSpecific = true}) {}
+      : TiledAttention({.header = "attention/Sm90Attention.cuh",
+                        .signatureType = "AttentionSignature",
+                        .configType = "Sm90AttentionConfig",
+                        .paramsType = "Sm90AttentionParams",
+                        .function = "sm90Attention",
+                        .archSpecific = true}) {}
 
 protected:
   void forEachConfig(const AttentionProblem &problem,
@@ -70,18 +69,9 @@ protected:
                   const Sm90AttentionConfig &config,
                   const DeviceModel &device) const override;
 
-  Estimate predict(const AttentionProblem &problem,
-                   const Sm90AttentionConfig &config, const DeviceModel &device,
-                   Detail detail) const override {
-    return estimateAttentionTiles(problem, tileKernel(problem, config, device),
-                                  device, detail);
-  }
-  Derivation derive(const AttentionProblem &problem,
-                    const Sm90AttentionConfig &config,
-                    const DeviceModel &device) const override {
-    return explainAttentionTiles(problem, tileKernel(problem, config, device),
-                                 device);
-  }
+  AttentionTileKernel tileKernel(const AttentionProblem &problem,
+                                 const Sm90AttentionConfig &config,
+                                 const DeviceModel &device) const override;
 
   WorkspaceLayout workspaceOf(const AttentionProblem &problem,
                               const Sm90AttentionConfig &config,
@@ -98,34 +88,13 @@ protected:
 
 public:
   using AttentionTemplate::firstOfOne;
-
-private:
-  /// The kernel in the form that its estimate needs.
-  static AttentionTileKernel tileKernel(const AttentionProblem &problem,
-                                        const Sm90AttentionConfig &config,
-                                        const DeviceModel &device);
 };
 
 } // namespace
 
-/// Clocks for which a page of K, or of V, occupies the loading thread: its
-/// number, which is loaded with seven others, and a box for each slab. 2048
-/// queries of 8192 keys, 32 heads (H200): 413 us with pages of 16, 570 us with
-/// 8, 374 us without.
-static constexpr double kPageClocks = 50;
-
-/// Pages that the producer looks up in a step.
-static int64_t pagesOfStep(const AttentionProblem &problem,
-                           const Sm90AttentionConfig &config) {
-  if (!problem.isPaged())
-    return 0;
-  int64_t keys = config.blockN;
-  return 2 * ceilDiv(keys, std::clamp<int64_t>(problem.pageSize, 1, keys));
-}
-
 AttentionTileKernel Sm90Attention::tileKernel(const AttentionProblem &problem,
                                               const Sm90AttentionConfig &config,
-                                              const DeviceModel &device) {
+                                              const DeviceModel &device) const {
   AttentionSignature signature = signatureOf(problem);
   Sm90AttentionGrid grid(problem, config, device.smCount, device.l2Bytes);
   AttentionTileKernel kernel;
@@ -149,7 +118,9 @@ AttentionTileKernel Sm90Attention::tileKernel(const AttentionProblem &problem,
   kernel.keepsOrigins = !signature.softcap && !signature.alibi;
   // With one buffer Q is given back before the last block's weights are made.
   kernel.raisesLast = config.queryBuffers(signature) == 1;
-  kernel.pageClocks = kPageClocks * double(pagesOfStep(problem, config));
+  // K and V have as many each.
+  kernel.pageClocks =
+      kPageClocks * double(2 * pagesOfStep(problem, config.blockN));
   return kernel;
 }
 
@@ -212,16 +183,15 @@ static int stagesOf(const AttentionSignature &signature,
 std::optional<DType>
 Sm90Attention::collectedType(const AttentionProblem &problem,
                              const AttentionSignature &signature) const {
-  constexpr int kAlign = 16; // TMA
   // A box for each page is cheap where pages are larger.
   constexpr int64_t kMostPage = 32;
   if (problem.latent)
     return std::nullopt;
   const bool isE4M3 = signature.q == DType::E4M3;
-  if (isE4M3 && signature.align < kAlign)
+  if (isE4M3 && signature.align < kTmaAlign)
     return signature.out;
   const bool isPlain = signature.kv == signature.q &&
-                       signature.align >= kAlign &&
+                       signature.align >= kTmaAlign &&
                        (!problem.isPaged() || problem.pageSize > kMostPage);
   return isPlain ? std::nullopt : std::optional(signature.q);
 }
@@ -252,7 +222,7 @@ void Sm90Attention::forEachConfig(
     const AttentionProblem &problem, const AttentionSignature &signature,
     const DeviceModel &device,
     llvm::function_ref<void(const Sm90AttentionConfig &)> emit) const {
-  if (device.computeCapability() != kCapability)
+  if (!hasWgmma(device))
     return;
   static constexpr int kBlocks[] = {128, 176, 160, 144, 112, 96, 80, 64},
                        kBlocksOfE4M3[] = {224, 128, 192, 160, 96, 64};
@@ -387,42 +357,20 @@ checkRegisterUse(const AttentionSignature &signature,
                    "registers of scores, probabilities and sums"};
 }
 
-/// Boxes are whole pages or lie within one.
-static std::optional<Rejection> checkPages(const AttentionProblem &problem,
-                                           const Sm90AttentionConfig &config) {
-  if (problem.pages == AttentionPages::None)
-    return std::nullopt;
-  constexpr int64_t kLeastRows = 8; // of a box: the swizzle repeats then
-  if (problem.pageSize % kLeastRows != 0)
-    return Rejection{PruneReason::Alignment, double(problem.pageSize),
-                     double(kLeastRows), "tokens of a page"};
-  if (config.blockN % problem.pageSize != 0 &&
-      problem.pageSize % config.blockN != 0)
-    return Rejection{PruneReason::InstructionShape, double(config.blockN), 0,
-                     "keys of a block",
-                     "whole pages, or a part of one that divides it"};
-  return std::nullopt;
-}
-
-/// TMA's coordinates are ints, and its strides are below 2^40 bytes.
 static std::optional<Rejection>
 checkTensorMaps(const AttentionProblem &problem) {
-  constexpr double kMostElements = 2147483647;
-  double most =
-      double(std::max({problem.queries, problem.keys, problem.queryRows(),
-                       problem.keyRows(), problem.pageCount}));
-  if (most > kMostElements)
-    return Rejection{PruneReason::Grid, most, kMostElements, "tokens"};
-  constexpr double kMaxStride = double(int64_t(1) << 40);
-  for (const AttentionStrides *strides :
-       {&problem.q, &problem.k, &problem.v, &problem.o}) {
-    double stride = bytesOf(problem.dtype) *
-                    double(std::max({strides->token, strides->batch,
-                                     strides->head * problem.group()}));
-    if (stride >= kMaxStride)
-      return Rejection{PruneReason::Alignment, stride, kMaxStride, "B"};
-  }
-  return std::nullopt;
+  if (auto rejection = checkTmaExtent(
+          double(std::max({problem.queries, problem.keys, problem.queryRows(),
+                           problem.keyRows(), problem.pageCount})),
+          "tokens"))
+    return rejection;
+  auto mostOf = [&](const AttentionStrides &strides) {
+    return bytesOf(problem.dtype) *
+           double(std::max(
+               {strides.token, strides.batch, strides.head * problem.group()}));
+  };
+  return checkTmaStrides({mostOf(problem.q), mostOf(problem.k),
+                          mostOf(problem.v), mostOf(problem.o)});
 }
 
 /// Splits are whole blocks of keys, and none more than there are blocks.
@@ -441,32 +389,28 @@ static std::optional<Rejection> checkSplits(const AttentionProblem &problem,
       double(sm90AttentionWorkspace(problem, config, device).scratchBytes);
   if (bytes > kMaxPartialBytes)
     return Rejection{PruneReason::Workspace, bytes, kMaxPartialBytes, "B"};
-  constexpr double kMaxGridYZ = 65535; // of the kernel that merges splits
-  for (int64_t blocks : {problem.heads, problem.batch})
-    if (config.splits > 1 && double(blocks) > kMaxGridYZ)
-      return Rejection{PruneReason::Grid, double(blocks), kMaxGridYZ, "blocks"};
-  return std::nullopt;
+  if (config.splits == 1)
+    return std::nullopt;
+  // Of the kernel that merges splits.
+  return checkGridYZ({double(problem.heads), double(problem.batch)});
 }
 
 std::optional<Rejection> Sm90Attention::checkLimits(
     const AttentionProblem &problem, const AttentionSignature &signature,
     const Sm90AttentionConfig &config, const DeviceModel &device) const {
-  if (device.computeCapability() != kCapability)
-    return Rejection{PruneReason::Architecture,
-                     double(device.computeCapability()), kCapability};
+  if (auto rejection = checkWgmma(device))
+    return rejection;
   if ((signature.q != DType::BF16 && signature.q != DType::FP16 &&
        signature.q != DType::E4M3) ||
       signature.kv != signature.q || signature.out == DType::FP32)
     return Rejection{PruneReason::Type};
-  constexpr int kAlign = 16; // TMA
-  if (signature.align != kAlign)
-    return Rejection{PruneReason::Alignment, double(signature.align), kAlign,
-                     "B"};
+  if (auto rejection = checkAlign(signature.align, kTmaAlign))
+    return rejection;
   if (auto rejection = checkShape(problem, signature, config))
     return rejection;
   if (auto rejection = checkRegisterUse(signature, config))
     return rejection;
-  if (auto rejection = checkPages(problem, config))
+  if (auto rejection = checkPages(problem, config.blockN, "keys of a block"))
     return rejection;
   if (auto rejection = checkTensorMaps(problem))
     return rejection;

@@ -142,15 +142,9 @@ TensorMapSpec Sm90AttentionBinder::emptyMap(int rank) const {
   return map;
 }
 
-/// Makes sure that no extent is 0: tensors without rows are never read. The
-/// stride of an extent of one is not read either, but has to be valid.
 void Sm90AttentionBinder::setDim(TensorMapSpec &map, int dim, int64_t extent,
                                  int64_t stride) const {
-  constexpr uint64_t kAnyStride = 16;
-  map.dims[dim] = static_cast<uint64_t>(std::max<int64_t>(1, extent));
-  map.strides[dim - 1] =
-      extent > 1 ? static_cast<uint64_t>(stride * bytesOf(signature.q))
-                 : kAnyStride;
+  setExtent(map, dim, extent, stride * bytesOf(signature.q));
 }
 
 /// (element, head within a tile, token, group of such heads, sequence). If

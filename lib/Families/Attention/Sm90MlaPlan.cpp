@@ -82,22 +82,14 @@ TensorMapSpec Sm90MlaBinder::mapOf(const AttentionProblem &problem,
   map.swizzle = TensorMapSwizzle::B128;
   map.l2Promotion = L2Promotion::B256;
   map.dims[0] = static_cast<uint64_t>(problem.headDim);
-  // No extent is 0: a tensor without rows is never read. The stride of an
-  // extent of one is not read either, but has to be valid.
-  auto set = [&](int dim, int64_t extent, int64_t stride) {
-    constexpr uint64_t kAnyStride = 16;
-    map.dims[dim] = static_cast<uint64_t>(std::max<int64_t>(1, extent));
-    map.strides[dim - 1] =
-        extent > 1 ? static_cast<uint64_t>(stride * bytesOf(signature.q))
-                   : kAnyStride;
-  };
+  const int64_t bytes = bytesOf(signature.q);
   int64_t batch = problem.isPaged() ? problem.pageCount
                   : problem.hasPackedKeys() || strides.batch == 0
                       ? 1
                       : problem.batch;
-  set(1, problem.keyRows(), strides.token);
-  set(2, problem.kvHeads, strides.head);
-  set(3, batch, strides.batch);
+  setExtent(map, 1, problem.keyRows(), strides.token * bytes);
+  setExtent(map, 2, problem.kvHeads, strides.head * bytes);
+  setExtent(map, 3, batch, strides.batch * bytes);
   map.box[0] = Slab::kElements;
   map.box[1] = static_cast<uint32_t>(boxKeys(problem));
   map.box[2] = map.box[3] = 1;

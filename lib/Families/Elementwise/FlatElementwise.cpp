@@ -7,10 +7,7 @@
 //===----------------------------------------------------------------------===//
 #include "Families/Elementwise/ElementwiseTemplate.h"
 #include "Families/Elementwise/FlatEstimate.h"
-#include "Families/KernelUnit.h"
-#include "Families/LaunchLimits.h"
 #include "Families/MemoryPass/MemoryPassTemplate.h"
-#include "Kernel/ConfigSchema.h"
 #include "elementwise/FlatElementwiseConfig.h"
 
 #include <algorithm>
@@ -163,14 +160,15 @@ private:
 // The template
 //===----------------------------------------------------------------------===//
 
-class FlatElementwise final : public MemoryPassTemplate {
+class FlatElementwise final
+    : public TypedMemoryPassTemplate<FlatElementwiseConfig> {
 public:
   FlatElementwise()
-      : schema(makeConfigSchema<FlatElementwiseConfig>(
-            FlatElementwiseConfig::kName)) {}
-
-  llvm::StringRef name() const override { return FlatElementwiseConfig::kName; }
-  const Schema &configSchema() const override { return schema; }
+      : TypedMemoryPassTemplate({.header = "elementwise/FlatElementwise.cuh",
+                                 .signatureType = "ElementwiseSignature",
+                                 .configType = "FlatElementwiseConfig",
+                                 .paramsType = "FlatElementwiseParams",
+                                 .function = "flatElementwise"}) {}
 
   void enumerate(const Problem &problem, const DeviceModel &device,
                  llvm::function_ref<void(Values)> emit) const override;
@@ -190,20 +188,8 @@ public:
             const DeviceModel &device) const override {
     auto config = fromValues<FlatElementwiseConfig>(values);
     auto signature = readElementwiseSignature(problem.signature);
-    Plan plan;
-    plan.problem = problem.values;
-    plan.config = values;
-    plan.kernels.push_back(
-        makeKernelUnit({.header = "elementwise/FlatElementwise.cuh",
-                        .signatureType = "ElementwiseSignature",
-                        .configType = "FlatElementwiseConfig",
-                        .paramsType = "FlatElementwiseParams",
-                        .function = "flatElementwise"},
-                       candidateOf(problem, values, signature, config,
-                                   /*maySpill=*/true),
-                       device));
-    plan.sharedBytes.push_back(0);
-    plan.takesDependentLaunch = device.ccMajor >= 9;
+    Plan plan = planWithoutBinder(problem, values, signature, config,
+                                  /*sharedBytes=*/0, device);
     plan.binder = std::make_shared<FlatBinder>(config, signature);
     return plan;
   }
@@ -243,8 +229,6 @@ private:
   static ElementwiseProblem read(const Problem &problem) {
     return readElementwiseProblem(problem.values.array().data());
   }
-
-  Schema schema;
 };
 
 /// The variations of one vector width.
@@ -330,10 +314,9 @@ void FlatElementwise::enumerate(const Problem &problem,
       kAccessBytes / std::min(inBytes, outBytes),
       FlatElementwiseConfig::kMaxVectorBytes / std::max(inBytes, outBytes)));
   auto add = [&](int vector, const Variations &variations) {
-    enumerateVector(vector, variations, signature, device,
-                    [&](const FlatElementwiseConfig &config) {
-                      emit(toValues(config, schema));
-                    });
+    enumerateVector(
+        vector, variations, signature, device,
+        [&](const FlatElementwiseConfig &config) { emit(valuesOf(config)); });
   };
   llvm::ArrayRef<int> threads(kAllThreads), items(kAllItems), hints(kAllHints);
   add(whole, {threads, items, hints, true});

@@ -47,8 +47,7 @@ constexpr FfmaTile kFfmaTiles[] = {
     {128, 192, 32, 8, 12, 4, 1, true},
 };
 
-class FfmaGemm final : public GemmTemplate<FfmaGemmConfig>,
-                       public ClassicTemplate {
+class FfmaGemm final : public GemmTemplate<FfmaGemmConfig> {
 public:
   FfmaGemm()
       : GemmTemplate({.header = "gemm/FfmaGemm.cuh",
@@ -56,11 +55,6 @@ public:
                       .configType = "FfmaGemmConfig",
                       .paramsType = "GemmParams",
                       .function = "ffmaGemm"}) {}
-
-  const ClassicTemplate *classic() const override { return this; }
-  ClassicConfig classicConfig(const Values &config) const override {
-    return ringTileClassic(fromValues<FfmaGemmConfig>(config), false);
-  }
 
 protected:
   void forEachConfig(

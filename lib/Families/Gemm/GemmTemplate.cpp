@@ -182,14 +182,6 @@ std::optional<Rejection> checkAccumulators(double accumulators) {
   return std::nullopt;
 }
 
-std::optional<Rejection> checkAmpere(const DeviceModel &device) {
-  constexpr int kFirstCapability = 80;
-  if (device.computeCapability() < kFirstCapability)
-    return Rejection{PruneReason::Architecture,
-                     double(device.computeCapability()), kFirstCapability};
-  return std::nullopt;
-}
-
 std::optional<Rejection> checkSplits(const GemmProblem &problem, int64_t blockK,
                                      int splitK) {
   int64_t ranges = ceilDiv(std::max<int64_t>(problem.k, 1), blockK);

@@ -14,11 +14,8 @@
 #include "Families/Gemm/QuantizeStep.h"
 #include "Families/Gemm/StreamedTile.h"
 #include "Families/Gemm/TileEstimate.h"
-#include "Families/KernelUnit.h"
-#include "Families/LaunchLimits.h"
-#include "Kernel/ConfigSchema.h"
+#include "Families/TypedTemplate.h"
 #include "Kernel/Family.h"
-#include "Kernel/FastestVariant.h"
 #include "Model/MathUtil.h"
 #include "Model/Occupancy.h"
 #include "gemm/GemmParams.h"
@@ -118,9 +115,6 @@ std::optional<Rejection> checkRegisters(int64_t registers, int64_t threads,
 /// multiplies.
 std::optional<Rejection> checkAccumulators(double accumulators);
 
-/// The rejection of a kernel with cp.async, and mma.sync of bf16 and tf32.
-std::optional<Rejection> checkAmpere(const DeviceModel &device);
-
 /// The rejection of splits that have no tile of \p blockK steps of k.
 std::optional<Rejection> checkSplits(const GemmProblem &problem, int64_t blockK,
                                      int splitK);
@@ -149,8 +143,8 @@ public:
              int64_t resident, bool alignsA)
       : config(config), workspace(workspace), alignsA(alignsA),
         sharedBytes(config.sharedBytes(signature)),
-        takesDependentLaunch(device.ccMajor >= 9), smCount(device.smCount),
-        resident(resident) {}
+        takesDependentLaunch(hasDependentLaunch(device)),
+        smCount(device.smCount), resident(resident) {}
 
   void bind(const Arguments &arguments, const LaunchContext &context,
             LaunchSpec &spec) const noexcept override {
@@ -229,13 +223,13 @@ private:
 /// A template of the family, given its config type and what describes a kernel
 /// to its estimate: whatever estimateTile() and explainTile() take.
 template <class Config, class Kernel = TileKernel>
-class GemmTemplate : public Template {
-public:
-  explicit GemmTemplate(const KernelEntry &entry)
-      : entry(entry), schema(makeConfigSchema<Config>(Config::kName)) {}
+class GemmTemplate : public TypedTemplate<Template, Config> {
+  using Typed = TypedTemplate<Template, Config>;
+  using Typed::valuesOf;
 
-  llvm::StringRef name() const final { return Config::kName; }
-  const Schema &configSchema() const final { return schema; }
+public:
+  using Typed::Typed;
+  using TimedConfig = Template::TimedConfig;
 
   void enumerate(const Problem &problem, const DeviceModel &device,
                  llvm::function_ref<void(Values)> emit) const final {
@@ -292,11 +286,8 @@ public:
                                        llvm::ArrayRef<Values> configs,
                                        const DeviceModel &device) const final {
     const GemmProduct product = productOf(problem);
-    llvm::SmallVector<Config, 4> typed;
-    for (const Values &config : configs)
-      typed.push_back(fromValues<Config>(config));
-    auto fastest = fastestVariant<Config>(
-        typed,
+    return this->fastestOf(
+        configs,
         [&](const Config &config,
             llvm::function_ref<void(const Config &)> emit) {
           forEachVariant(product.typical, product.signature, config, device,
@@ -305,13 +296,10 @@ public:
         [&](const Config &config) -> std::optional<double> {
           if (check(product, config, device) ||
               (allowance.isLimited() &&
-               exceeds(allowance, problem, valuesOf(config), device)))
+               this->exceeds(allowance, problem, valuesOf(config), device)))
             return std::nullopt;
           return predict(product, config, device, Detail::Time).totalNs;
         });
-    if (!fastest)
-      return std::nullopt;
-    return TimedConfig{valuesOf(fastest->first), fastest->second};
   }
 
   CandidateClass classOf(const Problem &, const Values &values) const final {
@@ -344,14 +332,9 @@ public:
     const GemmProduct product = productOf(problem);
     const GemmProblem &gemm = product.gemm;
     const GemmSignature &signature = product.signature;
-    Plan plan;
-    plan.problem = problem.values;
-    plan.config = values;
-    int sharedBytes = config.sharedBytes(signature);
-    plan.kernels.push_back(makeKernelUnit(
-        entryOf(signature),
-        candidateOf(problem, values, signature, config, isGeneric()), device));
-    plan.sharedBytes.push_back(static_cast<uint32_t>(sharedBytes));
+    Plan plan = this->startPlan(entryOf(signature), problem, values, signature,
+                                config, config.sharedBytes(signature),
+                                /*maySpill=*/this->isGeneric(), device);
     plan.workspace = workspaceOf(product, config);
     plan.binder = std::make_shared<GemmBinder<Config>>(
         config, signature, device, plan.workspace,
@@ -417,7 +400,7 @@ protected:
 
   /// What a kernel of \p signature includes and calls.
   virtual KernelEntry entryOf(const GemmSignature &signature) const {
-    return entry;
+    return this->entry;
   }
 
   /// Adds to \p plan, of one kernel, what only this template has: further
@@ -431,7 +414,7 @@ private:
   GemmProduct productOf(const Problem &problem) const {
     return GemmProduct(problem,
                        {!kGathersItself<Config>, kAlignsRowsOfA<Config>},
-                       GemmRounds::bytes(isGeneric()));
+                       GemmRounds::bytes(this->isGeneric()));
   }
 
   /// Blocks of \p config that run at once.
@@ -450,9 +433,6 @@ private:
       return device.smCount * std::max<int64_t>(fitting.blocksPerSm, 1);
     }
     return device.smCount;
-  }
-  Values valuesOf(const Config &config) const {
-    return toValues(config, schema);
   }
   CandidateClass classByTime(const Config &config) const {
     CandidateClass result = classOfConfig(config);
@@ -532,9 +512,6 @@ private:
                                               const GemmSignature &signature,
                                               const Config &config,
                                               const DeviceModel &device);
-
-  KernelEntry entry;
-  Schema schema;
 };
 
 template <class Config, class Kernel>

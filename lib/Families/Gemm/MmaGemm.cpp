@@ -49,8 +49,7 @@ constexpr int kRasterGroups[] = {8, 16};
 /// are what wgmma is for, where there is any.
 constexpr int kLargeTile = 64 * 128;
 
-class MmaGemm final : public GemmTemplate<MmaGemmConfig>,
-                      public ClassicTemplate {
+class MmaGemm final : public GemmTemplate<MmaGemmConfig> {
 public:
   MmaGemm()
       : GemmTemplate({.header = "gemm/MmaGemm.cuh",
@@ -58,11 +57,6 @@ public:
                       .configType = "MmaGemmConfig",
                       .paramsType = "GemmParams",
                       .function = "mmaGemm"}) {}
-
-  const ClassicTemplate *classic() const override { return this; }
-  ClassicConfig classicConfig(const Values &config) const override {
-    return ringTileClassic(fromValues<MmaGemmConfig>(config), true);
-  }
 
 protected:
   void forEachConfig(
@@ -141,7 +135,7 @@ static bool usesShallowSplits(const GemmProblem &problem,
 /// which it keeps less, for every fragment passes through registers. Small ones
 /// stay, to which wgmma has too little to hide its latency behind.
 static bool isForWgmma(const GemmProblem &problem, const DeviceModel &device) {
-  constexpr int kCapability = 90, kAligned = 16;
+  constexpr int kAligned = 16;
   GemmSignature signature = signatureOf(problem);
   // Of tf32 one side at least has to lie along k, of bytes both.
   bool takesAsIs = bytesOf(problem.dtype) == 2 ||
@@ -149,9 +143,8 @@ static bool isForWgmma(const GemmProblem &problem, const DeviceModel &device) {
                     signature.isKMajorB()) ||
                    (problem.compute == ComputeMode::TF32 &&
                     (signature.isKMajorA() || signature.isKMajorB()));
-  return device.computeCapability() == kCapability && takesAsIs &&
-         problem.k > 0 && signature.alignA >= kAligned &&
-         signature.alignB >= kAligned;
+  return hasWgmma(device) && takesAsIs && problem.k > 0 &&
+         signature.alignA >= kAligned && signature.alignB >= kAligned;
 }
 
 /// False for a ring with stages that no iteration of the loop over k fills, and

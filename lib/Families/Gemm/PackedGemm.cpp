@@ -179,9 +179,8 @@ std::optional<Rejection> PackedGemm::checkLimits(
   if (auto rejection = checkAmpere(device))
     return rejection;
   constexpr int kVectorBytes = 16;
-  if (signature.alignA < kVectorBytes)
-    return Rejection{PruneReason::Alignment, double(signature.alignA),
-                     kVectorBytes, "B"};
+  if (auto rejection = checkAlign(signature.alignA, kVectorBytes))
+    return rejection;
   constexpr double kMostSums = 64;
   if (double sums = double(config.rows) * config.vectors / 32; sums > kMostSums)
     return Rejection{PruneReason::Registers, sums, kMostSums,

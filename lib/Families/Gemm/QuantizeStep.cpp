@@ -3,6 +3,7 @@
 
 #include "Families/Gemm/GatherStep.h"
 #include "Families/KernelUnit.h"
+#include "Families/LaunchLimits.h"
 #include "Model/MathUtil.h"
 #include "gemm/QuantizeOutputConfig.h"
 
@@ -171,11 +172,9 @@ void QuantizeBinder::addStep(const GemmProblem &inner,
 void appendQuantize(const GemmProblem &problem, const GemmProblem &product,
                     const DeviceModel &device, Plan &plan) {
   const QuantizeOutputSignature signature = signatureOfStep(problem);
-  constexpr int kFirstWithDependentLaunch = 9;
   plan.binder = std::make_shared<QuantizeBinder>(
       std::move(plan.binder), signature, static_cast<int>(plan.kernels.size()),
-      resultsAt(plan.workspace.scratchBytes),
-      device.ccMajor >= kFirstWithDependentLaunch);
+      resultsAt(plan.workspace.scratchBytes), hasDependentLaunch(device));
   plan.kernels.push_back(quantizeUnit(signature, device));
   plan.sharedBytes.push_back(0);
   plan.workspace = withQuantized(product, plan.workspace);

@@ -7,7 +7,6 @@
 #pragma once
 
 #include "Families/Gemm/TileEstimate.h"
-#include "Kernel/ClassicRanking.h"
 #include "Kernel/Family.h"
 
 namespace kiln {
@@ -20,18 +19,6 @@ CandidateClass ringTileClass(uint64_t number, const Config &config) {
   for (int part : {config.blockM, config.blockN, config.splitK})
     key = key * 1024 + static_cast<uint64_t>(part);
   return {key, config.splitK};
-}
-
-/// What \p config is to the classic model.
-template <class Config>
-ClassicConfig ringTileClassic(const Config &config, bool tensor) {
-  return {.blockM = config.blockM,
-          .blockN = config.blockN,
-          .blockK = config.blockK,
-          .splitK = config.splitK,
-          .numWarps = config.threads() / 32,
-          .numStages = config.stages,
-          .tensor = tensor};
 }
 
 /// The kernel of \p config but for what its instruction decides: registers,

@@ -5,7 +5,6 @@
 //
 //===----------------------------------------------------------------------===//
 #include "Families/Gemm/GemmTemplate.h"
-#include "Kernel/ClassicRanking.h"
 #include "gemm/SimtGemmConfig.h"
 
 #include <llvm/ADT/ArrayRef.h>
@@ -34,8 +33,7 @@ constexpr SimtTile kGenericTiles[] = {
     {128, 128, 16, 8, 8, 2}, {64, 64, 16, 8, 4, 4}, {32, 32, 16, 4, 4, 8}};
 constexpr int kFfmaCapability = 80;
 
-class SimtGemm final : public GemmTemplate<SimtGemmConfig>,
-                       public ClassicTemplate {
+class SimtGemm final : public GemmTemplate<SimtGemmConfig> {
 public:
   SimtGemm()
       : GemmTemplate({.header = "gemm/SimtGemm.cuh",
@@ -43,18 +41,6 @@ public:
                       .configType = "SimtGemmConfig",
                       .paramsType = "GemmParams",
                       .function = "simtGemm"}) {}
-
-  const ClassicTemplate *classic() const override { return this; }
-  ClassicConfig classicConfig(const Values &config) const override {
-    SimtGemmConfig c = fromValues<SimtGemmConfig>(config);
-    constexpr int kBuffers = 2;
-    return ClassicConfig{.blockM = c.blockM,
-                         .blockN = c.blockN,
-                         .blockK = c.blockK,
-                         .numWarps = c.threads() / 32,
-                         .numStages = kBuffers,
-                         .tensor = false};
-  }
 
   bool isGeneric() const override { return true; }
 

@@ -4,15 +4,13 @@
 #include "Families/Gemm/Sm90Limits.h"
 #include "Families/Gemm/Sm90Plan.h"
 #include "Families/Gemm/Sm90Space.h"
-#include "Kernel/ClassicRanking.h"
 #include "gemm/Sm90GemmConfig.h"
 
 namespace kiln {
 
 namespace {
 
-class Sm90Gemm final : public GemmTemplate<Sm90GemmConfig, Sm90Kernel>,
-                       public ClassicTemplate {
+class Sm90Gemm final : public GemmTemplate<Sm90GemmConfig, Sm90Kernel> {
 public:
   Sm90Gemm()
       : GemmTemplate({.header = "gemm/Sm90Gemm.cuh",
@@ -21,9 +19,6 @@ public:
                       .paramsType = "Sm90GemmParams",
                       .function = "sm90Gemm",
                       .archSpecific = true}) {}
-
-  const ClassicTemplate *classic() const override { return this; }
-  ClassicConfig classicConfig(const Values &config) const override;
 
 protected:
   void forEachConfig(
@@ -76,9 +71,7 @@ protected:
 void Sm90Gemm::forEachConfig(
     const GemmProblem &problem, const DeviceModel &device,
     llvm::function_ref<void(const Sm90GemmConfig &)> emit) const {
-  constexpr int kCapability = 90; // wgmma is of this architecture alone
-  if (device.computeCapability() == kCapability &&
-      Sm90GemmConfig::hasInstruction(signatureOf(problem)))
+  if (hasWgmma(device) && Sm90GemmConfig::hasInstruction(signatureOf(problem)))
     forEachSm90Config(problem, signatureOf(problem), device, emit);
 }
 
@@ -87,11 +80,6 @@ CandidateClass Sm90Gemm::classOfConfig(const Sm90GemmConfig &c) const {
   for (int part : {c.blockM, c.blockN, c.splitK(), c.swapAB, c.pingPong})
     key = key * 1024 + static_cast<uint64_t>(part);
   return {key * 4 + static_cast<uint64_t>(c.multicastBlocks()), c.splitK()};
-}
-
-ClassicConfig Sm90Gemm::classicConfig(const Values &config) const {
-  Sm90GemmConfig c = fromValues<Sm90GemmConfig>(config);
-  return {c.blockM, c.blockN, c.blockK, c.splitK(), c.threads() / 32, c.stages};
 }
 
 std::unique_ptr<Template> makeSm90GemmTemplate() {

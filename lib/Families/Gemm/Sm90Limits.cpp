@@ -3,6 +3,7 @@
 
 #include "Families/Gemm/ByteRates.h"
 #include "Families/Gemm/Sm90Plan.h"
+#include "Families/LaunchLimits.h"
 #include "Model/MathUtil.h"
 
 #include <algorithm>
@@ -129,31 +130,34 @@ static Rejection invalidShape(const GemmSignature &signature,
 std::optional<Rejection> checkTensorMaps(const GemmProblem &problem,
                                          const GemmSignature &signature) {
   // A box that begins with the last element ends behind it.
-  constexpr double kMostBox = 256, kMostElements = 2147483647 - kMostBox;
-  double most = double(std::max({problem.room, problem.n, problem.k}));
-  if (most > kMostElements)
-    return Rejection{PruneReason::Grid, most, kMostElements, "elements"};
-  constexpr double kMaxStride = double(int64_t(1) << 40);
+  constexpr double kMostBox = 256;
+  if (auto rejection =
+          checkTmaExtent(double(std::max({problem.room, problem.n, problem.k})),
+                         "elements", kMostBox))
+    return rejection;
   double in = bytesOf(signature.in), out = bytesOf(signature.out);
   double rowsA = problem.rowsA(), rowsB = problem.rowsB(), rowsD = problem.room;
   if (problem.batch == 1)
     rowsA = rowsB = rowsD = 1;
-  for (double stride : {in * problem.lda * rowsA, in * problem.ldb * rowsB,
-                        out * problem.ldd * rowsD, out * problem.ldc * rowsD,
-                        out * problem.ldResidual * rowsD})
-    if (stride >= kMaxStride)
-      return Rejection{PruneReason::Alignment, stride, kMaxStride, "B"};
-  return std::nullopt;
+  return checkTmaStrides({in * problem.lda * rowsA, in * problem.ldb * rowsB,
+                          out * problem.ldd * rowsD, out * problem.ldc * rowsD,
+                          out * problem.ldResidual * rowsD});
+}
+
+std::optional<Rejection> checkResidentSplits(int splits,
+                                             const DeviceModel &device) {
+  if (splits <= device.smCount)
+    return std::nullopt;
+  return Rejection{PruneReason::Grid, double(splits), double(device.smCount),
+                   "splits"};
 }
 
 std::optional<Rejection> checkSm90Limits(const GemmProblem &problem,
                                          const GemmSignature &signature,
                                          const Sm90GemmConfig &config,
                                          const DeviceModel &device) {
-  constexpr int kCapability = 90; // wgmma is of this architecture alone
-  if (device.computeCapability() != kCapability)
-    return Rejection{PruneReason::Architecture,
-                     double(device.computeCapability()), kCapability};
+  if (auto rejection = checkWgmma(device))
+    return rejection;
   if (!Sm90GemmConfig::hasInstruction(signature))
     return Rejection{PruneReason::Type};
   // A copy of A has as many rows as a launch has room for, which its plan does
@@ -196,10 +200,8 @@ std::optional<Rejection> checkSm90Limits(const GemmProblem &problem,
   if (config.stagesInRing() && !signature.hasGroups() && tiles > device.smCount)
     return Rejection{PruneReason::Dominated, double(tiles),
                      double(device.smCount), "tiles"};
-  // Splits of a tile wait for each other: all of them run at once.
-  if (config.splitK() > device.smCount)
-    return Rejection{PruneReason::Grid, double(config.splitK()),
-                     double(device.smCount), "splits"};
+  if (auto rejection = checkResidentSplits(config.splitK(), device))
+    return rejection;
   if (auto rejection = checkTensorMaps(problem, signature))
     return rejection;
   if (auto rejection = checkBlockScales(problem))

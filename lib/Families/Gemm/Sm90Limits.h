@@ -27,4 +27,8 @@ std::optional<Rejection> checkSm90Limits(const GemmProblem &problem,
 std::optional<Rejection> checkTensorMaps(const GemmProblem &problem,
                                          const GemmSignature &signature);
 
+/// Splits of a tile wait for each other: all of them run at once.
+std::optional<Rejection> checkResidentSplits(int splits,
+                                             const DeviceModel &device);
+
 } // namespace kiln

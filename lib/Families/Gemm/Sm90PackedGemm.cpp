@@ -294,8 +294,7 @@ void PackedEnumeration::addSplits(Sm90PackedConfig config) {
 void Sm90PackedGemm::forEachConfig(
     const GemmProblem &problem, const DeviceModel &device,
     llvm::function_ref<void(const Sm90PackedConfig &)> emit) const {
-  constexpr int kCapability = 90; // wgmma is of this architecture alone
-  if (device.computeCapability() != kCapability || !problem.isPacked())
+  if (!hasWgmma(device) || !problem.isPacked())
     return;
   const GemmSignature signature = signatureOf(problem);
   PackedEnumeration enumeration(problem, signature, device, emit);
@@ -313,10 +312,8 @@ CandidateClass Sm90PackedGemm::classOfConfig(const Sm90PackedConfig &c) const {
 std::optional<Rejection> Sm90PackedGemm::checkLimits(
     const GemmProblem &problem, const GemmSignature &signature,
     const Sm90PackedConfig &config, const DeviceModel &device) const {
-  constexpr int kCapability = 90;
-  if (device.computeCapability() != kCapability)
-    return Rejection{PruneReason::Architecture,
-                     double(device.computeCapability()), kCapability};
+  if (auto rejection = checkWgmma(device))
+    return rejection;
   if (!signature.isPacked())
     return Rejection{PruneReason::Type};
   // The first wall, ahead of what else may be wrong with so large a tile.
@@ -331,10 +328,8 @@ std::optional<Rejection> Sm90PackedGemm::checkLimits(
   if (ranges < config.splitK())
     return Rejection{PruneReason::Dominated, double(config.splitK()),
                      double(ranges), "splits"};
-  // Splits of a tile wait for each other: all of them run at once.
-  if (config.splitK() > device.smCount)
-    return Rejection{PruneReason::Grid, double(config.splitK()),
-                     double(device.smCount), "splits"};
+  if (auto rejection = checkResidentSplits(config.splitK(), device))
+    return rejection;
   if (auto rejection = checkTensorMaps(problem, signature))
     return rejection;
   const double bytes = double(copyBytes(problem, signature, config));

@@ -18,6 +18,7 @@
 #include "Families/Gemm/DerivationSteps.h"
 #include "Families/Gemm/GatherStep.h"
 #include "Families/Gemm/TileEstimate.h"
+#include "Families/LaunchLimits.h"
 #include "Families/MemoryPass/MemoryPassEstimate.h"
 #include "Model/Bandwidth.h"
 #include "Model/MathUtil.h"
@@ -41,17 +42,15 @@ std::optional<Rejection> checkStreamed(const GemmProblem &problem,
                                        const GemmSignature &signature,
                                        bool streamsA, int vectors,
                                        const DeviceModel &device) {
-  constexpr int kFirstCapability = 80; // cp.async, cache policies
-  if (device.computeCapability() < kFirstCapability)
-    return Rejection{PruneReason::Architecture,
-                     double(device.computeCapability()), kFirstCapability};
+  if (auto rejection = checkAmpere(device))
+    return rejection;
   // Rows along k are what a warp reads at once and what mma.sync takes.
   if (signature.layout != Layout::NT)
     return Rejection{PruneReason::InstructionShape};
   constexpr int kVectorBytes = 16;
-  int align = std::min(signature.alignA, signature.alignB);
-  if (align < kVectorBytes)
-    return Rejection{PruneReason::Alignment, double(align), kVectorBytes, "B"};
+  if (auto rejection = checkAlign(std::min(signature.alignA, signature.alignB),
+                                  kVectorBytes))
+    return rejection;
   // More would stream the rows again for every so many vectors.
   int64_t extent = vectorExtent(problem, streamsA);
   if (extent > vectors)

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "Families/MemoryPass/MemoryPassEstimate.h"
+#include "Families/TypedTemplate.h"
 #include "Kernel/Template.h"
 
 namespace kiln {
@@ -34,6 +35,27 @@ protected:
   /// The memory pass of a config that checkConfig() has accepted.
   virtual MemoryPass memoryPass(const Problem &problem, const Values &config,
                                 const DeviceModel &device) const = 0;
+};
+
+/// The same, given the type of its configs, which have a kernel each.
+template <class Config>
+class TypedMemoryPassTemplate
+    : public TypedTemplate<MemoryPassTemplate, Config> {
+protected:
+  using TypedTemplate<MemoryPassTemplate, Config>::TypedTemplate;
+  using TypedTemplate<MemoryPassTemplate, Config>::entry;
+
+  /// The plan of \p values, which say \p config, without a binder.
+  template <class Signature>
+  Plan planWithoutBinder(const Problem &problem, const Values &values,
+                         const Signature &signature, const Config &config,
+                         int sharedBytes, const DeviceModel &device,
+                         bool maySpill = true) const {
+    Plan plan = this->startPlan(entry, problem, values, signature, config,
+                                sharedBytes, maySpill, device);
+    plan.takesDependentLaunch = hasDependentLaunch(device);
+    return plan;
+  }
 };
 
 } // namespace kiln

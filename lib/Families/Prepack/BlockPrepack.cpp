@@ -4,11 +4,8 @@
 // of a row that a block reads, and in the threads of a block.
 //
 //===----------------------------------------------------------------------===//
-#include "Families/KernelUnit.h"
-#include "Families/LaunchLimits.h"
 #include "Families/MemoryPass/MemoryPassTemplate.h"
 #include "Families/Prepack/PrepackFamily.h"
-#include "Kernel/ConfigSchema.h"
 #include "prepack/BlockPrepackConfig.h"
 
 namespace kiln {
@@ -34,20 +31,20 @@ private:
   int sharedBytes;
 };
 
-class BlockPrepack final : public MemoryPassTemplate {
+class BlockPrepack final : public TypedMemoryPassTemplate<BlockPrepackConfig> {
 public:
   BlockPrepack()
-      : schema(
-            makeConfigSchema<BlockPrepackConfig>(BlockPrepackConfig::kName)) {}
-
-  llvm::StringRef name() const override { return BlockPrepackConfig::kName; }
-  const Schema &configSchema() const override { return schema; }
+      : TypedMemoryPassTemplate({.header = "prepack/BlockPrepack.cuh",
+                                 .signatureType = "PrepackSignature",
+                                 .configType = "BlockPrepackConfig",
+                                 .paramsType = "PrepackParams",
+                                 .function = "blockPrepack"}) {}
 
   void enumerate(const Problem &, const DeviceModel &,
                  llvm::function_ref<void(Values)> emit) const override {
     for (int depthBlocks : {2, 4, 1})
       for (int threads : {128, 256})
-        emit(toValues(BlockPrepackConfig{threads, depthBlocks}, schema));
+        emit(valuesOf({threads, depthBlocks}));
   }
 
   CandidateClass classOf(const Problem &, const Values &values) const override {
@@ -60,20 +57,8 @@ public:
     auto config = fromValues<BlockPrepackConfig>(values);
     PrepackSignature signature = readPrepackSignature(problem.signature);
     const int sharedBytes = config.sharedBytes(signature);
-    Plan plan;
-    plan.problem = problem.values;
-    plan.config = values;
-    plan.kernels.push_back(
-        makeKernelUnit({.header = "prepack/BlockPrepack.cuh",
-                        .signatureType = "PrepackSignature",
-                        .configType = "BlockPrepackConfig",
-                        .paramsType = "PrepackParams",
-                        .function = "blockPrepack"},
-                       candidateOf(problem, values, signature, config,
-                                   /*maySpill=*/true),
-                       device));
-    plan.sharedBytes.push_back(static_cast<uint32_t>(sharedBytes));
-    plan.takesDependentLaunch = device.ccMajor >= 9;
+    Plan plan = planWithoutBinder(problem, values, signature, config,
+                                  sharedBytes, device);
     plan.binder = std::make_shared<BlockPrepackBinder>(config, sharedBytes);
     return plan;
   }
@@ -126,9 +111,6 @@ protected:
     kernel.serialNs = kBarrierNs;
     return kernel;
   }
-
-private:
-  Schema schema;
 };
 
 } // namespace

@@ -7,12 +7,9 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
-#include "Families/KernelUnit.h"
-#include "Families/LaunchLimits.h"
 #include "Families/MemoryPass/MemoryPassTemplate.h"
 #include "Families/Rows/RowProblem.h"
 #include "Families/Rows/RowUnit.h"
-#include "Kernel/ConfigSchema.h"
 #include "Kernel/Family.h"
 
 namespace kiln {
@@ -124,20 +121,16 @@ private:
 };
 
 /// A template over rows, given its config type.
-template <class Config> class RowTemplate : public MemoryPassTemplate {
+template <class Config>
+class RowTemplate : public TypedMemoryPassTemplate<Config> {
 public:
   RowTemplate(RowKind kind, const KernelEntry &entry)
-      : kind(kind), entry(entry),
-        schema(makeConfigSchema<Config>(Config::kName)) {}
-
-  llvm::StringRef name() const final { return Config::kName; }
-  const Schema &configSchema() const final { return schema; }
+      : TypedMemoryPassTemplate<Config>(entry), kind(kind) {}
 
   void enumerate(const Problem &problem, const DeviceModel &device,
                  llvm::function_ref<void(Values)> emit) const final {
-    forEachConfig(read(problem), device, [&](const Config &config) {
-      emit(toValues(config, schema));
-    });
+    forEachConfig(read(problem), device,
+                  [&](const Config &config) { emit(this->valuesOf(config)); });
   }
 
   WorkspaceLayout workspace(const Problem &problem, const Values &values,
@@ -160,16 +153,10 @@ public:
             const DeviceModel &device) const final {
     Config config = fromValues<Config>(values);
     RowSignature signature = readRowSignature(problem.signature);
-    Plan plan;
-    plan.problem = problem.values;
-    plan.config = values;
-    int sharedBytes = config.sharedBytes(signature);
-    plan.kernels.push_back(makeKernelUnit(
-        entry, candidateOf(problem, values, signature, config, isGeneric()),
-        device));
-    plan.sharedBytes.push_back(static_cast<uint32_t>(sharedBytes));
+    Plan plan = this->planWithoutBinder(problem, values, signature, config,
+                                        config.sharedBytes(signature), device,
+                                        /*maySpill=*/this->isGeneric());
     plan.workspace = workspace(problem, values, device);
-    plan.takesDependentLaunch = device.ccMajor >= 9;
     if constexpr (requires { config.isSpread(); })
       if (config.isSpread()) // a cooperative grid never starts early
         plan.takesDependentLaunch = false;
@@ -269,8 +256,6 @@ private:
   }
 
   RowKind kind;
-  KernelEntry entry;
-  Schema schema;
 };
 
 /// Rows that stay on the chip until they are written: in registers, in shared

@@ -2,7 +2,9 @@
 //
 // For few rows, and a packed y. Configs differ in the columns of a block. On
 // these depend the length of the pieces of x, the number of blocks, and the
-// bytes that each has in flight.
+// bytes that each has in flight. In 8 of 16 drawn problems that it takes, its
+// best config is at least 3 % faster than the other templates', up to 2.4 times
+// (H200, benchmarks/sweeps/h200/memory_bound).
 //
 //===----------------------------------------------------------------------===//
 #include "Families/Transpose/TransposeFamily.h"

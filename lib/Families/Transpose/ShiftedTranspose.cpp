@@ -1,7 +1,9 @@
 //===- ShiftedTranspose.cpp - the shifted template ------------------------===//
 //
 // For rows that begin anywhere. Configs differ in the length of the pieces that
-// DRAM sees, in the blocks of an SM, and in the order of the tiles.
+// DRAM sees, in the blocks of an SM, and in the order of the tiles. In 31 of 49
+// drawn problems its best config is at least 3 % faster than the other
+// templates', up to 3.9 times (H200, benchmarks/sweeps/h200/memory_bound).
 //
 //===----------------------------------------------------------------------===//
 #include "Families/Transpose/TransposeFamily.h"

@@ -7,11 +7,8 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
-#include "Families/KernelUnit.h"
-#include "Families/LaunchLimits.h"
 #include "Families/MemoryPass/MemoryPassTemplate.h"
 #include "Families/Transpose/TransposeProblem.h"
-#include "Kernel/ConfigSchema.h"
 #include "Kernel/Operand.h"
 #include "transpose/TransposeParams.h"
 
@@ -108,19 +105,15 @@ private:
 };
 
 /// A template of the family, given its config type.
-template <class Config> class TransposeTemplate : public MemoryPassTemplate {
+template <class Config>
+class TransposeTemplate : public TypedMemoryPassTemplate<Config> {
 public:
-  explicit TransposeTemplate(const KernelEntry &entry)
-      : entry(entry), schema(makeConfigSchema<Config>(Config::kName)) {}
-
-  llvm::StringRef name() const final { return Config::kName; }
-  const Schema &configSchema() const final { return schema; }
+  using TypedMemoryPassTemplate<Config>::TypedMemoryPassTemplate;
 
   void enumerate(const Problem &problem, const DeviceModel &,
                  llvm::function_ref<void(Values)> emit) const final {
-    forEachConfig(
-        read(problem), readTransposeSignature(problem.signature),
-        [&](const Config &config) { emit(toValues(config, schema)); });
+    forEachConfig(read(problem), readTransposeSignature(problem.signature),
+                  [&](const Config &config) { emit(this->valuesOf(config)); });
   }
 
   Plan plan(const Problem &problem, const Values &values,
@@ -133,14 +126,8 @@ public:
     // problems share it.
     TransposeSignature least = signature;
     least.align = config.neededAlign(signature);
-    Plan plan;
-    plan.problem = problem.values;
-    plan.config = values;
-    plan.kernels.push_back(makeKernelUnit(
-        entry, candidateOf(problem, values, least, config, /*maySpill=*/true),
-        device));
-    plan.sharedBytes.push_back(static_cast<uint32_t>(sharedBytes));
-    plan.takesDependentLaunch = device.ccMajor >= 9;
+    Plan plan = this->planWithoutBinder(problem, values, least, config,
+                                        sharedBytes, device);
     plan.binder = std::make_shared<TransposeBinder<Config>>(config, signature,
                                                             sharedBytes);
     return plan;
@@ -227,9 +214,6 @@ private:
   static TransposeProblem read(const Problem &problem) {
     return readTransposeProblem(problem.values.array().data());
   }
-
-  KernelEntry entry;
-  Schema schema;
 };
 
 } // namespace kiln

@@ -4,8 +4,7 @@
 #include "Families/Conformance/Draw.h"
 #include "Families/Conformance/LaunchCheck.h"
 
-#include "Kernel/ClassicRanking.h"
-#include "Kernel/ModelKind.h"
+#include "Kernel/Space.h"
 #include "Support/Error.h"
 #include "Support/Format.h"
 
@@ -176,23 +175,17 @@ TEST_CASE("conformance: absurd problems have a finite space or a clear line") {
     CAPTURE(family->name().str());
     for (const Problem &problem : drawWork(*family, Sizes::Extreme, 30)) {
       CAPTURE(problem.text());
-      for (ModelKind model : {ModelKind::Main, ModelKind::Classic}) {
-        bool isKnown =
-            model == ModelKind::Main || classicProblemOf(*family, problem);
-        auto space = exploreSpace(*family, problem, h200(), model);
-        if (!space) {
-          ErrorSummary error = summarize(space.takeError());
-          CHECK(error.code ==
-                (isKnown ? ErrorCode::NoCandidate : ErrorCode::Unsupported));
-          CHECK(llvm::StringRef(error.message).contains(problem.text()));
-          continue;
-        }
-        CHECK(isKnown);
-        CHECK(llvm::all_of(space->ranked, [](const Candidate &candidate) {
-          double ns = candidate.estimate.totalNs;
-          return std::isfinite(ns) && ns > 0;
-        }));
+      auto space = exploreSpace(*family, problem, h200());
+      if (!space) {
+        ErrorSummary error = summarize(space.takeError());
+        CHECK(error.code == ErrorCode::NoCandidate);
+        CHECK(llvm::StringRef(error.message).contains(problem.text()));
+        continue;
       }
+      CHECK(llvm::all_of(space->ranked, [](const Candidate &candidate) {
+        double ns = candidate.estimate.totalNs;
+        return std::isfinite(ns) && ns > 0;
+      }));
     }
   }
 }
@@ -270,10 +263,8 @@ std::vector<Candidate> sample(const Space &space) {
 
 /// Checks the derivations of \p problem; returns their number.
 size_t checkDerivations(const KernelFamily &family, const Problem &problem,
-                        const DeviceModel &device, ModelKind model) {
-  if (model == ModelKind::Classic && !classicProblemOf(family, problem))
-    return 0; // no candidate to explain
-  auto space = exploreSpace(family, problem, device, model);
+                        const DeviceModel &device) {
+  auto space = exploreSpace(family, problem, device);
   if (!space) {
     llvm::consumeError(space.takeError()); // checked by another test
     return 0;
@@ -281,13 +272,12 @@ size_t checkDerivations(const KernelFamily &family, const Problem &problem,
   size_t count = 0;
   for (const Candidate &candidate : sample(*space)) {
     Estimate estimate =
-        estimateCandidate(family, problem, candidate, device, model);
-    std::string fault =
-        isSame(estimate.totalNs, candidate.estimate.totalNs)
-            ? faultOf(
-                  explainCandidate(family, problem, candidate, device, model),
-                  estimate)
-            : "the space has another estimate";
+        candidate.tmpl->estimate(problem, candidate.config, device);
+    std::string fault = isSame(estimate.totalNs, candidate.estimate.totalNs)
+                            ? faultOf(candidate.tmpl->explain(
+                                          problem, candidate.config, device),
+                                      estimate)
+                            : "the space has another estimate";
     ++count;
     if (fault.empty())
       continue;
@@ -309,13 +299,8 @@ TEST_CASE("conformance: every derivation makes the estimate it explains") {
     size_t count = 0;
     for (llvm::StringRef name : catalogNames())
       for (const Problem &problem : problems)
-        count +=
-            checkDerivations(*family, problem, device(name), ModelKind::Main);
-    // At least two of each: the first choice and the last.
+        count += checkDerivations(*family, problem, device(name));
+    // Two at least of each: the first choice and the last.
     CHECK(count >= 2 * problems.size() * catalogNames().size());
-    // All use the same model: some devices of each capability suffice.
-    for (llvm::StringRef name : {"h200-sxm", "a100-sxm4-40gb", "t4"})
-      for (const Problem &problem : problems)
-        checkDerivations(*family, problem, device(name), ModelKind::Classic);
   }
 }

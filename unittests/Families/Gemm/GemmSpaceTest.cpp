@@ -1,8 +1,7 @@
 #include "Families/Gemm/GemmTemplate.h"
 #include "Families/Gemm/GemmTesting.h"
 
-#include "Kernel/ClassicRanking.h"
-#include "Kernel/ModelKind.h"
+#include "Kernel/Space.h"
 #include "Support/Format.h"
 #include "Support/Json.h"
 
@@ -169,8 +168,9 @@ TEST_CASE("mma leaves large tiles to wgmma, where wgmma takes the problem") {
       hasWgmma |= candidate.tmpl->name() == "sm90";
       if (candidate.tmpl->name() != "mma")
         continue;
-      auto config = *classicConfigOf(*candidate.tmpl, candidate.config);
-      (config.blockM * config.blockN > 64 * 128 ? hasLarge : hasSmall) = true;
+      const Values &config = candidate.config;
+      (config.get("bm") * config.get("bn") > 64 * 128 ? hasLarge : hasSmall) =
+          true;
     }
     CHECK(hasSmall);
     // No config lacks both.
@@ -447,57 +447,4 @@ TEST_CASE("a reduction is a term of what is split") {
     CHECK((estimate.term("reduction") > 0) ==
           (maySplit && candidate.config.get("sk") > 1));
   }
-}
-
-TEST_CASE("the classic model ranks by its own estimates, naming its reasons") {
-  for (llvm::StringRef device : {"h200-sxm", "a100-sxm4-40gb", "t4"})
-    for (llvm::StringRef dtype : {"bf16", "fp16", "fp32"}) {
-      CAPTURE(device);
-      CAPTURE(dtype);
-      DeviceModel model = llvm::cantFail(findDevice(device));
-      Problem problem = parse(fmt::format(
-          "gemm m=512 n=4096 k=8192 layout=NT batch=2 dtype={}", dtype));
-      auto space = exploreSpace(gemm(), problem, model, ModelKind::Classic,
-                                {.keepRejected = true});
-      auto main = exploreSpace(gemm(), problem, model, {.keepRejected = true});
-      REQUIRE((bool(space) && bool(main)));
-      CHECK(space->ranked.size() + space->rejected.size() ==
-            main->ranked.size() + main->rejected.size());
-      DType type = readGemmSignature(problem.signature).in;
-      std::vector<ClassicConfig> configs;
-      for (const Candidate &candidate : main->ranked)
-        if (auto config = classicConfigOf(*candidate.tmpl, candidate.config))
-          if (!llvm::is_contained(configs, *config))
-            configs.push_back(*config);
-      size_t kept = pruneClassic(model, type, configs).kept.size();
-      // The best of each class come first; in both parts the times ascend, up
-      // to ties.
-      std::set<uint64_t> classes;
-      std::vector<ClassicConfig> ranked;
-      double slowestLead = 0, slowestOther = 0;
-      for (auto [i, candidate] : llvm::enumerate(space->ranked)) {
-        auto config = classicConfigOf(*candidate.tmpl, candidate.config);
-        if (!config) {
-          CHECK(i >= kept); // configs that it cannot express come last
-          continue;
-        }
-        CHECK(!llvm::is_contained(ranked, *config));
-        ranked.push_back(*config);
-        if (model.ccMajor < 8)
-          config->numStages = 2;
-        double ns =
-            1e6 *
-            estimateClassic(model, type, 1024, 4096, 8192, *config).totalMs;
-        CHECK(candidate.estimate.totalNs == doctest::Approx(ns));
-        bool leads = classes.insert(candidate.candidateClass.key).second;
-        CHECK((!leads || slowestOther == 0));
-        double &slowest = leads ? slowestLead : slowestOther;
-        CHECK(ns * 1.02 >= slowest);
-        slowest = std::max(slowest, ns);
-      }
-      CHECK(ranked.size() == kept);
-      for (const Rejected &rejected : space->rejected)
-        if (rejected.rejection.reason == PruneReason::SharedMemory)
-          CHECK(rejected.rejection.value > rejected.rejection.limit);
-    }
 }

@@ -1,7 +1,7 @@
 #include "Families/FamilyTesting.h"
 #include "Families/Rows/RowUnit.h"
+#include "Kernel/Space.h"
 
-#include "Kernel/ModelKind.h"
 #include "rows/ReferenceRowsConfig.h"
 
 #include <doctest/doctest.h>
@@ -368,14 +368,4 @@ TEST_CASE("the texts that keys over rows are made of are pinned") {
   CHECK(fixed("reduce rows=7 cols=300 dtype=bf16 op=sumsq axis=all out=fp32") ==
         "reduce op=sumsq rows=0 cols=300 axis=all dtype=bf16 out=fp32 | "
         "rows op=sumsq in=bf16 out=fp32");
-}
-
-TEST_CASE("the classic model does not speak of what it does not know") {
-  Parsed norm = parse("rmsnorm rows=8192 cols=4096 dtype=bf16");
-  auto space =
-      exploreSpace(*norm.family, norm.problem, h200(), ModelKind::Classic);
-  REQUIRE(!space);
-  CHECK(summarize(space.takeError()).message ==
-        "the classic model knows nothing like rmsnorm rows=8192 cols=4096 "
-        "dtype=bf16");
 }

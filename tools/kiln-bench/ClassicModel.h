@@ -3,13 +3,13 @@
 // The roofline-like model that Triton's matmul shipped with: time =
 // max(compute, load) + store, where 80 % of repeated loads hit L2, L2 is four
 // times as fast as DRAM, and 32 blocks all but saturate DRAM. It is kept, with
-// its constants, as the baseline that the main model must beat, and can be
-// selected. It ranks tile templates; numWarps is threads / 32. Its tensor peaks
-// are its own: by capability 7 or 8 and up, so that it knows no wgmma. Kernels
-// of ordinary arithmetic have a function of their own (get_simd_tflops), with
-// the same share of active sub-cores. That function's figure of 32 flops a
-// sub-core holds for 7.x and 8.0; from 8.6 on there are twice as many lanes. So
-// the device's rate is used, which equals the figure where that holds.
+// its constants, as the baseline that the estimate must beat. It ranks tile
+// templates; numWarps is threads / 32. Its tensor peaks are its own: by
+// capability 7 or 8 and up, so that it knows no wgmma. Kernels of ordinary
+// arithmetic have a function of their own (get_simd_tflops), with the same
+// share of active sub-cores. That function's figure of 32 flops a sub-core
+// holds for 7.x and 8.0; from 8.6 on there are twice as many lanes. So the
+// device's rate is used, which equals the figure where that holds.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -22,7 +22,7 @@
 #include <string>
 #include <vector>
 
-namespace kiln {
+namespace kiln::cli {
 
 /// One config, in the terms of the classic model.
 struct ClassicConfig {
@@ -118,4 +118,4 @@ struct ClassicPruning {
 ClassicPruning pruneClassic(const DeviceModel &device, DType type,
                             llvm::ArrayRef<ClassicConfig> configs);
 
-} // namespace kiln
+} // namespace kiln::cli

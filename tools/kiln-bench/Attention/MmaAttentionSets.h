@@ -17,7 +17,6 @@
 #include "attention/MmaAttentionConfig.h"
 
 #include "Device/DeviceModel.h"
-#include "Kernel/Family.h"
 
 #include <llvm/ADT/ArrayRef.h>
 #include <llvm/ADT/StringRef.h>
@@ -25,7 +24,7 @@
 
 #include <vector>
 
-namespace kiln {
+namespace kiln::cli {
 
 /// Why a config is not worth tuning.
 struct TuneRule {
@@ -47,13 +46,6 @@ llvm::StringRef mmaAttentionSetNames();
 llvm::Expected<std::vector<MmaAttentionConfig>>
 mmaAttentionSet(llvm::StringRef name);
 
-/// The same set as \p family, which has the template, studies it on \p problem:
-/// types and head dimension are the config's and the problem's. Errors: as
-/// above.
-llvm::Expected<std::vector<StudyConfig>>
-studyMmaAttention(const KernelFamily &family, llvm::StringRef name,
-                  const Problem &problem, const DeviceModel &device);
-
 /// Operations of one tile of scores: both products, and what the softmax does
 /// with its rows.
 double tileFlops(const MmaAttentionConfig &config);
@@ -71,4 +63,4 @@ double attentionFlops(const AttentionProblem &problem);
 int expectedBlocksPerSm(const MmaAttentionConfig &config, int64_t sharedBytes,
                         const DeviceModel &device);
 
-} // namespace kiln
+} // namespace kiln::cli

@@ -1,4 +1,4 @@
-#include "Tune/Sweep.h"
+#include "kiln-bench/Sweep.h"
 
 #include "Tune/ScriptedRunner.h"
 
@@ -7,6 +7,7 @@
 #include <utility>
 
 using namespace kiln;
+using namespace kiln::cli;
 using namespace kiln::fake;
 
 namespace {

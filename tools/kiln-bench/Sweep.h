@@ -6,7 +6,7 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
-#include "Kernel/ModelKind.h"
+#include "Kernel/Space.h"
 #include "Store/ArtifactStore.h"
 #include "Trial/TrialRunner.h"
 
@@ -19,7 +19,7 @@
 #include <string>
 #include <vector>
 
-namespace kiln {
+namespace kiln::cli {
 
 /// How far the sweep of one problem is; given from the thread that sweeps.
 struct SweepProgress {
@@ -37,7 +37,6 @@ struct SweepOptions {
   /// there is none.
   unsigned playoff = 12;
   MeasurementMode mode = MeasurementMode::Cold;
-  ModelKind model = ModelKind::Main;
   /// Measures the first so many of the ranking and `sample` configs of the
   /// rest, drawn with `seed`; 0: everything.
   unsigned top = 0, sample = 0;
@@ -119,4 +118,4 @@ requestSwept(const KernelFamily &family, const Problem &problem,
              const DeviceModel &device, ArtifactStore &artifacts,
              const SweepOptions &options, size_t turn);
 
-} // namespace kiln
+} // namespace kiln::cli

@@ -1,20 +1,18 @@
-//===- Study.h - configs that are measured beside each other --------------===//
+//===- StudySets.h - configs that are measured beside each other ----------===//
 //
 // A study asks what each decision of a kernel is worth: it measures a named set
 // of configs that differ in known ways, good ones and bad ones, beside each
-// other.
+// other. The sets of a family lie in the folder of its name.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
 
-#include "Kernel/Problem.h"
-#include "Kernel/Values.h"
+#include "Kernel/Family.h"
 
 #include <string>
+#include <vector>
 
-namespace kiln {
-
-class Template;
+namespace kiln::cli {
 
 /// One member of a set.
 struct StudyConfig {
@@ -36,4 +34,15 @@ struct StudyConfig {
   std::string leftOut;
 };
 
-} // namespace kiln
+/// The named sets of configs of \p family's kernels, as help and messages list
+/// them; empty: there are none.
+llvm::StringRef studySetsOf(const KernelFamily &family);
+/// The configs of the set called \p name for \p problem, in its order. One that
+/// this device or problem cannot run has a rejection that prune() tells.
+/// Errors: InvalidArgument, which lists the sets; Unsupported.
+llvm::Expected<std::vector<StudyConfig>> studySet(const KernelFamily &family,
+                                                  llvm::StringRef name,
+                                                  const Problem &problem,
+                                                  const DeviceModel &device);
+
+} // namespace kiln::cli

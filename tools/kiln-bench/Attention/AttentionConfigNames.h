@@ -9,13 +9,12 @@
 
 #include "attention/MmaAttentionConfig.h"
 
-#include <llvm/ADT/Hashing.h>
 #include <llvm/ADT/StringRef.h>
 #include <llvm/Support/Error.h>
 
 #include <string>
 
-namespace kiln {
+namespace kiln::cli {
 
 enum class ConfigNameForm {
   /// "(FP16, 128, 64, 64, 4): async+eager+swizzled+load_0_2_2_tiles": flags
@@ -37,12 +36,4 @@ std::string configName(const MmaAttentionConfig &config,
 /// was expected and the offending part.
 llvm::Expected<MmaAttentionConfig> parseConfigName(llvm::StringRef text);
 
-/// What a table calls a kernel that a profiler saw: the short form of a config,
-/// "Reference" for FlashAttention-2, "V3" for the sm_80 kernel of
-/// FlashAttention-3, or \p kernel itself.
-std::string displayName(llvm::StringRef kernel);
-
-/// For hashed containers.
-llvm::hash_code hash_value(const MmaAttentionConfig &config);
-
-} // namespace kiln
+} // namespace kiln::cli

@@ -1,4 +1,5 @@
-#include "Model/ClassicModel.h"
+#include "kiln-bench/ClassicModel.h"
+
 #include "Model/TestDevices.h"
 
 #include "Support/Json.h"
@@ -11,10 +12,11 @@
 #include <set>
 
 using namespace kiln;
+using namespace kiln::cli;
 
 static llvm::json::Value golden() {
   return llvm::cantFail(readJsonFile(
-      KILN_SOURCE_DIR "/unittests/Model/golden/matmul_perf_model.json"));
+      KILN_SOURCE_DIR "/unittests/Tools/golden/matmul_perf_model.json"));
 }
 
 static DType typeOf(llvm::StringRef name) {

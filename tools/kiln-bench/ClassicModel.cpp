@@ -1,5 +1,5 @@
 //===- ClassicModel.cpp ---------------------------------------------------===//
-#include "Model/ClassicModel.h"
+#include "kiln-bench/ClassicModel.h"
 
 #include "Model/MathUtil.h"
 #include "Support/Format.h"
@@ -10,7 +10,7 @@
 #include <cmath>
 #include <map>
 
-namespace kiln {
+namespace kiln::cli {
 
 //===----------------------------------------------------------------------===//
 // Constants of the model
@@ -249,4 +249,4 @@ ClassicPruning pruneClassic(const DeviceModel &device, DType type,
   return pruning;
 }
 
-} // namespace kiln
+} // namespace kiln::cli

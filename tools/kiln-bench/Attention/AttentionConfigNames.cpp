@@ -1,5 +1,5 @@
 //===- AttentionConfigNames.cpp -------------------------------------------===//
-#include "Families/Attention/AttentionConfigNames.h"
+#include "kiln-bench/Attention/AttentionConfigNames.h"
 
 #include "Kernel/ConfigSchema.h"
 #include "Support/Error.h"
@@ -10,7 +10,7 @@
 
 #include <optional>
 
-namespace kiln {
+namespace kiln::cli {
 
 namespace {
 
@@ -213,23 +213,4 @@ llvm::Expected<MmaAttentionConfig> parseConfigName(llvm::StringRef text) {
   return configOf(values);
 }
 
-std::string displayName(llvm::StringRef kernel) {
-  // FlashAttention-3 has this class for what it calls sm_80 to sm_89; 2, also
-  // the copies in frameworks, the function.
-  if (kernel.contains("FlashAttnFwdSm80"))
-    return "V3";
-  if (kernel.contains("flash_fwd_kernel<"))
-    return "Reference";
-  auto config = parseConfigName(kernel);
-  if (config)
-    return configName(*config);
-  llvm::consumeError(config.takeError());
-  return kernel.str();
-}
-
-llvm::hash_code hash_value(const MmaAttentionConfig &config) {
-  llvm::SmallVector<int, kFields> values = valuesOf(config);
-  return llvm::hash_combine_range(values.begin(), values.end());
-}
-
-} // namespace kiln
+} // namespace kiln::cli

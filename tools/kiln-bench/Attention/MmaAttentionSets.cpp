@@ -1,16 +1,17 @@
 //===- MmaAttentionSets.cpp -----------------------------------------------===//
-#include "Families/Attention/MmaAttentionSets.h"
+#include "kiln-bench/Attention/MmaAttentionSets.h"
 
-#include "Families/Attention/AttentionConfigNames.h"
 #include "Families/Attention/AttentionEstimate.h"
 #include "Kernel/ConfigSchema.h"
 #include "Support/Error.h"
+#include "kiln-bench/Attention/AttentionConfigNames.h"
+#include "kiln-bench/StudySets.h"
 
 #include <llvm/ADT/STLExtras.h>
 
 #include <cstdlib>
 
-namespace kiln {
+namespace kiln::cli {
 
 using Config = MmaAttentionConfig;
 
@@ -158,14 +159,24 @@ static std::string reasonAgainst(const StudyConfig &config,
               : "";
 }
 
-llvm::Expected<std::vector<StudyConfig>>
-studyMmaAttention(const KernelFamily &family, llvm::StringRef name,
-                  const Problem &problem, const DeviceModel &device) {
+llvm::StringRef studySetsOf(const KernelFamily &family) {
+  return family.name() == "attention" ? mmaAttentionSetNames() : "";
+}
+
+llvm::Expected<std::vector<StudyConfig>> studySet(const KernelFamily &family,
+                                                  llvm::StringRef name,
+                                                  const Problem &problem,
+                                                  const DeviceModel &device) {
+  if (studySetsOf(family).empty())
+    return makeError(ErrorCode::Unsupported,
+                     "{} has no named sets of configs, so none is called '{}'",
+                     family.name().str(), name.str());
   auto configs = mmaAttentionSet(name);
   if (!configs)
     return configs.takeError();
   const Template *tmpl = family.findTemplate(Config::kName);
   assert(tmpl && "the family has the template");
+  // Types and head dimension are the config's and the problem's.
   std::vector<StudyConfig> study;
   for (Config decisions : *configs) {
     auto typed = withType(family, problem, decisions.dtype);
@@ -217,4 +228,4 @@ int expectedBlocksPerSm(const Config &config, int64_t sharedBytes,
   return config.warps == 8 || 2 * sharedBytes > device.sharedBytesPerSm ? 1 : 2;
 }
 
-} // namespace kiln
+} // namespace kiln::cli

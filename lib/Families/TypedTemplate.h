@@ -1,0 +1,66 @@
+//===- TypedTemplate.h - a template, given the type of its configs --------===//
+#pragma once
+
+#include "Families/KernelUnit.h"
+#include "Families/LaunchLimits.h"
+#include "Kernel/ConfigSchema.h"
+#include "Kernel/FastestVariant.h"
+
+namespace kiln {
+
+/// \p Base, which is Template or derives from it, for configs of type
+/// \p Config. The records, the text and the beginning of a plan follow from the
+/// type.
+template <class Base, class Config> class TypedTemplate : public Base {
+public:
+  llvm::StringRef name() const final { return Config::kName; }
+  const Schema &configSchema() const final { return schema; }
+
+protected:
+  explicit TypedTemplate(const KernelEntry &entry)
+      : entry(entry), schema(makeConfigSchema<Config>(Config::kName)) {}
+
+  Values valuesOf(const Config &config) const {
+    return toValues(config, schema);
+  }
+
+  /// The plan of \p values, which say \p config, as far as its first kernel:
+  /// that of \p from and \p signature.
+  template <class Signature>
+  Plan startPlan(const KernelEntry &from, const Problem &problem,
+                 const Values &values, const Signature &signature,
+                 const Config &config, int sharedBytes, bool maySpill,
+                 const DeviceModel &device) const {
+    Plan plan;
+    plan.problem = problem.values;
+    plan.config = values;
+    plan.kernels.push_back(makeKernelUnit(
+        from, candidateOf(problem, values, signature, config, maySpill),
+        device));
+    plan.sharedBytes.push_back(static_cast<uint32_t>(sharedBytes));
+    return plan;
+  }
+
+  /// What fastestAt() answers, by fastestVariant().
+  std::optional<Template::TimedConfig> fastestOf(
+      llvm::ArrayRef<Values> configs,
+      llvm::function_ref<void(const Config &,
+                              llvm::function_ref<void(const Config &)>)>
+          forEachVariant,
+      llvm::function_ref<std::optional<double>(const Config &)> timeOf) const {
+    llvm::SmallVector<Config, 4> typed;
+    for (const Values &config : configs)
+      typed.push_back(fromValues<Config>(config));
+    auto fastest = fastestVariant<Config>(typed, forEachVariant, timeOf);
+    if (!fastest)
+      return std::nullopt;
+    return Template::TimedConfig{valuesOf(fastest->first), fastest->second};
+  }
+
+  const KernelEntry entry;
+
+private:
+  const Schema schema;
+};
+
+} // namespace kiln
