@@ -55,6 +55,11 @@ inline Field enumField(llvm::StringRef key, bool required,
           .names = names};
 }
 
+/// 0 or 1, fixed at compile time.
+inline Field flagField(llvm::StringRef key) {
+  return {.key = key, .role = FieldRole::Signature, .maximum = 1};
+}
+
 /// The alignment that a problem promises; kernels distinguish no more than 16
 /// bytes.
 inline Field alignField() {

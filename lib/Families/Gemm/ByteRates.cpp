@@ -41,8 +41,8 @@ double promotionClocks(const GemmSignature &signature, double sums,
                        double scales, double depth, const DeviceModel &device) {
   if (!hasPartialSums(signature, static_cast<int>(device.computeCapability())))
     return 0;
-  // A multiply-add, or an addition, and a new zero of each sum; of each scale
-  // an address, a load and a product.
+  // Each sum takes a multiply-add, or an addition, and a new zero; each scale
+  // takes an address, a load and a product.
   constexpr double kSum = 2, kScale = 4;
   double slots =
       kSum * sums + (signature.hasBlockScales() ? kScale * scales : 0);
@@ -61,11 +61,11 @@ std::optional<Rejection> checkIntegerSums(const GemmProblem &problem) {
 
 std::optional<Rejection> checkBlockScales(const GemmProblem &problem) {
   constexpr double kMost = 4294967295;
-  auto count = [&](const GemmScales &scales, int64_t extent) {
+  auto count = [&](const OperandScales &scales, int64_t extent) {
     if (!isBlockScale(scales.kind))
       return 0.0;
-    int64_t lines = scales.alongRows ? problem.scaleDepths(scales)
-                                     : GemmProblem::scaleRows(scales, extent);
+    int64_t lines =
+        scales.alongRows ? scales.depthsOf(problem.k) : scales.rowsOf(extent);
     return double(lines) * double(scales.ld);
   };
   double scales = std::max(count(problem.scaleA, problem.room),

@@ -74,7 +74,7 @@ void explainTileIntensity(int64_t rows, int64_t columns, DType type,
                 steps.termOf(pace.number, pace.l2)}};
   if (tile.computeBound) {
     step.verdict = "in a step the arithmetic takes longer than L2";
-    // What a block has of it; all blocks together may ask too much.
+    // One block has enough of L2; all blocks together may ask too much.
     if (pace.bound != "l2")
       step.clears = "l2";
   } else if (pace.bound != pace.arithmeticBound) {

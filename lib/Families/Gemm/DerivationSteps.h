@@ -10,14 +10,14 @@
 
 namespace kiln {
 
-/// A step of k of a kernel with tiles, as far as its limits explain the rest.
+/// A step of k of a kernel with tiles, with the limits that explain the rest.
 struct TilePace {
   int number = 0; ///< of the step that tells the pace
   /// Names of its terms of arithmetic and L2, and what sets the pace.
   llvm::StringRef arithmetic, l2, pacer;
   double mathNs = 0, l2Ns = 0;
   double flops = 0, bytes = 0; ///< of a block's step
-  /// What the estimate says limits the kernel, and what it calls its
+  /// The limit that the estimate names, and its name for the kernel's
   /// arithmetic.
   llvm::StringRef bound, arithmeticBound;
   /// Behind the titles: " of the last wave", of which nothing is said that
@@ -25,8 +25,8 @@ struct TilePace {
   llvm::StringRef suffix = {};
 };
 
-/// Appends how many stages \p ring needs, fed what the estimate feeds it, and
-/// what it leaves exposed. Answers the step's number.
+/// Appends how many stages \p ring needs at the estimate's rate, and the
+/// latency that it leaves exposed. Returns the step's number.
 int explainLatency(const Pipeline &ring, const TilePace &pace,
                    Derivation &steps);
 

@@ -29,9 +29,9 @@ struct FfmaTile {
   bool isThin() const { return std::min(blockM, blockN) <= 16; }
 };
 
-/// Best guesses first within a size. Of 20 tiles that were measured for 60
-/// problems (H100), these are the ones without which a problem takes longer.
-/// The last four, with sides between the powers of two, are for transposed
+/// Best guesses first within a size. 20 tiles were measured for 60 problems
+/// (H100); these are the ones without which a problem takes longer. The last
+/// four, with sides between the powers of two, are for transposed
 /// operands alone.
 constexpr FfmaTile kFfmaTiles[] = {
     {128, 128, 32, 16, 8, 4, 1, true}, {256, 128, 32, 16, 8, 4, 1, true},
@@ -91,7 +91,7 @@ static int narrowRegisters(const GemmSignature &signature,
 /// addresses and loop state. ptxas spills below this.
 static int64_t registersOf(const GemmSignature &signature,
                            const FfmaGemmConfig &config) {
-  // Of a group, and the walk over tiles.
+  // kOfGroups: for a group's place, and the walk over tiles.
   constexpr int kOverhead = 30, kLimit = 255, kOfGroups = 20;
   return (signature.hasGroups() ? kOfGroups : 0) +
          std::min(config.microM * config.microN + 8 * config.microN +
@@ -229,8 +229,8 @@ TileKernel FfmaGemm::tileKernel(const GemmSignature &signature,
   TileKernel kernel = ringTileKernel(signature, config);
   kernel.accumulatorsPerThread = config.microM * config.microN;
   kernel.registersPerThread = static_cast<int>(registersOf(signature, config));
-  // Of each vector a warp reads, the banks deliver what its half warps ask
-  // for, in passes of 128 bytes: two, or four where all lanes differ.
+  // The banks deliver each vector that a warp reads to its half warps in
+  // passes of 128 bytes: two, or four where all lanes differ.
   auto passes = [](int lanes) { return lanes == 32 ? 4.0 : 2.0; };
   double vectors = config.microM * passes(config.lanesM) +
                    config.microN * passes(config.lanesN());

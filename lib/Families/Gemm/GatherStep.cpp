@@ -25,7 +25,7 @@ static int64_t rowsBytes(const GemmProblem &problem) {
 static int64_t depthsOf(const GemmProblem &problem) {
   ScaleKind kind = problem.scaleA.kind;
   return kind == ScaleKind::Row || isBlockScale(kind)
-             ? problem.scaleDepths(problem.scaleA)
+             ? problem.scaleA.depthsOf(problem.k)
              : 0;
 }
 

@@ -13,12 +13,12 @@ namespace kiln {
 /// Scratch of the copy of A, with its scales; 0 where none is made.
 int64_t gatherBytes(const GemmProblem &problem);
 
-/// Of one row.
+/// Bytes of one gathered row.
 int64_t gatheredRowBytes(const GemmProblem &problem);
 
 /// Time of so many copies ahead of a product, of \p bytes in all.
 double copyStepsNs(int steps, double bytes, const DeviceModel &device);
-/// That of the copy of A, of a typicalProduct().
+/// Time of the copy of A, for a typicalProduct().
 double gatherNs(const GemmProblem &problem, const DeviceModel &device);
 
 /// The same of a copy of rows of A that begin anywhere, and its scratch.

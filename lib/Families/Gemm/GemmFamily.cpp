@@ -115,289 +115,37 @@ private:
 // Canonical form
 //===----------------------------------------------------------------------===//
 
-/// Chains that the family computes.
-static llvm::Error checkChain(const GemmProblem &p) {
-  int biases = 0, residuals = 0, joins = 0;
-  for (PointwiseOp op : p.pointwise.ops) {
-    biases += op == PointwiseOp::Bias;
-    residuals += op == PointwiseOp::Residual;
-    joins += joinsColumns(op);
-  }
-  if (biases > 1 || residuals > 1)
-    return makeError(ErrorCode::Unsupported,
-                     "gemm: pointwise has more than one bias or residual");
-  if (joins > 1)
-    return makeError(ErrorCode::Unsupported,
-                     "gemm: pointwise has more than one swiglu");
-  if (joins == 1 && p.n % 2 != 0)
-    return makeError(ErrorCode::InvalidArgument,
-                     "gemm: n={} is odd, swiglu joins columns in pairs", p.n);
-  if (joins == 1 && p.beta != 0)
-    return makeError(ErrorCode::Unsupported,
-                     "gemm: beta is set with swiglu, which takes no C");
-  return llvm::Error::success();
-}
-
-/// Zero points of A, before what else may be wrong with packed weights.
-static llvm::Error checkZeroPointsA(const GemmProblem &p) {
-  if (signatureOf(p).hasGoodZeroPointsA())
-    return llvm::Error::success();
-  if (p.hasGroups())
-    return makeError(ErrorCode::Unsupported,
-                     "gemm: zero_a is not available with groups");
-  return makeError(ErrorCode::Unsupported,
-                   "gemm: zero_a is for dtype=int8 and rows of elements");
-}
-
-/// What is to be said of an e4m3 D and its scales.
-static llvm::Error checkQuantized(const GemmProblem &p) {
-  if (!p.quantizes()) {
-    if (p.out == DType::E4M3)
-      return makeError(ErrorCode::Unsupported, "gemm: out=e4m3 needs scale_d");
-    return llvm::Error::success();
-  }
-  if (p.out != DType::E4M3)
-    return makeError(ErrorCode::Unsupported, "gemm: scale_d needs out=e4m3");
-  if (p.dtype == DType::FP32)
-    return makeError(ErrorCode::Unsupported,
-                     "gemm: out=e4m3 needs dtype=bf16, fp16, e4m3, e5m2 or "
-                     "int8");
-  if (p.scatters)
-    return makeError(ErrorCode::Unsupported,
-                     "gemm: out=e4m3 is not available with scatter");
-  // How much room a launch has for results, its plan does not know.
-  if (p.groups == GroupKind::Masked)
-    return makeError(ErrorCode::Unsupported,
-                     "gemm: out=e4m3 is not available with groups=masked");
-  return llvm::Error::success();
-}
-
-/// What is to be said of packed weights alone.
-static llvm::Error checkPacked(const GemmProblem &p) {
-  const bool isSmall = p.typeB == DType::INT4 || p.typeB == DType::E2M1;
-  if (!p.isPacked()) {
-    if (isSmall)
-      return makeError(ErrorCode::Unsupported,
-                       "gemm: b={} needs order_b=k64r16", nameOf(p.typeB));
-    if (p.zeroB)
-      return makeError(ErrorCode::Unsupported,
-                       "gemm: zero_b=1 needs order_b=k64r16");
-    if (p.groupB != 0)
-      return makeError(ErrorCode::Unsupported,
-                       "gemm: scale_b=1x{} needs order_b=k64r16", p.groupB);
-    if (p.scaleTypeB != DType::FP32)
-      return makeError(ErrorCode::Unsupported,
-                       "gemm: scale_type_b={} needs order_b=k64r16",
-                       nameOf(p.scaleTypeB));
-    return llvm::Error::success();
-  }
-  GemmSignature signature = signatureOf(p);
-  signature.out = p.sideType();
-  if (!signature.hasTypes())
-    return makeError(ErrorCode::Unsupported,
-                     "gemm: order_b=k64r16 is for dtype=bf16 or fp16 with b of "
-                     "int4, int8, e4m3 or e2m1");
-  if (p.layout != Layout::NT)
-    return makeError(ErrorCode::Unsupported,
-                     "gemm: order_b=k64r16 needs layout=NT");
-  if (p.batch != 1 && !p.hasGroups())
-    return makeError(
-        ErrorCode::Unsupported,
-        "gemm: batch={} without groups: packed weights have no batch", p.batch);
-  if (!signature.hasScales())
-    return makeError(ErrorCode::Unsupported,
-                     "gemm: packed weights have scales of rows or of groups, "
-                     "1x32, 1x64 or 1x128, e2m1 those of 1x32 as e8m0, and "
-                     "int4 alone zero points");
-  return llvm::Error::success();
-}
-
-/// What is to be said of groups of rows: GemmSignature::areGroupsValid().
-static llvm::Error checkGroups(const GemmProblem &p) {
-  const bool mapsRows = p.gathers || p.scatters;
-  if (p.groups != GroupKind::Ends) {
-    if (mapsRows)
-      return makeError(ErrorCode::Unsupported,
-                       "gemm: gather and scatter need groups=ends");
-    if (p.hasRowWeights)
-      return makeError(ErrorCode::Unsupported,
-                       "gemm: row_weights=1 needs groups=ends");
-  }
-  if (!p.hasGroups())
-    return llvm::Error::success();
-  if (p.batch > kMostGroups)
-    return makeError(ErrorCode::Unsupported,
-                     "gemm: batch={} groups, at most {} work", p.batch,
-                     kMostGroups);
-  if (isTransposedA(p.layout))
-    return makeError(ErrorCode::Unsupported,
-                     "gemm: groups need rows of A along k, layout=NT or NN");
-  if (p.beta != 0)
-    return makeError(ErrorCode::Unsupported,
-                     "gemm: beta is set with groups, which take no C");
-  if (p.compute == ComputeMode::TF32)
-    return makeError(ErrorCode::Unsupported,
-                     "gemm: compute=tf32 is not available with groups");
-  if (p.scatters && p.pointwise.contains(PointwiseOp::Residual))
-    return makeError(ErrorCode::Unsupported,
-                     "gemm: a residual is not available with scatter");
-  if (p.groups == GroupKind::Masked && p.m == 0 && p.room > 0)
-    return makeError(ErrorCode::InvalidArgument,
-                     "gemm: m=0, of masked groups m is how many rows to expect "
-                     "of each");
-  if (p.groups == GroupKind::Masked && p.room < p.m)
-    return makeError(ErrorCode::InvalidArgument,
-                     "gemm: room={} is less than m={}", p.room, p.m);
-  return llvm::Error::success();
-}
-
-/// Types that the family computes.
-static llvm::Error checkTypes(const GemmProblem &p) {
-  bool isByte = bytesOf(p.dtype) == 1;
-  if (!p.isPacked() && // checkPacked() has its words
-      (isFp8(p.dtype) ? !isFp8(p.typeB) : p.typeB != p.dtype))
-    return makeError(ErrorCode::Unsupported,
-                     "gemm: b={} does not go with dtype={}", nameOf(p.typeB),
-                     nameOf(p.dtype));
-  if (!p.quantizes() && !isByte && p.out != p.dtype && p.out != DType::FP32)
-    return makeError(ErrorCode::Unsupported,
-                     "gemm: out is neither dtype nor fp32");
-  if (p.compute == ComputeMode::TF32 && p.dtype != DType::FP32)
-    return makeError(ErrorCode::InvalidArgument,
-                     "gemm: compute=tf32 needs dtype=fp32");
-  if (p.compute == ComputeMode::FastFp8 && !isFp8(p.dtype))
-    return makeError(ErrorCode::InvalidArgument,
-                     "gemm: compute=fast_fp8 needs dtype=e4m3 or e5m2");
-  return llvm::Error::success();
-}
-
-/// Scales that the family computes with: GemmSignature::hasScales().
-static llvm::Error checkScales(const GemmProblem &p) {
-  const GemmSignature signature = signatureOf(p);
-  if (signature.hasScales())
-    return llvm::Error::success();
-  if (bytesOf(p.dtype) != 1)
-    return makeError(ErrorCode::Unsupported,
-                     "gemm: {} takes no scales, types of one byte do",
-                     nameOf(p.dtype));
-  if (!signature.isPromoted())
-    return makeError(ErrorCode::Unsupported,
-                     "gemm: scales of blocks need e4m3 or e5m2 and fp32 sums");
-  return makeError(ErrorCode::Unsupported,
-                   "gemm: scales of blocks are scale_a=1x128 with "
-                   "scale_b=128x128");
-}
-
-static llvm::Error checkMemory(const GemmProblem &p) {
-  if (auto error =
-          checkAlign("gemm", p.align, p.quantizes() ? 1 : bytesOf(p.dtype)))
+// Where several parts are at fault, the part that asks for the rarer feature
+// says so first.
+static llvm::Error checkParts(const GemmProblem &p) {
+  if (auto error = QuantizedD::check(p))
     return error;
-  auto check = [&](llvm::StringRef key, int64_t rows, int64_t cols,
-                   int64_t ld) {
-    return checkMatrix("gemm", key, rows, cols, ld, p.batch);
-  };
-  auto checkFlat = [&](llvm::StringRef key, int64_t rows, int64_t cols,
-                       int64_t ld) {
-    return checkMatrix("gemm", key, rows, cols, ld, p.batchA);
-  };
-  if (auto error = checkFlat("lda", p.rowsA(), p.colsA(), p.lda))
+  if (auto error = PackedB::check(p))
     return error;
-  // Packed weights have no leading dimension.
-  if (auto error =
-          check("ldb", p.rowsB(), p.colsB(), p.isPacked() ? p.colsB() : p.ldb))
+  if (auto error = GemmGroups::check(p))
     return error;
-  if (auto error = checkFlat("ldd", p.room, p.outCols(), p.ldd))
+  if (auto error = GemmShape::check(p))
     return error;
-  if (p.beta != 0)
-    if (auto error = check("ldc", p.m, p.n, p.ldc))
-      return error;
-  auto checkScale = [&](llvm::StringRef key, const GemmScales &scales,
-                        int64_t extent) -> llvm::Error {
-    if (!isBlockScale(scales.kind) || p.isPacked())
-      return llvm::Error::success();
-    int64_t rows = GemmProblem::scaleRows(scales, extent);
-    int64_t depths = p.scaleDepths(scales);
-    return scales.alongRows ? check(key, depths, rows, scales.ld)
-                            : check(key, rows, depths, scales.ld);
-  };
-  if (auto error = checkScale("ldsa", p.scaleA, p.scaledRowsA()))
+  if (auto error = GemmScales::check(p))
     return error;
-  if (auto error = checkScale("ldsb", p.scaleB, p.n))
+  if (auto error = GemmEpilogue::check(p))
     return error;
-  if (isBlockScale(p.scaleD.kind)) {
-    const bool alongRows = p.scaleD.alongRows;
-    if (auto error =
-            checkFlat("ldsd", alongRows ? p.rowScalesD() : p.room,
-                      alongRows ? p.room : p.rowScalesD(), p.scaleD.ld))
-      return error;
-  }
-  if (!p.pointwise.contains(PointwiseOp::Residual))
-    return llvm::Error::success();
-  return checkFlat("ldr", p.room, p.linkCols(PointwiseOp::Residual),
-                   p.ldResidual);
+  return GemmMatrices::check(p);
 }
 
 llvm::Expected<Problem> GemmFamily::canonicalise(Values values) const {
   if (auto error = values.check())
     return error;
-  GemmProblem p = readGemmProblem(values.array().data());
-  if (auto error = checkZeroPointsA(p))
+  const GemmProblem p = readGemmProblem(values.array().data());
+  if (auto error = checkParts(p))
     return error;
-  if (auto error = checkQuantized(p))
-    return error;
-  if (auto error = checkPacked(p))
-    return error;
-  if (auto error = checkGroups(p))
-    return error;
-  if (auto error = checkTypes(p))
-    return error;
-  if (auto error = checkScales(p))
-    return error;
-  if (auto error = checkChain(p))
-    return error;
-  if (auto error = checkMemory(p))
-    return error;
-  if (auto error = checkScalar("gemm", "alpha", p.alpha))
-    return error;
-  if (auto error = checkScalar("gemm", "beta", p.beta))
-    return error;
-  // What equals a derived default, or is never read, is the default.
-  auto reset = [&](int field, bool isDefault) {
-    if (isDefault)
-      values.set(field, 0);
-  };
-  reset(GemmField::Out, p.out == defaultOut(p.dtype));
-  reset(GemmField::TypeB, p.typeB == p.dtype);
-  reset(GemmField::Lda, p.lda == p.colsA());
-  reset(GemmField::Ldb, p.ldb == p.colsB() || p.isPacked());
-  reset(GemmField::ScaleTypeB,
-        p.scaleTypeB == defaultScaleType(p.orderB, p.typeB));
-  reset(GemmField::Ldc, p.ldc == p.n || p.beta == 0);
-  reset(GemmField::Ldd, p.ldd == p.outCols());
-  reset(GemmField::LdResidual,
-        p.ldResidual == p.linkCols(PointwiseOp::Residual) ||
-            !p.pointwise.contains(PointwiseOp::Residual));
-  auto resetScales = [&](int order, int ld, const GemmScales &scales,
-                         int64_t extent) {
-    const bool isOfBlocks = isBlockScale(scales.kind) && !p.isPacked();
-    reset(order, !isOfBlocks);
-    reset(ld, !isOfBlocks ||
-                  scales.ld == (scales.alongRows
-                                    ? GemmProblem::scaleRows(scales, extent)
-                                    : p.scaleDepths(scales)));
-  };
-  resetScales(GemmField::ScaleOrderA, GemmField::LdScaleA, p.scaleA,
-              p.scaledRowsA());
-  resetScales(GemmField::ScaleOrderB, GemmField::LdScaleB, p.scaleB, p.n);
-  reset(GemmField::ScaleOrderD, !isBlockScale(p.scaleD.kind));
-  reset(GemmField::LdScaleD,
-        !isBlockScale(p.scaleD.kind) ||
-            p.scaleD.ld == (p.scaleD.alongRows ? p.room : p.rowScalesD()));
-  reset(GemmField::Room, p.groups != GroupKind::Masked || p.room == p.m);
-  if (p.groups != GroupKind::Ends)
-    values.set(GemmField::GroupAlign, 1);
-  if (!p.gathers)
-    values.set(GemmField::Divisor, 1);
+  GemmShape::reset(p, values);
+  GemmGroups::reset(p, values);
+  GemmEpilogue::reset(p, values);
+  PackedB::reset(p, values);
+  GemmMatrices::reset(p, values);
+  GemmScales::reset(p, values);
+  QuantizedD::reset(p, values);
   Problem problem;
   problem.signature =
       toValues(signatureOf(readGemmProblem(values.array().data())));
@@ -482,7 +230,7 @@ GemmFamily::matrixProduct(const Problem &problem) const {
   product.d = GemmOperand::D;
   product.bias = GemmOperand::Bias;
   product.residual = GemmOperand::Residual;
-  auto scalesOf = [](const GemmScales &scales, int operand) {
+  auto scalesOf = [](const OperandScales &scales, int operand) {
     return ProductScales{scales.kind, scales.alongRows, scales.ld, operand};
   };
   product.scalesA = scalesOf(p.scaleA, GemmOperand::ScaleA);

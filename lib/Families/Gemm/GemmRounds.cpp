@@ -22,8 +22,8 @@ int64_t GemmRounds::bytes(bool isGeneric) {
   return isGeneric ? most / kGenericPart : most;
 }
 
-/// Of rows in the thousands parts have whole tiles, of fewer, whole vectors of
-/// an A that lies across k.
+/// Parts of thousands of rows have whole tiles; smaller parts have whole
+/// vectors of an A that lies across k.
 static int64_t unitOf(int64_t rows) {
   constexpr int64_t kTile = 256, kVector = 16;
   return rows >= kTile ? kTile : rows >= kVector ? kVector : 1;
@@ -185,7 +185,7 @@ void RoundsBinder::shift(const GemmProblem &problem, int64_t row,
   auto ld = [&](int index) {
     return arguments.operands[index].leadingDimension;
   };
-  auto moveScales = [&](int index, const GemmScales &scales) {
+  auto moveScales = [&](int index, const OperandScales &scales) {
     const bool isOfRows = scales.kind == ScaleKind::Row ||
                           (isBlockScale(scales.kind) && scales.alongRows);
     move(index, bytesOf(DType::FP32),

@@ -1,11 +1,11 @@
 //===- GemmRounds.h - a product in parts that share the workspace ---------===//
 //
 // Rows of A that are gathered or aligned, and results that are quantised, lie
-// in the workspace. Of large problems a launch has one part of the rows there
+// in the workspace. A launch of a large problem has one part of the rows there
 // at a time, or one part of the matrices of a batch. Rows are independent of
 // each other: a part is the same problem, with fewer of them, at other
-// addresses. Of groups with ends, which only the device knows, each part has
-// what falls into its rows.
+// addresses. Only the device knows the ends of groups: each part computes the
+// rows of groups that fall into it.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -33,8 +33,9 @@ struct GemmRounds {
   int64_t rows = 0, matrices = 1;
   double needed = 0; ///< bytes of a round
 
-  /// Of \p problem, whose rows have a place in the workspace where its output
-  /// is quantised, or where \p copiesRows of A; others have one round.
+  /// The rounds of \p problem, whose rows have a place in the workspace where
+  /// its output is quantised, or where \p copiesRows of A; others have one
+  /// round.
   static GemmRounds of(const GemmProblem &problem, bool copiesRows,
                        int64_t bytes);
 
@@ -48,8 +49,8 @@ struct GemmRounds {
                      int64_t matrices, int64_t *values);
 };
 
-/// The batch that a round of \p count takes as long as, as typicalProduct() has
-/// it: of an even part of \p product.
+/// The typicalProduct() of one of \p count rounds: of an even part of
+/// \p product.
 GemmProblem typicalRound(const GemmProblem &product, const GemmRounds &rounds,
                          int64_t count);
 

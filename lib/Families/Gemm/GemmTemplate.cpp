@@ -35,13 +35,54 @@ GemmProduct::GemmProduct(const Problem &problem, RowCopies copies,
     gemm = readGemmProblem(values.data());
   }
   if (quantizes) {
-    // Of the problem's alone: loaded kernels are known by that. An odd row of D
-    // costs the product its vectors.
+    // The problem's own alignment counts: loaded kernels are known by it. An
+    // odd row of D costs the product its vectors.
     signature.out = gemm.out;
     signature.scaleD = ScaleKind::None;
     signature.alignD = std::max(signature.alignD, bytesOf(gemm.out));
   }
   typical = typicalRound(whole, rounds, roundCount);
+}
+
+/// The scales \p of, which are argument \p given, as kernels take them. Scales
+/// of packed weights have an order of their own.
+static ScaleParams scaleParams(const GemmProblem &problem,
+                               const OperandScales &of,
+                               const OperandArgument &given) {
+  ScaleParams to;
+  if (of.kind == ScaleKind::None)
+    return to;
+  to.data = reinterpret_cast<const float *>(given.address);
+  to.batchStride = given.batchStride;
+  if (problem.isPacked())
+    return to;
+  if (of.kind == ScaleKind::Row)
+    to.rowStride = 1;
+  else if (isBlockScale(of.kind)) {
+    to.rowStride = of.alongRows ? 1 : given.leadingDimension;
+    to.depthStride = of.alongRows ? given.leadingDimension : 1;
+  }
+  return to;
+}
+
+/// Sets the groups, and the index and weights of rows that are elsewhere.
+static void setGroups(const GemmProblem &problem,
+                      const OperandArgument *operands, GemmParams &params) {
+  auto input = [&](int index) {
+    return reinterpret_cast<const void *>(operands[index].address);
+  };
+  if (problem.groups == GroupKind::Ends)
+    params.strideA = params.strideD = params.strideResidual =
+        params.scaleA.batchStride = 0;
+  params.groups.sizes =
+      static_cast<const int *>(input(GemmOperand::GroupSizes));
+  params.groups.align = static_cast<int>(problem.groupAlign);
+  params.groups.first = static_cast<int>(problem.firstRow);
+  params.groups.all = static_cast<int>(problem.allRows);
+  params.groups.divisor = static_cast<int>(problem.divisor);
+  params.groups.index = static_cast<const int *>(input(GemmOperand::RowIndex));
+  params.groups.weights =
+      static_cast<const float *>(input(GemmOperand::RowWeights));
 }
 
 GemmParams makeGemmParams(const GemmProblem &problem,
@@ -75,41 +116,13 @@ GemmParams makeGemmParams(const GemmProblem &problem,
   params.strideD = operands[GemmOperand::D].batchStride;
   params.strideBias = operands[GemmOperand::Bias].batchStride;
   params.strideResidual = operands[GemmOperand::Residual].batchStride;
-  auto scales = [&](int index, const GemmScales &of) {
-    const OperandArgument &given = operands[index];
-    ScaleParams to;
-    if (of.kind == ScaleKind::None)
-      return to;
-    to.data = reinterpret_cast<const float *>(given.address);
-    to.batchStride = given.batchStride;
-    if (problem.isPacked())
-      return to;
-    if (of.kind == ScaleKind::Row)
-      to.rowStride = 1;
-    else if (isBlockScale(of.kind)) {
-      to.rowStride = of.alongRows ? 1 : given.leadingDimension;
-      to.depthStride = of.alongRows ? given.leadingDimension : 1;
-    }
-    return to;
-  };
-  params.scaleA = scales(GemmOperand::ScaleA, problem.scaleA);
-  params.scaleB = scales(GemmOperand::ScaleB, problem.scaleB);
+  params.scaleA =
+      scaleParams(problem, problem.scaleA, operands[GemmOperand::ScaleA]);
+  params.scaleB =
+      scaleParams(problem, problem.scaleB, operands[GemmOperand::ScaleB]);
   params.zeroB = input(GemmOperand::ZeroB);
-  if (problem.hasGroups()) [[unlikely]] {
-    if (problem.groups == GroupKind::Ends)
-      params.strideA = params.strideD = params.strideResidual =
-          params.scaleA.batchStride = 0;
-    params.groups.sizes =
-        static_cast<const int *>(input(GemmOperand::GroupSizes));
-    params.groups.align = static_cast<int>(problem.groupAlign);
-    params.groups.first = static_cast<int>(problem.firstRow);
-    params.groups.all = static_cast<int>(problem.allRows);
-    params.groups.divisor = static_cast<int>(problem.divisor);
-    params.groups.index =
-        static_cast<const int *>(input(GemmOperand::RowIndex));
-    params.groups.weights =
-        static_cast<const float *>(input(GemmOperand::RowWeights));
-  }
+  if (problem.hasGroups()) [[unlikely]]
+    setGroups(problem, operands, params);
   if (problem.zeroA != ScaleKind::None) {
     const OperandArgument &zero = operands[GemmOperand::ZeroA];
     const OperandArgument &sums = operands[GemmOperand::ColumnSumsB];
@@ -166,7 +179,7 @@ int earlyOperands(int operands, const GemmProblem &problem,
 std::optional<Rejection> checkRegisters(int64_t registers, int64_t threads,
                                         int64_t minBlocks,
                                         const DeviceModel &device) {
-  // What the launch bounds leave a thread, as occupancy counts it.
+  // Registers that the launch bounds leave a thread, as occupancy counts them.
   int64_t limit = registerLimit(device, threads, minBlocks);
   if (registers > limit)
     return Rejection{PruneReason::Registers, double(registers), double(limit),

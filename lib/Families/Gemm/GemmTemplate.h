@@ -2,7 +2,7 @@
 //
 // Each template of the family is its config type (kernel_src/gemm) plus typed
 // facts: its space, its limits, its classes and its kernel as an estimate sees
-// it. The rest (records, texts, plans, binding) follows from the config and is
+// it. The rest (values, texts, plans, binding) follows from the config and is
 // written once here.
 //
 //===----------------------------------------------------------------------===//
@@ -30,8 +30,9 @@ struct RowCopies {
   bool gathers = true, aligns = false;
 };
 
-/// What the kernels of templates compute of a problem: all of it or, where its
-/// output is quantised, the product that comes first; in one round or several.
+/// The product that the kernels of templates compute for a problem: all of it
+/// or, where its output is quantised, the product that comes first; in one
+/// round or several.
 struct GemmProduct {
   explicit GemmProduct(const Problem &problem, RowCopies copies = {},
                        int64_t roundBytes = GemmRounds::kBytes);
@@ -58,20 +59,21 @@ int64_t groupBlocks(const GemmProblem &problem, int64_t tileM, int64_t tileN,
 /// as GemmParams::early has them.
 int constantOperands(const Arguments &arguments);
 
-/// A launch, as far as reads before the end of the kernel ahead depend on it.
+/// The facts of a launch that decide which reads may come before the end of the
+/// kernel ahead.
 struct EarlyLaunch {
   int64_t blocks = 0, smCount = 0;
   int64_t tileM = 0, tileN = 0;
   int64_t stepsInFlight = 0; ///< of k, that a block asks for at once
 };
 
-/// Of \p operands those that \p launch reads so early. See docs/gemm.md,
+/// The ones of \p operands that \p launch reads so early. See docs/gemm.md,
 /// "Before the kernel ahead has ended".
 int earlyOperands(int operands, const GemmProblem &problem,
                   const Arguments &arguments, const EarlyLaunch &launch);
 
-/// What knows the blocks and the workspace of \p config: its grid of tiles, or
-/// itself.
+/// The object that knows the blocks and the workspace of \p config: its grid of
+/// tiles, or itself.
 template <class Config> decltype(auto) gridOf(const Config &config) {
   if constexpr (requires { config.grid(); })
     return config.grid();
@@ -371,7 +373,7 @@ protected:
     emit(config);
   }
 
-  /// What a config is a variation of; all rank by time.
+  /// The class that a config is a variation of; all rank by time.
   virtual CandidateClass classOfConfig(const Config &config) const = 0;
 
   /// The template's own limits, most telling first. \p config may be invalid:
@@ -398,7 +400,7 @@ protected:
     return 0;
   }
 
-  /// What a kernel of \p signature includes and calls.
+  /// The header and the function of a kernel of \p signature.
   virtual KernelEntry entryOf(const GemmSignature &signature) const {
     return this->entry;
   }
@@ -518,8 +520,8 @@ template <class Config, class Kernel>
 std::optional<Rejection> GemmTemplate<Config, Kernel>::checkLaunch(
     const GemmProblem &problem, const GemmSignature &signature,
     const Config &config, const DeviceModel &device) {
-  // Before anything larger is computed from the config: what isValid lets pass
-  // has sizes that fit into ints.
+  // Before anything larger is computed from the config: the sizes of valid
+  // configs fit into ints.
   if (!config.isValid(signature))
     return Rejection{PruneReason::InstructionShape};
   int64_t shared = config.sharedBytes(signature);

@@ -2,8 +2,8 @@
 //
 // The space crosses how a lane's loads are spread over rows and k (rowsPerWarp
 // times unroll is 16, or 8 where registers are short) with how many of a
-// block's warps split k. What is left out are splits whose last round of k
-// would be mostly empty: they wait a whole latency for little.
+// block's warps split k. Splits whose last round of k would be mostly empty
+// are left out: they wait a whole latency for little.
 //
 //===----------------------------------------------------------------------===//
 #include "Families/Gemm/ByteRates.h"
@@ -64,7 +64,7 @@ static int64_t registersOf(const GemmSignature &signature,
   int64_t rows = config.rowsPerWarp, vectors = config.vectors;
   bool isEarly = vectors * config.unroll <= kEarly;
   int64_t early = isEarly ? vectors : 1;
-  // Of one byte an element: four fp32 of each, or the next loads of vectors.
+  // For elements of one byte: four fp32 of each, or the next loads of vectors.
   int64_t reused = bytesOf(signature.in) == 1
                        ? 4 * (vectors + 1) + (isEarly ? 0 : 8 * (vectors - 1))
                    : vectors > 1 ? 8 * rows
@@ -106,7 +106,7 @@ void Gemv::forEachConfig(
   config.vectors = 1;
   while (config.vectors < vectors)
     config.vectors *= 2;
-  // What fits into L2 beside the rest may be there again at the next call.
+  // Rows that fit into L2 beside the rest may still be there at the next call.
   double bytes = double(streamedExtent(problem, config.streamsA)) *
                  double(problem.k) * bytesOf(problem.dtype);
   config.evictFirst = bytes > double(device.l2Bytes) / 2;
@@ -149,8 +149,8 @@ std::optional<Rejection> Gemv::checkLimits(const GemmProblem &problem,
                         config.minBlocksPerSm, device);
 }
 
-/// Issue slots of making fp32 of an element of \p type: a widening and, of fp8,
-/// half of what makes fp16 of two.
+/// Issue slots of making fp32 of an element of \p type: a widening and, for
+/// fp8, half of the conversion of two to fp16.
 static double unpackingSlots(DType type, const DeviceModel &device) {
   if (type == DType::FP32 || type == DType::INT8)
     return 0;
@@ -169,11 +169,12 @@ StreamedTile Gemv::tileKernel(const GemmSignature &signature,
   tile.block = {config.threads(), registers, config.sharedBytes(signature)};
   tile.stepK = config.roundK(signature.in);
   tile.vectorShare = 1.0 / config.minBlocksPerSm; // L1 serves the other blocks
-  // Of each 16 bytes of the rows: a load with its address and a conversion of
-  // each element that is no fp32; of the vectors: a load, and of fp8 the
-  // conversions, the rest beside the rows'; of each pair: a multiplication for
-  // each element, of int8 for each four, at half the rate. At the end of k
-  // every element is compared and selected, or every word of bytes is masked.
+  // Instructions for each 16 bytes of the rows: a load with its address, and a
+  // conversion of each element that is not fp32. For each 16 bytes of the
+  // vectors: a load and, for fp8, the conversions; other types are converted
+  // beside the rows'. For each pair: a multiplication of each element, or of
+  // each four of int8 at half the rate. At the end of k every element is
+  // compared and selected, or every word of bytes is masked.
   constexpr double kLoop = 20, kLoad = 4;
   double rows = config.rowsPerWarp, vectors = config.vectors;
   double elements = 16.0 / bytesOf(signature.in);

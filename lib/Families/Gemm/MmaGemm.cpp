@@ -80,8 +80,9 @@ protected:
 
 } // namespace
 
-/// The least useful sides of a tile: of the table's, or what isLoadable() takes
-/// of an operand that lies across k, whose rows have the side's length.
+/// The least useful side of a tile: the table's or, for an operand that lies
+/// across k, whose rows have the side's length, the least that isLoadable()
+/// takes.
 static int leastSide(bool isKMajor, int least, const GemmSignature &signature) {
   constexpr int kLeastRowBytes = 32;
   return isKMajor ? least
@@ -137,7 +138,7 @@ static bool usesShallowSplits(const GemmProblem &problem,
 static bool isForWgmma(const GemmProblem &problem, const DeviceModel &device) {
   constexpr int kAligned = 16;
   GemmSignature signature = signatureOf(problem);
-  // Of tf32 one side at least has to lie along k, of bytes both.
+  // At least one side of tf32 has to lie along k, and both sides of bytes.
   bool takesAsIs = bytesOf(problem.dtype) == 2 ||
                    (bytesOf(problem.dtype) == 1 && signature.isKMajorA() &&
                     signature.isKMajorB()) ||
@@ -184,7 +185,7 @@ static int addressRegisters(bool isKMajor, int align, DType type) {
   return type != DType::FP32 && align == kWord ? kFew : kMany;
 }
 static int addressRegisters(const GemmSignature &signature) {
-  // Of a group, and the walk over tiles.
+  // For a group's place, and the walk over tiles.
   constexpr int kOfGroups = 24;
   return (signature.hasGroups() ? kOfGroups : 0) +
          addressRegisters(signature.isKMajorA(), signature.alignA,
@@ -222,6 +223,20 @@ static int registersOf(const GemmSignature &signature,
          static_cast<int>(fragments) + kOverhead;
 }
 
+/// Two blocks an SM where their accumulators leave the registers. Where the
+/// addresses of operands across k take them, large tiles are pruned: a tile of
+/// many warps then takes their place, one block an SM.
+static int minBlocksOf(const GemmSignature &signature,
+                       const MmaGemmConfig &config, const DeviceModel &device) {
+  constexpr int kTwo = 2, kMostSums = 64;
+  int accumulators = config.blockM * config.blockN / config.threads();
+  bool isAlone =
+      registersOf(signature, config, device) >
+          registerLimit(device, config.threads(), /*minBlocks=*/kTwo) &&
+      (addressRegisters(signature) > 0 || bytesOf(signature.in) == 1);
+  return accumulators <= kMostSums && !isAlone ? kTwo : 1;
+}
+
 void MmaGemm::forEachConfig(
     const GemmProblem &problem, const DeviceModel &device,
     llvm::function_ref<void(const MmaGemmConfig &)> emit) const {
@@ -248,16 +263,7 @@ void MmaGemm::forEachConfig(
     config.blockN = tile.blockN;
     config.warpsM = tile.warpsM;
     config.warpsN = tile.warpsN;
-    // Two blocks an SM where their accumulators leave the registers. Where the
-    // addresses of operands across k take them, large tiles are pruned: a tile
-    // of many warps then takes their place, one block an SM.
-    int accumulators = tile.blockM * tile.blockN / config.threads();
-    bool isAlone =
-        registersOf(signature, config, device) >
-            registerLimit(device, config.threads(),
-                          /*minBlocks=*/2) &&
-        (addressRegisters(signature) > 0 || bytesOf(signature.in) == 1);
-    config.minBlocksPerSm = accumulators <= 64 && !isAlone ? 2 : 1;
+    config.minBlocksPerSm = minBlocksOf(signature, config, device);
     for (int rowBytes : kStageRows) {
       if ((rowBytes > 128 && isLarge) ||
           (rowBytes < kLeastRowBytes && besideWgmma))
@@ -347,7 +353,7 @@ TileKernel MmaGemm::tileKernel(const GemmSignature &signature,
   kernel.loadIssueClocks =
       copyClocks(config.blockM * config.blockK * bytes, signature.alignA) +
       copyClocks(config.blockN * config.blockK * bytes, signature.alignB);
-  // What is converted delays the products of its own warp: each lane has its
+  // Conversions delay the products of their own warp: each lane has its
   // share of the rows and columns of the warp's tile.
   double conversions =
       config.blockK / double(kWarpThreads) * warps /

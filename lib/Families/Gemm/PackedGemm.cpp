@@ -27,7 +27,8 @@ struct Stream {
 };
 
 /// Best guesses first. Steps in registers have 16 bytes a lane for 16 rows and
-/// 64 k of 4 bits; those of 8 bits twice as many, so that fewer are in flight.
+/// 64 k of 4 bits; steps of 8 bits have twice as many, so that fewer are in
+/// flight.
 constexpr Stream kStreams[] = {
     {16, 4, 64, 8},  {32, 4, 64, 5},  {16, 8, 64, 8},  {32, 8, 64, 5},
     {16, 4, 128, 5}, {32, 4, 128, 3}, {64, 4, 64, 3},  {64, 8, 64, 3},
@@ -67,7 +68,7 @@ protected:
 /// With so much ptxas 13.0 spills nothing (sm_90).
 static int64_t registersOf(const PackedGemmConfig &config,
                            const GemmSignature &signature) {
-  // Of a group, and the walk over tiles.
+  // kOfGroups: for a group's place, and the walk over tiles.
   constexpr int kOverhead = 48, kZeros = 10, kOfGroups = 24;
   const int64_t sums = config.accumulators();
   // Addresses of a step's copies, of each step of a turn.
@@ -86,30 +87,11 @@ static int64_t registersOf(const PackedGemmConfig &config,
          (signature.hasGroups() ? kOfGroups : 0);
 }
 
-/// Blocks of an SM that its shared memory and registers hold.
-static int minBlocksOf(const PackedGemmConfig &config,
-                       const GemmSignature &signature,
-                       const DeviceModel &device) {
-  constexpr int64_t kMost = 255;
-  Occupancy resident = occupancy(
-      device, {config.threads(),
-               roundUp(std::min(registersOf(config, signature), kMost), 8),
-               config.sharedBytes(signature)});
-  return static_cast<int>(std::max<int64_t>(resident.blocksPerSm, 1));
-}
-
-/// Splits fill SMs that whole tiles leave idle.
-static bool isUsefulSplit(const GemmProblem &problem,
-                          const PackedGemmConfig &config, int splitK,
-                          const DeviceModel &device) {
-  constexpr int kFewWarps = 8, kLeastSteps = 2;
-  PackedGemmConfig whole = config;
-  whole.splitK = 1;
-  int64_t tiles = whole.grid().blocks(problem.m, problem.n, problem.batch);
-  int64_t steps = ceilDiv(problem.k, config.blockK());
-  return !problem.hasGroups() && config.warps <= kFewWarps &&
-         tiles < device.smCount && tiles * splitK <= 2 * device.smCount &&
-         steps >= int64_t(kLeastSteps) * splitK;
+/// More warps split k at a smaller price than blocks.
+static bool mayHaveSplits(const GemmProblem &problem,
+                          const PackedGemmConfig &config) {
+  constexpr int kFewWarps = 8;
+  return !problem.hasGroups() && config.warps <= kFewWarps;
 }
 
 void PackedGemm::forEachConfig(
@@ -120,12 +102,10 @@ void PackedGemm::forEachConfig(
   GemmSignature signature = signatureOf(problem);
   signature.alignA = 16; // of a copy, where it is not A's
   PackedGemmConfig config;
-  const int *padded =
-      std::find_if(std::begin(kStreamedVectors), std::end(kStreamedVectors),
-                   [&](int v) { return v >= problem.m; });
-  // Of many vectors half as many sums a block leave more room for loads.
+  // For many vectors, half as many sums a block leave more room for loads.
   constexpr int kMost = 64, kHalf = 32;
-  const int widest = padded == std::end(kStreamedVectors) ? kMost : *padded;
+  const int padded = paddedVectors(problem.m);
+  const int widest = padded ? padded : kMost;
   llvm::SmallVector<PackedGemmConfig, 16> emittedWhole;
   for (int vectors : {widest, widest > kHalf ? kHalf : 0})
     for (const Stream &stream : kStreams) {
@@ -146,21 +126,17 @@ void PackedGemm::forEachConfig(
       config.splitK = 1;
       if (vectors == 0 || !config.isValid(signature))
         continue;
-      config.minBlocksPerSm = minBlocksOf(config, signature, device);
+      config.minBlocksPerSm =
+          streamedBlocksPerSm({config.threads(), registersOf(config, signature),
+                               config.sharedBytes(signature)},
+                              device);
       // Streams that differ in stages alone may be left with as many.
       if (llvm::is_contained(emittedWhole, config))
         continue;
       emittedWhole.push_back(config);
       emit(config);
-      // The two that fill most: fewer leave SMs idle, which is their point.
-      config.splits = 1;
-      int emitted = 0;
-      for (int splitK : kPackedSplits)
-        if (emitted < 2 && isUsefulSplit(problem, config, splitK, device)) {
-          config.splitK = splitK;
-          emit(config);
-          ++emitted;
-        }
+      if (mayHaveSplits(problem, config))
+        forEachStreamedSplit(problem, config, kPackedSplits, device, emit);
     }
 }
 
@@ -214,7 +190,7 @@ StreamedTile PackedGemm::tileKernel(const GemmSignature &signature,
   tile.streamedShare =
       (bitsOf(signature.typeB()) / 8.0 + (scale + signature.zeroB) / group) /
       bytesOf(signature.in);
-  // Clocks of a sub-core: of the loop, each load or copy of a warp with its
+  // Clocks of a sub-core for the loop, each load or copy of a warp with its
   // address, each load of fragments, and a sum that is scaled. Fitted with
   // packedClocks() (Sm90Estimate.cpp).
   constexpr double kLoop = 85, kCopy = 6, kFragment = 4, kCopied = 512,

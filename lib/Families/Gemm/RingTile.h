@@ -21,8 +21,8 @@ CandidateClass ringTileClass(uint64_t number, const Config &config) {
   return {key, config.splitK};
 }
 
-/// The kernel of \p config but for what its instruction decides: registers,
-/// reads of shared memory, rates.
+/// The kernel of \p config, except for the numbers that its instruction
+/// decides: registers, reads of shared memory, rates.
 template <class Config>
 TileKernel ringTileKernel(const GemmSignature &signature,
                           const Config &config) {

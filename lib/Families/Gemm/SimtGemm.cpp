@@ -27,7 +27,7 @@ constexpr SimtTile kSimtTiles[] = {
     {16, 64, 16, 4, 4, 8},    {256, 128, 8, 16, 8, 1}, {128, 256, 8, 8, 16, 1},
 };
 
-/// What remains of it where ffma takes the problem, which is faster: for a
+/// The tiles that remain where ffma takes the problem, which is faster: for a
 /// caller that wants a generic kernel.
 constexpr SimtTile kGenericTiles[] = {
     {128, 128, 16, 8, 8, 2}, {64, 64, 16, 8, 4, 4}, {32, 32, 16, 4, 4, 8}};

@@ -31,8 +31,8 @@ constexpr Ring kRings[] = {
     {16, 8, 128, 4}, {32, 8, 128, 4}, {64, 8, 128, 2}, {16, 4, 64, 8},
     {32, 4, 64, 8},  {64, 4, 64, 6},  {64, 8, 64, 3},
 };
-/// One vector leaves seven of the instruction's eight columns empty. Of fp8,
-/// whose conversion FMA needs as well, that costs nothing.
+/// One vector leaves seven of the instruction's eight columns empty. That
+/// costs fp8 nothing, whose conversion FMA needs as well.
 static int64_t leastVectors(const GemmSignature &signature) {
   return isFp8(signature.in) ? 1 : 2;
 }
@@ -78,8 +78,8 @@ static int laneScales(const SkinnyGemmConfig &config) {
   return config.streamsA ? config.rows / 8 : config.vectors / 4;
 }
 
-/// Two sets of fragments of one step beside the sums, and of one half of a step
-/// what is converted; the rest is addresses and loop state.
+/// Two sets of fragments of one step beside the sums, and the conversions of
+/// half a step; the rest is addresses and loop state.
 static int64_t registersOf(const GemmSignature &signature,
                            const SkinnyGemmConfig &config,
                            const DeviceModel &device) {
@@ -93,31 +93,12 @@ static int64_t registersOf(const GemmSignature &signature,
       sumsOf(signature, config, device) + fragments + kOverhead, kLimit);
 }
 
-/// Blocks of an SM that its shared memory and registers hold.
-static int minBlocksOf(const SkinnyGemmConfig &config,
-                       const GemmSignature &signature,
-                       const DeviceModel &device) {
-  Occupancy resident =
-      occupancy(device, {config.threads(),
-                         roundUp(registersOf(signature, config, device), 8),
-                         config.sharedBytes(signature)});
-  return static_cast<int>(std::max<int64_t>(resident.blocksPerSm, 1));
-}
-
-/// Splits fill SMs that whole tiles leave idle. More warps split k at a smaller
-/// price, and fewer rows fill as many SMs without one: splits of 64 rows took
-/// 1.06 times as long as the best, or longer (29 problems, H200).
-static bool isUsefulSplit(const GemmProblem &problem,
-                          const SkinnyGemmConfig &config, int splitK,
-                          const DeviceModel &device) {
-  constexpr int kFewWarps = 4, kFewRows = 32, kLeastStages = 2;
-  SkinnyGemmConfig whole = config;
-  whole.splitK = 1;
-  int64_t tiles = whole.grid().blocks(problem.m, problem.n, problem.batch);
-  int64_t stages = ceilDiv(problem.k, config.blockK());
-  return config.warps <= kFewWarps && config.rows <= kFewRows &&
-         tiles < device.smCount && tiles * splitK <= 2 * device.smCount &&
-         stages >= kLeastStages * splitK;
+/// More warps split k at a smaller price than blocks, and fewer rows fill as
+/// many SMs without splits: splits of 64 rows took 1.06 times as long as the
+/// best, or longer (29 problems, H200).
+static bool mayHaveSplits(const SkinnyGemmConfig &config) {
+  constexpr int kFewWarps = 4, kFewRows = 32;
+  return config.warps <= kFewWarps && config.rows <= kFewRows;
 }
 
 void SkinnyGemm::forEachConfig(
@@ -127,12 +108,9 @@ void SkinnyGemm::forEachConfig(
   SkinnyGemmConfig config;
   config.streamsA = problem.m > problem.n;
   int64_t vectors = vectorExtent(problem, config.streamsA);
-  const int *padded =
-      std::find_if(std::begin(kStreamedVectors), std::end(kStreamedVectors),
-                   [&](int v) { return v >= vectors; });
-  if (vectors < leastVectors(signature) || padded == std::end(kStreamedVectors))
+  config.vectors = paddedVectors(vectors);
+  if (vectors < leastVectors(signature) || config.vectors == 0)
     return;
-  config.vectors = *padded;
   for (const Ring &ring : kRings) {
     config.rows = ring.rows;
     config.warps = ring.warps;
@@ -140,17 +118,13 @@ void SkinnyGemm::forEachConfig(
     config.stages = ring.stages;
     config.splits = 0;
     config.splitK = 1;
-    config.minBlocksPerSm = minBlocksOf(config, signature, device);
+    config.minBlocksPerSm = streamedBlocksPerSm(
+        {config.threads(), registersOf(signature, config, device),
+         config.sharedBytes(signature)},
+        device);
     emit(config);
-    // The two that fill most: fewer leave SMs idle, which is their point.
-    config.splits = 1;
-    int emitted = 0;
-    for (int splitK : kSkinnySplits)
-      if (emitted < 2 && isUsefulSplit(problem, config, splitK, device)) {
-        config.splitK = splitK;
-        emit(config);
-        ++emitted;
-      }
+    if (mayHaveSplits(config))
+      forEachStreamedSplit(problem, config, kSkinnySplits, device, emit);
   }
 }
 
@@ -202,10 +176,10 @@ StreamedTile SkinnyGemm::tileKernel(const GemmSignature &signature,
                 config.sharedBytes(signature)};
   tile.stepK = config.blockK();
   tile.stepsInFlight = config.stages - 1;
-  // Clocks of a sub-core: of each copy of 512 bytes with its address, each load
+  // Clocks of a sub-core for each copy of 512 bytes with its address, each load
   // of fragments and each multiplication of 16 x 8 by 32 bytes, at the tensor
-  // cores' rate, and of what is converted for it, each lane its share; the rest
-  // of a step are barriers, waits for copies and the loop.
+  // cores' rate, and for the conversions ahead of it, each lane its share. The
+  // rest of a step is barriers, waits for copies and the loop.
   constexpr double kLoop = 152, kCopy = 4, kFragment = 4, kCopied = 512;
   const int stepK = 32 / bytesOf(signature.in);
   double rows = config.rows, vectors = config.vectors;

@@ -49,7 +49,7 @@ constexpr llvm::StringLiteral kArithmetic = "wgmma", kPort = "port of the SM",
                               kL2 = "L2", kDram = "DRAM",
                               kShared = "shared memory";
 
-/// What runs side by side in a step.
+/// The terms that run side by side in a step.
 std::vector<StepTerm> pacesOf(const Sm90Step &step) {
   std::vector<StepTerm> terms{{kArithmetic.str(), step.math},
                               {kPort.str(), step.port},
@@ -172,7 +172,8 @@ void Sm90Steps::explainPace() {
   explainLatency(model.ringOf(step), pace, steps);
 }
 
-/// What a step of k takes in a wave. Answers its number.
+/// Explains the time of a step of k in a wave. Returns the number of the
+/// derivation's step.
 int Sm90Steps::explainStep(const Sm90Step &step, llvm::StringRef wave) {
   std::vector<StepTerm> terms = pacesOf(step);
   terms.push_back(
@@ -186,8 +187,8 @@ int Sm90Steps::explainStep(const Sm90Step &step, llvm::StringRef wave) {
        .exponent = kSm90Exponent});
 }
 
-/// What a step takes longer out of step. \p together: the number of the step
-/// while blocks keep step. Answers its own.
+/// Explains the time that a step takes longer out of step. \p together: the
+/// number of the step while blocks keep step. Returns its own.
 int Sm90Steps::explainApart(const Sm90Step &step, llvm::StringRef wave,
                             int together) {
   return steps.add(
@@ -202,7 +203,7 @@ int Sm90Steps::explainApart(const Sm90Step &step, llvm::StringRef wave,
        .terms = {{"L2, out of step", step.apart}, steps.resultOf(together)}});
 }
 
-/// The steps of all waves. Answers their number.
+/// The steps of all waves. Returns their number.
 int Sm90Steps::explainLoop() {
   std::vector<StepTerm> waves;
   auto add = [&](const Sm90Step &step, llvm::StringRef wave, int64_t count) {

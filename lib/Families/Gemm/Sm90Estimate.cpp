@@ -27,7 +27,7 @@
 #include "Families/Gemm/DecodeRates.h"
 #include "Families/Gemm/GatherStep.h"
 #include "Families/Gemm/Sm90Model.h"
-#include "Families/Gemm/Sm90Plan.h"
+#include "Families/Gemm/Sm90Repack.h"
 #include "Model/Bandwidth.h"
 #include "Model/MathUtil.h"
 #include "Model/Wgmma.h"
@@ -59,9 +59,9 @@ static double normOf(const Sm90Step &step) {
                     eighth(step.ring));
 }
 
-/// What L2 takes for rows of 128 bytes that begin at multiples of \p pitch, in
-/// times of what it takes for whole lines: they lie in two lines each, and in
-/// five sectors where they begin within one. (1000 x 1000 x 1000 of bf16 on an
+/// The time of L2 for rows of 128 bytes that begin at multiples of \p pitch, in
+/// times of whole lines: they lie in two lines each, and in five sectors where
+/// they begin within one. (1000 x 1000 x 1000 of bf16 on an
 /// H100, tiles of 64 x 128: 7.9 us with rows of 2048 bytes, 9.4 with 2016 and
 /// 12.2 with 2000.)
 static double linesOf(int64_t pitch) {
@@ -76,7 +76,7 @@ Sm90Model::Sm90Model(const GemmProblem &problem, const GemmSignature &signature,
                      const Sm90GemmConfig &config, const DeviceModel &device)
     : problem(problem), signature(signature), config(config), device(device) {
   groups = std::llround(
-      problem.tilesAlongM(int64_t(config.blockM) * config.clusterM) *
+      tilesAlongM(problem, int64_t(config.blockM) * config.clusterM) *
       double(ceilDiv(config.tilesN(problem.n), config.clusterN)) *
       double(problem.batch));
   resident = residentGroups(config, device);
@@ -150,8 +150,8 @@ void Sm90Model::computeTraffic() {
                             bitsOf(problem.typeB) / 8.0);
 }
 
-/// What one of \p blocks asks of L2 in a step, in bytes that cost the same: a
-/// line that all SMs ask for at once is twice as dear as one that only one
+/// Bytes that one of \p blocks asks of L2 in a step, weighted to cost the same:
+/// a line that all SMs ask for at once is twice as dear as one that only one
 /// wants.
 double Sm90Model::askedBytes(int64_t blocks) const {
   int64_t tilesM = config.tilesM(problem.m), tilesN = config.tilesN(problem.n);
@@ -167,10 +167,11 @@ double Sm90Model::askedBytes(int64_t blocks) const {
          linesB * bytesB / config.clusterM * (1 + sharersB / sms);
 }
 
-/// What one block asks of L2 in a step once blocks are out of step. Requests
-/// for one line are answered together where SMs are close to each other: those
-/// of neighbouring blocks, as if the two SMs of a TPC asked once, and the more
-/// of those that share a tile the closer they are, up to kNear blocks.
+/// Bytes that one block asks of L2 in a step once blocks are out of step.
+/// Requests for one line are answered together where SMs are close to each
+/// other: requests of neighbouring blocks, as if the two SMs of a TPC asked
+/// once, and of blocks that share a tile, the more the closer they are, up to
+/// kNear blocks.
 double Sm90Model::bytesApart() const {
   constexpr double kNear = 8, kPair = 0.5;
   const double ofA = linesA * bytesA / config.clusterN;
@@ -186,9 +187,8 @@ double Sm90Model::bytesApart() const {
   return alongN ? pair * ofA + distant * ofB : distant * ofA + pair * ofB;
 }
 
-/// What takes as long as three things beside each other in a stage, of which
-/// consumers hide each other's waits in part: they wait at the same time by
-/// chance.
+/// The time of three things beside each other in a stage. Consumers hide each
+/// other's waits in part: they wait at the same time by chance.
 static double normOf(double a, double b, double c) {
   // Exponent 3.5, by square roots: pow() takes long.
   constexpr double kInverse = 2 / 7.0;
@@ -196,9 +196,9 @@ static double normOf(double a, double b, double c) {
   return std::pow(powered(a) + powered(b) + powered(c), kInverse);
 }
 
-/// Clocks that a warp takes to add a column's sums of a group. Of block scales
-/// lanes hand round those of exchanged sides, and a part of columns may have
-/// two.
+/// Clocks that a warp takes to add a column's sums of a group. With block
+/// scales, lanes hand round the scales of exchanged sides, and a part of the
+/// columns may have two.
 static double additionClocks(const Sm90GemmConfig &config,
                              const GemmSignature &signature) {
   constexpr double kPlain = 0.65, kScaled = 1.18, kTwoScales = 2.45,
@@ -214,7 +214,7 @@ static double additionClocks(const Sm90GemmConfig &config,
 /// the tensor core for all consumers that read the stage; the additions, whose
 /// warps share what issues them; and each consumer's own path, which waits for
 /// a group before it begins the next, and for the stage. (Fitted to 75 of 96
-/// spaces of the fp8 suite and a draw on an H200. Of the others the first
+/// spaces of the fp8 suite and a draw on an H200. In the others the first
 /// choice reaches 0.959, the first five 0.995.)
 static double promotedClocks(const Sm90GemmConfig &config,
                              const GemmSignature &signature) {
@@ -241,7 +241,7 @@ static double promotedClocks(const Sm90GemmConfig &config,
 /// instructions that decode, scale sums and issue products, which all consumers
 /// share, and each consumer's own path, which waits for the products of a group
 /// before it begins those of the next. (Fitted to 26 of the 42 spaces of packed
-/// weights on an H200. Of the others the first choice reaches 0.976, the first
+/// weights on an H200. In the others the first choice reaches 0.976, the first
 /// five 0.992.)
 static double packedClocks(const Sm90GemmConfig &config,
                            const GemmSignature &signature) {
@@ -254,9 +254,9 @@ static double packedClocks(const Sm90GemmConfig &config,
   const double groups = config.packedGroups(signature);
   const double product = wgmmaClocks(columns);
   const double decoded = decodeClocks(signature) + kStepClocks;
-  // A multiplication for each of a thread's sums, with waits. Those of wide
-  // tiles are in nobody's way but their own consumer's, which waits for them,
-  // too.
+  // A multiplication for each of a thread's sums, with waits. The
+  // multiplications of wide tiles delay their own consumer alone, which waits
+  // for them, too.
   const double scaled = kColumnClocks * columns + kRunClocks;
   const double own = steps * std::max(product, decoded) +
                      groups * (kGapClocks + (columns > kWide ? scaled : 0));
@@ -290,7 +290,7 @@ Sm90Step Sm90Model::stepOf(int64_t blocks) const {
       (kHitBytesPerClock * double(device.smCount) * 1e-3 * device.smClockMHz);
   step.shared = 0;
   if (config.rowsFromRegisters(signature)) {
-    // What TMA writes, threads load of the rows and wgmma reads of the columns,
+    // TMA writes, threads load the rows and wgmma reads the columns, together
     // at 128 bytes a clock. (4096^3 of tf32 on an H100: tiles of 128 x 256 took
     // 380 us with and without, 128 x 128 in turns 465 and 380.)
     constexpr double kShared = 0.95, kBytesPerClock = 128, kWgmmaBytes = 32;
@@ -299,7 +299,7 @@ Sm90Step Sm90Model::stepOf(int64_t blocks) const {
                    products * config.consumerColumns() * kWgmmaBytes;
     step.shared = kShared * bytes / kBytesPerClock / ghz;
   }
-  // Of a tile that two blocks share, each asks for its half.
+  // Each of two blocks that share a tile asks for its half.
   double asked = bytesA / config.clusterN + bytesB / config.clusterM;
   step.dram =
       kMisses * busy * asked * bytes.missShare() / device.dramBytesPerNs();
@@ -387,8 +387,8 @@ void Sm90Model::computeReduction() {
   reduction = 0;
   if (config.splitK() == 1)
     return;
-  // A split's sums go to L2, except for the pieces that it owns; of those it
-  // reads what the others have and leaves zeros. Rounds of both, and waiting
+  // A split's sums go to L2, except for the pieces that it owns: it reads the
+  // others' sums of these and leaves zeros. Rounds of both, and waiting
   // for the slowest of the splits, leave so many bytes a clock.
   constexpr double kExchangedPerClock = 13.1;
   int width = config.pieceColumns(signature);

@@ -3,6 +3,7 @@
 #include "Families/Gemm/Sm90Estimate.h"
 #include "Families/Gemm/Sm90Limits.h"
 #include "Families/Gemm/Sm90Plan.h"
+#include "Families/Gemm/Sm90Repack.h"
 #include "Families/Gemm/Sm90Space.h"
 #include "gemm/Sm90GemmConfig.h"
 

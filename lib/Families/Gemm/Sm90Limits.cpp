@@ -2,7 +2,7 @@
 #include "Families/Gemm/Sm90Limits.h"
 
 #include "Families/Gemm/ByteRates.h"
-#include "Families/Gemm/Sm90Plan.h"
+#include "Families/Gemm/Sm90Repack.h"
 #include "Families/LaunchLimits.h"
 #include "Model/MathUtil.h"
 
@@ -58,7 +58,7 @@ int mostAccumulators(const GemmSignature &signature,
   return most;
 }
 
-/// What the columns of one consumer may be, in steps of \p step.
+/// The columns that one consumer may have, in steps of \p step.
 static llvm::StringRef columnsInStepsOf(int step, bool swapAB) {
   switch (step) {
   case 8:
@@ -72,7 +72,7 @@ static llvm::StringRef columnsInStepsOf(int step, bool swapAB) {
   }
 }
 
-/// Names what a config beyond isValid() has that the instruction does not.
+/// Names the value of an invalid config that the instruction does not take.
 static Rejection invalidShape(const GemmSignature &signature,
                               const Sm90GemmConfig &config) {
   auto shape = [](int value, llvm::StringRef unit, llvm::StringRef allowed) {
@@ -144,12 +144,30 @@ std::optional<Rejection> checkTensorMaps(const GemmProblem &problem,
                           out * problem.ldResidual * rowsD});
 }
 
-std::optional<Rejection> checkResidentSplits(int splits,
-                                             const DeviceModel &device) {
-  if (splits <= device.smCount)
+std::optional<Rejection> checkSplitWork(const GemmProblem &problem,
+                                        const Sm90GemmConfig &config) {
+  const int64_t ranges = ceilDiv(problem.k, config.blockK);
+  if (ranges >= config.splitK())
     return std::nullopt;
-  return Rejection{PruneReason::Grid, double(splits), double(device.smCount),
-                   "splits"};
+  return Rejection{PruneReason::Dominated, double(config.splitK()),
+                   double(ranges), "splits"};
+}
+
+std::optional<Rejection> checkSplitsRun(const Sm90GemmConfig &config,
+                                        const DeviceModel &device) {
+  if (config.splitK() <= device.smCount)
+    return std::nullopt;
+  return Rejection{PruneReason::Grid, double(config.splitK()),
+                   double(device.smCount), "splits"};
+}
+
+std::optional<Rejection> checkRepack(const GemmProblem &problem,
+                                     const GemmSignature &signature,
+                                     const Sm90GemmConfig &config) {
+  const double bytes = double(repackBytes(problem, signature, config));
+  if (bytes <= kMaxRepackBytes)
+    return std::nullopt;
+  return Rejection{PruneReason::Workspace, bytes, kMaxRepackBytes, "B"};
 }
 
 std::optional<Rejection> checkSm90Limits(const GemmProblem &problem,
@@ -185,10 +203,8 @@ std::optional<Rejection> checkSm90Limits(const GemmProblem &problem,
   if (signature.in == DType::INT8 && ownK > mostProducts)
     return Rejection{PruneReason::Registers, double(ownK), double(mostProducts),
                      "products a sum of int32"};
-  // Every split has work, and there is some at all.
-  if (ranges < config.splitK())
-    return Rejection{PruneReason::Dominated, double(config.splitK()),
-                     double(ranges), "splits"};
+  if (auto rejection = checkSplitWork(problem, config))
+    return rejection;
   if (config.multicastBlocks() > 1 &&
       device.maxClusters(config.multicastBlocks()) == 0)
     return Rejection{PruneReason::Cluster, double(config.multicastBlocks())};
@@ -200,16 +216,13 @@ std::optional<Rejection> checkSm90Limits(const GemmProblem &problem,
   if (config.stagesInRing() && !signature.hasGroups() && tiles > device.smCount)
     return Rejection{PruneReason::Dominated, double(tiles),
                      double(device.smCount), "tiles"};
-  if (auto rejection = checkResidentSplits(config.splitK(), device))
+  if (auto rejection = checkSplitsRun(config, device))
     return rejection;
   if (auto rejection = checkTensorMaps(problem, signature))
     return rejection;
   if (auto rejection = checkBlockScales(problem))
     return rejection;
-  double bytes = double(repackBytes(problem, signature, config));
-  if (bytes > kMaxRepackBytes)
-    return Rejection{PruneReason::Workspace, bytes, kMaxRepackBytes, "B"};
-  return std::nullopt;
+  return checkRepack(problem, signature, config);
 }
 
 } // namespace kiln

@@ -16,6 +16,19 @@ namespace kiln {
 int mostAccumulators(const GemmSignature &signature,
                      const Sm90GemmConfig &config);
 
+/// Every split has work, and there is some at all.
+std::optional<Rejection> checkSplitWork(const GemmProblem &problem,
+                                        const Sm90GemmConfig &config);
+
+/// Splits of a tile wait for each other: all of them run at once.
+std::optional<Rejection> checkSplitsRun(const Sm90GemmConfig &config,
+                                        const DeviceModel &device);
+
+/// Copies of operands take at most kMaxRepackBytes.
+std::optional<Rejection> checkRepack(const GemmProblem &problem,
+                                     const GemmSignature &signature,
+                                     const Sm90GemmConfig &config);
+
 /// The first limit that \p config breaks, most telling first; none where it may
 /// run. \p config may be invalid.
 std::optional<Rejection> checkSm90Limits(const GemmProblem &problem,
@@ -26,9 +39,5 @@ std::optional<Rejection> checkSm90Limits(const GemmProblem &problem,
 /// TMA's coordinates are ints, and its strides are below 2^40 bytes.
 std::optional<Rejection> checkTensorMaps(const GemmProblem &problem,
                                          const GemmSignature &signature);
-
-/// Splits of a tile wait for each other: all of them run at once.
-std::optional<Rejection> checkResidentSplits(int splits,
-                                             const DeviceModel &device);
 
 } // namespace kiln

@@ -14,15 +14,15 @@
 
 namespace kiln {
 
-/// Of norms of times that run side by side.
+/// The exponent of norms of times that run side by side.
 inline constexpr double kSm90Exponent = 8;
 
 /// Where L2 is behind, requests queue, and blocks lose this many times what its
 /// rate alone costs them. (Fitted to the sweeps of bf16 and e4m3 on an H200.)
 inline constexpr double kSm90Queue = 1.5;
 
-/// What paces a step of k of each block while some number of blocks is busy,
-/// in ns. All of it runs side by side, but nothing reaches its own pace while
+/// The paces of a step of k of each block while some number of blocks is busy,
+/// in ns. All of them run side by side, but nothing reaches its own pace while
 /// another is close: the step is a norm of these.
 struct Sm90Step {
   double math;   ///< wgmma
@@ -36,7 +36,7 @@ struct Sm90Step {
   double total; ///< the norm of all but the last
 
   double pace() const { return std::max({math, port, l2, dram, shared}); }
-  /// What L2's rate alone adds out of step.
+  /// The time that L2's rate alone adds out of step.
   double beyond() const { return std::max(0.0, apart - total); }
 };
 
@@ -53,8 +53,8 @@ struct Sm90Model {
   double linesA, linesB; ///< what L2 takes for their rows, 1 of whole lines
   Traffic bytes;
 
-  /// Of a full wave and of the last one; where there is no such wave, as the
-  /// other.
+  /// Steps of a full wave and of the last one; where there is no such wave, as
+  /// the other.
   Sm90Step full, last;
   double apartShare; ///< of a block's steps, those that are out of step
   // Once a tile.
@@ -70,9 +70,9 @@ struct Sm90Model {
   Sm90Model(const GemmProblem &problem, const GemmSignature &signature,
             const Sm90GemmConfig &config, const DeviceModel &device);
 
-  /// Of a block's own path.
+  /// The clock of a block's own path.
   double clockGHz() const;
-  /// Of all products together: what the board's power leaves.
+  /// The clock that the board's power leaves all products together.
   double powerGHz() const;
   int64_t fullWaves() const { return groups / resident; }
   int64_t lastGroups() const { return groups % resident; }
@@ -88,12 +88,12 @@ struct Sm90Model {
   double loop() const;
   /// Whether L2 sets the pace of steps that are out of step.
   bool isHeldApart() const { return apartShare > 0 && main().beyond() > 0; }
-  /// What its tiles cost besides.
+  /// The time of a block's tiles beside the loop.
   double betweenTiles() const;
   double path() const { return loop() + betweenTiles(); }
   /// The path at the clock that power leaves: a norm of path and power floor.
   double heldPath() const;
-  /// What the floors add.
+  /// The time that the floors add.
   double beyondPath() const {
     return std::max(heldPath(), bytesFloor) - path();
   }

@@ -11,6 +11,7 @@
 #include "Driver/TensorMapElement.h"
 #include "Families/Gemm/GemmTemplate.h"
 #include "Families/Gemm/Sm90Estimate.h"
+#include "Families/Gemm/Sm90Repack.h"
 #include "Families/ReusedTensorMap.h"
 #include "Model/MathUtil.h"
 #include "gemm/RepackConfig.h"
@@ -31,35 +32,10 @@ struct StoredMatrix {
   int64_t rows = 0, cols = 0, ld = 0, stride = 0;
 };
 
-/// From row to row of \p cols elements of \p bytes that are copied: whole lines
-/// of L2, but for short rows, of which these would make much longer ones.
-int64_t packedPitch(int64_t cols, int64_t bytes) {
-  constexpr int64_t kLine = 128, kLong = 1024, kLeast = 16;
-  int64_t rowBytes = cols * bytes;
-  return roundUp(rowBytes, rowBytes >= kLong ? kLine : kLeast);
-}
-
-/// What becomes of an operand before the product reads it.
-enum class Ahead { Nothing, Repack, Transpose };
-
-Ahead aheadOfA(const GemmSignature &signature, const Sm90GemmConfig &config) {
-  if (signature.gathers) // which leaves whole vectors
-    return Ahead::Nothing;
-  if (config.transposesA(signature))
-    return Ahead::Transpose;
-  return signature.alignA < 16 ? Ahead::Repack : Ahead::Nothing;
-}
-Ahead aheadOfB(const GemmSignature &signature, const Sm90GemmConfig &config) {
-  if (config.transposesB(signature))
-    return Ahead::Transpose;
-  return signature.alignB < 16 ? Ahead::Repack : Ahead::Nothing;
-}
-
-bool hasAhead(const GemmSignature &signature, const Sm90GemmConfig &config,
-              Ahead ahead) {
-  return aheadOfA(signature, config) == ahead ||
-         aheadOfB(signature, config) == ahead;
-}
+/// The matrices of a launch as its product reads and writes them.
+struct StoredMatrices {
+  StoredMatrix a, b, c, d, residual;
+};
 
 class Sm90Binder final : public Binder {
 public:
@@ -156,6 +132,13 @@ private:
                   GemmParams &params, LaunchSpec &spec) const;
   void setGeometry(const GemmProblem &problem, const LaunchContext &context,
                    KernelStep &step) const;
+  void setParams(const GemmProblem &problem, const StoredMatrices &matrices,
+                 Sm90GemmParams &params) const;
+  int earlyOf(const GemmProblem &problem, const Arguments &arguments,
+              const LaunchSpec &spec) const;
+  void addMaps(const StoredMatrices &matrices, int64_t batch,
+               const EncodedTensorMap *prototypes, const KernelStep &step,
+               LaunchSpec &spec) const;
 
   GemmSignature signature;
   Sm90GemmConfig config;
@@ -192,10 +175,10 @@ TensorMapSpec Sm90Binder::mapOf(const StoredMatrix &matrix, int64_t batch,
   return map;
 }
 
-/// Rows of a box of an operand that is stored along k: of each block of a
-/// cluster that shares the tile its part, in halves where a box has no place
-/// for them, and no more than there are, in whole pairs where they are finished
-/// so: the row beyond is zeros then.
+/// Rows of a box of an operand that is stored along k. Each block of a cluster
+/// that shares the tile has its part, in halves where a box has no place for
+/// them. There are no more rows than the operand has, in whole pairs where they
+/// are finished so: the row beyond is zeros then.
 int64_t Sm90Binder::boxRows(bool isRowSide, int64_t extent) const {
   int rows = isRowSide ? config.rows() : config.columns();
   int sharers = isRowSide ? config.clusterColumns() : config.clusterRows();
@@ -218,7 +201,7 @@ TensorMapSpec Sm90Binder::operandMap(const StoredMatrix &matrix, int64_t batch,
   return map;
 }
 
-/// What TMA brings of a stage.
+/// Bytes of a stage that TMA brings.
 int64_t Sm90Binder::stageBytes(const GemmProblem &problem) const {
   auto bytes = [&](bool isRowSide, bool kMajor, int64_t extent) -> int64_t {
     int rows = isRowSide ? config.rows() : config.columns();
@@ -304,8 +287,8 @@ void Sm90Binder::bindSplits(const GemmProblem &problem,
   params.partials = reinterpret_cast<float *>(context.zeroed);
 }
 
-/// Blocks are persistent: as many as run at once, or as have a tile. Those that
-/// stage where their ring was are not: each has one tile, on any grid.
+/// Blocks are persistent: as many as run at once, or as have a tile. Blocks
+/// that stage where their ring was are not: each has one tile, on any grid.
 void Sm90Binder::setGeometry(const GemmProblem &problem,
                              const LaunchContext &context,
                              KernelStep &step) const {
@@ -321,6 +304,61 @@ void Sm90Binder::setGeometry(const GemmProblem &problem,
   step.cluster.x = static_cast<uint32_t>(config.multicastBlocks());
   step.cooperative = config.splitK() > 1;
   step.sharedBytes = static_cast<uint32_t>(config.sharedBytes(signature));
+}
+
+/// Values of the config and the launch; makeGemmParams() has set the others.
+void Sm90Binder::setParams(const GemmProblem &problem,
+                           const StoredMatrices &matrices,
+                           Sm90GemmParams &params) const {
+  params.gemm.rasterGroup = config.rasterGroup;
+  params.rasterAlongN = config.rasterAlongN;
+  params.tilesFirst = config.tilesFirst;
+  params.hints = config.hints;
+  params.stageBytes = static_cast<int>(stageBytes(problem));
+  params.batchStepA = matrices.a.stride != 0;
+  params.batchStepB = matrices.b.stride != 0;
+  params.batchStepC = matrices.c.stride != 0;
+  params.batchStepResidual = matrices.residual.stride != 0;
+}
+
+/// The operands that the product, which is added to \p spec next, reads early.
+int Sm90Binder::earlyOf(const GemmProblem &problem, const Arguments &arguments,
+                        const LaunchSpec &spec) const {
+  // Behind a copy the product may read at once what no copy writes: where the
+  // launch does not depend, all before it has ended when its copy begins.
+  const bool followsCopies = endsWithKernel(spec);
+  const int constant = followsCopies && !arguments.isDependent
+                           ? kEarlyA | kEarlyB
+                           : constantOperands(arguments);
+  // Behind a copy no other launch's idle SMs are in the way of an even share.
+  const int64_t smsToFill = followsCopies ? 0 : smCount;
+  const int inPlace =
+      (aheadOfA(signature, config) == Ahead::Nothing ? kEarlyA : 0) |
+      (aheadOfB(signature, config) == Ahead::Nothing ? kEarlyB : 0);
+  return earlyOperandsOf(config, constant & inPlace, problem, arguments,
+                         smsToFill);
+}
+
+/// In the order of Plan::tensorMaps.
+void Sm90Binder::addMaps(const StoredMatrices &matrices, int64_t batch,
+                         const EncodedTensorMap *prototypes,
+                         const KernelStep &step, LaunchSpec &spec) const {
+  auto add = [&](const StoredMatrix &matrix, const TensorMapSpec &map,
+                 const TensorMapSpec &plannedMap, size_t member) {
+    addTensorMap(map, plannedMap, *prototypes++, matrix.address,
+                 step.paramOffset + member, spec);
+  };
+  const auto &[a, b, c, d, residual] = matrices;
+  add(a, mapOfA(a, batch), planned.a, offsetof(Sm90GemmParams, a));
+  if (loadsBoxesOfB())
+    add(b, mapOfB(b, batch), planned.b, offsetof(Sm90GemmParams, b));
+  if (storesByTma())
+    add(d, mapOfD(d, batch), planned.d, offsetof(Sm90GemmParams, d));
+  if (fetchesC())
+    add(c, fetchedMap(c, batch), planned.c, offsetof(Sm90GemmParams, c));
+  if (fetchesResidual())
+    add(residual, fetchedMap(residual, batch), planned.residual,
+        offsetof(Sm90GemmParams, residual));
 }
 
 void Sm90Binder::bind(const Arguments &arguments, const LaunchContext &context,
@@ -346,114 +384,22 @@ void Sm90Binder::bind(const Arguments &arguments, const LaunchContext &context,
     a.ld = params.gemm.lda;
     scratch += static_cast<DeviceAddress>(gatherBytes(problem));
   }
-  a = bindOperand(a, aheadOfA(signature, config), problem.batch,
-                  arguments.isDependent, scratch, spec);
-  StoredMatrix b =
+  const int64_t columns = problem.n / signature.columnsPerOutput();
+  const StoredMatrices matrices{
+      bindOperand(a, aheadOfA(signature, config), problem.batch,
+                  arguments.isDependent, scratch, spec),
       bindOperand(stored(GemmOperand::B, problem.rowsB(), problem.colsB()),
                   aheadOfB(signature, config), problem.batch,
-                  arguments.isDependent, scratch, spec);
-  int64_t columns = problem.n / signature.columnsPerOutput();
-  StoredMatrix c = stored(GemmOperand::C, problem.room, columns);
-  StoredMatrix d = stored(GemmOperand::D, problem.room, columns);
-  StoredMatrix residual = stored(GemmOperand::Residual, problem.room, columns);
-  params.gemm.rasterGroup = config.rasterGroup;
-  params.rasterAlongN = config.rasterAlongN;
-  params.tilesFirst = config.tilesFirst;
-  params.hints = config.hints;
-  params.stageBytes = static_cast<int>(stageBytes(problem));
-  params.batchStepA = a.stride != 0;
-  params.batchStepB = b.stride != 0;
-  params.batchStepC = c.stride != 0;
-  params.batchStepResidual = residual.stride != 0;
-  // Behind a copy the product may read at once what no copy writes: where the
-  // launch does not depend, all before it has ended when its copy begins.
-  const bool followsCopies = endsWithKernel(spec);
-  const int constant = followsCopies && !arguments.isDependent
-                           ? kEarlyA | kEarlyB
-                           : constantOperands(arguments);
-  // Behind a copy no other launch's idle SMs are in the way of an even share.
-  const int64_t smsToFill = followsCopies ? 0 : smCount;
-  const int inPlace =
-      (aheadOfA(signature, config) == Ahead::Nothing ? kEarlyA : 0) |
-      (aheadOfB(signature, config) == Ahead::Nothing ? kEarlyB : 0);
-  params.gemm.early = earlyOperandsOf(config, constant & inPlace, problem,
-                                      arguments, smsToFill);
+                  arguments.isDependent, scratch, spec),
+      stored(GemmOperand::C, problem.room, columns),
+      stored(GemmOperand::D, problem.room, columns),
+      stored(GemmOperand::Residual, problem.room, columns)};
+  setParams(problem, matrices, params);
+  params.gemm.early = earlyOf(problem, arguments, spec);
   KernelStep &step = spec.addKernel(params);
   step.dependentLaunch = params.gemm.early != 0 || problem.gathers;
   setGeometry(problem, context, step);
-  // In the order of Plan::tensorMaps.
-  const EncodedTensorMap *prototype = context.tensorMaps;
-  auto add = [&](const StoredMatrix &matrix, const TensorMapSpec &map,
-                 const TensorMapSpec &plannedMap, size_t member) {
-    addTensorMap(map, plannedMap, *prototype++, matrix.address,
-                 step.paramOffset + member, spec);
-  };
-  add(a, mapOfA(a, problem.batch), planned.a, offsetof(Sm90GemmParams, a));
-  if (loadsBoxesOfB())
-    add(b, mapOfB(b, problem.batch), planned.b, offsetof(Sm90GemmParams, b));
-  if (storesByTma())
-    add(d, mapOfD(d, problem.batch), planned.d, offsetof(Sm90GemmParams, d));
-  if (fetchesC())
-    add(c, fetchedMap(c, problem.batch), planned.c,
-        offsetof(Sm90GemmParams, c));
-  if (fetchesResidual())
-    add(residual, fetchedMap(residual, problem.batch), planned.residual,
-        offsetof(Sm90GemmParams, residual));
-}
-
-int64_t repackBytes(const GemmProblem &problem, const GemmSignature &signature,
-                    const Sm90GemmConfig &config) {
-  int64_t elementBytes = bytesOf(signature.in);
-  auto bytes = [&](Ahead ahead, int64_t batch, int64_t rows,
-                   int64_t cols) -> int64_t {
-    if (ahead == Ahead::Nothing)
-      return 0;
-    if (ahead == Ahead::Transpose)
-      std::swap(rows, cols);
-    return roundUp(batch * rows * packedPitch(cols, elementBytes), 256);
-  };
-  return bytes(aheadOfA(signature, config), problem.batchA, problem.rowsA(),
-               problem.colsA()) +
-         bytes(aheadOfB(signature, config), problem.batchB, problem.rowsB(),
-               problem.colsB());
-}
-
-int64_t pitchOfA(const GemmProblem &problem, const GemmSignature &signature,
-                 const Sm90GemmConfig &config) {
-  int64_t bytes = bytesOf(signature.in);
-  if (signature.gathers)
-    return gatheredLda(problem) * bytes;
-  switch (aheadOfA(signature, config)) {
-  case Ahead::Nothing:
-    return problem.lda * bytes;
-  case Ahead::Repack:
-    return packedPitch(problem.colsA(), bytes);
-  case Ahead::Transpose:
-    return packedPitch(problem.rowsA(), bytes);
-  }
-  return 0;
-}
-
-int64_t pitchOfB(const GemmProblem &problem, const GemmSignature &signature,
-                 const Sm90GemmConfig &config) {
-  // Bulk copies of whole blocks.
-  if (signature.isPacked())
-    return Slab::kBytes;
-  int64_t bytes = bytesOf(signature.in);
-  switch (aheadOfB(signature, config)) {
-  case Ahead::Nothing:
-    return problem.ldb * bytes;
-  case Ahead::Repack:
-    return packedPitch(problem.colsB(), bytes);
-  case Ahead::Transpose:
-    return packedPitch(problem.rowsB(), bytes);
-  }
-  return 0;
-}
-
-int repackSteps(const GemmSignature &signature, const Sm90GemmConfig &config) {
-  return (aheadOfA(signature, config) != Ahead::Nothing) +
-         (aheadOfB(signature, config) != Ahead::Nothing);
+  addMaps(matrices, problem.batch, context.tensorMaps, step, spec);
 }
 
 void completeSm90Plan(const GemmProblem &problem,

@@ -18,7 +18,7 @@
 // Where tiles fill less than half of the SMs, blocks share the k of a tile, as
 // many as fit.
 //
-// Of the ring's depth there is one choice, the deepest. Rings of up to
+// The ring's depth has one choice, the deepest. Rings of up to
 // kShallow stages take what staging can give (up to 17 % at 200 x 10240 x
 // 5120); deeper ones gained nothing by it. Clusters are for operands whose rows
 // begin within a sector of L2 (of others of bf16 five won in 102 problems, all
@@ -31,7 +31,7 @@
 #include "Families/Gemm/Sm90Space.h"
 
 #include "Families/Gemm/Sm90Limits.h"
-#include "Families/Gemm/Sm90Plan.h"
+#include "Families/Gemm/Sm90Repack.h"
 #include "Model/MathUtil.h"
 
 #include <llvm/ADT/SmallVector.h>
@@ -54,12 +54,8 @@ constexpr Way kWays[] = {
     {64, 1, 0, 0},  {128, 1, 0, 0}, {64, 2, 1, 0},  {192, 2, 1, 0},
     {192, 2, 0, 1}, {320, 2, 0, 1},
 };
-/// A ring deeper than this holds more than memory has in flight.
-constexpr int kMostStages = 12;
 /// Rings of so many stages or fewer are worth one more.
 constexpr int kShallow = 5;
-/// Of so few tiles along m, activations may stay in L2 by hints.
-constexpr int64_t kFewRows = 2;
 
 /// An order of tiles: how many walk together, along which side.
 struct Raster {
@@ -109,23 +105,48 @@ private:
 
 } // namespace
 
+int sm90StagesThatFit(Sm90GemmConfig config, const GemmSignature &signature,
+                      int least, const DeviceModel &device) {
+  // A deeper ring holds more than memory has in flight.
+  constexpr int kMost = 12, kBarrierBytes = 16;
+  config.stages = 0;
+  const int64_t rest = config.sharedBytes(signature);
+  const int64_t perStage = config.stageBytes(signature) + kBarrierBytes;
+  return static_cast<int>(std::clamp<int64_t>(
+      (device.sharedBytesPerBlock - rest) / perStage, least, kMost));
+}
+
+std::array<int64_t, 2> sm90Splits(int64_t tiles, int64_t steps,
+                                  const DeviceModel &device) {
+  constexpr int64_t kLeastSteps = 4;
+  const int64_t most =
+      std::min({device.smCount / tiles, kMostSm90Splits, steps / kLeastSteps});
+  return {most, most - std::max<int64_t>(1, most / 4)};
+}
+
+bool hasFewTilesAlongM(const GemmProblem &problem,
+                       const Sm90GemmConfig &config) {
+  constexpr int64_t kFew = 2;
+  return config.tilesM(problem.m) <= kFew;
+}
+
+bool walksTilesFirst(const GemmProblem &problem, const Sm90GemmConfig &config) {
+  constexpr int64_t kMany = 4;
+  return std::min(config.tilesM(problem.m), config.tilesN(problem.n)) >= kMany;
+}
+
 static void setColumns(Sm90GemmConfig &config, int columns) {
   (config.swapAB ? config.blockM : config.blockN) = columns;
 }
 
-/// At least two: the pruner then names what does not fit.
 int Enumeration::stagesThatFit(const Sm90GemmConfig &config) const {
-  Sm90GemmConfig empty = config;
-  empty.stages = 0;
-  int64_t rest = empty.sharedBytes(signature);
-  int64_t perStage = config.stageBytes(signature) + 16;
-  return static_cast<int>(std::clamp<int64_t>(
-      (device.sharedBytesPerBlock - rest) / perStage, 2, kMostStages));
+  constexpr int kLeast = 2;
+  return sm90StagesThatFit(config, signature, kLeast, device);
 }
 
 /// Gives \p config the deepest ring that fits.
 void Enumeration::deepen(Sm90GemmConfig &config, bool hasOneTile) const {
-  hasOneTile &= !signature.hasGroups(); // nobody knows
+  hasOneTile &= !signature.hasGroups(); // their number is not known
   config.staging = 0;
   config.stages = stagesThatFit(config);
   if (config.stages > kShallow)
@@ -137,8 +158,8 @@ void Enumeration::deepen(Sm90GemmConfig &config, bool hasOneTile) const {
     config = deeper;
 }
 
-/// What the column side may be, widest first, as far as the column extent and
-/// registers go.
+/// The widths that the column side may have, widest first, as far as the column
+/// extent and registers go.
 Enumeration::Widths Enumeration::widthsOf(Sm90GemmConfig config) const {
   int64_t rowExtent = config.swapAB ? problem.n : problem.m;
   int64_t columnExtent = config.swapAB ? problem.m : problem.n;
@@ -232,12 +253,13 @@ void Enumeration::addTile(Sm90GemmConfig config, const Width &width) {
 
 /// The blocks of a cluster share the larger tile of the two.
 ///
-/// Of operands whose rows begin within a sector L2 delivers half as many (1000
-/// x 1000 x 1000 of bf16, H100: 10.2 us instead of 12.2; with whole lines 8.4
-/// instead of 7.9). Blocks with few rows load more bytes of A than of weights
-/// (128 x 7168 x 2048 of fp8 with scales of blocks, H100: 10.9 us instead of
-/// 11.7). The largest tiles of fp8 whose sums are promoted lose time to L2
-/// (8192^3, H100: 742 us instead of 759; with scales of blocks clusters lose).
+/// L2 then delivers half as many bytes of operands whose rows begin within a
+/// sector (1000 x 1000 x 1000 of bf16, H100: 10.2 us instead of 12.2; with
+/// whole lines 8.4 instead of 7.9). Blocks with few rows load more bytes of A
+/// than of weights (128 x 7168 x 2048 of fp8 with scales of blocks, H100: 10.9
+/// us instead of 11.7). The largest tiles of fp8 whose sums are promoted lose
+/// time to L2 (8192^3, H100: 742 us instead of 759; with scales of blocks
+/// clusters lose).
 void Enumeration::addCluster(Sm90GemmConfig config, const Width &width) {
   constexpr int64_t kSector = 32;
   constexpr int kLarge = 128 * 256;
@@ -249,7 +271,7 @@ void Enumeration::addCluster(Sm90GemmConfig config, const Width &width) {
   const bool isSplitBySectors = pitch % kSector != 0;
   const bool rereadsRows = signature.hasBlockScales() && isLargerA &&
                            !signature.hasGroups() &&
-                           config.tilesM(problem.m) <= kFewRows;
+                           hasFewTilesAlongM(problem, config);
   const bool isLarge = signature.isPromoted() && !signature.hasBlockScales() &&
                        !signature.hasGroups() &&
                        config.blockM * config.blockN == kLarge &&
@@ -272,7 +294,7 @@ void Enumeration::addOrders(Sm90GemmConfig config, const Width &width) {
     if (!isFirst && (width.waves == 1 || tilesM <= kRasters->group ||
                      along <= raster.group / 2))
       continue;
-    // Of tf32 a wide group's rows may be more than L2 holds (4096^3, H100: 384
+    // A wide group's rows of tf32 may be more than L2 holds (4096^3, H100: 384
     // us with 64 MiB of them, 329 with 32).
     int64_t side = raster.alongN ? config.blockN : config.blockM;
     int64_t strip = raster.group * side * problem.k * bytesOf(signature.in);
@@ -282,35 +304,28 @@ void Enumeration::addOrders(Sm90GemmConfig config, const Width &width) {
     config.rasterAlongN = raster.alongN;
     config.hints = 0;
     emit(config);
-    if (isFirst && tilesM <= kFewRows) {
+    if (isFirst && hasFewTilesAlongM(problem, config)) {
       config.hints = 1;
       emit(config);
     }
   }
 }
 
-/// Blocks that may share a tile's k, at most.
-static constexpr int64_t kMostSplits = 32;
-
 int64_t Enumeration::splitsOf(const Width &width) const {
-  return std::min(device.smCount / width.tiles, kMostSplits);
+  return std::min(device.smCount / width.tiles, kMostSm90Splits);
 }
 
-/// As many splits as run at once, and fewer by a quarter.
 void Enumeration::addSplits(Sm90GemmConfig config, const Width &width) {
   if (config.pingPong || config.columnShared || signature.hasGroups() ||
       signature.hasZeroPointsA())
     return;
   if (hasSmallSteps(config))
     config.blockK *= 2;
-  constexpr int64_t kLeastSteps = 4;
-  int64_t most = std::min(splitsOf(width),
-                          ceilDiv(problem.k, config.blockK) / kLeastSteps);
-  int64_t fewer = most - std::max<int64_t>(1, most / 4);
-  for (int64_t splits : {most, fewer})
+  const int64_t steps = ceilDiv(problem.k, config.blockK);
+  for (int64_t splits : sm90Splits(width.tiles, steps, device))
     // Half of the SMs at least; a tile or two have no more blocks than these.
-    if (splits > 1 &&
-        (2 * width.tiles * splits > device.smCount || splits == kMostSplits))
+    if (splits > 1 && (2 * width.tiles * splits > device.smCount ||
+                       splits == kMostSm90Splits))
       addSplit(config, static_cast<int>(splits));
 }
 
@@ -326,13 +341,8 @@ void Enumeration::addSplit(Sm90GemmConfig config, int splits) {
 }
 
 void Enumeration::addSplitOrder(Sm90GemmConfig config) {
-  int64_t tilesM = config.tilesM(problem.m), tilesN = config.tilesN(problem.n);
-  config.hints = tilesM <= kFewRows;
-  // Blocks that ask for the same tiles are to be neighbours where both sides
-  // have many: on an H200, 256 x 256 x 16384 with 8 splits took 11.4 us,
-  // and 9.2 with tiles first; where one side has few it was 0 to 7 % slower.
-  constexpr int64_t kMany = 4;
-  config.tilesFirst = std::min(tilesM, tilesN) >= kMany;
+  config.hints = hasFewTilesAlongM(problem, config);
+  config.tilesFirst = walksTilesFirst(problem, config);
   emit(config);
 }
 

@@ -15,15 +15,12 @@
 //===----------------------------------------------------------------------===//
 #include "Families/Gemm/StreamedTile.h"
 
-#include "Families/Gemm/DerivationSteps.h"
 #include "Families/Gemm/GatherStep.h"
+#include "Families/Gemm/StreamedModel.h"
 #include "Families/Gemm/TileEstimate.h"
 #include "Families/LaunchLimits.h"
 #include "Families/MemoryPass/MemoryPassEstimate.h"
-#include "Model/Bandwidth.h"
 #include "Model/MathUtil.h"
-#include "Model/Waves.h"
-#include "Support/Format.h"
 
 #include <algorithm>
 #include <cmath>
@@ -36,6 +33,28 @@ int64_t streamedExtent(const GemmProblem &problem, bool streamsA) {
 
 int64_t vectorExtent(const GemmProblem &problem, bool streamsA) {
   return streamsA ? problem.n : problem.m;
+}
+
+int paddedVectors(int64_t vectors) {
+  for (int padded : kStreamedVectors)
+    if (padded >= vectors)
+      return padded;
+  return 0;
+}
+
+int streamedBlocksPerSm(BlockResources block, const DeviceModel &device) {
+  constexpr int64_t kMostRegisters = 255, kUnit = 8;
+  block.registersPerThread =
+      roundUp(std::min(block.registersPerThread, kMostRegisters), kUnit);
+  const Occupancy resident = occupancy(device, block);
+  return static_cast<int>(std::max<int64_t>(resident.blocksPerSm, 1));
+}
+
+bool fillsIdleSms(int64_t tiles, int64_t steps, int splitK,
+                  const DeviceModel &device) {
+  constexpr int64_t kLeastSteps = 2;
+  return tiles < device.smCount && tiles * splitK <= 2 * device.smCount &&
+         steps >= kLeastSteps * splitK;
 }
 
 std::optional<Rejection> checkStreamed(const GemmProblem &problem,
@@ -59,81 +78,9 @@ std::optional<Rejection> checkStreamed(const GemmProblem &problem,
   return std::nullopt;
 }
 
-namespace {
-
-/// A wave of blocks, in ns: what each resource takes, and all of them together.
-struct StreamedWave {
-  double blocks = 0, perSm = 0;
-  double dramNs = 0, l2Ns = 0, portNs = 0, pathNs = 0, issueNs = 0;
-  double totalNs = 0;
-};
-
-/// Everything that the terms are computed from, for one kernel and problem.
-struct StreamModel {
-  const GemmProblem &problem;
-  const StreamedTile &kernel;
-  const DeviceModel &device;
-
-  int64_t blocks = 0, steps = 0;             ///< steps of a block along k
-  double streamedBytes = 0, vectorBytes = 0; ///< that a block reads
-  double spilledBytes = 0; ///< a block's share of vectors that L2 does not hold
-  double otherBytes = 0;   ///< of C, the residual and D, of a block
-  double bytesInFlight = 0;
-  Occupancy resident;
-  Waves grid;
-
-  StreamModel(const GemmProblem &problem, const StreamedTile &kernel,
-              const DeviceModel &device);
-
-  double clockGHz() const { return device.sustainedMemoryClockMHz * 1e-3; }
-  /// A step of a warp that waits for nothing, and for its loads.
-  double workNs() const {
-    return (kernel.stepClocks + kernel.waitClocks) / clockGHz();
-  }
-  double latencyNs() const {
-    return kernel.latencyShare * device.dramLatencyNs;
-  }
-  double partialNs() const {
-    bool isPartial = problem.k % kernel.stepK != 0;
-    return isPartial ? kernel.partialClocks / clockGHz() : 0;
-  }
-  double stepNs() const {
-    return std::max(workNs(), (latencyNs() + workNs()) / kernel.stepsInFlight);
-  }
-  double pathNs() const {
-    return kernel.startNs + double(steps) * stepNs() + partialNs();
-  }
-
-  /// Less where blocks end before their ring is full.
-  double restartNs() const {
-    double filled = double(steps) / kernel.stepsInFlight;
-    return grid.waves > 1 ? std::min(1.0, filled) * kernel.restartNs : 0;
-  }
-
-  StreamedWave wave(int64_t count) const;
-  LittlesLaw little(int64_t count) const;
-};
-
-/// Every term of the time, in ns.
-struct StreamTerms {
-  int64_t fullWaves = 0;
-  StreamedWave full, last; ///< of no blocks where there is no such wave
-  double gather = 0;       ///< ahead of the product
-  double stream = 0, restarts = 0, reduction = 0, total = 0;
-
-  /// A full wave, or the only one.
-  const StreamedWave &main() const { return fullWaves > 0 ? full : last; }
-};
-
-/// Exponent of the norm that joins the times of a wave: none is reached to the
-/// last byte while another is close.
-constexpr double kNorm = 4;
-
 /// Long streams of one operand reach 4460 GB/s, where a sum, which the device's
 /// figure is of, reaches 4290 (H200, 1 x 28672 x 4096).
-constexpr double kStreamShare = 1.04;
-
-} // namespace
+static constexpr double kStreamShare = 1.04;
 
 StreamModel::StreamModel(const GemmProblem &problem, const StreamedTile &kernel,
                          const DeviceModel &device)
@@ -145,7 +92,7 @@ StreamModel::StreamModel(const GemmProblem &problem, const StreamedTile &kernel,
   double k = double(std::max<int64_t>(problem.k, 1)) / kernel.splitK;
   // Groups have sizes of their own; their rows are vectors.
   const double across = problem.meanRows > 0
-                            ? problem.tilesAlongM(kernel.vectors)
+                            ? tilesAlongM(problem, kernel.vectors)
                             : double(ceilDiv(vectors, kernel.vectors));
   blocks = std::llround(double(ceilDiv(rows, kernel.rows)) * across *
                         double(std::max<int64_t>(problem.batch, 1))) *
@@ -156,7 +103,7 @@ StreamModel::StreamModel(const GemmProblem &problem, const StreamedTile &kernel,
                   kernel.splitK);
   streamedBytes = ownRows * k * bytes * kernel.streamedShare;
   vectorBytes = ownVectors * k * bytes * kernel.vectorShare;
-  // Those of a few rows lie in L2, and all blocks read them there.
+  // A few vectors lie in L2, and all blocks read them there.
   const double allVectors =
       (problem.meanRows > 0 ? problem.meanRows : double(vectors)) *
       double(std::max<int64_t>(problem.batch, 1)) * double(problem.k) * bytes;
@@ -201,7 +148,8 @@ StreamedWave StreamModel::wave(int64_t count) const {
   for (double part :
        {wave.dramNs, wave.l2Ns, wave.portNs, wave.pathNs, wave.issueNs})
     sum += part * part * part * part;
-  static_assert(kNorm == 4, "written out: pow would take most of the estimate");
+  static_assert(kStreamedNorm == 4,
+                "written out: pow would take most of the estimate");
   wave.totalNs = std::sqrt(std::sqrt(sum));
   return wave;
 }
@@ -215,7 +163,7 @@ static double reductionNs(const StreamedTile &kernel,
                             : kArrivalNs + kernel.splitK * device.l2LatencyNs;
 }
 
-static StreamTerms termsOf(const StreamModel &model) {
+StreamTerms termsOf(const StreamModel &model) {
   const DeviceModel &device = model.device;
   StreamTerms terms;
   int64_t slots = std::max<int64_t>(model.grid.slots, 1);
@@ -233,7 +181,7 @@ static StreamTerms termsOf(const StreamModel &model) {
   return terms;
 }
 
-static llvm::StringRef boundOf(const StreamedWave &wave, bool tensor) {
+llvm::StringRef boundOf(const StreamedWave &wave, bool tensor) {
   double most = std::max(
       {wave.dramNs, wave.l2Ns, wave.portNs, wave.pathNs, wave.issueNs});
   return most == wave.dramNs    ? "dram"
@@ -266,145 +214,6 @@ Estimate estimateTile(const GemmProblem &problem, const StreamedTile &kernel,
   estimate.note("waves", double(model.blocks) / double(model.grid.slots), "");
   estimate.note("in flight per block", model.bytesInFlight, "B");
   return estimate;
-}
-
-//===----------------------------------------------------------------------===//
-// Explanation
-//===----------------------------------------------------------------------===//
-
-static DerivationStep explainRows(const StreamModel &model) {
-  const StreamedTile &kernel = model.kernel;
-  const char *streamed = kernel.streamsA ? "A" : "B";
-  const char *other = kernel.streamsA ? "B" : "A";
-  const std::string spilled =
-      model.spilledBytes > 0
-          ? fmt::format(", which has {:.0f} B of them from DRAM",
-                        model.spilledBytes)
-          : "";
-  return {"streamed rows",
-          fmt::format("{} rows of {} past {} of {}, {} x {} a block, k in {}",
-                      streamedExtent(model.problem, kernel.streamsA), streamed,
-                      vectorExtent(model.problem, kernel.streamsA), other,
-                      kernel.rows, kernel.vectors, kernel.splitK),
-          fmt::format("{} blocks; each reads {:.0f} B of {} once, and {:.0f} B "
-                      "of {} from L2{}",
-                      model.blocks, model.streamedBytes, streamed,
-                      model.vectorBytes, other, spilled),
-          llvm::json::Object{{"blocks", model.blocks},
-                             {"streamed_bytes", model.streamedBytes},
-                             {"vector_bytes", model.vectorBytes},
-                             {"spilled_bytes", model.spilledBytes}}};
-}
-
-static DerivationStep explainLittle(const StreamModel &model,
-                                    llvm::StringRef bound) {
-  LittlesLaw law =
-      model.little(std::min<int64_t>(model.blocks, model.grid.slots));
-  bool isEnough = law.bytesInFlight >= law.bytesNeeded;
-  bool isBound = bound == "latency";
-  DerivationStep step{
-      "Little's law",
-      fmt::format("{}; {:.0f} ns * {:.0f} GB/s ask for {:.0f} KB in flight, "
-                  "of which there are {:.0f} KB",
-                  busyDramText(model.device), law.latencyNs, law.fullBytesPerNs,
-                  law.bytesNeeded / 1024, law.bytesInFlight / 1024),
-      isEnough  ? isBound ? "enough while blocks load; what else they wait for "
-                            "shows"
-                          : "enough: latency is hidden"
-      : isBound ? "too few: latency is the limit"
-                : "too few: latency shows beside the limit",
-      llvm::json::Object{{"bytes_in_flight", law.bytesInFlight},
-                         {"bytes_needed", law.bytesNeeded}}};
-  if (isEnough && !isBound)
-    step.clears = "latency";
-  if (!isEnough && isBound)
-    step.blames = "latency";
-  return step;
-}
-
-/// Answers the number of the path's sum.
-static int explainPath(const StreamModel &model, Derivation &steps) {
-  const StreamedTile &kernel = model.kernel;
-  constexpr llvm::StringLiteral kWork = "instructions and waits";
-  int turn = steps.add(
-      {.title = "a step's turn",
-       .formula = fmt::format("latency of the loads: {:.1f} times {:.0f} ns; "
-                              "{:.0f} clocks of instructions and {:.0f} of "
-                              "waits at {:.0f} MHz",
-                              kernel.latencyShare, model.device.dramLatencyNs,
-                              kernel.stepClocks, kernel.waitClocks,
-                              1e3 * model.clockGHz()),
-       .rule = StepRule::Sum,
-       .terms = {{"latency", model.latencyNs()},
-                 {kWork.str(), model.workNs()}}});
-  int shared = steps.add(
-      {.title = "a turn over the steps in flight",
-       .rule = StepRule::Quotient,
-       .terms = {steps.resultOf(turn),
-                 {"steps in flight", double(kernel.stepsInFlight), ""}}});
-  int step =
-      steps.add({.title = "a step of a warp",
-                 .formula = "no shorter than its instructions and waits",
-                 .rule = StepRule::Max,
-                 .terms = {steps.termOf(turn, kWork), steps.resultOf(shared)}});
-  return steps.add(
-      {.title = "path of a block",
-       .rule = StepRule::Sum,
-       .terms = {{"start", kernel.startNs},
-                 steps.resultOf(step, double(model.steps), "steps"),
-                 {"end of k within a step", model.partialNs()}}});
-}
-
-static DerivationStep explainWave(const StreamedWave &wave,
-                                  llvm::StringRef title, StepTerm path) {
-  return {.title = title.str(),
-          .formula = fmt::format(
-              "{:.0f} blocks, {:.0f} on the busiest SM; no limit is reached to "
-              "the last byte while another is close",
-              wave.blocks, wave.perSm),
-          .rule = StepRule::Norm,
-          .terms = {{"dram", wave.dramNs},
-                    {"l2", wave.l2Ns},
-                    {"port", wave.portNs},
-                    std::move(path),
-                    {"issue", wave.issueNs}},
-          .exponent = kNorm};
-}
-
-Derivation explainTile(const GemmProblem &problem, const StreamedTile &kernel,
-                       const DeviceModel &device) {
-  StreamModel model(problem, kernel, device);
-  StreamTerms terms = termsOf(model);
-  llvm::StringRef bound = boundOf(terms.main(), kernel.tensor);
-  Derivation steps;
-  steps.add(explainRows(model));
-  explainOccupancy(model.resident, device, steps);
-  steps.add(explainLittle(model, bound));
-  StepTerm path = steps.resultOf(explainPath(model, steps), 1, "path");
-  std::vector<StepTerm> addends{{"launch", device.launchNs},
-                                {"ramp", device.rampNs}};
-  if (terms.gather > 0)
-    addends.push_back({"gather of A's rows", terms.gather});
-  if (terms.fullWaves > 0)
-    addends.push_back(
-        steps.resultOf(steps.add(explainWave(terms.full, "a wave", path)),
-                       double(terms.fullWaves), "full waves"));
-  if (terms.last.blocks > 0)
-    addends.push_back(steps.resultOf(
-        steps.add(explainWave(terms.last, "the last wave", path))));
-  if (terms.restarts > 0)
-    addends.push_back({"starts behind the first wave", terms.restarts});
-  if (kernel.tailNs > 0)
-    addends.push_back({"last sums and stores", kernel.tailNs});
-  if (terms.reduction > 0)
-    addends.push_back({"reduction of splits", terms.reduction});
-  steps.add({.title = "total",
-             .verdict = fmt::format("bound by {}", bound),
-             .values = llvm::json::Object{{"bound", bound}},
-             .rule = StepRule::Sum,
-             .terms = std::move(addends),
-             .blames = bound});
-  return steps;
 }
 
 } // namespace kiln

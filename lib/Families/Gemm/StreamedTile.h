@@ -1,8 +1,8 @@
 //===- StreamedTile.h - GEMM kernels for one small extent -----------------===//
 //
-// What the templates for small m or n have in common on the host: which operand
-// they stream, and how long that takes. The rows of one operand, once each, set
-// the time.
+// The common host code of the templates for small m or n: which operand they
+// stream, and how long that takes. The rows of one operand, once each, set the
+// time.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -12,7 +12,11 @@
 #include "Kernel/Estimate.h"
 
 #include "Device/DeviceModel.h"
+#include "Model/MathUtil.h"
 #include "Model/Occupancy.h"
+
+#include <llvm/ADT/ArrayRef.h>
+#include <llvm/ADT/STLFunctionalExtras.h>
 
 #include <optional>
 
@@ -21,6 +25,9 @@ namespace kiln {
 /// Numbers of vectors that kernels with tensor cores are compiled for; a
 /// product takes the next one up.
 inline constexpr int kStreamedVectors[] = {8, 16, 24, 32, 48, 64};
+
+/// The least of kStreamedVectors that holds \p vectors; 0: none does.
+int paddedVectors(int64_t vectors);
 
 /// A kernel that streams rows past vectors, as the estimate sees it. Its warps
 /// walk along k in steps: the loads of a step are issued, awaited and used.
@@ -31,8 +38,8 @@ struct StreamedTile {
   BlockResources block;
   int stepK = 1; ///< elements of k that all warps of a block cover in a step
   int stepsInFlight = 1; ///< steps whose loads are in flight at a time
-  /// What a warp's instructions of a step take on its sub-core, and what else
-  /// they take where k ends within the step.
+  /// Clocks that a warp's instructions of a step take on its sub-core, and the
+  /// further clocks where k ends within the step.
   double stepClocks = 0, partialClocks = 0;
   double waitClocks = 0;   ///< waits of a step that only other warps cover
   double latencyShare = 1; ///< latency of the loads, in those of an idle DRAM
@@ -42,8 +49,8 @@ struct StreamedTile {
   double streamedShare = 1;
   double l2Share = 1; ///< part of L2's bandwidth that the loads' width reaches
   double startNs = 0; ///< of a block, from its start to its first step
-  /// What it costs once that the blocks of the first wave end together, so that
-  /// nothing is in flight while the next ones start.
+  /// The cost, once, of the first wave's blocks ending together: nothing is in
+  /// flight while the next ones start.
   double restartNs = 0;
   double tailNs = 0; ///< from the last bytes' arrival to the end of the kernel
 };
@@ -51,6 +58,35 @@ struct StreamedTile {
 /// The extent that is streamed, and the other one.
 int64_t streamedExtent(const GemmProblem &problem, bool streamsA);
 int64_t vectorExtent(const GemmProblem &problem, bool streamsA);
+
+/// Blocks that an SM holds of a kernel that needs \p block, at least 1: what
+/// the compiler is told, so that it takes no more registers.
+int streamedBlocksPerSm(BlockResources block, const DeviceModel &device);
+
+/// Whether \p splitK blocks that share the \p steps along k of each tile fill
+/// SMs that \p tiles whole ones leave idle.
+bool fillsIdleSms(int64_t tiles, int64_t steps, int splitK,
+                  const DeviceModel &device);
+
+/// Calls \p emit with \p config and those of \p splits, largest first, that
+/// fill idle SMs: two, as fewer blocks leave SMs idle, which is their point.
+template <class Config>
+void forEachStreamedSplit(const GemmProblem &problem, Config config,
+                          llvm::ArrayRef<int> splits, const DeviceModel &device,
+                          llvm::function_ref<void(const Config &)> emit) {
+  constexpr int kMost = 2;
+  config.splits = config.splitK = 1;
+  const int64_t tiles =
+      config.grid().blocks(problem.m, problem.n, problem.batch);
+  const int64_t steps = ceilDiv(problem.k, config.blockK());
+  int emitted = 0;
+  for (int splitK : splits)
+    if (emitted < kMost && fillsIdleSms(tiles, steps, splitK, device)) {
+      config.splitK = splitK;
+      emit(config);
+      ++emitted;
+    }
+}
 
 /// The limits that all such kernels have: capability 8.0, operands stored NT
 /// with rows aligned to 16 bytes, and at most \p vectors vectors.

@@ -157,7 +157,7 @@ int TileSteps::explainPace(const WaveTimes &wave, llvm::StringRef suffix) {
        .terms = std::move(terms)});
 }
 
-/// Answers the number of the wave's sum.
+/// Returns the number of the wave's sum.
 int TileSteps::explainWave(const WaveTimes &wave, llvm::StringRef suffix) {
   const TileKernel &kernel = model.kernel;
   bool isMain = &wave == &times.main(), isLast = &wave == &times.last;

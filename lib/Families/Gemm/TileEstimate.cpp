@@ -2,15 +2,15 @@
 //
 // A tiled GEMM is a loop over k whose step takes as long as the slowest of four
 // streams (arithmetic, shared memory, L2, DRAM), unless too few loads are in
-// flight to hide latency. Blocks run in waves; what a step costs depends on how
-// many blocks share an SM in that wave, so the last, partial wave is costed on
-// its own. The estimate is a sum of a dozen products: it explains itself, and
-// it is wrong only where one of its facts is.
+// flight to hide latency. Blocks run in waves; the cost of a step depends on
+// how many blocks share an SM in that wave, so the last, partial wave is costed
+// on its own. The estimate is a sum of a dozen products: it explains itself,
+// and it is wrong only where one of its facts is.
 //
 // Rejected: fitting coefficients to rank measured configs. It helps on the
-// shapes that were fitted and hurts on others. What was fitted are three facts
-// of splits and of a ring's latency (TileEstimate.h), on 30 problems of 1 to 56
-// rows. (Fitted to half of them, they reach 0.981 in the other half.)
+// shapes that were fitted and hurts on others. Three facts of splits and of a
+// ring's latency (TileEstimate.h) were fitted, on 30 problems of 1 to 56 rows.
+// (Fitted to half of them, they reach 0.981 in the other half.)
 //
 //===----------------------------------------------------------------------===//
 #include "Families/Gemm/TileEstimate.h"
@@ -31,7 +31,7 @@ TileModel::TileModel(const GemmProblem &problem, const TileKernel &kernel,
   tilesN = ceilDiv(std::max<int64_t>(problem.n, 1), kernel.blockN);
   int64_t batch = std::max<int64_t>(problem.batch, 1);
   int64_t tiles = problem.meanRows > 0
-                      ? std::llround(problem.tilesAlongM(kernel.blockM) *
+                      ? std::llround(tilesAlongM(problem, kernel.blockM) *
                                      double(tilesN * batch))
                       : tilesM * tilesN * batch;
   wholeTiles = kernel.waveBlocks > 0 && kernel.splitK > 1
@@ -91,7 +91,7 @@ StepTimes TileModel::step(double perSm, double active) const {
   StepTimes step;
   step.math = perSm * stepFlops() /
               (kernel.flopsPerClock * kernel.efficiency * busy) / clockGHz();
-  // What the arithmetic reads, and what the loads write.
+  // Bytes that the arithmetic reads and the loads write.
   step.shared = perSm * (kernel.sharedReadBytes + stageBytes()) /
                 device.sharedBytesPerClockPerSm / clockGHz();
   step.issue = perSm * kernel.loadIssueClocks / clockGHz();

@@ -15,7 +15,7 @@
 
 namespace kiln {
 
-/// What it takes splits to hand their sums to the last of them: the way of a
+/// The time of splits to hand their sums to the last of them: the way of a
 /// store, a fence, a counter and a load, one after the other, and the wait for
 /// the slowest (H200: two round trips of 0.65 us and 0.5 us more, 30 swept
 /// problems).

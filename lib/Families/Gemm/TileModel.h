@@ -19,7 +19,7 @@ namespace kiln {
 /// The barrier of a step of k, and the first fragments behind it.
 inline constexpr double kStepBarrierClocks = 60;
 
-/// What one k iteration takes when some blocks share an SM, in ns.
+/// The time of one k iteration when some blocks share an SM, in ns.
 struct StepTimes {
   double math, shared, issue, l2, dram;
   double barrier; ///< what other blocks of the SM do not cover of it
@@ -38,8 +38,8 @@ struct WaveTimes {
   double fill = 0, loop = 0, epilogue = 0;
 };
 
-/// What splits add: they write partial tiles to L2, count arrivals and read
-/// them back.
+/// The time that splits add: they write partial tiles to L2, count arrivals and
+/// read them back.
 struct TileReduction {
   double handOver = 0, reads = 0;
 
@@ -96,7 +96,7 @@ struct TileModel {
     constexpr double kShare = 0.97;
     return kShare * device.dramBytesPerNs();
   }
-  /// What the compulsory bytes take: of A and B, and of D.
+  /// Bytes of D.
   double writeBytes() const {
     return wholeTiles > 0 ? bytes.storeBytes - bytes.reduceReadBytes
                           : bytes.storeBytes / static_cast<double>(splits);

@@ -35,16 +35,16 @@ TEST_CASE("tiles of groups are counted on average") {
   // Sizes from 70 to 130.
   const GemmProblem even = typical(1000, 10, GroupKind::Ends);
   CHECK(even.meanRows == doctest::Approx(100));
-  CHECK(even.tilesAlongM(100) == doctest::Approx(1.5));
-  CHECK(even.tilesAlongM(130) == doctest::Approx(1));
-  CHECK(even.tilesAlongM(256) == doctest::Approx(1));
-  CHECK(even.tilesAlongM(50) == doctest::Approx(2.5));
+  CHECK(tilesAlongM(even, 100) == doctest::Approx(1.5));
+  CHECK(tilesAlongM(even, 130) == doctest::Approx(1));
+  CHECK(tilesAlongM(even, 256) == doctest::Approx(1));
+  CHECK(tilesAlongM(even, 50) == doctest::Approx(2.5));
   // Groups of one row each, and more groups than rows.
-  CHECK(typical(16, 128, GroupKind::Ends).tilesAlongM(64) ==
+  CHECK(tilesAlongM(typical(16, 128, GroupKind::Ends), 64) ==
         doctest::Approx(1));
   // Known sizes are counted.
-  CHECK(typical(128, 1, GroupKind::Ends).tilesAlongM(128) == 1);
-  CHECK(typical(129, 1, GroupKind::None).tilesAlongM(128) == 2);
+  CHECK(tilesAlongM(typical(128, 1, GroupKind::Ends), 128) == 1);
+  CHECK(tilesAlongM(typical(129, 1, GroupKind::None), 128) == 2);
   CHECK(typical(100, 8, GroupKind::Masked).meanRows == 0);
 }
 
