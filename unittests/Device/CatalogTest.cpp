@@ -32,7 +32,7 @@ TEST_CASE("every catalog entry is a complete model") {
 
 TEST_CASE("the catalog agrees with the classic model's devices") {
   auto golden = llvm::cantFail(readJsonFile(
-      KILN_SOURCE_DIR "/unittests/Model/golden/matmul_perf_model.json"));
+      KILN_SOURCE_DIR "/unittests/Tools/golden/matmul_perf_model.json"));
   const llvm::json::Object &devices =
       *golden.getAsObject()->getObject("devices");
   CHECK(devices.size() == 4);

@@ -223,7 +223,7 @@ extern "C" {
 
 /// As in NVRTC, which has no function for the third number. It is there for the
 /// version 13.0 alone.
-[[gnu::used]] static const char kToolsVersion[] =
+[[gnu::used, gnu::retain]] static const char kToolsVersion[] =
     "Cuda compilation tools, release 13.0, V13.0.99";
 
 nvrtcResult nvrtcVersion(int *major, int *minor) {
