@@ -29,7 +29,7 @@ static_assert(detail::Slots::kCount >= KILN_ATTENTION_SLOT_COUNT &&
               "every operand has its slot");
 
 /// O = softmax(scale * Q K^T + mask) V for each head of each sequence: a
-/// kiln_attention_args with setters. Strides count elements; those of 0 are
+/// kiln_attention_args with setters. Strides count elements; strides of 0 mean
 /// packed, [batch][token][head][element]. Addresses may be left out where the
 /// problem is only described.
 class Attention {
@@ -37,8 +37,8 @@ public:
   static constexpr kiln_family kFamily = KILN_FAMILY_ATTENTION;
   static constexpr auto kLaunch = &kiln_attention;
 
-  /// Q, K, V and O have \p type; O of e4m3 is bf16. \p queries and \p keys are
-  /// those of each sequence, or the most of any.
+  /// Q, K, V and O have \p type; with e4m3 O is bf16. \p queries and \p keys
+  /// are the lengths of each sequence, or the largest.
   Attention(kiln_dtype type, int64_t batch, int64_t queries, int64_t keys,
             int64_t heads, int64_t headDim) noexcept {
     values.batch = batch;
@@ -153,8 +153,8 @@ public:
     values.page_table_columns = columns;
     return array(values.page_table, table, KILN_ATTENTION_HAS_PAGE_TABLE);
   }
-  /// The same with one list of \p entries page numbers, those of sequence b
-  /// from offsets[b] on.
+  /// The same with one list of \p entries page numbers; the pages of sequence b
+  /// begin at offsets[b].
   Attention &pageList(const int32_t *list, const int32_t *offsets,
                       int64_t pageSize, int64_t count = 0,
                       int64_t entries = 0) noexcept {
@@ -162,7 +162,8 @@ public:
     return array(values.page_offsets, offsets, KILN_ATTENTION_HAS_PAGE_OFFSETS);
   }
 
-  /// One fp32 scale of K and of V, which are e4m3, and of Q where it is.
+  /// One fp32 scale for K and one for V, which are e4m3, and one for Q where Q
+  /// is e4m3.
   Attention &scales(const float *k, const float *v,
                     const float *q = nullptr) noexcept {
     return setScales(KILN_GRANULARITY_TENSOR, k, v, q);
