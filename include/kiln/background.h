@@ -15,8 +15,8 @@
 // Captures
 //   Nothing is measured within 250 ms after a call into a capture had to look
 //   for a plan or an arena, however often that happens; background_held_ns
-//   tells how long that was. Calls that hit do not tell of a capture: pause
-//   then.
+//   tells how long that was. Calls that hit do not tell of a capture: pause the
+//   background for one.
 //
 // Workspaces
 //   A plan that it finds may need more workspace than kiln_query told before,

@@ -36,8 +36,8 @@ typedef void (*kiln_log_fn)(void *user, kiln_log_level level,
 typedef int32_t kiln_event_kind;
 enum kiln_event_kind_value {
   KILN_EVENT_MISS = 10,       ///< a problem had no loaded plan
-  KILN_EVENT_COMPILED = 20,   ///< one artifact, or failed to
-  KILN_EVENT_LOADED = 30,     ///< a plan's kernels, into one context
+  KILN_EVENT_COMPILED = 20,   ///< an artifact was compiled, or failed to be
+  KILN_EVENT_LOADED = 30,     ///< a context got a plan's kernels
   KILN_EVENT_TRIAL = 40,      ///< one config was measured, or rejected
   KILN_EVENT_CHOSEN = 50,     ///< a plan now serves the problem
   KILN_EVENT_PENDING = 55,    ///< the background will look for a better plan
@@ -140,9 +140,9 @@ typedef struct kiln_engine_options {
   /// ~/.cache/kiln. Made with mode 0700; used only if it belongs to this user
   /// and no other may write to it.
   const char *cache_dir;
-  /// Read tiers behind it, first to last; none: the tiers of
-  /// KILN_CACHE_READ_DIRS, paths between colons. Each belongs to this user or
-  /// root, and no other may write to it.
+  /// Read tiers behind the write tier, first to last; none: the tiers of
+  /// KILN_CACHE_READ_DIRS, whose paths are separated by colons. Each belongs to
+  /// this user or root, and no other may write to it.
   const char *const *read_dirs;
   uint32_t read_dir_count;
   kiln_log_level log_level; ///< least level that `log` gets

@@ -27,7 +27,8 @@ enum kiln_text_format_value {
 /// what sets it apart from the runner-up, why it is generic where it is, and
 /// the portfolio that the cache has: all that `kiln explain` prints, byte for
 /// byte. \p config, null or a config's text, is explained instead of the first
-/// choice. With ranges the problem is the hint of each, or else its last value.
+/// choice. A problem with ranges is taken at the hint of each range, or else at
+/// its last value.
 ///
 /// Waits for nothing but reads of the cache: a ranking, some milliseconds, and
 /// some 10 where the choice is generic. Thread-safe. Everything is copied: the
@@ -72,8 +73,9 @@ typedef struct kiln_candidate {
 /// Fills \p candidates with the first \p capacity of a problem's ranking, best
 /// first, as `kiln plan` shows it, and sets \p count (may be null) to the whole
 /// ranking's length, which is 0 for an empty problem. The first element's
-/// struct_size is the array's stride, and the call sets that of the others.
-/// With ranges the problem is the hint of each, or else its last value.
+/// struct_size is the array's stride, and the call sets that of the others. A
+/// problem with ranges is taken at the hint of each range, or else at its last
+/// value.
 ///
 /// Waits for nothing but reads of the cache: a ranking, a few milliseconds, and
 /// some 10 us for each element. Thread-safe. \p candidates are the caller's and

@@ -86,7 +86,7 @@
 //   collective before the other ranks' parts are enqueued. Call kiln_prepare
 //   before the first collective, or enqueue all parts first. In the mode
 //   background the launch of a collective may wait for a load of the engine's
-//   thread: pause that.
+//   thread: pause the background.
 //   Trials capture no stream and use no default stream: they end no capture of
 //   another thread, and its synchronisation does not disturb them.
 //

@@ -61,9 +61,10 @@ enum kiln_prepack_flag {
 /// packed, packed_scales, packed_zeros = weights, scales, zeros, bit for bit.
 /// All operands are without gaps (leading_dim and batch_stride are ignored or
 /// 0), and each address is a multiple of 16 (in kiln_prepack_host of one
-/// element). Types may stay KILN_DTYPE_NONE except of `scales`: fp16 (which is
-/// the default), bf16 or fp32, with KILN_WEIGHTS_MXFP4 e8m0. Weights, zeros and
-/// `packed` count as int8. Operands that are written overlap no other operand.
+/// element). Types may stay KILN_DTYPE_NONE. Scales and packed scales are fp16
+/// (the default), bf16 or fp32, as the type of `scales` says, or with
+/// KILN_WEIGHTS_MXFP4 e8m0. Weights, zeros and `packed` count as int8. Operands
+/// that are written overlap no other operand.
 typedef struct kiln_prepack_args {
   uint32_t struct_size;
   uint32_t flags; ///< kiln_prepack_flag and kiln_call_flag

@@ -55,9 +55,9 @@ enum kiln_prepare_flag {
   /// dimensions of a struct are ignored; a text has none: "gemm dtype=bf16
   /// layout=NT". Needs neither GPU nor driver with a device_model, and takes
   /// CPU time: for a GEMM some minutes to choose and compile 800 kernels.
-  /// Without KILN_PREPARE_COMPILE_ONLY, where streams are given or no
-  /// device_model is, it loads the kernels as well, the most valuable first, as
-  /// far as pool_limit_bytes allows.
+  /// Without KILN_PREPARE_COMPILE_ONLY it loads the kernels as well, where
+  /// streams are given or the engine has no device_model: the most valuable
+  /// first, as far as pool_limit_bytes allows.
   /// An engine in the mode strict then serves every problem of the signature
   /// whose addresses and rows are multiples of 16 bytes; the modes that compile
   /// find a kernel of the pool where it is close to the best.

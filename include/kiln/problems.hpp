@@ -506,7 +506,7 @@ public:
     this->values.y.type = type;
     return this->self();
   }
-  /// y is of \p type, e4m3 or int8, with an fp32 scale of each row, which the
+  /// y is of \p type, e4m3 or int8, with an fp32 scale for each row, which the
   /// kernel writes to \p scales.
   Self &quantized(kiln_dtype type, void *scales) noexcept {
     this->setScales(type, scales);
@@ -516,7 +516,7 @@ public:
     this->values.epsilon = value;
     return this->self();
   }
-  /// Factors and terms of the columns, in x's type.
+  /// weight() and bias(): a factor and a term for each column, in x's type.
   Self &weight(const void *data) noexcept {
     return optional(this->values.weight, data, 0);
   }
@@ -665,7 +665,7 @@ class Arguments {
 public:
   Arguments() noexcept = default;
   /// Takes addresses and scalars of a Gemm, Softmax, ..., and nothing else:
-  /// extents are set by extent(), by the order of the problem's ranges.
+  /// extents are set by extent(), in the order of the problem's ranges.
   template <class Call, class = EnableForCall<Call>>
   explicit Arguments(const Call &call) noexcept
       : flags(call.get().flags & KILN_CALL_DEPENDENT) {

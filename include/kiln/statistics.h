@@ -35,7 +35,7 @@ typedef struct kiln_statistics {
   uint64_t tune_ns;
   uint64_t load_ns;
   uint64_t arena_bytes;   ///< device memory of arenas now
-  uint64_t scratch_bytes; ///< for device memory of trials; 0 so far
+  uint64_t scratch_bytes; ///< reserved for device memory of trials: 0
   // Counts of the mode background; 0 in other modes.
   uint64_t background_pending; ///< layers, ranges and problems to be looked at
   uint64_t background_done;    ///< of these, looked at

@@ -284,10 +284,10 @@ typedef struct kiln_operand {
   /// be negative or less than a row.
   int64_t leading_dim;
   /// Elements from one matrix of the batch to the next, not negative and at
-  /// most 2^40; 0 uses one input matrix for the whole batch and is invalid for
-  /// an output with batch > 1, or whose problem has a range over batch that
-  /// goes beyond 1. A launch with batch > 1 refuses an output whose stride is
-  /// less than (rows - 1) * leading_dim + columns: its matrices would overlap.
+  /// most 2^40. 0: the whole batch uses one input matrix. An output may not
+  /// have 0 with batch > 1, nor with a range over batch that goes beyond 1. A
+  /// launch with batch > 1 refuses an output whose stride is less than (rows -
+  /// 1) * leading_dim + columns: its matrices would overlap.
   int64_t batch_stride;
   /// Bytes by which every address used for this operand will be aligned, a
   /// power of two. 0: as `data` is aligned, or 16 where the problem is only
@@ -322,11 +322,11 @@ enum kiln_call_flag {
   /// The launch may begin before the kernel ahead of it in the stream has ended
   /// (programmatic dependent launch). Its kernel waits for that one before it
   /// reads or writes anything but operands with KILN_OPERAND_CONSTANT, which it
-  /// may read at once. Those have to be complete: nothing behind the last fully
-  /// ordered launch or copy of this stream may write them. The launch is
-  /// ordered in full where no kernel is ahead of it, on GPUs before sm_90, and
-  /// where the overlap would not pay. docs/api.md says what may stand around
-  /// it.
+  /// may read at once. Such operands have to be complete: no work behind the
+  /// last fully ordered launch or copy of this stream may write them. The
+  /// launch is ordered in full where no kernel is ahead of it, on GPUs before
+  /// sm_90, and where the overlap would not pay. docs/api.md says what may
+  /// stand around it.
   KILN_CALL_DEPENDENT = 0x10000
 };
 
@@ -395,11 +395,12 @@ typedef struct kiln_arguments {
 //===----------------------------------------------------------------------===//
 
 /// The workspace that a launch needs: a region that is zero between launches,
-/// then, from a multiple of 256 bytes on, one whose content does not matter.
+/// then, from a multiple of 256 bytes on, a region whose content does not
+/// matter.
 typedef struct kiln_workspace_info {
   uint32_t struct_size;
   uint32_t alignment;    ///< bytes; at most 256
-  uint64_t bytes;        ///< of both; 0: none
+  uint64_t bytes;        ///< of both regions; 0: none is needed
   uint64_t zeroed_bytes; ///< of the first region
   uint64_t reserved[2];
 } kiln_workspace_info;
