@@ -1,11 +1,10 @@
 #!/usr/bin/env python3
 """Finds phrases that the house style replaces, in comments, docs and messages.
 
-    words.py --check             prints file:line: phrase -> replacement
-    words.py --check --pending   also in the folders of PENDING
-    words.py --check PATH ...    in these files or folders, PENDING or not
-    words.py --count             findings of each folder, PENDING or not
-    words.py --rules             the rules with their reasons
+    words.py --check            prints file:line: phrase -> replacement
+    words.py --check PATH ...   in these files or folders alone
+    words.py --count            findings of each folder
+    words.py --rules            the rules with their reasons
 
 A comment or paragraph is joined over its line ends first, so a phrase that a
 line end breaks is found. Code, code blocks and inline code are not read, and
@@ -35,13 +34,12 @@ NO_QUESTION = r"(?![^.;:]*\?)"
 NUMBER = r"(?:\d|one of|two|three|four|five|six|seven|eight|nine|ten|twelve)"
 
 Rule = collections.namedtuple("Rule",
-                              "pattern replacement scope why strict unless")
+                              "pattern replacement scope why unless")
 
 
-def rule(pattern, replacement, scope, why, strict=False, unless=None):
-    """A strict rule is not asked of the folders of PENDING. Text that matches
-    `unless` right before a phrase excuses it."""
-    return Rule(re.compile(pattern), replacement, scope, why, strict,
+def rule(pattern, replacement, scope, why, unless=None):
+    """Text that matches `unless` right before a phrase excuses it."""
+    return Rule(re.compile(pattern), replacement, scope, why,
                 unless and re.compile(f"(?:{unless})$"))
 
 
@@ -55,86 +53,76 @@ RULES = [
     # Sentences that begin with a clause in place of a noun.
     rule(START + r"(?i:what) (?!to )(?!if )" + NO_QUESTION,
          "the noun, or a verb: 'The bytes that ...', 'Returns ...'", TEXT,
-         SUBJECT, True),
+         SUBJECT),
     rule(r"\b(?:only|that|than|and that|just|as if) what\b",
-         "the noun: 'only the kernels that ...'", TEXT, SUBJECT, True),
+         "the noun: 'only the kernels that ...'", TEXT, SUBJECT),
     rule(r"\b(?:is|are|was|were) what (?:its|it|they|their|he|each)\b",
-         "the noun: 'is the problem that its caller ...'", TEXT, SUBJECT,
-         True),
+         "the noun: 'is the problem that its caller ...'", TEXT, SUBJECT),
     rule(CLAUSE + r"(?:Of|(?<=[.:;?!] )of) (?!which\b|course\b)"
          r"(?!(?:the |these |those |its |all |some |other )*" + NUMBER + r"\b)"
          r"(?!(?:the |these )*\d)",
          "the subject first: 'Whether a range ...', 'For a range, ...'", TEXT,
-         SUBJECT, True),
+         SUBJECT),
     rule(r"(?:" + START + r"[Tt]|(?<=, )t)hose "
          r"(?:that|which|of|who|whose|with|without|in|beyond|for|behind)\b",
-         "the noun again: 'Ends that are negative ...'", TEXT, NOUN, True,
+         "the noun again: 'Ends that are negative ...'", TEXT, NOUN,
          unless=r"Errors: [^.]*"),
     # Nouns that are left out.
     rule(r"\bof theirs\b", "the noun again: 'of the largest region'", TEXT,
-         NOUN, True),
-    rule(r"\bnone that\b", "no ... that", TEXT, NOUN, True),
-    rule(r"\bthe same of\b", "the same ... as", TEXT, NOUN, True),
+         NOUN),
+    rule(r"\bnone that\b", "no ... that", TEXT, NOUN),
+    rule(r"\bthe same of\b", "the same ... as", TEXT, NOUN),
     rule(r"\bas it was\b(?! (?:when|before|seen|known|described|given))",
-         "unchanged", TEXT, NOUN, True),
+         "unchanged", TEXT, NOUN),
     rule(r"\bthan there (?:are|is)(?=[.,;:)]|$)",
-         "than exist; at most the number of", TEXT, NOUN, True),
+         "than exist; at most the number of", TEXT, NOUN),
     rule(r"(?<![Tt]here )\b(?:is|are|was|were) none\b(?! of)",
-         "is not a ...; is not one", TEXT, "a negation that is read twice",
-         True),
+         "is not a ...; is not one", TEXT, "a negation that is read twice"),
     # Persons.
     rule(r"\b(?i:(?:no|any|some|every)body)\b|\b[Nn]o one\b",
-         "no caller, any thread, each reader", ALL, PERSON, True),
+         "no caller, any thread, each reader", ALL, PERSON),
     rule(r"(?<!user )(?<!users )(?<!reader )(?<!readers )(?<!author )"
          r"(?<!people )(?<!engineers )(?<!engineer )(?<!person )"
          r"\b(?:[Ww]ho|whom|whoever)\b",
-         "the caller that, the thread that", ALL, PERSON, True),
+         "the caller that, the thread that", ALL, PERSON),
     rule(r"\b(?:know|knows|knew) nothing (?:of|about)\b",
-         "does not depend on; has no field for", TEXT, PERSON, True),
+         "does not depend on; has no field for", TEXT, PERSON),
     rule(r"\bwhat (?:it|they|each|he) wants?\b",
-         "the registers that it needs", TEXT, PERSON, True),
-    rule(r"\b(?:does|do) not mind\b", "works with", ALL, PERSON, True),
-    rule(r"\bha(?:s|ve) no words?\b", "fails for", ALL, PERSON, True),
+         "the registers that it needs", TEXT, PERSON),
+    rule(r"\b(?:does|do) not mind\b", "works with", ALL, PERSON),
+    rule(r"\bha(?:s|ve) no words?\b", "fails for", ALL, PERSON),
     # Words that are out of use, or mean something else.
     rule(r"\b(?i:anew)\b", "again", ALL, "a plain word"),
     rule(r"\bon (?:the|its|their) way\b", "in flight; along the path", ALL,
-         "a plain word", True),
-    rule(r"\bbut for\b", "except for", ALL, "a plain word", True),
-    rule(r"\bby turns\b", "alternately; one at a time", ALL, "a plain word",
-         True),
-    rule(r"\bhardly (?:ever|any|a)\b", "rarely; few", ALL, "a plain word",
-         True),
-    rule(r"\bothers than\b", "other than; except", ALL, "grammar", True),
+         "a plain word"),
+    rule(r"\bbut for\b", "except for", ALL, "a plain word"),
+    rule(r"\bby turns\b", "alternately; one at a time", ALL, "a plain word"),
+    rule(r"\bhardly (?:ever|any|a)\b", "rarely; few", ALL, "a plain word"),
+    rule(r"\bothers than\b", "other than; except", ALL, "grammar"),
     # The field's words.
     rule(r"(?<!MoE \()\bmixtures? of experts\b(?! \(MoE\))|\bmixtures'",
-         "MoE; grouped GEMM", ALL, FIELD, True),
+         "MoE; grouped GEMM", ALL, FIELD),
     rule(r"\bthat memory sets\b", "memory-bound", ALL, FIELD),
     rule(r"(?<!multi-head )\b[Ll]atent attention\b(?! \(MLA\))", "MLA", ALL,
-         FIELD, True),
-    rule(r"\bsplits? of k\b", "split-K", ALL, FIELD, True),
-    rule(r"\bscales? of blocks?\b", "block scale(s)", ALL, FIELD, True),
+         FIELD),
+    rule(r"\bsplits? of k\b", "split-K", ALL, FIELD),
+    rule(r"\bscales? of blocks?\b", "block scale(s)", ALL, FIELD),
     # One word is one thing.
     rule(r"\b(?:[Pp]roblem|[Cc]onfig|[Ss]ignature)(?:'s)? records?\b"
          r"|\brecords? of (?:\\p |an? |the |its |each |this )?"
          r"(?:problem|config|signature|call)s?\b|\bRecordSchema\b",
          "values (Values), schema (Schema)", TEXT,
-         ONE + ": a record is the stored facts of a layer", True),
+         ONE + ": a record is the stored facts of a layer"),
     rule(r"\b(?:[Rr]ead|[Ww]rite|[Rr]ead-only|[Cc]ache) layers?\b"
          r"|\blayers? of (?:the|a|its) cache\b", "tier", ALL,
-         ONE + ": a layer is a problem without its dynamic extents", True),
+         ONE + ": a layer is a problem without its dynamic extents"),
     rule(r"\b[Rr]eference streams?\b", "copy baseline", ALL,
-         ONE + ": a stream is CUDA's, the reference is the naive kernel",
-         True),
+         ONE + ": a stream is CUDA's, the reference is the naive kernel"),
     rule(r"\b[Mm]emory-bound streams?\b", "memory pass", ALL,
-         ONE + ": a stream is CUDA's", True),
+         ONE + ": a stream is CUDA's"),
     rule(r"(?:^|[.:;] )Slots?\.$|[:;] slots?$|\breserved slots?\b",
          "reserved", TEXT,
-         ONE + ": a slot is an index of kiln_arguments.operands", True),
-]
-
-# Folders and files whose strict findings are not mended yet.
-PENDING = [
-    "include", "lib", "kernel_src", "tools", "unittests",
+         ONE + ": a slot is an index of kiln_arguments.operands"),
 ]
 
 # (file, part of the paragraph): why the phrase stays. Tiny.
@@ -166,9 +154,9 @@ def is_allowed(path, text):
     return any(path == file and part in text for file, part in ALLOWED)
 
 
-def matches(text, scope, rules=RULES):
+def matches(text, scope):
     """(offset, phrase, rule) of each finding in joined text."""
-    for rule in rules:
+    for rule in RULES:
         if scope in rule.scope:
             for match in rule.pattern.finditer(text):
                 if rule.unless and rule.unless.search(text[:match.start()]):
@@ -178,7 +166,7 @@ def matches(text, scope, rules=RULES):
                 yield match.start(), phrase, rule
 
 
-def findings(path, text, rules=RULES):
+def findings(path, text):
     """(line, phrase, rule) of each finding in a file."""
     for unit in wordsText.units(path, text):
         if unit.scope == MESSAGES and not str(path).startswith(
@@ -186,8 +174,7 @@ def findings(path, text, rules=RULES):
             continue
         if is_allowed(str(path), unit.text):
             continue
-        for offset, phrase, rule in matches(unit.text, unit.scope,
-                                              rules):
+        for offset, phrase, rule in matches(unit.text, unit.scope):
             at = bisect.bisect_right(unit.offsets, offset) - 1
             yield unit.lines[at], phrase, rule
 
@@ -197,17 +184,14 @@ def is_below(path, entries):
                for entry in entries)
 
 
-def check(with_pending, only):
+def check(only):
     found = False
     for path in files():
         name = path.as_posix()
         if only and not is_below(name, only):
             continue
-        pending = (not with_pending and not only
-                   and is_below(name, PENDING))
-        rules = [rule for rule in RULES if not (pending and rule.strict)]
         text = (ROOT / path).read_text(encoding="utf-8")
-        for line, phrase, rule in sorted(findings(path, text, rules)):
+        for line, phrase, rule in sorted(findings(path, text)):
             print(f"{name}:{line}: {phrase} -> {rule.replacement}")
             found = True
     return found
@@ -228,20 +212,17 @@ def count():
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--check", action="store_true")
-    parser.add_argument("--pending", action="store_true")
     parser.add_argument("--count", action="store_true")
     parser.add_argument("--rules", action="store_true")
     parser.add_argument("paths", nargs="*", metavar="PATH")
     options = parser.parse_args()
     if options.rules:
         for rule in RULES:
-            strict = ", strict" if rule.strict else ""
             print(f"{rule.pattern.pattern}\n    -> {rule.replacement} "
-                  f"[{', '.join(rule.scope)}{strict}] {rule.why}")
+                  f"[{', '.join(rule.scope)}] {rule.why}")
     if options.count:
         count()
-    if options.check and check(
-            options.pending, [path.rstrip("/") for path in options.paths]):
+    if options.check and check([path.rstrip("/") for path in options.paths]):
         return 1
     return 0
 

@@ -16,8 +16,9 @@
 extern "C" {
 #endif
 
-/// As the batch_stride of q, k or v of kiln_attention: every sequence reads the
-/// same rows, those at `data`. (0 is the stride of packed sequences.)
+/// The batch_stride of q, k or v of kiln_attention with which every sequence
+/// reads the same rows, which begin at `data`. (0 is the stride of packed
+/// sequences.)
 #define KILN_SHARED_STRIDE (-1)
 
 /// Q, K, V or O in device memory: rows of elements that follow each other, a
@@ -38,8 +39,8 @@ typedef struct kiln_heads_operand {
   void *data;
   int64_t token_stride; ///< 0: heads * elements of a row
   int64_t head_stride;  ///< 0: elements of a row. Ignored with one head.
-  /// From sequence to sequence, of paged K and V from page to page. 0: no gaps,
-  /// the larger of tokens * token_stride and heads * head_stride.
+  /// From sequence to sequence, for paged K and V from page to page. 0: no
+  /// gaps, the larger of tokens * token_stride and heads * head_stride.
   /// KILN_SHARED_STRIDE: all sequences share one input, which has no pages.
   /// Ignored where sequences are packed.
   int64_t batch_stride;
@@ -48,8 +49,8 @@ typedef struct kiln_heads_operand {
   /// the problem is only described.
   uint32_t alignment;
   uint32_t flags; ///< kiln_operand_flag
-  /// Of an e4m3 input: numbers above 0 that its elements are multiplied by; one
-  /// of all, or one for each head of K.
+  /// Numbers above 0 that the elements of an e4m3 input are multiplied by: one
+  /// for all, or one for each head of K. Other types have none.
   kiln_scale scale;
   uint64_t reserved[2];
 } kiln_heads_operand;
@@ -62,8 +63,10 @@ enum kiln_attention_mask_value {
   KILN_ATTENTION_MASK_WINDOW = 20  ///< p - left <= j <= p + right
 };
 
-/// For a problem that is described before its memory exists: the problem has
-/// the array although its address is null. A call needs none of them.
+/// Flags of a problem that is described before its memory exists: it has the
+/// array although the address is null. A call does not need these flags, except
+/// for KILN_ATTENTION_LATENT where v has another address or other strides than
+/// k.
 enum kiln_attention_flag {
   KILN_ATTENTION_HAS_LSE = 1,
   KILN_ATTENTION_HAS_SINKS = 2,
@@ -73,8 +76,9 @@ enum kiln_attention_flag {
   KILN_ATTENTION_HAS_KEY_LENGTHS = 32,
   KILN_ATTENTION_HAS_PAGE_TABLE = 64,
   KILN_ATTENTION_HAS_PAGE_OFFSETS = 128,
-  /// MLA (latent attention): V is the first value_dim elements of the rows of
-  /// K. v is ignored. A v with the address and the strides of k says the same.
+  /// MLA (multi-head latent attention): V is the first value_dim elements of
+  /// the rows of K, and v is ignored. A v with the address and the strides of k
+  /// means the same.
   KILN_ATTENTION_LATENT = 256
 };
 
@@ -84,11 +88,11 @@ enum kiln_attention_flag {
 /// Query head h reads head h / (heads / kv_heads) of K and V. Query i of a
 /// sequence with n queries and k keys stands at p = i + k - n: the last query
 /// at the last key (a causal mask is "bottom-right aligned"). A row that sees
-/// no key becomes 0, and its logarithm minus infinity; so with keys = 0 all
-/// rows are. If batch or queries is 0, the call succeeds and launches nothing.
+/// no key becomes 0, and its logarithm minus infinity. With keys = 0 that is
+/// every row. If batch or queries is 0, the call succeeds and launches nothing.
 ///
-/// Types. Q is bf16, fp16 or e4m3; K and V have one type, Q's or e4m3; O is of
-/// Q's type, with e4m3 bf16. Products accumulate in fp32.
+/// Types. Q is bf16, fp16 or e4m3; K and V have one type, Q's or e4m3; O has
+/// Q's type, or bf16 where Q is e4m3. Products accumulate in fp32.
 ///
 /// Lengths. Without arrays every sequence has `queries` queries and `keys`
 /// keys. query_offsets or key_offsets pack sequences one behind the other:
@@ -134,20 +138,21 @@ typedef struct kiln_attention_args {
   int64_t batch;     ///< sequences
   int64_t queries;   ///< of each sequence, or the most of any; below 2^31-2^16
   int64_t keys;      ///< likewise
-  int64_t keys_hint; ///< expected length, of lengths in device memory; 0: keys
+  int64_t keys_hint; ///< expected keys of a sequence, where lengths are in
+                     ///< device memory; 0: keys
   int64_t heads;     ///< of Q and O
   int64_t kv_heads;  ///< of K and V, divides heads; 0: heads
   int64_t head_dim;  ///< elements of a row of Q and K, 1 to 576
   int64_t value_dim; ///< of a row of V and O; 0: head_dim
-  /// Of KILN_ATTENTION_MASK_WINDOW: keys before and behind p that are seen; -1:
-  /// all. 0 with other masks.
+  /// For KILN_ATTENTION_MASK_WINDOW: keys before and behind p that are seen;
+  /// -1: all. 0 with other masks.
   int64_t left, right;
   double scale;         ///< positive; 0: 1 / sqrt(head_dim)
   double softcap;       ///< above 0, s becomes softcap * tanh(s / softcap)
   kiln_heads_operand q; ///< its type is required
   kiln_heads_operand k; ///< type: Q's by default
   kiln_heads_operand v; ///< type: K's, the only one allowed
-  kiln_heads_operand o; ///< type: Q's by default, of e4m3 bf16
+  kiln_heads_operand o; ///< type: Q's by default; bf16 where Q is e4m3
   /// Natural logarithm of the sum of exp(s) of each row, sinks included:
   /// [batch][heads][queries], with query_offsets [heads][total_queries].
   float *lse;
@@ -158,17 +163,18 @@ typedef struct kiln_attention_args {
   const int32_t *key_offsets;   ///< [batch + 1], not decreasing
   const int32_t *key_lengths;   ///< [batch]; not together with key_offsets
   const int32_t *page_table;    ///< [batch][page_table_columns], or the list
-  const int32_t *page_offsets;  ///< [batch + 1] of the list: CSR
+  const int32_t *page_offsets;  ///< [batch + 1]: where each sequence's pages
+                                ///< begin in the list (CSR)
   int64_t page_size;            ///< tokens; required with a page_table
   int64_t page_count; ///< that K and V hold; 0: as many as the keys need
-  /// Entries of a row of page_table, 0: ceil(keys / page_size). Of a list: all
-  /// entries, 0: batch times that.
+  /// Entries of a row of page_table; 0: ceil(keys / page_size). With
+  /// page_offsets all entries of the list; 0: batch times that.
   int64_t page_table_columns;
   int64_t total_queries; ///< rows of Q and O, packed; 0: batch * queries
   int64_t total_keys;    ///< of K and V, packed; 0: batch * keys
   /// Not 0: a row has the same bits in any batch, if nothing else differs. Keys
-  /// that are shared out over blocks are so in splits of this many tokens,
-  /// counted from the first that is seen. 0: as is fastest.
+  /// that several blocks share are divided into splits of this many tokens,
+  /// counted from the first key that is seen. 0: the fastest division.
   int64_t split;
   kiln_determinism determinism;
   uint32_t flags; ///< kiln_attention_flag, kiln_call_flag
@@ -196,17 +202,17 @@ enum kiln_attention_slot {
   KILN_ATTENTION_SLOT_COUNT = 15
 };
 
-/// O = the attention over all keys, of the same queries' attentions over two
-/// parts of them: with M = max(lse1, lse2) and w = exp(lse - M) of each part,
-/// O = (w1 O1 + w2 O2) / (w1 + w2) and lse = M + ln(w1 + w2).
+/// O = the attention over all keys, merged from the same queries' attentions
+/// over two parts of the keys: with M = max(lse1, lse2) and w = exp(lse - M) of
+/// each part, O = (w1 O1 + w2 O2) / (w1 + w2) and lse = M + ln(w1 + w2).
 ///
-/// A part whose lse is minus infinity counts nothing, whatever its O holds;
-/// where both are, O is 0 and lse minus infinity. Logarithms are natural, fp32,
-/// [batch][heads][queries]: as kiln_attention writes them. With packed
-/// sequences batch is 1 and queries is total_queries.
+/// A part whose lse is minus infinity counts nothing, whatever its O holds.
+/// Where both parts have such an lse, O is 0 and lse minus infinity. Logarithms
+/// are natural, fp32, [batch][heads][queries]: as kiln_attention writes them.
+/// With packed sequences batch is 1 and queries is total_queries.
 ///
-/// Types: bf16, fp16 or fp32, O1's, for O1 and O2; O may be any of them. If
-/// batch or queries is 0, the call succeeds and launches nothing.
+/// Types: O1 is bf16, fp16 or fp32, O2 has O1's type, and O may be any of the
+/// three. If batch or queries is 0, the call succeeds and launches nothing.
 ///
 /// O may be O1 exactly, with its address, strides and width of elements, lse
 /// may be lse1. Nothing else that is written may overlap an operand.

@@ -29,7 +29,7 @@ static_assert(detail::Slots::kCount >= KILN_ATTENTION_SLOT_COUNT &&
               "every operand has its slot");
 
 /// O = softmax(scale * Q K^T + mask) V for each head of each sequence: a
-/// kiln_attention_args with setters. Strides count elements; those of 0 are
+/// kiln_attention_args with setters. Strides count elements; strides of 0 mean
 /// packed, [batch][token][head][element]. Addresses may be left out where the
 /// problem is only described.
 class Attention {
@@ -37,8 +37,8 @@ public:
   static constexpr kiln_family kFamily = KILN_FAMILY_ATTENTION;
   static constexpr auto kLaunch = &kiln_attention;
 
-  /// Q, K, V and O have \p type; O of e4m3 is bf16. \p queries and \p keys are
-  /// those of each sequence, or the most of any.
+  /// Q, K, V and O have \p type; with e4m3 O is bf16. \p queries and \p keys
+  /// are the lengths of each sequence, or the largest.
   Attention(kiln_dtype type, int64_t batch, int64_t queries, int64_t keys,
             int64_t heads, int64_t headDim) noexcept {
     values.batch = batch;
@@ -70,8 +70,8 @@ public:
                int64_t headStride = 0, int64_t batchStride = 0) noexcept {
     return place(values.q, data, tokenStride, headStride, batchStride);
   }
-  /// With paged K and V, a batch stride counts pages. With KILN_SHARED_STRIDE
-  /// all sequences share one.
+  /// With paged K and V a batch stride leads from page to page. With
+  /// KILN_SHARED_STRIDE all sequences share one input.
   Attention &k(const void *data, int64_t tokenStride = 0,
                int64_t headStride = 0, int64_t batchStride = 0) noexcept {
     return place(values.k, data, tokenStride, headStride, batchStride);
@@ -89,8 +89,8 @@ public:
                int64_t batchStride = 0) noexcept {
     return place(values.o, data, tokenStride, headStride, batchStride);
   }
-  /// Natural logarithms of the sums, fp32: [batch][heads][queries], or of
-  /// packed queries [heads][all queries].
+  /// Natural logarithms of the sums, fp32: [batch][heads][queries], or
+  /// [heads][all queries] if queries are packed.
   Attention &lse(float *data) noexcept {
     return array(values.lse, data, KILN_ATTENTION_HAS_LSE);
   }
@@ -99,13 +99,14 @@ public:
   Attention &causal() noexcept {
     return set(values.mask, kiln_attention_mask(KILN_ATTENTION_MASK_CAUSAL));
   }
-  /// A query sees as many keys before its place and behind it; -1: all.
+  /// A query sees \p left keys before its place and \p right keys behind it;
+  /// -1: all.
   Attention &window(int64_t left, int64_t right) noexcept {
     values.left = left;
     values.right = right;
     return set(values.mask, kiln_attention_mask(KILN_ATTENTION_MASK_WINDOW));
   }
-  /// Without it 1 / sqrt(head_dim).
+  /// The factor of Q K^T; without it 1 / sqrt(head_dim).
   Attention &scale(double factor) noexcept { return set(values.scale, factor); }
   Attention &softcap(double cap) noexcept { return set(values.softcap, cap); }
   /// The launch may begin before the kernel ahead of it has ended: see
@@ -114,11 +115,11 @@ public:
     detail::setDependent(values.flags, value);
     return *this;
   }
-  /// A logit for each head that only the sum sees.
+  /// A logit for each head, which takes part in the sum of a row alone.
   Attention &sinks(const float *data) noexcept {
     return array(values.sinks, data, KILN_ATTENTION_HAS_SINKS);
   }
-  /// A slope for each head.
+  /// A slope for each head: slope * (j - p) is added.
   Attention &alibi(const float *data) noexcept {
     return array(values.alibi, data, KILN_ATTENTION_HAS_ALIBI);
   }
@@ -135,7 +136,7 @@ public:
     values.total_keys = total;
     return array(values.key_offsets, offsets, KILN_ATTENTION_HAS_KEY_OFFSETS);
   }
-  /// How many keys of each sequence are used.
+  /// The number of keys of each sequence that are used.
   Attention &keyLengths(const int32_t *lengths) noexcept {
     return array(values.key_lengths, lengths, KILN_ATTENTION_HAS_KEY_LENGTHS);
   }
@@ -153,8 +154,8 @@ public:
     values.page_table_columns = columns;
     return array(values.page_table, table, KILN_ATTENTION_HAS_PAGE_TABLE);
   }
-  /// The same with one list of \p entries page numbers, those of sequence b
-  /// from offsets[b] on.
+  /// The same with one list of \p entries page numbers; the pages of sequence b
+  /// begin at offsets[b].
   Attention &pageList(const int32_t *list, const int32_t *offsets,
                       int64_t pageSize, int64_t count = 0,
                       int64_t entries = 0) noexcept {
@@ -162,7 +163,8 @@ public:
     return array(values.page_offsets, offsets, KILN_ATTENTION_HAS_PAGE_OFFSETS);
   }
 
-  /// One fp32 scale of K and of V, which are e4m3, and of Q where it is.
+  /// One fp32 scale for K and one for V, which are e4m3, and one for Q where Q
+  /// is e4m3.
   Attention &scales(const float *k, const float *v,
                     const float *q = nullptr) noexcept {
     return setScales(KILN_GRANULARITY_TENSOR, k, v, q);
@@ -173,7 +175,8 @@ public:
     return setScales(KILN_GRANULARITY_HEAD, k, v, q);
   }
 
-  /// Splits, if any, of so many keys: a row has the same bits in any batch.
+  /// Keys that several blocks share are divided into splits of \p keys, so that
+  /// a row has the same bits in any batch.
   Attention &split(int64_t keys) noexcept { return set(values.split, keys); }
   Attention &determinism(kiln_determinism level) noexcept {
     return set(values.determinism, level);
@@ -241,9 +244,9 @@ private:
 static_assert(detail::Slots::kCount >= KILN_ATTENTION_MERGE_SLOT_COUNT,
               "every operand has its slot");
 
-/// The attention over all keys, of the attentions over two parts of them: a
-/// kiln_attention_merge_args with setters. Packed sequences are one of all
-/// their queries.
+/// The attention over all keys, merged from the attentions over two parts of
+/// them: a kiln_attention_merge_args with setters. Packed sequences count as
+/// one sequence with all their queries.
 class AttentionMerge {
 public:
   static constexpr kiln_family kFamily = KILN_FAMILY_ATTENTION_MERGE;
@@ -282,7 +285,7 @@ public:
     detail::place(values.o, data, tokenStride, headStride, batchStride);
     return *this;
   }
-  /// As of Attention.
+  /// As in Attention.
   AttentionMerge &dependent(bool value = true) noexcept {
     detail::setDependent(values.flags, value);
     return *this;

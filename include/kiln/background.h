@@ -4,28 +4,29 @@
 // whose head states the rules that all of it follows.
 //
 // Work
-//   The engine has a thread that looks for better plans: of the layers of calls
-//   that found none, and of problems that kiln_prepare was given. It compiles,
-//   on threads of a lower priority, and measures, on a stream of its own, with
-//   background_permille of the GPU's time. Plans that it finds serve later
-//   calls, one value after another. A kiln_plan keeps its plan, and so does a
-//   graph. KILN_EVENT_PENDING and kiln_statistics tell what is to be done.
+//   The engine has a thread that looks for better plans: for the layers of
+//   calls that found no plan, and for problems that kiln_prepare was given. It
+//   compiles, on threads of a lower priority, and measures, on a stream of its
+//   own, with background_permille of the GPU's time. Plans that it finds serve
+//   later calls, one value after another. A kiln_plan keeps its plan, and so
+//   does a graph. KILN_EVENT_PENDING and kiln_statistics tell what is to be
+//   done.
 //
 // Captures
 //   Nothing is measured within 250 ms after a call into a capture had to look
 //   for a plan or an arena, however often that happens; background_held_ns
-//   tells how long that was. Calls that hit do not tell of a capture: pause
-//   then.
+//   tells how long that was. Calls that hit do not tell of a capture: pause the
+//   background for one.
 //
 // Workspaces
 //   A plan that it finds may need more workspace than kiln_query told before,
-//   up to workspace_limit_bytes: a call with no more than that keeps the plan
-//   that it was told of.
+//   up to workspace_limit_bytes. A call whose workspace is too small for it
+//   keeps the plan that kiln_query told of.
 //
 // Contexts
-//   Before a context is destroyed, pause and wait: the thread then works in
-//   none, and first asks each for its id later. Else that is undefined, as with
-//   calls.
+//   Before a context is destroyed, pause and wait: the thread then works in no
+//   context, and later it asks each for its id first. Without that the
+//   behaviour is undefined, as with calls in progress.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KILN_BACKGROUND_H
@@ -40,8 +41,8 @@
 extern "C" {
 #endif
 
-/// Keeps the background from beginning anything, until as many calls of
-/// kiln_background_resume. Calls still launch the kernels that are there.
+/// Keeps the background from beginning anything, until kiln_background_resume
+/// was called as often. Calls still launch the kernels that are there.
 /// Waits for nothing. Trials in progress end within some milliseconds. A
 /// compilation may take a second, and so may the choice of a layer's kernels,
 /// which kiln_engine_destroy alone cuts short.

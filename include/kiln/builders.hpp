@@ -51,7 +51,7 @@ inline void setDependent(uint32_t &flags, bool value) noexcept {
 }
 
 /// Addresses of a chain's operands. \p first: the slot of the first link. Links
-/// that do nothing have none.
+/// that do nothing have no slot.
 template <class Args>
 void fillChain(const Args &args, uint32_t first, Slots &slots) noexcept {
   uint32_t slot = first;

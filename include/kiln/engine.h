@@ -36,8 +36,8 @@ typedef void (*kiln_log_fn)(void *user, kiln_log_level level,
 typedef int32_t kiln_event_kind;
 enum kiln_event_kind_value {
   KILN_EVENT_MISS = 10,       ///< a problem had no loaded plan
-  KILN_EVENT_COMPILED = 20,   ///< one artifact, or failed to
-  KILN_EVENT_LOADED = 30,     ///< a plan's kernels, into one context
+  KILN_EVENT_COMPILED = 20,   ///< an artifact was compiled, or failed to be
+  KILN_EVENT_LOADED = 30,     ///< a context got a plan's kernels
   KILN_EVENT_TRIAL = 40,      ///< one config was measured, or rejected
   KILN_EVENT_CHOSEN = 50,     ///< a plan now serves the problem
   KILN_EVENT_PENDING = 55,    ///< the background will look for a better plan
@@ -62,8 +62,8 @@ typedef struct kiln_event {
 
 typedef void (*kiln_event_fn)(void *user, const kiln_event *event);
 
-/// Device memory for arenas; trials take theirs, for milliseconds, from the
-/// driver. The stream's context is current during the call.
+/// Device memory for arenas. Trials take their memory, for milliseconds, from
+/// the driver. The stream's context is current during the call.
 typedef struct kiln_allocator {
   uint32_t struct_size;
   uint32_t flags; ///< none yet
@@ -123,9 +123,9 @@ typedef struct kiln_engine_options {
   /// trial_timeout_ms and within 20 s after the budget. Waiting for another
   /// thread's work on the problem counts. 0: 2000.
   int64_t tune_budget_ms;
-  /// Most device memory that trials hold at a time; 0: a 16th of the device's,
-  /// at least 2 GiB. It is never more than half of the memory that is free when
-  /// the trials of a problem begin.
+  /// Most device memory that trials hold at a time; 0: a 16th of the device's
+  /// memory, at least 2 GiB. It is never more than half of the memory that is
+  /// free when the trials of a problem begin.
   uint64_t scratch_limit_bytes;
   /// Largest workspace that a chosen plan may need; 0: 256 MiB.
   uint64_t workspace_limit_bytes;
@@ -140,15 +140,15 @@ typedef struct kiln_engine_options {
   /// ~/.cache/kiln. Made with mode 0700; used only if it belongs to this user
   /// and no other may write to it.
   const char *cache_dir;
-  /// Read tiers behind it, first to last; none: the tiers of
-  /// KILN_CACHE_READ_DIRS, paths between colons. Each belongs to this user or
-  /// root, and no other may write to it.
+  /// Read tiers behind the write tier, first to last; none: the tiers of
+  /// KILN_CACHE_READ_DIRS, whose paths are separated by colons. Each belongs to
+  /// this user or root, and no other may write to it.
   const char *const *read_dirs;
   uint32_t read_dir_count;
   kiln_log_level log_level; ///< least level that `log` gets
   /// A name of the device catalog ("h200-sxm") or the path of a JSON file:
-  /// replaces the facts that are read from the GPU, or stands for one where
-  /// there is none.
+  /// it replaces the facts that are read from the GPU, or stands for a GPU
+  /// where there is none.
   const char *device_model;
   const char *nvrtc_path;  ///< null: KILN_NVRTC, else the usual places
   const char *driver_path; ///< null: KILN_DRIVER, else the loader's libcuda
@@ -169,8 +169,9 @@ typedef struct kiln_engine_options {
   uint32_t reserved1;
   /// Most device memory of a context that kernels take before a launch asks
   /// for them: kernels of prepared ranges and of pools, some 43 KiB each.
-  /// Beyond it the more valuable ones are loaded, and the log tells. The others
-  /// are loaded when a launch asks for one. Loaded kernels stay. 0: 256 MiB.
+  /// Where they need more, the most valuable are loaded, and the log tells. The
+  /// others are loaded when a launch asks for one. Loaded kernels stay. 0: 256
+  /// MiB.
   uint64_t pool_limit_bytes;
   uint64_t reserved[13];
 } kiln_engine_options;

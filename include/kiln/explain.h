@@ -1,10 +1,10 @@
 //===- explain.h - why a kernel is chosen, and what else there is ---------===//
 //
-// What `kiln explain` and `kiln plan` tell, and the keys of what is stored. No
-// function here compiles, measures, loads or launches, and none changes what a
-// launch takes. Each asks about the device of a stream, or, in an engine with a
-// device_model, about that one: then no GPU is needed, and the stream is
-// ignored. The rules at the head of kiln.h hold.
+// The texts and rankings of `kiln explain` and `kiln plan`, and the keys of
+// stored entries. No function here compiles, measures, loads or launches, and
+// none changes what a launch takes. Each asks about the device of a stream, or,
+// in an engine with a device_model, about that one: then no GPU is needed, and
+// the stream is ignored. The rules at the head of kiln.h hold.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KILN_EXPLAIN_H
@@ -27,7 +27,8 @@ enum kiln_text_format_value {
 /// what sets it apart from the runner-up, why it is generic where it is, and
 /// the portfolio that the cache has: all that `kiln explain` prints, byte for
 /// byte. \p config, null or a config's text, is explained instead of the first
-/// choice. With ranges the problem is the hint of each, or else its last value.
+/// choice. A problem with ranges is taken at the hint of each range, or else at
+/// its last value.
 ///
 /// Waits for nothing but reads of the cache: a ranking, some milliseconds, and
 /// some 10 where the choice is generic. Thread-safe. Everything is copied: the
@@ -49,7 +50,7 @@ enum kiln_candidate_flag {
   KILN_CANDIDATE_ON_DISK = 2,
   /// Trials found its kernel wrong on such devices: no mode launches it.
   KILN_CANDIDATE_WRONG = 4,
-  /// Of a template that serves what nothing else does.
+  /// Its template serves the problems that no other template does.
   KILN_CANDIDATE_GENERIC = 8
 };
 
@@ -62,8 +63,8 @@ typedef struct kiln_candidate {
   uint32_t flags; ///< kiln_candidate_flag
   uint32_t reserved0;
   double predicted_us;
-  /// Of today's kernel at this very problem, as the cache has it; 0: not
-  /// measured.
+  /// The time that the cache has for today's kernel at this very problem; 0:
+  /// not measured.
   double measured_us;
   char config[KILN_CONFIG_TEXT_BYTES]; ///< ended by a null byte
   uint64_t reserved[5];
@@ -72,8 +73,9 @@ typedef struct kiln_candidate {
 /// Fills \p candidates with the first \p capacity of a problem's ranking, best
 /// first, as `kiln plan` shows it, and sets \p count (may be null) to the whole
 /// ranking's length, which is 0 for an empty problem. The first element's
-/// struct_size is the array's stride, and the call sets that of the others.
-/// With ranges the problem is the hint of each, or else its last value.
+/// struct_size is the array's stride, and the call sets that of the others. A
+/// problem with ranges is taken at the hint of each range, or else at its last
+/// value.
 ///
 /// Waits for nothing but reads of the cache: a ranking, a few milliseconds, and
 /// some 10 us for each element. Thread-safe. \p candidates are the caller's and
@@ -84,14 +86,15 @@ KILN_API kiln_status kiln_candidates(
     kiln_engine *engine, const kiln_problem *problem, kiln_stream stream,
     kiln_candidate *candidates, size_t capacity, size_t *count) KILN_NOEXCEPT;
 
-/// Writes the keys of what is stored of a problem: of its record, with ranges
-/// one for each part of the values that has a signature of its own, and of the
-/// artifacts that serve it as far as no choice has to be made: those of the
-/// portfolio that the cache has for the part, and for a problem without ranges
-/// those of the stored choice, or else of the estimator's first. Plain text has
-/// a line for each: "record" or "artifact", the entry's file name without its
-/// suffix (SHA-256), and what `kiln cache ls` calls it. JSON has the keys
-/// themselves too, and whether an artifact is on disk.
+/// Writes the keys of a problem's stored entries: its record and the artifacts
+/// that serve it. With ranges each part of the values that has a signature of
+/// its own has a record, and its artifacts are those of the portfolio that the
+/// cache has for the part. Without ranges the artifacts are those of the stored
+/// choice, or else of the estimator's first choice. A part without a portfolio
+/// in the cache names no artifacts: they are not known before they are chosen.
+/// Plain text has a line for each: "record" or "artifact", the entry's file
+/// name without its suffix (SHA-256), and its name in `kiln cache ls`. JSON has
+/// the keys themselves too, and whether an artifact is on disk.
 ///
 /// Waits for nothing but reads of the cache: some milliseconds. Thread-safe.
 /// Everything is copied: the text is written as kiln_problem_text writes.

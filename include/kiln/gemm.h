@@ -21,7 +21,7 @@ extern "C" {
 /// How products are formed. Sums are fp32 unless a value says otherwise.
 typedef int32_t kiln_compute;
 enum kiln_compute_value {
-  KILN_COMPUTE_NATIVE = 0, ///< of the inputs as they are: exact fp32 for fp32
+  KILN_COMPUTE_NATIVE = 0, ///< the inputs as they are: exact fp32 for fp32
   KILN_COMPUTE_TF32 = 10,  ///< fp32 inputs rounded to 10 mantissa bits
   /// Products of fp8 are summed in the tensor core alone, which keeps some 13
   /// bits: sums of 4096 products of one sign are off by up to 7 %. Otherwise
@@ -46,11 +46,12 @@ enum kiln_layout_value {
 
 /// Scales of fp8 and int8 inputs, fp32, and zero points of A.
 ///
-/// A has one scale of all, one of each row of op(A) (per-token), or one of each
-/// block of 1 x 128, 128 along k. B has one of all, one of each column of op(B)
-/// (per-channel), or one of each block of 128 x 128. The last block of a side
-/// may be a part. Scales of blocks have one stride of 1 and any other one that
-/// leaves room; both 0: rows are packed.
+/// A has one scale for all (per-tensor), one for each row of op(A) (per-token),
+/// or one for each block of 1 x 128, 128 along k. B has one scale for all, one
+/// for each column of op(B) (per-channel), or one for each block of 128 x 128.
+/// The last block of a side may be partial. One of the two strides of block
+/// scales is 1, and the other one is any that leaves room; both 0: rows are
+/// packed.
 ///
 /// int8 times int8 may have zero points z of A: the product is the sum of
 /// (A - z) B, exactly, before scales. Results have to fit int32, as they do for
@@ -59,11 +60,12 @@ typedef struct kiln_gemm_scales {
   uint32_t struct_size;
   uint32_t reserved0;
   kiln_scale a, b;
-  /// int32, which has to be named; one of all, or one of each row of op(A).
+  /// Its type is int32, which has to be named; one zero point for all, or one
+  /// for each row of op(A).
   kiln_scale a_zeros;
   /// With zero points of A: the sum over k of each column of op(B), int32 in
-  /// device memory, n of each matrix of B, packed; where B's batch stride is 0,
-  /// n in all. Null without zero points.
+  /// device memory, packed. There are n for each matrix of B; where B's batch
+  /// stride is 0, n in all. Null without zero points.
   const void *column_sums_b;
   uint64_t reserved[4];
 } kiln_gemm_scales;
@@ -75,8 +77,9 @@ typedef struct kiln_gemm_scales {
 typedef struct kiln_gemm_packed_b {
   uint32_t struct_size;
   kiln_weight_order order; ///< required
-  /// The packed scales, required: of each row, or of blocks of 1 x group_size.
-  /// fp16 (the default), bf16 or fp32; with e2m1 weights e8m0 (the default).
+  /// The packed scales, required: one for each row, or for each block of 1 x
+  /// group_size. fp16 (the default), bf16 or fp32; with e2m1 weights e8m0 (the
+  /// default).
   kiln_scale scale;
   /// The packed zero points, a byte for each scale: int8, which is the default,
   /// with the granularity and blocks of `scale`. Absent where there are none.
@@ -86,11 +89,11 @@ typedef struct kiln_gemm_packed_b {
 
 /// A D of e4m3. The result of the epilogue is rounded to A's type (bf16 where
 /// that has one byte) and multiplied by the fp32 reciprocal of its scale; it
-/// saturates at +-448 and keeps NaN. One scale of all is read. Scales of rows
-/// (per-token), or of blocks of 1 x 128 of D, are written: the greatest
-/// magnitude there over 448, 1 for zeros. C, bias and residual have the type
-/// that the result is rounded to. Not available for an fp32 A, nor with a
-/// scatter.
+/// saturates at +-448 and keeps NaN. One scale for all is read. A scale for
+/// each row (per-token), or for each block of 1 x 128 of D, is written: the
+/// greatest magnitude there over 448, 1 for zeros. C, bias and residual have
+/// the type that the result is rounded to. Not available for an fp32 A, nor
+/// with a scatter.
 typedef struct kiln_gemm_quantized_d {
   uint32_t struct_size;
   uint32_t reserved0;
@@ -103,10 +106,10 @@ typedef int32_t kiln_group_kind;
 enum kiln_group_kind_value {
   /// A, D and a residual are one matrix of m rows each, without a batch stride.
   /// Group g ends before row sizes[g]. It begins where the group before ends,
-  /// or at the next multiple of `align`: the first at row 0. m is the most rows
-  /// that there are. Rows outside of every group have to exist, count for no
-  /// result and are not written. (Offsets with a leading 0, batch + 1 of them,
-  /// are given as sizes = offsets + 1.)
+  /// or at the next multiple of `align`; the first group begins at row 0. m is
+  /// the largest number of rows. Rows outside of every group have to exist,
+  /// count for no result and are not written. (Offsets with a leading 0, batch
+  /// + 1 of them, are given as sizes = offsets + 1.)
   KILN_GROUPS_ENDS = 10,
   /// A, D and a residual are batch matrices of `room` rows each, of which group
   /// g has the first sizes[g]. m, which is not 0, is the expected size of a
@@ -134,10 +137,10 @@ enum kiln_group_flag {
 /// experts and their tokens. C and tf32 are not available then, and rows of A
 /// lie along k.
 ///
-/// Sizes may be 0. Negative sizes count as 0, sizes beyond m or `room` as that.
-/// Ends that fall leave undefined rows of D. An index outside of 0 to m - 1 is
-/// no row: it is read as zeros, and nothing is written. Whatever sizes and
-/// indices say, no launch reads or writes outside of its operands.
+/// Sizes may be 0. Negative sizes count as 0, and sizes beyond m or `room` as m
+/// or `room`. Ends that fall leave undefined rows of D. An index outside of 0
+/// to m - 1 is no row: it is read as zeros, and nothing is written. Whatever
+/// sizes and indices say, no launch reads or writes outside of its operands.
 typedef struct kiln_gemm_groups {
   uint32_t struct_size;
   kiln_group_kind kind; ///< required
@@ -169,8 +172,8 @@ typedef struct kiln_gemm_groups {
 /// The epilogue is a pointwise chain. It may hold one KILN_POINTWISE_SWIGLU:
 /// the rows of a gate and of an up projection alternate in a weight stored
 /// [n, k]. n, which is even then, stays the width of the product: operands of
-/// links before it have n columns, D and the operands of links behind it n / 2.
-/// C is not available with it.
+/// links before it have n columns, and D and the operands of links behind it
+/// have n / 2. C is not available with it.
 ///
 /// alpha and batch must be set: zero means zero. kiln_gemm_args_init() gives
 /// both as 1. A struct whose batch, alpha and beta are all 0 is
@@ -211,8 +214,8 @@ enum kiln_gemm_slot {
   KILN_GEMM_B = 1,
   KILN_GEMM_C = 2,
   KILN_GEMM_D = 3,
-  /// Of alpha_device and beta_device: needed where the problem was described
-  /// with them, and replace the value elsewhere.
+  /// The addresses alpha_device and beta_device. They are needed where the
+  /// problem was described with them, and replace the value elsewhere.
   KILN_GEMM_ALPHA = 4,
   KILN_GEMM_BETA = 5,
   KILN_GEMM_ZERO_B = 7, ///< zero points of packed weights
@@ -226,7 +229,7 @@ enum kiln_gemm_slot {
   /// + i: operand of the chain's link i; links that are KILN_POINTWISE_NONE are
   /// not counted.
   KILN_GEMM_POINTWISE = 16,
-  /// Beside zero points of A.
+  /// column_sums_b, which goes with zero points of A.
   KILN_GEMM_COLUMN_SUMS_B = KILN_GEMM_POINTWISE + KILN_MAX_POINTWISE,
   KILN_GEMM_SLOT_COUNT
 };

@@ -70,15 +70,15 @@
 //   context is the same before and after each call.
 //
 // Waiting for the device
-//   A launch whose plan is there waits for nothing, also where it allocates an
-//   arena for its stream. On the legacy stream alone it then waits for a small
-//   operation of its own on the device.
+//   A launch whose plan is loaded waits for nothing, also where it allocates an
+//   arena for its stream. Exception: on the legacy stream such an allocation
+//   waits for a small operation of its own on the device.
 //   The first call of a problem and kiln_prepare load modules and, where they
 //   tune, run trials on a stream of their own and free memory;
 //   kiln_engine_destroy frees memory and unloads. The driver makes loading,
 //   unloading and freeing wait for all work of the device that is in flight, on
 //   every stream, and lets no other thread launch meanwhile. In the mode
-//   background only the first call of a signature loads; the engine's thread
+//   background only the first call of a signature loads. The engine's thread
 //   loads when no call was made for a millisecond, or after a second of calls.
 //
 // Collectives
@@ -86,7 +86,7 @@
 //   collective before the other ranks' parts are enqueued. Call kiln_prepare
 //   before the first collective, or enqueue all parts first. In the mode
 //   background the launch of a collective may wait for a load of the engine's
-//   thread: pause that.
+//   thread: pause the background.
 //   Trials capture no stream and use no default stream: they end no capture of
 //   another thread, and its synchronisation does not disturb them.
 //
@@ -95,13 +95,13 @@
 //   and nothing has to be made for it: after kiln_prepare for that problem with
 //   that stream, after an equal call outside of the capture on that stream, or
 //   from a plan handle with a workspace of the caller's. (Values of m and its
-//   like share plans, so a call may also be taken after others.) Otherwise it
-//   returns KILN_NOT_PREPARED, adds nothing to the graph and does not end the
-//   capture.
-//   That stays so when a plan takes its place that needs more workspace, as the
-//   background or another kiln_prepare may find one: where the stream has no
-//   room for it, a capture takes the plan before. Launch the call once outside
-//   of captures, or prepare it with the stream again, to have the better one.
+//   like share plans, so a call may also be captured after calls with other
+//   values.) Otherwise it returns KILN_NOT_PREPARED, adds nothing to the graph
+//   and does not end the capture.
+//   That stays so when the background or another kiln_prepare finds a better
+//   plan that needs more workspace: where the stream's arena has no room for
+//   it, a capture takes the earlier plan. Launch the call once outside of
+//   captures, or prepare it with the stream again, to have the better plan.
 //   Kernels and arenas that a graph may reach stay loaded until the engine is
 //   destroyed. A graph captured with the arena of a stream shares it with other
 //   graphs of that stream and with launches on it. None of these may run at the

@@ -2,7 +2,8 @@
 //
 // Header-only: owners for handles, a Status that cannot be dropped, and, in
 // problems.hpp, builders for problems. Adds no state and no rule to kiln.h,
-// whose head tells about threads, streams, graphs and lifetime. Works with
+// whose head tells about threads, streams, graphs and lifetime. Each function
+// waits as the function of kiln.h that it calls does. Works with
 // -fno-exceptions (then orThrow() does not exist) and -fno-rtti. Anything that
 // is not wrapped is reached through get().
 //
@@ -76,7 +77,7 @@ public:
   kiln_status code() const noexcept { return status; }
   const char *name() const noexcept { return kiln_status_name(status); }
   const std::string &message() const noexcept { return text; }
-  /// CUresult or nvrtcResult behind the failure, 0 if none was.
+  /// The CUresult or nvrtcResult behind the failure; 0: none.
   int64_t driverError() const noexcept { return driver; }
 
 #if defined(__cpp_exceptions)
@@ -138,8 +139,8 @@ public:
     kiln_arguments values = arguments.get();
     return Status(kiln_plan_launch(get(), &values, workspace, stream));
   }
-  /// With the addresses, scalars and dynamic extents of a Gemm, Softmax, ...,
-  /// which has to be one of the plan's problem otherwise.
+  /// Launches with the addresses, scalars and dynamic extents of a Gemm,
+  /// Softmax, ..., all other fields of which must be as in the plan's problem.
   template <class Call, class = EnableForCall<Call>>
   Status launch(const Call &call, kiln_stream stream,
                 const kiln_workspace *workspace = nullptr) const {
@@ -231,7 +232,7 @@ public:
     return Status(
         kiln_prepare(get(), views.data(), views.size(), &options, nullptr));
   }
-  /// The same, beside the caller.
+  /// The same, but returns at once with a task that does it.
   Result<Task> prepareAsync(const std::vector<Problem> &problems,
                             const PrepareOptions &options = {}) const {
     std::vector<kiln_problem> views = viewsOf(problems);
@@ -258,16 +259,17 @@ public:
       return status;
     return Plan(plan);
   }
-  // Of an engine of KILN_MODE_BACKGROUND.
-  /// Begins nothing more, until as many calls of resumeBackground().
+  // For an engine of KILN_MODE_BACKGROUND; see background.h.
+  /// Keeps the background from beginning anything, until resumeBackground() was
+  /// called as often. Waits for nothing.
   Status pauseBackground() const {
     return Status(kiln_background_pause(get()));
   }
   Status resumeBackground() const {
     return Status(kiln_background_resume(get()));
   }
-  /// Waits until nothing is left to be done, or, during a pause, is in
-  /// progress; a negative time-out waits for ever.
+  /// Waits until nothing is left to be done, or, during a pause, until nothing
+  /// is in progress; a negative time-out waits for ever.
   Status waitForBackground(int64_t timeoutMs = -1) const {
     return Status(kiln_background_wait(get(), timeoutMs));
   }
@@ -279,7 +281,8 @@ public:
     return result;
   }
 
-  // What explain.h has: see kiln_explain, kiln_candidates, kiln_problem_keys.
+  // The functions of explain.h: kiln_explain, kiln_candidates and
+  // kiln_problem_keys.
   /// The derivation of the first choice, or of the config \p config.
   Result<std::string> explain(const Problem &problem, kiln_stream stream,
                               kiln_text_format format = KILN_TEXT_PLAIN,
@@ -314,7 +317,7 @@ public:
   }
 
 private:
-  /// All that \p write writes, as kiln_problem_text does.
+  /// The whole text that \p write writes in the way of kiln_problem_text.
   template <class Write>
   static Result<std::string> written(const Write &write) {
     constexpr size_t kUsualBytes = 16384; // most texts take one call
@@ -353,7 +356,8 @@ struct KernelName {
   std::string text;   ///< "gemm sm90.bm128.bn256.bk64.st4"
 };
 
-/// Takes the name of a kernel of Kiln apart; see kiln_kernel_name_parse.
+/// Tells which kernel of Kiln \p name is, as profilers show it; see
+/// kiln_kernel_name_parse.
 inline Result<KernelName> parseKernelName(const std::string &name) {
   KernelName kernel{};
   size_t length = 0;

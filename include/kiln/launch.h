@@ -26,8 +26,8 @@ extern "C" {
 /// launch. Only where its plan has a workspace does it wait while another
 /// thread enqueues such a plan on the same stream, so that their kernels do not
 /// mix. The first call of a problem in a context waits for a compilation and
-/// for trials, as the engine's mode says: seconds. In a range that was prepared
-/// it only chooses, in some 10 us, also during a capture.
+/// for trials, as the engine's mode says: seconds. For a value of a prepared
+/// range it only chooses, in some 10 us, also during a capture.
 /// Memory: \p workspace may be null (see kiln_workspace). The struct is read
 /// before the call returns; the operands stay until the launch has completed.
 /// Errors: see kiln_status; never KILN_IO. Nothing was enqueued if it fails,
@@ -59,7 +59,8 @@ KILN_API kiln_status kiln_elementwise(kiln_engine *engine,
                                       const kiln_workspace *workspace,
                                       kiln_stream stream) KILN_NOEXCEPT;
 
-/// Enqueues one reduction (rows.h). Nothing to reduce is an error.
+/// Enqueues one reduction (rows.h). With nothing to reduce it fails:
+/// KILN_INVALID_ARGUMENT.
 /// Waits, memory and errors: as kiln_gemm.
 KILN_API kiln_status kiln_reduce(kiln_engine *engine,
                                  const kiln_reduce_args *args,

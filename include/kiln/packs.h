@@ -20,8 +20,8 @@ extern "C" {
 typedef struct kiln_pack_options {
   uint32_t struct_size;
   uint32_t flags; ///< none yet
-  /// Key of the code that vouches for a pack from elsewhere; null: the file
-  /// must belong to this user or root.
+  /// Key of the authentication code (MAC) that vouches for a pack from
+  /// elsewhere; null: the file must belong to this user or root.
   const uint8_t *mac_key;
   size_t mac_key_bytes;
   uint64_t reserved[8];

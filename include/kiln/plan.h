@@ -20,8 +20,8 @@ extern "C" {
 /// stays the same until it is released, whatever tuning finds later. Where
 /// later trials find its results wrong, its next launch warns on the log, once.
 /// Waits for a compilation and trials as the first call of the problem would.
-/// In the mode background it waits for the estimator's choice where a call
-/// takes a loaded kernel.
+/// In the mode background it waits for the estimator's choice, where a call
+/// would take a kernel that is loaded.
 /// The caller owns the plan and ends it with kiln_plan_release.
 /// Errors: as kiln_gemm (launch.h).
 KILN_API kiln_status kiln_plan_acquire(kiln_engine *engine,
@@ -38,7 +38,8 @@ KILN_API kiln_status kiln_plan_workspace(
 /// Enqueues the plan on \p stream, which must be of the plan's context: the
 /// cheapest way to launch, without a look-up. Operands are as in the problem
 /// that the plan was acquired for, except for the values in \p arguments.
-/// Waits for nothing, as a hit of kiln_gemm.
+/// Waits as a hit of kiln_gemm does: for nothing but another thread that
+/// enqueues a plan with a workspace on the same stream.
 /// \p arguments is read before the call returns; the operands stay until the
 /// launch has completed.
 /// Errors: as kiln_gemm (launch.h).
@@ -48,8 +49,8 @@ KILN_API kiln_status kiln_plan_launch(const kiln_plan *plan,
                                       kiln_stream stream) KILN_NOEXCEPT;
 
 /// Enqueues the plan with the addresses, scalars and strides of \p args, the
-/// struct of \p family, and for a plan of a problem with ranges with its
-/// dynamic extents.
+/// struct of \p family. If the plan's problem has ranges, the dynamic extents
+/// are taken from it as well.
 /// Waits and memory: as kiln_plan_launch.
 /// Errors: KILN_INVALID_ARGUMENT if \p args is not a call of the plan's problem
 /// (another size, type, leading dimension or chain, an extent outside of its

@@ -2,9 +2,9 @@
 //
 // Packs a quantised weight W[n, k] of a checkpoint into the order in which
 // Kiln's products read it (gemm.h, kiln_gemm_packed_b). That is done once, when
-// a model is loaded: the result stays with the caller, who may free the weight
-// of the checkpoint. Included by kiln.h, whose head states the rules that all
-// of it follows.
+// a model is loaded: the result belongs to the caller, and the weight of the
+// checkpoint may be freed. Included by kiln.h, whose head states the rules that
+// all of it follows.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KILN_PREPACK_H
@@ -27,7 +27,7 @@ enum kiln_weight_source_value {
   /// scales [k/g, n]. Checkpoints with an order of activations (g_idx) are to
   /// be sorted by group before.
   KILN_WEIGHTS_GPTQ = 10,
-  /// The same, with zeros as they are.
+  /// The same, with zeros stored as they are.
   KILN_WEIGHTS_GPTQ_V2 = 20,
   /// Words [k, n/8] along n, each with columns 0, 2, 4, 6, 1, 3, 5, 7 of eight;
   /// zeros [k/g, n/8] likewise; scales [k/g, n].
@@ -61,9 +61,10 @@ enum kiln_prepack_flag {
 /// packed, packed_scales, packed_zeros = weights, scales, zeros, bit for bit.
 /// All operands are without gaps (leading_dim and batch_stride are ignored or
 /// 0), and each address is a multiple of 16 (in kiln_prepack_host of one
-/// element). Types may stay KILN_DTYPE_NONE except of `scales`: fp16 (which is
-/// the default), bf16 or fp32, with KILN_WEIGHTS_MXFP4 e8m0. Weights, zeros and
-/// `packed` count as int8. Operands that are written overlap no other operand.
+/// element). Types may stay KILN_DTYPE_NONE. Scales and packed scales are fp16
+/// (the default), bf16 or fp32, as the type of `scales` says, or with
+/// KILN_WEIGHTS_MXFP4 e8m0. Weights, zeros and `packed` count as int8. Operands
+/// that are written overlap no other operand.
 typedef struct kiln_prepack_args {
   uint32_t struct_size;
   uint32_t flags; ///< kiln_prepack_flag and kiln_call_flag
@@ -110,8 +111,8 @@ KILN_API kiln_status kiln_prepack_query(
 
 /// Packs a weight in host memory, on the calling thread, with the same bits as
 /// kiln_prepack (launch.h): some nanoseconds an element.
-/// Needs no engine, driver or GPU. The operands belong to the caller, who may
-/// free the weights, scales and zeros when it returns.
+/// Waits for nothing; needs no engine, driver or GPU. The operands belong to
+/// the caller and are not used after the call.
 /// Errors: KILN_INVALID_ARGUMENT, without a message.
 KILN_API kiln_status kiln_prepack_host(const kiln_prepack_args *args)
     KILN_NOEXCEPT;

@@ -28,20 +28,22 @@ typedef struct kiln_progress {
   kiln_status problem_status;
   uint64_t problems_done, problems_total;
   uint64_t problem; ///< index of the problem that was finished last
-  /// Of KILN_PREPARE_COMPILE_ONLY, and of the range that is prepared now.
+  /// Compilations of KILN_PREPARE_COMPILE_ONLY, or of the range that is
+  /// prepared now.
   uint64_t compiles_done, compiles_total;
   uint64_t trials_done;
   double elapsed_ms;
   uint64_t reserved[8];
 } kiln_progress;
 
-/// Called whenever a count changed; other than 0 cancels the kiln_prepare.
+/// Called whenever a count changed. A result other than 0 cancels the
+/// kiln_prepare.
 typedef int32_t (*kiln_progress_fn)(void *user, const kiln_progress *progress);
 
 enum kiln_prepare_flag {
   /// Only put artifacts and the estimator's choices into the cache: no trials
   /// and no loading, so with a device_model it needs neither GPU nor driver. A
-  /// problem of which something is not on disk at the end has failed with
+  /// problem with an entry that is not on disk at the end has failed with
   /// KILN_IO, unless the engine writes no cache.
   KILN_PREPARE_COMPILE_ONLY = 1,
   /// Measure again although there are measurements in the cache. Where that is
@@ -53,9 +55,9 @@ enum kiln_prepare_flag {
   /// dimensions of a struct are ignored; a text has none: "gemm dtype=bf16
   /// layout=NT". Needs neither GPU nor driver with a device_model, and takes
   /// CPU time: for a GEMM some minutes to choose and compile 800 kernels.
-  /// Without KILN_PREPARE_COMPILE_ONLY, where streams are given or no
-  /// device_model is, it loads the kernels as well, the most valuable first, as
-  /// far as pool_limit_bytes allows.
+  /// Without KILN_PREPARE_COMPILE_ONLY it loads the kernels as well, where
+  /// streams are given or the engine has no device_model: the most valuable
+  /// first, as far as pool_limit_bytes allows.
   /// An engine in the mode strict then serves every problem of the signature
   /// whose addresses and rows are multiples of 16 bytes; the modes that compile
   /// find a kernel of the pool where it is close to the best.
@@ -69,10 +71,10 @@ typedef struct kiln_prepare_options {
   /// times that for one with ranges. Problems not reached by then get the
   /// estimator's choice.
   int64_t budget_ms;
-  /// Streams that will be used: their contexts get the kernels loaded, and each
-  /// stream its arena. None: the calling thread's current context, no arenas.
-  /// CU_STREAM_PER_THREAD is the calling thread's, so a task does not take it:
-  /// KILN_INVALID_ARGUMENT.
+  /// Streams that will be used: the kernels are loaded into their contexts, and
+  /// each stream gets its arena. None: the calling thread's current context, no
+  /// arenas. CU_STREAM_PER_THREAD is the calling thread's, so a task refuses
+  /// it: KILN_INVALID_ARGUMENT.
   const kiln_stream *streams;
   uint32_t stream_count;
   uint32_t reserved0;

@@ -67,13 +67,13 @@ public:
   Gemm &outputType(kiln_dtype type) noexcept {
     return set(values.d.type, type);
   }
-  /// The type of B where it is not that of A: the other one of fp8.
+  /// The type of B where it differs from A's: the other fp8 type.
   Gemm &weightType(kiln_dtype type) noexcept {
     return set(values.b.type, type);
   }
-  /// A, or B, is multiplied by scales, fp32 in device memory: one of all, or of
-  /// each row or column of the operand as stored. \p batchStride: scales from
-  /// one matrix of a batch to the next; 0: the batch shares them.
+  /// A, or B, is multiplied by scales, fp32 in device memory: one for all, or
+  /// one for each row or column of the operand as stored. \p batchStride:
+  /// scales from one matrix of a batch to the next; 0: the batch shares them.
   Gemm &scaleA(const void *data,
                kiln_granularity each = KILN_GRANULARITY_TENSOR,
                int64_t batchStride = 0) noexcept {
@@ -88,8 +88,9 @@ public:
     values.scales = &scales;
     return *this;
   }
-  /// The same of blocks of the operand as stored, \p rowStride and
-  /// \p columnStride scales apart, of which one is 1; both 0: rows are packed.
+  /// The same with a scale for each block of the operand as stored.
+  /// Neighbouring scales are \p rowStride and \p columnStride apart, of which
+  /// one is 1; both 0: rows are packed.
   Gemm &blockScaleA(const void *data, int32_t rows, int32_t columns,
                     int64_t rowStride = 0, int64_t columnStride = 0,
                     int64_t batchStride = 0) noexcept {
@@ -102,8 +103,8 @@ public:
     scaleB(data, KILN_GRANULARITY_BLOCK, batchStride);
     return block(scales.b, {rows, columns}, {rowStride, columnStride});
   }
-  /// D is e4m3, divided by one scale of all, which is given, or by one of each
-  /// row, which is written; fp32 in device memory.
+  /// D is e4m3, divided by one scale for all, which is given, or by a scale for
+  /// each row, which is written; fp32 in device memory.
   Gemm &quantizeD(void *scaleData, kiln_granularity each,
                   int64_t batchStride = 0) noexcept {
     values.d.type = KILN_E4M3;
@@ -111,17 +112,18 @@ public:
     values.quantized_d = &quantized;
     return *this;
   }
-  /// The same with scales of 128 columns of a row, which are written, strides
-  /// as of blockScaleA(): a product with such a D as its A reads them.
+  /// The same with a scale for each 128 columns of a row, which are written.
+  /// Strides are as in blockScaleA(), so that a product with this D as its A
+  /// can read the scales.
   Gemm &blockQuantizeD(void *scaleData, int64_t rowStride = 0,
                        int64_t columnStride = 0,
                        int64_t batchStride = 0) noexcept {
     quantizeD(scaleData, KILN_GRANULARITY_BLOCK, batchStride);
     return block(quantized.scale, {1, 128}, {rowStride, columnStride});
   }
-  /// Zero points of an int8 A, int32 in device memory as \p sums are, those of
-  /// the columns of op(B): one of all, or of each row or column of the operand
-  /// as stored.
+  /// Zero points of an int8 A: one for all, or one for each row or column of
+  /// the operand as stored. \p sums are the sums of the columns of op(B) over
+  /// k. Both are int32 in device memory.
   Gemm &zeroPointsA(const void *data, const void *sums,
                     kiln_granularity each = KILN_GRANULARITY_TENSOR) noexcept {
     set(scales.a_zeros, each, data, 0);
@@ -191,7 +193,7 @@ public:
   Gemm &alphaDevice(const void *address) noexcept {
     return set(values.alpha_device, address);
   }
-  /// The same for beta: the C of c() is read whatever its beta is.
+  /// The same for beta: the C of c() is read whatever the beta given there.
   Gemm &betaDevice(const void *address) noexcept {
     return set(values.beta_device, address);
   }
@@ -211,8 +213,8 @@ public:
     return b(data, leadingDim, batchStride);
   }
   /// The launch may begin before the kernel ahead of it has ended: see
-  /// KILN_CALL_DEPENDENT. Of operands only those that are constant, as
-  /// weights() are, are read before.
+  /// KILN_CALL_DEPENDENT. Only constant operands, such as weights(), are read
+  /// before.
   Gemm &dependent(bool value = true) noexcept {
     detail::setDependent(values.flags, value);
     return *this;
@@ -504,7 +506,7 @@ public:
     this->values.y.type = type;
     return this->self();
   }
-  /// y is of \p type, e4m3 or int8, with an fp32 scale of each row, which the
+  /// y is of \p type, e4m3 or int8, with an fp32 scale for each row, which the
   /// kernel writes to \p scales.
   Self &quantized(kiln_dtype type, void *scales) noexcept {
     this->setScales(type, scales);
@@ -514,7 +516,7 @@ public:
     this->values.epsilon = value;
     return this->self();
   }
-  /// Factors and terms of the columns, in x's type.
+  /// weight() and bias(): a factor and a term for each column, in x's type.
   Self &weight(const void *data) noexcept {
     return optional(this->values.weight, data, 0);
   }
@@ -663,7 +665,7 @@ class Arguments {
 public:
   Arguments() noexcept = default;
   /// Takes addresses and scalars of a Gemm, Softmax, ..., and nothing else:
-  /// extents are set by extent(), by the order of the problem's ranges.
+  /// extents are set by extent(), in the order of the problem's ranges.
   template <class Call, class = EnableForCall<Call>>
   explicit Arguments(const Call &call) noexcept
       : flags(call.get().flags & KILN_CALL_DEPENDENT) {

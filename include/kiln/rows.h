@@ -86,7 +86,7 @@ typedef int32_t kiln_reduction;
 enum kiln_reduction_value {
   KILN_REDUCTION_NONE = 0, ///< not a reduction: it has to be named
   KILN_REDUCTION_SUM = 10,
-  KILN_REDUCTION_MAX = 20, ///< NaN if one is
+  KILN_REDUCTION_MAX = 20, ///< NaN if a value is
   KILN_REDUCTION_MEAN = 30,
   KILN_REDUCTION_SUM_SQUARES = 40
 };
@@ -185,7 +185,7 @@ typedef struct kiln_norm_args {
 // Quantisation
 //===----------------------------------------------------------------------===//
 
-/// y = round(x * (1 / scale of its row)), the scales as the head says. y's type
+/// y = round(x * (1 / scale of its row)), with scales as in the head. y's type
 /// (e4m3 or int8) and y_scale are required.
 typedef struct kiln_quantize_args {
   uint32_t struct_size;

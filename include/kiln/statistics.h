@@ -29,20 +29,20 @@ typedef struct kiln_statistics {
   uint64_t cache_faults; ///< damaged or foreign entries, failed writes
   uint64_t compiles;
   uint64_t compile_failures;
-  uint64_t trials;         ///< so far, also of what is in progress
+  uint64_t trials;         ///< also of problems in progress
   uint64_t trial_failures; ///< wrong, crashed or timed-out configs
   uint64_t compile_ns;     ///< summed over threads
   uint64_t tune_ns;
   uint64_t load_ns;
   uint64_t arena_bytes;   ///< device memory of arenas now
-  uint64_t scratch_bytes; ///< for device memory of trials; 0 so far
-  // Of the mode background; 0 in others.
+  uint64_t scratch_bytes; ///< reserved for device memory of trials: 0
+  // Counts of the mode background; 0 in other modes.
   uint64_t background_pending; ///< layers, ranges and problems to be looked at
   uint64_t background_done;    ///< of these, looked at
   uint64_t background_swaps;   ///< values that got a better plan
-  uint64_t background_gpu_ns;  ///< that trials took of the GPU, at most
-  uint64_t background_paused;  ///< not 0: it is
-  uint64_t background_held_ns; ///< that captures kept trials waiting
+  uint64_t background_gpu_ns;  ///< GPU time of trials, an upper bound
+  uint64_t background_paused;  ///< not 0: the background is paused
+  uint64_t background_held_ns; ///< time that captures kept trials waiting
   /// Entries that this engine removed to keep the cache under its limit.
   uint64_t cache_evictions;
   uint64_t reserved[9];

@@ -42,12 +42,12 @@ KILN_API kiln_status kiln_problem_key(kiln_engine *engine,
 /// and other profilers show it:
 /// "kiln_gemm_sm90_bm128_bn256_bk64_st4_wg2_cm1_cn1_sig1f55". Writes the
 /// family's name and, with a blank before it, the config: "gemm
-/// sm90.bm128.bn256.bk64.st4.wg2.cm1.cn1"; of kernels without a config their
-/// role: "gemm step gather", "softmax reference". Sets \p family (may be null)
-/// to the family of the struct that describes such problems, or to
+/// sm90.bm128.bn256.bk64.st4.wg2.cm1.cn1". A kernel without a config has a role
+/// instead: "gemm step gather", "softmax reference". Sets \p family (may be
+/// null) to the family of the struct that describes such problems, or to
 /// KILN_FAMILY_FROM_TEXT where there is none. The name ends with a tag that
-/// equal types, layouts and the like share; knobs that cost no compilation are
-/// not in it.
+/// problems with equal types, layouts and the like share; knobs that cost no
+/// compilation are not in the name.
 /// Waits for nothing; needs no engine, driver or GPU. Writes as
 /// kiln_problem_text does.
 /// Errors: KILN_INVALID_ARGUMENT if \p name is null or names no kernel of this

@@ -130,10 +130,10 @@ enum kiln_pointwise_op_value {
 /// Which runs must give the same bits for the same inputs.
 typedef int32_t kiln_determinism;
 enum kiln_determinism_value {
-  /// Runs of one plan do. Tuning may choose another plan for an equal problem
+  /// Runs of one plan. Tuning may choose another plan for an equal problem
   /// later, or in another process.
   KILN_DETERMINISM_SAME_PLAN = 0,
-  /// Runs of equal problems do, as long as the cache or pack is the same: the
+  /// Runs of equal problems, as long as the cache or pack is the same: the
   /// choice is taken from a record or decision, or is the estimator's, and is
   /// never changed by trials. Reserved: KILN_UNSUPPORTED.
   KILN_DETERMINISM_FROZEN_CHOICE = 10,
@@ -148,9 +148,9 @@ enum kiln_determinism_value {
 typedef int32_t kiln_mode;
 enum kiln_mode_value {
   /// The first call of a layer, which is a problem without the value of its
-  /// dynamic extent, compiles and measures within the budget what serves all
-  /// values of it. Plans that a warm-up stored are launched unmeasured until
-  /// kiln_prepare measures.
+  /// dynamic extent, compiles and measures, within the budget, kernels that
+  /// serve all values of that extent. Plans that a warm-up stored are launched
+  /// unmeasured until kiln_prepare measures.
   KILN_MODE_TUNE = 0,
   /// A first call may compile one kernel: no trials.
   KILN_MODE_PREDICT = 10,
@@ -200,7 +200,7 @@ enum kiln_source_value {
   KILN_SOURCE_DECISION = 20, ///< the estimator's, stored earlier
   KILN_SOURCE_ESTIMATE = 30, ///< the estimator's, just now
   KILN_SOURCE_GENERIC = 40,  ///< the generic kernel of the signature
-  KILN_SOURCE_STAND_IN = 50  ///< what was loaded, until there is better
+  KILN_SOURCE_STAND_IN = 50  ///< a loaded plan, until there is a better one
 };
 
 typedef int32_t kiln_log_level;
@@ -233,7 +233,7 @@ typedef struct CUstream_st *kiln_stream;
 typedef int32_t kiln_granularity;
 enum kiln_granularity_value {
   KILN_GRANULARITY_NONE = 0,   ///< there are no scales
-  KILN_GRANULARITY_TENSOR = 5, ///< one scale of all: per-tensor
+  KILN_GRANULARITY_TENSOR = 5, ///< one scale for all: per-tensor
   /// One per row of the operand as stored. Per-token for activations [m, k],
   /// per-channel for weights stored [n, k].
   KILN_GRANULARITY_ROW = 10,
@@ -284,10 +284,10 @@ typedef struct kiln_operand {
   /// be negative or less than a row.
   int64_t leading_dim;
   /// Elements from one matrix of the batch to the next, not negative and at
-  /// most 2^40; 0 uses one input matrix for the whole batch and is invalid for
-  /// an output with batch > 1, or whose problem has a range over batch that
-  /// goes beyond 1. A launch with batch > 1 refuses an output whose stride is
-  /// less than (rows - 1) * leading_dim + columns: its matrices would overlap.
+  /// most 2^40. 0: the whole batch uses one input matrix. An output may not
+  /// have 0 with batch > 1, nor with a range over batch that goes beyond 1. A
+  /// launch with batch > 1 refuses an output whose stride is less than (rows -
+  /// 1) * leading_dim + columns: its matrices would overlap.
   int64_t batch_stride;
   /// Bytes by which every address used for this operand will be aligned, a
   /// power of two. 0: as `data` is aligned, or 16 where the problem is only
@@ -304,7 +304,7 @@ typedef struct kiln_operand {
 typedef struct kiln_pointwise {
   uint32_t struct_size;
   kiln_pointwise_op op;
-  /// Of an operation that reads a matrix or vector. Its type may stay
+  /// The matrix or vector that the operation reads, if any. Its type may stay
   /// KILN_DTYPE_NONE: D's in a GEMM, x's in an elementwise chain, which is the
   /// only one allowed.
   kiln_operand operand;
@@ -322,11 +322,11 @@ enum kiln_call_flag {
   /// The launch may begin before the kernel ahead of it in the stream has ended
   /// (programmatic dependent launch). Its kernel waits for that one before it
   /// reads or writes anything but operands with KILN_OPERAND_CONSTANT, which it
-  /// may read at once. Those have to be complete: nothing behind the last fully
-  /// ordered launch or copy of this stream may write them. The launch is
-  /// ordered in full where no kernel is ahead of it, on GPUs before sm_90, and
-  /// where the overlap would not pay. docs/api.md says what may stand around
-  /// it.
+  /// may read at once. Such operands have to be complete: no work behind the
+  /// last fully ordered launch or copy of this stream may write them. The
+  /// launch is ordered in full where no kernel is ahead of it, on GPUs before
+  /// sm_90, and where the overlap would not pay. docs/api.md says what may
+  /// stand around it.
   KILN_CALL_DEPENDENT = 0x10000
 };
 
@@ -371,20 +371,21 @@ typedef struct kiln_arguments {
   /// use are ignored.
   void *const *operands;
   /// Scalars passed by value, in the family's order (gemm: alpha, beta;
-  /// attention: scale, softcap; others: the one they have); null: the scalars
-  /// of the problem. A plan made with beta == 0 reads no C: its beta stays 0.
+  /// attention: scale, softcap; other families have one or none); null: the
+  /// scalars of the problem. A plan made with beta == 0 reads no C: its beta
+  /// stays 0.
   const double *scalars;
-  /// Values of the problem's dynamic extents, in the order of its ranges. One
-  /// that is not given, because this is null or extent_count less, is as the
-  /// problem was described, which has to be inside its range then. Only for a
-  /// problem that was given ranges.
+  /// Values of the problem's dynamic extents, in the order of its ranges. An
+  /// extent that is not given, because this is null or extent_count is less,
+  /// keeps the value with which the problem was described, which then has to be
+  /// inside its range. Only for a problem with ranges.
   const int64_t *extents;
   uint32_t scalar_count;
   uint32_t extent_count;
   uint32_t flags; ///< kiln_call_flag
   uint32_t reserved0;
-  /// A bit for each slot whose operand is KILN_OPERAND_CONSTANT, beside those
-  /// that the problem was described with.
+  /// A bit for each slot whose operand is KILN_OPERAND_CONSTANT, in addition to
+  /// the operands that the problem was described with as constant.
   uint64_t constants;
   uint64_t reserved[2];
 } kiln_arguments;
@@ -394,11 +395,12 @@ typedef struct kiln_arguments {
 //===----------------------------------------------------------------------===//
 
 /// The workspace that a launch needs: a region that is zero between launches,
-/// then, from a multiple of 256 bytes on, one whose content does not matter.
+/// then, from a multiple of 256 bytes on, a region whose content does not
+/// matter.
 typedef struct kiln_workspace_info {
   uint32_t struct_size;
   uint32_t alignment;    ///< bytes; at most 256
-  uint64_t bytes;        ///< of both; 0: none
+  uint64_t bytes;        ///< of both regions; 0: none is needed
   uint64_t zeroed_bytes; ///< of the first region
   uint64_t reserved[2];
 } kiln_workspace_info;
@@ -411,19 +413,20 @@ enum kiln_workspace_flag {
 };
 
 /// Device memory that belongs to one launch from its call until it completed.
-/// Launches of one stream may share it. For plans that share one that stays
-/// zeroed, its zeroed region is as large as the largest of theirs, the rest as
-/// the largest rest, and zeroed_bytes says where it ends. Too few bytes or too
-/// little alignment is KILN_INVALID_ARGUMENT; without KILN_WORKSPACE_ZEROED an
-/// engine's workspace_limit_bytes, aligned to 256, are always enough.
+/// Launches of one stream may share it. A workspace that stays zeroed and
+/// serves several plans has a zeroed region as large as the largest of their
+/// zeroed regions, then a rest as large as their largest rest; zeroed_bytes
+/// says where the region ends. Too few bytes or too little alignment is
+/// KILN_INVALID_ARGUMENT; without KILN_WORKSPACE_ZEROED an engine's
+/// workspace_limit_bytes, aligned to 256, are always enough.
 ///
-/// A launch that is given none (null) takes an arena of its (context, stream)
-/// that the engine makes in kiln_prepare or at the first use, each region at
-/// most workspace_limit_bytes large, and never moves or frees before
+/// A launch whose workspace is null takes the arena of its context and stream.
+/// The engine makes it in kiln_prepare or at the first use, each region at most
+/// workspace_limit_bytes large. It never moves or frees an arena before
 /// kiln_engine_destroy. A stream may be destroyed only after such launches have
 /// completed: unless a graph holds it, its arena then serves the next stream
-/// that the driver gives the handle to. That of a thread's CU_STREAM_PER_THREAD
-/// serves a later thread when the thread has ended.
+/// that the driver gives the handle to. The arena of a thread's
+/// CU_STREAM_PER_THREAD serves a later thread when that thread has ended.
 typedef struct kiln_workspace {
   uint32_t struct_size;
   uint32_t flags; ///< kiln_workspace_flag

@@ -222,7 +222,7 @@ private:
   }
 
   const AttentionParams &params;
-  const char *keys, *values; // of this lane: of the next tile, or of the pages
+  const char *keys, *values; // this lane's, in the next tile or in the pages
   const int *table = nullptr;
   int page = 0, within = 0; // of this lane's row of the next tile
   unsigned ring;

@@ -109,8 +109,8 @@ struct MmaAttentionConfig {
     return blockRows * queryPitch + blockKeys * (keyPitch + valuePitch);
   }
 
-  /// Limits of the template itself; those of an architecture (shared memory,
-  /// registers) are the pruner's.
+  /// Limits of the template itself; the pruner checks the limits of an
+  /// architecture (shared memory, registers).
   constexpr bool isValid(const AttentionSignature &signature) const {
     return fitsSignature(signature) && hasShape() && hasSchedule();
   }

@@ -1,10 +1,10 @@
-//===- attention/Sm90MlaAttention.cuh - MLA (latent attention) by wgmma ---===//
+//===- attention/Sm90MlaAttention.cuh - MLA by wgmma ----------------------===//
 //
-// Problem: in MLA rows of Q and K have 576 elements, and V is the first 512 of
-// K, the same for all heads. With many heads the tensor cores are the limit: 64
-// rows and 64 keys take 2176 clocks of an SM. But 64 rows of O are 128 KB of
-// registers, all that two warpgroups have beside a block of scores, and two
-// blocks of keys with Q fill shared memory.
+// Problem: in MLA (multi-head latent attention) rows of Q and K have 576
+// elements, and V is the first 512 of K, the same for all heads. With many
+// heads the tensor cores are the limit: 64 rows and 64 keys take 2176 clocks of
+// an SM. But 64 rows of O are 128 KB of registers, all that two warpgroups have
+// beside a block of scores, and two blocks of keys with Q fill shared memory.
 //
 // Choice: two consumers. Each has half of the columns of O, and makes the
 // scores and the probabilities of every other block of keys. It multiplies its

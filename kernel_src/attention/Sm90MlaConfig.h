@@ -1,4 +1,4 @@
-//===- attention/Sm90MlaConfig.h - knobs of latent attention --------------===//
+//===- attention/Sm90MlaConfig.h - knobs of MLA ---------------------------===//
 #pragma once
 
 #include "attention/AttentionSignature.h"

@@ -54,7 +54,7 @@ struct Sm90MlaWork {
   int rowBegin = 0;        ///< packed, of the sequence
   AttentionRange range;    ///< the split's keys
   AttentionRange blocks;   ///< blocks that have some of these keys
-  AttentionRange unmasked; ///< those that every row sees
+  AttentionRange unmasked; ///< blocks that every row sees
   bool isPart = false;     ///< one of several splits
   bool hasWork = true;     ///< false: no rows, or no such split
 

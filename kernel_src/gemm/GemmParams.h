@@ -17,9 +17,9 @@ struct ScaleParams {
 };
 
 /// Groups of rows of a grouped GEMM, and the places of rows. m is the room for
-/// rows: of all groups together, or of each masked group. Sizes beyond it count
-/// as m. Groups with ends may be seen in part: m rows from `first` on of `all`;
-/// A, D and the index begin at `first`.
+/// the rows of all groups together, or of each masked group. Sizes beyond it
+/// count as m. Groups with ends may be seen in part: m rows from `first` on of
+/// `all`; A, D and the index begin at `first`.
 struct GroupParams {
   const int *sizes = nullptr; ///< for each group its end or, masked, its number
                               ///< of rows

@@ -42,7 +42,7 @@ struct GemvConfig {
     return 32 * (16 / bytesOf(type)) * unroll * warpsK;
   }
 
-  /// The sums of every split of k.
+  /// The sums of every part of k, where warps split it.
   constexpr int sharedBytes(const GemmSignature &) const {
     return warpsK * rowsPerBlock() * vectors * 4;
   }

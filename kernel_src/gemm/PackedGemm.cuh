@@ -48,8 +48,8 @@ template <GemmSignature kSignature, PackedGemmConfig kConfig> class PackedGemm {
   static constexpr int kRing = kConfig.ringStages;
   static constexpr int kBytes = bytesOf(kSignature.in);
   static constexpr int kTilesV = kVectors / 8;  // fragments of 8 vectors
-  static constexpr int kPairsV = kVectors / 16; // of these, those that load in
-                                                // pairs
+  static constexpr int kPairsV = kVectors / 16; // pairs of these that load
+                                                // together
 
   static constexpr DType kWeight = kSignature.typeB();
   static constexpr DType kScale = kSignature.scaleTypeB;

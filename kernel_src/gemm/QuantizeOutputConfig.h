@@ -6,8 +6,8 @@
 
 namespace kiln {
 
-/// The quantisation to e4m3. The elements that share a scale are all (with a
-/// given scale), those of a row, or those of 128 columns of a row.
+/// The quantisation to e4m3. A scale is shared by all elements (where it is
+/// given), by a row, or by 128 columns of a row.
 struct QuantizeOutputSignature {
   DType in = DType::BF16;
   ScaleKind scale = ScaleKind::Block1x128;

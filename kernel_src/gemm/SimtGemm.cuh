@@ -1,11 +1,11 @@
 //===- gemm/SimtGemm.cuh - register-blocked GEMM on plain FMA -------------===//
 //
 // The fallback for exact fp32 products, and for architectures and alignments
-// that no other template supports. Elements become fp32 on their way to shared
-// memory, where k is the slow index of both tiles, so that a thread reads its
-// rows and columns as vectors. There are two buffers: the next tile passes
-// through registers while this one is multiplied, with one barrier for each
-// tile.
+// that no other template supports. Elements become fp32 before they are stored
+// to shared memory, where k is the slow index of both tiles, so that a thread
+// reads its rows and columns as vectors. There are two buffers: the next tile
+// passes through registers while this one is multiplied, with one barrier for
+// each tile.
 //
 // Limits: at most 2^31 - 1 blocks; no split-K.
 //

@@ -100,8 +100,8 @@ template <GemmSignature kSignature, SkinnyGemmConfig kConfig> class SkinnyGemm {
   static constexpr int kSteps = kWarpK * kBytes / 32;
   static constexpr int kTilesS = kRows / 16;    // fragments of 16 rows
   static constexpr int kTilesV = kVectors / 8;  // of 8 vectors
-  static constexpr int kPairsV = kVectors / 16; // of these, those that load in
-                                                // pairs
+  static constexpr int kPairsV = kVectors / 16; // pairs of these that load
+                                                // together
 
   static constexpr TileShape kShapeS = {true, kRows, kWarpK, kBytes};
   static constexpr TileShape kShapeV = {true, kVectors, kWarpK, kBytes};
@@ -122,8 +122,9 @@ template <GemmSignature kSignature, SkinnyGemmConfig kConfig> class SkinnyGemm {
       : kWarpK < kPromotedDepth                    ? kSteps
                                                    : kPromotedDepth / 32;
 
-  /// Blocks of k of a slice that share a scale, and scales that a lane needs
-  /// for each: those of A's rows, be they its vectors or its rows.
+  /// Blocks of k of a slice that share a scale, and scales of A's rows that a
+  /// lane needs for each: A's rows are its vectors, or the rows that are
+  /// streamed.
   static constexpr int kScaledBlocks =
       kWarpK < kPromotedDepth ? 1 : kWarpK / kPromotedDepth;
   static constexpr int kLaneScales = 2 * (kStreamsA ? kTilesS : kTilesV);

@@ -1,4 +1,4 @@
-//===- gemm/Sm90BlockScales.cuh - scales of blocks on wgmma's sums --------===//
+//===- gemm/Sm90BlockScales.cuh - block scales on wgmma's sums ------------===//
 //
 // Every 128 steps of k the sums of a group of products go to registers, times
 // the scales of their rows and columns there. One side of a tile has a scale
@@ -105,8 +105,8 @@ public:
     }
   }
 
-  /// Starts to load the scales of block \p depth of k. It may lie behind the
-  /// last block: all of its products are 0.
+  /// Starts to load the scales for k's block number \p depth. It may lie behind
+  /// the last block: all of its products are 0.
   void load(int depth) {
     depth = static_cast<int>(
         min(static_cast<unsigned>(depth), static_cast<unsigned>(last)));

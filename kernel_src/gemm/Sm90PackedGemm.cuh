@@ -89,7 +89,7 @@ class Sm90PackedGemm {
   static constexpr int kPairs = kRuns * kRunPairs; // in a stage
   static constexpr int kFragmentSets = kConfig.fragmentSets();
   static constexpr int kPartialSets = kConfig.partialSets(kSignature);
-  /// Words that a lane loads at once: those of 64 k, or of a run.
+  /// A lane loads the words of 64 k, or of a run, at once.
   static constexpr int kChunkSteps = Stage::kChunkDepth / kDepth;
   static constexpr int kRunChunks = kRunSteps / kChunkSteps;
   static constexpr int kChunks = kRuns * kRunChunks;

@@ -112,8 +112,8 @@ public:
 
 private:
   using Entry = Storage<kType>;
-  /// Entries of a lane: those of its words, which are kept apart, since joining
-  /// them would wait for the loads; or those of its two rows of each unit.
+  /// Entries of a lane: the entries of its words, or of its two rows of each
+  /// unit. Words stay apart, since joining them would wait for the loads.
   static constexpr int kEach = kAlongRows ? 2 : kPerWord;
   static constexpr int kLoads =
       kAlongRows ? kConfig.units()

@@ -28,7 +28,7 @@ struct SplitWork : TileWork {
   long long shared; ///< the tile's number among the tiles that are split
 };
 
-/// The work of block \p block. Tiles come in the order of their index; those
+/// The work of block \p block. Tiles come in the order of their index; tiles
 /// that are not split come first.
 template <auto kConfig>
 SplitWork splitWork(unsigned block, const GemmParams &params) {

@@ -1,4 +1,4 @@
-//===- gemm/SplitTiles.h - grids of tiles, shared by splits of k ----------===//
+//===- gemm/SplitTiles.h - grids of tiles with split-K --------------------===//
 #pragma once
 
 namespace kiln {

@@ -112,9 +112,9 @@ template <bool kStreamsA> bool isStreamedEarly(const GemmParams &params) {
 /// once for each part of k that was summed separately.
 struct StagedSums {
   bool streamsA;
-  int rows, vectors; ///< those of the block
+  int rows, vectors; ///< of the block
   int pitch;         ///< floats from one row of D to the next
-  int threads;       ///< those of the block
+  int threads;       ///< of the block
 
   constexpr int height() const { return streamsA ? rows : vectors; }
   constexpr int width() const { return streamsA ? vectors : rows; }

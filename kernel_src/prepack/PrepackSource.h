@@ -1,7 +1,7 @@
 //===- prepack/PrepackSource.h - the weights of checkpoints ---------------===//
 //
-// Compiled by the host compiler and by NVRTC, so it includes nothing of theirs.
-// Values of the enumeration appear in kiln.h and in stored entries.
+// Compiled by the host compiler and by NVRTC, so it includes no header of
+// either. Values of the enumeration appear in kiln.h and in stored entries.
 //
 //===----------------------------------------------------------------------===//
 #pragma once

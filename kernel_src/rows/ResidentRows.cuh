@@ -5,14 +5,14 @@
 // reduce: statistics of the thread's own vectors, then of the row's group
 // store: each value again, from where it was kept
 //
-// Between load and store a row is kept packed, as it was loaded: two bf16
-// values a register. forgetUnpacked() makes the compiler convert a second time
-// rather than keep the fp32 values, which would cost the occupancy that hides
-// the reduction. Exception: intermediate values that the statistics need, the
-// exponentials of softmax or the weighted values of a norm with quantised
-// results, may replace the row: then only a scaling remains. The operands that
-// all rows share (weight, bias) come from L1 or L2; with few vectors a thread
-// there are registers to load them one ahead of their use.
+// Between load and store a row is kept packed, in the form in which it was
+// loaded: two bf16 values a register. forgetUnpacked() makes the compiler
+// convert a second time rather than keep the fp32 values, which would cost the
+// occupancy that hides the reduction. Exception: intermediate values that the
+// statistics need, the exponentials of softmax or the weighted values of a norm
+// with quantised results, may replace the row: then only a scaling remains. The
+// operands that all rows share (weight, bias) come from L1 or L2; with few
+// vectors a thread there are registers to load them one ahead of their use.
 //
 // No block loops over rows, whether it has one row, several, or a part of one:
 // the scheduler starts blocks in order and evens out SMs of unequal speed, so

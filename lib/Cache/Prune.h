@@ -52,7 +52,7 @@ inline constexpr std::chrono::hours kTemporaryGrace(1);
 inline constexpr std::chrono::hours kMostIdle = kStampPeriod + kStampPeriod;
 
 struct PruneRules {
-  /// Entries of this kind alone; none: of all.
+  /// Entries of this kind alone; none: entries of all kinds.
   std::optional<Kind> only;
   /// Entries that were surely not looked up for this time go: their stamps are
   /// older by kStampPeriod. None: age does not matter.

@@ -128,12 +128,12 @@ static std::optional<std::string> checkParents(FileOps &ops,
       return std::nullopt; // a missing folder will be made by us, or reported
     if (S_ISLNK(info.st_mode) && info.st_uid != 0 && info.st_uid != ::geteuid())
       return fmt::format("{} (owner {}, mode {:04o}) is a symbolic link of "
-                         "another user on the way to {}",
+                         "another user in the path of {}",
                          parent, info.st_uid,
                          static_cast<unsigned>(info.st_mode & 07777), path);
     if (S_ISDIR(info.st_mode) && (info.st_mode & S_IWOTH) &&
         !(info.st_mode & S_ISVTX))
-      return fmt::format("{} (owner {}, mode {:04o}) on the way to {} is "
+      return fmt::format("{} (owner {}, mode {:04o}) in the path of {} is "
                          "writable by all users and has no sticky bit: chmod "
                          "o-w or +t it, or choose another folder",
                          parent, info.st_uid,

@@ -8,12 +8,12 @@
 
 namespace kiln {
 
-/// What cache and context know of one config.
+/// The facts that cache and context have about one config.
 struct CandidateFact {
   bool isLoaded = false; ///< for a problem of that signature
   bool isOnDisk = false; ///< all of its kernels
   bool isWrong = false;
-  double measuredNs = 0; ///< of today's kernel at this very problem; 0: none
+  double measuredNs = 0; ///< today's kernel at this very problem; 0: none
 };
 
 /// Tells what is known of candidates of one problem, on one thread. All that is
@@ -23,8 +23,8 @@ public:
   CandidateFacts(const ChoiceSources &sources, const KernelFamily &family,
                  const Problem &problem);
 
-  /// Of a config that may run. Cost: that of its plan and of the digests of its
-  /// kernels, some 10 us.
+  /// Returns the facts of a config that may run. Cost: its plan and the digests
+  /// of its kernels, some 10 us.
   CandidateFact of(const Candidate &candidate) const;
 
 private:

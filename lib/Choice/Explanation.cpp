@@ -33,8 +33,8 @@ static void setSubject(Explanation &e, const Space &space,
 }
 
 /// The knobs of a tile of GEMM that a reader asks about: its sides, whichever
-/// way round, the split of k and the number of stages. nullopt: \p config has
-/// no such tile.
+/// way round, the split-K factor and the number of stages. nullopt: \p config
+/// has no such tile.
 static std::optional<std::array<int64_t, 5>> kindOf(const Values &config) {
   if (config.schema().find("bm") < 0)
     return std::nullopt;

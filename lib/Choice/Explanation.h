@@ -33,8 +33,8 @@ struct Explanation {
   int rank = -1;
   std::optional<Rejection> rejection; ///< it cannot run
   Derivation derivation;
-  /// The best config of another template, tile, split of k or number of stages,
-  /// or the first choice where the subject is another; if any.
+  /// The best config of another template, tile, split-K factor or number of
+  /// stages, or the first choice where the subject is another; if any.
   std::optional<Candidate> rival;
   int rivalRank = -1;
   std::optional<GenericChoice> generic; ///< where the first choice is

@@ -14,7 +14,7 @@ namespace kiln {
 
 namespace {
 
-/// A time against work: what it means for the chip.
+/// A time against work, and the rates that follow from both.
 class SummarySection final : public Report {
 public:
   explicit SummarySection(const Explanation &e) : e(e) {}

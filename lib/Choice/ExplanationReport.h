@@ -6,8 +6,8 @@
 
 namespace kiln {
 
-/// What `kiln explain` prints: summary, derivation, the rival term by term, why
-/// the choice is generic, the portfolio.
+/// The report that `kiln explain` prints: summary, derivation, the rival term
+/// by term, why the choice is generic, the portfolio.
 class ExplanationReport final : public Report {
 public:
   /// \p e must outlive it.

@@ -9,8 +9,8 @@
 
 namespace kiln {
 
-/// The portfolio that a cache has for \p problem; nullopt: none that is of use
-/// today. Cost: that of findPortfolio().
+/// The portfolio that a cache has for \p problem; nullopt: it has no portfolio
+/// that is of use today. Cost: that of findPortfolio().
 std::optional<Portfolio> findPortfolioAt(const PortfolioSources &from,
                                          const KernelFamily &family,
                                          const Problem &problem);

@@ -63,8 +63,9 @@ std::string buildTreeToolkit();
 std::string toolkitOfTree(llvm::StringRef tree);
 
 /// The existing folders in which NVIDIA's Python wheels have NVRTC. They lie
-/// below site-packages folders: first, if \p asksProcess, those of libraries
-/// that this process has loaded, this one included, then those of \p prefixes.
+/// below site-packages folders. The folders of libraries that this process has
+/// loaded, this one included, come first if \p asksProcess; then follow the
+/// folders of \p prefixes.
 std::vector<std::string> wheelFolders(bool asksProcess,
                                       llvm::ArrayRef<std::string> prefixes);
 

@@ -37,8 +37,8 @@ const ArchitectureRules &rulesFor(int computeCapability);
 /// source knows becomes a Fallback.
 void fillFromArchitecture(DeviceModel &model);
 
-/// Fills the unset tensor-core rates of the model's capability, those with
-/// floating-point accumulation times \p share.
+/// Fills the unset tensor-core rates of the model's capability. Rates with
+/// floating-point accumulation, except fp64, are multiplied by \p share.
 void fillTensorRates(DeviceModel &model, double share, ValueSource source,
                      llvm::StringRef note);
 

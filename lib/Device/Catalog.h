@@ -2,7 +2,8 @@
 //
 // Known GPUs as data, so that kernels can be planned, estimated and compiled
 // for a GPU that is not here. A DeviceModel is put together strongest source
-// first: each fill function sets only what no stronger source has set.
+// first: each fill function sets only the fields that no stronger source has
+// set.
 //
 //===----------------------------------------------------------------------===//
 #pragma once

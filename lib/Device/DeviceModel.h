@@ -183,7 +183,7 @@ struct DeviceModel {
   int64_t maxClusters(int64_t size) const;
 };
 
-/// A value on its way into or out of a field.
+/// A value that is read from a field or stored to it.
 using FieldValue = std::variant<int64_t, double, std::string>;
 
 /// One value of the model: its name, unit, range and storage.

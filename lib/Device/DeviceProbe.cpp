@@ -133,7 +133,7 @@ assembleDeviceModel(const ProbedAttributes &probed,
                     llvm::StringRef overridePath,
                     std::vector<std::string> &notes) {
   notes.insert(notes.end(), probed.failures.begin(), probed.failures.end());
-  // The file first: every later step fills only what is unset.
+  // The file first: every later step fills only unset fields.
   DeviceModel model;
   if (!overridePath.empty())
     if (llvm::Error error =

@@ -43,7 +43,7 @@ private:
   CudaContext context = nullptr;
   DeviceAddress base = 0;
   uint64_t size = 0;
-  CudaStream stream = nullptr; ///< not null: of a pool
+  CudaStream stream = nullptr; ///< not null: the memory is a pool's
 };
 
 /// Memory that comes and goes in the order of a stream. The driver lets

@@ -9,7 +9,7 @@
 namespace kiln {
 
 /// Sets extent \p dim of \p map and the bytes from one to the next. No extent
-/// is 0: of a tensor without rows nothing is read. The stride of an extent of
+/// is 0, because a tensor without rows is not read. The stride of an extent of
 /// one is not read, but it has to be one all the same.
 inline void setExtent(TensorMapSpec &map, int dim, int64_t extent,
                       int64_t strideBytes) {

@@ -41,7 +41,7 @@ protected:
     return plan;
   }
 
-  /// What fastestAt() answers, by fastestVariant().
+  /// The answer of fastestAt(), by fastestVariant().
   std::optional<Template::TimedConfig> fastestOf(
       llvm::ArrayRef<Values> configs,
       llvm::function_ref<void(const Config &,

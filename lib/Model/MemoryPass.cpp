@@ -268,7 +268,7 @@ PassTime passTime(const MemoryPass &kernel, const DeviceModel &device) {
   double loaded = busyDramLatencyNs(device);
   time.loadedLatencyNs = loaded;
   time.bytesNeededPerSm = loaded * device.dramBytesPerNs() / sms;
-  // A first wave's start is in the ramp; those behind it pay for theirs.
+  // A first wave's start is in the ramp; later waves pay for their start.
   bool isSingle = kernel.tasks <= time.slots;
   time.dramBytesPerNs = mixedBytesPerNs(kernel, device, isSingle);
   double crowding = time.bytesInFlightPerSm / (2 * time.bytesNeededPerSm);

@@ -8,8 +8,8 @@
 //
 //   life       = load rounds * latency + reductions + a block's start and end
 //   latency    : resident tasks * bytes of a task / life
-//   bandwidth  : of DRAM for this mix of reads and writes, of L2 for what is
-//                read once more
+//   bandwidth  : DRAM's for this mix of reads and writes, L2's for bytes that
+//                are read once more
 //   issue      : instructions of the SMs, results of their special units
 //
 // The least of them is the rate. None is reached to the last byte while another

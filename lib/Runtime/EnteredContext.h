@@ -13,7 +13,7 @@ namespace kiln {
 class EnteredContext {
 public:
   /// Enters \p context, or that of \p stream. May take some 10 ms where the
-  /// context is new. Errors: of Engine::driver(), findContext() and
+  /// context is new. Errors: those of Engine::driver(), findContext() and
   /// Engine::contextState().
   static llvm::Expected<EnteredContext> of(Engine &engine,
                                            const StreamContext &context);

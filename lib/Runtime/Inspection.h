@@ -24,7 +24,8 @@ public:
   const std::string &deviceClass() const {
     return state ? state->deviceClass : namedClass;
   }
-  /// Where a chooser looks. What is loaded is known of a context alone.
+  /// The sources of a chooser. Loaded plans are known for a context alone, not
+  /// for a named device.
   ChoiceSources sources();
 
 private:

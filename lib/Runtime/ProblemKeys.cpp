@@ -22,7 +22,7 @@ struct ArtifactName {
   bool isOnDisk = false;
 };
 
-/// What is stored of values that have one signature.
+/// The stored entries for values that have one signature.
 struct KeysOfPart {
   std::string range; ///< empty: one value
   std::string record;
@@ -73,8 +73,8 @@ void KeyCollector::add(const Plan &plan, KeysOfPart &part) const {
   }
 }
 
-/// The members of the portfolio that the cache has for the part. What a range
-/// takes without one is not known before it is chosen.
+/// The members of the portfolio that the cache has for the part. Without a
+/// portfolio the kernels of a range are not known before they are chosen.
 KeysOfPart KeyCollector::ofRange(const RangePart &part) {
   KeysOfPart keys{part.range.text(),
                   recordKey(family, part.typical, from.deviceClass)};

@@ -7,12 +7,12 @@
 
 namespace kiln {
 
-/// What kiln_problem_key answers: of the engine's named device, else of the
-/// stream's.
+/// The answer of kiln_problem_key, for the engine's named device or else for
+/// the stream's.
 llvm::Expected<std::string>
 problemKey(Engine &engine, const kiln_problem *problem, CudaStream stream);
 
-/// What kiln_problem_keys answers of the same devices.
+/// The answer of kiln_problem_keys, for the same device.
 llvm::Expected<std::string> problemKeys(Engine &engine,
                                         const kiln_problem *problem,
                                         CudaStream stream, bool asJson);

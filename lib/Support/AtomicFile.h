@@ -77,7 +77,7 @@ int readUpTo(FileOps &ops, int fd, uint64_t total, std::string &bytes);
 /// earlier step it holds the old ones.
 struct WriteResult {
   int errnoValue = 0;    ///< 0: done
-  const char *step = ""; ///< what failed, for messages
+  const char *step = ""; ///< the step that failed, for messages
   bool ok() const { return errnoValue == 0; }
 };
 

@@ -29,9 +29,9 @@ struct ElfHeader {
 using ElfReader =
     llvm::function_ref<bool(uint64_t offset, void *to, size_t bytes)>;
 
-/// Checks that what \p read reads is a complete 64-bit little-endian ELF file
-/// of \p size bytes: its tables, segments and sections end inside of it. Reads
-/// the header and both tables. Error: InvalidArgument.
+/// Checks that \p read reads a complete 64-bit little-endian ELF file of
+/// \p size bytes: its tables, segments and sections end inside of it. Reads the
+/// header and both tables. Error: InvalidArgument.
 llvm::Expected<ElfHeader> inspectElf(uint64_t size, ElfReader read);
 
 /// As above for a file in memory; well under 1 us.

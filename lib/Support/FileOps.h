@@ -63,7 +63,7 @@ public:
     fd = -1;
     return released;
   }
-  /// Closes. An error of close is dropped, and errno stays as it was.
+  /// Closes. An error of close is dropped, and errno keeps its value.
   void reset();
 
 private:

@@ -11,7 +11,7 @@
 
 namespace kiln {
 
-/// What is said of one thing, as text or as JSON. A section of JSON becomes a
+/// A report on one thing, as text or as JSON. A section of JSON becomes a
 /// member of one document.
 class Report {
 public:

@@ -143,7 +143,7 @@ llvm::Error writeFile(const std::string &path, llvm::StringRef text) {
   if (isThere && llvm::sys::fs::real_path(path, file))
     return writeInPlace(path, text);
   if (!isThere && llvm::sys::fs::is_symlink_file(path))
-    return writeInPlace(path, text); // what it leads to is not there yet
+    return writeInPlace(path, text); // its target does not exist yet
   std::string folder = llvm::sys::path::parent_path(file).str();
   return replaceIn(folder.empty() ? "." : folder,
                    llvm::sys::path::filename(file).str(), text,

@@ -206,8 +206,8 @@ ParsedOptions::bytesRange(llvm::StringRef name) const {
   return std::pair(*least, *most);
 }
 
-/// \p text in lines of at most 80 columns; those behind the first begin with
-/// \p indent spaces.
+/// \p text in lines of at most 80 columns, of which all but the first begin
+/// with \p indent spaces.
 static std::string wrapHelp(llvm::StringRef text, size_t indent) {
   std::string wrapped;
   size_t column = indent;

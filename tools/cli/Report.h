@@ -13,8 +13,7 @@ namespace kiln::cli {
 /// \p exitCode, or, after a line on stderr, that some work failed.
 int emit(const Report &report, bool asJson, int exitCode = 0);
 
-/// What went wrong with cases and what else there is to say of them, each once,
-/// for below a table.
+/// Errors and notes of cases, each once, which go below a table.
 class OutcomeNotes {
 public:
   /// \p error may be a success.

@@ -50,7 +50,8 @@ public:
   llvm::Error loadAll(const Driver &driver, CudaStream stream) const;
 
   /// Finds the fastest of all algorithms with few samples, taken as \p sampling
-  /// says; the final run measures it again. Errors: of measureInterleaved.
+  /// says; the final run measures it again. Errors: those of
+  /// measureInterleaved.
   llvm::Error pickBest(const Driver &driver, CudaStream stream,
                        SamplingOptions sampling);
 

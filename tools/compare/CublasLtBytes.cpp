@@ -43,11 +43,11 @@ static llvm::Error checkBlocks(const MatrixProduct &product) {
   if (product.scalesA.kind != ScaleKind::Block1x128 ||
       product.scalesB.kind != ScaleKind::Block128x128)
     return makeError(ErrorCode::Unsupported,
-                     "bench asks cuBLASLt for scales of blocks as 1x128 with "
+                     "bench asks cuBLASLt for block scales as 1x128 with "
                      "128x128 alone");
   if (product.m % 4 != 0 || product.n % 4 != 0)
     return makeError(ErrorCode::Unsupported,
-                     "cuBLASLt takes scales of blocks where m and n are "
+                     "cuBLASLt takes block scales where m and n are "
                      "multiples of 4, not m={} n={}",
                      product.m, product.n);
   const ProductScales &a = product.scalesA, &b = product.scalesB;

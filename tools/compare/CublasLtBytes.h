@@ -44,8 +44,8 @@ struct CublasLtScalePair {
 llvm::Error checkCublasLtTypes(const MatrixProduct &product);
 
 /// The scales of \p product in the terms of cuBLASLt \p version (130002:
-/// 13.0.2). Error Unsupported: it takes no such scales, or none that lie like
-/// these in memory; the error says how they should lie.
+/// 13.0.2). Error Unsupported: it takes no such scales, or not in this layout;
+/// the error says how they should lie in memory.
 llvm::Expected<CublasLtScalePair> cublasLtScalesOf(const MatrixProduct &product,
                                                    size_t version);
 

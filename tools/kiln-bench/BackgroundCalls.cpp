@@ -21,7 +21,7 @@ static uint64_t sizeOf(DType type) {
   return static_cast<uint64_t>(bitsOf(type)) / 8;
 }
 
-/// The bits of \p value in \p type: of integers up to 2.
+/// The bits of \p value in \p type, for integers from -2 to 2.
 static uint32_t bitsOf(int value, DType type) {
   constexpr uint16_t kHalf[] = {0xc000, 0xbc00, 0, 0x3c00, 0x4000};
   if (type == DType::FP16)

@@ -1,7 +1,7 @@
 //===- ClassicRanking.h - a space as the classic model sees it ------------===//
 //
 // The classic model wraps a finished space from outside: it knows matrix
-// products and tiles, and families and their templates know nothing of it.
+// products and tiles, and families and their templates do not depend on it.
 //
 //===----------------------------------------------------------------------===//
 #pragma once

@@ -73,7 +73,7 @@ struct DrawCost {
   uint64_t compiles = 0;
   size_t kernels = 0;                ///< loaded at the end, of all draws
   uint64_t cubinBytes = 0;           ///< of these
-  double tuneMs = 0;                 ///< Tuned: of all problems
+  double tuneMs = 0;                 ///< Tuned: all problems together
   std::vector<PreparedLayer> layers; ///< Prepared
 };
 

@@ -1,7 +1,7 @@
 //===- DrawSource.h - the source of a drawn case's config -----------------===//
 //
-// A state of a draw says who chooses the config: an engine that meets the
-// problem, with or without a prepared range, or the tuner ahead of time.
+// A state of a draw says which part chooses the config: an engine that meets
+// the problem, with or without a prepared range, or the tuner ahead of time.
 //
 //===----------------------------------------------------------------------===//
 #pragma once

@@ -9,9 +9,9 @@
 
 namespace kiln::cli {
 
-/// Figures that may not fall, in thousandths: of each split and regime those
-/// called "top1", "top1_tenth", "top5", "correlation", and "time_error", which
-/// may not rise.
+/// Limits of figures, in thousandths, for each split and regime: "top1",
+/// "top1_tenth", "top5" and "correlation" may not fall, and "time_error" may
+/// not rise.
 struct QualityFloors {
   std::map<std::string, std::map<std::string, std::map<std::string, int64_t>>>
       floors;

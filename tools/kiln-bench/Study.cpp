@@ -101,8 +101,8 @@ static llvm::Expected<StudyRequest> readStudy(const ParsedOptions &options,
 // Kernels
 //===----------------------------------------------------------------------===//
 
-/// A study compiles what spaces leave out, too: how much a wall costs is what
-/// it asks.
+/// A study also compiles configs that spaces leave out, because it measures the
+/// cost of such a wall.
 static void allowSpills(Plan &plan) {
   for (TranslationUnit &unit : plan.kernels) {
     UnitParts parts = unit.parts();

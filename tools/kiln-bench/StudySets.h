@@ -16,14 +16,13 @@ namespace kiln::cli {
 
 /// One member of a set.
 struct StudyConfig {
-  std::string name; ///< what reports call it
+  std::string name; ///< in reports
   /// The problem that was asked for, changed where this config asks for it: its
   /// element type, say.
   Problem problem;
   const Template *tmpl = nullptr;
   Values config;
-  /// Operations that its tiles compute, those that are cut included; 0: not
-  /// counted.
+  /// Operations that its tiles compute, cut tiles included; 0: not counted.
   double kernelFlops = 0;
   /// Operations of the problem with what KernelFamily::flops leaves out.
   double allFlops = 0;

@@ -14,17 +14,17 @@
 
 namespace kiln::cli {
 
-/// What one batch may take.
+/// The time that one batch may take.
 static constexpr std::chrono::milliseconds kBatchLimit{60000};
 
 /// How far behind the best a config may be that takes part in the playoff.
-/// Times of different batches are off by some 1 %, those that made a config the
+/// Times of different batches are off by some 1 %, times that made a config the
 /// best so far by more.
 static constexpr double kSweepPlayoffBand = 0.05;
 
 const SweptConfig *SweepResult::best() const {
-  // The least of many times are too low, and those of the playoff no more: who
-  // was not fast enough for it is not the best for that.
+  // The least of many noisy times are too low; times of the playoff are not. So
+  // where there was a playoff, only its members can be the best.
   const bool hasPlayoff = llvm::any_of(
       configs, [](const SweptConfig &config) { return config.inPlayoff; });
   const SweptConfig *best = nullptr;
@@ -77,7 +77,7 @@ static std::vector<size_t> chosenRanks(size_t size,
   std::iota(ranks.begin(), ranks.end(), size_t(0));
   if (options.top == 0 || options.top >= size)
     return ranks;
-  // By hand: what std::sample draws differs from library to library.
+  // By hand: the draws of std::sample differ from library to library.
   std::mt19937_64 random(options.seed);
   const size_t end = std::min<size_t>(size, options.top + options.sample);
   for (size_t i = options.top; i < end; ++i)
@@ -89,8 +89,8 @@ static std::vector<size_t> chosenRanks(size_t size,
 
 namespace {
 
-/// What is measured of one space: configs with plans, in the order of the
-/// ranking.
+/// The part of one space that is measured: configs with plans, in the order of
+/// the ranking.
 struct SweptSpace {
   std::vector<std::unique_ptr<TuningCandidate>> entries;
   size_t size = 0; ///< of the whole space

@@ -1,7 +1,8 @@
 //===- Sweep.h - every config of a space, measured ------------------------===//
 //
 // The tuner stops when it knows enough; a sweep goes on. It tells how good the
-// estimator's order is: what its first choices reach of the best there is.
+// estimator's order is: the share of the best config's speed that its first
+// choices reach.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -54,8 +55,8 @@ struct SweptConfig {
   int rank = 0; ///< in the estimator's order, from 0
   double predictedNs = 0;
   std::string bound;
-  /// samples 0 and Timeout or NotTried: not tried. What did not compile is
-  /// LaunchFailed, with the compiler's words.
+  /// samples 0 and Timeout or NotTried: not tried. A config that did not
+  /// compile is LaunchFailed, with the compiler's words.
   TrialResult result;
   /// Took part in the playoff: its time is that of the playoff, or, where there
   /// was no time or room for it there, that from before.
@@ -99,12 +100,12 @@ struct SweepResult {
 /// reference does, the best takes its place, or the batch runs again beside the
 /// next fastest. At the end those that may be the best, and the first choice,
 /// run once more side by side with twice the samples: this playoff sets their
-/// times. What may be the best is compared with the family's reference kernel.
-/// Records nothing. Takes some 0.1 s a compilation on each thread and some 10
-/// ms a config. A launch that does not end in time ends the sweep with what was
-/// measured before. Errors: NoCandidate, ContextDead, CompilerMissing, those of
-/// the runner that concern no config; InProgress where such a launch leaves
-/// nothing measured.
+/// times. Configs that may be the best are compared with the family's reference
+/// kernel. Records nothing. Takes some 0.1 s a compilation on each thread and
+/// some 10 ms a config. A launch that does not end in time ends the sweep with
+/// what was measured before. Errors: NoCandidate, ContextDead, CompilerMissing,
+/// those of the runner that concern no config; InProgress where such a launch
+/// leaves nothing measured.
 llvm::Expected<SweepResult>
 sweepSpace(const KernelFamily &family, const Problem &problem,
            const DeviceModel &device, ArtifactStore &artifacts,

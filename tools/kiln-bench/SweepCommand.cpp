@@ -119,7 +119,7 @@ private:
 
 } // namespace
 
-/// Writes what was measured for those who replay it.
+/// Writes the measurements, which `quality` replays.
 static llvm::Error writeRecord(const SweepReport &report,
                                const DeviceModel &device,
                                const std::string &path) {

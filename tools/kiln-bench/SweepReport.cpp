@@ -13,7 +13,8 @@
 
 namespace kiln::cli {
 
-/// Of the table without faults, and where these go: behind "measured".
+/// Columns of the table without faults, and the place of the faults: behind
+/// "measured".
 static constexpr size_t kColumns = 11;
 static constexpr int kFaultColumn = 3;
 
@@ -23,7 +24,8 @@ double SweepReport::Group::least() const {
              : *std::min_element(top1.begin(), top1.end());
 }
 
-/// "rmsnorm: 3 of 4 cases; of the best, the first choice reaches ...".
+/// The line of a group: "rmsnorm: 3 of 4 cases", then the shares of the best
+/// that the first choices reach.
 std::string SweepReport::Group::text() const {
   std::string text = fmt::format("{}: {} of {} case{}", name, top1.size(),
                                  cases, cases == 1 ? "" : "s");

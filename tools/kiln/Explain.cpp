@@ -71,9 +71,9 @@ const CommandSpec kExplainCommand = {
     "derive the choice for one problem: walls, intensities, waves, bound",
     "Tells step by step how the predicted time of the first choice comes "
     "about, and why it is not the best config of another template, tile, "
-    "split of k or number of stages. Where memory must set the pace, it shows "
-    "how many bytes are in flight and how many must be. If the cache has a "
-    "portfolio for a range of the problem, that comes last: its kernels, "
+    "split-K factor or number of stages. Where memory must set the pace, it "
+    "shows how many bytes are in flight and how many must be. If the cache has "
+    "a portfolio for a range of the problem, that comes last: its kernels, "
     "where they were measured, and which one this value takes. Needs no GPU "
     "with --device NAME. For a kernel's name, as profilers show it, it tells "
     "family, template and knobs.\n  kiln explain PROBLEM --device h200-sxm",

@@ -25,7 +25,7 @@ std::vector<RangeOutcome> prepareRanges(const PortfolioContext &context,
                                         std::chrono::milliseconds budget,
                                         llvm::StringRef title);
 
-/// What preparing ranges for one device gave.
+/// The results of preparing ranges for one device.
 class RangeReport final : public Report {
 public:
   /// \p wantsTrials: a range that is not measured counts as failed. \p

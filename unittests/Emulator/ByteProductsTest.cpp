@@ -7,8 +7,8 @@ using namespace kiln::emulated;
 
 namespace {
 
-/// Tiles that promote in one part, in two and in four; of rows and of columns
-/// that are not whole, in one stage of k or of several.
+/// Tiles that promote in one part, in two and in four. A stage has 128 or 256
+/// steps of k. The problems end within tiles.
 const std::string kNarrow = "sm90.bm64.bn64.bk128.st3.wg1.cm1.cn1";
 const std::string kDeep = "sm90.bm64.bn32.bk256.st3.wg1.cm1.cn1";
 const std::string kParts = "sm90.bm128.bn128.bk128.st3.wg2.cm1.cn1";
@@ -46,7 +46,7 @@ TEST_CASE("bytes: products of fp8 with scales of tensors and rows") {
           {kNarrow, kParts}}});
 }
 
-TEST_CASE("bytes: products of fp8 with scales of blocks") {
+TEST_CASE("bytes: products of fp8 with block scales") {
   const std::string blocks = " scale_a=1x128 scale_b=128x128";
   check(
       {{"gemm",

@@ -129,7 +129,7 @@ const std::vector<Sample> kScaled = {
 
 } // namespace
 
-TEST_CASE("bytes: rows with scales of blocks past a few vectors") {
+TEST_CASE("bytes: rows with block scales past a few vectors") {
   check(kScaled);
   check({{"gemm",
           "m=4 n=40 k=0 dtype=e4m3 layout=NT" + kBlocks,
@@ -140,7 +140,7 @@ TEST_CASE("bytes: rows with scales of blocks past a few vectors") {
           TrialData::Outliers}});
 }
 
-TEST_CASE("bytes: rows with scales of blocks as they are") {
+TEST_CASE("bytes: rows with block scales as they are") {
   AsArchitecture ada("89");
   check(kScaled);
 }

@@ -63,7 +63,7 @@ TEST_CASE("bytes: tiles of int8") {
           {kSquare}}});
 }
 
-TEST_CASE("bytes: tiles of fp8 with scales of blocks") {
+TEST_CASE("bytes: tiles of fp8 with block scales") {
   const std::string blocks = " scale_a=1x128 scale_b=128x128";
   check({{"gemm",
           "m=100 n=300 k=1000 dtype=e4m3 layout=NT align=4" + blocks,

@@ -301,8 +301,8 @@ void Cluster::endPredecessor() {
     wake(block, Wait::Predecessor, 0);
 }
 
-/// A block that ends without a wait does not tell the grid behind it that what
-/// is ahead has ended.
+/// A block that ends without a wait does not tell the grid behind it that the
+/// grid ahead has ended.
 void Cluster::checkWaits() {
   for (const Block &block : blocks)
     if (std::none_of(block.threads.begin(), block.threads.end(),

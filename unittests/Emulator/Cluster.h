@@ -164,10 +164,11 @@ struct Block {
 /// Runs one cluster of a launch. One at a time in a process.
 class Cluster {
 public:
-  /// \p images: those of its blocks in the order of their ranks. \p first: its
-  /// least block, \p extent: how many it has. \p seed: of the order in which
-  /// threads take turns. \p unwritten: the first contents of shared memory. \p
-  /// predecessor: the grid that the launch depends on; null: none.
+  /// \p images: the images of its blocks in the order of their ranks. \p first:
+  /// its least block, \p extent: how many it has. \p seed: a number that
+  /// decides the order in which threads take turns. \p unwritten: the first
+  /// contents of shared memory. \p predecessor: the grid that the launch
+  /// depends on; null: none.
   Cluster(const KilnFakeLaunch &launch, const std::vector<KernelImage> &images,
           Dim first, Dim extent, unsigned seed, unsigned char unwritten,
           Predecessor *predecessor);

@@ -24,7 +24,7 @@ namespace kiln::emulated {
 /// While it lives, launches of the stand-in driver run. One at a time.
 class Emulator {
 public:
-  /// \p seed: of the order in which threads take turns.
+  /// \p seed: a number that decides the order in which threads take turns.
   explicit Emulator(unsigned seed = 1);
   ~Emulator();
   Emulator(const Emulator &) = delete;

@@ -123,7 +123,7 @@ TEST_CASE("emulated: sizes of groups beyond their operands") {
                 "groups=masked",
                 configs);
   }
-  // Ends that fall are no groups; those beyond m end there.
+  // Ends that fall are no groups; ends beyond m count as m.
   Patch falling("gemm/Groups.cuh", "const int *sizes = params.groups.sizes;",
                 "int sizes[] = {90, 50, 3000, -70, 2147483647};");
   EmulatedTrials trials(3);

@@ -126,7 +126,7 @@ TEST_CASE("emulated: groups of more heads than a tile has rows") {
           "batch=3 sq=2 sk=200 heads=96 kvheads=1 d=64 dtype=bf16 qlen=packed "
           "kvlen=packed mask=causal",
           {"sm90.wg1.bn64.st3.dy1.pk48", rows}},
-         // The last tile has one row less than there are.
+         // The last tile of a token has one row less than its first.
          {"attention",
           "batch=1 sq=2 sk=150 heads=127 kvheads=1 d=64 dtype=bf16 lse=1",
           {"sm90.wg1.bn64.st3.pk64.rg1"}},
@@ -495,7 +495,7 @@ TEST_CASE("emulated: rows of any length and pitch") {
           "op=max rows=3 cols=5003 dtype=bf16 align=2",
           {"split.t128.v8.i2.k3.o1"},
           TrialData::Outliers},
-         // Ranges of rows, fewer and more of them than there are.
+         // Ranges of rows: fewer than the rows, and more.
          {"reduce",
           "op=mean rows=37 cols=304 dtype=bf16 axis=all ldx=320",
           {"split.t128.v8.i2.k3", "split.t128.v8.i2.k50"}}});

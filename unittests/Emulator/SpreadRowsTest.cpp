@@ -64,7 +64,7 @@ TEST_CASE("emulated: rows of blocks all over the GPU") {
   check(samples);
 }
 
-// Rows that blocks all over the GPU read again: of no row do they keep all.
+// Rows that blocks all over the GPU read again: they keep no row as a whole.
 TEST_CASE("emulated: spread rows that are read again") {
   const std::vector<Sample> samples = {
       {"softmax",

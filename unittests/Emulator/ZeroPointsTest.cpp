@@ -1,5 +1,5 @@
-// Products of int8 with zero points of A, emulated: of every template, and
-// exact to the last unit at the ends of what int8 holds.
+// Products of int8 with zero points of A, emulated with every template. They
+// are exact to the last unit, also at the ends of int8's range.
 #include "Emulator/EmulatedTrials.h"
 
 #include "Families/Gemm/GemmProblem.h"

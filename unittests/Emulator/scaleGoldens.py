@@ -23,7 +23,7 @@ def blocks(extent, size=BLOCK):
 
 
 def memory_of(values, pitch):
-    """Rows of \\p pitch elements; what is behind a row's end is never read."""
+    """Rows of \\p pitch elements; elements behind a row's end are never read."""
     rows, cols = values.shape
     full = np.full((rows, pitch), 77, values.dtype)
     full[:, :cols] = values

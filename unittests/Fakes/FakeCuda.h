@@ -78,9 +78,9 @@ typedef void (*KilnFakeKernel)(KilnFakeLaunch *launch, void *user);
 /// Runs \p kernel, on the launching thread, at each launch of a matching
 /// function. A function matches if its name is \p pattern, if its module text
 /// contains \p pattern, or if its name begins with the text before a '*' that
-/// ends \p pattern ("kiln_*"). Of several matching callbacks the one registered
-/// last runs. \p paramBytes of the parameter are kept when the launch is
-/// captured. With none registered a launch costs some ns.
+/// ends \p pattern ("kiln_*"). Where several callbacks match, the one
+/// registered last runs. \p paramBytes of the parameter are kept when the
+/// launch is captured. With none registered a launch costs some ns.
 KILN_FAKE_API void kilnFakeOnLaunch(const char *pattern, KilnFakeKernel kernel,
                                     void *user, size_t paramBytes);
 /// Virtual duration of a launch no callback speaks for; 1000 ns by default.

@@ -39,7 +39,7 @@ struct State {
   std::condition_variable released;
   int held = 0, releases = 0;
   std::string appended, lastOptions;
-  std::optional<std::string> cubin; ///< what every compilation returns
+  std::optional<std::string> cubin; ///< the result of every compilation
   size_t claimedSize = 0;           ///< of cubins and logs, 0: the true one
   int registers = 40, spillBytes = 0, sharedBytes = 0;
   int major = 13, minor = 0;

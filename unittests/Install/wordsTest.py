@@ -178,13 +178,13 @@ class TextTest(unittest.TestCase):
 
 
 class TreeTest(unittest.TestCase):
-    def test_pending_and_allowed_exist(self):
+    def test_allowed_exist(self):
         for entry in words.ALLOWED:
             self.assertTrue((ROOT / entry[0]).exists(), entry)
         self.assertLessEqual(len(words.ALLOWED), 8)
 
     def test_clean(self):
-        self.assertFalse(words.check(False, []))
+        self.assertFalse(words.check([]))
 
 
 if __name__ == "__main__":

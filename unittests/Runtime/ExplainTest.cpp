@@ -1,5 +1,5 @@
-// Explanations, candidates and keys: what they tell, of which device, and what
-// they refuse. unittests/Tools compares them with what the tool prints.
+// Explanations, candidates and keys: their contents, their devices, and the
+// calls that they refuse. unittests/Tools compares them with the tool's output.
 #include "Runtime/RuntimeFixture.h"
 
 #include <llvm/ADT/STLExtras.h>

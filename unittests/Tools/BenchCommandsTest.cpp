@@ -30,8 +30,8 @@ TEST_CASE("every command of kiln-bench has help") {
 TEST_CASE("bad input to kiln-bench gets one line and exit code 2") {
   BenchTool tool;
   struct {
-    std::string line;    // what is typed
-    std::string mention; // what the error must name
+    std::string line;    // the arguments of the program
+    std::string mention; // a text that the error must have
   } cases[] = {
       {"", "kiln-bench --help"},
       {"sweeb", "did you mean sweep"},

@@ -43,8 +43,8 @@ TEST_CASE("bad input gets one line and exit code 2") {
   Tool tool;
   const std::string h200 = " --device h200-sxm";
   struct {
-    std::string line;    // what is typed
-    std::string mention; // what the error must name
+    std::string line;    // the arguments of the program
+    std::string mention; // a text that the error must have
   } cases[] = {
       {"", "--help"},
       {"plam", "did you mean plan"},

@@ -123,7 +123,7 @@ TEST_CASE("scales of rows are vectors") {
   CHECK(says(f.refusal(test), "for both operands"));
 }
 
-TEST_CASE("scales of blocks lie where the library reads them") {
+TEST_CASE("block scales lie where the library reads them") {
   LibraryFixture f;
   // Three steps of k, the last of them a part; blocks of columns likewise.
   PeerCase test(DType::E4M3, 8, 264, 304);
@@ -138,7 +138,7 @@ TEST_CASE("scales of blocks lie where the library reads them") {
   f.run(larger);
 }
 
-TEST_CASE("scales of blocks that lie elsewhere are refused, with the place") {
+TEST_CASE("block scales that lie elsewhere are refused, with the place") {
   LibraryFixture f;
   PeerCase test(DType::E4M3, 8, 264, 304);
   test.scaleBlocks();

@@ -216,7 +216,7 @@ TEST_CASE("a sweep ends at its deadline and says so") {
   SweepResult none = f.sweep();
   CHECK_FALSE(none.isComplete);
   CHECK(none.measured() == 0);
-  CHECK(none.faulty() == 0); // late is nobody's fault
+  CHECK(none.faulty() == 0); // a late config is no fault
   CHECK(none.best() == nullptr);
   CHECK(none.share(1) == 0);
   std::atomic<bool> cancel = false;

@@ -17,7 +17,7 @@ namespace kiln::testing {
 struct ToolResult {
   int code = -1; ///< exit code; minus the signal that killed it
   std::string out, err;
-  std::string tool;      ///< what the program is called
+  std::string tool;      ///< the program's name
   double cpuSeconds = 0; ///< user and system
 
   /// The one JSON document on stdout; fails the test without one.
@@ -46,7 +46,7 @@ public:
   /// The whole environment of the child.
   std::map<std::string, std::string> environment;
   std::string stdoutPath; ///< where stdout goes instead of a file of ours
-  std::string program;    ///< what runs instead of the built tool
+  std::string program;    ///< runs instead of the built tool; empty: none
 
 protected:
   std::string name = "kiln", built; ///< of the tool

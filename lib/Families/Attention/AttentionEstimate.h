@@ -47,7 +47,7 @@ struct AttentionTileKernel {
   /// Rows of a tile that may have a query: whole tokens of packed heads. 0: all
   /// rows.
   int64_t filledRows = 0;
-  /// Head dims of the kernel, padding included; 0: those of the problem.
+  /// Head dims of the kernel, padding included; 0: the problem's.
   int64_t headDim = 0, valueDim = 0;
   TileOrder order = TileOrder::LongestFirst;
   bool isDrawn = false; ///< wgmma: a counter gives the number of a tile

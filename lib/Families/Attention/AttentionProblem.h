@@ -58,7 +58,7 @@ struct AttentionProblem {
     return queryLengths == AttentionLengths::Packed;
   }
   bool hasPackedKeys() const { return keyLengths == AttentionLengths::Packed; }
-  /// Contiguous rows of Q and O, and of K and V: those of a sequence, of all
+  /// Contiguous rows of Q and O, and of K and V: the rows of a sequence, of all
   /// packed sequences, or of a page.
   int64_t queryRows() const {
     return hasPackedQueries() ? totalQueries : queries;

@@ -334,7 +334,7 @@ static Round roundAt(const CollectRounds &rounds,
   return round;
 }
 
-/// Limits \p values, those of \p problem, to the round.
+/// Limits \p values, the values of \p problem, to the round.
 static void keepRound(const AttentionProblem &problem, const Round &round,
                       int64_t *values) {
   using F = AttentionField;

@@ -91,7 +91,7 @@ private:
   DType type;
   int64_t splits;
   bool unaligned;
-  int64_t sequences; ///< those that make units; packed sequences count as one
+  int64_t sequences; ///< with units of their own; packed ones count as one
 };
 
 /// Room for collected rows in MiB, best first: few rounds, and rooms that stay

@@ -5,7 +5,7 @@
 // change. Few sequences with few heads of K leave SMs idle, and their keys are
 // split until there is a block for each SM; more splits cost more than they
 // gain. If sequences may be much longer than usual, splits have a fixed length
-// instead, and short sequences leave most of theirs empty.
+// instead, and most splits of short sequences are empty.
 //
 //===----------------------------------------------------------------------===//
 #pragma once

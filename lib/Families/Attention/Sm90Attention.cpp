@@ -391,7 +391,7 @@ static std::optional<Rejection> checkSplits(const AttentionProblem &problem,
     return Rejection{PruneReason::Workspace, bytes, kMaxPartialBytes, "B"};
   if (config.splits == 1)
     return std::nullopt;
-  // Of the kernel that merges splits.
+  // The kernel that merges splits has such a grid.
   return checkGridYZ({double(problem.heads), double(problem.batch)});
 }
 

@@ -36,7 +36,7 @@ double promotionClocks(const GemmSignature &signature, double sums,
 /// The limit of sums of int32, of all k.
 std::optional<Rejection> checkIntegerSums(const GemmProblem &problem);
 
-/// The limit of scales of blocks, which kernels count in 32 bits.
+/// The limit of block scales, which kernels count in 32 bits.
 std::optional<Rejection> checkBlockScales(const GemmProblem &problem);
 
 } // namespace kiln

@@ -5,11 +5,11 @@
 
 namespace kiln {
 
-/// Clocks that a warp's decoding of 16 rows and 16 k takes its sub-core: those
-/// of its integer pipe, which does half a warp a clock and sets the pace, and
-/// of subtractions or factors beside it. Measured on an H200: 62 lanes of LOP3
-/// and shifts a clock and SM, 112 of HFMA2. The operations are those of
-/// WeightDecoder.cuh for four registers, as ptxas 13.0 has them.
+/// Clocks of its sub-core that a warp's decoding of 16 rows and 16 k takes:
+/// clocks of the integer pipe, which does half a warp a clock and sets the
+/// pace, and of subtractions or factors beside it. Measured on an H200: 62
+/// lanes of LOP3 and shifts a clock and SM, 112 of HFMA2. The operations are
+/// those of WeightDecoder.cuh for four registers, as ptxas 13.0 has them.
 double decodeClocks(const GemmSignature &signature);
 
 } // namespace kiln

@@ -1,8 +1,8 @@
 //===- FfmaGemm.cpp - the multistage FFMA template ------------------------===//
 //
 // Exact fp32 products from sm_80 on. The space crosses tiles that differ in
-// kind with splits of k: large tiles where there is work for all SMs, thin ones
-// where m or n is small, whose warps share out the steps of k. Blocks of an SM,
+// kind with split-K: large tiles where there is work for all SMs, thin ones
+// where m or n is small, whose warps share the steps of k. Blocks of an SM,
 // stages and splits are derived: the splits fill a part of one wave, or make
 // the last of several fuller.
 //
@@ -275,7 +275,8 @@ TileKernel FfmaGemm::tileKernel(const GemmSignature &signature,
       share * ffmaEfficiency(ffma, slots, reads + other, device);
   kernel.tensor = false;
   // A warp of a sub-core has enough independent FFMAs to itself (H100: 4 warps
-  // reach 0.85 of what 8 do, in 111 measured times; of whole numbers 5 fits).
+  // reach 0.85 of what 8 do, in 111 measured times; 5 is the whole number that
+  // fits best).
   kernel.warpsForPeak = 5;
   return kernel;
 }

@@ -51,7 +51,7 @@ struct GemmVisit {
     const kiln_dtype in = args.a.type, inB = args.b.type ? args.b.type : in;
     const kiln_dtype usual = kiln_dtype(defaultOut(static_cast<DType>(in)));
     const kiln_dtype out = args.d.type ? args.d.type : usual;
-    // What is quantised has the usual type before.
+    // A result that is quantised has the usual type before.
     const kiln_dtype side = parts.scaleD ? usual : out;
     v.type(GemmField::DType, "a.type", in, in);
     v.type(GemmField::TypeB, "b.type", inB, inB == in ? 0 : inB);

@@ -26,7 +26,7 @@ struct GemmGroups {
   int64_t groupAlign = 1; ///< a group begins at a multiple of it
   int64_t room = 0;       ///< masked: rows of each matrix of A and D; else m
   int64_t batchA = 1;     ///< matrices of A and D: groups with ends share one
-  int64_t batchB = 1;     ///< matrices of B, those of groups without rows too
+  int64_t batchB = 1;     ///< matrices of B, also for groups without rows
   /// For a part of the rows of groups with ends (GemmRounds.h): its first row,
   /// and how many rows there are in all.
   int64_t firstRow = 0, allRows = 0;

@@ -49,7 +49,7 @@ struct GemmRounds {
                      int64_t matrices, int64_t *values);
 };
 
-/// The typicalProduct() of one of \p count rounds: of an even part of
+/// The typicalProduct() of one of \p count rounds, for an even part of
 /// \p product.
 GemmProblem typicalRound(const GemmProblem &product, const GemmRounds &rounds,
                          int64_t count);

@@ -59,9 +59,9 @@ static llvm::Error checkKinds(const GemmProblem &p,
                      nameOf(p.dtype));
   if (!signature.isPromoted())
     return makeError(ErrorCode::Unsupported,
-                     "gemm: scales of blocks need e4m3 or e5m2 and fp32 sums");
+                     "gemm: block scales need e4m3 or e5m2 and fp32 sums");
   return makeError(ErrorCode::Unsupported,
-                   "gemm: scales of blocks are scale_a=1x128 with "
+                   "gemm: block scales are scale_a=1x128 with "
                    "scale_b=128x128");
 }
 

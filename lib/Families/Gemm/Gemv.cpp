@@ -55,9 +55,9 @@ protected:
 
 } // namespace
 
-/// Registers that a thread cannot do without: the vectors in flight, those of
-/// the small operand that come with them, what several vectors use again, sums
-/// and addresses. ptxas spills below this.
+/// Registers that a thread cannot do without: the vectors in flight, the
+/// vectors of the small operand that come with them, values that several
+/// vectors use again, sums and addresses. ptxas spills below this.
 static int64_t registersOf(const GemmSignature &signature,
                            const GemvConfig &config) {
   constexpr int kOverhead = 24, kEarly = 8, kPerVector = 3;

@@ -173,8 +173,9 @@ static llvm::ArrayRef<int> usefulRasters(const GemmProblem &problem,
 /// Registers of a thread for the addresses of an operand that lies across k.
 /// Words of tf32 are read one by one; and where rows are no multiples of 8
 /// bytes a tile has many pieces, or pieces that are shifted in registers. Most
-/// kernels with 128 accumulators spilled that do not leave as many; those of
-/// fewer have room (ptxas 13.0 for sm_80 and sm_90, 500 kernels).
+/// kernels with 128 accumulators that do not leave as many spilled; kernels
+/// with fewer accumulators have room (ptxas 13.0 for sm_80 and sm_90, 500
+/// kernels).
 static int addressRegisters(bool isKMajor, int align, DType type) {
   constexpr int kWord = 4, kFew = 12, kMany = 24;
   // Bytes are sorted by another register behind their transposition.

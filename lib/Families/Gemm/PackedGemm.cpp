@@ -63,9 +63,9 @@ protected:
 
 } // namespace
 
-/// Steps in flight, the sums, those of a group beside them, and vectors'
-/// fragments; the rest is addresses, fragments that are decoded and loop state.
-/// With so much ptxas 13.0 spills nothing (sm_90).
+/// Registers for steps in flight, the sums, a group's sums beside them, and
+/// vectors' fragments; the rest is addresses, fragments that are decoded and
+/// loop state. With so much ptxas 13.0 spills nothing (sm_90).
 static int64_t registersOf(const PackedGemmConfig &config,
                            const GemmSignature &signature) {
   // kOfGroups: for a group's place, and the walk over tiles.

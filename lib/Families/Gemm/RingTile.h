@@ -1,7 +1,7 @@
 //===- RingTile.h - what tiles fed by a ring of cp.async share ------------===//
 //
 // The templates mma and ffma have the same knobs beside those of their
-// instruction: a tile, stages of k in a ring, splits of k, a raster.
+// instruction: a tile, stages of k in a ring, split-K, a raster.
 //
 //===----------------------------------------------------------------------===//
 #pragma once

@@ -26,9 +26,9 @@ inline constexpr double kSm90Queue = 1.5;
 /// another is close: the step is a norm of these.
 struct Sm90Step {
   double math;   ///< wgmma
-  double port;   ///< what the SM takes in
-  double l2;     ///< what all SMs ask for
-  double dram;   ///< what L2 does not have
+  double port;   ///< the bytes that the SM takes in
+  double l2;     ///< the bytes that all SMs ask for
+  double dram;   ///< the bytes that L2 does not have
   double shared; ///< shared memory where rows come from registers, else 0
   double ring;   ///< a stage's latency and pace, over the stages
   double apart;  ///< L2 alone, once blocks are out of step
@@ -50,13 +50,13 @@ struct Sm90Model {
   int64_t groups, resident; ///< of the work, and at once
   int64_t tilesPerBlock, kSteps;
   double bytesA, bytesB; ///< of A's and of B's tile in a stage
-  double linesA, linesB; ///< what L2 takes for their rows, 1 of whole lines
+  double linesA, linesB; ///< L2's time for their rows, in times of whole lines
   Traffic bytes;
 
   /// Steps of a full wave and of the last one; where there is no such wave, as
   /// the other.
   Sm90Step full, last;
-  double apartShare; ///< of a block's steps, those that are out of step
+  double apartShare; ///< share of a block's steps that are out of step
   // Once a tile.
   double epilogue, exposedEpilogue, reduction;
   // Once a block.

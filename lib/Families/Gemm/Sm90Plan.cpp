@@ -72,7 +72,7 @@ public:
   void bind(const Arguments &arguments, const LaunchContext &context,
             LaunchSpec &spec) const noexcept override;
 
-  /// The tensor maps of a launch; those that it does not use stay out of the
+  /// The tensor maps of a launch; maps that it does not use stay out of the
   /// plan.
   struct Maps {
     TensorMapSpec a, b, c, d, residual;

@@ -44,8 +44,8 @@ int64_t packedPitch(int64_t cols, int64_t bytes);
 /// larger problems are left to templates that load them as they are.
 inline constexpr double kMaxRepackBytes = double(int64_t(256) << 20);
 
-/// Bytes that the copies of operands take in the workspace: of unaligned ones,
-/// and of those that wgmma wants along k and that are not.
+/// Bytes in the workspace that the copies of operands take. Unaligned operands
+/// are copied, and operands that wgmma needs along k and that lie across it.
 int64_t repackBytes(const GemmProblem &problem, const GemmSignature &signature,
                     const Sm90GemmConfig &config);
 

@@ -229,8 +229,8 @@ bool Enumeration::hasWholeScales(const Sm90GemmConfig &config) const {
 }
 
 /// Longer steps where loads are small: half as many barriers. (128 x 7168 x
-/// 2048 of fp8 with scales of blocks by tiles of 128 x 64 in clusters, of 24
-/// KiB a stage, H100: 10.9 us instead of 11.4.)
+/// 2048 of fp8 with block scales by tiles of 128 x 64 in clusters, of 24 KiB a
+/// stage, H100: 10.9 us instead of 11.4.)
 bool Enumeration::hasSmallSteps(const Sm90GemmConfig &config) const {
   constexpr int kSmall = 20 << 10, kSmallPromoted = 24 << 10;
   return config.stageBytes(signature) <=
@@ -256,10 +256,10 @@ void Enumeration::addTile(Sm90GemmConfig config, const Width &width) {
 /// L2 then delivers half as many bytes of operands whose rows begin within a
 /// sector (1000 x 1000 x 1000 of bf16, H100: 10.2 us instead of 12.2; with
 /// whole lines 8.4 instead of 7.9). Blocks with few rows load more bytes of A
-/// than of weights (128 x 7168 x 2048 of fp8 with scales of blocks, H100: 10.9
-/// us instead of 11.7). The largest tiles of fp8 whose sums are promoted lose
-/// time to L2 (8192^3, H100: 742 us instead of 759; with scales of blocks
-/// clusters lose).
+/// than of weights (128 x 7168 x 2048 of fp8 with block scales, H100: 10.9 us
+/// instead of 11.7). The largest tiles of fp8 whose sums are promoted lose time
+/// to L2 (8192^3, H100: 742 us instead of 759; with block scales clusters
+/// lose).
 void Enumeration::addCluster(Sm90GemmConfig config, const Width &width) {
   constexpr int64_t kSector = 32;
   constexpr int kLarge = 128 * 256;

@@ -6,11 +6,11 @@
 // matter for how many blocks the busiest SM has, and because the blocks of the
 // first one end together.
 //
-// A block's own path is what its warps wait for: a step takes the latency of
-// its loads and its instructions, over the steps that are in flight, but no
-// less than its instructions. Constants without another source were fitted to
-// exhaustive sweeps of 30 problems of 1 to 56 rows (H200). Fitted to half of
-// them, the first choice in the other half reaches 0.990 of the best.
+// A block's own time consists of the waits of its warps: a step takes the
+// latency of its loads and its instructions, over the steps that are in flight,
+// but no less than its instructions. Constants without another source were
+// fitted to exhaustive sweeps of 30 problems of 1 to 56 rows (H200). Fitted to
+// half of them, the first choice in the other half reaches 0.990 of the best.
 //
 //===----------------------------------------------------------------------===//
 #include "Families/Gemm/StreamedTile.h"
@@ -154,8 +154,8 @@ StreamedWave StreamModel::wave(int64_t count) const {
   return wave;
 }
 
-/// Splits store their sums, count arrivals, and the last reads them all: less
-/// than what splits of larger tiles cost.
+/// Splits store their sums, count arrivals, and the last reads them all. That
+/// costs less than with larger tiles.
 static double reductionNs(const StreamedTile &kernel,
                           const DeviceModel &device) {
   constexpr double kArrivalNs = 2000;

@@ -59,8 +59,8 @@ struct StreamedTile {
 int64_t streamedExtent(const GemmProblem &problem, bool streamsA);
 int64_t vectorExtent(const GemmProblem &problem, bool streamsA);
 
-/// Blocks that an SM holds of a kernel that needs \p block, at least 1: what
-/// the compiler is told, so that it takes no more registers.
+/// Blocks that an SM holds of a kernel that needs \p block, at least 1. The
+/// compiler is told this number, so that it takes no more registers.
 int streamedBlocksPerSm(BlockResources block, const DeviceModel &device);
 
 /// Whether \p splitK blocks that share the \p steps along k of each tile fill

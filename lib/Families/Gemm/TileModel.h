@@ -22,7 +22,7 @@ inline constexpr double kStepBarrierClocks = 60;
 /// The time of one k iteration when some blocks share an SM, in ns.
 struct StepTimes {
   double math, shared, issue, l2, dram;
-  double barrier; ///< what other blocks of the SM do not cover of it
+  double barrier; ///< the part that other blocks of the SM do not cover
   Pipeline ring;  ///< at the pace of the slowest
 
   double pace() const { return std::max({math, shared, issue, l2, dram}); }
@@ -118,7 +118,7 @@ struct TileTimes {
   double fill = 0, loop = 0, epilogue = 0;
   TileReduction reduction;
   double gather; ///< ahead of the product
-  double floor;  ///< what the compulsory bytes take beyond the waves
+  double floor;  ///< time of the compulsory bytes beyond the waves
   double totalNs;
   llvm::StringRef bound;
 

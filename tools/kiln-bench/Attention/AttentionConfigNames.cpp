@@ -17,7 +17,7 @@ namespace {
 constexpr llvm::StringLiteral kBraces = "FlashForwardKernelConfig{";
 constexpr int kFields = MmaAttentionConfig::kFieldCount;
 
-/// What a field holds, in the order of the fields.
+/// The kinds of values, for each field in the order of the fields.
 enum class Kind { Type, Int, Flag };
 constexpr Kind kKinds[kFields] = {
     Kind::Type, Kind::Int,  Kind::Int,  Kind::Int, Kind::Int,

@@ -205,8 +205,8 @@ llvm::Expected<std::vector<StudyConfig>> studySet(const KernelFamily &family,
 
 double tileFlops(const Config &config) {
   double rows = config.blockRows, keys = config.blockKeys, dim = config.headDim;
-  // Of a row: maximum, difference, exponential and sum of each score; the
-  // correction of O, and of maximum and sum.
+  // A row has maximum, difference, exponential and sum of each score, the
+  // correction of O, and that of maximum and sum.
   return 4 * rows * keys * dim + rows * (4 * keys + dim + 4);
 }
 

@@ -40,8 +40,8 @@ const TuneRule *leftOutBy(const MmaAttentionConfig &config);
 
 /// "tune, all, prog, progall or R,K (rows and keys of a tile)"
 llvm::StringRef mmaAttentionSetNames();
-/// The configs of the set called \p name, in its order. What begins with
-/// "prog" is the progression, of all tiles where it also has "all". Errors:
+/// The configs of the set called \p name, in its order. Names that begin with
+/// "prog" mean the progression, "progall" that of all tiles. Errors:
 /// InvalidArgument, which lists the sets.
 llvm::Expected<std::vector<MmaAttentionConfig>>
 mmaAttentionSet(llvm::StringRef name);
@@ -49,13 +49,13 @@ mmaAttentionSet(llvm::StringRef name);
 /// Operations of one tile of scores: both products, and what the softmax does
 /// with its rows.
 double tileFlops(const MmaAttentionConfig &config);
-/// Of a whole launch: all tiles that \p problem makes of a config, and their
-/// ends. More than the problem needs where tiles are cut.
+/// Operations of a whole launch: all tiles that \p problem makes of a config,
+/// and their ends. They are more than the problem needs where tiles are cut.
 double kernelFlops(const AttentionProblem &problem,
                    const MmaAttentionConfig &config);
-/// Of the problem: 2 (d + dv) + 6 for each pair of a query and a key that it
-/// sees. The 6 stand for its softmax, which the usual count (KernelFamily::
-/// flops) leaves out.
+/// Operations of the problem: 2 (d + dv) + 6 for each pair of a query and a key
+/// that it sees. The 6 stand for its softmax, which the usual count
+/// (KernelFamily::flops) leaves out.
 double attentionFlops(const AttentionProblem &problem);
 
 /// Blocks that a study expects on an SM: 2, or 1 of 8 warps or where shared

@@ -1,7 +1,7 @@
 //===- Builtins.h - CUDA's built-ins on the host --------------------------===//
 //
-// Comes before the text of every emulated kernel: of the language and of
-// NVRTC's functions what kernel_src uses.
+// Comes before the text of every emulated kernel. It has the parts of the
+// language, and the functions of NVRTC, that kernel_src uses.
 //
 //===----------------------------------------------------------------------===//
 #pragma once

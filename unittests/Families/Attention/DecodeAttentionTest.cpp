@@ -139,7 +139,7 @@ TEST_CASE("a grid has splits for the longest sequence, in room for them") {
     smaller.keys = int64_t(rng() % uint64_t(problem.keys + 1));
     smaller.queries = 1 + int64_t(rng() % uint64_t(problem.queries));
     smaller.typicalKeys = std::min(smaller.keys, problem.typicalKeys);
-    // Tensors may have room for more queries than there are.
+    // Tensors may have room for more queries than the problem has.
     smaller.totalQueries = int64_t(rng() % 100000);
     if (config.cluster)
       continue;

@@ -480,7 +480,7 @@ TEST_CASE("alignment is that of all addresses and strides together") {
   args.d.data = reinterpret_cast<void *>(0x3002);
   CHECK(alignment() == 2);
   args.d.data = reinterpret_cast<void *>(0x3000);
-  args.b.alignment = 4; // promises less than there is
+  args.b.alignment = 4; // promises less than the address has
   CHECK(alignment() == 4);
   args.b.alignment = 0;
   args.c.data = reinterpret_cast<void *>(0x4002); // not read
@@ -659,7 +659,7 @@ TEST_CASE("a struct that was zeroed and not initialised is refused") {
   auto problem = readProblem(family, &args, CallAddresses::Ignored, described);
   REQUIRE_FALSE(static_cast<bool>(problem));
   CHECK(summarize(problem.takeError()).message == refusal);
-  // Of a batch or a scalar that is meant, all work.
+  // With a batch or a scalar that is meant, each call works.
   args.alpha = 1;
   CHECK(CheckedCall(family, &args).message == "");
   args.alpha = 0, args.beta = 1;

@@ -244,7 +244,7 @@ TEST_CASE("the grid covers whichever operand is streamed, and splits of it") {
     plan.binder->bind(gemm().defaultArguments(problem), context, spec);
     return spec.steps[0].kernel.grid;
   };
-  // 4 rows of B a block: those of one warp, as all four split k.
+  // 4 rows of B a block, the rows of one warp, as all four warps split k.
   CHECK(gridOf("gemm m=1 n=101 k=4096 dtype=bf16 layout=NT batch=3",
                "gemv.r4.u4.w4.wk4.v1.mb4") == Dim3{26 * 3});
   CHECK(gridOf("gemm m=101 n=2 k=4096 dtype=bf16 layout=NT",
