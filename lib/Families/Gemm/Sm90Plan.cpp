@@ -42,6 +42,11 @@ public:
   Sm90Binder(const GemmProblem &problem, const GemmSignature &signature,
              const Sm90GemmConfig &config, const DeviceModel &device)
       : signature(signature), config(config),
+        aheadA(aheadOfA(signature, config)),
+        aheadB(aheadOfB(signature, config)),
+        boxesA(boxesOf(!config.swapAB, config.readsKMajorA(signature))),
+        boxesB(boxesOf(config.swapAB, config.readsKMajorB(signature))),
+        sharedBytes(static_cast<uint32_t>(config.sharedBytes(signature))),
         mostGroups(residentGroups(config, device)), smCount(device.smCount) {
     // Groups with ends share a matrix.
     auto flat = [&](int64_t stride) {
@@ -53,20 +58,24 @@ public:
       a.ld = gatheredLda(problem);
     StoredMatrix b{0, problem.rowsB(), problem.colsB(), problem.ldb,
                    problem.strideB()};
-    copied(a, aheadOfA(signature, config));
-    copied(b, aheadOfB(signature, config));
-    planned.a = mapOfA(a, problem.batch);
-    planned.b = mapOfB(b, problem.batch);
-    int64_t columns = problem.n / signature.columnsPerOutput();
+    copied(a, aheadA);
+    copied(b, aheadB);
+    planned.a = operandMap(formOf(boxesA), boxesA, a, problem.batch);
+    planned.b = operandMap(formOf(boxesB), boxesB, b, problem.batch);
+    const int64_t columns = problem.n / signature.columnsPerOutput();
     planned.d =
-        mapOfD({0, problem.room, columns, problem.ldd, flat(problem.strideD())},
-               problem.batch);
-    planned.c =
-        fetchedMap({0, problem.room, columns, problem.ldc, problem.strideC()},
-                   problem.batch);
-    planned.residual = fetchedMap({0, problem.room, columns, problem.ldResidual,
-                                   flat(problem.strideResidual())},
-                                  problem.batch);
+        sized(pieceForm(config.storedRows(signature)),
+              {0, problem.room, columns, problem.ldd, flat(problem.strideD())},
+              problem.batch);
+    const TensorMapSpec fetched = pieceForm(
+        config.swapAB ? config.pieceColumns(signature) : Sm90GemmConfig::kUnit);
+    planned.c = sized(
+        fetched, {0, problem.room, columns, problem.ldc, problem.strideC()},
+        problem.batch);
+    planned.residual = sized(fetched,
+                             {0, problem.room, columns, problem.ldResidual,
+                              flat(problem.strideResidual())},
+                             problem.batch);
   }
 
   void bind(const Arguments &arguments, const LaunchContext &context,
@@ -101,29 +110,25 @@ private:
     matrix.stride = matrix.stride ? matrix.rows * matrix.ld : 0;
   }
 
-  TensorMapSpec mapOf(const StoredMatrix &matrix, int64_t batch, DType type,
-                      uint32_t boxCols, uint32_t boxRows,
-                      TensorMapSwizzle swizzle) const;
-  int64_t boxRows(bool isRowSide, int64_t extent) const;
-  TensorMapSpec operandMap(const StoredMatrix &matrix, int64_t batch,
-                           bool isRowSide, bool kMajor) const;
+  /// The boxes that bring a stage of an operand.
+  struct Boxes {
+    bool kMajor;       ///< along k, with rows of the extent
+    bool finishesRows; ///< in whole pairs: the row beyond is zeros then
+    int64_t count;     ///< of a stage
+    int64_t mostRows;  ///< of a box, unless the operand has fewer
+  };
+  Boxes boxesOf(bool isRowSide, bool kMajor) const;
+  static int64_t rowsOf(const Boxes &boxes, int64_t extent);
   int64_t stageBytes(const GemmProblem &problem) const;
-  TensorMapSpec mapOfA(const StoredMatrix &a, int64_t batch) const {
-    return operandMap(a, batch, !config.swapAB, config.readsKMajorA(signature));
-  }
-  TensorMapSpec mapOfB(const StoredMatrix &b, int64_t batch) const {
-    return operandMap(b, batch, config.swapAB, config.readsKMajorB(signature));
-  }
-  TensorMapSpec pieceMap(const StoredMatrix &matrix, int64_t batch,
-                         uint32_t boxRows) const;
-  TensorMapSpec mapOfD(const StoredMatrix &d, int64_t batch) const {
-    return pieceMap(d, batch, config.storedRows(signature));
-  }
-  TensorMapSpec fetchedMap(const StoredMatrix &matrix, int64_t batch) const {
-    return pieceMap(matrix, batch,
-                    config.swapAB ? config.pieceColumns(signature)
-                                  : Sm90GemmConfig::kUnit);
-  }
+
+  TensorMapSpec formOf(DType type, uint32_t boxCols, uint32_t boxRows,
+                       TensorMapSwizzle swizzle) const;
+  TensorMapSpec formOf(const Boxes &boxes) const;
+  TensorMapSpec pieceForm(uint32_t boxRows) const;
+  static TensorMapSpec sized(TensorMapSpec form, const StoredMatrix &matrix,
+                             int64_t batch);
+  static TensorMapSpec operandMap(const TensorMapSpec &form, const Boxes &boxes,
+                                  const StoredMatrix &matrix, int64_t batch);
 
   StoredMatrix bindOperand(StoredMatrix matrix, Ahead ahead, int64_t batch,
                            bool depends, DeviceAddress &scratch,
@@ -142,6 +147,10 @@ private:
 
   GemmSignature signature;
   Sm90GemmConfig config;
+  // Of these and nothing else, so that launches do not derive them again.
+  Ahead aheadA, aheadB;
+  Boxes boxesA, boxesB;
+  uint32_t sharedBytes;
   int64_t mostGroups;
   int64_t smCount;
   Maps planned;
@@ -149,22 +158,46 @@ private:
 
 } // namespace
 
-TensorMapSpec Sm90Binder::mapOf(const StoredMatrix &matrix, int64_t batch,
-                                DType type, uint32_t boxCols, uint32_t boxRows,
-                                TensorMapSwizzle swizzle) const {
-  int64_t bytes = bytesOf(type);
+/// The boxes of an operand. Each block of a cluster that shares the tile has
+/// its part of the rows, in halves where a box has no place for them.
+Sm90Binder::Boxes Sm90Binder::boxesOf(bool isRowSide, bool kMajor) const {
+  const int rows = isRowSide ? config.rows() : config.columns();
+  const int sharers =
+      isRowSide ? config.clusterColumns() : config.clusterRows();
+  if (!kMajor) // rows of k, along the extent: as many bytes for any of them
+    return {false, false, rows, config.blockK};
+  const int64_t boxRows = Slab::boxRows(rows / sharers);
+  return {true, !isRowSide && Sm90GemmConfig::finishesPairs(signature),
+          rows / boxRows, boxRows};
+}
+
+/// Rows of a box: no more than the operand has.
+int64_t Sm90Binder::rowsOf(const Boxes &boxes, int64_t extent) {
+  if (!boxes.kMajor)
+    return boxes.mostRows;
+  return std::min(boxes.mostRows,
+                  boxes.finishesRows ? roundUp(extent, 2) : extent);
+}
+
+/// The bytes of a stage that TMA loads.
+int64_t Sm90Binder::stageBytes(const GemmProblem &problem) const {
+  auto elements = [&](const Boxes &boxes, int64_t extent) {
+    const int64_t depth = boxes.kMajor ? config.blockK : 1;
+    return boxes.count * rowsOf(boxes, extent) * depth;
+  };
+  int64_t all = elements(boxesA, problem.room);
+  // Packed weights come without boxes, and kernels count them.
+  if (!signature.isPacked())
+    all += elements(boxesB, problem.n);
+  return all * elementBytes();
+}
+
+/// A map without sizes.
+TensorMapSpec Sm90Binder::formOf(DType type, uint32_t boxCols, uint32_t boxRows,
+                                 TensorMapSwizzle swizzle) const {
   TensorMapSpec map;
   map.elementType = static_cast<int32_t>(type);
   map.rank = 3;
-  map.dims[0] = static_cast<uint64_t>(matrix.cols);
-  map.dims[1] = static_cast<uint64_t>(matrix.rows);
-  // All batches of a shared operand are its first.
-  map.dims[2] = static_cast<uint64_t>(matrix.stride ? batch : 1);
-  map.strides[0] = static_cast<uint64_t>(matrix.ld * bytes);
-  // Not read with one batch, but it has to be a stride all the same.
-  int64_t stride =
-      batch > 1 && matrix.stride ? matrix.stride : matrix.ld * matrix.rows;
-  map.strides[1] = static_cast<uint64_t>(stride * bytes);
   map.box[0] = boxCols;
   map.box[1] = boxRows;
   map.box[2] = 1;
@@ -175,61 +208,50 @@ TensorMapSpec Sm90Binder::mapOf(const StoredMatrix &matrix, int64_t batch,
   return map;
 }
 
-/// Rows of a box of an operand that is stored along k. Each block of a cluster
-/// that shares the tile has its part, in halves where a box has no place for
-/// them. There are no more rows than the operand has, in whole pairs where they
-/// are finished so: the row beyond is zeros then.
-int64_t Sm90Binder::boxRows(bool isRowSide, int64_t extent) const {
-  int rows = isRowSide ? config.rows() : config.columns();
-  int sharers = isRowSide ? config.clusterColumns() : config.clusterRows();
-  if (!isRowSide && Sm90GemmConfig::finishesPairs(signature))
-    extent = roundUp(extent, 2);
-  return std::min<int64_t>(Slab::boxRows(rows / sharers), extent);
-}
-
-/// Boxes of a slab: along k with rows of the extent, or along the extent with
-/// rows of k.
-TensorMapSpec Sm90Binder::operandMap(const StoredMatrix &matrix, int64_t batch,
-                                     bool isRowSide, bool kMajor) const {
-  int64_t rows = kMajor ? boxRows(isRowSide, matrix.rows) : config.blockK;
+/// Boxes of a slab.
+TensorMapSpec Sm90Binder::formOf(const Boxes &boxes) const {
   TensorMapSpec map =
-      mapOf(matrix, batch, signature.in,
-            static_cast<uint32_t>(Sm90GemmConfig::slabElements(signature)),
-            static_cast<uint32_t>(rows), TensorMapSwizzle::B128);
+      formOf(signature.in,
+             static_cast<uint32_t>(Sm90GemmConfig::slabElements(signature)),
+             static_cast<uint32_t>(boxes.mostRows), TensorMapSwizzle::B128);
   if (signature.compute == ComputeMode::TF32)
     map.elementType = kTf32Element;
   return map;
 }
 
-/// Bytes of a stage that TMA brings.
-int64_t Sm90Binder::stageBytes(const GemmProblem &problem) const {
-  auto bytes = [&](bool isRowSide, bool kMajor, int64_t extent) -> int64_t {
-    int rows = isRowSide ? config.rows() : config.columns();
-    int sharers = isRowSide ? config.clusterColumns() : config.clusterRows();
-    if (!kMajor)
-      return int64_t(rows) * config.blockK * elementBytes();
-    int64_t boxes = rows / Slab::boxRows(rows / sharers);
-    return boxes * boxRows(isRowSide, extent) * config.blockK * elementBytes();
-  };
-  int64_t ofA =
-      bytes(!config.swapAB, config.readsKMajorA(signature), problem.room);
-  // Packed weights come without boxes, and kernels count them.
-  return signature.isPacked()
-             ? ofA
-             : ofA + bytes(config.swapAB, config.readsKMajorB(signature),
-                           problem.n);
-}
-
 /// Boxes as wide as the rows of a staged piece.
-TensorMapSpec Sm90Binder::pieceMap(const StoredMatrix &matrix, int64_t batch,
-                                   uint32_t boxRows) const {
-  int bytes = bytesOf(signature.out);
-  int rowBytes = config.stagedRowBytes(signature);
+TensorMapSpec Sm90Binder::pieceForm(uint32_t boxRows) const {
+  const int bytes = bytesOf(signature.out);
+  const int rowBytes = config.stagedRowBytes(signature);
   TensorMapSwizzle swizzle = rowBytes == 128  ? TensorMapSwizzle::B128
                              : rowBytes == 64 ? TensorMapSwizzle::B64
                                               : TensorMapSwizzle::B32;
-  return mapOf(matrix, batch, signature.out, rowBytes / bytes, boxRows,
-               swizzle);
+  return formOf(signature.out, rowBytes / bytes, boxRows, swizzle);
+}
+
+/// \p form, or a map of that form, with the sizes of \p matrix.
+TensorMapSpec Sm90Binder::sized(TensorMapSpec form, const StoredMatrix &matrix,
+                                int64_t batch) {
+  const int64_t bytes = bytesOf(static_cast<DType>(form.elementType));
+  form.dims[0] = static_cast<uint64_t>(matrix.cols);
+  form.dims[1] = static_cast<uint64_t>(matrix.rows);
+  // All batches of a shared operand are its first.
+  form.dims[2] = static_cast<uint64_t>(matrix.stride ? batch : 1);
+  form.strides[0] = static_cast<uint64_t>(matrix.ld * bytes);
+  // Not read with one batch, but it has to be a stride all the same.
+  const int64_t stride =
+      batch > 1 && matrix.stride ? matrix.stride : matrix.ld * matrix.rows;
+  form.strides[1] = static_cast<uint64_t>(stride * bytes);
+  return form;
+}
+
+TensorMapSpec Sm90Binder::operandMap(const TensorMapSpec &form,
+                                     const Boxes &boxes,
+                                     const StoredMatrix &matrix,
+                                     int64_t batch) {
+  TensorMapSpec map = sized(form, matrix, batch);
+  map.box[1] = static_cast<uint32_t>(rowsOf(boxes, matrix.rows));
+  return map;
 }
 
 /// Whether what is added to \p spec next follows a kernel of this launch.
@@ -303,7 +325,7 @@ void Sm90Binder::setGeometry(const GemmProblem &problem,
   step.block.x = static_cast<uint32_t>(config.threads());
   step.cluster.x = static_cast<uint32_t>(config.multicastBlocks());
   step.cooperative = config.splitK() > 1;
-  step.sharedBytes = static_cast<uint32_t>(config.sharedBytes(signature));
+  step.sharedBytes = sharedBytes;
 }
 
 /// Values of the config and the launch; makeGemmParams() has set the others.
@@ -332,9 +354,8 @@ int Sm90Binder::earlyOf(const GemmProblem &problem, const Arguments &arguments,
                            : constantOperands(arguments);
   // Behind a copy no other launch's idle SMs are in the way of an even share.
   const int64_t smsToFill = followsCopies ? 0 : smCount;
-  const int inPlace =
-      (aheadOfA(signature, config) == Ahead::Nothing ? kEarlyA : 0) |
-      (aheadOfB(signature, config) == Ahead::Nothing ? kEarlyB : 0);
+  const int inPlace = (aheadA == Ahead::Nothing ? kEarlyA : 0) |
+                      (aheadB == Ahead::Nothing ? kEarlyB : 0);
   return earlyOperandsOf(config, constant & inPlace, problem, arguments,
                          smsToFill);
 }
@@ -349,15 +370,17 @@ void Sm90Binder::addMaps(const StoredMatrices &matrices, int64_t batch,
                  step.paramOffset + member, spec);
   };
   const auto &[a, b, c, d, residual] = matrices;
-  add(a, mapOfA(a, batch), planned.a, offsetof(Sm90GemmParams, a));
+  add(a, operandMap(planned.a, boxesA, a, batch), planned.a,
+      offsetof(Sm90GemmParams, a));
   if (loadsBoxesOfB())
-    add(b, mapOfB(b, batch), planned.b, offsetof(Sm90GemmParams, b));
+    add(b, operandMap(planned.b, boxesB, b, batch), planned.b,
+        offsetof(Sm90GemmParams, b));
   if (storesByTma())
-    add(d, mapOfD(d, batch), planned.d, offsetof(Sm90GemmParams, d));
+    add(d, sized(planned.d, d, batch), planned.d, offsetof(Sm90GemmParams, d));
   if (fetchesC())
-    add(c, fetchedMap(c, batch), planned.c, offsetof(Sm90GemmParams, c));
+    add(c, sized(planned.c, c, batch), planned.c, offsetof(Sm90GemmParams, c));
   if (fetchesResidual())
-    add(residual, fetchedMap(residual, batch), planned.residual,
+    add(residual, sized(planned.residual, residual, batch), planned.residual,
         offsetof(Sm90GemmParams, residual));
 }
 
@@ -386,11 +409,10 @@ void Sm90Binder::bind(const Arguments &arguments, const LaunchContext &context,
   }
   const int64_t columns = problem.n / signature.columnsPerOutput();
   const StoredMatrices matrices{
-      bindOperand(a, aheadOfA(signature, config), problem.batch,
-                  arguments.isDependent, scratch, spec),
+      bindOperand(a, aheadA, problem.batch, arguments.isDependent, scratch,
+                  spec),
       bindOperand(stored(GemmOperand::B, problem.rowsB(), problem.colsB()),
-                  aheadOfB(signature, config), problem.batch,
-                  arguments.isDependent, scratch, spec),
+                  aheadB, problem.batch, arguments.isDependent, scratch, spec),
       stored(GemmOperand::C, problem.room, columns),
       stored(GemmOperand::D, problem.room, columns),
       stored(GemmOperand::Residual, problem.room, columns)};
