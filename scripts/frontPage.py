@@ -100,11 +100,11 @@ def wrapped(text):
 def lead(all_rows):
     def figure(name):
         row = all_rows[name]
-        return f"**{row.geomean:.2f}x** (least {row.least:.2f})"
+        return f"**{row.geomean:.2f}x** (worst case {row.least:.2f}x)"
 
     return wrapped(f"""
         A JIT kernel compiler and runtime for NVIDIA GPUs, for authors of
-        inference engines: bf16 GEMM at unseen sizes runs at
+        inference engines: bf16 GEMM at unseen m runs at
         {figure("drawn")} the speed of {CUBLASLT}, MoE grouped GEMM at
         {figure("moe")} that of {all_rows["moe"].peer}, attention at
         {figure("attention")} that of {all_rows["attention"].peer}.""")
@@ -119,7 +119,8 @@ def stall(all_rows):
         *Measured* ({short_gpu(document)}): the first call of a signature took
         {first["most"] / 1e3:.0f} ms, and of the {busy["count"]:,} calls that
         were made while kernels were compiled, loaded and measured the slowest
-        took {busy["most"] / 1e3:.1f} ms of host time.""")
+        took {busy["most"] / 1e3:.1f} ms of host time. In other runs single
+        calls took up to 19 ms (`docs/api.md`, "Mode background").""")
 
 
 def weak(all_rows):
@@ -129,15 +130,15 @@ def weak(all_rows):
     memory = Row("", "memory_bound_draws", "tuned").bands
     long_rows = Row("", "long_rows")
     return wrapped(f"""
-        Where it is behind: bf16 GEMM of drawn m = 65 to 256 in a prepared
+        Where it is behind: bf16 GEMM of random m = 65 to 256 in a prepared
         range reaches {drawn["geomean"]:.2f} of {CUBLASLT} (least
         {drawn["least"]:.2f}), fp32 GEMM of more than 1024 rows
-        {long_k["geomean"]:.2f}. Memory-bound kernels at drawn sizes reach
-        {memory["less than 10 MB"]["geomean"]:.2f} of a plain copy of as many
-        bytes below 10 MB and {memory["over 100 MB"]["geomean"]:.2f} above 100
+        {long_k["geomean"]:.2f}. Memory-bound kernels at random sizes reach
+        {memory["less than 10 MB"]["geomean"]:.2f} of the speed of a
+        plain copy of as many bytes where they are below 10 MB, and {memory["over 100 MB"]["geomean"]:.2f} above 100
         MB; layer norms ({memory["layernorm"]["geomean"]:.2f}), transpositions
-        ({memory["transpose2d"]["geomean"]:.2f}) and single rows that no chip
-        holds ({long_rows.geomean:.2f}) are slowest.""")
+        ({memory["transpose2d"]["geomean"]:.2f}) and single rows that are too
+        long for the registers and shared memory of the whole GPU ({long_rows.geomean:.2f}) are slowest.""")
 
 
 def table(all_rows):

@@ -147,7 +147,7 @@ private:
 
   GemmSignature signature;
   Sm90GemmConfig config;
-  // Of these and nothing else, so that launches do not derive them again.
+  // These follow from both, and launches do not derive them again.
   Ahead aheadA, aheadB;
   Boxes boxesA, boxesB;
   uint32_t sharedBytes;
