@@ -188,6 +188,11 @@ KILN_API int64_t kiln_last_driver_error(void) KILN_NOEXCEPT;
 /// values. Static storage.
 KILN_API const char *kiln_status_name(kiln_status status) KILN_NOEXCEPT;
 
+/// A state of kiln_query in words, e.g. "ready", and the source of a choice,
+/// e.g. "record"; "unknown" for other values. Static storage.
+KILN_API const char *kiln_state_name(kiln_state state) KILN_NOEXCEPT;
+KILN_API const char *kiln_source_name(kiln_source source) KILN_NOEXCEPT;
+
 /// KILN_ABI_VERSION of the library. A program works with every library whose
 /// number is that of its header.
 KILN_API uint32_t kiln_abi_version(void) KILN_NOEXCEPT;

@@ -389,8 +389,9 @@ llvm::Error Acquisition::noPlan() const {
   if (!hasStep(mode, ChoiceStep::Compile))
     return makeError(
         ErrorCode::Missing,
-        "strict mode has no kernel for {}; the missing key is: {}", text,
-        recordKey(request.family, request.problem, context.deviceClass));
+        "strict mode has no kernel for {}: compile it ahead (kiln warmup, "
+        "kiln_prepare); the missing key is: {}",
+        text, recordKey(request.family, request.problem, context.deviceClass));
   if (firstError.code != ErrorCode::Success)
     return addContext(errorOf(firstError), text);
   return makeError(ErrorCode::NoCandidate, "{}: no config runs on {}", text,

@@ -101,6 +101,42 @@ const char *kiln_status_name(kiln_status status) KILN_NOEXCEPT {
   return nameOf(static_cast<ErrorCode>(status)).data();
 }
 
+const char *kiln_state_name(kiln_state state) KILN_NOEXCEPT {
+  switch (state) {
+  case KILN_STATE_MISSING:
+    return "missing";
+  case KILN_STATE_COMPILING:
+    return "compiling";
+  case KILN_STATE_TUNING:
+    return "tuning";
+  case KILN_STATE_FALLBACK:
+    return "fallback";
+  case KILN_STATE_READY:
+    return "ready";
+  default:
+    return "unknown";
+  }
+}
+
+const char *kiln_source_name(kiln_source source) KILN_NOEXCEPT {
+  switch (source) {
+  case KILN_SOURCE_NONE:
+    return "none";
+  case KILN_SOURCE_RECORD:
+    return "record";
+  case KILN_SOURCE_DECISION:
+    return "decision";
+  case KILN_SOURCE_ESTIMATE:
+    return "estimate";
+  case KILN_SOURCE_GENERIC:
+    return "generic";
+  case KILN_SOURCE_STAND_IN:
+    return "stand-in";
+  default:
+    return "unknown";
+  }
+}
+
 uint32_t kiln_abi_version(void) KILN_NOEXCEPT { return KILN_ABI_VERSION; }
 
 const char *kiln_version_string(void) KILN_NOEXCEPT { return KILN_VERSION; }

@@ -175,7 +175,7 @@ private:
                   const Problem &problem);
   void noteIfCaptured(const Driver &driver, CudaStream stream) const;
   llvm::Error refuseCapture(const Driver &driver, CudaStream stream,
-                            llvm::StringRef what) const;
+                            llvm::function_ref<std::string()> what) const;
   llvm::Expected<DeviceModel> assembleModel(const Driver &driver,
                                             const StreamContext &context);
   void dropDeadTwin(const StreamContext &context);

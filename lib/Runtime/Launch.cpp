@@ -132,10 +132,11 @@ void Engine::noteIfCaptured(const Driver &driver, CudaStream stream) const {
     theBackground->noteCapture();
 }
 
-/// NotPrepared if \p stream is being captured: \p what would have to be made,
-/// which cannot be recorded.
-llvm::Error Engine::refuseCapture(const Driver &driver, CudaStream stream,
-                                  llvm::StringRef what) const {
+/// NotPrepared if \p stream is being captured: \p what names the thing that is
+/// not there, and to make it cannot be recorded.
+llvm::Error
+Engine::refuseCapture(const Driver &driver, CudaStream stream,
+                      llvm::function_ref<std::string()> what) const {
   auto status = captureStatus(driver, stream);
   if (!status)
     return status.takeError();
@@ -146,7 +147,7 @@ llvm::Error Engine::refuseCapture(const Driver &driver, CudaStream stream,
   return makeError(ErrorCode::NotPrepared,
                    "the stream is being captured and {}: call kiln_prepare "
                    "with this stream before the capture",
-                   what);
+                   what());
 }
 
 llvm::Error Engine::ensureArena(const Driver &driver,
@@ -163,7 +164,8 @@ llvm::Error Engine::ensureArena(const Driver &driver,
     return user.takeError();
   if (arenas.find(*user, needed).address)
     return llvm::Error::success();
-  if (auto error = refuseCapture(driver, stream, "it has no arena yet"))
+  if (auto error =
+          refuseCapture(driver, stream, [] { return "it has no arena yet"; }))
     return error;
   CaptureModeGuard relaxed(driver);
   return arenas.ensure(driver, *user, needed);
@@ -291,8 +293,8 @@ llvm::Expected<ChosenPlan> Engine::acquireOnce(const Driver &driver,
   auto entered = CurrentContext::enter(driver, context);
   if (!entered)
     return entered.takeError();
-  if (auto error =
-          refuseCapture(driver, stream, "the problem has no plan yet")) {
+  auto missing = [&] { return "no plan is loaded for " + problem.text(); };
+  if (auto error = refuseCapture(driver, stream, missing)) {
     noteLaunch(known.get(), family, problem);
     ChosenPlan loaded = known ? takeLoaded(*known, key, problem) : ChosenPlan();
     if (!loaded)
@@ -329,7 +331,10 @@ Engine::acquireRange(const Driver &driver, const StreamContext &context,
   auto entered = CurrentContext::enter(driver, context);
   if (!entered)
     return entered.takeError();
-  if (auto error = refuseCapture(driver, stream, "the range has no plans yet"))
+  auto missing = [&] {
+    return "no plans are loaded for the range of " + part.typical.text();
+  };
+  if (auto error = refuseCapture(driver, stream, missing))
     return error;
   CaptureModeGuard relaxed(driver);
   auto state = contextState(driver, context);

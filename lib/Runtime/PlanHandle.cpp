@@ -255,23 +255,6 @@ WorkspaceLayout PlanHandle::workspace() const {
   return all;
 }
 
-static llvm::StringRef nameOfSource(kiln_source source) {
-  switch (source) {
-  case KILN_SOURCE_RECORD:
-    return "record";
-  case KILN_SOURCE_DECISION:
-    return "decision";
-  case KILN_SOURCE_ESTIMATE:
-    return "estimate";
-  case KILN_SOURCE_GENERIC:
-    return "generic";
-  case KILN_SOURCE_STAND_IN:
-    return "stand-in";
-  default:
-    return "none";
-  }
-}
-
 std::string PlanHandle::describe() const {
   std::string text = spec.problem.text();
   if (!chosen)
@@ -279,7 +262,7 @@ std::string PlanHandle::describe() const {
   const ActivePlan &plan = *chosen.plan;
   constexpr double kUsPerNs = 1e-3;
   text += fmt::format(": {}, by {}", plan.loaded->plan().configText(),
-                      nameOfSource(plan.source));
+                      kiln_source_name(plan.source));
   if (chosen.predictedNs > 0)
     text += fmt::format(", predicted {:.2f} us", chosen.predictedNs * kUsPerNs);
   if (chosen.measuredNs > 0)

@@ -48,6 +48,7 @@ TEST_CASE("a capture of an unknown problem is refused and goes on") {
   REQUIRE(beginCapture(fixture, stream));
   CHECK(kiln_gemm(engine, &args, nullptr, stream) == KILN_NOT_PREPARED);
   CHECK(lastErrorHas("kiln_prepare"));
+  CHECK(lastErrorHas("gemm m=128 n=256 k=512")); // the problem, to compare
   CHECK(fixture.nvrtc.compileCount() == 0);
   CHECK(endCapture(fixture, stream) == 0);
   CHECK(kiln_gemm(engine, &args, nullptr, stream) == KILN_SUCCESS);

@@ -557,7 +557,22 @@ TEST_CASE("a kernel's name is read without an engine") {
   CHECK(std::string(text) == "transpose2d tiled.tr32.tc64.t128.v4");
 }
 
-TEST_CASE("slots answer unsupported") {
+TEST_CASE("streams and their count come together") {
+  RuntimeFixture fixture;
+  kiln_problem problem = problemOf("gemm m=128 n=256 k=512 dtype=bf16");
+  kiln_stream stream = fixture.gpu.stream();
+  kiln_prepare_options options = KILN_INIT(kiln_prepare_options);
+  options.streams = &stream;
+  CHECK(kiln_prepare(fixture.engine(), &problem, 1, &options, nullptr) ==
+        KILN_INVALID_ARGUMENT);
+  CHECK(lastErrorHas("stream_count of 0"));
+  options.streams = nullptr;
+  options.stream_count = 1;
+  CHECK(kiln_prepare(fixture.engine(), &problem, 1, &options, nullptr) ==
+        KILN_INVALID_ARGUMENT);
+}
+
+TEST_CASE("reserved functions answer unsupported") {
   RuntimeFixture fixture;
   kiln_engine *engine = fixture.engine();
   kiln_template user = KILN_INIT(kiln_template);
@@ -567,6 +582,10 @@ TEST_CASE("slots answer unsupported") {
   CHECK(kiln_pack_import(nullptr, "x", nullptr) == KILN_INVALID_ARGUMENT);
   CHECK(std::string(kiln_status_name(KILN_UNSUPPORTED)) == "unsupported");
   CHECK(std::string(kiln_status_name(12345)) == "unknown");
+  CHECK(std::string(kiln_state_name(KILN_STATE_READY)) == "ready");
+  CHECK(std::string(kiln_state_name(12345)) == "unknown");
+  CHECK(std::string(kiln_source_name(KILN_SOURCE_STAND_IN)) == "stand-in");
+  CHECK(std::string(kiln_source_name(12345)) == "unknown");
   CHECK(kiln_abi_version() == KILN_ABI_VERSION);
 }
 
