@@ -5,7 +5,6 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstdlib>
-#include <memory>
 #include <thread>
 #include <unistd.h>
 #include <vector>

@@ -1,8 +1,6 @@
 //===- OutOfMemory.cpp ----------------------------------------------------===//
 #include "Support/OutOfMemory.h"
 
-#include <llvm/Support/ErrorHandling.h>
-
 #include <new>
 
 namespace kiln {

@@ -17,13 +17,11 @@
 #include "Support/Error.h"
 #include "Tune/BarredConfigs.h"
 #include "Tune/KnownCover.h"
-#include "Tune/RangeCover.h"
 #include "Tune/RangeTrials.h"
 
 #include <llvm/ADT/STLExtras.h>
 #include <llvm/ADT/StringSet.h>
 
-#include <map>
 #include <set>
 #include <thread>
 #include <utility>

@@ -1,44 +1,28 @@
 //===- Tuner.cpp - finds the config that is fastest here ------------------===//
 #include "Tune/Tuner.h"
 
+#include "Support/EnumName.h"
 #include "Tune/TuningSession.h"
-
-#include <llvm/Support/ErrorHandling.h>
 
 namespace kiln {
 
 llvm::StringRef nameOf(ChoiceOrigin origin) {
-  switch (origin) {
-  case ChoiceOrigin::Empty:
-    return "empty";
-  case ChoiceOrigin::Record:
-    return "record";
-  case ChoiceOrigin::Measured:
-    return "measured";
-  case ChoiceOrigin::Estimated:
-    return "estimated";
-  }
-  llvm_unreachable("unknown origin");
+  using enum ChoiceOrigin;
+  static constexpr EnumName<ChoiceOrigin> kNames[] = {{Empty, "empty"},
+                                                      {Record, "record"},
+                                                      {Measured, "measured"},
+                                                      {Estimated, "estimated"}};
+  return nameIn(kNames, origin);
 }
 
 llvm::StringRef nameOf(StopReason reason) {
-  switch (reason) {
-  case StopReason::Recorded:
-    return "recorded";
-  case StopReason::Exhausted:
-    return "exhausted";
-  case StopReason::Bound:
-    return "bound";
-  case StopReason::Trials:
-    return "trials";
-  case StopReason::Budget:
-    return "budget";
-  case StopReason::Cancelled:
-    return "cancelled";
-  case StopReason::Device:
-    return "device";
-  }
-  llvm_unreachable("unknown reason");
+  using enum StopReason;
+  static constexpr EnumName<StopReason> kNames[] = {
+      {Recorded, "recorded"}, {Exhausted, "exhausted"},
+      {Bound, "bound"},       {Trials, "trials"},
+      {Budget, "budget"},     {Cancelled, "cancelled"},
+      {Device, "device"}};
+  return nameIn(kNames, reason);
 }
 
 void TuningChoice::take(const Measurement &stored) {

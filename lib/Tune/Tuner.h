@@ -20,7 +20,6 @@
 #include "Store/Records.h"
 #include "Trial/TrialRunner.h"
 
-#include <llvm/ADT/ArrayRef.h>
 #include <llvm/Support/Error.h>
 
 #include <atomic>

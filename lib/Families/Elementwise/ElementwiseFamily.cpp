@@ -9,7 +9,6 @@
 #include "Support/Error.h"
 
 #include <algorithm>
-#include <cmath>
 
 namespace kiln {
 
@@ -102,11 +101,9 @@ llvm::Expected<Problem> ElementwiseFamily::canonicalise(Values values) const {
   reset(ElementwiseField::LdY, p.ldy == p.cols);
   reset(ElementwiseField::LdOperand,
         p.ldOperand == p.cols || !p.reads(LinkShape::Matrix));
-  Problem problem;
-  problem.signature =
+  Values signature =
       toValues(signatureOf(readElementwiseProblem(values.array().data())));
-  problem.values = std::move(values);
-  return problem;
+  return Problem{std::move(values), std::move(signature)};
 }
 
 /// Matrices of any size; one in ten has rows with gaps.
