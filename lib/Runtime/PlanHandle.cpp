@@ -1,6 +1,7 @@
 //===- PlanHandle.cpp - a choice that stays -------------------------------===//
 #include "Runtime/PlanHandle.h"
 
+#include "Support/EnumName.h"
 #include "Support/Error.h"
 
 #include <algorithm>
@@ -256,20 +257,13 @@ WorkspaceLayout PlanHandle::workspace() const {
 }
 
 static llvm::StringRef nameOfSource(kiln_source source) {
-  switch (source) {
-  case KILN_SOURCE_RECORD:
-    return "record";
-  case KILN_SOURCE_DECISION:
-    return "decision";
-  case KILN_SOURCE_ESTIMATE:
-    return "estimate";
-  case KILN_SOURCE_GENERIC:
-    return "generic";
-  case KILN_SOURCE_STAND_IN:
-    return "stand-in";
-  default:
-    return "none";
-  }
+  static constexpr EnumName<kiln_source> kNames[] = {
+      {KILN_SOURCE_RECORD, "record"},
+      {KILN_SOURCE_DECISION, "decision"},
+      {KILN_SOURCE_ESTIMATE, "estimate"},
+      {KILN_SOURCE_GENERIC, "generic"},
+      {KILN_SOURCE_STAND_IN, "stand-in"}};
+  return nameIn(kNames, source, "none");
 }
 
 std::string PlanHandle::describe() const {

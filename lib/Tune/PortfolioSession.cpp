@@ -14,6 +14,7 @@
 #include "Tune/PortfolioSession.h"
 
 #include "Kernel/Space.h"
+#include "Support/EnumName.h"
 #include "Support/Error.h"
 #include "Tune/BarredConfigs.h"
 #include "Tune/KnownCover.h"
@@ -774,15 +775,10 @@ PortfolioResult PortfolioSession::takeResult() {
 }
 
 llvm::StringRef nameOf(PortfolioOrigin origin) {
-  switch (origin) {
-  case PortfolioOrigin::Stored:
-    return "stored";
-  case PortfolioOrigin::Measured:
-    return "measured";
-  case PortfolioOrigin::Estimated:
-    break;
-  }
-  return "estimated";
+  using enum PortfolioOrigin;
+  static constexpr EnumName<PortfolioOrigin> kNames[] = {
+      {Stored, "stored"}, {Measured, "measured"}, {Estimated, "estimated"}};
+  return nameIn(kNames, origin);
 }
 
 } // namespace kiln
