@@ -1,6 +1,8 @@
 //===- OutOfMemory.cpp ----------------------------------------------------===//
 #include "Support/OutOfMemory.h"
 
+#include <llvm/Support/ErrorHandling.h>
+
 #include <new>
 
 namespace kiln {

@@ -1,6 +1,8 @@
 //===- Report.cpp ---------------------------------------------------------===//
 #include "Support/Report.h"
 
+#include "Support/Format.h"
+#include "Support/Json.h"
 #include "Support/Printable.h"
 
 #include <llvm/ADT/StringExtras.h>
