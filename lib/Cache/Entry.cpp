@@ -1,6 +1,7 @@
 //===- Entry.cpp ----------------------------------------------------------===//
 #include "Cache/Entry.h"
 
+#include "Support/EnumName.h"
 #include "Support/Error.h"
 #include "Support/Json.h"
 
@@ -36,49 +37,31 @@ static constexpr llvm::StringLiteral kMac("mac");
 static constexpr llvm::StringLiteral kMacPrefix("{\"mac\":\"");
 
 llvm::StringRef nameOf(Kind kind) {
-  switch (kind) {
-  case Kind::Artifact:
-    return "artifact";
-  case Kind::Record:
-    return "record";
-  case Kind::Probe:
-    return "probe";
-  case Kind::Portfolio:
-    return "portfolio";
-  case Kind::Pool:
-    return "pool";
-  }
-  return "unknown";
+  using enum Kind;
+  static constexpr EnumName<Kind> kNames[] = {{Artifact, "artifact"},
+                                              {Record, "record"},
+                                              {Probe, "probe"},
+                                              {Portfolio, "portfolio"},
+                                              {Pool, "pool"}};
+  return nameIn(kNames, kind, "unknown");
 }
 
 llvm::StringRef nameOf(EntryFault fault) {
-  switch (fault) {
-  case EntryFault::None:
-    return "ok";
-  case EntryFault::Truncated:
-    return "truncated";
-  case EntryFault::TrailingBytes:
-    return "bytes after its end";
-  case EntryFault::NotAnEntry:
-    return "not a cache entry";
-  case EntryFault::OtherVersion:
-    return "another format version";
-  case EntryFault::BadHeader:
-    return "header field out of range";
-  case EntryFault::BadHeaderHash:
-    return "header does not match its hash";
-  case EntryFault::BadPayloadHash:
-    return "payload does not match its hash";
-  case EntryFault::BadAttributes:
-    return "attributes are no JSON object";
-  case EntryFault::BadMac:
-    return "malformed mac";
-  case EntryFault::OtherKind:
-    return "entry of another kind";
-  case EntryFault::OtherKey:
-    return "entry of another key";
-  }
-  return "unknown";
+  using enum EntryFault;
+  static constexpr EnumName<EntryFault> kNames[] = {
+      {None, "ok"},
+      {Truncated, "truncated"},
+      {TrailingBytes, "bytes after its end"},
+      {NotAnEntry, "not a cache entry"},
+      {OtherVersion, "another format version"},
+      {BadHeader, "header field out of range"},
+      {BadHeaderHash, "header does not match its hash"},
+      {BadPayloadHash, "payload does not match its hash"},
+      {BadAttributes, "attributes are no JSON object"},
+      {BadMac, "malformed mac"},
+      {OtherKind, "entry of another kind"},
+      {OtherKey, "entry of another key"}};
+  return nameIn(kNames, fault, "unknown");
 }
 
 bool isForeign(EntryFault fault) { return fault == EntryFault::OtherVersion; }

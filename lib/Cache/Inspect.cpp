@@ -1,41 +1,31 @@
 //===- Inspect.cpp --------------------------------------------------------===//
 #include "Cache/Inspect.h"
 
+#include "Support/EnumName.h"
+
 #include <algorithm>
 #include <cstring>
 
 namespace kiln::cache {
 
 llvm::StringRef nameOf(VerifyItem::State state) {
-  switch (state) {
-  case VerifyItem::State::Ok:
-    return "ok";
-  case VerifyItem::State::Damaged:
-    return "damaged";
-  case VerifyItem::State::Temporary:
-    return "temporary";
-  case VerifyItem::State::Foreign:
-    return "foreign";
-  }
-  return "unknown";
+  using enum VerifyItem::State;
+  static constexpr EnumName<VerifyItem::State> kNames[] = {
+      {Ok, "ok"},
+      {Damaged, "damaged"},
+      {Temporary, "temporary"},
+      {Foreign, "foreign"}};
+  return nameIn(kNames, state, "unknown");
 }
 
-const char *describe(ReadStatus status) {
-  switch (status) {
-  case ReadStatus::NotRegular:
-    return "it is no plain file";
-  case ReadStatus::WrongOwner:
-    return "it belongs to another user";
-  case ReadStatus::WrongMode:
-    return "others may write to it";
-  case ReadStatus::TooLarge:
-    return "it is larger than any entry";
-  case ReadStatus::Ok:
-  case ReadStatus::Missing:
-  case ReadStatus::Failed:
-    break;
-  }
-  return "it cannot be read";
+llvm::StringRef describe(ReadStatus status) {
+  using enum ReadStatus;
+  static constexpr EnumName<ReadStatus> kNames[] = {
+      {NotRegular, "it is no plain file"},
+      {WrongOwner, "it belongs to another user"},
+      {WrongMode, "others may write to it"},
+      {TooLarge, "it is larger than any entry"}};
+  return nameIn(kNames, status, "it cannot be read");
 }
 
 static std::chrono::system_clock::time_point

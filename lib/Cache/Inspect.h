@@ -9,7 +9,7 @@
 namespace kiln::cache {
 
 /// Why a file with \p status is not used, as the end of a sentence.
-const char *describe(ReadStatus status);
+llvm::StringRef describe(ReadStatus status);
 
 /// Appends the good entries of \p kind; reads their heads only.
 void listTier(FileOps &files, const Tier &tier, Kind kind,

@@ -4,6 +4,7 @@
 #include "Cache/KeyLock.h"
 #include "Cache/Tier.h"
 #include "Cache/Upkeep.h"
+#include "Support/EnumName.h"
 
 #include <llvm/ADT/STLExtras.h>
 #include <llvm/ADT/StringMap.h>
@@ -18,15 +19,10 @@
 namespace kiln::cache {
 
 llvm::StringRef nameOf(PrunedFile::Why why) {
-  switch (why) {
-  case PrunedFile::Why::Temporary:
-    return "temporary";
-  case PrunedFile::Why::Age:
-    return "age";
-  case PrunedFile::Why::Size:
-    return "size";
-  }
-  return "unknown";
+  using enum PrunedFile::Why;
+  static constexpr EnumName<PrunedFile::Why> kNames[] = {
+      {Temporary, "temporary"}, {Age, "age"}, {Size, "size"}};
+  return nameIn(kNames, why, "unknown");
 }
 
 Removal removeEntryIn(FileOps &files, const Tier &tier, int shard, Kind kind,

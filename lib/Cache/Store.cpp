@@ -5,6 +5,7 @@
 #include "Cache/Inspect.h"
 #include "Cache/Prune.h"
 #include "Cache/StoreImpl.h"
+#include "Support/EnumName.h"
 #include "Support/Error.h"
 #include "Support/Hash.h"
 
@@ -15,15 +16,10 @@
 namespace kiln::cache {
 
 llvm::StringRef nameOf(TierKind tier) {
-  switch (tier) {
-  case TierKind::Memory:
-    return "memory";
-  case TierKind::Write:
-    return "write";
-  case TierKind::Read:
-    return "read";
-  }
-  return "unknown";
+  using enum TierKind;
+  static constexpr EnumName<TierKind> kNames[] = {
+      {Memory, "memory"}, {Write, "write"}, {Read, "read"}};
+  return nameIn(kNames, tier, "unknown");
 }
 
 //===----------------------------------------------------------------------===//

@@ -5,7 +5,6 @@
 #include "Call/Stated.h"
 #include "Support/Error.h"
 
-#include <algorithm>
 #include <cctype>
 
 namespace kiln {

@@ -2,7 +2,6 @@
 #include "Call/CanonicalProblem.h"
 
 #include <llvm/ADT/STLExtras.h>
-#include <llvm/ADT/SmallVector.h>
 
 namespace kiln {
 

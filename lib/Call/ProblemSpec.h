@@ -4,7 +4,6 @@
 #include "Kernel/Registry.h"
 #include "kiln/kiln.h"
 
-#include <llvm/ADT/SmallVector.h>
 #include <llvm/Support/Error.h>
 
 #include <cstdint>

@@ -3,8 +3,6 @@
 
 #include <llvm/ADT/STLExtras.h>
 
-#include <cstddef>
-
 namespace kiln {
 
 CandidateFacts::CandidateFacts(const ChoiceSources &sources,

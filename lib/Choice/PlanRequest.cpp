@@ -4,7 +4,6 @@
 #include "Call/CanonicalProblem.h"
 
 #include <bit>
-#include <optional>
 
 namespace kiln {
 

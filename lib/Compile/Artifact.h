@@ -1,7 +1,6 @@
 //===- Artifact.h - a cubin and its compiler's report on it ---------------===//
 #pragma once
 
-#include <llvm/ADT/StringRef.h>
 #include <llvm/Support/Error.h>
 #include <llvm/Support/JSON.h>
 

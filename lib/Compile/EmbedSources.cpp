@@ -12,7 +12,6 @@
 
 #include <cstdio>
 #include <fstream>
-#include <iterator>
 #include <optional>
 
 static const char kDelimiter[] = "KILN_EMBEDDED";

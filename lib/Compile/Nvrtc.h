@@ -13,7 +13,6 @@
 #include <llvm/ADT/StringRef.h>
 #include <llvm/Support/Error.h>
 
-#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>

@@ -5,7 +5,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstdlib>
-#include <memory>
+#include <mutex>
 #include <thread>
 #include <unistd.h>
 #include <vector>

@@ -5,7 +5,6 @@
 
 #include <llvm/ADT/StringRef.h>
 
-#include <string>
 #include <vector>
 
 namespace kiln {

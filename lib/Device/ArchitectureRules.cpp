@@ -22,157 +22,91 @@ namespace kiln {
 /// and of GB300 NVL72, 24 POPS of sparse int8 for 72 GPUs); 12.1 is 12.0. L2:
 /// gpu-benches, 36-38 bytes per SM and clock on A100 and H200, 15 on L40; 17-20
 /// on V100 and T4 (arXiv 1804.06826, 1903.07486).
+static constexpr ArchitectureRules kSm89 = {
+    .computeCapability = 89,
+    .maxWarpsPerSm = 48,
+    .maxBlocksPerSm = 24,
+    .shared = {102400, 101376, 1024},
+    .l2Bytes = 32 << 20,
+    .tensor = {4, 512, 1024, 1024, 2048, 2048},
+    .mmaSync = {4, 512, 1024, 1024, 2048, 2048},
+    .simd = {4, 256, 256},
+    .l2BytesPerClockPerSm = 15};
+
+/// The same rules for another capability.
+static constexpr ArchitectureRules as(int computeCapability,
+                                      ArchitectureRules rules) {
+  rules.computeCapability = computeCapability;
+  return rules;
+}
+
 static constexpr ArchitectureRules kRules[] = {
     {.computeCapability = 70,
      .maxWarpsPerSm = 64,
      .maxBlocksPerSm = 32,
-     .sharedBytesPerSm = 98304,
-     .sharedBytesPerBlock = 98304,
-     .sharedBytesReservedPerBlock = 0,
+     .shared = {98304, 98304, 0},
      .l2Bytes = 6 << 20,
      .tensor = {0, 0, 1024, 0, 0, 0},
      .mmaSync = {0, 0, 1024, 0, 0, 0},
-     .simdFp64 = 64,
-     .simdFp32 = 128,
-     .simdFp16 = 256,
-     .simdInt32 = 128,
-     .specialOps = 16,
+     .simd = {64, 128, 256},
      .l2BytesPerClockPerSm = 17},
     {.computeCapability = 75,
      .maxWarpsPerSm = 32,
      .maxBlocksPerSm = 16,
-     .sharedBytesPerSm = 65536,
-     .sharedBytesPerBlock = 65536,
-     .sharedBytesReservedPerBlock = 0,
+     .shared = {65536, 65536, 0},
      .l2Bytes = 4 << 20,
      .tensor = {0, 0, 1024, 0, 0, 2048},
      .mmaSync = {0, 0, 1024, 0, 0, 2048},
-     .simdFp64 = 4,
-     .simdFp32 = 128,
-     .simdFp16 = 256,
-     .simdInt32 = 128,
-     .specialOps = 16,
+     .simd = {4, 128, 256},
      .l2BytesPerClockPerSm = 20},
     {.computeCapability = 80,
      .maxWarpsPerSm = 64,
      .maxBlocksPerSm = 32,
-     .sharedBytesPerSm = 167936,
-     .sharedBytesPerBlock = 166912,
-     .sharedBytesReservedPerBlock = 1024,
+     .shared = {167936, 166912, 1024},
      .l2Bytes = 40 << 20,
      .tensor = {128, 1024, 2048, 2048, 0, 4096},
      .mmaSync = {128, 1024, 2048, 2048, 0, 4096},
-     .simdFp64 = 64,
-     .simdFp32 = 128,
-     .simdFp16 = 512,
-     .simdInt32 = 128,
-     .specialOps = 16,
+     .simd = {64, 128, 512},
      .l2BytesPerClockPerSm = 36},
     {.computeCapability = 86,
      .maxWarpsPerSm = 48,
      .maxBlocksPerSm = 16,
-     .sharedBytesPerSm = 102400,
-     .sharedBytesPerBlock = 101376,
-     .sharedBytesReservedPerBlock = 1024,
+     .shared = {102400, 101376, 1024},
      .l2Bytes = 6 << 20,
      .tensor = {4, 512, 1024, 1024, 0, 2048},
      .mmaSync = {4, 512, 1024, 1024, 0, 2048},
-     .simdFp64 = 4,
-     .simdFp32 = 256,
-     .simdFp16 = 256,
-     .simdInt32 = 128,
-     .specialOps = 16,
+     .simd = {4, 256, 256},
      .l2BytesPerClockPerSm = 15},
-    {.computeCapability = 89,
-     .maxWarpsPerSm = 48,
-     .maxBlocksPerSm = 24,
-     .sharedBytesPerSm = 102400,
-     .sharedBytesPerBlock = 101376,
-     .sharedBytesReservedPerBlock = 1024,
-     .l2Bytes = 32 << 20,
-     .tensor = {4, 512, 1024, 1024, 2048, 2048},
-     .mmaSync = {4, 512, 1024, 1024, 2048, 2048},
-     .simdFp64 = 4,
-     .simdFp32 = 256,
-     .simdFp16 = 256,
-     .simdInt32 = 128,
-     .specialOps = 16,
-     .l2BytesPerClockPerSm = 15},
+    kSm89,
     {.computeCapability = 90,
      .maxWarpsPerSm = 64,
      .maxBlocksPerSm = 32,
-     .sharedBytesPerSm = 233472,
-     .sharedBytesPerBlock = 232448,
-     .sharedBytesReservedPerBlock = 1024,
+     .shared = {233472, 232448, 1024},
      .l2Bytes = 50 << 20,
      .tensor = {256, 2048, 4096, 4096, 8192, 8192},
      .mmaSync = {256, 1340, 2680, 2680, 2680, 5360},
-     .simdFp64 = 128,
-     .simdFp32 = 256,
-     .simdFp16 = 512,
-     .simdInt32 = 128,
-     .specialOps = 16,
+     .simd = {128, 256, 512},
      .l2BytesPerClockPerSm = 38},
     {.computeCapability = 100,
      .maxWarpsPerSm = 64,
      .maxBlocksPerSm = 32,
-     .sharedBytesPerSm = 233472,
-     .sharedBytesPerBlock = 232448,
-     .sharedBytesReservedPerBlock = 1024,
+     .shared = {233472, 232448, 1024},
      .l2Bytes = 126 << 20,
      .tensor = {128, 4096, 8192, 8192, 16384, 16384},
      .mmaSync = {128, 1340, 2680, 2680, 2680, 5360},
-     .simdFp64 = 128,
-     .simdFp32 = 256,
-     .simdFp16 = 512,
-     .simdInt32 = 128,
-     .specialOps = 16,
+     .simd = {128, 256, 512},
      .l2BytesPerClockPerSm = 38},
     {.computeCapability = 103,
      .maxWarpsPerSm = 64,
      .maxBlocksPerSm = 32,
-     .sharedBytesPerSm = 233472,
-     .sharedBytesPerBlock = 232448,
-     .sharedBytesReservedPerBlock = 1024,
+     .shared = {233472, 232448, 1024},
      .l2Bytes = 126 << 20,
      .tensor = {4, 4096, 8192, 8192, 16384, 512},
      .mmaSync = {4, 1340, 2680, 2680, 2680, 512},
-     .simdFp64 = 4,
-     .simdFp32 = 256,
-     .simdFp16 = 512,
-     .simdInt32 = 128,
-     .specialOps = 16,
+     .simd = {4, 256, 512},
      .l2BytesPerClockPerSm = 38},
-    {.computeCapability = 120,
-     .maxWarpsPerSm = 48,
-     .maxBlocksPerSm = 24,
-     .sharedBytesPerSm = 102400,
-     .sharedBytesPerBlock = 101376,
-     .sharedBytesReservedPerBlock = 1024,
-     .l2Bytes = 32 << 20,
-     .tensor = {4, 512, 1024, 1024, 2048, 2048},
-     .mmaSync = {4, 512, 1024, 1024, 2048, 2048},
-     .simdFp64 = 4,
-     .simdFp32 = 256,
-     .simdFp16 = 256,
-     .simdInt32 = 128,
-     .specialOps = 16,
-     .l2BytesPerClockPerSm = 15},
-    {.computeCapability = 121,
-     .maxWarpsPerSm = 48,
-     .maxBlocksPerSm = 24,
-     .sharedBytesPerSm = 102400,
-     .sharedBytesPerBlock = 101376,
-     .sharedBytesReservedPerBlock = 1024,
-     .l2Bytes = 32 << 20,
-     .tensor = {4, 512, 1024, 1024, 2048, 2048},
-     .mmaSync = {4, 512, 1024, 1024, 2048, 2048},
-     .simdFp64 = 4,
-     .simdFp32 = 256,
-     .simdFp16 = 256,
-     .simdInt32 = 128,
-     .specialOps = 16,
-     .l2BytesPerClockPerSm = 15},
+    as(120, kSm89),
+    as(121, kSm89),
 };
 
 const ArchitectureRules &rulesFor(int computeCapability) {
@@ -189,6 +123,7 @@ static constexpr int64_t kRegistersPerSm = 65536;
 static constexpr int64_t kMaxRegistersPerThread = 255;
 static constexpr int64_t kMaxThreadsPerBlock = 1024;
 static constexpr double kSharedBytesPerClockPerSm = 128; // 32 banks of 4 bytes
+static constexpr double kSimdInt32 = 128, kSpecialOps = 16; // per SM and clock
 
 /// Share of the pins' DRAM bandwidth that good kernels read and write: 4290 and
 /// 3400 of 4814 GB/s, measured on an H200 SXM.
@@ -247,10 +182,9 @@ static void fillLimits(const Filler &fill, const ArchitectureRules &rules) {
   fill("maxWarpsPerSm", int64_t{rules.maxWarpsPerSm});
   fill("maxBlocksPerSm", int64_t{rules.maxBlocksPerSm});
   fill("maxThreadsPerBlock", kMaxThreadsPerBlock);
-  fill("sharedBytesPerSm", int64_t{rules.sharedBytesPerSm});
-  fill("sharedBytesPerBlock", int64_t{rules.sharedBytesPerBlock});
-  fill("sharedBytesReservedPerBlock",
-       int64_t{rules.sharedBytesReservedPerBlock});
+  fill("sharedBytesPerSm", int64_t{rules.shared.perSm});
+  fill("sharedBytesPerBlock", int64_t{rules.shared.perBlock});
+  fill("sharedBytesReservedPerBlock", int64_t{rules.shared.reservedPerBlock});
   fill("sharedBytesPerClockPerSm", kSharedBytesPerClockPerSm);
   fill("l2Bytes", int64_t{rules.l2Bytes});
 }
@@ -321,11 +255,11 @@ void fillFromArchitecture(DeviceModel &model) {
   fillLimits(fill, rules);
   fillClusters(fill);
   fillTensorRates(model, 1.0, fill.source, fill.note);
-  fill("simdFp64FlopsPerClock", double(rules.simdFp64));
-  fill("simdFp32FlopsPerClock", double(rules.simdFp32));
-  fill("simdFp16FlopsPerClock", double(rules.simdFp16));
-  fill("simdInt32FlopsPerClock", double(rules.simdInt32));
-  fill("specialOpsPerClock", double(rules.specialOps));
+  fill("simdFp64FlopsPerClock", double(rules.simd.fp64));
+  fill("simdFp32FlopsPerClock", double(rules.simd.fp32));
+  fill("simdFp16FlopsPerClock", double(rules.simd.fp16));
+  fill("simdInt32FlopsPerClock", kSimdInt32);
+  fill("specialOpsPerClock", kSpecialOps);
   fillDerived(fill, rules);
 }
 

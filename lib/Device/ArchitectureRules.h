@@ -3,8 +3,6 @@
 
 #include "Device/DeviceModel.h"
 
-#include <llvm/ADT/ArrayRef.h>
-
 #include <cstdint>
 
 namespace kiln {
@@ -14,16 +12,18 @@ namespace kiln {
 struct ArchitectureRules {
   int computeCapability = 0;
   int16_t maxWarpsPerSm = 0, maxBlocksPerSm = 0;
-  int32_t sharedBytesPerSm = 0, sharedBytesPerBlock = 0,
-          sharedBytesReservedPerBlock = 0;
+  struct Shared {
+    int32_t perSm = 0, perBlock = 0, reservedPerBlock = 0;
+  } shared;            ///< bytes
   int32_t l2Bytes = 0; ///< a small product's, when nothing else is known
   struct Tensor {
     int16_t fp64 = 0, tf32 = 0, fp16 = 0, bf16 = 0, fp8 = 0, int8 = 0;
   };
   Tensor tensor;  ///< widest instruction
   Tensor mmaSync; ///< mma.sync
-  int16_t simdFp64 = 0, simdFp32 = 0, simdFp16 = 0, simdInt32 = 0;
-  int16_t specialOps = 0;
+  struct Simd {
+    int16_t fp64 = 0, fp32 = 0, fp16 = 0;
+  } simd;
   double l2BytesPerClockPerSm = 0; ///< measured L2 read bandwidth
 };
 

@@ -14,7 +14,6 @@
 #include <llvm/Support/Error.h>
 
 #include <cstdint>
-#include <string>
 #include <vector>
 
 namespace kiln {
@@ -26,7 +25,9 @@ struct CatalogEntry {
   const char *marketingNames = nullptr;
   /// PCI device ids (the upper half of NVML's pciDeviceId), 0 where unknown.
   uint16_t pciDeviceIds[2] = {};
-  int8_t ccMajor = 0, ccMinor = 0;
+  struct Capability {
+    int8_t major = 0, minor = 0;
+  } capability;
   int16_t smCount = 0;
   int16_t smClockMHz = 0;
   int16_t memoryClockMHz = 0;

@@ -334,20 +334,4 @@ std::string planningDigest(const DeviceModel &model) {
   return strongHash(text).hex().substr(0, kDigits);
 }
 
-std::string describe(const DeviceModel &model) {
-  std::string result;
-  for (const DeviceField &field : kFields) {
-    const ValueOrigin &origin = model.origins[field.index()];
-    std::string value =
-        std::visit([](const auto &v) { return fmt::format("{}", v); },
-                   field.valueOf(model));
-    std::string line =
-        fmt::format("{:<28} {:>14} {:<9} {:<12} {}", field.key, value,
-                    field.unit, nameOf(origin.source), origin.note);
-    result += llvm::StringRef(line).rtrim();
-    result += '\n';
-  }
-  return result;
-}
-
 } // namespace kiln

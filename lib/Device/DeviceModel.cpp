@@ -1,32 +1,24 @@
 //===- DeviceModel.cpp - rates and derived values -------------------------===//
 #include "Device/DeviceModel.h"
 
+#include "Support/EnumName.h"
 #include "Support/Format.h"
-
-#include <llvm/Support/ErrorHandling.h>
 
 #include <cassert>
 
 namespace kiln {
 
 llvm::StringRef nameOf(ValueSource source) {
-  switch (source) {
-  case ValueSource::Unset:
-    return "unset";
-  case ValueSource::Fallback:
-    return "fallback";
-  case ValueSource::Architecture:
-    return "architecture";
-  case ValueSource::Catalog:
-    return "catalog";
-  case ValueSource::Nvml:
-    return "nvml";
-  case ValueSource::Driver:
-    return "driver";
-  case ValueSource::Override:
-    return "override";
-  }
-  return "unknown";
+  using enum ValueSource;
+  static constexpr EnumName<ValueSource> kNames[] = {
+      {Unset, "unset"},
+      {Fallback, "fallback"},
+      {Architecture, "architecture"},
+      {Catalog, "catalog"},
+      {Nvml, "nvml"},
+      {Driver, "driver"},
+      {Override, "override"}};
+  return nameIn(kNames, source, "unknown");
 }
 
 RateType rateTypeOf(DType type, ComputeMode mode) {

@@ -246,9 +246,6 @@ llvm::Error applyJson(DeviceModel &model, const llvm::json::Value &json,
 llvm::Error applyJsonFile(DeviceModel &model, llvm::StringRef path,
                           ValueSource source);
 
-/// A table of all fields, a line each: key, value, unit, source, note.
-std::string describe(const DeviceModel &model);
-
 /// Tells apart models for which the estimator may choose differently: a hash of
 /// all values that planning reads, whatever their sources; 32 hexadecimal
 /// digits. So a choice for an imagined device, or with an override, does not

@@ -4,8 +4,6 @@
 #include "Driver/Context.h"
 #include "Driver/CudaApi.h"
 
-#include <llvm/ADT/SmallVector.h>
-
 #include <algorithm>
 #include <utility>
 

@@ -9,8 +9,6 @@
 #include "Support/Environment.h"
 #include "Support/Error.h"
 
-#include <string>
-
 namespace kiln {
 
 using NvmlResult = int; ///< nvmlReturn_t

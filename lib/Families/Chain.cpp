@@ -1,6 +1,7 @@
 //===- Chain.cpp ----------------------------------------------------------===//
 #include "Families/Chain.h"
 
+#include "Support/EnumName.h"
 #include "Support/Format.h"
 
 #include <llvm/ADT/StringRef.h>
@@ -23,35 +24,22 @@ PointwiseChain decodeChain(int64_t value) {
 }
 
 static llvm::StringRef enumeratorOf(PointwiseOp op) {
-  switch (op) {
-  case PointwiseOp::None:
-    return "None";
-  case PointwiseOp::Bias:
-    return "Bias";
-  case PointwiseOp::Residual:
-    return "Residual";
-  case PointwiseOp::Relu:
-    return "Relu";
-  case PointwiseOp::GeluErf:
-    return "GeluErf";
-  case PointwiseOp::GeluTanh:
-    return "GeluTanh";
-  case PointwiseOp::Silu:
-    return "Silu";
-  case PointwiseOp::Mul:
-    return "Mul";
-  case PointwiseOp::Scale:
-    return "Scale";
-  case PointwiseOp::RowBias:
-    return "RowBias";
-  case PointwiseOp::ColumnScale:
-    return "ColumnScale";
-  case PointwiseOp::RowScale:
-    return "RowScale";
-  case PointwiseOp::SwiGlu:
-    return "SwiGlu";
-  }
-  return "None";
+  using enum PointwiseOp;
+  static constexpr EnumName<PointwiseOp> kNames[] = {
+      {None, "None"},
+      {Bias, "Bias"},
+      {Residual, "Residual"},
+      {Relu, "Relu"},
+      {GeluErf, "GeluErf"},
+      {GeluTanh, "GeluTanh"},
+      {Silu, "Silu"},
+      {Mul, "Mul"},
+      {Scale, "Scale"},
+      {RowBias, "RowBias"},
+      {ColumnScale, "ColumnScale"},
+      {RowScale, "RowScale"},
+      {SwiGlu, "SwiGlu"}};
+  return nameIn(kNames, op, "None");
 }
 
 std::string initializerText(const PointwiseChain &chain) {

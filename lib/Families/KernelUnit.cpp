@@ -2,6 +2,7 @@
 #include "Families/KernelUnit.h"
 
 #include "Kernel/Sources.h"
+#include "Support/EnumName.h"
 #include "Support/Format.h"
 
 namespace kiln {
@@ -48,35 +49,13 @@ extern "C" __global__ void __launch_bounds__({threads}, {minBlocks})
 }
 
 llvm::StringRef enumeratorOf(DType type) {
-  switch (type) {
-  case DType::None:
-    return "None";
-  case DType::FP64:
-    return "FP64";
-  case DType::FP32:
-    return "FP32";
-  case DType::INT32:
-    return "INT32";
-  case DType::FP16:
-    return "FP16";
-  case DType::BF16:
-    return "BF16";
-  case DType::E4M3:
-    return "E4M3";
-  case DType::E5M2:
-    return "E5M2";
-  case DType::E8M0:
-    return "E8M0";
-  case DType::INT8:
-    return "INT8";
-  case DType::E2M1:
-    return "E2M1";
-  case DType::INT4:
-    return "INT4";
-  case DType::UINT4:
-    return "UINT4";
-  }
-  return {};
+  using enum DType;
+  static constexpr EnumName<DType> kNames[] = {
+      {None, "None"},  {FP64, "FP64"}, {FP32, "FP32"}, {INT32, "INT32"},
+      {FP16, "FP16"},  {BF16, "BF16"}, {E4M3, "E4M3"}, {E5M2, "E5M2"},
+      {E8M0, "E8M0"},  {INT8, "INT8"}, {E2M1, "E2M1"}, {INT4, "INT4"},
+      {UINT4, "UINT4"}};
+  return nameIn(kNames, type, {});
 }
 
 } // namespace kiln

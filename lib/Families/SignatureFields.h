@@ -56,7 +56,7 @@ template <class T> std::string spellMember(const T &value) {
   if constexpr (std::is_same_v<T, PointwiseChain>)
     return initializerText(value);
   else if constexpr (std::is_enum_v<T>)
-    return enumeratorText(value);
+    return std::string(enumeratorText(value));
   else
     return fmt::format("{}", value);
 }

@@ -44,9 +44,7 @@ protected:
   /// The answer of fastestAt(), by fastestVariant().
   std::optional<Template::TimedConfig> fastestOf(
       llvm::ArrayRef<Values> configs,
-      llvm::function_ref<void(const Config &,
-                              llvm::function_ref<void(const Config &)>)>
-          forEachVariant,
+      llvm::function_ref<void(const Config &, Emit<Config>)> forEachVariant,
       llvm::function_ref<std::optional<double>(const Config &)> timeOf) const {
     llvm::SmallVector<Config, 4> typed;
     for (const Values &config : configs)

@@ -1,6 +1,7 @@
 //===- Derivation.cpp -----------------------------------------------------===//
 #include "Kernel/Derivation.h"
 
+#include "Support/EnumName.h"
 #include "Support/Format.h"
 
 #include <llvm/ADT/STLExtras.h>
@@ -12,21 +13,11 @@
 namespace kiln {
 
 llvm::StringRef nameOf(StepRule rule) {
-  switch (rule) {
-  case StepRule::Fact:
-    return "fact";
-  case StepRule::Sum:
-    return "sum";
-  case StepRule::Max:
-    return "max";
-  case StepRule::Excess:
-    return "excess";
-  case StepRule::Quotient:
-    return "quotient";
-  case StepRule::Norm:
-    return "norm";
-  }
-  return "unknown";
+  using enum StepRule;
+  static constexpr EnumName<StepRule> kNames[] = {
+      {Fact, "fact"},     {Sum, "sum"},           {Max, "max"},
+      {Excess, "excess"}, {Quotient, "quotient"}, {Norm, "norm"}};
+  return nameIn(kNames, rule, "unknown");
 }
 
 double evaluate(const DerivationStep &step) {
@@ -129,6 +120,14 @@ int Derivation::add(DerivationStep step) {
   step.result = evaluate(step);
   steps.push_back(std::move(step));
   return static_cast<int>(steps.size());
+}
+
+int Derivation::add(std::string title, StepRule rule,
+                    std::vector<StepTerm> terms, llvm::StringRef unit) {
+  return add({.title = std::move(title),
+              .rule = rule,
+              .terms = std::move(terms),
+              .unit = unit});
 }
 
 const DerivationStep &Derivation::operator[](int number) const {

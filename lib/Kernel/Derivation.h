@@ -71,6 +71,9 @@ class Derivation {
 public:
   /// Appends \p step with its result and returns its number.
   int add(DerivationStep step);
+  /// A step that is a calculation, and needs no words.
+  int add(std::string title, StepRule rule, std::vector<StepTerm> terms,
+          llvm::StringRef unit = "ns");
 
   /// The result of step \p number as a term of a later one, called \p name or,
   /// by default, like the step.

@@ -1,6 +1,7 @@
 //===- Estimate.cpp -------------------------------------------------------===//
 #include "Kernel/Estimate.h"
 
+#include "Support/EnumName.h"
 #include "Support/Format.h"
 
 namespace kiln {
@@ -22,31 +23,20 @@ llvm::json::Object Estimate::toJson() const {
 }
 
 llvm::StringRef nameOf(PruneReason reason) {
-  switch (reason) {
-  case PruneReason::Threads:
-    return "threads";
-  case PruneReason::Registers:
-    return "registers";
-  case PruneReason::SharedMemory:
-    return "shared-memory";
-  case PruneReason::Alignment:
-    return "alignment";
-  case PruneReason::InstructionShape:
-    return "instruction-shape";
-  case PruneReason::Cluster:
-    return "cluster";
-  case PruneReason::Grid:
-    return "grid";
-  case PruneReason::Architecture:
-    return "architecture";
-  case PruneReason::Type:
-    return "type";
-  case PruneReason::Workspace:
-    return "workspace";
-  case PruneReason::Dominated:
-    return "dominated";
-  }
-  return "unknown";
+  using enum PruneReason;
+  static constexpr EnumName<PruneReason> kNames[] = {
+      {Threads, "threads"},
+      {Registers, "registers"},
+      {SharedMemory, "shared-memory"},
+      {Alignment, "alignment"},
+      {InstructionShape, "instruction-shape"},
+      {Cluster, "cluster"},
+      {Grid, "grid"},
+      {Architecture, "architecture"},
+      {Type, "type"},
+      {Workspace, "workspace"},
+      {Dominated, "dominated"}};
+  return nameIn(kNames, reason, "unknown");
 }
 
 /// The usual name of the limit: the two that bound every tile are walls.

@@ -17,6 +17,9 @@
 
 namespace kiln {
 
+/// Receives the configs of a space, or the variants of a config.
+template <class Config> using Emit = llvm::function_ref<void(const Config &)>;
+
 /// Returns the fastest of the variants of \p configs, which are of one kernel,
 /// with its time; among equal ones the first. A config that is not a variant
 /// has to be faster than all of them by more than a tie. \p forEachVariant
@@ -25,9 +28,7 @@ namespace kiln {
 template <class Config>
 std::optional<std::pair<Config, double>> fastestVariant(
     llvm::ArrayRef<Config> configs,
-    llvm::function_ref<void(const Config &,
-                            llvm::function_ref<void(const Config &)>)>
-        forEachVariant,
+    llvm::function_ref<void(const Config &, Emit<Config>)> forEachVariant,
     llvm::function_ref<std::optional<double>(const Config &)> timeOf) {
   std::optional<std::pair<Config, double>> fastest;
   auto consider = [&](const Config &config, double handicap) {

@@ -17,6 +17,7 @@
 
 #include <llvm/ADT/STLFunctionalExtras.h>
 
+#include <initializer_list>
 #include <optional>
 
 namespace kiln {
@@ -31,6 +32,15 @@ struct CandidateClass {
   /// is placed by its time alone, and its class only relates it to others.
   bool ranksByTime = false;
 };
+
+/// A key for configs that agree in \p parts, mostly below 1024. A first part of
+/// its own keeps the classes of different templates apart.
+inline uint64_t classKey(std::initializer_list<int> parts) {
+  uint64_t key = 0;
+  for (int part : parts)
+    key = key * 1024 + static_cast<uint64_t>(part);
+  return key;
+}
 
 /// Takes a template's space, config by config.
 class SpaceSink {

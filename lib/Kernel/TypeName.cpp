@@ -1,40 +1,21 @@
 //===- TypeName.cpp -------------------------------------------------------===//
 #include "Kernel/TypeName.h"
 
+#include "Support/EnumName.h"
 #include "Support/Format.h"
 
 namespace kiln {
 
 std::string nameOf(DType type) {
-  switch (type) {
-  case DType::None:
-    return "none";
-  case DType::FP64:
-    return "fp64";
-  case DType::FP32:
-    return "fp32";
-  case DType::INT32:
-    return "int32";
-  case DType::FP16:
-    return "fp16";
-  case DType::BF16:
-    return "bf16";
-  case DType::E4M3:
-    return "e4m3";
-  case DType::E5M2:
-    return "e5m2";
-  case DType::E8M0:
-    return "e8m0";
-  case DType::INT8:
-    return "int8";
-  case DType::E2M1:
-    return "e2m1";
-  case DType::INT4:
-    return "int4";
-  case DType::UINT4:
-    return "uint4";
-  }
-  return fmt::format("{:#x}", static_cast<int>(type));
+  using enum DType;
+  static constexpr EnumName<DType> kNames[] = {
+      {None, "none"},  {FP64, "fp64"}, {FP32, "fp32"}, {INT32, "int32"},
+      {FP16, "fp16"},  {BF16, "bf16"}, {E4M3, "e4m3"}, {E5M2, "e5m2"},
+      {E8M0, "e8m0"},  {INT8, "int8"}, {E2M1, "e2m1"}, {INT4, "int4"},
+      {UINT4, "uint4"}};
+  llvm::StringRef name = nameIn(kNames, type, {});
+  return name.empty() ? fmt::format("{:#x}", static_cast<int>(type))
+                      : name.str();
 }
 
 } // namespace kiln

@@ -6,7 +6,6 @@
 #include <llvm/ADT/STLExtras.h>
 #include <llvm/ADT/StringExtras.h>
 
-#include <cassert>
 #include <cmath>
 #include <optional>
 

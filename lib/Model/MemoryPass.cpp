@@ -2,7 +2,7 @@
 #include "Model/MemoryPass.h"
 
 #include "Model/Bandwidth.h"
-#include "Model/MathUtil.h"
+#include "Support/EnumName.h"
 
 #include <algorithm>
 #include <cassert>
@@ -97,17 +97,10 @@ static const Pace &paceOf(const MemoryPass &kernel) {
 }
 
 llvm::StringRef nameOf(PassBound bound) {
-  switch (bound) {
-  case PassBound::Dram:
-    return "dram";
-  case PassBound::L2:
-    return "l2";
-  case PassBound::Issue:
-    return "simd";
-  case PassBound::Latency:
-    return "latency";
-  }
-  return "unknown";
+  using enum PassBound;
+  static constexpr EnumName<PassBound> kNames[] = {
+      {Dram, "dram"}, {L2, "l2"}, {Issue, "simd"}, {Latency, "latency"}};
+  return nameIn(kNames, bound, "unknown");
 }
 
 /// Bytes that are read beside writes, or written beside reads, of all bytes.

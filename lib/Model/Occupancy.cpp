@@ -2,8 +2,8 @@
 #include "Model/Occupancy.h"
 
 #include "Model/MathUtil.h"
+#include "Support/EnumName.h"
 
-#include <algorithm>
 #include <cassert>
 
 namespace kiln {
@@ -11,17 +11,13 @@ namespace kiln {
 static constexpr int64_t kRegistersPerWarpUnit = 256;
 
 llvm::StringRef nameOf(OccupancyLimit limit) {
-  switch (limit) {
-  case OccupancyLimit::Warps:
-    return "warps";
-  case OccupancyLimit::Blocks:
-    return "blocks";
-  case OccupancyLimit::Registers:
-    return "registers";
-  case OccupancyLimit::SharedMemory:
-    return "shared memory";
-  }
-  return "unknown";
+  using enum OccupancyLimit;
+  static constexpr EnumName<OccupancyLimit> kNames[] = {
+      {Warps, "warps"},
+      {Blocks, "blocks"},
+      {Registers, "registers"},
+      {SharedMemory, "shared memory"}};
+  return nameIn(kNames, limit, "unknown");
 }
 
 static int64_t blocksByRegisters(const DeviceModel &device,

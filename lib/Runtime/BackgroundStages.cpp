@@ -3,7 +3,6 @@
 #include "Runtime/Acquisition.h"
 #include "Runtime/BackgroundJob.h"
 #include "Runtime/Engine.h"
-#include "Runtime/RangeParts.h"
 #include "Runtime/ServedValues.h"
 
 #include <llvm/ADT/STLExtras.h>

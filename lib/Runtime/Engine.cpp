@@ -2,7 +2,6 @@
 #include "Runtime/Engine.h"
 
 #include "Cache/CachePaths.h"
-#include "Compile/ProcessExit.h"
 #include "Device/DeviceProbe.h"
 #include "Kernel/Sources.h"
 #include "Runtime/Background.h"

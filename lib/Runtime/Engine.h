@@ -28,16 +28,10 @@
 #include "Workspace/Arena.h"
 
 #include <atomic>
-#include <chrono>
-#include <condition_variable>
-#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
-#include <set>
 #include <string>
-#include <thread>
-#include <vector>
 
 namespace kiln {
 

@@ -5,7 +5,6 @@
 #include "Runtime/Engine.h"
 #include "Support/Waiting.h"
 
-#include <atomic>
 #include <condition_variable>
 #include <thread>
 

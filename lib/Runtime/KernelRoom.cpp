@@ -1,8 +1,6 @@
 //===- KernelRoom.cpp - device memory of kernels that are loaded ahead ----===//
 #include "Runtime/KernelRoom.h"
 
-#include <llvm/ADT/STLExtras.h>
-
 namespace kiln {
 
 bool KernelRoom::take(llvm::ArrayRef<std::string> kernels, uint64_t limit) {

@@ -11,7 +11,6 @@
 #include "Support/Signals.h"
 
 #include <algorithm>
-#include <thread>
 
 namespace kiln {
 

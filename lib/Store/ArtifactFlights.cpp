@@ -17,7 +17,6 @@
 #include "Compile/ProcessExit.h"
 #include "Support/Cubin.h"
 
-#include <chrono>
 #include <thread>
 
 namespace kiln {

@@ -17,7 +17,6 @@
 #include "Support/Error.h"
 
 #include <llvm/ADT/ArrayRef.h>
-#include <llvm/ADT/StringRef.h>
 
 #include <atomic>
 #include <chrono>

@@ -2,7 +2,6 @@
 #include "Store/DeviceAssembly.h"
 
 #include "Device/Catalog.h"
-#include "Device/DeviceProbe.h"
 #include "Driver/DeviceQuery.h"
 #include "Store/ProbeStore.h"
 #include "Support/Error.h"

@@ -4,7 +4,6 @@
 #include "Store/Verdicts.h"
 
 #include <llvm/ADT/STLExtras.h>
-#include <llvm/ADT/StringMap.h>
 
 #include <algorithm>
 #include <cmath>

@@ -6,13 +6,10 @@
 #include "Store/TrialStatus.h"
 
 #include <llvm/ADT/STLExtras.h>
-#include <llvm/ADT/StringSet.h>
-#include <llvm/Support/ErrorHandling.h>
 
 #include <algorithm>
 #include <cmath>
 #include <numeric>
-#include <random>
 #include <tuple>
 
 namespace kiln {

@@ -1,35 +1,26 @@
 //===- TrialStatus.cpp - the outcome of a trial ---------------------------===//
 #include "Store/TrialStatus.h"
 
+#include "Support/EnumName.h"
+
 #include <llvm/ADT/STLExtras.h>
-#include <llvm/Support/ErrorHandling.h>
 
 namespace kiln {
 
 llvm::StringRef nameOf(TrialStatus status) {
-  switch (status) {
-  case TrialStatus::Ok:
-    return "ok";
-  case TrialStatus::Wrong:
-    return "wrong";
-  case TrialStatus::OutOfBounds:
-    return "out-of-bounds";
-  case TrialStatus::NotWritten:
-    return "not-written";
-  case TrialStatus::LaunchFailed:
-    return "launch-failed";
-  case TrialStatus::NotTried:
-    return "not-tried";
-  case TrialStatus::OutOfMemory:
-    return "out-of-memory";
-  case TrialStatus::Timeout:
-    return "timeout";
-  case TrialStatus::Late:
-    return "late";
-  case TrialStatus::ContextDead:
-    return "context-dead";
-  }
-  llvm_unreachable("unknown trial status");
+  using enum TrialStatus;
+  static constexpr EnumName<TrialStatus> kNames[] = {
+      {Ok, "ok"},
+      {Wrong, "wrong"},
+      {OutOfBounds, "out-of-bounds"},
+      {NotWritten, "not-written"},
+      {LaunchFailed, "launch-failed"},
+      {NotTried, "not-tried"},
+      {OutOfMemory, "out-of-memory"},
+      {Timeout, "timeout"},
+      {Late, "late"},
+      {ContextDead, "context-dead"}};
+  return nameIn(kNames, status);
 }
 
 bool isWrongResult(TrialStatus status) {

@@ -15,7 +15,6 @@
 
 #include <cerrno>
 #include <cstdint>
-#include <optional>
 #include <string>
 
 namespace kiln {

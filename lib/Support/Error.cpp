@@ -1,55 +1,38 @@
 //===- Error.cpp ----------------------------------------------------------===//
 #include "Support/Error.h"
 
+#include "Support/EnumName.h"
+
 #include <llvm/Support/raw_ostream.h>
 
 #include <cassert>
-#include <cstring>
 
 namespace kiln {
 
 char KilnError::ID = 0;
 
 llvm::StringRef nameOf(ErrorCode code) {
-  switch (code) {
-  case ErrorCode::Success:
-    return "success";
-  case ErrorCode::InvalidArgument:
-    return "invalid-argument";
-  case ErrorCode::Unsupported:
-    return "unsupported";
-  case ErrorCode::NotPrepared:
-    return "not-prepared";
-  case ErrorCode::Missing:
-    return "missing";
-  case ErrorCode::InProgress:
-    return "in-progress";
-  case ErrorCode::Cancelled:
-    return "cancelled";
-  case ErrorCode::DriverMissing:
-    return "driver-missing";
-  case ErrorCode::DriverTooOld:
-    return "driver-too-old";
-  case ErrorCode::CompilerMissing:
-    return "compiler-missing";
-  case ErrorCode::CompileFailed:
-    return "compile-failed";
-  case ErrorCode::OutOfMemory:
-    return "out-of-memory";
-  case ErrorCode::DeviceOutOfMemory:
-    return "device-out-of-memory";
-  case ErrorCode::NoCandidate:
-    return "no-candidate";
-  case ErrorCode::DriverError:
-    return "driver-error";
-  case ErrorCode::ContextDead:
-    return "context-dead";
-  case ErrorCode::Io:
-    return "io";
-  case ErrorCode::Internal:
-    return "internal";
-  }
-  return "unknown";
+  using enum ErrorCode;
+  static constexpr EnumName<ErrorCode> kNames[] = {
+      {Success, "success"},
+      {InvalidArgument, "invalid-argument"},
+      {Unsupported, "unsupported"},
+      {NotPrepared, "not-prepared"},
+      {Missing, "missing"},
+      {InProgress, "in-progress"},
+      {Cancelled, "cancelled"},
+      {DriverMissing, "driver-missing"},
+      {DriverTooOld, "driver-too-old"},
+      {CompilerMissing, "compiler-missing"},
+      {CompileFailed, "compile-failed"},
+      {OutOfMemory, "out-of-memory"},
+      {DeviceOutOfMemory, "device-out-of-memory"},
+      {NoCandidate, "no-candidate"},
+      {DriverError, "driver-error"},
+      {ContextDead, "context-dead"},
+      {Io, "io"},
+      {Internal, "internal"}};
+  return nameIn(kNames, code, "unknown");
 }
 
 void KilnError::log(llvm::raw_ostream &os) const { os << message; }
@@ -98,11 +81,6 @@ llvm::Error errorOf(const ErrorSummary &summary) {
   assert(summary.code != ErrorCode::Success && "no error to make");
   return llvm::make_error<KilnError>(summary.code, summary.message,
                                      summary.driverCode);
-}
-
-llvm::Error makeErrnoError(int errnoValue, const llvm::Twine &what) {
-  return makeError(ErrorCode::Io, "{}: {}", what.str(),
-                   std::strerror(errnoValue));
 }
 
 } // namespace kiln

@@ -86,7 +86,4 @@ ErrorSummary summarize(llvm::Error error);
 /// The error that \p summary describes; \p summary must be that of a failure.
 llvm::Error errorOf(const ErrorSummary &summary);
 
-/// Formats `errno` as "what: No such file or directory" with code Io.
-llvm::Error makeErrnoError(int errnoValue, const llvm::Twine &what);
-
 } // namespace kiln

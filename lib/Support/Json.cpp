@@ -6,7 +6,6 @@
 
 #include <llvm/ADT/StringSet.h>
 #include <llvm/Support/FormatVariadic.h>
-#include <llvm/Support/raw_ostream.h>
 
 namespace kiln {
 

@@ -1,7 +1,6 @@
 //===- ReadFile.h - files that users name ---------------------------------===//
 #pragma once
 
-#include <llvm/ADT/StringRef.h>
 #include <llvm/Support/Error.h>
 
 #include <cstdint>

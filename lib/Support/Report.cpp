@@ -1,10 +1,10 @@
 //===- Report.cpp ---------------------------------------------------------===//
 #include "Support/Report.h"
 
+#include "Support/Format.h"
 #include "Support/Json.h"
 #include "Support/Printable.h"
 
-#include <llvm/ADT/STLExtras.h>
 #include <llvm/ADT/StringExtras.h>
 
 #include <algorithm>
@@ -86,13 +86,6 @@ llvm::json::Value rounded(double value, int digits) {
   if (!std::isfinite(value))
     return nullptr;
   return std::strtod(fmt::format("{:.{}g}", value, digits).c_str(), nullptr);
-}
-
-llvm::json::Array textsToJson(llvm::ArrayRef<std::string> texts) {
-  llvm::json::Array list;
-  for (const std::string &text : texts)
-    list.push_back(jsonText(text));
-  return list;
 }
 
 std::string wrapText(llvm::StringRef text, size_t columns,

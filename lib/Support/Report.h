@@ -49,9 +49,6 @@ std::string formatUs(double ns);
 /// document carries noise.
 llvm::json::Value rounded(double value, int digits = 6);
 
-/// \p texts as JSON, made UTF-8.
-llvm::json::Array textsToJson(llvm::ArrayRef<std::string> texts);
-
 /// Breaks \p text into lines of at most \p columns, each begun by \p indent.
 std::string wrapText(llvm::StringRef text, size_t columns = 78,
                      llvm::StringRef indent = "");

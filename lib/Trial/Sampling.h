@@ -20,7 +20,6 @@
 #include "Trial/TrialPace.h"
 
 #include <llvm/ADT/ArrayRef.h>
-#include <llvm/ADT/STLFunctionalExtras.h>
 #include <llvm/Support/Error.h>
 
 #include <chrono>

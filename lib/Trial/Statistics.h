@@ -31,11 +31,6 @@ SampleSummary summarizeSamples(llvm::ArrayRef<double> samples);
 void removeCommonDrift(std::vector<std::vector<double>> &samples,
                        double threshold = 0.03);
 
-/// Spearman's rank correlation of two series of equal length, in [-1, 1]: how
-/// well the order of one predicts that of the other. Equal values share the
-/// mean of their ranks. 0 if either has fewer than two different values.
-double rankCorrelation(llvm::ArrayRef<double> a, llvm::ArrayRef<double> b);
-
 /// The geometric mean of positive values. It suits ratios, since the mean of
 /// the inverses is its inverse. 0 if there are none.
 double geomean(llvm::ArrayRef<double> values);

@@ -14,16 +14,15 @@
 #include "Tune/PortfolioSession.h"
 
 #include "Kernel/Space.h"
+#include "Support/EnumName.h"
 #include "Support/Error.h"
 #include "Tune/BarredConfigs.h"
 #include "Tune/KnownCover.h"
-#include "Tune/RangeCover.h"
 #include "Tune/RangeTrials.h"
 
 #include <llvm/ADT/STLExtras.h>
 #include <llvm/ADT/StringSet.h>
 
-#include <map>
 #include <set>
 #include <thread>
 #include <utility>
@@ -776,15 +775,10 @@ PortfolioResult PortfolioSession::takeResult() {
 }
 
 llvm::StringRef nameOf(PortfolioOrigin origin) {
-  switch (origin) {
-  case PortfolioOrigin::Stored:
-    return "stored";
-  case PortfolioOrigin::Measured:
-    return "measured";
-  case PortfolioOrigin::Estimated:
-    break;
-  }
-  return "estimated";
+  using enum PortfolioOrigin;
+  static constexpr EnumName<PortfolioOrigin> kNames[] = {
+      {Stored, "stored"}, {Measured, "measured"}, {Estimated, "estimated"}};
+  return nameIn(kNames, origin);
 }
 
 } // namespace kiln

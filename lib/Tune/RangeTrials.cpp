@@ -8,7 +8,6 @@
 #include <llvm/ADT/STLExtras.h>
 
 #include <algorithm>
-#include <map>
 #include <thread>
 
 namespace kiln {

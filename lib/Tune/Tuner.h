@@ -20,7 +20,6 @@
 #include "Store/Records.h"
 #include "Trial/TrialRunner.h"
 
-#include <llvm/ADT/ArrayRef.h>
 #include <llvm/Support/Error.h>
 
 #include <atomic>
@@ -45,7 +44,6 @@ struct TuningProgress {
 struct TuningOptions {
   using Clock = std::chrono::steady_clock;
 
-  /// The time for one problem in tune(), for all of them in tuneAll().
   std::chrono::milliseconds budget{2000};
   /// The most configs that are tried for a problem. With 0 the choice is the
   /// estimator's, unmeasured.
@@ -91,7 +89,7 @@ struct TuningChoice {
   /// KernelLoader::adopt() takes its kernels over, so that the winner is loaded
   /// once. Adopt it, then drop this, before other threads may make trials in
   /// the context: kernels that are not adopted are unloaded, which waits for
-  /// theirs. Null if it is not loaded yet, and after tuneAll().
+  /// theirs. Null if it is not loaded yet.
   std::shared_ptr<const LoadedPlan> loaded;
   double measuredNs = 0, ciLowNs = 0, ciHighNs = 0; ///< 0: not measured
 
@@ -162,15 +160,6 @@ public:
   TuningOutcome attempt(const KernelFamily &family, const Problem &problem,
                         const TuningOptions &options,
                         std::optional<RecordMatch> known = std::nullopt);
-
-  /// Tunes all \p problems within one budget: the first choices of all compile
-  /// in parallel first, then the time that is left is shared out, problems that
-  /// are cheap to measure first; a problem waits for its first batches up to
-  /// half of its share. Returns one outcome a problem, in their order. Only a
-  /// dead context stops the other problems.
-  std::vector<TuningOutcome>
-  tuneAll(llvm::ArrayRef<Registry::NamedProblem> problems,
-          const TuningOptions &options);
 
 private:
   const DeviceModel *device;

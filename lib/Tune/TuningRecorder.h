@@ -7,8 +7,6 @@
 
 #include "Tune/CandidateList.h"
 
-#include <optional>
-
 namespace kiln {
 
 /// The trials that measured something, and their time.

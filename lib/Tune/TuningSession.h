@@ -1,6 +1,6 @@
 //===- TuningSession.h - the tuning of one problem ------------------------===//
 //
-// Private to the tuner. begin() reads the record, or ranks the space and
+// begin() reads the record, or ranks the space and
 // requests the first kernels. finish() comes later, so that the kernels of many
 // problems compile while one is measured. Its parts: the candidates
 // (CandidateList), their trials in batches on one scale (TrialSeries,

@@ -1,6 +1,6 @@
 //===- TuningTask.h - the input of one tuning session ---------------------===//
 //
-// Private to the tuner.
+// For the tuner, and for programs that run sessions of their own.
 //
 //===----------------------------------------------------------------------===//
 #pragma once

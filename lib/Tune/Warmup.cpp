@@ -8,7 +8,6 @@
 
 #include <map>
 #include <optional>
-#include <set>
 
 namespace kiln {
 

@@ -16,7 +16,6 @@
 #include <llvm/ADT/ArrayRef.h>
 
 #include <atomic>
-#include <functional>
 #include <set>
 #include <string>
 #include <vector>

@@ -12,6 +12,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
+#include <cstring>
 #include <fcntl.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
@@ -64,6 +65,11 @@ static int writeAll(int fd, llvm::StringRef text) {
     text = text.drop_front(static_cast<size_t>(written));
   }
   return 0;
+}
+
+llvm::Error makeErrnoError(int errnoValue, const llvm::Twine &what) {
+  return makeError(ErrorCode::Io, "{}: {}", what.str(),
+                   std::strerror(errnoValue));
 }
 
 llvm::Error writeOutput(llvm::StringRef text) {

@@ -4,6 +4,7 @@
 #include "Support/Error.h"
 
 #include <llvm/ADT/StringRef.h>
+#include <llvm/ADT/Twine.h>
 #include <llvm/Support/Error.h>
 
 #include <atomic>
@@ -32,6 +33,9 @@ void prepareStreams();
 /// \p name must live for ever.
 void setToolName(const char *name);
 const char *toolName();
+
+/// Formats `errno` as "what: No such file or directory" with code Io.
+llvm::Error makeErrnoError(int errnoValue, const llvm::Twine &what);
 
 /// Writes all of \p text to stdout. A closed pipe is not an error. Errors: Io.
 llvm::Error writeOutput(llvm::StringRef text);

@@ -5,7 +5,7 @@
 #include "Driver/Driver.h"
 #include "Store/Records.h"
 #include "Trial/InProcessTrials.h"
-#include "Tune/Tuner.h"
+#include "Tune/TuningTask.h"
 #include "cli/CommonOptions.h"
 
 #include <memory>
@@ -25,6 +25,12 @@ public:
 
   const Driver &driver() const { return *device.driver; }
   const DeviceModel &model() const { return device.model(); }
+  /// The objects that tuning needs here. Unless it \p measures, a record or the
+  /// estimator chooses.
+  TuningContext tuningContext(bool measures = true) {
+    return {model(), *artifacts, *records, measures ? trials.get() : nullptr,
+            deviceClassKey(model())};
+  }
 
   ChosenDevice device;
   std::unique_ptr<cache::Store> cache;

@@ -1,6 +1,7 @@
 //===- Report.cpp ---------------------------------------------------------===//
 #include "cli/Report.h"
 
+#include "Support/Json.h"
 #include "cli/Console.h"
 
 namespace kiln::cli {
@@ -11,6 +12,13 @@ int emit(const Report &report, bool asJson, int exitCode) {
     return exitCode;
   printError(summarize(std::move(error)).message);
   return exitCode ? exitCode : kExitSomeFailed;
+}
+
+llvm::json::Array textsToJson(llvm::ArrayRef<std::string> texts) {
+  llvm::json::Array list;
+  for (const std::string &text : texts)
+    list.push_back(jsonText(text));
+  return list;
 }
 
 void OutcomeNotes::add(llvm::StringRef name, const ErrorSummary &error,

@@ -13,6 +13,9 @@ namespace kiln::cli {
 /// \p exitCode, or, after a line on stderr, that some work failed.
 int emit(const Report &report, bool asJson, int exitCode = 0);
 
+/// \p texts as JSON, made UTF-8.
+llvm::json::Array textsToJson(llvm::ArrayRef<std::string> texts);
+
 /// Errors and notes of cases, each once, which go below a table.
 class OutcomeNotes {
 public:

@@ -1,6 +1,8 @@
 //===- BenchChoice.cpp ----------------------------------------------------===//
 #include "compare/BenchChoice.h"
 
+#include "cli/TuneAll.h"
+
 namespace kiln::cli {
 
 llvm::Expected<BenchChoice> namedChoice(const Case &which,
@@ -52,9 +54,8 @@ BenchChoices::BenchChoices(llvm::ArrayRef<Case> cases,
     : cases(cases), request(request), session(session) {
   if (request.config)
     return;
-  Tuner tuner(session.model(), *session.artifacts, *session.records,
-              request.tuning.maxTrials ? session.trials.get() : nullptr);
-  outcomes = tuner.tuneAll(problemsOf(cases), request.tuning);
+  outcomes = tuneAll(session.tuningContext(request.tuning.maxTrials > 0),
+                     problemsOf(cases), request.tuning);
 }
 
 llvm::Expected<BenchChoice> BenchChoices::of(size_t index) const {

@@ -3,8 +3,8 @@
 
 #include "Driver/DeviceMemory.h"
 #include "Trial/Sampling.h"
-#include "Trial/StreamTools.h"
 #include "Trial/TrialTools.h"
+#include "compare/StreamTools.h"
 
 #include <llvm/Support/Error.h>
 

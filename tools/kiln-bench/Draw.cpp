@@ -1,7 +1,7 @@
 //===- Draw.cpp -----------------------------------------------------------===//
 #include "kiln-bench/Draw.h"
 
-#include "Trial/StreamTools.h"
+#include "compare/StreamTools.h"
 
 #include <llvm/ADT/STLExtras.h>
 #include <llvm/ADT/StringExtras.h>

@@ -3,6 +3,7 @@
 
 #include "cli/Console.h"
 #include "cli/Stopwatch.h"
+#include "cli/TuneAll.h"
 #include "kiln-bench/LoadedKernels.h"
 
 #include <set>
@@ -212,9 +213,8 @@ llvm::Error TunedSource::prepare(const DrawRequest &request, const Stream &) {
   };
   const uint64_t before = session.artifacts->statistics().compiled;
   const Stopwatch watch;
-  Tuner tuner(session.model(), *session.artifacts, *session.records,
-              session.trials.get());
-  outcomes = tuner.tuneAll(problemsOf(request.cases), tuning);
+  outcomes =
+      tuneAll(session.tuningContext(), problemsOf(request.cases), tuning);
   total.tuneMs = watch.ms();
   total.compiles = session.artifacts->statistics().compiled - before;
   std::set<const Artifact *> distinct;

@@ -7,6 +7,7 @@
 #include <llvm/ADT/STLExtras.h>
 
 #include <algorithm>
+#include <cassert>
 #include <cmath>
 #include <numeric>
 #include <vector>
@@ -75,6 +76,37 @@ llvm::json::Object TimeFigures::toJson() const {
 
 std::string percent(double share) {
   return share > 0 ? fmt::format("{:.1f}", 100 * share) : "n/a";
+}
+
+/// Ranks from 1, equal values share the mean of their ranks.
+static std::vector<double> ranksOf(llvm::ArrayRef<double> values) {
+  std::vector<size_t> order(values.size());
+  std::iota(order.begin(), order.end(), size_t(0));
+  std::sort(order.begin(), order.end(),
+            [&](size_t i, size_t j) { return values[i] < values[j]; });
+  std::vector<double> ranks(values.size());
+  for (size_t begin = 0; begin < order.size();) {
+    size_t end = begin;
+    while (end < order.size() && values[order[end]] == values[order[begin]])
+      ++end;
+    for (size_t i = begin; i < end; ++i)
+      ranks[order[i]] = static_cast<double>(begin + 1 + end) / 2;
+    begin = end;
+  }
+  return ranks;
+}
+
+double rankCorrelation(llvm::ArrayRef<double> a, llvm::ArrayRef<double> b) {
+  assert(a.size() == b.size() && "a pair for each");
+  std::vector<double> x = ranksOf(a), y = ranksOf(b);
+  const double mean = (static_cast<double>(x.size()) + 1) / 2;
+  double xy = 0, xx = 0, yy = 0;
+  for (size_t i = 0; i < x.size(); ++i) {
+    xy += (x[i] - mean) * (y[i] - mean);
+    xx += (x[i] - mean) * (x[i] - mean);
+    yy += (y[i] - mean) * (y[i] - mean);
+  }
+  return xx > 0 && yy > 0 ? xy / std::sqrt(xx * yy) : 0;
 }
 
 } // namespace kiln::cli

@@ -55,6 +55,11 @@ struct TimeFigures {
 /// without values.
 double quantile(llvm::ArrayRef<double> values, double share);
 
+/// Spearman's rank correlation of two series of equal length, in [-1, 1]: how
+/// well the order of one predicts that of the other. Equal values share the
+/// mean of their ranks. 0 if either has fewer than two different values.
+double rankCorrelation(llvm::ArrayRef<double> a, llvm::ArrayRef<double> b);
+
 /// \p share as a percentage for tables, "n/a" without one.
 std::string percent(double share);
 

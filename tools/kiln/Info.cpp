@@ -111,12 +111,29 @@ llvm::json::Object SystemSection::toJson() const {
   return object;
 }
 
+/// A table of all values, a line each: key, value, unit, source, note.
+static std::string valuesText(const DeviceModel &model) {
+  std::string result;
+  for (const DeviceField &field : deviceFields()) {
+    const ValueOrigin &origin = model.origins[field.index()];
+    std::string value =
+        std::visit([](const auto &v) { return fmt::format("{}", v); },
+                   field.valueOf(model));
+    std::string line =
+        fmt::format("{:<28} {:>14} {:<9} {:<12} {}", field.key, value,
+                    field.unit, nameOf(origin.source), origin.note);
+    result += llvm::StringRef(line).rtrim();
+    result += '\n';
+  }
+  return result;
+}
+
 void DeviceSection::print(llvm::raw_ostream &os) const {
   const DeviceModel &model = device.model();
   os << (device.driver ? fmt::format("device {}: ", device.ordinal)
                        : std::string("device: "))
      << fmt::format("{} ({})\n", model.name, model.archName())
-     << describe(model);
+     << valuesText(model);
   for (const std::string &note : device.assembled.notes)
     os << fmt::format("note: {}\n", onOneLine(note));
   os << fmt::format("device class: {}\n", deviceClassKey(model));

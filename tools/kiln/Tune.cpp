@@ -1,6 +1,4 @@
 //===- Tune.cpp - kiln tune: measure on this GPU within a budget ----------===//
-#include "Tune/Tuner.h"
-
 #include "Families/Families.h"
 #include "Support/Json.h"
 #include "Trial/Statistics.h"
@@ -8,6 +6,7 @@
 #include "cli/LiveSession.h"
 #include "cli/Report.h"
 #include "cli/Stopwatch.h"
+#include "cli/TuneAll.h"
 #include "kiln/Commands.h"
 #include "kiln/RangeReport.h"
 
@@ -320,9 +319,7 @@ static llvm::Expected<int> runTune(const ParsedOptions &options) {
                            progress.bestConfig);
       bar.update(progress.problemsDone, progress.problems, text);
     };
-    Tuner tuner(live.model(), *live.artifacts, *live.records,
-                live.trials.get());
-    outcomes = tuner.tuneAll(problemsOf(cases), tuning);
+    outcomes = tuneAll(live.tuningContext(), problemsOf(cases), tuning);
   }
   TuneReport report(cases, live.model(), outcomes);
   report.interrupted = interrupt.flag()->load();

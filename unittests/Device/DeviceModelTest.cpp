@@ -123,13 +123,6 @@ TEST_CASE("a refused override changes nothing") {
   CHECK(model.l2GBs == 10000);
 }
 
-TEST_CASE("text shows value, unit and source") {
-  std::string text = describe(h200());
-  CHECK(text.find("dramGBs") != std::string::npos);
-  CHECK(text.find("catalog") != std::string::npos);
-  CHECK(text.find("architecture") != std::string::npos);
-}
-
 TEST_CASE("the device class tells boards apart by what changes speed") {
   DeviceModel model = h200();
   CHECK(deviceClassKey(model) == "h200-sxm cc=9.0 sms=132 l2=62914560 "

@@ -60,9 +60,9 @@ std::set<std::string> familyNames(const fs::path &root) {
              {std::regex(R"(KILN_FAMILY\(make(\w+)Family\))"),
               std::regex(R"(KILN_CALL\(kiln_(\w+),)")},
              names);
-  // The family itself gives its name, or a function of several families does.
+  // The family itself gives its name, or a table of several families does.
   const std::regex said(R"-(\bname\(\) const override \{ return "(\w+)")-");
-  const std::regex listed(R"-(^    return "(\w+)";$)-");
+  const std::regex listed(R"-(\{[A-Z]\w*, "(\w+)"\})-");
   for (const auto &entry : fs::recursive_directory_iterator(families)) {
     const std::string file = entry.path().filename().string();
     if (file.ends_with("Family.cpp"))

@@ -20,6 +20,7 @@ TEST_CASE("info tells what is missing and where numbers come from") {
   CHECK(device.code == 0);
   CHECK(device.out.find("smCount") != std::string::npos);
   CHECK(device.out.find("catalog") != std::string::npos);
+  CHECK(device.out.find("architecture") != std::string::npos);
 }
 
 TEST_CASE("info shows a live device") {

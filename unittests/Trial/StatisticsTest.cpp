@@ -96,16 +96,6 @@ TEST_CASE("noise of one candidate is its own") {
   CHECK(samples == before);
 }
 
-TEST_CASE("rank correlation sees order alone") {
-  CHECK(rankCorrelation({1, 2, 3, 4}, {10, 100, 1000, 9999}) == 1);
-  CHECK(rankCorrelation({1, 2, 3, 4}, {4, 3, 2, 1}) == -1);
-  CHECK(rankCorrelation({1, 1, 1}, {1, 2, 3}) == 0);
-  CHECK(rankCorrelation({}, {}) == 0);
-  // With ties: ranks 1.5, 1.5, 3 against 1, 2, 3.
-  CHECK(rankCorrelation({5, 5, 7}, {1, 2, 3}) ==
-        doctest::Approx(1.5 / std::sqrt(1.5 * 2)));
-}
-
 TEST_CASE("the geometric mean is that of ratios, whichever way they go") {
   CHECK(geomean({}) == 0);
   CHECK(geomean({0.8}) == doctest::Approx(0.8));

@@ -216,12 +216,6 @@ struct TunerFixture : StoreFixture {
   llvm::Expected<TuningResult> tune(llvm::StringRef text = "fake m=64 n=64") {
     return tuner().tune(family, makeProblem(family, text), options);
   }
-  std::vector<TuningOutcome> tuneAll(std::vector<const char *> texts) {
-    std::vector<Registry::NamedProblem> problems;
-    for (const char *text : texts)
-      problems.push_back({&family, makeProblem(family, text)});
-    return tuner().tuneAll(problems, options);
-  }
 
   RecordStore *records() {
     recordStore = std::make_unique<RecordStore>(*cache);

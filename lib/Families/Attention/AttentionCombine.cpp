@@ -4,18 +4,14 @@
 #include "Families/KernelUnit.h"
 #include "Kernel/ConfigSchema.h"
 
-#include <algorithm>
-
 namespace kiln {
 
 TranslationUnit makeCombineUnit(const AttentionSignature &signature,
                                 const CombineAttentionConfig &config,
                                 const DeviceModel &device) {
-  return makeKernelUnit({.header = "attention/CombineAttention.cuh",
-                         .signatureType = "AttentionSignature",
-                         .configType = "CombineAttentionConfig",
-                         .paramsType = "AttentionParams",
-                         .function = "combineAttention"},
+  return makeKernelUnit({"attention/CombineAttention.cuh", "AttentionSignature",
+                         "CombineAttentionConfig", "AttentionParams",
+                         "combineAttention"},
                         {.name = stepName(attentionProblemSchema(), "combine"),
                          .signature = initializerText(signature),
                          .config = initializerText(config),

@@ -130,19 +130,16 @@ Derivation explainNaiveAttention(const AttentionProblem &problem,
                  .formula = "four keys at a time: K, sums of the warp, and V",
                  .rule = StepRule::Sum,
                  .terms = {{"pieces", model.pieceNs, "ns", model.pieces}}});
-  int walk = steps.add({.title = "rows, and the last of them",
-                        .rule = StepRule::Sum,
-                        .terms = {steps.resultOf(issue), steps.resultOf(row)}});
+  int walk = steps.add("rows, and the last of them", StepRule::Sum,
+                       {steps.resultOf(issue), steps.resultOf(row)});
   int stream =
       steps.add({.title = "stream",
                  .formula = "Q, K, V and O once, with few bytes in flight",
                  .rule = StepRule::Quotient,
                  .terms = {{"bytes", model.bytes, "B"},
                            {"rate", model.bytesPerNs, "B/ns"}}});
-  int body =
-      steps.add({.title = "rows",
-                 .rule = StepRule::Max,
-                 .terms = {steps.resultOf(walk), steps.resultOf(stream)}});
+  int body = steps.add("rows", StepRule::Max,
+                       {steps.resultOf(walk), steps.resultOf(stream)});
   steps.add({.title = "total",
              .verdict = fmt::format("bound by {}", model.bound()),
              .values = llvm::json::Object{{"bound", model.bound()}},

@@ -7,6 +7,8 @@
 //
 //===----------------------------------------------------------------------===//
 #include "Families/Attention/AttentionModel.h"
+
+#include "Support/EnumName.h"
 #include "Support/Format.h"
 
 #include <algorithm>
@@ -193,11 +195,10 @@ int AttentionTileSteps::explainChain(int loop) {
                             model.chainLength()},
                            steps.resultOf(loop, kChainedRest)},
                  .unit = "clk"});
-  return steps.add({.title = "steps side by side",
-                    .rule = StepRule::Quotient,
-                    .terms = {steps.resultOf(chain),
-                              {"blocks of an SM", model.step.together, ""}},
-                    .unit = "clk"});
+  return steps.add(
+      "steps side by side", StepRule::Quotient,
+      {steps.resultOf(chain), {"blocks of an SM", model.step.together, ""}},
+      "clk");
 }
 
 int AttentionTileSteps::explainPace(int loop) {
@@ -230,26 +231,24 @@ int AttentionTileSteps::explainPace(int loop) {
   StepTerm chained{"steps side by side", 0, "clk"};
   if (!isWgmma())
     chained = steps.resultOf(explainChain(loop));
-  return steps.add({.title = "pace of a step",
-                    .rule = StepRule::Max,
-                    .terms = {steps.resultOf(loop),
-                              {"pages", pages, "clk"},
-                              chained,
-                              steps.resultOf(l2),
-                              {"port of the SM", model.step.port, "clk"}},
-                    .unit = "clk"});
+  return steps.add("pace of a step", StepRule::Max,
+                   {steps.resultOf(loop),
+                    {"pages", pages, "clk"},
+                    chained,
+                    steps.resultOf(l2),
+                    {"port of the SM", model.step.port, "clk"}},
+                   "clk");
 }
 
 /// Explains the cost of a tile in addition to its steps.
 int AttentionTileSteps::explainEnds(int tensor, int softmax, int loop) {
-  int serial = steps.add(
-      {.title = "a step alone",
-       .rule = StepRule::Sum,
-       .terms = {steps.resultOf(tensor),
+  int serial =
+      steps.add("a step alone", StepRule::Sum,
+                {steps.resultOf(tensor),
                  kernel.keepsOrigins ? StepTerm{"softmax with maxima",
                                                 model.raised.clocks(), "clk"}
                                      : steps.resultOf(softmax)},
-       .unit = "clk"});
+                "clk");
   int alone = steps.add(
       {.title = "without overlap",
        .formula = "the first scores and the last product have no other step "
@@ -258,29 +257,25 @@ int AttentionTileSteps::explainEnds(int tensor, int softmax, int loop) {
        .terms = {steps.resultOf(serial), steps.resultOf(loop)},
        .unit = "clk"});
   return steps.add(
-      {.title = "ends of a tile",
-       .rule = StepRule::Sum,
-       .terms = {steps.resultOf(alone),
-                 {"maxima of steps with a mask", model.raising, "clk"},
-                 {"first loads", model.latency, "clk"},
-                 {"number of the tile", model.draw, "clk"},
-                 {"elements of Q and O", model.element, "clk", model.elements}},
-       .unit = "clk"});
+      "ends of a tile", StepRule::Sum,
+      {steps.resultOf(alone),
+       {"maxima of steps with a mask", model.raising, "clk"},
+       {"first loads", model.latency, "clk"},
+       {"number of the tile", model.draw, "clk"},
+       {"elements of Q and O", model.element, "clk", model.elements}},
+      "clk");
 }
 
 static llvm::StringRef orderOf(TileOrder order) {
-  switch (order) {
-  case TileOrder::Static:
-    return "tiles are assigned ahead";
-  case TileOrder::Pairs:
-    return "tiles are assigned ahead, one of last rows with one of first "
-           "ones";
-  case TileOrder::Dynamic:
-    return "SMs take the next tile when they are done, in any order";
-  case TileOrder::LongestFirst:
-    return "SMs take the next tile when they are done, the longest first";
-  }
-  llvm_unreachable("no such order");
+  using enum TileOrder;
+  static constexpr EnumName<TileOrder> kNames[] = {
+      {Static, "tiles are assigned ahead"},
+      {Pairs, "tiles are assigned ahead, one of last rows with one of first "
+              "ones"},
+      {Dynamic, "SMs take the next tile when they are done, in any order"},
+      {LongestFirst,
+       "SMs take the next tile when they are done, the longest first"}};
+  return nameIn(kNames, order);
 }
 
 /// Explains the path of the SM with the most work.
@@ -309,20 +304,13 @@ int AttentionTileSteps::explainPath(int pace, int ends) {
     if (model.idle > 0)
       parts.push_back(
           {"tiles without keys", model.idleEnds, "clk", model.idle});
-    int all = steps.add({.title = "all tiles",
-                         .rule = StepRule::Sum,
-                         .terms = std::move(parts),
-                         .unit = "clk"});
+    int all = steps.add("all tiles", StepRule::Sum, std::move(parts), "clk");
     int share =
-        steps.add({.title = "share of an SM",
-                   .rule = StepRule::Quotient,
-                   .terms = {steps.resultOf(all), {"SMs", model.sms(), ""}},
-                   .unit = "clk"});
+        steps.add("share of an SM", StepRule::Quotient,
+                  {steps.resultOf(all), {"SMs", model.sms(), ""}}, "clk");
     int most =
-        steps.add({.title = "an SM or a tile",
-                   .rule = StepRule::Max,
-                   .terms = {steps.resultOf(share), steps.resultOf(longest)},
-                   .unit = "clk"});
+        steps.add("an SM or a tile", StepRule::Max,
+                  {steps.resultOf(share), steps.resultOf(longest)}, "clk");
     order = orderOf(kernel.order).str();
     terms = {steps.resultOf(most), {"the last tile", model.tail, "clk"}};
   }
@@ -331,11 +319,9 @@ int AttentionTileSteps::explainPath(int pace, int ends) {
                           .rule = StepRule::Sum,
                           .terms = std::move(terms),
                           .unit = "clk"});
-  return steps.add(
-      {.title = "path",
-       .rule = StepRule::Quotient,
-       .terms = {steps.resultOf(clocks),
-                 {"clock", attentionClockGHz(model.device), "GHz"}}});
+  return steps.add("path", StepRule::Quotient,
+                   {steps.resultOf(clocks),
+                    {"clock", attentionClockGHz(model.device), "GHz"}});
 }
 
 int AttentionTileSteps::explainFloor() {
@@ -377,14 +363,11 @@ void AttentionTileSteps::run() {
        .rule = StepRule::Quotient,
        .terms = {{"bytes", model.firstBytes, "B"},
                  {"DRAM", model.firstRate, "B/ns"}}});
-  int busy =
-      steps.add({.title = "keys, then the path",
-                 .rule = StepRule::Sum,
-                 .terms = {steps.resultOf(first), steps.resultOf(path)}});
-  int beyond = steps.add(
-      {.title = "beyond path",
-       .rule = StepRule::Excess,
-       .terms = {steps.resultOf(explainFloor()), steps.resultOf(busy)}});
+  int busy = steps.add("keys, then the path", StepRule::Sum,
+                       {steps.resultOf(first), steps.resultOf(path)});
+  int beyond =
+      steps.add("beyond path", StepRule::Excess,
+                {steps.resultOf(explainFloor()), steps.resultOf(busy)});
   std::vector<StepTerm> addends{{"launch", model.device.launchNs},
                                 {"ramp", model.device.rampNs},
                                 {"start of blocks", kStartNs},

@@ -3,8 +3,6 @@
 
 #include "Families/Attention/AttentionModel.h"
 
-#include <algorithm>
-
 namespace kiln {
 
 Estimate estimateAttentionTiles(const AttentionProblem &problem,

@@ -12,7 +12,6 @@
 #include "attention/AttentionRanges.h"
 
 #include <algorithm>
-#include <cmath>
 
 namespace kiln {
 
@@ -293,11 +292,9 @@ llvm::Expected<Problem> AttentionFamily::canonicalise(Values values) const {
     for (int field :
          {AttentionField::LdV, AttentionField::HsV, AttentionField::BsV})
       values.set(field, 0);
-  Problem problem;
-  problem.signature =
+  Values signature =
       toValues(signatureOf(readAttentionProblem(values.array().data())));
-  problem.values = std::move(values);
-  return problem;
+  return Problem{std::move(values), std::move(signature)};
 }
 
 /// Half of the draws decode one query, and a quarter has no keys before its

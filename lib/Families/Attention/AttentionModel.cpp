@@ -17,7 +17,6 @@
 #include "Model/Rates.h"
 #include "Model/Wgmma.h"
 
-#include <algorithm>
 #include <cmath>
 
 namespace kiln {

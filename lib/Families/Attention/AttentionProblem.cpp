@@ -5,13 +5,12 @@
 #include "Families/Attention/LaunchedAttention.h"
 #include "Families/ProblemFields.h"
 #include "Families/SignatureFields.h"
+#include "Support/EnumName.h"
 #include "Support/Format.h"
 
 #include <llvm/Support/MathExtras.h>
 
-#include <algorithm>
 #include <cassert>
-#include <cmath>
 
 namespace kiln {
 
@@ -249,40 +248,31 @@ AttentionSignature signatureOf(const AttentionProblem &p) {
   return signature;
 }
 
-static std::string enumeratorText(AttentionMask mask) {
-  switch (mask) {
-  case AttentionMask::None:
-    return "kiln::AttentionMask::None";
-  case AttentionMask::Causal:
-    return "kiln::AttentionMask::Causal";
-  case AttentionMask::Window:
-    return "kiln::AttentionMask::Window";
-  }
-  return {};
+static llvm::StringRef enumeratorText(AttentionMask mask) {
+  using enum AttentionMask;
+  static constexpr EnumName<AttentionMask> kNames[] = {
+      {None, "kiln::AttentionMask::None"},
+      {Causal, "kiln::AttentionMask::Causal"},
+      {Window, "kiln::AttentionMask::Window"}};
+  return nameIn(kNames, mask, {});
 }
 
-static std::string enumeratorText(AttentionLengths lengths) {
-  switch (lengths) {
-  case AttentionLengths::Uniform:
-    return "kiln::AttentionLengths::Uniform";
-  case AttentionLengths::Packed:
-    return "kiln::AttentionLengths::Packed";
-  case AttentionLengths::Used:
-    return "kiln::AttentionLengths::Used";
-  }
-  return {};
+static llvm::StringRef enumeratorText(AttentionLengths lengths) {
+  using enum AttentionLengths;
+  static constexpr EnumName<AttentionLengths> kNames[] = {
+      {Uniform, "kiln::AttentionLengths::Uniform"},
+      {Packed, "kiln::AttentionLengths::Packed"},
+      {Used, "kiln::AttentionLengths::Used"}};
+  return nameIn(kNames, lengths, {});
 }
 
-static std::string enumeratorText(AttentionPages pages) {
-  switch (pages) {
-  case AttentionPages::None:
-    return "kiln::AttentionPages::None";
-  case AttentionPages::Table:
-    return "kiln::AttentionPages::Table";
-  case AttentionPages::List:
-    return "kiln::AttentionPages::List";
-  }
-  return {};
+static llvm::StringRef enumeratorText(AttentionPages pages) {
+  using enum AttentionPages;
+  static constexpr EnumName<AttentionPages> kNames[] = {
+      {None, "kiln::AttentionPages::None"},
+      {Table, "kiln::AttentionPages::Table"},
+      {List, "kiln::AttentionPages::List"}};
+  return nameIn(kNames, pages, {});
 }
 
 using Signature = AttentionSignature;
@@ -306,14 +296,10 @@ static constexpr SignatureFields kSignatureFields(
     SignatureField{"scales", "scales", &Signature::scales},
     SignatureField{"align", "align", &Signature::align, false, {}, 16});
 
-const Schema &attentionSignatureSchema() {
+Values toValues(const AttentionSignature &signature) {
   static const Schema &schema =
       *new Schema(kSignatureFields.schema("attention"));
-  return schema;
-}
-
-Values toValues(const AttentionSignature &signature) {
-  return kSignatureFields.toValues(signature, attentionSignatureSchema());
+  return kSignatureFields.toValues(signature, schema);
 }
 
 AttentionSignature readAttentionSignature(const Values &values) {

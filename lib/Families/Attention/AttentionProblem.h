@@ -10,7 +10,6 @@
 #include "attention/AttentionParams.h"
 #include "attention/AttentionSignature.h"
 
-#include <algorithm>
 #include <cmath>
 
 namespace kiln {
@@ -162,10 +161,9 @@ struct AttentionScalar {
   enum : int { Scale, Softcap, Count };
 };
 
-/// Schemas of the family's problems and signatures. Made at the first use and
-/// kept; thread-safe.
+/// Schema of the family's problems. Made at the first use and kept;
+/// thread-safe.
 const Schema &attentionProblemSchema();
-const Schema &attentionSignatureSchema();
 
 /// Reads the values of a problem in schema order, and resolves derived
 /// defaults. LaunchedAttention.h reads those of a launch.
@@ -182,7 +180,7 @@ constexpr double resolveScale(double given, double byDefault) {
 
 AttentionSignature signatureOf(const AttentionProblem &problem);
 
-/// Converts a signature to values of attentionSignatureSchema(), and back.
+/// Converts a signature to values, and back.
 Values toValues(const AttentionSignature &signature);
 AttentionSignature readAttentionSignature(const Values &values);
 

@@ -14,11 +14,9 @@ public:
   AttentionReference(const AttentionSignature &signature,
                      const DeviceModel &device)
       : unit(makeKernelUnit(
-            {.header = "attention/ReferenceAttention.cuh",
-             .signatureType = "AttentionSignature",
-             .configType = "ReferenceAttentionConfig",
-             .paramsType = "ReferenceAttentionParams",
-             .function = "referenceAttention"},
+            {"attention/ReferenceAttention.cuh", "AttentionSignature",
+             "ReferenceAttentionConfig", "ReferenceAttentionParams",
+             "referenceAttention"},
             referenceOf(attentionProblemSchema(), signature, config), device)) {
   }
 

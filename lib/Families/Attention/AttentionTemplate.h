@@ -98,8 +98,7 @@ public:
     const AttentionSignature signature = signatureOf(attention);
     return this->fastestOf(
         configs,
-        [&](const Config &config,
-            llvm::function_ref<void(const Config &)> emit) {
+        [&](const Config &config, Emit<Config> emit) {
           forEachVariantAndOwn(attention, signature, config, device, emit);
         },
         [&](const Config &config) -> std::optional<double> {
@@ -168,16 +167,15 @@ public:
 
 protected:
   /// Calls \p emit with the template's space for a problem, best guesses first.
-  virtual void
-  forEachConfig(const AttentionProblem &problem,
-                const AttentionSignature &signature, const DeviceModel &device,
-                llvm::function_ref<void(const Config &)> emit) const = 0;
+  virtual void forEachConfig(const AttentionProblem &problem,
+                             const AttentionSignature &signature,
+                             const DeviceModel &device,
+                             Emit<Config> emit) const = 0;
 
   /// Calls \p emit with the run-time knobs that the space has for a kernel.
-  virtual void
-  forEachVariant(const AttentionProblem &, const AttentionSignature &,
-                 const Config &config, const DeviceModel &,
-                 llvm::function_ref<void(const Config &)> emit) const {
+  virtual void forEachVariant(const AttentionProblem &,
+                              const AttentionSignature &, const Config &config,
+                              const DeviceModel &, Emit<Config> emit) const {
     emit(config);
   }
 
@@ -271,8 +269,7 @@ private:
   /// step that collects.
   void forEachFormConfig(const AttentionProblem &problem,
                          const AttentionSignature &signature,
-                         const DeviceModel &device,
-                         llvm::function_ref<void(const Config &)> emit) const {
+                         const DeviceModel &device, Emit<Config> emit) const {
     forEachConfig(problem, signature, device, emit);
     forEachRoom(problem, signature, Config{},
                 [&](const Collected &form, int room) {
@@ -284,12 +281,12 @@ private:
                 });
   }
 
-  /// Calls \p emit with the form of \p problem for each room for collected rows
+  /// Calls \p take with the form of \p problem for each room for collected rows
   /// that makes a difference.
-  template <class Emit>
+  template <class Take>
   void forEachRoom(const AttentionProblem &problem,
                    const AttentionSignature &signature, Config config,
-                   const Emit &emit) const {
+                   const Take &take) const {
     if (!CollectsRows<Config> || !collectedType(problem, signature))
       return;
     int64_t lastRounds = 0;
@@ -297,7 +294,7 @@ private:
       setCollectRoom(config, room);
       const Collected form = collectedOf(problem, config);
       if (form.rounds.count() != lastRounds)
-        emit(form, room);
+        take(form, room);
       lastRounds = form.rounds.count();
     }
   }
@@ -330,11 +327,10 @@ private:
   /// A config's variants, followed by the config itself if the space lacks it:
   /// members of ranges keep their splits at values for which other numbers are
   /// usual.
-  void
-  forEachVariantAndOwn(const AttentionProblem &problem,
-                       const AttentionSignature &signature,
-                       const Config &config, const DeviceModel &device,
-                       llvm::function_ref<void(const Config &)> emit) const {
+  void forEachVariantAndOwn(const AttentionProblem &problem,
+                            const AttentionSignature &signature,
+                            const Config &config, const DeviceModel &device,
+                            Emit<Config> emit) const {
     bool hasOwn = false;
     auto take = [&](const Config &variant) {
       hasOwn |= variant == config;

@@ -22,7 +22,6 @@
 #include "Kernel/Plan.h"
 
 #include <array>
-#include <optional>
 
 namespace kiln {
 

@@ -105,11 +105,9 @@ private:
 class DecodeAttention final : public AttentionTemplate<DecodeAttentionConfig> {
 public:
   DecodeAttention()
-      : AttentionTemplate({.header = "attention/DecodeAttention.cuh",
-                           .signatureType = "AttentionSignature",
-                           .configType = "DecodeAttentionConfig",
-                           .paramsType = "AttentionParams",
-                           .function = "decodeAttention"}) {}
+      : AttentionTemplate({"attention/DecodeAttention.cuh",
+                           "AttentionSignature", "DecodeAttentionConfig",
+                           "AttentionParams", "decodeAttention"}) {}
 
 protected:
   /// 16 bits for rows that begin at any element, which no copy can read, or
@@ -124,17 +122,15 @@ protected:
       return std::nullopt;
     return signature.q == DType::E4M3 ? signature.out : signature.q;
   }
-  void
-  forEachConfig(const AttentionProblem &problem,
-                const AttentionSignature &signature, const DeviceModel &device,
-                llvm::function_ref<void(const DecodeAttentionConfig &)> emit)
-      const override;
-  void
-  forEachVariant(const AttentionProblem &problem,
-                 const AttentionSignature &signature,
-                 const DecodeAttentionConfig &config, const DeviceModel &device,
-                 llvm::function_ref<void(const DecodeAttentionConfig &)> emit)
-      const override;
+  void forEachConfig(const AttentionProblem &problem,
+                     const AttentionSignature &signature,
+                     const DeviceModel &device,
+                     Emit<DecodeAttentionConfig> emit) const override;
+  void forEachVariant(const AttentionProblem &problem,
+                      const AttentionSignature &signature,
+                      const DecodeAttentionConfig &config,
+                      const DeviceModel &device,
+                      Emit<DecodeAttentionConfig> emit) const override;
   CandidateClass
   classOfConfig(const DecodeAttentionConfig &config) const override;
   std::optional<Rejection>
@@ -252,10 +248,11 @@ static bool isLeftOut(const AttentionProblem &problem,
          tiles >= double(device.smCount);
 }
 
-void DecodeAttention::forEachVariant(
-    const AttentionProblem &problem, const AttentionSignature &,
-    const DecodeAttentionConfig &config, const DeviceModel &device,
-    llvm::function_ref<void(const DecodeAttentionConfig &)> emit) const {
+void DecodeAttention::forEachVariant(const AttentionProblem &problem,
+                                     const AttentionSignature &,
+                                     const DecodeAttentionConfig &config,
+                                     const DeviceModel &device,
+                                     Emit<DecodeAttentionConfig> emit) const {
   llvm::ArrayRef<int> fills(kFills);
   // Clusters of mostly empty splits stay resident (16 sequences of up to 8192
   // keys, 2000 usually, on an H200: 49 us, 41 us with clusters of two).
@@ -266,10 +263,10 @@ void DecodeAttention::forEachVariant(
               device.smCount, emit);
 }
 
-void DecodeAttention::forEachConfig(
-    const AttentionProblem &problem, const AttentionSignature &signature,
-    const DeviceModel &device,
-    llvm::function_ref<void(const DecodeAttentionConfig &)> emit) const {
+void DecodeAttention::forEachConfig(const AttentionProblem &problem,
+                                    const AttentionSignature &signature,
+                                    const DeviceModel &device,
+                                    Emit<DecodeAttentionConfig> emit) const {
   if (isLeftOut(problem, signature, device))
     return;
   auto configOf = [&](int rows, const Ring &ring) {
@@ -310,10 +307,9 @@ void DecodeAttention::forEachConfig(
 
 CandidateClass
 DecodeAttention::classOfConfig(const DecodeAttentionConfig &c) const {
-  uint64_t key = 2;
-  for (int part : {c.rows, c.cluster, c.warps})
-    key = key * 1024 + static_cast<uint64_t>(part);
-  return {.key = key, .rank = c.cluster, .ranksByTime = true};
+  return {.key = classKey({2, c.rows, c.cluster, c.warps}),
+          .rank = c.cluster,
+          .ranksByTime = true};
 }
 
 /// The limits of copies and of the instruction on rows and addresses.

@@ -1,10 +1,6 @@
 //===- DecodeGrid.cpp -----------------------------------------------------===//
 #include "Families/Attention/DecodeGrid.h"
 
-#include "Families/Attention/AttentionCombine.h"
-#include "Model/MathUtil.h"
-
-#include <algorithm>
 #include <bit>
 
 namespace kiln {

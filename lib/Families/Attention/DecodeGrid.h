@@ -12,11 +12,11 @@
 
 #include "Families/Attention/AttentionCombine.h"
 #include "Families/Attention/AttentionProblem.h"
+#include "Kernel/FastestVariant.h"
 #include "Model/MathUtil.h"
 #include "attention/DecodeAttentionConfig.h"
 
 #include <llvm/ADT/ArrayRef.h>
-#include <llvm/ADT/STLFunctionalExtras.h>
 
 #include <algorithm>
 #include <utility>
@@ -152,7 +152,7 @@ inline int64_t partialRowsOfPlan(const AttentionProblem &problem,
 template <class Config>
 void forEachFill(const AttentionProblem &problem, Config config,
                  llvm::ArrayRef<int> fills, int64_t smCount,
-                 llvm::function_ref<void(const Config &)> emit) {
+                 Emit<Config> emit) {
   int64_t lastSplits = 0;
   for (int fill : fills) {
     config.fill = fill;

@@ -9,7 +9,6 @@
 #include "attention/FlatMergeConfig.h"
 
 #include <algorithm>
-#include <cmath>
 
 namespace kiln {
 
@@ -38,11 +37,9 @@ private:
 class FlatMerge final : public TypedMemoryPassTemplate<FlatMergeConfig> {
 public:
   FlatMerge()
-      : TypedMemoryPassTemplate({.header = "attention/FlatMerge.cuh",
-                                 .signatureType = "MergeSignature",
-                                 .configType = "FlatMergeConfig",
-                                 .paramsType = "MergeParams",
-                                 .function = "flatMerge"}) {}
+      : TypedMemoryPassTemplate({"attention/FlatMerge.cuh", "MergeSignature",
+                                 "FlatMergeConfig", "MergeParams",
+                                 "flatMerge"}) {}
 
   void enumerate(const Problem &problem, const DeviceModel &,
                  llvm::function_ref<void(Values)> emit) const override {

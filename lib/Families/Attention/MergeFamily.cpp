@@ -68,11 +68,8 @@ class MergeReference final : public Reference {
 public:
   MergeReference(const MergeSignature &signature, const DeviceModel &device)
       : unit(makeKernelUnit(
-            {.header = "attention/ReferenceMerge.cuh",
-             .signatureType = "MergeSignature",
-             .configType = "ReferenceMergeConfig",
-             .paramsType = "ReferenceMergeParams",
-             .function = "referenceMerge"},
+            {"attention/ReferenceMerge.cuh", "MergeSignature",
+             "ReferenceMergeConfig", "ReferenceMergeParams", "referenceMerge"},
             referenceOf(mergeProblemSchema(), signature, config), device)) {}
 
   const TranslationUnit &translationUnit() const override { return unit; }
@@ -121,10 +118,7 @@ llvm::Expected<Problem> MergeFamily::canonicalise(Values values) const {
   }
   if (p.out == p.dtype)
     values.set(MergeField::Out, 0);
-  Problem problem;
-  problem.signature = toValues(signatureOf(p));
-  problem.values = std::move(values);
-  return problem;
+  return Problem{std::move(values), toValues(signatureOf(p))};
 }
 
 //===----------------------------------------------------------------------===//

@@ -88,14 +88,10 @@ static constexpr SignatureFields kMergeSignatureFields(
     SignatureField{"lse", "lse", &MergeSignature::lse},
     SignatureField{"align", "align", &MergeSignature::align, false, {}, 16});
 
-const Schema &mergeSignatureSchema() {
+Values toValues(const MergeSignature &signature) {
   static const Schema &schema =
       *new Schema(kMergeSignatureFields.schema("attention_merge"));
-  return schema;
-}
-
-Values toValues(const MergeSignature &signature) {
-  return kMergeSignatureFields.toValues(signature, mergeSignatureSchema());
+  return kMergeSignatureFields.toValues(signature, schema);
 }
 
 MergeSignature readMergeSignature(const Values &values) {

@@ -56,10 +56,9 @@ struct MergeOperand {
   enum : int { O1, Lse1, O2, Lse2, O, Lse, Count };
 };
 
-/// Schemas of the family's problems and signatures. Made at the first use and
-/// kept; thread-safe.
+/// Schema of the family's problems. Made at the first use and kept;
+/// thread-safe.
 const Schema &mergeProblemSchema();
-const Schema &mergeSignatureSchema();
 
 /// Reads the values of a problem in schema order, and resolves derived
 /// defaults. Nanoseconds: called on every launch.
@@ -67,7 +66,7 @@ MergeProblem readMergeProblem(const int64_t *values);
 
 MergeSignature signatureOf(const MergeProblem &problem);
 
-/// Converts a signature to values of mergeSignatureSchema(), and back.
+/// Converts a signature to values, and back.
 Values toValues(const MergeSignature &signature);
 MergeSignature readMergeSignature(const Values &values);
 

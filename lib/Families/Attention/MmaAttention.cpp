@@ -158,17 +158,15 @@ private:
 class MmaAttentionTemplate final : public TiledAttention<Config> {
 public:
   MmaAttentionTemplate()
-      : TiledAttention({.header = "attention/MmaAttention.cuh",
-                        .signatureType = "AttentionSignature",
-                        .configType = "MmaAttentionConfig",
-                        .paramsType = "AttentionParams",
-                        .function = "mmaAttention"}) {}
+      : TiledAttention({"attention/MmaAttention.cuh", "AttentionSignature",
+                        "MmaAttentionConfig", "AttentionParams",
+                        "mmaAttention"}) {}
 
 protected:
-  void
-  forEachConfig(const AttentionProblem &problem,
-                const AttentionSignature &signature, const DeviceModel &device,
-                llvm::function_ref<void(const Config &)> emit) const override;
+  void forEachConfig(const AttentionProblem &problem,
+                     const AttentionSignature &signature,
+                     const DeviceModel &device,
+                     Emit<Config> emit) const override;
 
   /// 16 bits for e4m3, whose elements keep their values there, and for rows
   ///    that no copy can read.
@@ -183,10 +181,7 @@ protected:
 
   /// A class is a tile; loads vary within it.
   CandidateClass classOfConfig(const Config &c) const override {
-    uint64_t key = 0;
-    for (int part : {c.blockRows, c.blockKeys, c.warps})
-      key = key * 1024 + static_cast<uint64_t>(part);
-    return {key, 0};
+    return {classKey({c.blockRows, c.blockKeys, c.warps}), 0};
   }
 
   std::optional<Rejection>
@@ -231,9 +226,10 @@ protected:
 // Space
 //===----------------------------------------------------------------------===//
 
-void MmaAttentionTemplate::forEachConfig(
-    const AttentionProblem &problem, const AttentionSignature &signature,
-    const DeviceModel &, llvm::function_ref<void(const Config &)> emit) const {
+void MmaAttentionTemplate::forEachConfig(const AttentionProblem &problem,
+                                         const AttentionSignature &signature,
+                                         const DeviceModel &,
+                                         Emit<Config> emit) const {
   Config config;
   config.dtype = Config::dtypeOf(signature.q);
   if (config.dtype == 0)

@@ -37,19 +37,16 @@ private:
 class NaiveAttention final : public AttentionTemplate<NaiveAttentionConfig> {
 public:
   NaiveAttention()
-      : AttentionTemplate({.header = "attention/NaiveAttention.cuh",
-                           .signatureType = "AttentionSignature",
-                           .configType = "NaiveAttentionConfig",
-                           .paramsType = "AttentionParams",
-                           .function = "naiveAttention"}) {}
+      : AttentionTemplate({"attention/NaiveAttention.cuh", "AttentionSignature",
+                           "NaiveAttentionConfig", "AttentionParams",
+                           "naiveAttention"}) {}
 
   bool isGeneric() const override { return true; }
 
 protected:
   void forEachConfig(const AttentionProblem &, const AttentionSignature &,
                      const DeviceModel &,
-                     llvm::function_ref<void(const NaiveAttentionConfig &)>
-                         emit) const override {
+                     Emit<NaiveAttentionConfig> emit) const override {
     emit(NaiveAttentionConfig{});
   }
 

@@ -25,25 +25,20 @@ constexpr double kMaxPartialBytes = double(int64_t(1) << 30);
 class Sm90Attention final : public TiledAttention<Sm90AttentionConfig> {
 public:
   Sm90Attention()
-      : TiledAttention({.header = "attention/Sm90Attention.cuh",
-                        .signatureType = "AttentionSignature",
-                        .configType = "Sm90AttentionConfig",
-                        .paramsType = "Sm90AttentionParams",
-                        .function = "sm90Attention",
-                        .archSpecific = true}) {}
+      : TiledAttention({"attention/Sm90Attention.cuh", "AttentionSignature",
+                        "Sm90AttentionConfig", "Sm90AttentionParams",
+                        "sm90Attention", /*archSpecific=*/true}) {}
 
 protected:
   void forEachConfig(const AttentionProblem &problem,
                      const AttentionSignature &signature,
                      const DeviceModel &device,
-                     llvm::function_ref<void(const Sm90AttentionConfig &)> emit)
-      const override;
-  void
-  forEachVariant(const AttentionProblem &problem,
-                 const AttentionSignature &signature,
-                 const Sm90AttentionConfig &config, const DeviceModel &device,
-                 llvm::function_ref<void(const Sm90AttentionConfig &)> emit)
-      const override;
+                     Emit<Sm90AttentionConfig> emit) const override;
+  void forEachVariant(const AttentionProblem &problem,
+                      const AttentionSignature &signature,
+                      const Sm90AttentionConfig &config,
+                      const DeviceModel &device,
+                      Emit<Sm90AttentionConfig> emit) const override;
 
   std::optional<DType>
   collectedType(const AttentionProblem &problem,
@@ -51,10 +46,10 @@ protected:
 
   CandidateClass
   classOfConfig(const Sm90AttentionConfig &config) const override {
-    uint64_t key = 1;
-    for (int part : {config.consumers, config.packed, config.splits})
-      key = key * 1024 + static_cast<uint64_t>(part);
-    return {.key = key, .rank = config.splits, .ranksByTime = true};
+    return {.key =
+                classKey({1, config.consumers, config.packed, config.splits}),
+            .rank = config.splits,
+            .ranksByTime = true};
   }
 
   std::optional<Rejection>
@@ -196,10 +191,11 @@ Sm90Attention::collectedType(const AttentionProblem &problem,
   return isPlain ? std::nullopt : std::optional(signature.q);
 }
 
-void Sm90Attention::forEachVariant(
-    const AttentionProblem &problem, const AttentionSignature &signature,
-    const Sm90AttentionConfig &config, const DeviceModel &device,
-    llvm::function_ref<void(const Sm90AttentionConfig &)> emit) const {
+void Sm90Attention::forEachVariant(const AttentionProblem &problem,
+                                   const AttentionSignature &signature,
+                                   const Sm90AttentionConfig &config,
+                                   const DeviceModel &device,
+                                   Emit<Sm90AttentionConfig> emit) const {
   const bool isUneven = isUnevenAt(signature), isRagged = isRaggedAt(signature);
   forEachSplits(problem, config, device, [&](int splits) {
     // With at most one tile for each SM there is nothing to draw. The splits of
@@ -218,10 +214,10 @@ void Sm90Attention::forEachVariant(
   });
 }
 
-void Sm90Attention::forEachConfig(
-    const AttentionProblem &problem, const AttentionSignature &signature,
-    const DeviceModel &device,
-    llvm::function_ref<void(const Sm90AttentionConfig &)> emit) const {
+void Sm90Attention::forEachConfig(const AttentionProblem &problem,
+                                  const AttentionSignature &signature,
+                                  const DeviceModel &device,
+                                  Emit<Sm90AttentionConfig> emit) const {
   if (!hasWgmma(device))
     return;
   static constexpr int kBlocks[] = {128, 176, 160, 144, 112, 96, 80, 64},

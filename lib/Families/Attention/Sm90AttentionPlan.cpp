@@ -8,7 +8,6 @@
 #include "Families/Attention/Sm90AttentionPlan.h"
 
 #include "Families/Attention/AttentionCombine.h"
-#include "Families/Attention/AttentionFamily.h"
 #include "Families/Attention/LaunchedAttention.h"
 #include "Families/ReusedTensorMap.h"
 #include "Model/MathUtil.h"

@@ -23,28 +23,24 @@ constexpr int kMlaFills[] = {4, 2, 8, 12, 16};
 class Sm90MlaAttention final : public TiledAttention<Sm90MlaConfig> {
 public:
   Sm90MlaAttention()
-      : TiledAttention({.header = "attention/Sm90MlaAttention.cuh",
-                        .signatureType = "AttentionSignature",
-                        .configType = "Sm90MlaConfig",
-                        .paramsType = "Sm90MlaParams",
-                        .function = "sm90MlaAttention",
-                        .archSpecific = true}) {}
+      : TiledAttention({"attention/Sm90MlaAttention.cuh", "AttentionSignature",
+                        "Sm90MlaConfig", "Sm90MlaParams", "sm90MlaAttention",
+                        /*archSpecific=*/true}) {}
 
 protected:
-  void forEachConfig(
-      const AttentionProblem &problem, const AttentionSignature &signature,
-      const DeviceModel &device,
-      llvm::function_ref<void(const Sm90MlaConfig &)> emit) const override;
-  void forEachVariant(
-      const AttentionProblem &problem, const AttentionSignature &signature,
-      const Sm90MlaConfig &config, const DeviceModel &device,
-      llvm::function_ref<void(const Sm90MlaConfig &)> emit) const override;
+  void forEachConfig(const AttentionProblem &problem,
+                     const AttentionSignature &signature,
+                     const DeviceModel &device,
+                     Emit<Sm90MlaConfig> emit) const override;
+  void forEachVariant(const AttentionProblem &problem,
+                      const AttentionSignature &signature,
+                      const Sm90MlaConfig &config, const DeviceModel &device,
+                      Emit<Sm90MlaConfig> emit) const override;
 
   CandidateClass classOfConfig(const Sm90MlaConfig &config) const override {
-    uint64_t key = 3;
-    for (int part : {config.cluster, config.pieces})
-      key = key * 1024 + static_cast<uint64_t>(part);
-    return {.key = key, .rank = config.cluster, .ranksByTime = true};
+    return {.key = classKey({3, config.cluster, config.pieces}),
+            .rank = config.cluster,
+            .ranksByTime = true};
   }
 
   std::optional<Rejection>
@@ -102,17 +98,18 @@ static int64_t rowBlocksOf(const AttentionProblem &problem) {
                  int64_t(Sm90MlaConfig::kRows));
 }
 
-void Sm90MlaAttention::forEachVariant(
-    const AttentionProblem &problem, const AttentionSignature &,
-    const Sm90MlaConfig &config, const DeviceModel &device,
-    llvm::function_ref<void(const Sm90MlaConfig &)> emit) const {
+void Sm90MlaAttention::forEachVariant(const AttentionProblem &problem,
+                                      const AttentionSignature &,
+                                      const Sm90MlaConfig &config,
+                                      const DeviceModel &device,
+                                      Emit<Sm90MlaConfig> emit) const {
   forEachFill(problem, config, kMlaFills, device.smCount, emit);
 }
 
-void Sm90MlaAttention::forEachConfig(
-    const AttentionProblem &problem, const AttentionSignature &signature,
-    const DeviceModel &device,
-    llvm::function_ref<void(const Sm90MlaConfig &)> emit) const {
+void Sm90MlaAttention::forEachConfig(const AttentionProblem &problem,
+                                     const AttentionSignature &signature,
+                                     const DeviceModel &device,
+                                     Emit<Sm90MlaConfig> emit) const {
   if (!hasWgmma(device) || !problem.latent)
     return;
   for (int cluster = 1; cluster <= Sm90MlaConfig::kMostCluster; cluster *= 2) {

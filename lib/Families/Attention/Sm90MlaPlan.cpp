@@ -2,7 +2,6 @@
 #include "Families/Attention/Sm90MlaPlan.h"
 
 #include "Families/Attention/AttentionCombine.h"
-#include "Families/Attention/AttentionFamily.h"
 #include "Families/Attention/LaunchedAttention.h"
 #include "Families/ReusedTensorMap.h"
 #include "Model/MathUtil.h"

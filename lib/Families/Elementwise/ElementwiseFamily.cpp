@@ -6,10 +6,10 @@
 #include "Families/Elementwise/ElementwiseTemplate.h"
 #include "Families/ProblemFields.h"
 #include "Families/Rounding.h"
+#include "Support/EnumName.h"
 #include "Support/Error.h"
 
 #include <algorithm>
-#include <cmath>
 
 namespace kiln {
 
@@ -102,11 +102,9 @@ llvm::Expected<Problem> ElementwiseFamily::canonicalise(Values values) const {
   reset(ElementwiseField::LdY, p.ldy == p.cols);
   reset(ElementwiseField::LdOperand,
         p.ldOperand == p.cols || !p.reads(LinkShape::Matrix));
-  Problem problem;
-  problem.signature =
+  Values signature =
       toValues(signatureOf(readElementwiseProblem(values.array().data())));
-  problem.values = std::move(values);
-  return problem;
+  return Problem{std::move(values), std::move(signature)};
 }
 
 /// Matrices of any size; one in ten has rows with gaps.
@@ -135,22 +133,14 @@ static constexpr double kChainError = 4e-7;
 
 /// Name of the operand of \p op.
 static llvm::StringRef operandName(PointwiseOp op) {
-  switch (op) {
-  case PointwiseOp::Residual:
-    return "add";
-  case PointwiseOp::Mul:
-    return "mul";
-  case PointwiseOp::Bias:
-    return "bias";
-  case PointwiseOp::RowBias:
-    return "row_bias";
-  case PointwiseOp::ColumnScale:
-    return "col_scale";
-  case PointwiseOp::RowScale:
-    return "row_scale";
-  default:
-    return "none";
-  }
+  using enum PointwiseOp;
+  static constexpr EnumName<PointwiseOp> kNames[] = {{Residual, "add"},
+                                                     {Mul, "mul"},
+                                                     {Bias, "bias"},
+                                                     {RowBias, "row_bias"},
+                                                     {ColumnScale, "col_scale"},
+                                                     {RowScale, "row_scale"}};
+  return nameIn(kNames, op, "none");
 }
 
 static void setMatrix(OperandSpec &spec, llvm::StringRef name, OperandRole role,

@@ -162,14 +162,10 @@ static constexpr SignatureFields kSignatureFields(
     SignatureField{"contiguous", "contiguous",
                    &ElementwiseSignature::contiguous});
 
-const Schema &elementwiseSignatureSchema() {
+Values toValues(const ElementwiseSignature &signature) {
   static const Schema &schema =
       *new Schema(kSignatureFields.schema("elementwise"));
-  return schema;
-}
-
-Values toValues(const ElementwiseSignature &signature) {
-  return kSignatureFields.toValues(signature, elementwiseSignatureSchema());
+  return kSignatureFields.toValues(signature, schema);
 }
 
 ElementwiseSignature readElementwiseSignature(const Values &values) {

@@ -61,10 +61,9 @@ struct ElementwiseScalar {
   enum : int { Scale };
 };
 
-/// Schemas of the family's problems and signatures. Made at the first use and
-/// kept; thread-safe.
+/// Schema of the family's problems. Made at the first use and kept;
+/// thread-safe.
 const Schema &elementwiseProblemSchema();
-const Schema &elementwiseSignatureSchema();
 
 /// Replaces the name of a cast ("cast_fp32_bf16") by its meaning: an empty
 /// chain, dtype and out. Errors: InvalidArgument if the cast is not alone in
@@ -77,7 +76,7 @@ ElementwiseProblem readElementwiseProblem(const int64_t *values);
 
 /// The part of \p problem that is fixed at compile time.
 ElementwiseSignature signatureOf(const ElementwiseProblem &problem);
-/// Converts a signature to values of elementwiseSignatureSchema(), and back.
+/// Converts a signature to values, and back.
 Values toValues(const ElementwiseSignature &signature);
 ElementwiseSignature readElementwiseSignature(const Values &values);
 

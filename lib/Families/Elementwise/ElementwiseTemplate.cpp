@@ -38,11 +38,9 @@ public:
   ElementwiseReference(const ElementwiseSignature &signature,
                        const DeviceModel &device)
       : unit(makeKernelUnit(
-            {.header = "elementwise/ReferenceElementwise.cuh",
-             .signatureType = "ElementwiseSignature",
-             .configType = "ReferenceElementwiseConfig",
-             .paramsType = "ReferenceElementwiseParams",
-             .function = "referenceElementwise"},
+            {"elementwise/ReferenceElementwise.cuh", "ElementwiseSignature",
+             "ReferenceElementwiseConfig", "ReferenceElementwiseParams",
+             "referenceElementwise"},
             referenceOf(elementwiseProblemSchema(), signature, config),
             device)) {}
 

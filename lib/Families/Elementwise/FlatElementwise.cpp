@@ -164,11 +164,10 @@ class FlatElementwise final
     : public TypedMemoryPassTemplate<FlatElementwiseConfig> {
 public:
   FlatElementwise()
-      : TypedMemoryPassTemplate({.header = "elementwise/FlatElementwise.cuh",
-                                 .signatureType = "ElementwiseSignature",
-                                 .configType = "FlatElementwiseConfig",
-                                 .paramsType = "FlatElementwiseParams",
-                                 .function = "flatElementwise"}) {}
+      : TypedMemoryPassTemplate({"elementwise/FlatElementwise.cuh",
+                                 "ElementwiseSignature",
+                                 "FlatElementwiseConfig",
+                                 "FlatElementwiseParams", "flatElementwise"}) {}
 
   void enumerate(const Problem &problem, const DeviceModel &device,
                  llvm::function_ref<void(Values)> emit) const override;

@@ -50,16 +50,12 @@ constexpr FfmaTile kFfmaTiles[] = {
 class FfmaGemm final : public GemmTemplate<FfmaGemmConfig> {
 public:
   FfmaGemm()
-      : GemmTemplate({.header = "gemm/FfmaGemm.cuh",
-                      .signatureType = "GemmSignature",
-                      .configType = "FfmaGemmConfig",
-                      .paramsType = "GemmParams",
-                      .function = "ffmaGemm"}) {}
+      : GemmTemplate({"gemm/FfmaGemm.cuh", "GemmSignature", "FfmaGemmConfig",
+                      "GemmParams", "ffmaGemm"}) {}
 
 protected:
-  void forEachConfig(
-      const GemmProblem &problem, const DeviceModel &device,
-      llvm::function_ref<void(const FfmaGemmConfig &)> emit) const override;
+  void forEachConfig(const GemmProblem &problem, const DeviceModel &device,
+                     Emit<FfmaGemmConfig> emit) const override;
   CandidateClass classOfConfig(const FfmaGemmConfig &config) const override {
     return ringTileClass(6, config);
   }
@@ -127,8 +123,7 @@ static void fitOccupancy(FfmaGemmConfig &config, const GemmSignature &signature,
 /// each has some tiles along k.
 static void emitSplits(FfmaGemmConfig config, const GemmProblem &problem,
                        const GemmSignature &signature,
-                       const DeviceModel &device,
-                       llvm::function_ref<void(const FfmaGemmConfig &)> emit) {
+                       const DeviceModel &device, Emit<FfmaGemmConfig> emit) {
   constexpr int64_t kMostSplits = 32, kLeastTiles = 3;
   int64_t tiles = std::max<int64_t>(
       config.grid().blocks(problem.m, problem.n, problem.batch), 1);
@@ -181,9 +176,9 @@ static bool transposes(const FfmaTile &tile, const GemmSignature &signature) {
   return hasKMajor && (tile.transposes || (isNarrow && !tile.isThin()));
 }
 
-void FfmaGemm::forEachConfig(
-    const GemmProblem &problem, const DeviceModel &device,
-    llvm::function_ref<void(const FfmaGemmConfig &)> emit) const {
+void FfmaGemm::forEachConfig(const GemmProblem &problem,
+                             const DeviceModel &device,
+                             Emit<FfmaGemmConfig> emit) const {
   GemmSignature signature = signatureOf(problem);
   for (const FfmaTile &tile : kFfmaTiles) {
     if (isTooLarge(tile, problem))

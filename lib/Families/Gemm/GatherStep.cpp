@@ -94,11 +94,8 @@ TranslationUnit gatherUnit(const GemmSignature &signature,
   const bool hasScales =
       signature.scaleA == ScaleKind::Row || isBlockScale(signature.scaleA);
   return makeKernelUnit(
-      {.header = "gemm/Gather.cuh",
-       .signatureType = "GatherSignature",
-       .configType = "GatherConfig",
-       .paramsType = "GatherParams",
-       .function = "gatherRows"},
+      {"gemm/Gather.cuh", "GatherSignature", "GatherConfig", "GatherParams",
+       "gatherRows"},
       {.name = stepName(gemmProblemSchema(), "gather"),
        .signature = fmt::format("{{.elementBytes = {}, .hasScales = {}}}",
                                 bytesOf(signature.in), hasScales),

@@ -6,7 +6,6 @@
 #include "Families/Gemm/GemmProblem.h"
 #include "Families/Gemm/GemmTemplate.h"
 #include "Families/ProblemFields.h"
-#include "Kernel/TypeName.h"
 #include "Support/Error.h"
 
 namespace kiln {
@@ -146,11 +145,9 @@ llvm::Expected<Problem> GemmFamily::canonicalise(Values values) const {
   GemmMatrices::reset(p, values);
   GemmScales::reset(p, values);
   QuantizedD::reset(p, values);
-  Problem problem;
-  problem.signature =
+  Values signature =
       toValues(signatureOf(readGemmProblem(values.array().data())));
-  problem.values = std::move(values);
-  return problem;
+  return Problem{std::move(values), std::move(signature)};
 }
 
 //===----------------------------------------------------------------------===//

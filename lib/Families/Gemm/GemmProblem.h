@@ -80,7 +80,6 @@ struct GemmProblem : GemmShape,
 };
 
 const Schema &gemmProblemSchema();
-const Schema &gemmSignatureSchema();
 
 /// Reads the values of a problem, in schema order, and resolves derived
 /// defaults. Nanoseconds: called on every launch.

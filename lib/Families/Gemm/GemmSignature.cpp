@@ -1,6 +1,7 @@
 //===- GemmSignature.cpp - signatures of problems, and as values ----------===//
 #include "Families/Gemm/GemmProblem.h"
 #include "Families/SignatureFields.h"
+#include "Support/EnumName.h"
 #include "Support/Format.h"
 
 #include <algorithm>
@@ -61,34 +62,29 @@ GemmSignature signatureOf(const GemmProblem &p) {
 // The signature
 //===----------------------------------------------------------------------===//
 
-static std::string enumeratorText(ComputeMode mode) {
+static llvm::StringRef enumeratorText(ComputeMode mode) {
   return mode == ComputeMode::TF32      ? "kiln::ComputeMode::TF32"
          : mode == ComputeMode::FastFp8 ? "kiln::ComputeMode::FastFp8"
                                         : "kiln::ComputeMode::Native";
 }
 
-static std::string enumeratorText(ScaleKind kind) {
-  switch (kind) {
-  case ScaleKind::None:
-    break;
-  case ScaleKind::Tensor:
-    return "kiln::ScaleKind::Tensor";
-  case ScaleKind::Row:
-    return "kiln::ScaleKind::Row";
-  case ScaleKind::Block1x128:
-    return "kiln::ScaleKind::Block1x128";
-  case ScaleKind::Block128x128:
-    return "kiln::ScaleKind::Block128x128";
-  }
-  return "kiln::ScaleKind::None";
+static llvm::StringRef enumeratorText(ScaleKind kind) {
+  using enum ScaleKind;
+  static constexpr EnumName<ScaleKind> kNames[] = {
+      {None, "kiln::ScaleKind::None"},
+      {Tensor, "kiln::ScaleKind::Tensor"},
+      {Row, "kiln::ScaleKind::Row"},
+      {Block1x128, "kiln::ScaleKind::Block1x128"},
+      {Block128x128, "kiln::ScaleKind::Block128x128"}};
+  return nameIn(kNames, kind);
 }
 
-static std::string enumeratorText(WeightOrder order) {
+static llvm::StringRef enumeratorText(WeightOrder order) {
   return order == WeightOrder::K64R16 ? "kiln::WeightOrder::K64R16"
                                       : "kiln::WeightOrder::Plain";
 }
 
-static std::string enumeratorText(GroupKind groups) {
+static llvm::StringRef enumeratorText(GroupKind groups) {
   return groups == GroupKind::Ends     ? "kiln::GroupKind::Ends"
          : groups == GroupKind::Masked ? "kiln::GroupKind::Masked"
                                        : "kiln::GroupKind::None";
@@ -133,13 +129,9 @@ static constexpr SignatureFields kSignatureFields(
     SignatureField{"scaled", "scaleD", &GemmSignature::scaleD, false,
                    kGemmScaleNamesA});
 
-const Schema &gemmSignatureSchema() {
-  static const Schema &schema = *new Schema(kSignatureFields.schema("gemm"));
-  return schema;
-}
-
 Values toValues(const GemmSignature &signature) {
-  return kSignatureFields.toValues(signature, gemmSignatureSchema());
+  static const Schema &schema = *new Schema(kSignatureFields.schema("gemm"));
+  return kSignatureFields.toValues(signature, schema);
 }
 
 GemmSignature readGemmSignature(const Values &values) {

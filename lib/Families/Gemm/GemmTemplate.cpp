@@ -1,7 +1,6 @@
 //===- GemmTemplate.cpp ---------------------------------------------------===//
 #include "Families/Gemm/GemmTemplate.h"
 
-#include "Model/MathUtil.h"
 #include "Model/RegisterWall.h"
 
 #include <algorithm>

@@ -20,8 +20,6 @@
 #include "Model/Occupancy.h"
 #include "gemm/GemmParams.h"
 
-#include <cassert>
-
 namespace kiln {
 
 /// Rows of A that a template's kernels read a copy of: gathered ones, and of
@@ -290,8 +288,7 @@ public:
     const GemmProduct product = productOf(problem);
     return this->fastestOf(
         configs,
-        [&](const Config &config,
-            llvm::function_ref<void(const Config &)> emit) {
+        [&](const Config &config, Emit<Config> emit) {
           forEachVariant(product.typical, product.signature, config, device,
                          emit);
         },
@@ -361,15 +358,14 @@ public:
 
 protected:
   /// Calls \p emit with the template's space for a problem, best guesses first.
-  virtual void
-  forEachConfig(const GemmProblem &problem, const DeviceModel &device,
-                llvm::function_ref<void(const Config &)> emit) const = 0;
+  virtual void forEachConfig(const GemmProblem &problem,
+                             const DeviceModel &device,
+                             Emit<Config> emit) const = 0;
 
   /// Calls \p emit with what variantsAt() answers.
-  virtual void
-  forEachVariant(const GemmProblem &, const GemmSignature &,
-                 const Config &config, const DeviceModel &,
-                 llvm::function_ref<void(const Config &)> emit) const {
+  virtual void forEachVariant(const GemmProblem &, const GemmSignature &,
+                              const Config &config, const DeviceModel &,
+                              Emit<Config> emit) const {
     emit(config);
   }
 

@@ -33,16 +33,12 @@ constexpr int kMaxVectors = 4;
 class Gemv final : public GemmTemplate<GemvConfig, StreamedTile> {
 public:
   Gemv()
-      : GemmTemplate({.header = "gemm/Gemv.cuh",
-                      .signatureType = "GemmSignature",
-                      .configType = "GemvConfig",
-                      .paramsType = "GemmParams",
-                      .function = "gemv"}) {}
+      : GemmTemplate({"gemm/Gemv.cuh", "GemmSignature", "GemvConfig",
+                      "GemmParams", "gemv"}) {}
 
 protected:
-  void forEachConfig(
-      const GemmProblem &problem, const DeviceModel &device,
-      llvm::function_ref<void(const GemvConfig &)> emit) const override;
+  void forEachConfig(const GemmProblem &problem, const DeviceModel &device,
+                     Emit<GemvConfig> emit) const override;
   CandidateClass classOfConfig(const GemvConfig &config) const override;
   std::optional<Rejection>
   checkLimits(const GemmProblem &problem, const GemmSignature &signature,
@@ -94,9 +90,8 @@ static bool isUsefulRound(const GemmProblem &problem,
   return double(k) / double(roundUp(k, round)) >= kFilled;
 }
 
-void Gemv::forEachConfig(
-    const GemmProblem &problem, const DeviceModel &device,
-    llvm::function_ref<void(const GemvConfig &)> emit) const {
+void Gemv::forEachConfig(const GemmProblem &problem, const DeviceModel &device,
+                         Emit<GemvConfig> emit) const {
   const GemmSignature signature = signatureOf(problem);
   GemvConfig config;
   config.streamsA = problem.m > problem.n;
@@ -125,11 +120,9 @@ void Gemv::forEachConfig(
 }
 
 CandidateClass Gemv::classOfConfig(const GemvConfig &c) const {
-  uint64_t key = 4;
-  for (int part : {c.vectors, c.rowsPerWarp, c.warpsK})
-    key = key * 1024 + static_cast<uint64_t>(part);
   // Among ties skinny is the safer choice from two vectors on.
-  return {key, c.vectors > 1 ? 2 : 0};
+  return {classKey({4, c.vectors, c.rowsPerWarp, c.warpsK}),
+          c.vectors > 1 ? 2 : 0};
 }
 
 std::optional<Rejection> Gemv::checkLimits(const GemmProblem &problem,

@@ -52,20 +52,16 @@ constexpr int kLargeTile = 64 * 128;
 class MmaGemm final : public GemmTemplate<MmaGemmConfig> {
 public:
   MmaGemm()
-      : GemmTemplate({.header = "gemm/MmaGemm.cuh",
-                      .signatureType = "GemmSignature",
-                      .configType = "MmaGemmConfig",
-                      .paramsType = "GemmParams",
-                      .function = "mmaGemm"}) {}
+      : GemmTemplate({"gemm/MmaGemm.cuh", "GemmSignature", "MmaGemmConfig",
+                      "GemmParams", "mmaGemm"}) {}
 
 protected:
-  void forEachConfig(
-      const GemmProblem &problem, const DeviceModel &device,
-      llvm::function_ref<void(const MmaGemmConfig &)> emit) const override;
-  void forEachVariant(
-      const GemmProblem &problem, const GemmSignature &signature,
-      const MmaGemmConfig &config, const DeviceModel &device,
-      llvm::function_ref<void(const MmaGemmConfig &)> emit) const override;
+  void forEachConfig(const GemmProblem &problem, const DeviceModel &device,
+                     Emit<MmaGemmConfig> emit) const override;
+  void forEachVariant(const GemmProblem &problem,
+                      const GemmSignature &signature,
+                      const MmaGemmConfig &config, const DeviceModel &device,
+                      Emit<MmaGemmConfig> emit) const override;
   CandidateClass classOfConfig(const MmaGemmConfig &config) const override {
     return ringTileClass(1, config);
   }
@@ -238,9 +234,9 @@ static int minBlocksOf(const GemmSignature &signature,
   return accumulators <= kMostSums && !isAlone ? kTwo : 1;
 }
 
-void MmaGemm::forEachConfig(
-    const GemmProblem &problem, const DeviceModel &device,
-    llvm::function_ref<void(const MmaGemmConfig &)> emit) const {
+void MmaGemm::forEachConfig(const GemmProblem &problem,
+                            const DeviceModel &device,
+                            Emit<MmaGemmConfig> emit) const {
   const GemmSignature signature = signatureOf(problem);
   bool hasShallowSplits = usesShallowSplits(problem, device);
   bool hasLargeTiles = !isForWgmma(problem, device);
@@ -294,10 +290,9 @@ void MmaGemm::forEachConfig(
   }
 }
 
-void MmaGemm::forEachVariant(
-    const GemmProblem &problem, const GemmSignature &,
-    const MmaGemmConfig &config, const DeviceModel &,
-    llvm::function_ref<void(const MmaGemmConfig &)> emit) const {
+void MmaGemm::forEachVariant(const GemmProblem &problem, const GemmSignature &,
+                             const MmaGemmConfig &config, const DeviceModel &,
+                             Emit<MmaGemmConfig> emit) const {
   for (int group : usefulRasters(problem, config.blockM)) {
     MmaGemmConfig variant = config;
     variant.rasterGroup = group;

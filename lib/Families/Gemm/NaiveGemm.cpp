@@ -20,18 +20,14 @@ namespace {
 class NaiveGemm final : public GemmTemplate<NaiveGemmConfig> {
 public:
   NaiveGemm()
-      : GemmTemplate({.header = "gemm/NaiveGemm.cuh",
-                      .signatureType = "GemmSignature",
-                      .configType = "NaiveGemmConfig",
-                      .paramsType = "GemmParams",
-                      .function = "naiveGemm"}) {}
+      : GemmTemplate({"gemm/NaiveGemm.cuh", "GemmSignature", "NaiveGemmConfig",
+                      "GemmParams", "naiveGemm"}) {}
 
   bool isGeneric() const override { return true; }
 
 protected:
-  void forEachConfig(
-      const GemmProblem &, const DeviceModel &,
-      llvm::function_ref<void(const NaiveGemmConfig &)> emit) const override {
+  void forEachConfig(const GemmProblem &, const DeviceModel &,
+                     Emit<NaiveGemmConfig> emit) const override {
     emit(NaiveGemmConfig{});
   }
 
@@ -70,13 +66,10 @@ protected:
 class GemmReference final : public Reference {
 public:
   GemmReference(const GemmSignature &signature, const DeviceModel &device)
-      : unit(makeKernelUnit({.header = "gemm/ReferenceGemm.cuh",
-                             .signatureType = "GemmSignature",
-                             .configType = "ReferenceGemmConfig",
-                             .paramsType = "ReferenceGemmParams",
-                             .function = "referenceGemm"},
-                            referenceOf(gemmProblemSchema(), signature, config),
-                            device)) {}
+      : unit(makeKernelUnit(
+            {"gemm/ReferenceGemm.cuh", "GemmSignature", "ReferenceGemmConfig",
+             "ReferenceGemmParams", "referenceGemm"},
+            referenceOf(gemmProblemSchema(), signature, config), device)) {}
 
   const TranslationUnit &translationUnit() const override { return unit; }
 
@@ -101,11 +94,9 @@ public:
                      const DeviceModel &device)
       : config{scaleD},
         unit(makeKernelUnit(
-            {.header = "gemm/ReferenceQuantized.cuh",
-             .signatureType = "GemmSignature",
-             .configType = "ReferenceQuantizedConfig",
-             .paramsType = "ReferenceQuantizedParams",
-             .function = "referenceQuantized"},
+            {"gemm/ReferenceQuantized.cuh", "GemmSignature",
+             "ReferenceQuantizedConfig", "ReferenceQuantizedParams",
+             "referenceQuantized"},
             {.name = referenceName(gemmProblemSchema(), "quantized"),
              .signature = initializerText(product),
              .config = fmt::format("{{.scale = kiln::ScaleKind::{}}}",

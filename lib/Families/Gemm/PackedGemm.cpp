@@ -41,16 +41,12 @@ constexpr int kPackedSplits[] = {16, 8, 4, 2};
 class PackedGemm final : public GemmTemplate<PackedGemmConfig, StreamedTile> {
 public:
   PackedGemm()
-      : GemmTemplate({.header = "gemm/PackedGemm.cuh",
-                      .signatureType = "GemmSignature",
-                      .configType = "PackedGemmConfig",
-                      .paramsType = "GemmParams",
-                      .function = "packedGemm"}) {}
+      : GemmTemplate({"gemm/PackedGemm.cuh", "GemmSignature",
+                      "PackedGemmConfig", "GemmParams", "packedGemm"}) {}
 
 protected:
-  void forEachConfig(
-      const GemmProblem &problem, const DeviceModel &device,
-      llvm::function_ref<void(const PackedGemmConfig &)> emit) const override;
+  void forEachConfig(const GemmProblem &problem, const DeviceModel &device,
+                     Emit<PackedGemmConfig> emit) const override;
   CandidateClass classOfConfig(const PackedGemmConfig &config) const override;
   std::optional<Rejection>
   checkLimits(const GemmProblem &problem, const GemmSignature &signature,
@@ -94,9 +90,9 @@ static bool mayHaveSplits(const GemmProblem &problem,
   return !problem.hasGroups() && config.warps <= kFewWarps;
 }
 
-void PackedGemm::forEachConfig(
-    const GemmProblem &problem, const DeviceModel &device,
-    llvm::function_ref<void(const PackedGemmConfig &)> emit) const {
+void PackedGemm::forEachConfig(const GemmProblem &problem,
+                               const DeviceModel &device,
+                               Emit<PackedGemmConfig> emit) const {
   if (!problem.isPacked())
     return;
   GemmSignature signature = signatureOf(problem);
@@ -141,10 +137,7 @@ void PackedGemm::forEachConfig(
 }
 
 CandidateClass PackedGemm::classOfConfig(const PackedGemmConfig &c) const {
-  uint64_t key = 6;
-  for (int part : {c.vectors, c.rows, c.splitK})
-    key = key * 1024 + static_cast<uint64_t>(part);
-  return {key, c.splitK};
+  return {classKey({6, c.vectors, c.rows, c.splitK}), c.splitK};
 }
 
 std::optional<Rejection> PackedGemm::checkLimits(

@@ -75,21 +75,19 @@ static TranslationUnit quantizeUnit(const QuantizeOutputSignature &signature,
   const char *groups = signature.groups == GroupKind::Ends     ? "Ends"
                        : signature.groups == GroupKind::Masked ? "Masked"
                                                                : "None";
-  return makeKernelUnit({.header = "gemm/QuantizeOutput.cuh",
-                         .signatureType = "QuantizeOutputSignature",
-                         .configType = "QuantizeOutputConfig",
-                         .paramsType = "QuantizeOutputParams",
-                         .function = "quantizeOutput"},
-                        {.name = stepName(gemmProblemSchema(), "quantize"),
-                         .signature = fmt::format(
-                             "{{.in = kiln::DType::{}, .scale = "
-                             "kiln::ScaleKind::{}, .groups = "
-                             "kiln::GroupKind::{}}}",
-                             enumeratorOf(signature.in).str(), scale, groups),
-                         .config = "{}",
-                         .threads = kConfig.threads(),
-                         .sharedBytes = 0},
-                        device);
+  return makeKernelUnit(
+      {"gemm/QuantizeOutput.cuh", "QuantizeOutputSignature",
+       "QuantizeOutputConfig", "QuantizeOutputParams", "quantizeOutput"},
+      {.name = stepName(gemmProblemSchema(), "quantize"),
+       .signature =
+           fmt::format("{{.in = kiln::DType::{}, .scale = "
+                       "kiln::ScaleKind::{}, .groups = "
+                       "kiln::GroupKind::{}}}",
+                       enumeratorOf(signature.in).str(), scale, groups),
+       .config = "{}",
+       .threads = kConfig.threads(),
+       .sharedBytes = 0},
+      device);
 }
 
 namespace {

@@ -14,11 +14,9 @@ namespace kiln {
 /// The class of \p config among those of template number \p number. Fewer
 /// splits move fewer bytes; among ties they are the safer choice.
 template <class Config>
-CandidateClass ringTileClass(uint64_t number, const Config &config) {
-  uint64_t key = number;
-  for (int part : {config.blockM, config.blockN, config.splitK})
-    key = key * 1024 + static_cast<uint64_t>(part);
-  return {key, config.splitK};
+CandidateClass ringTileClass(int number, const Config &config) {
+  return {classKey({number, config.blockM, config.blockN, config.splitK}),
+          config.splitK};
 }
 
 /// The kernel of \p config, except for the numbers that its instruction

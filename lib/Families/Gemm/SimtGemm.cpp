@@ -36,18 +36,14 @@ constexpr int kFfmaCapability = 80;
 class SimtGemm final : public GemmTemplate<SimtGemmConfig> {
 public:
   SimtGemm()
-      : GemmTemplate({.header = "gemm/SimtGemm.cuh",
-                      .signatureType = "GemmSignature",
-                      .configType = "SimtGemmConfig",
-                      .paramsType = "GemmParams",
-                      .function = "simtGemm"}) {}
+      : GemmTemplate({"gemm/SimtGemm.cuh", "GemmSignature", "SimtGemmConfig",
+                      "GemmParams", "simtGemm"}) {}
 
   bool isGeneric() const override { return true; }
 
 protected:
-  void forEachConfig(
-      const GemmProblem &problem, const DeviceModel &device,
-      llvm::function_ref<void(const SimtGemmConfig &)> emit) const override {
+  void forEachConfig(const GemmProblem &problem, const DeviceModel &device,
+                     Emit<SimtGemmConfig> emit) const override {
     bool isFfmas = problem.dtype == DType::FP32 &&
                    device.computeCapability() >= kFfmaCapability;
     for (const SimtTile &tile : isFfmas
@@ -65,10 +61,7 @@ protected:
   }
 
   CandidateClass classOfConfig(const SimtGemmConfig &config) const override {
-    uint64_t key = 2;
-    for (int part : {config.blockM, config.blockN})
-      key = key * 1024 + static_cast<uint64_t>(part);
-    return {key, 100};
+    return {classKey({2, config.blockM, config.blockN}), 100};
   }
 
   std::optional<Rejection>

@@ -41,16 +41,12 @@ constexpr int kSkinnySplits[] = {32, 16, 8, 4, 2};
 class SkinnyGemm final : public GemmTemplate<SkinnyGemmConfig, StreamedTile> {
 public:
   SkinnyGemm()
-      : GemmTemplate({.header = "gemm/SkinnyGemm.cuh",
-                      .signatureType = "GemmSignature",
-                      .configType = "SkinnyGemmConfig",
-                      .paramsType = "GemmParams",
-                      .function = "skinnyGemm"}) {}
+      : GemmTemplate({"gemm/SkinnyGemm.cuh", "GemmSignature",
+                      "SkinnyGemmConfig", "GemmParams", "skinnyGemm"}) {}
 
 protected:
-  void forEachConfig(
-      const GemmProblem &problem, const DeviceModel &device,
-      llvm::function_ref<void(const SkinnyGemmConfig &)> emit) const override;
+  void forEachConfig(const GemmProblem &problem, const DeviceModel &device,
+                     Emit<SkinnyGemmConfig> emit) const override;
   CandidateClass classOfConfig(const SkinnyGemmConfig &config) const override;
   std::optional<Rejection>
   checkLimits(const GemmProblem &problem, const GemmSignature &signature,
@@ -101,9 +97,9 @@ static bool mayHaveSplits(const SkinnyGemmConfig &config) {
   return config.warps <= kFewWarps && config.rows <= kFewRows;
 }
 
-void SkinnyGemm::forEachConfig(
-    const GemmProblem &problem, const DeviceModel &device,
-    llvm::function_ref<void(const SkinnyGemmConfig &)> emit) const {
+void SkinnyGemm::forEachConfig(const GemmProblem &problem,
+                               const DeviceModel &device,
+                               Emit<SkinnyGemmConfig> emit) const {
   GemmSignature signature = signatureOf(problem);
   SkinnyGemmConfig config;
   config.streamsA = problem.m > problem.n;
@@ -129,10 +125,7 @@ void SkinnyGemm::forEachConfig(
 }
 
 CandidateClass SkinnyGemm::classOfConfig(const SkinnyGemmConfig &c) const {
-  uint64_t key = 5;
-  for (int part : {c.vectors, c.rows, c.splitK})
-    key = key * 1024 + static_cast<uint64_t>(part);
-  return {key, c.splitK};
+  return {classKey({5, c.vectors, c.rows, c.splitK}), c.splitK};
 }
 
 std::optional<Rejection> SkinnyGemm::checkLimits(

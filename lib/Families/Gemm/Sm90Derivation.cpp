@@ -256,9 +256,7 @@ int Sm90Steps::explainBeyond(int loop) {
   if (model.reduction > 0)
     terms.push_back({"reduction of splits", model.reduction, "ns",
                      double(model.tilesPerBlock)});
-  int path = steps.add({.title = "path of a block",
-                        .rule = StepRule::Sum,
-                        .terms = std::move(terms)});
+  int path = steps.add("path of a block", StepRule::Sum, std::move(terms));
   int power = explainPower();
   int held = steps.add({.title = "path at the clock that power leaves",
                         .formula = "power shows before it takes as long",
@@ -266,13 +264,10 @@ int Sm90Steps::explainBeyond(int loop) {
                         .terms = {steps.resultOf(path), steps.resultOf(power)},
                         .exponent = kSm90Exponent});
   int bytes = explainBytes();
-  int body =
-      steps.add({.title = "path and floors",
-                 .rule = StepRule::Max,
-                 .terms = {steps.resultOf(held), steps.resultOf(bytes)}});
-  return steps.add({.title = "beyond path",
-                    .rule = StepRule::Excess,
-                    .terms = {steps.resultOf(body), steps.resultOf(path)}});
+  int body = steps.add("path and floors", StepRule::Max,
+                       {steps.resultOf(held), steps.resultOf(bytes)});
+  return steps.add("beyond path", StepRule::Excess,
+                   {steps.resultOf(body), steps.resultOf(path)});
 }
 
 int Sm90Steps::explainPower() {

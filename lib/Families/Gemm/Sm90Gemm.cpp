@@ -14,21 +14,16 @@ namespace {
 class Sm90Gemm final : public GemmTemplate<Sm90GemmConfig, Sm90Kernel> {
 public:
   Sm90Gemm()
-      : GemmTemplate({.header = "gemm/Sm90Gemm.cuh",
-                      .signatureType = "GemmSignature",
-                      .configType = "Sm90GemmConfig",
-                      .paramsType = "Sm90GemmParams",
-                      .function = "sm90Gemm",
-                      .archSpecific = true}) {}
+      : GemmTemplate({"gemm/Sm90Gemm.cuh", "GemmSignature", "Sm90GemmConfig",
+                      "Sm90GemmParams", "sm90Gemm", /*archSpecific=*/true}) {}
 
 protected:
-  void forEachConfig(
-      const GemmProblem &problem, const DeviceModel &device,
-      llvm::function_ref<void(const Sm90GemmConfig &)> emit) const override;
-  void forEachVariant(
-      const GemmProblem &problem, const GemmSignature &signature,
-      const Sm90GemmConfig &config, const DeviceModel &device,
-      llvm::function_ref<void(const Sm90GemmConfig &)> emit) const override {
+  void forEachConfig(const GemmProblem &problem, const DeviceModel &device,
+                     Emit<Sm90GemmConfig> emit) const override;
+  void forEachVariant(const GemmProblem &problem,
+                      const GemmSignature &signature,
+                      const Sm90GemmConfig &config, const DeviceModel &device,
+                      Emit<Sm90GemmConfig> emit) const override {
     forEachSm90Variant(problem, signature, device, config, emit);
   }
   CandidateClass classOfConfig(const Sm90GemmConfig &config) const override;
@@ -69,18 +64,18 @@ protected:
 
 } // namespace
 
-void Sm90Gemm::forEachConfig(
-    const GemmProblem &problem, const DeviceModel &device,
-    llvm::function_ref<void(const Sm90GemmConfig &)> emit) const {
+void Sm90Gemm::forEachConfig(const GemmProblem &problem,
+                             const DeviceModel &device,
+                             Emit<Sm90GemmConfig> emit) const {
   if (hasWgmma(device) && Sm90GemmConfig::hasInstruction(signatureOf(problem)))
     forEachSm90Config(problem, signatureOf(problem), device, emit);
 }
 
 CandidateClass Sm90Gemm::classOfConfig(const Sm90GemmConfig &c) const {
-  uint64_t key = 1;
-  for (int part : {c.blockM, c.blockN, c.splitK(), c.swapAB, c.pingPong})
-    key = key * 1024 + static_cast<uint64_t>(part);
-  return {key * 4 + static_cast<uint64_t>(c.multicastBlocks()), c.splitK()};
+  return {classKey({1, c.blockM, c.blockN, c.splitK(), c.swapAB, c.pingPong}) *
+                  4 +
+              static_cast<uint64_t>(c.multicastBlocks()),
+          c.splitK()};
 }
 
 std::unique_ptr<Template> makeSm90GemmTemplate() {

@@ -14,23 +14,19 @@ namespace {
 class Sm90PackedGemm final : public GemmTemplate<Sm90PackedConfig, Sm90Kernel> {
 public:
   Sm90PackedGemm()
-      : GemmTemplate({.header = "gemm/Sm90PackedGemm.cuh",
-                      .signatureType = "GemmSignature",
-                      .configType = "Sm90PackedConfig",
-                      .paramsType = "Sm90GemmParams",
-                      .function = "sm90PackedGemm",
-                      .archSpecific = true}) {}
+      : GemmTemplate({"gemm/Sm90PackedGemm.cuh", "GemmSignature",
+                      "Sm90PackedConfig", "Sm90GemmParams", "sm90PackedGemm",
+                      /*archSpecific=*/true}) {}
 
 protected:
-  void forEachVariant(
-      const GemmProblem &problem, const GemmSignature &signature,
-      const Sm90PackedConfig &config, const DeviceModel &device,
-      llvm::function_ref<void(const Sm90PackedConfig &)> emit) const override {
+  void forEachVariant(const GemmProblem &problem,
+                      const GemmSignature &signature,
+                      const Sm90PackedConfig &config, const DeviceModel &device,
+                      Emit<Sm90PackedConfig> emit) const override {
     forEachSm90PackedVariant(problem, config, emit);
   }
-  void forEachConfig(
-      const GemmProblem &problem, const DeviceModel &device,
-      llvm::function_ref<void(const Sm90PackedConfig &)> emit) const override;
+  void forEachConfig(const GemmProblem &problem, const DeviceModel &device,
+                     Emit<Sm90PackedConfig> emit) const override;
   CandidateClass classOfConfig(const Sm90PackedConfig &config) const override;
   std::optional<Rejection>
   checkLimits(const GemmProblem &problem, const GemmSignature &signature,
@@ -98,9 +94,9 @@ static Rejection invalidShape(const GemmSignature &signature,
   return Rejection{PruneReason::InstructionShape};
 }
 
-void Sm90PackedGemm::forEachConfig(
-    const GemmProblem &problem, const DeviceModel &device,
-    llvm::function_ref<void(const Sm90PackedConfig &)> emit) const {
+void Sm90PackedGemm::forEachConfig(const GemmProblem &problem,
+                                   const DeviceModel &device,
+                                   Emit<Sm90PackedConfig> emit) const {
   if (!hasWgmma(device) || !problem.isPacked())
     return;
   const GemmSignature signature = signatureOf(problem);
@@ -108,10 +104,7 @@ void Sm90PackedGemm::forEachConfig(
 }
 
 CandidateClass Sm90PackedGemm::classOfConfig(const Sm90PackedConfig &c) const {
-  uint64_t key = 7;
-  for (int part : {c.rows, c.vectors, c.splitK()})
-    key = key * 1024 + static_cast<uint64_t>(part);
-  return {key, c.splitK()};
+  return {classKey({7, c.rows, c.vectors, c.splitK()}), c.splitK()};
 }
 
 std::optional<Rejection> Sm90PackedGemm::checkLimits(

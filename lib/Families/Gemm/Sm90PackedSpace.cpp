@@ -33,8 +33,7 @@ constexpr PackedWay kPackedWays[] = {
 class PackedEnumeration {
 public:
   PackedEnumeration(const GemmProblem &problem, const GemmSignature &signature,
-                    const DeviceModel &device,
-                    llvm::function_ref<void(const Sm90PackedConfig &)> emit)
+                    const DeviceModel &device, Emit<Sm90PackedConfig> emit)
       : problem(problem), signature(signature), device(device), emit(emit) {}
 
   void addWay(const PackedWay &way);
@@ -51,7 +50,7 @@ private:
   const GemmProblem &problem;
   const GemmSignature &signature;
   const DeviceModel &device;
-  llvm::function_ref<void(const Sm90PackedConfig &)> emit;
+  Emit<Sm90PackedConfig> emit;
 };
 
 } // namespace
@@ -123,9 +122,8 @@ void PackedEnumeration::addWay(const PackedWay &way) {
 }
 
 /// The orders in which \p config, which has no splits, may walk.
-static void
-addPackedOrders(const GemmProblem &problem, Sm90PackedConfig config,
-                llvm::function_ref<void(const Sm90PackedConfig &)> emit) {
+static void addPackedOrders(const GemmProblem &problem, Sm90PackedConfig config,
+                            Emit<Sm90PackedConfig> emit) {
   config.hints = 0;
   config.tilesFirst = 0;
   emit(config);
@@ -164,9 +162,9 @@ void PackedEnumeration::addSplits(Sm90PackedConfig config) {
     }
 }
 
-void forEachSm90PackedVariant(
-    const GemmProblem &problem, const Sm90PackedConfig &config,
-    llvm::function_ref<void(const Sm90PackedConfig &)> emit) {
+void forEachSm90PackedVariant(const GemmProblem &problem,
+                              const Sm90PackedConfig &config,
+                              Emit<Sm90PackedConfig> emit) {
   if (config.splits <= 1)
     return addPackedOrders(problem, config, emit);
   Sm90PackedConfig variant = config;
@@ -175,10 +173,10 @@ void forEachSm90PackedVariant(
   emit(variant);
 }
 
-void forEachSm90PackedConfig(
-    const GemmProblem &problem, const GemmSignature &signature,
-    const DeviceModel &device,
-    llvm::function_ref<void(const Sm90PackedConfig &)> emit) {
+void forEachSm90PackedConfig(const GemmProblem &problem,
+                             const GemmSignature &signature,
+                             const DeviceModel &device,
+                             Emit<Sm90PackedConfig> emit) {
   PackedEnumeration enumeration(problem, signature, device, emit);
   for (const PackedWay &way : kPackedWays)
     enumeration.addWay(way);

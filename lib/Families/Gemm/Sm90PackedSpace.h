@@ -3,9 +3,8 @@
 
 #include "Device/DeviceModel.h"
 #include "Families/Gemm/GemmProblem.h"
+#include "Kernel/FastestVariant.h"
 #include "gemm/Sm90PackedConfig.h"
-
-#include <llvm/ADT/STLFunctionalExtras.h>
 
 namespace kiln {
 
@@ -18,15 +17,15 @@ int mostSm90PackedRegisters(const GemmSignature &signature,
                             const Sm90PackedConfig &config);
 
 /// Calls \p emit with the space of \p problem, best guesses first.
-void forEachSm90PackedConfig(
-    const GemmProblem &problem, const GemmSignature &signature,
-    const DeviceModel &device,
-    llvm::function_ref<void(const Sm90PackedConfig &)> emit);
+void forEachSm90PackedConfig(const GemmProblem &problem,
+                             const GemmSignature &signature,
+                             const DeviceModel &device,
+                             Emit<Sm90PackedConfig> emit);
 
 /// Calls \p emit with the configs of \p config's kernel that the space of
 /// \p problem may have, in its order.
-void forEachSm90PackedVariant(
-    const GemmProblem &problem, const Sm90PackedConfig &config,
-    llvm::function_ref<void(const Sm90PackedConfig &)> emit);
+void forEachSm90PackedVariant(const GemmProblem &problem,
+                              const Sm90PackedConfig &config,
+                              Emit<Sm90PackedConfig> emit);
 
 } // namespace kiln

@@ -32,20 +32,22 @@ int64_t repackBytes(const GemmProblem &problem, const GemmSignature &signature,
                problem.colsB());
 }
 
+/// The pitch of a matrix of \p rows rows with leading dimension \p ld, once
+/// \p ahead is done.
+static int64_t pitchAfter(Ahead ahead, int64_t ld, int64_t rows, int64_t cols,
+                          int64_t bytes) {
+  if (ahead == Ahead::Nothing)
+    return ld * bytes;
+  return packedPitch(ahead == Ahead::Repack ? cols : rows, bytes);
+}
+
 int64_t pitchOfA(const GemmProblem &problem, const GemmSignature &signature,
                  const Sm90GemmConfig &config) {
   int64_t bytes = bytesOf(signature.in);
   if (signature.gathers)
     return gatheredLda(problem) * bytes;
-  switch (aheadOfA(signature, config)) {
-  case Ahead::Nothing:
-    return problem.lda * bytes;
-  case Ahead::Repack:
-    return packedPitch(problem.colsA(), bytes);
-  case Ahead::Transpose:
-    return packedPitch(problem.rowsA(), bytes);
-  }
-  return 0;
+  return pitchAfter(aheadOfA(signature, config), problem.lda, problem.rowsA(),
+                    problem.colsA(), bytes);
 }
 
 int64_t pitchOfB(const GemmProblem &problem, const GemmSignature &signature,
@@ -53,16 +55,8 @@ int64_t pitchOfB(const GemmProblem &problem, const GemmSignature &signature,
   // Bulk copies of whole blocks.
   if (signature.isPacked())
     return Slab::kBytes;
-  int64_t bytes = bytesOf(signature.in);
-  switch (aheadOfB(signature, config)) {
-  case Ahead::Nothing:
-    return problem.ldb * bytes;
-  case Ahead::Repack:
-    return packedPitch(problem.colsB(), bytes);
-  case Ahead::Transpose:
-    return packedPitch(problem.rowsB(), bytes);
-  }
-  return 0;
+  return pitchAfter(aheadOfB(signature, config), problem.ldb, problem.rowsB(),
+                    problem.colsB(), bytesOf(signature.in));
 }
 
 int repackSteps(const GemmSignature &signature, const Sm90GemmConfig &config) {

@@ -74,8 +74,7 @@ struct Width {
 class Enumeration {
 public:
   Enumeration(const GemmProblem &problem, const GemmSignature &signature,
-              const DeviceModel &device,
-              llvm::function_ref<void(const Sm90GemmConfig &)> emit)
+              const DeviceModel &device, Emit<Sm90GemmConfig> emit)
       : problem(problem), signature(signature), device(device), emit(emit) {}
 
   void addWay(const Way &way, bool swap);
@@ -100,7 +99,7 @@ private:
   const GemmProblem &problem;
   const GemmSignature &signature;
   const DeviceModel &device;
-  llvm::function_ref<void(const Sm90GemmConfig &)> emit;
+  Emit<Sm90GemmConfig> emit;
 };
 
 } // namespace
@@ -364,14 +363,13 @@ void Enumeration::addVariants(Sm90GemmConfig config) {
 void forEachSm90Variant(const GemmProblem &problem,
                         const GemmSignature &signature,
                         const DeviceModel &device, const Sm90GemmConfig &config,
-                        llvm::function_ref<void(const Sm90GemmConfig &)> emit) {
+                        Emit<Sm90GemmConfig> emit) {
   Enumeration(problem, signature, device, emit).addVariants(config);
 }
 
 void forEachSm90Config(const GemmProblem &problem,
                        const GemmSignature &signature,
-                       const DeviceModel &device,
-                       llvm::function_ref<void(const Sm90GemmConfig &)> emit) {
+                       const DeviceModel &device, Emit<Sm90GemmConfig> emit) {
   Enumeration enumeration(problem, signature, device, emit);
   for (bool swap : {false, true})
     if (!swap || signature.columnsPerOutput() == 1)

@@ -3,9 +3,8 @@
 
 #include "Device/DeviceModel.h"
 #include "Families/Gemm/GemmProblem.h"
+#include "Kernel/FastestVariant.h"
 #include "gemm/Sm90GemmConfig.h"
-
-#include <llvm/ADT/STLFunctionalExtras.h>
 
 #include <array>
 #include <cstdint>
@@ -16,15 +15,14 @@ namespace kiln {
 /// tens of microseconds.
 void forEachSm90Config(const GemmProblem &problem,
                        const GemmSignature &signature,
-                       const DeviceModel &device,
-                       llvm::function_ref<void(const Sm90GemmConfig &)> emit);
+                       const DeviceModel &device, Emit<Sm90GemmConfig> emit);
 
 /// Calls \p emit with the configs of \p config's kernel that the space of
 /// \p problem may have, in its order.
 void forEachSm90Variant(const GemmProblem &problem,
                         const GemmSignature &signature,
                         const DeviceModel &device, const Sm90GemmConfig &config,
-                        llvm::function_ref<void(const Sm90GemmConfig &)> emit);
+                        Emit<Sm90GemmConfig> emit);
 
 // Choices that the space of packed weights makes as well.
 

@@ -74,22 +74,19 @@ static int explainPath(const StreamModel &model, Derivation &steps) {
        .rule = StepRule::Sum,
        .terms = {{"latency", model.latencyNs()},
                  {kWork.str(), model.workNs()}}});
-  int shared = steps.add(
-      {.title = "a turn over the steps in flight",
-       .rule = StepRule::Quotient,
-       .terms = {steps.resultOf(turn),
-                 {"steps in flight", double(kernel.stepsInFlight), ""}}});
+  int shared =
+      steps.add("a turn over the steps in flight", StepRule::Quotient,
+                {steps.resultOf(turn),
+                 {"steps in flight", double(kernel.stepsInFlight), ""}});
   int step =
       steps.add({.title = "a step of a warp",
                  .formula = "no shorter than its instructions and waits",
                  .rule = StepRule::Max,
                  .terms = {steps.termOf(turn, kWork), steps.resultOf(shared)}});
-  return steps.add(
-      {.title = "path of a block",
-       .rule = StepRule::Sum,
-       .terms = {{"start", kernel.startNs},
-                 steps.resultOf(step, double(model.steps), "steps"),
-                 {"end of k within a step", model.partialNs()}}});
+  return steps.add("path of a block", StepRule::Sum,
+                   {{"start", kernel.startNs},
+                    steps.resultOf(step, double(model.steps), "steps"),
+                    {"end of k within a step", model.partialNs()}});
 }
 
 static DerivationStep explainWave(const StreamedWave &wave,

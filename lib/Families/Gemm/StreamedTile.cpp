@@ -19,8 +19,6 @@
 #include "Families/Gemm/StreamedModel.h"
 #include "Families/Gemm/TileEstimate.h"
 #include "Families/LaunchLimits.h"
-#include "Families/MemoryPass/MemoryPassEstimate.h"
-#include "Model/MathUtil.h"
 
 #include <algorithm>
 #include <cmath>

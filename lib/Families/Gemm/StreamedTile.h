@@ -10,13 +10,13 @@
 #include "Families/Gemm/GemmProblem.h"
 #include "Kernel/Derivation.h"
 #include "Kernel/Estimate.h"
+#include "Kernel/FastestVariant.h"
 
 #include "Device/DeviceModel.h"
 #include "Model/MathUtil.h"
 #include "Model/Occupancy.h"
 
 #include <llvm/ADT/ArrayRef.h>
-#include <llvm/ADT/STLFunctionalExtras.h>
 
 #include <optional>
 
@@ -73,7 +73,7 @@ bool fillsIdleSms(int64_t tiles, int64_t steps, int splitK,
 template <class Config>
 void forEachStreamedSplit(const GemmProblem &problem, Config config,
                           llvm::ArrayRef<int> splits, const DeviceModel &device,
-                          llvm::function_ref<void(const Config &)> emit) {
+                          Emit<Config> emit) {
   constexpr int kMost = 2;
   config.splits = config.splitK = 1;
   const int64_t tiles =

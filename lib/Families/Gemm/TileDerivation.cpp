@@ -209,8 +209,7 @@ int TileSteps::explainFloor(const std::vector<StepTerm> &waves) {
                        model.writeBytes(), model.device.dramWriteBytesPerNs()),
        .rule = StepRule::Sum,
        .terms = {{"reading", model.readNs()}, {"writing", model.writeNs()}}});
-  int all =
-      steps.add({.title = "all waves", .rule = StepRule::Sum, .terms = waves});
+  int all = steps.add("all waves", StepRule::Sum, waves);
   bool isBound = times.floor > 0;
   return steps.add(
       {.title = "beyond the waves",

@@ -34,11 +34,9 @@ private:
 class BlockPrepack final : public TypedMemoryPassTemplate<BlockPrepackConfig> {
 public:
   BlockPrepack()
-      : TypedMemoryPassTemplate({.header = "prepack/BlockPrepack.cuh",
-                                 .signatureType = "PrepackSignature",
-                                 .configType = "BlockPrepackConfig",
-                                 .paramsType = "PrepackParams",
-                                 .function = "blockPrepack"}) {}
+      : TypedMemoryPassTemplate({"prepack/BlockPrepack.cuh", "PrepackSignature",
+                                 "BlockPrepackConfig", "PrepackParams",
+                                 "blockPrepack"}) {}
 
   void enumerate(const Problem &, const DeviceModel &,
                  llvm::function_ref<void(Values)> emit) const override {

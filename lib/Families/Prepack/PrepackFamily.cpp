@@ -67,11 +67,9 @@ class PrepackReference final : public Reference {
 public:
   PrepackReference(const PrepackSignature &signature, const DeviceModel &device)
       : unit(makeKernelUnit(
-            {.header = "prepack/ReferencePrepack.cuh",
-             .signatureType = "PrepackSignature",
-             .configType = "ReferencePrepackConfig",
-             .paramsType = "ReferencePrepackParams",
-             .function = "referencePrepack"},
+            {"prepack/ReferencePrepack.cuh", "PrepackSignature",
+             "ReferencePrepackConfig", "ReferencePrepackParams",
+             "referencePrepack"},
             referenceOf(prepackProblemSchema(), signature, config), device)) {}
 
   const TranslationUnit &translationUnit() const override { return unit; }
@@ -133,10 +131,7 @@ llvm::Expected<Problem> PrepackFamily::canonicalise(Values values) const {
     values.set(F::Group, 0);
   if (p.scaleType == scaleTypeOf(p.source))
     values.set(F::ScaleType, 0);
-  Problem problem;
-  problem.signature = toValues(signatureOf(p));
-  problem.values = std::move(values);
-  return problem;
+  return Problem{std::move(values), toValues(signatureOf(p))};
 }
 
 //===----------------------------------------------------------------------===//

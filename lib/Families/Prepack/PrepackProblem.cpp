@@ -3,6 +3,7 @@
 
 #include "Families/ProblemFields.h"
 #include "Families/SignatureFields.h"
+#include "Support/EnumName.h"
 
 #include <cassert>
 
@@ -108,21 +109,17 @@ PrepackSignature signatureOf(const PrepackProblem &p) {
 // The signature
 //===----------------------------------------------------------------------===//
 
-static std::string enumeratorText(WeightSource source) {
-  static constexpr FieldName kEnumerators[] = {
-      {code(WeightSource::Gptq), "Gptq"},
-      {code(WeightSource::GptqV2), "GptqV2"},
-      {code(WeightSource::Awq), "Awq"},
-      {code(WeightSource::CompressedTensors), "CompressedTensors"},
-      {code(WeightSource::Int8), "Int8"},
-      {code(WeightSource::E4m3), "E4m3"},
-      {code(WeightSource::Mxfp4), "Mxfp4"},
-  };
-  for (const FieldName &enumerator : kEnumerators)
-    if (enumerator.value == code(source))
-      return "kiln::WeightSource::" + enumerator.name.str();
-  assert(false && "not a source");
-  return {};
+static llvm::StringRef enumeratorText(WeightSource source) {
+  using enum WeightSource;
+  static constexpr EnumName<WeightSource> kNames[] = {
+      {Gptq, "kiln::WeightSource::Gptq"},
+      {GptqV2, "kiln::WeightSource::GptqV2"},
+      {Awq, "kiln::WeightSource::Awq"},
+      {CompressedTensors, "kiln::WeightSource::CompressedTensors"},
+      {Int8, "kiln::WeightSource::Int8"},
+      {E4m3, "kiln::WeightSource::E4m3"},
+      {Mxfp4, "kiln::WeightSource::Mxfp4"}};
+  return nameIn(kNames, source);
 }
 
 static constexpr SignatureFields kSignatureFields(
@@ -135,13 +132,9 @@ static constexpr SignatureFields kSignatureFields(
     SignatureField{"zeros", "zeros", &PrepackSignature::zeros},
     SignatureField{"words", "wordRows", &PrepackSignature::wordRows});
 
-const Schema &prepackSignatureSchema() {
-  static const Schema &schema = *new Schema(kSignatureFields.schema("prepack"));
-  return schema;
-}
-
 Values toValues(const PrepackSignature &signature) {
-  return kSignatureFields.toValues(signature, prepackSignatureSchema());
+  static const Schema &schema = *new Schema(kSignatureFields.schema("prepack"));
+  return kSignatureFields.toValues(signature, schema);
 }
 
 PrepackSignature readPrepackSignature(const Values &values) {

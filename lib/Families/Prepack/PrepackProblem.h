@@ -58,10 +58,9 @@ struct PrepackOperand {
 int64_t rowCountOf(const PrepackProblem &problem, int index);
 int64_t rowLengthOf(const PrepackProblem &problem, int index);
 
-/// Schemas of the family's problems and signatures. Made at the first use and
-/// kept; thread-safe.
+/// Schema of the family's problems. Made at the first use and kept;
+/// thread-safe.
 const Schema &prepackProblemSchema();
-const Schema &prepackSignatureSchema();
 
 /// Reads the values of a problem in schema order, and resolves derived
 /// defaults. Nanoseconds: called on every launch.
@@ -78,7 +77,7 @@ constexpr int groupOf(WeightSource source) {
 
 PrepackSignature signatureOf(const PrepackProblem &problem);
 
-/// Converts a signature to values of prepackSignatureSchema(), and back.
+/// Converts a signature to values, and back.
 Values toValues(const PrepackSignature &signature);
 PrepackSignature readPrepackSignature(const Values &values);
 

@@ -14,11 +14,8 @@ namespace {
 class ReloadRowsTemplate final : public RowTemplate<ReloadRowsConfig> {
 public:
   explicit ReloadRowsTemplate(RowKind kind)
-      : RowTemplate(kind, {.header = "rows/ReloadRows.cuh",
-                           .signatureType = "RowSignature",
-                           .configType = "ReloadRowsConfig",
-                           .paramsType = "RowParams",
-                           .function = "reloadRows"}) {}
+      : RowTemplate(kind, {"rows/ReloadRows.cuh", "RowSignature",
+                           "ReloadRowsConfig", "RowParams", "reloadRows"}) {}
 
   bool isGeneric() const override { return true; }
 
@@ -36,19 +33,17 @@ protected:
   /// The least threads of a block.
   static constexpr int kLeastThreads = 256;
 
-  void forEachConfig(
-      const RowProblem &problem, const DeviceModel &device,
-      llvm::function_ref<void(const ReloadRowsConfig &)> emit) const override {
+  void forEachConfig(const RowProblem &problem, const DeviceModel &device,
+                     Emit<ReloadRowsConfig> emit) const override {
     if (problem.allRows)
       return;
     for (int64_t vector : vectorsToTry(problem))
       visitVector(problem, vector, device, emit);
   }
 
-  static void
-  visitVector(const RowProblem &problem, int64_t vector,
-              const DeviceModel &device,
-              llvm::function_ref<void(const ReloadRowsConfig &)> emit) {
+  static void visitVector(const RowProblem &problem, int64_t vector,
+                          const DeviceModel &device,
+                          Emit<ReloadRowsConfig> emit) {
     ReloadRowsConfig config;
     config.vector = static_cast<int>(vector);
     config.start = static_cast<int>(startFor(problem, vector));
@@ -88,9 +83,8 @@ protected:
 
   /// The configs that differ in vectors in flight and in caching. Data that is
   /// read once bypasses L1 (H100: 2 to 3 %).
-  static void
-  visitItems(ReloadRowsConfig config, bool isOnce,
-             llvm::function_ref<void(const ReloadRowsConfig &)> emit) {
+  static void visitItems(ReloadRowsConfig config, bool isOnce,
+                         Emit<ReloadRowsConfig> emit) {
     for (int items : {4, 2, 1}) {
       config.items = items;
       for (int gridPerSm : {0, 2}) {

@@ -13,11 +13,9 @@ namespace {
 class ResidentRowsTemplate final : public RowTemplate<ResidentRowsConfig> {
 public:
   explicit ResidentRowsTemplate(RowKind kind)
-      : RowTemplate(kind, {.header = "rows/ResidentRows.cuh",
-                           .signatureType = "RowSignature",
-                           .configType = "ResidentRowsConfig",
-                           .paramsType = "RowParams",
-                           .function = "residentRows"}) {}
+      : RowTemplate(kind, {"rows/ResidentRows.cuh", "RowSignature",
+                           "ResidentRowsConfig", "RowParams", "residentRows"}) {
+  }
 
   CandidateClass classOf(const Problem &, const Values &values) const override {
     auto config = fromValues<ResidentRowsConfig>(values);
@@ -29,9 +27,8 @@ public:
   }
 
 protected:
-  void forEachConfig(
-      const RowProblem &problem, const DeviceModel &device,
-      llvm::function_ref<void(const ResidentRowsConfig &)> emit) const override;
+  void forEachConfig(const RowProblem &problem, const DeviceModel &device,
+                     Emit<ResidentRowsConfig> emit) const override;
   std::optional<Rejection>
   checkLimits(const RowProblem &problem, const RowSignature &signature,
               const ResidentRowsConfig &config,
@@ -65,7 +62,7 @@ namespace {
 class ResidentSpace {
 public:
   ResidentSpace(const RowProblem &problem, const DeviceModel &device,
-                llvm::function_ref<void(const ResidentRowsConfig &)> emit)
+                Emit<ResidentRowsConfig> emit)
       : problem(problem), signature(signatureOf(problem)), device(device),
         emit(emit) {
     // Results of consecutive tasks are written in better order if they stay in
@@ -331,15 +328,15 @@ private:
   const RowProblem &problem;
   const RowSignature signature;
   const DeviceModel &device;
-  llvm::function_ref<void(const ResidentRowsConfig &)> emit;
+  Emit<ResidentRowsConfig> emit;
   ResidentRowsConfig config;
   bool isLong = false; ///< compared with the L2
 };
 } // namespace
 
-void ResidentRowsTemplate::forEachConfig(
-    const RowProblem &problem, const DeviceModel &device,
-    llvm::function_ref<void(const ResidentRowsConfig &)> emit) const {
+void ResidentRowsTemplate::forEachConfig(const RowProblem &problem,
+                                         const DeviceModel &device,
+                                         Emit<ResidentRowsConfig> emit) const {
   if (!problem.allRows)
     ResidentSpace(problem, device, emit).run();
 }

@@ -143,12 +143,9 @@ llvm::Expected<Problem> RowFamily::canonicalise(Values values) const {
   reset(RowField::Out, p.out == p.dtype);
   for (const LeadingDimension &ld : leadingDimensions(p))
     reset(ld.field, !ld.isRead || ld.value == p.cols);
-  Problem problem;
-  RowSignature signature = signatureOf(p);
+  const RowSignature signature = signatureOf(p);
   assert(signature.isWellFormed() && "the schema refuses all others");
-  problem.signature = toValues(signature);
-  problem.values = std::move(values);
-  return problem;
+  return Problem{std::move(values), toValues(signature)};
 }
 
 /// Rows of any length; one in ten begins behind a gap.

@@ -11,7 +11,6 @@
 #include "Families/Rounding.h"
 #include "rows/RowParams.h"
 
-#include <cmath>
 #include <limits>
 
 namespace kiln {

@@ -3,7 +3,7 @@
 
 #include "Families/ProblemFields.h"
 #include "Families/SignatureFields.h"
-#include "Support/Format.h"
+#include "Support/EnumName.h"
 
 namespace kiln {
 
@@ -12,19 +12,13 @@ static constexpr int64_t code(auto value) {
 }
 
 llvm::StringRef nameOf(RowKind kind) {
-  switch (kind) {
-  case RowKind::RmsNorm:
-    return "rmsnorm";
-  case RowKind::LayerNorm:
-    return "layernorm";
-  case RowKind::Softmax:
-    return "softmax";
-  case RowKind::Quantize:
-    return "rowquant";
-  case RowKind::Reduce:
-    return "reduce";
-  }
-  return {};
+  using enum RowKind;
+  static constexpr EnumName<RowKind> kNames[] = {{RmsNorm, "rmsnorm"},
+                                                 {LayerNorm, "layernorm"},
+                                                 {Softmax, "softmax"},
+                                                 {Quantize, "rowquant"},
+                                                 {Reduce, "reduce"}};
+  return nameIn(kNames, kind, {});
 }
 
 //===----------------------------------------------------------------------===//
@@ -198,38 +192,27 @@ RowSignature signatureOf(const RowProblem &p) {
 // The signature
 //===----------------------------------------------------------------------===//
 
-static std::string enumeratorText(RowOp op) {
-  switch (op) {
-  case RowOp::RmsNorm:
-    return "kiln::RowOp::RmsNorm";
-  case RowOp::LayerNorm:
-    return "kiln::RowOp::LayerNorm";
-  case RowOp::Softmax:
-    return "kiln::RowOp::Softmax";
-  case RowOp::Quantize:
-    return "kiln::RowOp::Quantize";
-  case RowOp::Sum:
-    return "kiln::RowOp::Sum";
-  case RowOp::Max:
-    return "kiln::RowOp::Max";
-  case RowOp::Mean:
-    return "kiln::RowOp::Mean";
-  case RowOp::SumSquares:
-    return "kiln::RowOp::SumSquares";
-  }
-  return {};
+static llvm::StringRef enumeratorText(RowOp op) {
+  using enum RowOp;
+  static constexpr EnumName<RowOp> kNames[] = {
+      {RmsNorm, "kiln::RowOp::RmsNorm"},
+      {LayerNorm, "kiln::RowOp::LayerNorm"},
+      {Softmax, "kiln::RowOp::Softmax"},
+      {Quantize, "kiln::RowOp::Quantize"},
+      {Sum, "kiln::RowOp::Sum"},
+      {Max, "kiln::RowOp::Max"},
+      {Mean, "kiln::RowOp::Mean"},
+      {SumSquares, "kiln::RowOp::SumSquares"}};
+  return nameIn(kNames, op, {});
 }
 
-static std::string enumeratorText(RowMask mask) {
-  switch (mask) {
-  case RowMask::None:
-    return "kiln::RowMask::None";
-  case RowMask::Matrix:
-    return "kiln::RowMask::Matrix";
-  case RowMask::Row:
-    return "kiln::RowMask::Row";
-  }
-  return {};
+static llvm::StringRef enumeratorText(RowMask mask) {
+  using enum RowMask;
+  static constexpr EnumName<RowMask> kNames[] = {
+      {None, "kiln::RowMask::None"},
+      {Matrix, "kiln::RowMask::Matrix"},
+      {Row, "kiln::RowMask::Row"}};
+  return nameIn(kNames, mask, {});
 }
 
 static constexpr SignatureFields kSignatureFields(
@@ -241,13 +224,9 @@ static constexpr SignatureFields kSignatureFields(
     SignatureField{"residual", "residual", &RowSignature::residual},
     SignatureField{"mask", "mask", &RowSignature::mask, false, {}, 2});
 
-const Schema &rowSignatureSchema() {
-  static const Schema &schema = *new Schema(kSignatureFields.schema("rows"));
-  return schema;
-}
-
 Values toValues(const RowSignature &signature) {
-  return kSignatureFields.toValues(signature, rowSignatureSchema());
+  static const Schema &schema = *new Schema(kSignatureFields.schema("rows"));
+  return kSignatureFields.toValues(signature, schema);
 }
 
 RowSignature readRowSignature(const Values &values) {

@@ -38,8 +38,6 @@ llvm::StringRef nameOf(RowKind kind);
 /// Schema of a family's problems: the fields that fieldIndex() finds. Made at
 /// the first use and kept; thread-safe.
 const Schema &rowProblemSchema(RowKind kind);
-/// Schema of the signatures of all these families.
-const Schema &rowSignatureSchema();
 
 /// Reads the values of a problem, in its schema's order, and resolves derived
 /// defaults. Nanoseconds: called on every launch.
@@ -47,7 +45,7 @@ RowProblem readRowProblem(RowKind kind, const int64_t *values);
 
 /// The part of \p problem that is fixed at compile time.
 RowSignature signatureOf(const RowProblem &problem);
-/// Converts a signature to values of rowSignatureSchema(), and back.
+/// Converts a signature to values, and back.
 Values toValues(const RowSignature &signature);
 RowSignature readRowSignature(const Values &values);
 /// A designated initialiser: "{.op = kiln::RowOp::RmsNorm, ...}".

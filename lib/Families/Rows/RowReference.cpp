@@ -17,11 +17,8 @@ public:
                const DeviceModel &device)
       : kind(kind), config(configFor(problem)),
         unit(makeKernelUnit(
-            {.header = "rows/ReferenceRows.cuh",
-             .signatureType = "RowSignature",
-             .configType = "ReferenceRowsConfig",
-             .paramsType = "ReferenceRowParams",
-             .function = "referenceRows"},
+            {"rows/ReferenceRows.cuh", "RowSignature", "ReferenceRowsConfig",
+             "ReferenceRowParams", "referenceRows"},
             {.name = referenceName(rowProblemSchema(kind)),
              .signature = initializerText(signatureOf(problem)),
              .config =

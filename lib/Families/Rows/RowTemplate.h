@@ -200,9 +200,9 @@ protected:
   static constexpr int64_t kScratchBytes = 2048;
 
   /// Calls \p emit with the template's space for a problem, best guesses first.
-  virtual void
-  forEachConfig(const RowProblem &problem, const DeviceModel &device,
-                llvm::function_ref<void(const Config &)> emit) const = 0;
+  virtual void forEachConfig(const RowProblem &problem,
+                             const DeviceModel &device,
+                             Emit<Config> emit) const = 0;
 
   /// The reason why the blocks of \p config, which wait for each other, cannot
   /// all run at once on \p device, with one on each SM.

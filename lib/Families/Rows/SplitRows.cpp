@@ -16,11 +16,8 @@ namespace {
 class SplitRowsTemplate final : public RowTemplate<SplitRowsConfig> {
 public:
   explicit SplitRowsTemplate(RowKind kind)
-      : RowTemplate(kind, {.header = "rows/SplitRows.cuh",
-                           .signatureType = "RowSignature",
-                           .configType = "SplitRowsConfig",
-                           .paramsType = "RowParams",
-                           .function = "splitRows"}) {}
+      : RowTemplate(kind, {"rows/SplitRows.cuh", "RowSignature",
+                           "SplitRowsConfig", "RowParams", "splitRows"}) {}
 
   bool isGeneric() const override { return true; }
 
@@ -31,17 +28,15 @@ public:
   }
 
 protected:
-  void forEachConfig(
-      const RowProblem &problem, const DeviceModel &device,
-      llvm::function_ref<void(const SplitRowsConfig &)> emit) const override {
+  void forEachConfig(const RowProblem &problem, const DeviceModel &device,
+                     Emit<SplitRowsConfig> emit) const override {
     for (int64_t vector : vectorsToTry(problem))
       visitVector(problem, vector, device, emit);
   }
 
-  static void
-  visitVector(const RowProblem &problem, int64_t vector,
-              const DeviceModel &device,
-              llvm::function_ref<void(const SplitRowsConfig &)> emit) {
+  static void visitVector(const RowProblem &problem, int64_t vector,
+                          const DeviceModel &device,
+                          Emit<SplitRowsConfig> emit) {
     SplitRowsConfig config;
     config.vector = static_cast<int>(vector);
     config.start = static_cast<int>(startFor(problem, vector));

@@ -17,11 +17,8 @@ namespace {
 class SpreadRowsTemplate final : public RowTemplate<SpreadRowsConfig> {
 public:
   explicit SpreadRowsTemplate(RowKind kind)
-      : RowTemplate(kind, {.header = "rows/SpreadRows.cuh",
-                           .signatureType = "RowSignature",
-                           .configType = "SpreadRowsConfig",
-                           .paramsType = "RowParams",
-                           .function = "spreadRows"}) {}
+      : RowTemplate(kind, {"rows/SpreadRows.cuh", "RowSignature",
+                           "SpreadRowsConfig", "RowParams", "spreadRows"}) {}
 
   CandidateClass classOf(const Problem &, const Values &values) const override {
     auto config = fromValues<SpreadRowsConfig>(values);
@@ -34,9 +31,8 @@ public:
   }
 
 protected:
-  void forEachConfig(
-      const RowProblem &problem, const DeviceModel &device,
-      llvm::function_ref<void(const SpreadRowsConfig &)> emit) const override;
+  void forEachConfig(const RowProblem &problem, const DeviceModel &device,
+                     Emit<SpreadRowsConfig> emit) const override;
   std::optional<Rejection>
   checkLimits(const RowProblem &problem, const RowSignature &signature,
               const SpreadRowsConfig &config,
@@ -46,10 +42,9 @@ protected:
                     const DeviceModel &device) const override;
 
 private:
-  static void
-  visitItems(const RowProblem &problem, SpreadRowsConfig config,
-             const DeviceModel &device,
-             llvm::function_ref<void(const SpreadRowsConfig &)> emit);
+  static void visitItems(const RowProblem &problem, SpreadRowsConfig config,
+                         const DeviceModel &device,
+                         Emit<SpreadRowsConfig> emit);
 };
 
 } // namespace
@@ -112,9 +107,9 @@ static std::optional<Rejection> checkRegisters(const RowSignature &signature,
 // Space
 //===----------------------------------------------------------------------===//
 
-void SpreadRowsTemplate::forEachConfig(
-    const RowProblem &problem, const DeviceModel &device,
-    llvm::function_ref<void(const SpreadRowsConfig &)> emit) const {
+void SpreadRowsTemplate::forEachConfig(const RowProblem &problem,
+                                       const DeviceModel &device,
+                                       Emit<SpreadRowsConfig> emit) const {
   // More rows than these fill the GPU by a block or a cluster for each row.
   constexpr int64_t kMostTurns = 4;
   if (problem.rows > kMostTurns * device.smCount)
@@ -146,10 +141,10 @@ void SpreadRowsTemplate::forEachConfig(
   }
 }
 
-void SpreadRowsTemplate::visitItems(
-    const RowProblem &problem, SpreadRowsConfig config,
-    const DeviceModel &device,
-    llvm::function_ref<void(const SpreadRowsConfig &)> emit) {
+void SpreadRowsTemplate::visitItems(const RowProblem &problem,
+                                    SpreadRowsConfig config,
+                                    const DeviceModel &device,
+                                    Emit<SpreadRowsConfig> emit) {
   // 64 KB are in flight on an SM, or less where registers do not suffice.
   constexpr int64_t kMostVectors = 4096;
   const RowSignature signature = signatureOf(problem);

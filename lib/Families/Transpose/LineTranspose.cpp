@@ -21,11 +21,9 @@ namespace {
 class LineTranspose final : public TransposeTemplate<LineTransposeConfig> {
 public:
   LineTranspose()
-      : TransposeTemplate({.header = "transpose/LineTranspose.cuh",
-                           .signatureType = "TransposeSignature",
-                           .configType = "LineTransposeConfig",
-                           .paramsType = "TransposeParams",
-                           .function = "lineTranspose"}) {}
+      : TransposeTemplate({"transpose/LineTranspose.cuh", "TransposeSignature",
+                           "LineTransposeConfig", "TransposeParams",
+                           "lineTranspose"}) {}
 
   /// A class is a tile and its copies; threads vary within it.
   CandidateClass classOf(const Problem &, const Values &values) const override {
@@ -39,7 +37,7 @@ public:
 protected:
   void forEachConfig(const TransposeProblem &problem,
                      const TransposeSignature &signature,
-                     Emit emit) const override;
+                     Emit<LineTransposeConfig> emit) const override;
   std::optional<Rejection>
   checkShape(const LineTransposeConfig &config, const TransposeProblem &problem,
              const TransposeSignature &signature) const override;
@@ -62,7 +60,7 @@ protected:
 
 void LineTranspose::forEachConfig(const TransposeProblem &p,
                                   const TransposeSignature &signature,
-                                  Emit emit) const {
+                                  Emit<LineTransposeConfig> emit) const {
   if (p.ldy != p.rows)
     return;
   // Bounds of a block's bytes: several blocks fit an SM, and each is worth its

@@ -18,11 +18,9 @@ class ShiftedTranspose final
     : public TransposeTemplate<ShiftedTransposeConfig> {
 public:
   ShiftedTranspose()
-      : TransposeTemplate({.header = "transpose/ShiftedTranspose.cuh",
-                           .signatureType = "TransposeSignature",
-                           .configType = "ShiftedTransposeConfig",
-                           .paramsType = "TransposeParams",
-                           .function = "shiftedTranspose"}) {}
+      : TransposeTemplate({"transpose/ShiftedTranspose.cuh",
+                           "TransposeSignature", "ShiftedTransposeConfig",
+                           "TransposeParams", "shiftedTranspose"}) {}
 
   /// A class is a tile; threads, hints and rasters vary within it.
   CandidateClass classOf(const Problem &, const Values &values) const override {
@@ -37,7 +35,7 @@ public:
 protected:
   void forEachConfig(const TransposeProblem &problem,
                      const TransposeSignature &signature,
-                     Emit emit) const override;
+                     Emit<ShiftedTransposeConfig> emit) const override;
   std::optional<Rejection>
   checkShape(const ShiftedTransposeConfig &config,
              const TransposeProblem &problem,
@@ -90,7 +88,7 @@ static constexpr ShiftedTile kShiftedTiles[] = {
 
 void ShiftedTranspose::forEachConfig(const TransposeProblem &p,
                                      const TransposeSignature &signature,
-                                     Emit emit) const {
+                                     Emit<ShiftedTransposeConfig> emit) const {
   // Tiles go down x's columns, so that sectors of y that neighbours share are
   // still in L2. H200, fp32 24242 x 1664: 85.1 us, along its rows 89.9 us; 94 x
   // 210432: 47 and 77 us.

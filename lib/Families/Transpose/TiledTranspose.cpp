@@ -36,19 +36,14 @@ constexpr int kRasterGroups[] = {1, 16, TiledTransposeConfig::kAllRows};
 class TiledTranspose final : public TransposeTemplate<TiledTransposeConfig> {
 public:
   TiledTranspose()
-      : TransposeTemplate({.header = "transpose/TiledTranspose.cuh",
-                           .signatureType = "TransposeSignature",
-                           .configType = "TiledTransposeConfig",
-                           .paramsType = "TransposeParams",
-                           .function = "tiledTranspose"}) {}
+      : TransposeTemplate({"transpose/TiledTranspose.cuh", "TransposeSignature",
+                           "TiledTransposeConfig", "TransposeParams",
+                           "tiledTranspose"}) {}
 
   /// A class is a tile; threads, hints and rasters vary within it.
   CandidateClass classOf(const Problem &, const Values &values) const override {
     TiledTransposeConfig c = fromValues<TiledTransposeConfig>(values);
-    uint64_t key = 0;
-    for (int part : {c.tileRows, c.tileCols, c.vector})
-      key = key * 1024 + static_cast<uint64_t>(part);
-    return {key, 0};
+    return {classKey({c.tileRows, c.tileCols, c.vector}), 0};
   }
 
   bool isGeneric() const override { return true; }
@@ -56,7 +51,7 @@ public:
 protected:
   void forEachConfig(const TransposeProblem &problem,
                      const TransposeSignature &signature,
-                     Emit emit) const override;
+                     Emit<TiledTransposeConfig> emit) const override;
   std::optional<Rejection>
   checkShape(const TiledTransposeConfig &config,
              const TransposeProblem &problem,
@@ -73,8 +68,10 @@ protected:
 
 private:
   static void emitTiles(int vector, int tiles,
-                        const TransposeSignature &signature, Emit emit);
-  static void emitVariations(const TiledTransposeConfig &config, Emit emit);
+                        const TransposeSignature &signature,
+                        Emit<TiledTransposeConfig> emit);
+  static void emitVariations(const TiledTransposeConfig &config,
+                             Emit<TiledTransposeConfig> emit);
 };
 
 } // namespace
@@ -86,7 +83,8 @@ private:
 /// Emits the first \p tiles tiles for one vector; among many the best are
 /// varied.
 void TiledTranspose::emitTiles(int vector, int tiles,
-                               const TransposeSignature &signature, Emit emit) {
+                               const TransposeSignature &signature,
+                               Emit<TiledTransposeConfig> emit) {
   // Tiles of single elements are as wide as those of vectors of four.
   int scale = std::max(vector, 4);
   for (int i = 0; i < tiles; ++i) {
@@ -115,7 +113,7 @@ void TiledTranspose::emitTiles(int vector, int tiles,
 
 /// Emits every other hint and raster of \p config.
 void TiledTranspose::emitVariations(const TiledTransposeConfig &config,
-                                    Emit emit) {
+                                    Emit<TiledTransposeConfig> emit) {
   constexpr int kHints[] = {0, TiledTransposeConfig::kStreamingStores,
                             TiledTransposeConfig::kStreamingStores |
                                 TiledTransposeConfig::kStreamingLoads};
@@ -131,7 +129,7 @@ void TiledTranspose::emitVariations(const TiledTransposeConfig &config,
 
 void TiledTranspose::forEachConfig(const TransposeProblem &,
                                    const TransposeSignature &signature,
-                                   Emit emit) const {
+                                   Emit<TiledTransposeConfig> emit) const {
   int widest = signature.align / signature.elementBytes;
   if (widest * signature.elementBytes < 4)
     widest = 1; // narrower than a register

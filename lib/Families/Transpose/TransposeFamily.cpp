@@ -85,10 +85,7 @@ llvm::Expected<Problem> TransposeFamily::canonicalise(Values values) const {
     values.set(TransposeField::Ldx, 0);
   if (p.ldy == p.rows)
     values.set(TransposeField::Ldy, 0);
-  Problem problem;
-  problem.signature = toValues(signatureOf(p));
-  problem.values = std::move(values);
-  return problem;
+  return Problem{std::move(values), toValues(signatureOf(p))};
 }
 
 //===----------------------------------------------------------------------===//

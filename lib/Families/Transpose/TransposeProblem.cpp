@@ -3,9 +3,6 @@
 
 #include "Families/ProblemFields.h"
 #include "Families/SignatureFields.h"
-#include "Support/Format.h"
-
-#include <algorithm>
 
 namespace kiln {
 
@@ -66,14 +63,10 @@ static constexpr SignatureFields kSignatureFields(
     SignatureField{
         "align", "align", &TransposeSignature::align, false, {}, 16});
 
-const Schema &transposeSignatureSchema() {
+Values toValues(const TransposeSignature &signature) {
   static const Schema &schema =
       *new Schema(kSignatureFields.schema("transpose2d"));
-  return schema;
-}
-
-Values toValues(const TransposeSignature &signature) {
-  return kSignatureFields.toValues(signature, transposeSignatureSchema());
+  return kSignatureFields.toValues(signature, schema);
 }
 
 TransposeSignature readTransposeSignature(const Values &values) {

@@ -35,10 +35,9 @@ struct TransposeOperand {
   enum : int { X, Y, Count };
 };
 
-/// Schemas of the family's problems and signatures. Made at the first use and
-/// kept; thread-safe.
+/// Schema of the family's problems. Made at the first use and kept;
+/// thread-safe.
 const Schema &transposeProblemSchema();
-const Schema &transposeSignatureSchema();
 
 /// Reads the values of a problem in schema order, and resolves derived
 /// defaults. Nanoseconds: called on every launch.
@@ -48,7 +47,7 @@ TransposeProblem readTransposeProblem(const int64_t *values);
 /// extents have in common.
 TransposeSignature signatureOf(const TransposeProblem &problem);
 
-/// Converts a signature to values of transposeSignatureSchema(), and back.
+/// Converts a signature to values, and back.
 Values toValues(const TransposeSignature &signature);
 TransposeSignature readTransposeSignature(const Values &values);
 

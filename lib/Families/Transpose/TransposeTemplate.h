@@ -173,12 +173,10 @@ protected:
     return kernel;
   }
 
-  using Emit = llvm::function_ref<void(const Config &)>;
-
   /// Calls \p emit with the template's space for a problem, best guesses first.
   virtual void forEachConfig(const TransposeProblem &problem,
                              const TransposeSignature &signature,
-                             Emit emit) const = 0;
+                             Emit<Config> emit) const = 0;
 
   /// The limits of Config::isValid() that a launch does not have, by name, and
   /// the limits of the template that depend on the problem.

@@ -1,4 +1,4 @@
-#include "Trial/StreamTools.h"
+#include "compare/StreamTools.h"
 
 #include "Compile/Compiler.h"
 #include "Driver/DeviceMemory.h"
@@ -13,6 +13,7 @@
 #include <vector>
 
 using namespace kiln;
+using namespace kiln::cli;
 using namespace kiln::fake;
 
 static OperandSpec matrix(OperandRole role, DType type, int64_t rows,

@@ -1,13 +1,29 @@
-#include "Tune/Tuner.h"
+#include "cli/TuneAll.h"
 
 #include "Tune/ScriptedRunner.h"
 
 #include <set>
 
 using namespace kiln;
+using namespace kiln::cli;
 using namespace kiln::fake;
 
 namespace {
+
+struct TuneAllFixture : TunerFixture {
+  std::vector<TuningOutcome>
+  tuneAll(llvm::ArrayRef<Registry::NamedProblem> problems) {
+    return cli::tuneAll(
+        {device, *artifacts, *records(), &runner, deviceClassKey(device)},
+        problems, options);
+  }
+  std::vector<TuningOutcome> tuneAll(std::vector<const char *> texts) {
+    std::vector<Registry::NamedProblem> problems;
+    for (const char *text : texts)
+      problems.push_back({&family, makeProblem(family, text)});
+    return tuneAll(problems);
+  }
+};
 
 bool allUsable(const std::vector<TuningOutcome> &outcomes) {
   for (const TuningOutcome &outcome : outcomes)
@@ -18,7 +34,7 @@ bool allUsable(const std::vector<TuningOutcome> &outcomes) {
 }
 
 TEST_CASE("outcomes come in the order of the problems, equal ones tuned once") {
-  TunerFixture f;
+  TuneAllFixture f;
   auto outcomes = f.tuneAll(
       {"fake m=4 n=64", "fake m=0 n=64", "fake m=8 n=64", "fake m=4 n=64"});
   REQUIRE(outcomes.size() == 4);
@@ -35,7 +51,7 @@ TEST_CASE("outcomes come in the order of the problems, equal ones tuned once") {
 }
 
 TEST_CASE("a second run of all measures nothing") {
-  TunerFixture f;
+  TuneAllFixture f;
   f.tuneAll({"fake m=4 n=64", "fake m=8 n=64"});
   f.reopen();
   f.runner.requests.clear();
@@ -49,16 +65,15 @@ TEST_CASE("a second run of all measures nothing") {
 }
 
 TEST_CASE("what is cheap is measured first") {
-  TunerFixture f;
+  TuneAllFixture f;
   FakeOptions options;
   options.predictNs = [](const std::string &config) {
     return 100 * ScriptedRunner::defaultNs(config);
   };
   FakeFamily costly(options);
-  auto outcomes =
-      f.tuner().tuneAll({{&costly, makeProblem(costly, "fake m=4 n=64")},
-                         {&f.family, makeProblem(f.family, "fake m=8 n=64")}},
-                        f.options);
+  auto outcomes = f.tuneAll(llvm::ArrayRef<Registry::NamedProblem>{
+      {&costly, makeProblem(costly, "fake m=4 n=64")},
+      {&f.family, makeProblem(f.family, "fake m=8 n=64")}});
   REQUIRE(f.runner.requests.size() >= 2);
   CHECK(f.runner.requests.front().problem.text() == "fake m=8 n=64");
   CHECK(f.runner.requests.back().problem.text() == "fake m=4 n=64");
@@ -66,7 +81,7 @@ TEST_CASE("what is cheap is measured first") {
 }
 
 TEST_CASE("all problems get a choice within one budget") {
-  TunerFixture f;
+  TuneAllFixture f;
   f.options.budget = std::chrono::milliseconds(600);
   f.runner.delay = std::chrono::milliseconds(30);
   std::vector<std::string> texts;
@@ -88,7 +103,7 @@ TEST_CASE("all problems get a choice within one budget") {
 }
 
 TEST_CASE("a kernel that compiles for long does not eat a problem's share") {
-  TunerFixture f;
+  TuneAllFixture f;
   f.options.budget = std::chrono::milliseconds(600);
   f.nvrtc.delayWhen("// fast.t32", 1500);
   auto outcomes = f.tuneAll({"fake m=4 n=64"});
@@ -99,7 +114,7 @@ TEST_CASE("a kernel that compiles for long does not eat a problem's share") {
 }
 
 TEST_CASE("a dead context stops all but what records answer") {
-  TunerFixture f;
+  TuneAllFixture f;
   must(f.tune("fake m=4 n=64"));
   f.runner.requests.clear();
   f.runner.scripts["fast.t64"].status = TrialStatus::ContextDead;
@@ -115,7 +130,7 @@ TEST_CASE("a dead context stops all but what records answer") {
 }
 
 TEST_CASE("a problem that fails stops no other") {
-  TunerFixture f;
+  TuneAllFixture f;
   f.nvrtc.failWhen("type 8193", "fake.cu(1): error: not this type\n"); // fp32
   auto outcomes = f.tuneAll({"fake m=4 n=64", "fake m=4 n=64 type=fp16"});
   CHECK(outcomes[0].error.code == ErrorCode::CompileFailed);
@@ -123,7 +138,7 @@ TEST_CASE("a problem that fails stops no other") {
 }
 
 TEST_CASE("progress tells problems, trials and the best") {
-  TunerFixture f;
+  TuneAllFixture f;
   f.compileAll();
   std::vector<TuningProgress> seen;
   f.options.progress = [&](const TuningProgress &p) { seen.push_back(p); };
@@ -140,7 +155,7 @@ TEST_CASE("progress tells problems, trials and the best") {
 }
 
 TEST_CASE("a cancelled campaign keeps what is ready") {
-  TunerFixture f;
+  TuneAllFixture f;
   f.compileAll();
   std::atomic<bool> cancel = false;
   f.options.cancel = &cancel;

@@ -1,5 +1,5 @@
 //===- StreamTools.cpp - the copy baseline of memory-bound kernels --------===//
-#include "Trial/StreamTools.h"
+#include "compare/StreamTools.h"
 
 #include "Driver/Context.h"
 #include "Driver/Launcher.h"
@@ -12,7 +12,7 @@
 #include <algorithm>
 #include <cassert>
 
-namespace kiln {
+namespace kiln::cli {
 
 static constexpr CacheHint kHints[] = {CacheHint::Plain, CacheHint::Streaming};
 
@@ -169,4 +169,4 @@ llvm::Error StreamTools::run(const StreamVariant &variant,
   return llvm::Error::success();
 }
 
-} // namespace kiln
+} // namespace kiln::cli

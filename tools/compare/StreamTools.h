@@ -21,7 +21,7 @@
 #include <string>
 #include <vector>
 
-namespace kiln {
+namespace kiln::cli {
 
 /// The least bytes that a problem reads and writes, rounded up to whole
 /// accesses.
@@ -88,4 +88,4 @@ private:
 /// The unit that StreamTools::load compiles for \p device.
 TranslationUnit streamToolsUnit(const DeviceModel &device, StreamMix mix);
 
-} // namespace kiln
+} // namespace kiln::cli
