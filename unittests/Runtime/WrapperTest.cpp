@@ -225,6 +225,40 @@ TEST_CASE("a copied builder keeps its own chain and scales") {
   CHECK(copied.get().pointwise[0].op == KILN_POINTWISE_RELU);
 }
 
+TEST_CASE("a copied builder keeps the parts that are its caller's own") {
+  kiln_gemm_scales scales = KILN_INIT(kiln_gemm_scales);
+  scales.a = scales.b = kiln_tensor_scale_init(at(0x100000));
+  kiln_pointwise relu = KILN_INIT(kiln_pointwise);
+  relu.op = KILN_POINTWISE_RELU;
+  kiln::Gemm gemm(KILN_E4M3, 64, 128, 256);
+  gemm.scaleA(at(0x200000)).bias(nullptr);
+  gemm.get().scales = &scales;
+  gemm.get().pointwise = &relu;
+  const char *text = "gemm m=64 n=128 k=256 dtype=fp8_e4m3 pointwise=relu "
+                     "scale_a=tensor scale_b=tensor";
+  kiln::Gemm copy(gemm), assigned(KILN_BF16, 1, 1, 1);
+  assigned = gemm;
+  for (const kiln::Gemm *one : {&gemm, &copy, &assigned}) {
+    CHECK(one->get().scales == &scales);
+    CHECK(textOf(*one) == text);
+    kiln::detail::Slots slots;
+    one->fill(slots);
+    CHECK(slots.operands[KILN_GEMM_SCALE_A] == at(0x100000));
+    CHECK(slots.operands[KILN_GEMM_SCALE_B] == at(0x100000));
+  }
+  kiln_pointwise scale = KILN_INIT(kiln_pointwise);
+  scale.op = KILN_POINTWISE_SCALE;
+  scale.params[0] = 3;
+  kiln::Elementwise chain(KILN_BF16, 3, 8);
+  chain.relu();
+  chain.get().pointwise = &scale;
+  kiln::Elementwise copied(chain);
+  CHECK(copied.get().pointwise == &scale);
+  kiln::detail::Slots slots;
+  copied.fill(slots);
+  CHECK(slots.scalars[0] == 3);
+}
+
 TEST_CASE("the wrapper launches calls over rows, also with a plan") {
   Machine machine;
   kiln::Engine engine = kiln::Engine::create(machine.options).orThrow();
