@@ -135,8 +135,8 @@ public:
   }
   /// B as kiln_prepack made it (prepack.h): codes of \p type, which never
   /// change, scales of \p scaleType for \p groupSize steps of k (0: for all),
-  /// and zero points or null. Matrices of a batch follow each other without
-  /// gaps.
+  /// and zero points or null, which is none: see packedZeros(). Matrices of a
+  /// batch follow each other without gaps.
   Gemm &packedWeights(kiln_dtype type, kiln_weight_order order,
                       const void *data, const void *scaleData,
                       kiln_dtype scaleType, int32_t groupSize,
@@ -149,15 +149,20 @@ public:
         scaleData, 0);
     if (!isRow)
       block(packed.scale, {1, groupSize}, {0, 0});
-    packed.zeros = {};
-    if (zeros) {
-      packed.zeros = packed.scale;
-      packed.zeros.data = const_cast<void *>(zeros);
-      packed.zeros.type = KILN_INT8;
-    }
     packed.scale.type = scaleType;
+    packed.zeros = {};
+    if (zeros)
+      packedZeros(zeros);
     values.packed_b = &packed;
     return weights(data);
+  }
+  /// The weights of packedWeights(), which is called before, have zero points,
+  /// whatever their address: null where the problem is only described.
+  Gemm &packedZeros(const void *data) noexcept {
+    packed.zeros = packed.scale;
+    packed.zeros.data = const_cast<void *>(data);
+    packed.zeros.type = KILN_INT8;
+    return *this;
   }
   /// B is batch() matrices, each with a group of rows that ends before row
   /// ends[g] of A and D, int32 in device memory. A group begins at a multiple

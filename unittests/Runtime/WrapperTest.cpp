@@ -165,6 +165,25 @@ TEST_CASE("a gemm's scales follow their matrices through a batch") {
   CHECK(rows.get().scales->b.granularity == KILN_GRANULARITY_NONE);
 }
 
+TEST_CASE("packed weights have zero points before these have an address") {
+  for (int32_t group : {0, 128}) {
+    auto described = [&](const void *zeros) {
+      return kiln::Gemm(KILN_BF16, 64, 256, 512)
+          .layout(KILN_LAYOUT_NT)
+          .packedWeights(KILN_INT4, KILN_ORDER_K64R16, zeros, zeros, KILN_BF16,
+                         group);
+    };
+    const kiln::Gemm without = described(nullptr);
+    const kiln::Gemm before = described(nullptr).packedZeros(nullptr);
+    const kiln::Gemm call = described(at(0x200000)).packedZeros(at(0x300000));
+    CHECK(textOf(before) == textOf(without) + " zero_b=1");
+    CHECK(textOf(before) == textOf(call));
+    kiln::detail::Slots slots;
+    call.fill(slots);
+    CHECK(slots.operands[KILN_GEMM_ZERO_B] == at(0x300000));
+  }
+}
+
 TEST_CASE("a gemm's builder quantises D") {
   const kiln::Gemm copy =
       kiln::Gemm(KILN_BF16, 64, 256, 512).blockQuantizeD(at(0x100000), 1, 72);
