@@ -248,8 +248,9 @@ enum kiln_granularity_value {
 /// which are subtracted from them. The struct that it is embedded in says which
 /// granularities work, and whether a launch reads or writes them. It is always
 /// embedded by value: it never changes its size, and its struct_size may stay
-/// 0. It is present when its granularity is not KILN_GRANULARITY_NONE; in a
-/// call `data` of an absent one must be null.
+/// 0. It is present when its granularity is not KILN_GRANULARITY_NONE. In an
+/// absent one no other field may be set, nor in a problem that is only
+/// described: a granularity that was forgotten is KILN_INVALID_ARGUMENT.
 typedef struct kiln_scale {
   uint32_t struct_size;
   kiln_dtype type; ///< of one scale; KILN_DTYPE_NONE: fp32 as a rule

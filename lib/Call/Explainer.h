@@ -76,6 +76,8 @@ public:
   void operand(const StatedOperand &stated);
   void heads(const StatedHeads &stated);
   void array(const StatedArray &stated);
+  void unread(StatedName name, const kiln_operand &given);
+  void unread(StatedName name, const kiln_heads_operand &given);
   bool optional(const StatedOperand &stated);
   const kiln_scale *scaleOf(StatedName name, const kiln_scale &given);
   void scales(const StatedScales &stated);
@@ -117,7 +119,10 @@ private:
   template <class Stated> void addOutput(const Stated &stated);
   template <class Struct>
   void checkEmbedded(const std::string &name, const Struct &given);
+  template <class Operand>
+  void checkKnown(const std::string &name, const Operand &given);
   void checkScale(const std::string &name, const kiln_scale &given);
+  void checkAbsent(const std::string &name, const kiln_scale &given);
   template <class Stated>
   void checkStruct(const std::string &name, const Stated &stated);
   void checkPackedPart(const std::string &name, const kiln_scale &given);

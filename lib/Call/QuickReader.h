@@ -167,6 +167,14 @@ public:
       addWritten(stated.index, stated.mayBe);
   }
 
+  /// An operand that the call does not read, a kiln_operand or
+  /// kiln_heads_operand: it may be anything, except for bytes that this version
+  /// does not know.
+  template <class Operand>
+  KILN_INLINE void unread(StatedName, const Operand &given) {
+    wrong |= hasUnknown(given);
+  }
+
   /// An operand that exists if its type is set. Returns whether it does.
   KILN_INLINE bool optional(const StatedOperand &stated) {
     if (stated.given.type != KILN_DTYPE_NONE) {
@@ -174,16 +182,19 @@ public:
       return true;
     }
     wrong |= launches & (stated.given.data != nullptr);
+    unread(stated.name, stated.given);
     if (stated.field >= 0)
       absent(stated.field);
     return false;
   }
 
-  /// \p given where there are scales, else null.
+  /// \p given where there are scales, else null. Scales that are absent have
+  /// no field set: a granularity that was forgotten is not a product without
+  /// scales.
   KILN_INLINE const kiln_scale *scaleOf(StatedName, const kiln_scale &given) {
     if (isPresent(given))
       return &given;
-    wrong |= launches & (given.data != nullptr);
+    wrong |= !isAbsent(given);
     return nullptr;
   }
 
@@ -272,8 +283,10 @@ public:
         break;
       }
       const kiln_pointwise &link = at(args.pointwise, i);
-      if (link.op == KILN_POINTWISE_NONE)
+      if (link.op == KILN_POINTWISE_NONE) {
+        unread("", link.operand);
         continue;
+      }
       packed |= static_cast<uint64_t>(link.op) << (8 * position);
       each(link, static_cast<int>(i), position++);
     }
@@ -331,6 +344,18 @@ private:
   static bool isPlain(const kiln_scale &scale) {
     return hasEmbeddedSize(scale) &&
            (scale.reserved0 | scale.reserved[0] | scale.reserved[1]) == 0;
+  }
+  /// Whether a scale without a granularity is as it has to be.
+  KILN_INLINE static bool isAbsent(const kiln_scale &scale) {
+    return (anyFieldOf(scale) == 0) & hasEmbeddedSize(scale);
+  }
+  /// Whether an operand has another size, an unknown flag or a reserved field
+  /// set.
+  template <class Operand>
+  KILN_INLINE static bool hasUnknown(const Operand &given) {
+    uint64_t set = given.flags & ~uint32_t(KILN_OPERAND_CONSTANT);
+    set |= given.reserved[0] | given.reserved[1];
+    return (set != 0) | !hasEmbeddedSize(given);
   }
   static bool hasStrides(const kiln_scale &scale) {
     return (scale.row_stride | scale.column_stride | scale.batch_stride) != 0;
@@ -406,16 +431,12 @@ private:
     const uint64_t promise = from.alignment;
     const uint64_t address =
         launches ? reinterpret_cast<uintptr_t>(from.data) : uint64_t(0);
-    uint64_t set = from.flags & ~uint32_t(KILN_OPERAND_CONSTANT);
-    set |= from.reserved[0] | from.reserved[1];
+    wrong |= hasUnknown(from);
     if constexpr (requires { stated.hasScales; })
       if (!stated.hasScales)
-        set |= uint32_t(from.scale.granularity) |
-               reinterpret_cast<uintptr_t>(from.scale.data);
-    wrong |= set != 0;
+        wrong |= !isAbsent(from.scale);
     static_assert(KILN_OPERAND_CONSTANT == 1 && Arguments::kMaxOperands <= 32);
     call.arguments.constants |= (from.flags & 1u) << stated.index;
-    wrong |= !hasEmbeddedSize(from);
     wrong |= (from.type != KILN_DTYPE_NONE) & (from.type != stated.type);
     wrong |= needed & stated.isUsed & (address == 0);
     wrong |= (address & (bytes - 1)) != 0;

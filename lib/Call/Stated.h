@@ -24,7 +24,10 @@
 #include "kiln/kiln.h"
 
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
+#include <cstring>
+#include <iterator>
 #include <limits>
 
 namespace kiln {
@@ -170,6 +173,19 @@ struct StatedPacked {
 /// Whether \p scale says that there are scales.
 constexpr bool isPresent(const kiln_scale &scale) {
   return scale.granularity != KILN_GRANULARITY_NONE;
+}
+
+/// Not 0 if a field of \p scale other than its size is set. Reads words: the
+/// dispatch path asks this for every absent scale.
+inline uint64_t anyFieldOf(const kiln_scale &scale) {
+  uint64_t words[sizeof(kiln_scale) / sizeof(uint64_t)];
+  static_assert(sizeof(words) == sizeof(scale) &&
+                offsetof(kiln_scale, data) == sizeof(uint64_t));
+  std::memcpy(words, &scale, sizeof(words));
+  auto set = static_cast<uint64_t>(static_cast<uint32_t>(scale.type));
+  for (size_t i = 1; i < std::size(words); ++i)
+    set |= words[i];
+  return set;
 }
 
 /// One scalar of a call. No choice depends on its value: the problem has a 1

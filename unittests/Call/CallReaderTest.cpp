@@ -547,6 +547,134 @@ TEST_CASE("an operand of one type only names it") {
   CHECK(message(KILN_INT32) == "y.type 0x2011: fp32 is the only one");
 }
 
+TEST_CASE("scales without a granularity have no field set") {
+  const Registry registry = makeBuiltinRegistry();
+  auto *data = reinterpret_cast<void *>(0x1000000);
+  // What a struct says of its absent scale, launched and described.
+  auto check = [&](const char *family, const auto &args,
+                   llvm::StringRef message) {
+    CAPTURE(family);
+    const CheckedCall checked(*registry.find(family), &args);
+    CHECK(checked.isRead == message.empty());
+    CHECK(checked.message == message);
+    FamilyCall call;
+    auto described = readProblem(*registry.find(family), &args,
+                                 CallAddresses::Ignored, call);
+    CHECK(summarize(described.takeError()).message == message);
+  };
+  auto each = [&](const char *family, const auto &args, kiln_scale &scale,
+                  const std::string &name) {
+    check(family, args, "");
+    auto with = [&](auto kiln_scale::*field, auto value,
+                    const std::string &message) {
+      scale = {};
+      scale.*field = value;
+      check(family, args, name + message);
+      scale = {};
+    };
+    const std::string fix =
+        " without a granularity: set " + name + ".granularity for it to be used";
+    with(&kiln_scale::data, data, ".data is 0x1000000" + fix);
+    with(&kiln_scale::type, KILN_FP32, ".type is 0x2001" + fix);
+    with(&kiln_scale::block_rows, 1, ".block_rows is 1" + fix);
+    with(&kiln_scale::block_columns, 128, ".block_columns is 128" + fix);
+    with(&kiln_scale::row_stride, 4, ".row_stride is 4" + fix);
+    with(&kiln_scale::column_stride, 4, ".column_stride is 4" + fix);
+    with(&kiln_scale::batch_stride, 4, ".batch_stride is 4" + fix);
+    with(&kiln_scale::reserved0, 1u, ": a reserved field is set");
+    with(&kiln_scale::struct_size, 8u, ".struct_size is 8, 72 or 0 is needed");
+    scale.reserved[1] = 1;
+    check(family, args, name + ": a reserved field is set");
+    scale = {};
+  };
+  kiln_gemm_scales scales = KILN_INIT(kiln_gemm_scales);
+  kiln_gemm_args gemm = kiln_gemm_args_init();
+  gemm.m = gemm.n = gemm.k = 64;
+  gemm.a.type = KILN_E4M3;
+  gemm.a.data = gemm.b.data = data;
+  gemm.d.data = reinterpret_cast<void *>(0x3000000);
+  gemm.scales = &scales;
+  each("gemm", gemm, scales.a, "scales.a");
+  each("gemm", gemm, scales.b, "scales.b");
+  kiln_attention_args attention = kiln_attention_args_init();
+  attention.queries = attention.keys = 64;
+  attention.heads = 2, attention.head_dim = 64;
+  attention.q.type = KILN_E4M3;
+  attention.q.data = attention.k.data = data;
+  attention.v.data = reinterpret_cast<void *>(0x2000000);
+  attention.o.data = gemm.d.data;
+  each("attention", attention, attention.k.scale, "k.scale");
+  kiln_norm_args norm = kiln_norm_args_init();
+  norm.rows = norm.cols = 64;
+  norm.x.type = KILN_BF16;
+  norm.x.data = norm.y.data = data;
+  each("rmsnorm", norm, norm.y_scale, "y_scale");
+  attention.o.scale.type = KILN_FP32;
+  check("attention", attention, "o.scale is not available yet");
+}
+
+TEST_CASE("an operand that is not read has no unknown byte set") {
+  const Registry registry = makeBuiltinRegistry();
+  auto *data = reinterpret_cast<void *>(0x1000000);
+  auto *result = reinterpret_cast<void *>(0x3000000);
+  auto check = [&](const char *family, const auto &args, auto &operand,
+                   const std::string &name) {
+    CAPTURE(family);
+    auto message = [&] {
+      const CheckedCall checked(*registry.find(family), &args);
+      CHECK(checked.isRead == checked.message.empty());
+      return checked.message;
+    };
+    operand.batch_stride = 3; // a field that is ignored
+    CHECK(message() == "");
+    operand.reserved[1] = 1;
+    CHECK(message() == name + ": a reserved field is set");
+    operand.reserved[1] = 0;
+    operand.flags = 2;
+    CHECK(message() == name + ".flags 0x2 are unknown");
+    operand.flags = 0;
+    operand.struct_size = 8;
+    CHECK(message() == name + ".struct_size is 8, " +
+                           std::to_string(sizeof(operand)) + " or 0 is needed");
+    operand = {};
+  };
+  kiln_gemm_args gemm = kiln_gemm_args_init();
+  gemm.m = gemm.n = gemm.k = 64;
+  gemm.a.type = KILN_BF16;
+  gemm.a.data = gemm.b.data = data;
+  gemm.d.data = result;
+  check("gemm", gemm, gemm.c, "c");
+  kiln_pointwise links[] = {KILN_INIT(kiln_pointwise),
+                            KILN_INIT(kiln_pointwise)};
+  links[1].op = KILN_POINTWISE_RELU;
+  gemm.pointwise = links, gemm.pointwise_count = 2;
+  check("gemm", gemm, links[0].operand, "pointwise[0].operand");
+  check("gemm", gemm, links[1].operand, "pointwise[1].operand");
+  kiln_elementwise_args elementwise = KILN_INIT(kiln_elementwise_args);
+  elementwise.rows = elementwise.cols = 64;
+  elementwise.x.type = KILN_BF16;
+  elementwise.x.data = data, elementwise.y.data = result;
+  elementwise.pointwise = links, elementwise.pointwise_count = 2;
+  check("elementwise", elementwise, links[1].operand, "pointwise[1].operand");
+  kiln_softmax_args softmax = kiln_softmax_args_init();
+  softmax.rows = softmax.cols = 64;
+  softmax.x.type = KILN_BF16;
+  softmax.x.data = data, softmax.y.data = result;
+  check("softmax", softmax, softmax.mask, "mask");
+  kiln_norm_args norm = kiln_norm_args_init();
+  norm.rows = norm.cols = 64;
+  norm.x.type = KILN_BF16;
+  norm.x.data = data, norm.y.data = result;
+  check("rmsnorm", norm, norm.bias, "bias");
+  kiln_attention_args attention = kiln_attention_args_init();
+  attention.queries = attention.keys = attention.head_dim = 64;
+  attention.heads = 2;
+  attention.q.type = KILN_BF16;
+  attention.q.data = attention.k.data = data, attention.o.data = result;
+  attention.flags = KILN_ATTENTION_LATENT;
+  check("attention", attention, attention.v, "v");
+}
+
 TEST_CASE("a value beyond its limit names the limit") {
   const Registry registry = makeBuiltinRegistry();
   auto message = [&](const char *family, const auto &args) {

@@ -70,6 +70,9 @@ struct PrepackVisit {
       visitOperand("zeros", args.zeros, Operand::Zeros, KILN_INT8, p, v);
       visitOperand("packed_zeros", args.packed_zeros, Operand::PackedZeros,
                    KILN_INT8, p, v);
+    } else {
+      v.unread("zeros", args.zeros);
+      v.unread("packed_zeros", args.packed_zeros);
     }
     v.alignment(F::Align);
   }
