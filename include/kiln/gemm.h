@@ -60,13 +60,13 @@ typedef struct kiln_gemm_scales {
   uint32_t struct_size;
   uint32_t reserved0;
   kiln_scale a, b;
-  /// Its type is int32, which has to be named; one zero point for all, or one
-  /// for each row of op(A).
+  /// Type: int32, which is the default. One zero point for all, or one for each
+  /// row of op(A).
   kiln_scale a_zeros;
   /// With zero points of A: the sum over k of each column of op(B), int32 in
   /// device memory, packed. There are n for each matrix of B; where B's batch
   /// stride is 0, n in all. Null without zero points.
-  const void *column_sums_b;
+  const int32_t *column_sums_b;
   uint64_t reserved[4];
 } kiln_gemm_scales;
 
@@ -188,8 +188,8 @@ typedef struct kiln_gemm_args {
   double beta;
   /// Device addresses of one fp32 each, read when the kernel runs; they replace
   /// alpha and beta. With a beta_device, C is given and has to be readable.
-  const void *alpha_device;
-  const void *beta_device;
+  const float *alpha_device;
+  const float *beta_device;
   kiln_operand a; ///< its type is required
   kiln_operand b; ///< type: A's by default
   kiln_operand c; ///< type: D's, the only one allowed

@@ -125,10 +125,9 @@ public:
   /// Zero points of an int8 A: one for all, or one for each row or column of
   /// the operand as stored. \p sums are the sums of the columns of op(B) over
   /// k. Both are int32 in device memory.
-  Gemm &zeroPointsA(const void *data, const void *sums,
+  Gemm &zeroPointsA(const int32_t *data, const int32_t *sums,
                     kiln_granularity each = KILN_GRANULARITY_TENSOR) noexcept {
     set(scales.a_zeros, each, data, 0);
-    scales.a_zeros.type = KILN_INT32;
     scales.column_sums_b = sums;
     values.scales = &scales;
     return *this;
@@ -196,11 +195,11 @@ public:
   }
   Gemm &alpha(double value) noexcept { return set(values.alpha, value); }
   /// alpha, an fp32 in device memory, is read when the kernel runs.
-  Gemm &alphaDevice(const void *address) noexcept {
+  Gemm &alphaDevice(const float *address) noexcept {
     return set(values.alpha_device, address);
   }
   /// The same for beta: the C of c() is read whatever the beta given there.
-  Gemm &betaDevice(const void *address) noexcept {
+  Gemm &betaDevice(const float *address) noexcept {
     return set(values.beta_device, address);
   }
 
@@ -262,8 +261,8 @@ public:
     slots.operands[KILN_GEMM_C] = values.c.data;
     slots.operands[KILN_GEMM_D] = values.d.data;
     fillParts(slots);
-    slots.operands[KILN_GEMM_ALPHA] = const_cast<void *>(values.alpha_device);
-    slots.operands[KILN_GEMM_BETA] = const_cast<void *>(values.beta_device);
+    slots.operands[KILN_GEMM_ALPHA] = const_cast<float *>(values.alpha_device);
+    slots.operands[KILN_GEMM_BETA] = const_cast<float *>(values.beta_device);
     detail::fillChain(values, KILN_GEMM_POINTWISE, slots);
     slots.scalars = {values.alpha, values.beta};
     slots.scalarCount = 2;

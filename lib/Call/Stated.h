@@ -124,7 +124,7 @@ struct StatedFactors {
   int kind, order, ld;
   bool isTransposed; ///< rows are the columns of the operand as stored
   int64_t rows, depth;
-  bool areIntegers = false; ///< zero points, whose type has to be set
+  bool areIntegers = false; ///< int32 zero points
   /// Scales of an output: the launch writes them, unless there is one for all.
   bool areWritten = false;
   bool hasBatches = true; ///< like that of a StatedOperand
@@ -134,8 +134,8 @@ struct StatedFactors {
   }
   constexpr bool hasBlocks() const { return ld >= 0; }
   constexpr bool mayBe(kiln_dtype type) const {
-    return areIntegers ? type == KILN_INT32
-                       : type == KILN_DTYPE_NONE || type == KILN_FP32;
+    return type == KILN_DTYPE_NONE ||
+           type == (areIntegers ? KILN_INT32 : KILN_FP32);
   }
 };
 

@@ -394,7 +394,8 @@ TEST_CASE(
   std::vector<uintptr_t> operands = {0x1000000, 0x2000000, 0x3000000,
                                      0x4000000, 0x5000000, 0x6000000};
   checkWays<kiln::GemmParams>(engine, gemm, operands);
-  gemm.alphaDevice(at(0x7000000)).betaDevice(at(0x7000004));
+  gemm.alphaDevice(static_cast<float *>(at(0x7000000)))
+      .betaDevice(static_cast<float *>(at(0x7000004)));
   operands.insert(operands.end(), {0x7000000, 0x7000004});
   checkWays<kiln::GemmParams>(engine, gemm, operands);
   // A link that does nothing takes no slot.

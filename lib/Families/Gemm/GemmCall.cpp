@@ -129,7 +129,7 @@ struct GemmVisit {
   struct Parts {
     const kiln_scale *scaleA = nullptr, *scaleB = nullptr, *scaleD = nullptr;
     const kiln_scale *zerosA = nullptr;
-    const void *columnSums = nullptr;
+    const int32_t *columnSums = nullptr;
     const kiln_gemm_packed_b *packedB = nullptr;
   };
 
