@@ -27,9 +27,10 @@ public:
 
   template <class Args>
   bool begin(const Args &args, const char *structName, uint32_t flags = 0) {
-    take(checkInput(args, structName));
+    take(checkStruct(args, structName));
     if (fault)
       return false;
+    take(checkReserved(args, structName));
     if constexpr (requires { args.reserved0; })
       if (args.reserved0)
         fail(ErrorCode::Unsupported, "{}: a reserved field is set", structName);

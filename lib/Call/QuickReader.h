@@ -49,6 +49,7 @@ public:
   /// Checks a struct that another one points to. False if it must not be read.
   template <class Struct>
   KILN_INLINE bool nested(const Struct &given, const char * /*name*/) {
+    static_assert(!kHasGrown<Struct>, "this struct keeps its size");
     bool isGood = hasKnownSize(given);
     // Nothing is read of a struct that is too short.
     if (isGood) {

@@ -675,6 +675,98 @@ TEST_CASE("an operand that is not read has no unknown byte set") {
   check("attention", attention, attention.v, "v");
 }
 
+namespace {
+/// A struct of a call whose second version has one field more.
+struct GrownArgs {
+  uint32_t struct_size;
+  kiln_determinism determinism;
+  int64_t rows, cols;
+  uint32_t flags;
+  uint32_t reserved0;
+  uint64_t reserved[2];
+  int64_t added;
+};
+/// A result that grew likewise.
+struct GrownResult {
+  uint32_t struct_size;
+  uint32_t reserved0;
+  uint64_t first, added;
+};
+
+struct GrownVisit {
+  using Args = GrownArgs;
+  static constexpr int kFields = 6;
+  static constexpr int kOperands = 2;
+
+  template <class Visitor> static void visit(const Args &args, Visitor &v) {
+    if (!v.begin(args, "grown"))
+      return;
+    v.number(1, "rows", args.rows);
+    v.number(2, "added", args.added);
+  }
+};
+} // namespace
+
+template <>
+inline constexpr size_t kiln::kFirstVersionSize<GrownArgs> =
+    offsetof(GrownArgs, added);
+template <>
+inline constexpr size_t kiln::kFirstVersionSize<GrownResult> =
+    offsetof(GrownResult, added);
+
+TEST_CASE("a struct that grew is read and written in its caller's size") {
+  const Registry registry = makeBuiltinRegistry();
+  const Schema &schema = registry.find("transpose2d")->problemSchema();
+  const CallReader reader = makeCallReader<GrownVisit>(KILN_FAMILY_TRANSPOSE);
+  constexpr uint32_t kShort = offsetof(GrownArgs, added);
+  // Reads \p args and tells the value of its added field, or -1.
+  auto check = [&](const GrownArgs &args, const std::string &message,
+                   int64_t added) {
+    FamilyCall call, again;
+    FieldNames names;
+    CHECK(reader.read(&args, call) == message.empty());
+    CHECK(summarize(reader.explain(&args, CallAddresses::Used, schema, again,
+                                   names))
+              .message == message);
+    if (!message.empty())
+      return;
+    for (const FamilyCall *one : {&call, &again}) {
+      CHECK(one->values[1] == 7);
+      CHECK(one->values[2] == added);
+    }
+  };
+  GrownArgs args = KILN_INIT(GrownArgs);
+  args.rows = 7;
+  args.added = 5;
+  check(args, "", 5);
+  // Bytes behind an older caller's struct are not read.
+  args.struct_size = kShort;
+  check(args, "", 0);
+  args.reserved[1] = 1;
+  check(args, "grown: a reserved field is set", 0);
+  args.reserved[1] = 0;
+  args.struct_size = kShort - 8;
+  check(args, "grown: struct_size is 40, at least 48 is needed", 0);
+
+  GrownResult results[2] = {};
+  results[0].added = 9;
+  results[0].struct_size = offsetof(GrownResult, added);
+  const GrownResult value = {sizeof(GrownResult), 0, 3, 4};
+  CHECK(summarize(checkOutput(results, "result")).message == "");
+  fillOutput(results, value);
+  CHECK(results[0].struct_size == 16);
+  CHECK(results[0].first == 3);
+  CHECK(results[0].added == 9); // memory of the caller's
+  results[0].struct_size = 2 * sizeof(GrownResult);
+  results[1].first = 9;
+  fillOutput(results, value);
+  CHECK(results[0].added == 4);
+  CHECK(results[1].first == 0);
+  results[0].struct_size = 8;
+  CHECK(summarize(checkOutput(results, "result")).message ==
+        "result: struct_size is 8, at least 16 is needed");
+}
+
 TEST_CASE("a value beyond its limit names the limit") {
   const Registry registry = makeBuiltinRegistry();
   auto message = [&](const char *family, const auto &args) {
