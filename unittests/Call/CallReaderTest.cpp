@@ -164,7 +164,7 @@ private:
     norm = kiln_norm_args_init();
     placeXY(norm, cols);
     norm.epsilon = pick(0, 0, 0, 0, 1) ? -1 : double(pick(0, 1)) / 1024;
-    norm.y.type = pickType(0, 0, KILN_FP32, KILN_E4M3, KILN_INT8, KILN_FP64);
+    norm.y.type = pickType(0, 0, KILN_FP32, KILN_E4M3, KILN_INT8, KILN_E5M2);
     bool quantizes = norm.y.type == KILN_E4M3 || norm.y.type == KILN_INT8;
     if (quantizes || pick(0, 0, 0, 0, 1))
       placeScale(norm.y_scale);
