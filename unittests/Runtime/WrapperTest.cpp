@@ -203,6 +203,20 @@ TEST_CASE("a gemm's builder quantises D") {
         "gemm m=64 n=256 k=512 dtype=bf16 out=e4m3 scale_d=row");
 }
 
+TEST_CASE("a scale of Q is not dropped where Q takes none") {
+  auto described = [](kiln_dtype type, const float *q) {
+    auto *k = static_cast<const float *>(at(0x100000));
+    return kiln::Attention(type, 2, 64, 64, 4, 128)
+        .keyValueType(KILN_E4M3)
+        .scales(k, k, q);
+  };
+  const auto *q = static_cast<const float *>(at(0x200000));
+  CHECK(textOf(described(KILN_E4M3, q)).find("attention batch=2") == 0);
+  CHECK(textOf(described(KILN_BF16, nullptr)).find("attention batch=2") == 0);
+  CHECK(textOf(described(KILN_BF16, q)) ==
+        "q.scale is given for type 0x1002: only e4m3 has scales");
+}
+
 TEST_CASE("builders over rows describe what they were told") {
   void *m = at(0x100000);
   CHECK(textOf(kiln::Elementwise(KILN_BF16, 3, 8).silu().mul(m, 16)) ==
