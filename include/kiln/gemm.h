@@ -180,13 +180,17 @@ typedef struct kiln_gemm_groups {
 /// have n / 2. C is not available with it.
 ///
 /// alpha and batch must be set: zero means zero. kiln_gemm_args_init() gives
-/// both as 1. A struct whose batch, alpha and beta are all 0 is
+/// both as 1. KILN_INIT() does not: with alpha set and batch forgotten, the
+/// call succeeds and computes nothing. A struct whose batch, alpha and beta are
+/// all 0, without device addresses for alpha and beta, is
 /// KILN_INVALID_ARGUMENT: it was zeroed and not initialised.
 typedef struct kiln_gemm_args {
   uint32_t struct_size;
   kiln_layout layout;
   int64_t m, n, k;
-  int64_t batch; ///< 1 for a single product
+  /// 1 for a single product, which has to be set. 0 is an empty batch: the call
+  /// succeeds and launches nothing.
+  int64_t batch;
   double alpha;
   /// With 0, and no beta_device, C is never read and `c` is ignored.
   double beta;
