@@ -27,7 +27,7 @@ public:
 
   template <class Args>
   bool begin(const Args &args, const char *structName, uint32_t flags = 0) {
-    take(checkStruct(args, structName));
+    take(kiln::checkStruct(args, structName));
     if (fault)
       return false;
     take(checkReserved(args, structName));

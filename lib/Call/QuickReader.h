@@ -173,7 +173,7 @@ public:
   /// does not know.
   template <class Operand>
   KILN_INLINE void unread(StatedName, const Operand &given) {
-    wrong |= hasUnknown(given);
+    unknown |= unknownOf(given);
   }
 
   /// An operand that exists if its type is set. Returns whether it does.
@@ -182,7 +182,7 @@ public:
       operand(stated);
       return true;
     }
-    wrong |= launches & (stated.given.data != nullptr);
+    unknown |= launches ? reinterpret_cast<uintptr_t>(stated.given.data) : 0;
     unread(stated.name, stated.given);
     if (stated.field >= 0)
       absent(stated.field);
@@ -195,7 +195,7 @@ public:
   KILN_INLINE const kiln_scale *scaleOf(StatedName, const kiln_scale &given) {
     if (isPresent(given))
       return &given;
-    wrong |= !isAbsent(given);
+    unknown |= setOf(given);
     return nullptr;
   }
 
@@ -314,6 +314,7 @@ public:
   /// Checks all operands together, once all are stated: no written operand
   /// begins where another one does, except the one that it may be exactly.
   KILN_INLINE void finish() {
+    wrong |= unknown != 0;
     if (!needed)
       return;
     const OperandArgument *operands = call.arguments.operands;
@@ -346,17 +347,21 @@ private:
     return hasEmbeddedSize(scale) &&
            (scale.reserved0 | scale.reserved[0] | scale.reserved[1]) == 0;
   }
-  /// Whether a scale without a granularity is as it has to be.
-  KILN_INLINE static bool isAbsent(const kiln_scale &scale) {
-    return (anyFieldOf(scale) == 0) & hasEmbeddedSize(scale);
+  /// 0 if a struct that is embedded by value has its size or none.
+  template <class Struct>
+  KILN_INLINE static uint64_t wrongSizeOf(const Struct &given) {
+    const uint64_t size = given.struct_size;
+    return size * (size - sizeof(Struct));
   }
-  /// Whether an operand has another size, an unknown flag or a reserved field
-  /// set.
+  /// 0 if a scale without a granularity is as it has to be.
+  KILN_INLINE static uint64_t setOf(const kiln_scale &scale) {
+    return anyFieldOf(scale) | wrongSizeOf(scale);
+  }
+  /// 0 if an operand has no other size, unknown flag or reserved field set.
   template <class Operand>
-  KILN_INLINE static bool hasUnknown(const Operand &given) {
-    uint64_t set = given.flags & ~uint32_t(KILN_OPERAND_CONSTANT);
-    set |= given.reserved[0] | given.reserved[1];
-    return (set != 0) | !hasEmbeddedSize(given);
+  KILN_INLINE static uint64_t unknownOf(const Operand &given) {
+    return (given.flags & ~uint32_t(KILN_OPERAND_CONSTANT)) |
+           given.reserved[0] | given.reserved[1] | wrongSizeOf(given);
   }
   static bool hasStrides(const kiln_scale &scale) {
     return (scale.row_stride | scale.column_stride | scale.batch_stride) != 0;
@@ -432,10 +437,10 @@ private:
     const uint64_t promise = from.alignment;
     const uint64_t address =
         launches ? reinterpret_cast<uintptr_t>(from.data) : uint64_t(0);
-    wrong |= hasUnknown(from);
+    unknown |= unknownOf(from);
     if constexpr (requires { stated.hasScales; })
       if (!stated.hasScales)
-        wrong |= !isAbsent(from.scale);
+        unknown |= setOf(from.scale);
     static_assert(KILN_OPERAND_CONSTANT == 1 && Arguments::kMaxOperands <= 32);
     call.arguments.constants |= (from.flags & 1u) << stated.index;
     wrong |= (from.type != KILN_DTYPE_NONE) & (from.type != stated.type);
@@ -476,6 +481,7 @@ private:
   bool countsStrides = false;
   uint64_t maxStride = 0; ///< greatest batch stride; 0: there are no batches
   uint64_t bits = 0;
+  uint64_t unknown = 0; ///< not 0: bytes are set that may not be
   uint32_t written = 0; ///< a bit for each operand that is written
   int8_t mayBe[Arguments::kMaxOperands]; ///< of written operands
   const int operandCount;

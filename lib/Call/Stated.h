@@ -27,7 +27,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <iterator>
 #include <limits>
 
 namespace kiln {
@@ -178,14 +177,18 @@ constexpr bool isPresent(const kiln_scale &scale) {
 /// Not 0 if a field of \p scale other than its size is set. Reads words: the
 /// dispatch path asks this for every absent scale.
 inline uint64_t anyFieldOf(const kiln_scale &scale) {
-  uint64_t words[sizeof(kiln_scale) / sizeof(uint64_t)];
-  static_assert(sizeof(words) == sizeof(scale) &&
-                offsetof(kiln_scale, data) == sizeof(uint64_t));
-  std::memcpy(words, &scale, sizeof(words));
-  auto set = static_cast<uint64_t>(static_cast<uint32_t>(scale.type));
-  for (size_t i = 1; i < std::size(words); ++i)
-    set |= words[i];
-  return set;
+  constexpr size_t kWord = sizeof(uint64_t);
+  static_assert(offsetof(kiln_scale, data) == kWord &&
+                sizeof(kiln_scale) == 9 * kWord);
+  auto wordAt = [&](size_t i) {
+    // Not the whole struct at once, which would be copied to the stack.
+    uint64_t word;
+    std::memcpy(&word, reinterpret_cast<const char *>(&scale) + i * kWord,
+                kWord);
+    return word;
+  };
+  return static_cast<uint32_t>(scale.type) | wordAt(1) | wordAt(2) | wordAt(3) |
+         wordAt(4) | wordAt(5) | wordAt(6) | wordAt(7) | wordAt(8);
 }
 
 /// One scalar of a call. No choice depends on its value: the problem has a 1
