@@ -219,8 +219,8 @@ enum kiln_attention_slot {
 /// may be lse1. Nothing else that is written may overlap an operand.
 ///
 /// batch must be set: zero is an empty batch, and the call succeeds and
-/// launches nothing. kiln_attention_merge_args_init() gives it as 1; KILN_INIT()
-/// does not.
+/// launches nothing. kiln_attention_merge_args_init() gives it as 1;
+/// KILN_INIT() does not.
 typedef struct kiln_attention_merge_args {
   uint32_t struct_size;
   kiln_determinism determinism;

@@ -134,7 +134,7 @@ public:
   }
   /// B as kiln_prepack made it (prepack.h): codes of \p type, which never
   /// change, scales of \p scaleType for \p groupSize steps of k (0: for all),
-  /// and zero points or null, which is none: see packedZeros(). Matrices of a
+  /// and zero points, unless they are null: see packedZeros(). Matrices of a
   /// batch follow each other without gaps.
   Gemm &packedWeights(kiln_dtype type, kiln_weight_order order,
                       const void *data, const void *scaleData,

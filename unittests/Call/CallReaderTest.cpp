@@ -550,7 +550,7 @@ TEST_CASE("an operand of one type only names it") {
 TEST_CASE("scales without a granularity have no field set") {
   const Registry registry = makeBuiltinRegistry();
   auto *data = reinterpret_cast<void *>(0x1000000);
-  // What a struct says of its absent scale, launched and described.
+  // Launched and described, the struct is refused with the message, or works.
   auto check = [&](const char *family, const auto &args,
                    llvm::StringRef message) {
     CAPTURE(family);
@@ -572,8 +572,8 @@ TEST_CASE("scales without a granularity have no field set") {
       check(family, args, name + message);
       scale = {};
     };
-    const std::string fix =
-        " without a granularity: set " + name + ".granularity for it to be used";
+    const std::string fix = " without a granularity: set " + name +
+                            ".granularity for it to be used";
     with(&kiln_scale::data, data, ".data is 0x1000000" + fix);
     with(&kiln_scale::type, KILN_FP32, ".type is 0x2001" + fix);
     with(&kiln_scale::block_rows, 1, ".block_rows is 1" + fix);
@@ -708,11 +708,11 @@ struct GrownVisit {
 } // namespace
 
 template <>
-inline constexpr size_t kiln::kFirstVersionSize<GrownArgs> =
-    offsetof(GrownArgs, added);
+inline constexpr size_t kiln::kFirstVersionSize<GrownArgs> = offsetof(GrownArgs,
+                                                                      added);
 template <>
-inline constexpr size_t kiln::kFirstVersionSize<GrownResult> =
-    offsetof(GrownResult, added);
+inline constexpr size_t
+    kiln::kFirstVersionSize<GrownResult> = offsetof(GrownResult, added);
 
 TEST_CASE("a struct that grew is read and written in its caller's size") {
   const Registry registry = makeBuiltinRegistry();
@@ -725,8 +725,8 @@ TEST_CASE("a struct that grew is read and written in its caller's size") {
     FamilyCall call, again;
     FieldNames names;
     CHECK(reader.read(&args, call) == message.empty());
-    CHECK(summarize(reader.explain(&args, CallAddresses::Used, schema, again,
-                                   names))
+    CHECK(summarize(
+              reader.explain(&args, CallAddresses::Used, schema, again, names))
               .message == message);
     if (!message.empty())
       return;

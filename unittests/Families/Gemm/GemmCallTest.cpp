@@ -692,8 +692,7 @@ TEST_CASE("a call has what gemm.h offers, and no more") {
   check(w4, "int4 alone zero points");
 
   kiln_gemm_quantized_d quantized = KILN_INIT(kiln_gemm_quantized_d);
-  quantized.scale =
-      kiln_tensor_scale_init(reinterpret_cast<void *>(0x600000));
+  quantized.scale = kiln_tensor_scale_init(reinterpret_cast<void *>(0x600000));
   kiln_gemm_args fp8 = plain;
   fp8.quantized_d = &quantized;
   fp8.d.type = KILN_E4M3;
@@ -705,8 +704,7 @@ TEST_CASE("a call has what gemm.h offers, and no more") {
   groups.kind = KILN_GROUPS_ENDS;
 
   kiln_gemm_scales scales = KILN_INIT(kiln_gemm_scales);
-  scales.a_zeros =
-      kiln_tensor_scale_init(reinterpret_cast<void *>(0x700000));
+  scales.a_zeros = kiln_tensor_scale_init(reinterpret_cast<void *>(0x700000));
   scales.column_sums_b = reinterpret_cast<const int32_t *>(0x800000);
   kiln_gemm_args int8 = plain;
   int8.a.type = KILN_INT8;
