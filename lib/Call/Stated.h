@@ -12,6 +12,9 @@
 // (which values, chains and sizes work): a struct that breaks such a rule finds
 // no plan in the table, and then the slow path finds the error.
 //
+// An operand that the struct has and the call does not read is unread(): bytes
+// that this version does not know are refused there as well.
+//
 // A visit calls begin() first, and states the rest of the struct only if that
 // is true. isEmpty() and batches() come before all operands, also before the
 // operands of a chain's links, and alignment() after them. Other calls may have

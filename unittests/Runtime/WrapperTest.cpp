@@ -267,8 +267,8 @@ TEST_CASE("a copied builder keeps the parts that are its caller's own") {
   gemm.scaleA(at(0x200000)).bias(nullptr);
   gemm.get().scales = &scales;
   gemm.get().pointwise = &relu;
-  const char *text = "gemm m=64 n=128 k=256 dtype=fp8_e4m3 pointwise=relu "
-                     "scale_a=tensor scale_b=tensor";
+  const std::string text = "gemm m=64 n=128 k=256 dtype=e4m3 pointwise=relu "
+                           "scale_a=tensor scale_b=tensor";
   kiln::Gemm copy(gemm), assigned(KILN_BF16, 1, 1, 1);
   assigned = gemm;
   for (const kiln::Gemm *one : {&gemm, &copy, &assigned}) {

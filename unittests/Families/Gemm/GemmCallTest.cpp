@@ -715,7 +715,7 @@ TEST_CASE("a call has what gemm.h offers, and no more") {
 
   kiln_gemm_args half = plain;
   half.d.type = KILN_FP16;
-  check(half, "d.type=fp16");
+  check(half, "d.type is neither a.type nor fp32");
   half.a.type = KILN_E4M3;
   check(half, "");
 }
