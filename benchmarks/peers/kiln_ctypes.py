@@ -280,13 +280,13 @@ class Statistics(CStruct):
                 ("compile_failures", c_uint64), ("trials", c_uint64),
                 ("trial_failures", c_uint64), ("compile_ns", c_uint64),
                 ("tune_ns", c_uint64), ("load_ns", c_uint64),
-                ("arena_bytes", c_uint64), ("scratch_bytes", c_uint64),
+                ("arena_bytes", c_uint64),
                 ("background_pending", c_uint64),
                 ("background_done", c_uint64), ("background_swaps", c_uint64),
                 ("background_gpu_ns", c_uint64),
                 ("background_paused", c_uint64),
                 ("background_held_ns", c_uint64),
-                ("cache_evictions", c_uint64), ("reserved", c_uint64 * 9)]
+                ("cache_evictions", c_uint64), ("reserved", c_uint64 * 10)]
 
 
 STRUCTS = [Range, Problem, Arguments, Scale, Operand, GemmScales, GemmPackedB,

@@ -130,12 +130,13 @@ enum kiln_attention_flag {
 /// Ranges of a problem (kiln_range) are of "batch", "sq" (queries) and "sk"
 /// (keys); a hint of sk is keys_hint.
 ///
-/// batch must be set: zero is an empty batch, which launches nothing.
-/// kiln_attention_args_init() gives it as 1.
+/// batch must be set: zero is an empty batch, and the call succeeds and
+/// launches nothing. kiln_attention_args_init() gives it as 1. KILN_INIT() does
+/// not, and no rule tells a forgotten batch from an empty one.
 typedef struct kiln_attention_args {
   uint32_t struct_size;
   kiln_attention_mask mask;
-  int64_t batch;     ///< sequences
+  int64_t batch;     ///< sequences; 0: none, nothing is launched
   int64_t queries;   ///< of each sequence, or the most of any; below 2^31-2^16
   int64_t keys;      ///< likewise
   int64_t keys_hint; ///< expected keys of a sequence, where lengths are in
@@ -217,8 +218,9 @@ enum kiln_attention_slot {
 /// O may be O1 exactly, with its address, strides and width of elements, lse
 /// may be lse1. Nothing else that is written may overlap an operand.
 ///
-/// batch must be set: zero is an empty batch, which launches nothing.
-/// kiln_attention_merge_args_init() gives it as 1.
+/// batch must be set: zero is an empty batch, and the call succeeds and
+/// launches nothing. kiln_attention_merge_args_init() gives it as 1;
+/// KILN_INIT() does not.
 typedef struct kiln_attention_merge_args {
   uint32_t struct_size;
   kiln_determinism determinism;

@@ -164,7 +164,7 @@ public:
   }
 
   /// One fp32 scale for K and one for V, which are e4m3, and one for Q where Q
-  /// is e4m3.
+  /// is e4m3; another Q takes none, and a call with one is refused.
   Attention &scales(const float *k, const float *v,
                     const float *q = nullptr) noexcept {
     return setScales(KILN_GRANULARITY_TENSOR, k, v, q);
@@ -233,7 +233,7 @@ private:
     };
     setOne(values.k.scale, k);
     setOne(values.v.scale, v);
-    if (values.q.type == KILN_E4M3)
+    if (values.q.type == KILN_E4M3 || q)
       setOne(values.q.scale, q);
     return *this;
   }

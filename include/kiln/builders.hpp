@@ -50,12 +50,20 @@ inline void setDependent(uint32_t &flags, bool value) noexcept {
   flags = value ? flags | kFlag : flags & ~kFlag;
 }
 
+/// The number of links that can be read; a call with more is refused.
+template <class Args> uint32_t linkCount(const Args &args) noexcept {
+  constexpr uint32_t kMost = KILN_MAX_POINTWISE;
+  if (!args.pointwise)
+    return 0;
+  return args.pointwise_count < kMost ? args.pointwise_count : kMost;
+}
+
 /// Addresses of a chain's operands. \p first: the slot of the first link. Links
 /// that do nothing have no slot.
 template <class Args>
 void fillChain(const Args &args, uint32_t first, Slots &slots) noexcept {
   uint32_t slot = first;
-  for (uint32_t i = 0; i < args.pointwise_count && i < KILN_MAX_POINTWISE; ++i)
+  for (uint32_t i = 0; i < linkCount(args); ++i)
     if (args.pointwise[i].op != KILN_POINTWISE_NONE)
       slots.operands[slot++] = args.pointwise[i].operand.data;
 }

@@ -51,29 +51,32 @@ enum kiln_layout_value {
 /// for each column of op(B) (per-channel), or one for each block of 128 x 128.
 /// The last block of a side may be partial. One of the two strides of block
 /// scales is 1, and the other one is any that leaves room; both 0: rows are
-/// packed.
+/// packed. Block scales of A and B come together, for fp8 whose compute is
+/// KILN_COMPUTE_NATIVE.
 ///
 /// int8 times int8 may have zero points z of A: the product is the sum of
 /// (A - z) B, exactly, before scales. Results have to fit int32, as they do for
-/// z from -128 to 127.
+/// z from -128 to 127. Not available with groups.
 typedef struct kiln_gemm_scales {
   uint32_t struct_size;
   uint32_t reserved0;
   kiln_scale a, b;
-  /// Its type is int32, which has to be named; one zero point for all, or one
-  /// for each row of op(A).
+  /// Type: int32, which is the default. One zero point for all, or one for each
+  /// row of op(A).
   kiln_scale a_zeros;
   /// With zero points of A: the sum over k of each column of op(B), int32 in
   /// device memory, packed. There are n for each matrix of B; where B's batch
   /// stride is 0, n in all. Null without zero points.
-  const void *column_sums_b;
+  const int32_t *column_sums_b;
   uint64_t reserved[4];
 } kiln_gemm_scales;
 
 /// A weight that kiln_prepack packed (prepack.h): B of a W4A16 or W8A16
-/// product. `b.data` is the packed weight, aligned to 16 bytes as the scales
-/// and zero points are; b's leading dimension is ignored, its batch stride is
-/// 0, and the matrices of a batch follow each other without gaps.
+/// product. A is bf16 or fp16, b's type int4, int8, e4m3 or e2m1, and the
+/// layout KILN_LAYOUT_NT. `b.data` is the packed weight, aligned to 16 bytes as
+/// the scales and zero points are; b's leading dimension is ignored, and its
+/// batch stride is 0. A batch is available with groups only: its matrices
+/// follow each other without gaps.
 typedef struct kiln_gemm_packed_b {
   uint32_t struct_size;
   kiln_weight_order order; ///< required
@@ -81,8 +84,9 @@ typedef struct kiln_gemm_packed_b {
   /// group_size. fp16 (the default), bf16 or fp32; with e2m1 weights e8m0 (the
   /// default).
   kiln_scale scale;
-  /// The packed zero points, a byte for each scale: int8, which is the default,
-  /// with the granularity and blocks of `scale`. Absent where there are none.
+  /// The packed zero points of int4, a byte for each scale: int8, which is the
+  /// default, with the granularity and blocks of `scale`. Absent where there
+  /// are none.
   kiln_scale zeros;
   uint64_t reserved[4];
 } kiln_gemm_packed_b;
@@ -92,8 +96,8 @@ typedef struct kiln_gemm_packed_b {
 /// saturates at +-448 and keeps NaN. One scale for all is read. A scale for
 /// each row (per-token), or for each block of 1 x 128 of D, is written: the
 /// greatest magnitude there over 448, 1 for zeros. C, bias and residual have
-/// the type that the result is rounded to. Not available for an fp32 A, nor
-/// with a scatter.
+/// the type that the result is rounded to. Not available for an fp32 A, with a
+/// scatter or with masked groups.
 typedef struct kiln_gemm_quantized_d {
   uint32_t struct_size;
   uint32_t reserved0;
@@ -134,8 +138,8 @@ enum kiln_group_flag {
 /// Groups of rows of a GEMM (grouped GEMM, MoE): batch groups, at most 1024. B
 /// is batch matrices with their scales and biases, and each is multiplied by
 /// its own group of rows, whose size the kernel reads from device memory:
-/// experts and their tokens. C and tf32 are not available then, and rows of A
-/// lie along k.
+/// experts and their tokens. C, tf32 and zero points of A are not available
+/// then, and rows of A lie along k (KILN_LAYOUT_NT or KILN_LAYOUT_NN).
 ///
 /// Sizes may be 0. Negative sizes count as 0, and sizes beyond m or `room` as m
 /// or `room`. Ends that fall leave undefined rows of D. An index outside of 0
@@ -176,25 +180,30 @@ typedef struct kiln_gemm_groups {
 /// have n / 2. C is not available with it.
 ///
 /// alpha and batch must be set: zero means zero. kiln_gemm_args_init() gives
-/// both as 1. A struct whose batch, alpha and beta are all 0 is
+/// both as 1. KILN_INIT() does not: with alpha set and batch forgotten, the
+/// call succeeds and computes nothing. A struct whose batch, alpha and beta are
+/// all 0, without device addresses for alpha and beta, is
 /// KILN_INVALID_ARGUMENT: it was zeroed and not initialised.
 typedef struct kiln_gemm_args {
   uint32_t struct_size;
   kiln_layout layout;
   int64_t m, n, k;
-  int64_t batch; ///< 1 for a single product
+  /// 1 for a single product, which has to be set. 0 is an empty batch: the call
+  /// succeeds and launches nothing.
+  int64_t batch;
   double alpha;
   /// With 0, and no beta_device, C is never read and `c` is ignored.
   double beta;
   /// Device addresses of one fp32 each, read when the kernel runs; they replace
   /// alpha and beta. With a beta_device, C is given and has to be readable.
-  const void *alpha_device;
-  const void *beta_device;
+  const float *alpha_device;
+  const float *beta_device;
   kiln_operand a; ///< its type is required
   kiln_operand b; ///< type: A's by default
   kiln_operand c; ///< type: D's, the only one allowed
   kiln_operand d; ///< type: A's by default, or bf16 where that has one byte;
-                  ///< fp32 works too, and e4m3 with quantized_d
+                  ///< fp32 works too, fp16 where A has one byte, and e4m3
+                  ///< with quantized_d
   const kiln_pointwise *pointwise; ///< the epilogue, first to last; null: none
   uint32_t pointwise_count;        ///< at most KILN_MAX_POINTWISE; one bias,
                                    ///< residual and swiglu at most

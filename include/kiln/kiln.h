@@ -34,14 +34,17 @@
 //   struct_size to its sizeof (KILN_INIT does both), then set what you need: 0
 //   is the default of every field unless its comment says otherwise. Use the
 //   struct's own initialiser (kiln_gemm_args_init) where there is one.
+//   Later versions put new fields into reserved space. The struct of a call
+//   (kiln_gemm_args and its like) and a struct that the library fills may also
+//   grow at their end; every other struct keeps its size.
 //   A library newer than the caller takes fields that the caller's struct lacks
 //   as zero. A library older than the caller returns KILN_UNSUPPORTED if a byte
-//   that it does not know is not zero. A size less than that of the first
-//   version (0 as well), or above 4096, is KILN_INVALID_ARGUMENT.
+//   that it does not know is not zero, also in a part that the call does not
+//   use. A size less than that of the first version (0 as well), or above 4096,
+//   is KILN_INVALID_ARGUMENT.
 //   In an array all elements have one struct_size, which is the array's stride.
-//   A struct embedded in another by value (kiln_operand, kiln_scale,
-//   kiln_heads_operand, kiln_workspace_info) never changes its size, and its
-//   struct_size may stay 0.
+//   The struct_size of a struct embedded in another by value (kiln_operand,
+//   kiln_scale, kiln_heads_operand, kiln_workspace_info) may stay 0.
 //   Into a struct that it fills, the library writes no more than struct_size
 //   bytes; it zeroes the bytes that it does not know.
 //

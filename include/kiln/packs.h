@@ -27,8 +27,8 @@ typedef struct kiln_pack_options {
   uint64_t reserved[8];
 } kiln_pack_options;
 
-/// Verifies a pack and adds it as a read tier of the engine.
-/// Reserved: KILN_UNSUPPORTED.
+/// Verifies a pack and adds it as a read tier of the engine: the other answer
+/// to KILN_MISSING, beside a warm-up. Reserved: KILN_UNSUPPORTED.
 KILN_API kiln_status kiln_pack_import(kiln_engine *engine, const char *path,
                                       const kiln_pack_options *options)
     KILN_NOEXCEPT;

@@ -29,7 +29,8 @@ inline namespace v1 {
 /// D = pointwise(alpha * op(A) op(B) + beta * C): a kiln_gemm_args with
 /// setters. Leading dimensions of 0 are packed rows. The pointwise chain is
 /// applied in the order in which it is added. Addresses may be left out where
-/// the problem is only described.
+/// the problem is only described. A copy has its own parts and chain; where
+/// get() was made to point at structs of the caller's, it points at these.
 class Gemm {
 public:
   static constexpr kiln_family kFamily = KILN_FAMILY_GEMM;
@@ -46,7 +47,7 @@ public:
   Gemm(const Gemm &other) noexcept
       : values(other.values), links(other.links), scales(other.scales),
         packed(other.packed), quantized(other.quantized), groups(other.groups) {
-    relink();
+    relink(other);
   }
   Gemm &operator=(const Gemm &other) noexcept {
     values = other.values;
@@ -55,7 +56,7 @@ public:
     packed = other.packed;
     quantized = other.quantized;
     groups = other.groups;
-    relink();
+    relink(other);
     return *this;
   }
 
@@ -124,18 +125,17 @@ public:
   /// Zero points of an int8 A: one for all, or one for each row or column of
   /// the operand as stored. \p sums are the sums of the columns of op(B) over
   /// k. Both are int32 in device memory.
-  Gemm &zeroPointsA(const void *data, const void *sums,
+  Gemm &zeroPointsA(const int32_t *data, const int32_t *sums,
                     kiln_granularity each = KILN_GRANULARITY_TENSOR) noexcept {
     set(scales.a_zeros, each, data, 0);
-    scales.a_zeros.type = KILN_INT32;
     scales.column_sums_b = sums;
     values.scales = &scales;
     return *this;
   }
   /// B as kiln_prepack made it (prepack.h): codes of \p type, which never
   /// change, scales of \p scaleType for \p groupSize steps of k (0: for all),
-  /// and zero points or null. Matrices of a batch follow each other without
-  /// gaps.
+  /// and zero points, unless they are null: see packedZeros(). Matrices of a
+  /// batch follow each other without gaps.
   Gemm &packedWeights(kiln_dtype type, kiln_weight_order order,
                       const void *data, const void *scaleData,
                       kiln_dtype scaleType, int32_t groupSize,
@@ -148,15 +148,20 @@ public:
         scaleData, 0);
     if (!isRow)
       block(packed.scale, {1, groupSize}, {0, 0});
-    packed.zeros = {};
-    if (zeros) {
-      packed.zeros = packed.scale;
-      packed.zeros.data = const_cast<void *>(zeros);
-      packed.zeros.type = KILN_INT8;
-    }
     packed.scale.type = scaleType;
+    packed.zeros = {};
+    if (zeros)
+      packedZeros(zeros);
     values.packed_b = &packed;
     return weights(data);
+  }
+  /// The weights of packedWeights(), which is called before, have zero points,
+  /// whatever their address: null where the problem is only described.
+  Gemm &packedZeros(const void *data) noexcept {
+    packed.zeros = packed.scale;
+    packed.zeros.data = const_cast<void *>(data);
+    packed.zeros.type = KILN_INT8;
+    return *this;
   }
   /// B is batch() matrices, each with a group of rows that ends before row
   /// ends[g] of A and D, int32 in device memory. A group begins at a multiple
@@ -190,11 +195,11 @@ public:
   }
   Gemm &alpha(double value) noexcept { return set(values.alpha, value); }
   /// alpha, an fp32 in device memory, is read when the kernel runs.
-  Gemm &alphaDevice(const void *address) noexcept {
+  Gemm &alphaDevice(const float *address) noexcept {
     return set(values.alpha_device, address);
   }
   /// The same for beta: the C of c() is read whatever the beta given there.
-  Gemm &betaDevice(const void *address) noexcept {
+  Gemm &betaDevice(const float *address) noexcept {
     return set(values.beta_device, address);
   }
 
@@ -255,19 +260,9 @@ public:
     slots.operands[KILN_GEMM_B] = values.b.data;
     slots.operands[KILN_GEMM_C] = values.c.data;
     slots.operands[KILN_GEMM_D] = values.d.data;
-    slots.operands[KILN_GEMM_SCALE_A] = scales.a.data;
-    slots.operands[KILN_GEMM_SCALE_B] =
-        values.packed_b ? packed.scale.data : scales.b.data;
-    slots.operands[KILN_GEMM_SCALE_D] = quantized.scale.data;
-    slots.operands[KILN_GEMM_ZERO_B] = packed.zeros.data;
-    slots.operands[KILN_GEMM_GROUP_SIZES] = const_cast<int32_t *>(groups.sizes);
-    slots.operands[KILN_GEMM_ROW_INDEX] = const_cast<int32_t *>(groups.index);
-    slots.operands[KILN_GEMM_ROW_WEIGHTS] = const_cast<float *>(groups.weights);
-    slots.operands[KILN_GEMM_ZERO_A] = scales.a_zeros.data;
-    slots.operands[KILN_GEMM_COLUMN_SUMS_B] =
-        const_cast<void *>(scales.column_sums_b);
-    slots.operands[KILN_GEMM_ALPHA] = const_cast<void *>(values.alpha_device);
-    slots.operands[KILN_GEMM_BETA] = const_cast<void *>(values.beta_device);
+    fillParts(slots);
+    slots.operands[KILN_GEMM_ALPHA] = const_cast<float *>(values.alpha_device);
+    slots.operands[KILN_GEMM_BETA] = const_cast<float *>(values.beta_device);
     detail::fillChain(values, KILN_GEMM_POINTWISE, slots);
     slots.scalars = {values.alpha, values.beta};
     slots.scalarCount = 2;
@@ -278,17 +273,42 @@ private:
     field = value;
     return *this;
   }
-  /// A copied struct points to its own links and parts.
-  void relink() noexcept {
-    values.pointwise = links.data();
-    if (values.scales)
+  /// A copied struct points to its own links and parts where the other one
+  /// does.
+  void relink(const Gemm &other) noexcept {
+    if (values.pointwise == other.links.data())
+      values.pointwise = links.data();
+    if (values.scales == &other.scales)
       values.scales = &scales;
-    if (values.packed_b)
+    if (values.packed_b == &other.packed)
       values.packed_b = &packed;
-    if (values.quantized_d)
+    if (values.quantized_d == &other.quantized)
       values.quantized_d = &quantized;
-    if (values.groups)
+    if (values.groups == &other.groups)
       values.groups = &groups;
+  }
+  /// Addresses of the parts that the struct points at.
+  void fillParts(detail::Slots &slots) const noexcept {
+    auto put = [&](uint32_t slot, const void *data) {
+      slots.operands[slot] = const_cast<void *>(data);
+    };
+    if (const kiln_gemm_scales *from = values.scales) {
+      put(KILN_GEMM_SCALE_A, from->a.data);
+      put(KILN_GEMM_SCALE_B, from->b.data);
+      put(KILN_GEMM_ZERO_A, from->a_zeros.data);
+      put(KILN_GEMM_COLUMN_SUMS_B, from->column_sums_b);
+    }
+    if (const kiln_gemm_packed_b *from = values.packed_b) {
+      put(KILN_GEMM_SCALE_B, from->scale.data);
+      put(KILN_GEMM_ZERO_B, from->zeros.data);
+    }
+    if (values.quantized_d)
+      put(KILN_GEMM_SCALE_D, values.quantized_d->scale.data);
+    if (const kiln_gemm_groups *from = values.groups) {
+      put(KILN_GEMM_GROUP_SIZES, from->sizes);
+      put(KILN_GEMM_ROW_INDEX, from->index);
+      put(KILN_GEMM_ROW_WEIGHTS, from->weights);
+    }
   }
   Gemm &group(kiln_group_kind kind, const int32_t *sizes, int64_t room,
               int64_t align) noexcept {
@@ -363,12 +383,12 @@ public:
   }
   Elementwise(const Elementwise &other) noexcept
       : RowBuilder(other), links(other.links) {
-    values.pointwise = links.data();
+    relink(other);
   }
   Elementwise &operator=(const Elementwise &other) noexcept {
     RowBuilder::operator=(other);
     links = other.links;
-    values.pointwise = links.data();
+    relink(other);
     return *this;
   }
 
@@ -414,12 +434,17 @@ public:
     fillXY(slots);
     detail::fillChain(values, KILN_ELEMENTWISE_POINTWISE, slots);
     fillScalar(1.0, slots);
-    for (const kiln_pointwise &one : links)
-      if (one.op == KILN_POINTWISE_SCALE)
-        slots.scalars[0] = one.params[0];
+    for (uint32_t i = 0; i < detail::linkCount(values); ++i)
+      if (values.pointwise[i].op == KILN_POINTWISE_SCALE)
+        slots.scalars[0] = values.pointwise[i].params[0];
   }
 
 private:
+  /// As in Gemm.
+  void relink(const Elementwise &other) noexcept {
+    if (values.pointwise == other.links.data())
+      values.pointwise = links.data();
+  }
   Elementwise &link(kiln_pointwise_op op, const void *data = nullptr,
                     int64_t leadingDim = 0) noexcept {
     uint32_t index = values.pointwise_count++;

@@ -34,8 +34,7 @@ typedef struct kiln_statistics {
   uint64_t compile_ns;     ///< summed over threads
   uint64_t tune_ns;
   uint64_t load_ns;
-  uint64_t arena_bytes;   ///< device memory of arenas now
-  uint64_t scratch_bytes; ///< reserved for device memory of trials: 0
+  uint64_t arena_bytes; ///< device memory of arenas now
   // Counts of the mode background; 0 in other modes.
   uint64_t background_pending; ///< layers, ranges and problems to be looked at
   uint64_t background_done;    ///< of these, looked at
@@ -45,7 +44,7 @@ typedef struct kiln_statistics {
   uint64_t background_held_ns; ///< time that captures kept trials waiting
   /// Entries that this engine removed to keep the cache under its limit.
   uint64_t cache_evictions;
-  uint64_t reserved[9];
+  uint64_t reserved[10];
 } kiln_statistics;
 
 /// Tells the engine's counts.

@@ -44,8 +44,8 @@ enum kiln_status_value {
   KILN_UNSUPPORTED = 20,
   /// Call kiln_prepare (or the same function) outside of the capture, retry.
   KILN_NOT_PREPARED = 30,
-  /// Strict mode has no kernel for this: warm the cache up or import a pack
-  /// with the key in the message (kiln_problem_key), retry.
+  /// Strict mode has no kernel for this: warm the cache up with the problem in
+  /// the message, retry.
   KILN_MISSING = 40,
   /// Work goes on: poll or wait again.
   KILN_IN_PROGRESS = 50,
@@ -87,7 +87,6 @@ enum kiln_status_value {
 typedef int32_t kiln_dtype;
 enum kiln_dtype_value {
   KILN_DTYPE_NONE = 0, ///< the default that the field's comment names
-  KILN_FP64 = 0x4001,
   KILN_FP32 = 0x2001,
   KILN_INT32 = 0x2011,
   KILN_FP16 = 0x1001,
@@ -96,9 +95,7 @@ enum kiln_dtype_value {
   KILN_E5M2 = 0x0802,
   KILN_INT8 = 0x0811,
 
-  KILN_INT64 = 0x4011,
   KILN_E8M0 = 0x0803, ///< exponent only, for block scales
-  KILN_UINT8 = 0x0812,
   KILN_E2M1 = 0x0401, ///< two elements a byte, the first in the low half
   KILN_INT4 = 0x0411  ///< two elements a byte, the first in the low half
 };
@@ -248,8 +245,9 @@ enum kiln_granularity_value {
 /// which are subtracted from them. The struct that it is embedded in says which
 /// granularities work, and whether a launch reads or writes them. It is always
 /// embedded by value: it never changes its size, and its struct_size may stay
-/// 0. It is present when its granularity is not KILN_GRANULARITY_NONE; in a
-/// call `data` of an absent one must be null.
+/// 0. It is present when its granularity is not KILN_GRANULARITY_NONE. In an
+/// absent one no other field may be set, nor in a problem that is only
+/// described: a granularity that was forgotten is KILN_INVALID_ARGUMENT.
 typedef struct kiln_scale {
   uint32_t struct_size;
   kiln_dtype type; ///< of one scale; KILN_DTYPE_NONE: fp32 as a rule

@@ -145,6 +145,25 @@ void Explainer::checkEmbedded(const std::string &name, const Struct &given) {
   take(checkReserved(given, name.c_str()));
 }
 
+/// The rules of an operand that hold also where it is not read.
+template <class Operand>
+void Explainer::checkKnown(const std::string &name, const Operand &given) {
+  checkEmbedded(name, given);
+  if (given.flags & ~uint32_t(KILN_OPERAND_CONSTANT))
+    fail(ErrorCode::Unsupported, "{}.flags {:#x} are unknown", name,
+         given.flags);
+}
+
+void Explainer::unread(StatedName stated, const kiln_operand &given) {
+  quick.unread(stated, given);
+  checkKnown(textOf(stated), given);
+}
+
+void Explainer::unread(StatedName stated, const kiln_heads_operand &given) {
+  quick.unread(stated, given);
+  checkKnown(textOf(stated), given);
+}
+
 void Explainer::checkScale(const std::string &name, const kiln_scale &given) {
   checkEmbedded(name, given);
   if (given.reserved0)
@@ -154,10 +173,7 @@ void Explainer::checkScale(const std::string &name, const kiln_scale &given) {
 template <class Stated>
 void Explainer::checkStruct(const std::string &name, const Stated &stated) {
   const auto &given = stated.given;
-  checkEmbedded(name, given);
-  if (given.flags & ~uint32_t(KILN_OPERAND_CONSTANT))
-    fail(ErrorCode::Unsupported, "{}.flags {:#x} are unknown", name,
-         given.flags);
+  checkKnown(name, given);
   if (stated.type == KILN_DTYPE_NONE)
     fail(ErrorCode::InvalidArgument, "{}.type is required",
          stated.typeOf ? stated.typeOf : name);
@@ -170,8 +186,10 @@ void Explainer::checkStruct(const std::string &name, const Stated &stated) {
            given.type, nameOf(static_cast<DType>(stated.type)));
   }
   if constexpr (requires { stated.hasScales; })
-    refuse(name + ".scale", !stated.hasScales && (isPresent(given.scale) ||
-                                                  given.scale.data != nullptr));
+    if (!stated.hasScales) {
+      refuse(name + ".scale", anyFieldOf(given.scale) != 0);
+      checkScale(name + ".scale", given.scale);
+    }
   if (given.alignment & (given.alignment - 1))
     fail(ErrorCode::InvalidArgument,
          "{}.alignment is {}, which is not a power of two", name,
@@ -325,6 +343,7 @@ bool Explainer::optional(const StatedOperand &stated) {
          "{}.data is {:#x} without a type: set {}.type for the operand to be "
          "used",
          name, reinterpret_cast<uintptr_t>(stated.given.data), name);
+  checkKnown(name, stated.given);
   return false;
 }
 
@@ -342,13 +361,32 @@ static const char *textOf(kiln_granularity granularity) {
 
 const kiln_scale *Explainer::scaleOf(StatedName stated,
                                      const kiln_scale &given) {
-  const std::string name = textOf(stated);
-  if (!isPresent(given) && given.data && use.addresses == CallAddresses::Used)
-    fail(ErrorCode::InvalidArgument,
-         "{}.data is {:#x} without a granularity: set {}.granularity for it to "
-         "be used",
-         name, reinterpret_cast<uintptr_t>(given.data), name);
+  if (!isPresent(given))
+    checkAbsent(textOf(stated), given);
   return quick.scaleOf(stated, given);
+}
+
+/// Checks that scales without a granularity have no field set.
+void Explainer::checkAbsent(const std::string &name, const kiln_scale &given) {
+  auto check = [&](const char *field, const std::string &value, bool isSet) {
+    if (isSet)
+      fail(ErrorCode::InvalidArgument,
+           "{}.{} is {} without a granularity: set {}.granularity for it to be "
+           "used",
+           name, field, value, name);
+  };
+  const auto data = reinterpret_cast<uintptr_t>(given.data);
+  check("data", fmt::format("{:#x}", data), data != 0);
+  check("type", fmt::format("{:#x}", given.type), given.type != 0);
+  const std::pair<const char *, int64_t> numbers[] = {
+      {"block_rows", given.block_rows},
+      {"block_columns", given.block_columns},
+      {"row_stride", given.row_stride},
+      {"column_stride", given.column_stride},
+      {"batch_stride", given.batch_stride}};
+  for (auto [field, value] : numbers)
+    check(field, std::to_string(value), value != 0);
+  checkScale(name, given);
 }
 
 void Explainer::scales(const StatedScales &stated) {
@@ -515,6 +553,8 @@ void Explainer::checkChain(int field, const kiln_pointwise *chain,
     if (QuickReader::hasParams(link))
       fail(ErrorCode::Unsupported,
            "pointwise[{}].params: operation {} does not take them", i, link.op);
+    if (link.op == KILN_POINTWISE_NONE)
+      checkKnown(fmt::format("pointwise[{}].operand", i), link.operand);
   }
 }
 

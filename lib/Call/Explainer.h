@@ -27,9 +27,10 @@ public:
 
   template <class Args>
   bool begin(const Args &args, const char *structName, uint32_t flags = 0) {
-    take(checkInput(args, structName));
+    take(kiln::checkStruct(args, structName));
     if (fault)
       return false;
+    take(checkReserved(args, structName));
     if constexpr (requires { args.reserved0; })
       if (args.reserved0)
         fail(ErrorCode::Unsupported, "{}: a reserved field is set", structName);
@@ -76,6 +77,8 @@ public:
   void operand(const StatedOperand &stated);
   void heads(const StatedHeads &stated);
   void array(const StatedArray &stated);
+  void unread(StatedName name, const kiln_operand &given);
+  void unread(StatedName name, const kiln_heads_operand &given);
   bool optional(const StatedOperand &stated);
   const kiln_scale *scaleOf(StatedName name, const kiln_scale &given);
   void scales(const StatedScales &stated);
@@ -117,7 +120,10 @@ private:
   template <class Stated> void addOutput(const Stated &stated);
   template <class Struct>
   void checkEmbedded(const std::string &name, const Struct &given);
+  template <class Operand>
+  void checkKnown(const std::string &name, const Operand &given);
   void checkScale(const std::string &name, const kiln_scale &given);
+  void checkAbsent(const std::string &name, const kiln_scale &given);
   template <class Stated>
   void checkStruct(const std::string &name, const Stated &stated);
   void checkPackedPart(const std::string &name, const kiln_scale &given);

@@ -49,6 +49,7 @@ public:
   /// Checks a struct that another one points to. False if it must not be read.
   template <class Struct>
   KILN_INLINE bool nested(const Struct &given, const char * /*name*/) {
+    static_assert(!kHasGrown<Struct>, "this struct keeps its size");
     bool isGood = hasKnownSize(given);
     // Nothing is read of a struct that is too short.
     if (isGood) {
@@ -167,23 +168,34 @@ public:
       addWritten(stated.index, stated.mayBe);
   }
 
+  /// An operand that the call does not read, a kiln_operand or
+  /// kiln_heads_operand: it may be anything, except for bytes that this version
+  /// does not know.
+  template <class Operand>
+  KILN_INLINE void unread(StatedName, const Operand &given) {
+    unknown |= unknownOf(given);
+  }
+
   /// An operand that exists if its type is set. Returns whether it does.
   KILN_INLINE bool optional(const StatedOperand &stated) {
     if (stated.given.type != KILN_DTYPE_NONE) {
       operand(stated);
       return true;
     }
-    wrong |= launches & (stated.given.data != nullptr);
+    unknown |= launches ? reinterpret_cast<uintptr_t>(stated.given.data) : 0;
+    unread(stated.name, stated.given);
     if (stated.field >= 0)
       absent(stated.field);
     return false;
   }
 
-  /// \p given where there are scales, else null.
+  /// \p given where there are scales, else null. Scales that are absent have
+  /// no field set: a granularity that was forgotten is not a product without
+  /// scales.
   KILN_INLINE const kiln_scale *scaleOf(StatedName, const kiln_scale &given) {
     if (isPresent(given))
       return &given;
-    wrong |= launches & (given.data != nullptr);
+    unknown |= setOf(given);
     return nullptr;
   }
 
@@ -272,8 +284,10 @@ public:
         break;
       }
       const kiln_pointwise &link = at(args.pointwise, i);
-      if (link.op == KILN_POINTWISE_NONE)
+      if (link.op == KILN_POINTWISE_NONE) {
+        unread("", link.operand);
         continue;
+      }
       packed |= static_cast<uint64_t>(link.op) << (8 * position);
       each(link, static_cast<int>(i), position++);
     }
@@ -300,6 +314,7 @@ public:
   /// Checks all operands together, once all are stated: no written operand
   /// begins where another one does, except the one that it may be exactly.
   KILN_INLINE void finish() {
+    wrong |= unknown != 0;
     if (!needed)
       return;
     const OperandArgument *operands = call.arguments.operands;
@@ -331,6 +346,22 @@ private:
   static bool isPlain(const kiln_scale &scale) {
     return hasEmbeddedSize(scale) &&
            (scale.reserved0 | scale.reserved[0] | scale.reserved[1]) == 0;
+  }
+  /// 0 if a struct that is embedded by value has its size or none.
+  template <class Struct>
+  KILN_INLINE static uint64_t wrongSizeOf(const Struct &given) {
+    const uint64_t size = given.struct_size;
+    return size * (size - sizeof(Struct));
+  }
+  /// 0 if a scale without a granularity is as it has to be.
+  KILN_INLINE static uint64_t setOf(const kiln_scale &scale) {
+    return anyFieldOf(scale) | wrongSizeOf(scale);
+  }
+  /// 0 if an operand has no other size, unknown flag or reserved field set.
+  template <class Operand>
+  KILN_INLINE static uint64_t unknownOf(const Operand &given) {
+    return (given.flags & ~uint32_t(KILN_OPERAND_CONSTANT)) |
+           given.reserved[0] | given.reserved[1] | wrongSizeOf(given);
   }
   static bool hasStrides(const kiln_scale &scale) {
     return (scale.row_stride | scale.column_stride | scale.batch_stride) != 0;
@@ -406,16 +437,12 @@ private:
     const uint64_t promise = from.alignment;
     const uint64_t address =
         launches ? reinterpret_cast<uintptr_t>(from.data) : uint64_t(0);
-    uint64_t set = from.flags & ~uint32_t(KILN_OPERAND_CONSTANT);
-    set |= from.reserved[0] | from.reserved[1];
+    unknown |= unknownOf(from);
     if constexpr (requires { stated.hasScales; })
       if (!stated.hasScales)
-        set |= uint32_t(from.scale.granularity) |
-               reinterpret_cast<uintptr_t>(from.scale.data);
-    wrong |= set != 0;
+        unknown |= setOf(from.scale);
     static_assert(KILN_OPERAND_CONSTANT == 1 && Arguments::kMaxOperands <= 32);
     call.arguments.constants |= (from.flags & 1u) << stated.index;
-    wrong |= !hasEmbeddedSize(from);
     wrong |= (from.type != KILN_DTYPE_NONE) & (from.type != stated.type);
     wrong |= needed & stated.isUsed & (address == 0);
     wrong |= (address & (bytes - 1)) != 0;
@@ -454,6 +481,7 @@ private:
   bool countsStrides = false;
   uint64_t maxStride = 0; ///< greatest batch stride; 0: there are no batches
   uint64_t bits = 0;
+  uint64_t unknown = 0; ///< not 0: bytes are set that may not be
   uint32_t written = 0; ///< a bit for each operand that is written
   int8_t mayBe[Arguments::kMaxOperands]; ///< of written operands
   const int operandCount;

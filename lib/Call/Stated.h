@@ -12,6 +12,9 @@
 // (which values, chains and sizes work): a struct that breaks such a rule finds
 // no plan in the table, and then the slow path finds the error.
 //
+// An operand that the struct has and the call does not read is unread(): bytes
+// that this version does not know are refused there as well.
+//
 // A visit calls begin() first, and states the rest of the struct only if that
 // is true. isEmpty() and batches() come before all operands, also before the
 // operands of a chain's links, and alignment() after them. Other calls may have
@@ -24,7 +27,9 @@
 #include "kiln/kiln.h"
 
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <limits>
 
 namespace kiln {
@@ -121,7 +126,7 @@ struct StatedFactors {
   int kind, order, ld;
   bool isTransposed; ///< rows are the columns of the operand as stored
   int64_t rows, depth;
-  bool areIntegers = false; ///< zero points, whose type has to be set
+  bool areIntegers = false; ///< int32 zero points
   /// Scales of an output: the launch writes them, unless there is one for all.
   bool areWritten = false;
   bool hasBatches = true; ///< like that of a StatedOperand
@@ -131,8 +136,8 @@ struct StatedFactors {
   }
   constexpr bool hasBlocks() const { return ld >= 0; }
   constexpr bool mayBe(kiln_dtype type) const {
-    return areIntegers ? type == KILN_INT32
-                       : type == KILN_DTYPE_NONE || type == KILN_FP32;
+    return type == KILN_DTYPE_NONE ||
+           type == (areIntegers ? KILN_INT32 : KILN_FP32);
   }
 };
 
@@ -170,6 +175,23 @@ struct StatedPacked {
 /// Whether \p scale says that there are scales.
 constexpr bool isPresent(const kiln_scale &scale) {
   return scale.granularity != KILN_GRANULARITY_NONE;
+}
+
+/// Not 0 if a field of \p scale other than its size is set. Reads words: the
+/// dispatch path asks this for every absent scale.
+inline uint64_t anyFieldOf(const kiln_scale &scale) {
+  constexpr size_t kWord = sizeof(uint64_t);
+  static_assert(offsetof(kiln_scale, data) == kWord &&
+                sizeof(kiln_scale) == 9 * kWord);
+  auto wordAt = [&](size_t i) {
+    // Not the whole struct at once, which would be copied to the stack.
+    uint64_t word;
+    std::memcpy(&word, reinterpret_cast<const char *>(&scale) + i * kWord,
+                kWord);
+    return word;
+  };
+  return static_cast<uint32_t>(scale.type) | wordAt(1) | wordAt(2) | wordAt(3) |
+         wordAt(4) | wordAt(5) | wordAt(6) | wordAt(7) | wordAt(8);
 }
 
 /// One scalar of a call. No choice depends on its value: the problem has a 1

@@ -12,10 +12,14 @@
 namespace kiln {
 
 /// The size of a struct's first version: the least struct_size that is
-/// accepted. Later versions append fields.
-template <class Struct> constexpr size_t firstVersionSize() {
-  return sizeof(Struct);
-}
+/// accepted. A struct that grew has a specialisation here, which keeps it.
+/// Structs of calls and structs that the library fills may grow; all others
+/// take new fields into their reserved space.
+template <class Struct>
+inline constexpr size_t kFirstVersionSize = sizeof(Struct);
+
+template <class Struct>
+inline constexpr bool kHasGrown = kFirstVersionSize<Struct> < sizeof(Struct);
 
 /// The greatest struct_size that is accepted: no version of a struct comes near
 /// it, and a wrong size must not lead to reads beyond the struct.
@@ -27,7 +31,8 @@ inline bool isZero(const void *from, size_t bytes) {
   return std::all_of(begin, begin + bytes, [](char c) { return c == 0; });
 }
 
-/// True when \p given is of a size that this version understands.
+/// True when \p given can be read as a Struct. A shorter one of an earlier
+/// version cannot: see withFullSize().
 template <class Struct> bool hasKnownSize(const Struct &given) {
   // Another size is rare.
   if (given.struct_size == sizeof(Struct)) [[likely]]
@@ -47,10 +52,10 @@ template <class Struct> bool hasEmbeddedSize(const Struct &given) {
 template <class Struct>
 [[gnu::cold, gnu::noinline]] llvm::Error explainSize(const Struct &given,
                                                      const char *name) {
-  if (given.struct_size < firstVersionSize<Struct>())
+  if (given.struct_size < kFirstVersionSize<Struct>)
     return makeError(ErrorCode::InvalidArgument,
                      "{}: struct_size is {}, at least {} is needed", name,
-                     given.struct_size, firstVersionSize<Struct>());
+                     given.struct_size, kFirstVersionSize<Struct>);
   if (given.struct_size > kMostStructBytes)
     return makeError(ErrorCode::InvalidArgument,
                      "{}: struct_size is {}, at most {} is believed", name,
@@ -77,9 +82,34 @@ llvm::Error checkReserved(const Struct &given, const char *name) {
   return makeError(ErrorCode::Unsupported, "{}: a reserved field is set", name);
 }
 
+/// Calls \p use with a copy of \p given, which is shorter than a Struct: fields
+/// that it lacks are zero.
+template <class Struct, class Use>
+[[gnu::cold, gnu::noinline]] auto withZeroes(const Struct &given,
+                                             const Use &use) {
+  Struct full{};
+  std::memcpy(&full, &given, given.struct_size);
+  full.struct_size = sizeof(Struct);
+  return use(full);
+}
+
+/// Calls \p use with \p given, or with a copy of full size if an earlier
+/// version of the struct was shorter and the caller has that one. Costs nothing
+/// while no version was.
+template <class Struct, class Use>
+[[gnu::always_inline]] inline auto withFullSize(const Struct &given,
+                                                const Use &use) {
+  if constexpr (kHasGrown<Struct>)
+    if (given.struct_size < sizeof(Struct) &&
+        given.struct_size >= kFirstVersionSize<Struct>) [[unlikely]]
+      return withZeroes(given, use);
+  return use(given);
+}
+
 /// Both checks, for structs that are read off the dispatch path.
 template <class Struct>
 llvm::Error checkInput(const Struct &given, const char *name) {
+  static_assert(!kHasGrown<Struct>, "this struct keeps its size");
   if (auto error = checkStruct(given, name))
     return error;
   return checkReserved(given, name);
@@ -121,20 +151,21 @@ template <class Struct>
 llvm::Error checkOutput(const Struct *result, const char *name) {
   if (!result)
     return makeError(ErrorCode::InvalidArgument, "{} is null", name);
-  if (result->struct_size < firstVersionSize<Struct>() ||
+  if (result->struct_size < kFirstVersionSize<Struct> ||
       result->struct_size > kMostStructBytes)
     return explainSize(*result, name);
   return llvm::Error::success();
 }
 
-/// Fills the caller's \p result, which passed checkOutput, with \p value;
-/// fields that only the caller's version has become zero.
+/// Fills the caller's \p result, which passed checkOutput, with as much of
+/// \p value as its version has; fields that only its version has become zero.
 template <class Struct> void fillOutput(Struct *result, Struct value) {
-  uint32_t size = result->struct_size;
-  value.struct_size = size;
-  std::memcpy(result, &value, sizeof(Struct));
-  std::memset(reinterpret_cast<char *>(result) + sizeof(Struct), 0,
-              size - sizeof(Struct));
+  const size_t size = result->struct_size;
+  const size_t known = std::min(size, sizeof(Struct));
+  value.struct_size = result->struct_size;
+  auto *bytes = reinterpret_cast<char *>(result);
+  std::memcpy(bytes, &value, known);
+  std::memset(bytes + known, 0, size - known);
 }
 
 } // namespace kiln

@@ -17,19 +17,25 @@ template <class Visit> constexpr CallReader makeCallReader(kiln_family number) {
   using Args = typename Visit::Args;
   return {number, &kTypeTag<Args>,
           [](const void *args, FamilyCall &call) noexcept {
-            QuickReader reader(CallAddresses::Used, Visit::kOperands, call);
-            Visit::visit(*static_cast<const Args *>(args), reader);
-            reader.finish();
-            call.fieldCount = Visit::kFields;
-            return !reader.wrong;
+            auto read = [&](const Args &full) {
+              QuickReader reader(CallAddresses::Used, Visit::kOperands, call);
+              Visit::visit(full, reader);
+              reader.finish();
+              call.fieldCount = Visit::kFields;
+              return !reader.wrong;
+            };
+            return withFullSize(*static_cast<const Args *>(args), read);
           },
           [](const void *args, CallUse use, const Schema &schema,
              FamilyCall &call, FieldNames &names) {
             assert(schema.fields().size() == size_t(Visit::kFields));
-            Explainer explainer(schema, use, Visit::kOperands, call, names);
-            Visit::visit(*static_cast<const Args *>(args), explainer);
-            call.fieldCount = Visit::kFields;
-            return explainer.finish();
+            auto explain = [&](const Args &full) {
+              Explainer explainer(schema, use, Visit::kOperands, call, names);
+              Visit::visit(full, explainer);
+              call.fieldCount = Visit::kFields;
+              return explainer.finish();
+            };
+            return withFullSize(*static_cast<const Args *>(args), explain);
           }};
 }
 

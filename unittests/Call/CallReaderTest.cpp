@@ -164,7 +164,7 @@ private:
     norm = kiln_norm_args_init();
     placeXY(norm, cols);
     norm.epsilon = pick(0, 0, 0, 0, 1) ? -1 : double(pick(0, 1)) / 1024;
-    norm.y.type = pickType(0, 0, KILN_FP32, KILN_E4M3, KILN_INT8, KILN_FP64);
+    norm.y.type = pickType(0, 0, KILN_FP32, KILN_E4M3, KILN_INT8, KILN_E5M2);
     bool quantizes = norm.y.type == KILN_E4M3 || norm.y.type == KILN_INT8;
     if (quantizes || pick(0, 0, 0, 0, 1))
       placeScale(norm.y_scale);
@@ -545,6 +545,226 @@ TEST_CASE("an operand of one type only names it") {
   CHECK(message(KILN_DTYPE_NONE) == "");
   CHECK(message(KILN_FP32) == "");
   CHECK(message(KILN_INT32) == "y.type 0x2011: fp32 is the only one");
+}
+
+TEST_CASE("scales without a granularity have no field set") {
+  const Registry registry = makeBuiltinRegistry();
+  auto *data = reinterpret_cast<void *>(0x1000000);
+  // Launched and described, the struct is refused with the message, or works.
+  auto check = [&](const char *family, const auto &args,
+                   llvm::StringRef message) {
+    CAPTURE(family);
+    const CheckedCall checked(*registry.find(family), &args);
+    CHECK(checked.isRead == message.empty());
+    CHECK(checked.message == message);
+    FamilyCall call;
+    auto described = readProblem(*registry.find(family), &args,
+                                 CallAddresses::Ignored, call);
+    CHECK(summarize(described.takeError()).message == message);
+  };
+  auto each = [&](const char *family, const auto &args, kiln_scale &scale,
+                  const std::string &name) {
+    check(family, args, "");
+    auto with = [&](auto kiln_scale::*field, auto value,
+                    const std::string &message) {
+      scale = {};
+      scale.*field = value;
+      check(family, args, name + message);
+      scale = {};
+    };
+    const std::string fix = " without a granularity: set " + name +
+                            ".granularity for it to be used";
+    with(&kiln_scale::data, data, ".data is 0x1000000" + fix);
+    with(&kiln_scale::type, KILN_FP32, ".type is 0x2001" + fix);
+    with(&kiln_scale::block_rows, 1, ".block_rows is 1" + fix);
+    with(&kiln_scale::block_columns, 128, ".block_columns is 128" + fix);
+    with(&kiln_scale::row_stride, 4, ".row_stride is 4" + fix);
+    with(&kiln_scale::column_stride, 4, ".column_stride is 4" + fix);
+    with(&kiln_scale::batch_stride, 4, ".batch_stride is 4" + fix);
+    with(&kiln_scale::reserved0, 1u, ": a reserved field is set");
+    with(&kiln_scale::struct_size, 8u, ".struct_size is 8, 72 or 0 is needed");
+    scale.reserved[1] = 1;
+    check(family, args, name + ": a reserved field is set");
+    scale = {};
+  };
+  kiln_gemm_scales scales = KILN_INIT(kiln_gemm_scales);
+  kiln_gemm_args gemm = kiln_gemm_args_init();
+  gemm.m = gemm.n = gemm.k = 64;
+  gemm.a.type = KILN_E4M3;
+  gemm.a.data = gemm.b.data = data;
+  gemm.d.data = reinterpret_cast<void *>(0x3000000);
+  gemm.scales = &scales;
+  each("gemm", gemm, scales.a, "scales.a");
+  each("gemm", gemm, scales.b, "scales.b");
+  kiln_attention_args attention = kiln_attention_args_init();
+  attention.queries = attention.keys = 64;
+  attention.heads = 2, attention.head_dim = 64;
+  attention.q.type = KILN_E4M3;
+  attention.q.data = attention.k.data = data;
+  attention.v.data = reinterpret_cast<void *>(0x2000000);
+  attention.o.data = gemm.d.data;
+  each("attention", attention, attention.k.scale, "k.scale");
+  kiln_norm_args norm = kiln_norm_args_init();
+  norm.rows = norm.cols = 64;
+  norm.x.type = KILN_BF16;
+  norm.x.data = norm.y.data = data;
+  each("rmsnorm", norm, norm.y_scale, "y_scale");
+  attention.o.scale.type = KILN_FP32;
+  check("attention", attention, "o.scale is not available yet");
+}
+
+TEST_CASE("an operand that is not read has no unknown byte set") {
+  const Registry registry = makeBuiltinRegistry();
+  auto *data = reinterpret_cast<void *>(0x1000000);
+  auto *result = reinterpret_cast<void *>(0x3000000);
+  auto check = [&](const char *family, const auto &args, auto &operand,
+                   const std::string &name) {
+    CAPTURE(family);
+    auto message = [&] {
+      const CheckedCall checked(*registry.find(family), &args);
+      CHECK(checked.isRead == checked.message.empty());
+      return checked.message;
+    };
+    operand.batch_stride = 3; // a field that is ignored
+    CHECK(message() == "");
+    operand.reserved[1] = 1;
+    CHECK(message() == name + ": a reserved field is set");
+    operand.reserved[1] = 0;
+    operand.flags = 2;
+    CHECK(message() == name + ".flags 0x2 are unknown");
+    operand.flags = 0;
+    operand.struct_size = 8;
+    CHECK(message() == name + ".struct_size is 8, " +
+                           std::to_string(sizeof(operand)) + " or 0 is needed");
+    operand = {};
+  };
+  kiln_gemm_args gemm = kiln_gemm_args_init();
+  gemm.m = gemm.n = gemm.k = 64;
+  gemm.a.type = KILN_BF16;
+  gemm.a.data = gemm.b.data = data;
+  gemm.d.data = result;
+  check("gemm", gemm, gemm.c, "c");
+  kiln_pointwise links[] = {KILN_INIT(kiln_pointwise),
+                            KILN_INIT(kiln_pointwise)};
+  links[1].op = KILN_POINTWISE_RELU;
+  gemm.pointwise = links, gemm.pointwise_count = 2;
+  check("gemm", gemm, links[0].operand, "pointwise[0].operand");
+  check("gemm", gemm, links[1].operand, "pointwise[1].operand");
+  kiln_elementwise_args elementwise = KILN_INIT(kiln_elementwise_args);
+  elementwise.rows = elementwise.cols = 64;
+  elementwise.x.type = KILN_BF16;
+  elementwise.x.data = data, elementwise.y.data = result;
+  elementwise.pointwise = links, elementwise.pointwise_count = 2;
+  check("elementwise", elementwise, links[1].operand, "pointwise[1].operand");
+  kiln_softmax_args softmax = kiln_softmax_args_init();
+  softmax.rows = softmax.cols = 64;
+  softmax.x.type = KILN_BF16;
+  softmax.x.data = data, softmax.y.data = result;
+  check("softmax", softmax, softmax.mask, "mask");
+  kiln_norm_args norm = kiln_norm_args_init();
+  norm.rows = norm.cols = 64;
+  norm.x.type = KILN_BF16;
+  norm.x.data = data, norm.y.data = result;
+  check("rmsnorm", norm, norm.bias, "bias");
+  kiln_attention_args attention = kiln_attention_args_init();
+  attention.queries = attention.keys = attention.head_dim = 64;
+  attention.heads = 2;
+  attention.q.type = KILN_BF16;
+  attention.q.data = attention.k.data = data, attention.o.data = result;
+  attention.flags = KILN_ATTENTION_LATENT;
+  check("attention", attention, attention.v, "v");
+}
+
+namespace {
+/// A struct of a call whose second version has one field more.
+struct GrownArgs {
+  uint32_t struct_size;
+  kiln_determinism determinism;
+  int64_t rows, cols;
+  uint32_t flags;
+  uint32_t reserved0;
+  uint64_t reserved[2];
+  int64_t added;
+};
+/// A result that grew likewise.
+struct GrownResult {
+  uint32_t struct_size;
+  uint32_t reserved0;
+  uint64_t first, added;
+};
+
+struct GrownVisit {
+  using Args = GrownArgs;
+  static constexpr int kFields = 6;
+  static constexpr int kOperands = 2;
+
+  template <class Visitor> static void visit(const Args &args, Visitor &v) {
+    if (!v.begin(args, "grown"))
+      return;
+    v.number(1, "rows", args.rows);
+    v.number(2, "added", args.added);
+  }
+};
+} // namespace
+
+template <>
+inline constexpr size_t kiln::kFirstVersionSize<GrownArgs> = offsetof(GrownArgs,
+                                                                      added);
+template <>
+inline constexpr size_t
+    kiln::kFirstVersionSize<GrownResult> = offsetof(GrownResult, added);
+
+TEST_CASE("a struct that grew is read and written in its caller's size") {
+  const Registry registry = makeBuiltinRegistry();
+  const Schema &schema = registry.find("transpose2d")->problemSchema();
+  const CallReader reader = makeCallReader<GrownVisit>(KILN_FAMILY_TRANSPOSE);
+  constexpr uint32_t kShort = offsetof(GrownArgs, added);
+  // Reads \p args and tells the value of its added field, or -1.
+  auto check = [&](const GrownArgs &args, const std::string &message,
+                   int64_t added) {
+    FamilyCall call, again;
+    FieldNames names;
+    CHECK(reader.read(&args, call) == message.empty());
+    CHECK(summarize(
+              reader.explain(&args, CallAddresses::Used, schema, again, names))
+              .message == message);
+    if (!message.empty())
+      return;
+    for (const FamilyCall *one : {&call, &again}) {
+      CHECK(one->values[1] == 7);
+      CHECK(one->values[2] == added);
+    }
+  };
+  GrownArgs args = KILN_INIT(GrownArgs);
+  args.rows = 7;
+  args.added = 5;
+  check(args, "", 5);
+  // Bytes behind an older caller's struct are not read.
+  args.struct_size = kShort;
+  check(args, "", 0);
+  args.reserved[1] = 1;
+  check(args, "grown: a reserved field is set", 0);
+  args.reserved[1] = 0;
+  args.struct_size = kShort - 8;
+  check(args, "grown: struct_size is 40, at least 48 is needed", 0);
+
+  GrownResult results[2] = {};
+  results[0].added = 9;
+  results[0].struct_size = offsetof(GrownResult, added);
+  const GrownResult value = {sizeof(GrownResult), 0, 3, 4};
+  CHECK(summarize(checkOutput(results, "result")).message == "");
+  fillOutput(results, value);
+  CHECK(results[0].struct_size == 16);
+  CHECK(results[0].first == 3);
+  CHECK(results[0].added == 9); // memory of the caller's
+  results[0].struct_size = 2 * sizeof(GrownResult);
+  results[1].first = 9;
+  fillOutput(results, value);
+  CHECK(results[0].added == 4);
+  CHECK(results[1].first == 0);
+  results[0].struct_size = 8;
+  CHECK(summarize(checkOutput(results, "result")).message ==
+        "result: struct_size is 8, at least 16 is needed");
 }
 
 TEST_CASE("a value beyond its limit names the limit") {

@@ -1,9 +1,10 @@
 // The binary interface against golden/Abi.txt: the size of every public struct,
 // offset and size of every field, the value of every enumerator and number, and
 // every function, as a C compiler has them. A difference breaks programs that
-// were built before. Growth takes reserved space or, in a struct that no other
-// embeds, goes to the end, with the first version's size kept in
-// StructAccess.h. With KILN_UPDATE_GOLDENS=1 in the environment the test writes
+// were built before. Growth takes reserved space. The struct of a call and a
+// struct that the library fills may also grow at the end, and
+// kFirstVersionSize in StructAccess.h then keeps the first version's size.
+// With KILN_UPDATE_GOLDENS=1 in the environment the test writes
 // the golden instead.
 #include "Install/PublicHeaders.h"
 
@@ -103,7 +104,7 @@ TEST_CASE("structs, enumerations and functions of the headers are found") {
   CHECK(headers.structs.at("kiln_allocator")[3].name == "allocate");
   CHECK(headers.structs.at("kiln_engine_options").size() > 25);
   CHECK(headers.enumerations.at("kiln_layout_value").size() == 4);
-  CHECK(headers.enumerations.at("kiln_dtype_value").size() == 14);
+  CHECK(headers.enumerations.at("kiln_dtype_value").size() == 11);
   CHECK(std::count(headers.numbers.begin(), headers.numbers.end(),
                    "KILN_ABI_VERSION") == 1);
   CHECK(std::count(headers.functions.begin(), headers.functions.end(),

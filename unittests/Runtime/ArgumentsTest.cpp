@@ -149,7 +149,8 @@ TEST_CASE("S8: a scalar described in device memory needs its address") {
   LaunchLog<> launches;
   kiln_engine *engine = fixture.engine();
   kiln_gemm_args args = gemmArgs();
-  args.alpha_device = args.beta_device = address(0x600000);
+  args.alpha_device = args.beta_device =
+      static_cast<float *>(address(0x600000));
   BothWays both(engine, problemOf(args));
   GemmArguments arguments;
   double scalars[2] = {2, 3};

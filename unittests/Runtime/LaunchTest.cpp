@@ -95,13 +95,13 @@ TEST_CASE("scalars in device memory reach the kernel") {
   LaunchLog<> launches;
   kiln_engine *engine = fixture.engine();
   kiln_gemm_args args = gemmArgs();
-  args.alpha_device = address(0x500000);
-  args.beta_device = address(0x500004);
+  args.alpha_device = static_cast<float *>(address(0x500000));
+  args.beta_device = static_cast<float *>(address(0x500004));
   REQUIRE(kiln_gemm(engine, &args, nullptr, nullptr) == KILN_SUCCESS);
   CHECK(launches.last().alphaPtr == args.alpha_device);
   CHECK(launches.last().betaPtr == args.beta_device);
   CHECK(launches.last().c == args.c.data);
-  args.beta_device = address(0x500002);
+  args.beta_device = static_cast<float *>(address(0x500002));
   CHECK(kiln_gemm(engine, &args, nullptr, nullptr) == KILN_INVALID_ARGUMENT);
 }
 

@@ -165,6 +165,25 @@ TEST_CASE("a gemm's scales follow their matrices through a batch") {
   CHECK(rows.get().scales->b.granularity == KILN_GRANULARITY_NONE);
 }
 
+TEST_CASE("packed weights have zero points before these have an address") {
+  for (int32_t group : {0, 128}) {
+    auto described = [&](const void *zeros) {
+      return kiln::Gemm(KILN_BF16, 64, 256, 512)
+          .layout(KILN_LAYOUT_NT)
+          .packedWeights(KILN_INT4, KILN_ORDER_K64R16, zeros, zeros, KILN_BF16,
+                         group);
+    };
+    const kiln::Gemm without = described(nullptr);
+    const kiln::Gemm before = described(nullptr).packedZeros(nullptr);
+    const kiln::Gemm call = described(at(0x200000)).packedZeros(at(0x300000));
+    CHECK(textOf(before) == textOf(without) + " zero_b=1");
+    CHECK(textOf(before) == textOf(call));
+    kiln::detail::Slots slots;
+    call.fill(slots);
+    CHECK(slots.operands[KILN_GEMM_ZERO_B] == at(0x300000));
+  }
+}
+
 TEST_CASE("a gemm's builder quantises D") {
   const kiln::Gemm copy =
       kiln::Gemm(KILN_BF16, 64, 256, 512).blockQuantizeD(at(0x100000), 1, 72);
@@ -182,6 +201,20 @@ TEST_CASE("a gemm's builder quantises D") {
   rows.quantizeD(at(0x100000), KILN_GRANULARITY_ROW);
   CHECK(textOf(rows) ==
         "gemm m=64 n=256 k=512 dtype=bf16 out=e4m3 scale_d=row");
+}
+
+TEST_CASE("a scale of Q is not dropped where Q takes none") {
+  auto described = [](kiln_dtype type, const float *q) {
+    auto *k = static_cast<const float *>(at(0x100000));
+    return kiln::Attention(type, 2, 64, 64, 4, 128)
+        .keyValueType(KILN_E4M3)
+        .scales(k, k, q);
+  };
+  const auto *q = static_cast<const float *>(at(0x200000));
+  CHECK(textOf(described(KILN_E4M3, q)).find("attention batch=2") == 0);
+  CHECK(textOf(described(KILN_BF16, nullptr)).find("attention batch=2") == 0);
+  CHECK(textOf(described(KILN_BF16, q)) ==
+        "q.scale is given for type 0x1002: only e4m3 has scales");
 }
 
 TEST_CASE("builders over rows describe what they were told") {
@@ -223,6 +256,40 @@ TEST_CASE("a copied builder keeps its own chain and scales") {
   kiln::Elementwise copied(*chain);
   chain.reset();
   CHECK(copied.get().pointwise[0].op == KILN_POINTWISE_RELU);
+}
+
+TEST_CASE("a copied builder keeps the parts that are its caller's own") {
+  kiln_gemm_scales scales = KILN_INIT(kiln_gemm_scales);
+  scales.a = scales.b = kiln_tensor_scale_init(at(0x100000));
+  kiln_pointwise relu = KILN_INIT(kiln_pointwise);
+  relu.op = KILN_POINTWISE_RELU;
+  kiln::Gemm gemm(KILN_E4M3, 64, 128, 256);
+  gemm.scaleA(at(0x200000)).bias(nullptr);
+  gemm.get().scales = &scales;
+  gemm.get().pointwise = &relu;
+  const std::string text = "gemm m=64 n=128 k=256 dtype=e4m3 pointwise=relu "
+                           "scale_a=tensor scale_b=tensor";
+  kiln::Gemm copy(gemm), assigned(KILN_BF16, 1, 1, 1);
+  assigned = gemm;
+  for (const kiln::Gemm *one : {&gemm, &copy, &assigned}) {
+    CHECK(one->get().scales == &scales);
+    CHECK(textOf(*one) == text);
+    kiln::detail::Slots slots;
+    one->fill(slots);
+    CHECK(slots.operands[KILN_GEMM_SCALE_A] == at(0x100000));
+    CHECK(slots.operands[KILN_GEMM_SCALE_B] == at(0x100000));
+  }
+  kiln_pointwise scale = KILN_INIT(kiln_pointwise);
+  scale.op = KILN_POINTWISE_SCALE;
+  scale.params[0] = 3;
+  kiln::Elementwise chain(KILN_BF16, 3, 8);
+  chain.relu();
+  chain.get().pointwise = &scale;
+  kiln::Elementwise copied(chain);
+  CHECK(copied.get().pointwise == &scale);
+  kiln::detail::Slots slots;
+  copied.fill(slots);
+  CHECK(slots.scalars[0] == 3);
 }
 
 TEST_CASE("the wrapper launches calls over rows, also with a plan") {
@@ -341,7 +408,8 @@ TEST_CASE(
   std::vector<uintptr_t> operands = {0x1000000, 0x2000000, 0x3000000,
                                      0x4000000, 0x5000000, 0x6000000};
   checkWays<kiln::GemmParams>(engine, gemm, operands);
-  gemm.alphaDevice(at(0x7000000)).betaDevice(at(0x7000004));
+  gemm.alphaDevice(static_cast<float *>(at(0x7000000)))
+      .betaDevice(static_cast<float *>(at(0x7000004)));
   operands.insert(operands.end(), {0x7000000, 0x7000004});
   checkWays<kiln::GemmParams>(engine, gemm, operands);
   // A link that does nothing takes no slot.

@@ -262,6 +262,7 @@ struct AttentionVisit {
     if (s.isLatent) {
       for (int field : {F::LdV, F::HsV, F::BsV})
         v.absent(field);
+      v.unread("v", args.v);
       v.require(s.valueDim <= args.head_dim, ErrorCode::InvalidArgument,
                 "value_dim is {}, above head_dim {}: V is a part of K",
                 s.valueDim, args.head_dim);

@@ -63,8 +63,9 @@ struct ElementwiseVisit {
         scale.name = {"pointwise[{}].params[0]", i};
         scale.value = link.params[0];
       }
+      const StatedName name = {"pointwise[{}].operand", i};
       if (shape == LinkShape::Scalar || shape == LinkShape::None)
-        return;
+        return v.unread(name, link.operand);
       const bool isMatrix = shape == LinkShape::Matrix;
       if (isMatrix) {
         const int64_t own = resolveRow(link.operand.leading_dim, args.cols);
@@ -76,7 +77,7 @@ struct ElementwiseVisit {
                   i, own, first);
         matrix = &link.operand;
       }
-      v.operand({.name = {"pointwise[{}].operand", i},
+      v.operand({.name = name,
                  .given = link.operand,
                  .index = ElementwiseOperand::FirstLink + position,
                  .type = args.x.type,

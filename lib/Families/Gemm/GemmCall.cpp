@@ -129,7 +129,7 @@ struct GemmVisit {
   struct Parts {
     const kiln_scale *scaleA = nullptr, *scaleB = nullptr, *scaleD = nullptr;
     const kiln_scale *zerosA = nullptr;
-    const void *columnSums = nullptr;
+    const int32_t *columnSums = nullptr;
     const kiln_gemm_packed_b *packedB = nullptr;
   };
 
@@ -281,6 +281,8 @@ struct GemmVisit {
                  .typeOf = "d",
                  .rowLength = args.n,
                  .field = GemmField::Ldc});
+    else
+      v.unread("c", args.c);
   }
 
   template <class Visitor>
@@ -367,10 +369,11 @@ struct GemmVisit {
               const bool isBias = link.op == KILN_POINTWISE_BIAS;
               if (joinsColumns(static_cast<PointwiseOp>(link.op)))
                 cols = args.n / 2;
+              const StatedName name = {"pointwise[{}].operand", i};
               if (!isBias && link.op != KILN_POINTWISE_RESIDUAL)
-                return;
+                return v.unread(name, link.operand);
               v.operand(
-                  {.name = {"pointwise[{}].operand", i},
+                  {.name = name,
                    .given = link.operand,
                    .index = isBias ? GemmOperand::Bias : GemmOperand::Residual,
                    .type = side,

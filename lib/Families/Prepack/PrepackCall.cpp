@@ -11,7 +11,6 @@
 #include "Families/ProblemFields.h"
 #include "Support/OutOfMemory.h"
 
-#include <cstring>
 #include <new>
 
 namespace kiln {
@@ -70,6 +69,9 @@ struct PrepackVisit {
       visitOperand("zeros", args.zeros, Operand::Zeros, KILN_INT8, p, v);
       visitOperand("packed_zeros", args.packed_zeros, Operand::PackedZeros,
                    KILN_INT8, p, v);
+    } else {
+      v.unread("zeros", args.zeros);
+      v.unread("packed_zeros", args.packed_zeros);
     }
     v.alignment(F::Align);
   }
@@ -148,21 +150,23 @@ template <class Body> static kiln_status guardPrepack(const Body &body) {
 
 static kiln_status queryLayout(const kiln_prepack_args *args,
                                kiln_prepack_layout *layout) {
-  if (!layout || layout->struct_size != sizeof(*layout))
+  if (auto error = checkOutput(layout, "layout")) {
+    llvm::consumeError(std::move(error));
     return KILN_INVALID_ARGUMENT;
+  }
   FamilyCall call;
   const auto p = problemOf(args, call, CallAddresses::Ignored);
   if (!p)
     return KILN_INVALID_ARGUMENT;
-  std::memset(layout, 0, sizeof(*layout));
-  layout->struct_size = sizeof(*layout);
-  layout->order = KILN_ORDER_K64R16;
+  kiln_prepack_layout filled = KILN_INIT(kiln_prepack_layout);
+  filled.order = KILN_ORDER_K64R16;
   const auto rows = static_cast<uint64_t>(p->blockRows());
   const uint64_t scales = rows * static_cast<uint64_t>(p->rowScales());
-  layout->weight_bytes = rows * static_cast<uint64_t>(p->rowBytes());
-  layout->scale_bytes = scales * static_cast<uint64_t>(bytesOf(p->scaleType));
-  layout->zero_bytes = p->zeros ? scales : 0;
-  layout->groups = p->packedGroups();
+  filled.weight_bytes = rows * static_cast<uint64_t>(p->rowBytes());
+  filled.scale_bytes = scales * static_cast<uint64_t>(bytesOf(p->scaleType));
+  filled.zero_bytes = p->zeros ? scales : 0;
+  filled.groups = p->packedGroups();
+  fillOutput(layout, filled);
   return KILN_SUCCESS;
 }
 

@@ -132,6 +132,8 @@ struct SoftmaxVisit : RowVisit<RowKind::Softmax, kiln_softmax_args> {
                  .typeOf = "x",
                  .rowLength = isMatrix ? args.cols : 0,
                  .field = isMatrix ? kAt<RowField::LdMask> : -1});
+    else
+      v.unread("mask", args.mask);
     visitY(args, /*mayBeX=*/true, v);
     v.require(args.scale != 0 || args.mask_kind != KILN_MASK_NONE,
               ErrorCode::InvalidArgument,

@@ -186,7 +186,7 @@ struct RandomCall {
     while (zeros.granularity == KILN_GRANULARITY_BLOCK);
     zeros.batch_stride = random() % 2 * 100;
     if (random() % 8)
-      scales.column_sums_b = reinterpret_cast<void *>(0x30000000);
+      scales.column_sums_b = reinterpret_cast<int32_t *>(0x30000000);
   }
 
   /// Sets one field to an invalid value, or to the edge of validity.
@@ -262,10 +262,10 @@ struct RandomCall {
       args.alpha = args.beta = 0;
       break;
     case 16:
-      args.alpha_device = reinterpret_cast<void *>(pick(4, 5));
+      args.alpha_device = reinterpret_cast<float *>(pick(4, 5));
       break;
     case 17:
-      args.beta_device = reinterpret_cast<void *>(pick(4, 6));
+      args.beta_device = reinterpret_cast<float *>(pick(4, 6));
       break;
     case 18:
       args.pointwise_count = static_cast<uint32_t>(pick(9, 0x7fffffff));
@@ -328,7 +328,7 @@ struct RandomCall {
       groups.index = reinterpret_cast<int32_t *>(pick(0, 1));
       break;
     case 36:
-      scales.column_sums_b = reinterpret_cast<void *>(pick(0, 6, 8));
+      scales.column_sums_b = reinterpret_cast<int32_t *>(pick(0, 6, 8));
       break;
     case 37:
       args.scales = &scales;
@@ -447,7 +447,7 @@ TEST_CASE("a swiglu makes d half as wide, or is refused by name") {
   args.beta = 2;
   CHECK(message() == "beta is set with swiglu, which takes no C");
   args.beta = 0;
-  args.beta_device = &args;
+  args.beta_device = reinterpret_cast<float *>(0x600000);
   CHECK(message() == "beta_device is set with swiglu, which takes no C");
   args.beta_device = nullptr;
   args.n = 63;
@@ -582,7 +582,7 @@ TEST_CASE("zero points of A are those of the text, or are refused by name") {
   scales.a_zeros.type = KILN_INT32;
   scales.a_zeros.data = reinterpret_cast<void *>(0x500004);
   scales.a_zeros.granularity = KILN_GRANULARITY_ROW;
-  scales.column_sums_b = reinterpret_cast<void *>(0x600004);
+  scales.column_sums_b = reinterpret_cast<int32_t *>(0x600004);
   args.scales = &scales;
   const Registry registry = makeBuiltinRegistry();
   const KernelFamily &family = *registry.find("gemm");
@@ -597,6 +597,9 @@ TEST_CASE("zero points of A are those of the text, or are refused by name") {
   };
   CHECK(isText("gemm m=3 n=96 k=256 dtype=int8 layout=NT zero_a=row") == 0);
   scales.a_zeros.granularity = KILN_GRANULARITY_TENSOR;
+  CHECK(isText("gemm m=3 n=96 k=256 dtype=int8 layout=NT zero_a=tensor") == 0);
+  // Their only type need not be named.
+  scales.a_zeros.type = KILN_DTYPE_NONE;
   CHECK(isText("gemm m=3 n=96 k=256 dtype=int8 layout=NT zero_a=tensor") == 0);
   // A matrix of B has its own sums.
   args.batch = 2;
@@ -618,8 +621,6 @@ TEST_CASE("zero points of A are those of the text, or are refused by name") {
   using Scales = kiln_gemm_scales;
   CHECK(refusal([](Args &, Scales &s) { s.a_zeros.type = KILN_FP32; }) ==
         "scales.a_zeros: type 0x2001, int32 is supported");
-  CHECK(refusal([](Args &, Scales &s) { s.a_zeros.type = 0; }) ==
-        "scales.a_zeros: type 0x0, int32 is supported");
   CHECK(refusal([](Args &, Scales &s) {
           s.a_zeros.granularity = KILN_GRANULARITY_BLOCK;
           s.a_zeros.block_rows = 1, s.a_zeros.block_columns = 128;
@@ -640,6 +641,83 @@ TEST_CASE("zero points of A are those of the text, or are refused by name") {
         "scales: a reserved field is set");
   CHECK(refusal([](Args &a, Scales &) { a.a.type = KILN_E4M3; }) ==
         "scales.a_zeros is for a.type=int8 and rows of elements");
+}
+
+TEST_CASE("a call has what gemm.h offers, and no more") {
+  const Registry registry = makeBuiltinRegistry();
+  const KernelFamily &family = *registry.find("gemm");
+  kiln_gemm_args plain = kiln_gemm_args_init();
+  plain.layout = KILN_LAYOUT_NT;
+  plain.m = plain.n = plain.k = 128;
+  plain.a.type = KILN_BF16;
+  plain.a.data = reinterpret_cast<void *>(0x100000);
+  plain.b.data = reinterpret_cast<void *>(0x300000);
+  plain.d.data = reinterpret_cast<void *>(0x200000);
+  // The call works, or the message has \p part.
+  auto check = [&](const kiln_gemm_args &args, const std::string &part) {
+    CAPTURE(part);
+    const std::string message = CheckedCall(family, &args).message;
+    CAPTURE(message);
+    CHECK(message.empty() == part.empty());
+    CHECK(message.find(part) != std::string::npos);
+  };
+
+  kiln_gemm_packed_b packed = KILN_INIT(kiln_gemm_packed_b);
+  packed.order = KILN_ORDER_K64R16;
+  packed.scale = kiln_row_scales_init(reinterpret_cast<void *>(0x400000));
+  packed.scale.type = KILN_FP16;
+  kiln_gemm_args w4 = plain;
+  w4.b.type = KILN_INT4;
+  w4.packed_b = &packed;
+  check(w4, "");
+  w4.a.type = KILN_FP16;
+  check(w4, "");
+  w4.a.type = KILN_FP32;
+  check(w4, "k64r16 is for a.type=bf16 or fp16");
+  w4.a.type = KILN_BF16, w4.layout = KILN_LAYOUT_NN;
+  check(w4, "needs layout=NT");
+  w4.layout = KILN_LAYOUT_NT, w4.batch = 2;
+  w4.a.batch_stride = w4.d.batch_stride = 128 * 128;
+  check(w4, "batch=2 without groups");
+  kiln_gemm_groups groups = KILN_INIT(kiln_gemm_groups);
+  groups.kind = KILN_GROUPS_ENDS;
+  groups.sizes = reinterpret_cast<const int32_t *>(0x500000);
+  w4.groups = &groups;
+  w4.a.batch_stride = w4.d.batch_stride = 0;
+  check(w4, "");
+  packed.zeros = packed.scale;
+  packed.zeros.type = KILN_INT8;
+  check(w4, "");
+  w4.b.type = KILN_INT8;
+  check(w4, "int4 alone zero points");
+
+  kiln_gemm_quantized_d quantized = KILN_INIT(kiln_gemm_quantized_d);
+  quantized.scale = kiln_tensor_scale_init(reinterpret_cast<void *>(0x600000));
+  kiln_gemm_args fp8 = plain;
+  fp8.quantized_d = &quantized;
+  fp8.d.type = KILN_E4M3;
+  fp8.groups = &groups;
+  check(fp8, "");
+  groups.kind = KILN_GROUPS_MASKED;
+  fp8.a.batch_stride = fp8.d.batch_stride = 128 * 128;
+  check(fp8, "not available with groups");
+  groups.kind = KILN_GROUPS_ENDS;
+
+  kiln_gemm_scales scales = KILN_INIT(kiln_gemm_scales);
+  scales.a_zeros = kiln_tensor_scale_init(reinterpret_cast<void *>(0x700000));
+  scales.column_sums_b = reinterpret_cast<const int32_t *>(0x800000);
+  kiln_gemm_args int8 = plain;
+  int8.a.type = KILN_INT8;
+  int8.scales = &scales;
+  check(int8, "");
+  int8.groups = &groups;
+  check(int8, "not available with groups");
+
+  kiln_gemm_args half = plain;
+  half.d.type = KILN_FP16;
+  check(half, "d.type is neither a.type nor fp32");
+  half.a.type = KILN_E4M3;
+  check(half, "");
 }
 
 TEST_CASE("a struct that was zeroed and not initialised is refused") {
@@ -664,7 +742,7 @@ TEST_CASE("a struct that was zeroed and not initialised is refused") {
   CHECK(CheckedCall(family, &args).message == "");
   args.alpha = 0, args.beta = 1;
   CHECK(CheckedCall(family, &args).message == "");
-  args.beta = 0, args.alpha_device = args.a.data;
+  args.beta = 0, args.alpha_device = static_cast<float *>(args.a.data);
   CHECK(CheckedCall(family, &args).message == "");
   args.alpha_device = nullptr, args.batch = 1;
   CHECK(CheckedCall(family, &args).message == "");
