@@ -91,6 +91,7 @@ RULES = [
          "the registers that it needs", TEXT, PERSON),
     rule(r"\b(?:does|do) not mind\b", "works with", ALL, PERSON),
     rule(r"\bha(?:s|ve) no words?\b", "fails for", ALL, PERSON),
+    rule(r"\bha(?:s|ve|d) words? for\b", "report these; refuses", ALL, PERSON),
     # Words that are out of use, or mean something else.
     rule(r"\b(?i:anew)\b", "again", ALL, "a plain word"),
     rule(r"\bon (?:the|its|their) way\b", "in flight; along the path", ALL,

@@ -6,6 +6,10 @@
 // in an engine with a device_model, about that one: then no GPU is needed, and
 // the stream is ignored. The rules at the head of kiln.h hold.
 //
+// kiln_explain and kiln_candidates ask about one problem. Where a problem has
+// ranges, that is the one at the hint of each range; a range without a hint is
+// taken at its last value.
+//
 //===----------------------------------------------------------------------===//
 #ifndef KILN_EXPLAIN_H
 #define KILN_EXPLAIN_H
@@ -23,12 +27,22 @@ enum kiln_text_format_value {
   KILN_TEXT_JSON = 10  ///< one document, as the tool's --json
 };
 
-/// Writes how the predicted time of the estimator's first choice comes about,
-/// what sets it apart from the runner-up, why it is generic where it is, and
-/// the portfolio that the cache has: all that `kiln explain` prints, byte for
-/// byte. \p config, null or a config's text, is explained instead of the first
-/// choice. A problem with ranges is taken at the hint of each range, or else at
-/// its last value.
+/// Options of the calls of this header. Null options are the defaults.
+typedef struct kiln_explain_options {
+  uint32_t struct_size;
+  uint32_t flags;          ///< none yet
+  kiln_text_format format; ///< of a text; kiln_candidates writes none
+  uint32_t reserved0;
+  /// For kiln_explain alone: the text of the config that is explained; null:
+  /// the first choice.
+  const char *config;
+  uint64_t reserved[5];
+} kiln_explain_options;
+
+/// Writes how the predicted time of the estimator's first choice, or of the
+/// config of \p options, comes about, what sets it apart from the runner-up,
+/// why it is generic where it is, and the portfolio that the cache has: all
+/// that `kiln explain` prints, byte for byte.
 ///
 /// Waits for nothing but reads of the cache: a ranking, some milliseconds, and
 /// some 10 where the choice is generic. Thread-safe. Everything is copied: the
@@ -37,9 +51,9 @@ enum kiln_text_format_value {
 /// an unknown config; KILN_NO_CANDIDATE; KILN_UNSUPPORTED for another format.
 KILN_API kiln_status kiln_explain(kiln_engine *engine,
                                   const kiln_problem *problem,
-                                  const char *config, kiln_stream stream,
-                                  kiln_text_format format, char *buffer,
-                                  size_t capacity,
+                                  kiln_stream stream,
+                                  const kiln_explain_options *options,
+                                  char *buffer, size_t capacity,
                                   size_t *length) KILN_NOEXCEPT;
 
 enum kiln_candidate_flag {
@@ -73,18 +87,19 @@ typedef struct kiln_candidate {
 /// Fills \p candidates with the first \p capacity of a problem's ranking, best
 /// first, as `kiln plan` shows it, and sets \p count (may be null) to the whole
 /// ranking's length, which is 0 for an empty problem. The first element's
-/// struct_size is the array's stride, and the call sets that of the others. A
-/// problem with ranges is taken at the hint of each range, or else at its last
-/// value.
+/// struct_size is the array's stride, and the call sets that of the others.
 ///
 /// Waits for nothing but reads of the cache: a ranking, a few milliseconds, and
 /// some 10 us for each element. Thread-safe. \p candidates are the caller's and
 /// may be null with capacity 0, which asks for the count only. Errors: as of
-/// kiln_query; KILN_INVALID_ARGUMENT for null and for a stride that is no
-/// multiple of 8; KILN_NO_CANDIDATE. After an error no element is to be read.
+/// kiln_query; KILN_INVALID_ARGUMENT for null, for a stride that is no multiple
+/// of 8, and for options with a config or a format; KILN_NO_CANDIDATE;
+/// KILN_INTERNAL for a config whose text has no room. After an error no element
+/// is to be read.
 KILN_API kiln_status kiln_candidates(
     kiln_engine *engine, const kiln_problem *problem, kiln_stream stream,
-    kiln_candidate *candidates, size_t capacity, size_t *count) KILN_NOEXCEPT;
+    const kiln_explain_options *options, kiln_candidate *candidates,
+    size_t capacity, size_t *count) KILN_NOEXCEPT;
 
 /// Writes the keys of a problem's stored entries: its record and the artifacts
 /// that serve it. With ranges each part of the values that has a signature of
@@ -98,12 +113,13 @@ KILN_API kiln_status kiln_candidates(
 ///
 /// Waits for nothing but reads of the cache: some milliseconds. Thread-safe.
 /// Everything is copied: the text is written as kiln_problem_text writes.
-/// Errors: as of kiln_query; KILN_UNSUPPORTED for another format.
+/// Errors: as of kiln_query; KILN_INVALID_ARGUMENT for options with a config;
+/// KILN_UNSUPPORTED for another format.
 KILN_API kiln_status kiln_problem_keys(kiln_engine *engine,
                                        const kiln_problem *problem,
                                        kiln_stream stream,
-                                       kiln_text_format format, char *buffer,
-                                       size_t capacity,
+                                       const kiln_explain_options *options,
+                                       char *buffer, size_t capacity,
                                        size_t *length) KILN_NOEXCEPT;
 
 #ifdef __cplusplus

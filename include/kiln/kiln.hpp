@@ -41,6 +41,7 @@ using QueryResult = Sized<kiln_query_result>;
 using OperandInfo = Sized<kiln_operand_info>;
 using Statistics = Sized<kiln_statistics>;
 using Candidate = Sized<kiln_candidate>;
+using ExplainOptions = Sized<kiln_explain_options>;
 
 //===----------------------------------------------------------------------===//
 // Errors
@@ -283,35 +284,34 @@ public:
 
   // The functions of explain.h: kiln_explain, kiln_candidates and
   // kiln_problem_keys.
-  /// The derivation of the first choice, or of the config \p config.
+  /// The derivation of the first choice, or of the config of \p options.
   Result<std::string> explain(const Problem &problem, kiln_stream stream,
-                              kiln_text_format format = KILN_TEXT_PLAIN,
-                              const char *config = nullptr) const {
+                              const ExplainOptions &options = {}) const {
     kiln_problem described = problem.get();
     return written([&](char *buffer, size_t capacity, size_t *length) {
-      return kiln_explain(get(), &described, config, stream, format, buffer,
-                          capacity, length);
+      return kiln_explain(get(), &described, stream, &options, buffer, capacity,
+                          length);
     });
   }
   /// The first \p most of the ranking.
   Result<std::vector<Candidate>>
-  candidates(const Problem &problem, kiln_stream stream, size_t most) const {
+  candidates(const Problem &problem, kiln_stream stream, size_t most,
+             const ExplainOptions &options = {}) const {
     kiln_problem described = problem.get();
     std::vector<Candidate> list(most);
     size_t count = 0;
-    Status status(
-        kiln_candidates(get(), &described, stream, list.data(), most, &count));
+    Status status(kiln_candidates(get(), &described, stream, &options,
+                                  list.data(), most, &count));
     if (!status.ok())
       return status;
     list.resize(count < most ? count : most);
     return list;
   }
-  Result<std::string>
-  problemKeys(const Problem &problem, kiln_stream stream,
-              kiln_text_format format = KILN_TEXT_PLAIN) const {
+  Result<std::string> problemKeys(const Problem &problem, kiln_stream stream,
+                                  const ExplainOptions &options = {}) const {
     kiln_problem described = problem.get();
     return written([&](char *buffer, size_t capacity, size_t *length) {
-      return kiln_problem_keys(get(), &described, stream, format, buffer,
+      return kiln_problem_keys(get(), &described, stream, &options, buffer,
                                capacity, length);
     });
   }

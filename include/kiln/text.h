@@ -28,10 +28,14 @@ KILN_API kiln_status kiln_problem_text(const kiln_problem *problem,
                                        char *buffer, size_t capacity,
                                        size_t *length) KILN_NOEXCEPT;
 
-/// Writes the record key of a problem on the device of \p stream (or of the
-/// engine's device_model): the key that a warm-up or pack must hold for it.
+/// Writes the record key of a problem without ranges on the device of
+/// \p stream (or of the engine's device_model): the key that a warm-up or pack
+/// must hold for it. A problem with ranges may have several records:
+/// kiln_problem_keys (explain.h) tells all of their keys, and those of the
+/// artifacts.
 /// Waits for nothing. Writes as kiln_problem_text does.
-/// Errors: KILN_INVALID_ARGUMENT, KILN_UNSUPPORTED, errors of the driver.
+/// Errors: KILN_INVALID_ARGUMENT, also for ranges; KILN_UNSUPPORTED; errors of
+/// the driver.
 KILN_API kiln_status kiln_problem_key(kiln_engine *engine,
                                       const kiln_problem *problem,
                                       kiln_stream stream, char *buffer,

@@ -9,8 +9,8 @@
 namespace kiln {
 
 /// \p Base, which is Template or derives from it, for configs of type
-/// \p Config. The records, the text and the beginning of a plan follow from the
-/// type.
+/// \p Config. The values, their text and the beginning of a plan follow from
+/// the type.
 template <class Base, class Config> class TypedTemplate : public Base {
 public:
   llvm::StringRef name() const final { return Config::kName; }

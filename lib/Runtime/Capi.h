@@ -50,4 +50,13 @@ llvm::Error nullArgument(const char *name);
 llvm::Error writeText(const std::string &text, char *buffer, size_t capacity,
                       size_t *length);
 
+/// Writes \p text and its null to the \p room bytes of a struct's field.
+/// Errors: Internal where it has no room, as half of a text names another
+/// thing.
+llvm::Error copyText(const std::string &text, char *field, size_t room);
+template <size_t kRoom>
+llvm::Error copyText(const std::string &text, char (&field)[kRoom]) {
+  return copyText(text, field, kRoom);
+}
+
 } // namespace kiln

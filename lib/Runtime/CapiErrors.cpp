@@ -81,6 +81,15 @@ llvm::Error kiln::writeText(const std::string &text, char *buffer,
   return llvm::Error::success();
 }
 
+llvm::Error kiln::copyText(const std::string &text, char *field, size_t room) {
+  if (text.size() >= room)
+    return makeError(ErrorCode::Internal,
+                     "'{}' has {} bytes, its field has room for {}", text,
+                     text.size(), room - 1);
+  std::memcpy(field, text.c_str(), text.size() + 1);
+  return llvm::Error::success();
+}
+
 /// The answer of a reserved function once its pointers are good.
 static llvm::Error unbuilt(const char *name) {
   return makeError(ErrorCode::Unsupported, "{} is not available yet", name);

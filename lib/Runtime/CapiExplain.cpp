@@ -9,23 +9,52 @@
 #include "Runtime/ProblemKeys.h"
 
 #include <algorithm>
-#include <cassert>
 #include <optional>
 #include <string>
 #include <vector>
 
 using namespace kiln;
 
-/// Whether \p format is JSON.
-static llvm::Expected<bool> readFormat(kiln_text_format format) {
-  if (format != KILN_TEXT_PLAIN && format != KILN_TEXT_JSON)
-    return makeError(ErrorCode::Unsupported, "text format {}", format);
-  return format == KILN_TEXT_JSON;
+namespace {
+/// kiln_explain_options, read and checked.
+struct ExplainOptions {
+  bool asJson = false;
+  std::optional<std::string> config;
+};
+} // namespace
+
+static llvm::Expected<ExplainOptions>
+readOptions(const kiln_explain_options *given) {
+  ExplainOptions options;
+  if (!given)
+    return options;
+  if (auto error = checkInput(*given, "kiln_explain_options"))
+    return error;
+  if (given->flags || given->reserved0)
+    return makeError(ErrorCode::Unsupported,
+                     "kiln_explain_options: flags {:#x} are unknown",
+                     given->flags);
+  if (given->format != KILN_TEXT_PLAIN && given->format != KILN_TEXT_JSON)
+    return makeError(ErrorCode::Unsupported, "text format {}", given->format);
+  options.asJson = given->format == KILN_TEXT_JSON;
+  if (given->config)
+    options.config = given->config;
+  return options;
+}
+
+/// The options of \p call, which explains no config.
+static llvm::Expected<ExplainOptions>
+readOptions(const kiln_explain_options *given, const char *call) {
+  auto options = readOptions(given);
+  if (options && options->config)
+    return makeError(ErrorCode::InvalidArgument, "{} takes no config, {}", call,
+                     *options->config);
+  return options;
 }
 
 static llvm::Expected<std::string>
-explanationText(Engine &engine, const kiln_problem *problem, const char *config,
-                kiln_stream stream, bool asJson) {
+explanationText(Engine &engine, const kiln_problem *problem,
+                const ExplainOptions &options, kiln_stream stream) {
   auto spec = ProblemSpec::parse(engine.families(), problem);
   if (!spec)
     return spec.takeError();
@@ -36,23 +65,22 @@ explanationText(Engine &engine, const kiln_problem *problem, const char *config,
   if (!inspection)
     return inspection.takeError();
   const ChoiceSources sources = (*inspection)->sources();
-  auto explained = explain(
-      {.family = *spec->family,
-       .problem = subject->problem,
-       .device = sources.device,
-       .allowance = {sources.workspaceLimit},
-       .config = config ? std::optional<std::string>(config) : std::nullopt});
+  auto explained = explain({.family = *spec->family,
+                            .problem = subject->problem,
+                            .device = sources.device,
+                            .allowance = {sources.workspaceLimit},
+                            .config = options.config});
   if (!explained)
     return explained.takeError();
   explained->text = subject->text;
   explained->portfolio =
       findPortfolioAt(sources.ofPortfolios(), *spec->family, subject->problem);
   engine.deliverMessages();
-  return reportText(ExplanationReport(*explained), asJson);
+  return reportText(ExplanationReport(*explained), options.asJson);
 }
 
-static kiln_candidate infoOf(const Candidate &candidate,
-                             const CandidateFact &fact, size_t rank) {
+static llvm::Expected<kiln_candidate>
+infoOf(const Candidate &candidate, const CandidateFact &fact, size_t rank) {
   kiln_candidate told = KILN_INIT(kiln_candidate);
   constexpr double kUsPerNs = 1e-3;
   told.rank = static_cast<uint32_t>(rank);
@@ -65,9 +93,8 @@ static kiln_candidate infoOf(const Candidate &candidate,
   setIf(candidate.tmpl->isGeneric(), KILN_CANDIDATE_GENERIC);
   told.predicted_us = candidate.estimate.totalNs * kUsPerNs;
   told.measured_us = fact.measuredNs * kUsPerNs;
-  const std::string text = candidate.config.text();
-  assert(text.size() < sizeof(told.config) && "a config's text has room");
-  text.copy(told.config, sizeof(told.config) - 1);
+  if (auto error = copyText(candidate.config.text(), told.config))
+    return error;
   return told;
 }
 
@@ -107,7 +134,10 @@ fillCandidates(Engine &engine, const kiln_problem *problem, kiln_stream stream,
     const Candidate &candidate = (*ranked)[i];
     auto &element = const_cast<kiln_candidate &>(at(candidates, i));
     element.struct_size = candidates->struct_size;
-    fillOutput(&element, infoOf(candidate, facts.of(candidate), i + 1));
+    auto told = infoOf(candidate, facts.of(candidate), i + 1);
+    if (!told)
+      return told.takeError();
+    fillOutput(&element, *told);
   }
   engine.deliverMessages();
   return ranked->size();
@@ -130,17 +160,16 @@ static llvm::Error checkRoom(const kiln_candidate *candidates,
 extern "C" {
 
 kiln_status kiln_explain(kiln_engine *engine, const kiln_problem *problem,
-                         const char *config, kiln_stream stream,
-                         kiln_text_format format, char *buffer, size_t capacity,
-                         size_t *length) KILN_NOEXCEPT {
+                         kiln_stream stream,
+                         const kiln_explain_options *options, char *buffer,
+                         size_t capacity, size_t *length) KILN_NOEXCEPT {
   return guarded([&]() -> llvm::Error {
     if (!engine)
       return nullArgument("engine");
-    auto asJson = readFormat(format);
-    if (!asJson)
-      return asJson.takeError();
-    auto text =
-        explanationText(*engine->engine, problem, config, stream, *asJson);
+    auto read = readOptions(options);
+    if (!read)
+      return read.takeError();
+    auto text = explanationText(*engine->engine, problem, *read, stream);
     if (!text)
       return text.takeError();
     return writeText(*text, buffer, capacity, length);
@@ -148,11 +177,19 @@ kiln_status kiln_explain(kiln_engine *engine, const kiln_problem *problem,
 }
 
 kiln_status kiln_candidates(kiln_engine *engine, const kiln_problem *problem,
-                            kiln_stream stream, kiln_candidate *candidates,
-                            size_t capacity, size_t *count) KILN_NOEXCEPT {
+                            kiln_stream stream,
+                            const kiln_explain_options *options,
+                            kiln_candidate *candidates, size_t capacity,
+                            size_t *count) KILN_NOEXCEPT {
   return guarded([&]() -> llvm::Error {
     if (!engine)
       return nullArgument("engine");
+    auto read = readOptions(options, "kiln_candidates");
+    if (!read)
+      return read.takeError();
+    if (read->asJson)
+      return makeError(ErrorCode::InvalidArgument,
+                       "kiln_candidates writes no text and takes no format");
     if (auto error = checkRoom(candidates, capacity))
       return error;
     auto total =
@@ -166,16 +203,16 @@ kiln_status kiln_candidates(kiln_engine *engine, const kiln_problem *problem,
 }
 
 kiln_status kiln_problem_keys(kiln_engine *engine, const kiln_problem *problem,
-                              kiln_stream stream, kiln_text_format format,
-                              char *buffer, size_t capacity,
-                              size_t *length) KILN_NOEXCEPT {
+                              kiln_stream stream,
+                              const kiln_explain_options *options, char *buffer,
+                              size_t capacity, size_t *length) KILN_NOEXCEPT {
   return guarded([&]() -> llvm::Error {
     if (!engine)
       return nullArgument("engine");
-    auto asJson = readFormat(format);
-    if (!asJson)
-      return asJson.takeError();
-    auto text = problemKeys(*engine->engine, problem, stream, *asJson);
+    auto read = readOptions(options, "kiln_problem_keys");
+    if (!read)
+      return read.takeError();
+    auto text = problemKeys(*engine->engine, problem, stream, read->asJson);
     if (!text)
       return text.takeError();
     return writeText(*text, buffer, capacity, length);

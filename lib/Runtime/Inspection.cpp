@@ -1,8 +1,6 @@
 //===- Inspection.cpp -----------------------------------------------------===//
 #include "Runtime/Inspection.h"
 
-#include "Runtime/RangeParts.h"
-
 namespace kiln {
 
 llvm::Expected<std::unique_ptr<Inspection>>
@@ -16,24 +14,17 @@ Inspection::open(Engine &engine, CudaStream stream) {
     opened->namedClass = deviceClassKey(*opened->named);
     return opened;
   }
-  auto driver = engine.driver();
-  if (!driver)
-    return driver.takeError();
-  auto context = findContext(**driver, stream);
-  if (!context)
-    return context.takeError();
-  opened->relaxed.emplace(**driver);
-  auto state = engine.contextState(**driver, *context);
-  if (!state)
-    return state.takeError();
-  opened->state = std::move(*state);
+  auto entered = EnteredContext::of(engine, stream);
+  if (!entered)
+    return entered.takeError();
+  opened->entered.emplace(std::move(*entered));
   return opened;
 }
 
 ChoiceSources Inspection::sources() {
-  return engine.choiceSources(device(), deviceClass(),
-                              state ? state->plans : noPlans,
-                              state ? state->portfolios : ownPortfolios);
+  return engine.choiceSources(
+      device(), deviceClass(), entered ? entered->state().plans : noPlans,
+      entered ? entered->state().portfolios : ownPortfolios);
 }
 
 llvm::Expected<InspectedProblem> inspectedProblem(const ProblemSpec &spec) {
@@ -41,13 +32,16 @@ llvm::Expected<InspectedProblem> inspectedProblem(const ProblemSpec &spec) {
   if (spec.ranges.empty())
     return InspectedProblem{spec.problem, spec.text,
                             family.isEmpty(spec.problem)};
-  auto parts = partsOf(spec);
-  if (!parts)
-    return parts.takeError();
-  if (parts->empty())
-    return InspectedProblem{spec.problem, spec.problem.text(), true};
-  const Problem &typical = parts->front().typical;
-  return InspectedProblem{typical, typical.text(), false};
+  // The hint may be in any part of the ranges: its alignment decides.
+  ExtentPoint point;
+  for (const ExtentRange &range : spec.ranges)
+    point.push_back(range.hint ? range.hint : range.last);
+  auto asked = spec.at(point);
+  if (!asked)
+    return asked.takeError();
+  std::string text = asked->text();
+  const bool isEmpty = family.isEmpty(*asked);
+  return InspectedProblem{std::move(*asked), std::move(text), isEmpty};
 }
 
 } // namespace kiln

@@ -29,9 +29,6 @@ PlanHandle::acquire(Engine &engine, const kiln_problem *problem,
   auto context = findContext(**driver, stream);
   if (!context)
     return context.takeError();
-  auto entered = CurrentContext::enter(**driver, *context);
-  if (!entered)
-    return entered.takeError();
 
   std::unique_ptr<PlanHandle> handle(new PlanHandle(engine, std::move(*spec)));
   handle->contextId = context->id;

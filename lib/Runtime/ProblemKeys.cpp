@@ -186,6 +186,12 @@ problemKey(Engine &engine, const kiln_problem *problem, CudaStream stream) {
   auto spec = ProblemSpec::parse(engine.families(), problem);
   if (!spec)
     return spec.takeError();
+  if (!spec->ranges.empty())
+    return makeError(
+        ErrorCode::InvalidArgument,
+        "{}: a problem with ranges may have several records, whose "
+        "keys kiln_problem_keys tells",
+        spec->text);
   auto inspection = Inspection::open(engine, stream);
   if (!inspection)
     return inspection.takeError();

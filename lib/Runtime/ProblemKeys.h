@@ -8,7 +8,8 @@
 namespace kiln {
 
 /// The answer of kiln_problem_key, for the engine's named device or else for
-/// the stream's.
+/// the stream's. Errors: InvalidArgument for ranges, which may have several
+/// records.
 llvm::Expected<std::string>
 problemKey(Engine &engine, const kiln_problem *problem, CudaStream stream);
 

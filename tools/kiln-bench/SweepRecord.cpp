@@ -61,7 +61,8 @@ std::string SweepRecord::text() const {
         std::pair("gpu", &gpu), std::pair("driver", &driver),
         std::pair("toolchain", &toolchain), std::pair("mode", &mode),
         std::pair("device", &device)})
-    text += fmt::format("\"{}\": {},\n ", key, lineOf(jsonText(*value)));
+    if (value != &commit || !commit.empty())
+      text += fmt::format("\"{}\": {},\n ", key, lineOf(jsonText(*value)));
   text += "\"spaces\": [";
   llvm::ListSeparator betweenSpaces(",");
   for (const RecordedSpace &space : spaces) {

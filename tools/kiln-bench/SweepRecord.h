@@ -44,7 +44,9 @@ struct RecordedSpace {
 
 /// A file of such spaces.
 struct SweepRecord {
-  std::string what, commit, gpu, driver, toolchain, mode;
+  std::string what;
+  std::string commit; ///< empty: several, or not known; `what` says it
+  std::string gpu, driver, toolchain, mode;
   std::string device; ///< its name in the catalog: "h200-sxm"
   std::vector<RecordedSpace> spaces;
 

@@ -56,6 +56,7 @@ FOUND = [
     "They run by turns",
     "The kernel does not mind odd rows",
     "It has no words for such a problem",
+    "QuantizedD and GemmScales have words for these",
     "That is hardly ever so",
     "The rows of mixtures of experts",
     "A problem that memory sets",

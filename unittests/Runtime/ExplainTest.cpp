@@ -1,5 +1,6 @@
 // Explanations, candidates and keys: their contents, their devices, and the
 // calls that they refuse. unittests/Tools compares them with the tool's output.
+#include "Runtime/Capi.h"
 #include "Runtime/RuntimeFixture.h"
 
 #include <llvm/ADT/STLExtras.h>
@@ -28,14 +29,22 @@ struct ExplainFixture : RuntimeFixture {
   }
 };
 
+kiln_explain_options optionsOf(kiln_text_format format,
+                               const char *config = nullptr) {
+  kiln_explain_options options = KILN_INIT(kiln_explain_options);
+  options.format = format;
+  options.config = config;
+  return options;
+}
+
 std::string explained(kiln_engine *engine, const kiln_problem &problem,
                       kiln_text_format format = KILN_TEXT_PLAIN,
                       const char *config = nullptr) {
   std::string text(1 << 20, '\0');
   size_t length = 0;
-  const kiln_status status =
-      kiln_explain(engine, &problem, config, nullptr, format, text.data(),
-                   text.size(), &length);
+  const kiln_explain_options options = optionsOf(format, config);
+  const kiln_status status = kiln_explain(engine, &problem, nullptr, &options,
+                                          text.data(), text.size(), &length);
   INFO(lastError());
   REQUIRE(status == KILN_SUCCESS);
   text.resize(length);
@@ -46,8 +55,9 @@ std::string keysOf(kiln_engine *engine, const kiln_problem &problem,
                    kiln_text_format format = KILN_TEXT_PLAIN) {
   std::string text(1 << 20, '\0');
   size_t length = 0;
+  const kiln_explain_options options = optionsOf(format);
   const kiln_status status = kiln_problem_keys(
-      engine, &problem, nullptr, format, text.data(), text.size(), &length);
+      engine, &problem, nullptr, &options, text.data(), text.size(), &length);
   INFO(lastError());
   REQUIRE(status == KILN_SUCCESS);
   text.resize(length);
@@ -73,8 +83,8 @@ std::vector<kiln_candidate> candidatesOf(kiln_engine *engine,
                                          size_t most = 4096) {
   std::vector<kiln_candidate> list(most, KILN_INIT(kiln_candidate));
   size_t count = 0;
-  const kiln_status status =
-      kiln_candidates(engine, &problem, nullptr, list.data(), most, &count);
+  const kiln_status status = kiln_candidates(engine, &problem, nullptr, nullptr,
+                                             list.data(), most, &count);
   INFO(lastError());
   REQUIRE(status == KILN_SUCCESS);
   list.resize(std::min(most, count));
@@ -152,11 +162,11 @@ TEST_CASE("the device is that of the stream, or the one that is named") {
   kiln_engine_options none = fixture.options();
   none.driver_path = "/nowhere/libcuda.so";
   kiln_engine *blind = fixture.engine(none);
-  CHECK(kiln_explain(blind, &problem, nullptr, nullptr, KILN_TEXT_PLAIN,
-                     nullptr, 0, nullptr) == KILN_DRIVER_MISSING);
-  CHECK(kiln_candidates(blind, &problem, nullptr, nullptr, 0, nullptr) ==
+  CHECK(kiln_explain(blind, &problem, nullptr, nullptr, nullptr, 0, nullptr) ==
         KILN_DRIVER_MISSING);
-  CHECK(kiln_problem_keys(blind, &problem, nullptr, KILN_TEXT_JSON, nullptr, 0,
+  CHECK(kiln_candidates(blind, &problem, nullptr, nullptr, nullptr, 0,
+                        nullptr) == KILN_DRIVER_MISSING);
+  CHECK(kiln_problem_keys(blind, &problem, nullptr, nullptr, nullptr, 0,
                           nullptr) == KILN_DRIVER_MISSING);
 }
 
@@ -167,20 +177,20 @@ TEST_CASE("texts and arrays are cut at their capacity") {
   const std::string text = explained(engine, problem);
   char cut[16];
   size_t length = 0;
-  REQUIRE(kiln_explain(engine, &problem, nullptr, nullptr, KILN_TEXT_PLAIN, cut,
-                       sizeof cut, &length) == KILN_SUCCESS);
+  REQUIRE(kiln_explain(engine, &problem, nullptr, nullptr, cut, sizeof cut,
+                       &length) == KILN_SUCCESS);
   CHECK(length == text.size());
   CHECK(std::string(cut) == text.substr(0, sizeof cut - 1));
   length = 0;
-  REQUIRE(kiln_problem_keys(engine, &problem, nullptr, KILN_TEXT_PLAIN, nullptr,
-                            0, &length) == KILN_SUCCESS);
+  REQUIRE(kiln_problem_keys(engine, &problem, nullptr, nullptr, nullptr, 0,
+                            &length) == KILN_SUCCESS);
   CHECK(length == keysOf(engine, problem).size());
 
   const auto all = candidatesOf(engine, problem);
   REQUIRE(all.size() > 3);
   size_t count = 0;
-  REQUIRE(kiln_candidates(engine, &problem, nullptr, nullptr, 0, &count) ==
-          KILN_SUCCESS);
+  REQUIRE(kiln_candidates(engine, &problem, nullptr, nullptr, nullptr, 0,
+                          &count) == KILN_SUCCESS);
   CHECK(count == all.size());
   // The first element alone has a size. A later version's is larger.
   struct Larger {
@@ -191,8 +201,8 @@ TEST_CASE("texts and arrays are cut at their capacity") {
   for (Larger &one : larger)
     std::memset(&one, 0xff, sizeof one);
   larger[0].known.struct_size = sizeof(Larger);
-  REQUIRE(kiln_candidates(engine, &problem, nullptr, &larger[0].known, 2,
-                          nullptr) == KILN_SUCCESS);
+  REQUIRE(kiln_candidates(engine, &problem, nullptr, nullptr, &larger[0].known,
+                          2, nullptr) == KILN_SUCCESS);
   for (size_t i = 0; i < 2; ++i) {
     CHECK(larger[i].known.struct_size == sizeof(Larger));
     CHECK(larger[i].known.rank == i + 1);
@@ -210,7 +220,8 @@ TEST_CASE("what is wrong with a question is told") {
   auto explain = [&](kiln_engine *of, const kiln_problem *about,
                      const char *config, kiln_text_format format, char *buffer,
                      size_t capacity) {
-    return kiln_explain(of, about, config, nullptr, format, buffer, capacity,
+    const kiln_explain_options options = optionsOf(format, config);
+    return kiln_explain(of, about, nullptr, &options, buffer, capacity,
                         nullptr);
   };
   CHECK(explain(nullptr, &problem, nullptr, 0, nullptr, 0) ==
@@ -223,24 +234,26 @@ TEST_CASE("what is wrong with a question is told") {
         KILN_INVALID_ARGUMENT);
   CHECK(explain(engine, &problem, nullptr, 5, nullptr, 0) == KILN_UNSUPPORTED);
   CHECK(lastErrorHas("text format 5"));
-  CHECK(kiln_problem_keys(nullptr, &problem, nullptr, 0, nullptr, 0, nullptr) ==
-        KILN_INVALID_ARGUMENT);
-  CHECK(kiln_problem_keys(engine, nullptr, nullptr, 0, nullptr, 0, nullptr) ==
-        KILN_INVALID_ARGUMENT);
-  CHECK(kiln_problem_keys(engine, &problem, nullptr, -1, nullptr, 0, nullptr) ==
-        KILN_UNSUPPORTED);
+  auto keys = [&](kiln_engine *of, const kiln_problem *about,
+                  const kiln_explain_options *options) {
+    return kiln_problem_keys(of, about, nullptr, options, nullptr, 0, nullptr);
+  };
+  CHECK(keys(nullptr, &problem, nullptr) == KILN_INVALID_ARGUMENT);
+  CHECK(keys(engine, nullptr, nullptr) == KILN_INVALID_ARGUMENT);
+  const kiln_explain_options noFormat = optionsOf(-1);
+  CHECK(keys(engine, &problem, &noFormat) == KILN_UNSUPPORTED);
   kiln_candidate one = KILN_INIT(kiln_candidate);
-  CHECK(kiln_candidates(nullptr, &problem, nullptr, &one, 1, nullptr) ==
+  CHECK(kiln_candidates(nullptr, &problem, nullptr, nullptr, &one, 1,
+                        nullptr) == KILN_INVALID_ARGUMENT);
+  CHECK(kiln_candidates(engine, nullptr, nullptr, nullptr, &one, 1, nullptr) ==
         KILN_INVALID_ARGUMENT);
-  CHECK(kiln_candidates(engine, nullptr, nullptr, &one, 1, nullptr) ==
-        KILN_INVALID_ARGUMENT);
-  CHECK(kiln_candidates(engine, &problem, nullptr, nullptr, 1, nullptr) ==
-        KILN_INVALID_ARGUMENT);
+  CHECK(kiln_candidates(engine, &problem, nullptr, nullptr, nullptr, 1,
+                        nullptr) == KILN_INVALID_ARGUMENT);
   one.struct_size -= 8;
-  CHECK(kiln_candidates(engine, &problem, nullptr, &one, 1, nullptr) ==
+  CHECK(kiln_candidates(engine, &problem, nullptr, nullptr, &one, 1, nullptr) ==
         KILN_INVALID_ARGUMENT);
   one.struct_size = sizeof one + 4;
-  CHECK(kiln_candidates(engine, &problem, nullptr, &one, 1, nullptr) ==
+  CHECK(kiln_candidates(engine, &problem, nullptr, nullptr, &one, 1, nullptr) ==
         KILN_INVALID_ARGUMENT);
   // There is nothing to rank in nothing.
   const kiln_problem empty = problemOf("gemm m=0 n=8 k=8 dtype=bf16");
@@ -248,6 +261,61 @@ TEST_CASE("what is wrong with a question is told") {
         KILN_INVALID_ARGUMENT);
   CHECK(candidatesOf(engine, empty).empty());
   CHECK(keysOf(engine, empty).find("artifact") == std::string::npos);
+}
+
+TEST_CASE("options are checked, and each call takes those that it has") {
+  ExplainFixture fixture;
+  kiln_engine *engine = fixture.planner();
+  const kiln_problem problem = problemOf(kText);
+  auto explain = [&](const kiln_explain_options &options) {
+    return kiln_explain(engine, &problem, nullptr, &options, nullptr, 0,
+                        nullptr);
+  };
+  auto candidates = [&](const kiln_explain_options &options) {
+    return kiln_candidates(engine, &problem, nullptr, &options, nullptr, 0,
+                           nullptr);
+  };
+  auto keys = [&](const kiln_explain_options &options) {
+    return kiln_problem_keys(engine, &problem, nullptr, &options, nullptr, 0,
+                             nullptr);
+  };
+  auto all = [&](const kiln_explain_options &options, kiln_status expected) {
+    CHECK(explain(options) == expected);
+    CHECK(candidates(options) == expected);
+    CHECK(keys(options) == expected);
+  };
+  kiln_explain_options options = optionsOf(KILN_TEXT_PLAIN);
+  all(options, KILN_SUCCESS);
+  options.flags = 1;
+  all(options, KILN_UNSUPPORTED);
+  CHECK(lastErrorHas("flags 0x1 are unknown"));
+  options = optionsOf(KILN_TEXT_PLAIN);
+  options.reserved[4] = 1;
+  all(options, KILN_UNSUPPORTED);
+  options = optionsOf(KILN_TEXT_PLAIN);
+  options.struct_size = 0;
+  all(options, KILN_INVALID_ARGUMENT);
+  const std::string config = candidatesOf(engine, problem, 1).front().config;
+  options = optionsOf(KILN_TEXT_PLAIN, config.c_str());
+  CHECK(explain(options) == KILN_SUCCESS);
+  CHECK(candidates(options) == KILN_INVALID_ARGUMENT);
+  CHECK(lastErrorHas("kiln_candidates takes no config"));
+  CHECK(keys(options) == KILN_INVALID_ARGUMENT);
+  CHECK(lastErrorHas("kiln_problem_keys takes no config"));
+  options = optionsOf(KILN_TEXT_JSON);
+  CHECK(explain(options) == KILN_SUCCESS);
+  CHECK(candidates(options) == KILN_INVALID_ARGUMENT);
+  CHECK(keys(options) == KILN_SUCCESS);
+}
+
+TEST_CASE("a text that its field has no room for is an error, and not cut") {
+  char field[8] = "before";
+  llvm::cantFail(copyText("seven..", field));
+  CHECK(std::string(field) == "seven..");
+  const ErrorSummary error = summarize(copyText("eight...", field));
+  CHECK(error.code == ErrorCode::Internal);
+  CHECK(error.message == "'eight...' has 8 bytes, its field has room for 7");
+  CHECK(std::string(field) == "seven..");
 }
 
 TEST_CASE("candidates tell what is measured, loaded, on disk and wrong") {
@@ -316,6 +384,41 @@ TEST_CASE("a problem with ranges is told at its hint, or at its last value") {
   range.last = 4096;
   range.hint = 128;
   CHECK(explained(engine, ranged).find("gemm m=128 n=256") == 0);
+}
+
+TEST_CASE("a hint of any alignment is told, and not its range's last value") {
+  ExplainFixture fixture;
+  kiln_engine *engine = fixture.planner();
+  // Rows of op(A) are stored along m: each alignment has its own signature.
+  const std::string rest = " n=256 k=512 dtype=bf16 layout=TN";
+  const std::string one = "gemm m=1" + rest;
+  kiln_problem ranged = problemOf(one.c_str());
+  kiln_range range = rangeOf("m", 1, 8192);
+  ranged.ranges = &range;
+  ranged.range_count = 1;
+  for (int64_t hint : {1, 77, 1004, 8192}) {
+    CAPTURE(hint);
+    range.hint = hint;
+    const std::string alone = "gemm m=" + std::to_string(hint) + rest;
+    const kiln_problem value = problemOf(alone.c_str());
+    CHECK(explained(engine, ranged) == explained(engine, value));
+    CHECK(std::string(candidatesOf(engine, ranged, 1).front().config) ==
+          candidatesOf(engine, value, 1).front().config);
+  }
+}
+
+TEST_CASE("the key of one value is told, and not that of a range") {
+  ExplainFixture fixture;
+  kiln_engine *engine = fixture.planner();
+  kiln_problem ranged = problemOf(kText);
+  CHECK_FALSE(keyOf(engine, ranged).empty());
+  kiln_range range = rangeOf("m", 1, 128);
+  ranged.ranges = &range;
+  ranged.range_count = 1;
+  CHECK(kiln_problem_key(engine, &ranged, nullptr, nullptr, 0, nullptr) ==
+        KILN_INVALID_ARGUMENT);
+  CHECK(lastErrorHas("kiln_problem_keys"));
+  CHECK_FALSE(keysOf(engine, ranged).empty());
 }
 
 TEST_CASE("the keys of a value are its record's and its choice's") {

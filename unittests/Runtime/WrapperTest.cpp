@@ -97,13 +97,18 @@ TEST_CASE("the wrapper explains, ranks and tells keys") {
   const std::string text = engine.explain(gemm, nullptr).orThrow();
   CHECK(text.find("gemm m=64 n=128 k=256") == 0);
   CHECK(text.back() == '\n');
-  CHECK(engine.explain(gemm, nullptr, KILN_TEXT_JSON, ranked[1].config)
-            .orThrow()
-            .find("\"rank\": 2") != std::string::npos);
   CHECK(engine.problemKeys(gemm, nullptr).orThrow().find("record ") == 0);
-  CHECK(
-      engine.explain(gemm, nullptr, KILN_TEXT_PLAIN, "none").status().code() ==
-      KILN_INVALID_ARGUMENT);
+  kiln::ExplainOptions options;
+  options.format = KILN_TEXT_JSON;
+  CHECK(engine.problemKeys(gemm, nullptr, options).orThrow().front() == '{');
+  options.config = ranked[1].config;
+  CHECK(engine.explain(gemm, nullptr, options).orThrow().find("\"rank\": 2") !=
+        std::string::npos);
+  CHECK(engine.candidates(gemm, nullptr, 3, options).status().code() ==
+        KILN_INVALID_ARGUMENT);
+  options.config = "none";
+  CHECK(engine.explain(gemm, nullptr, options).status().code() ==
+        KILN_INVALID_ARGUMENT);
 }
 
 TEST_CASE("the wrapper reads names of kernels") {

@@ -34,9 +34,11 @@ public:
 
   std::string explain(const std::string &text, kiln_text_format format) const {
     const kiln_problem problem = problemOf(text);
+    kiln_explain_options options = KILN_INIT(kiln_explain_options);
+    options.format = format;
     return written([&](char *buffer, size_t capacity, size_t *length) {
-      return kiln_explain(engine, &problem, nullptr, nullptr, format, buffer,
-                          capacity, length);
+      return kiln_explain(engine, &problem, nullptr, &options, buffer, capacity,
+                          length);
     });
   }
   std::string keys(const std::string &text, const kiln_range *range) const {
@@ -44,16 +46,16 @@ public:
     problem.ranges = range;
     problem.range_count = range ? 1 : 0;
     return written([&](char *buffer, size_t capacity, size_t *length) {
-      return kiln_problem_keys(engine, &problem, nullptr, KILN_TEXT_PLAIN,
-                               buffer, capacity, length);
+      return kiln_problem_keys(engine, &problem, nullptr, nullptr, buffer,
+                               capacity, length);
     });
   }
   std::vector<kiln_candidate> candidates(const std::string &text, size_t most,
                                          size_t &count) const {
     const kiln_problem problem = problemOf(text);
     std::vector<kiln_candidate> list(most, KILN_INIT(kiln_candidate));
-    const kiln_status status =
-        kiln_candidates(engine, &problem, nullptr, list.data(), most, &count);
+    const kiln_status status = kiln_candidates(
+        engine, &problem, nullptr, nullptr, list.data(), most, &count);
     INFO(kiln_last_error_message());
     REQUIRE(status == KILN_SUCCESS);
     list.resize(std::min(most, count));

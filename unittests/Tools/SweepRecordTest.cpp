@@ -5,8 +5,15 @@
 
 #include <doctest/doctest.h>
 
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <regex>
+#include <string>
+
 using namespace kiln;
 using namespace kiln::cli;
+namespace fs = std::filesystem;
 
 static SweepResult recordedOf(const std::vector<double> &times) {
   SweepResult result;
@@ -51,6 +58,36 @@ TEST_CASE("a record keeps what has a time, and reads as it was written") {
   // A config that was too slow for the playoff is not the best.
   CHECK(space.bestNs() == 1235);
   CHECK(read.spaces[1].bestNs() == 0);
+}
+
+TEST_CASE("a record without a commit has no member for it") {
+  SweepRecord record;
+  CHECK(record.text().find("commit") == std::string::npos);
+  record.commit = "444f5d08";
+  CHECK(record.text().find("\"commit\": \"444f5d08\"") != std::string::npos);
+}
+
+TEST_CASE(
+    "the recorded sweeps name one commit, or their sentence tells of it") {
+  const std::regex hash("[0-9a-f]{7,40}");
+  const fs::path folder = fs::path(KILN_SOURCE_DIR) / "benchmarks/sweeps/h200";
+  size_t files = 0;
+  for (const fs::directory_entry &entry :
+       fs::recursive_directory_iterator(folder)) {
+    if (entry.path().extension() != ".json")
+      continue;
+    CAPTURE(entry.path().string());
+    ++files;
+    std::ifstream file(entry.path());
+    const std::string text((std::istreambuf_iterator<char>(file)), {});
+    const llvm::json::Value json = llvm::cantFail(parseJson(text, "test"));
+    const auto record = llvm::cantFail(SweepRecord::parse(json, "test"));
+    const bool hasMember = json.getAsObject()->get("commit");
+    CHECK(hasMember == std::regex_match(record.commit, hash));
+    const bool isTold = record.what.find("ommit") != std::string::npos;
+    CHECK((hasMember || isTold));
+  }
+  CHECK(files > 10);
 }
 
 TEST_CASE("a third of all problems is for tests") {

@@ -14,8 +14,10 @@
 // template in the header: GemmProblem is complete once its parts are.)
 //
 // Another part is a base of GemmProblem and a line in each of gemmFields(),
-// readGemmProblem(), GemmFamily::canonicalise() and gemmOperands(). It has
-// members in GemmSignature where kernels are compiled for it.
+// readGemmProblem(), GemmFamily::canonicalise() and gemmOperands(). Its check
+// goes into checkParts(), whose order is deliberate: where several parts are at
+// fault, the error is that of the rarer feature. It has members in
+// GemmSignature where kernels are compiled for it.
 //
 //===----------------------------------------------------------------------===//
 #pragma once

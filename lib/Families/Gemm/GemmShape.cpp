@@ -26,7 +26,7 @@ void GemmShape::addFields(llvm::MutableArrayRef<Field> fields) {
 
 llvm::Error GemmShape::check(const GemmProblem &p) {
   bool isByte = bytesOf(p.dtype) == 1;
-  if (!p.isPacked() && // PackedB has words for it
+  if (!p.isPacked() && // PackedB reports it
       (isFp8(p.dtype) ? !isFp8(p.typeB) : p.typeB != p.dtype))
     return makeError(ErrorCode::Unsupported,
                      "gemm: b={} does not go with dtype={}", nameOf(p.typeB),

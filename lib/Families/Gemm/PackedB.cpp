@@ -39,7 +39,7 @@ llvm::Error PackedB::check(const GemmProblem &p) {
   if (!p.isPacked())
     return checkPlainB(p);
   GemmSignature signature = signatureOf(p);
-  // QuantizedD and GemmScales have words for these.
+  // QuantizedD and GemmScales report these.
   signature.out = p.sideType();
   signature.zeroA = ScaleKind::None;
   if (!signature.hasTypes())

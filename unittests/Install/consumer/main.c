@@ -62,17 +62,20 @@ int main(void) {
   kiln_problem problem = KILN_INIT(kiln_problem);
   problem.text = "gemm m=64 n=256 k=512 dtype=bf16 layout=NT";
   kiln_candidate candidates[2] = {KILN_INIT(kiln_candidate)};
+  kiln_explain_options asJson = KILN_INIT(kiln_explain_options);
+  asJson.format = KILN_TEXT_JSON;
+  asJson.config = candidates[1].config;
   size_t count = 0;
-  failures += check(kiln_engine_create(&options, &engine) == KILN_SUCCESS &&
-                        kiln_candidates(engine, &problem, NULL, candidates, 2,
-                                        &count) == KILN_SUCCESS &&
-                        count > 2 && candidates[1].rank == 2,
-                    "candidates");
   failures +=
-      check(kiln_explain(engine, &problem, candidates[1].config, NULL,
-                         KILN_TEXT_JSON, NULL, 0, &count) == KILN_SUCCESS &&
-                count > 0,
-            "explanation");
+      check(kiln_engine_create(&options, &engine) == KILN_SUCCESS &&
+                kiln_candidates(engine, &problem, NULL, NULL, candidates, 2,
+                                &count) == KILN_SUCCESS &&
+                count > 2 && candidates[1].rank == 2,
+            "candidates");
+  failures += check(kiln_explain(engine, &problem, NULL, &asJson, NULL, 0,
+                                 &count) == KILN_SUCCESS &&
+                        count > 0,
+                    "explanation");
   kiln_engine_destroy(engine);
   return failures;
 }
