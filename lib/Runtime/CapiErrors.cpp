@@ -2,6 +2,7 @@
 #include "Runtime/Capi.h"
 
 #include "Call/StructAccess.h"
+#include "Support/EnumName.h"
 
 #include <algorithm>
 #include <cstring>
@@ -110,40 +111,25 @@ const char *kiln_status_name(kiln_status status) KILN_NOEXCEPT {
   return nameOf(static_cast<ErrorCode>(status)).data();
 }
 
+static constexpr EnumName<kiln_state> kStateNames[] = {
+    {KILN_STATE_MISSING, "missing"}, {KILN_STATE_COMPILING, "compiling"},
+    {KILN_STATE_TUNING, "tuning"},   {KILN_STATE_FALLBACK, "fallback"},
+    {KILN_STATE_READY, "ready"},
+};
+
+static constexpr EnumName<kiln_source> kSourceNames[] = {
+    {KILN_SOURCE_NONE, "none"},         {KILN_SOURCE_RECORD, "record"},
+    {KILN_SOURCE_DECISION, "decision"}, {KILN_SOURCE_ESTIMATE, "estimate"},
+    {KILN_SOURCE_GENERIC, "generic"},   {KILN_SOURCE_STAND_IN, "stand-in"},
+};
+
+// The names are literals, so they end with a null.
 const char *kiln_state_name(kiln_state state) KILN_NOEXCEPT {
-  switch (state) {
-  case KILN_STATE_MISSING:
-    return "missing";
-  case KILN_STATE_COMPILING:
-    return "compiling";
-  case KILN_STATE_TUNING:
-    return "tuning";
-  case KILN_STATE_FALLBACK:
-    return "fallback";
-  case KILN_STATE_READY:
-    return "ready";
-  default:
-    return "unknown";
-  }
+  return nameIn(kStateNames, state, "unknown").data();
 }
 
 const char *kiln_source_name(kiln_source source) KILN_NOEXCEPT {
-  switch (source) {
-  case KILN_SOURCE_NONE:
-    return "none";
-  case KILN_SOURCE_RECORD:
-    return "record";
-  case KILN_SOURCE_DECISION:
-    return "decision";
-  case KILN_SOURCE_ESTIMATE:
-    return "estimate";
-  case KILN_SOURCE_GENERIC:
-    return "generic";
-  case KILN_SOURCE_STAND_IN:
-    return "stand-in";
-  default:
-    return "unknown";
-  }
+  return nameIn(kSourceNames, source, "unknown").data();
 }
 
 uint32_t kiln_abi_version(void) KILN_NOEXCEPT { return KILN_ABI_VERSION; }

@@ -1,7 +1,6 @@
 //===- PlanHandle.cpp - a choice that stays -------------------------------===//
 #include "Runtime/PlanHandle.h"
 
-#include "Support/EnumName.h"
 #include "Support/Error.h"
 
 #include <algorithm>
