@@ -37,10 +37,10 @@ llvm::Error PrepareTask::readOptions(const kiln_prepare_options *options) {
   if (options->budget_ms < 0)
     return makeError(ErrorCode::InvalidArgument, "budget_ms is {}",
                      options->budget_ms);
-  if (!options->stream_count != !options->streams)
+  if (options->stream_count && !options->streams)
     return makeError(ErrorCode::InvalidArgument,
-                     "streams is {}, with a stream_count of {}",
-                     options->streams ? "set" : "null", options->stream_count);
+                     "streams is null, with a count of {}",
+                     options->stream_count);
   flags = options->flags;
   totalBudget = EngineConfig::timeOf(options->budget_ms);
   progressHook = options->progress;

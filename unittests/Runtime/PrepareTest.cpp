@@ -557,21 +557,6 @@ TEST_CASE("a kernel's name is read without an engine") {
   CHECK(std::string(text) == "transpose2d tiled.tr32.tc64.t128.v4");
 }
 
-TEST_CASE("streams and their count come together") {
-  RuntimeFixture fixture;
-  kiln_problem problem = problemOf("gemm m=128 n=256 k=512 dtype=bf16");
-  kiln_stream stream = fixture.gpu.stream();
-  kiln_prepare_options options = KILN_INIT(kiln_prepare_options);
-  options.streams = &stream;
-  CHECK(kiln_prepare(fixture.engine(), &problem, 1, &options, nullptr) ==
-        KILN_INVALID_ARGUMENT);
-  CHECK(lastErrorHas("stream_count of 0"));
-  options.streams = nullptr;
-  options.stream_count = 1;
-  CHECK(kiln_prepare(fixture.engine(), &problem, 1, &options, nullptr) ==
-        KILN_INVALID_ARGUMENT);
-}
-
 TEST_CASE("reserved functions answer unsupported") {
   RuntimeFixture fixture;
   kiln_engine *engine = fixture.engine();
