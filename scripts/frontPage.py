@@ -119,8 +119,8 @@ def stall(all_rows):
         *Measured* ({short_gpu(document)}): the first call of a signature took
         {first["most"] / 1e3:.0f} ms, and of the {busy["count"]:,} calls that
         were made while kernels were compiled, loaded and measured the slowest
-        took {busy["most"] / 1e3:.1f} ms of host time. In other runs single
-        calls took up to 19 ms (`docs/api.md`, "Mode background").""")
+        took {busy["most"] / 1e3:.1f} ms of host time. Single
+        calls of other runs took longer (`docs/api.md`).""")
 
 
 def weak(all_rows):
