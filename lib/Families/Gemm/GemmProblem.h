@@ -32,6 +32,10 @@
 #include "Families/Gemm/QuantizedD.h"
 #include "gemm/GemmSignature.h"
 
+#include <llvm/ADT/STLExtras.h>
+
+#include <cstring>
+#include <optional>
 #include <string>
 
 namespace kiln {
@@ -84,8 +88,29 @@ struct GemmProblem : GemmShape,
 const Schema &gemmProblemSchema();
 
 /// Reads the values of a problem, in schema order, and resolves derived
-/// defaults. Nanoseconds: called on every launch.
+/// defaults. Takes nanoseconds: it runs on launches.
 GemmProblem readGemmProblem(const int64_t *values);
+
+/// The problem of a plan, read once: most launches repeat it.
+class PlannedGemm {
+public:
+  explicit PlannedGemm(const Values &problem)
+      : problem(readGemmProblem(problem.array().data())) {
+    llvm::copy(problem.array(), values);
+  }
+
+  /// The problem of \p launched. \p other holds it where it is not the plan's.
+  const GemmProblem &at(const int64_t *launched,
+                        std::optional<GemmProblem> &other) const {
+    if (std::memcmp(launched, values, sizeof(values)) == 0) [[likely]]
+      return problem;
+    return other.emplace(readGemmProblem(launched));
+  }
+
+private:
+  int64_t values[GemmField::Count];
+  GemmProblem problem;
+};
 
 /// Signature of a problem: alignment classes from `align` and leading
 /// dimensions.

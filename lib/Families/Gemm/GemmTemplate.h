@@ -138,37 +138,38 @@ template <class Config> inline constexpr bool kAlignsRowsOfA = requires {
 template <class Config> class GemmBinder final : public Binder {
 public:
   /// \p resident: blocks that run at once; \p alignsA: GemmProduct.
-  GemmBinder(const Config &config, const GemmSignature &signature,
-             const DeviceModel &device, WorkspaceLayout workspace,
-             int64_t resident, bool alignsA)
-      : config(config), workspace(workspace), alignsA(alignsA),
-        sharedBytes(config.sharedBytes(signature)),
+  GemmBinder(const Values &problem, const Config &config,
+             const GemmSignature &signature, const DeviceModel &device,
+             WorkspaceLayout workspace, int64_t resident, bool alignsA)
+      : planned(problem), config(config), workspace(workspace),
+        alignsA(alignsA), sharedBytes(config.sharedBytes(signature)),
         takesDependentLaunch(hasDependentLaunch(device)),
         smCount(device.smCount), resident(resident) {}
 
   void bind(const Arguments &arguments, const LaunchContext &context,
             LaunchSpec &spec) const noexcept override {
-    GemmProblem problem = readGemmProblem(arguments.problem);
+    std::optional<GemmProblem> other;
+    const GemmProblem &problem = planned.at(arguments.problem, other);
     context.zero(workspace.zeroedBytes, spec);
     int early = 0;
-    GemmParams gathered;
+    std::optional<GemmParams> gathered;
     const bool gathers = problem.gathers && !kGathersItself<Config>;
     const bool copies = gathers || alignsA;
     if (copies) [[unlikely]] {
       const bool depends = takesDependentLaunch && arguments.isDependent;
       gathered = makeGemmParams(problem, arguments);
       if (gathers)
-        addGather(problem, context.scratch, 1, depends, gathered, spec);
+        addGather(problem, context.scratch, 1, depends, *gathered, spec);
       else
         addAlignedCopy(problem, context.scratch + partialBytes(problem), 1,
-                       depends, gathered, spec);
+                       depends, *gathered, spec);
     }
     KernelStep &step = spec.addKernelOf([&] {
       GemmParams params = makeGemmParams(problem, arguments);
       if (copies) [[unlikely]] {
-        params.a = gathered.a;
-        params.lda = gathered.lda;
-        params.scaleA = gathered.scaleA;
+        params.a = gathered->a;
+        params.lda = gathered->lda;
+        params.scaleA = gathered->scaleA;
       }
       const int constant = constantOperands(arguments);
       params.early =
@@ -212,6 +213,7 @@ private:
     return gridOf(config).blocks(problem.m, problem.n, problem.batchA);
   }
 
+  PlannedGemm planned;
   Config config;
   WorkspaceLayout workspace;
   bool alignsA;
@@ -336,7 +338,7 @@ public:
                                 /*maySpill=*/this->isGeneric(), device);
     plan.workspace = workspaceOf(product, config);
     plan.binder = std::make_shared<GemmBinder<Config>>(
-        config, signature, device, plan.workspace,
+        plan.problem, config, signature, device, plan.workspace,
         residentBlocks(signature, config, device), product.alignsA);
     completePlan(gemm, signature, config, device, plan);
     // Behind all others, where a binder of the template's own looks for it.

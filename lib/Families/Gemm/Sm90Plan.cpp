@@ -2,8 +2,8 @@
 //
 // Tensor maps say how operands lie in memory, so everything about layouts and
 // batches is here: the kernel only names coordinates. A launch compares its
-// maps with those of the plan; where sizes are the same, as they are unless a
-// dynamic extent has changed, the encoded prototype serves.
+// matrices with those of the plan; where sizes are the same, as they are unless
+// a dynamic extent has changed, the encoded prototype serves.
 //
 //===----------------------------------------------------------------------===//
 #include "Families/Gemm/Sm90Plan.h"
@@ -12,7 +12,6 @@
 #include "Families/Gemm/GemmTemplate.h"
 #include "Families/Gemm/Sm90Estimate.h"
 #include "Families/Gemm/Sm90Repack.h"
-#include "Families/ReusedTensorMap.h"
 #include "Model/MathUtil.h"
 #include "gemm/RepackConfig.h"
 #include "gemm/Sm90GemmParams.h"
@@ -30,6 +29,12 @@ namespace {
 struct StoredMatrix {
   DeviceAddress address = 0;
   int64_t rows = 0, cols = 0, ld = 0, stride = 0;
+
+  /// Whether \p other lies in memory alike, wherever that is.
+  bool isLike(const StoredMatrix &other) const {
+    return ((rows ^ other.rows) | (cols ^ other.cols) | (ld ^ other.ld) |
+            (stride ^ other.stride)) == 0;
+  }
 };
 
 /// The matrices of a launch as its product reads and writes them.
@@ -39,43 +44,47 @@ struct StoredMatrices {
 
 class Sm90Binder final : public Binder {
 public:
-  Sm90Binder(const GemmProblem &problem, const GemmSignature &signature,
-             const Sm90GemmConfig &config, const DeviceModel &device)
-      : signature(signature), config(config),
+  Sm90Binder(const Values &values, const GemmProblem &problem,
+             const GemmSignature &signature, const Sm90GemmConfig &config,
+             const DeviceModel &device)
+      : plannedProblem(values), signature(signature), config(config),
         aheadA(aheadOfA(signature, config)),
         aheadB(aheadOfB(signature, config)),
         boxesA(boxesOf(!config.swapAB, config.readsKMajorA(signature))),
         boxesB(boxesOf(config.swapAB, config.readsKMajorB(signature))),
         sharedBytes(static_cast<uint32_t>(config.sharedBytes(signature))),
         mostGroups(residentGroups(config, device)), smCount(device.smCount) {
+    auto strideOf = [&](int64_t packed) {
+      return problem.batch > 1 ? packed : 0;
+    };
     // Groups with ends share a matrix.
-    auto flat = [&](int64_t stride) {
-      return signature.hasFlatRows() ? 0 : stride;
+    auto flat = [&](int64_t packed) {
+      return signature.hasFlatRows() ? 0 : strideOf(packed);
     };
     StoredMatrix a{0, problem.rowsA(), problem.colsA(), problem.lda,
                    flat(problem.strideA())};
     if (signature.gathers)
       a.ld = gatheredLda(problem);
     StoredMatrix b{0, problem.rowsB(), problem.colsB(), problem.ldb,
-                   problem.strideB()};
+                   strideOf(problem.strideB())};
     copied(a, aheadA);
     copied(b, aheadB);
-    planned.a = operandMap(formOf(boxesA), boxesA, a, problem.batch);
-    planned.b = operandMap(formOf(boxesB), boxesB, b, problem.batch);
     const int64_t columns = problem.n / signature.columnsPerOutput();
-    planned.d =
-        sized(pieceForm(config.storedRows(signature)),
-              {0, problem.room, columns, problem.ldd, flat(problem.strideD())},
-              problem.batch);
+    auto ofD = [&](int64_t ld, int64_t stride) {
+      return StoredMatrix{0, problem.room, columns, ld, stride};
+    };
+    planned = {a, b, ofD(problem.ldc, strideOf(problem.strideC())),
+               ofD(problem.ldd, flat(problem.strideD())),
+               ofD(problem.ldResidual, flat(problem.strideResidual()))};
+    plannedBatch = problem.batch;
     const TensorMapSpec fetched = pieceForm(
         config.swapAB ? config.pieceColumns(signature) : Sm90GemmConfig::kUnit);
-    planned.c = sized(
-        fetched, {0, problem.room, columns, problem.ldc, problem.strideC()},
-        problem.batch);
-    planned.residual = sized(fetched,
-                             {0, problem.room, columns, problem.ldResidual,
-                              flat(problem.strideResidual())},
-                             problem.batch);
+    plannedMaps = {
+        operandMap(formOf(boxesA), boxesA, a, plannedBatch),
+        operandMap(formOf(boxesB), boxesB, b, plannedBatch),
+        sized(fetched, planned.c, plannedBatch),
+        sized(pieceForm(config.storedRows(signature)), planned.d, plannedBatch),
+        sized(fetched, planned.residual, plannedBatch)};
   }
 
   void bind(const Arguments &arguments, const LaunchContext &context,
@@ -86,7 +95,7 @@ public:
   struct Maps {
     TensorMapSpec a, b, c, d, residual;
   };
-  const Maps &maps() const { return planned; }
+  const Maps &maps() const { return plannedMaps; }
   bool loadsBoxesOfB() const { return !signature.isPacked(); }
   bool storesByTma() const { return config.storesByTma(signature); }
   bool fetchesC() const {
@@ -133,18 +142,19 @@ private:
   StoredMatrix bindOperand(StoredMatrix matrix, Ahead ahead, int64_t batch,
                            bool depends, DeviceAddress &scratch,
                            LaunchSpec &spec) const;
-  void bindSplits(const GemmProblem &problem, const LaunchContext &context,
-                  GemmParams &params, LaunchSpec &spec) const;
+  void zeroSplits(const GemmProblem &problem, const LaunchContext &context,
+                  LaunchSpec &spec) const;
   void setGeometry(const GemmProblem &problem, const LaunchContext &context,
                    KernelStep &step) const;
-  void setParams(const GemmProblem &problem, const StoredMatrices &matrices,
-                 Sm90GemmParams &params) const;
+  void setParams(const GemmProblem &problem, const LaunchContext &context,
+                 const StoredMatrices &matrices, Sm90GemmParams &params) const;
   int earlyOf(const GemmProblem &problem, const Arguments &arguments,
               const LaunchSpec &spec) const;
   void addMaps(const StoredMatrices &matrices, int64_t batch,
                const EncodedTensorMap *prototypes, const KernelStep &step,
                LaunchSpec &spec) const;
 
+  PlannedGemm plannedProblem;
   GemmSignature signature;
   Sm90GemmConfig config;
   // These follow from both, and launches do not derive them again.
@@ -153,7 +163,10 @@ private:
   uint32_t sharedBytes;
   int64_t mostGroups;
   int64_t smCount;
-  Maps planned;
+  // The operands of the planned problem.
+  StoredMatrices planned;
+  int64_t plannedBatch;
+  Maps plannedMaps;
 };
 
 } // namespace
@@ -298,15 +311,14 @@ StoredMatrix Sm90Binder::bindOperand(StoredMatrix matrix, Ahead ahead,
   return matrix;
 }
 
-/// Gives splits the zeros where they exchange sums.
-void Sm90Binder::bindSplits(const GemmProblem &problem,
-                            const LaunchContext &context, GemmParams &params,
+/// Has splits find zeros where they exchange sums.
+void Sm90Binder::zeroSplits(const GemmProblem &problem,
+                            const LaunchContext &context,
                             LaunchSpec &spec) const {
   if (config.splitK() == 1)
     return;
   int64_t bytes = config.zeroedBytes(problem.m, problem.n, problem.batch);
   context.zero(static_cast<uint64_t>(bytes), spec);
-  params.partials = reinterpret_cast<float *>(context.zeroed);
 }
 
 /// Blocks are persistent: as many as run at once, or as have a tile. Blocks
@@ -330,9 +342,12 @@ void Sm90Binder::setGeometry(const GemmProblem &problem,
 
 /// Values of the config and the launch; makeGemmParams() has set the others.
 void Sm90Binder::setParams(const GemmProblem &problem,
+                           const LaunchContext &context,
                            const StoredMatrices &matrices,
                            Sm90GemmParams &params) const {
   params.gemm.rasterGroup = config.rasterGroup;
+  if (config.splitK() != 1)
+    params.gemm.partials = reinterpret_cast<float *>(context.zeroed);
   params.rasterAlongN = config.rasterAlongN;
   params.tilesFirst = config.tilesFirst;
   params.hints = config.hints;
@@ -364,47 +379,60 @@ int Sm90Binder::earlyOf(const GemmProblem &problem, const Arguments &arguments,
 void Sm90Binder::addMaps(const StoredMatrices &matrices, int64_t batch,
                          const EncodedTensorMap *prototypes,
                          const KernelStep &step, LaunchSpec &spec) const {
-  auto add = [&](const StoredMatrix &matrix, const TensorMapSpec &map,
-                 const TensorMapSpec &plannedMap, size_t member) {
-    addTensorMap(map, plannedMap, *prototypes++, matrix.address,
-                 step.paramOffset + member, spec);
+  auto add = [&](StoredMatrix StoredMatrices::*which, size_t member,
+                 auto makeMap) {
+    const StoredMatrix &matrix = matrices.*which;
+    const auto offset = static_cast<uint32_t>(step.paramOffset + member);
+    const EncodedTensorMap &prototype = *prototypes++;
+    if (batch == plannedBatch && matrix.isLike(planned.*which)) [[likely]]
+      spec.addTensorMap(prototype, matrix.address, offset);
+    else
+      spec.addTensorMap(makeMap(matrix), matrix.address, offset);
   };
-  const auto &[a, b, c, d, residual] = matrices;
-  add(a, operandMap(planned.a, boxesA, a, batch), planned.a,
-      offsetof(Sm90GemmParams, a));
+  using Matrices = StoredMatrices;
+  add(&Matrices::a, offsetof(Sm90GemmParams, a), [&](const StoredMatrix &a) {
+    return operandMap(plannedMaps.a, boxesA, a, batch);
+  });
   if (loadsBoxesOfB())
-    add(b, operandMap(planned.b, boxesB, b, batch), planned.b,
-        offsetof(Sm90GemmParams, b));
+    add(&Matrices::b, offsetof(Sm90GemmParams, b), [&](const StoredMatrix &b) {
+      return operandMap(plannedMaps.b, boxesB, b, batch);
+    });
+  auto addSide = [&](StoredMatrix Matrices::*which, size_t member,
+                     const TensorMapSpec &form) {
+    add(which, member,
+        [&](const StoredMatrix &matrix) { return sized(form, matrix, batch); });
+  };
   if (storesByTma())
-    add(d, sized(planned.d, d, batch), planned.d, offsetof(Sm90GemmParams, d));
+    addSide(&Matrices::d, offsetof(Sm90GemmParams, d), plannedMaps.d);
   if (fetchesC())
-    add(c, sized(planned.c, c, batch), planned.c, offsetof(Sm90GemmParams, c));
+    addSide(&Matrices::c, offsetof(Sm90GemmParams, c), plannedMaps.c);
   if (fetchesResidual())
-    add(residual, sized(planned.residual, residual, batch), planned.residual,
-        offsetof(Sm90GemmParams, residual));
+    addSide(&Matrices::residual, offsetof(Sm90GemmParams, residual),
+            plannedMaps.residual);
 }
 
 void Sm90Binder::bind(const Arguments &arguments, const LaunchContext &context,
                       LaunchSpec &spec) const noexcept {
-  GemmProblem problem = readGemmProblem(arguments.problem);
+  std::optional<GemmProblem> other;
+  const GemmProblem &problem = plannedProblem.at(arguments.problem, other);
   auto stored = [&](int index, int64_t rows, int64_t cols) {
     const OperandArgument &operand = arguments.operands[index];
     return StoredMatrix{operand.address, rows, cols, operand.leadingDimension,
                         problem.batch > 1 ? operand.batchStride : 0};
   };
   DeviceAddress scratch = context.scratch;
-  Sm90GemmParams params;
-  params.gemm = makeGemmParams(problem, arguments);
-  bindSplits(problem, context, params.gemm, spec);
+  zeroSplits(problem, context, spec);
   StoredMatrix a = stored(GemmOperand::A, problem.rowsA(), problem.colsA());
+  std::optional<GemmParams> gathered;
   if (problem.gathers) [[unlikely]] {
+    gathered = makeGemmParams(problem, arguments);
     // Behind the kernels that copy (GemmTemplate.h).
     const int function = 1 + hasAhead(signature, config, Ahead::Repack) +
                          hasAhead(signature, config, Ahead::Transpose);
-    addGather(problem, scratch, function, arguments.isDependent, params.gemm,
+    addGather(problem, scratch, function, arguments.isDependent, *gathered,
               spec);
     a.address = scratch;
-    a.ld = params.gemm.lda;
+    a.ld = gathered->lda;
     scratch += static_cast<DeviceAddress>(gatherBytes(problem));
   }
   const int64_t columns = problem.n / signature.columnsPerOutput();
@@ -416,10 +444,20 @@ void Sm90Binder::bind(const Arguments &arguments, const LaunchContext &context,
       stored(GemmOperand::C, problem.room, columns),
       stored(GemmOperand::D, problem.room, columns),
       stored(GemmOperand::Residual, problem.room, columns)};
-  setParams(problem, matrices, params);
-  params.gemm.early = earlyOf(problem, arguments, spec);
-  KernelStep &step = spec.addKernel(params);
-  step.dependentLaunch = params.gemm.early != 0 || problem.gathers;
+  const int early = earlyOf(problem, arguments, spec);
+  KernelStep &step = spec.addKernelOf([&] {
+    Sm90GemmParams params{
+        .a = {},
+        .b = {},
+        .c = {},
+        .d = {},
+        .residual = {},
+        .gemm = gathered ? *gathered : makeGemmParams(problem, arguments)};
+    params.gemm.early = early;
+    setParams(problem, context, matrices, params);
+    return params;
+  });
+  step.dependentLaunch = early != 0 || problem.gathers;
   setGeometry(problem, context, step);
   addMaps(matrices, problem.batch, context.tensorMaps, step, spec);
 }
@@ -428,8 +466,8 @@ void completeSm90Plan(const GemmProblem &problem,
                       const GemmSignature &signature,
                       const Sm90GemmConfig &config, const DeviceModel &device,
                       Plan &plan) {
-  auto binder =
-      std::make_shared<Sm90Binder>(problem, signature, config, device);
+  auto binder = std::make_shared<Sm90Binder>(plan.problem, problem, signature,
+                                             config, device);
   plan.tensorMaps = {binder->maps().a};
   if (binder->loadsBoxesOfB())
     plan.tensorMaps.push_back(binder->maps().b);
