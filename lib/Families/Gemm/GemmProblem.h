@@ -32,11 +32,14 @@
 #include "Families/Gemm/QuantizedD.h"
 #include "gemm/GemmSignature.h"
 
+#include <llvm/ADT/ArrayRef.h>
 #include <llvm/ADT/STLExtras.h>
 
+#include <cassert>
 #include <cstring>
-#include <optional>
+#include <new>
 #include <string>
+#include <type_traits>
 
 namespace kiln {
 
@@ -91,25 +94,39 @@ const Schema &gemmProblemSchema();
 /// defaults. Takes nanoseconds: it runs on launches.
 GemmProblem readGemmProblem(const int64_t *values);
 
-/// The problem of a plan, read once: most launches repeat it.
-class PlannedGemm {
-public:
-  explicit PlannedGemm(const Values &problem)
-      : problem(readGemmProblem(problem.array().data())) {
-    llvm::copy(problem.array(), values);
+/// The problem of a plan, read once: many launches repeat it.
+struct PlannedGemm {
+  explicit PlannedGemm(llvm::ArrayRef<int64_t> given)
+      : problem(readGemmProblem(given.data())) {
+    assert(given.size() == GemmField::Count && "values of another schema");
+    llvm::copy(given, values);
   }
 
-  /// The problem of \p launched. \p other holds it where it is not the plan's.
-  const GemmProblem &at(const int64_t *launched,
-                        std::optional<GemmProblem> &other) const {
-    if (std::memcmp(launched, values, sizeof(values)) == 0) [[likely]]
-      return problem;
-    return other.emplace(readGemmProblem(launched));
-  }
-
-private:
   int64_t values[GemmField::Count];
   GemmProblem problem;
+};
+
+/// The problem of a launch: the plan's, which has to outlive this object, or
+/// read where its values differ.
+class LaunchedGemm {
+public:
+  LaunchedGemm(const PlannedGemm &planned, const int64_t *values)
+      : problem(&planned.problem) {
+    if (std::memcmp(values, planned.values, sizeof(planned.values)) != 0)
+      problem = ::new (static_cast<void *>(&own))
+          GemmProblem(readGemmProblem(values));
+  }
+  LaunchedGemm(const LaunchedGemm &) = delete;
+  LaunchedGemm &operator=(const LaunchedGemm &) = delete;
+
+  const GemmProblem &operator*() const { return *problem; }
+
+private:
+  static_assert(std::is_trivially_destructible_v<GemmProblem>);
+  const GemmProblem *problem;
+  union {
+    GemmProblem own; ///< constructed only where the values differ
+  };
 };
 
 /// Signature of a problem: alignment classes from `align` and leading

@@ -24,8 +24,8 @@ GemmProduct::GemmProduct(const Problem &problem, RowCopies copies,
   roundCount = rounds.count(gemm.m, gemm.batchA);
   GemmProblem whole = gemm;
   if (quantizes || roundCount > 1) [[unlikely]] {
-    FieldValues values(problem.values.array().begin(),
-                       problem.values.array().end());
+    FieldValues &values = changed.emplace(problem.values.array().begin(),
+                                          problem.values.array().end());
     if (quantizes)
       toProduct(values.data());
     whole = readGemmProblem(values.data());

@@ -35,6 +35,11 @@ struct GemmProduct {
   explicit GemmProduct(const Problem &problem, RowCopies copies = {},
                        int64_t roundBytes = GemmRounds::kBytes);
 
+  /// The values of `gemm`, where \p problem is that of the constructor.
+  llvm::ArrayRef<int64_t> values(const Problem &problem) const {
+    return changed ? llvm::ArrayRef<int64_t>(*changed) : problem.values.array();
+  }
+
   /// The largest round, and an even one as spaces and estimates see it.
   GemmProblem gemm, typical;
   GemmSignature signature;
@@ -42,6 +47,9 @@ struct GemmProduct {
   bool alignsA = false; ///< a copy of A is read, whose rows are aligned
   GemmRounds rounds;
   int64_t roundCount;
+
+private:
+  std::optional<FieldValues> changed; ///< none: the problem's
 };
 
 /// Fills what no template changes: operands, extents and scalars.
@@ -138,18 +146,18 @@ template <class Config> inline constexpr bool kAlignsRowsOfA = requires {
 template <class Config> class GemmBinder final : public Binder {
 public:
   /// \p resident: blocks that run at once; \p alignsA: GemmProduct.
-  GemmBinder(const Values &problem, const Config &config,
+  GemmBinder(const PlannedGemm &planned, const Config &config,
              const GemmSignature &signature, const DeviceModel &device,
              WorkspaceLayout workspace, int64_t resident, bool alignsA)
-      : planned(problem), config(config), workspace(workspace),
+      : planned(planned), config(config), workspace(workspace),
         alignsA(alignsA), sharedBytes(config.sharedBytes(signature)),
         takesDependentLaunch(hasDependentLaunch(device)),
         smCount(device.smCount), resident(resident) {}
 
   void bind(const Arguments &arguments, const LaunchContext &context,
             LaunchSpec &spec) const noexcept override {
-    std::optional<GemmProblem> other;
-    const GemmProblem &problem = planned.at(arguments.problem, other);
+    const LaunchedGemm launched(planned, arguments.problem);
+    const GemmProblem &problem = *launched;
     context.zero(workspace.zeroedBytes, spec);
     int early = 0;
     std::optional<GemmParams> gathered;
@@ -331,16 +339,16 @@ public:
             const DeviceModel &device) const final {
     Config config = fromValues<Config>(values);
     const GemmProduct product = productOf(problem);
-    const GemmProblem &gemm = product.gemm;
+    const PlannedGemm planned(product.values(problem));
     const GemmSignature &signature = product.signature;
     Plan plan = this->startPlan(entryOf(signature), problem, values, signature,
                                 config, config.sharedBytes(signature),
                                 /*maySpill=*/this->isGeneric(), device);
     plan.workspace = workspaceOf(product, config);
     plan.binder = std::make_shared<GemmBinder<Config>>(
-        plan.problem, config, signature, device, plan.workspace,
+        planned, config, signature, device, plan.workspace,
         residentBlocks(signature, config, device), product.alignsA);
-    completePlan(gemm, signature, config, device, plan);
+    completePlan(planned, signature, config, device, plan);
     // Behind all others, where a binder of the template's own looks for it.
     if (signature.gathers && !kGathersItself<Config>) {
       plan.kernels.push_back(gatherUnit(signature, device));
@@ -351,8 +359,8 @@ public:
       plan.sharedBytes.push_back(0);
     }
     if (product.quantizes)
-      appendQuantize(readGemmProblem(problem.values.array().data()), gemm,
-                     device, plan);
+      appendQuantize(readGemmProblem(problem.values.array().data()),
+                     planned.problem, device, plan);
     if (product.roundCount > 1)
       bindRounds(product.rounds, plan);
     return plan;
@@ -405,7 +413,7 @@ protected:
 
   /// Adds to \p plan, of one kernel, what only this template has: further
   /// kernels, tensor maps and a binder of its own.
-  virtual void completePlan(const GemmProblem &problem,
+  virtual void completePlan(const PlannedGemm &planned,
                             const GemmSignature &signature,
                             const Config &config, const DeviceModel &device,
                             Plan &plan) const {}

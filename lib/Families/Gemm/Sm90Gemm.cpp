@@ -55,10 +55,10 @@ protected:
       entry.header = "gemm/Sm90ByteGemm.cuh";
     return entry;
   }
-  void completePlan(const GemmProblem &problem, const GemmSignature &signature,
+  void completePlan(const PlannedGemm &planned, const GemmSignature &signature,
                     const Sm90GemmConfig &config, const DeviceModel &device,
                     Plan &plan) const override {
-    completeSm90Plan(problem, signature, config, device, plan);
+    completeSm90Plan(planned, signature, config, device, plan);
   }
 };
 

@@ -45,10 +45,10 @@ protected:
                 const Sm90PackedConfig &config) const override {
     return repackSteps(signature, config.frame());
   }
-  void completePlan(const GemmProblem &problem, const GemmSignature &signature,
+  void completePlan(const PlannedGemm &planned, const GemmSignature &signature,
                     const Sm90PackedConfig &config, const DeviceModel &device,
                     Plan &plan) const override {
-    completeSm90Plan(problem, signature, config.frame(), device, plan);
+    completeSm90Plan(planned, signature, config.frame(), device, plan);
   }
 };
 

@@ -16,10 +16,10 @@
 #include "gemm/RepackConfig.h"
 #include "gemm/Sm90GemmParams.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cstddef>
+#include <memory>
+#include <optional>
 
 namespace kiln {
 
@@ -30,7 +30,7 @@ struct StoredMatrix {
   DeviceAddress address = 0;
   int64_t rows = 0, cols = 0, ld = 0, stride = 0;
 
-  /// Whether \p other lies in memory alike, wherever that is.
+  /// Whether both have the same sizes; addresses may differ.
   bool isLike(const StoredMatrix &other) const {
     return ((rows ^ other.rows) | (cols ^ other.cols) | (ld ^ other.ld) |
             (stride ^ other.stride)) == 0;
@@ -44,16 +44,16 @@ struct StoredMatrices {
 
 class Sm90Binder final : public Binder {
 public:
-  Sm90Binder(const Values &values, const GemmProblem &problem,
-             const GemmSignature &signature, const Sm90GemmConfig &config,
-             const DeviceModel &device)
-      : plannedProblem(values), signature(signature), config(config),
+  Sm90Binder(const PlannedGemm &plannedProblem, const GemmSignature &signature,
+             const Sm90GemmConfig &config, const DeviceModel &device)
+      : plannedProblem(plannedProblem), signature(signature), config(config),
         aheadA(aheadOfA(signature, config)),
         aheadB(aheadOfB(signature, config)),
         boxesA(boxesOf(!config.swapAB, config.readsKMajorA(signature))),
         boxesB(boxesOf(config.swapAB, config.readsKMajorB(signature))),
         sharedBytes(static_cast<uint32_t>(config.sharedBytes(signature))),
         mostGroups(residentGroups(config, device)), smCount(device.smCount) {
+    const GemmProblem &problem = plannedProblem.problem;
     auto strideOf = [&](int64_t packed) {
       return problem.batch > 1 ? packed : 0;
     };
@@ -163,7 +163,7 @@ private:
   uint32_t sharedBytes;
   int64_t mostGroups;
   int64_t smCount;
-  // The operands of the planned problem.
+  // The operands of the planned problem, and their maps.
   StoredMatrices planned;
   int64_t plannedBatch;
   Maps plannedMaps;
@@ -311,7 +311,7 @@ StoredMatrix Sm90Binder::bindOperand(StoredMatrix matrix, Ahead ahead,
   return matrix;
 }
 
-/// Has splits find zeros where they exchange sums.
+/// Zeroes the region in which splits exchange sums.
 void Sm90Binder::zeroSplits(const GemmProblem &problem,
                             const LaunchContext &context,
                             LaunchSpec &spec) const {
@@ -413,8 +413,8 @@ void Sm90Binder::addMaps(const StoredMatrices &matrices, int64_t batch,
 
 void Sm90Binder::bind(const Arguments &arguments, const LaunchContext &context,
                       LaunchSpec &spec) const noexcept {
-  std::optional<GemmProblem> other;
-  const GemmProblem &problem = plannedProblem.at(arguments.problem, other);
+  const LaunchedGemm launched(plannedProblem, arguments.problem);
+  const GemmProblem &problem = *launched;
   auto stored = [&](int index, int64_t rows, int64_t cols) {
     const OperandArgument &operand = arguments.operands[index];
     return StoredMatrix{operand.address, rows, cols, operand.leadingDimension,
@@ -462,12 +462,12 @@ void Sm90Binder::bind(const Arguments &arguments, const LaunchContext &context,
   addMaps(matrices, problem.batch, context.tensorMaps, step, spec);
 }
 
-void completeSm90Plan(const GemmProblem &problem,
+void completeSm90Plan(const PlannedGemm &planned,
                       const GemmSignature &signature,
                       const Sm90GemmConfig &config, const DeviceModel &device,
                       Plan &plan) {
-  auto binder = std::make_shared<Sm90Binder>(plan.problem, problem, signature,
-                                             config, device);
+  auto binder =
+      std::make_shared<Sm90Binder>(planned, signature, config, device);
   plan.tensorMaps = {binder->maps().a};
   if (binder->loadsBoxesOfB())
     plan.tensorMaps.push_back(binder->maps().b);

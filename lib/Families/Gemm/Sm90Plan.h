@@ -11,7 +11,7 @@ namespace kiln {
 /// Adds to \p plan, which has the product's kernel, what the template's base
 /// does not know: tensor maps, the kernels that copy operands, and the binder
 /// of all that.
-void completeSm90Plan(const GemmProblem &problem,
+void completeSm90Plan(const PlannedGemm &planned,
                       const GemmSignature &signature,
                       const Sm90GemmConfig &config, const DeviceModel &device,
                       Plan &plan);

@@ -537,6 +537,68 @@ TEST_CASE("a plan serves other values of m") {
         kScratchAddress);
 }
 
+TEST_CASE("a plan binds other problems as their own plans do") {
+  struct Case {
+    const char *planned, *launched;
+    llvm::StringRef config = "sm90.bm128.bn128.bk64.st4.wg2";
+  };
+  for (const Case &c : std::initializer_list<Case>{
+           {"m=512", "m=384"},
+           {"m=384 batch=4", "m=384 batch=3"},
+           {"m=384 batch=3", "m=384 batch=1"},
+           {"m=384 batch=1", "m=384 batch=3"},
+           {"m=384 batch=3 beta=1 pointwise=residual",
+            "m=384 batch=2 beta=1 pointwise=residual"},
+           {"m=384 batch=8 groups=ends", "m=640 batch=8 groups=ends"},
+           {"m=384 batch=8 groups=ends gather=1",
+            "m=640 batch=8 groups=ends gather=1"},
+           {"m=64 batch=8 groups=masked room=256",
+            "m=64 batch=4 groups=masked room=128"},
+           {"m=384 batch=2 lda=513 ldb=515", "m=300 batch=1 lda=513 ldb=515",
+            kWide},
+           {"m=384", "m=100", kSplit}}) {
+    CAPTURE(c.planned);
+    CAPTURE(c.launched);
+    auto problemOf = [](const std::string &fields) {
+      return parse("gemm " + fields + " n=512 k=512 dtype=bf16 layout=NT");
+    };
+    const Problem planned = problemOf(c.planned),
+                  launched = problemOf(c.launched);
+    const Plan plan = sm90Plan(planned, c.config),
+               own = sm90Plan(launched, c.config);
+    const BoundLaunch far(plan, launched), near(own, launched);
+    REQUIRE(far.spec.stepCount == near.spec.stepCount);
+    for (uint32_t i = 0; i < far.spec.stepCount; ++i) {
+      const LaunchStep &a = far.spec.steps[i], &b = near.spec.steps[i];
+      REQUIRE(a.kind == b.kind);
+      if (a.kind == LaunchStep::Kind::Kernel)
+        CHECK(a.kernel.grid == b.kernel.grid);
+      else
+        CHECK(a.memset.bytes == b.memset.bytes);
+    }
+    const Sm90GemmParams a = far.params(), b = near.params();
+    CHECK(a.gemm.a == b.gemm.a);
+    CHECK(a.gemm.m == b.gemm.m);
+    CHECK(a.gemm.batch == b.gemm.batch);
+    CHECK(a.gemm.lda == b.gemm.lda);
+    CHECK(a.gemm.partials == b.gemm.partials);
+    CHECK(a.stageBytes == b.stageBytes);
+    CHECK(a.batchStepA == b.batchStepA);
+    for (size_t member : {kA, kB, kC, kD, kResidual}) {
+      CAPTURE(member);
+      const auto of = far.map(member), to = near.map(member);
+      REQUIRE(of.has_value() == to.has_value());
+      if (!of)
+        continue;
+      CHECK(to->isPrototype);
+      CHECK(of->address == to->address);
+      CHECK(dims(*of) == dims(*to));
+      CHECK(strides(*of) == strides(*to));
+      CHECK(box(*of) == box(*to));
+    }
+  }
+}
+
 TEST_CASE("splits of a tile run at once, on sums that are zero") {
   Problem problem = parse("gemm m=256 n=512 k=4096 dtype=bf16 layout=NT");
   Plan plan = sm90Plan(problem, kSplit);
