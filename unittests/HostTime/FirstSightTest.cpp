@@ -112,3 +112,30 @@ TEST_CASE_FIXTURE(SightFixture, "first sights of decoding") {
         return launch(engine, args, gpu.stream());
       });
 }
+
+TEST_CASE_FIXTURE(SightFixture, "first sights of attention") {
+  kiln_engine *engine = tuner();
+  kiln_attention_args args = attentionArgs();
+  args.batch = 32;
+  args.queries = 512;
+  args.keys = 4096;
+  args.heads = 8;
+  args.kv_heads = 2;
+  args.head_dim = 128;
+  args.mask = KILN_ATTENTION_MASK_CAUSAL;
+  prepare(
+      engine, problemOf(args),
+      {rangeOf("batch", 1, 32), rangeOf("sq", 1, 512), rangeOf("sk", 1, 4096)});
+  std::mt19937_64 random(7);
+  measureSights(
+      "attention of three extents",
+      [&] {
+        const int64_t batch = drawn(random, 32);
+        const int64_t queries = random() % 2 ? drawn(random, 512) : 1;
+        return std::tuple(batch, queries, drawn(random, 4096));
+      },
+      [&](std::tuple<int64_t, int64_t, int64_t> value) {
+        std::tie(args.batch, args.queries, args.keys) = value;
+        return launch(engine, args, gpu.stream());
+      });
+}

@@ -7,6 +7,10 @@
 #include <llvm/ADT/STLExtras.h>
 
 #include <cmath>
+#include <iterator>
+#include <random>
+#include <utility>
+#include <vector>
 
 using namespace kiln;
 using namespace kiln::testing;
@@ -168,4 +172,112 @@ TEST_CASE_FIXTURE(EvidenceFixture,
   judge(contenders, evidence);
   CHECK(contenders.back().expectedNs < contenders.front().expectedNs);
   CHECK(orderOf(contenders).front() == 0);
+}
+
+TEST_CASE_FIXTURE(EvidenceFixture, "judging again starts anew") {
+  Evidence evidence;
+  evidence.add(narrow(64), 0, std::log(1.0));
+  evidence.add(wide(64), 0, std::log(0.8));
+  evidence.fit();
+  std::vector<Contender> contenders = {contender(narrow(64), 100, 0),
+                                       contender(wide(64), 102, 1)};
+  judge(contenders, evidence);
+  CHECK(contenders.front().place == 1);
+  judge(contenders, Evidence());
+  CHECK(contenders.front().place == 1);
+  CHECK(contenders.front().mayLead);
+  CHECK(!contenders.back().mayLead);
+}
+
+namespace {
+
+/// Times of several kernels, configs, bounds and series, drawn by a seed.
+struct DrawnEvidence : EvidenceFixture {
+  std::mt19937 random{3};
+
+  TimedSubject draw() {
+    static constexpr const char *kConfigs[] = {
+        "sm90.bm128.bn256.bk64.st4.wg2.cm1.cn1.rg8",
+        "sm90.bm128.bn256.bk64.st4.wg2.cm1.cn1.rg4",
+        "sm90.bm128.bn128.bk64.st5.wg2.cm1.cn1",
+        "mma.bm128.bn128.bk32.st4.wm2.wn2.mb1",
+        "mma.bm64.bn128.bk32.st4.wm2.wn2.mb1"};
+    static constexpr const char *kBounds[] = {"tensor", "dram"};
+    TimedSubject drawn = subject(kConfigs[random() % std::size(kConfigs)],
+                                 1 + int64_t(random() % 64));
+    drawn.bound = kBounds[random() % std::size(kBounds)];
+    return drawn;
+  }
+};
+
+struct DrawnTime {
+  TimedSubject subject;
+  uint32_t series;
+  double logFactor;
+};
+
+Evidence evidenceOf(llvm::ArrayRef<DrawnTime> times) {
+  Evidence evidence;
+  for (const DrawnTime &time : times)
+    evidence.add(time.subject, time.series, time.logFactor);
+  evidence.fit();
+  return evidence;
+}
+
+} // namespace
+
+TEST_CASE_FIXTURE(
+    DrawnEvidence,
+    "the order of times does not count, and old ones are forgotten") {
+  std::vector<DrawnTime> times;
+  for (uint32_t i = 0; i < 404; ++i)
+    times.push_back({draw(), i / 3, 0.001 * (random() % 200)});
+  // Older times than the last 384 are forgotten.
+  const Evidence all = evidenceOf(times),
+                 last = evidenceOf(llvm::ArrayRef(times).take_back(384));
+  auto reversed =
+      llvm::to_vector(llvm::reverse(llvm::ArrayRef(times).take_back(384)));
+  const Evidence backwards = evidenceOf(reversed);
+  Evidence twice;
+  for (auto [i, time] : llvm::enumerate(llvm::ArrayRef(times).take_back(384))) {
+    twice.add(time.subject, time.series, time.logFactor);
+    if (i == 40)
+      twice.fit();
+  }
+  twice.fit();
+  for (int i = 0; i < 100; ++i) {
+    const TimedSubject a = draw(), b = draw();
+    for (const Evidence *same : {&last, &backwards, &std::as_const(twice)}) {
+      CHECK(all.expect(a) == doctest::Approx(same->expect(a)));
+      CHECK(all.uncertainty(a, b) == doctest::Approx(same->uncertainty(a, b)));
+    }
+    CHECK(all.uncertainty(a, b) == doctest::Approx(all.uncertainty(b, a)));
+    CHECK(all.uncertainty(a, a) == doctest::Approx(0));
+  }
+}
+
+TEST_CASE_FIXTURE(DrawnEvidence, "one time more counts as Bayes' rule says") {
+  // The difference of two configs that are timed side by side in a run of their
+  // own is known up to the noise of both readings.
+  constexpr double kNoise = 0.012;
+  std::vector<DrawnTime> times;
+  for (uint32_t i = 0; i < 60; ++i)
+    times.push_back({draw(), i / 3, 0.001 * (random() % 200)});
+  const Evidence before = evidenceOf(times);
+  for (int i = 0; i < 100; ++i) {
+    const TimedSubject a = draw(), b = draw();
+    const double variance = std::pow(before.uncertainty(a, b), 2);
+    const double expected = before.expect(a) - before.expect(b);
+    constexpr double kSeen = 0.1;
+    std::vector<DrawnTime> more = times;
+    more.push_back({a, 1000, kSeen});
+    more.push_back({b, 1000, 0});
+    const Evidence after = evidenceOf(more);
+    // Only the difference counts where a run's own error is large beside all.
+    const double gain = variance / (variance + 2 * kNoise * kNoise);
+    CHECK(after.expect(a) - after.expect(b) ==
+          doctest::Approx(expected + gain * (kSeen - expected)).epsilon(0.1));
+    CHECK(std::pow(after.uncertainty(a, b), 2) ==
+          doctest::Approx(variance * (1 - gain)).epsilon(0.1));
+  }
 }
