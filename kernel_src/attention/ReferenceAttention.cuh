@@ -9,7 +9,8 @@
 // * value)^2: kernels round each weight to Q's type, and such errors add up
 // like independent draws. Weights that 16 or 8 bits flush to zero add a floor
 // below the greatest weight. The bound of an LSE is 1 plus the mean magnitude
-// of the scores.
+// of the scores. Over e4m3 it adds a share of the mean magnitude of the
+// products that a score sums.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -50,6 +51,9 @@ class ReferenceAttention {
   /// Error relative to the magnitude of the products: sums of e4m3 keep 14 bits
   /// of the greatest one, and cut off the rest.
   static constexpr double kCutError = kIsE4M3 ? 0x1p-11 : 0;
+  /// The share of the products' magnitude in the bound of an LSE, of which an
+  /// LSE may be off by kE4M3LseError.
+  static constexpr double kShareOfProducts = kCutError / kE4M3LseError;
   /// Error of tanh.approx.
   static constexpr double kTanhError = kSignature.softcap ? 0x1p-11 : 0;
   /// Weights below this fraction of the greatest one lose digits: normal
@@ -66,6 +70,9 @@ class ReferenceAttention {
   /// A score and the error that a kernel may make in it.
   struct Score {
     double value, error;
+    /// The magnitude of its products, as far as a softcap lets them count; 0
+    /// unless Q is e4m3.
+    double products;
   };
   /// Sums of a thread over the keys that it scored; weights are relative to the
   /// greatest score of the row so far, which all threads know.
@@ -219,9 +226,13 @@ private:
       biased +=
           static_cast<double>(params.alibi[task.head]) *
           (key - positionOf(task.row, task.queries.count, task.keys.count));
-    return {biased, kScoreError * (fabs(score) + fabs(biased)) +
-                        kCutError * magnitude * fabs(scale) +
-                        kTanhError * fabs(capped)};
+    double products = magnitude * fabs(scale), slope = 1;
+    if constexpr (kSignature.softcap)
+      slope -= capped / params.softcap * (capped / params.softcap);
+    return {biased,
+            kScoreError * (fabs(score) + fabs(biased)) + kCutError * products +
+                kTanhError * fabs(capped),
+            slope * products};
   }
 
   /// Scores \p count keys from \p first on, a thread each.
@@ -229,7 +240,7 @@ private:
                       const double (&query)[kHeadDim], int first, int count,
                       Sums &sums, ColumnSums &columns, Piece &piece) {
     int lane = threadIdx.x;
-    Score score = {minusInfinity(), 0};
+    Score score = {minusInfinity(), 0, 0};
     if (lane < count) {
       score = scoreOf(params, task, query, first + lane);
       piece.offset[lane] =
@@ -242,7 +253,8 @@ private:
     double error = weight == 0 ? 0.0 : weight * (1 + score.error / kHalfUlp);
     sums.weights += weight;
     if (weight > 0) // or else the score may be -inf
-      sums.magnitudes += weight * fabs(score.value);
+      sums.magnitudes +=
+          weight * (fabs(score.value) + kShareOfProducts * score.products);
     piece.weight[lane] = weight;
     piece.error[lane] = error * error;
   }

@@ -6,6 +6,9 @@
 
 namespace kiln {
 
+/// The error of an LSE over e4m3, relative to the reference's bound.
+inline constexpr double kE4M3LseError = 0x1p-9;
+
 /// One block for each row. The tuner does not choose it, so it has no fields.
 struct ReferenceAttentionConfig {
   static constexpr long long kMaxBlocks = 1ll << 20;

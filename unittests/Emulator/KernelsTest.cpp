@@ -152,6 +152,12 @@ TEST_CASE("emulated: attention of e4m3") {
           "batch=1 sq=100 sk=600 heads=1 d=64 dtype=e4m3 scale=8 lse=1",
           {"sm90.wg2.bn128.st3.pk1"},
           TrialData::Outliers},
+         // One key counts, whose products cancel.
+         {"attention",
+          "batch=2 sq=1 sk=191 heads=40 kvheads=1 d=192 dv=128 dtype=e4m3 "
+          "mask=window left=0 right=1 scale=1 sinks=1 lse=1 scales=tensor",
+          {"sm90.wg2.bn128.st2.or1.pk1"},
+          TrialData::Outliers},
          // Sums that are denormal.
          {"attention",
           "batch=2 sq=200 sk=700 heads=2 kvheads=2 d=192 dtype=e4m3 dv=64 "
