@@ -9,7 +9,7 @@
 
 #include "Families/Attention/AttentionCombine.h"
 #include "Families/Attention/LaunchedAttention.h"
-#include "Families/ReusedTensorMap.h"
+#include "Families/Attention/ReusedTensorMap.h"
 #include "Model/MathUtil.h"
 #include "attention/Sm90AttentionParams.h"
 
