@@ -8,20 +8,7 @@
 
 namespace kiln {
 
-/// Sources. Limits: CUDA programming guide, "technical specifications per
-/// compute capability", and NVIDIA/cccl's arch_traits. Ordinary arithmetic:
-/// its "throughput of native arithmetic instructions", times two for
-/// multiply-adds and once more for packed halves. Tensor cores: the peak of the
-/// architecture's data sheets divided by SMs and boost clock (V100 125 TF, T4
-/// 65, A100 312, A10 125, L40S 362, H200 989, B200 2250, dense fp16). mma.sync
-/// on 9.0: 2680 flop per SM and clock for bf16 measured on an H100 (65 %; 62.9
-/// % on average in arXiv 2501.12084), the other types by the same share; fp8 is
-/// converted and computed in fp16 there; fp64 has no wider instruction. No
-/// measurement of mma.sync on 10.0 is at hand, 9.0's figures are assumed. 10.3
-/// is 10.0 with little fp64 and int8 (data sheets of HGX B300, 1.25 TF a GPU,
-/// and of GB300 NVL72, 24 POPS of sparse int8 for 72 GPUs); 12.1 is 12.0. L2:
-/// gpu-benches, 36-38 bytes per SM and clock on A100 and H200, 15 on L40; 17-20
-/// on V100 and T4 (arXiv 1804.06826, 1903.07486).
+/// Shared by the later chips with GDDR memory.
 static constexpr ArchitectureRules kSm89 = {
     .computeCapability = 89,
     .maxWarpsPerSm = 48,
@@ -40,6 +27,20 @@ static constexpr ArchitectureRules as(int computeCapability,
   return rules;
 }
 
+/// Sources. Limits: CUDA programming guide, "technical specifications per
+/// compute capability", and NVIDIA/cccl's arch_traits. Ordinary arithmetic:
+/// its "throughput of native arithmetic instructions", times two for
+/// multiply-adds and once more for packed halves. Tensor cores: the peak of the
+/// architecture's data sheets divided by SMs and boost clock (V100 125 TF, T4
+/// 65, A100 312, A10 125, L40S 362, H200 989, B200 2250, dense fp16). mma.sync
+/// on 9.0: 2680 flop per SM and clock for bf16 measured on an H100 (65 %; 62.9
+/// % on average in arXiv 2501.12084), the other types by the same share; fp8 is
+/// converted and computed in fp16 there; fp64 has no wider instruction. No
+/// measurement of mma.sync on 10.0 is at hand, 9.0's figures are assumed. 10.3
+/// is 10.0 with little fp64 and int8 (data sheets of HGX B300, 1.25 TF a GPU,
+/// and of GB300 NVL72, 24 POPS of sparse int8 for 72 GPUs); 12.1 is 12.0. L2:
+/// gpu-benches, 36-38 bytes per SM and clock on A100 and H200, 15 on L40; 17-20
+/// on V100 and T4 (arXiv 1804.06826, 1903.07486).
 static constexpr ArchitectureRules kRules[] = {
     {.computeCapability = 70,
      .maxWarpsPerSm = 64,
