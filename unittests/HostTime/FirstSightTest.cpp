@@ -39,6 +39,19 @@ int64_t drawn(std::mt19937_64 &random, int64_t last) {
   return std::clamp<int64_t>(std::llround(std::exp2(octaves(random))), 1, last);
 }
 
+/// Attention with heads of 128, as large as a range may need.
+kiln_attention_args attentionOf(int64_t batch, int64_t queries, int64_t keys,
+                                int64_t heads, int64_t kvHeads) {
+  kiln_attention_args args = attentionArgs();
+  args.batch = batch;
+  args.queries = queries;
+  args.keys = keys;
+  args.heads = heads;
+  args.kv_heads = kvHeads;
+  args.head_dim = 128;
+  return args;
+}
+
 void prepare(kiln_engine *engine, kiln_problem problem,
              std::vector<kiln_range> ranges) {
   problem.ranges = ranges.data();
@@ -91,13 +104,7 @@ TEST_CASE_FIXTURE(SightFixture, "first sights of a product") {
 
 TEST_CASE_FIXTURE(SightFixture, "first sights of decoding") {
   kiln_engine *engine = tuner();
-  kiln_attention_args args = attentionArgs();
-  args.batch = 64;
-  args.queries = 1;
-  args.keys = 8192;
-  args.heads = 32;
-  args.kv_heads = 8;
-  args.head_dim = 128;
+  kiln_attention_args args = attentionOf(64, 1, 8192, 32, 8);
   prepare(engine, problemOf(args),
           {rangeOf("batch", 1, 64), rangeOf("sk", 1, 8192)});
   std::mt19937_64 random(6);
@@ -115,13 +122,7 @@ TEST_CASE_FIXTURE(SightFixture, "first sights of decoding") {
 
 TEST_CASE_FIXTURE(SightFixture, "first sights of attention") {
   kiln_engine *engine = tuner();
-  kiln_attention_args args = attentionArgs();
-  args.batch = 32;
-  args.queries = 512;
-  args.keys = 4096;
-  args.heads = 8;
-  args.kv_heads = 2;
-  args.head_dim = 128;
+  kiln_attention_args args = attentionOf(32, 512, 4096, 8, 2);
   args.mask = KILN_ATTENTION_MASK_CAUSAL;
   prepare(
       engine, problemOf(args),
