@@ -22,8 +22,8 @@
 // Rejected:
 //  - Registering the handler again and again, by NVRTC's flow callback or by a
 //    thread: each leaves a gap between a destructor and the handler behind it.
-//    (Threads that have made an engine or looked for a plan wait for a loading
-//    where exit() destroys their objects, see ProcessExit.cpp.)
+//    (Threads that foresaw a compilation wait for a loading where exit()
+//    destroys their objects, see ProcessExit.cpp.)
 //  - A first compilation that nothing else runs beside: exit() can begin in it,
 //    and other parts of NVRTC are met later.
 //  - Ending compilations when exit() begins: the destructors have run by then.
@@ -34,12 +34,12 @@
 //    the whole process, or be found by no library at all.
 //
 // Limits: an exit() that begins while the library is being loaded, some
-// milliseconds, on a thread that has neither made an engine nor looked for a
-// plan, runs destructors of its static constructors in the midst of these. A
-// library without such an entry is left as it is (it has its own libc). Then
-// only the handler helps. One that a caller has loaded before, with RTLD_LAZY,
-// may find libc's function at the same moment and write it over ours; its
-// static constructors have found it long before as a rule.
+// milliseconds, on a thread that never foresaw a compilation, runs destructors
+// of its static constructors in the midst of these. A library without such an
+// entry is left as it is (it has its own libc). Then only the handler helps.
+// One that a caller has loaded before, with RTLD_LAZY, may find libc's function
+// at the same moment and write it over ours; its static constructors have found
+// it long before as a rule.
 //
 //===----------------------------------------------------------------------===//
 #include "Compile/NvrtcDestructors.h"

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstdlib>
+#include <link.h>
 #include <mutex>
 #include <thread>
 #include <unistd.h>
@@ -28,6 +29,8 @@ struct ExitState {
   const pid_t process = ::getpid();
   std::atomic<bool> isEnding{false};
   std::atomic<std::thread::id> ender{};
+  /// Libraries that had been loaded before the handler was last registered.
+  std::atomic<unsigned long long> loadsBefore{0};
 
   std::mutex mutex; ///< guards what follows
   std::condition_variable left;
@@ -109,10 +112,29 @@ static void endCompilations() {
   }
 }
 
+/// How many libraries this process has ever loaded.
+static unsigned long long libraryLoads() {
+  unsigned long long loads = 0;
+  dl_iterate_phdr(
+      [](dl_phdr_info *info, size_t, void *result) {
+        *static_cast<unsigned long long *>(result) = info->dlpi_adds;
+        return 1; // each entry has the same
+      },
+      &loads);
+  return loads;
+}
+
 void watchProcessExit() {
-  (void)exitState();
+  ExitState &state = exitState();
+  // Counted first: one that is loaded meanwhile counts as loaded behind it.
+  const unsigned long long loads = libraryLoads();
   // Without memory for it, the process ends as it can.
   (void)std::atexit(endCompilations);
+  state.loadsBefore = loads;
+}
+
+static bool isBehindLibraries() {
+  return exitState().loadsBefore == libraryLoads();
 }
 
 bool isProcessEnding() {
@@ -170,32 +192,37 @@ CompilerLoading::~CompilerLoading() {
 namespace {
 /// exit() destroys the thread-local objects of its thread before it calls any
 /// handler. So this destructor waits for the end of a loading, which registers
-/// destructors by the thousand, and the handler that it registers runs before
-/// those that a compilation has registered. Where only the thread ends, the
-/// cost is one more handler and some milliseconds, and only while a kernel is
-/// compiled or the compiler is loaded.
+/// destructors by the thousand. Then it registers the handler, which so runs
+/// before all destructors, those too that a compilation has registered. Where
+/// only the thread ends, that is one more handler and some milliseconds, while
+/// a kernel is compiled or once a library was loaded. The main thread ends with
+/// the process.
 struct RegisteredLast {
   ~RegisteredLast() {
-    ExitState &state = exitState();
-    std::unique_lock<std::mutex> lock(state.mutex);
-    state.left.wait_for(lock, kExitLimit,
-                        [&] { return state.loadings <= ownLoadings; });
-    const bool isNeeded = state.stays > 0;
+    ExitState *state = currentState.load(std::memory_order_acquire);
+    if (!state || state->process != ::getpid())
+      return; // nothing is compiled in a forked child
+    std::unique_lock<std::mutex> lock(state->mutex);
+    state->left.wait_for(lock, kExitLimit,
+                         [&] { return state->loadings <= ownLoadings; });
+    const bool isCompiling = state->stays > 0;
     lock.unlock();
-    if (isNeeded)
+    if (isCompiling || ::gettid() == ::getpid() || !isBehindLibraries())
       watchProcessExit();
   }
 };
 } // namespace
 
-void watchThread() {
+void foreseeCompilation() {
   [[maybe_unused]] thread_local RegisteredLast last;
   (void)&last;
+  if (!isBehindLibraries())
+    watchProcessExit();
 }
 
 ExitNotice::ExitNotice(Log log)
     : shared(std::make_shared<Shared>(std::move(log))) {
-  watchThread();
+  foreseeCompilation();
   ExitState &state = exitState();
   std::lock_guard<std::mutex> lock(state.noticesMutex);
   state.notices.push_back(shared);

@@ -8,12 +8,18 @@
 // can be asked to end them; its destructors do not always survive that.)
 //
 // Handlers run in the opposite order of their registration. NVRTC registers
-// thousands of destructors when it is loaded, so ours is registered before it
-// is loaded and again after that, and exit() waits for a loading on threads
-// that watchThread() knows. It would register others in the midst of its first
-// compilation; NvrtcDestructors.cpp prevents that.
+// thousands of destructors when it is loaded, so ours is registered before Kiln
+// loads it and again after that. It would register others in the midst of its
+// first compilation; NvrtcDestructors.cpp prevents that. Another library may
+// have loaded NVRTC long before Kiln compiles, as PyTorch does: the destructors
+// would run first, and a compilation could begin behind them. So the handler is
+// also registered where a compilation is foreseen, and where a thread that
+// foresaw one ends. There exit() waits for a loading, too.
 //
 // A forked child has none of the threads, and waits for none.
+//
+// Limit: exit() on a thread that never foresaw a compilation runs destructors
+// first of libraries that were loaded since any thread last did.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -62,9 +68,12 @@ public:
   CompilerLoading &operator=(const CompilerLoading &) = delete;
 };
 
-/// From now on the calling thread, where it calls exit(), lets a loading of the
-/// compiler end before any destructor runs. Nanoseconds after the first time.
-void watchThread();
+/// To be called by a thread whose work may end in a compilation, on this or on
+/// another thread: exit() will run the handler before the destructors of all
+/// libraries that are loaded by now. Where this thread calls exit(), the same
+/// holds of libraries that are loaded later, and a loading of the compiler ends
+/// before any destructor runs. Below a microsecond after the first time.
+void foreseeCompilation();
 
 /// While it lives, \p log is told when the end of the process has to wait long
 /// for compilations. Not called when the destructor has returned.

@@ -152,7 +152,7 @@ static cache::StoreOptions storeOptionsOf(const EngineConfig &config,
 }
 
 Engine::Services &Engine::services() {
-  watchThread();
+  foreseeCompilation();
   {
     std::lock_guard<std::mutex> lock(mutex);
     if (madeServices)

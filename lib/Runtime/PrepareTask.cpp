@@ -100,6 +100,7 @@ void PrepareTask::readItem(const kiln_problem &problem, Item &item) const {
 llvm::Expected<std::shared_ptr<PrepareTask>>
 PrepareTask::create(Engine &engine, const kiln_problem *problems, size_t count,
                     const kiln_prepare_options *options) {
+  foreseeCompilation(); // the process may end before the task's thread begins
   std::shared_ptr<PrepareTask> task(new PrepareTask(engine));
   if (auto error = task->readOptions(options))
     return error;

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <dlfcn.h>
 #include <string>
 #include <sys/wait.h>
 #include <thread>
@@ -96,7 +97,7 @@ TEST_CASE("a thread that ends the process from inside of the compiler does not "
 TEST_CASE("the end of a process waits for a compiler that is being loaded") {
   CHECK(traceOf([] {
           watchProcessExit();
-          watchThread();
+          foreseeCompilation();
           static std::atomic<bool> isLoaded, hasBegun;
           std::thread([] {
             const CompilerStay stay;
@@ -114,6 +115,64 @@ TEST_CASE("the end of a process waits for a compiler that is being loaded") {
           while (!hasBegun)
             std::this_thread::yield();
         }) == "ldddb");
+}
+
+/// Registers a destructor of a library: no compilation may begin behind it.
+static void registerDestructor() {
+  std::atexit([] { say(CompilerStay().isGranted() ? 'D' : 'd'); });
+}
+
+TEST_CASE("no compilation begins behind destructors that were there when one "
+          "was foreseen") {
+  // A library of another owner, such as NVRTC that PyTorch has loaded.
+  auto load = [] {
+    if (!::dlopen(KILN_BINARY_DIR "/lib/libkiln_fake_nvml.so", RTLD_NOW))
+      ::_exit(3);
+    registerDestructor();
+  };
+  auto endOnOtherThread = [] { std::thread([] { std::exit(0); }).join(); };
+  auto foreseeOnOtherThread = [] {
+    std::thread([] { foreseeCompilation(); }).join();
+  };
+  CHECK(traceOf([&] {
+          foreseeCompilation();
+          load();
+          foreseeCompilation();
+          endOnOtherThread();
+        }) == "db");
+  CHECK(traceOf([&] {
+          foreseeOnOtherThread();
+          load();
+          foreseeOnOtherThread();
+        }) == "db");
+  // The thread that ends the process foresaw one before.
+  CHECK(traceOf([&] {
+          foreseeCompilation();
+          load();
+        }) == "db");
+  CHECK(traceOf([&] {
+          std::thread([&] {
+            foreseeCompilation();
+            load();
+            std::exit(0);
+          }).join();
+        }) == "db");
+  // Without a loading, as NVRTC's of a compilation for another library.
+  CHECK(traceOf([&] {
+          foreseeCompilation();
+          registerDestructor();
+        }) == "db");
+}
+
+TEST_CASE("threads that foresaw a compilation come and go without a handler "
+          "each") {
+  CHECK(traceOf([] {
+          foreseeCompilation();
+          registerDestructor();
+          for (int i = 0; i < 100; ++i)
+            std::thread([] { foreseeCompilation(); }).join();
+          std::thread([] { std::exit(0); }).join();
+        }) == "Db");
 }
 
 TEST_CASE("a forked child waits for no compilation of its parent") {

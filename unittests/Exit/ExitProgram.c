@@ -157,7 +157,7 @@ int main(int argc, char **argv) {
     start(endInLoading);
     while (!atomic_load(&hasAsked))
       sched_yield();
-  } else {
+  } else if (strcmp(how, "late") != 0) {
     openCompiler(argv[1]);
   }
 
@@ -167,6 +167,8 @@ int main(int argc, char **argv) {
   kiln_task *task = NULL;
   check(kiln_prepare(engine, problems, 2, NULL, &task) == KILN_SUCCESS,
         "prepare");
+  if (strcmp(how, "late") == 0) /* as another library does at any time */
+    openCompiler(argv[1]);
   /* No call may be in progress when an engine is destroyed. */
   if (strcmp(how, "destroy") != 0 && strcmp(how, "atexit") != 0)
     start(launch);

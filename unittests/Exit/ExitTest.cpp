@@ -90,8 +90,8 @@ TEST_CASE("a program that ends while kernels compile ends as it means to") {
                std::to_string(mode) + " " + how + " " + std::to_string(delayUs);
       });
     };
-    for (const char *how :
-         {"return", "thread", "load", "hook", "destroy", "fork", "atexit"}) {
+    for (const char *how : {"return", "thread", "load", "late", "hook",
+                            "destroy", "fork", "atexit"}) {
       const bool isUsual = std::string(how) == "return";
       endBy(how, isUsual ? roundsOr(8) : (roundsOr(8) + 3) / 4, spanUs());
     }

@@ -75,7 +75,9 @@ static const pid_t loadedIn = ::getpid();
 static void destroy() {
   if (loadedIn != ::getpid())
     return; // a forked child has no other threads
-  destroyedIn = loadedIn;
+  // They take their time: a compilation may begin behind them.
+  if (destroyedIn.exchange(loadedIn) != loadedIn)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
   std::lock_guard lock(state().mutex);
   if (state().running > ownRunning)
     refuse("destroyed in the midst of a compilation");
