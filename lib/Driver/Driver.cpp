@@ -92,7 +92,7 @@ llvm::Error Driver::bind(const Environment &environment) {
       {candidate}, "the NVIDIA driver", ErrorCode::DriverMissing);
   if (!library)
     return environment.kilnDriver
-               ? addContext(library.takeError(), "KILN_DRIVER")
+               ? addContext(library.takeError(), "driver_path or KILN_DRIVER")
                : library.takeError();
   libraryPath = library->path();
 
