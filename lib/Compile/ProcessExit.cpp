@@ -29,7 +29,7 @@ struct ExitState {
   const pid_t process = ::getpid();
   std::atomic<bool> isEnding{false};
   std::atomic<std::thread::id> ender{};
-  /// Libraries that had been loaded before the handler was last registered.
+  /// The value of libraryLoads() before the handler was last registered.
   std::atomic<unsigned long long> loadsBefore{0};
 
   std::mutex mutex; ///< guards what follows
@@ -126,7 +126,7 @@ static unsigned long long libraryLoads() {
 
 void watchProcessExit() {
   ExitState &state = exitState();
-  // Counted first: one that is loaded meanwhile counts as loaded behind it.
+  // Counted first: a library that is mapped meanwhile counts as loaded later.
   const unsigned long long loads = libraryLoads();
   // Without memory for it, the process ends as it can.
   (void)std::atexit(endCompilations);
@@ -192,16 +192,16 @@ CompilerLoading::~CompilerLoading() {
 namespace {
 /// exit() destroys the thread-local objects of its thread before it calls any
 /// handler. So this destructor waits for the end of a loading, which registers
-/// destructors by the thousand. Then it registers the handler, which so runs
-/// before all destructors, those too that a compilation has registered. Where
-/// only the thread ends, that is one more handler and some milliseconds, while
-/// a kernel is compiled or once a library was loaded. The main thread ends with
-/// the process.
+/// destructors by the thousand, and registers the handler once more, which so
+/// runs before all destructors. Where only the thread ends, the cost is one
+/// more handler and some milliseconds; so it is done while a kernel is compiled
+/// or once a library was loaded, and on the main thread, whose end is mostly
+/// that of the process.
 struct RegisteredLast {
   ~RegisteredLast() {
     ExitState *state = currentState.load(std::memory_order_acquire);
     if (!state || state->process != ::getpid())
-      return; // nothing is compiled in a forked child
+      return; // a forked child that has not used Kiln
     std::unique_lock<std::mutex> lock(state->mutex);
     state->left.wait_for(lock, kExitLimit,
                          [&] { return state->loadings <= ownLoadings; });

@@ -12,14 +12,19 @@
 // loads it and again after that. It would register others in the midst of its
 // first compilation; NvrtcDestructors.cpp prevents that. Another library may
 // have loaded NVRTC long before Kiln compiles, as PyTorch does: the destructors
-// would run first, and a compilation could begin behind them. So the handler is
+// would run first, and a compilation could begin after them. So the handler is
 // also registered where a compilation is foreseen, and where a thread that
-// foresaw one ends. There exit() waits for a loading, too.
+// foresaw one ends. There exit() waits for Kiln's own loading, too.
 //
 // A forked child has none of the threads, and waits for none.
 //
-// Limit: exit() on a thread that never foresaw a compilation runs destructors
-// first of libraries that were loaded since any thread last did.
+// Limits, as long as Kiln itself has not loaded NVRTC:
+//  - Where a thread that never foresaw a compilation calls exit(), libraries
+//    that were loaded since one was last foreseen are destroyed before the
+//    handler runs. Only the main thread sees destructors that were registered
+//    without a loading.
+//  - The loader counts a library before it registers its destructors. Where a
+//    compilation is foreseen in between, the handler stays before these.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -71,8 +76,9 @@ public:
 /// To be called by a thread whose work may end in a compilation, on this or on
 /// another thread: exit() will run the handler before the destructors of all
 /// libraries that are loaded by now. Where this thread calls exit(), the same
-/// holds of libraries that are loaded later, and a loading of the compiler ends
-/// before any destructor runs. Below a microsecond after the first time.
+/// holds of libraries that are loaded later, and a loading of the compiler by
+/// Kiln ends before any destructor runs. The first call of a thread waits for
+/// libraries that are being loaded; later ones take below a microsecond.
 void foreseeCompilation();
 
 /// While it lives, \p log is told when the end of the process has to wait long

@@ -1,6 +1,7 @@
 //===- Background.cpp - better plans, off the critical path ---------------===//
 #include "Runtime/Background.h"
 
+#include "Compile/ProcessExit.h"
 #include "Runtime/BackgroundJob.h"
 #include "Runtime/Engine.h"
 #include "Runtime/RangeParts.h"
@@ -121,6 +122,7 @@ void Background::noteValue(ContextState &context, const KernelFamily &family,
 }
 
 void Background::add(JobPtr job) {
+  foreseeCompilation(); // a launch with a stand-in has looked for no plan
   EventInfo info;
   info.kind = KILN_EVENT_PENDING;
   if (engine.hooks().hasEvents())
@@ -203,6 +205,7 @@ void Background::pause() {
 }
 
 bool Background::resume() {
+  foreseeCompilation();
   {
     std::lock_guard<std::mutex> lock(mutex);
     if (pauses == 0)

@@ -126,7 +126,7 @@ TEST_CASE("no compilation begins behind destructors that were there when one "
           "was foreseen") {
   // A library of another owner, such as NVRTC that PyTorch has loaded.
   auto load = [] {
-    if (!::dlopen(KILN_BINARY_DIR "/lib/libkiln_fake_nvml.so", RTLD_NOW))
+    if (!::dlopen(KILN_BINARY_DIR "/lib/libkiln_fake_cuda_old.so", RTLD_NOW))
       ::_exit(3);
     registerDestructor();
   };

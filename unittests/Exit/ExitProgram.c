@@ -112,9 +112,9 @@ static void endFromHook(void *unused, const kiln_event *event) {
   endProcess();
 }
 
-static void start(void *(*body)(void *)) {
+static void start(void *(*body)(void *), void *argument) {
   pthread_t thread;
-  check(pthread_create(&thread, NULL, body, NULL) == 0, "pthread_create");
+  check(pthread_create(&thread, NULL, body, argument) == 0, "pthread_create");
   pthread_detach(thread);
 }
 
@@ -128,17 +128,8 @@ static void openCompiler(const char *path) {
     takeTime("", 30);
 }
 
-int main(int argc, char **argv) {
-  check(argc == 5, "usage: kiln_exit_program NVRTC MODE HOW DELAY_US");
-  how = argv[3];
-  const long delayUs = atol(argv[4]);
-  check(cuInit(0) == CUDA_SUCCESS &&
-            cuDevicePrimaryCtxRetain(&context, 0) == CUDA_SUCCESS &&
-            cuCtxPushCurrent(context) == CUDA_SUCCESS,
-        "the stand-in driver");
-  if (strcmp(how, "atexit") == 0)
-    atexit(destroy); /* runs last, as a static object's destructor would */
-
+/* Makes the engine and begins to prepare. */
+static void prepare(char **argv) {
   kiln_engine_options options = KILN_INIT(kiln_engine_options);
   options.mode = atoi(argv[2]);
   options.flags = KILN_ENGINE_IGNORE_ENVIRONMENT | KILN_ENGINE_MEMORY_ONLY;
@@ -146,15 +137,14 @@ int main(int argc, char **argv) {
   options.driver_path = KILN_EXIT_DRIVER;
   if (strcmp(how, "hook") == 0) {
     options.event = endFromHook;
-    hookDelayUs = delayUs;
+    hookDelayUs = atol(argv[4]);
   }
   check(kiln_engine_create(&options, &engine) == KILN_SUCCESS, "create");
 
   /* Ends while Kiln loads the compiler for the first time. */
-  const int isLoading = strcmp(how, "load") == 0;
-  if (isLoading) {
-    endDelayUs = delayUs;
-    start(endInLoading);
+  if (strcmp(how, "load") == 0) {
+    endDelayUs = atol(argv[4]);
+    start(endInLoading, NULL);
     while (!atomic_load(&hasAsked))
       sched_yield();
   } else if (strcmp(how, "late") != 0) {
@@ -167,22 +157,57 @@ int main(int argc, char **argv) {
   kiln_task *task = NULL;
   check(kiln_prepare(engine, problems, 2, NULL, &task) == KILN_SUCCESS,
         "prepare");
-  if (strcmp(how, "late") == 0) /* as another library does at any time */
+  /* As another library may at any time: its destructors are registered after
+     all that Kiln has registered so far. */
+  if (strcmp(how, "late") == 0)
     openCompiler(argv[1]);
+}
+
+/* The only thread that calls Kiln. It stays: its end would register handlers.
+ */
+static atomic_int hasPrepared;
+static void *prepareOnThread(void *argv) {
+  cuCtxPushCurrent(context);
+  prepare(argv);
+  atomic_store(&hasPrepared, 1);
+  for (;;)
+    pause();
+  return NULL;
+}
+
+int main(int argc, char **argv) {
+  check(argc == 5, "usage: kiln_exit_program NVRTC MODE HOW DELAY_US");
+  how = argv[3];
+  const long delayUs = atol(argv[4]);
+  check(cuInit(0) == CUDA_SUCCESS &&
+            cuDevicePrimaryCtxRetain(&context, 0) == CUDA_SUCCESS &&
+            cuCtxPushCurrent(context) == CUDA_SUCCESS,
+        "the stand-in driver");
+  if (strcmp(how, "atexit") == 0)
+    atexit(destroy); /* runs last, as a static object's destructor would */
+
+  if (strcmp(how, "other") == 0) {
+    start(prepareOnThread, argv);
+    while (!atomic_load(&hasPrepared))
+      sched_yield();
+  } else {
+    prepare(argv);
+  }
   /* No call may be in progress when an engine is destroyed. */
-  if (strcmp(how, "destroy") != 0 && strcmp(how, "atexit") != 0)
-    start(launch);
-  if (strcmp(how, "hook") == 0 || isLoading)
+  if (strcmp(how, "destroy") != 0 && strcmp(how, "atexit") != 0 &&
+      strcmp(how, "other") != 0)
+    start(launch, NULL);
+  if (strcmp(how, "hook") == 0 || strcmp(how, "load") == 0)
     for (;;)
       pause();
   waitUs(delayUs);
   if (strcmp(how, "thread") == 0) {
-    start(endOnThread);
+    start(endOnThread, NULL);
     for (;;)
       pause();
   }
   if (strcmp(how, "destroy") == 0) {
-    start(destroyOnThread);
+    start(destroyOnThread, NULL);
     waitUs(delayUs % 3000);
   }
   if (strcmp(how, "fork") == 0) {

@@ -91,7 +91,7 @@ TEST_CASE("a program that ends while kernels compile ends as it means to") {
       });
     };
     for (const char *how : {"return", "thread", "load", "late", "hook",
-                            "destroy", "fork", "atexit"}) {
+                            "destroy", "fork", "other", "atexit"}) {
       const bool isUsual = std::string(how) == "return";
       endBy(how, isUsual ? roundsOr(8) : (roundsOr(8) + 3) / 4, spanUs());
     }
