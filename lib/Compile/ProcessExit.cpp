@@ -133,8 +133,9 @@ void watchProcessExit() {
   state.loadsBefore = loads;
 }
 
-static bool isBehindLibraries() {
-  return exitState().loadsBefore == libraryLoads();
+/// Whether a library was loaded since the handler was last registered.
+static bool hasNewLibrary() {
+  return exitState().loadsBefore != libraryLoads();
 }
 
 bool isProcessEnding() {
@@ -207,7 +208,7 @@ struct RegisteredLast {
                          [&] { return state->loadings <= ownLoadings; });
     const bool isCompiling = state->stays > 0;
     lock.unlock();
-    if (isCompiling || ::gettid() == ::getpid() || !isBehindLibraries())
+    if (isCompiling || ::gettid() == ::getpid() || hasNewLibrary())
       watchProcessExit();
   }
 };
@@ -216,7 +217,7 @@ struct RegisteredLast {
 void foreseeCompilation() {
   [[maybe_unused]] thread_local RegisteredLast last;
   (void)&last;
-  if (!isBehindLibraries())
+  if (hasNewLibrary())
     watchProcessExit();
 }
 

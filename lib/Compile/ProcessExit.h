@@ -18,13 +18,13 @@
 //
 // A forked child has none of the threads, and waits for none.
 //
-// Limits, as long as Kiln itself has not loaded NVRTC:
-//  - Where a thread that never foresaw a compilation calls exit(), libraries
-//    that were loaded since one was last foreseen are destroyed before the
-//    handler runs. Only the main thread sees destructors that were registered
-//    without a loading.
-//  - The loader counts a library before it registers its destructors. Where a
-//    compilation is foreseen in between, the handler stays before these.
+// Limits, as long as Kiln itself has not loaded NVRTC. Some destructors run
+// before the handler:
+//  - of libraries that were loaded since a compilation was last foreseen, where
+//    exit() is called by a thread that never foresaw one;
+//  - of a library that was being loaded when one was last foreseen: the loader
+//    counts it before it registers its destructors;
+//  - those registered without a loading, unless the main thread calls exit().
 //
 //===----------------------------------------------------------------------===//
 #pragma once

@@ -205,7 +205,7 @@ void Background::pause() {
 }
 
 bool Background::resume() {
-  foreseeCompilation();
+  foreseeCompilation(); // of jobs that have waited
   {
     std::lock_guard<std::mutex> lock(mutex);
     if (pauses == 0)

@@ -34,6 +34,8 @@ static void check(int isGood, const char *what) {
 }
 
 static void waitUs(long us) {
+  if (us == 0)
+    return; /* nanosleep would take 50 us */
   const struct timespec time = {us / 1000000, us % 1000000 * 1000};
   nanosleep(&time, NULL);
 }
@@ -57,16 +59,20 @@ static void *endOnThread(void *unused) {
   return NULL;
 }
 
+static void query(void) {
+  kiln_problem problem = KILN_INIT(kiln_problem);
+  problem.text = "gemm m=512 n=4096 k=4096 dtype=bf16 layout=NT";
+  kiln_query_result result = KILN_INIT(kiln_query_result);
+  check(kiln_query(engine, &problem, NULL, &result) == KILN_SUCCESS, "query");
+}
+
 /* A thread that asks for a plan, while another one loads the compiler. */
 static long endDelayUs;
 static atomic_int hasAsked;
 static void *endInLoading(void *unused) {
   (void)unused;
   cuCtxPushCurrent(context);
-  kiln_problem problem = KILN_INIT(kiln_problem);
-  problem.text = "gemm m=512 n=4096 k=4096 dtype=bf16 layout=NT";
-  kiln_query_result result = KILN_INIT(kiln_query_result);
-  check(kiln_query(engine, &problem, NULL, &result) == KILN_SUCCESS, "query");
+  query();
   atomic_store(&hasAsked, 1);
   waitUs(endDelayUs);
   endProcess();
@@ -147,6 +153,9 @@ static void prepare(char **argv) {
     start(endInLoading, NULL);
     while (!atomic_load(&hasAsked))
       sched_yield();
+  } else if (strcmp(how, "other") == 0) {
+    query(); /* so that the preparation is the only call after the loading */
+    openCompiler(argv[1]);
   } else if (strcmp(how, "late") != 0) {
     openCompiler(argv[1]);
   }

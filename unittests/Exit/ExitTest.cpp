@@ -94,6 +94,7 @@ TEST_CASE("a program that ends while kernels compile ends as it means to") {
                             "destroy", "fork", "other", "atexit"}) {
       const bool isUsual = std::string(how) == "return";
       endBy(how, isUsual ? roundsOr(8) : (roundsOr(8) + 3) / 4, spanUs());
+      endBy(how, 3, 0); // before the preparation's thread begins
     }
     // On a busy machine compilations begin later.
     for (int span = 2 * spanUs(); inside == 0 && span < 32 * spanUs();

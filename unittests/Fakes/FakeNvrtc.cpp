@@ -77,7 +77,7 @@ static void destroy() {
     return; // a forked child has no other threads
   // They take their time: a compilation may begin behind them.
   if (destroyedIn.exchange(loadedIn) != loadedIn)
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
   std::lock_guard lock(state().mutex);
   if (state().running > ownRunning)
     refuse("destroyed in the midst of a compilation");
