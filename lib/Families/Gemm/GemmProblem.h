@@ -37,9 +37,8 @@
 
 #include <cassert>
 #include <cstring>
-#include <new>
+#include <optional>
 #include <string>
-#include <type_traits>
 
 namespace kiln {
 
@@ -113,8 +112,7 @@ public:
   LaunchedGemm(const PlannedGemm &planned, const int64_t *values)
       : problem(&planned.problem) {
     if (std::memcmp(values, planned.values, sizeof(planned.values)) != 0)
-      problem = ::new (static_cast<void *>(&own))
-          GemmProblem(readGemmProblem(values));
+      problem = &own.emplace(readGemmProblem(values));
   }
   LaunchedGemm(const LaunchedGemm &) = delete;
   LaunchedGemm &operator=(const LaunchedGemm &) = delete;
@@ -122,11 +120,8 @@ public:
   const GemmProblem &operator*() const { return *problem; }
 
 private:
-  static_assert(std::is_trivially_destructible_v<GemmProblem>);
   const GemmProblem *problem;
-  union {
-    GemmProblem own; ///< constructed only where the values differ
-  };
+  std::optional<GemmProblem> own; ///< none: the plan's
 };
 
 /// Signature of a problem: alignment classes from `align` and leading
