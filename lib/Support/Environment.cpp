@@ -30,6 +30,13 @@ Environment Environment::fromProcess() {
   environment.condaPrefix = read("CONDA_PREFIX");
   environment.kilnKernelSrc = read("KILN_KERNEL_SRC");
   environment.kernels = read("KERNELS");
+  environment.nvtxInjection = read("NVTX_INJECTION64_PATH");
+  environment.kilnNvtx = read("KILN_NVTX");
+  environment.kilnTrace = read("KILN_TRACE");
+  environment.kilnLaunchRanges = read("KILN_LAUNCH_RANGES");
+  environment.kilnWaits = read("KILN_WAITS");
+  environment.kilnProfile = read("KILN_PROFILE");
+  environment.kilnStatistics = read("KILN_STATISTICS");
   return environment;
 }
 

@@ -27,6 +27,18 @@ struct Environment {
   std::optional<std::string>
       kilnKernelSrc;                  ///< KILN_KERNEL_SRC: source override
   std::optional<std::string> kernels; ///< KERNELS: set of configs (bench)
+  /// NVTX_INJECTION64_PATH: the library of an NVTX tool; KILN_NVTX: 0 for no
+  /// ranges there
+  std::optional<std::string> nvtxInjection, kilnNvtx;
+  std::optional<std::string> kilnTrace; ///< KILN_TRACE: file of the trace
+  /// KILN_LAUNCH_RANGES: 1 for ranges of launches that hit
+  std::optional<std::string> kilnLaunchRanges;
+  /// KILN_WAITS: "hits" for hits in the ledger of waits, too
+  std::optional<std::string> kilnWaits;
+  /// KILN_PROFILE: launches or steps between which profilers capture
+  std::optional<std::string> kilnProfile;
+  /// KILN_STATISTICS: file that holds an engine's statistics
+  std::optional<std::string> kilnStatistics;
 
   /// Reads the process environment. Not safe beside setenv in other threads.
   static Environment fromProcess();

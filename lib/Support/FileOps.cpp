@@ -60,6 +60,13 @@ ssize_t FileOps::write(int fd, const void *from, size_t bytes) {
   return ::write(fd, from, bytes);
 }
 
+ssize_t FileOps::writeAt(int fd, const void *from, size_t bytes, off_t offset) {
+  FileSizeSignalGuard guard;
+  return ::pwrite(fd, from, bytes, offset);
+}
+
+int FileOps::truncate(int fd, off_t bytes) { return ::ftruncate(fd, bytes); }
+
 int FileOps::sync(int fd) { return ::fsync(fd); }
 
 int FileOps::rename(int folder, const char *from, const char *to) {

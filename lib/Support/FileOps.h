@@ -22,6 +22,9 @@ public:
   virtual ssize_t read(int fd, void *to, size_t bytes);
   /// Over RLIMIT_FSIZE it fails with EFBIG and no signal is delivered.
   virtual ssize_t write(int fd, const void *from, size_t bytes);
+  /// Like write(), at \p offset.
+  virtual ssize_t writeAt(int fd, const void *from, size_t bytes, off_t offset);
+  virtual int truncate(int fd, off_t bytes);
   virtual int sync(int fd);
   virtual int rename(int folder, const char *from, const char *to);
   virtual int unlink(int folder, const char *path);
