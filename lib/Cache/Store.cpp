@@ -5,6 +5,7 @@
 #include "Cache/Inspect.h"
 #include "Cache/Prune.h"
 #include "Cache/StoreImpl.h"
+#include "Observe/Span.h"
 #include "Support/EnumName.h"
 #include "Support/Error.h"
 #include "Support/Hash.h"
@@ -161,6 +162,9 @@ bool Store::Impl::isNewest(const MemoryTier::Item &item, const Target &target) {
 
 std::optional<Entry> Store::lookup(Kind kind, llvm::StringRef key,
                                    Accept accept, TierKind *from) {
+  const observe::Span span(
+      observe::Phase::Cache, [&] { return nameOf(kind).str(); },
+      "a file of the cache is read");
   Impl::WarningSender sender{*impl};
   Impl::Target target(kind, key);
   Impl::Counters &counters = impl->counters;

@@ -15,6 +15,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "Cache/StoreImpl.h"
+#include "Observe/Span.h"
 #include "Support/Error.h"
 
 #include <llvm/ADT/STLExtras.h>
@@ -121,6 +122,9 @@ Store::Impl::publish(const Target &target, const llvm::json::Object &attributes,
 PublishResult Store::publish(Kind kind, llvm::StringRef key,
                              const llvm::json::Object &attributes,
                              llvm::StringRef payload) {
+  const observe::Span span(
+      observe::Phase::Cache, [&] { return nameOf(kind).str(); },
+      "a file of the cache is written");
   Impl::WarningSender sender{*impl};
   return *impl->publish(Impl::Target(kind, key), attributes, payload);
 }
@@ -200,6 +204,9 @@ Store::Impl::replace(const Target &target, const llvm::json::Object &attributes,
 PublishResult Store::update(Kind kind, llvm::StringRef key,
                             const llvm::json::Object &attributes, Merge merge,
                             const KnownEntry *known) {
+  const observe::Span span(
+      observe::Phase::Cache, [&] { return nameOf(kind).str(); },
+      "a file of the cache is updated");
   Impl::WarningSender sender{*impl};
   Impl::Target target(kind, key);
   auto deadline = KeyLock::Clock::now() + impl->lockDeadline;

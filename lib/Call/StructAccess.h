@@ -168,4 +168,28 @@ template <class Struct> void fillOutput(Struct *result, Struct value) {
   std::memset(bytes + known, 0, size - known);
 }
 
+/// Checks an array of \p capacity structs that the library fills, each as large
+/// as the first one says. Errors: InvalidArgument, Unsupported.
+template <class Struct>
+llvm::Error checkOutputArray(const Struct *array, size_t capacity,
+                             const char *name) {
+  if (capacity == 0)
+    return llvm::Error::success();
+  if (auto error = checkOutput(array, name))
+    return error;
+  if (array->struct_size % alignof(Struct) != 0)
+    return makeError(ErrorCode::InvalidArgument,
+                     "{}: struct_size {} is not a stride of an array", name,
+                     array->struct_size);
+  return llvm::Error::success();
+}
+
+/// Writes one element of such an array.
+template <class Struct>
+void fillElement(Struct *array, size_t index, const Struct &value) {
+  auto &element = const_cast<Struct &>(at(array, index));
+  element.struct_size = array->struct_size;
+  fillOutput(&element, value);
+}
+
 } // namespace kiln

@@ -1,6 +1,7 @@
 //===- Chooser.cpp - the configs that each step offers --------------------===//
 #include "Choice/Chooser.h"
 
+#include "Observe/Span.h"
 #include "Tune/CompileOrder.h"
 
 #include <llvm/ADT/STLExtras.h>
@@ -436,6 +437,9 @@ static bool mayServe(const PlanRequest &request, const DeviceModel &device) {
 llvm::Error Chooser::rank() {
   if (isRanked)
     return llvm::Error::success();
+  const observe::Span span(
+      observe::Phase::Plan, [&] { return request.problem.text(); },
+      "configs are estimated and ranked");
   auto space = exploreSpace(request.family, request.problem, device,
                             {.allowance = allowance()});
   if (!space) {

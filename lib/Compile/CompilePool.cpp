@@ -9,6 +9,9 @@
 #include "Compile/CompilePool.h"
 
 #include "Compile/ResourceLimits.h"
+#include "Observe/Observe.h"
+#include "Observe/Span.h"
+#include "Observe/Trace.h"
 #include "Support/Signals.h"
 
 #include <sys/resource.h>
@@ -45,6 +48,7 @@ struct QueuedJob {
   TranslationUnit unit;
   Callback callback;
   CompilePool::Gate gate; ///< may be null
+  observe::Flow submitted;
 };
 struct RunningJob {
   std::string name;
@@ -87,6 +91,8 @@ struct CompilePool::State {
   static void runWorker(std::shared_ptr<State> state);
   static void startWorkers(const std::shared_ptr<State> &state);
   bool runNext(std::unique_lock<std::mutex> &lock);
+  CompilePool::Result compileShown(const TranslationUnit &unit,
+                                   observe::Flow submitted);
   bool admit(std::unique_lock<std::mutex> &lock, Ticket ticket, QueuedJob &job);
   void finish(std::unique_lock<std::mutex> &lock, Ticket ticket,
               Callback callback, CompilePool::Result result);
@@ -140,6 +146,16 @@ bool CompilePool::State::admit(std::unique_lock<std::mutex> &lock,
   return false;
 }
 
+/// Compiles \p unit, for profilers and traces to see.
+CompilePool::Result
+CompilePool::State::compileShown(const TranslationUnit &unit,
+                                 observe::Flow submitted) {
+  const observe::Span span(observe::Phase::Compile,
+                           [&] { return unit.name(); });
+  submitted.arrive("compile");
+  return compiler->compile(unit);
+}
+
 /// Compiles the first job of the queue. False when it was abandoned meanwhile,
 /// and with it the thread.
 bool CompilePool::State::runNext(std::unique_lock<std::mutex> &lock) {
@@ -158,7 +174,7 @@ bool CompilePool::State::runNext(std::unique_lock<std::mutex> &lock) {
       ticket, RunningJob{unit.name(), Clock::now(), std::move(next.callback)});
 
   lock.unlock();
-  CompilePool::Result result = compiler->compile(unit);
+  CompilePool::Result result = compileShown(unit, next.submitted);
   lock.lock();
 
   auto job = running.find(ticket);
@@ -179,6 +195,7 @@ void CompilePool::State::runWorker(std::shared_ptr<State> state) {
   // niceness is refused nowhere.
   if (state->options.niceness > 0)
     ::setpriority(PRIO_PROCESS, 0, state->options.niceness);
+  observe::nameThread("kiln-compile");
   std::unique_lock lock(state->mutex);
   while (!state->stopping) {
     if (state->queue.empty())
@@ -289,10 +306,11 @@ CompilePool::Ticket CompilePool::submit(TranslationUnit unit, int64_t priority,
     return ticket;
   }
   const QueueKey key{priority, ticket};
-  auto job = state->queue
-                 .emplace(key, QueuedJob{std::move(unit), std::move(callback),
-                                         std::move(gate)})
-                 .first;
+  auto job =
+      state->queue
+          .emplace(key, QueuedJob{std::move(unit), std::move(callback),
+                                  std::move(gate), observe::Flow::here()})
+          .first;
   state->queued.emplace(ticket, key);
   State::startWorkers(state);
   state->work.notify_one();

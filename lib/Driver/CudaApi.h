@@ -9,6 +9,10 @@
 
 #include <cuda.h>
 
+// As in <cudaProfiler.h>, which not every package of cuda.h has.
+extern "C" CUresult CUDAAPI cuProfilerStart(void);
+extern "C" CUresult CUDAAPI cuProfilerStop(void);
+
 namespace kiln {
 
 /// One member per symbol, called after it as cuda.h renames it. In a source

@@ -15,6 +15,7 @@
 #include "Store/ArtifactFlights.h"
 
 #include "Compile/ProcessExit.h"
+#include "Observe/Span.h"
 #include "Support/Cubin.h"
 
 #include <thread>
@@ -388,6 +389,7 @@ PendingArtifact::Shared::giveUpTime() {
 bool PendingArtifact::Shared::waitUntil(const FlightPtr &flight,
                                         Clock::time_point deadline,
                                         const std::atomic<bool> *cancel) {
+  std::optional<observe::Span> span;
   for (uint64_t seen = 0;;) {
     {
       std::lock_guard<std::mutex> lock(mutex);
@@ -402,6 +404,10 @@ bool PendingArtifact::Shared::waitUntil(const FlightPtr &flight,
     }
     if (now >= std::min(deadline, giveUpTime()))
       return false;
+    if (!span)
+      span.emplace(
+          observe::Phase::Compile, [&] { return flight->unit.name(); },
+          "a kernel is compiled");
     waitForLanding(seen);
   }
 }

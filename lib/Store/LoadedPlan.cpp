@@ -4,6 +4,7 @@
 #include "Driver/Context.h"
 #include "Driver/Graph.h"
 #include "Driver/Launcher.h"
+#include "Observe/Span.h"
 
 #include <cassert>
 
@@ -52,8 +53,14 @@ KernelLoader::load(const Artifact &artifact, const std::string &digest,
       return context.takeError();
     entry = entryOf(*context, digest);
   }
-  if (beforeLoad && !findLoaded(*entry))
-    beforeLoad();
+  std::optional<observe::Span> span;
+  if (!findLoaded(*entry)) {
+    span.emplace(
+        observe::Phase::Load, [&] { return artifact.entry; },
+        "the driver loads code, and waits for the device's work");
+    if (beforeLoad)
+      beforeLoad();
+  }
   std::lock_guard<std::mutex> lock(entry->mutex);
   if (!entry->kernel) {
     auto loaded = loadKernel(*driver, artifact, lifetime);

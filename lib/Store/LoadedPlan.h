@@ -11,6 +11,7 @@
 #include "Driver/Handles.h"
 #include "Driver/Module.h"
 #include "Kernel/Plan.h"
+#include "Observe/Span.h"
 #include "Store/ArtifactStore.h"
 
 #include <llvm/ADT/ArrayRef.h>
@@ -179,6 +180,11 @@ public:
            thePlan.binder->usesWorkspace(arguments, smCount);
   }
   uint64_t contextId() const { return context; }
+  /// The text of its problem, as profilers show launches. Null if there is no
+  /// memory for it.
+  const observe::SharedName::Made *shownName() const noexcept {
+    return shown.get([this] { return thePlan.problem.text(); });
+  }
 
   /// Whether trials found, before or after it was chosen, that it computes
   /// wrong results; a thread that uses it chooses again. Costs an atomic load;
@@ -196,7 +202,8 @@ private:
   llvm::Error explainWorkspace(const Workspace &workspace) const;
 
   const Driver *driver;
-  mutable std::atomic<bool> wrong{false}; ///< the only mutable part
+  mutable std::atomic<bool> wrong{false}; ///< the only mutable parts
+  mutable observe::SharedName shown;
   Plan thePlan;
   uint64_t context = 0;
   int32_t smCount = 0;

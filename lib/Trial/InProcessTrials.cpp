@@ -2,6 +2,7 @@
 #include "Trial/InProcessTrials.h"
 
 #include "Driver/Context.h"
+#include "Observe/Span.h"
 #include "Trial/TrialSession.h"
 
 #include <mutex>
@@ -88,6 +89,9 @@ void InProcessTrials::releaseScratch() {
 llvm::Expected<std::vector<TrialResult>>
 InProcessTrials::run(const TrialRequest &request,
                      const std::atomic<bool> *cancel) {
+  const observe::Span span(
+      observe::Phase::Trial, [&] { return request.problem.text(); },
+      "kernels are measured and compared");
   if (!context->alive)
     return makeError(
         ErrorCode::ContextDead,

@@ -1,6 +1,8 @@
 //===- TrialSession.cpp - one request of trials ---------------------------===//
 #include "Trial/TrialSession.h"
 
+#include "Observe/Span.h"
+
 #include <llvm/ADT/STLExtras.h>
 
 #include <algorithm>
@@ -174,6 +176,9 @@ void TrialSession::measure() {
 /// with its error.
 llvm::Expected<TrialVerdict> TrialSession::compare(Attempt &attempt,
                                                    bool &hasFailed) {
+  const observe::Span span(
+      observe::Phase::Trial, [&] { return attempt.result.config; },
+      "kernels are compared with the reference");
   CudaStream stream = context.stream.handle();
   auto run = [&](const Arguments &arguments) {
     llvm::Error error =

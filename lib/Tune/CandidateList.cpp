@@ -8,6 +8,7 @@
 //===----------------------------------------------------------------------===//
 #include "Tune/CandidateList.h"
 
+#include "Observe/Span.h"
 #include "Tune/StopRule.h"
 
 #include <llvm/ADT/STLExtras.h>
@@ -104,6 +105,9 @@ static llvm::Expected<Space> exploreSpace(const TuningTask &task) {
 
 llvm::Error CandidateList::explore() {
   const TuningOptions &options = task.options;
+  const observe::Span span(
+      observe::Phase::Plan, [&] { return task.problem.text(); },
+      "configs are estimated and ranked");
   auto space = exploreSpace(task);
   if (!space)
     return space.takeError();
@@ -191,6 +195,9 @@ void CandidateList::request(TuningCandidate &entry, int64_t priority) {
 
 bool CandidateList::await(TuningCandidate &entry,
                           Clock::time_point until) const {
+  if (entry.poll())
+    return true;
+  const observe::Span span(observe::Phase::Compile, "kernels are compiled");
   while (!entry.poll()) {
     if (task.isCancelled() || Clock::now() >= until)
       return false;

@@ -33,6 +33,7 @@
 
 #include "Compile/ResourceLimits.h"
 #include "Kernel/Space.h"
+#include "Observe/Span.h"
 #include "Support/Error.h"
 #include "Support/Parallel.h"
 #include "Tune/CoverSearch.h"
@@ -553,6 +554,8 @@ llvm::Expected<PoolCover> PoolMaker::make() {
 llvm::Expected<PoolCover> coverSignature(const PoolSubject &subject,
                                          const DeviceModel &device,
                                          const PoolOptions &options) {
+  const observe::Span span(observe::Phase::Plan,
+                           "the kernels of a pool are chosen");
   return PoolMaker(subject, device, options).make();
 }
 

@@ -14,6 +14,7 @@
 #include "Tune/PortfolioSession.h"
 
 #include "Kernel/Space.h"
+#include "Observe/Span.h"
 #include "Support/EnumName.h"
 #include "Support/Error.h"
 #include "Tune/BarredConfigs.h"
@@ -307,6 +308,9 @@ PortfolioSession::~PortfolioSession() = default;
 
 void PortfolioSession::begin(int64_t priority) {
   const Clock::time_point start = Clock::now();
+  const observe::Span span(
+      observe::Phase::Plan, [&] { return impl->range.text(); },
+      "the kernels of a range are chosen");
   impl->firstPriority = priority;
   const PortfolioOptions &options = impl->task.options;
   std::vector<PortfolioMember> kept;
@@ -352,6 +356,7 @@ int64_t PortfolioSession::priorities() const {
 /// Waits until some member has its kernels. The error is the reason why none
 /// has.
 llvm::Error PortfolioSession::Impl::awaitOne() {
+  const observe::Span span(observe::Phase::Compile, "kernels are compiled");
   for (;;) {
     size_t open = 0;
     for (MemberWork &member : task.work) {
@@ -375,6 +380,7 @@ llvm::Error PortfolioSession::Impl::awaitOne() {
 }
 
 void PortfolioSession::Impl::awaitAll(Clock::time_point deadline) {
+  const observe::Span span(observe::Phase::Compile, "kernels are compiled");
   auto isOpen = [](MemberWork &member) { return !member.code->poll(); };
   while (llvm::any_of(task.work, isOpen) && !task.isCancelled() &&
          Clock::now() < deadline)

@@ -2,6 +2,7 @@
 #include "Tune/RangeTrials.h"
 
 #include "Kernel/Space.h"
+#include "Observe/Span.h"
 #include "Support/Error.h"
 #include "Tune/TuningRecorder.h"
 
@@ -235,6 +236,7 @@ void RangeTrials::take(Round &round) {
 /// Waits for the kernels of \p members; once two are there, only briefly.
 void RangeTrials::await(const std::vector<uint32_t> &members,
                         Clock::time_point deadline) const {
+  const observe::Span span(observe::Phase::Compile, "kernels are compiled");
   constexpr size_t kEnough = 2;
   Clock::time_point end = deadline;
   for (;;) {

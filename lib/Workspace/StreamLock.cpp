@@ -2,6 +2,7 @@
 #include "Workspace/StreamLock.h"
 
 #include "Driver/Stream.h"
+#include "Observe/Span.h"
 #include "Workspace/PublishedTable.h"
 
 namespace kiln {
@@ -61,6 +62,8 @@ std::unique_lock<std::mutex> lockStream(uint64_t contextId, CudaStream stream) {
   for (int i = 0; i < kAttempts; ++i)
     if (mutex.try_lock())
       return {mutex, std::adopt_lock};
+  const observe::Span span(observe::Phase::Wait,
+                           "another thread enqueues on the stream");
   return std::unique_lock<std::mutex>(mutex);
 }
 

@@ -10,6 +10,10 @@
 // The functions of cuda.h are this library's exports.
 #pragma GCC visibility push(default)
 #include <cuda.h>
+
+// <cudaProfiler.h>, which not every package of cuda.h has.
+extern "C" CUresult CUDAAPI cuProfilerStart(void);
+extern "C" CUresult CUDAAPI cuProfilerStop(void);
 #pragma GCC visibility pop
 
 #include "Fakes/FakeCuda.h"
