@@ -35,13 +35,14 @@ typedef void (*kiln_log_fn)(void *user, kiln_log_level level,
 
 typedef int32_t kiln_event_kind;
 enum kiln_event_kind_value {
-  KILN_EVENT_MISS = 10,       ///< a problem had no loaded plan
-  KILN_EVENT_COMPILED = 20,   ///< an artifact was compiled, or failed to be
-  KILN_EVENT_LOADED = 30,     ///< a context got a plan's kernels
-  KILN_EVENT_TRIAL = 40,      ///< one config was measured, or rejected
-  KILN_EVENT_CHOSEN = 50,     ///< a plan now serves the problem
-  KILN_EVENT_PENDING = 55,    ///< the background will look for a better plan
-  KILN_EVENT_CACHE_FAULT = 60 ///< an entry was damaged, foreign or not written
+  KILN_EVENT_MISS = 10,        ///< a problem had no loaded plan
+  KILN_EVENT_COMPILED = 20,    ///< an artifact was compiled, or failed to be
+  KILN_EVENT_LOADED = 30,      ///< a context got a plan's kernels
+  KILN_EVENT_TRIAL = 40,       ///< one config was measured, or rejected
+  KILN_EVENT_CHOSEN = 50,      ///< a plan now serves the problem
+  KILN_EVENT_PENDING = 55,     ///< the background will look for a better plan
+  KILN_EVENT_CACHE_FAULT = 60, ///< an entry was damaged, foreign or not written
+  KILN_EVENT_WAIT = 70 ///< a call took longer than a ms; `message` says why
 };
 
 /// One step of Kiln's work, for metrics and traces. Strings may be null and are
@@ -53,9 +54,9 @@ typedef struct kiln_event {
   kiln_source source;  ///< of a choice
   const char *problem; ///< canonical text
   const char *config;
-  const char *key;                  ///< of the artifact or record
-  const char *message;              ///< of a failure
-  double elapsed_ms;                ///< wall time of the step
+  const char *key;     ///< of the artifact or record; the function that waited
+  const char *message; ///< of a failure
+  double elapsed_ms;   ///< wall time of the step
   double predicted_us, measured_us; ///< of the kernel; 0: not known
   uint64_t reserved[8];
 } kiln_event;

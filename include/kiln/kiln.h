@@ -12,6 +12,7 @@
 //   prepare.h     kiln_prepare, tasks, kiln_query
 //   plan.h        kiln_plan_acquire, kiln_plan_launch
 //   explain.h     kiln_explain, kiln_candidates, kiln_problem_keys
+//   profile.h     ranges, traces, the ledger of waits
 //   background.h, statistics.h, text.h, packs.h
 //
 //===----------------------------------------------------------------------===//
@@ -159,6 +160,7 @@
 #include "kiln/plan.h"
 #include "kiln/prepack.h"
 #include "kiln/prepare.h"
+#include "kiln/profile.h"
 #include "kiln/rows.h"
 #include "kiln/statistics.h"
 #include "kiln/text.h"

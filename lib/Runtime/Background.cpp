@@ -2,6 +2,8 @@
 #include "Runtime/Background.h"
 
 #include "Compile/ProcessExit.h"
+#include "Observe/Observe.h"
+#include "Observe/Span.h"
 #include "Runtime/BackgroundJob.h"
 #include "Runtime/Engine.h"
 #include "Runtime/RangeParts.h"
@@ -123,6 +125,7 @@ void Background::noteValue(ContextState &context, const KernelFamily &family,
 
 void Background::add(JobPtr job) {
   foreseeCompilation(); // a launch with a stand-in has looked for no plan
+  job->asked = observe::Flow::here();
   EventInfo info;
   info.kind = KILN_EVENT_PENDING;
   if (engine.hooks().hasEvents())
@@ -309,6 +312,7 @@ void Background::watch() {
 
 void Background::work() noexcept {
   worker = std::this_thread::get_id();
+  observe::nameThread("kiln-background");
   while (JobPtr job = takeNext()) {
     try {
       run(*job);
@@ -375,6 +379,23 @@ void Background::finish(Job &job) {
     noteStandIns(job);
 }
 
+/// The purpose of a stage, as traces show it.
+const char *Background::purposeOf(Stage stage) {
+  switch (stage) {
+  case Stage::Generic:
+    return "a generic kernel is loaded";
+  case Stage::First:
+    return "the estimator's choices are loaded";
+  case Stage::Cover:
+    return "the kernels of a range are chosen";
+  case Stage::Measure:
+    return "the kernels of a range are measured";
+  case Stage::Done:
+    break;
+  }
+  return "";
+}
+
 void Background::run(Job &job) {
   const Driver &driver = *llvm::cantFail(engine.driver());
   if (!isAlive(driver, job.context->handle, job.context->id)) {
@@ -389,6 +410,9 @@ void Background::run(Job &job) {
   }
   CaptureModeGuard relaxed(driver);
   const Stage before = job.stage;
+  const observe::Span span(
+      observe::Phase::Background, [&] { return job.problem.text(); },
+      purposeOf(before));
   job.stage = runStage(job);
   if (job.stage != before)
     job.attempts = 0;

@@ -195,6 +195,7 @@ private:
   void compileAhead(Job &job);
   std::vector<Problem> firstProblems(const Job &job) const;
 
+  static const char *purposeOf(Stage stage);
   Stage runStage(Job &job);
   Stage loadGeneric(Job &job);
   Stage chooseFirst(Job &job);
@@ -203,8 +204,7 @@ private:
   Stage measure(Job &job);
   Stage measureValue(Job &job);
   void swapRange(Job &job);
-  bool replace(const Job &job, const Problem &problem,
-               const ChosenPlan &chosen);
+  bool replace(Job &job, const Problem &problem, const ChosenPlan &chosen);
   bool wasInterrupted() const {
     return thePace.interruptions() != interruptionsBefore;
   }

@@ -5,6 +5,7 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
+#include "Observe/Trace.h"
 #include "Runtime/Background.h"
 #include "Store/ArtifactStore.h"
 
@@ -49,6 +50,7 @@ struct Background::Job {
   std::shared_ptr<const Portfolio> cover;
   /// The kernels of First, which compile while other jobs are worked on.
   std::vector<PendingArtifact> ahead;
+  observe::Flow asked; ///< where a launch, or a preparation, asked for it
 };
 
 } // namespace kiln

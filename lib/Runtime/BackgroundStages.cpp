@@ -254,11 +254,13 @@ Background::Stage Background::measureValue(Job &job) {
 // Swapping
 //===----------------------------------------------------------------------===//
 
-bool Background::replace(const Job &job, const Problem &problem,
+bool Background::replace(Job &job, const Problem &problem,
                          const ChosenPlan &chosen) {
   const DispatchKey key{job.family, job.context->id, problem.values.array()};
   const bool isOther = engine.plans().replace(key, chosen);
   swapCount += isOther;
+  if (isOther)
+    job.asked.arrive("swap");
   return isOther;
 }
 

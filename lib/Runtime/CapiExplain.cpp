@@ -5,6 +5,7 @@
 #include "Choice/CandidateFacts.h"
 #include "Choice/ExplanationReport.h"
 #include "Choice/PortfolioReport.h"
+#include "Observe/CallScope.h"
 #include "Runtime/Inspection.h"
 #include "Runtime/ProblemKeys.h"
 
@@ -58,6 +59,7 @@ explanationText(Engine &engine, const kiln_problem *problem,
   auto spec = ProblemSpec::parse(engine.families(), problem);
   if (!spec)
     return spec.takeError();
+  const observe::CallScope watched("kiln_explain", &engine.waits(), spec->text);
   auto subject = inspectedProblem(*spec);
   if (!subject)
     return subject.takeError();
@@ -118,6 +120,8 @@ fillCandidates(Engine &engine, const kiln_problem *problem, kiln_stream stream,
   auto spec = ProblemSpec::parse(engine.families(), problem);
   if (!spec)
     return spec.takeError();
+  const observe::CallScope watched("kiln_candidates", &engine.waits(),
+                                   spec->text);
   auto subject = inspectedProblem(*spec);
   if (!subject)
     return subject.takeError();
@@ -132,29 +136,13 @@ fillCandidates(Engine &engine, const kiln_problem *problem, kiln_stream stream,
   const CandidateFacts facts(sources, *spec->family, subject->problem);
   for (size_t i = 0; i < filled; ++i) {
     const Candidate &candidate = (*ranked)[i];
-    auto &element = const_cast<kiln_candidate &>(at(candidates, i));
-    element.struct_size = candidates->struct_size;
     auto told = infoOf(candidate, facts.of(candidate), i + 1);
     if (!told)
       return told.takeError();
-    fillOutput(&element, *told);
+    fillElement(candidates, i, *told);
   }
   engine.deliverMessages();
   return ranked->size();
-}
-
-/// The first element says how large all are.
-static llvm::Error checkRoom(const kiln_candidate *candidates,
-                             size_t capacity) {
-  if (capacity == 0)
-    return llvm::Error::success();
-  if (auto error = checkOutput(candidates, "candidates"))
-    return error;
-  if (candidates->struct_size % alignof(kiln_candidate) != 0)
-    return makeError(ErrorCode::InvalidArgument,
-                     "candidates: struct_size {} is not a stride of an array",
-                     candidates->struct_size);
-  return llvm::Error::success();
 }
 
 extern "C" {
@@ -190,7 +178,7 @@ kiln_status kiln_candidates(kiln_engine *engine, const kiln_problem *problem,
     if (read->asJson)
       return makeError(ErrorCode::InvalidArgument,
                        "kiln_candidates writes no text and takes no format");
-    if (auto error = checkRoom(candidates, capacity))
+    if (auto error = checkOutputArray(candidates, capacity, "candidates"))
       return error;
     auto total =
         fillCandidates(*engine->engine, problem, stream, candidates, capacity);

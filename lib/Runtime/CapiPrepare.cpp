@@ -39,7 +39,7 @@ kiln_status kiln_prepare(kiln_engine *engine, const kiln_problem *problems,
     if (!made)
       return made.takeError();
     if (!task) {
-      (*made)->run();
+      (*made)->run(&engine->engine->waits());
       return (*made)->result();
     }
     if (auto error = refusePerThread(options))

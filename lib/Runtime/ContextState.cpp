@@ -1,6 +1,7 @@
 //===- ContextState.cpp - the state of one context in an engine -----------===//
 #include "Runtime/ContextState.h"
 
+#include "Observe/Span.h"
 #include "Support/Error.h"
 #include "Support/Waiting.h"
 
@@ -153,11 +154,15 @@ ContextState::TuningTurn::TuningTurn(ContextState &state,
                                      Clock::time_point deadline,
                                      const std::atomic<bool> *cancel)
     : state(state) {
+  std::optional<observe::Span> span; // ends without the lock
   std::unique_lock<std::mutex> lock(state.mutex);
   waited = state.isTuning && turnsHeld == 0;
-  if (waited)
+  if (waited) {
+    span.emplace(observe::Phase::Wait,
+                 "another thread makes trials in this context");
     waitUntil(state.turnEnded, lock, deadline, cancel,
               [&] { return !state.isTuning; });
+  }
   if (state.isTuning)
     return;
   state.isTuning = true;

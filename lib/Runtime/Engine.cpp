@@ -4,6 +4,7 @@
 #include "Cache/CachePaths.h"
 #include "Device/DeviceProbe.h"
 #include "Kernel/Sources.h"
+#include "Observe/Observe.h"
 #include "Runtime/Background.h"
 #include "Runtime/PrepareTask.h"
 #include "Store/DeviceAssembly.h"
@@ -52,6 +53,9 @@ Engine::create(const kiln_engine_options *given) {
   auto config = EngineConfig::parse(given);
   if (!config)
     return config.takeError();
+  observe::watchAsAsked(config->environment, config->hooks.log());
+  if (config->profilerWindow)
+    ProfilerWindow::ofProcess().open(*config->profilerWindow);
   return std::unique_ptr<Engine>(new Engine(std::move(*config)));
 }
 
@@ -377,6 +381,23 @@ PortfolioSources Engine::portfolioSources(const ContextState &context) {
 //===----------------------------------------------------------------------===//
 // Tasks and statistics
 //===----------------------------------------------------------------------===//
+
+/// An event of a call that waited.
+void Engine::tellWait(const observe::WaitEntry &entry) const {
+  if (!hooks().hasEvents())
+    return;
+  constexpr double kMsPerNs = 1e-6;
+  EventInfo info;
+  info.kind = KILN_EVENT_WAIT;
+  info.problem = entry.problem;
+  info.key = entry.call;
+  info.message = fmt::format(
+      "{}: {} for {:.1f} ms{}{}", entry.call, nameOf(entry.phase).str(),
+      double(entry.phaseNs[static_cast<size_t>(entry.phase)]) * kMsPerNs,
+      *entry.reason ? ": " : "", entry.reason);
+  info.elapsedMs = double(entry.elapsedNs) * kMsPerNs;
+  hooks().emit(info);
+}
 
 void Engine::deliverMessages() const {
   if (!Flights::isWorking())

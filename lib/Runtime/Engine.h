@@ -18,6 +18,8 @@
 #include "Choice/Chooser.h"
 #include "Compile/ProcessExit.h"
 #include "Families/Families.h"
+#include "Observe/WaitLedger.h"
+#include "Observe/Watch.h"
 #include "Runtime/ContextState.h"
 #include "Runtime/Counter.h"
 #include "Runtime/Dispatch.h"
@@ -69,7 +71,13 @@ public:
                          const StreamContext &context,
                          const Arguments &arguments,
                          const kiln_workspace *workspace, CudaStream stream,
-                         const DispatchKey *key = nullptr);
+                         const DispatchKey *key = nullptr) {
+    if (observe::watching() & observe::kOnLaunch) [[unlikely]]
+      return launchWatched(driver, plan, context, arguments, workspace, stream,
+                           key);
+    return enqueuePlan(driver, plan, context, arguments, workspace, stream,
+                       key);
+  }
 
   // Parts that are made at the first need. Thread-safe.
   llvm::Expected<const Driver *> driver();
@@ -111,6 +119,7 @@ public:
         tuneNs{0}, loadNs{0};
   };
   WorkCounts &counts() { return workCounts; }
+  observe::WaitLedger &waits() { return ledger; }
 
   /// Returns the plan of a problem for a launch on \p stream, from the prepared
   /// ranges or by acquire(). It is not known to be wrong. Errors: NotPrepared
@@ -148,6 +157,16 @@ public:
 private:
   explicit Engine(EngineConfig config);
 
+  llvm::Error enqueuePlan(const Driver &driver, const ActivePlan &plan,
+                          const StreamContext &context,
+                          const Arguments &arguments,
+                          const kiln_workspace *workspace, CudaStream stream,
+                          const DispatchKey *key);
+  [[gnu::noinline]] llvm::Error
+  launchWatched(const Driver &driver, const ActivePlan &plan,
+                const StreamContext &context, const Arguments &arguments,
+                const kiln_workspace *workspace, CudaStream stream,
+                const DispatchKey *key);
   [[gnu::noinline]] llvm::Error
   launchCallSlow(const KernelFamily &family, const void *args, FamilyCall &call,
                  const kiln_workspace *workspace, CudaStream stream,
@@ -177,6 +196,7 @@ private:
                    bool isWrong);
   std::shared_ptr<ContextState> knownContext(uint64_t id) const;
   void closeContexts();
+  void tellWait(const observe::WaitEntry &entry) const;
 
   const EngineConfig options;
   const Registry registry;
@@ -189,6 +209,8 @@ private:
   Counter launches, fallbackLaunches;
 
   WorkCounts workCounts;
+  observe::WaitLedger ledger{
+      [this](const observe::WaitEntry &entry) { tellWait(entry); }};
   Flights problemsInWork{*this};
 
   std::mutex markMutex;     ///< held while plans are marked

@@ -161,12 +161,16 @@ static llvm::Error readOptions(const kiln_engine_options &options,
 llvm::Expected<EngineConfig>
 EngineConfig::parse(const kiln_engine_options *options) {
   EngineConfig config;
-  if (!options) {
+  if (!options)
     config.environment = Environment::fromProcess();
-    return config;
-  }
-  if (auto error = readOptions(*options, config))
+  else if (auto error = readOptions(*options, config))
     return error;
+  if (const auto &text = config.environment.kilnProfile) {
+    auto window = ProfilerWindow::parse(*text);
+    if (!window)
+      return window.takeError();
+    config.profilerWindow.emplace(*window);
+  }
   return config;
 }
 

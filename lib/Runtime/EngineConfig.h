@@ -4,6 +4,7 @@
 #include "Cache/Store.h"
 #include "Kernel/EngineLimits.h"
 #include "Runtime/Hooks.h"
+#include "Runtime/ProfilerWindow.h"
 #include "Support/Environment.h"
 #include "kiln/kiln.h"
 
@@ -39,6 +40,7 @@ struct EngineConfig {
   std::string catalogName, deviceFile;
   /// The environment; the options' paths come before its variables.
   Environment environment;
+  std::optional<ProfilerWindow> profilerWindow; ///< KILN_PROFILE
   Hooks hooks;
   std::optional<kiln_allocator> allocator;
   std::optional<kiln_executor> executor;

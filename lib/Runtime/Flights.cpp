@@ -1,6 +1,7 @@
 //===- Flights.cpp - one thread works on a problem, others wait -----------===//
 #include "Runtime/Flights.h"
 
+#include "Observe/Span.h"
 #include "Runtime/Acquisition.h"
 #include "Runtime/Engine.h"
 #include "Support/Waiting.h"
@@ -141,10 +142,15 @@ Flights::joinOrWork(ContextState &context, const PlanRequest &request,
                        request.problem.text());
     if (flightsHeld)
       return workWithoutTrials(context, request, given);
+    std::optional<observe::Span> span(
+        std::in_place, observe::Phase::Wait,
+        [&] { return request.problem.text(); },
+        "another thread works on the problem");
     std::unique_lock<std::mutex> lock(flight->mutex);
     bool hasEnded = waitUntil(flight->ended, lock, deadline, given.cancel,
                               [&] { return flight->done; });
     lock.unlock();
+    span.reset();
     const bool isCancelled = given.isCancelled();
     if (!hasEnded && isCancelled)
       return makeError(ErrorCode::Cancelled, "cancelled");

@@ -4,8 +4,10 @@
 #include "Call/CanonicalProblem.h"
 #include "Call/LaunchArguments.h"
 #include "Call/StructAccess.h"
+#include "Observe/CallScope.h"
 #include "Runtime/Acquisition.h"
 #include "Runtime/Background.h"
+#include "Runtime/ProfilerWindow.h"
 #include "Runtime/RangeParts.h"
 #include "Workspace/StreamLock.h"
 
@@ -40,11 +42,36 @@ static bool readWorkspace(const kiln_workspace &given, Workspace &workspace) {
   return !workspace.isZeroed || given.zeroed_bytes <= given.bytes;
 }
 
-llvm::Error Engine::launchPlan(const Driver &driver, const ActivePlan &plan,
-                               const StreamContext &context,
-                               const Arguments &arguments,
-                               const kiln_workspace *given, CudaStream stream,
-                               const DispatchKey *key) {
+/// A launch that is watched.
+llvm::Error Engine::launchWatched(const Driver &driver, const ActivePlan &plan,
+                                  const StreamContext &context,
+                                  const Arguments &arguments,
+                                  const kiln_workspace *given,
+                                  CudaStream stream, const DispatchKey *key) {
+  const uint32_t watched = observe::watching();
+  auto enqueue = [&] {
+    if (!(watched & observe::kLaunchRanges))
+      return enqueuePlan(driver, plan, context, arguments, given, stream, key);
+    const observe::LaunchSpan span(plan.loaded->shownName());
+    return enqueuePlan(driver, plan, context, arguments, given, stream, key);
+  };
+  if (!(watched & (observe::kHitWaits | observe::kProfilerWindow))) [[likely]]
+    return enqueue();
+  // A launch that is part of a call is in that call's time.
+  std::optional<observe::CallScope> hit;
+  if ((watched & observe::kHitWaits) && !observe::CallFrame::current())
+    hit.emplace("launch", &ledger);
+  std::optional<ProfilerWindow::Launch> counted;
+  if (watched & observe::kProfilerWindow)
+    counted.emplace(ProfilerWindow::ofProcess(), driver, stream);
+  return enqueue();
+}
+
+llvm::Error Engine::enqueuePlan(const Driver &driver, const ActivePlan &plan,
+                                const StreamContext &context,
+                                const Arguments &arguments,
+                                const kiln_workspace *given, CudaStream stream,
+                                const DispatchKey *key) {
   auto entered = CurrentContext::enter(driver, context);
   if (!entered)
     return entered.takeError();
@@ -56,7 +83,8 @@ llvm::Error Engine::launchPlan(const Driver &driver, const ActivePlan &plan,
       return explainWorkspace(*given);
     if (usesWorkspace && key && !plan.loaded->fits(workspace)) [[unlikely]]
       if (const ActivePlan *other = findFitting(*key, workspace))
-        return launchPlan(driver, *other, context, arguments, given, stream);
+        return enqueuePlan(driver, *other, context, arguments, given, stream,
+                           nullptr);
   } else if (!usesWorkspace) {
     workspace.isUnused = true;
   } else {
@@ -74,7 +102,8 @@ llvm::Error Engine::launchPlan(const Driver &driver, const ActivePlan &plan,
       if (!other)
         return error;
       llvm::consumeError(std::move(error));
-      return launchPlan(driver, *other, context, arguments, given, stream);
+      return enqueuePlan(driver, *other, context, arguments, given, stream,
+                         nullptr);
     }
     if (user->isCaptured) [[unlikely]] {
       arenas.holdForGraph(driver, *user);
@@ -167,6 +196,8 @@ llvm::Error Engine::ensureArena(const Driver &driver,
   if (auto error =
           refuseCapture(driver, stream, [] { return "it has no arena yet"; }))
     return error;
+  const observe::Span span(observe::Phase::Arena,
+                           "the stream gets memory for workspaces");
   CaptureModeGuard relaxed(driver);
   return arenas.ensure(driver, *user, needed);
 }
@@ -246,6 +277,8 @@ llvm::Expected<ChosenPlan>
 Engine::acquireForLaunch(const Driver &driver, const StreamContext &context,
                          const KernelFamily &family, const Problem &problem,
                          CudaStream stream, Haste haste) {
+  const observe::Span span(observe::Phase::Lookup,
+                           [&] { return problem.text(); });
   // Trials of another thread may find it wrong before it is returned.
   constexpr int kMostTries = 4;
   for (int i = 0; i < kMostTries; ++i) {
@@ -322,6 +355,8 @@ llvm::Expected<std::shared_ptr<const PreparedRange>>
 Engine::acquireRange(const Driver &driver, const StreamContext &context,
                      const RangePart &part, CudaStream stream) {
   const ProblemRange &range = part.range;
+  const observe::Span span(observe::Phase::Lookup,
+                           [&] { return range.text(); });
   if (auto known = knownContext(context.id))
     if (auto prepared = known->findRange(range);
         prepared && prepared->choose(part.typical)) // some of its plans are
@@ -356,6 +391,18 @@ Engine::acquireRange(const Driver &driver, const StreamContext &context,
 // kiln_gemm and its like
 //===----------------------------------------------------------------------===//
 
+/// The function of kiln.h that launches a family's struct.
+static const char *functionOf(kiln_family number) {
+  switch (number) {
+#define KILN_CALL(function, family, args_type)                                 \
+  case family:                                                                 \
+    return #function;
+#include "Families/Families.def"
+  default:
+    return "a launch";
+  }
+}
+
 llvm::Error Engine::launchCall(kiln_family number, const void *args,
                                const kiln_workspace *workspace,
                                CudaStream stream) {
@@ -387,10 +434,16 @@ llvm::Error Engine::launchCallSlow(const KernelFamily &family, const void *args,
                                    const kiln_workspace *workspace,
                                    CudaStream stream,
                                    const StreamContext *known) {
+  observe::CallScope watched(functionOf(family.call()->number), &ledger);
   // On a hit the table vouches for the arguments; on a miss, check them.
-  auto problem = readProblem(family, args, CallAddresses::Used, call);
+  auto problem = [&] {
+    const observe::Span span(observe::Phase::Canonicalise);
+    return readProblem(family, args, CallAddresses::Used, call);
+  }();
   if (!problem)
     return problem.takeError();
+  auto text = [&] { return problem->text(); };
+  const observe::CallScope::Subject subject(watched, text);
   assert(problem->values.array() == call.fields() &&
          "the key is not the canonical problem's");
   if (family.isEmpty(*problem))
@@ -406,6 +459,7 @@ llvm::Error Engine::launchCallSlow(const KernelFamily &family, const void *args,
   if (!plan)
     return plan.takeError();
   const DispatchKey key{&family, context->id, problem->values.array()};
+  const observe::Span span(observe::Phase::Launch, text);
   return launchPlan(**loaded, *plan->plan, *context, call.arguments, workspace,
                     stream, &key);
 }
@@ -443,6 +497,9 @@ llvm::Error Engine::run(const kiln_problem *described,
   const ActivePlan *plan = dispatch.find(key);
   ChosenPlan chosen;
   if (!plan || plan->isWrong()) {
+    auto text = [&] { return problem->text(); };
+    observe::CallScope watched("kiln_run", &ledger);
+    const observe::CallScope::Subject subject(watched, text);
     auto acquired =
         acquireForLaunch(**loaded, *context, *spec->family, *problem, stream);
     if (!acquired)

@@ -1,6 +1,7 @@
 //===- PlanHandle.cpp - a choice that stays -------------------------------===//
 #include "Runtime/PlanHandle.h"
 
+#include "Observe/CallScope.h"
 #include "Support/Error.h"
 
 #include <algorithm>
@@ -22,6 +23,8 @@ PlanHandle::acquire(Engine &engine, const kiln_problem *problem,
   auto spec = ProblemSpec::parse(engine.families(), problem);
   if (!spec)
     return spec.takeError();
+  const observe::CallScope watched("kiln_plan_acquire", &engine.waits(),
+                                   spec->text);
   auto driver = engine.driver();
   if (!driver)
     return driver.takeError();
@@ -85,6 +88,8 @@ llvm::Expected<ChosenPlan> PlanHandle::planFor(const Driver &driver,
   const DispatchKey key{spec.family, contextId, problem.values.array()};
   if (ChosenPlan known = outside.lookup(key))
     return known;
+  const observe::CallScope watched("kiln_plan_launch", &engine.waits(),
+                                   problem.text());
   auto found = engine.acquireForLaunch(driver, context, *spec.family, problem,
                                        stream, Haste::None);
   if (!found)

@@ -4,6 +4,8 @@
 #include "Call/StructAccess.h"
 #include "Choice/Chooser.h"
 #include "Compile/ProcessExit.h"
+#include "Observe/CallScope.h"
+#include "Observe/Observe.h"
 #include "Runtime/Background.h"
 #include "Runtime/EnteredContext.h"
 #include "Runtime/RangeParts.h"
@@ -188,7 +190,20 @@ void PrepareTask::finishProblem(size_t index, ErrorSummary error) {
 // Working
 //===----------------------------------------------------------------------===//
 
-void PrepareTask::run() noexcept {
+/// The problem, or the first of several.
+std::string PrepareTask::subject() const {
+  for (const Item &item : items)
+    if (item.spec)
+      return items.size() == 1 ? item.spec->text
+                               : fmt::format("{} problems, {} ...",
+                                             items.size(), item.spec->text);
+  return {};
+}
+
+void PrepareTask::run(observe::WaitLedger *ledger) noexcept {
+  observe::CallScope watched("kiln_prepare", ledger);
+  auto text = [this] { return subject(); };
+  const observe::CallScope::Subject subject(watched, text);
   try {
     work();
   } catch (const std::bad_alloc &) {
@@ -223,7 +238,10 @@ void PrepareTask::start() {
   }
   try {
     SignalsBlocked whileItStarts;
-    thread = std::thread(body, argument.get());
+    thread = std::thread([body, argument = argument.get()] {
+      observe::nameThread("kiln-prepare");
+      body(argument);
+    });
     (void)argument.release();
   } catch (...) {
     engine.removeTask(this);
@@ -289,6 +307,7 @@ PrepareTask::budgetForNext(const ProblemSpec &spec) const {
 }
 
 llvm::Error PrepareTask::prepareProblem(const ProblemSpec &spec) {
+  const observe::Span span(observe::Phase::Lookup, [&] { return spec.text; });
   std::chrono::milliseconds budget =
       budgetForNext(spec) / static_cast<int64_t>(targets.size());
   for (const Target &target : targets) {

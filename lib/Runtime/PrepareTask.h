@@ -2,6 +2,7 @@
 #pragma once
 
 #include "Kernel/PoolDraws.h"
+#include "Observe/WaitLedger.h"
 #include "Runtime/Engine.h"
 
 #include <atomic>
@@ -27,8 +28,9 @@ public:
   create(Engine &engine, const kiln_problem *problems, size_t count,
          const kiln_prepare_options *options);
 
-  /// Does the work on the calling thread, once.
-  void run() noexcept;
+  /// Does the work on the calling thread, once. \p ledger notes how long that
+  /// takes; null where no caller waits for it.
+  void run(observe::WaitLedger *ledger = nullptr) noexcept;
   /// Does the work on a thread of the executor or of Kiln.
   void start();
 
@@ -61,6 +63,7 @@ private:
 
   llvm::Error readOptions(const kiln_prepare_options *options);
   llvm::Error findTargets(const kiln_prepare_options *options);
+  std::string subject() const;
   void work();
   /// Whether nothing is loaded or measured.
   bool onlyCompiles() const;

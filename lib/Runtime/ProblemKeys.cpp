@@ -2,6 +2,7 @@
 #include "Runtime/ProblemKeys.h"
 
 #include "Cache/Entry.h"
+#include "Observe/CallScope.h"
 #include "Runtime/RangeParts.h"
 #include "Support/Json.h"
 #include "Support/Report.h"
@@ -204,6 +205,8 @@ llvm::Expected<std::string> problemKeys(Engine &engine,
   auto spec = ProblemSpec::parse(engine.families(), problem);
   if (!spec)
     return spec.takeError();
+  const observe::CallScope watched("kiln_problem_keys", &engine.waits(),
+                                   spec->text);
   auto inspection = Inspection::open(engine, stream);
   if (!inspection)
     return inspection.takeError();

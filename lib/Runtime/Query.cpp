@@ -2,6 +2,7 @@
 #include "Runtime/Query.h"
 
 #include "Choice/Chooser.h"
+#include "Observe/CallScope.h"
 #include "Runtime/EnteredContext.h"
 #include "Runtime/RangeParts.h"
 
@@ -163,6 +164,7 @@ queryProblem(Engine &engine, const kiln_problem *problem, CudaStream stream) {
   auto spec = ProblemSpec::parse(engine.families(), problem);
   if (!spec)
     return spec.takeError();
+  const observe::CallScope watched("kiln_query", &engine.waits(), spec->text);
   auto entered = EnteredContext::of(engine, stream);
   if (!entered)
     return entered.takeError();

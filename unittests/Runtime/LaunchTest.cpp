@@ -123,7 +123,8 @@ TEST_CASE("hooks are called for a miss and not for a hit") {
   std::vector<kiln_event_kind> kinds;
   kiln_engine_options options = fixture.options();
   options.event = [](void *user, const kiln_event *event) {
-    static_cast<std::vector<kiln_event_kind> *>(user)->push_back(event->kind);
+    if (event->kind != KILN_EVENT_WAIT) // a matter of time
+      static_cast<std::vector<kiln_event_kind> *>(user)->push_back(event->kind);
   };
   options.event_user = &kinds;
   kiln_engine *engine = fixture.engine(options);

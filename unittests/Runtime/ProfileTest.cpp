@@ -1,0 +1,349 @@
+// Calls as profilers, traces and the ledger of waits see them.
+#include "Observe/NvtxTesting.h"
+#include "Observe/Trace.h"
+#include "Runtime/Captures.h"
+#include "Runtime/RuntimeFixture.h"
+
+#include <llvm/ADT/StringExtras.h>
+#include <llvm/Support/JSON.h>
+
+#include <cstdlib>
+#include <map>
+#include <set>
+#include <sys/wait.h>
+#include <unistd.h>
+
+using namespace kiln;
+using namespace kiln::testing;
+
+namespace {
+
+/// An environment variable for its lifetime.
+class ScopedVariable {
+public:
+  ScopedVariable(const char *name, const std::string &value) : name(name) {
+    ::setenv(name, value.c_str(), 1);
+  }
+  ~ScopedVariable() { ::unsetenv(name); }
+
+private:
+  const char *name;
+};
+
+std::vector<kiln_wait> waitsOf(kiln_engine *engine, uint64_t &position) {
+  std::vector<kiln_wait> waits(16);
+  waits[0].struct_size = sizeof(kiln_wait);
+  size_t count = 0;
+  REQUIRE(kiln_waits(engine, &position, waits.data(), waits.size(), &count) ==
+          KILN_SUCCESS);
+  waits.resize(count);
+  return waits;
+}
+
+/// The launches, by number from 1, between which the profiler records.
+struct Recorded {
+  static void note(KilnFakeLaunch *, void *user) {
+    auto *self = static_cast<Recorded *>(user);
+    ++self->launches;
+    if (kilnFakeCallCount("cuProfilerStart") >
+        kilnFakeCallCount("cuProfilerStop"))
+      self->recorded.insert(self->launches);
+  }
+  Recorded() { kilnFakeOnLaunch("kiln_*", &Recorded::note, this, 0); }
+  ~Recorded() {
+    kilnFakeOnLaunch(
+        "kiln_*", [](KilnFakeLaunch *, void *) {}, nullptr, 0);
+  }
+  uint64_t launches = 0;
+  std::set<uint64_t> recorded;
+};
+
+} // namespace
+
+TEST_CASE("a first call has a range for each phase, nested in the call's") {
+  RuntimeFixture fixture;
+  kiln_engine *engine = fixture.engine(fixture.options(KILN_MODE_TUNE));
+  judgeTrials();
+  NvtxTool tool;
+  kiln_gemm_args args = gemmArgs();
+  REQUIRE(kiln_gemm(engine, &args, nullptr, fixture.gpu.stream()) ==
+          KILN_SUCCESS);
+  const std::string outline = tool.outline(observe::threadId());
+  CAPTURE(outline);
+  llvm::SmallVector<llvm::StringRef> lines;
+  llvm::StringRef(outline).trim().split(lines, '\n');
+  REQUIRE(lines.size() > 5);
+  CHECK(lines[0] == "call kiln_gemm");
+  CHECK(lines[1] == "  canonicalise canonicalise");
+  kiln_problem described = problemOf(args);
+  char text[512];
+  REQUIRE(kiln_problem_text(&described, text, sizeof(text), nullptr) ==
+          KILN_SUCCESS);
+  CHECK(lines[2] == "  lookup " + std::string(text));
+  CHECK(lines.back() == "  launch " + std::string(text));
+  std::set<std::string> phases;
+  for (llvm::StringRef line : lines)
+    phases.insert(line.trim().split(' ').first.str());
+  for (const char *phase : {"plan", "cache", "compile", "load", "trial"}) {
+    CAPTURE(phase);
+    CHECK(phases.count(phase) == 1);
+  }
+  // Compilations are on the threads of the pool, with the kernels' names.
+  bool isCompiled = false;
+  for (const KilnFakeNvtxEvent &event : tool.events())
+    isCompiled |= event.thread != observe::threadId() &&
+                  std::string(event.category) == "compile" &&
+                  llvm::StringRef(event.name).starts_with("kiln_gemm_");
+  CHECK(isCompiled);
+}
+
+TEST_CASE("launches that hit have ranges where that is asked for") {
+  RuntimeFixture fixture;
+  kiln_engine *engine = fixture.engine();
+  kiln_gemm_args args = gemmArgs();
+  auto launch = [&] {
+    REQUIRE(kiln_gemm(engine, &args, nullptr, fixture.gpu.stream()) ==
+            KILN_SUCCESS);
+  };
+  launch();
+  NvtxTool tool;
+  launch();
+  CHECK(tool.events().empty());
+  observe::watch(observe::kLaunchRanges);
+  const size_t names = kilnFakeNvtxNames();
+  for (int i = 0; i < 3; ++i)
+    launch();
+  CHECK(kilnFakeNvtxNames() == names + 1);
+  const auto events = tool.events();
+  REQUIRE(events.size() == 6);
+  CHECK(std::string(events[0].category) == "launch");
+  CHECK(llvm::StringRef(events[0].name).starts_with("gemm m="));
+  CHECK(events[0].isRegistered);
+}
+
+TEST_CASE("steps and layers of an engine are ranges") {
+  RuntimeFixture fixture;
+  kiln_engine *engine = fixture.engine();
+  NvtxTool tool;
+  REQUIRE(kiln_profile_begin(engine, KILN_PROFILE_STEP, "step 3") ==
+          KILN_SUCCESS);
+  REQUIRE(kiln_profile_begin(engine, KILN_PROFILE_LAYER, "layer 0") ==
+          KILN_SUCCESS);
+  REQUIRE(kiln_profile_end(engine) == KILN_SUCCESS);
+  REQUIRE(kiln_profile_end(engine) == KILN_SUCCESS);
+  CHECK(tool.outline() == "step step 3\n  layer layer 0\n");
+  CHECK(kiln_profile_end(engine) == KILN_INVALID_ARGUMENT);
+  CHECK(lastError() == "this thread has no range that is open");
+  CHECK(kiln_profile_begin(engine, 77, "x") == KILN_UNSUPPORTED);
+  CHECK(kiln_profile_begin(engine, KILN_PROFILE_STEP, nullptr) ==
+        KILN_INVALID_ARGUMENT);
+  CHECK(kiln_profile_begin(nullptr, KILN_PROFILE_STEP, "x") ==
+        KILN_INVALID_ARGUMENT);
+}
+
+TEST_CASE("a first call that waited is in the ledger, with its reason") {
+  RuntimeFixture fixture;
+  kiln_engine_options options = fixture.options(KILN_MODE_PREDICT);
+  std::vector<std::string> heard;
+  options.event_user = &heard;
+  options.event = [](void *user, const kiln_event *event) {
+    if (event->kind == KILN_EVENT_WAIT)
+      static_cast<std::vector<std::string> *>(user)->push_back(
+          std::string(event->key) + "|" + event->problem + "|" +
+          event->message);
+  };
+  fixture.nvrtc.delayWhen("kiln", 30);
+  kiln_engine *engine = fixture.engine(options);
+  kiln_gemm_args args = gemmArgs();
+  REQUIRE(kiln_gemm(engine, &args, nullptr, fixture.gpu.stream()) ==
+          KILN_SUCCESS);
+  uint64_t position = 0;
+  const auto waits = waitsOf(engine, position);
+  REQUIRE(waits.size() == 1);
+  CHECK(std::string(waits[0].call) == "kiln_gemm");
+  CHECK(std::string(waits[0].phase) == "compile");
+  CHECK(std::string(waits[0].reason) == "a kernel is compiled");
+  CHECK(llvm::StringRef(waits[0].problem).starts_with("gemm m="));
+  CHECK(waits[0].phase_ns >= 25'000'000);
+  CHECK(waits[0].elapsed_ns >= waits[0].phase_ns);
+  CHECK(waits[0].thread == observe::threadId());
+  REQUIRE(heard.size() == 1);
+  CHECK(llvm::StringRef(heard[0]).starts_with("kiln_gemm|gemm m="));
+  CHECK(llvm::StringRef(heard[0]).contains("a kernel is compiled"));
+  // A hit is not.
+  REQUIRE(kiln_gemm(engine, &args, nullptr, fixture.gpu.stream()) ==
+          KILN_SUCCESS);
+  CHECK(waitsOf(engine, position).empty());
+  // A preparation is.
+  kiln_problem problem = problemOf("gemm m=77 n=512 k=256 dtype=fp16");
+  REQUIRE(kiln_prepare(engine, &problem, 1, nullptr, nullptr) == KILN_SUCCESS);
+  const auto later = waitsOf(engine, position);
+  REQUIRE(later.size() == 1);
+  CHECK(std::string(later[0].call) == "kiln_prepare");
+  CHECK(llvm::StringRef(later[0].problem).starts_with("gemm m=77"));
+}
+
+TEST_CASE("the ledger is read in parts") {
+  RuntimeFixture fixture;
+  fixture.nvrtc.delayWhen("kiln", 3);
+  kiln_engine *engine = fixture.engine();
+  for (const char *text : {"softmax rows=64 cols=512 dtype=bf16",
+                           "softmax rows=64 cols=512 dtype=fp16",
+                           "softmax rows=64 cols=512 dtype=fp32"}) {
+    kiln_problem problem = problemOf(text);
+    REQUIRE(kiln_prepare(engine, &problem, 1, nullptr, nullptr) ==
+            KILN_SUCCESS);
+  }
+  uint64_t position = 0;
+  kiln_wait waits[2] = {KILN_INIT(kiln_wait)};
+  size_t count = 0;
+  auto read = [&] { return kiln_waits(engine, &position, waits, 2, &count); };
+  REQUIRE(read() == KILN_SUCCESS);
+  CHECK(count == 2);
+  CHECK(waits[1].struct_size == sizeof(kiln_wait));
+  CHECK(llvm::StringRef(waits[1].problem).contains("fp16"));
+  REQUIRE(read() == KILN_SUCCESS);
+  CHECK(count == 1);
+  CHECK(llvm::StringRef(waits[0].problem).contains("fp32"));
+  REQUIRE(read() == KILN_SUCCESS);
+  CHECK(count == 0);
+  waits[0].struct_size = sizeof(kiln_wait) + 4;
+  CHECK(read() == KILN_INVALID_ARGUMENT);
+  CHECK(kiln_waits(engine, nullptr, waits, 2, &count) == KILN_INVALID_ARGUMENT);
+  CHECK(kiln_waits(engine, &position, nullptr, 2, &count) ==
+        KILN_INVALID_ARGUMENT);
+}
+
+TEST_CASE("a trace of a first call: phases, threads, flows") {
+  RuntimeFixture fixture;
+  kiln_engine *engine = fixture.engine(fixture.options(KILN_MODE_TUNE));
+  judgeTrials();
+  const std::string path = fixture.cache / "trace.json";
+  REQUIRE(kiln_trace_start(path.c_str()) == KILN_SUCCESS);
+  kiln_gemm_args args = gemmArgs();
+  REQUIRE(kiln_gemm(engine, &args, nullptr, fixture.gpu.stream()) ==
+          KILN_SUCCESS);
+  fixture.destroyAll();
+  REQUIRE(kiln_trace_stop() == KILN_SUCCESS);
+  REQUIRE(kiln_trace_stop() == KILN_SUCCESS);
+  auto parsed = llvm::json::parse(readBytes(path));
+  REQUIRE(static_cast<bool>(parsed));
+  std::set<std::string> phases, threads;
+  std::map<int64_t, int> flowEnds;
+  for (const llvm::json::Value &value :
+       *parsed->getAsObject()->getArray("traceEvents")) {
+    const llvm::json::Object &event = *value.getAsObject();
+    if (event.getString("ph") == "X")
+      phases.insert(event.getString("cat")->str());
+    if (event.getString("cat") == "flow")
+      flowEnds[*event.getInteger("id")] +=
+          event.getString("ph") == "s" ? 1 : 16;
+    if (event.getString("name") == "thread_name")
+      threads.insert(event.getObject("args")->getString("name")->str());
+  }
+  for (const char *phase : {"call", "canonicalise", "lookup", "plan", "compile",
+                            "load", "trial", "launch"}) {
+    CAPTURE(phase);
+    CHECK(phases.count(phase) == 1);
+  }
+  CHECK(threads.count("kiln-compile") == 1);
+  CHECK_FALSE(flowEnds.empty());
+  for (const auto &[id, ends] : flowEnds)
+    CHECK(ends == 17);
+  CHECK(kiln_trace_start("/no/such/folder/x.json") == KILN_IO);
+  CHECK(kiln_trace_start(nullptr) == KILN_INVALID_ARGUMENT);
+}
+
+TEST_CASE("a profiler may be started and stopped by calls") {
+  RuntimeFixture fixture;
+  kiln_engine *engine = fixture.engine();
+  REQUIRE(kiln_profiler_start(engine) == KILN_SUCCESS);
+  REQUIRE(kiln_profiler_stop(engine) == KILN_SUCCESS);
+  CHECK(kilnFakeCallCount("cuProfilerStart") == 1);
+  CHECK(kilnFakeCallCount("cuProfilerStop") == 1);
+  CHECK(kiln_profiler_start(nullptr) == KILN_INVALID_ARGUMENT);
+}
+
+TEST_CASE("KILN_PROFILE that cannot be read is refused") {
+  RuntimeFixture fixture;
+  kiln_engine_options options = fixture.options();
+  options.flags = 0;
+  for (const char *text :
+       {"launch:1-2", "launches", "launches:", "launches:0-3", "launches:3-2",
+        "steps:1-", "steps:-4", "steps:1-2x", "launches:1-2-3"}) {
+    const ScopedVariable variable("KILN_PROFILE", text);
+    CAPTURE(text);
+    kiln_engine *engine = nullptr;
+    CHECK(kiln_engine_create(&options, &engine) == KILN_INVALID_ARGUMENT);
+    CHECK(lastError().find(text) != std::string::npos);
+  }
+}
+
+// The window belongs to the process, so each is tried in a child.
+static bool recordsInChild(const char *window,
+                           const std::function<bool()> &check) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::setenv("KILN_PROFILE", window, 1);
+    ::_exit(check() ? 0 : 1);
+  }
+  int status = 0;
+  REQUIRE(::waitpid(child, &status, 0) == child);
+  return status == 0;
+}
+
+TEST_CASE("a profiler records the launches of the window alone") {
+  CHECK(recordsInChild("launches:3-5", [] {
+    RuntimeFixture fixture;
+    kiln_engine_options options = fixture.options();
+    options.flags = 0;
+    kiln_engine *engine = fixture.engine(options);
+    Recorded recorded;
+    kiln_gemm_args args = gemmArgs();
+    bool isGood = true;
+    for (int i = 0; i < 8; ++i)
+      isGood &= kiln_gemm(engine, &args, nullptr, fixture.gpu.stream()) ==
+                KILN_SUCCESS;
+    return isGood && recorded.recorded == std::set<uint64_t>{3, 4, 5} &&
+           kilnFakeCallCount("cuProfilerStop") == 1;
+  }));
+}
+
+TEST_CASE("a profiler records the steps of the window alone") {
+  CHECK(recordsInChild("steps:2", [] {
+    RuntimeFixture fixture;
+    kiln_engine_options options = fixture.options();
+    options.flags = 0;
+    kiln_engine *engine = fixture.engine(options);
+    Recorded recorded;
+    kiln_gemm_args args = gemmArgs();
+    bool isGood = true;
+    for (int i = 0; i < 4; ++i) {
+      kiln_profile_begin(engine, KILN_PROFILE_STEP, "step");
+      kiln_profile_begin(engine, KILN_PROFILE_LAYER, "layer");
+      for (int n = 0; n < 2; ++n)
+        isGood &= kiln_gemm(engine, &args, nullptr, fixture.gpu.stream()) ==
+                  KILN_SUCCESS;
+      kiln_profile_end(engine);
+      kiln_profile_end(engine);
+    }
+    return isGood && recorded.recorded == std::set<uint64_t>{3, 4};
+  }));
+}
+
+TEST_CASE("the end of a window spoils no capture") {
+  CHECK(recordsInChild("launches:1-2", [] {
+    RuntimeFixture fixture;
+    kiln_engine_options options = fixture.options();
+    options.flags = 0;
+    kiln_engine *engine = fixture.engine(options);
+    kiln_gemm_args args = gemmArgs();
+    bool isGood =
+        kiln_gemm(engine, &args, nullptr, fixture.gpu.stream()) == KILN_SUCCESS;
+    isGood &= beginCapture(fixture, fixture.gpu.stream());
+    isGood &=
+        kiln_gemm(engine, &args, nullptr, fixture.gpu.stream()) == KILN_SUCCESS;
+    return isGood && endCapture(fixture, fixture.gpu.stream()) > 0 &&
+           kilnFakeCallCount("cuProfilerStop") == 1;
+  }));
+}
