@@ -40,6 +40,7 @@ using Progress = Sized<kiln_progress>;
 using QueryResult = Sized<kiln_query_result>;
 using OperandInfo = Sized<kiln_operand_info>;
 using Statistics = Sized<kiln_statistics>;
+using Wait = Sized<kiln_wait>;
 using Candidate = Sized<kiln_candidate>;
 using ExplainOptions = Sized<kiln_explain_options>;
 
@@ -282,6 +283,20 @@ public:
     return result;
   }
 
+  /// The calls that waited since \p position, which is 0 at first and is moved
+  /// behind them; see kiln_waits.
+  Result<std::vector<Wait>> waits(uint64_t &position) const {
+    constexpr size_t kMost = 1024;
+    std::vector<Wait> list(kMost);
+    size_t count = 0;
+    Status status(
+        kiln_waits(get(), &position, list.data(), list.size(), &count));
+    if (!status.ok())
+      return status;
+    list.resize(count);
+    return list;
+  }
+
   // The functions of explain.h: kiln_explain, kiln_candidates and
   // kiln_problem_keys.
   /// The derivation of the first choice, or of the config of \p options.
@@ -348,6 +363,27 @@ private:
     }
   };
   std::unique_ptr<kiln_engine, Destroy> handle;
+};
+
+/// A range of the calling thread for its lifetime, in which profilers and traces
+/// show what the thread does: see kiln_profile_begin. Made and destroyed by one
+/// thread; ranges nest.
+class ProfileRange {
+public:
+  ProfileRange(const Engine &engine, kiln_profile_kind kind,
+               const char *name) noexcept
+      : engine(engine.get()),
+        isOpen(kiln_profile_begin(engine.get(), kind, name) == KILN_SUCCESS) {}
+  ~ProfileRange() {
+    if (isOpen)
+      (void)kiln_profile_end(engine);
+  }
+  ProfileRange(const ProfileRange &) = delete;
+  ProfileRange &operator=(const ProfileRange &) = delete;
+
+private:
+  kiln_engine *engine;
+  bool isOpen;
 };
 
 /// Which kernel a name in a profile means.
