@@ -21,6 +21,13 @@ llvm::json::Array textsToJson(llvm::ArrayRef<std::string> texts) {
   return list;
 }
 
+std::string csvCell(llvm::StringRef text) {
+  std::string cell = "\"";
+  for (char c : text)
+    cell += c == '"' ? std::string("\"\"") : std::string(1, c);
+  return cell + "\"";
+}
+
 void OutcomeNotes::add(llvm::StringRef name, const ErrorSummary &error,
                        llvm::ArrayRef<std::string> said) {
   if (error.code != ErrorCode::Success)

@@ -16,6 +16,9 @@ int emit(const Report &report, bool asJson, int exitCode = 0);
 /// \p texts as JSON, made UTF-8.
 llvm::json::Array textsToJson(llvm::ArrayRef<std::string> texts);
 
+/// \p text as a cell of CSV, in quotes.
+std::string csvCell(llvm::StringRef text);
+
 /// Errors and notes of cases, each once, which go below a table.
 class OutcomeNotes {
 public:

@@ -10,7 +10,7 @@
 #include "Driver/DeviceMemory.h"
 #include "Driver/Stream.h"
 #include "cli/Layers.h"
-#include "kiln-bench/EngineCalls.h"
+#include "compare/EngineCalls.h"
 
 #include <cstdint>
 #include <random>

@@ -8,7 +8,7 @@
 
 #include "compare/BenchChoice.h"
 #include "kiln-bench/DrawReport.h"
-#include "kiln-bench/EngineCalls.h"
+#include "compare/EngineCalls.h"
 
 #include <chrono>
 #include <memory>

@@ -4,7 +4,7 @@
 #include "Trial/TrialTools.h"
 #include "cli/Console.h"
 #include "compare/Comparer.h"
-#include "kiln-bench/EngineCalls.h"
+#include "compare/EngineCalls.h"
 
 #include <llvm/ADT/STLExtras.h>
 

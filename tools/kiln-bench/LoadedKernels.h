@@ -2,7 +2,7 @@
 #pragma once
 
 #include "cli/LiveSession.h"
-#include "kiln-bench/EngineCalls.h"
+#include "compare/EngineCalls.h"
 
 #include <map>
 #include <mutex>

@@ -22,7 +22,7 @@
 #include "cli/LiveSession.h"
 #include "compare/Comparer.h"
 #include "kiln-bench/Commands.h"
-#include "kiln-bench/Profiler.h"
+#include "cli/CounterProfiler.h"
 #include "kiln-bench/StudyReport.h"
 
 #include <llvm/ADT/STLExtras.h>

@@ -174,14 +174,6 @@ llvm::json::Object StudyReport::toJson() const {
   return object;
 }
 
-/// A cell of CSV: names have commas.
-static std::string quoted(llvm::StringRef text) {
-  std::string cell = "\"";
-  for (char c : text)
-    cell += c == '"' ? std::string("\"\"") : std::string(1, c);
-  return cell + "\"";
-}
-
 std::string StudyReport::toCsv() const {
   std::string csv =
       "case,name,config,us,spread,tflops,all_tflops,kernel_tflops,registers,"
@@ -199,12 +191,12 @@ std::string StudyReport::toCsv() const {
           rate(row.study.allFlops, p->durationNs));
     csv += fmt::format(
         "{},{},{},{:.3f},{:.4f},{:.2f},{:.2f},{:.2f},{},{},{},{},{},{},{}\n",
-        quoted(row.which->name), quoted(row.study.name),
-        quoted(row.study.config.text()), row.ns() * 1e-3, row.spread(),
+        csvCell(row.which->name), csvCell(row.study.name),
+        csvCell(row.study.config.text()), row.ns() * 1e-3, row.spread(),
         row.tflops(), row.allTflops(), row.kernelTflops(), row.registers,
         row.spillBytes, row.sharedBytes, row.study.blocksPerSm,
         row.correct ? 1 : 0, profile,
-        quoted(row.error.empty() ? row.study.leftOut : row.error));
+        csvCell(row.error.empty() ? row.study.leftOut : row.error));
   }
   return csv;
 }

@@ -12,5 +12,7 @@ extern const CommandSpec kWarmupCommand;
 extern const CommandSpec kTuneCommand;
 extern const CommandSpec kBenchCommand;
 extern const CommandSpec kCacheCommand;
+extern const CommandSpec kProfileCommand;
+extern const CommandSpec kRunCommand;
 
 } // namespace kiln::cli

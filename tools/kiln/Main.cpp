@@ -6,7 +6,8 @@ using namespace kiln::cli;
 
 static constexpr const CommandSpec *kCommands[] = {
     &kInfoCommand, &kPlanCommand,  &kExplainCommand, &kWarmupCommand,
-    &kTuneCommand, &kBenchCommand, &kCacheCommand,
+    &kTuneCommand, &kBenchCommand, &kProfileCommand, &kRunCommand,
+    &kCacheCommand,
 };
 
 /// Commands of kiln-bench; "model" is an earlier name of "quality".

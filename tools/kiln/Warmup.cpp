@@ -15,6 +15,7 @@
 #include <llvm/ADT/StringExtras.h>
 #include <llvm/Support/FileSystem.h>
 
+#include <deque>
 #include <set>
 
 namespace kiln::cli {

@@ -2,7 +2,7 @@
 // stand-ins of the profiler.
 #include "Support/Error.h"
 #include "Tools/ToolRunner.h"
-#include "kiln-bench/Profiler.h"
+#include "cli/CounterProfiler.h"
 
 #include <doctest/doctest.h>
 

@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace kiln::cli {
 
@@ -47,10 +48,11 @@ struct EngineSetup {
   void *user = nullptr;
   uint32_t backgroundPermille = 0;         ///< 0: the engine's default
   std::chrono::milliseconds tuneBudget{0}; ///< 0: the engine's default
+  std::vector<std::string> readDirs = {};  ///< none: those of the environment
 };
 
-/// An engine with the folder \p cache and the compilers and threads of the
-/// command's options.
+/// An engine with the folder \p cache (empty: its cache is in memory only) and
+/// the compilers and threads of the command's options.
 llvm::Expected<EnginePtr> makeEngine(kiln_mode mode, const std::string &cache,
                                      const ParsedOptions &options,
                                      const Environment &environment,
@@ -58,6 +60,28 @@ llvm::Expected<EnginePtr> makeEngine(kiln_mode mode, const std::string &cache,
 
 /// The counts of \p engine.
 kiln_statistics statisticsOf(kiln_engine *engine);
+
+/// One problem, called by its text on one copy of buffers. What it is made from
+/// must outlive it; it does not move.
+class EngineCall {
+public:
+  EngineCall(kiln_engine *engine, const std::string &text,
+             const TrialBuffers &buffers, unsigned copy = 0);
+  EngineCall(const EngineCall &) = delete;
+  EngineCall &operator=(const EngineCall &) = delete;
+
+  /// Enqueues one launch; the first may take seconds. Errors: those of
+  /// kiln_run.
+  llvm::Error launch(CudaStream stream) const;
+  /// Makes its plan. Errors: those of kiln_prepare.
+  llvm::Error prepare() const;
+
+private:
+  kiln_engine *engine;
+  std::vector<void *> operands;
+  kiln_problem problem;
+  kiln_arguments arguments;
+};
 
 /// Calls the problem called \p text once, on copy 0 of \p buffers, and waits
 /// for the device; the time until the launch returned, in ms. With \p prepares

@@ -1,5 +1,5 @@
 //===- EngineCalls.cpp ----------------------------------------------------===//
-#include "kiln-bench/EngineCalls.h"
+#include "compare/EngineCalls.h"
 
 #include <llvm/ADT/STLExtras.h>
 #include <llvm/Support/FileSystem.h>
@@ -46,6 +46,13 @@ llvm::Expected<EnginePtr> makeEngine(kiln_mode mode, const std::string &cache,
   kiln_engine_options made = KILN_INIT(kiln_engine_options);
   made.mode = mode;
   made.cache_dir = cache.c_str();
+  if (cache.empty())
+    made.flags |= KILN_ENGINE_MEMORY_ONLY;
+  std::vector<const char *> readDirs;
+  for (const std::string &folder : setup.readDirs)
+    readDirs.push_back(folder.c_str());
+  made.read_dirs = readDirs.data();
+  made.read_dir_count = static_cast<uint32_t>(readDirs.size());
   made.threads = static_cast<int32_t>(store->pool.threads);
   made.nvrtc_path = nvrtc ? nvrtc->c_str() : nullptr;
   made.event = setup.event;
@@ -64,9 +71,10 @@ kiln_statistics statisticsOf(kiln_engine *engine) {
   return statistics;
 }
 
-/// Addresses of copy 0's operands, by slot.
-static std::vector<void *> operandsOf(const TrialBuffers &buffers) {
-  const Arguments bound = buffers.arguments(0);
+/// Addresses of a copy's operands, by slot.
+static std::vector<void *> operandsOf(const TrialBuffers &buffers,
+                                      unsigned copy) {
+  const Arguments bound = buffers.arguments(copy);
   std::vector<void *> operands;
   for (auto [i, spec] : llvm::enumerate(buffers.table().operands)) {
     if (!spec.present)
@@ -84,23 +92,31 @@ static kiln_problem problemOf(const std::string &text) {
   return problem;
 }
 
+EngineCall::EngineCall(kiln_engine *engine, const std::string &text,
+                       const TrialBuffers &buffers, unsigned copy)
+    : engine(engine), operands(operandsOf(buffers, copy)),
+      problem(problemOf(text)), arguments(KILN_INIT(kiln_arguments)) {
+  arguments.operands = operands.data();
+  arguments.operand_count = static_cast<uint32_t>(operands.size());
+}
+
+llvm::Error EngineCall::launch(CudaStream stream) const {
+  return statusError(kiln_run(engine, &problem, &arguments, nullptr, stream));
+}
+
+llvm::Error EngineCall::prepare() const {
+  return statusError(kiln_prepare(engine, &problem, 1, nullptr, nullptr));
+}
+
 llvm::Expected<double> callEngine(kiln_engine *engine, const std::string &text,
                                   const TrialBuffers &buffers,
                                   const Stream &stream, bool prepares) {
-  std::vector<void *> operands = operandsOf(buffers);
-  kiln_arguments arguments = KILN_INIT(kiln_arguments);
-  arguments.operands = operands.data();
-  arguments.operand_count = static_cast<uint32_t>(operands.size());
-  const kiln_problem problem = problemOf(text);
-
-  kiln_stream queue = stream.handle();
+  const EngineCall call(engine, text, buffers);
   auto start = std::chrono::steady_clock::now();
   if (prepares)
-    if (llvm::Error error =
-            statusError(kiln_prepare(engine, &problem, 1, nullptr, nullptr)))
+    if (llvm::Error error = call.prepare())
       return error;
-  if (llvm::Error error =
-          statusError(kiln_run(engine, &problem, &arguments, nullptr, queue)))
+  if (llvm::Error error = call.launch(stream.handle()))
     return error;
   double ms = std::chrono::duration<double, std::milli>(
                   std::chrono::steady_clock::now() - start)
