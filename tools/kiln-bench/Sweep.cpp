@@ -4,6 +4,7 @@
 #include "Support/Error.h"
 #include "Trial/Statistics.h"
 #include "Tune/TrialSeries.h"
+#include "kiln-bench/Figures.h"
 
 #include <llvm/ADT/STLExtras.h>
 

@@ -165,9 +165,11 @@ void ProfileReport::printHead(llvm::raw_ostream &os) const {
   if (data.tooManyRanges)
     os << "note: there are too many different ranges; later ones count for the "
           "ranges around them\n";
-  for (const std::string &error :
-       std::set<std::string>(data.errors.begin(), data.errors.end()))
-    os << "note: " << onOneLine(error) << '\n';
+  // Without any row the command ends with the error.
+  if (!rows.empty())
+    for (const std::string &error :
+         std::set<std::string>(data.errors.begin(), data.errors.end()))
+      os << "note: " << onOneLine(error) << '\n';
 }
 
 /// The figures of a row: calls, ms, mean, least and greatest us, share.

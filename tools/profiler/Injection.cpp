@@ -257,9 +257,10 @@ void initialise() {
     const CuptiResult result = self->open();
     if (result != kCuptiSuccess) {
       self->subscriber = nullptr;
-      self->error = self->cupti.path + " cannot be used: " +
-                    self->cupti.nameOf(result) +
-                    " (only one profiler may use CUPTI at a time)";
+      const std::string name = self->cupti.nameOf(result);
+      self->error = self->cupti.path + " cannot be used: " + name;
+      if (name.find("MULTIPLE_SUBSCRIBERS") != std::string::npos)
+        self->error += ": another profiler uses it";
     } else if (!isSet("KILN_PROFILER_FROM_START", "0")) {
       self->start();
     }

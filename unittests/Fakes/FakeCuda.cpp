@@ -160,6 +160,7 @@ extern "C" {
 
 CUresult cuInit(unsigned) {
   KILN_FAKE_ENTER(cuInit, Needs::Nothing);
+  loadInjection();
   std::lock_guard lock(state.mutex);
   if (state.deviceCount == 0)
     return CUDA_ERROR_NO_DEVICE;

@@ -411,6 +411,9 @@ bool isAllocated(uint64_t address, uint64_t bytes);
 /// Whether a copy or memset of \p bytes there is skipped.
 bool isHollow(const void *address, uint64_t bytes);
 void freeAllocation(uint64_t address, const Allocation &allocation);
+
+/// Loads the library of CUDA_INJECTION64_PATH, once a process.
+void loadInjection();
 /// Takes \p stream out of everything; the mutex is held.
 void endStream(Stream &stream);
 /// Updates State::observers; the mutex is held.
