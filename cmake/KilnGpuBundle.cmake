@@ -22,7 +22,7 @@ if(CMAKE_SCRIPT_MODE_FILE)
 endif()
 
 get_property(binaries GLOBAL PROPERTY KILN_GPU_BINARIES)
-foreach(target IN ITEMS kiln_tool kiln_bench kiln)
+foreach(target IN ITEMS kiln_tool kiln_profiler kiln_bench kiln)
   if(TARGET ${target})
     list(APPEND binaries ${target})
   endif()

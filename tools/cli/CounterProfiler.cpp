@@ -43,8 +43,8 @@ llvm::SmallVector<std::string, 0> cellsOf(llvm::StringRef line) {
   return cells;
 }
 
-/// A figure as ncu writes it: "1,234.5" has commas of thousands. "n/a" and the
-/// like are none.
+/// A figure as ncu writes it: "1,234.5" has commas of thousands. "n/a" is not
+/// a figure.
 std::optional<double> figureOf(llvm::StringRef text) {
   std::string digits;
   llvm::copy_if(text, std::back_inserter(digits),
@@ -77,8 +77,8 @@ private:
   llvm::SmallString<128> path;
 };
 
-/// The launches that a study reports: of kernels whose names begin with
-/// \p prefix.
+/// The launches of kernels whose names begin with \p prefix, as a study reports
+/// them.
 llvm::Expected<std::vector<ProfiledLaunch>>
 studied(const CountedLaunches &counted, llvm::StringRef prefix) {
   if (!counted.missing.empty())
@@ -155,9 +155,8 @@ llvm::Expected<CountedLaunches>
 parseCounters(llvm::StringRef csv, llvm::ArrayRef<std::string> metrics) {
   llvm::SmallVector<llvm::StringRef, 0> lines;
   csv.split(lines, '\n', -1, /*KeepEmpty=*/false);
-  auto header = llvm::find_if(lines, [](llvm::StringRef line) {
-    return line.starts_with("\"ID\"");
-  });
+  auto header = llvm::find_if(
+      lines, [](llvm::StringRef line) { return line.starts_with("\"ID\""); });
   if (header == lines.end())
     return noTable(lines);
   auto names = cellsOf(header->trim());
@@ -204,21 +203,30 @@ parseProfile(llvm::StringRef csv, llvm::StringRef prefix) {
 static std::vector<std::string> wordsOf(const CounterRequest &request,
                                         llvm::ArrayRef<std::string> metrics,
                                         const std::string &log) {
-  std::vector<std::string> words = {
-      request.ncu,     "--csv",           "--page",  "raw",
-      "--print-units", "base",            "--metrics", llvm::join(metrics, ","),
-      "--log-file",    log,               "--force-overwrite",
-      "--target-processes", "all"};
+  std::vector<std::string> words = {request.ncu,
+                                    "--csv",
+                                    "--page",
+                                    "raw",
+                                    "--print-units",
+                                    "base",
+                                    "--metrics",
+                                    llvm::join(metrics, ","),
+                                    "--log-file",
+                                    log,
+                                    "--force-overwrite",
+                                    "--target-processes",
+                                    "all"};
   if (!request.kernels.empty())
     llvm::append_range(words, std::initializer_list<std::string>{
                                   "--kernel-name", "regex:" + request.kernels});
   if (request.skip)
-    llvm::append_range(words, std::initializer_list<std::string>{
-                                  "--launch-skip", fmt::format("{}", request.skip)});
+    llvm::append_range(words,
+                       std::initializer_list<std::string>{
+                           "--launch-skip", fmt::format("{}", request.skip)});
   if (request.count)
-    llvm::append_range(
-        words, std::initializer_list<std::string>{
-                   "--launch-count", fmt::format("{}", request.count)});
+    llvm::append_range(words,
+                       std::initializer_list<std::string>{
+                           "--launch-count", fmt::format("{}", request.count)});
   if (!request.fromStart)
     llvm::append_range(words, std::initializer_list<std::string>{
                                   "--profile-from-start", "off"});
@@ -227,8 +235,8 @@ static std::vector<std::string> wordsOf(const CounterRequest &request,
 }
 
 /// The metrics of \p asked that ncu's output says it does not know.
-static std::vector<std::string>
-unknownIn(llvm::StringRef log, llvm::ArrayRef<std::string> asked) {
+static std::vector<std::string> unknownIn(llvm::StringRef log,
+                                          llvm::ArrayRef<std::string> asked) {
   std::vector<std::string> unknown;
   llvm::SmallVector<llvm::StringRef, 0> lines;
   log.split(lines, '\n', -1, /*KeepEmpty=*/false);
@@ -240,10 +248,10 @@ unknownIn(llvm::StringRef log, llvm::ArrayRef<std::string> asked) {
   return unknown;
 }
 
-/// What ncu wrote, and its exit code with a message.
-static llvm::Expected<std::string>
-runNcu(const CounterRequest &request, llvm::ArrayRef<std::string> metrics,
-       std::string &ending) {
+/// Returns the log of ncu; \p ending gets its exit code with a message.
+static llvm::Expected<std::string> runNcu(const CounterRequest &request,
+                                          llvm::ArrayRef<std::string> metrics,
+                                          std::string &ending) {
   auto log = TemporaryFile::make();
   if (!log)
     return log.takeError();
@@ -255,7 +263,8 @@ runNcu(const CounterRequest &request, llvm::ArrayRef<std::string> metrics,
       llvm::StringRef(""), llvm::StringRef(""), std::nullopt};
   const int code = llvm::sys::ExecuteAndWait(
       request.ncu, arguments, std::nullopt, redirects, 0, 0, &message);
-  ending = code == 0 ? "ncu" : fmt::format("ncu ended with {}{}", code, message);
+  ending =
+      code == 0 ? "ncu" : fmt::format("ncu ended with {}{}", code, message);
   constexpr uint64_t kMostBytes = 64 << 20;
   return readNamedFile(log->text(), kMostBytes);
 }

@@ -25,7 +25,7 @@ struct CounterRequest {
   std::vector<std::string> command;
   std::vector<std::string> metrics; ///< ncu's names
   std::string kernels;              ///< regular expression; empty: all
-  unsigned skip = 0, count = 0; ///< launches of these kernels; 0: no limit
+  unsigned skip = 0, count = 0;     ///< launches of these kernels; 0: no limit
   /// Whether launches count before the program calls cuProfilerStart.
   bool fromStart = true;
 };
@@ -33,7 +33,7 @@ struct CounterRequest {
 /// The counters of one launch.
 struct CountedLaunch {
   std::string kernel;
-  std::map<std::string, double> values; ///< by metric; none that is missing
+  std::map<std::string, double> values; ///< by metric, without missing ones
 };
 
 struct CountedLaunches {

@@ -48,7 +48,7 @@ struct EngineSetup {
   void *user = nullptr;
   uint32_t backgroundPermille = 0;         ///< 0: the engine's default
   std::chrono::milliseconds tuneBudget{0}; ///< 0: the engine's default
-  std::vector<std::string> readDirs = {};  ///< none: those of the environment
+  std::vector<std::string> readDirs = {};  ///< none: the environment's
 };
 
 /// An engine with the folder \p cache (empty: its cache is in memory only) and
@@ -61,8 +61,8 @@ llvm::Expected<EnginePtr> makeEngine(kiln_mode mode, const std::string &cache,
 /// The counts of \p engine.
 kiln_statistics statisticsOf(kiln_engine *engine);
 
-/// One problem, called by its text on one copy of buffers. What it is made from
-/// must outlive it; it does not move.
+/// One problem, called by its text on one copy of buffers. Engine, text and
+/// buffers must outlive it; it does not move.
 class EngineCall {
 public:
   EngineCall(kiln_engine *engine, const std::string &text,

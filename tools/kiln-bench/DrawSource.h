@@ -7,8 +7,8 @@
 #pragma once
 
 #include "compare/BenchChoice.h"
-#include "kiln-bench/DrawReport.h"
 #include "compare/EngineCalls.h"
+#include "kiln-bench/DrawReport.h"
 
 #include <chrono>
 #include <memory>

@@ -18,11 +18,11 @@
 #include "Trial/TrialBuffers.h"
 #include "Trial/TrialTools.h"
 #include "cli/Console.h"
+#include "cli/CounterProfiler.h"
 #include "cli/Finish.h"
 #include "cli/LiveSession.h"
 #include "compare/Comparer.h"
 #include "kiln-bench/Commands.h"
-#include "cli/CounterProfiler.h"
 #include "kiln-bench/StudyReport.h"
 
 #include <llvm/ADT/STLExtras.h>

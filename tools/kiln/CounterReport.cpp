@@ -13,7 +13,7 @@ namespace kiln::cli {
 
 namespace {
 
-// Names of ncu; those that begin with launch__ are of the launch itself.
+// Names of ncu.
 constexpr const char *kDuration = "gpu__time_duration.sum";
 constexpr const char *kCycles = "sm__cycles_elapsed.max";
 constexpr const char *kRegisters = "launch__registers_per_thread";
@@ -58,7 +58,8 @@ std::string limitCell(const CounterRow &row) {
   std::optional<double> least;
   const char *by = "";
   for (size_t i = 0; i < std::size(kLimits); ++i)
-    if (auto limit = meanOf(row, kLimits[i]); limit && (!least || *limit < *least)) {
+    if (auto limit = meanOf(row, kLimits[i]);
+        limit && (!least || *limit < *least)) {
       least = limit;
       by = kLimitNames[i];
     }
@@ -85,8 +86,8 @@ std::optional<double> termOf(const Estimate &estimate, llvm::StringRef name) {
 
 std::vector<std::string> reportedMetrics() {
   std::vector<std::string> metrics = {
-      kDuration, kCycles, kRegisters, kSpillLoads, kSpillStores, kShared,
-      kOccupancy, kL2Hits, kDramRead, kDramWrite, kDramShare, kTensorShare};
+      kDuration,  kCycles, kRegisters, kSpillLoads, kSpillStores, kShared,
+      kOccupancy, kL2Hits, kDramRead,  kDramWrite,  kDramShare,   kTensorShare};
   metrics.insert(metrics.end(), std::begin(kLimits), std::end(kLimits));
   return metrics;
 }
@@ -116,8 +117,12 @@ void CounterReport::add(const CountedLaunches &counted, const Case *which,
         rows.begin() + static_cast<ptrdiff_t>(first), rows.end(),
         [&](const CounterRow &row) { return row.name == launch.kernel; });
     if (known == rows.end()) {
-      rows.push_back({which, launch.kernel,
-                      shownKernel(registry, launch.kernel), 0, {}, {}});
+      rows.push_back({which,
+                      launch.kernel,
+                      shownKernel(registry, launch.kernel),
+                      0,
+                      {},
+                      {}});
       known = std::prev(rows.end());
     }
     ++known->launches;
@@ -136,10 +141,10 @@ void CounterReport::add(const CountedLaunches &counted, const Case *which,
 // Output
 //===----------------------------------------------------------------------===//
 
-/// Under a kernel: what was predicted of the problem's choice.
+/// The prediction for a kernel.
 static std::string estimateLine(const CounterEstimate &estimate) {
-  std::string line = fmt::format("{:.2f} us, bound by {}", estimate.ns * 1e-3,
-                                 estimate.bound);
+  std::string line =
+      fmt::format("{:.2f} us, bound by {}", estimate.ns * 1e-3, estimate.bound);
   if (estimate.blocksPerSm)
     line += fmt::format(", {:.0f} blocks an SM", *estimate.blocksPerSm);
   if (estimate.dramBytes)

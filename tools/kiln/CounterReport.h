@@ -16,7 +16,7 @@ namespace kiln::cli {
 /// The metrics that a report shows, as ncu calls them.
 std::vector<std::string> reportedMetrics();
 
-/// What the estimator says of the config of a kernel.
+/// The prediction for the config of a kernel.
 struct CounterEstimate {
   double ns = 0;
   std::string bound; ///< "dram"
@@ -25,9 +25,9 @@ struct CounterEstimate {
   static CounterEstimate of(const Explanation &explanation);
 };
 
-/// The launches of one kernel, of one problem where there are problems.
+/// The launches of one kernel; where problems were given, of one problem.
 struct CounterRow {
-  const Case *which = nullptr; ///< null: of a command
+  const Case *which = nullptr; ///< null: a command was counted
   std::string name, shown;     ///< of the kernel
   size_t launches = 0;
   std::map<std::string, double> means; ///< by metric

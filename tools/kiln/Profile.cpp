@@ -66,7 +66,7 @@ private:
 // Options
 //===----------------------------------------------------------------------===//
 
-/// Columns of the terminal on stdout; 0: it is none.
+/// Columns of the terminal on stdout; 0: it is not a terminal.
 static size_t outputColumns() {
   winsize size{};
   return ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
@@ -144,9 +144,8 @@ readCounters(const ParsedOptions &options, const Environment &environment,
   return request;
 }
 
-/// Whether operands are problems: of families that exist. Behind "--" they are
-/// a command, which ParsedOptions does not tell; no program is called as a
-/// family is.
+/// Whether operands are problems: the first word is a family's name, which no
+/// program has. ParsedOptions does not tell whether they stood behind "--".
 static bool namesProblem(llvm::ArrayRef<std::string> operands,
                          const Registry &registry) {
   llvm::StringRef first = llvm::StringRef(operands.front()).split(' ').first;
@@ -243,8 +242,8 @@ static llvm::Error countProblems(const ParsedOptions &options,
     return device.takeError();
   for (const Case &which : request.cases) {
     CounterRequest counted = *request.counters;
-    counted.command = runCommand(
-        options, fmt::format("{}", counted.skip + counted.count));
+    counted.command =
+        runCommand(options, fmt::format("{}", counted.skip + counted.count));
     addProblems(which, counted.command);
     auto launches = countLaunches(counted);
     if (!launches)
@@ -311,8 +310,8 @@ static llvm::Expected<int> runProfile(const ParsedOptions &options) {
     failure = writeFile(*request.csv, times.toCsv());
   CounterReport counters;
   if (request.counters && code == kExitDone)
-    failure = llvm::joinErrors(std::move(failure),
-                               count(options, request, counters));
+    failure =
+        llvm::joinErrors(std::move(failure), count(options, request, counters));
   const WholeReport report(times, request.counters ? &counters : nullptr);
   // A CSV on stdout stands alone.
   if (request.csv == "-") {

@@ -54,8 +54,7 @@ static ProfiledWork workOf(const llvm::json::Object &row) {
   ProfiledWork work;
   work.kind = textOf(row, "kind");
   work.name = textOf(row, "name");
-  work.times.calls =
-      static_cast<uint64_t>(row.getInteger("calls").value_or(0));
+  work.times.calls = static_cast<uint64_t>(row.getInteger("calls").value_or(0));
   work.times.totalNs = numberOf(row, "totalNs");
   work.times.minNs = numberOf(row, "minNs");
   work.times.maxNs = numberOf(row, "maxNs");

@@ -53,12 +53,12 @@ struct ProfiledWork {
 struct ProfiledDevice {
   std::string name, uuid;
   double firstNs = 0, lastNs = 0; ///< the first start and the last end
-  double busyNs = 0;              ///< with work; of several processes at most
+  double busyNs = 0; ///< with work; an upper bound where processes share it
 
   double spanNs() const { return lastNs - firstNs; }
 };
 
-/// What a command's processes did on devices.
+/// The work of a command's processes on devices.
 struct ProfileData {
   std::vector<ProfiledDevice> devices;
   std::vector<ProfiledWork> work;

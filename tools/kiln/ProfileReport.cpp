@@ -313,15 +313,14 @@ llvm::json::Object ProfileReport::toJson() const {
 }
 
 std::string ProfileReport::toCsv() const {
-  const llvm::StringRef by =
-      kProfileByNames[static_cast<size_t>(options.by)];
+  const llvm::StringRef by = kProfileByNames[static_cast<size_t>(options.by)];
   std::string csv = fmt::format(
       "{},kind,name,calls,total_us,mean_us,min_us,max_us,share\n", by);
   for (const ProfileRow &row : rows) {
     const bool byKernel = options.by == ProfileBy::Kernel;
     csv += fmt::format(
-        "{},{},{},{},{:.3f},{:.3f},{:.3f},{:.3f},{:.6f}\n",
-        csvCell(row.shown), csvCell(byKernel ? row.longest->kind : ""),
+        "{},{},{},{},{:.3f},{:.3f},{:.3f},{:.3f},{:.6f}\n", csvCell(row.shown),
+        csvCell(byKernel ? row.longest->kind : ""),
         csvCell(byKernel ? row.longest->name : ""), row.times.calls,
         row.times.totalNs * 1e-3, row.times.meanNs() * 1e-3,
         row.times.minNs * 1e-3, row.times.maxNs * 1e-3, shareOf(row.times));

@@ -11,20 +11,20 @@
 
 namespace kiln::cli {
 
-/// What a row of a profile's table sums up.
+/// The things that rows of a profile's table stand for.
 enum class ProfileBy { Kernel, Range, Layer, Step, Device };
 
 /// The names that --by takes, in the order of ProfileBy.
 inline constexpr const char *kProfileByNames[] = {"kernel", "range", "layer",
                                                   "step", "device"};
 
-/// The name of a kernel as people read it: of Kiln's its family and config, of
-/// others as their source has it, without parameters.
+/// The name of a kernel as people read it: family and config of a kernel of
+/// Kiln, else the function's name in its source, without parameters.
 std::string shownKernel(const Registry &registry, llvm::StringRef name);
 
 /// One row of the table.
 struct ProfileRow {
-  std::string shown;                    ///< the cell that names it
+  std::string shown;                     ///< the cell that names it
   const ProfiledWork *longest = nullptr; ///< with the most time
   ProfiledTimes times;
 };

@@ -32,8 +32,7 @@ findHelper(const std::optional<std::string> &given) {
                      *given);
   }
   static int here; // an address of this program
-  const std::string program =
-      llvm::sys::fs::getMainExecutable("kiln", &here);
+  const std::string program = llvm::sys::fs::getMainExecutable("kiln", &here);
   const std::string folder =
       path::parent_path(path::parent_path(program)).str();
   std::string searched;
@@ -89,8 +88,8 @@ public:
     for (size_t i = 0; i < std::size(kSignals); ++i)
       (void)::sigaction(kSignals[i], &before[i], nullptr);
   }
-  /// Those that the command has as usual: not the ones that the caller of this
-  /// program had it ignore.
+  /// Adds the signals that the command gets back. Signals that were ignored
+  /// when this program began stay ignored.
   void addUsual(sigset_t &signals) const {
     for (size_t i = 0; i < std::size(kSignals); ++i)
       if (before[i].sa_handler != SIG_IGN)

@@ -29,8 +29,7 @@ struct ProfiledRun {
 
 /// The helper's path: \p given, else where the build and the installation put
 /// it, seen from this program. Errors (Unsupported): with the searched places.
-llvm::Expected<std::string>
-findHelper(const std::optional<std::string> &given);
+llvm::Expected<std::string> findHelper(const std::optional<std::string> &given);
 
 /// Runs \p command to its end and reads the sums of its processes. SIGINT and
 /// SIGTERM meanwhile are the command's. Errors: InvalidArgument for a program

@@ -33,7 +33,7 @@ struct RunRequest {
   bool isHot = false;
 };
 
-/// What a run of any problem needs.
+/// The objects that runs of all problems share.
 struct RunTools {
   LiveSession &session;
   kiln_engine *engine;
@@ -199,9 +199,8 @@ static llvm::Error runOn(RunTools &tools, const TrialBuffers &buffers,
   const RunRequest &request = tools.request;
   row.launches = request.launches * std::max(request.replays, 1u);
   if (llvm::Error error =
-          request.replays
-              ? replayLaunches(tools, launch, row)
-              : timeLaunches(tools, request.launches, launch, row))
+          request.replays ? replayLaunches(tools, launch, row)
+                          : timeLaunches(tools, request.launches, launch, row))
     return error;
   row.ns /= row.launches;
   row.hostNs /= row.launches;
@@ -213,13 +212,13 @@ static llvm::Error runOn(RunTools &tools, const TrialBuffers &buffers,
 static llvm::Error runCase(RunTools &tools, RunRow &row) {
   const auto &[family, problem] = row.which->named;
   if (family->isEmpty(problem)) {
-    row.error = summarize(makeError(ErrorCode::InvalidArgument,
-                                    "there is nothing to compute"));
+    row.error = summarize(
+        makeError(ErrorCode::InvalidArgument, "there is nothing to compute"));
     return llvm::Error::success();
   }
   auto buffers = makeBuffers(tools, *row.which);
-  row.error = summarize(buffers ? runOn(tools, *buffers, row)
-                                : buffers.takeError());
+  row.error =
+      summarize(buffers ? runOn(tools, *buffers, row) : buffers.takeError());
   if (!endsAll(row.error.code))
     return row.error.code == ErrorCode::CompilerMissing
                ? errorOf(row.error)

@@ -45,9 +45,8 @@ llvm::json::Object RunReport::toJson() const {
     }
     list.push_back(std::move(object));
   }
-  return llvm::json::Object{{"mode", mode},
-                            {"interrupted", interrupted},
-                            {"cases", std::move(list)}};
+  return llvm::json::Object{
+      {"mode", mode}, {"interrupted", interrupted}, {"cases", std::move(list)}};
 }
 
 int RunReport::exitCode() const {

@@ -37,9 +37,9 @@ uint32_t NodeRanges::of(uint64_t node) const {
 
 static const char *copyName(uint8_t kind) {
   // CUpti_ActivityMemcpyKind.
-  static constexpr const char *kNames[] = {
-      "unknown", "HtoD", "DtoH", "HtoA", "AtoH", "AtoA",
-      "AtoD",    "DtoA", "DtoD", "HtoH", "PtoP"};
+  static constexpr const char *kNames[] = {"unknown", "HtoD", "DtoH", "HtoA",
+                                           "AtoH",    "AtoA", "AtoD", "DtoA",
+                                           "DtoD",    "HtoH", "PtoP"};
   return kind < std::size(kNames) ? kNames[kind] : kNames[0];
 }
 
@@ -86,9 +86,8 @@ void Collector::add(const ActivityRecord &record) {
     // A record of work that had not ended when records were asked for.
     if (r.end == 0)
       return;
-    KernelRow &row =
-        addWork({"kernel", r.name ? r.name : "", r.start, r.end, r.deviceId,
-                 r.correlationId, r.graphNodeId, 0});
+    KernelRow &row = addWork({"kernel", r.name ? r.name : "", r.start, r.end,
+                              r.deviceId, r.correlationId, r.graphNodeId, 0});
     if (row.calls == 1 || r.end - r.start > row.longest.end - row.longest.start)
       row.longest = r;
   } else if (record.kind == kMemcpyRecord) {

@@ -38,8 +38,7 @@ public:
   }
   /// 0: none was noted.
   uint32_t of(uint32_t correlation) const {
-    uint64_t slot =
-        slots[correlation % kSlots].load(std::memory_order_acquire);
+    uint64_t slot = slots[correlation % kSlots].load(std::memory_order_acquire);
     return slot >> 32 == correlation ? static_cast<uint32_t>(slot) : 0;
   }
 
@@ -66,7 +65,7 @@ private:
 struct KernelRow {
   uint64_t calls = 0, totalNs = 0, minNs = ~uint64_t(0), maxNs = 0;
   uint64_t bytes = 0; ///< of copies and memsets
-  /// Of the longest call.
+  /// The record of the longest call.
   KernelRecord longest{};
 };
 
@@ -105,7 +104,7 @@ private:
       return hash * 31 + (key.range ? key.range->id : 0);
     }
   };
-  /// What all records of work on a device have.
+  /// The fields that all records of work on a device have.
   struct Work {
     const char *kind;
     std::string name;

@@ -134,7 +134,8 @@ using BufferCompleted = void (*)(void *context, uint32_t stream,
 #define KILN_CUPTI_SYMBOLS(KILN_CUPTI_SYMBOL)                                  \
   KILN_CUPTI_SYMBOL(cuptiGetVersion, (uint32_t *))                             \
   KILN_CUPTI_SYMBOL(cuptiGetResultString, (CuptiResult, const char **))        \
-  KILN_CUPTI_SYMBOL(cuptiSubscribe, (CuptiSubscriber *, CuptiCallback, void *)) \
+  KILN_CUPTI_SYMBOL(cuptiSubscribe,                                            \
+                    (CuptiSubscriber *, CuptiCallback, void *))                \
   KILN_CUPTI_SYMBOL(cuptiEnableCallback,                                       \
                     (uint32_t, CuptiSubscriber, uint32_t, uint32_t))           \
   KILN_CUPTI_SYMBOL(cuptiGetCallbackName, (uint32_t, uint32_t, const char **)) \

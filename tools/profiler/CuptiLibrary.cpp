@@ -9,7 +9,6 @@
 #include "profiler/CuptiLibrary.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <dlfcn.h>
 #include <link.h>
 #include <vector>
@@ -59,18 +58,18 @@ int visitLoaded(dl_phdr_info *info, size_t, void *folders) {
   return 0;
 }
 
-Folders searchedFolders() {
+Folders searchedFolders(const Environment &environment) {
   Folders folders;
   dl_iterate_phdr(visitLoaded, &folders);
-  for (const char *variable : {"CUDA_HOME", "CUDA_PATH"})
-    if (const char *home = secure_getenv(variable); home && *home) {
-      addOnce(folders, std::string(home) + "/extras/CUPTI/lib64");
-      addOnce(folders, std::string(home) + "/lib64");
+  for (const std::string &home : {environment.cudaHome, environment.cudaPath})
+    if (!home.empty()) {
+      addOnce(folders, home + "/extras/CUPTI/lib64");
+      addOnce(folders, home + "/lib64");
     }
   return folders;
 }
 
-void *openFirst(std::string &path) {
+void *openFirst(const Environment &environment, std::string &path) {
   for (const char *name : kNames)
     if (void *loaded = dlopen(name, RTLD_NOW | RTLD_NOLOAD)) {
       path = name;
@@ -80,7 +79,7 @@ void *openFirst(std::string &path) {
     path = file;
     return dlopen(file.c_str(), RTLD_NOW);
   };
-  for (const std::string &folder : searchedFolders())
+  for (const std::string &folder : searchedFolders(environment))
     for (const char *name : kNames)
       if (void *opened = open(folder + "/" + name))
         return opened;
@@ -94,16 +93,15 @@ void *openFirst(std::string &path) {
 
 } // namespace
 
-std::string CuptiLibrary::open() {
+std::string CuptiLibrary::open(const Environment &environment) {
   void *library = nullptr;
-  const char *given = secure_getenv("KILN_CUPTI");
-  if (given && *given) {
-    path = given;
-    library = dlopen(given, RTLD_NOW);
+  if (!environment.cupti.empty()) {
+    path = environment.cupti;
+    library = dlopen(path.c_str(), RTLD_NOW);
     if (!library)
       return std::string("KILN_CUPTI cannot be opened: ") + dlerror();
   } else {
-    library = openFirst(path);
+    library = openFirst(environment, path);
     if (!library)
       return "libcupti.so.13 or libcupti.so.12 is not found: install the "
              "toolkit's package cuda-cupti or the wheel nvidia-cuda-cupti, or "

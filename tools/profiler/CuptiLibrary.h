@@ -2,6 +2,7 @@
 #pragma once
 
 #include "profiler/Cupti.h"
+#include "profiler/Environment.h"
 
 #include <string>
 
@@ -13,13 +14,13 @@ struct CuptiLibrary {
   CuptiResult(*name) arguments = nullptr;
   KILN_CUPTI_SYMBOLS(KILN_CUPTI_SYMBOL)
 #undef KILN_CUPTI_SYMBOL
-  std::string path; ///< as it was opened
+  std::string path; ///< the name that was opened
 
   /// Opens KILN_CUPTI alone if it is set. Else the first of: a copy that the
   /// process has loaded, one in NVIDIA's Python wheels or beside loaded
   /// libraries of NVIDIA, one of the toolkit, one that the loader finds.
   /// Returns what is wrong; empty: nothing.
-  std::string open();
+  std::string open(const Environment &environment);
 
   /// "CUPTI_ERROR_...", the name of \p result.
   std::string nameOf(CuptiResult result) const;

@@ -36,7 +36,7 @@ constexpr auto kBetweenWrites = std::chrono::seconds(2);
 constexpr uint32_t kCollected[] = {kDeviceRecord, kKernelRecord, kMemcpyRecord,
                                    kMemsetRecord};
 
-/// What a call of the API means here.
+/// The kinds of calls of the API.
 enum class Call : uint8_t { Other, Launch, Start, Stop };
 
 /// The state of a process that has initialised CUDA. Lives for ever: CUPTI's
@@ -124,8 +124,8 @@ void onBufferCompleted(void *context, uint32_t stream, uint8_t *buffer, size_t,
                                buffer, validBytes, &record) == kCuptiSuccess)
     self.collector.add(*record);
   size_t dropped = 0;
-  if (self.cupti.cuptiActivityGetNumDroppedRecords(
-          context, stream, &dropped) == kCuptiSuccess &&
+  if (self.cupti.cuptiActivityGetNumDroppedRecords(context, stream, &dropped) ==
+          kCuptiSuccess &&
       dropped > 0)
     self.collector.addDropped(dropped);
   std::free(buffer);
@@ -239,20 +239,15 @@ void writeAtExit() {
   self->write(/*isComplete=*/true);
 }
 
-bool isSet(const char *name, const char *value) {
-  const char *text = secure_getenv(name);
-  return text && std::strcmp(text, value) == 0;
-}
-
 void initialise() {
-  const char *folder = secure_getenv("KILN_PROFILER_OUT");
-  if (!folder || !*folder)
+  const Environment environment = Environment::fromProcess();
+  if (environment.out.empty())
     return;
   auto *self = new Injection;
   self->owner = ::getpid();
-  self->file.choose(folder);
+  self->file.choose(environment.out);
   injection.store(self);
-  self->error = self->cupti.open();
+  self->error = self->cupti.open(environment);
   if (self->error.empty()) {
     const CuptiResult result = self->open();
     if (result != kCuptiSuccess) {
@@ -261,7 +256,7 @@ void initialise() {
       self->error = self->cupti.path + " cannot be used: " + name;
       if (name.find("MULTIPLE_SUBSCRIBERS") != std::string::npos)
         self->error += ": another profiler uses it";
-    } else if (!isSet("KILN_PROFILER_FROM_START", "0")) {
+    } else if (environment.fromStart) {
       self->start();
     }
   }

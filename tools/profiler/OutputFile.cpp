@@ -19,8 +19,7 @@ void OutputFile::choose(const std::string &folder) {
 /// Returns 0 or an errno.
 static int writeAll(int fd, const std::string &text) {
   for (size_t done = 0; done < text.size();) {
-    const ssize_t written =
-        ::write(fd, text.data() + done, text.size() - done);
+    const ssize_t written = ::write(fd, text.data() + done, text.size() - done);
     if (written < 0 && errno != EINTR)
       return errno;
     if (written > 0)
@@ -31,8 +30,8 @@ static int writeAll(int fd, const std::string &text) {
 
 void OutputFile::replace(const std::string &text) {
   const std::string temporary = path + ".part", final = path + ".json";
-  const int fd = ::open(temporary.c_str(),
-                        O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+  const int fd =
+      ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
   int failure = fd < 0 ? errno : writeAll(fd, text);
   if (fd >= 0 && ::close(fd) != 0 && !failure)
     failure = errno;

@@ -73,8 +73,8 @@ const RangePath *RangeTree::join(const RangePath *launched,
       }
   const RangePath *joined = launched;
   for (size_t i = first; i < inner.size() && joined; ++i)
-    joined = child(joined, inner[i]->domain, inner[i]->category,
-                   inner[i]->name);
+    joined =
+        child(joined, inner[i]->domain, inner[i]->category, inner[i]->name);
   return joined ? joined : launched;
 }
 
@@ -97,7 +97,8 @@ thread_local ThreadRanges own = {nullptr, 0};
 void pushRange(const RangeDomain *domain, const std::string &category,
                const std::string &name) {
   const RangePath *path =
-      own.beyond ? nullptr : rangeTree().child(own.path, domain, category, name);
+      own.beyond ? nullptr
+                 : rangeTree().child(own.path, domain, category, name);
   if (path)
     own.path = path;
   else

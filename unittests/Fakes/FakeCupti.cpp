@@ -16,7 +16,7 @@ using namespace kiln::profiler;
 
 namespace {
 
-// Records of the present CUPTI are longer than what the helper knows of them.
+// Records of the present CUPTI are longer than the helper's declarations.
 constexpr size_t kKernelBytes = 208, kCopyBytes = 96, kMemsetBytes = 88,
                  kDeviceBytes = 216;
 /// Several buffers even for few records.

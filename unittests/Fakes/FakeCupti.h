@@ -18,7 +18,7 @@
 extern "C" {
 #endif
 
-/// What a node of a graph runs.
+/// A node of a graph with its kernel.
 typedef struct KilnFakeNode {
   uint64_t id;
   const char *kernel;

@@ -55,6 +55,18 @@ TEST_CASE("libkiln exports kiln_ functions only") {
     CHECK(names.count(asked) == 1);
 }
 
+#ifdef KILN_PROFILER
+TEST_CASE("the profiler's helper exports its entry points only") {
+  std::istringstream symbols(outputOf(
+      std::string(KILN_NM) + " -D --defined-only -P '" KILN_PROFILER "'"));
+  std::set<std::string> names;
+  for (std::string line; std::getline(symbols, line);)
+    names.insert(line.substr(0, line.find(' ')));
+  CHECK(names == std::set<std::string>{"InitializeInjection",
+                                       "InitializeInjectionNvtx2"});
+}
+#endif
+
 TEST_CASE("libkiln has its soname and needs the C library only") {
   CHECK(dynamicEntries("SONAME") == std::set<std::string>{"libkiln.so.0"});
   const std::set<std::string> allowed = {"libc.so.6", "libm.so.6", "libdl.so.2",

@@ -322,6 +322,8 @@ TEST_CASE("each kind of bad include is found") {
 }
 
 TEST_CASE("F15: the environment is read in one place, with secure_getenv") {
+  // The library and the tools have one, the helper in profiled programs
+  // another.
   size_t secure = 0;
   for (const char *folder : {"lib", "tools"})
     for (const auto &entry :
@@ -339,5 +341,5 @@ TEST_CASE("F15: the environment is read in one place, with secure_getenv") {
         ++secure;
       }
     }
-  CHECK(secure == 1);
+  CHECK(secure == 2);
 }

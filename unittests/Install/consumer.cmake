@@ -24,6 +24,12 @@ run(${work}/build/consumer-c)
 run(${work}/build/consumer-cpp)
 if(EXISTS ${prefix}/bin/kiln)
   run(${prefix}/bin/kiln --help)
+  # It finds its helper, and says that nothing was launched.
+  execute_process(COMMAND ${prefix}/bin/kiln profile -- ${CMAKE_COMMAND} --version
+    OUTPUT_QUIET ERROR_VARIABLE said)
+  if(NOT said MATCHES "no process of the command initialised CUDA")
+    message(FATAL_ERROR "kiln profile: ${said}")
+  endif()
 endif()
 if(EXISTS ${prefix}/bin/kiln-bench)
   message(FATAL_ERROR "kiln-bench is installed")

@@ -108,7 +108,8 @@ TEST_CASE("profile: kernels, copies and memsets of a program") {
   CHECK(rowOf(json, "kernel", "memcpy HtoD").getNumber("totalUs") == 0.5);
   CHECK(rowOf(json, "kernel", "memset").getString("kind") == "memset");
   REQUIRE(json.getArray("devices")->size() == 2);
-  const llvm::json::Object &device = *(*json.getArray("devices"))[0].getAsObject();
+  const llvm::json::Object &device =
+      *(*json.getArray("devices"))[0].getAsObject();
   CHECK(device.getString("name") == "NVIDIA H200");
   CHECK(device.getNumber("spanUs") == 111);
   // 54.5, 6 of two that overlap, 1.5.
@@ -154,23 +155,25 @@ TEST_CASE("profile --from-start off waits for cuProfilerStart") {
       tool.profile("--from-start off --json", "profiler").json();
   REQUIRE(json.getArray("rows")->size() == 1);
   CHECK(rowOf(json, "kernel", kGemm).getInteger("calls") == 1);
-  CHECK(tool.profile("--json", "profiler").json().getArray("rows")->size() == 2);
+  CHECK(tool.profile("--json", "profiler").json().getArray("rows")->size() ==
+        2);
   CHECK(tool.profile("--from-start no", "profiler").code == 2);
 }
 
 TEST_CASE("profile: processes of a command") {
   ProfileTool tool;
   const std::string program = KILN_PROFILED_PROGRAM;
-  ToolResult result = tool.run({"profile", "--json", "--", "sh", "-c",
-                                program + " kernels & " + program +
-                                    " kernels; wait"});
+  ToolResult result =
+      tool.run({"profile", "--json", "--", "sh", "-c",
+                program + " kernels & " + program + " kernels; wait"});
   CAPTURE(result.err);
   const llvm::json::Object json = result.json();
   CHECK(json.getInteger("processes") == 2);
   CHECK(rowOf(json, "kernel", kGemm + " sig1f55").getInteger("calls") == 20);
   // A child of fork writes what is its own.
   CHECK(tool.profile("--json", "fork").json().getInteger("processes") == 1);
-  CHECK(tool.profile("--json", "forkFirst").json().getInteger("processes") == 2);
+  CHECK(tool.profile("--json", "forkFirst").json().getInteger("processes") ==
+        2);
 }
 
 TEST_CASE("profile: a process that is killed leaves what it wrote before") {
@@ -184,7 +187,7 @@ TEST_CASE("profile: a process that is killed leaves what it wrote before") {
 }
 
 //===----------------------------------------------------------------------===//
-// What is missing
+// Missing parts
 //===----------------------------------------------------------------------===//
 
 TEST_CASE("profile: what is missing is told") {
@@ -247,7 +250,8 @@ TEST_CASE("profile: processes share devices by UUID") {
   CHECK(row.getInteger("calls") == 3);
   CHECK(row.getNumber("minUs") == 1);
   CHECK(row.getNumber("maxUs") == 5);
-  const llvm::json::Object &shared = *(*json.getArray("devices"))[0].getAsObject();
+  const llvm::json::Object &shared =
+      *(*json.getArray("devices"))[0].getAsObject();
   // At most the whole span.
   CHECK(shared.getNumber("busyUs") == 4);
 }
@@ -271,9 +275,8 @@ TEST_CASE("profile: long names fit the terminal") {
 
 TEST_CASE("profile --csv quotes names") {
   ProfileTool tool;
-  const std::vector<std::string> documents = {
-      processOf(rowCalled("f<a, b>(\\\"x\\\")", 2, 6000),
-                deviceOf("aa", 1, 9, 5))};
+  const std::vector<std::string> documents = {processOf(
+      rowCalled("f<a, b>(\\\"x\\\")", 2, 6000), deviceOf("aa", 1, 9, 5))};
   ToolResult result = tool.report({"--csv", "-"}, documents);
   CHECK(result.out == "kernel,kind,name,calls,total_us,mean_us,min_us,max_us,"
                       "share\n"
@@ -287,8 +290,9 @@ TEST_CASE("profile --csv quotes names") {
 
 TEST_CASE("profile: a file that is not the helper's is an error") {
   ProfileTool tool;
-  CHECK(tool.report({}, {"{}"}).err.find("it is not of this version's helper") !=
-        std::string::npos);
+  CHECK(
+      tool.report({}, {"{}"}).err.find("it is not of this version's helper") !=
+      std::string::npos);
   CHECK(tool.report({}, {"["}).code == 2);
 }
 
@@ -324,9 +328,9 @@ const std::string kCounters =
 
 TEST_CASE("profile --counters of a command") {
   ProfileTool tool;
-  ToolResult result = tool.profile(
-      "--json --counters --launch-skip 2 --ncu " + fakeNcu(tool, kCounters),
-      "kernels");
+  ToolResult result = tool.profile("--json --counters --launch-skip 2 --ncu " +
+                                       fakeNcu(tool, kCounters),
+                                   "kernels");
   CAPTURE(result.err);
   CHECK(result.code == 0);
   const llvm::json::Object json = result.json();
@@ -349,7 +353,8 @@ TEST_CASE("profile --counters of a command") {
     });
   };
   CHECK(isMissing("lts__t_sector_hit_rate.pct"));
-  CHECK(isMissing("sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active"));
+  CHECK(isMissing(
+      "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active"));
   CHECK(!isMissing("dram__bytes_read.sum"));
   const std::string words = readBytes(tool.folder / "words");
   CHECK(words.find("--kernel-name regex:^kiln_ --launch-skip 2 --launch-count "
@@ -397,8 +402,10 @@ TEST_CASE("counters: a metric that ncu does not know is asked for no more") {
          "  if [ \"$previous\" = --log-file ]; then log=$word; fi\n"
          "  previous=$word\ndone\n"
          "case $metrics in\n"
-         "*odd*) echo '==ERROR== Failed to find metric odd.sum' > $log; exit 1;;\n"
-         "*) printf '\"ID\",\"Kernel Name\",\"even.sum\"\\n\"0\",\"k\",\"2\"\\n' "
+         "*odd*) echo '==ERROR== Failed to find metric odd.sum' > $log; exit "
+         "1;;\n"
+         "*) printf '\"ID\",\"Kernel "
+         "Name\",\"even.sum\"\\n\"0\",\"k\",\"2\"\\n' "
          "> $log;;\nesac\n";
   std::filesystem::permissions(path, std::filesystem::perms::owner_all);
   CounterRequest request;
@@ -430,8 +437,8 @@ struct DriverTool : ProfileTool {
 
 TEST_CASE("run launches problems") {
   DriverTool tool;
-  ToolResult result = tool.run("run " + kSmallProblem +
-                               " --launches 5 --mode predict --json");
+  ToolResult result =
+      tool.run("run " + kSmallProblem + " --launches 5 --mode predict --json");
   CAPTURE(result.err);
   REQUIRE(result.code == 0);
   const llvm::json::Object json = result.json();
@@ -446,7 +453,8 @@ TEST_CASE("run launches problems") {
 
 TEST_CASE("run --graph replays the launches") {
   DriverTool tool;
-  ToolResult result = tool.run("run " + kSmallProblem + " --launches 5 --graph "
+  ToolResult result = tool.run("run " + kSmallProblem +
+                               " --launches 5 --graph "
                                "3 --hot --mode predict --no-cache --json");
   CAPTURE(result.err);
   REQUIRE(result.code == 0);

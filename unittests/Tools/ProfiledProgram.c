@@ -65,8 +65,9 @@ static void startNvtx(void) {
     core2Table[i] = &core2[i];
   }
   void *tool = library("NVTX_INJECTION64_PATH");
-  int (*start)(const void *(*)(uint32_t)) = (int (*)(
-      const void *(*)(uint32_t)))dlsym(tool, "InitializeInjectionNvtx2");
+  int (*start)(const void *(*)(uint32_t)) =
+      (int (*)(const void *(*)(uint32_t)))dlsym(tool,
+                                                "InitializeInjectionNvtx2");
   if (!start || !start(exportTable))
     exit(98);
   domain = ((void *(*)(const char *))core2[12])("kiln");
@@ -157,7 +158,7 @@ static void ranges(void) {
   node(20, 10);
   node(21, 11);
   node(21, 0);
-  node(22, 9); /* of a node that nobody saw */
+  node(22, 9); /* its original was not announced */
   popPlain();
   for (int step = 0; step < 3; ++step) {
     const uint64_t at = 10000 + 10000 * step;

@@ -1,5 +1,5 @@
-// The helper's declarations of CUPTI and NVTX beside those of the toolkit, where
-// its headers are: they need not be there to build.
+// The helper's declarations of CUPTI and NVTX beside those of the toolkit,
+// where its headers are: they need not be there to build.
 #include "profiler/Cupti.h"
 #include "profiler/Nvtx.h"
 

@@ -62,28 +62,32 @@ TEST_CASE("profiler: paths of ranges are pushed and popped by domain") {
 TEST_CASE("profiler: a launch's ranges join a node's") {
   RangeTree tree;
   const RangeDomain kiln{"kiln", {}};
-  auto path = [&](std::initializer_list<std::pair<const char *, const char *>>
-                      ranges) {
-    const RangePath *at = nullptr;
-    for (const auto &[category, name] : ranges)
-      at = tree.child(at, &kiln, category, name);
-    return at;
-  };
+  auto path =
+      [&](std::initializer_list<std::pair<const char *, const char *>> ranges) {
+        const RangePath *at = nullptr;
+        for (const auto &[category, name] : ranges)
+          at = tree.child(at, &kiln, category, name);
+        return at;
+      };
   const RangePath *replay = path({{"", "serve"}, {"step", "decode 7"}});
   // The capture's step gives way.
-  CHECK(tree.join(replay, path({{"step", "warm-up"}, {"layer", "l3"},
-                                {"call", "gemm"}})) ==
-        path({{"", "serve"}, {"step", "decode 7"}, {"layer", "l3"},
+  CHECK(tree.join(
+            replay,
+            path({{"step", "warm-up"}, {"layer", "l3"}, {"call", "gemm"}})) ==
+        path({{"", "serve"},
+              {"step", "decode 7"},
+              {"layer", "l3"},
               {"call", "gemm"}}));
-  // What is around both is there once.
+  // Ranges around both are there once.
   CHECK(tree.join(replay, path({{"", "serve"}, {"layer", "l3"}})) ==
         path({{"", "serve"}, {"step", "decode 7"}, {"layer", "l3"}}));
   CHECK(tree.join(nullptr, replay) == replay);
   CHECK(tree.join(replay, nullptr) == replay);
   CHECK(tree.join(replay, replay) == replay);
   // Without a step in the launch, that of the capture stays.
-  CHECK(tree.join(path({{"", "serve"}}), path({{"step", "s"}, {"layer", "l"}})) ==
-        path({{"", "serve"}, {"step", "s"}, {"layer", "l"}}));
+  CHECK(
+      tree.join(path({{"", "serve"}}), path({{"step", "s"}, {"layer", "l"}})) ==
+      path({{"", "serve"}, {"step", "s"}, {"layer", "l"}}));
 }
 
 TEST_CASE("profiler: there are only so many paths") {
