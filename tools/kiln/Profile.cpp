@@ -8,6 +8,7 @@
 #include "Choice/Explanation.h"
 #include "Families/Families.h"
 #include "Kernel/KernelName.h"
+#include "cli/CommonOptions.h"
 #include "cli/Console.h"
 #include "cli/CounterProfiler.h"
 #include "cli/Finish.h"

@@ -55,20 +55,23 @@ std::string cutMiddle(llvm::StringRef text, size_t columns) {
   return (text.take_front(kept - tail) + kDots + text.take_back(tail)).str();
 }
 
-/// The name of the innermost range of \p category; "(none)": there is none.
+/// The row of work outside of all ranges.
+static constexpr llvm::StringLiteral kNoRange = "(none)";
+
+/// The name of the innermost range of \p category.
 static std::string innermost(const ProfiledWork &work,
                              llvm::StringRef category) {
   for (const ProfiledRange &range : llvm::reverse(work.ranges))
     if (range.category == category)
       return range.name;
-  return "(none)";
+  return kNoRange.str();
 }
 
 static std::string pathOf(const ProfiledWork &work) {
   std::string path;
   for (const ProfiledRange &range : work.ranges)
     path += (path.empty() ? "" : " / ") + range.name;
-  return path.empty() ? "(none)" : path;
+  return path.empty() ? kNoRange.str() : path;
 }
 
 /// Devices of one name are told apart by number.
@@ -165,6 +168,13 @@ void ProfileReport::printHead(llvm::raw_ostream &os) const {
   if (data.tooManyRanges)
     os << "note: there are too many different ranges; later ones count for the "
           "ranges around them\n";
+  const bool needsCategory =
+      options.by == ProfileBy::Layer || options.by == ProfileBy::Step;
+  if (needsCategory && rows.size() == 1 && rows.front().shown == kNoRange)
+    os << fmt::format(
+        "note: no range has the category {}; --by range shows all "
+        "ranges\n",
+        kProfileByNames[static_cast<size_t>(options.by)]);
   // Without any row the command ends with the error.
   if (!rows.empty())
     for (const std::string &error :

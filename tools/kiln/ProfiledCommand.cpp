@@ -4,6 +4,7 @@
 #include "Support/Error.h"
 #include "cli/Console.h"
 
+#include <llvm/ADT/STLExtras.h>
 #include <llvm/ADT/SmallString.h>
 #include <llvm/Support/FileSystem.h>
 #include <llvm/Support/Path.h>

@@ -32,8 +32,8 @@ struct ProfiledRun {
 llvm::Expected<std::string> findHelper(const std::optional<std::string> &given);
 
 /// Runs \p command to its end and reads the sums of its processes. SIGINT and
-/// SIGTERM meanwhile are the command's. Errors: InvalidArgument for a program
-/// that cannot be started; Io; those of ProfileData::read.
+/// SIGQUIT of a terminal end the command alone. Errors: InvalidArgument for a
+/// program that cannot be started; Io; those of ProfileData::read.
 llvm::Expected<ProfiledRun> runProfiled(const ProfiledCommand &command);
 
 } // namespace kiln::cli

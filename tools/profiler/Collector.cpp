@@ -48,6 +48,9 @@ const RangePath *Collector::rangeOf(const Work &work) {
   const uint32_t captured = work.node ? nodes.of(work.node) : 0;
   if (!captured)
     return rangeTree().at(launched);
+  // Found again where it is needed.
+  if (joined.size() >= RangeTree::kMostPaths)
+    joined.clear();
   auto [place, isNew] = joined.try_emplace({launched, captured});
   if (isNew)
     place->second =

@@ -32,13 +32,15 @@ std::mutex &nameMutex() {
 RangeDomain *domainCalled(const std::string &name) {
   static auto *domains = new std::map<std::string, RangeDomain>;
   std::lock_guard lock(nameMutex());
-  RangeDomain &domain = (*domains)[name];
-  domain.name = name;
-  return &domain;
+  auto [place, isNew] = domains->try_emplace(name);
+  if (isNew)
+    place->second.name = name;
+  return &place->second;
 }
 
 RangeDomain *domainOf(void *handle) {
-  return handle ? static_cast<RangeDomain *>(handle) : domainCalled("");
+  static RangeDomain *const unnamed = domainCalled("");
+  return handle ? static_cast<RangeDomain *>(handle) : unnamed;
 }
 
 std::string narrow(const wchar_t *text) {

@@ -149,6 +149,13 @@ TEST_CASE("profile --by layer joins a graph's nodes with its launch") {
   CHECK(rowOf(ranges, "range", "(none)").getNumber("totalUs") == 0.7);
 }
 
+TEST_CASE("profile --by layer of a program without layers") {
+  ProfileTool tool;
+  CHECK(tool.profile("--by layer", "kernels")
+            .out.find("note: no range has the category layer; --by range shows "
+                      "all ranges") != std::string::npos);
+}
+
 TEST_CASE("profile --from-start off waits for cuProfilerStart") {
   ProfileTool tool;
   const llvm::json::Object json =
