@@ -151,7 +151,9 @@ static llvm::Expected<pid_t> start(const ProfiledCommand &command,
   posix_spawn_file_actions_destroy(&actions);
   posix_spawnattr_destroy(&attributes);
   if (failure)
-    return makeError(ErrorCode::InvalidArgument, "{} cannot be started: {}",
+    return makeError(ErrorCode::InvalidArgument,
+                     "{} cannot be started: {} (and no family of problems is "
+                     "called so)",
                      command.words.front(), std::strerror(failure));
   return child;
 }

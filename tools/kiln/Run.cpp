@@ -289,9 +289,9 @@ const CommandSpec kRunCommand = {
     "Calls each problem through an engine on random data. The first call, "
     "which compiles and measures, does not count; the others lie between "
     "cuProfilerStart and cuProfilerStop. Prints the time of a launch, between "
-    "events around all of them, and the host's time of a call: where the "
-    "host's is the longer one, so is the other.\n  kiln run PROBLEM --launches "
-    "200",
+    "events around all of them, and the host's time of a call. If the host "
+    "needs longer for a call than the device for its kernels, both times are "
+    "the host's, except with --graph.\n  kiln run PROBLEM --launches 200",
     kRunOptions,
     runRun,
 };

@@ -85,8 +85,9 @@ public:
   void add(const ActivityRecord &record);
   void addDropped(uint64_t records);
 
-  /// One JSON document, see docs of kiln's ProfileData. \p error: why it may
-  /// have nothing; empty: all is well. \p isComplete: the process has ended.
+  /// One JSON document, which tools/kiln/ProfileData.h reads. \p error: why it
+  /// may have nothing; empty: all is well. \p isComplete: the process has
+  /// ended.
   std::string toJson(const std::string &error, bool isComplete);
 
 private:
