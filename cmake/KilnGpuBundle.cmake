@@ -29,7 +29,8 @@ foreach(target IN ITEMS kiln_tool kiln_profiler kiln_bench kiln)
 endforeach()
 # The test binaries are linked to the stand-ins, also where they use the real
 # libraries.
-foreach(fake IN ITEMS kiln_fake_cuda kiln_fake_nvml kiln_fake_nvrtc)
+foreach(fake IN ITEMS kiln_fake_cuda kiln_fake_nvml kiln_fake_nvrtc
+    kiln_fake_nvtx)
   if(TARGET ${fake})
     list(APPEND binaries ${fake})
   endif()

@@ -16,8 +16,8 @@ constexpr int kLayers = 4, kSteps = 6;
 
 struct Layer {
   explicit Layer(const Gpu &gpu)
-      : norm(gpu, kWidth), up(gpu, kInner * kWidth), down(gpu, kWidth * kInner) {
-  }
+      : norm(gpu, kWidth), up(gpu, kInner * kWidth),
+        down(gpu, kWidth * kInner) {}
   Buffer<Bf16> norm, up, down;
 };
 
@@ -33,8 +33,8 @@ int main() {
 
     kiln::Engine engine = kiln::Engine::create().orThrow();
     for (int step = 0; step < kSteps; ++step) {
-      const kiln::ProfileRange inStep(
-          engine, KILN_PROFILE_STEP, ("step " + std::to_string(step)).c_str());
+      const kiln::ProfileRange inStep(engine, KILN_PROFILE_STEP,
+                                      ("step " + std::to_string(step)).c_str());
       for (int i = 0; i < kLayers; ++i) {
         const Layer &layer = *layers[static_cast<size_t>(i)];
         const kiln::ProfileRange inLayer(

@@ -365,9 +365,9 @@ private:
   std::unique_ptr<kiln_engine, Destroy> handle;
 };
 
-/// A range of the calling thread for its lifetime, in which profilers and traces
-/// show what the thread does: see kiln_profile_begin. Made and destroyed by one
-/// thread; ranges nest.
+/// A range of the calling thread for its lifetime, in which profilers and
+/// traces show what the thread does: see kiln_profile_begin. Made and destroyed
+/// by one thread; ranges nest.
 class ProfileRange {
 public:
   ProfileRange(const Engine &engine, kiln_profile_kind kind,

@@ -8,7 +8,7 @@
 #include "Driver/DeviceMemory.h"
 #include "Driver/Event.h"
 #include "Driver/Graph.h"
-#include "Support/DynamicLibrary.h"
+#include "Driver/Profiler.h"
 #include "cli/Console.h"
 #include "cli/Finish.h"
 #include "cli/LiveSession.h"
@@ -91,17 +91,6 @@ static llvm::Expected<EnginePtr> openEngine(const RunRequest &request,
 // Launches
 //===----------------------------------------------------------------------===//
 
-/// Tells a profiler where its part begins and ends. A driver without the
-/// function has no profiler.
-static void callProfiler(const Driver &driver, const char *function) {
-  auto library = DynamicLibrary::openFirst({driver.path()}, "the driver",
-                                           ErrorCode::DriverMissing);
-  if (!library)
-    return llvm::consumeError(library.takeError());
-  if (auto call = library->find<int (*)()>(function))
-    (void)call();
-}
-
 /// Calls \p launch as often as it is asked to, between events, as the part that
 /// profilers see.
 static llvm::Error
@@ -113,8 +102,9 @@ timeLaunches(RunTools &tools, unsigned count,
   auto stop = Event::create(tools.driver());
   if (!stop)
     return stop.takeError();
-  callProfiler(tools.driver(), "cuProfilerStart");
-  llvm::Error error = start->record(tools.stream());
+  llvm::Error error = startProfilers(tools.driver());
+  if (!error)
+    error = start->record(tools.stream());
   const auto begin = std::chrono::steady_clock::now();
   for (unsigned i = 0; i < count && !error; ++i)
     error = launch(i);
@@ -123,9 +113,8 @@ timeLaunches(RunTools &tools, unsigned count,
                    .count();
   if (!error)
     error = stop->record(tools.stream());
-  llvm::Error late = tools.trial.stream.synchronize();
-  callProfiler(tools.driver(), "cuProfilerStop");
-  error = llvm::joinErrors(std::move(error), std::move(late));
+  error = llvm::joinErrors(std::move(error), tools.trial.stream.synchronize());
+  error = llvm::joinErrors(std::move(error), stopProfilers(tools.driver()));
   if (error)
     return error;
   auto ns = elapsedNs(tools.driver(), *start, *stop);

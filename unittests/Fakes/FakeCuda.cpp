@@ -407,15 +407,5 @@ CUresult cuCtxSynchronize() {
   return awaitHeld(Awaits::Context);
 }
 
-CUresult cuProfilerStart() {
-  KILN_FAKE_ENTER(cuProfilerStart, Needs::Context);
-  return CUDA_SUCCESS;
-}
-
-CUresult cuProfilerStop() {
-  KILN_FAKE_ENTER(cuProfilerStop, Needs::Context);
-  return CUDA_SUCCESS;
-}
-
 } // extern "C"
 #pragma GCC visibility pop

@@ -41,16 +41,22 @@ static void tellCupti(int starts) {
 
 } // namespace kiln::fake
 
+using namespace kiln::fake;
+
+#pragma GCC visibility push(default)
 extern "C" {
 
-KILN_FAKE_API int cuProfilerStart() {
-  kiln::fake::tellCupti(1);
-  return 0;
+CUresult cuProfilerStart() {
+  KILN_FAKE_ENTER(cuProfilerStart, Needs::Context);
+  tellCupti(1);
+  return CUDA_SUCCESS;
 }
 
-KILN_FAKE_API int cuProfilerStop() {
-  kiln::fake::tellCupti(0);
-  return 0;
+CUresult cuProfilerStop() {
+  KILN_FAKE_ENTER(cuProfilerStop, Needs::Context);
+  tellCupti(0);
+  return CUDA_SUCCESS;
 }
 
 } // extern "C"
+#pragma GCC visibility pop
