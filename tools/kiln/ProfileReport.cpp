@@ -51,8 +51,17 @@ std::string cutMiddle(llvm::StringRef text, size_t columns) {
   if (columns <= kDots.size())
     return text.take_front(columns).str();
   // The begin says more: the family and the template.
-  const size_t kept = columns - kDots.size(), tail = kept / 3;
-  return (text.take_front(kept - tail) + kDots + text.take_back(tail)).str();
+  const size_t kept = columns - kDots.size();
+  size_t head = kept - kept / 3, tail = text.size() - kept / 3;
+  // No character of UTF-8 is cut.
+  auto isInside = [&](size_t at) {
+    return at < text.size() && (text[at] & 0xc0) == 0x80;
+  };
+  while (head > 0 && isInside(head))
+    --head;
+  while (isInside(tail))
+    ++tail;
+  return (text.take_front(head) + kDots + text.drop_front(tail)).str();
 }
 
 /// The row of work outside of all ranges.

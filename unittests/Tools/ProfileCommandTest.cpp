@@ -276,6 +276,15 @@ TEST_CASE("profile: long names fit the terminal") {
   std::istringstream lines(cut.out);
   for (std::string line; std::getline(lines, line);)
     CHECK(line.size() <= 70);
+  // Nor is a character cut.
+  std::string accents;
+  for (int i = 0; i < 100; ++i)
+    accents += "\xc3\xa9";
+  for (const char *width : {"70", "71", "72", "73"})
+    CHECK(
+        tool.report({"--width", width}, {processOf(rowCalled(accents, 2, 6000),
+                                                   deviceOf("aa", 1, 9, 5))})
+            .out.find("\\x") == std::string::npos);
   // Without a terminal nothing is cut.
   CHECK(tool.report({}, documents).out.find(name) != std::string::npos);
 }
