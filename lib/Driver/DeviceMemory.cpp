@@ -9,7 +9,8 @@
 namespace kiln {
 
 llvm::Expected<DeviceMemory> DeviceMemory::allocate(const Driver &driver,
-                                                    uint64_t bytes) {
+                                                    uint64_t bytes,
+                                                    ByteGaugePtr gauge) {
   DeviceMemory memory;
   if (bytes == 0)
     return memory;
@@ -24,13 +25,13 @@ llvm::Expected<DeviceMemory> DeviceMemory::allocate(const Driver &driver,
   memory.driver = &driver;
   memory.context = *context;
   memory.base = base;
-  memory.size = bytes;
+  memory.size = ByteAmount(std::move(gauge), bytes);
   return memory;
 }
 
 DeviceMemory::DeviceMemory(DeviceMemory &&other) noexcept
     : driver(other.driver), context(other.context),
-      base(std::exchange(other.base, 0)), size(std::exchange(other.size, 0)),
+      base(std::exchange(other.base, 0)), size(std::move(other.size)),
       stream(other.stream) {}
 
 DeviceMemory &DeviceMemory::operator=(DeviceMemory &&other) noexcept {
@@ -39,7 +40,7 @@ DeviceMemory &DeviceMemory::operator=(DeviceMemory &&other) noexcept {
     driver = other.driver;
     context = other.context;
     base = std::exchange(other.base, 0);
-    size = std::exchange(other.size, 0);
+    size = std::move(other.size);
     stream = other.stream;
   }
   return *this;
@@ -47,7 +48,10 @@ DeviceMemory &DeviceMemory::operator=(DeviceMemory &&other) noexcept {
 
 DeviceMemory::~DeviceMemory() { free(); }
 
-void DeviceMemory::leak() { base = size = 0; }
+void DeviceMemory::leak() {
+  base = 0;
+  size.set(0);
+}
 
 void DeviceMemory::free() {
   if (!base)
@@ -66,7 +70,8 @@ void DeviceMemory::free() {
   leak();
 }
 
-llvm::Expected<MemoryPool> MemoryPool::create(const Driver &driver) {
+llvm::Expected<MemoryPool> MemoryPool::create(const Driver &driver,
+                                              ByteGaugePtr gauge) {
   llvm::Expected<CudaContext> context = currentContext(driver);
   if (!context)
     return context.takeError();
@@ -81,7 +86,7 @@ llvm::Expected<MemoryPool> MemoryPool::create(const Driver &driver) {
   if (llvm::Error error = driver.check(
           driver.api().cuMemPoolCreate(&pool, &props), "cuMemPoolCreate"))
     return error;
-  MemoryPool made(driver, pool);
+  MemoryPool made(driver, pool, std::move(gauge));
   cuuint64_t all = UINT64_MAX;
   if (llvm::Error error =
           driver.check(driver.api().cuMemPoolSetAttribute(
@@ -92,7 +97,8 @@ llvm::Expected<MemoryPool> MemoryPool::create(const Driver &driver) {
 }
 
 MemoryPool::MemoryPool(MemoryPool &&other) noexcept
-    : driver(other.driver), pool(std::exchange(other.pool, nullptr)) {}
+    : driver(other.driver), pool(std::exchange(other.pool, nullptr)),
+      allocated(std::move(other.allocated)), kept(std::move(other.kept)) {}
 
 MemoryPool::~MemoryPool() {
   if (pool)
@@ -117,14 +123,17 @@ llvm::Expected<DeviceMemory> MemoryPool::allocate(uint64_t bytes,
   memory.driver = driver;
   memory.context = *context;
   memory.base = base;
-  memory.size = bytes;
+  memory.size = ByteAmount(allocated, bytes);
   memory.stream = stream;
+  kept.set(allocated->read().peakBytes);
   return memory;
 }
 
 void MemoryPool::trim() {
   // Nothing to do about a failure: the memory stays for later.
   driver->api().cuMemPoolTrimTo(static_cast<CUmemoryPool>(pool), 0);
+  allocated->resetPeak();
+  kept.set(allocated->read().bytes);
 }
 
 llvm::Error copyToDevice(const Driver &driver, DeviceAddress to,

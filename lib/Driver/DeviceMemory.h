@@ -4,6 +4,7 @@
 #include "Driver/Driver.h"
 #include "Driver/Handles.h"
 #include "Driver/LaunchSpec.h"
+#include "Support/ByteGauge.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -17,10 +18,11 @@ public:
   /// An empty one: no memory, address 0.
   DeviceMemory() = default;
 
-  /// Allocates \p bytes, aligned to at least 256; 0 gives an empty one.
+  /// Allocates \p bytes, aligned to at least 256; 0 gives an empty one. They
+  /// count in \p gauge, which may be null, until they are freed or leaked.
   /// Errors: DeviceOutOfMemory with the size asked for, ContextDead.
-  static llvm::Expected<DeviceMemory> allocate(const Driver &driver,
-                                               uint64_t bytes);
+  static llvm::Expected<DeviceMemory>
+  allocate(const Driver &driver, uint64_t bytes, ByteGaugePtr gauge = nullptr);
 
   DeviceMemory(DeviceMemory &&other) noexcept;
   DeviceMemory &operator=(DeviceMemory &&other) noexcept;
@@ -29,8 +31,8 @@ public:
   ~DeviceMemory();
 
   DeviceAddress address() const { return base; }
-  uint64_t bytes() const { return size; }
-  bool empty() const { return size == 0; }
+  uint64_t bytes() const { return size.bytes(); }
+  bool empty() const { return bytes() == 0; }
 
   /// Leaves the memory to its context and forgets it.
   void leak();
@@ -42,7 +44,7 @@ private:
   const Driver *driver = nullptr;
   CudaContext context = nullptr;
   DeviceAddress base = 0;
-  uint64_t size = 0;
+  ByteAmount size;
   CudaStream stream = nullptr; ///< not null: the memory is a pool's
 };
 
@@ -53,8 +55,11 @@ private:
 /// allocations and frees memory of a pool for 0.05 ms.
 class MemoryPool {
 public:
-  /// A pool of the device of the current context.
-  static llvm::Expected<MemoryPool> create(const Driver &driver);
+  /// A pool of the device of the current context. \p gauge, which may be null,
+  /// counts the most bytes that were allocated at one time since the last
+  /// trim(): the pool keeps them.
+  static llvm::Expected<MemoryPool> create(const Driver &driver,
+                                           ByteGaugePtr gauge = nullptr);
   MemoryPool(MemoryPool &&other) noexcept;
   MemoryPool &operator=(MemoryPool &&) = delete;
   /// Allocations that still exist keep their memory until they are freed.
@@ -65,11 +70,16 @@ public:
   llvm::Expected<DeviceMemory> allocate(uint64_t bytes, CudaStream stream);
   /// Gives free memory back, once the stream has got there.
   void trim();
+  /// Counts the memory no more: its context is destroyed.
+  void leak() { kept.set(0); }
 
 private:
-  MemoryPool(const Driver &driver, void *pool) : driver(&driver), pool(pool) {}
+  MemoryPool(const Driver &driver, void *pool, ByteGaugePtr gauge)
+      : driver(&driver), pool(pool), kept(std::move(gauge)) {}
   const Driver *driver;
-  void *pool; ///< a CUmemoryPool
+  void *pool;                                             ///< a CUmemoryPool
+  ByteGaugePtr allocated = std::make_shared<ByteGauge>(); ///< and not freed
+  ByteAmount kept;
 };
 
 /// The copies below run on the current context; 0 bytes is success. The

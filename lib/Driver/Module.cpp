@@ -33,8 +33,8 @@ static llvm::Expected<int> currentCapability(const Driver &driver) {
   return major * 10 + minor;
 }
 
-llvm::Expected<Module> Module::load(const Driver &driver,
-                                    llvm::StringRef cubin) {
+llvm::Expected<Module> Module::load(const Driver &driver, llvm::StringRef cubin,
+                                    ByteGaugePtr gauge) {
   llvm::Expected<CubinHeader> header = inspectCubin(cubin);
   if (!header)
     return header.takeError();
@@ -53,7 +53,8 @@ llvm::Expected<Module> Module::load(const Driver &driver,
   llvm::Error error = driver.check(
       driver.api().cuModuleLoadData(&module, cubin.data()), "cuModuleLoadData");
   if (!error)
-    return Module(driver, *context, module);
+    return Module(driver, *context, module,
+                  ByteAmount(std::move(gauge), loadedBytes(cubin)));
   ErrorSummary summary = summarize(std::move(error));
   if (summary.code == ErrorCode::DriverTooOld)
     summary.message += fmt::format(
@@ -66,7 +67,8 @@ llvm::Expected<Module> Module::load(const Driver &driver,
 
 Module::Module(Module &&other) noexcept
     : driver(other.driver), context(other.context),
-      module(std::exchange(other.module, nullptr)) {}
+      module(std::exchange(other.module, nullptr)),
+      bytes(std::move(other.bytes)) {}
 
 Module::~Module() { unload(); }
 

@@ -34,6 +34,12 @@ llvm::Expected<CubinHeader> inspectCubin(llvm::StringRef cubin) {
   return CubinHeader{capabilityIn(header->abiVersion, header->flags)};
 }
 
+uint64_t loadedBytes(llvm::StringRef cubin) {
+  return allocatedBytes(cubin, [](llvm::StringRef section) {
+    return !section.starts_with(".nv.shared");
+  });
+}
+
 int capabilityOf(llvm::StringRef arch) {
   int capability = 0;
   arch.consume_front("sm_");

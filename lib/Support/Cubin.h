@@ -23,6 +23,11 @@ llvm::Expected<CubinHeader> inspectCubin(llvm::StringRef cubin);
 llvm::Error checkCubin(llvm::StringRef cubin, llvm::StringRef arch,
                        llvm::StringRef entry);
 
+/// The device memory that a module of \p cubin, which inspectCubin() has
+/// accepted, takes: its code, constants and variables, without what a driver
+/// adds to them. Shared memory belongs to launches. About 1 us.
+uint64_t loadedBytes(llvm::StringRef cubin);
+
 /// 90 for "sm_90a"; 0 where \p arch has no number.
 int capabilityOf(llvm::StringRef arch);
 

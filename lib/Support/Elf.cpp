@@ -121,23 +121,53 @@ static bool definesIn(llvm::StringRef image, const elf::Elf64_Shdr &table,
   return false;
 }
 
-bool definesSymbol(llvm::StringRef image, llvm::StringRef name) {
-  elf::Elf64_Ehdr header;
-  if (!readImage(image, 0, &header, sizeof(header)))
-    return false;
-  auto section = [&](size_t index, elf::Elf64_Shdr &result) {
-    return index < header.e_shnum &&
+namespace {
+/// The sections of an image that inspectElf() has accepted.
+struct Sections {
+  explicit Sections(llvm::StringRef image) : image(image) {
+    if (!readImage(image, 0, &header, sizeof(header)))
+      header.e_shnum = 0;
+  }
+  size_t count() const { return header.e_shnum; }
+  bool read(size_t index, elf::Elf64_Shdr &section) const {
+    return index < count() &&
            readImage(image, header.e_shoff + index * header.e_shentsize,
-                     &result, sizeof(result));
-  };
-  for (size_t i = 0; i < header.e_shnum; ++i) {
+                     &section, sizeof(section));
+  }
+
+  llvm::StringRef image;
+  elf::Elf64_Ehdr header;
+};
+} // namespace
+
+bool definesSymbol(llvm::StringRef image, llvm::StringRef name) {
+  const Sections sections(image);
+  for (size_t i = 0; i < sections.count(); ++i) {
     elf::Elf64_Shdr table, strings;
-    if (section(i, table) && table.sh_type == elf::SHT_SYMTAB &&
-        section(table.sh_link, strings) &&
+    if (sections.read(i, table) && table.sh_type == elf::SHT_SYMTAB &&
+        sections.read(table.sh_link, strings) &&
         definesIn(image, table, strings, name))
       return true;
   }
   return false;
+}
+
+uint64_t allocatedBytes(llvm::StringRef image,
+                        llvm::function_ref<bool(llvm::StringRef name)> counts) {
+  const Sections sections(image);
+  elf::Elf64_Shdr section, strings;
+  llvm::StringRef names;
+  if (sections.read(sections.header.e_shstrndx, strings))
+    names = image.substr(strings.sh_offset, strings.sh_size);
+  auto nameAt = [&](uint64_t at) {
+    return names.substr(at).take_until([](char c) { return c == '\0'; });
+  };
+  uint64_t bytes = 0;
+  for (size_t i = 0; i < sections.count(); ++i)
+    if (sections.read(i, section) && (section.sh_flags & elf::SHF_ALLOC) &&
+        counts(nameAt(section.sh_name)))
+      bytes += section.sh_size;
+  return bytes;
 }
 
 std::optional<std::string> describeBadLibrary(const std::string &path) {

@@ -41,6 +41,11 @@ llvm::Expected<ElfHeader> inspectElf(llvm::StringRef image);
 /// \p name.
 bool definesSymbol(llvm::StringRef image, llvm::StringRef name);
 
+/// The bytes of the sections of \p image, which inspectElf() has accepted, that
+/// take memory where it is loaded, and whose name \p counts.
+uint64_t allocatedBytes(llvm::StringRef image,
+                        llvm::function_ref<bool(llvm::StringRef name)> counts);
+
 /// Why the loader must not be given the file \p path: it is no plain file (a
 /// FIFO blocks the loader, with its lock held), no ELF file, or truncated.
 /// Nullopt if it may be, and for a file that cannot be read: the loader says

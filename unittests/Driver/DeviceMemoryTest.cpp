@@ -8,6 +8,7 @@
 #include <cuda.h>
 
 #include <array>
+#include <memory>
 
 using namespace kiln;
 
@@ -58,6 +59,48 @@ TEST_CASE("running out of device memory says how much was asked for") {
   MemoryInfo info = require(memoryInfo(*fake.driver));
   CHECK(info.totalBytes == 4096);
   CHECK(info.freeBytes == 96);
+}
+
+TEST_CASE("a gauge counts memory that is owned, and none that was refused") {
+  FakeDriver fake;
+  auto gauge = std::make_shared<ByteGauge>();
+  kilnFakeSetDeviceMemory(0, 4096);
+  {
+    auto memory = require(DeviceMemory::allocate(*fake.driver, 1000, gauge));
+    DeviceMemory moved = std::move(memory);
+    CHECK(gauge->read().bytes == 1000);
+    auto left = require(DeviceMemory::allocate(*fake.driver, 500, gauge));
+    errorOf(DeviceMemory::allocate(*fake.driver, 4000, gauge));
+    CHECK(gauge->read().peakBytes == 1500);
+    left.leak();
+    CHECK(gauge->read().bytes == 1000);
+  }
+  CHECK(gauge->read().bytes == 0);
+  CHECK(gauge->read().peakBytes == 1500);
+}
+
+TEST_CASE("a pool holds the most that it gave until it is trimmed") {
+  FakeDriver fake;
+  auto gauge = std::make_shared<ByteGauge>();
+  auto stream = require(Stream::create(*fake.driver));
+  auto bytes = [&] { return gauge->read().bytes; };
+  {
+    auto pool = require(MemoryPool::create(*fake.driver, gauge));
+    auto first = require(pool.allocate(1000, stream.handle()));
+    {
+      auto second = require(pool.allocate(500, stream.handle()));
+      CHECK(bytes() == 1500);
+    }
+    CHECK(bytes() == 1500);
+    auto third = require(pool.allocate(400, stream.handle()));
+    CHECK(bytes() == 1500); // in the memory of the second
+    pool.trim();
+    CHECK(bytes() == 1400);
+    pool.leak();
+    CHECK(bytes() == 0);
+  }
+  CHECK(bytes() == 0);
+  CHECK(gauge->read().peakBytes == 1500);
 }
 
 TEST_CASE("copies and fills move the bytes") {

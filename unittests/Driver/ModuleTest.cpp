@@ -5,6 +5,7 @@
 
 #include <cuda.h>
 
+#include <memory>
 #include <optional>
 
 using namespace kiln;
@@ -48,6 +49,24 @@ TEST_CASE("what is no cubin is refused before the driver sees a byte") {
           ErrorCode::InvalidArgument);
   }
   CHECK(kilnFakeCallCount("cuModuleLoadData") == 0);
+}
+
+TEST_CASE("a gauge counts the code that is loaded") {
+  FakeDriver fake;
+  const std::string cubin = makeFakeCubin(kText, 90, {"kilnEntry"});
+  CHECK(loadedBytes(cubin) == sizeof(kText) - 1);
+  auto gauge = std::make_shared<ByteGauge>();
+  {
+    Module module = require(Module::load(*fake.driver, cubin, gauge));
+    Module moved = std::move(module);
+    Module left = require(Module::load(*fake.driver, cubin, gauge));
+    CHECK(gauge->read().bytes == 2 * loadedBytes(cubin));
+    left.leak();
+    CHECK(gauge->read().bytes == loadedBytes(cubin));
+    errorOf(Module::load(*fake.driver, "no cubin", gauge));
+  }
+  CHECK(gauge->read().bytes == 0);
+  CHECK(gauge->read().peakBytes == 2 * loadedBytes(cubin));
 }
 
 TEST_CASE("a module gives loaded functions and is unloaded once") {

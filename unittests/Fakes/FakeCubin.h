@@ -14,7 +14,8 @@ namespace kiln {
 /// header for machine EM_CUDA, then \p text, in which the stand-in driver looks
 /// for function names, then a NUL. The header's section table begins at the
 /// end, so that a truncated one is noticed; it is empty unless there are \p
-/// entries, which a symbol table then defines. \p capability 0 leaves open for
+/// entries, which a symbol table then defines; the text is then a section that
+/// is loaded. \p capability 0 leaves open for
 /// which device it is.
 inline std::string makeFakeCubin(std::string_view text, int capability = 0,
                                  const std::vector<std::string> &entries = {}) {
@@ -25,9 +26,14 @@ inline std::string makeFakeCubin(std::string_view text, int capability = 0,
     cubin.append(reinterpret_cast<const char *>(&record), sizeof(record));
   };
 
-  Elf64_Shdr sections[3] = {};
+  Elf64_Shdr sections[4] = {};
   if (!entries.empty()) {
-    Elf64_Shdr &strings = sections[1], &symbols = sections[2];
+    Elf64_Shdr &strings = sections[1], &symbols = sections[2],
+               &code = sections[3];
+    code.sh_type = SHT_PROGBITS;
+    code.sh_flags = SHF_ALLOC | SHF_EXECINSTR;
+    code.sh_offset = sizeof(Elf64_Ehdr);
+    code.sh_size = text.size();
     std::string names(1, '\0'); // begins with the empty name
     std::vector<Elf64_Sym> table;
     for (const std::string &entry : entries) {
@@ -64,7 +70,7 @@ inline std::string makeFakeCubin(std::string_view text, int capability = 0,
   header.e_shoff = cubin.size();
   if (!entries.empty()) {
     header.e_shentsize = sizeof(Elf64_Shdr);
-    header.e_shnum = 3;
+    header.e_shnum = std::size(sections);
     append(sections);
   }
   std::memcpy(cubin.data(), &header, sizeof(header));

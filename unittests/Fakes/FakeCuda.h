@@ -168,6 +168,8 @@ KILN_FAKE_API uint64_t kilnFakeCallCount(const char *symbol);
 KILN_FAKE_API uint64_t kilnFakeTotalCalls(void);
 /// Bytes of device memory in use on all devices.
 KILN_FAKE_API uint64_t kilnFakeBytesInUse(void);
+/// The most of them at one time since the last reset.
+KILN_FAKE_API uint64_t kilnFakePeakBytes(void);
 /// Modules that are loaded.
 KILN_FAKE_API uint64_t kilnFakeModulesLoaded(void);
 

@@ -63,7 +63,7 @@ void kilnFakeReset() {
   state.callbacks.clear();
   state.functionRules.clear();
   state.failures.fill({});
-  state.modulesLoaded = 0;
+  state.modulesLoaded = state.peakBytes = 0;
   state.initialised = false;
   state.driverVersion = 13000;
   state.greenSms = 0;
@@ -250,10 +250,12 @@ uint64_t kilnFakeTotalCalls() {
 
 uint64_t kilnFakeBytesInUse() {
   std::lock_guard lock(state.mutex);
-  uint64_t bytes = 0;
-  for (const Device &device : state.devices)
-    bytes += device.bytesInUse;
-  return bytes;
+  return state.bytesInUse();
+}
+
+uint64_t kilnFakePeakBytes() {
+  std::lock_guard lock(state.mutex);
+  return state.peakBytes;
 }
 
 uint64_t kilnFakeModulesLoaded() {

@@ -75,6 +75,7 @@ static CUresult allocate(CUdeviceptr *address, size_t bytes) {
     return CUDA_ERROR_OUT_OF_MEMORY;
   *address = reinterpret_cast<CUdeviceptr>(memory);
   device.bytesInUse += bytes;
+  state.peakBytes = std::max(state.peakBytes, state.bytesInUse());
   state.allocations[*address] = {bytes, current->device, current->id, isHollow};
   return CUDA_SUCCESS;
 }

@@ -212,6 +212,14 @@ struct FunctionRule {
 };
 
 struct State {
+  /// Needs the mutex.
+  uint64_t bytesInUse() const {
+    uint64_t bytes = 0;
+    for (const Device &device : devices)
+      bytes += device.bytesInUse;
+    return bytes;
+  }
+
   std::mutex mutex; ///< guards all but the atomics
   std::atomic<bool> initialised{false};
   std::atomic<int> driverVersion{13000};
@@ -229,7 +237,7 @@ struct State {
   std::array<Failure, kSymbolCount> failures;
   std::vector<Callback> callbacks;
   std::vector<FunctionRule> functionRules;
-  uint64_t modulesLoaded = 0;
+  uint64_t modulesLoaded = 0, peakBytes = 0;
   uint64_t hollowFrom = 0; ///< bytes of allocations that are hollow; 0: none
 
   std::string heldPattern; ///< launches that stay unfinished; empty: none
