@@ -286,7 +286,11 @@ class Statistics(CStruct):
                 ("background_gpu_ns", c_uint64),
                 ("background_paused", c_uint64),
                 ("background_held_ns", c_uint64),
-                ("cache_evictions", c_uint64), ("reserved", c_uint64 * 10)]
+                ("cache_evictions", c_uint64), ("arena_peak_bytes", c_uint64),
+                ("module_bytes", c_uint64), ("module_peak_bytes", c_uint64),
+                ("scratch_bytes", c_uint64), ("scratch_peak_bytes", c_uint64),
+                ("host_bytes", c_uint64), ("host_peak_bytes", c_uint64),
+                ("reserved", c_uint64 * 11)]
 
 
 STRUCTS = [Range, Problem, Arguments, Scale, Operand, GemmScales, GemmPackedB,

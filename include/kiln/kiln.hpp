@@ -282,6 +282,8 @@ public:
       return status;
     return result;
   }
+  /// Makes the bytes that the engine holds now its peaks.
+  Status resetPeaks() const { return Status(kiln_reset_peaks(get())); }
 
   /// The calls that waited since \p position, which is 0 at first and is moved
   /// behind them; see kiln_waits.

@@ -44,7 +44,20 @@ typedef struct kiln_statistics {
   uint64_t background_held_ns; ///< time that captures kept trials waiting
   /// Entries that this engine removed to keep the cache under its limit.
   uint64_t cache_evictions;
-  uint64_t reserved[10];
+  // Memory that the engine holds. A peak is the most at one time since the
+  // engine was made or kiln_reset_peaks was called.
+  uint64_t arena_peak_bytes;
+  /// Device memory of loaded kernels, also of trials: code, constants and
+  /// variables as their files say. The driver takes more, in pages of its own.
+  uint64_t module_bytes, module_peak_bytes;
+  /// Device memory of trials: operands, references and workspaces.
+  uint64_t scratch_bytes, scratch_peak_bytes;
+  /// Host memory of the table of plans, and of kernels and entries of the cache
+  /// that are kept in memory: their bytes as files, and 1 KiB for each. An
+  /// entry takes several times as much once it is parsed, and plans, compilers
+  /// and the driver take memory that is not counted.
+  uint64_t host_bytes, host_peak_bytes;
+  uint64_t reserved[11];
 } kiln_statistics;
 
 /// Tells the engine's counts.
@@ -52,6 +65,11 @@ typedef struct kiln_statistics {
 /// Errors: KILN_INVALID_ARGUMENT.
 KILN_API kiln_status kiln_get_statistics(
     kiln_engine *engine, kiln_statistics *statistics) KILN_NOEXCEPT;
+
+/// Makes the bytes that the engine holds now its peaks. Bytes that other
+/// threads take meanwhile count.
+/// Waits for nothing. Errors: KILN_INVALID_ARGUMENT.
+KILN_API kiln_status kiln_reset_peaks(kiln_engine *engine) KILN_NOEXCEPT;
 
 #ifdef __cplusplus
 } // extern "C"

@@ -28,7 +28,7 @@ MemoryTier::PutResult MemoryTier::put(Item item,
   if (cost > maxBytes)
     return PutResult::TooLarge;
   item.serial = ++lastSerial;
-  while (usedBytes + cost > maxBytes)
+  while (usedBytes.bytes() + cost > maxBytes)
     remove(index.find({items.front().kind, items.front().entry.key}));
   items.push_back(std::move(item));
   index.emplace(std::move(key), std::prev(items.end()));

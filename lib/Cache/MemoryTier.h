@@ -3,6 +3,7 @@
 
 #include "Cache/Entry.h"
 #include "Support/AtomicFile.h"
+#include "Support/ByteGauge.h"
 
 #include <list>
 #include <map>
@@ -37,7 +38,8 @@ public:
   };
   enum class PutResult { Kept, TooLarge, Changed };
 
-  explicit MemoryTier(uint64_t maxBytes) : maxBytes(maxBytes) {}
+  explicit MemoryTier(uint64_t maxBytes, ByteGaugePtr gauge = nullptr)
+      : maxBytes(maxBytes), usedBytes(std::move(gauge)) {}
 
   /// Keeps \p item in place of the item of the same key. With \p expected only
   /// if that one has this serial, or for 0, if there is none; else Changed.
@@ -57,7 +59,8 @@ private:
 
   mutable std::mutex mutex;
   const uint64_t maxBytes;
-  uint64_t usedBytes = 0, lastSerial = 0;
+  ByteAmount usedBytes;
+  uint64_t lastSerial = 0;
   Items items; ///< oldest first
   std::map<Key, Items::iterator> index;
 };

@@ -331,6 +331,8 @@ Stamp Store::stampOf(Kind kind, llvm::StringRef key) const {
 
 const Log &Store::log() const { return impl->log; }
 
+const ByteGaugePtr &Store::gauge() const { return impl->gauge; }
+
 const std::vector<std::string> &Store::notes() const { return impl->notes; }
 
 bool Store::isPersistent() const { return impl->writes(); }

@@ -15,6 +15,7 @@
 #pragma once
 
 #include "Cache/Entry.h"
+#include "Support/ByteGauge.h"
 #include "Support/Log.h"
 
 #include <llvm/ADT/STLFunctionalExtras.h>
@@ -62,6 +63,9 @@ struct StoreOptions {
   bool evicts = true;
   /// Entries that the disk refused are kept up to this size, oldest out first.
   uint64_t maxMemoryBytes = 256u << 20;
+  /// Counts host memory of this store, and of the stores above it: entries and
+  /// artifacts in memory, by their text and a charge for the rest. May be null.
+  ByteGaugePtr gauge = nullptr;
   /// How long update() waits for its turn before it goes on beside others:
   /// updates of other keys in this process, and of its key in all processes.
   /// Then it may wait as long again for an update that is just replacing the
@@ -247,6 +251,9 @@ public:
 
   /// The log of the options, for what is in the entries.
   const Log &log() const;
+
+  /// The gauge of the options, for what stores above this one keep in memory.
+  const ByteGaugePtr &gauge() const;
 
   /// Why the store differs from what the options asked for: one line each.
   const std::vector<std::string> &notes() const;

@@ -55,7 +55,8 @@ struct Store::Impl {
         log(std::move(options.log)), lockDeadline(options.lockDeadline),
         createsWriteDir(options.createsWriteDir),
         limitBytes(options.limitBytes), evicts(options.evicts),
-        memory(options.maxMemoryBytes) {}
+        memory(options.maxMemoryBytes, options.gauge),
+        gauge(std::move(options.gauge)) {}
 
   void addTier(const std::string &path, TierKind kind);
   void warnOnce(std::string cause, std::string message);
@@ -106,6 +107,7 @@ struct Store::Impl {
   std::vector<Tier> readTiers;
   std::vector<std::string> notes;
   MemoryTier memory;
+  const ByteGaugePtr gauge;
   std::atomic<bool> takesEntries{true};
   /// False once a lock was so slow that claims cost more than they save.
   std::atomic<bool> makesClaims{true};

@@ -18,6 +18,8 @@ namespace kiln {
 template <class Struct>
 inline constexpr size_t kFirstVersionSize = sizeof(Struct);
 
+template <> inline constexpr size_t kFirstVersionSize<kiln_statistics> = 264;
+
 template <class Struct>
 inline constexpr bool kHasGrown = kFirstVersionSize<Struct> < sizeof(Struct);
 

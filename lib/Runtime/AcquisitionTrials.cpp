@@ -152,6 +152,8 @@ std::unique_ptr<InProcessTrials> Acquisition::makeTrials() {
   InProcessTrialsOptions trialOptions;
   trialOptions.scratchBytes = engine.config().scratchLimit;
   trialOptions.hangLimit = engine.config().trialTimeout;
+  trialOptions.scratch = engine.memory().scratch;
+  trialOptions.modules = engine.memory().modules;
   if (Background *background = engine.background()) {
     trialOptions.pace = &background->pace();
     trialOptions.loader = &engine.kernelLoader();

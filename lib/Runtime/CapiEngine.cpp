@@ -145,4 +145,13 @@ kiln_status kiln_get_statistics(kiln_engine *engine,
   });
 }
 
+kiln_status kiln_reset_peaks(kiln_engine *engine) KILN_NOEXCEPT {
+  return guarded([&]() -> llvm::Error {
+    if (!engine)
+      return nullArgument("engine");
+    engine->engine->memory().resetPeaks();
+    return llvm::Error::success();
+  });
+}
+
 } // extern "C"

@@ -101,8 +101,10 @@ public:
   /// Ends the trials of a destroyed context, whose stream and memory went with
   /// it.
   void abandonTrials() {
-    if (trials)
-      keepForever(std::move(trials));
+    if (!trials)
+      return;
+    trials->leakScratch();
+    keepForever(std::move(trials));
   }
 
 private:

@@ -150,9 +150,10 @@ ChosenPlan DispatchTable::lookup(const DispatchKey &key) const {
 
 static constexpr size_t kFirstBuckets = 64;
 
-DispatchTable::DispatchTable(size_t fields, size_t capacity)
+DispatchTable::DispatchTable(size_t fields, size_t capacity, ByteGaugePtr gauge)
     : capacity(capacity), placeWords(kValues + fields),
-      chunks((2 * capacity + kChunkPlaces - 1) / kChunkPlaces) {
+      chunks((2 * capacity + kChunkPlaces - 1) / kChunkPlaces),
+      taken(std::move(gauge)) {
   grow();
 }
 
@@ -209,6 +210,7 @@ void DispatchTable::grow() {
   // It is filled before it is published, so that readers miss nothing.
   indices.push_back(std::move(larger));
   current.store(indices.back().get(), std::memory_order_release);
+  countBytes();
 }
 
 /// Gets the memory that takePlace() and the index need for one more value, so
@@ -222,6 +224,7 @@ void DispatchTable::makeRoom() {
   if (chunk == memory.size()) {
     memory.push_back(std::make_unique<Word[]>(kChunkPlaces * placeWords));
     chunks[chunk].store(memory.back().get(), std::memory_order_release);
+    countBytes();
   }
   if (isKept.size() == placesUsed)
     isKept.push_back(false);
@@ -284,6 +287,7 @@ size_t DispatchTable::put(const DispatchKey &key, const ChosenPlan &chosen,
     if (found->second.isOf(key))
       before = std::move(found->second);
     asides.erase(found);
+    countBytes();
   }
   makeRoom();
   place = takePlace();
@@ -384,8 +388,10 @@ void DispatchTable::drop(const DispatchKey &key) {
   if (const size_t place = placeOf(key); place != kNoPlace)
     clear(place);
   if (auto found = asides.find(key.hash());
-      found != asides.end() && found->second.isOf(key))
+      found != asides.end() && found->second.isOf(key)) {
     asides.erase(found);
+    countBytes();
+  }
 }
 
 bool DispatchTable::list(const KernelFamily &family, uint64_t contextId,
@@ -448,6 +454,7 @@ bool DispatchTable::setAside(const DispatchKey &key) {
              {}};
     if (auto list = earlier.find(place); list != earlier.end())
       aside.earlier = std::move(list->second);
+    countBytes();
   }
   clear(place);
   return false;
@@ -476,6 +483,7 @@ void DispatchTable::dropAsides(
     return aside.family == &family && aside.contextId == contextId &&
            isMeant(aside.values);
   });
+  countBytes();
 }
 
 void DispatchTable::forgetContext(uint64_t contextId) {
@@ -488,6 +496,7 @@ void DispatchTable::forgetContext(uint64_t contextId) {
   std::erase_if(asides, [&](const auto &entry) {
     return entry.second.contextId == contextId;
   });
+  countBytes();
   std::erase_if(plans, [&](const auto &entry) {
     return entry.second.contextId == contextId;
   });
@@ -513,10 +522,15 @@ size_t DispatchTable::valueCount() const {
 
 size_t DispatchTable::bytesInUse() const {
   std::lock_guard<std::mutex> lock(mutex);
+  return taken.bytes();
+}
+
+/// Needs the lock.
+void DispatchTable::countBytes() {
   size_t words = memory.size() * kChunkPlaces * placeWords + chunks.size();
   for (const std::unique_ptr<Index> &index : indices)
     words += index->mask + 1;
-  return words * sizeof(Word) + asides.size() * sizeof(Aside);
+  taken.set(words * sizeof(Word) + asides.size() * sizeof(Aside));
 }
 
 } // namespace kiln

@@ -21,6 +21,7 @@
 
 #include "Kernel/Family.h"
 #include "Store/LoadedPlan.h"
+#include "Support/ByteGauge.h"
 #include "kiln/kiln.h"
 
 #include <llvm/ADT/ArrayRef.h>
@@ -74,10 +75,12 @@ struct DispatchKey {
 /// index and the indices that it outgrew.
 class DispatchTable {
 public:
+  static constexpr size_t kUsualCapacity = 65536;
   /// \p fields is the most that a problem has, \p capacity the number of values
   /// besides the kept ones, which may be as many. Memory is allocated as values
-  /// come.
-  explicit DispatchTable(size_t fields, size_t capacity = 65536);
+  /// come, and counts in \p gauge, which may be null.
+  explicit DispatchTable(size_t fields, size_t capacity = kUsualCapacity,
+                         ByteGaugePtr gauge = nullptr);
   DispatchTable(const DispatchTable &) = delete;
   DispatchTable &operator=(const DispatchTable &) = delete;
 
@@ -190,6 +193,7 @@ private:
   void insert(Index &index, uint64_t hash, size_t place);
   void removeFromIndex(size_t place);
   void grow();
+  void countBytes();
 
   const size_t capacity, placeWords;
   std::vector<std::atomic<Word *>> chunks;
@@ -226,6 +230,7 @@ private:
   std::vector<size_t> cleared;
   size_t placesUsed = 0, keptCount = 0, hand = 0;
   size_t plansInUse = 0;
+  ByteAmount taken;
 };
 
 } // namespace kiln

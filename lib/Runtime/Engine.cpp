@@ -41,8 +41,10 @@ Engine::Engine(EngineConfig config)
     : options(std::move(config)), registry(makeBuiltinRegistry()),
       calls(llvm::cantFail(CallTable::create(registry),
                            "two families have one number")),
-      dispatch(mostFields(registry)),
-      arenas(options.workspaceLimit, arenaAllocatorOf(options.allocator)) {
+      dispatch(mostFields(registry), DispatchTable::kUsualCapacity,
+               gauges.host),
+      arenas(options.workspaceLimit, arenaAllocatorOf(options.allocator),
+             gauges.arenas) {
   if (options.mode == KILN_MODE_BACKGROUND)
     theBackground = std::make_unique<Background>(
         *this, options.backgroundShare, [this] { return launches.value(); });
@@ -121,10 +123,13 @@ llvm::Expected<const Driver *> Engine::driver() {
     auto loaded = Driver::load(options.environment);
     if (!loaded)
       return loaded.takeError();
-    loader = std::make_unique<KernelLoader>(**loaded, [this] {
-      if (theBackground)
-        theBackground->awaitLoad();
-    });
+    loader = std::make_unique<KernelLoader>(
+        **loaded,
+        [this] {
+          if (theBackground)
+            theBackground->awaitLoad();
+        },
+        gauges.modules);
     loadedDriver = std::move(*loaded);
     readyDriver.store(loadedDriver.get(), std::memory_order_release);
   }
@@ -166,7 +171,9 @@ Engine::Services &Engine::services() {
   // thread drops its own; nothing on disk depends on it.
   std::vector<std::string> notes;
   auto made = std::make_unique<Services>();
-  made->store = cache::Store::open(storeOptionsOf(options, notes));
+  cache::StoreOptions storeOptions = storeOptionsOf(options, notes);
+  storeOptions.gauge = gauges.host;
+  made->store = cache::Store::open(std::move(storeOptions));
   if (const auto &folder = options.environment.kilnKernelSrc)
     if (llvm::Error error = overrideKernelSources(*folder))
       notes.push_back("KILN_KERNEL_SRC: " +
@@ -415,6 +422,18 @@ void Engine::removeTask(const PrepareTask *task) {
   tasks.erase(task);
 }
 
+static void tellMemory(const MemoryGauges &gauges, kiln_statistics &result) {
+  auto tell = [](const ByteGauge &gauge, uint64_t &bytes, uint64_t &peak) {
+    const ByteGauge::Reading reading = gauge.read();
+    bytes = reading.bytes;
+    peak = reading.peakBytes;
+  };
+  tell(*gauges.arenas, result.arena_bytes, result.arena_peak_bytes);
+  tell(*gauges.modules, result.module_bytes, result.module_peak_bytes);
+  tell(*gauges.scratch, result.scratch_bytes, result.scratch_peak_bytes);
+  tell(*gauges.host, result.host_bytes, result.host_peak_bytes);
+}
+
 kiln_statistics Engine::statistics() {
   kiln_statistics result = KILN_INIT(kiln_statistics);
   result.launches = launches.value();
@@ -434,7 +453,7 @@ kiln_statistics Engine::statistics() {
     result.background_paused = work.isPaused;
     result.background_held_ns = work.heldNs;
   }
-  result.arena_bytes = arenas.bytesInUse();
+  tellMemory(gauges, result);
   Services *made = nullptr;
   {
     std::lock_guard<std::mutex> lock(mutex);

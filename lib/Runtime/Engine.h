@@ -27,6 +27,7 @@
 #include "Runtime/Flights.h"
 #include "Store/ArtifactStore.h"
 #include "Store/Records.h"
+#include "Support/ByteGauge.h"
 #include "Workspace/Arena.h"
 
 #include <atomic>
@@ -153,6 +154,8 @@ public:
   void removeTask(const PrepareTask *task);
 
   kiln_statistics statistics();
+  /// Counts the memory that this engine holds.
+  const MemoryGauges &memory() const { return gauges; }
 
 private:
   explicit Engine(EngineConfig config);
@@ -201,6 +204,7 @@ private:
   const EngineConfig options;
   const Registry registry;
   const CallTable calls;
+  const MemoryGauges gauges;
 
   // Read by launches.
   std::atomic<const Driver *> readyDriver{nullptr};

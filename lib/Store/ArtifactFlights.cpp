@@ -112,7 +112,8 @@ void PendingArtifact::Shared::remember(const Digest &digest,
   memoryOrder.push_back({digest, kept.serial});
   memory.emplace(digest, std::move(kept));
   memoryBytes += bytes;
-  while (memoryBytes > options.maxMemoryBytes && memoryOrder.size() > 1) {
+  while (memoryBytes.bytes() > options.maxMemoryBytes &&
+         memoryOrder.size() > 1) {
     auto [oldest, serial] = memoryOrder.front();
     memoryOrder.pop_front();
     auto found = memory.find(oldest);

@@ -67,7 +67,8 @@ struct PendingArtifact::Shared : std::enable_shared_from_this<Shared> {
   std::map<Digest, FlightPtr> flights;
   std::map<Digest, Kept> memory;
   std::deque<std::pair<Digest, uint64_t>> memoryOrder; ///< with serials
-  uint64_t memoryBytes = 0, nextSerial = 0;
+  ByteAmount memoryBytes{cache.gauge()};
+  uint64_t nextSerial = 0;
   ArtifactStatistics statistics;
   bool closing = false;
   /// The time when waits were first seen to be cancelled.

@@ -21,8 +21,8 @@ LoadedKernel::~LoadedKernel() {
 
 static llvm::Expected<std::shared_ptr<const LoadedKernel>>
 loadKernel(const Driver &driver, const Artifact &artifact,
-           KernelLifetime lifetime) {
-  auto module = Module::load(driver, artifact.cubin);
+           KernelLifetime lifetime, const ByteGaugePtr &gauge) {
+  auto module = Module::load(driver, artifact.cubin, gauge);
   if (!module)
     return module.takeError();
   auto function = module->function(artifact.entry.c_str());
@@ -63,7 +63,7 @@ KernelLoader::load(const Artifact &artifact, const std::string &digest,
   }
   std::lock_guard<std::mutex> lock(entry->mutex);
   if (!entry->kernel) {
-    auto loaded = loadKernel(*driver, artifact, lifetime);
+    auto loaded = loadKernel(*driver, artifact, lifetime, gauge);
     if (!loaded)
       return loaded.takeError();
     entry->kernel = std::move(*loaded);

@@ -71,10 +71,13 @@ class KernelLoader {
 public:
   /// \p beforeLoad, which may be empty, is called without a lock before code is
   /// loaded: it may wait. The driver lets a load wait for all work of the
-  /// device, and launches of other threads wait with it.
+  /// device, and launches of other threads wait with it. \p gauge, which may be
+  /// null, counts the code.
   explicit KernelLoader(const Driver &driver,
-                        std::function<void()> beforeLoad = nullptr)
-      : driver(&driver), beforeLoad(std::move(beforeLoad)) {}
+                        std::function<void()> beforeLoad = nullptr,
+                        ByteGaugePtr gauge = nullptr)
+      : driver(&driver), beforeLoad(std::move(beforeLoad)),
+        gauge(std::move(gauge)) {}
 
   /// Loads the kernel of \p artifact (called \p digest) into the current
   /// context, its function resident on the device and allowed \p sharedBytes of
@@ -124,6 +127,7 @@ private:
 
   const Driver *driver;
   const std::function<void()> beforeLoad;
+  const ByteGaugePtr gauge;
   std::mutex mutex;
   std::map<std::pair<uint64_t, std::string>, std::shared_ptr<Entry>> entries;
 };

@@ -148,7 +148,7 @@ struct MergedEntries::Impl {
   std::mutex mutex; ///< guards what follows
   List kept;        ///< used least recently first
   llvm::StringMap<List::iterator> places;
-  uint64_t keptBytes = 0;
+  ByteAmount keptBytes{cache.gauge()};
   uint64_t readings = 0, versions = 0;
 };
 
@@ -263,7 +263,7 @@ KeptEntry MergedEntries::Impl::keep(const std::string &key, KeptEntry entry) {
   keptBytes += costOf(entry);
   kept.emplace_back(key, entry);
   places[key] = std::prev(kept.end());
-  while (keptBytes > maxKeptBytes && kept.size() > 1)
+  while (keptBytes.bytes() > maxKeptBytes && kept.size() > 1)
     remove(std::string(kept.front().first));
   return entry;
 }

@@ -27,7 +27,7 @@ InProcessTrials::create(const Driver &driver, const DeviceModel &device,
   auto context = std::make_unique<TrialContext>(driver, device, artifacts,
                                                 options, std::move(*stream));
   if (options.pace) {
-    auto pool = MemoryPool::create(driver);
+    auto pool = MemoryPool::create(driver, options.scratch);
     if (!pool)
       return pool.takeError();
     context->pool.emplace(std::move(*pool));
@@ -84,6 +84,12 @@ void InProcessTrials::releaseScratch() {
   context->state.reset();
   if (context->pool)
     context->pool->trim();
+}
+
+void InProcessTrials::leakScratch() {
+  context->leakMemory();
+  if (context->pool)
+    context->pool->leak();
 }
 
 llvm::Expected<std::vector<TrialResult>>

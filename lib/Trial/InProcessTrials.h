@@ -6,6 +6,7 @@
 #pragma once
 
 #include "Driver/Driver.h"
+#include "Support/ByteGauge.h"
 #include "Trial/TrialPace.h"
 #include "Trial/TrialRunner.h"
 
@@ -32,6 +33,10 @@ struct InProcessTrialsOptions {
   /// would wait for the device. Null: code goes with its last user. Must
   /// outlive the trials.
   KernelLoader *loader = nullptr;
+  /// Count the scratch memory, and the code that trials load by themselves. May
+  /// be null.
+  ByteGaugePtr scratch = nullptr;
+  ByteGaugePtr modules = nullptr;
 };
 
 /// Keeps \p code until the process ends, because its context hangs or is dead,
@@ -73,6 +78,10 @@ public:
   /// Gives the scratch memory back, except memory that a given-up launch may
   /// still use; the next run() takes it again.
   void releaseScratch();
+
+  /// Counts the memory no more, and never frees it: its context is destroyed.
+  /// Calls no driver.
+  void leakScratch();
 
 private:
   explicit InProcessTrials(std::unique_ptr<TrialContext> context);

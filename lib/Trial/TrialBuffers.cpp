@@ -202,9 +202,9 @@ TrialBuffers::create(const Driver &driver, const TrialTools &tools,
     return error;
   if (llvm::Error error = buffers.layOut(options))
     return error;
-  auto arena = options.pool
-                   ? options.pool->allocate(buffers.totalBytes, stream)
-                   : DeviceMemory::allocate(driver, buffers.totalBytes);
+  auto arena = options.pool ? options.pool->allocate(buffers.totalBytes, stream)
+                            : DeviceMemory::allocate(driver, buffers.totalBytes,
+                                                     options.gauge);
   if (!arena)
     return addContext(arena.takeError(), "scratch memory of trials");
   buffers.arena = std::move(*arena);

@@ -79,6 +79,7 @@ struct TrialBufferOptions {
   bool alignsTables = false;
   MemoryPool *pool = nullptr; ///< the source of the memory; null: the driver's
                               ///< allocation
+  ByteGaugePtr gauge = nullptr; ///< counts the driver's allocation
 };
 
 /// The operands of one problem. Work is enqueued on the given stream, without

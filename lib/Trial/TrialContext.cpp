@@ -16,6 +16,9 @@ static constexpr std::chrono::milliseconds kMostOfSlab{100};
 static void leak(ProblemState &state) {
   if (state.buffers)
     state.buffers->leak();
+}
+
+static void keepCode(ProblemState &state) {
   if (state.validator)
     keepForever(state.validator->code());
 }
@@ -37,25 +40,35 @@ llvm::Expected<bool> TrialContext::isBusy() {
   return !*hasEnded;
 }
 
-void TrialContext::abandon() {
-  alive = false;
+void TrialContext::leakMemory() {
   if (late) {
     if (late->state)
       leak(*late->state);
+    for (DeviceMemory &memory : late->workspaces)
+      memory.leak();
+  }
+  if (tools)
+    tools->leak();
+  if (state)
+    leak(*state);
+}
+
+void TrialContext::abandon() {
+  alive = false;
+  leakMemory();
+  if (late) {
+    if (late->state)
+      keepCode(*late->state);
     for (auto &plan : late->plans)
       if (plan)
         keepForever(std::move(plan));
-    for (DeviceMemory &memory : late->workspaces)
-      memory.leak();
     late.reset();
   }
   for (auto &plan : plansOutside())
     keepForever(std::move(plan));
-  if (tools)
-    tools->leak();
   if (!state)
     return;
-  leak(*state);
+  keepCode(*state);
   state.reset();
 }
 
@@ -91,7 +104,7 @@ llvm::Error TrialContext::setUp(const TrialRequest &request) {
   if (!tools) {
     if (options.pace)
       options.pace->awaitLoad();
-    auto loaded = TrialTools::load(driver, artifacts, device);
+    auto loaded = TrialTools::load(driver, artifacts, device, options.modules);
     if (!loaded)
       return loaded.takeError();
     tools.emplace(std::move(*loaded));
@@ -124,6 +137,7 @@ llvm::Error TrialContext::makeState(const TrialRequest &request,
   bufferOptions.planted = fresh->planted;
   bufferOptions.l2Bytes = device.l2Bytes;
   bufferOptions.pool = pool ? &*pool : nullptr;
+  bufferOptions.gauge = options.scratch;
   TrialPiece piece(options.pace);
   if (!piece.mayRun())
     return TrialPiece::refused();

@@ -48,7 +48,8 @@ struct TrialContext {
                ArtifactStore &artifacts, InProcessTrialsOptions options,
                Stream stream)
       : driver(driver), device(device), artifacts(artifacts), options(options),
-        stream(std::move(stream)), ownLoader(driver) {}
+        stream(std::move(stream)), ownLoader(driver, nullptr, options.modules) {
+  }
 
   /// Makes the state of the problem that is independent of candidates.
   llvm::Error setUp(const TrialRequest &request);
@@ -60,6 +61,8 @@ struct TrialContext {
   llvm::Expected<bool> isBusy();
   /// Gives up everything on the device: freeing would wait for it.
   void abandon();
+  /// Leaves the memory and the tools to the context.
+  void leakMemory();
   /// Loads code of candidates and references, for as long as lifetime() says.
   KernelLoader &loader() {
     return options.loader ? *options.loader : ownLoader;
@@ -70,7 +73,7 @@ struct TrialContext {
   /// Scratch memory for work of the stream.
   llvm::Expected<DeviceMemory> allocate(uint64_t bytes) {
     return pool ? pool->allocate(bytes, stream.handle())
-                : DeviceMemory::allocate(driver, bytes);
+                : DeviceMemory::allocate(driver, bytes, options.scratch);
   }
   /// Notes a plan that a result carries.
   void handOut(const std::shared_ptr<const LoadedPlan> &plan);

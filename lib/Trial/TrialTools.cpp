@@ -32,12 +32,13 @@ TranslationUnit trialToolsUnit(const DeviceModel &device) {
 
 llvm::Expected<TrialTools> TrialTools::load(const Driver &driver,
                                             ArtifactStore &artifacts,
-                                            const DeviceModel &device) {
+                                            const DeviceModel &device,
+                                            ByteGaugePtr gauge) {
   auto artifact = artifacts.get(trialToolsUnit(device));
   if (!artifact)
     return addContext(artifact.takeError(), "the trial tools");
   CaptureModeGuard guard(driver);
-  auto module = Module::load(driver, (*artifact)->cubin);
+  auto module = Module::load(driver, (*artifact)->cubin, std::move(gauge));
   if (!module)
     return addContext(module.takeError(), "the trial tools");
   TrialTools tools(driver, std::move(*module), device.smCount);

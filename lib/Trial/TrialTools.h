@@ -22,10 +22,12 @@ namespace kiln {
 class TrialTools {
 public:
   /// Compiles them, or takes them from the cache. \p driver must outlive it.
-  /// Errors: those of ArtifactStore::get and Module::load.
+  /// \p gauge, which may be null, counts their code. Errors: those of
+  /// ArtifactStore::get and Module::load.
   static llvm::Expected<TrialTools> load(const Driver &driver,
                                          ArtifactStore &artifacts,
-                                         const DeviceModel &device);
+                                         const DeviceModel &device,
+                                         ByteGaugePtr gauge = nullptr);
 
   llvm::Error fillNormal(const FillNormalParams &params,
                          CudaStream stream) const;

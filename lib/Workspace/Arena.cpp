@@ -108,8 +108,10 @@ void ArenaPool::holdForGraph(const Driver &driver,
 //===----------------------------------------------------------------------===//
 
 ArenaPool::ArenaPool(uint64_t limitBytes,
-                     std::optional<ArenaAllocator> allocator)
+                     std::optional<ArenaAllocator> allocator,
+                     ByteGaugePtr gauge)
     : limitBytes(limitBytes), allocator(std::move(allocator)),
+      gauge(std::move(gauge)),
       threadExit(
           [](void *user, const ThreadPlace &ended) {
             static_cast<ArenaPool *>(user)->threadEnds(ended);
@@ -118,14 +120,6 @@ ArenaPool::ArenaPool(uint64_t limitBytes,
 
 DeviceAddress ArenaPool::Block::address() const {
   return foreign ? reinterpret_cast<uintptr_t>(foreign) : memory.address();
-}
-
-uint64_t ArenaPool::bytesInUse() const {
-  std::lock_guard<std::mutex> lock(mutex);
-  uint64_t sum = 0;
-  for (const Block &block : blocks)
-    sum += block.bytes;
-  return sum;
 }
 
 /// Returns the arena of \p stream, or takes over that of the stream that had
@@ -195,7 +189,7 @@ llvm::Expected<ArenaPool::Block> ArenaPool::allocate(const Driver &driver,
     auto spare =
         std::find_if(blocks.begin(), blocks.end(), [&](const Block &block) {
           return !block.arena && block.contextId == stream.contextId &&
-                 block.stream == stream.handle && block.bytes >= bytes;
+                 block.stream == stream.handle && block.bytes.bytes() >= bytes;
         });
     if (spare != blocks.end()) {
       Block taken = std::move(*spare);
@@ -211,12 +205,12 @@ llvm::Expected<ArenaPool::Block> ArenaPool::allocate(const Driver &driver,
   block.contextId = stream.contextId;
   block.context = *context;
   block.stream = stream.handle;
-  block.bytes = bytes;
   if (!allocator) {
     auto memory = DeviceMemory::allocate(driver, bytes);
     if (!memory)
       return addContext(memory.takeError(), "arena");
     block.memory = std::move(*memory);
+    block.bytes = ByteAmount(gauge, bytes);
     return block;
   }
   constexpr size_t kAlignment = 256;
@@ -224,6 +218,7 @@ llvm::Expected<ArenaPool::Block> ArenaPool::allocate(const Driver &driver,
   if (!block.foreign)
     return makeError(ErrorCode::DeviceOutOfMemory,
                      "arena: the allocator has no {} bytes", bytes);
+  block.bytes = ByteAmount(gauge, bytes);
   return block;
 }
 
@@ -251,7 +246,7 @@ llvm::Error ArenaPool::clear(const Driver &driver, const Block &block,
 /// may still be clearing it.
 void ArenaPool::giveBack(Block block, CudaStream stream) {
   if (block.foreign) {
-    allocator->deallocate(block.foreign, block.bytes, stream);
+    allocator->deallocate(block.foreign, block.bytes.bytes(), stream);
     return;
   }
   std::lock_guard<std::mutex> lock(mutex);
@@ -269,7 +264,7 @@ bool ArenaPool::publish(const ArenaStream &stream,
   arena->handle = stream.handle;
   arena->place = stream.place;
   arena->address = block.address();
-  arena->bytes = block.bytes;
+  arena->bytes = block.bytes.bytes();
   arena->zeroedBytes = layout.zeroedBytes;
   arena->owner.store(stream.id, std::memory_order_relaxed);
   std::lock_guard<std::mutex> lock(mutex);
@@ -403,7 +398,8 @@ void ArenaPool::release(const Driver &driver, uint64_t contextId) {
   }
   for (Block &block : released)
     if (block.foreign) // the stream may be destroyed
-      allocator->deallocate(block.foreign, block.bytes, /*stream=*/nullptr);
+      allocator->deallocate(block.foreign, block.bytes.bytes(),
+                            /*stream=*/nullptr);
 }
 
 void ArenaPool::forget(uint64_t contextId) {

@@ -27,6 +27,7 @@
 #include "Driver/DeviceMemory.h"
 #include "Driver/Event.h"
 #include "Kernel/Workspace.h"
+#include "Support/ByteGauge.h"
 #include "Workspace/PublishedTable.h"
 #include "Workspace/ThreadPlace.h"
 
@@ -93,7 +94,9 @@ struct ArenaAllocator {
 /// All arenas of an engine. Thread-safe; find() takes no lock.
 class ArenaPool {
 public:
-  ArenaPool(uint64_t limitBytes, std::optional<ArenaAllocator> allocator);
+  /// \p gauge counts the memory of the arenas.
+  ArenaPool(uint64_t limitBytes, std::optional<ArenaAllocator> allocator,
+            ByteGaugePtr gauge = std::make_shared<ByteGauge>());
 
   /// Returns the workspace for a launch of a plan that needs \p needed; it has
   /// no address if the stream's arena is too small.
@@ -115,7 +118,7 @@ public:
   /// Forgets the arenas of a destroyed context.
   void forget(uint64_t contextId);
 
-  uint64_t bytesInUse() const;
+  uint64_t bytesInUse() const { return gauge->read().bytes; }
 
 private:
   /// Memory of an arena: the driver's or the caller's allocator's.
@@ -124,7 +127,7 @@ private:
     uint64_t contextId = 0;
     CudaContext context = nullptr;
     CudaStream stream = nullptr; ///< whose work may still touch it
-    uint64_t bytes = 0;
+    ByteAmount bytes;
     DeviceMemory memory;
     void *foreign = nullptr;
     const Arena *arena = nullptr; ///< null: kept for the next one
@@ -151,6 +154,7 @@ private:
 
   const uint64_t limitBytes;
   const std::optional<ArenaAllocator> allocator;
+  const ByteGaugePtr gauge;
   PublishedTable<Arena> table;
   mutable std::mutex mutex; ///< guards blocks, and the owners of arenas
   std::vector<Block> blocks;

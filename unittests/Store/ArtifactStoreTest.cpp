@@ -447,6 +447,26 @@ TEST_CASE("memory is bounded and the cache answers what it let go") {
   CHECK(f.artifacts->statistics().diskHits == 1);
 }
 
+TEST_CASE("a gauge counts the kernels that are kept in memory") {
+  StoreFixture f;
+  auto bytes = [&] { return f.gauge->read().bytes; };
+  const uint64_t empty = bytes();
+  const ArtifactPtr one = must(f.artifacts->get(f.unit("fast.t64")));
+  const uint64_t first = bytes();
+  CHECK(first >= empty + one->cubin.size());
+  CHECK(first <= empty + one->cubin.size() + one->log.size() + 1024);
+  must(f.artifacts->get(f.unit("fast.t64")));
+  CHECK(bytes() == first);
+  must(f.artifacts->recompile(f.unit("fast.t64")));
+  CHECK(bytes() == first); // in place of the other
+  must(f.artifacts->get(f.unit("fast.t32")));
+  CHECK(bytes() > first);
+  const uint64_t peak = bytes();
+  f.artifacts.reset();
+  CHECK(bytes() == empty);
+  CHECK(f.gauge->read().peakBytes == peak);
+}
+
 TEST_CASE("destroying the store ends what is queued") {
   StoreFixture f;
   ArtifactStoreOptions options;

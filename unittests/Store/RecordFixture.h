@@ -56,6 +56,7 @@ struct RecordFixture {
   RecordFixture() {
     cache::StoreOptions options;
     options.writeDir = folder.path();
+    options.gauge = gauge;
     cache = cache::Store::open(options);
   }
   Problem problem(int64_t m) const {
@@ -72,6 +73,7 @@ struct RecordFixture {
   TemporaryFolder folder;
   FakeFamily family;
   std::string device = "h200-sxm cc=9.0";
+  ByteGaugePtr gauge = std::make_shared<ByteGauge>(); ///< of the host
   std::unique_ptr<cache::Store> cache;
 };
 

@@ -203,6 +203,20 @@ TEST_CASE("F5: memory for records has a bound, and a match keeps its own") {
   CHECK(match.configs[0].measurement->config == "fast.t32");
 }
 
+TEST_CASE("a gauge counts the records that are kept parsed") {
+  KeptFixture f;
+  const uint64_t empty = f.gauge->read().bytes;
+  auto records = f.open(KeptFixture::kNever, /*maxKeptBytes=*/1);
+  records->store(f.family, f.problem(64), f.device,
+                 point(64, "fast.t32", {measured("fast.t32", 100)}));
+  CHECK(f.gauge->read().bytes > empty);
+  const uint64_t one = f.gauge->read().bytes;
+  CHECK_FALSE(records->find(f.family, f.problem(64), "another"));
+  CHECK(f.gauge->read().bytes < one); // an empty one has its place
+  records.reset();
+  CHECK(f.gauge->read().bytes == empty);
+}
+
 TEST_CASE("F5: threads may find while others store") {
   KeptFixture f;
   auto records = f.open(KeptFixture::kAlways);

@@ -64,6 +64,7 @@ struct StoreFixture {
     artifacts.reset();
     cache::StoreOptions cacheOptions;
     cacheOptions.writeDir = folder.path();
+    cacheOptions.gauge = gauge;
     cache = cache::Store::open(cacheOptions);
     options.nvrtc = NvrtcSearch();
     options.nvrtc.explicitPath = FakeNvrtc::path(KILN_BINARY_DIR);
@@ -76,6 +77,7 @@ struct StoreFixture {
   }
 
   TemporaryFolder folder;
+  ByteGaugePtr gauge = std::make_shared<ByteGauge>(); ///< of the host
   FakeNvrtc nvrtc;
   FakeFamily family;
   Problem problem = makeProblem(family, "fake m=64 n=64");

@@ -45,6 +45,41 @@ TEST_CASE("an arena is made once, is zeroed and serves what is smaller") {
   CHECK(pool.bytesInUse() == made.bytes);
 }
 
+TEST_CASE("a gauge tells the arenas that the driver has, and their peak") {
+  ArenaFixture f;
+  auto gauge = std::make_shared<ByteGauge>();
+  {
+    ArenaPool pool(kLimit, std::nullopt, gauge);
+    f.ensure(pool, {512, 1024});
+    f.ensure(pool, {512, 4 << 20});
+    CHECK(gauge->read().bytes == kilnFakeBytesInUse());
+    CHECK(gauge->read().peakBytes == kilnFakePeakBytes());
+    kilnFakeSetFreeMemory(0, 0);
+    CHECK(errorOf(pool.ensure(*f.driver, f.user(), {512, 8 << 20})).code ==
+          ErrorCode::DeviceOutOfMemory);
+    CHECK(gauge->read().peakBytes == kilnFakePeakBytes());
+    pool.release(*f.driver, f.contextId);
+    CHECK(gauge->read().bytes == 0);
+  }
+  CHECK(gauge->read().peakBytes == kilnFakePeakBytes());
+}
+
+TEST_CASE("an allocator's memory counts, and goes with its context") {
+  ArenaFixture f;
+  auto gauge = std::make_shared<ByteGauge>();
+  std::vector<std::vector<char>> given;
+  ArenaAllocator allocator;
+  allocator.allocate = [&](size_t bytes, size_t, CudaStream) -> void * {
+    return given.emplace_back(bytes + 256).data();
+  };
+  allocator.deallocate = [](void *, size_t, CudaStream) {};
+  ArenaPool pool(kLimit, allocator, gauge);
+  const Workspace made = f.ensure(pool, {0, 1024});
+  CHECK(gauge->read().bytes == made.bytes);
+  pool.forget(f.contextId);
+  CHECK(gauge->read().bytes == 0);
+}
+
 TEST_CASE("a larger arena takes the place of one that stays") {
   ArenaFixture f;
   ArenaPool pool(kLimit, std::nullopt);
