@@ -3,7 +3,6 @@
 
 #include "Driver/Context.h"
 #include "Driver/DeviceMemory.h"
-#include "Driver/Event.h"
 
 #include <algorithm>
 #include <cstring>
@@ -23,13 +22,17 @@ llvm::Error waitWithLimit(const Driver &driver, CudaStream stream,
     return event.takeError();
   if (llvm::Error error = event->record(stream))
     return error;
+  return waitWithLimit(*event, limit);
+}
+
+llvm::Error waitWithLimit(const Event &end, std::chrono::milliseconds limit) {
   // Most waits are short, so the thread spins first and notices the end at
   // once.
   constexpr auto kSpin = std::chrono::milliseconds(2);
   constexpr auto kNap = std::chrono::microseconds(50);
   Clock::time_point begin = Clock::now();
   for (;;) {
-    auto done = event->isDone();
+    auto done = end.isDone();
     if (!done)
       return done.takeError();
     if (*done)

@@ -13,6 +13,7 @@
 #pragma once
 
 #include "Driver/Driver.h"
+#include "Driver/Event.h"
 #include "Driver/Graph.h"
 #include "Driver/Handles.h"
 #include "Support/Error.h"
@@ -113,6 +114,9 @@ measureInterleaved(const Driver &driver, CudaStream stream,
 /// InProgress past the limit; those of the work.
 llvm::Error waitWithLimit(const Driver &driver, CudaStream stream,
                           std::chrono::milliseconds limit);
+
+/// Waits like that for the point that \p end recorded.
+llvm::Error waitWithLimit(const Event &end, std::chrono::milliseconds limit);
 
 /// Copies \p bytes bytes to the host in the order of \p stream, after waiting
 /// for its work like waitWithLimit(). Unlike a synchronous copy this is not
