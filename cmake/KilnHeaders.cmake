@@ -18,4 +18,5 @@ set(KILN_PUBLIC_HEADERS
   kiln/rows.h
   kiln/statistics.h
   kiln/text.h
+  kiln/timing.h
   kiln/types.h)

@@ -13,6 +13,7 @@
 //   plan.h        kiln_plan_acquire, kiln_plan_launch
 //   explain.h     kiln_explain, kiln_candidates, kiln_problem_keys
 //   profile.h     ranges, traces, the ledger of waits
+//   timing.h      kiln_time_calls
 //   background.h, statistics.h, text.h, packs.h
 //
 //===----------------------------------------------------------------------===//
@@ -164,6 +165,7 @@
 #include "kiln/rows.h"
 #include "kiln/statistics.h"
 #include "kiln/text.h"
+#include "kiln/timing.h"
 #include "kiln/types.h"
 
 #include <stdint.h>

@@ -22,10 +22,12 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
 #if defined(__cpp_exceptions)
+#include <exception>
 #include <stdexcept>
 #endif
 
@@ -43,6 +45,8 @@ using Statistics = Sized<kiln_statistics>;
 using Wait = Sized<kiln_wait>;
 using Candidate = Sized<kiln_candidate>;
 using ExplainOptions = Sized<kiln_explain_options>;
+using TimingOptions = Sized<kiln_timing_options>;
+using Timing = Sized<kiln_timing>;
 
 //===----------------------------------------------------------------------===//
 // Errors
@@ -299,6 +303,22 @@ public:
     return list;
   }
 
+  /// Times what \p call enqueues on the stream that it is given, as
+  /// kiln_time_calls does. \p call returns a Status, a kiln_status or nothing;
+  /// an exception of it ends the timing and passes on.
+  template <class Call>
+  Result<Timing> time(kiln_stream stream, Call &&call,
+                      const TimingOptions &options = {}) const {
+    TimedCall<std::remove_reference_t<Call>> timed{call};
+    Timing timing;
+    Status status(
+        kiln_time_calls(get(), &timed.run, &timed, stream, &options, &timing));
+    timed.rethrow();
+    if (!status.ok())
+      return status;
+    return timing;
+  }
+
   // The functions of explain.h: kiln_explain, kiln_candidates and
   // kiln_problem_keys.
   /// The derivation of the first choice, or of the config of \p options.
@@ -334,6 +354,44 @@ public:
   }
 
 private:
+  /// A callable as kiln_time_calls wants it: no exception leaves run().
+  template <class Call> struct TimedCall {
+    Call &call;
+#if defined(__cpp_exceptions)
+    std::exception_ptr thrown = nullptr;
+
+    void rethrow() const {
+      if (thrown)
+        std::rethrow_exception(thrown);
+    }
+    static kiln_status run(void *user, kiln_stream stream) noexcept {
+      auto &self = *static_cast<TimedCall *>(user);
+      try {
+        return codeOf(self.call, stream);
+      } catch (...) {
+        self.thrown = std::current_exception();
+        return KILN_CANCELLED;
+      }
+    }
+#else
+    void rethrow() const {}
+    static kiln_status run(void *user, kiln_stream stream) noexcept {
+      return codeOf(static_cast<TimedCall *>(user)->call, stream);
+    }
+#endif
+
+  private:
+    static kiln_status codeOf(Call &call, kiln_stream stream) {
+      using Answer = decltype(call(stream));
+      if constexpr (std::is_void_v<Answer>)
+        return call(stream), KILN_SUCCESS;
+      else if constexpr (std::is_convertible_v<Answer, kiln_status>)
+        return call(stream);
+      else
+        return call(stream).code();
+    }
+  };
+
   /// The whole text that \p write writes in the way of kiln_problem_text.
   template <class Write>
   static Result<std::string> written(const Write &write) {

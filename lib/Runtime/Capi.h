@@ -29,6 +29,9 @@ kiln_status report(llvm::Error error) noexcept;
 /// Like the above, for a text in static storage.
 kiln_status report(kiln_status status, const char *message) noexcept;
 
+/// How many errors this thread has kept. Never changes the last error.
+uint64_t reportsOfThread() noexcept;
+
 /// Runs the body of an exported function. Only a status leaves it, no
 /// exception.
 template <class Body> kiln_status guarded(const Body &body) noexcept {

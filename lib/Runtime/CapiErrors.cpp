@@ -39,6 +39,7 @@ struct LastError {
   const char *fallback = ""; ///< where memory for the message is short
   bool useFallback = true;
   int64_t driverCode = 0;
+  uint64_t serial = 0; ///< of this one
 };
 } // namespace
 
@@ -48,6 +49,7 @@ kiln_status kiln::report(kiln_status status, const char *message) noexcept {
   lastError.fallback = message;
   lastError.useFallback = true;
   lastError.driverCode = 0;
+  ++lastError.serial;
   return status;
 }
 
@@ -57,11 +59,14 @@ kiln_status kiln::report(llvm::Error error) noexcept {
     lastError.message = std::move(summary.message);
     lastError.useFallback = false;
     lastError.driverCode = summary.driverCode;
+    ++lastError.serial;
     return static_cast<kiln_status>(summary.code);
   } catch (...) {
     return report(KILN_OUT_OF_MEMORY, "out of host memory");
   }
 }
+
+uint64_t kiln::reportsOfThread() noexcept { return lastError.serial; }
 
 llvm::Error kiln::nullArgument(const char *name) {
   return makeError(ErrorCode::InvalidArgument, "{} is null", name);

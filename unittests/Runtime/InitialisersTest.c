@@ -1,6 +1,23 @@
 /* The initialisers of the C interface, in C. */
 #include "kiln/kiln.h"
 
+static kiln_status enqueueNothing(void *user, kiln_stream stream) {
+  (void)stream;
+  ++*(int *)user;
+  return KILN_SUCCESS;
+}
+
+int kilnTimesInC(kiln_engine *engine) {
+  int calls = 0;
+  kiln_timing_options options = KILN_INIT(kiln_timing_options);
+  kiln_timing timing = KILN_INIT(kiln_timing);
+  options.calls_per_trial = 2;
+  options.trials = 3;
+  return kiln_time_calls(engine, enqueueNothing, &calls, NULL, &options,
+                         &timing) == KILN_SUCCESS &&
+         calls == 3 + 3 * 3 && timing.calls == (uint64_t)calls;
+}
+
 int kilnInitialisersAreRight(void) {
   kiln_gemm_args gemm = kiln_gemm_args_init();
   kiln_norm_args norm = kiln_norm_args_init();

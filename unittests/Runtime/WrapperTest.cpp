@@ -111,6 +111,41 @@ TEST_CASE("the wrapper explains, ranks and tells keys") {
         KILN_INVALID_ARGUMENT);
 }
 
+TEST_CASE("the wrapper times any callable, and passes its exceptions on") {
+  Machine machine;
+  kiln::Engine engine = kiln::Engine::create(machine.options).orThrow();
+  const kiln::Gemm gemm = kiln::Gemm(KILN_BF16, 64, 128, 256)
+                              .a(at(0x100000))
+                              .weights(at(0x200000))
+                              .d(at(0x400000));
+  kilnFakeSetLaunchNs(4000);
+  kiln::TimingOptions options;
+  options.trials = 3;
+  const kiln::Timing timing =
+      engine
+          .time(
+              nullptr,
+              [&](kiln_stream stream) { return engine.run(gemm, stream); },
+              options)
+          .orThrow();
+  CHECK(timing.trials == 3);
+  CHECK(timing.median_us == doctest::Approx(4));
+  int calls = 0;
+  auto count = [&](kiln_stream) { ++calls; };
+  const kiln::Timing counted = engine.time(nullptr, count, options).orThrow();
+  CHECK(counted.calls == uint64_t(calls));
+  const kiln::Status failed =
+      engine
+          .time(nullptr,
+                [](kiln_stream) -> kiln_status { return KILN_MISSING; })
+          .status();
+  CHECK(failed.code() == KILN_MISSING);
+  CHECK(failed.message().find("missing") != std::string::npos);
+  auto thrower = [](kiln_stream) { throw std::runtime_error("mine"); };
+  CHECK_THROWS_WITH((void)engine.time(nullptr, thrower), "mine");
+  CHECK(engine.resetPeaks().ok());
+}
+
 TEST_CASE("the wrapper reads names of kernels") {
   auto kernel = kiln::parseKernelName("kiln_softmax_reference_sig01ef");
   REQUIRE(kernel.ok());
