@@ -286,6 +286,12 @@ public:
       return status;
     return result;
   }
+  /// The counts as a text of OpenMetrics 1.0.
+  Result<std::string> openMetrics() const {
+    return written([&](char *buffer, size_t capacity, size_t *length) {
+      return kiln_openmetrics(get(), buffer, capacity, length);
+    });
+  }
   /// Makes the bytes that the engine holds now its peaks.
   Status resetPeaks() const { return Status(kiln_reset_peaks(get())); }
 

@@ -71,6 +71,19 @@ KILN_API kiln_status kiln_get_statistics(
 /// Waits for nothing. Errors: KILN_INVALID_ARGUMENT.
 KILN_API kiln_status kiln_reset_peaks(kiln_engine *engine) KILN_NOEXCEPT;
 
+/// Writes all fields of kiln_statistics as a text of OpenMetrics 1.0, which
+/// Prometheus and its relatives read: a family of metrics for each field, named
+/// "kiln_" and the field, with times in seconds, and kiln_build_info, whose
+/// label has the version. Serve it as "application/openmetrics-text;
+/// version=1.0.0; charset=utf-8". Where a process has several engines, the
+/// caller adds a label to tell them apart.
+/// Waits for nothing. Writes as kiln_problem_text (text.h) does; 16 KiB are
+/// enough for this version.
+/// Errors: KILN_INVALID_ARGUMENT.
+KILN_API kiln_status kiln_openmetrics(kiln_engine *engine, char *buffer,
+                                      size_t capacity,
+                                      size_t *length) KILN_NOEXCEPT;
+
 #ifdef __cplusplus
 } // extern "C"
 #endif

@@ -4,6 +4,7 @@
 #include "Call/CallReader.h"
 #include "Call/StructAccess.h"
 #include "Kernel/KernelName.h"
+#include "Runtime/OpenMetrics.h"
 #include "Runtime/ProblemKeys.h"
 #include "Runtime/Query.h"
 #include "Support/OutOfMemory.h"
@@ -151,6 +152,16 @@ kiln_status kiln_reset_peaks(kiln_engine *engine) KILN_NOEXCEPT {
       return nullArgument("engine");
     engine->engine->memory().resetPeaks();
     return llvm::Error::success();
+  });
+}
+
+kiln_status kiln_openmetrics(kiln_engine *engine, char *buffer, size_t capacity,
+                             size_t *length) KILN_NOEXCEPT {
+  return guarded([&]() -> llvm::Error {
+    if (!engine)
+      return nullArgument("engine");
+    return writeText(openMetricsText(engine->engine->statistics()), buffer,
+                     capacity, length);
   });
 }
 
