@@ -209,7 +209,8 @@ chooseCache(const ParsedOptions &options, const Environment &environment,
 }
 
 llvm::Expected<std::unique_ptr<cache::Store>>
-openCache(const ParsedOptions &options, const Environment &environment) {
+openCache(const ParsedOptions &options, const Environment &environment,
+          ByteGaugePtr gauge) {
   std::vector<std::string> notes;
   auto storeOptions = chooseCache(options, environment, notes);
   if (!storeOptions)
@@ -218,6 +219,7 @@ openCache(const ParsedOptions &options, const Environment &environment) {
     printWarning(note);
   storeOptions->limitBytes = cache::kDefaultLimitBytes;
   storeOptions->evicts = false;
+  storeOptions->gauge = std::move(gauge);
   // The store warns once for each cause, of its folder when it is opened.
   storeOptions->log =
       Log([](LogLevel, llvm::StringRef message) { printWarning(message); },

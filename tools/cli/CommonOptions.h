@@ -107,9 +107,11 @@ chooseCache(const ParsedOptions &options, const Environment &environment,
 
 /// Opens the cache; its faults, now and later, are warnings. A command evicts
 /// nothing, and asks the folder for the default limit of an engine, so that an
-/// engine with a small limit removes no entry that a command made.
+/// engine with a small limit removes no entry that a command made. \p gauge,
+/// which may be null, is that of cache::StoreOptions.
 llvm::Expected<std::unique_ptr<cache::Store>>
-openCache(const ParsedOptions &options, const Environment &environment);
+openCache(const ParsedOptions &options, const Environment &environment,
+          ByteGaugePtr gauge = nullptr);
 
 /// Where NVRTC is searched: as the library does, and in the folder where set-up
 /// leaves NVIDIA's packages, seen from the tool in its build folder.

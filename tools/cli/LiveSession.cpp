@@ -25,7 +25,7 @@ LiveSession::open(const ParsedOptions &options, const Environment &environment,
   if (!device)
     return device.takeError();
   session->device = std::move(*device);
-  auto cache = openCache(options, environment);
+  auto cache = openCache(options, environment, session->memory.host);
   if (!cache)
     return cache.takeError();
   session->cache = std::move(*cache);
@@ -48,7 +48,9 @@ LiveSession::open(const ParsedOptions &options, const Environment &environment,
   constexpr uint64_t kScratchBytes = uint64_t(16) << 30;
   auto trials = InProcessTrials::create(session->driver(), session->model(),
                                         *session->artifacts,
-                                        {.scratchBytes = kScratchBytes});
+                                        {.scratchBytes = kScratchBytes,
+                                         .scratch = session->memory.scratch,
+                                         .modules = session->memory.modules});
   if (!trials)
     return trials.takeError();
   session->trials = std::move(*trials);

@@ -32,6 +32,7 @@ public:
             deviceClassKey(model())};
   }
 
+  MemoryGauges memory; ///< of this session, arenas excepted
   ChosenDevice device;
   std::unique_ptr<cache::Store> cache;
   std::optional<PrimaryContext> primary;

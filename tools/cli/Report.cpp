@@ -28,6 +28,25 @@ std::string csvCell(llvm::StringRef text) {
   return cell + "\"";
 }
 
+MemoryPeaks MemoryPeaks::of(const MemoryGauges &gauges) {
+  auto peak = [](const ByteGauge &gauge) { return gauge.read().peakBytes; };
+  return {peak(*gauges.scratch), peak(*gauges.modules), peak(*gauges.host)};
+}
+
+void MemoryPeaks::print(llvm::raw_ostream &os) const {
+  constexpr double kBytesOfMB = 1e6;
+  auto inMB = [](uint64_t bytes) { return double(bytes) / kBytesOfMB; };
+  os << fmt::format("peak memory: {:.1f} MB of operands and workspaces and "
+                    "{:.1f} MB of kernels on the device, {:.1f} MB of kernels "
+                    "and entries on the host\n",
+                    inMB(scratch), inMB(modules), inMB(host));
+}
+
+llvm::json::Object MemoryPeaks::toJson() const {
+  return llvm::json::Object{
+      {"scratch", scratch}, {"modules", modules}, {"host", host}};
+}
+
 void OutcomeNotes::add(llvm::StringRef name, const ErrorSummary &error,
                        llvm::ArrayRef<std::string> said) {
   if (error.code != ErrorCode::Success)

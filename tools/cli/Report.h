@@ -1,6 +1,7 @@
 //===- Report.h - what a command prints -----------------------------------===//
 #pragma once
 
+#include "Support/ByteGauge.h"
 #include "Support/Error.h"
 #include "Support/Report.h"
 
@@ -18,6 +19,16 @@ llvm::json::Array textsToJson(llvm::ArrayRef<std::string> texts);
 
 /// \p text as a cell of CSV, in quotes.
 std::string csvCell(llvm::StringRef text);
+
+/// The most memory that a command held at one time, of each kind.
+struct MemoryPeaks {
+  uint64_t scratch = 0, modules = 0, host = 0; ///< bytes; see MemoryGauges
+
+  static MemoryPeaks of(const MemoryGauges &gauges);
+  /// One line: "peak memory: ...".
+  void print(llvm::raw_ostream &os) const;
+  llvm::json::Object toJson() const;
+};
 
 /// Errors and notes of cases, each once, which go below a table.
 class OutcomeNotes {

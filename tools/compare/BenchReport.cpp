@@ -164,10 +164,23 @@ void BenchReport::printBaselines(llvm::raw_ostream &os) const {
     table.print(os);
 }
 
+/// Calls of an engine. Its config is not the measured one where that was named,
+/// or the record came later.
+void BenchReport::printCalls(llvm::raw_ostream &os) const {
+  Table table({"call of an engine", "config", ">wall us", ">host us"});
+  for (const BenchRow &row : rows)
+    if (row.call)
+      table.addRow({row.which->name, row.call->config,
+                    formatUs(row.call->wallNs), formatUs(row.call->hostNs)});
+  if (!table.empty())
+    table.print(os);
+}
+
 void BenchReport::print(llvm::raw_ostream &os) const {
   setting.print(os);
   printPeers(os);
   printBaselines(os);
+  printCalls(os);
   std::set<std::string> errors;
   for (const BenchRow &row : rows)
     if (!row.error.empty())
@@ -193,6 +206,7 @@ void BenchReport::print(llvm::raw_ostream &os) const {
   for (const Group &group : baselineGroups())
     os << groupText(group.name, "fraction of the copy baseline", group.ratios)
        << '\n';
+  peaks.print(os);
 }
 
 /// The reference's verdict on both sides, where results differ.
@@ -265,6 +279,11 @@ static llvm::json::Object rowToJson(const BenchRow &row) {
   object["launches"] = row.launches;
   object["copies"] = row.copies;
   object["correct"] = row.correct;
+  if (row.call)
+    object["call"] =
+        llvm::json::Object{{"config", row.call->config},
+                           {"wall_us", rounded(row.call->wallNs * 1e-3)},
+                           {"host_us", rounded(row.call->hostNs * 1e-3)}};
   if (row.hasCopyBaseline())
     addBaseline(row, object);
   else
@@ -302,6 +321,7 @@ llvm::json::Object BenchReport::toJson() const {
   llvm::json::Object object = setting.toJson();
   object["hot"] = setting.hot;
   object["interrupted"] = interrupted;
+  object["peak_bytes"] = peaks.toJson();
   object["cases"] = std::move(cases);
   object["summary"] = std::move(summary);
   return object;

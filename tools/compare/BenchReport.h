@@ -6,6 +6,7 @@
 #include "compare/BenchJudge.h"
 #include "compare/BenchSetting.h"
 #include "compare/CopyBaseline.h"
+#include "compare/EngineCalls.h"
 
 #include <optional>
 #include <string>
@@ -36,6 +37,8 @@ struct BenchRow {
   std::optional<BenchVerdict> verdict;
   std::string toolchain; ///< that compiled the kernel
   unsigned launches = 0, copies = 0;
+  /// A whole call of an engine, where that was asked for.
+  std::optional<EngineCallTime> call;
 
   /// The peer's time over Kiln's; 0 without both.
   double ratio() const;
@@ -61,6 +64,7 @@ public:
   BenchSetting setting;
   std::vector<BenchRow> rows;
   bool interrupted = false;
+  MemoryPeaks peaks;
 
 private:
   /// Ratios of the cases of one class.
@@ -75,6 +79,7 @@ private:
   void printPeers(llvm::raw_ostream &os) const;
   void printBaselines(llvm::raw_ostream &os) const;
   void printVerdicts(llvm::raw_ostream &os) const;
+  void printCalls(llvm::raw_ostream &os) const;
 };
 
 } // namespace kiln::cli

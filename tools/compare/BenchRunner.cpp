@@ -37,7 +37,9 @@ llvm::Error BenchRunner::measure(const BenchChoice &choice, BenchRow &row) {
       return error;
     if (llvm::Error error = sample(*bench, row))
       return error;
-    return compare(*bench, row);
+    if (llvm::Error error = compare(*bench, row))
+      return error;
+    return timeCalls(*bench, row);
   };
   llvm::Error error = run();
   if (!error)
@@ -149,6 +151,17 @@ llvm::Error BenchRunner::compare(Bench &bench, BenchRow &row) {
     return verdict.takeError();
   row.correct &= !verdict->isKilnWrong();
   row.verdict = std::move(*verdict);
+  return llvm::Error::success();
+}
+
+llvm::Error BenchRunner::timeCalls(const Bench &bench, BenchRow &row) {
+  if (!options.engine)
+    return llvm::Error::success();
+  auto call = timeEngineCall(options.engine, row.which->text(),
+                             *bench.compared.buffers, comparer->stream());
+  if (!call)
+    return addContext(call.takeError(), "a call of an engine");
+  row.call = std::move(*call);
   return llvm::Error::success();
 }
 

@@ -14,6 +14,8 @@ struct BenchOptions {
   bool hot = false; ///< operands stay in L2
   /// Measure a copy baseline beside problems that no peer computes.
   bool wantsBaseline = true;
+  /// Times calls of this engine as well; may be null.
+  kiln_engine *engine = nullptr;
 };
 
 /// Measures cases one after another. The session must outlive it.
@@ -39,6 +41,7 @@ private:
   llvm::Error prepare(const BenchChoice &choice, Bench &bench, BenchRow &row);
   llvm::Error sample(Bench &bench, BenchRow &row);
   llvm::Error compare(Bench &bench, BenchRow &row);
+  llvm::Error timeCalls(const Bench &bench, BenchRow &row);
 
   LiveSession &session;
   const BenchOptions options;

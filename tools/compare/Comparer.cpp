@@ -17,8 +17,8 @@ llvm::Expected<TrialStream> TrialStream::open(LiveSession &session) {
   auto stream = Stream::create(session.driver());
   if (!stream)
     return stream.takeError();
-  auto tools =
-      TrialTools::load(session.driver(), *session.artifacts, session.model());
+  auto tools = TrialTools::load(session.driver(), *session.artifacts,
+                                session.model(), session.memory.modules);
   if (!tools)
     return tools.takeError();
   return TrialStream{std::move(*stream), std::move(*tools)};
@@ -45,8 +45,9 @@ Comparer::Comparer(LiveSession &session,
                    TrialStream trial)
     : session(session), library(std::move(library)),
       wantsBaseline(wantsBaseline), trial(std::move(trial)),
-      loader(session.driver()), baselines(session.driver(), *session.artifacts,
-                                          session.model(), this->trial.tools) {}
+      loader(session.driver(), nullptr, session.memory.modules),
+      baselines(session.driver(), *session.artifacts, session.model(),
+                this->trial.tools) {}
 
 llvm::Expected<std::unique_ptr<Comparer>>
 Comparer::create(LiveSession &session, std::shared_ptr<const CublasLt> library,
@@ -57,7 +58,8 @@ Comparer::create(LiveSession &session, std::shared_ptr<const CublasLt> library,
   std::unique_ptr<Comparer> made(new Comparer(
       session, std::move(library), wantsBaseline, std::move(*trial)));
   if (made->library) {
-    auto memory = DeviceMemory::allocate(session.driver(), kPeerWorkspaceBytes);
+    auto memory = DeviceMemory::allocate(session.driver(), kPeerWorkspaceBytes,
+                                         session.memory.scratch);
     if (!memory)
       return memory.takeError();
     made->libraryWorkspace = std::move(*memory);
@@ -74,6 +76,7 @@ llvm::Error Comparer::prepareOperands(const Case &which, unsigned tenths,
   bufferOptions.capBytes = memory->freeBytes / 10 * tenths;
   bufferOptions.forTiming = !hot;
   bufferOptions.l2Bytes = session.model().l2Bytes;
+  bufferOptions.gauge = session.memory.scratch;
   const auto &[family, problem] = which.named;
   compared.product = family->matrixProduct(problem);
   bufferOptions.alignsTables = compared.product.has_value();
@@ -142,7 +145,8 @@ llvm::Error Comparer::load(const BenchChoice &choice, LoadedChoice &loaded) {
     return plan.takeError();
   loaded.plan = std::move(*plan);
   const uint64_t bytes = loaded.plan->workspace().bytes();
-  auto workspace = DeviceMemory::allocate(session.driver(), bytes);
+  auto workspace =
+      DeviceMemory::allocate(session.driver(), bytes, session.memory.scratch);
   if (!workspace)
     return workspace.takeError();
   loaded.workspace = std::move(*workspace);

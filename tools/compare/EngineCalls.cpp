@@ -35,34 +35,55 @@ llvm::Error statusError(kiln_status status) {
                    kiln_last_error_message());
 }
 
-llvm::Expected<EnginePtr> makeEngine(kiln_mode mode, const std::string &cache,
-                                     const ParsedOptions &options,
-                                     const Environment &environment,
-                                     const EngineSetup &setup) {
+/// An engine with the compilers and threads of the command.
+static llvm::Expected<EnginePtr> createEngine(kiln_engine_options &made,
+                                              const ParsedOptions &options,
+                                              const Environment &environment) {
   auto store = artifactOptions(options, environment);
   if (!store)
     return store.takeError();
   std::optional<std::string> nvrtc = options.value("--nvrtc");
-  kiln_engine_options made = KILN_INIT(kiln_engine_options);
-  made.mode = mode;
-  made.cache_dir = cache.c_str();
-  if (cache.empty())
-    made.flags |= KILN_ENGINE_MEMORY_ONLY;
-  std::vector<const char *> readDirs;
-  for (const std::string &folder : setup.readDirs)
-    readDirs.push_back(folder.c_str());
-  made.read_dirs = readDirs.data();
-  made.read_dir_count = static_cast<uint32_t>(readDirs.size());
   made.threads = static_cast<int32_t>(store->pool.threads);
   made.nvrtc_path = nvrtc ? nvrtc->c_str() : nullptr;
-  made.event = setup.event;
-  made.event_user = setup.user;
-  made.background_permille = setup.backgroundPermille;
-  made.tune_budget_ms = setup.tuneBudget.count();
   kiln_engine *engine = nullptr;
   if (llvm::Error error = statusError(kiln_engine_create(&made, &engine)))
     return error;
   return EnginePtr(engine);
+}
+
+llvm::Expected<EnginePtr> makeEngine(kiln_mode mode, const std::string &cache,
+                                     const ParsedOptions &options,
+                                     const Environment &environment,
+                                     const EngineSetup &setup) {
+  kiln_engine_options made = KILN_INIT(kiln_engine_options);
+  made.mode = mode;
+  made.cache_dir = cache.c_str();
+  made.event = setup.event;
+  made.event_user = setup.user;
+  made.background_permille = setup.backgroundPermille;
+  made.tune_budget_ms = setup.tuneBudget.count();
+  return createEngine(made, options, environment);
+}
+
+llvm::Expected<EnginePtr> makeSessionEngine(kiln_mode mode,
+                                            const ParsedOptions &options,
+                                            const Environment &environment) {
+  std::vector<std::string> notes; // the session told them
+  auto store = chooseCache(options, environment, notes);
+  if (!store)
+    return store.takeError();
+  std::vector<const char *> readDirs;
+  for (const std::string &folder : store->readDirs)
+    readDirs.push_back(folder.c_str());
+  kiln_engine_options made = KILN_INIT(kiln_engine_options);
+  made.mode = mode;
+  if (store->writeDir)
+    made.cache_dir = store->writeDir->c_str();
+  else
+    made.flags = KILN_ENGINE_MEMORY_ONLY;
+  made.read_dirs = readDirs.data();
+  made.read_dir_count = static_cast<uint32_t>(readDirs.size());
+  return createEngine(made, options, environment);
 }
 
 kiln_statistics statisticsOf(kiln_engine *engine) {
@@ -71,10 +92,9 @@ kiln_statistics statisticsOf(kiln_engine *engine) {
   return statistics;
 }
 
-/// Addresses of a copy's operands, by slot.
-static std::vector<void *> operandsOf(const TrialBuffers &buffers,
-                                      unsigned copy) {
-  const Arguments bound = buffers.arguments(copy);
+/// Addresses of copy 0's operands, by slot.
+static std::vector<void *> slotsOf(const TrialBuffers &buffers) {
+  const Arguments bound = buffers.arguments(0);
   std::vector<void *> operands;
   for (auto [i, spec] : llvm::enumerate(buffers.table().operands)) {
     if (!spec.present)
@@ -92,21 +112,27 @@ static kiln_problem problemOf(const std::string &text) {
   return problem;
 }
 
-EngineCall::EngineCall(kiln_engine *engine, const std::string &text,
-                       const TrialBuffers &buffers, unsigned copy)
-    : engine(engine), operands(operandsOf(buffers, copy)),
-      problem(problemOf(text)), arguments(KILN_INIT(kiln_arguments)) {
-  arguments.operands = operands.data();
-  arguments.operand_count = static_cast<uint32_t>(operands.size());
-}
+namespace {
+/// A call of an engine with everything that it refers to.
+struct EngineCall {
+  EngineCall(kiln_engine *engine, const std::string &text,
+             const TrialBuffers &buffers)
+      : engine(engine), problem(problemOf(text)), operands(slotsOf(buffers)) {}
+  kiln_status run(kiln_stream stream) const {
+    kiln_arguments arguments = KILN_INIT(kiln_arguments);
+    arguments.operands = operands.data();
+    arguments.operand_count = static_cast<uint32_t>(operands.size());
+    return kiln_run(engine, &problem, &arguments, nullptr, stream);
+  }
+  static kiln_status timed(void *user, kiln_stream stream) {
+    return static_cast<const EngineCall *>(user)->run(stream);
+  }
 
-llvm::Error EngineCall::launch(CudaStream stream) const {
-  return statusError(kiln_run(engine, &problem, &arguments, nullptr, stream));
-}
-
-llvm::Error EngineCall::prepare() const {
-  return statusError(kiln_prepare(engine, &problem, 1, nullptr, nullptr));
-}
+  kiln_engine *engine;
+  kiln_problem problem; ///< refers to a text of the caller's
+  std::vector<void *> operands;
+};
+} // namespace
 
 llvm::Expected<double> callEngine(kiln_engine *engine, const std::string &text,
                                   const TrialBuffers &buffers,
@@ -114,9 +140,10 @@ llvm::Expected<double> callEngine(kiln_engine *engine, const std::string &text,
   const EngineCall call(engine, text, buffers);
   auto start = std::chrono::steady_clock::now();
   if (prepares)
-    if (llvm::Error error = call.prepare())
+    if (llvm::Error error = statusError(
+            kiln_prepare(engine, &call.problem, 1, nullptr, nullptr)))
       return error;
-  if (llvm::Error error = call.launch(stream.handle()))
+  if (llvm::Error error = statusError(call.run(stream.handle())))
     return error;
   double ms = std::chrono::duration<double, std::milli>(
                   std::chrono::steady_clock::now() - start)
@@ -124,6 +151,27 @@ llvm::Expected<double> callEngine(kiln_engine *engine, const std::string &text,
   if (llvm::Error error = stream.synchronize())
     return error;
   return ms;
+}
+
+llvm::Expected<EngineCallTime> timeEngineCall(kiln_engine *engine,
+                                              const std::string &text,
+                                              const TrialBuffers &buffers,
+                                              const Stream &stream) {
+  EngineCall call(engine, text, buffers);
+  kiln_timing_options options = KILN_INIT(kiln_timing_options);
+  options.trials = 101;
+  options.calls_per_trial = 1;
+  kiln_timing timing = KILN_INIT(kiln_timing);
+  if (llvm::Error error =
+          statusError(kiln_time_calls(engine, &EngineCall::timed, &call,
+                                      stream.handle(), &options, &timing)))
+    return error;
+  auto config = configOf(engine, text, stream);
+  if (!config)
+    return config.takeError();
+  constexpr double kNsPerUs = 1e3;
+  return EngineCallTime{std::move(*config), timing.wall_median_us * kNsPerUs,
+                        timing.host_us * kNsPerUs};
 }
 
 llvm::Expected<std::string>

@@ -48,7 +48,6 @@ struct EngineSetup {
   void *user = nullptr;
   uint32_t backgroundPermille = 0;         ///< 0: the engine's default
   std::chrono::milliseconds tuneBudget{0}; ///< 0: the engine's default
-  std::vector<std::string> readDirs = {};  ///< none: the environment's
 };
 
 /// An engine with the folder \p cache (empty: its cache is in memory only) and
@@ -57,6 +56,12 @@ llvm::Expected<EnginePtr> makeEngine(kiln_mode mode, const std::string &cache,
                                      const ParsedOptions &options,
                                      const Environment &environment,
                                      const EngineSetup &setup = {});
+
+/// An engine with the cache, the compilers and the threads of the command's
+/// options.
+llvm::Expected<EnginePtr> makeSessionEngine(kiln_mode mode,
+                                            const ParsedOptions &options,
+                                            const Environment &environment);
 
 /// The counts of \p engine.
 kiln_statistics statisticsOf(kiln_engine *engine);
@@ -89,6 +94,20 @@ private:
 llvm::Expected<double> callEngine(kiln_engine *engine, const std::string &text,
                                   const TrialBuffers &buffers,
                                   const Stream &stream, bool prepares = false);
+
+/// The time of one call of an engine, as a program sees it, in ns. Each call is
+/// waited for; operands are in L2.
+struct EngineCallTime {
+  std::string config;
+  double wallNs = 0; ///< until the device has finished: median
+  double hostNs = 0; ///< until the call returned: mean
+};
+
+/// Times the problem called \p text on copy 0 of \p buffers. May compile.
+llvm::Expected<EngineCallTime> timeEngineCall(kiln_engine *engine,
+                                              const std::string &text,
+                                              const TrialBuffers &buffers,
+                                              const Stream &stream);
 
 /// The config that serves the problem called \p text, which was called.
 llvm::Expected<std::string>

@@ -1,7 +1,7 @@
 //===- QuietComparison.cpp ------------------------------------------------===//
 #include "kiln-bench/QuietComparison.h"
 
-#include "Driver/Event.h"
+#include "Trial/StreamTimer.h"
 
 #include <llvm/ADT/STLExtras.h>
 
@@ -36,21 +36,8 @@ llvm::Expected<Graph> QuietComparison::graphOf(kiln_engine *engine,
 
 /// Time of the device for one launch of \p graph, in us.
 llvm::Expected<double> QuietComparison::timeOf(Graph &graph) {
-  auto start = Event::create(driver);
-  if (!start)
-    return start.takeError();
-  auto stop = Event::create(driver);
-  if (!stop)
-    return stop.takeError();
-  if (llvm::Error error = start->record(stream.handle()))
-    return error;
-  if (llvm::Error error = graph.launch(stream.handle()))
-    return error;
-  if (llvm::Error error = stop->record(stream.handle()))
-    return error;
-  if (llvm::Error error = stream.synchronize())
-    return error;
-  auto ns = elapsedNs(driver, *start, *stop);
+  auto ns = timeOnce(driver, stream.handle(),
+                     [&] { return graph.launch(stream.handle()); });
   if (!ns)
     return ns.takeError();
   return *ns * 1e-3 / kLaunches;

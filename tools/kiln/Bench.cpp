@@ -72,9 +72,17 @@ static llvm::Expected<int> runBench(const ParsedOptions &options) {
   if (!peer)
     return peer.takeError();
   const bool wantsBaseline = !options.has(kNoPeerOption.name);
-  auto runner = BenchRunner::create(
-      **session, *peer,
-      {options.has("--all-heuristics"), options.has("--hot"), wantsBaseline});
+  EnginePtr engine;
+  if (options.has("--calls")) {
+    auto made = makeSessionEngine(KILN_MODE_PREDICT, options, subject->environment);
+    if (!made)
+      return made.takeError();
+    engine = std::move(*made);
+  }
+  auto runner =
+      BenchRunner::create(**session, *peer,
+                          {options.has("--all-heuristics"),
+                           options.has("--hot"), wantsBaseline, engine.get()});
   if (!runner)
     return runner.takeError();
   if (llvm::Error error = checkOutput(options.value("--out")))
@@ -85,6 +93,7 @@ static llvm::Expected<int> runBench(const ParsedOptions &options) {
       protocolOf(report.setting, cases, peer->get(), wantsBaseline);
   llvm::Error failure =
       measureAll(cases, *request, **session, **runner, report);
+  report.peaks = MemoryPeaks::of((*session)->memory);
   return finish(report, options.value("--out"), options.wantsJson(),
                 std::move(failure), report.exitCode());
 }
@@ -94,6 +103,9 @@ static constexpr OptionSpec kBenchOwnOptions[] = {
     {"--all-heuristics", nullptr,
      "measure every algorithm that cuBLASLt's heuristic answers, too"},
     {"--hot", nullptr, "operands in L2 instead of cold"},
+    {"--calls", nullptr,
+     "time whole calls of an engine, too: until the device has finished, and "
+     "until the call returned; operands in L2"},
 };
 static constexpr auto kBenchOptions =
     joinOptions(kSubjectOptions, kChoiceOptions, kBenchOwnOptions,

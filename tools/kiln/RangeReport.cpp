@@ -99,13 +99,16 @@ llvm::json::Object RangeReport::toJson() const {
       object["portfolio"] = portfolioToJson(result.portfolio);
     list.push_back(std::move(object));
   }
-  return llvm::json::Object{
+  llvm::json::Object object{
       {"device", device.name},
       {"class", deviceClassKey(device)},
       {"ranges", std::move(list)},
       {"unstored_kernels", static_cast<int64_t>(artifacts.notStored)},
       {"elapsed_ms", rounded(elapsedMs, 4)},
       {"interrupted", interrupted}};
+  if (peaks)
+    object["peak_bytes"] = peaks->toJson();
+  return object;
 }
 
 //===----------------------------------------------------------------------===//
@@ -166,6 +169,8 @@ void RangeReport::print(llvm::raw_ostream &os) const {
   os << fmt::format("{} ranges, {} kernels compiled, {} trials in {:.2f} s{}\n",
                     cases.size(), artifacts.compiled, trials, elapsedMs * 1e-3,
                     interrupted ? ", interrupted" : "");
+  if (peaks)
+    peaks->print(os);
 }
 
 int RangeReport::exitCode() const {

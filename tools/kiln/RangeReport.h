@@ -6,6 +6,7 @@
 #include "kiln/Ranges.h"
 
 #include <functional>
+#include <optional>
 
 namespace kiln::cli {
 
@@ -42,6 +43,7 @@ public:
   double elapsedMs = 0;
   bool interrupted = false;
   ArtifactStatistics artifacts; ///< of the compilations for it
+  std::optional<MemoryPeaks> peaks;
 
 private:
   bool isFailed(const RangeOutcome &outcome) const;

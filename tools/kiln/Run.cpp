@@ -73,20 +73,6 @@ static llvm::Expected<RunRequest> readRun(const ParsedOptions &options) {
   return request;
 }
 
-/// An engine with the cache of the options.
-static llvm::Expected<EnginePtr> openEngine(const RunRequest &request,
-                                            const ParsedOptions &options,
-                                            const Environment &environment) {
-  std::vector<std::string> notes;
-  auto cache = chooseCache(options, environment, notes);
-  if (!cache)
-    return cache.takeError();
-  EngineSetup setup;
-  setup.readDirs = std::move(cache->readDirs);
-  return makeEngine(request.mode, cache->writeDir.value_or(""), options,
-                    environment, setup);
-}
-
 //===----------------------------------------------------------------------===//
 // Launches
 //===----------------------------------------------------------------------===//

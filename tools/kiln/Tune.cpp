@@ -29,6 +29,7 @@ public:
   bool interrupted = false;
   bool wantsStored = true;     ///< there is to be a cache
   ArtifactStatistics unstored; ///< which kernels are not on disk, and why
+  MemoryPeaks peaks;
 
 private:
   size_t trialsInAll() const {
@@ -133,6 +134,7 @@ void TuneReport::print(llvm::raw_ostream &os) const {
   os << fmt::format("{} problems, {} trials in {:.2f} s{}\n", cases.size(),
                     trialsInAll(), elapsedMs * 1e-3,
                     interrupted ? ", interrupted" : "");
+  peaks.print(os);
 }
 
 static llvm::json::Object trialToJson(const TuningTrial &trial) {
@@ -204,6 +206,7 @@ llvm::json::Object TuneReport::toJson() const {
       {"unstored_records", static_cast<int64_t>(unstoredRecords())},
       {"unstored_kernels", static_cast<int64_t>(unstored.notStored)},
       {"elapsed_ms", rounded(elapsedMs, 4)},
+      {"peak_bytes", peaks.toJson()},
       {"interrupted", interrupted}};
 }
 
@@ -285,6 +288,7 @@ static llvm::Expected<int> runTuneRanges(const ParsedOptions &options) {
       /*wantsTrials=*/true, /*wantsStored=*/!options.has("--no-cache"));
   report.interrupted = interrupt.flag()->load();
   report.artifacts = live.artifacts->statistics();
+  report.peaks = MemoryPeaks::of(live.memory);
   report.elapsedMs = watch.ms();
   return emit(report, options.wantsJson(), report.exitCode());
 }
@@ -326,6 +330,7 @@ static llvm::Expected<int> runTune(const ParsedOptions &options) {
   report.wantsStored = !options.has("--no-cache");
   if (report.wantsStored)
     report.unstored = live.artifacts->statistics();
+  report.peaks = MemoryPeaks::of(live.memory);
   report.elapsedMs = watch.ms();
   return emit(report, options.wantsJson(), report.exitCode());
 }

@@ -67,6 +67,27 @@ TEST_CASE("a memory-bound case tells bytes, rates and the fraction") {
   CHECK(text.find("TFLOP/s") == std::string::npos);
 }
 
+TEST_CASE("whole calls and peaks of memory are told where they were taken") {
+  ReportFixture f;
+  CHECK(f.text().find("call of an engine") == std::string::npos);
+  f.report.rows[1].call = EngineCallTime{"fast.t32", 12500, 2250};
+  f.report.peaks = {3'000'000, 200'000, 100'000};
+  const std::string text = f.text();
+  CHECK(text.find("call of an engine") != std::string::npos);
+  CHECK(text.find("larger             fast.t32    12.50     2.25") !=
+        std::string::npos);
+  CHECK(text.find("peak memory: 3.0 MB of operands and workspaces and 0.2 MB "
+                  "of kernels on the device, 0.1 MB of") != std::string::npos);
+  llvm::json::Object json = f.report.toJson();
+  CHECK(json.getObject("peak_bytes")->getInteger("scratch") == 3'000'000);
+  const llvm::json::Array &cases = *json.getArray("cases");
+  CHECK_FALSE(cases[0].getAsObject()->get("call"));
+  const llvm::json::Object &call = *cases[1].getAsObject()->getObject("call");
+  CHECK(call.getString("config") == "fast.t32");
+  CHECK(call.getNumber("wall_us") == 12.5);
+  CHECK(call.getNumber("host_us") == 2.25);
+}
+
 TEST_CASE("the summary sets cases over 100 MB apart") {
   ReportFixture f;
   llvm::json::Object json = f.report.toJson();

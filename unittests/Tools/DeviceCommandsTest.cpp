@@ -63,6 +63,7 @@ TEST_CASE("F4: tune tells which kernels are not on disk") {
   ToolResult result = tool.run(line);
   CHECK(result.code == 1);
   CHECK(result.out.find("not stored: 0 records, ") != std::string::npos);
+  CHECK(result.out.find("\npeak memory: ") != std::string::npos);
   CHECK(result.err.find("kiln: warning: cannot write to the cache in ") !=
         std::string::npos);
   CHECK(tool.run(line + " --no-cache").out.find("not stored") ==
@@ -80,6 +81,9 @@ TEST_CASE("tune tells what it could not measure") {
   const llvm::json::Array &cases = *json.getArray("cases");
   REQUIRE(cases.size() == 1);
   CHECK(cases.front().getAsObject()->getString("problem") == kSmallProblem);
+  const llvm::json::Object &peaks = *json.getObject("peak_bytes");
+  for (const char *kind : {"scratch", "modules", "host"})
+    CHECK(peaks.getInteger(kind).value_or(0) > 0);
   // Nothing to compute is no failure.
   CHECK(tool.run("tune gemm m=0 n=8 k=8 dtype=bf16 --budget 2s").code == 0);
 }
