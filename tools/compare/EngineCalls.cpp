@@ -92,9 +92,9 @@ kiln_statistics statisticsOf(kiln_engine *engine) {
   return statistics;
 }
 
-/// Addresses of copy 0's operands, by slot.
-static std::vector<void *> slotsOf(const TrialBuffers &buffers) {
-  const Arguments bound = buffers.arguments(0);
+/// Addresses of a copy's operands, by slot.
+static std::vector<void *> slotsOf(const TrialBuffers &buffers, unsigned copy) {
+  const Arguments bound = buffers.arguments(copy);
   std::vector<void *> operands;
   for (auto [i, spec] : llvm::enumerate(buffers.table().operands)) {
     if (!spec.present)
@@ -112,27 +112,25 @@ static kiln_problem problemOf(const std::string &text) {
   return problem;
 }
 
-namespace {
-/// A call of an engine with everything that it refers to.
-struct EngineCall {
-  EngineCall(kiln_engine *engine, const std::string &text,
-             const TrialBuffers &buffers)
-      : engine(engine), problem(problemOf(text)), operands(slotsOf(buffers)) {}
-  kiln_status run(kiln_stream stream) const {
-    kiln_arguments arguments = KILN_INIT(kiln_arguments);
-    arguments.operands = operands.data();
-    arguments.operand_count = static_cast<uint32_t>(operands.size());
-    return kiln_run(engine, &problem, &arguments, nullptr, stream);
-  }
-  static kiln_status timed(void *user, kiln_stream stream) {
-    return static_cast<const EngineCall *>(user)->run(stream);
-  }
+EngineCall::EngineCall(kiln_engine *engine, const std::string &text,
+                       const TrialBuffers &buffers, unsigned copy)
+    : engine(engine), operands(slotsOf(buffers, copy)),
+      problem(problemOf(text)), arguments(KILN_INIT(kiln_arguments)) {
+  arguments.operands = operands.data();
+  arguments.operand_count = static_cast<uint32_t>(operands.size());
+}
 
-  kiln_engine *engine;
-  kiln_problem problem; ///< refers to a text of the caller's
-  std::vector<void *> operands;
-};
-} // namespace
+kiln_status EngineCall::run(kiln_stream stream) const {
+  return kiln_run(engine, &problem, &arguments, nullptr, stream);
+}
+
+llvm::Error EngineCall::launch(CudaStream stream) const {
+  return statusError(run(stream));
+}
+
+llvm::Error EngineCall::prepare() const {
+  return statusError(kiln_prepare(engine, &problem, 1, nullptr, nullptr));
+}
 
 llvm::Expected<double> callEngine(kiln_engine *engine, const std::string &text,
                                   const TrialBuffers &buffers,
@@ -140,10 +138,9 @@ llvm::Expected<double> callEngine(kiln_engine *engine, const std::string &text,
   const EngineCall call(engine, text, buffers);
   auto start = std::chrono::steady_clock::now();
   if (prepares)
-    if (llvm::Error error = statusError(
-            kiln_prepare(engine, &call.problem, 1, nullptr, nullptr)))
+    if (llvm::Error error = call.prepare())
       return error;
-  if (llvm::Error error = statusError(call.run(stream.handle())))
+  if (llvm::Error error = call.launch(stream.handle()))
     return error;
   double ms = std::chrono::duration<double, std::milli>(
                   std::chrono::steady_clock::now() - start)
@@ -162,9 +159,11 @@ llvm::Expected<EngineCallTime> timeEngineCall(kiln_engine *engine,
   options.trials = 101;
   options.calls_per_trial = 1;
   kiln_timing timing = KILN_INIT(kiln_timing);
-  if (llvm::Error error =
-          statusError(kiln_time_calls(engine, &EngineCall::timed, &call,
-                                      stream.handle(), &options, &timing)))
+  auto run = [](void *user, kiln_stream on) {
+    return static_cast<const EngineCall *>(user)->run(on);
+  };
+  if (llvm::Error error = statusError(kiln_time_calls(
+          engine, run, &call, stream.handle(), &options, &timing)))
     return error;
   auto config = configOf(engine, text, stream);
   if (!config)

@@ -78,6 +78,8 @@ public:
   /// Enqueues one launch; the first may take seconds. Errors: those of
   /// kiln_run.
   llvm::Error launch(CudaStream stream) const;
+  /// Like launch(), with the status of kiln_run.
+  kiln_status run(kiln_stream stream) const;
   /// Makes its plan. Errors: those of kiln_prepare.
   llvm::Error prepare() const;
 

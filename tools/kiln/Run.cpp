@@ -231,7 +231,7 @@ static llvm::Expected<int> runRun(const ParsedOptions &options) {
       LiveSession::open(options, subject->environment, "run launches kernels");
   if (!session)
     return session.takeError();
-  auto engine = openEngine(*request, options, subject->environment);
+  auto engine = makeSessionEngine(request->mode, options, subject->environment);
   if (!engine)
     return engine.takeError();
   auto trial = TrialStream::open(**session);
