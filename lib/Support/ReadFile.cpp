@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
+#include <limits>
 
 namespace kiln {
 
@@ -20,8 +21,11 @@ static bool isReadable(const struct stat &info) {
   return S_ISREG(info.st_mode) || S_ISFIFO(info.st_mode);
 }
 
-llvm::Expected<std::string> readNamedFile(const std::string &path,
-                                          uint64_t maxBytes) {
+/// Reads at most \p most bytes, in pieces, because the size that a file reports
+/// may be wrong.
+static llvm::Error
+readPieces(const std::string &path, uint64_t most,
+           llvm::function_ref<void(llvm::StringRef piece)> take) {
   struct stat info = {};
   // Before it is opened: opening a device may do something.
   if (::stat(path.c_str(), &info) != 0)
@@ -45,22 +49,38 @@ llvm::Expected<std::string> readNamedFile(const std::string &path,
   if (!isReadable(info))
     return wrongKind();
 
-  // Read in pieces, because the size that a file reports may be wrong.
   constexpr uint64_t kPieceBytes = 1 << 20;
-  std::string text;
+  std::string piece;
   for (;;) {
-    const uint64_t before = text.size();
-    // One byte beyond the limit tells that there are more.
-    const uint64_t wanted = std::min(before + kPieceBytes, maxBytes + 1);
-    if (int failure = readUpTo(ops, file.get(), wanted, text))
+    piece.clear();
+    const uint64_t wanted = std::min(kPieceBytes, most);
+    if (int failure = readUpTo(ops, file.get(), wanted, piece))
       return cannotRead(path, failure);
-    if (text.size() > maxBytes)
-      return makeError(ErrorCode::InvalidArgument,
-                       "{}: more than the {} bytes that are read", path,
-                       maxBytes);
-    if (text.size() < wanted)
-      return text;
+    take(piece);
+    most -= piece.size();
+    if (piece.size() < kPieceBytes)
+      return llvm::Error::success();
   }
+}
+
+llvm::Expected<std::string> readNamedFile(const std::string &path,
+                                          uint64_t maxBytes) {
+  std::string text;
+  // One byte beyond the limit tells that there are more.
+  if (llvm::Error error = readPieces(
+          path, maxBytes + 1, [&](llvm::StringRef piece) { text += piece; }))
+    return error;
+  if (text.size() > maxBytes)
+    return makeError(ErrorCode::InvalidArgument,
+                     "{}: more than the {} bytes that are read", path,
+                     maxBytes);
+  return text;
+}
+
+llvm::Error
+readNamedPieces(const std::string &path,
+                llvm::function_ref<void(llvm::StringRef piece)> take) {
+  return readPieces(path, std::numeric_limits<uint64_t>::max(), take);
 }
 
 } // namespace kiln

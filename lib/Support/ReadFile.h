@@ -1,6 +1,8 @@
 //===- ReadFile.h - files that users name ---------------------------------===//
 #pragma once
 
+#include <llvm/ADT/STLFunctionalExtras.h>
+#include <llvm/ADT/StringRef.h>
 #include <llvm/Support/Error.h>
 
 #include <cstdint>
@@ -15,5 +17,11 @@ namespace kiln {
 /// another kind, cannot be read, or is larger.
 llvm::Expected<std::string> readNamedFile(const std::string &path,
                                           uint64_t maxBytes);
+
+/// Reads the file \p path as above, whatever its length, and hands its bytes
+/// to \p take in pieces of at most a MiB, which live for the call.
+llvm::Error
+readNamedPieces(const std::string &path,
+                llvm::function_ref<void(llvm::StringRef piece)> take);
 
 } // namespace kiln

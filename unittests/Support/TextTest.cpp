@@ -96,6 +96,25 @@ TEST_CASE("F18: plain files and pipes are read, up to a limit") {
   std::signal(SIGPIPE, previous);
 }
 
+TEST_CASE("a file of any length is read in pieces") {
+  TemporaryFolder folder;
+  const std::string file = folder / "file";
+  for (size_t bytes : {size_t(0), size_t(1) << 20, (size_t(2) << 20) + 5}) {
+    std::string written(bytes, 'x'), seen;
+    for (size_t at = 0; at < bytes; at += 4099)
+      written[at] = char('a' + at % 26);
+    writeBytes(file, written);
+    llvm::cantFail(readNamedPieces(file, [&](llvm::StringRef piece) {
+      CHECK(piece.size() <= size_t(1) << 20);
+      seen += piece;
+    }));
+    CHECK(seen == written);
+  }
+  CHECK(
+      summarize(readNamedPieces("/dev/zero", [](llvm::StringRef) {
+      })).message.find("neither a plain file nor a pipe") != std::string::npos);
+}
+
 TEST_CASE("F18: a key that is there twice is found") {
   TemporaryFolder folder;
   const std::string path = folder / "some.json";
