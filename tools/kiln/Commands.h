@@ -14,5 +14,6 @@ extern const CommandSpec kBenchCommand;
 extern const CommandSpec kCacheCommand;
 extern const CommandSpec kProfileCommand;
 extern const CommandSpec kRunCommand;
+extern const CommandSpec kTraceCommand;
 
 } // namespace kiln::cli

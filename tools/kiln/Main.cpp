@@ -5,9 +5,7 @@
 using namespace kiln::cli;
 
 static constexpr const CommandSpec *kCommands[] = {
-    &kInfoCommand,    &kPlanCommand, &kExplainCommand,
-    &kWarmupCommand,  &kTuneCommand, &kBenchCommand,
-    &kProfileCommand, &kRunCommand,  &kCacheCommand,
+    &kInfoCommand, &kPlanCommand, &kExplainCommand, &kWarmupCommand, &kTuneCommand, &kBenchCommand, &kProfileCommand, &kRunCommand, &kTraceCommand, &kCacheCommand,
 };
 
 /// Commands of kiln-bench; "model" is an earlier name of "quality".

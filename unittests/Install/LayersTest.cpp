@@ -236,6 +236,7 @@ TEST_CASE("the layer list of the design is read") {
   CHECK(layers["Runtime"] < layers["tools"]);
   CHECK(layers["tools"] < layers["cli"]);
   CHECK(layers["cli"] < layers["compare"]);
+  CHECK(layers["trace"] == layers["compare"]);
   CHECK(layers["kiln"] == layers["kiln-bench"]);
 }
 
