@@ -47,6 +47,17 @@ llvm::json::Object MemoryPeaks::toJson() const {
       {"scratch", scratch}, {"modules", modules}, {"host", host}};
 }
 
+std::string formatAge(double seconds) {
+  constexpr double kMinute = 60, kHour = 3600, kDay = 24 * kHour;
+  if (seconds < kMinute)
+    return fmt::format("{:.0f} s", seconds);
+  if (seconds < kHour)
+    return fmt::format("{:.0f} min", seconds / kMinute);
+  if (seconds < 2 * kDay)
+    return fmt::format("{:.0f} h", seconds / kHour);
+  return fmt::format("{:.0f} d", seconds / kDay);
+}
+
 void OutcomeNotes::add(llvm::StringRef name, const ErrorSummary &error,
                        llvm::ArrayRef<std::string> said) {
   if (error.code != ErrorCode::Success)

@@ -30,6 +30,9 @@ struct MemoryPeaks {
   llvm::json::Object toJson() const;
 };
 
+/// "3 s", "5 min", "7 h", "30 d".
+std::string formatAge(double seconds);
+
 /// Errors and notes of cases, each once, which go below a table.
 class OutcomeNotes {
 public:

@@ -105,17 +105,6 @@ static std::string summaryOf(const EntryInfo &entry) {
   return llvm::join(llvm::ArrayRef(lines).drop_front(lines.size() > 1), "; ");
 }
 
-static std::string formatAge(double seconds) {
-  constexpr double kMinute = 60, kHour = 3600, kDay = 24 * kHour;
-  if (seconds < kMinute)
-    return fmt::format("{:.0f} s", seconds);
-  if (seconds < kHour)
-    return fmt::format("{:.0f} min", seconds / kMinute);
-  if (seconds < 2 * kDay)
-    return fmt::format("{:.0f} h", seconds / kHour);
-  return fmt::format("{:.0f} d", seconds / kDay);
-}
-
 void ListReport::print(llvm::raw_ostream &os) const {
   Table table({"kind", "tier", ">bytes", ">age", "file", "what"});
   uint64_t bytes = 0;

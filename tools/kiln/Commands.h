@@ -15,5 +15,6 @@ extern const CommandSpec kCacheCommand;
 extern const CommandSpec kProfileCommand;
 extern const CommandSpec kRunCommand;
 extern const CommandSpec kTraceCommand;
+extern const CommandSpec kStatsCommand;
 
 } // namespace kiln::cli
