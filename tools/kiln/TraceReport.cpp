@@ -51,6 +51,8 @@ std::vector<std::string> TraceReport::notes() const {
     list.push_back("Kiln did not write this trace, or its first line is lost");
   if (faults.isCut)
     list.push_back("the file was cut; events in front of the cut were read");
+  note(faults.unwritten,
+       "events are missing: the file was full or could not be written");
   note(faults.damaged, "events are damaged and left out, the first: " +
                            onOneLine(faults.first));
   note(faults.negative, "durations are below 0 and count as 0");

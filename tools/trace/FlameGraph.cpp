@@ -24,12 +24,14 @@ struct PhaseColour {
 
 /// Light colours, on which black text is readable.
 constexpr PhaseColour kColours[] = {
-    {"call", "#9ecae1"},    {"canonicalise", "#c7e9c0"},
-    {"lookup", "#a1d99b"},  {"plan", "#74c476"},
-    {"compile", "#fdae6b"}, {"load", "#fdd0a2"},
-    {"trial", "#bcbddc"},   {"wait", "#fb9a99"},
-    {"arena", "#e7cb94"},   {"launch", "#9edae5"},
-    {"range", "#d9d9d9"},   {"background", "#dadaeb"},
+    {"call", "#9ecae1"},       {"canonicalise", "#c7e9c0"},
+    {"lookup", "#a1d99b"},     {"plan", "#74c476"},
+    {"cache", "#e5f5e0"},      {"compile", "#fdae6b"},
+    {"load", "#fdd0a2"},       {"trial", "#bcbddc"},
+    {"wait", "#fb9a99"},       {"arena", "#e7cb94"},
+    {"launch", "#9edae5"},     {"range", "#d9d9d9"},
+    {"step", "#bdbdbd"},       {"layer", "#d0d0d0"},
+    {"background", "#dadaeb"},
 };
 constexpr llvm::StringLiteral kThreadColour = "#eeeeee";
 /// For phases that Kiln does not have.

@@ -63,8 +63,9 @@ struct TraceFaults {
   uint64_t unpaired = 0; ///< ends without a begin
   uint64_t open = 0;     ///< begins without an end, which end with the trace
   uint64_t handedOver = 0, received = 0; ///< flows with one end
-  bool isCut = false; ///< the file ended before its document did
-  std::string first;  ///< the first damaged event
+  uint64_t unwritten = 0; ///< events that the writer had to leave out
+  bool isCut = false;     ///< the file ended before its document did
+  std::string first;      ///< the first damaged event
 };
 
 /// A whole trace in memory: about 40 bytes an interval, and each text once.

@@ -90,9 +90,19 @@ bool TraceReader::take(const Object &event) {
   if (*kind == "M")
     return takeThreadName(event);
   if (*kind == "i" || *kind == "I")
-    ++file.allInstants[event.getString("name").value_or("").str()];
-  else
-    ++file.allFaults.unknown;
+    return takeInstant(event);
+  ++file.allFaults.unknown;
+  return true;
+}
+
+bool TraceReader::takeInstant(const Object &event) {
+  llvm::StringRef name = event.getString("name").value_or("");
+  const Object *arguments = event.getObject("args");
+  // The last event of a file that was full.
+  if (name == "events lost" && arguments)
+    file.allFaults.unwritten += static_cast<uint64_t>(
+        std::max<int64_t>(arguments->getInteger("count").value_or(0), 0));
+  ++file.allInstants[name.str()];
   return true;
 }
 

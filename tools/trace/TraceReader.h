@@ -33,6 +33,7 @@ private:
   bool takeFlow(const Event &event, bool isStart);
   bool takeCounter(const Event &event);
   bool takeThreadName(const Event &event);
+  bool takeInstant(const Event &event);
 
   TraceText textOf(std::optional<llvm::StringRef> text);
   uint32_t threadOf(const Event &event);

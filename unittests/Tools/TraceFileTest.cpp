@@ -130,6 +130,9 @@ TEST_CASE("fields that are odd, missing or unknown") {
   CHECK(
       faultsOf(R"({"ph":"C","name":"x","args":{"a":"b"}})").faults().damaged ==
       1);
+  CHECK(faultsOf(R"({"ph":"i","name":"events lost","ts":1,"args":{"count":7}})")
+            .faults()
+            .unwritten == 7);
   // Unknown fields and a thread without number are no fault.
   TraceFile odd = faultsOf(R"({"ph":"X","new":[{}],"ts":1,"dur":1})");
   CHECK(odd.intervals().size() == 2);
