@@ -244,6 +244,13 @@ static double rereadMissShare(const Pace &pace, double bytes,
   return std::clamp(beyond / pace.missRange, 0.0, 1.0);
 }
 
+/// From the end of a block to the work of the next in its place.
+static double turnaroundNs(const MemoryPass &kernel) {
+  const Pace &pace = paceOf(kernel);
+  return pace.turnaroundNs +
+         (kernel.clusterSize > 1 ? pace.clusterTurnaroundNs : 0);
+}
+
 PassTime passTime(const MemoryPass &kernel, const DeviceModel &device) {
   assert(kernel.tasks > 0 && "nothing to do");
   PassTime time;
@@ -294,9 +301,7 @@ PassTime passTime(const MemoryPass &kernel, const DeviceModel &device) {
   time.launchNs = device.launchNs;
   time.rampNs = pace.rampShare * device.rampNs;
   if (!isSingle)
-    time.life.turnaroundNs =
-        pace.turnaroundNs +
-        (kernel.clusterSize > 1 ? pace.clusterTurnaroundNs : 0);
+    time.life.turnaroundNs = turnaroundNs(kernel);
   WaveModel model(kernel, device, time);
   const double norm = normOf(kernel, time.occupancy);
   const double firstNorm = firstNormOf(kernel, time, norm);
@@ -313,6 +318,14 @@ PassTime passTime(const MemoryPass &kernel, const DeviceModel &device) {
                  time.fullWaves * time.full.totalNs + time.last.totalNs;
   time.bound = boundOf(isSingle && rest > 0 ? time.last : time.full);
   return time;
+}
+
+PassWave furtherWave(const MemoryPass &kernel, const DeviceModel &device,
+                     PassTime time) {
+  time.life.turnaroundNs = turnaroundNs(kernel);
+  return WaveModel(kernel, device, time)
+      .wave(std::max<int64_t>(device.smCount / kernel.clusterSize, 1),
+            normOf(kernel, time.occupancy));
 }
 
 } // namespace kiln

@@ -122,4 +122,9 @@ int64_t residentTasks(const MemoryPass &kernel, const Occupancy &occupancy,
 /// SM: residentTasks() above 0.
 PassTime passTime(const MemoryPass &kernel, const DeviceModel &device);
 
+/// A wave behind those of \p time, which is passTime(), with one block on each
+/// SM.
+PassWave furtherWave(const MemoryPass &kernel, const DeviceModel &device,
+                     PassTime time);
+
 } // namespace kiln

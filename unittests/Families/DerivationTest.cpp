@@ -241,6 +241,58 @@ TEST_CASE("E8: the latency of a busy DRAM is named with what it comes from") {
   }
 }
 
+TEST_CASE("a further wave costs as much as the estimate adds for one") {
+  Derivation square = explain(kSquare, "h200-sxm", kWideTile);
+  const DerivationStep &step = find(square, "tiles for each block");
+  CHECK(contains(step.formula, "512 tiles on 132 blocks: 3.9 for each; 16 more "
+                               "would fit the last wave"));
+  CHECK(step.verdict == "below 4: a further wave would cost 25 %");
+  CHECK(valueOf(step, "further_share") == doctest::Approx(step.result));
+  CHECK(find(square, "total").result == square[int(square.size())].result);
+  // A problem with one tile more for each block.
+  Derivation taller = explain("gemm m=5120 n=4096 k=4096 dtype=bf16 layout=NT",
+                              "h200-sxm", kWideTile);
+  CHECK(find(taller, "path of a block").result ==
+        doctest::Approx(find(square, "path of a block").result +
+                        step.terms[0].value)
+            .epsilon(1e-3));
+  CHECK(find(taller, "tiles for each block").verdict ==
+        "at least 4: a further wave would cost 20 %");
+}
+
+TEST_CASE("a further wave of blocks is the last wave of a larger problem") {
+  struct Case {
+    const char *start, *before, *after, *end, *config, *device;
+  };
+  // Full waves, and one block more for each SM.
+  for (const Case &one :
+       {Case{"gemm m=", "22720", "24992", " n=128 k=4096 dtype=fp16 layout=NT",
+             "mma.bm32.bn64.bk32.st3.wm2.wn2.mb2", "l40s"},
+        Case{"gemm m=1 n=", "4224", "5280", " k=4096 dtype=bf16 layout=NT",
+             "gemv.r8.u2.w4.wk4.v1.mb4.ef1", "h200-sxm"},
+        Case{"rmsnorm rows=", "8448", "8580", " cols=8192 dtype=bf16",
+             "resident.t128.rt128.v8.n8.r1.c1.mb8.e1", "h200-sxm"},
+        Case{"attention batch=", "66", "99",
+             " sq=1 sk=8192 heads=16 kvheads=4 d=128 dtype=bf16",
+             "decode.r8.t16.st3.w4", "h200-sxm"}}) {
+    CAPTURE(one.config);
+    Derivation before =
+        explain((llvm::Twine(one.start) + one.before + one.end).str(),
+                one.device, one.config);
+    const DerivationStep &step = find(before, "blocks for each SM");
+    CHECK(contains(step.formula, "the last wave is full"));
+    Derivation after =
+        explain((llvm::Twine(one.start) + one.after + one.end).str(),
+                one.device, one.config);
+    const DerivationStep &more = find(after, "blocks for each SM");
+    CHECK(valueOf(more, "for_each") == valueOf(step, "for_each") + 1);
+    CHECK(more.terms[1].value - step.terms[1].value ==
+          doctest::Approx(step.terms[0].value).epsilon(0.03));
+    CHECK(step.result ==
+          doctest::Approx(step.terms[0].value / step.terms[1].value));
+  }
+}
+
 TEST_CASE("E9: splits are told as splits") {
   Derivation steps =
       explain("gemm m=256 n=256 k=16384 dtype=bf16 layout=NT", "h200-sxm",

@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "Families/Attention/AttentionModel.h"
+#include "Families/FurtherWave.h"
 #include "Support/Format.h"
 
 #include <algorithm>
@@ -78,6 +79,17 @@ static int explainWave(const DecodeWave &wave, llvm::StringRef title,
                               {"arithmetic", wave.arithmeticNs}}});
 }
 
+static void explainFurther(const AttentionDecodeModel &model,
+                           Derivation &steps) {
+  FurtherWave further{
+      .count = model.blocks,
+      .placeCount = model.sms(),
+      .room = model.last.blocks > 0 ? model.slots - model.last.blocks : 0};
+  further.further = {"a further wave", model.waveOf(model.sms()).totalNs()};
+  further.all = {"all waves", model.streamNs()};
+  explainFurtherWave(further, steps);
+}
+
 Derivation explainAttentionDecode(const AttentionProblem &problem,
                                   const AttentionDecodeKernel &kernel,
                                   const DeviceModel &device) {
@@ -95,6 +107,7 @@ Derivation explainAttentionDecode(const AttentionProblem &problem,
   if (model.last.blocks > 0)
     addends.push_back(
         steps.resultOf(explainWave(model.last, "the last wave", steps)));
+  explainFurther(model, steps);
   if (model.skewNs > 0)
     addends.push_back({"splits that end later", model.skewNs});
   if (model.unevenNs > 0)

@@ -7,6 +7,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "Families/Attention/AttentionModel.h"
+#include "Families/FurtherWave.h"
 
 #include "Support/EnumName.h"
 #include "Support/Format.h"
@@ -319,6 +320,15 @@ int AttentionTileSteps::explainPath(int pace, int ends) {
                           .rule = StepRule::Sum,
                           .terms = std::move(terms),
                           .unit = "clk"});
+  // Otherwise a tile more is one of many lengths.
+  if (model.hasEqualTiles() && model.turns > 0)
+    explainFurtherWave({.pieces = "tiles",
+                        .count = model.numbers,
+                        .placeCount = model.sms(),
+                        .room = model.turns * model.sms() - model.numbers,
+                        .further = steps.resultOf(longest),
+                        .all = steps.resultOf(clocks)},
+                       steps);
   return steps.add("path", StepRule::Quotient,
                    {steps.resultOf(clocks),
                     {"clock", attentionClockGHz(model.device), "GHz"}});

@@ -228,11 +228,11 @@ struct AttentionDecodeModel {
   double totalNs() const;
   const DecodeWave &main() const { return fullWaves > 0 ? full : last; }
   llvm::StringRef bound() const;
+  DecodeWave waveOf(double count) const;
 
 private:
   void computeBlocks();
   void computeKey();
-  DecodeWave waveOf(double count) const;
 };
 
 /// A naive kernel.

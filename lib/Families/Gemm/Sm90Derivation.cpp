@@ -7,6 +7,7 @@
 // beyond the path.
 //
 //===----------------------------------------------------------------------===//
+#include "Families/FurtherWave.h"
 #include "Families/Gemm/DerivationSteps.h"
 #include "Families/Gemm/Sm90Model.h"
 #include "Model/Bandwidth.h"
@@ -34,6 +35,7 @@ private:
   int explainApart(const Sm90Step &step, llvm::StringRef wave, int together);
   int explainLoop();
   int explainEpilogue();
+  void explainFurther(int path);
   int explainPower();
   int explainBytes();
   int explainBeyond(int loop);
@@ -257,6 +259,7 @@ int Sm90Steps::explainBeyond(int loop) {
     terms.push_back({"reduction of splits", model.reduction, "ns",
                      double(model.tilesPerBlock)});
   int path = steps.add("path of a block", StepRule::Sum, std::move(terms));
+  explainFurther(path);
   int power = explainPower();
   int held = steps.add({.title = "path at the clock that power leaves",
                         .formula = "power shows before it takes as long",
@@ -268,6 +271,22 @@ int Sm90Steps::explainBeyond(int loop) {
                        {steps.resultOf(held), steps.resultOf(bytes)});
   return steps.add("beyond path", StepRule::Excess,
                    {steps.resultOf(body), steps.resultOf(path)});
+}
+
+/// Blocks stay, so a further wave is a further tile of each.
+void Sm90Steps::explainFurther(int path) {
+  auto blocks = [&](int64_t groups) { return double(model.blocksOf(groups)); };
+  FurtherWave further{
+      .pieces = config.splitK() > 1 ? "splits" : "tiles",
+      .places = "blocks",
+      .count = blocks(model.groups),
+      .placeCount = blocks(model.resident),
+      .room = blocks(model.tilesPerBlock * model.resident - model.groups)};
+  further.further = {"a further wave",
+                     double(model.kSteps) * model.paced(model.full) +
+                         model.exposedEpilogue + model.reduction};
+  further.all = steps.resultOf(path);
+  explainFurtherWave(further, steps);
 }
 
 int Sm90Steps::explainPower() {

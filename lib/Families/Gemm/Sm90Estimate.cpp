@@ -421,10 +421,11 @@ void Sm90Model::computeFloors() {
   powerFloor = productClocks / powerGHz();
 }
 
+double Sm90Model::paced(const Sm90Step &step) const {
+  return step.total + apartShare * kSm90Queue * step.beyond();
+}
+
 double Sm90Model::loop() const {
-  auto paced = [&](const Sm90Step &step) {
-    return step.total + apartShare * kSm90Queue * step.beyond();
-  };
   double steps = double(fullWaves()) * paced(full);
   if (lastGroups() > 0)
     steps += paced(last);

@@ -84,6 +84,8 @@ struct Sm90Model {
   const Sm90Step &main() const { return fullWaves() > 0 ? full : last; }
   /// How many stages hide a stage's latency.
   Pipeline ringOf(const Sm90Step &step) const;
+  /// The step, with the time that it loses once blocks are out of step.
+  double paced(const Sm90Step &step) const;
   /// The steps of the largest share of the tiles that a block has.
   double loop() const;
   /// Whether L2 sets the pace of steps that are out of step.

@@ -1,4 +1,5 @@
 //===- StreamedDerivation.cpp - why a streamed kernel takes its time ------===//
+#include "Families/FurtherWave.h"
 #include "Families/Gemm/DerivationSteps.h"
 #include "Families/Gemm/StreamedModel.h"
 #include "Families/MemoryPass/MemoryPassEstimate.h"
@@ -105,6 +106,19 @@ static DerivationStep explainWave(const StreamedWave &wave,
           .exponent = kStreamedNorm};
 }
 
+static void explainFurther(const StreamModel &model, const StreamTerms &terms,
+                           Derivation &steps) {
+  const int64_t sms = model.device.smCount;
+  FurtherWave further{.count = double(model.blocks),
+                      .placeCount = double(sms),
+                      .room = terms.last.blocks > 0
+                                  ? double(model.grid.slots) - terms.last.blocks
+                                  : 0};
+  further.further = {"a further wave", model.wave(sms).totalNs};
+  further.all = {"all waves", terms.stream};
+  explainFurtherWave(further, steps);
+}
+
 Derivation explainTile(const GemmProblem &problem, const StreamedTile &kernel,
                        const DeviceModel &device) {
   StreamModel model(problem, kernel, device);
@@ -126,6 +140,7 @@ Derivation explainTile(const GemmProblem &problem, const StreamedTile &kernel,
   if (terms.last.blocks > 0)
     addends.push_back(steps.resultOf(
         steps.add(explainWave(terms.last, "the last wave", path))));
+  explainFurther(model, terms, steps);
   if (terms.restarts > 0)
     addends.push_back({"starts behind the first wave", terms.restarts});
   if (kernel.tailNs > 0)

@@ -4,6 +4,7 @@
 // estimate makes of it, then the floor of the bytes and the total.
 //
 //===----------------------------------------------------------------------===//
+#include "Families/FurtherWave.h"
 #include "Families/Gemm/DerivationSteps.h"
 #include "Families/Gemm/TileModel.h"
 #include "Model/RegisterWall.h"
@@ -32,7 +33,8 @@ private:
   int explainPace(const WaveTimes &wave, llvm::StringRef suffix);
   TilePace paceOf(const WaveTimes &wave, int number) const;
   int explainReduction();
-  int explainFloor(const std::vector<StepTerm> &waves);
+  void explainFurther(int all);
+  int explainFloor(int all);
 
   llvm::StringRef arithmeticBound() const {
     return model.kernel.tensor ? "tensor" : "simd";
@@ -199,7 +201,30 @@ int TileSteps::explainReduction() {
                               {"reading the sums", times.reduction.reads}}});
 }
 
-int TileSteps::explainFloor(const std::vector<StepTerm> &waves) {
+void TileSteps::explainFurther(int all) {
+  const double sms = double(model.device.smCount);
+  const WaveTimes wave = model.wave(1, sms, model.splits, true);
+  // Blocks of a wave that is no longer the last hide each other's epilogues.
+  auto epilogueOf = [&](bool isLast) {
+    return model
+        .wave(double(model.blocksPerSm()), double(model.slots()), model.splits,
+              isLast)
+        .epilogue;
+  };
+  const double hidden = epilogueOf(true) - epilogueOf(false);
+  FurtherWave further{.count = double(model.wholeTiles + model.blocks),
+                      .placeCount = sms,
+                      .room = double(model.slots() - times.lastBlocks)};
+  further.further = {"a further wave",
+                     wave.fill + wave.loop + wave.epilogue - hidden};
+  if (hidden > 0)
+    further.note = fmt::format(", which would hide {} of epilogues",
+                               quantityText(hidden, "ns"));
+  further.all = steps.resultOf(all);
+  explainFurtherWave(further, steps);
+}
+
+int TileSteps::explainFloor(int all) {
   int bytes = steps.add(
       {.title = "bytes floor",
        .formula =
@@ -209,7 +234,6 @@ int TileSteps::explainFloor(const std::vector<StepTerm> &waves) {
                        model.writeBytes(), model.device.dramWriteBytesPerNs()),
        .rule = StepRule::Sum,
        .terms = {{"reading", model.readNs()}, {"writing", model.writeNs()}}});
-  int all = steps.add("all waves", StepRule::Sum, waves);
   bool isBound = times.floor > 0;
   return steps.add(
       {.title = "beyond the waves",
@@ -238,6 +262,8 @@ void TileSteps::run() {
   if (times.fullWaves > 0)
     explain(times.full, times.fullWaves, " of split tiles", "full waves");
   explain(times.last, 1, " of the last wave", "the last wave");
+  int all = steps.add("all waves", StepRule::Sum, waves);
+  explainFurther(all);
   double peak = model.kernel.flopsPerClock * model.kernel.efficiency *
                 double(device.smCount) * model.clockGHz();
   explainProblemIntensity(model.problem, peak, device, paceOf(times.main(), 0),
@@ -249,7 +275,7 @@ void TileSteps::run() {
   llvm::append_range(addends, waves);
   if (model.splits > 1)
     addends.push_back(steps.resultOf(explainReduction()));
-  addends.push_back(steps.resultOf(explainFloor(waves)));
+  addends.push_back(steps.resultOf(explainFloor(all)));
   steps.add({.title = "total",
              .verdict = fmt::format("bound by {}", times.bound),
              .values = llvm::json::Object{{"bound", times.bound}},

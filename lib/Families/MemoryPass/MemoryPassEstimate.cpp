@@ -1,6 +1,7 @@
 //===- MemoryPassEstimate.cpp ---------------------------------------------===//
 #include "Families/MemoryPass/MemoryPassEstimate.h"
 
+#include "Families/FurtherWave.h"
 #include "Model/Bandwidth.h"
 #include "Model/RegisterWall.h"
 #include "Model/SharedMemoryWall.h"
@@ -206,6 +207,24 @@ static DerivationStep waveStep(llvm::StringRef title, const PassWave &wave,
           .exponent = wave.norm};
 }
 
+static void explainFurther(const MemoryPass &kernel, const PassTime &time,
+                           const DeviceModel &device, Derivation &steps) {
+  const auto blocks = double(kernel.clusterSize);
+  FurtherWave further{.count = double(kernel.tasks) * blocks,
+                      .placeCount = double(device.smCount),
+                      .room =
+                          time.last.tasks > 0
+                              ? double(time.slots - time.last.tasks) * blocks
+                              : 0};
+  // Tasks of a grid that stays have no block of their own.
+  if (kernel.persistentPerSm != 0)
+    further.pieces = "tasks";
+  further.further = {"a further wave",
+                     furtherWave(kernel, device, time).totalNs};
+  further.all = {"all waves", time.totalNs - time.launchNs - time.rampNs};
+  explainFurtherWave(further, steps);
+}
+
 Derivation explainPass(const MemoryPass &kernel, const DeviceModel &device) {
   PassTime time = passTime(kernel, device);
   Derivation steps;
@@ -225,6 +244,7 @@ Derivation explainPass(const MemoryPass &kernel, const DeviceModel &device) {
   if (time.last.tasks > 0)
     addends.push_back(
         steps.resultOf(steps.add(waveStep("the last wave", time.last, life))));
+  explainFurther(kernel, time, device, steps);
   steps.add({.title = "total",
              .verdict = fmt::format("bound by {}", nameOf(time.bound)),
              .values = llvm::json::Object{{"bound", nameOf(time.bound)},
