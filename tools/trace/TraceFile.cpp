@@ -46,7 +46,7 @@ llvm::Expected<std::string> TraceFile::close(const std::string &path) {
   bool isFirst = true;
   TraceScanner scanner([&](llvm::StringRef text, uint64_t line) {
     std::string valid = jsonText(text);
-    auto value = parseJson(valid, "event");
+    auto value = parseEvent(valid, "event");
     if (!value)
       return llvm::consumeError(value.takeError());
     events += isFirst ? "\n" : "\n,";
@@ -58,7 +58,7 @@ llvm::Expected<std::string> TraceFile::close(const std::string &path) {
   std::string head = scanner.head().str();
   const std::string tail = scanner.tail().str();
   // A list that is found in damaged text does not make that text valid.
-  auto value = parseJson(head + tail, "head");
+  auto value = parseEvent(head + tail, "head");
   if (!value) {
     llvm::consumeError(value.takeError());
     head = "{\"traceEvents\":[";

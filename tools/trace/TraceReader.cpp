@@ -4,6 +4,8 @@
 #include "Support/Error.h"
 #include "Support/Json.h"
 
+#include <llvm/ADT/StringExtras.h>
+
 #include <algorithm>
 #include <cmath>
 
@@ -35,6 +37,62 @@ static std::optional<llvm::StringRef> argumentOf(const Object &event,
   return arguments ? arguments->getString(key) : std::nullopt;
 }
 
+/// Whether \p text is a number by the grammar of JSON.
+static bool isNumber(llvm::StringRef text) {
+  constexpr llvm::StringLiteral kDigits = "0123456789";
+  auto takeDigits = [&] {
+    const size_t before = text.size();
+    text = text.ltrim(kDigits);
+    return text.size() < before;
+  };
+  text.consume_front("-");
+  if (!text.consume_front("0") && !takeDigits())
+    return false;
+  if (text.consume_front(".") && !takeDigits())
+    return false;
+  if (text.consume_front("e") || text.consume_front("E")) {
+    if (!text.consume_front("+"))
+      text.consume_front("-");
+    if (!takeDigits())
+      return false;
+  }
+  return text.empty();
+}
+
+/// The first number of \p json, which parseJson() takes, that is not one by the
+/// grammar; empty if all are.
+static llvm::StringRef oddNumber(llvm::StringRef json) {
+  auto isOfNumber = [](char c) {
+    return llvm::isDigit(c) || llvm::StringRef("+-.eE").contains(c);
+  };
+  while (!json.empty()) {
+    json = json.drop_until([](char c) {
+      return llvm::isDigit(c) || llvm::StringRef("+-.\"").contains(c);
+    });
+    if (json.consume_front("\"")) {
+      while (!json.consume_front("\""))
+        json = json.drop_front(json.front() == '\\' ? 2 : 1);
+      continue;
+    }
+    llvm::StringRef number = json.take_while(isOfNumber);
+    if (!number.empty() && !isNumber(number))
+      return number;
+    json = json.drop_front(number.size());
+  }
+  return "";
+}
+
+llvm::Expected<llvm::json::Value> parseEvent(llvm::StringRef text,
+                                             llvm::StringRef where) {
+  auto value = parseJson(text, where);
+  if (!value)
+    return value;
+  if (llvm::StringRef number = oddNumber(text); !number.empty())
+    return makeError(ErrorCode::InvalidArgument, "{}: {} is not a number",
+                     where, number);
+  return value;
+}
+
 TraceReader::TraceReader() { textOf(""); }
 
 TraceText TraceReader::textOf(std::optional<llvm::StringRef> text) {
@@ -61,7 +119,7 @@ void TraceReader::add(llvm::StringRef text, uint64_t line) {
   std::string mended;
   if (!llvm::json::isUTF8(text))
     text = mended = llvm::json::fixUTF8(text);
-  auto value = parseJson(text, where);
+  auto value = parseEvent(text, where);
   std::string fault;
   if (!value)
     fault = summarize(value.takeError()).message;

@@ -10,6 +10,12 @@
 
 namespace kiln::cli {
 
+/// Parses an event, which is UTF-8. \p where names it in errors
+/// (InvalidArgument). Stricter than parseJson(), which takes numbers such as
+/// "2." that other readers of the file refuse.
+llvm::Expected<llvm::json::Value> parseEvent(llvm::StringRef text,
+                                             llvm::StringRef where);
+
 /// Collects one trace, event by event. For one thread.
 class TraceReader {
 public:

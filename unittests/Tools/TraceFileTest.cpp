@@ -117,7 +117,8 @@ TEST_CASE("fields that are odd, missing or unknown") {
   auto faultsOf = [](const std::string &event) {
     return readTrace(traceOf({event, intervalOf("a", "b", "1", "2")}));
   };
-  for (const char *ts : {"1e300", "-1e17", "\"5\"", "null", "[]"}) {
+  for (const char *ts :
+       {"1e300", "-1e17", "2.", "01", "+5", ".5", "\"5\"", "null", "[]"}) {
     CAPTURE(ts);
     TraceFile trace = faultsOf(intervalOf("x", "y", ts, "1"));
     CHECK(trace.faults().damaged == 1);
