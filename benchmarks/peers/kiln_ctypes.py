@@ -290,7 +290,8 @@ class Statistics(CStruct):
                 ("module_bytes", c_uint64), ("module_peak_bytes", c_uint64),
                 ("scratch_bytes", c_uint64), ("scratch_peak_bytes", c_uint64),
                 ("host_bytes", c_uint64), ("host_peak_bytes", c_uint64),
-                ("reserved", c_uint64 * 11)]
+                ("waits", c_uint64), ("wait_ns", c_uint64),
+                ("longest_wait_ns", c_uint64), ("reserved", c_uint64 * 8)]
 
 
 STRUCTS = [Range, Problem, Arguments, Scale, Operand, GemmScales, GemmPackedB,

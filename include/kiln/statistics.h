@@ -57,7 +57,11 @@ typedef struct kiln_statistics {
   /// entry takes several times as much once it is parsed, and plans, compilers
   /// and the driver take memory that is not counted.
   uint64_t host_bytes, host_peak_bytes;
-  uint64_t reserved[11];
+  // Calls that took longer than a millisecond: see kiln_waits.
+  uint64_t waits;           ///< their number
+  uint64_t wait_ns;         ///< their time
+  uint64_t longest_wait_ns; ///< of one call
+  uint64_t reserved[8];
 } kiln_statistics;
 
 /// Tells the engine's counts.

@@ -27,9 +27,9 @@ void CallFrame::leave(Phase before, const char *reason) noexcept {
 }
 
 CallScope::CallScope(const char *function, WaitLedger *ledger,
-                     std::string problem) noexcept
+                     std::string problem, Shown shown) noexcept
     : function(function), ledger(ledger), problem(std::move(problem)) {
-  const uint32_t watched = watching();
+  const uint32_t watched = shown == Shown::Yes ? watching() : 0;
   seeWatched();
   isRange = watched & kNvtx;
   isTraced = watched & kTrace;

@@ -20,6 +20,8 @@ public:
 
   /// Counts time for \p phase from now on; returns the phase before.
   Phase enter(Phase phase) noexcept;
+  /// Whether the thread is in \p which right now.
+  bool isIn(Phase which) const noexcept { return phase == which; }
   /// Back to \p outer. \p reason, which may be null, says why a caller waited
   /// in the phase that ends.
   void leave(Phase outer, const char *reason) noexcept;
@@ -38,14 +40,17 @@ private:
   CallFrame *outer = nullptr; ///< of a call that a hook of another one makes
 };
 
-/// A call of the caller's that is not a hit, from its construction on. If it
-/// takes longer than the ledger's threshold, it is entered there.
+/// A call of the caller's, from its construction on. If it takes longer than
+/// the ledger's threshold, it is entered there.
 class CallScope {
 public:
+  /// Whether the call is an interval of traces, and a range.
+  enum class Shown { Yes, No };
+
   /// \p function is in static storage. \p ledger, which may be null, must
   /// outlive it. \p problem is the call's, unless it gets a Subject.
-  CallScope(const char *function, WaitLedger *ledger,
-            std::string problem = {}) noexcept;
+  CallScope(const char *function, WaitLedger *ledger, std::string problem = {},
+            Shown shown = Shown::Yes) noexcept;
   /// Tells the ledger's listener, outside of the call's phases.
   ~CallScope();
   CallScope(const CallScope &) = delete;

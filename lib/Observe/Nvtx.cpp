@@ -117,15 +117,13 @@ static llvm::Error attach(const std::string &path) {
   auto library = DynamicLibrary::openFirst({path}, "the NVTX tool's library",
                                            ErrorCode::Unsupported);
   if (!library)
-    return addContext(library.takeError(), "NVTX_INJECTION64_PATH");
+    return library.takeError();
   auto initialise = library->find<Initialise>("InitializeInjectionNvtx2");
   if (!initialise)
-    return makeError(ErrorCode::Unsupported,
-                     "NVTX_INJECTION64_PATH: {} is no library of an NVTX tool",
+    return makeError(ErrorCode::Unsupported, "{} is no library of an NVTX tool",
                      path);
   if (!initialise(exportTable))
-    return makeError(ErrorCode::Unsupported,
-                     "NVTX_INJECTION64_PATH: {} does not attach", path);
+    return makeError(ErrorCode::Unsupported, "{} does not attach", path);
   if (auto create = core2<Domain (*)(const char *)>(kCreateDomain))
     domain = create("kiln");
   if (auto name =

@@ -14,6 +14,8 @@
 
 namespace kiln::observe {
 
+/// Held while watching begins, and over a fork, so that a child gets it free.
+static std::mutex mutex;
 /// Whether the trace that the environment names was started, or cannot be.
 static bool hasAskedTrace = false;
 
@@ -23,33 +25,50 @@ static void forgetInChild() {
   detail::watches.store(0);
   hasAskedTrace = false;
   forgetTrace();
+  mutex.unlock();
 }
 
-static void startAsked(const std::string &path, const Log &log) {
-  auto started = startTrace(path);
-  if (!started)
-    return log.warning("KILN_TRACE: {}",
-                       summarize(started.takeError()).message);
-  log.info("KILN_TRACE: writing {}", *started);
-  // Else the end of the buffer would be lost.
-  ::atexit([] { stopTrace(); });
-}
+/// What is to be told to the log, which is not called with a lock held.
+struct Outcome {
+  std::string started, failures;
 
-void watchAsAsked(const Environment &environment, const Log &log) {
-  static std::mutex mutex;
-  static bool isForkWatched = false;
+  void fail(llvm::StringRef what, llvm::Error error) {
+    failures += fmt::format("{}{}: {}", failures.empty() ? "" : "; ", what,
+                            summarize(std::move(error)).message);
+  }
+};
+
+static Outcome watchLocked(const Environment &environment) {
   std::lock_guard<std::mutex> lock(mutex);
-  if (!std::exchange(isForkWatched, true))
-    ::pthread_atfork(nullptr, nullptr, forgetInChild);
+  static const int isForkWatched = ::pthread_atfork(
+      [] { mutex.lock(); }, [] { mutex.unlock(); }, forgetInChild);
+  (void)isForkWatched;
+  Outcome outcome;
   if (environment.nvtxInjection && environment.kilnNvtx.value_or("1") != "0")
     if (llvm::Error error = attachNvtx(*environment.nvtxInjection))
-      log.warning("{}", summarize(std::move(error)).message);
-  if (environment.kilnTrace && !std::exchange(hasAskedTrace, true))
-    startAsked(*environment.kilnTrace, log);
+      outcome.fail("NVTX_INJECTION64_PATH", std::move(error));
+  if (environment.kilnTrace && !std::exchange(hasAskedTrace, true)) {
+    auto started = startTrace(*environment.kilnTrace);
+    if (started) {
+      outcome.started = *started;
+      ::atexit([] { stopTrace(); }); // else the end of the buffer would be lost
+    } else {
+      outcome.fail("KILN_TRACE", started.takeError());
+    }
+  }
   if (environment.kilnLaunchRanges.value_or("0") != "0")
     watch(kLaunchRanges);
   if (environment.kilnWaits == "hits")
     watch(kHitWaits);
+  return outcome;
+}
+
+void watchAsAsked(const Environment &environment, const Log &log) {
+  const Outcome outcome = watchLocked(environment);
+  if (!outcome.started.empty())
+    log.info("KILN_TRACE: writing {}", outcome.started);
+  if (!outcome.failures.empty())
+    log.warning("{}", outcome.failures);
 }
 
 void nameThread(const char *name) noexcept {

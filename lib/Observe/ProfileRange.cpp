@@ -23,6 +23,7 @@ struct OpenRange {
 /// The ranges of a thread. Watching may begin and end while they are open.
 struct ThreadRanges {
   std::vector<Phase> open;
+  size_t lost = 0; ///< further ones, for which there was no memory
   std::vector<OpenRange> watched;
 };
 thread_local ThreadRanges ranges;
@@ -30,12 +31,15 @@ thread_local ThreadRanges ranges;
 
 void beginRange(Phase phase, const char *name) noexcept {
   try {
-    ranges.open.push_back(phase);
-  } catch (...) { // no memory: it and its end are not told
-    return;
+    if (ranges.lost == 0)
+      ranges.open.push_back(phase);
+    else
+      ++ranges.lost;
+  } catch (...) {
+    ++ranges.lost;
   }
   const uint32_t watched = watching() & (kNvtx | kTrace);
-  if (!watched) [[likely]]
+  if (!watched || ranges.lost) [[likely]]
     return;
   seeWatched();
   try {
@@ -51,6 +55,10 @@ void beginRange(Phase phase, const char *name) noexcept {
 }
 
 std::optional<Phase> endRange() noexcept {
+  if (ranges.lost > 0) {
+    --ranges.lost;
+    return Phase::Range;
+  }
   if (ranges.open.empty())
     return std::nullopt;
   const size_t depth = ranges.open.size();

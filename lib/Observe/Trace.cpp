@@ -22,7 +22,7 @@
 #include <cstring>
 #include <memory>
 #include <mutex>
-#include <set>
+#include <utility>
 
 namespace kiln::observe {
 
@@ -55,6 +55,11 @@ public:
   /// Adds one event, "{...}", of the calling thread. \p isFrequent: it may wait
   /// in the buffer.
   void add(llvm::StringRef event, bool isFrequent) noexcept;
+  /// Else the child would hold the parent's lock of the file.
+  void closeInChild() const noexcept {
+    if (file)
+      ::close(file.get());
+  }
 
 private:
   void append(llvm::StringRef event);
@@ -67,8 +72,9 @@ private:
   pid_t process = 0;
   std::string buffer; ///< lines behind `written`
   uint64_t written = 0;
-  uint64_t lost = 0; ///< events that the file lacks
-  std::set<int64_t> named;
+  uint64_t lost = 0;   ///< events that the file lacks
+  int failure = 0;     ///< of the last write; 0: none
+  uint64_t number = 0; ///< of the trace, in which threads are named
 };
 
 /// Never destroyed: threads may work while the process exits. A child has one
@@ -101,7 +107,7 @@ std::string quoted(llvm::StringRef text) {
   return out;
 }
 
-llvm::Error failure(llvm::StringRef path, int code) {
+llvm::Error cannotWrite(llvm::StringRef path, int code) {
   return makeError(ErrorCode::Io, "the trace {} cannot be written: {}", path,
                    std::strerror(code));
 }
@@ -117,12 +123,12 @@ llvm::Expected<ScopedFd> openOwn(std::string &path) {
     ScopedFd fd(ops, ops.open(AT_FDCWD, path.c_str(),
                               O_RDWR | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0644));
     if (!fd)
-      return failure(path, errno);
+      return cannotWrite(path, errno);
     // A file system without locks has no such protection.
     if (ops.tryLock(fd.get(), kWriterLockOffset) == 0 ||
         (errno != EAGAIN && errno != EACCES)) {
       if (ops.truncate(fd.get(), 0) != 0)
-        return failure(path, errno);
+        return cannotWrite(path, errno);
       return fd;
     }
     if (isSecond)
@@ -148,7 +154,8 @@ llvm::Expected<std::string> Trace::start(llvm::StringRef given) {
   file = std::move(*opened);
   process = ::getpid();
   written = lost = 0;
-  named.clear();
+  static uint64_t lastNumber = 0;
+  number = ++lastNumber;
   const auto unixNs = std::chrono::duration_cast<std::chrono::nanoseconds>(
                           std::chrono::system_clock::now().time_since_epoch())
                           .count();
@@ -162,7 +169,7 @@ llvm::Expected<std::string> Trace::start(llvm::StringRef given) {
   flush();
   if (written == 0) {
     close();
-    return failure(path, ENOSPC);
+    return cannotWrite(path, failure);
   }
   watch(kTrace);
   return path;
@@ -194,7 +201,8 @@ void Trace::append(llvm::StringRef event) {
 
 /// Gives the calling thread its name at its first event.
 void Trace::nameThread() {
-  if (!named.insert(threadId()).second)
+  static thread_local uint64_t namedIn = 0;
+  if (std::exchange(namedIn, number) == number)
     return;
   char name[16] = "";
   if (::pthread_getname_np(::pthread_self(), name, sizeof(name)) != 0)
@@ -204,7 +212,7 @@ void Trace::nameThread() {
                      process, threadId(), quoted(name)));
 }
 
-void Trace::add(llvm::StringRef event, bool isFrequent) noexcept try {
+void Trace::add(llvm::StringRef event, bool isFrequent) noexcept {
   std::lock_guard<std::mutex> lock(mutex);
   if (!file || process != ::getpid())
     return;
@@ -212,12 +220,14 @@ void Trace::add(llvm::StringRef event, bool isFrequent) noexcept try {
     ++lost;
     return;
   }
-  nameThread();
-  append(event);
-  if (!isFrequent || buffer.size() >= kBufferBytes)
-    flush();
-} catch (const std::bad_alloc &) {
-  ++lost;
+  try {
+    nameThread();
+    append(event);
+    if (!isFrequent || buffer.size() >= kBufferBytes)
+      flush();
+  } catch (const std::bad_alloc &) {
+    ++lost;
+  }
 }
 
 /// Writes the buffer and the end of the file, over the former end. Lines that
@@ -232,6 +242,7 @@ void Trace::flush() {
         static_cast<off_t>(written + done));
     if (step < 0 && errno == EINTR)
       continue;
+    failure = step < 0 ? errno : step == 0 ? ENOSPC : 0;
     if (step <= 0)
       break;
     done += static_cast<size_t>(step);
@@ -258,7 +269,10 @@ void stopTrace() noexcept {
     trace().stop();
 }
 
-void forgetTrace() noexcept { current = nullptr; }
+void forgetTrace() noexcept {
+  if (const Trace *parents = current.exchange(nullptr))
+    parents->closeInChild();
+}
 
 //===----------------------------------------------------------------------===//
 // Events

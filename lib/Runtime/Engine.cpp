@@ -7,6 +7,7 @@
 #include "Observe/Observe.h"
 #include "Runtime/Background.h"
 #include "Runtime/PrepareTask.h"
+#include "Runtime/StatisticsWriter.h"
 #include "Store/DeviceAssembly.h"
 #include "Store/ProbeStore.h"
 #include "Store/Verdicts.h"
@@ -58,7 +59,11 @@ Engine::create(const kiln_engine_options *given) {
   observe::watchAsAsked(config->environment, config->hooks.log());
   if (config->profilerWindow)
     ProfilerWindow::ofProcess().open(*config->profilerWindow);
-  return std::unique_ptr<Engine>(new Engine(std::move(*config)));
+  std::unique_ptr<Engine> engine(new Engine(std::move(*config)));
+  if (const auto &path = engine->options.environment.kilnStatistics)
+    engine->statisticsWriter =
+        std::make_unique<StatisticsWriter>(*engine, *path);
+  return engine;
 }
 
 Engine::~Engine() {
@@ -82,6 +87,7 @@ Engine::~Engine() {
     theBackground->stop();
   for (auto &[key, task] : running)
     task->join();
+  statisticsWriter.reset();
   closeContexts();
   deliverMessages();
 }
@@ -436,6 +442,10 @@ static void tellMemory(const MemoryGauges &gauges, kiln_statistics &result) {
 
 kiln_statistics Engine::statistics() {
   kiln_statistics result = KILN_INIT(kiln_statistics);
+  const observe::WaitLedger::Totals waited = ledger.totals();
+  result.waits = waited.count;
+  result.wait_ns = waited.ns;
+  result.longest_wait_ns = waited.longestNs;
   result.launches = launches.value();
   result.fallback_launches = fallbackLaunches.value();
   result.dispatch_misses = workCounts.dispatchMisses.load();

@@ -40,6 +40,7 @@ namespace kiln {
 
 class Background;
 class PrepareTask;
+class StatisticsWriter;
 struct RangePart;
 
 class Engine {
@@ -227,6 +228,7 @@ private:
   bool isEnding = false; ///< services made from now on compile nothing
 
   std::unique_ptr<Background> theBackground;
+  std::unique_ptr<StatisticsWriter> statisticsWriter; ///< KILN_STATISTICS
   ExitNotice exitNotice{options.hooks.log()};
 };
 

@@ -49,18 +49,29 @@ llvm::Error Engine::launchWatched(const Driver &driver, const ActivePlan &plan,
                                   const kiln_workspace *given,
                                   CudaStream stream, const DispatchKey *key) {
   const uint32_t watched = observe::watching();
+  const observe::CallFrame *call = observe::CallFrame::current();
+  // A launch that is part of a call has its range already.
+  const bool isShown = (watched & observe::kLaunchRanges) &&
+                       !(call && call->isIn(observe::Phase::Launch));
   auto enqueue = [&] {
-    if (!(watched & observe::kLaunchRanges))
+    if (!isShown)
       return enqueuePlan(driver, plan, context, arguments, given, stream, key);
     const observe::LaunchSpan span(plan.loaded->shownName());
     return enqueuePlan(driver, plan, context, arguments, given, stream, key);
   };
   if (!(watched & (observe::kHitWaits | observe::kProfilerWindow))) [[likely]]
     return enqueue();
-  // A launch that is part of a call is in that call's time.
+  auto text = [&] { return plan.loaded->plan().problem.text(); };
   std::optional<observe::CallScope> hit;
-  if ((watched & observe::kHitWaits) && !observe::CallFrame::current())
-    hit.emplace("launch", &ledger);
+  std::optional<observe::CallScope::Subject> subject;
+  if ((watched & observe::kHitWaits) && !call) {
+    hit.emplace("launch", &ledger, std::string(),
+                observe::CallScope::Shown::No);
+    subject.emplace(*hit, text);
+  }
+  auto entered = CurrentContext::enter(driver, context);
+  if (!entered)
+    return entered.takeError();
   std::optional<ProfilerWindow::Launch> counted;
   if (watched & observe::kProfilerWindow)
     counted.emplace(ProfilerWindow::ofProcess(), driver, stream);

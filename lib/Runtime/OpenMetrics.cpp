@@ -77,6 +77,12 @@ static constexpr Metric kMetrics[] = {
      "Host memory of stores and of the table of plans."},
     {&Counts::host_peak_bytes, "host_peak_bytes", Kind::Gauge, Unit::Bytes,
      "The most host memory of these since the peaks were reset."},
+    {&Counts::waits, "waits", Kind::Counter, Unit::None,
+     "Calls that took longer than a millisecond."},
+    {&Counts::wait_ns, "wait_seconds", Kind::Counter, Unit::Seconds,
+     "Time of calls that took longer than a millisecond."},
+    {&Counts::longest_wait_ns, "longest_wait_seconds", Kind::Gauge,
+     Unit::Seconds, "The longest time of a call."},
 };
 
 static_assert(std::size(kMetrics) ==

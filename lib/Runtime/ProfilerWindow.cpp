@@ -53,8 +53,7 @@ void ProfilerWindow::open(const ProfilerWindow &given) {
 
 void ProfilerWindow::start(const Driver &driver) {
   // A profiler is no part of the work that it watches: a failure stops nothing.
-  llvm::consumeError(startProfilers(driver));
-  isStarted = true;
+  isStarted = !llvm::errorToBool(startProfilers(driver));
 }
 
 void ProfilerWindow::stop(const Driver &driver) {

@@ -74,7 +74,8 @@ static llvm::Expected<int> runBench(const ParsedOptions &options) {
   const bool wantsBaseline = !options.has(kNoPeerOption.name);
   EnginePtr engine;
   if (options.has("--calls")) {
-    auto made = makeSessionEngine(KILN_MODE_PREDICT, options, subject->environment);
+    auto made =
+        makeSessionEngine(KILN_MODE_PREDICT, options, subject->environment);
     if (!made)
       return made.takeError();
     engine = std::move(*made);

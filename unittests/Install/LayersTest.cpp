@@ -226,7 +226,7 @@ Layers designLayers() {
 
 TEST_CASE("the layer list of the design is read") {
   Layers layers = designLayers();
-  CHECK(layers.size() == 21);
+  CHECK(layers.size() == 23);
   CHECK(layers["Support"] == 0);
   CHECK(layers["Device"] == layers["Cache"]);
   CHECK(layers["Driver"] == layers["Model"]);

@@ -8,6 +8,7 @@
 #include <llvm/Support/JSON.h>
 
 #include <cstdlib>
+#include <filesystem>
 #include <map>
 #include <set>
 #include <sys/wait.h>
@@ -252,6 +253,51 @@ TEST_CASE("a trace of a first call: phases, threads, flows") {
     CHECK(ends == 17);
   CHECK(kiln_trace_start("/no/such/folder/x.json") == KILN_IO);
   CHECK(kiln_trace_start(nullptr) == KILN_INVALID_ARGUMENT);
+}
+
+TEST_CASE("an engine keeps its counts and waits in a file") {
+  RuntimeFixture fixture;
+  const std::string path = fixture.cache / "stats-%p.json";
+  const ScopedVariable variable("KILN_STATISTICS", path);
+  kiln_engine_options options = fixture.options();
+  options.flags = 0;
+  fixture.nvrtc.delayWhen("kiln", 5);
+  kiln_engine *engine = fixture.engine(options);
+  kiln_engine *second = fixture.engine(options);
+  kiln_gemm_args args = gemmArgs();
+  REQUIRE(kiln_gemm(engine, &args, nullptr, fixture.gpu.stream()) ==
+          KILN_SUCCESS);
+  kiln_statistics counts = KILN_INIT(kiln_statistics);
+  REQUIRE(kiln_get_statistics(engine, &counts) == KILN_SUCCESS);
+  CHECK(counts.waits == 1);
+  CHECK(counts.wait_ns == counts.longest_wait_ns);
+  CHECK(counts.wait_ns > 5'000'000);
+  fixture.destroy(second);
+  fixture.destroy(engine);
+  // Other tests of this process may have had engines with such a file.
+  std::vector<llvm::json::Object> files;
+  for (const auto &entry :
+       std::filesystem::directory_iterator(fixture.cache.path))
+    if (entry.path().filename().string().starts_with("stats-")) {
+      auto parsed = llvm::json::parse(readBytes(entry.path()));
+      REQUIRE(static_cast<bool>(parsed));
+      files.push_back(*parsed->getAsObject());
+    }
+  REQUIRE(files.size() == 2);
+  if (*files[1].getInteger("engine") < *files[0].getInteger("engine"))
+    std::swap(files[0], files[1]);
+  const llvm::json::Object *told = files[0].getObject("statistics");
+  REQUIRE(told);
+  CHECK(told->getInteger("launches") == 1);
+  CHECK(told->getInteger("wait_ns") == int64_t(counts.wait_ns));
+  CHECK(told->getInteger("compile_ns"));
+  CHECK(told->getInteger("host_peak_bytes"));
+  REQUIRE(files[0].getArray("waits")->size() == 1);
+  const llvm::json::Object &wait =
+      *files[0].getArray("waits")->front().getAsObject();
+  CHECK(wait.getString("call") == "kiln_gemm");
+  CHECK(wait.getString("phase") == "compile");
+  CHECK(files[1].getArray("waits")->empty());
 }
 
 TEST_CASE("a profiler may be started and stopped by calls") {
