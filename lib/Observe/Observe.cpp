@@ -28,7 +28,7 @@ static void forgetInChild() {
   mutex.unlock();
 }
 
-/// What is to be told to the log, which is not called with a lock held.
+/// The messages for the log, which is not called with a lock held.
 struct Outcome {
   std::string started, failures;
 

@@ -125,8 +125,8 @@ void StatisticsWriter::work() noexcept {
   }
 }
 
-/// Replaces \p path by \p text. Readers see the old text or the new one. What
-/// monitoring reads need not outlive a power cut, so nothing is synchronised.
+/// Replaces \p path by \p text. Readers see the old text or the new one. The
+/// file need not outlive a power cut, so nothing is synchronised.
 /// Returns 0 or an errno.
 static int replaceText(const std::string &path, const std::string &text) {
   FileOps &ops = FileOps::system();
