@@ -21,7 +21,8 @@ extern "C" {
 //
 // Hooks are called from any thread, also several at once, and never with a lock
 // of Kiln's held. No hook is called on a dispatch hit, except for the allocator
-// where a stream has no arena yet or needs a larger one. A hook may call Kiln,
+// where a stream has no arena yet or needs a larger one, and, with
+// KILN_WAITS=hits, KILN_EVENT_WAIT. A hook may call Kiln,
 // but not end the object that calls it and not wait for a task. A first call
 // that a hook makes may get the estimator's choice; it gets KILN_IN_PROGRESS
 // for the problem that its caller works on, and KILN_NO_CANDIDATE where all
@@ -42,7 +43,9 @@ enum kiln_event_kind_value {
   KILN_EVENT_CHOSEN = 50,      ///< a plan now serves the problem
   KILN_EVENT_PENDING = 55,     ///< the background will look for a better plan
   KILN_EVENT_CACHE_FAULT = 60, ///< an entry was damaged, foreign or not written
-  KILN_EVENT_WAIT = 70 ///< a call took longer than a ms; `message` says why
+  /// A call took longer than a ms; `message` says why. Calls that the hook
+  /// makes itself are in the ledger of waits without an event.
+  KILN_EVENT_WAIT = 70
 };
 
 /// One step of Kiln's work, for metrics and traces. Strings may be null and are
@@ -179,7 +182,8 @@ typedef struct kiln_engine_options {
 
 /// Makes an engine; null options are the defaults.
 /// Waits for nothing: microseconds. Driver, compiler and files are opened when
-/// they are first needed, so it works without a GPU.
+/// they are first needed, so it works without a GPU. Exceptions: an NVTX tool
+/// and the files of KILN_TRACE and KILN_STATISTICS are opened at once.
 /// The caller owns the engine and ends it with kiln_engine_destroy. Strings and
 /// hook structs of the options are copied.
 /// Errors: KILN_INVALID_ARGUMENT, KILN_UNSUPPORTED, KILN_OUT_OF_MEMORY.

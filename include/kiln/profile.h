@@ -53,11 +53,12 @@ KILN_API kiln_status kiln_profile_end(kiln_engine *engine) KILN_NOEXCEPT;
 //
 // `nsys profile --capture-range=cudaProfilerApi` and `ncu --profile-from-start
 // off` record only between cuProfilerStart and cuProfilerStop of the driver.
-// These calls bracket launches, and so does the environment, where the numbers
-// count from 1:
-//   KILN_PROFILE=launches:1000-1100   the launches of all engines of the
-//   process KILN_PROFILE=steps:10-12          ranges of the kind
-//   KILN_PROFILE_STEP
+// These calls bracket launches, and so does the environment:
+//
+// - KILN_PROFILE=launches:1000-1100: launches of all engines of the process;
+// - KILN_PROFILE=steps:10-12: ranges of the kind KILN_PROFILE_STEP.
+//
+// Numbers count from 1. Another text fails kiln_engine_create.
 // The end of a window of launches waits for the work of its last stream.
 //===----------------------------------------------------------------------===//
 
@@ -95,7 +96,7 @@ KILN_API kiln_status kiln_trace_stop(void) KILN_NOEXCEPT;
 typedef struct kiln_wait {
   uint32_t struct_size;
   uint32_t reserved0;
-  const char *call;       ///< the function, "kiln_gemm"
+  const char *call;       ///< the function, "kiln_gemm"; "launch" for a hit
   const char *phase;      ///< in which it spent the most time, "compile"
   const char *reason;     ///< of that phase, "a kernel is compiled"; or ""
   uint64_t start_unix_ns; ///< since 1970

@@ -81,8 +81,8 @@ typedef struct kiln_timing {
 /// polling an event for 2 ms and then every 0.05 ms; so the stream is empty
 /// when it returns, also after a failure. Captures of other threads and this
 /// call do not disturb each other, on any stream but the legacy default one.
-/// \p options and \p timing are the caller's. May take as long as one trial, or
-/// time_limit_ms.
+/// \p options and \p timing are the caller's. May take as long as the warm-ups
+/// and one trial, or time_limit_ms after them.
 /// Errors: the status of a call that failed, with its message if Kiln has one;
 /// KILN_NOT_PREPARED if \p stream is being captured: nothing is then called;
 /// KILN_INVALID_ARGUMENT; KILN_UNSUPPORTED for unknown flags;

@@ -4,9 +4,8 @@
 #include "Observe/Watch.h"
 #include "Support/DynamicLibrary.h"
 
+#include <atomic>
 #include <cstdint>
-#include <mutex>
-#include <utility>
 
 namespace kiln::observe {
 
@@ -132,18 +131,22 @@ static llvm::Error attach(const std::string &path) {
       const auto phase = static_cast<Phase>(i);
       name(domain, categoryOf(phase), nameOf(phase).data());
     }
-  watch(kNvtx);
   return llvm::Error::success();
 }
 
 llvm::Error attachNvtx(const std::string &injectionPath) {
-  static std::mutex mutex;
-  static bool isDone = false;
-  std::lock_guard<std::mutex> lock(mutex);
-  if (!std::exchange(isDone, true))
-    return attach(injectionPath);
-  if (domain) // again, in a child
-    watch(kNvtx);
+  static constinit std::atomic<bool> isClaimed{false};
+  static constinit std::atomic<bool> isAttached{false};
+  if (isClaimed.exchange(true)) {
+    if (isAttached) // again, in a child
+      watch(kNvtx);
+    return llvm::Error::success();
+  }
+  llvm::Error error = attach(injectionPath);
+  if (error)
+    return error;
+  isAttached = true;
+  watch(kNvtx);
   return llvm::Error::success();
 }
 

@@ -25,8 +25,9 @@ namespace kiln::observe {
 using NvtxName = const void *;
 
 /// Loads the tool's library and attaches it; from now on kNvtx is watching.
-/// The second and later calls do nothing. Thread-safe; takes as long as the
-/// tool does. Errors: Unsupported if there is no such library, or it refuses.
+/// The first call of the process attaches; later ones do nothing. Thread-safe;
+/// takes as long as the tool does. Errors: Unsupported if there is no such
+/// library, or it refuses.
 llvm::Error attachNvtx(const std::string &injectionPath);
 
 // Only while kNvtx is watching, after seeWatched(). Each takes as long as the

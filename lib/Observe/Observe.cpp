@@ -7,7 +7,6 @@
 #include "Support/Error.h"
 
 #include <pthread.h>
-#include <stdlib.h>
 
 #include <mutex>
 #include <utility>
@@ -44,17 +43,12 @@ static Outcome watchLocked(const Environment &environment) {
       [] { mutex.lock(); }, [] { mutex.unlock(); }, forgetInChild);
   (void)isForkWatched;
   Outcome outcome;
-  if (environment.nvtxInjection && environment.kilnNvtx.value_or("1") != "0")
-    if (llvm::Error error = attachNvtx(*environment.nvtxInjection))
-      outcome.fail("NVTX_INJECTION64_PATH", std::move(error));
   if (environment.kilnTrace && !std::exchange(hasAskedTrace, true)) {
     auto started = startTrace(*environment.kilnTrace);
-    if (started) {
+    if (started)
       outcome.started = *started;
-      ::atexit([] { stopTrace(); }); // else the end of the buffer would be lost
-    } else {
+    else
       outcome.fail("KILN_TRACE", started.takeError());
-    }
   }
   if (environment.kilnLaunchRanges.value_or("0") != "0")
     watch(kLaunchRanges);
@@ -64,7 +58,11 @@ static Outcome watchLocked(const Environment &environment) {
 }
 
 void watchAsAsked(const Environment &environment, const Log &log) {
-  const Outcome outcome = watchLocked(environment);
+  Outcome outcome = watchLocked(environment);
+  // The tool's code runs without a lock: it may fork, or make an engine.
+  if (environment.nvtxInjection && environment.kilnNvtx.value_or("1") != "0")
+    if (llvm::Error error = attachNvtx(*environment.nvtxInjection))
+      outcome.fail("NVTX_INJECTION64_PATH", std::move(error));
   if (!outcome.started.empty())
     log.info("KILN_TRACE: writing {}", outcome.started);
   if (!outcome.failures.empty())

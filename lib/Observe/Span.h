@@ -1,11 +1,10 @@
 //===- Span.h - an interval of a thread's work ----------------------------===//
 //
-// Work off the path of hits is enclosed in spans. Each is told to the
-// process's watchers (Watch.h): the NVTX tool gets a range, the trace an
-// interval. Within
+// Work off the path of hits is enclosed in spans. Each is told to the process's
+// watchers (Watch.h): the NVTX tool gets a range, the trace an interval. Within
 // a call (CallScope.h) a span also adds its time to the phases of the call, for
-// the ledger of waits. Without watchers and outside of calls a span costs
-// two loads and a branch.
+// the ledger of waits. Without watchers and outside of calls a span costs two
+// loads and a branch.
 //
 //===----------------------------------------------------------------------===//
 #pragma once

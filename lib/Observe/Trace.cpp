@@ -2,16 +2,15 @@
 #include "Observe/Trace.h"
 
 #include "Observe/Watch.h"
-#include "Support/AtomicFile.h"
 #include "Support/Error.h"
 #include "Support/FileOps.h"
 #include "Support/Format.h"
+#include "Support/OutputPath.h"
 
 #include <llvm/Support/JSON.h>
 #include <llvm/Support/Path.h>
 #include <llvm/Support/raw_ostream.h>
 
-#include <fcntl.h>
 #include <pthread.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -19,6 +18,7 @@
 #include <atomic>
 #include <cerrno>
 #include <chrono>
+#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <mutex>
@@ -33,9 +33,12 @@ uint64_t monotonicNs() noexcept {
           .count());
 }
 
+static constinit thread_local int64_t knownThread = 0;
+
 int64_t threadId() noexcept {
-  static thread_local const int64_t id = ::syscall(SYS_gettid);
-  return id;
+  if (knownThread == 0)
+    knownThread = ::syscall(SYS_gettid);
+  return knownThread;
 }
 
 //===----------------------------------------------------------------------===//
@@ -100,6 +103,8 @@ std::string processName() {
       .str();
 }
 
+double usOf(uint64_t ns) { return static_cast<double>(ns) * 1e-3; }
+
 /// \p text as a JSON string with quotes.
 std::string quoted(llvm::StringRef text) {
   std::string out;
@@ -112,50 +117,20 @@ llvm::Error cannotWrite(llvm::StringRef path, int code) {
                    std::strerror(code));
 }
 
-/// Opens and empties a file that no other process writes a trace to. Its name
-/// is \p path or, if another process writes there, gets the number of this one.
-llvm::Expected<ScopedFd> openOwn(std::string &path) {
-  const std::string number = std::to_string(::getpid());
-  for (size_t place; (place = path.find("%p")) != std::string::npos;)
-    path.replace(place, 2, number);
-  FileOps &ops = FileOps::system();
-  for (bool isSecond : {false, true}) {
-    ScopedFd fd(ops, ops.open(AT_FDCWD, path.c_str(),
-                              O_RDWR | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0644));
-    if (!fd)
-      return cannotWrite(path, errno);
-    // A file system without locks has no such protection.
-    if (ops.tryLock(fd.get(), kWriterLockOffset) == 0 ||
-        (errno != EAGAIN && errno != EACCES)) {
-      if (ops.truncate(fd.get(), 0) != 0)
-        return cannotWrite(path, errno);
-      return fd;
-    }
-    if (isSecond)
-      break;
-    const std::string extension = llvm::sys::path::extension(path).str();
-    path.resize(path.size() - extension.size());
-    path += "." + number + extension;
-  }
-  return makeError(ErrorCode::InProgress, "another process writes the trace {}",
-                   path);
-}
-
 } // namespace
 
 llvm::Expected<std::string> Trace::start(llvm::StringRef given) {
   std::lock_guard<std::mutex> lock(mutex);
   if (file)
     return makeError(ErrorCode::InProgress, "a trace is being written already");
-  std::string path = given.str();
-  auto opened = openOwn(path);
-  if (!opened)
-    return opened.takeError();
-  file = std::move(*opened);
+  OwnedFile opened =
+      openOwned(FileOps::system(), processPath(given), /*isPlain=*/false);
+  if (!opened.fd || FileOps::system().truncate(opened.fd.get(), 0) != 0)
+    return cannotWrite(opened.path, opened.fd ? errno : opened.errnoValue);
+  file = std::move(opened.fd);
   process = ::getpid();
   written = lost = 0;
-  static uint64_t lastNumber = 0;
-  number = ++lastNumber;
+  ++number;
   const auto unixNs = std::chrono::duration_cast<std::chrono::nanoseconds>(
                           std::chrono::system_clock::now().time_since_epoch())
                           .count();
@@ -169,22 +144,28 @@ llvm::Expected<std::string> Trace::start(llvm::StringRef given) {
   flush();
   if (written == 0) {
     close();
-    return cannotWrite(path, failure);
+    return cannotWrite(opened.path, failure);
   }
   watch(kTrace);
-  return path;
+  // Else the end of the buffer would be lost at the end of the process.
+  static const int isExitWatched = std::atexit([] { stopTrace(); });
+  (void)isExitWatched;
+  return opened.path;
 }
 
 void Trace::stop() noexcept {
-  unwatch(kTrace);
   std::lock_guard<std::mutex> lock(mutex);
-  if (file && process == ::getpid()) {
+  unwatch(kTrace);
+  if (!file || process != ::getpid())
+    return;
+  try {
     if (lost)
       append(fmt::format("{{\"ph\":\"i\",\"s\":\"p\",\"name\":\"events "
-                         "lost\",\"cat\":\"trace\",\"ts\":{},\"pid\":{},"
+                         "lost\",\"cat\":\"trace\",\"ts\":{:.3f},\"pid\":{},"
                          "\"tid\":0,\"args\":{{\"count\":{}}}}}",
-                         double(monotonicNs()) * 1e-3, process, lost));
+                         usOf(monotonicNs()), process, lost));
     flush();
+  } catch (const std::bad_alloc &) { // the file lacks its last events
   }
   close();
 }
@@ -233,29 +214,22 @@ void Trace::add(llvm::StringRef event, bool isFrequent) noexcept {
 /// Writes the buffer and the end of the file, over the former end. Lines that
 /// cannot be written are lost, and the file stays unchanged.
 void Trace::flush() {
+  FileOps &ops = FileOps::system();
   const size_t lines = buffer.size();
   buffer += kEnd;
-  size_t done = 0;
-  while (done < buffer.size()) {
-    const ssize_t step = FileOps::system().writeAt(
-        file.get(), buffer.data() + done, buffer.size() - done,
-        static_cast<off_t>(written + done));
-    if (step < 0 && errno == EINTR)
-      continue;
-    failure = step < 0 ? errno : step == 0 ? ENOSPC : 0;
-    if (step <= 0)
-      break;
-    done += static_cast<size_t>(step);
-  }
-  if (done == buffer.size()) {
+  failure = writeAllAt(ops, file.get(), buffer, static_cast<off_t>(written));
+  if (!failure) {
     written += lines;
   } else {
-    lost += llvm::StringRef(buffer).take_front(lines).count("\n,");
-    // The disk is full. This much it held before.
-    (void)FileOps::system().writeAt(file.get(), kEnd.data(), kEnd.size(),
-                                    static_cast<off_t>(written));
-    (void)FileOps::system().truncate(file.get(),
-                                     static_cast<off_t>(written + kEnd.size()));
+    // Names of threads are told again.
+    const auto all = llvm::StringRef(buffer).take_front(lines);
+    lost += all.count("\n,") - all.count("\n,{\"ph\":\"M\"");
+    ++number;
+  }
+  // The disk is full. This much the file held before.
+  if (failure && written > 0) {
+    (void)writeAllAt(ops, file.get(), kEnd, static_cast<off_t>(written));
+    (void)ops.truncate(file.get(), static_cast<off_t>(written + kEnd.size()));
   }
   buffer.clear();
 }
@@ -270,6 +244,7 @@ void stopTrace() noexcept {
 }
 
 void forgetTrace() noexcept {
+  knownThread = 0;
   if (const Trace *parents = current.exchange(nullptr))
     parents->closeInChild();
 }
@@ -277,8 +252,6 @@ void forgetTrace() noexcept {
 //===----------------------------------------------------------------------===//
 // Events
 //===----------------------------------------------------------------------===//
-
-static double usOf(uint64_t ns) { return static_cast<double>(ns) * 1e-3; }
 
 static std::string argsOf(const TracedInterval &interval) {
   std::string args;
@@ -301,7 +274,7 @@ void traceInterval(const TracedInterval &interval) noexcept try {
                   phase.str(), usOf(interval.startNs),
                   usOf(interval.endNs - interval.startNs), ::getpid(),
                   threadId(), argsOf(interval)),
-      interval.phase == Phase::Launch);
+      interval.phase == Phase::Launch || interval.phase == Phase::Wait);
 } catch (const std::bad_alloc &) {
 }
 

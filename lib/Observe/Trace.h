@@ -46,7 +46,8 @@ llvm::Expected<std::string> startTrace(llvm::StringRef path);
 /// last event. Does nothing without a trace.
 void stopTrace() noexcept;
 
-/// In a child: leaves the trace to the parent. Takes no lock.
+/// In a child: leaves the trace to the parent, and forgets the number of the
+/// calling thread. Takes no lock.
 void forgetTrace() noexcept;
 
 /// An interval that ended.
@@ -59,7 +60,8 @@ struct TracedInterval {
 };
 
 // Without a trace the following do nothing. They take a lock of the trace, and
-// write the file where an interval is not a launch.
+// write the file. Launches and waits, which may hold a stream's lock, wait in a
+// buffer for the next other interval.
 
 void traceInterval(const TracedInterval &interval) noexcept;
 

@@ -17,17 +17,26 @@ void WaitLedger::add(WaitEntry entry) {
     sum.ns += entry.elapsedNs;
     sum.longestNs = std::max(sum.longestNs, entry.elapsedNs);
   }
-  if (listener)
+  // The calls of a listener may wait as well, and it would be told of itself.
+  static constinit thread_local bool isTelling = false;
+  if (!listener || isTelling)
+    return;
+  isTelling = true;
+  try {
     listener(entry);
+  } catch (...) { // a hook
+  }
+  isTelling = false;
 }
 
-std::vector<WaitEntry> WaitLedger::entries(uint64_t first,
-                                           uint64_t &next) const {
+std::vector<WaitEntry> WaitLedger::entries(uint64_t &position,
+                                           size_t most) const {
   std::lock_guard<std::mutex> lock(mutex);
-  next = sum.count;
   std::vector<WaitEntry> found;
-  for (uint64_t n = std::max(first, sum.count - ring.size()); n < next; ++n)
+  uint64_t n = std::max(position, sum.count - ring.size());
+  for (; n < sum.count && found.size() < most; ++n)
     found.push_back(ring[n % kMostEntries]);
+  position = std::min(n, sum.count);
   return found;
 }
 

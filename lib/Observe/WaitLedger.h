@@ -38,13 +38,15 @@ public:
   };
 
   /// \p listener, which may be empty, is told of each entry, without a lock.
+  /// Entries of calls that it makes itself are not told.
   explicit WaitLedger(std::function<void(const WaitEntry &)> listener = {})
       : listener(std::move(listener)) {}
 
   void add(WaitEntry entry);
-  /// The entries from number \p first on (0: from the oldest that is kept); the
-  /// next one that comes will be number \p next.
-  std::vector<WaitEntry> entries(uint64_t first, uint64_t &next) const;
+  /// The entries from number \p position on, at most \p most (0: from the
+  /// oldest that is kept). Moves \p position behind them.
+  std::vector<WaitEntry> entries(uint64_t &position,
+                                 size_t most = kMostEntries) const;
   Totals totals() const;
 
 private:

@@ -104,8 +104,10 @@ kiln_status kiln_profiler_stop(kiln_engine *engine) KILN_NOEXCEPT {
 
 kiln_status kiln_trace_start(const char *path) KILN_NOEXCEPT {
   return guarded([&]() -> llvm::Error {
-    if (!path || !*path)
+    if (!path)
       return nullArgument("path");
+    if (!*path)
+      return makeError(ErrorCode::InvalidArgument, "path is empty");
     auto started = observe::startTrace(path);
     return started ? llvm::Error::success() : started.takeError();
   });
@@ -127,13 +129,10 @@ kiln_status kiln_waits(kiln_engine *engine, uint64_t *position,
     *count = 0;
     if (auto error = checkOutputArray(waits, capacity, "waits"))
       return error;
-    uint64_t next = 0;
-    const auto entries = engine->engine->waits().entries(*position, next);
-    const size_t taken = std::min(entries.size(), capacity);
-    for (size_t i = 0; i < taken; ++i)
+    const auto entries = engine->engine->waits().entries(*position, capacity);
+    for (size_t i = 0; i < entries.size(); ++i)
       fillElement(waits, i, waitOf(entries[i]));
-    *count = taken;
-    *position = next - (entries.size() - taken);
+    *count = entries.size();
     return llvm::Error::success();
   });
 }

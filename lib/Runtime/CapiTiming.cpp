@@ -89,6 +89,7 @@ struct Timed {
   CudaStream stream;
 
   llvm::Expected<StreamTiming> run(ReadOptions options) const;
+  llvm::Error refuseCaptured(const Driver &driver) const;
   llvm::Error callOnce() const {
     const uint64_t before = reportsOfThread();
     const kiln_status status = call(user, stream);
@@ -98,6 +99,18 @@ struct Timed {
   }
 };
 } // namespace
+
+/// NotPrepared while the stream is being captured.
+llvm::Error Timed::refuseCaptured(const Driver &driver) const {
+  auto capture = captureStatus(driver, stream);
+  if (!capture)
+    return capture.takeError();
+  if (*capture == CaptureStatus::None)
+    return llvm::Error::success();
+  return makeError(ErrorCode::NotPrepared,
+                   "the stream is being captured: time calls outside of "
+                   "captures");
+}
 
 llvm::Expected<StreamTiming> Timed::run(ReadOptions options) const {
   auto driver = engine.driver();
@@ -109,13 +122,8 @@ llvm::Expected<StreamTiming> Timed::run(ReadOptions options) const {
   auto current = CurrentContext::enter(**driver, *context);
   if (!current)
     return current.takeError();
-  auto capture = captureStatus(**driver, stream);
-  if (!capture)
-    return capture.takeError();
-  if (*capture != CaptureStatus::None)
-    return makeError(ErrorCode::NotPrepared,
-                     "the stream is being captured: time calls outside of "
-                     "captures");
+  if (auto error = refuseCaptured(**driver))
+    return error;
   if (options.flushes) {
     auto entered = EnteredContext::of(engine, *context);
     if (!entered)
@@ -123,8 +131,15 @@ llvm::Expected<StreamTiming> Timed::run(ReadOptions options) const {
     options.timer.flushBytes = 2 * uint64_t(entered->state().model.l2Bytes);
     options.timer.gauge = engine.memory().scratch;
   }
-  return timeCalls(
-      **driver, stream, [&] { return callOnce(); }, options.timer);
+  bool isFirst = true;
+  auto call = [&]() -> llvm::Error {
+    if (llvm::Error error = callOnce())
+      return error;
+    // Events of a capture tell no time.
+    return std::exchange(isFirst, false) ? refuseCaptured(**driver)
+                                         : llvm::Error::success();
+  };
+  return timeCalls(**driver, stream, call, options.timer);
 }
 
 extern "C" {

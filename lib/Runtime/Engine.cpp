@@ -58,7 +58,7 @@ Engine::create(const kiln_engine_options *given) {
     return config.takeError();
   observe::watchAsAsked(config->environment, config->hooks.log());
   if (config->profilerWindow)
-    ProfilerWindow::ofProcess().open(*config->profilerWindow);
+    ProfilerWindow::open(*config->profilerWindow);
   std::unique_ptr<Engine> engine(new Engine(std::move(*config)));
   if (const auto &path = engine->options.environment.kilnStatistics)
     engine->statisticsWriter =

@@ -69,11 +69,11 @@ public:
   /// has a workspace; allocates nothing unless it fails or meets the stream
   /// first. If \p plan needs more room than can be had and \p key is given,
   /// launches the plan that served \p key before and fits.
-  llvm::Error launchPlan(const Driver &driver, const ActivePlan &plan,
-                         const StreamContext &context,
-                         const Arguments &arguments,
-                         const kiln_workspace *workspace, CudaStream stream,
-                         const DispatchKey *key = nullptr) {
+  [[gnu::always_inline]] llvm::Error
+  launchPlan(const Driver &driver, const ActivePlan &plan,
+             const StreamContext &context, const Arguments &arguments,
+             const kiln_workspace *workspace, CudaStream stream,
+             const DispatchKey *key = nullptr) {
     if (observe::watching() & observe::kOnLaunch) [[unlikely]]
       return launchWatched(driver, plan, context, arguments, workspace, stream,
                            key);

@@ -7,8 +7,11 @@
 #include "Support/Error.h"
 #include "Trial/Sampling.h"
 
+#include <unistd.h>
+
 #include <chrono>
-#include <mutex>
+#include <utility>
+#include <vector>
 
 namespace kiln {
 
@@ -33,31 +36,39 @@ llvm::Expected<ProfilerWindow> ProfilerWindow::parse(llvm::StringRef text) {
 }
 
 ProfilerWindow::ProfilerWindow(const ProfilerWindow &given)
-    : unit(given.unit), first(given.first), last(given.last) {}
+    : unit(given.unit), first(given.first), last(given.last),
+      left(given.last - given.first + 1) {}
+
+/// Windows are never destroyed: threads may launch while the process exits.
+static constinit std::atomic<ProfilerWindow *> current{nullptr};
+/// The process whose window it is.
+static constinit std::atomic<pid_t> owner{0};
 
 ProfilerWindow &ProfilerWindow::ofProcess() {
-  // Never destroyed: threads may launch while the process exits.
-  static ProfilerWindow &window = *new ProfilerWindow;
-  return window;
+  static ProfilerWindow &none = *new ProfilerWindow;
+  ProfilerWindow *window = current.load(std::memory_order_acquire);
+  return window ? *window : none;
 }
 
 void ProfilerWindow::open(const ProfilerWindow &given) {
-  static std::once_flag isOpen;
-  std::call_once(isOpen, [&] {
-    unit = given.unit;
-    first = given.first;
-    last = given.last;
-    observe::watch(observe::kProfilerWindow);
-  });
+  const pid_t process = ::getpid();
+  if (owner.exchange(process) == process)
+    return;
+  current = new ProfilerWindow(given);
+  observe::watch(observe::kProfilerWindow);
 }
 
 void ProfilerWindow::start(const Driver &driver) {
+  std::lock_guard<std::mutex> lock(mutex);
   // A profiler is no part of the work that it watches: a failure stops nothing.
-  isStarted = !llvm::errorToBool(startProfilers(driver));
+  if (!isOver)
+    isStarted = !llvm::errorToBool(startProfilers(driver));
 }
 
 void ProfilerWindow::stop(const Driver &driver) {
-  if (isStarted.exchange(false))
+  std::lock_guard<std::mutex> lock(mutex);
+  isOver = true;
+  if (std::exchange(isStarted, false))
     llvm::consumeError(stopProfilers(driver));
   observe::unwatch(observe::kProfilerWindow);
 }
@@ -69,7 +80,7 @@ ProfilerWindow::Launch::Launch(ProfilerWindow &window, const Driver &driver,
   if (window.unit != Unit::Launches)
     return;
   const uint64_t number = ++window.begun;
-  isLast = number == window.last;
+  isInside = number >= window.first && number <= window.last;
   if (number == window.first)
     window.start(driver);
 }
@@ -86,20 +97,31 @@ static void awaitWork(const Driver &driver, CudaStream stream) {
 }
 
 ProfilerWindow::Launch::~Launch() {
-  if (!isLast)
+  if (!isInside || --window.left > 0)
     return;
   awaitWork(driver, stream);
   window.stop(driver);
 }
 
+/// The numbers of the steps that are open on this thread.
+static thread_local std::vector<uint64_t> openSteps;
+
 void ProfilerWindow::beginStep(const Driver &driver) {
   observe::seeWatched();
-  if (unit == Unit::Steps && ++begun == first)
+  if (unit != Unit::Steps)
+    return;
+  const uint64_t number = ++begun;
+  openSteps.push_back(number);
+  if (number == first)
     start(driver);
 }
 
 void ProfilerWindow::endStep(const Driver &driver) {
-  if (unit == Unit::Steps && ++ended == last)
+  if (unit != Unit::Steps || openSteps.empty())
+    return; // it began before the window was there
+  const uint64_t number = openSteps.back();
+  openSteps.pop_back();
+  if (number >= first && number <= last && --left == 0)
     stop(driver);
 }
 

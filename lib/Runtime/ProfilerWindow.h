@@ -9,6 +9,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <mutex>
 
 namespace kiln {
 
@@ -21,11 +22,11 @@ public:
   /// Numbers count from 1. Errors: InvalidArgument.
   static llvm::Expected<ProfilerWindow> parse(llvm::StringRef text);
 
-  /// The window of the process. It is closed, and without a unit, until
-  /// open() is called.
+  /// The window of the process, which has no unit until open() was called in
+  /// this process, and not in a parent of it.
   static ProfilerWindow &ofProcess();
-  /// Sets the unit and the numbers of \p given, once.
-  void open(const ProfilerWindow &given);
+  /// Lets \p given be the window of the process, unless there is one.
+  static void open(const ProfilerWindow &given);
 
   ProfilerWindow() = default;
   ProfilerWindow(const ProfilerWindow &given);
@@ -42,10 +43,10 @@ public:
     ProfilerWindow &window;
     const Driver &driver;
     CudaStream stream;
-    bool isLast = false;
+    bool isInside = false;
   };
 
-  /// A step begins, or ends, in the current context.
+  /// A step begins, or ends, on this thread and in the current context.
   void beginStep(const Driver &driver);
   void endStep(const Driver &driver);
 
@@ -55,8 +56,11 @@ private:
 
   Unit unit = Unit::None;
   uint64_t first = 0, last = 0;
-  std::atomic<uint64_t> begun{0}, ended{0};
-  std::atomic<bool> isStarted{false};
+  std::atomic<uint64_t> begun{0};
+  /// Launches or steps of the window that have not ended.
+  std::atomic<uint64_t> left{0};
+  std::mutex mutex; ///< held while profilers are started and stopped
+  bool isStarted = false, isOver = false;
 };
 
 } // namespace kiln

@@ -1,21 +1,21 @@
 //===- StatisticsWriter.cpp - a file with an engine's counts --------------===//
 #include "Runtime/StatisticsWriter.h"
 
-#include "Compile/ProcessExit.h"
 #include "Observe/Observe.h"
 #include "Runtime/Engine.h"
 #include "Runtime/OpenMetrics.h"
-#include "Support/FileOps.h"
+#include "Support/AtomicFile.h"
 #include "Support/Report.h"
 #include "Support/Signals.h"
 
+#include <llvm/ADT/SmallString.h>
+#include <llvm/Support/FileSystem.h>
 #include <llvm/Support/JSON.h>
 #include <llvm/Support/Path.h>
 
 #include <fcntl.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
@@ -44,7 +44,7 @@ static llvm::json::Object waitJson(const observe::WaitEntry &entry) {
       {"thread", entry.thread}};
 }
 
-std::string statisticsJson(Engine &engine, uint64_t number) {
+std::string statisticsJson(Engine &engine) {
   const kiln_statistics statistics = engine.statistics();
   llvm::json::Object counts;
   for (const Metric &metric : metrics()) {
@@ -55,8 +55,8 @@ std::string statisticsJson(Engine &engine, uint64_t number) {
     counts[key] = countJson(statistics.*metric.field);
   }
   llvm::json::Array waits;
-  uint64_t next = 0;
-  for (const observe::WaitEntry &entry : engine.waits().entries(0, next))
+  uint64_t position = 0;
+  for (const observe::WaitEntry &entry : engine.waits().entries(position))
     waits.push_back(waitJson(entry));
   const auto unixNs = std::chrono::duration_cast<std::chrono::nanoseconds>(
                           std::chrono::system_clock::now().time_since_epoch())
@@ -68,30 +68,28 @@ std::string statisticsJson(Engine &engine, uint64_t number) {
                                 {"version", KILN_VERSION},
                                 {"pid", static_cast<int64_t>(::getpid())},
                                 {"unix_ns", std::to_string(unixNs)},
-                                {"engine", static_cast<int64_t>(number)},
                                 {"statistics", std::move(counts)},
                                 {"waits", std::move(waits)}})
       << "\n";
   return text;
 }
 
-/// The file of engine \p number of this process.
-static std::string fileOf(std::string path, uint64_t number) {
-  const std::string process = std::to_string(::getpid());
-  for (size_t place; (place = path.find("%p")) != std::string::npos;)
-    path.replace(place, 2, process);
-  if (number == 1)
+/// \p path from the root, which no later change of the folder affects.
+static std::string absolutePath(const std::string &path) {
+  llvm::SmallString<256> absolute(path);
+  if (llvm::sys::fs::make_absolute(absolute))
     return path;
-  const std::string extension = llvm::sys::path::extension(path).str();
-  path.resize(path.size() - extension.size());
-  return path + "." + std::to_string(number) + extension;
+  return absolute.str().str();
 }
 
-StatisticsWriter::StatisticsWriter(Engine &engine, std::string path)
-    : engine(engine) {
-  static std::atomic<uint64_t> count{0};
-  number = ++count;
-  file = fileOf(std::move(path), number);
+StatisticsWriter::StatisticsWriter(Engine &engine, const std::string &path)
+    : engine(engine),
+      file(openOwned(FileOps::system(), absolutePath(processPath(path)),
+                     /*isPlain=*/true)) {
+  if (!file.fd) {
+    fail(file.errnoValue);
+    return;
+  }
   SignalsBlocked whileItStarts;
   try {
     thread = std::thread([this] { work(); });
@@ -99,7 +97,7 @@ StatisticsWriter::StatisticsWriter(Engine &engine, std::string path)
     engine.hooks().log().warning(
         "KILN_STATISTICS: the system refuses a thread; {} is written at the "
         "end of the engine",
-        file);
+        file.path);
   }
 }
 
@@ -125,35 +123,42 @@ void StatisticsWriter::work() noexcept {
   }
 }
 
-/// Replaces \p path by \p text. Readers see the old text or the new one. The
-/// file need not outlive a power cut, so nothing is synchronised.
-/// Returns 0 or an errno.
-static int replaceText(const std::string &path, const std::string &text) {
+/// Replaces the file by \p text. Readers see the old text or the new one. The
+/// file need not outlive a power cut, so nothing is synchronised. Returns 0 or
+/// an errno.
+int StatisticsWriter::replace(const std::string &text) {
   FileOps &ops = FileOps::system();
-  const std::string fresh = path + ".tmp";
-  ScopedFd fd(ops,
-              ops.open(AT_FDCWD, fresh.c_str(),
-                       O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW,
-                       0644));
+  const std::string fresh =
+      (llvm::sys::path::parent_path(file.path) + "/" + temporaryName()).str();
+  ScopedFd fd(ops, ops.open(AT_FDCWD, fresh.c_str(),
+                            O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW,
+                            0644));
   if (!fd)
     return errno;
-  for (size_t done = 0; done < text.size();) {
-    const ssize_t step =
-        ops.write(fd.get(), text.data() + done, text.size() - done);
-    if (step < 0 && errno == EINTR)
-      continue;
-    if (step <= 0)
-      return step < 0 ? errno : ENOSPC;
-    done += static_cast<size_t>(step);
-  }
-  return ops.rename(AT_FDCWD, fresh.c_str(), path.c_str()) == 0 ? 0 : errno;
+  (void)ops.tryLock(fd.get(), kWriterLockOffset);
+  int failure = writeAllAt(ops, fd.get(), text, 0);
+  if (!failure && ops.rename(AT_FDCWD, fresh.c_str(), file.path.c_str()) != 0)
+    failure = errno;
+  if (failure)
+    ops.unlink(AT_FDCWD, fresh.c_str());
+  else
+    file.fd = std::move(fd); // the lock goes on with the name
+  return failure;
+}
+
+void StatisticsWriter::fail(int errnoValue) {
+  if (!std::exchange(hasFailed, true))
+    engine.hooks().log().warning(
+        "KILN_STATISTICS: {} cannot be written: {}", file.path,
+        errnoValue == EINVAL ? "it is no plain file"
+                             : std::strerror(errnoValue));
 }
 
 void StatisticsWriter::write() noexcept try {
-  const int failure = replaceText(file, statisticsJson(engine, number));
-  if (failure && !std::exchange(hasFailed, true))
-    engine.hooks().log().warning("KILN_STATISTICS: {} cannot be written: {}",
-                                 file, std::strerror(failure));
+  if (!file.fd)
+    return;
+  if (const int failure = replace(statisticsJson(engine)))
+    fail(failure);
 } catch (...) { // no memory, or a hook: the next write may succeed
 }
 

@@ -65,7 +65,10 @@ ssize_t FileOps::writeAt(int fd, const void *from, size_t bytes, off_t offset) {
   return ::pwrite(fd, from, bytes, offset);
 }
 
-int FileOps::truncate(int fd, off_t bytes) { return ::ftruncate(fd, bytes); }
+int FileOps::truncate(int fd, off_t bytes) {
+  FileSizeSignalGuard guard;
+  return ::ftruncate(fd, bytes);
+}
 
 int FileOps::sync(int fd) { return ::fsync(fd); }
 

@@ -3,6 +3,7 @@
 
 #include "Support/Error.h"
 #include "Support/Json.h"
+#include "Support/OutputPath.h"
 #include "Support/ReadFile.h"
 
 #include <llvm/ADT/STLExtras.h>
@@ -124,14 +125,14 @@ llvm::Expected<std::string> findStatistics(const std::string &text,
   for (llvm::StringRef variable : llvm::split(*environment, '\0')) {
     if (!variable.consume_front("KILN_STATISTICS=") || variable.empty())
       continue;
-    std::string path = variable.str();
     const std::string number = ownNumberOf(folder, text);
-    for (size_t at = 0; (at = path.find("%p", at)) != std::string::npos;
-         at += number.size())
-      path.replace(at, 2, number);
+    std::string path = processPath(variable, number);
     // As the process sees it, which may be in a container.
-    return path.front() == '/' ? folder + "/root" + path
-                               : folder + "/cwd/" + path;
+    path =
+        path.front() == '/' ? folder + "/root" + path : folder + "/cwd/" + path;
+    // Another process may have had the name first.
+    const std::string own = numberedPath(path, number);
+    return llvm::sys::fs::exists(own) ? own : path;
   }
   return makeError(ErrorCode::InvalidArgument,
                    "process {}: it was started without KILN_STATISTICS, so its "

@@ -15,6 +15,8 @@
 #include "profiler/Injection.h"
 #include "profiler/Ranges.h"
 
+#include <pthread.h>
+
 #include <mutex>
 #include <set>
 
@@ -180,11 +182,30 @@ private:
 
 } // namespace
 
+/// A child of a fork gets the locks of names and ranges free.
+static void watchForks() {
+  static const int once = ::pthread_atfork(
+      [] {
+        nameMutex().lock();
+        rangeTree().lockForFork();
+      },
+      [] {
+        rangeTree().unlockAfterFork();
+        nameMutex().unlock();
+      },
+      [] {
+        rangeTree().unlockAfterFork();
+        nameMutex().unlock();
+      });
+  (void)once;
+}
+
 bool attachToNvtx(NvtxGetExportTable getExportTable) {
   const auto *callbacks =
       static_cast<const NvtxCallbacks *>(getExportTable(kNvtxCallbacksTable));
   if (!callbacks || callbacks->structSize < sizeof(NvtxCallbacks))
     return false;
+  watchForks();
   Module core(*callbacks, kNvtxCore);
   core.set(kNvtxPushEx, plainPushEx);
   core.set(kNvtxPushA, plainPushA);

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstring>
 #include <fcntl.h>
+#include <signal.h>
 #include <unistd.h>
 
 namespace kiln::profiler {
@@ -20,19 +21,35 @@ void OutputFile::choose(const std::string &folder) {
 static int writeAll(int fd, const std::string &text) {
   for (size_t done = 0; done < text.size();) {
     const ssize_t written = ::write(fd, text.data() + done, text.size() - done);
-    if (written < 0 && errno != EINTR)
-      return errno;
-    if (written > 0)
-      done += static_cast<size_t>(written);
+    if (written < 0 && errno == EINTR)
+      continue;
+    if (written <= 0)
+      return written < 0 ? errno : ENOSPC;
+    done += static_cast<size_t>(written);
   }
   return 0;
+}
+
+/// Like writeAll(). A write over the program's RLIMIT_FSIZE raises SIGXFSZ,
+/// which would end the program.
+static int writeGuarded(int fd, const std::string &text) {
+  sigset_t signal, before;
+  ::sigemptyset(&signal);
+  ::sigaddset(&signal, SIGXFSZ);
+  ::pthread_sigmask(SIG_BLOCK, &signal, &before);
+  const int failure = writeAll(fd, text);
+  const timespec atOnce = {};
+  if (failure == EFBIG && !::sigismember(&before, SIGXFSZ))
+    (void)::sigtimedwait(&signal, nullptr, &atOnce);
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  return failure;
 }
 
 void OutputFile::replace(const std::string &text) {
   const std::string temporary = path + ".part", final = path + ".json";
   const int fd =
       ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-  int failure = fd < 0 ? errno : writeAll(fd, text);
+  int failure = fd < 0 ? errno : writeGuarded(fd, text);
   if (fd >= 0 && ::close(fd) != 0 && !failure)
     failure = errno;
   if (!failure && ::rename(temporary.c_str(), final.c_str()) != 0)

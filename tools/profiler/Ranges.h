@@ -51,6 +51,9 @@ public:
   const RangePath *join(const RangePath *launched, const RangePath *captured);
   /// Whether there were more than kMostPaths.
   bool isFull();
+  /// Around a fork: the child gets the tree without a holder of its lock.
+  void lockForFork() { mutex.lock(); }
+  void unlockAfterFork() { mutex.unlock(); }
 
 private:
   std::mutex mutex;

@@ -14,8 +14,8 @@ static void pass(int ms) {
 }
 
 static std::vector<WaitEntry> entriesOf(const WaitLedger &ledger) {
-  uint64_t next = 0;
-  return ledger.entries(0, next);
+  uint64_t position = 0;
+  return ledger.entries(position);
 }
 
 TEST_CASE("a call that waited names its function, problem, phase and reason") {

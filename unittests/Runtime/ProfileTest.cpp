@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <map>
 #include <set>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -274,7 +275,6 @@ TEST_CASE("an engine keeps its counts and waits in a file") {
   CHECK(counts.wait_ns > 5'000'000);
   fixture.destroy(second);
   fixture.destroy(engine);
-  // Other tests of this process may have had engines with such a file.
   std::vector<llvm::json::Object> files;
   for (const auto &entry :
        std::filesystem::directory_iterator(fixture.cache.path))
@@ -284,7 +284,7 @@ TEST_CASE("an engine keeps its counts and waits in a file") {
       files.push_back(*parsed->getAsObject());
     }
   REQUIRE(files.size() == 2);
-  if (*files[1].getInteger("engine") < *files[0].getInteger("engine"))
+  if (files[0].getArray("waits")->empty()) // the second engine's
     std::swap(files[0], files[1]);
   const llvm::json::Object *told = files[0].getObject("statistics");
   REQUIRE(told);
@@ -298,6 +298,77 @@ TEST_CASE("an engine keeps its counts and waits in a file") {
   CHECK(wait.getString("call") == "kiln_gemm");
   CHECK(wait.getString("phase") == "compile");
   CHECK(files[1].getArray("waits")->empty());
+}
+
+TEST_CASE("a file of counts replaces nothing but files of counts") {
+  RuntimeFixture fixture;
+  kiln_engine_options options = fixture.options();
+  options.flags = 0;
+  std::string logged;
+  options.log_user = &logged;
+  options.log = [](void *user, kiln_log_level, const char *message) {
+    *static_cast<std::string *>(user) += message;
+  };
+  const std::string pipe = fixture.cache / "pipe",
+                    link = fixture.cache / "link",
+                    folder = fixture.cache / "folder",
+                    file = fixture.cache / "file";
+  REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
+  REQUIRE(::symlink(file.c_str(), link.c_str()) == 0);
+  REQUIRE(::mkdir(folder.c_str(), 0700) == 0);
+  for (const std::string &path : {pipe, link, folder}) {
+    CAPTURE(path);
+    const ScopedVariable variable("KILN_STATISTICS", path);
+    logged.clear();
+    struct stat before = {}, after = {};
+    REQUIRE(::lstat(path.c_str(), &before) == 0);
+    fixture.destroy(fixture.engine(options));
+    REQUIRE(::lstat(path.c_str(), &after) == 0);
+    CHECK(before.st_ino == after.st_ino);
+    CHECK(logged.find(path + " cannot be written") != std::string::npos);
+  }
+  CHECK_FALSE(std::filesystem::exists(file));
+  // Engines one after the other have one file, and leave nothing else.
+  const ScopedVariable variable("KILN_STATISTICS", file);
+  for (int i = 0; i < 3; ++i)
+    fixture.destroy(fixture.engine(options));
+  std::vector<std::string> files;
+  for (const auto &entry :
+       std::filesystem::directory_iterator(fixture.cache.path))
+    if (std::filesystem::is_regular_file(entry.symlink_status()))
+      files.push_back(entry.path().filename().string());
+  CAPTURE(files.back());
+  CHECK(files == std::vector<std::string>{"file"});
+}
+
+TEST_CASE("an event of a wait may call what waits") {
+  RuntimeFixture fixture;
+  struct Heard {
+    kiln_engine *engine = nullptr;
+    int events = 0;
+  } heard;
+  kiln_engine_options options = fixture.options();
+  options.event_user = &heard;
+  options.event = [](void *user, const kiln_event *event) {
+    auto *self = static_cast<Heard *>(user);
+    if (event->kind != KILN_EVENT_WAIT)
+      return;
+    ++self->events;
+    for (const char *type : {"fp16", "fp32"}) { // compiles: a wait of its own
+      const std::string text =
+          std::string("softmax rows=64 cols=512 dtype=") + type;
+      kiln_problem problem = problemOf(text.c_str());
+      (void)kiln_prepare(self->engine, &problem, 1, nullptr, nullptr);
+    }
+  };
+  fixture.nvrtc.delayWhen("kiln", 5);
+  heard.engine = fixture.engine(options);
+  kiln_gemm_args args = gemmArgs();
+  REQUIRE(kiln_gemm(heard.engine, &args, nullptr, fixture.gpu.stream()) ==
+          KILN_SUCCESS);
+  CHECK(heard.events == 1);
+  uint64_t position = 0;
+  CHECK(waitsOf(heard.engine, position).size() == 3);
 }
 
 TEST_CASE("a profiler may be started and stopped by calls") {
@@ -374,6 +445,26 @@ TEST_CASE("a profiler records the steps of the window alone") {
       kiln_profile_end(engine);
     }
     return isGood && recorded.recorded == std::set<uint64_t>{3, 4};
+  }));
+}
+
+TEST_CASE("a child has a window of its own") {
+  RuntimeFixture parents;
+  {
+    const ScopedVariable variable("KILN_PROFILE", "launches:1000");
+    kiln_engine_options options = parents.options();
+    options.flags = 0;
+    parents.engine(options);
+  }
+  CHECK(recordsInChild("launches:1", [&] {
+    kiln_engine_options options = parents.options();
+    options.flags = 0;
+    kiln_engine *engine = nullptr;
+    kiln_gemm_args args = gemmArgs();
+    return kiln_engine_create(&options, &engine) == KILN_SUCCESS &&
+           kiln_gemm(engine, &args, nullptr, parents.gpu.stream()) ==
+               KILN_SUCCESS &&
+           kilnFakeCallCount("cuProfilerStop") == 1;
   }));
 }
 
