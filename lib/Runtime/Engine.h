@@ -69,17 +69,11 @@ public:
   /// has a workspace; allocates nothing unless it fails or meets the stream
   /// first. If \p plan needs more room than can be had and \p key is given,
   /// launches the plan that served \p key before and fits.
-  [[gnu::always_inline]] llvm::Error
-  launchPlan(const Driver &driver, const ActivePlan &plan,
-             const StreamContext &context, const Arguments &arguments,
-             const kiln_workspace *workspace, CudaStream stream,
-             const DispatchKey *key = nullptr) {
-    if (observe::watching() & observe::kOnLaunch) [[unlikely]]
-      return launchWatched(driver, plan, context, arguments, workspace, stream,
-                           key);
-    return enqueuePlan(driver, plan, context, arguments, workspace, stream,
-                       key);
-  }
+  llvm::Error launchPlan(const Driver &driver, const ActivePlan &plan,
+                         const StreamContext &context,
+                         const Arguments &arguments,
+                         const kiln_workspace *workspace, CudaStream stream,
+                         const DispatchKey *key = nullptr);
 
   // Parts that are made at the first need. Thread-safe.
   llvm::Expected<const Driver *> driver();
@@ -166,6 +160,11 @@ private:
                           const Arguments &arguments,
                           const kiln_workspace *workspace, CudaStream stream,
                           const DispatchKey *key);
+  [[gnu::noinline]] llvm::Error
+  enqueueApart(const Driver &driver, const ActivePlan &plan,
+               const StreamContext &context, const Arguments &arguments,
+               const kiln_workspace *workspace, CudaStream stream,
+               const DispatchKey *key);
   [[gnu::noinline]] llvm::Error
   launchWatched(const Driver &driver, const ActivePlan &plan,
                 const StreamContext &context, const Arguments &arguments,

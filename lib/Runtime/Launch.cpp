@@ -42,6 +42,81 @@ static bool readWorkspace(const kiln_workspace &given, Workspace &workspace) {
   return !workspace.isZeroed || given.zeroed_bytes <= given.bytes;
 }
 
+/// A part of launchPlan(), which is the hot path.
+[[gnu::always_inline]] inline llvm::Error
+Engine::enqueuePlan(const Driver &driver, const ActivePlan &plan,
+                    const StreamContext &context, const Arguments &arguments,
+                    const kiln_workspace *given, CudaStream stream,
+                    const DispatchKey *key) {
+  auto entered = CurrentContext::enter(driver, context);
+  if (!entered)
+    return entered.takeError();
+  Workspace workspace;
+  const WorkspaceLayout &needed = plan.loaded->workspace();
+  const bool usesWorkspace = plan.loaded->usesWorkspace(arguments);
+  if (given) {
+    if (!readWorkspace(*given, workspace)) [[unlikely]]
+      return explainWorkspace(*given);
+    if (usesWorkspace && key && !plan.loaded->fits(workspace)) [[unlikely]]
+      if (const ActivePlan *other = findFitting(*key, workspace))
+        return enqueueApart(driver, *other, context, arguments, given, stream,
+                            nullptr);
+  } else if (!usesWorkspace) {
+    workspace.isUnused = true;
+  } else {
+    auto user = ArenaStream::find(driver, context.id, stream);
+    if (!user)
+      return user.takeError();
+    while (!(workspace = arenas.find(*user, needed)).address) {
+      auto error = ensureArena(driver, context, needed, stream);
+      if (!error)
+        continue;
+      const ActivePlan *other =
+          user->isCaptured && key
+              ? findFitting(*key, arenas.find(*user, WorkspaceLayout()))
+              : nullptr;
+      if (!other)
+        return error;
+      llvm::consumeError(std::move(error));
+      return enqueueApart(driver, *other, context, arguments, given, stream,
+                          nullptr);
+    }
+    if (user->isCaptured) [[unlikely]] {
+      arenas.holdForGraph(driver, *user);
+      if (theBackground)
+        theBackground->noteCapture();
+    }
+  }
+  std::unique_lock<std::mutex> turn;
+  if (usesWorkspace)
+    turn = lockStream(context.id, stream);
+  if (auto error = plan.loaded->launch(arguments, workspace, stream))
+    return error;
+  launches.add();
+  if (plan.isFallback)
+    fallbackLaunches.add();
+  return llvm::Error::success();
+}
+
+/// enqueuePlan() outside of the hot path.
+llvm::Error Engine::enqueueApart(const Driver &driver, const ActivePlan &plan,
+                                 const StreamContext &context,
+                                 const Arguments &arguments,
+                                 const kiln_workspace *given, CudaStream stream,
+                                 const DispatchKey *key) {
+  return enqueuePlan(driver, plan, context, arguments, given, stream, key);
+}
+
+llvm::Error Engine::launchPlan(const Driver &driver, const ActivePlan &plan,
+                               const StreamContext &context,
+                               const Arguments &arguments,
+                               const kiln_workspace *given, CudaStream stream,
+                               const DispatchKey *key) {
+  if (observe::watching() & observe::kOnLaunch) [[unlikely]]
+    return launchWatched(driver, plan, context, arguments, given, stream, key);
+  return enqueuePlan(driver, plan, context, arguments, given, stream, key);
+}
+
 /// A launch that is watched.
 llvm::Error Engine::launchWatched(const Driver &driver, const ActivePlan &plan,
                                   const StreamContext &context,
@@ -55,9 +130,9 @@ llvm::Error Engine::launchWatched(const Driver &driver, const ActivePlan &plan,
                        !(call && call->isIn(observe::Phase::Launch));
   auto enqueue = [&] {
     if (!isShown)
-      return enqueuePlan(driver, plan, context, arguments, given, stream, key);
+      return enqueueApart(driver, plan, context, arguments, given, stream, key);
     const observe::LaunchSpan span(plan.loaded->shownName());
-    return enqueuePlan(driver, plan, context, arguments, given, stream, key);
+    return enqueueApart(driver, plan, context, arguments, given, stream, key);
   };
   if (!(watched & (observe::kHitWaits | observe::kProfilerWindow))) [[likely]]
     return enqueue();
@@ -76,61 +151,6 @@ llvm::Error Engine::launchWatched(const Driver &driver, const ActivePlan &plan,
   if (watched & observe::kProfilerWindow)
     counted.emplace(ProfilerWindow::ofProcess(), driver, stream);
   return enqueue();
-}
-
-llvm::Error Engine::enqueuePlan(const Driver &driver, const ActivePlan &plan,
-                                const StreamContext &context,
-                                const Arguments &arguments,
-                                const kiln_workspace *given, CudaStream stream,
-                                const DispatchKey *key) {
-  auto entered = CurrentContext::enter(driver, context);
-  if (!entered)
-    return entered.takeError();
-  Workspace workspace;
-  const WorkspaceLayout &needed = plan.loaded->workspace();
-  const bool usesWorkspace = plan.loaded->usesWorkspace(arguments);
-  if (given) {
-    if (!readWorkspace(*given, workspace)) [[unlikely]]
-      return explainWorkspace(*given);
-    if (usesWorkspace && key && !plan.loaded->fits(workspace)) [[unlikely]]
-      if (const ActivePlan *other = findFitting(*key, workspace))
-        return enqueuePlan(driver, *other, context, arguments, given, stream,
-                           nullptr);
-  } else if (!usesWorkspace) {
-    workspace.isUnused = true;
-  } else {
-    auto user = ArenaStream::find(driver, context.id, stream);
-    if (!user)
-      return user.takeError();
-    while (!(workspace = arenas.find(*user, needed)).address) {
-      auto error = ensureArena(driver, context, needed, stream);
-      if (!error)
-        continue;
-      const ActivePlan *other =
-          user->isCaptured && key
-              ? findFitting(*key, arenas.find(*user, WorkspaceLayout()))
-              : nullptr;
-      if (!other)
-        return error;
-      llvm::consumeError(std::move(error));
-      return enqueuePlan(driver, *other, context, arguments, given, stream,
-                         nullptr);
-    }
-    if (user->isCaptured) [[unlikely]] {
-      arenas.holdForGraph(driver, *user);
-      if (theBackground)
-        theBackground->noteCapture();
-    }
-  }
-  std::unique_lock<std::mutex> turn;
-  if (usesWorkspace)
-    turn = lockStream(context.id, stream);
-  if (auto error = plan.loaded->launch(arguments, workspace, stream))
-    return error;
-  launches.add();
-  if (plan.isFallback)
-    fallbackLaunches.add();
-  return llvm::Error::success();
 }
 
 /// Returns a plan that served \p key before, or that a range has or had for it,
