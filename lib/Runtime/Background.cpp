@@ -124,7 +124,6 @@ void Background::noteValue(ContextState &context, const KernelFamily &family,
 }
 
 void Background::add(JobPtr job) {
-  foreseeCompilation(); // a launch with a stand-in has looked for no plan
   job->asked = observe::Flow::here();
   EventInfo info;
   info.kind = KILN_EVENT_PENDING;
@@ -397,6 +396,7 @@ const char *Background::purposeOf(Stage stage) {
 }
 
 void Background::run(Job &job) {
+  foreseeCompilation(); // the launch that asked for it waits for no loader
   const Driver &driver = *llvm::cantFail(engine.driver());
   if (!isAlive(driver, job.context->handle, job.context->id)) {
     job.stage = Stage::Done;

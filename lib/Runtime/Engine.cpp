@@ -5,6 +5,7 @@
 #include "Device/DeviceProbe.h"
 #include "Kernel/Sources.h"
 #include "Observe/Observe.h"
+#include "Observe/Span.h"
 #include "Runtime/Background.h"
 #include "Runtime/PrepareTask.h"
 #include "Runtime/StatisticsWriter.h"
@@ -167,12 +168,12 @@ static cache::StoreOptions storeOptionsOf(const EngineConfig &config,
 }
 
 Engine::Services &Engine::services() {
-  foreseeCompilation();
   {
     std::lock_guard<std::mutex> lock(mutex);
     if (madeServices)
       return *madeServices;
   }
+  foreseeCompilation();
   // Opening the store may call the log, so no lock is held meanwhile. A second
   // thread drops its own; nothing on disk depends on it.
   std::vector<std::string> notes;
@@ -356,6 +357,8 @@ llvm::Expected<std::shared_ptr<ContextState>>
 Engine::contextState(const Driver &driver, const StreamContext &context) {
   if (auto known = knownContext(context.id))
     return known;
+  const observe::Span span(observe::Phase::Lookup,
+                           "a context is met for the first time");
   auto model = assembleModel(driver, context);
   if (!model)
     return model.takeError();

@@ -1,6 +1,7 @@
 //===- Flights.cpp - one thread works on a problem, others wait -----------===//
 #include "Runtime/Flights.h"
 
+#include "Compile/ProcessExit.h"
 #include "Observe/Span.h"
 #include "Runtime/Acquisition.h"
 #include "Runtime/Engine.h"
@@ -101,6 +102,7 @@ Flights::acquireRange(ContextState &context, const PlanRequest &request,
 llvm::Expected<Flights::Outcome>
 Flights::acquireAny(ContextState &context, const PlanRequest &request,
                     const AcquireOptions &given) {
+  foreseeCompilation();
   auto found = joinOrWork(context, request, given);
   engine.deliverMessages();
   return found;

@@ -201,6 +201,7 @@ std::string PrepareTask::subject() const {
 }
 
 void PrepareTask::run(observe::WaitLedger *ledger) noexcept {
+  foreseeCompilation();
   observe::CallScope watched("kiln_prepare", ledger);
   auto text = [this] { return subject(); };
   const observe::CallScope::Subject subject(watched, text);

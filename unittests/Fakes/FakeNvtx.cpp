@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstdio>
 #include <cstring>
+#include <deque>
 #include <map>
 #include <mutex>
 #include <string>
@@ -34,6 +35,8 @@ struct Tool {
   std::mutex mutex;
   std::vector<KilnFakeNvtxEvent> events;
   size_t names = 0;
+  std::deque<std::string> strings; ///< registered; they stay
+  std::deque<Domain> domains;
 };
 Tool &tool() {
   static Tool &only = *new Tool;
@@ -88,10 +91,13 @@ void nameCategory(Domain *domain, uint32_t number, const char *name) {
 const void *registerString(Domain *domain, const char *text) {
   std::lock_guard<std::mutex> lock(tool().mutex);
   tool().names += domain && domain->name == "kiln";
-  return new std::string(text);
+  return &tool().strings.emplace_back(text);
 }
 
-Domain *createDomain(const char *name) { return new Domain{name, {}}; }
+Domain *createDomain(const char *name) {
+  std::lock_guard<std::mutex> lock(tool().mutex);
+  return &tool().domains.emplace_back(Domain{name, {}});
+}
 
 using Function = void (*)();
 struct CallbackTable {

@@ -132,6 +132,21 @@ private:
   int calls = 0;
 };
 
+/// The calls that the engine entered into its ledger of waits.
+void printWaits(kiln_engine *engine) {
+  uint64_t position = 0;
+  std::vector<kiln_wait> waits(64);
+  waits[0].struct_size = sizeof(kiln_wait);
+  size_t count = 0;
+  REQUIRE(kiln_waits(engine, &position, waits.data(), waits.size(), &count) ==
+          KILN_SUCCESS);
+  for (size_t i = 0; i < count; ++i)
+    std::printf("  %s waited %.1f ms, %.1f in %s (%s): %s\n", waits[i].call,
+                double(waits[i].elapsed_ns) * 1e-6,
+                double(waits[i].phase_ns) * 1e-6, waits[i].phase,
+                waits[i].reason, waits[i].problem);
+}
+
 /// GPU time of one of \p count launches in a row, in ns.
 double timeOf(const Gpu &gpu, kiln_engine *engine, const kiln_gemm_args &args,
               int count) {
@@ -162,6 +177,7 @@ TEST_SUITE("gpu") {
     kiln_statistics then = statisticsOf(engine);
     first.print("first kernel of the signature");
     calls.print("2,000 random calls over 8 layers");
+    printWaits(engine);
     std::printf("  %llu pending, %llu swaps\n",
                 (unsigned long long)then.background_pending,
                 (unsigned long long)then.background_swaps);
