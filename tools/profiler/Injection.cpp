@@ -33,8 +33,7 @@ namespace {
 
 constexpr size_t kBufferBytes = 1 << 20;
 constexpr auto kBetweenWrites = std::chrono::seconds(2);
-constexpr uint32_t kCollected[] = {kDeviceRecord, kKernelRecord, kMemcpyRecord,
-                                   kMemsetRecord};
+constexpr uint32_t kCollected[] = {kKernelRecord, kMemcpyRecord, kMemsetRecord};
 
 /// The kinds of calls of the API.
 enum class Call : uint8_t { Other, Launch, Start, Stop };
@@ -223,6 +222,8 @@ CuptiResult Injection::open() {
                                                 onBufferCompleted);
   if (result != kCuptiSuccess)
     return result;
+  // Devices are told once, before a part that is recorded may begin.
+  (void)cupti.cuptiActivityEnable(kDeviceRecord);
   nameCalls();
   enableCalls(Call::Start);
   enableCalls(Call::Stop);
