@@ -14,6 +14,7 @@ set(KILN_PUBLIC_HEADERS
   kiln/plan.h
   kiln/prepack.h
   kiln/prepare.h
+  kiln/profile.h
   kiln/problems.hpp
   kiln/rows.h
   kiln/statistics.h
