@@ -78,7 +78,7 @@ static llvm::Error readReport(const ParsedOptions &options,
   const std::string by = options.value("--by").value_or(kProfileByNames[0]);
   const auto *found = llvm::find(kProfileByNames, by);
   if (found == std::end(kProfileByNames))
-    return makeError(ErrorCode::InvalidArgument, "--by={} is none of {}", by,
+    return makeError(ErrorCode::InvalidArgument, "--by={} is not one of {}", by,
                      fmt::join(kProfileByNames, ", "));
   report.by = static_cast<ProfileBy>(found - std::begin(kProfileByNames));
   auto top = options.number("--top", static_cast<unsigned>(report.top));

@@ -58,7 +58,7 @@ static llvm::Expected<RunRequest> readRun(const ParsedOptions &options) {
                      .Default(kUnknown);
   if (request.mode == kUnknown)
     return makeError(ErrorCode::InvalidArgument,
-                     "--mode={} is none of tune, predict, background and "
+                     "--mode={} is not one of tune, predict, background, "
                      "strict",
                      mode);
   auto launches = options.number("--launches", request.launches);

@@ -212,7 +212,7 @@ TEST_CASE("profile: what is missing is told") {
   check(tool.profile("--helper /nonexistent.so", "kernels"), 2,
         "--helper=/nonexistent.so is no file");
   check(tool.run("profile --by kernels -- true"), 2,
-        "--by=kernels is none of kernel, range, layer, step, device");
+        "--by=kernels is not one of kernel, range, layer, step, device");
   check(tool.run("profile"), 2, "");
   check(tool.profile("", "kernels 3"), 3, "the command ended with 3");
   tool.environment["KILN_FAKE_CUPTI_RESULT"] = "39";
@@ -484,7 +484,7 @@ TEST_CASE("run: what cannot be") {
   DriverTool tool;
   ToolResult mode = tool.run("run " + kSmallProblem + " --mode fast");
   CHECK(mode.code == 2);
-  CHECK(mode.err.find("--mode=fast is none of tune, predict, background and "
+  CHECK(mode.err.find("--mode=fast is not one of tune, predict, background, "
                       "strict") != std::string::npos);
   ToolResult strict =
       tool.run("run " + kSmallProblem + " --mode strict --no-cache");
