@@ -1,4 +1,5 @@
 #include "Observe/CallScope.h"
+#include "Observe/Trace.h"
 
 #include <doctest/doctest.h>
 
@@ -12,6 +13,9 @@ using namespace kiln::observe;
 static void pass(int ms) {
   std::this_thread::sleep_for(std::chrono::milliseconds(ms));
 }
+
+/// Longer than a busy machine keeps a thread from running.
+constexpr int kLongMs = 300;
 
 static std::vector<WaitEntry> entriesOf(const WaitLedger &ledger) {
   uint64_t position = 0;
@@ -29,7 +33,7 @@ TEST_CASE("a call that waited names its function, problem, phase and reason") {
     pass(2);
     {
       const Span compile(Phase::Compile, "a kernel is compiled");
-      pass(10);
+      pass(kLongMs);
       const Span cache(Phase::Cache, "a file is written");
       pass(3);
     }
@@ -47,7 +51,7 @@ TEST_CASE("a call that waited names its function, problem, phase and reason") {
     return entry.phaseNs[static_cast<size_t>(phase)];
   };
   CHECK(ns(Phase::Lookup) >= 2'000'000);
-  CHECK(ns(Phase::Compile) >= 10'000'000);
+  CHECK(ns(Phase::Compile) >= kLongMs * 1'000'000);
   CHECK(ns(Phase::Cache) >= 3'000'000);
   CHECK(ns(Phase::Load) >= 1'000'000);
   // All of the time is some phase's.
@@ -58,19 +62,24 @@ TEST_CASE("a call that waited names its function, problem, phase and reason") {
 }
 
 TEST_CASE("a fast call is not entered, and its text is not made") {
-  WaitLedger ledger;
-  bool isAsked = false;
-  {
-    CallScope call("kiln_gemm", &ledger);
-    auto text = [&] {
-      isAsked = true;
-      return std::string();
-    };
-    const CallScope::Subject subject(call, text);
-    const Span lookup(Phase::Lookup);
+  // A busy machine may keep this thread from running in the midst of a call.
+  for (bool isFast = false; !isFast;) {
+    WaitLedger ledger;
+    bool isAsked = false;
+    const uint64_t start = monotonicNs();
+    {
+      CallScope call("kiln_gemm", &ledger);
+      auto text = [&] {
+        isAsked = true;
+        return std::string();
+      };
+      const CallScope::Subject subject(call, text);
+      const Span lookup(Phase::Lookup);
+    }
+    isFast = monotonicNs() - start < WaitLedger::kThresholdNs / 2;
+    CHECK((!isFast || !isAsked));
+    CHECK((!isFast || ledger.totals().count == 0));
   }
-  CHECK_FALSE(isAsked);
-  CHECK(ledger.totals().count == 0);
 }
 
 TEST_CASE("a call that a hook makes is a call of its own") {
@@ -80,7 +89,7 @@ TEST_CASE("a call that a hook makes is a call of its own") {
     const Span trial(Phase::Trial, "kernels are measured");
     CallScope inner("kiln_softmax", &ledger);
     const Span load(Phase::Load, "the driver loads code");
-    pass(3);
+    pass(kLongMs);
   }
   const auto entries = entriesOf(ledger);
   REQUIRE(entries.size() == 2);
