@@ -41,7 +41,7 @@ inline void unwatch(uint32_t bits) noexcept {
   detail::watches.fetch_and(~bits, std::memory_order_release);
 }
 inline void seeWatched() noexcept {
-  std::atomic_thread_fence(std::memory_order_acquire);
+  (void)detail::watches.load(std::memory_order_acquire);
 }
 
 } // namespace kiln::observe
