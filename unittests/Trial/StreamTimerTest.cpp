@@ -20,6 +20,13 @@ using namespace kiln::fake;
 
 namespace {
 
+/// Options that take all trials, also on a busy machine.
+StreamTimerOptions patient() {
+  StreamTimerOptions options;
+  options.timeLimit = std::chrono::minutes(1);
+  return options;
+}
+
 /// A kernel of a known duration on the stand-in driver.
 struct TimerFixture : FakeDevice {
   llvm::Error launch() {
@@ -29,7 +36,7 @@ struct TimerFixture : FakeDevice {
     spec.addKernel(parameter);
     return kiln::launch(*driver, spec, function, stream.handle());
   }
-  StreamTiming time(const StreamTimerOptions &options = {}) {
+  StreamTiming time(const StreamTimerOptions &options = patient()) {
     return must(timeCalls(
         *driver, stream.handle(), [&] { return launch(); }, options));
   }
@@ -65,7 +72,7 @@ TEST_CASE("a trial has as many calls as make it long, behind one ahead") {
   kilnFakeSetLaunchNs(1e6);
   CHECK(f.time().calls == 1);
   kilnFakeSetLaunchNs(1);
-  StreamTimerOptions few;
+  StreamTimerOptions few = patient();
   few.trials = 2;
   CHECK(f.time(few).calls == 1000);
 }
@@ -73,7 +80,7 @@ TEST_CASE("a trial has as many calls as make it long, behind one ahead") {
 TEST_CASE("the statistics of trials are those of their samples") {
   TimerFixture f;
   double ns = 0;
-  StreamTimerOptions options;
+  StreamTimerOptions options = patient();
   options.warmups = 0;
   options.trials = 5;
   options.calls = 1;
@@ -104,7 +111,7 @@ TEST_CASE("one trial is taken, however little time there is") {
 
 TEST_CASE("the L2 is flushed before each trial, in the order of the stream") {
   TimerFixture f;
-  StreamTimerOptions options;
+  StreamTimerOptions options = patient();
   options.flushBytes = 1 << 20;
   options.gauge = std::make_shared<ByteGauge>();
   options.trials = 7;
@@ -161,7 +168,7 @@ TEST_CASE("timing and captures of others do not disturb each other") {
     llvm::consumeError(graph.takeError());
   });
   reach(1);
-  StreamTimerOptions options;
+  StreamTimerOptions options = patient();
   options.flushBytes = 4096;
   CHECK(f.time(options).device.count == 20);
   CHECK(f.time().device.count == 20);
