@@ -33,6 +33,16 @@ static llvm::Expected<const Driver *> driverToCount(kiln_engine &engine,
   return counts ? engine.engine->driver() : nullptr;
 }
 
+static kiln_status tellProfilers(kiln_engine *engine,
+                                 llvm::Error (&tell)(const Driver &)) noexcept {
+  return guarded([&]() -> llvm::Error {
+    if (!engine)
+      return nullArgument("engine");
+    auto driver = engine->engine->driver();
+    return driver ? tell(**driver) : driver.takeError();
+  });
+}
+
 /// Writes an entry of the ledger as kiln.h has it.
 static kiln_wait waitOf(const observe::WaitEntry &entry) {
   kiln_wait wait = KILN_INIT(kiln_wait);
@@ -85,21 +95,11 @@ kiln_status kiln_profile_end(kiln_engine *engine) KILN_NOEXCEPT {
 }
 
 kiln_status kiln_profiler_start(kiln_engine *engine) KILN_NOEXCEPT {
-  return guarded([&]() -> llvm::Error {
-    if (!engine)
-      return nullArgument("engine");
-    auto driver = engine->engine->driver();
-    return driver ? startProfilers(**driver) : driver.takeError();
-  });
+  return tellProfilers(engine, startProfilers);
 }
 
 kiln_status kiln_profiler_stop(kiln_engine *engine) KILN_NOEXCEPT {
-  return guarded([&]() -> llvm::Error {
-    if (!engine)
-      return nullArgument("engine");
-    auto driver = engine->engine->driver();
-    return driver ? stopProfilers(**driver) : driver.takeError();
-  });
+  return tellProfilers(engine, stopProfilers);
 }
 
 kiln_status kiln_trace_start(const char *path) KILN_NOEXCEPT {

@@ -58,8 +58,8 @@ Engine::create(const kiln_engine_options *given) {
   if (!config)
     return config.takeError();
   observe::watchAsAsked(config->environment, config->hooks.log());
-  if (config->profilerWindow)
-    ProfilerWindow::open(*config->profilerWindow);
+  if (config->profilerLimits)
+    ProfilerWindow::open(*config->profilerLimits);
   std::unique_ptr<Engine> engine(new Engine(std::move(*config)));
   if (const auto &path = engine->options.environment.kilnStatistics)
     engine->statisticsWriter =

@@ -166,10 +166,10 @@ EngineConfig::parse(const kiln_engine_options *options) {
   else if (auto error = readOptions(*options, config))
     return error;
   if (const auto &text = config.environment.kilnProfile) {
-    auto window = ProfilerWindow::parse(*text);
-    if (!window)
-      return window.takeError();
-    config.profilerWindow.emplace(*window);
+    auto limits = ProfilerLimits::parse(*text);
+    if (!limits)
+      return limits.takeError();
+    config.profilerLimits = *limits;
   }
   return config;
 }

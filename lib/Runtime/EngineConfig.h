@@ -40,7 +40,7 @@ struct EngineConfig {
   std::string catalogName, deviceFile;
   /// The environment; the options' paths come before its variables.
   Environment environment;
-  std::optional<ProfilerWindow> profilerWindow; ///< KILN_PROFILE
+  std::optional<ProfilerLimits> profilerLimits; ///< KILN_PROFILE
   Hooks hooks;
   std::optional<kiln_allocator> allocator;
   std::optional<kiln_executor> executor;

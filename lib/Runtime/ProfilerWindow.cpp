@@ -15,29 +15,21 @@
 
 namespace kiln {
 
-llvm::Expected<ProfilerWindow> ProfilerWindow::parse(llvm::StringRef text) {
-  ProfilerWindow window;
-  auto [unit, range] = text.split(':');
-  window.unit = unit == "launches" ? Unit::Launches
-                : unit == "steps"  ? Unit::Steps
-                                   : Unit::None;
-  auto [first, last] = range.split('-');
-  const bool isRead =
-      !first.getAsInteger(10, window.first) &&
-      (range.contains('-') ? !last.getAsInteger(10, window.last)
-                           : (window.last = window.first, true));
-  if (window.unit == Unit::None || !isRead || window.first == 0 ||
-      window.last < window.first)
+llvm::Expected<ProfilerLimits> ProfilerLimits::parse(llvm::StringRef text) {
+  ProfilerLimits limits;
+  const auto [unit, range] = text.split(':');
+  const auto [first, last] = range.split('-');
+  limits.unit = unit == "steps" ? Unit::Steps : Unit::Launches;
+  if ((unit != "launches" && unit != "steps") ||
+      first.getAsInteger(10, limits.first) ||
+      (range.contains('-') ? last : first).getAsInteger(10, limits.last) ||
+      limits.first == 0 || limits.last < limits.first)
     return makeError(ErrorCode::InvalidArgument,
                      "KILN_PROFILE is \"{}\", expected launches:FIRST-LAST or "
                      "steps:FIRST-LAST, counted from 1",
                      text);
-  return window;
+  return limits;
 }
-
-ProfilerWindow::ProfilerWindow(const ProfilerWindow &given)
-    : unit(given.unit), first(given.first), last(given.last),
-      left(given.last - given.first + 1) {}
 
 /// Windows are never destroyed: threads may launch while the process exits.
 static constinit std::atomic<ProfilerWindow *> current{nullptr};
@@ -45,16 +37,15 @@ static constinit std::atomic<ProfilerWindow *> current{nullptr};
 static constinit std::atomic<pid_t> owner{0};
 
 ProfilerWindow &ProfilerWindow::ofProcess() {
-  static ProfilerWindow &none = *new ProfilerWindow;
-  ProfilerWindow *window = current.load(std::memory_order_acquire);
-  return window ? *window : none;
+  observe::seeWatched();
+  return *current.load();
 }
 
-void ProfilerWindow::open(const ProfilerWindow &given) {
+void ProfilerWindow::open(const ProfilerLimits &limits) {
   const pid_t process = ::getpid();
   if (owner.exchange(process) == process)
     return;
-  current = new ProfilerWindow(given);
+  current = new ProfilerWindow(limits);
   observe::watch(observe::kProfilerWindow);
 }
 
@@ -76,12 +67,11 @@ void ProfilerWindow::stop(const Driver &driver) {
 ProfilerWindow::Launch::Launch(ProfilerWindow &window, const Driver &driver,
                                CudaStream stream)
     : window(window), driver(driver), stream(stream) {
-  observe::seeWatched();
-  if (window.unit != Unit::Launches)
+  if (window.limits.unit != Unit::Launches)
     return;
   const uint64_t number = ++window.begun;
-  isInside = number >= window.first && number <= window.last;
-  if (number == window.first)
+  isInside = window.limits.contains(number);
+  if (number == window.limits.first)
     window.start(driver);
 }
 
@@ -103,25 +93,30 @@ ProfilerWindow::Launch::~Launch() {
   window.stop(driver);
 }
 
-/// The numbers of the steps that are open on this thread.
-static thread_local std::vector<uint64_t> openSteps;
+namespace {
+/// A step that is open on this thread.
+struct OpenStep {
+  const ProfilerWindow *window; ///< in a child, also its parent's
+  uint64_t number;
+};
+} // namespace
+static thread_local std::vector<OpenStep> openSteps;
 
 void ProfilerWindow::beginStep(const Driver &driver) {
-  observe::seeWatched();
-  if (unit != Unit::Steps)
+  if (limits.unit != Unit::Steps)
     return;
   const uint64_t number = ++begun;
-  openSteps.push_back(number);
-  if (number == first)
+  openSteps.push_back({this, number});
+  if (number == limits.first)
     start(driver);
 }
 
 void ProfilerWindow::endStep(const Driver &driver) {
-  if (unit != Unit::Steps || openSteps.empty())
+  if (limits.unit != Unit::Steps || openSteps.empty())
     return; // it began before the window was there
-  const uint64_t number = openSteps.back();
+  const OpenStep step = openSteps.back();
   openSteps.pop_back();
-  if (number >= first && number <= last && --left == 0)
+  if (step.window == this && limits.contains(step.number) && --left == 0)
     stop(driver);
 }
 

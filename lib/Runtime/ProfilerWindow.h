@@ -13,23 +13,31 @@
 
 namespace kiln {
 
-/// From which launch, or step, to which one a profiler records. Thread-safe.
-class ProfilerWindow {
-public:
-  enum class Unit { None, Launches, Steps };
+/// From which launch, or step, to which one a profiler records.
+struct ProfilerLimits {
+  enum class Unit { Launches, Steps };
 
   /// Reads "launches:1000-1100" or "steps:10-12"; "steps:10" is one step.
   /// Numbers count from 1. Errors: InvalidArgument.
-  static llvm::Expected<ProfilerWindow> parse(llvm::StringRef text);
+  static llvm::Expected<ProfilerLimits> parse(llvm::StringRef text);
 
-  /// The window of the process, which has no unit until open() was called in
-  /// this process, and not in a parent of it.
+  bool contains(uint64_t number) const {
+    return number >= first && number <= last;
+  }
+
+  Unit unit = Unit::Launches;
+  uint64_t first = 1, last = 1;
+};
+
+/// Counts the launches, or steps, of the process, and lets profilers record
+/// those within the limits. Thread-safe.
+class ProfilerWindow {
+public:
+  /// Opens the window of the process, unless it has one. A child of a fork has
+  /// none. From now on kProfilerWindow is watching.
+  static void open(const ProfilerLimits &limits);
+  /// Only where kProfilerWindow was found watching.
   static ProfilerWindow &ofProcess();
-  /// Lets \p given be the window of the process, unless there is one.
-  static void open(const ProfilerWindow &given);
-
-  ProfilerWindow() = default;
-  ProfilerWindow(const ProfilerWindow &given);
 
   /// A launch, from its construction on. Its context is current.
   class Launch {
@@ -51,14 +59,17 @@ public:
   void endStep(const Driver &driver);
 
 private:
+  using Unit = ProfilerLimits::Unit;
+
+  explicit ProfilerWindow(const ProfilerLimits &limits)
+      : limits(limits), left(limits.last - limits.first + 1) {}
   void start(const Driver &driver);
   void stop(const Driver &driver);
 
-  Unit unit = Unit::None;
-  uint64_t first = 0, last = 0;
+  const ProfilerLimits limits;
   std::atomic<uint64_t> begun{0};
-  /// Launches or steps of the window that have not ended.
-  std::atomic<uint64_t> left{0};
+  /// Launches or steps within the limits that have not ended.
+  std::atomic<uint64_t> left;
   std::mutex mutex; ///< held while profilers are started and stopped
   bool isStarted = false, isOver = false;
 };

@@ -170,6 +170,7 @@ TEST_CASE("a first call that waited is in the ledger, with its reason") {
   CHECK(std::string(waits[0].phase) == "compile");
   CHECK(std::string(waits[0].reason) == "a kernel is compiled");
   CHECK(llvm::StringRef(waits[0].problem).starts_with("gemm m="));
+  // The compiler may begin ahead of the phase.
   CHECK(waits[0].phase_ns >= kLongMs * 500'000);
   CHECK(waits[0].elapsed_ns >= waits[0].phase_ns);
   CHECK(waits[0].thread == observe::threadId());
@@ -469,6 +470,27 @@ TEST_CASE("a child has a window of its own") {
            kiln_gemm(engine, &args, nullptr, parents.gpu.stream()) ==
                KILN_SUCCESS &&
            kilnFakeCallCount("cuProfilerStop") == 1;
+  }));
+}
+
+TEST_CASE("a child does not count its parent's steps") {
+  CHECK(recordsInChild("steps:1-2", [] {
+    RuntimeFixture parents;
+    kiln_engine_options options = parents.options();
+    options.flags = 0;
+    kiln_engine *engine = parents.engine(options);
+    auto begin = [&] {
+      return kiln_profile_begin(engine, KILN_PROFILE_STEP, "step") ==
+             KILN_SUCCESS;
+    };
+    auto end = [&] { return kiln_profile_end(engine) == KILN_SUCCESS; };
+    auto stops = [] { return kilnFakeCallCount("cuProfilerStop"); };
+    return begin() && recordsInChild("steps:1-2", [&] {
+             return kiln_engine_create(&options, &engine) == KILN_SUCCESS &&
+                    begin() && end() &&      // its first
+                    end() && stops() == 0 && // the parent's
+                    begin() && end() && stops() == 1;
+           });
   }));
 }
 
