@@ -22,12 +22,11 @@ extern "C" {
 // Hooks are called from any thread, also several at once, and never with a lock
 // of Kiln's held. No hook is called on a dispatch hit, except for the allocator
 // where a stream has no arena yet or needs a larger one, and, with
-// KILN_WAITS=hits, KILN_EVENT_WAIT. A hook may call Kiln,
-// but not end the object that calls it and not wait for a task. A first call
-// that a hook makes may get the estimator's choice; it gets KILN_IN_PROGRESS
-// for the problem that its caller works on, and KILN_NO_CANDIDATE where all
-// configs that were tried compute wrong results. A hook must not throw or jump
-// out.
+// KILN_WAITS=hits, KILN_EVENT_WAIT. A hook may call Kiln, but not end the
+// object that calls it and not wait for a task. A first call that a hook makes
+// may get the estimator's choice; it gets KILN_IN_PROGRESS for the problem that
+// its caller works on, and KILN_NO_CANDIDATE where all configs that were tried
+// compute wrong results. A hook must not throw or jump out.
 //===----------------------------------------------------------------------===//
 
 /// Receives a message without a line end; valid during the call.

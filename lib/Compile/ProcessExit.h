@@ -77,10 +77,9 @@ public:
 /// another thread: exit() will run the handler before the destructors of all
 /// libraries that are loaded by now. Where this thread calls exit(), the same
 /// holds of libraries that are loaded later, and a loading of the compiler by
-/// Kiln ends before any destructor runs. A call may wait for
-/// libraries that are being loaded (measured: 4 of the 15 ms of NVRTC's);
-/// otherwise it takes below a microsecond. So no launch calls it that has a
-/// plan or a stand-in.
+/// Kiln ends before any destructor runs. A call may wait for libraries that are
+/// being loaded (measured: 4 of the 15 ms of NVRTC's); otherwise it takes below
+/// a microsecond. So launches that have a plan or a stand-in do not call it.
 void foreseeCompilation();
 
 /// While it lives, \p log is told when the end of the process has to wait long

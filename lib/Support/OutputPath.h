@@ -25,10 +25,11 @@ struct OwnedFile {
   int errnoValue = 0; ///< why there is no file
 };
 
-/// Opens \p path, made if there is none, or, if another owner has it, that path
-/// with the number of this process, and then with further numbers. Neither
-/// blocks nor empties the file. \p isPlain: a file that is not plain (a link, a
-/// device, a FIFO, a folder) is refused, with EINVAL.
+/// Opens \p path and creates the file where it does not exist. Where the file
+/// has another owner, the name gets the number of this process, and then
+/// further numbers. The file is not emptied, and nothing blocks. \p isPlain: a
+/// file that is not plain (a link, a device, a FIFO, a folder) is refused, with
+/// EINVAL.
 OwnedFile openOwned(FileOps &ops, const std::string &path, bool isPlain);
 
 /// Writes all of \p text to \p fd at \p offset. Returns 0 or an errno.
