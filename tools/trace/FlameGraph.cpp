@@ -3,6 +3,7 @@
 
 #include "Support/Format.h"
 #include "Support/Printable.h"
+#include "cli/Html.h"
 
 #include <llvm/ADT/STLExtras.h>
 
@@ -50,33 +51,6 @@ llvm::StringRef colourOf(llvm::StringRef phase) {
   return kOtherColours[sum % std::size(kOtherColours)];
 }
 
-/// \p text as the content of an element or attribute.
-std::string xmlText(llvm::StringRef text) {
-  std::string shown;
-  for (char c : printable(text))
-    switch (c) {
-    case '&':
-      shown += "&amp;";
-      break;
-    case '<':
-      shown += "&lt;";
-      break;
-    case '>':
-      shown += "&gt;";
-      break;
-    case '"':
-      shown += "&quot;";
-      break;
-    default:
-      shown += c;
-    }
-  // Two characters that XML does not allow.
-  for (const char *noCharacter : {"\xef\xbf\xbe", "\xef\xbf\xbf"})
-    for (size_t at; (at = shown.find(noCharacter)) != std::string::npos;)
-      shown.replace(at, 3, "?");
-  return shown;
-}
-
 /// The beginning of \p text that fits \p width, made printable first so that
 /// no escape is cut.
 std::string textIn(double width, llvm::StringRef text) {
@@ -91,8 +65,8 @@ std::string textIn(double width, llvm::StringRef text) {
       cut = i;
   }
   if (letters <= room)
-    return xmlText(shown);
-  return room <= kDots ? "" : xmlText(shown.substr(0, cut) + "..");
+    return markupText(shown);
+  return room <= kDots ? "" : markupText(shown.substr(0, cut) + "..");
 }
 
 /// Prints one graph.
@@ -134,7 +108,7 @@ void FlamePrinter::printLegend() {
     os << fmt::format("<rect x=\"{:.1f}\" y=\"32\" width=\"12\" height=\"12\" "
                       "fill=\"{}\"/>\n"
                       "<text x=\"{:.1f}\" y=\"42\">{}</text>\n",
-                      x, colourOf(phase), x + 16, xmlText(phase));
+                      x, colourOf(phase), x + 16, markupText(phase));
     x += 16 + kLetter * double(phase.size() + 2);
     if (x > kWidth - 100)
       break; // many categories of a foreign trace
@@ -147,7 +121,7 @@ void FlamePrinter::printFrame(const StackFrame &frame, double x) {
                        double(std::max<int64_t>(frames[0].totalNs, 1));
   const std::string phase = frame.phase.empty() || frame.phase == frame.text
                                 ? ""
-                                : fmt::format(" [{}]", xmlText(frame.phase));
+                                : fmt::format(" [{}]", markupText(frame.phase));
   const std::string times =
       frame.count == 0 ? ""
                        : fmt::format(", {:.3f} ms of its own, count {}",
@@ -155,7 +129,7 @@ void FlamePrinter::printFrame(const StackFrame &frame, double x) {
   os << fmt::format("<g><title>{}{}: {:.3f} ms, {:.2f} %{}</title><rect "
                     "x=\"{:.2f}\" y=\"{:.0f}\" width=\"{:.2f}\" "
                     "height=\"{:.0f}\" fill=\"{}\"/>",
-                    xmlText(frame.text), phase, double(frame.totalNs) * 1e-6,
+                    markupText(frame.text), phase, double(frame.totalNs) * 1e-6,
                     share, times, x, y, width, kRow - 1, colourOf(frame.phase));
   std::string text = textIn(width, frame.text);
   if (!text.empty())
@@ -172,7 +146,7 @@ void FlamePrinter::print(llvm::StringRef title) {
       "font-family=\"monospace\" font-size=\"11\">\n"
       "<rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n"
       "<text x=\"{2:.0f}\" y=\"20\" font-size=\"14\">{3}</text>\n",
-      kWidth, height, kMargin, xmlText(title));
+      kWidth, height, kMargin, markupText(title));
   printLegend();
   // The frames to print, the next one last, with their left ends.
   std::vector<std::pair<size_t, double>> todo{{0, kMargin}};
