@@ -15,20 +15,10 @@
 
 namespace kiln::cli {
 
-double expectedShare(std::vector<double> times, double bestNs, size_t count) {
-  llvm::sort(times);
-  const size_t size = times.size();
-  count = std::min(count, size);
-  // The fastest of those drawn is the i-th if it is drawn and none before it:
-  // with chance * (the rest's chance to hold all others).
-  double expected = 0, none = 1;
-  for (size_t i = 0; i + count <= size && count > 0; ++i) {
-    const double chance =
-        static_cast<double>(count) / static_cast<double>(size - i);
-    expected += none * chance * std::min(bestNs / times[i], 1.0);
-    none *= 1 - chance;
-  }
-  return expected;
+double ReplayedSpace::choiceError() const {
+  return timed.empty()
+             ? 0
+             : timed.front().predictedNs / timed.front().measuredNs - 1;
 }
 
 namespace {
@@ -128,17 +118,57 @@ static std::string regimeOf(const Registry::NamedProblem &named) {
   return fmt::format("{} {}", family->name(), band->name);
 }
 
-/// The order of the classic model over \p ranked, which it prunes.
-static OrderShare classicShares(const Registry::NamedProblem &named,
-                                const DeviceModel &device,
-                                std::vector<Candidate> ranked,
-                                const std::map<int32_t, double> &timeAt,
-                                double bestNs) {
+/// Orders by the classic model, which prunes \p ranked.
+static void replayClassic(const Registry::NamedProblem &named,
+                          const DeviceModel &device,
+                          std::vector<Candidate> ranked,
+                          const std::map<int32_t, double> &timeAt,
+                          ReplayedSpace &replayed) {
   auto product = classicProblemOf(*named.family, named.problem);
   if (!product)
-    return {};
+    return;
   ranked = rankClassic(*product, device, std::move(ranked));
-  return sharesOf(timesOf(ranked, timeAt), bestNs);
+  const std::vector<double> order = timesOf(ranked, timeAt);
+  replayed.classic = sharesOf(order, replayed.bestNs);
+  replayed.classicRegret = regretCurve(order, replayed.bestNs);
+}
+
+/// Today's order, \p ranked, beside a random one.
+static void replayMain(llvm::ArrayRef<Candidate> ranked,
+                       llvm::ArrayRef<double> order, ReplayedSpace &replayed) {
+  replayed.main = sharesOf(order, replayed.bestNs);
+  replayed.regret = regretCurve(order, replayed.bestNs);
+  replayed.random = {expectedShare(order, replayed.bestNs, 1),
+                     expectedShare(order, replayed.bestNs, kTopFew)};
+  replayed.randomRegret = expectedRegretCurve(order, replayed.bestNs);
+  replayed.chosen = ranked.front().config.text();
+  replayed.chosenNs = order.front();
+  for (auto [candidate, ns] : llvm::zip(ranked, order))
+    replayed.timed.push_back({candidate.tmpl->name().str(),
+                              candidate.estimate.bound.str(),
+                              candidate.estimate.totalNs, ns});
+}
+
+/// Compares the first choice with the best config, if they differ.
+static void replayBlame(const Registry::NamedProblem &named,
+                        const DeviceModel &device,
+                        llvm::ArrayRef<Candidate> ranked,
+                        ReplayedSpace &replayed) {
+  const auto best = llvm::find_if(ranked, [&](const Candidate &one) {
+    return one.config.text() == replayed.best;
+  });
+  if (replayed.main.top1 >= 1 || best == ranked.end())
+    return;
+  auto sideOf = [&](const Candidate &candidate, double ns) {
+    return BlamedConfig{candidate.config.text(),
+                        candidate.tmpl->name().str(),
+                        candidate.estimate.bound.str(),
+                        candidate.estimate.totalNs,
+                        ns,
+                        addendsOf(candidate, named.problem, device)};
+  };
+  replayed.blame = blame(sideOf(ranked.front(), replayed.chosenNs),
+                         sideOf(*best, replayed.bestNs));
 }
 
 llvm::Expected<ReplayedSpace> replay(const RecordedSpace &space,
@@ -153,6 +183,7 @@ llvm::Expected<ReplayedSpace> replay(const RecordedSpace &space,
   ReplayedSpace replayed;
   replayed.name = space.name;
   replayed.regime = regimeOf(*named);
+  replayed.family = named->family->name().str();
   replayed.isTest = space.isTest();
   replayed.bestNs = space.bestNs();
   KnownConfigs known = estimateAll(space, *named, device);
@@ -169,22 +200,17 @@ llvm::Expected<ReplayedSpace> replay(const RecordedSpace &space,
     replayed.errors.push_back(std::abs(predicted.back() / ns - 1));
   }
   replayed.correlation = rankCorrelation(predicted, known.times);
-  const auto timeAt = orderAsSpace(known, *today);
-  rankCandidates(known.candidates);
-  const std::vector<double> order = timesOf(known.candidates, timeAt);
-  replayed.main = sharesOf(order, replayed.bestNs);
-  replayed.random = {expectedShare(order, replayed.bestNs, 1),
-                     expectedShare(order, replayed.bestNs, kTopFew)};
-  replayed.chosen = known.candidates.front().config.text();
-  replayed.chosenNs = order.front();
   const std::string first = today->ranked.front().config.text();
   for (const TimedConfig &one : space.configs) {
     replayed.hasFirstChoice |= one.config == first;
     if (one.ns == replayed.bestNs)
       replayed.best = one.config;
   }
-  replayed.classic = classicShares(*named, device, std::move(known.candidates),
-                                   timeAt, replayed.bestNs);
+  const auto timeAt = orderAsSpace(known, *today);
+  rankCandidates(known.candidates);
+  replayMain(known.candidates, timesOf(known.candidates, timeAt), replayed);
+  replayBlame(*named, device, known.candidates, replayed);
+  replayClassic(*named, device, std::move(known.candidates), timeAt, replayed);
   return replayed;
 }
 
@@ -220,6 +246,16 @@ QualityFigures::of(llvm::ArrayRef<const ReplayedSpace *> spaces) {
   figures.classic = {geomean(classic1), geomean(classic5)};
   figures.random = {geomean(random1), geomean(random5)};
   return figures;
+}
+
+ChoiceErrors ChoiceErrors::of(llvm::ArrayRef<const ReplayedSpace *> spaces) {
+  std::vector<double> errors, sizes;
+  for (const ReplayedSpace *space : spaces) {
+    errors.push_back(space->choiceError());
+    sizes.push_back(std::abs(errors.back()));
+  }
+  return {quantile(errors, 0.1),  quantile(errors, 0.25), quantile(errors, 0.5),
+          quantile(errors, 0.75), quantile(errors, 0.9),  quantile(sizes, 0.5)};
 }
 
 QualityTable tabulate(llvm::ArrayRef<ReplayedSpace> spaces) {

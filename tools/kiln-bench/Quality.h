@@ -10,10 +10,13 @@
 
 #include "Device/DeviceModel.h"
 #include "Kernel/Registry.h"
+#include "kiln-bench/Blame.h"
 #include "kiln-bench/Figures.h"
+#include "kiln-bench/Regret.h"
 #include "kiln-bench/SweepRecord.h"
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,9 +28,20 @@ struct OrderShare {
   double top1 = 0, top5 = 0; ///< 0: there is no such order
 };
 
+/// The number of configs from which on a space counts as whole.
+inline constexpr size_t kWholeSpace = 20;
+
+/// One config of a replayed space.
+struct ReplayedConfig {
+  std::string tmpl, bound; ///< bound: its limit, by the estimate
+  double predictedNs = 0, measuredNs = 0;
+};
+
 /// One recorded space, ordered again.
 struct ReplayedSpace {
   std::string name, regime; ///< regime: "gemm 65-256", "rmsnorm"
+  std::string family;
+  size_t record = 0; ///< the place of its record among those of a report
   bool isTest = false;
   size_t configs = 0;       ///< that today's model has a time for
   size_t refused = 0;       ///< that it does not know or allow any more
@@ -39,6 +53,20 @@ struct ReplayedSpace {
   bool hasFirstChoice = false;
   std::string chosen, best; ///< first of the order, and the fastest
   double chosenNs = 0, bestNs = 0;
+
+  std::vector<ReplayedConfig> timed; ///< the first choice first
+  /// Regrets of the first k choices by the estimate and by the classic model
+  /// (empty where it cannot describe the problem), and those that a random
+  /// order is expected to have.
+  std::vector<double> regret, classicRegret, randomRegret;
+  /// If the first choice is not the best, and the best has an estimate.
+  std::optional<Blame> blame;
+
+  /// Predicted over measured time of the first choice, minus 1.
+  double choiceError() const;
+  /// Whether enough configs have a time for ranks and regrets to mean
+  /// something. Some records have only the fastest configs of a space.
+  bool isWhole() const { return configs >= kWholeSpace; }
 };
 
 /// Orders the configs of \p space. Errors: InvalidArgument for a problem that
@@ -46,10 +74,6 @@ struct ReplayedSpace {
 llvm::Expected<ReplayedSpace> replay(const RecordedSpace &space,
                                      const Registry &registry,
                                      const DeviceModel &device);
-
-/// The share that a random order is expected to reach: the mean of best over
-/// the fastest of \p count configs drawn from \p times.
-double expectedShare(std::vector<double> times, double bestNs, size_t count);
 
 /// Figures of several spaces. Larger is better, except of timeError.
 struct QualityFigures {
@@ -62,6 +86,14 @@ struct QualityFigures {
   size_t withFirstChoice = 0;
 
   static QualityFigures of(llvm::ArrayRef<const ReplayedSpace *> spaces);
+};
+
+/// The distribution of ReplayedSpace::choiceError(): 0 without spaces.
+struct ChoiceErrors {
+  double tenth = 0, quarter = 0, median = 0, threeQuarters = 0, nineTenths = 0;
+  double size = 0; ///< the median of absolute errors
+
+  static ChoiceErrors of(llvm::ArrayRef<const ReplayedSpace *> spaces);
 };
 
 /// Figures by split ("fit", "test") and regime, "all" among these.

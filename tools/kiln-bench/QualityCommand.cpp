@@ -4,10 +4,13 @@
 #include "Support/Json.h"
 #include "cli/CommonOptions.h"
 #include "cli/Console.h"
+#include "cli/Finish.h"
 #include "kiln-bench/Commands.h"
-#include "kiln-bench/QualityReport.h"
+#include "kiln-bench/QualityPage.h"
 
+#include <llvm/ADT/STLExtras.h>
 #include <llvm/ADT/SmallString.h>
+#include <llvm/Support/FileSystem.h>
 #include <llvm/Support/Path.h>
 
 namespace kiln::cli {
@@ -75,11 +78,59 @@ llvm::Error CheckFile::write() const {
   return writeFile(path, printJson(std::move(json)));
 }
 
-/// Replays the record \p path into \p report, on the device of --device or else
+/// A file, and its name in reports.
+struct NamedFile {
+  std::string path, name;
+};
+
+/// All records of the folder \p sweeps, which are in it as
+/// <gpu>/<family>/<what>.json; files of floors lie beside those folders.
+/// Errors: Io; InvalidArgument where there are none.
+static llvm::Expected<std::vector<NamedFile>>
+recordsIn(const std::string &sweeps) {
+  std::vector<NamedFile> files;
+  std::error_code failure;
+  llvm::sys::fs::recursive_directory_iterator entry(sweeps, failure), end;
+  for (; entry != end && !failure; entry.increment(failure)) {
+    llvm::StringRef path = entry->path();
+    if (entry.level() == 0 || !path.ends_with(".json"))
+      continue;
+    files.push_back(
+        {path.str(), path.drop_front(sweeps.size()).ltrim('/').str()});
+  }
+  if (failure)
+    return makeError(ErrorCode::Io, "{}: {}", sweeps, failure.message());
+  if (files.empty())
+    return makeError(ErrorCode::InvalidArgument,
+                     "{}: there is no record of kiln-bench sweep --record",
+                     sweeps);
+  llvm::sort(files, [](const NamedFile &a, const NamedFile &b) {
+    return a.name < b.name;
+  });
+  return files;
+}
+
+/// The records that are asked for: the command line's and \p check's, or else
+/// all.
+static llvm::Expected<std::vector<NamedFile>>
+recordsOf(const ParsedOptions &options, const std::optional<CheckFile> &check) {
+  std::vector<NamedFile> files;
+  for (const std::string &path : options.operands())
+    files.push_back({path, path});
+  if (check)
+    for (auto [path, name] : llvm::zip(check->recordPaths(), check->records))
+      files.push_back({path, name});
+  if (!files.empty() || check)
+    return files;
+  return recordsIn(options.value("--sweeps").value_or(KILN_BENCH_SWEEPS));
+}
+
+/// Replays the record \p file into \p report, on the device of --device or else
 /// on that of the record.
-static llvm::Error replayFile(const std::string &path,
+static llvm::Error replayFile(const NamedFile &file,
                               const std::optional<DeviceModel> &given,
                               const Registry &registry, QualityReport &report) {
+  const auto &[path, name] = file;
   auto json = readJsonFile(path);
   if (!json)
     return json.takeError();
@@ -96,15 +147,24 @@ static llvm::Error replayFile(const std::string &path,
   report.device = device->name;
   for (const RecordedSpace &space : record->spaces) {
     auto replayed = replay(space, registry, *device);
-    if (replayed)
-      report.spaces.push_back(std::move(*replayed));
-    else
+    if (!replayed) {
       report.left.push_back(summarize(replayed.takeError()).message);
+      continue;
+    }
+    replayed->record = report.records.size();
+    report.spaces.push_back(std::move(*replayed));
   }
+  report.records.push_back(QualityRecord::of(name, *record));
   return llvm::Error::success();
 }
 
 static llvm::Expected<int> runQuality(const ParsedOptions &options) {
+  auto commit = commitOf(options);
+  if (!commit)
+    return commit.takeError();
+  for (const char *file : {"--out", "--html"})
+    if (llvm::Error error = checkOutput(options.value(file)))
+      return error;
   Environment environment = Environment::fromProcess();
   Registry registry = makeBuiltinRegistry();
   std::optional<DeviceModel> device;
@@ -114,7 +174,6 @@ static llvm::Expected<int> runQuality(const ParsedOptions &options) {
       return chosen.takeError();
     device = chosen->model();
   }
-  std::vector<std::string> paths = options.operands().vec();
   std::optional<CheckFile> check;
   for (const char *option : {"--check", "--update"})
     if (std::optional<std::string> path = options.value(option)) {
@@ -122,15 +181,16 @@ static llvm::Expected<int> runQuality(const ParsedOptions &options) {
       if (!file)
         return file.takeError();
       check = std::move(*file);
-      for (std::string &record : check->recordPaths())
-        paths.push_back(std::move(record));
     }
-  if (paths.empty())
-    return makeError(ErrorCode::InvalidArgument,
-                     "no record of kiln-bench sweep --record is given");
+  auto files = recordsOf(options, check);
+  if (!files)
+    return files.takeError();
   QualityReport report;
-  for (const std::string &path : paths)
-    if (llvm::Error error = replayFile(path, device, registry, report))
+  report.commit = *commit;
+  for (const auto &family : registry.families())
+    report.families.push_back(family->name().str());
+  for (const NamedFile &file : *files)
+    if (llvm::Error error = replayFile(file, device, registry, report))
       return error;
   const QualityTable table = tabulate(report.spaces);
   if (options.has("--update")) {
@@ -140,12 +200,19 @@ static llvm::Expected<int> runQuality(const ParsedOptions &options) {
   } else if (check) {
     report.violations = check->floors.violations(table);
   }
+  llvm::Error failure = llvm::Error::success();
+  if (std::optional<std::string> path = options.value("--html"))
+    failure = writeFile(*path, qualityPage(report));
   const bool isGood = report.left.empty() && report.violations.empty();
-  return emit(report, options.wantsJson(),
-              isGood ? kExitDone : kExitSomeFailed);
+  return finish(report, options.value("--out"), options.wantsJson(),
+                std::move(failure), isGood ? kExitDone : kExitSomeFailed);
 }
 
-static constexpr OptionSpec kQualityOptions[] = {
+static constexpr OptionSpec kOwnQualityOptions[] = {
+    {"--html", "FILE", "write a page with plots there"},
+    {"--sweeps", "DIR",
+     "the folder of all records, for a command line without a FILE; default: "
+     "benchmarks/sweeps of the source tree"},
     {"--check", "FILE",
      "replay the records that FILE names and end with 1 if a figure is worse "
      "than its floor there"},
@@ -155,16 +222,19 @@ static constexpr OptionSpec kQualityOptions[] = {
     kOverrideOption,
 };
 
+static constexpr auto kQualityOptions =
+    joinOptions(kOwnQualityOptions, kDocumentOptions);
+
 const CommandSpec kQualityCommand = {
     "quality",
-    "FILE...",
+    "[FILE...]",
     "tell how good the estimate's order of configs is",
     "Replays the times of kiln-bench sweep --record: orders each space's "
     "measured configs by today's estimate and tells which share of the best "
     "the first choice and the first five reach, beside the classic model and "
     "the expectation of a random order. Needs no GPU. A third of all problems "
-    "is for tests: an estimate is not fitted to these.\n  kiln-bench quality "
-    "--check benchmarks/sweeps/quality.json",
+    "is for tests: an estimate is not fitted to these. Without a FILE all "
+    "recorded sweeps are replayed.\n  kiln-bench quality --html quality.html",
     kQualityOptions,
     runQuality,
 };

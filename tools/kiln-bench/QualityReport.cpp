@@ -5,9 +5,11 @@
 #include "Support/Json.h"
 
 #include <llvm/ADT/STLExtras.h>
+#include <llvm/ADT/StringExtras.h>
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 namespace kiln::cli {
 
@@ -26,13 +28,13 @@ static std::map<std::string, double> checkedFigures(const QualityFigures &of) {
 }
 
 QualityFloors QualityFloors::of(const QualityTable &table) {
-  constexpr size_t kFewProblems = 3, kFewConfigs = 20;
+  constexpr size_t kFewProblems = 3;
   QualityFloors made;
   for (const auto &[split, regimes] : table)
     for (const auto &[regime, figures] : regimes) {
       if (figures.problems < kFewProblems)
         continue;
-      const bool isWhole = figures.configs >= kFewConfigs * figures.problems;
+      const bool isWhole = figures.configs >= kWholeSpace * figures.problems;
       for (const auto &[name, value] : checkedFigures(figures))
         if (isWhole || llvm::StringRef(name).starts_with("top"))
           made.floors[split][regime][name] = static_cast<int64_t>(
@@ -112,6 +114,23 @@ QualityFloors::violations(const QualityTable &table) const {
 // The report
 //===----------------------------------------------------------------------===//
 
+QualityRecord QualityRecord::of(llvm::StringRef name,
+                                const SweepRecord &record) {
+  QualityRecord made{name.str(),    record.what,      record.commit, record.gpu,
+                     record.driver, record.toolchain, record.mode};
+  made.spaces = record.spaces.size();
+  for (const RecordedSpace &space : record.spaces)
+    made.configs += space.configs.size();
+  return made;
+}
+
+std::string QualityReport::joined(std::string QualityRecord::*member) const {
+  std::set<std::string> texts;
+  for (const QualityRecord &record : records)
+    texts.insert(record.*member);
+  return llvm::join(texts, ", ");
+}
+
 /// The spaces in which the first choice loses most.
 void QualityReport::printWorst(llvm::raw_ostream &os) const {
   constexpr size_t kShown = 15;
@@ -176,6 +195,87 @@ static llvm::json::Object figuresToJson(const QualityFigures &figures) {
       {"first_choice_measured", static_cast<int64_t>(figures.withFirstChoice)}};
 }
 
+/// Figures by family and split.
+static llvm::json::Object familiesToJson(llvm::ArrayRef<ReplayedSpace> spaces) {
+  std::map<std::string,
+           std::map<std::string, std::vector<const ReplayedSpace *>>>
+      members;
+  for (const ReplayedSpace &space : spaces)
+    members[space.family][space.isTest ? "test" : "fit"].push_back(&space);
+  llvm::json::Object families;
+  for (const auto &[name, splits] : members) {
+    llvm::json::Object family;
+    for (const auto &[split, some] : splits) {
+      llvm::json::Object figures = figuresToJson(QualityFigures::of(some));
+      figures["choice_error"] = rounded(ChoiceErrors::of(some).size, 4);
+      figures["top5_least"] = rounded(QualityFigures::of(some).top5.least, 4);
+      family[split] = std::move(figures);
+    }
+    families[name] = std::move(family);
+  }
+  return families;
+}
+
+static llvm::json::Object blameToJson(const Blame &blame) {
+  return llvm::json::Object{
+      {"regret", rounded(blame.regret, 4)},
+      {"templates", blame.templatePair()},
+      {"cause", blame.cause()},
+      {"bounds", llvm::json::Array{blame.chosen.bound, blame.best.bound}},
+      {"in_favour_ns", rounded(blame.inFavourNs, 4)}};
+}
+
+static llvm::json::Object spaceToJson(const ReplayedSpace &space) {
+  llvm::json::Object json{{"name", space.name},
+                          {"family", space.family},
+                          {"regime", space.regime},
+                          {"record", static_cast<int64_t>(space.record)},
+                          {"split", space.isTest ? "test" : "fit"},
+                          {"configs", static_cast<int64_t>(space.configs)},
+                          {"refused", static_cast<int64_t>(space.refused)},
+                          {"top1", rounded(space.main.top1, 4)},
+                          {"top5", rounded(space.main.top5, 4)},
+                          {"correlation", rounded(space.correlation, 4)},
+                          {"choice_error", rounded(space.choiceError(), 4)},
+                          {"chosen", space.chosen},
+                          {"best", space.best},
+                          {"best_ns", rounded(space.bestNs)}};
+  if (space.classic.top1 > 0)
+    json["classic_top1"] = rounded(space.classic.top1, 4);
+  if (space.blame)
+    json["blame"] = blameToJson(*space.blame);
+  return json;
+}
+
+/// Where measured times come from, in the terms of the other results.
+void QualityReport::addOrigin(llvm::json::Object &json) const {
+  std::set<std::string> cudas;
+  llvm::json::Array list;
+  for (const QualityRecord &record : records) {
+    // "nvrtc 13.0 ..."
+    cudas.insert(llvm::StringRef(record.toolchain)
+                     .split(' ')
+                     .second.split(' ')
+                     .first.str());
+    list.push_back(
+        llvm::json::Object{{"name", jsonText(record.name)},
+                           {"commit", jsonText(record.commit)},
+                           {"gpu", jsonText(record.gpu)},
+                           {"spaces", static_cast<int64_t>(record.spaces)},
+                           {"configs", static_cast<int64_t>(record.configs)}});
+  }
+  json["what"] = "The estimate's order of the configs of recorded sweeps";
+  json["commit"] = jsonText(commit);
+  json["gpu"] = jsonText(joined(&QualityRecord::gpu));
+  json["driver"] = jsonText(joined(&QualityRecord::driver));
+  json["cuda"] = jsonText(llvm::join(cudas, ", "));
+  json["protocol"] =
+      "The configs of each recorded space that have a measured time, in the "
+      "order of the estimate of this commit; times are those of the sweeps, "
+      "measured at the commits of the records; no GPU is needed";
+  json["records"] = std::move(list);
+}
+
 llvm::json::Object QualityReport::toJson() const {
   llvm::json::Object figures;
   for (const auto &[split, regimes] : tabulate(spaces)) {
@@ -186,23 +286,15 @@ llvm::json::Object QualityReport::toJson() const {
   }
   llvm::json::Array list;
   for (const ReplayedSpace &space : spaces)
-    list.push_back(
-        llvm::json::Object{{"name", space.name},
-                           {"regime", space.regime},
-                           {"split", space.isTest ? "test" : "fit"},
-                           {"configs", static_cast<int64_t>(space.configs)},
-                           {"refused", static_cast<int64_t>(space.refused)},
-                           {"top1", rounded(space.main.top1, 4)},
-                           {"top5", rounded(space.main.top5, 4)},
-                           {"correlation", rounded(space.correlation, 4)},
-                           {"chosen", space.chosen},
-                           {"best", space.best},
-                           {"best_ns", rounded(space.bestNs)}});
-  return llvm::json::Object{{"device", device},
-                            {"figures", std::move(figures)},
-                            {"spaces", std::move(list)},
-                            {"not_replayed", textsToJson(left)},
-                            {"fell", textsToJson(violations)}};
+    list.push_back(spaceToJson(space));
+  llvm::json::Object json{{"device", device},
+                          {"figures", std::move(figures)},
+                          {"families", familiesToJson(spaces)},
+                          {"spaces", std::move(list)},
+                          {"not_replayed", textsToJson(left)},
+                          {"fell", textsToJson(violations)}};
+  addOrigin(json);
+  return json;
 }
 
 } // namespace kiln::cli

@@ -27,18 +27,34 @@ struct QualityFloors {
   std::vector<std::string> violations(const QualityTable &table) const;
 };
 
+/// A record that spaces come from.
+struct QualityRecord {
+  std::string name; ///< of the file, as reports show it
+  std::string what, commit, gpu, driver, toolchain, mode;
+  size_t spaces = 0, configs = 0;
+
+  static QualityRecord of(llvm::StringRef name, const SweepRecord &record);
+};
+
 class QualityReport final : public Report {
 public:
   void print(llvm::raw_ostream &os) const override;
   llvm::json::Object toJson() const override;
 
+  /// The different texts that the records have for \p member, with commas.
+  std::string joined(std::string QualityRecord::*member) const;
+
   std::string device;
+  std::string commit;                ///< of the estimates; empty: not given
+  std::vector<std::string> families; ///< all that the registry has
+  std::vector<QualityRecord> records;
   std::vector<ReplayedSpace> spaces;
   std::vector<std::string> left; ///< spaces that could not be replayed, and why
   std::vector<std::string> violations;
 
 private:
   void printWorst(llvm::raw_ostream &os) const;
+  void addOrigin(llvm::json::Object &json) const;
 };
 
 } // namespace kiln::cli

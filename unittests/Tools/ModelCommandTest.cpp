@@ -61,9 +61,9 @@ TEST_CASE("model quality refuses what it cannot read") {
   const std::string noDevice =
       tool.suite(R"({"device": "abacus", "spaces": []})", "device.json");
   for (const std::string &line :
-       {std::string("quality"), std::string("model"), "quality " + noRecord,
-        "quality " + noDevice, std::string("quality /no/such/file"),
-        "quality --check " + noFloors, "quality --check " + record}) {
+       {std::string("model"), "quality " + noRecord, "quality " + noDevice,
+        std::string("quality /no/such/file"), "quality --check " + noFloors,
+        "quality --check " + record}) {
     CAPTURE(line);
     ToolResult result = tool.run(line);
     CHECK(result.code == 2);
