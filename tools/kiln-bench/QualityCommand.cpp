@@ -203,9 +203,12 @@ static llvm::Expected<int> runQuality(const ParsedOptions &options) {
   llvm::Error failure = llvm::Error::success();
   if (std::optional<std::string> path = options.value("--html"))
     failure = writeFile(*path, qualityPage(report));
+  if (std::optional<std::string> path = options.value("--out"))
+    failure = llvm::joinErrors(std::move(failure),
+                               writeFile(*path, report.resultText()));
   const bool isGood = report.left.empty() && report.violations.empty();
-  return finish(report, options.value("--out"), options.wantsJson(),
-                std::move(failure), isGood ? kExitDone : kExitSomeFailed);
+  return finish(report, std::nullopt, options.wantsJson(), std::move(failure),
+                isGood ? kExitDone : kExitSomeFailed);
 }
 
 static constexpr OptionSpec kOwnQualityOptions[] = {

@@ -46,11 +46,6 @@ static std::string inPerCent(double share) {
   return fmt::format("{:.1f}", 100 * share);
 }
 
-/// How a page calls the commit of a record, or of the estimates.
-static std::string commitText(llvm::StringRef commit) {
-  return commit.empty() ? "not recorded" : commit.str();
-}
-
 //===----------------------------------------------------------------------===//
 // Figures
 //===----------------------------------------------------------------------===//
@@ -154,8 +149,11 @@ static std::string sourcesOf(const QualityReport &report,
   for (size_t place : used)
     if (place < report.records.size()) {
       const QualityRecord &record = report.records[place];
-      texts.push_back(fmt::format("{} ({}, commit {})", record.name, record.gpu,
-                                  commitText(record.commit)));
+      // Several commits, or none, are in the description of a record.
+      texts.push_back(fmt::format("{} ({}, {})", record.name, record.gpu,
+                                  record.commit.empty()
+                                      ? "commit: see Records"
+                                      : "commit " + record.commit));
     }
   return "Measured times are of " + llvm::join(texts, ", ") + ".";
 }
@@ -318,8 +316,8 @@ static Html recordsSection(const QualityReport &report,
   HtmlTable table("Recorded sweeps", kColumns);
   for (const QualityRecord &record : report.records)
     table.addRow({record.name, record.gpu, record.driver,
-                  commitText(record.commit), record.mode,
-                  fmt::format("{}", record.spaces),
+                  record.commit.empty() ? "see what" : record.commit,
+                  record.mode, fmt::format("{}", record.spaces),
                   fmt::format("{}", record.configs), record.what});
   Html body = table.html();
   std::vector<std::string> missing;
@@ -346,10 +344,12 @@ std::string qualityPage(const QualityReport &report) {
       fmt::format("How well the estimator of Kiln orders configs: {} problems "
                   "of {} families with {} measured configs, from {} records of "
                   "sweeps. Times were measured on {}; they are compared with "
-                  "the estimates of commit {}.",
+                  "{}.",
                   report.spaces.size(), families.size(), configs,
                   report.records.size(), report.joined(&QualityRecord::gpu),
-                  commitText(report.commit)));
+                  report.commit.empty()
+                      ? "the estimates of this build"
+                      : "the estimates of commit " + report.commit));
   page.addSection("Figures", figuresSection(report, families));
   for (const auto &[name, family] : families)
     page.addSection(name, familySection(report, family));

@@ -247,6 +247,21 @@ static llvm::json::Object spaceToJson(const ReplayedSpace &space) {
   return json;
 }
 
+std::string QualityReport::resultText() const {
+  llvm::json::Object json = toJson();
+  json.erase("spaces");
+  const std::string whole = printJson(std::move(json));
+  // Reopened: without the brace of its end.
+  std::string text = llvm::StringRef(whole).rtrim().drop_back().rtrim().str();
+  text += ",\n  \"spaces\": [";
+  llvm::ListSeparator between(",");
+  llvm::raw_string_ostream os(text);
+  for (const ReplayedSpace &space : spaces)
+    os << between << "\n    " << llvm::json::Value(spaceToJson(space));
+  os << "\n  ]\n}\n";
+  return text;
+}
+
 /// Where measured times come from, in the terms of the other results.
 void QualityReport::addOrigin(llvm::json::Object &json) const {
   std::set<std::string> cudas;

@@ -41,6 +41,8 @@ public:
   void print(llvm::raw_ostream &os) const override;
   llvm::json::Object toJson() const override;
 
+  /// toJson() as a file, with a line for each space.
+  std::string resultText() const;
   /// The different texts that the records have for \p member, with commas.
   std::string joined(std::string QualityRecord::*member) const;
 
