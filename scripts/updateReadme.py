@@ -437,13 +437,15 @@ def part_table(result, part):
 def kind_of(result):
     """The peer of a result: "copy", "torch", "attention",
     "product" or "peer", "draw" for a peer or the copy baseline at drawn sizes,
-    or itself: "chain", "background", "cliffs", "default mode" or "default mode
-    models".
+    or itself: "chain", "background", "cliffs", "quality", "default mode" or
+    "default mode models".
     Nothing: "micro" and "rates"."""
     if result["what"] in ("micro", "cliffs"):
         return result["what"]
     if default_mode_tables.is_result(result):
         return "default mode models"
+    if "not_replayed" in result:
+        return "quality"
     if "background" in result:
         return "background"
     if "rows" in result:
@@ -480,6 +482,31 @@ def cliffs_table(result):
     return lines
 
 
+def quality_table(result):
+    """The order of recorded configs by the estimate: a row for each family and
+    split."""
+    def share(value):
+        return f"{100 * value:.1f}" if value else "n/a"
+
+    lines = ["| family | split | problems | configs | top1 %, geomean | least "
+             "| top5 %, geomean | least | choice off % | classic top1 % "
+             "| random top1 % |",
+             "|---|---|---|---|---|---|---|---|---|---|---|"]
+    for family, splits in result["families"].items():
+        for split, row in splits.items():
+            lines.append(f"| {family} | {split} | {row['problems']} "
+                         f"| {row['configs']} | " + " | ".join(
+                             share(row[key]) for key in
+                             ("top1", "top1_least", "top5", "top5_least",
+                              "choice_error", "classic_top1", "random_top1"))
+                         + " |")
+    return lines + [
+        "", "top1 is the best measured time over that of the estimate's first "
+        "choice, top5 over the", "fastest of its first five. Choice off is the "
+        "median error of the first choice's predicted", "time. The classic "
+        "model is judged on the problems that it describes."]
+
+
 def table(result):
     """The markdown of one result: where it was measured, and its rows, if it
     does not show them in parts."""
@@ -490,6 +517,7 @@ def table(result):
             "product": product_table, "rates": rates_table,
             "draw": draw_table, "chain": chain_table,
             "background": background_table, "cliffs": cliffs_table,
+            "quality": quality_table,
             "default mode": default_mode_table,
             "default mode models": default_mode_tables.tables}[kind_of(result)](result)
     return "\n".join([origin(result), ""] + rows)
