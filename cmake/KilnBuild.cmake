@@ -141,7 +141,7 @@ endif()
 if(KILN_UNITY_BUILD AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   target_compile_options(kiln_options INTERFACE
     $<$<COMPILE_LANGUAGE:CXX>:-Wno-subobject-linkage>
-    -Wno-stringop-overread -Wno-restrict)
+    -Wno-stringop-overread -Wno-stringop-overflow -Wno-restrict)
 endif()
 
 # kiln_group_sources(<target>) has up to 8 sources of one folder compiled together

@@ -297,7 +297,7 @@ Chooser::spaceByExpectation(const std::shared_ptr<const KnownPortfolio> &known,
     choice.isFirstAnswer =
         isFirstAnswer(*choice.tmpl, choice.config, choice.predictedNs);
     const llvm::StringRef bound =
-        choice.tmpl->estimateTime(request.problem, choice.config, device).bound;
+        choice.tmpl->estimate(request.problem, choice.config, device).bound;
     contenders.push_back({{*choice.tmpl, choice.config, point, bound},
                           choice.predictedNs,
                           choice.predictedNs,

@@ -54,65 +54,83 @@ std::string DeviceModel::archName(bool archSpecific) const {
   return fmt::format("sm_{}{}", computeCapability(), hasVariant ? "a" : "");
 }
 
-double DeviceModel::tensorFlopsPerClockPerSm(RateType type) const {
+double DeviceModel::*tensorRateOf(RateType type) {
   switch (type) {
   case RateType::FP64:
-    return tensorFp64FlopsPerClock;
+    return &DeviceModel::tensorFp64FlopsPerClock;
   case RateType::TF32:
-    return tensorTf32FlopsPerClock;
+    return &DeviceModel::tensorTf32FlopsPerClock;
   case RateType::FP16:
-    return tensorFp16FlopsPerClock;
+    return &DeviceModel::tensorFp16FlopsPerClock;
   case RateType::BF16:
-    return tensorBf16FlopsPerClock;
+    return &DeviceModel::tensorBf16FlopsPerClock;
   case RateType::FP8:
-    return tensorFp8FlopsPerClock;
+    return &DeviceModel::tensorFp8FlopsPerClock;
   case RateType::INT8:
-    return tensorInt8FlopsPerClock;
+    return &DeviceModel::tensorInt8FlopsPerClock;
   case RateType::FP32:
   case RateType::INT32:
-    return 0;
+    return nullptr;
   }
-  return 0;
+  return nullptr;
 }
 
-double DeviceModel::mmaSyncFlopsPerClockPerSm(RateType type) const {
+double DeviceModel::*mmaSyncRateOf(RateType type) {
   switch (type) {
   case RateType::FP64:
-    return mmaSyncFp64FlopsPerClock;
+    return &DeviceModel::mmaSyncFp64FlopsPerClock;
   case RateType::TF32:
-    return mmaSyncTf32FlopsPerClock;
+    return &DeviceModel::mmaSyncTf32FlopsPerClock;
   case RateType::FP16:
-    return mmaSyncFp16FlopsPerClock;
+    return &DeviceModel::mmaSyncFp16FlopsPerClock;
   case RateType::BF16:
-    return mmaSyncBf16FlopsPerClock;
+    return &DeviceModel::mmaSyncBf16FlopsPerClock;
   case RateType::FP8:
-    return mmaSyncFp8FlopsPerClock;
+    return &DeviceModel::mmaSyncFp8FlopsPerClock;
   case RateType::INT8:
-    return mmaSyncInt8FlopsPerClock;
+    return &DeviceModel::mmaSyncInt8FlopsPerClock;
   case RateType::FP32:
   case RateType::INT32:
-    return 0;
+    return nullptr;
   }
-  return 0;
+  return nullptr;
 }
 
-double DeviceModel::simdFlopsPerClockPerSm(RateType type) const {
+double DeviceModel::*simdRateOf(RateType type) {
   switch (type) {
   case RateType::FP64:
-    return simdFp64FlopsPerClock;
+    return &DeviceModel::simdFp64FlopsPerClock;
   case RateType::FP16:
   case RateType::BF16:
-    return simdFp16FlopsPerClock;
+    return &DeviceModel::simdFp16FlopsPerClock;
   case RateType::INT8:
   case RateType::INT32:
-    return simdInt32FlopsPerClock;
+    return &DeviceModel::simdInt32FlopsPerClock;
   // tf32 and fp8 data are converted and computed in fp32 without tensor cores.
   case RateType::FP32:
   case RateType::TF32:
   case RateType::FP8:
-    return simdFp32FlopsPerClock;
+    return &DeviceModel::simdFp32FlopsPerClock;
   }
-  return 0;
+  return nullptr;
+}
+
+bool hasRate(const DeviceModel &device, double DeviceModel::*rate) {
+  return rate && device.*rate > 0;
+}
+
+static double rateOf(const DeviceModel &device, double DeviceModel::*rate) {
+  return rate ? device.*rate : 0;
+}
+
+double DeviceModel::tensorFlopsPerClockPerSm(RateType type) const {
+  return rateOf(*this, tensorRateOf(type));
+}
+double DeviceModel::mmaSyncFlopsPerClockPerSm(RateType type) const {
+  return rateOf(*this, mmaSyncRateOf(type));
+}
+double DeviceModel::simdFlopsPerClockPerSm(RateType type) const {
+  return rateOf(*this, simdRateOf(type));
 }
 
 int64_t DeviceModel::maxClusters(int64_t size) const {

@@ -183,6 +183,14 @@ struct DeviceModel {
   int64_t maxClusters(int64_t size) const;
 };
 
+/// The values that hold the rates of \p type, for the widest tensor-core
+/// instruction, for mma.sync and for ordinary arithmetic. Null: no GPU has such
+/// a unit. hasRate(): whether \p device has it.
+double DeviceModel::*tensorRateOf(RateType type);
+double DeviceModel::*mmaSyncRateOf(RateType type);
+double DeviceModel::*simdRateOf(RateType type);
+bool hasRate(const DeviceModel &device, double DeviceModel::*rate);
+
 /// A value that is read from a field or stored to it.
 using FieldValue = std::variant<int64_t, double, std::string>;
 

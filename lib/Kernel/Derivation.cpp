@@ -1,7 +1,6 @@
 //===- Derivation.cpp -----------------------------------------------------===//
 #include "Kernel/Derivation.h"
 
-#include "Support/EnumName.h"
 #include "Support/Format.h"
 
 #include <llvm/ADT/STLExtras.h>
@@ -12,52 +11,17 @@
 
 namespace kiln {
 
-llvm::StringRef nameOf(StepRule rule) {
-  using enum StepRule;
-  static constexpr EnumName<StepRule> kNames[] = {
-      {Fact, "fact"},     {Sum, "sum"},           {Max, "max"},
-      {Excess, "excess"}, {Quotient, "quotient"}, {Norm, "norm"}};
-  return nameIn(kNames, rule, "unknown");
-}
+//===----------------------------------------------------------------------===//
+// Text
+//===----------------------------------------------------------------------===//
 
-double evaluate(const DerivationStep &step) {
-  if (step.terms.empty())
-    return 0;
-  double first = step.terms.front().value, result = 0;
-  switch (step.rule) {
-  case StepRule::Fact:
-    return 0;
-  case StepRule::Sum:
-    for (const StepTerm &term : step.terms)
-      result += term.count * term.value;
-    return result;
-  case StepRule::Max:
-    result = first;
-    for (const StepTerm &term : step.terms)
-      result = std::max(result, term.value);
-    return result;
-  case StepRule::Excess:
-    assert(step.terms.size() == 2 && "one term beyond another");
-    return std::max(0.0, first - step.terms.back().value);
-  case StepRule::Quotient:
-    result = first;
-    for (const StepTerm &term : llvm::drop_begin(step.terms))
-      result /= term.value;
-    return result;
-  case StepRule::Norm:
-    for (const StepTerm &term : step.terms)
-      result += std::pow(term.value, step.exponent);
-    return std::pow(result, 1 / step.exponent);
-  }
-  return 0;
-}
-
-/// Four significant digits, without an exponent.
+/// Five significant digits, without an exponent.
 static std::string figureText(double value) {
-  if (value == std::floor(value) && std::abs(value) < 1e7)
+  constexpr double kExact = 1e15;
+  if (value == std::floor(value) && std::abs(value) < kExact)
     return fmt::format("{:.0f}", value);
-  double magnitude = std::floor(std::log10(std::max(std::abs(value), 1e-6)));
-  int digits = std::clamp(3 - static_cast<int>(magnitude), 0, 6);
+  double magnitude = std::floor(std::log10(std::max(std::abs(value), 1e-9)));
+  int digits = std::clamp(4 - static_cast<int>(magnitude), 0, 12);
   return fmt::format("{:.{}f}", value, digits);
 }
 
@@ -67,67 +31,164 @@ std::string quantityText(double value, llvm::StringRef unit) {
     return figureText(value / kNsPerUs) + " us";
   if (unit.empty())
     return figureText(value);
-  return fmt::format("{} {}", figureText(value), unit.str());
+  return fmt::format("{} {}", figureText(value), unit);
 }
 
-static std::string termText(const StepTerm &term) {
-  std::string text;
-  if (term.count != 1)
-    text = figureText(term.count) + " x ";
-  text += term.name + " " + quantityText(term.value, term.unit);
-  if (term.step != 0)
-    text += fmt::format(" ({})", term.step);
-  return text;
-}
+namespace {
+/// How strongly a rule holds its parts together.
+enum Precedence { kSum = 0, kProduct = 1, kOperand = 2 };
 
-std::string calculationText(const DerivationStep &step) {
-  if (step.rule == StepRule::Fact)
-    return "";
-  llvm::StringRef separator = ", ";
-  std::string begin, end;
-  switch (step.rule) {
-  case StepRule::Sum:
-    separator = " + ";
+/// The text of a rule: the words before, between and behind its parts.
+struct RuleText {
+  std::string before;
+  llvm::StringRef between, behind;
+  int precedence, ofParts;
+};
+} // namespace
+
+static RuleText ruleText(const Figure::Node &node) {
+  using enum FigureRule;
+  switch (node.rule) {
+  case Value:
     break;
-  case StepRule::Quotient:
-    separator = " / ";
-    break;
-  case StepRule::Excess:
-    separator = " - ";
-    begin = "max(0, ";
-    end = ")";
-    break;
-  case StepRule::Norm:
-    begin = fmt::format("{}-norm of (", figureText(step.exponent));
-    end = ")";
-    break;
-  default:
-    begin = "max(";
-    end = ")";
+  case Sum:
+    return {"", " + ", "", kSum, kSum};
+  case Difference:
+    return {"", " - ", "", kSum, kProduct};
+  case Product:
+    return {"", " x ", "", kProduct, kProduct};
+  case Quotient:
+    return {"", " / ", "", kProduct, kOperand};
+  case Max:
+    return {"max( ", " , ", " )", kOperand, kSum};
+  case Min:
+    return {"min( ", " , ", " )", kOperand, kSum};
+  case Norm:
+    return {fmt::format("norm( {} ; ", figureText(node.exponent)), " , ", " )",
+            kOperand, kSum};
+  case Ceiling:
+    return {"ceil( ", "", " )", kOperand, kSum};
   }
-  std::string text = begin;
-  for (const StepTerm &term : step.terms)
-    text +=
-        (&term == &step.terms.front() ? "" : separator.str()) + termText(term);
-  return text + end + " = " + quantityText(step.result, step.unit);
+  return {};
+}
+
+static std::string namedText(const Figure::Node &node) {
+  std::string text = quantityText(node.value, node.unit);
+  return node.name.empty() ? text : fmt::format("{} {}", node.name, text);
+}
+
+std::string Derivation::textOf(const Figure &figure, int precedence) const {
+  const Figure::Node &node = figure.formula();
+  if (const int number = numberOf(figure))
+    return fmt::format("{} [{}]", namedText(node), number);
+  if (node.rule == FigureRule::Value)
+    return namedText(node);
+  const RuleText rule = ruleText(node);
+  std::string text = rule.before;
+  for (const Figure &part : node.parts) {
+    const bool isFirst = &part == node.parts.begin();
+    // The first part of a quotient or a difference needs no brackets.
+    text += isFirst ? "" : rule.between;
+    text += textOf(part, isFirst ? std::min(rule.ofParts, rule.precedence)
+                                 : rule.ofParts);
+  }
+  text += rule.behind;
+  return rule.precedence < precedence ? fmt::format("( {} )", text) : text;
+}
+
+std::string Derivation::formulaText(int number) const {
+  const Figure::Node &node = (*this)[number].figure.formula();
+  const std::string result = quantityText(node.value, node.unit);
+  if (node.rule == FigureRule::Value)
+    return fmt::format("{} = {}", node.name, result);
+  Figure::Node own = node; // without its number
+  own.isResult = false;
+  return fmt::format("{} = {} = {}", node.name,
+                     textOf(Figure(std::make_shared<Figure::Node>(own)), kSum),
+                     result);
 }
 
 //===----------------------------------------------------------------------===//
 // Derivation
 //===----------------------------------------------------------------------===//
 
-int Derivation::add(DerivationStep step) {
-  step.result = evaluate(step);
-  steps.push_back(std::move(step));
+/// The number of the step of \p result, or 0.
+int Derivation::numberOf(const Figure &result) const {
+  if (!result.formula().isResult)
+    return 0;
+  auto step = llvm::find_if(steps, [&](const DerivationStep &step) {
+    return isSame(step.figure, result);
+  });
+  return step == steps.end() ? 0 : static_cast<int>(step - steps.begin()) + 1;
+}
+
+int Derivation::add(const Figure &result, StepWords words) {
+  if (const int number = numberOf(result)) {
+    steps[static_cast<size_t>(number) - 1].words = std::move(words);
+    return number;
+  }
+  const Figure::Node &node = result.formula();
+  auto addParts = [&](auto &self, const Figure::Node &of) -> void {
+    for (const Figure &part : of.parts)
+      if (part.formula().isResult) {
+        if (numberOf(part) == 0)
+          add(part);
+      } else {
+        self(self, part.formula());
+      }
+  };
+  addParts(addParts, node);
+  if (!node.isResult)
+    return 0;
+  steps.push_back({current, result, std::move(words)});
   return static_cast<int>(steps.size());
 }
 
-int Derivation::add(std::string title, StepRule rule,
-                    std::vector<StepTerm> terms, llvm::StringRef unit) {
-  return add({.title = std::move(title),
-              .rule = rule,
-              .terms = std::move(terms),
-              .unit = unit});
+void Derivation::amend(llvm::StringRef name, StepWords words) {
+  for (DerivationStep &step : steps)
+    if (step.name() == name) {
+      step.words = std::move(words);
+      return;
+    }
+  assert(false && "no such step");
+}
+
+void Derivation::setTotal(const Figure &total, llvm::StringRef bound,
+                          StepWords words) {
+  words.blames = bound;
+  if (words.verdict.empty())
+    words.verdict = fmt::format("bound by {}", bound);
+  totalNumber = add(total, std::move(words));
+}
+
+std::vector<Addend> Derivation::addends() const {
+  std::vector<Addend> addends;
+  if (totalNumber == 0)
+    return addends;
+  const Figure::Node &total = (*this)[totalNumber].figure.formula();
+  for (const Figure &part : total.parts) {
+    // "3 x between tiles" is called by the factor that has a name.
+    const Figure::Node *called = &part.formula();
+    for (const Figure &factor : part.formula().parts)
+      if (called->name.empty() && factor.formula().unit == "ns")
+        called = &factor.formula();
+    assert(!called->name.empty() && "an addend without a name");
+    addends.push_back({called->name, part.value()});
+  }
+  return addends;
+}
+
+double Derivation::addendOf(llvm::StringRef name) const {
+  for (const Addend &addend : addends())
+    if (addend.name == name)
+      return addend.ns;
+  return 0;
+}
+
+const DerivationStep *Derivation::find(llvm::StringRef name) const {
+  auto step = llvm::find_if(
+      steps, [&](const DerivationStep &step) { return step.name() == name; });
+  return step == steps.end() ? nullptr : &*step;
 }
 
 const DerivationStep &Derivation::operator[](int number) const {
@@ -135,47 +196,49 @@ const DerivationStep &Derivation::operator[](int number) const {
   return steps[static_cast<size_t>(number) - 1];
 }
 
-StepTerm Derivation::resultOf(int number, double count,
-                              llvm::StringRef name) const {
-  const DerivationStep &step = (*this)[number];
-  return {name.empty() ? step.title : name.str(), step.result, step.unit, count,
-          number};
-}
+//===----------------------------------------------------------------------===//
+// JSON
+//===----------------------------------------------------------------------===//
 
-StepTerm Derivation::termOf(int number, llvm::StringRef name) const {
-  const DerivationStep &step = (*this)[number];
-  auto term = llvm::find_if(
-      step.terms, [&](const StepTerm &term) { return term.name == name; });
-  assert(term != step.terms.end() && "no such term");
-  return {term->name, term->value, term->unit, 1, number};
+llvm::json::Value Derivation::expressionOf(const Figure &figure,
+                                           bool isRoot) const {
+  const Figure::Node &node = figure.formula();
+  if (const int number = isRoot ? 0 : numberOf(figure))
+    return llvm::json::Object{{"step", number}};
+  if (node.rule == FigureRule::Value) {
+    llvm::json::Object object{{"value", node.value}};
+    if (!node.name.empty())
+      object["name"] = node.name;
+    if (!node.unit.empty())
+      object["unit"] = node.unit;
+    object["source"] = nameOf(node.source);
+    return object;
+  }
+  llvm::json::Array parts;
+  for (const Figure &part : node.parts)
+    parts.push_back(expressionOf(part, false));
+  llvm::json::Object object{{"rule", nameOf(node.rule)},
+                            {"of", std::move(parts)}};
+  if (node.rule == FigureRule::Norm)
+    object["exponent"] = node.exponent;
+  return object;
 }
 
 llvm::json::Object Derivation::toJson() const {
   llvm::json::Array list;
+  int number = 0;
   for (const DerivationStep &step : steps) {
-    llvm::json::Array terms;
-    for (const StepTerm &term : step.terms) {
-      llvm::json::Object object{
-          {"name", term.name}, {"value", term.value}, {"unit", term.unit}};
-      if (term.count != 1)
-        object["count"] = term.count;
-      if (term.step != 0)
-        object["step"] = term.step;
-      terms.push_back(std::move(object));
-    }
-    llvm::json::Object object{{"number", static_cast<int64_t>(list.size() + 1)},
-                              {"title", step.title},
-                              {"formula", step.formula},
-                              {"verdict", step.verdict},
-                              {"values", llvm::json::Object(step.values)},
-                              {"rule", nameOf(step.rule)}};
-    if (!terms.empty())
-      object["terms"] = std::move(terms);
-    if (step.rule != StepRule::Fact) {
-      object["result"] = step.result;
-      object["unit"] = step.unit;
-    }
-    list.push_back(std::move(object));
+    ++number;
+    list.push_back(
+        llvm::json::Object{{"number", number},
+                           {"section", step.section},
+                           {"name", step.name()},
+                           {"formula", formulaText(number)},
+                           {"expression", expressionOf(step.figure, true)},
+                           {"note", step.words.note},
+                           {"verdict", step.words.verdict},
+                           {"value", step.value()},
+                           {"unit", step.unit()}});
   }
   return llvm::json::Object{{"steps", std::move(list)}};
 }

@@ -1,97 +1,110 @@
 //===- Derivation.h - an estimate, step by step ---------------------------===//
 //
-// The content of `kiln explain`. A derivation is a calculation and not only
-// text: a step has terms, a rule and a result, and names the earlier steps that
-// its terms come from. The last step's result is the estimate's total, and the
-// printed text is made from the same numbers, so a test can compute all of it
-// again, and no sentence can differ from the calculation.
+// The content of `kiln explain`: the figures of a model (Model/Figure.h) in the
+// order of an argument. A step has the formula that the model evaluated, a note
+// why, and a verdict. The text of a formula is made from the figure itself, so
+// it can be computed again, and a test does. The last step is the estimate's
+// total.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
+
+#include "Model/Figure.h"
 
 #include <llvm/ADT/StringRef.h>
 #include <llvm/Support/JSON.h>
 
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace kiln {
 
-/// The rule by which the result of a step follows from its terms.
-enum class StepRule {
-  Fact,     ///< no rule: a limit, a count, a share
-  Sum,      ///< all terms, each times its count
-  Max,      ///< the largest term
-  Excess,   ///< the first minus the second, at least 0
-  Quotient, ///< the first over the product of the others
-  Norm,     ///< (sum of term ^ exponent) ^ (1 / exponent)
-};
-llvm::StringRef nameOf(StepRule rule);
+/// A number with its unit, nanoseconds from 1000 on as microseconds.
+std::string quantityText(double value, llvm::StringRef unit);
 
-/// A number in a step.
-struct StepTerm {
-  std::string name;
-  double value = 0;
-  llvm::StringRef unit = "ns"; ///< a literal
-  double count = 1;            ///< its factor in a sum
-  /// The number of the earlier step that it comes from: that step's result, or
-  /// its term of the same name. 0: a given number.
-  int step = 0;
-};
-
-/// One step of a derivation.
-struct DerivationStep {
-  std::string title = {};   ///< "register wall"
-  std::string formula = {}; ///< "128 * 256 / 256 threads = 128 accumulators"
+/// The words around a step's formula.
+struct StepWords {
+  std::string note = {};    ///< the reason that the formula does not give
   std::string verdict = {}; ///< the conclusion
-  llvm::json::Object values = {};
-  StepRule rule = StepRule::Fact;
-  std::vector<StepTerm> terms = {};
-  llvm::StringRef unit = "ns"; ///< of the result; a literal
-  double exponent = 1;         ///< of StepRule::Norm
   /// Bounds, by their names in estimates, that the verdict names as the limit
   /// of the whole kernel, and bounds that it excludes.
   llvm::StringRef blames = {}, clears = {};
-  double result = 0; ///< evaluate(); filled by Derivation::add
 };
 
-/// The result of \p step by its rule; 0 for a fact.
-double evaluate(const DerivationStep &step);
+/// One step of a derivation: a figure and its words.
+struct DerivationStep {
+  std::string section; ///< of the report; a part of a wave's
+  Figure figure;
+  StepWords words;
 
-/// The step's calculation: "max(tensor 261.5 ns, L2 97.0 ns) = 261.5 ns". Terms
-/// of earlier steps have their number: "(5)". Empty for a fact.
-std::string calculationText(const DerivationStep &step);
+  llvm::StringRef name() const { return figure.formula().name; }
+  llvm::StringRef unit() const { return figure.formula().unit; }
+  double value() const { return figure.value(); }
+};
 
-/// A number with its unit, nanoseconds from 1000 on as microseconds.
-std::string quantityText(double value, llvm::StringRef unit);
+/// One addend of an estimate's total.
+struct Addend {
+  llvm::StringRef name;
+  double ns;
+};
 
 /// The steps of one config's estimate, for one problem on one device. Steps
 /// count from 1.
 class Derivation {
 public:
-  /// Appends \p step with its result and returns its number.
-  int add(DerivationStep step);
-  /// A step that is a calculation, and needs no words.
-  int add(std::string title, StepRule rule, std::vector<StepTerm> terms,
-          llvm::StringRef unit = "ns");
+  /// Begins a section of the report.
+  void begin(std::string section) { current = std::move(section); }
 
-  /// The result of step \p number as a term of a later one, called \p name or,
-  /// by default, like the step.
-  StepTerm resultOf(int number, double count = 1,
-                    llvm::StringRef name = {}) const;
-  /// The term of step \p number called \p name, which it must have.
-  StepTerm termOf(int number, llvm::StringRef name) const;
+  /// Appends the results that \p result comes from and that have no step yet,
+  /// then \p result, which is a named result. Returns its number. A result that
+  /// has a step gets \p words in addition.
+  int add(const Figure &result, StepWords words = {});
+
+  /// Gives the step called \p name, which there is, \p words.
+  void amend(llvm::StringRef name, StepWords words);
+
+  /// Appends the total of the estimate, in ns, which \p bound limits. Every
+  /// addend of it has a name.
+  void setTotal(const Figure &total, llvm::StringRef bound,
+                StepWords words = {});
+
+  /// The dense rate of the units that the kernel's arithmetic runs on, a value
+  /// of the device; null where there is too little arithmetic to tell.
+  double DeviceModel::*peakRate = nullptr;
+
+  /// The addends of the total, which add up to it; and the one called \p name,
+  /// 0 if there is none.
+  std::vector<Addend> addends() const;
+  double addendOf(llvm::StringRef name) const;
+  /// The first step called \p name, or null.
+  const DerivationStep *find(llvm::StringRef name) const;
+
+  /// The formula of step \p number: "wgmma = 1038 clk / clock 1.679 GHz [3] =
+  /// 618.4 ns". Words and numbers are apart by blanks; results of other steps
+  /// have their number in brackets.
+  std::string formulaText(int number) const;
 
   size_t size() const { return steps.size(); }
   const DerivationStep &operator[](int number) const;
   auto begin() const { return steps.begin(); }
   auto end() const { return steps.end(); }
 
-  /// {"steps": [{number, title, formula, verdict, values, rule, terms, result,
-  /// unit}]}
+  /// The step of the total, which there must be.
+  const DerivationStep &total() const { return (*this)[totalNumber]; }
+
+  /// {"steps": [{number, section, name, formula, expression, note, verdict,
+  /// value, unit}]}. An expression is {step}, {value, unit, name, source} or
+  /// {rule, of: [...]}, norms with their exponent.
   llvm::json::Object toJson() const;
 
 private:
+  int numberOf(const Figure &result) const;
+  std::string textOf(const Figure &figure, int precedence) const;
+  llvm::json::Value expressionOf(const Figure &figure, bool isRoot) const;
+
+  int totalNumber = 0;
+  std::string current;
   std::vector<DerivationStep> steps;
 };
 

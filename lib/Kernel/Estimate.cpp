@@ -6,22 +6,6 @@
 
 namespace kiln {
 
-double Estimate::term(llvm::StringRef name) const {
-  for (const EstimateTerm &term : terms)
-    if (term.name == name)
-      return term.value;
-  return 0;
-}
-
-llvm::json::Object Estimate::toJson() const {
-  llvm::json::Object values;
-  for (const EstimateTerm &term : terms)
-    values[(term.unit.empty() ? term.name : term.name + "_" + term.unit)
-               .str()] = term.value;
-  return llvm::json::Object{
-      {"total_ns", totalNs}, {"bound", bound}, {"terms", std::move(values)}};
-}
-
 llvm::StringRef nameOf(PruneReason reason) {
   using enum PruneReason;
   static constexpr EnumName<PruneReason> kNames[] = {

@@ -179,7 +179,7 @@ void RemedySearch::tryWorkspace(const Space &space) {
         rejected.tmpl->prune(problem, rejected.config, device))
       continue;
     const double ns =
-        rejected.tmpl->estimateTime(problem, rejected.config, device).totalNs;
+        rejected.tmpl->estimate(problem, rejected.config, device).totalNs;
     if (ns * kGain > genericNs)
       continue;
     leastBytes = rejection.value;

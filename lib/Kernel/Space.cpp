@@ -139,9 +139,9 @@ void rankCandidates(std::vector<Candidate> &candidates) {
   permute(candidates, sorted);
 }
 
-void Candidate::fillTerms(const Problem &problem, const DeviceModel &device) {
-  if (estimate.terms.empty())
-    estimate = tmpl->estimate(problem, config, device);
+Derivation Candidate::derive(const Problem &problem,
+                             const DeviceModel &device) const {
+  return tmpl->explain(problem, config, device);
 }
 
 namespace {

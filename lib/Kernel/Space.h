@@ -13,12 +13,12 @@ namespace kiln {
 struct Candidate {
   const Template *tmpl = nullptr;
   Values config;
-  Estimate estimate; ///< without terms in a space
+  Estimate estimate;
   CandidateClass candidateClass;
   int32_t order = 0; ///< its position in the space
 
-  /// Adds the estimate's terms if they were left out.
-  void fillTerms(const Problem &problem, const DeviceModel &device);
+  /// How its estimate comes about. Cost: some 100 us.
+  Derivation derive(const Problem &problem, const DeviceModel &device) const;
 
   /// Whether \p other is a variation of the same idea.
   bool sharesClass(const Candidate &other) const {

@@ -57,7 +57,7 @@ Template::fastestAt(const Allowance &allowance, const Problem &problem,
       [&](const Values &config) -> std::optional<double> {
         if (pruneWithin(allowance, problem, config, device))
           return std::nullopt;
-        return estimateTime(problem, config, device).totalNs;
+        return estimate(problem, config, device).totalNs;
       });
   if (!fastest)
     return std::nullopt;

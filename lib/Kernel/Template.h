@@ -45,7 +45,7 @@ inline uint64_t classKey(std::initializer_list<int> parts) {
 /// Takes a template's space, config by config.
 class SpaceSink {
 public:
-  /// Takes a config that may run. The estimate needs no terms.
+  /// Takes a config that may run.
   virtual void rank(Values &&config, const Estimate &estimate,
                     CandidateClass candidateClass) = 0;
   /// Takes a config that breaks a limit; \p makeConfig is called only if
@@ -99,12 +99,6 @@ public:
   virtual Estimate estimate(const Problem &problem, const Values &config,
                             const DeviceModel &device) const = 0;
 
-  /// Like estimate() without terms. The default makes them.
-  virtual Estimate estimateTime(const Problem &problem, const Values &config,
-                                const DeviceModel &device) const {
-    return estimate(problem, config, device);
-  }
-
   /// The configs of \p config's kernel that the space of \p problem may have,
   /// best guesses first: their run-time knobs follow from the problem, and
   /// estimates do not tell all of them apart. A kernel that was found for
@@ -132,7 +126,8 @@ public:
   virtual CandidateClass classOf(const Problem &problem,
                                  const Values &config) const = 0;
 
-  /// The derivation of estimate(): steps whose last result is its total.
+  /// The derivation of estimate(): the same model over figures, with the words
+  /// of a report. Its last step is the total.
   virtual Derivation explain(const Problem &problem, const Values &config,
                              const DeviceModel &device) const = 0;
 

@@ -1,4 +1,4 @@
-//===- Bandwidth.h - Little's law, and what SMs take ----------------------===//
+//===- Bandwidth.h - latencies and rates of memories ----------------------===//
 //
 // A memory delivers its bandwidth only while bandwidth * latency bytes are in
 // flight (Little, 1961). Few blocks, few loads or narrow ones reach less.
@@ -6,8 +6,9 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
-#include "Device/DeviceModel.h"
+#include "Model/Figure.h"
 
+#include <algorithm>
 #include <cstdint>
 
 namespace kiln {
@@ -21,26 +22,30 @@ inline constexpr double kL2BytesPerClockPerSm = 64;
 inline constexpr double kBusyLatencyFactor = 2.5;
 
 /// From the issue of a load to its data while DRAM is busy.
-inline double busyDramLatencyNs(const DeviceModel &device) {
-  return kBusyLatencyFactor * device.dramLatencyNs;
+template <Number N = double> N busyDramLatencyNs(const DeviceModel &device) {
+  return named(fitted<N>(kBusyLatencyFactor, "busy over idle") *
+                   deviceValue<N>(device, &DeviceModel::dramLatencyNs),
+               "latency of a busy DRAM", "ns");
 }
 
-/// Bytes in flight against what a memory needs.
-struct LittlesLaw {
-  double latencyNs = 0;
-  double fullBytesPerNs = 0;
-  double bytesInFlight = 0;
-  double bytesNeeded = 0;       ///< latency * bandwidth
-  double reachedBytesPerNs = 0; ///< min(full, bytesInFlight / latency)
-};
+/// The clock of memory-bound work, in GHz.
+template <Number N> N memoryClock(const DeviceModel &device) {
+  return deviceValue<N>(device, &DeviceModel::sustainedMemoryClockMHz) /
+         N(1000);
+}
 
-/// Judges \p bytesInFlight of the whole chip. Latency and bandwidth must be
-/// positive. Pure, constant time.
-LittlesLaw littlesLaw(double latencyNs, double fullBytesPerNs,
-                      double bytesInFlight);
+/// Bytes a ns that the port of an SM takes at that clock.
+template <Number N = double> N portBytesPerNs(const DeviceModel &device) {
+  return named(fitted<N>(kL2BytesPerClockPerSm, "port", "B/clk") *
+                   memoryClock<N>(device),
+               "port of an SM", "B/ns");
+}
 
-/// Bytes a ns that the ports of the SMs take which \p blocks keep busy, at the
-/// clock of memory-bound work. Pure, constant time.
-double portBytesPerNs(const DeviceModel &device, int64_t blocks);
+/// The same of the SMs which \p blocks keep busy.
+template <Number N = double>
+N portBytesPerNs(const DeviceModel &device, int64_t blocks) {
+  return given<N>(double(std::min(blocks, device.smCount)), "busy SMs") *
+         portBytesPerNs<N>(device);
+}
 
 } // namespace kiln

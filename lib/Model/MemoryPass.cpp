@@ -2,7 +2,6 @@
 #include "Model/MemoryPass.h"
 
 #include "Model/Bandwidth.h"
-#include "Support/EnumName.h"
 
 #include <algorithm>
 #include <cassert>
@@ -19,12 +18,12 @@ struct Pace {
   double normBase, normStep, normMost;
   double firstNorm; ///< of the first wave; 0: as the others
   double turnaroundNs, clusterTurnaroundNs;
-  double busyLatencyFactor;    ///< latency of a busy DRAM over an idle one's
+  bool waitsInQueues;          ///< loads take longer while DRAM is busy
   double crowdingLoss;         ///< see below
   double issueEfficiency;      ///< of the issue cycles between memory accesses
   double clocksPerInstruction; ///< of a warp that has its scheduler for itself
-  double unevenIssue, unevenDram; ///< see WaveModel
-  double missFrom, missRange;     ///< see rereadMissShare()
+  double unevenIssue, unevenDram; ///< see PassModel::wave()
+  double missFrom, missRange;     ///< see PassModel::computeMissShare()
   double rampShare;               ///< of the device's ramp
 };
 } // namespace
@@ -61,7 +60,7 @@ static constexpr Pace kFlows = {.normBase = 2.5,
                                 .firstNorm = 0,
                                 .turnaroundNs = kTurnaroundNs,
                                 .clusterTurnaroundNs = kClusterTurnaroundNs,
-                                .busyLatencyFactor = kBusyLatencyFactor,
+                                .waitsInQueues = true,
                                 .crowdingLoss = kCrowdingLoss,
                                 .issueEfficiency = 0.9,
                                 .clocksPerInstruction = 2.2,
@@ -82,7 +81,7 @@ static constexpr Pace kReduces = {.normBase = 2.75,
                                   .firstNorm = 2.27,
                                   .turnaroundNs = 300,
                                   .clusterTurnaroundNs = 0,
-                                  .busyLatencyFactor = 1,
+                                  .waitsInQueues = false,
                                   .crowdingLoss = 0,
                                   .issueEfficiency = 1,
                                   .clocksPerInstruction = 4.05,
@@ -92,98 +91,11 @@ static constexpr Pace kReduces = {.normBase = 2.75,
                                   .missRange = 3.5,
                                   .rampShare = 0.4};
 
-static const Pace &paceOf(const MemoryPass &kernel) {
+static const Pace &paceOf(const PassWork &kernel) {
   return kernel.pace == PassPace::Reduces ? kReduces : kFlows;
 }
 
-llvm::StringRef nameOf(PassBound bound) {
-  using enum PassBound;
-  static constexpr EnumName<PassBound> kNames[] = {
-      {Dram, "dram"}, {L2, "l2"}, {Issue, "simd"}, {Latency, "latency"}};
-  return nameIn(kNames, bound, "unknown");
-}
-
-/// Bytes that are read beside writes, or written beside reads, of all bytes.
-static double mixedShare(const MemoryPass &kernel) {
-  double all = kernel.readBytes + kernel.writeBytes;
-  return all == 0 ? 0 : 2 * std::min(kernel.readBytes, kernel.writeBytes) / all;
-}
-
-/// Bandwidth of a mix of reads and writes. Writes beside as many reads are as
-/// fast as these; the writes beyond run at the rate of writing alone.
-static double mixedBytesPerNs(const MemoryPass &kernel,
-                              const DeviceModel &device, bool isSingleWave) {
-  double all = kernel.readBytes + kernel.writeBytes;
-  if (all == 0)
-    return device.dramBytesPerNs();
-  double alone = std::max(0.0, kernel.writeBytes - kernel.readBytes);
-  double rate = all / ((all - alone) / device.dramBytesPerNs() +
-                       alone / device.dramWriteBytesPerNs());
-  rate *=
-      (1 - kernel.lostShare) * (1 - (isSingleWave ? 0 : kernel.lostInWaves));
-  if (kernel.persistentPerSm != 0) {
-    rate *= 1 - kPersistentLoss * mixedShare(kernel);
-  }
-  return rate;
-}
-
-namespace {
-/// The parts of a time that do not depend on how many tasks a wave has.
-class WaveModel {
-public:
-  WaveModel(const MemoryPass &kernel, const DeviceModel &device,
-            const PassTime &time)
-      : kernel(kernel), device(device), time(time), pace(paceOf(kernel)),
-        tasks(static_cast<double>(kernel.tasks)) {}
-
-  PassWave wave(int64_t count, double norm) const {
-    PassWave result;
-    result.tasks = count;
-    result.norm = norm;
-    if (count == 0)
-      return result;
-    auto n = static_cast<double>(count);
-    double reread = kernel.rereadBytes / tasks;
-    double fromDram = time.taskBytes + time.rereadMissShare * reread;
-    double fromL2 = time.taskBytes + reread + kernel.sharedBytesPerTask;
-    // Some SMs have a block more than others. Issue is limited on each of them;
-    // the bandwidth is shared by all SMs alike.
-    double perSm = n * static_cast<double>(kernel.clusterSize) /
-                   static_cast<double>(device.smCount);
-    double uneven = perSm > 1 ? std::ceil(perSm) / perSm - 1 : 0;
-    result.dramNs =
-        n * fromDram / time.dramBytesPerNs * (1 + pace.unevenDram * uneven);
-    result.l2Ns = n * fromL2 / device.l2BytesPerNs();
-    // Few tasks keep only their own SMs busy.
-    double share = std::min(1.0, perSm);
-    double clock = device.sustainedMemoryClockMHz * 1e-3;
-    double lanes = device.simdFlopsPerClockPerSm(RateType::FP32) / 2;
-    double sms = static_cast<double>(device.smCount) * share;
-    // The special units work beside the others.
-    double clocks = std::max(kernel.simdOps / lanes,
-                             kernel.specialOps / device.specialOpsPerClock) /
-                    pace.issueEfficiency;
-    result.issueNs =
-        n / tasks * clocks / (sms * clock) * (1 + pace.unevenIssue * uneven);
-    result.lifeNs = time.life.totalNs();
-    double sum = 0;
-    for (double part :
-         {result.dramNs, result.l2Ns, result.issueNs, result.lifeNs})
-      sum += std::pow(part, norm);
-    result.totalNs = std::pow(sum, 1 / norm);
-    return result;
-  }
-
-private:
-  const MemoryPass &kernel;
-  const DeviceModel &device;
-  const PassTime &time;
-  const Pace &pace;
-  double tasks;
-};
-} // namespace
-
-int64_t residentTasks(const MemoryPass &kernel, const Occupancy &occupancy,
+int64_t residentTasks(const PassWork &kernel, const Occupancy &occupancy,
                       const DeviceModel &device) {
   int64_t perSm = occupancy.blocksPerSm;
   if (kernel.persistentPerSm != 0)
@@ -196,136 +108,290 @@ int64_t residentTasks(const MemoryPass &kernel, const Occupancy &occupancy,
   return clusters * perSm;
 }
 
-static double normOf(const MemoryPass &kernel, const Occupancy &occupancy) {
-  const Pace &pace = paceOf(kernel);
-  if (kernel.pace == PassPace::Flows && kernel.loadRounds >= kManyRounds)
-    return pace.normMost;
-  return std::min(pace.normBase + pace.normStep * static_cast<double>(
-                                                      occupancy.blocksPerSm),
-                  pace.normMost);
+template <Number N>
+PassModel<N>::PassModel(const MemoryPass<N> &kernel, const DeviceModel &device)
+    : kernel(kernel), device(device), resident(occupancy(device, kernel.block)),
+      slots(residentTasks(kernel, resident, device)) {
+  assert(kernel.tasks > 0 && "nothing to do");
+  assert(slots > 0 && "a kernel that fits no SM");
+  moved = named(count(kernel.readBytes, "read", "B") +
+                    count(kernel.writeBytes, "written", "B"),
+                "traffic", "B");
+  taskBytes =
+      named(moved / count(kernel.tasks, "tasks"), "bytes of a task", "B");
+  computeFlight();
+  computeRate();
+  computeMissShare();
+  computeLife();
+  computeWaves();
+  N start = at(&DeviceModel::rampNs);
+  if (const double share = paceOf(kernel).rampShare; share != 1)
+    start = fit(share, "share of the ramp") * start;
+  total = withWaves(at(&DeviceModel::launchNs) + start);
 }
 
-/// The exponent of a first wave whose others have \p norm. Tasks that wait
-/// often drift apart: some load while others sum, if enough is in flight (H200,
-/// sums of 30 MB to 2 GB by one wave: with 64 KB an SM 0.99 of the best, with
-/// 32 KB 0.94, with 16 KB 0.79).
-static double firstNormOf(const MemoryPass &kernel, const PassTime &time,
-                          double norm) {
+/// Little's law: the bytes in flight while all tasks that run at once wait, and
+/// those that DRAM asks for.
+template <Number N> void PassModel<N>::computeFlight() {
+  const ThreadLoads &loads = kernel.loads;
+  const double warps =
+      double(kernel.block.threads * kernel.clusterSize) / kWarpThreads;
+  const double perSm =
+      double(std::min(slots, kernel.tasks)) / double(device.smCount);
+  N vector = count(kWarpThreads, "lanes") *
+             count(loads.vectors, "vectors of a thread") *
+             count(loads.elements, "elements of a vector") *
+             count(loads.elementBytes, "of an element", "B");
+  if (loads.operands != 1)
+    vector *= count(loads.operands, "operands");
+  const N ofWarp = named(vector, "loads of a warp at once", "B");
+  // Ends of rows, and operands that are loaded otherwise.
+  const N filled =
+      named(count(kernel.readBytes / double(kernel.tasks), "read", "B") /
+                (count(kernel.loadRounds, "rounds") *
+                 count(warps, "warps of a task") * ofWarp),
+            "fill of the rounds", "");
+  inFlight = named(count(warps * perSm, "warps of an SM") * ofWarp * filled,
+                   "bytes in flight", "B");
+  busyLatency = busyDramLatencyNs<N>(device);
+  needed =
+      named(busyLatency * at(&DeviceModel::dramGBs) / at(&DeviceModel::smCount),
+            "bytes to have in flight", "B");
+}
+
+/// The bandwidth of a mix of reads and writes. Writes beside as many reads are
+/// as fast as these; the writes beyond run at the rate of writing alone.
+template <Number N> void PassModel<N>::computeRate() {
+  const Pace &pace = paceOf(kernel);
+  const double all = kernel.readBytes + kernel.writeBytes;
+  rate = at(&DeviceModel::dramGBs);
+  if (kernel.writeBytes > kernel.readBytes) {
+    const N alone = count(kernel.writeBytes - kernel.readBytes,
+                          "written beyond reads", "B");
+    rate = moved /
+           ((moved - alone) / rate + alone / at(&DeviceModel::dramWriteGBs));
+  }
+  auto lose = [&](const N &share) {
+    if (valueOf(share) != 0)
+      rate = rate * (N(1) - share);
+  };
+  // Bytes that are read beside writes, or written beside reads.
+  auto mixed = [&] {
+    const double both = 2 * std::min(kernel.readBytes, kernel.writeBytes);
+    return count(all == 0 ? 0 : both / all, "mixed share");
+  };
+  lose(kernel.lostShare);
+  // The start of a first wave is in the ramp; later waves pay for theirs.
+  if (!isSingle())
+    lose(kernel.lostInWaves);
+  if (kernel.persistentPerSm != 0)
+    lose(fit(kPersistentLoss, "lost by a grid that stays") * mixed());
+  constexpr double kMostDoublings = 4;
+  const double crowding = valueOf(inFlight) / (2 * valueOf(needed));
+  if (crowding > 1 && pace.crowdingLoss > 0)
+    lose(fit(pace.crowdingLoss, "lost each doubling") * mixed() *
+         count(std::min(kMostDoublings, std::log2(crowding)),
+               "doublings of twice the need"));
+  rate = named(rate, "DRAM's rate", "B/ns");
+}
+
+/// The share of bytes read again that L2 has lost. They wait there among all
+/// bytes in flight. The more these are, the fewer are still there.
+template <Number N> void PassModel<N>::computeMissShare() {
+  const Pace &pace = paceOf(kernel);
+  const N held = count(std::min(slots, kernel.tasks), "tasks at once") *
+                 taskBytes / at(&DeviceModel::l2Bytes);
+  if (kernel.rereadMissShare)
+    missShare = count(*kernel.rereadMissShare, "share from DRAM");
+  else if (pace.missRange == 0)
+    missShare = count(valueOf(held) < pace.missFrom ? 0 : 1, "share from DRAM");
+  else
+    missShare =
+        named(least({N(1), excess(held, fit(pace.missFrom, "kept whole")) /
+                               fit(pace.missRange, "range of the loss")}),
+              "share from DRAM", "");
+}
+
+/// From the end of a block to the work of the next in its place.
+template <Number N> N PassModel<N>::turnaround() const {
+  const Pace &pace = paceOf(kernel);
+  const N block = fit(pace.turnaroundNs, "turnaround", "ns");
+  return kernel.clusterSize > 1 && pace.clusterTurnaroundNs > 0
+             ? block + fit(pace.clusterTurnaroundNs, "turnaround of a cluster",
+                           "ns")
+             : block;
+}
+
+/// The waits of a task that is alone, one after the other.
+template <Number N> void PassModel<N>::computeLife() {
+  const Pace &pace = paceOf(kernel);
+  const auto tasks = double(kernel.tasks);
+  latency = at(&DeviceModel::dramLatencyNs);
+  // DRAM is as busy as the bytes in flight make it (H100, the greatest of 7
+  // rows of 123457, which 1 to 4 blocks a row load in 4 to 61 rounds: 0.92 to
+  // 1.25 of this; with a busy DRAM's latency throughout 0.57 to 0.77).
+  if (pace.waitsInQueues)
+    latency = named(
+        latency *
+            (N(1) + least({N(1), inFlight / needed}) *
+                        (fit(kBusyLatencyFactor, "busy over idle") - N(1))),
+        "wait for a load", "ns");
+  N sum = count(kernel.loadRounds, "rounds") * latency;
+  N ofTask = taskBytes;
+  if (kernel.rereadBytes > 0)
+    ofTask = ofTask + count(kernel.rereadBytes / tasks, "read again", "B");
+  if (kernel.rereadRounds > 0) {
+    const N l2 = at(&DeviceModel::l2LatencyNs);
+    sum += count(kernel.rereadRounds, "rounds of further passes") *
+           named(l2 + missShare * (latency - l2), "wait to read again", "ns");
+  }
+  N port = portBytesPerNs<N>(device);
+  if (kernel.clusterSize > 1)
+    port *= count(kernel.clusterSize, "SMs of a cluster");
+  sum += named(ofTask / port, "bytes through the port", "ns");
+  sum += kernel.serialNs;
+  const double perThread = kernel.simdOps / tasks /
+                           double(kernel.block.threads * kernel.clusterSize);
+  sum += named(count(perThread, "instructions of a thread") *
+                   fit(pace.clocksPerInstruction, "each", "clk") /
+                   memoryClock<N>(device),
+               "issue of a thread", "ns");
+  life = named(isSingle() ? sum : sum + turnaround(), "life of a task", "ns");
+}
+
+/// Names of a wave's times.
+struct WaveNames {
+  llvm::StringLiteral dram, l2, issue;
+};
+
+static constexpr WaveNames kFull = {"DRAM", "L2", "issue"};
+static constexpr WaveNames kLast = {"last wave's DRAM", "last wave's L2",
+                                    "last wave's issue"};
+
+template <Number N>
+PassWave<N> PassModel<N>::wave(int64_t size, const N &life,
+                               const WaveNames &names) const {
+  const Pace &pace = paceOf(kernel);
+  const auto all = double(kernel.tasks), sms = double(device.smCount);
+  const N tasks = count(size, "tasks");
+  // Some SMs have a block more than others. Issue is limited on each of them;
+  // the bandwidth is shared by all SMs alike.
+  const double perSm = double(size * kernel.clusterSize) / sms;
+  const double uneven = perSm > 1 ? std::ceil(perSm) / perSm - 1 : 0;
+  auto stretch = [&](N ns, double share) {
+    return uneven * share == 0
+               ? ns
+               : ns * (N(1) + fit(share, "felt share") *
+                                  count(uneven, "uneven blocks"));
+  };
+  N fromDram = taskBytes, fromL2 = taskBytes;
+  if (kernel.rereadBytes > 0) {
+    const N again = count(kernel.rereadBytes / all, "read again", "B");
+    fromDram = fromDram + missShare * again;
+    fromL2 = fromL2 + again;
+  }
+  if (kernel.sharedBytesPerTask > 0)
+    fromL2 =
+        fromL2 + count(kernel.sharedBytesPerTask, "shared by all tasks", "B");
+  PassWave<N> result{size};
+  result.dram = named(stretch(tasks * fromDram / rate, pace.unevenDram),
+                      names.dram, "ns");
+  result.l2 = named(tasks * fromL2 / at(&DeviceModel::l2GBs), names.l2, "ns");
+  // The special units work beside the others.
+  N clocks = count(kernel.simdOps / all, "instructions of a task") /
+             (at(&DeviceModel::simdFp32FlopsPerClock) / N(2));
+  if (kernel.specialOps > 0)
+    clocks =
+        largest({clocks, count(kernel.specialOps / all, "special operations") /
+                             at(&DeviceModel::specialOpsPerClock)});
+  if (pace.issueEfficiency != 1)
+    clocks = clocks / fit(pace.issueEfficiency, "share of issue slots");
+  // Few tasks keep only their own SMs busy.
+  const N busy = count(sms * std::min(1.0, perSm), "busy SMs");
+  result.issue = named(stretch(tasks * clocks / (busy * memoryClock<N>(device)),
+                               pace.unevenIssue),
+                       names.issue, "ns");
+  result.life = life;
+  return result;
+}
+
+template <Number N> N PassModel<N>::laterExponent() const {
+  const Pace &pace = paceOf(kernel);
+  const N most = fit(pace.normMost, "most");
+  if (kernel.pace == PassPace::Flows && kernel.loadRounds >= kManyRounds)
+    return named(most, "exponent", "");
+  const N blocks = count(resident.blocksPerSm, "blocks an SM");
+  return named(least({fit(pace.normBase, "without others") +
+                          fit(pace.normStep, "by each") * blocks,
+                      most}),
+               "exponent", "");
+}
+
+/// Tasks that wait often drift apart: some load while others sum, if enough is
+/// in flight (H200, sums of 30 MB to 2 GB by one wave: with 64 KB an SM 0.99 of
+/// the best, with 32 KB 0.94, with 16 KB 0.79).
+template <Number N> N PassModel<N>::exponentOfFirst() const {
   constexpr double kRoundsInStep = 8, kRoundsApart = 16;
   constexpr double kLittle = 2, kPlenty = 2.5;
   const Pace &pace = paceOf(kernel);
   if (pace.firstNorm == 0)
-    return norm;
-  if (kernel.rereadRounds > 0 || kernel.tasks > time.slots)
-    return pace.firstNorm;
-  double drift = (static_cast<double>(kernel.loadRounds) - kRoundsInStep) /
-                 (kRoundsApart - kRoundsInStep);
-  double supply = (time.bytesInFlightPerSm / time.bytesNeededPerSm - kLittle) /
-                  (kPlenty - kLittle);
-  double apart = std::clamp(drift, 0.0, 1.0) * std::clamp(supply, 0.0, 1.0);
-  return pace.firstNorm + apart * (norm - pace.firstNorm);
+    return exponent;
+  const N inStep = fit(pace.firstNorm, "in step");
+  double apart = 0;
+  if (kernel.rereadRounds == 0 && isSingle()) {
+    double drift = (double(kernel.loadRounds) - kRoundsInStep) /
+                   (kRoundsApart - kRoundsInStep);
+    double supply =
+        (valueOf(inFlight) / valueOf(needed) - kLittle) / (kPlenty - kLittle);
+    apart = std::clamp(drift, 0.0, 1.0) * std::clamp(supply, 0.0, 1.0);
+  }
+  return named(apart == 0 ? inStep
+                          : inStep + count(apart, "share that drifts apart") *
+                                         (exponent - inStep),
+               "exponent of the first wave", "");
 }
 
-static PassBound boundOf(const PassWave &wave) {
-  double most = std::max({wave.dramNs, wave.l2Ns, wave.issueNs, wave.lifeNs});
-  return most == wave.lifeNs    ? PassBound::Latency
-         : most == wave.issueNs ? PassBound::Issue
-         : most == wave.l2Ns    ? PassBound::L2
-                                : PassBound::Dram;
-}
-
-/// The share of bytes read again that L2 has lost. They wait there among all
-/// bytes in flight, \p bytes. The more these are, the fewer are still there.
-static double rereadMissShare(const Pace &pace, double bytes,
-                              const DeviceModel &device) {
-  double beyond = bytes / static_cast<double>(device.l2Bytes) - pace.missFrom;
-  if (pace.missRange == 0)
-    return beyond < 0 ? 0 : 1;
-  return std::clamp(beyond / pace.missRange, 0.0, 1.0);
-}
-
-/// From the end of a block to the work of the next in its place.
-static double turnaroundNs(const MemoryPass &kernel) {
-  const Pace &pace = paceOf(kernel);
-  return pace.turnaroundNs +
-         (kernel.clusterSize > 1 ? pace.clusterTurnaroundNs : 0);
-}
-
-PassTime passTime(const MemoryPass &kernel, const DeviceModel &device) {
-  assert(kernel.tasks > 0 && "nothing to do");
-  PassTime time;
-  const Pace &pace = paceOf(kernel);
-  auto tasks = static_cast<double>(kernel.tasks);
-  auto sms = static_cast<double>(device.smCount);
-  time.occupancy = occupancy(device, kernel.block);
-  time.slots = residentTasks(kernel, time.occupancy, device);
-  assert(time.slots > 0 && "a kernel that fits no SM");
-  time.taskBytes = (kernel.readBytes + kernel.writeBytes) / tasks;
-  double readPerTask = kernel.readBytes / tasks;
-  auto resident = static_cast<double>(std::min(time.slots, kernel.tasks));
-  time.bytesInFlightPerSm =
-      resident * readPerTask / static_cast<double>(kernel.loadRounds) / sms;
-  double loaded = busyDramLatencyNs(device);
-  time.loadedLatencyNs = loaded;
-  time.bytesNeededPerSm = loaded * device.dramBytesPerNs() / sms;
-  // A first wave's start is in the ramp; later waves pay for their start.
-  bool isSingle = kernel.tasks <= time.slots;
-  time.dramBytesPerNs = mixedBytesPerNs(kernel, device, isSingle);
-  double crowding = time.bytesInFlightPerSm / (2 * time.bytesNeededPerSm);
-  if (crowding > 1)
-    time.dramBytesPerNs *= 1 - pace.crowdingLoss * mixedShare(kernel) *
-                                   std::min(4.0, std::log2(crowding));
-  time.rereadMissShare = kernel.rereadMissShare.value_or(
-      rereadMissShare(pace, resident * time.taskBytes, device));
-  double port = kL2BytesPerClockPerSm * device.sustainedMemoryClockMHz * 1e-3 *
-                static_cast<double>(kernel.clusterSize);
-  // DRAM is as busy as the bytes in flight make it (H100, the greatest of 7
-  // rows of 123457, which 1 to 4 blocks a row load in 4 to 61 rounds: 0.92 to
-  // 1.25 of this; with a busy DRAM's latency throughout 0.57 to 0.77).
-  double busy = std::min(1.0, time.bytesInFlightPerSm / time.bytesNeededPerSm);
-  time.loadLatencyNs =
-      device.dramLatencyNs * (1 + (pace.busyLatencyFactor - 1) * busy);
-  double again =
-      device.l2LatencyNs +
-      (time.loadLatencyNs - device.l2LatencyNs) * time.rereadMissShare;
-  time.life.loadNs =
-      static_cast<double>(kernel.loadRounds) * time.loadLatencyNs;
-  time.life.rereadNs = static_cast<double>(kernel.rereadRounds) * again;
-  time.life.portNs = (time.taskBytes + kernel.rereadBytes / tasks) / port;
-  time.life.serialNs = kernel.serialNs;
-  double opsPerThread =
-      kernel.simdOps / tasks /
-      static_cast<double>(kernel.block.threads * kernel.clusterSize);
-  time.life.issueNs = opsPerThread * pace.clocksPerInstruction /
-                      (device.sustainedMemoryClockMHz * 1e-3);
-  time.launchNs = device.launchNs;
-  time.rampNs = pace.rampShare * device.rampNs;
-  if (!isSingle)
-    time.life.turnaroundNs = turnaroundNs(kernel);
-  WaveModel model(kernel, device, time);
-  const double norm = normOf(kernel, time.occupancy);
-  const double firstNorm = firstNormOf(kernel, time, norm);
-  int64_t fullWaves = kernel.tasks / time.slots;
-  int64_t rest = kernel.tasks - fullWaves * time.slots;
-  time.full = model.wave(std::min(time.slots, kernel.tasks), norm);
-  time.last = model.wave(rest, fullWaves == 0 ? firstNorm : norm);
-  if (fullWaves > 0 && firstNorm != norm) {
-    time.first = model.wave(time.slots, firstNorm);
+template <Number N> void PassModel<N>::computeWaves() {
+  exponent = laterExponent();
+  firstExponent = exponentOfFirst();
+  const int64_t atOnce = std::min(slots, kernel.tasks);
+  full = wave(atOnce, life, kFull);
+  fullWaves = kernel.tasks / atOnce;
+  if (isSingle() || firstExponent != exponent) {
+    firstNs = named(full.joined(firstExponent), "first wave", "ns");
     --fullWaves;
   }
-  time.fullWaves = static_cast<double>(fullWaves);
-  time.totalNs = time.launchNs + time.rampNs + time.first.totalNs +
-                 time.fullWaves * time.full.totalNs + time.last.totalNs;
-  time.bound = boundOf(isSingle && rest > 0 ? time.last : time.full);
-  return time;
+  if (fullWaves > 0)
+    fullNs = named(full.joined(exponent), "full wave", "ns");
+  if (const int64_t rest = kernel.tasks % atOnce) {
+    last = wave(rest, life, kLast);
+    lastNs = named(last.joined(exponent), "last wave", "ns");
+  }
 }
 
-PassWave furtherWave(const MemoryPass &kernel, const DeviceModel &device,
-                     PassTime time) {
-  time.life.turnaroundNs = turnaroundNs(kernel);
-  return WaveModel(kernel, device, time)
-      .wave(std::max<int64_t>(device.smCount / kernel.clusterSize, 1),
-            normOf(kernel, time.occupancy));
+template <Number N> N PassModel<N>::withWaves(N sum) const {
+  sum += firstNs;
+  if (fullWaves > 0)
+    sum += count(fullWaves, "waves") * fullNs;
+  sum += lastNs;
+  return sum;
 }
+
+template <Number N> N PassModel<N>::furtherWave() const {
+  return wave(std::max<int64_t>(device.smCount / kernel.clusterSize, 1),
+              isSingle() ? life + turnaround() : life, kLast)
+      .joined(exponent);
+}
+
+template <Number N> llvm::StringRef PassModel<N>::bound() const {
+  const N most = largest({full.dram, full.l2, full.issue, full.life});
+  return most == full.life    ? "latency"
+         : most == full.issue ? "simd"
+         : most == full.l2    ? "l2"
+                              : "dram";
+}
+
+template struct PassModel<double>;
+template struct PassModel<Figure>;
 
 } // namespace kiln

@@ -24,10 +24,8 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
-#include "Device/DeviceModel.h"
+#include "Model/Figure.h"
 #include "Model/Occupancy.h"
-
-#include <llvm/ADT/StringRef.h>
 
 #include <cstdint>
 #include <optional>
@@ -40,91 +38,126 @@ enum class PassPace {
   Reduces ///< a task stores once all of its loads have come
 };
 
-/// The work of a memory-bound kernel. Bytes and operations are of the whole
-/// problem unless the name says else.
-struct MemoryPass {
+/// The loads that a thread has in flight at once.
+struct ThreadLoads {
+  double vectors = 1;       ///< of each operand
+  int64_t operands = 1;     ///< that are loaded alike
+  int64_t elements = 1;     ///< of a vector
+  int64_t elementBytes = 1; ///< of an element
+  int64_t registers = 0;    ///< that hold them; 0: shared memory does
+};
+
+/// The counts of a memory-bound kernel's work, which follow from problem and
+/// config. Bytes and operations are of the whole problem unless the name says
+/// else.
+struct PassWork {
   int64_t tasks = 1; ///< equal pieces of work, each of one block or cluster
   int64_t clusterSize = 1; ///< blocks that do a task together
   BlockResources block;
   /// Blocks to an SM of a grid that stays and strides over the tasks; 0: each
   /// task has a block of its own.
   int64_t persistentPerSm = 0;
+  ThreadLoads loads;
   double readBytes = 0;   ///< from DRAM, once
   double writeBytes = 0;  ///< to DRAM, once
   double rereadBytes = 0; ///< read again by the task that read them before
+  /// Bytes that would be read again if the chip did not keep them; for reports.
+  double keptBytes = 0;
   double sharedBytesPerTask = 0; ///< read by every task: weights
   /// The share of bytes read again that comes from DRAM, where the kernel knows
   /// it; else it follows from the bytes in flight.
   std::optional<double> rereadMissShare;
   int64_t loadRounds = 1;   ///< waits for DRAM that a task has in a row
   int64_t rereadRounds = 0; ///< waits for bytes that it reads again
-  double serialNs = 0;      ///< reductions and barriers of a task
   PassPace pace = PassPace::Flows;
-  double lostShare = 0;   ///< of DRAM's bandwidth, by pieces that are short
-  double lostInWaves = 0; ///< of the same, where tasks take the place of others
-  double simdOps = 0;     ///< instructions of one lane
-  double specialOps = 0;  ///< exp2, rcp, rsqrt
+  double simdOps = 0;    ///< instructions of one lane
+  double specialOps = 0; ///< exp2, rcp, rsqrt
 };
 
-/// The limit that sets the time.
-enum class PassBound : int32_t { Dram = 0, L2 = 10, Issue = 20, Latency = 30 };
-llvm::StringRef nameOf(PassBound bound);
+/// The work of a memory-bound kernel with its costs, which are sums of named
+/// ones.
+template <Number N = double> struct MemoryPass : PassWork {
+  N serialNs = 0;    ///< of a task, beside loads and instructions: reductions
+  N lostShare = 0;   ///< of DRAM's bandwidth, by pieces that are short
+  N lostInWaves = 0; ///< of the same, where tasks take the place of others
+};
 
-/// The time of one wave of tasks, part by part.
-struct PassWave {
+struct WaveNames;
+
+/// The times of one wave of tasks, in ns, which pass side by side.
+template <Number N> struct PassWave {
   int64_t tasks = 0;
-  double dramNs = 0, l2Ns = 0, issueNs = 0, lifeNs = 0;
-  double norm = 1; ///< exponent of the norm that joins them
-  double totalNs = 0;
-};
+  N dram = 0, l2 = 0, issue = 0, life = 0;
 
-/// The waits of a task that is alone, one after the other, in ns.
-struct TaskLife {
-  double loadNs = 0;       ///< first loads, from DRAM
-  double rereadNs = 0;     ///< loads of bytes that it reads again
-  double portNs = 0;       ///< its bytes through the SM's port
-  double serialNs = 0;     ///< reductions and barriers, MemoryPass::serialNs
-  double issueNs = 0;      ///< its instructions, at a thread's own pace
-  double turnaroundNs = 0; ///< until the next block runs in its place
-
-  double totalNs() const {
-    return loadNs + rereadNs + portNs + serialNs + issueNs + turnaroundNs;
+  N joined(const N &exponent) const {
+    return norm(valueOf(exponent), {dram, l2, issue, life});
   }
 };
 
-/// Every term of the time. In ns unless the name says else.
-struct PassTime {
-  Occupancy occupancy;
-  int64_t slots = 0;             ///< tasks that are resident at once
-  double taskBytes = 0;          ///< read and written by one task
-  double bytesInFlightPerSm = 0; ///< of loads, while all tasks wait
-  double loadedLatencyNs = 0;    ///< of a load while DRAM is busy
-  double loadLatencyNs = 0;      ///< of a load, with the bytes in flight here
-  double bytesNeededPerSm = 0;   ///< loaded latency * bandwidth / SMs
-  double dramBytesPerNs = 0;     ///< reached by this mix of reads and writes
-  TaskLife life;                 ///< of a task that is alone
-  double rereadMissShare = 0;    ///< of bytes read again: from DRAM
-  /// The first full wave, where it has a pace of its own; the full waves behind
-  /// it; and the last wave, with the remaining tasks.
-  PassWave first, full, last;
-  double fullWaves = 0; ///< besides `first`
-  double launchNs = 0, rampNs = 0;
-  double totalNs = 0;
-  PassBound bound = PassBound::Dram;
+/// The time of a kernel. Takes less than a microsecond over doubles.
+template <Number N = double> struct PassModel {
+  const MemoryPass<N> &kernel;
+  const DeviceModel &device;
+
+  Occupancy resident;
+  int64_t slots = 0;         ///< tasks that are resident at once
+  N moved;                   ///< B, once
+  N taskBytes;               ///< of `moved`
+  N busyLatency;             ///< of a load while DRAM is busy, in ns
+  N inFlight, needed;        ///< loads of an SM while all tasks wait, in B
+  N rate;                    ///< of DRAM for this mix, in B/ns
+  N latency;                 ///< of a load, with the bytes in flight here
+  N missShare;               ///< of bytes read again: from DRAM
+  N life;                    ///< of a task, in ns
+  PassWave<N> full, last;    ///< as many tasks as may run at once; the rest
+  N exponent;                ///< that joins the times of a wave
+  N firstExponent;           ///< by which the first wave is joined
+  int64_t fullWaves;         ///< besides the first, if that is of its own
+  N firstNs = 0, fullNs = 0; ///< 0: there is no such wave
+  N lastNs = 0;
+  N total;
+
+  /// \p kernel must have tasks and threads, and fit an SM: residentTasks()
+  /// above 0. Both arguments have to outlive the model.
+  PassModel(const MemoryPass<N> &kernel, const DeviceModel &device);
+
+  /// Whether all tasks run at once.
+  bool isSingle() const { return kernel.tasks <= slots; }
+  /// The limit that sets the time: "dram", "l2", "simd" or "latency".
+  llvm::StringRef bound() const;
+  /// \p start and the times of all waves.
+  N withWaves(N start) const;
+  /// A wave behind the others, with one block on each SM.
+  N furtherWave() const;
+
+private:
+  static N count(auto value, llvm::StringLiteral name,
+                 llvm::StringLiteral unit = "") {
+    return given<N>(static_cast<double>(value), name, unit);
+  }
+  static N fit(double value, llvm::StringLiteral name,
+               llvm::StringLiteral unit = "") {
+    return fitted<N>(value, name, unit);
+  }
+  N at(auto member) const { return deviceValue<N>(device, member); }
+
+  void computeFlight();
+  void computeRate();
+  void computeMissShare();
+  void computeLife();
+  void computeWaves();
+  N turnaround() const;
+  N laterExponent() const;
+  N exponentOfFirst() const;
+  PassWave<N> wave(int64_t size, const N &life, const WaveNames &names) const;
 };
+
+extern template struct PassModel<double>;
+extern template struct PassModel<Figure>;
 
 /// Tasks of \p kernel that are resident at once; 0 where an SM, or the SMs of
 /// a cluster, hold none. \p occupancy is that of its blocks.
-int64_t residentTasks(const MemoryPass &kernel, const Occupancy &occupancy,
+int64_t residentTasks(const PassWork &kernel, const Occupancy &occupancy,
                       const DeviceModel &device);
-
-/// Pure, about a microsecond. \p kernel must have tasks and threads, and fit an
-/// SM: residentTasks() above 0.
-PassTime passTime(const MemoryPass &kernel, const DeviceModel &device);
-
-/// A wave behind those of \p time, which is passTime(), with one block on each
-/// SM.
-PassWave furtherWave(const MemoryPass &kernel, const DeviceModel &device,
-                     PassTime time);
 
 } // namespace kiln

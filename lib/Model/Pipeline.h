@@ -9,30 +9,30 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
-#include "Device/DeviceModel.h"
+#include "Model/Figure.h"
 
 #include <cstdint>
 
 namespace kiln {
 
-/// Times of one k step of one block, and the stages that they demand.
-struct Pipeline {
-  double latencyNs = 0; ///< from the issue of a load to its first byte
-  double loadNs = 0;    ///< from the first to the last byte of a stage
-  double mathNs = 0;    ///< to multiply a stage
-  int64_t stages = 0;
-  int64_t stagesNeeded = 0; ///< ceil((latency + load) / math) + 1
-  double exposedNs = 0;     ///< idle time a k step, 0 with stagesNeeded or more
+/// Times of one k step of one block, in ns.
+template <Number N> struct StageRing {
+  N latency = 0; ///< from the issue of a load to its first byte
+  N load = 0;    ///< from the first to the last byte of a stage
+  N pace = 0;    ///< to use up a stage
+  int64_t stages = 1;
+
+  /// The time in which a ring of \p count stages delivers one of them.
+  N turn(int64_t count) const {
+    return (latency + load + pace) / given<N>(double(count), "stages");
+  }
+  /// Idle time of a k step, 0 with stagesNeeded() or more.
+  N exposed() const { return excess(turn(stages), pace); }
+  /// S_min = ceil((latency + load) / pace) + 1.
+  N stagesNeeded() const {
+    return named(ceiling((latency + load) / pace) + N(1), "S_min", "stages");
+  }
 };
-
-/// Judges a ring of \p stages >= 1. \p mathNs must be positive, the others not
-/// negative. Pure, constant time.
-Pipeline pipeline(double latencyNs, double loadNs, double mathNs,
-                  int64_t stages);
-
-/// From the issue of a plain load to its first byte, where \p missShare of the
-/// loads go to DRAM. Where most do, a stage waits for one of these.
-double loadLatencyNs(const DeviceModel &device, double missShare);
 
 /// The latency that TMA adds to a plain load's: 217 ns where a load takes 265
 /// clocks, 595 where one takes 598 (H100 SXM, third-party).

@@ -8,16 +8,19 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
+#include "Model/Figure.h"
+
 #include <cassert>
 
 namespace kiln {
 
-/// Returns \p rate, that of the unit which the estimated kernel computes with.
-/// It must be above 0; where assertions are off, a time made from a rate of 0
-/// is infinite, so its config is chosen last.
-inline double usedRate(double rate) {
-  assert(rate > 0 && "an estimate takes a rate that the device has not");
-  return rate;
+/// Returns \p rate of \p device, that of the unit which the estimated kernel
+/// computes with. It must be above 0; where assertions are off, a time made
+/// from a rate of 0 is infinite, so its config is chosen last.
+template <Number N>
+N usedRate(const DeviceModel &device, double DeviceModel::*rate) {
+  assert(hasRate(device, rate) && "a rate that the device has not");
+  return deviceValue<N>(device, rate);
 }
 
 } // namespace kiln

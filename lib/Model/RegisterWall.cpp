@@ -11,18 +11,6 @@ namespace kiln {
 /// Registers are given out in units of 256 a warp, 8 a thread.
 static constexpr int64_t kRegisterUnit = 8;
 
-RegisterWall registerWall(const RegisterDemand &demand, int64_t limit) {
-  RegisterWall wall;
-  wall.demand = demand;
-  wall.limit = limit;
-  wall.accumulators =
-      ceilDiv(demand.blockM * demand.blockN, demand.consumerThreads);
-  wall.total =
-      wall.accumulators + demand.fragmentRegisters + demand.overheadRegisters;
-  wall.fits = wall.total <= limit;
-  return wall;
-}
-
 int64_t registerLimit(const DeviceModel &device, int64_t threadsPerBlock,
                       int64_t blocksPerSm) {
   assert(blocksPerSm > 0 && "a limit for no block");

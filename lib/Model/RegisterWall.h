@@ -13,26 +13,6 @@
 
 namespace kiln {
 
-/// A tile's demand for registers.
-struct RegisterDemand {
-  int64_t blockM = 0, blockN = 0;
-  int64_t consumerThreads = 0;   ///< threads that hold accumulators
-  int64_t fragmentRegisters = 0; ///< operands of the instruction, a thread
-  int64_t overheadRegisters = 0; ///< addresses, counters, predicates, a thread
-};
-
-/// The demand of a consumer thread against its limit, all in 32-bit registers.
-struct RegisterWall {
-  RegisterDemand demand;
-  int64_t accumulators = 0; ///< ceil(blockM * blockN / consumerThreads)
-  int64_t total = 0;        ///< accumulators + fragments + overhead
-  int64_t limit = 0;
-  bool fits = false; ///< total <= limit
-};
-
-/// Compares \p demand with \p limit registers a thread. Pure, constant time.
-RegisterWall registerWall(const RegisterDemand &demand, int64_t limit);
-
 /// Registers a thread may have so that \p blocksPerSm blocks of
 /// \p threadsPerBlock are resident: the register file shared by all warps,
 /// rounded down to the allocation unit of 256 a warp (8 a thread), at most

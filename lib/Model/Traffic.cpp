@@ -83,8 +83,6 @@ Traffic traffic(const DeviceModel &device, const TrafficInput &input) {
                     input.groupTiles, waveTiles, l2Bytes);
   result.readsOfA = input.groupAlongN ? reads.streamed : reads.kept;
   result.readsOfB = input.groupAlongN ? reads.kept : reads.streamed;
-  result.dramReadBytes =
-      batch * (a.bytes() * result.readsOfA + b.bytes() * result.readsOfB);
 
   double outputs = batch * a.rows * b.rows;
   result.storeBytes = outputs * static_cast<double>(input.bitsD) / 8;
@@ -94,10 +92,6 @@ Traffic traffic(const DeviceModel &device, const TrafficInput &input) {
     result.storeBytes += result.reduceReadBytes;
   }
   return result;
-}
-
-double Traffic::missShare() const {
-  return std::min(1.0, dramReadBytes / std::max(l2ReadBytes, 1.0));
 }
 
 } // namespace kiln

@@ -17,8 +17,9 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
-#include "Device/DeviceModel.h"
+#include "Model/Figure.h"
 
+#include <algorithm>
 #include <cstdint>
 
 namespace kiln {
@@ -45,14 +46,33 @@ struct TrafficInput {
 struct Traffic {
   TrafficInput input;
   double l2ReadBytes = 0;
-  double dramReadBytes = 0;          ///< of A and B
   double readsOfA = 0, readsOfB = 0; ///< times that DRAM serves them
   double storeBytes = 0;      ///< D, or splitK partial sums of it and then D
   double reduceReadBytes = 0; ///< partial sums read back, 0 without splits
-
-  /// Part of the loads of A and B that L2 does not keep: DRAM serves it.
-  double missShare() const;
 };
+
+/// The bytes of A and B that DRAM serves, and the share of L2's reads that
+/// these are.
+template <Number N = double> N dramReadBytes(const Traffic &traffic) {
+  const TrafficInput &input = traffic.input;
+  const double k = double(input.k) / 8;
+  auto operand = [&](double rows, int64_t bits, llvm::StringLiteral name) {
+    return given<N>(rows * k * double(bits), name, "B");
+  };
+  return named(given<N>(double(input.batch), "batch") *
+                   (operand(double(input.m), input.bitsA, "A") *
+                        given<N>(traffic.readsOfA, "times read") +
+                    operand(double(input.n), input.bitsB, "B") *
+                        given<N>(traffic.readsOfB, "times read")),
+               "bytes from DRAM", "B");
+}
+template <Number N = double>
+N missShare(const Traffic &traffic, const N &dramBytes) {
+  return named(
+      least({N(1), dramBytes / given<N>(std::max(traffic.l2ReadBytes, 1.0),
+                                        "bytes from L2", "B")}),
+      "share that L2 misses", "");
+}
 
 /// Computes the traffic. All sizes must be positive; with splits the blocks of
 /// one tile are next to each other in raster order. Pure, constant time.

@@ -157,7 +157,7 @@ std::optional<Contender> Portfolio::contender(uint32_t place,
   if (own == variants.end() && member.times.empty())
     return std::nullopt;
   const Estimate estimate =
-      member.tmpl->estimateTime(problem, member.config, device);
+      member.tmpl->estimate(problem, member.config, device);
   return Contender{{*member.tmpl, member.config, point, estimate.bound},
                    estimate.totalNs,
                    estimate.totalNs,

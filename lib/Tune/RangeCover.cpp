@@ -343,7 +343,7 @@ void CoverMaker::KernelRow::consider(const Template &tmpl,
   if (tmpl.pruneWithin(maker.allowance, sample.problem, variant, maker.device))
     return;
   const auto ns = static_cast<float>(
-      tmpl.estimateTime(sample.problem, variant, maker.device).totalNs);
+      tmpl.estimate(sample.problem, variant, maker.device).totalNs);
   if (ns >= time.ns)
     return;
   auto place = llvm::find(configs, variant);

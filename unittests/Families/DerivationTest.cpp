@@ -7,7 +7,7 @@
 
 #include <llvm/ADT/STLExtras.h>
 
-#include <cmath>
+#include <utility>
 
 using namespace kiln;
 using namespace kiln::testing;
@@ -43,20 +43,22 @@ Derivation explain(llvm::StringRef problem, llvm::StringRef deviceName,
   return candidate.tmpl->explain(named.problem, candidate.config, model);
 }
 
-/// The step with title \p title; an empty one if it does not exist.
-const DerivationStep &find(const Derivation &derivation,
-                           llvm::StringRef title) {
+/// The first step called \p name.
+const DerivationStep &find(const Derivation &derivation, llvm::StringRef name) {
   static const DerivationStep nothing;
-  for (const DerivationStep &step : derivation)
-    if (step.title == title)
-      return step;
-  FAIL_CHECK("no step ", title.str());
+  if (const DerivationStep *step = derivation.find(name))
+    return *step;
+  FAIL_CHECK("no step ", name.str());
   return nothing;
 }
 
-/// A number among its values; NaN, which equals no number, if it is missing.
-double valueOf(const DerivationStep &step, llvm::StringRef key) {
-  return step.values.getNumber(key).value_or(std::nan(""));
+/// The printed formula of the first step called \p name.
+std::string formula(const Derivation &derivation, llvm::StringRef name) {
+  for (int number = 1; number <= static_cast<int>(derivation.size()); ++number)
+    if (derivation[number].name() == name)
+      return derivation.formulaText(number);
+  FAIL_CHECK("no step ", name.str());
+  return "";
 }
 
 bool contains(llvm::StringRef text, llvm::StringRef part) {
@@ -80,60 +82,163 @@ TEST_CASE("E1: the tile's intensity is judged by the rates of the estimate") {
   for (llvm::StringRef name : {"h200-sxm", "h100-sxm"}) {
     CAPTURE(name.str());
     Derivation steps = explain(kSquare, name, kWideTile);
-    const DerivationStep &tile = find(steps, "intensity of the tile");
     // 4096 flop a clock at the clock that launches hold, less wgmma's losses,
-    //      over the port.
-    CHECK(valueOf(tile, "flops_per_byte") == doctest::Approx(256.0 / 3));
-    CHECK(valueOf(tile, "ridge") == doctest::Approx(48.7).epsilon(0.01));
-    CHECK(tile.clears == "l2");
-    CHECK(contains(tile.verdict, "the arithmetic takes longer than L2"));
-    // DRAM's time against the clock that the board's power allows.
-    const DerivationStep &problem = find(steps, "intensity of the problem");
-    DeviceModel model = device(name);
-    CHECK(valueOf(problem, "ridge") ==
-          doctest::Approx(4096 * double(model.smCount) * 1e-3 * 1.08 *
-                          model.sustainedTensorClockMHz /
-                          model.dramBytesPerNs()));
+    // over the port.
+    CHECK(find(steps, "intensity of the tile").value() ==
+          doctest::Approx(256.0 / 3));
+    const DerivationStep &ridge = find(steps, "ridge of the tile");
+    CHECK(ridge.value() == doctest::Approx(48.7).epsilon(0.01));
+    CHECK(ridge.words.clears == "l2");
+    CHECK(contains(ridge.words.verdict, "the arithmetic takes longer"));
   }
-  // A thin tile loads more from L2 than it computes, and the text says so.
+  // A thin tile loads more than it computes, and the text says so.
   Derivation thin =
       explain(kSquare, "h200-sxm", "sm90.bm64.bn32.bk64.st8.wg1.cm1.cn1");
-  CHECK(find(thin, "intensity of the tile").clears == "tensor");
+  CHECK(find(thin, "ridge of the tile").words.clears == "tensor");
 }
 
 TEST_CASE("E2: S_min, verdict and estimate have one latency and one barrier") {
-  NamedProblem named = parseProblem(kSquare);
-  DeviceModel a100 = device("a100-sxm4-40gb");
-  llvm::StringRef config = "mma.bm128.bn256.bk64.st3.wm2.wn4.mb1.rg16";
-  Derivation steps = explain(kSquare, "a100-sxm4-40gb", config);
-  const DerivationStep &wall = find(steps, "latency wall");
-  REQUIRE(valueOf(wall, "stages_needed") <= 3);
-  CHECK(wall.result == 0);
-  CHECK(wall.verdict == "3 stages: latency is hidden");
-  CHECK(wall.clears == "latency");
-  // The barrier is shown where it is charged: beside the latency.
-  const DerivationStep &step = find(steps, "step of k");
-  REQUIRE(step.terms.size() == 3);
-  CHECK(step.terms[1].value == 0);
-  CHECK(step.terms[2].name == "barrier");
+  Derivation steps = explain(kSquare, "a100-sxm4-40gb",
+                             "mma.bm128.bn256.bk64.st3.wm2.wn4.mb1.rg16");
+  const DerivationStep &wall = find(steps, "S_min");
+  REQUIRE(wall.value() <= 3);
+  CHECK(wall.words.verdict == "3 stages: latency is hidden");
+  CHECK(wall.words.clears == "latency");
+  CHECK(find(steps, "exposed latency").value() == 0);
+  // The barrier is charged beside the latency.
+  CHECK(find(steps, "step of k").figure.formula().parts.size() == 3);
+  CHECK(find(steps, "step of k").value() ==
+        doctest::Approx(find(steps, "pace of a step").value() +
+                        find(steps, "barrier").value()));
   // Two stages where three are needed.
-  llvm::StringRef fewStages = "mma.bm128.bn128.bk64.st2.wm2.wn2.mb1.rg16";
-  Derivation few = explain(kSquare, "a100-sxm4-40gb", fewStages);
-  CHECK(find(few, "latency wall").result > 0);
-  CHECK(contains(find(few, "latency wall").verdict, "stay exposed"));
-  for (llvm::StringRef text : {config, fewStages}) {
-    CAPTURE(text.str());
-    auto typed = llvm::cantFail(named.family->parseConfig(text));
-    Estimate estimate = typed.tmpl->estimate(named.problem, typed.config, a100);
-    Derivation told = explain(kSquare, "a100-sxm4-40gb", text);
-    const DerivationStep &charged = find(told, "step of k");
-    REQUIRE(charged.terms.size() == 3);
-    CHECK(charged.terms[1].value + charged.terms[2].value ==
-          doctest::Approx(estimate.term("step exposed")));
-  }
+  Derivation few = explain(kSquare, "a100-sxm4-40gb",
+                           "mma.bm128.bn128.bk64.st2.wm2.wn2.mb1.rg16");
+  CHECK(find(few, "exposed latency").value() > 0);
+  CHECK(contains(find(few, "S_min").words.verdict, "stay exposed"));
   Derivation simt =
       explain("gemm m=4096 n=4096 k=4096 dtype=fp32", "a100-sxm4-40gb");
-  CHECK(contains(find(simt, "latency wall").verdict, "latency is hidden"));
+  CHECK(contains(find(simt, "S_min").words.verdict, "latency is hidden"));
+}
+
+TEST_CASE("C5: S_min says where its latency comes from, and compares stages") {
+  Derivation steps = explain(kSquare, "h200-sxm", kWideTile);
+  CHECK(formula(steps, "latency of a busy DRAM") ==
+        "latency of a busy DRAM = busy over idle 2.5000 x dramLatencyNs 288 ns "
+        "= 720 ns");
+  for (llvm::StringRef part :
+       {"latency of a busy DRAM 720 ns", "TMA 200 ns",
+        "last byte of a stage 378 ns", "pace of a step 618.4"}) {
+    CAPTURE(part.str());
+    CHECK(contains(formula(steps, "S_min"), part));
+  }
+  const DerivationStep &wall = find(steps, "S_min");
+  CHECK(wall.value() == 4);
+  CHECK(contains(wall.words.note, "the pace is that of wgmma"));
+  CHECK(contains(wall.words.note, "1: 1.2980 us, 2: 339.79"));
+  CHECK(contains(wall.words.note, ", 4: 0 ns"));
+  // The fill has a latency of its own, an idle DRAM's.
+  CHECK(contains(formula(steps, "fill"), "dramLatencyNs 288 ns + TMA 200 ns"));
+}
+
+TEST_CASE("C6: every factor of a pace is on its line") {
+  Derivation steps = explain(kSquare, "h200-sxm", kWideTile);
+  CHECK(contains(formula(steps, "port of the SM"),
+                 "beside the others 0.91000 x ( A 16384 B + B 32768 B ) / ( "
+                 "port 64 B/clk x smClockMHz 1980 MHz / 1000 )"));
+  CHECK(contains(formula(steps, "L2"),
+                 "hits that are answered together 2.6000 x l2GBs 10000 GB/s"));
+  // Few warps do not reach the units' rate.
+  Derivation few = explain("gemm m=23 n=272 k=1944 dtype=fp16 layout=TN",
+                           "h200-sxm", "mma.bm16.bn32.bk64.st4.wm1.wn2.mb2");
+  CHECK(contains(formula(few, "arithmetic"),
+                 "( warps 2 / warps for the full rate 8 )"));
+}
+
+TEST_CASE("C1, C3: shared memory is what the plan takes") {
+  struct Case {
+    const char *problem, *device;
+  };
+  for (const Case &one :
+       {Case{"gemm m=2 n=7424 k=14464 dtype=fp16 layout=NT b=int4 "
+             "order_b=k64r16 scale_b=1x128",
+             "h200-sxm"},
+        Case{"gemm m=512 n=7424 k=14464 dtype=fp16 layout=NT b=int4 "
+             "order_b=k64r16 scale_b=1x128",
+             "h100-sxm"},
+        Case{"gemm m=64 n=8192 k=4096 dtype=fp16 layout=NN", "t4"},
+        Case{"gemm m=16512 n=512 k=7424 batch=8 groups=ends dtype=bf16 "
+             "layout=NT",
+             "a100-sxm4-40gb"},
+        Case{"gemm m=85 n=4096 k=4096 dtype=fp32 layout=NN", "h100-sxm"},
+        Case{"gemm m=4224 n=1024 k=256 batch=8 groups=ends dtype=fp16 "
+             "layout=NT",
+             "t4"}}) {
+    CAPTURE(one.problem);
+    NamedProblem named = parseProblem(one.problem);
+    const DeviceModel model = device(one.device);
+    for (const Candidate &candidate :
+         llvm::cantFail(exploreSpace(*named.family, named.problem, model))
+             .ranked) {
+      CAPTURE(candidate.config.text());
+      const Plan plan =
+          candidate.tmpl->plan(named.problem, candidate.config, model);
+      const Derivation steps = candidate.derive(named.problem, model);
+      const DerivationStep *shared = steps.find("shared memory");
+      CHECK((shared ? shared->value() : 0) == plan.sharedBytes.front());
+      // C3b: without a ring there are no stages to speak of.
+      if (!shared)
+        CHECK(!steps.find("S_min"));
+    }
+  }
+}
+
+TEST_CASE("C4: warps that share out k have all sums of the tile") {
+  Derivation steps =
+      explain("gemm m=85 n=4096 k=4096 dtype=fp32 layout=NN", "h100-sxm");
+  const DerivationStep &sums = find(steps, "accumulators");
+  const DerivationStep &registers = find(steps, "registers");
+  CHECK(registers.value() > sums.value());
+  NamedProblem named =
+      parseProblem("gemm m=85 n=4096 k=4096 dtype=fp32 layout=NN");
+  bool isShared = false;
+  for (const Candidate &candidate :
+       llvm::cantFail(
+           exploreSpace(*named.family, named.problem, device("h100-sxm")))
+           .ranked) {
+    if (candidate.tmpl->name() != "ffma")
+      continue;
+    CAPTURE(candidate.config.text());
+    const Derivation derived =
+        candidate.derive(named.problem, device("h100-sxm"));
+    CHECK(find(derived, "accumulators").value() ==
+          double(candidate.config.get("tm") * candidate.config.get("tn")));
+    isShared |= candidate.config.get("wk") > 1;
+  }
+  CHECK(isShared);
+}
+
+TEST_CASE("C9, C10: a floor is told once, and groups have the rows there are") {
+  for (auto [text, name] :
+       {std::pair{"gemm m=1024 n=1024 k=7168 batch=8 groups=ends dtype=fp16 "
+                  "layout=NT",
+                  "l40s"},
+        std::pair{"gemm m=4224 n=1024 k=256 batch=8 groups=ends dtype=fp16 "
+                  "layout=NT",
+                  "t4"},
+        std::pair{"gemm m=4096 n=4096 k=4096 dtype=bf16 layout=NT",
+                  "h200-sxm"}}) {
+    CAPTURE(text);
+    Derivation steps = explain(text, name);
+    int bytes = 0, products = 0;
+    for (const DerivationStep &step : steps) {
+      bytes += step.name() == "floor of the bytes";
+      products += step.name() == "floor of the products";
+      if (step.name().starts_with("floor"))
+        CHECK(step.value() <= steps.total().value());
+    }
+    CHECK(bytes == 1);
+    CHECK(products <= 1);
+  }
 }
 
 TEST_CASE("E5: reload keeps to the registers that launch bounds leave") {
@@ -143,10 +248,11 @@ TEST_CASE("E5: reload keeps to the registers that launch bounds leave") {
   auto typed = llvm::cantFail(
       named.family->parseConfig("reload.t1024.rt1024.v8.i4.c1.h0"));
   REQUIRE(!typed.tmpl->prune(named.problem, typed.config, h200));
-  Estimate estimate = typed.tmpl->estimate(named.problem, typed.config, h200);
   // One block an SM: all 64 rows are resident at once.
-  CHECK(estimate.term("resident tasks") == double(h200.smCount));
-  CHECK(estimate.totalNs < 60e3);
+  CHECK(find(typed.tmpl->explain(named.problem, typed.config, h200),
+             "blocks of an SM")
+            .value() == 1);
+  CHECK(typed.tmpl->estimate(named.problem, typed.config, h200).totalNs < 60e3);
   // Neighbours in the space are neighbours in time.
   Space space =
       llvm::cantFail(exploreSpace(*named.family, named.problem, h200));
@@ -198,65 +304,54 @@ TEST_CASE("E6: a tile that hits a wall is refused with both numbers") {
         "instruction-shape: 16 items a thread, limit 8 items a thread");
 }
 
-TEST_CASE("E7: power is a wall, and what it adds is derived") {
+TEST_CASE("E7: power is a floor, and what it adds is derived") {
   Derivation steps = explain(kSquare, "h200-sxm", kWideTile);
-  const DerivationStep &power = find(steps, "power wall");
-  CHECK(power.rule == StepRule::Quotient);
-  REQUIRE(power.terms.size() == 2);
-  CHECK(power.terms[1].value == doctest::Approx(1.62)); // GHz, held
-  CHECK(contains(power.formula, "1620 of 1980 MHz"));
-  CHECK(contains(power.formula, "1500 for long"));
-  CHECK(power.result == doctest::Approx(159.1e3).epsilon(1e-3));
-  CHECK(find(steps, "bytes wall").result < power.result);
+  CHECK(contains(formula(steps, "clock that power leaves"),
+                 "short launches 1.0800 x sustainedTensorClockMHz 1500 MHz"));
+  CHECK(find(steps, "clock that power leaves").value() ==
+        doctest::Approx(1.62)); // GHz, held
+  const DerivationStep &power = find(steps, "floor of the products");
+  CHECK(power.value() == doctest::Approx(159.1e3).epsilon(1e-3));
+  CHECK(find(steps, "floor of the bytes").value() < power.value());
   // It is blamed only if it is above the path, but shown in any case.
   const DerivationStep &path = find(steps, "path of a block");
-  CHECK(power.result < path.result);
-  CHECK(power.blames == "");
-  CHECK(find(steps, "total").blames == "tensor");
-  const DerivationStep &beyond = find(steps, "beyond path");
-  CHECK(beyond.result ==
-        doctest::Approx(find(steps, "path and floors").result - path.result));
-  CHECK(beyond.result > 5e3);
-  CHECK(find(steps, "total").terms.back().name == "beyond path");
+  CHECK(power.value() < path.value());
+  CHECK(power.words.blames == "");
+  CHECK(steps.total().words.blames == "tensor");
+  CHECK(find(steps, "beyond the path").value() ==
+        doctest::Approx(
+            find(steps, "path at the clock that power leaves").value() -
+            path.value()));
+  CHECK(steps.addends().back().name == "beyond the path");
   // Floors are no addends.
-  NamedProblem named = parseProblem(kSquare);
-  Space space = llvm::cantFail(
-      exploreSpace(*named.family, named.problem, device("h200-sxm")));
-  space.ranked.front().fillTerms(named.problem, device("h200-sxm"));
-  for (const EstimateTerm &term : space.ranked.front().estimate.terms)
-    if (llvm::StringRef(term.name).starts_with("floor"))
-      CHECK_FALSE(term.isAddend);
+  for (const Addend &addend : steps.addends())
+    CHECK_FALSE(addend.name.starts_with("floor"));
 }
 
 TEST_CASE("E8: the latency of a busy DRAM is named with what it comes from") {
-  for (llvm::StringRef text : {"elementwise rows=4096 cols=4096 dtype=bf16",
-                               "gemm m=1 n=4096 k=4096 dtype=bf16 layout=NT"}) {
-    Derivation steps = explain(text, "h200-sxm");
-    const DerivationStep &law = find(steps, "Little's law");
-    for (llvm::StringRef part :
-         {"288 ns on an idle DRAM", "2.5 times", "720 ns * 4290 GB/s"}) {
-      CAPTURE(part.str());
-      CHECK(contains(law.formula, part));
-    }
-  }
+  Derivation steps =
+      explain("gemm m=1 n=4096 k=4096 dtype=bf16 layout=NT", "h200-sxm");
+  CHECK(contains(formula(steps, "latency of a busy DRAM"),
+                 "busy over idle 2.5000 x dramLatencyNs 288 ns"));
+  CHECK(contains(formula(steps, "bytes to have in flight"),
+                 "latency of a busy DRAM 720 ns"));
 }
 
 TEST_CASE("a further wave costs as much as the estimate adds for one") {
   Derivation square = explain(kSquare, "h200-sxm", kWideTile);
-  const DerivationStep &step = find(square, "tiles for each block");
-  CHECK(contains(step.formula, "512 tiles on 132 blocks: 3.9 for each; 16 more "
-                               "would fit the last wave"));
-  CHECK(step.verdict == "below 4: a further wave would cost 25 %");
-  CHECK(valueOf(step, "further_share") == doctest::Approx(step.result));
-  CHECK(find(square, "total").result == square[int(square.size())].result);
+  const DerivationStep &step = find(square, "share of a further wave");
+  CHECK(contains(step.words.note,
+                 "512 tiles on 132 blocks: 3.9 for each block; 16 more would "
+                 "fit the last wave"));
+  CHECK(step.words.verdict == "below 4: a further wave would cost 25 %");
   // A problem with one tile more for each block.
   Derivation taller = explain("gemm m=5120 n=4096 k=4096 dtype=bf16 layout=NT",
                               "h200-sxm", kWideTile);
-  CHECK(find(taller, "path of a block").result ==
-        doctest::Approx(find(square, "path of a block").result +
-                        step.terms[0].value)
+  CHECK(find(taller, "path of a block").value() ==
+        doctest::Approx(find(square, "path of a block").value() *
+                        (1 + step.value()))
             .epsilon(1e-3));
-  CHECK(find(taller, "tiles for each block").verdict ==
+  CHECK(find(taller, "share of a further wave").words.verdict ==
         "at least 4: a further wave would cost 20 %");
 }
 
@@ -276,20 +371,20 @@ TEST_CASE("a further wave of blocks is the last wave of a larger problem") {
              " sq=1 sk=8192 heads=16 kvheads=4 d=128 dtype=bf16",
              "decode.r8.t16.st3.w4", "h200-sxm"}}) {
     CAPTURE(one.config);
-    Derivation before =
-        explain((llvm::Twine(one.start) + one.before + one.end).str(),
-                one.device, one.config);
-    const DerivationStep &step = find(before, "blocks for each SM");
-    CHECK(contains(step.formula, "the last wave is full"));
-    Derivation after =
-        explain((llvm::Twine(one.start) + one.after + one.end).str(),
-                one.device, one.config);
-    const DerivationStep &more = find(after, "blocks for each SM");
-    CHECK(valueOf(more, "for_each") == valueOf(step, "for_each") + 1);
-    CHECK(more.terms[1].value - step.terms[1].value ==
-          doctest::Approx(step.terms[0].value).epsilon(0.03));
-    CHECK(step.result ==
-          doctest::Approx(step.terms[0].value / step.terms[1].value));
+    auto derive = [&](const char *size) {
+      return explain((llvm::Twine(one.start) + size + one.end).str(),
+                     one.device, one.config);
+    };
+    Derivation before = derive(one.before), after = derive(one.after);
+    const DerivationStep &step = find(before, "share of a further wave");
+    CHECK(contains(step.words.note, "the last wave is full"));
+    // A further wave over all waves.
+    const auto parts = [](const DerivationStep &share) {
+      return share.figure.formula().parts;
+    };
+    CHECK(parts(find(after, "share of a further wave"))[1].value() -
+              parts(step)[1].value() ==
+          doctest::Approx(parts(step)[0].value()).epsilon(0.03));
   }
 }
 
@@ -297,20 +392,19 @@ TEST_CASE("E9: splits are told as splits") {
   Derivation steps =
       explain("gemm m=256 n=256 k=16384 dtype=bf16 layout=NT", "h200-sxm",
               "sm90.bm64.bn64.bk64.st8.wg1.cm1.cn1.sk8");
-  const DerivationStep &waves = find(steps, "waves");
-  CHECK(contains(waves.formula, "16 tiles of 8 splits each"));
-  CHECK_FALSE(contains(waves.formula, "cluster"));
+  const std::string &note = find(steps, "tiles of a block").words.note;
+  CHECK(contains(note, "16 tiles of 8 splits each"));
+  CHECK_FALSE(contains(note, "cluster"));
   Derivation pairs =
       explain(kSquare, "h200-sxm", "sm90.bm128.bn256.bk64.st4.wg2.cm2.cn1");
-  CHECK(contains(find(pairs, "waves").formula, "256 clusters of 2 tiles"));
+  CHECK(contains(find(pairs, "tiles of a block").words.note,
+                 "256 clusters of 2 tiles"));
 }
 
-TEST_CASE("E11: S_min says when it is fed a pace that is not T_math") {
+TEST_CASE("E11: S_min names the resource whose pace it is fed") {
   Derivation steps = explain("gemm m=128 n=4096 k=4096 dtype=bf16 layout=NT",
                              "h200-sxm", "sm90.bm64.bn64.bk64.st8.wg1.cm1.cn1");
-  const DerivationStep &wall = find(steps, "latency wall");
-  CHECK(contains(wall.formula, "at the pace that DRAM sets, not at T_math"));
-  CHECK(contains(wall.formula, "with T_math it would be"));
-  CHECK(contains(find(explain(kSquare, "h200-sxm"), "latency wall").formula,
-                 "S_min = ceil(("));
+  CHECK(contains(find(steps, "S_min").words.note, "the pace is that of DRAM"));
+  CHECK(contains(find(explain(kSquare, "h200-sxm"), "S_min").words.note,
+                 "the pace is that of wgmma"));
 }

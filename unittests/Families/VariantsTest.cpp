@@ -98,7 +98,7 @@ TEST_CASE("a kernel runs with the splits that its problem asks for") {
   CHECK(fastest->ns == leastNs);
   CHECK(fastest->config.get("sp") > 1);
   const double ownNs =
-      known.tmpl->estimateTime(named.problem, known.config, device).totalNs;
+      known.tmpl->estimate(named.problem, known.config, device).totalNs;
   CHECK(ownNs > 1.5 * fastest->ns);
 }
 

@@ -5,14 +5,6 @@
 
 using namespace kiln;
 
-TEST_CASE("Little's law") {
-  // 500 ns * 4000 B/ns = 2 MB in flight.
-  LittlesLaw law = littlesLaw(500, 4000, 1e6);
-  CHECK(law.bytesNeeded == 2e6);
-  CHECK(law.reachedBytesPerNs == 2000);
-  CHECK(littlesLaw(500, 4000, 3e6).reachedBytesPerNs == 4000);
-}
-
 TEST_CASE("busy SMs take what their ports take") {
   DeviceModel device = testDevice();
   device.sustainedMemoryClockMHz = 2000;
@@ -20,4 +12,10 @@ TEST_CASE("busy SMs take what their ports take") {
   CHECK(portBytesPerNs(device, 10) == 1280);
   // No more ports than SMs.
   CHECK(portBytesPerNs(device, 500) == 128 * 132);
+}
+
+TEST_CASE("a busy DRAM answers later") {
+  DeviceModel device = testDevice();
+  device.dramLatencyNs = 300;
+  CHECK(busyDramLatencyNs(device) == 750);
 }

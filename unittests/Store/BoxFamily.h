@@ -75,7 +75,6 @@ public:
     estimate.totalNs = 1000 + static_cast<double>(waves * (tile + 20)) *
                                   static_cast<double>(wide) / kRate;
     estimate.bound = "dram";
-    estimate.add("dram", estimate.totalNs);
     return estimate;
   }
 

@@ -228,7 +228,6 @@ public:
     Estimate estimate;
     estimate.totalNs = ns;
     estimate.bound = "dram";
-    estimate.add("dram", ns);
     return estimate;
   }
 

@@ -1,14 +1,14 @@
-//===- AttentionDerivation.cpp - explains the estimates of tiles ----------===//
+//===- AttentionDerivation.cpp - the words of attention's derivations -----===//
 //
-// Two walls bound a tile of rows and keys: registers, which hold scores,
-// weights and O together, and shared memory, which holds blocks of keys. Within
-// these walls the model has the pace of a step, the ends of a tile, and the
-// path of the SM with the most tiles; the bytes of DRAM are a floor.
+// Two walls bound a kernel: registers, which hold scores, weights and O
+// together, and shared memory, which holds blocks of keys. Within these walls
+// the models have their figures; here are the reasons and the conclusions.
 //
 //===----------------------------------------------------------------------===//
 #include "Families/Attention/AttentionModel.h"
-#include "Families/FurtherWave.h"
-
+#include "Families/Walls.h"
+#include "Model/Pipeline.h"
+#include "Model/SharedMemoryWall.h"
 #include "Support/EnumName.h"
 #include "Support/Format.h"
 
@@ -16,255 +16,194 @@
 
 namespace kiln {
 
-static int64_t rounded(double value) { return int64_t(value + 0.5); }
+//===----------------------------------------------------------------------===//
+// Walls
+//===----------------------------------------------------------------------===//
 
-void addMerge(const SplitMergeTime &merge, Derivation &steps,
-              std::vector<StepTerm> &addends) {
-  if (merge.totalNs() == 0)
-    return;
-  int number = steps.add(
-      {.title = "merge of splits",
-       .formula = "after the last split: the start of a merge, rows of partial "
-                  "results one after the other, and the splits of one row",
-       .rule = StepRule::Sum,
-       .terms = {{"start", merge.fixedNs},
-                 {"rows", merge.rowNs, "ns", merge.partialRows},
-                 {"splits of a row", merge.splitNs, "ns", merge.splits}}});
-  addends.push_back(steps.resultOf(number));
+void addAttentionWalls(const AttentionWalls &walls, const DeviceModel &device,
+                       Derivation &steps) {
+  const AttentionRegisters &use = walls.registers;
+  Figure sum;
+  const auto add = [&](int64_t count, llvm::StringLiteral name) {
+    if (count > 0)
+      sum += given<Figure>(double(count), name);
+  };
+  add(use.output, "O");
+  add(use.scores, "S");
+  add(use.weights, "P");
+  add(use.queries, "fragments of Q");
+  add(use.keys, "fragments of K");
+  add(use.rows, "maxima and sums of rows");
+  add(use.rest, "addresses and loop");
+  std::string note = walls.registerRule.str();
+  if (walls.tradedRegisters > 0)
+    note += fmt::format("; launch bounds of {} threads give each {}, and "
+                        "consumers trade up to {} by setmaxnreg",
+                        walls.block.threads, walls.block.registersPerThread,
+                        walls.tradedRegisters);
+  steps.begin("walls");
+  steps.add(named(sum, "registers", ""),
+            {.note = std::move(note),
+             .verdict = fmt::format(
+                 "{} of {} registers of a thread: {}", use.total(),
+                 walls.registerLimit,
+                 use.total() <= walls.registerLimit ? "fits" : "is pruned")});
+  const Occupancy resident = occupancy(device, walls.block);
+  SharedUse shared = walls.shared;
+  shared.bytes = walls.block.sharedBytes;
+  shared.blocksPerSm = std::max<int64_t>(resident.blocksPerSm, 1);
+  shared.limit = sharedBytesLimit(device, shared.blocksPerSm);
+  shared.nameA = "of K";
+  shared.nameB = "of V";
+  shared.nameRest = "Q and barriers";
+  addSharedWall(shared, steps);
+  addOccupancy(resident, device, steps);
 }
 
-namespace {
+//===----------------------------------------------------------------------===//
+// Tiles
+//===----------------------------------------------------------------------===//
 
-/// Appends the steps of a kernel with tiles.
-class AttentionTileSteps {
-public:
-  AttentionTileSteps(const AttentionTileModel &model, Derivation &steps)
-      : model(model), kernel(model.kernel), steps(steps) {}
+using TileFigures = AttentionTileModel<Figure>;
 
-  void run();
-
-private:
-  bool isWgmma() const {
-    return kernel.instruction == AttentionTileKernel::Instruction::Wgmma;
-  }
-  void explainRegisters();
-  void explainShared();
-  void explainBlocks();
-  int explainLoop(int tensor, int softmax);
-  int explainChain(int loop);
-  int explainPace(int loop);
-  int explainEnds(int tensor, int softmax, int loop);
-  int explainPath(int pace, int ends);
-  int explainFloor();
-
-  const AttentionTileModel &model;
-  const AttentionTileKernel &kernel;
-  Derivation &steps;
-};
-
-} // namespace
-
-/// S in fp32, P in 16 or 8 bits, O in fp32, and Q if it stays.
-void AttentionTileSteps::explainRegisters() {
-  double threads = double(isWgmma() ? 2 * kernel.rows : 32 * kernel.warps);
-  double rows = double(kernel.rows), keys = double(kernel.keys);
-  double word = 4, bytes = bytesOf(model.problem.dtype);
-  double scores = rows * keys / threads,
-         output = rows * model.valueDim /
-                  (threads * double(std::max<int64_t>(kernel.columnParts, 1)));
-  double weights = scores * bytes / word;
-  double queries = isWgmma() || !kernel.residentQueries
-                       ? 0
-                       : rows * model.headDim * bytes / word / threads;
-  double total = scores + weights + output + queries;
-  // The rest is for addresses, sums and masks (for wgmma, within the registers
-  // that consumers trade).
-  double limit = 208;
-  if (isWgmma() && kernel.rows > 128)
-    limit = 132;
-  steps.add(
-      {.title = "register wall",
-       .formula = fmt::format(
-           "{} x {} scores, {} x {} of O in {} threads: {:g} for S, {:g} "
-           "for P, {:g} for O, {:g} for Q = {:g}",
-           kernel.rows, kernel.keys, kernel.rows,
-           rounded(output * threads / rows), rounded(threads), scores, weights,
-           output, queries, total),
-       .verdict = fmt::format("{:g} of about {:g} registers a thread: {}",
-                              total, limit,
-                              total <= limit ? "fits"
-                                             : "is likely to "
-                                               "spill"),
-       .values = llvm::json::Object{{"registers", total}, {"limit", limit}}});
-}
-
-void AttentionTileSteps::explainShared() {
-  if (kernel.sharedBytes == 0)
-    return;
-  int64_t limit = model.device.sharedBytesPerBlock;
-  steps.add({.title = "shared-memory wall",
-             .formula = fmt::format(
-                 "a block of {} keys has {} B of K and V; with Q, "
-                 "stages and barriers {} B",
-                 kernel.keys, rounded(model.stepBytes), kernel.sharedBytes),
-             .verdict = fmt::format("{} B of {} B", kernel.sharedBytes, limit),
-             .values = llvm::json::Object{{"bytes", kernel.sharedBytes},
-                                          {"limit", limit}}});
-}
-
-void AttentionTileSteps::explainBlocks() {
+static void addBlocks(const TileFigures &model, Derivation &steps) {
   const AttentionProblem &problem = model.problem;
-  double pairs =
+  const AttentionTileKernel &kernel = model.kernel;
+  const VisibleBlocks &visible = model.visible;
+  if (visible.blocks == 0)
+    return;
+  const double pairs =
       double(visibleBlocks(problem, 1, 1, 1).blocks) * double(kernel.packed);
-  double computed =
-      double(model.visible.blocks) * double(kernel.rows) * double(kernel.keys);
-  double waste = computed > 0 ? 1 - pairs / computed : 0;
+  const Figure share =
+      named(given<Figure>(pairs, "scores that count") /
+                (given<Figure>(double(visible.blocks), "blocks of a head") *
+                 given<Figure>(double(kernel.rows), "rows") *
+                 given<Figure>(double(kernel.keys), "keys")),
+            "share of the scores that count", "");
   steps.add(
-      {.title = "blocks of keys",
-       .formula = fmt::format(
+      share,
+      {.note = fmt::format(
            "{} queries, {} keys to expect: {} tiles of {} rows see {} blocks "
            "of {} keys, {} the longest and {} the shortest; {} sequences, {} "
-           "heads{}",
-           expectedQueries(problem), expectedKeys(problem), model.visible.tiles,
-           kernel.rows, model.visible.blocks, kernel.keys,
-           model.visible.longest, model.visible.shortest, problem.batch,
-           problem.heads,
-           kernel.packed > 1
-               ? fmt::format(", {} of which share a tile", kernel.packed)
-               : ""),
+           "heads, {} to a tile",
+           expectedQueries(problem), expectedKeys(problem), visible.tiles,
+           kernel.rows, visible.blocks, kernel.keys, visible.longest,
+           visible.shortest, problem.batch, problem.heads, kernel.packed),
        .verdict = fmt::format("{:.0f} % of the scores are masked or padding",
-                              100 * waste),
-       .values = llvm::json::Object{{"tiles", model.tiles},
-                                    {"blocks", model.blocks},
-                                    {"waste", waste}}});
+                              100 * (1 - share.value()))});
 }
 
 /// How products and softmax overlap.
-int AttentionTileSteps::explainLoop(int tensor, int softmax) {
-  const AttentionStep &step = model.step;
-  if (isWgmma() && kernel.overlaps)
-    return steps.add(
-        {.title = "products beside softmax",
-         .formula = "scores of the next step are multiplied "
-                    "while this step's softmax runs",
-         .rule = StepRule::Norm,
-         .terms = {steps.resultOf(tensor), steps.resultOf(softmax)},
-         .unit = "clk",
-         .exponent = step.exponent});
-  if (isWgmma())
-    return steps.add({.title = "products and softmax",
-                      .formula =
-                          "one after the other; products of other consumers "
-                          "hide a part",
-                      .rule = StepRule::Sum,
-                      .terms = {steps.resultOf(tensor),
-                                steps.resultOf(softmax, step.softmaxShare)},
-                      .unit = "clk"});
-  int shared = steps.add(
-      {.title = "fragments",
-       .formula = fmt::format(
-           "each of {} warps reads all keys{}", kernel.warps,
-           kernel.swizzled ? "" : ", rows of which lie in the same banks"),
-       .rule = StepRule::Quotient,
-       .terms = {{"bytes of shared memory", model.sharedBytes, "B"},
-                 {"rate", model.sharedPerClock, "B/clk"}},
-       .unit = "clk"});
-  int products =
-      steps.add({.title = "products beside fragments",
-                 .rule = StepRule::Norm,
-                 .terms = {steps.resultOf(tensor), steps.resultOf(shared)},
-                 .unit = "clk",
-                 .exponent = step.exponent});
-  return steps.add({.title = "products and softmax",
-                    .formula = fmt::format("{} warps, {} blocks an SM: other "
-                                           "warps hide a part of the softmax",
-                                           kernel.warps, kernel.blocksPerSm),
-                    .rule = StepRule::Sum,
-                    .terms = {steps.resultOf(products),
-                              steps.resultOf(softmax, step.softmaxShare),
-                              {"loads without overlap", step.exposed, "clk"}},
-                    .unit = "clk"});
+static void addLoop(const TileFigures &model, Derivation &steps) {
+  const AttentionTileKernel &kernel = model.kernel;
+  steps.add(model.step.softmax,
+            {.note = kernel.keepsOrigins
+                         ? "weights over the origins of the steps before: "
+                           "without maxima, and O stays as it is"
+                         : "instructions of the scores, and of O, which is "
+                           "rescaled"});
+  if (model.isWgmma()) {
+    steps.add(model.step.loop,
+              {.note = kernel.overlaps
+                           ? "scores of the next step are multiplied while "
+                             "this step's softmax runs"
+                           : "one after the other; products of other consumers "
+                             "hide a part"});
+    return;
+  }
+  steps.add(model.step.shared,
+            {.note = kernel.swizzled ? "each warp reads all keys"
+                                     : "each warp reads all keys, rows of "
+                                       "which lie in the same banks"});
+  steps.add(model.step.loop,
+            {.note = "other warps hide a part of the softmax"});
+  steps.add(model.step.chained, {.note = "a step of one block, whose products "
+                                         "for a score wait for one another"});
 }
 
-/// Explains the time of a block that waits for its own products.
-int AttentionTileSteps::explainChain(int loop) {
-  int chain =
-      steps.add({.title = "a step of one block",
-                 .formula = "the products of a score wait for one another",
-                 .rule = StepRule::Sum,
-                 .terms = {{"products of a score", kChainedProduct, "clk",
-                            model.chainLength()},
-                           steps.resultOf(loop, kChainedRest)},
-                 .unit = "clk"});
-  return steps.add(
-      "steps side by side", StepRule::Quotient,
-      {steps.resultOf(chain), {"blocks of an SM", model.step.together, ""}},
-      "clk");
+static llvm::StringRef pacer(const AttentionStep<Figure> &step) {
+  if (step.pace == step.loaded)
+    return valueOf(step.pages) > 0 ? "products, softmax and pages"
+                                   : "products and softmax";
+  return step.pace == step.chained ? "the chain of products"
+         : step.pace == step.pages ? "the loading thread"
+         : step.pace == step.l2    ? "L2"
+                                   : "the port of an SM";
 }
 
-int AttentionTileSteps::explainPace(int loop) {
-  int l2 = steps.add(
-      {.title = "keys from L2",
-       .formula = fmt::format(
-           "{} SMs, {} B of K and V a step each{}", model.device.smCount,
-           rounded(model.stepBytes),
-           kernel.sharers > 1 ? fmt::format(", the same for {}", kernel.sharers)
-                              : ""),
-       .rule = StepRule::Quotient,
-       .terms = {{"bytes",
-                  model.stepBytes * model.sms() /
-                      double(std::max<int64_t>(kernel.sharers, 1)),
-                  "B"},
-                 {"L2",
-                  model.device.l2BytesPerNs() / attentionClockGHz(model.device),
-                  "B/clk"}},
-       .unit = "clk"});
-  const double pages = model.step.pages;
-  if (pages > 0)
-    loop = steps.add(
-        {.title = "products, softmax and pages",
-         .formula = "one thread finds the page of each box that it loads; the "
-                    "others wait for a part of that",
-         .rule = StepRule::Sum,
-         .terms = {steps.resultOf(loop),
-                   {"pages", pages, "clk", AttentionStep::kPagesShare}},
-         .unit = "clk"});
-  StepTerm chained{"steps side by side", 0, "clk"};
-  if (!isWgmma())
-    chained = steps.resultOf(explainChain(loop));
-  return steps.add("pace of a step", StepRule::Max,
-                   {steps.resultOf(loop),
-                    {"pages", pages, "clk"},
-                    chained,
-                    steps.resultOf(l2),
-                    {"port of the SM", model.step.port, "clk"}},
-                   "clk");
+static void addPace(const TileFigures &model, Derivation &steps) {
+  const AttentionStep<Figure> &step = model.step;
+  if (valueOf(step.pages) > 0)
+    steps.add(step.loaded, {.note = "one thread finds the page of each box; "
+                                    "the others wait for a part of that"});
+  steps.add(step.l2, {.note = "all SMs ask for their keys at the same time"});
+  steps.add(step.pace, {.verdict = fmt::format(
+                            "the pace of a step is that of {}", pacer(step))});
+  // The keys that a tile asks for against its arithmetic.
+  const Figure keys =
+      named(largest({step.l2, step.port}), "way of the keys", "clk");
+  const bool isWork = step.loaded >= keys;
+  steps.add(
+      named(model.flops / model.stepBytes, "intensity of the tile", "flop/B"));
+  steps.add(named(model.flops / step.loaded / (model.stepBytes / keys),
+                  "ridge of the tile", "flop/B"),
+            {.note = "products of a step over its keys, at the times that the "
+                     "step takes for both",
+             .verdict = fmt::format(
+                 "in a step {} longer than {}",
+                 isWork ? "products and softmax take" : "the keys take",
+                 isWork ? "the keys" : "products and softmax"),
+             .clears = isWork ? "l2" : "tensor"});
 }
 
-/// Explains the cost of a tile in addition to its steps.
-int AttentionTileSteps::explainEnds(int tensor, int softmax, int loop) {
-  int serial =
-      steps.add("a step alone", StepRule::Sum,
-                {steps.resultOf(tensor),
-                 kernel.keepsOrigins ? StepTerm{"softmax with maxima",
-                                                model.raised.clocks(), "clk"}
-                                     : steps.resultOf(softmax)},
-                "clk");
-  int alone = steps.add(
-      {.title = "without overlap",
-       .formula = "the first scores and the last product have no other step "
-                  "beside them",
-       .rule = StepRule::Excess,
-       .terms = {steps.resultOf(serial), steps.resultOf(loop)},
-       .unit = "clk"});
-  return steps.add(
-      "ends of a tile", StepRule::Sum,
-      {steps.resultOf(alone),
-       {"maxima of steps with a mask", model.raising, "clk"},
-       {"first loads", model.latency, "clk"},
-       {"number of the tile", model.draw, "clk"},
-       {"elements of Q and O", model.element, "clk", model.elements}},
-      "clk");
+/// Stages of keys against the latency of their copies.
+static void addRing(const TileFigures &model, const Figure &latency,
+                    Derivation &steps) {
+  // K and V have rings of their own.
+  const Figure keys =
+      given<Figure>(double(model.kernel.keys), "keys") *
+      given<Figure>(model.headDim, "d") *
+      given<Figure>(bytesOf(model.problem.kv), "of an element", "B");
+  const StageRing<Figure> ring{
+      .latency = latency,
+      .load = named(keys / smPort<Figure>() / model.clock, "load of K", "ns"),
+      .pace = named(model.step.pace / model.clock, "step", "ns"),
+      .stages = model.kernel.stages};
+  addLatencyWall(ring, pacer(model.step), model.bound(), steps);
+  const double exposed = ring.exposed().value();
+  if (exposed == 0 && model.bound() != "latency")
+    return;
+  StepWords words = steps.find("S_min")->words;
+  words.verdict = fmt::format(
+      "{} stages: {}", ring.stages,
+      exposed > 0
+          ? quantityText(exposed, "ns") +
+                " a step stay exposed by this rule; the model has no term for "
+                "it, as its rates are those of such rings"
+      : model.allEnds > model.all - model.allEnds
+          ? "latency is hidden in the steps; the ends of tiles show"
+          : "latency is hidden; the thread that loads is the limit");
+  steps.amend("S_min", std::move(words));
+}
+
+/// Latency against the blocks of keys that are in flight, or against the warps.
+static void addLatency(const TileFigures &model, Derivation &steps) {
+  const AttentionTileKernel &kernel = model.kernel;
+  const Figure latency = figureOf(model.device, &DeviceModel::l2LatencyNs) +
+                         model.dramShare * model.busyLatency;
+  if (model.isWgmma() && kernel.stages > 0 && model.blocks > 0)
+    addRing(model,
+            named(latency + fitted<Figure>(kTmaLatencyNs, "TMA", "ns"),
+                  "latency of copies", "ns"),
+            steps);
+  // Otherwise the step has a term for loads that nothing hides.
+  if (!model.isWgmma() && kernel.eagerLoads && kernel.asyncCopy)
+    addWarpsWall(
+        kernel.warps * kernel.blocksPerSm,
+        named(model.step.loop / given<Figure>(double(kernel.warps), "warps") /
+                  model.clock,
+              "work of a warp", "ns"),
+        named(latency, "latency of copies", "ns"), steps);
 }
 
 static llvm::StringRef orderOf(TileOrder order) {
@@ -279,128 +218,167 @@ static llvm::StringRef orderOf(TileOrder order) {
   return nameIn(kNames, order);
 }
 
-/// Explains the path of the SM with the most work.
-int AttentionTileSteps::explainPath(int pace, int ends) {
-  int longest = steps.add(
-      {.title = "longest tile",
-       .formula = fmt::format("{:.0f} % of a step for loads and barriers",
-                              100 * (model.overhead - 1)),
-       .rule = StepRule::Sum,
-       .terms = {steps.resultOf(ends),
-                 steps.resultOf(pace, (model.longest - model.ends) /
-                                          model.step.pace())},
-       .unit = "clk"});
-  std::vector<StepTerm> terms;
-  std::string order;
-  if (model.hasEqualTiles()) {
-    order = fmt::format("{:g} equal tiles on {} SMs", model.tiles,
-                        model.device.smCount);
-    terms.push_back(steps.resultOf(longest, model.turns));
-    if (model.tail > 0)
-      terms.push_back({"a long sequence's rest", model.tail, "clk"});
-  } else {
-    std::vector<StepTerm> parts{
-        steps.resultOf(ends, model.tiles - model.idle),
-        steps.resultOf(pace, model.blocks * model.overhead)};
-    if (model.idle > 0)
-      parts.push_back(
-          {"tiles without keys", model.idleEnds, "clk", model.idle});
-    int all = steps.add("all tiles", StepRule::Sum, std::move(parts), "clk");
-    int share =
-        steps.add("share of an SM", StepRule::Quotient,
-                  {steps.resultOf(all), {"SMs", model.sms(), ""}}, "clk");
-    int most =
-        steps.add("an SM or a tile", StepRule::Max,
-                  {steps.resultOf(share), steps.resultOf(longest)}, "clk");
-    order = orderOf(kernel.order).str();
-    terms = {steps.resultOf(most), {"the last tile", model.tail, "clk"}};
-  }
-  int clocks = steps.add({.title = "SM with the most work",
-                          .formula = order,
-                          .rule = StepRule::Sum,
-                          .terms = std::move(terms),
-                          .unit = "clk"});
+/// The path of the SM with the most work.
+static void addPath(const TileFigures &model, Derivation &steps) {
+  steps.add(model.ends, {.note = "the first scores and the last product have "
+                                 "no other step beside them"});
+  const bool isEqual = model.hasEqualTiles();
+  steps.add(model.path,
+            {.note = isEqual ? fmt::format("{:.0f} equal tiles", model.numbers)
+                             : orderOf(model.kernel.order).str()});
+  steps.add(model.tilesNs);
   // Otherwise a tile more is one of many lengths.
-  if (model.hasEqualTiles() && model.turns > 0)
-    explainFurtherWave({.pieces = "tiles",
-                        .count = model.numbers,
-                        .placeCount = model.sms(),
-                        .room = model.turns * model.sms() - model.numbers,
-                        .further = steps.resultOf(longest),
-                        .all = steps.resultOf(clocks)},
-                       steps);
-  return steps.add("path", StepRule::Quotient,
-                   {steps.resultOf(clocks),
-                    {"clock", attentionClockGHz(model.device), "GHz"}});
+  if (isEqual && model.turns > 0)
+    addFurtherWave({.pieces = "tiles",
+                    .count = model.numbers,
+                    .placeCount = model.sms(),
+                    .room = model.turns * model.sms() - model.numbers,
+                    .furtherNs = valueOf(model.longest / model.clock),
+                    .all = model.tilesNs},
+                   steps);
+  if (valueOf(model.tailNs) > 0)
+    steps.add(model.tailNs,
+              {.note = isEqual ? "the rest of a long sequence"
+                               : "the part of the tile that comes "
+                                 "last behind the path"});
 }
 
-int AttentionTileSteps::explainFloor() {
-  return steps.add({.title = "bytes wall",
-                    .formula = fmt::format(
-                        "Q, K, V and O once; busy SMs have {:.0f} KB in flight",
-                        model.inFlight / 1024),
-                    .rule = StepRule::Quotient,
-                    .terms = {{"bytes", model.bytes, "B"},
-                              {"DRAM", model.bytesPerNs, "B/ns"}}});
+static void addBytes(const TileFigures &model, Derivation &steps) {
+  steps.add(model.floorNs, {.note = "Q, K, V and O once, at the rate that the "
+                                    "bytes in flight of busy SMs allow"});
+  if (valueOf(model.firstNs) > 0)
+    steps.add(model.firstNs, {.note = "all blocks load the keys of their first "
+                                      "step at once"});
+  const bool isBound = valueOf(model.beyondNs) > 0;
+  steps.add(model.beyondNs,
+            {.note = "no kernel ends before its bytes have moved",
+             .verdict = isBound ? "DRAM is the limit" : "the tiles take longer",
+             .blames = isBound ? "dram" : "",
+             .clears = isBound ? "" : "dram"});
 }
 
-void AttentionTileSteps::run() {
-  explainRegisters();
-  explainShared();
-  explainBlocks();
-  int tensor = steps.add({.title = "products",
-                          .formula = isWgmma() ? "wgmma" : "mma.sync",
-                          .rule = StepRule::Quotient,
-                          .terms = {{"flops of a step", model.flops, "flop"},
-                                    {"rate", model.flopsPerClock, "flop/clk"}},
-                          .unit = "clk"});
-  const AttentionSoftmax &softmax = model.softmax;
-  int special = steps.add(
-      {.title = "softmax",
-       .formula = "instructions of the scores, and of O, which is rescaled",
-       .rule = StepRule::Sum,
-       .terms = {{"scores", softmax.score, "clk", softmax.scores},
-                 {"elements of O", softmax.output, "clk", softmax.outputs},
-                 {"maxima of rows", softmax.fixed, "clk"}},
-       .unit = "clk"});
-  int loop = explainLoop(tensor, special);
-  int pace = explainPace(loop);
-  int ends = explainEnds(tensor, special, loop);
-  int path = explainPath(pace, ends);
-  int first = steps.add(
-      {.title = "first keys",
-       .formula = "keys of the first step, which all blocks load at once",
-       .rule = StepRule::Quotient,
-       .terms = {{"bytes", model.firstBytes, "B"},
-                 {"DRAM", model.firstRate, "B/ns"}}});
-  int busy = steps.add("keys, then the path", StepRule::Sum,
-                       {steps.resultOf(first), steps.resultOf(path)});
-  int beyond =
-      steps.add("beyond path", StepRule::Excess,
-                {steps.resultOf(explainFloor()), steps.resultOf(busy)});
-  std::vector<StepTerm> addends{{"launch", model.device.launchNs},
-                                {"ramp", model.device.rampNs},
-                                {"start of blocks", kStartNs},
-                                steps.resultOf(busy),
-                                steps.resultOf(beyond)};
-  if (model.skewNs > 0)
-    addends.push_back({"splits that end later", model.skewNs});
-  addMerge(model.merge, steps, addends);
-  steps.add({.title = "total",
-             .verdict = fmt::format("bound by {}", model.bound()),
-             .values = llvm::json::Object{{"bound", model.bound()}},
-             .rule = StepRule::Sum,
-             .terms = std::move(addends),
-             .blames = model.bound()});
+Prediction<Figure> explainAttentionTiles(const AttentionProblem &problem,
+                                         const AttentionTileKernel &kernel,
+                                         const DeviceModel &device,
+                                         Derivation &steps) {
+  const TileFigures model(problem, kernel, device);
+  steps.peakRate = model.rate;
+  steps.begin(
+      fmt::format("a step: {} rows, {} keys", kernel.rows, kernel.keys));
+  addBlocks(model, steps);
+  addLoop(model, steps);
+  addPace(model, steps);
+  addLatency(model, steps);
+  steps.begin("tiles");
+  addPath(model, steps);
+  steps.begin("bytes");
+  addBytes(model, steps);
+  steps.begin("total");
+  return {model.total, model.bound()};
 }
 
-Derivation explainAttentionTiles(const AttentionProblem &problem,
-                                 const AttentionTileKernel &kernel,
-                                 const DeviceModel &device) {
-  AttentionTileModel model(problem, kernel, device);
-  Derivation steps;
-  AttentionTileSteps(model, steps).run();
-  return steps;
+//===----------------------------------------------------------------------===//
+// Decode
+//===----------------------------------------------------------------------===//
+
+using DecodeFigures = AttentionDecodeModel<Figure>;
+
+static void addLittle(const DecodeFigures &model, Derivation &steps) {
+  if (!(model.inFlight.value() > 0))
+    return;
+  // More is never too much: blocks wait for their own pieces alone.
+  constexpr double kNever = 1e9;
+  const double resident = std::min(model.blocks, model.slots);
+  addLittlesLaw(
+      {.inFlight = named(given<Figure>(resident, "blocks that run at once") *
+                             model.inFlight /
+                             figureOf(model.device, &DeviceModel::smCount),
+                         "bytes in flight of an SM", "B"),
+       .latency = model.latency,
+       .rate = model.dramRate,
+       .most = kNever},
+      model.bound(), model.device, steps);
+}
+
+static void addGrid(const DecodeFigures &model, Derivation &steps) {
+  const AttentionProblem &problem = model.problem;
+  const double rows = double(model.rowBlocks * model.kernel.rows);
+  const int64_t used = problem.queries * problem.group();
+  steps.add(
+      named(given<Figure>(double(used), "queries of a head of K") /
+                given<Figure>(rows, "rows of its blocks"),
+            "rows with a query", ""),
+      {.note = fmt::format("{} sequences, {} heads of K, {} blocks of {} rows, "
+                           "{} of {} splits with keys: {:.0f} blocks, {:.0f} "
+                           "of which can run at once",
+                           problem.batch, problem.kvHeads, model.rowBlocks,
+                           model.kernel.rows, model.splits.active,
+                           model.splits.all, model.blocks, model.slots)});
+}
+
+static void addWave(const DecodeWave<Figure> &wave, llvm::StringRef title,
+                    Derivation &steps) {
+  if (wave.blocks <= 0)
+    return;
+  const llvm::StringRef limit =
+      wave.total == wave.arithmetic ? "the arithmetic"
+      : wave.total == wave.dram     ? "DRAM"
+      : wave.total == wave.l2       ? "L2"
+      : wave.total == wave.little   ? "its bytes in flight"
+      : wave.total == wave.port     ? "the ports of busy SMs"
+                                    : "the life of a block";
+  steps.begin(fmt::format("{}: {:.0f} blocks", title, wave.blocks));
+  steps.add(wave.total,
+            {.verdict = fmt::format("its time is that of {}", limit)});
+}
+
+Prediction<Figure> explainAttentionDecode(const AttentionProblem &problem,
+                                          const AttentionDecodeKernel &kernel,
+                                          const DeviceModel &device,
+                                          Derivation &steps) {
+  const DecodeFigures model(problem, kernel, device);
+  steps.peakRate = model.rate;
+  steps.begin("blocks");
+  addGrid(model, steps);
+  addLittle(model, steps);
+  steps.add(model.keyClocks, {.note = "by mma.sync, for all rows of a block"});
+  steps.add(model.warpKeyClocks,
+            {.note = "its products and exponentials wait for each other"});
+  addWave(model.full, "full waves", steps);
+  addWave(model.last, "the last wave", steps);
+  steps.begin("waves");
+  addFurtherWave(
+      {.count = model.blocks,
+       .placeCount = model.sms(),
+       .room = model.last.blocks > 0 ? model.slots - model.last.blocks : 0,
+       .furtherNs = model.waveOf(model.sms()).total.value(),
+       .all = model.stream},
+      steps);
+  steps.begin("total");
+  return {model.total, model.bound()};
+}
+
+//===----------------------------------------------------------------------===//
+// Naive
+//===----------------------------------------------------------------------===//
+
+Prediction<Figure> explainNaiveAttention(const AttentionProblem &problem,
+                                         const DeviceModel &device,
+                                         Derivation &steps) {
+  const NaiveAttentionModel<Figure> model(problem, device);
+  steps.peakRate = simdRateOf(RateType::FP32);
+  steps.begin("rows of queries, a warp each");
+  steps.add(model.issue, {.note = "rows of an SM and all their keys, with "
+                                  "ordinary multiply-adds"});
+  steps.add(model.longest,
+            {.note = "four keys at a time: K, sums of the warp, and V"});
+  steps.add(model.stream,
+            {.note = "Q, K, V and O once",
+             .verdict = model.stream > model.walk ? "longer than the rows"
+                                                  : "hidden by the rows",
+             .clears = model.stream > model.walk ? "" : "dram"});
+  steps.begin("total");
+  return {model.total, model.bound()};
 }
 
 } // namespace kiln

@@ -9,8 +9,10 @@
 #pragma once
 
 #include "Families/Attention/AttentionProblem.h"
+#include "Families/Walls.h"
 #include "Kernel/Derivation.h"
 #include "Kernel/Estimate.h"
+#include "Model/Occupancy.h"
 
 #include "Device/DeviceModel.h"
 
@@ -55,14 +57,13 @@ struct AttentionTileKernel {
   int64_t splits = 1;
   int64_t splitKeys = 0; ///< of a split; 0: keys / splits
   SplitMerge merge = SplitMerge::None;
-  /// Shared memory of a block, for the report.
-  int64_t sharedBytes = 0;
   bool gathers = false; ///< K and V are copied row by row, or by few rows
   /// Blocks that read the same keys from L2 once, by multicast.
   int64_t sharers = 1;
-  /// wgmma: blocks of K, and of V, in flight; 0: tiles do not wait for their
-  /// first blocks.
+  /// wgmma: blocks of K, and of V, in flight.
   int64_t stages = 0;
+  /// wgmma: the next tile's first blocks load under this tile's last steps.
+  bool loadsAhead = true;
 
   /// wgmma, with rows / 64 consumers: Q K^T of the next step is issued before P
   /// V of this one.
@@ -76,8 +77,10 @@ struct AttentionTileKernel {
   /// wgmma: consumers that have the same rows; each has a part of the columns
   /// of O, and the scores of other keys.
   int64_t columnParts = 1;
-  /// wgmma: clocks for which the pages of a step occupy the loading thread.
-  double pageClocks = 0;
+  /// wgmma: boxes of pages that the loading thread issues in a step, and the
+  /// clocks that one keeps it busy.
+  int64_t boxes = 0;
+  double boxClocks = 0;
 
   /// mma.sync.
   int64_t warps = 4, blocksPerSm = 2;
@@ -88,17 +91,18 @@ struct AttentionTileKernel {
   bool foldedScale = true;     ///< one FFMA and an exp2 for each score
 };
 
-/// Launch + ramp + start + tiles + tail + beyond path + skew + merge: the SM
+/// Launch + ramp + start + first keys + tiles + last tile + bytes beyond the
+/// tiles + skew + merge: the SM
 /// with the most work, or the bytes of DRAM. About half a microsecond. The
 /// kernel must have rows, keys and splits.
 Estimate estimateAttentionTiles(const AttentionProblem &problem,
                                 const AttentionTileKernel &kernel,
-                                const DeviceModel &device,
-                                Detail detail = Detail::Terms);
-/// The estimate as steps whose last result is the total.
-Derivation explainAttentionTiles(const AttentionProblem &problem,
-                                 const AttentionTileKernel &kernel,
-                                 const DeviceModel &device);
+                                const DeviceModel &device);
+/// The same with its derivation: figures and words are added to \p steps.
+Prediction<Figure> explainAttentionTiles(const AttentionProblem &problem,
+                                         const AttentionTileKernel &kernel,
+                                         const DeviceModel &device,
+                                         Derivation &steps);
 
 /// A kernel for few rows of queries that reads K and V once: a block has all
 /// rows of a head of K (rows of its heads of Q are packed), and each of its
@@ -124,19 +128,47 @@ struct AttentionDecodeKernel {
 /// microsecond.
 Estimate estimateAttentionDecode(const AttentionProblem &problem,
                                  const AttentionDecodeKernel &kernel,
-                                 const DeviceModel &device,
-                                 Detail detail = Detail::Terms);
-Derivation explainAttentionDecode(const AttentionProblem &problem,
-                                  const AttentionDecodeKernel &kernel,
-                                  const DeviceModel &device);
+                                 const DeviceModel &device);
+Prediction<Figure> explainAttentionDecode(const AttentionProblem &problem,
+                                          const AttentionDecodeKernel &kernel,
+                                          const DeviceModel &device,
+                                          Derivation &steps);
 
 /// A kernel with a thread, or a group of threads, for each row of queries and
 /// ordinary arithmetic. `naive`.
 Estimate estimateNaiveAttention(const AttentionProblem &problem,
-                                const DeviceModel &device,
-                                Detail detail = Detail::Terms);
-Derivation explainNaiveAttention(const AttentionProblem &problem,
-                                 const DeviceModel &device);
+                                const DeviceModel &device);
+Prediction<Figure> explainNaiveAttention(const AttentionProblem &problem,
+                                         const DeviceModel &device,
+                                         Derivation &steps);
+
+/// Registers of a thread that multiplies, as the pruner of its template counts
+/// them.
+struct AttentionRegisters {
+  int64_t output = 0;  ///< sums of O
+  int64_t scores = 0;  ///< S in fp32
+  int64_t weights = 0; ///< P in the type of Q, where S stays beside it
+  int64_t queries = 0, keys = 0; ///< fragments of Q and of a step of K
+  int64_t rows = 0;              ///< maxima and sums
+  int64_t rest = 0;              ///< addresses and loop state
+
+  int64_t total() const {
+    return output + scores + weights + queries + keys + rows + rest;
+  }
+};
+
+/// The limits of one kernel, in the numbers that its template prunes by.
+struct AttentionWalls {
+  AttentionRegisters registers;
+  int64_t registerLimit = 0;
+  llvm::StringRef registerRule; ///< the origin of the limit, a literal
+  /// Registers that consumers trade up to by setmaxnreg; 0: none are traded.
+  int64_t tradedRegisters = 0;
+  SharedUse shared; ///< stages, and their bytes of K and V
+  BlockResources block;
+};
+void addAttentionWalls(const AttentionWalls &walls, const DeviceModel &device,
+                       Derivation &steps);
 
 /// Blocks of keys that tiles of query rows see.
 struct VisibleBlocks {

@@ -69,14 +69,7 @@ public:
 
   Estimate estimate(const Problem &problem, const Values &values,
                     const DeviceModel &device) const final {
-    return predictLaunch(read(problem), fromValues<Config>(values), device,
-                         Detail::Terms);
-  }
-
-  Estimate estimateTime(const Problem &problem, const Values &values,
-                        const DeviceModel &device) const final {
-    return predictLaunch(read(problem), fromValues<Config>(values), device,
-                         Detail::Time);
+    return predictLaunch(read(problem), fromValues<Config>(values), device);
   }
 
   llvm::SmallVector<Values, 4>
@@ -106,7 +99,7 @@ public:
               (allowance.isLimited() &&
                this->exceeds(allowance, problem, valuesOf(config), device)))
             return std::nullopt;
-          return predictLaunch(attention, config, device, Detail::Time).totalNs;
+          return predictLaunch(attention, config, device).totalNs;
         });
   }
 
@@ -114,12 +107,17 @@ public:
                      const DeviceModel &device) const final {
     const AttentionProblem attention = read(problem);
     const Config config = fromValues<Config>(values);
+    Derivation steps;
+    const auto end = [&](const Prediction<Figure> &launch) {
+      steps.setTotal(named(launch.totalNs, "total", "ns"), launch.bound);
+      return steps;
+    };
     if (collectRoomOf(config) == 0)
-      return derive(attention, config, device);
+      return end(derive(attention, config, device, steps));
     const Collected form = collectedOf(attention, config);
-    Derivation derivation = derive(form.round, config, device);
-    explainCollect(form.problem, form.rounds, device, derivation);
-    return derivation;
+    const Prediction<Figure> round = derive(form.round, config, device, steps);
+    steps.begin("rounds of collected keys");
+    return end(withCollect(form.problem, form.rounds, device, round));
   }
 
   CandidateClass classOf(const Problem &, const Values &values) const final {
@@ -135,8 +133,7 @@ public:
       if (auto rejection = check(attention, signature, config, device))
         sink.reject(*rejection, values);
       else
-        sink.rank(values(),
-                  predictLaunch(attention, config, device, Detail::Time),
+        sink.rank(values(), predictLaunch(attention, config, device),
                   classOfConfig(config));
     });
   }
@@ -220,14 +217,16 @@ protected:
     return first;
   }
 
-  /// The time of a config that prune() accepts. With Detail::Time it is called
-  /// for a whole space: it allocates nothing, and its terms are dropped.
+  /// The time of a config that prune() accepts. It is called for a whole space
+  /// and allocates nothing.
   virtual Estimate predict(const AttentionProblem &problem,
-                           const Config &config, const DeviceModel &device,
-                           Detail detail) const = 0;
-  virtual Derivation derive(const AttentionProblem &problem,
-                            const Config &config,
-                            const DeviceModel &device) const = 0;
+                           const Config &config,
+                           const DeviceModel &device) const = 0;
+  /// The same with its derivation.
+  virtual Prediction<Figure> derive(const AttentionProblem &problem,
+                                    const Config &config,
+                                    const DeviceModel &device,
+                                    Derivation &steps) const = 0;
 
   /// The workspace of a config that checkLimits() accepts.
   virtual WorkspaceLayout workspaceOf(const AttentionProblem &, const Config &,
@@ -300,13 +299,12 @@ private:
   }
 
   Estimate predictLaunch(const AttentionProblem &problem, const Config &config,
-                         const DeviceModel &device, Detail detail) const {
+                         const DeviceModel &device) const {
     if (collectRoomOf(config) == 0)
-      return predict(problem, config, device, detail);
+      return predict(problem, config, device);
     const Collected form = collectedOf(problem, config);
-    Estimate estimate = predict(form.round, config, device, detail);
-    addCollect(form.problem, form.rounds, device, estimate);
-    return estimate;
+    return withCollect(form.problem, form.rounds, device,
+                       predict(form.round, config, device));
   }
 
   /// The plan of \p config for \p attention, which is \p problem or one of its
@@ -417,15 +415,23 @@ protected:
                                          const Config &config,
                                          const DeviceModel &device) const = 0;
 
+  /// The limits of its kernel, as checkLimits() counts them.
+  virtual AttentionWalls wallsOf(const AttentionSignature &signature,
+                                 const Config &config,
+                                 const DeviceModel &device) const = 0;
+
   Estimate predict(const AttentionProblem &problem, const Config &config,
-                   const DeviceModel &device, Detail detail) const final {
+                   const DeviceModel &device) const final {
     return estimateAttentionTiles(problem, tileKernel(problem, config, device),
-                                  device, detail);
+                                  device);
   }
-  Derivation derive(const AttentionProblem &problem, const Config &config,
-                    const DeviceModel &device) const final {
+  Prediction<Figure> derive(const AttentionProblem &problem,
+                            const Config &config, const DeviceModel &device,
+                            Derivation &steps) const final {
+    addAttentionWalls(wallsOf(signatureOf(problem), config, device), device,
+                      steps);
     return explainAttentionTiles(problem, tileKernel(problem, config, device),
-                                 device);
+                                 device, steps);
   }
 };
 

@@ -149,8 +149,9 @@ CollectedProblem::rowsOf(const CollectRounds &rounds, int64_t &end) const {
 // Estimate
 //===----------------------------------------------------------------------===//
 
-double CollectedProblem::collectNs(const CollectRounds &rounds,
-                                   const DeviceModel &device) const {
+template <Number N>
+N CollectedProblem::collectNs(const CollectRounds &rounds,
+                              const DeviceModel &device) const {
   // The time from a step's start to its first store, and after its last one.
   constexpr double kStepNs = 2000;
   const double sequencesOf = double(given.batch);
@@ -158,61 +159,69 @@ double CollectedProblem::collectNs(const CollectRounds &rounds,
   double seen = double(expectedKeys(given));
   if (given.mask == AttentionMask::Window)
     seen = std::min(seen, double(given.left) + queries + 2 * kConfig.kMargin);
-  double elements = sequencesOf * double(given.kvHeads) * seen *
-                    double(given.headDim + given.valueDim);
+  double moved = sequencesOf * double(given.kvHeads) * seen *
+                 double(given.headDim + given.valueDim);
   const double queryRows = sequencesOf * double(given.heads) * queries;
   if (collectsQueries())
-    elements += queryRows * double(given.headDim);
+    moved += queryRows * double(given.headDim);
   if (unaligned)
-    elements += queryRows * double(given.valueDim);
-  const double count = double(rounds.count());
+    moved += queryRows * double(given.valueDim);
+  const auto bytes = [](int64_t count, llvm::StringLiteral name) {
+    return kiln::given<N>(double(count), name, "B");
+  };
+  const N elements = kiln::given<N>(moved, "elements");
   // A narrow access takes an address, a load, a store and conversions (counted
   // in the kernel).
   constexpr double kInstructions = 25, kOpsOfLane = 2;
-  const double lanes = usedRate(device.simdFp32FlopsPerClock) / kOpsOfLane *
-                       double(device.smCount) * device.sustainedMemoryClockMHz *
-                       1e-3; // per ns
-  const double issueNs = elements * bytesOf(given.dtype) / double(align) *
-                         (unaligned ? 2 : 1) * kInstructions / lanes;
+  const N lanes =
+      named(usedRate<N>(device, &DeviceModel::simdFp32FlopsPerClock) /
+                N(kOpsOfLane) * deviceValue<N>(device, &DeviceModel::smCount) *
+                deviceValue<N>(device, &DeviceModel::sustainedMemoryClockMHz) /
+                N(1000),
+            "lanes of all SMs", "op/ns");
+  N accesses = elements * bytes(bytesOf(given.dtype), "of an element") /
+               bytes(align, "of an access");
+  if (unaligned)
+    accesses = N(2) * accesses; // to the kernel and back
+  const N issue = named(
+      accesses * kiln::given<N>(kInstructions, "instructions of an access") /
+          lanes,
+      "accesses of collected rows", "ns");
   // Rows that stay in L2 are written back after the kernel has read them.
-  const bool staysInL2 =
-      elements * bytesOf(type) / count <= double(device.l2Bytes) / 2;
-  const double writeRate =
-      staysInL2 ? device.l2BytesPerNs() : device.dramWriteBytesPerNs();
-  const double bytesNs =
-      elements * bytesOf(given.kv) / device.dramBytesPerNs() +
-      elements * bytesOf(type) / writeRate;
-  return count * (unaligned ? 2 : 1) * (kStepNs + device.launchNs) +
-         std::max(bytesNs, issueNs);
-}
-
-void addCollect(const CollectedProblem &problem, const CollectRounds &rounds,
-                const DeviceModel &device, Estimate &estimate) {
   const double count = double(rounds.count());
-  estimate.totalNs *= count;
-  for (EstimateTerm &term : estimate.terms)
-    if (term.isAddend)
-      term.value *= count;
-  const double ns = problem.collectNs(rounds, device);
-  estimate.totalNs += ns;
-  estimate.add("collect", ns);
-  estimate.note("rounds", count, "");
+  const bool staysInL2 =
+      moved * bytesOf(type) / count <= double(device.l2Bytes) / 2;
+  const N copies = named(
+      elements * bytes(bytesOf(given.kv), "read") /
+              deviceValue<N>(device, &DeviceModel::dramGBs) +
+          elements * bytes(bytesOf(type), "written") /
+              deviceValue<N>(device, staysInL2 ? &DeviceModel::l2GBs
+                                               : &DeviceModel::dramWriteGBs),
+      "bytes of collected rows", "ns");
+  return named(kiln::given<N>(count * (unaligned ? 2 : 1), "steps") *
+                       (fitted<N>(kStepNs, "start and end", "ns") +
+                        deviceValue<N>(device, &DeviceModel::launchNs)) +
+                   largest({copies, issue}),
+               "collect", "ns");
 }
 
-void explainCollect(const CollectedProblem &problem,
-                    const CollectRounds &rounds, const DeviceModel &device,
-                    Derivation &derivation) {
-  const int last = static_cast<int>(derivation.size());
-  derivation.add(
-      {.title = "collected keys",
-       .verdict =
-           "a step ahead of each round collects K and V in the workspace",
-       .rule = StepRule::Sum,
-       .terms = {derivation.resultOf(last, double(rounds.count()), "round"),
-                 {"collect", problem.collectNs(rounds, device)}},
-       .blames = derivation[last].blames,
-       .clears = derivation[last].clears});
+template <Number N>
+Prediction<N> withCollect(const CollectedProblem &problem,
+                          const CollectRounds &rounds,
+                          const DeviceModel &device, Prediction<N> round) {
+  N &total = round.totalNs;
+  if (rounds.count() > 1)
+    total = given<N>(double(rounds.count()), "rounds") *
+            named(total, "a round", "ns");
+  total += problem.collectNs<N>(rounds, device);
+  return round;
 }
+template Estimate withCollect(const CollectedProblem &, const CollectRounds &,
+                              const DeviceModel &, Estimate);
+template Prediction<Figure> withCollect(const CollectedProblem &,
+                                        const CollectRounds &,
+                                        const DeviceModel &,
+                                        Prediction<Figure>);
 
 //===----------------------------------------------------------------------===//
 // Plan

@@ -17,7 +17,6 @@
 
 #include "Device/DeviceModel.h"
 #include "Families/Attention/AttentionProblem.h"
-#include "Kernel/Derivation.h"
 #include "Kernel/Estimate.h"
 #include "Kernel/Plan.h"
 
@@ -74,8 +73,8 @@ public:
   std::array<Rows, 4> rowsOf(const CollectRounds &rounds, int64_t &end) const;
 
   /// Nanoseconds of the collecting steps over all rounds.
-  double collectNs(const CollectRounds &rounds,
-                   const DeviceModel &device) const;
+  template <Number N>
+  N collectNs(const CollectRounds &rounds, const DeviceModel &device) const;
 
 private:
   /// A head dim in the kernel, and the pitch of its rows.
@@ -112,11 +111,10 @@ WorkspaceLayout withCollected(const CollectedProblem &problem,
                               const CollectRounds &rounds,
                               WorkspaceLayout layout);
 
-/// Turns the estimate of a round, and its derivation, into those of the launch.
-void addCollect(const CollectedProblem &problem, const CollectRounds &rounds,
-                const DeviceModel &device, Estimate &estimate);
-void explainCollect(const CollectedProblem &problem,
-                    const CollectRounds &rounds, const DeviceModel &device,
-                    Derivation &derivation);
+/// Turns the prediction of a round into that of the launch.
+template <Number N>
+Prediction<N> withCollect(const CollectedProblem &problem,
+                          const CollectRounds &rounds,
+                          const DeviceModel &device, Prediction<N> round);
 
 } // namespace kiln

@@ -145,10 +145,11 @@ protected:
                                            const DeviceModel &) const override;
   Estimate predict(const AttentionProblem &problem,
                    const DecodeAttentionConfig &config,
-                   const DeviceModel &device, Detail detail) const override;
-  Derivation derive(const AttentionProblem &problem,
-                    const DecodeAttentionConfig &config,
-                    const DeviceModel &device) const override;
+                   const DeviceModel &device) const override;
+  Prediction<Figure> derive(const AttentionProblem &problem,
+                            const DecodeAttentionConfig &config,
+                            const DeviceModel &device,
+                            Derivation &steps) const override;
   WorkspaceLayout workspaceOf(const AttentionProblem &problem,
                               const DecodeAttentionConfig &config,
                               const DeviceModel &device) const override;
@@ -166,24 +167,28 @@ public:
 /// Registers of a thread that are live for the whole loop or for a tile: sums,
 /// Q where it is resident, scores, and addresses of copies. ptxas takes some 50
 /// more, 90 with pages, masks and slopes.
-static int64_t heldRegisters(const AttentionSignature &signature,
-                             const DecodeAttentionConfig &config) {
-  int64_t queries =
-      config.sharedQueries ? 0 : DecodeAttentionConfig::keySteps(signature) * 4;
-  int64_t sums = config.partCols(signature) / 2;
-  int64_t copies = std::max(config.copies(signature.headDim, signature),
-                            config.copies(signature.valueDim, signature));
-  return config.rowTiles() * (sums + queries + config.tile / 2) + copies;
+static AttentionRegisters heldRegisters(const AttentionSignature &signature,
+                                        const DecodeAttentionConfig &config) {
+  const int64_t tiles = config.rowTiles();
+  return {.output = tiles * (config.partCols(signature) / 2),
+          .scores = tiles * (config.tile / 2),
+          .queries =
+              config.sharedQueries ? 0 : tiles * config.keySteps(signature) * 4,
+          .rest = std::max(config.copies(signature.headDim, signature),
+                           config.copies(signature.valueDim, signature))};
 }
 /// Kernels spill above this: 160 (head dim 128, 32 rows, 32 keys) and 200 (head
 /// dim 256 with resident Q) spill, 152 (head dim 256, shared Q) does not.
 static constexpr int64_t kMostHeld = 156;
 
-static int64_t registersOf(const AttentionSignature &signature,
-                           const DecodeAttentionConfig &config) {
-  constexpr int64_t kOverhead = 50, kPaged = 30, kLimit = 255;
-  int64_t paged = signature.pages == AttentionPages::None ? 0 : kPaged;
-  return std::min(heldRegisters(signature, config) + kOverhead + paged, kLimit);
+static BlockResources blockOf(const AttentionSignature &signature,
+                              const DecodeAttentionConfig &config) {
+  constexpr int64_t kOverhead = 50, kPaged = 30, kLimit = 255, kUnit = 8;
+  const int64_t paged = signature.pages == AttentionPages::None ? 0 : kPaged;
+  const int64_t registers =
+      heldRegisters(signature, config).total() + kOverhead + paged;
+  return {config.threads(), roundUp(std::min(registers, kLimit), kUnit),
+          config.sharedBytes(signature)};
 }
 
 /// Rows of a block: as few as hold all rows of a head of K, at most 32.
@@ -199,12 +204,12 @@ static void fitRegisters(const AttentionSignature &signature,
   config.parts = 0;
   for (int shared : {0, 1}) {
     config.sharedQueries = shared;
-    if (heldRegisters(signature, config) <= kMostHeld)
+    if (heldRegisters(signature, config).total() <= kMostHeld)
       return;
   }
   for (int parts : {2, 4, 8}) {
     config.parts = parts;
-    if (heldRegisters(signature, config) <= kMostHeld)
+    if (heldRegisters(signature, config).total() <= kMostHeld)
       return;
   }
 }
@@ -291,7 +296,7 @@ void DecodeAttention::forEachConfig(const AttentionProblem &problem,
       // batches.
       bool fits = config.isValid(signature) &&
                   config.sharedBytes(signature) <= device.sharedBytesPerBlock &&
-                  heldRegisters(signature, config) <= kMostHeld;
+                  heldRegisters(signature, config).total() <= kMostHeld;
       if (problem.fixedSplit > 0 && !fits)
         continue;
       for (int cluster = 0; cluster <= (device.hasClusters() ? 1 : 0);
@@ -371,7 +376,7 @@ std::optional<Rejection> DecodeAttention::checkLimits(
     return rejection;
   if (auto rejection = checkShape(signature, config))
     return rejection;
-  int64_t held = heldRegisters(signature, config);
+  int64_t held = heldRegisters(signature, config).total();
   if (held > kMostHeld)
     return Rejection{PruneReason::Registers, double(held), double(kMostHeld),
                      "sums, scores and addresses a thread"};
@@ -426,9 +431,7 @@ static AttentionDecodeKernel kernelOf(const AttentionProblem &problem,
                                       const DeviceModel &device) {
   AttentionSignature signature = signatureOf(problem);
   DecodeGrid grid(problem, config, device.smCount);
-  Occupancy resident = occupancy(
-      device, {config.threads(), roundUp(registersOf(signature, config), 8),
-               config.sharedBytes(signature)});
+  Occupancy resident = occupancy(device, blockOf(signature, config));
   AttentionDecodeKernel kernel;
   kernel.rows = config.rows;
   kernel.warps = config.rings();
@@ -448,17 +451,30 @@ static AttentionDecodeKernel kernelOf(const AttentionProblem &problem,
 
 Estimate DecodeAttention::predict(const AttentionProblem &problem,
                                   const DecodeAttentionConfig &config,
-                                  const DeviceModel &device,
-                                  Detail detail) const {
+                                  const DeviceModel &device) const {
   return estimateAttentionDecode(problem, kernelOf(problem, config, device),
-                                 device, detail);
+                                 device);
 }
 
-Derivation DecodeAttention::derive(const AttentionProblem &problem,
-                                   const DecodeAttentionConfig &config,
-                                   const DeviceModel &device) const {
+Prediction<Figure> DecodeAttention::derive(const AttentionProblem &problem,
+                                           const DecodeAttentionConfig &config,
+                                           const DeviceModel &device,
+                                           Derivation &steps) const {
+  const AttentionSignature signature = signatureOf(problem);
+  const double rings = config.rings();
+  const int keyBytes = config.keyTileBytes(signature);
+  addAttentionWalls(
+      {.registers = heldRegisters(signature, config),
+       .registerLimit = kMostHeld,
+       .registerRule = "live for the whole loop; kernels with more spill, and "
+                       "the pruner has the same rule",
+       .shared = {.stages = config.stages,
+                  .bytesA = rings * keyBytes,
+                  .bytesB = rings * (config.stageBytes(signature) - keyBytes)},
+       .block = blockOf(signature, config)},
+      device, steps);
   return explainAttentionDecode(problem, kernelOf(problem, config, device),
-                                device);
+                                device, steps);
 }
 
 WorkspaceLayout

@@ -34,7 +34,8 @@ private:
   MergeSignature signature;
 };
 
-class FlatMerge final : public TypedMemoryPassTemplate<FlatMergeConfig> {
+class FlatMerge final
+    : public TypedMemoryPassTemplate<FlatMerge, FlatMergeConfig> {
 public:
   FlatMerge()
       : TypedMemoryPassTemplate({"attention/FlatMerge.cuh", "MergeSignature",
@@ -91,15 +92,24 @@ protected:
     return std::nullopt;
   }
 
-  MemoryPass memoryPass(const Problem &problem, const Values &values,
-                        const DeviceModel &) const override {
-    auto config = fromValues<FlatMergeConfig>(values);
+public:
+  template <Number N>
+  MemoryPass<N> pass(const Problem &problem, const FlatMergeConfig &config,
+                     const DeviceModel &) const {
     MergeProblem p = readMergeProblem(problem.values.array().data());
     MergeSignature signature = signatureOf(p);
     double rows = p.allRows(), elements = rows * double(p.valueDim);
-    MemoryPass kernel;
+    MemoryPass<N> kernel;
     kernel.tasks = config.blocks(signature, rows);
     kernel.block = {config.threads(), config.registers(signature), 0};
+    const int vectors = config.items * config.vectors(signature);
+    const int64_t bytes = bytesOf(p.dtype);
+    kernel.loads = {.vectors = double(vectors),
+                    .operands = 2,
+                    .elements = config.vector,
+                    .elementBytes = bytes,
+                    .registers =
+                        2 * vectors * ((config.vector * bytes + 3) / 4)};
     kernel.readBytes =
         2 * (elements * bytesOf(p.dtype) + rows * bytesOf(DType::FP32));
     kernel.writeBytes =

@@ -55,19 +55,11 @@ struct Loads {
 constexpr Loads kLoads[] = {{0, 2, 2, 0}, {2, 2, 2, 0}, {2, 2, 2, 1},
                             {0, 2, 0, 0}, {2, 2, 0, 0}, {0, 0, 0, 0}};
 
-/// Registers of a thread while S is computed.
-struct Demand {
-  int output, scores; ///< of the warp's rows
-  int queries, keys;  ///< fragments of Q in use, and those of a step of K
-  int rows;           ///< maxima and sums
-  int rest;           ///< addresses and loop state
-  int total() const { return output + scores + queries + keys + rows + rest; }
-};
-
-/// Fitted to the registers that ptxas (CUDA 13.0) gives kernels for 9.0 and
-/// 8.0: the least `rest` that tells the spilling kernels apart. ptxas loads
-/// fragments in excess of a step later.
-Demand demandOf(const Config &config, const AttentionSignature &signature) {
+/// Registers of a thread while S is computed. Fitted to those that ptxas (CUDA
+/// 13.0) gives kernels for 9.0 and 8.0: the least `rest` that tells the
+/// spilling kernels apart. ptxas loads fragments in excess of a step later.
+AttentionRegisters demandOf(const Config &config,
+                            const AttentionSignature &signature) {
   constexpr int kRest = 24, kOfGathers = 8, kOfNarrowCopies = 8,
                 kOfDoubleBuffers = 8;
   int tiles = std::max(config.rowTiles(), 1);
@@ -83,12 +75,19 @@ Demand demandOf(const Config &config, const AttentionSignature &signature) {
                   (config.doubleBuffer ? kOfDoubleBuffers : 0)};
 }
 
-constexpr int kMostRegisters = 255;
+constexpr int64_t kMostRegisters = 255;
+
+BlockResources blockOf(const Config &config,
+                       const AttentionSignature &signature) {
+  return {config.threads(),
+          std::min(demandOf(config, signature).total(), kMostRegisters),
+          config.sharedBytes(signature)};
+}
 
 /// The wall of registers. A config beyond it would still run, but from memory.
 std::optional<Rejection> checkDemand(const Config &config,
                                      const AttentionSignature &signature) {
-  int total = demandOf(config, signature).total();
+  int64_t total = demandOf(config, signature).total();
   if (total <= kMostRegisters)
     return std::nullopt;
   return Rejection{PruneReason::Registers, double(total),
@@ -212,6 +211,21 @@ protected:
                                  const Config &config,
                                  const DeviceModel &device) const override;
 
+  AttentionWalls wallsOf(const AttentionSignature &signature,
+                         const Config &config,
+                         const DeviceModel &) const override {
+    const double keys = config.blockKeys;
+    return {.registers = demandOf(config, signature),
+            .registerLimit = kMostRegisters,
+            .registerRule = "live while S is computed; the rest is fitted to "
+                            "the kernels that ptxas spills, and the pruner "
+                            "has the same rule",
+            .shared = {.stages = 1,
+                       .bytesA = keys * config.keyShape(signature).pitch(),
+                       .bytesB = keys * config.valueShape(signature).pitch()},
+            .block = blockOf(config, signature)};
+  }
+
   void completePlan(const AttentionProblem &,
                     const AttentionSignature &signature, const Config &config,
                     const DeviceModel &device, Plan &plan) const override {
@@ -328,15 +342,10 @@ MmaAttentionTemplate::tileKernel(const AttentionProblem &problem,
   kernel.valueDim = config.valueShape(signature).dim;
   kernel.order = problem.mask == AttentionMask::None ? TileOrder::Dynamic
                                                      : TileOrder::LongestFirst;
-  kernel.sharedBytes = config.sharedBytes(signature);
   kernel.gathers = problem.pages != AttentionPages::None;
   kernel.warps = config.warps;
-  int registers = std::min(demandOf(config, signature).total(), kMostRegisters);
-  kernel.blocksPerSm =
-      std::max<int64_t>(occupancy(device, {config.threads(), registers,
-                                           config.sharedBytes(signature)})
-                            .blocksPerSm,
-                        1);
+  kernel.blocksPerSm = std::max<int64_t>(
+      occupancy(device, blockOf(config, signature)).blocksPerSm, 1);
   kernel.asyncCopy = config.asyncCopy != 0;
   kernel.eagerLoads = config.eagerLoads != 0;
   kernel.swizzled = config.swizzled != 0;

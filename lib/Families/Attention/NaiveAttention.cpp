@@ -70,14 +70,15 @@ protected:
   }
 
   Estimate predict(const AttentionProblem &problem,
-                   const NaiveAttentionConfig &, const DeviceModel &device,
-                   Detail detail) const override {
-    return estimateNaiveAttention(problem, device, detail);
+                   const NaiveAttentionConfig &,
+                   const DeviceModel &device) const override {
+    return estimateNaiveAttention(problem, device);
   }
-  Derivation derive(const AttentionProblem &problem,
-                    const NaiveAttentionConfig &,
-                    const DeviceModel &device) const override {
-    return explainNaiveAttention(problem, device);
+  Prediction<Figure> derive(const AttentionProblem &problem,
+                            const NaiveAttentionConfig &,
+                            const DeviceModel &device,
+                            Derivation &steps) const override {
+    return explainNaiveAttention(problem, device, steps);
   }
 
   void completePlan(const AttentionProblem &,

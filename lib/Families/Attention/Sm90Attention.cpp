@@ -10,6 +10,7 @@
 #include "Families/Attention/Sm90AttentionPlan.h"
 #include "Families/Attention/Sm90Pages.h"
 #include "Model/MathUtil.h"
+#include "Model/RegisterWall.h"
 #include "attention/Sm90AttentionConfig.h"
 
 #include <algorithm>
@@ -68,6 +69,10 @@ protected:
                                  const Sm90AttentionConfig &config,
                                  const DeviceModel &device) const override;
 
+  AttentionWalls wallsOf(const AttentionSignature &signature,
+                         const Sm90AttentionConfig &config,
+                         const DeviceModel &device) const override;
+
   WorkspaceLayout workspaceOf(const AttentionProblem &problem,
                               const Sm90AttentionConfig &config,
                               const DeviceModel &device) const override {
@@ -107,15 +112,14 @@ AttentionTileKernel Sm90Attention::tileKernel(const AttentionProblem &problem,
   kernel.splitKeys = grid.splitKeys;
   kernel.merge =
       grid.splits > 1 ? SplitMerge::DependentLaunch : SplitMerge::None;
-  kernel.sharedBytes = config.sharedBytes(signature);
   kernel.takesTurns = config.ordered;
   kernel.stages = config.stages;
   kernel.keepsOrigins = !signature.softcap && !signature.alibi;
   // With one buffer Q is given back before the last block's weights are made.
   kernel.raisesLast = config.queryBuffers(signature) == 1;
   // K and V have as many each.
-  kernel.pageClocks =
-      kPageClocks * double(2 * pagesOfStep(problem, config.blockN));
+  kernel.boxes = 2 * pagesOfStep(problem, config.blockN);
+  kernel.boxClocks = kPageClocks;
   return kernel;
 }
 
@@ -351,6 +355,27 @@ checkRegisterUse(const AttentionSignature &signature,
     return std::nullopt;
   return Rejection{PruneReason::Registers, double(registers), double(most),
                    "registers of scores, probabilities and sums"};
+}
+
+AttentionWalls Sm90Attention::wallsOf(const AttentionSignature &signature,
+                                      const Sm90AttentionConfig &config,
+                                      const DeviceModel &device) const {
+  AttentionRegisters use{.scores = config.blockN / 2,
+                         .weights = config.blockN * bytesOf(signature.q) / 8};
+  use.output = config.registerUse(signature) - use.total();
+  return {.registers = use,
+          .registerLimit = mostRegisterUse(signature, config),
+          .registerRule = "S, P and O of a consumer; with more ptxas spills, "
+                          "and the pruner has the same rule",
+          .tradedRegisters =
+              config.tradesRegisters() ? config.consumerRegisters() : 0,
+          .shared = {.stages = config.stages,
+                     .bytesA = double(config.keyBytes(signature)),
+                     .bytesB = double(config.valueBytes(signature) +
+                                      config.transposedBytes(signature))},
+          .block = {config.threads(),
+                    registerLimit(device, config.threads(), 1),
+                    config.sharedBytes(signature)}};
 }
 
 static std::optional<Rejection>

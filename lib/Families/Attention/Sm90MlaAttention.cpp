@@ -9,6 +9,7 @@
 #include "Families/Attention/Sm90MlaPlan.h"
 #include "Families/Attention/Sm90Pages.h"
 #include "Model/MathUtil.h"
+#include "Model/RegisterWall.h"
 
 #include <algorithm>
 
@@ -52,6 +53,10 @@ protected:
                                  const Sm90MlaConfig &config,
                                  const DeviceModel &device) const override;
 
+  AttentionWalls wallsOf(const AttentionSignature &signature,
+                         const Sm90MlaConfig &config,
+                         const DeviceModel &device) const override;
+
   WorkspaceLayout workspaceOf(const AttentionProblem &problem,
                               const Sm90MlaConfig &config,
                               const DeviceModel &device) const override {
@@ -79,18 +84,38 @@ Sm90MlaAttention::tileKernel(const AttentionProblem &problem,
   kernel.keys = Sm90MlaConfig::kKeys;
   kernel.packed = problem.group();
   kernel.columnParts = Sm90MlaConfig::kConsumers;
-  kernel.pageClocks =
-      kBoxClocks * double(Sm90MlaConfig::keySlabs(signature) *
-                          pagesOfStep(problem, config.loadedKeys()));
+  kernel.boxes = Sm90MlaConfig::keySlabs(signature) *
+                 pagesOfStep(problem, config.loadedKeys());
+  kernel.boxClocks = kBoxClocks;
   kernel.sharers = config.cluster;
+  kernel.stages = Sm90MlaConfig::kStages;
+  kernel.loadsAhead = false;
   kernel.takesTurns = false;
   kernel.order = TileOrder::Dynamic;
   kernel.splits = grid.splits;
   kernel.splitKeys = grid.splitKeys;
   kernel.merge =
       grid.splits > 1 ? SplitMerge::DependentLaunch : SplitMerge::None;
-  kernel.sharedBytes = config.sharedBytes(signature);
   return kernel;
+}
+
+AttentionWalls Sm90MlaAttention::wallsOf(const AttentionSignature &signature,
+                                         const Sm90MlaConfig &config,
+                                         const DeviceModel &device) const {
+  using Mla = Sm90MlaConfig;
+  // A thread has a part of a row of S, of P and of its consumer's columns.
+  constexpr int kThreads = Mla::kWarpgroup, kScores = Mla::kRows * Mla::kKeys;
+  return {.registers = {.output = Mla::kRows * Mla::width(signature) / kThreads,
+                        .scores = kScores / kThreads,
+                        .weights = kScores / kThreads / 2},
+          .registerLimit = Mla::kConsumerRegisters,
+          .registerRule = "S, P and O of a consumer, whatever the config",
+          .tradedRegisters = Mla::kConsumerRegisters,
+          .shared = {.stages = Mla::kStages,
+                     .bytesA = double(Mla::tileBytes(signature))},
+          .block = {config.threads(),
+                    registerLimit(device, config.threads(), 1),
+                    config.sharedBytes(signature)}};
 }
 
 static int64_t rowBlocksOf(const AttentionProblem &problem) {

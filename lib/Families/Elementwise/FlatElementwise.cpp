@@ -161,7 +161,7 @@ private:
 //===----------------------------------------------------------------------===//
 
 class FlatElementwise final
-    : public TypedMemoryPassTemplate<FlatElementwiseConfig> {
+    : public TypedMemoryPassTemplate<FlatElementwise, FlatElementwiseConfig> {
 public:
   FlatElementwise()
       : TypedMemoryPassTemplate({"elementwise/FlatElementwise.cuh",
@@ -217,11 +217,14 @@ protected:
     return checkGrid(p, signature, config, device);
   }
 
-  MemoryPass memoryPass(const Problem &problem, const Values &values,
-                        const DeviceModel &device) const override {
-    return flatStreamKernel(read(problem),
-                            readElementwiseSignature(problem.signature),
-                            fromValues<FlatElementwiseConfig>(values), device);
+public:
+  template <Number N>
+  MemoryPass<N> pass(const Problem &problem,
+                     const FlatElementwiseConfig &config,
+                     const DeviceModel &device) const {
+    return flatStreamKernel<N>(read(problem),
+                               readElementwiseSignature(problem.signature),
+                               config, device);
   }
 
 private:

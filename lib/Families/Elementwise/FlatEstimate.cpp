@@ -114,11 +114,12 @@ Instructions instructionsOf(const ElementwiseSignature &signature,
 
 } // namespace
 
-MemoryPass flatStreamKernel(const ElementwiseProblem &p,
-                            const ElementwiseSignature &signature,
-                            const FlatElementwiseConfig &config,
-                            const DeviceModel &device) {
-  MemoryPass kernel;
+/// The bytes, instructions and loads of \p config.
+static PassWork workOf(const ElementwiseProblem &p,
+                       const ElementwiseSignature &signature,
+                       const FlatElementwiseConfig &config,
+                       const DeviceModel &device) {
+  PassWork kernel;
   int64_t inBytes = bytesOf(p.dtype), outBytes = bytesOf(p.out);
   double elements = double(p.rows) * p.cols;
   int64_t matrices = 1 + signature.count(LinkShape::Matrix);
@@ -133,6 +134,12 @@ MemoryPass flatStreamKernel(const ElementwiseProblem &p,
   // The caches deliver a row of values for every run of items, and the value of
   // a column for every vector.
   const double items = std::max(itemsOf(p, config), 1.0);
+  kernel.loads = {.vectors = items,
+                  .operands = matrices,
+                  .elements = config.vector,
+                  .elementBytes = inBytes,
+                  .registers =
+                      config.items * matrices * config.vectorWords(signature)};
   kernel.sharedBytesPerTask =
       (elements / items * rowLinks + elements / config.vector * columnLinks) *
       inBytes / double(kernel.tasks);
@@ -142,26 +149,44 @@ MemoryPass flatStreamKernel(const ElementwiseProblem &p,
   if (config.hint == 1 && (config.vector * inBytes > kAccessBytes ||
                            config.start == FlatElementwiseConfig::kAny))
     kernel.rereadBytes = elements * matrices * inBytes;
+  Instructions count = instructionsOf(signature, config, items, device);
+  kernel.simdOps = elements * count.simd;
+  kernel.specialOps = elements * count.special;
+  return kernel;
+}
+
+template <Number N>
+MemoryPass<N> flatStreamKernel(const ElementwiseProblem &p,
+                               const ElementwiseSignature &signature,
+                               const FlatElementwiseConfig &config,
+                               const DeviceModel &device) {
+  MemoryPass<N> kernel{workOf(p, signature, config, device)};
   // H100, by accesses of 4 bytes and less: 0.88 to 0.90 of the copy baseline,
   // where whole accesses reach 0.94 to 0.97 (bias and sum of fp32 4922 x 4481,
   // 183 x 250957, 76 x 17609; bias and silu of bf16 8191 x 8191).
   constexpr int64_t kNarrowBytes = 4;
   constexpr double kNarrowLoss = 0.07;
-  if (config.vector * inBytes <= kNarrowBytes)
-    kernel.lostShare = kNarrowLoss;
+  if (config.vector * bytesOf(p.dtype) <= kNarrowBytes)
+    kernel.lostShare = fitted<N>(kNarrowLoss, "lost by narrow accesses");
   // H200: loads that bypass L1 take 1 to 11 % more time than plain ones
   // wherever DRAM is the limit, in 25 problems of 10 MB to 2 GB. In 15 smaller
   // problems they take 1 to 3 % less. On an H100 both are equal to 1 %, except
   // for three matrices of large problems, where they are 3 to 40 % slower.
   constexpr double kStreamingLoadsLoss = 0.05, kPlainLoadNs = 60;
   if (config.hint == 1)
-    kernel.lostShare += kStreamingLoadsLoss;
+    kernel.lostShare += fitted<N>(kStreamingLoadsLoss, "lost by loads past L1");
   else
-    kernel.serialNs = kPlainLoadNs;
-  Instructions count = instructionsOf(signature, config, items, device);
-  kernel.simdOps = elements * count.simd;
-  kernel.specialOps = elements * count.special;
+    kernel.serialNs = fitted<N>(kPlainLoadNs, "loads through L1", "ns");
   return kernel;
 }
+
+template MemoryPass<double> flatStreamKernel(const ElementwiseProblem &,
+                                             const ElementwiseSignature &,
+                                             const FlatElementwiseConfig &,
+                                             const DeviceModel &);
+template MemoryPass<Figure> flatStreamKernel(const ElementwiseProblem &,
+                                             const ElementwiseSignature &,
+                                             const FlatElementwiseConfig &,
+                                             const DeviceModel &);
 
 } // namespace kiln

@@ -12,9 +12,10 @@ inline constexpr int64_t kAccessBytes = 16;
 
 /// The memory pass of \p config for the problem \p p: bytes, instructions and
 /// waits. Pure, less than a microsecond.
-MemoryPass flatStreamKernel(const ElementwiseProblem &p,
-                            const ElementwiseSignature &signature,
-                            const FlatElementwiseConfig &config,
-                            const DeviceModel &device);
+template <Number N>
+MemoryPass<N> flatStreamKernel(const ElementwiseProblem &p,
+                               const ElementwiseSignature &signature,
+                               const FlatElementwiseConfig &config,
+                               const DeviceModel &device);
 
 } // namespace kiln

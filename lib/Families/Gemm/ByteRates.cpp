@@ -10,11 +10,12 @@ static ByteProduct productOf(const GemmSignature &signature,
   return byteProductOf(signature, static_cast<int>(device.computeCapability()));
 }
 
-double mmaSyncRate(const GemmSignature &signature, const DeviceModel &device) {
+double DeviceModel::*mmaSyncRate(const GemmSignature &signature,
+                                 const DeviceModel &device) {
   RateType rate = productOf(signature, device) == ByteProduct::Converted
                       ? RateType::FP16
                       : rateTypeOf(signature.in, signature.compute);
-  return device.mmaSyncFlopsPerClockPerSm(rate);
+  return mmaSyncRateOf(rate);
 }
 
 double halfClocks(DType type, const DeviceModel &device) {

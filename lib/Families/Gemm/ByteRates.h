@@ -16,9 +16,10 @@
 
 namespace kiln {
 
-/// Flops of mma.sync on op(A) and op(B), a clock and SM; 0 where there is no
-/// instruction for them.
-double mmaSyncRate(const GemmSignature &signature, const DeviceModel &device);
+/// The rate of mma.sync on op(A) and op(B); null or a value of 0 where there is
+/// no instruction for them.
+double DeviceModel::*mmaSyncRate(const GemmSignature &signature,
+                                 const DeviceModel &device);
 
 /// Clocks that a warp keeps its sub-core's units busy to make fp16 of one fp8
 /// of \p type in each lane.

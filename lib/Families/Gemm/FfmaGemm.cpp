@@ -222,7 +222,11 @@ TileKernel FfmaGemm::tileKernel(const GemmSignature &signature,
                                 const FfmaGemmConfig &config,
                                 const DeviceModel &device) const {
   TileKernel kernel = ringTileKernel(signature, config);
-  kernel.accumulatorsPerThread = config.microM * config.microN;
+  kernel.stageBytesB = config.stageBytes(signature) - kernel.stageBytesA;
+  // Warps that share out k have sums of the whole tile each.
+  kernel.tileThreads = config.groupThreads();
+  kernel.fragmentsA = 4 * config.ahead();
+  kernel.fragmentsB = 8 * config.microN;
   kernel.registersPerThread = static_cast<int>(registersOf(signature, config));
   // The banks deliver each vector that a warp reads to its half warps in
   // passes of 128 bytes: two, or four where all lanes differ.
@@ -232,7 +236,7 @@ TileKernel FfmaGemm::tileKernel(const GemmSignature &signature,
   constexpr int kPassBytes = 128, kStepK = 4;
   double warpSteps = config.groupThreads() / 32.0 * config.blockK / kStepK;
   kernel.sharedReadBytes = warpSteps * vectors * kPassBytes;
-  kernel.flopsPerClock = device.simdFlopsPerClockPerSm(RateType::FP32);
+  kernel.rate = &DeviceModel::simdFp32FlopsPerClock;
   // Clocks of a step of four along k: FFMAs, reads of both fragments, addresses
   // and the step's share of copies, barrier and loop. The register file
   // delivers one even and one odd register a clock, and vectors along k have
@@ -266,8 +270,8 @@ TileKernel FfmaGemm::tileKernel(const GemmSignature &signature,
       copyClocksOf(config.blockN, signature.isKMajorB(), signature.alignB);
   constexpr double kPerStep = 8, kPerTile = 80;
   double other = kPerStep + (copies + kPerTile) / config.steps();
-  kernel.efficiency =
-      share * ffmaEfficiency(ffma, slots, reads + other, device);
+  kernel.issue = ffmaShare(ffma, slots, reads + other, device);
+  kernel.issue.share = share;
   kernel.tensor = false;
   // A warp of a sub-core has enough independent FFMAs to itself (H100: 4 warps
   // reach 0.85 of what 8 do, in 111 measured times; 5 is the whole number that

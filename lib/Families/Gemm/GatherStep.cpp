@@ -42,45 +42,44 @@ int64_t gatherBytes(const GemmProblem &problem) {
          roundUp(problem.m * depthsOf(problem) * kScaleBytes, kAlign);
 }
 
-double copyStepsNs(int steps, double bytes, const DeviceModel &device) {
+template <Number N>
+N copyStepsNs(int steps, double bytes, const DeviceModel &device) {
   // A copy is a kernel of its own: its bytes both ways, and what passes before
   // its first store and behind its last one (120 x 1024 x 1024 of tf32, TN, on
   // an H100: 3.3 us more than the product).
   constexpr double kCopyNs = 2000;
+  if (steps == 0)
+    return 0;
   // A copy behind a copy is launched while that one runs (Sm90Plan.cpp).
-  const double begins = steps > 0 ? device.launchNs + device.rampNs : 0;
-  return begins + steps * kCopyNs + bytes / device.dramBytesPerNs() +
-         bytes / device.dramWriteBytesPerNs();
+  const N moved = given<N>(bytes, "bytes of copies", "B");
+  return deviceValue<N>(device, &DeviceModel::launchNs) +
+         deviceValue<N>(device, &DeviceModel::rampNs) +
+         given<N>(steps, "copies") * fitted<N>(kCopyNs, "begin and end", "ns") +
+         moved / deviceValue<N>(device, &DeviceModel::dramGBs) +
+         moved / deviceValue<N>(device, &DeviceModel::dramWriteGBs);
 }
+template double copyStepsNs(int, double, const DeviceModel &);
+template Figure copyStepsNs(int, double, const DeviceModel &);
 
-double gatherNs(const GemmProblem &problem, const DeviceModel &device) {
+template <Number N>
+N gatherNs(const GemmProblem &problem, const DeviceModel &device) {
   if (!problem.gathers)
     return 0;
   double rows = double(problem.m) * double(problem.batch);
-  return copyStepsNs(1, rows * double(pitchOf(problem)), device);
+  return named(copyStepsNs<N>(1, rows * double(pitchOf(problem)), device),
+               "gather of A's rows", "ns");
 }
+template double gatherNs(const GemmProblem &, const DeviceModel &);
+template Figure gatherNs(const GemmProblem &, const DeviceModel &);
 
-double alignNs(const GemmProblem &problem, const DeviceModel &device) {
+template <Number N>
+N alignNs(const GemmProblem &problem, const DeviceModel &device) {
   double rows = double(problem.m) * double(problem.batchA);
-  return copyStepsNs(1, rows * double(pitchOf(problem)), device);
+  return named(copyStepsNs<N>(1, rows * double(pitchOf(problem)), device),
+               "aligned copy of A's rows", "ns");
 }
-
-void addStep(llvm::StringRef name, double ns, Estimate &estimate) {
-  estimate.totalNs += ns;
-  estimate.add(name, ns);
-}
-
-void explainStep(llvm::StringRef title, llvm::StringRef verdict,
-                 llvm::StringRef name, double ns, Derivation &derivation) {
-  const int last = static_cast<int>(derivation.size());
-  derivation.add(
-      {.title = title.str(),
-       .verdict = verdict.str(),
-       .rule = StepRule::Sum,
-       .terms = {derivation.resultOf(last, 1, "product"), {name.str(), ns}},
-       .blames = derivation[last].blames,
-       .clears = derivation[last].clears});
-}
+template double alignNs(const GemmProblem &, const DeviceModel &);
+template Figure alignNs(const GemmProblem &, const DeviceModel &);
 
 int64_t alignedBytes(const GemmProblem &problem) { return rowsBytes(problem); }
 

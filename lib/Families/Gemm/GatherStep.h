@@ -17,19 +17,16 @@ int64_t gatherBytes(const GemmProblem &problem);
 int64_t gatheredRowBytes(const GemmProblem &problem);
 
 /// Time of so many copies ahead of a product, of \p bytes in all.
-double copyStepsNs(int steps, double bytes, const DeviceModel &device);
-/// Time of the copy of A, for a typicalProduct().
-double gatherNs(const GemmProblem &problem, const DeviceModel &device);
+template <Number N>
+N copyStepsNs(int steps, double bytes, const DeviceModel &device);
+/// Time of the copy of A, for a typicalProduct(); 0 where none is made.
+template <Number N>
+N gatherNs(const GemmProblem &problem, const DeviceModel &device);
 
 /// The same of a copy of rows of A that begin anywhere, and its scratch.
-double alignNs(const GemmProblem &problem, const DeviceModel &device);
+template <Number N>
+N alignNs(const GemmProblem &problem, const DeviceModel &device);
 int64_t alignedBytes(const GemmProblem &problem);
-
-/// Adds a step of \p ns beside a product to its estimate, and to its derivation
-/// with such a title.
-void addStep(llvm::StringRef name, double ns, Estimate &estimate);
-void explainStep(llvm::StringRef title, llvm::StringRef verdict,
-                 llvm::StringRef name, double ns, Derivation &derivation);
 
 /// The leading dimension of these copies.
 int64_t gatheredLda(const GemmProblem &problem);

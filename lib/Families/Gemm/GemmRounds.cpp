@@ -102,30 +102,6 @@ GemmProblem typicalRound(const GemmProblem &product, const GemmRounds &rounds,
   return typicalProduct(round);
 }
 
-void addRounds(int64_t count, Estimate &estimate) {
-  if (count <= 1)
-    return;
-  const double ns = static_cast<double>(count - 1) * estimate.totalNs;
-  estimate.totalNs += ns;
-  estimate.add("further rounds", ns);
-}
-
-void explainRounds(int64_t count, Derivation &derivation) {
-  if (count <= 1)
-    return;
-  const int last = static_cast<int>(derivation.size());
-  derivation.add(
-      {.title = "rounds",
-       .verdict = fmt::format("{} parts follow each other, for which all at "
-                              "once has no room in the workspace",
-                              count),
-       .rule = StepRule::Sum,
-       .terms = {derivation.resultOf(last, static_cast<double>(count),
-                                     "a round")},
-       .blames = derivation[last].blames,
-       .clears = derivation[last].clears});
-}
-
 namespace {
 
 /// Binds one round: the same arguments, with the addresses of its part.

@@ -54,9 +54,14 @@ struct GemmRounds {
 GemmProblem typicalRound(const GemmProblem &product, const GemmRounds &rounds,
                          int64_t count);
 
-/// Multiplies \p estimate, that of one round, and its derivation.
-void addRounds(int64_t count, Estimate &estimate);
-void explainRounds(int64_t count, Derivation &derivation);
+/// The time of \p count rounds of \p one each.
+template <Number N> N withRounds(int64_t count, const N &one) {
+  if (count <= 1)
+    return one;
+  const N round = named(one, "a round", "ns");
+  return round + named(given<N>(double(count - 1), "rounds") * round,
+                       "further rounds", "ns");
+}
 
 /// While it lives, rounds have so many bytes instead: small problems have
 /// several, for tests.

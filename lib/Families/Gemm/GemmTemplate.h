@@ -254,30 +254,20 @@ public:
 
   Estimate estimate(const Problem &problem, const Values &values,
                     const DeviceModel &device) const final {
-    return predict(productOf(problem), fromValues<Config>(values), device,
-                   Detail::Terms);
-  }
-
-  Estimate estimateTime(const Problem &problem, const Values &values,
-                        const DeviceModel &device) const final {
-    return predict(productOf(problem), fromValues<Config>(values), device,
-                   Detail::Time);
+    return predict(productOf(problem), fromValues<Config>(values), device);
   }
 
   Derivation explain(const Problem &problem, const Values &values,
                      const DeviceModel &device) const final {
     const GemmProduct product = productOf(problem);
-    Derivation derivation = explainTile(
+    Derivation steps;
+    const Prediction<Figure> one = explainTile(
         product.typical,
         tileKernel(product.signature, fromValues<Config>(values), device),
-        device);
-    if (product.alignsA)
-      explainStep("copy of A", "rows of A are copied to where they are aligned",
-                  "align", alignNs(product.typical, device), derivation);
-    if (product.quantizes)
-      explainQuantize(product.typical, device, derivation);
-    explainRounds(product.roundCount, derivation);
-    return derivation;
+        device, steps);
+    const auto [total, bound] = withSteps(product, one, device);
+    steps.setTotal(named(total, "total", "ns"), bound);
+    return steps;
   }
 
   llvm::SmallVector<Values, 4>
@@ -307,7 +297,7 @@ public:
               (allowance.isLimited() &&
                this->exceeds(allowance, problem, valuesOf(config), device)))
             return std::nullopt;
-          return predict(product, config, device, Detail::Time).totalNs;
+          return predict(product, config, device).totalNs;
         });
   }
 
@@ -322,8 +312,7 @@ public:
       if (auto rejection = check(product, config, device))
         sink.reject(*rejection, [&] { return valuesOf(config); });
       else
-        sink.rank(valuesOf(config),
-                  predict(product, config, device, Detail::Time),
+        sink.rank(valuesOf(config), predict(product, config, device),
                   classByTime(config));
     });
   }
@@ -500,19 +489,28 @@ private:
     return checkQuantize(quantizedSteps(product, config));
   }
 
-  /// The time of a config that prune() lets pass. With Detail::Time it is asked
-  /// of a whole space: it allocates nothing, and its terms go nowhere.
+  /// The time of a config that prune() lets pass.
   Estimate predict(const GemmProduct &product, const Config &config,
-                   const DeviceModel &device, Detail detail) const {
-    Estimate estimate = estimateTile(
-        product.typical, tileKernel(product.signature, config, device), device,
-        detail);
+                   const DeviceModel &device) const {
+    return withSteps(product,
+                     estimateTile(product.typical,
+                                  tileKernel(product.signature, config, device),
+                                  device),
+                     device);
+  }
+
+  /// Adds the steps beside the product of one round, and further rounds.
+  template <Number N>
+  static Prediction<N> withSteps(const GemmProduct &product,
+                                 Prediction<N> prediction,
+                                 const DeviceModel &device) {
+    N &total = prediction.totalNs;
     if (product.alignsA)
-      addStep("align", alignNs(product.typical, device), estimate);
+      total += alignNs<N>(product.typical, device);
     if (product.quantizes)
-      addQuantize(product.typical, device, estimate);
-    addRounds(product.roundCount, estimate);
-    return estimate;
+      total += quantizeNs<N>(product.typical, device);
+    total = withRounds(product.roundCount, total);
+    return prediction;
   }
 
   /// Limits of the device and of a launch that hold for every template.

@@ -176,9 +176,6 @@ StreamedTile Gemv::tileKernel(const GemmSignature &signature,
   double conversions = elements * unpackingSlots(typeS, device);
   double others = isFp8(typeV) ? elements * unpackingSlots(typeV, device) : 0.0;
   double products = signature.in == DType::INT8 ? elements / 2 : elements;
-  double instructions =
-      kLoop + config.unroll * (kLoad * (rows + vectors) + vectors * others +
-                               rows * (conversions + products * vectors));
   bool isByte = bytesOf(signature.in) == 1;
   double selects =
       config.unroll * (isByte ? 4 : 2 * elements) * (rows + vectors);
@@ -186,8 +183,13 @@ StreamedTile Gemv::tileKernel(const GemmSignature &signature,
   constexpr double kIssueEfficiency = 0.5;
   double warpsPerClock = device.simdFlopsPerClockPerSm(RateType::FP32) / 2 /
                          kWarpThreads / double(device.subCoresPerSm);
-  tile.stepClocks = instructions / warpsPerClock / kIssueEfficiency;
-  tile.partialClocks = selects / warpsPerClock / kIssueEfficiency;
+  const double clocks = 1 / (warpsPerClock * kIssueEfficiency);
+  const double unrolled = config.unroll * clocks;
+  tile.step = {.loop = kLoop * clocks,
+               .copies = unrolled * kLoad * (rows + vectors),
+               .decoding = unrolled * (vectors * others + rows * conversions),
+               .products = unrolled * rows * products * vectors};
+  tile.partialClocks = selects * clocks;
   tile.startNs = 880;
   tile.restartNs = 400;
   // Every further vector brings shuffles, sums in shared memory and stores.

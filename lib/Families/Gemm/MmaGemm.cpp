@@ -310,7 +310,7 @@ std::optional<Rejection> MmaGemm::checkLimits(const GemmProblem &problem,
     return Rejection{PruneReason::Type};
   if (auto rejection = checkAccumulators(sumsOf(signature, config, device)))
     return rejection;
-  if (mmaSyncRate(signature, device) == 0)
+  if (!hasRate(device, mmaSyncRate(signature, device)))
     return Rejection{PruneReason::Type};
   if (auto rejection = checkIntegerSums(problem))
     return rejection;
@@ -339,8 +339,12 @@ TileKernel MmaGemm::tileKernel(const GemmSignature &signature,
   int bytes = bytesOf(signature.in);
   int warps = config.warpsM * config.warpsN;
   TileKernel kernel = ringTileKernel(signature, config);
-  kernel.accumulatorsPerThread =
-      config.blockM * config.blockN / config.threads();
+  kernel.tileThreads = config.threads();
+  constexpr int kSets = 2; // of fragments, in turn
+  kernel.fragmentsA =
+      int(mmaSyncFragmentRegisters(config.warpTileM(), 0, kSets));
+  kernel.fragmentsB =
+      int(mmaSyncFragmentRegisters(0, config.warpTileN(), kSets));
   kernel.registersPerThread = registersOf(signature, config, device);
   // Every warp reads the rows of A and the columns of B of its own tile.
   kernel.sharedReadBytes = double(warps) *
@@ -362,9 +366,8 @@ TileKernel MmaGemm::tileKernel(const GemmSignature &signature,
       promotionClocks(signature,
                       double(config.blockM) * config.blockN / config.threads(),
                       laneScales(config), config.blockK, device);
-  double flops = 2.0 * config.blockM * config.blockN * config.blockK;
-  kernel.flopsPerClock =
-      flops / (flops / usedRate(mmaSyncRate(signature, device)) + conversions);
+  kernel.conversionClocks = conversions;
+  kernel.rate = mmaSyncRate(signature, device);
   kernel.warpsForPeak = 8;
   return kernel;
 }

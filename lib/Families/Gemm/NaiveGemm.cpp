@@ -54,10 +54,10 @@ protected:
     kernel.threads = config.threads();
     constexpr int kRegisters = 40;
     kernel.registersPerThread = kRegisters;
-    kernel.accumulatorsPerThread = 1;
-    kernel.flopsPerClock = device.simdFlopsPerClockPerSm(RateType::FP64);
+    kernel.tileThreads = config.threads();
+    kernel.rate = &DeviceModel::simdFp64FlopsPerClock;
     // One multiply-add beside two loads and their addresses.
-    kernel.efficiency = 0.1;
+    kernel.issue.share = 0.1;
     kernel.tensor = false;
     return kernel;
   }

@@ -195,19 +195,18 @@ StreamedTile PackedGemm::tileKernel(const GemmSignature &signature,
   double loads = units * config.warpK * bitsOf(signature.typeB()) / 256;
   double pairs = signature.groupB ? units * parts * (1 + signature.zeroB) : 0;
   double copies = vectors * config.warpK * bytesOf(signature.in) / kCopied;
-  double flops = 2.0 * config.rows * vectors * kStepK;
-  double rate = usedRate(device.mmaSyncFlopsPerClockPerSm(
-                    rateTypeOf(signature.in, signature.compute))) /
-                double(device.subCoresPerSm);
   double fragments = double(ceilDiv(config.vectors, 16));
   // A multiplication for each sum and group, with what it waits for.
   double scaled =
       signature.groupB ? kScaled * parts * config.accumulators() : 0;
-  tile.stepClocks = kLoop + kCopy * (loads + pairs + copies) + scaled +
-                    steps * (kFragment * fragments + flops / rate +
-                             units * decodeClocks(signature));
+  tile.step = {.loop = kLoop,
+               .copies = kCopy * (loads + pairs + copies),
+               .fragments = steps * kFragment * fragments,
+               .decoding = steps * units * decodeClocks(signature),
+               .sums = scaled,
+               .flop = 2.0 * config.rows * vectors * config.warpK};
   tile.waitClocks = 30;
-  tile.tensor = true;
+  tile.tensorRate = mmaSyncRateOf(rateTypeOf(signature.in, signature.compute));
   // SMs that ask for the same line at the same time are answered together.
   tile.vectorShare = 0.5;
   tile.startNs = 1100;

@@ -34,25 +34,17 @@ int64_t quantizedBytes(const GemmProblem &product) {
   return product.batchA * product.strideD() * bytesOf(product.out);
 }
 
-static double quantizeNs(const GemmProblem &product,
-                         const DeviceModel &device) {
+template <Number N>
+N quantizeNs(const GemmProblem &product, const DeviceModel &device) {
   const double elements =
       double(product.room) * double(product.outCols()) * double(product.batchA);
   // Two bytes are read of an element, one is written.
   constexpr double kBytes = 1.5;
-  return copyStepsNs(1, kBytes * elements, device);
+  return named(copyStepsNs<N>(1, kBytes * elements, device), "quantised output",
+               "ns");
 }
-
-void addQuantize(const GemmProblem &product, const DeviceModel &device,
-                 Estimate &estimate) {
-  addStep("quantise", quantizeNs(product, device), estimate);
-}
-
-void explainQuantize(const GemmProblem &product, const DeviceModel &device,
-                     Derivation &derivation) {
-  explainStep("quantised output", "a step of its own makes e4m3 of the results",
-              "quantise", quantizeNs(product, device), derivation);
-}
+template double quantizeNs(const GemmProblem &, const DeviceModel &);
+template Figure quantizeNs(const GemmProblem &, const DeviceModel &);
 
 WorkspaceLayout withQuantized(const GemmProblem &product,
                               WorkspaceLayout layout) {

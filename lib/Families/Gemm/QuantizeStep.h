@@ -22,12 +22,9 @@ std::optional<Rejection> checkQuantize(int steps);
 /// Scratch of what \p product, a problem that toProduct() made, writes.
 int64_t quantizedBytes(const GemmProblem &product);
 
-/// Adds the step's time to \p estimate, that of a typicalProduct(), and to its
-/// derivation.
-void addQuantize(const GemmProblem &product, const DeviceModel &device,
-                 Estimate &estimate);
-void explainQuantize(const GemmProblem &product, const DeviceModel &device,
-                     Derivation &derivation);
+/// The step's time for a typicalProduct().
+template <Number N>
+N quantizeNs(const GemmProblem &product, const DeviceModel &device);
 
 /// Makes of \p plan, of the product of \p problem, the plan of \p problem: with
 /// one more kernel, scratch behind the product's, and a binder that appends the

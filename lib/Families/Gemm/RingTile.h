@@ -35,6 +35,9 @@ TileKernel ringTileKernel(const GemmSignature &signature,
     kernel.waveBlocks = config.waveBlocks;
   kernel.rasterGroup = config.rasterGroup;
   kernel.sharedBytes = config.sharedBytes(signature);
+  const int rowBytes = config.blockK * bytesOf(signature.in);
+  kernel.stageBytesA = int64_t(config.blockM) * rowBytes;
+  kernel.stageBytesB = int64_t(config.blockN) * rowBytes;
   return kernel;
 }
 

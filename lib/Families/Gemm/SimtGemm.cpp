@@ -92,19 +92,24 @@ protected:
     kernel.threads = config.threads();
     kernel.rasterGroup = config.rasterGroup;
     kernel.sharedBytes = config.sharedBytes(signature);
-    kernel.accumulatorsPerThread = config.microM * config.microN;
+    kernel.tileThreads = config.threads();
+    // Two buffers of fp32, whose rows have a pitch.
+    kernel.stageBytesA = int64_t(config.blockK) * config.pitchM() * 4;
+    kernel.stageBytesB = int64_t(config.blockK) * config.pitchN() * 4;
     // Two sets of a column of A and a row of B, and the staged global loads.
     constexpr int kOverhead = 24;
     int loads =
         (config.blockM + config.blockN) * config.blockK / config.threads();
     kernel.registersPerThread =
-        std::min(kernel.accumulatorsPerThread +
+        std::min(config.microM * config.microN +
                      (config.microM + config.microN) + loads + kOverhead,
                  255);
+    kernel.fragmentsA = config.microM;
+    kernel.fragmentsB = config.microN;
     // Lanes lie 4 x 8 over a warp's tile and share values by broadcast.
     kernel.sharedReadBytes = config.threads() / 32.0 * config.blockK *
                              (4 * config.microM + 8 * config.microN) * 4;
-    kernel.flopsPerClock = device.simdFlopsPerClockPerSm(RateType::FP32);
+    kernel.rate = &DeviceModel::simdFp32FlopsPerClock;
     // Issue slots of one step of k: the FFMAs, 16-byte reads of both fragments,
     // and the step's share of staging and loop instructions.
     double ffma = double(config.microM) * config.microN;
@@ -112,7 +117,7 @@ protected:
     double staging = 3.0 * loads / config.blockK + 1;
     // In SASS seven of ten FFMAs read two even or two odd registers.
     constexpr double kSlots = 1.7;
-    kernel.efficiency = ffmaEfficiency(ffma, kSlots, reads + staging, device);
+    kernel.issue = ffmaShare(ffma, kSlots, reads + staging, device);
     kernel.tensor = false;
     kernel.warpsForPeak = 8;
     return kernel;

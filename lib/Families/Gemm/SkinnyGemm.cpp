@@ -140,7 +140,7 @@ std::optional<Rejection> SkinnyGemm::checkLimits(
   if (vectors < leastVectors(signature))
     return Rejection{PruneReason::Dominated, double(vectors),
                      double(leastVectors(signature)), "vectors"};
-  if (mmaSyncRate(signature, device) == 0)
+  if (!hasRate(device, mmaSyncRate(signature, device)))
     return Rejection{PruneReason::Type};
   if (auto rejection = checkIntegerSums(problem))
     return rejection;
@@ -179,21 +179,20 @@ StreamedTile SkinnyGemm::tileKernel(const GemmSignature &signature,
   double copies =
       (rows + vectors) * config.warpK * bytesOf(signature.in) / kCopied;
   double fragments = rows / 16 + double(ceilDiv(config.vectors, 16));
-  double flops = 2 * rows * vectors * stepK;
-  double rate =
-      usedRate(mmaSyncRate(signature, device)) / double(device.subCoresPerSm);
   DType typeS = config.streamsA ? signature.in : signature.typeB();
   DType typeV = config.streamsA ? signature.typeB() : signature.in;
   double conversions = rows * conversionClocks(signature, typeS, device) +
                        vectors * conversionClocks(signature, typeV, device);
-  tile.stepClocks = kLoop + kCopy * copies +
-                    config.warpK / double(stepK) *
-                        (kFragment * fragments + flops / rate +
-                         conversions * stepK / double(kWarpThreads)) +
-                    promotionClocks(signature, config.accumulators(),
-                                    laneScales(config), config.warpK, device);
+  tile.step = {
+      .loop = kLoop,
+      .copies = kCopy * copies,
+      .fragments = config.warpK / double(stepK) * kFragment * fragments,
+      .decoding = config.warpK * conversions / double(kWarpThreads),
+      .sums = promotionClocks(signature, config.accumulators(),
+                              laneScales(config), config.warpK, device),
+      .flop = 2 * rows * vectors * config.warpK};
   tile.waitClocks = 87;
-  tile.tensor = true;
+  tile.tensorRate = mmaSyncRate(signature, device);
   // The loads of a ring queue behind each other.
   tile.latencyShare = 2;
   // SMs that ask for the same line at the same time are answered together.

@@ -37,26 +37,14 @@
 
 namespace kiln {
 
+/// Where L2 is behind, requests queue, and blocks lose this many times what its
+/// rate alone costs them. (Fitted to the sweeps of bf16 and e4m3 on an H200.)
+static constexpr double kSm90Queue = 1.5;
+
 int64_t residentGroups(const Sm90GemmConfig &config,
                        const DeviceModel &device) {
   int64_t clusters = device.maxClusters(config.multicastBlocks());
   return std::max<int64_t>(1, clusters / config.splitK());
-}
-
-/// x^8, and its root: pow() would take half of the time of an estimate.
-static double eighth(double x) {
-  static_assert(kSm90Exponent == 8);
-  double x2 = x * x, x4 = x2 * x2;
-  return x4 * x4;
-}
-static double eighthRoot(double x) {
-  return std::sqrt(std::sqrt(std::sqrt(x)));
-}
-
-static double normOf(const Sm90Step &step) {
-  return eighthRoot(eighth(step.math) + eighth(step.port) + eighth(step.l2) +
-                    eighth(step.dram) + eighth(step.shared) +
-                    eighth(step.ring));
 }
 
 /// The time of L2 for rows of 128 bytes that begin at multiples of \p pitch, in
@@ -72,8 +60,10 @@ static double linesOf(int64_t pitch) {
                                 : kFiveSectors;
 }
 
-Sm90Model::Sm90Model(const GemmProblem &problem, const GemmSignature &signature,
-                     const Sm90GemmConfig &config, const DeviceModel &device)
+template <Number N>
+Sm90Model<N>::Sm90Model(const GemmProblem &problem,
+                        const GemmSignature &signature,
+                        const Sm90GemmConfig &config, const DeviceModel &device)
     : problem(problem), signature(signature), config(config), device(device) {
   groups = std::llround(
       tilesAlongM(problem, int64_t(config.blockM) * config.clusterM) *
@@ -97,10 +87,21 @@ Sm90Model::Sm90Model(const GemmProblem &problem, const GemmSignature &signature,
   linesA = linesOf(pitchOfA(problem, signature, config));
   linesB = linesOf(pitchOfB(problem, signature, config));
   computeTraffic();
+  constexpr double kHeld = 0.848; // in launches of 5 us to 2 ms
+  constexpr double kBoost = 1.08; // in launches of up to 2 ms
+  clock = named(fitted<N>(kHeld, "held share") *
+                    deviceValue<N>(device, &DeviceModel::smClockMHz) / N(1000),
+                "clock", "GHz");
+  powerClock =
+      named(fitted<N>(kBoost, "short launches") *
+                deviceValue<N>(device, &DeviceModel::sustainedTensorClockMHz) /
+                N(1000),
+            "clock that power leaves", "GHz");
   // Blocks begin together; by and by some are ahead. (As good from 100 to 220.)
   constexpr double kTogether = 150;
   apartShare =
       std::max(0.0, 1 - kTogether / (double(tilesPerBlock) * double(kSteps)));
+  computeStep();
   if (fullWaves() > 0)
     full = last = stepOf(blocksOf(resident));
   if (lastGroups() > 0)
@@ -109,21 +110,11 @@ Sm90Model::Sm90Model(const GemmProblem &problem, const GemmSignature &signature,
     full = last;
   computeEpilogue();
   computeEnds();
-  computeReduction();
-  computeFloors();
+  reduction = reductionNs();
+  computePath();
 }
 
-double Sm90Model::clockGHz() const {
-  constexpr double kHeld = 0.848; // in launches of 5 us to 2 ms
-  return 1e-3 * kHeld * device.smClockMHz;
-}
-
-double Sm90Model::powerGHz() const {
-  constexpr double kBoost = 1.08; // in launches of up to 2 ms
-  return 1e-3 * kBoost * device.sustainedTensorClockMHz;
-}
-
-void Sm90Model::computeTraffic() {
+template <Number N> void Sm90Model<N>::computeTraffic() {
   TrafficInput input;
   input.m = problem.m;
   input.n = problem.n;
@@ -141,30 +132,43 @@ void Sm90Model::computeTraffic() {
   input.clusterM = config.clusterM;
   input.clusterN = config.clusterN;
   bytes = traffic(device, input);
+  dramBytes = kiln::dramReadBytes<N>(bytes);
   // Scales and zero points, as often as their weights.
   if (signature.isPacked())
-    bytes.dramReadBytes += double(problem.batch) * double(problem.n) *
-                           double(problem.k) *
-                           (double(config.packedStageBytes(signature)) /
-                                (double(config.blockN) * config.blockK) -
-                            bitsOf(problem.typeB) / 8.0);
+    dramBytes = named(
+        dramBytes + given<N>(double(problem.batch) * double(problem.n) *
+                                 double(problem.k) *
+                                 (double(config.packedStageBytes(signature)) /
+                                      (double(config.blockN) * config.blockK) -
+                                  bitsOf(problem.typeB) / 8.0),
+                             "scales", "B"),
+        "bytes from DRAM with scales", "B");
+  missShare = kiln::missShare<N>(bytes, dramBytes);
 }
 
 /// Bytes that one of \p blocks asks of L2 in a step, weighted to cost the same:
 /// a line that all SMs ask for at once is twice as dear as one that only one
 /// wants.
-double Sm90Model::askedBytes(int64_t blocks) const {
+template <Number N> N Sm90Model<N>::askedBytes(int64_t blocks) const {
   int64_t tilesM = config.tilesM(problem.m), tilesN = config.tilesN(problem.n);
   double tiles = double(std::max<int64_t>(blocks / config.splitK(), 1));
   // Groups of tiles walk together along the other side.
   double group = double(std::min<int64_t>(
       config.rasterGroup, config.rasterAlongN ? tilesN : tilesM));
   double across = std::min(group, tiles), along = tiles / across;
-  double sharersA = config.rasterAlongN ? across : along;
-  double sharersB = config.rasterAlongN ? along : across;
-  double sms = double(device.smCount);
-  return linesA * bytesA / config.clusterN * (1 + sharersA / sms) +
-         linesB * bytesB / config.clusterM * (1 + sharersB / sms);
+  const N sms = deviceValue<N>(device, &DeviceModel::smCount);
+  auto asked = [&](double lines, double bytes, int cluster, double sharers,
+                   llvm::StringLiteral name, llvm::StringLiteral by) {
+    return given<N>(lines * bytes / cluster, name, "B") *
+           (N(1) + given<N>(sharers, by) / sms);
+  };
+  return named(asked(linesA, bytesA, config.clusterN,
+                     config.rasterAlongN ? across : along, "A of a block",
+                     "sharers of A") +
+                   asked(linesB, bytesB, config.clusterM,
+                         config.rasterAlongN ? along : across, "B of a block",
+                         "sharers of B"),
+               "asked of L2 by a block", "B");
 }
 
 /// Bytes that one block asks of L2 in a step once blocks are out of step.
@@ -172,28 +176,44 @@ double Sm90Model::askedBytes(int64_t blocks) const {
 /// other: requests of neighbouring blocks, as if the two SMs of a TPC asked
 /// once, and of blocks that share a tile, the more the closer they are, up to
 /// kNear blocks.
-double Sm90Model::bytesApart() const {
+template <Number N> N Sm90Model<N>::bytesApart() const {
   constexpr double kNear = 8, kPair = 0.5;
-  const double ofA = linesA * bytesA / config.clusterN;
-  const double ofB = linesB * bytesB / config.clusterM;
   // Blocks of a group follow each other and share the tile of one side.
   const bool alongN = config.rasterAlongN;
   const int64_t tiles =
       alongN ? config.tilesN(problem.n) : config.tilesM(problem.m);
   const int64_t group = std::min<int64_t>(config.rasterGroup, tiles);
-  const int64_t apart = config.tilesFirst ? 1 : config.groupBlocks();
-  const double pair = group > 1 && apart == 1 ? kPair : 1;
-  const double distant = std::min(1.0, double(group * apart) / kNear);
+  const int64_t between = config.tilesFirst ? 1 : config.groupBlocks();
+  const N pair = group > 1 && between == 1 ? fitted<N>(kPair, "pairs") : N(1);
+  const N distant = given<N>(std::min(1.0, double(group * between) / kNear),
+                             "share that is far");
+  const N ofA = given<N>(linesA * bytesA / config.clusterN, "A", "B");
+  const N ofB = given<N>(linesB * bytesB / config.clusterM, "B", "B");
   return alongN ? pair * ofA + distant * ofB : distant * ofA + pair * ofB;
+}
+
+/// The time of L2 for \p blocks that are out of step.
+template <Number N> N Sm90Model<N>::apartNs(int64_t blocks) const {
+  // Single hits, a clock and SM: 10 TB/s on an H200.
+  constexpr double kHitBytesPerClock = 38;
+  return named(given<N>(double(blocks), "blocks") * bytesApart() /
+                   (fitted<N>(kHitBytesPerClock, "single hits", "B/clk") *
+                    deviceValue<N>(device, &DeviceModel::smCount) *
+                    deviceValue<N>(device, &DeviceModel::smClockMHz) / N(1000)),
+               "L2 out of step", "ns");
 }
 
 /// The time of three things beside each other in a stage. Consumers hide each
 /// other's waits in part: they wait at the same time by chance.
-static double normOf(double a, double b, double c) {
+static double stageNorm(double a, double b, double c) {
   // Exponent 3.5, by square roots: pow() takes long.
   constexpr double kInverse = 2 / 7.0;
   auto powered = [](double x) { return x * x * x * std::sqrt(x); };
   return std::pow(powered(a) + powered(b) + powered(c), kInverse);
+}
+static Figure stageNorm(const Figure &a, const Figure &b, const Figure &c) {
+  constexpr double kStageExponent = 3.5;
+  return norm(kStageExponent, {a, b, c});
 }
 
 /// Clocks that a warp takes to add a column's sums of a group. With block
@@ -216,25 +236,36 @@ static double additionClocks(const Sm90GemmConfig &config,
 /// a group before it begins the next, and for the stage. (Fitted to 75 of 96
 /// spaces of the fp8 suite and a draw on an H200. In the others the first
 /// choice reaches 0.959, the first five 0.995.)
-static double promotedClocks(const Sm90GemmConfig &config,
-                             const GemmSignature &signature) {
+template <Number N>
+static N promotedClocks(const Sm90GemmConfig &config,
+                        const GemmSignature &signature) {
   constexpr double kIssueShare = 2.05, kOneGroupClocks = 60;
   constexpr int kInterval = Sm90GemmConfig::kPromotedDepth;
   const bool isScaled = signature.hasBlockScales();
   // Scales are loaded for each stage.
   const double gap = isScaled ? 95 : 31, stage = isScaled ? 338 : 60;
   const int width = config.promotedColumns(signature);
-  const double groups = double(config.units()) *
-                        config.promotedParts(signature) * config.blockK /
-                        kInterval;
-  const double products =
-      wgmmaCount(kWgmmaRows, kInterval * bytesOf(signature.in)) *
-      wgmmaClocks(width);
-  const double additions = additionClocks(config, signature) * width;
-  const double own = groups * (std::max(products, additions) + gap) + stage +
-                     (groups == 1 ? kOneGroupClocks : 0);
-  const double all = groups * config.readers();
-  return normOf(all * products, own, kIssueShare * all * additions);
+  const double count = double(config.units()) *
+                       config.promotedParts(signature) * config.blockK /
+                       kInterval;
+  const N groups = given<N>(count, "groups");
+  const N products =
+      named(given<N>(wgmmaCount(kWgmmaRows, kInterval * bytesOf(signature.in)),
+                     "wgmmas") *
+                given<N>(wgmmaClocks(width), "clocks of each", "clk"),
+            "products of a group", "clk");
+  const N additions = named(
+      fitted<N>(additionClocks(config, signature), "clocks a column", "clk") *
+          given<N>(width, "columns"),
+      "additions of a group", "clk");
+  const N own = named(
+      groups * (largest({products, additions}) + fitted<N>(gap, "gap", "clk")) +
+          fitted<N>(stage + (count == 1 ? kOneGroupClocks : 0), "a stage",
+                    "clk"),
+      "own path of a consumer", "clk");
+  const N all = groups * given<N>(config.readers(), "consumers");
+  return stageNorm(all * products, own,
+                   fitted<N>(kIssueShare, "issue") * all * additions);
 }
 
 /// Clocks of a stage of packed weights. Beside the tensor core run the
@@ -243,86 +274,125 @@ static double promotedClocks(const Sm90GemmConfig &config,
 /// before it begins those of the next. (Fitted to 26 of the 42 spaces of packed
 /// weights on an H200. In the others the first choice reaches 0.976, the first
 /// five 0.992.)
-static double packedClocks(const Sm90GemmConfig &config,
-                           const GemmSignature &signature) {
+template <Number N>
+static N packedClocks(const Sm90GemmConfig &config,
+                      const GemmSignature &signature) {
   constexpr double kStepClocks = 2, kRunClocks = 16, kGapClocks = 30,
                    kColumnClocks = 1.25;
   constexpr int kStepK = 16, kWide = 64;
   const int columns = config.columns();
-  const double units = double(config.rows()) / kWgmmaRows;
-  const double steps = double(config.blockK) / kStepK;
-  const double groups = config.packedGroups(signature);
-  const double product = wgmmaClocks(columns);
-  const double decoded = decodeClocks(signature) + kStepClocks;
+  const N units = given<N>(double(config.rows()) / kWgmmaRows, "units of rows");
+  const N steps = given<N>(double(config.blockK) / kStepK, "steps of k16");
+  const N groups = given<N>(config.packedGroups(signature), "groups");
+  const N product = given<N>(wgmmaClocks(columns), "wgmma", "clk");
+  const N decoded =
+      named(given<N>(decodeClocks(signature), "instructions", "clk") +
+                fitted<N>(kStepClocks, "issue", "clk"),
+            "decoding of a step", "clk");
   // A multiplication for each of a thread's sums, with waits. The
   // multiplications of wide tiles delay their own consumer alone, which waits
   // for them, too.
-  const double scaled = kColumnClocks * columns + kRunClocks;
-  const double own = steps * std::max(product, decoded) +
-                     groups * (kGapClocks + (columns > kWide ? scaled : 0));
+  const N scaled = named(fitted<N>(kColumnClocks, "clocks a column", "clk") *
+                                 given<N>(columns, "columns") +
+                             fitted<N>(kRunClocks, "run", "clk"),
+                         "scaling of sums", "clk");
+  N gap = fitted<N>(kGapClocks, "gap", "clk");
+  if (columns > kWide)
+    gap = gap + scaled;
+  const N own = named(steps * largest({product, decoded}) + groups * gap,
+                      "own path of a unit", "clk");
   // Consumers with turns have a stage each.
   const int atOnce = config.pingPong ? 2 : 1;
-  return normOf(units * steps * product,
-                units * (steps * decoded + groups * scaled),
-                config.units() * own / atOnce);
+  return stageNorm(
+      units * steps * product, units * (steps * decoded + groups * scaled),
+      given<N>(double(config.units()) / atOnce, "units of a consumer") * own);
 }
 
-Sm90Step Sm90Model::stepOf(int64_t blocks) const {
-  // In a norm with the others; L2 by the rate of its hits.
-  constexpr double kPort = 0.91, kMisses = 1.05, kL2 = 2.6;
-  Sm90Step step;
-  double ghz = clockGHz(), busy = double(blocks);
-  double products =
+/// TMA writes, threads load the rows and wgmma reads the columns, together at
+/// 128 bytes a clock. (4096^3 of tf32 on an H100: tiles of 128 x 256 took 380
+/// us with and without, 128 x 128 in turns 465 and 380.)
+template <Number N> N Sm90Model<N>::sharedNs(const N &products) const {
+  if (!config.rowsFromRegisters(signature))
+    return 0;
+  constexpr double kShared = 0.95, kWgmmaBytes = 32;
+  return named(
+      fitted<N>(kShared, "beside the others") *
+          (given<N>(bytesA + bytesB, "written", "B") +
+           given<N>(config.columnSharers() *
+                        double(config.rowTileBytes(signature)),
+                    "rows read", "B") +
+           products * given<N>(config.consumerColumns() * kWgmmaBytes,
+                               "columns of each", "B")) /
+          deviceValue<N>(device, &DeviceModel::sharedBytesPerClockPerSm) /
+          clock,
+      "shared memory's step", "ns");
+}
+
+/// The paces of a step that any number of blocks has.
+template <Number N> void Sm90Model<N>::computeStep() {
+  constexpr double kPort = 0.91; // in a norm with the others
+  const N products = given<N>(
       config.columnSharers() *
-      wgmmaCount(config.rows(), config.blockK * bytesOf(signature.in));
-  step.math = (signature.isPacked() ? packedClocks(config, signature)
-               : signature.isPromoted()
-                   ? promotedClocks(config, signature)
-                   : products * wgmmaClocks(config.consumerColumns())) /
-              ghz;
-  step.port = kPort * (bytesA + bytesB) /
-              (kL2BytesPerClockPerSm * 1e-3 * device.smClockMHz);
-  step.l2 = busy * askedBytes(blocks) / (kL2 * device.l2BytesPerNs());
-  // Single hits, a clock and SM: 10 TB/s on an H200.
-  constexpr double kHitBytesPerClock = 38;
-  step.apart =
-      busy * bytesApart() /
-      (kHitBytesPerClock * double(device.smCount) * 1e-3 * device.smClockMHz);
-  step.shared = 0;
-  if (config.rowsFromRegisters(signature)) {
-    // TMA writes, threads load the rows and wgmma reads the columns, together
-    // at 128 bytes a clock. (4096^3 of tf32 on an H100: tiles of 128 x 256 took
-    // 380 us with and without, 128 x 128 in turns 465 and 380.)
-    constexpr double kShared = 0.95, kBytesPerClock = 128, kWgmmaBytes = 32;
-    double rowBytes = double(config.rowTileBytes(signature));
-    double bytes = bytesA + bytesB + config.columnSharers() * rowBytes +
-                   products * config.consumerColumns() * kWgmmaBytes;
-    step.shared = kShared * bytes / kBytesPerClock / ghz;
-  }
+          wgmmaCount(config.rows(), config.blockK * bytesOf(signature.in)),
+      "wgmmas of a step");
+  const N clocks =
+      signature.isPacked() ? packedClocks<N>(config, signature)
+      : signature.isPromoted()
+          ? promotedClocks<N>(config, signature)
+          : products * given<N>(wgmmaClocks(config.consumerColumns()),
+                                "clocks of each", "clk");
+  math = named(clocks / clock, "wgmma", "ns");
+  port = named(fitted<N>(kPort, "beside the others") *
+                   (given<N>(bytesA, "A", "B") + given<N>(bytesB, "B", "B")) /
+                   (fitted<N>(kL2BytesPerClockPerSm, "port", "B/clk") *
+                    deviceValue<N>(device, &DeviceModel::smClockMHz) / N(1000)),
+               "port of the SM", "ns");
+  shared = sharedNs(products);
+}
+
+template <Number N> Sm90Step<N> Sm90Model<N>::stepOf(int64_t blocks) const {
+  // In a norm with the others; L2 by the rate of its hits.
+  constexpr double kMisses = 1.05, kL2 = 2.6;
+  const N busy = given<N>(double(blocks), "blocks");
+  Sm90Step<N> step;
+  step.l2 = named(busy * askedBytes(blocks) /
+                      (fitted<N>(kL2, "hits that are answered together") *
+                       deviceValue<N>(device, &DeviceModel::l2GBs)),
+                  "L2", "ns");
   // Each of two blocks that share a tile asks for its half.
-  double asked = bytesA / config.clusterN + bytesB / config.clusterM;
-  step.dram =
-      kMisses * busy * asked * bytes.missShare() / device.dramBytesPerNs();
+  const N asked = given<N>(bytesA / config.clusterN, "A", "B") +
+                  given<N>(bytesB / config.clusterM, "B", "B");
+  N dram = fitted<N>(kMisses, "beside the others") * busy * asked * missShare /
+           deviceValue<N>(device, &DeviceModel::dramGBs);
   // Weights that leave L2 first do not push out each other (1 to 2 % where
   // there are few rows, nothing elsewhere).
   constexpr double kHinted = 0.98;
   if (config.hints && problem.m <= Sm90GemmConfig::kUnit)
-    step.dram *= kHinted;
-  Pipeline ring = ringOf(step);
-  step.ring = (ring.latencyNs + ring.mathNs) / double(ring.stages);
-  step.total = normOf(step);
+    dram = dram * fitted<N>(kHinted, "hints");
+  step.dram = named(dram, "DRAM", "ns");
+  step.pace = named(largest({math, port, step.l2, step.dram, shared}),
+                    "pace of a step", "ns");
+  // From a copy's issue to its last byte while all SMs load.
+  constexpr double kLoadNs = 378;
+  step.ring = {busyDramLatencyNs<N>(device) +
+                   fitted<N>(kTmaLatencyNs, "TMA", "ns"),
+               fitted<N>(kLoadNs, "last byte of a stage", "ns"), step.pace,
+               config.stages};
+  step.turn = named(step.ring.turn(config.stages), "turn of a stage", "ns");
+  step.together = named(rootNorm<kSm90Exponent>({math, port, step.l2, step.dram,
+                                                 shared, step.turn}),
+                        "step of k", "ns");
+  step.apart = apartNs(blocks);
+  step.total = step.together;
+  if (apartShare > 0 && step.apart > step.together)
+    step.total = named(step.together + given<N>(apartShare, "share of steps") *
+                                           fitted<N>(kSm90Queue, "queues") *
+                                           excess(step.apart, step.together),
+                       "step with blocks out of step", "ns");
   return step;
 }
 
-Pipeline Sm90Model::ringOf(const Sm90Step &step) const {
-  // From a copy's issue to its last byte while all SMs load.
-  constexpr double kLoadNs = 378;
-  return pipeline(busyDramLatencyNs(device) + kTmaLatencyNs + kLoadNs, 0,
-                  step.pace(), config.stages);
-}
-
-void Sm90Model::computeEpilogue() {
-  double ghz = clockGHz();
+template <Number N> void Sm90Model<N>::computeEpilogue() {
   // A piece takes a turn of its staging buffer and a store. 32 results a thread
   // of it add, for a matrix of the chain, the reads of shared memory, and for
   // an activation some 1.5 transcendentals each, one after the other where two
@@ -330,63 +400,82 @@ void Sm90Model::computeEpilogue() {
   // nothing. Splits share pieces out.
   constexpr double kPieceClocks = 463, kMatrixClocks = 220,
                    kActivationClocks = 350;
-  int width = config.pieceColumns(signature);
-  int64_t unitPieces = config.unitPieces(width);
-  double pieces = double(ceilDiv(config.units() * unitPieces, config.splitK()));
-  double results =
+  const int width = config.pieceColumns(signature);
+  const double pieces = double(
+      ceilDiv(config.units() * config.unitPieces(width), config.splitK()));
+  const double results =
       double(width) / (Sm90GemmConfig::kUnit * signature.columnsPerOutput());
-  double matrices =
+  const double matrices =
       signature.readsC + signature.pointwise.contains(PointwiseOp::Residual);
   double activations = 0;
   for (PointwiseOp op : {PointwiseOp::GeluTanh, PointwiseOp::GeluErf,
                          PointwiseOp::Silu, PointwiseOp::SwiGlu})
     activations += signature.pointwise.contains(op);
-  int atOnce = config.pingPong ? 1 : config.consumers;
+  const int atOnce = config.pingPong ? 1 : config.consumers;
   // Rows that are shifted cost several times as much (1000 x 7777 x 2664 on an
   // H200: 83 us instead of 60). Activations are as fast as of others.
   constexpr double kShifting = 7;
-  const double shifting = config.storesByTma(signature) ? 1 : kShifting;
-  epilogue = pieces *
-             (shifting * (kPieceClocks + results * matrices * kMatrixClocks) +
-              results * activations * atOnce * kActivationClocks) /
-             ghz;
-  double active = double(blocksOf(std::min(groups, resident)));
-  double outBytes = active * config.blockM * config.blockN *
-                    bytesOf(problem.out) /
-                    (config.splitK() * signature.columnsPerOutput());
-  double written = outBytes / device.dramWriteBytesPerNs();
-  double loop = double(kSteps) * main().total;
+  const bool shifts = !config.storesByTma(signature);
+  N piece = fitted<N>(kPieceClocks, "staging and store", "clk");
+  if (matrices > 0)
+    piece = piece + given<N>(results * matrices, "results of matrices") *
+                        fitted<N>(kMatrixClocks, "reads", "clk");
+  if (shifts)
+    piece = fitted<N>(kShifting, "shifted rows") * piece;
+  if (activations > 0)
+    piece = piece +
+            given<N>(results * activations * atOnce, "results of activations") *
+                fitted<N>(kActivationClocks, "activation", "clk");
+  epilogue = named(given<N>(pieces, "pieces") * piece / clock,
+                   "epilogue of a tile", "ns");
+  const double active = double(blocksOf(std::min(groups, resident)));
+  const N written =
+      given<N>(active, "blocks") *
+      given<N>(double(config.blockM) * config.blockN * bytesOf(problem.out) /
+                   (config.splitK() * signature.columnsPerOutput()),
+               "of a tile", "B") /
+      deviceValue<N>(device, &DeviceModel::dramWriteGBs);
+  const N products = given<N>(double(kSteps), "steps") * main().together;
   // With pingPong the other consumer multiplies meanwhile. Shifted rows keep
   // the load and store units of both from other work.
   constexpr double kShiftExposed = 0.7;
-  if (!config.pingPong)
-    exposedEpilogue = epilogue;
-  else
-    exposedEpilogue =
-        std::max(epilogue - loop,
-                 config.storesByTma(signature) ? 0 : kShiftExposed * epilogue);
-  exposedEpilogue = std::max(exposedEpilogue, written - loop);
+  exposedEpilogue = epilogue;
+  if (config.pingPong)
+    exposedEpilogue = largest(
+        {epilogue - products,
+         shifts ? fitted<N>(kShiftExposed, "shifted rows") * epilogue : N(0)});
+  exposedEpilogue = named(largest({exposedEpilogue, written - products}),
+                          "between tiles", "ns");
 }
 
-void Sm90Model::computeEnds() {
+template <Number N> void Sm90Model<N>::computeEnds() {
   // The last stores have to arrive.
   constexpr double kDrainNs = 285;
-  drain = kDrainNs + epilogue;
+  drain = named(fitted<N>(kDrainNs, "arrival", "ns") + epilogue,
+                "last tile and arrival", "ns");
   // The first stage has nothing to hide behind; a cluster's blocks wait for
   // each other once before, and the slower of them sets the pace (grids of one
   // wave took 0.1 to 0.6 us longer with clusters on an H200).
   constexpr double kClusterNs = 300;
-  fill = device.dramLatencyNs + kTmaLatencyNs + main().port +
-         (config.multicastBlocks() > 1 ? kClusterNs : 0);
-  repack = copyStepsNs(repackSteps(signature, config),
-                       double(repackBytes(problem, signature, config)), device);
-  gather = gatherNs(problem, device);
+  N first = deviceValue<N>(device, &DeviceModel::dramLatencyNs) +
+            fitted<N>(kTmaLatencyNs, "TMA", "ns") + port;
+  if (config.multicastBlocks() > 1)
+    first = first + fitted<N>(kClusterNs, "clusters meet", "ns");
+  fill = named(first, "fill", "ns");
+  const int steps = repackSteps(signature, config);
+  repack =
+      steps == 0
+          ? N(0)
+          : named(copyStepsNs<N>(
+                      steps, double(repackBytes(problem, signature, config)),
+                      device),
+                  "repack of operands", "ns");
+  gather = gatherNs<N>(problem, device);
 }
 
-void Sm90Model::computeReduction() {
-  reduction = 0;
+template <Number N> N Sm90Model<N>::reductionNs() const {
   if (config.splitK() == 1)
-    return;
+    return 0;
   // A split's sums go to L2, except for the pieces that it owns: it reads the
   // others' sums of these and leaves zeros. Rounds of both, and waiting
   // for the slowest of the splits, leave so many bytes a clock.
@@ -399,102 +488,87 @@ void Sm90Model::computeReduction() {
               config.splitK());
   double cleared = double(owned) * 4.0 * Sm90GemmConfig::kUnit * width *
                    (config.splitK() - 1);
-  reduction =
-      (published + cleared) / (kExchangedPerClock * 1e-3 * device.smClockMHz);
+  return named((given<N>(published, "published sums", "B") +
+                given<N>(cleared, "sums read and cleared", "B")) /
+                   (fitted<N>(kExchangedPerClock, "exchanged", "B/clk") *
+                    deviceValue<N>(device, &DeviceModel::smClockMHz) / N(1000)),
+               "reduction of a tile's splits", "ns");
 }
 
-void Sm90Model::computeFloors() {
+template <Number N> void Sm90Model<N>::computePath() {
+  const N steps = given<N>(double(kSteps), "steps a tile");
+  N waves = 0;
+  if (fullWaves() > 0)
+    waves = given<N>(double(fullWaves()), "tiles") * full.total;
+  if (lastGroups() > 0)
+    waves = waves + last.total;
+  loop = named(steps * waves, "loop", "ns");
+  const N between =
+      tilesPerBlock == 1
+          ? N(0)
+          : given<N>(double(tilesPerBlock - 1), "tiles") * exposedEpilogue;
+  const N reductions =
+      config.splitK() == 1
+          ? N(0)
+          : given<N>(double(tilesPerBlock), "tiles") * reduction;
+  path = named(loop + between + reductions, "path of a block", "ns");
   // D once, and what the epilogue reads of its shape.
-  int read =
+  const int read =
       signature.readsC + signature.pointwise.contains(PointwiseOp::Residual);
-  double matrix = double(problem.m) * double(problem.outCols()) *
-                  double(problem.batch) * bytesOf(problem.out);
-  readNs = (bytes.dramReadBytes + read * matrix) / device.dramBytesPerNs();
-  writeNs = matrix / device.dramWriteBytesPerNs();
-  bytesFloor = readNs + writeNs;
-  double products =
+  const double matrix = double(problem.m) * double(problem.outCols()) *
+                        double(problem.batch) * bytesOf(problem.out);
+  const N reads =
+      read == 0 ? dramBytes
+                : dramBytes + given<N>(read * matrix, "read beside D", "B");
+  bytesFloor = named(reads / deviceValue<N>(device, &DeviceModel::dramGBs) +
+                         given<N>(matrix, "D", "B") /
+                             deviceValue<N>(device, &DeviceModel::dramWriteGBs),
+                     "floor of the bytes", "ns");
+  const double products =
       double(groups) * config.multicastBlocks() * double(kSteps) *
       config.splitK() * config.columnSharers() *
       wgmmaCount(config.rows(), config.blockK * bytesOf(signature.in));
-  productClocks = wgmmaBusyClocks(products, config.consumerColumns()) /
-                  double(device.smCount);
-  powerFloor = productClocks / powerGHz();
+  const N busy =
+      named(given<N>(products, "wgmmas") *
+                given<N>(wgmmaBusyClocks(1, config.consumerColumns()),
+                         "clocks of each", "clk") /
+                deviceValue<N>(device, &DeviceModel::smCount),
+            "busy clocks of an SM", "clk");
+  powerFloor = named(busy / powerClock, "floor of the products", "ns");
+  heldPath = named(rootNorm<kSm90Exponent>({path, powerFloor}),
+                   "path at the clock that power leaves", "ns");
+  beyond =
+      named(largest({heldPath, bytesFloor}) - path, "beyond the path", "ns");
+  total = deviceValue<N>(device, &DeviceModel::launchNs) +
+          deviceValue<N>(device, &DeviceModel::rampNs) + repack + gather +
+          fill + loop + between + reductions + drain + beyond;
 }
 
-double Sm90Model::paced(const Sm90Step &step) const {
-  return step.total + apartShare * kSm90Queue * step.beyond();
-}
-
-double Sm90Model::loop() const {
-  double steps = double(fullWaves()) * paced(full);
-  if (lastGroups() > 0)
-    steps += paced(last);
-  return double(kSteps) * steps;
-}
-
-double Sm90Model::betweenTiles() const {
-  return double(tilesPerBlock - 1) * exposedEpilogue +
-         double(tilesPerBlock) * reduction;
-}
-
-double Sm90Model::heldPath() const {
-  return eighthRoot(eighth(path()) + eighth(powerFloor));
-}
-
-double Sm90Model::total() const { return fill + path() + beyondPath() + drain; }
-
-llvm::StringRef Sm90Model::bound() const {
-  if (bytesFloor > heldPath())
+template <Number N> llvm::StringRef Sm90Model<N>::bound() const {
+  if (bytesFloor > heldPath)
     return "dram";
-  if (powerFloor > path())
+  if (powerFloor > path)
     return "tensor";
   if (isHeldApart())
     return "l2";
-  const Sm90Step &step = main();
-  if (step.ring > step.pace())
+  const Sm90Step<N> &step = main();
+  if (step.turn > step.pace)
     return "latency";
-  if (step.pace() == step.math)
+  if (step.pace == math)
     return "tensor";
-  if (step.pace() == step.shared)
+  if (step.pace == shared)
     return "shared";
-  return step.pace() == step.dram ? "dram" : "l2";
+  return step.pace == step.dram ? "dram" : "l2";
 }
 
+template struct Sm90Model<double>;
+template struct Sm90Model<Figure>;
+
 Estimate estimateTile(const GemmProblem &problem, const Sm90Kernel &kernel,
-                      const DeviceModel &device, Detail detail) {
-  Sm90Model model(problem, kernel.signature, kernel.config, device);
-  Estimate estimate(detail);
-  estimate.totalNs = device.launchNs + device.rampNs + model.repack +
-                     model.gather + model.total();
-  estimate.bound = model.bound();
-  estimate.add("launch", device.launchNs);
-  estimate.add("ramp", device.rampNs);
-  estimate.add("repack", model.repack);
-  estimate.add("gather", model.gather);
-  estimate.add("fill", model.fill);
-  estimate.add("loop", model.loop());
-  estimate.add("epilogue",
-               double(model.tilesPerBlock - 1) * model.exposedEpilogue +
-                   model.drain);
-  estimate.add("reduction", double(model.tilesPerBlock) * model.reduction);
-  estimate.add("beyond path", model.beyondPath());
-  estimate.note("floor bytes", model.bytesFloor);
-  estimate.note("floor power", model.powerFloor);
-  const Sm90Step &step = model.main();
-  estimate.note("step math", step.math);
-  estimate.note("step port", step.port);
-  estimate.note("step l2", step.l2);
-  estimate.note("step dram", step.dram);
-  if (step.shared > 0)
-    estimate.note("step shared", step.shared);
-  estimate.note("step ring", step.ring);
-  estimate.note("step", step.total);
-  if (model.isHeldApart())
-    estimate.note("step apart", step.apart);
-  estimate.note("k iterations", double(model.kSteps), "");
-  estimate.note("tiles per block", double(model.tilesPerBlock), "");
-  estimate.note("dram bytes", model.bytes.dramReadBytes, "B");
-  return estimate;
+                      const DeviceModel &device) {
+  const Sm90Model<double> model(problem, kernel.signature, kernel.config,
+                                device);
+  return {model.total, model.bound()};
 }
 
 } // namespace kiln

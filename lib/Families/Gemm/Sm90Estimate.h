@@ -22,11 +22,12 @@ struct Sm90Kernel {
 ///   path = tiles * (kIters * step + exposed epilogue + reduction)
 /// and the floor is that of the bytes of DRAM or of power.
 Estimate estimateTile(const GemmProblem &problem, const Sm90Kernel &kernel,
-                      const DeviceModel &device, Detail detail = Detail::Terms);
+                      const DeviceModel &device);
 
-/// The walls, intensities, waves and terms of the estimate, step by step.
-Derivation explainTile(const GemmProblem &problem, const Sm90Kernel &kernel,
-                       const DeviceModel &device);
+/// The same with its derivation: walls, waves and terms are added to \p steps.
+Prediction<Figure> explainTile(const GemmProblem &problem,
+                               const Sm90Kernel &kernel,
+                               const DeviceModel &device, Derivation &steps);
 
 /// Groups of blocks of \p config that run at once on the whole of \p device, at
 /// least 1.

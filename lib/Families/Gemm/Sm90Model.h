@@ -1,7 +1,6 @@
-//===- Sm90Model.h - what the estimate of the wgmma GEMM computes ---------===//
+//===- Sm90Model.h - the time of the wgmma GEMM ---------------------------===//
 //
-// Shared by the estimate and its explanation, so that both have one number for
-// one thing.
+// Over doubles this is the estimate, over figures its derivation.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -10,38 +9,28 @@
 #include "Model/Pipeline.h"
 #include "Model/Traffic.h"
 
-#include <algorithm>
-
 namespace kiln {
 
 /// The exponent of norms of times that run side by side.
-inline constexpr double kSm90Exponent = 8;
-
-/// Where L2 is behind, requests queue, and blocks lose this many times what its
-/// rate alone costs them. (Fitted to the sweeps of bf16 and e4m3 on an H200.)
-inline constexpr double kSm90Queue = 1.5;
+inline constexpr int kSm90Exponent = 8;
 
 /// The paces of a step of k of each block while some number of blocks is busy,
-/// in ns. All of them run side by side, but nothing reaches its own pace while
-/// another is close: the step is a norm of these.
-struct Sm90Step {
-  double math;   ///< wgmma
-  double port;   ///< the bytes that the SM takes in
-  double l2;     ///< the bytes that all SMs ask for
-  double dram;   ///< the bytes that L2 does not have
-  double shared; ///< shared memory where rows come from registers, else 0
-  double ring;   ///< a stage's latency and pace, over the stages
-  double apart;  ///< L2 alone, once blocks are out of step
-
-  double total; ///< the norm of all but the last
-
-  double pace() const { return std::max({math, port, l2, dram, shared}); }
-  /// The time that L2's rate alone adds out of step.
-  double beyond() const { return std::max(0.0, apart - total); }
+/// in ns, beside those that any number has. All of them run side by side, but
+/// nothing reaches its own pace while another is close: the step is a norm of
+/// these.
+template <Number N> struct Sm90Step {
+  N l2 = 0;          ///< the bytes that all SMs ask for
+  N dram = 0;        ///< the bytes that L2 does not have
+  N pace = 0;        ///< the slowest
+  StageRing<N> ring; ///< at that pace
+  N turn = 0;        ///< a stage's latency and pace, over the stages
+  N together = 0;    ///< the norm
+  N apart = 0;       ///< L2 alone, once blocks are out of step
+  N total = 0;       ///< with the time that it loses then
 };
 
-/// Everything that the terms are computed from.
-struct Sm90Model {
+/// Everything that the time is computed from.
+template <Number N> struct Sm90Model {
   const GemmProblem &problem;
   const GemmSignature &signature;
   const Sm90GemmConfig &config;
@@ -52,28 +41,34 @@ struct Sm90Model {
   double bytesA, bytesB; ///< of A's and of B's tile in a stage
   double linesA, linesB; ///< L2's time for their rows, in times of whole lines
   Traffic bytes;
+  double apartShare; ///< share of a block's steps that are out of step
 
+  N clock = 0,
+    powerClock = 0; ///< of a block's own path; that power leaves; GHz
+  N dramBytes = 0, missShare = 0;
+  // Paces of a step that do not depend on the number of blocks.
+  N math = 0;   ///< wgmma
+  N port = 0;   ///< the bytes that the SM takes in
+  N shared = 0; ///< shared memory where rows come from registers, else 0
   /// Steps of a full wave and of the last one; where there is no such wave, as
   /// the other.
-  Sm90Step full, last;
-  double apartShare; ///< share of a block's steps that are out of step
+  Sm90Step<N> full, last;
   // Once a tile.
-  double epilogue, exposedEpilogue, reduction;
+  N epilogue = 0, exposedEpilogue = 0, reduction = 0;
   // Once a block.
-  double fill, drain, repack, gather;
-  // Floors of the whole chip. The bytes of DRAM: A, B and what the epilogue
-  // reads, and D. Power: clocks that the products keep each SM's tensor cores
-  // busy, at the clock that the board holds.
-  double readNs, writeNs, bytesFloor;
-  double productClocks, powerFloor;
+  N fill = 0, drain = 0, repack = 0, gather = 0;
+  N loop = 0; ///< steps of the largest share of the tiles that a block has
+  N path = 0; ///< with what a block's tiles take beside the loop
+  // Floors of the whole chip: the bytes of DRAM, and the products at the clock
+  // that the board holds.
+  N bytesFloor = 0, powerFloor = 0;
+  N heldPath = 0; ///< the path at the clock that power leaves
+  N beyond = 0;   ///< the time that the floors add
+  N total = 0;
 
   Sm90Model(const GemmProblem &problem, const GemmSignature &signature,
             const Sm90GemmConfig &config, const DeviceModel &device);
 
-  /// The clock of a block's own path.
-  double clockGHz() const;
-  /// The clock that the board's power leaves all products together.
-  double powerGHz() const;
   int64_t fullWaves() const { return groups / resident; }
   int64_t lastGroups() const { return groups % resident; }
   /// Blocks of a wave.
@@ -81,36 +76,28 @@ struct Sm90Model {
     return waveGroups * config.groupBlocks();
   }
   /// The wave that names the bound.
-  const Sm90Step &main() const { return fullWaves() > 0 ? full : last; }
-  /// How many stages hide a stage's latency.
-  Pipeline ringOf(const Sm90Step &step) const;
-  /// The step, with the time that it loses once blocks are out of step.
-  double paced(const Sm90Step &step) const;
-  /// The steps of the largest share of the tiles that a block has.
-  double loop() const;
+  const Sm90Step<N> &main() const { return fullWaves() > 0 ? full : last; }
   /// Whether L2 sets the pace of steps that are out of step.
-  bool isHeldApart() const { return apartShare > 0 && main().beyond() > 0; }
-  /// The time of a block's tiles beside the loop.
-  double betweenTiles() const;
-  double path() const { return loop() + betweenTiles(); }
-  /// The path at the clock that power leaves: a norm of path and power floor.
-  double heldPath() const;
-  /// The time that the floors add.
-  double beyondPath() const {
-    return std::max(heldPath(), bytesFloor) - path();
+  bool isHeldApart() const {
+    return apartShare > 0 && main().apart > main().together;
   }
-  double total() const;
   llvm::StringRef bound() const;
 
 private:
   void computeTraffic();
-  Sm90Step stepOf(int64_t blocks) const;
-  double askedBytes(int64_t blocks) const;
-  double bytesApart() const;
+  void computeStep();
+  Sm90Step<N> stepOf(int64_t blocks) const;
+  N askedBytes(int64_t blocks) const;
+  N bytesApart() const;
+  N apartNs(int64_t blocks) const;
+  N sharedNs(const N &products) const;
   void computeEpilogue();
   void computeEnds();
-  void computeReduction();
-  void computeFloors();
+  N reductionNs() const;
+  void computePath();
 };
+
+extern template struct Sm90Model<double>;
+extern template struct Sm90Model<Figure>;
 
 } // namespace kiln

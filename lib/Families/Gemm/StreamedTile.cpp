@@ -17,7 +17,6 @@
 
 #include "Families/Gemm/GatherStep.h"
 #include "Families/Gemm/StreamedModel.h"
-#include "Families/Gemm/TileEstimate.h"
 #include "Families/LaunchLimits.h"
 
 #include <algorithm>
@@ -76,13 +75,50 @@ std::optional<Rejection> checkStreamed(const GemmProblem &problem,
   return std::nullopt;
 }
 
-/// Long streams of one operand reach 4460 GB/s, where a sum, which the device's
-/// figure is of, reaches 4290 (H200, 1 x 28672 x 4096).
-static constexpr double kStreamShare = 1.04;
-
-StreamModel::StreamModel(const GemmProblem &problem, const StreamedTile &kernel,
-                         const DeviceModel &device)
+template <Number N>
+StreamModel<N>::StreamModel(const GemmProblem &problem,
+                            const StreamedTile &kernel,
+                            const DeviceModel &device)
     : problem(problem), kernel(kernel), device(device) {
+  computeBlocks();
+  clock = named(deviceValue<N>(device, &DeviceModel::sustainedMemoryClockMHz) /
+                    N(1000),
+                "clock", "GHz");
+  // Long streams of one operand reach 4460 GB/s, where a sum, which the
+  // device's figure is of, reaches 4290 (H200, 1 x 28672 x 4096).
+  constexpr double kStreamShare = 1.04;
+  dramRate = named(fitted<N>(kStreamShare, "long streams over sums") *
+                       deviceValue<N>(device, &DeviceModel::dramGBs),
+                   "DRAM's rate", "B/ns");
+  computePath();
+  const int64_t slots = std::max<int64_t>(grid.slots, 1);
+  fullWaves = blocks / slots;
+  if (fullWaves > 0) {
+    full = wave(slots);
+    full.total = named(full.total, "full wave", "ns");
+    waves = given<N>(double(fullWaves), "waves") * full.total;
+  }
+  if (blocks % slots > 0) {
+    last = wave(blocks % slots);
+    last.total = named(last.total, "last wave", "ns");
+    waves = waves + last.total;
+  }
+  // Less where blocks end before their ring is full.
+  const double filled = double(kSteps) / kernel.stepsInFlight;
+  const N restarts =
+      grid.waves > 1
+          ? named(given<N>(std::min(1.0, filled), "share of a ring") *
+                      fitted<N>(kernel.restartNs, "restart", "ns"),
+                  "starts behind the first wave", "ns")
+          : N(0);
+  total = deviceValue<N>(device, &DeviceModel::launchNs) +
+          deviceValue<N>(device, &DeviceModel::rampNs) +
+          gatherNs<N>(problem, device) + waves + restarts +
+          fitted<N>(kernel.tailNs, "last sums and stores", "ns") +
+          reductionNs();
+}
+
+template <Number N> void StreamModel<N>::computeBlocks() {
   int64_t rows = std::max<int64_t>(streamedExtent(problem, kernel.streamsA), 1);
   int64_t vectors =
       std::max<int64_t>(vectorExtent(problem, kernel.streamsA), 1);
@@ -97,8 +133,8 @@ StreamModel::StreamModel(const GemmProblem &problem, const StreamedTile &kernel,
            kernel.splitK;
   double ownRows = double(std::min<int64_t>(rows, kernel.rows));
   double ownVectors = double(std::min<int64_t>(vectors, kernel.vectors));
-  steps = ceilDiv(ceilDiv(std::max<int64_t>(problem.k, 1), kernel.stepK),
-                  kernel.splitK);
+  kSteps = ceilDiv(ceilDiv(std::max<int64_t>(problem.k, 1), kernel.stepK),
+                   kernel.splitK);
   streamedBytes = ownRows * k * bytes * kernel.streamedShare;
   vectorBytes = ownVectors * k * bytes * kernel.vectorShare;
   // A few vectors lie in L2, and all blocks read them there.
@@ -117,101 +153,109 @@ StreamModel::StreamModel(const GemmProblem &problem, const StreamedTile &kernel,
                                kernel.streamedShare * kernel.stepsInFlight,
                            streamedBytes);
   resident = occupancy(device, kernel.block);
-  grid = waves(device, blocks, std::max<int64_t>(resident.blocksPerSm, 1));
+  grid =
+      kiln::waves(device, blocks, std::max<int64_t>(resident.blocksPerSm, 1));
 }
 
-LittlesLaw StreamModel::little(int64_t count) const {
-  return littlesLaw(busyDramLatencyNs(device), device.dramBytesPerNs(),
-                    double(count) * bytesInFlight);
+/// The path of a block along k.
+template <Number N> void StreamModel<N>::computePath() {
+  const StreamedClocks &step = kernel.step;
+  N clocks = fitted<N>(step.loop, "loop", "clk");
+  auto add = [&](double count, llvm::StringLiteral name) {
+    if (count > 0)
+      clocks = clocks + given<N>(count, name, "clk");
+  };
+  add(step.copies, "copies");
+  add(step.fragments, "fragments");
+  add(step.decoding, "decoding");
+  add(step.sums, "scaling of sums");
+  add(step.products, "products");
+  if (step.flop > 0)
+    clocks = clocks + given<N>(step.flop, "flop of a warp", "flop") *
+                          deviceValue<N>(device, &DeviceModel::subCoresPerSm) /
+                          deviceValue<N>(device, kernel.tensorRate);
+  stepClocks = named(clocks, "instructions of a step", "clk");
+  const N waits =
+      kernel.waitClocks == 0
+          ? stepClocks
+          : stepClocks + fitted<N>(kernel.waitClocks, "waits", "clk");
+  work = named(waits / clock, "work of a step", "ns");
+  const N share = kernel.latencyShare == 1
+                      ? N(1)
+                      : fitted<N>(kernel.latencyShare, "busy over idle");
+  latency = share * deviceValue<N>(device, &DeviceModel::dramLatencyNs);
+  turn = named(largest({work, (latency + work) / given<N>(kernel.stepsInFlight,
+                                                          "steps in flight")}),
+               "step of a warp", "ns");
+  partial = problem.k % kernel.stepK == 0 || kernel.partialClocks == 0
+                ? N(0)
+                : named(given<N>(kernel.partialClocks, "masks", "clk") / clock,
+                        "end of k within a step", "ns");
+  path = named(fitted<N>(kernel.startNs, "start", "ns") +
+                   given<N>(double(kSteps), "steps") * turn + partial,
+               "path of a block", "ns");
 }
 
-StreamedWave StreamModel::wave(int64_t count) const {
-  StreamedWave wave;
-  if (count == 0)
-    return wave;
-  wave.blocks = double(count);
-  wave.perSm = double(ceilDiv(count, device.smCount));
-  double moved = streamedBytes + otherBytes;
-  double loaded = moved + vectorBytes;
-  wave.dramNs = wave.blocks * (moved + spilledBytes) /
-                (kStreamShare * device.dramBytesPerNs());
-  wave.l2Ns = wave.blocks * loaded / (kernel.l2Share * device.l2BytesPerNs());
-  wave.portNs = wave.perSm * loaded / (kL2BytesPerClockPerSm * clockGHz());
-  double warps =
-      wave.perSm * double(ceilDiv(kernel.block.threads, kWarpThreads));
-  wave.issueNs = warps / double(device.subCoresPerSm) *
-                 (double(steps) * kernel.stepClocks / clockGHz() + partialNs());
-  wave.pathNs = pathNs();
-  double sum = 0;
-  for (double part :
-       {wave.dramNs, wave.l2Ns, wave.portNs, wave.pathNs, wave.issueNs})
-    sum += part * part * part * part;
-  static_assert(kStreamedNorm == 4,
-                "written out: pow would take most of the estimate");
-  wave.totalNs = std::sqrt(std::sqrt(sum));
+template <Number N> StreamedWave<N> StreamModel<N>::wave(int64_t count) const {
+  StreamedWave<N> wave;
+  wave.blocks = count;
+  wave.perSm = ceilDiv(count, device.smCount);
+  const N all = given<N>(double(count), "blocks");
+  const N each = given<N>(double(wave.perSm), "blocks an SM");
+  const N moved = given<N>(streamedBytes, "streamed", "B") +
+                  given<N>(otherBytes, "C and D", "B");
+  const N loaded = moved + given<N>(vectorBytes, "vectors", "B");
+  const N spilled = spilledBytes == 0
+                        ? N(0)
+                        : given<N>(spilledBytes, "vectors beyond L2", "B");
+  wave.dram = named(all * (moved + spilled) / dramRate, "DRAM", "ns");
+  const N hits =
+      kernel.l2Share == 1 ? N(1) : fitted<N>(kernel.l2Share, "half lines");
+  wave.l2 =
+      named(all * loaded / (hits * deviceValue<N>(device, &DeviceModel::l2GBs)),
+            "L2", "ns");
+  wave.port = named(each * loaded / portBytesPerNs<N>(device),
+                    "ports of the SMs", "ns");
+  const double warps = double(ceilDiv(kernel.block.threads, kWarpThreads));
+  wave.issue = named(
+      each * given<N>(warps, "warps") /
+          deviceValue<N>(device, &DeviceModel::subCoresPerSm) *
+          (given<N>(double(kSteps), "steps") * stepClocks / clock + partial),
+      "issue", "ns");
+  wave.total = rootNorm<kStreamedNorm>(
+      {wave.dram, wave.l2, wave.port, path, wave.issue});
   return wave;
 }
 
 /// Splits store their sums, count arrivals, and the last reads them all. That
 /// costs less than with larger tiles.
-static double reductionNs(const StreamedTile &kernel,
-                          const DeviceModel &device) {
+template <Number N> N StreamModel<N>::reductionNs() const {
   constexpr double kArrivalNs = 2000;
-  return kernel.splitK == 1 ? 0
-                            : kArrivalNs + kernel.splitK * device.l2LatencyNs;
+  return kernel.splitK == 1
+             ? N(0)
+             : named(fitted<N>(kArrivalNs, "arrival", "ns") +
+                         given<N>(kernel.splitK, "splits") *
+                             deviceValue<N>(device, &DeviceModel::l2LatencyNs),
+                     "reduction of splits", "ns");
 }
 
-StreamTerms termsOf(const StreamModel &model) {
-  const DeviceModel &device = model.device;
-  StreamTerms terms;
-  int64_t slots = std::max<int64_t>(model.grid.slots, 1);
-  terms.fullWaves = model.blocks / slots;
-  if (terms.fullWaves > 0)
-    terms.full = model.wave(slots);
-  terms.last = model.wave(model.blocks % slots);
-  terms.stream =
-      double(terms.fullWaves) * terms.full.totalNs + terms.last.totalNs;
-  terms.restarts = model.restartNs();
-  terms.reduction = reductionNs(model.kernel, device);
-  terms.gather = gatherNs(model.problem, device);
-  terms.total = device.launchNs + device.rampNs + terms.gather + terms.stream +
-                terms.restarts + model.kernel.tailNs + terms.reduction;
-  return terms;
+template <Number N> llvm::StringRef StreamModel<N>::bound() const {
+  const StreamedWave<N> &wave = main();
+  const N most = largest({wave.dram, wave.l2, wave.port, path, wave.issue});
+  return most == wave.dram       ? "dram"
+         : most == path          ? "latency"
+         : !(most == wave.issue) ? "l2"
+         : kernel.tensorRate     ? "tensor"
+                                 : "simd";
 }
 
-llvm::StringRef boundOf(const StreamedWave &wave, bool tensor) {
-  double most = std::max(
-      {wave.dramNs, wave.l2Ns, wave.portNs, wave.pathNs, wave.issueNs});
-  return most == wave.dramNs    ? "dram"
-         : most == wave.pathNs  ? "latency"
-         : most != wave.issueNs ? "l2"
-         : tensor               ? "tensor"
-                                : "simd";
-}
+template struct StreamModel<double>;
+template struct StreamModel<Figure>;
 
 Estimate estimateTile(const GemmProblem &problem, const StreamedTile &kernel,
-                      const DeviceModel &device, Detail detail) {
-  StreamModel model(problem, kernel, device);
-  StreamTerms terms = termsOf(model);
-  Estimate estimate(detail);
-  estimate.totalNs = terms.total;
-  estimate.bound = boundOf(terms.main(), kernel.tensor);
-  estimate.add("launch", device.launchNs);
-  estimate.add("ramp", device.rampNs);
-  estimate.add("gather", terms.gather);
-  estimate.add("stream", terms.stream);
-  estimate.add("restarts", terms.restarts);
-  estimate.add("tail", kernel.tailNs);
-  estimate.add("reduction", terms.reduction);
-  estimate.note("wave dram", terms.main().dramNs);
-  estimate.note("wave l2", terms.main().l2Ns);
-  estimate.note("wave port", terms.main().portNs);
-  estimate.note("wave path", terms.main().pathNs);
-  estimate.note("wave issue", terms.main().issueNs);
-  estimate.note("blocks per SM", double(model.grid.blocksPerSm), "");
-  estimate.note("waves", double(model.blocks) / double(model.grid.slots), "");
-  estimate.note("in flight per block", model.bytesInFlight, "B");
-  return estimate;
+                      const DeviceModel &device) {
+  const StreamModel<double> model(problem, kernel, device);
+  return {model.total, model.bound()};
 }
 
 } // namespace kiln

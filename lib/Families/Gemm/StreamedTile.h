@@ -29,6 +29,17 @@ inline constexpr int kStreamedVectors[] = {8, 16, 24, 32, 48, 64};
 /// The least of kStreamedVectors that holds \p vectors; 0: none does.
 int paddedVectors(int64_t vectors);
 
+/// Clocks that a warp's instructions of a step take on its sub-core.
+struct StreamedClocks {
+  double loop = 0;
+  double copies = 0; ///< loads and copies with their addresses
+  double fragments = 0;
+  double decoding = 0; ///< of packed weights, and conversions of elements
+  double sums = 0;     ///< scaling and promotion of sums
+  double products = 0; ///< by ordinary instructions
+  double flop = 0;     ///< of products by tensor cores, at the device's rate
+};
+
 /// A kernel that streams rows past vectors, as the estimate sees it. Its warps
 /// walk along k in steps: the loads of a step are issued, awaited and used.
 struct StreamedTile {
@@ -38,13 +49,13 @@ struct StreamedTile {
   BlockResources block;
   int stepK = 1; ///< elements of k that all warps of a block cover in a step
   int stepsInFlight = 1; ///< steps whose loads are in flight at a time
-  /// Clocks that a warp's instructions of a step take on its sub-core, and the
-  /// further clocks where k ends within the step.
-  double stepClocks = 0, partialClocks = 0;
-  double waitClocks = 0;   ///< waits of a step that only other warps cover
-  double latencyShare = 1; ///< latency of the loads, in those of an idle DRAM
-  bool tensor = false;     ///< most of the instructions use the tensor cores
-  double vectorShare = 1;  ///< part of the vectors' reads that reach L2
+  StreamedClocks step;
+  double partialClocks = 0; ///< further ones where k ends within the step
+  double waitClocks = 0;    ///< waits of a step that only other warps cover
+  double latencyShare = 1;  ///< latency of the loads, in those of an idle DRAM
+  /// The rate of the tensor cores, where most of the instructions use them.
+  double DeviceModel::*tensorRate = nullptr;
+  double vectorShare = 1; ///< part of the vectors' reads that reach L2
   /// Bytes of a streamed element, with its share of scales, in those of A's.
   double streamedShare = 1;
   double l2Share = 1; ///< part of L2's bandwidth that the loads' width reaches
@@ -101,10 +112,11 @@ std::optional<Rejection> checkStreamed(const GemmProblem &problem,
 /// block's own path along k and the instructions take; the largest names the
 /// bound. About a microsecond.
 Estimate estimateTile(const GemmProblem &problem, const StreamedTile &kernel,
-                      const DeviceModel &device, Detail detail = Detail::Terms);
+                      const DeviceModel &device);
 
-/// The same, step by step.
-Derivation explainTile(const GemmProblem &problem, const StreamedTile &kernel,
-                       const DeviceModel &device);
+/// The same with its derivation, which is added to \p steps.
+Prediction<Figure> explainTile(const GemmProblem &problem,
+                               const StreamedTile &kernel,
+                               const DeviceModel &device, Derivation &steps);
 
 } // namespace kiln

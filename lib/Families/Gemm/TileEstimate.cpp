@@ -24,9 +24,88 @@
 
 namespace kiln {
 
-TileModel::TileModel(const GemmProblem &problem, const TileKernel &kernel,
-                     const DeviceModel &device)
+/// The barrier of a step of k, and the first fragments behind it.
+static constexpr double kStepBarrierClocks = 60;
+
+/// From the issue of a stage's copies to their last bytes, where \p missShare
+/// of them go to DRAM.
+template <Number N>
+static N ringLatencyNs(const DeviceModel &device, const N &missShare) {
+  const N dram = fitted<N>(kRingLatencyFactor, "busy over idle") *
+                 deviceValue<N>(device, &DeviceModel::dramLatencyNs);
+  if (missShare > N(0.5))
+    return named(dram, "latency of copies", "ns");
+  return named(deviceValue<N>(device, &DeviceModel::l2LatencyNs) +
+                   missShare * dram,
+               "latency of copies", "ns");
+}
+
+template <Number N>
+TileModel<N>::TileModel(const GemmProblem &problem, const TileKernel &kernel,
+                        const DeviceModel &device)
     : problem(problem), kernel(kernel), device(device) {
+  computeGrid();
+  clock =
+      named(deviceValue<N>(device, kernel.tensor
+                                       ? &DeviceModel::sustainedTensorClockMHz
+                                       : &DeviceModel::smClockMHz) /
+                N(1000),
+            "clock", "GHz");
+  stepFlops = named(N(2) * given<N>(kernel.blockM, "blockM") *
+                        given<N>(kernel.blockN, "blockN") *
+                        given<N>(kernel.blockK, "blockK"),
+                    "flop of a step", "flop");
+  // Rows and columns outside of the problem are filled with zeros.
+  loadedBytes = named(
+      (given<N>(double(bytes.input.m) / double(tilesM), "rows of a tile") +
+       given<N>(double(bytes.input.n) / double(tilesN), "columns")) *
+          given<N>(kernel.blockK, "blockK") *
+          given<N>(bytesOf(problem.dtype), "of an element", "B"),
+      "loads of a step", "B");
+  const N fromDram = dramReadBytes<N>(bytes);
+  missShare = kiln::missShare<N>(bytes, fromDram);
+  ringLatency = ringLatencyNs<N>(device, missShare);
+  // Blocks that come and go leave so much of the rate of long reads (first
+  // choices that DRAM bounds took 1.03 to 1.08 of the time without it, H200).
+  constexpr double kShare = 0.97;
+  dramRate = named(fitted<N>(kShare, "share that grids reach") *
+                       deviceValue<N>(device, &DeviceModel::dramGBs),
+                   "DRAM's rate", "B/ns");
+
+  const int64_t perSm = blocksPerSm();
+  wholeWaves = ceilDiv(wholeTiles, slots());
+  fullWaves = (blocks - 1) / slots();
+  lastBlocks = blocks - fullWaves * slots();
+  auto times = [](int64_t count, const N &ns) {
+    return given<N>(double(count), "waves") * ns;
+  };
+  if (wholeWaves > 0) {
+    whole = wave(perSm, slots(), 1, false);
+    whole.total = named(whole.total, "wave of whole tiles", "ns");
+    waves = waves + times(wholeWaves, whole.total);
+  }
+  if (fullWaves > 0) {
+    full = wave(perSm, slots(), splits, false);
+    full.total = named(full.total, "full wave", "ns");
+    waves = waves + times(fullWaves, full.total);
+  }
+  last = wave(ceilDiv(lastBlocks, device.smCount), lastBlocks, splits, true);
+  last.total = named(last.total, "last wave", "ns");
+  waves = waves + last.total;
+  reduction = reductionNs();
+  gather = gatherNs<N>(problem, device);
+  // No kernel ends before its compulsory bytes have moved.
+  floor = named(fromDram / dramRate +
+                    writeBytes() /
+                        deviceValue<N>(device, &DeviceModel::dramWriteGBs),
+                "floor of the bytes", "ns");
+  beyond = named(excess(floor, waves), "bytes beyond the waves", "ns");
+  total = deviceValue<N>(device, &DeviceModel::launchNs) +
+          deviceValue<N>(device, &DeviceModel::rampNs) + gather + waves +
+          reduction + beyond;
+}
+
+template <Number N> void TileModel<N>::computeGrid() {
   tilesM = ceilDiv(std::max<int64_t>(problem.m, 1), kernel.blockM);
   tilesN = ceilDiv(std::max<int64_t>(problem.n, 1), kernel.blockN);
   int64_t batch = std::max<int64_t>(problem.batch, 1);
@@ -46,7 +125,7 @@ TileModel::TileModel(const GemmProblem &problem, const TileKernel &kernel,
   int64_t k = std::max<int64_t>(problem.k, 1);
   resident = occupancy(
       device, {kernel.threads, kernel.registersPerThread, kernel.sharedBytes});
-  grid = waves(device, wholeTiles + blocks, blocksPerSm());
+  grid = kiln::waves(device, wholeTiles + blocks, blocksPerSm());
   TrafficInput input;
   input.m = std::max<int64_t>(problem.m, 1);
   input.n = std::max<int64_t>(problem.n, 1);
@@ -68,141 +147,157 @@ TileModel::TileModel(const GemmProblem &problem, const TileKernel &kernel,
   }
 }
 
-double ffmaEfficiency(double ffmas, double slots, double others,
-                      const DeviceModel &device) {
+IssueShare ffmaShare(double ffmas, double slots, double others,
+                     const DeviceModel &device) {
   constexpr double kWarpFlops = 2 * 32, kBeside = 0.3;
   double perSubCore = device.simdFlopsPerClockPerSm(RateType::FP32) /
                       double(device.subCoresPerSm);
-  return perSubCore >= kWarpFlops ? ffmas / (slots * ffmas + others)
-                                  : ffmas / (ffmas + kBeside * others);
+  return perSubCore >= kWarpFlops ? IssueShare{ffmas, slots, others}
+                                  : IssueShare{ffmas, 1, kBeside * others};
 }
 
-/// From the issue of a stage's copies to their last bytes, where \p missShare
-/// of them go to DRAM.
-static double ringLatencyNs(const DeviceModel &device, double missShare) {
-  double dramNs = kRingLatencyFactor * device.dramLatencyNs;
-  return missShare > 0.5 ? dramNs : device.l2LatencyNs + missShare * dramNs;
+/// The rate of the arithmetic in a clock of an SM, in flop.
+template <Number N>
+static N sustainedRate(const TileKernel &kernel, const DeviceModel &device) {
+  const auto &[ffmas, slots, others, share] = kernel.issue;
+  N rate = deviceValue<N>(device, kernel.rate);
+  if (others > 0) {
+    const N issued = given<N>(ffmas, "FFMAs");
+    rate = rate * issued /
+           (given<N>(slots, "slots of each") * issued +
+            given<N>(others, "slots of other instructions"));
+  }
+  return share == 1 ? rate : fitted<N>(share, "share reached") * rate;
+}
+
+template <Number N> N TileModel<N>::mathRate() const {
+  return named(sustainedRate<N>(kernel, device) * clock, "rate of an SM",
+               "flop/ns");
+}
+
+template <Number N> N TileModel<N>::writeBytes() const {
+  double written = wholeTiles > 0
+                       ? bytes.storeBytes - bytes.reduceReadBytes
+                       : bytes.storeBytes / static_cast<double>(splits);
+  return given<N>(written, "D", "B");
 }
 
 /// One step with \p perSm blocks on each busy SM and \p active blocks in all.
-StepTimes TileModel::step(double perSm, double active) const {
-  double warps = perSm * kernel.threads / 32;
-  double busy = std::min(1.0, warps / kernel.warpsForPeak);
-  StepTimes step;
-  step.math = perSm * stepFlops() /
-              (kernel.flopsPerClock * kernel.efficiency * busy) / clockGHz();
+template <Number N>
+TileStep<N> TileModel<N>::step(int64_t perSm, int64_t active) const {
+  const N each = given<N>(double(perSm), "blocks an SM");
+  const N all = given<N>(double(active), "blocks");
+  const double warps = double(perSm) * kernel.threads / kWarpThreads;
+  TileStep<N> step;
+  N clocks = stepFlops / sustainedRate<N>(kernel, device);
+  if (kernel.conversionClocks > 0)
+    clocks = clocks + given<N>(kernel.conversionClocks,
+                               "conversions and promotions", "clk");
+  N math = each * clocks / clock;
+  if (warps < kernel.warpsForPeak)
+    math = math / (given<N>(warps, "warps") /
+                   given<N>(kernel.warpsForPeak, "warps for the full rate"));
+  step.math = named(math, "arithmetic", "ns");
   // Bytes that the arithmetic reads and the loads write.
-  step.shared = perSm * (kernel.sharedReadBytes + stageBytes()) /
-                device.sharedBytesPerClockPerSm / clockGHz();
-  step.issue = perSm * kernel.loadIssueClocks / clockGHz();
-  double l2 =
-      std::min(portBytesPerNs(device, int64_t(active)), device.l2BytesPerNs());
-  step.l2 = active * loadedBytes() / l2;
-  double missShare = bytes.missShare();
-  step.dram = active * loadedBytes() * missShare / dramBytesPerNs();
-  double load = std::max(step.l2, step.dram);
+  step.shared =
+      named(each *
+                (given<N>(kernel.sharedReadBytes, "read", "B") +
+                 given<N>(double(kernel.stageBytesA + kernel.stageBytesB),
+                          "written", "B")) /
+                deviceValue<N>(device, &DeviceModel::sharedBytesPerClockPerSm) /
+                clock,
+            "shared memory's step", "ns");
+  step.issue = kernel.loadIssueClocks == 0
+                   ? N(0)
+                   : named(each *
+                               given<N>(kernel.loadIssueClocks,
+                                        "issue of a block's copies", "clk") /
+                               clock,
+                           "issue of loads", "ns");
+  const N l2Rate = least({portBytesPerNs<N>(device, active),
+                          deviceValue<N>(device, &DeviceModel::l2GBs)});
+  step.l2 = named(all * loadedBytes / l2Rate, "L2", "ns");
+  step.dram = named(all * loadedBytes * missShare / dramRate, "DRAM", "ns");
+  step.pace =
+      named(largest({step.math, step.shared, step.issue, step.l2, step.dram}),
+            "pace of a step", "ns");
   // Other blocks of the SM compute meanwhile.
-  step.barrier = kStepBarrierClocks / clockGHz() / perSm;
-  step.ring = pipeline(ringLatencyNs(device, missShare), load, step.pace(),
-                       kernel.stages);
+  step.barrier =
+      named(fitted<N>(kStepBarrierClocks, "clocks", "clk") / clock / each,
+            "barrier", "ns");
+  step.ring = {ringLatency, largest({step.l2, step.dram}), step.pace,
+               kernel.stages};
+  step.exposed = named(step.ring.exposed(), "exposed latency", "ns");
+  step.total =
+      named(step.pace + step.exposed + step.barrier, "step of k", "ns");
   return step;
 }
 
-WaveTimes TileModel::wave(double perSm, double active, int64_t splits,
-                          bool isLast) const {
-  WaveTimes wave{perSm, active,
-                 ceilDiv(ceilDiv(bytes.input.k, kernel.blockK), splits),
-                 step(perSm, active)};
+template <Number N>
+TileWave<N> TileModel<N>::wave(int64_t perSm, int64_t active, int64_t splits,
+                               bool isLast) const {
+  TileWave<N> wave{perSm, active,
+                   ceilDiv(ceilDiv(bytes.input.k, kernel.blockK), splits),
+                   step(perSm, active)};
+  const N each = given<N>(double(std::max<int64_t>(perSm, 1)), "blocks an SM");
   // The first stage has nothing to hide behind.
-  wave.fill = device.dramLatencyNs + std::max(wave.step.l2, wave.step.dram);
-  wave.loop = double(wave.steps) * wave.step.total();
+  wave.fill = named((deviceValue<N>(device, &DeviceModel::dramLatencyNs) +
+                     wave.step.ring.load) /
+                        each,
+                    "fill", "ns");
   // Stores of one wave; with several blocks on an SM the others compute on,
   // but the last ones end together.
-  double outBytes = splits > 1 ? 4 : bytesOf(problem.out);
-  double stored = active * kernel.blockM * kernel.blockN * outBytes;
+  const double outBytes = splits > 1 ? 4 : bytesOf(problem.out);
   constexpr double kEpilogueLatencyNs = 500; // shared memory, then L2
-  wave.epilogue = kEpilogueLatencyNs + stored / device.dramWriteBytesPerNs();
-  wave.fill /= std::max(perSm, 1.0);
-  wave.epilogue /= isLast ? 1 : std::max(perSm, 1.0);
+  const N stores =
+      fitted<N>(kEpilogueLatencyNs, "staging", "ns") +
+      given<N>(double(active), "blocks") *
+          given<N>(double(kernel.blockM) * kernel.blockN * outBytes,
+                   "of a tile", "B") /
+          deviceValue<N>(device, &DeviceModel::dramWriteGBs);
+  wave.epilogue = named(isLast ? stores : stores / each, "epilogue", "ns");
+  wave.total = wave.fill +
+               given<N>(double(wave.steps), "steps") * wave.step.total +
+               wave.epilogue;
   return wave;
 }
 
-TileReduction TileModel::reduction() const {
+template <Number N> N TileModel<N>::reductionNs() const {
   if (splits == 1)
-    return {};
-  double tileBytes = 4.0 * kernel.blockM * kernel.blockN;
-  double reads = tileBytes * double(splits);
-  double all = bytes.reduceReadBytes / device.l2BytesPerNs();
-  return {kHandOverNs,
-          kSumReadFactor * std::max(reads / portBytesPerNs(device, 1), all)};
+    return 0;
+  const N read = given<N>(4.0 * kernel.blockM * kernel.blockN * double(splits),
+                          "sums of a tile", "B") /
+                 portBytesPerNs<N>(device);
+  const N all = given<N>(bytes.reduceReadBytes, "all sums", "B") /
+                deviceValue<N>(device, &DeviceModel::l2GBs);
+  return named(fitted<N>(kHandOverNs, "hand-over", "ns") +
+                   fitted<N>(kSumReadFactor, "few reads in flight") *
+                       largest({read, all}),
+               "reduction of splits", "ns");
 }
 
-static llvm::StringRef boundOf(const TileModel &model, const StepTimes &step) {
-  if (step.exposed() > step.pace())
-    return "latency";
-  double pace = step.pace();
-  if (pace == step.math)
-    return model.kernel.tensor ? "tensor" : "simd";
-  if (pace == step.dram)
+template <Number N> llvm::StringRef TileModel<N>::bound() const {
+  if (beyond > N(0))
     return "dram";
-  if (pace == step.issue)
+  const TileStep<N> &step = main().step;
+  if (step.isLatencyBound())
+    return "latency";
+  if (step.pace == step.math)
+    return kernel.tensor ? "tensor" : "simd";
+  if (step.pace == step.dram)
+    return "dram";
+  if (step.pace == step.issue)
     return "load issue";
-  return pace == step.l2 ? "l2" : "shared";
+  return step.pace == step.l2 ? "l2" : "shared";
 }
 
-TileTimes::TileTimes(const TileModel &model)
-    : wholeWaves(ceilDiv(model.wholeTiles, model.slots())),
-      fullWaves((model.blocks - 1) / model.slots()),
-      lastBlocks(model.blocks - fullWaves * model.slots()),
-      reduction(model.reduction()),
-      gather(gatherNs(model.problem, model.device)) {
-  auto fullWave = [&](int64_t splits) {
-    return model.wave(double(model.blocksPerSm()), double(model.slots()),
-                      splits, false);
-  };
-  if (wholeWaves > 0)
-    add(wholeWaves, whole = fullWave(1));
-  if (fullWaves > 0)
-    add(fullWaves, full = fullWave(model.splits));
-  last = model.wave(double(ceilDiv(lastBlocks, model.device.smCount)),
-                    double(lastBlocks), model.splits, true);
-  add(1, last);
-  // No kernel ends before its compulsory bytes have moved.
-  floor = std::max(0.0,
-                   model.readNs() + model.writeNs() - (fill + loop + epilogue));
-  totalNs = model.device.launchNs + model.device.rampNs + gather + fill + loop +
-            epilogue + reduction.total() + floor;
-  bound = floor > 0 ? "dram" : boundOf(model, main().step);
-}
+template struct TileModel<double>;
+template struct TileModel<Figure>;
 
 Estimate estimateTile(const GemmProblem &problem, const TileKernel &kernel,
-                      const DeviceModel &device, Detail detail) {
-  TileModel model(problem, kernel, device);
-  TileTimes times(model);
-  const StepTimes &step = times.main().step;
-  Estimate estimate(detail);
-  estimate.totalNs = times.totalNs;
-  estimate.bound = times.bound;
-  estimate.add("launch", device.launchNs);
-  estimate.add("ramp", device.rampNs);
-  estimate.add("gather", times.gather);
-  estimate.add("fill", times.fill);
-  estimate.add("loop", times.loop);
-  estimate.add("epilogue", times.epilogue);
-  estimate.add("reduction", times.reduction.total());
-  estimate.add("bytes floor", times.floor);
-  estimate.note("step math", step.math);
-  estimate.note("step shared", step.shared);
-  estimate.note("step issue", step.issue);
-  estimate.note("step l2", step.l2);
-  estimate.note("step dram", step.dram);
-  estimate.note("step exposed", step.exposed());
-  estimate.note("k iterations", double(times.main().steps), "");
-  estimate.note("blocks per SM", double(model.blocksPerSm()), "");
-  estimate.note("waves",
-                double(model.wholeTiles + model.blocks) / model.slots(), "");
-  estimate.note("dram bytes", model.bytes.dramReadBytes, "B");
-  return estimate;
+                      const DeviceModel &device) {
+  const TileModel<double> model(problem, kernel, device);
+  return {model.total, model.bound()};
 }
 
 } // namespace kiln

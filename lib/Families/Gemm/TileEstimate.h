@@ -30,6 +30,15 @@ inline constexpr double kSumReadFactor = 3;
 /// the last of them (the same sweeps: 950 ns, where a lone load takes 288).
 inline constexpr double kRingLatencyFactor = 3.3;
 
+/// The share of the arithmetic units' rate that a stream of instructions
+/// reaches. By default all of it.
+struct IssueShare {
+  double ffmas = 1;  ///< of a step
+  double slots = 1;  ///< issue slots of each, as registers conflict
+  double others = 0; ///< other instructions' slots
+  double share = 1;  ///< a factor beside that
+};
+
 /// A tiled GEMM kernel as the estimate sees it. Bytes and flops are those of
 /// one block.
 struct TileKernel {
@@ -40,40 +49,47 @@ struct TileKernel {
   int waveBlocks = 0;  ///< SplitTiles::waveBlocks
   int rasterGroup = 1; ///< tile rows that consecutive blocks cover
   int64_t sharedBytes = 0;
-  int registersPerThread = 0; ///< expected, for occupancy
-  int accumulatorsPerThread = 0;
+  /// Shared memory of a stage's tile of A and of B; 0 without stages.
+  int64_t stageBytesA = 0, stageBytesB = 0;
+  int registersPerThread = 0;         ///< expected, for occupancy
+  int tileThreads = 0;                ///< threads that share the tile's sums
+  int fragmentsA = 0, fragmentsB = 0; ///< registers of a thread
   /// Shared memory that the arithmetic of one k iteration reads.
   double sharedReadBytes = 0;
   /// Clocks of an SM's load units that it takes to issue one iteration's
   /// copies.
   double loadIssueClocks = 0;
-  /// Peak of the arithmetic units in flops per SM and clock, and the part of it
-  /// that this tile's instruction stream can sustain.
-  double flopsPerClock = 0, efficiency = 1;
+  /// The rate of the arithmetic units, and the part of it that this tile's
+  /// instruction stream can sustain.
+  double DeviceModel::*rate = nullptr;
+  IssueShare issue = {};
+  /// Clocks of an SM a step that conversions of operands and promotions of sums
+  /// keep the products waiting.
+  double conversionClocks = 0;
   /// True for tensor cores: they hold a lower clock than other work.
   bool tensor = true;
   /// Resident warps that it takes to use the units of an SM fully.
   int warpsForPeak = 8;
 };
 
-/// The part of FFMAs' rate that a stream of instructions reaches: \p ffmas, of
-/// which each takes \p slots issue slots on average because registers conflict,
-/// and \p others. The register file delivers one even and one odd register a
-/// clock. Where a sub-core issues an FFMA every two clocks only, that is
-/// enough, and most other instructions go between.
-double ffmaEfficiency(double ffmas, double slots, double others,
+/// How \p ffmas and \p others share the issue slots of \p device, if each of
+/// the former takes \p slots. The register file delivers one even and one odd
+/// register a clock. Where a sub-core issues an FFMA every two clocks only,
+/// that is enough, and most other instructions go between.
+IssueShare ffmaShare(double ffmas, double slots, double others,
+                     const DeviceModel &device);
+
+/// Predicted time of \p kernel on \p problem:
+///   launch + ramp + waves * (fill + kIters * max(mma, shared, L2, DRAM)
+///     + epilogue) + reduction
+/// The largest of the four and the exposed latency name the bound. Waves of
+/// tiles that are split have fewer steps of k.
+Estimate estimateTile(const GemmProblem &problem, const TileKernel &kernel,
                       const DeviceModel &device);
 
-/// Predicted time of \p kernel on \p problem. Terms add up as DESIGN's formula
-///   launch + ramp + waves * (fill + kIters * max(mma, shared, L2, DRAM))
-///     + epilogue + reduction
-/// says; the largest of the four and the exposed latency name the bound. Waves
-/// of tiles that are split have fewer steps of k.
-Estimate estimateTile(const GemmProblem &problem, const TileKernel &kernel,
-                      const DeviceModel &device, Detail detail = Detail::Terms);
-
-/// The walls, intensities, waves and terms of estimateTile, step by step.
-Derivation explainTile(const GemmProblem &problem, const TileKernel &kernel,
-                       const DeviceModel &device);
+/// The same with its derivation: walls, waves and terms are added to \p steps.
+Prediction<Figure> explainTile(const GemmProblem &problem,
+                               const TileKernel &kernel,
+                               const DeviceModel &device, Derivation &steps);
 
 } // namespace kiln

@@ -1,17 +1,16 @@
 //===- MemoryPassEstimate.cpp ---------------------------------------------===//
 #include "Families/MemoryPass/MemoryPassEstimate.h"
 
-#include "Families/FurtherWave.h"
-#include "Model/Bandwidth.h"
+#include "Families/Walls.h"
 #include "Model/RegisterWall.h"
 #include "Model/SharedMemoryWall.h"
 #include "Support/Format.h"
 
+#include <cmath>
+
 namespace kiln {
 
-static constexpr double kKB = 1024;
-
-std::optional<Rejection> checkResident(const MemoryPass &kernel,
+std::optional<Rejection> checkResident(const PassWork &kernel,
                                        const DeviceModel &device) {
   const BlockResources &block = kernel.block;
   Occupancy resident = occupancy(device, block);
@@ -36,224 +35,250 @@ std::optional<Rejection> checkResident(const MemoryPass &kernel,
                    double(device.maxWarpsPerSm * kWarpThreads)};
 }
 
-Estimate estimatePass(const MemoryPass &kernel, const DeviceModel &device,
-                      Detail detail) {
-  PassTime time = passTime(kernel, device);
-  Estimate estimate(detail);
-  estimate.totalNs = time.totalNs;
-  estimate.bound = nameOf(time.bound);
-  estimate.add("launch", time.launchNs);
-  estimate.add("ramp", time.rampNs);
-  if (time.first.tasks > 0)
-    estimate.add("first wave", time.first.totalNs);
-  estimate.add("waves", time.fullWaves * time.full.totalNs);
-  estimate.add("last wave", time.last.totalNs);
-  estimate.note("wave dram", time.full.dramNs);
-  estimate.note("wave l2", time.full.l2Ns);
-  estimate.note("wave issue", time.full.issueNs);
-  estimate.note("task life", time.life.totalNs());
-  estimate.note("full waves", time.fullWaves, "");
-  estimate.note("tasks", static_cast<double>(kernel.tasks), "");
-  estimate.note("resident tasks", static_cast<double>(time.slots), "");
-  estimate.note("task bytes", time.taskBytes, "B");
-  estimate.note("in flight per SM", time.bytesInFlightPerSm, "B");
-  estimate.note("needed per SM", time.bytesNeededPerSm, "B");
-  estimate.note("dram rate", time.dramBytesPerNs, "B/ns");
-  return estimate;
+Estimate estimatePass(const MemoryPass<double> &kernel,
+                      const DeviceModel &device) {
+  const PassModel<double> model(kernel, device);
+  return {model.total, model.bound()};
 }
 
 //===----------------------------------------------------------------------===//
-// Prose
+// Derivation
 //===----------------------------------------------------------------------===//
 
-static std::string rereadText(double missShare) {
-  if (missShare == 0)
-    return "from L2: the bytes in flight fit there";
-  if (missShare == 1)
-    return "from DRAM: the bytes in flight exceed the L2";
-  return fmt::format(
-      "{:.0f} % of it from DRAM: that part of the bytes in flight "
-      "exceeds the L2",
-      100 * missShare);
-}
+namespace {
 
-static DerivationStep trafficStep(const MemoryPass &kernel,
-                                  const PassTime &time) {
-  DerivationStep step;
-  step.title = "traffic";
-  double megabyte = 1e6;
-  step.formula = fmt::format(
-      "{:.2f} MB read + {:.2f} MB written at {:.0f} GB/s, which this mix "
-      "reaches = {:.2f} us",
-      kernel.readBytes / megabyte, kernel.writeBytes / megabyte,
-      time.dramBytesPerNs,
-      (kernel.readBytes + kernel.writeBytes) / time.dramBytesPerNs * 1e-3);
-  if (kernel.rereadBytes == 0)
-    step.verdict = "every byte is moved once";
-  else
-    step.verdict = fmt::format("{:.2f} MB are read again, {}",
-                               kernel.rereadBytes / megabyte,
-                               rereadText(time.rereadMissShare));
-  step.values = llvm::json::Object{{"read_bytes", kernel.readBytes},
-                                   {"write_bytes", kernel.writeBytes},
-                                   {"reread_bytes", kernel.rereadBytes}};
-  return step;
-}
-
-static DerivationStep occupancyStep(const MemoryPass &kernel,
-                                    const PassTime &time) {
-  const Occupancy &occupancy = time.occupancy;
-  DerivationStep step;
-  step.title = "occupancy";
-  step.formula = fmt::format(
-      "{} threads, {} registers each, {:.0f} KB of shared memory: {} blocks an "
-      "SM by {}",
-      kernel.block.threads, kernel.block.registersPerThread,
-      static_cast<double>(kernel.block.sharedBytes) / kKB,
-      occupancy.blocksPerSm, nameOf(occupancy.limit).str());
-  step.verdict = fmt::format(
-      "{} of {} tasks are resident at once, {}",
-      std::min(time.slots, kernel.tasks), kernel.tasks,
-      kernel.clusterSize > 1
-          ? fmt::format("each the work of a cluster of {}", kernel.clusterSize)
-          : std::string("each the work of a block"));
-  step.values = llvm::json::Object{{"blocks_per_sm", occupancy.blocksPerSm},
-                                   {"resident_tasks", time.slots}};
-  return step;
-}
-
-std::string busyDramText(const DeviceModel &device) {
-  return fmt::format("a load takes {:.0f} ns on an idle DRAM and {:g} times as "
-                     "long, {:.0f} ns, on a busy one",
-                     device.dramLatencyNs, kBusyLatencyFactor,
-                     busyDramLatencyNs(device));
-}
-
-static DerivationStep littleStep(const MemoryPass &kernel, const PassTime &time,
-                                 const DeviceModel &device) {
-  DerivationStep step;
-  step.title = "Little's law";
-  step.formula = fmt::format(
-      "{}; {:.0f} ns * {:.0f} GB/s / {} SMs ask for {:.1f} KB in flight per "
-      "SM, of which there are {:.1f} KB",
-      busyDramText(device), time.loadedLatencyNs, device.dramBytesPerNs(),
-      device.smCount, time.bytesNeededPerSm / kKB,
-      time.bytesInFlightPerSm / kKB);
-  double ratio = time.bytesInFlightPerSm / time.bytesNeededPerSm;
-  bool isBound = time.bound == PassBound::Latency;
-  if (ratio < 1) {
-    step.verdict = isBound ? "too few: latency is the limit"
-                           : "too few: latency shows beside the limit";
-    if (isBound)
-      step.blames = nameOf(PassBound::Latency);
-  } else if (isBound) {
-    step.verdict = "enough while tasks load; but the rest of a task's life "
-                   "keeps nothing in flight";
-  } else {
-    bool isEnough = ratio < 2 || kernel.pace == PassPace::Reduces;
-    step.verdict = isEnough ? "enough"
-                            : "more than it takes, which costs some order of "
-                              "the accesses";
-    step.clears = nameOf(PassBound::Latency);
+/// Adds the steps of one kernel's estimate.
+class PassSteps {
+public:
+  PassSteps(const PassModel<Figure> &model, Derivation &steps)
+      : model(model), kernel(model.kernel), device(model.device), steps(steps) {
   }
-  step.values =
-      llvm::json::Object{{"in_flight_bytes_per_sm", time.bytesInFlightPerSm},
-                         {"needed_bytes_per_sm", time.bytesNeededPerSm},
-                         {"latency_ns", time.loadedLatencyNs}};
-  return step;
+
+  void run();
+
+private:
+  void addTraffic();
+  void addFurtherPasses();
+  void addCapacity();
+  void addResidentTasks();
+  void addLife();
+  void addWaves();
+  void addIntensity();
+  void addFurther();
+
+  const PassModel<Figure> &model;
+  const MemoryPass<Figure> &kernel;
+  const DeviceModel &device;
+  Derivation &steps;
+};
+
+Figure count(double value, llvm::StringLiteral name,
+             llvm::StringLiteral unit = "") {
+  return given<Figure>(value, name, unit);
 }
 
-static DerivationStep lifeStep(const MemoryPass &kernel, const PassTime &time) {
-  const TaskLife &life = time.life;
-  DerivationStep step;
-  step.title = "a task's life";
-  step.formula =
-      fmt::format("waits of a task of {:.1f} KB, one after the other",
-                  time.taskBytes / kKB);
-  step.rule = StepRule::Sum;
-  step.terms = {
-      {"wait for DRAM", time.loadLatencyNs, "ns", double(kernel.loadRounds)}};
-  auto add = [&](llvm::StringRef what, double ns) {
-    if (ns > 0)
-      step.terms.push_back({what.str(), ns});
-  };
-  add("rereads", life.rereadNs);
-  add("the SM's port", life.portNs);
-  add("reductions and barriers", life.serialNs);
-  add("instructions", life.issueNs);
-  add("the next block's start", life.turnaroundNs);
-  step.verdict = fmt::format("latency alone would allow {:.0f} GB/s",
-                             static_cast<double>(time.full.tasks) *
-                                 time.taskBytes / life.totalNs());
-  step.values = llvm::json::Object{
-      {"life_ns", life.totalNs()},          {"load_ns", life.loadNs},
-      {"reread_ns", life.rereadNs},         {"port_ns", life.portNs},
-      {"serial_ns", life.serialNs},         {"issue_ns", life.issueNs},
-      {"turnaround_ns", life.turnaroundNs}, {"task_bytes", time.taskBytes}};
-  return step;
+std::string blocksText(int64_t blocks) {
+  return fmt::format("{} {} an SM", blocks, blocks == 1 ? "block" : "blocks");
 }
 
-static DerivationStep waveStep(llvm::StringRef title, const PassWave &wave,
-                               StepTerm life) {
-  return {.title = title.str(),
-          .formula = fmt::format("{} tasks; no limit is reached to the last "
-                                 "byte while another is close",
-                                 wave.tasks),
-          .rule = StepRule::Norm,
-          .terms = {{"dram", wave.dramNs},
-                    {"l2", wave.l2Ns},
-                    {"issue", wave.issueNs},
-                    std::move(life)},
-          .exponent = wave.norm};
+} // namespace
+
+void PassSteps::addTraffic() {
+  steps.begin("traffic");
+  steps.add(model.moved, {.verdict = kernel.rereadBytes == 0
+                                         ? "every byte is moved once"
+                                         : "a part of it is read again"});
+  steps.add(model.rate, {.note = "what this mix of reads and writes reaches"});
+  steps.add(named(model.moved / model.rate, "floor of the bytes", "ns"));
+  addFurtherPasses();
 }
 
-static void explainFurther(const MemoryPass &kernel, const PassTime &time,
-                           const DeviceModel &device, Derivation &steps) {
+/// The cost of reading rows again, whether the kernel does or does not.
+void PassSteps::addFurtherPasses() {
+  const bool rereads = kernel.rereadBytes > 0;
+  const double bytes = rereads ? kernel.rereadBytes : kernel.keptBytes;
+  if (bytes == 0)
+    return;
+  const Figure again = count(bytes, "read again", "B");
+  const Figure fromDram = again * model.missShare;
+  const double share = model.missShare.value();
+  std::string place =
+      share == 0   ? "L2, where the bytes in flight fit"
+      : share == 1 ? "DRAM, as the bytes in flight exceed the L2"
+                   : fmt::format("DRAM for {:.0f} %, else L2", 100 * share);
+  steps.add(
+      named(fromDram / model.rate +
+                (again - fromDram) / figureOf(device, &DeviceModel::l2GBs),
+            "reading again", "ns"),
+      {.note = "at the rate of the place where they are: " + place,
+       .verdict = rereads ? "rows that stay on the chip would not read them"
+                          : "rows stay on the chip; to read them again would "
+                            "move these bytes as well"});
+}
+
+/// The elements that a thread holds, and the limit that more would break.
+void PassSteps::addCapacity() {
+  steps.begin("capacity");
+  const ThreadLoads &loads = kernel.loads;
+  const BlockResources &block = kernel.block;
+  const int64_t blocks = model.resident.blocksPerSm;
+  if (loads.registers > 0) {
+    const Figure elements =
+        named(count(loads.vectors, "vectors") *
+                  count(double(loads.elements), "elements of each"),
+              "elements of a thread", "");
+    const auto held = double(loads.registers);
+    const Figure registers =
+        named(elements * count(held / elements.value(), "registers of each") +
+                  count(double(block.registersPerThread) - held,
+                        "addresses and rest"),
+              "registers", "");
+    const int64_t more = block.registersPerThread + loads.registers;
+    const int64_t left =
+        occupancy(device, {block.threads, more, block.sharedBytes}).blocksPerSm;
+    const int64_t limit = registerLimit(device, block.threads, blocks);
+    std::string verdict =
+        fmt::format("{:.0f} of {} registers a thread, with {}; twice the "
+                    "elements would take {}: ",
+                    registers.value(), limit, blocksText(blocks), more);
+    if (more > device.maxRegistersPerThread)
+      verdict += "more than a thread can have";
+    else if (left == 0)
+      verdict += "no block would fit an SM";
+    else
+      verdict += left < blocks ? blocksText(left) : "they fit as well";
+    steps.add(registers, {.verdict = std::move(verdict)});
+  }
+  addSharedWall({.bytes = block.sharedBytes,
+                 .limit = sharedBytesLimit(device, blocks),
+                 .blocksPerSm = blocks},
+                steps);
+  addOccupancy(model.resident, device, steps);
+  addResidentTasks();
+}
+
+void PassSteps::addResidentTasks() {
+  const int64_t perSm =
+      kernel.persistentPerSm == 0
+          ? model.resident.blocksPerSm
+          : std::min(kernel.persistentPerSm, model.resident.blocksPerSm);
+  const Figure places =
+      kernel.clusterSize == 1
+          ? figureOf(device, &DeviceModel::smCount)
+          : count(double(model.slots / perSm), "places of clusters");
+  std::string task =
+      kernel.clusterSize == 1
+          ? std::string("each the work of a block")
+          : fmt::format("each the work of a cluster of {}", kernel.clusterSize);
+  steps.add(named(count(double(perSm), "blocks an SM") * places,
+                  "tasks that fit", ""),
+            {.verdict = fmt::format("{} of {} tasks run at once, {}",
+                                    model.full.tasks, kernel.tasks, task)});
+}
+
+void PassSteps::addLife() {
+  const Figure rate = named(count(double(model.full.tasks), "tasks") *
+                                model.taskBytes / model.life,
+                            "rate that lives allow", "B/ns");
+  // The rate of DRAM while it also delivers bytes that are read again.
+  const double dram =
+      rate.value() * model.life.value() / model.full.dram.value();
+  steps.begin("bytes in flight");
+  addLittlesLaw({.inFlight = model.inFlight,
+                 .latency = model.busyLatency,
+                 .rate = figureOf(device, &DeviceModel::dramGBs),
+                 .most = kernel.pace == PassPace::Flows ? 2 : HUGE_VAL,
+                 .needed = model.needed,
+                 .lives = fmt::format("whole lives of tasks allow {}, DRAM {}",
+                                      quantityText(rate.value(), "B/ns"),
+                                      quantityText(dram, "B/ns"))},
+                model.bound(), device, steps);
+  steps.begin("a task's life");
+  std::string note = "waits of a task, one after the other; with half of the "
+                     "bytes in flight a task moves half as much in a life that "
+                     "is hardly shorter";
+  if (kernel.pace == PassPace::Reduces)
+    note += "; loads wait as for an idle DRAM, because the queues of a busy "
+            "one are part of DRAM's own time";
+  steps.add(model.life, {.note = std::move(note)});
+  const bool isLimit = model.bound() == "latency";
+  steps.add(rate, {.verdict = isLimit ? "the lives of tasks are the limit"
+                                      : "lives allow more than the limit does",
+                   .blames = isLimit ? "latency" : "",
+                   .clears = isLimit ? "" : "latency"});
+}
+
+void PassSteps::addWaves() {
+  steps.begin(fmt::format("a wave of {} tasks", model.full.tasks));
+  steps.add(model.exponent,
+            {.note = "no limit is reached to the last byte while another is "
+                     "close, so times are joined by a norm; blocks of an SM "
+                     "overlap, so the exponent grows with them"});
+  if (model.firstExponent != model.exponent)
+    steps.add(model.firstExponent,
+              {.note = "tasks of the first wave load and store in step"});
+  if (model.firstNs.value() > 0)
+    steps.add(model.firstNs);
+  if (model.fullWaves > 0)
+    steps.add(model.fullNs);
+  addIntensity();
+  if (model.last.tasks > 0) {
+    steps.begin(fmt::format("the last wave, of {} tasks", model.last.tasks));
+    steps.add(model.lastNs);
+  }
+  steps.begin("waves");
+  addFurther();
+}
+
+/// The intensity of the problem, which no config changes much.
+void PassSteps::addIntensity() {
+  if (kernel.simdOps == 0)
+    return;
+  const Figure intensity = named(
+      count(kernel.simdOps, "instructions") / model.moved, "intensity", "op/B");
+  const Figure ridge =
+      named(intensity * model.full.dram / model.full.issue, "ridge", "op/B");
+  const bool isBelow = intensity < ridge;
+  steps.add(intensity);
+  steps.add(ridge,
+            {.note = "where issue would take as long as DRAM; the problem sets "
+                     "the intensity, a config changes it little",
+             .verdict = isBelow ? "below the ridge: instructions are not the "
+                                  "limit"
+                                : "above the ridge: DRAM is not the limit",
+             .clears = isBelow ? "simd" : "dram"});
+}
+
+void PassSteps::addFurther() {
   const auto blocks = double(kernel.clusterSize);
-  FurtherWave further{.count = double(kernel.tasks) * blocks,
-                      .placeCount = double(device.smCount),
-                      .room =
-                          time.last.tasks > 0
-                              ? double(time.slots - time.last.tasks) * blocks
-                              : 0};
+  FurtherWave further{
+      .count = double(kernel.tasks) * blocks,
+      .placeCount = double(device.smCount),
+      .room = (double(model.full.tasks) - double(model.last.tasks)) * blocks};
+  if (model.last.tasks == 0)
+    further.room = double(model.slots - model.full.tasks) * blocks;
   // Tasks of a grid that stays have no block of their own.
   if (kernel.persistentPerSm != 0)
     further.pieces = "tasks";
-  further.further = {"a further wave",
-                     furtherWave(kernel, device, time).totalNs};
-  further.all = {"all waves", time.totalNs - time.launchNs - time.rampNs};
-  explainFurtherWave(further, steps);
+  further.furtherNs = model.furtherWave().value();
+  further.all = named(model.withWaves(0), "all waves", "ns");
+  addFurtherWave(further, steps);
 }
 
-Derivation explainPass(const MemoryPass &kernel, const DeviceModel &device) {
-  PassTime time = passTime(kernel, device);
+void PassSteps::run() {
+  addTraffic();
+  addCapacity();
+  addLife();
+  addWaves();
+  steps.begin("total");
+  steps.setTotal(named(model.total, "total", "ns"), model.bound());
+}
+
+Derivation explainPass(const MemoryPass<Figure> &kernel,
+                       const DeviceModel &device) {
+  const PassModel<Figure> model(kernel, device);
   Derivation steps;
-  steps.add(trafficStep(kernel, time));
-  steps.add(occupancyStep(kernel, time));
-  steps.add(littleStep(kernel, time, device));
-  StepTerm life = steps.resultOf(steps.add(lifeStep(kernel, time)));
-  std::vector<StepTerm> addends{{"launch", time.launchNs},
-                                {"ramp", time.rampNs}};
-  if (time.first.tasks > 0)
-    addends.push_back(steps.resultOf(
-        steps.add(waveStep("the first wave", time.first, life))));
-  if (time.fullWaves > 0)
-    addends.push_back(
-        steps.resultOf(steps.add(waveStep("a wave", time.full, life)),
-                       time.fullWaves, "full waves"));
-  if (time.last.tasks > 0)
-    addends.push_back(
-        steps.resultOf(steps.add(waveStep("the last wave", time.last, life))));
-  explainFurther(kernel, time, device, steps);
-  steps.add({.title = "total",
-             .verdict = fmt::format("bound by {}", nameOf(time.bound)),
-             .values = llvm::json::Object{{"bound", nameOf(time.bound)},
-                                          {"full_waves", time.fullWaves},
-                                          {"last_wave_tasks", time.last.tasks},
-                                          {"total_ns", time.totalNs}},
-             .rule = StepRule::Sum,
-             .terms = std::move(addends),
-             .blames = nameOf(time.bound)});
+  PassSteps(model, steps).run();
   return steps;
 }
 

@@ -20,7 +20,7 @@ Estimate MemoryPassTemplate::estimate(const Problem &problem,
 Derivation MemoryPassTemplate::explain(const Problem &problem,
                                        const Values &config,
                                        const DeviceModel &device) const {
-  return explainPass(memoryPass(problem, config, device), device);
+  return explainPass(memoryPassFigures(problem, config, device), device);
 }
 
 void MemoryPassTemplate::judge(const Problem &problem,
@@ -30,7 +30,7 @@ void MemoryPassTemplate::judge(const Problem &problem,
     if (auto rejection = prune(problem, config, device))
       return sink.reject(*rejection, [&] { return std::move(config); });
     Estimate estimate =
-        estimatePass(memoryPass(problem, config, device), device, Detail::Time);
+        estimatePass(memoryPass(problem, config, device), device);
     CandidateClass candidateClass = classOf(problem, config);
     sink.rank(std::move(config), estimate, candidateClass);
   });

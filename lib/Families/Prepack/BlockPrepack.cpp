@@ -31,7 +31,8 @@ private:
   int sharedBytes;
 };
 
-class BlockPrepack final : public TypedMemoryPassTemplate<BlockPrepackConfig> {
+class BlockPrepack final
+    : public TypedMemoryPassTemplate<BlockPrepack, BlockPrepackConfig> {
 public:
   BlockPrepack()
       : TypedMemoryPassTemplate({"prepack/BlockPrepack.cuh", "PrepackSignature",
@@ -81,16 +82,21 @@ protected:
     return checkSharedBytes(config.sharedBytes(signature), device);
   }
 
-  MemoryPass memoryPass(const Problem &problem, const Values &values,
-                        const DeviceModel &) const override {
-    auto config = fromValues<BlockPrepackConfig>(values);
+public:
+  template <Number N>
+  MemoryPass<N> pass(const Problem &problem, const BlockPrepackConfig &config,
+                     const DeviceModel &) const {
     PrepackProblem p = readPrepackProblem(problem.values.array().data());
     PrepackSignature signature = readPrepackSignature(problem.signature);
     const PrepackSource from = p.from();
-    MemoryPass kernel;
+    MemoryPass<N> kernel;
     kernel.tasks = config.tiles(p.n, p.k);
     kernel.block = {config.threads(), config.registers(),
                     config.sharedBytes(signature)};
+    // Words of four bytes.
+    kernel.loads = {.vectors = double(config.tileRows(signature)) *
+                               config.rowWords(signature) / config.threads(),
+                    .elementBytes = 4};
     const double scaleBytes = bytesOf(p.scaleType) + (p.zeros ? 0.5 : 0.0);
     kernel.readBytes =
         double(from.weightRows()) * double(from.weightRowBytes()) +
@@ -106,7 +112,7 @@ protected:
                      8 / (2.0 * signature.bits());
     kernel.pace = PassPace::Reduces;
     constexpr double kBarrierNs = 40;
-    kernel.serialNs = kBarrierNs;
+    kernel.serialNs = fitted<N>(kBarrierNs, "barrier", "ns");
     return kernel;
   }
 };

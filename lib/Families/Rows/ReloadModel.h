@@ -6,9 +6,10 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
-#include "Families/Rows/RowProblem.h"
-#include "Model/MemoryPass.h"
-#include "rows/RowSignature.h"
+#include "Families/Rows/RowCosts.h"
+#include "Model/MathUtil.h"
+
+#include <cmath>
 
 namespace kiln {
 
@@ -30,9 +31,45 @@ struct ReloadShape {
   }
 };
 
+/// Adds the bytes and waits of the passes after the first one.
+template <Number N>
+void addPasses(MemoryPass<N> &kernel, const RowProblem &problem,
+               const ReloadShape &shape) {
+  const int passes = reducesTwice(problem) ? 2 : 1;
+  kernel.rereadBytes = furtherPassBytes(problem, shape.keptShare);
+  kernel.rereadRounds = static_cast<int64_t>(
+      std::ceil(passes * (1 - shape.keptShare) * double(kernel.loadRounds)));
+  // The time from the statistics to the first load of the next pass.
+  constexpr double kPassNs = 400;
+  kernel.serialNs += given<N>(passes, "further passes") *
+                     fitted<N>(kPassNs, "start of each", "ns");
+}
+
 /// Adds loads, passes and arithmetic to \p kernel, which has bytes, tasks and
 /// block.
-void addReloading(MemoryPass &kernel, const RowProblem &problem,
-                  const ReloadShape &shape, const DeviceModel &device);
+template <Number N>
+void addReloading(MemoryPass<N> &kernel, const RowProblem &problem,
+                  const ReloadShape &shape, const DeviceModel &device) {
+  kernel.loadRounds = shape.turns * ceilDiv(problem.cols, shape.chunk());
+  kernel.loads = loadsOf(problem, shape.items, shape.vector);
+  kernel.sharedBytesPerTask =
+      sharedOperandBytes(problem) / double(shape.rowBlocks);
+  // Loops of unknown length, and partial statistics of each round (reductions
+  // of 2165x269: 2.7 us, 1.9 us by the resident kernel).
+  constexpr double kLoopNs = 300;
+  kernel.serialNs =
+      reductionNs<N>(problem, shape.rowThreads, shape.cluster, device) +
+      fitted<N>(kLoopNs, "loops", "ns");
+  if (!isReduction(problem.op))
+    addPasses(kernel, problem, shape);
+  addHintCosts(kernel, problem, shape.isStreaming);
+  addStartCosts(kernel, problem, shape.start,
+                double(shape.cluster * shape.rowBlocks * shape.rowThreads));
+  kernel.simdOps *= 1.5; // conversions and addresses of every pass
+  addAccessCosts(kernel, problem, shape.vector);
+  addShuffleCosts(kernel, 1, shape.rowThreads);
+  addSharedCosts(kernel, shape.keptShare * double(problem.rows) *
+                             double(problem.cols) / double(shape.vector));
+}
 
 } // namespace kiln

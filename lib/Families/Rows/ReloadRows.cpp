@@ -11,7 +11,8 @@ namespace kiln {
 
 namespace {
 
-class ReloadRowsTemplate final : public RowTemplate<ReloadRowsConfig> {
+class ReloadRowsTemplate final
+    : public RowTemplate<ReloadRowsTemplate, ReloadRowsConfig> {
 public:
   explicit ReloadRowsTemplate(RowKind kind)
       : RowTemplate(kind, {"rows/ReloadRows.cuh", "RowSignature",
@@ -173,10 +174,12 @@ protected:
     return checkRegisters(signature, config, device);
   }
 
-  MemoryPass stream(const RowProblem &problem, const RowSignature &signature,
-                    const ReloadRowsConfig &config,
-                    const DeviceModel &device) const override {
-    MemoryPass kernel = rowStream(problem);
+public:
+  template <Number N>
+  MemoryPass<N> stream(const RowProblem &problem, const RowSignature &signature,
+                       const ReloadRowsConfig &config,
+                       const DeviceModel &device) const {
+    MemoryPass<N> kernel{rowWork(problem)};
     kernel.tasks = ceilDiv(problem.rows, config.blockRows());
     kernel.clusterSize = config.cluster;
     kernel.persistentPerSm = config.gridPerSm;

@@ -17,9 +17,8 @@ static int64_t loadedRegisters(const RowSignature &signature,
   return config.rows * config.vectors * words * matrices;
 }
 
-/// Registers that hold the rows of a thread between load and store.
-static int64_t keptRegisters(const RowSignature &signature,
-                             const ResidentRowsConfig &config) {
+int64_t keptRegisters(const RowSignature &signature,
+                      const ResidentRowsConfig &config) {
   if (config.unpacked)
     return int64_t(config.rows) * config.vectors * config.vector;
   return loadedRegisters(signature, config);

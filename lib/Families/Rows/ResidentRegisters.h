@@ -13,6 +13,10 @@
 
 namespace kiln {
 
+/// Registers that hold the rows of a thread between load and store.
+int64_t keptRegisters(const RowSignature &signature,
+                      const ResidentRowsConfig &config);
+
 /// Registers that a thread needs at its peak: with these, rounded up to a unit
 /// of 8, ptxas does not spill.
 int64_t peakRegisters(const RowSignature &signature,

@@ -10,12 +10,18 @@ namespace kiln {
 
 namespace {
 
-class ResidentRowsTemplate final : public RowTemplate<ResidentRowsConfig> {
+class ResidentRowsTemplate final
+    : public RowTemplate<ResidentRowsTemplate, ResidentRowsConfig> {
 public:
   explicit ResidentRowsTemplate(RowKind kind)
       : RowTemplate(kind, {"rows/ResidentRows.cuh", "RowSignature",
                            "ResidentRowsConfig", "RowParams", "residentRows"}) {
   }
+
+  template <Number N>
+  MemoryPass<N> stream(const RowProblem &problem, const RowSignature &signature,
+                       const ResidentRowsConfig &config,
+                       const DeviceModel &device) const;
 
   CandidateClass classOf(const Problem &, const Values &values) const override {
     auto config = fromValues<ResidentRowsConfig>(values);
@@ -33,9 +39,6 @@ protected:
   checkLimits(const RowProblem &problem, const RowSignature &signature,
               const ResidentRowsConfig &config,
               const DeviceModel &device) const override;
-  MemoryPass stream(const RowProblem &problem, const RowSignature &signature,
-                    const ResidentRowsConfig &config,
-                    const DeviceModel &device) const override;
 };
 
 } // namespace
@@ -66,10 +69,11 @@ public:
       : problem(problem), signature(signatureOf(problem)), device(device),
         emit(emit) {
     // Results of consecutive tasks are written in better order if they stay in
-    // L2 for a while (RowTemplate.h, addHintCosts); the first guess follows
+    // L2 for a while (RowCosts.h, addHintCosts); the first guess follows
     // from the size. Data that is only read bypasses L1.
     constexpr double kLongOfL2 = 0.5;
-    isLong = rowStream(problem).writeBytes + rowStream(problem).readBytes >
+    const PassWork work = rowWork(problem);
+    isLong = work.writeBytes + work.readBytes >
                  kLongOfL2 * static_cast<double>(device.l2Bytes) &&
              !isReduction(problem.op);
   }
@@ -391,11 +395,55 @@ static double sparedOps(const RowProblem &problem) {
   return problem.dtype == DType::FP32 ? kOfWide : kOfWeighted;
 }
 
-MemoryPass ResidentRowsTemplate::stream(const RowProblem &problem,
-                                        const RowSignature &signature,
-                                        const ResidentRowsConfig &config,
-                                        const DeviceModel &device) const {
-  MemoryPass kernel = rowStream(problem);
+/// The time in ns in which a task loads the operands that all rows share.
+template <Number N>
+static N sharedOperandNs(const RowProblem &problem,
+                         const ResidentRowsConfig &config,
+                         const DeviceModel &device) {
+  const int64_t vectors = config.vectors + config.sharedVectors;
+  // They are loaded two vectors at a time, behind the rows' own loads and
+  // stores: L1 is of little use while these are in flight as well, and L2
+  // takes twice as long as an idle one.
+  constexpr double kBusyL2 = 2;
+  N ns = deviceValue<N>(device, &DeviceModel::l2LatencyNs);
+  if (const int64_t further = ceilDiv(vectors, 2) - 1; further > 0)
+    ns = ns * (N(1) + given<N>(double(further), "further loads") *
+                          fitted<N>(kBusyL2, "busy L2 over idle"));
+  // Quantised results need the weights for the statistics, and again for the
+  // results unless the weighted values are kept. Shifted operands are loaded
+  // as they are used, a vector at a time.
+  constexpr double kOnceMoreNs = 150, kShiftedNs = 285;
+  const N each = given<N>(double(vectors), "vectors");
+  if (problem.quantizes() && !config.unpacked)
+    ns += each * fitted<N>(kOnceMoreNs, "once more", "ns");
+  if (config.start != 0)
+    ns += each * fitted<N>(kShiftedNs, "shifted", "ns");
+  return named(ns, "weights", "ns");
+}
+
+/// The share of bandwidth that lanes of a row lose which load less than two
+/// sectors at a time (H100, 58755 rows of 112 bytes: 2 lanes of 8 bytes take
+/// 10.0 us, 4 lanes of 16 bytes 5.6 us).
+template <Number N>
+static N lostToNarrow(const RowProblem &problem,
+                      const ResidentRowsConfig &config) {
+  constexpr double kWholeBytes = 64, kMostLost = 0.6;
+  const double together =
+      config.rowThreads * config.vector * bytesOf(problem.dtype);
+  if (config.vectors + config.sharedVectors == 1 || together >= kWholeBytes)
+    return 0;
+  return named(fitted<N>(kMostLost, "most lost") *
+                   (N(1) - given<N>(together, "read together", "B") /
+                               fitted<N>(kWholeBytes, "enough", "B")),
+               "lost by narrow rows", "");
+}
+
+template <Number N>
+MemoryPass<N> ResidentRowsTemplate::stream(const RowProblem &problem,
+                                           const RowSignature &signature,
+                                           const ResidentRowsConfig &config,
+                                           const DeviceModel &device) const {
+  MemoryPass<N> kernel{rowWork(problem)};
   // Blocks outside of clusters are tasks of their own.
   kernel.tasks =
       static_cast<int64_t>(config.blocks(problem.rows)) / config.cluster;
@@ -406,28 +454,16 @@ MemoryPass ResidentRowsTemplate::stream(const RowProblem &problem,
       .registersPerThread = std::min(wanted, boundRegisters(config, device)),
       .sharedBytes = config.sharedBytes(signature) + kScratchBytes / 4};
   kernel.sharedBytesPerTask = sharedOperandBytes(problem) / config.rowBlocks;
+  const int64_t vectors = config.vectors + config.sharedVectors;
+  kernel.loads = loadsOf(problem, vectors * config.rows, config.vector);
+  kernel.loads.registers = keptRegisters(signature, config);
+  kernel.keptBytes = furtherPassBytes(problem);
   kernel.serialNs =
-      reductionNs(problem, config.rowThreads, config.cluster, device);
+      reductionNs<N>(problem, config.rowThreads, config.cluster, device);
   if (config.spread)
-    kernel.serialNs += exchangeNs(problem, kernel.tasks);
-  int64_t vectors = config.vectors + config.sharedVectors;
-  if (sharedOperandBytes(problem) > 0) {
-    // They are loaded two vectors at a time, behind the rows' own loads and
-    // stores: L1 is of little use while these are in flight as well, and L2
-    // takes twice as long as an idle one.
-    constexpr double kBusyL2 = 2;
-    int64_t waits = ceilDiv(vectors, 2);
-    kernel.serialNs += device.l2LatencyNs + static_cast<double>(waits - 1) *
-                                                kBusyL2 * device.l2LatencyNs;
-    // Quantised results need the weights for the statistics, and again for the
-    // results unless the weighted values are kept. Shifted operands are loaded
-    // as they are used, a vector at a time.
-    constexpr double kOnceMoreNs = 150, kShiftedNs = 285;
-    bool isOnceMore = problem.quantizes() && !config.unpacked;
-    double eachNs =
-        (isOnceMore ? kOnceMoreNs : 0) + (config.start != 0 ? kShiftedNs : 0);
-    kernel.serialNs += eachNs * static_cast<double>(vectors);
-  }
+    kernel.serialNs += exchangeNs<N>(problem, kernel.tasks);
+  if (sharedOperandBytes(problem) > 0)
+    kernel.serialNs += sharedOperandNs<N>(problem, config, device);
   addHintCosts(kernel, problem, config.streaming != 0);
   addAccessCosts(kernel, problem, config.vector);
   addShuffleCosts(kernel, config.rows, config.rowThreads);
@@ -448,12 +484,7 @@ MemoryPass ResidentRowsTemplate::stream(const RowProblem &problem,
       static_cast<double>(kernel.tasks * config.cluster * config.blockThreads);
   addStartCosts(kernel, problem, config.rowStart(),
                 double(config.cluster) * config.rowBlocks * config.rowThreads);
-  // Lanes of a row that load less than two sectors at a time (H100, 58755 rows
-  // of 112 bytes: 2 lanes of 8 bytes take 10.0 us, 4 lanes of 16 bytes 5.6 us).
-  constexpr double kWholeBytes = 64, kMostLost = 0.6;
-  double together = config.rowThreads * config.vector * bytesOf(problem.dtype);
-  if (config.vectors + config.sharedVectors > 1 && together < kWholeBytes)
-    kernel.lostShare += kMostLost * (1 - together / kWholeBytes);
+  kernel.lostShare += lostToNarrow<N>(problem, config);
   // Lanes without a vector still issue.
   double used = std::min(1.0, static_cast<double>(problem.cols) /
                                   static_cast<double>(config.capacity()));

@@ -95,8 +95,8 @@ double sharedOperandBytes(const RowProblem &problem) {
   return static_cast<double>(problem.cols * rows * bytesOf(problem.dtype));
 }
 
-MemoryPass rowStream(const RowProblem &p) {
-  MemoryPass kernel;
+PassWork rowWork(const RowProblem &p) {
+  PassWork kernel;
   kernel.pace = PassPace::Reduces;
   auto rows = static_cast<double>(p.rows);
   double elements = rows * static_cast<double>(p.cols);
@@ -130,55 +130,31 @@ bool reducesTwice(const RowProblem &problem) {
   return signatureOf(problem).reducesTwice();
 }
 
-double reductionNs(const RowProblem &problem, int64_t threads, int64_t cluster,
-                   const DeviceModel &device) {
-  // A shuffle and a merge take about 20 clocks each step. A round through
-  // shared memory, whose barrier waits for the last of all warps, takes about
-  // 150. The exchange between blocks of a cluster, which waits until all of
-  // them have started, takes 0.9 us.
-  constexpr double kRoundClocks = 150, kClusterNs = 900;
-  // Means and deviations merge with a division.
-  const double stepClocks = problem.op == RowOp::LayerNorm ? 40 : 20;
-  double clocks = 0;
-  for (int64_t lanes = std::min<int64_t>(threads, 32); lanes > 1; lanes /= 2)
-    clocks += stepClocks;
-  for (int64_t warps = threads / 32; warps > 1; warps = (warps + 1) / 2)
-    clocks += stepClocks;
-  clocks += threads > 32 ? kRoundClocks : 0;
-  // Many warps start one after the other (softmax of 8x151936 by clusters of 8:
-  // blocks of 1024 threads take 0.4 us more than blocks of 512).
-  constexpr double kThreadNs = 0.77, kFewThreads = 512;
-  double ns =
-      clocks / (device.sustainedMemoryClockMHz * 1e-3) +
-      kThreadNs * std::max(0.0, static_cast<double>(threads) - kFewThreads);
-  if (cluster > 1)
-    ns += kClusterNs;
-  return reducesTwice(problem) ? 2 * ns : ns;
+ThreadLoads loadsOf(const RowProblem &problem, int64_t vectors,
+                    int64_t elements) {
+  constexpr int64_t kWordBytes = 4;
+  const int64_t matrices =
+      1 + problem.residual + (problem.mask == RowMask::Matrix);
+  const int64_t bytes = bytesOf(problem.dtype);
+  return {.vectors = double(vectors),
+          .operands = matrices,
+          .elements = elements,
+          .elementBytes = bytes,
+          .registers = vectors * matrices *
+                       ((elements * bytes + kWordBytes - 1) / kWordBytes)};
 }
 
-double exchangeNs(const RowProblem &problem, int64_t blocks) {
-  // A round trip through L2, one more through the block, and blocks that start
-  // and send one after the other (H200: softmax of 1x262144 by 64 to 132
-  // blocks, layer norm of 3x133344, rms norm of 2x89856).
-  constexpr double kExchangeNs = 1600, kBlockNs = 5.5;
-  return (kExchangeNs + kBlockNs * static_cast<double>(blocks)) *
-         (reducesTwice(problem) ? 2 : 1);
-}
-
-void addHintCosts(MemoryPass &kernel, const RowProblem &problem,
-                  bool isStreaming) {
-  // Evict-first stores of one block turn DRAM from the reads of others to
-  // writes sooner, which costs 3 % (H200 and H100: the mean of 900 pairs of
-  // configs). If all blocks run at once they store when all reads are done:
-  // within 1 % either way. Bypassing L1 with data that is only read gains 2 %.
-  constexpr double kStoresLost = 0.03, kReadsLost = 0.02;
+double furtherPassBytes(const RowProblem &problem, double kept) {
   if (isReduction(problem.op))
-    kernel.lostShare += isStreaming ? 0 : kReadsLost;
-  else if (isStreaming)
-    kernel.lostInWaves += kStoresLost;
+    return 0;
+  const int passes = reducesTwice(problem) ? 2 : 1;
+  // Later passes read the stored sum with a residual, not its terms.
+  const double matrices = 1 - kept + (problem.mask == RowMask::Matrix);
+  return passes * matrices * static_cast<double>(problem.rows) *
+         static_cast<double>(problem.cols) * bytesOf(problem.dtype);
 }
 
-void addAccessCosts(MemoryPass &kernel, const RowProblem &problem,
+void addAccessCosts(PassWork &kernel, const RowProblem &problem,
                     int64_t vector) {
   // Addresses, bounds, and the issue of loads and stores: a vector of half the
   // width takes as long as a whole one (H200: a row of 7040 takes 4.4 us by 7
@@ -194,7 +170,7 @@ void addAccessCosts(MemoryPass &kernel, const RowProblem &problem,
       kAccessOps * accesses * elements / static_cast<double>(vector);
 }
 
-void addShuffleCosts(MemoryPass &kernel, int64_t rows, int64_t rowThreads) {
+void addShuffleCosts(PassWork &kernel, int64_t rows, int64_t rowThreads) {
   constexpr double kStepOps = 7; // a shuffle, a merge, selects
   double steps = std::log2(double(std::min<int64_t>(rowThreads, kWarpThreads)));
   kernel.simdOps +=
@@ -203,23 +179,21 @@ void addShuffleCosts(MemoryPass &kernel, int64_t rows, int64_t rowThreads) {
                           kernel.block.threads);
 }
 
-void addSharedCosts(MemoryPass &kernel, double vectors) {
+void addSharedCosts(PassWork &kernel, double vectors) {
   // A warp's vector takes 4 clocks to write and to read.
   constexpr double kSharedOps = 64;
   kernel.simdOps += kSharedOps * vectors;
 }
 
-void addStartCosts(MemoryPass &kernel, const RowProblem &problem,
-                   RowStart start, double threads) {
+int64_t addStartOps(PassWork &kernel, const RowProblem &problem, RowStart start,
+                    double threads) {
   if (start == RowStart::Aligned)
-    return;
+    return 1;
   // Counted in the machine code of the resident kernel (ptxas 13.0 for sm_90):
   // some 30 instructions load and shift a vector of 8 elements. A lane has one
-  // end, or several in turn where lanes are few (H100, rms norm of 3x7 by one
-  // lane a row: 0.9 us more than by 8).
-  constexpr double kShift = 4, kEnds = 25, kMostEnds = 14, kEndNs = 70;
-  double rounds = std::ceil(kMostEnds / threads);
-  kernel.serialNs += kEndNs * (1 + problem.residual) * (rounds - 1);
+  // end, or several in turn where lanes are few.
+  constexpr double kShift = 4, kEnds = 25, kMostEnds = 14;
+  const double rounds = std::ceil(kMostEnds / threads);
   threads = std::max(threads, kMostEnds);
   auto rows = static_cast<double>(problem.rows);
   int64_t shifted =
@@ -236,6 +210,7 @@ void addStartCosts(MemoryPass &kernel, const RowProblem &problem,
   kernel.simdOps +=
       rows * (static_cast<double>(problem.cols * shifted) * kShift +
               kEnds * threads + kLineOps * lines);
+  return static_cast<int64_t>(rounds);
 }
 
 } // namespace kiln

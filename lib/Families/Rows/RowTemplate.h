@@ -8,7 +8,7 @@
 #pragma once
 
 #include "Families/MemoryPass/MemoryPassTemplate.h"
-#include "Families/Rows/RowProblem.h"
+#include "Families/Rows/RowCosts.h"
 #include "Families/Rows/RowUnit.h"
 #include "Kernel/Family.h"
 
@@ -30,45 +30,6 @@ llvm::SmallVector<int64_t, 2> vectorsToTry(const RowProblem &problem);
 
 /// The number of values of a reduction's output; else the number of rows.
 int64_t outputCount(const RowProblem &problem);
-
-/// The memory pass of every template over rows: the bytes of \p problem, read
-/// and written once, and its arithmetic.
-MemoryPass rowStream(const RowProblem &problem);
-/// Bytes of the operands that all rows share: weight, bias, a mask of one row.
-double sharedOperandBytes(const RowProblem &problem);
-
-/// RowSignature::reducesTwice().
-bool reducesTwice(const RowProblem &problem);
-
-/// Time in ns of reducing a row over \p threads of a block and \p cluster
-/// blocks, twice where reducesTwice().
-double reductionNs(const RowProblem &problem, int64_t threads, int64_t cluster,
-                   const DeviceModel &device);
-
-/// Time in ns of the exchange of a row's blocks in a launch of \p blocks, twice
-/// where reducesTwice().
-double exchangeNs(const RowProblem &problem, int64_t blocks);
-
-/// Adds the cost of evict-first stores where tasks follow each other, and of
-/// reductions whose reads do not bypass L1.
-void addHintCosts(MemoryPass &kernel, const RowProblem &problem,
-                  bool isStreaming);
-
-/// Adds to \p kernel the instructions for accesses of \p vector elements, in
-/// addition to those of each element.
-void addAccessCosts(MemoryPass &kernel, const RowProblem &problem,
-                    int64_t vector);
-
-/// Adds the shuffles of \p rows rows a thread over \p rowThreads lanes.
-void addShuffleCosts(MemoryPass &kernel, int64_t rows, int64_t rowThreads);
-
-/// Adds the cost of \p vectors vectors that stay in shared memory.
-void addSharedCosts(MemoryPass &kernel, double vectors);
-
-/// Adds to \p kernel, which has \p threads threads for each row, the cost of
-/// rows with start \p start: the shifts of vectors, and the ends.
-void addStartCosts(MemoryPass &kernel, const RowProblem &problem,
-                   RowStart start, double threads);
 
 /// Binds one config of one problem. \p workspace is that of its plan.
 template <class Config> class RowBinder final : public Binder {
@@ -120,12 +81,22 @@ private:
   int sharedBytes;
 };
 
-/// A template over rows, given its config type.
-template <class Config>
-class RowTemplate : public TypedMemoryPassTemplate<Config> {
+/// A template over rows, given its config type and the class that derives from
+/// it, which has the memory pass of a config that prune() has accepted:
+///   template <Number N> MemoryPass<N> stream(problem, signature, config,
+///                                            device) const;
+template <class Derived, class Config>
+class RowTemplate : public TypedMemoryPassTemplate<Derived, Config> {
 public:
   RowTemplate(RowKind kind, const KernelEntry &entry)
-      : TypedMemoryPassTemplate<Config>(entry), kind(kind) {}
+      : TypedMemoryPassTemplate<Derived, Config>(entry), kind(kind) {}
+
+  template <Number N>
+  MemoryPass<N> pass(const Problem &problem, const Config &config,
+                     const DeviceModel &device) const {
+    return static_cast<const Derived &>(*this).template stream<N>(
+        read(problem), readRowSignature(problem.signature), config, device);
+  }
 
   void enumerate(const Problem &problem, const DeviceModel &device,
                  llvm::function_ref<void(Values)> emit) const final {
@@ -189,12 +160,6 @@ protected:
     return checkGrid(config.blocks(gridRows(rows)));
   }
 
-  MemoryPass memoryPass(const Problem &problem, const Values &values,
-                        const DeviceModel &device) const final {
-    return stream(read(problem), readRowSignature(problem.signature),
-                  fromValues<Config>(values), device);
-  }
-
   /// Static shared memory of the reductions: the most that configs of the space
   /// take.
   static constexpr int64_t kScratchBytes = 2048;
@@ -220,11 +185,6 @@ protected:
   virtual std::optional<Rejection>
   checkLimits(const RowProblem &problem, const RowSignature &signature,
               const Config &config, const DeviceModel &device) const = 0;
-
-  /// The memory pass of a config that prune() has accepted.
-  virtual MemoryPass stream(const RowProblem &problem,
-                            const RowSignature &signature, const Config &config,
-                            const DeviceModel &device) const = 0;
 
   RowProblem read(const Problem &problem) const {
     return readRowProblem(kind, problem.values.array().data());

@@ -13,7 +13,8 @@ namespace kiln {
 
 namespace {
 
-class SplitRowsTemplate final : public RowTemplate<SplitRowsConfig> {
+class SplitRowsTemplate final
+    : public RowTemplate<SplitRowsTemplate, SplitRowsConfig> {
 public:
   explicit SplitRowsTemplate(RowKind kind)
       : RowTemplate(kind, {"rows/SplitRows.cuh", "RowSignature",
@@ -88,10 +89,12 @@ protected:
     return std::max(wanted, kLeast);
   }
 
-  MemoryPass stream(const RowProblem &problem, const RowSignature &signature,
-                    const SplitRowsConfig &config,
-                    const DeviceModel &device) const override {
-    MemoryPass kernel = rowStream(problem);
+public:
+  template <Number N>
+  MemoryPass<N> stream(const RowProblem &problem, const RowSignature &signature,
+                       const SplitRowsConfig &config,
+                       const DeviceModel &device) const {
+    MemoryPass<N> kernel{rowWork(problem)};
     int64_t outputs = std::max<int64_t>(outputCount(problem), 1);
     kernel.tasks = outputs * config.ranges;
     int64_t words = ceilDiv(config.vector * bytesOf(signature.in), 4);
@@ -105,11 +108,12 @@ protected:
         ceilDiv(problem.cols * (problem.rows / outputs), config.ranges);
     int64_t chunk = int64_t(config.blockThreads) * config.vector * config.items;
     kernel.loadRounds = std::max<int64_t>(1, ceilDiv(ofTask, chunk));
-    kernel.serialNs = reductionNs(problem, config.blockThreads, 1, device);
+    kernel.loads = loadsOf(problem, config.items, config.vector);
     // Loops of unknown length, and partial statistics of each round (the
     // greatest of 623 rows of 2583: 3.2 us, 2.6 us by the resident kernel).
     constexpr double kLoopNs = 430;
-    kernel.serialNs += kLoopNs;
+    kernel.serialNs = reductionNs<N>(problem, config.blockThreads, 1, device) +
+                      fitted<N>(kLoopNs, "loops", "ns");
     addStartCosts(kernel, problem, config.rowStart(), config.blockThreads);
     addHintCosts(kernel, problem, config.streaming != 0);
     addAccessCosts(kernel, problem, config.vector);
@@ -118,8 +122,12 @@ protected:
     // block. Blocks count one after the other.
     constexpr double kOrderNs = 820, kCountNs = 0.48;
     if (config.ranges > 1)
-      kernel.serialNs += 3 * device.l2LatencyNs + kOrderNs +
-                         kCountNs * static_cast<double>(kernel.tasks);
+      kernel.serialNs +=
+          named(N(3) * deviceValue<N>(device, &DeviceModel::l2LatencyNs) +
+                    fitted<N>(kOrderNs, "order", "ns") +
+                    given<N>(double(kernel.tasks), "tasks") *
+                        fitted<N>(kCountNs, "count of each", "ns"),
+                "merge of ranges", "ns");
     return kernel;
   }
 };

@@ -14,11 +14,17 @@ namespace kiln {
 
 namespace {
 
-class SpreadRowsTemplate final : public RowTemplate<SpreadRowsConfig> {
+class SpreadRowsTemplate final
+    : public RowTemplate<SpreadRowsTemplate, SpreadRowsConfig> {
 public:
   explicit SpreadRowsTemplate(RowKind kind)
       : RowTemplate(kind, {"rows/SpreadRows.cuh", "RowSignature",
                            "SpreadRowsConfig", "RowParams", "spreadRows"}) {}
+
+  template <Number N>
+  MemoryPass<N> stream(const RowProblem &problem, const RowSignature &signature,
+                       const SpreadRowsConfig &config,
+                       const DeviceModel &device) const;
 
   CandidateClass classOf(const Problem &, const Values &values) const override {
     auto config = fromValues<SpreadRowsConfig>(values);
@@ -37,9 +43,6 @@ protected:
   checkLimits(const RowProblem &problem, const RowSignature &signature,
               const SpreadRowsConfig &config,
               const DeviceModel &device) const override;
-  MemoryPass stream(const RowProblem &problem, const RowSignature &signature,
-                    const SpreadRowsConfig &config,
-                    const DeviceModel &device) const override;
 
 private:
   static void visitItems(const RowProblem &problem, SpreadRowsConfig config,
@@ -220,12 +223,13 @@ static double missShare(const RowProblem &problem,
   return bytes <= reused ? 0 : 1 - reused / bytes;
 }
 
-MemoryPass SpreadRowsTemplate::stream(const RowProblem &problem,
-                                      const RowSignature &signature,
-                                      const SpreadRowsConfig &config,
-                                      const DeviceModel &device) const {
+template <Number N>
+MemoryPass<N> SpreadRowsTemplate::stream(const RowProblem &problem,
+                                         const RowSignature &signature,
+                                         const SpreadRowsConfig &config,
+                                         const DeviceModel &device) const {
   const ReloadShape shape = shapeOf(problem, config);
-  MemoryPass kernel = rowStream(problem);
+  MemoryPass<N> kernel{rowWork(problem)};
   kernel.tasks = static_cast<int64_t>(config.blocks(problem.rows));
   kernel.block = {
       .threads = config.blockThreads,
@@ -234,8 +238,9 @@ MemoryPass SpreadRowsTemplate::stream(const RowProblem &problem,
           registerLimit(device, config.blockThreads, config.minBlocks())),
       .sharedBytes = config.sharedBytes(signature) + kScratchBytes / 4};
   addReloading(kernel, problem, shape, device);
-  kernel.serialNs += exchangeNs(problem, kernel.tasks);
-  kernel.serialNs *= static_cast<double>(shape.turns);
+  kernel.serialNs += exchangeNs<N>(problem, kernel.tasks);
+  if (shape.turns > 1)
+    kernel.serialNs = given<N>(double(shape.turns), "turns") * kernel.serialNs;
   // Operands that all rows share are as long as a row: each turn, and each pass
   // that needs them, reads them from the same place as the row.
   kernel.rereadBytes +=

@@ -18,8 +18,14 @@ namespace kiln {
 
 namespace {
 
-class LineTranspose final : public TransposeTemplate<LineTransposeConfig> {
+class LineTranspose final
+    : public TransposeTemplate<LineTranspose, LineTransposeConfig> {
 public:
+  template <Number N>
+  void addCosts(MemoryPass<N> &kernel, const LineTransposeConfig &config,
+                const TransposeProblem &p, const TransposeSignature &signature,
+                const DeviceModel &device) const;
+
   LineTranspose()
       : TransposeTemplate({"transpose/LineTranspose.cuh", "TransposeSignature",
                            "LineTransposeConfig", "TransposeParams",
@@ -46,10 +52,6 @@ protected:
                  const DeviceModel &) const override {
     return config.sharedBytes(signature, static_cast<int>(p.rows));
   }
-  void addCosts(MemoryPass &kernel, const LineTransposeConfig &config,
-                const TransposeProblem &problem,
-                const TransposeSignature &signature,
-                const DeviceModel &device) const override;
 };
 
 } // namespace
@@ -184,7 +186,8 @@ static double instructionsOf(const LineTransposeConfig &config, int64_t rows,
          vectors * idle * (kPerVector + vector * element);
 }
 
-void LineTranspose::addCosts(MemoryPass &kernel,
+template <Number N>
+void LineTranspose::addCosts(MemoryPass<N> &kernel,
                              const LineTransposeConfig &config,
                              const TransposeProblem &p,
                              const TransposeSignature &signature,
@@ -198,23 +201,28 @@ void LineTranspose::addCosts(MemoryPass &kernel,
   // copies of 4 and of 16 bytes, bf16 249 x 218961 and 82 x 114064: 1.0 to 1.4
   // times as long).
   constexpr double kNarrowLost = 0.1;
-  kernel.lostShare = kLost + (config.copyBytes < 16 ? kNarrowLost : 0) +
-                     lostToPieces(pieceBytes) +
-                     lostToPieces(static_cast<int>(rows) * pieceBytes);
+  kernel.lostShare = fitted<N>(kLost, "lost by shifted rows") +
+                     lostToPieces<N>(pieceBytes) +
+                     lostToPieces<N>(static_cast<int>(rows) * pieceBytes);
+  if (config.copyBytes < 16)
+    kernel.lostShare += fitted<N>(kNarrowLost, "lost by narrow copies");
   // Neighbours also read the sectors at both ends of a piece.
   constexpr int64_t kSector = LineTransposeConfig::kSector;
   if (p.ldx * signature.elementBytes % kSector != 0)
     kernel.sharedBytesPerTask = double(rows) * kSector;
   double moved = double(rows) * pieceBytes;
   double copies = double(rows) * config.rowCopies(signature);
+  kernel.loads = {.vectors = copies / config.threads(),
+                  .elements = config.copyBytes / signature.elementBytes,
+                  .elementBytes = signature.elementBytes};
   const double passes = passesOf(config, p, signature);
   kernel.simdOps =
       instructionsOf(config, rows, vector, passes, copies, moved / 16) *
       double(kernel.tasks);
   // Each lane uses one element of a bank's four bytes.
   const double width = 4.0 / signature.elementBytes;
-  kernel.serialNs = betweenNs(kernel, moved * (1 + width * passes),
-                              addressesOf(config, rows, vector), device);
+  kernel.serialNs = betweenNs<N>(kernel, moved * (1 + width * passes),
+                                 addressesOf(config, rows, vector), device);
 }
 
 std::unique_ptr<Template> makeLineTransposeTemplate() {

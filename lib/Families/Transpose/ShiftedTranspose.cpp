@@ -15,8 +15,13 @@ namespace kiln {
 namespace {
 
 class ShiftedTranspose final
-    : public TransposeTemplate<ShiftedTransposeConfig> {
+    : public TransposeTemplate<ShiftedTranspose, ShiftedTransposeConfig> {
 public:
+  template <Number N>
+  void addCosts(MemoryPass<N> &kernel, const ShiftedTransposeConfig &config,
+                const TransposeProblem &p, const TransposeSignature &signature,
+                const DeviceModel &device) const;
+
   ShiftedTranspose()
       : TransposeTemplate({"transpose/ShiftedTranspose.cuh",
                            "TransposeSignature", "ShiftedTransposeConfig",
@@ -44,10 +49,6 @@ protected:
                  const TransposeProblem &problem,
                  const TransposeSignature &signature,
                  const DeviceModel &device) const override;
-  void addCosts(MemoryPass &kernel, const ShiftedTransposeConfig &config,
-                const TransposeProblem &problem,
-                const TransposeSignature &signature,
-                const DeviceModel &device) const override;
 };
 
 } // namespace
@@ -187,14 +188,16 @@ static double endsOf(const TransposeProblem &p,
          double(std::min<int64_t>(vector - 1, p.rows));
 }
 
-void ShiftedTranspose::addCosts(MemoryPass &kernel,
+template <Number N>
+void ShiftedTranspose::addCosts(MemoryPass<N> &kernel,
                                 const ShiftedTransposeConfig &config,
                                 const TransposeProblem &p,
                                 const TransposeSignature &signature,
                                 const DeviceModel &device) const {
   // H100, 8192 x 8192 bf16: 96.6 us, against 95.1 us by `tiled`.
   constexpr double kLost = 0.015;
-  kernel.lostShare = kLost + lostToTiles(kernel, config, p);
+  kernel.lostShare = fitted<N>(kLost, "lost by shifted rows") +
+                     lostToTiles<N>(kernel, config, p);
   // Rows before the tile, and vectors at both ends that neighbours read, too.
   constexpr int64_t kMostAlign = 16;
   bool shifted = p.align < kMostAlign ||
@@ -204,11 +207,14 @@ void ShiftedTranspose::addCosts(MemoryPass &kernel,
       config.tileRows * double(config.tileCols) * signature.elementBytes;
   double loaded = rows * config.rowCopies(signature) * 16;
   kernel.sharedBytesPerTask = std::max(0.0, loaded - moved);
+  kernel.loads = {.vectors = loaded / 16 / config.threads(),
+                  .elements = 16 / signature.elementBytes,
+                  .elementBytes = signature.elementBytes};
   const double instructions =
       instructionsOf(config, signature, loaded / 16, moved / 16) +
       endsOf(p, signature, shifted) / double(kernel.tasks);
   kernel.simdOps = instructions * double(kernel.tasks);
-  kernel.serialNs = betweenNs(
+  kernel.serialNs = betweenNs<N>(
       kernel, sharedBytesOf(p, signature, loaded, moved), instructions, device);
 }
 

@@ -33,8 +33,14 @@ constexpr int kSubBlocksPerThread[] = {1, 2, 4};
 constexpr int kVariedTiles = 3;
 constexpr int kRasterGroups[] = {1, 16, TiledTransposeConfig::kAllRows};
 
-class TiledTranspose final : public TransposeTemplate<TiledTransposeConfig> {
+class TiledTranspose final
+    : public TransposeTemplate<TiledTranspose, TiledTransposeConfig> {
 public:
+  template <Number N>
+  void addCosts(MemoryPass<N> &kernel, const TiledTransposeConfig &config,
+                const TransposeProblem &p, const TransposeSignature &signature,
+                const DeviceModel &device) const;
+
   TiledTranspose()
       : TransposeTemplate({"transpose/TiledTranspose.cuh", "TransposeSignature",
                            "TiledTransposeConfig", "TransposeParams",
@@ -61,10 +67,6 @@ protected:
                  const DeviceModel &) const override {
     return config.sharedBytes(signature);
   }
-  void addCosts(MemoryPass &kernel, const TiledTransposeConfig &config,
-                const TransposeProblem &problem,
-                const TransposeSignature &signature,
-                const DeviceModel &device) const override;
 
 private:
   static void emitTiles(int vector, int tiles,
@@ -182,25 +184,32 @@ TiledTranspose::checkShape(const TiledTransposeConfig &config,
 /// keep to sectors; down x's columns 41.1 us by 128 rows, 42.1 and 46.9 us by
 /// 64; along its rows 45.5, 50.7 and 52.3 us. fp32 along the rows, compared
 /// with the copy baseline: 340 x 101416 153 to 95 us, 94 x 210432 104 to 57 us.
-static double lostToShared(const TiledTransposeConfig &config,
-                           const TransposeSignature &signature,
-                           const TransposeProblem &p,
-                           const DeviceModel &device) {
+template <Number N>
+static N lostToShared(const TiledTransposeConfig &config,
+                      const TransposeSignature &signature,
+                      const TransposeProblem &p, const DeviceModel &device) {
   constexpr int64_t kSector = 32;
   constexpr double kMerged = 0.3, kApart = 1, kEvicted = 2.5;
   if (p.ldy * signature.elementBytes % kSector == 0)
     return 0;
   const int64_t tileRows = (p.rows + config.tileRows - 1) / config.tileRows;
-  double cost = kMerged;
+  N cost = fitted<N>(kMerged, "cost of merged sectors");
   if (config.rasterGroup < tileRows) {
-    double between = 2.0 * config.sharedBytes(signature) *
-                     double(config.tileColumnCount(p.cols));
-    cost = kApart + kEvicted * std::min(1.0, between / double(device.l2Bytes));
+    const N between = given<N>(2.0 * config.sharedBytes(signature) *
+                                   double(config.tileColumnCount(p.cols)),
+                               "moved in between", "B");
+    cost = fitted<N>(kApart, "cost of sectors apart") +
+           fitted<N>(kEvicted, "cost of evicted ones") *
+               least({N(1),
+                      between / deviceValue<N>(device, &DeviceModel::l2Bytes)});
   }
   // The share in the bytes of y.
-  double share = std::min(1.0, double(tileRows * kSector) /
-                                   double(p.rows * signature.elementBytes));
-  return share * cost / (1 + share * cost);
+  const N share =
+      given<N>(std::min(1.0, double(tileRows * kSector) /
+                                 double(p.rows * signature.elementBytes)),
+               "share in the bytes of y");
+  return named(share * cost / (N(1) + share * cost), "lost by shared sectors",
+               "");
 }
 
 /// The share of DRAM's bandwidth that is lost to tiles, to threads that load
@@ -208,19 +217,24 @@ static double lostToShared(const TiledTransposeConfig &config,
 /// to shared sectors. H100, 8192 x 8192 bf16: 95.1 us, and 97.5 us in two
 /// rounds. By two and two, fp32 24242 x 1664, 974 x 21592 and bf16 30 x 21480
 /// took 1.2 times as long as the other terms predict.
-static double lostShare(const MemoryPass &kernel,
-                        const TiledTransposeConfig &config,
-                        const TransposeSignature &signature,
-                        const TransposeProblem &p, const DeviceModel &device) {
+template <Number N>
+static N lostShare(const PassWork &kernel, const TiledTransposeConfig &config,
+                   const TransposeSignature &signature,
+                   const TransposeProblem &p, const DeviceModel &device) {
   constexpr double kRoundLoss = 0.02, kPairLoss = 0.12;
-  double lost = kRoundLoss * std::log2(static_cast<double>(kernel.loadRounds));
+  N lost = lostToTiles<N>(kernel, config, p);
+  if (kernel.loadRounds > 1)
+    lost += fitted<N>(kRoundLoss, "lost each doubling of rounds") *
+            given<N>(std::log2(double(kernel.loadRounds)), "doublings");
   if (config.vector == 2)
-    lost += kPairLoss;
-  lost += lostToTiles(kernel, config, p);
-  return 1 - (1 - lost) * (1 - lostToShared(config, signature, p, device));
+    lost += fitted<N>(kPairLoss, "lost by pairs");
+  lost = named(lost, "lost by tiles", "");
+  const N shared = lostToShared<N>(config, signature, p, device);
+  return valueOf(shared) == 0 ? lost : N(1) - (N(1) - lost) * (N(1) - shared);
 }
 
-void TiledTranspose::addCosts(MemoryPass &kernel,
+template <Number N>
+void TiledTranspose::addCosts(MemoryPass<N> &kernel,
                               const TiledTransposeConfig &config,
                               const TransposeProblem &p,
                               const TransposeSignature &signature,
@@ -241,14 +255,24 @@ void TiledTranspose::addCosts(MemoryPass &kernel,
   double perSubBlock = config.vector * perVector + kPerSubBlock +
                        halvings * config.subBlockWords(signature);
   kernel.simdOps = perSubBlock * config.subBlocks() * double(kernel.tasks);
-  kernel.lostShare = lostShare(kernel, config, signature, p, device);
+  const int words = config.subBlockWords(signature);
+  kernel.loads = {.vectors = double(atOnce * config.vector),
+                  .elements = config.vector,
+                  .elementBytes = signature.elementBytes,
+                  .registers = atOnce * words};
+  kernel.lostShare = lostShare<N>(kernel, config, signature, p, device);
   // Into shared memory and out of it, with a barrier between.
-  kernel.serialNs = sharedMemoryNs(2.0 * config.sharedBytes(signature), device);
+  kernel.serialNs =
+      named(sharedMemoryClocks<N>(2.0 * config.sharedBytes(signature), device) /
+                smClock<N>(device),
+            "tile in shared memory", "ns");
   // H200, blocks of 512 threads instead of 128: bf16 30 x 21480 3.2 and 2.7 us,
   // fp32 78 x 6768 3.6 and 3.0 us.
   constexpr int kFewThreads = 256;
   constexpr double kPerThreadNs = 1.5;
-  kernel.serialNs += kPerThreadNs * std::max(0, config.threads() - kFewThreads);
+  if (const int late = config.threads() - kFewThreads; late > 0)
+    kernel.serialNs +=
+        given<N>(late, "late threads") * fitted<N>(kPerThreadNs, "start", "ns");
 }
 
 std::unique_ptr<Template> makeTiledTransposeTemplate() {

@@ -34,27 +34,12 @@ std::optional<Rejection> checkBlockThreads(int threads) {
                     "a power of two from 32 to 1024");
 }
 
-double lostToPieces(int pieceBytes) {
-  constexpr double kLostBytes = 6, kEnough = 256;
-  return std::max(0.0, kLostBytes / pieceBytes - kLostBytes / kEnough);
-}
-
-double sharedMemoryNs(double bytes, const DeviceModel &device) {
-  constexpr double kBarrierClocks = 60;
-  double clocks = bytes / device.sharedBytesPerClockPerSm + kBarrierClocks;
-  return clocks * 1e3 / double(device.smClockMHz);
-}
-
-double betweenNs(const MemoryPass &kernel, double bytes, double instructions,
-                 const DeviceModel &device) {
+double blocksTogether(const PassWork &kernel, const DeviceModel &device) {
   int64_t fit =
       std::max<int64_t>(occupancy(device, kernel.block).blocksPerSm, 1);
   int64_t given = (kernel.tasks + device.smCount - 1) / device.smCount;
   int64_t waves = std::max<int64_t>((given + fit - 1) / fit, 1);
-  double together = double(std::min(fit, given) + waves - 1) / double(waves);
-  double lanes = device.simdFlopsPerClockPerSm(RateType::FP32) / 2;
-  double issueNs = instructions / lanes * 1e3 / double(device.smClockMHz);
-  return together * (sharedMemoryNs(bytes, device) + issueNs);
+  return double(std::min(fit, given) + waves - 1) / double(waves);
 }
 
 } // namespace kiln

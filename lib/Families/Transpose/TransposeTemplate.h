@@ -42,39 +42,71 @@ std::optional<Rejection> checkSides(const Config &config, int most,
 /// The share of DRAM's bandwidth that a transposition loses to pieces of rows
 /// of less than 256 bytes, on one side. H100, 8192 x 8192 bf16: 95.1 us with
 /// 256 bytes, 97.4 us with 128 on one side, 99.1 us on both.
-double lostToPieces(int pieceBytes);
+template <Number N> N lostToPieces(int pieceBytes) {
+  constexpr double kLostBytes = 6, kEnough = 256;
+  if (pieceBytes >= kEnough)
+    return 0;
+  return fitted<N>(kLostBytes, "bytes lost by a piece", "B") *
+         (N(1) / given<N>(pieceBytes, "of a piece", "B") -
+          N(1) / fitted<N>(kEnough, "enough", "B"));
+}
 
 /// lostToPieces() of both sides, and the loss of tiles that the extents leave
 /// partly empty: they take a block's place and keep fewer bytes in flight.
 /// H100, in proportion to the other terms: bf16 247 x 126560 by 128 rows 1.2,
 /// fp32 51 x 36231 by 64 rows 1.3. Packed rows that lie wholly in a tile are
 /// one piece. \p kernel has its tasks.
-template <class Config>
-double lostToTiles(const MemoryPass &kernel, const Config &config,
-                   const TransposeProblem &p) {
+template <Number N, class Config>
+N lostToTiles(const PassWork &kernel, const Config &config,
+              const TransposeProblem &p) {
   constexpr double kEmptyLoss = 0.25;
   double places = double(config.tileRows) * config.tileCols *
                   double(std::max<int64_t>(kernel.tasks, 1));
   double used = double(p.rows) * double(p.cols) / places;
-  double lost = kEmptyLoss * (1 - used);
+  N lost = fitted<N>(kEmptyLoss, "lost by empty places") *
+           given<N>(1 - used, "empty share");
   const int bytes = static_cast<int>(bytesOf(p.dtype));
   if (p.ldx > p.cols || config.tileCols < p.cols)
-    lost += lostToPieces(config.tileCols * bytes);
+    lost += lostToPieces<N>(config.tileCols * bytes);
   if (p.ldy > p.rows || config.tileRows < p.rows)
-    lost += lostToPieces(config.tileRows * bytes);
+    lost += lostToPieces<N>(config.tileRows * bytes);
   return lost;
 }
 
-/// Time in ns for which a tile of \p bytes in and out occupies shared memory,
-/// with the barrier between.
-double sharedMemoryNs(double bytes, const DeviceModel &device);
+/// Clocks for which a tile of \p bytes in and out occupies shared memory, with
+/// the barrier between.
+template <Number N>
+N sharedMemoryClocks(double bytes, const DeviceModel &device) {
+  constexpr double kBarrierClocks = 60;
+  return given<N>(bytes, "through shared memory", "B") /
+             deviceValue<N>(device, &DeviceModel::sharedBytesPerClockPerSm) +
+         fitted<N>(kBarrierClocks, "barrier", "clk");
+}
+
+/// The clock of an SM in GHz.
+template <Number N> N smClock(const DeviceModel &device) {
+  return deviceValue<N>(device, &DeviceModel::smClockMHz) / N(1000);
+}
+
+/// The mean number of blocks of an SM that are between their loads and their
+/// stores at the same time. The first blocks of an SM begin together; later
+/// blocks have drifted apart.
+double blocksTogether(const PassWork &kernel, const DeviceModel &device);
 
 /// Time in ns of a tile between its loads and its stores: it moves \p bytes
 /// through shared memory at the rate of all banks, in addition to
-/// \p instructions of lanes. The first blocks of an SM begin together, and all
-/// of them do this at the same time; later blocks have drifted apart.
-double betweenNs(const MemoryPass &kernel, double bytes, double instructions,
-                 const DeviceModel &device);
+/// \p instructions of lanes.
+template <Number N>
+N betweenNs(const PassWork &kernel, double bytes, double instructions,
+            const DeviceModel &device) {
+  const N lanes =
+      deviceValue<N>(device, &DeviceModel::simdFp32FlopsPerClock) / N(2);
+  return named(given<N>(blocksTogether(kernel, device), "blocks together") *
+                   (sharedMemoryClocks<N>(bytes, device) +
+                    given<N>(instructions, "instructions") / lanes) /
+                   smClock<N>(device),
+               "tile in shared memory", "ns");
+}
 
 /// Binds one config of one problem.
 template <class Config> class TransposeBinder final : public Binder {
@@ -104,11 +136,15 @@ private:
   int sharedBytes;
 };
 
-/// A template of the family, given its config type.
-template <class Config>
-class TransposeTemplate : public TypedMemoryPassTemplate<Config> {
+/// A template of the family, given its config type and the class that derives
+/// from it, which adds the costs of a config that prune() has accepted, apart
+/// from moving each byte once:
+///   template <Number N> void addCosts(MemoryPass<N> &kernel, config, problem,
+///                                     signature, device) const;
+template <class Derived, class Config>
+class TransposeTemplate : public TypedMemoryPassTemplate<Derived, Config> {
 public:
-  using TypedMemoryPassTemplate<Config>::TypedMemoryPassTemplate;
+  using TypedMemoryPassTemplate<Derived, Config>::TypedMemoryPassTemplate;
 
   void enumerate(const Problem &problem, const DeviceModel &,
                  llvm::function_ref<void(Values)> emit) const final {
@@ -154,12 +190,13 @@ protected:
         double(blocksOf(config, p, signature, signature.elementBytes)));
   }
 
-  MemoryPass memoryPass(const Problem &problem, const Values &values,
-                        const DeviceModel &device) const final {
-    auto config = fromValues<Config>(values);
+public:
+  template <Number N>
+  MemoryPass<N> pass(const Problem &problem, const Config &config,
+                     const DeviceModel &device) const {
     TransposeProblem p = read(problem);
     TransposeSignature signature = readTransposeSignature(problem.signature);
-    MemoryPass kernel;
+    MemoryPass<N> kernel;
     // A pointer of the greatest alignment is almost never aligned to less than
     // a kernel needs.
     constexpr int64_t kMostAlign = 16;
@@ -169,10 +206,12 @@ protected:
                     askedBytes(config, p, signature, device)};
     kernel.readBytes = p.bytes();
     kernel.writeBytes = p.bytes();
-    addCosts(kernel, config, p, signature, device);
+    static_cast<const Derived &>(*this).addCosts(kernel, config, p, signature,
+                                                 device);
     return kernel;
   }
 
+protected:
   /// Calls \p emit with the template's space for a problem, best guesses first.
   virtual void forEachConfig(const TransposeProblem &problem,
                              const TransposeSignature &signature,
@@ -188,13 +227,6 @@ protected:
   virtual int askedBytes(const Config &config, const TransposeProblem &problem,
                          const TransposeSignature &signature,
                          const DeviceModel &device) const = 0;
-
-  /// Adds the costs of a config that prune() has accepted, apart from moving
-  /// each byte once.
-  virtual void addCosts(MemoryPass &kernel, const Config &config,
-                        const TransposeProblem &problem,
-                        const TransposeSignature &signature,
-                        const DeviceModel &device) const = 0;
 
 private:
   /// Blocks of a launch with y at \p address.

@@ -163,6 +163,14 @@ AttentionDecodeKernel kernelOf(const MeasuredDecode &measured) {
   return kernel;
 }
 
+/// The steps that \p explain adds, with their total.
+template <class Explain> Derivation closed(const Explain &explain) {
+  Derivation steps;
+  const Prediction<Figure> end = explain(steps);
+  steps.setTotal(named(end.totalNs, "total", "ns"), end.bound);
+  return steps;
+}
+
 } // namespace
 
 TEST_CASE("blocks of keys are counted as a loop over tiles counts them") {
@@ -222,6 +230,16 @@ TEST_CASE("tiles with wgmma take what FlashAttention 3 takes") {
     }
   CHECK(sum / 36 < 0.045);
   CHECK(worst < 0.1);
+}
+
+TEST_CASE("the longer of products and softmax bounds a tile") {
+  const auto boundOf = [](int64_t headDim) {
+    return estimateAttentionTiles(squareProblem(headDim, 4096, false), {},
+                                  h200())
+        .bound;
+  };
+  CHECK(boundOf(64) == "simd");
+  CHECK(boundOf(256) == "tensor");
 }
 
 // 25 sequences of 216, 16 heads: 37.5 us with blocks of 128 keys, 45.1 us with
@@ -311,11 +329,15 @@ TEST_CASE("of lengths in device memory, those to expect make the time") {
   kernel.splits = 16;
   kernel.splitKeys = 2048;
   kernel.merge = SplitMerge::DependentLaunch;
-  Estimate estimate = estimateAttentionDecode(problem, kernel, h200());
-  CHECK(estimate.totalNs == doctest::Approx(341.8e3).epsilon(0.05));
+  const Derivation steps = closed([&](Derivation &steps) {
+    return explainAttentionDecode(problem, kernel, h200(), steps);
+  });
+  CHECK(steps.total().value() == doctest::Approx(341.8e3).epsilon(0.05));
   // Blocks behind the end of a sequence leave at once.
-  CHECK(estimate.term("empty blocks") > 0);
-  CHECK(estimate.term("empty blocks") < 1000);
+  const DerivationStep *empty = steps.find("empty blocks");
+  REQUIRE(empty);
+  CHECK(empty->value() > 0);
+  CHECK(empty->value() < 1000);
 }
 
 TEST_CASE("no estimate divides by a rate that the device has not") {
@@ -340,12 +362,44 @@ TEST_CASE("no estimate divides by a rate that the device has not") {
       }
 }
 
+TEST_CASE("the register wall of a derivation is the rule that prunes") {
+  int checked = 0;
+  for (const char *text :
+       {"attention batch=4 sq=2048 sk=2048 heads=16 d=128 dtype=bf16",
+        "attention batch=4 sq=2048 sk=2048 heads=16 d=256 dtype=fp16 alibi=1",
+        "attention batch=4 sq=1 sk=8192 heads=16 kvheads=1 d=128 dtype=bf16"})
+    for (llvm::StringRef name : {"h200-sxm", "a100-sxm4-40gb"}) {
+      const Problem problem = parse(attention(), text);
+      const Space space = llvm::cantFail(exploreSpace(
+          attention(), problem, device(name), {.keepRejected = true}));
+      for (const Rejected &rejected : space.rejected) {
+        const Rejection &reason = rejected.rejection;
+        if (reason.reason != PruneReason::Registers || !reason.allowed.empty())
+          continue;
+        CAPTURE(rejected.config.text());
+        const Derivation steps =
+            rejected.tmpl->explain(problem, rejected.config, device(name));
+        const DerivationStep *wall = steps.find("registers");
+        REQUIRE(wall);
+        CHECK(wall->value() == reason.value);
+        CHECK(llvm::StringRef(wall->words.verdict).ends_with("is pruned"));
+        ++checked;
+      }
+      for (const Candidate &candidate : space.ranked) {
+        const Derivation steps = candidate.derive(problem, device(name));
+        if (const DerivationStep *wall = steps.find("registers"))
+          CHECK(llvm::StringRef(wall->words.verdict).ends_with("fits"));
+      }
+    }
+  CHECK(checked > 0);
+}
+
 TEST_CASE("derivations of attention make their estimates") {
   using conformance::faultOf;
   AttentionTileKernel tiles, serial, few, mma, plain;
-  tiles.sharedBytes = 164000;
   tiles.stages = 2;
-  tiles.pageClocks = 1200;
+  tiles.boxes = 24;
+  tiles.boxClocks = 50;
   AttentionTileKernel kept = tiles;
   kept.keepsOrigins = kept.raisesLast = true;
   serial.overlaps = false;
@@ -373,14 +427,21 @@ TEST_CASE("derivations of attention make their estimates") {
       DeviceModel model = device(name);
       for (const AttentionTileKernel &kernel :
            {tiles, serial, few, mma, plain, kept})
-        CHECK(faultOf(explainAttentionTiles(problem, kernel, model),
+        CHECK(faultOf(closed([&](Derivation &steps) {
+                        return explainAttentionTiles(problem, kernel, model,
+                                                     steps);
+                      }),
                       estimateAttentionTiles(problem, kernel, model)) == "");
       for (const MeasuredDecode &measured : kDecodes)
-        CHECK(
-            faultOf(explainAttentionDecode(problem, kernelOf(measured), model),
-                    estimateAttentionDecode(problem, kernelOf(measured),
-                                            model)) == "");
-      CHECK(faultOf(explainNaiveAttention(problem, model),
+        CHECK(faultOf(closed([&](Derivation &steps) {
+                        return explainAttentionDecode(
+                            problem, kernelOf(measured), model, steps);
+                      }),
+                      estimateAttentionDecode(problem, kernelOf(measured),
+                                              model)) == "");
+      CHECK(faultOf(closed([&](Derivation &steps) {
+                      return explainNaiveAttention(problem, model, steps);
+                    }),
                     estimateNaiveAttention(problem, model)) == "");
     }
 }

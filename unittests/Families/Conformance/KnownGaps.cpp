@@ -88,8 +88,7 @@ static std::string faultOfRates(const Prediction &made,
     if (!std::isfinite(ns) || ns <= 0)
       return fmt::format("{} takes {} ns", candidate.config.text(), ns);
     const double other =
-        candidate.tmpl->estimateTime(made.problem, candidate.config, every)
-            .totalNs;
+        candidate.tmpl->estimate(made.problem, candidate.config, every).totalNs;
     if (other != ns)
       return fmt::format("{} takes {} ns, and {} ns if units that the device "
                          "has not had a rate",

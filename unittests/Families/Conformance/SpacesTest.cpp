@@ -50,12 +50,6 @@ std::string faultOfCandidate(const KernelFamily &family, const Problem &problem,
   if (estimate.totalNs != ranked.totalNs || estimate.bound != ranked.bound)
     return fmt::format("takes {} ns in the space, {} ns alone", ranked.totalNs,
                        estimate.totalNs);
-  double sum = 0;
-  for (const EstimateTerm &term : estimate.terms)
-    sum += term.isAddend ? term.value : 0;
-  if (!isSame(sum, estimate.totalNs))
-    return fmt::format("terms of {} ns, a total of {} ns", sum,
-                       estimate.totalNs);
   return "";
 }
 
@@ -273,11 +267,13 @@ size_t checkDerivations(const KernelFamily &family, const Problem &problem,
   for (const Candidate &candidate : sample(*space)) {
     Estimate estimate =
         candidate.tmpl->estimate(problem, candidate.config, device);
-    std::string fault = isSame(estimate.totalNs, candidate.estimate.totalNs)
-                            ? faultOf(candidate.tmpl->explain(
-                                          problem, candidate.config, device),
-                                      estimate)
-                            : "the space has another estimate";
+    std::string fault = "the space has another estimate";
+    if (isSame(estimate.totalNs, candidate.estimate.totalNs)) {
+      const Derivation derivation = candidate.derive(problem, device);
+      fault = faultOf(derivation, estimate);
+      if (fault.empty())
+        fault = faultOfMutations(derivation);
+    }
     ++count;
     if (fault.empty())
       continue;

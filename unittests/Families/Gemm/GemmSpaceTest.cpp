@@ -343,15 +343,10 @@ TEST_CASE("few vectors past many rows are streamed, and the space is compact") {
     };
     auto best = llvm::find_if(space->ranked, isStreamed);
     REQUIRE(best != space->ranked.end());
-    best->fillTerms(problem, h200());
     double us = best->estimate.totalNs * 1e-3;
     CHECK(us == doctest::Approx(c.measuredUs).epsilon(0.08));
-    double sum = 0;
-    for (llvm::StringRef term :
-         {"launch", "ramp", "stream", "restarts", "tail", "reduction"})
-      sum += best->estimate.term(term);
-    CHECK(sum == doctest::Approx(best->estimate.totalNs));
-    CHECK(best->tmpl->explain(problem, best->config, h200()).size() > 0);
+    CHECK(best->derive(problem, h200()).total().value() ==
+          doctest::Approx(best->estimate.totalNs));
   }
 }
 
@@ -403,8 +398,7 @@ TEST_CASE("exact fp32 splits the tiles behind full waves where that is short") {
   // Only their sums are exchanged.
   WorkspaceLayout layout = best->tmpl->workspace(problem, best->config, h200());
   CHECK(layout.scratchBytes < 264ull * 3 * 128 * 128 * 4);
-  Derivation steps = best->tmpl->explain(problem, best->config, h200());
-  CHECK(steps[static_cast<int>(steps.size())].result ==
+  CHECK(best->derive(problem, h200()).total().value() ==
         doctest::Approx(best->estimate.totalNs));
 }
 
@@ -440,11 +434,13 @@ TEST_CASE("a reduction is a term of what is split") {
   REQUIRE(bool(space));
   for (Candidate &candidate : space->ranked) {
     CAPTURE(candidate.config.text());
-    candidate.fillTerms(problem, h200());
-    const Estimate &estimate = candidate.estimate;
+    const Derivation derivation = candidate.derive(problem, h200());
+    const bool isReduced =
+        llvm::any_of(derivation.addends(), [](const Addend &addend) {
+          return addend.name.starts_with("reduction") && addend.ns > 0;
+        });
     llvm::StringRef name = candidate.tmpl->name();
     bool maySplit = name == "mma" || name == "sm90";
-    CHECK((estimate.term("reduction") > 0) ==
-          (maySplit && candidate.config.get("sk") > 1));
+    CHECK(isReduced == (maySplit && candidate.config.get("sk") > 1));
   }
 }
