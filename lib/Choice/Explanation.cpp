@@ -1,8 +1,10 @@
 //===- Explanation.cpp - why this config ----------------------------------===//
 #include "Choice/Explanation.h"
 
+#include "Kernel/MemoryBound.h"
 #include "Kernel/Space.h"
 #include "Support/Error.h"
+#include "Support/Format.h"
 
 #include <llvm/ADT/STLExtras.h>
 
@@ -78,6 +80,55 @@ static int chooseRival(const Explanation &e, const Space &space) {
   return other;
 }
 
+/// Appends what the problem asks of the device: its intensity against the
+/// ridge, and the shares of the peaks that the predicted time reaches.
+static void addRoofline(Explanation &e) {
+  Derivation &steps = e.derivation;
+  const DeviceModel &device = *e.device;
+  const auto ofDevice = [&](auto member) { return figureOf(device, member); };
+  const Figure total = steps.total().figure;
+  const Figure bytes =
+      named(given<Figure>(e.family->compulsoryBytes(*e.problem),
+                          "bytes once each", "B"),
+            "bytes of the problem", "B");
+  steps.begin("roofline");
+  const bool hasArithmetic =
+      hasRate(device, steps.peakRate) && !isMemoryBound(*e.family, *e.problem);
+  if (hasArithmetic) {
+    const Figure flop = given<Figure>(e.family->flops(*e.problem),
+                                      "flop of the problem", "flop");
+    const Figure perClock =
+        ofDevice(steps.peakRate) * ofDevice(&DeviceModel::smCount);
+    const Figure peak =
+        named(perClock * ofDevice(&DeviceModel::smClockMHz) / 1000,
+              "dense peak", "flop/ns");
+    const Figure held =
+        named(perClock * ofDevice(&DeviceModel::sustainedTensorClockMHz) / 1000,
+              "peak at the clock under load", "flop/ns");
+    const Figure intensity =
+        named(flop / bytes, "intensity of the problem", "flop/B");
+    const Figure ridge =
+        named(held / ofDevice(&DeviceModel::dramGBs), "ridge", "flop/B");
+    steps.add(intensity);
+    const llvm::StringRef limit = intensity >= ridge ? "arithmetic" : "DRAM";
+    steps.add(ridge,
+              {.verdict = fmt::format(
+                   "of the problem itself {} is the limit; what binds this "
+                   "config is {}",
+                   limit, e.subject.estimate.bound)});
+    const Figure rate = named(flop / total, "rate", "flop/ns");
+    steps.add(named(rate / peak, "share of the dense peak", ""));
+    steps.add(named(rate / held, "share of the peak under load", ""));
+    const Figure roof =
+        least({held, intensity * ofDevice(&DeviceModel::dramGBs)});
+    steps.add(named(rate / roof, "share of the roofline", ""));
+  }
+  steps.add(named(bytes / total /
+                      (Figure(2) * ofDevice(&DeviceModel::memoryClockMHz) *
+                       ofDevice(&DeviceModel::memoryBusBits) / 8 / 1000),
+                  "share of the DRAM's pins", ""));
+}
+
 llvm::Expected<Explanation> explain(const ExplanationRequest &request) {
   const auto &[family, problem, device, allowance, named] = request;
   if (family.isEmpty(problem))
@@ -106,12 +157,14 @@ llvm::Expected<Explanation> explain(const ExplanationRequest &request) {
   }
   if (e.rejection)
     return e;
-  e.subject.fillTerms(problem, device);
-  e.derivation = e.subject.tmpl->explain(problem, e.subject.config, device);
+  e.derivation = e.subject.derive(problem, device);
+  addRoofline(e);
+  e.neighbours = neighboursOf(e.subject, *space, problem, device, allowance);
+  e.changed = changedChoices(e.subject, family, problem, device, allowance);
   e.rivalRank = chooseRival(e, *space);
   if (e.rivalRank >= 0) {
     e.rival = space->ranked[static_cast<size_t>(e.rivalRank)];
-    e.rival->fillTerms(problem, device);
+    e.rivalDerivation = e.rival->derive(problem, device);
   }
   if (e.rank == 0)
     e.generic = explainGeneric(family, problem, device, *space, allowance);

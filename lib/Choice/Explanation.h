@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
+#include "Choice/Alternatives.h"
 #include "Device/DeviceModel.h"
 #include "Kernel/Derivation.h"
 #include "Kernel/GenericChoice.h"
@@ -32,10 +33,13 @@ struct Explanation {
   Candidate subject;
   int rank = -1;
   std::optional<Rejection> rejection; ///< it cannot run
-  Derivation derivation;
+  Derivation derivation;              ///< with the roofline behind the total
+  std::vector<Neighbour> neighbours;
+  std::vector<ChangedChoice> changed; ///< of the first choice
   /// The best config of another template, tile, split-K factor or number of
   /// stages, or the first choice where the subject is another; if any.
   std::optional<Candidate> rival;
+  Derivation rivalDerivation;
   int rivalRank = -1;
   std::optional<GenericChoice> generic; ///< where the first choice is
   /// The cache's portfolio for all values of the dynamic extent, if any.
@@ -52,8 +56,8 @@ struct ExplanationRequest {
   std::optional<std::string> config = {};
 };
 
-/// Explains all but the portfolio. Cost: a ranking, milliseconds; some 10 ms
-/// where the first choice is generic. Errors: InvalidArgument for a problem
+/// Explains all but the portfolio. Cost: some ten rankings, tens of
+/// milliseconds. Errors: InvalidArgument for a problem
 /// without elements and for a text that is no config of the family; those of
 /// exploreSpace().
 llvm::Expected<Explanation> explain(const ExplanationRequest &request);

@@ -2,7 +2,6 @@
 #include "Choice/ExplanationReport.h"
 
 #include "Choice/PortfolioReport.h"
-#include "Kernel/MemoryBound.h"
 
 #include <llvm/ADT/STLExtras.h>
 
@@ -25,21 +24,48 @@ private:
   double tflops() const {
     return e.family->flops(*e.problem) / e.subject.estimate.totalNs * 1e-3;
   }
+  double shareOf(llvm::StringRef step) const {
+    const DerivationStep *found = e.derivation.find(step);
+    return found ? found->value() : 0;
+  }
   double bandwidth() const {
     return e.family->compulsoryBytes(*e.problem) / e.subject.estimate.totalNs;
   }
   const Explanation &e;
 };
 
-/// Walls, intensities, occupancy, waves, floors, total: numbered steps.
+/// Walls, waves, floors, total, roofline: numbered steps.
 class DerivationSection final : public Report {
 public:
   explicit DerivationSection(const Derivation &steps) : steps(steps) {}
   void print(llvm::raw_ostream &os) const override;
-  llvm::json::Object toJson() const override;
+  llvm::json::Object toJson() const override { return steps.toJson(); }
 
 private:
   const Derivation &steps;
+};
+
+/// The limits that other values of each knob would break or lose.
+class NeighbourSection final : public Report {
+public:
+  explicit NeighbourSection(const Explanation &e) : e(e) {}
+  void print(llvm::raw_ostream &os) const override;
+  llvm::json::Object toJson() const override;
+
+private:
+  std::string verdict(const Neighbour &neighbour) const;
+  const Explanation &e;
+};
+
+/// The choices for other sizes and on other devices.
+class ChangeSection final : public Report {
+public:
+  explicit ChangeSection(const Explanation &e) : e(e) {}
+  void print(llvm::raw_ostream &os) const override;
+  llvm::json::Object toJson() const override;
+
+private:
+  const Explanation &e;
 };
 
 /// Two estimates side by side.
@@ -64,6 +90,11 @@ private:
 
 } // namespace
 
+static llvm::json::Object estimateJson(const Estimate &estimate) {
+  return llvm::json::Object{{"total_ns", estimate.totalNs},
+                            {"bound", estimate.bound}};
+}
+
 void SummarySection::print(llvm::raw_ostream &os) const {
   const Estimate &estimate = e.subject.estimate;
   os << e.text << '\n'
@@ -74,64 +105,161 @@ void SummarySection::print(llvm::raw_ostream &os) const {
                                    : std::string("is not in the space");
   // Where memory must set the pace, its rate is all there is to tell.
   std::string arithmetic =
-      isMemoryBound(*e.family, *e.problem)
+      !e.derivation.find("share of the dense peak")
           ? ""
-          : fmt::format("{} TFLOP/s, and ", formatFigure(tflops()));
+          : fmt::format(
+                "{} TFLOP/s, {:.0f} % of the dense peak and {:.0f} % of "
+                "the roofline, and ",
+                formatFigure(tflops()),
+                100 * shareOf("share of the dense peak"),
+                100 * shareOf("share of the roofline"));
   std::string text = fmt::format(
       "{} {} of {} configs that may run; {} were pruned. It is predicted to "
       "take {} us: {}{} GB/s of the bytes that must move at least, {:.0f} % of "
-      "what DRAM gives. It is bound by {}.",
+      "the DRAM's pins. It is bound by {}.",
       e.subject.config.text(), place, e.ranked, e.pruned,
       formatUs(estimate.totalNs), arithmetic, formatFigure(bandwidth()),
-      100 * bandwidth() / e.device->dramGBs, estimate.bound);
+      100 * shareOf("share of the DRAM's pins"), estimate.bound);
   os << wrapText(text);
 }
 
 llvm::json::Object SummarySection::toJson() const {
-  llvm::json::Object object = e.subject.estimate.toJson();
+  llvm::json::Object object = estimateJson(e.subject.estimate);
   object["config"] = e.subject.config.text();
   object["rank"] = e.rank < 0 ? llvm::json::Value(nullptr) : e.rank + 1;
   object["predicted_us"] = rounded(e.subject.estimate.totalNs * 1e-3);
   object["tflops"] = rounded(tflops());
   object["gb_per_s"] = rounded(bandwidth());
-  object["dram_share"] = rounded(bandwidth() / e.device->dramGBs, 4);
+  object["dram_share"] = rounded(shareOf("share of the DRAM's pins"), 4);
+  object["peak_share"] = rounded(shareOf("share of the dense peak"), 4);
+  object["roofline_share"] = rounded(shareOf("share of the roofline"), 4);
   return object;
 }
 
 void DerivationSection::print(llvm::raw_ostream &os) const {
+  constexpr int kWidth = 78;
   auto line = [&](llvm::StringRef lead, llvm::StringRef text) {
     if (!text.empty())
-      os << wrapText((lead + text).str(), 78, "    ");
+      os << wrapText((lead + text).str(), kWidth, "      ");
   };
   int number = 0;
+  llvm::StringRef section;
   for (const DerivationStep &step : steps) {
-    os << fmt::format("{:2} {}\n", ++number, step.title);
-    line("", step.formula);
-    line("= ", calculationText(step));
-    line("-> ", step.verdict);
+    if (step.section != section)
+      os << (number == 0 ? "" : "\n") << step.section << '\n';
+    section = step.section;
+    ++number;
+    std::string formula = wrapText(steps.formulaText(number), kWidth, "    ");
+    formula.replace(0, 3, fmt::format("{:3}", number));
+    os << formula;
+    line("", step.words.note);
+    line("-> ", step.words.verdict);
   }
 }
 
-llvm::json::Object DerivationSection::toJson() const { return steps.toJson(); }
+//===----------------------------------------------------------------------===//
+// Alternatives
+//===----------------------------------------------------------------------===//
+
+std::string NeighbourSection::verdict(const Neighbour &neighbour) const {
+  if (neighbour.rejection)
+    return neighbour.rejection->text();
+  const double own = e.subject.estimate.totalNs;
+  const double ns = neighbour.estimate.totalNs;
+  std::string text =
+      fmt::format("{} us, {:+.1f} %", formatUs(ns), 100 * (ns / own - 1));
+  constexpr double kVisible = 1e-3;
+  if (std::abs(neighbour.termNs) > kVisible * own)
+    text +=
+        fmt::format(": {} {:+.2f} us", neighbour.term, neighbour.termNs * 1e-3);
+  return neighbour.isInSpace ? text : text + " (not in the space)";
+}
+
+void NeighbourSection::print(llvm::raw_ostream &os) const {
+  Table table({"knob", ">here", ">instead", "what it breaks or costs"});
+  for (const Neighbour &neighbour : e.neighbours)
+    table.addRow({neighbour.knob, fmt::format("{}", neighbour.from),
+                  fmt::format("{}", neighbour.to), verdict(neighbour)});
+  if (!table.empty())
+    table.print(os);
+}
+
+llvm::json::Object NeighbourSection::toJson() const {
+  llvm::json::Array rows;
+  for (const Neighbour &neighbour : e.neighbours) {
+    llvm::json::Object row{{"knob", neighbour.knob},
+                           {"from", neighbour.from},
+                           {"to", neighbour.to},
+                           {"config", neighbour.config.text()},
+                           {"in_space", neighbour.isInSpace},
+                           {"verdict", verdict(neighbour)}};
+    if (neighbour.rejection)
+      row["rejected"] = neighbour.rejection->toJson();
+    else
+      row["predicted_us"] = rounded(neighbour.estimate.totalNs * 1e-3);
+    rows.push_back(std::move(row));
+  }
+  return llvm::json::Object{{"rows", std::move(rows)}};
+}
+
+/// The subject where something changes: its time, or why it cannot run.
+static std::string subjectText(const ChangedChoice &choice) {
+  return choice.rejection ? choice.rejection->text()
+                          : formatUs(choice.subject.totalNs) + " us";
+}
+
+void ChangeSection::print(llvm::raw_ostream &os) const {
+  Table table({"if", "first choice", ">us", "bound", "this config"});
+  for (const ChangedChoice &choice : e.changed) {
+    const bool isSame = choice.first.tmpl == e.subject.tmpl &&
+                        choice.first.config == e.subject.config;
+    table.addRow({choice.change,
+                  isSame ? "the same" : choice.first.config.text(),
+                  formatUs(choice.first.estimate.totalNs),
+                  choice.first.estimate.bound.str(), subjectText(choice)});
+  }
+  if (!table.empty())
+    table.print(os);
+}
+
+llvm::json::Object ChangeSection::toJson() const {
+  llvm::json::Array rows;
+  for (const ChangedChoice &choice : e.changed) {
+    llvm::json::Object row{
+        {"change", choice.change},
+        {"config", choice.first.config.text()},
+        {"predicted_us", rounded(choice.first.estimate.totalNs * 1e-3)},
+        {"bound", choice.first.estimate.bound}};
+    if (choice.rejection)
+      row["rejected"] = choice.rejection->toJson();
+    else
+      row["this_us"] = rounded(choice.subject.totalNs * 1e-3);
+    rows.push_back(std::move(row));
+  }
+  return llvm::json::Object{{"rows", std::move(rows)}};
+}
+
+//===----------------------------------------------------------------------===//
+// The rival
+//===----------------------------------------------------------------------===//
 
 std::vector<RivalSection::Row> RivalSection::rows() const {
   std::vector<Row> rows;
-  const Estimate &subject = e.subject.estimate, &rival = e.rival->estimate;
-  for (const EstimateTerm &term : subject.terms)
-    rows.push_back({term.name.str(), term.unit.str(), term.value,
-                    rival.term(term.name), term.isAddend});
+  const Derivation &subject = e.derivation, &rival = e.rivalDerivation;
+  for (const Addend &addend : subject.addends())
+    rows.push_back({addend.name.str(), "ns", addend.ns,
+                    rival.addendOf(addend.name), true});
   // Templates of another kind may have terms of their own.
-  for (const EstimateTerm &term : rival.terms) {
-    auto isSame = [&](const Row &row) { return row.name == term.name; };
-    auto known = llvm::find_if(rows, isSame);
-    if (known == rows.end())
-      rows.push_back(
-          {term.name.str(), term.unit.str(), 0, term.value, term.isAddend});
-    else
-      known->isAddend |= term.isAddend;
-  }
-  std::stable_partition(rows.begin(), rows.end(),
-                        [](const Row &row) { return row.isAddend; });
+  for (const Addend &addend : rival.addends())
+    if (subject.addendOf(addend.name) == 0)
+      rows.push_back({addend.name.str(), "ns", 0, addend.ns, true});
+  for (const DerivationStep &step : subject)
+    if (const DerivationStep *other = rival.find(step.name());
+        other && other->value() != step.value() && step.name() != "total" &&
+        llvm::none_of(rows,
+                      [&](const Row &r) { return r.name == step.name(); }))
+      rows.push_back({step.name().str(), step.unit().str(), step.value(),
+                      other->value(), false});
   return rows;
 }
 
@@ -171,9 +299,9 @@ void RivalSection::print(llvm::raw_ostream &os) const {
   Table table({"term", "unit", ">this", e.rank == 0 ? ">runner-up" : ">first",
                ">difference"});
   auto add = [&](llvm::StringRef name, llvm::StringRef unit, double own,
-                 double other) {
+                 double other, bool isAddend) {
     // Steps take nanoseconds, the whole microseconds.
-    bool inUs = unit == "ns" && !name.starts_with("step");
+    const bool inUs = unit == "ns" && isAddend;
     double scale = inUs ? 1e-3 : 1;
     double difference = (other - own) * scale;
     constexpr double kNoise = 1e-9; // of sums
@@ -188,10 +316,11 @@ void RivalSection::print(llvm::raw_ostream &os) const {
   auto addAll = [&](bool addends) {
     for (const Row &row : all)
       if (row.isAddend == addends && (row.subject != 0 || row.rival != 0))
-        add(row.name, row.unit, row.subject, row.rival);
+        add(row.name, row.unit, row.subject, row.rival, addends);
   };
   addAll(true);
-  add("total", "ns", e.subject.estimate.totalNs, e.rival->estimate.totalNs);
+  add("total", "ns", e.subject.estimate.totalNs, e.rival->estimate.totalNs,
+      true);
   table.addRow({"of which", "", "", "", ""});
   addAll(false);
   table.print(os);
@@ -202,7 +331,7 @@ llvm::json::Object RivalSection::toJson() const {
   for (const Row &row : rows())
     differences[row.unit.empty() ? row.name : row.name + "_" + row.unit] =
         rounded(row.rival - row.subject);
-  llvm::json::Object object = e.rival->estimate.toJson();
+  llvm::json::Object object = estimateJson(e.rival->estimate);
   object["config"] = e.rival->config.text();
   object["rank"] = e.rivalRank + 1;
   object["predicted_us"] = rounded(e.rival->estimate.totalNs * 1e-3);
@@ -222,6 +351,10 @@ void ExplanationReport::print(llvm::raw_ostream &os) const {
   SummarySection(e).print(os);
   os << '\n';
   DerivationSection(e.derivation).print(os);
+  os << '\n';
+  NeighbourSection(e).print(os);
+  os << '\n';
+  ChangeSection(e).print(os);
   if (e.rival) {
     os << '\n';
     RivalSection(e).print(os);
@@ -247,6 +380,8 @@ llvm::json::Object ExplanationReport::toJson() const {
   }
   object["choice"] = SummarySection(e).toJson();
   object["derivation"] = DerivationSection(e.derivation).toJson();
+  object["neighbours"] = NeighbourSection(e).toJson();
+  object["changes"] = ChangeSection(e).toJson();
   if (e.rival)
     object["rival"] = RivalSection(e).toJson();
   if (e.generic)

@@ -14,12 +14,9 @@ namespace kiln::cli {
 std::vector<CostAddend> addendsOf(const Candidate &candidate,
                                   const Problem &problem,
                                   const DeviceModel &device) {
-  Candidate filled = candidate;
-  filled.fillTerms(problem, device);
   std::vector<CostAddend> addends;
-  for (const EstimateTerm &term : filled.estimate.terms)
-    if (term.isAddend)
-      addends.push_back({term.name.str(), term.value});
+  for (const auto &[name, ns] : candidate.derive(problem, device).addends())
+    addends.push_back({name.str(), ns});
   return addends;
 }
 

@@ -66,20 +66,11 @@ std::string limitCell(const CounterRow &row) {
   return least ? fmt::format("{:.0f} by {}", *least, by) : "-";
 }
 
-/// The value called \p key of any step of a derivation.
-std::optional<double> derivedValue(const Derivation &derivation,
-                                   llvm::StringRef key) {
-  for (const DerivationStep &step : derivation)
-    if (auto value = step.values.getNumber(key))
-      return *value;
-  return std::nullopt;
-}
-
-std::optional<double> termOf(const Estimate &estimate, llvm::StringRef name) {
-  for (const EstimateTerm &term : estimate.terms)
-    if (term.name == name)
-      return term.value;
-  return std::nullopt;
+/// The value of the first step of \p derivation that is called \p name.
+std::optional<double> stepOf(const Derivation &derivation,
+                             llvm::StringRef name) {
+  const DerivationStep *step = derivation.find(name);
+  return step ? std::optional(step->value()) : std::nullopt;
 }
 
 } // namespace
@@ -97,14 +88,9 @@ CounterEstimate CounterEstimate::of(const Explanation &explanation) {
   CounterEstimate result;
   result.ns = estimate.totalNs;
   result.bound = estimate.bound.str();
-  result.blocksPerSm = termOf(estimate, "blocks per SM");
-  if (!result.blocksPerSm)
-    result.blocksPerSm = derivedValue(explanation.derivation, "blocks_per_sm");
-  result.dramBytes = termOf(estimate, "dram bytes");
-  auto read = derivedValue(explanation.derivation, "read_bytes"),
-       written = derivedValue(explanation.derivation, "write_bytes");
-  if (!result.dramBytes && read && written)
-    result.dramBytes = *read + *written;
+  const Derivation &derivation = explanation.derivation;
+  result.blocksPerSm = stepOf(derivation, "blocks of an SM");
+  result.dramBytes = stepOf(derivation, "bytes from DRAM");
   return result;
 }
 

@@ -17,15 +17,23 @@ namespace {
 struct PlannedCase {
   const Case *which = nullptr;
   Space space;
+  /// One for each candidate that is shown.
+  std::vector<Derivation> derivations;
   std::optional<GenericChoice> generic; ///< where the first choice is
   double elapsedMs = 0;
+};
+
+/// The parts of a space that are reported.
+struct Shown {
+  unsigned top = 0; ///< candidates
+  bool walls = false, pruned = false;
 };
 
 /// Candidates and pruned configs of one problem.
 class SpaceReport final : public Report {
 public:
-  SpaceReport(const PlannedCase &planned, unsigned top, bool listPruned)
-      : planned(planned), top(top), listPruned(listPruned) {
+  SpaceReport(const PlannedCase &planned, const Shown &shows)
+      : planned(planned), shows(shows) {
     for (const Rejected &rejected : planned.space.rejected)
       ++countByReason[nameOf(rejected.rejection.reason)];
   }
@@ -35,7 +43,8 @@ public:
 
 private:
   llvm::ArrayRef<Candidate> shown() const {
-    return llvm::ArrayRef<Candidate>(planned.space.ranked).take_front(top);
+    return llvm::ArrayRef<Candidate>(planned.space.ranked)
+        .take_front(shows.top);
   }
   double flops() const {
     return planned.which->named.family->flops(planned.which->named.problem);
@@ -45,11 +54,11 @@ private:
         planned.which->named.problem);
   }
   void printRanked(llvm::raw_ostream &os) const;
+  void printWalls(llvm::raw_ostream &os) const;
   void printPruned(llvm::raw_ostream &os) const;
 
   const PlannedCase &planned;
-  unsigned top;
-  bool listPruned;
+  const Shown shows;
   std::map<llvm::StringRef, size_t> countByReason;
 };
 
@@ -105,21 +114,45 @@ void SpaceReport::print(llvm::raw_ostream &os) const {
   }
   os << (countByReason.empty() ? "" : ")")
      << fmt::format("; {:.2f} ms\n", planned.elapsedMs);
-  printRanked(os);
+  if (shows.walls)
+    printWalls(os);
+  else
+    printRanked(os);
   if (planned.generic)
     os << planned.generic->text() << '\n';
-  if (listPruned)
+  if (shows.pruned)
     printPruned(os);
 }
 
 /// Terms that add up to the time.
-static std::string mainTerms(const Estimate &estimate) {
+static std::string mainTerms(const Derivation &derivation) {
   std::string text;
-  for (const EstimateTerm &term : estimate.terms)
-    if (term.isAddend && term.value > 0)
-      text += fmt::format("{}{} {}", text.empty() ? "" : ", ", term.name,
-                          formatUs(term.value));
+  for (const auto &[name, ns] : derivation.addends())
+    if (ns > 0)
+      text +=
+          fmt::format("{}{} {}", text.empty() ? "" : ", ", name, formatUs(ns));
   return text;
+}
+
+/// The walls that a table compares: names of steps, and its headings.
+static constexpr struct {
+  llvm::StringLiteral step, heading;
+} kWalls[] = {{"intensity of the tile", ">flop/B"},
+              {"shared memory", ">shared B"},
+              {"registers", ">registers"},
+              {"blocks of an SM", ">blocks"},
+              {"S_min", ">S_min"},
+              {"bytes in flight", ">in flight B"},
+              {"bytes to have in flight", ">needed B"}};
+
+/// The value of each wall, or "-".
+static std::vector<std::string> wallsOf(const Derivation &derivation) {
+  std::vector<std::string> cells;
+  for (const auto &wall : kWalls) {
+    const DerivationStep *step = derivation.find(wall.step);
+    cells.push_back(step ? formatFigure(step->value()) : "-");
+  }
+  return cells;
 }
 
 void SpaceReport::printRanked(llvm::raw_ostream &os) const {
@@ -132,8 +165,42 @@ void SpaceReport::printRanked(llvm::raw_ostream &os) const {
     table.addRow(
         {fmt::format("{}", i + 1), candidate.config.text(), formatUs(ns),
          formatFigure(inBytes ? bytes() / ns : flops() / ns * 1e-3),
-         candidate.estimate.bound.str(), mainTerms(candidate.estimate)});
+         candidate.estimate.bound.str(), mainTerms(planned.derivations[i])});
   }
+  table.print(os);
+}
+
+/// Twins, which the model cannot tell apart, share a row.
+void SpaceReport::printWalls(llvm::raw_ostream &os) const {
+  llvm::SmallVector<llvm::StringRef, 16> headings{">rank", "config",
+                                                  ">predicted us"};
+  for (const auto &wall : kWalls)
+    headings.push_back(wall.heading);
+  headings.push_back("twins");
+  Table table(headings);
+  std::vector<std::string> row;
+  size_t twins = 0;
+  const auto finish = [&] {
+    if (row.empty())
+      return;
+    row.push_back(twins == 0 ? "" : fmt::format("+ {}", twins));
+    table.addRow(row);
+  };
+  for (auto [i, candidate] : llvm::enumerate(shown())) {
+    std::vector<std::string> next{fmt::format("{}", i + 1),
+                                  candidate.config.text(),
+                                  formatUs(candidate.estimate.totalNs)};
+    llvm::append_range(next, wallsOf(planned.derivations[i]));
+    if (!row.empty() &&
+        std::equal(next.begin() + 2, next.end(), row.begin() + 2)) {
+      ++twins;
+      continue;
+    }
+    finish();
+    row = std::move(next);
+    twins = 0;
+  }
+  finish();
   table.print(os);
 }
 
@@ -150,8 +217,18 @@ void SpaceReport::printPruned(llvm::raw_ostream &os) const {
 llvm::json::Object SpaceReport::toJson() const {
   llvm::json::Array candidates;
   for (auto [i, candidate] : llvm::enumerate(shown())) {
-    llvm::json::Object row = candidate.estimate.toJson();
-    row["rank"] = static_cast<int64_t>(i + 1);
+    const Derivation &derivation = planned.derivations[i];
+    llvm::json::Object terms, walls;
+    for (const auto &[name, ns] : derivation.addends())
+      terms[(name + "_ns").str()] = ns;
+    for (const auto &wall : kWalls)
+      if (const DerivationStep *step = derivation.find(wall.step))
+        walls[wall.step] = step->value();
+    llvm::json::Object row{{"rank", static_cast<int64_t>(i + 1)},
+                           {"total_ns", candidate.estimate.totalNs},
+                           {"bound", candidate.estimate.bound},
+                           {"terms", std::move(terms)},
+                           {"walls", std::move(walls)}};
     row["config"] = candidate.config.text();
     row["template"] = candidate.tmpl->name();
     row["knobs"] = candidate.config.toJson();
@@ -165,7 +242,7 @@ llvm::json::Object SpaceReport::toJson() const {
   llvm::json::Object pruned{
       {"count", static_cast<int64_t>(planned.space.rejected.size())},
       {"by_reason", std::move(byReason)}};
-  if (listPruned) {
+  if (shows.pruned) {
     llvm::json::Array configs;
     for (const Rejected &rejected : planned.space.rejected) {
       llvm::json::Object row = rejected.rejection.toJson();
@@ -186,7 +263,7 @@ llvm::json::Object SpaceReport::toJson() const {
   return object;
 }
 
-/// Plans \p which; the first \p top candidates get their terms, untimed.
+/// Plans \p which; the first \p top candidates are derived, untimed.
 static llvm::Expected<PlannedCase> planCase(const Case &which,
                                             const DeviceModel &device,
                                             unsigned top,
@@ -207,7 +284,8 @@ static llvm::Expected<PlannedCase> planCase(const Case &which,
                                    planned.space, allowance);
   for (auto [i, candidate] : llvm::enumerate(planned.space.ranked))
     if (i < top)
-      candidate.fillTerms(which.named.problem, device);
+      planned.derivations.push_back(
+          candidate.derive(which.named.problem, device));
   return planned;
 }
 
@@ -231,12 +309,16 @@ static llvm::Expected<int> runPlan(const ParsedOptions &options) {
   }
   PlanReport report(device->model(), *subject);
   for (const PlannedCase &one : planned)
-    report.add(SpaceReport(one, *top, options.has("--pruned")));
+    report.add(SpaceReport(one, {.top = *top,
+                                 .walls = options.has("--walls"),
+                                 .pruned = options.has("--pruned")}));
   return emit(report, options.wantsJson());
 }
 
 static constexpr OptionSpec kPlanOwnOptions[] = {
     {"--top", "N", "show the N best candidates; default 10"},
+    {"--walls", nullptr,
+     "show each candidate's walls: intensity, shared memory, registers, S_min"},
     {"--pruned", nullptr, "list every pruned config with its reason"},
 };
 static constexpr auto kPlanOptions =
