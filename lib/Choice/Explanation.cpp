@@ -49,10 +49,7 @@ static std::optional<std::array<int64_t, 5>> kindOf(const Values &config) {
       {most, least, knob("bk"), std::max<int64_t>(knob("sk"), 1), knob("st")}};
 }
 
-/// Whether two configs are of another template or kind; where a template has no
-/// tiles, of another class. The rest, warps, clusters, rasters or hints, makes
-/// twins.
-static bool isAnotherKind(const Candidate &a, const Candidate &b) {
+bool isAnotherKind(const Candidate &a, const Candidate &b) {
   if (a.tmpl != b.tmpl)
     return true;
   const auto kind = kindOf(a.config);

@@ -62,4 +62,9 @@ struct ExplanationRequest {
 /// exploreSpace().
 llvm::Expected<Explanation> explain(const ExplanationRequest &request);
 
+/// Whether two configs are of another template or kind: a tile's sides, its
+/// split-K factor or number of stages; where a template has no tiles, of
+/// another class. The rest, warps, clusters, rasters or hints, makes twins.
+bool isAnotherKind(const Candidate &a, const Candidate &b);
+
 } // namespace kiln

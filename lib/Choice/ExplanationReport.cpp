@@ -19,6 +19,7 @@ public:
   explicit SummarySection(const Explanation &e) : e(e) {}
   void print(llvm::raw_ostream &os) const override;
   llvm::json::Object toJson() const override;
+  std::string text() const;
 
 private:
   double tflops() const {
@@ -95,11 +96,8 @@ static llvm::json::Object estimateJson(const Estimate &estimate) {
                             {"bound", estimate.bound}};
 }
 
-void SummarySection::print(llvm::raw_ostream &os) const {
+std::string SummarySection::text() const {
   const Estimate &estimate = e.subject.estimate;
-  os << e.text << '\n'
-     << fmt::format("on {} ({}, {} SMs)\n\n", e.device->name,
-                    e.device->archName(), e.device->smCount);
   std::string place = e.rank == 0  ? "is the first choice"
                       : e.rank > 0 ? fmt::format("is number {}", e.rank + 1)
                                    : std::string("is not in the space");
@@ -107,20 +105,29 @@ void SummarySection::print(llvm::raw_ostream &os) const {
   std::string arithmetic =
       !e.derivation.find("share of the dense peak")
           ? ""
-          : fmt::format(
-                "{} TFLOP/s, {:.0f} % of the dense peak and {:.0f} % of "
-                "the roofline, and ",
-                formatFigure(tflops()),
-                100 * shareOf("share of the dense peak"),
-                100 * shareOf("share of the roofline"));
-  std::string text = fmt::format(
+          : fmt::format("{} TFLOP/s, {:.0f} % of the dense peak and {:.0f} % of "
+                        "the roofline, and ",
+                        formatFigure(tflops()),
+                        100 * shareOf("share of the dense peak"),
+                        100 * shareOf("share of the roofline"));
+  return fmt::format(
       "{} {} of {} configs that may run; {} were pruned. It is predicted to "
       "take {} us: {}{} GB/s of the bytes that must move at least, {:.0f} % of "
       "the DRAM's pins. It is bound by {}.",
       e.subject.config.text(), place, e.ranked, e.pruned,
       formatUs(estimate.totalNs), arithmetic, formatFigure(bandwidth()),
       100 * shareOf("share of the DRAM's pins"), estimate.bound);
-  os << wrapText(text);
+}
+
+void SummarySection::print(llvm::raw_ostream &os) const {
+  os << e.text << '\n'
+     << fmt::format("on {} ({}, {} SMs)\n\n", e.device->name,
+                    e.device->archName(), e.device->smCount)
+     << wrapText(text());
+}
+
+std::string summaryText(const Explanation &e) {
+  return SummarySection(e).text();
 }
 
 llvm::json::Object SummarySection::toJson() const {

@@ -6,6 +6,10 @@
 
 namespace kiln {
 
+/// What \p e explains, in two or three sentences: the config's place, its
+/// predicted time and rates, its bound. \p e has no rejection.
+std::string summaryText(const Explanation &e);
+
 /// The report that `kiln explain` prints: summary, derivation, the rival term
 /// by term, why the choice is generic, the portfolio.
 class ExplanationReport final : public Report {

@@ -188,6 +188,15 @@ void addFurtherWave(const FurtherWave &wave, Derivation &steps) {
   constexpr double kEnough = 4;
   const double each = wave.count / wave.placeCount;
   llvm::StringRef place = wave.places.drop_back(); // the singular
+  const auto amount = [](double value, llvm::StringRef name) {
+    return makeValue(value, FigureSource::Work, name, "");
+  };
+  steps.add(named((amount(wave.count, wave.pieces) +
+                   amount(wave.room, "more in the last wave")) /
+                      amount(wave.placeCount, wave.places),
+                  "room of the waves", ""),
+            {.note = fmt::format("for each {}, were the last wave full",
+                                 place.str())});
   const Figure share =
       named(given<Figure>(wave.furtherNs, "further wave", "ns") / wave.all,
             "share of a further wave", "");

@@ -96,10 +96,10 @@ struct FurtherWave {
   std::string note = {};
 };
 
-/// Appends how many pieces a place has, and the share of all waves that a
-/// further one would take. With at least four pieces in each place that is a
-/// quarter or so, the usual check of a grid. Appends nothing if waves take no
-/// time.
+/// Appends how many pieces a place has and has room for, and the share of all
+/// waves that a further one would take. With at least four pieces in each place
+/// that is a quarter or so, the usual check of a grid. Appends nothing if waves
+/// take no time.
 void addFurtherWave(const FurtherWave &wave, Derivation &steps);
 
 } // namespace kiln

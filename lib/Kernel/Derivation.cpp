@@ -77,42 +77,65 @@ static std::string namedText(const Figure::Node &node) {
   return node.name.empty() ? text : fmt::format("{} {}", node.name, text);
 }
 
-std::string Derivation::textOf(const Figure &figure, int precedence) const {
+void Derivation::appendTo(std::vector<FormulaPiece> &pieces,
+                          const Figure &figure, int precedence) const {
   const Figure::Node &node = figure.formula();
-  if (const int number = numberOf(figure))
-    return fmt::format("{} [{}]", namedText(node), number);
-  if (node.rule == FigureRule::Value)
-    return namedText(node);
+  if (const int number = numberOf(figure)) {
+    pieces.push_back({fmt::format("{} [{}]", namedText(node), number), number});
+    return;
+  }
+  if (node.rule == FigureRule::Value) {
+    pieces.push_back({namedText(node), 0, &node});
+    return;
+  }
   const RuleText rule = ruleText(node);
-  std::string text = rule.before;
+  const bool hasBrackets = rule.precedence < precedence;
+  pieces.push_back({(hasBrackets ? "( " : "") + rule.before});
   for (const Figure &part : node.parts) {
     const bool isFirst = &part == node.parts.begin();
+    if (!isFirst)
+      pieces.push_back({rule.between.str()});
     // The first part of a quotient or a difference needs no brackets.
-    text += isFirst ? "" : rule.between;
-    text += textOf(part, isFirst ? std::min(rule.ofParts, rule.precedence)
-                                 : rule.ofParts);
+    appendTo(pieces, part,
+             isFirst ? std::min(rule.ofParts, rule.precedence) : rule.ofParts);
   }
-  text += rule.behind;
-  return rule.precedence < precedence ? fmt::format("( {} )", text) : text;
+  pieces.push_back({rule.behind.str() + (hasBrackets ? " )" : "")});
+}
+
+std::vector<FormulaPiece> Derivation::piecesOf(const Figure &part) const {
+  std::vector<FormulaPiece> pieces;
+  appendTo(pieces, part, kSum);
+  llvm::erase_if(pieces, [](const auto &piece) { return piece.text.empty(); });
+  return pieces;
+}
+
+std::vector<FormulaPiece> Derivation::formulaPieces(int number) const {
+  const Figure::Node &node = (*this)[number].figure.formula();
+  const std::string result = quantityText(node.value, node.unit);
+  std::vector<FormulaPiece> pieces{{node.name.str() + " = "}};
+  if (node.rule == FigureRule::Value) {
+    pieces.push_back({result, 0, &node});
+    return pieces;
+  }
+  Figure::Node own = node; // without its number
+  own.isResult = false;
+  llvm::append_range(pieces,
+                     piecesOf(Figure(std::make_shared<Figure::Node>(own))));
+  pieces.push_back({" = " + result});
+  return pieces;
 }
 
 std::string Derivation::formulaText(int number) const {
-  const Figure::Node &node = (*this)[number].figure.formula();
-  const std::string result = quantityText(node.value, node.unit);
-  if (node.rule == FigureRule::Value)
-    return fmt::format("{} = {}", node.name, result);
-  Figure::Node own = node; // without its number
-  own.isResult = false;
-  return fmt::format("{} = {} = {}", node.name,
-                     textOf(Figure(std::make_shared<Figure::Node>(own)), kSum),
-                     result);
+  std::string text;
+  for (const FormulaPiece &piece : formulaPieces(number))
+    text += piece.text;
+  return text;
 }
 
 //===----------------------------------------------------------------------===//
 // Derivation
 //===----------------------------------------------------------------------===//
 
-/// The number of the step of \p result, or 0.
 int Derivation::numberOf(const Figure &result) const {
   if (!result.formula().isResult)
     return 0;

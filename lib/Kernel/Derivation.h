@@ -43,6 +43,14 @@ struct DerivationStep {
   double value() const { return figure.value(); }
 };
 
+/// A piece of a formula's text. At most one of its sources is set.
+struct FormulaPiece {
+  std::string text;
+  int step = 0; ///< whose result it is
+  /// The value without parts that it is. Lives as long as the formula.
+  const Figure::Node *value = nullptr;
+};
+
 /// One addend of an estimate's total.
 struct Addend {
   llvm::StringRef name;
@@ -84,6 +92,11 @@ public:
   /// 618.4 ns". Words and numbers are apart by blanks; results of other steps
   /// have their number in brackets.
   std::string formulaText(int number) const;
+  /// The same in pieces, and those of a part of a formula.
+  std::vector<FormulaPiece> formulaPieces(int number) const;
+  std::vector<FormulaPiece> piecesOf(const Figure &part) const;
+  /// The number of the step of \p result, or 0.
+  int numberOf(const Figure &result) const;
 
   size_t size() const { return steps.size(); }
   const DerivationStep &operator[](int number) const;
@@ -99,8 +112,8 @@ public:
   llvm::json::Object toJson() const;
 
 private:
-  int numberOf(const Figure &result) const;
-  std::string textOf(const Figure &figure, int precedence) const;
+  void appendTo(std::vector<FormulaPiece> &pieces, const Figure &figure,
+                int precedence) const;
   llvm::json::Value expressionOf(const Figure &figure, bool isRoot) const;
 
   int totalNumber = 0;

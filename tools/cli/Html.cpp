@@ -70,6 +70,24 @@ Html htmlGrid(llvm::ArrayRef<Html> parts) {
   return grid;
 }
 
+Html htmlPair(const Html &a, const Html &b) {
+  return {
+      fmt::format("<div class=\"pair\">\n{}{}</div>\n", a.markup, b.markup)};
+}
+
+Html htmlPreformatted(llvm::StringRef text) {
+  // Lines end in the markup, too; each line is escaped by itself.
+  std::string lines;
+  for (llvm::StringRef left = text; !left.empty();) {
+    auto [line, rest] = left.split('\n');
+    lines += markupText(line) + '\n';
+    left = rest;
+  }
+  return {fmt::format("<div class=\"scroll\" tabindex=\"0\"><pre>{}</pre>"
+                      "</div>\n",
+                      lines)};
+}
+
 Html htmlFoldout(llvm::StringRef summary, const Html &content) {
   return {fmt::format("<details><summary>{}</summary>\n{}</details>\n",
                       markupText(summary), content.markup)};
@@ -103,7 +121,14 @@ HtmlTable::HtmlTable(llvm::StringRef caption,
 }
 
 void HtmlTable::addRow(std::vector<std::string> cells) {
-  assert(cells.size() == headers.size() && "a text for each column");
+  std::vector<Html> markup;
+  for (const std::string &cell : cells)
+    markup.push_back({markupText(cell)});
+  addMarkupRow(std::move(markup));
+}
+
+void HtmlTable::addMarkupRow(std::vector<Html> cells) {
+  assert(cells.size() == headers.size() && "content for each column");
   rows.push_back(std::move(cells));
 }
 
@@ -123,7 +148,7 @@ Html HtmlTable::html() const {
     for (size_t i = 0; i < row.size(); ++i)
       table.markup += fmt::format("<{0}{1}{2}>{3}</{0}>", i == 0 ? "th" : "td",
                                   i == 0 ? " scope=\"row\"" : "",
-                                  attributeOf(kinds[i]), markupText(row[i]));
+                                  attributeOf(kinds[i]), row[i].markup);
     table.markup += "</tr>\n";
   }
   table.markup += "</tbody>\n</table>\n</div>\n";

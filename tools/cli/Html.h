@@ -44,6 +44,10 @@ Html htmlHeading(llvm::StringRef text);
 Html htmlList(llvm::ArrayRef<std::string> texts);
 /// \p parts side by side, as many in a line as there is room for.
 Html htmlGrid(llvm::ArrayRef<Html> parts);
+/// \p a and \p b beside each other where both have room at their own widths.
+Html htmlPair(const Html &a, const Html &b);
+/// \p text as it is laid out, in the type of code.
+Html htmlPreformatted(llvm::StringRef text);
 /// \p content, shown once the reader opens it.
 Html htmlFoldout(llvm::StringRef summary, const Html &content);
 
@@ -68,6 +72,8 @@ public:
 
   /// A text for each column; the first one is the row's header.
   void addRow(std::vector<std::string> cells);
+  /// The same with markup in the cells.
+  void addMarkupRow(std::vector<Html> cells);
   bool empty() const { return rows.empty(); }
   Html html() const;
 
@@ -75,7 +81,7 @@ private:
   std::string caption;
   std::vector<std::string> headers;
   std::vector<HtmlCell> kinds;
-  std::vector<std::vector<std::string>> rows;
+  std::vector<std::vector<Html>> rows;
 };
 
 /// A page: a title, a paragraph, links to the sections, the sections.

@@ -86,8 +86,67 @@ svg .box { fill: var(--mark); fill-opacity: .3; stroke: var(--mark); }
   gap: 0 .8rem; padding-top: .35rem; }
 .bars .value { font-variant-numeric: tabular-nums; margin-left: auto; }
 .bars .track { flex: 0 0 100%; display: flex; height: 12px; }
+.bars .below { height: 8px; margin-top: 1px; }
 .bars .track i { background: var(--mark); height: 100%;
   border-right: 1px solid var(--panel); min-width: 0; }
+.legend .swatch { display: inline-block; width: 12px; height: 10px;
+  margin-right: .35rem; background: var(--mark); }
+svg .disc { fill: var(--mark); fill-opacity: .55; stroke: var(--mark); }
+figure.wide { max-width: none; margin: .7rem 0; }
+.timeline { margin: 2px 2px 6px; }
+.lane { position: relative; height: 26px; }
+.lane .box { position: absolute; top: 1px; bottom: 1px; overflow: hidden;
+  font-size: .75rem; line-height: 24px; text-indent: 4px; white-space: nowrap;
+  color: var(--text); text-decoration: none; text-overflow: ellipsis;
+  overflow-wrap: normal; box-shadow: inset 0 0 0 1px var(--mark);
+  background-color: color-mix(in srgb, var(--mark) 22%, transparent); }
+.lane a.box:hover, .lane a.box:focus-visible { outline: 2px solid var(--link); }
+.box.apart { background-image: linear-gradient(to right,
+  transparent calc(100% - 1px), var(--mark) calc(100% - 1px)); }
+.lane.ticks { border-top: 1px solid var(--soft); height: 20px; }
+.ticks span { position: absolute; font-size: .7rem; color: var(--soft);
+  padding-left: 3px; border-left: 1px solid var(--soft); white-space: nowrap; }
+svg.wave { flex: 0 0 100%; width: 100%; display: block; margin-top: 2px;
+  background: var(--ground); border: 1px solid var(--rule); }
+svg .cut { stroke: var(--panel); stroke-width: 1; fill: none;
+  vector-effect: non-scaling-stroke; }
+.pair { display: flex; flex-wrap: wrap; align-items: flex-start;
+  gap: 16px; }
+.pair figure { flex: 0 1 420px; }
+.pair .scroll { flex: 1 1 420px; min-width: 0; margin: 0; }
+.tiles { display: grid; gap: 10px; margin: .8rem 0;
+  grid-template-columns: repeat(auto-fill, minmax(min(100%, 180px), 1fr)); }
+.tiles div { background: var(--panel); border: 1px solid var(--rule);
+  border-radius: 6px; padding: .5rem .7rem; }
+.tiles .long { grid-column: span 2; }
+@media (max-width: 460px) { .tiles .long { grid-column: auto; } }
+.tiles dt { font-size: .8rem; color: var(--soft); }
+.tiles dd { margin: 0; font-weight: 600; overflow-wrap: anywhere; }
+.tiles dd.source { font-size: .75rem; font-weight: 400; }
+.tiles dd.meter { height: 6px; margin: .3rem 0; background: var(--grid); }
+.meter i { display: block; height: 100%; background: var(--c0); }
+.step { display: grid; grid-template-columns: 2.2rem minmax(0, 1fr);
+  padding: .35rem .3rem; border-top: 1px solid var(--grid); }
+.step:target { background: var(--panel); outline: 1px solid var(--link); }
+.step .number { color: var(--soft); font-size: .85rem;
+  font-variant-numeric: tabular-nums; }
+.step p { margin: .15rem 0; }
+.formula { font-size: .9rem; font-variant-numeric: tabular-nums; }
+.formula a, td.prose a { text-decoration: none; }
+.formula a:hover, td.prose a:hover { text-decoration: underline; }
+.verdict::before { content: "\2192  "; }
+.verdict { font-size: .9rem; font-weight: 600; }
+.value.device, .value.fitted, .value.work, .value.literal {
+  border-bottom: 2px solid var(--mark); }
+.value.device { --mark: var(--c3); } .value.fitted { --mark: var(--c1); }
+.value.work { --mark: var(--c2); }
+.value.literal { --mark: var(--rule); }
+.value sup { font-size: .65em; color: var(--mark); margin-left: 1px;
+  line-height: 0; }
+.marks { list-style: none; padding: 0; display: flex; flex-wrap: wrap;
+  gap: .2rem 1.2rem; font-size: .875rem; max-width: none; }
+pre { margin: 0; padding: .6rem .7rem; font: .8rem/1.4 ui-monospace,
+  "DejaVu Sans Mono", monospace; }
 @media (min-width: 700px) { body { padding: 12px 24px; } }
 @media print { .scroll { overflow: visible; } nav { display: none; } }
 )css";

@@ -3,6 +3,8 @@
 
 #include "Support/Format.h"
 
+#include <llvm/ADT/STLExtras.h>
+
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -179,8 +181,25 @@ static std::string outlineOf(llvm::ArrayRef<PlotPoint> points,
   return path;
 }
 
+/// The points of a series with titles.
+static std::string discsOf(const PlotSeries &series, const PlotScale &x,
+                           const PlotScale &y) {
+  constexpr double kRadius = 4;
+  std::string discs;
+  for (auto [point, title] : llvm::zip(series.points, series.titles))
+    if (std::isfinite(point.x) && std::isfinite(point.y))
+      discs += fmt::format(
+          "<circle class=\"disc {}\" cx=\"{:.4g}\" cy=\"{:.4g}\" r=\"{}\">"
+          "<title>{}</title></circle>\n",
+          colourClass(series.colour), x.at(point.x), y.at(point.y), kRadius,
+          markupText(title));
+  return discs;
+}
+
 static std::string seriesOf(const PlotSeries &series, const PlotScale &x,
                             const PlotScale &y) {
+  if (!series.titles.empty())
+    return discsOf(series, x, y);
   std::string path = series.mark == PlotMark::Points
                          ? dotsOf(series.points, x, y)
                          : outlineOf(series.points, x, y);
@@ -212,7 +231,7 @@ Html plotFigure(const Plot &plot) {
   std::string entries;
   for (const PlotSeries &series : plot.series) {
     picture += seriesOf(series, x, y);
-    if (!series.label.empty())
+    if (!series.label.empty() && !series.points.empty())
       entries += legendEntry(series);
   }
   picture += "</svg>\n" + axesOf(frame) + "</svg>\n";
@@ -265,23 +284,33 @@ Html rangeFigure(const RangePlot &plot) {
 // Bars
 //===----------------------------------------------------------------------===//
 
-Html barFigure(const BarPlot &plot) {
+/// One bar whose parts have the colours from \p colour on.
+static std::string trackOf(llvm::ArrayRef<double> parts, double longest,
+                           size_t colour, llvm::StringRef kind) {
   constexpr double kWhole = 100; // per cent
+  std::string track = fmt::format("<span class=\"{}\">", kind);
+  for (size_t i = 0; i < parts.size(); ++i)
+    if (parts[i] > 0)
+      track += fmt::format("<i class=\"{}\" style=\"width:{:.2f}%\"></i>",
+                           colourClass(static_cast<unsigned>(colour + i)),
+                           kWhole * parts[i] / longest);
+  return track + "</span>";
+}
+
+Html barFigure(const BarPlot &plot) {
   double longest = 0;
   for (const BarRow &row : plot.rows)
-    longest = std::max(
-        longest, std::accumulate(row.parts.begin(), row.parts.end(), 0.0));
+    for (const std::vector<double> *parts : {&row.parts, &row.below})
+      longest =
+          std::max(longest, std::accumulate(parts->begin(), parts->end(), 0.0));
   std::string rows = "<ul class=\"bars\">\n";
   for (const BarRow &row : plot.rows) {
-    rows += fmt::format("<li><span>{}</span><span class=\"value\">{}</span>"
-                        "<span class=\"track\">",
+    rows += fmt::format("<li><span>{}</span><span class=\"value\">{}</span>",
                         markupText(row.label), markupText(row.value));
-    for (size_t i = 0; i < row.parts.size(); ++i)
-      if (row.parts[i] > 0)
-        rows += fmt::format("<i class=\"{}\" style=\"width:{:.2f}%\"></i>",
-                            colourClass(static_cast<unsigned>(i)),
-                            kWhole * row.parts[i] / longest);
-    rows += "</span></li>\n";
+    rows += trackOf(row.parts, longest, 0, "track");
+    if (!row.below.empty())
+      rows += trackOf(row.below, longest, row.parts.size(), "track below");
+    rows += "</li>\n";
   }
   rows += "</ul>\n";
   std::string entries;

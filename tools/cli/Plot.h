@@ -37,6 +37,9 @@ struct PlotSeries {
   PlotMark mark = PlotMark::Points;
   unsigned colour = 0;
   std::vector<PlotPoint> points = {};
+  /// Of points, one each: the texts that a pointer shows. They make each point
+  /// a disc of its own.
+  std::vector<std::string> titles = {};
 };
 
 /// Points, lines and areas over two axes; later series lie above earlier ones.
@@ -70,6 +73,9 @@ struct BarRow {
   std::string label;
   std::string value;         ///< as text: "12.3 us"
   std::vector<double> parts; ///< not below 0
+  /// Parts of a thinner bar below it, to compare with. Their colours follow
+  /// those of the parts above.
+  std::vector<double> below = {};
 };
 
 /// Bars below each other from 0; the longest has the whole width. Texts stand

@@ -4,7 +4,9 @@
 #include "Families/Families.h"
 #include "cli/CommonOptions.h"
 #include "cli/Console.h"
+#include "cli/Finish.h"
 #include "kiln/Commands.h"
+#include "kiln/ExplainPage.h"
 #include "kiln/KernelSection.h"
 
 namespace kiln::cli {
@@ -29,11 +31,27 @@ findPortfolio(const ParsedOptions &options, const Environment &environment,
                          *explained.family, *explained.problem);
 }
 
+/// Writes the page of \p explained to \p path. Errors: Io; those of
+/// exploreSpace().
+static llvm::Error writePage(const Explanation &explained,
+                             const std::string &path) {
+  auto space =
+      exploreSpace(*explained.family, *explained.problem, *explained.device,
+                   {.allowance = explained.allowance});
+  if (!space)
+    return space.takeError();
+  return writeFile(path, explainPage(explained, space->ranked));
+}
+
 static llvm::Expected<int> runExplain(const ParsedOptions &options) {
+  const std::optional<std::string> page = options.value("--html");
   const Registry families = makeBuiltinRegistry();
   auto kernel = findKernel(options.operands(), families);
   if (!kernel)
     return kernel.takeError();
+  if (*kernel && page)
+    return makeError(ErrorCode::InvalidArgument,
+                     "--html needs a problem, not the name of a kernel");
   if (*kernel)
     return emit(**kernel, options.wantsJson());
   auto subject = Subject::read(options);
@@ -44,6 +62,8 @@ static llvm::Expected<int> runExplain(const ParsedOptions &options) {
     return makeError(ErrorCode::InvalidArgument,
                      "explain: {} problems are given, one is explained",
                      cases.size());
+  if (llvm::Error error = checkOutput(page))
+    return error;
   auto device = chooseDevice(options, environment);
   if (!device)
     return device.takeError();
@@ -56,11 +76,16 @@ static llvm::Expected<int> runExplain(const ParsedOptions &options) {
   if (!portfolio)
     return portfolio.takeError();
   explanation->portfolio = std::move(*portfolio);
-  return emit(ExplanationReport(*explanation), options.wantsJson());
+  llvm::Error failure =
+      page ? writePage(*explanation, *page) : llvm::Error::success();
+  return finish(ExplanationReport(*explanation), std::nullopt,
+                options.wantsJson(), std::move(failure), kExitDone);
 }
 
 static constexpr OptionSpec kExplainOwnOptions[] = {
     {"--config", "TEXT", "explain this config instead of the first choice"},
+    {"--html", "FILE",
+     "write a page there as well: plots, timeline, the source of each number"},
 };
 static constexpr auto kExplainOptions = joinOptions(
     kSubjectOptions, kExplainOwnOptions, kAllowanceOptions, kCacheOptions);
@@ -72,7 +97,10 @@ const CommandSpec kExplainCommand = {
     "Tells step by step how the predicted time of the first choice comes "
     "about, and why it is not the best config of another template, tile, "
     "split-K factor or number of stages. Where memory must set the pace, it "
-    "shows how many bytes are in flight and how many must be. If the cache has "
+    "shows how many bytes are in flight and how many must be. --html makes a "
+    "page of "
+    "it: roofline, the path of the kernel to scale, waves, each formula with "
+    "the sources of its values. If the cache has "
     "a portfolio for a range of the problem, that comes last: its kernels, "
     "where they were measured, and which one this value takes. Needs no GPU "
     "with --device NAME. For a kernel's name, as profilers show it, it tells "

@@ -75,6 +75,26 @@ TEST_CASE("E12: the text of a formula is the formula") {
         "n = norm( 3.5000 ; a 6 , b 2 + c 3 ) = 6.7730");
 }
 
+TEST_CASE("pieces of a formula say what they are") {
+  const Derivation steps = derive();
+  const std::vector<FormulaPiece> pieces = steps.formulaPieces(2);
+  std::string text;
+  for (const FormulaPiece &piece : pieces)
+    text += piece.text;
+  CHECK(text == steps.formulaText(2));
+  REQUIRE(pieces.size() == 7);
+  CHECK(pieces[0].text == "pace = ");
+  CHECK(pieces[2].text == "wgmma 524.40 ns [1]");
+  CHECK(pieces[2].step == 1);
+  REQUIRE(pieces[4].value);
+  CHECK(pieces[4].value->name == "L2");
+  CHECK(pieces[4].value->source == FigureSource::Work);
+  // The third addend of the total, which is no result.
+  const Figure turns = steps.total().figure.formula().parts[2];
+  CHECK(steps.numberOf(turns) == 0);
+  CHECK(steps.piecesOf(turns).front().text == "turns 3");
+}
+
 TEST_CASE("E12: addends have names and add up to the total") {
   const Derivation steps = derive();
   const std::vector<Addend> addends = steps.addends();

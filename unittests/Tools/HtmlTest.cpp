@@ -21,8 +21,13 @@ TEST_CASE("text is escaped on its way into a page") {
   HtmlTable table("a & b", {{"<name>"}, {"us", HtmlCell::Figure}});
   CHECK(table.empty());
   table.addRow({"x<y", "1.5"});
+  table.addMarkupRow({{"<a href=\"#x\">y</a>"}, {"2"}});
   const std::string markup = table.html().markup;
   CHECK(isWellFormed(markup));
+  CHECK(markup.find("<th scope=\"row\"><a href=\"#x\">y</a></th>") !=
+        std::string::npos);
+  CHECK(htmlPreformatted("a < b\n  c").markup.find("<pre>a &lt; b\n  c\n") !=
+        std::string::npos);
   CHECK(markup.find("x&lt;y") != std::string::npos);
   CHECK(markup.find("<td class=\"figure\">1.5</td>") != std::string::npos);
 }
@@ -113,6 +118,13 @@ TEST_CASE("a plot is a figure with its series and their legend") {
         2);
   CHECK(markup.find("line dashed c0") != std::string::npos);
   CHECK(countOf(markup, "<li>") == 2); // a series without a label has no entry
+  // Points with titles are discs.
+  plot.series = {
+      {"named", PlotMark::Points, 1, {{1, 1}, {2, 2}}, {"a < b", "second"}}};
+  const std::string discs = plotFigure(plot).markup;
+  CHECK(isWellFormed(discs));
+  CHECK(countOf(discs, "<circle class=\"disc c1\"") == 2);
+  CHECK(countOf(discs, "<title>a &lt; b</title>") == 1);
   // Without anything to show it is a figure as well.
   CHECK(isWellFormed(plotFigure({}).markup));
 }
@@ -135,5 +147,11 @@ TEST_CASE("distributions and bars are figures") {
                     "<i class=\"c1\" style=\"width:75.00%\"></i>") !=
         std::string::npos);
   CHECK(countOf(markup, "<i ") == 3);
+  // A bar to compare with takes the next colour, and part in the scale.
+  bars.rows = {{"both", "1 us / 2 us", {1}, {2}}};
+  const std::string pairs = barFigure(bars).markup;
+  CHECK(isWellFormed(pairs));
+  CHECK(countOf(pairs, "<i class=\"c0\" style=\"width:50.00%\"></i>") == 1);
+  CHECK(countOf(pairs, "<i class=\"c1\" style=\"width:100.00%\"></i>") == 1);
   CHECK(isWellFormed(barFigure({}).markup));
 }
