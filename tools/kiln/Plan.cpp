@@ -239,8 +239,8 @@ static constexpr OptionSpec kPlanOwnOptions[] = {
     {"--top", "N", "show the N best candidates; default 10"},
     {"--pruned", nullptr, "list every pruned config with its reason"},
 };
-static constexpr auto kPlanOptions =
-    joinOptions(kSubjectOptions, kPlanOwnOptions, kAllowanceOptions);
+static constexpr auto kPlanOptions = joinOptions(
+    kSubjectOptions, kPlanOwnOptions, kAllowanceOptions, kCacheOptions);
 
 const CommandSpec kPlanCommand = {
     "plan",
