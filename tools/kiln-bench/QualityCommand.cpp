@@ -1,4 +1,5 @@
 //===- QualityCommand.cpp - kiln-bench quality: recorded sweeps, replayed -===//
+#include "Device/Calibration.h"
 #include "Device/Catalog.h"
 #include "Families/Families.h"
 #include "Support/Json.h"
@@ -76,10 +77,11 @@ llvm::Error CheckFile::write() const {
 }
 
 /// Replays the record \p path into \p report, on the device of --device or else
-/// on that of the record.
+/// on that of the record, which \p isUnknown: not in the catalog.
 static llvm::Error replayFile(const std::string &path,
                               const std::optional<DeviceModel> &given,
-                              const Registry &registry, QualityReport &report) {
+                              bool isUnknown, const Registry &registry,
+                              QualityReport &report) {
   auto json = readJsonFile(path);
   if (!json)
     return json.takeError();
@@ -93,6 +95,8 @@ static llvm::Error replayFile(const std::string &path,
       return addContext(found.takeError(), path);
     device = std::move(*found);
   }
+  if (isUnknown)
+    forgetCatalog(*device);
   report.device = device->name;
   for (const RecordedSpace &space : record->spaces) {
     auto replayed = replay(space, registry, *device);
@@ -130,7 +134,8 @@ static llvm::Expected<int> runQuality(const ParsedOptions &options) {
                      "no record of kiln-bench sweep --record is given");
   QualityReport report;
   for (const std::string &path : paths)
-    if (llvm::Error error = replayFile(path, device, registry, report))
+    if (llvm::Error error = replayFile(
+            path, device, options.has("--no-catalog"), registry, report))
       return error;
   const QualityTable table = tabulate(report.spaces);
   if (options.has("--update")) {
@@ -153,6 +158,10 @@ static constexpr OptionSpec kQualityOptions[] = {
     {"--device", "NAME|FILE|N|auto",
      "the GPU to estimate for; default: the one that a record names"},
     kOverrideOption,
+    {"--no-catalog", nullptr,
+     "numbers that no driver answers are those of an unknown GPU; with "
+     "--override, the values of kiln calibrate show what a calibration is "
+     "worth"},
 };
 
 const CommandSpec kQualityCommand = {
