@@ -44,6 +44,10 @@ set(KILN_KERNEL_SOURCES
   attention/Sm90MlaParams.h
   attention/Sm90MlaTiles.cuh
   attention/Softcap.cuh
+  calibrate/CalibrateParams.h
+  calibrate/Lanes.cuh
+  calibrate/Memory.cuh
+  calibrate/Wgmma.cuh
   common/Access.cuh
   common/Convert.cuh
   common/Dependent.cuh
@@ -52,6 +56,7 @@ set(KILN_KERNEL_SOURCES
   common/Pointwise.cuh
   common/Ptx.cuh
   common/PtxPairs.cuh
+  common/PtxRates.cuh
   common/PtxSm90.cuh
   common/Raster.cuh
   common/Ring.cuh

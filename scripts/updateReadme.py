@@ -387,22 +387,6 @@ def short_number(value):
     return str(value) if value == int(value) else f"{value:.4g}"
 
 
-def wide_table(cases):
-    """A row for each n: kinds of instructions stand side by side."""
-    kinds = list(dict.fromkeys(case["name"].split("/")[1] for case in cases))
-    by_place = {(case["n"], case["name"].split("/")[1]): case
-                for case in cases}
-    lines = ["| N | " + " | ".join(kind.replace("_", ", A from ", 1)
-                                   for kind in kinds) + " |",
-             "|---" * (len(kinds) + 1) + "|"]
-    for n in dict.fromkeys(case["n"] for case in cases):
-        row = [by_place.get((n, kind)) for kind in kinds]
-        lines.append(f"| {n} | " + " | ".join(
-            f"{case['clocks']:.1f}, {case['clocks_of_two']:.1f}"
-            if case else "n/a" for case in row) + " |")
-    return lines
-
-
 def plain_table(cases):
     """A row for each case; a column for each figure where all cases have the
     same ones, else one for all."""
@@ -430,8 +414,7 @@ def part_table(result, part):
              if case["name"].split("/")[0] == part]
     if not cases:
         sys.exit(f"updateReadme: {result['what']} has no cases of {part}")
-    return "\n".join(wide_table(cases) if "clocks_of_two" in cases[0]
-                     else plain_table(cases))
+    return "\n".join(plain_table(cases))
 
 
 def kind_of(result):

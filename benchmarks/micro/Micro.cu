@@ -74,12 +74,6 @@ public:
     static const Nvml nvml;
     return nvml;
   }
-  unsigned milliwatts() const {
-    unsigned power = 0;
-    if (device)
-      getPower(device, &power);
-    return power;
-  }
   std::string driver() const {
     char text[96] = "unknown";
     if (device)
@@ -95,12 +89,9 @@ private:
     auto init = find<int (*)()>(library, "nvmlInit_v2");
     auto byIndex = find<int (*)(unsigned, void **)>(
         library, "nvmlDeviceGetHandleByIndex_v2");
-    getPower =
-        find<int (*)(void *, unsigned *)>(library, "nvmlDeviceGetPowerUsage");
     getDriver =
         find<int (*)(char *, unsigned)>(library, "nvmlSystemGetDriverVersion");
-    if (init && byIndex && getPower && getDriver && init() == 0 &&
-        byIndex(0, &device) != 0)
+    if (init && byIndex && getDriver && init() == 0 && byIndex(0, &device) != 0)
       device = nullptr;
   }
   template <class Function>
@@ -109,13 +100,11 @@ private:
   }
 
   void *device = nullptr;
-  int (*getPower)(void *, unsigned *) = nullptr;
   int (*getDriver)(char *, unsigned) = nullptr;
 };
 
 } // namespace
 
-double powerNow() { return Nvml::get().milliwatts() / 1e3; }
 std::string driverVersion() { return Nvml::get().driver(); }
 
 //===----------------------------------------------------------------------===//
@@ -171,14 +160,12 @@ int main(int count, char **arguments) {
     return 2;
   }
   micro::Report report;
-  micro::measureWgmma(report);
   micro::measureSums(report);
   micro::measurePromotion(report);
   micro::measureLanes(report);
   micro::measureDecode(report);
   micro::measureCopies(report);
   micro::measureTensorMaps(report);
-  micro::measurePower(report);
   std::fputs(report.toJSON(arguments[2]).c_str(), stdout);
   return 0;
 }

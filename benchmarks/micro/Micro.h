@@ -111,8 +111,7 @@ private:
   std::vector<std::pair<std::string, Fields>> cases;
 };
 
-/// Watts that the GPU draws now, 0 without NVML; its driver.
-double powerNow();
+/// The version of the GPU's driver.
 std::string driverVersion();
 
 int smCount();
@@ -120,13 +119,11 @@ int clockMHz();
 
 // The measurements, in the order of docs/measured.md. Each takes a second or
 // less on an H100.
-void measureWgmma(Report &report);
 void measureSums(Report &report);
 void measurePromotion(Report &report);
 void measureLanes(Report &report);
 void measureDecode(Report &report);
 void measureCopies(Report &report);
 void measureTensorMaps(Report &report);
-void measurePower(Report &report);
 
 } // namespace micro

@@ -38,11 +38,10 @@ static constexpr llvm::StringLiteral kMacPrefix("{\"mac\":\"");
 
 llvm::StringRef nameOf(Kind kind) {
   using enum Kind;
-  static constexpr EnumName<Kind> kNames[] = {{Artifact, "artifact"},
-                                              {Record, "record"},
-                                              {Probe, "probe"},
-                                              {Portfolio, "portfolio"},
-                                              {Pool, "pool"}};
+  static constexpr EnumName<Kind> kNames[] = {
+      {Artifact, "artifact"}, {Record, "record"},
+      {Probe, "probe"},       {Portfolio, "portfolio"},
+      {Pool, "pool"},         {Calibration, "calibration"}};
   return nameIn(kNames, kind, "unknown");
 }
 

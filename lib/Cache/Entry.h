@@ -47,14 +47,16 @@ namespace kiln::cache {
 
 /// The contents of an entry. The values are part of the format.
 enum class Kind : uint32_t {
-  Artifact = 1,  ///< a cubin and the compiler's report on it
-  Record = 2,    ///< the facts that trials found
-  Probe = 4,     ///< a device's answers to slow questions
-  Portfolio = 5, ///< the kernels that serve a range, or a value
-  Pool = 6,      ///< the kernels that serve a signature; pins artifacts
+  Artifact = 1,    ///< a cubin and the compiler's report on it
+  Record = 2,      ///< the facts that trials found
+  Probe = 4,       ///< a device's answers to slow questions
+  Portfolio = 5,   ///< the kernels that serve a range, or a value
+  Pool = 6,        ///< the kernels that serve a signature; pins artifacts
+  Calibration = 7, ///< values that were measured on a device
 };
-inline constexpr Kind kAllKinds[] = {Kind::Artifact, Kind::Record, Kind::Probe,
-                                     Kind::Portfolio, Kind::Pool};
+inline constexpr Kind kAllKinds[] = {Kind::Artifact, Kind::Record,
+                                     Kind::Probe,    Kind::Portfolio,
+                                     Kind::Pool,     Kind::Calibration};
 /// The attribute of a pool with the names, fileNameOf(), of the artifacts that
 /// stay as long as the pool: an array of texts.
 inline constexpr const char *kPinsAttribute = "pins";
@@ -73,6 +75,7 @@ constexpr bool isMerged(Kind kind) {
   case Kind::Artifact:
   case Kind::Probe:
   case Kind::Pool:
+  case Kind::Calibration:
     return false;
   }
   return false;

@@ -264,6 +264,7 @@ static int worthOf(Kind kind) {
     return 2;
   case Kind::Record:
   case Kind::Portfolio:
+  case Kind::Calibration:
     break;
   }
   return 3;

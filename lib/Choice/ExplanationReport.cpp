@@ -105,11 +105,12 @@ std::string SummarySection::text() const {
   std::string arithmetic =
       !e.derivation.find("share of the dense peak")
           ? ""
-          : fmt::format("{} TFLOP/s, {:.0f} % of the dense peak and {:.0f} % of "
-                        "the roofline, and ",
-                        formatFigure(tflops()),
-                        100 * shareOf("share of the dense peak"),
-                        100 * shareOf("share of the roofline"));
+          : fmt::format(
+                "{} TFLOP/s, {:.0f} % of the dense peak and {:.0f} % of "
+                "the roofline, and ",
+                formatFigure(tflops()),
+                100 * shareOf("share of the dense peak"),
+                100 * shareOf("share of the roofline"));
   return fmt::format(
       "{} {} of {} configs that may run; {} were pruned. It is predicted to "
       "take {} us: {}{} GB/s of the bytes that must move at least, {:.0f} % of "

@@ -6,7 +6,7 @@
 
 namespace kiln {
 
-/// What \p e explains, in two or three sentences: the config's place, its
+/// The summary of \p e in two or three sentences: the config's place, its
 /// predicted time and rates, its bound. \p e has no rejection.
 std::string summaryText(const Explanation &e);
 

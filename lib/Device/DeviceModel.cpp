@@ -17,6 +17,7 @@ llvm::StringRef nameOf(ValueSource source) {
       {Catalog, "catalog"},
       {Nvml, "nvml"},
       {Driver, "driver"},
+      {Calibration, "calibration"},
       {Override, "override"}};
   return nameIn(kNames, source, "unknown");
 }

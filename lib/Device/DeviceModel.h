@@ -17,6 +17,7 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <variant>
 
@@ -30,6 +31,7 @@ enum class ValueSource : int32_t {
   Catalog = 30,      ///< data sheet or measurement of this product
   Nvml = 40,         ///< the management library
   Driver = 50,       ///< an attribute of the CUDA driver
+  Calibration = 60,  ///< measured on a board of this class: kiln calibrate
   Override = 70,     ///< the user's JSON file
 };
 
@@ -144,6 +146,10 @@ struct DeviceModel {
 
   /// Source of each value, in the order of deviceFields().
   std::array<ValueOrigin, kDeviceFieldCount> origins;
+
+  /// The numbers before a calibration changed them, which are those of a
+  /// machine without this GPU; null: there was none.
+  std::shared_ptr<const DeviceModel> uncalibrated = nullptr;
 
   /// Compute capability as one number: 90 for 9.0, 100 for 10.0.
   int computeCapability() const {

@@ -25,6 +25,22 @@ stepError(const Driver &driver, CUresult result, const LaunchSpec &spec,
                   k.cluster.z, k.sharedBytes));
 }
 
+static CUlaunchConfig configOf(const KernelStep &step, CudaStream stream,
+                               CUlaunchAttribute *attributes, unsigned count) {
+  CUlaunchConfig config;
+  config.gridDimX = step.grid.x;
+  config.gridDimY = step.grid.y;
+  config.gridDimZ = step.grid.z;
+  config.blockDimX = step.block.x;
+  config.blockDimY = step.block.y;
+  config.blockDimZ = step.block.z;
+  config.sharedMemBytes = step.sharedBytes;
+  config.hStream = stream;
+  config.attrs = attributes;
+  config.numAttrs = count;
+  return config;
+}
+
 /// Enqueues one kernel; attributes only where they say something, because an
 /// empty list takes the driver's shortest path.
 static CUresult launchKernel(const CudaApi &api, const KernelStep &step,
@@ -37,19 +53,24 @@ static CUresult launchKernel(const CudaApi &api, const KernelStep &step,
     attribute.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
     attribute.value.programmaticStreamSerializationAllowed = 1;
   }
-  CUlaunchConfig config;
-  config.gridDimX = step.grid.x;
-  config.gridDimY = step.grid.y;
-  config.gridDimZ = step.grid.z;
-  config.blockDimX = step.block.x;
-  config.blockDimY = step.block.y;
-  config.blockDimZ = step.block.z;
-  config.sharedMemBytes = step.sharedBytes;
-  config.hStream = stream;
-  config.attrs = attributes;
-  config.numAttrs = count;
+  CUlaunchConfig config = configOf(step, stream, attributes, count);
   void *arguments[] = {params + step.paramOffset};
   return api.cuLaunchKernelEx(&config, function, arguments, nullptr);
+}
+
+llvm::Expected<int64_t> maxActiveClusters(const Driver &driver,
+                                          const KernelStep &step,
+                                          CudaFunction function) {
+  CUlaunchAttribute attributes[kMaxStepAttributes];
+  const unsigned count = fillAttributes(step, attributes);
+  const CUlaunchConfig config = configOf(step, nullptr, attributes, count);
+  int clusters = 0;
+  if (llvm::Error error =
+          driver.check(driver.api().cuOccupancyMaxActiveClusters(
+                           &clusters, function, &config),
+                       "cuOccupancyMaxActiveClusters"))
+    return error;
+  return clusters;
 }
 
 llvm::Error patchTensorMaps(const Driver &driver, LaunchSpec &spec) {

@@ -22,6 +22,13 @@ namespace kiln {
 llvm::Error launch(const Driver &driver, LaunchSpec &spec,
                    llvm::ArrayRef<CudaFunction> functions, CudaStream stream);
 
+/// The clusters of \p step, whose geometry alone counts, that are resident at
+/// once on the device of the current context. Errors: Unsupported where the
+/// device has no such clusters.
+llvm::Expected<int64_t> maxActiveClusters(const Driver &driver,
+                                          const KernelStep &step,
+                                          CudaFunction function);
+
 /// Encodes a tensor map for \p address. \p spec's element type is a
 /// kiln::DType. Needs no context; about 0.05 us. Errors: InvalidArgument with
 /// the limit that \p spec or \p address breaks, Unsupported where the device

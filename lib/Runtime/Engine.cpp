@@ -282,6 +282,11 @@ static void limitToContext(const Driver &driver, CudaContext context,
   }
   if (*count <= 0 || *count >= model.smCount)
     return;
+  if (model.uncalibrated) {
+    auto before = std::make_shared<DeviceModel>(*model.uncalibrated);
+    limitToContext(driver, context, *before);
+    model.uncalibrated = std::move(before);
+  }
   const double share = double(*count) / double(model.smCount);
   model.smCount = *count;
   for (int64_t *clusters :
@@ -304,6 +309,7 @@ Engine::assembleModel(const Driver &driver, const StreamContext &context) {
       assembleDevice(&driver, options.environment, selection, &probes);
   if (!assembled)
     return assembled.takeError();
+  addCalibration(*assembled, *services().store);
   for (const std::string &note : assembled->notes)
     hooks().log().debug("device {}: {}", *ordinal, note);
   limitToContext(driver, context.handle, assembled->model);

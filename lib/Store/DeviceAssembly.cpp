@@ -3,6 +3,7 @@
 
 #include "Device/Catalog.h"
 #include "Driver/DeviceQuery.h"
+#include "Store/CalibrationStore.h"
 #include "Store/ProbeStore.h"
 #include "Support/Error.h"
 
@@ -42,6 +43,13 @@ llvm::Expected<AssembledDevice> assembleDevice(const Driver *driver,
   assembled.live = true;
   assembled.probed = std::move(*probed);
   return assembled;
+}
+
+void addCalibration(AssembledDevice &device, cache::Store &cache) {
+  if (!device.live)
+    return;
+  if (auto found = CalibrationStore(cache).find(device.model, device.notes))
+    applyCalibration(device.model, *found, device.notes);
 }
 
 } // namespace kiln

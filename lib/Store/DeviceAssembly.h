@@ -14,6 +14,9 @@ namespace kiln {
 
 class Driver;
 class ProbeStore;
+namespace cache {
+class Store;
+} // namespace cache
 
 /// The selected device.
 struct DeviceSelection {
@@ -44,5 +47,10 @@ llvm::Expected<AssembledDevice> assembleDevice(const Driver *driver,
                                                const Environment &environment,
                                                const DeviceSelection &selection,
                                                ProbeStore *probes = nullptr);
+
+/// Sets the values of a live \p device that were measured, if \p cache has a
+/// calibration for it. A named one stays as the catalog has it. Takes some 50
+/// us.
+void addCalibration(AssembledDevice &device, cache::Store &cache);
 
 } // namespace kiln

@@ -140,6 +140,9 @@ struct PoolStore::Impl {
   const std::chrono::milliseconds recheckInterval;
   std::mutex mutex; ///< guards what follows
   llvm::StringMap<Kept> kept;
+
+  std::shared_ptr<const KnownPool> find(const KernelFamily &family,
+                                        const std::string &key);
 };
 
 /// The pool in an entry; nullopt if there is no usable one.
@@ -162,33 +165,42 @@ PoolStore::PoolStore(cache::Store &cache,
 PoolStore::~PoolStore() = default;
 
 std::shared_ptr<const KnownPool>
-PoolStore::find(const KernelFamily &family, const Values &signature,
-                const DeviceModel &device) const {
-  const std::string key = poolKey(family, signature, device);
-  const Impl::Clock::time_point now = Impl::Clock::now();
-  std::optional<Impl::Kept> known;
+PoolStore::Impl::find(const KernelFamily &family, const std::string &key) {
+  const Clock::time_point now = Clock::now();
+  std::optional<Kept> known;
   {
-    std::lock_guard lock(impl->mutex);
-    auto found = impl->kept.find(key);
-    if (found != impl->kept.end()) {
+    std::lock_guard lock(mutex);
+    auto found = kept.find(key);
+    if (found != kept.end()) {
       if (now < found->second.recheckAt)
         return found->second.pool;
-      found->second.recheckAt = now + impl->recheckInterval;
+      found->second.recheckAt = now + recheckInterval;
       known = found->second;
     }
   }
-  const cache::Stamp stamp = impl->cache.stampOf(cache::Kind::Pool, key);
+  const cache::Stamp stamp = cache.stampOf(cache::Kind::Pool, key);
   if (known && known->stamp.value == stamp.value &&
       (known->stamp.isSettled || !stamp.isSettled))
     return known->pool;
-  Impl::Kept fresh;
+  Kept fresh;
   fresh.stamp = stamp;
-  fresh.recheckAt = now + impl->recheckInterval;
-  if (auto pool = poolIn(impl->cache.lookup(cache::Kind::Pool, key)))
+  fresh.recheckAt = now + recheckInterval;
+  if (auto pool = poolIn(cache.lookup(cache::Kind::Pool, key)))
     fresh.pool = know(family, std::move(*pool));
-  std::lock_guard lock(impl->mutex);
-  impl->kept[key] = fresh;
+  std::lock_guard lock(mutex);
+  kept[key] = fresh;
   return fresh.pool;
+}
+
+std::shared_ptr<const KnownPool>
+PoolStore::find(const KernelFamily &family, const Values &signature,
+                const DeviceModel &device) const {
+  auto pool = impl->find(family, poolKey(family, signature, device));
+  // One that was made without this GPU: its kernels are chosen by today's
+  // numbers all the same.
+  if (!pool && device.uncalibrated)
+    pool = impl->find(family, poolKey(family, signature, *device.uncalibrated));
+  return pool;
 }
 
 size_t PoolStore::missing(const StoredPool &pool) const {

@@ -91,9 +91,10 @@ public:
       std::chrono::milliseconds recheckInterval = std::chrono::seconds(1));
   ~PoolStore();
 
-  /// Returns the pool of \p signature; null if there is none. Takes a
-  /// microsecond; once an interval it asks the file system, and may read and
-  /// parse a file: some milliseconds.
+  /// Returns the pool of \p signature, or else the one for \p device without
+  /// its calibration; null if there is none. Takes a microsecond; once an
+  /// interval it asks the file system, and may read and parse a file: some
+  /// milliseconds.
   std::shared_ptr<const KnownPool> find(const KernelFamily &family,
                                         const Values &signature,
                                         const DeviceModel &device) const;

@@ -79,6 +79,7 @@ static llvm::Error unknownDevice(llvm::StringRef text) {
 
 static llvm::Expected<ChosenDevice> chooseLive(int ordinal,
                                                const std::string &overridePath,
+                                               const ParsedOptions &options,
                                                const Environment &environment) {
   ChosenDevice chosen;
   auto driver = Driver::load(environment);
@@ -94,6 +95,14 @@ static llvm::Expected<ChosenDevice> chooseLive(int ordinal,
   if (!assembled)
     return assembled.takeError();
   chosen.assembled = std::move(*assembled);
+  // Faults of the cache are told where the command opens it.
+  std::vector<std::string> ignored;
+  auto cache = chooseCache(options, environment, ignored);
+  if (!cache)
+    return cache.takeError();
+  cache->createsWriteDir = false;
+  cache->evicts = false;
+  addCalibration(chosen.assembled, *cache::Store::open(std::move(*cache)));
   return chosen;
 }
 
@@ -103,7 +112,7 @@ llvm::Expected<ChosenDevice> chooseDevice(llvm::StringRef text,
   std::string overridePath = options.value("--override").value_or("");
   int ordinal = 0;
   if (text == "auto" || !text.getAsInteger(10, ordinal))
-    return chooseLive(ordinal, overridePath, environment);
+    return chooseLive(ordinal, overridePath, options, environment);
   ChosenDevice chosen;
   if (llvm::is_contained(catalogNames(), text)) {
     auto assembled = assembleDevice(

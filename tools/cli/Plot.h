@@ -37,8 +37,8 @@ struct PlotSeries {
   PlotMark mark = PlotMark::Points;
   unsigned colour = 0;
   std::vector<PlotPoint> points = {};
-  /// Of points, one each: the texts that a pointer shows. They make each point
-  /// a disc of its own.
+  /// The texts that a pointer shows, one for each point. They make each point a
+  /// disc of its own.
   std::vector<std::string> titles = {};
 };
 

@@ -1,4 +1,5 @@
 //===- QualityCommand.cpp - kiln-bench quality: recorded sweeps, replayed -===//
+#include "Device/Calibration.h"
 #include "Device/Catalog.h"
 #include "Families/Families.h"
 #include "Support/Json.h"
@@ -126,10 +127,11 @@ recordsOf(const ParsedOptions &options, const std::optional<CheckFile> &check) {
 }
 
 /// Replays the record \p file into \p report, on the device of --device or else
-/// on that of the record.
+/// on that of the record, which \p isUnknown: not in the catalog.
 static llvm::Error replayFile(const NamedFile &file,
                               const std::optional<DeviceModel> &given,
-                              const Registry &registry, QualityReport &report) {
+                              bool isUnknown, const Registry &registry,
+                              QualityReport &report) {
   const auto &[path, name] = file;
   auto json = readJsonFile(path);
   if (!json)
@@ -144,6 +146,8 @@ static llvm::Error replayFile(const NamedFile &file,
       return addContext(found.takeError(), path);
     device = std::move(*found);
   }
+  if (isUnknown)
+    forgetCatalog(*device);
   report.device = device->name;
   for (const RecordedSpace &space : record->spaces) {
     auto replayed = replay(space, registry, *device);
@@ -190,7 +194,8 @@ static llvm::Expected<int> runQuality(const ParsedOptions &options) {
   for (const auto &family : registry.families())
     report.families.push_back(family->name().str());
   for (const NamedFile &file : *files)
-    if (llvm::Error error = replayFile(file, device, registry, report))
+    if (llvm::Error error = replayFile(
+            file, device, options.has("--no-catalog"), registry, report))
       return error;
   const QualityTable table = tabulate(report.spaces);
   if (options.has("--update")) {
@@ -223,6 +228,10 @@ static constexpr OptionSpec kOwnQualityOptions[] = {
     {"--device", "NAME|FILE|N|auto",
      "the GPU to estimate for; default: the one that a record names"},
     kOverrideOption,
+    {"--no-catalog", nullptr,
+     "numbers that no driver answers are those of an unknown GPU; with "
+     "--override, the values of kiln calibrate show what a calibration is "
+     "worth"},
 };
 
 static constexpr auto kQualityOptions =

@@ -12,6 +12,7 @@ extern const CommandSpec kWarmupCommand;
 extern const CommandSpec kTuneCommand;
 extern const CommandSpec kBenchCommand;
 extern const CommandSpec kCacheCommand;
+extern const CommandSpec kCalibrateCommand;
 extern const CommandSpec kProfileCommand;
 extern const CommandSpec kRunCommand;
 extern const CommandSpec kTraceCommand;

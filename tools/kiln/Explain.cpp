@@ -6,25 +6,56 @@
 #include "cli/Console.h"
 #include "cli/Finish.h"
 #include "kiln/Commands.h"
+#include "kiln/Elsewhere.h"
 #include "kiln/ExplainPage.h"
 #include "kiln/KernelSection.h"
 
 namespace kiln::cli {
 
-/// The portfolio that the cache has for what \p explained is of, as far as its
-/// allowance goes; nullopt: none. Creates no folder. Errors: those of
-/// chooseCache().
-static llvm::Expected<std::optional<Portfolio>>
-findPortfolio(const ParsedOptions &options, const Environment &environment,
-              const Explanation &explained) {
+namespace {
+
+/// The explanation, and a time of another device where this one has none.
+class ExplainReport final : public Report {
+public:
+  explicit ExplainReport(const Explanation &explanation)
+      : explanation(explanation) {}
+  void print(llvm::raw_ostream &os) const override {
+    explanation.print(os);
+    if (elsewhere)
+      os << '\n' << wrapText(elsewhere->text());
+  }
+  llvm::json::Object toJson() const override {
+    llvm::json::Object object = explanation.toJson();
+    if (elsewhere)
+      object["measured_elsewhere"] = elsewhere->toJson();
+    return object;
+  }
+
+  std::optional<MeasuredElsewhere> elsewhere;
+
+private:
+  ExplanationReport explanation;
+};
+
+} // namespace
+
+/// The cache of the command; creates no folder. Errors: those of chooseCache().
+static llvm::Expected<std::unique_ptr<cache::Store>>
+openForReading(const ParsedOptions &options, const Environment &environment) {
   std::vector<std::string> notes;
   auto storeOptions = chooseCache(options, environment, notes);
   if (!storeOptions)
     return storeOptions.takeError();
   storeOptions->createsWriteDir = false;
-  auto cache = cache::Store::open(std::move(*storeOptions));
-  const PortfolioStore portfolios(*cache);
-  const RecordStore records(*cache);
+  return cache::Store::open(std::move(*storeOptions));
+}
+
+/// The portfolio that \p cache has for what \p explained is of, as far as its
+/// allowance goes; nullopt: none.
+static std::optional<Portfolio> findPortfolio(cache::Store &cache,
+                                              const RecordStore &records,
+                                              const Explanation &explained) {
+  const PortfolioStore portfolios(cache);
   const DeviceModel &device = *explained.device;
   return findPortfolioAt({portfolios, records, device, deviceClassKey(device),
                           explained.allowance.workspaceBytes},
@@ -72,14 +103,18 @@ static llvm::Expected<int> runExplain(const ParsedOptions &options) {
                               options.value("--config")});
   if (!explanation)
     return explanation.takeError();
-  auto portfolio = findPortfolio(options, environment, *explanation);
-  if (!portfolio)
-    return portfolio.takeError();
-  explanation->portfolio = std::move(*portfolio);
+  auto cache = openForReading(options, environment);
+  if (!cache)
+    return cache.takeError();
+  const RecordStore records(**cache);
+  explanation->portfolio = findPortfolio(**cache, records, *explanation);
+  ExplainReport report(*explanation);
+  report.elsewhere =
+      findElsewhere(**cache, records, *family, problem, device->model());
   llvm::Error failure =
       page ? writePage(*explanation, *page) : llvm::Error::success();
-  return finish(ExplanationReport(*explanation), std::nullopt,
-                options.wantsJson(), std::move(failure), kExitDone);
+  return finish(report, std::nullopt, options.wantsJson(), std::move(failure),
+                kExitDone);
 }
 
 static constexpr OptionSpec kExplainOwnOptions[] = {
@@ -102,8 +137,10 @@ const CommandSpec kExplainCommand = {
     "it: roofline, the path of the kernel to scale, waves, each formula with "
     "the sources of its values. If the cache has "
     "a portfolio for a range of the problem, that comes last: its kernels, "
-    "where they were measured, and which one this value takes. Needs no GPU "
-    "with --device NAME. For a kernel's name, as profilers show it, it tells "
+    "where they were measured, and which one this value takes. Where only "
+    "trials of another GPU are there, their time is rescaled by the ratio of "
+    "the estimates, as a guess. Needs no GPU with --device NAME. For a "
+    "kernel's name, as profilers show it, it tells "
     "family, template and knobs.\n  kiln explain PROBLEM --device h200-sxm",
     kExplainOptions,
     runExplain,

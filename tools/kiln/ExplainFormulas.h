@@ -1,7 +1,7 @@
 //===- ExplainFormulas.h - formulas of pages, with their sources ----------===//
 //
-// The text of a formula is Derivation's. What is added is a link to each step
-// that it refers to and, on each value without parts, a mark of its source.
+// The text of a formula is Derivation's. The page adds a link to each step that
+// it refers to and, on each value without parts, a mark of its source.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -20,7 +20,7 @@ Html stepLinks(llvm::ArrayRef<int> numbers);
 Html formulaMarkup(llvm::ArrayRef<FormulaPiece> pieces,
                    const DeviceModel &device);
 
-/// What the marks mean.
+/// The meaning of the marks.
 Html marksLegend(const Derivation &steps, const DeviceModel &device);
 
 /// All steps by section: number, formula, note, verdict. A step is the target

@@ -183,7 +183,7 @@ void PathWalk::draw(const Figure &figure, Place place) {
   }
   if (isRace(node))
     races.push_back({figure, ns * sharePerNs});
-  // Of an SM's part of all tiles there are so many a tile of the SM.
+  // An SM's part of all tiles is shown once for each tile of the SM.
   place.times = std::min(place.times, 1.0);
   ++place.depth;
   drawParts(node, place);

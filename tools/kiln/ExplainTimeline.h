@@ -22,7 +22,7 @@
 namespace kiln::cli {
 
 /// The timelines of the total of \p steps and of what it repeats, then the
-/// races, those that take most of the total first.
+/// races, the largest part of the total first.
 Html timelineMarkup(const Derivation &steps, const DeviceModel &device);
 
 } // namespace kiln::cli

@@ -217,6 +217,7 @@ static constexpr OptionSpec kInfoOptions[] = {
      "show every number of this GPU; default: all that are here", true},
     kOverrideOption,
     kCacheDirOption,
+    kCacheReadDirOption,
     kNoCacheOption,
     kNvrtcOption,
 };

@@ -5,9 +5,9 @@
 using namespace kiln::cli;
 
 static constexpr const CommandSpec *kCommands[] = {
-    &kInfoCommand,  &kPlanCommand,  &kExplainCommand, &kWarmupCommand,
-    &kTuneCommand,  &kBenchCommand, &kProfileCommand, &kRunCommand,
-    &kTraceCommand, &kStatsCommand, &kCacheCommand,
+    &kInfoCommand,   &kCalibrateCommand, &kPlanCommand,  &kExplainCommand,
+    &kWarmupCommand, &kTuneCommand,      &kBenchCommand, &kProfileCommand,
+    &kRunCommand,    &kTraceCommand,     &kStatsCommand, &kCacheCommand,
 };
 
 /// Commands of kiln-bench; "model" is an earlier name of "quality".

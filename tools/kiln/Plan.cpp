@@ -321,8 +321,8 @@ static constexpr OptionSpec kPlanOwnOptions[] = {
      "show each candidate's walls: intensity, shared memory, registers, S_min"},
     {"--pruned", nullptr, "list every pruned config with its reason"},
 };
-static constexpr auto kPlanOptions =
-    joinOptions(kSubjectOptions, kPlanOwnOptions, kAllowanceOptions);
+static constexpr auto kPlanOptions = joinOptions(
+    kSubjectOptions, kPlanOwnOptions, kAllowanceOptions, kCacheOptions);
 
 const CommandSpec kPlanCommand = {
     "plan",

@@ -193,6 +193,22 @@ CUresult cuFuncSetAttribute(CUfunction handle, CUfunction_attribute attribute,
   return CUDA_SUCCESS;
 }
 
+CUresult cuOccupancyMaxActiveClusters(int *count, CUfunction handle,
+                                      const CUlaunchConfig *config) {
+  KILN_FAKE_ENTER(cuOccupancyMaxActiveClusters, Needs::Context);
+  auto *function = objectOf<Function>(handle, Kind::Function);
+  if (!function)
+    return CUDA_ERROR_INVALID_HANDLE;
+  unsigned size = 1;
+  for (unsigned i = 0; i < config->numAttrs; ++i)
+    if (config->attrs[i].id == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION)
+      size = config->attrs[i].value.clusterDim.x;
+  *count = static_cast<int>(residentBlocks(static_cast<int>(config->blockDimX),
+                                           config->sharedMemBytes, *function) /
+                            size);
+  return CUDA_SUCCESS;
+}
+
 CUresult cuTensorMapEncodeTiled(
     CUtensorMap *map, CUtensorMapDataType type, cuuint32_t rank, void *address,
     const cuuint64_t *dims, const cuuint64_t *strides, const cuuint32_t *box,

@@ -226,7 +226,7 @@ Layers designLayers() {
 
 TEST_CASE("the layer list of the design is read") {
   Layers layers = designLayers();
-  CHECK(layers.size() == 23);
+  CHECK(layers.size() == 24);
   CHECK(layers["Support"] == 0);
   CHECK(layers["Device"] == layers["Cache"]);
   CHECK(layers["Driver"] == layers["Model"]);
@@ -237,6 +237,7 @@ TEST_CASE("the layer list of the design is read") {
   CHECK(layers["tools"] < layers["cli"]);
   CHECK(layers["cli"] < layers["compare"]);
   CHECK(layers["trace"] == layers["compare"]);
+  CHECK(layers["calibrate"] == layers["compare"]);
   CHECK(layers["kiln"] == layers["kiln-bench"]);
 }
 
@@ -256,7 +257,8 @@ TEST_CASE("each folder of kernel sources is a family's, or shared") {
   const fs::path root = KILN_SOURCE_DIR;
   for (const auto &entry : fs::directory_iterator(root / "kernel_src")) {
     const std::string folder = entry.path().filename().string();
-    if (!entry.is_directory() || folder == "common" || folder == "trial")
+    if (!entry.is_directory() || folder == "common" || folder == "trial" ||
+        folder == "calibrate")
       continue;
     INFO("lib/Families has no folder of kernel_src/" << folder);
     CHECK(isFamily(root, folder));

@@ -1,5 +1,7 @@
 // Answers of kiln_query for problems that were not launched yet.
 #include "Runtime/RuntimeFixture.h"
+#include "Store/CalibrationStore.h"
+#include "Store/DeviceAssembly.h"
 
 #include <cuda.h>
 
@@ -60,4 +62,29 @@ TEST_CASE("a query passes over what a launch does") {
     CHECK(before.workspace.bytes == after.workspace.bytes);
     CHECK(before.predicted_us == after.predicted_us);
   }
+}
+
+TEST_CASE("an engine takes the numbers that were measured on its GPU") {
+  RuntimeFixture fixture;
+  const kiln_gemm_args args = gemmArgs();
+  auto predictedBy = [&](kiln_engine *engine) {
+    REQUIRE(kiln_gemm(engine, &args, nullptr, nullptr) == KILN_SUCCESS);
+    return queryOf(engine, problemOf(args)).predicted_us;
+  };
+  const double before = predictedBy(fixture.engine());
+  REQUIRE(before > 0);
+  Environment environment;
+  environment.kilnNvml = "/nonexistent/nvml.so";
+  const DeviceModel device =
+      llvm::cantFail(assembleDevice(&fixture.gpu.driver(), environment, {}))
+          .model;
+  cache::StoreOptions options;
+  options.writeDir = fixture.cachePath;
+  CalibrationStore(*cache::Store::open(options))
+      .store(device, {device.uuid, "580", 0, {{"launchNs", 1220, "launch"}}});
+  CHECK(predictedBy(fixture.engine()) == doctest::Approx(before + 0.6));
+  // A device that the caller names is the catalog's.
+  kiln_engine_options named = fixture.options();
+  named.device_model = "h200-sxm";
+  CHECK(predictedBy(fixture.engine(named)) == doctest::Approx(before));
 }

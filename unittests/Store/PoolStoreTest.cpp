@@ -1,6 +1,7 @@
 #include "Store/PoolStore.h"
 
 #include "Cache/Prune.h"
+#include "Device/Calibration.h"
 #include "Store/StoreFixture.h"
 #include "Support/Json.h"
 
@@ -68,6 +69,26 @@ TEST_CASE("a pool comes back as it was stored, ready to choose from") {
   CHECK(list[0].family == "fake");
   CHECK(list[0].device == f.device.name);
   CHECK(list[0].missing == 0);
+}
+
+TEST_CASE("a pool that was made without a GPU serves a calibrated one") {
+  PoolFixture f;
+  PoolStore pools(*f.cache, std::chrono::milliseconds(0));
+  DeviceModel calibrated = f.device;
+  std::vector<std::string> notes;
+  applyCalibration(
+      calibrated, {"GPU-1", "580", 0, {{"dramGBs", 4400, "dram read"}}}, notes);
+  CHECK_FALSE(pools.find(f.family, f.signature(), calibrated));
+  StoredPool pool = f.compiled();
+  pools.store(f.family, f.signature(), f.device, pool);
+  auto offline = pools.find(f.family, f.signature(), calibrated);
+  REQUIRE(offline);
+  CHECK(offline->stored == pool);
+  // One of its own goes first.
+  pool.kernels.pop_back();
+  pools.store(f.family, f.signature(), calibrated, pool);
+  CHECK(pools.find(f.family, f.signature(), calibrated)->stored == pool);
+  CHECK(pools.find(f.family, f.signature(), f.device)->kernels.size() == 2);
 }
 
 TEST_CASE("a missing artifact is told when the pool is read") {

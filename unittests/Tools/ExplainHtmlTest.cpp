@@ -24,7 +24,7 @@ static std::string readAll(const std::string &path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-/// What a reader sees of \p markup: no tags, and no marks of sources.
+/// The text of \p markup that a reader sees: no tags, and no marks of sources.
 static std::string visible(llvm::StringRef markup) {
   std::string text;
   while (!markup.empty()) {

@@ -27,6 +27,10 @@ TEST_CASE("model quality replays records and checks floors") {
   CHECK(json.getArray("spaces")->front().getAsObject()->getInteger("configs") ==
         2);
   CHECK(tool.run("quality " + record + " --device a100-sxm4-80gb").code != 1);
+  llvm::json::Object unknown =
+      tool.run("quality " + record + " --no-catalog --json").json();
+  CHECK(unknown.getString("device") == json.getString("device"));
+  CHECK(unknown.getArray("spaces")->size() == json.getArray("spaces")->size());
 
   // Floors name their records, beside them.
   const std::string floors = tool.suite(

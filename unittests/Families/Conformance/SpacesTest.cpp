@@ -271,7 +271,7 @@ size_t checkDerivations(const KernelFamily &family, const Problem &problem,
     if (isSame(estimate.totalNs, candidate.estimate.totalNs)) {
       const Derivation derivation = candidate.derive(problem, device);
       fault = faultOf(derivation, estimate);
-      if (fault.empty())
+      if (fault.empty() && count == 0) // some thousand evaluations
         fault = faultOfMutations(derivation);
     }
     ++count;
