@@ -19,7 +19,8 @@ namespace {
 /// As many as can be told apart in a plot.
 constexpr size_t kShown = 40;
 // Colours of plots.
-constexpr unsigned kOther = 0, kChosen = 1, kRoof = kPlotGrey, kLowerRoof = 2;
+constexpr unsigned kOther = 0, kChosen = 1, kRoof = kPlotGrey, kLowerRoof = 2,
+                   kTile = 3;
 
 /// One candidate, with the derivation of its time.
 struct ShownCandidate {
@@ -133,16 +134,13 @@ static PlotSeries slopeOf(std::string label, PlotMark mark, unsigned colour,
           {}};
 }
 
-static Html rooflineFigure(const Explanation &e,
-                           llvm::ArrayRef<ShownCandidate> kinds) {
-  const Derivation &steps = e.derivation;
-  const double peak = valueAt(steps, "dense peak").value_or(0);
-  const double held =
-      valueAt(steps, "peak at the clock under load").value_or(0);
+/// The candidates and the subject, above the intensities of their tiles where
+/// they have tiles, and the subject above that of the problem.
+static std::vector<PlotSeries>
+rooflinePoints(const Explanation &e, llvm::ArrayRef<ShownCandidate> kinds) {
   const double intensity =
-      valueAt(steps, "intensity of the problem").value_or(0);
+      valueAt(e.derivation, "intensity of the problem").value_or(0);
   const double flop = e.family->flops(*e.problem);
-  const bool hasTiles = valueAt(steps, kTileIntensity).has_value();
   const auto ofTile = [&](const Derivation &of, double ns) -> Spot {
     const auto x = valueAt(of, kTileIntensity);
     return x ? Spot({*x, flop / ns}) : std::nullopt;
@@ -151,24 +149,33 @@ static Html rooflineFigure(const Explanation &e,
     return Spot({intensity, flop / ns});
   };
   std::vector<PlotSeries> points;
-  if (hasTiles) {
+  if (e.derivation.find(kTileIntensity)) {
     points.push_back(seriesOf("candidates, at the intensity of their tiles",
                               kinds, kOther, ofTile));
     points.push_back(subjectSeries(e, "this config's tile", ofTile));
-    points.back().colour = 3;
+    points.back().colour = kTile;
   } else {
     points.push_back(seriesOf("candidates", kinds, kOther, ofProblem));
   }
   points.push_back(
       subjectSeries(e, "this config, at the problem's intensity", ofProblem));
-  std::vector<double> xs{peak / e.device->dramGBs, held / e.device->l2GBs};
-  std::vector<double> ys{peak, held};
+  return points;
+}
+
+static Html rooflineFigure(const Explanation &e,
+                           llvm::ArrayRef<ShownCandidate> kinds) {
+  const double peak = valueAt(e.derivation, "dense peak").value_or(0);
+  const double held =
+      valueAt(e.derivation, "peak at the clock under load").value_or(0);
+  const double dram = e.device->dramGBs, l2 = e.device->l2GBs;
+  const std::vector<PlotSeries> points = rooflinePoints(e, kinds);
+  std::vector<double> xs{peak / dram, held / l2}, ys{peak, held};
   collect(points, xs, ys);
   Plot plot{"Roofline",
             fmt::format("Rates in flop/ns over intensities in flop/B. DRAM's "
                         "slope of {} GB/s ends at roofs of {:.4g} and {:.4g} "
                         "flop/ns.",
-                        e.device->dramGBs, held, peak),
+                        dram, held, peak),
             {.title = "flop/B"},
             {.title = "flop/ns"},
             {}};
@@ -176,22 +183,17 @@ static Html rooflineFigure(const Explanation &e,
   widen(plot.x, xs, kAir);
   widen(plot.y, ys, kAir);
   const double least = *plot.x.least, most = *plot.x.greatest;
-  plot.series = {slopeOf(fmt::format("DRAM, {} GB/s", e.device->dramGBs),
-                         PlotMark::Line, kRoof, e.device->dramGBs, peak, least),
-                 {"dense peak",
-                  PlotMark::Line,
-                  kLowerRoof,
-                  {{peak / e.device->dramGBs, peak}, {most, peak}},
-                  {}},
-                 {"at the clock under load",
-                  PlotMark::Dashed,
-                  kLowerRoof,
-                  {{held / e.device->dramGBs, held}, {most, held}},
-                  {}}};
-  if (hasTiles)
-    plot.series.push_back(slopeOf(fmt::format("L2, {} GB/s", e.device->l2GBs),
-                                  PlotMark::Dotted, kRoof, e.device->l2GBs,
-                                  peak, least));
+  auto roofOf = [&](const char *label, PlotMark mark, double rate) {
+    return PlotSeries{
+        label, mark, kLowerRoof, {{rate / dram, rate}, {most, rate}}, {}};
+  };
+  plot.series = {slopeOf(fmt::format("DRAM, {} GB/s", dram), PlotMark::Line,
+                         kRoof, dram, peak, least),
+                 roofOf("dense peak", PlotMark::Line, peak),
+                 roofOf("at the clock under load", PlotMark::Dashed, held)};
+  if (e.derivation.find(kTileIntensity))
+    plot.series.push_back(slopeOf(fmt::format("L2, {} GB/s", l2),
+                                  PlotMark::Dotted, kRoof, l2, peak, least));
   llvm::append_range(plot.series, points);
   return plotFigure(plot);
 }

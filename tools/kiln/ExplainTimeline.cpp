@@ -23,8 +23,9 @@ constexpr size_t kTimelines = 4, kRaces = 5;
 constexpr double kVisible = 0.01;
 /// From so many times on a result counts as repeated.
 constexpr double kRepeated = 1.5;
-/// Repetitions that a box shows apart.
-constexpr double kDrawnRepetitions = 80;
+/// Repetitions of at least this share of a timeline are drawn apart: two pixels
+/// of a telephone's.
+constexpr double kApart = 0.006;
 
 /// A box of a timeline.
 struct Span {
@@ -275,7 +276,7 @@ static std::string boxMarkup(const Span &span, double whole) {
   constexpr double kPerCent = 100;
   constexpr double kReadable = 0.025; // narrower boxes have no room for a word
   const bool isApart =
-      span.times >= kRepeated && span.times <= kDrawnRepetitions;
+      span.times >= kRepeated && span.ns / span.times >= kApart * whole;
   return fmt::format(
       "<{0} class=\"box c{1}{2}\" style=\"left:{3:.3f}%;width:{4:.3f}%{5}\" "
       "title=\"{6}\">{7}</{8}>\n",
@@ -392,9 +393,10 @@ Html timelineMarkup(const Derivation &steps, const DeviceModel &device) {
   PathWalk walk(steps);
   walk.run();
   Html markup = htmlNote(
-      "Boxes are to scale, and a box lies above those that it is made of. A "
-      "box in several pieces is repeated; below, one of them is drawn again. "
-      "Each box leads to its step.");
+      "Boxes are to scale, and a box lies above those that it is made of. "
+      "\"3 x\" is said of a result that is repeated; one of them is drawn "
+      "again "
+      "below. Each box leads to its step.");
   for (const Timeline &timeline : walk.timelines)
     markup += timelineFigure(timeline, steps, device);
   if (walk.races.empty())
