@@ -80,6 +80,8 @@ static int chooseRival(const Explanation &e, const Space &space) {
 /// Appends what the problem asks of the device: its intensity against the
 /// ridge, and the shares of the peaks that the predicted time reaches.
 static void addRoofline(Explanation &e) {
+  if (e.derivation.size() == 0)
+    return;
   Derivation &steps = e.derivation;
   const DeviceModel &device = *e.device;
   const auto ofDevice = [&](auto member) { return figureOf(device, member); };
@@ -88,6 +90,12 @@ static void addRoofline(Explanation &e) {
       named(given<Figure>(e.family->compulsoryBytes(*e.problem),
                           "bytes once each", "B"),
             "bytes of the problem", "B");
+  // Long streams are faster than the device's figure for good kernels, so the
+  // roof is that of the pins.
+  const Figure pins =
+      named(Figure(2) * ofDevice(&DeviceModel::memoryClockMHz) *
+                ofDevice(&DeviceModel::memoryBusBits) / 8 / 1000,
+            "DRAM's pins", "B/ns");
   steps.begin("roofline");
   const bool hasArithmetic =
       hasRate(device, steps.peakRate) && !isMemoryBound(*e.family, *e.problem);
@@ -99,13 +107,11 @@ static void addRoofline(Explanation &e) {
     const Figure peak =
         named(perClock * ofDevice(&DeviceModel::smClockMHz) / 1000,
               "dense peak", "flop/ns");
-    const Figure held =
-        named(perClock * ofDevice(&DeviceModel::sustainedTensorClockMHz) / 1000,
-              "peak at the clock under load", "flop/ns");
+    const Figure held = named(perClock * steps.heldClock,
+                              "peak at the clock that holds", "flop/ns");
     const Figure intensity =
         named(flop / bytes, "intensity of the problem", "flop/B");
-    const Figure ridge =
-        named(held / ofDevice(&DeviceModel::dramGBs), "ridge", "flop/B");
+    const Figure ridge = named(held / pins, "ridge of the problem", "flop/B");
     steps.add(intensity);
     const llvm::StringRef limit = intensity >= ridge ? "arithmetic" : "DRAM";
     steps.add(ridge,
@@ -115,15 +121,11 @@ static void addRoofline(Explanation &e) {
                    limit, e.subject.estimate.bound)});
     const Figure rate = named(flop / total, "rate", "flop/ns");
     steps.add(named(rate / peak, "share of the dense peak", ""));
-    steps.add(named(rate / held, "share of the peak under load", ""));
-    const Figure roof =
-        least({held, intensity * ofDevice(&DeviceModel::dramGBs)});
-    steps.add(named(rate / roof, "share of the roofline", ""));
+    steps.add(named(rate / held, "share of the peak that holds", ""));
+    steps.add(named(rate / least({held, intensity * pins}),
+                    "share of the roofline", ""));
   }
-  steps.add(named(bytes / total /
-                      (Figure(2) * ofDevice(&DeviceModel::memoryClockMHz) *
-                       ofDevice(&DeviceModel::memoryBusBits) / 8 / 1000),
-                  "share of the DRAM's pins", ""));
+  steps.add(named(bytes / total / pins, "share of the DRAM's pins", ""));
 }
 
 llvm::Expected<Explanation> explain(const ExplanationRequest &request) {

@@ -210,9 +210,12 @@ void addFurtherWave(const FurtherWave &wave, Derivation &steps) {
                ? fmt::format("{:.0f} more would fit the last wave", wave.room)
                : "the last wave is full",
            wave.note),
-       .verdict = fmt::format("{}: a further wave would cost {:.0f} %",
-                              each < kEnough ? "below 4" : "at least 4",
-                              100 * share.value())});
+       .verdict = fmt::format(
+           "{}: a further wave would {}",
+           each < kEnough ? "below 4" : "at least 4",
+           share.value() <= 1
+               ? fmt::format("cost {:.0f} %", 100 * share.value())
+               : std::string("take longer than all that there are"))});
 }
 
 } // namespace kiln

@@ -80,9 +80,11 @@ public:
   /// The dense rate of the units that the kernel's arithmetic runs on, a value
   /// of the device; null where there is too little arithmetic to tell.
   double DeviceModel::*peakRate = nullptr;
+  /// The clock that the model grants this arithmetic, in GHz.
+  Figure heldClock = 0;
 
   /// The addends of the total, which add up to it; and the one called \p name,
-  /// 0 if there is none.
+  /// 0 if it is missing.
   std::vector<Addend> addends() const;
   double addendOf(llvm::StringRef name) const;
   /// The first step called \p name, or null.

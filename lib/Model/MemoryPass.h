@@ -100,22 +100,22 @@ template <Number N = double> struct PassModel {
   const DeviceModel &device;
 
   Occupancy resident;
-  int64_t slots = 0;         ///< tasks that are resident at once
-  N moved;                   ///< B, once
-  N taskBytes;               ///< of `moved`
-  N busyLatency;             ///< of a load while DRAM is busy, in ns
-  N inFlight, needed;        ///< loads of an SM while all tasks wait, in B
-  N rate;                    ///< of DRAM for this mix, in B/ns
-  N latency;                 ///< of a load, with the bytes in flight here
-  N missShare;               ///< of bytes read again: from DRAM
-  N life;                    ///< of a task, in ns
-  PassWave<N> full, last;    ///< as many tasks as may run at once; the rest
-  N exponent;                ///< that joins the times of a wave
-  N firstExponent;           ///< by which the first wave is joined
-  int64_t fullWaves;         ///< besides the first, if that is of its own
-  N firstNs = 0, fullNs = 0; ///< 0: there is no such wave
+  int64_t slots = 0;          ///< tasks that are resident at once
+  N moved = 0;                ///< B, once
+  N taskBytes = 0;            ///< of `moved`
+  N busyLatency = 0;          ///< of a load while DRAM is busy, in ns
+  N inFlight = 0, needed = 0; ///< loads of an SM while all tasks wait, in B
+  N rate = 0;                 ///< of DRAM for this mix, in B/ns
+  N latency = 0;              ///< of a load, with the bytes in flight here
+  N missShare = 0;            ///< of bytes read again: from DRAM
+  N life = 0;                 ///< of a task, in ns
+  PassWave<N> full, last;     ///< as many tasks as may run at once; the rest
+  N exponent = 0;             ///< that joins the times of a wave
+  N firstExponent = 0;        ///< by which the first wave is joined
+  int64_t fullWaves;          ///< besides the first, if that is of its own
+  N firstNs = 0, fullNs = 0;  ///< 0: there is no such wave
   N lastNs = 0;
-  N total;
+  N total = 0;
 
   /// \p kernel must have tasks and threads, and fit an SM: residentTasks()
   /// above 0. Both arguments have to outlive the model.

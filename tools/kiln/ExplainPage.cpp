@@ -58,7 +58,7 @@ static Html choiceSection(const Explanation &e) {
                        .markup)});
   tiles += tileMarkup("bound", e.subject.estimate.bound);
   for (llvm::StringRef share :
-       {"share of the dense peak", "share of the peak under load",
+       {"share of the dense peak", "share of the peak that holds",
         "share of the roofline", "share of the DRAM's pins"})
     tiles += shareMarkup(e.derivation, share);
   body.markup += tiles + "</dl>\n";

@@ -166,7 +166,7 @@ static Html rooflineFigure(const Explanation &e,
                            llvm::ArrayRef<ShownCandidate> kinds) {
   const double peak = valueAt(e.derivation, "dense peak").value_or(0);
   const double held =
-      valueAt(e.derivation, "peak at the clock under load").value_or(0);
+      valueAt(e.derivation, "peak at the clock that holds").value_or(0);
   const double dram = e.device->dramGBs, l2 = e.device->l2GBs;
   const std::vector<PlotSeries> points = rooflinePoints(e, kinds);
   std::vector<double> xs{peak / dram, held / l2}, ys{peak, held};
@@ -200,12 +200,13 @@ static Html rooflineFigure(const Explanation &e,
 
 static Html rooflineMarkup(const Explanation &e,
                            llvm::ArrayRef<ShownCandidate> kinds) {
-  Html markup = htmlPair(
-      rooflineFigure(e, kinds),
-      valuesTable(e.derivation,
-                  {"intensity of the problem", "ridge", "dense peak",
-                   "peak at the clock under load", "rate", kTileIntensity,
-                   "ridge of the tile", "share of the roofline"}));
+  Html markup =
+      htmlPair(rooflineFigure(e, kinds),
+               valuesTable(e.derivation,
+                           {"intensity of the problem", "ridge of the problem",
+                            "dense peak", "peak at the clock that holds",
+                            "rate", kTileIntensity, "ridge of the tile",
+                            "share of the roofline"}));
   markup += htmlNote(
       "The problem's intensity counts each byte once, and DRAM's slope is its "
       "limit. A tile's counts what its loads ask of L2, so it stands before "
@@ -221,8 +222,7 @@ static Html rooflineMarkup(const Explanation &e,
 static std::optional<double> inFlightOf(const Derivation &steps) {
   if (!steps.find("bytes to have in flight"))
     return std::nullopt;
-  const auto ofSm = valueAt(steps, "bytes in flight of an SM");
-  return ofSm ? ofSm : valueAt(steps, "bytes in flight");
+  return valueAt(steps, "bytes in flight");
 }
 
 /// The bandwidth that the need by Little's law is computed for, in GB/s.
@@ -323,10 +323,9 @@ Html roofMarkup(const Explanation &e, llvm::ArrayRef<Candidate> ranked) {
   else if (inFlightOf(e.derivation))
     markup += htmlPair(
         littleFigure(e, kinds),
-        valuesTable(e.derivation,
-                    {"bytes in flight of an SM", "bytes in flight",
-                     "bytes to have in flight", "latency of a busy DRAM",
-                     "DRAM's rate", "share of the DRAM's pins"}));
+        valuesTable(e.derivation, {"bytes in flight", "bytes to have in flight",
+                                   "latency of a busy DRAM", "DRAM's rate",
+                                   "share of the DRAM's pins"}));
   else
     markup += htmlGrid({bandwidthFigure(e, kinds)});
   return markup;

@@ -263,6 +263,7 @@ Prediction<Figure> explainAttentionTiles(const AttentionProblem &problem,
                                          Derivation &steps) {
   const TileFigures model(problem, kernel, device);
   steps.peakRate = model.rate;
+  steps.heldClock = model.clock;
   steps.begin(
       fmt::format("a step: {} rows, {} keys", kernel.rows, kernel.keys));
   addBlocks(model, steps);
@@ -293,7 +294,7 @@ static void addLittle(const DecodeFigures &model, Derivation &steps) {
       {.inFlight = named(given<Figure>(resident, "blocks that run at once") *
                              model.inFlight /
                              figureOf(model.device, &DeviceModel::smCount),
-                         "bytes in flight of an SM", "B"),
+                         "bytes in flight", "B"),
        .latency = model.latency,
        .rate = model.dramRate,
        .most = kNever},
@@ -338,6 +339,7 @@ Prediction<Figure> explainAttentionDecode(const AttentionProblem &problem,
                                           Derivation &steps) {
   const DecodeFigures model(problem, kernel, device);
   steps.peakRate = model.rate;
+  steps.heldClock = model.clock;
   steps.begin("blocks");
   addGrid(model, steps);
   addLittle(model, steps);
@@ -367,6 +369,7 @@ Prediction<Figure> explainNaiveAttention(const AttentionProblem &problem,
                                          Derivation &steps) {
   const NaiveAttentionModel<Figure> model(problem, device);
   steps.peakRate = simdRateOf(RateType::FP32);
+  steps.heldClock = attentionClock<Figure>(device);
   steps.begin("rows of queries, a warp each");
   steps.add(model.issue, {.note = "rows of an SM and all their keys, with "
                                   "ordinary multiply-adds"});

@@ -122,8 +122,8 @@ template <Number N> struct AttentionTileModel {
   double turns = 0;       ///< of the SM with the most tiles
   double splitBlocks = 0; ///< steps of a whole split
 
-  N clock, busyLatency;       ///< GHz; ns of a busy DRAM
-  N flops = 0, stepBytes = 0; ///< of a step's products, and of its K and V
+  N clock = 0, busyLatency = 0; ///< GHz; ns of a busy DRAM
+  N flops = 0, stepBytes = 0;   ///< of a step's products, and of its K and V
   AttentionStep<N> step;
   /// Clocks in addition to steps: a tile's, all tiles', and those of a tile
   /// that sees no keys.
@@ -191,11 +191,11 @@ template <Number N> struct AttentionDecodeModel {
   double blockKeys = 0; ///< keys that a block walks over
   double dramShare = 1; ///< the share of its bytes that DRAM delivers
 
-  N clock, latency; ///< GHz; ns of a DRAM from which all SMs load
-  N dramRate = 0;   ///< B/ns
-  N needed = 0;     ///< bytes in flight that DRAM needs
-  N inFlight = 0;   ///< bytes, of a block
-  N blockBytes = 0; ///< K and V that a block reads
+  N clock = 0, latency = 0; ///< GHz; ns of a DRAM from which all SMs load
+  N dramRate = 0;           ///< B/ns
+  N needed = 0;             ///< bytes in flight that DRAM needs
+  N inFlight = 0;           ///< bytes, of a block
+  N blockBytes = 0;         ///< K and V that a block reads
   /// Clocks of a key: on an SM, and in a warp on its own.
   N keyClocks = 0, warpKeyClocks = 0;
   DecodeWave<N> full, last; ///< of no blocks where there is no such wave

@@ -200,6 +200,7 @@ void Sm90Steps::addFloors() {
 void Sm90Steps::run() {
   steps.peakRate =
       tensorRateOf(rateTypeOf(model.signature.in, model.signature.compute));
+  steps.heldClock = model.powerClock;
   steps.begin("walls");
   addWalls();
   if (model.fullWaves() > 0)

@@ -80,6 +80,7 @@ Prediction<Figure> explainTile(const GemmProblem &problem,
   const StreamFigures model(problem, kernel, device);
   steps.peakRate = kernel.tensorRate ? kernel.tensorRate
                                      : &DeviceModel::simdFp32FlopsPerClock;
+  steps.heldClock = model.clock;
   steps.begin("walls");
   addWalls(model, steps);
   addRows(model, steps);

@@ -142,6 +142,7 @@ void TileSteps::addFurther() {
 
 void TileSteps::run() {
   steps.peakRate = kernel.rate;
+  steps.heldClock = model.clock;
   steps.begin("walls");
   addWalls();
   if (model.wholeWaves > 0)

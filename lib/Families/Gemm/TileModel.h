@@ -53,7 +53,7 @@ template <Number N> struct TileModel {
     dramRate = 0;
   int64_t wholeWaves;            ///< of whole tiles, ahead of those of splits
   int64_t fullWaves, lastBlocks; ///< waves before the last, which may be full
-  TileWave<N> whole, full, last; ///< of no blocks where there is none
+  TileWave<N> whole, full, last; ///< without blocks if no such wave runs
   N waves = 0;                   ///< all of them
   N reduction = 0;               ///< splits hand their sums over
   N gather = 0;                  ///< ahead of the product
