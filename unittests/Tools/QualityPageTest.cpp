@@ -90,7 +90,7 @@ TEST_CASE("without files all recorded sweeps are replayed") {
   const llvm::json::Object &object = *json.getAsObject();
   CHECK(object.getString("commit") == "abc123");
   CHECK(object.getString("gpu") == "NVIDIA H200");
-  CHECK(object.getString("cuda") == "13.0");
+  CHECK(object.getString("cuda")->starts_with("13.0"));
   const llvm::json::Object &families = *object.getObject("families");
   // Each family is either measured and on the page, or named as not measured.
   llvm::StringRef missing =
