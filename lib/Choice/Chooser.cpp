@@ -503,7 +503,7 @@ void Chooser::offerLoaded(Take take) const {
                       ranked[i].estimate.totalNs))
       order.push_back(i);
   llvm::stable_sort(order, [&](size_t a, size_t b) {
-    return ranked[a].estimate.totalNs < ranked[b].estimate.totalNs;
+    return ranked[a].orderingNs() < ranked[b].orderingNs();
   });
   for (size_t i : order) {
     const Choice choice = choiceAt(i);

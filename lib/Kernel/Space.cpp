@@ -29,7 +29,7 @@ namespace {
 
 /// The time of a candidate, and its place.
 struct Timed {
-  double ns;
+  float ns;
   int32_t order;
   uint32_t index; ///< in the ranked vector
 
@@ -118,7 +118,7 @@ void rankCandidates(std::vector<Candidate> &candidates) {
   std::vector<Timed> sorted;
   sorted.reserve(candidates.size());
   for (const Candidate &candidate : candidates)
-    sorted.push_back({candidate.estimate.totalNs, candidate.order,
+    sorted.push_back({candidate.orderingNs(), candidate.order,
                       static_cast<uint32_t>(sorted.size())});
   std::sort(sorted.begin(), sorted.end());
   // The partition is stable, so both parts stay sorted by time.

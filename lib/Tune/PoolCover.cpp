@@ -203,8 +203,7 @@ static std::vector<Found> leadersOf(Space &space, PoolSample &sample) {
   for (const Candidate &candidate : space.ranked)
     sorted.push_back(&candidate);
   auto isFaster = [](const Candidate *a, const Candidate *b) {
-    return std::tie(a->estimate.totalNs, a->order) <
-           std::tie(b->estimate.totalNs, b->order);
+    return a->isFasterThan(*b);
   };
   const size_t count = std::min(kLeaders, sorted.size());
   std::partial_sort(sorted.begin(), sorted.begin() + count, sorted.end(),

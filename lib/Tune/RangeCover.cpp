@@ -179,8 +179,7 @@ void CoverMaker::addOptions(Sample &sample, const Space &space) {
     return;
   const Candidate &first = *sorted.front();
   auto isFaster = [](const Candidate *a, const Candidate *b) {
-    return std::tie(a->estimate.totalNs, a->order) <
-           std::tie(b->estimate.totalNs, b->order);
+    return a->isFasterThan(*b);
   };
   llvm::sort(sorted, isFaster);
   sample.bestNs = sorted.front()->estimate.totalNs;

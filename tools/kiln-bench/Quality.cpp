@@ -196,8 +196,8 @@ llvm::Expected<ReplayedSpace> replay(const RecordedSpace &space,
 
   std::vector<double> predicted;
   for (auto [candidate, ns] : llvm::zip(known.candidates, known.times)) {
-    predicted.push_back(candidate.estimate.totalNs);
-    replayed.errors.push_back(std::abs(predicted.back() / ns - 1));
+    predicted.push_back(candidate.orderingNs());
+    replayed.errors.push_back(std::abs(candidate.estimate.totalNs / ns - 1));
   }
   replayed.correlation = rankCorrelation(predicted, known.times);
   const std::string first = today->ranked.front().config.text();

@@ -73,9 +73,10 @@ std::string faultOfOrder(llvm::ArrayRef<Candidate> ranked) {
       leadersPart = false;
       slowest = 0;
     }
-    if (candidate.estimate.totalNs * (byTime ? 1 : kEstimateTie) < slowest)
+    const double ns = candidate.orderingNs();
+    if (ns * (byTime ? 1 : kEstimateTie) < slowest)
       return candidate.config.text() + " is behind slower ones";
-    slowest = std::max(slowest, candidate.estimate.totalNs);
+    slowest = std::max(slowest, ns);
   }
   return "";
 }
