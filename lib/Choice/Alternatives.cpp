@@ -35,21 +35,20 @@ static int64_t beyond(int64_t value) {
   return value < kFew ? value + 1 : 2 * value;
 }
 
-/// Says which addend of \p neighbour differs most from \p subject's, in the
-/// direction of the whole.
-static void explainDifference(const Derivation &subject,
-                              const Derivation &other, Neighbour &neighbour) {
-  const auto add = [&](llvm::StringRef name, double ns) {
-    if (std::abs(ns) > std::abs(neighbour.termNs)) {
-      neighbour.term = name.str();
-      neighbour.termNs = ns;
-    }
-  };
+/// How the addends of \p other differ from those of \p subject, the largest
+/// change first.
+static std::vector<Addend> changesOf(const Derivation &subject,
+                                     const Derivation &other) {
+  std::vector<Addend> changes;
   for (const Addend &addend : other.addends())
-    add(addend.name, addend.ns - subject.addendOf(addend.name));
+    changes.push_back({addend.name, addend.ns - subject.addendOf(addend.name)});
   for (const Addend &addend : subject.addends())
     if (other.addendOf(addend.name) == 0)
-      add(addend.name, -addend.ns);
+      changes.push_back({addend.name, -addend.ns});
+  llvm::stable_sort(changes, [](const Addend &a, const Addend &b) {
+    return std::abs(a.ns) > std::abs(b.ns);
+  });
+  return changes;
 }
 
 /// Whether \p rejection says only that a kernel has no such shape: that is no
@@ -84,9 +83,8 @@ std::vector<Neighbour> neighboursOf(const Candidate &subject,
     if (!neighbour.rejection) {
       neighbour.estimate =
           subject.tmpl->estimate(problem, neighbour.config, device);
-      explainDifference(
-          own, subject.tmpl->explain(problem, neighbour.config, device),
-          neighbour);
+      neighbour.changes = changesOf(
+          own, subject.tmpl->explain(problem, neighbour.config, device));
     }
     return neighbour;
   };
@@ -178,27 +176,27 @@ std::vector<ChangedChoice> changedChoices(const Candidate &subject,
                                     on, allowance))
       choices.push_back(std::move(*choice));
   };
+  const auto addSized = [&](std::string change, int field, int64_t value) {
+    Values values = problem.values;
+    values.set(field, value);
+    if (auto canonical = family.canonicalise(std::move(values)))
+      add(std::move(change), *canonical, device);
+    else
+      llvm::consumeError(canonical.takeError()); // a pitch is too small
+  };
   constexpr int64_t kFew = 16;
   for (auto [i, field] : llvm::enumerate(problem.values.schema().fields())) {
     const bool isDynamic = field.role == FieldRole::DynamicExtent;
     if (!isDynamic && field.role != FieldRole::Extent)
       continue;
-    Values values = problem.values;
-    const int64_t value = values[static_cast<int>(i)];
-    const int64_t changed = isDynamic ? kFew : 2 * value;
+    const int64_t value = problem.values[static_cast<int>(i)];
     // Sizes that the problem does not name are of other problems.
     const bool isNamed = field.required || value != field.unset();
-    if (value == changed || !isNamed || field.kind != FieldKind::Integer)
+    if (!isNamed || field.kind != FieldKind::Integer)
       continue;
-    values.set(static_cast<int>(i), changed);
-    auto canonical = family.canonicalise(std::move(values));
-    if (!canonical) {
-      llvm::consumeError(canonical.takeError()); // a pitch is too small
-      continue;
-    }
-    add(isDynamic ? fmt::format("{} = {}", field.key, kFew)
-                  : fmt::format("{} doubled", field.key),
-        *canonical, device);
+    if (isDynamic && value != kFew)
+      addSized(fmt::format("{} = {}", field.key, kFew), int(i), kFew);
+    addSized(fmt::format("{} doubled", field.key), int(i), 2 * value);
   }
   for (const auto &[name, apply] : kHalved) {
     DeviceModel less = device;

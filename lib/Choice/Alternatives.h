@@ -23,8 +23,8 @@ struct Neighbour {
   Values config;
   std::optional<Rejection> rejection; ///< the limit that it breaks
   Estimate estimate;                  ///< if it breaks none
-  std::string term;                   ///< the addend that changes most
-  double termNs = 0;                  ///< by so much
+  /// How its addends differ from the subject's, by the size of the change.
+  std::vector<Addend> changes;
   bool isInSpace = false;
 };
 
@@ -45,7 +45,7 @@ struct ChangedChoice {
   std::optional<Rejection> rejection = {};
 };
 
-/// The choices where dynamic extents are 16, other extents double, and
+/// The choices where a dynamic extent is 16, where an extent doubles, and where
 /// shared memory or the bandwidths of L2 and DRAM halve. Changes that make no
 /// valid problem are left out. Cost: a ranking each.
 std::vector<ChangedChoice> changedChoices(const Candidate &subject,

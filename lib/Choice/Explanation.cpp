@@ -170,4 +170,30 @@ llvm::Expected<Explanation> explain(const ExplanationRequest &request) {
   return e;
 }
 
+void tellCompiled(ArtifactStore &artifacts, Explanation &explained) {
+  const DerivationStep *wall = explained.derivation.find("registers");
+  if (!wall)
+    return;
+  const Candidate &subject = explained.subject;
+  const Plan plan =
+      subject.tmpl->plan(*explained.problem, subject.config, *explained.device);
+  std::string taken;
+  for (const TranslationUnit &unit : plan.kernels) {
+    const auto artifact = artifacts.lookup(unit);
+    if (!artifact)
+      return;
+    const ResourceUsage &usage = (*artifact)->usage;
+    taken += fmt::format("{}{}", taken.empty() ? "" : ", ",
+                         usage.registersPerThread);
+    if ((*artifact)->hasSpills())
+      taken += fmt::format(" and {} B spilled",
+                           usage.spillStoreBytes + usage.spillLoadBytes);
+  }
+  StepWords words = wall->words;
+  words.note += fmt::format(
+      "{}ptxas took {}{}", words.note.empty() ? "" : "; ", taken,
+      plan.kernels.size() > 1 ? " for the kernels of this plan, in order" : "");
+  explained.derivation.amend("registers", std::move(words));
+}
+
 } // namespace kiln

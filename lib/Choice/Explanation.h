@@ -1,8 +1,9 @@
 //===- Explanation.h - why this config ------------------------------------===//
 //
 // The derivation of one config's estimate, and the config that it is compared
-// with. Reads nothing and needs no GPU: the estimator's choice alone. The
-// portfolio of the problem is added by the caller that has a cache.
+// with. Needs no GPU, and explain() reads nothing: the estimator's choice
+// alone. A caller that has a cache adds the portfolio of the problem and what
+// the compiler said.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -11,6 +12,7 @@
 #include "Device/DeviceModel.h"
 #include "Kernel/Derivation.h"
 #include "Kernel/GenericChoice.h"
+#include "Store/ArtifactStore.h"
 #include "Tune/Portfolio.h"
 
 #include <llvm/Support/Error.h>
@@ -61,6 +63,10 @@ struct ExplanationRequest {
 /// without elements and for a text that is no config of the family; those of
 /// exploreSpace().
 llvm::Expected<Explanation> explain(const ExplanationRequest &request);
+
+/// Puts the registers that ptxas took beside the register wall, where
+/// \p artifacts has the subject's kernels. Compiles nothing.
+void tellCompiled(ArtifactStore &artifacts, Explanation &explained);
 
 /// Whether two configs are of another template or kind: a tile's sides, its
 /// split-K factor or number of stages; where a template has no tiles, of

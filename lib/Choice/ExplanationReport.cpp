@@ -170,16 +170,24 @@ void DerivationSection::print(llvm::raw_ostream &os) const {
 //===----------------------------------------------------------------------===//
 
 std::string NeighbourSection::verdict(const Neighbour &neighbour) const {
-  if (neighbour.rejection)
+  if (neighbour.rejection && neighbour.rejection->hasFigures())
     return neighbour.rejection->text();
+  if (neighbour.rejection)
+    return neighbour.rejection->text() + ": does not go with the other knobs";
   const double own = e.subject.estimate.totalNs;
   const double ns = neighbour.estimate.totalNs;
   std::string text =
       fmt::format("{} us, {:+.1f} %", formatUs(ns), 100 * (ns / own - 1));
   constexpr double kVisible = 1e-3;
-  if (std::abs(neighbour.termNs) > kVisible * own)
-    text +=
-        fmt::format(": {} {:+.2f} us", neighbour.term, neighbour.termNs * 1e-3);
+  constexpr size_t kTold = 2; // one may give back a part of the other
+  llvm::StringRef separator = ": ";
+  for (const Addend &change :
+       llvm::ArrayRef(neighbour.changes).take_front(kTold))
+    if (std::abs(change.ns) > kVisible * own) {
+      text += fmt::format("{}{} {:+.2f} us", separator, change.name,
+                          change.ns * 1e-3);
+      separator = ", ";
+    }
   return neighbour.isInSpace ? text : text + " (not in the space)";
 }
 
@@ -329,7 +337,8 @@ void RivalSection::print(llvm::raw_ostream &os) const {
   addAll(true);
   add("total", "ns", e.subject.estimate.totalNs, e.rival->estimate.totalNs,
       true);
-  table.addRow({"of which", "", "", "", ""});
+  if (llvm::any_of(all, [](const Row &row) { return !row.isAddend; }))
+    table.addRow({"of which", "", "", "", ""});
   addAll(false);
   table.print(os);
 }

@@ -1,7 +1,6 @@
 //===- Walls.cpp ----------------------------------------------------------===//
 #include "Families/Walls.h"
 
-#include "Model/MathUtil.h"
 #include "Support/Format.h"
 
 #include <algorithm>
@@ -76,18 +75,14 @@ void addAccumulatorTrade(int64_t tileM, int64_t tileN, double stageBytes,
 }
 
 void amendReuse(const Traffic &traffic, Derivation &steps) {
-  const TrafficInput &input = traffic.input;
-  const int64_t timesA =
-      ceilDiv(ceilDiv(input.n, input.blockN), input.clusterN);
-  const int64_t timesB =
-      ceilDiv(ceilDiv(input.m, input.blockM), input.clusterM);
   steps.amend(
       "share that L2 misses",
       {.note = fmt::format(
            "blocks ask for each byte of A {} times and of B {} times; DRAM "
            "gives them {:.3g} and {:.3g} times, L2 the others: so a tile whose "
            "intensity is below the problem's ridge is not bound by DRAM",
-           timesA, timesB, traffic.readsOfA, traffic.readsOfB)});
+           traffic.asksOfA, traffic.asksOfB, traffic.readsOfA,
+           traffic.readsOfB)});
 }
 
 void addLatencyWall(const StageRing<Figure> &ring, llvm::StringRef pacer,
@@ -203,12 +198,13 @@ void addFurtherWave(const FurtherWave &wave, Derivation &steps) {
   steps.add(
       share,
       {.note = fmt::format(
-           "{:.0f} {} on {:.0f} {}: {:.1f} for each {}; {}, and a further wave "
-           "would have one for each, by the formulas of the others{}",
+           "{:.0f} {} on {:.0f} {} are {:.1f} for each {}, and {}; a further "
+           "wave, of one for each, takes its time from the formulas of the "
+           "others{}",
            wave.count, wave.pieces, wave.placeCount, wave.places, each, place,
-           wave.room > 0
-               ? fmt::format("{:.0f} more would fit the last wave", wave.room)
-               : "the last wave is full",
+           wave.room > 0 ? fmt::format("the last wave has room for {:.0f} more",
+                                       wave.room)
+                         : "the last wave is full",
            wave.note),
        .verdict = fmt::format(
            "{}: a further wave would {}",

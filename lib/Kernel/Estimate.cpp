@@ -34,7 +34,7 @@ static llvm::StringRef limitName(PruneReason reason) {
 
 std::string Rejection::text() const {
   llvm::StringRef name = limitName(reason);
-  if (value == 0 && limit == 0)
+  if (!hasFigures())
     return name.str();
   std::string broken =
       fmt::format("{}: {}{}{}", name, value, unit.empty() ? "" : " ", unit);
@@ -42,13 +42,15 @@ std::string Rejection::text() const {
     return fmt::format("{}, {} allowed", broken, allowed);
   if (name != nameOf(reason))
     return fmt::format("{}, {} allowed", broken, limit);
+  if (value < limit)
+    return fmt::format("{}, {} needed", broken, limit);
   return fmt::format("{}, limit {}{}{}", broken, limit, unit.empty() ? "" : " ",
                      unit);
 }
 
 llvm::json::Object Rejection::toJson() const {
   llvm::json::Object object{{"reason", nameOf(reason)}, {"detail", text()}};
-  if (value == 0 && limit == 0)
+  if (!hasFigures())
     return object;
   object["value"] = value;
   object["unit"] = unit;

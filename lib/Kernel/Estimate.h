@@ -50,6 +50,8 @@ struct Rejection {
   /// literal. Then `limit` is not used.
   llvm::StringRef allowed = {};
 
+  bool hasFigures() const { return value != 0 || limit != 0; }
+
   /// "register wall: 256 accumulators a thread, 192 allowed".
   std::string text() const;
   /// {reason, detail}, and the figures if there are any.

@@ -25,7 +25,7 @@ struct TemplateLimit {
   std::optional<Rejection> rejection;
   double predictedNs = 0; ///< of the best config that may run; 0: none may
 
-  /// "packed: alignment: 8 B, limit 16 B".
+  /// "packed: alignment: 8 B, 16 needed".
   std::string text() const;
 };
 

@@ -71,10 +71,8 @@ Traffic traffic(const DeviceModel &device, const TrafficInput &input) {
 
   Traffic result;
   result.input = input;
-  result.l2ReadBytes =
-      batch *
-      (a.bytes() * static_cast<double>(ceilDiv(b.tiles, input.clusterN)) +
-       b.bytes() * static_cast<double>(ceilDiv(a.tiles, input.clusterM)));
+  result.asksOfA = ceilDiv(b.tiles, input.clusterN);
+  result.asksOfB = ceilDiv(a.tiles, input.clusterM);
 
   int64_t waveTiles = std::max<int64_t>(1, input.slots / input.splitK);
   double l2Bytes = kUsableL2Share * static_cast<double>(device.l2Bytes);

@@ -45,33 +45,42 @@ struct TrafficInput {
 /// Bytes moved by one run.
 struct Traffic {
   TrafficInput input;
-  double l2ReadBytes = 0;
+  int64_t asksOfA = 0, asksOfB = 0;  ///< times that blocks ask L2 for them
   double readsOfA = 0, readsOfB = 0; ///< times that DRAM serves them
   double storeBytes = 0;      ///< D, or splitK partial sums of it and then D
   double reduceReadBytes = 0; ///< partial sums read back, 0 without splits
 };
 
-/// The bytes of A and B that DRAM serves, and the share of L2's reads that
-/// these are.
-template <Number N = double> N dramReadBytes(const Traffic &traffic) {
-  const TrafficInput &input = traffic.input;
+/// The bytes of A, \p timesA times, and of B.
+template <Number N>
+N bytesOfTimes(const TrafficInput &input, double timesA, double timesB,
+               llvm::StringLiteral timesName, llvm::StringLiteral name) {
   const double k = double(input.k) / 8;
-  auto operand = [&](double rows, int64_t bits, llvm::StringLiteral name) {
-    return given<N>(rows * k * double(bits), name, "B");
+  auto operand = [&](int64_t rows, int64_t bits, llvm::StringLiteral name) {
+    return given<N>(double(rows) * k * double(bits), name, "B");
   };
-  return named(given<N>(double(input.batch), "batch") *
-                   (operand(double(input.m), input.bitsA, "A") *
-                        given<N>(traffic.readsOfA, "times read") +
-                    operand(double(input.n), input.bitsB, "B") *
-                        given<N>(traffic.readsOfB, "times read")),
-               "bytes from DRAM", "B");
+  return named(
+      given<N>(double(input.batch), "batch") *
+          (operand(input.m, input.bitsA, "A") * given<N>(timesA, timesName) +
+           operand(input.n, input.bitsB, "B") * given<N>(timesB, timesName)),
+      name, "B");
+}
+
+/// The bytes of A and B that L2 is asked for, the bytes of these that DRAM
+/// serves, and the share that they are.
+template <Number N = double> N l2ReadBytes(const Traffic &traffic) {
+  return bytesOfTimes<N>(traffic.input, double(traffic.asksOfA),
+                         double(traffic.asksOfB), "times asked",
+                         "bytes from L2");
+}
+template <Number N = double> N dramReadBytes(const Traffic &traffic) {
+  return bytesOfTimes<N>(traffic.input, traffic.readsOfA, traffic.readsOfB,
+                         "times read", "bytes from DRAM");
 }
 template <Number N = double>
 N missShare(const Traffic &traffic, const N &dramBytes) {
-  return named(
-      least({N(1), dramBytes / given<N>(std::max(traffic.l2ReadBytes, 1.0),
-                                        "bytes from L2", "B")}),
-      "share that L2 misses", "");
+  return named(least({N(1), dramBytes / l2ReadBytes<N>(traffic)}),
+               "share that L2 misses", "");
 }
 
 /// Computes the traffic. All sizes must be positive; with splits the blocks of

@@ -75,6 +75,7 @@ explanationText(Engine &engine, const kiln_problem *problem,
   if (!explained)
     return explained.takeError();
   explained->text = subject->text;
+  tellCompiled(sources.artifacts, *explained);
   explained->portfolio =
       findPortfolioAt(sources.ofPortfolios(), *spec->family, subject->problem);
   engine.deliverMessages();

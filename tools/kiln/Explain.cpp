@@ -106,6 +106,10 @@ static llvm::Expected<int> runExplain(const ParsedOptions &options) {
   auto cache = openForReading(options, environment);
   if (!cache)
     return cache.takeError();
+  ArtifactStoreOptions strict;
+  strict.allowCompile = false;
+  ArtifactStore artifacts(**cache, std::move(strict));
+  tellCompiled(artifacts, *explanation);
   const RecordStore records(**cache);
   explanation->portfolio = findPortfolio(**cache, records, *explanation);
   ExplainReport report(*explanation);

@@ -112,7 +112,11 @@ TEST_CASE("neighbours break a limit or have a cost, and name it") {
   CHECK(deeper.rejection->reason == PruneReason::SharedMemory);
   const Neighbour shallower = find("stages", 3);
   REQUIRE(!shallower.rejection);
-  CHECK(shallower.term == "loop");
+  // Largest first: the loop, and what power gives back of it.
+  REQUIRE(shallower.changes.size() >= 2);
+  CHECK(shallower.changes[0].name == "loop");
+  CHECK(shallower.changes[1].name == "beyond the path");
+  CHECK(shallower.changes[1].ns < 0);
   CHECK(shallower.estimate.totalNs >
         square.explanation.subject.estimate.totalNs);
   // Each is the estimate of its config.
@@ -140,6 +144,8 @@ TEST_CASE("other sizes and devices are planned") {
   CHECK(find("m = 16").first.config == few.explanation.subject.config);
   const Explained deep("gemm m=4096 n=4096 k=8192 dtype=bf16 layout=NT",
                        "h200-sxm");
+  CHECK(find("m doubled").first.estimate.totalNs >
+        square.explanation.subject.estimate.totalNs);
   CHECK(find("k doubled").first.estimate.totalNs ==
         deep.explanation.subject.estimate.totalNs);
   CHECK(find("shared memory halved").rejection);

@@ -341,8 +341,8 @@ TEST_CASE("a further wave costs as much as the estimate adds for one") {
   Derivation square = explain(kSquare, "h200-sxm", kWideTile);
   const DerivationStep &step = find(square, "share of a further wave");
   CHECK(contains(step.words.note,
-                 "512 tiles on 132 blocks: 3.9 for each block; 16 more would "
-                 "fit the last wave"));
+                 "512 tiles on 132 blocks are 3.9 for each block, and the last "
+                 "wave has room for 16 more"));
   CHECK(step.words.verdict == "below 4: a further wave would cost 25 %");
   // A problem with one tile more for each block.
   Derivation taller = explain("gemm m=5120 n=4096 k=4096 dtype=bf16 layout=NT",

@@ -161,7 +161,7 @@ TEST_CASE("a generic first choice has reasons and remedies") {
   CHECK(told("toy n=100 k=64") == "");
   CHECK(told("toy n=100 k=64 align=4", 100) == "");
   CHECK(told("toy n=100 k=64 align=4") ==
-        "slow is generic: fast: alignment: 4 B, limit 16 B; copying: "
+        "slow is generic: fast: alignment: 4 B, 16 needed; copying: "
         "workspace: 104857600 B, limit 1048576 B. With a workspace limit of at "
         "least 100 MiB it is copying (12.8 us); with align=16 it is fast (6.4 "
         "us)");

@@ -110,6 +110,19 @@ TEST_CASE("kiln_explain says what explain says") {
   }
 }
 
+TEST_CASE("the registers that ptxas took stand beside the wall") {
+  Tool tool;
+  const std::string problem = "gemm m=256 n=256 k=256 dtype=bf16 layout=NT";
+  const std::string line = "explain " + problem + " --device h200-sxm";
+  CHECK(tool.run(line).out.find("ptxas took") == std::string::npos);
+  REQUIRE(tool.run("warmup " + problem + " --device h200-sxm --json").code ==
+          0);
+  const ToolResult text = tool.run(line);
+  CHECK(text.out.find("ptxas took") != std::string::npos);
+  CHECK(Planner(tool, "h200-sxm").explain(problem, KILN_TEXT_PLAIN) ==
+        text.out);
+}
+
 TEST_CASE("kiln_explain shows the portfolio that explain shows") {
   Tool tool;
   const std::string problem = "gemm m=16 n=256 k=256 dtype=bf16 layout=NT";

@@ -112,7 +112,7 @@ TEST_CASE("plan and explain say why a generic kernel is the first choice") {
   const std::string out = tool.run(plan).out;
   const size_t line = out.find(" is generic: ");
   REQUIRE(line != std::string::npos);
-  CHECK(out.find("mma: architecture: 70, limit 80", line) <
+  CHECK(out.find("mma: architecture: 70, 80 needed", line) <
         out.find('\n', line));
   const llvm::json::Object json = tool.run(plan + " --json").json();
   const llvm::json::Object *generic =

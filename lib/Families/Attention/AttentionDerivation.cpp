@@ -308,7 +308,7 @@ static void addGrid(const DecodeFigures &model, Derivation &steps) {
   steps.add(
       named(given<Figure>(double(used), "queries of a head of K") /
                 given<Figure>(rows, "rows of its blocks"),
-            "rows with a query", ""),
+            "share of rows with a query", ""),
       {.note = fmt::format("{} sequences, {} heads of K, {} blocks of {} rows, "
                            "{} of {} splits with keys: {:.0f} blocks, {:.0f} "
                            "of which can run at once",

@@ -194,7 +194,9 @@ void Sm90Steps::addFloors() {
   steps.add(model.bytesFloor,
             {.verdict = isBytes ? "above the path: DRAM is the limit" : "",
              .blames = isBytes ? "dram" : ""});
-  steps.add(model.beyond);
+  steps.add(model.beyond,
+            {.note = isBytes ? "by so much the bytes outlast the path"
+                             : "by so much power stretches the path"});
 }
 
 void Sm90Steps::run() {

@@ -414,9 +414,9 @@ TEST_CASE("decode says what it cannot do") {
                           "d=104 dtype=bf16 kv=e4m3", "d=100 dtype=e4m3"})
     CHECK(why(base + row, "decode.r8.t16.st3.w4") == "none");
   CHECK(why(base + "d=99 dtype=bf16", "decode.r8.t16.st3.w4") ==
-        "alignment: 2 B, limit 4 B");
+        "alignment: 2 B, 4 needed");
   CHECK(why(base + "d=102 dtype=bf16 kv=e4m3", "decode.r8.t16.st3.w4") ==
-        "alignment: 2 B, limit 4 B");
+        "alignment: 2 B, 4 needed");
   CHECK(why(base + "d=320 dtype=bf16 kv=e4m3", "decode.r8.t16.st3.w4.p2.sq1") ==
         "none");
   CHECK(why(base + "d=256 dtype=bf16", "decode.r32.t16.st3.w4") ==
@@ -427,9 +427,9 @@ TEST_CASE("decode says what it cannot do") {
   CHECK(why(base + "d=512 dtype=bf16", "decode.r8.t16.st2.w4.p4.sq1") ==
         "none");
   CHECK(why(base + "d=512 dtype=bf16", "decode.r8.t16.st2.w2.p4.sq1") ==
-        "dominated: 2 warps, limit 4 warps");
+        "dominated: 2 warps, 4 needed");
   CHECK(why(base + "d=128 dtype=bf16 batch=64", "decode.r8.t16.st3.w4.cl1") ==
-        "dominated: 1 splits, limit 2 splits");
+        "dominated: 1 splits, 2 needed");
   CHECK(why("attention sq=4096 sk=4096 heads=8 d=128 dtype=bf16",
             "decode.r32.t16.st3.w4.sq1") ==
         "dominated: 128 blocks of rows, limit 16 blocks of rows");

@@ -116,11 +116,11 @@ TEST_CASE("what a fixed split leaves out is named") {
             "decode.r32.t16.st2.w4.sq1") ==
         "dominated: 1024 keys of a fixed split, few rows of queries allowed");
   CHECK(why(rows, "sm90.wg2.bn64.st2.pk1") ==
-        "dominated: 64 keys of a block, limit 128 keys of a block");
+        "dominated: 64 keys of a block, 128 needed");
   CHECK(why(rows, "sm90.wg2.bn128.st2.pk1.sp2") ==
         "dominated: 2 splits, limit 1 splits");
   CHECK(why(rows, "sm90.wg1.bn128.st2.pk1") ==
-        "dominated: 1 consumers, limit 2 consumers");
+        "dominated: 1 consumers, 2 needed");
   CHECK(why(rows, "sm90.wg2.bn128.st2.pk4") ==
         "dominated: 4 heads of a tile, limit 1 heads of a tile");
   CHECK(why(rows, "sm90.wg2.bn128.st3.pk1") ==

@@ -231,9 +231,9 @@ TEST_CASE("wgmma attention says what it cannot do") {
         "instruction-shape: 3 heads of a tile, divisors of the heads of a head "
         "of K, up to 64 allowed");
   CHECK(refusal((kUsual + "align=2").str(), kConfig) ==
-        "alignment: 2 B, limit 16 B");
+        "alignment: 2 B, 16 needed");
   CHECK(refusal((kUsual + "pages=table page=4").str(), kConfig) ==
-        "alignment: 4 tokens of a page, limit 8 tokens of a page");
+        "alignment: 4 tokens of a page, 8 needed");
   CHECK(refusal((kUsual + "pages=table page=48").str(), kConfig) ==
         "instruction-shape: 128 keys of a block, whole pages, or a part of one "
         "that divides it allowed");

@@ -247,7 +247,7 @@ TEST_CASE("latent attention by wgmma says what it cannot do") {
         "instruction-shape: 128 elements of a row of V, 256 or 512 allowed");
   CHECK(mlaRefusal((kUsual + "latent=1 pages=table page=4").str(),
                    "sm90mla.cl1.pc2") ==
-        "alignment: 4 tokens of a page, limit 8 tokens of a page");
+        "alignment: 4 tokens of a page, 8 needed");
   CHECK(mlaRefusal((kUsual + "latent=1 split=100").str(), "sm90mla.cl1.pc2") ==
         "dominated: 100 keys of a fixed split, other templates' allowed");
   CHECK(mlaRefusal((kUsual + "latent=1 kv=e4m3").str(), "sm90mla.cl1.pc2") !=

@@ -217,7 +217,7 @@ TEST_CASE("prune names the limit that a typed config breaks") {
         "shared-memory wall: 393216 B, 232448 allowed");
   CHECK(reason(nt, "mma.bm128.bn128.bk24.st3.wm2.wn2.mb1") ==
         "instruction-shape");
-  CHECK(reason(nt, tile, "t4") == "architecture: 75, limit 80");
+  CHECK(reason(nt, tile, "t4") == "architecture: 75, 80 needed");
   CHECK(reason("gemm m=64 n=64 k=64 dtype=fp32", tile) == "type");
   CHECK(reason("gemm m=64 n=64 k=64 dtype=fp32 compute=tf32",
                "simt.bm128.bn128.bk8.tm8.tn8.mb2") == "type");
@@ -247,7 +247,7 @@ TEST_CASE("prune names what takes tiles of bytes out") {
         CHECK(reason(text, tile, device) == "none");
       }
   CHECK(reason("gemm m=64 n=64 k=64 dtype=int8 layout=NN", tile, "t4") ==
-        "architecture: 75, limit 80");
+        "architecture: 75, 80 needed");
   CHECK(reason("gemm m=64 n=64 k=131072 dtype=int8 layout=NN", tile) ==
         "type: 131072 products a sum of int32, limit 131071 products a sum of "
         "int32");
@@ -265,7 +265,7 @@ TEST_CASE("prune names what takes the streams of one operand out") {
   llvm::StringRef skinny = "skinny.r16.v16.k64.st6.w4.mb2";
   CHECK(reason(one, gemv) == "none");
   CHECK(reason(nine, skinny) == "none");
-  CHECK(reason(one, gemv, "t4") == "architecture: 75, limit 80");
+  CHECK(reason(one, gemv, "t4") == "architecture: 75, 80 needed");
   CHECK(reason("gemm m=1 n=8 k=8 dtype=fp32 layout=NT", gemv) == "none");
   CHECK(reason("gemm m=1 n=8 k=8 dtype=fp32 layout=NT compute=tf32", gemv) ==
         "none");
@@ -273,13 +273,13 @@ TEST_CASE("prune names what takes the streams of one operand out") {
   llvm::StringRef bytes = "skinny.r16.v16.k128.st6.w4.mb2";
   CHECK(reason("gemm m=1 n=64 k=256 dtype=e4m3 layout=NT", bytes) == "none");
   CHECK(reason("gemm m=1 n=64 k=256 dtype=int8 layout=NT", bytes) ==
-        "dominated: 1 vectors, limit 2 vectors");
+        "dominated: 1 vectors, 2 needed");
   CHECK(reason("gemm m=9 n=64 k=256 dtype=e4m3 layout=NT", bytes, "t4") ==
-        "architecture: 75, limit 80");
+        "architecture: 75, 80 needed");
   CHECK(reason("gemm m=9 n=64 k=256 dtype=e4m3 layout=NN", bytes) ==
         "instruction-shape");
   CHECK(reason("gemm m=9 n=64 k=256 dtype=int8 layout=NT align=8", bytes) ==
-        "alignment: 8 B, limit 16 B");
+        "alignment: 8 B, 16 needed");
   CHECK(reason("gemm m=9 n=64 k=131072 dtype=int8 layout=NT", bytes) ==
         "type: 131072 products a sum of int32, limit 131071 products a sum of "
         "int32");
@@ -298,11 +298,11 @@ TEST_CASE("prune names what takes the streams of one operand out") {
   CHECK(reason("gemm m=1 n=8 k=8 dtype=bf16 layout=NN", gemv) ==
         "instruction-shape");
   CHECK(reason("gemm m=1 n=8 k=7 dtype=bf16 layout=NT", gemv) ==
-        "alignment: 2 B, limit 16 B");
+        "alignment: 2 B, 16 needed");
   CHECK(reason(nine, gemv) == "dominated: 9 vectors, limit 1 vectors");
   CHECK(reason(nine, (skinny + ".sa1").str()) ==
         "dominated: 4096 vectors, limit 16 vectors");
-  CHECK(reason(one, skinny) == "dominated: 1 vectors, limit 2 vectors");
+  CHECK(reason(one, skinny) == "dominated: 1 vectors, 2 needed");
   CHECK(reason(one, "gemv.r3.u4.w4.wk4.v1.mb4") == "instruction-shape");
   CHECK(reason(one, "gemv.r4.u4.w2.wk4.v1.mb4") == "instruction-shape");
   CHECK(reason(nine, "skinny.r64.v16.k128.st8.w4.mb1") ==

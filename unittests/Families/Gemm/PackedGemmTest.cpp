@@ -129,7 +129,7 @@ TEST_CASE("what wgmma on packed weights cannot be has a name") {
   };
   CHECK(reasonOf("packed90.r128.v104.bk128.st4.wg2", "h200-sxm") == "none");
   CHECK(reasonOf("packed90.r128.v104.bk128.st4.wg2", "l40s") ==
-        "architecture: 89, limit 90");
+        "architecture: 89, 90 needed");
   CHECK(reasonOf("packed90.r128.v256.bk128.st2.wg2", "h200-sxm") ==
         "register wall: 280 registers of sums and fragments a thread, 200 "
         "allowed");

@@ -333,7 +333,7 @@ TEST_CASE("prune names what takes the wgmma kernel out") {
     return (a + b).str();
   };
   CHECK(reason(nt, wide) == "none");
-  CHECK(reason(nt, wide, "a100-sxm4-80gb") == "architecture: 80, limit 90");
+  CHECK(reason(nt, wide, "a100-sxm4-80gb") == "architecture: 80, 90 needed");
   CHECK(reason(nt, wide, "b200-sxm") == "architecture: 100, limit 90");
   CHECK(reason("gemm m=64 n=64 k=64 dtype=fp32", wide) == "type");
   CHECK(reason("gemm m=64 n=64 k=64 dtype=fp32 compute=tf32 layout=NT",
