@@ -85,8 +85,7 @@ std::string implausible(const DeviceModel &model,
                        "of {}",
                        value.key, value.value, known, nameOf(origin.source),
                        kMostOff);
-  if (known == 0 && value.value != 0 &&
-      origin.source == ValueSource::Architecture)
+  if (known == 0 && value.value != 0 && origin.source != ValueSource::Unset)
     return fmt::format("{}: {} on a GPU without that unit", value.key,
                        value.value);
   return {};
@@ -97,14 +96,16 @@ void applyCalibration(DeviceModel &model, const Calibration &calibration,
   if (!model.uncalibrated)
     model.uncalibrated = std::make_shared<DeviceModel>(model);
   for (const CalibratedValue &value : calibration.values) {
+    const DeviceField *field = findDeviceField(value.key);
+    if (field &&
+        model.origins[field->index()].source >= ValueSource::Calibration)
+      continue; // the user's own number
     if (std::string fault = implausible(model, value); !fault.empty()) {
       notes.push_back("calibration refused: " + fault);
       continue;
     }
-    const DeviceField &field = *findDeviceField(value.key);
-    if (model.origins[field.index()].source < ValueSource::Calibration)
-      llvm::cantFail(setValue(model, field, value.value,
-                              ValueSource::Calibration, value.benchmark));
+    llvm::cantFail(setValue(model, *field, value.value,
+                            ValueSource::Calibration, value.benchmark));
   }
 }
 
@@ -121,6 +122,14 @@ void forgetCatalog(DeviceModel &model) {
 // JSON
 //===----------------------------------------------------------------------===//
 
+void Calibration::keepRefused(const Calibration &earlier) {
+  if (earlier.gpu == gpu)
+    llvm::copy_if(earlier.values, std::back_inserter(values),
+                  [&](const CalibratedValue &value) {
+                    return llvm::is_contained(refused, value.key);
+                  });
+}
+
 llvm::json::Object Calibration::toJson() const {
   llvm::json::Array list;
   for (const CalibratedValue &value : values)
@@ -130,7 +139,8 @@ llvm::json::Object Calibration::toJson() const {
   return llvm::json::Object{{"gpu", gpu},
                             {"driver", driver},
                             {"time", time},
-                            {"values", std::move(list)}};
+                            {"values", std::move(list)},
+                            {"refused", llvm::json::Array(refused)}};
 }
 
 llvm::Expected<Calibration> Calibration::parse(llvm::StringRef text) {
@@ -146,6 +156,9 @@ llvm::Expected<Calibration> Calibration::parse(llvm::StringRef text) {
   calibration.gpu = object->getString("gpu").value_or("").str();
   calibration.driver = object->getString("driver").value_or("").str();
   calibration.time = object->getInteger("time").value_or(0);
+  if (const llvm::json::Array *refused = object->getArray("refused"))
+    for (const llvm::json::Value &key : *refused)
+      calibration.refused.push_back(key.getAsString().value_or("").str());
   for (const llvm::json::Value &item : *list) {
     const llvm::json::Object *fields = item.getAsObject();
     auto key = fields ? fields->getString("key") : std::nullopt;

@@ -30,10 +30,17 @@ struct CalibratedValue {
 
 /// The values of one board. Plain data.
 struct Calibration {
-  std::string gpu;    ///< the uuid of the board
-  std::string driver; ///< its version, "580.65.06"
-  int64_t time = 0;   ///< seconds since 1970
-  std::vector<CalibratedValue> values;
+  std::string gpu = {};    ///< the uuid of the board
+  std::string driver = {}; ///< its version, "580.65.06"
+  int64_t time = 0;        ///< seconds since 1970
+  std::vector<CalibratedValue> values = {};
+  /// The fields that no measurement was good enough for. Their values, if there
+  /// are any, are of an earlier calibration.
+  std::vector<std::string> refused = {};
+
+  /// Takes values of refused fields over from \p earlier, if that is of the
+  /// same board.
+  void keepRefused(const Calibration &earlier);
 
   /// Error (InvalidArgument): \p json is no calibration.
   static llvm::Expected<Calibration> parse(llvm::StringRef json);

@@ -42,8 +42,9 @@ CalibrationStore::find(const DeviceModel &model,
   return read(classKeyOf(model), notes);
 }
 
-cache::PublishResult CalibrationStore::store(const DeviceModel &model,
-                                             const Calibration &calibration) {
+CalibrationStore::Stored
+CalibrationStore::store(const DeviceModel &model,
+                        const Calibration &calibration) {
   const llvm::json::Object attributes{{"format", kFormat},
                                       {"device", model.name},
                                       {"gpu", calibration.gpu},
@@ -51,14 +52,17 @@ cache::PublishResult CalibrationStore::store(const DeviceModel &model,
   const std::string payload = printJson(calibration.toJson());
   std::vector<std::string> ignored; // a damaged one is replaced
   auto known = read(classKeyOf(model), ignored);
-  if (!known || known->gpu == calibration.gpu) {
+  const bool isForClass = !known || known->gpu == calibration.gpu ||
+                          known->refused.size() > calibration.refused.size();
+  if (isForClass) {
     auto result = cache->publish(cache::Kind::Calibration, classKeyOf(model),
                                  attributes, payload);
     if (result.status != cache::PublishStatus::Stored)
-      return result;
+      return {std::move(result), false};
   }
-  return cache->publish(cache::Kind::Calibration, boardKeyOf(model), attributes,
-                        payload);
+  return {cache->publish(cache::Kind::Calibration, boardKeyOf(model),
+                         attributes, payload),
+          isForClass};
 }
 
 cache::Claim CalibrationStore::claim(const DeviceModel &model, bool own) {

@@ -4,7 +4,7 @@
 // the ranks of a node share it. A board that was measured itself has its own
 // values, and all of them: values of two boards are never mixed. So there is an
 // entry for each board that was measured, and one for the class, which is that
-// of the board that was measured first.
+// of the board that was measured first, or of one of those at the same time.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -29,10 +29,13 @@ public:
   std::optional<Calibration> find(const DeviceModel &model,
                                   std::vector<std::string> &notes) const;
 
+  struct Stored {
+    cache::PublishResult result;
+    bool isForClass = false; ///< and not for this board alone
+  };
   /// Keeps \p calibration, whose gpu is \p model's, for this board, and for its
-  /// class unless that has one of another board.
-  cache::PublishResult store(const DeviceModel &model,
-                             const Calibration &calibration);
+  /// class unless that has one of another board, with no more refused fields.
+  Stored store(const DeviceModel &model, const Calibration &calibration);
 
   /// Tells other processes that this one measures \p model's class, or, if it
   /// is \p own, this board.

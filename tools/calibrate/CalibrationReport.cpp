@@ -6,6 +6,7 @@
 
 #include <llvm/ADT/STLExtras.h>
 
+#include <cmath>
 #include <ctime>
 
 namespace kiln::cli {
@@ -17,7 +18,9 @@ size_t CalibrationReport::refusals() const {
 
 /// "0.94", or nothing where there is no value to compare with.
 static std::string ratioText(double value, double known) {
-  return known > 0 ? fmt::format("{:.2f}", value / known) : "";
+  return known > 0 && std::isfinite(value)
+             ? fmt::format("{:.2f}", value / known)
+             : "";
 }
 
 void CalibrationReport::printFields(llvm::raw_ostream &os) const {
@@ -29,7 +32,9 @@ void CalibrationReport::printFields(llvm::raw_ostream &os) const {
                     one.refused.empty() ? formatFigure(one.value) : "refused",
                     findDeviceField(one.key)->unit, formatFigure(one.known),
                     one.source, ratioText(one.value, one.known),
-                    fmt::format("{:.1f} %", 100 * one.spread)});
+                    std::isfinite(one.spread)
+                        ? fmt::format("{:.1f} %", 100 * one.spread)
+                        : ""});
   table.print(os);
   for (const Judged &one : judged)
     if (!one.refused.empty())
@@ -95,7 +100,9 @@ void CalibrationReport::print(llvm::raw_ostream &os) const {
   os << fmt::format("{} values in {:.1f} s", calibration.values.size(),
                     seconds);
   if (unstored.empty())
-    os << fmt::format(", stored for {}\n", deviceClassKey(device));
+    os << fmt::format(", stored for {}{}\n",
+                      isForClass ? "" : "this GPU alone of ",
+                      deviceClassKey(device));
   else
     os << fmt::format(", not stored: {}\n", unstored);
 }
@@ -115,6 +122,7 @@ llvm::json::Object CalibrationReport::toJson() const {
                             {"time", calibration.time},
                             {"measured", !judged.empty()},
                             {"stored", unstored.empty()},
+                            {"for_class", isForClass},
                             {"values", std::move(values)},
                             {"results", std::move(results)},
                             {"refused", static_cast<int64_t>(refusals())},

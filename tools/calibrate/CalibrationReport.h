@@ -25,6 +25,7 @@ public:
   Calibration calibration;
   std::vector<Judged> judged; ///< empty: it was found
   std::string unstored;       ///< why it is not on disk; empty: it is
+  bool isForClass = false;    ///< and not for this board alone
   double seconds = 0;
 
 private:

@@ -33,7 +33,6 @@ struct Sample {
 /// One micro-benchmark.
 struct Benchmark {
   const char *name;        ///< "dram read"
-  const char *what;        ///< a sentence for people
   double mostSpread = 0.1; ///< of the values that fields get, over the median
   /// Measures once. The names, units and keys are the same each time.
   std::function<llvm::Expected<std::vector<Sample>>()> run;

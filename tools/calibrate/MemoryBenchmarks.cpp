@@ -178,30 +178,28 @@ static llvm::Expected<std::vector<Sample>> latency(Rig &rig, const char *key,
 
 void addMemoryBenchmarks(Rig &rig, std::vector<Benchmark> &benchmarks) {
   const auto l2 = static_cast<uint64_t>(rig.device().l2Bytes);
-  benchmarks.push_back({"dram read", "all SMs read memory once", 0.05, [&rig] {
+  benchmarks.push_back({"dram read", 0.05, [&rig] {
                           return dramBandwidth(rig, "kilnRead", "dramGBs",
                                                fitted::kDramRead, 1);
                         }});
-  benchmarks.push_back(
-      {"dram write", "all SMs write memory once", 0.05, [&rig] {
-         return dramBandwidth(rig, "kilnWrite", "dramWriteGBs",
-                              fitted::kDramWrite, 1);
-       }});
-  benchmarks.push_back({"dram copy", "bytes read and written", 0.05, [&rig] {
+  benchmarks.push_back({"dram write", 0.05, [&rig] {
+                          return dramBandwidth(rig, "kilnWrite", "dramWriteGBs",
+                                               fitted::kDramWrite, 1);
+                        }});
+  benchmarks.push_back({"dram copy", 0.05, [&rig] {
                           return dramBandwidth(rig, "kilnCopy", nullptr, 1, 2);
                         }});
-  benchmarks.push_back({"l2 read", "all SMs read the same bytes again", 0.1,
-                        [&rig] { return l2Bandwidth(rig); }});
-  benchmarks.push_back(
-      {"dram latency", "a pointer chase beyond L2", 0.1, [&rig, l2] {
-         return latency(rig, "dramLatencyNs", fitted::kDramLatency, false,
-                        llvm::PowerOf2Ceil(4 * l2), rig.bytes());
-       }});
-  benchmarks.push_back(
-      {"l2 latency", "a pointer chase within L2", 0.1, [&rig, l2] {
-         return latency(rig, "l2LatencyNs", fitted::kL2Latency, true,
-                        llvm::PowerOf2Ceil(l2 / 16), l2 / 4);
-       }});
+  benchmarks.push_back({"l2 read", 0.1, [&rig] { return l2Bandwidth(rig); }});
+  benchmarks.push_back({"dram latency", 0.1, [&rig] {
+                          return latency(rig, "dramLatencyNs",
+                                         fitted::kDramLatency, false,
+                                         rig.chainBytes(), rig.bytes());
+                        }});
+  benchmarks.push_back({"l2 latency", 0.1, [&rig, l2] {
+                          return latency(rig, "l2LatencyNs", fitted::kL2Latency,
+                                         true, llvm::PowerOf2Ceil(l2 / 16),
+                                         l2 / 4);
+                        }});
 }
 
 } // namespace kiln::cli

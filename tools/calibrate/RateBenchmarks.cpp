@@ -286,25 +286,24 @@ static llvm::Expected<std::vector<Sample>> clusterFit(Rig &rig) {
 }
 
 void addRateBenchmarks(Rig &rig, std::vector<Benchmark> &benchmarks) {
-  auto add = [&](const char *name, const char *what, double mostSpread,
+  auto add = [&](const char *name, double mostSpread,
                  llvm::Expected<std::vector<Sample>> (*run)(Rig &)) {
-    benchmarks.push_back(
-        {name, what, mostSpread, [&rig, run] { return run(rig); }});
+    benchmarks.push_back({name, mostSpread, [&rig, run] { return run(rig); }});
   };
   const DeviceModel &device = rig.device();
-  add("launch", "launches in a graph", 0.1, launchCosts);
+  add("launch", 0.1, launchCosts);
   if (device.hasClusters())
-    add("clusters", "clusters resident at once", 0, clusterFit);
-  add("simd", "multiply-adds of one SM", 0.03, simdRates);
-  add("special", "exponentials of one SM", 0.03, specialRate);
-  add("shared memory", "reads of one SM", 0.03, sharedRate);
+    add("clusters", 0, clusterFit);
+  add("simd", 0.03, simdRates);
+  add("special", 0.03, specialRate);
+  add("shared memory", 0.03, sharedRate);
   if (!mmaInstructions(device).empty()) {
-    add("mma.sync", "products of one SM", 0.03, mmaRates);
-    add("tensor clock", "all SMs multiply", 0.1, tensorClock);
+    add("mma.sync", 0.03, mmaRates);
+    add("tensor clock", 0.1, tensorClock);
   }
   if (!wgmmaInstructions(device).empty())
-    add("wgmma", "products of one SM by their columns", 0.03, wgmmaRates);
-  add("memory clock", "all SMs read memory", 0.05, memoryClock);
+    add("wgmma", 0.03, wgmmaRates);
+  add("memory clock", 0.05, memoryClock);
 }
 
 } // namespace kiln::cli

@@ -61,8 +61,7 @@ llvm::Error Rig::allocate() {
     return info.takeError();
   const uint64_t bytes =
       std::min(info->freeBytes / 2, 2 * kMostBytes) / kUnit * kUnit;
-  // Reads have to miss the L2.
-  const uint64_t least = 8 * static_cast<uint64_t>(model.l2Bytes);
+  const uint64_t least = 2 * chainBytes();
   if (bytes < least)
     return makeError(ErrorCode::DeviceOutOfMemory,
                      "{} MiB of device memory are free, {} MiB are needed: is "

@@ -13,6 +13,7 @@
 #include <llvm/ADT/STLFunctionalExtras.h>
 #include <llvm/ADT/StringMap.h>
 #include <llvm/Support/Error.h>
+#include <llvm/Support/MathExtras.h>
 
 #include <memory>
 #include <string>
@@ -42,6 +43,13 @@ public:
   DeviceAddress from() const { return memory.address(); }
   DeviceAddress to() const { return memory.address() + bytes(); }
   uint64_t bytes() const { return memory.bytes() / 2; }
+
+  /// The bytes of the longest chain of pointers, which has to miss the L2. A
+  /// buffer has at least as many.
+  uint64_t chainBytes() const {
+    constexpr uint64_t kL2s = 4;
+    return llvm::PowerOf2Ceil(kL2s * static_cast<uint64_t>(model.l2Bytes));
+  }
 
   /// The words that kernels write, 0 at first: room for kMostSpans spans, a
   /// word that is never written, a flag, the place of a chase.

@@ -14,20 +14,19 @@
 
 namespace kiln::cli {
 
-/// The calibration that another process, which has claimed it, is making; none
-/// if that takes far too long.
-static std::optional<Calibration> awaitOther(const CalibrationStore &store,
-                                             const DeviceModel &device) {
+/// Waits while another process measures, and claims the next turn. After far
+/// too long, or where there are no claims, there is none: then this one
+/// measures beside it.
+static cache::Claim awaitTurn(CalibrationStore &store,
+                              const DeviceModel &device, bool own) {
   constexpr std::chrono::milliseconds kPause(200), kLongest(60000);
-  std::vector<std::string> notes;
-  for (auto waited = kPause; waited < kLongest; waited += kPause) {
-    if (*interruptFlag())
-      return std::nullopt;
+  for (std::chrono::milliseconds waited(0);; waited += kPause) {
+    cache::Claim claim = store.claim(device, own);
+    if (claim.state != cache::Claim::State::Theirs || waited >= kLongest ||
+        *interruptFlag())
+      return claim;
     std::this_thread::sleep_for(kPause);
-    if (auto found = store.find(device, notes))
-      return found;
   }
-  return std::nullopt;
 }
 
 /// Measures all of it into \p report.
@@ -52,6 +51,9 @@ static llvm::Error measure(LiveSession &session, const DeviceModel &device,
   report.judged = std::move(*judged);
   report.calibration = {device.uuid, driverVersionText(session.driver()),
                         std::time(nullptr), valuesOf(report.judged)};
+  for (const Judged &one : report.judged)
+    if (!one.key.empty() && !one.refused.empty())
+      report.calibration.refused.push_back(one.key);
   report.seconds = watch.ms() * 1e-3;
   return llvm::Error::success();
 }
@@ -74,27 +76,39 @@ static llvm::Expected<int> runCalibrate(const ParsedOptions &options) {
   CalibrationStore store(*(*session)->cache);
   const bool isForced = options.has("--force");
   std::vector<std::string> notes;
+  const std::optional<Calibration> before = store.find(device, notes);
   std::optional<Calibration> found;
-  if (!isForced)
+  if (!isForced && before && before->refused.empty())
+    found = before;
+  const cache::Claim turn =
+      found ? cache::Claim() : awaitTurn(store, device, isForced);
+  if (!found && !isForced) {
+    // That of a process whose turn came before.
     found = store.find(device, notes);
-  const cache::Claim claim =
-      found ? cache::Claim() : store.claim(device, isForced);
-  if (!found && !isForced && claim.state == cache::Claim::State::Theirs)
-    found = awaitOther(store, device);
+    if (found && before && found->time == before->time)
+      found.reset();
+  }
   for (const std::string &note : notes)
     printWarning(note);
   if (found) {
     report.calibration = std::move(*found);
-    return emit(report, options.wantsJson());
+    return emit(report, options.wantsJson(),
+                report.calibration.refused.empty() ? kExitDone
+                                                   : kExitSomeFailed);
   }
   if (llvm::Error error = measure(**session, device, report))
     return error;
-  if (report.calibration.values.empty())
+  if (before)
+    report.calibration.keepRefused(*before);
+  if (report.calibration.values.empty()) {
     report.unstored = "no value was measured";
-  else if (auto result = store.store(device, report.calibration);
-           result.status != cache::PublishStatus::Stored)
-    report.unstored =
-        result.reason.empty() ? "there is no cache" : result.reason;
+  } else {
+    const auto [result, isForClass] = store.store(device, report.calibration);
+    report.isForClass = isForClass;
+    if (result.status != cache::PublishStatus::Stored)
+      report.unstored =
+          result.reason.empty() ? "there is no cache" : result.reason;
+  }
   const bool isGood = report.refusals() == 0 &&
                       (report.unstored.empty() || options.has("--no-cache"));
   return emit(report, options.wantsJson(),

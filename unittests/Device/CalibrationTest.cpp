@@ -70,11 +70,42 @@ TEST_CASE("what cannot be right is refused, and says why") {
   CHECK(model.l2GBs == 9500);
 }
 
+TEST_CASE(
+    "an override stands, and no value of a calibration is held against it") {
+  DeviceModel model = anH200();
+  llvm::cantFail(setValue(model, *findDeviceField("dramGBs"), 1000,
+                          ValueSource::Override));
+  std::vector<std::string> notes;
+  applyCalibration(model,
+                   {.gpu = "GPU-1", .values = {{"dramGBs", 4290, "dram read"}}},
+                   notes);
+  CHECK(notes.empty());
+  CHECK(model.dramGBs == 1000);
+}
+
+TEST_CASE("refused fields keep the value of an earlier calibration") {
+  Calibration made{.gpu = "GPU-1",
+                   .values = {{"dramGBs", 4200, "dram read"}},
+                   .refused = {"l2GBs", "launchNs"}};
+  const Calibration earlier{
+      .gpu = "GPU-1",
+      .values = {{"dramGBs", 4100, "dram read"}, {"l2GBs", 9500, "l2 read"}}};
+  Calibration other = made;
+  other.gpu = "GPU-2"; // boards are never mixed
+  other.keepRefused(earlier);
+  CHECK(other.values.size() == 1);
+  made.keepRefused(earlier);
+  REQUIRE(made.values.size() == 2);
+  CHECK(made.values[0].value == 4200);
+  CHECK(made.values[1].key == "l2GBs");
+}
+
 TEST_CASE("a calibration is JSON, and nothing else is one") {
   const Calibration made{.gpu = "GPU-1",
                          .driver = "580.65.06",
                          .time = 1700000000,
-                         .values = {{"dramGBs", 4290.5, "dram read"}}};
+                         .values = {{"dramGBs", 4290.5, "dram read"}},
+                         .refused = {"l2GBs"}};
   auto text = [](const Calibration &calibration) {
     std::string text;
     llvm::raw_string_ostream(text) << llvm::json::Value(calibration.toJson());

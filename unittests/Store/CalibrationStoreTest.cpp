@@ -60,12 +60,20 @@ TEST_CASE("boards of a class share the first calibration, or have their own") {
   CHECK(dramOf(*cache, board("GPU-3")) == 4150);
   CHECK(dramOf(*cache, second) == 4200);
 
+  // A whole one takes the place of one with refused fields.
+  Calibration partial = calibrated(first, 4160);
+  partial.refused = {"l2GBs"};
+  CHECK(store.store(first, partial).isForClass);
+  CHECK(store.store(second, calibrated(second, 4210)).isForClass);
+  CHECK(dramOf(*cache, board("GPU-3")) == 4210);
+  CHECK_FALSE(store.store(first, calibrated(first, 4170)).isForClass);
+
   // Another power limit is another class: its clocks under load differ.
   DeviceModel capped = first;
   capped.powerLimitWatts = 500;
   CHECK_FALSE(dramOf(*cache, capped));
   // Another process finds the same.
-  CHECK(dramOf(*cache::Store::open(options), second) == 4200);
+  CHECK(dramOf(*cache::Store::open(options), second) == 4210);
 }
 
 TEST_CASE("damaged, foreign and later calibrations are ignored and counted") {

@@ -31,13 +31,14 @@ struct CalibrateTool : Tool {
     options.writeDir = folder / "cache";
     return cache::Store::open(std::move(options));
   }
-  void store(double launchNs) const {
+  void store(double launchNs, double rampNs = 1000) const {
     const DeviceModel model = device();
     CalibrationStore(*cache()).store(
         model, {.gpu = model.uuid,
                 .driver = "580",
                 .time = 1,
-                .values = {{"launchNs", launchNs, "launch"}}});
+                .values = {{"launchNs", launchNs, "launch"},
+                           {"rampNs", rampNs, "launch"}}});
   }
   /// The launchNs that `info` shows.
   llvm::json::Object launchOf(const std::string &options) const {
@@ -114,8 +115,13 @@ TEST_CASE("info and others take stored values, unless the cache is left out") {
   CHECK(found.json().getObject("values")->getNumber("launchNs") == 1220);
   CHECK(tool.run("calibrate").out.find("--force measures again") !=
         std::string::npos);
-  CHECK(tool.run("calibrate --force --json").json().getBoolean("measured") ==
-        true);
+  // The stand-in's ramp is refused, so the value before stays.
+  tool.store(1220, 1300);
+  const llvm::json::Object forced = tool.run("calibrate --force --json").json();
+  CHECK(forced.getBoolean("measured") == true);
+  CHECK(forced.getObject("values")->getNumber("rampNs") == 1300);
+  // With refused fields it is not done: the next one measures again.
+  CHECK(tool.run("calibrate --json").json().getBoolean("measured") == true);
   CHECK(tool.run("cache ls --kind calibration").code == 0);
 }
 
@@ -133,4 +139,15 @@ TEST_CASE("a process waits for the one that measures its class") {
   CHECK(result.code == 0);
   CHECK(result.json().getBoolean("measured") == false);
   CHECK(result.json().getObject("values")->getNumber("launchNs") == 800);
+}
+
+TEST_CASE("a process measures where the one before it gave up") {
+  CalibrateTool tool;
+  auto cache = tool.cache();
+  std::optional<cache::Claim> mine =
+      CalibrationStore(*cache).claim(tool.device(), false);
+  REQUIRE(mine->state == cache::Claim::State::Mine);
+  ToolResult result = tool.run(std::vector<std::string>{"calibrate", "--json"},
+                               [&](pid_t) { mine.reset(); });
+  CHECK(result.json().getBoolean("measured") == true);
 }

@@ -18,7 +18,7 @@ namespace {
 Benchmark answering(const char *key, std::vector<double> values, unsigned &runs,
                     double mostSpread = 0.1) {
   runs = 0;
-  return {"some benchmark", "", mostSpread,
+  return {"some benchmark", mostSpread,
           [=, &runs]() -> llvm::Expected<std::vector<Sample>> {
             const double value = values[runs++ % values.size()];
             return std::vector<Sample>{{"side", 1, "ns"},
@@ -94,7 +94,7 @@ TEST_CASE("a value that cannot be right is refused") {
 
 TEST_CASE("an error of a benchmark names it, and a signal ends all") {
   const DeviceModel device = must(findDevice("h200-sxm"));
-  const Benchmark fails{"one that fails", "", 0.1,
+  const Benchmark fails{"one that fails", 0.1,
                         []() -> llvm::Expected<std::vector<Sample>> {
                           return makeError(ErrorCode::DriverError, "oh");
                         }};
@@ -133,6 +133,7 @@ TEST_CASE("the report tells value, source before, ratio and refusals") {
     for (Judged &judged : must(judge(answering(key, {value}, runs), device)))
       report.judged.push_back(std::move(judged));
   report.calibration = {"GPU-1", "580", 0, valuesOf(report.judged)};
+  report.isForClass = true;
   CHECK(report.refusals() == 1);
   const std::string text = reportText(report, false);
   for (const char *part :
