@@ -35,22 +35,6 @@ static int64_t beyond(int64_t value) {
   return value < kFew ? value + 1 : 2 * value;
 }
 
-/// How the addends of \p other differ from those of \p subject, the largest
-/// change first.
-static std::vector<Addend> changesOf(const Derivation &subject,
-                                     const Derivation &other) {
-  std::vector<Addend> changes;
-  for (const Addend &addend : other.addends())
-    changes.push_back({addend.name, addend.ns - subject.addendOf(addend.name)});
-  for (const Addend &addend : subject.addends())
-    if (other.addendOf(addend.name) == 0)
-      changes.push_back({addend.name, -addend.ns});
-  llvm::stable_sort(changes, [](const Addend &a, const Addend &b) {
-    return std::abs(a.ns) > std::abs(b.ns);
-  });
-  return changes;
-}
-
 /// Whether \p rejection says only that a kernel has no such shape: that is no
 /// wall.
 static bool isOfShape(const std::optional<Rejection> &rejection) {
@@ -83,8 +67,11 @@ std::vector<Neighbour> neighboursOf(const Candidate &subject,
     if (!neighbour.rejection) {
       neighbour.estimate =
           subject.tmpl->estimate(problem, neighbour.config, device);
-      neighbour.changes = changesOf(
-          own, subject.tmpl->explain(problem, neighbour.config, device));
+      neighbour.changes = own.changesTo(
+          subject.tmpl->explain(problem, neighbour.config, device));
+      llvm::stable_sort(neighbour.changes, [](const auto &a, const auto &b) {
+        return std::abs(a.ns) > std::abs(b.ns);
+      });
     }
     return neighbour;
   };

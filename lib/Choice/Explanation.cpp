@@ -1,7 +1,7 @@
 //===- Explanation.cpp - why this config ----------------------------------===//
 #include "Choice/Explanation.h"
 
-#include "Kernel/MemoryBound.h"
+#include "Kernel/Roofline.h"
 #include "Kernel/Space.h"
 #include "Support/Error.h"
 #include "Support/Format.h"
@@ -77,55 +77,34 @@ static int chooseRival(const Explanation &e, const Space &space) {
   return other;
 }
 
-/// Appends what the problem asks of the device: its intensity against the
-/// ridge, and the shares of the peaks that the predicted time reaches.
+/// Appends what the problem asks of the device, and the shares of these limits
+/// that the predicted time reaches.
 static void addRoofline(Explanation &e) {
   if (e.derivation.size() == 0)
     return;
   Derivation &steps = e.derivation;
-  const DeviceModel &device = *e.device;
-  const auto ofDevice = [&](auto member) { return figureOf(device, member); };
   const Figure total = steps.total().figure;
-  const Figure bytes =
-      named(given<Figure>(e.family->compulsoryBytes(*e.problem),
-                          "bytes once each", "B"),
-            "bytes of the problem", "B");
-  // Long streams are faster than the device's figure for good kernels, so the
-  // roof is that of the pins.
-  const Figure pins =
-      named(Figure(2) * ofDevice(&DeviceModel::memoryClockMHz) *
-                ofDevice(&DeviceModel::memoryBusBits) / 8 / 1000,
-            "DRAM's pins", "B/ns");
+  const Roofline roof = rooflineOf(*e.family, *e.problem, *e.device);
   steps.begin("roofline");
-  const bool hasArithmetic =
-      hasRate(device, steps.peakRate) && !isMemoryBound(*e.family, *e.problem);
-  if (hasArithmetic) {
-    const Figure flop = given<Figure>(e.family->flops(*e.problem),
-                                      "flop of the problem", "flop");
-    const Figure perClock =
-        ofDevice(steps.peakRate) * ofDevice(&DeviceModel::smCount);
-    const Figure peak =
-        named(perClock * ofDevice(&DeviceModel::smClockMHz) / 1000,
-              "dense peak", "flop/ns");
+  if (roof.arithmetic) {
+    const auto &[flop, perClock, peak, intensity, ridge] = *roof.arithmetic;
     const Figure held = named(perClock * steps.heldClock,
                               "peak at the clock that holds", "flop/ns");
-    const Figure intensity =
-        named(flop / bytes, "intensity of the problem", "flop/B");
-    const Figure ridge = named(held / pins, "ridge of the problem", "flop/B");
     steps.add(intensity);
-    const llvm::StringRef limit = intensity >= ridge ? "arithmetic" : "DRAM";
     steps.add(ridge,
               {.verdict = fmt::format(
                    "of the problem itself {} is the limit; what binds this "
                    "config is {}",
-                   limit, e.subject.estimate.bound)});
+                   intensity >= ridge ? "arithmetic" : "DRAM",
+                   e.subject.estimate.bound)});
     const Figure rate = named(flop / total, "rate", "flop/ns");
     steps.add(named(rate / peak, "share of the dense peak", ""));
     steps.add(named(rate / held, "share of the peak that holds", ""));
-    steps.add(named(rate / least({held, intensity * pins}),
+    steps.add(named(rate / least({peak, intensity * roof.pins}),
                     "share of the roofline", ""));
   }
-  steps.add(named(bytes / total / pins, "share of the DRAM's pins", ""));
+  steps.add(
+      named(roof.bytes / total / roof.pins, "share of the DRAM's pins", ""));
 }
 
 llvm::Expected<Explanation> explain(const ExplanationRequest &request) {

@@ -102,20 +102,22 @@ std::string SummarySection::text() const {
                       : e.rank > 0 ? fmt::format("is number {}", e.rank + 1)
                                    : std::string("is not in the space");
   // Where memory must set the pace, its rate is all there is to tell.
-  std::string arithmetic =
-      !e.derivation.find("share of the dense peak")
-          ? ""
-          : fmt::format(
-                "{} TFLOP/s, {:.0f} % of the dense peak and {:.0f} % of "
-                "the roofline, and ",
-                formatFigure(tflops()),
-                100 * shareOf("share of the dense peak"),
-                100 * shareOf("share of the roofline"));
+  std::string arithmetic;
+  if (const double share = shareOf("share of the dense peak"); share > 0) {
+    const double ofRoof = shareOf("share of the roofline");
+    arithmetic = fmt::format(
+        "{} TFLOP/s, {:.0f} % of the dense peak and {:.0f} % of {}, and ",
+        formatFigure(tflops()), 100 * share,
+        100 *
+            (ofRoof > share ? ofRoof : shareOf("share of the peak that holds")),
+        ofRoof > share ? "the roofline" : "what its clock allows");
+  }
   return fmt::format(
-      "{} {} of {} configs that may run; {} were pruned. It is predicted to "
+      "{} {} of {} configs that may run{}. It is predicted to "
       "take {} us: {}{} GB/s of the bytes that must move at least, {:.0f} % of "
       "the DRAM's pins. It is bound by {}.",
-      e.subject.config.text(), place, e.ranked, e.pruned,
+      e.subject.config.text(), place, e.ranked,
+      e.pruned > 0 ? fmt::format("; {} were pruned", e.pruned) : "",
       formatUs(estimate.totalNs), arithmetic, formatFigure(bandwidth()),
       100 * shareOf("share of the DRAM's pins"), estimate.bound);
 }
@@ -174,10 +176,12 @@ std::string NeighbourSection::verdict(const Neighbour &neighbour) const {
     return neighbour.rejection->text();
   if (neighbour.rejection)
     return neighbour.rejection->text() + ": does not go with the other knobs";
+  constexpr double kDigits = 0.1; // that are shown, without a sign of 0
   const double own = e.subject.estimate.totalNs;
   const double ns = neighbour.estimate.totalNs;
   std::string text =
-      fmt::format("{} us, {:+.1f} %", formatUs(ns), 100 * (ns / own - 1));
+      fmt::format("{} us, {:+.1f} %", formatUs(ns),
+                  kDigits * std::round(100 / kDigits * (ns / own - 1)) + 0.0);
   constexpr double kVisible = 1e-3;
   constexpr size_t kTold = 2; // one may give back a part of the other
   llvm::StringRef separator = ": ";
@@ -262,13 +266,11 @@ llvm::json::Object ChangeSection::toJson() const {
 std::vector<RivalSection::Row> RivalSection::rows() const {
   std::vector<Row> rows;
   const Derivation &subject = e.derivation, &rival = e.rivalDerivation;
-  for (const Addend &addend : subject.addends())
-    rows.push_back({addend.name.str(), "ns", addend.ns,
-                    rival.addendOf(addend.name), true});
   // Templates of another kind may have terms of their own.
-  for (const Addend &addend : rival.addends())
-    if (subject.addendOf(addend.name) == 0)
-      rows.push_back({addend.name.str(), "ns", 0, addend.ns, true});
+  for (const auto &[name, ns] : subject.changesTo(rival)) {
+    const double own = subject.addendOf(name);
+    rows.push_back({name.str(), "ns", own, own + ns, true});
+  }
   for (const DerivationStep &step : subject)
     if (const DerivationStep *other = rival.find(step.name());
         other && other->value() != step.value() && step.name() != "total" &&
@@ -303,10 +305,15 @@ std::string RivalSection::verdict() const {
         (!largest || std::abs(row.rival - row.subject) >
                          std::abs(largest->rival - largest->subject)))
       largest = &row;
-  if (largest)
-    text +=
-        fmt::format(" Most of the difference is {}: {:+.2f} us.", largest->name,
-                    (largest->rival - largest->subject) * 1e-3);
+  if (!largest)
+    return text;
+  const double change = largest->rival - largest->subject;
+  const bool isPart = std::abs(change) <= std::abs(other - own);
+  text += fmt::format(" {} {}: {:+.2f} us{}.",
+                      isPart ? "Most of the difference is"
+                             : "The largest change is",
+                      largest->name, change * 1e-3,
+                      isPart ? "" : ", of which others give back a part");
   return text;
 }
 

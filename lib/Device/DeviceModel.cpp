@@ -120,18 +120,14 @@ bool hasRate(const DeviceModel &device, double DeviceModel::*rate) {
   return rate && device.*rate > 0;
 }
 
-static double rateOf(const DeviceModel &device, double DeviceModel::*rate) {
-  return rate ? device.*rate : 0;
-}
-
-double DeviceModel::tensorFlopsPerClockPerSm(RateType type) const {
-  return rateOf(*this, tensorRateOf(type));
-}
-double DeviceModel::mmaSyncFlopsPerClockPerSm(RateType type) const {
-  return rateOf(*this, mmaSyncRateOf(type));
-}
-double DeviceModel::simdFlopsPerClockPerSm(RateType type) const {
-  return rateOf(*this, simdRateOf(type));
+double DeviceModel::*peakRateOf(const DeviceModel &device, RateType type) {
+  for (double DeviceModel::*rate :
+       {tensorRateOf(type),
+        type == RateType::FP8 ? tensorRateOf(RateType::FP16) : nullptr,
+        simdRateOf(type)})
+    if (hasRate(device, rate))
+      return rate;
+  return nullptr;
 }
 
 int64_t DeviceModel::maxClusters(int64_t size) const {

@@ -163,26 +163,10 @@ struct DeviceModel {
   /// True when the GPU can launch clusters of blocks.
   bool hasClusters() const { return ccMajor >= 9; }
 
-  // Rates of the whole chip, per nanosecond.
-
-  /// Reachable DRAM read and write bandwidth.
-  double dramBytesPerNs() const { return dramGBs; }
-  double dramWriteBytesPerNs() const { return dramWriteGBs; }
-  /// Peak of the DRAM pins: 2 transfers a clock.
+  /// Peak of the DRAM's pins in B/ns: 2 transfers a clock.
   double dramPeakBytesPerNs() const {
     return 2e-3 * memoryClockMHz * static_cast<double>(memoryBusBits) / 8;
   }
-  /// Reachable L2 read bandwidth.
-  double l2BytesPerNs() const { return l2GBs; }
-
-  // Peaks per SM and clock, by type. 0 means that there is no such unit.
-
-  /// Dense tensor-core peak of the widest instruction.
-  double tensorFlopsPerClockPerSm(RateType type) const;
-  /// Dense tensor-core peak of mma.sync.
-  double mmaSyncFlopsPerClockPerSm(RateType type) const;
-  /// Peak of ordinary arithmetic.
-  double simdFlopsPerClockPerSm(RateType type) const;
 
   /// Clusters of \p size blocks resident at once at one block to an SM; size 1
   /// answers smCount, a size without a figure 0.
@@ -196,6 +180,10 @@ double DeviceModel::*tensorRateOf(RateType type);
 double DeviceModel::*mmaSyncRateOf(RateType type);
 double DeviceModel::*simdRateOf(RateType type);
 bool hasRate(const DeviceModel &device, double DeviceModel::*rate);
+
+/// The value that holds the rate of the fastest unit of \p device that computes
+/// with data of \p type, converted first where that takes it; null: none does.
+double DeviceModel::*peakRateOf(const DeviceModel &device, RateType type);
 
 /// A value that is read from a field or stored to it.
 using FieldValue = std::variant<int64_t, double, std::string>;

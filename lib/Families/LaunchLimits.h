@@ -74,6 +74,15 @@ inline std::optional<Rejection> checkWgmma(const DeviceModel &device) {
                    double(device.computeCapability()), kWgmmaCapability};
 }
 
+/// The rejection of devices without the unit of \p rate, by which estimates of
+/// the kernel divide.
+inline std::optional<Rejection> checkRate(const DeviceModel &device,
+                                          double DeviceModel::*rate) {
+  if (hasRate(device, rate))
+    return std::nullopt;
+  return Rejection{PruneReason::Type};
+}
+
 /// The rejection of an alignment of \p align bytes where \p least are needed.
 inline std::optional<Rejection> checkAlign(int64_t align, int64_t least) {
   if (align >= least)

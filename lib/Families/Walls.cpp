@@ -50,13 +50,14 @@ void addSharedWall(const SharedUse &use, Derivation &steps) {
                           stages == 1 ? "stage" : "stages",
                           rest + double(stages) * stage);
   }
-  steps.add(named(bytes, "shared memory", "B"),
-            {.note = std::move(note),
-             .verdict = fmt::format(
-                 "{} B of {} B that {} leave each", use.bytes, use.limit,
-                 use.blocksPerSm == 1
-                     ? std::string("one block an SM")
-                     : fmt::format("{} blocks an SM", use.blocksPerSm))});
+  steps.add(
+      named(bytes, "shared memory", "B"),
+      {.note = std::move(note),
+       .verdict = fmt::format(
+           "{} B of {} B that {}", use.bytes, use.limit,
+           use.blocksPerSm == 1
+               ? std::string("one block an SM may have")
+               : fmt::format("{} blocks an SM leave each", use.blocksPerSm))});
 }
 
 void addAccumulatorTrade(int64_t tileM, int64_t tileN, double stageBytes,
@@ -74,15 +75,19 @@ void addAccumulatorTrade(int64_t tileM, int64_t tileN, double stageBytes,
                  bytes.value() / stageBytes)});
 }
 
-void amendReuse(const Traffic &traffic, Derivation &steps) {
+void amendReuse(const Traffic &traffic, llvm::StringRef bound,
+                Derivation &steps) {
   steps.amend(
       "share that L2 misses",
       {.note = fmt::format(
            "blocks ask for each byte of A {} times and of B {} times; DRAM "
-           "gives them {:.3g} and {:.3g} times, L2 the others: so a tile whose "
-           "intensity is below the problem's ridge is not bound by DRAM",
-           traffic.asksOfA, traffic.asksOfB, traffic.readsOfA,
-           traffic.readsOfB)});
+           "gives them {} and {} times, L2 the others{}",
+           traffic.asksOfA, traffic.asksOfB, quantityText(traffic.readsOfA, ""),
+           quantityText(traffic.readsOfB, ""),
+           bound == "dram"
+               ? ""
+               : ": so a tile whose intensity is below the problem's ridge is "
+                 "not bound by DRAM")});
 }
 
 void addLatencyWall(const StageRing<Figure> &ring, llvm::StringRef pacer,

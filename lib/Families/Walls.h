@@ -13,6 +13,7 @@
 #include "Model/Pipeline.h"
 #include "Model/Traffic.h"
 
+#include <limits>
 #include <optional>
 #include <string>
 
@@ -50,7 +51,8 @@ void addAccumulatorTrade(int64_t tileM, int64_t tileN, double stageBytes,
 
 /// Says of the step that \p traffic's misses have how often each byte is asked
 /// for, and why the intensity of a tile below the problem's ridge is no bound.
-void amendReuse(const Traffic &traffic, Derivation &steps);
+void amendReuse(const Traffic &traffic, llvm::StringRef bound,
+                Derivation &steps);
 
 /// Appends S_min of \p ring, the time that each number of stages up to four
 /// would leave exposed, and the exposed time of a step. \p pacer: the resource
@@ -74,7 +76,8 @@ struct LittlesLaw {
   Figure inFlight; ///< B an SM, a named result
   Figure latency;  ///< ns
   Figure rate;     ///< B/ns of the chip
-  double most = 2; ///< more than this many times the need costs something
+  /// More than this many times the need costs something, if anything does.
+  double most = std::numeric_limits<double>::infinity();
   std::optional<Figure> needed = {}; ///< if the model has it
   std::string lives =
       {}; ///< the share that the rest of the tasks' lives leaves of it

@@ -147,7 +147,8 @@ int Derivation::numberOf(const Figure &result) const {
 
 int Derivation::add(const Figure &result, StepWords words) {
   if (const int number = numberOf(result)) {
-    steps[static_cast<size_t>(number) - 1].words = std::move(words);
+    if (!words.note.empty() || !words.verdict.empty())
+      steps[static_cast<size_t>(number) - 1].words = std::move(words);
     return number;
   }
   const Figure::Node &node = result.formula();
@@ -206,6 +207,18 @@ double Derivation::addendOf(llvm::StringRef name) const {
     if (addend.name == name)
       return addend.ns;
   return 0;
+}
+
+std::vector<Addend> Derivation::changesTo(const Derivation &other) const {
+  std::vector<Addend> changes;
+  for (const auto &[name, ns] : addends())
+    changes.push_back({name, other.addendOf(name) - ns});
+  for (const Addend &addend : other.addends())
+    if (llvm::none_of(changes, [&](const Addend &change) {
+          return change.name == addend.name;
+        }))
+      changes.push_back(addend);
+  return changes;
 }
 
 const DerivationStep *Derivation::find(llvm::StringRef name) const {

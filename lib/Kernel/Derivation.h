@@ -66,7 +66,7 @@ public:
 
   /// Appends the results that \p result comes from and that have no step yet,
   /// then \p result, which is a named result. Returns its number. A result that
-  /// has a step gets \p words in addition.
+  /// has a step gets \p words instead of its own, unless they are empty.
   int add(const Figure &result, StepWords words = {});
 
   /// Gives the step called \p name, which there is, \p words.
@@ -77,16 +77,17 @@ public:
   void setTotal(const Figure &total, llvm::StringRef bound,
                 StepWords words = {});
 
-  /// The dense rate of the units that the kernel's arithmetic runs on, a value
-  /// of the device; null where there is too little arithmetic to tell.
-  double DeviceModel::*peakRate = nullptr;
-  /// The clock that the model grants this arithmetic, in GHz.
+  /// The clock that the model grants the kernel's arithmetic, in GHz.
   Figure heldClock = 0;
 
   /// The addends of the total, which add up to it; and the one called \p name,
   /// 0 if it is missing.
   std::vector<Addend> addends() const;
   double addendOf(llvm::StringRef name) const;
+
+  /// The addends of \p other less these, in the order of these; then what is
+  /// only there.
+  std::vector<Addend> changesTo(const Derivation &other) const;
   /// The first step called \p name, or null.
   const DerivationStep *find(llvm::StringRef name) const;
 

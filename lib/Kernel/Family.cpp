@@ -26,13 +26,10 @@ Peer KernelFamily::peer(const Problem &problem) const {
 }
 
 double KernelFamily::compulsoryBytes(const Problem &problem) const {
-  double bits = 0;
+  double bytes = 0;
   for (const OperandSpec &operand : operands(problem).operands)
-    if (operand.present)
-      bits += double(operand.batch) * double(operand.planes) *
-              double(operand.rows) * double(operand.cols) *
-              bitsOf(operand.type);
-  return bits / 8;
+    bytes += operand.elementBytes();
+  return bytes;
 }
 
 std::string KernelFamily::fixedText(const Problem &problem) const {

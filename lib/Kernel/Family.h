@@ -116,6 +116,13 @@ public:
   virtual double flops(const Problem &problem) const = 0;
   virtual double compulsoryBytes(const Problem &problem) const;
 
+  /// The rate of the fastest unit of \p device for the problem's arithmetic, a
+  /// value of it; null: there is none, or too little arithmetic to tell.
+  virtual double DeviceModel::*peakRate(const Problem & /*problem*/,
+                                        const DeviceModel & /*device*/) const {
+    return nullptr;
+  }
+
   /// Parses and canonicalises "gemm m=1 n=2 k=3"; the family's name is
   /// optional.
   llvm::Expected<Problem> parseProblem(llvm::StringRef text) const;

@@ -85,6 +85,14 @@ struct OperandSpec {
   /// and strides); -1: none.
   int mayBe = -1;
 
+  /// The bytes of its elements, each counted once; 0 if it is not there.
+  double elementBytes() const {
+    constexpr double kBitsPerByte = 8;
+    return present ? double(batch) * double(planes) * double(rows) *
+                         double(cols) * bitsOf(type) / kBitsPerByte
+                   : 0;
+  }
+
   bool isWritten() const {
     return present && (role == OperandRole::Out || role == OperandRole::InOut);
   }

@@ -23,4 +23,22 @@ N usedRate(const DeviceModel &device, double DeviceModel::*rate) {
   return deviceValue<N>(device, rate);
 }
 
+/// The bytes that the pins of the DRAM move: two transfers a clock.
+template <Number N> N dramPinsRate(const DeviceModel &device) {
+  return named(N(2) * deviceValue<N>(device, &DeviceModel::memoryClockMHz) *
+                   deviceValue<N>(device, &DeviceModel::memoryBusBits) / N(8) /
+                   N(1000),
+               "DRAM's pins", "B/ns");
+}
+
+/// The rate of long streams that are only read, which is by the factor
+/// \p overSums that of a sum, at most that of the pins.
+template <Number N>
+N longStreamRate(const DeviceModel &device, double overSums) {
+  return named(least({fitted<N>(overSums, "long streams over sums") *
+                          deviceValue<N>(device, &DeviceModel::dramGBs),
+                      dramPinsRate<N>(device)}),
+               "DRAM's rate", "B/ns");
+}
+
 } // namespace kiln

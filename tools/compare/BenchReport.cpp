@@ -28,6 +28,13 @@ double BenchRow::tflops() const {
   return family->flops(problem) / kiln.median * 1e-3;
 }
 
+double BenchRow::peakShare() const {
+  return kiln.median > 0 ? peakNs / kiln.median : 0;
+}
+double BenchRow::rooflineShare() const {
+  return kiln.median > 0 ? rooflineNs / kiln.median : 0;
+}
+
 double BenchRow::gbs() const {
   return kiln.median > 0
              ? static_cast<double>(baseline.bytes.total()) / kiln.median
@@ -128,15 +135,21 @@ std::vector<BenchReport::Group> BenchReport::baselineGroups() const {
   return groups;
 }
 
+/// In percent; nothing where there is none.
+static std::string shareText(double share) {
+  return share > 0 ? fmt::format("{:.0f}", 100 * share) : "";
+}
+
 void BenchReport::printPeers(llvm::raw_ostream &os) const {
   Table table({"problem", "config", ">kiln us", ">+-%", ">peer us", ">ratio",
-               ">best", ">TFLOP/s", "correct"});
+               ">best", ">TFLOP/s", ">% peak", ">% roofline", "correct"});
   for (const BenchRow &row : rows)
     if (!row.hasCopyBaseline())
       table.addRow({row.which->name, row.config, timeText(row.kiln),
                     fmt::format("{:.1f}", 100 * spreadOf(row.kiln)),
                     timeText(row.peer), ratioText(row.ratio()),
                     ratioText(row.bestRatio()), formatFigure(row.tflops()),
+                    shareText(row.peakShare()), shareText(row.rooflineShare()),
                     verdictOf(row)});
   if (!table.empty())
     table.print(os);
@@ -144,7 +157,8 @@ void BenchReport::printPeers(llvm::raw_ostream &os) const {
 
 void BenchReport::printBaselines(llvm::raw_ostream &os) const {
   Table table({"problem", "config", ">MB", ">kiln us", ">+-%", ">GB/s",
-               ">baseline us", ">GB/s", ">fraction", "baseline", "correct"});
+               ">% roofline", ">baseline us", ">GB/s", ">fraction", "baseline",
+               "correct"});
   auto figure = [](double value) {
     return value > 0 ? formatFigure(value) : std::string();
   };
@@ -153,12 +167,12 @@ void BenchReport::printBaselines(llvm::raw_ostream &os) const {
     if (!row.hasCopyBaseline())
       continue;
     auto bytes = static_cast<double>(row.baseline.bytes.total());
-    table.addRow({row.which->name, row.config, figure(bytes / kBytesPerMB),
-                  timeText(row.kiln),
-                  fmt::format("{:.1f}", 100 * spreadOf(row.kiln)),
-                  figure(row.gbs()), timeText(row.baseline.ns),
-                  figure(row.baselineGbs()), ratioText(row.fraction()),
-                  row.baseline.variant, verdictOf(row)});
+    table.addRow(
+        {row.which->name, row.config, figure(bytes / kBytesPerMB),
+         timeText(row.kiln), fmt::format("{:.1f}", 100 * spreadOf(row.kiln)),
+         figure(row.gbs()), shareText(row.rooflineShare()),
+         timeText(row.baseline.ns), figure(row.baselineGbs()),
+         ratioText(row.fraction()), row.baseline.variant, verdictOf(row)});
   }
   if (!table.empty())
     table.print(os);
@@ -275,6 +289,8 @@ static llvm::json::Object rowToJson(const BenchRow &row) {
   object["from"] = row.from;
   object["kiln_us"] = numberOrNull(row.kiln.median * 1e-3);
   object["kiln_spread"] = rounded(spreadOf(row.kiln), 3);
+  object["peak_share"] = numberOrNull(row.peakShare());
+  object["roofline_share"] = numberOrNull(row.rooflineShare());
   object["samples"] = static_cast<int64_t>(row.kiln.count);
   object["launches"] = row.launches;
   object["copies"] = row.copies;

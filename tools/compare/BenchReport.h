@@ -30,6 +30,9 @@ struct BenchRow {
   std::string peerKind;
   SampleSummary kiln, peer, best;
   BaselineResult baseline;
+  /// The least times by the dense peak and by the roofline, in ns; the first is
+  /// 0 where memory must set the pace.
+  double peakNs = 0, rooflineNs = 0;
   size_t algorithms = 0;      ///< of the peer that `best` is the best of
   bool correct = false;       ///< equals the reference, by Tune's criterion
   std::optional<bool> agrees; ///< with the peer, within both tolerances
@@ -44,6 +47,10 @@ struct BenchRow {
   double ratio() const;
   double bestRatio() const;
   double tflops() const;
+  /// The shares that Kiln's time reaches of limits that no config exceeds
+  /// (Kernel/Roofline.h); 0 without such a limit or time.
+  double peakShare() const;
+  double rooflineShare() const;
 
   bool hasCopyBaseline() const { return cli::hasCopyBaseline(*which); }
   /// The bytes that must move over Kiln's time, and over the baseline's; 0

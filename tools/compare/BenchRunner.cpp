@@ -1,6 +1,8 @@
 //===- BenchRunner.cpp ----------------------------------------------------===//
 #include "compare/BenchRunner.h"
 
+#include "Kernel/Roofline.h"
+
 namespace kiln::cli {
 
 /// Everything of one case while it is measured.
@@ -27,6 +29,10 @@ llvm::Error BenchRunner::measure(const BenchChoice &choice, BenchRow &row) {
   if (!choice.artifacts.empty())
     row.toolchain = choice.artifacts.front()->toolchain;
   const auto &[family, problem] = row.which->named;
+  const Roofline roof = rooflineOf(*family, problem, session.model());
+  row.rooflineNs = roof.leastNs();
+  if (roof.arithmetic)
+    row.peakNs = roof.arithmetic->flop.value() / roof.arithmetic->peak.value();
   if (row.hasCopyBaseline())
     row.baseline.bytes = streamBytesOf(family->operands(problem));
   auto bench = std::make_unique<Bench>();

@@ -58,8 +58,7 @@ static constexpr int64_t kStages7 = 2;
 static double flopsPerSubCore(const DeviceModel &device, DType type,
                               const ClassicConfig &config) {
   if (!config.tensor || (device.ccMajor < 8 && type == DType::FP32))
-    return device.simdFlopsPerClockPerSm(RateType::FP32) /
-           static_cast<double>(kSubCoresPerSm);
+    return device.simdFp32FlopsPerClock / static_cast<double>(kSubCoresPerSm);
   if (device.ccMajor < 8)
     return kTensorFlops7;
   switch (bitsOf(type)) {

@@ -24,15 +24,17 @@ constexpr unsigned kOther = 0, kChosen = 1, kRoof = kPlotGrey, kLowerRoof = 2,
 
 /// One candidate, with the derivation of its time.
 struct ShownCandidate {
-  size_t rank = 0; ///< from 0
+  int rank = 0; ///< from 0; -1: it is not in the space
   Candidate candidate;
   Derivation steps;
 
   /// For the pointer that rests on it.
   std::string title() const {
     return fmt::format(
-        "{}. {}: {} us, bound by {}", rank + 1, candidate.config.text(),
-        formatUs(candidate.estimate.totalNs), candidate.estimate.bound);
+        "{}{}: {} us, bound by {}",
+        rank < 0 ? "not in the space: " : fmt::format("{}. ", rank + 1),
+        candidate.config.text(), formatUs(candidate.estimate.totalNs),
+        candidate.estimate.bound);
   }
 };
 
@@ -58,8 +60,8 @@ static std::vector<ShownCandidate> kindsOf(const Explanation &e,
     if (kinds.size() == kShown)
       break;
     if (isAnotherKind(candidate, e.subject) && llvm::none_of(kinds, isTwin))
-      kinds.push_back(
-          {rank, candidate, candidate.derive(*e.problem, *e.device)});
+      kinds.push_back({static_cast<int>(rank), candidate,
+                       candidate.derive(*e.problem, *e.device)});
   }
   return kinds;
 }
@@ -82,16 +84,21 @@ static PlotSeries seriesOf(std::string label,
 template <class SpotOf>
 static PlotSeries subjectSeries(const Explanation &e, std::string label,
                                 SpotOf spotOf) {
-  const ShownCandidate subject{static_cast<size_t>(std::max(e.rank, 0)),
-                               e.subject, e.derivation};
+  const ShownCandidate subject{e.rank, e.subject, e.derivation};
   return seriesOf(std::move(label), subject, kChosen, spotOf);
 }
 
 /// The ends of a logarithmic axis that shows \p values with some air.
 static void widen(PlotAxis &axis, llvm::ArrayRef<double> values, double air) {
   axis.isLog = true;
-  axis.least = *std::min_element(values.begin(), values.end()) / air;
-  axis.greatest = *std::max_element(values.begin(), values.end()) * air;
+  double least = std::numeric_limits<double>::infinity(), greatest = 0;
+  for (double value : values)
+    if (std::isfinite(value) && value > 0) {
+      least = std::min(least, value);
+      greatest = std::max(greatest, value);
+    }
+  axis.least = greatest > 0 ? least / air : 1;
+  axis.greatest = greatest > 0 ? greatest * air : 1 + air;
 }
 
 static void collect(llvm::ArrayRef<PlotSeries> series, std::vector<double> &xs,
@@ -173,9 +180,9 @@ static Html rooflineFigure(const Explanation &e,
   collect(points, xs, ys);
   Plot plot{"Roofline",
             fmt::format("Rates in flop/ns over intensities in flop/B. DRAM's "
-                        "slope of {} GB/s ends at roofs of {:.4g} and {:.4g} "
-                        "flop/ns.",
-                        dram, held, peak),
+                        "slope of {} GB/s ends at roofs of {} and {}.",
+                        dram, quantityText(held, "flop/ns"),
+                        quantityText(peak, "flop/ns")),
             {.title = "flop/B"},
             {.title = "flop/ns"},
             {}};

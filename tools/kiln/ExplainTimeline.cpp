@@ -142,7 +142,7 @@ static std::string countText(double times) {
     return "";
   return std::abs(times - whole) < kNoise * whole
              ? fmt::format("{:.0f} x ", whole)
-             : fmt::format("{:.3g} x ", times);
+             : quantityText(times, "") + " x ";
 }
 
 void PathWalk::drawBox(const Figure &figure, const Place &place) {

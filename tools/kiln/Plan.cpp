@@ -179,6 +179,7 @@ void SpaceReport::printWalls(llvm::raw_ostream &os) const {
   headings.push_back("twins");
   Table table(headings);
   std::vector<std::string> row;
+  const Candidate *first = nullptr; ///< of its twins
   size_t twins = 0;
   const auto finish = [&] {
     if (row.empty())
@@ -191,12 +192,16 @@ void SpaceReport::printWalls(llvm::raw_ostream &os) const {
                                   candidate.config.text(),
                                   formatUs(candidate.estimate.totalNs)};
     llvm::append_range(next, wallsOf(planned.derivations[i]));
-    if (!row.empty() &&
-        std::equal(next.begin() + 2, next.end(), row.begin() + 2)) {
+    const bool isTwin =
+        first && first->tmpl == candidate.tmpl &&
+        first->orderingNs() == candidate.orderingNs() &&
+        std::equal(next.begin() + 2, next.end(), row.begin() + 2);
+    if (isTwin) {
       ++twins;
       continue;
     }
     finish();
+    first = &candidate;
     row = std::move(next);
     twins = 0;
   }

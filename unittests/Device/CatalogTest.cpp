@@ -74,7 +74,7 @@ TEST_CASE("peaks of data sheets") {
     DeviceModel model = llvm::cantFail(findDevice(sheet.name));
     double teraclocks =
         static_cast<double>(model.smCount) * model.smClockMHz * 1e-6;
-    CHECK(model.tensorFlopsPerClockPerSm(sheet.type) * teraclocks ==
+    CHECK(model.*tensorRateOf(sheet.type) * teraclocks ==
           doctest::Approx(sheet.tflops).epsilon(0.015));
   }
 }

@@ -25,16 +25,16 @@ TEST_CASE("peak rates agree with the data sheet") {
   DeviceModel model = h200();
   // 132 SMs * 1.98 GHz * 4096 = 1070.5 TF at the maximum clock; the data
   // sheet's 989 is at 1.83 GHz.
-  CHECK(model.tensorFlopsPerClockPerSm(RateType::BF16) == 4096);
-  CHECK(model.tensorFlopsPerClockPerSm(RateType::FP8) == 2 * 4096);
-  CHECK(model.tensorFlopsPerClockPerSm(RateType::FP32) == 0);
-  CHECK(model.mmaSyncFlopsPerClockPerSm(RateType::BF16) / 4096 ==
+  CHECK(model.*tensorRateOf(RateType::BF16) == 4096);
+  CHECK(model.*tensorRateOf(RateType::FP8) == 2 * 4096);
+  CHECK(tensorRateOf(RateType::FP32) == nullptr);
+  CHECK(model.*mmaSyncRateOf(RateType::BF16) / 4096 ==
         doctest::Approx(0.654).epsilon(0.001));
   // mma.sync converts fp8 to fp16 on 9.0.
-  CHECK(model.mmaSyncFlopsPerClockPerSm(RateType::FP8) ==
-        model.mmaSyncFlopsPerClockPerSm(RateType::FP16));
+  CHECK(model.*mmaSyncRateOf(RateType::FP8) ==
+        model.*mmaSyncRateOf(RateType::FP16));
   // 66.9 TF fp32, 4.8 TB/s.
-  CHECK(model.simdFlopsPerClockPerSm(RateType::FP32) * 132 * 1.98 ==
+  CHECK(model.*simdRateOf(RateType::FP32) * 132 * 1.98 ==
         doctest::Approx(66908).epsilon(0.001));
   CHECK(model.dramPeakBytesPerNs() == doctest::Approx(4814.3).epsilon(0.001));
 }

@@ -29,7 +29,7 @@ static MemoryPass<> copyKernel() {
 TEST_CASE("a large copy takes as long as its bytes, and a little more") {
   DeviceModel device = testDevice();
   PassModel<> time = modelOf(copyKernel(), device);
-  double floorNs = 2.0 * (128 << 20) / device.dramBytesPerNs();
+  double floorNs = 2.0 * (128 << 20) / device.dramGBs;
   CHECK(time.total > floorNs);
   CHECK(time.total < 1.15 * floorNs);
   CHECK(time.bound() == "dram");
@@ -88,7 +88,7 @@ TEST_CASE("what reduces between loads and stores overlaps less") {
   CHECK(time.withWaves(0) ==
         doctest::Approx(time.firstNs + double(time.fullWaves) * time.fullNs +
                         time.lastNs));
-  CHECK(time.total > 2.0 * (128 << 20) / device.dramBytesPerNs());
+  CHECK(time.total > 2.0 * (128 << 20) / device.dramGBs);
 }
 
 TEST_CASE("blocks of one wave drift apart when they wait often") {
@@ -188,9 +188,8 @@ TEST_CASE("E8: one latency of a busy DRAM serves the law and a task's life") {
   CHECK(time.busyLatency ==
         doctest::Approx(kBusyLatencyFactor * device.dramLatencyNs));
   CHECK(time.latency == time.busyLatency);
-  CHECK(time.needed ==
-        doctest::Approx(time.busyLatency * device.dramBytesPerNs() /
-                        double(device.smCount)));
+  CHECK(time.needed == doctest::Approx(time.busyLatency * device.dramGBs /
+                                       double(device.smCount)));
 }
 
 TEST_CASE("a DRAM that few tasks load answers sooner") {

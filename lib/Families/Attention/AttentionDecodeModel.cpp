@@ -31,9 +31,7 @@ AttentionDecodeModel<N>::AttentionDecodeModel(
       latency(loadedLatencyNs(busyDramLatencyNs<N>(device))) {
   // The rate exceeds that of a read that also sums (H200: 4.55 TB/s at 2 GB).
   constexpr double kStream = 1.062;
-  dramRate = named(fitted<N>(kStream, "long streams over sums") *
-                       deviceValue<N>(device, &DeviceModel::dramGBs),
-                   "DRAM's rate", "B/ns");
+  dramRate = longStreamRate<N>(device, kStream);
   needed = neededBytes(latency, dramRate);
   computeBlocks();
   computeKey();
@@ -120,10 +118,8 @@ template <Number N> void AttentionDecodeModel<N>::computeBlocks() {
 /// each 16 rows, fragments for all rows, and the conversion of e4m3.
 template <Number N> void AttentionDecodeModel<N>::computeKey() {
   constexpr double kTileRows = 16, kIssue = 4;
-  // e4m3 is multiplied as fp16, whatever Q is.
+  rate = decodeRate(problem.dtype, problem.kv);
   const bool isNarrow = bytesOf(problem.kv) == 1;
-  rate = mmaSyncRateOf(
-      rateTypeOf(isNarrow ? DType::FP16 : problem.dtype, ComputeMode::Native));
   const N tiles =
       given<N>(std::ceil(double(kernel.rows) / kTileRows), "row tiles");
   const N token = given<N>(tokenBytes(problem), "of a token", "B");

@@ -262,7 +262,6 @@ Prediction<Figure> explainAttentionTiles(const AttentionProblem &problem,
                                          const DeviceModel &device,
                                          Derivation &steps) {
   const TileFigures model(problem, kernel, device);
-  steps.peakRate = model.rate;
   steps.heldClock = model.clock;
   steps.begin(
       fmt::format("a step: {} rows, {} keys", kernel.rows, kernel.keys));
@@ -288,7 +287,6 @@ static void addLittle(const DecodeFigures &model, Derivation &steps) {
   if (!(model.inFlight.value() > 0))
     return;
   // More is never too much: blocks wait for their own pieces alone.
-  constexpr double kNever = 1e9;
   const double resident = std::min(model.blocks, model.slots);
   addLittlesLaw(
       {.inFlight = named(given<Figure>(resident, "blocks that run at once") *
@@ -296,8 +294,7 @@ static void addLittle(const DecodeFigures &model, Derivation &steps) {
                              figureOf(model.device, &DeviceModel::smCount),
                          "bytes in flight", "B"),
        .latency = model.latency,
-       .rate = model.dramRate,
-       .most = kNever},
+       .rate = model.dramRate},
       model.bound(), model.device, steps);
 }
 
@@ -338,7 +335,6 @@ Prediction<Figure> explainAttentionDecode(const AttentionProblem &problem,
                                           const DeviceModel &device,
                                           Derivation &steps) {
   const DecodeFigures model(problem, kernel, device);
-  steps.peakRate = model.rate;
   steps.heldClock = model.clock;
   steps.begin("blocks");
   addGrid(model, steps);
@@ -368,7 +364,6 @@ Prediction<Figure> explainNaiveAttention(const AttentionProblem &problem,
                                          const DeviceModel &device,
                                          Derivation &steps) {
   const NaiveAttentionModel<Figure> model(problem, device);
-  steps.peakRate = simdRateOf(RateType::FP32);
   steps.heldClock = attentionClock<Figure>(device);
   steps.begin("rows of queries, a warp each");
   steps.add(model.issue, {.note = "rows of an SM and all their keys, with "

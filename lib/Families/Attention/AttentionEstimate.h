@@ -170,6 +170,20 @@ struct AttentionWalls {
 void addAttentionWalls(const AttentionWalls &walls, const DeviceModel &device,
                        Derivation &steps);
 
+/// The rate of the unit that multiplies Q and K, a value of the device: in
+/// tiles, and in decoding, which multiplies e4m3 as fp16, whatever Q is.
+inline double DeviceModel::*
+attentionRate(DType dtype, AttentionTileKernel::Instruction instruction) {
+  const RateType type = rateTypeOf(dtype, ComputeMode::Native);
+  return instruction == AttentionTileKernel::Instruction::Wgmma
+             ? tensorRateOf(type)
+             : mmaSyncRateOf(type);
+}
+inline double DeviceModel::*decodeRate(DType q, DType kv) {
+  return mmaSyncRateOf(
+      rateTypeOf(bytesOf(kv) == 1 ? DType::FP16 : q, ComputeMode::Native));
+}
+
 /// Blocks of keys that tiles of query rows see.
 struct VisibleBlocks {
   int64_t tiles = 0;  ///< of rows, of one sequence and (packed) head

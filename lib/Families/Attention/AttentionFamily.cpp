@@ -71,6 +71,11 @@ public:
     return 2 * double(p.headDim + p.valueDim) * visiblePairs(p);
   }
   double compulsoryBytes(const Problem &problem) const override;
+  double DeviceModel::*peakRate(const Problem &problem,
+                                const DeviceModel &device) const override {
+    return peakRateOf(device,
+                      rateTypeOf(read(problem).dtype, ComputeMode::Native));
+  }
 
 private:
   static AttentionProblem read(const Problem &problem) {

@@ -213,8 +213,7 @@ N AttentionTileModel<N>::softmaxClocks(bool keepsOrigins) const {
 
 /// Both products and the softmax of a step, each on its own.
 template <Number N> void AttentionTileModel<N>::computeProducts() {
-  const RateType type = rateTypeOf(problem.dtype, ComputeMode::Native);
-  rate = isWgmma() ? tensorRateOf(type) : mmaSyncRateOf(type);
+  rate = attentionRate(problem.dtype, kernel.instruction);
   flops = named(N(2) * given<N>(double(kernel.rows), "rows") *
                     given<N>(double(kernel.keys), "keys") *
                     (given<N>(headDim, "d") + given<N>(valueDim, "dv")),

@@ -171,7 +171,9 @@ AttentionProblem readAttentionProblem(const int64_t *values) {
 int64_t AttentionProblem::usualQueries() const {
   if (!hasPackedQueries() || batch == 0)
     return queries;
-  return std::min(queries, int64_t(llvm::divideCeil(totalQueries, batch)));
+  // The lengths are unknown: they rarely exceed the keys.
+  return std::min({queries, int64_t(llvm::divideCeil(totalQueries, batch)),
+                   std::max<int64_t>(usualKeys(), 1)});
 }
 
 int64_t AttentionProblem::usualKeys() const {

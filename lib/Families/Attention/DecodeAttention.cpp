@@ -374,6 +374,8 @@ std::optional<Rejection> DecodeAttention::checkLimits(
     const DecodeAttentionConfig &config, const DeviceModel &device) const {
   if (auto rejection = checkAmpere(device))
     return rejection;
+  if (auto rejection = checkRate(device, decodeRate(signature.q, signature.kv)))
+    return rejection;
   if (auto rejection = checkShape(signature, config))
     return rejection;
   int64_t held = heldRegisters(signature, config).total();

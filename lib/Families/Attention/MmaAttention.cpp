@@ -312,6 +312,10 @@ std::optional<Rejection> MmaAttentionTemplate::checkLimits(
       Config::dtypeOf(signature.q) != config.dtype ||
       signature.kv != signature.q)
     return Rejection{PruneReason::Type};
+  if (auto rejection = checkRate(
+          device, attentionRate(signature.q,
+                                AttentionTileKernel::Instruction::MmaSync)))
+    return rejection;
   if (auto rejection = checkAlign(signature.align, kLeastAlign))
     return rejection;
   if (auto rejection = checkShape(config, signature))

@@ -425,6 +425,10 @@ std::optional<Rejection> Sm90Attention::checkLimits(
        signature.q != DType::E4M3) ||
       signature.kv != signature.q || signature.out == DType::FP32)
     return Rejection{PruneReason::Type};
+  if (auto rejection = checkRate(
+          device,
+          attentionRate(signature.q, AttentionTileKernel::Instruction::Wgmma)))
+    return rejection;
   if (auto rejection = checkAlign(signature.align, kTmaAlign))
     return rejection;
   if (auto rejection = checkShape(problem, signature, config))

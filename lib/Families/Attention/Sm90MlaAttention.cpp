@@ -203,6 +203,10 @@ std::optional<Rejection> Sm90MlaAttention::checkLimits(
   if ((signature.q != DType::BF16 && signature.q != DType::FP16) ||
       signature.kv != signature.q)
     return Rejection{PruneReason::Type};
+  if (auto rejection = checkRate(
+          device,
+          attentionRate(signature.q, AttentionTileKernel::Instruction::Wgmma)))
+    return rejection;
   if (auto rejection = checkAlign(signature.align, kTmaAlign))
     return rejection;
   if (auto rejection = checkShape(problem, signature, config))

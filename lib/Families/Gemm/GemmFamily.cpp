@@ -102,6 +102,14 @@ public:
     return read(problem).flops();
   }
 
+  double compulsoryBytes(const Problem &problem) const override;
+
+  double DeviceModel::*peakRate(const Problem &problem,
+                                const DeviceModel &device) const override {
+    const GemmProblem p = read(problem);
+    return peakRateOf(device, rateTypeOf(p.dtype, p.compute));
+  }
+
 private:
   static GemmProblem read(const Problem &problem) {
     return readGemmProblem(problem.values.array().data());
@@ -109,6 +117,20 @@ private:
 };
 
 } // namespace
+
+/// Masked groups move the rows that are expected of their room, and all groups
+/// the weights only where there are rows.
+double GemmFamily::compulsoryBytes(const Problem &problem) const {
+  GemmProblem p = read(problem);
+  if (p.groups == GroupKind::Masked)
+    p.room = p.m;
+  if (p.groups == GroupKind::Ends)
+    p.batch = p.batchB = typicalProduct(p).batch;
+  double bytes = 0;
+  for (const OperandSpec &operand : gemmOperands(p).operands)
+    bytes += operand.elementBytes();
+  return bytes;
+}
 
 //===----------------------------------------------------------------------===//
 // Canonical form

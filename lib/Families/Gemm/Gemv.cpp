@@ -76,7 +76,7 @@ static int minBlocksOf(const GemmSignature &signature, const GemvConfig &config,
   int64_t registers = roundUp(registersOf(signature, config), kUnit);
   int64_t blocks = device.registersPerSm / (config.threads() * registers);
   int64_t byWarps = device.maxWarpsPerSm / config.warps;
-  return static_cast<int>(std::clamp<int64_t>(blocks, 1, byWarps));
+  return static_cast<int>(std::max<int64_t>(1, std::min(blocks, byWarps)));
 }
 
 /// True when the rounds that cover k are well filled, or cannot be shorter.
@@ -181,8 +181,8 @@ StreamedTile Gemv::tileKernel(const GemmSignature &signature,
       config.unroll * (isByte ? 4 : 2 * elements) * (rows + vectors);
   // Few warps with long chains of dependent instructions (H200).
   constexpr double kIssueEfficiency = 0.5;
-  double warpsPerClock = device.simdFlopsPerClockPerSm(RateType::FP32) / 2 /
-                         kWarpThreads / double(device.subCoresPerSm);
+  double warpsPerClock = device.simdFp32FlopsPerClock / 2 / kWarpThreads /
+                         double(device.subCoresPerSm);
   const double clocks = 1 / (warpsPerClock * kIssueEfficiency);
   const double unrolled = config.unroll * clocks;
   tile.step = {.loop = kLoop * clocks,

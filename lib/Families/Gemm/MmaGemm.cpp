@@ -310,8 +310,8 @@ std::optional<Rejection> MmaGemm::checkLimits(const GemmProblem &problem,
     return Rejection{PruneReason::Type};
   if (auto rejection = checkAccumulators(sumsOf(signature, config, device)))
     return rejection;
-  if (!hasRate(device, mmaSyncRate(signature, device)))
-    return Rejection{PruneReason::Type};
+  if (auto rejection = checkRate(device, mmaSyncRate(signature, device)))
+    return rejection;
   if (auto rejection = checkIntegerSums(problem))
     return rejection;
   if (auto rejection = checkBlockScales(problem))

@@ -140,12 +140,19 @@ CandidateClass PackedGemm::classOfConfig(const PackedGemmConfig &c) const {
   return {classKey({6, c.vectors, c.rows, c.splitK}), c.splitK};
 }
 
+/// The rate of the unit that multiplies, a value of the device.
+static double DeviceModel::*packedRate(const GemmSignature &signature) {
+  return mmaSyncRateOf(rateTypeOf(signature.in, signature.compute));
+}
+
 std::optional<Rejection> PackedGemm::checkLimits(
     const GemmProblem &problem, const GemmSignature &signature,
     const PackedGemmConfig &config, const DeviceModel &device) const {
   if (!signature.isPacked())
     return Rejection{PruneReason::Type};
   if (auto rejection = checkAmpere(device))
+    return rejection;
+  if (auto rejection = checkRate(device, packedRate(signature)))
     return rejection;
   constexpr int kVectorBytes = 16;
   if (auto rejection = checkAlign(signature.alignA, kVectorBytes))
@@ -206,7 +213,7 @@ StreamedTile PackedGemm::tileKernel(const GemmSignature &signature,
                .sums = scaled,
                .flop = 2.0 * config.rows * vectors * config.warpK};
   tile.waitClocks = 30;
-  tile.tensorRate = mmaSyncRateOf(rateTypeOf(signature.in, signature.compute));
+  tile.tensorRate = packedRate(signature);
   // SMs that ask for the same line at the same time are answered together.
   tile.vectorShare = 0.5;
   tile.startNs = 1100;

@@ -140,8 +140,8 @@ std::optional<Rejection> SkinnyGemm::checkLimits(
   if (vectors < leastVectors(signature))
     return Rejection{PruneReason::Dominated, double(vectors),
                      double(leastVectors(signature)), "vectors"};
-  if (!hasRate(device, mmaSyncRate(signature, device)))
-    return Rejection{PruneReason::Type};
+  if (auto rejection = checkRate(device, mmaSyncRate(signature, device)))
+    return rejection;
   if (auto rejection = checkIntegerSums(problem))
     return rejection;
   if (auto rejection = checkBlockScales(problem))

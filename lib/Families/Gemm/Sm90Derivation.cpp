@@ -200,8 +200,6 @@ void Sm90Steps::addFloors() {
 }
 
 void Sm90Steps::run() {
-  steps.peakRate =
-      tensorRateOf(rateTypeOf(model.signature.in, model.signature.compute));
   steps.heldClock = model.powerClock;
   steps.begin("walls");
   addWalls();
@@ -209,7 +207,7 @@ void Sm90Steps::run() {
     addStep(model.full, "a step of k in a full wave");
   if (model.lastGroups() > 0)
     addStep(model.last, "a step of k in the last wave");
-  amendReuse(model.bytes, steps);
+  amendReuse(model.bytes, model.bound(), steps);
   steps.begin("a block");
   steps.add(model.loop);
   steps.add(model.exposedEpilogue,

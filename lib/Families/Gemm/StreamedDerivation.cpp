@@ -54,11 +54,9 @@ static void addLittle(const StreamFigures &model, Derivation &steps) {
                 count(model.bytesInFlight, "of a block", "B") /
                 figureOf(model.device, &DeviceModel::smCount),
             "bytes in flight", "B");
-  constexpr double kNever = 1e9;
   addLittlesLaw({.inFlight = inFlight,
                  .latency = busyDramLatencyNs<Figure>(model.device),
-                 .rate = figureOf(model.device, &DeviceModel::dramGBs),
-                 .most = kNever},
+                 .rate = figureOf(model.device, &DeviceModel::dramGBs)},
                 model.bound(), model.device, steps);
 }
 
@@ -78,8 +76,6 @@ Prediction<Figure> explainTile(const GemmProblem &problem,
                                const StreamedTile &kernel,
                                const DeviceModel &device, Derivation &steps) {
   const StreamFigures model(problem, kernel, device);
-  steps.peakRate = kernel.tensorRate ? kernel.tensorRate
-                                     : &DeviceModel::simdFp32FlopsPerClock;
   steps.heldClock = model.clock;
   steps.begin("walls");
   addWalls(model, steps);

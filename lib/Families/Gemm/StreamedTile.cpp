@@ -18,6 +18,7 @@
 #include "Families/Gemm/GatherStep.h"
 #include "Families/Gemm/StreamedModel.h"
 #include "Families/LaunchLimits.h"
+#include "Model/Rates.h"
 
 #include <algorithm>
 #include <cmath>
@@ -87,9 +88,7 @@ StreamModel<N>::StreamModel(const GemmProblem &problem,
   // Long streams of one operand reach 4460 GB/s, where a sum, which the
   // device's figure is of, reaches 4290 (H200, 1 x 28672 x 4096).
   constexpr double kStreamShare = 1.04;
-  dramRate = named(fitted<N>(kStreamShare, "long streams over sums") *
-                       deviceValue<N>(device, &DeviceModel::dramGBs),
-                   "DRAM's rate", "B/ns");
+  dramRate = longStreamRate<N>(device, kStreamShare);
   computePath();
   const int64_t slots = std::max<int64_t>(grid.slots, 1);
   fullWaves = blocks / slots;

@@ -132,7 +132,7 @@ void TileSteps::addFurther() {
   const Figure hidden = epilogueOf(true) - epilogueOf(false);
   further.furtherNs = wave.total.value();
   if (hidden.value() > 0) {
-    further.furtherNs -= hidden.value();
+    further.furtherNs = excess(further.furtherNs, hidden.value());
     further.note = fmt::format(", which would hide {} of epilogues",
                                quantityText(hidden.value(), "ns"));
   }
@@ -141,7 +141,6 @@ void TileSteps::addFurther() {
 }
 
 void TileSteps::run() {
-  steps.peakRate = kernel.rate;
   steps.heldClock = model.clock;
   steps.begin("walls");
   addWalls();
@@ -151,7 +150,7 @@ void TileSteps::run() {
   if (model.fullWaves > 0)
     addWave(model.full, fmt::format("{} full waves", model.fullWaves));
   addWave(model.last, "the last wave");
-  amendReuse(model.bytes, steps);
+  amendReuse(model.bytes, model.bound(), steps);
   steps.begin("waves");
   addFurther();
   steps.begin("total");

@@ -150,8 +150,8 @@ template <Number N> void TileModel<N>::computeGrid() {
 IssueShare ffmaShare(double ffmas, double slots, double others,
                      const DeviceModel &device) {
   constexpr double kWarpFlops = 2 * 32, kBeside = 0.3;
-  double perSubCore = device.simdFlopsPerClockPerSm(RateType::FP32) /
-                      double(device.subCoresPerSm);
+  double perSubCore =
+      device.simdFp32FlopsPerClock / double(device.subCoresPerSm);
   return perSubCore >= kWarpFlops ? IssueShare{ffmas, slots, others}
                                   : IssueShare{ffmas, 1, kBeside * others};
 }

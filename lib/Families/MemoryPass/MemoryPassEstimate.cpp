@@ -184,15 +184,16 @@ void PassSteps::addLife() {
   const double dram =
       rate.value() * model.life.value() / model.full.dram.value();
   steps.begin("bytes in flight");
-  addLittlesLaw({.inFlight = model.inFlight,
+  LittlesLaw law{.inFlight = model.inFlight,
                  .latency = model.busyLatency,
                  .rate = figureOf(device, &DeviceModel::dramGBs),
-                 .most = kernel.pace == PassPace::Flows ? 2 : HUGE_VAL,
                  .needed = model.needed,
                  .lives = fmt::format("whole lives of tasks allow {}, DRAM {}",
                                       quantityText(rate.value(), "B/ns"),
-                                      quantityText(dram, "B/ns"))},
-                model.bound(), device, steps);
+                                      quantityText(dram, "B/ns"))};
+  if (kernel.pace == PassPace::Flows)
+    law.most = 2;
+  addLittlesLaw(law, model.bound(), device, steps);
   steps.begin("a task's life");
   std::string note = "waits of a task, one after the other; with half of the "
                      "bytes in flight a task moves half as much in a life that "

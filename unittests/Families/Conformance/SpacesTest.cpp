@@ -4,6 +4,7 @@
 #include "Families/Conformance/Draw.h"
 #include "Families/Conformance/LaunchCheck.h"
 
+#include "Kernel/Roofline.h"
 #include "Kernel/Space.h"
 #include "Support/Error.h"
 #include "Support/Format.h"
@@ -263,6 +264,14 @@ size_t checkDerivations(const KernelFamily &family, const Problem &problem,
   if (!space) {
     llvm::consumeError(space.takeError()); // checked by another test
     return 0;
+  }
+  const double leastNs = rooflineOf(family, problem, device).leastNs();
+  const double ns = space->ranked.front().estimate.totalNs;
+  if (ns < leastNs) {
+    CAPTURE(device.name);
+    CAPTURE(problem.text());
+    CAPTURE(space->ranked.front().config.text());
+    CHECK(ns >= leastNs);
   }
   size_t count = 0;
   for (const Candidate &candidate : sample(*space)) {
