@@ -308,7 +308,8 @@ std::string RivalSection::verdict() const {
   if (!largest)
     return text;
   const double change = largest->rival - largest->subject;
-  const bool isPart = std::abs(change) <= std::abs(other - own);
+  constexpr double kNoise = 1.01;
+  const bool isPart = std::abs(change) <= kNoise * std::abs(other - own);
   text += fmt::format(" {} {}: {:+.2f} us{}.",
                       isPart ? "Most of the difference is"
                              : "The largest change is",

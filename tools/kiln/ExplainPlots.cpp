@@ -174,15 +174,16 @@ static Html rooflineFigure(const Explanation &e,
   const double peak = valueAt(e.derivation, "dense peak").value_or(0);
   const double held =
       valueAt(e.derivation, "peak at the clock that holds").value_or(0);
-  const double dram = e.device->dramGBs, l2 = e.device->l2GBs;
+  const double dram = e.device->dramPeakBytesPerNs(), l2 = e.device->l2GBs;
   const std::vector<PlotSeries> points = rooflinePoints(e, kinds);
   std::vector<double> xs{peak / dram, held / l2}, ys{peak, held};
   collect(points, xs, ys);
   Plot plot{"Roofline",
-            fmt::format("Rates in flop/ns over intensities in flop/B. DRAM's "
-                        "slope of {} GB/s ends at roofs of {} and {}.",
-                        dram, quantityText(held, "flop/ns"),
-                        quantityText(peak, "flop/ns")),
+            fmt::format(
+                "Rates in flop/ns over intensities in flop/B. The slope "
+                "of the DRAM's pins, {:.0f} GB/s, ends at roofs of {} and {}.",
+                dram, quantityText(held, "flop/ns"),
+                quantityText(peak, "flop/ns")),
             {.title = "flop/B"},
             {.title = "flop/ns"},
             {}};
@@ -194,8 +195,8 @@ static Html rooflineFigure(const Explanation &e,
     return PlotSeries{
         label, mark, kLowerRoof, {{rate / dram, rate}, {most, rate}}, {}};
   };
-  plot.series = {slopeOf(fmt::format("DRAM, {} GB/s", dram), PlotMark::Line,
-                         kRoof, dram, peak, least),
+  plot.series = {slopeOf(fmt::format("DRAM's pins, {:.0f} GB/s", dram),
+                         PlotMark::Line, kRoof, dram, peak, least),
                  roofOf("dense peak", PlotMark::Line, peak),
                  roofOf("at the clock under load", PlotMark::Dashed, held)};
   if (e.derivation.find(kTileIntensity))
