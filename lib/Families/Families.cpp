@@ -3,9 +3,6 @@
 
 namespace kiln {
 
-#define KILN_FAMILY(make) std::unique_ptr<KernelFamily> make();
-#include "Families/Families.def"
-
 Registry makeBuiltinRegistry() {
   Registry registry;
 #define KILN_FAMILY(make)                                                      \

@@ -5,6 +5,9 @@
 
 namespace kiln {
 
+#define KILN_FAMILY(make) std::unique_ptr<KernelFamily> make();
+#include "Families/Families.def"
+
 /// A registry with every built-in family. Microseconds.
 Registry makeBuiltinRegistry();
 

@@ -1,5 +1,5 @@
 //===- AttentionCall.cpp - kiln_attention_args as a call ------------------===//
-#include "Families/Attention/AttentionCall.h"
+#include "Families/Attention/AttentionFamily.h"
 
 #include "Call/Visit.h"
 #include "Families/Attention/AttentionProblem.h"

@@ -5,8 +5,8 @@
 //===----------------------------------------------------------------------===//
 #include "Families/Attention/AttentionFamily.h"
 
-#include "Families/Attention/AttentionCall.h"
 #include "Families/Attention/HeadTensor.h"
+#include "Families/Families.h"
 #include "Families/ProblemFields.h"
 #include "Support/Error.h"
 #include "attention/AttentionRanges.h"

@@ -1,4 +1,4 @@
-//===- AttentionFamily.h - softmax(Q K^T) V -------------------------------===//
+//===- AttentionFamily.h - the parts that make the family attention -------===//
 #pragma once
 
 #include "Families/Attention/AttentionProblem.h"
@@ -8,12 +8,11 @@
 
 namespace kiln {
 
-/// O = softmax(scale * Q K^T + mask) V. Templates: sm90 (prefill by wgmma),
-/// sm90mla (MLA by wgmma), decode (few rows of queries, by mma.sync), mma
-/// (sm_80 and later), naive.
-std::unique_ptr<KernelFamily> makeAttentionFamily();
+/// Reads kiln_attention_args.
+extern const CallReader kAttentionCall;
 
-/// For the family's own constructor.
+/// For the family's own constructor: prefill by wgmma, MLA by wgmma, few rows
+/// of queries by mma.sync, sm_80 and later, any GPU.
 std::unique_ptr<Template> makeSm90AttentionTemplate();
 std::unique_ptr<Template> makeSm90MlaTemplate();
 std::unique_ptr<Template> makeDecodeAttentionTemplate();

@@ -1,5 +1,5 @@
 //===- MergeCall.cpp - kiln_attention_merge_args as a call ----------------===//
-#include "Families/Attention/MergeCall.h"
+#include "Families/Attention/MergeFamily.h"
 
 #include "Call/Visit.h"
 #include "Families/Attention/MergeProblem.h"

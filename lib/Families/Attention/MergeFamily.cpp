@@ -1,7 +1,7 @@
 //===- MergeFamily.cpp ----------------------------------------------------===//
 #include "Families/Attention/MergeFamily.h"
 
-#include "Families/Attention/MergeCall.h"
+#include "Families/Families.h"
 #include "Families/KernelUnit.h"
 #include "Families/ProblemFields.h"
 #include "Families/ReferenceStep.h"

@@ -8,9 +8,8 @@
 
 namespace kiln {
 
-/// Merges attentions of the same queries over different keys by the logarithms
-/// of their sums. Template: flat.
-std::unique_ptr<KernelFamily> makeAttentionMergeFamily();
+/// Reads kiln_attention_merge_args.
+extern const CallReader kMergeCall;
 
 /// For the family's own constructor.
 std::unique_ptr<Template> makeFlatMergeTemplate();

@@ -1,5 +1,5 @@
 //===- ElementwiseCall.cpp - kiln_elementwise_args as a call --------------===//
-#include "Families/Elementwise/ElementwiseCall.h"
+#include "Families/Elementwise/ElementwiseFamily.h"
 
 #include "Call/Visit.h"
 #include "Families/Elementwise/ElementwiseProblem.h"

@@ -1,9 +1,7 @@
 //===- ElementwiseFamily.cpp ----------------------------------------------===//
 #include "Families/Elementwise/ElementwiseFamily.h"
 
-#include "Families/Elementwise/ElementwiseCall.h"
-#include "Families/Elementwise/ElementwiseProblem.h"
-#include "Families/Elementwise/ElementwiseTemplate.h"
+#include "Families/Families.h"
 #include "Families/ProblemFields.h"
 #include "Families/Rounding.h"
 #include "Support/EnumName.h"

@@ -5,7 +5,7 @@
 // has a block for each piece. Little's law ranks it; see Model/MemoryPass.h.
 //
 //===----------------------------------------------------------------------===//
-#include "Families/Elementwise/ElementwiseTemplate.h"
+#include "Families/Elementwise/ElementwiseFamily.h"
 #include "Families/Elementwise/FlatEstimate.h"
 #include "Families/MemoryPass/MemoryPassTemplate.h"
 #include "elementwise/FlatElementwiseConfig.h"

@@ -1,5 +1,5 @@
 //===- GemmCall.cpp - kiln_gemm_args as a call ----------------------------===//
-#include "Families/Gemm/GemmCall.h"
+#include "Families/Gemm/GemmFamily.h"
 
 #include "Call/Visit.h"
 #include "Families/Gemm/GemmProblem.h"

@@ -1,9 +1,8 @@
 //===- GemmFamily.cpp -----------------------------------------------------===//
 #include "Families/Gemm/GemmFamily.h"
 
-#include "Families/Gemm/GemmCall.h"
+#include "Families/Families.h"
 #include "Families/Gemm/GemmOperands.h"
-#include "Families/Gemm/GemmProblem.h"
 #include "Families/Gemm/GemmTemplate.h"
 #include "Families/ProblemFields.h"
 #include "Support/Error.h"

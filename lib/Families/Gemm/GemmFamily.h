@@ -1,14 +1,32 @@
-//===- GemmFamily.h - dense and batched matrix products -------------------===//
+//===- GemmFamily.h - the parts that make the family gemm -----------------===//
 #pragma once
 
+#include "Families/Gemm/GemmProblem.h"
 #include "Kernel/Family.h"
 
 #include <memory>
 
 namespace kiln {
 
-/// D = pointwise(alpha * op(A) op(B) + beta * C) for bf16, fp16 and fp32 data
-/// with fp32 accumulation.
-std::unique_ptr<KernelFamily> makeGemmFamily();
+/// Reads kiln_gemm_args.
+extern const CallReader kGemmCall;
+
+std::unique_ptr<Template> makeSm90GemmTemplate();
+std::unique_ptr<Template> makeMmaGemmTemplate();
+std::unique_ptr<Template> makePackedGemmTemplate();
+std::unique_ptr<Template> makeSm90PackedGemmTemplate();
+std::unique_ptr<Template> makeGemvTemplate();
+std::unique_ptr<Template> makeSkinnyGemmTemplate();
+std::unique_ptr<Template> makeFfmaGemmTemplate();
+std::unique_ptr<Template> makeSimtGemmTemplate();
+std::unique_ptr<Template> makeNaiveGemmTemplate();
+
+/// The family's reference, for one problem.
+std::unique_ptr<Reference> makeGemmReference(const GemmSignature &signature,
+                                             const DeviceModel &device);
+/// That of problems with an e4m3 D, given the product's signature.
+std::unique_ptr<Reference> makeQuantizedReference(const GemmSignature &product,
+                                                  ScaleKind scaleD,
+                                                  const DeviceModel &device);
 
 } // namespace kiln

@@ -9,6 +9,7 @@
 #pragma once
 
 #include "Families/Gemm/GatherStep.h"
+#include "Families/Gemm/GemmFamily.h"
 #include "Families/Gemm/GemmProblem.h"
 #include "Families/Gemm/GemmRounds.h"
 #include "Families/Gemm/QuantizeStep.h"
@@ -542,23 +543,5 @@ std::optional<Rejection> GemmTemplate<Config, Kernel>::checkLaunch(
                      "B"};
   return std::nullopt;
 }
-
-std::unique_ptr<Template> makeSm90GemmTemplate();
-std::unique_ptr<Template> makeMmaGemmTemplate();
-std::unique_ptr<Template> makePackedGemmTemplate();
-std::unique_ptr<Template> makeSm90PackedGemmTemplate();
-std::unique_ptr<Template> makeGemvTemplate();
-std::unique_ptr<Template> makeSkinnyGemmTemplate();
-std::unique_ptr<Template> makeFfmaGemmTemplate();
-std::unique_ptr<Template> makeSimtGemmTemplate();
-std::unique_ptr<Template> makeNaiveGemmTemplate();
-
-/// The family's reference, for one problem.
-std::unique_ptr<Reference> makeGemmReference(const GemmSignature &signature,
-                                             const DeviceModel &device);
-/// That of problems with an e4m3 D, given the product's signature.
-std::unique_ptr<Reference> makeQuantizedReference(const GemmSignature &product,
-                                                  ScaleKind scaleD,
-                                                  const DeviceModel &device);
 
 } // namespace kiln

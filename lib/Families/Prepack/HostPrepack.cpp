@@ -1,5 +1,5 @@
 //===- HostPrepack.cpp - weights packed by the host -----------------------===//
-#include "Families/Prepack/HostPrepack.h"
+#include "Families/Prepack/PrepackFamily.h"
 
 #include <algorithm>
 #include <cstring>

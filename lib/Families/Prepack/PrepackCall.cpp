@@ -3,11 +3,10 @@
 // Also the two functions of prepack.h that launch nothing.
 //
 //===----------------------------------------------------------------------===//
-#include "Families/Prepack/PrepackCall.h"
+#include "Families/Prepack/PrepackFamily.h"
 
 #include "Call/Visit.h"
-#include "Families/Prepack/HostPrepack.h"
-#include "Families/Prepack/PrepackFamily.h"
+#include "Families/Families.h"
 #include "Families/ProblemFields.h"
 #include "Support/OutOfMemory.h"
 

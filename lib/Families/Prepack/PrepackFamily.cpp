@@ -1,8 +1,8 @@
 //===- PrepackFamily.cpp --------------------------------------------------===//
 #include "Families/Prepack/PrepackFamily.h"
 
+#include "Families/Families.h"
 #include "Families/KernelUnit.h"
-#include "Families/Prepack/PrepackCall.h"
 #include "Families/ProblemFields.h"
 #include "Families/ReferenceStep.h"
 #include "Support/Error.h"

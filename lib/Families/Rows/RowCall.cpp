@@ -1,5 +1,5 @@
 //===- RowCall.cpp - reductions, softmax, norms, quantisation as calls ----===//
-#include "Families/Rows/RowCall.h"
+#include "Families/Rows/RowFamily.h"
 
 #include "Call/Visit.h"
 #include "rows/RowParams.h"

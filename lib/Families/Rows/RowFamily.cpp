@@ -6,11 +6,9 @@
 //===----------------------------------------------------------------------===//
 #include "Families/Rows/RowFamily.h"
 
+#include "Families/Families.h"
 #include "Families/ProblemFields.h"
-#include "Families/Rows/RowCall.h"
-#include "Families/Rows/RowOperands.h"
 #include "Families/Rows/RowTemplate.h"
-#include "Families/Rows/RowUnit.h"
 #include "Support/Error.h"
 
 #include <algorithm>

@@ -1,29 +1,35 @@
-//===- RowFamily.h - norms, softmax, quantisation and reductions ----------===//
-//
-// Arithmetic is fp32 on fp32, fp16 and bf16 data. Templates: resident, reload
-// and, for reductions, split.
-//
-//===----------------------------------------------------------------------===//
+//===- RowFamily.h - the parts that make the families over rows -----------===//
 #pragma once
 
+#include "Families/Rows/RowProblem.h"
 #include "Kernel/Family.h"
 
 #include <memory>
 
 namespace kiln {
 
-/// y = x / sqrt(mean(x^2) + eps) * weight + bias of each row, for x or for x +
-/// residual, which is stored as well (residual add); y may be quantised with
-/// per-token scales.
-std::unique_ptr<KernelFamily> makeRmsNormFamily();
-/// As rmsnorm, with y = (x - mean(x)) / sqrt(var(x) + eps) * weight + bias.
-std::unique_ptr<KernelFamily> makeLayerNormFamily();
-/// y = softmax(scale * x + mask) of each row.
-std::unique_ptr<KernelFamily> makeSoftmaxFamily();
-/// y = round(x / scale) to e4m3 or int8 with per-token scales: scale = max|x| /
-/// (the greatest value of y's type) of each row, stored in fp32.
-std::unique_ptr<KernelFamily> makeQuantizeFamily();
-/// y = sum, greatest value, mean or sum of squares of each row, or of all.
-std::unique_ptr<KernelFamily> makeReduceFamily();
+/// Reads kiln_norm_args and its like.
+const CallReader &rowCall(RowKind kind);
+
+/// Rows that stay on the chip until they are written: in registers, in shared
+/// memory as well, or spread over a cluster.
+std::unique_ptr<Template> makeResidentRowsTemplate(RowKind kind);
+/// Few rows of any length that blocks all over the GPU read once for each pass.
+/// Not for reductions.
+std::unique_ptr<Template> makeSpreadRowsTemplate(RowKind kind);
+/// Rows that are read once for each pass: any length; the generic template.
+std::unique_ptr<Template> makeReloadRowsTemplate(RowKind kind);
+/// Rows of which several blocks reduce a range each. Only for reductions.
+std::unique_ptr<Template> makeSplitRowsTemplate(RowKind kind);
+
+/// The operands of \p problem in the order of RowOperand: their shapes, the
+/// data with which trials fill them, and the tolerances of outputs. \p problem
+/// comes from canonical values. Microseconds; thread-safe.
+OperandTable rowOperands(const RowProblem &problem);
+
+/// The reference with which candidates for \p problem are compared. Immutable.
+std::unique_ptr<Reference> makeRowReference(RowKind kind,
+                                            const RowProblem &problem,
+                                            const DeviceModel &device);
 
 } // namespace kiln

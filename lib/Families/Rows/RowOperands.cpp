@@ -5,7 +5,7 @@
 // the range of exp, rows that are masked out or zero.
 //
 //===----------------------------------------------------------------------===//
-#include "Families/Rows/RowOperands.h"
+#include "Families/Rows/RowFamily.h"
 
 #include "Families/ProblemFields.h"
 #include "Families/Rounding.h"

@@ -9,7 +9,9 @@
 #pragma once
 
 #include "Families/Rows/RowFields.h"
+#include "Kernel/Operand.h"
 #include "Kernel/Values.h"
+#include "rows/RowParams.h"
 #include "rows/RowSignature.h"
 
 namespace kiln {
@@ -50,5 +52,9 @@ Values toValues(const RowSignature &signature);
 RowSignature readRowSignature(const Values &values);
 /// A designated initialiser: "{.op = kiln::RowOp::RmsNorm, ...}".
 std::string initializerText(const RowSignature &signature);
+
+/// Fills in the parameters that no config changes: operands, extents, scalars,
+/// and whether all rows count as one. Nanoseconds; allocates nothing.
+RowParams makeRowParams(const RowProblem &problem, const Arguments &arguments);
 
 } // namespace kiln

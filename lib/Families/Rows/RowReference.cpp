@@ -1,7 +1,7 @@
 //===- RowReference.cpp - the reference for problems over rows ------------===//
 #include "Families/KernelUnit.h"
 #include "Families/ReferenceStep.h"
-#include "Families/Rows/RowUnit.h"
+#include "Families/Rows/RowFamily.h"
 #include "Support/Format.h"
 #include "rows/ReferenceRowsConfig.h"
 

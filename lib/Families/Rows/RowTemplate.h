@@ -9,8 +9,7 @@
 
 #include "Families/MemoryPass/MemoryPassTemplate.h"
 #include "Families/Rows/RowCosts.h"
-#include "Families/Rows/RowUnit.h"
-#include "Kernel/Family.h"
+#include "Families/Rows/RowFamily.h"
 
 namespace kiln {
 
@@ -217,16 +216,5 @@ private:
 
   RowKind kind;
 };
-
-/// Rows that stay on the chip until they are written: in registers, in shared
-/// memory as well, or spread over a cluster.
-std::unique_ptr<Template> makeResidentRowsTemplate(RowKind kind);
-/// Few rows of any length that blocks all over the GPU read once for each pass.
-/// Not for reductions.
-std::unique_ptr<Template> makeSpreadRowsTemplate(RowKind kind);
-/// Rows that are read once for each pass: any length; the generic template.
-std::unique_ptr<Template> makeReloadRowsTemplate(RowKind kind);
-/// Rows of which several blocks reduce a range each. Only for reductions.
-std::unique_ptr<Template> makeSplitRowsTemplate(RowKind kind);
 
 } // namespace kiln

@@ -1,5 +1,5 @@
 //===- TransposeCall.cpp - kiln_transpose_args as a call ------------------===//
-#include "Families/Transpose/TransposeCall.h"
+#include "Families/Transpose/TransposeFamily.h"
 
 #include "Call/Visit.h"
 #include "Families/Transpose/TransposeProblem.h"

@@ -1,8 +1,8 @@
 //===- TransposeFamily.cpp ------------------------------------------------===//
 #include "Families/Transpose/TransposeFamily.h"
 
+#include "Families/Families.h"
 #include "Families/ProblemFields.h"
-#include "Families/Transpose/TransposeCall.h"
 #include "Families/Transpose/TransposeProblem.h"
 
 #include <utility>

@@ -7,9 +7,8 @@
 
 namespace kiln {
 
-/// y[c, r] = x[r, c] for elements of 1, 2 and 4 bytes; templates tiled,
-/// shifted and line.
-std::unique_ptr<KernelFamily> makeTransposeFamily();
+/// Reads kiln_transpose_args.
+extern const CallReader kTransposeCall;
 
 /// For the family's own constructor: tiles through shared memory for rows that
 /// are whole aligned vectors, for rows that begin anywhere, and for few rows.

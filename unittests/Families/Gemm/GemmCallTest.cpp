@@ -1,6 +1,6 @@
 // The dispatch path's reading of a kiln_gemm_args, compared with the family's
 // own canonical form.
-#include "Families/Gemm/GemmCall.h"
+#include "Families/Gemm/GemmFamily.h"
 
 #include "Call/CallChecks.h"
 #include "Families/Families.h"

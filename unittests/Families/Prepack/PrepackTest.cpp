@@ -1,5 +1,5 @@
 #include "Families/FamilyTesting.h"
-#include "Families/Prepack/HostPrepack.h"
+#include "Families/Prepack/PrepackFamily.h"
 #include "Support/Json.h"
 
 #include "kiln/kiln.h"

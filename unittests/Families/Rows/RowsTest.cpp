@@ -1,5 +1,5 @@
 #include "Families/FamilyTesting.h"
-#include "Families/Rows/RowUnit.h"
+#include "Families/Rows/RowFamily.h"
 #include "Kernel/Space.h"
 
 #include "rows/ReferenceRowsConfig.h"

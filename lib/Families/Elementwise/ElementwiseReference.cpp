@@ -1,5 +1,5 @@
-//===- ElementwiseTemplate.cpp - texts, parameters and the reference ------===//
-#include "Families/Elementwise/ElementwiseTemplate.h"
+//===- ElementwiseReference.cpp - parameters, and the reference -----------===//
+#include "Families/Elementwise/ElementwiseFamily.h"
 
 #include "Families/KernelUnit.h"
 #include "Families/ReferenceStep.h"
