@@ -49,6 +49,20 @@ template <class Body> kiln_status guarded(const Body &body) noexcept {
 /// InvalidArgument: "engine is null".
 llvm::Error nullArgument(const char *name);
 
+inline const char *argumentName(const kiln_engine *) { return "engine"; }
+inline const char *argumentName(const kiln_plan *) { return "plan"; }
+inline const char *argumentName(const kiln_task *) { return "task"; }
+
+/// guarded() for a function of \p handle, which must not be null.
+template <class Handle, class Body>
+kiln_status guardedOf(const Handle *handle, const Body &body) noexcept {
+  return guarded([&]() -> llvm::Error {
+    if (!handle) [[unlikely]]
+      return nullArgument(argumentName(handle));
+    return body();
+  });
+}
+
 /// Writes \p text as kiln_problem_text describes.
 llvm::Error writeText(const std::string &text, char *buffer, size_t capacity,
                       size_t *length);

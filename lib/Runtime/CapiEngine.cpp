@@ -69,9 +69,7 @@ kiln_status kiln_run(kiln_engine *engine, const kiln_problem *problem,
                      const kiln_arguments *arguments,
                      const kiln_workspace *workspace,
                      kiln_stream stream) KILN_NOEXCEPT {
-  return guarded([&]() -> llvm::Error {
-    if (!engine)
-      return nullArgument("engine");
+  return guardedOf(engine, [&]() -> llvm::Error {
     return engine->engine->run(problem, arguments, workspace, stream);
   });
 }
@@ -79,9 +77,7 @@ kiln_status kiln_run(kiln_engine *engine, const kiln_problem *problem,
 kiln_status kiln_query(kiln_engine *engine, const kiln_problem *problem,
                        kiln_stream stream,
                        kiln_query_result *result) KILN_NOEXCEPT {
-  return guarded([&]() -> llvm::Error {
-    if (!engine)
-      return nullArgument("engine");
+  return guardedOf(engine, [&]() -> llvm::Error {
     if (auto error = checkOutput(result, "result"))
       return error;
     auto found = queryProblem(*engine->engine, problem, stream);
@@ -124,9 +120,7 @@ kiln_status kiln_kernel_name_parse(const char *name, kiln_family *family,
 kiln_status kiln_problem_key(kiln_engine *engine, const kiln_problem *problem,
                              kiln_stream stream, char *buffer, size_t capacity,
                              size_t *length) KILN_NOEXCEPT {
-  return guarded([&]() -> llvm::Error {
-    if (!engine)
-      return nullArgument("engine");
+  return guardedOf(engine, [&]() -> llvm::Error {
     auto key = problemKey(*engine->engine, problem, stream);
     if (!key)
       return key.takeError();
@@ -136,9 +130,7 @@ kiln_status kiln_problem_key(kiln_engine *engine, const kiln_problem *problem,
 
 kiln_status kiln_get_statistics(kiln_engine *engine,
                                 kiln_statistics *statistics) KILN_NOEXCEPT {
-  return guarded([&]() -> llvm::Error {
-    if (!engine)
-      return nullArgument("engine");
+  return guardedOf(engine, [&]() -> llvm::Error {
     if (auto error = checkOutput(statistics, "statistics"))
       return error;
     fillOutput(statistics, engine->engine->statistics());
@@ -147,9 +139,7 @@ kiln_status kiln_get_statistics(kiln_engine *engine,
 }
 
 kiln_status kiln_reset_peaks(kiln_engine *engine) KILN_NOEXCEPT {
-  return guarded([&]() -> llvm::Error {
-    if (!engine)
-      return nullArgument("engine");
+  return guardedOf(engine, [&]() -> llvm::Error {
     engine->engine->memory().resetPeaks();
     return llvm::Error::success();
   });
@@ -157,9 +147,7 @@ kiln_status kiln_reset_peaks(kiln_engine *engine) KILN_NOEXCEPT {
 
 kiln_status kiln_openmetrics(kiln_engine *engine, char *buffer, size_t capacity,
                              size_t *length) KILN_NOEXCEPT {
-  return guarded([&]() -> llvm::Error {
-    if (!engine)
-      return nullArgument("engine");
+  return guardedOf(engine, [&]() -> llvm::Error {
     return writeText(openMetricsText(engine->engine->statistics()), buffer,
                      capacity, length);
   });

@@ -152,9 +152,7 @@ kiln_status kiln_explain(kiln_engine *engine, const kiln_problem *problem,
                          kiln_stream stream,
                          const kiln_explain_options *options, char *buffer,
                          size_t capacity, size_t *length) KILN_NOEXCEPT {
-  return guarded([&]() -> llvm::Error {
-    if (!engine)
-      return nullArgument("engine");
+  return guardedOf(engine, [&]() -> llvm::Error {
     auto read = readOptions(options);
     if (!read)
       return read.takeError();
@@ -170,9 +168,7 @@ kiln_status kiln_candidates(kiln_engine *engine, const kiln_problem *problem,
                             const kiln_explain_options *options,
                             kiln_candidate *candidates, size_t capacity,
                             size_t *count) KILN_NOEXCEPT {
-  return guarded([&]() -> llvm::Error {
-    if (!engine)
-      return nullArgument("engine");
+  return guardedOf(engine, [&]() -> llvm::Error {
     auto read = readOptions(options, "kiln_candidates");
     if (!read)
       return read.takeError();
@@ -195,9 +191,7 @@ kiln_status kiln_problem_keys(kiln_engine *engine, const kiln_problem *problem,
                               kiln_stream stream,
                               const kiln_explain_options *options, char *buffer,
                               size_t capacity, size_t *length) KILN_NOEXCEPT {
-  return guarded([&]() -> llvm::Error {
-    if (!engine)
-      return nullArgument("engine");
+  return guardedOf(engine, [&]() -> llvm::Error {
     auto read = readOptions(options, "kiln_problem_keys");
     if (!read)
       return read.takeError();

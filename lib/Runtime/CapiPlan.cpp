@@ -40,9 +40,7 @@ kiln_status kiln_plan_acquire(kiln_engine *engine, const kiln_problem *problem,
 
 kiln_status kiln_plan_workspace(const kiln_plan *plan,
                                 kiln_workspace_info *info) KILN_NOEXCEPT {
-  return guarded([&]() -> llvm::Error {
-    if (!plan)
-      return nullArgument("plan");
+  return guardedOf(plan, [&]() -> llvm::Error {
     if (auto error = checkOutput(info, "info"))
       return error;
     fillOutput(info, workspaceInfo(plan->handle->workspace()));
@@ -54,9 +52,7 @@ kiln_status kiln_plan_launch(const kiln_plan *plan,
                              const kiln_arguments *arguments,
                              const kiln_workspace *workspace,
                              kiln_stream stream) KILN_NOEXCEPT {
-  return guarded([&]() -> llvm::Error {
-    if (!plan)
-      return nullArgument("plan");
+  return guardedOf(plan, [&]() -> llvm::Error {
     return plan->handle->launch(arguments, workspace, stream);
   });
 }
@@ -74,9 +70,7 @@ kiln_status kiln_plan_launch_call(const kiln_plan *plan, kiln_family family,
 
 kiln_status kiln_plan_operand(const kiln_plan *plan, uint32_t index,
                               kiln_operand_info *info) KILN_NOEXCEPT {
-  return guarded([&]() -> llvm::Error {
-    if (!plan)
-      return nullArgument("plan");
+  return guardedOf(plan, [&]() -> llvm::Error {
     if (auto error = checkOutput(info, "info"))
       return error;
     const OperandList &operands = plan->handle->operands();
@@ -98,9 +92,7 @@ kiln_status kiln_plan_operand(const kiln_plan *plan, uint32_t index,
 
 kiln_status kiln_plan_describe(const kiln_plan *plan, char *buffer,
                                size_t capacity, size_t *length) KILN_NOEXCEPT {
-  return guarded([&]() -> llvm::Error {
-    if (!plan)
-      return nullArgument("plan");
+  return guardedOf(plan, [&]() -> llvm::Error {
     return writeText(plan->handle->describe(), buffer, capacity, length);
   });
 }

@@ -54,9 +54,7 @@ kiln_status kiln_prepare(kiln_engine *engine, const kiln_problem *problems,
 
 kiln_status kiln_task_poll(kiln_task *task,
                            kiln_progress *progress) KILN_NOEXCEPT {
-  return guarded([&]() -> llvm::Error {
-    if (!task)
-      return nullArgument("task");
+  return guardedOf(task, [&]() -> llvm::Error {
     if (progress) {
       if (auto error = checkOutput(progress, "progress"))
         return error;
@@ -67,17 +65,12 @@ kiln_status kiln_task_poll(kiln_task *task,
 }
 
 kiln_status kiln_task_wait(kiln_task *task, int64_t timeout_ms) KILN_NOEXCEPT {
-  return guarded([&]() -> llvm::Error {
-    if (!task)
-      return nullArgument("task");
-    return outcomeOf(*task, timeout_ms);
-  });
+  return guardedOf(
+      task, [&]() -> llvm::Error { return outcomeOf(*task, timeout_ms); });
 }
 
 kiln_status kiln_task_cancel(kiln_task *task) KILN_NOEXCEPT {
-  return guarded([&]() -> llvm::Error {
-    if (!task)
-      return nullArgument("task");
+  return guardedOf(task, [&]() -> llvm::Error {
     task->task->cancel();
     return llvm::Error::success();
   });

@@ -35,9 +35,7 @@ static llvm::Expected<const Driver *> driverToCount(kiln_engine &engine,
 
 static kiln_status tellProfilers(kiln_engine *engine,
                                  llvm::Error (&tell)(const Driver &)) noexcept {
-  return guarded([&]() -> llvm::Error {
-    if (!engine)
-      return nullArgument("engine");
+  return guardedOf(engine, [&]() -> llvm::Error {
     auto driver = engine->engine->driver();
     return driver ? tell(**driver) : driver.takeError();
   });
@@ -78,9 +76,7 @@ kiln_status kiln_profile_begin(kiln_engine *engine, kiln_profile_kind kind,
 }
 
 kiln_status kiln_profile_end(kiln_engine *engine) KILN_NOEXCEPT {
-  return guarded([&]() -> llvm::Error {
-    if (!engine)
-      return nullArgument("engine");
+  return guardedOf(engine, [&]() -> llvm::Error {
     const std::optional<observe::Phase> phase = observe::endRange();
     if (!phase)
       return makeError(ErrorCode::InvalidArgument,
