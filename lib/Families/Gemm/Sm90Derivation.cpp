@@ -13,36 +13,10 @@
 
 namespace kiln {
 
-namespace {
+using Sm90Figures = Sm90Model<Figure>;
 
-/// Adds the steps of one kernel's estimate.
-class Sm90Steps {
-public:
-  Sm90Steps(const Sm90Model<Figure> &model, Derivation &steps)
-      : model(model), config(model.config), steps(steps), bound(model.bound()) {
-  }
-
-  void run();
-
-private:
-  void addWalls();
-  void addRegisters();
-  void addTiles();
-  void addStep(const Sm90Step<Figure> &step, llvm::StringRef title);
-  void addIntensity();
-  void addFurther();
-  void addFloors();
-  llvm::StringRef pacer(const Sm90Step<Figure> &step) const;
-
-  const Sm90Model<Figure> &model;
-  const Sm90GemmConfig &config;
-  Derivation &steps;
-  const llvm::StringRef bound;
-};
-
-} // namespace
-
-llvm::StringRef Sm90Steps::pacer(const Sm90Step<Figure> &step) const {
+static llvm::StringRef pacer(const Sm90Figures &model,
+                             const Sm90Step<Figure> &step) {
   return step.pace == model.math   ? "wgmma"
          : step.pace == model.port ? "the port of the SM"
          : step.pace == step.l2    ? "L2"
@@ -50,7 +24,8 @@ llvm::StringRef Sm90Steps::pacer(const Sm90Step<Figure> &step) const {
                                    : "shared memory";
 }
 
-void Sm90Steps::addRegisters() {
+static void addRegisters(const Sm90Figures &model, Derivation &steps) {
+  const Sm90GemmConfig &config = model.config;
   const int multiplying =
       (config.pingPong ? 1 : config.consumers) * Sm90GemmConfig::kWarpgroup;
   constexpr int kOthers = 40; // descriptors, places, the epilogue's values
@@ -78,24 +53,9 @@ void Sm90Steps::addRegisters() {
                    config.sums(model.signature), most)});
 }
 
-void Sm90Steps::addWalls() {
-  addRegisters();
-  // A stage as it is taken: boxes of the whole tile.
-  const double stage = config.stageBytes(model.signature);
-  const double stageA =
-      double(config.blockM) * config.blockK * bytesOf(model.signature.in);
-  addSharedWall({.stages = config.stages,
-                 .bytesA = stageA,
-                 .bytesB = stage - stageA,
-                 .bytes = config.sharedBytes(model.signature),
-                 .limit = model.device.sharedBytesPerBlock},
-                steps);
-  addAccumulatorTrade(config.blockM, config.blockN, stage, steps);
-  addTiles();
-}
-
 /// Splits are told as splits: they wait for each other, but are no cluster.
-void Sm90Steps::addTiles() {
+static void addTiles(const Sm90Figures &model, Derivation &steps) {
+  const Sm90GemmConfig &config = model.config;
   const double used =
       double(model.groups) / double(model.tilesPerBlock * model.resident);
   std::string groups = "tiles";
@@ -115,9 +75,27 @@ void Sm90Steps::addTiles() {
                               100 * used)});
 }
 
+static void addWalls(const Sm90Figures &model, Derivation &steps) {
+  const Sm90GemmConfig &config = model.config;
+  addRegisters(model, steps);
+  // A stage as it is taken: boxes of the whole tile.
+  const double stage = config.stageBytes(model.signature);
+  const double stageA =
+      double(config.blockM) * config.blockK * bytesOf(model.signature.in);
+  addSharedWall({.stages = config.stages,
+                 .bytesA = stageA,
+                 .bytesB = stage - stageA,
+                 .bytes = config.sharedBytes(model.signature),
+                 .limit = model.device.sharedBytesPerBlock},
+                steps);
+  addAccumulatorTrade(config.blockM, config.blockN, stage, steps);
+  addTiles(model, steps);
+}
+
 /// The demand of a tile on its SM's port for its arithmetic, at the times that
 /// a step takes for both.
-void Sm90Steps::addIntensity() {
+static void addIntensity(const Sm90Figures &model, Derivation &steps) {
+  const Sm90GemmConfig &config = model.config;
   const Figure flop = given<Figure>(2, "flop") *
                       given<Figure>(config.blockM, "blockM") *
                       given<Figure>(config.blockN, "blockN") *
@@ -136,24 +114,25 @@ void Sm90Steps::addIntensity() {
                       : "in a step the loads take longer than the arithmetic";
   // One block has enough of L2; all blocks together may ask too much. Power
   // may slow the arithmetic down beyond the loads.
-  if (isArithmetic && bound != "l2")
+  if (isArithmetic && model.bound() != "l2")
     words.clears = "l2";
-  else if (!isArithmetic && bound != "tensor")
+  else if (!isArithmetic && model.bound() != "tensor")
     words.clears = "tensor";
   else if (!isArithmetic)
     words.verdict += "; power slows it down beyond that, see the floors";
   steps.add(ridge, std::move(words));
 }
 
-void Sm90Steps::addStep(const Sm90Step<Figure> &step, llvm::StringRef title) {
+static void addStep(const Sm90Figures &model, const Sm90Step<Figure> &step,
+                    llvm::StringRef title, Derivation &steps) {
   steps.begin(title.str());
   steps.add(step.pace, {.note = "blocks run in step and ask for the same k at "
                                 "once, so L2 and DRAM pace them all",
                         .verdict = fmt::format("{} sets the pace of a step",
-                                               pacer(step))});
+                                               pacer(model, step))});
   if (&step == &model.main()) {
-    addIntensity();
-    addLatencyWall(step.ring, pacer(step), bound, steps);
+    addIntensity(model, steps);
+    addLatencyWall(step.ring, pacer(model, step), model.bound(), steps);
   }
   steps.add(step.together,
             {.note = "no pace is reached while another is close"});
@@ -165,13 +144,13 @@ void Sm90Steps::addStep(const Sm90Step<Figure> &step, llvm::StringRef title) {
 }
 
 /// Blocks stay, so a further wave is a further tile of each.
-void Sm90Steps::addFurther() {
+static void addFurther(const Sm90Figures &model, Derivation &steps) {
   auto blocks = [&](int64_t groups) { return double(model.blocksOf(groups)); };
   const double furtherNs = double(model.kSteps) * model.main().total.value() +
                            model.exposedEpilogue.value() +
                            model.reduction.value();
   addFurtherWave(
-      {.pieces = config.splitK() > 1 ? "splits" : "tiles",
+      {.pieces = model.config.splitK() > 1 ? "splits" : "tiles",
        .places = "blocks",
        .count = blocks(model.groups),
        .placeCount = blocks(model.resident),
@@ -181,7 +160,7 @@ void Sm90Steps::addFurther() {
       steps);
 }
 
-void Sm90Steps::addFloors() {
+static void addFloors(const Sm90Figures &model, Derivation &steps) {
   const bool isBytes = model.bytesFloor > model.heldPath;
   const bool isPower = !isBytes && model.powerFloor > model.path;
   steps.add(model.powerFloor,
@@ -199,33 +178,29 @@ void Sm90Steps::addFloors() {
                              : "by so much power stretches the path"});
 }
 
-void Sm90Steps::run() {
+Prediction<Figure> explainTile(const GemmProblem &problem,
+                               const Sm90Kernel &kernel,
+                               const DeviceModel &device, Derivation &steps) {
+  const Sm90Figures model(problem, kernel.signature, kernel.config, device);
   steps.heldClock = model.powerClock;
   steps.begin("walls");
-  addWalls();
+  addWalls(model, steps);
   if (model.fullWaves() > 0)
-    addStep(model.full, "a step of k in a full wave");
+    addStep(model, model.full, "a step of k in a full wave", steps);
   if (model.lastGroups() > 0)
-    addStep(model.last, "a step of k in the last wave");
+    addStep(model, model.last, "a step of k in the last wave", steps);
   amendReuse(model.bytes, model.bound(), steps);
   steps.begin("a block");
   steps.add(model.loop);
   steps.add(model.exposedEpilogue,
-            {.note = config.pingPong ? "the other consumer multiplies meanwhile"
-                                     : "nothing hides it"});
+            {.note = kernel.config.pingPong
+                         ? "the other consumer multiplies meanwhile"
+                         : "nothing hides it"});
   steps.add(model.path);
-  addFurther();
+  addFurther(model, steps);
   steps.begin("floors of the chip");
-  addFloors();
+  addFloors(model, steps);
   steps.begin("total");
-}
-
-Prediction<Figure> explainTile(const GemmProblem &problem,
-                               const Sm90Kernel &kernel,
-                               const DeviceModel &device, Derivation &steps) {
-  const Sm90Model<Figure> model(problem, kernel.signature, kernel.config,
-                                device);
-  Sm90Steps(model, steps).run();
   return {model.total, model.bound()};
 }
 

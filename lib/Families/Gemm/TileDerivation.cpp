@@ -11,31 +11,9 @@
 
 namespace kiln {
 
-namespace {
+using TileFigures = TileModel<Figure>;
 
-/// Adds the steps of one kernel's estimate.
-class TileSteps {
-public:
-  TileSteps(const TileModel<Figure> &model, Derivation &steps)
-      : model(model), kernel(model.kernel), steps(steps) {}
-
-  void run();
-
-private:
-  void addWalls();
-  void addWave(const TileWave<Figure> &wave, llvm::StringRef title);
-  void addIntensity();
-  void addFurther();
-  llvm::StringRef pacer(const TileStep<Figure> &step) const;
-
-  const TileModel<Figure> &model;
-  const TileKernel &kernel;
-  Derivation &steps;
-};
-
-} // namespace
-
-llvm::StringRef TileSteps::pacer(const TileStep<Figure> &step) const {
+static llvm::StringRef pacer(const TileStep<Figure> &step) {
   return step.pace == step.math     ? "the arithmetic"
          : step.pace == step.dram   ? "DRAM"
          : step.pace == step.l2     ? "L2"
@@ -43,7 +21,8 @@ llvm::StringRef TileSteps::pacer(const TileStep<Figure> &step) const {
                                     : "the issue of loads";
 }
 
-void TileSteps::addWalls() {
+static void addWalls(const TileFigures &model, Derivation &steps) {
+  const TileKernel &kernel = model.kernel;
   const DeviceModel &device = model.device;
   const int64_t perSm = model.blocksPerSm();
   RegisterUse registers{.tileM = kernel.blockM,
@@ -72,7 +51,7 @@ void TileSteps::addWalls() {
 }
 
 /// The demand of a tile on L2 for its arithmetic, at the rates of a step.
-void TileSteps::addIntensity() {
+static void addIntensity(const TileFigures &model, Derivation &steps) {
   const TileStep<Figure> &step = model.main().step;
   steps.add(named(model.stepFlops / model.loadedBytes, "intensity of the tile",
                   "flop/B"));
@@ -81,7 +60,7 @@ void TileSteps::addIntensity() {
                                  (perSm * model.loadedBytes / step.l2),
                              "ridge of the tile", "flop/B");
   const bool isArithmetic = step.math >= step.l2;
-  const llvm::StringRef arithmetic = kernel.tensor ? "tensor" : "simd";
+  const llvm::StringRef arithmetic = model.kernel.tensor ? "tensor" : "simd";
   StepWords words{.note = "arithmetic of a step over its loads, at the times "
                           "that the step takes for both"};
   words.verdict = isArithmetic
@@ -95,7 +74,8 @@ void TileSteps::addIntensity() {
   steps.add(ridge, std::move(words));
 }
 
-void TileSteps::addWave(const TileWave<Figure> &wave, llvm::StringRef title) {
+static void addWave(const TileFigures &model, const TileWave<Figure> &wave,
+                    llvm::StringRef title, Derivation &steps) {
   const TileStep<Figure> &step = wave.step;
   const bool isMain = &wave == &model.main(), isLast = &wave == &model.last;
   steps.begin(fmt::format("{}: {} blocks, {} on an SM", title, wave.active,
@@ -103,11 +83,11 @@ void TileSteps::addWave(const TileWave<Figure> &wave, llvm::StringRef title) {
   steps.add(step.pace, {.verdict = fmt::format("{} sets the pace of a step",
                                                pacer(step))});
   if (isMain) {
-    addIntensity();
-    addWarpsWall(wave.perSm * kernel.threads / kWarpThreads, step.math,
+    addIntensity(model, steps);
+    addWarpsWall(wave.perSm * model.kernel.threads / kWarpThreads, step.math,
                  step.ring.latency, steps);
   }
-  if (kernel.stageBytesA > 0)
+  if (model.kernel.stageBytesA > 0)
     addLatencyWall(step.ring, pacer(step), isMain ? model.bound() : "", steps);
   steps.add(
       wave.total,
@@ -117,7 +97,7 @@ void TileSteps::addWave(const TileWave<Figure> &wave, llvm::StringRef title) {
            isLast ? "the fill, and the last blocks end together" : "both")});
 }
 
-void TileSteps::addFurther() {
+static void addFurther(const TileFigures &model, Derivation &steps) {
   const double sms = double(model.device.smCount);
   const TileWave<Figure> wave =
       model.wave(1, model.device.smCount, model.splits, true);
@@ -140,32 +120,29 @@ void TileSteps::addFurther() {
   addFurtherWave(further, steps);
 }
 
-void TileSteps::run() {
+Prediction<Figure> explainTile(const GemmProblem &problem,
+                               const TileKernel &kernel,
+                               const DeviceModel &device, Derivation &steps) {
+  const TileFigures model(problem, kernel, device);
   steps.heldClock = model.clock;
   steps.begin("walls");
-  addWalls();
+  addWalls(model, steps);
   if (model.wholeWaves > 0)
-    addWave(model.whole,
-            fmt::format("{} waves of whole tiles", model.wholeWaves));
+    addWave(model, model.whole,
+            fmt::format("{} waves of whole tiles", model.wholeWaves), steps);
   if (model.fullWaves > 0)
-    addWave(model.full, fmt::format("{} full waves", model.fullWaves));
-  addWave(model.last, "the last wave");
+    addWave(model, model.full, fmt::format("{} full waves", model.fullWaves),
+            steps);
+  addWave(model, model.last, "the last wave", steps);
   amendReuse(model.bytes, model.bound(), steps);
   steps.begin("waves");
-  addFurther();
+  addFurther(model, steps);
   steps.begin("total");
   steps.add(model.beyond,
             {.note = "no kernel ends before its bytes have moved",
              .verdict = model.beyond.value() > 0 ? "DRAM is the limit"
                                                  : "the waves take longer",
              .blames = model.beyond.value() > 0 ? "dram" : ""});
-}
-
-Prediction<Figure> explainTile(const GemmProblem &problem,
-                               const TileKernel &kernel,
-                               const DeviceModel &device, Derivation &steps) {
-  const TileModel<Figure> model(problem, kernel, device);
-  TileSteps(model, steps).run();
   return {model.total, model.bound()};
 }
 

@@ -45,56 +45,20 @@ Estimate estimatePass(const MemoryPass<double> &kernel,
 // Derivation
 //===----------------------------------------------------------------------===//
 
-namespace {
+using PassFigures = PassModel<Figure>;
 
-/// Adds the steps of one kernel's estimate.
-class PassSteps {
-public:
-  PassSteps(const PassModel<Figure> &model, Derivation &steps)
-      : model(model), kernel(model.kernel), device(model.device), steps(steps) {
-  }
-
-  void run();
-
-private:
-  void addTraffic();
-  void addFurtherPasses();
-  void addCapacity();
-  void addResidentTasks();
-  void addLife();
-  void addWaves();
-  void addIntensity();
-  void addFurther();
-
-  const PassModel<Figure> &model;
-  const MemoryPass<Figure> &kernel;
-  const DeviceModel &device;
-  Derivation &steps;
-};
-
-Figure count(double value, llvm::StringLiteral name,
-             llvm::StringLiteral unit = "") {
+static Figure count(double value, llvm::StringLiteral name,
+                    llvm::StringLiteral unit = "") {
   return given<Figure>(value, name, unit);
 }
 
-std::string blocksText(int64_t blocks) {
+static std::string blocksText(int64_t blocks) {
   return fmt::format("{} {} an SM", blocks, blocks == 1 ? "block" : "blocks");
 }
 
-} // namespace
-
-void PassSteps::addTraffic() {
-  steps.begin("traffic");
-  steps.add(model.moved, {.verdict = kernel.rereadBytes == 0
-                                         ? "every byte is moved once"
-                                         : "a part of it is read again"});
-  steps.add(model.rate, {.note = "what this mix of reads and writes reaches"});
-  steps.add(named(model.moved / model.rate, "floor of the bytes", "ns"));
-  addFurtherPasses();
-}
-
 /// The cost of reading rows again, whether the kernel does or does not.
-void PassSteps::addFurtherPasses() {
+static void addFurtherPasses(const PassFigures &model, Derivation &steps) {
+  const MemoryPass<Figure> &kernel = model.kernel;
   const bool rereads = kernel.rereadBytes > 0;
   const double bytes = rereads ? kernel.rereadBytes : kernel.keptBytes;
   if (bytes == 0)
@@ -106,21 +70,53 @@ void PassSteps::addFurtherPasses() {
       share == 0   ? "L2, where the bytes in flight fit"
       : share == 1 ? "DRAM, as the bytes in flight exceed the L2"
                    : fmt::format("DRAM for {:.0f} %, else L2", 100 * share);
-  steps.add(
-      named(fromDram / model.rate +
-                (again - fromDram) / figureOf(device, &DeviceModel::l2GBs),
-            "reading again", "ns"),
-      {.note = "at the rate of the place where they are: " + place,
-       .verdict = rereads ? "rows that stay on the chip would not read them"
-                          : "rows stay on the chip; to read them again would "
-                            "move these bytes as well"});
+  steps.add(named(fromDram / model.rate +
+                      (again - fromDram) /
+                          figureOf(model.device, &DeviceModel::l2GBs),
+                  "reading again", "ns"),
+            {.note = "at the rate of the place where they are: " + place,
+             .verdict = rereads
+                            ? "rows that stay on the chip would not read them"
+                            : "rows stay on the chip; to read them again would "
+                              "move these bytes as well"});
+}
+
+static void addTraffic(const PassFigures &model, Derivation &steps) {
+  steps.begin("traffic");
+  steps.add(model.moved, {.verdict = model.kernel.rereadBytes == 0
+                                         ? "every byte is moved once"
+                                         : "a part of it is read again"});
+  steps.add(model.rate, {.note = "what this mix of reads and writes reaches"});
+  steps.add(named(model.moved / model.rate, "floor of the bytes", "ns"));
+  addFurtherPasses(model, steps);
+}
+
+static void addResidentTasks(const PassFigures &model, Derivation &steps) {
+  const MemoryPass<Figure> &kernel = model.kernel;
+  const int64_t perSm =
+      kernel.persistentPerSm == 0
+          ? model.resident.blocksPerSm
+          : std::min(kernel.persistentPerSm, model.resident.blocksPerSm);
+  const Figure places =
+      kernel.clusterSize == 1
+          ? figureOf(model.device, &DeviceModel::smCount)
+          : count(double(model.slots / perSm), "places of clusters");
+  std::string task =
+      kernel.clusterSize == 1
+          ? std::string("each the work of a block")
+          : fmt::format("each the work of a cluster of {}", kernel.clusterSize);
+  steps.add(named(count(double(perSm), "blocks an SM") * places,
+                  "tasks that fit", ""),
+            {.verdict = fmt::format("{} of {} tasks run at once, {}",
+                                    model.full.tasks, kernel.tasks, task)});
 }
 
 /// The elements that a thread holds, and the limit that more would break.
-void PassSteps::addCapacity() {
+static void addCapacity(const PassFigures &model, Derivation &steps) {
+  const DeviceModel &device = model.device;
   steps.begin("capacity");
-  const ThreadLoads &loads = kernel.loads;
-  const BlockResources &block = kernel.block;
+  const ThreadLoads &loads = model.kernel.loads;
+  const BlockResources &block = model.kernel.block;
   const int64_t blocks = model.resident.blocksPerSm;
   if (loads.registers > 0) {
     const Figure elements =
@@ -154,29 +150,10 @@ void PassSteps::addCapacity() {
                  .blocksPerSm = blocks},
                 steps);
   addOccupancy(model.resident, device, steps);
-  addResidentTasks();
+  addResidentTasks(model, steps);
 }
 
-void PassSteps::addResidentTasks() {
-  const int64_t perSm =
-      kernel.persistentPerSm == 0
-          ? model.resident.blocksPerSm
-          : std::min(kernel.persistentPerSm, model.resident.blocksPerSm);
-  const Figure places =
-      kernel.clusterSize == 1
-          ? figureOf(device, &DeviceModel::smCount)
-          : count(double(model.slots / perSm), "places of clusters");
-  std::string task =
-      kernel.clusterSize == 1
-          ? std::string("each the work of a block")
-          : fmt::format("each the work of a cluster of {}", kernel.clusterSize);
-  steps.add(named(count(double(perSm), "blocks an SM") * places,
-                  "tasks that fit", ""),
-            {.verdict = fmt::format("{} of {} tasks run at once, {}",
-                                    model.full.tasks, kernel.tasks, task)});
-}
-
-void PassSteps::addLife() {
+static void addLife(const PassFigures &model, Derivation &steps) {
   const Figure rate = named(count(double(model.full.tasks), "tasks") *
                                 model.taskBytes / model.life,
                             "rate that lives allow", "B/ns");
@@ -186,19 +163,19 @@ void PassSteps::addLife() {
   steps.begin("bytes in flight");
   LittlesLaw law{.inFlight = model.inFlight,
                  .latency = model.busyLatency,
-                 .rate = figureOf(device, &DeviceModel::dramGBs),
+                 .rate = figureOf(model.device, &DeviceModel::dramGBs),
                  .needed = model.needed,
                  .lives = fmt::format("whole lives of tasks allow {}, DRAM {}",
                                       quantityText(rate.value(), "B/ns"),
                                       quantityText(dram, "B/ns"))};
-  if (kernel.pace == PassPace::Flows)
+  if (model.kernel.pace == PassPace::Flows)
     law.most = 2;
-  addLittlesLaw(law, model.bound(), device, steps);
+  addLittlesLaw(law, model.bound(), model.device, steps);
   steps.begin("a task's life");
   std::string note = "waits of a task, one after the other; with half of the "
                      "bytes in flight a task moves half as much in a life that "
                      "is hardly shorter";
-  if (kernel.pace == PassPace::Reduces)
+  if (model.kernel.pace == PassPace::Reduces)
     note += "; loads wait as for an idle DRAM, because the queues of a busy "
             "one are part of DRAM's own time";
   steps.add(model.life, {.note = std::move(note)});
@@ -209,34 +186,13 @@ void PassSteps::addLife() {
                    .clears = isLimit ? "" : "latency"});
 }
 
-void PassSteps::addWaves() {
-  steps.begin(fmt::format("a wave of {} tasks", model.full.tasks));
-  steps.add(model.exponent,
-            {.note = "no limit is reached to the last byte while another is "
-                     "close, so times are joined by a norm; blocks of an SM "
-                     "overlap, so the exponent grows with them"});
-  if (model.firstExponent != model.exponent)
-    steps.add(model.firstExponent,
-              {.note = "tasks of the first wave load and store in step"});
-  if (model.firstNs.value() > 0)
-    steps.add(model.firstNs);
-  if (model.fullWaves > 0)
-    steps.add(model.fullNs);
-  addIntensity();
-  if (model.last.tasks > 0) {
-    steps.begin(fmt::format("the last wave, of {} tasks", model.last.tasks));
-    steps.add(model.lastNs);
-  }
-  steps.begin("waves");
-  addFurther();
-}
-
 /// The intensity of the problem, which no config changes much.
-void PassSteps::addIntensity() {
-  if (kernel.simdOps == 0)
+static void addIntensity(const PassFigures &model, Derivation &steps) {
+  if (model.kernel.simdOps == 0)
     return;
-  const Figure intensity = named(
-      count(kernel.simdOps, "instructions") / model.moved, "intensity", "op/B");
+  const Figure intensity =
+      named(count(model.kernel.simdOps, "instructions") / model.moved,
+            "intensity", "op/B");
   const Figure ridge =
       named(intensity * model.full.dram / model.full.issue, "ridge", "op/B");
   const bool isBelow = intensity < ridge;
@@ -250,11 +206,12 @@ void PassSteps::addIntensity() {
              .clears = isBelow ? "simd" : "dram"});
 }
 
-void PassSteps::addFurther() {
+static void addFurther(const PassFigures &model, Derivation &steps) {
+  const MemoryPass<Figure> &kernel = model.kernel;
   const auto blocks = double(kernel.clusterSize);
   FurtherWave further{
       .count = double(kernel.tasks) * blocks,
-      .placeCount = double(device.smCount),
+      .placeCount = double(model.device.smCount),
       .room = (double(model.full.tasks) - double(model.last.tasks)) * blocks};
   if (model.last.tasks == 0)
     further.room = double(model.slots - model.full.tasks) * blocks;
@@ -266,20 +223,38 @@ void PassSteps::addFurther() {
   addFurtherWave(further, steps);
 }
 
-void PassSteps::run() {
-  addTraffic();
-  addCapacity();
-  addLife();
-  addWaves();
-  steps.begin("total");
-  steps.setTotal(named(model.total, "total", "ns"), model.bound());
+static void addWaves(const PassFigures &model, Derivation &steps) {
+  steps.begin(fmt::format("a wave of {} tasks", model.full.tasks));
+  steps.add(model.exponent,
+            {.note = "no limit is reached to the last byte while another is "
+                     "close, so times are joined by a norm; blocks of an SM "
+                     "overlap, so the exponent grows with them"});
+  if (model.firstExponent != model.exponent)
+    steps.add(model.firstExponent,
+              {.note = "tasks of the first wave load and store in step"});
+  if (model.firstNs.value() > 0)
+    steps.add(model.firstNs);
+  if (model.fullWaves > 0)
+    steps.add(model.fullNs);
+  addIntensity(model, steps);
+  if (model.last.tasks > 0) {
+    steps.begin(fmt::format("the last wave, of {} tasks", model.last.tasks));
+    steps.add(model.lastNs);
+  }
+  steps.begin("waves");
+  addFurther(model, steps);
 }
 
 Derivation explainPass(const MemoryPass<Figure> &kernel,
                        const DeviceModel &device) {
-  const PassModel<Figure> model(kernel, device);
+  const PassFigures model(kernel, device);
   Derivation steps;
-  PassSteps(model, steps).run();
+  addTraffic(model, steps);
+  addCapacity(model, steps);
+  addLife(model, steps);
+  addWaves(model, steps);
+  steps.begin("total");
+  steps.setTotal(named(model.total, "total", "ns"), model.bound());
   return steps;
 }
 
