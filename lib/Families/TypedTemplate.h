@@ -8,17 +8,23 @@
 
 namespace kiln {
 
-/// \p Base, which is Template or derives from it, for configs of type
-/// \p Config. The values, their text and the beginning of a plan follow from
-/// the type.
-template <class Base, class Config> class TypedTemplate : public Base {
+/// A template for configs of type \p Config. The values, their text and the
+/// beginning of a plan follow from the type.
+template <class Config> class TypedTemplate : public Template {
 public:
   llvm::StringRef name() const final { return Config::kName; }
   const Schema &configSchema() const final { return schema; }
 
+  CandidateClass classOf(const Problem &, const Values &values) const override {
+    return classOfConfig(fromValues<Config>(values));
+  }
+
 protected:
   explicit TypedTemplate(const KernelEntry &entry)
       : entry(entry), schema(makeConfigSchema<Config>(Config::kName)) {}
+
+  /// The class of which a config is a variation.
+  virtual CandidateClass classOfConfig(const Config &config) const = 0;
 
   Values valuesOf(const Config &config) const {
     return toValues(config, schema);
@@ -42,7 +48,7 @@ protected:
   }
 
   /// The answer of fastestAt(), by fastestVariant().
-  std::optional<Template::TimedConfig> fastestOf(
+  std::optional<TimedConfig> fastestOf(
       llvm::ArrayRef<Values> configs,
       llvm::function_ref<void(const Config &, Emit<Config>)> forEachVariant,
       llvm::function_ref<std::optional<double>(const Config &)> timeOf) const {
@@ -52,7 +58,7 @@ protected:
     auto fastest = fastestVariant<Config>(typed, forEachVariant, timeOf);
     if (!fastest)
       return std::nullopt;
-    return Template::TimedConfig{valuesOf(fastest->first), fastest->second};
+    return TimedConfig{valuesOf(fastest->first), fastest->second};
   }
 
   const KernelEntry entry;

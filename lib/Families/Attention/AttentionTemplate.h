@@ -44,9 +44,8 @@ template <class Config> int splitsOf(const Config &config) {
 }
 
 /// A template of the family, given its config type.
-template <class Config>
-class AttentionTemplate : public TypedTemplate<Template, Config> {
-  using Typed = TypedTemplate<Template, Config>;
+template <class Config> class AttentionTemplate : public TypedTemplate<Config> {
+  using Typed = TypedTemplate<Config>;
   using Typed::valuesOf;
 
 public:
@@ -120,10 +119,6 @@ public:
     return end(withCollect(form.problem, form.rounds, device, round));
   }
 
-  CandidateClass classOf(const Problem &, const Values &values) const final {
-    return classOfConfig(fromValues<Config>(values));
-  }
-
   void judge(const Problem &problem, const DeviceModel &device,
              SpaceSink &sink) const final {
     AttentionProblem attention = read(problem);
@@ -134,7 +129,7 @@ public:
         sink.reject(*rejection, values);
       else
         sink.rank(values(), predictLaunch(attention, config, device),
-                  classOfConfig(config));
+                  this->classOfConfig(config));
     });
   }
 
@@ -183,9 +178,6 @@ protected:
                                              const AttentionSignature &) const {
     return std::nullopt;
   }
-
-  /// The class of which a config is a variation.
-  virtual CandidateClass classOfConfig(const Config &config) const = 0;
 
   /// The template's own limits, most telling first. \p config may be invalid:
   /// its knobs are only known to be within the schema's bounds.

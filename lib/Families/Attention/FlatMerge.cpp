@@ -34,13 +34,11 @@ private:
   MergeSignature signature;
 };
 
-class FlatMerge final
-    : public TypedMemoryPassTemplate<FlatMerge, FlatMergeConfig> {
+class FlatMerge final : public MemoryPassTemplate<FlatMerge, FlatMergeConfig> {
 public:
   FlatMerge()
-      : TypedMemoryPassTemplate({"attention/FlatMerge.cuh", "MergeSignature",
-                                 "FlatMergeConfig", "MergeParams",
-                                 "flatMerge"}) {}
+      : MemoryPassTemplate({"attention/FlatMerge.cuh", "MergeSignature",
+                            "FlatMergeConfig", "MergeParams", "flatMerge"}) {}
 
   void enumerate(const Problem &problem, const DeviceModel &,
                  llvm::function_ref<void(Values)> emit) const override {
@@ -57,8 +55,7 @@ public:
         }
   }
 
-  CandidateClass classOf(const Problem &, const Values &values) const override {
-    auto config = fromValues<FlatMergeConfig>(values);
+  CandidateClass classOfConfig(const FlatMergeConfig &config) const override {
     return {static_cast<uint64_t>(config.vector * 8 + config.items), 0};
   }
 
@@ -77,9 +74,8 @@ public:
 
 protected:
   std::optional<Rejection>
-  checkConfig(const Problem &problem, const Values &values,
+  checkConfig(const Problem &problem, const FlatMergeConfig &config,
               const DeviceModel &device) const override {
-    auto config = fromValues<FlatMergeConfig>(values);
     MergeSignature signature = readMergeSignature(problem.signature);
     if (auto rejection = checkThreads(config.threads(), device))
       return rejection;

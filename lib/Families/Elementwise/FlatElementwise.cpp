@@ -161,21 +161,19 @@ private:
 //===----------------------------------------------------------------------===//
 
 class FlatElementwise final
-    : public TypedMemoryPassTemplate<FlatElementwise, FlatElementwiseConfig> {
+    : public MemoryPassTemplate<FlatElementwise, FlatElementwiseConfig> {
 public:
   FlatElementwise()
-      : TypedMemoryPassTemplate({"elementwise/FlatElementwise.cuh",
-                                 "ElementwiseSignature",
-                                 "FlatElementwiseConfig",
-                                 "FlatElementwiseParams", "flatElementwise"}) {}
+      : MemoryPassTemplate({"elementwise/FlatElementwise.cuh",
+                            "ElementwiseSignature", "FlatElementwiseConfig",
+                            "FlatElementwiseParams", "flatElementwise"}) {}
 
   void enumerate(const Problem &problem, const DeviceModel &device,
                  llvm::function_ref<void(Values)> emit) const override;
 
   /// A class is kernels with the same memory pass; resident grids come last.
-  CandidateClass classOf(const Problem &problem,
-                         const Values &values) const override {
-    auto config = fromValues<FlatElementwiseConfig>(values);
+  CandidateClass
+  classOfConfig(const FlatElementwiseConfig &config) const override {
     bool stays = config.blocksPerSm > 0;
     int hintRank = config.hint == 2 ? 0 : config.hint == 0 ? 1 : 2;
     return {static_cast<uint64_t>(config.start * 256 + config.vector * 8 +
@@ -198,9 +196,8 @@ public:
 
 protected:
   std::optional<Rejection>
-  checkConfig(const Problem &problem, const Values &values,
+  checkConfig(const Problem &problem, const FlatElementwiseConfig &config,
               const DeviceModel &device) const override {
-    auto config = fromValues<FlatElementwiseConfig>(values);
     ElementwiseProblem p = read(problem);
     auto signature = readElementwiseSignature(problem.signature);
     if (auto rejection = checkThreads(config.threads(), device))

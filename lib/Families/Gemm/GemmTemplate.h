@@ -234,8 +234,8 @@ private:
 /// A template of the family, given its config type and what describes a kernel
 /// to its estimate: whatever estimateTile() and explainTile() take.
 template <class Config, class Kernel = TileKernel>
-class GemmTemplate : public TypedTemplate<Template, Config> {
-  using Typed = TypedTemplate<Template, Config>;
+class GemmTemplate : public TypedTemplate<Config> {
+  using Typed = TypedTemplate<Config>;
   using Typed::valuesOf;
 
 public:
@@ -369,9 +369,6 @@ protected:
     emit(config);
   }
 
-  /// The class that a config is a variation of; all rank by time.
-  virtual CandidateClass classOfConfig(const Config &config) const = 0;
-
   /// The template's own limits, most telling first. \p config may be invalid:
   /// its knobs are within the schema's bounds, no more is known of them.
   virtual std::optional<Rejection>
@@ -432,8 +429,9 @@ private:
     }
     return device.smCount;
   }
+  /// The class of a config; all rank by time.
   CandidateClass classByTime(const Config &config) const {
-    CandidateClass result = classOfConfig(config);
+    CandidateClass result = this->classOfConfig(config);
     result.ranksByTime = true;
     return result;
   }

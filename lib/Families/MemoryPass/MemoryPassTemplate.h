@@ -3,23 +3,37 @@
 
 #include "Families/MemoryPass/MemoryPassEstimate.h"
 #include "Families/TypedTemplate.h"
-#include "Kernel/Template.h"
 
 namespace kiln {
 
-/// A template whose configs are judged by their memory pass. A derived template
-/// gives that pass and its own limits; time, derivation and the test whether an
-/// SM holds a block follow.
-class MemoryPassTemplate : public Template {
+/// A template whose configs, which have a kernel each, are judged by their
+/// memory pass. A class that derives from it gives its limits and the pass of a
+/// config that checkConfig() has accepted:
+///   template <Number N> MemoryPass<N> pass(problem, config, device) const;
+/// Time, derivation and the test whether an SM holds a block follow.
+template <class Derived, class Config>
+class MemoryPassTemplate : public TypedTemplate<Config> {
 public:
-  std::optional<Rejection> prune(const Problem &problem, const Values &config,
-                                 const DeviceModel &device) const final;
-  Estimate estimate(const Problem &problem, const Values &config,
-                    const DeviceModel &device) const final;
-  Derivation explain(const Problem &problem, const Values &config,
-                     const DeviceModel &device) const final;
-  void judge(const Problem &problem, const DeviceModel &device,
-             SpaceSink &sink) const final;
+  std::optional<Rejection> prune(const Problem &problem, const Values &values,
+                                 const DeviceModel &device) const final {
+    const auto config = fromValues<Config>(values);
+    if (auto rejection = checkConfig(problem, config, device))
+      return rejection;
+    return checkResident(
+        derived().template pass<double>(problem, config, device), device);
+  }
+  Estimate estimate(const Problem &problem, const Values &values,
+                    const DeviceModel &device) const final {
+    return estimatePass(derived().template pass<double>(
+                            problem, fromValues<Config>(values), device),
+                        device);
+  }
+  Derivation explain(const Problem &problem, const Values &values,
+                     const DeviceModel &device) const final {
+    return explainPass(derived().template pass<Figure>(
+                           problem, fromValues<Config>(values), device),
+                       device);
+  }
   /// No workspace, unless a template overrides it.
   WorkspaceLayout workspace(const Problem &, const Values &,
                             const DeviceModel &) const override {
@@ -27,39 +41,13 @@ public:
   }
 
 protected:
-  /// prune() without the limits that follow from the kernel.
+  using TypedTemplate<Config>::TypedTemplate;
+  using TypedTemplate<Config>::entry;
+
+  /// prune() without the limits that follow from the memory pass.
   virtual std::optional<Rejection>
-  checkConfig(const Problem &problem, const Values &config,
+  checkConfig(const Problem &problem, const Config &config,
               const DeviceModel &device) const = 0;
-
-  /// The memory pass of a config that checkConfig() has accepted.
-  virtual MemoryPass<double> memoryPass(const Problem &problem,
-                                        const Values &config,
-                                        const DeviceModel &device) const = 0;
-  virtual MemoryPass<Figure>
-  memoryPassFigures(const Problem &problem, const Values &config,
-                    const DeviceModel &device) const = 0;
-};
-
-/// The same, given the type of its configs, which have a kernel each, and the
-/// class that derives from this one. That class has
-///   template <Number N> MemoryPass<N> pass(problem, config, device) const;
-template <class Derived, class Config>
-class TypedMemoryPassTemplate
-    : public TypedTemplate<MemoryPassTemplate, Config> {
-protected:
-  using TypedTemplate<MemoryPassTemplate, Config>::TypedTemplate;
-  using TypedTemplate<MemoryPassTemplate, Config>::entry;
-
-  MemoryPass<double> memoryPass(const Problem &problem, const Values &values,
-                                const DeviceModel &device) const final {
-    return passOf<double>(problem, values, device);
-  }
-  MemoryPass<Figure> memoryPassFigures(const Problem &problem,
-                                       const Values &values,
-                                       const DeviceModel &device) const final {
-    return passOf<Figure>(problem, values, device);
-  }
 
   /// The plan of \p values, which say \p config, without a binder.
   template <class Signature>
@@ -74,12 +62,7 @@ protected:
   }
 
 private:
-  template <Number N>
-  MemoryPass<N> passOf(const Problem &problem, const Values &values,
-                       const DeviceModel &device) const {
-    return static_cast<const Derived &>(*this).template pass<N>(
-        problem, fromValues<Config>(values), device);
-  }
+  const Derived &derived() const { return static_cast<const Derived &>(*this); }
 };
 
 } // namespace kiln

@@ -32,12 +32,12 @@ private:
 };
 
 class BlockPrepack final
-    : public TypedMemoryPassTemplate<BlockPrepack, BlockPrepackConfig> {
+    : public MemoryPassTemplate<BlockPrepack, BlockPrepackConfig> {
 public:
   BlockPrepack()
-      : TypedMemoryPassTemplate({"prepack/BlockPrepack.cuh", "PrepackSignature",
-                                 "BlockPrepackConfig", "PrepackParams",
-                                 "blockPrepack"}) {}
+      : MemoryPassTemplate({"prepack/BlockPrepack.cuh", "PrepackSignature",
+                            "BlockPrepackConfig", "PrepackParams",
+                            "blockPrepack"}) {}
 
   void enumerate(const Problem &, const DeviceModel &,
                  llvm::function_ref<void(Values)> emit) const override {
@@ -46,8 +46,8 @@ public:
         emit(valuesOf({threads, depthBlocks}));
   }
 
-  CandidateClass classOf(const Problem &, const Values &values) const override {
-    auto config = fromValues<BlockPrepackConfig>(values);
+  CandidateClass
+  classOfConfig(const BlockPrepackConfig &config) const override {
     return {static_cast<uint64_t>(config.depthBlocks), 0};
   }
 
@@ -66,9 +66,8 @@ public:
 
 protected:
   std::optional<Rejection>
-  checkConfig(const Problem &problem, const Values &values,
+  checkConfig(const Problem &problem, const BlockPrepackConfig &config,
               const DeviceModel &device) const override {
-    auto config = fromValues<BlockPrepackConfig>(values);
     PrepackSignature signature = readPrepackSignature(problem.signature);
     if (auto rejection = checkThreads(config.threads(), device))
       return rejection;

@@ -20,8 +20,7 @@ public:
 
   bool isGeneric() const override { return true; }
 
-  CandidateClass classOf(const Problem &, const Values &values) const override {
-    auto config = fromValues<ReloadRowsConfig>(values);
+  CandidateClass classOfConfig(const ReloadRowsConfig &config) const override {
     constexpr uint64_t kReload = 1000; // apart from the other templates' keys
     return {kReload + 10u * static_cast<unsigned>(config.cluster) +
                 (config.gridPerSm > 0),

@@ -23,8 +23,8 @@ public:
                        const ResidentRowsConfig &config,
                        const DeviceModel &device) const;
 
-  CandidateClass classOf(const Problem &, const Values &values) const override {
-    auto config = fromValues<ResidentRowsConfig>(values);
+  CandidateClass
+  classOfConfig(const ResidentRowsConfig &config) const override {
     // A class is the place that keeps a row, and the way in which short rows
     // are read.
     int64_t key = 8 * config.cluster + 4 * (config.vector == 1) +

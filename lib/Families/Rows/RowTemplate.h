@@ -85,10 +85,10 @@ private:
 ///   template <Number N> MemoryPass<N> stream(problem, signature, config,
 ///                                            device) const;
 template <class Derived, class Config>
-class RowTemplate : public TypedMemoryPassTemplate<Derived, Config> {
+class RowTemplate : public MemoryPassTemplate<Derived, Config> {
 public:
   RowTemplate(RowKind kind, const KernelEntry &entry)
-      : TypedMemoryPassTemplate<Derived, Config>(entry), kind(kind) {}
+      : MemoryPassTemplate<Derived, Config>(entry), kind(kind) {}
 
   template <Number N>
   MemoryPass<N> pass(const Problem &problem, const Config &config,
@@ -137,9 +137,8 @@ public:
 
 protected:
   std::optional<Rejection> checkConfig(const Problem &problem,
-                                       const Values &values,
+                                       const Config &config,
                                        const DeviceModel &device) const final {
-    Config config = fromValues<Config>(values);
     RowProblem rows = read(problem);
     RowSignature signature = readRowSignature(problem.signature);
     if (auto rejection = checkThreads(config.threads(), device))

@@ -22,8 +22,7 @@ public:
 
   bool isGeneric() const override { return true; }
 
-  CandidateClass classOf(const Problem &, const Values &values) const override {
-    auto config = fromValues<SplitRowsConfig>(values);
+  CandidateClass classOfConfig(const SplitRowsConfig &config) const override {
     constexpr uint64_t kSplit = 2000; // apart from the other templates' keys
     return {kSplit + (config.ranges > 1), 0};
   }

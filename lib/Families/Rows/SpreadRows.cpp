@@ -26,8 +26,7 @@ public:
                        const SpreadRowsConfig &config,
                        const DeviceModel &device) const;
 
-  CandidateClass classOf(const Problem &, const Values &values) const override {
-    auto config = fromValues<SpreadRowsConfig>(values);
+  CandidateClass classOfConfig(const SpreadRowsConfig &config) const override {
     constexpr uint64_t kSpread = 3000; // apart from the other templates' keys
     // A class is the number of rows in flight, and whether a part of them
     // stays.

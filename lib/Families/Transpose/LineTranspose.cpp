@@ -32,8 +32,7 @@ public:
                            "lineTranspose"}) {}
 
   /// A class is a tile and its copies; threads vary within it.
-  CandidateClass classOf(const Problem &, const Values &values) const override {
-    auto c = fromValues<LineTransposeConfig>(values);
+  CandidateClass classOfConfig(const LineTransposeConfig &c) const override {
     constexpr uint64_t kMostCopy = 32;
     return {static_cast<uint64_t>(c.tileCols) * kMostCopy +
                 static_cast<uint64_t>(c.copyBytes),

@@ -28,8 +28,7 @@ public:
                            "TransposeParams", "shiftedTranspose"}) {}
 
   /// A class is a tile; threads, hints and rasters vary within it.
-  CandidateClass classOf(const Problem &, const Values &values) const override {
-    auto c = fromValues<ShiftedTransposeConfig>(values);
+  CandidateClass classOfConfig(const ShiftedTransposeConfig &c) const override {
     return {static_cast<uint64_t>(c.tileRows) * 1024 +
                 static_cast<uint64_t>(c.tileCols),
             0};

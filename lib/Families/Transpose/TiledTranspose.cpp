@@ -47,8 +47,7 @@ public:
                            "tiledTranspose"}) {}
 
   /// A class is a tile; threads, hints and rasters vary within it.
-  CandidateClass classOf(const Problem &, const Values &values) const override {
-    TiledTransposeConfig c = fromValues<TiledTransposeConfig>(values);
+  CandidateClass classOfConfig(const TiledTransposeConfig &c) const override {
     return {classKey({c.tileRows, c.tileCols, c.vector}), 0};
   }
 

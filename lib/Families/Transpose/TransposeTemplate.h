@@ -142,9 +142,9 @@ private:
 ///   template <Number N> void addCosts(MemoryPass<N> &kernel, config, problem,
 ///                                     signature, device) const;
 template <class Derived, class Config>
-class TransposeTemplate : public TypedMemoryPassTemplate<Derived, Config> {
+class TransposeTemplate : public MemoryPassTemplate<Derived, Config> {
 public:
-  using TypedMemoryPassTemplate<Derived, Config>::TypedMemoryPassTemplate;
+  using MemoryPassTemplate<Derived, Config>::MemoryPassTemplate;
 
   void enumerate(const Problem &problem, const DeviceModel &,
                  llvm::function_ref<void(Values)> emit) const final {
@@ -171,9 +171,8 @@ public:
 
 protected:
   std::optional<Rejection> checkConfig(const Problem &problem,
-                                       const Values &values,
+                                       const Config &config,
                                        const DeviceModel &device) const final {
-    auto config = fromValues<Config>(values);
     TransposeProblem p = read(problem);
     TransposeSignature signature = readTransposeSignature(problem.signature);
     if (auto rejection = checkThreads(config.threads(), device))
