@@ -2,9 +2,8 @@
 #include "Families/Attention/MergeFamily.h"
 
 #include "Families/Families.h"
-#include "Families/KernelUnit.h"
+#include "Families/KernelReference.h"
 #include "Families/ProblemFields.h"
-#include "Families/ReferenceStep.h"
 #include "Families/Rounding.h"
 #include "attention/FlatMergeConfig.h"
 
@@ -62,31 +61,6 @@ private:
   static MergeProblem read(const Problem &problem) {
     return readMergeProblem(problem.values.array().data());
   }
-};
-
-class MergeReference final : public Reference {
-public:
-  MergeReference(const MergeSignature &signature, const DeviceModel &device)
-      : unit(makeKernelUnit(
-            {"attention/ReferenceMerge.cuh", "MergeSignature",
-             "ReferenceMergeConfig", "ReferenceMergeParams", "referenceMerge"},
-            referenceOf(mergeProblemSchema(), signature, config), device)) {}
-
-  const TranslationUnit &translationUnit() const override { return unit; }
-
-  void bind(const Arguments &arguments, const ReferencePart &part,
-            LaunchSpec &spec) const override {
-    ReferenceMergeParams params;
-    params.merge =
-        makeMergeParams(readMergeProblem(arguments.problem), arguments);
-    params.isLse = part.operand == MergeOperand::Lse;
-    addReferenceStep(part, params, config.blocks(part.rows()), config.threads(),
-                     spec);
-  }
-
-private:
-  static constexpr ReferenceMergeConfig config{};
-  TranslationUnit unit;
 };
 
 } // namespace
@@ -206,7 +180,20 @@ std::unique_ptr<KernelFamily> makeAttentionMergeFamily() {
 
 std::unique_ptr<Reference> makeMergeReference(const MergeSignature &signature,
                                               const DeviceModel &device) {
-  return std::make_unique<MergeReference>(signature, device);
+  constexpr ReferenceMergeConfig kConfig{};
+  return makeReference<ReferenceMergeParams>(
+      makeKernelUnit(
+          {"attention/ReferenceMerge.cuh", "MergeSignature",
+           "ReferenceMergeConfig", "ReferenceMergeParams", "referenceMerge"},
+          referenceOf(mergeProblemSchema(), signature, kConfig), device),
+      kConfig.threads(),
+      [=](const Arguments &arguments, const ReferencePart &part,
+          ReferenceMergeParams &params) {
+        params.merge =
+            makeMergeParams(readMergeProblem(arguments.problem), arguments);
+        params.isLse = part.operand == MergeOperand::Lse;
+        return kConfig.blocks(part.rows());
+      });
 }
 
 } // namespace kiln

@@ -1,8 +1,7 @@
 //===- ElementwiseReference.cpp - parameters, and the reference -----------===//
 #include "Families/Elementwise/ElementwiseFamily.h"
 
-#include "Families/KernelUnit.h"
-#include "Families/ReferenceStep.h"
+#include "Families/KernelReference.h"
 #include "elementwise/ReferenceElementwiseConfig.h"
 
 namespace kiln {
@@ -31,42 +30,24 @@ ElementwiseParams makeElementwiseParams(const ElementwiseProblem &problem,
   return params;
 }
 
-namespace {
-
-class ElementwiseReference final : public Reference {
-public:
-  ElementwiseReference(const ElementwiseSignature &signature,
-                       const DeviceModel &device)
-      : unit(makeKernelUnit(
-            {"elementwise/ReferenceElementwise.cuh", "ElementwiseSignature",
-             "ReferenceElementwiseConfig", "ReferenceElementwiseParams",
-             "referenceElementwise"},
-            referenceOf(elementwiseProblemSchema(), signature, config),
-            device)) {}
-
-  const TranslationUnit &translationUnit() const override { return unit; }
-
-  /// The only written operand is y.
-  void bind(const Arguments &arguments, const ReferencePart &part,
-            LaunchSpec &spec) const override {
-    ElementwiseProblem problem = readElementwiseProblem(arguments.problem);
-    ReferenceElementwiseParams params;
-    params.operands = makeElementwiseParams(problem, arguments);
-    addReferenceStep(part, params, config.blocks(part.rows(), problem.cols),
-                     config.threads(), spec);
-  }
-
-private:
-  static constexpr ReferenceElementwiseConfig config{};
-  TranslationUnit unit;
-};
-
-} // namespace
-
 std::unique_ptr<Reference>
 makeElementwiseReference(const ElementwiseSignature &signature,
                          const DeviceModel &device) {
-  return std::make_unique<ElementwiseReference>(signature, device);
+  constexpr ReferenceElementwiseConfig kConfig{};
+  return makeReference<ReferenceElementwiseParams>(
+      makeKernelUnit(
+          {"elementwise/ReferenceElementwise.cuh", "ElementwiseSignature",
+           "ReferenceElementwiseConfig", "ReferenceElementwiseParams",
+           "referenceElementwise"},
+          referenceOf(elementwiseProblemSchema(), signature, kConfig), device),
+      kConfig.threads(),
+      // The only written operand is y.
+      [=](const Arguments &arguments, const ReferencePart &part,
+          ReferenceElementwiseParams &params) {
+        ElementwiseProblem problem = readElementwiseProblem(arguments.problem);
+        params.operands = makeElementwiseParams(problem, arguments);
+        return kConfig.blocks(part.rows(), problem.cols);
+      });
 }
 
 } // namespace kiln

@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "Families/Gemm/GemmTemplate.h"
-#include "Families/ReferenceStep.h"
+#include "Families/KernelReference.h"
 #include "Model/MathUtil.h"
 #include "gemm/NaiveGemmConfig.h"
 #include "gemm/ReferenceQuantizedConfig.h"
@@ -63,80 +63,6 @@ protected:
   }
 };
 
-class GemmReference final : public Reference {
-public:
-  GemmReference(const GemmSignature &signature, const DeviceModel &device)
-      : unit(makeKernelUnit(
-            {"gemm/ReferenceGemm.cuh", "GemmSignature", "ReferenceGemmConfig",
-             "ReferenceGemmParams", "referenceGemm"},
-            referenceOf(gemmProblemSchema(), signature, config), device)) {}
-
-  const TranslationUnit &translationUnit() const override { return unit; }
-
-  /// The one written operand is d.
-  void bind(const Arguments &arguments, const ReferencePart &part,
-            LaunchSpec &spec) const override {
-    GemmProblem problem = readGemmProblem(arguments.problem);
-    ReferenceGemmParams params;
-    params.gemm = makeGemmParams(problem, arguments);
-    addReferenceStep(part, params, config.blocks(part.rows(), problem.n),
-                     config.threads(), spec);
-  }
-
-private:
-  static constexpr ReferenceGemmConfig config{};
-  TranslationUnit unit;
-};
-
-class QuantizedReference final : public Reference {
-public:
-  QuantizedReference(const GemmSignature &product, ScaleKind scaleD,
-                     const DeviceModel &device)
-      : config{scaleD},
-        unit(makeKernelUnit(
-            {"gemm/ReferenceQuantized.cuh", "GemmSignature",
-             "ReferenceQuantizedConfig", "ReferenceQuantizedParams",
-             "referenceQuantized"},
-            {.name = referenceName(gemmProblemSchema(), "quantized"),
-             .signature = initializerText(product),
-             .config = fmt::format("{{.scale = kiln::ScaleKind::{}}}",
-                                   scaleD == ScaleKind::Tensor ? "Tensor"
-                                   : scaleD == ScaleKind::Row  ? "Row"
-                                                               : "Block1x128"),
-             .threads = config.threads(),
-             .sharedBytes = 0,
-             .maySpill = true},
-            device)) {}
-
-  const TranslationUnit &translationUnit() const override { return unit; }
-
-  /// Written are d and, unless they are given, its scales.
-  void bind(const Arguments &arguments, const ReferencePart &part,
-            LaunchSpec &spec) const override {
-    const GemmProblem problem = readGemmProblem(arguments.problem);
-    ReferenceQuantizedParams params;
-    params.gemm = makeGemmParams(problem, arguments);
-    params.columns = problem.outCols();
-    params.ofScales = part.operand == GemmOperand::ScaleD;
-    const bool isRow = problem.scaleD.kind == ScaleKind::Row;
-    params.linesAreRows = !isRow && !problem.scaleD.alongRows;
-    params.lineScales =
-        params.linesAreRows ? problem.rowScalesD() : problem.room;
-    const OperandArgument &scales = arguments.operands[GemmOperand::ScaleD];
-    params.scale = reinterpret_cast<const float *>(scales.address);
-    params.scaleStride = scales.batchStride;
-    const int64_t each = params.ofScales ? params.lineScales
-                         : isRow         ? 1
-                                 : ceilDiv(params.columns, config.kGroup);
-    addReferenceStep(part, params, config.blocks(part.rows() * each),
-                     config.threads(), spec);
-  }
-
-private:
-  ReferenceQuantizedConfig config;
-  TranslationUnit unit;
-};
-
 } // namespace
 
 std::unique_ptr<Template> makeNaiveGemmTemplate() {
@@ -145,13 +71,61 @@ std::unique_ptr<Template> makeNaiveGemmTemplate() {
 
 std::unique_ptr<Reference> makeGemmReference(const GemmSignature &signature,
                                              const DeviceModel &device) {
-  return std::make_unique<GemmReference>(signature, device);
+  constexpr ReferenceGemmConfig kConfig{};
+  return makeReference<ReferenceGemmParams>(
+      makeKernelUnit(
+          {"gemm/ReferenceGemm.cuh", "GemmSignature", "ReferenceGemmConfig",
+           "ReferenceGemmParams", "referenceGemm"},
+          referenceOf(gemmProblemSchema(), signature, kConfig), device),
+      kConfig.threads(),
+      // The one written operand is d.
+      [=](const Arguments &arguments, const ReferencePart &part,
+          ReferenceGemmParams &params) {
+        GemmProblem problem = readGemmProblem(arguments.problem);
+        params.gemm = makeGemmParams(problem, arguments);
+        return kConfig.blocks(part.rows(), problem.n);
+      });
 }
 
 std::unique_ptr<Reference> makeQuantizedReference(const GemmSignature &product,
                                                   ScaleKind scaleD,
                                                   const DeviceModel &device) {
-  return std::make_unique<QuantizedReference>(product, scaleD, device);
+  const ReferenceQuantizedConfig config{scaleD};
+  return makeReference<ReferenceQuantizedParams>(
+      makeKernelUnit(
+          {"gemm/ReferenceQuantized.cuh", "GemmSignature",
+           "ReferenceQuantizedConfig", "ReferenceQuantizedParams",
+           "referenceQuantized"},
+          {.name = referenceName(gemmProblemSchema(), "quantized"),
+           .signature = initializerText(product),
+           .config = fmt::format("{{.scale = kiln::ScaleKind::{}}}",
+                                 scaleD == ScaleKind::Tensor ? "Tensor"
+                                 : scaleD == ScaleKind::Row  ? "Row"
+                                                             : "Block1x128"),
+           .threads = config.threads(),
+           .sharedBytes = 0,
+           .maySpill = true},
+          device),
+      config.threads(),
+      // Written are d and, unless they are given, its scales.
+      [=](const Arguments &arguments, const ReferencePart &part,
+          ReferenceQuantizedParams &params) {
+        const GemmProblem problem = readGemmProblem(arguments.problem);
+        params.gemm = makeGemmParams(problem, arguments);
+        params.columns = problem.outCols();
+        params.ofScales = part.operand == GemmOperand::ScaleD;
+        const bool isRow = problem.scaleD.kind == ScaleKind::Row;
+        params.linesAreRows = !isRow && !problem.scaleD.alongRows;
+        params.lineScales =
+            params.linesAreRows ? problem.rowScalesD() : problem.room;
+        const OperandArgument &scales = arguments.operands[GemmOperand::ScaleD];
+        params.scale = reinterpret_cast<const float *>(scales.address);
+        params.scaleStride = scales.batchStride;
+        const int64_t each = params.ofScales ? params.lineScales
+                             : isRow         ? 1
+                                     : ceilDiv(params.columns, config.kGroup);
+        return config.blocks(part.rows() * each);
+      });
 }
 
 } // namespace kiln

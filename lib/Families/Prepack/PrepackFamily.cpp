@@ -2,9 +2,8 @@
 #include "Families/Prepack/PrepackFamily.h"
 
 #include "Families/Families.h"
-#include "Families/KernelUnit.h"
+#include "Families/KernelReference.h"
 #include "Families/ProblemFields.h"
-#include "Families/ReferenceStep.h"
 #include "Support/Error.h"
 #include "Support/Format.h"
 #include "prepack/BlockPrepackConfig.h"
@@ -63,41 +62,30 @@ private:
   }
 };
 
-class PrepackReference final : public Reference {
-public:
-  PrepackReference(const PrepackSignature &signature, const DeviceModel &device)
-      : unit(makeKernelUnit(
-            {"prepack/ReferencePrepack.cuh", "PrepackSignature",
-             "ReferencePrepackConfig", "ReferencePrepackParams",
-             "referencePrepack"},
-            referenceOf(prepackProblemSchema(), signature, config), device)) {}
-
-  const TranslationUnit &translationUnit() const override { return unit; }
-
-  void bind(const Arguments &arguments, const ReferencePart &part,
-            LaunchSpec &spec) const override {
-    PrepackProblem problem = readPrepackProblem(arguments.problem);
-    const bool isWeights = part.operand == PrepackOperand::Packed;
-    ReferencePrepackParams params;
-    params.prepack = makePrepackParams(problem, arguments);
-    params.operand = part.operand - PrepackOperand::Packed;
-    params.columns = isWeights ? problem.rowBytes() : problem.rowScales();
-    addReferenceStep(part, params, config.blocks(part.rows(), params.columns),
-                     config.threads(), spec);
-  }
-
-private:
-  static constexpr ReferencePrepackConfig config{};
-  TranslationUnit unit;
-};
-
 } // namespace
 
 std::unique_ptr<Reference>
 PrepackFamily::reference(const Problem &problem,
                          const DeviceModel &device) const {
-  return std::make_unique<PrepackReference>(
-      readPrepackSignature(problem.signature), device);
+  constexpr ReferencePrepackConfig kConfig{};
+  return makeReference<ReferencePrepackParams>(
+      makeKernelUnit({"prepack/ReferencePrepack.cuh", "PrepackSignature",
+                      "ReferencePrepackConfig", "ReferencePrepackParams",
+                      "referencePrepack"},
+                     referenceOf(prepackProblemSchema(),
+                                 readPrepackSignature(problem.signature),
+                                 kConfig),
+                     device),
+      kConfig.threads(),
+      [=](const Arguments &arguments, const ReferencePart &part,
+          ReferencePrepackParams &params) {
+        PrepackProblem p = readPrepackProblem(arguments.problem);
+        const bool isWeights = part.operand == PrepackOperand::Packed;
+        params.prepack = makePrepackParams(p, arguments);
+        params.operand = part.operand - PrepackOperand::Packed;
+        params.columns = isWeights ? p.rowBytes() : p.rowScales();
+        return kConfig.blocks(part.rows(), params.columns);
+      });
 }
 
 //===----------------------------------------------------------------------===//

@@ -1,6 +1,5 @@
 //===- RowReference.cpp - the reference for problems over rows ------------===//
-#include "Families/KernelUnit.h"
-#include "Families/ReferenceStep.h"
+#include "Families/KernelReference.h"
 #include "Families/Rows/RowFamily.h"
 #include "Support/Format.h"
 #include "rows/ReferenceRowsConfig.h"
@@ -9,58 +8,38 @@
 
 namespace kiln {
 
-namespace {
-
-class RowReference final : public Reference {
-public:
-  RowReference(RowKind kind, const RowProblem &problem,
-               const DeviceModel &device)
-      : kind(kind), config(configFor(problem)),
-        unit(makeKernelUnit(
-            {"rows/ReferenceRows.cuh", "RowSignature", "ReferenceRowsConfig",
-             "ReferenceRowParams", "referenceRows"},
-            {.name = referenceName(rowProblemSchema(kind)),
-             .signature = initializerText(signatureOf(problem)),
-             .config =
-                 fmt::format("{{.blockThreads = {}}}", config.blockThreads),
-             .threads = config.threads(),
-             .sharedBytes = config.sharedBytes(signatureOf(problem)),
-             .maySpill = true},
-            device)) {}
-
-  const TranslationUnit &translationUnit() const override { return unit; }
-
-  void bind(const Arguments &arguments, const ReferencePart &part,
-            LaunchSpec &spec) const override {
-    ReferenceRowParams params;
-    params.row =
-        makeRowParams(readRowProblem(kind, arguments.problem), arguments);
-    params.output = part.operand;
-    addReferenceStep(part, params, config.blocks(part.rows()), config.threads(),
-                     spec);
-  }
-
-private:
-  /// Few blocks sum few long rows, so these blocks should be large.
-  static ReferenceRowsConfig configFor(const RowProblem &problem) {
-    constexpr int64_t kLongRow = 8192;
-    ReferenceRowsConfig config;
-    if (problem.allRows || problem.cols > kLongRow)
-      config.blockThreads = ReferenceRowsConfig::kMaxThreads;
-    return config;
-  }
-
-  RowKind kind;
+/// Few blocks sum few long rows, so these blocks should be large.
+static ReferenceRowsConfig referenceConfigFor(const RowProblem &problem) {
+  constexpr int64_t kLongRow = 8192;
   ReferenceRowsConfig config;
-  TranslationUnit unit;
-};
-
-} // namespace
+  if (problem.allRows || problem.cols > kLongRow)
+    config.blockThreads = ReferenceRowsConfig::kMaxThreads;
+  return config;
+}
 
 std::unique_ptr<Reference> makeRowReference(RowKind kind,
                                             const RowProblem &problem,
                                             const DeviceModel &device) {
-  return std::make_unique<RowReference>(kind, problem, device);
+  const ReferenceRowsConfig config = referenceConfigFor(problem);
+  return makeReference<ReferenceRowParams>(
+      makeKernelUnit(
+          {"rows/ReferenceRows.cuh", "RowSignature", "ReferenceRowsConfig",
+           "ReferenceRowParams", "referenceRows"},
+          {.name = referenceName(rowProblemSchema(kind)),
+           .signature = initializerText(signatureOf(problem)),
+           .config = fmt::format("{{.blockThreads = {}}}", config.blockThreads),
+           .threads = config.threads(),
+           .sharedBytes = config.sharedBytes(signatureOf(problem)),
+           .maySpill = true},
+          device),
+      config.threads(),
+      [=](const Arguments &arguments, const ReferencePart &part,
+          ReferenceRowParams &params) {
+        params.row =
+            makeRowParams(readRowProblem(kind, arguments.problem), arguments);
+        params.output = part.operand;
+        return config.blocks(part.rows());
+      });
 }
 
 } // namespace kiln

@@ -1,6 +1,5 @@
 //===- TransposeReference.cpp ---------------------------------------------===//
-#include "Families/KernelUnit.h"
-#include "Families/ReferenceStep.h"
+#include "Families/KernelReference.h"
 #include "Families/Transpose/TransposeFamily.h"
 #include "Families/Transpose/TransposeTemplate.h"
 #include "Kernel/Sources.h"
@@ -9,9 +8,7 @@
 
 namespace kiln {
 
-namespace {
-
-TranslationUnit referenceUnit(DType type, const DeviceModel &device) {
+static TranslationUnit referenceUnit(DType type, const DeviceModel &device) {
   const llvm::StringRef typeName = enumeratorOf(type);
   UnitParts unit;
   unit.name = tagged(referenceName(transposeProblemSchema()), typeName);
@@ -32,33 +29,17 @@ extern "C" __global__ void __launch_bounds__({threads})
   return TranslationUnit(std::move(unit));
 }
 
-class TransposeReference final : public Reference {
-public:
-  TransposeReference(DType type, const DeviceModel &device)
-      : unit(referenceUnit(type, device)) {}
-
-  const TranslationUnit &translationUnit() const override { return unit; }
-
-  void bind(const Arguments &arguments, const ReferencePart &part,
-            LaunchSpec &spec) const override {
-    TransposeProblem problem = readTransposeProblem(arguments.problem);
-    ReferenceTransposeParams params;
-    params.transpose = makeTransposeParams(problem, arguments);
-    addReferenceStep(
-        part, params,
-        ReferenceTransposeConfig::blocks(part.rows(), problem.rows),
-        ReferenceTransposeConfig::threads(), spec);
-  }
-
-private:
-  TranslationUnit unit;
-};
-
-} // namespace
-
 std::unique_ptr<Reference> makeTransposeReference(DType type,
                                                   const DeviceModel &device) {
-  return std::make_unique<TransposeReference>(type, device);
+  using Config = ReferenceTransposeConfig;
+  return makeReference<ReferenceTransposeParams>(
+      referenceUnit(type, device), Config::threads(),
+      [](const Arguments &arguments, const ReferencePart &part,
+         ReferenceTransposeParams &params) {
+        TransposeProblem problem = readTransposeProblem(arguments.problem);
+        params.transpose = makeTransposeParams(problem, arguments);
+        return Config::blocks(part.rows(), problem.rows);
+      });
 }
 
 } // namespace kiln
