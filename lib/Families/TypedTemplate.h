@@ -8,6 +8,19 @@
 
 namespace kiln {
 
+/// The binder whose bind() is \p bind, which throws nothing.
+template <class Bind> std::shared_ptr<const Binder> makeBinder(Bind bind) {
+  struct Bound final : Binder {
+    explicit Bound(Bind function) : function(std::move(function)) {}
+    void bind(const Arguments &arguments, const LaunchContext &context,
+              LaunchSpec &spec) const noexcept override {
+      function(arguments, context, spec);
+    }
+    Bind function;
+  };
+  return std::make_shared<const Bound>(std::move(bind));
+}
+
 /// A template for configs of type \p Config. The values, their text and the
 /// beginning of a plan follow from the type.
 template <class Config> class TypedTemplate : public Template {

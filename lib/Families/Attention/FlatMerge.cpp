@@ -14,26 +14,6 @@ namespace kiln {
 
 namespace {
 
-class FlatMergeBinder final : public Binder {
-public:
-  FlatMergeBinder(const FlatMergeConfig &config,
-                  const MergeSignature &signature)
-      : config(config), signature(signature) {}
-
-  void bind(const Arguments &arguments, const LaunchContext &,
-            LaunchSpec &spec) const noexcept override {
-    MergeProblem problem = readMergeProblem(arguments.problem);
-    KernelStep &step = spec.addKernel(makeMergeParams(problem, arguments));
-    step.grid.x =
-        static_cast<uint32_t>(config.blocks(signature, problem.allRows()));
-    step.block.x = static_cast<uint32_t>(config.threads());
-  }
-
-private:
-  FlatMergeConfig config;
-  MergeSignature signature;
-};
-
 class FlatMerge final : public MemoryPassTemplate<FlatMerge, FlatMergeConfig> {
 public:
   FlatMerge()
@@ -65,7 +45,15 @@ public:
     MergeSignature signature = readMergeSignature(problem.signature);
     Plan plan = planWithoutBinder(problem, values, signature, config,
                                   /*sharedBytes=*/0, device);
-    plan.binder = std::make_shared<FlatMergeBinder>(config, signature);
+    plan.binder = makeBinder([config, signature](const Arguments &arguments,
+                                                 const LaunchContext &,
+                                                 LaunchSpec &spec) {
+      MergeProblem p = readMergeProblem(arguments.problem);
+      KernelStep &step = spec.addKernel(makeMergeParams(p, arguments));
+      step.grid.x =
+          static_cast<uint32_t>(config.blocks(signature, p.allRows()));
+      step.block.x = static_cast<uint32_t>(config.threads());
+    });
     return plan;
   }
 

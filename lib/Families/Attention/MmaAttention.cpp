@@ -125,35 +125,6 @@ int64_t sectionOf(const Config &config, const AttentionProblem &problem,
   return ceilDiv(heads, ceilDiv(heads, section));
 }
 
-class MmaAttentionBinder final : public Binder {
-public:
-  MmaAttentionBinder(const Config &config, const AttentionSignature &signature,
-                     int64_t l2Bytes)
-      : config(config), sharedBytes(config.sharedBytes(signature)),
-        l2Bytes(l2Bytes), scaleByDefault(defaultScale(signature.headDim)) {}
-
-  void bind(const Arguments &arguments, const LaunchContext &,
-            LaunchSpec &spec) const noexcept override {
-    AttentionProblem problem = readLaunchedAttention(arguments.problem);
-    KernelStep &step = spec.addKernelOf([&] {
-      return makeAttentionParams(problem, arguments, scaleByDefault);
-    });
-    int64_t section = sectionOf(config, problem, l2Bytes);
-    step.grid.x = static_cast<uint32_t>(
-        config.blocksOf(rowsOf(config, problem)) * section);
-    step.grid.y =
-        static_cast<uint32_t>(ceilDiv(headsOf(config, problem), section));
-    step.block.x = static_cast<uint32_t>(config.threads());
-    step.sharedBytes = static_cast<uint32_t>(sharedBytes);
-  }
-
-private:
-  Config config;
-  int sharedBytes;
-  int64_t l2Bytes;
-  double scaleByDefault;
-};
-
 class MmaAttentionTemplate final : public TiledAttention<Config> {
 public:
   MmaAttentionTemplate()
@@ -229,8 +200,22 @@ protected:
   void completePlan(const AttentionProblem &,
                     const AttentionSignature &signature, const Config &config,
                     const DeviceModel &device, Plan &plan) const override {
-    plan.binder =
-        std::make_shared<MmaAttentionBinder>(config, signature, device.l2Bytes);
+    plan.binder = makeBinder([config,
+                              sharedBytes = config.sharedBytes(signature),
+                              l2Bytes = device.l2Bytes,
+                              scaleByDefault = defaultScale(signature.headDim)](
+                                 const Arguments &arguments,
+                                 const LaunchContext &, LaunchSpec &spec) {
+      AttentionProblem p = readLaunchedAttention(arguments.problem);
+      KernelStep &step = spec.addKernelOf(
+          [&] { return makeAttentionParams(p, arguments, scaleByDefault); });
+      int64_t section = sectionOf(config, p, l2Bytes);
+      step.grid.x =
+          static_cast<uint32_t>(config.blocksOf(rowsOf(config, p)) * section);
+      step.grid.y = static_cast<uint32_t>(ceilDiv(headsOf(config, p), section));
+      step.block.x = static_cast<uint32_t>(config.threads());
+      step.sharedBytes = static_cast<uint32_t>(sharedBytes);
+    });
   }
 };
 

@@ -12,28 +12,6 @@ namespace kiln {
 
 namespace {
 
-class NaiveAttentionBinder final : public Binder {
-public:
-  NaiveAttentionBinder(const NaiveAttentionConfig &config, int64_t headDim)
-      : config(config), scaleByDefault(defaultScale(headDim)) {}
-
-  void bind(const Arguments &arguments, const LaunchContext &,
-            LaunchSpec &spec) const noexcept override {
-    AttentionProblem problem = readLaunchedAttention(arguments.problem);
-    KernelStep &step = spec.addKernelOf([&] {
-      return makeAttentionParams(problem, arguments, scaleByDefault);
-    });
-    double rows =
-        double(problem.batch) * double(problem.heads) * double(problem.queries);
-    step.grid.x = static_cast<uint32_t>(config.blocks(rows));
-    step.block.x = static_cast<uint32_t>(config.threads());
-  }
-
-private:
-  NaiveAttentionConfig config;
-  double scaleByDefault;
-};
-
 class NaiveAttention final : public AttentionTemplate<NaiveAttentionConfig> {
 public:
   NaiveAttention()
@@ -86,7 +64,17 @@ protected:
                     const NaiveAttentionConfig &config, const DeviceModel &,
                     Plan &plan) const override {
     plan.binder =
-        std::make_shared<NaiveAttentionBinder>(config, signature.headDim);
+        makeBinder([config, scaleByDefault = defaultScale(signature.headDim)](
+                       const Arguments &arguments, const LaunchContext &,
+                       LaunchSpec &spec) {
+          AttentionProblem p = readLaunchedAttention(arguments.problem);
+          KernelStep &step = spec.addKernelOf([&] {
+            return makeAttentionParams(p, arguments, scaleByDefault);
+          });
+          double rows = double(p.batch) * double(p.heads) * double(p.queries);
+          step.grid.x = static_cast<uint32_t>(config.blocks(rows));
+          step.block.x = static_cast<uint32_t>(config.threads());
+        });
   }
 };
 

@@ -127,36 +127,6 @@ std::optional<Rejection> checkGrid(const ElementwiseProblem &p,
 }
 
 //===----------------------------------------------------------------------===//
-// Binding
-//===----------------------------------------------------------------------===//
-
-class FlatBinder final : public Binder {
-public:
-  FlatBinder(const FlatElementwiseConfig &config,
-             const ElementwiseSignature &signature)
-      : config(config), signature(signature) {}
-
-  void bind(const Arguments &arguments, const LaunchContext &context,
-            LaunchSpec &spec) const noexcept override {
-    ElementwiseProblem problem = readElementwiseProblem(arguments.problem);
-    long long blocks =
-        config.blocks(signature, problem.rows, problem.cols, context.smCount);
-    KernelStep &step = spec.addKernelOf([&] {
-      FlatElementwiseParams params;
-      params.operands = makeElementwiseParams(problem, arguments);
-      config.fillGeometry(params, signature);
-      return params;
-    });
-    step.grid.x = static_cast<uint32_t>(blocks);
-    step.block.x = static_cast<uint32_t>(config.threads());
-  }
-
-private:
-  FlatElementwiseConfig config;
-  ElementwiseSignature signature;
-};
-
-//===----------------------------------------------------------------------===//
 // The template
 //===----------------------------------------------------------------------===//
 
@@ -187,7 +157,21 @@ public:
     auto signature = readElementwiseSignature(problem.signature);
     Plan plan = planWithoutBinder(problem, values, signature, config,
                                   /*sharedBytes=*/0, device);
-    plan.binder = std::make_shared<FlatBinder>(config, signature);
+    plan.binder = makeBinder([config, signature](const Arguments &arguments,
+                                                 const LaunchContext &context,
+                                                 LaunchSpec &spec) {
+      ElementwiseProblem p = readElementwiseProblem(arguments.problem);
+      long long blocks =
+          config.blocks(signature, p.rows, p.cols, context.smCount);
+      KernelStep &step = spec.addKernelOf([&] {
+        FlatElementwiseParams params;
+        params.operands = makeElementwiseParams(p, arguments);
+        config.fillGeometry(params, signature);
+        return params;
+      });
+      step.grid.x = static_cast<uint32_t>(blocks);
+      step.block.x = static_cast<uint32_t>(config.threads());
+    });
     return plan;
   }
 

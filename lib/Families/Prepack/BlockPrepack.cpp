@@ -12,25 +12,6 @@ namespace kiln {
 
 namespace {
 
-class BlockPrepackBinder final : public Binder {
-public:
-  BlockPrepackBinder(const BlockPrepackConfig &config, int sharedBytes)
-      : config(config), sharedBytes(sharedBytes) {}
-
-  void bind(const Arguments &arguments, const LaunchContext &,
-            LaunchSpec &spec) const noexcept override {
-    PrepackProblem problem = readPrepackProblem(arguments.problem);
-    KernelStep &step = spec.addKernel(makePrepackParams(problem, arguments));
-    step.grid.x = static_cast<uint32_t>(config.blocks(problem.n, problem.k));
-    step.block.x = static_cast<uint32_t>(config.threads());
-    step.sharedBytes = static_cast<uint32_t>(sharedBytes);
-  }
-
-private:
-  BlockPrepackConfig config;
-  int sharedBytes;
-};
-
 class BlockPrepack final
     : public MemoryPassTemplate<BlockPrepack, BlockPrepackConfig> {
 public:
@@ -58,7 +39,15 @@ public:
     const int sharedBytes = config.sharedBytes(signature);
     Plan plan = planWithoutBinder(problem, values, signature, config,
                                   sharedBytes, device);
-    plan.binder = std::make_shared<BlockPrepackBinder>(config, sharedBytes);
+    plan.binder = makeBinder([config, sharedBytes](const Arguments &arguments,
+                                                   const LaunchContext &,
+                                                   LaunchSpec &spec) {
+      PrepackProblem p = readPrepackProblem(arguments.problem);
+      KernelStep &step = spec.addKernel(makePrepackParams(p, arguments));
+      step.grid.x = static_cast<uint32_t>(config.blocks(p.n, p.k));
+      step.block.x = static_cast<uint32_t>(config.threads());
+      step.sharedBytes = static_cast<uint32_t>(sharedBytes);
+    });
     return plan;
   }
 

@@ -108,34 +108,6 @@ N betweenNs(const PassWork &kernel, double bytes, double instructions,
                "tile in shared memory", "ns");
 }
 
-/// Binds one config of one problem.
-template <class Config> class TransposeBinder final : public Binder {
-public:
-  TransposeBinder(const Config &config, const TransposeSignature &signature,
-                  int sharedBytes)
-      : config(config), signature(signature), sharedBytes(sharedBytes) {}
-
-  void bind(const Arguments &arguments, const LaunchContext &,
-            LaunchSpec &spec) const noexcept override {
-    TransposeProblem problem = readTransposeProblem(arguments.problem);
-    TransposeParams params = makeTransposeParams(problem, arguments);
-    const long long tileRows = config.tileRowCount(signature, params);
-    if constexpr (requires { config.rasterGroup; })
-      params.rasterGroup =
-          static_cast<int>(std::min<long long>(config.rasterGroup, tileRows));
-    KernelStep &step = spec.addKernel(params);
-    step.grid.x =
-        static_cast<uint32_t>(tileRows * config.tileColumnCount(params.cols));
-    step.block.x = static_cast<uint32_t>(config.threads());
-    step.sharedBytes = static_cast<uint32_t>(sharedBytes);
-  }
-
-private:
-  Config config;
-  TransposeSignature signature;
-  int sharedBytes;
-};
-
 /// A template of the family, given its config type and the class that derives
 /// from it, which adds the costs of a config that prune() has accepted, apart
 /// from moving each byte once:
@@ -164,8 +136,21 @@ public:
     least.align = config.neededAlign(signature);
     Plan plan = this->planWithoutBinder(problem, values, least, config,
                                         sharedBytes, device);
-    plan.binder = std::make_shared<TransposeBinder<Config>>(config, signature,
-                                                            sharedBytes);
+    plan.binder = makeBinder([config, signature, sharedBytes](
+                                 const Arguments &arguments,
+                                 const LaunchContext &, LaunchSpec &spec) {
+      TransposeProblem p = readTransposeProblem(arguments.problem);
+      TransposeParams params = makeTransposeParams(p, arguments);
+      const long long tileRows = config.tileRowCount(signature, params);
+      if constexpr (requires { config.rasterGroup; })
+        params.rasterGroup =
+            static_cast<int>(std::min<long long>(config.rasterGroup, tileRows));
+      KernelStep &step = spec.addKernel(params);
+      step.grid.x =
+          static_cast<uint32_t>(tileRows * config.tileColumnCount(params.cols));
+      step.block.x = static_cast<uint32_t>(config.threads());
+      step.sharedBytes = static_cast<uint32_t>(sharedBytes);
+    });
     return plan;
   }
 
