@@ -1,8 +1,6 @@
 //===- Tier.cpp -----------------------------------------------------------===//
 #include "Cache/Tier.h"
 
-#include <llvm/ADT/StringExtras.h>
-
 #include <algorithm>
 #include <cstring>
 #include <dirent.h>

@@ -5,7 +5,6 @@
 #include "Support/Error.h"
 #include "Support/ReadFile.h"
 
-#include <llvm/ADT/SmallString.h>
 #include <llvm/ADT/SmallVector.h>
 #include <llvm/ADT/StringExtras.h>
 #include <llvm/Support/FileSystem.h>

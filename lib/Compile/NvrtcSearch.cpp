@@ -17,13 +17,10 @@
 #include <link.h>
 #include <llvm/ADT/STLExtras.h>
 #include <llvm/ADT/SmallString.h>
-#include <llvm/ADT/StringExtras.h>
 #include <llvm/Support/FileSystem.h>
 #include <llvm/Support/MemoryBuffer.h>
 #include <llvm/Support/Path.h>
 #include <sys/auxv.h>
-
-#include <algorithm>
 
 namespace kiln {
 

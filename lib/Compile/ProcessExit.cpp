@@ -1,7 +1,6 @@
 //===- ProcessExit.cpp - compilations when the process ends ---------------===//
 #include "Compile/ProcessExit.h"
 
-#include <algorithm>
 #include <atomic>
 #include <condition_variable>
 #include <cstdlib>

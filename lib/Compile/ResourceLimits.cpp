@@ -1,7 +1,6 @@
 //===- ResourceLimits.cpp -------------------------------------------------===//
 #include "Compile/ResourceLimits.h"
 
-#include <llvm/ADT/StringExtras.h>
 #include <llvm/Support/MemoryBuffer.h>
 #include <llvm/Support/Path.h>
 

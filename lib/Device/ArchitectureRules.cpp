@@ -3,7 +3,6 @@
 
 #include "Support/Format.h"
 
-#include <algorithm>
 #include <cmath>
 
 namespace kiln {

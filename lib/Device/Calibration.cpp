@@ -8,8 +8,6 @@
 
 #include <llvm/ADT/STLExtras.h>
 
-#include <cmath>
-
 namespace kiln {
 
 static constexpr const char *kKeys[] = {"sharedBytesPerClockPerSm",

@@ -4,7 +4,6 @@
 #include "Driver/Context.h"
 #include "Driver/CudaApi.h"
 
-#include <algorithm>
 #include <utility>
 
 namespace kiln {

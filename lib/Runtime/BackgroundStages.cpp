@@ -7,8 +7,6 @@
 
 #include <llvm/ADT/STLExtras.h>
 
-#include <algorithm>
-
 namespace kiln {
 
 /// The number of a layer's launched values that get the estimator's choice

@@ -7,8 +7,6 @@
 #include "Observe/Trace.h"
 #include "Runtime/ProfilerWindow.h"
 
-#include <algorithm>
-
 using namespace kiln;
 
 static llvm::Expected<observe::Phase> phaseOf(kiln_profile_kind kind) {

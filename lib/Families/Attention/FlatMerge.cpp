@@ -8,8 +8,6 @@
 #include "Families/MemoryPass/MemoryPassTemplate.h"
 #include "attention/FlatMergeConfig.h"
 
-#include <algorithm>
-
 namespace kiln {
 
 namespace {

@@ -9,8 +9,6 @@
 #include "Families/Walls.h"
 #include "Support/Format.h"
 
-#include <algorithm>
-
 namespace kiln {
 
 using Sm90Figures = Sm90Model<Figure>;

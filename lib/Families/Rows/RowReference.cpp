@@ -4,8 +4,6 @@
 #include "Support/Format.h"
 #include "rows/ReferenceRowsConfig.h"
 
-#include <algorithm>
-
 namespace kiln {
 
 /// Few blocks sum few long rows, so these blocks should be large.
