@@ -4,6 +4,7 @@
 #include "Model/MathUtil.h"
 #include "Support/EnumName.h"
 
+#include <algorithm>
 #include <cassert>
 
 namespace kiln {
@@ -72,6 +73,13 @@ Occupancy occupancy(const DeviceModel &device,
   result.share = static_cast<double>(result.warpsPerSm) /
                  static_cast<double>(device.maxWarpsPerSm);
   return result;
+}
+
+int64_t sharedBytesLimit(const DeviceModel &device, int64_t blocksPerSm) {
+  assert(blocksPerSm > 0 && "a limit for no block");
+  int64_t share = device.sharedBytesPerSm / blocksPerSm -
+                  device.sharedBytesReservedPerBlock;
+  return std::max<int64_t>(0, std::min(share, device.sharedBytesPerBlock));
 }
 
 } // namespace kiln

@@ -44,4 +44,9 @@ struct Occupancy {
 /// reserved bytes. \p resources.threads must be positive. Pure, constant time.
 Occupancy occupancy(const DeviceModel &device, const BlockResources &resources);
 
+/// Bytes that one block may use when \p blocksPerSm share an SM: the lesser of
+/// the opt-in limit and floor(sharedBytesPerSm / blocksPerSm) less the bytes
+/// that the driver reserves in each block; never negative.
+int64_t sharedBytesLimit(const DeviceModel &device, int64_t blocksPerSm);
+
 } // namespace kiln

@@ -7,8 +7,8 @@
 //===----------------------------------------------------------------------===//
 #include "Families/Attention/AttentionModel.h"
 #include "Families/Walls.h"
+#include "Model/Occupancy.h"
 #include "Model/Pipeline.h"
-#include "Model/SharedMemoryWall.h"
 #include "Support/EnumName.h"
 #include "Support/Format.h"
 

@@ -1,7 +1,7 @@
 //===- StreamedDerivation.cpp - why a streamed kernel takes its time ------===//
 #include "Families/Gemm/StreamedModel.h"
 #include "Families/Walls.h"
-#include "Model/SharedMemoryWall.h"
+#include "Model/Occupancy.h"
 #include "Support/Format.h"
 
 #include <algorithm>
@@ -17,7 +17,7 @@ static Figure count(double value, llvm::StringLiteral name,
 
 static void addWalls(const StreamFigures &model, Derivation &steps) {
   const StreamedTile &kernel = model.kernel;
-  const int64_t perSm = std::max<int64_t>(model.resident.blocksPerSm, 1);
+  const int64_t perSm = model.blocksPerSm();
   addSharedWall({.bytes = kernel.block.sharedBytes,
                  .limit = sharedBytesLimit(model.device, perSm),
                  .blocksPerSm = perSm},
@@ -47,8 +47,7 @@ static void addRows(const StreamFigures &model, Derivation &steps) {
 }
 
 static void addLittle(const StreamFigures &model, Derivation &steps) {
-  const double atOnce =
-      double(std::min<int64_t>(model.blocks, model.grid.slots));
+  const double atOnce = double(std::min<int64_t>(model.blocks, model.slots()));
   const Figure inFlight =
       named(count(atOnce, "blocks at once") *
                 count(model.bytesInFlight, "of a block", "B") /
@@ -65,7 +64,7 @@ static void addFurther(const StreamFigures &model, Derivation &steps) {
   addFurtherWave({.count = double(model.blocks),
                   .placeCount = double(sms),
                   .room = model.last.blocks > 0
-                              ? double(model.grid.slots - model.last.blocks)
+                              ? double(model.slots() - model.last.blocks)
                               : 0,
                   .furtherNs = model.wave(sms).total.value(),
                   .all = model.waves},

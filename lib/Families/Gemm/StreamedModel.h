@@ -8,7 +8,6 @@
 #include "Families/Gemm/StreamedTile.h"
 #include "Model/Bandwidth.h"
 #include "Model/Occupancy.h"
-#include "Model/Waves.h"
 
 namespace kiln {
 
@@ -34,7 +33,6 @@ template <Number N> struct StreamModel {
   double otherBytes = 0;   ///< of C, the residual and D, of a block
   double bytesInFlight = 0; ///< of a block
   Occupancy resident;
-  Waves grid;
 
   N clock = 0;      ///< GHz
   N dramRate = 0;   ///< B/ns
@@ -52,6 +50,11 @@ template <Number N> struct StreamModel {
   StreamModel(const GemmProblem &problem, const StreamedTile &kernel,
               const DeviceModel &device);
 
+  int64_t blocksPerSm() const {
+    return std::max<int64_t>(resident.blocksPerSm, 1);
+  }
+  /// Blocks in flight at once.
+  int64_t slots() const { return device.smCount * blocksPerSm(); }
   StreamedWave<N> wave(int64_t count) const;
   /// A full wave, or the only one.
   const StreamedWave<N> &main() const { return fullWaves > 0 ? full : last; }

@@ -90,7 +90,7 @@ StreamModel<N>::StreamModel(const GemmProblem &problem,
   constexpr double kStreamShare = 1.04;
   dramRate = longStreamRate<N>(device, kStreamShare);
   computePath();
-  const int64_t slots = std::max<int64_t>(grid.slots, 1);
+  const int64_t slots = this->slots();
   fullWaves = blocks / slots;
   if (fullWaves > 0) {
     full = wave(slots);
@@ -105,7 +105,7 @@ StreamModel<N>::StreamModel(const GemmProblem &problem,
   // Less where blocks end before their ring is full.
   const double filled = double(kSteps) / kernel.stepsInFlight;
   const N restarts =
-      grid.waves > 1
+      blocks > slots
           ? named(given<N>(std::min(1.0, filled), "share of a ring") *
                       fitted<N>(kernel.restartNs, "restart", "ns"),
                   "starts behind the first wave", "ns")
@@ -152,8 +152,6 @@ template <Number N> void StreamModel<N>::computeBlocks() {
                                kernel.streamedShare * kernel.stepsInFlight,
                            streamedBytes);
   resident = occupancy(device, kernel.block);
-  grid =
-      kiln::waves(device, blocks, std::max<int64_t>(resident.blocksPerSm, 1));
 }
 
 /// The path of a block along k.

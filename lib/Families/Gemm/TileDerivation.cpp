@@ -5,8 +5,8 @@
 //===----------------------------------------------------------------------===//
 #include "Families/Gemm/TileModel.h"
 #include "Families/Walls.h"
+#include "Model/Occupancy.h"
 #include "Model/RegisterWall.h"
-#include "Model/SharedMemoryWall.h"
 #include "Support/Format.h"
 
 namespace kiln {

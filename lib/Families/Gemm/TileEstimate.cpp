@@ -125,7 +125,6 @@ template <Number N> void TileModel<N>::computeGrid() {
   int64_t k = std::max<int64_t>(problem.k, 1);
   resident = occupancy(
       device, {kernel.threads, kernel.registersPerThread, kernel.sharedBytes});
-  grid = kiln::waves(device, wholeTiles + blocks, blocksPerSm());
   TrafficInput input;
   input.m = std::max<int64_t>(problem.m, 1);
   input.n = std::max<int64_t>(problem.n, 1);
@@ -138,7 +137,7 @@ template <Number N> void TileModel<N>::computeGrid() {
   input.blockN = kernel.blockN;
   input.splitK = wholeTiles > 0 ? 1 : splits;
   input.groupTiles = kernel.rasterGroup;
-  input.slots = std::max<int64_t>(grid.slots, 1);
+  input.slots = slots();
   bytes = traffic(device, input);
   if (wholeTiles > 0) {
     bytes.reduceReadBytes =

@@ -9,7 +9,6 @@
 #include "Model/Occupancy.h"
 #include "Model/Pipeline.h"
 #include "Model/Traffic.h"
-#include "Model/Waves.h"
 
 namespace kiln {
 
@@ -45,7 +44,6 @@ template <Number N> struct TileModel {
   int64_t splits;     ///< blocks that share each of the others
   int64_t blocks;     ///< of the others
   Occupancy resident;
-  Waves grid;
   Traffic bytes;
 
   N clock = 0; ///< GHz
@@ -67,7 +65,8 @@ template <Number N> struct TileModel {
   int64_t blocksPerSm() const {
     return std::max<int64_t>(resident.blocksPerSm, 1);
   }
-  int64_t slots() const { return std::max<int64_t>(grid.slots, 1); }
+  /// Blocks in flight at once.
+  int64_t slots() const { return device.smCount * blocksPerSm(); }
   /// The rate of the arithmetic on one SM, in flop/ns.
   N mathRate() const;
   /// The wave that names the bound.

@@ -2,8 +2,8 @@
 #include "Families/MemoryPass/MemoryPassEstimate.h"
 
 #include "Families/Walls.h"
+#include "Model/Occupancy.h"
 #include "Model/RegisterWall.h"
-#include "Model/SharedMemoryWall.h"
 #include "Support/Format.h"
 
 #include <cmath>
