@@ -4,35 +4,31 @@
 
 using namespace kiln;
 
-/// The background of \p engine. Errors: InvalidArgument, Unsupported in other
+/// guardedOf() for the background of \p engine. Errors: Unsupported in other
 /// modes.
-static llvm::Expected<Background *> backgroundOf(kiln_engine *engine) {
-  if (!engine)
-    return nullArgument("engine");
-  if (Background *background = engine->engine->background())
-    return background;
-  return makeError(ErrorCode::Unsupported,
-                   "the engine is not of the mode background");
+template <class Body>
+static kiln_status guardedBackground(kiln_engine *engine,
+                                     const Body &body) noexcept {
+  return guardedOf(engine, [&]() -> llvm::Error {
+    if (Background *background = engine->engine->background())
+      return body(*background);
+    return makeError(ErrorCode::Unsupported,
+                     "the engine is not of the mode background");
+  });
 }
 
 extern "C" {
 
 kiln_status kiln_background_pause(kiln_engine *engine) KILN_NOEXCEPT {
-  return guarded([&]() -> llvm::Error {
-    auto background = backgroundOf(engine);
-    if (!background)
-      return background.takeError();
-    (*background)->pause();
+  return guardedBackground(engine, [&](Background &background) -> llvm::Error {
+    background.pause();
     return llvm::Error::success();
   });
 }
 
 kiln_status kiln_background_resume(kiln_engine *engine) KILN_NOEXCEPT {
-  return guarded([&]() -> llvm::Error {
-    auto background = backgroundOf(engine);
-    if (!background)
-      return background.takeError();
-    if (!(*background)->resume())
+  return guardedBackground(engine, [&](Background &background) -> llvm::Error {
+    if (!background.resume())
       return makeError(ErrorCode::InvalidArgument, "nothing is paused");
     return llvm::Error::success();
   });
@@ -40,11 +36,8 @@ kiln_status kiln_background_resume(kiln_engine *engine) KILN_NOEXCEPT {
 
 kiln_status kiln_background_wait(kiln_engine *engine,
                                  int64_t timeout_ms) KILN_NOEXCEPT {
-  return guarded([&]() -> llvm::Error {
-    auto background = backgroundOf(engine);
-    if (!background)
-      return background.takeError();
-    if (!(*background)->wait(timeout_ms))
+  return guardedBackground(engine, [&](Background &background) -> llvm::Error {
+    if (!background.wait(timeout_ms))
       return makeError(ErrorCode::InProgress, "the background is at work");
     return llvm::Error::success();
   });
