@@ -17,7 +17,7 @@ if [[ "${1:-}" == --check ]]; then
   python3 -B scripts/words.py --check
 fi
 # No list of git's: a release's sources are no repository.
-find benchmarks examples include kernel_src lib tools unittests -type f \
+find benchmarks cmake examples include kernel_src lib tools unittests -type f \
     \( -name '*.c' -o -name '*.cpp' -o -name '*.h' -o -name '*.hpp' \
        -o -name '*.cuh' -o -path 'benchmarks/*.cu' \) -print0 |
   xargs -0 -r -n 32 -P "$(nproc)" clang-format-14 "${mode[@]}"

@@ -121,6 +121,9 @@ bool hasRate(const DeviceModel &device, double DeviceModel::*rate) {
 }
 
 double DeviceModel::*peakRateOf(const DeviceModel &device, RateType type) {
+  constexpr int kFirstBf16 = 8; // before, it is computed as fp32
+  if (type == RateType::BF16 && device.ccMajor < kFirstBf16)
+    type = RateType::FP32;
   for (double DeviceModel::*rate :
        {tensorRateOf(type),
         type == RateType::FP8 ? tensorRateOf(RateType::FP16) : nullptr,

@@ -50,7 +50,8 @@ void addAccumulatorTrade(int64_t tileM, int64_t tileN, double stageBytes,
                          Derivation &steps);
 
 /// Says of the step that \p traffic's misses have how often each byte is asked
-/// for, and why the intensity of a tile below the problem's ridge is no bound.
+/// for; and, unless \p bound is DRAM, why the intensity of a tile below the
+/// problem's ridge is no bound.
 void amendReuse(const Traffic &traffic, llvm::StringRef bound,
                 Derivation &steps);
 

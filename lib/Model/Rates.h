@@ -32,13 +32,15 @@ template <Number N> N dramPinsRate(const DeviceModel &device) {
 }
 
 /// The rate of long streams that are only read, which is by the factor
-/// \p overSums that of a sum, at most that of the pins.
+/// \p overSums that of a sum, up to that of the pins.
 template <Number N>
 N longStreamRate(const DeviceModel &device, double overSums) {
-  return named(least({fitted<N>(overSums, "long streams over sums") *
-                          deviceValue<N>(device, &DeviceModel::dramGBs),
-                      dramPinsRate<N>(device)}),
-               "DRAM's rate", "B/ns");
+  const N sums = deviceValue<N>(device, &DeviceModel::dramGBs);
+  return named(
+      largest(
+          {sums, least({fitted<N>(overSums, "long streams over sums") * sums,
+                        dramPinsRate<N>(device)})}),
+      "DRAM's rate", "B/ns");
 }
 
 } // namespace kiln

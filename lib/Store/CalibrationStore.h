@@ -3,8 +3,8 @@
 // Boards of one class are nearly alike, so one calibration serves all of them:
 // the ranks of a node share it. A board that was measured itself has its own
 // values, and all of them: values of two boards are never mixed. So there is an
-// entry for each board that was measured, and one for the class, which is that
-// of the board that was measured first, or of one of those at the same time.
+// entry for each board that was measured, and one for the class: the first
+// board's, until one with fewer refused fields is stored.
 //
 //===----------------------------------------------------------------------===//
 #pragma once

@@ -5,6 +5,7 @@
 #include "cli/Report.h"
 
 #include <llvm/ADT/STLExtras.h>
+#include <llvm/ADT/StringExtras.h>
 
 #include <cmath>
 #include <ctime>
@@ -12,6 +13,8 @@
 namespace kiln::cli {
 
 size_t CalibrationReport::refusals() const {
+  if (judged.empty())
+    return calibration.refused.size();
   return static_cast<size_t>(llvm::count_if(
       judged, [](const Judged &one) { return !one.refused.empty(); }));
 }
@@ -81,6 +84,9 @@ void CalibrationReport::printFound(llvm::raw_ostream &os) const {
                   ratioText(value.value, before)});
   }
   table.print(os);
+  if (!calibration.refused.empty())
+    os << wrapText("refused when it was measured: " +
+                   llvm::join(calibration.refused, ", "));
 }
 
 void CalibrationReport::print(llvm::raw_ostream &os) const {
@@ -122,11 +128,12 @@ llvm::json::Object CalibrationReport::toJson() const {
                             {"time", calibration.time},
                             {"measured", !judged.empty()},
                             {"stored", unstored.empty()},
-                            {"for_class", isForClass},
                             {"values", std::move(values)},
                             {"results", std::move(results)},
                             {"refused", static_cast<int64_t>(refusals())},
                             {"elapsed_s", rounded(seconds, 3)}};
+  if (!judged.empty())
+    object["for_class"] = isForClass;
   if (!unstored.empty())
     object["unstored"] = unstored;
   return object;

@@ -76,17 +76,18 @@ static llvm::Expected<int> runCalibrate(const ParsedOptions &options) {
   CalibrationStore store(*(*session)->cache);
   const bool isForced = options.has("--force");
   std::vector<std::string> notes;
-  const std::optional<Calibration> before = store.find(device, notes);
+  std::optional<Calibration> before = store.find(device, notes);
   std::optional<Calibration> found;
   if (!isForced && before && before->refused.empty())
     found = before;
   const cache::Claim turn =
       found ? cache::Claim() : awaitTurn(store, device, isForced);
-  if (!found && !isForced) {
-    // That of a process whose turn came before.
-    found = store.find(device, notes);
-    if (found && before && found->time == before->time)
-      found.reset();
+  if (!found) {
+    // A process whose turn came before may have stored another one.
+    std::optional<Calibration> now = store.find(device, notes);
+    if (!isForced && now && !(before && now->time == before->time))
+      found = now;
+    before = std::move(now);
   }
   for (const std::string &note : notes)
     printWarning(note);
@@ -98,11 +99,11 @@ static llvm::Expected<int> runCalibrate(const ParsedOptions &options) {
   }
   if (llvm::Error error = measure(**session, device, report))
     return error;
-  if (before)
-    report.calibration.keepRefused(*before);
   if (report.calibration.values.empty()) {
     report.unstored = "no value was measured";
   } else {
+    if (before)
+      report.calibration.keepRefused(*before);
     const auto [result, isForClass] = store.store(device, report.calibration);
     report.isForClass = isForClass;
     if (result.status != cache::PublishStatus::Stored)

@@ -21,6 +21,18 @@ static std::string faultOf(llvm::StringRef text) {
       .message;
 }
 
+TEST_CASE("the peak is that of a unit that computes with the type") {
+  const DeviceModel turing = llvm::cantFail(findDevice("t4"));
+  CHECK(peakRateOf(turing, RateType::FP16) == tensorRateOf(RateType::FP16));
+  CHECK(peakRateOf(turing, RateType::BF16) ==
+        &DeviceModel::simdFp32FlopsPerClock);
+  const DeviceModel ampere = llvm::cantFail(findDevice("a100-sxm4-40gb"));
+  CHECK(peakRateOf(ampere, RateType::BF16) == tensorRateOf(RateType::BF16));
+  CHECK(peakRateOf(ampere, RateType::FP8) == tensorRateOf(RateType::FP16));
+  CHECK(peakRateOf(ampere, RateType::FP32) ==
+        &DeviceModel::simdFp32FlopsPerClock);
+}
+
 TEST_CASE("peak rates agree with the data sheet") {
   DeviceModel model = h200();
   // 132 SMs * 1.98 GHz * 4096 = 1070.5 TF at the maximum clock; the data

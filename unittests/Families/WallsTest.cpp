@@ -4,6 +4,7 @@
 #include "Families/FamilyTesting.h"
 #include "Kernel/Derivation.h"
 #include "Kernel/Space.h"
+#include "Model/Rates.h"
 
 #include <doctest/doctest.h>
 
@@ -153,4 +154,40 @@ TEST_CASE("packed weights pay for decoding, in clocks of their own") {
   CHECK(llvm::StringRef(packed.formula("instructions of a step"))
             .contains("decoding"));
   CHECK(packed.verdict("bytes to have in flight").contains("enough"));
+}
+
+TEST_CASE("no kernel is chosen whose unit the device has not") {
+  struct Case {
+    const char *problem, *device;
+  };
+  for (const Case &one :
+       {Case{"gemm m=1024 n=1024 k=1024 dtype=bf16 layout=NT", "h200-sxm"},
+        Case{"gemm m=8 n=4096 k=4096 dtype=bf16 layout=NT b=int4 "
+             "order_b=k64r16 scale_b=1x128",
+             "h200-sxm"},
+        Case{"attention batch=32 sq=1 sk=4096 heads=16 kvheads=4 d=256 "
+             "dtype=bf16",
+             "a10"},
+        Case{"attention batch=4 sq=4096 sk=4096 heads=16 d=128 dtype=bf16",
+             "h200-sxm"}}) {
+    CAPTURE(one.problem);
+    const KernelFamily &family =
+        *registry().find(llvm::StringRef(one.problem).split(' ').first);
+    DeviceModel model = device(one.device);
+    model.tensorBf16FlopsPerClock = model.mmaSyncBf16FlopsPerClock = 0;
+    auto space = exploreSpace(family, parse(family, one.problem), model);
+    if (!space) { // packed weights have no other kernel
+      llvm::consumeError(space.takeError());
+      continue;
+    }
+    for (const Candidate &candidate : space->ranked)
+      CHECK(candidate.tmpl->isGeneric());
+  }
+}
+
+TEST_CASE("the pins cap what long streams reach, never the rate of a sum") {
+  DeviceModel model = device("h100-sxm");
+  CHECK(longStreamRate<double>(model, 1.062) == model.dramPeakBytesPerNs());
+  model.dramGBs = 2 * model.dramPeakBytesPerNs();
+  CHECK(longStreamRate<double>(model, 1.062) == model.dramGBs);
 }

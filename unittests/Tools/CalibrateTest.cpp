@@ -135,6 +135,12 @@ TEST_CASE("the report tells value, source before, ratio and refusals") {
   report.calibration = {"GPU-1", "580", 0, valuesOf(report.judged)};
   report.isForClass = true;
   CHECK(report.refusals() == 1);
+  CalibrationReport found(device); // of another process
+  found.calibration = report.calibration;
+  found.calibration.refused = {"l2GBs", "rampNs"};
+  CHECK(found.refusals() == 2);
+  CHECK(reportText(found, false).find("refused when it was measured: l2GBs") !=
+        std::string::npos);
   const std::string text = reportText(report, false);
   for (const char *part :
        {"some benchmark  dramGBs     4400  GB/s    4290  catalog",

@@ -168,12 +168,20 @@ AttentionProblem readAttentionProblem(const int64_t *values) {
   return p;
 }
 
+bool AttentionProblem::haveFewerQueriesThanKeys() const {
+  // A total that any lengths fit into tells nothing about them.
+  return hasPackedQueries() &&
+         (mask == AttentionMask::Causal || totalQueries >= batch * queries);
+}
+
 int64_t AttentionProblem::usualQueries() const {
   if (!hasPackedQueries() || batch == 0)
     return queries;
-  // The lengths are unknown: they rarely exceed the keys.
-  return std::min({queries, int64_t(llvm::divideCeil(totalQueries, batch)),
-                   std::max<int64_t>(usualKeys(), 1)});
+  const int64_t mean =
+      std::min(queries, int64_t(llvm::divideCeil(totalQueries, batch)));
+  return haveFewerQueriesThanKeys()
+             ? std::min(mean, std::max<int64_t>(usualKeys(), 1))
+             : mean;
 }
 
 int64_t AttentionProblem::usualKeys() const {

@@ -66,8 +66,7 @@ int64_t expectedKeys(const AttentionProblem &problem) {
 }
 
 int64_t expectedQueries(const AttentionProblem &problem) {
-  // The lengths of packed sequences are unknown: they rarely exceed the keys.
-  if (problem.queryLengths == AttentionLengths::Uniform)
+  if (!problem.haveFewerQueriesThanKeys())
     return problem.queries;
   return std::min(problem.queries, std::max<int64_t>(expectedKeys(problem), 1));
 }

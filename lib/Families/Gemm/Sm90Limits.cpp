@@ -178,6 +178,9 @@ std::optional<Rejection> checkSm90Limits(const GemmProblem &problem,
     return rejection;
   if (!Sm90GemmConfig::hasInstruction(signature))
     return Rejection{PruneReason::Type};
+  if (auto rejection = checkRate(
+          device, tensorRateOf(rateTypeOf(signature.in, signature.compute))))
+    return rejection;
   // A copy of A has as many rows as a launch has room for, which its plan does
   // not know.
   constexpr int kAligned = 16;

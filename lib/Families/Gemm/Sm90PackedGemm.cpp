@@ -114,6 +114,9 @@ std::optional<Rejection> Sm90PackedGemm::checkLimits(
     return rejection;
   if (!signature.isPacked())
     return Rejection{PruneReason::Type};
+  if (auto rejection = checkRate(
+          device, tensorRateOf(rateTypeOf(signature.in, signature.compute))))
+    return rejection;
   // The first wall, ahead of what else may be wrong with so large a tile.
   const int registers = config.productRegisters(signature);
   if (const int most = mostSm90PackedRegisters(signature, config);

@@ -6,7 +6,7 @@
 #include "Model/RegisterWall.h"
 #include "Support/Format.h"
 
-#include <cmath>
+#include <algorithm>
 
 namespace kiln {
 
