@@ -14,8 +14,8 @@ fail() { echo "tidy: $2" >&2; exit "$1"; }
 # Prints the sources to check for what differs from commit $1.
 changedSources() {
   local file
-  { git diff --name-only --diff-filter=d "$1" -- lib tools
-    git ls-files --others --exclude-standard -- lib tools; } |
+  { git diff --name-only --diff-filter=d "$1" -- cmake lib tools
+    git ls-files --others --exclude-standard -- cmake lib tools; } |
     while read -r file; do
       case $file in
       *.h) file=${file%.h}.cpp ;;
@@ -28,7 +28,7 @@ changedSources() {
 
 files=()
 case "${1:-}" in
---all) mapfile -t files < <(find lib tools -name '*.cpp' | sort) ;;
+--all) mapfile -t files < <(find cmake lib tools -name '*.cpp' | sort) ;;
 ""|--base)
   if [[ $# -eq 0 ]]; then
     main=$(git rev-parse --verify -q origin/main || git rev-parse main)

@@ -40,12 +40,14 @@ typedef struct kiln_explain_options {
 } kiln_explain_options;
 
 /// Writes how the predicted time of the estimator's first choice, or of the
-/// config of \p options, comes about, what sets it apart from the runner-up,
-/// why it is generic where it is, and the portfolio that the cache has: all
-/// that `kiln explain` prints, byte for byte.
+/// config of \p options, comes about, what other knobs, sizes and devices would
+/// change, what sets it apart from the runner-up, why it is generic where it
+/// is, and what the cache has: the registers that the compiler took, and the
+/// portfolio. All that `kiln explain` prints, byte for byte, except the time of
+/// another GPU, which only the tool looks up.
 ///
-/// Waits for nothing but reads of the cache: a ranking, some milliseconds, and
-/// some 10 where the choice is generic. Thread-safe. Everything is copied: the
+/// Waits for nothing but reads of the cache: some ten rankings, some 10 ms.
+/// Thread-safe. Everything is copied: the
 /// text is written as kiln_problem_text writes, and each of its lines ends.
 /// Errors: as of kiln_query; KILN_INVALID_ARGUMENT for an empty problem and for
 /// an unknown config; KILN_NO_CANDIDATE; KILN_UNSUPPORTED for another format.

@@ -58,10 +58,9 @@ struct ExplanationRequest {
   std::optional<std::string> config = {};
 };
 
-/// Explains all but the portfolio. Cost: some ten rankings, tens of
-/// milliseconds. Errors: InvalidArgument for a problem
-/// without elements and for a text that is no config of the family; those of
-/// exploreSpace().
+/// Explains all but the portfolio. Cost: some ten rankings, some 10 ms. Errors:
+/// InvalidArgument for a problem without elements and for a text that is no
+/// config of the family; those of exploreSpace().
 llvm::Expected<Explanation> explain(const ExplanationRequest &request);
 
 /// Puts the registers that ptxas took beside the register wall, where

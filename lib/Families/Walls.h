@@ -65,14 +65,12 @@ void addLatencyWall(const StageRing<Figure> &ring, llvm::StringRef pacer,
 void addOccupancy(const Occupancy &occupancy, const DeviceModel &device,
                   Derivation &steps);
 
-/// Appends the warps of an SM whose instructions take \p stepNs each, against
+/// Appends the \p work of a warp's step, in ns, by all warps of an SM, against
 /// the latency that they have to hide.
 void addWarpsWall(int64_t warpsPerSm, const Figure &work, const Figure &latency,
                   Derivation &steps);
 
-/// Appends Little's law: \p inFlight bytes of an SM against those that
-/// \p latency and \p rate, of the chip, ask for. \p isEnough is set to the
-/// answer.
+/// The bytes in flight of an SM, and those that latency and rate ask for.
 struct LittlesLaw {
   Figure inFlight; ///< B an SM, a named result
   Figure latency;  ///< ns
@@ -83,6 +81,7 @@ struct LittlesLaw {
   std::string lives =
       {}; ///< the share that the rest of the tasks' lives leaves of it
 };
+/// Appends Little's law; \p bound: the estimate's.
 void addLittlesLaw(const LittlesLaw &law, llvm::StringRef bound,
                    const DeviceModel &device, Derivation &steps);
 

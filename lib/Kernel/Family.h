@@ -117,7 +117,8 @@ public:
   virtual double compulsoryBytes(const Problem &problem) const;
 
   /// The rate of the fastest unit of \p device for the problem's arithmetic, a
-  /// value of it; null: there is none, or too little arithmetic to tell.
+  /// value of it. Null: the device has no such unit, or the family has too
+  /// little arithmetic to tell.
   virtual double DeviceModel::*peakRate(const Problem & /*problem*/,
                                         const DeviceModel & /*device*/) const {
     return nullptr;

@@ -103,8 +103,10 @@ void CalibrationReport::print(llvm::raw_ostream &os) const {
   }
   printFields(os);
   printCurves(os);
-  os << fmt::format("{} values in {:.1f} s", calibration.values.size(),
-                    seconds);
+  const auto measured = llvm::count_if(judged, [](const Judged &one) {
+    return !one.key.empty() && one.refused.empty();
+  });
+  os << fmt::format("{} values in {:.1f} s", measured, seconds);
   if (unstored.empty())
     os << fmt::format(", stored for {}{}\n",
                       isForClass ? "" : "this GPU alone of ",

@@ -135,7 +135,7 @@ std::vector<BenchReport::Group> BenchReport::baselineGroups() const {
   return groups;
 }
 
-/// In percent; nothing where there is none.
+/// In percent; empty for 0.
 static std::string shareText(double share) {
   return share > 0 ? fmt::format("{:.0f}", 100 * share) : "";
 }

@@ -14,9 +14,9 @@
 
 namespace kiln::cli {
 
-/// Waits while another process measures, and claims the next turn. After far
-/// too long, or where there are no claims, there is none: then this one
-/// measures beside it.
+/// Waits while another process measures, and claims the next turn. The claim is
+/// not Mine after far too long a wait, or where the cache knows no claims: this
+/// process then measures beside the other.
 static cache::Claim awaitTurn(CalibrationStore &store,
                               const DeviceModel &device, bool own) {
   constexpr std::chrono::milliseconds kPause(200), kLongest(60000);
