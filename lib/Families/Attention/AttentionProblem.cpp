@@ -168,20 +168,10 @@ AttentionProblem readAttentionProblem(const int64_t *values) {
   return p;
 }
 
-bool AttentionProblem::haveFewerQueriesThanKeys() const {
-  // A total that any lengths fit into tells nothing about them.
-  return hasPackedQueries() &&
-         (mask == AttentionMask::Causal || totalQueries >= batch * queries);
-}
-
 int64_t AttentionProblem::usualQueries() const {
   if (!hasPackedQueries() || batch == 0)
     return queries;
-  const int64_t mean =
-      std::min(queries, int64_t(llvm::divideCeil(totalQueries, batch)));
-  return haveFewerQueriesThanKeys()
-             ? std::min(mean, std::max<int64_t>(usualKeys(), 1))
-             : mean;
+  return std::min(queries, int64_t(llvm::divideCeil(totalQueries, batch)));
 }
 
 int64_t AttentionProblem::usualKeys() const {

@@ -73,9 +73,6 @@ struct AttentionProblem {
   int64_t pagesOfSequence() const {
     return pageSize ? keys / pageSize + (keys % pageSize != 0) : 0;
   }
-  /// Whether the lengths of packed sequences are unknown: they rarely exceed
-  /// the keys.
-  bool haveFewerQueriesThanKeys() const;
   /// Usual queries and keys of a sequence, as far as the problem tells: packed
   /// sequences share their rows evenly.
   int64_t usualQueries() const;

@@ -66,7 +66,9 @@ int64_t expectedKeys(const AttentionProblem &problem) {
 }
 
 int64_t expectedQueries(const AttentionProblem &problem) {
-  if (!problem.haveFewerQueriesThanKeys())
+  // The lengths of packed sequences are unknown: they rarely exceed the keys,
+  // unless the longest one does (cross-attention).
+  if (!problem.hasPackedQueries() || problem.queries > problem.keys)
     return problem.queries;
   return std::min(problem.queries, std::max<int64_t>(expectedKeys(problem), 1));
 }

@@ -394,9 +394,9 @@ TEST_CASE("work of attention is what its mask leaves") {
   CHECK(flops("mask=causal") == 4.0 * 64 * 8 * (128 * 128 + 128 * 129 / 2));
   CHECK(flops("kvlen=used skhint=100") == 4.0 * 64 * 128 * 100 * 8);
   CHECK(flops("batch=4 qlen=packed totalq=256") == 4.0 * 64 * 256 * 256 * 8);
-  // Unknown lengths are no longer than the keys, a known total counts.
+  // Packed queries count as many as there are, also where keys are fewer.
   const std::string few = "kvlen=used skhint=100 qlen=packed";
-  CHECK(flops(few) == 4.0 * 64 * 100 * 100 * 8);
+  CHECK(flops(few) == 4.0 * 64 * 128 * 100 * 8);
   CHECK(flops(few + " totalq=120") == 4.0 * 64 * 120 * 100 * 8);
   auto bytes = [](llvm::StringRef fields) {
     return attention().compulsoryBytes(parseFields(fields));
