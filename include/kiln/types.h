@@ -1,8 +1,9 @@
 //===- types.h - values and structs that all of Kiln's C interface shares -===//
 //
 // Enumerations, handles, operands, scales, problems, arguments and workspaces.
-// gemm.h, attention.h, rows.h and prepack.h have the structs of the families.
-// Included by kiln.h, whose head states the rules that all of it follows.
+// gemm.h, attention.h, rope.h, rows.h, gather.h, sample.h and prepack.h have
+// the structs of the families. Included by kiln.h, whose head states the rules
+// that all of it follows.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KILN_TYPES_H
@@ -89,6 +90,7 @@ enum kiln_dtype_value {
   KILN_DTYPE_NONE = 0, ///< the default that the field's comment names
   KILN_FP32 = 0x2001,
   KILN_INT32 = 0x2011,
+  KILN_INT64 = 0x4011, ///< for indices, counts and seeds alone
   KILN_FP16 = 0x1001,
   KILN_BF16 = 0x1002,
   KILN_E4M3 = 0x0801,
@@ -169,6 +171,7 @@ enum kiln_family_value {
   KILN_FAMILY_GEMM = 10,            ///< kiln_gemm_args
   KILN_FAMILY_ATTENTION = 40,       ///< kiln_attention_args
   KILN_FAMILY_ATTENTION_MERGE = 45, ///< kiln_attention_merge_args
+  KILN_FAMILY_ROPE = 50,            ///< kiln_rope_args
   KILN_FAMILY_ELEMENTWISE = 60,     ///< kiln_elementwise_args
   KILN_FAMILY_REDUCTION = 70,       ///< kiln_reduce_args
   KILN_FAMILY_SOFTMAX = 80,         ///< kiln_softmax_args
@@ -176,7 +179,9 @@ enum kiln_family_value {
   KILN_FAMILY_RMS_NORM = 100,       ///< kiln_norm_args
   KILN_FAMILY_QUANTIZE = 110,       ///< kiln_quantize_args
   KILN_FAMILY_TRANSPOSE = 120,      ///< kiln_transpose_args
-  KILN_FAMILY_PREPACK = 130         ///< kiln_prepack_args
+  KILN_FAMILY_PREPACK = 130,        ///< kiln_prepack_args
+  KILN_FAMILY_GATHER = 140,         ///< kiln_gather_args
+  KILN_FAMILY_SAMPLE = 150          ///< kiln_sample_args
 };
 
 /// How far a problem is. Launches never wait for a state to improve.

@@ -13,6 +13,7 @@ enum class DType : int {
   None = 0, ///< the default that a field names
   FP64 = 0x4001,
   FP32 = 0x2001,
+  INT64 = 0x4011, ///< indices and seeds, never arithmetic
   INT32 = 0x2011,
   FP16 = 0x1001,
   BF16 = 0x1002,
@@ -31,6 +32,11 @@ constexpr int bitsOf(DType type) { return static_cast<int>(type) >> 8; }
 
 /// Width of one element in bytes; must not be called for types under 8 bits.
 constexpr int bytesOf(DType type) { return bitsOf(type) / 8; }
+
+/// True for integers that name places, counts or seeds.
+constexpr bool isIndexType(DType type) {
+  return type == DType::INT32 || type == DType::INT64;
+}
 
 /// True for floating-point types of one byte.
 constexpr bool isFp8(DType type) {

@@ -153,11 +153,12 @@ private:
   /// prime too, neighbours stay neighbours only for 1 and 2 places.
   constexpr long long place(long long index) const {
     constexpr unsigned long long kSafePrime = 2654436503;
-    const auto places = static_cast<unsigned long long>(init.most) + 1;
+    const auto places =
+        static_cast<unsigned long long>(init.most - init.least) + 1;
     const unsigned long long at =
         (static_cast<unsigned long long>(index) % places * kSafePrime + seed) %
         places;
-    return static_cast<long long>(differ ? places - 1 - at : at);
+    return init.least + static_cast<long long>(differ ? places - 1 - at : at);
   }
 };
 

@@ -47,7 +47,8 @@ struct FillNormalParams {
 /// kilnFillIntegers: each element becomes values.at() of its index, counted row
 /// by row. No two rows of the layout may coincide.
 struct FillIntegersParams {
-  int *data = nullptr;
+  void *data = nullptr;
+  DType type = DType::INT32; ///< or INT64
   RowLayout layout;
   IntegerValues values;
 };

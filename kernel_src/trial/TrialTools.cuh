@@ -66,9 +66,13 @@ template <DType kType> float loadTyped(const void *data, long long index) {
   return toFloat<kType>(static_cast<const Storage<kType> *>(data)[index]);
 }
 
-/// Loads element \p index of \p type; exact.
+/// Loads element \p index of \p type; exact, int64 below 2^53.
 inline double loadElement(const void *data, DType type, long long index) {
   switch (type) {
+  case DType::INT64:
+    return static_cast<double>(static_cast<const long long *>(data)[index]);
+  case DType::INT32:
+    return static_cast<const int *>(data)[index];
   case DType::FP64:
     return static_cast<const double *>(data)[index];
   case DType::FP32:
@@ -96,6 +100,8 @@ inline double roundTo(DType type, double value) {
   float single = static_cast<float>(value);
   switch (type) {
   case DType::FP64:
+  case DType::INT64:
+  case DType::INT32:
     return value;
   case DType::FP32:
     return single;
@@ -149,9 +155,14 @@ inline void fillNormal(const FillNormalParams &params) {
 inline void fillIntegers(const FillIntegersParams &params) {
   const RowLayout &layout = params.layout;
   for (long long i = firstIndex(); i < layout.rowCount() * layout.cols;
-       i += indexStep())
-    params.data[layout.offsetOf(i / layout.cols) + i % layout.cols] =
-        static_cast<int>(params.values.at(i));
+       i += indexStep()) {
+    const long long at = layout.offsetOf(i / layout.cols) + i % layout.cols;
+    if (params.type == DType::INT64)
+      static_cast<long long *>(params.data)[at] = params.values.at(i);
+    else
+      static_cast<int *>(params.data)[at] =
+          static_cast<int>(params.values.at(i));
+  }
 }
 
 inline unsigned char patternByte(unsigned pattern, long long index) {

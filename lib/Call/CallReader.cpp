@@ -16,6 +16,7 @@ static_assert(sizeof(kiln_operand) == 56 && sizeof(kiln_scale) == 72 &&
 static_assert(KILN_FP32 == int(DType::FP32) && KILN_FP16 == int(DType::FP16) &&
               KILN_BF16 == int(DType::BF16) &&
               KILN_INT32 == int(DType::INT32) &&
+              KILN_INT64 == int(DType::INT64) &&
               KILN_E4M3 == int(DType::E4M3) && KILN_E5M2 == int(DType::E5M2) &&
               KILN_INT8 == int(DType::INT8));
 static_assert(KILN_POINTWISE_NONE == int(PointwiseOp::None) &&

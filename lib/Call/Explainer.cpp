@@ -324,9 +324,9 @@ void Explainer::array(const StatedArray &stated) {
   auto address = reinterpret_cast<uintptr_t>(stated.address);
   if (!address && !call.isEmpty)
     fail(ErrorCode::InvalidArgument, "{} is null", name);
-  if (address % sizeof(float))
+  if (address % stated.elementBytes)
     fail(ErrorCode::InvalidArgument, "{} {:#x} is not aligned to {} bytes",
-         name, address, sizeof(float));
+         name, address, stated.elementBytes);
   if (stated.isWritten)
     outputs.push_back({stated.index, stated.mayBe, true, stated.mayBeName});
 }

@@ -161,7 +161,7 @@ public:
     const uint64_t address =
         launches ? reinterpret_cast<uintptr_t>(stated.address) : uint64_t(0);
     wrong |= needed & (address == 0);
-    wrong |= (address & (sizeof(float) - 1)) != 0;
+    wrong |= (address & (stated.elementBytes - 1)) != 0;
     call.arguments.operands[stated.index] = {address, stated.rowLength,
                                              stated.batchStride, 0};
     if (stated.isWritten)

@@ -89,11 +89,13 @@ struct StatedHeads {
   bool hasScales = false; ///< scaleOf() and scales() state its scale
 };
 
-/// One array of int32 or fp32 in device memory, whose alignment does not count.
+/// One array of int32, fp32 or int64 in device memory, which is aligned to its
+/// elements: its alignment is not a part of the problem.
 struct StatedArray {
   StatedName name;
   const void *address; ///< null: it is missing, if the launch has work to do
   int index;           ///< in Arguments::operands
+  uint64_t elementBytes = 4;
   int64_t rowLength = 1;
   bool isWritten = false;
   int mayBe = -1; ///< like that of a StatedOperand, for an array of the same

@@ -40,6 +40,7 @@ RateType rateTypeOf(DType type, ComputeMode mode) {
   case DType::INT8:
     return RateType::INT8;
   case DType::None:
+  case DType::INT64:
   case DType::E8M0:
   case DType::E2M1:
   case DType::INT4:

@@ -51,10 +51,10 @@ extern "C" __global__ void __launch_bounds__({threads}, {minBlocks})
 llvm::StringRef enumeratorOf(DType type) {
   using enum DType;
   static constexpr EnumName<DType> kNames[] = {
-      {None, "None"},  {FP64, "FP64"}, {FP32, "FP32"}, {INT32, "INT32"},
-      {FP16, "FP16"},  {BF16, "BF16"}, {E4M3, "E4M3"}, {E5M2, "E5M2"},
-      {E8M0, "E8M0"},  {INT8, "INT8"}, {E2M1, "E2M1"}, {INT4, "INT4"},
-      {UINT4, "UINT4"}};
+      {None, "None"},   {FP64, "FP64"},  {FP32, "FP32"}, {INT64, "INT64"},
+      {INT32, "INT32"}, {FP16, "FP16"},  {BF16, "BF16"}, {E4M3, "E4M3"},
+      {E5M2, "E5M2"},   {E8M0, "E8M0"},  {INT8, "INT8"}, {E2M1, "E2M1"},
+      {INT4, "INT4"},   {UINT4, "UINT4"}};
   return nameIn(kNames, type, {});
 }
 

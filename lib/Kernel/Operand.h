@@ -117,7 +117,7 @@ struct OperandArgument {
 
 /// The arguments of one launch: plain data that owns nothing.
 struct Arguments {
-  static constexpr int kMaxOperands = 16;
+  static constexpr int kMaxOperands = 24;
   static constexpr int kMaxScalars = 4;
 
   /// All 0.

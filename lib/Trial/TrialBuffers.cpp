@@ -30,13 +30,12 @@ static bool isKnown(const OperandSpec &operand) {
   constexpr DType kReals[] = {DType::FP64, DType::FP32, DType::FP16,
                               DType::BF16, DType::E4M3, DType::E5M2,
                               DType::INT8};
-  return (operand.type == DType::INT32 && !operand.isWritten()) ||
-         llvm::is_contained(kReals, operand.type);
+  return isIndexType(operand.type) || llvm::is_contained(kReals, operand.type);
 }
 
 /// Whether \p operand has integers without a stated meaning.
 static bool isUnsaid(const OperandSpec &operand) {
-  return operand.type == DType::INT32 &&
+  return isIndexType(operand.type) && operand.role != OperandRole::Out &&
          (operand.usual.integers.kind == IntegerData::None ||
           operand.outliers.integers.kind == IntegerData::None);
 }
@@ -57,8 +56,8 @@ llvm::Error TrialBuffers::checkTable() const {
     if (!isKnown(operand))
       return makeError(ErrorCode::Unsupported,
                        "{}: trials can neither fill nor compare operand {} of "
-                       "type {}; bf16, fp16, fp32, fp64, e4m3, e5m2 and int8 "
-                       "work",
+                       "type {}; bf16, fp16, fp32, fp64, e4m3, e5m2, int8, "
+                       "int32 and int64 work",
                        family->name(), operand.name, nameOf(operand.type));
     if (isUnsaid(operand))
       return makeError(
@@ -278,7 +277,7 @@ llvm::Error TrialBuffers::fillArea(size_t operand, uint64_t copyAt,
     return error;
   if (spec.role == OperandRole::Out)
     return llvm::Error::success();
-  if (spec.type == DType::INT32)
+  if (isIndexType(spec.type))
     return fillIntegers(operand, base + area.data, stream);
   const OperandInit &init = spec.init(data);
   FillNormalParams normal;
@@ -324,7 +323,8 @@ llvm::Error TrialBuffers::fillIntegers(size_t operand, DeviceAddress at,
                                        CudaStream stream) const {
   const OperandSpec &spec = operandTable.operands[operand];
   FillIntegersParams params;
-  params.data = reinterpret_cast<int *>(at);
+  params.data = reinterpret_cast<void *>(at);
+  params.type = spec.type;
   params.layout = layoutOf(spec).distinct();
   params.values.init = spec.init(data).integers;
   params.values.differ = data == TrialData::Outliers;

@@ -69,7 +69,7 @@ struct TrialBufferOptions {
   /// the same.
   uint64_t spareBytes = 0;
   TrialData data = TrialData::Usual;
-  PlantedValue planted; ///< in an operand that is not INT32
+  PlantedValue planted; ///< in an operand of reals
   /// Copies to rotate over and a buffer to flush with; false: one copy.
   bool forTiming = true;
   int64_t l2Bytes = 0;

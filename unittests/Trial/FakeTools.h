@@ -35,9 +35,14 @@ inline void checkGaps(const CheckGapsParams &params) {
 
 inline void fillIntegers(const FillIntegersParams &params) {
   const long long cols = params.layout.cols;
-  for (long long i = 0; i < params.layout.rowCount() * cols; ++i)
-    params.data[params.layout.offsetOf(i / cols) + i % cols] =
-        static_cast<int>(params.values.at(i));
+  for (long long i = 0; i < params.layout.rowCount() * cols; ++i) {
+    const long long at = params.layout.offsetOf(i / cols) + i % cols;
+    if (params.type == DType::INT64)
+      static_cast<long long *>(params.data)[at] = params.values.at(i);
+    else
+      static_cast<int *>(params.data)[at] =
+          static_cast<int>(params.values.at(i));
+  }
 }
 
 inline void countDifferences(const CountDifferencesParams &params) {

@@ -197,8 +197,8 @@ private:
           std::sin(static_cast<float>(i + 1) * static_cast<float>(params.seed));
   }
 
-  /// For fp32 and int8; a little more tolerant, so that two values may both be
-  /// right.
+  /// For fp32, int8 and int32; a little more tolerant, so that two values may
+  /// both be right.
   static void compare(const CompareToleranceParams &params) {
     constexpr double kSlack = 1e-5;
     const long long cols = params.layout.cols;
@@ -211,9 +211,11 @@ private:
           judgeUndefined(params, element, row * cols + column);
           continue;
         }
-        double d = params.type == DType::INT8
-                       ? static_cast<const int8_t *>(params.d)[element]
-                       : static_cast<const float *>(params.d)[element];
+        double d = static_cast<const float *>(params.d)[element];
+        if (params.type == DType::INT8)
+          d = static_cast<const int8_t *>(params.d)[element];
+        else if (params.type == DType::INT32)
+          d = static_cast<const int32_t *>(params.d)[element];
         double ratio = std::fabs(d - ref) /
                        ((params.relEps + kSlack) * std::fabs(ref) +
                         params.absScale * params.bound[at] + params.absolute);

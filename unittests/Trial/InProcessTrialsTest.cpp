@@ -458,12 +458,12 @@ TEST_CASE("requests that nobody can run are errors") {
 
 TEST_CASE("an operand of a type that trials do not know is an error") {
   TrialsFixture f;
-  f.options->second = DType::INT32;
+  f.options->second = DType::E8M0;
   auto results = f.runner().run(f.request({"fast.t64"}));
   REQUIRE_FALSE(static_cast<bool>(results));
   CHECK(summarize(results.takeError()).message ==
-        "fake: trials can neither fill nor compare operand z of type int32; "
-        "bf16, fp16, fp32, fp64, e4m3, e5m2 and int8 work");
+        "fake: trials can neither fill nor compare operand z of type e8m0; "
+        "bf16, fp16, fp32, fp64, e4m3, e5m2, int8, int32 and int64 work");
 }
 
 TEST_CASE("what a result hands on is not loaded again") {

@@ -116,7 +116,7 @@ inline std::vector<PlantedValue> plantedValues(const KernelFamily &family,
     const OperandSpec &spec = table.operands[i];
     const llvm::StringRef name = spec.name;
     if (spec.bytes() == 0 || spec.role == OperandRole::Out ||
-        spec.type == DType::INT8 || spec.type == DType::INT32)
+        spec.type == DType::INT8 || isIndexType(spec.type))
       continue;
     const bool isFinite = !takesInfinities || spec.type == DType::E4M3 ||
                           name.contains("scale") || name == "alibi" ||

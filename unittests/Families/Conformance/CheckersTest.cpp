@@ -205,6 +205,9 @@ TEST_CASE("conformance finds integers that trials cannot fill") {
   CHECK(faultOfX(DType::INT32, {kLengths, -1, 7}) ==
         "x: integers from -1 to 7");
   CHECK(faultOfX(DType::INT32, {IntegerData::Values, -1, 7}) == "");
+  CHECK(faultOfX(DType::INT64, {IntegerData::Indices, -1, 7}) == "");
+  CHECK(faultOfX(DType::INT32, {IntegerData::Indices, -2, 7}) ==
+        "x: integers from -2 to 7");
   CHECK(faultOfX(DType::INT32, {kLengths, 0, int64_t(1) << 31}) != "");
   CHECK(faultOfX(DType::INT32, {IntegerData::Offsets, 2, 4, 8190}) == "");
   CHECK(faultOfX(DType::INT32, {IntegerData::Offsets, 2, 4, 8189}) ==

@@ -43,13 +43,16 @@ static std::string faultOfIntegers(const OperandSpec &spec,
                                    const IntegerInit &init) {
   constexpr int64_t kGreatest = 2147483647;
   const bool hasIntegers = init.kind != IntegerData::None;
-  if (hasIntegers != (spec.type == DType::INT32))
+  if (hasIntegers != isIndexType(spec.type))
     return hasIntegers ? "integers in a type of reals"
                        : "integers that trials cannot fill";
   if (!hasIntegers || spec.bytes() == 0)
     return "";
-  const bool mayBeNegative = init.kind == IntegerData::Values;
-  if ((init.least < 0 && !mayBeNegative) || init.most < init.least ||
+  // -1 is the index that names no place.
+  const int64_t least = init.kind == IntegerData::Values    ? INT64_MIN
+                        : init.kind == IntegerData::Indices ? -1
+                                                            : 0;
+  if (init.least < least || init.most < init.least ||
       std::max(init.most, init.total) > kGreatest)
     return fmt::format("integers from {} to {}", init.least, init.most);
   const int64_t lengths = layoutOf(spec).rowCount() * spec.cols - 1;
