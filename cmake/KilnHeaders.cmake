@@ -6,6 +6,7 @@ set(KILN_PUBLIC_HEADERS
   kiln/builders.hpp
   kiln/engine.h
   kiln/explain.h
+  kiln/gather.h
   kiln/gemm.h
   kiln/kiln.h
   kiln/kiln.hpp
@@ -16,7 +17,9 @@ set(KILN_PUBLIC_HEADERS
   kiln/prepare.h
   kiln/profile.h
   kiln/problems.hpp
+  kiln/rope.h
   kiln/rows.h
+  kiln/sample.h
   kiln/statistics.h
   kiln/text.h
   kiln/timing.h

@@ -6,7 +6,8 @@
 // binary boundary. They are C11 and C++, and include no header of CUDA.
 //
 //   types.h       enumerations, operands, problems, arguments, workspaces
-//   gemm.h, attention.h, rows.h, prepack.h   the structs of the families
+//   gemm.h, attention.h, rope.h, rows.h, gather.h, sample.h, prepack.h
+//                 the structs of the families
 //   engine.h      hooks, options, kiln_engine_create
 //   launch.h      kiln_gemm and its like, kiln_run
 //   prepare.h     kiln_prepare, tasks, kiln_query
@@ -155,6 +156,7 @@
 #include "kiln/background.h"
 #include "kiln/engine.h"
 #include "kiln/explain.h"
+#include "kiln/gather.h"
 #include "kiln/gemm.h"
 #include "kiln/launch.h"
 #include "kiln/packs.h"
@@ -162,7 +164,9 @@
 #include "kiln/prepack.h"
 #include "kiln/prepare.h"
 #include "kiln/profile.h"
+#include "kiln/rope.h"
 #include "kiln/rows.h"
+#include "kiln/sample.h"
 #include "kiln/statistics.h"
 #include "kiln/text.h"
 #include "kiln/timing.h"

@@ -8,9 +8,12 @@
 #define KILN_LAUNCH_H
 
 #include "kiln/attention.h"
+#include "kiln/gather.h"
 #include "kiln/gemm.h"
 #include "kiln/prepack.h"
+#include "kiln/rope.h"
 #include "kiln/rows.h"
+#include "kiln/sample.h"
 #include "kiln/types.h"
 
 #include <stddef.h>
@@ -109,6 +112,29 @@ KILN_API kiln_status kiln_prepack(kiln_engine *engine,
                                   const kiln_prepack_args *args,
                                   const kiln_workspace *workspace,
                                   kiln_stream stream) KILN_NOEXCEPT;
+
+/// Enqueues one rotary embedding, and the write into caches (rope.h); nothing
+/// if tokens is 0.
+/// Waits, memory and errors: as kiln_gemm.
+KILN_API kiln_status kiln_rope(kiln_engine *engine, const kiln_rope_args *args,
+                               const kiln_workspace *workspace,
+                               kiln_stream stream) KILN_NOEXCEPT;
+
+/// Enqueues one move of rows by index (gather.h); nothing if batch, rows or
+/// cols is 0.
+/// Waits, memory and errors: as kiln_gemm.
+KILN_API kiln_status kiln_gather(kiln_engine *engine,
+                                 const kiln_gather_args *args,
+                                 const kiln_workspace *workspace,
+                                 kiln_stream stream) KILN_NOEXCEPT;
+
+/// Enqueues the choice of a token for each row of logits (sample.h); nothing if
+/// rows is 0.
+/// Waits, memory and errors: as kiln_gemm.
+KILN_API kiln_status kiln_sample(kiln_engine *engine,
+                                 const kiln_sample_args *args,
+                                 const kiln_workspace *workspace,
+                                 kiln_stream stream) KILN_NOEXCEPT;
 
 /// Enqueues a problem of any family, described by text or by a struct.
 /// Waits, memory and errors: as kiln_gemm. A problem given as text is parsed by
