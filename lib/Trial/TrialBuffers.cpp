@@ -17,7 +17,7 @@ static constexpr uint64_t kMaxCopies = 64;
 /// Even a copy larger than L2 leaves its tail there, so one is not enough.
 static constexpr uint64_t kLeastCopies = 2;
 /// The space for TrialFindings.
-static constexpr uint64_t kFindingsBytes = 1024;
+static constexpr uint64_t kFindingsBytes = 2048;
 static_assert(sizeof(TrialFindings) <= kFindingsBytes);
 
 static uint64_t alignUp(uint64_t bytes) {

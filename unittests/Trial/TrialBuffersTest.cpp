@@ -103,7 +103,9 @@ TEST_CASE("operands of integers are filled with what they mean") {
     REQUIRE_FALSE(f.trials.integerFills.empty());
     const FillIntegersParams &fill = f.trials.integerFills.back();
     CHECK(fill.layout.rowCount() * fill.layout.cols == 4);
-    return std::vector<int>(fill.data, fill.data + 4);
+    CHECK(fill.type == DType::INT32);
+    const auto *data = static_cast<const int *>(fill.data);
+    return std::vector<int>(data, data + 4);
   };
   CHECK(lastFill() == std::vector<int>{0, 20, 40, 60});
   request.options.data = TrialData::Outliers;
