@@ -51,6 +51,7 @@ set(KILN_KERNEL_SOURCES
   common/Access.cuh
   common/Convert.cuh
   common/Dependent.cuh
+  common/HeadStrides.h
   common/MmaBytes.cuh
   common/PackedWeights.h
   common/Pointwise.cuh

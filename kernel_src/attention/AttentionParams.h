@@ -1,18 +1,14 @@
 //===- attention/AttentionParams.h - parameters of attention kernels ------===//
 #pragma once
 
+#include "common/HeadStrides.h"
+
 namespace kiln {
 
 /// Floats from row to row of partial results: whole vectors.
 constexpr long long partialPitch(long long valueDim) {
   return (valueDim + 3) / 4 * 4;
 }
-
-/// Elements from one token, head or sequence (page, where K and V are paged) to
-/// the next. Elements of a row follow each other.
-struct AttentionStrides {
-  long long token = 0, head = 0, batch = 0;
-};
 
 /// The operands of every kernel of the family. Addresses that a signature does
 /// not use are null.
@@ -23,7 +19,7 @@ struct AttentionParams {
   /// -inf where a row sees no key. [batch][heads][queries], or [heads][all
   /// queries] for packed queries.
   float *lse = nullptr;
-  AttentionStrides qStrides, kStrides, vStrides, oStrides;
+  HeadStrides qStrides, kStrides, vStrides, oStrides;
   long long lseHeadStride = 0, lseBatchStride = 0;
 
   const int *queryOffsets = nullptr; ///< batch + 1, of packed queries

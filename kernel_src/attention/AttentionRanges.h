@@ -157,7 +157,7 @@ constexpr AttentionTokens keysOfSequence(const AttentionParams &params,
 
 /// Elements from the start of Q or O to \p row of the queries of a sequence.
 template <AttentionSignature kSignature>
-constexpr long long queryOffset(const AttentionStrides &strides, int sequence,
+constexpr long long queryOffset(const HeadStrides &strides, int sequence,
                                 AttentionTokens queries, int head, int row) {
   long long batch = kSignature.queryLengths == AttentionLengths::Packed
                         ? 0
@@ -189,7 +189,7 @@ constexpr int pageNumber(const AttentionParams &params, int sequence,
 /// of K.
 template <AttentionSignature kSignature>
 constexpr long long keyOffset(const AttentionParams &params,
-                              const AttentionStrides &strides, int sequence,
+                              const HeadStrides &strides, int sequence,
                               AttentionTokens keys, int head, int key) {
   if constexpr (kSignature.pages != AttentionPages::None) {
     int page = key / params.pageSize;

@@ -39,7 +39,7 @@ class CollectRows {
   /// One operand as it is stored.
   struct Source {
     const char *base = nullptr;
-    AttentionStrides strides;
+    HeadStrides strides;
     int operand = 0;
   };
 

@@ -47,7 +47,7 @@ struct CollectRowsConfig {
 /// in elements, and the most rows of a sequence.
 struct CollectedRows {
   void *target = nullptr;
-  AttentionStrides strides;
+  HeadStrides strides;
   int elements = 0; ///< of a row
   int width = 0;    ///< that a row gets: zeros follow its elements
   int tokens = 0;

@@ -100,7 +100,7 @@ private:
     item.lse2 = params.lse2[at];
   }
 
-  static void loadPart(const void *o, const AttentionStrides &strides,
+  static void loadPart(const void *o, const HeadStrides &strides,
                        MergePlace place, Words<kInBytes> (&words)[kVectors]) {
     const Storage<kSignature.in> *row =
         static_cast<const Storage<kSignature.in> *>(o) + place.offset(strides);

@@ -11,7 +11,7 @@ struct MergeParams {
   const float *lse1 = nullptr, *lse2 = nullptr;
   void *o = nullptr; ///< may be o1
   float *lse = nullptr;
-  AttentionStrides o1Strides, o2Strides, oStrides;
+  HeadStrides o1Strides, o2Strides, oStrides;
   long long batch = 0, rows = 0, heads = 0;
 };
 
@@ -19,7 +19,7 @@ struct MergeParams {
 struct MergePlace {
   long long batch, row, head;
 
-  constexpr long long offset(const AttentionStrides &strides) const {
+  constexpr long long offset(const HeadStrides &strides) const {
     return batch * strides.batch + row * strides.token + head * strides.head;
   }
   constexpr long long lseOffset(const MergeParams &params) const {

@@ -183,7 +183,7 @@ public:
 
   /// Copies the block of K or V, which \p start and \p strides give, to
   /// \p tile.
-  void copy(unsigned tile, const void *start, const AttentionStrides &strides,
+  void copy(unsigned tile, const void *start, const HeadStrides &strides,
             int kvHead) const {
     const char *first =
         static_cast<const char *>(start) +
@@ -228,7 +228,7 @@ public:
     }
   }
 
-  void copy(unsigned tile, const void *start, const AttentionStrides &strides,
+  void copy(unsigned tile, const void *start, const HeadStrides &strides,
             int kvHead) const {
     const char *first =
         static_cast<const char *>(start) + 2 * kvHead * strides.head;

@@ -198,7 +198,7 @@ private:
                       const KeyRow &query, float scale, AttentionRange keys,
                       State &state) {
     // Keys behind the last repeat the last one, with a weight of zero.
-    auto offsetOf = [&](const AttentionStrides &strides, int i) {
+    auto offsetOf = [&](const HeadStrides &strides, int i) {
       return keyOffset<kSignature>(params, strides, task.sequence, task.keys,
                                    task.kvHead,
                                    min(keys.begin + i, keys.end - 1));

@@ -24,7 +24,7 @@ kiln_attention_args pagedArgs() {
   return args;
 }
 
-bool isStrides(const AttentionStrides &strides, long long token, long long head,
+bool isStrides(const HeadStrides &strides, long long token, long long head,
                long long batch) {
   return strides.token == token && strides.head == head &&
          strides.batch == batch;

@@ -153,7 +153,7 @@ void AttentionPuzzle::drawPages() {
     setIntegers(AttentionOperand::PageOffsets, pageStarts);
 }
 
-int64_t AttentionPuzzle::queryOffset(const AttentionStrides &strides,
+int64_t AttentionPuzzle::queryOffset(const HeadStrides &strides,
                                      int64_t sequence, int64_t head,
                                      int64_t query) const {
   const int64_t first = sequences[static_cast<size_t>(sequence)].firstQuery;
@@ -161,9 +161,8 @@ int64_t AttentionPuzzle::queryOffset(const AttentionStrides &strides,
          head * strides.head + (first + query) * strides.token;
 }
 
-int64_t AttentionPuzzle::keyOffset(const AttentionStrides &strides,
-                                   int64_t sequence, int64_t head,
-                                   int64_t key) const {
+int64_t AttentionPuzzle::keyOffset(const HeadStrides &strides, int64_t sequence,
+                                   int64_t head, int64_t key) const {
   if (p.isPaged()) {
     const bool isList = p.pages == AttentionPages::List;
     const int64_t first = isList ? pageStarts[static_cast<size_t>(sequence)]

@@ -52,10 +52,10 @@ private:
   void fill();
   void solve();
   Seen seenBy(const Sequence &sequence, int64_t query) const;
-  int64_t queryOffset(const AttentionStrides &strides, int64_t sequence,
+  int64_t queryOffset(const HeadStrides &strides, int64_t sequence,
                       int64_t head, int64_t query) const;
-  int64_t keyOffset(const AttentionStrides &strides, int64_t sequence,
-                    int64_t head, int64_t key) const;
+  int64_t keyOffset(const HeadStrides &strides, int64_t sequence, int64_t head,
+                    int64_t key) const;
   void setCodes(int operand, DType type, int64_t offset, uint64_t code);
   void setIntegers(int operand, const std::vector<int32_t> &values);
 

@@ -3,7 +3,7 @@
 
 #include "Call/Visit.h"
 #include "Families/Attention/AttentionProblem.h"
-#include "Families/Attention/HeadTensor.h"
+#include "Families/HeadTensor.h"
 #include "Families/ProblemFields.h"
 
 namespace kiln {

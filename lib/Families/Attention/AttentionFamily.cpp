@@ -5,8 +5,8 @@
 //===----------------------------------------------------------------------===//
 #include "Families/Attention/AttentionFamily.h"
 
-#include "Families/Attention/HeadTensor.h"
 #include "Families/Families.h"
+#include "Families/HeadTensor.h"
 #include "Families/ProblemFields.h"
 #include "Support/Error.h"
 #include "attention/AttentionRanges.h"
@@ -342,7 +342,7 @@ double AttentionFamily::compulsoryBytes(const Problem &problem) const {
   AttentionReach reach = reachOf(p.mask, int(p.left), int(p.right));
   AttentionRange seen =
       keysOfAny(reach, {0, int(queries)}, int(queries), int(keys));
-  auto keyRows = [&](const AttentionStrides &strides) {
+  auto keyRows = [&](const HeadStrides &strides) {
     double rows = double(strides.batch == 0 ? 1 : p.batch) * seen.size();
     // Pages, too, may be shared.
     return p.isPaged()

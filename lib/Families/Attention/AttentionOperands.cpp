@@ -86,7 +86,7 @@ public:
   /// Q or O.
   OperandSpec &addQueries(int index, llvm::StringRef name, OperandRole role,
                           DType type, int64_t cols,
-                          const AttentionStrides &strides) {
+                          const HeadStrides &strides) {
     OperandSpec &spec = add(index, name, role, type, true);
     bool isPacked = p.hasPackedQueries();
     spec.rows = p.queryRows();
@@ -98,7 +98,7 @@ public:
 
   /// K or V.
   OperandSpec &addKeys(int index, llvm::StringRef name, int64_t cols,
-                       const AttentionStrides &strides) {
+                       const HeadStrides &strides) {
     OperandSpec &spec = add(index, name, OperandRole::In, p.kv, true);
     spec.rows = p.keyRows();
     spec.planes = p.kvHeads;
@@ -157,7 +157,7 @@ public:
 
 private:
   static void setStrides(OperandSpec &spec, int64_t cols,
-                         const AttentionStrides &strides) {
+                         const HeadStrides &strides) {
     spec.cols = cols;
     spec.leadingDimension = strides.token;
     spec.planeStride = strides.head;

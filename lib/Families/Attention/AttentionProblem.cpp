@@ -1,8 +1,8 @@
 //===- AttentionProblem.cpp -----------------------------------------------===//
 #include "Families/Attention/AttentionProblem.h"
 
-#include "Families/Attention/HeadTensor.h"
 #include "Families/Attention/LaunchedAttention.h"
+#include "Families/HeadTensor.h"
 #include "Families/ProblemFields.h"
 #include "Families/SignatureFields.h"
 #include "Support/EnumName.h"

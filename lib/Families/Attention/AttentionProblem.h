@@ -46,7 +46,7 @@ struct AttentionProblem {
   /// MLA: V is the first valueDim elements of the rows of K; there is no other
   /// V.
   bool latent = false;
-  AttentionStrides q, k, v, o;
+  HeadStrides q, k, v, o;
   int64_t align = 16;
 
   int64_t group() const { return heads / kvHeads; }

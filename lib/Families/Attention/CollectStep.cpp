@@ -430,7 +430,7 @@ void CollectBinder::bind(const Arguments &arguments,
   for (auto [i, placed] : llvm::enumerate(rows)) {
     if (placed.sequences == 0)
       continue;
-    const AttentionStrides strides = placed.strides();
+    const HeadStrides strides = placed.strides();
     inner.operands[kOperands[i]] = {
         context.scratch + static_cast<DeviceAddress>(placed.offset),
         strides.token, strides.batch, strides.head};

@@ -64,7 +64,7 @@ public:
     int64_t pitch = 0;    ///< elements
     int64_t rows = 0, heads = 0, sequences = 0;
 
-    AttentionStrides strides() const {
+    HeadStrides strides() const {
       return {pitch, rows * pitch, heads * rows * pitch};
     }
   };

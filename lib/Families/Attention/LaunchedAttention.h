@@ -67,7 +67,7 @@ inline AttentionProblem readLaunchedAttention(const int64_t *values) {
   return p;
 }
 
-inline AttentionStrides stridesOf(const OperandArgument &operand) {
+inline HeadStrides stridesOf(const OperandArgument &operand) {
   return {operand.leadingDimension, operand.planeStride, operand.batchStride};
 }
 

@@ -70,7 +70,7 @@ private:
 //===----------------------------------------------------------------------===//
 
 static llvm::SmallVector<HeadTensor, 3> tensorsOf(const MergeProblem &p) {
-  auto tensor = [&](int field, const AttentionStrides &strides) {
+  auto tensor = [&](int field, const HeadStrides &strides) {
     return HeadTensor{field,   p.valueDim, strides, p.rows,
                       p.heads, p.batch,    true};
   };
@@ -120,7 +120,7 @@ public:
   }
 
   OperandSpec &addRows(int index, llvm::StringRef name, OperandRole role,
-                       DType type, const AttentionStrides &strides) {
+                       DType type, const HeadStrides &strides) {
     OperandSpec &spec = add(index, name, role, type);
     spec.cols = p.valueDim;
     spec.leadingDimension = strides.token;

@@ -104,7 +104,7 @@ std::string initializerText(const MergeSignature &signature) {
 
 MergeParams makeMergeParams(const MergeProblem &p, const Arguments &arguments) {
   const OperandArgument *operands = arguments.operands;
-  auto strides = [&](int index) -> AttentionStrides {
+  auto strides = [&](int index) -> HeadStrides {
     return {operands[index].leadingDimension, operands[index].planeStride,
             operands[index].batchStride};
   };

@@ -6,7 +6,7 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
-#include "Families/Attention/HeadTensor.h"
+#include "Families/HeadTensor.h"
 #include "Kernel/Operand.h"
 #include "attention/MergeParams.h"
 #include "attention/MergeSignature.h"
@@ -18,7 +18,7 @@ struct MergeProblem {
   int64_t batch = 1, rows = 0, heads = 1, valueDim = 128;
   DType dtype = DType::BF16, out = DType::BF16;
   bool lse = false;
-  AttentionStrides o1, o2, o;
+  HeadStrides o1, o2, o;
   int64_t align = 16;
 
   /// The number of rows over all heads.

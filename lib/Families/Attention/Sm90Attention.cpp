@@ -385,7 +385,7 @@ checkTensorMaps(const AttentionProblem &problem) {
                            problem.keyRows(), problem.pageCount})),
           "tokens"))
     return rejection;
-  auto mostOf = [&](const AttentionStrides &strides) {
+  auto mostOf = [&](const HeadStrides &strides) {
     return bytesOf(problem.dtype) *
            double(std::max(
                {strides.token, strides.batch, strides.head * problem.group()}));

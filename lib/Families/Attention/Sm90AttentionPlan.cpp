@@ -82,7 +82,7 @@ namespace {
 /// An operand in the terms of tensor maps: tokens, heads and elements.
 struct StoredRows {
   int64_t elements = 0, tokens = 0, heads = 0, batch = 0;
-  AttentionStrides strides;
+  HeadStrides strides;
 };
 
 class Sm90AttentionBinder final : public Binder {
@@ -108,8 +108,8 @@ private:
                                  const Sm90AttentionGrid &grid,
                                  const Arguments &arguments,
                                  const LaunchContext &context) const;
-  Maps mapsOf(const AttentionProblem &problem, const AttentionStrides &q,
-              const AttentionStrides &k, const AttentionStrides &v) const;
+  Maps mapsOf(const AttentionProblem &problem, const HeadStrides &q,
+              const HeadStrides &k, const HeadStrides &v) const;
   TensorMapSpec queryMap(const StoredRows &rows, int64_t group,
                          int64_t tokens) const;
   TensorMapSpec keyMap(const StoredRows &rows, int64_t tokens) const;
@@ -185,9 +185,10 @@ int64_t Sm90AttentionBinder::boxRows(const AttentionProblem &problem) const {
 
 /// Packed sequences are one long sequence; sequences that share Q, or K and V,
 /// also count as one.
-Sm90AttentionBinder::Maps Sm90AttentionBinder::mapsOf(
-    const AttentionProblem &problem, const AttentionStrides &q,
-    const AttentionStrides &k, const AttentionStrides &v) const {
+Sm90AttentionBinder::Maps
+Sm90AttentionBinder::mapsOf(const AttentionProblem &problem,
+                            const HeadStrides &q, const HeadStrides &k,
+                            const HeadStrides &v) const {
   bool packsQueries = signature.queryLengths == AttentionLengths::Packed;
   bool packsKeys = signature.keyLengths == AttentionLengths::Packed;
   bool isPaged = signature.pages != AttentionPages::None;
@@ -196,7 +197,7 @@ Sm90AttentionBinder::Maps Sm90AttentionBinder::mapsOf(
   int64_t keyBatch = isPaged     ? problem.pageCount
                      : packsKeys ? 1
                                  : problem.batch;
-  auto keyRowsOf = [&](int64_t elements, const AttentionStrides &strides) {
+  auto keyRowsOf = [&](int64_t elements, const HeadStrides &strides) {
     return StoredRows{elements, keys, problem.kvHeads,
                       strides.batch == 0 ? 1 : keyBatch, strides};
   };

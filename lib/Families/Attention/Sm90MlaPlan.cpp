@@ -54,7 +54,7 @@ private:
     return DecodeGrid(problem, blocks, smCount, partialRows);
   }
   TensorMapSpec mapOf(const AttentionProblem &problem,
-                      const AttentionStrides &strides) const;
+                      const HeadStrides &strides) const;
   int64_t boxKeys(const AttentionProblem &problem) const {
     return problem.isPaged()
                ? std::min<int64_t>(config.loadedKeys(), problem.pageSize)
@@ -74,7 +74,7 @@ private:
 /// (element, token, head, sequence or page). Packed sequences are one long
 /// sequence; sequences that share K also count as one.
 TensorMapSpec Sm90MlaBinder::mapOf(const AttentionProblem &problem,
-                                   const AttentionStrides &strides) const {
+                                   const HeadStrides &strides) const {
   TensorMapSpec map;
   map.elementType = static_cast<int32_t>(signature.q);
   map.rank = 4;

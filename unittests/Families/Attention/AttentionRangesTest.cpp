@@ -185,7 +185,7 @@ TEST_CASE("sequences lie where offsets, lengths and pages say") {
   CHECK(keysOfSequence<kTable>(params, 1).count == 8);
   CHECK(keysOfSequence<kTable>(params, 2).count == 0);
 
-  const AttentionStrides strides = {10, 3, 10000};
+  const HeadStrides strides = {10, 3, 10000};
   CHECK(queryOffset<kUniform>(strides, 2, {0, 6}, 4, 5) == 20000 + 12 + 50);
   CHECK(queryOffset<kPacked>(strides, 2, {7, 2}, 4, 1) == 12 + 80);
   CHECK(lseOffset<kUniform>(params, 2, {0, 6}, 4, 5) == 2000 + 400 + 5);

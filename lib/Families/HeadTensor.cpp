@@ -1,5 +1,5 @@
 //===- HeadTensor.cpp -----------------------------------------------------===//
-#include "Families/Attention/HeadTensor.h"
+#include "Families/HeadTensor.h"
 
 #include "Support/Error.h"
 
@@ -17,9 +17,9 @@ static int64_t boundedProduct(int64_t a, int64_t b) {
                                                 : std::min(product, kBeyond);
 }
 
-AttentionStrides resolveStrides(const AttentionStrides &given, int64_t tokens,
-                                int64_t heads, int64_t cols) {
-  AttentionStrides strides = given;
+HeadStrides resolveStrides(const HeadStrides &given, int64_t tokens,
+                           int64_t heads, int64_t cols) {
+  HeadStrides strides = given;
   if (strides.token == 0)
     strides.token = heads * cols;
   if (strides.head == 0)
@@ -39,7 +39,7 @@ static bool isShared(const HeadTensor &tensor) {
 
 llvm::Error checkTensor(const Schema &schema, const HeadTensor &tensor) {
   auto keyOf = [&](int field) { return schema.fields()[field].key; };
-  const AttentionStrides &strides = tensor.strides;
+  const HeadStrides &strides = tensor.strides;
   if (strides.token < tensor.cols)
     return makeError(ErrorCode::InvalidArgument,
                      "{}: {}={} is below the row length {}", schema.name(),
@@ -76,10 +76,10 @@ llvm::Error checkTensor(const Schema &schema, const HeadTensor &tensor) {
 }
 
 void resetStrides(const HeadTensor &tensor, Values &values) {
-  auto resolved = [&](const AttentionStrides &given) {
+  auto resolved = [&](const HeadStrides &given) {
     return resolveStrides(given, tensor.tokens, tensor.heads, tensor.cols);
   };
-  AttentionStrides kept = tensor.strides;
+  HeadStrides kept = tensor.strides;
   if (kept.token == resolved({}).token)
     kept.token = 0;
   if (kept.head == resolved({}).head || tensor.heads == 1)

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "Kernel/Values.h"
-#include "attention/AttentionParams.h"
+#include "common/HeadStrides.h"
 #include "common/Types.h"
 
 #include <initializer_list>
@@ -25,7 +25,7 @@ struct HeadTensor {
   /// sequences.
   int field;
   int64_t cols;
-  AttentionStrides strides;
+  HeadStrides strides;
   int64_t tokens, heads, batch;
   bool hasBatch; ///< false: sequences are packed, and the batch stride is
                  ///< ignored
@@ -34,8 +34,8 @@ struct HeadTensor {
 /// \p given with packed strides in place of 0: a token has \p heads rows of
 /// \p cols elements, and the next sequence or page follows after \p tokens or
 /// all heads. A batch stride of kSharedStride becomes 0.
-AttentionStrides resolveStrides(const AttentionStrides &given, int64_t tokens,
-                                int64_t heads, int64_t cols);
+HeadStrides resolveStrides(const HeadStrides &given, int64_t tokens,
+                           int64_t heads, int64_t cols);
 
 /// InvalidArgument, with the name and the keys of \p schema, if rows overlap or
 /// exceed the address space. Tokens, heads and sequences nest in any way.
@@ -50,7 +50,7 @@ void resetStrides(const HeadTensor &tensor, Values &values);
 /// The distances by which accesses to rows move.
 struct RowSteps {
   int64_t cols;
-  AttentionStrides strides;
+  HeadStrides strides;
   DType type;
 };
 
