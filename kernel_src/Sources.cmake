@@ -141,6 +141,11 @@ set(KILN_KERNEL_SOURCES
   prepack/PrepackSignature.h
   prepack/PrepackSource.h
   prepack/ReferencePrepack.cuh
+  rope/HeadRope.cuh
+  rope/HeadRopeConfig.h
+  rope/ReferenceRope.cuh
+  rope/RopeParams.h
+  rope/RopeSignature.h
   rows/ReferenceRows.cuh
   rows/ReferenceRowsConfig.h
   rows/ReloadRows.cuh

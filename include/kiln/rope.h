@@ -39,7 +39,10 @@ enum kiln_rope_flag {
   // although the address is null. A call does not need these flags.
   KILN_ROPE_HAS_SLOTS = 4,
   KILN_ROPE_HAS_PAGE_TABLE = 8,
-  KILN_ROPE_HAS_SEQUENCES = 16
+  KILN_ROPE_HAS_SEQUENCES = 16,
+  /// positions, slots, page_table and sequences are complete, like operands
+  /// with KILN_OPERAND_CONSTANT: a dependent launch may read them at once.
+  KILN_ROPE_CONSTANT_ARRAYS = 32
 };
 
 /// For each token t, at position p = positions[t]: q and k, normed where there

@@ -164,6 +164,7 @@ public:
     wrong |= (address & (stated.elementBytes - 1)) != 0;
     call.arguments.operands[stated.index] = {address, stated.rowLength,
                                              stated.batchStride, 0};
+    call.arguments.constants |= uint32_t(stated.isConstant) << stated.index;
     if (stated.isWritten)
       addWritten(stated.index, stated.mayBe);
   }

@@ -102,6 +102,7 @@ struct StatedArray {
                   ///< type
   const char *mayBeName = "";
   int64_t batchStride = 0;
+  bool isConstant = false; ///< as an operand with KILN_OPERAND_CONSTANT
 };
 
 /// The scales of an operand, fp32 and packed.
