@@ -18,6 +18,7 @@ set(KILN_PUBLIC_HEADERS
   kiln/profile.h
   kiln/problems.hpp
   kiln/rope.h
+  kiln/rope.hpp
   kiln/rows.h
   kiln/sample.h
   kiln/statistics.h

@@ -17,6 +17,7 @@
 #include "kiln/attention.hpp"
 #include "kiln/kiln.h"
 #include "kiln/problems.hpp"
+#include "kiln/rope.hpp"
 
 #include <cassert>
 #include <memory>

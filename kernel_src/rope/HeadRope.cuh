@@ -44,7 +44,7 @@ template <RopeSignature kSignature, HeadRopeConfig kConfig> class HeadRope {
     int first, second;
   };
 
-  /// What the heads of a token share.
+  /// The angles of a token, and its row of the caches: its heads share them.
   struct Token {
     float cosine[kAngles][kVector], sine[kAngles][kVector];
     RopeParams::CacheRow cached;

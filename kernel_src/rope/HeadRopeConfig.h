@@ -6,8 +6,8 @@
 
 namespace kiln {
 
-/// Lanes of a warp share a head; a lane has one or more *units* of it, two
-/// vectors each: of pairs that are rotated, or of elements that are copied.
+/// Lanes of a warp share a head. A lane has one or more *units* of it, two
+/// vectors each: either pairs that are rotated, or elements that are copied.
 struct HeadRopeConfig {
   int blockThreads = 128;
   int vector = 8; ///< elements of an access to Q, K and V
@@ -102,12 +102,11 @@ struct HeadRopeConfig {
   /// vectors, cosines and sines, one unit in fp32, addresses.
   constexpr int registers(const RopeSignature &signature) const {
     const int words = (vector * bytesOf(signature.type) + 3) / 4;
-    const int loaded = items * units(signature) * 2 * words;
+    const int loaded = units(signature) * 2 * words;
     const int angles = anglesOf(signature) * 2 * vector;
-    const int normed = signature.hasQNorm || signature.hasKNorm
-                           ? units(signature) * 2 * vector
-                           : 2 * vector;
-    int wanted = (26 + loaded + angles + normed + 2 * items + 7) / 8 * 8;
+    const bool isNormed = signature.hasQNorm || signature.hasKNorm;
+    const int rest = 30 + 4 * units(signature) + 2 * vector + 6 * isNormed;
+    const int wanted = (rest + angles + items * (loaded + 3) + 7) / 8 * 8;
     const int most = 65536 / blockThreads < 248 ? 65536 / blockThreads : 248;
     return wanted < most ? wanted : most;
   }

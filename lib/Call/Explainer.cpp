@@ -303,7 +303,11 @@ void Explainer::heads(const StatedHeads &stated) {
       {"token_stride", given.token_stride},
       {"head_stride", stated.planes == 1 ? 0 : given.head_stride},
       {"batch_stride", stated.hasBatches ? given.batch_stride : 0}};
-  for (auto [i, stride] : llvm::enumerate(strides)) {
+  if (!stated.hasBatchField && given.batch_stride != 0)
+    fail(ErrorCode::InvalidArgument, "{}.batch_stride is {}: there is no batch",
+         name, given.batch_stride);
+  for (auto [i, stride] : llvm::enumerate(
+           llvm::ArrayRef(strides).take_front(stated.hasBatchField ? 3 : 2))) {
     const int field = stated.field + static_cast<int>(i);
     names[field] = fmt::format("{}.{}", name, stride.first);
     checkNumber(field, stride.second);

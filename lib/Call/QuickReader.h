@@ -147,10 +147,14 @@ public:
     const int64_t plane =
         derived(stated.field + 1, stated.name,
                 stated.planes == 1 ? 0 : from.head_stride, cols);
-    const int64_t batch = derived(
-        stated.field + 2, stated.name,
-        stated.hasBatches ? from.batch_stride : 0,
-        std::max(product(stated.rows, row), product(stated.planes, plane)));
+    int64_t batch = 0;
+    if (stated.hasBatchField)
+      batch = derived(
+          stated.field + 2, stated.name,
+          stated.hasBatches ? from.batch_stride : 0,
+          std::max(product(stated.rows, row), product(stated.planes, plane)));
+    else
+      wrong |= from.batch_stride != 0;
     call.arguments.operands[stated.index] = {
         address, row, batch == KILN_SHARED_STRIDE ? 0 : batch, plane};
     if (stated.isWritten)

@@ -80,7 +80,9 @@ struct StatedHeads {
   /// ignored with one plane, and from matrix to matrix follow it.
   int field;
   bool hasBatches = true; ///< false: the batch stride is ignored
-  bool isUsed = true;     ///< its address is: it may not be null
+  /// False: there is one matrix, and no field of a batch stride, which is 0.
+  bool hasBatchField = true;
+  bool isUsed = true; ///< its address is: it may not be null
   bool isWritten = false;
   /// Like those of a StatedOperand.
   int mayBe = -1;

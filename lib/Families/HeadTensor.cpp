@@ -90,7 +90,8 @@ void resetStrides(const HeadTensor &tensor, Values &values) {
     kept.batch = kSharedStride;
   values.set(tensor.field, kept.token);
   values.set(tensor.field + 1, kept.head);
-  values.set(tensor.field + 2, kept.batch);
+  if (tensor.hasBatchField)
+    values.set(tensor.field + 2, kept.batch);
 }
 
 int alignmentOf(int64_t promise, std::initializer_list<RowSteps> tensors) {

@@ -29,6 +29,7 @@ struct HeadTensor {
   int64_t tokens, heads, batch;
   bool hasBatch; ///< false: sequences are packed, and the batch stride is
                  ///< ignored
+  bool hasBatchField = true; ///< false: there are two fields
 };
 
 /// \p given with packed strides in place of 0: a token has \p heads rows of

@@ -2,6 +2,7 @@
 // the families' own canonical form, operands and arguments.
 #include "Call/CallChecks.h"
 #include "Call/RandomAttention.h"
+#include "Call/RandomRope.h"
 #include "Call/StructAccess.h"
 
 #include "Call/Visit.h"
@@ -52,6 +53,8 @@ public:
       return attention.next(random);
     case KILN_FAMILY_ATTENTION_MERGE:
       return attention.nextMerge(random);
+    case KILN_FAMILY_ROPE:
+      return rope.next(random);
     }
     return nullptr;
   }
@@ -227,6 +230,7 @@ private:
   kiln_transpose_args transpose;
   kiln_prepack_args prepack;
   RandomAttention attention;
+  RandomRope rope;
 };
 
 /// A launch gets the arguments of the family's own description.

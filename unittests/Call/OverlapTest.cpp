@@ -74,6 +74,17 @@ public:
     merge.flags = KILN_ATTENTION_HAS_LSE;
     setHeads(packedAttention);
     packedAttention.flags |= KILN_ATTENTION_HAS_KEY_OFFSETS;
+    rope.tokens = rope.head_dim = rope.rotary_dim = 64;
+    rope.heads = rope.kv_heads = 4;
+    rope.page_size = rope.page_count = 16;
+    rope.q.type = rope.k.type = rope.q_out.type = rope.k_out.type = KILN_BF16;
+    rope.q_weight.type = rope.k_weight.type = KILN_BF16;
+    for (kiln_heads_operand *cache : {&rope.k_cache, &rope.v_cache}) {
+      cache->type = KILN_E4M3;
+      cache->scale = kiln_tensor_scale_init(nullptr);
+    }
+    rope.flags = KILN_ROPE_HAS_PAGE_TABLE | KILN_ROPE_HAS_SEQUENCES;
+    rope.page_table_columns = 4;
     setXY(elementwise);
     setChain(elementwise, links);
     links[0].op = KILN_POINTWISE_RESIDUAL;
@@ -111,6 +122,14 @@ public:
       return {{&merge,
                {&merge.o1.data, &merge.o2.data, &merge.o.data,
                 placeOf(merge.lse1), placeOf(merge.lse2), placeOf(merge.lse)}}};
+    case KILN_FAMILY_ROPE:
+      return {{&rope,
+               {&rope.q.data, &rope.k.data, &rope.v.data, &rope.q_out.data,
+                &rope.k_out.data, &rope.k_cache.data, &rope.v_cache.data,
+                &rope.table.data, &rope.q_weight.data, &rope.k_weight.data,
+                placeOf(rope.positions), placeOf(rope.page_table),
+                placeOf(rope.sequences), &rope.k_cache.scale.data,
+                &rope.v_cache.scale.data}}};
     case KILN_FAMILY_ELEMENTWISE:
       return {{&elementwise,
                {&elementwise.x.data, &elementwise.y.data,
@@ -182,6 +201,7 @@ private:
   kiln_quantize_args quantize = KILN_INIT(kiln_quantize_args);
   kiln_reduce_args reduce = KILN_INIT(kiln_reduce_args);
   kiln_transpose_args transpose = KILN_INIT(kiln_transpose_args);
+  kiln_rope_args rope = KILN_INIT(kiln_rope_args);
   kiln_prepack_args prepack = KILN_INIT(kiln_prepack_args);
   kiln_elementwise_args elementwise = KILN_INIT(kiln_elementwise_args);
   kiln_attention_args attention = kiln_attention_args_init();

@@ -133,6 +133,15 @@ TEST_CASE("emulated: attentions that begin before the grid ahead has ended") {
 
 // The control: where an operand is called constant although the grid ahead
 // writes it, the launch reads the values before.
+TEST_CASE("emulated: rotations that begin before the grid ahead has ended") {
+  const std::string step = "tokens=9 heads=4 kvheads=2 d=64 dtype=bf16 "
+                           "rotary=64 kcache=1 vcache=1 page=4 ";
+  checkDependence({{"rope", step + "slots=array", {"heads.t64.v8.i2"}},
+                   {"rope",
+                    step + "slots=table qnorm=1 knorm=1",
+                    {"heads.t64.v8.i1", "heads.t64.v4.i4"}}});
+}
+
 TEST_CASE("emulated: an operand that is no constant is read too early") {
   constexpr uint32_t kFirst = 1u << 0;
   EmulatedTrials trials(1);

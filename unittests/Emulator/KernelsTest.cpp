@@ -62,6 +62,35 @@ TEST_CASE("emulated: attention of decoding") {
           {"sm90mla.cl1.pc2.f2", "sm90mla.cl2.pc4"}}});
 }
 
+TEST_CASE("emulated: rotary embeddings, and appends to caches") {
+  const std::string sizes = "tokens=21 heads=5 kvheads=2 dtype=bf16 ";
+  const std::string caches = "kcache=1 vcache=1 page=4 ";
+  check(
+      {{"rope", sizes + caches + "d=64 rotary=64 slots=array"},
+       {"rope",
+        sizes + caches + "d=64 rotary=64 slots=table qnorm=1 knorm=1 eps=1e-6",
+        {"heads.t64.v8.i1", "heads.t128.v4.i4", "heads.t64.v1.i8"}},
+       {"rope",
+        sizes + caches +
+            "d=96 dv=40 rotary=48 offset=16 style=interleaved slots=table "
+            "seqs=1 kv=e4m3 scales=head pagerows=3",
+        {"heads.t64.v4.i1", "heads.t64.v2.i2"}},
+       // In any order, and with a norm of weights that are stored less 1.
+       {"rope",
+        sizes + "d=48 rotary=16 offset=32 kout=1 qnorm=1 unit=1 "
+                "style=interleaved_to_halves table=bf16 index=int64",
+        {"heads.t64.v8.i2", "heads.t32.v2.i1"}},
+       {"rope", sizes + "kcache=1 page=4 d=576 rotary=64 offset=512 "
+                        "slots=array index=int64 kv=e4m3 scales=tensor"},
+       // An append alone.
+       {"rope", "tokens=21 kvheads=3 d=40 dtype=fp16 kcache=1 vcache=1 "
+                "page=1 slots=array"},
+       // Addresses of whole elements.
+       {"rope",
+        sizes + "d=33 rotary=22 kout=1 knorm=1 align=2",
+        {"heads.t64.v1.i1"}}});
+}
+
 TEST_CASE("emulated: decoding of rows that 16 bytes do not divide") {
   const std::string split = "decode.r8.t16.st3.w4.f8",
                     wide = "decode.r16.t32.st2.w4",

@@ -43,6 +43,7 @@ constexpr const char *kSubjects[] = {
     "attention dtype=bf16 d=64 qlen=packed kvlen=packed",
     "attention_merge d=128 dtype=bf16",
     "prepack source=gptq group=128",
+    "rope dtype=bf16 d=128 rotary=128 kcache=1 vcache=1 slots=array",
 };
 
 llvm::Expected<PoolSubject> parseSubject(llvm::StringRef text) {

@@ -104,7 +104,7 @@ TEST_CASE("structs, enumerations and functions of the headers are found") {
   CHECK(headers.structs.at("kiln_allocator")[3].name == "allocate");
   CHECK(headers.structs.at("kiln_engine_options").size() > 25);
   CHECK(headers.enumerations.at("kiln_layout_value").size() == 4);
-  CHECK(headers.enumerations.at("kiln_dtype_value").size() == 11);
+  CHECK(headers.enumerations.at("kiln_dtype_value").size() == 12);
   CHECK(std::count(headers.numbers.begin(), headers.numbers.end(),
                    "KILN_ABI_VERSION") == 1);
   CHECK(std::count(headers.functions.begin(), headers.functions.end(),

@@ -18,10 +18,11 @@ namespace {
 
 /// Names that are also common words: only the C function, and a text that
 /// begins with the name, stand for the family.
-const std::set<std::string> kPlainWords = {"reduce", "transpose"};
+const std::set<std::string> kPlainWords = {"reduce", "rope", "transpose"};
 
 /// Folders whose names are also common words.
-const std::set<std::string> kPlainFolders = {"memorypass", "rows", "transpose"};
+const std::set<std::string> kPlainFolders = {"memorypass", "rope", "rows",
+                                             "transpose"};
 
 std::string lower(std::string text) {
   std::transform(text.begin(), text.end(), text.begin(),

@@ -89,28 +89,31 @@ struct RopeVisit {
     const Args &args = s.args;
     v.number(F::Tokens, "tokens", args.tokens);
     v.number(F::Heads, "heads", args.heads);
-    v.number(F::KvHeads, "kv_heads", args.kv_heads);
+    // Fields that nothing reads have their default, as in canonical problems.
+    v.number(F::KvHeads, "kv_heads", s.hasK || s.hasVCache ? args.kv_heads : 0);
     v.number(F::D, "head_dim", args.head_dim);
-    v.derived(F::Dv, "value_dim", args.value_dim, args.head_dim);
+    v.derived(F::Dv, "value_dim", s.hasVCache ? args.value_dim : 0,
+              args.head_dim);
     v.type(F::DType, s.hasQ ? "q.type" : "k.type", s.in, s.in);
     v.number(F::Rotary, "rotary_dim", args.rotary_dim);
-    v.number(F::Offset, "rotary_offset", args.rotary_offset);
+    v.number(F::Offset, "rotary_offset", s.isRotated ? args.rotary_offset : 0);
   }
 
   template <class Visitor>
   KILN_INLINE static void visitOptions(const StatedRope &s, Visitor &v) {
     const Args &args = s.args;
-    v.number(F::Style, "style", args.style);
+    v.number(F::Style, "style", s.isRotated ? args.style : 0);
+    const bool hasType = args.table.type != KILN_DTYPE_NONE;
     const kiln_dtype table =
-        args.table.type != KILN_DTYPE_NONE ? args.table.type : KILN_FP32;
+        s.isRotated && hasType ? args.table.type : kiln_dtype(KILN_FP32);
     v.type(F::Table, "table.type", table, table);
-    v.derived(F::TableRows, "table_rows", args.table_rows,
-              std::max<int64_t>(args.tokens, 1));
+    v.number(F::TableRows, "table_rows", s.isRotated ? args.table_rows : 0);
     const bool qNorm = args.q_weight.type != KILN_DTYPE_NONE;
     const bool kNorm = args.k_weight.type != KILN_DTYPE_NONE;
     v.number(F::QNorm, "q_weight", qNorm);
     v.number(F::KNorm, "k_weight", kNorm);
-    v.number(F::Unit, "flags", (args.flags & KILN_ROPE_UNIT_OFFSET) != 0);
+    v.number(F::Unit, "flags",
+             (qNorm || kNorm) && (args.flags & KILN_ROPE_UNIT_OFFSET) != 0);
     v.scalar({.name = "epsilon",
               .value = args.epsilon,
               .field = F::Epsilon,
@@ -135,8 +138,9 @@ struct RopeVisit {
                      : s.hasSlots ? RopeSlots::Array
                                   : RopeSlots::None));
     v.number(F::Sequences, "sequences", s.hasSequences);
-    const kiln_dtype index = s.areLong ? KILN_INT64 : KILN_INT32;
-    v.number(F::Index, "flags", index);
+    const bool hasIndices = s.isRotated || s.hasTable || s.hasSlots;
+    v.number(F::Index, "flags",
+             hasIndices && s.areLong ? KILN_INT64 : KILN_INT32);
     v.number(F::Page, "page_size", args.page_size);
     v.number(F::PoolPages, "page_count", args.page_count);
     v.number(F::PageRows, "page_table_rows", args.page_table_rows);
@@ -161,10 +165,10 @@ struct RopeVisit {
 
   /// The strides of an operand that is not there.
   template <class Visitor>
-  KILN_INLINE static void absentHeads(int field, const char *name,
+  KILN_INLINE static void absentHeads(int field, int fields, const char *name,
                                       const kiln_heads_operand &given,
                                       Visitor &v) {
-    for (int i = 0; i < 3; ++i)
+    for (int i = 0; i < fields; ++i)
       v.absent(field + i);
     v.unread(name, given);
   }
@@ -176,7 +180,7 @@ struct RopeVisit {
                      const kiln_heads_operand &given, int index, int field,
                      int64_t heads, int64_t cols) {
       if (!exists)
-        return absentHeads(field, name, given, v);
+        return absentHeads(field, 2, name, given, v);
       v.heads({.name = name,
                .given = given,
                .index = index,
@@ -186,7 +190,8 @@ struct RopeVisit {
                .planes = heads,
                .rowLength = cols,
                .field = field,
-               .hasBatches = false});
+               .hasBatches = false,
+               .hasBatchField = false});
     };
     const int64_t valueDim = args.value_dim ? args.value_dim : args.head_dim;
     input(s.hasQ, "q", args.q, Operand::Q, F::LdQ, args.heads, args.head_dim);
@@ -214,7 +219,7 @@ struct RopeVisit {
               const kiln_heads_operand &in, const kiln_heads_operand &out,
               InOut index, int field, int64_t heads, Visitor &v) {
     if (!exists)
-      return absentHeads(field, names.out, out, v);
+      return absentHeads(field, 2, names.out, out, v);
     const bool isInPlace = out.type == KILN_DTYPE_NONE;
     if (isInPlace)
       v.unread(names.out, out);
@@ -228,6 +233,7 @@ struct RopeVisit {
              .rowLength = s.args.head_dim,
              .field = field,
              .hasBatches = false,
+             .hasBatchField = false,
              .isWritten = true,
              .mayBe = index.in,
              .mayBeType = s.in,
@@ -241,7 +247,7 @@ struct RopeVisit {
                      const kiln_heads_operand &given, int index, int field,
                      int64_t cols) {
       if (!exists)
-        return absentHeads(field, name, given, v);
+        return absentHeads(field, 3, name, given, v);
       v.heads({.name = name,
                .given = given,
                .index = index,

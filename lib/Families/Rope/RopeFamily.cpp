@@ -116,8 +116,9 @@ static llvm::Error checkCaches(const RopeProblem &p) {
   if (p.cache != p.dtype && p.cache != DType::E4M3)
     return makeError(ErrorCode::Unsupported,
                      "rope: kv is neither dtype nor e4m3");
-  if (p.scales != ScaleKind::None && p.cache != DType::E4M3)
-    return makeError(ErrorCode::Unsupported, "rope: scales need kv=e4m3");
+  if (p.scales != ScaleKind::None && !(p.hasCache() && p.cache == DType::E4M3))
+    return makeError(ErrorCode::Unsupported,
+                     "rope: scales need a cache with kv=e4m3");
   // Rows of caches are counted in 64 bits, with room for strides.
   constexpr double kMostRows = double(int64_t(1) << 40);
   if (double(p.pageSize) * double(p.pageCount) > kMostRows)
@@ -155,14 +156,9 @@ static void resetUnused(const RopeProblem &p, Values &values) {
 /// defaults.
 static void resetAllStrides(const RopeProblem &p, Values &values) {
   using F = RopeField;
-  const auto tensors = tensorsOf(p);
-  for (int field = F::LdQ; field < F::Align; field += 3)
-    if (llvm::none_of(tensors, [=](const HeadTensor &tensor) {
-          return tensor.field == field;
-        }))
-      for (int i = 0; i < 3; ++i)
-        values.set(field + i, 0);
-  for (const HeadTensor &tensor : tensors)
+  for (int field = F::LdQ; field < F::Align; ++field)
+    values.set(field, 0);
+  for (const HeadTensor &tensor : tensorsOf(p))
     resetStrides(tensor, values);
 }
 
@@ -190,7 +186,13 @@ PoolDraws RopeFamily::poolDraws(const Values &described) const {
   using F = RopeField;
   const RopeProblem p = readRopeProblem(described.array().data());
   constexpr int64_t kMostKvHeads = 32, kMostGroup = 16;
+  constexpr int64_t kLeastPage = 16, kMostPage = 256;
   PoolDraws draws;
+  if (p.hasCache())
+    draws.layer.push_back({.field = F::Page,
+                           .low = kLeastPage,
+                           .high = kMostPage,
+                           .step = kLeastPage});
   if (p.hasK() || p.vCache)
     draws.layer.push_back({.field = F::KvHeads, .high = kMostKvHeads});
   if (p.hasQ())

@@ -77,7 +77,6 @@ public:
   void addIntegers(int index, llvm::StringRef name, DType type, bool present,
                    int64_t rows, int64_t cols, const IntegerInit &init) {
     OperandSpec &spec = addMatrix(index, name, type, present, rows, cols);
-    spec.role = OperandRole::In;
     spec.alignment = spec.misalignment = bytesOf(type);
     spec.usual.integers = spec.outliers.integers = init;
   }

@@ -84,19 +84,14 @@ static std::vector<Field> problemFields() {
           countField("pagecols", FieldRole::Capacity, kMaxExtent),
           leadingDimensionField("ldq"),
           strideField("hsq"),
-          strideField("bsq"),
           leadingDimensionField("ldk"),
           strideField("hsk"),
-          strideField("bsk"),
           leadingDimensionField("ldv"),
           strideField("hsv"),
-          strideField("bsv"),
           leadingDimensionField("ldqo"),
           strideField("hsqo"),
-          strideField("bsqo"),
           leadingDimensionField("ldko"),
           strideField("hsko"),
-          strideField("bsko"),
           leadingDimensionField("ldkc"),
           strideField("hskc"),
           strideField("bskc"),
@@ -166,8 +161,10 @@ RopeProblem readRopeProblem(const int64_t *values) {
   p.pageTableColumns = values[F::PageCols];
   resolveRoom(p);
   auto strides = [&](int field, int64_t tokens, int64_t heads, int64_t cols) {
-    return resolveStrides({values[field], values[field + 1], values[field + 2]},
-                          tokens, heads, cols);
+    const bool isCache = field >= F::LdKCache;
+    return resolveStrides(
+        {values[field], values[field + 1], isCache ? values[field + 2] : 0},
+        tokens, heads, cols);
   };
   p.q = strides(F::LdQ, p.tokens, p.heads, p.headDim);
   p.k = strides(F::LdK, p.tokens, p.kvHeads, p.headDim);
@@ -186,7 +183,8 @@ llvm::SmallVector<HeadTensor, 7> tensorsOf(const RopeProblem &p) {
   auto add = [&](bool exists, int field, const HeadStrides &strides,
                  int64_t heads, int64_t cols) {
     if (exists)
-      tensors.push_back({field, cols, strides, p.tokens, heads, 1, false});
+      tensors.push_back({field, cols, strides, p.tokens, heads, 1,
+                         /*hasBatch=*/false, /*hasBatchField=*/false});
   };
   add(p.hasQ(), F::LdQ, p.q, p.heads, p.headDim);
   add(p.hasK(), F::LdK, p.k, p.kvHeads, p.headDim);
