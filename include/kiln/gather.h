@@ -19,8 +19,9 @@ extern "C" {
 enum kiln_gather_flag {
   /// indices and targets are int64 instead of int32.
   KILN_GATHER_INT64 = 1,
-  // Of a problem that is described before its memory exists: it has the array
-  // although the address is null. A call does not need these flags.
+  // A problem that is described before its memory exists has the array,
+  // although
+  // the address is null. A call does not need these flags.
   KILN_GATHER_HAS_INDICES = 2,
   KILN_GATHER_HAS_TARGETS = 4
 };
@@ -36,7 +37,8 @@ enum kiln_gather_flag {
 /// shards. A target outside of [0, y_rows) is not written. Rows of y that are
 /// no target are left as they are. Two equal targets leave either row.
 ///
-/// A batch repeats all of it with the same indices: the layers of a cache.
+/// A batch repeats all of it with the same indices, for instance for the layers
+/// of a cache.
 /// batch_stride of x and y are as in a GEMM.
 ///
 /// Types. x is bf16, fp16, fp32, e4m3 or int8; y has x's type, or bf16, fp16 or

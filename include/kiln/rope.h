@@ -35,8 +35,9 @@ enum kiln_rope_flag {
   KILN_ROPE_INT64 = 1,
   /// Weights of the norm are 1 + q_weight and 1 + k_weight: Gemma.
   KILN_ROPE_UNIT_OFFSET = 2,
-  // Of a problem that is described before its memory exists: it has the array
-  // although the address is null. A call does not need these flags.
+  // A problem that is described before its memory exists has the array,
+  // although
+  // the address is null. A call does not need these flags.
   KILN_ROPE_HAS_SLOTS = 4,
   KILN_ROPE_HAS_PAGE_TABLE = 8,
   KILN_ROPE_HAS_SEQUENCES = 16,

@@ -28,8 +28,9 @@ enum kiln_sample_flag {
   KILN_SAMPLE_JOINT = 2,
   /// Each element of positions and lengths is increased by 1 after it was read.
   KILN_SAMPLE_ADVANCE = 4,
-  // Of a problem that is described before its memory exists: it has the array
-  // although the address is null. A call does not need these flags.
+  // A problem that is described before its memory exists has the array,
+  // although
+  // the address is null. A call does not need these flags.
   KILN_SAMPLE_HAS_TEMPERATURE = 0x10,
   KILN_SAMPLE_HAS_TOP_K = 0x20,
   KILN_SAMPLE_HAS_TOP_P = 0x40,
@@ -105,7 +106,7 @@ typedef struct kiln_sample_args {
   float *logprobs;         ///< [rows], of the tokens
   int64_t top_count;       ///< 0 to KILN_SAMPLE_MAX_TOP, at most vocab
   /// [rows][top_count]: the most probable tokens of step 1, the most probable
-  /// first, of equals the lowest.
+  /// first; the lowest of equal ones first.
   void *top_tokens;
   float *top_logprobs;
   kiln_determinism determinism;

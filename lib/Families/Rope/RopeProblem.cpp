@@ -34,7 +34,7 @@ static constexpr FieldName kScaleNames[] = {
     {int64_t(ScaleKind::None), "none"},
     {int64_t(ScaleKind::Tensor), "tensor"},
     {int64_t(ScaleKind::Row), "head"}};
-/// Of positions and slots.
+/// The types of positions and slots.
 static constexpr FieldName kIndexNames[] = {{int64_t(DType::INT32), "int32"},
                                             {int64_t(DType::INT64), "int64"}};
 
