@@ -13,7 +13,8 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 # cuda.h of the oldest toolkit whose NVRTC Kiln supports, 12.8.
 minimumCudaVersion=12080
 packages=(cmake ninja-build g++ llvm-19-dev libfmt-dev libzstd-dev zlib1g-dev)
-testPackages=(doctest-dev clang-format-14 ccache)
+# nlohmann-json3-dev is for examples/llama, which a build without it skips.
+testPackages=(doctest-dev clang-format-14 ccache nlohmann-json3-dev)
 
 fail() { echo "setup: $*" >&2; exit 1; }
 

@@ -1,0 +1,189 @@
+//===- ModelConfig.cpp - the shape of a model, from its config.json -------===//
+#include "ModelConfig.h"
+
+#include "ConfigReader.h"
+#include "Error.h"
+#include "RopeConfig.h"
+
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+namespace llama {
+
+namespace {
+
+using Json = nlohmann::json;
+
+// Bounds keep products of sizes far below 2^63. The largest published dense
+// models have a quarter of each at most.
+constexpr int64_t kMostHidden = 1 << 17;
+constexpr int64_t kMostIntermediate = 1 << 20;
+constexpr int64_t kMostLayers = 1024;
+constexpr int64_t kMostHeads = 1024;
+constexpr int64_t kMostHeadDim = 1024;
+constexpr int64_t kMostVocab = 1 << 24;
+constexpr int64_t kMostPositions = 1 << 28;
+/// Published files have up to 10 KB, longrope's with two lists of factors.
+constexpr uint64_t kMostConfigBytes = 4 << 20;
+
+struct ArchitectureName {
+  Architecture architecture;
+  const char *modelType;
+  const char *className;
+};
+
+constexpr ArchitectureName kArchitectures[] = {
+    {Architecture::Llama, "llama", "LlamaForCausalLM"},
+    {Architecture::Mistral, "mistral", "MistralForCausalLM"},
+    {Architecture::Qwen2, "qwen2", "Qwen2ForCausalLM"},
+    {Architecture::Qwen3, "qwen3", "Qwen3ForCausalLM"}};
+
+/// The architecture by model_type and architectures, of which one may be
+/// absent. A classifier or an embedding model has the same model_type, but no
+/// lm_head, so the class counts where it is given.
+Architecture readArchitecture(const ConfigReader &config) {
+  const std::string modelType = config.text("model_type");
+  const Json *classes = config.find("architectures");
+  if (modelType.empty() && !classes)
+    config.refuse("model_type", "expected it or architectures");
+  std::string className;
+  if (classes) {
+    if (!classes->is_array() || classes->size() != 1 ||
+        !classes->front().is_string())
+      config.refuse("architectures", "expected a list of one class");
+    className = classes->front().get<std::string>();
+  }
+  for (const ArchitectureName &name : kArchitectures)
+    if ((modelType.empty() || modelType == name.modelType) &&
+        (className.empty() || className == name.className))
+      return name.architecture;
+  throw Error(config.name() + ": model_type \"" + printable(modelType) +
+              "\" with class \"" + printable(className) +
+              "\" is not supported (llama, mistral, qwen2 and qwen3 for causal "
+              "language models are)");
+}
+
+/// Keys that would change the results.
+void refuseUnsupported(const ConfigReader &config) {
+  for (const char *key :
+       {"quantization_config", "num_experts", "num_local_experts",
+        "num_experts_per_tok", "moe_intermediate_size",
+        "attn_logit_softcapping", "final_logit_softcapping",
+        "query_pre_attn_scalar", "embedding_multiplier", "residual_multiplier",
+        "attention_multiplier", "logits_scaling", "no_rope_layers",
+        "dual_chunk_attention_config"})
+    if (config.find(key))
+      config.refuse(key, "which is not supported");
+  if (config.boolean("use_mrope", false))
+    config.refuse("use_mrope", "which is not supported");
+  if (config.boolean("mlp_bias", false))
+    config.refuse("mlp_bias", "which is not supported");
+  const std::string activation = config.text("hidden_act");
+  if (!activation.empty() && activation != "silu" && activation != "swish")
+    config.refuse("hidden_act", "only silu is supported");
+}
+
+/// Refuses sliding windows that some layer would use; models that only name a
+/// width for them pass.
+void refuseWindows(const ConfigReader &config, const ModelConfig &model) {
+  if (const Json *types = config.find("layer_types")) {
+    for (const Json &type : *types)
+      if (type != "full_attention")
+        config.refuse("layer_types", "only full_attention is supported");
+    return;
+  }
+  // A window as long as the longest sequence hides no key.
+  const bool narrow =
+      config.find("sliding_window") &&
+      config.integer("sliding_window", 0, INT64_MAX) < model.maxPositions;
+  bool used = narrow;
+  if (model.architecture == Architecture::Qwen2 ||
+      model.architecture == Architecture::Qwen3)
+    // Layers from max_window_layers on have the window (configuration_qwen2.py,
+    // whose default is 28).
+    used = config.boolean("use_sliding_window", false) && narrow &&
+           config.integer("max_window_layers", 0, INT64_MAX, 28) < model.layers;
+  if (used)
+    config.refuse("sliding_window", "sliding windows are not supported");
+}
+
+void readSizes(const ConfigReader &config, ModelConfig &model) {
+  model.hiddenSize = config.integer("hidden_size", 1, kMostHidden);
+  model.intermediateSize =
+      config.integer("intermediate_size", 1, kMostIntermediate);
+  model.layers = config.integer("num_hidden_layers", 1, kMostLayers);
+  model.heads = config.integer("num_attention_heads", 1, kMostHeads);
+  model.kvHeads =
+      config.integer("num_key_value_heads", 1, kMostHeads, model.heads);
+  if (model.heads % model.kvHeads != 0)
+    config.refuse("num_key_value_heads",
+                  "not a divisor of " + std::to_string(model.heads) + " heads");
+  if (!config.find("head_dim") && model.hiddenSize % model.heads != 0)
+    config.refuse("hidden_size", "not a multiple of " +
+                                     std::to_string(model.heads) +
+                                     " heads, and there is no head_dim");
+  model.headDim = config.integer("head_dim", 1, kMostHeadDim,
+                                 model.hiddenSize / model.heads);
+  if (model.headDim < 2 || model.headDim > kMostHeadDim)
+    config.refuse("head_dim", "and heads of " + std::to_string(model.headDim) +
+                                  " elements are not supported");
+  model.vocabSize = config.integer("vocab_size", 1, kMostVocab);
+  model.maxPositions =
+      config.integer("max_position_embeddings", 1, kMostPositions);
+  model.rmsNormEps = config.required("rms_norm_eps", 0, 1);
+}
+
+DType readDType(const ConfigReader &config) {
+  // transformers 5 writes "dtype", earlier versions "torch_dtype".
+  const char *key = config.find("dtype") ? "dtype" : "torch_dtype";
+  if (!config.find(key))
+    return DType::BF16;
+  const auto type = dtypeNamedByTorch(config.text(key));
+  if (!type)
+    config.refuse(key, "expected bfloat16, float16 or float32");
+  return *type;
+}
+
+/// Biases and norms, of which some have no key.
+void readVariants(const ConfigReader &config, ModelConfig &model) {
+  model.qkvBias = model.architecture == Architecture::Qwen2;
+  model.qkNorm = model.architecture == Architecture::Qwen3;
+  // Llama and Qwen3 would put a bias on o as well; Qwen2 and Mistral do not
+  // read the key.
+  if ((model.architecture == Architecture::Llama ||
+       model.architecture == Architecture::Qwen3) &&
+      config.boolean("attention_bias", false))
+    config.refuse("attention_bias", "which is not supported");
+  model.tieEmbeddings = config.boolean("tie_word_embeddings", false);
+}
+
+} // namespace
+
+ModelConfig parseModelConfig(std::string_view json, const std::string &source) {
+  const Json parsed = parseJson(json, source);
+  const ConfigReader config(parsed, source);
+  ModelConfig model;
+  model.architecture = readArchitecture(config);
+  refuseUnsupported(config);
+  readSizes(config, model);
+  refuseWindows(config, model);
+  readVariants(config, model);
+  readRope(config, model);
+  model.dtype = readDType(config);
+  model.eosTokens = config.tokens("eos_token_id", model.vocabSize - 1);
+  return model;
+}
+
+ModelConfig readModelConfig(const std::string &path) {
+  std::error_code ignored; // Opening the file reports it better.
+  const bool folder = std::filesystem::is_directory(path, ignored);
+  const std::string file = folder ? path + "/config.json" : path;
+  return parseModelConfig(readText(file, kMostConfigBytes), file);
+}
+
+ModelConfig presetConfig(std::string_view name) {
+  return parseModelConfig(presetText(name), "preset " + std::string(name));
+}
+
+} // namespace llama

@@ -1,0 +1,222 @@
+#include "llama/ModelConfig.h"
+
+#include "llama/Error.h"
+#include "llama/Json.h"
+
+#include <doctest/doctest.h>
+
+using namespace llama;
+
+namespace {
+
+using nlohmann::json;
+
+/// The smallest config of a class.
+json configOf(const char *modelType, const char *className) {
+  return {{"model_type", modelType}, {"architectures", {className}},
+          {"hidden_size", 64},       {"intermediate_size", 128},
+          {"num_hidden_layers", 2},  {"num_attention_heads", 4},
+          {"vocab_size", 100},       {"max_position_embeddings", 512},
+          {"rms_norm_eps", 1e-5}};
+}
+
+json llamaConfig() { return configOf("llama", "LlamaForCausalLM"); }
+
+ModelConfig parse(const json &config) {
+  return parseModelConfig(config.dump(), "config.json");
+}
+
+/// \p config with one key set is refused, and the message names the key.
+void refuse(json config, const char *key, const json &value,
+            const char *message = nullptr) {
+  config[key] = value;
+  CAPTURE(config.dump());
+  CHECK_THROWS_WITH_AS(parse(config),
+                       doctest::Contains(message ? message : key), Error);
+}
+
+} // namespace
+
+TEST_CASE("keys that are absent or null have transformers' defaults") {
+  json config = llamaConfig();
+  config["head_dim"] = nullptr;
+  config["rope_scaling"] = nullptr;
+  const ModelConfig model = parse(config);
+  CHECK(model.architecture == Architecture::Llama);
+  CHECK(model.kvHeads == 4);
+  CHECK(model.headDim == 16);
+  CHECK(model.rotaryDim == 16);
+  CHECK(model.qRows() == 64);
+  CHECK(model.rope.type == RopeType::Default);
+  CHECK(model.rope.theta == 10000);
+  CHECK(model.dtype == DType::BF16);
+  CHECK(!model.tieEmbeddings);
+  CHECK(!model.qkvBias);
+  CHECK(!model.qkNorm);
+  CHECK(model.eosTokens.empty());
+}
+
+TEST_CASE("classes differ in biases and norms") {
+  CHECK(parse(configOf("qwen2", "Qwen2ForCausalLM")).qkvBias);
+  CHECK(!parse(configOf("qwen2", "Qwen2ForCausalLM")).qkNorm);
+  CHECK(parse(configOf("qwen3", "Qwen3ForCausalLM")).qkNorm);
+  CHECK(!parse(configOf("qwen3", "Qwen3ForCausalLM")).qkvBias);
+  CHECK(!parse(configOf("mistral", "MistralForCausalLM")).qkvBias);
+  json onlyType = llamaConfig();
+  onlyType.erase("architectures");
+  CHECK(parse(onlyType).architecture == Architecture::Llama);
+
+  refuse(llamaConfig(), "model_type", "qwen2", "\"qwen2\" with class");
+  refuse(llamaConfig(), "model_type", "mixtral", "\"mixtral\"");
+  refuse(llamaConfig(), "architectures", {"LlamaForSequenceClassification"},
+         "LlamaForSequenceClassification");
+  refuse(llamaConfig(), "architectures", json::array());
+  json neither = llamaConfig();
+  neither.erase("architectures");
+  refuse(neither, "model_type", nullptr);
+}
+
+TEST_CASE("both forms of rope are read") {
+  json config = llamaConfig();
+  config["rope_theta"] = 5e5;
+  config["rope_scaling"] = {{"type", "linear"}, {"factor", 4}};
+  CHECK(parse(config).rope.type == RopeType::Linear);
+  CHECK(parse(config).rope.factor == 4);
+  CHECK(parse(config).rope.theta == 5e5);
+
+  config = llamaConfig();
+  config["rope_parameters"] = {{"rope_type", "llama3"},
+                               {"rope_theta", 5e5},
+                               {"factor", 8},
+                               {"low_freq_factor", 1},
+                               {"high_freq_factor", 4},
+                               {"original_max_position_embeddings", 256},
+                               {"partial_rotary_factor", 0.5}};
+  const ModelConfig model = parse(config);
+  CHECK(model.rope.type == RopeType::Llama3);
+  CHECK(model.rope.theta == 5e5);
+  CHECK(model.rope.originalPositions == 256);
+  CHECK(model.rotaryDim == 8);
+
+  // A value at the top level wins.
+  config["original_max_position_embeddings"] = 128;
+  CHECK(parse(config).rope.originalPositions == 128);
+
+  config["rope_scaling"] = {{"type", "linear"}, {"factor", 4}};
+  CHECK_THROWS_WITH_AS(parse(config), doctest::Contains("rope_scaling"), Error);
+}
+
+TEST_CASE("rope that is unknown or incomplete is refused") {
+  const auto refuseRope = [](const json &rope, const char *message) {
+    refuse(llamaConfig(), "rope_scaling", rope, message);
+  };
+  refuseRope({{"rope_type", "proportional"}, {"factor", 2}},
+             "\"proportional\"");
+  refuseRope({{"factor", 2}}, "type is missing");
+  refuseRope({{"rope_type", "linear"}}, "factor is missing");
+  refuseRope({{"rope_type", "linear"}, {"factor", 0.5}}, "factor is 0.5");
+  refuseRope({{"rope_type", "linear"}, {"factor", "4"}}, "factor is \"4\"");
+  refuseRope({{"rope_type", "yarn"},
+              {"factor", 4},
+              {"beta_fast", 1},
+              {"beta_slow", 32}},
+             "beta_slow");
+  refuseRope({{"rope_type", "llama3"}, {"factor", 4}}, "low_freq_factor");
+  refuseRope({{"rope_type", "longrope"}, {"short_factor", {1, 2}}},
+             "short_factor is [1,2], expected an array of 8 numbers");
+  refuseRope({{"full_attention", json::object()}}, "type of layer");
+  refuseRope("yarn", "expected an object");
+  refuse(llamaConfig(), "rope_theta", -1);
+  // 16 * 0.2 = 3 rotary dimensions.
+  refuse(llamaConfig(), "partial_rotary_factor", 0.2, "3 rotary dimensions");
+}
+
+TEST_CASE("sizes are checked") {
+  for (const char *key :
+       {"hidden_size", "intermediate_size", "num_hidden_layers",
+        "num_attention_heads", "num_key_value_heads", "vocab_size", "head_dim",
+        "max_position_embeddings"})
+    for (const json &value :
+         {json(0), json(-1), json(1.5), json("64"), json(int64_t(1) << 40),
+          json(uint64_t(1) << 63), json(true)})
+      refuse(llamaConfig(), key, value);
+  refuse(llamaConfig(), "num_key_value_heads", 3, "not a divisor of 4 heads");
+  refuse(llamaConfig(), "hidden_size", 66, "not a multiple of 4 heads");
+  refuse(llamaConfig(), "rms_norm_eps", -1e-5);
+  refuse(llamaConfig(), "rms_norm_eps", nullptr);
+  refuse(llamaConfig(), "hidden_size", nullptr, "hidden_size is missing");
+  refuse(llamaConfig(), "head_dim", 15, "15 rotary dimensions");
+}
+
+TEST_CASE("features that the engine lacks are refused by name") {
+  refuse(llamaConfig(), "quantization_config", {{"quant_method", "awq"}});
+  refuse(llamaConfig(), "num_local_experts", 8);
+  refuse(llamaConfig(), "dual_chunk_attention_config", {{"chunk_size", 9}});
+  refuse(llamaConfig(), "attention_bias", true);
+  refuse(llamaConfig(), "mlp_bias", true);
+  refuse(llamaConfig(), "hidden_act", "gelu");
+  refuse(llamaConfig(), "final_logit_softcapping", 30.0);
+  refuse(llamaConfig(), "layer_types", {"full_attention", "sliding_attention"});
+  refuse(llamaConfig(), "torch_dtype", "float8_e4m3fn");
+  refuse(llamaConfig(), "eos_token_id", 100);
+  refuse(llamaConfig(), "eos_token_id", {1, -1});
+}
+
+TEST_CASE("sliding windows are refused where a layer uses them") {
+  const json mistral = configOf("mistral", "MistralForCausalLM");
+  refuse(mistral, "sliding_window", 256);
+  json wide = mistral;
+  wide["sliding_window"] = 512; // As long as the longest sequence.
+  CHECK(parse(wide).layers == 2);
+
+  json qwen = configOf("qwen2", "Qwen2ForCausalLM");
+  qwen["sliding_window"] = 256;
+  qwen["max_window_layers"] = 1;
+  CHECK(parse(qwen).layers == 2); // Windows are off by default.
+  refuse(qwen, "use_sliding_window", true, "sliding_window");
+  qwen["use_sliding_window"] = true;
+  qwen["max_window_layers"] = 2; // No layer is left for them.
+  CHECK(parse(qwen).layers == 2);
+}
+
+TEST_CASE("end tokens are one or a list, types have two keys") {
+  json config = llamaConfig();
+  config["eos_token_id"] = 7;
+  CHECK(parse(config).eosTokens == std::vector<int32_t>{7});
+  config["eos_token_id"] = {7, 9};
+  CHECK(parse(config).eosTokens == std::vector<int32_t>{7, 9});
+  config["torch_dtype"] = "float16";
+  CHECK(parse(config).dtype == DType::F16);
+  config["dtype"] = "float32";
+  CHECK(parse(config).dtype == DType::F32);
+}
+
+TEST_CASE("JSON that is not strict is refused") {
+  const auto refuseText = [](const std::string &text, const char *message) {
+    CHECK_THROWS_WITH_AS(parseModelConfig(text, "config.json"),
+                         doctest::Contains(message), Error);
+  };
+  refuseText("", "config.json: ");
+  refuseText("[]", "expected an object");
+  refuseText("{\"a\": 1, \"a\": 2}", "\"a\" is there twice");
+  refuseText(std::string("{}\0{}", 5), "NUL");
+  refuseText("{} x", "config.json: ");
+  refuseText(std::string(100000, '[') + std::string(100000, ']'), "32 levels");
+  refuseText("{\"hidden_size\": 1e999}", "config.json: ");
+  CHECK_THROWS_WITH_AS(readModelConfig("/no/such/file"),
+                       doctest::Contains("/no/such/file"), Error);
+}
+
+TEST_CASE("presets parse, and have the sizes of their models") {
+  CHECK(presetNames().size() == 8);
+  for (const auto name : presetNames())
+    CHECK(presetConfig(name).vocabSize > 0);
+  CHECK(presetConfig("llama-3-8b").kvRows() == 1024);
+  CHECK(presetConfig("llama-3.2-1b").headDim == 64);
+  CHECK(presetConfig("llama-3.2-3b").rope.factor == 32);
+  CHECK(presetConfig("qwen2.5-7b").qkvBias);
+  CHECK(presetConfig("qwen3-0.6b").qRows() == 2048);
+  CHECK(presetConfig("qwen3-8b").qkNorm);
+  CHECK_THROWS_WITH_AS(presetConfig("llama-9"),
+                       doctest::Contains("llama-3-8b, llama-3.2-1b"), Error);
+}
