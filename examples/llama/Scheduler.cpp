@@ -1,0 +1,297 @@
+//===- Scheduler.cpp - which tokens run in the next step ------------------===//
+#include "Scheduler.h"
+
+#include "Error.h"
+#include "Sequence.h"
+
+#include <algorithm>
+#include <cmath>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+namespace llama {
+
+namespace {
+
+void refuseSampling(const SamplingParameters &sampling) {
+  if (!std::isfinite(sampling.temperature) || sampling.temperature < 0)
+    throw Error("a temperature of " + std::to_string(sampling.temperature) +
+                ", expected 0 or more");
+  if (!(sampling.topP > 0 && sampling.topP <= 1))
+    throw Error("a top-p of " + std::to_string(sampling.topP) +
+                ", expected more than 0 and 1 at most");
+  if (sampling.topK < 0)
+    throw Error("a top-k of " + std::to_string(sampling.topK) +
+                ", expected 0 or more");
+}
+
+} // namespace
+
+Scheduler::Scheduler(SchedulerLimits limits, int64_t pageCount,
+                     int64_t pageTokens)
+    : limits(limits), pages(pageCount, pageTokens) {
+  // With fewer tokens than sequences, decodes would starve others.
+  if (limits.maxSequences < 1 || limits.tokenBudget < limits.maxSequences)
+    throw Error("a budget of " + std::to_string(limits.tokenBudget) +
+                " tokens a step for " + std::to_string(limits.maxSequences) +
+                " sequences, expected a token for each");
+  if (limits.maxPositions < 1)
+    throw Error("sequences of " + std::to_string(limits.maxPositions) +
+                " positions, expected 1 at least");
+}
+
+Scheduler::~Scheduler() = default;
+
+int64_t Scheduler::pagesFor(int64_t tokens) const {
+  return (tokens + pages.pageTokens() - 1) / pages.pageTokens();
+}
+
+SequenceId Scheduler::submit(Request request) {
+  const auto promptTokens = static_cast<int64_t>(request.prompt.size());
+  if (promptTokens == 0)
+    throw Error("an empty prompt");
+  if (request.maxNewTokens < 1)
+    throw Error(std::to_string(request.maxNewTokens) +
+                " new tokens, expected 1 at least");
+  const std::string sizes = "a prompt of " + std::to_string(promptTokens) +
+                            " tokens with " +
+                            std::to_string(request.maxNewTokens) + " new ones";
+  if (promptTokens > limits.maxPositions ||
+      request.maxNewTokens > limits.maxPositions - promptTokens)
+    throw Error(sizes + " exceeds " + std::to_string(limits.maxPositions) +
+                " positions");
+  // The last new token is returned and never computed.
+  const int64_t needed = pagesFor(promptTokens + request.maxNewTokens - 1);
+  if (needed > pages.capacity())
+    throw Error(sizes + " needs " + std::to_string(needed) +
+                " pages, but the pool has " + std::to_string(pages.capacity()));
+  refuseSampling(request.sampling);
+
+  auto sequence = std::make_unique<Sequence>();
+  sequence->id = nextId++;
+  sequence->tokens = std::move(request.prompt);
+  sequence->maxNewTokens = request.maxNewTokens;
+  sequence->sampling = request.sampling;
+  waiting.push_back(sequence.get());
+  const SequenceId id = sequence->id;
+  sequences[id] = std::move(sequence);
+  return id;
+}
+
+Step Scheduler::plan() {
+  if (planned)
+    throw std::logic_error("a step is planned before the last is committed");
+  Step step;
+  const int64_t preemptionsBefore = counts.preemptions;
+  planDecodes(step);
+  planPrefill(step);
+  // The pages of a preempted sequence are for the decodes.
+  if (counts.preemptions == preemptionsBefore)
+    planAdmissions(step);
+  planned = !step.empty();
+  return step;
+}
+
+void Scheduler::planDecodes(Step &step) {
+  // Preemption shortens `running` from its end, behind or at the index.
+  for (size_t i = 0; i < running.size(); ++i)
+    if (running[i]->remaining() == 1 && reserveDecode(*running[i]))
+      schedule(*running[i], 1, step);
+}
+
+/// Gives \p sequence the page of its next token, if need be by preemption.
+/// False: it was the youngest itself, and is preempted.
+bool Scheduler::reserveDecode(Sequence &sequence) {
+  while (pagesFor(sequence.computed + 1) > sequence.pageCount() &&
+         pages.available() == 0) {
+    const bool itself = running.back() == &sequence;
+    preemptYoungest();
+    if (itself)
+      return false;
+  }
+  growTo(sequence, pagesFor(sequence.computed + 1));
+  return true;
+}
+
+void Scheduler::preemptYoungest() {
+  Sequence &victim = *running.back();
+  releasePages(victim);
+  running.pop_back();
+  waiting.push_front(&victim);
+  ++counts.preemptions;
+}
+
+void Scheduler::planPrefill(Step &step) {
+  if (running.empty() || running.back()->remaining() == 0)
+    return;
+  Sequence &sequence = *running.back();
+  const auto others = static_cast<int64_t>(running.size()) - 1;
+  const int64_t spare = std::max<int64_t>(pages.available() - others, 0);
+  const int64_t room =
+      (sequence.pageCount() + spare) * pages.pageTokens() - sequence.computed;
+  const int64_t count =
+      std::min({sequence.remaining(), limits.tokenBudget - step.tokens, room});
+  if (count <= 0)
+    return;
+  growTo(sequence, pagesFor(sequence.computed + count));
+  schedule(sequence, count, step);
+}
+
+void Scheduler::planAdmissions(Step &step) {
+  while (!waiting.empty() && step.tokens < limits.tokenBudget &&
+         runningCount() < limits.maxSequences) {
+    // One prompt at a time: two that are half done could wait for each other.
+    // A prompt that lacks pages leaves none for admit() either, but that is a
+    // matter of its reserve.
+    if (!running.empty() && running.back()->remaining() > 0)
+      return;
+    if (!admit(*waiting.front(), step))
+      return;
+  }
+}
+
+bool Scheduler::admit(Sequence &sequence, Step &step) {
+  // A new page is needed in any case: do not look for the shared ones in vain.
+  if (pages.available() <= runningCount())
+    return false;
+  const int64_t shared = sharePrefix(sequence);
+  const int64_t count =
+      std::min(sequence.remaining(), limits.tokenBudget - step.tokens);
+  const int64_t pageCount = pagesFor(sequence.computed + count);
+  if (pageCount - sequence.pageCount() + runningCount() > pages.available()) {
+    releasePages(sequence);
+    return false;
+  }
+  growTo(sequence, pageCount);
+  waiting.pop_front();
+  running.push_back(&sequence);
+  schedule(sequence, count, step);
+  counts.sharedTokens += shared;
+  return true;
+}
+
+/// Takes the pages that have the beginning of \p sequence, and returns their
+/// tokens. The last token is never among them.
+int64_t Scheduler::sharePrefix(Sequence &sequence) {
+  const int64_t pageTokens = pages.pageTokens();
+  while (limits.sharePrefixes &&
+         sequence.computed + pageTokens < sequence.length()) {
+    const auto shared =
+        pages.share(sequence.published,
+                    {sequence.tokens.data() + sequence.computed, pageTokens});
+    if (!shared)
+      break;
+    sequence.pages.push_back(shared->page);
+    sequence.published = shared->content;
+    ++sequence.publishedPages;
+    sequence.computed += pageTokens;
+  }
+  return sequence.computed;
+}
+
+void Scheduler::schedule(Sequence &sequence, int64_t count, Step &step) {
+  ScheduledSequence part;
+  part.id = sequence.id;
+  part.tokens = {sequence.tokens.data() + sequence.computed, count};
+  part.firstPosition = sequence.computed;
+  part.pages = sequence.pages;
+  part.pageTokens = pages.pageTokens();
+  part.samples = sequence.remaining() == count;
+  part.sampling = sequence.sampling;
+  part.newTokens = sequence.newTokens;
+  // The end of a prompt may be a single token as well: then it is a decode.
+  auto &parts = part.samples && count == 1 ? step.decodes : step.prefills;
+  parts.push_back(part);
+  step.tokens += count;
+  step.sampled += part.samples;
+  sequence.scheduled = count;
+}
+
+std::vector<SequenceId> Scheduler::commit(const Step &step,
+                                          View<int32_t> tokens) {
+  if (!planned && !step.empty())
+    throw std::logic_error("a step is committed that is not planned");
+  if (tokens.size() != step.sampled)
+    throw std::logic_error(std::to_string(tokens.size()) +
+                           " sampled tokens for a step with " +
+                           std::to_string(step.sampled));
+  planned = false;
+  std::vector<SequenceId> finished;
+  const int32_t *sampled = tokens.begin();
+  for (const ScheduledSequence &part : step.decodes)
+    advance(part, sampled, finished);
+  for (const ScheduledSequence &part : step.prefills)
+    advance(part, sampled, finished);
+  counts.steps += !step.empty();
+  counts.computedTokens += step.tokens;
+  return finished;
+}
+
+void Scheduler::advance(const ScheduledSequence &part, const int32_t *&sampled,
+                        std::vector<SequenceId> &finished) {
+  Sequence &sequence = *sequences.at(part.id);
+  sequence.computed += sequence.scheduled;
+  sequence.scheduled = 0;
+  publishFullPages(sequence);
+  if (part.samples) {
+    sequence.tokens.push_back(*sampled++);
+    ++sequence.newTokens;
+  }
+  if (sequence.leaving) {
+    remove(part.id);
+  } else if (sequence.newTokens == sequence.maxNewTokens) {
+    finished.push_back(part.id);
+    remove(part.id);
+  }
+}
+
+void Scheduler::publishFullPages(Sequence &sequence) {
+  const int64_t pageTokens = pages.pageTokens();
+  while (limits.sharePrefixes &&
+         (sequence.publishedPages + 1) * pageTokens <= sequence.computed) {
+    const int64_t index = sequence.publishedPages++;
+    sequence.published = pages.publish(
+        sequence.pages[static_cast<size_t>(index)], sequence.published,
+        {sequence.tokens.data() + index * pageTokens, pageTokens});
+  }
+}
+
+bool Scheduler::finish(SequenceId id) {
+  const auto found = sequences.find(id);
+  if (found == sequences.end() || found->second->leaving)
+    return false;
+  if (found->second->scheduled > 0)
+    found->second->leaving = true; // The step writes to its pages.
+  else
+    remove(id);
+  return true;
+}
+
+void Scheduler::remove(SequenceId id) {
+  const auto found = sequences.find(id);
+  Sequence *sequence = found->second.get();
+  releasePages(*sequence);
+  // It is in one of the two.
+  running.erase(std::remove(running.begin(), running.end(), sequence),
+                running.end());
+  waiting.erase(std::remove(waiting.begin(), waiting.end(), sequence),
+                waiting.end());
+  sequences.erase(found);
+}
+
+void Scheduler::growTo(Sequence &sequence, int64_t pageCount) {
+  while (sequence.pageCount() < pageCount)
+    sequence.pages.push_back(pages.allocate().value());
+}
+
+/// Takes the pages of \p sequence back: it has computed nothing then.
+void Scheduler::releasePages(Sequence &sequence) {
+  for (; !sequence.pages.empty(); sequence.pages.pop_back())
+    pages.release(sequence.pages.back());
+  sequence.computed = 0;
+  sequence.publishedPages = 0;
+  sequence.published = kNoContent;
+}
+
+} // namespace llama
