@@ -34,7 +34,7 @@ llvm::Error BenchRunner::measure(const BenchChoice &choice, BenchRow &row) {
   if (roof.arithmetic)
     row.peakNs = roof.arithmetic->flop.value() / roof.arithmetic->peak.value();
   if (row.hasCopyBaseline())
-    row.baseline.bytes = streamBytesOf(family->operands(problem));
+    row.baseline.bytes = streamBytesOf(*family, problem);
   auto bench = std::make_unique<Bench>();
   auto run = [&]() -> llvm::Error {
     if (llvm::Error error = validate(choice, row))

@@ -94,7 +94,8 @@ llvm::Error Comparer::prepareOperands(const Case &which, unsigned tenths,
 llvm::Error Comparer::preparePeer(const Case &which, bool allAlgorithms,
                                   ComparedCase &compared) {
   if (hasCopyBaseline(which))
-    return wantsBaseline ? prepareBaseline(compared) : llvm::Error::success();
+    return wantsBaseline ? prepareBaseline(which, compared)
+                         : llvm::Error::success();
   if (!compared.product)
     compared.noPeer = "bench calls no library that computes it";
   else if (library)
@@ -122,8 +123,10 @@ llvm::Error Comparer::prepareLibrary(bool allAlgorithms,
                                  samplingOf(*compared.buffers));
 }
 
-llvm::Error Comparer::prepareBaseline(ComparedCase &compared) {
-  auto made = baselines.make(streamBytesOf(compared.buffers->table()),
+llvm::Error Comparer::prepareBaseline(const Case &which,
+                                      ComparedCase &compared) {
+  const auto &[family, problem] = which.named;
+  auto made = baselines.make(streamBytesOf(*family, problem),
                              samplingOf(*compared.buffers), stream().handle());
   if (made) {
     compared.baseline = std::move(*made);

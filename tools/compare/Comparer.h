@@ -93,7 +93,7 @@ private:
   Comparer(LiveSession &session, std::shared_ptr<const CublasLt> library,
            bool wantsBaseline, TrialStream trial);
   llvm::Error prepareLibrary(bool allAlgorithms, ComparedCase &compared);
-  llvm::Error prepareBaseline(ComparedCase &compared);
+  llvm::Error prepareBaseline(const Case &which, ComparedCase &compared);
 
   LiveSession &session;
   const std::shared_ptr<const CublasLt> library;

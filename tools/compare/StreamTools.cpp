@@ -16,6 +16,11 @@ namespace kiln::cli {
 
 static constexpr CacheHint kHints[] = {CacheHint::Plain, CacheHint::Streaming};
 
+static int64_t wholeChunks(int64_t size) {
+  return static_cast<int64_t>(
+      llvm::alignTo(static_cast<uint64_t>(size), kStreamChunk));
+}
+
 StreamBytes streamBytesOf(const OperandTable &table) {
   StreamBytes bytes;
   for (const OperandSpec &operand : table.operands) {
@@ -27,11 +32,15 @@ StreamBytes streamBytesOf(const OperandTable &table) {
     if (operand.role == OperandRole::Out || operand.role == OperandRole::InOut)
       bytes.written += size;
   }
-  auto roundUp = [](int64_t size) {
-    return static_cast<int64_t>(
-        llvm::alignTo(static_cast<uint64_t>(size), kStreamChunk));
-  };
-  return {roundUp(bytes.read), roundUp(bytes.written)};
+  return {wholeChunks(bytes.read), wholeChunks(bytes.written)};
+}
+
+StreamBytes streamBytesOf(const KernelFamily &family, const Problem &problem) {
+  StreamBytes bytes = streamBytesOf(family.operands(problem));
+  const auto compulsory = static_cast<int64_t>(family.compulsoryBytes(problem));
+  const int64_t unread = std::max<int64_t>(bytes.total() - compulsory, 0);
+  bytes.read = wholeChunks(std::max<int64_t>(bytes.read - unread, 0));
+  return bytes;
 }
 
 //===----------------------------------------------------------------------===//

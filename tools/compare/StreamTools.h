@@ -11,7 +11,7 @@
 #include "Driver/Driver.h"
 #include "Driver/Handles.h"
 #include "Driver/Module.h"
-#include "Kernel/Operand.h"
+#include "Kernel/Family.h"
 #include "Store/ArtifactStore.h"
 #include "trial/StreamTools.h"
 
@@ -37,6 +37,10 @@ struct StreamBytes {
 /// Counts every element of every operand once: an operand that is broadcast
 /// counts once, gaps between rows do not count.
 StreamBytes streamBytesOf(const OperandTable &table);
+
+/// The same without the elements of inputs that the problem does not read, such
+/// as most rows of an embedding: the bytes that \p family calls compulsory.
+StreamBytes streamBytesOf(const KernelFamily &family, const Problem &problem);
 
 /// One way to move the bytes.
 struct StreamVariant {

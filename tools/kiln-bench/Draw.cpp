@@ -231,7 +231,7 @@ static DrawSpace spaceOf(const DrawRequest &request) {
     if (!made)
       return made.takeError();
     const auto &[family, problem] = made->named;
-    return streamBytesOf(family->operands(problem)).total();
+    return streamBytesOf(*family, problem).total();
   };
   return space;
 }

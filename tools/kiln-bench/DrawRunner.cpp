@@ -75,7 +75,8 @@ llvm::Error DrawRunner::preparePeer(Bench &bench, DrawRow &row) {
                                                     /*hot=*/false, compared))
     return error;
   if (hasCopyBaseline(*row.which))
-    row.bytes = streamBytesOf(compared.buffers->table());
+    row.bytes =
+        streamBytesOf(*row.which->named.family, row.which->named.problem);
   if (llvm::Error error =
           comparer->preparePeer(*row.which, /*allAlgorithms=*/false, compared))
     return error;
