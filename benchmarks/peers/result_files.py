@@ -9,7 +9,12 @@ import os
 import pathlib
 import statistics
 import subprocess
+import sys
 import time
+
+# Read only.
+CLOCKS = ("clocks.sm", "clocks.mem", "clocks.max.sm", "power.draw",
+          "temperature.gpu", "clocks_event_reasons.active")
 
 
 class Stopwatch:
@@ -27,6 +32,19 @@ class Stopwatch:
             self.seconds[name] += time.perf_counter() - begin
 
 
+class Progress:
+    """Lines on stderr with the seconds since the start."""
+
+    def __init__(self):
+        self._began = time.monotonic()
+
+    def seconds(self):
+        return time.monotonic() - self._began
+
+    def say(self, text):
+        print(f"[{self.seconds():6.1f} s] {text}", file=sys.stderr, flush=True)
+
+
 def config_of(description):
     """The config in a plan's line "PROBLEM: CONFIG, by SOURCE, ..."; the whole
     line if it looks different."""
@@ -42,6 +60,18 @@ def driver_version():
             capture_output=True).stdout.split()[0]
     except (OSError, subprocess.SubprocessError, IndexError):
         return "unknown"
+
+
+def clocks():
+    """{field: text} of the GPU now, or what went wrong."""
+    try:
+        line = subprocess.run(
+            ["nvidia-smi", f"--query-gpu={','.join(CLOCKS)}",
+             "--format=csv,noheader"], check=True, text=True, timeout=20,
+            capture_output=True).stdout.splitlines()[0]
+    except (OSError, subprocess.SubprocessError, IndexError) as error:
+        return {"error": str(error)[:200]}
+    return dict(zip(CLOCKS, (field.strip() for field in line.split(","))))
 
 
 def geomean(values):

@@ -1,0 +1,227 @@
+"""Tests the parts of the engine's peer programs that need neither torch nor a
+GPU: cases, configs, and the protocol, with a stand-in of the engine.
+"""
+import json
+import pathlib
+import stat
+import sys
+import tempfile
+import types
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+sys.path.insert(0, str(ROOT / "benchmarks" / "peers"))
+import llama_configs  # noqa: E402
+import llama_race_cases  # noqa: E402
+from llama_blocks import Block, Lane, ratios_of, run_rounds  # noqa: E402
+from llama_engine import (EngineError, EngineSide, Lockstep,  # noqa: E402
+                          export_model, lockstep_command, write_logits)
+
+# Answers as the engine does; its arguments go to a file.
+STAND_IN = """#!{python}
+import json, os, pathlib, sys, time
+here = pathlib.Path(__file__).parent
+(here / "arguments").write_text(json.dumps(sys.argv[1:]))
+if sys.argv[1] == "logits" and "--chunk" in sys.argv:
+    sys.exit("no chunks")
+if sys.argv[1] != "lockstep":
+    sys.exit(0)
+print(json.dumps({{"ready": True, "device": "none"}}), flush=True)
+for line in sys.stdin:
+    command = json.loads(line)
+    do = command.pop("do")
+    with open(here / "commands", "a") as log:
+        log.write(line)
+    answer = {{"ok": True}}
+    if do == "setup":
+        answer["pages"] = 3
+    elif do == "decode":
+        answer |= {{"ms": 64.0, "wall_ms": 65.0, "tokens": [[1, 2]]}}
+    elif do == "prefill":
+        answer["ms"] = [5.0] * command["repeats"]
+    elif do == "refuse":
+        answer = {{"ok": False, "error": "no reason"}}
+    elif do == "die":
+        os._exit(3)
+    elif do == "hang":
+        time.sleep(60)
+    elif do == "mumble":
+        print("not JSON", flush=True)
+        continue
+    print(json.dumps(answer), flush=True)
+    if do == "quit":
+        break
+"""
+
+
+class WithEngine(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        self.program = self.folder / "engine"
+        self.program.write_text(STAND_IN.format(python=sys.executable))
+        self.program.chmod(self.program.stat().st_mode | stat.S_IXUSR)
+
+    def arguments(self):
+        return json.loads((self.folder / "arguments").read_text())
+
+    def commands(self):
+        return [json.loads(line) for line in
+                (self.folder / "commands").read_text().splitlines()]
+
+
+class LockstepTest(WithEngine):
+    def start(self, **seconds):
+        engine = Lockstep([str(self.program), "lockstep"], **seconds)
+        self.addCleanup(engine.close)
+        return engine
+
+    def test_answers(self):
+        engine = self.start()
+        self.assertEqual(engine.ready["device"], "none")
+        self.assertEqual(engine.call("setup", ["pages"], kind="x")["pages"], 3)
+        with self.assertRaisesRegex(EngineError, "no gb_per_s"):
+            engine.call("read_rate", ["gb_per_s"])
+        with self.assertRaisesRegex(EngineError, "refuse.*no reason"):
+            engine.call("refuse")
+
+    def test_an_engine_that_ends(self):
+        with self.assertRaisesRegex(EngineError, "ended with 3"):
+            self.start().call("die")
+
+    def test_an_engine_that_is_silent(self):
+        with self.assertRaisesRegex(EngineError, "no answer in 0.5 s"):
+            self.start(answer_s=0.5).call("hang")
+
+    def test_an_engine_that_prints_other_lines(self):
+        with self.assertRaisesRegex(EngineError, "not an object of JSON"):
+            self.start().call("mumble")
+
+    def test_a_start_that_fails(self):
+        with self.assertRaisesRegex(EngineError, "ended with 0"):
+            Lockstep([str(self.program), "other"])
+
+    def test_a_side(self):
+        engine = self.start()
+        side = EngineSide(engine)
+        decode = llama_race_cases.parse_case("llama-3-8b:16@1024", 32)
+        self.assertEqual(side.prepare(decode), {"pages": 3})
+        self.assertEqual(side.block(), Block([2.0], 65.0, [[1, 2]]))
+        prefill = llama_race_cases.parse_case("llama-3-8b:1x512+7680", 32)
+        side.prepare(prefill)
+        self.assertEqual(side.block().ms, [5.0] * 8)
+        self.assertEqual(self.commands(), [
+            {"do": "setup", "kind": "decode", "batch": 16, "context": 1008,
+             "steps": 32},
+            {"do": "decode", "steps": 32, "context": 1008},
+            {"do": "setup", "kind": "prefill", "sequences": 1, "tokens": 512,
+             "cached": 7680},
+            {"do": "prefill", "repeats": 8}])
+
+    def test_one_off_commands(self):
+        model = self.folder / "model"
+        export_model(self.program, {"hidden_size": 64}, 7, model)
+        self.assertEqual(self.arguments(), [
+            "export", "--config", str(model / "wanted.json"), "--seed", "7",
+            "--out", str(model)])
+        write_logits(self.program, model, [[1, 2], [3]], "out.bin",
+                     one_by_one=True)
+        self.assertEqual(self.arguments(), [
+            "logits", "--model", str(model), "--tokens",
+            str(model / "tokens.json"), "--out", "out.bin", "--one-by-one"])
+        self.assertEqual(json.loads((model / "tokens.json").read_text()),
+                         [[1, 2], [3]])
+        with self.assertRaisesRegex(EngineError, "ended with 1: no chunks"):
+            write_logits(self.program, model, [[1]], "out.bin", chunk=4)
+
+
+class CasesTest(unittest.TestCase):
+    def test_default_cases(self):
+        models = llama_race_cases.parse_cases(llama_race_cases.DEFAULT, 32)
+        self.assertEqual([len(cases) for cases in models.values()], [6, 1])
+        for cases in models.values():
+            for case in cases:
+                most = llama_configs.RACE[case.model][
+                    "max_position_embeddings"]
+                self.assertLessEqual(case.positions, most, case.text)
+
+    def test_a_decoding_case(self):
+        case = llama_race_cases.parse_case("llama-3-8b:16@1024", 32)
+        keys = [case.context + step + 1 for step in range(case.steps)]
+        self.assertAlmostEqual(sum(keys) / len(keys), case.keys, delta=1)
+        self.assertLessEqual(keys[-1], case.positions)
+        self.assertEqual(case.pass_tokens, 16)
+        # 15.01 GB of weights, 131072 bytes of keys and values a token.
+        self.assertEqual(case.shape.weights_read, 15009316864)
+        self.assertEqual(case.bytes, 15009316864 + 16 * 1024 * 131072)
+
+    def test_a_prefill_case(self):
+        case = llama_race_cases.parse_case("llama-3-8b:8x2048", 32)
+        self.assertEqual((case.keys, case.positions, case.steps,
+                          case.pass_tokens), (0, 2048, 1, 16384))
+
+    def test_refused_texts(self):
+        for text in ("llama-3-8b", "other:1@64", "llama-3-8b:0@64",
+                     "llama-3-8b:1@16", "llama-3-8b:1x0"):
+            with self.assertRaises(ValueError, msg=text):
+                llama_race_cases.parse_case(text, 32)
+
+    def test_the_room_of_an_engine(self):
+        cases = llama_race_cases.parse_cases(
+            "llama-3-8b:64@1024,llama-3-8b:1x512+7680", 32)["llama-3-8b"]
+        command = lockstep_command("engine", "llama-3-8b", cases, 5, "folder")
+        self.assertEqual(command, [
+            "engine", "lockstep", "--model", "llama-3-8b", "--seed", "5",
+            "--batch", "64", "--context", "8192", "--tokens", "512",
+            "--cache-tokens", str(64 * 1152), "--weights", "folder"])
+
+    def test_configs(self):
+        for name, config in llama_configs.NUMERICS.items():
+            shape = llama_configs.shape_of(config)
+            self.assertEqual(shape.heads % shape.kv_heads, 0, name)
+            self.assertLess(config["eos_token_id"], shape.vocab, name)
+        reduced = llama_configs.NUMERICS["qwen2.5-7b-4-layers"]
+        self.assertEqual((reduced["num_hidden_layers"],
+                          reduced["max_window_layers"]), (4, 4))
+
+    def test_presets_are_the_engines(self):
+        text = (ROOT / "examples/llama/Presets.cpp").read_text()
+        for name, config in llama_configs.RACE.items():
+            begin = text.index("R\"(", text.index(f'{{"{name}"')) + 3
+            preset = json.loads(text[begin:text.index(")\"", begin)])
+            self.assertEqual({key: config.get(key) for key in preset}, preset)
+
+
+class RoundsTest(unittest.TestCase):
+    def test_turns_and_figures(self):
+        calls = []
+
+        class Side:
+            def __init__(self, name, ms):
+                self.name, self.ms = name, ms
+
+            def block(self):
+                calls.append(self.name)
+                return Block([self.ms], 32 * self.ms, [[len(calls) % 5]])
+
+        case = llama_race_cases.parse_case("llama-3-8b:1@1024", 32)
+        lanes = [Lane(Side("kiln", 4.0), {}), Lane(Side("torch", 5.0), {})]
+        run_rounds(lanes, 2, 0, lambda: None)
+        self.assertEqual(calls, ["kiln", "torch", "torch", "kiln", "kiln",
+                                 "torch"])
+        sides = {lane.side.name: lane.row(case) for lane in lanes}
+        self.assertEqual(sides["kiln"]["samples"], [4.0, 4.0])
+        self.assertEqual(sides["kiln"]["wall_ms"], 4.0)
+        self.assertFalse(sides["torch"]["same_tokens"])
+        row = ratios_of(case, sides, 4600.0)
+        self.assertEqual(row["ratio_torch"], 1.25)
+        self.assertAlmostEqual(row["share_of_read_rate"], 0.823, places=3)
+
+    def test_without_the_engine(self):
+        case = types.SimpleNamespace(kind="decode")
+        self.assertEqual(ratios_of(case, {"torch": {"ms": 5.0}}, None), {})
+
+
+if __name__ == "__main__":
+    unittest.main()
