@@ -140,10 +140,10 @@ def delay():
         sleep(DELAY_CYCLES)
 
 
-def time_graphs(graphs, rounds, launches, gap_s=0):
+def time_graphs(graphs, rounds, launches, gap_s=0, before=None):
     """{side: microseconds of one launch, one per round}. With a gap the device
     idles for so long before each replay, so that sides that draw much power
-    keep their clock."""
+    keep their clock. `before` enqueues work that precedes each timed replay."""
     warm_up(graphs)
     marks = {name: [] for name in graphs}
     for _ in range(rounds):
@@ -152,6 +152,8 @@ def time_graphs(graphs, rounds, launches, gap_s=0):
             if gap_s > 0:
                 torch.cuda.synchronize()
                 time.sleep(gap_s)
+            if before is not None:
+                before()
             delay()
             pair[0].record()
             graph.replay()

@@ -1,5 +1,9 @@
 """Tests the parts of the engine's peer programs that need neither torch nor a
-GPU: cases, configs, and the protocol, with a stand-in of the engine.
+GPU: cases, configs, texts, and the protocol, with a stand-in of the engine.
+
+    llamaPeersTest.py [LIBRARY]
+
+With a library, it parses the texts of all cases of small_kernels.py.
 """
 import json
 import pathlib
@@ -11,11 +15,15 @@ import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT / "benchmarks" / "peers"))
+import kiln_ctypes  # noqa: E402
 import llama_configs  # noqa: E402
 import llama_race_cases  # noqa: E402
+import small_kernel_cases  # noqa: E402
 from llama_blocks import Block, Lane, ratios_of, run_rounds  # noqa: E402
 from llama_engine import (EngineError, EngineSide, Lockstep,  # noqa: E402
                           export_model, lockstep_command, write_logits)
+
+LIBRARY = None
 
 # Answers as the engine does; its arguments go to a file.
 STAND_IN = """#!{python}
@@ -223,5 +231,39 @@ class RoundsTest(unittest.TestCase):
         self.assertEqual(ratios_of(case, {"torch": {"ms": 5.0}}, None), {})
 
 
+class SmallKernelsTest(unittest.TestCase):
+    def test_cases(self):
+        cases = small_kernel_cases.all_cases(60 << 20)
+        self.assertEqual(len({case.name for case in cases}), len(cases))
+        for case in cases:
+            names = [operand.name
+                     for operand in small_kernel_cases.operands_of(case)]
+            self.assertEqual(len(set(names)), len(names), case.name)
+
+    def test_bytes(self):
+        # q, k and v are read, with a row of the table; all but q go on to a
+        # cache.
+        case = small_kernel_cases.rope_case("llama-3-8b", 2048, 2)
+        self.assertEqual(case.bytes, 2048 * (2 * 2 * 6144 + 512))
+        self.assertEqual(small_kernel_cases.copies_of(case.bytes, 60 << 20), 4)
+        self.assertEqual(small_kernel_cases.copies_of(1000, 60 << 20), 50)
+
+    def test_texts(self):
+        if LIBRARY is None:
+            self.skipTest("no library")
+        library = kiln_ctypes.Library(LIBRARY)
+        families = set()
+        for case in small_kernel_cases.all_cases(60 << 20, every=True):
+            try:
+                library.canonical(case.text)
+                families.add(case.family)
+            except kiln_ctypes.KilnError as error:
+                if "no kernel family is called" not in str(error):
+                    raise
+        self.assertIn("rope", families)
+
+
 if __name__ == "__main__":
+    if len(sys.argv) > 1:
+        LIBRARY = sys.argv.pop(1)
     unittest.main()
