@@ -7,6 +7,7 @@ set(KILN_PUBLIC_HEADERS
   kiln/engine.h
   kiln/explain.h
   kiln/gather.h
+  kiln/gather.hpp
   kiln/gemm.h
   kiln/kiln.h
   kiln/kiln.hpp

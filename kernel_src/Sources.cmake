@@ -82,6 +82,12 @@ set(KILN_KERNEL_SOURCES
   elementwise/ReferenceElementwise.cuh
   elementwise/ReferenceElementwiseConfig.h
   elementwise/ShiftedElementwise.cuh
+  gather/GatherParams.h
+  gather/GatherSignature.h
+  gather/LaneGather.cuh
+  gather/LaneGatherConfig.h
+  gather/ReferenceGather.cuh
+  gather/ReferenceGatherConfig.h
   gemm/ByteFragments.cuh
   gemm/ByteProducts.h
   gemm/FfmaGemm.cuh

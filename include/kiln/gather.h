@@ -19,8 +19,7 @@ extern "C" {
 enum kiln_gather_flag {
   /// indices and targets are int64 instead of int32.
   KILN_GATHER_INT64 = 1,
-  // A problem that is described before its memory exists has the array,
-  // although
+  // A problem that is described before its memory exists has the array although
   // the address is null. A call does not need these flags.
   KILN_GATHER_HAS_INDICES = 2,
   KILN_GATHER_HAS_TARGETS = 4
@@ -29,37 +28,42 @@ enum kiln_gather_flag {
 /// y[targets[i]] = scale * x[indices[i] / divisor - first] for i from 0 to
 /// rows - 1, each row cols elements.
 ///
-/// Without indices row i is read, without targets row i is written: a gather
-/// has indices, a scatter targets, a copy of blocks both. An index whose row
-/// does not lie in x, from 0 to x_rows - 1 after the division and the
-/// subtraction, or is below 0, gives a row of zeros, so a shard of a
-/// vocabulary, whose first token is `first`, gives its part of a sum over
-/// shards. A target outside of [0, y_rows) is not written. Rows of y that are
-/// no target are left as they are. Two equal targets leave either row.
+/// Without indices indices[i] is i, without targets targets[i] is i: a gather
+/// has indices, a scatter targets, a copy of blocks both. One of them is
+/// required. An index that is below 0, or whose row does not lie in x (from 0
+/// to x_rows - 1 after the division and the subtraction), gives a row of zeros.
+/// So a shard of a vocabulary, whose first token is `first`, gives its part of
+/// a sum over shards. A target outside of [0, y_rows) is not written. Rows of y
+/// that are no target are left as they are. Where two targets are equal, either
+/// row may stay.
 ///
-/// A batch repeats all of it with the same indices, for instance for the layers
-/// of a cache.
-/// batch_stride of x and y are as in a GEMM.
+/// A batch repeats all of it with the same indices, for a KV cache with a
+/// matrix for each layer of the model. batch_stride of x and y are as in a
+/// GEMM.
 ///
 /// Types. x is bf16, fp16, fp32, e4m3 or int8; y has x's type, or bf16, fp16 or
-/// fp32 for the first four. With x's type and a scale of 1 bits are only moved.
-/// Else x is converted to fp32, multiplied and rounded once.
+/// fp32 for the first four. With x's type and a scale of 1 bits are only moved,
+/// so NaN keeps its payload. Else x is converted to fp32, multiplied and
+/// rounded once, as the head of rows.h says.
 ///
-/// y may be x exactly where there are targets (blocks of one pool) and no index
-/// is a target. Else nothing that is written overlaps an operand.
+/// y may be x exactly (the blocks of one pool) where there are targets and
+/// x_rows is y_rows, as long as no index is a target. Else nothing that is
+/// written overlaps an operand.
 ///
 /// CUDA graphs. Grid and kernel follow from the struct alone: between replays
 /// indices and targets may change.
 ///
-/// Ranges of a problem (kiln_range) are of "rows". If batch, rows or cols is 0,
-/// the call succeeds and launches nothing. scale must be set: zero is refused.
+/// Ranges of a problem (kiln_range) are of "rows" or "batch". Choices depend
+/// neither on x_rows, y_rows and first, nor on a scale other than 1: each may
+/// change from call to call. If batch, rows or cols is 0, the call succeeds and
+/// launches nothing. scale must be set: zero is refused.
 /// kiln_gather_args_init() gives batch, divisor and scale as 1.
 typedef struct kiln_gather_args {
   uint32_t struct_size;
   kiln_determinism determinism;
   int64_t batch;
   int64_t rows, cols;
-  int64_t x_rows;  ///< rows that x has
+  int64_t x_rows;  ///< rows that x has: required
   int64_t y_rows;  ///< rows that y has; 0: rows. Only with targets.
   int64_t first;   ///< index of x's first row, not negative
   int64_t divisor; ///< 1 or more: choices of a token share its row
@@ -73,7 +77,8 @@ typedef struct kiln_gather_args {
   uint64_t reserved[8];
 } kiln_gather_args;
 
-/// Slots of a gather in kiln_arguments.operands. Its scalar is scale.
+/// Slots of a gather in kiln_arguments.operands. Its scalar is scale, unless
+/// the problem was described with a scale of 1 and moves bits.
 enum kiln_gather_slot {
   KILN_GATHER_X = 0,
   KILN_GATHER_Y = 1,

@@ -15,6 +15,7 @@
 #define KILN_KILN_HPP
 
 #include "kiln/attention.hpp"
+#include "kiln/gather.hpp"
 #include "kiln/kiln.h"
 #include "kiln/problems.hpp"
 #include "kiln/rope.hpp"

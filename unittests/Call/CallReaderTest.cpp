@@ -47,6 +47,8 @@ public:
       return quantizeCall();
     case KILN_FAMILY_TRANSPOSE:
       return transposeCall();
+    case KILN_FAMILY_GATHER:
+      return gatherCall();
     case KILN_FAMILY_PREPACK:
       return prepackCall();
     case KILN_FAMILY_ATTENTION:
@@ -196,6 +198,34 @@ private:
     return &transpose;
   }
 
+  const void *gatherCall() {
+    gather = kiln_gather_args_init();
+    placeXY(gather, cols);
+    // placeXY() may have set the flag of wide integers.
+    gather.x.type = pickType(type, type, type, KILN_E4M3, KILN_INT8, KILN_E5M2);
+    gather.y.type = pickType(0, 0, 0, KILN_FP16, KILN_FP32, KILN_E4M3);
+    gather.batch = pick(1, 1, 1, 1, 2, 0, -1);
+    if (gather.batch > 1)
+      for (kiln_operand *operand : {&gather.x, &gather.y})
+        operand->batch_stride = pick(100000, 100008, 200000, 100, 0, -5);
+    gather.x_rows = pick(rows, rows, 1, 64, 100000, 0, -3);
+    gather.y_rows = pick(0, 0, 0, rows, 100, 1, -3);
+    gather.first = pick(0, 0, 0, 32, -1);
+    gather.divisor = pick(1, 1, 1, 1, 8, 0);
+    gather.scale = pick(0, 0, 0, 0, 0, 1) ? double(pick(0, 8)) : 1;
+    const int64_t arrays = pick(1, 1, 2, 2, 3, 3, 0);
+    auto array = [&] {
+      return reinterpret_cast<const void *>(0x1000000 * (1 + random() % 60) +
+                                            pick(0, 0, 0, 0, 0, 8, 4, 2));
+    };
+    if (arrays & 1)
+      gather.indices = array();
+    if (arrays & 2)
+      gather.targets = array();
+    gather.flags |= static_cast<uint32_t>(pick(0, 0, 0, 0, 1, 1, 2, 4, 8));
+    return &gather;
+  }
+
   const void *prepackCall() {
     prepack = KILN_INIT(kiln_prepack_args);
     prepack.flags = static_cast<uint32_t>(pick(0, 0, 1, 1, 1, 2));
@@ -228,6 +258,7 @@ private:
   kiln_norm_args norm;
   kiln_quantize_args quantize;
   kiln_transpose_args transpose;
+  kiln_gather_args gather;
   kiln_prepack_args prepack;
   RandomAttention attention;
   RandomRope rope;
@@ -788,6 +819,25 @@ TEST_CASE("a value beyond its limit names the limit") {
   norm.epsilon = 1e-60;
   CHECK(message("rmsnorm", norm) ==
         "epsilon is 1e-60: it must be finite in fp32, and not be rounded to 0");
+  kiln_gather_args gather = kiln_gather_args_init();
+  gather.rows = gather.cols = 8;
+  gather.x.type = KILN_BF16;
+  gather.x.data = reinterpret_cast<void *>(0x1000);
+  gather.y.data = reinterpret_cast<void *>(0x2000);
+  gather.indices = reinterpret_cast<void *>(0x3000);
+  CHECK(message("gather", gather) == "x_rows is 0: the rows of x are required");
+  gather.x_rows = 9;
+  gather.y_rows = 10;
+  CHECK(message("gather", gather) ==
+        "y_rows is 10, without targets it is rows, 8");
+  gather.y_rows = 8;
+  gather.scale = 0;
+  CHECK(message("gather", gather) ==
+        "scale is 0: kiln_gather_args_init() sets it to 1");
+  gather.scale = 1;
+  gather.indices = nullptr;
+  CHECK(message("gather", gather) ==
+        "indices and targets are null: one of them is required");
   kiln_gemm_args gemm = kiln_gemm_args_init();
   gemm.a.type = gemm.b.type = gemm.d.type = KILN_BF16;
   gemm.alpha = 1e39;

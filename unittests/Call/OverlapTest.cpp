@@ -55,6 +55,13 @@ public:
     setXY(reduce);
     reduce.op = KILN_REDUCTION_SUM;
     setXY(transpose);
+    setXY(gather);
+    gather.x_rows = 64;
+    gather.flags = KILN_GATHER_HAS_INDICES | KILN_GATHER_HAS_TARGETS;
+    copy = gather;
+    copy.batch = 2;
+    copy.x.batch_stride = copy.y.batch_stride = 64 * 64;
+    gather.y.type = KILN_FP32;
     prepack.flags = KILN_PREPACK_HAS_ZEROS;
     prepack.n = prepack.k = 64;
     prepack.source = KILN_WEIGHTS_AWQ;
@@ -111,6 +118,8 @@ public:
       return {{&reduce, {&reduce.x.data, &reduce.y.data}}};
     case KILN_FAMILY_TRANSPOSE:
       return {{&transpose, {&transpose.x.data, &transpose.y.data}}};
+    case KILN_FAMILY_GATHER:
+      return {gatherCall(gather), gatherCall(copy)};
     case KILN_FAMILY_PREPACK:
       return {{&prepack,
                {&prepack.weights.data, &prepack.scales.data,
@@ -184,6 +193,11 @@ private:
             {&args.a.data, &args.b.data, &args.c.data, &args.d.data,
              &gemmLinks[0].operand.data, &gemmLinks[1].operand.data}};
   }
+  static FullCall gatherCall(kiln_gather_args &args) {
+    return {&args,
+            {&args.x.data, &args.y.data, placeOf(args.indices),
+             placeOf(args.targets)}};
+  }
   FullCall normCall(kiln_norm_args &args) {
     FullCall call = {&args,
                      {&args.x.data, &args.y.data, &args.weight.data,
@@ -202,6 +216,7 @@ private:
   kiln_reduce_args reduce = KILN_INIT(kiln_reduce_args);
   kiln_transpose_args transpose = KILN_INIT(kiln_transpose_args);
   kiln_rope_args rope = KILN_INIT(kiln_rope_args);
+  kiln_gather_args gather = kiln_gather_args_init(), copy = gather;
   kiln_prepack_args prepack = KILN_INIT(kiln_prepack_args);
   kiln_elementwise_args elementwise = KILN_INIT(kiln_elementwise_args);
   kiln_attention_args attention = kiln_attention_args_init();

@@ -107,7 +107,12 @@ TEST_CASE("emulated: rows that begin before the grid ahead has ended") {
        {"reduce", "op=sum rows=5 cols=3000 dtype=fp32"},
        {"rowquant", "rows=3 cols=512 dtype=bf16"},
        {"transpose2d", "rows=70 cols=130 dtype=bf16"},
-       {"transpose2d", "rows=9 cols=130 dtype=bf16", {"line.tc64.t64.cp4"}}});
+       {"transpose2d", "rows=9 cols=130 dtype=bf16", {"line.tc64.t64.cp4"}},
+       {"gather", "rows=37 cols=200 xrows=90 dtype=bf16"},
+       {"gather",
+        "by=both batch=2 rows=9 cols=520 xrows=40 yrows=40 dtype=bf16 "
+        "index=int64",
+        {"lanes.t64.l32.i2.r2.v16"}}});
 }
 
 TEST_CASE("emulated: attentions that begin before the grid ahead has ended") {

@@ -591,6 +591,56 @@ TEST_CASE("emulated: transposes of few rows") {
        {"transpose2d", "rows=6 cols=1 dtype=bf16", {"line.tc16.t32.cp16"}}});
 }
 
+TEST_CASE("emulated: rows by index") {
+  // Whole tiles and ends of both kinds; indices and targets within the rows,
+  // and in the outliers also outside of them.
+  check({{"gather",
+          "rows=37 cols=200 xrows=90 dtype=bf16",
+          {"lanes.t64.l32.i1.r1.v16", "lanes.t128.l16.i1.r4.v16",
+           "lanes.t64.l1.i8.r2.v2", "lanes.t32.l4.i8.r1.v16.h1"}},
+         {"gather",
+          "rows=37 cols=200 xrows=90 dtype=bf16 index=int64 first=1000 "
+          "divisor=3",
+          {"lanes.t64.l32.i1.r1.v16", "lanes.t64.l8.i4.r2.v16"},
+          TrialData::Outliers},
+         {"gather",
+          "rows=19 cols=67 xrows=5 dtype=int8 by=targets yrows=40 divisor=4 "
+          "align=1",
+          {"lanes.t32.l16.i8.r1.v1", "lanes.t64.l64.i2.r8.v1"},
+          TrialData::Outliers},
+         {"gather",
+          "batch=3 rows=9 cols=520 xrows=40 yrows=41 dtype=fp32 by=both "
+          "ldx=524 ldy=528",
+          {"lanes.t64.l64.i4.r1.v16", "lanes.t128.l16.i2.r2.v16.h1"},
+          TrialData::Outliers},
+         {"gather",
+          "rows=40 cols=13 xrows=70 yrows=30 dtype=fp16 by=both index=int64 "
+          "ldx=15 align=2",
+          {"lanes.t32.l4.i4.r4.v2"}}});
+}
+
+TEST_CASE("emulated: rows by index that are converted") {
+  check({{"gather",
+          "rows=21 cols=136 xrows=50 dtype=bf16 out=fp32 scale=1.7",
+          {"lanes.t64.l32.i1.r2.v16", "lanes.t32.l8.i2.r1.v8"},
+          TrialData::Outliers},
+         {"gather",
+          "rows=21 cols=131 xrows=50 dtype=fp32 out=bf16 align=4",
+          {"lanes.t64.l64.i4.r1.v4"}},
+         {"gather",
+          "batch=2 rows=21 cols=144 xrows=50 dtype=fp8_e4m3 out=fp16 by=both "
+          "yrows=60 scale=-0.25",
+          {"lanes.t64.l8.i2.r2.v16"},
+          TrialData::Outliers},
+         {"gather",
+          "rows=21 cols=144 xrows=50 dtype=fp8_e4m3 scale=3",
+          {"lanes.t64.l4.i4.r1.v16", "lanes.t32.l32.i2.r4.v1"}},
+         {"gather",
+          "rows=21 cols=64 xrows=50 dtype=int8 scale=0.3",
+          {"lanes.t64.l4.i1.r2.v16"},
+          TrialData::Outliers}});
+}
+
 // A plan for a range of rows keeps a leading dimension that was given, and so
 // meets rows of y with gaps.
 TEST_CASE("emulated: a run of y with gaps") {

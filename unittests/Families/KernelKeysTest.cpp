@@ -250,14 +250,14 @@ TEST_CASE("units include what their kernels need") {
   CHECK(textOf(unitsWith("common/Wgmma.cuh")) ==
         "attention sm90, attention sm90mla, gemm packed90, gemm sm90");
   const Names vectors = unitsWith("common/Access.cuh");
-  Names looked = unitsOf({"elementwise ", "gemm ", "transpose2d "});
+  Names looked = unitsOf({"elementwise ", "gather ", "gemm ", "transpose2d "});
   looked.insert(ofRows.begin(), ofRows.end());
   for (const std::string &name : looked) {
     CAPTURE(name);
     const bool loadsVectors =
-        name == "elementwise flat" || name == "transpose2d tiled" ||
-        name == "transpose2d shifted" || name == "transpose2d line" ||
-        rowMath.contains(name);
+        name == "elementwise flat" || name == "gather lanes" ||
+        name == "transpose2d tiled" || name == "transpose2d shifted" ||
+        name == "transpose2d line" || rowMath.contains(name);
     CHECK(vectors.contains(name) == loadsVectors);
     CHECK(unitsWith("common/Ptx.cuh").contains(name));
   }

@@ -35,6 +35,8 @@ constexpr const char *kSubjects[] = {
     "rowquant dtype=bf16",
     "reduce dtype=fp32 op=sum",
     "transpose2d dtype=bf16",
+    "gather dtype=bf16",
+    "gather dtype=fp8_e4m3 out=bf16 by=both index=int64",
     "elementwise op=silu,mul dtype=bf16",
     "elementwise op=cast_fp32_bf16",
     "attention dtype=bf16 d=128 mask=causal",

@@ -18,10 +18,11 @@ namespace {
 
 /// Names that are also common words: only the C function, and a text that
 /// begins with the name, stand for the family.
-const std::set<std::string> kPlainWords = {"reduce", "rope", "transpose"};
+const std::set<std::string> kPlainWords = {"gather", "reduce", "rope",
+                                           "sample", "transpose"};
 
 /// Folders whose names are also common words.
-const std::set<std::string> kPlainFolders = {"memorypass", "rope", "rows",
+const std::set<std::string> kPlainFolders = {"gather", "memorypass", "rope", "rows", "sample",
                                              "transpose"};
 
 std::string lower(std::string text) {

@@ -3,6 +3,7 @@
 #include "Fakes/FakeCuda.h"
 #include "Fakes/FakeNvrtc.h"
 #include "elementwise/ElementwiseParams.h"
+#include "gather/GatherParams.h"
 #include "gemm/GemmParams.h"
 #include "kiln/kiln.hpp"
 #include "rows/RowParams.h"
@@ -282,6 +283,20 @@ TEST_CASE("builders over rows describe what they were told") {
         "rowquant rows=3 cols=8 dtype=bf16 op=quant_int8_per_row");
   CHECK(textOf(kiln::Transpose(KILN_INT8, 3, 8).y(m, 4)) ==
         "transpose2d rows=3 cols=8 dtype=int8 ldy=4");
+  const auto *narrow = static_cast<const int32_t *>(m);
+  const auto *wide = static_cast<const int64_t *>(m);
+  CHECK(textOf(kiln::Gather(KILN_BF16, 3, 8, 100).indices(narrow).first(40)) ==
+        "gather rows=3 cols=8 dtype=bf16 xrows=100 first=40");
+  CHECK(textOf(kiln::Gather(KILN_BF16, 3, 8, 3)
+                   .outputType(KILN_FP32)
+                   .targets(wide, 9)
+                   .scale(2)) == "gather rows=3 cols=8 dtype=bf16 out=fp32 "
+                                 "by=targets index=int64 yrows=9 scale=2");
+  CHECK(textOf(kiln::Gather(KILN_INT8, 3, 8, 9)
+                   .batch(2, 144, 144)
+                   .indices(nullptr)
+                   .targets(nullptr, 9)) ==
+        "gather rows=3 cols=8 dtype=int8 batch=2 by=both xrows=9 yrows=9");
 }
 
 TEST_CASE("a copied builder keeps its own chain and scales") {
@@ -387,6 +402,12 @@ Values valuesOf(const kiln::RowParams &p) {
 }
 Values valuesOf(const kiln::TransposeParams &p) {
   return valuesOf(p.x, p.y, p.rows, p.cols, p.ldx, p.ldy);
+}
+Values valuesOf(const kiln::LaneGatherParams &p) {
+  const kiln::GatherParams &g = p.operands;
+  return valuesOf(g.x, g.y, g.indices, g.targets, g.indexBytes, g.scale,
+                  g.batch, g.rows, g.xRows, g.yRows, g.first, g.divisor,
+                  p.xPitch, p.yPitch, p.xBatchPitch, p.yBatchPitch);
 }
 
 /// Launches \p call in every way, with the same result. The kernel's parameters
@@ -516,6 +537,18 @@ TEST_CASE(
                                   .x(at(0x1000000), 136)
                                   .y(at(0x2000000));
   checkWays<kiln::TransposeParams>(engine, transpose, {0x1000000, 0x2000000});
+  kiln::Gather gather =
+      kiln::Gather(KILN_BF16, 64, 128, 1000)
+          .x(at(0x1000000), 136)
+          .y(at(0x2000000))
+          .batch(2, 136000, 64000)
+          .indices(static_cast<const int32_t *>(at(0x3000000)))
+          .targets(static_cast<const int32_t *>(at(0x4000000)), 500)
+          .first(7)
+          .divisor(3)
+          .scale(0.5);
+  checkWays<kiln::LaneGatherParams>(
+      engine, gather, {0x1000000, 0x2000000, 0x3000000, 0x4000000});
 }
 
 TEST_CASE("S4: a plan launches a call with the call's own sizes, or not") {

@@ -130,6 +130,7 @@ const RaceCase kCases[] = {
      "resident.t256.rt256.v8.n2.r1.c1.mb1.o1.g1.k40"},
     {"elementwise", "op=silu,mul rows=64 cols=4096 dtype=bf16", ""},
     {"transpose2d", "rows=700 cols=520 dtype=bf16", ""},
+    {"gather", "rows=700 cols=520 xrows=2000 dtype=bf16", ""},
     {"attention", "batch=2 sq=1 sk=3000 heads=8 kvheads=2 d=128 dtype=bf16",
      ""},
     {"attention",

@@ -102,6 +102,8 @@ inline std::vector<PlantedProblem> plantedStreams() {
        /*takesInfinities=*/false},
       {"transpose2d", "rows=70 cols=130 dtype=bf16"},
       {"transpose2d", "rows=3 cols=130 dtype=fp32"},
+      {"gather", "rows=9 cols=64 dtype=bf16"},
+      {"gather", "rows=9 cols=64 dtype=bf16 out=fp32 by=both scale=2"},
   };
 }
 

@@ -1,0 +1,17 @@
+//===- gather/ReferenceGatherConfig.h - shape of the reference ------------===//
+#pragma once
+
+namespace kiln {
+
+/// referenceGather has a block for each row of y. The tuner does not choose it,
+/// so it has no fields.
+struct ReferenceGatherConfig {
+  static constexpr int threads() { return 256; }
+  /// Blocks of the one-dimensional grid, over which the kernel strides.
+  static constexpr long long blocks(long long rows) {
+    constexpr long long kMost = 1ll << 20;
+    return rows < kMost ? rows : kMost;
+  }
+};
+
+} // namespace kiln
