@@ -22,6 +22,7 @@ set(KILN_PUBLIC_HEADERS
   kiln/rope.hpp
   kiln/rows.h
   kiln/sample.h
+  kiln/sample.hpp
   kiln/statistics.h
   kiln/text.h
   kiln/timing.h

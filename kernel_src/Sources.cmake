@@ -170,6 +170,22 @@ set(KILN_KERNEL_SOURCES
   rows/SpreadRows.cuh
   rows/SpreadRowsConfig.h
   rows/ThreadRows.cuh
+  sample/BlockSample.cuh
+  sample/BlockSampleConfig.h
+  sample/ClusterSample.cuh
+  sample/ClusterSampleConfig.h
+  sample/ReferenceSample.cuh
+  sample/ReferenceSampleConfig.h
+  sample/SampleDraw.cuh
+  sample/SampleGroup.cuh
+  sample/SampleLayout.h
+  sample/SampleNumbers.h
+  sample/SampleParams.h
+  sample/SampleRow.cuh
+  sample/SampleSignature.h
+  sample/SampleSource.cuh
+  sample/SpreadSample.cuh
+  sample/SpreadSampleConfig.h
   transpose/GatheredRows.cuh
   transpose/LineTranspose.cuh
   transpose/LineTransposeConfig.h

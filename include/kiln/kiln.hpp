@@ -19,6 +19,7 @@
 #include "kiln/kiln.h"
 #include "kiln/problems.hpp"
 #include "kiln/rope.hpp"
+#include "kiln/sample.hpp"
 
 #include <cassert>
 #include <memory>

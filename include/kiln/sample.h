@@ -52,9 +52,9 @@ enum kiln_sample_flag {
 /// 3. Penalties, by the tokens of the row's history: x > 0 ? x / repetition :
 ///    x * repetition for tokens of prompt and output; x -= frequency * (times
 ///    in the output); x -= presence for tokens of the output.
-/// 4. temperature 0: the greatest logit wins, the lowest token among equals,
-///    and the steps below are left out. Without a temperature array that holds
-///    for all rows. Else x /= temperature.
+/// 4. temperature 0 (or NaN): the greatest logit wins, the lowest token among
+///    equals, and the steps below are left out. Without a temperature array
+///    that holds for all rows. Else x /= temperature.
 /// 5. min_p: tokens with less than min_p times the greatest probability leave.
 /// 6. top_k: the k greatest stay, of equals those with the lowest tokens;
 ///    k <= 0: all.
@@ -70,7 +70,11 @@ enum kiln_sample_flag {
 ///    kernel or the device, as far as logits are equal.
 ///
 /// A row in which no logit is above minus infinity gives token 0, one with a
-/// NaN the lowest token whose logit is NaN; their logprobs are NaN.
+/// NaN the lowest token whose logit is NaN, else one with plus infinity the
+/// lowest such token, at any temperature. So does a row whose greatest logit
+/// over the temperature is no finite number: the greatest logit wins. Where the
+/// logits of step 1 have no softmax, for the first three reasons, all log
+/// probabilities are NaN. top_tokens then begin with tokens whose logit is NaN.
 ///
 /// CUDA graphs. Grid, workspace and kernel follow from the struct alone.
 /// Between replays the contents of all arrays may change. With
@@ -97,14 +101,17 @@ typedef struct kiln_sample_args {
   int32_t *lengths;      ///< only with ADVANCE
   /// Row r's tokens are history[history_begins[r]] to
   /// history[history_ends[r] - 1], of which the first prompt_lengths[r] are the
-  /// prompt's. Required with a penalty. Tokens outside of the vocabulary are
-  /// ignored.
+  /// prompt's. Required with a penalty. A row without tokens has an end that is
+  /// not behind its begin. Tokens outside of the vocabulary and places outside
+  /// of [0, history_count) are ignored.
   const int32_t *history, *history_begins, *history_ends, *prompt_lengths;
-  int64_t history_count;   ///< elements that history has
+  /// Elements that history has room for, 1 or more with a penalty.
+  int64_t history_count;
   const uint32_t *allowed; ///< [rows][ceil(vocab / 32)], bit token % 32
   void *tokens;            ///< [rows]
   float *logprobs;         ///< [rows], of the tokens
-  int64_t top_count;       ///< 0 to KILN_SAMPLE_MAX_TOP, at most vocab
+  /// 0 to KILN_SAMPLE_MAX_TOP, at most vocab; above 0 both arrays are there.
+  int64_t top_count;
   /// [rows][top_count]: the most probable tokens of step 1, the most probable
   /// first; the lowest of equal ones first.
   void *top_tokens;

@@ -57,6 +57,8 @@ public:
       return attention.nextMerge(random);
     case KILN_FAMILY_ROPE:
       return rope.next(random);
+    case KILN_FAMILY_SAMPLE:
+      return sampleCall();
     }
     return nullptr;
   }
@@ -226,6 +228,49 @@ private:
     return &gather;
   }
 
+  const void *sampleCall() {
+    sample = kiln_sample_args_init();
+    sample.rows = rows;
+    sample.vocab = cols;
+    sample.logits.type = pickType(type, type, KILN_FP32, KILN_E4M3);
+    place(sample.logits, cols);
+    auto array = [&](auto *&pointer, bool isThere = true) {
+      const uintptr_t address = 0x1000000 * (100 + random() % 60) +
+                                pick(0, 0, 0, 0, 0, 0, 8, 8, 4, 2);
+      using Pointer = std::remove_reference_t<decltype(pointer)>;
+      pointer = isThere && pick(1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0)
+                    ? reinterpret_cast<Pointer>(address)
+                    : nullptr;
+    };
+    sample.flags = static_cast<uint32_t>(
+        pick(0, 0, 1, KILN_SAMPLE_ADVANCE, KILN_SAMPLE_JOINT, 0x4000));
+    const bool isDrawn = pick(0, 1), isPenalised = pick(0, 0, 1);
+    array(sample.temperature, isDrawn);
+    array(sample.seeds, isDrawn);
+    array(sample.positions, isDrawn || pick(0, 1));
+    array(sample.top_k, pick(0, 1));
+    array(sample.top_p, pick(0, 1));
+    array(sample.min_p, pick(0, 0, 1));
+    array(sample.repetition, isPenalised);
+    array(sample.frequency, isPenalised && pick(0, 1));
+    array(sample.history, isPenalised);
+    array(sample.history_begins, isPenalised);
+    array(sample.history_ends, isPenalised);
+    array(sample.prompt_lengths, isPenalised);
+    sample.history_count =
+        isPenalised ? pick(1, 1000, 256 * rows, 0, -1) : pick(0, 0, 5);
+    array(sample.allowed, pick(0, 0, 1));
+    array(sample.lengths, pick(0, 0, 0, 0, 1));
+    array(sample.tokens);
+    array(sample.logprobs, pick(0, 1));
+    sample.top_count = pick(0, 0, 0, 1, 20, 33, -1);
+    array(sample.top_tokens, sample.top_count > 0);
+    array(sample.top_logprobs, sample.top_count > 0);
+    sample.scale = pick(1, 1, 1, 1, 2, 0, -3);
+    sample.softcap = pick(0, 0, 0, 30, -1);
+    sample.reserved[3] = static_cast<uint64_t>(pick(0, 0, 0, 0, 0, 0, 0, 1));
+    return &sample;
+  }
   const void *prepackCall() {
     prepack = KILN_INIT(kiln_prepack_args);
     prepack.flags = static_cast<uint32_t>(pick(0, 0, 1, 1, 1, 2));
@@ -259,6 +304,7 @@ private:
   kiln_quantize_args quantize;
   kiln_transpose_args transpose;
   kiln_gather_args gather;
+  kiln_sample_args sample;
   kiln_prepack_args prepack;
   RandomAttention attention;
   RandomRope rope;

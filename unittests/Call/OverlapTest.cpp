@@ -62,6 +62,7 @@ public:
     copy.batch = 2;
     copy.x.batch_stride = copy.y.batch_stride = 64 * 64;
     gather.y.type = KILN_FP32;
+    setSample(sample);
     prepack.flags = KILN_PREPACK_HAS_ZEROS;
     prepack.n = prepack.k = 64;
     prepack.source = KILN_WEIGHTS_AWQ;
@@ -139,6 +140,18 @@ public:
                 placeOf(rope.positions), placeOf(rope.page_table),
                 placeOf(rope.sequences), &rope.k_cache.scale.data,
                 &rope.v_cache.scale.data}}};
+    case KILN_FAMILY_SAMPLE:
+      return {{&sample,
+               {&sample.logits.data, placeOf(sample.temperature),
+                placeOf(sample.top_k), placeOf(sample.top_p),
+                placeOf(sample.min_p), placeOf(sample.repetition),
+                placeOf(sample.frequency), placeOf(sample.presence),
+                placeOf(sample.seeds), placeOf(sample.positions),
+                placeOf(sample.lengths), placeOf(sample.history),
+                placeOf(sample.history_begins), placeOf(sample.history_ends),
+                placeOf(sample.prompt_lengths), placeOf(sample.allowed),
+                placeOf(sample.tokens), placeOf(sample.logprobs),
+                placeOf(sample.top_tokens), placeOf(sample.top_logprobs)}}};
     case KILN_FAMILY_ELEMENTWISE:
       return {{&elementwise,
                {&elementwise.x.data, &elementwise.y.data,
@@ -152,6 +165,14 @@ private:
   template <class Args> static void setXY(Args &args) {
     args.rows = args.cols = 64;
     args.x.type = KILN_BF16;
+  }
+  static void setSample(kiln_sample_args &args) {
+    args.rows = args.vocab = 64;
+    args.logits.type = KILN_BF16;
+    args.history_count = 64;
+    args.top_count = 4;
+    args.flags = KILN_SAMPLE_ADVANCE |
+                 (2 * KILN_SAMPLE_HAS_LENGTHS - KILN_SAMPLE_HAS_TEMPERATURE);
   }
   template <class Args, size_t kCount>
   static void setChain(Args &args, kiln_pointwise (&chain)[kCount]) {
@@ -217,6 +238,7 @@ private:
   kiln_transpose_args transpose = KILN_INIT(kiln_transpose_args);
   kiln_rope_args rope = KILN_INIT(kiln_rope_args);
   kiln_gather_args gather = kiln_gather_args_init(), copy = gather;
+  kiln_sample_args sample = kiln_sample_args_init();
   kiln_prepack_args prepack = KILN_INIT(kiln_prepack_args);
   kiln_elementwise_args elementwise = KILN_INIT(kiln_elementwise_args);
   kiln_attention_args attention = kiln_attention_args_init();

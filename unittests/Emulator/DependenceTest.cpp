@@ -112,7 +112,10 @@ TEST_CASE("emulated: rows that begin before the grid ahead has ended") {
        {"gather",
         "by=both batch=2 rows=9 cols=520 xrows=40 yrows=40 dtype=bf16 "
         "index=int64",
-        {"lanes.t64.l32.i2.r2.v16"}}});
+        {"lanes.t64.l32.i2.r2.v16"}},
+       {"sample", "rows=3 vocab=3000 dtype=bf16 advance=1"},
+       {"sample", "rows=3 vocab=3000 dtype=fp32 temperature=1 topk=1 topp=1 "
+                  "repetition=1 advance=1 lengths=1"}});
 }
 
 TEST_CASE("emulated: attentions that begin before the grid ahead has ended") {

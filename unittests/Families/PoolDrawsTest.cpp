@@ -46,6 +46,8 @@ constexpr const char *kSubjects[] = {
     "attention_merge d=128 dtype=bf16",
     "prepack source=gptq group=128",
     "rope dtype=bf16 d=128 rotary=128 kcache=1 vcache=1 slots=array",
+    "sample dtype=bf16",
+    "sample dtype=fp32 temperature=1 topk=1 topp=1",
 };
 
 llvm::Expected<PoolSubject> parseSubject(llvm::StringRef text) {

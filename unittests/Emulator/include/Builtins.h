@@ -105,6 +105,7 @@ inline unsigned __byte_perm(unsigned low, unsigned high, unsigned selector) {
     result |= unsigned(bytes >> 8 * (selector >> 4 * i & 7) & 255) << 8 * i;
   return result;
 }
+inline int __popc(unsigned bits) { return __builtin_popcount(bits); }
 inline unsigned __funnelshift_r(unsigned low, unsigned high, unsigned shift) {
   return unsigned((uint64_t(high) << 32 | low) >> (shift & 31));
 }

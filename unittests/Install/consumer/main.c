@@ -35,6 +35,7 @@ int main(void) {
   kiln_attention_merge_args merge = kiln_attention_merge_args_init();
   kiln_rope_args rope = KILN_INIT(kiln_rope_args);
   kiln_gather_args gather = kiln_gather_args_init();
+  kiln_sample_args sample = kiln_sample_args_init();
   kiln_status refusals[] = {kiln_attention(NULL, &attention, NULL, NULL),
                             kiln_attention_merge(NULL, &merge, NULL, NULL),
                             kiln_rms_norm(NULL, &norm, NULL, NULL),
@@ -46,6 +47,7 @@ int main(void) {
                             kiln_transpose(NULL, &transpose, NULL, NULL),
                             kiln_rope(NULL, &rope, NULL, NULL),
                             kiln_gather(NULL, &gather, NULL, NULL),
+                            kiln_sample(NULL, &sample, NULL, NULL),
                             kiln_prepack(NULL, &prepack, NULL, NULL)};
   for (size_t i = 0; i < sizeof refusals / sizeof *refusals; ++i)
     failures += check(refusals[i] == KILN_INVALID_ARGUMENT, "null engine");

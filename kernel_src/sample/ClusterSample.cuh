@@ -1,0 +1,14 @@
+//===- sample/ClusterSample.cuh - the kernel of the template "cluster" -----------===//
+#pragma once
+
+#include "sample/SampleRow.cuh"
+#include "sample/ClusterSampleConfig.h"
+
+namespace kiln {
+
+template <SampleSignature kSignature, ClusterSampleConfig kConfig>
+void clusterSample(const SampleParams &params) {
+  sampleRow<kSignature, kConfig>(params);
+}
+
+} // namespace kiln
