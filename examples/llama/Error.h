@@ -16,6 +16,18 @@ public:
   using std::runtime_error::runtime_error;
 };
 
+/// There is no GPU, or no driver for it.
+class NoGpu : public Error {
+public:
+  using Error::Error;
+};
+
+/// An earlier fault killed the context: no call of this process helps.
+class DeviceLost : public Error {
+public:
+  using Error::Error;
+};
+
 } // namespace llama
 
 #endif // KILN_EXAMPLES_LLAMA_ERROR_H

@@ -208,34 +208,49 @@ void Scheduler::schedule(Sequence &sequence, int64_t count, Step &step) {
   sequence.scheduled = count;
 }
 
+std::vector<SequenceId> Step::samplers() const {
+  std::vector<SequenceId> ids;
+  for (const auto *list : {&decodes, &prefills})
+    for (const ScheduledSequence &part : *list)
+      if (part.samples)
+        ids.push_back(part.id);
+  return ids;
+}
+
 std::vector<SequenceId> Scheduler::commit(const Step &step,
                                           View<int32_t> tokens) {
-  if (!planned && !step.empty())
-    throw std::logic_error("a step is committed that is not planned");
   if (tokens.size() != step.sampled)
     throw std::logic_error(std::to_string(tokens.size()) +
                            " sampled tokens for a step with " +
                            std::to_string(step.sampled));
+  const std::vector<SequenceId> samplers = step.samplers();
+  std::vector<SequenceId> finished = commit(step);
+  deliver(samplers, tokens);
+  return finished;
+}
+
+std::vector<SequenceId> Scheduler::commit(const Step &step) {
+  if (!planned && !step.empty())
+    throw std::logic_error("a step is committed that is not planned");
   planned = false;
   std::vector<SequenceId> finished;
-  const int32_t *sampled = tokens.begin();
   for (const ScheduledSequence &part : step.decodes)
-    advance(part, sampled, finished);
+    advance(part, finished);
   for (const ScheduledSequence &part : step.prefills)
-    advance(part, sampled, finished);
+    advance(part, finished);
   counts.steps += !step.empty();
   counts.computedTokens += step.tokens;
   return finished;
 }
 
-void Scheduler::advance(const ScheduledSequence &part, const int32_t *&sampled,
+void Scheduler::advance(const ScheduledSequence &part,
                         std::vector<SequenceId> &finished) {
   Sequence &sequence = *sequences.at(part.id);
   sequence.computed += sequence.scheduled;
   sequence.scheduled = 0;
   publishFullPages(sequence);
   if (part.samples) {
-    sequence.tokens.push_back(*sampled++);
+    sequence.tokens.push_back(kPending);
     ++sequence.newTokens;
   }
   if (sequence.leaving) {
@@ -246,11 +261,23 @@ void Scheduler::advance(const ScheduledSequence &part, const int32_t *&sampled,
   }
 }
 
+void Scheduler::deliver(const std::vector<SequenceId> &sampled,
+                        View<int32_t> tokens) {
+  for (size_t i = 0; i < sampled.size(); ++i) {
+    const auto found = sequences.find(sampled[i]);
+    if (found != sequences.end())
+      found->second->tokens.back() = tokens[static_cast<int64_t>(i)];
+  }
+}
+
 void Scheduler::publishFullPages(Sequence &sequence) {
   const int64_t pageTokens = pages.pageTokens();
   while (limits.sharePrefixes &&
          (sequence.publishedPages + 1) * pageTokens <= sequence.computed) {
     const int64_t index = sequence.publishedPages++;
+    const auto page = sequence.tokens.begin() + index * pageTokens;
+    if (std::find(page, page + pageTokens, kPending) != page + pageTokens)
+      throw std::logic_error("a page is published before its tokens are known");
     sequence.published = pages.publish(
         sequence.pages[static_cast<size_t>(index)], sequence.published,
         {sequence.tokens.data() + index * pageTokens, pageTokens});

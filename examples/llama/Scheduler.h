@@ -1,7 +1,9 @@
 //===- Scheduler.h - which tokens run in the next step --------------------===//
 //
 // A state machine without clock and GPU. The engine repeats: submit() what has
-// arrived, plan() a step, run it, commit() its sampled tokens.
+// arrived, plan() a step, run it, commit() its sampled tokens. To keep the GPU
+// busy it may commit a step that still runs, plan the next one, and deliver()
+// the tokens when they are there: places of tokens do not depend on them.
 //
 // The rules, in the order of a step:
 //
@@ -93,6 +95,8 @@ struct Step {
   int64_t tokens = 0;                      ///< The sum over its sequences.
   int64_t sampled = 0;                     ///< Sequences that sample.
 
+  /// The sequences that sample, in the order of their tokens.
+  std::vector<SequenceId> samplers() const;
   bool empty() const { return tokens == 0; }
 };
 
@@ -122,6 +126,15 @@ public:
   /// scheduler.
   std::vector<SequenceId> commit(const Step &step, View<int32_t> tokens);
 
+  /// The same for a step whose tokens are not known yet: they are kPending in
+  /// the next step, until deliver() puts them in their places.
+  std::vector<SequenceId> commit(const Step &step);
+  static constexpr int32_t kPending = -1;
+
+  /// The tokens of a step that was committed without; before the next commit.
+  /// Those of sequences that are gone are dropped.
+  void deliver(const std::vector<SequenceId> &sampled, View<int32_t> tokens);
+
   /// Removes a sequence: it sampled an end token, or its client has left. While
   /// it is part of a planned step, it goes at the commit, and its sampled token
   /// is to be dropped. Returns false if there is no such sequence.
@@ -150,7 +163,7 @@ private:
   int64_t sharePrefix(Sequence &sequence);
   void releasePages(Sequence &sequence);
   void publishFullPages(Sequence &sequence);
-  void advance(const ScheduledSequence &part, const int32_t *&sampled,
+  void advance(const ScheduledSequence &part,
                std::vector<SequenceId> &finished);
   void remove(SequenceId id);
   int64_t pagesFor(int64_t tokens) const;

@@ -88,11 +88,18 @@ public:
     return set(values.epsilon, epsilon);
   }
 
-  /// Caches of \p pages pages with \p pageSize tokens each; either may be null.
+  /// Caches of \p pages pages with \p pageSize tokens each.
   Rope &caches(kiln_dtype type, void *k, void *v, int64_t pageSize,
                int64_t pages) noexcept {
-    cache(values.k_cache, type, k);
-    cache(values.v_cache, type, v);
+    values.v_cache.type = type;
+    values.v_cache.data = v;
+    return latentCache(type, k, pageSize, pages);
+  }
+  /// A cache of K alone.
+  Rope &latentCache(kiln_dtype type, void *k, int64_t pageSize,
+                    int64_t pages) noexcept {
+    values.k_cache.type = type;
+    values.k_cache.data = k;
     values.page_size = pageSize;
     return set(values.page_count, pages);
   }
@@ -102,14 +109,17 @@ public:
     return set<const void *>(values.slots, data);
   }
   /// Slots follow from positions and a table of pages with \p columns entries
-  /// for each of \p rows sequences. Token t is of sequence sequences[t], or t.
-  Rope &pageTable(const int32_t *data, int64_t rows, int64_t columns,
-                  const int32_t *sequences = nullptr) noexcept {
+  /// for each of \p rows sequences. Token t is of sequence t.
+  Rope &pageTable(const int32_t *data, int64_t rows, int64_t columns) noexcept {
     values.flags |= KILN_ROPE_HAS_PAGE_TABLE;
-    values.page_table = data;
     values.page_table_rows = rows;
     values.page_table_columns = columns;
-    return set(values.sequences, sequences);
+    return set(values.page_table, data);
+  }
+  /// Token t is of sequence data[t].
+  Rope &sequences(const int32_t *data) noexcept {
+    values.flags |= KILN_ROPE_HAS_SEQUENCES;
+    return set(values.sequences, data);
   }
   /// One scale for each e4m3 cache.
   Rope &scales(float *k, float *v) noexcept {
@@ -182,15 +192,8 @@ private:
     operand.type = values.q.type;
     operand.flags = KILN_OPERAND_CONSTANT;
   }
-  static void cache(kiln_heads_operand &operand, kiln_dtype type,
-                    void *data) noexcept {
-    if (!data)
-      return;
-    operand.type = type;
-    operand.data = data;
-  }
 
-  detail::Sized<kiln_rope_args> values;
+  kiln_rope_args values = KILN_INIT(kiln_rope_args);
 };
 
 } // namespace v1

@@ -25,6 +25,7 @@ template <RopeSignature kSignature, HeadRopeConfig kConfig> class HeadRope {
   static constexpr DType kType = kSignature.type;
   static constexpr int kVector = kConfig.vector;
   static constexpr int kBytes = kVector * bytesOf(kType);
+  static constexpr int kItems = kConfig.items;
   static constexpr int kLanes = kConfig.lanes(kSignature);
   static constexpr int kUnits = kConfig.units(kSignature);
   static constexpr int kGroups = kConfig.threads() / kLanes;
@@ -33,12 +34,18 @@ template <RopeSignature kSignature, HeadRopeConfig kConfig> class HeadRope {
   static constexpr int kAngles = kConfig.anglesOf(kSignature) > 0
                                      ? kConfig.anglesOf(kSignature)
                                      : 1;
+  static constexpr bool kHasKeys = kSignature.hasQ || kSignature.hasK();
   static constexpr bool kIsNormed = kSignature.hasQNorm || kSignature.hasKNorm;
-  static constexpr unsigned kAllLanes = ~0u;
+  /// Caches have the type of what goes to them.
+  static constexpr bool kIsPlain = kSignature.cache == kType;
+  /// K goes to its cache as it would go to an output.
+  static constexpr bool kHasOneTarget =
+      !kSignature.hasKCache || (kIsPlain && !kSignature.hasKOut);
 
-  enum class Part { Q, K, V, None };
+  using Element = Storage<kType>;
+  using CacheElement = Storage<kSignature.cache>;
 
-  /// Two vectors of a head by the column of their first elements; -1: there is
+  /// Two vectors of a head by the columns of their first elements; -1: there is
   /// no such vector.
   struct Columns {
     int first, second;
@@ -50,52 +57,66 @@ template <RopeSignature kSignature, HeadRopeConfig kConfig> class HeadRope {
     RopeParams::CacheRow cached;
   };
 
-  /// A head of a token, as loaded.
-  struct Item {
-    Part part;
-    long long head; ///< among those of its part
-    Words<kBytes> first[kUnits], second[kUnits];
+  /// Up to kItems heads of one token, neighbours in Q, K or V.
+  struct Piece {
+    long long token;
+    int head, count;
+  };
+
+  /// The heads of a piece in memory: the first element of the first one, and
+  /// the elements from one to the next.
+  template <class T> struct Heads {
+    T *first = nullptr; ///< null: there are none
+    long long stride = 0;
+
+    T *at(int item) const { return first + item * stride; }
+  };
+
+  /// The loaded words of a piece.
+  struct Loaded {
+    Words<kBytes> first[kItems][kUnits], second[kItems][kUnits];
   };
 
 public:
   static void run(const RopeParams &params) {
     allowSuccessor();
-    const long long all =
-        HeadRopeConfig::headsOf(kSignature, params.heads, params.kvHeads);
-    const long long chunks = (all + kConfig.items - 1) / kConfig.items;
-    const long long pieces = params.tokens * chunks;
-    const long long group = threadIdx.x / kLanes;
+    const int qPieces = kSignature.hasQ ? pieces(params.heads) : 0;
+    const int kPieces = kSignature.hasK() ? pieces(params.kvHeads) : 0;
+    const int vPieces = kSignature.hasVCache ? pieces(params.kvHeads) : 0;
+    const long long perToken = qPieces + kPieces + vPieces;
+    const long long all = params.tokens * perToken;
+    long long index = blockIdx.x * static_cast<long long>(kGroups) +
+                      static_cast<int>(threadIdx.x) / kLanes;
     Token shared;
-    long long first = blockIdx.x * static_cast<long long>(kGroups);
     bool isLoaded = false;
-    if (params.isEarly && first + group < pieces) {
-      loadToken(params, divide(first + group, chunks), shared);
+    if (params.isEarly && index < all) {
+      loadToken(params, divide(index, perToken), shared);
       isLoaded = true;
     }
     awaitPredecessor();
-    // All lanes of a warp take part in each turn.
-    for (; first < pieces;
-         first += gridDim.x * static_cast<long long>(kGroups)) {
-      const long long piece = first + group;
-      const bool exists = piece < pieces;
-      const long long token = exists ? divide(piece, chunks) : 0;
-      const long long head = (piece - token * chunks) * kConfig.items;
-      Item items[kConfig.items];
-#pragma unroll
-      for (int i = 0; i < kConfig.items; ++i)
-        load(params, token, exists && head + i < all ? head + i : -1, items[i]);
-      if (exists && !isLoaded)
-        loadToken(params, token, shared);
+    // All lanes of a group take the same turns.
+    for (; index < all; index += gridDim.x * static_cast<long long>(kGroups)) {
+      const long long token = divide(index, perToken);
+      const int part = static_cast<int>(index - token * perToken);
+      if (kHasKeys && part < qPieces + kPieces) {
+        const bool isQ = kSignature.hasQ && part < qPieces;
+        turn(params, isQ,
+             isQ ? piece(token, part, params.heads)
+                 : piece(token, part - qPieces, params.kvHeads),
+             shared, isLoaded);
+      } else if (kSignature.hasVCache)
+        copyV(params, piece(token, part - qPieces - kPieces, params.kvHeads),
+              shared, isLoaded);
       isLoaded = false;
-      // Results may overwrite elements that other lanes still read.
-      __syncwarp();
-#pragma unroll
-      for (int i = 0; i < kConfig.items; ++i)
-        store(params, token, shared, items[i]);
     }
   }
 
 private:
+  static int pieces(int heads) { return (heads + kItems - 1) / kItems; }
+  static Piece piece(long long token, int index, int heads) {
+    const int head = index * kItems;
+    return {token, head, heads - head < kItems ? heads - head : kItems};
+  }
   static long long divide(long long a, long long b) {
     return (a | b) >> 32 == 0
                ? static_cast<unsigned>(a) / static_cast<unsigned>(b)
@@ -104,62 +125,65 @@ private:
   static int unitOf(int index) {
     return index * kLanes + static_cast<int>(threadIdx.x) % kLanes;
   }
-  static bool isRotated(int unit) { return unit < kRotated; }
+  static bool isRotated(int unit) {
+    return kRotated > 0 &&
+           (kRotated % kLanes == 0 && kCopied == 0 ? true : unit < kRotated);
+  }
+  /// The lanes of this thread's group.
+  static unsigned groupMask() {
+    if constexpr (kLanes == 32)
+      return ~0u;
+    else
+      return ((1u << kLanes) - 1) << (threadIdx.x % 32 / kLanes * kLanes);
+  }
 
   //===--------------------------------------------------------------------===//
   // Places
   //===--------------------------------------------------------------------===//
 
+  template <class T>
+  static Heads<T> headsOf(const void *data, const HeadStrides &strides,
+                          const Piece &piece) {
+    return {static_cast<T *>(const_cast<void *>(data)) +
+                piece.token * strides.token + piece.head * strides.head,
+            strides.head};
+  }
+  /// The heads of a token's row of a cache; none where it has no row.
+  static Heads<CacheElement> cachedHeads(void *data, const HeadStrides &strides,
+                                         const Piece &piece,
+                                         const RopeParams::CacheRow &row) {
+    if (row.page < 0)
+      return {};
+    return {static_cast<CacheElement *>(data) + row.page * strides.batch +
+                row.row * strides.token + piece.head * strides.head,
+            strides.head};
+  }
+
   /// Elements \p at and on of the columns that are copied, which lie before and
   /// behind the rotated ones.
-  static int copiedColumn(int at, int count) {
-    if (at >= count)
+  static int copiedColumn(int at) {
+    if (at >= kCopied)
       return -1;
     return at < kSignature.rotaryOffset ? at : at + kSignature.rotaryDim;
-  }
-  static Columns copiedColumns(int unit) {
-    const int at = (unit - kRotated) * 2 * kVector;
-    return {copiedColumn(at, kCopied), copiedColumn(at + kVector, kCopied)};
   }
   static Columns valueColumns(int unit) {
     const int at = unit * 2 * kVector;
     return {at < kSignature.valueDim ? at : -1,
             at + kVector < kSignature.valueDim ? at + kVector : -1};
   }
-  static Columns rotatedColumns(int unit, bool isWritten) {
+  static Columns keyColumns(int unit, bool isWritten) {
+    if (!isRotated(unit)) {
+      const int at = (unit - kRotated) * 2 * kVector;
+      return {copiedColumn(at), copiedColumn(at + kVector)};
+    }
     const bool isHalved =
         kSignature.style == RopeStyle::Halves ||
         (kSignature.style == RopeStyle::InterleavedToHalves && isWritten);
-    const int pair = unit * kVector;
+    const int from = kSignature.rotaryOffset;
     if (isHalved)
-      return {kSignature.rotaryOffset + pair,
-              kSignature.rotaryOffset + kSignature.rotaryDim / 2 + pair};
-    return {kSignature.rotaryOffset + 2 * pair,
-            kSignature.rotaryOffset + 2 * pair + kVector};
-  }
-  static Columns columnsOf(Part part, int unit, bool isWritten) {
-    if (part == Part::V)
-      return valueColumns(unit);
-    return isRotated(unit) ? rotatedColumns(unit, isWritten)
-                           : copiedColumns(unit);
-  }
-
-  /// The part of head \p index among all that move, which becomes the head's
-  /// index in its part.
-  static Part partOf(const RopeParams &params, long long &index) {
-    if (index < 0)
-      return Part::None;
-    if constexpr (kSignature.hasQ) {
-      if (index < params.heads)
-        return Part::Q;
-      index -= params.heads;
-    }
-    if constexpr (kSignature.hasK()) {
-      if (index < params.kvHeads)
-        return Part::K;
-      index -= params.kvHeads;
-    }
-    return Part::V;
+      return {from + unit * kVector,
+              from + kSignature.rotaryDim / 2 + unit * kVector};
+    return {from + 2 * unit * kVector, from + 2 * unit * kVector + kVector};
   }
 
   //===--------------------------------------------------------------------===//
@@ -217,62 +241,131 @@ private:
     }
   }
 
-  static const Storage<kType> *sourceOf(const RopeParams &params,
-                                        long long token, Part part,
-                                        long long head) {
-    const HeadStrides &strides = part == Part::Q   ? params.qStrides
-                                 : part == Part::K ? params.kStrides
-                                                   : params.vStrides;
-    const void *data = part == Part::Q   ? params.q
-                       : part == Part::K ? params.k
-                                         : params.v;
-    return static_cast<const Storage<kType> *>(data) + token * strides.token +
-           head * strides.head;
-  }
-
-  static void load(const RopeParams &params, long long token, long long index,
-                   Item &item) {
-    item.part = partOf(params, index);
-    item.head = index;
-    if (item.part == Part::None)
-      return;
-    const Storage<kType> *row = sourceOf(params, token, item.part, item.head);
+  /// Heads that a piece lacks are its last one once more.
+  template <class ColumnsOf>
+  static void load(const Heads<const Element> &heads, int count,
+                   const ColumnsOf &columnsOf, Loaded &loaded) {
 #pragma unroll
-    for (int i = 0; i < kUnits; ++i) {
-      const Columns columns = columnsOf(item.part, unitOf(i), false);
-      if (columns.first >= 0)
-        item.first[i] =
-            loadVector<kBytes, CacheHint::Streaming>(row + columns.first);
-      if (columns.second >= 0)
-        item.second[i] =
-            loadVector<kBytes, CacheHint::Streaming>(row + columns.second);
+    for (int item = 0; item < kItems; ++item) {
+      const Element *head = heads.at(item < count ? item : count - 1);
+#pragma unroll
+      for (int i = 0; i < kUnits; ++i) {
+        const Columns columns = columnsOf(unitOf(i));
+        if (columns.first >= 0)
+          loaded.first[item][i] =
+              loadVector<kBytes, CacheHint::Streaming>(head + columns.first);
+        if (columns.second >= 0)
+          loaded.second[item][i] =
+              loadVector<kBytes, CacheHint::Streaming>(head + columns.second);
+      }
     }
   }
 
   //===--------------------------------------------------------------------===//
-  // Arithmetic
+  // Q and K
   //===--------------------------------------------------------------------===//
 
-  static bool isNormed(Part part) {
-    return (kSignature.hasQNorm && part == Part::Q) ||
-           (kSignature.hasKNorm && part == Part::K);
+  /// Where the heads of a piece go.
+  struct Targets {
+    Heads<Element> out;
+    Heads<CacheElement> cache;
+  };
+
+  static Targets targetsOf(const RopeParams &params, bool isQ,
+                           const Piece &piece, const Token &shared) {
+    Targets to;
+    if (isQ) {
+      to.out = headsOf<Element>(params.qOut, params.qOutStrides, piece);
+      return to;
+    }
+    if constexpr (kSignature.hasKOut)
+      to.out = headsOf<Element>(params.kOut, params.kOutStrides, piece);
+    if constexpr (kSignature.hasKCache) {
+      to.cache = cachedHeads(params.kCache, params.kCacheStrides, piece,
+                             shared.cached);
+      if constexpr (kHasOneTarget)
+        to.out = {reinterpret_cast<Element *>(to.cache.first), to.cache.stride};
+    }
+    return to;
   }
 
-  /// 1 over the root of the mean square of a head. All lanes of a warp call it.
-  static float inverseRoot(const RopeParams &params, const Item &item) {
-    float sum = 0;
-    if (isNormed(item.part))
+  /// Norms, rotates and stores the heads of a piece.
+  static void turn(const RopeParams &params, bool isQ, const Piece &piece,
+                   Token &shared, bool isLoaded) {
+    Loaded loaded;
+    load(
+        headsOf<const Element>(isQ ? params.q : params.k,
+                               isQ ? params.qStrides : params.kStrides, piece),
+        piece.count, [](int unit) { return keyColumns(unit, false); }, loaded);
+    if (!isLoaded)
+      loadToken(params, piece.token, shared);
+    const Targets to = targetsOf(params, isQ, piece, shared);
+    // Results may overwrite elements that other lanes of the head still read.
+    if constexpr (kSignature.style == RopeStyle::InterleavedToHalves)
+      __syncwarp(groupMask());
 #pragma unroll
-      for (int i = 0; i < kUnits; ++i) {
-        const Columns columns = columnsOf(item.part, unitOf(i), false);
-        if (columns.first >= 0)
-          sum += squares(item.first[i]);
-        if (columns.second >= 0)
-          sum += squares(item.second[i]);
+    for (int item = 0; item < kItems; ++item) {
+      float factor = 0;
+      if (isNormed(isQ))
+        factor = inverseRoot(params, loaded, item);
+      if (item < piece.count)
+        turnHead(params, isQ, piece.head + item, item, shared, loaded, factor,
+                 to);
+    }
+  }
+  static bool isNormed(bool isQ) {
+    if constexpr (kSignature.hasQNorm == kSignature.hasKNorm)
+      return kSignature.hasQNorm;
+    return isQ ? kSignature.hasQNorm : kSignature.hasKNorm;
+  }
+
+  static void turnHead(const RopeParams &params, bool isQ, int head, int item,
+                       const Token &shared, const Loaded &loaded, float factor,
+                       const Targets &to) {
+    const void *weights = isQ ? params.qWeight : params.kWeight;
+#pragma unroll
+    for (int i = 0; i < kUnits; ++i) {
+      const int unit = unitOf(i);
+      const Columns from = keyColumns(unit, false);
+      if (from.first < 0)
+        continue;
+      float first[kVector], second[kVector];
+      unpackFloats<kType>(first, loaded.first[item][i]);
+      unpackFloats<kType>(second, loaded.second[item][i]);
+      if (kIsNormed && isNormed(isQ)) {
+        scaleBy(weights, from.first, factor, first);
+        if (from.second >= 0)
+          scaleBy(weights, from.second, factor, second);
       }
+      if (isRotated(unit))
+        rotate(shared.cosine[i < kAngles ? i : 0],
+               shared.sine[i < kAngles ? i : 0], first, second);
+      const Columns columns = keyColumns(unit, true);
+      if (to.out.first)
+        put<kType>(to.out.at(item), columns, first, second, 1);
+      if constexpr (!kHasOneTarget)
+        if (to.cache.first)
+          put<kSignature.cache>(to.cache.at(item), columns, first, second,
+                                inverseScale(params.kScale, head));
+    }
+  }
+
+  /// 1 over the root of the mean square of a head. All lanes of a group call
+  /// it.
+  static float inverseRoot(const RopeParams &params, const Loaded &loaded,
+                           int item) {
+    float sum = 0;
+#pragma unroll
+    for (int i = 0; i < kUnits; ++i) {
+      const Columns columns = keyColumns(unitOf(i), false);
+      if (columns.first >= 0)
+        sum += squares(loaded.first[item][i]);
+      if (columns.second >= 0)
+        sum += squares(loaded.second[item][i]);
+    }
 #pragma unroll
     for (int distance = kLanes / 2; distance > 0; distance /= 2)
-      sum += __shfl_xor_sync(kAllLanes, sum, distance);
+      sum += __shfl_xor_sync(groupMask(), sum, distance);
     return 1.0f / sqrtf(sum / kSignature.headDim + params.epsilon);
   }
   static float squares(const Words<kBytes> &words) {
@@ -284,13 +377,12 @@ private:
     return sum;
   }
 
-  static void scaleBy(const RopeParams &params, Part part, int column,
-                      float factor, float (&values)[kVector]) {
-    const void *weights = part == Part::Q ? params.qWeight : params.kWeight;
+  static void scaleBy(const void *weights, int column, float factor,
+                      float (&values)[kVector]) {
     float weight[kVector];
     unpackFloats<kType>(
-        weight, loadVector<kBytes>(
-                    static_cast<const Storage<kType> *>(weights) + column));
+        weight,
+        loadVector<kBytes>(static_cast<const Element *>(weights) + column));
 #pragma unroll
     for (int i = 0; i < kVector; ++i)
       values[i] *=
@@ -304,7 +396,7 @@ private:
     if constexpr (kSignature.style == RopeStyle::Halves) {
 #pragma unroll
       for (int i = 0; i < kVector; ++i)
-        turn(cosine[i], sine[i], first[i], second[i]);
+        rotatePair(cosine[i], sine[i], first[i], second[i]);
       return;
     }
     // Pairs are neighbours in the 2 * kVector elements of both vectors.
@@ -316,7 +408,7 @@ private:
     }
 #pragma unroll
     for (int i = 0; i < kVector; ++i)
-      turn(cosine[i], sine[i], all[2 * i], all[2 * i + 1]);
+      rotatePair(cosine[i], sine[i], all[2 * i], all[2 * i + 1]);
     constexpr bool kSplits = kSignature.style == RopeStyle::InterleavedToHalves;
 #pragma unroll
     for (int i = 0; i < kVector; ++i) {
@@ -324,24 +416,24 @@ private:
       second[i] = all[kSplits ? 2 * i + 1 : kVector + i];
     }
   }
-  static void turn(float cosine, float sine, float &a, float &b) {
-    const float turned = a * cosine - b * sine;
+  static void rotatePair(float cosine, float sine, float &a, float &b) {
+    const float rotated = a * cosine - b * sine;
     b = b * cosine + a * sine;
-    a = turned;
+    a = rotated;
   }
 
   //===--------------------------------------------------------------------===//
-  // Stores
+  // Stores, and V
   //===--------------------------------------------------------------------===//
 
   template <DType kOut>
-  static void put(void *row, Columns columns, const float (&first)[kVector],
-                  const float (&second)[kVector], float factor) {
-    Storage<kOut> *to = static_cast<Storage<kOut> *>(row);
+  static void put(Storage<kOut> *head, Columns columns,
+                  const float (&first)[kVector], const float (&second)[kVector],
+                  float factor) {
     if (columns.first >= 0)
-      putVector<kOut>(to + columns.first, first, factor);
+      putVector<kOut>(head + columns.first, first, factor);
     if (columns.second >= 0)
-      putVector<kOut>(to + columns.second, second, factor);
+      putVector<kOut>(head + columns.second, second, factor);
   }
   template <DType kOut>
   static void putVector(Storage<kOut> *to, const float (&values)[kVector],
@@ -357,79 +449,50 @@ private:
     }
   }
 
-  /// The first element of a head in an output.
-  template <DType kOut>
-  static Storage<kOut> *rowOf(void *data, const HeadStrides &strides,
-                              long long batch, long long token,
-                              long long head) {
-    return static_cast<Storage<kOut> *>(data) + batch * strides.batch +
-           token * strides.token + head * strides.head;
-  }
-
-  static void store(const RopeParams &params, long long token,
-                    const Token &shared, const Item &item) {
-    float factor = 0;
-    if constexpr (kIsNormed)
-      factor = inverseRoot(params, item);
-    if (item.part == Part::None)
+  static void copyV(const RopeParams &params, const Piece &piece, Token &shared,
+                    bool isLoaded) {
+    Loaded loaded;
+    load(headsOf<const Element>(params.v, params.vStrides, piece), piece.count,
+         valueColumns, loaded);
+    if (!isLoaded)
+      loadToken(params, piece.token, shared);
+    const Heads<CacheElement> cache =
+        cachedHeads(params.vCache, params.vCacheStrides, piece, shared.cached);
+    if (!cache.first)
       return;
-    const float inverse = inverseScale(params, item);
 #pragma unroll
-    for (int i = 0; i < kUnits; ++i) {
-      const int unit = unitOf(i);
-      const Columns from = columnsOf(item.part, unit, false);
-      if (from.first < 0)
+    for (int item = 0; item < kItems; ++item) {
+      if (item >= piece.count)
         continue;
-      float first[kVector], second[kVector];
-      unpackFloats<kType>(first, item.first[i]);
-      unpackFloats<kType>(second, item.second[i]);
-      if (kIsNormed && isNormed(item.part)) {
-        scaleBy(params, item.part, from.first, factor, first);
-        if (from.second >= 0)
-          scaleBy(params, item.part, from.second, factor, second);
+      const float inverse = inverseScale(params.vScale, piece.head + item);
+#pragma unroll
+      for (int i = 0; i < kUnits; ++i) {
+        const Columns columns = valueColumns(unitOf(i));
+        if (columns.first >= 0)
+          store(cache.at(item) + columns.first, loaded.first[item][i], inverse);
+        if (columns.second >= 0)
+          store(cache.at(item) + columns.second, loaded.second[item][i],
+                inverse);
       }
-      if (item.part != Part::V && isRotated(unit))
-        rotate(shared.cosine[i < kAngles ? i : 0],
-               shared.sine[i < kAngles ? i : 0], first, second);
-      storeUnit(params, token, shared, item, columnsOf(item.part, unit, true),
-                first, second, inverse);
+    }
+  }
+  static void store(CacheElement *to, const Words<kBytes> &words,
+                    float inverse) {
+    if constexpr (kIsPlain)
+      storeVector<kBytes>(to, words);
+    else {
+      float values[kVector];
+      unpackFloats<kType>(values, words);
+      putVector<kSignature.cache>(to, values, inverse);
     }
   }
 
-  static void storeUnit(const RopeParams &params, long long token,
-                        const Token &shared, const Item &item, Columns columns,
-                        const float (&first)[kVector],
-                        const float (&second)[kVector], float inverse) {
-    if (kSignature.hasQ && item.part == Part::Q)
-      put<kType>(
-          rowOf<kType>(params.qOut, params.qOutStrides, 0, token, item.head),
-          columns, first, second, 1);
-    if (kSignature.hasKOut && item.part == Part::K)
-      put<kType>(
-          rowOf<kType>(params.kOut, params.kOutStrides, 0, token, item.head),
-          columns, first, second, 1);
-    if constexpr (kSignature.hasCache()) {
-      const bool isKey = kSignature.hasKCache && item.part == Part::K;
-      const bool isValue = kSignature.hasVCache && item.part == Part::V;
-      if (shared.cached.page < 0 || !(isKey || isValue))
-        return;
-      put<kSignature.cache>(
-          rowOf<kSignature.cache>(
-              isKey ? params.kCache : params.vCache,
-              isKey ? params.kCacheStrides : params.vCacheStrides,
-              shared.cached.page, shared.cached.row, item.head),
-          columns, first, second, inverse);
-    }
-  }
-
-  /// 1 over the scale of the cache that \p item goes to.
-  static float inverseScale(const RopeParams &params, const Item &item) {
+  /// 1 over the scale of head \p head in a cache.
+  static float inverseScale(const float *scales, int head) {
     if constexpr (kSignature.scales == ScaleKind::None)
       return 1;
-    if (item.part == Part::Q)
-      return 1;
-    const float *scales = item.part == Part::K ? params.kScale : params.vScale;
-    return 1.0f / scales[kSignature.scales == ScaleKind::Row ? item.head : 0];
+    else
+      return 1.0f / scales[kSignature.scales == ScaleKind::Row ? head : 0];
   }
 };
 

@@ -102,11 +102,12 @@ struct HeadRopeConfig {
   /// vectors, cosines and sines, one unit in fp32, addresses.
   constexpr int registers(const RopeSignature &signature) const {
     const int words = (vector * bytesOf(signature.type) + 3) / 4;
-    const int loaded = units(signature) * 2 * words;
+    const int more = units(signature) - 1;
+    const int item = units(signature) * 2 * words + 4 + vector / 2 + 2 * more;
     const int angles = anglesOf(signature) * 2 * vector;
     const bool isNormed = signature.hasQNorm || signature.hasKNorm;
-    const int rest = 30 + 4 * units(signature) + 2 * vector + 6 * isNormed;
-    const int wanted = (rest + angles + items * (loaded + 3) + 7) / 8 * 8;
+    const int wanted =
+        (38 + angles + 6 * more + 6 * isNormed + items * item + 7) / 8 * 8;
     const int most = 65536 / blockThreads < 248 ? 65536 / blockThreads : 248;
     return wanted < most ? wanted : most;
   }

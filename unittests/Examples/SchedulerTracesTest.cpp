@@ -55,6 +55,7 @@ public:
       const Step step = scheduler.plan();
       expect(step.empty() == idle, "a step is empty and there is work");
       scheduler.check();
+      deliver(step);
       runStep(step);
       if (!step.empty() && random.below(40) == 0)
         leave(seen.leftInFlight);
@@ -243,16 +244,50 @@ private:
           ended.push_back(part.id);
       }
     scheduled.clear();
-    expect(scheduler.commit(step, sampled) == complete,
+    // The engine may learn the tokens only after it has planned the next step.
+    const bool isLate = random.below(2) == 0;
+    lateIds = isLate ? step.samplers() : std::vector<SequenceId>();
+    lateTokens = sampled;
+    lateEnds = ended;
+    expect((isLate ? scheduler.commit(step)
+                   : scheduler.commit(step, sampled)) == complete,
            "other sequences are complete");
     for (const SequenceId id : complete)
       known.erase(id);
     seen.completed += static_cast<int64_t>(complete.size());
-    // These sampled an end token.
-    for (const SequenceId id : ended) {
+    if (!isLate)
+      end({});
+  }
+
+  /// The tokens of the last step arrive, where they were late. \p step is
+  /// planned.
+  void deliver(const Step &step) {
+    if (!lateIds.empty())
+      scheduler.deliver(lateIds, lateTokens);
+    lateIds.clear();
+    end(step);
+  }
+
+  /// The sequences that sampled an end token leave.
+  void end(const Step &step) {
+    for (const SequenceId id : lateEnds) {
+      const auto found = known.find(id);
+      if (found == known.end() || found->second.left)
+        continue; // its client has left before
       expect(scheduler.finish(id), "a sequence is gone early");
-      known.erase(id);
+      found->second.left = true;
+      if (!isPartOf(step, id))
+        known.erase(found);
     }
+    lateEnds.clear();
+  }
+
+  static bool isPartOf(const Step &step, SequenceId id) {
+    for (const auto *list : {&step.decodes, &step.prefills})
+      for (const ScheduledSequence &part : *list)
+        if (part.id == id)
+          return true;
+    return false;
   }
 
   Random random;
@@ -268,6 +303,9 @@ private:
   std::vector<int64_t> stepOfSlot, partOfPage;
   int64_t steps = 0, parts = 0;
   int64_t restarts = 0;
+  /// The last step, whose tokens may arrive late.
+  std::vector<SequenceId> lateIds, lateEnds;
+  std::vector<int32_t> lateTokens;
 };
 
 } // namespace

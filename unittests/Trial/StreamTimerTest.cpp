@@ -1,5 +1,6 @@
 #include "Trial/StreamTimer.h"
 
+#include "Driver/DeviceMemory.h"
 #include "Driver/Graph.h"
 #include "Driver/Launcher.h"
 #include "Driver/Module.h"

@@ -115,8 +115,10 @@ static void resolveRoom(RopeProblem &p) {
     return tokens / p.pageSize + (tokens % p.pageSize != 0);
   };
   const int64_t tokens = std::max<int64_t>(p.tokens, 1);
+  // Positions of one page lead decoding sequences to rows of their own.
+  const bool isOfPage = p.slots == RopeSlots::Table && !p.sequences;
   if (p.tableRows == 0)
-    p.tableRows = tokens;
+    p.tableRows = isOfPage ? std::max<int64_t>(p.pageSize, 1) : tokens;
   if (!p.hasCache() || p.pageSize == 0)
     return;
   const bool isTable = p.slots == RopeSlots::Table;

@@ -1,0 +1,129 @@
+//===- BenchCommand.cpp - a synthetic workload ----------------------------===//
+#include "Commands.h"
+#include "Error.h"
+#include "Metrics.h"
+#include "Report.h"
+#include "Server.h"
+#include "Workload.h"
+
+#include <chrono>
+#include <cstdio>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+namespace llama {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+/// Waits of Kiln's beyond this are stalls.
+constexpr double kStallMs = 5;
+
+std::vector<WorkloadRequest> workloadOf(Options &options,
+                                        const ModelConfig &model) {
+  const auto seed = static_cast<uint64_t>(options.number("workload-seed", 1));
+  const double rate = options.real("rate", 0);
+  if (rate <= 0) {
+    FixedBatch batch;
+    batch.sequences = options.number("sequences", 1);
+    batch.promptTokens = options.number("prompt", 1024);
+    batch.newTokens = options.number("new", 128);
+    return makeWorkload(batch, model.vocabSize, seed);
+  }
+  PoissonLoad load;
+  load.requestsPerSecond = rate;
+  load.requests = options.number("requests", load.requests);
+  load.prompt.median = double(options.number("prompt", 256));
+  load.prompt.most = options.number("most-prompt", 2000);
+  load.newTokens.median = double(options.number("new", 64));
+  load.newTokens.most = options.number("most-new", 500);
+  load.sharedPrefixTokens = options.number("shared-prefix", 0);
+  return makeWorkload(load, model.vocabSize, seed);
+}
+
+/// Serves all of \p load, each request at its time.
+MetricsSummary serve(Server &server, const std::vector<WorkloadRequest> &load) {
+  Metrics metrics;
+  const Clock::time_point start = Clock::now();
+  auto now = [&] {
+    return std::chrono::duration<double>(Clock::now() - start).count();
+  };
+  size_t next = 0;
+  while (next < load.size() || !server.idle()) {
+    for (; next < load.size() && load[next].arrivalSeconds <= now(); ++next) {
+      const WorkloadRequest &from = load[next];
+      Request request;
+      request.prompt = from.prompt;
+      request.maxNewTokens = from.newTokens;
+      const SequenceId id = server.submit(std::move(request));
+      metrics.arrived(id, from.arrivalSeconds,
+                      static_cast<int64_t>(from.prompt.size()));
+    }
+    if (server.idle() && next < load.size()) {
+      std::this_thread::sleep_for(std::chrono::duration<double>(
+          std::max(0.0, load[next].arrivalSeconds - now())));
+      continue;
+    }
+    for (const NewToken &token : server.step()) {
+      const double at = now();
+      metrics.started(token.id, at);
+      metrics.gotToken(token.id, at);
+    }
+  }
+  return metrics.summarize();
+}
+
+void print(const nlohmann::json &report, const MetricsSummary &summary) {
+  std::printf("%s\n%s", report["device"].get<std::string>().c_str(),
+              summary.toTable().c_str());
+  for (const char *part : {"memory", "counts", "stalls"})
+    std::printf("%s: %s\n", part, report[part].dump(2).c_str());
+  std::printf("prepared in %.1f s\n", report["prepare_s"].get<double>());
+}
+
+} // namespace
+
+int benchCommand(Options &options) {
+  ChosenModel chosen = chooseModel(options);
+  RunnerOptions room = runnerOptions(options);
+  const std::vector<WorkloadRequest> load = workloadOf(options, chosen.config);
+  const std::string jsonPath = options.text("json");
+  const bool sharesPrefixes = !options.flag("no-shared-prefixes");
+  const bool hasEnds = options.flag("ends");
+  options.requireNoOthers();
+
+  const Gpu gpu;
+  Runner runner(gpu, chosen.config, chosen.source, room, progressBar());
+  Server server(gpu, runner, sharesPrefixes, !hasEnds);
+  uint64_t position = 0;
+  waitsReport(runner, position, 0); // those of preparing
+  const nlohmann::json before = countsReport(runner);
+  const MetricsSummary summary = serve(server, load);
+
+  nlohmann::json report;
+  report["device"] = gpu.name();
+  report["model"] = options.text("model", "llama-3-8b");
+  report["prepare_s"] = runner.prepareSeconds();
+  report["metrics"] = nlohmann::json::parse(summary.toJson());
+  report["memory"] = memoryReport(gpu, runner);
+  report["counts_before"] = before;
+  report["counts"] = countsReport(runner);
+  report["stalls"] = waitsReport(runner, position, kStallMs);
+  report["read_bytes_per_ns"] = readRate(gpu, runner);
+  const SchedulerStatistics &steps = server.schedule().statistics();
+  report["steps"] = steps.steps;
+  report["preemptions"] = steps.preemptions;
+  report["shared_tokens"] = steps.sharedTokens;
+  print(report, summary);
+  if (!jsonPath.empty()) {
+    std::ofstream file(jsonPath);
+    file << report.dump(2) << "\n";
+    if (!file.flush())
+      throw Error(jsonPath + " cannot be written");
+  }
+  return report["stalls"].empty() ? 0 : 1;
+}
+
+} // namespace llama

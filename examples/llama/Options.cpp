@@ -1,0 +1,142 @@
+//===- Options.cpp --------------------------------------------------------===//
+#include "Options.h"
+
+#include "Error.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+#include <unistd.h>
+#include <utility>
+
+namespace llama {
+
+Options::Options(int count, char **words) {
+  for (int i = 0; i < count; ++i) {
+    const std::string word = words[i];
+    if (word.rfind("--", 0) != 0)
+      throw Error("'" + word + "' is not an option: options begin with --");
+    const bool hasValue =
+        i + 1 < count && std::string(words[i + 1]).rfind("--", 0) != 0;
+    given[word.substr(2)] = hasValue ? words[++i] : "";
+  }
+}
+
+const std::string *Options::find(const std::string &name) {
+  asked.insert(name);
+  const auto found = given.find(name);
+  return found == given.end() ? nullptr : &found->second;
+}
+
+std::string Options::text(const std::string &name,
+                          const std::string &byDefault) {
+  const std::string *found = find(name);
+  return found ? *found : byDefault;
+}
+
+int64_t Options::number(const std::string &name, int64_t byDefault) {
+  const std::string *found = find(name);
+  if (!found)
+    return byDefault;
+  char *end = nullptr;
+  const long long value = std::strtoll(found->c_str(), &end, 10);
+  if (found->empty() || *end != '\0')
+    throw Error("--" + name + " is '" + *found + "', expected a whole number");
+  return value;
+}
+
+double Options::real(const std::string &name, double byDefault) {
+  const std::string *found = find(name);
+  if (!found)
+    return byDefault;
+  char *end = nullptr;
+  const double value = std::strtod(found->c_str(), &end);
+  if (found->empty() || *end != '\0')
+    throw Error("--" + name + " is '" + *found + "', expected a number");
+  return value;
+}
+
+bool Options::flag(const std::string &name) { return find(name) != nullptr; }
+
+void Options::requireNoOthers() const {
+  for (const auto &[name, value] : given)
+    if (asked.count(name) == 0)
+      throw Error("the command has no option --" + name);
+}
+
+ChosenModel chooseModel(Options &options) {
+  ChosenModel chosen;
+  const std::string name = options.text("model", "llama-3-8b");
+  const auto presets = presetNames();
+  const int64_t layers = options.number("layers", 0);
+  if (std::find(presets.begin(), presets.end(), name) != presets.end()) {
+    chosen.configText = presetText(name);
+    if (layers > 0) {
+      auto json = nlohmann::json::parse(chosen.configText);
+      json["num_hidden_layers"] = layers;
+      chosen.configText = json.dump(2);
+    }
+    chosen.config = parseModelConfig(chosen.configText, name);
+  } else {
+    chosen.config = readModelConfig(name);
+    chosen.checkpoint = std::make_unique<Checkpoint>(name);
+    if (layers > 0)
+      throw Error("--layers cuts presets, not checkpoints");
+  }
+  chosen.source.checkpoint = chosen.checkpoint.get();
+  chosen.source.seed = static_cast<uint64_t>(options.number("seed", 1));
+  return chosen;
+}
+
+static kiln_mode modeNamed(const std::string &name) {
+  for (const auto &[text, mode] : {std::pair("tune", KILN_MODE_TUNE),
+                                   std::pair("predict", KILN_MODE_PREDICT)})
+    if (name == text)
+      return mode;
+  throw Error("--mode is '" + name + "', expected tune or predict");
+}
+
+RunnerOptions runnerOptions(Options &options) {
+  RunnerOptions chosen;
+  chosen.tokenBudget = options.number("token-budget", chosen.tokenBudget);
+  chosen.maxSequences = options.number("max-sequences", chosen.maxSequences);
+  chosen.maxPositions = options.number("max-positions", chosen.maxPositions);
+  chosen.pageTokens = options.number("page-tokens", chosen.pageTokens);
+  chosen.pages = options.number("pages", chosen.pages);
+  chosen.mode = modeNamed(options.text("mode", "tune"));
+  constexpr double kMsPerSecond = 1000;
+  chosen.budgetMs =
+      static_cast<int64_t>(options.real("prepare-budget", 0) * kMsPerSecond);
+  chosen.cacheDir = options.text("cache-dir");
+  chosen.nvrtcPath = options.text("nvrtc");
+  chosen.isStrict = !options.flag("no-strict");
+  chosen.hasGraphs = !options.flag("no-graphs");
+  if (chosen.tokenBudget < 1 || chosen.maxSequences < 1 ||
+      chosen.maxPositions < 0 || chosen.pageTokens < 1 || chosen.pages < 0)
+    throw Error("sizes are positive: --token-budget, --max-sequences, "
+                "--max-positions, --page-tokens, --pages");
+  return chosen;
+}
+
+Progress progressBar() {
+  const bool isTerminal = isatty(fileno(stderr)) != 0;
+  auto last = std::make_shared<std::string>();
+  return [=](const std::string &what, int64_t done, int64_t all) {
+    if (!isTerminal) {
+      // A line for each stage.
+      if (what != *last)
+        std::fprintf(stderr, "%s\n", what.c_str());
+      *last = what;
+      return;
+    }
+    constexpr int64_t kWidth = 40;
+    const int64_t filled = all > 0 ? kWidth * done / all : kWidth;
+    std::fprintf(stderr, "\r[%s%s] %-40s%s",
+                 std::string(static_cast<size_t>(filled), '#').c_str(),
+                 std::string(static_cast<size_t>(kWidth - filled), '.').c_str(),
+                 what.c_str(), done == all ? "\n" : "");
+  };
+}
+
+} // namespace llama

@@ -1,0 +1,54 @@
+//===- Options.h - the command line ---------------------------------------===//
+#ifndef KILN_EXAMPLES_LLAMA_OPTIONS_H
+#define KILN_EXAMPLES_LLAMA_OPTIONS_H
+
+#include "Checkpoint.h"
+#include "ModelConfig.h"
+#include "Runner.h"
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+
+namespace llama {
+
+/// Options "--name value" and flags "--name" of a command. Each one has to be
+/// asked for: requireNoOthers() refuses what nothing asked for.
+class Options {
+public:
+  Options(int count, char **words);
+
+  std::string text(const std::string &name, const std::string &byDefault = "");
+  int64_t number(const std::string &name, int64_t byDefault);
+  double real(const std::string &name, double byDefault);
+  bool flag(const std::string &name);
+  /// Throws Error for an option that the command does not have.
+  void requireNoOthers() const;
+
+private:
+  const std::string *find(const std::string &name);
+
+  std::map<std::string, std::string> given;
+  std::set<std::string> asked;
+};
+
+/// A model and its weights: --model NAME|FOLDER, --layers N, --seed S.
+struct ChosenModel {
+  ModelConfig config;
+  std::string configText; ///< of a preset
+  std::unique_ptr<Checkpoint> checkpoint;
+  WeightSource source;
+};
+ChosenModel chooseModel(Options &options);
+
+/// The options of a runner that the command line has.
+RunnerOptions runnerOptions(Options &options);
+
+/// A bar on stderr, or a line for each stage where that is no terminal.
+Progress progressBar();
+
+} // namespace llama
+
+#endif // KILN_EXAMPLES_LLAMA_OPTIONS_H

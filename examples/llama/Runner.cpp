@@ -1,0 +1,241 @@
+//===- Runner.cpp ---------------------------------------------------------===//
+#include "Runner.h"
+
+#include "Error.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+namespace llama {
+
+namespace {
+
+double secondsSince(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start)
+      .count();
+}
+
+DeviceWeights loadWeights(const Gpu &gpu, const ModelConfig &model,
+                          const WeightSource &source,
+                          const Progress &progress) {
+  return DeviceWeights(gpu, model, source, [&](int64_t done, int64_t all) {
+    if (progress)
+      progress("weights", done, all);
+  });
+}
+
+StepRoom roomOf(const RunnerOptions &options) {
+  return {options.tokenBudget, options.maxSequences,
+          (options.maxPositions + options.pageTokens - 1) / options.pageTokens};
+}
+
+} // namespace
+
+void Runner::decide(RunnerOptions &options, const ModelConfig &model) {
+  constexpr int64_t kMostPositions = 8192;
+  if (options.maxPositions == 0)
+    options.maxPositions = std::min(model.maxPositions, kMostPositions);
+  if (options.maxPositions > model.maxPositions)
+    throw Error("the model has " + std::to_string(model.maxPositions) +
+                " positions, fewer than the " +
+                std::to_string(options.maxPositions) + " that are wanted");
+  options.tokenBudget = std::max(options.tokenBudget, options.maxSequences);
+}
+
+Runner::Runner(const Gpu &gpu, ModelConfig model, const WeightSource &source,
+               RunnerOptions options, const Progress &progress)
+    : gpu(gpu), config(std::move(model)),
+      chosen((decide(options, config), std::move(options))),
+      weights(loadWeights(gpu, config, source, progress)),
+      inputs(gpu, roomOf(chosen)) {
+  TransformerRoom room;
+  room.step = roomOf(chosen);
+  room.positions = chosen.maxPositions;
+  room.pageTokens = chosen.pageTokens;
+  transformer =
+      std::make_unique<Transformer>(gpu, config, weights, inputs, room);
+  constexpr int64_t kBuckets[] = {1,  2,  4,   8,   16,  24,  32,  48,
+                                  64, 96, 128, 192, 256, 384, 512, 1024};
+  for (int64_t bucket : kBuckets)
+    if (bucket < chosen.maxSequences)
+      buckets.push_back(bucket);
+  buckets.push_back(chosen.maxSequences);
+  constexpr int64_t kLeastKeys = 512;
+  for (int64_t keys = kLeastKeys; keys < chosen.maxPositions; keys *= 2)
+    keyClasses.push_back(keys);
+  keyClasses.push_back(chosen.maxPositions);
+  prepare(progress);
+}
+
+kiln::Engine Runner::makeEngine(kiln_mode mode) const {
+  kiln::EngineOptions options;
+  options.mode = mode;
+  if (!chosen.cacheDir.empty())
+    options.cache_dir = chosen.cacheDir.c_str();
+  if (!chosen.nvrtcPath.empty())
+    options.nvrtc_path = chosen.nvrtcPath.c_str();
+  return kiln::Engine::create(options).orThrow();
+}
+
+void Runner::prepareWith(const kiln::Engine &engine, const char *what,
+                         const Progress &progress) const {
+  const auto problems = transformer->problems();
+  const auto all = static_cast<int64_t>(problems.size());
+  const kiln_stream stream = gpu.stream();
+  kiln::PrepareOptions options;
+  options.streams = &stream;
+  options.stream_count = 1;
+  options.budget_ms = chosen.budgetMs / all;
+  for (int64_t i = 0; i < all; ++i) {
+    const auto &[name, problem] = problems[static_cast<size_t>(i)];
+    if (progress)
+      progress(std::string(what) + ": " + name, i, all);
+    engine.prepare({problem}, options).orThrow();
+  }
+  if (progress)
+    progress(what, all, all);
+}
+
+void Runner::prepare(const Progress &progress) {
+  const auto start = std::chrono::steady_clock::now();
+  serving = std::make_unique<kiln::Engine>(makeEngine(chosen.mode));
+  prepareWith(*serving, "preparing", progress);
+  statistics = serving->statistics().orThrow();
+  if (chosen.isStrict) {
+    serving.reset();
+    serving = std::make_unique<kiln::Engine>(makeEngine(KILN_MODE_STRICT));
+    prepareWith(*serving, "loading", progress);
+  }
+  if (chosen.pages == 0) {
+    constexpr double kShare = 0.9;
+    chosen.pages = static_cast<int64_t>(
+        double(gpu.freeBytes()) * kShare /
+        double(Transformer::pageBytes(config, chosen.pageTokens)));
+    constexpr int64_t kMostPages = int64_t(1) << 24;
+    chosen.pages = std::min(chosen.pages, kMostPages);
+  }
+  constexpr int64_t kLeastPages = 2; // one is for padding
+  if (chosen.pages < kLeastPages)
+    throw Error("behind the weights there is no room for a KV cache: the "
+                "device has " +
+                std::to_string(gpu.freeBytes() >> 20) + " MiB left");
+  transformer->makeCache(chosen.pages);
+  if (chosen.hasGraphs)
+    capture(progress);
+  gpu.synchronize();
+  secondsOfPrepare = secondsSince(start);
+}
+
+void Runner::capture(const Progress &progress) {
+  const uint64_t before = gpu.freeBytes();
+  const auto all = static_cast<int64_t>(buckets.size() * keyClasses.size());
+  for (int64_t bucket : buckets)
+    for (int64_t keys : keyClasses) {
+      if (progress)
+        progress("capturing", static_cast<int64_t>(graphs.size()), all);
+      const Pass pass = decodePass(bucket, keys);
+      graphs[{bucket, keys}] = std::make_unique<Graph>(
+          gpu, [&] { transformer->run(*serving, pass); });
+    }
+  if (progress)
+    progress("capturing", all, all);
+  const uint64_t after = gpu.freeBytes();
+  bytesOfGraphs = before > after ? before - after : 0;
+}
+
+//===----------------------------------------------------------------------===//
+// Steps
+//===----------------------------------------------------------------------===//
+
+static int64_t leastOf(const std::vector<int64_t> &classes, int64_t value) {
+  const auto found = std::lower_bound(classes.begin(), classes.end(), value);
+  if (found == classes.end())
+    throw Error("a step of " + std::to_string(value) +
+                ", beyond the largest that was prepared: " +
+                std::to_string(classes.back()));
+  return *found;
+}
+
+int64_t Runner::bucketOf(int64_t sequences) const {
+  return leastOf(buckets, sequences);
+}
+int64_t Runner::keysOf(int64_t longest) const {
+  return leastOf(keyClasses, longest);
+}
+
+static int64_t longestOf(const std::vector<ScheduledSequence> &sequences) {
+  int64_t longest = 1;
+  for (const ScheduledSequence &sequence : sequences)
+    longest = std::max(longest, sequence.length());
+  return longest;
+}
+
+Pass Runner::decodePass(int64_t bucket, int64_t keys) const {
+  Pass pass;
+  pass.decodes = pass.samples = bucket;
+  pass.decodeKeys = keys;
+  // Lengths of a class lie between half of its bound and the bound.
+  pass.decodeKeysHint = keys * 3 / 4;
+  pass.feedsItself = true;
+  return pass;
+}
+
+bool Runner::continues(const Step &step, const Step &last) const {
+  if (!step.prefills.empty() || !last.prefills.empty() ||
+      step.decodes.size() != last.decodes.size())
+    return false;
+  for (size_t i = 0; i < step.decodes.size(); ++i)
+    if (step.decodes[i].id != last.decodes[i].id)
+      return false;
+  // A padded batch resets its padding now and then, by a copy of all arrays.
+  return bucketOf(static_cast<int64_t>(step.decodes.size())) ==
+         static_cast<int64_t>(step.decodes.size());
+}
+
+const int32_t *Runner::runDecodes(const Step &step) {
+  const int64_t bucket = bucketOf(static_cast<int64_t>(step.decodes.size()));
+  const int64_t keys = keysOf(longestOf(step.decodes));
+  inputs.setDecodes(step, bucket);
+  const Pass pass = decodePass(bucket, keys);
+  if (chosen.hasGraphs)
+    graphs.at({bucket, keys})->launch();
+  else
+    transformer->run(*serving, pass);
+  inputs.advance(bucket);
+  return transformer->sampled(pass);
+}
+
+Pass Runner::mixedPass(const Step &step) {
+  Pass pass;
+  pass.decodes = static_cast<int64_t>(step.decodes.size());
+  pass.decodeKeys = longestOf(step.decodes);
+  pass.prefills = static_cast<int64_t>(step.prefills.size());
+  pass.prefillKeys = longestOf(step.prefills);
+  for (const ScheduledSequence &sequence : step.prefills) {
+    pass.prefillTokens += sequence.tokens.size();
+    pass.longestPrefill = std::max(pass.longestPrefill, sequence.tokens.size());
+  }
+  pass.samples = step.sampled;
+  return pass;
+}
+
+const int32_t *Runner::runMixed(const Step &step) {
+  inputs.setMixed(step);
+  const Pass pass = mixedPass(step);
+  transformer->run(*serving, pass);
+  return transformer->sampled(pass);
+}
+
+void Runner::probe(const Step &step) {
+  inputs.setMixed(step);
+  Pass pass = mixedPass(step);
+  pass.isProbe = true;
+  transformer->run(*serving, pass);
+}
+
+const int32_t *Runner::run(const Step &step) {
+  return step.prefills.empty() ? runDecodes(step) : runMixed(step);
+}
+
+} // namespace llama

@@ -1,0 +1,114 @@
+//===- Runner.h - steps of a scheduler on the GPU -------------------------===//
+//
+// Prepares all problems of a model's passes, captures a graph for each size of
+// a decoding batch and each bound of its lengths, and runs steps: decodes by
+// replay of a graph, steps with prefills launch by launch.
+//
+// Tuning and serving are two engines of Kiln over one cache: the first one
+// measures kernels, the second one (strict) can compile and measure nothing, so
+// a size that was not prepared is an error and not a stall.
+//
+//===----------------------------------------------------------------------===//
+#ifndef KILN_EXAMPLES_LLAMA_RUNNER_H
+#define KILN_EXAMPLES_LLAMA_RUNNER_H
+
+#include "DeviceWeights.h"
+#include "Gpu.h"
+#include "Scheduler.h"
+#include "StepInputs.h"
+#include "Transformer.h"
+
+#include <kiln/kiln.hpp>
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace llama {
+
+struct RunnerOptions {
+  int64_t tokenBudget = 2048; ///< tokens of a step
+  int64_t maxSequences = 64;  ///< of a step
+  int64_t maxPositions = 0;   ///< of a sequence; 0: the model's, 8192 at most
+  int64_t pageTokens = 64;
+  int64_t pages = 0;               ///< of the cache; 0: as the device has room
+  kiln_mode mode = KILN_MODE_TUNE; ///< of preparing
+  int64_t budgetMs = 0;            ///< of preparing, for all; 0: Kiln's default
+  std::string cacheDir;            ///< Kiln's cache; empty: its default
+  bool isStrict = true;            ///< serves in the mode strict
+  bool hasGraphs = true;           ///< false: every launch is made by the host
+  std::string nvrtcPath;           ///< empty: as Kiln finds it
+};
+
+/// Tells of long work: a name, and how much of it is done.
+using Progress =
+    std::function<void(const std::string &what, int64_t done, int64_t all)>;
+
+/// Owns weights, cache, kernels and graphs. Not thread-safe.
+class Runner {
+public:
+  /// Loads the weights and prepares: minutes where nothing is in the cache.
+  /// Throws Error, kiln::Error.
+  Runner(const Gpu &gpu, ModelConfig model, const WeightSource &source,
+         RunnerOptions options, const Progress &progress);
+
+  const ModelConfig &model() const { return config; }
+  const RunnerOptions &options() const { return chosen; }
+  int64_t pages() const { return chosen.pages; }
+
+  /// Whether \p step can be enqueued before the host knows the tokens of the
+  /// last one, which was \p last: the same decodes go on in the same rows.
+  bool continues(const Step &step, const Step &last) const;
+  /// Enqueues \p step. Its tokens are int32 [step.sampled] in device memory, in
+  /// the order of Step::samplers(); they stay until the next step.
+  const int32_t *run(const Step &step);
+  /// Enqueues \p step with a row of logits for each of its tokens and without
+  /// sampling; not more tokens than options().maxSequences.
+  void probe(const Step &step);
+  /// The step's logits, fp32 [sampled][vocabulary], until the next step.
+  DeviceAddress logits() const { return transformer->logits(); }
+
+  kiln::Engine &engine() { return *serving; }
+  const DeviceWeights &modelWeights() const { return weights; }
+  uint64_t graphBytes() const { return bytesOfGraphs; }
+  double prepareSeconds() const { return secondsOfPrepare; }
+  /// Compilations and trials of preparing.
+  const kiln::Statistics &prepared() const { return statistics; }
+
+private:
+  using GraphKey = std::pair<int64_t, int64_t>; ///< sequences, keys
+
+  kiln::Engine makeEngine(kiln_mode mode) const;
+  void prepare(const Progress &progress);
+  void prepareWith(const kiln::Engine &engine, const char *what,
+                   const Progress &progress) const;
+  void capture(const Progress &progress);
+  static void decide(RunnerOptions &options, const ModelConfig &model);
+  int64_t bucketOf(int64_t sequences) const;
+  int64_t keysOf(int64_t longest) const;
+  Pass decodePass(int64_t bucket, int64_t keys) const;
+  const int32_t *runDecodes(const Step &step);
+  const int32_t *runMixed(const Step &step);
+  static Pass mixedPass(const Step &step);
+
+  const Gpu &gpu;
+  ModelConfig config;
+  RunnerOptions chosen;
+  DeviceWeights weights;
+  StepInputs inputs;
+  std::unique_ptr<Transformer> transformer;
+  std::unique_ptr<kiln::Engine> serving;
+  std::vector<int64_t> buckets, keyClasses; ///< rising
+  std::map<GraphKey, std::unique_ptr<Graph>> graphs;
+  uint64_t bytesOfGraphs = 0;
+  double secondsOfPrepare = 0;
+  kiln::Statistics statistics;
+};
+
+} // namespace llama
+
+#endif // KILN_EXAMPLES_LLAMA_RUNNER_H

@@ -1,0 +1,80 @@
+//===- Server.h - continuous batching -------------------------------------===//
+//
+// The loop of a serving engine: the scheduler says which tokens run, the runner
+// runs them, tokens come back. While a step runs, the host plans the next one
+// and, where the same sequences go on, enqueues it: the GPU never waits for the
+// host. So a sequence that samples an end token is noticed one step late, and
+// the token of that step is dropped.
+//
+//===----------------------------------------------------------------------===//
+#ifndef KILN_EXAMPLES_LLAMA_SERVER_H
+#define KILN_EXAMPLES_LLAMA_SERVER_H
+
+#include "Gpu.h"
+#include "Runner.h"
+#include "Scheduler.h"
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <set>
+#include <vector>
+
+namespace llama {
+
+/// A token that has arrived.
+struct NewToken {
+  SequenceId id = 0;
+  int32_t token = 0;
+  bool isLast = false; ///< of its sequence: all are there, or it ends one
+};
+
+/// Not thread-safe.
+class Server {
+public:
+  /// \p ignoresEnds: end tokens of the model end no sequence (benchmarks).
+  Server(const Gpu &gpu, Runner &runner, bool sharePrefixes, bool ignoresEnds);
+
+  /// Throws Error with the reason if the request could never run.
+  SequenceId submit(Request request) {
+    return scheduler.submit(std::move(request));
+  }
+  /// The client has left: no token of \p id arrives any more.
+  void cancel(SequenceId id);
+
+  /// Enqueues the next step, and returns the tokens of the one before it once
+  /// they are there. Throws what the runner throws.
+  std::vector<NewToken> step();
+
+  bool idle() const { return scheduler.idle() && !inFlight; }
+  const Scheduler &schedule() const { return scheduler; }
+
+private:
+  /// A step that was enqueued, and whose tokens are on their way.
+  struct InFlight {
+    std::vector<SequenceId> samplers;
+    std::set<SequenceId> complete; ///< have all of their tokens with this step
+    Step step;                     ///< its views are not valid any more
+    int slot = 0;
+  };
+
+  void collect();
+  bool isEnd(int32_t token) const;
+
+  const Gpu &gpu;
+  Runner &runner;
+  Scheduler scheduler;
+  bool ignoresEnds;
+  std::unique_ptr<InFlight> inFlight;
+  std::vector<NewToken> arrived;
+  /// Sequences that ended while a step with them was under way.
+  std::set<SequenceId> ended;
+  static constexpr int kSlots = 2;
+  PinnedMemory results; ///< [slots][sequences]
+  std::array<std::unique_ptr<Event>, kSlots> done;
+  int nextSlot = 0;
+};
+
+} // namespace llama
+
+#endif // KILN_EXAMPLES_LLAMA_SERVER_H

@@ -1,0 +1,76 @@
+//===- main.cpp - kiln-llama ----------------------------------------------===//
+#include "Commands.h"
+#include "Error.h"
+
+#include <cstdio>
+#include <cstring>
+#include <kiln/kiln.hpp>
+
+namespace {
+
+constexpr int kFailed = 1, kWrongUse = 2, kNoGpu = 3, kLost = 4;
+
+constexpr const char *kHelp =
+    R"(kiln-llama: a small LLM serving engine on Kiln
+
+  kiln-llama bench     serve a synthetic workload, and report
+  kiln-llama lockstep  run blocks of steps that stdin asks for (JSON lines)
+  kiln-llama logits    write the logits of token lists
+  kiln-llama export    write config.json and random weights for transformers
+
+Models: --model NAME (a preset) or --model FOLDER (config.json, safetensors);
+--layers N cuts a preset, --seed S draws its weights.
+Room: --token-budget, --max-sequences, --max-positions, --page-tokens, --pages.
+Kiln: --mode tune|predict (of preparing), --prepare-budget SECONDS,
+--cache-dir, --nvrtc, --no-strict, --no-graphs.
+bench: --sequences N --prompt N --new N (all at once), or --rate R (Poisson),
+--requests N, --json FILE, --ends (end tokens end a sequence).
+logits: --tokens FILE --out FILE [--chunk N] [--one-by-one].
+export: --out FOLDER [--config FILE].
+
+Exit codes: 0 done, 1 failed, 2 wrong use, 3 no GPU, 4 the device is lost.
+)";
+
+struct Command {
+  const char *name;
+  int (*run)(llama::Options &options);
+};
+constexpr Command kCommands[] = {{"bench", llama::benchCommand},
+                                 {"lockstep", llama::lockstepCommand},
+                                 {"logits", llama::logitsCommand},
+                                 {"export", llama::exportCommand}};
+
+int run(int count, char **words) {
+  if (count < 2 || std::strcmp(words[1], "--help") == 0) {
+    std::fputs(kHelp, count < 2 ? stderr : stdout);
+    return count < 2 ? kWrongUse : 0;
+  }
+  for (const Command &command : kCommands)
+    if (std::strcmp(words[1], command.name) == 0) {
+      llama::Options options(count - 2, words + 2);
+      return command.run(options);
+    }
+  std::fprintf(stderr, "kiln-llama: no command '%s'; see --help\n", words[1]);
+  return kWrongUse;
+}
+
+} // namespace
+
+int main(int count, char **words) {
+  auto fail = [](int code, const char *message) {
+    std::fprintf(stderr, "kiln-llama: %s\n", message);
+    return code;
+  };
+  try {
+    return run(count, words);
+  } catch (const llama::NoGpu &error) {
+    return fail(kNoGpu, error.what());
+  } catch (const llama::DeviceLost &error) {
+    return fail(kLost, error.what());
+  } catch (const kiln::Error &error) {
+    const bool isLost = error.code() == KILN_CONTEXT_DEAD;
+    return fail(isLost ? kLost : kFailed, error.what());
+  } catch (const std::exception &error) {
+    return fail(kFailed, error.what());
+  }
+}

@@ -1,0 +1,94 @@
+//===- FakeCudaPrograms.cpp - what programs call and Kiln does not --------===//
+//
+// The examples are programs of their own: they have pinned memory and copy rows
+// of matrices. Device memory is host memory here.
+//
+//===----------------------------------------------------------------------===//
+#include "Fakes/FakeCudaState.h"
+
+#include <cstdlib>
+#include <cstring>
+#include <thread>
+
+using namespace kiln::fake;
+
+namespace {
+
+const char *sourceOf(const CUDA_MEMCPY2D &copy) {
+  return copy.srcMemoryType == CU_MEMORYTYPE_HOST
+             ? static_cast<const char *>(copy.srcHost)
+             : reinterpret_cast<const char *>(copy.srcDevice);
+}
+char *targetOf(const CUDA_MEMCPY2D &copy) {
+  return copy.dstMemoryType == CU_MEMORYTYPE_HOST
+             ? static_cast<char *>(copy.dstHost)
+             : reinterpret_cast<char *>(copy.dstDevice);
+}
+
+/// Whether the device has the rows on each side that names it.
+bool isAllocated2d(const CUDA_MEMCPY2D &copy) {
+  if (copy.Height == 0 || copy.WidthInBytes == 0)
+    return true;
+  auto fits = [&](CUmemorytype type, uint64_t address, size_t pitch) {
+    return type == CU_MEMORYTYPE_HOST ||
+           isAllocated(address, (copy.Height - 1) * pitch + copy.WidthInBytes);
+  };
+  return copy.WidthInBytes <= copy.srcPitch &&
+         copy.WidthInBytes <= copy.dstPitch &&
+         fits(copy.srcMemoryType, copy.srcDevice, copy.srcPitch) &&
+         fits(copy.dstMemoryType, copy.dstDevice, copy.dstPitch);
+}
+
+CUresult copyRows(const CUDA_MEMCPY2D *copy) {
+  if (!copy || !isAllocated2d(*copy))
+    return CUDA_ERROR_INVALID_VALUE;
+  for (size_t row = 0; row < copy->Height; ++row)
+    std::memcpy(targetOf(*copy) + row * copy->dstPitch,
+                sourceOf(*copy) + row * copy->srcPitch, copy->WidthInBytes);
+  return CUDA_SUCCESS;
+}
+
+} // namespace
+
+#pragma GCC visibility push(default)
+extern "C" {
+
+CUresult cuMemHostAlloc(void **memory, size_t bytes, unsigned) {
+  constexpr size_t kAlignment = 4096;
+  return posix_memalign(memory, kAlignment, bytes) == 0
+             ? CUDA_SUCCESS
+             : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+CUresult cuMemFreeHost(void *memory) {
+  std::free(memory);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuMemcpy2DUnaligned(const CUDA_MEMCPY2D *copy) {
+  return copyRows(copy);
+}
+
+/// Waits for the stream first: its own work may write the source.
+CUresult cuMemcpy2DAsync(const CUDA_MEMCPY2D *copy, CUstream stream) {
+  if (CUresult result = cuStreamSynchronize(stream); result != CUDA_SUCCESS)
+    return result;
+  return copyRows(copy);
+}
+
+CUresult cuEventSynchronize(CUevent event) {
+  CUresult result;
+  while ((result = cuEventQuery(event)) == CUDA_ERROR_NOT_READY)
+    std::this_thread::yield();
+  return result;
+}
+
+/// Modules of PTX do not load here, so there is no function to launch.
+CUresult cuLaunchKernel(CUfunction, unsigned, unsigned, unsigned, unsigned,
+                        unsigned, unsigned, unsigned, CUstream, void **,
+                        void **) {
+  return CUDA_ERROR_NOT_SUPPORTED;
+}
+
+} // extern "C"
+#pragma GCC visibility pop
