@@ -132,7 +132,7 @@ public:
   static constexpr int32_t kPending = -1;
 
   /// The tokens of a step that was committed without; before the next commit.
-  /// Those of sequences that are gone are dropped.
+  /// Tokens of sequences that are gone are dropped.
   void deliver(const std::vector<SequenceId> &sampled, View<int32_t> tokens);
 
   /// Removes a sequence: it sampled an end token, or its client has left. While
