@@ -98,8 +98,8 @@ int benchCommand(Options &options) {
   Runner runner(gpu, chosen.config, chosen.source, room, progressBar());
   Server server(gpu, runner, sharesPrefixes, !hasEnds);
   uint64_t position = 0;
-  waitsReport(runner, position, 0); // those of preparing
-  const nlohmann::json before = countsReport(runner);
+  waitsReport(runner, position, 0); // skips the waits of preparing
+  const kiln::Statistics before = runner.engine().statistics().orThrow();
   const MetricsSummary summary = serve(server, load);
 
   nlohmann::json report;
@@ -108,8 +108,7 @@ int benchCommand(Options &options) {
   report["prepare_s"] = runner.prepareSeconds();
   report["metrics"] = nlohmann::json::parse(summary.toJson());
   report["memory"] = memoryReport(gpu, runner);
-  report["counts_before"] = before;
-  report["counts"] = countsReport(runner);
+  report["counts"] = countsReport(runner, before);
   report["stalls"] = waitsReport(runner, position, kStallMs);
   report["read_bytes_per_ns"] = readRate(gpu, runner);
   const SchedulerStatistics &steps = server.schedule().statistics();

@@ -42,7 +42,7 @@ int logitsCommand(Options &options) {
   // Without either all lists are one step.
   const bool isTogether = chunk == 0;
   ChosenModel chosen = chooseModel(options);
-  RunnerOptions room = runnerOptions(options);
+  RunnerOptions room = runnerOptions(options, "predict");
   options.requireNoOthers();
   const TokenLists lists = readTokens(tokensPath, chosen.config.vocabSize);
   int64_t all = 0, longest = 1;
@@ -56,7 +56,7 @@ int logitsCommand(Options &options) {
   const int64_t pages = (longest + room.pageTokens - 1) / room.pageTokens;
   room.pages =
       1 + pages * (isTogether ? static_cast<int64_t>(lists.size()) : 1);
-  room.hasGraphs = false;
+  room.hasGraphs = room.isStrict = false;
 
   const Gpu gpu;
   Runner runner(gpu, chosen.config, chosen.source, room, progressBar());

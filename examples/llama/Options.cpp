@@ -97,14 +97,14 @@ static kiln_mode modeNamed(const std::string &name) {
   throw Error("--mode is '" + name + "', expected tune or predict");
 }
 
-RunnerOptions runnerOptions(Options &options) {
+RunnerOptions runnerOptions(Options &options, const char *mode) {
   RunnerOptions chosen;
   chosen.tokenBudget = options.number("token-budget", chosen.tokenBudget);
   chosen.maxSequences = options.number("max-sequences", chosen.maxSequences);
   chosen.maxPositions = options.number("max-positions", chosen.maxPositions);
   chosen.pageTokens = options.number("page-tokens", chosen.pageTokens);
   chosen.pages = options.number("pages", chosen.pages);
-  chosen.mode = modeNamed(options.text("mode", "tune"));
+  chosen.mode = modeNamed(options.text("mode", mode));
   constexpr double kMsPerSecond = 1000;
   chosen.budgetMs =
       static_cast<int64_t>(options.real("prepare-budget", 0) * kMsPerSecond);

@@ -43,8 +43,9 @@ struct ChosenModel {
 };
 ChosenModel chooseModel(Options &options);
 
-/// The options of a runner that the command line has.
-RunnerOptions runnerOptions(Options &options);
+/// The options of a runner that the command line has; \p mode is the default of
+/// preparing.
+RunnerOptions runnerOptions(Options &options, const char *mode = "tune");
 
 /// A bar on stderr, or a line for each stage where that is no terminal.
 Progress progressBar();

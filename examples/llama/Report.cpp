@@ -38,15 +38,15 @@ nlohmann::json waitsReport(Runner &runner, uint64_t &position, double leastMs) {
   return report;
 }
 
-nlohmann::json countsReport(Runner &runner) {
-  const kiln::Statistics counts = runner.engine().statistics().orThrow();
-  return {{"launches", counts.launches},
-          {"dispatch misses", counts.dispatch_misses},
-          {"fallback launches", counts.fallback_launches},
-          {"compiles", counts.compiles},
-          {"trials", counts.trials},
-          {"waits", counts.waits},
-          {"longest wait ms", double(counts.longest_wait_ns) * 1e-6}};
+nlohmann::json countsReport(Runner &runner, const kiln::Statistics &before) {
+  const kiln::Statistics now = runner.engine().statistics().orThrow();
+  return {
+      {"launches", now.launches - before.launches},
+      {"dispatch misses", now.dispatch_misses - before.dispatch_misses},
+      {"fallback launches", now.fallback_launches - before.fallback_launches},
+      {"compiles", now.compiles - before.compiles},
+      {"trials", now.trials - before.trials},
+      {"waits", now.waits - before.waits}};
 }
 
 double readRate(const Gpu &gpu, Runner &runner) {

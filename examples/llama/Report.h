@@ -18,8 +18,9 @@ nlohmann::json memoryReport(const Gpu &gpu, Runner &runner);
 /// \p leastMs, with their reasons, and the position behind them.
 nlohmann::json waitsReport(Runner &runner, uint64_t &position, double leastMs);
 
-/// Kiln's counts: compilations, trials, misses.
-nlohmann::json countsReport(Runner &runner);
+/// Kiln's counts since \p before: launches, misses, compilations, trials.
+nlohmann::json countsReport(Runner &runner,
+                            const kiln::Statistics &before = {});
 
 /// Bytes a nanosecond at which the weights are read, by a sum over them.
 double readRate(const Gpu &gpu, Runner &runner);

@@ -62,7 +62,7 @@ void Server::collect() {
     }
     arrived.push_back(token);
   }
-  // Of sequences that ended before, no further step is in flight.
+  // No further step is in flight with sequences that ended before.
   ended = std::move(endedNow);
 }
 

@@ -50,7 +50,7 @@ public:
   const Scheduler &schedule() const { return scheduler; }
 
 private:
-  /// A step that was enqueued, and whose tokens are on their way.
+  /// A step that was enqueued, and whose tokens have not arrived.
   struct InFlight {
     std::vector<SequenceId> samplers;
     std::set<SequenceId> complete; ///< have all of their tokens with this step

@@ -1,8 +1,9 @@
-//===- sample/BlockSample.cuh - the kernel of the template "block" -----------===//
+//===- sample/BlockSample.cuh - the kernel of the template "block"
+//-----------===//
 #pragma once
 
-#include "sample/SampleRow.cuh"
 #include "sample/BlockSampleConfig.h"
+#include "sample/SampleRow.cuh"
 
 namespace kiln {
 

@@ -1,8 +1,9 @@
-//===- sample/ClusterSample.cuh - the kernel of the template "cluster" -----------===//
+//===- sample/ClusterSample.cuh - the kernel of the template "cluster"
+//-----------===//
 #pragma once
 
-#include "sample/SampleRow.cuh"
 #include "sample/ClusterSampleConfig.h"
+#include "sample/SampleRow.cuh"
 
 namespace kiln {
 

@@ -43,9 +43,8 @@ public:
   void compute(int output, double *values, double *bounds) {
     if (output == SampleOperand::Positions ||
         output == SampleOperand::Lengths) {
-      const int *counter = output == SampleOperand::Positions
-                               ? params.positions
-                               : params.lengths;
+      const int *counter = output == SampleOperand::Positions ? params.positions
+                                                              : params.lengths;
       put(values, bounds, 0, counter[row] + 1.0, 0);
     } else if (output == SampleOperand::Tokens ||
                output == SampleOperand::Logprobs)
@@ -99,9 +98,10 @@ private:
   //===--------------------------------------------------------------------===//
 
   double rawOf(int token) const {
-    double x = toFloat<kSignature.in>(static_cast<const Storage<kSignature.in> *>(
-                   params.logits)[row * params.ld + token]) *
-               static_cast<double>(params.scale);
+    double x =
+        toFloat<kSignature.in>(static_cast<const Storage<kSignature.in> *>(
+            params.logits)[row * params.ld + token]) *
+        static_cast<double>(params.scale);
     if constexpr (kSignature.softcap)
       x = params.softcap * tanh(x / params.softcap);
     return x;
@@ -189,9 +189,8 @@ private:
   /// The sum of what \p each(token, step 1, step 3) returns.
   template <class Each> double sum(const Each &each) const {
     double own = 0;
-    forEach([&](int token, double raw, double x) {
-      own += each(token, raw, x);
-    });
+    forEach(
+        [&](int token, double raw, double x) { own += each(token, raw, x); });
     return sumOf(own);
   }
   /// The greatest of it, minus infinity without any; NaN does not count.
@@ -238,9 +237,8 @@ private:
   template <class Weight>
   Cut cutAt(double target, double most, const Weight &weight) const {
     auto above = [&](double value) {
-      return sum([&](int, double, double x) {
-        return x > value ? weight(x) : 0.0;
-      });
+      return sum(
+          [&](int, double, double x) { return x > value ? weight(x) : 0.0; });
     };
     unsigned low = keyOfFloat(static_cast<float>(-infinity()));
     unsigned high = keyOfFloat(static_cast<float>(most));
@@ -281,11 +279,11 @@ private:
   double errorOfLogits() const {
     if (isExact && !kSignature.penalties)
       return 0;
-    const double factor =
-        repetition > 1 ? repetition : repetition > 0 ? 1 / repetition : 1;
+    const double factor = repetition > 1   ? repetition
+                          : repetition > 0 ? 1 / repetition
+                                           : 1;
     const double size = greatest([&](int, double raw, double x) {
-      return isFinite(x) && isFinite(raw) ? fabs(x) + fabs(raw) * factor
-                                          : 0.0;
+      return isFinite(x) && isFinite(raw) ? fabs(x) + fabs(raw) * factor : 0.0;
     });
     constexpr double kError = 1e-6;
     return kError * (size + frequency + presence +
@@ -334,8 +332,7 @@ private:
       });
       if (!isClear)
         return equal;
-      return {equal.first, equal.first, rawOf(equal.first),
-              rawOf(equal.first)};
+      return {equal.first, equal.first, rawOf(equal.first), rawOf(equal.first)};
     }
     return draw(rules, most, error);
   }
@@ -369,8 +366,7 @@ private:
     auto passesK = [&](double x, int token, double slack) {
       if (!cutsK)
         return true;
-      return error == 0 ? byCount.keeps(x, token)
-                        : x >= byCount.value + slack;
+      return error == 0 ? byCount.keeps(x, token) : x >= byCount.value + slack;
     };
     // Surely, and possibly.
     Cut byMass[2] = {byCount, byCount};
@@ -385,8 +381,8 @@ private:
         });
         constexpr double kMassError = 1e-5;
         const double relative = kMassError + 4 * inverse * error;
-        byMass[i] = cutAt(rules.topP * all * (1 - sign * relative), most,
-                          massOf);
+        byMass[i] =
+            cutAt(rules.topP * all * (1 - sign * relative), most, massOf);
       }
     auto stays = [&](double x, int token, int i) {
       const double sign = i == 0 ? 1 : -1;
@@ -476,8 +472,8 @@ private:
   double boundOfLogprob(double logit, double log) const {
     constexpr double kError = 2e-6;
     const double size = isFinite(logit) ? fabs(logit) : 0;
-    return kError * (1 + size + fabs(log) +
-                     (kSignature.softcap ? params.softcap : 0));
+    return kError *
+           (1 + size + fabs(log) + (kSignature.softcap ? params.softcap : 0));
   }
 
   void computeTop(bool isLogprob, double *values, double *bounds) const {
@@ -500,8 +496,7 @@ private:
       }
       if (!isNan) {
         const double next = greatest([&](int t, double raw, double) {
-          return raw < value || (raw == value && t > token) ? raw
-                                                            : -infinity();
+          return raw < value || (raw == value && t > token) ? raw : -infinity();
         });
         const int after = next == value ? token : -1;
         int lowest = vocab;

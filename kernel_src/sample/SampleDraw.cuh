@@ -26,8 +26,8 @@ public:
   SampleDraw(unsigned long long seed, unsigned position, float inverse)
       : seed(seed), position(position), inverse(inverse) {}
 
-  /// Adds the tokens from \p token on, which is a multiple of 4; a logit of minus
-  /// infinity is no token.
+  /// Adds the tokens from \p token on, which is a multiple of 4; a logit of
+  /// minus infinity is no token.
   template <int kPack> void add(unsigned token, const float (&x)[kPack]) {
     static_assert(kPack % 4 == 0, "tokens share calls of Philox by four");
 #pragma unroll
@@ -71,7 +71,10 @@ private:
     if (!(highest >= bound))
       return;
     // First the one that is most likely to raise the bound for the others.
-    const int first = c0 == highest ? 0 : c1 == highest ? 1 : c2 == highest ? 2 : 3;
+    const int first = c0 == highest   ? 0
+                      : c1 == highest ? 1
+                      : c2 == highest ? 2
+                                      : 3;
     const float low = first & 1 ? x1 : x0, high = first & 1 ? x3 : x2;
     take(token + first, first & 2 ? high : low, wordOf(four, first));
     if (first != 0 && c0 >= bound)

@@ -38,9 +38,7 @@ public:
   template <class T> T *at(int offset) const {
     return reinterpret_cast<T *>(memory + offset);
   }
-  unsigned &word(int which) const {
-    return at<unsigned>(kLayout.words)[which];
-  }
+  unsigned &word(int which) const { return at<unsigned>(kLayout.words)[which]; }
 
   /// Waits until the blocks of the row have begun, before any writes into
   /// another's memory.
@@ -75,8 +73,8 @@ public:
       mine = lane() < kWarps ? partials[lane()] : SampleTally{};
       mergeWarp<kSums>(mine);
     } else {
-      auto *slots = at<SampleTally>(kLayout.slots) +
-                    exchanges++ % 2 * kMostRowBlocks;
+      auto *slots =
+          at<SampleTally>(kLayout.slots) + exchanges++ % 2 * kMostRowBlocks;
       awaitStart();
       if (warp() == 0) {
         mine = lane() < kWarps ? partials[lane()] : SampleTally{};
@@ -176,14 +174,13 @@ public:
   /// \p count ranks, at most kListTokens, and do not change before the next
   /// sync().
   unsigned long long *sortedLists(unsigned count) {
-    unsigned long long *all = at<unsigned long long>(
-        kBlocks > 1 ? kLayout.gathered : kLayout.list);
+    unsigned long long *all =
+        at<unsigned long long>(kBlocks > 1 ? kLayout.gathered : kLayout.list);
     if constexpr (kBlocks > 1) {
       unsigned begin = 0;
 #pragma unroll 1
       for (unsigned peer = 0; peer < kBlocks; ++peer) {
-        const unsigned length =
-            load(&word(SampleWord::Listed), peer);
+        const unsigned length = load(&word(SampleWord::Listed), peer);
         const auto *list = at<unsigned>(kLayout.list);
         for (unsigned i = threadIdx.x; i < 2 * length; i += kThreads)
           reinterpret_cast<unsigned *>(all)[2 * begin + i] =
@@ -229,7 +226,8 @@ public:
     unsigned counts[kEach], own = 0;
 #pragma unroll
     for (int i = 0; i < kEach; ++i) {
-      const int bin = kDigitBins - 1 - (static_cast<int>(threadIdx.x) * kEach + i);
+      const int bin =
+          kDigitBins - 1 - (static_cast<int>(threadIdx.x) * kEach + i);
       counts[i] = 0;
       if constexpr (kBlocks == 1)
         counts[i] = bins[bin];
@@ -244,8 +242,7 @@ public:
 #pragma unroll
       for (int i = 0; i < kEach; ++i) {
         if (before < wanted && wanted <= before + counts[i]) {
-          word(SampleWord::Digit) =
-              kDigitBins - 1 - (threadIdx.x * kEach + i);
+          word(SampleWord::Digit) = kDigitBins - 1 - (threadIdx.x * kEach + i);
           word(SampleWord::Left) = wanted - before;
           word(SampleWord::InBin) = counts[i];
         }
@@ -265,8 +262,7 @@ private:
     return at<SampleTally>(kLayout.partials) + meetings++ % 2 * 32;
   }
 
-  template <bool kSums>
-  static void mergeWarp(SampleTally &mine) {
+  template <bool kSums> static void mergeWarp(SampleTally &mine) {
 #pragma unroll
     for (int distance = 16; distance > 0; distance /= 2) {
       SampleTally other;

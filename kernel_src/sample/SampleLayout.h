@@ -91,7 +91,8 @@ constexpr SampleLayout sampleLayout(const SampleSignature &signature,
   layout.counters =
       place(signature.penalties ? kCountedTokens * kWordBytes : 0);
   layout.list = place(lists ? kListTokens * kRankBytes : 0);
-  layout.gathered = place(lists && rowBlocks > 1 ? kListTokens * kRankBytes : 0);
+  layout.gathered =
+      place(lists && rowBlocks > 1 ? kListTokens * kRankBytes : 0);
   layout.maxima = place(lists ? kSampleGroups * kWordBytes : 0);
   layout.bins = place(signature.cuts ? 2 * kDigitBins * kWordBytes : 0);
   layout.slots = place(rowBlocks > 1 ? 2 * kMostRowBlocks * kTallyBytes : 0);

@@ -27,9 +27,9 @@
 // All blocks of a row take the same branches, because these depend on merged
 // tallies alone.
 //
-// Rejected: histograms of masses (two atomics for each token and digit), sorting
-// (eight times the traffic), and one draw by inverting the sum of masses (the
-// token would depend on the order in which a row is read).
+// Rejected: histograms of masses (two atomics for each token and digit),
+// sorting (eight times the traffic), and one draw by inverting the sum of
+// masses (the token would depend on the order in which a row is read).
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -284,7 +284,8 @@ private:
     return group.template merge<true>(mine).mass;
   }
 
-  /// Finds the token among those from rank \p last on, which top_k leaves, or 0.
+  /// Finds the token among those from rank \p last on, which top_k leaves, or
+  /// 0.
   void descend(Rank last) {
     double enough = 0;
     bool isAll = true;
@@ -355,8 +356,8 @@ private:
       return true;
     const Rank *ranks = group.sortedLists(all.count);
     if (threadIdx.x < 32) {
-      const int kept = keptOf(
-          ranks, min(static_cast<int>(all.count), rules.k), sumsAll, all.mass);
+      const int kept = keptOf(ranks, min(static_cast<int>(all.count), rules.k),
+                              sumsAll, all.mass);
       if (threadIdx.x == 0)
         group.word(SampleWord::Kept) = static_cast<unsigned>(kept);
     }
@@ -442,8 +443,8 @@ private:
             for (int i = 0; i < kPack; ++i) {
               const Rank rank = rankOf(orderKey(x[i]), token + i);
               if (above == 64 || rank >> above == found >> above)
-                atomicAdd(bins + (rank >> shift & ((1u << (above - shift)) - 1)),
-                          1u);
+                atomicAdd(
+                    bins + (rank >> shift & ((1u << (above - shift)) - 1)), 1u);
             }
           },
           [] {});
@@ -493,7 +494,8 @@ private:
     const unsigned key = keyOf(most);
     logOfSum = key >= kInfinityKey || key <= kMinusInfinityKey
                    ? __uint_as_float(0x7fc00000u)
-                   : logf(static_cast<float>(all.mass) / static_cast<float>(kUnitMass));
+                   : logf(static_cast<float>(all.mass) /
+                          static_cast<float>(kUnitMass));
     topLogit = top;
     storeToken();
     if (count == 0)
@@ -518,9 +520,11 @@ private:
     group.sync(); // maxima are read
     SampleTally mine;
     unsigned best = 0;
-    source.forEachRaw([&](unsigned token, float(&x)[kPack]) {
-      addGreatest(mine, best, token, x);
-    }, [] {});
+    source.forEachRaw(
+        [&](unsigned token, float(&x)[kPack]) {
+          addGreatest(mine, best, token, x);
+        },
+        [] {});
     group.tellMaxima(keyOf(mine.best));
     return group.template merge<false>(mine).best;
   }

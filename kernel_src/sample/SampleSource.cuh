@@ -48,7 +48,8 @@ public:
                row * params.ld * kBytes),
         slice(reinterpret_cast<float *>(memory + layout.slice)),
         counters(reinterpret_cast<unsigned *>(memory + layout.counters)) {
-    const unsigned packs = (static_cast<unsigned>(params.vocab) + kPack - 1) / kPack;
+    const unsigned packs =
+        (static_cast<unsigned>(params.vocab) + kPack - 1) / kPack;
     const unsigned each = (packs + parts - 1) / parts;
     begin = min(part * each, packs);
     end = min(begin + each, packs);
@@ -251,8 +252,11 @@ private:
 
   void readPenalties() {
     const long long most = params.historyCount;
-    historyBegin = min(max(0ll, static_cast<long long>(params.historyBegins[row])), most);
-    historyEnd = min(max(historyBegin, static_cast<long long>(params.historyEnds[row])), most);
+    historyBegin =
+        min(max(0ll, static_cast<long long>(params.historyBegins[row])), most);
+    historyEnd =
+        min(max(historyBegin, static_cast<long long>(params.historyEnds[row])),
+            most);
     outputBegin = historyBegin + max(params.promptLengths[row], 0);
     if (params.repetition)
       repetition = params.repetition[row];

@@ -1,4 +1,5 @@
-//===- sample/SpreadSample.cuh - the kernel of the template "spread" -----------===//
+//===- sample/SpreadSample.cuh - the kernel of the template "spread"
+//-----------===//
 #pragma once
 
 #include "sample/SampleRow.cuh"

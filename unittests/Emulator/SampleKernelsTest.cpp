@@ -76,8 +76,7 @@ TEST_CASE("emulated: tokens drawn from some") {
         "topk=1 topp=1 minp=1", "topp=1 minp=1"})
     for (TrialData data : {TrialData::Usual, TrialData::Outliers})
       check({{"sample",
-              std::string("rows=9 vocab=1500 dtype=bf16 temperature=1 ") +
-                  cuts,
+              std::string("rows=9 vocab=1500 dtype=bf16 temperature=1 ") + cuts,
               {kBlock, kFour},
               data}});
   check({{"sample",
@@ -164,10 +163,10 @@ TEST_CASE("emulated: rows without a distribution") {
 }
 
 TEST_CASE("emulated: kernels agree about every token") {
-  checkAgreement({"sample",
-                  "rows=40 vocab=3000 dtype=bf16 temperature=1",
-                  {kBlock, "block.t512.i4", kPair, kEight, kSpread,
-                   "spread.t512.i2.k1"}});
+  checkAgreement(
+      {"sample",
+       "rows=40 vocab=3000 dtype=bf16 temperature=1",
+       {kBlock, "block.t512.i4", kPair, kEight, kSpread, "spread.t512.i2.k1"}});
   checkAgreement({"sample",
                   "rows=40 vocab=3000 dtype=bf16 temperature=1 topk=1 topp=1",
                   {kBlock, "block.t1024.i2", kPair, kFour, kEight}});
@@ -194,11 +193,11 @@ TEST_CASE("emulated: tokens that do not stay are told") {
   const char *row = "sample/SampleRow.cuh";
   CHECK(statusWith(row, "(rules.p)", "(rules.p)", both) == TrialStatus::Ok);
   CHECK(statusWith(row, "static_cast<double>(isOfAll ? mass : sum)",
-                   "static_cast<double>(sum) * 0.5", both) ==
-        TrialStatus::Wrong);
+                   "static_cast<double>(sum) * 0.5",
+                   both) == TrialStatus::Wrong);
   CHECK(statusWith(row, "static_cast<double>(mass);",
-                   "static_cast<double>(mass) * 0.7;", share) ==
-        TrialStatus::Wrong);
+                   "static_cast<double>(mass) * 0.7;",
+                   share) == TrialStatus::Wrong);
   CHECK(statusWith("sample/SampleNumbers.h", "round < kRounds", "round < 9",
                    drawn) == TrialStatus::Wrong);
   CHECK(statusWith("sample/SampleDraw.cuh", "kError = 1e-4f", "kError = -4.0f",

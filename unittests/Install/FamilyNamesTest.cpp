@@ -18,12 +18,12 @@ namespace {
 
 /// Names that are also common words: only the C function, and a text that
 /// begins with the name, stand for the family.
-const std::set<std::string> kPlainWords = {"gather", "reduce", "rope",
-                                           "sample", "transpose"};
+const std::set<std::string> kPlainWords = {"gather", "reduce", "rope", "sample",
+                                           "transpose"};
 
 /// Folders whose names are also common words.
-const std::set<std::string> kPlainFolders = {"gather", "memorypass", "rope", "rows", "sample",
-                                             "transpose"};
+const std::set<std::string> kPlainFolders = {
+    "gather", "memorypass", "rope", "rows", "sample", "transpose"};
 
 std::string lower(std::string text) {
   std::transform(text.begin(), text.end(), text.begin(),

@@ -36,8 +36,7 @@ using Operand = SampleOperand;
 /// The arrays that a struct has, as far as they are read.
 struct StatedSample {
   const kiln_sample_args &args;
-  const bool temperature =
-      has(args.temperature, KILN_SAMPLE_HAS_TEMPERATURE);
+  const bool temperature = has(args.temperature, KILN_SAMPLE_HAS_TEMPERATURE);
   // The greatest logit wins, whatever else is given.
   const bool topK = temperature & has(args.top_k, KILN_SAMPLE_HAS_TOP_K);
   const bool topP = temperature & has(args.top_p, KILN_SAMPLE_HAS_TOP_P);
@@ -133,8 +132,8 @@ struct SampleVisit {
     array(v, s.topP, "top_p", args.top_p, Operand::TopP);
     array(v, s.minP, "min_p", args.min_p, Operand::MinP);
     array(v, s.temperature, "seeds", args.seeds, Operand::Seeds, kSeedBytes);
-    array(v, s.hasPositions, "positions", args.positions, Operand::Positions,
-          4, 1, s.advances);
+    array(v, s.hasPositions, "positions", args.positions, Operand::Positions, 4,
+          1, s.advances);
     array(v, s.lengths, "lengths", args.lengths, Operand::Lengths, 4, 1,
           s.advances);
     array(v, s.allowed, "allowed", args.allowed, Operand::Allowed, 4,
@@ -182,10 +181,10 @@ struct SampleVisit {
 
 private:
   template <class Visitor>
-  KILN_INLINE static void
-  array(Visitor &v, bool isThere, const char *name, const void *address,
-        int index, uint64_t elementBytes = 4, int64_t rowLength = 1,
-        bool isWritten = false) {
+  KILN_INLINE static void array(Visitor &v, bool isThere, const char *name,
+                                const void *address, int index,
+                                uint64_t elementBytes = 4,
+                                int64_t rowLength = 1, bool isWritten = false) {
     if (isThere)
       v.array({.name = name,
                .address = address,

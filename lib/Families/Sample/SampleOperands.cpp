@@ -45,8 +45,7 @@ public:
   OperandSpec &addFactor(int index, llvm::StringRef name, bool present,
                          double mean, double deviation, double outlierMean,
                          double outlierDeviation) {
-    OperandSpec &spec =
-        add(index, name, OperandRole::In, DType::FP32, present);
+    OperandSpec &spec = add(index, name, OperandRole::In, DType::FP32, present);
     spec.usual.isLogarithmic = spec.outliers.isLogarithmic = true;
     spec.usual.mean = mean;
     spec.usual.deviation = deviation;
@@ -109,8 +108,7 @@ static void addRules(const SampleProblem &p, SampleTableBuilder &builder) {
       valuesBetween(std::numeric_limits<int64_t>::min() / 2, kMaxExtent);
   builder.addInteger(Operand::Seeds, "seeds", OperandRole::In, DType::INT64,
                      p.temperature, seeds, seeds);
-  const OperandRole counter =
-      p.advances ? OperandRole::InOut : OperandRole::In;
+  const OperandRole counter = p.advances ? OperandRole::InOut : OperandRole::In;
   constexpr int64_t kMostPosition = 131072;
   const IntegerInit positions = valuesBetween(0, kMostPosition);
   builder.addInteger(Operand::Positions, "positions", counter, DType::INT32,
@@ -127,9 +125,9 @@ static void addPenalties(const SampleProblem &p, SampleTableBuilder &builder) {
                     1);
   builder.addFactor(Operand::Presence, "presence", p.presence, -1, 0.5, 1, 1);
   const bool isThere = p.hasPenalties();
-  OperandSpec &history = builder.add(Operand::History, "history",
-                                     OperandRole::In, DType::INT32, isThere,
-                                     p.historyCount);
+  OperandSpec &history =
+      builder.add(Operand::History, "history", OperandRole::In, DType::INT32,
+                  isThere, p.historyCount);
   history.rows = 1;
   // Tokens at both ends do not exist; outliers repeat few tokens often.
   constexpr int64_t kFewTokens = 40;
@@ -166,15 +164,14 @@ OperandTable sampleOperands(const SampleProblem &p) {
   OperandSpec &allowed =
       builder.add(Operand::Allowed, "allowed", OperandRole::In, DType::INT32,
                   p.allowed, p.maskWords());
-  allowed.usual.integers = allowed.outliers.integers =
-      valuesBetween(std::numeric_limits<int32_t>::min(),
-                    std::numeric_limits<int32_t>::max());
+  allowed.usual.integers = allowed.outliers.integers = valuesBetween(
+      std::numeric_limits<int32_t>::min(), std::numeric_limits<int32_t>::max());
   builder.add(Operand::Tokens, "tokens", OperandRole::Out, p.tokenType(), true);
   builder.add(Operand::Logprobs, "logprobs", OperandRole::Out, DType::FP32,
               p.logprobs);
   const bool hasTop = p.topCount > 0;
-  builder.add(Operand::TopTokens, "top_tokens", OperandRole::Out,
-              p.tokenType(), hasTop, p.topCount);
+  builder.add(Operand::TopTokens, "top_tokens", OperandRole::Out, p.tokenType(),
+              hasTop, p.topCount);
   builder.add(Operand::TopLogprobs, "top_logprobs", OperandRole::Out,
               DType::FP32, hasTop, p.topCount);
   return table;

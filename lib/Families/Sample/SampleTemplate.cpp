@@ -163,8 +163,8 @@ class SpreadSampleTemplate final
 public:
   SpreadSampleTemplate()
       : SampleTemplate({"sample/SpreadSample.cuh", "SampleSignature",
-                        "SpreadSampleConfig", "SampleParams",
-                        "spreadSample"}) {}
+                        "SpreadSampleConfig", "SampleParams", "spreadSample"}) {
+  }
 
   CandidateClass
   classOfConfig(const SpreadSampleConfig &config) const override {
@@ -196,9 +196,9 @@ protected:
           emit({threads, items, ranges});
   }
 
-  std::optional<Rejection>
-  checkShape(const SampleProblem &p, const SpreadSampleConfig &config,
-             const DeviceModel &) const override {
+  std::optional<Rejection> checkShape(const SampleProblem &p,
+                                      const SpreadSampleConfig &config,
+                                      const DeviceModel &) const override {
     if (signatureOf(p).lists())
       return Rejection{PruneReason::InstructionShape,
                        1 + double(workOf(p).walks), 1, "walks over a row"};
@@ -219,12 +219,12 @@ private:
                                              const DeviceModel &device) {
     constexpr int64_t kMostRanges = 1024; // a knob's
     const int64_t rows = std::max<int64_t>(p.rows, 1);
-    const int64_t most = std::min(
-        ceilDiv(ceilDiv(p.vocab, packTokens(p)), int64_t(threads)), kMostRanges);
+    const int64_t most =
+        std::min(ceilDiv(ceilDiv(p.vocab, packTokens(p)), int64_t(threads)),
+                 kMostRanges);
     llvm::SmallVector<int, 4> all;
     auto add = [&](int64_t ranges) {
-      const auto each =
-          static_cast<int>(std::clamp<int64_t>(ranges, 1, most));
+      const auto each = static_cast<int>(std::clamp<int64_t>(ranges, 1, most));
       if (!llvm::is_contained(all, each))
         all.push_back(each);
     };

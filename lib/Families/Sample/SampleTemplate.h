@@ -109,30 +109,29 @@ public:
     const auto config = fromValues<Config>(values);
     const SampleSignature signature = readSampleSignature(problem.signature);
     const int sharedBytes = config.sharedBytes(signature);
-    Plan plan =
-        this->planWithoutBinder(problem, values, signature, config, sharedBytes,
-                                device);
+    Plan plan = this->planWithoutBinder(problem, values, signature, config,
+                                        sharedBytes, device);
     plan.workspace = workspace(problem, values, device);
-    plan.binder = makeBinder([config, sharedBytes, layout = plan.workspace](
-                                 const Arguments &arguments,
-                                 const LaunchContext &context,
-                                 LaunchSpec &spec) {
-      const SampleProblem p = readSampleProblem(arguments.problem);
-      SampleParams params = makeSampleParams(p, arguments);
-      int64_t blocks = p.rows * config.rowBlocks();
-      if constexpr (kIsSpread) {
-        context.zero(layout.zeroedBytes, spec);
-        params.meetings = reinterpret_cast<SampleMeeting *>(context.zeroed);
-        params.rowBlocks = config.ranges;
-        blocks = p.rows * config.ranges;
-      }
-      KernelStep &step = spec.addKernel(params);
-      step.grid.x = static_cast<uint32_t>(blocks);
-      step.block.x = static_cast<uint32_t>(config.threads());
-      if (config.rowBlocks() > 1)
-        step.cluster.x = static_cast<uint32_t>(config.rowBlocks());
-      step.sharedBytes = static_cast<uint32_t>(sharedBytes);
-    });
+    plan.binder =
+        makeBinder([config, sharedBytes, layout = plan.workspace](
+                       const Arguments &arguments, const LaunchContext &context,
+                       LaunchSpec &spec) {
+          const SampleProblem p = readSampleProblem(arguments.problem);
+          SampleParams params = makeSampleParams(p, arguments);
+          int64_t blocks = p.rows * config.rowBlocks();
+          if constexpr (kIsSpread) {
+            context.zero(layout.zeroedBytes, spec);
+            params.meetings = reinterpret_cast<SampleMeeting *>(context.zeroed);
+            params.rowBlocks = config.ranges;
+            blocks = p.rows * config.ranges;
+          }
+          KernelStep &step = spec.addKernel(params);
+          step.grid.x = static_cast<uint32_t>(blocks);
+          step.block.x = static_cast<uint32_t>(config.threads());
+          if (config.rowBlocks() > 1)
+            step.cluster.x = static_cast<uint32_t>(config.rowBlocks());
+          step.sharedBytes = static_cast<uint32_t>(sharedBytes);
+        });
     return plan;
   }
 
@@ -210,8 +209,7 @@ public:
       kernel.rereadRounds = work.walks * kernel.loadRounds;
     }
     kernel.simdOps = rows * double(p.vocab) * instructionsOf(p);
-    kernel.specialOps =
-        p.temperature && !p.topK ? rows * double(p.vocab) : 0;
+    kernel.specialOps = p.temperature && !p.topK ? rows * double(p.vocab) : 0;
     addMeetings<N>(kernel, p, work, parts, device);
     return kernel;
   }
@@ -236,9 +234,8 @@ private:
     N each = fitted<N>(kReductionNs, "reduction", "ns");
     if (kernel.clusterSize > 1)
       each = each + fitted<N>(kClusterNs, "exchange of a cluster", "ns");
-    kernel.serialNs =
-        named(given<N>(double(work.meetings), "meetings") * each, "meetings",
-              "ns");
+    kernel.serialNs = named(given<N>(double(work.meetings), "meetings") * each,
+                            "meetings", "ns");
     if (work.lists > 0)
       kernel.serialNs += named(given<N>(double(work.lists), "lists") *
                                    fitted<N>(kListNs, "list", "ns"),

@@ -1,9 +1,11 @@
-// The numbers that decide about tokens, compiled for the host: they are the same
-// on every device.
+// The numbers that decide about tokens, compiled for the host: they are the
+// same on every device.
 #include <bit>
 #include <cmath>
 
-static float __uint_as_float(unsigned bits) { return std::bit_cast<float>(bits); }
+static float __uint_as_float(unsigned bits) {
+  return std::bit_cast<float>(bits);
+}
 static unsigned __float_as_uint(float value) {
   return std::bit_cast<unsigned>(value);
 }
@@ -101,8 +103,8 @@ TEST_CASE("sample: masses are exponentials, and their sums fit") {
   double worst = 0;
   for (float x = 0; x > -20; x -= 0.00137f) {
     const double expected = std::exp(double(x)) * double(kUnitMass);
-    worst = std::max(worst, (std::fabs(double(massOf(x)) - expected) - 1) /
-                                expected);
+    worst = std::max(worst,
+                     (std::fabs(double(massOf(x)) - expected) - 1) / expected);
   }
   CHECK(worst < 3e-7);
   constexpr unsigned long long kMostTokens = 1 << 24;

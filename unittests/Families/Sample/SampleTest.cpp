@@ -69,8 +69,9 @@ void *placeOf(int operand) {
 //===----------------------------------------------------------------------===//
 
 TEST_CASE("sample: equal problems have equal text") {
-  CHECK(parse("rows=4 vocab=1000 dtype=bf16 ldx=1000 align=16 scale=1 history=9")
-            .text() == "sample rows=4 vocab=1000 dtype=bf16");
+  CHECK(
+      parse("rows=4 vocab=1000 dtype=bf16 ldx=1000 align=16 scale=1 history=9")
+          .text() == "sample rows=4 vocab=1000 dtype=bf16");
   // Without a temperature the greatest logit wins.
   CHECK(parse("rows=4 vocab=1000 dtype=bf16 topk=1 topp=1 minp=1 joint=1")
             .text() == "sample rows=4 vocab=1000 dtype=bf16");
@@ -107,13 +108,15 @@ TEST_CASE("sample: the signature says what costs something") {
   SampleSignature drawn{.temperature = true};
   CHECK(signature("rows=4 vocab=128256 dtype=bf16 temperature=1") == drawn);
   drawn.cuts = true;
-  for (const char *cut : {"topk=1", "topp=1", "minp=1", "topk=1 topp=1 joint=1"})
+  for (const char *cut :
+       {"topk=1", "topp=1", "minp=1", "topk=1 topp=1 joint=1"})
     CHECK(signature(fmt::format("rows=4 vocab=128256 dtype=bf16 temperature=1 "
                                 "{}",
                                 cut)) == drawn);
   for (const char *penalty : {"repetition=1", "frequency=1", "presence=1"})
-    CHECK(signature(fmt::format("rows=4 vocab=128256 dtype=bf16 {}", penalty)) ==
-          SampleSignature{.penalties = true});
+    CHECK(
+        signature(fmt::format("rows=4 vocab=128256 dtype=bf16 {}", penalty)) ==
+        SampleSignature{.penalties = true});
   for (const char *told : {"logprobs=1", "top=5"})
     CHECK(signature(fmt::format("rows=4 vocab=128256 dtype=bf16 {}", told)) ==
           SampleSignature{.logprobs = true});
@@ -175,9 +178,10 @@ TEST_CASE("sample: prune names the limit that a typed config breaks") {
         "shared-memory wall: 128256 B of logits, 65536 allowed");
   CHECK(reason(cut, "block.t384.i2") ==
         "instruction-shape: 384 threads a block, 256, 512 or 1024 allowed");
-  CHECK(reason(cut, "block.t512.i8") ==
-        "instruction-shape: 8 vectors at once a thread, limit 4 vectors at once "
-        "a thread");
+  CHECK(
+      reason(cut, "block.t512.i8") ==
+      "instruction-shape: 8 vectors at once a thread, limit 4 vectors at once "
+      "a thread");
   CHECK(reason("rows=3000 vocab=8 dtype=bf16", "spread.t512.i2.k2") ==
         "workspace: 96000 B, limit 65536 B");
 }
@@ -204,10 +208,9 @@ TEST_CASE("sample: bind places operands and the grid") {
   CHECK(cluster.step.cluster == Dim3{4});
   CHECK(cluster.step.block == Dim3{256});
   CHECK(cluster.step.sharedBytes ==
-        static_cast<uint32_t>(
-            ClusterSampleConfig{256, 2, 4, 1}.sharedBytes(
-                signature("rows=3 vocab=1000 dtype=fp32 temperature=1 topk=1 "
-                          "softcap=20"))));
+        static_cast<uint32_t>(ClusterSampleConfig{256, 2, 4, 1}.sharedBytes(
+            signature("rows=3 vocab=1000 dtype=fp32 temperature=1 topk=1 "
+                      "softcap=20"))));
   const SampleParams &params = cluster.params;
   CHECK(params.logits == placeOf(SampleOperand::Logits));
   CHECK((params.ld == 1000 && params.vocab == 1000));
