@@ -28,9 +28,8 @@ enum kiln_sample_flag {
   KILN_SAMPLE_JOINT = 2,
   /// Each element of positions and lengths is increased by 1 after it was read.
   KILN_SAMPLE_ADVANCE = 4,
-  // A problem that is described before its memory exists has the array,
-  // although
-  // the address is null. A call does not need these flags.
+  // For a problem that is described before its memory exists: it has the array
+  // although the address is null. A call does not need these flags.
   KILN_SAMPLE_HAS_TEMPERATURE = 0x10,
   KILN_SAMPLE_HAS_TOP_K = 0x20,
   KILN_SAMPLE_HAS_TOP_P = 0x40,
@@ -56,12 +55,12 @@ enum kiln_sample_flag {
 ///    equals, and the steps below are left out. Without a temperature array
 ///    that holds for all rows. Else x /= temperature.
 /// 5. min_p: tokens with less than min_p times the greatest probability leave.
-/// 6. top_k: the k greatest stay, of equals those with the lowest tokens;
-///    k <= 0: all.
+/// 6. top_k: the k greatest stay, and among equals the lowest tokens; k <= 0:
+///    all.
 /// 7. top_p: the smallest set of the greatest probabilities stays whose sum,
-///    relative to the mass that 5 and 6 left, reaches top_p; of equals those
-///    with the lowest tokens. At least one stays; top_p >= 1: all. With
-///    KILN_SAMPLE_JOINT relative to all mass, and after min_p alone.
+///    relative to the mass that 5 and 6 left, reaches top_p; among equals the
+///    lowest tokens. At least one stays; top_p >= 1: all. With
+///    KILN_SAMPLE_JOINT relative to all mass that 5 left.
 /// 8. A token is drawn from the softmax of the rest: the greatest x + g wins,
 ///    where g = -ln(-ln(u)) is a Gumbel number. u is the Philox4x32-10 number
 ///    (Salmon et al., 2011) with key seeds[row] and counter (token / 4, 0,
@@ -113,7 +112,7 @@ typedef struct kiln_sample_args {
   /// 0 to KILN_SAMPLE_MAX_TOP, at most vocab; above 0 both arrays are there.
   int64_t top_count;
   /// [rows][top_count]: the most probable tokens of step 1, the most probable
-  /// first; the lowest of equal ones first.
+  /// first, of equals the lowest.
   void *top_tokens;
   float *top_logprobs;
   kiln_determinism determinism;

@@ -5,8 +5,8 @@
 //
 // Kernels compute in fp32, so rounding may decide: whether a token stays, or
 // which of two has the greater sum of logit and noise. The reference knows what
-// *surely* stays and what *possibly* does, and the tokens that may have won:
-// those that possibly stay, and are not clearly beaten by one that surely does.
+// *surely* stays and what *possibly* does. A token may have won if it possibly
+// stays, and is not clearly beaten by one that surely does.
 // It gives the middle of the lowest and the greatest of these and half of their
 // distance as the bound. A clear decision has one token and a bound of 0.
 //
@@ -251,7 +251,7 @@ private:
     }
     Cut cut{valueOfKey(high), vocab};
     const double each = weight(cut.value);
-    // Of equals those before which less than the target lies.
+    // Equals before which less than the target lies.
     const double room = target - above(cut.value);
     if (!(each > 0) || room >= each * vocab)
       return cut;

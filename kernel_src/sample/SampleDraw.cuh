@@ -48,6 +48,8 @@ public:
     return rankOf(orderKey(fmaf(logit, inverse, gumbelOf(word)) + 0.0f), token);
   }
 
+  unsigned long long bestRank() const { return best; }
+
   /// Gives \p tally the best.
   void tell(SampleTally &tally) const {
     tally.best = best;

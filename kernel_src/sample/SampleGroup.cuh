@@ -14,6 +14,13 @@
 
 namespace kiln {
 
+/// The members of tallies that a meeting merges.
+enum class SampleMerge {
+  Best,
+  TwoBests, ///< `mass` is a rank, too
+  Sums,     ///< all: the best with its key, and sums of masses and counts
+};
+
 template <SampleSignature kSignature, int kThreads, int kKept, int kBlocks>
 class SampleGroup {
 public:
@@ -61,30 +68,29 @@ public:
       __syncthreads();
   }
 
-  /// The tally of all threads of the row, in each of them. Without kSums: only
-  /// `best`.
-  template <bool kSums> SampleTally merge(SampleTally mine) {
+  /// The tally of all threads of the row, in each of them.
+  template <SampleMerge kMerge> SampleTally merge(SampleTally mine) {
     SampleTally *partials = nextPartials();
-    mergeWarp<kSums>(mine);
+    mergeWarp<kMerge>(mine);
     if (lane() == 0)
       partials[warp()] = mine;
     __syncthreads();
     if constexpr (kBlocks == 1) {
       mine = lane() < kWarps ? partials[lane()] : SampleTally{};
-      mergeWarp<kSums>(mine);
+      mergeWarp<kMerge>(mine);
     } else {
       auto *slots =
           at<SampleTally>(kLayout.slots) + exchanges++ % 2 * kMostRowBlocks;
       awaitStart();
       if (warp() == 0) {
         mine = lane() < kWarps ? partials[lane()] : SampleTally{};
-        mergeWarp<kSums>(mine);
+        mergeWarp<kMerge>(mine);
         if (lane() < kBlocks)
-          send<kSums>(slots + rank, mine, lane());
+          send<kMerge>(slots + rank, mine, lane());
       }
       sync();
       mine = lane() < kBlocks ? slots[lane()] : SampleTally{};
-      mergeWarp<kSums>(mine);
+      mergeWarp<kMerge>(mine);
     }
     return mine;
   }
@@ -94,12 +100,12 @@ public:
     SampleTally mine;
     mine.best = rank;
     SampleTally *partials = nextPartials();
-    mergeWarp<false>(mine);
+    mergeWarp<SampleMerge::Best>(mine);
     if (lane() == 0)
       partials[warp()] = mine;
     __syncthreads();
     mine = lane() < kWarps ? partials[lane()] : SampleTally{};
-    mergeWarp<false>(mine);
+    mergeWarp<SampleMerge::Best>(mine);
     return mine.best;
   }
 
@@ -262,12 +268,16 @@ private:
     return at<SampleTally>(kLayout.partials) + meetings++ % 2 * 32;
   }
 
-  template <bool kSums> static void mergeWarp(SampleTally &mine) {
+  template <SampleMerge kMerge> static void mergeWarp(SampleTally &mine) {
 #pragma unroll
     for (int distance = 16; distance > 0; distance /= 2) {
       SampleTally other;
       other.best = __shfl_xor_sync(~0u, mine.best, distance);
-      if constexpr (kSums) {
+      if constexpr (kMerge == SampleMerge::TwoBests) {
+        other.mass = __shfl_xor_sync(~0u, mine.mass, distance);
+        mine.mass = other.mass > mine.mass ? other.mass : mine.mass;
+      }
+      if constexpr (kMerge == SampleMerge::Sums) {
         other.key = __shfl_xor_sync(~0u, mine.key, distance);
         mine.mass += __shfl_xor_sync(~0u, mine.mass, distance);
         mine.count += __shfl_xor_sync(~0u, mine.count, distance);
@@ -280,7 +290,7 @@ private:
   }
 
   /// Stores \p tally at \p place of block \p peer.
-  template <bool kSums>
+  template <SampleMerge kMerge>
   static void send(SampleTally *place, const SampleTally &tally,
                    unsigned peer) {
     const unsigned address =
@@ -291,8 +301,11 @@ private:
                                static_cast<unsigned>(tally.mass >> 32),
                                tally.key,
                                tally.count};
+    constexpr int kWords = kMerge == SampleMerge::Best       ? 2
+                           : kMerge == SampleMerge::TwoBests ? 4
+                                                             : 6;
 #pragma unroll
-    for (int i = 0; i < (kSums ? 6 : 2); ++i)
+    for (int i = 0; i < kWords; ++i)
       ptx::stSharedClusterF32(address + 4 * i, __uint_as_float(words[i]));
   }
 

@@ -47,7 +47,7 @@ constexpr int sampleRegisters(const SampleSignature &signature, int threads,
   return 32 + 4 * items;
 }
 
-/// What a thread, a warp, a block knows of its tokens. 32 bytes.
+/// The results of a thread, a warp or a block over its tokens. 32 bytes.
 struct SampleTally {
   unsigned long long best = 0; ///< rank, by logits or by logits with noise
   unsigned long long mass = 0;
@@ -65,7 +65,7 @@ struct SampleLayout {
   int bins = 0;     ///< two times kDigitBins counts
   int slots = 0;    ///< two times a tally of each block
   int partials = 0; ///< two times a tally of each warp
-  int words = 0;    ///< what a thread tells the others
+  int words = 0;    ///< from one thread to the others of its block
   int bytes = 0;    ///< of all
 };
 

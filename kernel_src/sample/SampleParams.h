@@ -8,8 +8,8 @@
 
 namespace kiln {
 
-/// What the blocks of a row tell each other where the last one ends the row.
-/// All of it is zero when a launch begins and when it ends.
+/// The results of the blocks of a row of which the last one ends the row. All
+/// of it is zero when a launch begins and when it ends.
 struct SampleMeeting {
   unsigned long long best = 0;  ///< of the logits
   unsigned long long drawn = 0; ///< of the logits with noise

@@ -1,8 +1,8 @@
 //===- sample/SampleRow.cuh - the token of a row --------------------------===//
 //
-// The token is that of the greatest logit with noise among those that stay.
-// What stays are the first m tokens of an order: by logit, of equals by token
-// (a *rank*). The problem is to find m, a count for top_k and a mass for top_p,
+// The token is that of the greatest logit with noise among the tokens that
+// stay. These are the first m tokens of an order: by logit, equals by token (a
+// *rank*). The problem is to find m, a count for top_k and a mass for top_p,
 // without sorting a row.
 //
 // 1. The first walk over the row finds the greatest logit. For a greedy choice,
@@ -18,10 +18,10 @@
 //    mass before it in the order is less than p of all. If not, all that stays
 //    lies before it, and the search goes on there: the walk that sums the mass
 //    before a token also finds the next one. The first is the answer with a
-//    probability of p, so that there are 1 / p and, for small p, some ln(1 / p)
-//    walks in the mean. This is FlashInfer's rejection by pivots without the
-//    rejection: the result is a function of the logits, the seed and the
-//    position, and that of a sorted row.
+//    probability of p at least, so a usual p takes a walk for all and one or
+//    two others, a small one some ln(1 / p). This is FlashInfer's rejection by
+//    pivots without the rejection: the result is a function of the logits, the
+//    seed and the position, and that of a sorted row.
 //
 // Masses are integers (SampleNumbers.h), so that kernels agree on every sum.
 // All blocks of a row take the same branches, because these depend on merged
@@ -41,13 +41,21 @@
 
 namespace kiln {
 
-/// What a row asks for.
+/// The rules of a row as its arrays have them.
+struct SampleInputs {
+  float temperature = 0, p = 1, least = 0;
+  int k = 0;
+  unsigned long long seed = 0;
+  unsigned position = 0;
+};
+
+/// The rules of a row.
 struct SampleRules {
   float inverse = 0; ///< 1 / temperature; 0 where the greatest logit wins
   bool isDrawn = false;
   int k = 0; ///< 0: all
   float p = 1;
-  float leastShift = 0; ///< T ln(min_p) over T: of a logit below the greatest
+  float leastShift = 0; ///< ln(min_p): a logit below the greatest, over T
 };
 
 template <SampleSignature kSignature, auto kConfig> class SampleRow {
@@ -64,29 +72,31 @@ template <SampleSignature kSignature, auto kConfig> class SampleRow {
   /// All tokens stay in every row.
   static constexpr bool kDrawsAtOnce =
       kSignature.temperature && !kSignature.cuts;
+  static constexpr SampleMerge kFirstMerge =
+      kDrawsAtOnce ? SampleMerge::TwoBests : SampleMerge::Best;
 
 public:
   SampleRow(const SampleParams &params, long long row, unsigned char *memory,
             Group &group, unsigned part, unsigned parts)
       : params(params), row(row), group(group),
         source(params, row, part, parts, memory, Group::kLayout) {
-    readRules();
+    readInputs();
   }
 
   /// Finds and stores the token and all that belongs to it.
   void run() {
-    SampleDraw draw = newDraw();
-    const SampleTally mine = firstWalk(draw);
+    const SampleTally mine = firstWalk();
     if constexpr (kSignature.lists())
       group.tellMaxima(keyOf(mine.best));
-    greatest = group.template merge<false>(mine).best;
+    const SampleTally all = group.template merge<kFirstMerge>(mine);
+    greatest = all.best;
+    if constexpr (kSignature.cuts)
+      resolveRules();
     if (!rules.isDrawn || isDecided(greatest))
       token = tokenOf(greatest);
-    else if constexpr (kDrawsAtOnce) {
-      SampleTally drawn;
-      draw.tell(drawn);
-      token = tokenOf(group.template merge<false>(drawn).best);
-    } else
+    else if constexpr (kDrawsAtOnce)
+      token = tokenOf(all.mass);
+    else if constexpr (kSignature.cuts)
       drawWithCuts();
     if constexpr (kSignature.logprobs)
       tellLogprobs();
@@ -97,18 +107,12 @@ public:
       group.sync();
   }
 
-  /// One of params.rowBlocks blocks that know nothing of each other: the last
+  /// The same for one of params.rowBlocks blocks that share no memory: the last
   /// one to arrive stores the token.
   void runSpread() {
-    SampleDraw draw = newDraw();
-    const SampleTally mine = firstWalk(draw);
-    greatest = group.template merge<false>(mine).best;
-    Rank best = 0;
-    if (rules.isDrawn) {
-      SampleTally drawn;
-      draw.tell(drawn);
-      best = group.template merge<false>(drawn).best;
-    }
+    const SampleTally all = group.template merge<kFirstMerge>(firstWalk());
+    greatest = all.best;
+    Rank best = all.mass;
     if (threadIdx.x != 0)
       return;
     SampleMeeting &meeting = params.meetings[row];
@@ -133,39 +137,40 @@ private:
   // Rules
   //===--------------------------------------------------------------------===//
 
-  void readRules() {
-    if constexpr (!kSignature.temperature)
-      return;
-    const float temperature = params.temperature[row];
+  /// Begins to load the row's rules: all at once, and none is waited for.
+  void readInputs() {
+    if constexpr (kSignature.temperature) {
+      inputs.temperature = params.temperature[row];
+      inputs.seed = params.seeds[row];
+      inputs.position = static_cast<unsigned>(params.positions[row]);
+    }
+    if constexpr (kSignature.cuts) {
+      if (params.topK)
+        inputs.k = params.topK[row];
+      if (params.topP)
+        inputs.p = params.topP[row];
+      if (params.minP)
+        inputs.least = params.minP[row];
+    }
+  }
+
+  void resolveRules() {
     // Not a number is no temperature.
-    rules.isDrawn = temperature > 0;
+    rules.isDrawn = inputs.temperature > 0;
     if (!rules.isDrawn)
       return;
-    rules.inverse = 1.0f / temperature;
+    rules.inverse = 1.0f / inputs.temperature;
     if constexpr (kSignature.cuts) {
+      rules.k = inputs.k > 0 && inputs.k < params.vocab ? inputs.k : 0;
+      rules.p = inputs.p < 1 ? inputs.p : 1;
       rules.leastShift = minusInfinity();
-      if (params.topK) {
-        const int k = params.topK[row];
-        rules.k = k > 0 && k < params.vocab ? k : 0;
-      }
-      if (params.topP) {
-        const float p = params.topP[row];
-        rules.p = p < 1 ? p : 1;
-      }
-      if (params.minP) {
-        const float least = params.minP[row];
-        if (least >= 0x1p-126f)
-          rules.leastShift = least < 1 ? logOf(least) : 0;
-      }
+      if (inputs.least >= 0x1p-126f)
+        rules.leastShift = inputs.least < 1 ? logOf(inputs.least) : 0;
     }
   }
 
   SampleDraw newDraw() const {
-    if constexpr (kSignature.temperature)
-      if (rules.isDrawn)
-        return {params.seeds[row], static_cast<unsigned>(params.positions[row]),
-                rules.inverse};
-    return {0, 0, 0};
+    return {inputs.seed, inputs.position, rules.inverse};
   }
 
   /// Whether a row with the greatest \p rank has no distribution: it has a NaN,
@@ -185,9 +190,14 @@ private:
   // Walks
   //===--------------------------------------------------------------------===//
 
-  /// The greatest logit of this thread; and the greatest with noise in \p draw,
+  /// The greatest logit of this thread; and in `mass` the greatest with noise,
   /// where nothing else decides.
-  SampleTally firstWalk(SampleDraw &draw) {
+  SampleTally firstWalk() {
+    if constexpr (kDrawsAtOnce) {
+      source.prefetch();
+      resolveRules();
+    }
+    SampleDraw draw = newDraw();
     SampleTally mine;
     unsigned best = 0;
     source.forEachFirst(
@@ -202,6 +212,8 @@ private:
             if (rules.isDrawn)
               draw.shareBound();
         });
+    if constexpr (kDrawsAtOnce)
+      mine.mass = draw.bestRank();
     return mine;
   }
 
@@ -265,7 +277,7 @@ private:
     SampleTally mine;
     draw.tell(mine);
     mine.mass = mass;
-    return group.template merge<true>(mine);
+    return group.template merge<SampleMerge::Sums>(mine);
   }
 
   /// The mass of all tokens that min_p leaves.
@@ -281,7 +293,7 @@ private:
           }
         },
         [] {});
-    return group.template merge<true>(mine).mass;
+    return group.template merge<SampleMerge::Sums>(mine).mass;
   }
 
   /// Finds the token among those from rank \p last on, which top_k leaves, or
@@ -349,7 +361,7 @@ private:
     __syncthreads();
     if (threadIdx.x == 0)
       mine.count = group.listed();
-    const SampleTally all = group.template merge<true>(mine);
+    const SampleTally all = group.template merge<SampleMerge::Sums>(mine);
     if (all.count > static_cast<unsigned>(kListTokens))
       return false;
     if (!group.isLeader())
@@ -489,7 +501,7 @@ private:
     __syncthreads();
     if (threadIdx.x == 0)
       mine.count = group.listed();
-    const SampleTally all = group.template merge<true>(mine);
+    const SampleTally all = group.template merge<SampleMerge::Sums>(mine);
     // Without a distribution there is no logarithm.
     const unsigned key = keyOf(most);
     logOfSum = key >= kInfinityKey || key <= kMinusInfinityKey
@@ -526,7 +538,7 @@ private:
         },
         [] {});
     group.tellMaxima(keyOf(mine.best));
-    return group.template merge<false>(mine).best;
+    return group.template merge<SampleMerge::Best>(mine).best;
   }
 
   /// The greatest rank below \p before, by the logits of step 1.
@@ -542,7 +554,7 @@ private:
           }
         },
         [] {});
-    return group.template merge<false>(mine).best;
+    return group.template merge<SampleMerge::Best>(mine).best;
   }
 
   //===--------------------------------------------------------------------===//
@@ -584,6 +596,7 @@ private:
   long long row;
   Group &group;
   Source source;
+  SampleInputs inputs;
   SampleRules rules;
   Rank greatest = 0;
   float most = 0; ///< the greatest logit

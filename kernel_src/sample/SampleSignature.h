@@ -9,9 +9,9 @@
 
 namespace kiln {
 
-/// The part of a sample that its kernels are specialised for. What costs
-/// nothing where it is absent (64-bit tokens, counters that advance) is not
-/// here.
+/// The part of a sample that its kernels are specialised for. Features that
+/// cost nothing where they are absent (64-bit tokens, counters that advance)
+/// are not here.
 struct SampleSignature {
   DType in = DType::BF16;
   bool softcap = false;

@@ -59,6 +59,16 @@ public:
       readPenalties();
   }
 
+  /// Has L2 load the first vectors, without waiting.
+  void prefetch() const {
+#pragma unroll
+    for (int i = 0; i < kItems; ++i) {
+      const unsigned pack = begin + i * kThreads + threadIdx.x;
+      if (pack < end)
+        ptx::prefetchL2(logits + static_cast<long long>(pack) * 16);
+    }
+  }
+
   /// Step 1 for one stored logit.
   float raw(float logit) const {
     // The sum makes +0 of -0.
@@ -136,7 +146,7 @@ private:
       }
       return words;
     }
-    // The end of the row; what is behind it does not count.
+    // The end of the row; places behind it do not count.
 #pragma unroll
     for (int i = 0; i < 4; ++i)
       words.word[i] = 0;

@@ -60,7 +60,7 @@ struct GatherVisit {
     visitArrays(args, hasTargets, v);
     v.require(args.scale != 0, ErrorCode::InvalidArgument,
               "scale is 0: kiln_gather_args_init() sets it to 1");
-    // A factor of 1 is none: bits are moved.
+    // With a factor of 1 bits are moved.
     const bool isScaled = args.scale != 1;
     v.scalar({.name = "scale",
               .value = isScaled ? args.scale : 0,

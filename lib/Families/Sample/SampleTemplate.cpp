@@ -127,7 +127,7 @@ protected:
           ceilDiv(part, int64_t(ClusterSampleConfig::kSliceTokens));
       for (int threads : {1024, 512, 256})
         for (int items : itemsFor(p, part, threads)) {
-          // What is walked once is not kept.
+          // A row that is walked over once need not be kept.
           if (walksAgain && slice <= ClusterSampleConfig::kMostSlice)
             emit({threads, items, cluster, static_cast<int>(slice)});
           emit({threads, items, cluster, 0});
@@ -212,8 +212,8 @@ protected:
   }
 
 private:
-  /// Blocks of a row: those that give each SM some, as long as a thread of each
-  /// has a vector.
+  /// Numbers of blocks of a row that give each SM some, as long as a thread of
+  /// each has a vector.
   static llvm::SmallVector<int, 4> rangesFor(const SampleProblem &p,
                                              int threads, int items,
                                              const DeviceModel &device) {

@@ -167,7 +167,7 @@ TEST_CASE("conformance: a trial of the first choice comes to a verdict") {
       TrialResult nothing = trials.run(*family, problem, /*measure=*/false);
       CAPTURE(nothing.config);
       CAPTURE(nothing.message);
-      // What is read as well holds old values, which are wrong.
+      // An operand that is read as well has old values, which are wrong.
       CHECK(nothing.status == (updates(*family, problem)
                                    ? TrialStatus::Wrong
                                    : TrialStatus::NotWritten));
