@@ -58,4 +58,15 @@ llvm::StringRef enumeratorOf(DType type) {
   return nameIn(kNames, type, {});
 }
 
+llvm::StringRef enumeratorOf(ScaleKind kind) {
+  using enum ScaleKind;
+  static constexpr EnumName<ScaleKind> kNames[] = {
+      {None, "None"},
+      {Tensor, "Tensor"},
+      {Row, "Row"},
+      {Block1x128, "Block1x128"},
+      {Block128x128, "Block128x128"}};
+  return nameIn(kNames, kind);
+}
+
 } // namespace kiln

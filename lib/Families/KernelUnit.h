@@ -94,4 +94,7 @@ TranslationUnit makeKernelUnit(const KernelEntry &entry,
 /// The enumerator of \p type in kernel_src, such as "BF16".
 llvm::StringRef enumeratorOf(DType type);
 
+/// The enumerator of \p kind in kernel_src, such as "Block1x128".
+llvm::StringRef enumeratorOf(ScaleKind kind);
+
 } // namespace kiln

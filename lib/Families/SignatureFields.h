@@ -46,9 +46,15 @@ template <class T> T decodeMember(int64_t value) {
     return static_cast<T>(value);
 }
 
-/// "kiln::DType::BF16". Other enumerations have functions of the same name.
+/// "kiln::DType::BF16". An enumeration of one family has a function of the same
+/// name beside the family's fields. It is not static: spellMember<Enum> is one
+/// function in the whole library, so two spellings of one enumeration must not
+/// link.
 inline std::string enumeratorText(DType type) {
   return "kiln::DType::" + enumeratorOf(type).str();
+}
+inline std::string enumeratorText(ScaleKind kind) {
+  return "kiln::ScaleKind::" + enumeratorOf(kind).str();
 }
 
 /// A value as spelled in a kernel's source: "kiln::DType::BF16", "true".

@@ -248,7 +248,7 @@ AttentionSignature signatureOf(const AttentionProblem &p) {
   return signature;
 }
 
-static llvm::StringRef enumeratorText(AttentionMask mask) {
+llvm::StringRef enumeratorText(AttentionMask mask) {
   using enum AttentionMask;
   static constexpr EnumName<AttentionMask> kNames[] = {
       {None, "kiln::AttentionMask::None"},
@@ -257,7 +257,7 @@ static llvm::StringRef enumeratorText(AttentionMask mask) {
   return nameIn(kNames, mask, {});
 }
 
-static llvm::StringRef enumeratorText(AttentionLengths lengths) {
+llvm::StringRef enumeratorText(AttentionLengths lengths) {
   using enum AttentionLengths;
   static constexpr EnumName<AttentionLengths> kNames[] = {
       {Uniform, "kiln::AttentionLengths::Uniform"},
@@ -266,7 +266,7 @@ static llvm::StringRef enumeratorText(AttentionLengths lengths) {
   return nameIn(kNames, lengths, {});
 }
 
-static llvm::StringRef enumeratorText(AttentionPages pages) {
+llvm::StringRef enumeratorText(AttentionPages pages) {
   using enum AttentionPages;
   static constexpr EnumName<AttentionPages> kNames[] = {
       {None, "kiln::AttentionPages::None"},

@@ -62,35 +62,24 @@ GemmSignature signatureOf(const GemmProblem &p) {
 // The signature
 //===----------------------------------------------------------------------===//
 
-static llvm::StringRef enumeratorText(ComputeMode mode) {
+llvm::StringRef enumeratorText(ComputeMode mode) {
   return mode == ComputeMode::TF32      ? "kiln::ComputeMode::TF32"
          : mode == ComputeMode::FastFp8 ? "kiln::ComputeMode::FastFp8"
                                         : "kiln::ComputeMode::Native";
 }
 
-static llvm::StringRef enumeratorText(ScaleKind kind) {
-  using enum ScaleKind;
-  static constexpr EnumName<ScaleKind> kNames[] = {
-      {None, "kiln::ScaleKind::None"},
-      {Tensor, "kiln::ScaleKind::Tensor"},
-      {Row, "kiln::ScaleKind::Row"},
-      {Block1x128, "kiln::ScaleKind::Block1x128"},
-      {Block128x128, "kiln::ScaleKind::Block128x128"}};
-  return nameIn(kNames, kind);
-}
-
-static llvm::StringRef enumeratorText(WeightOrder order) {
+llvm::StringRef enumeratorText(WeightOrder order) {
   return order == WeightOrder::K64R16 ? "kiln::WeightOrder::K64R16"
                                       : "kiln::WeightOrder::Plain";
 }
 
-static llvm::StringRef enumeratorText(GroupKind groups) {
+llvm::StringRef enumeratorText(GroupKind groups) {
   return groups == GroupKind::Ends     ? "kiln::GroupKind::Ends"
          : groups == GroupKind::Masked ? "kiln::GroupKind::Masked"
                                        : "kiln::GroupKind::None";
 }
 
-static std::string enumeratorText(Layout layout) {
+std::string enumeratorText(Layout layout) {
   return fmt::format("kiln::Layout::{}{}", isTransposedA(layout) ? 'T' : 'N',
                      isTransposedB(layout) ? 'T' : 'N');
 }

@@ -92,20 +92,17 @@ std::unique_ptr<Reference> makeQuantizedReference(const GemmSignature &product,
                                                   const DeviceModel &device) {
   const ReferenceQuantizedConfig config{scaleD};
   return makeReference<ReferenceQuantizedParams>(
-      makeKernelUnit(
-          {"gemm/ReferenceQuantized.cuh", "GemmSignature",
-           "ReferenceQuantizedConfig", "ReferenceQuantizedParams",
-           "referenceQuantized"},
-          {.name = referenceName(gemmProblemSchema(), "quantized"),
-           .signature = initializerText(product),
-           .config = fmt::format("{{.scale = kiln::ScaleKind::{}}}",
-                                 scaleD == ScaleKind::Tensor ? "Tensor"
-                                 : scaleD == ScaleKind::Row  ? "Row"
-                                                             : "Block1x128"),
-           .threads = config.threads(),
-           .sharedBytes = 0,
-           .maySpill = true},
-          device),
+      makeKernelUnit({"gemm/ReferenceQuantized.cuh", "GemmSignature",
+                      "ReferenceQuantizedConfig", "ReferenceQuantizedParams",
+                      "referenceQuantized"},
+                     {.name = referenceName(gemmProblemSchema(), "quantized"),
+                      .signature = initializerText(product),
+                      .config = fmt::format("{{.scale = kiln::ScaleKind::{}}}",
+                                            enumeratorOf(scaleD)),
+                      .threads = config.threads(),
+                      .sharedBytes = 0,
+                      .maySpill = true},
+                     device),
       config.threads(),
       // Written are d and, unless they are given, its scales.
       [=](const Arguments &arguments, const ReferencePart &part,

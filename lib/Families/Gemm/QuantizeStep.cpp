@@ -61,9 +61,6 @@ static QuantizeOutputSignature signatureOfStep(const GemmProblem &problem) {
 
 static TranslationUnit quantizeUnit(const QuantizeOutputSignature &signature,
                                     const DeviceModel &device) {
-  const char *scale = signature.scale == ScaleKind::Tensor ? "Tensor"
-                      : signature.scale == ScaleKind::Row  ? "Row"
-                                                           : "Block1x128";
   const char *groups = signature.groups == GroupKind::Ends     ? "Ends"
                        : signature.groups == GroupKind::Masked ? "Masked"
                                                                : "None";
@@ -71,11 +68,11 @@ static TranslationUnit quantizeUnit(const QuantizeOutputSignature &signature,
       {"gemm/QuantizeOutput.cuh", "QuantizeOutputSignature",
        "QuantizeOutputConfig", "QuantizeOutputParams", "quantizeOutput"},
       {.name = stepName(gemmProblemSchema(), "quantize"),
-       .signature =
-           fmt::format("{{.in = kiln::DType::{}, .scale = "
-                       "kiln::ScaleKind::{}, .groups = "
-                       "kiln::GroupKind::{}}}",
-                       enumeratorOf(signature.in).str(), scale, groups),
+       .signature = fmt::format("{{.in = kiln::DType::{}, .scale = "
+                                "kiln::ScaleKind::{}, .groups = "
+                                "kiln::GroupKind::{}}}",
+                                enumeratorOf(signature.in),
+                                enumeratorOf(signature.scale), groups),
        .config = "{}",
        .threads = kConfig.threads(),
        .sharedBytes = 0},

@@ -109,7 +109,7 @@ PrepackSignature signatureOf(const PrepackProblem &p) {
 // The signature
 //===----------------------------------------------------------------------===//
 
-static llvm::StringRef enumeratorText(WeightSource source) {
+llvm::StringRef enumeratorText(WeightSource source) {
   using enum WeightSource;
   static constexpr EnumName<WeightSource> kNames[] = {
       {Gptq, "kiln::WeightSource::Gptq"},

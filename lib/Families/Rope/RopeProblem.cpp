@@ -254,14 +254,14 @@ RopeSignature signatureOf(const RopeProblem &p) {
   return signature;
 }
 
-static llvm::StringRef enumeratorText(RopeStyle style) {
+llvm::StringRef enumeratorText(RopeStyle style) {
   static constexpr EnumName<RopeStyle> kNames[] = {
       {RopeStyle::Halves, "kiln::RopeStyle::Halves"},
       {RopeStyle::Interleaved, "kiln::RopeStyle::Interleaved"},
       {RopeStyle::InterleavedToHalves, "kiln::RopeStyle::InterleavedToHalves"}};
   return nameIn(kNames, style, {});
 }
-static llvm::StringRef enumeratorText(RopeSlots slots) {
+llvm::StringRef enumeratorText(RopeSlots slots) {
   static constexpr EnumName<RopeSlots> kNames[] = {
       {RopeSlots::None, "kiln::RopeSlots::None"},
       {RopeSlots::Array, "kiln::RopeSlots::Array"},
@@ -269,14 +269,6 @@ static llvm::StringRef enumeratorText(RopeSlots slots) {
   return nameIn(kNames, slots, {});
 }
 /// The kinds that caches may have.
-static llvm::StringRef enumeratorText(ScaleKind kind) {
-  static constexpr EnumName<ScaleKind> kNames[] = {
-      {ScaleKind::None, "kiln::ScaleKind::None"},
-      {ScaleKind::Tensor, "kiln::ScaleKind::Tensor"},
-      {ScaleKind::Row, "kiln::ScaleKind::Row"}};
-  return nameIn(kNames, kind, {});
-}
-
 static constexpr SignatureFields kRopeSignatureFields(
     SignatureField{"type", "type", &RopeSignature::type, true, kRopeTypeNames},
     SignatureField{"cache", "cache", &RopeSignature::cache, true, kCacheNames},

@@ -192,7 +192,7 @@ RowSignature signatureOf(const RowProblem &p) {
 // The signature
 //===----------------------------------------------------------------------===//
 
-static llvm::StringRef enumeratorText(RowOp op) {
+llvm::StringRef enumeratorText(RowOp op) {
   using enum RowOp;
   static constexpr EnumName<RowOp> kNames[] = {
       {RmsNorm, "kiln::RowOp::RmsNorm"},
@@ -206,7 +206,7 @@ static llvm::StringRef enumeratorText(RowOp op) {
   return nameIn(kNames, op, {});
 }
 
-static llvm::StringRef enumeratorText(RowMask mask) {
+llvm::StringRef enumeratorText(RowMask mask) {
   using enum RowMask;
   static constexpr EnumName<RowMask> kNames[] = {
       {None, "kiln::RowMask::None"},
