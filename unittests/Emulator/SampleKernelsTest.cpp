@@ -187,7 +187,7 @@ TEST_CASE("emulated: tokens that do not stay are told") {
   const Sample drawn{
       "sample", "rows=30 vocab=3000 dtype=bf16 temperature=1", {kBlock}};
   const Sample counted{"sample",
-                       "rows=30 vocab=60 dtype=bf16 frequency=1 history=3000",
+                       "rows=30 vocab=40 dtype=bf16 frequency=1 history=3000",
                        {kBlock},
                        TrialData::Outliers};
   const char *row = "sample/SampleRow.cuh";
