@@ -180,7 +180,9 @@ kiln::Attention Transformer::decodes(const Pass &pass, int64_t index) const {
   kiln::Attention call =
       attentionOver(model, pass.decodes, 1, pass.decodeKeys,
                     heads.at<uint16_t>(), attended.at<uint16_t>());
-  call.k(keys(index)).v(values(index)).keyLengths(arrays.lengths);
+  // Steps before this one wrote all keys but the newest; its own copies are
+  // ordered ahead of its first launch.
+  call.k(keys(index)).v(values(index)).keyLengths(arrays.lengths).cachedKeys();
   call.pages(arrays.pageTable, room.pageTokens, room.pages, room.step.columns);
   return call.keysHint(pass.decodeKeysHint);
 }

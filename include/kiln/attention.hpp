@@ -140,6 +140,12 @@ public:
   Attention &keyLengths(const int32_t *lengths) noexcept {
     return array(values.key_lengths, lengths, KILN_ATTENTION_HAS_KEY_LENGTHS);
   }
+  /// All but the newest tokens of K and V, and the arrays, are complete: see
+  /// KILN_ATTENTION_CACHED_KEYS.
+  Attention &cachedKeys() noexcept {
+    values.flags |= KILN_ATTENTION_CACHED_KEYS;
+    return *this;
+  }
   /// The expected length, where lengths are in device memory.
   Attention &keysHint(int64_t keys) noexcept {
     return set(values.keys_hint, keys);

@@ -54,6 +54,10 @@ struct AttentionParams {
   float *partialO = nullptr, *partialLse = nullptr;
   unsigned *counter = nullptr; ///< of the zeroed region, zero before and after
   int totalQueries = 0;        ///< of all sequences, packed; rows of O
+  /// Whether all but the newest tokens of K and V, and all that leads to them,
+  /// may be read before the kernel ahead has ended. The newest tokens of a
+  /// sequence are as many as its queries.
+  bool hasEarlyKeys = false;
 };
 
 } // namespace kiln

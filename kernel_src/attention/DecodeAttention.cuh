@@ -10,6 +10,10 @@
 // (DecodeMerge.cuh). There is no barrier and no producer: warps wait for memory
 // alone.
 //
+// In decoding the kernel ahead appends one token to the cache. A launch that is
+// told so (hasEarlyKeys) copies the tiles before that token while the kernel
+// ahead still runs: reading the cache takes most of the time.
+//
 // Blocks read lengths and tables in device memory and leave at once where their
 // split has no keys, so a grid for the longest sequence serves ragged batches
 // without a host-side plan. A sequence with all keys in one split is written
@@ -35,7 +39,9 @@ void decodeAttention(const AttentionParams &params) {
   extern __shared__ __align__(128) char shared[];
   const int warp = threadIdx.x / 32;
   const int split = blockIdx.x, sequence = blockIdx.z;
-  awaitPredecessor();
+  allowSuccessor();
+  if (!params.hasEarlyKeys)
+    awaitPredecessor();
 
   // Find the keys and the rows. Divisions come last: copies need none.
   AttentionTokens queries = queriesOf<kSignature>(params, sequence);
@@ -45,7 +51,7 @@ void decodeAttention(const AttentionParams &params) {
   const AttentionRange visible =
       keysOfQueries(reach, queries.count, keys.count);
   if (!kConfig.cluster && !isSplitUsed(visible, split, params.splitKeys))
-    return;
+    return awaitPredecessor();
   AttentionRange range = keysOfDecodeSplit(visible, split, params.splitKeys);
   DecodeBlockRows rows = {queries, keys.count, sequence};
   const int rowBlock = static_cast<int>(blockIdx.y) < params.kvHeads
@@ -57,7 +63,7 @@ void decodeAttention(const AttentionParams &params) {
   rows.end = min(rows.begin + kConfig.rows, queries.count * rows.group);
   if constexpr (kSignature.queryLengths == AttentionLengths::Packed)
     if (rows.begin >= rows.end)
-      return; // the grid is for the most queries
+      return awaitPredecessor(); // the grid is for the most queries
   if constexpr (kSignature.mask != AttentionMask::None) {
     AttentionRange seen =
         keysOfAny(reach, rows.range(), queries.count, keys.count);
@@ -70,9 +76,14 @@ void decodeAttention(const AttentionParams &params) {
   DecodeRing<kSignature, kConfig> ring(
       params, sequence, keys, rows.kvHead, range, number, part,
       ptx::sharedAddress(shared) + number * kConfig.ringBytes(kSignature));
+  const int newest = max(0, keys.count - queries.count);
 #pragma unroll
-  for (int stage = 0; stage < kConfig.stages - 1; ++stage)
+  for (int stage = 0; stage < kConfig.stages - 1; ++stage) {
+    if (ring.reaches(newest))
+      awaitPredecessor();
     ring.load();
+  }
+  awaitPredecessor();
   DecodeRows<kSignature, kConfig> sums(params, rows, range, part,
                                        ptx::sharedAddress(shared) +
                                            kConfig.queryOffset(kSignature));
@@ -94,7 +105,6 @@ void decodeAttention(const AttentionParams &params) {
   // Merge. The sums take the place of the rings.
   ptx::cpAsyncWait<0>();
   __syncthreads();
-  allowSuccessor();
   DecodeMerge<kSignature, kConfig> merge(params, rows,
                                          reinterpret_cast<float *>(shared));
   merge.leave(number, sums);

@@ -129,6 +129,9 @@ public:
     }
   }
 
+  /// Whether the next tile has keys from \p key on, or behind it.
+  bool reaches(int key) const { return next < end && next + kTile > key; }
+
   /// Starts this warp's copies of the next tile, if there is one, to the next
   /// stage.
   void load() {

@@ -157,6 +157,7 @@ public:
       wrong |= from.batch_stride != 0;
     call.arguments.operands[stated.index] = {
         address, row, batch == KILN_SHARED_STRIDE ? 0 : batch, plane};
+    call.arguments.constants |= uint32_t(stated.isConstant) << stated.index;
     if (stated.isWritten)
       addOutput(stated);
   }

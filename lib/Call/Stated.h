@@ -88,7 +88,8 @@ struct StatedHeads {
   int mayBe = -1;
   kiln_dtype mayBeType = KILN_DTYPE_NONE;
   const char *mayBeName = "";
-  bool hasScales = false; ///< scaleOf() and scales() state its scale
+  bool hasScales = false;  ///< scaleOf() and scales() state its scale
+  bool isConstant = false; ///< as with KILN_OPERAND_CONSTANT
 };
 
 /// One array of int32, fp32 or int64 in device memory, which is aligned to its

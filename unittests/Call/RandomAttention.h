@@ -126,6 +126,8 @@ private:
       args.v = args.k;
     if (rare() && rare())
       args.flags |= KILN_ATTENTION_LATENT;
+    if (rare())
+      args.flags |= KILN_ATTENTION_CACHED_KEYS;
     const bool isNarrow = args.q.type == KILN_E4M3 || args.k.type == KILN_E4M3;
     if (!isNarrow || rare())
       return;
@@ -177,7 +179,7 @@ private:
     kiln_heads_operand &operand = *operands[(*random)() % 4];
     switch ((*random)() % 24) {
     case 0:
-      args.flags = 1u << (*random)() % 10;
+      args.flags = 1u << (*random)() % 11;
       break;
     case 1:
       args.determinism = 10;

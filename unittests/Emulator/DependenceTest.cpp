@@ -2,6 +2,7 @@
 // ends as late as it may, and until then the memory that it shares has other
 // content.
 #include "Emulator/EmulatedTrials.h"
+#include "Families/Attention/AttentionProblem.h"
 
 #include <llvm/ADT/StringExtras.h>
 
@@ -148,6 +149,88 @@ TEST_CASE("emulated: rotations that begin before the grid ahead has ended") {
                    {"rope",
                     step + "slots=table qnorm=1 knorm=1",
                     {"heads.t64.v8.i1", "heads.t64.v4.i4"}}});
+}
+
+/// The memory of the last token of each sequence in the cache \p operand of an
+/// attention with key_lengths and a page table.
+static std::vector<SharedMemoryOfGrids>
+newestTokens(const Arguments &arguments, const Values &values, int operand) {
+  using F = AttentionField;
+  auto at = [&](int index) { return arguments.operands[index]; };
+  const auto *lengths =
+      reinterpret_cast<const int *>(at(AttentionOperand::KeyLengths).address);
+  const OperandArgument table = at(AttentionOperand::PageTable);
+  const auto *pages = reinterpret_cast<const int *>(table.address);
+  const int64_t page = values[F::Page];
+  std::vector<SharedMemoryOfGrids> memory;
+  for (int64_t b = 0; b < values[F::Batch]; ++b) {
+    if (lengths[b] == 0)
+      continue;
+    const int64_t token = lengths[b] - 1;
+    const int64_t entry = pages[b * table.leadingDimension + token / page];
+    const OperandArgument cache = at(operand);
+    const int64_t element =
+        entry * cache.batchStride + token % page * cache.leadingDimension;
+    memory.push_back(
+        {reinterpret_cast<unsigned char *>(cache.address) + 2 * element,
+         static_cast<size_t>(2 * values[F::KvHeads] * values[F::D])});
+  }
+  return memory;
+}
+
+TEST_CASE("emulated: decoding reads the keys of a cache early") {
+  using Operand = AttentionOperand;
+  constexpr uint32_t kCache = 1u << Operand::K | 1u << Operand::V |
+                              1u << Operand::KeyLengths |
+                              1u << Operand::PageTable;
+  const Sample sample{
+      "attention",
+      "batch=3 sq=1 sk=500 heads=8 kvheads=2 d=128 dtype=bf16 kvlen=used "
+      "pages=table page=16",
+      {"decode.r8.t16.st3.w4.f8", "decode.r8.t16.st3.w4.cl1.f8"}};
+  EmulatedTrials trials(2);
+  for (const std::string &config : trials.configsOf(sample)) {
+    CAPTURE(config);
+    DependentCase launched = trials.dependent(sample, config);
+    trials.emulator.setPredecessor({});
+    must(launched.launch(false));
+    const std::vector<uint8_t> expected = launched.outputs();
+    Arguments arguments = launched.arguments(true);
+    auto outputs = [&](std::vector<SharedMemoryOfGrids> written) {
+      launched.clearOutputs();
+      trials.emulator.setPredecessor(std::move(written));
+      must(launched.plan->launch(arguments, launched.workspace(),
+                                 launched.stream.handle()));
+      CHECK(trials.emulator.fault() == "");
+      return launched.outputs();
+    };
+    // The kernel ahead may write all but the keys and what leads to them.
+    std::vector<SharedMemoryOfGrids> others = memoryOf(launched);
+    CHECK(outputs(others) == expected);
+    llvm::erase_if(others, [&](const SharedMemoryOfGrids &memory) {
+      for (auto [i, operand] : llvm::enumerate(arguments.operands))
+        if (kCache >> i & 1 &&
+            operand.address == reinterpret_cast<DeviceAddress>(memory.data))
+          return true;
+      return false;
+    });
+    std::vector<SharedMemoryOfGrids> newest = others, older = others;
+    for (int cache : {int(Operand::K), int(Operand::V)})
+      llvm::append_range(
+          newest, newestTokens(arguments, launched.problem.values, cache));
+    older.push_back(
+        {reinterpret_cast<unsigned char *>(
+             arguments.operands[Operand::K].address),
+         static_cast<size_t>(
+             launched.buffers->table().operands[Operand::K].bytes())});
+    CHECK(outputs(older) == expected);
+    arguments.constants |= kCache;
+    CHECK(outputs(newest) == expected);
+    CHECK(outputs(older) != expected);
+    // Lengths that are not complete forbid it.
+    arguments.constants &= ~(1u << Operand::KeyLengths);
+    CHECK(outputs(older) == expected);
+  }
 }
 
 TEST_CASE("emulated: an operand that is no constant is read too early") {

@@ -51,6 +51,7 @@ struct Stated {
   const bool hasList = has(args.page_offsets, KILN_ATTENTION_HAS_PAGE_OFFSETS);
   const bool isLatent =
       (args.flags & KILN_ATTENTION_LATENT) != 0 || isOneOperand(args);
+  const bool hasCachedKeys = (args.flags & KILN_ATTENTION_CACHED_KEYS) != 0;
   int64_t kvHeads = 0, valueDim = 0, tableColumns = 0;
 
 private:
@@ -78,7 +79,7 @@ struct AttentionVisit {
   using Args = kiln_attention_args;
   static constexpr int kFields = F::Count;
   static constexpr int kOperands = Operand::Count;
-  static constexpr uint32_t kFlags = 2 * KILN_ATTENTION_LATENT - 1;
+  static constexpr uint32_t kFlags = 2 * KILN_ATTENTION_CACHED_KEYS - 1;
 
   template <class Visitor>
   KILN_INLINE static void visit(const Args &args, Visitor &v) {
@@ -257,7 +258,8 @@ struct AttentionVisit {
              .field = F::LdK,
              .hasBatches = hasKeyBatches,
              .isUsed = args.keys != 0,
-             .hasScales = true});
+             .hasScales = true,
+             .isConstant = s.hasCachedKeys});
     v.number(F::Latent, "latent", s.isLatent);
     if (s.isLatent) {
       for (int field : {F::LdV, F::HsV, F::BsV})
@@ -298,36 +300,45 @@ struct AttentionVisit {
              .field = F::LdV,
              .hasBatches = hasKeyBatches,
              .isUsed = args.keys != 0,
-             .hasScales = true});
+             .hasScales = true,
+             .isConstant = s.hasCachedKeys});
   }
 
   template <class Visitor>
   KILN_INLINE static void visitArrays(const Stated &s, Visitor &v) {
     const Args &args = s.args;
     auto array = [&](bool isThere, const char *name, const void *address,
-                     int index, int64_t rowLength, bool isWritten = false) {
+                     int index, int64_t rowLength, bool isWritten = false,
+                     bool isConstant = false) {
       if (isThere)
         v.array({.name = name,
                  .address = address,
                  .index = index,
                  .rowLength = rowLength,
-                 .isWritten = isWritten});
+                 .isWritten = isWritten,
+                 .isConstant = isConstant});
+    };
+    // The arrays that lead to the keys of a sequence.
+    auto path = [&](bool isThere, const char *name, const void *address,
+                    int index, int64_t rowLength) {
+      array(isThere, name, address, index, rowLength, /*isWritten=*/false,
+            s.hasCachedKeys);
     };
     v.number(F::Lse, "lse", s.hasLse);
     v.number(F::Sinks, "sinks", s.hasSinks);
     v.number(F::Alibi, "alibi", s.hasAlibi);
     const int64_t offsets = args.batch + 1;
     array(s.hasLse, "lse", args.lse, Operand::Lse, 1, /*isWritten=*/true);
-    array(s.hasQueryOffsets, "query_offsets", args.query_offsets,
-          Operand::QueryOffsets, offsets);
-    array(s.hasKeyOffsets, "key_offsets", args.key_offsets, Operand::KeyOffsets,
-          offsets);
-    array(s.hasKeyLengths, "key_lengths", args.key_lengths, Operand::KeyLengths,
-          args.batch);
-    array(s.hasPages, "page_table", args.page_table, Operand::PageTable,
-          s.tableColumns);
-    array(s.hasList, "page_offsets", args.page_offsets, Operand::PageOffsets,
-          offsets);
+    path(s.hasQueryOffsets, "query_offsets", args.query_offsets,
+         Operand::QueryOffsets, offsets);
+    path(s.hasKeyOffsets, "key_offsets", args.key_offsets, Operand::KeyOffsets,
+         offsets);
+    path(s.hasKeyLengths, "key_lengths", args.key_lengths, Operand::KeyLengths,
+         args.batch);
+    path(s.hasPages, "page_table", args.page_table, Operand::PageTable,
+         s.tableColumns);
+    path(s.hasList, "page_offsets", args.page_offsets, Operand::PageOffsets,
+         offsets);
     array(s.hasSinks, "sinks", args.sinks, Operand::Sinks, args.heads);
     array(s.hasAlibi, "alibi", args.alibi, Operand::Alibi, args.heads);
   }

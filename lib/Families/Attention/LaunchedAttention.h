@@ -71,6 +71,25 @@ inline HeadStrides stridesOf(const OperandArgument &operand) {
   return {operand.leadingDimension, operand.planeStride, operand.batchStride};
 }
 
+/// Whether a launch may read the keys of a cache, and all that leads to them,
+/// before the kernel ahead has ended.
+inline bool hasEarlyKeys(const AttentionProblem &p,
+                         const Arguments &arguments) {
+  using Operand = AttentionOperand;
+  auto allows = [&](bool isRead, int operand) {
+    return !isRead || arguments.isEarly(operand);
+  };
+  return arguments.isEarly(Operand::K) &&
+         arguments.isEarly(valueOperandOf(p)) &&
+         allows(p.queryLengths != AttentionLengths::Uniform,
+                Operand::QueryOffsets) &&
+         allows(p.keyLengths == AttentionLengths::Packed,
+                Operand::KeyOffsets) &&
+         allows(p.keyLengths == AttentionLengths::Used, Operand::KeyLengths) &&
+         allows(p.pages != AttentionPages::None, Operand::PageTable) &&
+         allows(p.pages == AttentionPages::List, Operand::PageOffsets);
+}
+
 /// Fills in the parameters that no config changes: operands, strides, extents,
 /// scalars. There is one split. \p scaleByDefault is defaultScale(), which
 /// binders keep: a root and a quotient for each launch take some 5 ns.
@@ -119,6 +138,7 @@ inline AttentionParams makeAttentionParams(const AttentionProblem &p,
   params.softcap =
       static_cast<float>(arguments.scalars[AttentionScalar::Softcap]);
   params.totalQueries = static_cast<int>(p.totalQueries);
+  params.hasEarlyKeys = hasEarlyKeys(p, arguments);
   return params;
 }
 
