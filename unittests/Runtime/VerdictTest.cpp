@@ -475,7 +475,8 @@ TEST_CASE("a range that is all wrong hides no older one that is right") {
   f.kernels.isWrong = [&](const std::string &one) {
     return narrow.count(one) > 0;
   };
-  for (int64_t m : {16, 1, 8}) {
+  // Some of these sizes try a kernel of the range again.
+  for (int64_t m = 1; m <= 16; ++m) {
     args.m = m;
     f.prepare(engine, args, KILN_PREPARE_RETUNE);
   }

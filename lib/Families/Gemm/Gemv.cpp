@@ -12,6 +12,7 @@
 #include "gemm/GemvConfig.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace kiln {
 
@@ -161,6 +162,12 @@ StreamedTile Gemv::tileKernel(const GemmSignature &signature,
   int64_t registers = registersOf(signature, config);
   tile.block = {config.threads(), registers, config.sharedBytes(signature)};
   tile.stepK = config.roundK(signature.in);
+  // A warp reads runs of its rows in turn. Each halving below 4 KiB loses this
+  // share (H200, products of one row; with more vectors no loss was seen).
+  constexpr double kLost = 0.02;
+  constexpr int kLongUnroll = 8;
+  if (config.vectors == 1 && config.unroll < kLongUnroll)
+    tile.lostShare = kLost * std::log2(double(kLongUnroll) / config.unroll);
   tile.vectorShare = 1.0 / config.minBlocksPerSm; // L1 serves the other blocks
   // Instructions for each 16 bytes of the rows: a load with its address, and a
   // conversion of each element that is not fp32. For each 16 bytes of the

@@ -89,6 +89,10 @@ StreamModel<N>::StreamModel(const GemmProblem &problem,
   // device's figure is of, reaches 4290 (H200, 1 x 28672 x 4096).
   constexpr double kStreamShare = 1.04;
   dramRate = longStreamRate<N>(device, kStreamShare);
+  if (kernel.lostShare > 0)
+    dramRate = named(fitted<N>(1 - kernel.lostShare, "what short runs leave") *
+                         dramRate,
+                     "DRAM's rate for the runs", "B/ns");
   computePath();
   const int64_t slots = this->slots();
   fullWaves = blocks / slots;

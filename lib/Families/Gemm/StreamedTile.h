@@ -58,6 +58,9 @@ struct StreamedTile {
   double vectorShare = 1; ///< part of the vectors' reads that reach L2
   /// Bytes of a streamed element, with its share of scales, in those of A's.
   double streamedShare = 1;
+  /// Part of the DRAM's rate that is lost because a block reads short runs of
+  /// many rows in turn.
+  double lostShare = 0;
   double l2Share = 1; ///< part of L2's bandwidth that the loads' width reaches
   double startNs = 0; ///< of a block, from its start to its first step
   /// The cost, once, of the first wave's blocks ending together: nothing is in
