@@ -31,7 +31,8 @@ public:
     if constexpr (kSignature.penalties) {
       historyBegin = clamped(params.historyBegins[row], 0);
       historyEnd = clamped(params.historyEnds[row], historyBegin);
-      outputBegin = historyBegin + max(params.promptLengths[row], 0);
+      outputBegin = static_cast<long long>(params.historyBegins[row]) +
+                    max(params.promptLengths[row], 0);
       repetition = params.repetition ? params.repetition[row] : 1;
       frequency = params.frequency ? params.frequency[row] : 0;
       presence = params.presence ? params.presence[row] : 0;

@@ -262,12 +262,12 @@ private:
 
   void readPenalties() {
     const long long most = params.historyCount;
-    historyBegin =
-        min(max(0ll, static_cast<long long>(params.historyBegins[row])), most);
+    const long long begin = params.historyBegins[row];
+    historyBegin = min(max(0ll, begin), most);
     historyEnd =
         min(max(historyBegin, static_cast<long long>(params.historyEnds[row])),
             most);
-    outputBegin = historyBegin + max(params.promptLengths[row], 0);
+    outputBegin = begin + max(params.promptLengths[row], 0);
     if (params.repetition)
       repetition = params.repetition[row];
     if (params.frequency)
