@@ -40,7 +40,11 @@ void decodeAttention(const AttentionParams &params) {
   const int warp = threadIdx.x / 32;
   const int split = blockIdx.x, sequence = blockIdx.z;
   allowSuccessor();
-  if (!params.hasEarlyKeys)
+  // Narrower copies leave lines in L1, which may hold a part of the newest
+  // tokens.
+  constexpr bool kMayBeEarly =
+      DecodeAttentionConfig::copyBytes(kSignature) == 16;
+  if (!kMayBeEarly || !params.hasEarlyKeys)
     awaitPredecessor();
 
   // Find the keys and the rows. Divisions come last: copies need none.
