@@ -80,7 +80,10 @@ uint16_t *Transformer::values(int64_t index) const {
 kiln::Gather Transformer::embedding(int64_t tokens) const {
   kiln::Gather call(KILN_BF16, tokens, model.hiddenSize, model.vocabSize);
   call.x(at(weights.embedding())).y(at(hidden.address()));
-  call.indices(inputs.device().tokens).dependent();
+  // The first launch of a step is ordered in full: the sampler of the step
+  // before, which wrote positions and lengths, has ended when the second one
+  // reads them early.
+  call.indices(inputs.device().tokens);
   call.get().x.flags = KILN_OPERAND_CONSTANT;
   return call;
 }
@@ -160,8 +163,7 @@ kiln::Rope Transformer::rope(int64_t tokens, int64_t index,
   call.pageTable(arrays.pageTable, room.step.sequences, room.step.columns);
   if (hasSequences)
     call.sequences(arrays.sequences);
-  // The sampler of the step before wrote positions, many launches ago; the
-  // step's own copies are ordered ahead of its first launch.
+  // Nothing in a step writes them.
   return call.constantArrays().dependent();
 }
 
@@ -180,8 +182,7 @@ kiln::Attention Transformer::decodes(const Pass &pass, int64_t index) const {
   kiln::Attention call =
       attentionOver(model, pass.decodes, 1, pass.decodeKeys,
                     heads.at<uint16_t>(), attended.at<uint16_t>());
-  // Steps before this one wrote all keys but the newest; its own copies are
-  // ordered ahead of its first launch.
+  // Steps before this one wrote all keys but the newest.
   call.k(keys(index)).v(values(index)).keyLengths(arrays.lengths).cachedKeys();
   call.pages(arrays.pageTable, room.pageTokens, room.pages, room.step.columns);
   return call.keysHint(pass.decodeKeysHint);

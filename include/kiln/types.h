@@ -325,8 +325,9 @@ enum kiln_call_flag {
   /// The launch may begin before the kernel ahead of it in the stream has ended
   /// (programmatic dependent launch). Its kernel waits for that one before it
   /// reads or writes anything but operands with KILN_OPERAND_CONSTANT, which it
-  /// may read at once. Such operands have to be complete: no work behind the
-  /// last fully ordered launch or copy of this stream may write them. The
+  /// may read at once. Such operands have to be complete: neither the last
+  /// launch of this stream that was ordered in full nor work behind it may
+  /// write them; a copy or a memset may, where it is the last work ahead. The
   /// launch is ordered in full where no kernel is ahead of it, on GPUs before
   /// sm_90, and where the overlap would not pay. docs/api.md says what may
   /// stand around it.
