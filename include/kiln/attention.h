@@ -77,15 +77,14 @@ enum kiln_attention_flag {
   KILN_ATTENTION_HAS_PAGE_TABLE = 64,
   KILN_ATTENTION_HAS_PAGE_OFFSETS = 128,
   /// MLA (multi-head latent attention): V is the first value_dim elements of
-  /// the rows of K, and v is ignored. A v with the address and the strides of k
-  /// means the same.
+  /// the rows of K, and v is ignored, except for a scale of its own: without
+  /// one V has K's. A v with the address and the strides of k means the same.
   KILN_ATTENTION_LATENT = 256,
   /// For a launch with KILN_CALL_DEPENDENT, ignored by others: the keys of a
-  /// cache are complete. Work behind the last fully ordered launch or copy of
-  /// this stream writes no key or value of a sequence but those of its last
-  /// tokens, as many as it has queries, and no offset, length or page number. A
-  /// dependent launch may read all else at once, before the kernel ahead, which
-  /// appends these tokens, has ended.
+  /// cache are complete, as a constant operand is, except for the last tokens
+  /// of each sequence, as many as it has queries; so are offsets, lengths and
+  /// page numbers. The launch may read all of it at once, before the kernel
+  /// ahead, which appends those tokens, has ended.
   KILN_ATTENTION_CACHED_KEYS = 512
 };
 

@@ -34,8 +34,8 @@ enum kiln_gather_flag {
 /// to x_rows - 1 after the division and the subtraction), gives a row of zeros.
 /// So a shard of a vocabulary, whose first token is `first`, gives its part of
 /// a sum over shards. A target outside of [0, y_rows) is not written. Rows of y
-/// that are no target are left as they are. Where two targets are equal, either
-/// row may stay.
+/// that are no target are left as they are. Where two targets are equal, a
+/// mixture of both rows stays.
 ///
 /// A batch repeats all of it with the same indices, for a KV cache with a
 /// matrix for each layer of the model. batch_stride of x and y are as in a

@@ -72,7 +72,7 @@ enum kiln_rope_flag {
 /// page_table, page_table[n][p / page_size] * page_size + p % page_size, where
 /// n is sequences[t], or t without sequences. A slot below 0, or a page outside
 /// of [0, page_count): the token is not written, q is still rotated. Two tokens
-/// of a launch with one slot leave either token's data there. Caches have q's
+/// of a launch with one slot leave a mixture of both there. Caches have q's
 /// type or e4m3, as round(x / scale), saturated at +-448, with a scale of the
 /// cache operand, which is read: one for all, one for each head, or 1 without.
 /// Only one of the caches may be there (a latent cache: one head, no v).
@@ -92,7 +92,7 @@ typedef struct kiln_rope_args {
   int64_t tokens;
   int64_t heads;         ///< of q; 0: there is no q
   int64_t kv_heads;      ///< of k and v; 0: there is no k and no v
-  int64_t head_dim;      ///< elements of a head of q and k, 1 to 1024
+  int64_t head_dim;      ///< elements of a head of q and k, 1 to 576
   int64_t value_dim;     ///< of v; 0: head_dim
   int64_t rotary_dim;    ///< r, even; 0: nothing is rotated, no table is read
   int64_t rotary_offset; ///< r elements from here on fit into head_dim
@@ -106,11 +106,11 @@ typedef struct kiln_rope_args {
   const void *positions;           ///< [tokens]; not read without rotary_dim
                                    ///< and page_table, and then null
   const void *slots;               ///< [tokens]; not with a page_table
-  const int32_t *page_table;       ///< [sequences][page_table_columns]
+  const int32_t *page_table;       ///< [rows][page_table_columns]
   const int32_t *sequences;        ///< [tokens]; null: token t is sequence t
   int64_t page_size;               ///< tokens of a page of the caches
   int64_t page_count;              ///< that the caches hold
-  int64_t page_table_rows;         ///< sequences; 0: tokens
+  int64_t page_table_rows;         ///< 0: tokens; required with sequences
   int64_t page_table_columns;
   kiln_determinism determinism;
   uint32_t flags; ///< kiln_rope_flag, kiln_call_flag
@@ -158,7 +158,7 @@ typedef struct kiln_rope_table_args {
   uint32_t struct_size;
   kiln_rope_scaling scaling;
   int64_t rows;            ///< positions 0 to rows - 1
-  int64_t rotary_dim;      ///< even
+  int64_t rotary_dim;      ///< even, 2 to 576
   double base;             ///< rope_theta; above 1
   double factor;           ///< of the scaling; 0 without one
   int64_t original_length; ///< original_max_position_embeddings

@@ -756,6 +756,80 @@ TEST_CASE("an operand that is not read has no unknown byte set") {
   check("attention", attention, attention.v, "v");
 }
 
+TEST_CASE("a dependent merge writes logarithms only where it is told to") {
+  const Registry registry = makeBuiltinRegistry();
+  kiln_attention_merge_args merge = kiln_attention_merge_args_init();
+  merge.queries = merge.heads = 2, merge.value_dim = 64;
+  merge.o1.type = merge.o2.type = KILN_BF16;
+  merge.o1.data = reinterpret_cast<void *>(0x1000000);
+  merge.o2.data = reinterpret_cast<void *>(0x2000000);
+  merge.o.data = reinterpret_cast<void *>(0x3000000);
+  merge.lse1 = reinterpret_cast<float *>(0x4000000);
+  merge.lse2 = reinterpret_cast<float *>(0x5000000);
+  merge.flags = KILN_CALL_DEPENDENT;
+  const CheckedCall checked(*registry.find("attention_merge"), &merge);
+  CHECK(checked.message == "");
+  CHECK(checked.call.arguments.operands[KILN_ATTENTION_MERGE_LSE].address == 0);
+}
+
+TEST_CASE("latent values have the scales of their keys") {
+  const Registry registry = makeBuiltinRegistry();
+  auto *k = reinterpret_cast<float *>(0x1000000);
+  auto *v = reinterpret_cast<float *>(0x2000000);
+  kiln_attention_args args = kiln_attention_args_init();
+  args.queries = 1, args.keys = 64, args.heads = 16, args.kv_heads = 1;
+  args.head_dim = 576, args.value_dim = 512;
+  args.q.type = KILN_BF16, args.k.type = KILN_E4M3;
+  args.q.data = args.k.data = reinterpret_cast<void *>(0x3000000);
+  args.o.data = reinterpret_cast<void *>(0x4000000);
+  args.k.scale = kiln_tensor_scale_init(k);
+  args.flags = KILN_ATTENTION_LATENT;
+  auto scaleOfValues = [&] {
+    const CheckedCall checked(*registry.find("attention"), &args);
+    CHECK(checked.message == "");
+    return checked.call.arguments.operands[KILN_ATTENTION_V_SCALE].address;
+  };
+  CHECK(scaleOfValues() == reinterpret_cast<uintptr_t>(k));
+  args.v.scale = kiln_tensor_scale_init(v);
+  CHECK(scaleOfValues() == reinterpret_cast<uintptr_t>(v));
+}
+
+TEST_CASE("the tables of a rope say how large they are") {
+  const Registry registry = makeBuiltinRegistry();
+  auto *data = reinterpret_cast<void *>(0x1000000);
+  kiln_rope_args args = KILN_INIT(kiln_rope_args);
+  args.tokens = 8, args.heads = args.kv_heads = 1;
+  args.head_dim = args.rotary_dim = 64;
+  args.q.type = args.k.type = args.k_cache.type = KILN_BF16;
+  args.q.data = reinterpret_cast<void *>(0x2000000);
+  args.k.data = reinterpret_cast<void *>(0x3000000);
+  args.k_cache.data = reinterpret_cast<void *>(0x4000000);
+  args.page_size = args.page_count = 16;
+  args.page_table_rows = args.page_table_columns = 2;
+  args.positions = data;
+  args.page_table = args.sequences = static_cast<int32_t *>(data);
+  args.table.data = data;
+  args.table_rows = 32;
+  auto message = [&] {
+    return CheckedCall(*registry.find("rope"), &args).message;
+  };
+  CHECK(message() == "");
+  args.table.leading_dim = 64;
+  CHECK(message() == "");
+  args.table.leading_dim = 128;
+  CHECK(message() ==
+        "table.leading_dim is 128, rotary_dim 64: tables are packed");
+  args.table.leading_dim = 0;
+  args.table_rows = 0;
+  CHECK(message() == "table_rows is 0: the table has one position at least");
+  args.table_rows = 32;
+  args.page_table_rows = 0;
+  CHECK(message() == "page_table_rows is 0, with sequences: it says how many "
+                     "sequences there are");
+  args.sequences = nullptr;
+  CHECK(message() == "");
+}
+
 namespace {
 /// A struct of a call whose second version has one field more.
 struct GrownArgs {

@@ -92,7 +92,8 @@ public:
       cache->scale = kiln_tensor_scale_init(nullptr);
     }
     rope.flags = KILN_ROPE_HAS_PAGE_TABLE | KILN_ROPE_HAS_SEQUENCES;
-    rope.page_table_columns = 4;
+    rope.page_table_rows = rope.page_table_columns = 4;
+    rope.table_rows = 64;
     setXY(elementwise);
     setChain(elementwise, links);
     links[0].op = KILN_POINTWISE_RESIDUAL;

@@ -259,7 +259,7 @@ private:
     kiln_heads_operand &operand = *operands[(*random)() % 3];
     switch ((*random)() % 8) {
     case 0:
-      merge.flags = static_cast<uint32_t>(pick(1, 2));
+      merge.flags = static_cast<uint32_t>(pick(1, 2, KILN_CALL_DEPENDENT));
       break;
     case 1:
       merge.reserved0 = 4;

@@ -100,7 +100,7 @@ private:
     args.page_table = static_cast<int32_t *>(address());
     args.page_table_columns = pick(1, 7);
     args.page_table_rows = pick(0, 3, args.tokens);
-    if (rare())
+    if (rare() && (args.page_table_rows > 0 || rare()))
       args.sequences = static_cast<int32_t *>(address());
   }
 
@@ -110,7 +110,10 @@ private:
       return;
     args.table.type = static_cast<int32_t>(pick(0, KILN_FP32, type));
     args.table.data = address();
-    args.table_rows = pick(0, 100, args.tokens);
+    args.table.leading_dim = pick(0, 0, args.rotary_dim);
+    if (rare() && rare())
+      args.table.leading_dim = 100;
+    args.table_rows = rare() && rare() ? 0 : pick(1, 100, args.tokens + 1);
   }
 
   void addFault() {

@@ -349,7 +349,9 @@ struct AttentionVisit {
     const Args &args = s.args;
     const kiln_scale *q = v.scaleOf("q.scale", args.q.scale);
     const kiln_scale *k = v.scaleOf("k.scale", args.k.scale);
-    const kiln_scale *values = v.scaleOf("v.scale", args.v.scale);
+    // A part of K has K's scales.
+    const kiln_scale *own = v.scaleOf("v.scale", args.v.scale);
+    const kiln_scale *values = own || !s.isLatent ? own : k;
     const kiln_scale *first = q ? q : k ? k : values;
     const bool isOfHead = first && first->granularity == KILN_GRANULARITY_HEAD;
     v.number(F::Scales, "scales",

@@ -28,7 +28,7 @@ struct MergeVisit {
     if (!v.begin(args, "kiln_attention_merge_args", KILN_ATTENTION_HAS_LSE))
       return;
     const kiln_dtype in = args.o1.type, out = args.o.type ? args.o.type : in;
-    const bool hasLse = args.lse || args.flags;
+    const bool hasLse = args.lse || (args.flags & KILN_ATTENTION_HAS_LSE);
     v.number(F::Batch, "batch", args.batch);
     v.number(F::Rows, "queries", args.queries);
     v.number(F::Heads, "heads", args.heads);

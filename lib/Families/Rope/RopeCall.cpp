@@ -161,6 +161,11 @@ struct RopeVisit {
               "page_table_rows is {} and page_table_columns {}, {} page_table",
               args.page_table_rows, args.page_table_columns,
               s.hasTable ? "with" : "without");
+    v.require(!s.hasSequences || args.page_table_rows > 0,
+              ErrorCode::InvalidArgument,
+              "page_table_rows is {}, with sequences: it says how many "
+              "sequences there are",
+              args.page_table_rows);
   }
 
   /// The strides of an operand that is not there.
@@ -272,6 +277,14 @@ struct RopeVisit {
     v.require(s.isRotated || args.table.type == KILN_DTYPE_NONE,
               ErrorCode::InvalidArgument,
               "table is given, but rotary_dim is 0");
+    v.require(!s.isRotated || args.table_rows > 0, ErrorCode::InvalidArgument,
+              "table_rows is {}: the table has one position at least",
+              args.table_rows);
+    v.require(!s.isRotated || args.table.leading_dim == 0 ||
+                  args.table.leading_dim == args.rotary_dim,
+              ErrorCode::Unsupported,
+              "table.leading_dim is {}, rotary_dim {}: tables are packed",
+              args.table.leading_dim, args.rotary_dim);
     if (s.isRotated)
       v.operand({.name = "table",
                  .given = args.table,
