@@ -99,11 +99,20 @@ Context *makeContext(int device) {
   return context;
 }
 
-/// Memory and handles of a context go with it.
+/// Forgets that \p object was made in \p context, which has gone.
+template <class T>
+static void leave(Object &object, Kind kind, const Context &context) {
+  if (object.kind != kind)
+    return;
+  auto &made = static_cast<T &>(object);
+  if (made.context == &context)
+    made.context = nullptr;
+}
+
+/// Memory and handles of a context go with it. Pools and graphs stay.
 void endContext(Context &context) {
-  uint64_t id = context.id;
   for (auto it = state.allocations.begin(); it != state.allocations.end();) {
-    if (it->second.contextId != id) {
+    if (it->second.context != &context) {
       ++it;
       continue;
     }
@@ -112,12 +121,12 @@ void endContext(Context &context) {
   }
   for (const auto &object : state.objects) {
     if (object->kind == Kind::Module &&
-        static_cast<Module &>(*object).contextId == id) {
+        static_cast<Module &>(*object).context == &context) {
       object->kind = Kind::Dead;
       --state.modulesLoaded;
     }
     if (object->kind == Kind::Function &&
-        static_cast<Function &>(*object).contextId == id)
+        static_cast<Function &>(*object).context == &context)
       object->kind = Kind::Dead;
     if (object->kind == Kind::Stream &&
         static_cast<Stream &>(*object).context == &context)
@@ -125,6 +134,8 @@ void endContext(Context &context) {
     if (object->kind == Kind::Event &&
         static_cast<Event &>(*object).context == &context)
       object->kind = Kind::Dead;
+    leave<GraphExec>(*object, Kind::GraphExec, context);
+    leave<MemoryPool>(*object, Kind::MemoryPool, context);
   }
   context.legacy->clear();
   std::erase_if(state.holdings, [&](const State::Holding &holding) {
@@ -317,6 +328,8 @@ CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice ordinal) {
   Device *device = deviceAt(ordinal);
   if (!device)
     return CUDA_ERROR_INVALID_DEVICE;
+  if (CUresult result = stickyOf(device->primary); result != CUDA_SUCCESS)
+    return result;
   if (!device->primary)
     device->primary = makeContext(ordinal);
   ++device->primary->references;
@@ -330,6 +343,8 @@ CUresult cuDevicePrimaryCtxRelease(CUdevice ordinal) {
   Device *device = deviceAt(ordinal);
   if (!device || !device->primary)
     return CUDA_ERROR_INVALID_CONTEXT;
+  if (CUresult result = stickyOf(device->primary); result != CUDA_SUCCESS)
+    return result;
   if (--device->primary->references > 0)
     return CUDA_SUCCESS;
   endContext(*device->primary);

@@ -56,8 +56,8 @@ KILN_FAKE_API void kilnFakeLimitSms(int count);
 KILN_FAKE_API struct CUctx_st *kilnFakeCreateContext(int device);
 /// The next kilnFakeCreateContext uses the handle again, as a driver does.
 KILN_FAKE_API void kilnFakeDestroyContext(struct CUctx_st *context);
-/// Makes every later call on the context current to this thread return
-/// \p result, as after a fault of a kernel.
+/// Makes every later call in the context current to this thread, or on a handle
+/// of it, return \p result, as after a fault of a kernel: see stickyOf().
 KILN_FAKE_API void kilnFakeKillContext(int result);
 
 // Kernels.

@@ -126,10 +126,10 @@ extern "C" {
 
 CUresult cuStreamIsCapturing(CUstream handle, CUstreamCaptureStatus *status) {
   KILN_FAKE_ENTER(cuStreamIsCapturing, Needs::Context);
-  bool valid = false;
-  Stream *stream = streamOf(handle, &valid);
-  if (!valid)
-    return CUDA_ERROR_INVALID_HANDLE;
+  CUresult result = CUDA_SUCCESS;
+  Stream *stream = streamOf(handle, result);
+  if (result != CUDA_SUCCESS)
+    return result;
   // The one legacy call that leaves the captures as they are.
   if (isLegacyStream(handle) && state.captureCount != 0 && isLegacyCaptured())
     return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
@@ -142,9 +142,10 @@ CUresult cuStreamBeginCapture(CUstream handle, CUstreamCaptureMode mode) {
   KILN_FAKE_ENTER(cuStreamBeginCapture, Needs::Context);
   if (isDefaultStream(handle))
     return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
-  Stream *stream = objectOf<Stream>(handle, Kind::Stream);
+  CUresult result = CUDA_SUCCESS;
+  Stream *stream = objectOf<Stream>(handle, Kind::Stream, result);
   if (!stream)
-    return CUDA_ERROR_INVALID_HANDLE;
+    return result;
   std::lock_guard lock(state.mutex);
   if (stream->capture != CU_STREAM_CAPTURE_STATUS_NONE)
     return CUDA_ERROR_ILLEGAL_STATE;
@@ -159,9 +160,10 @@ CUresult cuStreamBeginCapture(CUstream handle, CUstreamCaptureMode mode) {
 
 CUresult cuStreamEndCapture(CUstream handle, CUgraph *graph) {
   KILN_FAKE_ENTER(cuStreamEndCapture, Needs::Context);
-  Stream *stream = objectOf<Stream>(handle, Kind::Stream);
+  CUresult result = CUDA_SUCCESS;
+  Stream *stream = objectOf<Stream>(handle, Kind::Stream, result);
   if (!stream)
-    return CUDA_ERROR_INVALID_HANDLE;
+    return result;
   KeptObjects released; // behind the lock: the last reference calls
   std::lock_guard lock(state.mutex);
   int status = stream->capture;
@@ -186,9 +188,10 @@ CUresult cuStreamGetCaptureInfo_v3(CUstream handle,
                                    const CUgraphEdgeData **edges,
                                    size_t *count) {
   KILN_FAKE_ENTER(cuStreamGetCaptureInfo_v3, Needs::Context);
-  Stream *stream = objectOf<Stream>(handle, Kind::Stream);
+  CUresult result = CUDA_SUCCESS;
+  Stream *stream = objectOf<Stream>(handle, Kind::Stream, result);
   if (!stream)
-    return CUDA_ERROR_INVALID_HANDLE;
+    return result;
   if (dependencies || edges || count)
     return CUDA_ERROR_NOT_SUPPORTED;
   std::lock_guard lock(state.mutex);

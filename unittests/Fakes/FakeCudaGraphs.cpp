@@ -8,8 +8,11 @@ namespace kiln::fake {
 /// A kernel's node; its parameters are copied, as the driver does.
 static CUresult makeKernel(const CUDA_KERNEL_NODE_PARAMS_v3 &params,
                            Node &node) {
-  auto *function = objectOf<Function>(params.func, Kind::Function);
-  if (!function || function->contextId != current->id.load())
+  CUresult result = CUDA_SUCCESS;
+  auto *function = objectOf<Function>(params.func, Kind::Function, result);
+  if (!function)
+    return result;
+  if (function->context != current)
     return CUDA_ERROR_INVALID_HANDLE;
   CUlaunchConfig config = {};
   config.gridDimX = params.gridDimX;
@@ -19,10 +22,9 @@ static CUresult makeKernel(const CUDA_KERNEL_NODE_PARAMS_v3 &params,
   config.blockDimY = params.blockDimY;
   config.blockDimZ = params.blockDimZ;
   config.sharedMemBytes = params.sharedMemBytes;
-  if (CUresult result = checkGeometry(config, *function);
-      result != CUDA_SUCCESS)
+  if (result = checkGeometry(config, *function); result != CUDA_SUCCESS)
     return result;
-  if (CUresult result = describe(config, *function, params.kernelParams, node);
+  if (result = describe(config, *function, params.kernelParams, node);
       result != CUDA_SUCCESS)
     return result;
   node.callback = callbackOf(*function);
@@ -32,10 +34,15 @@ static CUresult makeKernel(const CUDA_KERNEL_NODE_PARAMS_v3 &params,
 
 static CUresult makeMemset(const CUDA_MEMSET_NODE_PARAMS_v2 &params,
                            Node &node) {
+  const Context *context = objectOf<Context>(params.ctx, Kind::Context);
   if (params.elementSize != 1 || params.height != 1 || params.value > 0xff ||
-      !isAllocated(params.dst, params.width) ||
-      !objectOf<Context>(params.ctx, Kind::Context))
+      !context)
     return CUDA_ERROR_INVALID_VALUE;
+  CUresult result = stickyOf(context);
+  if (result == CUDA_SUCCESS)
+    result = checkMemory(params.dst, params.width);
+  if (result != CUDA_SUCCESS)
+    return result;
   node.type = Node::Type::Memset;
   node.to = reinterpret_cast<void *>(params.dst);
   node.value = static_cast<uint8_t>(params.value);
@@ -147,6 +154,7 @@ CUresult cuGraphInstantiateWithFlags(CUgraphExec *handle, CUgraph graphHandle,
         return result;
   std::lock_guard lock(state.mutex);
   GraphExec *executable = state.make<GraphExec>();
+  executable->context = current;
   executable->nodes = graph->nodes;
   executable->kept = graph->kept;
   *handle = handleOf<CUgraphExec>(executable);
@@ -155,21 +163,24 @@ CUresult cuGraphInstantiateWithFlags(CUgraphExec *handle, CUgraph graphHandle,
 
 CUresult cuGraphLaunch(CUgraphExec handle, CUstream stream) {
   KILN_FAKE_ENTER(cuGraphLaunch, Needs::Context);
-  GraphExec *executable = objectOf<GraphExec>(handle, Kind::GraphExec);
-  if (!executable)
-    return CUDA_ERROR_INVALID_HANDLE;
+  CUresult result = CUDA_SUCCESS;
+  GraphExec *executable = objectOf<GraphExec>(handle, Kind::GraphExec, result);
+  if (executable)
+    streamOf(stream, result);
+  if (result != CUDA_SUCCESS)
+    return result;
   for (const Node &node : executable->nodes)
-    if (CUresult result = enqueue(stream, Node(node), true);
-        result != CUDA_SUCCESS)
+    if (result = enqueue(stream, Node(node), true); result != CUDA_SUCCESS)
       return result;
   return CUDA_SUCCESS;
 }
 
 CUresult cuGraphExecDestroy(CUgraphExec handle) {
   KILN_FAKE_ENTER(cuGraphExecDestroy, Needs::Init);
-  GraphExec *executable = objectOf<GraphExec>(handle, Kind::GraphExec);
+  CUresult result = CUDA_SUCCESS;
+  GraphExec *executable = objectOf<GraphExec>(handle, Kind::GraphExec, result);
   if (!executable)
-    return CUDA_ERROR_INVALID_HANDLE;
+    return result;
   executable->kind = Kind::Dead;
   executable->nodes = {}; // tests of many trials make millions
   // The last reference calls, so no lock is held.

@@ -19,10 +19,12 @@ static const std::pair<const uint64_t, Allocation> *find(uint64_t address) {
   return address - found.first <= found.second.bytes ? &found : nullptr;
 }
 
-bool isAllocated(uint64_t address, uint64_t bytes) {
+CUresult checkMemory(uint64_t address, uint64_t bytes) {
   std::lock_guard lock(state.mutex);
   const auto *found = find(address);
-  return found && bytes <= found->second.bytes - (address - found->first);
+  if (!found || bytes > found->second.bytes - (address - found->first))
+    return CUDA_ERROR_INVALID_VALUE;
+  return stickyOf(found->second.context);
 }
 
 bool isHollow(const void *address, uint64_t bytes) {
@@ -76,7 +78,7 @@ static CUresult allocate(CUdeviceptr *address, size_t bytes) {
   *address = reinterpret_cast<CUdeviceptr>(memory);
   device.bytesInUse += bytes;
   state.peakBytes = std::max(state.peakBytes, state.bytesInUse());
-  state.allocations[*address] = {bytes, current->device, current->id, isHollow};
+  state.allocations[*address] = {bytes, current->device, current, isHollow};
   return CUDA_SUCCESS;
 }
 
@@ -87,46 +89,54 @@ CUresult cuMemAlloc(CUdeviceptr *address, size_t bytes) {
 
 // Pools keep nothing: freed memory leaves the device at once.
 
+static MemoryPool *poolOf(CUmemoryPool handle, CUresult &result) {
+  auto *pool = objectOf<MemoryPool>(handle, Kind::MemoryPool, result);
+  if (result == CUDA_ERROR_INVALID_HANDLE)
+    result = CUDA_ERROR_INVALID_VALUE;
+  return pool;
+}
+
 CUresult cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *props) {
   KILN_FAKE_ENTER(cuMemPoolCreate, Needs::Init);
   std::lock_guard lock(state.mutex);
   if (props->location.id < 0 || props->location.id >= state.deviceCount)
     return CUDA_ERROR_INVALID_DEVICE;
-  *pool = handleOf<CUmemoryPool>(state.make<MemoryPool>());
+  auto *made = state.make<MemoryPool>();
+  made->context = current;
+  *pool = handleOf<CUmemoryPool>(made);
   return CUDA_SUCCESS;
 }
 
 CUresult cuMemPoolDestroy(CUmemoryPool handle) {
   KILN_FAKE_ENTER(cuMemPoolDestroy, Needs::Init);
-  auto *pool = objectOf<MemoryPool>(handle, Kind::MemoryPool);
-  if (!pool)
-    return CUDA_ERROR_INVALID_VALUE;
-  pool->kind = Kind::Dead;
-  return CUDA_SUCCESS;
+  CUresult result = CUDA_SUCCESS;
+  if (MemoryPool *pool = poolOf(handle, result))
+    pool->kind = Kind::Dead;
+  return result;
 }
 
 CUresult cuMemPoolSetAttribute(CUmemoryPool handle, CUmemPool_attribute,
                                void *) {
   KILN_FAKE_ENTER(cuMemPoolSetAttribute, Needs::Init);
-  return objectOf<MemoryPool>(handle, Kind::MemoryPool)
-             ? CUDA_SUCCESS
-             : CUDA_ERROR_INVALID_VALUE;
+  CUresult result = CUDA_SUCCESS;
+  poolOf(handle, result);
+  return result;
 }
 
 CUresult cuMemPoolTrimTo(CUmemoryPool handle, size_t) {
   KILN_FAKE_ENTER(cuMemPoolTrimTo, Needs::Init);
-  return objectOf<MemoryPool>(handle, Kind::MemoryPool)
-             ? CUDA_SUCCESS
-             : CUDA_ERROR_INVALID_VALUE;
+  CUresult result = CUDA_SUCCESS;
+  poolOf(handle, result);
+  return result;
 }
 
 CUresult cuMemAllocFromPoolAsync(CUdeviceptr *address, size_t bytes,
                                  CUmemoryPool handle, CUstream streamHandle) {
   KILN_FAKE_ENTER(cuMemAllocFromPoolAsync, Needs::Context);
-  bool valid = false;
-  Stream *stream = streamOf(streamHandle, &valid);
-  if (!valid || !objectOf<MemoryPool>(handle, Kind::MemoryPool))
-    return CUDA_ERROR_INVALID_VALUE;
+  CUresult result = CUDA_SUCCESS;
+  Stream *stream = streamOf(streamHandle, result);
+  if (result != CUDA_SUCCESS || !poolOf(handle, result))
+    return result;
   if (stream && stream->capture != CU_STREAM_CAPTURE_STATUS_NONE)
     return ruinCapture(*stream, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
   return allocate(address, bytes);
@@ -136,14 +146,16 @@ CUresult cuMemAllocFromPoolAsync(CUdeviceptr *address, size_t bytes,
 /// context ends.
 CUresult cuMemFreeAsync(CUdeviceptr address, CUstream streamHandle) {
   KILN_FAKE_ENTER(cuMemFreeAsync, Needs::Context);
-  bool valid = false;
-  Stream *stream = streamOf(streamHandle, &valid);
-  if (!valid)
-    return CUDA_ERROR_INVALID_HANDLE;
+  CUresult result = CUDA_SUCCESS;
+  Stream *stream = streamOf(streamHandle, result);
+  if (result != CUDA_SUCCESS)
+    return result;
   std::lock_guard lock(state.mutex);
   auto found = state.allocations.find(address);
   if (found == state.allocations.end())
     return CUDA_ERROR_INVALID_VALUE;
+  if (CUresult dead = stickyOf(found->second.context); dead != CUDA_SUCCESS)
+    return dead;
   if (stream && !stream->held.empty())
     return CUDA_SUCCESS;
   freeAllocation(address, found->second);
@@ -161,6 +173,8 @@ CUresult cuMemFree(CUdeviceptr address) {
   auto found = state.allocations.find(address);
   if (found == state.allocations.end())
     return CUDA_ERROR_INVALID_VALUE;
+  if (CUresult dead = stickyOf(found->second.context); dead != CUDA_SUCCESS)
+    return dead;
   freeAllocation(address, found->second);
   state.allocations.erase(found);
   return CUDA_SUCCESS;
@@ -177,8 +191,8 @@ CUresult cuMemGetInfo(size_t *freeBytes, size_t *totalBytes) {
 
 CUresult cuMemcpyHtoD(CUdeviceptr to, const void *from, size_t bytes) {
   KILN_FAKE_ENTER(cuMemcpyHtoD, Needs::Quiet);
-  if (!isAllocated(to, bytes))
-    return CUDA_ERROR_INVALID_VALUE;
+  if (CUresult result = checkMemory(to, bytes); result != CUDA_SUCCESS)
+    return result;
   if (CUresult result = awaitHeld(Awaits::Legacy); result != CUDA_SUCCESS)
     return result;
   std::memcpy(reinterpret_cast<void *>(to), from, bytes);
@@ -187,8 +201,8 @@ CUresult cuMemcpyHtoD(CUdeviceptr to, const void *from, size_t bytes) {
 
 CUresult cuMemcpyDtoH(void *to, CUdeviceptr from, size_t bytes) {
   KILN_FAKE_ENTER(cuMemcpyDtoH, Needs::Quiet);
-  if (!isAllocated(from, bytes))
-    return CUDA_ERROR_INVALID_VALUE;
+  if (CUresult result = checkMemory(from, bytes); result != CUDA_SUCCESS)
+    return result;
   if (CUresult result = awaitHeld(Awaits::Legacy); result != CUDA_SUCCESS)
     return result;
   std::memcpy(to, reinterpret_cast<const void *>(from), bytes);
@@ -208,32 +222,34 @@ static CUresult enqueueCopy(void *to, const void *from, size_t bytes,
 CUresult cuMemcpyHtoDAsync(CUdeviceptr to, const void *from, size_t bytes,
                            CUstream stream) {
   KILN_FAKE_ENTER(cuMemcpyHtoDAsync, Needs::Context);
-  if (!isAllocated(to, bytes))
-    return CUDA_ERROR_INVALID_VALUE;
+  if (CUresult result = checkMemory(to, bytes); result != CUDA_SUCCESS)
+    return result;
   return enqueueCopy(reinterpret_cast<void *>(to), from, bytes, stream);
 }
 
 CUresult cuMemcpyDtoHAsync(void *to, CUdeviceptr from, size_t bytes,
                            CUstream stream) {
   KILN_FAKE_ENTER(cuMemcpyDtoHAsync, Needs::Context);
-  if (!isAllocated(from, bytes))
-    return CUDA_ERROR_INVALID_VALUE;
+  if (CUresult result = checkMemory(from, bytes); result != CUDA_SUCCESS)
+    return result;
   // All memory of the host is pageable here: the driver returns when it has
   // copied.
-  bool valid = false;
-  if (Stream *queue = streamOf(stream, &valid); valid)
-    if (CUresult result = queue ? awaitHeld(Awaits::Stream, queue)
-                                : awaitHeld(Awaits::Legacy);
-        result != CUDA_SUCCESS)
-      return result;
+  CUresult result = CUDA_SUCCESS;
+  Stream *queue = streamOf(stream, result);
+  if (result == CUDA_SUCCESS)
+    result =
+        queue ? awaitHeld(Awaits::Stream, queue) : awaitHeld(Awaits::Legacy);
+  if (result != CUDA_SUCCESS)
+    return result;
   return enqueueCopy(to, reinterpret_cast<const void *>(from), bytes, stream);
 }
 
 CUresult cuMemcpyDtoDAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes,
                            CUstream stream) {
   KILN_FAKE_ENTER(cuMemcpyDtoDAsync, Needs::Context);
-  if (!isAllocated(to, bytes) || !isAllocated(from, bytes))
-    return CUDA_ERROR_INVALID_VALUE;
+  for (CUdeviceptr address : {to, from})
+    if (CUresult result = checkMemory(address, bytes); result != CUDA_SUCCESS)
+      return result;
   return enqueueCopy(reinterpret_cast<void *>(to),
                      reinterpret_cast<const void *>(from), bytes, stream);
 }
@@ -241,8 +257,8 @@ CUresult cuMemcpyDtoDAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes,
 CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char value, size_t bytes,
                          CUstream stream) {
   KILN_FAKE_ENTER(cuMemsetD8Async, Needs::Context);
-  if (!isAllocated(to, bytes))
-    return CUDA_ERROR_INVALID_VALUE;
+  if (CUresult result = checkMemory(to, bytes); result != CUDA_SUCCESS)
+    return result;
   Node node;
   node.type = Node::Type::Memset;
   node.to = reinterpret_cast<void *>(to);

@@ -123,7 +123,7 @@ CUresult cuModuleLoadData(CUmodule *handle, const void *data) {
     return result;
   std::lock_guard lock(state.mutex);
   Module *module = state.make<Module>();
-  module->contextId = current->id;
+  module->context = current;
   module->text = textOf(image);
   ++state.modulesLoaded;
   *handle = handleOf<CUmodule>(module);
@@ -135,9 +135,10 @@ CUresult cuModuleUnload(CUmodule handle) {
   if (CUresult result = awaitDevice(); result != CUDA_SUCCESS)
     return result;
   std::lock_guard lock(state.mutex);
-  Module *module = objectOf<Module>(handle, Kind::Module);
+  CUresult result = CUDA_SUCCESS;
+  Module *module = objectOf<Module>(handle, Kind::Module, result);
   if (!module)
-    return CUDA_ERROR_INVALID_HANDLE;
+    return result;
   for (CUfunction function : module->functions)
     objectOf<Function>(function, Kind::Function)->kind = Kind::Dead;
   module->kind = Kind::Dead;
@@ -149,15 +150,16 @@ CUresult cuModuleGetFunction(CUfunction *handle, CUmodule moduleHandle,
                              const char *name) {
   KILN_FAKE_ENTER(cuModuleGetFunction, Needs::Context);
   std::lock_guard lock(state.mutex);
-  Module *module = objectOf<Module>(moduleHandle, Kind::Module);
+  CUresult result = CUDA_SUCCESS;
+  Module *module = objectOf<Module>(moduleHandle, Kind::Module, result);
   if (!module)
-    return CUDA_ERROR_INVALID_HANDLE;
+    return result;
   if (!containsWord(module->text, name))
     return CUDA_ERROR_NOT_FOUND;
   Function *function = state.make<Function>();
   function->name = name;
   function->module = module;
-  function->contextId = module->contextId;
+  function->context = module->context;
   function->attributes = {{CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, 1024},
                           {CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, 0},
                           {CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES, 0},
@@ -172,16 +174,18 @@ CUresult cuModuleGetFunction(CUfunction *handle, CUmodule moduleHandle,
 
 CUresult cuFuncLoad(CUfunction handle) {
   KILN_FAKE_ENTER(cuFuncLoad, Needs::Quiet);
-  return objectOf<Function>(handle, Kind::Function) ? CUDA_SUCCESS
-                                                    : CUDA_ERROR_INVALID_HANDLE;
+  CUresult result = CUDA_SUCCESS;
+  objectOf<Function>(handle, Kind::Function, result);
+  return result;
 }
 
 CUresult cuFuncSetAttribute(CUfunction handle, CUfunction_attribute attribute,
                             int value) {
   KILN_FAKE_ENTER(cuFuncSetAttribute, Needs::Context);
-  auto *function = objectOf<Function>(handle, Kind::Function);
+  CUresult result = CUDA_SUCCESS;
+  auto *function = objectOf<Function>(handle, Kind::Function, result);
   if (!function)
-    return CUDA_ERROR_INVALID_HANDLE;
+    return result;
   if (attribute == CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES) {
     int limit = deviceAttribute(
         *function, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN);
@@ -196,9 +200,10 @@ CUresult cuFuncSetAttribute(CUfunction handle, CUfunction_attribute attribute,
 CUresult cuOccupancyMaxActiveClusters(int *count, CUfunction handle,
                                       const CUlaunchConfig *config) {
   KILN_FAKE_ENTER(cuOccupancyMaxActiveClusters, Needs::Context);
-  auto *function = objectOf<Function>(handle, Kind::Function);
+  CUresult result = CUDA_SUCCESS;
+  auto *function = objectOf<Function>(handle, Kind::Function, result);
   if (!function)
-    return CUDA_ERROR_INVALID_HANDLE;
+    return result;
   unsigned size = 1;
   for (unsigned i = 0; i < config->numAttrs; ++i)
     if (config->attrs[i].id == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION)

@@ -25,35 +25,53 @@ char *targetOf(const CUDA_MEMCPY2D &copy) {
              : reinterpret_cast<char *>(copy.dstDevice);
 }
 
-/// Whether the device has the rows on each side that names it.
-bool isAllocated2d(const CUDA_MEMCPY2D &copy) {
+/// Success where the device has the rows on each side that names it.
+CUresult checkMemory2d(const CUDA_MEMCPY2D &copy) {
   if (copy.Height == 0 || copy.WidthInBytes == 0)
-    return true;
-  auto fits = [&](CUmemorytype type, uint64_t address, size_t pitch) {
-    return type == CU_MEMORYTYPE_HOST ||
-           isAllocated(address, (copy.Height - 1) * pitch + copy.WidthInBytes);
+    return CUDA_SUCCESS;
+  if (copy.WidthInBytes > copy.srcPitch || copy.WidthInBytes > copy.dstPitch)
+    return CUDA_ERROR_INVALID_VALUE;
+  auto check = [&](CUmemorytype type, uint64_t address, size_t pitch) {
+    const uint64_t bytes = (copy.Height - 1) * pitch + copy.WidthInBytes;
+    return type == CU_MEMORYTYPE_HOST ? CUDA_SUCCESS
+                                      : checkMemory(address, bytes);
   };
-  return copy.WidthInBytes <= copy.srcPitch &&
-         copy.WidthInBytes <= copy.dstPitch &&
-         fits(copy.srcMemoryType, copy.srcDevice, copy.srcPitch) &&
-         fits(copy.dstMemoryType, copy.dstDevice, copy.dstPitch);
+  const CUresult source =
+      check(copy.srcMemoryType, copy.srcDevice, copy.srcPitch);
+  return source != CUDA_SUCCESS
+             ? source
+             : check(copy.dstMemoryType, copy.dstDevice, copy.dstPitch);
 }
 
 CUresult copyRows(const CUDA_MEMCPY2D *copy) {
-  if (!copy || !isAllocated2d(*copy))
+  if (!copy)
     return CUDA_ERROR_INVALID_VALUE;
+  if (CUresult result = checkMemory2d(*copy); result != CUDA_SUCCESS)
+    return result;
   for (size_t row = 0; row < copy->Height; ++row)
     std::memcpy(targetOf(*copy) + row * copy->dstPitch,
                 sourceOf(*copy) + row * copy->srcPitch, copy->WidthInBytes);
   return CUDA_SUCCESS;
 }
 
+/// As for the functions of CudaSymbols.def, whose calls are counted.
+CUresult requireContext() {
+  if (!state.initialised)
+    return CUDA_ERROR_NOT_INITIALIZED;
+  return current ? stickyOf(current) : CUDA_ERROR_INVALID_CONTEXT;
+}
+
 } // namespace
+
+#define REQUIRE_CONTEXT()                                                      \
+  if (CUresult entered = requireContext(); entered != CUDA_SUCCESS)            \
+  return entered
 
 #pragma GCC visibility push(default)
 extern "C" {
 
 CUresult cuMemHostAlloc(void **memory, size_t bytes, unsigned) {
+  REQUIRE_CONTEXT();
   constexpr size_t kAlignment = 4096;
   return posix_memalign(memory, kAlignment, bytes) == 0
              ? CUDA_SUCCESS
@@ -61,11 +79,13 @@ CUresult cuMemHostAlloc(void **memory, size_t bytes, unsigned) {
 }
 
 CUresult cuMemFreeHost(void *memory) {
+  REQUIRE_CONTEXT();
   std::free(memory);
   return CUDA_SUCCESS;
 }
 
 CUresult cuMemcpy2DUnaligned(const CUDA_MEMCPY2D *copy) {
+  REQUIRE_CONTEXT();
   return copyRows(copy);
 }
 
@@ -87,6 +107,7 @@ CUresult cuEventSynchronize(CUevent event) {
 CUresult cuLaunchKernel(CUfunction, unsigned, unsigned, unsigned, unsigned,
                         unsigned, unsigned, unsigned, CUstream, void **,
                         void **) {
+  REQUIRE_CONTEXT();
   return CUDA_ERROR_NOT_SUPPORTED;
 }
 

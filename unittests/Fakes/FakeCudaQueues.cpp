@@ -37,6 +37,8 @@ static CUresult runKernel(const Node &node) {
 }
 
 CUresult execute(const Node &node) {
+  if (stickyOf(node.context) != CUDA_SUCCESS)
+    return CUDA_SUCCESS; // as the driver: later calls tell
   switch (node.type) {
   case Node::Type::Kernel:
     return runKernel(node);
@@ -220,14 +222,18 @@ CUresult awaitDevice() {
 }
 
 CUresult enqueue(CUstream handle, Node &&node, bool isFromGraph) {
-  bool valid = false;
-  Stream *stream = streamOf(handle, &valid);
+  CUresult result = CUDA_SUCCESS;
+  Stream *stream = streamOf(handle, result);
+  // A graph's launch has looked, and a node of it may have killed the context.
+  if (result != CUDA_SUCCESS)
+    return isFromGraph ? CUDA_SUCCESS : result;
   // The nodes of a graph run in the graph's context.
-  if (!valid || (stream && !isFromGraph && stream->context != current))
+  if (stream && !isFromGraph && stream->context != current)
     return CUDA_ERROR_INVALID_HANDLE;
   if (isLegacyStream(handle))
-    if (CUresult result = refuseLegacyWork(); result != CUDA_SUCCESS)
-      return result;
+    result = refuseLegacyWork();
+  if (result != CUDA_SUCCESS)
+    return result;
   node.context = stream ? stream->context : current;
   const int status =
       stream ? stream->capture.load() : CU_STREAM_CAPTURE_STATUS_NONE;
@@ -245,7 +251,6 @@ CUresult enqueue(CUstream handle, Node &&node, bool isFromGraph) {
   KilnFakeStep step = {};
   if (isObserved && isStep)
     logStep(step = stepOf(node, handle, stream, isCaptured, isFromGraph));
-  CUresult result = CUDA_SUCCESS;
   if (isCaptured)
     capture(std::move(node), *stream);
   else if (!isObserved || !hold(node, stream))
@@ -266,7 +271,7 @@ CUresult awaitHeld(Awaits what, Stream *stream) {
   if (state.observers.load(std::memory_order_relaxed) == 0)
     return CUDA_SUCCESS;
   std::unique_lock lock(state.mutex);
-  Context *context = current;
+  Context *context = stream ? stream->context : current;
   auto isDone = [&] {
     if (what == Awaits::Stream)
       return stream->held.empty();
@@ -279,8 +284,9 @@ CUresult awaitHeld(Awaits what, Stream *stream) {
   if (isDone())
     return CUDA_SUCCESS;
   ++state.blockedCalls;
+  // The work that was waited for may have killed the context.
   return state.released.wait_for(lock, state.blockLimit, isDone)
-             ? CUDA_SUCCESS
+             ? stickyOf(context)
              : CUDA_ERROR_UNKNOWN;
 }
 

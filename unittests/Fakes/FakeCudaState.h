@@ -90,7 +90,7 @@ struct Callback {
 
 struct Module : Object {
   Module() : Object(Kind::Module) {}
-  uint64_t contextId = 0;
+  Context *context = nullptr;
   std::string text;
   std::vector<CUfunction> functions;
 };
@@ -99,7 +99,7 @@ struct Function : Object {
   Function() : Object(Kind::Function) {}
   std::string name;
   Module *module = nullptr;
-  uint64_t contextId = 0;
+  Context *context = nullptr;
   uint32_t maxDynamicShared = 48 << 10;
   // The attributes of these that launches look at.
   uint64_t maxThreads = 1024;
@@ -162,6 +162,7 @@ struct GraphNode : Object {
 
 struct GraphExec : Object {
   GraphExec() : Object(Kind::GraphExec) {}
+  Context *context = nullptr; ///< that it was made in
   std::vector<Node> nodes;
   KeptObjects kept;
 };
@@ -183,6 +184,7 @@ struct Stream : Object {
 
 struct MemoryPool : Object {
   MemoryPool() : Object(Kind::MemoryPool) {}
+  Context *context = nullptr; ///< that it was made in; null: none
 };
 
 struct Device {
@@ -202,7 +204,7 @@ struct Failure {
 struct Allocation {
   uint64_t bytes = 0;
   int device = 0;
-  uint64_t contextId = 0;
+  Context *context = nullptr;
   bool isHollow = false; ///< of addresses only
 };
 
@@ -356,12 +358,32 @@ inline CUresult enter(Symbol symbol, Needs needs) {
       entered != CUDA_SUCCESS)                                                 \
   return entered
 
+/// The error that killed \p context; success while it lives. Every call in the
+/// context, and on a handle of it whatever context is current, answers it. So
+/// nothing that such a call would destroy, free or unload goes, and a device
+/// whose primary context is dead gets no other one. Enqueued work does not run
+/// any more. Calls about graphs, which are of no context, go on, and so do
+/// questions that the host answers: a thread's contexts, their ids and devices.
+inline CUresult stickyOf(const Context *context) {
+  return context ? static_cast<CUresult>(
+                       context->sticky.load(std::memory_order_relaxed))
+                 : CUDA_SUCCESS;
+}
+
 /// The object behind \p handle if it is a live \p kind, else null.
 template <class T> T *objectOf(void *handle, Kind kind) {
   auto *object = static_cast<Object *>(handle);
   if (!object || object->kind.load(std::memory_order_relaxed) != kind)
     return nullptr;
   return static_cast<T *>(object);
+}
+
+/// The same for an object of a context. Null where that is dead, too; \p result
+/// is the answer then.
+template <class T> T *objectOf(void *handle, Kind kind, CUresult &result) {
+  T *object = objectOf<T>(handle, kind);
+  result = object ? stickyOf(object->context) : CUDA_ERROR_INVALID_HANDLE;
+  return result == CUDA_SUCCESS ? object : nullptr;
 }
 
 /// Handles carry the address of the Object.
@@ -378,11 +400,12 @@ inline bool isDefaultStream(CUstream handle) {
 inline bool isLegacyStream(CUstream handle) {
   return reinterpret_cast<uintptr_t>(handle) <= 1;
 }
-/// The stream object behind \p handle; null with *valid for the default ones.
-Stream *streamOf(CUstream handle, bool *valid);
+/// The stream object behind \p handle; null for the default ones. A \p result
+/// other than success is the answer of a call.
+Stream *streamOf(CUstream handle, CUresult &result);
 
 /// Executes \p node, records it if \p stream is being captured, or keeps it
-/// behind the work that is held there.
+/// behind the work that is held there. In a dead context nothing runs.
 CUresult enqueue(CUstream stream, Node &&node, bool isFromGraph = false);
 CUresult execute(const Node &node);
 /// Keeps the parameters of a kernel beyond the call that brought them.
@@ -414,8 +437,9 @@ Context *liveContext(CUcontext handle, CUresult &result);
 /// Blocks of \p threads that the whole device holds at once.
 uint64_t residentBlocks(int threads, size_t sharedBytes,
                         const Function &function);
-/// Whether [address, address + bytes) lies inside one allocation.
-bool isAllocated(uint64_t address, uint64_t bytes);
+/// Success where [address, address + bytes) lies inside one allocation, of a
+/// context that lives.
+CUresult checkMemory(uint64_t address, uint64_t bytes);
 /// Whether a copy or memset of \p bytes there is skipped.
 bool isHollow(const void *address, uint64_t bytes);
 void freeAllocation(uint64_t address, const Allocation &allocation);

@@ -8,13 +8,11 @@ using namespace kiln::fake;
 
 namespace kiln::fake {
 
-Stream *streamOf(CUstream handle, bool *valid) {
-  *valid = true;
-  if (isDefaultStream(handle))
-    return nullptr;
-  Stream *stream = objectOf<Stream>(handle, Kind::Stream);
-  *valid = stream != nullptr;
-  return stream;
+Stream *streamOf(CUstream handle, CUresult &result) {
+  if (!isDefaultStream(handle))
+    return objectOf<Stream>(handle, Kind::Stream, result);
+  result = stickyOf(current);
+  return nullptr;
 }
 
 CUresult checkGeometry(const CUlaunchConfig &config, const Function &function) {
@@ -102,21 +100,23 @@ extern "C" {
 CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction handle,
                           void **params, void **) {
   KILN_FAKE_ENTER(cuLaunchKernelEx, Needs::Context);
-  auto *function = objectOf<Function>(handle, Kind::Function);
-  if (!function ||
-      function->contextId != current->id.load(std::memory_order_relaxed))
+  CUresult result = CUDA_SUCCESS;
+  auto *function = objectOf<Function>(handle, Kind::Function, result);
+  if (!function)
+    return result;
+  if (function->context != current)
     return CUDA_ERROR_INVALID_HANDLE;
-  if (CUresult result = checkGeometry(*config, *function);
-      result != CUDA_SUCCESS)
+  if (result = checkGeometry(*config, *function); result != CUDA_SUCCESS)
     return result;
   bool isWatched = state.callbackCount.load(std::memory_order_relaxed) != 0;
   if (!isWatched && state.observers.load(std::memory_order_relaxed) == 0 &&
       state.captureCount.load(std::memory_order_relaxed) == 0 &&
       config->numAttrs == 0) {
     // Without observers: the path that dispatch is measured on.
-    bool valid = false;
-    Stream *stream = streamOf(config->hStream, &valid);
-    if (!valid || (stream && stream->context != current))
+    Stream *stream = streamOf(config->hStream, result);
+    if (result != CUDA_SUCCESS)
+      return result;
+    if (stream && stream->context != current)
       return CUDA_ERROR_INVALID_HANDLE;
     (stream ? stream->kernelAhead : current->kernelAhead)
         .store(true, std::memory_order_relaxed);
@@ -125,7 +125,7 @@ CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction handle,
     return CUDA_SUCCESS;
   }
   Node node;
-  if (CUresult result = describe(*config, *function, params, node);
+  if (result = describe(*config, *function, params, node);
       result != CUDA_SUCCESS)
     return result;
   if (isWatched)
@@ -179,9 +179,10 @@ CUresult cuCtxGetStreamPriorityRange(int *least, int *greatest) {
 /// As the driver says: it returns at once, and what is held runs to its end.
 CUresult cuStreamDestroy(CUstream handle) {
   KILN_FAKE_ENTER(cuStreamDestroy, Needs::Init);
-  Stream *stream = objectOf<Stream>(handle, Kind::Stream);
+  CUresult result = CUDA_SUCCESS;
+  Stream *stream = objectOf<Stream>(handle, Kind::Stream, result);
   if (!stream)
-    return CUDA_ERROR_INVALID_HANDLE;
+    return result;
   std::lock_guard lock(state.mutex);
   endStream(*stream);
   return CUDA_SUCCESS;
@@ -189,10 +190,10 @@ CUresult cuStreamDestroy(CUstream handle) {
 
 CUresult cuStreamGetId(CUstream handle, unsigned long long *id) {
   KILN_FAKE_ENTER(cuStreamGetId, Needs::Context);
-  bool valid = false;
-  Stream *stream = streamOf(handle, &valid);
-  if (!valid)
-    return CUDA_ERROR_INVALID_HANDLE;
+  CUresult result = CUDA_SUCCESS;
+  Stream *stream = streamOf(handle, result);
+  if (result != CUDA_SUCCESS)
+    return result;
   if (stream && stream->capture != CU_STREAM_CAPTURE_STATUS_NONE)
     return ruinCapture(*stream, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
   constexpr uint64_t kLegacyId = 7, kPerThread = uint64_t(1) << 32;
@@ -204,28 +205,28 @@ CUresult cuStreamGetId(CUstream handle, unsigned long long *id) {
 
 CUresult cuStreamSynchronize(CUstream handle) {
   KILN_FAKE_ENTER(cuStreamSynchronize, Needs::Context);
-  bool valid = false;
-  Stream *stream = streamOf(handle, &valid);
-  if (!valid)
-    return CUDA_ERROR_INVALID_HANDLE;
+  CUresult result = CUDA_SUCCESS;
+  Stream *stream = streamOf(handle, result);
+  if (result != CUDA_SUCCESS)
+    return result;
   if (stream && stream->capture != CU_STREAM_CAPTURE_STATUS_NONE)
     return ruinCapture(*stream, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
   if (isLegacyStream(handle))
-    if (CUresult result = refuseLegacyWork(); result != CUDA_SUCCESS)
-      return result;
-  if (state.captureCount.load(std::memory_order_relaxed) != 0)
-    if (CUresult result = refuseBesideCapture(kSymbol_cuStreamSynchronize);
-        result != CUDA_SUCCESS)
-      return result;
+    result = refuseLegacyWork();
+  if (result == CUDA_SUCCESS &&
+      state.captureCount.load(std::memory_order_relaxed) != 0)
+    result = refuseBesideCapture(kSymbol_cuStreamSynchronize);
+  if (result != CUDA_SUCCESS)
+    return result;
   return stream ? awaitHeld(Awaits::Stream, stream) : awaitHeld(Awaits::Legacy);
 }
 
 CUresult cuStreamGetCtx(CUstream handle, CUcontext *context) {
   KILN_FAKE_ENTER(cuStreamGetCtx, Needs::Init);
-  bool valid = false;
-  Stream *stream = streamOf(handle, &valid);
-  if (!valid)
-    return CUDA_ERROR_INVALID_HANDLE;
+  CUresult result = CUDA_SUCCESS;
+  Stream *stream = streamOf(handle, result);
+  if (result != CUDA_SUCCESS)
+    return result;
   Context *owner = stream ? stream->context : current;
   if (!owner)
     return CUDA_ERROR_INVALID_CONTEXT;
@@ -235,13 +236,13 @@ CUresult cuStreamGetCtx(CUstream handle, CUcontext *context) {
 
 CUresult cuStreamWaitEvent(CUstream handle, CUevent eventHandle, unsigned) {
   KILN_FAKE_ENTER(cuStreamWaitEvent, Needs::Context);
+  CUresult result = CUDA_SUCCESS;
   Node node;
   node.type = Node::Type::Wait;
-  node.event = objectOf<Event>(eventHandle, Kind::Event);
+  node.event = objectOf<Event>(eventHandle, Kind::Event, result);
   if (!node.event)
-    return CUDA_ERROR_INVALID_HANDLE;
-  bool valid = false;
-  Stream *stream = streamOf(handle, &valid);
+    return result;
+  Stream *stream = streamOf(handle, result);
   if (stream && stream->capture == CU_STREAM_CAPTURE_STATUS_ACTIVE &&
       !node.event->isCaptured)
     return ruinCapture(*stream, CUDA_ERROR_STREAM_CAPTURE_ISOLATION);
@@ -270,9 +271,10 @@ CUresult cuEventCreate(CUevent *handle, unsigned flags) {
 
 CUresult cuEventDestroy(CUevent handle) {
   KILN_FAKE_ENTER(cuEventDestroy, Needs::Init);
-  Event *event = objectOf<Event>(handle, Kind::Event);
+  CUresult result = CUDA_SUCCESS;
+  Event *event = objectOf<Event>(handle, Kind::Event, result);
   if (!event)
-    return CUDA_ERROR_INVALID_HANDLE;
+    return result;
   std::lock_guard lock(state.mutex);
   event->kind = Kind::Dead;
   if (event->pending == 0)
@@ -282,11 +284,12 @@ CUresult cuEventDestroy(CUevent handle) {
 
 CUresult cuEventRecord(CUevent handle, CUstream stream) {
   KILN_FAKE_ENTER(cuEventRecord, Needs::Context);
+  CUresult result = CUDA_SUCCESS;
   Node node;
   node.type = Node::Type::Event;
-  node.event = objectOf<Event>(handle, Kind::Event);
+  node.event = objectOf<Event>(handle, Kind::Event, result);
   if (!node.event)
-    return CUDA_ERROR_INVALID_HANDLE;
+    return result;
   return enqueue(stream, std::move(node));
 }
 
@@ -299,9 +302,10 @@ static int pendingOf(const Event &event) {
 
 CUresult cuEventQuery(CUevent handle) {
   KILN_FAKE_ENTER(cuEventQuery, Needs::Quiet);
-  Event *event = objectOf<Event>(handle, Kind::Event);
+  CUresult result = CUDA_SUCCESS;
+  Event *event = objectOf<Event>(handle, Kind::Event, result);
   if (!event)
-    return CUDA_ERROR_INVALID_HANDLE;
+    return result;
   int pending = pendingOf(*event);
   return pending < 0    ? CUDA_ERROR_CAPTURED_EVENT
          : pending == 0 ? CUDA_SUCCESS
@@ -310,10 +314,12 @@ CUresult cuEventQuery(CUevent handle) {
 
 CUresult cuEventElapsedTime(float *milliseconds, CUevent start, CUevent stop) {
   KILN_FAKE_ENTER(cuEventElapsedTime, Needs::Context);
-  Event *from = objectOf<Event>(start, Kind::Event);
-  Event *to = objectOf<Event>(stop, Kind::Event);
-  if (!from || !to || !from->recorded || !to->recorded || !from->timing ||
-      !to->timing)
+  CUresult result = CUDA_SUCCESS;
+  Event *from = objectOf<Event>(start, Kind::Event, result);
+  Event *to = from ? objectOf<Event>(stop, Kind::Event, result) : nullptr;
+  if (!to)
+    return result;
+  if (!from->recorded || !to->recorded || !from->timing || !to->timing)
     return CUDA_ERROR_INVALID_HANDLE;
   if (pendingOf(*from) > 0 || pendingOf(*to) > 0)
     return CUDA_ERROR_NOT_READY;
