@@ -262,6 +262,20 @@ class SmallKernelsTest(unittest.TestCase):
                     raise
         self.assertIn("rope", families)
 
+    def test_suites(self):
+        if LIBRARY is None:
+            self.skipTest("no library")
+        library = kiln_ctypes.Library(LIBRARY)
+        for family in ("rope", "gather", "sample"):
+            path = ROOT / f"benchmarks/suites/{family}.json"
+            for case in json.loads(path.read_text())["cases"]:
+                words = [f"{key}={int(value) if value is True else value}"
+                         for key, value in case.items()
+                         if key not in ("name", "family")]
+                text = " ".join([family] + words)
+                self.assertEqual(case["family"], family, text)
+                library.canonical(text)
+
 
 if __name__ == "__main__":
     if len(sys.argv) > 1:

@@ -6,6 +6,7 @@
 #include "gather/GatherParams.h"
 #include "gemm/GemmParams.h"
 #include "kiln/kiln.hpp"
+#include "rope/RopeParams.h"
 #include "rows/RowParams.h"
 #include "transpose/TransposeParams.h"
 
@@ -299,6 +300,32 @@ TEST_CASE("builders over rows describe what they were told") {
         "gather rows=3 cols=8 dtype=int8 batch=2 by=both xrows=9 yrows=9");
 }
 
+TEST_CASE("a rope's builder describes norms, caches and where slots are from") {
+  const auto *array = static_cast<const int32_t *>(at(0x100000));
+  CHECK(textOf(kiln::Rope(KILN_BF16, 3, 4, 2, 64)) ==
+        "rope tokens=3 heads=4 kvheads=2 d=64 dtype=bf16 rotary=64 kout=1");
+  CHECK(textOf(kiln::Rope(KILN_FP16, 3, 4, 2, 64)
+                   .rotary(32, 16)
+                   .style(KILN_ROPE_INTERLEAVED)
+                   .table(nullptr, 100, KILN_FP16)
+                   .norm(array, nullptr, 0.5)
+                   .q(nullptr, 512)
+                   .kOut(nullptr)) ==
+        "rope tokens=3 heads=4 kvheads=2 d=64 dtype=fp16 rotary=32 offset=16 "
+        "style=interleaved table=fp16 tablerows=100 qnorm=1 eps=0.5 kout=1 "
+        "ldq=512 ldqo=512");
+  const kiln::Rope cached = kiln::Rope(KILN_BF16, 3, 4, 2, 64)
+                                .v(nullptr)
+                                .caches(KILN_E4M3, nullptr, nullptr, 16, 9)
+                                .scales(nullptr, nullptr);
+  const std::string text = "rope tokens=3 heads=4 kvheads=2 d=64 dtype=bf16 "
+                           "rotary=64 kcache=1 vcache=1 kv=e4m3 scales=tensor ";
+  CHECK(textOf(kiln::Rope(cached).slots(array)) ==
+        text + "slots=array page=16 poolpages=9");
+  CHECK(textOf(kiln::Rope(cached).pageTable(array, 2, 5).sequences(array)) ==
+        text + "slots=table seqs=1 page=16 poolpages=9 pagerows=2 pagecols=5");
+}
+
 TEST_CASE("a copied builder keeps its own chain and scales") {
   auto norm = std::make_unique<kiln::RmsNorm>(KILN_BF16, 3, 8);
   norm->quantized(KILN_E4M3, at(0x100000));
@@ -409,6 +436,26 @@ Values valuesOf(const kiln::LaneGatherParams &p) {
                   g.batch, g.rows, g.xRows, g.yRows, g.first, g.divisor,
                   p.xPitch, p.yPitch, p.xBatchPitch, p.yBatchPitch);
 }
+Values valuesOf(const kiln::RopeParams &p) {
+  Values values = valuesOf(
+      p.q, p.k, p.v, p.qOut, p.kOut, p.kCache, p.vCache, p.table, p.qWeight,
+      p.kWeight, p.positions, p.slots, p.pageTable, p.sequences, p.kScale,
+      p.vScale, p.tokens, p.tableRows, p.pageSize, p.pageCount, p.pageTableRows,
+      p.pageTableColumns, p.heads, p.kvHeads, p.epsilon, p.isEarly);
+  for (const kiln::HeadStrides &strides :
+       {p.qStrides, p.kStrides, p.vStrides, p.qOutStrides, p.kOutStrides,
+        p.kCacheStrides, p.vCacheStrides})
+    for (const uint64_t stride :
+         valuesOf(strides.token, strides.head, strides.batch))
+      values.push_back(stride);
+  return values;
+}
+
+/// The dynamic extent of a builder's problems.
+template <class Call>
+constexpr const char *kDynamic = std::is_same_v<Call, kiln::Gemm>   ? "m"
+                                 : std::is_same_v<Call, kiln::Rope> ? "tokens"
+                                                                    : "rows";
 
 /// Launches \p call in every way, with the same result. The kernel's parameters
 /// are of type \p Params; each of \p addresses must be in them.
@@ -428,8 +475,7 @@ void checkWays(const kiln::Engine &engine, const Call &call,
     CHECK(std::count(expected.begin(), expected.end(), wanted) == 1);
   }
   kiln::Plan plan = engine.plan(call, nullptr).orThrow();
-  const char *dynamic = std::is_same_v<Call, kiln::Gemm> ? "m" : "rows";
-  kiln::Problem problem = kiln::Problem(call).range(dynamic, 1, 4096);
+  kiln::Problem problem = kiln::Problem(call).range(kDynamic<Call>, 1, 4096);
   kiln::Plan ranged = engine.plan(problem, nullptr).orThrow();
   kiln::Arguments arguments(call);
   auto check = [&](std::string way, const kiln::Status &status) {
@@ -549,6 +595,26 @@ TEST_CASE(
           .scale(0.5);
   checkWays<kiln::LaneGatherParams>(
       engine, gather, {0x1000000, 0x2000000, 0x3000000, 0x4000000});
+  kiln::Rope rope =
+      kiln::Rope(KILN_BF16, 64, 8, 2, 128)
+          .rotary(64, 32)
+          .q(at(0x1000000), 1536)
+          .k(at(0x2000000), 1536)
+          .v(at(0x3000000), 1536)
+          .qOut(at(0x4000000), 1152)
+          .kOut(at(0x5000000), 320)
+          .table(at(0x6000000), 1000)
+          .positions(static_cast<const int32_t *>(at(0x7000000)))
+          .norm(at(0x8000000), at(0x9000000), 0.5)
+          .caches(KILN_E4M3, at(0xa000000), at(0xb000000), 16, 100)
+          .scales(static_cast<float *>(at(0xc000000)),
+                  static_cast<float *>(at(0xd000000)))
+          .pageTable(static_cast<const int32_t *>(at(0xe000000)), 5, 63)
+          .sequences(static_cast<const int32_t *>(at(0xf000000)));
+  std::vector<uintptr_t> ropeOperands;
+  for (uintptr_t operand = 1; operand <= 15; ++operand)
+    ropeOperands.push_back(operand << 24);
+  checkWays<kiln::RopeParams>(engine, rope, ropeOperands);
 }
 
 TEST_CASE("S4: a plan launches a call with the call's own sizes, or not") {
