@@ -13,8 +13,9 @@ logits in other ways: in chunks, token by token, and one prompt alone.
 
 It passes where the RMS deviation and the mean KL divergence are at most --bar
 times those of transformers' bf16, where the engine's greatest logit is the
-truth's at each position that is decided, and where its other ways are off from
-its first by no more than transformers' bf16 is off from the truth.
+truth's at each position that is decided (greedy_figures.py), and where its other
+ways are off from its first by no more than transformers' bf16 is off from the
+truth.
 """
 import argparse
 import copy
@@ -29,8 +30,10 @@ import tempfile
 import torch
 
 import llama_configs
+from greedy_figures import DEVIATIONS
 from llama_engine import export_model, write_logits
-from logit_figures import deviation, difference, greedy, rounded
+from logit_figures import (deviation, difference, greedy, margin_noise,
+                           rounded)
 from result_files import (Progress, Stopwatch, driver_version, number,
                           parse_with_result, write_document)
 
@@ -41,7 +44,9 @@ PROTOCOL = (
     "each with {new} more that transformers chose greedily in fp32; truth: "
     "transformers in fp32, TF32 off, sdpa; figures over all positions; KL of "
     "the truth against the side; transformers' bf16 logits are rounded to "
-    "bf16, as it returns them.")
+    "bf16, as it returns them; a position is decided where the truth's margin "
+    "between its best two tokens is more than {deviations:g} times the RMS "
+    "deviation of transformers' bf16 at such tokens, and in all of its row.")
 
 
 #===------------------------------------------------------------------------===#
@@ -163,14 +168,15 @@ def compare(name, config, folder, options, watch):
         found = engine.logits(prompts)
     with watch.phase("figures"):
         kiln, peer = deviation(truth, found), deviation(truth, narrow)
+        noise = margin_noise(truth, narrow)
         row = {"model": name, "layers": config["num_hidden_layers"],
                "positions": truth.shape[0],
                "kiln": rounded(kiln), "transformers_bf16": rounded(peer),
                "ratio_rms": round(kiln["rms"] / peer["rms"], 4),
                "ratio_kl": round(kiln["kl_mean"] / peer["kl_mean"], 4),
                "ratio_max": round(kiln["max"] / peer["max"], 4),
-               "greedy": greedy(truth, found),
-               "greedy_transformers_bf16": greedy(truth, narrow)}
+               "greedy": greedy(truth, found, noise),
+               "greedy_transformers_bf16": greedy(truth, narrow, noise)}
     if options.ways:
         with watch.phase("other ways"):
             row["ways"] = other_ways(engine, prompts, found, peer["rms"],
@@ -184,16 +190,19 @@ def faults_of(row, bar):
     # Not a number is a fault, too.
     faults = [f"{key} is {row[key]}" for key in ("ratio_rms", "ratio_kl")
               if not row[key] <= bar]
-    wrong = row["greedy"]["wrong_where_decided"]
+    wrong, decided = (row["greedy"][key]
+                      for key in ("wrong_where_decided", "decided"))
     if wrong:
         faults.append(f"{wrong} greatest logits are wrong where decided")
+    if decided == 0:
+        faults.append("no greatest logit is decided")
     return faults + [f"{way} is off by {figures['rms']}"
                      for way, figures in row.get("ways", {}).items()
                      if not figures["within"]]
 
 
 HEADER = (f"{'model':22} {'rms/std':>8} {'bf16':>8} {'ratio':>6} "
-          f"{'KL ratio':>8} {'top-1':>6} {'bf16':>6} {'decided':>9}  faults")
+          f"{'KL ratio':>8} {'top-1':>6} {'bf16':>6} {'undecided':>9}  faults")
 
 
 def line_of(row):
@@ -201,12 +210,12 @@ def line_of(row):
         return f"{row['model']:22} {row['error']}"
     kiln, peer, chosen = (row["kiln"], row["transformers_bf16"],
                           row["greedy"])
-    decided = f"{chosen['decided']}/{chosen['positions']}"
+    undecided = f"{100 * chosen['undecided_share']:.1f} %"
     return (f"{row['model']:22} {number(kiln['rms_over_std'], 8, 5)} "
             f"{number(peer['rms_over_std'], 8, 5)} "
             f"{number(row['ratio_rms'], 6, 3)} "
             f"{number(row['ratio_kl'], 8, 3)} {number(kiln['top1'], 6, 3)} "
-            f"{number(peer['top1'], 6, 3)} {decided:>9}  "
+            f"{number(peer['top1'], 6, 3)} {undecided:>9}  "
             f"{'; '.join(row['faults']) or 'none'}")
 
 
@@ -251,6 +260,7 @@ def new_document(options):
             "transformers": importlib.metadata.version("transformers"),
             "bar": options.bar, "protocol": PROTOCOL.format(
                 seed=options.seed, new=options.new_tokens,
+                deviations=DEVIATIONS,
                 lengths=", ".join(map(str, options.lengths))),
             "interrupted": True, "left_out": [], "models": []}
 

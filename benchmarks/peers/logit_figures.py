@@ -3,6 +3,8 @@ llama_numerics.py. Logits are fp32 tensors [positions][vocabulary] of one device
 """
 import torch
 
+from greedy_figures import judge, noise_of
+
 # Rows at a time, for the memory of fp64.
 ROWS = 64
 
@@ -44,18 +46,22 @@ def deviation(truth, found):
             "top1": same}
 
 
-def greedy(truth, found):
-    """Compares the greatest logits of each position. A position is decided
-    where the truth's margin between its best two tokens is more than twice the
-    larger deviation of these two; there, `found` has to choose the same."""
+def margin_noise(truth, narrow):
+    """The noise of bf16 in the margin of each position, by the logits of a
+    bf16 peer: greedy_figures.noise_of()."""
     best = truth.topk(2, -1)
-    margin = best.values[:, 0] - best.values[:, 1]
-    off = (found.gather(-1, best.indices) - best.values).abs().amax(-1)
-    decided = margin > 2 * off
+    pairs = (narrow.gather(-1, best.indices) - best.values).double()
+    rows = torch.cat([(x - y).square().mean(-1).sqrt()
+                      for x, y in row_blocks(narrow, truth)])
+    return noise_of(pairs.tolist(), rows.tolist())
+
+
+def greedy(truth, found, noise):
+    """Compares the greatest logits of each position: greedy_figures.judge()."""
+    best = truth.topk(2, -1)
+    margins = (best.values[:, 0] - best.values[:, 1]).double()
     same = found.argmax(-1) == best.indices[:, 0]
-    return {"positions": truth.shape[0], "decided": int(decided.sum()),
-            "same": int(same.sum()),
-            "wrong_where_decided": int((decided & ~same).sum())}
+    return judge(margins.tolist(), noise, same.tolist())
 
 
 def rounded(figures):

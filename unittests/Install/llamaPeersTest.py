@@ -7,6 +7,7 @@ With a library, it parses the texts of all cases of small_kernels.py.
 """
 import json
 import pathlib
+import random
 import stat
 import sys
 import tempfile
@@ -15,6 +16,7 @@ import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT / "benchmarks" / "peers"))
+import greedy_figures  # noqa: E402
 import kiln_ctypes  # noqa: E402
 import llama_configs  # noqa: E402
 import llama_race_cases  # noqa: E402
@@ -229,6 +231,48 @@ class RoundsTest(unittest.TestCase):
     def test_without_the_engine(self):
         case = types.SimpleNamespace(kind="decode")
         self.assertEqual(ratios_of(case, {"torch": {"ms": 5.0}}, None), {})
+
+
+class GreedyTest(unittest.TestCase):
+    def test_the_noise_of_a_margin(self):
+        # RMS of the pairs: 0.1. The last row is worse than that.
+        noise = greedy_figures.noise_of(
+            [(0.1, -0.1), (-0.1, 0.1), (0.1, 0.1)], [0.05, 0.1, 0.3])
+        for found, rms in zip(noise, (0.1, 0.1, 0.3)):
+            self.assertAlmostEqual(found, greedy_figures.DEVIATIONS * rms)
+
+    def test_only_decided_positions_count(self):
+        figures = greedy_figures.judge([0.7, 0.5, 0.9, 2.0],
+                                       [0.6, 0.6, 1.0, 0.6],
+                                       [True, False, False, False])
+        self.assertEqual(figures, {
+            "positions": 4, "decided": 2, "undecided_share": 0.5, "same": 1,
+            "wrong_where_decided": 1})
+
+    def test_a_noise_that_is_no_number_decides_nothing(self):
+        noise = greedy_figures.noise_of([(float("nan"), 0.0)], [0.1])
+        figures = greedy_figures.judge([5.0], noise, [False])
+        self.assertEqual((figures["decided"], figures["undecided_share"]),
+                         (0, 1))
+
+    def test_third_tokens_that_overtake_in_the_noise_are_no_fault(self):
+        """A false fault of a fixed margin: the deviation at the best two tokens
+        is small by chance, and a third token overtakes both."""
+        random.seed(7)
+        margins, pairs, same = [], [], []
+        for _ in range(2000):
+            truth = sorted(random.expovariate(1 / 0.26) for _ in range(3))
+            peer, own = ([random.gauss(0, 0.045) for _ in range(3)]
+                         for _ in range(2))
+            margins.append(truth[2] - truth[1])
+            pairs.append((peer[2], peer[1]))
+            found = [x + 1.2 * off for x, off in zip(truth, own)]
+            same.append(found[2] == max(found))
+        noise = greedy_figures.noise_of(pairs, [0.045] * len(pairs))
+        figures = greedy_figures.judge(margins, noise, same)
+        self.assertLess(figures["same"], 2000)
+        self.assertEqual(figures["wrong_where_decided"], 0)
+        self.assertGreater(figures["decided"], 500)
 
 
 class SmallKernelsTest(unittest.TestCase):
