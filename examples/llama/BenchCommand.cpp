@@ -1,22 +1,17 @@
 //===- BenchCommand.cpp - a synthetic workload ----------------------------===//
+#include "Bench.h"
 #include "Commands.h"
 #include "Error.h"
-#include "Metrics.h"
 #include "Report.h"
-#include "Server.h"
 #include "Workload.h"
 
-#include <chrono>
 #include <cstdio>
 #include <fstream>
 #include <nlohmann/json.hpp>
-#include <thread>
 
 namespace llama {
 
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 /// Waits of Kiln's beyond this are stalls.
 constexpr double kStallMs = 5;
@@ -41,38 +36,6 @@ std::vector<WorkloadRequest> workloadOf(Options &options,
   load.newTokens.most = options.number("most-new", 500);
   load.sharedPrefixTokens = options.number("shared-prefix", 0);
   return makeWorkload(load, model.vocabSize, seed);
-}
-
-/// Serves all of \p load, each request at its time.
-MetricsSummary serve(Server &server, const std::vector<WorkloadRequest> &load) {
-  Metrics metrics;
-  const Clock::time_point start = Clock::now();
-  auto now = [&] {
-    return std::chrono::duration<double>(Clock::now() - start).count();
-  };
-  size_t next = 0;
-  while (next < load.size() || !server.idle()) {
-    for (; next < load.size() && load[next].arrivalSeconds <= now(); ++next) {
-      const WorkloadRequest &from = load[next];
-      Request request;
-      request.prompt = from.prompt;
-      request.maxNewTokens = from.newTokens;
-      const SequenceId id = server.submit(std::move(request));
-      metrics.arrived(id, from.arrivalSeconds,
-                      static_cast<int64_t>(from.prompt.size()));
-    }
-    if (server.idle() && next < load.size()) {
-      std::this_thread::sleep_for(std::chrono::duration<double>(
-          std::max(0.0, load[next].arrivalSeconds - now())));
-      continue;
-    }
-    for (const NewToken &token : server.step()) {
-      const double at = now();
-      metrics.started(token.id, at);
-      metrics.gotToken(token.id, at);
-    }
-  }
-  return metrics.summarize();
 }
 
 void print(const nlohmann::json &report, const MetricsSummary &summary) {
@@ -100,7 +63,8 @@ int benchCommand(Options &options) {
   uint64_t position = 0;
   waitsReport(runner, position, 0); // skips the waits of preparing
   const kiln::Statistics before = runner.engine().statistics().orThrow();
-  const MetricsSummary summary = serve(server, load);
+  Bench bench(server, load);
+  const MetricsSummary summary = bench.serve();
 
   nlohmann::json report;
   report["device"] = gpu.name();

@@ -1,22 +1,12 @@
-# kiln-llama: the host side (CMakeLists.txt), the shared library and the driver.
+# kiln-llama: the commands of the engine (CMakeLists.txt).
 add_executable(kiln-llama
   llama/BenchCommand.cpp
-  llama/DeviceWeights.cpp
   llama/ExportCommand.cpp
-  llama/Gpu.cpp
   llama/LockstepCommand.cpp
   llama/LogitsCommand.cpp
-  llama/ManualSteps.cpp
   llama/Options.cpp
-  llama/Report.cpp
-  llama/RopeTable.cpp
-  llama/Runner.cpp
-  llama/Server.cpp
-  llama/StepInputs.cpp
-  llama/Transformer.cpp
   llama/main.cpp)
-target_link_libraries(kiln-llama PRIVATE llama_host kiln ${CMAKE_DL_LIBS})
-target_include_directories(kiln-llama PRIVATE ${PROJECT_SOURCE_DIR}/include)
+target_link_libraries(kiln-llama PRIVATE llama_engine)
 target_compile_options(kiln-llama PRIVATE -Wall -Wextra)
 target_link_options(kiln-llama PRIVATE -static-libstdc++ -static-libgcc)
 # The build folder may be moved or copied to the machine with the GPU.

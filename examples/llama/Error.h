@@ -22,7 +22,8 @@ public:
   using Error::Error;
 };
 
-/// An earlier fault killed the context: no call of this process helps.
+/// A fault killed the context: no call of this process helps any more. The
+/// message says what failed, and what was lost where that is known.
 class DeviceLost : public Error {
 public:
   using Error::Error;

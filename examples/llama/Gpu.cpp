@@ -1,10 +1,13 @@
 //===- Gpu.cpp ------------------------------------------------------------===//
 #include "Gpu.h"
 
+#include "Bytes.h"
 #include "Error.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <dlfcn.h>
+#include <iterator>
 #include <utility>
 
 namespace llama {
@@ -17,8 +20,13 @@ constexpr int kOutOfMemory = 2, kNotReady = 600;
 constexpr unsigned kNonBlocking = 1;
 constexpr int kThreadLocal = 1;
 constexpr unsigned kHostMemory = 1, kDeviceMemory = 2;
-/// Errors after which a context is of no use: an illegal address and its like.
-constexpr int kFirstFatal = 700, kLastFatal = 719;
+/// CUDA_ERROR_DEINITIALIZED, _ECC_UNCORRECTABLE, _NVLINK_UNCORRECTABLE and
+/// _CONTAINED, _ILLEGAL_ADDRESS, _LAUNCH_TIMEOUT, _CONTEXT_IS_DESTROYED,
+/// _ASSERT, _HARDWARE_STACK_ERROR, _ILLEGAL_INSTRUCTION, _MISALIGNED_ADDRESS,
+/// _INVALID_ADDRESS_SPACE, _INVALID_PC, _LAUNCH_FAILED, _TENSOR_MEMORY_LEAK,
+/// _MPS_CLIENT_TERMINATED and _EXTERNAL_DEVICE.
+constexpr int kFatal[] = {4,   214, 220, 226, 700, 702, 709, 710, 714,
+                          715, 716, 717, 718, 719, 721, 810, 911};
 
 /// CUDA_MEMCPY2D.
 struct Copy2d {
@@ -98,13 +106,6 @@ const char *nameOf(MemoryUse use) {
   return kNames[static_cast<size_t>(use)];
 }
 
-static std::string gibibytes(uint64_t bytes) {
-  constexpr double kGiB = 1024.0 * 1024 * 1024;
-  char text[32];
-  std::snprintf(text, sizeof(text), "%.2f GiB", double(bytes) / kGiB);
-  return text;
-}
-
 //===----------------------------------------------------------------------===//
 // The device
 //===----------------------------------------------------------------------===//
@@ -144,6 +145,11 @@ Gpu::~Gpu() {
   functions->contextRelease(device);
 }
 
+bool isFatal(int cudaError) {
+  return std::find(std::begin(kFatal), std::end(kFatal), cudaError) !=
+         std::end(kFatal);
+}
+
 void Gpu::check(int result, const char *doing) const {
   if (result == 0)
     return;
@@ -152,9 +158,8 @@ void Gpu::check(int result, const char *doing) const {
   std::string message = std::string(doing) +
                         " failed: " + (text ? text : "unknown error") +
                         " (CUDA error " + std::to_string(result) + ")";
-  if (result >= kFirstFatal && result <= kLastFatal)
-    throw DeviceLost(message + "; the device is lost to this process: start "
-                               "it again");
+  if (isFatal(result))
+    throw DeviceLost(message);
   throw Error(message);
 }
 
@@ -182,9 +187,9 @@ DeviceMemory::DeviceMemory(const Gpu &from, uint64_t bytes, MemoryUse why)
     return;
   const int result = from.functions->allocate(&start, bytes);
   if (result == kOutOfMemory)
-    throw Error(gibibytes(bytes) + " for " + nameOf(why) +
-                " do not fit: the device has " + gibibytes(from.freeBytes()) +
-                " free of " + gibibytes(from.totalBytes()));
+    throw Error(bytesText(bytes) + " for " + nameOf(why) +
+                " do not fit: the device has " + bytesText(from.freeBytes()) +
+                " free of " + bytesText(from.totalBytes()));
   from.check(result, "allocating device memory");
   from.ledger[static_cast<size_t>(use)] += size;
 }

@@ -20,6 +20,10 @@ namespace llama {
 
 using DeviceAddress = uint64_t;
 
+/// Whether a CUDA error kills the context that it came from: an illegal address
+/// and its like, after which every call fails. Others may be tried again.
+bool isFatal(int cudaError);
+
 /// The uses of device memory, for the ledger.
 enum class MemoryUse : uint8_t { Weights, Cache, Activations, Inputs, Scratch };
 constexpr int kMemoryUses = 5;
@@ -47,7 +51,8 @@ public:
   /// Waits for the stream.
   void synchronize() const;
 
-  /// Throws Error, with \p doing, for a result other than 0.
+  /// Throws Error, with \p doing, for a result other than 0; DeviceLost where
+  /// it is fatal.
   void check(int result, const char *doing) const;
   const CudaFunctions &cuda() const { return *functions; }
 

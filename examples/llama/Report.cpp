@@ -1,6 +1,8 @@
 //===- Report.cpp ---------------------------------------------------------===//
 #include "Report.h"
 
+#include "MemoryNeeds.h"
+
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <vector>
@@ -89,7 +91,7 @@ double stepBytes(const Runner &runner, int64_t sequences, double keys) {
   const double read = double(runner.modelWeights().bytes()) -
                       (model.tieEmbeddings ? 0 : embedding);
   const double perToken =
-      double(Transformer::pageBytes(model, 1)); // keys and values, all layers
+      double(cacheBytes(model, 1)); // keys and values, all layers
   return read + double(sequences) * keys * perToken;
 }
 

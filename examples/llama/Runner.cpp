@@ -1,7 +1,9 @@
 //===- Runner.cpp ---------------------------------------------------------===//
 #include "Runner.h"
 
+#include "Bytes.h"
 #include "Error.h"
+#include "MemoryNeeds.h"
 
 #include <algorithm>
 #include <chrono>
@@ -18,7 +20,11 @@ double secondsSince(std::chrono::steady_clock::time_point start) {
 
 DeviceWeights loadWeights(const Gpu &gpu, const ModelConfig &model,
                           const WeightSource &source,
+                          const RunnerOptions &options,
                           const Progress &progress) {
+  requireRoom(memoryNeeds(model, options.tokenBudget, options.maxSequences,
+                          options.pages, options.pageTokens),
+              gpu.freeBytes(), gpu.totalBytes());
   return DeviceWeights(gpu, model, source, [&](int64_t done, int64_t all) {
     if (progress)
       progress("weights", done, all);
@@ -47,7 +53,7 @@ Runner::Runner(const Gpu &gpu, ModelConfig model, const WeightSource &source,
                RunnerOptions options, const Progress &progress)
     : gpu(gpu), config(std::move(model)),
       chosen((decide(options, config), std::move(options))),
-      weights(loadWeights(gpu, config, source, progress)),
+      weights(loadWeights(gpu, config, source, chosen, progress)),
       inputs(gpu, roomOf(chosen)) {
   TransformerRoom room;
   room.step = roomOf(chosen);
@@ -109,17 +115,20 @@ void Runner::prepare(const Progress &progress) {
   }
   if (chosen.pages == 0) {
     constexpr double kShare = 0.9;
-    chosen.pages = static_cast<int64_t>(
-        double(gpu.freeBytes()) * kShare /
-        double(Transformer::pageBytes(config, chosen.pageTokens)));
+    chosen.pages =
+        static_cast<int64_t>(double(gpu.freeBytes()) * kShare /
+                             double(cacheBytes(config, chosen.pageTokens)));
     constexpr int64_t kMostPages = int64_t(1) << 24;
     chosen.pages = std::min(chosen.pages, kMostPages);
   }
-  constexpr int64_t kLeastPages = 2; // one is for padding
   if (chosen.pages < kLeastPages)
-    throw Error("behind the weights there is no room for a KV cache: the "
+    throw Error("a KV cache of " + std::to_string(kLeastPages) + " pages (" +
+                bytesText(cacheBytes(config, kLeastPages * chosen.pageTokens)) +
+                ") does not fit: behind weights, activations and kernels the "
                 "device has " +
-                std::to_string(gpu.freeBytes() >> 20) + " MiB left");
+                bytesText(gpu.freeBytes()) + " free of " +
+                bytesText(gpu.totalBytes()) +
+                "; choose a smaller --token-budget or --page-tokens");
   transformer->makeCache(chosen.pages);
   if (chosen.hasGraphs)
     capture(progress);

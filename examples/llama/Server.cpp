@@ -1,6 +1,8 @@
 //===- Server.cpp ---------------------------------------------------------===//
 #include "Server.h"
 
+#include "Error.h"
+
 #include <algorithm>
 #include <utility>
 
@@ -67,6 +69,17 @@ void Server::collect() {
 }
 
 std::vector<NewToken> Server::step() {
+  if (!loss.empty())
+    throw DeviceLost(loss);
+  try {
+    return advance();
+  } catch (const DeviceLost &error) {
+    loss = error.what();
+    throw;
+  }
+}
+
+std::vector<NewToken> Server::advance() {
   Step step = scheduler.plan();
   if (inFlight && (step.empty() || !runner.continues(step, inFlight->step)))
     collect();

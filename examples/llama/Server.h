@@ -18,6 +18,7 @@
 #include <cstdint>
 #include <memory>
 #include <set>
+#include <string>
 #include <vector>
 
 namespace llama {
@@ -43,7 +44,8 @@ public:
   void cancel(SequenceId id);
 
   /// Enqueues the next step, and returns the tokens of the one before it once
-  /// they are there. Throws what the runner throws.
+  /// they are there. Throws what the runner throws; once that was DeviceLost,
+  /// every call throws it.
   std::vector<NewToken> step();
 
   bool idle() const { return scheduler.idle() && !inFlight; }
@@ -58,6 +60,7 @@ private:
     int slot = 0;
   };
 
+  std::vector<NewToken> advance();
   void collect();
   bool isEnd(int32_t token) const;
 
@@ -73,6 +76,7 @@ private:
   PinnedMemory results; ///< [slots][sequences]
   std::array<std::unique_ptr<Event>, kSlots> done;
   int nextSlot = 0;
+  std::string loss; ///< the error that killed the device; empty: none
 };
 
 } // namespace llama

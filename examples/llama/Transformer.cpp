@@ -1,6 +1,8 @@
 //===- Transformer.cpp ----------------------------------------------------===//
 #include "Transformer.h"
 
+#include "Error.h"
+#include "MemoryNeeds.h"
 #include "RopeTable.h"
 
 #include <algorithm>
@@ -48,15 +50,10 @@ Transformer::Transformer(const Gpu &gpu, const ModelConfig &model,
   table.upload(angles.data(), angles.size() * sizeof(float));
 }
 
-uint64_t Transformer::pageBytes(const ModelConfig &model, int64_t pageTokens) {
-  return elementBytes(2 * model.layers * pageTokens, model.kvRows());
-}
-
 void Transformer::makeCache(int64_t pages) {
   room.pages = pages;
-  cache = DeviceMemory(
-      gpu, pageBytes(model, room.pageTokens) * static_cast<uint64_t>(pages),
-      MemoryUse::Cache);
+  cache = DeviceMemory(gpu, cacheBytes(model, room.pageTokens * pages),
+                       MemoryUse::Cache);
   // Rows that no token has written are read behind masks: they are finite.
   cache.zero();
 }
@@ -278,13 +275,19 @@ std::vector<Transformer::NamedProblem> Transformer::problems() const {
 // A pass
 //===----------------------------------------------------------------------===//
 
+template <class Call>
+void Transformer::launch(const kiln::Engine &engine, const Call &call) const {
+  const kiln::Status status = engine.run(call, gpu.stream());
+  if (status.code() == KILN_CONTEXT_DEAD)
+    throw DeviceLost("launching a kernel failed: " + status.message());
+  status.orThrow();
+}
+
 void Transformer::runLayer(const kiln::Engine &engine, const Pass &pass,
                            int64_t index) const {
   const LayerWeights &layer = weights.layer(index);
   const int64_t tokens = pass.tokens();
-  auto run = [&](const auto &call) {
-    engine.run(call, gpu.stream()).orThrow();
-  };
+  auto run = [&](const auto &call) { launch(engine, call); };
   run(norm(tokens, layer.inputNorm));
   run(qkv(tokens, layer));
   run(rope(tokens, index, pass.prefills != 0));
@@ -299,9 +302,7 @@ void Transformer::runLayer(const kiln::Engine &engine, const Pass &pass,
 }
 
 void Transformer::run(const kiln::Engine &engine, const Pass &pass) const {
-  auto run = [&](const auto &call) {
-    engine.run(call, gpu.stream()).orThrow();
-  };
+  auto run = [&](const auto &call) { launch(engine, call); };
   run(embedding(pass.tokens()));
   for (int64_t i = 0; i < model.layers; ++i)
     runLayer(engine, pass, i);

@@ -55,8 +55,6 @@ public:
               const DeviceWeights &weights, const StepInputs &inputs,
               const TransformerRoom &room);
 
-  /// Bytes of a page of the cache, over all layers.
-  static uint64_t pageBytes(const ModelConfig &model, int64_t pageTokens);
   /// Makes the cache. Once, before the first pass.
   void makeCache(int64_t pages);
 
@@ -67,7 +65,8 @@ public:
   };
   std::vector<NamedProblem> problems() const;
 
-  /// Enqueues a pass over the inputs. Throws kiln::Error.
+  /// Enqueues a pass over the inputs. Throws kiln::Error; DeviceLost where the
+  /// context has died.
   void run(const kiln::Engine &engine, const Pass &pass) const;
 
   /// fp32 [samples][vocabulary] of the last pass.
@@ -92,6 +91,8 @@ private:
   kiln::Attention prefills(const Pass &pass, int64_t index) const;
   kiln::Gather sampledRows(int64_t rows) const;
   kiln::Sample sample(const Pass &pass) const;
+  template <class Call>
+  void launch(const kiln::Engine &engine, const Call &call) const;
   void runLayer(const kiln::Engine &engine, const Pass &pass,
                 int64_t index) const;
   uint16_t *keys(int64_t index) const;

@@ -61,15 +61,22 @@ int main(int count, char **words) {
     std::fprintf(stderr, "kiln-llama: %s\n", message);
     return code;
   };
+  auto lost = [&](const char *message) {
+    std::fprintf(stderr,
+                 "kiln-llama: %s; the device is lost to this process: start "
+                 "it again, and send again what was lost\n",
+                 message);
+    return kLost;
+  };
   try {
     return run(count, words);
   } catch (const llama::NoGpu &error) {
     return fail(kNoGpu, error.what());
   } catch (const llama::DeviceLost &error) {
-    return fail(kLost, error.what());
+    return lost(error.what());
   } catch (const kiln::Error &error) {
-    const bool isLost = error.code() == KILN_CONTEXT_DEAD;
-    return fail(isLost ? kLost : kFailed, error.what());
+    return error.code() == KILN_CONTEXT_DEAD ? lost(error.what())
+                                             : fail(kFailed, error.what());
   } catch (const std::exception &error) {
     return fail(kFailed, error.what());
   }

@@ -1,0 +1,199 @@
+// The engine of examples/llama on the stand-in driver: its words where memory
+// runs out or the device dies.
+#include "Fakes/FakeCuda.h"
+#include "Support/TemporaryFolder.h"
+#include "llama/Bench.h"
+#include "llama/Checkpoint.h"
+#include "llama/Error.h"
+#include "llama/MemoryNeeds.h"
+#include "llama/RandomCheckpoint.h"
+#include "llama/Runner.h"
+#include "llama/Server.h"
+
+#include <doctest/doctest.h>
+
+#include <cstdlib>
+#include <optional>
+#include <string>
+
+using namespace llama;
+using kiln::testing::TemporaryFolder;
+
+namespace {
+
+constexpr int kIllegalAddress = 700, kOutOfResources = 701;
+constexpr uint64_t kMiB = uint64_t(1) << 20;
+
+/// The stand-ins, and a checkpoint of a tiny model.
+struct EngineFixture {
+  EngineFixture() {
+    kilnFakeReset();
+    setenv("KILN_DRIVER", KILN_BINARY_DIR "/lib/libkiln_fake_cuda.so", 1);
+    setenv("KILN_NVRTC", KILN_BINARY_DIR "/lib/libkiln_fake_nvrtc.so", 1);
+    writeRandomCheckpoint(folder.path, presetText("tiny"), 5);
+    checkpoint.emplace(folder.path);
+    source.checkpoint = &*checkpoint;
+    options.mode = KILN_MODE_PREDICT;
+    options.tokenBudget = 64;
+    options.maxSequences = 4;
+    options.maxPositions = 256;
+    options.pages = 32;
+    options.cacheDir = folder.path + "/cache";
+  }
+
+  TemporaryFolder folder;
+  std::optional<Checkpoint> checkpoint;
+  WeightSource source;
+  RunnerOptions options;
+  ModelConfig model = presetConfig("tiny");
+};
+
+template <class Function> std::string refusalOf(const Function &function) {
+  try {
+    function();
+  } catch (const DeviceLost &) {
+    return "the device is lost";
+  } catch (const Error &error) {
+    return error.what();
+  }
+  return "";
+}
+
+Request requestOf(int64_t prompt, int64_t newTokens) {
+  Request request;
+  request.prompt.assign(static_cast<size_t>(prompt), 7);
+  request.maxNewTokens = newTokens;
+  return request;
+}
+
+} // namespace
+
+TEST_CASE("an engine that cannot fit is refused before it prepares") {
+  EngineFixture f;
+  const Gpu gpu;
+  f.options.pages = 1 << 20;
+  kilnFakeSetFreeMemory(0, 100 * kMiB);
+  const std::string text =
+      refusalOf([&] { Runner(gpu, f.model, f.source, f.options, nullptr); });
+  CHECK(text.find("a KV cache of 1048576 pages (32.00 GiB) need") !=
+        std::string::npos);
+  CHECK(text.find("the device has 100.00 MiB free of 140.40 GiB") !=
+        std::string::npos);
+  CHECK(kilnFakeCallCount("cuLaunchKernelEx") == 0);
+  CHECK(kilnFakeBytesInUse() == 0);
+}
+
+TEST_CASE("memory that runs out later is told with its use") {
+  EngineFixture f;
+  const Gpu gpu;
+  kilnFakeSetFreeMemory(0, 10 * kMiB);
+  CHECK(refusalOf([&] {
+          DeviceMemory(gpu, 11 * kMiB, MemoryUse::Activations);
+        }) == "11.00 MiB for activations do not fit: the device has 10.00 MiB "
+              "free of 140.40 GiB");
+  // The needs that are known at the start fit, and with Kiln's workspace no
+  // cache does.
+  f.options.pages = 0;
+  f.options.pageTokens = 4096;
+  const MemoryNeeds needs =
+      memoryNeeds(f.model, f.options.tokenBudget, f.options.maxSequences,
+                  f.options.pages, f.options.pageTokens);
+  kilnFakeSetFreeMemory(0, needs.all() + kMiB / 2);
+  const std::string text =
+      refusalOf([&] { Runner(gpu, f.model, f.source, f.options, nullptr); });
+  CAPTURE(text);
+  CHECK(text.find("a KV cache of 2 pages (4.00 MiB) does not fit: behind "
+                  "weights, activations and kernels the device has 3.") == 0);
+  CHECK(text.find(" MiB free of 140.40 GiB; choose a smaller --token-budget or "
+                  "--page-tokens") != std::string::npos);
+}
+
+TEST_CASE("the needs of an engine are a lower bound of what it takes") {
+  EngineFixture f;
+  const Gpu gpu;
+  Runner runner(gpu, f.model, f.source, f.options, nullptr);
+  const MemoryNeeds needs =
+      memoryNeeds(f.model, f.options.tokenBudget, f.options.maxSequences,
+                  f.options.pages, f.options.pageTokens);
+  const uint64_t weights = gpu.bytesOf(MemoryUse::Weights),
+                 activations = gpu.bytesOf(MemoryUse::Activations);
+  CHECK(needs.weights <= weights);
+  CHECK(needs.weights >= weights * 9 / 10);
+  CHECK(needs.activations <= activations);
+  CHECK(needs.cache == gpu.bytesOf(MemoryUse::Cache));
+}
+
+TEST_CASE("a device that dies in the middle ends a server as lost") {
+  EngineFixture f;
+  f.options.hasGraphs = false;
+  const Gpu gpu;
+  Runner runner(gpu, f.model, f.source, f.options, nullptr);
+  Server server(gpu, runner, true, true);
+  server.submit(requestOf(40, 10));
+  server.step();
+  SUBCASE("in a kernel, which a later call tells") {
+    kilnFakeOnLaunch(
+        "kiln_*",
+        [](KilnFakeLaunch *launch, void *) {
+          launch->result = kIllegalAddress;
+        },
+        nullptr, 0);
+  }
+  SUBCASE("at a launch of Kiln's") {
+    kilnFakeFailCall("cuLaunchKernelEx", 3, kIllegalAddress,
+                     KilnFakeKillsContext);
+  }
+  SUBCASE("at a call of the engine's") {
+    kilnFakeFailCall("cuEventRecord", 1, kIllegalAddress, KilnFakeKillsContext);
+  }
+  for (int i = 0; i < 2; ++i)
+    CHECK_THROWS_AS(while (!server.idle()) server.step(), DeviceLost);
+}
+
+TEST_CASE("a workload that loses its device names the requests") {
+  EngineFixture f;
+  f.options.hasGraphs = false;
+  const Gpu gpu;
+  Runner runner(gpu, f.model, f.source, f.options, nullptr);
+  Server server(gpu, runner, true, true);
+  const auto load = makeWorkload(FixedBatch{3, 20, 10}, 512, 1);
+  Bench bench(server, load);
+  static int launches = 0;
+  launches = 0;
+  kilnFakeOnLaunch(
+      "kiln_*",
+      [](KilnFakeLaunch *launch, void *) {
+        if (++launches == 100)
+          launch->result = kIllegalAddress;
+      },
+      nullptr, 0);
+  std::string text;
+  try {
+    bench.serve();
+  } catch (const DeviceLost &error) {
+    text = error.what();
+  }
+  CAPTURE(text);
+  CHECK(text.find("an illegal memory access was encountered") !=
+        std::string::npos);
+  CHECK(text.find("; 0 of 3 requests are complete; lost are 1 (") !=
+        std::string::npos);
+  CHECK(text.find(" of 10 tokens), 2 (") != std::string::npos);
+  CHECK(text.find(" of 10 tokens), 3 (") != std::string::npos);
+}
+
+TEST_CASE("errors that a context survives are no loss") {
+  for (int code : {1, 2, kOutOfResources, 600, 708, 712, 720})
+    CHECK_FALSE(isFatal(code));
+  for (int code : {214, kIllegalAddress, 702, 710, 716, 719})
+    CHECK(isFatal(code));
+  EngineFixture f;
+  const Gpu gpu;
+  CHECK(refusalOf([&] { gpu.check(kOutOfResources, "launching"); }) ==
+        "launching failed: too many resources requested (CUDA error 701)");
+  CHECK_THROWS_WITH_AS(
+      gpu.check(kIllegalAddress, "launching a graph"),
+      "launching a graph failed: an illegal memory access was encountered "
+      "(CUDA error 700)",
+      DeviceLost);
+}

@@ -1,0 +1,60 @@
+#include "llama/MemoryNeeds.h"
+
+#include "llama/Bytes.h"
+#include "llama/Error.h"
+
+#include <doctest/doctest.h>
+
+#include <string>
+
+using namespace llama;
+
+namespace {
+constexpr uint64_t kGiB = uint64_t(1) << 30;
+
+std::string refusalOf(const MemoryNeeds &needs, uint64_t freeBytes) {
+  try {
+    requireRoom(needs, freeBytes, 80 * kGiB);
+  } catch (const Error &error) {
+    return error.what();
+  }
+  return "";
+}
+} // namespace
+
+TEST_CASE("bytes are told in the unit that suits them") {
+  CHECK(bytesText(0) == "0.00 MiB");
+  CHECK(bytesText(12'582'912) == "12.00 MiB");
+  CHECK(bytesText(kGiB) == "1.00 GiB");
+  CHECK(bytesText(16'060'522'496) == "14.96 GiB");
+}
+
+TEST_CASE("the bytes of a model follow from its config") {
+  const ModelConfig model = presetConfig("llama-3-8b");
+  CHECK(matrixBytes(model) == 15'009'316'864);
+  CHECK(cacheBytes(model, 1) == 131'072);
+  const MemoryNeeds needs = memoryNeeds(model, 2048, 64, 100, 64);
+  // The embedding is read row by row, and has to be there.
+  CHECK(needs.weights == 15'009'316'864 + 2 * 128'256 * 4096);
+  CHECK(needs.cache == 6400 * 131'072);
+  CHECK(needs.activations ==
+        2 * 2048 * (3 * 4096 + 6144 + 14'336) + 4 * 64 * 128'256);
+  CHECK(memoryNeeds(model, 2048, 64, 0, 64).pages == kLeastPages);
+  const ModelConfig tied = presetConfig("qwen3-0.6b");
+  REQUIRE(tied.tieEmbeddings);
+  CHECK(memoryNeeds(tied, 1, 1, 0, 64).weights == matrixBytes(tied));
+}
+
+TEST_CASE("an engine that does not fit says so with all numbers") {
+  const ModelConfig model = presetConfig("llama-3-8b");
+  const MemoryNeeds needs = memoryNeeds(model, 2048, 64, 2560, 64);
+  CHECK(refusalOf(needs, needs.all()).empty());
+  CHECK(refusalOf(needs, 20 * kGiB) ==
+        "weights (14.96 GiB), activations (159.31 MiB) and a KV cache of 2560 "
+        "pages (20.00 GiB) need 35.11 GiB and do not fit: the device has 20.00 "
+        "GiB free of 80.00 GiB; choose fewer --pages, or a smaller "
+        "--token-budget");
+  const std::string small = refusalOf(needs, 10 * kGiB);
+  CHECK(small.find("; choose a model with fewer weights, or --layers") !=
+        std::string::npos);
+}
