@@ -53,9 +53,11 @@ def run_rounds(lanes, rounds, gap_s, wait):
         lanes = lanes[::-1]
 
 
-def ratios_of(case, sides, read_rate):
-    """The other sides' times over Kiln's, and Kiln's share of the rate at which
-    memory can be read."""
+def ratios_of(case, sides, rates):
+    """The other sides' times over Kiln's, and Kiln's share of the roofline: when
+    it decodes, of the rate at which memory is
+    read, else of the rate of products. `rates` has gb_per_s and
+    product_tflops, or nothing."""
     kiln = sides.get("kiln", {}).get("ms")
     if kiln is None:
         return {}
@@ -63,8 +65,12 @@ def ratios_of(case, sides, read_rate):
              for name, side in sides.items()
              if name != "kiln" and "ms" in side}
     if case.kind == "decode":
-        rate = case.bytes / kiln / 1e6
-        found |= {"bytes": case.bytes, "gb_per_s": round(rate, 1)}
-        if read_rate:
-            found["share_of_read_rate"] = round(rate / read_rate, 4)
+        unit, rate = "gb_per_s", case.bytes / kiln / 1e6
+        found["bytes"], roof = case.bytes, rates.get("gb_per_s")
+    else:
+        unit, rate = "tflops", case.flops / kiln / 1e9
+        found["flops"], roof = case.flops, rates.get("product_tflops")
+    found[unit] = round(rate, 1)
+    if roof:
+        found["share_of_roofline"] = round(rate / roof, 4)
     return found

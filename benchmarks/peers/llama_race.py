@@ -61,7 +61,7 @@ def lanes_of(case, sides, row, progress):
     return lanes
 
 
-def run_case(case, sides, read_rate, options, progress):
+def run_case(case, sides, rates, options, progress):
     """The row of a case. Errors: EngineError if the engine ended."""
     row = {"case": case.text, "model": case.model, "kind": case.kind,
            "batch": case.batch, "tokens": case.tokens, "keys": case.keys,
@@ -78,7 +78,7 @@ def run_case(case, sides, read_rate, options, progress):
     finally:
         for lane in lanes:
             lane.side.release()
-    row |= ratios_of(case, row["sides"], read_rate)
+    row |= ratios_of(case, row["sides"], rates)
     row["seconds"] = round(time.monotonic() - began, 1)
     return row
 
@@ -90,7 +90,7 @@ def line_of(row):
     return (f"{row['case']:28} {ms('kiln')} {ms('torch')} "
             f"{ms('transformers')} {number(row.get('ratio_torch'), 7, 3)} "
             f"{number(row.get('ratio_transformers'), 7, 3)} "
-            f"{number(row.get('share_of_read_rate'), 6, 3)}")
+            f"{number(row.get('share_of_roofline'), 6, 3)}")
 
 
 HEADER = (f"{'case':28} {'kiln ms':>9} {'torch':>9} {'transf.':>9} "
@@ -111,15 +111,15 @@ class ModelRun:
 
     def run(self, cases):
         with contextlib.ExitStack() as stack:
-            sides, read_rate = [], None
+            sides, rates = [], {}
             # First the engine: it tunes, for which the GPU has to be idle.
             if "kiln" in self._options.sides:
                 engine = stack.enter_context(self._start_engine(cases))
-                read_rate = self._note_engine(engine)
+                rates = self._note_engine(engine)
                 sides.append(EngineSide(engine))
             sides += self._peers(cases[0].shape)
             for case in cases:
-                self._run_case(case, sides, read_rate)
+                self._run_case(case, sides, rates)
             if "kiln" in self._options.sides:
                 self._document["models"][self._model]["memory"] = \
                     engine.call("memory")
@@ -134,13 +134,15 @@ class ModelRun:
             start_s=options.engine_start_s, answer_s=options.engine_answer_s)
 
     def _note_engine(self, engine):
-        """Notes what the engine says of itself; GB/s of its memory."""
-        rate = engine.call("read_rate", ["gb_per_s"])["gb_per_s"]
+        """Notes what the engine says of itself; the rates of the device."""
+        names = ["gb_per_s", "product_tflops"]
+        answer = engine.call("rates", names)
+        rates = {name: answer[name] for name in names}
         self._document["models"][self._model] = {"engine": engine.ready,
-                                                 "read_gb_per_s": rate}
+                                                 **rates}
         self._progress.say(f"{self._model}: the engine is ready: "
-                           f"{engine.ready}, reads {rate} GB/s")
-        return rate
+                           f"{engine.ready}, {rates}")
+        return rates
 
     def _peers(self, shape):
         options, sides = self._options, []
@@ -156,7 +158,7 @@ class ModelRun:
                                           options))
         return sides
 
-    def _run_case(self, case, sides, read_rate):
+    def _run_case(self, case, sides, rates):
         document, progress = self._document, self._progress
         longest = max((row["seconds"] for row in document["cases"]),
                       default=0)
@@ -166,7 +168,7 @@ class ModelRun:
             return
         raced = [side for side in sides
                  if case.kind == "decode" or side.name != "transformers"]
-        row = run_case(case, raced, read_rate, self._options, progress)
+        row = run_case(case, raced, rates, self._options, progress)
         document["cases"].append(row)
         write_document(document, self._options.out)
         print(line_of(row), flush=True)

@@ -65,6 +65,18 @@ class Case:
         return (self.shape.weights_read +
                 self.batch * self.keys * self.shape.kv_bytes)
 
+    @property
+    def flops(self):
+        """The operations of a forward pass: products of all tokens, the head
+        of the last ones, and attention to the keys that each token sees."""
+        shape, new = self.shape, self.tokens
+        head = shape.vocab * shape.hidden
+        layers = shape.weights_read // 2 - head
+        pairs = new * (self.keys + new) - new * (new - 1) // 2
+        return self.batch * (
+            2 * (new * layers + head) +
+            4 * shape.layers * shape.heads * shape.head_dim * pairs)
+
 
 def parse_case(text, steps):
     """The case of a text. Errors: ValueError says what is wrong."""

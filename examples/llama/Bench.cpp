@@ -11,7 +11,11 @@
 namespace llama {
 
 Bench::Bench(Server &server, const std::vector<WorkloadRequest> &load)
-    : server(server), load(load), start(Clock::now()) {}
+    : server(server), load(load), start(Clock::now()) {
+  server.listen(
+      {[this](const Step &step) { began(step); },
+       [this](const StepWork &work, double ms) { seen.add(work, ms); }});
+}
 
 MetricsSummary Bench::serve() {
   try {
@@ -26,6 +30,13 @@ MetricsSummary Bench::serve() {
 
 double Bench::now() const {
   return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+void Bench::began(const Step &step) {
+  const double at = now();
+  for (const auto *sequences : {&step.decodes, &step.prefills})
+    for (const ScheduledSequence &sequence : *sequences)
+      metrics.started(sequence.id, at);
 }
 
 void Bench::submit(const WorkloadRequest &from) {
@@ -47,9 +58,7 @@ void Bench::advance() {
     return;
   }
   for (const NewToken &token : server.step()) {
-    const double at = now();
-    metrics.started(token.id, at);
-    metrics.gotToken(token.id, at);
+    metrics.gotToken(token.id, now());
     ledger.gotToken(token.id, token.isLast);
   }
 }

@@ -4,6 +4,7 @@
 
 #include "Metrics.h"
 #include "RequestLedger.h"
+#include "Roofline.h"
 #include "Server.h"
 #include "Workload.h"
 
@@ -22,10 +23,13 @@ public:
   /// which requests were lost.
   MetricsSummary serve();
 
+  const Roofline &roofline() const { return seen; }
+
 private:
   using Clock = std::chrono::steady_clock;
 
   double now() const;
+  void began(const Step &step);
   void submit(const WorkloadRequest &from);
   void advance();
 
@@ -35,6 +39,7 @@ private:
   size_t next = 0; ///< request to submit
   Metrics metrics;
   RequestLedger ledger;
+  Roofline seen;
 };
 
 } // namespace llama

@@ -41,6 +41,7 @@ std::vector<WorkloadRequest> workloadOf(Options &options,
 void print(const nlohmann::json &report, const MetricsSummary &summary) {
   std::printf("%s\n%s", report["device"].get<std::string>().c_str(),
               summary.toTable().c_str());
+  std::printf("%s", rooflineText(report["roofline"]).c_str());
   for (const char *part : {"memory", "counts", "stalls"})
     std::printf("%s: %s\n", part, report[part].dump(2).c_str());
   std::printf("prepared in %.1f s\n", report["prepare_s"].get<double>());
@@ -74,7 +75,8 @@ int benchCommand(Options &options) {
   report["memory"] = memoryReport(gpu, runner);
   report["counts"] = countsReport(runner, before);
   report["stalls"] = waitsReport(runner, position, kStallMs);
-  report["read_bytes_per_ns"] = readRate(gpu, runner);
+  report["roofline"] =
+      rooflineReport(bench.roofline(), deviceRates(gpu, runner));
   const SchedulerStatistics &steps = server.schedule().statistics();
   report["steps"] = steps.steps;
   report["preemptions"] = steps.preemptions;

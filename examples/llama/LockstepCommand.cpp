@@ -39,8 +39,11 @@ public:
       return decode(asked.at("steps"));
     if (what == "prefill")
       return prefill(asked.value("repeats", 1));
-    if (what == "read_rate")
-      return {{"gb_per_s", readRate(gpu, runner)}};
+    if (what == "rates") {
+      const DeviceRates rates = deviceRates(gpu, runner);
+      return {{"gb_per_s", rates.bytesPerNs},
+              {"product_tflops", rates.flopsPerNs / 1e3}};
+    }
     if (what == "memory")
       return {{"memory", memoryReport(gpu, runner)},
               {"counts", countsReport(runner)}};
@@ -129,8 +132,8 @@ private:
             {"wall_ms", millisecondsSince(wall)},
             {"steps", count},
             {"tokens", std::move(lists)},
-            {"bytes",
-             stepBytes(runner, sequences, double(cached) + double(count) / 2)}};
+            {"bytes", decodeBytes(runner.model(), sequences,
+                                  double(cached) + double(count) / 2)}};
   }
 
   Json prefill(int64_t repeats) {

@@ -3,15 +3,18 @@
 #define KILN_EXAMPLES_LLAMA_REPORT_H
 
 #include "Gpu.h"
+#include "Roofline.h"
 #include "Runner.h"
 
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
+#include <string>
 
 namespace llama {
 
 /// Bytes of device memory by use: weights, cache, activations, inputs, Kiln's
-/// arenas and kernels, graphs.
+/// arenas and kernels, graphs; and those that others use, the driver itself
+/// and other processes among them.
 nlohmann::json memoryReport(const Gpu &gpu, Runner &runner);
 
 /// The calls of Kiln since \p position that waited for longer than
@@ -22,11 +25,17 @@ nlohmann::json waitsReport(Runner &runner, uint64_t &position, double leastMs);
 nlohmann::json countsReport(Runner &runner,
                             const kiln::Statistics &before = {});
 
-/// Bytes a nanosecond at which the weights are read, by a sum over them.
-double readRate(const Gpu &gpu, Runner &runner);
+/// The rates of the device, measured now: it reads the weights, by a sum over
+/// them, and multiplies a square part of them with itself. A rate is 0 where
+/// there is too little of them, or no room for the result. Some 50 ms.
+DeviceRates deviceRates(const Gpu &gpu, Runner &runner);
 
-/// Bytes that a decoding step reads: weights once, and keys and values.
-double stepBytes(const Runner &runner, int64_t sequences, double keys);
+/// The share of the roofline that steps reach which only decode, and the share
+/// of those that compute prompts.
+nlohmann::json rooflineReport(const Roofline &roofline,
+                              const DeviceRates &rates);
+/// The same in sentences.
+std::string rooflineText(const nlohmann::json &report);
 
 } // namespace llama
 

@@ -28,8 +28,9 @@ Server::Server(const Gpu &gpu, Runner &runner, bool sharePrefixes,
       scheduler(limitsOf(runner.options(), sharePrefixes), runner.pages(),
                 runner.options().pageTokens),
       ignoresEnds(ignoresEnds), results(gpu, kSlots * resultBytes(runner)) {
-  for (auto &event : done)
-    event = std::make_unique<Event>(gpu);
+  for (auto *events : {&begun, &done})
+    for (auto &event : *events)
+      event = std::make_unique<Event>(gpu);
 }
 
 bool Server::isEnd(int32_t token) const {
@@ -46,7 +47,11 @@ void Server::cancel(SequenceId id) {
 /// Waits for the tokens of the step that is in flight.
 void Server::collect() {
   const std::unique_ptr<InFlight> step = std::move(inFlight);
-  done[static_cast<size_t>(step->slot)]->wait();
+  const auto slot = static_cast<size_t>(step->slot);
+  done[slot]->wait();
+  if (listener.ended)
+    listener.ended(step->work,
+                   Event::millisecondsBetween(*begun[slot], *done[slot]));
   const int32_t *tokens = results.at<int32_t>(
       static_cast<uint64_t>(step->slot) * resultBytes(runner));
   scheduler.deliver(step->samplers,
@@ -87,6 +92,10 @@ std::vector<NewToken> Server::advance() {
     auto next = std::make_unique<InFlight>();
     next->slot = nextSlot;
     nextSlot = (nextSlot + 1) % kSlots;
+    next->work = workOf(runner.model(), step);
+    if (listener.began)
+      listener.began(step);
+    begun[static_cast<size_t>(next->slot)]->record();
     const int32_t *tokens = runner.run(step);
     copyToHost(gpu,
                results.at<int32_t>(static_cast<uint64_t>(next->slot) *

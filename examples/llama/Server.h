@@ -11,11 +11,13 @@
 #define KILN_EXAMPLES_LLAMA_SERVER_H
 
 #include "Gpu.h"
+#include "Roofline.h"
 #include "Runner.h"
 #include "Scheduler.h"
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <set>
 #include <string>
@@ -28,6 +30,14 @@ struct NewToken {
   SequenceId id = 0;
   int32_t token = 0;
   bool isLast = false; ///< of its sequence: all are there, or it ends one
+};
+
+/// Looks on while a server works; either may be empty.
+struct StepListener {
+  /// A step is enqueued. Its views are valid during the call.
+  std::function<void(const Step &step)> began;
+  /// The tokens of a step have arrived, for which the device took \p ms.
+  std::function<void(const StepWork &work, double ms)> ended;
 };
 
 /// Not thread-safe.
@@ -48,6 +58,8 @@ public:
   /// every call throws it.
   std::vector<NewToken> step();
 
+  void listen(StepListener to) { listener = std::move(to); }
+
   bool idle() const { return scheduler.idle() && !inFlight; }
   const Scheduler &schedule() const { return scheduler; }
 
@@ -57,6 +69,7 @@ private:
     std::vector<SequenceId> samplers;
     std::set<SequenceId> complete; ///< have all of their tokens with this step
     Step step;                     ///< its views are not valid any more
+    StepWork work;
     int slot = 0;
   };
 
@@ -74,7 +87,8 @@ private:
   std::set<SequenceId> ended;
   static constexpr int kSlots = 2;
   PinnedMemory results; ///< [slots][sequences]
-  std::array<std::unique_ptr<Event>, kSlots> done;
+  std::array<std::unique_ptr<Event>, kSlots> begun, done;
+  StepListener listener;
   int nextSlot = 0;
   std::string loss; ///< the error that killed the device; empty: none
 };

@@ -1,5 +1,5 @@
 // The engine of examples/llama on the stand-in driver: its words where memory
-// runs out or the device dies.
+// runs out or the device dies, and its reports.
 #include "Fakes/FakeCuda.h"
 #include "Support/TemporaryFolder.h"
 #include "llama/Bench.h"
@@ -7,13 +7,16 @@
 #include "llama/Error.h"
 #include "llama/MemoryNeeds.h"
 #include "llama/RandomCheckpoint.h"
+#include "llama/Report.h"
 #include "llama/Runner.h"
 #include "llama/Server.h"
 
 #include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
 
 #include <cstdlib>
 #include <optional>
+#include <set>
 #include <string>
 
 using namespace llama;
@@ -121,6 +124,55 @@ TEST_CASE("the needs of an engine are a lower bound of what it takes") {
   CHECK(needs.weights >= weights * 9 / 10);
   CHECK(needs.activations <= activations);
   CHECK(needs.cache == gpu.bytesOf(MemoryUse::Cache));
+  // A report knows all that was allocated.
+  const nlohmann::json memory = memoryReport(gpu, runner);
+  for (const char *use :
+       {"weights", "KV cache", "activations", "inputs", "workspace", "kernel",
+        "graph", "other", "free", "device"})
+    CHECK_MESSAGE(memory.contains(std::string(use) + " bytes"), use);
+  CHECK(memory["workspace bytes"] > 0);
+  CHECK(memory["kernel bytes"] > 0);
+}
+
+TEST_CASE("a server's steps have work, times and a share of the roofline") {
+  EngineFixture f;
+  const Gpu gpu;
+  Runner runner(gpu, f.model, f.source, f.options, nullptr);
+  Server server(gpu, runner, true, true);
+  std::set<SequenceId> begun;
+  Roofline roofline;
+  server.listen({[&](const Step &step) {
+                   for (const auto *part : {&step.decodes, &step.prefills})
+                     for (const ScheduledSequence &sequence : *part)
+                       begun.insert(sequence.id);
+                 },
+                 [&](const StepWork &work, double ms) {
+                   CHECK(ms > 0);
+                   roofline.add(work, ms);
+                 }});
+  for (int i = 0; i < 3; ++i)
+    server.submit(requestOf(40, 10));
+  int64_t tokens = 0;
+  while (!server.idle())
+    tokens += static_cast<int64_t>(server.step().size());
+  CHECK(tokens == 30);
+  CHECK(begun.size() == 3);
+  const DeviceRates rates = deviceRates(gpu, runner);
+  CHECK(rates.bytesPerNs > 0);
+  CHECK(rates.flopsPerNs > 0);
+  const nlohmann::json report = rooflineReport(roofline, rates);
+  const int64_t steps = server.schedule().statistics().steps;
+  CHECK(report["decode"]["steps"].get<int64_t>() +
+            report["prefill"]["steps"].get<int64_t>() ==
+        steps);
+  for (const char *kind : {"decode", "prefill"})
+    CHECK(report[kind]["share"].get<double>() > 0);
+  const std::string text = rooflineText(report);
+  CHECK(text.find("decoding: ") == 0);
+  CHECK(text.find("with prefills: ") != std::string::npos);
+  CHECK(text.find("roofline, measured in this run: ") != std::string::npos);
+  CHECK(rooflineText(rooflineReport(Roofline(), {})).find("decoding") ==
+        std::string::npos);
 }
 
 TEST_CASE("a device that dies in the middle ends a server as lost") {

@@ -92,7 +92,7 @@ class LockstepTest(WithEngine):
         self.assertEqual(engine.ready["device"], "none")
         self.assertEqual(engine.call("setup", ["pages"], kind="x")["pages"], 3)
         with self.assertRaisesRegex(EngineError, "no gb_per_s"):
-            engine.call("read_rate", ["gb_per_s"])
+            engine.call("rates", ["gb_per_s"])
         with self.assertRaisesRegex(EngineError, "refuse.*no reason"):
             engine.call("refuse")
 
@@ -170,6 +170,11 @@ class CasesTest(unittest.TestCase):
         case = llama_race_cases.parse_case("llama-3-8b:8x2048", 32)
         self.assertEqual((case.keys, case.positions, case.steps,
                           case.pass_tokens), (0, 2048, 1, 16384))
+        # Two operations an element of the layers, and attention.
+        head = 128256 * 4096
+        layers = 15009316864 // 2 - head
+        self.assertEqual(case.flops, 8 * (
+            2 * (2048 * layers + head) + 4 * 32 * 4096 * 2048 * 2049 // 2))
 
     def test_refused_texts(self):
         for text in ("llama-3-8b", "other:1@64", "llama-3-8b:0@64",
@@ -224,13 +229,20 @@ class RoundsTest(unittest.TestCase):
         self.assertEqual(sides["kiln"]["samples"], [4.0, 4.0])
         self.assertEqual(sides["kiln"]["wall_ms"], 4.0)
         self.assertFalse(sides["torch"]["same_tokens"])
-        row = ratios_of(case, sides, 4600.0)
+        rates = {"gb_per_s": 4600.0, "product_tflops": 700.0}
+        row = ratios_of(case, sides, rates)
         self.assertEqual(row["ratio_torch"], 1.25)
-        self.assertAlmostEqual(row["share_of_read_rate"], 0.823, places=3)
+        self.assertAlmostEqual(row["share_of_roofline"], 0.823, places=3)
+        prefill = llama_race_cases.parse_case("llama-3-8b:1x2048", 32)
+        row = ratios_of(prefill, {"kiln": {"ms": 50.0}}, rates)
+        self.assertAlmostEqual(row["tflops"], prefill.flops / 50e9, places=1)
+        self.assertAlmostEqual(row["share_of_roofline"],
+                               row["tflops"] / 700, places=3)
+        self.assertNotIn("share_of_roofline", ratios_of(prefill, sides, {}))
 
     def test_without_the_engine(self):
         case = types.SimpleNamespace(kind="decode")
-        self.assertEqual(ratios_of(case, {"torch": {"ms": 5.0}}, None), {})
+        self.assertEqual(ratios_of(case, {"torch": {"ms": 5.0}}, {}), {})
 
 
 class GreedyTest(unittest.TestCase):

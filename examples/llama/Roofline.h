@@ -1,0 +1,69 @@
+//===- Roofline.h - steps beside the rates of the device ------------------===//
+//
+// A step reads its weights once and the keys and values of its sequences, and
+// computes its products and attention. At the rates at which the device reads
+// memory and multiplies matrices, it takes the longer of both times at least.
+// The share of a run is the sum of these times over the time that its steps
+// took.
+//
+//===----------------------------------------------------------------------===//
+#ifndef KILN_EXAMPLES_LLAMA_ROOFLINE_H
+#define KILN_EXAMPLES_LLAMA_ROOFLINE_H
+
+#include "ModelConfig.h"
+#include "Scheduler.h"
+
+#include <cstdint>
+#include <vector>
+
+namespace llama {
+
+/// The least work of a step.
+struct StepWork {
+  bool isDecode = false; ///< No sequence computes tokens of its prompt.
+  double bytes = 0;      ///< Read: weights, keys and values.
+  double flops = 0;
+};
+
+StepWork workOf(const ModelConfig &model, const Step &step);
+
+/// The bytes of a step in which \p sequences sequences decode, with \p keys
+/// keys each.
+double decodeBytes(const ModelConfig &model, int64_t sequences, double keys);
+
+/// Rates of a device; 0: not known.
+struct DeviceRates {
+  double bytesPerNs = 0, flopsPerNs = 0;
+};
+
+/// Steps of one kind.
+struct StepTotals {
+  int64_t steps = 0;
+  double ms = 0, bytes = 0, flops = 0;
+  double leastMs = 0; ///< At the rates of the device.
+
+  /// 0: there are no steps, or the rates that count are not known.
+  double share() const { return ms > 0 ? leastMs / ms : 0; }
+  double bytesPerNs() const { return ms > 0 ? bytes / (ms * 1e6) : 0; }
+  double flopsPerNs() const { return ms > 0 ? flops / (ms * 1e6) : 0; }
+};
+
+/// Collects steps and their times. Not thread-safe.
+class Roofline {
+public:
+  void add(const StepWork &work, double ms) { steps.push_back({work, ms}); }
+
+  /// Steps that only decode, or those that compute prompts.
+  StepTotals totals(bool ofDecodes, const DeviceRates &rates) const;
+
+private:
+  struct TimedStep {
+    StepWork work;
+    double ms;
+  };
+  std::vector<TimedStep> steps;
+};
+
+} // namespace llama
+
+#endif // KILN_EXAMPLES_LLAMA_ROOFLINE_H

@@ -1,0 +1,67 @@
+#include "llama/Roofline.h"
+
+#include <doctest/doctest.h>
+
+using namespace llama;
+
+namespace {
+/// A sequence of \p length tokens, the last \p queries of which run.
+ScheduledSequence sequenceOf(int64_t queries, int64_t length) {
+  ScheduledSequence sequence;
+  sequence.tokens = {nullptr, queries};
+  sequence.firstPosition = length - queries;
+  sequence.samples = true;
+  return sequence;
+}
+
+constexpr double kMatrices = 15'009'316'864; // bytes of Llama 3 8B
+constexpr double kHead = 2.0 * 128'256 * 4096;
+constexpr double kTokenBytes = 131'072;
+} // namespace
+
+TEST_CASE("a step that decodes reads its weights, and each sequence's keys") {
+  const ModelConfig model = presetConfig("llama-3-8b");
+  Step step;
+  step.decodes = {sequenceOf(1, 1000), sequenceOf(1, 500)};
+  step.tokens = step.sampled = 2;
+  const StepWork work = workOf(model, step);
+  CHECK(work.isDecode);
+  CHECK(work.bytes == kMatrices + 1500 * kTokenBytes);
+  CHECK(work.bytes == decodeBytes(model, 2, 750));
+  // Two operations an element of 2 bytes; four an element of Q and a key.
+  CHECK(work.flops == 2 * kMatrices + 4 * 32.0 * 4096 * 1500);
+}
+
+TEST_CASE("a step with a prefill computes the head for its samples alone") {
+  const ModelConfig model = presetConfig("llama-3-8b");
+  Step step;
+  step.prefills = {sequenceOf(512, 8192)};
+  step.tokens = 512;
+  StepWork work = workOf(model, step);
+  CHECK_FALSE(work.isDecode);
+  CHECK(work.bytes == kMatrices - kHead + 8192 * kTokenBytes);
+  const double pairs = 512 * 8192.0 - 512 * 511 / 2.0;
+  CHECK(work.flops ==
+        doctest::Approx(512 * (kMatrices - kHead) + 4 * 32.0 * 4096 * pairs));
+  step.sampled = 1;
+  const StepWork sampled = workOf(model, step);
+  CHECK(sampled.bytes - work.bytes == kHead);
+  CHECK(sampled.flops - work.flops == doctest::Approx(kHead));
+}
+
+TEST_CASE("a share is the least time over the time that was taken") {
+  Roofline roofline;
+  const DeviceRates rates{2, 10};          // bytes and flops a ns
+  roofline.add({true, 4e6, 10e6}, 4);      // 2 ms by bytes, 1 by flops
+  roofline.add({true, 2e6, 30e6}, 4);      // 1 ms by bytes, 3 by flops
+  roofline.add({false, 2e6, 100e6}, 12.5); // 10 ms by flops
+  const StepTotals decodes = roofline.totals(true, rates);
+  CHECK(decodes.steps == 2);
+  CHECK(decodes.leastMs == doctest::Approx(5));
+  CHECK(decodes.share() == doctest::Approx(5.0 / 8));
+  CHECK(decodes.bytesPerNs() == doctest::Approx(0.75));
+  CHECK(roofline.totals(false, rates).share() == doctest::Approx(0.8));
+  // Without a rate of products bytes alone count.
+  CHECK(roofline.totals(true, {2, 0}).leastMs == doctest::Approx(3));
+  CHECK(Roofline().totals(true, rates).share() == 0);
+}
