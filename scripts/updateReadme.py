@@ -25,6 +25,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "benchmarks" / "peers"))
 import default_mode_tables  # noqa: E402
 import frontPage  # noqa: E402
+import llama_tables  # noqa: E402
 import verdicts  # noqa: E402
 
 # Upper bounds of the classes of m: token counts of decoding to prefill.
@@ -65,7 +66,8 @@ def origin(result):
     protocol's semicolons part."""
     where = (f"{result['what']}: {result['gpu']}, driver {result['driver']}, "
              f"CUDA {result['cuda']}"
-             + (f", torch {result['torch']}" if "torch" in result else "")
+             + "".join(f", {name} {result[name]}"
+                       for name in ("torch", "transformers") if name in result)
              + f", commit {result['commit'] or 'not recorded'}.")
     lines = textwrap.wrap(where, 80, break_on_hyphens=False) + [""]
     for item in result["protocol"].rstrip(".").split("; "):
@@ -420,10 +422,10 @@ def part_table(result, part):
 def kind_of(result):
     """The peer of a result: "copy", "torch", "attention",
     "product" or "peer", "draw" for a peer or the copy baseline at drawn sizes,
-    or itself: "chain", "background", "cliffs", "quality", "default mode" or
-    "default mode models".
+    or itself: "chain", "background", "cliffs", "quality", "default mode",
+    "default mode models" or a result of the engine (llama_tables.py).
     Nothing: "micro" and "rates"."""
-    if result["what"] in ("micro", "cliffs"):
+    if result["what"] in ("micro", "cliffs", *llama_tables.TABLES):
         return result["what"]
     if default_mode_tables.is_result(result):
         return "default mode models"
@@ -502,7 +504,8 @@ def table(result):
             "background": background_table, "cliffs": cliffs_table,
             "quality": quality_table,
             "default mode": default_mode_table,
-            "default mode models": default_mode_tables.tables}[kind_of(result)](result)
+            "default mode models": default_mode_tables.tables,
+            **llama_tables.TABLES}[kind_of(result)](result)
     return "\n".join([origin(result), ""] + rows)
 
 
@@ -536,6 +539,8 @@ def summary(results):
                 "torch": "the faster of PyTorch eager and torch.compile",
                 "attention": "the fastest of cuDNN and FlashAttention",
                 "product": "the fastest of torch's products and Triton",
+                "llama_race": "the fastest of compiled torch and transformers",
+                "small_kernels": "the fastest of torch's functions",
                 "peer": result.get("peer")}[kind]
         key = "fraction" if kind == "copy" else "ratio"
         ratios = [case[key] for case in result["cases"] if case.get(key)]

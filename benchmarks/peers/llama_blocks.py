@@ -54,8 +54,8 @@ def run_rounds(lanes, rounds, gap_s, wait):
 
 
 def ratios_of(case, sides, rates):
-    """The other sides' times over Kiln's, and Kiln's share of the roofline: when
-    it decodes, of the rate at which memory is
+    """The other sides' times over Kiln's, the fastest one's as "ratio", and
+    Kiln's share of the roofline: when it decodes, of the rate at which memory is
     read, else of the rate of products. `rates` has gb_per_s and
     product_tflops, or nothing."""
     kiln = sides.get("kiln", {}).get("ms")
@@ -64,6 +64,8 @@ def ratios_of(case, sides, rates):
     found = {f"ratio_{name}": round(side["ms"] / kiln, 4)
              for name, side in sides.items()
              if name != "kiln" and "ms" in side}
+    if found:
+        found["ratio"] = min(found.values())
     if case.kind == "decode":
         unit, rate = "gb_per_s", case.bytes / kiln / 1e6
         found["bytes"], roof = case.bytes, rates.get("gb_per_s")

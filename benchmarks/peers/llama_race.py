@@ -63,7 +63,7 @@ def lanes_of(case, sides, row, progress):
 
 def run_case(case, sides, rates, options, progress):
     """The row of a case. Errors: EngineError if the engine ended."""
-    row = {"case": case.text, "model": case.model, "kind": case.kind,
+    row = {"name": case.text, "model": case.model, "kind": case.kind,
            "batch": case.batch, "tokens": case.tokens, "keys": case.keys,
            "steps": case.steps, "sides": {}}
     began = time.monotonic()
@@ -87,7 +87,7 @@ def line_of(row):
     def ms(name):
         return number(row["sides"].get(name, {}).get("ms"), 9, 3)
 
-    return (f"{row['case']:28} {ms('kiln')} {ms('torch')} "
+    return (f"{row['name']:28} {ms('kiln')} {ms('torch')} "
             f"{ms('transformers')} {number(row.get('ratio_torch'), 7, 3)} "
             f"{number(row.get('ratio_transformers'), 7, 3)} "
             f"{number(row.get('share_of_roofline'), 6, 3)}")

@@ -13,14 +13,17 @@ import sys
 import tempfile
 import types
 import unittest
+import unittest.mock
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-sys.path.insert(0, str(ROOT / "benchmarks" / "peers"))
+sys.path[:0] = [str(ROOT / "benchmarks" / "peers"), str(ROOT / "scripts")]
 import greedy_figures  # noqa: E402
 import kiln_ctypes  # noqa: E402
 import llama_configs  # noqa: E402
 import llama_race_cases  # noqa: E402
+import llama_tables  # noqa: E402
 import small_kernel_cases  # noqa: E402
+import updateReadme  # noqa: E402
 from llama_blocks import Block, Lane, ratios_of, run_rounds  # noqa: E402
 from llama_engine import (EngineError, EngineSide, Lockstep,  # noqa: E402
                           export_model, lockstep_command, write_logits)
@@ -231,7 +234,7 @@ class RoundsTest(unittest.TestCase):
         self.assertFalse(sides["torch"]["same_tokens"])
         rates = {"gb_per_s": 4600.0, "product_tflops": 700.0}
         row = ratios_of(case, sides, rates)
-        self.assertEqual(row["ratio_torch"], 1.25)
+        self.assertEqual((row["ratio_torch"], row["ratio"]), (1.25, 1.25))
         self.assertAlmostEqual(row["share_of_roofline"], 0.823, places=3)
         prefill = llama_race_cases.parse_case("llama-3-8b:1x2048", 32)
         row = ratios_of(prefill, {"kiln": {"ms": 50.0}}, rates)
@@ -331,6 +334,133 @@ class SmallKernelsTest(unittest.TestCase):
                 text = " ".join([family] + words)
                 self.assertEqual(case["family"], family, text)
                 library.canonical(text)
+
+
+ORIGIN = {"gpu": "NVIDIA H200", "driver": "580.1", "cuda": "13.0",
+          "commit": "0123abcd", "torch": "2.11.0", "protocol": "one; two.",
+          "interrupted": False, "left_out": []}
+
+
+def race_result():
+    case = llama_race_cases.parse_case("llama-3-8b:16@1024", 32)
+    sides = {"kiln": {"ms": 4.0, "tokens_per_s": 4000.0},
+             "torch": {"ms": 5.0, "tokens_per_s": 3200.0},
+             "transformers": {"error": "no memory"}}
+    row = {"name": case.text, "sides": sides,
+           **ratios_of(case, sides, {"gb_per_s": 4600.0})}
+    memory = {"weights bytes": int(16e9), "scratch bytes": 0,
+              "free bytes": int(1e9), "device bytes": int(150e9)}
+    return ORIGIN | {
+        "what": "llama_race", "cases": [row], "models": {
+            "llama-3-8b": {"engine": {"prepare_s": 61.5, "compiles": 40,
+                                      "trials": 900},
+                           "gb_per_s": 4600.0, "product_tflops": 700.0,
+                           "memory": {"memory": memory, "counts": {}}},
+            "llama-3.2-1b": {"error": "ended with 1"}}}
+
+
+def numerics_result():
+    figures = {"max": 0.2, "rms": 0.04, "rms_over_std": 0.03, "kl_mean": 1e-4,
+               "kl_max": 1e-3, "top1": 0.9}
+    chosen = greedy_figures.judge([1.0, 0.1], [0.5, 0.5], [True, False])
+    row = {"model": "tiny", "layers": 2, "positions": 2, "kiln": figures,
+           "transformers_bf16": figures, "ratio_rms": 0.95, "ratio_kl": 0.9,
+           "ratio_max": 1.1, "greedy": chosen, "faults": [],
+           "ways": {"alone": {"rms": 0.0, "within": True}}}
+    return ORIGIN | {"what": "llama_numerics", "transformers": "5.17",
+                     "bar": 1.2, "models": [
+                         row, row | {"model": "off", "faults": ["KL is 2"]},
+                         {"model": "broken", "error": "no memory"}]}
+
+
+def kernels_result():
+    row = {"name": "rope/llama-3-8b/1", "text": "", "bytes": 25088,
+           "us": {"kiln": 2.5, "dependent": 2.0, "stream": 1.8, "rope": 6.0},
+           "hot": {"dependent": 1.5}, "wrong": [], "best_peer": "rope",
+           "ratio": 3.0, "share_of_stream": 0.9}
+    return ORIGIN | {
+        "what": "small_kernels", "cases": [
+            row, row | {"name": "rope/llama-3-8b/16", "ratio": 12.0},
+            {"name": "sample/greedy/1", "text": "", "error": "no plan"}],
+        "checks": [{"rule": "k50", "p": 0.3, "passes": True},
+                   {"rule": "p0.9", "p": 0.0, "passes": False}]}
+
+
+class TablesTest(unittest.TestCase):
+    def lines(self, document):
+        lines = updateReadme.table(document).split("\n")
+        for line in lines:
+            self.assertLessEqual(len(line) * (line[:1] != "|"), 120, line)
+        rows = [line.split(" | ") for line in lines if line.startswith("|")]
+        self.assertNotIn("", (cell for row in rows for cell in row))
+        return lines
+
+    def test_a_race(self):
+        lines = self.lines(race_result())
+        self.assertIn("| llama-3-8b:16@1024 | 4.000 | 4000 | 93.2 % | 5.000 "
+                      "| 1.250 | n/a | n/a |", lines)
+        self.assertIn("- `llama-3-8b`: prepared in 61.5 s with 40 compilations "
+                      "and 900 trials; a sum", lines)
+        self.assertIn("  reads 4600 GB/s, a product computes 700 TFLOP/s; GB: "
+                      "weights 16.00", lines)
+        self.assertIn("- `llama-3.2-1b`: the engine failed: ended with 1",
+                      lines)
+        self.assertIn("- llama-3-8b:16@1024: transformers failed: no memory",
+                      lines)
+
+    def test_numerics(self):
+        lines = self.lines(numerics_result())
+        self.assertIn("| tiny | 2 | 0.03000 | 0.03000 | 0.950 | 0.900 | 1.100 "
+                      "| 0 of 1 | 50.0 % | within |", lines)
+        self.assertIn("- off: KL is 2", lines)
+        self.assertIn("- broken: no memory", lines)
+
+    def test_small_kernels(self):
+        lines = self.lines(kernels_result())
+        self.assertIn("| rope | 2 | 6.00 | 3.00 | 12.00 | 0.900 | 0.900 |",
+                      lines)
+        self.assertIn("| rope/llama-3-8b/1 | 0.025 | 2.50 | 2.00 | 1.50 | rope "
+                      "| 6.00 | 3.00 | 0.900 |", lines)
+        self.assertIn("- 1 of 2 checks of sample pass", lines)
+        self.assertIn("- not passed: rule p0.9, p 0.0", lines)
+
+    def test_a_run_that_was_cut_short(self):
+        for result in (race_result(), numerics_result(), kernels_result()):
+            lines = self.lines(result | {"interrupted": True,
+                                         "left_out": ["a", "b"]})
+            self.assertIn("- not measured, for lack of time: a, b", lines)
+            self.assertIn("- the run was cut short: later cases are missing",
+                          lines)
+
+    def test_a_summary(self):
+        rows = updateReadme.summary([("llama_race", race_result()),
+                                     ("small_kernels", kernels_result())])
+        self.assertIn("| `llama_race` | H200 | 1 | the fastest of compiled "
+                      "torch and transformers | 1.25 | 1.25 | 1.25 |", rows)
+        self.assertIn("| 6.00 | 3.00 | 12.00 |", rows)
+
+    def test_sections_wait_for_their_results(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "llama_race.json"
+            section = ("<!-- results:begin llama_race -->\n{}"
+                       "<!-- results:end llama_race -->")
+            with unittest.mock.patch.object(updateReadme, "path_of",
+                                            lambda name: path):
+                empty = section.format("")
+                self.assertEqual(updateReadme.updated(empty, "page"), empty)
+                path.write_text(json.dumps(race_result()))
+                filled = updateReadme.updated(empty, "page")
+                self.assertEqual(filled, section.format(
+                    updateReadme.table(race_result()) + "\n"))
+                self.assertEqual(updateReadme.updated(filled, "page"), filled)
+                path.unlink()
+                with self.assertRaises(SystemExit):
+                    updateReadme.updated(filled, "page")
+
+    def test_pages_show_each_result(self):
+        page = (ROOT / "benchmarks/README.md").read_text()
+        for name in llama_tables.TABLES:
+            self.assertIn(f"<!-- results:begin {name} -->", page)
 
 
 if __name__ == "__main__":
