@@ -6,6 +6,11 @@
 // cosines and sines it keeps in registers. Heads of V are copied by the same
 // walk.
 //
+// The bytes in flight determine the speed (Little's law). Registers hold those
+// of few heads; where shared memory holds them instead, by asynchronous copies,
+// an SM has several times as many in flight. A lane reads its own copies alone,
+// which needs no barrier.
+//
 // The chain of loads is position, row of the table. Where the caller vouches
 // that both are complete, they are loaded before the kernel ahead has ended.
 //
@@ -72,9 +77,48 @@ template <RopeSignature kSignature, HeadRopeConfig kConfig> class HeadRope {
     T *at(int item) const { return first + item * stride; }
   };
 
-  /// The loaded words of a piece.
-  struct Loaded {
-    Words<kBytes> first[kItems][kUnits], second[kItems][kUnits];
+  /// The vectors of a piece that this lane loads. In shared memory neighbours
+  /// belong to neighbours among threads.
+  class Loaded {
+  public:
+    Loaded() {
+      if constexpr (kStaged) {
+        extern __shared__ __align__(16) unsigned char ropeMemory[];
+        own = ptx::sharedAddress(ropeMemory) + threadIdx.x * kBytes;
+        ptx::opaque(own); // keeps the addresses of vectors out of registers
+      }
+    }
+    void load(int item, int unit, int half, const Element *from) {
+      if constexpr (kStaged)
+        ptx::cpAsync<kBytes>(at(item, unit, half), from, kBytes);
+      else
+        words[item][unit][half] =
+            loadVector<kBytes, CacheHint::Streaming>(from);
+    }
+    /// Returns once all have come; registers wait at their first use.
+    void await() const {
+      if constexpr (kStaged) {
+        ptx::cpAsyncCommit();
+        ptx::cpAsyncWait<0>();
+      }
+    }
+    Words<kBytes> get(int item, int unit, int half) const {
+      if constexpr (kStaged)
+        return loadSharedVector<kBytes>(at(item, unit, half));
+      else
+        return words[item][unit][half];
+    }
+
+  private:
+    static constexpr bool kStaged = kConfig.staged != 0;
+
+    unsigned at(int item, int unit, int half) const {
+      const int place = (item * kUnits + unit) * 2 + half;
+      return own + place * (kConfig.threads() * kBytes);
+    }
+
+    Words<kBytes> words[kStaged ? 1 : kItems][kUnits][2];
+    unsigned own = 0;
   };
 
 public:
@@ -252,11 +296,9 @@ private:
       for (int i = 0; i < kUnits; ++i) {
         const Columns columns = columnsOf(unitOf(i));
         if (columns.first >= 0)
-          loaded.first[item][i] =
-              loadVector<kBytes, CacheHint::Streaming>(head + columns.first);
+          loaded.load(item, i, 0, head + columns.first);
         if (columns.second >= 0)
-          loaded.second[item][i] =
-              loadVector<kBytes, CacheHint::Streaming>(head + columns.second);
+          loaded.load(item, i, 1, head + columns.second);
       }
     }
   }
@@ -300,6 +342,7 @@ private:
     if (!isLoaded)
       loadToken(params, piece.token, shared);
     const Targets to = targetsOf(params, isQ, piece, shared);
+    loaded.await();
     // Results may overwrite elements that other lanes of the head still read.
     if constexpr (kSignature.style == RopeStyle::InterleavedToHalves)
       __syncwarp(groupMask());
@@ -330,8 +373,8 @@ private:
       if (from.first < 0)
         continue;
       float first[kVector], second[kVector];
-      unpackFloats<kType>(first, loaded.first[item][i]);
-      unpackFloats<kType>(second, loaded.second[item][i]);
+      unpackFloats<kType>(first, loaded.get(item, i, 0));
+      unpackFloats<kType>(second, loaded.get(item, i, 1));
       if (kIsNormed && isNormed(isQ)) {
         scaleBy(weights, from.first, factor, first);
         if (from.second >= 0)
@@ -359,9 +402,9 @@ private:
     for (int i = 0; i < kUnits; ++i) {
       const Columns columns = keyColumns(unitOf(i), false);
       if (columns.first >= 0)
-        sum += squares(loaded.first[item][i]);
+        sum += squares(loaded.get(item, i, 0));
       if (columns.second >= 0)
-        sum += squares(loaded.second[item][i]);
+        sum += squares(loaded.get(item, i, 1));
     }
 #pragma unroll
     for (int distance = kLanes / 2; distance > 0; distance /= 2)
@@ -458,6 +501,7 @@ private:
       loadToken(params, piece.token, shared);
     const Heads<CacheElement> cache =
         cachedHeads(params.vCache, params.vCacheStrides, piece, shared.cached);
+    loaded.await();
     if (!cache.first)
       return;
 #pragma unroll
@@ -469,9 +513,10 @@ private:
       for (int i = 0; i < kUnits; ++i) {
         const Columns columns = valueColumns(unitOf(i));
         if (columns.first >= 0)
-          store(cache.at(item) + columns.first, loaded.first[item][i], inverse);
+          store(cache.at(item) + columns.first, loaded.get(item, i, 0),
+                inverse);
         if (columns.second >= 0)
-          store(cache.at(item) + columns.second, loaded.second[item][i],
+          store(cache.at(item) + columns.second, loaded.get(item, i, 1),
                 inverse);
       }
     }

@@ -8,10 +8,12 @@ namespace kiln {
 
 /// Lanes of a warp share a head. A lane has one or more *units* of it, two
 /// vectors each: either pairs that are rotated, or elements that are copied.
+/// Loads that wait in shared memory take no registers: more are in flight.
 struct HeadRopeConfig {
   int blockThreads = 128;
   int vector = 8; ///< elements of an access to Q, K and V
   int items = 1;  ///< heads of a token for each lane, all in flight together
+  int staged = 0; ///< 1: loads go to shared memory (sm_80), not to registers
 
   static constexpr const char *kName = "heads";
   static constexpr int kMaxItems = 8;
@@ -21,12 +23,17 @@ struct HeadRopeConfig {
     f("t", "blockThreads", &HeadRopeConfig::blockThreads, 128);
     f("v", "vector", &HeadRopeConfig::vector, 8);
     f("i", "items", &HeadRopeConfig::items, 1);
+    f("sh", "staged", &HeadRopeConfig::staged, 0);
   }
   template <class F> static constexpr void forEachRuntimeField(F &&) {}
 
   constexpr int threads() const { return blockThreads; }
   constexpr int minBlocks() const { return 1; }
-  constexpr int sharedBytes(const RopeSignature &) const { return 0; }
+  constexpr int sharedBytes(const RopeSignature &signature) const {
+    return staged == 0
+               ? 0
+               : blockThreads * vectors(signature) * vectorBytes(signature);
+  }
   /// Elements of the widest access.
   static constexpr int widestVector(const RopeSignature &signature) {
     const int elements = signature.align / bytesOf(signature.type);
@@ -36,7 +43,8 @@ struct HeadRopeConfig {
     return blockThreads >= 32 && blockThreads <= 1024 &&
            blockThreads % 32 == 0 && vector >= 1 &&
            (vector & (vector - 1)) == 0 && vector <= widestVector(signature) &&
-           items >= 1 && items <= kMaxItems;
+           items >= 1 && items <= kMaxItems &&
+           (staged == 0 || (staged == 1 && vectorBytes(signature) >= 4));
   }
 
   /// Units of the rotated part of a head of Q and K, of its other elements, and
@@ -74,6 +82,14 @@ struct HeadRopeConfig {
     return (rotatedUnits(signature) + count - 1) / count;
   }
 
+  constexpr int vectorBytes(const RopeSignature &signature) const {
+    return vector * bytesOf(signature.type);
+  }
+  /// Vectors that a lane has in flight.
+  constexpr int vectors(const RopeSignature &signature) const {
+    return items * 2 * units(signature);
+  }
+
   /// Heads of a token that move.
   static constexpr long long headsOf(const RopeSignature &signature,
                                      long long heads, long long kvHeads) {
@@ -101,13 +117,15 @@ struct HeadRopeConfig {
   /// About the registers that ptxas 13.0 gives a thread, in steps of 8: loaded
   /// vectors, cosines and sines, one unit in fp32, addresses.
   constexpr int registers(const RopeSignature &signature) const {
-    const int words = (vector * bytesOf(signature.type) + 3) / 4;
+    const int words = (vectorBytes(signature) + 3) / 4;
     const int more = units(signature) - 1;
-    const int item = units(signature) * 2 * words + 4 + vector / 2 + 2 * more;
     const int angles = anglesOf(signature) * 2 * vector;
     const bool isNormed = signature.hasQNorm || signature.hasKNorm;
+    const int loaded = units(signature) * 2 * words + vector / 2 + 2 * more;
+    const int each = staged ? 4 + 4 * more : 4 + loaded;
+    const int rest = staged ? 40 + angles / 2 : 38 + angles;
     const int wanted =
-        (38 + angles + 6 * more + 6 * isNormed + items * item + 7) / 8 * 8;
+        (rest + 6 * more + 6 * isNormed + items * each + 7) / 8 * 8;
     const int most = 65536 / blockThreads < 248 ? 65536 / blockThreads : 248;
     return wanted < most ? wanted : most;
   }

@@ -145,10 +145,11 @@ TEST_CASE("emulated: attentions that begin before the grid ahead has ended") {
 TEST_CASE("emulated: rotations that begin before the grid ahead has ended") {
   const std::string step = "tokens=9 heads=4 kvheads=2 d=64 dtype=bf16 "
                            "rotary=64 kcache=1 vcache=1 page=4 ";
-  checkDependence({{"rope", step + "slots=array", {"heads.t64.v8.i2"}},
-                   {"rope",
-                    step + "slots=table qnorm=1 knorm=1",
-                    {"heads.t64.v8.i1", "heads.t64.v4.i4"}}});
+  checkDependence(
+      {{"rope", step + "slots=array", {"heads.t64.v8.i2"}},
+       {"rope",
+        step + "slots=table qnorm=1 knorm=1",
+        {"heads.t64.v8.i1", "heads.t64.v4.i4", "heads.t64.v8.i2.sh1"}}});
 }
 
 /// The memory of the last token of each sequence in the cache \p operand of an

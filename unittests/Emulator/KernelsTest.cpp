@@ -69,17 +69,18 @@ TEST_CASE("emulated: rotary embeddings, and appends to caches") {
       {{"rope", sizes + caches + "d=64 rotary=64 slots=array"},
        {"rope",
         sizes + caches + "d=64 rotary=64 slots=table qnorm=1 knorm=1 eps=1e-6",
-        {"heads.t64.v8.i1", "heads.t128.v4.i4", "heads.t64.v1.i8"}},
+        {"heads.t64.v8.i1", "heads.t128.v4.i4", "heads.t64.v1.i8",
+         "heads.t64.v8.i4.sh1", "heads.t64.v2.i2.sh1"}},
        {"rope",
         sizes + caches +
             "d=96 dv=40 rotary=48 offset=16 style=interleaved slots=table "
             "seqs=1 kv=e4m3 scales=head pagerows=3",
-        {"heads.t64.v4.i1", "heads.t64.v2.i2"}},
+        {"heads.t64.v4.i1", "heads.t64.v2.i2", "heads.t64.v4.i2.sh1"}},
        // In any order, and with a norm of weights that are stored less 1.
        {"rope",
         sizes + "d=48 rotary=16 offset=32 kout=1 qnorm=1 unit=1 "
                 "style=interleaved_to_halves table=bf16 index=int64",
-        {"heads.t64.v8.i2", "heads.t32.v2.i1"}},
+        {"heads.t64.v8.i2", "heads.t32.v2.i1", "heads.t64.v8.i8.sh1"}},
        {"rope", sizes + "kcache=1 page=4 d=576 rotary=64 offset=512 "
                         "slots=array index=int64 kv=e4m3 scales=tensor"},
        // An append alone.

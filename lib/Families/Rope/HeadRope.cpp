@@ -2,7 +2,8 @@
 //
 // Every config moves the same bytes. They differ in the width of an access, in
 // the heads whose loads a lane has in flight (which share cosines and sines),
-// and in the threads of a block.
+// in the place where these wait, registers or shared memory, and in the threads
+// of a block.
 //
 //===----------------------------------------------------------------------===//
 #include "Families/MemoryPass/MemoryPassTemplate.h"
@@ -19,39 +20,45 @@ public:
       : MemoryPassTemplate({"rope/HeadRope.cuh", "RopeSignature",
                             "HeadRopeConfig", "RopeParams", "headRope"}) {}
 
-  void enumerate(const Problem &problem, const DeviceModel &,
+  void enumerate(const Problem &problem, const DeviceModel &device,
                  llvm::function_ref<void(Values)> emit) const override {
     const RopeSignature signature = readRopeSignature(problem.signature);
     const int widest = HeadRopeConfig::widestVector(signature);
     for (int vector = widest; vector >= 1; vector /= 2)
       for (int threads : {128, 256, 64})
-        for (int items : {1, 2, 4, 8}) {
-          const HeadRopeConfig config{threads, vector, items};
-          // With more registers few blocks are resident, and none is faster.
-          constexpr int kMostRegisters = 128;
-          if (items == 1 || config.registers(signature) <= kMostRegisters)
-            emit(valuesOf(config));
-        }
+        for (int items : {1, 2, 4, 8})
+          for (int staged : {0, 1}) {
+            const HeadRopeConfig config{threads, vector, items, staged};
+            if (staged &&
+                !(device.ccMajor >= kStagedMajor && config.isValid(signature)))
+              continue;
+            // With more registers few blocks are resident, and none is faster.
+            constexpr int kMostRegisters = 128;
+            if (items == 1 || config.registers(signature) <= kMostRegisters)
+              emit(valuesOf(config));
+          }
   }
 
   CandidateClass classOfConfig(const HeadRopeConfig &config) const override {
-    return {static_cast<uint64_t>(config.vector * 16 + config.items), 0};
+    return {classKey({config.vector, config.items, config.staged}), 0};
   }
 
   Plan plan(const Problem &problem, const Values &values,
             const DeviceModel &device) const override {
     const auto config = fromValues<HeadRopeConfig>(values);
     const RopeSignature signature = readRopeSignature(problem.signature);
+    const int sharedBytes = config.sharedBytes(signature);
     Plan plan = planWithoutBinder(problem, values, signature, config,
-                                  /*sharedBytes=*/0, device);
-    plan.binder = makeBinder([config, signature](const Arguments &arguments,
-                                                 const LaunchContext &,
-                                                 LaunchSpec &spec) {
+                                  sharedBytes, device);
+    plan.binder = makeBinder([config, signature, sharedBytes](
+                                 const Arguments &arguments,
+                                 const LaunchContext &, LaunchSpec &spec) {
       const RopeProblem p = readRopeProblem(arguments.problem);
       KernelStep &step = spec.addKernel(makeRopeParams(p, arguments));
       step.grid.x = static_cast<uint32_t>(
           config.blocks(signature, double(p.tokens), p.heads, p.kvHeads));
       step.block.x = static_cast<uint32_t>(config.threads());
+      step.sharedBytes = static_cast<uint32_t>(sharedBytes);
     });
     return plan;
   }
@@ -70,15 +77,23 @@ protected:
     if (config.vector > widest)
       return Rejection{PruneReason::Alignment, double(config.vector),
                        double(widest), "elements"};
+    if (config.staged && device.ccMajor < kStagedMajor)
+      return Rejection{PruneReason::Architecture,
+                       double(device.computeCapability()), 10.0 * kStagedMajor,
+                       "capability"};
     if (!config.isValid(signature))
       return Rejection{PruneReason::InstructionShape};
-    return std::nullopt;
+    return checkSharedBytes(config.sharedBytes(signature), device);
   }
 
 public:
   template <Number N>
   MemoryPass<N> pass(const Problem &problem, const HeadRopeConfig &config,
                      const DeviceModel &device) const;
+
+private:
+  /// Asynchronous copies to shared memory.
+  static constexpr int kStagedMajor = 8;
 };
 
 } // namespace
@@ -96,13 +111,16 @@ MemoryPass<N> HeadRope::pass(const Problem &problem,
   const double v = p.vCache ? double(p.kvHeads * p.valueDim) : 0;
   MemoryPass<N> kernel;
   kernel.tasks = config.blocks(signature, tokens, p.heads, p.kvHeads);
-  kernel.block = {config.threads(), config.registers(signature), 0};
-  const int vectors = config.items * 2 * config.units(signature);
-  kernel.loads = {.vectors = double(vectors),
-                  .elements = config.vector,
-                  .elementBytes = bytesOf(p.dtype),
-                  .registers =
-                      vectors * ((config.vector * bytesOf(p.dtype) + 3) / 4)};
+  kernel.block = {config.threads(), config.registers(signature),
+                  config.sharedBytes(signature)};
+  const int vectors = config.vectors(signature);
+  kernel.loads = {
+      .vectors = double(vectors),
+      .elements = config.vector,
+      .elementBytes = bytesOf(p.dtype),
+      .registers = config.staged
+                       ? 0
+                       : vectors * ((config.vectorBytes(signature) + 3) / 4)};
   kernel.readBytes =
       tokens * ((q + k + v) * element + double(p.rotaryDim) * bytesOf(p.table));
   kernel.writeBytes = tokens * (q * element + (p.kOut ? k * element : 0) +

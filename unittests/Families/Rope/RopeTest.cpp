@@ -97,6 +97,17 @@ TEST_CASE("units of lanes cover heads") {
       }
 }
 
+TEST_CASE("staged heads take shared memory, and words to copy") {
+  const RopeSignature llama = ropeSignature(kLlama);
+  CHECK(HeadRopeConfig{128, 8, 4, 1}.sharedBytes(llama) == 128 * 8 * 16);
+  CHECK(HeadRopeConfig{128, 8, 4}.sharedBytes(llama) == 0);
+  CHECK(HeadRopeConfig{128, 2, 4, 1}.isValid(llama));
+  CHECK_FALSE(HeadRopeConfig{128, 1, 4, 1}.isValid(llama));
+  // Registers no longer limit the bytes in flight.
+  CHECK(HeadRopeConfig{128, 8, 8, 1}.registers(llama) <
+        HeadRopeConfig{128, 8, 2}.registers(llama));
+}
+
 TEST_CASE("a slot leads to its row, or to none") {
   int table[] = {5, 3, 9, -1};
   RopeParams params;

@@ -5,7 +5,7 @@
 
 namespace {
 constexpr kiln::RopeSignature kSignature{.type = kiln::DType::BF16, .cache = kiln::DType::BF16, .table = kiln::DType::FP32, .style = kiln::RopeStyle::Halves, .headDim = 64, .valueDim = 64, .rotaryDim = 0, .rotaryOffset = 0, .hasQ = true, .hasKOut = false, .hasKCache = false, .hasVCache = false, .hasQNorm = false, .hasKNorm = false, .hasUnitOffset = false, .slots = kiln::RopeSlots::None, .hasSequences = false, .hasLongIndices = false, .scales = kiln::ScaleKind::None, .align = 16};
-constexpr kiln::HeadRopeConfig kConfig{.blockThreads = 64, .vector = 8, .items = 2};
+constexpr kiln::HeadRopeConfig kConfig{.blockThreads = 64, .vector = 8, .items = 2, .staged = 0};
 static_assert(kConfig.isValid(kSignature), "the config does not fit");
 static_assert(kConfig.threads() == 64 && kConfig.sharedBytes(kSignature) == 0,
               "host and device disagree about the config");
