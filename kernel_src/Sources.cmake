@@ -177,6 +177,7 @@ set(KILN_KERNEL_SOURCES
   sample/ReferenceSample.cuh
   sample/ReferenceSampleConfig.h
   sample/SampleDraw.cuh
+  sample/SampleGreatest.cuh
   sample/SampleGroup.cuh
   sample/SampleLayout.h
   sample/SampleNumbers.h
@@ -184,6 +185,7 @@ set(KILN_KERNEL_SOURCES
   sample/SampleRow.cuh
   sample/SampleSignature.h
   sample/SampleSource.cuh
+  sample/SampleWarp.cuh
   sample/SpreadSample.cuh
   sample/SpreadSampleConfig.h
   transpose/GatheredRows.cuh

@@ -328,6 +328,38 @@ inline float maxNan(float a, float b) {
   return value;
 }
 
+/// The greater of two bf16 each of two registers; NaN if either is (sm_80).
+inline unsigned maxNanBf16x2(unsigned a, unsigned b) {
+  unsigned pair;
+  asm("max.NaN.bf16x2 %0, %1, %2;" : "=r"(pair) : "r"(a), "r"(b));
+  return pair;
+}
+
+/// The same of fp16 (sm_80).
+inline unsigned maxNanF16x2(unsigned a, unsigned b) {
+  unsigned pair;
+  asm("max.NaN.f16x2 %0, %1, %2;" : "=r"(pair) : "r"(a), "r"(b));
+  return pair;
+}
+
+/// The greatest value of the warp's lanes, which all call it (sm_80).
+inline unsigned reduxMax(unsigned value) {
+  unsigned greatest;
+  asm volatile("redux.sync.max.u32 %0, %1, 0xffffffff;"
+               : "=r"(greatest)
+               : "r"(value));
+  return greatest;
+}
+
+/// The sum of the warp's values, modulo 2^32 (sm_80).
+inline unsigned reduxAdd(unsigned value) {
+  unsigned sum;
+  asm volatile("redux.sync.add.u32 %0, %1, 0xffffffff;"
+               : "=r"(sum)
+               : "r"(value));
+  return sum;
+}
+
 /// 2^x within 2 units of the last place; subnormal results become 0.
 inline float ex2ApproxFtz(float x) {
   float value;

@@ -8,9 +8,9 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
-#include "common/Ptx.cuh"
 #include "sample/SampleLayout.h"
 #include "sample/SampleNumbers.h"
+#include "sample/SampleWarp.cuh"
 
 namespace kiln {
 
@@ -79,35 +79,54 @@ public:
       mine = lane() < kWarps ? partials[lane()] : SampleTally{};
       mergeWarp<kMerge>(mine);
     } else {
-      auto *slots =
-          at<SampleTally>(kLayout.slots) + exchanges++ % 2 * kMostRowBlocks;
-      awaitStart();
       if (warp() == 0) {
         mine = lane() < kWarps ? partials[lane()] : SampleTally{};
         mergeWarp<kMerge>(mine);
-        if (lane() < kBlocks)
-          send<kMerge>(slots + rank, mine, lane());
       }
-      sync();
-      mine = lane() < kBlocks ? slots[lane()] : SampleTally{};
-      mergeWarp<kMerge>(mine);
+      mine = exchange<kMerge>(mine);
     }
     return mine;
   }
 
   /// The greatest of the block's threads, in each of them.
   unsigned long long bestOfBlock(unsigned long long rank) {
-    SampleTally mine;
-    mine.best = rank;
     SampleTally *partials = nextPartials();
-    mergeWarp<SampleMerge::Best>(mine);
+    rank = greatestOfWarp(rank);
     if (lane() == 0)
-      partials[warp()] = mine;
+      partials[warp()].best = rank;
     __syncthreads();
-    mine = lane() < kWarps ? partials[lane()] : SampleTally{};
-    mergeWarp<SampleMerge::Best>(mine);
-    return mine.best;
+    return greatestOfWarp(lane() < kWarps ? partials[lane()].best : 0ull);
   }
+  unsigned greatestKeyOfBlock(unsigned key) {
+    SampleTally *partials = nextPartials();
+    key = greatestOfWarp(key);
+    if (lane() == 0)
+      partials[warp()].key = key;
+    __syncthreads();
+    return greatestOfWarp(lane() < kWarps ? partials[lane()].key : 0u);
+  }
+
+  /// The greatest of the row's blocks, given that of each block in all of its
+  /// threads.
+  unsigned long long bestOfRow(unsigned long long rank) {
+    if constexpr (kBlocks > 1) {
+      SampleTally mine;
+      mine.best = rank;
+      rank = exchange<SampleMerge::Best>(mine).best;
+    }
+    return rank;
+  }
+
+  /// The lowest token that threads of the block offer. The block meets between
+  /// these calls.
+  void clearLeast() {
+    if (threadIdx.x == 0)
+      word(SampleWord::Least) = ~0u;
+  }
+  void offerLeast(unsigned token) {
+    atomicMin(&word(SampleWord::Least), token);
+  }
+  unsigned least() const { return word(SampleWord::Least); }
 
   //===--------------------------------------------------------------------===//
   // A bound of the k greatest keys
@@ -143,14 +162,26 @@ public:
 #pragma unroll
       for (int i = 0; i < kSampleGroups / 32; ++i)
         maxima[i] = at<unsigned>(kLayout.maxima)[i * 32 + lane()];
-      unsigned bound = 0;
+      unsigned most = maxima[0], least = maxima[0];
+#pragma unroll
+      for (int i = 1; i < kSampleGroups / 32; ++i) {
+        most = max(most, maxima[i]);
+        least = min(least, maxima[i]);
+      }
+      most = greatestOfWarp(most);
+      // All of them have the bits above the first in which any differ.
+      const unsigned differing = (most ^ leastOfWarp(least)) >> 16;
+      unsigned bit = 1u << 31;
+      while (bit != 1u << 15 && !(differing << 16 & bit))
+        bit >>= 1;
+      unsigned bound = most & ~(2 * bit - 1);
 #pragma unroll 1
-      for (unsigned bit = 1u << 31; bit >= 1u << 16; bit >>= 1) {
-        int reaching = 0;
+      for (; bit >= 1u << 16; bit >>= 1) {
+        unsigned reaching = 0;
 #pragma unroll
         for (int i = 0; i < kSampleGroups / 32; ++i)
-          reaching += __popc(__ballot_sync(~0u, maxima[i] >= (bound | bit)));
-        if (reaching >= count)
+          reaching += maxima[i] >= (bound | bit);
+        if (sumOfWarp(reaching) >= static_cast<unsigned>(count))
           bound |= bit;
       }
       if (lane() == 0)
@@ -183,16 +214,13 @@ public:
     unsigned long long *all =
         at<unsigned long long>(kBlocks > 1 ? kLayout.gathered : kLayout.list);
     if constexpr (kBlocks > 1) {
-      unsigned begin = 0;
-#pragma unroll 1
-      for (unsigned peer = 0; peer < kBlocks; ++peer) {
-        const unsigned length = load(&word(SampleWord::Listed), peer);
-        const auto *list = at<unsigned>(kLayout.list);
-        for (unsigned i = threadIdx.x; i < 2 * length; i += kThreads)
-          reinterpret_cast<unsigned *>(all)[2 * begin + i] =
-              load(list + i, peer);
-        begin += length;
-      }
+      gather(reinterpret_cast<unsigned *>(all));
+      __syncthreads();
+    }
+    if (count <= static_cast<unsigned>(kCountedRanks)) {
+      auto *ordered = at<unsigned long long>(kLayout.ordered);
+      order(ordered, all, count);
+      return ordered;
     }
     unsigned places = 2;
     while (places < count)
@@ -263,30 +291,49 @@ private:
   static int lane() { return static_cast<int>(threadIdx.x % 32); }
   static int warp() { return static_cast<int>(threadIdx.x / 32); }
 
+  /// The tally of all blocks, given that of each in its first warp.
+  template <SampleMerge kMerge> SampleTally exchange(const SampleTally &mine) {
+    auto *slots =
+        at<SampleTally>(kLayout.slots) + exchanges++ % 2 * kMostRowBlocks;
+    awaitStart();
+    if (warp() == 0 && lane() < kBlocks)
+      send<kMerge>(slots + rank, mine, lane());
+    sync();
+    SampleTally all = lane() < kBlocks ? slots[lane()] : SampleTally{};
+    mergeWarp<kMerge>(all);
+    return all;
+  }
+
+  /// Copies the lists of all blocks behind each other. A warp has that of a
+  /// block, so that all wait for the other blocks' memory at once.
+  void gather(unsigned *to) {
+    const unsigned length =
+        lane() < kBlocks ? load(&word(SampleWord::Listed), lane()) : 0;
+#pragma unroll 1
+    for (int peer = warp(); peer < kBlocks; peer += kWarps) {
+      const unsigned before = sumOfWarp(lane() < peer ? length : 0);
+      const unsigned words = 2 * __shfl_sync(~0u, length, peer);
+      const auto *list = at<unsigned>(kLayout.list);
+      for (unsigned i = lane(); i < words; i += 32)
+        to[2 * before + i] = load(list + i, static_cast<unsigned>(peer));
+    }
+  }
+
   /// Room for a tally of each warp, which the meeting before does not use.
   SampleTally *nextPartials() {
     return at<SampleTally>(kLayout.partials) + meetings++ % 2 * 32;
   }
 
   template <SampleMerge kMerge> static void mergeWarp(SampleTally &mine) {
-#pragma unroll
-    for (int distance = 16; distance > 0; distance /= 2) {
-      SampleTally other;
-      other.best = __shfl_xor_sync(~0u, mine.best, distance);
-      if constexpr (kMerge == SampleMerge::TwoBests) {
-        other.mass = __shfl_xor_sync(~0u, mine.mass, distance);
-        mine.mass = other.mass > mine.mass ? other.mass : mine.mass;
-      }
-      if constexpr (kMerge == SampleMerge::Sums) {
-        other.key = __shfl_xor_sync(~0u, mine.key, distance);
-        mine.mass += __shfl_xor_sync(~0u, mine.mass, distance);
-        mine.count += __shfl_xor_sync(~0u, mine.count, distance);
-      }
-      if (other.best > mine.best) {
-        mine.best = other.best;
-        mine.key = other.key;
-      }
+    const unsigned long long best = greatestOfWarp(mine.best);
+    if constexpr (kMerge == SampleMerge::TwoBests)
+      mine.mass = greatestOfWarp(mine.mass);
+    if constexpr (kMerge == SampleMerge::Sums) {
+      mine.key = greatestOfWarp(mine.best == best ? mine.key : 0u);
+      mine.mass = sumOfWarp(mine.mass);
+      mine.count = sumOfWarp(mine.count);
     }
+    mine.best = best;
   }
 
   /// Stores \p tally at \p place of block \p peer.
@@ -313,6 +360,24 @@ private:
   static unsigned load(const unsigned *own, unsigned peer) {
     return __float_as_uint(ptx::ldSharedClusterF32(
         ptx::mapaSharedCluster(ptx::sharedAddress(own), peer)));
+  }
+
+  /// Puts \p count different ranks in order, the greatest first: the place of
+  /// each is the number of greater ones. Work grows by the square of the count,
+  /// but takes one barrier.
+  static void order(unsigned long long *to, const unsigned long long *ranks,
+                    unsigned count) {
+#pragma unroll 1
+    for (unsigned i = warp(); i < count; i += kWarps) {
+      const unsigned long long rank = ranks[i];
+      unsigned before = 0;
+      for (unsigned j = lane(); j < count; j += 32)
+        before += ranks[j] > rank;
+      before = sumOfWarp(before);
+      if (lane() == 0)
+        to[before] = rank;
+    }
+    __syncthreads();
   }
 
   /// Sorts \p count ranks, a power of two, the greatest first (Batcher's

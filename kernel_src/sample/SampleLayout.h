@@ -13,6 +13,8 @@ namespace kiln {
 inline constexpr int kCountedTokens = 8192;
 /// The most tokens that a list has.
 inline constexpr int kListTokens = 1024;
+/// The most tokens of a list that is sorted by counting.
+inline constexpr int kCountedRanks = 192;
 /// Groups of a row's threads whose greatest logits bound the k greatest.
 inline constexpr int kSampleGroups = 256;
 /// The most tokens that are found by that bound. More are found by digits.
@@ -44,7 +46,8 @@ constexpr int sampleRegisters(const SampleSignature &signature, int threads,
     return threads < 1024 ? 128 : 64;
   if (signature.temperature || signature.logprobs)
     return 64;
-  return 32 + 4 * items;
+  const int wanted = 36 + 4 * items;
+  return wanted < 64 ? wanted : 64;
 }
 
 /// The results of a thread, a warp or a block over its tokens. 32 bytes.
@@ -61,6 +64,7 @@ struct SampleLayout {
   int counters = 0; ///< of kCountedTokens tokens
   int list = 0;     ///< ranks that the block collected
   int gathered = 0; ///< ranks of all blocks
+  int ordered = 0;  ///< ranks that were sorted by counting
   int maxima = 0;   ///< keys of kSampleGroups groups
   int bins = 0;     ///< two times kDigitBins counts
   int slots = 0;    ///< two times a tally of each block
@@ -71,7 +75,7 @@ struct SampleLayout {
 
 /// Words in SampleLayout::words.
 struct SampleWord {
-  enum : int { Listed, Bound, Kept, Digit, Left, InBin, Count = 8 };
+  enum : int { Listed, Bound, Kept, Digit, Left, InBin, Least, Count = 8 };
 };
 
 /// The layout where a block keeps \p keptTokens tokens and a row has
@@ -93,6 +97,7 @@ constexpr SampleLayout sampleLayout(const SampleSignature &signature,
   layout.list = place(lists ? kListTokens * kRankBytes : 0);
   layout.gathered =
       place(lists && rowBlocks > 1 ? kListTokens * kRankBytes : 0);
+  layout.ordered = place(lists ? kCountedRanks * kRankBytes : 0);
   layout.maxima = place(lists ? kSampleGroups * kWordBytes : 0);
   layout.bins = place(signature.cuts ? 2 * kDigitBins * kWordBytes : 0);
   layout.slots = place(rowBlocks > 1 ? 2 * kMostRowBlocks * kTallyBytes : 0);

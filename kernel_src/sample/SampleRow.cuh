@@ -7,6 +7,8 @@
 //
 // 1. The first walk over the row finds the greatest logit. For a greedy choice,
 //    and where all tokens stay, that is all: noise is added in the same walk.
+//    Where step 1 alone makes the logits, it finds a value
+//    (SampleGreatest.cuh), and its token is sought only if it is needed.
 // 2. A small k. Threads make kSampleGroups groups, and the k-th of the groups'
 //    greatest logits is at most the k-th of the row, and only just: some k
 //    tokens reach it. A second walk collects these, and one block sorts them,
@@ -36,6 +38,7 @@
 
 #include "common/Dependent.cuh"
 #include "sample/SampleDraw.cuh"
+#include "sample/SampleGreatest.cuh"
 #include "sample/SampleGroup.cuh"
 #include "sample/SampleSource.cuh"
 
@@ -66,7 +69,7 @@ template <SampleSignature kSignature, auto kConfig> class SampleRow {
   static constexpr int kKept = kConfig.keptTokens();
   static constexpr int kBlocks = kConfig.rowBlocks();
   using Group = SampleGroup<kSignature, kThreads, kKept, kBlocks>;
-  using Source = SampleSource<kSignature, kThreads, kConfig.items, kKept>;
+  using Source = SampleGreatest<kSignature, kThreads, kConfig.items, kKept>;
   static constexpr int kPack = Source::kPack;
   using Rank = unsigned long long;
   /// All tokens stay in every row.
@@ -74,6 +77,9 @@ template <SampleSignature kSignature, auto kConfig> class SampleRow {
       kSignature.temperature && !kSignature.cuts;
   static constexpr SampleMerge kFirstMerge =
       kDrawsAtOnce ? SampleMerge::TwoBests : SampleMerge::Best;
+  /// The first walk finds a value without its token.
+  static constexpr bool kIsLean =
+      kSignature.hasPlainLogits() && !kDrawsAtOnce && kKept == 0;
 
 public:
   SampleRow(const SampleParams &params, long long row, unsigned char *memory,
@@ -85,17 +91,13 @@ public:
 
   /// Finds and stores the token and all that belongs to it.
   void run() {
-    const SampleTally mine = firstWalk();
-    if constexpr (kSignature.lists())
-      group.tellMaxima(keyOf(mine.best));
-    const SampleTally all = group.template merge<kFirstMerge>(mine);
-    greatest = all.best;
+    const Rank drawn = findGreatest();
     if constexpr (kSignature.cuts)
       resolveRules();
-    if (!rules.isDrawn || isDecided(greatest))
-      token = tokenOf(greatest);
+    if (!rules.isDrawn || isDecided(greatestKey))
+      token = tokenOf(greatest());
     else if constexpr (kDrawsAtOnce)
-      token = tokenOf(all.mass);
+      token = tokenOf(drawn);
     else if constexpr (kSignature.cuts)
       drawWithCuts();
     if constexpr (kSignature.logprobs)
@@ -110,25 +112,24 @@ public:
   /// The same for one of params.rowBlocks blocks that share no memory: the last
   /// one to arrive stores the token.
   void runSpread() {
-    const SampleTally all = group.template merge<kFirstMerge>(firstWalk());
-    greatest = all.best;
-    Rank best = all.mass;
+    Rank best = findGreatest();
     if (threadIdx.x != 0)
       return;
     SampleMeeting &meeting = params.meetings[row];
-    atomicMax(&meeting.best, greatest);
+    atomicMax(&meeting.best, foundGreatest);
     if (rules.isDrawn)
       atomicMax(&meeting.drawn, best);
     // Acquire and release: once all have counted, their maxima are there.
     const auto others = static_cast<unsigned>(params.rowBlocks) - 1;
     if (ptx::atomAddAcqRel(&meeting.arrived, 1) != others)
       return;
-    greatest = atomicMax(&meeting.best, 0ull);
+    const Rank greatest = atomicMax(&meeting.best, 0ull);
     if (rules.isDrawn)
       best = atomicMax(&meeting.drawn, 0ull);
     meeting.best = meeting.drawn = 0;
     meeting.arrived = 0;
-    token = tokenOf(rules.isDrawn && !isDecided(greatest) ? best : greatest);
+    const bool takesDrawn = rules.isDrawn && !isDecided(keyOf(greatest));
+    token = tokenOf(takesDrawn ? best : greatest);
     storeToken();
   }
 
@@ -173,11 +174,10 @@ private:
     return {inputs.seed, inputs.position, rules.inverse};
   }
 
-  /// Whether a row with the greatest \p rank has no distribution: it has a NaN,
+  /// Whether a row with the greatest \p key has no distribution: it has a NaN,
   /// or an infinity, or none above minus infinity, or the temperature makes
   /// infinities of its logits.
-  bool isDecided(Rank rank) const {
-    const unsigned key = keyOf(rank);
+  bool isDecided(unsigned key) const {
     if (key >= kInfinityKey || key <= kMinusInfinityKey)
       return true;
     const unsigned scaled = __float_as_uint(valueOfKey(key) * rules.inverse);
@@ -189,6 +189,42 @@ private:
   //===--------------------------------------------------------------------===//
   // Walks
   //===--------------------------------------------------------------------===//
+
+  /// Finds the greatest logit of the row, of the block for runSpread(), and
+  /// tells maxima where lists need them. Returns the greatest with noise, where
+  /// nothing else decides.
+  Rank findGreatest() {
+    Rank drawn = 0;
+    if constexpr (!kIsLean) {
+      const SampleTally mine = firstWalk();
+      if constexpr (kSignature.lists())
+        group.tellMaxima(keyOf(mine.best));
+      const SampleTally all = group.template merge<kFirstMerge>(mine);
+      foundGreatest = all.best;
+      drawn = all.mass;
+      greatestKey = keyOf(foundGreatest);
+    } else {
+      source.findGreatest();
+      if constexpr (kSignature.lists()) {
+        group.tellMaxima(source.greatestKey());
+        const unsigned key = group.greatestKeyOfBlock(source.greatestKey());
+        greatestKey = keyOf(group.bestOfRow(rankOf(key, 0)));
+      } else {
+        foundGreatest = group.bestOfRow(source.rankOfBlock(group));
+        greatestKey = keyOf(foundGreatest);
+      }
+    }
+    return drawn;
+  }
+
+  /// The greatest logit of the row with its token. All threads of the row call
+  /// it.
+  Rank greatest() {
+    if constexpr (kIsLean)
+      if (foundGreatest == 0)
+        foundGreatest = group.bestOfRow(source.rankOfBlock(group, greatestKey));
+    return foundGreatest;
+  }
 
   /// The greatest logit of this thread; and in `mass` the greatest with noise,
   /// where nothing else decides.
@@ -239,10 +275,10 @@ private:
   float shiftOf(float x) const { return (x - most) * rules.inverse; }
 
   void drawWithCuts() {
-    most = valueOfKey(keyOf(greatest));
+    most = valueOfKey(greatestKey);
     // Nothing is left before the greatest.
     if (rules.k == 1 || rules.p <= 0) {
-      token = tokenOf(greatest);
+      token = tokenOf(greatest());
       return;
     }
     if (rules.k != 0 && rules.k <= kMostListed && drawFromList())
@@ -299,6 +335,7 @@ private:
   /// Finds the token among those from rank \p last on, which top_k leaves, or
   /// 0.
   void descend(Rank last) {
+    const Rank first = greatest();
     double enough = 0;
     bool isAll = true;
     for (Rank from = last;; isAll = false) {
@@ -313,7 +350,7 @@ private:
       }
       token = tokenOf(next.best);
       const Rank rank = rankOf(next.key, token);
-      if (rules.p >= 1 || rank == greatest)
+      if (rules.p >= 1 || rank == first)
         return;
       from = rank + 1;
     }
@@ -339,6 +376,19 @@ private:
     }
   }
 
+  /// The same for all vectors of the block.
+  void collectReaching(unsigned bound) {
+    source.forEachReaching(valueOfKey(bound),
+                           [&](unsigned token, const Words<16> &words) {
+                             float x[kPack];
+                             unpackFloats<kSignature.in>(x, words);
+#pragma unroll
+                             for (int i = 0; i < kPack; ++i)
+                               x[i] = source.raw(x[i]);
+                             collect(bound, token, x);
+                           });
+  }
+
   /// Draws from a list of the k greatest. False if the list has no room: many
   /// tokens are equal, or lie in one group.
   bool drawFromList() {
@@ -346,18 +396,21 @@ private:
     const unsigned bound = group.boundOf(rules.k);
     const bool sumsAll = params.isJoint && rules.p < 1;
     SampleTally mine;
-    source.forEach(
-        [&](unsigned token, float(&x)[kPack]) {
-          collect(bound, token, x);
-          if (sumsAll)
+    if (kIsLean && !sumsAll)
+      collectReaching(bound);
+    else
+      source.forEach(
+          [&](unsigned token, float(&x)[kPack]) {
+            collect(bound, token, x);
+            if (sumsAll)
 #pragma unroll
-            for (int i = 0; i < kPack; ++i) {
-              const float shift = shiftOf(x[i]);
-              if (shift >= rules.leastShift)
-                mine.mass += massOf(shift);
-            }
-        },
-        [] {});
+              for (int i = 0; i < kPack; ++i) {
+                const float shift = shiftOf(x[i]);
+                if (shift >= rules.leastShift)
+                  mine.mass += massOf(shift);
+              }
+          },
+          [] {});
     __syncthreads();
     if (threadIdx.x == 0)
       mine.count = group.listed();
@@ -418,12 +471,6 @@ private:
     }
     return static_cast<int>(sumOfWarp(remaining));
   }
-  static unsigned sumOfWarp(unsigned value) {
-#pragma unroll
-    for (int distance = 16; distance > 0; distance /= 2)
-      value += __shfl_xor_sync(~0u, value, distance);
-    return value;
-  }
 
   /// Draws from the first \p count of \p ranks; in one block.
   void drawFrom(const Rank *ranks, int count) {
@@ -477,12 +524,12 @@ private:
   /// Stores the token with its log probability, and the most probable tokens
   /// with theirs. The leader knows the token.
   void tellLogprobs() {
-    Rank most = greatest;
+    unsigned key = greatestKey;
     if constexpr (kSignature.changesLogits())
-      most = greatestRaw();
+      key = greatestRawKey();
     else
       group.sync(); // lists are read
-    const float top = valueOfKey(keyOf(most));
+    const float top = valueOfKey(key);
     const int count = params.topCount;
     group.clearList();
     const unsigned bound = count > 0 ? group.boundOf(count) : kNanKey;
@@ -503,7 +550,6 @@ private:
       mine.count = group.listed();
     const SampleTally all = group.template merge<SampleMerge::Sums>(mine);
     // Without a distribution there is no logarithm.
-    const unsigned key = keyOf(most);
     logOfSum = key >= kInfinityKey || key <= kMinusInfinityKey
                    ? __uint_as_float(0x7fc00000u)
                    : logf(static_cast<float>(all.mass) /
@@ -528,7 +574,7 @@ private:
     }
   }
 
-  Rank greatestRaw() {
+  unsigned greatestRawKey() {
     group.sync(); // maxima are read
     SampleTally mine;
     unsigned best = 0;
@@ -538,7 +584,7 @@ private:
         },
         [] {});
     group.tellMaxima(keyOf(mine.best));
-    return group.template merge<SampleMerge::Best>(mine).best;
+    return keyOf(group.template merge<SampleMerge::Best>(mine).best);
   }
 
   /// The greatest rank below \p before, by the logits of step 1.
@@ -598,8 +644,9 @@ private:
   Source source;
   SampleInputs inputs;
   SampleRules rules;
-  Rank greatest = 0;
-  float most = 0; ///< the greatest logit
+  unsigned greatestKey = 0; ///< of the greatest logit
+  Rank foundGreatest = 0;   ///< the same with its token; 0: not sought yet
+  float most = 0;           ///< the greatest logit
   float topLogit = 0, logOfSum = 0;
   unsigned token = 0;
 };

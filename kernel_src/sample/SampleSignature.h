@@ -27,6 +27,8 @@ struct SampleSignature {
   /// Whether tokens are chosen from other logits than those whose log
   /// probabilities are told.
   constexpr bool changesLogits() const { return penalties || allowed; }
+  /// Whether step 1 alone, without a cap, makes the logits.
+  constexpr bool hasPlainLogits() const { return !softcap && !changesLogits(); }
   /// Whether tokens are collected in lists.
   constexpr bool lists() const { return cuts || logprobs; }
 

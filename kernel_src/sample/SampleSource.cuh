@@ -51,21 +51,33 @@ public:
     const unsigned packs =
         (static_cast<unsigned>(params.vocab) + kPack - 1) / kPack;
     const unsigned each = (packs + parts - 1) / parts;
-    begin = min(part * each, packs);
-    end = min(begin + each, packs);
+    first = min(part * each, packs);
+    last = min(first + each, packs);
     if constexpr (kSignature.allowed)
       allowed = params.allowed + row * ((params.vocab + 31) / 32);
     if constexpr (kSignature.penalties)
       readPenalties();
   }
 
+  /// The block's vectors: from begin() to before end().
+  unsigned begin() const { return first; }
+  unsigned end() const { return last; }
+  const char *addressOf(unsigned pack) const {
+    return logits + static_cast<long long>(pack) * 16;
+  }
+  unsigned vocab() const { return static_cast<unsigned>(params.vocab); }
+  /// Vectors before this one are whole; a row may end within one.
+  unsigned wholeEnd() const { return min(last, vocab() / kPack); }
+  /// Whether step 1 leaves logits as they are.
+  bool isAsStored() const { return !kSignature.softcap && params.scale == 1; }
+
   /// Has L2 load the first vectors, without waiting.
   void prefetch() const {
 #pragma unroll
     for (int i = 0; i < kItems; ++i) {
-      const unsigned pack = begin + i * kThreads + threadIdx.x;
-      if (pack < end)
-        ptx::prefetchL2(logits + static_cast<long long>(pack) * 16);
+      const unsigned pack = first + i * kThreads + threadIdx.x;
+      if (pack < last)
+        ptx::prefetchL2(addressOf(pack));
     }
   }
 
@@ -86,7 +98,7 @@ public:
   /// in all threads together after some vectors. Places behind the vocabulary
   /// are minus infinity.
   template <class Each, class After> void forEachRaw(Each each, After after) {
-    walk<false, kLaterItems>(begin, end, each, after);
+    walk<false, kLaterItems>(first, last, each, after);
   }
 
   /// The same with the logits of step 3, for the first walk over the row, which
@@ -94,7 +106,7 @@ public:
   template <class Each, class After> void forEachFirst(Each each, After after) {
     auto keep = [&](unsigned token, float(&x)[kPack]) {
       if constexpr (kKept > 0)
-        store(token / kPack - begin, x);
+        store(token / kPack - first, x);
       each(token, x);
     };
     walkFinal<kItems>(keep, after);
@@ -107,9 +119,50 @@ public:
       walkFinal<kLaterItems>(each, after);
   }
 
+  /// The words of a whole vector at \p from.
+  static Words<16> wholeWords(const char *from) {
+    Words<16> words;
+    if constexpr (kAccess >= 4) {
+#pragma unroll
+      for (int i = 0; i < 16 / kAccess; ++i) {
+        const Words<kAccess> part =
+            loadVector<kAccess, CacheHint::Streaming>(from + i * kAccess);
+#pragma unroll
+        for (int w = 0; w < kAccess / 4; ++w)
+          words.word[i * (kAccess / 4) + w] = part.word[w];
+      }
+    } else {
+#pragma unroll
+      for (int i = 0; i < 4; ++i)
+        words.word[i] =
+            loadVector<2, CacheHint::Streaming>(from + 4 * i).word[0] |
+            loadVector<2, CacheHint::Streaming>(from + 4 * i + 2).word[0] << 16;
+    }
+    return words;
+  }
+  /// The words of vector \p pack. Places behind the vocabulary have the logit
+  /// of its first one.
+  Words<16> wordsOf(unsigned pack) const {
+    const char *from = addressOf(pack);
+    if ((pack + 1) * kPack <= vocab())
+      return wholeWords(from);
+    Words<16> words;
+#pragma unroll
+    for (int i = 0; i < 4; ++i)
+      words.word[i] = 0;
+#pragma unroll
+    for (int i = 0; i < kPack; ++i) {
+      const int place = pack * kPack + i < vocab() ? i : 0;
+      words.word[i * kBytes / 4] |=
+          loadVector<kBytes, CacheHint::Streaming>(from + place * kBytes)
+              .word[0]
+          << (i * kBytes % 4 * 8);
+    }
+    return words;
+  }
+
 private:
   static constexpr int kAccess = kSignature.align;
-  static constexpr int kAccesses = 16 / kAccess;
   /// Later walks compute more for each vector and read from L2, which is near:
   /// they need fewer loads in flight, and have fewer registers for them.
   static constexpr int kLaterItems = kItems > 1 && kThreads < 1024 ? 2 : 1;
@@ -118,59 +171,22 @@ private:
   // Vectors
   //===--------------------------------------------------------------------===//
 
-  /// Vector \p pack as stored.
+  /// The logits of a vector as stored.
   void loadPack(float (&x)[kPack], const Words<16> &words) const {
     unpackFloats<kSignature.in>(x, words);
-  }
-
-  Words<16> wordsOf(unsigned pack) const {
-    const char *from = logits + static_cast<long long>(pack) * 16;
-    Words<16> words;
-    if ((pack + 1) * kPack <= static_cast<unsigned>(params.vocab)) {
-      if constexpr (kAccess >= 4) {
-#pragma unroll
-        for (int i = 0; i < kAccesses; ++i) {
-          const Words<kAccess> part =
-              loadVector<kAccess, CacheHint::Streaming>(from + i * kAccess);
-#pragma unroll
-          for (int w = 0; w < kAccess / 4; ++w)
-            words.word[i * (kAccess / 4) + w] = part.word[w];
-        }
-      } else {
-#pragma unroll
-        for (int i = 0; i < 4; ++i)
-          words.word[i] =
-              loadVector<2, CacheHint::Streaming>(from + 4 * i).word[0] |
-              loadVector<2, CacheHint::Streaming>(from + 4 * i + 2).word[0]
-                  << 16;
-      }
-      return words;
-    }
-    // The end of the row; places behind it do not count.
-#pragma unroll
-    for (int i = 0; i < 4; ++i)
-      words.word[i] = 0;
-#pragma unroll
-    for (int i = 0; i < kPack; ++i)
-      if (pack * kPack + i < static_cast<unsigned>(params.vocab)) {
-        const unsigned bits =
-            loadVector<kBytes, CacheHint::Streaming>(from + i * kBytes).word[0];
-        words.word[i * kBytes / 4] |= bits << (i * kBytes % 4 * 8);
-      }
-    return words;
   }
 
   template <int kAtOnce, class Each, class After>
   void walkFinal(Each &each, After &after) {
     if constexpr (kSignature.penalties) {
       constexpr unsigned kCounted = kCountedTokens / kPack;
-      for (unsigned from = begin; from < end; from += kCounted) {
+      for (unsigned from = first; from < last; from += kCounted) {
         countFrom(from * kPack);
-        walk<true, kAtOnce>(from, min(from + kCounted, end), each, after);
+        walk<true, kAtOnce>(from, min(from + kCounted, last), each, after);
         __syncthreads();
       }
     } else
-      walk<true, kAtOnce>(begin, end, each, after);
+      walk<true, kAtOnce>(first, last, each, after);
   }
 
   template <bool kFinal, int kAtOnce, class Each, class After>
@@ -238,13 +254,13 @@ private:
   }
   template <class Each, class After>
   void walkKept(Each &each, After &after) const {
-    for (unsigned base = begin; base < end; base += kThreads) {
+    for (unsigned base = first; base < last; base += kThreads) {
       const unsigned pack = base + threadIdx.x;
-      if (pack < end) {
+      if (pack < last) {
         float x[kPack];
 #pragma unroll
         for (int q = 0; q < kQuads; ++q) {
-          const float4 four = keptAt(pack - begin, q);
+          const float4 four = keptAt(pack - first, q);
           x[4 * q] = four.x;
           x[4 * q + 1] = four.y;
           x[4 * q + 2] = four.z;
@@ -318,7 +334,7 @@ private:
   float *slice;
   unsigned *counters;
   const unsigned *allowed = nullptr;
-  unsigned begin, end; ///< vectors
+  unsigned first, last; ///< vectors
   long long historyBegin = 0, historyEnd = 0, outputBegin = 0;
   float repetition = 1, frequency = 0, presence = 0;
   mutable unsigned firstCounted = 0;

@@ -59,6 +59,52 @@ TEST_CASE("emulated: the greatest logit") {
          {"sample", "rows=2 vocab=1 dtype=bf16", {kBlock, kEight}}});
 }
 
+// Threads keep turns of vectors instead of tokens: equals lie in vectors, lanes
+// and turns of all kinds.
+TEST_CASE("emulated: the greatest logit among several turns") {
+  const std::vector<std::string> configs = {
+      "block.t256.i2", "cluster.t256.i1.c2", "spread.t256.i1.k3"};
+  check({{"sample", "rows=2 vocab=20003 dtype=bf16", configs},
+         {"sample", "rows=2 vocab=9001 dtype=fp32 scale=-0.5", configs},
+         {"sample",
+          "rows=2 vocab=20003 dtype=bf16 temperature=1 topk=1 topp=1",
+          {"block.t256.i2", "cluster.t256.i1.c2"}}});
+  for (float value : {40.0f, kInfinity, std::nanf("")})
+    for (int64_t first : {3, 3001, 19990})
+      check({{"sample",
+              "rows=2 vocab=20003 dtype=fp16",
+              configs,
+              TrialData::Usual,
+              {SampleOperand::Logits, 1, first, value,
+               uint64_t(20003 - first)}}});
+}
+
+TEST_CASE("emulated: tokens where warps and pairs have no instructions") {
+  Patch warps("sample/SampleWarp.cuh", "__CUDA_ARCH__ >= 800", "false");
+  Patch pairs("sample/SampleGreatest.cuh", "__CUDA_ARCH__ >= 800", "false");
+  check({{"sample", "rows=3 vocab=9001 dtype=bf16", {kBlock, kSpread}},
+         {"sample",
+          "rows=5 vocab=1500 dtype=fp16 temperature=1 topk=1 topp=1 logprobs=1 "
+          "top=5",
+          {kBlock}}});
+}
+
+// The control: among equals a later turn, or a higher lane, is wrong.
+TEST_CASE("emulated: a greatest logit that is not the first is told") {
+  const Sample equals{"sample",
+                      "rows=2 vocab=9000 dtype=bf16",
+                      {kBlock},
+                      TrialData::Usual,
+                      {SampleOperand::Logits, 1, 100, 40, 8000}};
+  const char *file = "sample/SampleGreatest.cuh";
+  CHECK(statusWith(file, "key > best", "key > best", equals) ==
+        TrialStatus::Ok);
+  CHECK(statusWith(file, "key > best", "key >= best", equals) ==
+        TrialStatus::Wrong);
+  CHECK(statusWith(file, "token = min(token, found)", "token = found + 1",
+                   equals) == TrialStatus::Wrong);
+}
+
 TEST_CASE("emulated: tokens drawn from all") {
   check({{"sample",
           "rows=16 vocab=1003 dtype=fp32 temperature=1",

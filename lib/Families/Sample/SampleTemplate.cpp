@@ -122,7 +122,11 @@ protected:
       return;
     const bool walksAgain = workOf(p).walks > 0;
     for (int cluster : {8, 4, 2}) {
+      // Smaller parts leave threads of the smallest block without a vector.
+      constexpr int64_t kLeastThreads = 256;
       const int64_t part = partTokens(p, cluster);
+      if (part < kLeastThreads * packTokens(p))
+        continue;
       const int64_t slice =
           ceilDiv(part, int64_t(ClusterSampleConfig::kSliceTokens));
       for (int threads : {1024, 512, 256})

@@ -62,13 +62,25 @@ inline SampleWork workOf(const SampleProblem &p) {
   return work;
 }
 
+/// Whether walks compare logits as they are stored, in vectors.
+inline bool isLean(const SampleProblem &p, int64_t keptTokens) {
+  return signatureOf(p).hasPlainLogits() && (!p.temperature || p.hasCuts()) &&
+         keptTokens == 0;
+}
+
 /// Instructions of a lane for a token (counted in the machine code, ptxas 13.0
 /// for sm_90): conversion, scale and maximum in each walk, the noise, a mass.
-inline double instructionsOf(const SampleProblem &p) {
+/// leanTurnOps() has a lean first walk.
+inline double instructionsOf(const SampleProblem &p, bool lean) {
   constexpr double kFirst = 5, kWalk = 6, kNoise = 34, kMass = 24,
                    kSoftcap = 26, kPenalties = 12, kAllowed = 3;
+  constexpr double kReachingVector = 14;
   const SampleWork work = workOf(p);
-  double each = kFirst + double(work.walks) * kWalk;
+  const bool reaches = lean && p.topK && !p.isJoint;
+  double each = lean ? 0 : kFirst;
+  each += double(work.walks - reaches) * kWalk;
+  if (reaches)
+    each += kReachingVector / double(packTokens(p));
   if (p.temperature && !p.topK)
     each += kNoise;
   if (p.temperature && !p.topK && p.topP)
@@ -82,6 +94,12 @@ inline double instructionsOf(const SampleProblem &p) {
   if (p.allowed)
     each += kAllowed;
   return each;
+}
+
+/// Instructions of a lane for the loads and maxima of \p items vectors at once.
+inline double leanTurnOps(int items) {
+  constexpr double kTurn = 24, kVector = 4;
+  return kTurn + items * kVector;
 }
 
 /// A template of the family, given its config type and the class that derives
@@ -208,7 +226,11 @@ public:
       kernel.rereadBytes = again;
       kernel.rereadRounds = work.walks * kernel.loadRounds;
     }
-    kernel.simdOps = rows * double(p.vocab) * instructionsOf(p);
+    const bool lean = isLean(p, config.keptTokens());
+    kernel.simdOps = rows * double(p.vocab) * instructionsOf(p, lean);
+    if (lean)
+      kernel.simdOps += rows * double(parts * kernel.loadRounds) *
+                        config.threads() * leanTurnOps(config.items);
     kernel.specialOps = p.temperature && !p.topK ? rows * double(p.vocab) : 0;
     addMeetings<N>(kernel, p, work, parts, device);
     return kernel;
@@ -228,9 +250,10 @@ private:
   static void addMeetings(MemoryPass<N> &kernel, const SampleProblem &p,
                           const SampleWork &work, int64_t parts,
                           const DeviceModel &device) {
-    // Shuffles, two barriers and shared memory; stores into other blocks and a
-    // barrier of the cluster; a bound by ballots, a sorted list, a draw.
-    constexpr double kReductionNs = 300, kClusterNs = 550, kListNs = 2200;
+    // Reductions of warps, a barrier and shared memory; stores into other
+    // blocks and a barrier of the cluster; a bound of the k greatest, a sorted
+    // list, a draw (H200, vocabularies of 128,256).
+    constexpr double kReductionNs = 300, kClusterNs = 1300, kListNs = 4500;
     N each = fitted<N>(kReductionNs, "reduction", "ns");
     if (kernel.clusterSize > 1)
       each = each + fitted<N>(kClusterNs, "exchange of a cluster", "ns");

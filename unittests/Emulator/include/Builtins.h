@@ -203,7 +203,7 @@ template <class T> T exchange(unsigned mask, T value, unsigned from) {
 template <auto kOperation, class T> T reduce(unsigned mask, T value) {
   kilnMachine->meet(mask, &value, [](void *const *lanes, unsigned mask) {
     T all = *static_cast<T *>(lanes[__builtin_ctz(mask)]);
-    forLanes<T>(lanes, mask,
+    forLanes<T>(lanes, mask & (mask - 1),
                 [&](int, T &lane) { all = kOperation(all, lane); });
     forLanes<T>(lanes, mask, [&](int, T &lane) { lane = all; });
   });
@@ -238,6 +238,9 @@ template <class T> T __reduce_max_sync(unsigned mask, T value) {
 template <class T> T __reduce_min_sync(unsigned mask, T value) {
   return kiln::emulated::reduce<[](T a, T b) { return b < a ? b : a; }>(mask,
                                                                         value);
+}
+template <class T> T __reduce_add_sync(unsigned mask, T value) {
+  return kiln::emulated::reduce<[](T a, T b) { return T(a + b); }>(mask, value);
 }
 
 // One thread runs at a time.

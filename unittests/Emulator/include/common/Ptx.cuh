@@ -221,6 +221,30 @@ inline float flushed(float value) {
 inline float maxNan(float a, float b) {
   return isnan(a) ? a : isnan(b) ? b : fmaxf(a, b);
 }
+namespace detail {
+/// The greater of each half of two registers.
+template <class Value, class Bits>
+unsigned maxNanHalves(unsigned a, unsigned b, Value value, Bits bits) {
+  auto half = [&](unsigned shift) {
+    return bits(maxNan(value((unsigned short)(a >> shift)),
+                       value((unsigned short)(b >> shift))));
+  };
+  return half(0) | unsigned(half(16)) << 16;
+}
+} // namespace detail
+
+inline unsigned maxNanBf16x2(unsigned a, unsigned b) {
+  return detail::maxNanHalves(a, b, detail::fromBf16, detail::toBf16);
+}
+inline unsigned maxNanF16x2(unsigned a, unsigned b) {
+  return detail::maxNanHalves(a, b, cvtF32F16, cvtRnF16F32);
+}
+inline unsigned reduxMax(unsigned value) {
+  return __reduce_max_sync(~0u, value);
+}
+inline unsigned reduxAdd(unsigned value) {
+  return __reduce_add_sync(~0u, value);
+}
 inline float ex2ApproxFtz(float x) {
   return detail::flushed(exp2f(detail::flushed(x)));
 }
