@@ -170,8 +170,9 @@ private:
     return index * kLanes + static_cast<int>(threadIdx.x) % kLanes;
   }
   static bool isRotated(int unit) {
-    return kRotated > 0 &&
-           (kRotated % kLanes == 0 && kCopied == 0 ? true : unit < kRotated);
+    // Heads of V may give lanes more units than a head of K has.
+    constexpr bool kAll = kRotated > 0 && kUnits * kLanes == kRotated;
+    return kAll || unit < kRotated;
   }
   /// The lanes of this thread's group.
   static unsigned groupMask() {

@@ -86,6 +86,10 @@ TEST_CASE("emulated: rotary embeddings, and appends to caches") {
        // An append alone.
        {"rope", "tokens=21 kvheads=3 d=40 dtype=fp16 kcache=1 vcache=1 "
                 "page=1 slots=array"},
+       // Heads of V have more units than those of K.
+       {"rope",
+        sizes + caches + "d=64 dv=128 rotary=64 slots=array",
+        {"heads.t64.v1.i1", "heads.t64.v2.i2.sh1"}},
        // Addresses of whole elements.
        {"rope",
         sizes + "d=33 rotary=22 kout=1 knorm=1 align=2",
