@@ -23,6 +23,21 @@ PointwiseChain decodeChain(int64_t value) {
   return chain;
 }
 
+LinkCost costOf(PointwiseOp op, bool pairs) {
+  switch (op) {
+  case PointwiseOp::None:
+    return {};
+  case PointwiseOp::GeluErf:
+    return {26, 1};
+  case PointwiseOp::GeluTanh:
+    return pairs ? LinkCost{7, 1.5} : LinkCost{5, 2};
+  case PointwiseOp::Silu:
+    return pairs ? LinkCost{5, 1.5} : LinkCost{3, 2};
+  default:
+    return {1, 0};
+  }
+}
+
 static llvm::StringRef enumeratorOf(PointwiseOp op) {
   using enum PointwiseOp;
   static constexpr EnumName<PointwiseOp> kNames[] = {

@@ -7,6 +7,7 @@
 #include "Families/SignatureFields.h"
 #include "Support/Error.h"
 
+#include <array>
 #include <optional>
 
 namespace kiln {
@@ -28,18 +29,7 @@ static constexpr int64_t castCode(int from, int to) {
   return kFirstCast + from * kTypeCount + to;
 }
 
-static constexpr FieldName kOpNames[] = {
-    {code(PointwiseOp::Residual), "add"},
-    {code(PointwiseOp::Mul), "mul"},
-    {code(PointwiseOp::Bias), "bias"},
-    {code(PointwiseOp::Scale), "scale"},
-    {code(PointwiseOp::Relu), "relu"},
-    {code(PointwiseOp::GeluErf), "gelu_erf"},
-    {code(PointwiseOp::GeluTanh), "gelu_tanh"},
-    {code(PointwiseOp::Silu), "silu"},
-    {code(PointwiseOp::RowBias), "row_bias"},
-    {code(PointwiseOp::ColumnScale), "col_scale"},
-    {code(PointwiseOp::RowScale), "row_scale"},
+static constexpr FieldName kCastNames[] = {
     {castCode(0, 1), "cast_bf16_fp16"},
     {castCode(0, 2), "cast_bf16_fp32"},
     {castCode(0, 3), "cast_bf16_fp8_e4m3"},
@@ -52,6 +42,17 @@ static constexpr FieldName kOpNames[] = {
     {castCode(3, 0), "cast_fp8_e4m3_bf16"},
     {castCode(3, 1), "cast_fp8_e4m3_fp16"},
     {castCode(3, 2), "cast_fp8_e4m3_fp32"}};
+
+/// Links and casts.
+static constexpr auto kOpNames = [] {
+  std::array<FieldName, std::size(kLinkNames) + std::size(kCastNames)> names{};
+  size_t count = 0;
+  for (const FieldName &name : kLinkNames)
+    names[count++] = name;
+  for (const FieldName &name : kCastNames)
+    names[count++] = name;
+  return names;
+}();
 
 const Schema &elementwiseProblemSchema() {
   static const Schema &schema =
@@ -150,10 +151,7 @@ ElementwiseSignature signatureOf(const ElementwiseProblem &p) {
 // The signature
 //===----------------------------------------------------------------------===//
 
-/// The operations except casts, which no signature has.
-static constexpr llvm::ArrayRef<FieldName>
-    kLinkNames(kOpNames, std::size(kOpNames) - kTypeCount * (kTypeCount - 1));
-
+// No signature has a cast.
 static constexpr SignatureFields kSignatureFields(
     SignatureField{"in", "in", &ElementwiseSignature::in, true, kTypeNames},
     SignatureField{"out", "out", &ElementwiseSignature::out, true, kTypeNames},

@@ -1,6 +1,8 @@
 //===- FlatEstimate.cpp ---------------------------------------------------===//
 #include "Families/Elementwise/FlatEstimate.h"
 
+#include "Families/Chain.h"
+
 #include <algorithm>
 
 namespace kiln {
@@ -36,23 +38,6 @@ double packCost(DType type, const DeviceModel &device) {
   return device.computeCapability() >= 89 ? 0.5 : 16;
 }
 
-/// Counted in the kernel's SASS: erff is a polynomial of about 20 steps. With
-/// \p pairs two elements share a reciprocal, at some multiplications.
-void addLink(Instructions &count, PointwiseOp op, bool pairs) {
-  switch (op) {
-  case PointwiseOp::None:
-    return;
-  case PointwiseOp::GeluErf:
-    return count.add(26, 1);
-  case PointwiseOp::GeluTanh:
-    return pairs ? count.add(7, 1.5) : count.add(5, 2);
-  case PointwiseOp::Silu:
-    return pairs ? count.add(5, 1.5) : count.add(3, 2);
-  default:
-    return count.add(1);
-  }
-}
-
 /// Average number of vectors of a thread: a line of few rows has fewer than the
 /// config's items.
 double itemsOf(const ElementwiseProblem &p,
@@ -86,7 +71,8 @@ Instructions instructionsOf(const ElementwiseSignature &signature,
   count.add(unpack + packCost(signature.out, device));
   bool pairs = config.vector > 1 && signature.out != DType::FP32;
   for (PointwiseOp op : signature.chain.ops) {
-    addLink(count, op, pairs);
+    const LinkCost link = costOf(op, pairs);
+    count.add(link.simd, link.special);
     if (shapeOf(op) == LinkShape::Matrix)
       count.add(unpack);
     else if (shapeOf(op) == LinkShape::Row) // once for all items

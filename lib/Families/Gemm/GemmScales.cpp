@@ -5,7 +5,6 @@
 #include "Families/Gemm/GemmProblem.h"
 #include "Families/ProblemFields.h"
 #include "Kernel/TypeName.h"
-#include "Model/MathUtil.h"
 #include "Support/Error.h"
 
 #include "kiln/gemm.h"
@@ -13,15 +12,6 @@
 #include <utility>
 
 namespace kiln {
-
-int64_t OperandScales::rowsOf(int64_t extent) const {
-  const int size = scaledRows(kind);
-  return size ? ceilDiv(extent, size) : 1;
-}
-int64_t OperandScales::depthsOf(int64_t k) const {
-  const int size = scaledDepth(kind);
-  return size ? ceilDiv(k, size) : 1;
-}
 
 void GemmScales::addFields(llvm::MutableArrayRef<Field> fields) {
   using F = GemmField;
@@ -81,10 +71,7 @@ llvm::Error GemmScales::check(const GemmProblem &p) {
                         int64_t extent) -> llvm::Error {
     if (!hasLines(p, scales))
       return llvm::Error::success();
-    int64_t rows = scales.rowsOf(extent), depths = scales.depthsOf(p.k);
-    if (scales.alongRows)
-      std::swap(rows, depths);
-    return checkMatrix("gemm", key, rows, depths, scales.ld, p.batch);
+    return scales.checkLines("gemm", key, extent, p.k, p.batch);
   };
   if (auto error = checkLines("ldsa", p.scaleA, p.scaledRowsA()))
     return error;

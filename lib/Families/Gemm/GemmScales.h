@@ -6,6 +6,7 @@
 #pragma once
 
 #include "Families/Gemm/GemmFields.h"
+#include "Families/OperandScales.h"
 #include "Kernel/Operand.h"
 #include "Kernel/Values.h"
 #include "common/Types.h"
@@ -18,24 +19,6 @@
 namespace kiln {
 
 struct GemmProblem;
-
-/// The scales of one operand: a matrix of rows by steps of k, stored along k
-/// unless neighbours in memory are of neighbouring rows. The columns of D are
-/// the k of its scales.
-struct OperandScales {
-  ScaleKind kind = ScaleKind::None;
-  bool alongRows = false; ///< neighbours in memory are of neighbouring rows
-  int64_t ld = 0;         ///< from one line in memory to the next, in scales
-
-  /// Rows of scales for \p extent rows of the operand.
-  int64_t rowsOf(int64_t extent) const;
-  /// Scales of one row of \p k elements.
-  int64_t depthsOf(int64_t k) const;
-  /// The ld of lines without gaps.
-  int64_t packedLd(int64_t extent, int64_t k) const {
-    return alongRows ? rowsOf(extent) : depthsOf(k);
-  }
-};
 
 struct GemmScales {
   OperandScales scaleA, scaleB;

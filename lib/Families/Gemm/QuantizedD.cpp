@@ -10,7 +10,6 @@
 
 #include <cassert>
 #include <cmath>
-#include <utility>
 
 namespace kiln {
 
@@ -41,12 +40,7 @@ llvm::Error QuantizedD::check(const GemmProblem &p) {
   if (p.groups == GroupKind::Masked)
     return makeError(ErrorCode::Unsupported,
                      "gemm: out=e4m3 is not available with groups=masked");
-  if (!isBlockScale(p.scaleD.kind))
-    return llvm::Error::success();
-  int64_t rows = p.room, depths = p.rowScalesD();
-  if (p.scaleD.alongRows)
-    std::swap(rows, depths);
-  return checkMatrix("gemm", "ldsd", rows, depths, p.scaleD.ld, p.batchA);
+  return p.scaleD.checkLines("gemm", "ldsd", p.room, p.outCols(), p.batchA);
 }
 
 void QuantizedD::reset(const GemmProblem &p, Values &values) {
