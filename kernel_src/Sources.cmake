@@ -163,6 +163,7 @@ set(KILN_KERNEL_SOURCES
   rows/RowGroup.cuh
   rows/RowMath.cuh
   rows/RowParams.h
+  rows/RowScales.cuh
   rows/RowSignature.h
   rows/RowStats.cuh
   rows/SplitRows.cuh

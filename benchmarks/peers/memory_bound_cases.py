@@ -22,12 +22,18 @@ TYPE_BYTES = {"fp32": 4, "bf16": 2, "fp16": 2, "fp8_e4m3": 1, "int8": 1}
 ROW_SLOTS = {"x": 0, "y": 1, "weight": 2, "bias": 3, "residual": 4,
              "residual_out": 5, "mask": 6, "scales": 7}
 
-# Output types that come with a scale per row, and their greatest value.
+# Slot of the scales of an elementwise y: ElementwiseOperand::Scales.
+ELEMENTWISE_SCALES = 10
+
+# Output types that may be quantised, and their greatest value.
 QUANTISED = {"fp8_e4m3": 448.0, "int8": 127.0}
+
+# Columns that share a scale where a row has several.
+SCALE_COLUMNS = 128
 
 # Keys of a case that go into the problem's text, in this order.
 TEXT_KEYS = ["op", "axis", "rows", "cols", "dtype", "out", "weight", "bias",
-             "residual", "scale", "mask"]
+             "residual", "scale", "mask", "scale_y"]
 
 FAMILIES = {"softmax", "rmsnorm", "layernorm", "rowquant", "reduce",
             "elementwise", "transpose2d"}
@@ -101,6 +107,18 @@ class Case:
         return self.get("out", self.dtype)
 
     @property
+    def scales_shape(self):
+        """The shape of the scales of y; None: it is not quantised."""
+        rows, cols = self.shape
+        kind = self.get("scale_y")
+        if self.out not in QUANTISED or \
+                (self.family == "elementwise" and kind is None):
+            return None
+        if kind == "1x128":
+            return rows, -(-cols // SCALE_COLUMNS)
+        return (rows,)
+
+    @property
     def chain(self):
         """The links of an elementwise chain; a cast is an empty chain, as it is
         in a canonical problem."""
@@ -153,6 +171,9 @@ class Case:
             if LINKS[link]:
                 operands.append(Operand(f"link{index}", 2 + index,
                                         shapes[link], self.dtype))
+        if self.scales_shape:
+            operands.append(Operand("scales", ELEMENTWISE_SCALES,
+                                    self.scales_shape, "fp32", True))
         return operands
 
     def _row_operands(self):
@@ -169,8 +190,8 @@ class Case:
             present["residual_out"] = (self.shape, self.dtype)
         if self.get("mask"):
             present["mask"] = (self.shape, self.dtype)
-        if self.out in QUANTISED:
-            present["scales"] = ((rows,), "fp32")
+        if self.scales_shape:
+            present["scales"] = (self.scales_shape, "fp32")
         return [Operand(name, slot, *present[name],
                         name in ("y", "residual_out", "scales"))
                 for name, slot in ROW_SLOTS.items() if name in present]

@@ -9,7 +9,7 @@ whole, it takes several, as a user's would.
 import torch
 import torch.nn.functional as F
 
-from memory_bound_cases import QUANTISED as GREATEST
+from memory_bound_cases import QUANTISED as GREATEST, SCALE_COLUMNS
 
 EPSILON = 1e-5
 
@@ -34,16 +34,29 @@ ALL_REDUCTIONS = {"sum": lambda x: x.sum(), "max": lambda x: x.amax(),
                   "sumsq": lambda x: (x * x).sum()}
 
 
-def quantise(value, out):
-    """(value / scale in type out, scale per row)."""
+def blocks_of(value):
+    """The last axis cut into blocks that share a scale, the last one padded."""
+    return F.pad(value, (0, -value.shape[-1] % SCALE_COLUMNS)) \
+        .unflatten(-1, (-1, SCALE_COLUMNS))
+
+
+def quantise(value, out, has_blocks):
+    """(value / scale in type out, scale per row, or per block of columns)."""
     greatest = GREATEST[out]
+    shape = value.shape
+    if has_blocks:
+        value = blocks_of(value)
     # The clamp gives a row of zeros a scale to divide by.
     scale = (value.abs().amax(-1, keepdim=True).float() / greatest) \
         .clamp(min=1e-12)
     scaled = value / scale
     if out == "int8":
         scaled = scaled.round()
-    return scaled.clamp(-greatest, greatest).to(TYPES[out]), scale
+    codes = scaled.clamp(-greatest, greatest).to(TYPES[out])
+    if has_blocks:
+        codes = codes.flatten(-2)[..., :shape[-1]].contiguous()
+        scale = scale.squeeze(-1)
+    return codes, scale
 
 
 def same(value):
@@ -56,9 +69,9 @@ def finisher_of(case, quantised):
     plain values only, not the case."""
     if not quantised:
         return same
-    if case.out in GREATEST:
-        name = case.out
-        return lambda value: quantise(value, name)
+    if case.scales_shape:
+        name, has_blocks = case.out, case.get("scale_y") == "1x128"
+        return lambda value: quantise(value, name, has_blocks)
     dtype = TYPES[case.out]
     return lambda value: (value.to(dtype),)
 
@@ -149,16 +162,22 @@ def faults_of(case, inputs, outputs):
     scales = outputs.get("scales")
     faults = []
     if scales is not None:
-        right = expected["y"].abs().amax(-1) / GREATEST[case.out]
-        # A row of zeros has the scale 1.
+        y = expected["y"]
+        has_blocks = scales.dim() == 2
+        right = (blocks_of(y) if has_blocks else y).abs().amax(-1) / \
+            GREATEST[case.out]
+        # Zeros have the scale 1.
         right = torch.where(right > 0, right, torch.ones_like(right))
         if not bool(((scales - right).abs() <= 0.02 * right).all()):
             faults.append("scales")
+        # The scale of each column.
+        scales = scales.repeat_interleave(SCALE_COLUMNS, -1)[:, :y.shape[-1]] \
+            if has_blocks else scales[:, None]
     for name, value in expected.items():
         allowed = allowance(case, name, value, inputs["x"], scales)
         found = outputs[name].to(wide)
         if scales is not None and name == "y":
-            found = found * scales[:, None]
+            found = found * scales
         # A NaN is a fault: no comparison with it holds.
         if not bool(((found - value).abs() <= allowed).all()):
             faults.append(name)
@@ -175,6 +194,6 @@ def allowance(case, name, value, x, scales):
                 loose * value.abs())
     if scales is not None and name == "y":
         if case.out == "int8":
-            return 0.02 * value.abs() + 0.51 * scales[:, None]
-        return 0.08 * value.abs() + 2.0**-9 * scales[:, None]
+            return 0.02 * value.abs() + 0.51 * scales
+        return 0.08 * value.abs() + 2.0**-9 * scales
     return loose * (value.abs() + value.abs().mean())

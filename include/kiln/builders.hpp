@@ -120,17 +120,33 @@ static_assert(KILN_ELEMENTWISE_X == 0 && KILN_ELEMENTWISE_Y == 1 &&
                   KILN_ROW_X == 0 && KILN_ROW_Y == 1,
               "x and y have the same slots everywhere");
 
-/// The same with a y that may be quantised, one scale per row.
-template <class Self, class Args>
+/// The same with a y that may be quantised, whose scales have the slot kSlot.
+template <class Self, class Args, int kSlot = KILN_ROW_SCALES>
 class QuantizingBuilder : public RowBuilder<Self, Args> {
-protected:
-  using RowBuilder<Self, Args>::RowBuilder;
-  void setScales(kiln_dtype type, void *scales) noexcept {
+public:
+  /// y is of \p type, e4m3 or int8, with an fp32 scale for each row, which the
+  /// kernel writes to \p scales.
+  Self &quantized(kiln_dtype type, void *scales) noexcept {
     this->values.y.type = type;
     this->values.y_scale = kiln_row_scales_init(scales);
+    return this->self();
   }
+  /// The same with a scale for each 128 columns of a row. Strides are as in
+  /// Gemm::blockScaleA(), so that a product with this y as its A can read the
+  /// scales.
+  Self &blockQuantized(kiln_dtype type, void *scales, int64_t rowStride = 0,
+                       int64_t columnStride = 0) noexcept {
+    this->values.y.type = type;
+    this->values.y_scale = kiln_block_scales_init(scales, 1, 128);
+    this->values.y_scale.row_stride = rowStride;
+    this->values.y_scale.column_stride = columnStride;
+    return this->self();
+  }
+
+protected:
+  using RowBuilder<Self, Args>::RowBuilder;
   void fillScales(Slots &slots) const noexcept {
-    slots.operands[KILN_ROW_SCALES] = this->values.y_scale.data;
+    slots.operands[kSlot] = this->values.y_scale.data;
   }
 };
 

@@ -371,22 +371,23 @@ private:
 /// y = pointwise(x): a kiln_elementwise_args with setters. The chain is applied
 /// in the order in which it is added; without a link, a copy or cast.
 class Elementwise
-    : public detail::RowBuilder<Elementwise, kiln_elementwise_args> {
+    : public detail::QuantizingBuilder<Elementwise, kiln_elementwise_args,
+                                       KILN_ELEMENTWISE_SCALES> {
 public:
   static constexpr kiln_family kFamily = KILN_FAMILY_ELEMENTWISE;
   static constexpr auto kLaunch = &kiln_elementwise;
 
   /// x, y and what links read have \p type; y is changed by outputType().
   Elementwise(kiln_dtype type, int64_t rows, int64_t cols) noexcept
-      : RowBuilder(KILN_INIT(kiln_elementwise_args), type, rows, cols) {
+      : QuantizingBuilder(KILN_INIT(kiln_elementwise_args), type, rows, cols) {
     values.pointwise = links.data();
   }
   Elementwise(const Elementwise &other) noexcept
-      : RowBuilder(other), links(other.links) {
+      : QuantizingBuilder(other), links(other.links) {
     relink(other);
   }
   Elementwise &operator=(const Elementwise &other) noexcept {
-    RowBuilder::operator=(other);
+    QuantizingBuilder::operator=(other);
     links = other.links;
     relink(other);
     return *this;
@@ -433,6 +434,7 @@ public:
   void fill(detail::Slots &slots) const noexcept {
     fillXY(slots);
     detail::fillChain(values, KILN_ELEMENTWISE_POINTWISE, slots);
+    fillScales(slots);
     fillScalar(1.0, slots);
     for (uint32_t i = 0; i < detail::linkCount(values); ++i)
       if (values.pointwise[i].op == KILN_POINTWISE_SCALE)
@@ -531,12 +533,6 @@ public:
     this->values.y.type = type;
     return this->self();
   }
-  /// y is of \p type, e4m3 or int8, with an fp32 scale for each row, which the
-  /// kernel writes to \p scales.
-  Self &quantized(kiln_dtype type, void *scales) noexcept {
-    this->setScales(type, scales);
-    return this->self();
-  }
   Self &epsilon(double value) noexcept {
     this->values.epsilon = value;
     return this->self();
@@ -594,7 +590,7 @@ public:
   using NormBuilder::NormBuilder;
 };
 
-/// y = round(x / scale of its row): a kiln_quantize_args with setters.
+/// y = round(x / its scale): a kiln_quantize_args with setters.
 class Quantize
     : public detail::QuantizingBuilder<Quantize, kiln_quantize_args> {
 public:
@@ -605,12 +601,16 @@ public:
   Quantize(kiln_dtype type, kiln_dtype outputType, int64_t rows,
            int64_t cols) noexcept
       : QuantizingBuilder(KILN_INIT(kiln_quantize_args), type, rows, cols) {
-    setScales(outputType, nullptr);
+    quantized(outputType, nullptr);
   }
   /// rows fp32 values, which the kernel writes.
   Quantize &scales(void *data) noexcept {
-    setScales(values.y.type, data);
-    return *this;
+    return quantized(values.y.type, data);
+  }
+  /// A value for each 128 columns of a row: as in blockQuantized().
+  Quantize &blockScales(void *data, int64_t rowStride = 0,
+                        int64_t columnStride = 0) noexcept {
+    return blockQuantized(values.y.type, data, rowStride, columnStride);
   }
 
   void fill(detail::Slots &slots) const noexcept {

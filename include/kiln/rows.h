@@ -24,14 +24,19 @@
 //              address and leading dimension, and elements of the same width.
 //   Quantised  An e4m3 result saturates at +-448 and keeps NaN; an int8 result
 //              is clamped to +-127 and rounded to the nearest even. With a
-//              y_scale the kernel computes a scale for each row (per-token):
-//              the greatest magnitude in the row over 448 (e4m3) or 127 (int8),
-//              1 for a row of zeros. Each row is multiplied by the fp32
-//              reciprocal of its scale. The scale, an exact quotient, is stored
-//              to y_scale.data; y times the scale gives the row back. A row
-//              with a NaN has the scale NaN: an e4m3 row is NaN then, an int8
-//              row 0. y_scale has KILN_GRANULARITY_ROW and the type fp32 or
-//              KILN_DTYPE_NONE; its strides and blocks are 0: packed.
+//              y_scale the kernel computes a scale for each row (per-token,
+//              KILN_GRANULARITY_ROW), or for each 128 columns of a row
+//              (KILN_GRANULARITY_BLOCK with blocks of 1 x 128, of which the
+//              last one of a row may be partial): the greatest magnitude there
+//              over 448 (e4m3) or 127 (int8), 1 for zeros. The results there
+//              are multiplied by the fp32 reciprocal of their scale. The scale,
+//              an exact quotient, is stored to y_scale.data; y times the scale
+//              gives them back. With a NaN among them the scale is NaN: all of
+//              them are NaN then in e4m3, 0 in int8. y_scale has the type fp32
+//              or KILN_DTYPE_NONE. Scales of rows are packed. Block scales lie
+//              as kiln_gemm reads the scales of A: one of the two strides is 1,
+//              the other one is any that leaves room; both 0: rows of scales
+//              are packed.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KILN_ROWS_H
@@ -54,6 +59,9 @@ extern "C" {
 /// Types of x and y: as in the head, and e4m3, both ways without scales.
 /// Operands of links have x's type; matrices among them share one leading_dim.
 /// A chain has one KILN_POINTWISE_SCALE at most.
+///
+/// With a y_scale the result is quantised to y's type, e4m3 or int8. Then x has
+/// a type of the head, and no link reads a value for each row.
 typedef struct kiln_elementwise_args {
   uint32_t struct_size;
   kiln_determinism determinism;
@@ -64,6 +72,7 @@ typedef struct kiln_elementwise_args {
   uint32_t pointwise_count;        ///< at most KILN_MAX_POINTWISE
   uint32_t flags;                  ///< kiln_call_flag
   uint64_t reserved[8];
+  kiln_scale y_scale; ///< of a quantised y, whose scales are written
 } kiln_elementwise_args;
 
 /// Slots of an elementwise problem in kiln_arguments.operands. Its scalar is
@@ -74,7 +83,9 @@ enum kiln_elementwise_slot {
   /// + i: operand of the chain's link i; links that are KILN_POINTWISE_NONE are
   /// not counted.
   KILN_ELEMENTWISE_POINTWISE = 2,
-  KILN_ELEMENTWISE_SLOT_COUNT = KILN_ELEMENTWISE_POINTWISE + KILN_MAX_POINTWISE
+  KILN_ELEMENTWISE_SCALES = ///< of y
+  KILN_ELEMENTWISE_POINTWISE + KILN_MAX_POINTWISE,
+  KILN_ELEMENTWISE_SLOT_COUNT = KILN_ELEMENTWISE_SCALES + 1
 };
 
 //===----------------------------------------------------------------------===//
@@ -185,8 +196,8 @@ typedef struct kiln_norm_args {
 // Quantisation
 //===----------------------------------------------------------------------===//
 
-/// y = round(x * (1 / scale of its row)), with scales as in the head. y's type
-/// (e4m3 or int8) and y_scale are required.
+/// y = round(x * (1 / its scale)), with scales as in the head. y's type (e4m3
+/// or int8) and y_scale are required.
 typedef struct kiln_quantize_args {
   uint32_t struct_size;
   kiln_determinism determinism;

@@ -478,4 +478,15 @@ static inline kiln_scale kiln_row_scales_init(void *data) {
   return scale;
 }
 
+/// A scale for each block of \p rows x \p columns at \p data, packed.
+static inline kiln_scale kiln_block_scales_init(void *data, int32_t rows,
+                                                int32_t columns) {
+  kiln_scale scale = KILN_INIT(kiln_scale);
+  scale.data = data;
+  scale.granularity = KILN_GRANULARITY_BLOCK;
+  scale.block_rows = rows;
+  scale.block_columns = columns;
+  return scale;
+}
+
 #endif // KILN_TYPES_H

@@ -9,6 +9,7 @@
 #pragma once
 
 #include "common/Convert.cuh"
+#include "common/Pointwise.cuh"
 #include "rows/ReferenceRowsConfig.h"
 #include "rows/RowParams.h"
 #include "rows/RowSignature.h"
@@ -22,10 +23,10 @@ class ReferenceRows {
 
   static constexpr RowOp kOp = kSignature.op;
   static constexpr int kThreads = kConfig.threads();
-  /// The quantised value of the greatest magnitude of a row.
+  static constexpr PointwiseChain kChain = kSignature.chain;
+  /// The quantised value of the greatest magnitude that shares a scale.
   static constexpr double kGreatest = kSignature.out == DType::INT8 ? 127 : 448;
-  /// A row's greatest magnitude is mere rounding below this fraction of its
-  /// error.
+  /// A greatest magnitude is mere rounding below this fraction of its error.
   static constexpr double kLeastCertain = 1e-6;
   /// A bound that lets any finite value pass.
   static constexpr double kUnbounded = 1e30;
@@ -41,7 +42,11 @@ class ReferenceRows {
     double inverse = 1; ///< 1 / deviation, or 1 / sum of exponentials
     double size = 0;    ///< mean of |x| where the center is a mean
   };
-  /// Greatest magnitude and error scale of the results of a row.
+  /// Columns whose results share a scale.
+  struct Columns {
+    long long first, end;
+  };
+  /// Greatest magnitude and error scale of such results.
   struct Magnitude {
     double value, bound;
   };
@@ -60,6 +65,8 @@ public:
           store(params, indexOf(params, row, column),
                 residualSum(rows, row, column));
         });
+      else if (params.output == RowOperand::Scales)
+        finishScales(params, row);
       else
         finishRow(params, row, statisticsOf(rows, row));
     }
@@ -123,9 +130,14 @@ private:
   //===--------------------------------------------------------------------===//
 
   template <class Body>
-  static void forEachColumn(const RowParams &rows, Body body) {
-    for (long long column = threadIdx.x; column < rows.cols; column += kThreads)
+  static void forEachColumn(const Columns &columns, Body body) {
+    for (long long column = columns.first + threadIdx.x; column < columns.end;
+         column += kThreads)
       body(column);
+  }
+  template <class Body>
+  static void forEachColumn(const RowParams &rows, Body body) {
+    forEachColumn({0, rows.cols}, body);
   }
 
   /// Calls body(row, column) for this thread's elements of all rows.
@@ -263,8 +275,12 @@ private:
     if constexpr (kOp == RowOp::Softmax)
       return softmaxElement(rows, row, column, statistics);
     double x = input(rows, row, column);
-    if constexpr (kOp == RowOp::Quantize)
-      return {x, fabs(x)};
+    if constexpr (kOp == RowOp::Quantize) {
+      LinkOperands<double> operands;
+      readLinks(operands, rows, row, column);
+      return {applyChain<kChain>(x, operands),
+              chainErrorScale<kChain>(fabs(x), operands)};
+    }
     double weight = 1, bias = 0;
     if constexpr (kSignature.weight)
       weight = load(rows.weight, column);
@@ -273,6 +289,23 @@ private:
     double factor = statistics.inverse * weight;
     return {(x - statistics.center) * factor + bias,
             (fabs(x) + statistics.size) * fabs(factor) + fabs(bias)};
+  }
+
+  /// The operands of an element for link kLink and later links.
+  template <int kLink = 0>
+  static void readLinks(LinkOperands<double> &values, const RowParams &rows,
+                        long long row, long long column) {
+    if constexpr (kLink < kChain.size()) {
+      constexpr LinkShape kShape = shapeOf(kChain.ops[kLink]);
+      if constexpr (kShape == LinkShape::Scalar)
+        values.link[kLink] = rows.scalePtr ? *rows.scalePtr : rows.scale;
+      else if constexpr (kShape == LinkShape::Matrix)
+        values.link[kLink] =
+            load(rows.links[kLink], row * rows.ldLink + column);
+      else if constexpr (kShape == LinkShape::Row)
+        values.link[kLink] = load(rows.links[kLink], column);
+      readLinks<kLink + 1>(values, rows, row, column);
+    }
   }
 
   static Result softmaxElement(const RowParams &rows, long long row,
@@ -304,10 +337,26 @@ private:
     return (row - params.rowBegin) * params.row.cols + column;
   }
 
+  /// Scales of a row, and the columns of the \p index-th of them.
+  static long long scalesOfRow(const RowParams &rows) {
+    constexpr int kEach = kSignature.scaleColumns();
+    if constexpr (kEach > 0)
+      return (rows.cols + kEach - 1) / kEach;
+    return 1;
+  }
+  static Columns columnsOf(const RowParams &rows, long long index) {
+    constexpr int kEach = kSignature.scaleColumns();
+    if constexpr (kEach > 0)
+      return {index * kEach,
+              min((index + 1) * kEach, static_cast<long long>(rows.cols))};
+    return {0, rows.cols};
+  }
+
   static Magnitude magnitudeOf(const RowParams &rows, long long row,
+                               const Columns &columns,
                                const Statistics &statistics) {
     Magnitude greatest = {0, 0};
-    forEachColumn(rows, [&](long long column) {
+    forEachColumn(columns, [&](long long column) {
       Result result = element(rows, row, column, statistics);
       greatest.value = greater(greatest.value, fabs(result.value));
       greatest.bound = greater(greatest.bound, result.bound);
@@ -316,35 +365,51 @@ private:
             combineBlock(greatest.bound, greater)};
   }
 
+  /// Line \p line of the scales: all scales of a row, or one of each row.
+  static void finishScales(const ReferenceRowParams &params, long long line) {
+    if constexpr (kSignature.quantizes()) {
+      const RowParams &rows = params.row;
+      const bool alongRows = params.scalesAlongRows;
+      const long long count = alongRows ? rows.rows : scalesOfRow(rows);
+      for (long long at = 0; at < count; ++at) {
+        const long long row = alongRows ? at : line;
+        const Magnitude magnitude =
+            magnitudeOf(rows, row, columnsOf(rows, alongRows ? line : at),
+                        statisticsOf(rows, row));
+        if (threadIdx.x == 0)
+          store(params, (line - params.rowBegin) * count + at,
+                scaleOf(magnitude));
+      }
+    }
+  }
+
   static void finishRow(const ReferenceRowParams &params, long long row,
                         const Statistics &statistics) {
     const RowParams &rows = params.row;
-    if constexpr (kSignature.quantizes()) {
-      Magnitude magnitude = magnitudeOf(rows, row, statistics);
-      if (params.output == RowOperand::Scales) {
-        if (threadIdx.x == 0)
-          store(params, row - params.rowBegin, rowScale(magnitude));
-        return;
+    if constexpr (kSignature.quantizes())
+      for (long long at = 0; at < scalesOfRow(rows); ++at) {
+        const Columns columns = columnsOf(rows, at);
+        const Magnitude magnitude = magnitudeOf(rows, row, columns, statistics);
+        forEachColumn(columns, [&](long long column) {
+          store(params, indexOf(params, row, column),
+                quantized(element(rows, row, column, statistics), magnitude));
+        });
       }
-      forEachColumn(rows, [&](long long column) {
-        store(params, indexOf(params, row, column),
-              quantized(element(rows, row, column, statistics), magnitude));
-      });
-    } else
+    else
       forEachColumn(rows, [&](long long column) {
         store(params, indexOf(params, row, column),
               element(rows, row, column, statistics));
       });
   }
 
-  /// True when a row cancels to rounding errors or to zeros: both are right,
+  /// True when results cancel to rounding errors or to zeros: both are right,
   /// and their scales are unrelated.
   static bool isUncertain(const Magnitude &magnitude) {
     return magnitude.value < kLeastCertain * magnitude.bound;
   }
 
-  /// The scale of a row; NaN for a row with a NaN.
-  static Result rowScale(const Magnitude &magnitude) {
+  /// The scale of results; NaN if one of them is NaN.
+  static Result scaleOf(const Magnitude &magnitude) {
     // The scale is normal in fp32, so that its inverse is finite.
     constexpr double kLeast = 0x1p-126;
     double scale = magnitude.value == 0
@@ -354,10 +419,10 @@ private:
             isUncertain(magnitude) ? kUnbounded : magnitude.bound / kGreatest};
   }
 
-  /// \p result divided by its row's scale, within the type's range but not
+  /// \p result divided by its scale, within the type's range but not
   /// rounded.
   static Result quantized(const Result &result, const Magnitude &magnitude) {
-    double scale = rowScale(magnitude).value;
+    double scale = scaleOf(magnitude).value;
     double value = result.value / scale;
     if (kSignature.out == DType::INT8 && isnan(value))
       return {0, 0}; // int8 stores NaN as 0

@@ -2,7 +2,7 @@
 //
 // first pass:  statistics, a chunk of `items` vectors in flight at a time
 // (quantised norms: one more pass for the greatest magnitude of the results)
-// last pass:   results
+// last pass:   results; the only one where they do not depend on statistics
 //
 // Each pass goes through the row in the opposite direction of the pass before,
 // because the end of that pass is most likely still in the caches. A residual
@@ -19,6 +19,7 @@
 #include "rows/RowExchange.cuh"
 #include "rows/RowGroup.cuh"
 #include "rows/RowMath.cuh"
+#include "rows/RowScales.cuh"
 
 namespace kiln {
 
@@ -50,6 +51,8 @@ template <RowSignature kSignature, auto kConfig> class ReloadRows {
   using Ends =
       typename RowEndsOf<kSignature, kStart, kVector, kRowThreads>::Type;
   using Loaded = VectorAt<kBytes, kInBytes, kAny>;
+  using Order = VectorOrder<kSignature, kVector, kRowThreads>;
+  static constexpr bool kHasBlocks = kSignature.hasBlocks();
 
   enum class Pass { First, Middle, Last };
 
@@ -65,12 +68,12 @@ template <RowSignature kSignature, auto kConfig> class ReloadRows {
     Loaded x[kItems];
     Words<kBytes> shared[kItems];
     Loaded residual[kSignature.residual ? kItems : 1];
-    Loaded mask[Math::kMaskMatrix ? kItems : 1];
+    Loaded matrix[Math::kMatrixRoom][Math::kMatrices > 0 ? kItems : 1];
     Vectors operands[kItems];
 
-    bool hasVector(int i) const { return i * kRowThreads < left; }
+    bool hasVector(int i) const { return Order::after(i) < left; }
     long long columnAt(int i) const {
-      return column + i * (kRowThreads * kVector);
+      return column + Order::after(i) * kVector;
     }
     unsigned placeOf(int i) const {
       return sharedAt + i * (kConfig.blockThreads * kBytes);
@@ -81,9 +84,9 @@ template <RowSignature kSignature, auto kConfig> class ReloadRows {
   /// chunk: with few rows they are as many bytes, and come from DRAM like the
   /// rows. Otherwise they are loaded as they are used.
   template <Pass kPass>
-  static constexpr bool kIsAhead = kSpread &&
-                                   (kPass != Pass::First || Vectors::kMaskRow ||
-                                    Math::kScalesAtOnce);
+  static constexpr bool kIsAhead = kSpread && (kPass != Pass::First ||
+                                               kSignature.preparesWithRow() ||
+                                               Math::kScalesAtOnce);
 
 public:
   /// Any one-dimensional grid; with clusters, it has a cluster for each row.
@@ -102,9 +105,10 @@ private:
   ReloadRows(const RowParams &params, long long row)
       : params(params), row(row), hasRow(row < params.rows),
         body(bodyOf<kSignature, kStart, kVector>(params, row)),
-        vectors(body.vectors) {
+        vectors(body.vectors), factor(Math::factorOf(params)) {
     if constexpr (kCluster > 1) {
-      long long perBlock = (vectors + kCluster - 1) / kCluster;
+      long long perBlock =
+          Order::wholeBlocks((vectors + kCluster - 1) / kCluster);
       rank = ptx::clusterCtaRank();
       begin = rank * perBlock;
       vectors = min(vectors, begin + perBlock);
@@ -125,18 +129,8 @@ private:
     Ends ends(params, body, row, threadIdx.x % kRowThreads,
               hasRow && rank == 0);
     ends.load();
-    forEachChunk<Pass::First>([&](auto &chunk) {
-      // Each chunk has a collector of its own, so that its pivot is never far
-      // off.
-      auto collector = Math::Collector::empty();
-      forEachVector(chunk, [&](int i, long long, float(&value)[kVector],
-                               const typename Vectors::Values &shared) {
-        Math::collect(collector, i, value, shared.weight);
-      });
-      stats[0].merge(collector.template stats<kVector>());
-    });
-    ends.addTo(stats[0]);
-    reduce<0>(stats);
+    if constexpr (kSignature.hasStatistics())
+      findStatistics(stats, ends);
     if constexpr (isReduction(kSignature.op)) {
       using Out = Storage<kSignature.out>;
       if (isWriter())
@@ -145,7 +139,7 @@ private:
     } else {
       Final final = Math::finish(stats[0], params);
       float inverse = 1.0f;
-      if constexpr (kSignature.quantizes()) {
+      if constexpr (kSignature.quantizes() && !kHasBlocks) {
         float scale = Math::scaleOf(findGreatest(stats[0], final, ends));
         inverse = 1.0f / scale;
         if (isWriter())
@@ -156,6 +150,22 @@ private:
     }
     if constexpr (kRowThreads > 32)
       __syncthreads(); // the next row reuses the memory of the reductions
+  }
+
+  /// The first pass: \p stats become those of the row.
+  void findStatistics(Stats (&stats)[1], Ends &ends) {
+    forEachChunk<Pass::First>([&](auto &chunk) {
+      // Each chunk has a collector of its own, so that its pivot is never far
+      // off.
+      auto collector = Math::Collector::empty();
+      forEachVector(chunk, [&](int i, float(&value)[kVector],
+                               const typename Vectors::Values &shared) {
+        Math::collect(collector, i, value, shared.weight);
+      });
+      stats[0].merge(collector.template stats<kVector>());
+    });
+    ends.addTo(stats[0]);
+    reduce<0>(stats);
   }
 
   /// Merges the statistics of all threads of the row.
@@ -179,8 +189,9 @@ private:
     else {
       MagnitudeStats magnitude[1] = {MagnitudeStats::empty()};
       forEachResult<Pass::Middle>(
-          final,
-          [&](long long, float(&value)[kVector]) { magnitude[0].add(value); });
+          final, [&](const auto &, int, float(&value)[kVector]) {
+            magnitude[0].add(value);
+          });
       ends.forEachResult(
           final, [&](long long, float(&value)[1]) { magnitude[0].add(value); });
       reduce<1>(magnitude);
@@ -190,22 +201,31 @@ private:
 
   void storeResults(const Final &final, float inverse) {
     constexpr int kOutBytes = bytesOf(kSignature.out);
+    if constexpr (kHasBlocks) {
+      ScaleBlocks<kSignature, kVector, kRowThreads, kHint> blocks;
+      return forEachResult<Pass::Last>(
+          final, [&](const auto &chunk, int i, float(&value)[kVector]) {
+            blocks.add(params, row, i, chunk.columnAt(i), chunk.hasVector(i),
+                       value);
+          });
+    }
     char *y = static_cast<char *>(params.y) + row * params.ldy * kOutBytes;
-    forEachResult<Pass::Last>(
-        final, [&](long long column, float(&value)[kVector]) {
-          if constexpr (kSignature.quantizes())
+    forEachResult<Pass::Last>(final, [&](const auto &chunk, int i,
+                                         float(&value)[kVector]) {
+      if constexpr (kSignature.quantizes())
 #pragma unroll
-            for (float &element : value)
-              element *= inverse;
-          storeVector<kVector * kOutBytes, kHint>(
-              y + column * kOutBytes, packFloats<kSignature.out>(value));
-        });
+        for (float &element : value)
+          element *= inverse;
+      storeVector<kVector * kOutBytes, kHint>(
+          y + chunk.columnAt(i) * kOutBytes, packFloats<kSignature.out>(value));
+    });
   }
 
   /// Loads each chunk and calls \p visit with it.
   template <Pass kPass, class Visit> void forEachChunk(Visit &&visit) {
     constexpr bool kBackwards =
-        kPass == Pass::Middle || (kPass == Pass::Last && !kHasMiddle);
+        kPass == Pass::Middle ||
+        (kPass == Pass::Last && kSignature.hasStatistics() && !kHasMiddle);
     if (!hasRow)
       return;
     const long long chunks = (vectors - begin + stride - 1) / stride;
@@ -230,7 +250,8 @@ private:
     // Vectors that do not exist are zeros: an uninitialised value would occupy
     // registers throughout the kernel.
     Chunk<kPass, kStays> chunk = {};
-    const long long first = begin + number * stride + threadIdx.x % kRowThreads;
+    const long long first =
+        begin + number * stride + Order::first(threadIdx.x % kRowThreads);
     chunk.left = static_cast<int>(min(vectors - first, kChunk));
     chunk.column = first * kVector + body.head;
     chunk.sharedAt = sharedFirst + static_cast<unsigned>(number) *
@@ -245,34 +266,40 @@ private:
     visit(chunk);
   }
 
-  /// Calls \p visit with (number in the chunk, column, prepared values,
-  /// operands of these columns) for each vector of \p chunk.
+  /// Calls \p visit with (number in the chunk, prepared values, operands of
+  /// these columns) for each vector of \p chunk. In a last pass whose lanes
+  /// share blocks, all of them visit as often: also with vectors that do not
+  /// exist.
   template <Pass kPass, bool kStays, class Visit>
   void forEachVector(Chunk<kPass, kStays> &chunk, Visit &&visit) {
+    constexpr bool kAlways = kHasBlocks && kPass == Pass::Last;
 #pragma unroll
     for (int i = 0; i < kItems; ++i) {
-      if (!chunk.hasVector(i))
+      if (!kAlways && !chunk.hasVector(i))
         continue;
-      const long long column = chunk.columnAt(i);
-      if constexpr (!kIsAhead<kPass>)
-        chunk.operands[i] = Vectors::template load<kShifted>(params, column);
-      auto shared = chunk.operands[i].unpack();
-      float value[kVector];
-      auto words = values(value, chunk, i, shared);
-      if constexpr (kStays && kPass == Pass::First)
-        storeSharedVector<kBytes>(chunk.placeOf(i), words);
-      visit(i, column, value, shared);
+      typename Vectors::Values shared;
+      float value[kVector] = {};
+      if (chunk.hasVector(i)) {
+        if constexpr (!kIsAhead<kPass>)
+          chunk.operands[i] =
+              Vectors::template load<kShifted>(params, chunk.columnAt(i));
+        shared = chunk.operands[i].unpack();
+        auto words = values(value, chunk, i, shared);
+        if constexpr (kStays && kPass == Pass::First)
+          storeSharedVector<kBytes>(chunk.placeOf(i), words);
+      }
+      visit(i, value, shared);
     }
   }
 
-  /// Calls \p visit with (column, results) for each vector of the row.
+  /// Calls \p visit with (chunk, number in it, results) likewise.
   template <Pass kPass, class Visit>
   void forEachResult(const Final &final, Visit &&visit) {
     forEachChunk<kPass>([&](auto &chunk) {
-      forEachVector(chunk, [&](int, long long column, float(&value)[kVector],
+      forEachVector(chunk, [&](int i, float(&value)[kVector],
                                const typename Vectors::Values &shared) {
         Math::apply(value, final, shared.weight, shared.bias);
-        visit(column, value);
+        visit(chunk, i, value);
       });
     });
   }
@@ -280,6 +307,10 @@ private:
   using Row = MatrixRow<kSignature, kVector>;
   Row rowOf(const void *base, long long ld) const {
     return Row(base, ld, body, row);
+  }
+  Row rowOfMatrix(int m) const {
+    const auto from = Math::matrixOf(params, m);
+    return rowOf(from.base, from.ld);
   }
   template <bool kSummed> Row rowOfX() const {
     return kSummed ? rowOf(params.residualOut, params.ldResidualOut)
@@ -300,9 +331,9 @@ private:
     if constexpr (kSignature.residual && kPass == Pass::First)
       rowOf(params.residual, params.ldResidual)
           .template load<kOnce>(chunk.residual[i], column);
-    if constexpr (Math::kMaskMatrix)
-      rowOf(params.mask, params.ldMask)
-          .template load<kLoad>(chunk.mask[i], column);
+#pragma unroll
+    for (int m = 0; m < Math::kMatrices; ++m)
+      rowOfMatrix(m).template load<kLoad>(chunk.matrix[m][i], column);
     if constexpr (kIsAhead<kPass>)
       chunk.operands[i] = Vectors::template load<kShifted>(params, column);
   }
@@ -323,13 +354,12 @@ private:
       addResidual(value, words, chunk.residual[i], chunk.columnAt(i));
       unpackFloats<kSignature.in>(value, words);
     }
-    if constexpr (Math::kMaskMatrix) {
-      float masked[kVector];
-      unpackFloats<kSignature.in>(
-          masked, rowOf(params.mask, params.ldMask).get(chunk.mask[i]));
-      Math::prepare(value, masked, params);
-    } else
-      Math::prepare(value, shared.mask, params);
+    float beside[Math::kMatrixRoom][kVector];
+#pragma unroll
+    for (int m = 0; m < Math::kMatrices; ++m)
+      unpackFloats<kSignature.in>(beside[m],
+                                  rowOfMatrix(m).get(chunk.matrix[m][i]));
+    Math::prepare(value, beside, shared, factor);
     return words;
   }
 
@@ -357,6 +387,7 @@ private:
   RowBody<kVector> body;
   long long begin = 0, vectors; ///< this block's part of the row
   long long stride = kChunk;    ///< from one chunk of this block to its next
+  const float factor;           ///< RowMath::factorOf()
   unsigned rank = 0;            ///< of the block among those of the row
   unsigned sharedFirst = 0;     ///< where this thread's vectors in shared
                                 ///< memory begin

@@ -58,7 +58,15 @@ struct ReloadRowsConfig {
     bool clusterOk = cluster == 1 ||
                      (rowThreads == blockThreads && gridPerSm == 0 &&
                       cluster <= kMaxCluster && (cluster & (cluster - 1)) == 0);
-    return clusterOk && signature.isWellFormed() &&
+    // Blocks with scales of their own begin with a vector, and a thread has all
+    // its vectors of a block, or none. Rows without statistics wait for nothing
+    // in a cluster.
+    bool blocksOk =
+        !signature.hasBlocks() ||
+        (start == 0 &&
+         items % signature.scaleShare(vector, rowThreads).items == 0 &&
+         (cluster == 1 || signature.hasStatistics()));
+    return clusterOk && signature.isWellFormed() && blocksOk &&
            isRowStart(start, vector, signature.op) && blockThreads % 32 == 0 &&
            blockThreads <= 1024 && isRowGroup(rowThreads, blockThreads) &&
            (vector & (vector - 1)) == 0 && bytes <= 16 && items <= kMaxItems &&

@@ -9,10 +9,11 @@
 // loaded: two bf16 values a register. forgetUnpacked() makes the compiler
 // convert a second time rather than keep the fp32 values, which would cost the
 // occupancy that hides the reduction. Exception: intermediate values that the
-// statistics need, the exponentials of softmax or the weighted values of a norm
-// with quantised results, may replace the row: then only a scaling remains. The
-// operands that all rows share (weight, bias) come from L1 or L2; with few
-// vectors a thread there are registers to load them one ahead of their use.
+// statistics need, the exponentials of softmax, the weighted values of a norm
+// with quantised results or those behind a chain, may replace the row: then
+// only a scaling remains. The operands that all rows share (weight, bias) come
+// from L1 or L2; with few vectors a thread there are registers to load them one
+// ahead of their use.
 //
 // No block loops over rows, whether it has one row, several, or a part of one:
 // the scheduler starts blocks in order and evens out SMs of unequal speed, so
@@ -79,9 +80,11 @@ public:
     if constexpr (kEarly)
       block.loadShared(Operands(block.mine), 0);
     Stats stats[kRows];
-    block.reduce(stats);
-    block.addEnds(ends, stats);
-    block.template reduceRow<0>(stats);
+    if constexpr (kSignature.hasStatistics()) {
+      block.reduce(stats);
+      block.addEnds(ends, stats);
+      block.template reduceRow<0>(stats);
+    }
     if constexpr (isReduction(kSignature.op))
       block.storeReduced(stats);
     else
@@ -90,7 +93,7 @@ public:
 
 private:
   explicit ResidentRows(const RowParams &params)
-      : params(params), mine(params) {
+      : params(params), mine(params), factor(Math::factorOf(params)) {
     if constexpr (kShared > 0) {
       extern __shared__ __align__(16) unsigned char storage[];
       sharedFirst = ptx::sharedAddress(storage) + threadIdx.x * kBytes;
@@ -155,7 +158,12 @@ private:
     }
     Words<kBytes> residual[kSignature.residual ? kRows : 1][kVectors];
     const auto residualRows = mine.input(params.residual, params.ldResidual);
-    const auto maskRows = mine.input(params.mask, params.ldMask);
+    typename Mine::Input matrixRows[Math::kMatrixRoom];
+#pragma unroll
+    for (int m = 0; m < Math::kMatrices; ++m) {
+      const auto from = Math::matrixOf(params, m);
+      matrixRows[m] = mine.input(from.base, from.ld);
+    }
 #pragma unroll
     for (int r = 0; r < kRows; ++r)
 #pragma unroll
@@ -165,8 +173,9 @@ private:
         x[r][i] = loadVector<kBytes, kHint>(xRows.at(r, i));
         if constexpr (kSignature.residual)
           residual[r][i] = loadVector<kBytes, kHint>(residualRows.at(r, i));
-        if constexpr (Math::kMaskMatrix)
-          mask[r][i] = loadVector<kBytes, kHint>(maskRows.at(r, i));
+#pragma unroll
+        for (int m = 0; m < Math::kMatrices; ++m)
+          matrix[m][r][i] = loadVector<kBytes, kHint>(matrixRows[m].at(r, i));
       }
     ends.load();
     if constexpr (kSignature.residual)
@@ -181,14 +190,19 @@ private:
     // bytes.
     using Covering = CoveringVectors<kBytes, kInBytes>;
     Covering ofX[kVectors], ofResidual[kResidual ? kVectors : 1],
-        ofMask[Math::kMaskMatrix ? kVectors : 1];
+        ofMatrix[Math::kMatrixRoom][Math::kMatrices > 0 ? kVectors : 1];
     using Row = MatrixRow<kSignature, kVector>;
     auto rowOf = [&](const void *base, long long ld) {
       return Row(base, ld, mine.parts(), mine.firstRow());
     };
     const Row rowOfX = rowOf(params.x, params.ldx),
-              rowOfResidual = rowOf(params.residual, params.ldResidual),
-              rowOfMask = rowOf(params.mask, params.ldMask);
+              rowOfResidual = rowOf(params.residual, params.ldResidual);
+    Row rowsOfMatrix[Math::kMatrixRoom];
+#pragma unroll
+    for (int m = 0; m < Math::kMatrices; ++m) {
+      const auto from = Math::matrixOf(params, m);
+      rowsOfMatrix[m] = rowOf(from.base, from.ld);
+    }
 #pragma unroll
     for (int i = 0; i < kVectors; ++i) {
       if (!mine.isInside(i))
@@ -196,8 +210,9 @@ private:
       rowOfX.load(ofX[i], mine.columnAt(i));
       if constexpr (kResidual)
         rowOfResidual.load(ofResidual[i], mine.columnAt(i));
-      if constexpr (Math::kMaskMatrix)
-        rowOfMask.load(ofMask[i], mine.columnAt(i));
+#pragma unroll
+      for (int m = 0; m < Math::kMatrices; ++m)
+        rowsOfMatrix[m].load(ofMatrix[m][i], mine.columnAt(i));
     }
     ends.load();
     Words<kBytes> residual[kResidual ? kRows : 1][kVectors];
@@ -206,8 +221,9 @@ private:
       x[0][i] = rowOfX.get(ofX[i]);
       if constexpr (kResidual)
         residual[0][i] = rowOfResidual.get(ofResidual[i]);
-      if constexpr (Math::kMaskMatrix)
-        mask[0][i] = rowOfMask.get(ofMask[i]);
+#pragma unroll
+      for (int m = 0; m < Math::kMatrices; ++m)
+        matrix[m][0][i] = rowsOfMatrix[m].get(ofMatrix[m][i]);
     }
     if constexpr (kResidual)
       addResidual(residual);
@@ -258,12 +274,11 @@ private:
       if (i >= kVectors)
         words = loadSharedVector<kBytes>(sharedAt(r, i));
     unpackFloats<kSignature.in>(out, words);
-    if constexpr (Math::kMaskMatrix) {
-      float masked[kVector];
-      unpackFloats<kSignature.in>(masked, mask[r][i]);
-      Math::prepare(out, masked, params);
-    } else
-      Math::prepare(out, shared.mask, params);
+    float beside[Math::kMatrixRoom][kVector];
+#pragma unroll
+    for (int m = 0; m < Math::kMatrices; ++m)
+      unpackFloats<kSignature.in>(beside[m], matrix[m][r][i]);
+    Math::prepare(out, beside, shared, factor);
   }
 
   void reduce(Stats (&stats)[kRows]) {
@@ -279,7 +294,7 @@ private:
       if (kShared > 0 && i == kVectors)
         ptx::cpAsyncWait<0>();
       typename Vectors::Values shared;
-      if constexpr (Vectors::kMaskRow || Math::kScalesAtOnce)
+      if constexpr (kSignature.preparesWithRow() || Math::kScalesAtOnce)
         if (mine.isInside(i))
           shared = (kEarly ? operands[i % kAtOnce] : of.load(i)).unpack();
 #pragma unroll
@@ -312,7 +327,7 @@ private:
       if (!mine.isInside(i))
         continue;
       typename Vectors::Values shared;
-      if constexpr (Vectors::kMaskRow)
+      if constexpr (kSignature.preparesWithRow())
         shared = of.load(i).unpack();
 #pragma unroll
       for (int r = 0; r < kRows; ++r) {
@@ -339,12 +354,15 @@ private:
 #pragma unroll
       for (int i = 0; i < kVectors; ++i) {
         forgetUnpacked(x[r][i]);
-        if constexpr (Math::kMaskMatrix)
-          forgetUnpacked(mask[r][i]);
+#pragma unroll
+        for (int m = 0; m < Math::kMatrices; ++m)
+          forgetUnpacked(matrix[m][r][i]);
       }
   }
 
-  /// Calls \p visit with (r, i, results) for each vector of the rows.
+  /// Calls \p visit with (r, i, results) for each vector of the rows. Where
+  /// lanes share blocks, all of them visit as often: also with vectors that do
+  /// not exist.
   template <class Visit>
   void forEachResult(const Final (&final)[kRows], Visit &&visit) {
     if constexpr (kUnpacked)
@@ -359,11 +377,13 @@ private:
         typename Vectors::Values shared = operands[i - first].unpack();
 #pragma unroll
         for (int r = 0; r < kRows; ++r) {
-          if (!mine.isInside(i))
+          if (!kSignature.hasBlocks() && !mine.isInside(i))
             continue;
-          float value[kVector];
-          values(value, r, i, shared);
-          Math::apply(value, final[r], shared.weight, shared.bias);
+          float value[kVector] = {};
+          if (mine.isInside(i)) {
+            values(value, r, i, shared);
+            Math::apply(value, final[r], shared.weight, shared.bias);
+          }
           visit(r, i, value);
         }
       }
@@ -373,13 +393,13 @@ private:
   /// As above where the rows only have to be scaled.
   template <class Visit>
   void forEachScaled(const Final (&final)[kRows], Visit &&visit) {
-    float factor[kRows];
+    float scaling[kRows];
 #pragma unroll
     for (int r = 0; r < kRows; ++r)
-      factor[r] = final[r].factor *
-                  (kSignature.op == RowOp::Softmax
-                       ? detail::expOfDifference(ownMax[r], final[r].shift)
-                       : 1.0f);
+      scaling[r] = final[r].factor *
+                   (kSignature.op == RowOp::Softmax
+                        ? detail::expOfDifference(ownMax[r], final[r].shift)
+                        : 1.0f);
 #pragma unroll
     for (int i = 0; i < kVectors; ++i)
       if (mine.isInside(i))
@@ -387,7 +407,7 @@ private:
         for (int r = 0; r < kRows; ++r) {
 #pragma unroll
           for (float &value : made[r][i])
-            value *= factor[r];
+            value *= scaling[r];
           visit(r, i, made[r][i]);
         }
   }
@@ -405,6 +425,8 @@ private:
 #pragma unroll
     for (int r = 0; r < kRows; ++r)
       final[r] = Math::finish(stats[r], params);
+    if constexpr (kSignature.hasBlocks())
+      return storeBlocks(final);
     float inverse[kRows];
     if constexpr (kSignature.quantizes()) {
       float greatest[kRows];
@@ -427,6 +449,15 @@ private:
           element *= inverse[r];
       storeVector<kVector * bytesOf(kSignature.out), kHint>(
           results.at(r, i), packFloats<kSignature.out>(value));
+    });
+  }
+
+  /// Stores results whose blocks have scales of their own.
+  void storeBlocks(const Final (&final)[kRows]) {
+    ScaleBlocks<kSignature, kVector, kConfig.rowThreads, kHint> blocks[kRows];
+    forEachResult(final, [&](int r, int i, float(&value)[kVector]) {
+      blocks[r].add(params, mine.rowAt(r), i, mine.columnAt(i),
+                    mine.isInside(i), value);
     });
   }
 
@@ -490,12 +521,14 @@ private:
 
   const RowParams &params;
   const Mine mine;
+  const float factor;   ///< RowMath::factorOf()
   unsigned sharedFirst; ///< where this thread's vectors in shared memory begin
   Vectors operands[kAtOnce];
   Words<kBytes> x[kRows][kVectors];
-  Words<kBytes> mask[Math::kMaskMatrix ? kRows : 1][kVectors];
+  Words<kBytes> matrix[Math::kMatrixRoom][Math::kMatrices > 0 ? kRows : 1]
+                      [kVectors];
   /// Replaces x if unpacked: exponentials relative to the greatest value of
-  /// this thread, or weighted values.
+  /// this thread, weighted values, or those behind a chain.
   float made[kRows][kUnpacked ? kVectors : 1][kVector];
   float ownMax[kRows];
 };

@@ -73,10 +73,12 @@ struct ResidentRowsConfig {
     return blockVectors() * cluster * rowBlocks * vector;
   }
   /// Whether rows of \p rowVectors vectors give every thread of all their
-  /// blocks all its vectors, except possibly its last one.
-  constexpr bool fillsMost(long long rowVectors) const {
-    long long blocks = static_cast<long long>(cluster) * rowBlocks;
-    long long perBlock = (rowVectors + blocks - 1) / blocks;
+  /// blocks all its vectors, except possibly its last one. Blocks share a row
+  /// by \p step vectors.
+  constexpr bool fillsMost(long long rowVectors, int step) const {
+    long long blocks = static_cast<long long>(cluster) * rowBlocks * step;
+    long long perBlock = (rowVectors + blocks - 1) / blocks * step;
+    blocks /= step;
     return rowVectors - perBlock * (blocks - 1) >= blockVectors() - rowThreads;
   }
   constexpr int sharedBytes(const RowSignature &signature) const {
@@ -93,7 +95,7 @@ struct ResidentRowsConfig {
   /// Bytes through which blocks of \p rowCount rows exchange statistics.
   constexpr long long exchangeBytes(const RowSignature &signature,
                                     long long rowCount) const {
-    return spread ? signature.exchangeBytes(rowCount, rowBlocks) : 0;
+    return isSpread() ? signature.exchangeBytes(rowCount, rowBlocks) : 0;
   }
 
   constexpr bool isValid(const RowSignature &signature) const {
@@ -101,8 +103,9 @@ struct ResidentRowsConfig {
     bool clusterOk = (cluster == 1 || rowThreads == blockThreads) &&
                      cluster <= kMaxCluster && (cluster & (cluster - 1)) == 0;
     // Copies to shared memory store vectors as they are in memory.
-    bool sharedOk = sharedVectors == 0 || (bytes >= 4 && !signature.residual &&
-                                           signature.mask != RowMask::Matrix);
+    bool sharedOk = sharedVectors == 0 ||
+                    (bytes >= 4 && !signature.residual &&
+                     signature.matrices() == 0 && signature.hasStatistics());
     // A thread's rows share operands, and the ends of each row have lanes of
     // their own.
     bool startOk =
@@ -114,11 +117,20 @@ struct ResidentRowsConfig {
                                       cluster == 1 && rows == 1 && exact != 1 &&
                                       rowThreads == blockThreads &&
                                       rowBlocks <= blockThreads;
+    // Blocks with scales of their own begin with a vector, and a thread has all
+    // its vectors of a block, or none. Rows without statistics wait for nothing
+    // in a cluster.
+    int ofScale = signature.scaleShare(vector, rowThreads).items;
+    bool blocksOk = !signature.hasBlocks() ||
+                    (start == 0 && (vectors + sharedVectors) % ofScale == 0 &&
+                     (exact != 2 || ofScale == 1) &&
+                     (cluster == 1 || signature.hasStatistics()));
     bool unpackedOk =
         unpacked == 0 ||
         (unpacked == 1 && sharedVectors == 0 &&
-         (signature.op == RowOp::Softmax || signature.scalesAtOnce()));
-    return signature.isWellFormed() && startOk && unpackedOk &&
+         (signature.op == RowOp::Softmax || signature.scalesAtOnce() ||
+          (signature.chain.size() > 0 && !signature.hasBlocks())));
+    return signature.isWellFormed() && startOk && unpackedOk && blocksOk &&
            blockThreads % 32 == 0 && blockThreads <= 1024 &&
            isRowGroup(rowThreads, blockThreads) && clusterOk && spreadOk &&
            sharedOk && (vector & (vector - 1)) == 0 && bytes <= 16 &&

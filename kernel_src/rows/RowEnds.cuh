@@ -74,8 +74,7 @@ RowBody<kVector> bodyOf(const RowParams &params, long long row) {
     auto body = RowBody<kVector>::template of<kIn, kVector * kIn>(
         static_cast<const char *>(params.x) + row * params.ldx * kIn,
         params.cols);
-    if constexpr (kSignature.weight || kSignature.bias ||
-                  kSignature.mask == RowMask::Row)
+    if constexpr (kSignature.sharedRows() > 0)
       body.coverAligned();
     return body;
   } else {
@@ -95,6 +94,7 @@ template <RowSignature kSignature, int kVector> class MatrixRow {
   static constexpr int kBytes = kVector * kInBytes;
 
 public:
+  MatrixRow() = default;
   MatrixRow(const void *base, long long ld, const RowBody<kVector> &body,
             long long row)
       : begin(static_cast<const char *>(base) + row * ld * kInBytes),
@@ -142,8 +142,11 @@ public:
       if constexpr (kSignature.residual)
         residual[i] = loadVector<kInBytes>(
             at(params.residual, params.ldResidual, column));
-      if constexpr (Math::kMaskMatrix)
-        mask[i] = loadVector<kInBytes>(at(params.mask, params.ldMask, column));
+#pragma unroll
+      for (int m = 0; m < Math::kMatrices; ++m) {
+        const auto from = Math::matrixOf(params, m);
+        matrix[m][i] = loadVector<kInBytes>(at(from.base, from.ld, column));
+      }
       shared[i] = Vectors::load(params, column);
     });
   }
@@ -154,15 +157,18 @@ public:
     if (lane >= count)
       return;
     auto collector = Math::Collector::empty();
+    const float factor = Math::factorOf(params);
     forEach([&](int i, long long column) {
       float element[1];
       unpackFloats<kSignature.in>(element, x[i]);
       if constexpr (kSignature.residual)
         addResidual(element, i, column);
       typename Vectors::Values of = shared[i].unpack();
-      if constexpr (Math::kMaskMatrix)
-        unpackFloats<kSignature.in>(of.mask, mask[i]);
-      Math::prepare(element, of.mask, params);
+      float beside[Math::kMatrixRoom][1];
+#pragma unroll
+      for (int m = 0; m < Math::kMatrices; ++m)
+        unpackFloats<kSignature.in>(beside[m], matrix[m][i]);
+      Math::prepare(element, beside, of, factor);
       value[i] = element[0];
       Math::collect(collector, i, element, of.weight);
     });
@@ -223,7 +229,7 @@ private:
   int lane, count;
   Words<kInBytes> x[kCount];
   Words<kInBytes> residual[kSignature.residual ? kCount : 1];
-  Words<kInBytes> mask[Math::kMaskMatrix ? kCount : 1];
+  Words<kInBytes> matrix[Math::kMatrixRoom][kCount];
   Vectors shared[kCount];
   float value[kCount];
 };

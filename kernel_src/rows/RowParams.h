@@ -6,6 +6,8 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
+#include "common/Types.h"
+
 namespace kiln {
 
 /// Operands and extents of one launch. Leading dimensions count elements of
@@ -22,13 +24,13 @@ struct RowParams {
   long long rows = 0, cols = 0;
   long long ldx = 0, ldy = 0;
   float epsilon = 0; ///< for norms
-  float scale = 1;   ///< for softmax
+  float scale = 1;   ///< for softmax, or of the `Scale` link
 
   const void *bias = nullptr;     ///< cols values
   const void *residual = nullptr; ///< rows x cols
   void *residualOut = nullptr;    ///< rows x cols
   const void *mask = nullptr;     ///< rows x cols, or cols values
-  float *scales = nullptr;        ///< rows values
+  float *scales = nullptr; ///< a value for each row, or for each of its blocks
   long long ldResidual = 0, ldResidualOut = 0;
   long long ldMask = 0; ///< 0: one row of the mask for all rows
 
@@ -40,12 +42,22 @@ struct RowParams {
   unsigned *counters = nullptr;
   int ranges = 1;
   int allRows = 0;
+
+  /// The chain's operands, by link: rows x cols, or cols values. A non-null
+  /// pointer to the factor of the `Scale` link wins over `scale`.
+  const void *links[PointwiseChain::kMaxOps] = {};
+  long long ldLink = 0; ///< of every matrix among them
+  const float *scalePtr = nullptr;
+  /// Block scales: from row to row, and from block to block of a row.
+  long long scaleRowStride = 0, scaleBlockStride = 0;
 };
 
 /// Parameters of the reference: rows [rowBegin, rowEnd) of one output.
 struct ReferenceRowParams {
   RowParams row;
   int output = 0; ///< index of the operand, see RowOperand
+  /// A line of block scales has one scale of each row.
+  bool scalesAlongRows = false;
   long long rowBegin = 0, rowEnd = 0;
   double *reference = nullptr; ///< (rowEnd - rowBegin) x columns, packed
   double *bound = nullptr;     ///< same shape: the error scale of each element

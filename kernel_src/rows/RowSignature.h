@@ -61,35 +61,93 @@ constexpr bool isRowStart(int start, int vector, RowOp op) {
                                                     : RowStart::Any));
 }
 
+/// The lanes of a warp that share the vectors of one block of columns, and the
+/// vectors of the block that each of them has. Without such blocks, one of one.
+struct ScaleShare {
+  int lanes = 1, items = 1;
+
+  /// Vectors of a block.
+  constexpr int vectors() const { return lanes * items; }
+};
+
 /// The part of a problem over rows for which its kernels are specialised. All
 /// sizes and strides are run-time parameters; alignment belongs to the config.
 struct RowSignature {
   RowOp op = RowOp::RmsNorm;
-  DType in = DType::BF16;  ///< of x, weight, bias, residual and mask
-  DType out = DType::BF16; ///< of y; E4M3 and INT8 come with a scale per row
+  DType in = DType::BF16;  ///< of all operands that are read
+  DType out = DType::BF16; ///< of y; E4M3 and INT8 come with scales
   bool weight = false, bias = false;
   /// x + residual, rounded to `in`, replaces x, and is stored as well (residual
   /// add).
   bool residual = false;
   RowMask mask = RowMask::None;
+  /// A quantised y has a scale for each row (per-token), or for each block of
+  /// 1 x 128.
+  ScaleKind scales = ScaleKind::Row;
+  PointwiseChain chain{}; ///< chain(x) replaces x, for Quantize
 
-  /// True when y = round(value / scale of its row) (per-token scales). The
-  /// scale is the row's greatest magnitude over the greatest number of the
-  /// type, or 1 for a row of zeros.
+  /// True when y = round(value / its scale). The scale is the greatest
+  /// magnitude of the row, or of the block, over the greatest number of the
+  /// type, or 1 for zeros.
   constexpr bool quantizes() const {
     return out == DType::E4M3 || out == DType::INT8;
+  }
+
+  /// Columns of a block that has a scale of its own; 0: there are no blocks.
+  constexpr int scaleColumns() const {
+    return quantizes() ? scaledDepth(scales) : 0;
+  }
+  constexpr bool hasBlocks() const { return scaleColumns() > 0; }
+
+  /// The share of the lanes in a block, where \p rowThreads threads of a CUDA
+  /// block have a row by vectors of \p vector elements.
+  constexpr ScaleShare scaleShare(int vector, int rowThreads) const {
+    if (!hasBlocks())
+      return {};
+    const int vectors = vector < scaleColumns() ? scaleColumns() / vector : 1;
+    int lanes = rowThreads < 32 ? rowThreads : 32;
+    lanes = vectors < lanes ? vectors : lanes;
+    return {lanes, vectors / lanes};
+  }
+
+  /// True where results depend on the statistics of whole rows.
+  constexpr bool hasStatistics() const {
+    return op != RowOp::Quantize || !hasBlocks();
   }
 
   /// True where the greatest result to quantise is known together with the
   /// statistics: it is the greatest of the weighted values times their common
   /// factor.
   constexpr bool scalesAtOnce() const {
-    return op == RowOp::RmsNorm && quantizes() && !bias;
+    return op == RowOp::RmsNorm && quantizes() && !bias && !hasBlocks();
   }
 
   /// True where the greatest result to quantise needs a reduction of its own.
   constexpr bool reducesTwice() const {
-    return quantizes() && op != RowOp::Quantize && !scalesAtOnce();
+    return quantizes() && op != RowOp::Quantize && !scalesAtOnce() &&
+           !hasBlocks();
+  }
+
+  /// Links of the chain whose operand has \p shape.
+  constexpr int links(LinkShape shape) const {
+    int found = 0;
+    for (PointwiseOp link : chain.ops)
+      found += shapeOf(link) == shape;
+    return found;
+  }
+  /// Matrices that are read like x, element by element, before the statistics:
+  /// a mask, or operands of links.
+  constexpr int matrices() const {
+    return (mask == RowMask::Matrix) + links(LinkShape::Matrix);
+  }
+  /// Operands that all rows share: weight, bias, a mask of one row, operands of
+  /// links.
+  constexpr int sharedRows() const {
+    return weight + bias + (mask == RowMask::Row) + links(LinkShape::Row);
+  }
+  /// True where one of them enters the statistics.
+  constexpr bool preparesWithRow() const {
+    return mask == RowMask::Row || links(LinkShape::Row) > 0;
   }
 
   /// Bytes through which \p rowBlocks blocks of each of \p rowCount rows
@@ -97,7 +155,8 @@ struct RowSignature {
   /// reduction.
   constexpr long long exchangeBytes(long long rowCount,
                                     long long rowBlocks) const {
-    return 16 * (1 + reducesTwice()) * rowCount * rowBlocks * rowBlocks;
+    const int reductions = hasStatistics() + reducesTwice();
+    return 16 * reductions * rowCount * rowBlocks * rowBlocks;
   }
 
   /// True for the combinations that every template accepts.
@@ -106,11 +165,13 @@ struct RowSignature {
          norm = op == RowOp::RmsNorm || op == RowOp::LayerNorm;
     bool outOk =
         isFloat(out) || (quantizes() && (norm || op == RowOp::Quantize));
-    if (op == RowOp::Quantize && !quantizes())
+    if (op == RowOp::Quantize ? !quantizes() : chain.size() > 0)
       return false;
     if (!norm && (weight || bias || residual))
       return false;
-    return inOk && outOk && (mask == RowMask::None || op == RowOp::Softmax);
+    return inOk && outOk && (mask == RowMask::None || op == RowOp::Softmax) &&
+           (scales == ScaleKind::Row || scales == ScaleKind::Block1x128) &&
+           links(LinkShape::Column) == 0 && links(LinkShape::Scalar) <= 1;
   }
 
   friend constexpr bool operator==(const RowSignature &,

@@ -64,11 +64,18 @@ struct SpreadRowsConfig {
     int bytes = vector * bytesOf(signature.in);
     // Shared memory is written in words.
     bool keptOk = kept == 0 || (kept <= kMaxKept && bytes >= 4);
+    // Blocks with scales of their own begin with a vector, and a thread has all
+    // its vectors of a block, or none.
+    bool blocksOk =
+        !signature.hasBlocks() ||
+        (start == 0 &&
+         items % signature.scaleShare(vector, blockThreads).items == 0 &&
+         (kept == 0 || signature.hasStatistics()));
     return signature.isWellFormed() && !isReduction(signature.op) && keptOk &&
-           isRowStart(start, vector, signature.op) && blockThreads % 32 == 0 &&
-           blockThreads <= 1024 && rowBlocks <= blockThreads &&
-           (vector & (vector - 1)) == 0 && bytes <= 16 && items <= kMaxItems &&
-           streaming <= 1;
+           blocksOk && isRowStart(start, vector, signature.op) &&
+           blockThreads % 32 == 0 && blockThreads <= 1024 &&
+           rowBlocks <= blockThreads && (vector & (vector - 1)) == 0 &&
+           bytes <= 16 && items <= kMaxItems && streaming <= 1;
   }
 
   friend constexpr bool operator==(const SpreadRowsConfig &,

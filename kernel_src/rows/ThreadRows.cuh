@@ -14,6 +14,7 @@
 #include "rows/ResidentRowsConfig.h"
 #include "rows/RowEnds.cuh"
 #include "rows/RowMath.cuh"
+#include "rows/RowScales.cuh"
 
 namespace kiln {
 
@@ -25,12 +26,15 @@ class ThreadRows {
   static constexpr int kInBytes = bytesOf(kSignature.in);
   static constexpr int kBytes = kVector * kInBytes;
   static constexpr RowStart kStart = kConfig.rowStart();
+  using Vectors = RowVectors<kSignature, kVector>;
   /// Operands that all rows share have another alignment than a row that may
   /// begin anywhere.
   static constexpr bool kShifted = kStart != RowStart::Aligned;
-  /// Columns from a vector of this thread to its next one.
-  static constexpr long long kColumns =
-      static_cast<long long>(kConfig.rowThreads) * kVector;
+  using Order = VectorOrder<kSignature, kVector, kConfig.rowThreads>;
+  /// Columns from this thread's first vector to its \p i-th.
+  static constexpr long long columnsTo(int i) {
+    return static_cast<long long>(Order::after(i)) * kVector;
+  }
 
 public:
   explicit ThreadRows(const RowParams &params) : params(params) {
@@ -45,8 +49,8 @@ public:
     body = bodyOf<kSignature, kStart, kVector>(params, row);
     int vectorsOfRow = static_cast<int>(body.vectors);
     // The blocks of a row share it evenly, whatever they could hold.
-    int perBlock = (vectorsOfRow + blocks - 1) / blocks;
-    int first = rank() * perBlock + lane;
+    int perBlock = Order::wholeBlocks((vectorsOfRow + blocks - 1) / blocks);
+    int first = rank() * perBlock + Order::first(lane);
     left = min(vectorsOfRow, (rank() + 1) * perBlock) - first;
     column = first * kVector + body.head;
   }
@@ -82,31 +86,33 @@ public:
   /// always exist form one basic block.
   bool isInside(int i) const {
     bool always = kConfig.exact == 1 || (kConfig.exact == 2 && i < kHeld - 1);
-    return hasRows() && (always || i * kConfig.rowThreads < left);
+    return hasRows() && (always || Order::after(i) < left);
   }
-  long long columnAt(int i) const { return column + i * kColumns; }
+  long long columnAt(int i) const { return column + columnsTo(i); }
 
   /// This thread's vectors in a matrix of elements of kElement bytes.
   template <int kElement, class Byte> class Matrix {
   public:
+    Matrix() = default;
     Matrix(const ThreadRows &rows, Byte *base, long long ld)
-        : rows(rows), base(base), ld(ld),
+        : rows(&rows), base(base), ld(ld),
           first((rows.row * ld + rows.column) * kElement) {
       ptx::opaque(first);
     }
     /// The \p i-th vector of its \p r-th row.
     Byte *at(int r, int i) const {
-      long long toRow = (rows.rowAt(r) - rows.row) * ld * kElement;
-      return base + first + toRow + i * (kColumns * kElement);
+      long long toRow = (rows->rowAt(r) - rows->row) * ld * kElement;
+      return base + first + toRow + columnsTo(i) * kElement;
     }
 
   private:
-    const ThreadRows &rows;
+    const ThreadRows *rows;
     Byte *base;
     long long ld;
     long long first; ///< bytes
   };
-  Matrix<kInBytes, const char> input(const void *base, long long ld) const {
+  using Input = Matrix<kInBytes, const char>;
+  Input input(const void *base, long long ld) const {
     return {*this, static_cast<const char *>(base), ld};
   }
   template <DType kType>
@@ -118,6 +124,7 @@ private:
   /// This thread's vectors of an operand that all rows share.
   class Operand {
   public:
+    Operand() = default;
     Operand(const ThreadRows &rows, const void *operand)
         : base(static_cast<const char *>(operand)),
           low(static_cast<long long>(rows.column) * kInBytes) {
@@ -128,7 +135,7 @@ private:
       ptx::opaque(low);
     }
     Words<kBytes> load(int i) const {
-      const char *first = base + low + i * (kColumns * kInBytes);
+      const char *first = base + low + columnsTo(i) * kInBytes;
       if constexpr (!kShifted)
         return loadVector<kBytes>(first);
       // Ends leave room for both covering vectors, even if one is enough.
@@ -148,22 +155,22 @@ public:
   /// This thread's vectors of all such operands.
   class Operands {
   public:
-    explicit Operands(const ThreadRows &rows)
-        : weight(rows, rows.params.weight), bias(rows, rows.params.bias),
-          mask(rows, rows.params.mask) {}
-    RowVectors<kSignature, kVector> load(int i) const {
-      RowVectors<kSignature, kVector> vectors;
-      if constexpr (kSignature.weight)
-        vectors.weight = weight.load(i);
-      if constexpr (kSignature.bias)
-        vectors.bias = bias.load(i);
-      if constexpr (kSignature.mask == RowMask::Row)
-        vectors.mask = mask.load(i);
-      return vectors;
+    explicit Operands(const ThreadRows &rows) : rows(rows) {
+      // Visits the operands that there are; the vectors are of no use.
+      Vectors::of(rows.params, [&](int index, const void *base) {
+        each[index] = Operand(rows, base);
+        return Words<kBytes>();
+      });
+    }
+    Vectors load(int i) const {
+      return Vectors::of(rows.params, [&](int index, const void *) {
+        return each[index].load(i);
+      });
     }
 
   private:
-    Operand weight, bias, mask;
+    const ThreadRows &rows;
+    Operand each[Vectors::kOperands];
   };
 
 private:

@@ -390,7 +390,8 @@ private:
              (stated.hasBatches ? maxStride : 0);
     wrong |= needed & (address == 0);
     wrong |= (address & (sizeof(float) - 1)) != 0;
-    call.values[stated.kind] = kind;
+    call.values[stated.kind] =
+        kind == static_cast<int>(stated.kindDefault) ? 0 : kind;
     if (stated.hasBlocks()) {
       call.values[stated.order] = strides.alongRows;
       setDerived(stated.ld, strides.ld, strides.packed);

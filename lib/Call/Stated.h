@@ -130,12 +130,15 @@ struct StatedFactors {
   // neighbours, and the other stride; the last two are -1 if there are no
   // blocks.
   int kind, order, ld;
-  bool isTransposed; ///< rows are the columns of the operand as stored
+  bool isTransposed = false; ///< rows are the columns of the operand as stored
   int64_t rows, depth;
   bool areIntegers = false; ///< int32 zero points
   /// Scales of an output: the launch writes them, unless there is one for all.
   bool areWritten = false;
   bool hasBatches = true; ///< like that of a StatedOperand
+  bool keepsRows = false; ///< each row has scales of its own
+  /// The kind that the problem leaves out.
+  ScaleKind kindDefault = ScaleKind::None;
 
   constexpr bool writes(ScaleKind given) const {
     return areWritten && given != ScaleKind::Tensor;
@@ -247,9 +250,12 @@ constexpr int scaleKindOf(const kiln_scale &given, bool isTransposed) {
 /// The kind of the scales given for \p stated; -1 if there is no such kind.
 constexpr int kindOf(const StatedFactors &stated) {
   const int kind = scaleKindOf(*stated.given, stated.isTransposed);
-  const bool isOfBlocks =
-      kind >= 0 && isBlockScale(static_cast<ScaleKind>(kind));
-  return isOfBlocks && !stated.hasBlocks() ? -1 : kind;
+  if (kind < 0)
+    return -1;
+  const auto known = static_cast<ScaleKind>(kind);
+  const bool isRefused = (isBlockScale(known) && !stated.hasBlocks()) ||
+                         (stated.keepsRows && scaledRows(known) != 1);
+  return isRefused ? -1 : kind;
 }
 
 /// The resolved strides of block scales: one is 1.
@@ -260,7 +266,7 @@ struct ScaleStrides {
 };
 
 /// Resolves the strides of the given scales of \p stated, of kind \p kind.
-/// Strides of 0 are packed along k.
+/// Strides of 0 are packed along k. Scales of rows are a line, or a column.
 constexpr ScaleStrides scaleStridesOf(const StatedFactors &stated,
                                       ScaleKind kind) {
   auto blocks = [](int64_t extent, int size) {
@@ -271,7 +277,7 @@ constexpr ScaleStrides scaleStridesOf(const StatedFactors &stated,
   const int64_t row = t ? given.column_stride : given.row_stride;
   const int64_t step = t ? given.row_stride : given.column_stride;
   if (!isBlockScale(kind))
-    return {(row | step) == 0 || (row == 1 && step == 0), false, 0, 0};
+    return {(row | step) == 0 || (row == 1 && step == 0), false, 1, 1};
   const int64_t rows = blocks(stated.rows, scaledRows(kind));
   const int64_t depths = blocks(stated.depth, scaledDepth(kind));
   // With one row both strides may be 1.

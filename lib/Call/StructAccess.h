@@ -12,9 +12,9 @@
 namespace kiln {
 
 /// The size of a struct's first version: the least struct_size that is
-/// accepted. A struct that grew has a specialisation here, which keeps it.
-/// Structs of calls and structs that the library fills may grow; all others
-/// take new fields into their reserved space.
+/// accepted. A struct that grew has a specialisation, here or beside its
+/// reader, which keeps it. Structs of calls and structs that the library fills
+/// may grow; all others take new fields into their reserved space.
 template <class Struct>
 inline constexpr size_t kFirstVersionSize = sizeof(Struct);
 

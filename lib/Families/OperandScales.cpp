@@ -28,4 +28,27 @@ llvm::Error OperandScales::checkLines(llvm::StringRef family,
   return checkMatrix(family, key, rows, depths, ld, batch);
 }
 
+void OperandScales::describe(int64_t extent, int64_t k,
+                             OperandSpec &spec) const {
+  spec.rows = rowsOf(extent);
+  spec.cols = depthsOf(k);
+  if (alongRows)
+    std::swap(spec.rows, spec.cols);
+  spec.leadingDimension = ld;
+  // The problem's promise is not about them.
+  spec.alignment = spec.misalignment = bytesOf(spec.type);
+}
+
+Field scaleKindField(bool mayBeNone) {
+  llvm::ArrayRef<FieldName> names = kScaleNamesY;
+  return enumField("scale_y", false, mayBeNone ? names : names.drop_front());
+}
+
+Field scaleOrderField() {
+  static constexpr FieldName kNames[] = {{0, "cols"}, {1, "rows"}};
+  return enumField("scale_order_y", false, kNames);
+}
+
+Field scaleLdField() { return leadingDimensionField("ldsy"); }
+
 } // namespace kiln

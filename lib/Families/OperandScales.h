@@ -1,6 +1,8 @@
 //===- OperandScales.h - the scales of an operand -------------------------===//
 #pragma once
 
+#include "Kernel/Operand.h"
+#include "Kernel/Values.h"
 #include "common/Types.h"
 
 #include <llvm/ADT/StringRef.h>
@@ -31,6 +33,22 @@ struct OperandScales {
   /// of the ld.
   llvm::Error checkLines(llvm::StringRef family, llvm::StringRef key,
                          int64_t extent, int64_t k, int64_t batch = 1) const;
+  /// Sets shape, leading dimension and alignment of \p spec, the scales as an
+  /// operand: without blocks a column.
+  void describe(int64_t extent, int64_t k, OperandSpec &spec) const;
 };
+
+// Names of the kinds that a y may have.
+inline constexpr FieldName kScaleNamesY[] = {
+    {int64_t(ScaleKind::None), "none"},
+    {int64_t(ScaleKind::Row), "row"},
+    {int64_t(ScaleKind::Block1x128), "1x128"}};
+
+// The fields of problems whose result y is quantised with scales that the
+// launch writes: scale_y (row or 1x128; the type of y says whether there are
+// scales, unless the field may be none), scale_order_y and ldsy.
+Field scaleKindField(bool mayBeNone);
+Field scaleOrderField();
+Field scaleLdField();
 
 } // namespace kiln

@@ -114,8 +114,14 @@ private:
     scale = kiln_row_scales_init(
         reinterpret_cast<void *>(0x90000000 + pick(0, 0, 0, 4, 8, 2)));
     scale.type = pickType(0, KILN_FP32, KILN_FP32, KILN_FP16);
-    scale.granularity = static_cast<int32_t>(pick(10, 10, 10, 10, 0, 5, 20));
-    scale.row_stride = pick(0, 0, 0, 0, 1);
+    scale.granularity =
+        static_cast<int32_t>(pick(10, 10, 10, 10, 0, 5, 20, 30, 30, 30));
+    if (pick(0, 0, 1) || scale.granularity == KILN_GRANULARITY_BLOCK) {
+      scale.block_rows = static_cast<int32_t>(pick(1, 1, 1, 0, 128));
+      scale.block_columns = static_cast<int32_t>(pick(128, 128, 128, 64));
+    }
+    scale.row_stride = pick(0, 0, 0, 0, 1, 1000);
+    scale.column_stride = pick(0, 0, 0, 1, 1000);
     scale.reserved0 = static_cast<uint32_t>(pick(0, 0, 0, 0, 0, 0, 0, 1));
   }
   /// Makes an operand that may be absent.
@@ -137,6 +143,8 @@ private:
     elementwise.y.type = pickType(0, 0, KILN_FP32, KILN_E4M3, KILN_INT8);
     elementwise.pointwise = chain;
     elementwise.pointwise_count = random() % 4;
+    if (pick(0, 0, 1))
+      placeScale(elementwise.y_scale);
     for (kiln_pointwise &link : chain) {
       link = KILN_INIT(kiln_pointwise);
       link.op = static_cast<int32_t>(
@@ -690,6 +698,11 @@ TEST_CASE("scales without a granularity have no field set") {
   norm.x.type = KILN_BF16;
   norm.x.data = norm.y.data = data;
   each("rmsnorm", norm, norm.y_scale, "y_scale");
+  kiln_elementwise_args elementwise = KILN_INIT(kiln_elementwise_args);
+  elementwise.rows = elementwise.cols = 64;
+  elementwise.x.type = KILN_BF16;
+  elementwise.x.data = elementwise.y.data = data;
+  each("elementwise", elementwise, elementwise.y_scale, "y_scale");
   attention.o.scale.type = KILN_FP32;
   check("attention", attention, "o.scale is not available yet");
 }

@@ -46,7 +46,7 @@ public:
         norm.residual_out.type = KILN_BF16;
     quantizingNorm = norm;
     quantizingNorm.y.type = KILN_E4M3;
-    quantizingNorm.y_scale = kiln_row_scales_init(nullptr);
+    quantizingNorm.y_scale = kiln_block_scales_init(nullptr, 1, 128);
     setXY(softmax);
     softmax.mask_kind = KILN_MASK_MATRIX;
     setXY(quantize);
@@ -100,6 +100,10 @@ public:
     links[1].op = KILN_POINTWISE_MUL;
     links[2].op = KILN_POINTWISE_BIAS;
     links[3].op = KILN_POINTWISE_ROW_BIAS;
+    quantizing = elementwise;
+    quantizing.pointwise_count = 2;
+    quantizing.y.type = KILN_INT8;
+    quantizing.y_scale = kiln_block_scales_init(nullptr, 1, 128);
   }
 
   /// Empty for a family that has no case here.
@@ -167,7 +171,10 @@ public:
       return {{&elementwise,
                {&elementwise.x.data, &elementwise.y.data,
                 &links[0].operand.data, &links[1].operand.data,
-                &links[2].operand.data, &links[3].operand.data}}};
+                &links[2].operand.data, &links[3].operand.data}},
+              {&quantizing,
+               {&quantizing.x.data, &quantizing.y.data, &links[0].operand.data,
+                &links[1].operand.data, &quantizing.y_scale.data}}};
     }
     return {};
   }
@@ -251,7 +258,8 @@ private:
   kiln_gather_args gather = kiln_gather_args_init(), copy = gather;
   kiln_sample_args sample = kiln_sample_args_init();
   kiln_prepack_args prepack = KILN_INIT(kiln_prepack_args);
-  kiln_elementwise_args elementwise = KILN_INIT(kiln_elementwise_args);
+  kiln_elementwise_args elementwise = KILN_INIT(kiln_elementwise_args),
+                        quantizing = elementwise;
   kiln_attention_args attention = kiln_attention_args_init();
   kiln_attention_args packedAttention = attention;
   kiln_attention_merge_args merge = kiln_attention_merge_args_init();

@@ -95,9 +95,14 @@ Planned planAll() {
   for (const char *text : {"softmax rows=1 cols=30000000 dtype=bf16",
                            "rmsnorm rows=1 cols=30000000 dtype=bf16",
                            "layernorm rows=1 cols=30000000 dtype=bf16",
-                           "rowquant rows=1 cols=30000000 dtype=bf16"}) {
+                           "rowquant rows=1 cols=30000000 dtype=bf16",
+                           "elementwise rows=1 cols=30000000 dtype=bf16 "
+                           "out=int8 scale_y=row"}) {
     const auto named = llvm::cantFail(registry().parseProblem(text));
     addPlans(*named.family, named.problem, planned);
+    TranslationUnit reference =
+        named.family->reference(named.problem, h200())->translationUnit();
+    planned.units.emplace(shortName(reference), reference);
   }
   // MLA is not drawn: few problems are MLA.
   const KernelFamily &attention = *registry().find("attention");
@@ -196,7 +201,9 @@ TEST_CASE("every template and reference has a unit in this test") {
     }
   CHECK(textOf(unitsOf({"elementwise ", "gemm ", "softmax ", "reduce ",
                         "transpose2d "})) ==
-        "elementwise flat, elementwise reference, gemm ffma, gemm gemv, "
+        "elementwise flat, elementwise reference, "
+        "elementwise reference quantized, elementwise reload, "
+        "elementwise resident, elementwise spread, gemm ffma, gemm gemv, "
         "gemm mma, gemm naive, gemm packed, gemm packed90, gemm reference, "
         "gemm reference quantized, gemm simt, gemm skinny, gemm sm90, "
         "gemm step gather, gemm step quantize, gemm step repack, "
@@ -231,11 +238,14 @@ TEST_CASE("an edit changes the keys of the units that include the file") {
 }
 
 TEST_CASE("units include what their kernels need") {
+  // Chains with a quantised result are a quantisation of rows.
   const Names ofRows =
-      unitsOf({"layernorm ", "reduce ", "rmsnorm ", "rowquant ", "softmax "});
+      unitsOf({"layernorm ", "reduce ", "rmsnorm ", "rowquant ", "softmax ",
+               "elementwise reference quantized", "elementwise reload",
+               "elementwise resident", "elementwise spread"});
   Names rowMath;
   for (const std::string &name : ofRows)
-    if (!llvm::StringRef(name).ends_with("reference"))
+    if (!llvm::StringRef(name).contains("reference"))
       rowMath.insert(name);
   for (const SourceFile &file : kernelSources()->files())
     if (llvm::StringRef(file.name).starts_with("rows/")) {

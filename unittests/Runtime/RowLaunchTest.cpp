@@ -134,6 +134,51 @@ TEST_CASE("the other calls over rows reach their kernels") {
   CHECK(launches.count() == 3);
 }
 
+TEST_CASE("scales of blocks reach their kernels in either order") {
+  RuntimeFixture fixture;
+  LaunchLog<RowParams> launches;
+  kiln_engine *engine = fixture.engine();
+  auto quantize = withXY(KILN_INIT(kiln_quantize_args), KILN_BF16);
+  quantize.y.type = KILN_E4M3;
+  quantize.y_scale = kiln_block_scales_init(address(0x500000), 1, 128);
+  CAPTURE(lastError());
+  REQUIRE(kiln_quantize(engine, &quantize, nullptr, nullptr) == KILN_SUCCESS);
+  CHECK(launches.last().scales == quantize.y_scale.data);
+  CHECK(launches.last().scaleRowStride == 1); // a row has one
+  quantize.y_scale.row_stride = 1;
+  quantize.y_scale.column_stride = 52;
+  REQUIRE(kiln_quantize(engine, &quantize, nullptr, nullptr) == KILN_SUCCESS);
+  CHECK(launches.last().scaleRowStride == 1);
+  // A chain in front of the quantisation.
+  auto chain = withXY(KILN_INIT(kiln_elementwise_args), KILN_BF16);
+  kiln_pointwise links[2] = {KILN_INIT(kiln_pointwise),
+                             KILN_INIT(kiln_pointwise)};
+  links[0].op = KILN_POINTWISE_SILU;
+  links[1].op = KILN_POINTWISE_MUL;
+  links[1].operand = operandAt(0x300000);
+  chain.pointwise = links;
+  chain.pointwise_count = 2;
+  chain.y.type = KILN_E4M3;
+  chain.y_scale = quantize.y_scale;
+  REQUIRE(kiln_elementwise(engine, &chain, nullptr, nullptr) == KILN_SUCCESS);
+  RowParams params = launches.last();
+  CHECK(params.x == chain.x.data);
+  CHECK(params.y == chain.y.data);
+  CHECK(params.links[1] == links[1].operand.data);
+  CHECK(params.scales == chain.y_scale.data);
+  CHECK((params.scaleRowStride == 1 && params.scaleBlockStride == 52));
+}
+
+TEST_CASE("an elementwise struct from before it had scales is taken") {
+  RuntimeFixture fixture;
+  kiln_engine *engine = fixture.engine();
+  auto chain = withXY(KILN_INIT(kiln_elementwise_args), KILN_BF16);
+  chain.struct_size = offsetof(kiln_elementwise_args, y_scale);
+  chain.y_scale.granularity = KILN_GRANULARITY_BLOCK; // behind its end
+  CAPTURE(lastError());
+  CHECK(kiln_elementwise(engine, &chain, nullptr, nullptr) == KILN_SUCCESS);
+}
+
 TEST_CASE("rows that are packed follow the extents of a launch") {
   RuntimeFixture fixture;
   kiln_engine *engine = fixture.engine();
@@ -306,6 +351,34 @@ TEST_CASE("what is wrong with a norm is named") {
   good.y_scale.granularity = KILN_GRANULARITY_TENSOR;
   CHECK(kiln_rms_norm(engine, &good, nullptr, nullptr) == KILN_UNSUPPORTED);
   CHECK(lastErrorHas("granularity 5"));
+  good.y_scale = kiln_block_scales_init(address(0x500000), 128, 128);
+  CHECK(kiln_rms_norm(engine, &good, nullptr, nullptr) == KILN_UNSUPPORTED);
+  CHECK(lastErrorHas("blocks of 128 x 128 is not available"));
+  good.y_scale.block_rows = 1;
+  good.y_scale.row_stride = good.y_scale.column_stride = 2;
+  CHECK(kiln_rms_norm(engine, &good, nullptr, nullptr) == KILN_UNSUPPORTED);
+  CHECK(lastErrorHas("one of them has to be 1"));
+}
+
+TEST_CASE("what is wrong with a quantised chain is named") {
+  RuntimeFixture fixture;
+  kiln_engine *engine = fixture.engine();
+  auto good = withXY(KILN_INIT(kiln_elementwise_args), KILN_BF16);
+  good.y.type = KILN_INT8;
+  good.y_scale = kiln_row_scales_init(address(0x500000));
+  using Args = kiln_elementwise_args;
+  const Break<Args> breaks[] = {
+      {"no scale", [](Args &a) { a.y_scale = {}; }, KILN_UNSUPPORTED,
+       "needs y_scale"},
+      {"a scale for bf16", [](Args &a) { a.y.type = KILN_BF16; },
+       KILN_UNSUPPORTED, "y_scale needs"},
+      {"scales of e4m3", [](Args &a) { a.x.type = KILN_E4M3; },
+       KILN_UNSUPPORTED, "y_scale needs"},
+      {"scales are y", [](Args &a) { a.y.data = a.y_scale.data; },
+       KILN_INVALID_ARGUMENT, "overlaps y_scale"},
+      {"no address", [](Args &a) { a.y_scale.data = nullptr; },
+       KILN_INVALID_ARGUMENT, "y_scale.data is null"}};
+  checkBreaks(engine, good, kiln_elementwise, breaks);
 }
 
 TEST_CASE("what is wrong with other calls over rows is named") {

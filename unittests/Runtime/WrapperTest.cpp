@@ -282,6 +282,24 @@ TEST_CASE("builders over rows describe what they were told") {
         "layernorm rows=3 cols=8 dtype=bf16 bias=1 eps=0.5");
   CHECK(textOf(kiln::Quantize(KILN_BF16, KILN_INT8, 3, 8).scales(m)) ==
         "rowquant rows=3 cols=8 dtype=bf16 op=quant_int8_per_row");
+  CHECK(
+      textOf(
+          kiln::Quantize(KILN_BF16, KILN_E4M3, 3, 256).blockScales(m, 1, 4)) ==
+      "rowquant rows=3 cols=256 dtype=bf16 scale_y=1x128 scale_order_y=rows "
+      "ldsy=4");
+  CHECK(
+      textOf(
+          kiln::LayerNorm(KILN_BF16, 3, 256).blockQuantized(KILN_E4M3, m, 8)) ==
+      "layernorm rows=3 cols=256 dtype=bf16 out=fp8_e4m3 scale_y=1x128 "
+      "ldsy=8");
+  CHECK(textOf(kiln::Elementwise(KILN_BF16, 3, 256)
+                   .silu()
+                   .mul(m, 512)
+                   .blockQuantized(KILN_E4M3, m)) ==
+        "elementwise op=silu,mul rows=3 cols=256 dtype=bf16 out=fp8_e4m3 "
+        "ldo=512 scale_y=1x128");
+  CHECK(textOf(kiln::Elementwise(KILN_FP16, 3, 8).quantized(KILN_INT8, m)) ==
+        "elementwise rows=3 cols=8 dtype=fp16 out=int8 scale_y=row");
   CHECK(textOf(kiln::Transpose(KILN_INT8, 3, 8).y(m, 4)) ==
         "transpose2d rows=3 cols=8 dtype=int8 ldy=4");
   const auto *narrow = static_cast<const int32_t *>(m);

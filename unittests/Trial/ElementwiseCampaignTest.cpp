@@ -112,13 +112,15 @@ public:
 
 private:
   Triple draw(const KernelFamily &family) {
-    int64_t which =
-        draws.below(static_cast<int64_t>(family.templates().size()));
-    return draws.triple(family, family.templates()[which]->name(), device,
-                        Evenly::Classes, [&] {
-                          return &family == &transpose ? transposeText()
-                                                       : elementwiseText();
-                        });
+    llvm::StringRef tmpl;
+    do { // the rows that this one spreads are longer than all of these
+      int64_t which =
+          draws.below(static_cast<int64_t>(family.templates().size()));
+      tmpl = family.templates()[which]->name();
+    } while (tmpl == "spread");
+    return draws.triple(family, tmpl, device, Evenly::Classes, [&] {
+      return &family == &transpose ? transposeText() : elementwiseText();
+    });
   }
 
   /// Ragged, or a multiple of vectors.
@@ -134,7 +136,11 @@ private:
     int64_t rows = extent(), cols = extent();
     std::string text =
         fmt::format("rows={} cols={} dtype={}", rows, cols, type());
-    if (draws.chance(50))
+    if (draws.chance(30)) // is refused with some types and links
+      text += draws.pick({" out=fp8_e4m3 scale_y=1x128",
+                          " out=int8 scale_y=row", " out=fp8_e4m3 scale_y=row",
+                          " out=int8 scale_y=1x128 scale_order_y=rows"});
+    else if (draws.chance(50))
       text += fmt::format(" out={}", type());
     text += draws.padded("ldx", cols);
     text += draws.padded("ldy", cols);

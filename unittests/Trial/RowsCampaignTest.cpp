@@ -28,6 +28,7 @@ std::string normOptions(size_t i) {
       " weight=1 bias=1",
       " bias=1 residual=1 out=int8",
       " weight=1 residual=1 out=fp32",
+      " weight=1 residual=1 out=fp8_e4m3 scale_y=1x128",
   };
   return typeOf(i) + kOptions[i % std::size(kOptions)];
 }
@@ -41,7 +42,9 @@ std::string softmaxOptions(size_t i) {
 }
 
 std::string rowquantOptions(size_t i) {
-  constexpr const char *kOptions[] = {"", " op=quant_int8_per_row"};
+  constexpr const char *kOptions[] = {"", " op=quant_int8_per_row",
+                                      " scale_y=1x128",
+                                      " scale_y=1x128 scale_order_y=rows"};
   return typeOf(i) + kOptions[i % std::size(kOptions)];
 }
 
@@ -163,7 +166,8 @@ private:
     if (family == "softmax")
       text += softmax(cols);
     else if (family == "rowquant")
-      text += draws.chance(50) ? " op=quant_int8_per_row" : "";
+      text += draws.pick({"", " op=quant_int8_per_row", " scale_y=1x128",
+                          " scale_y=1x128 scale_order_y=rows"});
     else if (family == "rmsnorm" || family == "layernorm")
       text += norm(cols);
     return text + draws.alignment(1);
@@ -187,8 +191,10 @@ private:
   }
 
   std::string norm(int64_t cols) {
-    std::string text = draws.pick({"", "", " out=fp32", " out=bf16",
-                                   " out=fp16", " out=fp8_e4m3", " out=int8"});
+    std::string text =
+        draws.pick({"", "", " out=fp32", " out=bf16", " out=fp16",
+                    " out=fp8_e4m3", " out=int8", " out=fp8_e4m3 scale_y=1x128",
+                    " out=int8 scale_y=1x128"});
     text += draws.pick({"", "", " eps=0.1", " eps=0.000001"});
     text += draws.chance(60) ? " weight=1" : "";
     text += draws.chance(40) ? " bias=1" : "";

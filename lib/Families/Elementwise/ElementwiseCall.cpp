@@ -6,10 +6,17 @@
 
 namespace kiln {
 
+/// It had no y_scale.
+template <>
+inline constexpr size_t kFirstVersionSize<kiln_elementwise_args> = 216;
+
 static_assert(int(KILN_ELEMENTWISE_X) == int(ElementwiseOperand::X) &&
               int(KILN_ELEMENTWISE_Y) == int(ElementwiseOperand::Y) &&
               int(KILN_ELEMENTWISE_POINTWISE) ==
-                  int(ElementwiseOperand::FirstLink));
+                  int(ElementwiseOperand::FirstLink) &&
+              int(KILN_ELEMENTWISE_SCALES) == int(ElementwiseOperand::Scales) &&
+              int(KILN_ELEMENTWISE_SLOT_COUNT) ==
+                  int(ElementwiseOperand::Count));
 
 namespace {
 struct ElementwiseVisit {
@@ -28,6 +35,17 @@ struct ElementwiseVisit {
     v.number(ElementwiseField::Cols, "cols", args.cols);
     v.isEmpty(args.rows == 0 || args.cols == 0);
     visitChain(args, v);
+    v.factors({.name = "y_scale",
+               .given = v.scaleOf("y_scale", args.y_scale),
+               .index = ElementwiseOperand::Scales,
+               .kind = ElementwiseField::ScaleY,
+               .order = ElementwiseField::ScaleOrderY,
+               .ld = ElementwiseField::LdScaleY,
+               .rows = args.rows,
+               .depth = args.cols,
+               .areWritten = true,
+               .hasBatches = false,
+               .keepsRows = true});
     v.operand({.name = "x",
                .given = args.x,
                .index = ElementwiseOperand::X,

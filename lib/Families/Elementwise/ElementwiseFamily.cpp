@@ -4,6 +4,7 @@
 #include "Families/Families.h"
 #include "Families/ProblemFields.h"
 #include "Families/Rounding.h"
+#include "Families/Rows/RowFamily.h"
 #include "Support/EnumName.h"
 #include "Support/Error.h"
 
@@ -15,7 +16,12 @@ namespace {
 
 class ElementwiseFamily final : public KernelFamily {
 public:
-  ElementwiseFamily() { addTemplate(makeFlatElementwiseTemplate()); }
+  ElementwiseFamily() {
+    addTemplate(makeFlatElementwiseTemplate());
+    addTemplate(makeResidentRowsTemplate(RowKind::Pointwise));
+    addTemplate(makeSpreadRowsTemplate(RowKind::Pointwise));
+    addTemplate(makeReloadRowsTemplate(RowKind::Pointwise));
+  }
 
   llvm::StringRef name() const override { return "elementwise"; }
   const Schema &problemSchema() const override {
@@ -35,11 +41,24 @@ public:
   llvm::StringRef example() const override {
     return "op=silu,mul rows=4096 cols=8192 dtype=bf16";
   }
+  llvm::ArrayRef<llvm::StringRef> combinations() const override {
+    static constexpr llvm::StringRef kQuantized[] = {
+        "dtype=bf16 out=fp8_e4m3 scale_y=row",
+        "op=silu,mul dtype=bf16 out=fp8_e4m3 scale_y=1x128",
+        "op=gelu_tanh,mul dtype=fp16 out=int8 scale_y=row",
+        "op=bias,silu dtype=fp32 out=int8 scale_y=1x128 scale_order_y=rows"};
+    return kQuantized;
+  }
   PoolDraws poolDraws(const Values &described) const override;
   Peer peer(const Problem &) const override { return Peer::Stream; }
 
   std::unique_ptr<Reference>
   reference(const Problem &problem, const DeviceModel &device) const override {
+    if (read(problem).quantizes())
+      return makeRowReference(
+          RowKind::Pointwise,
+          readRowProblem(RowKind::Pointwise, problem.values.array().data()),
+          device);
     return makeElementwiseReference(readElementwiseSignature(problem.signature),
                                     device);
   }
@@ -58,8 +77,33 @@ private:
 // Canonical form
 //===----------------------------------------------------------------------===//
 
+/// The rules of a quantised y, and of the kernels that make it.
+static llvm::Error checkQuantized(const ElementwiseProblem &p) {
+  llvm::StringRef family = "elementwise";
+  if (!p.quantizes()) {
+    if (p.out == DType::INT8)
+      return makeError(ErrorCode::Unsupported, "{}: out=int8 needs scale_y",
+                       family);
+    return llvm::Error::success();
+  }
+  if (bytesOf(p.out) != 1)
+    return makeError(ErrorCode::Unsupported,
+                     "{}: scale_y needs out=fp8_e4m3 or int8", family);
+  if (bytesOf(p.dtype) == 1)
+    return makeError(ErrorCode::Unsupported,
+                     "{}: scale_y needs dtype=bf16, fp16 or fp32", family);
+  if (p.reads(LinkShape::Column))
+    return makeError(ErrorCode::Unsupported,
+                     "{}: scale_y is not available with row_bias or row_scale "
+                     "in op",
+                     family);
+  return p.scaleY.checkLines(family, "ldsy", p.rows, p.cols);
+}
+
 static llvm::Error check(const ElementwiseProblem &p) {
   llvm::StringRef family = "elementwise";
+  if (auto error = checkQuantized(p))
+    return error;
   if (auto error = checkAlign(family, p.align,
                               std::min(bytesOf(p.dtype), bytesOf(p.out))))
     return error;
@@ -100,8 +144,15 @@ llvm::Expected<Problem> ElementwiseFamily::canonicalise(Values values) const {
   reset(ElementwiseField::LdY, p.ldy == p.cols);
   reset(ElementwiseField::LdOperand,
         p.ldOperand == p.cols || !p.reads(LinkShape::Matrix));
+  const bool hasLines = isBlockScale(p.scaleY.kind);
+  reset(ElementwiseField::ScaleOrderY, !hasLines);
+  reset(ElementwiseField::LdScaleY,
+        !hasLines || p.scaleY.ld == p.scaleY.packedLd(p.rows, p.cols));
+  const int64_t *array = values.array().data();
   Values signature =
-      toValues(signatureOf(readElementwiseProblem(values.array().data())));
+      p.quantizes()
+          ? toValues(signatureOf(readRowProblem(RowKind::Pointwise, array)))
+          : toValues(signatureOf(readElementwiseProblem(array)));
   return Problem{std::move(values), std::move(signature)};
 }
 
@@ -154,13 +205,25 @@ static void setMatrix(OperandSpec &spec, llvm::StringRef name, OperandRole role,
   spec.outliers.outlier = 1e4;
 }
 
+/// The scales of y, which only a quantised one has.
+static void describeScales(const ElementwiseProblem &p, OperandSpec &spec) {
+  spec.name = "scales";
+  spec.role = OperandRole::Out;
+  spec.type = DType::FP32;
+  spec.present = p.quantizes();
+  p.scaleY.describe(p.rows, p.cols, spec);
+  spec.tolerance = roundedTolerance(DType::FP32, kChainError);
+}
+
 OperandTable ElementwiseFamily::operands(const Problem &problem) const {
   static_assert(ElementwiseOperand::Count <= Arguments::kMaxOperands);
   ElementwiseProblem p = read(problem);
   OperandTable table;
   table.operands.resize(ElementwiseOperand::Count);
-  setMatrix(table.operands[ElementwiseOperand::X], "x", OperandRole::In,
-            p.dtype, p.rows, p.cols, p.ldx);
+  OperandSpec &x = table.operands[ElementwiseOperand::X];
+  setMatrix(x, "x", OperandRole::In, p.dtype, p.rows, p.cols, p.ldx);
+  if (p.quantizes())
+    x.outliers.rowPeriod = 3; // rows of zeros
   OperandSpec &y = table.operands[ElementwiseOperand::Y];
   setMatrix(y, "y", OperandRole::Out, p.out, p.rows, p.cols, p.ldy);
   y.tolerance = roundedTolerance(p.out, kChainError);
@@ -189,6 +252,7 @@ OperandTable ElementwiseFamily::operands(const Problem &problem) const {
   for (OperandSpec &spec : table.operands)
     if (spec.present)
       spec.misalignment = misalignmentOf(p.align, spec.type);
+  describeScales(p, table.operands[ElementwiseOperand::Scales]);
   return table;
 }
 
@@ -210,7 +274,8 @@ static double operationsOf(PointwiseOp op) {
 
 double ElementwiseFamily::flops(const Problem &problem) const {
   ElementwiseProblem p = read(problem);
-  double operations = 0;
+  // The greatest magnitude, and the division by the scale.
+  double operations = p.quantizes() ? 2 : 0;
   for (PointwiseOp op : p.chain.ops)
     operations += operationsOf(op);
   return operations * p.rows * p.cols;

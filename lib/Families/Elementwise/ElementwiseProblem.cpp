@@ -16,15 +16,18 @@ static constexpr int64_t code(auto value) {
   return static_cast<int64_t>(value);
 }
 
-static constexpr FieldName kTypeNames[] = {{code(DType::BF16), "bf16"},
-                                           {code(DType::FP16), "fp16"},
-                                           {code(DType::FP32), "fp32"},
-                                           {code(DType::E4M3), "fp8_e4m3"}};
+/// Types of results. The last one needs scales.
+static constexpr FieldName kOutNames[] = {{code(DType::BF16), "bf16"},
+                                          {code(DType::FP16), "fp16"},
+                                          {code(DType::FP32), "fp32"},
+                                          {code(DType::E4M3), "fp8_e4m3"},
+                                          {code(DType::INT8), "int8"}};
+static constexpr int kTypeCount = 4;
+static constexpr llvm::ArrayRef<FieldName> kTypeNames(kOutNames, kTypeCount);
 
 /// Codes of casts follow those of all links, and never leave resolveCast(): a
 /// byte for each pair of kTypeNames.
 static constexpr int64_t kFirstCast = kLinkCodes;
-static constexpr int kTypeCount = std::size(kTypeNames);
 static constexpr int64_t castCode(int from, int to) {
   return kFirstCast + from * kTypeCount + to;
 }
@@ -64,11 +67,14 @@ const Schema &elementwiseProblemSchema() {
                    extentField("rows", FieldRole::DynamicExtent),
                    extentField("cols", FieldRole::Extent),
                    enumField("dtype", false, kTypeNames),
-                   enumField("out", false, kTypeNames),
+                   enumField("out", false, kOutNames),
                    scalarField("scale", 1),
                    leadingDimensionField("ldx"),
                    leadingDimensionField("ldy"),
                    leadingDimensionField("ldo"),
+                   scaleKindField(/*mayBeNone=*/true),
+                   scaleOrderField(),
+                   scaleLdField(),
                    alignField()});
   return schema;
 }
@@ -133,6 +139,11 @@ ElementwiseProblem readElementwiseProblem(const int64_t *values) {
   p.ldx = resolve(ElementwiseField::LdX);
   p.ldy = resolve(ElementwiseField::LdY);
   p.ldOperand = resolve(ElementwiseField::LdOperand);
+  p.scaleY.kind = static_cast<ScaleKind>(values[ElementwiseField::ScaleY]);
+  p.scaleY.alongRows = values[ElementwiseField::ScaleOrderY] != 0;
+  p.scaleY.ld = values[ElementwiseField::LdScaleY];
+  if (p.scaleY.ld == 0)
+    p.scaleY.ld = p.scaleY.packedLd(p.rows, p.cols);
   p.align = values[ElementwiseField::Align];
   return p;
 }

@@ -1,11 +1,14 @@
 //===- ElementwiseProblem.h - an elementwise problem, typed ---------------===//
 //
 // The typed form of the values "elementwise rows=.. cols=.. op=.." and of their
-// signature. y = chain(x).
+// signature. y = chain(x). A y that is quantised, with scales that follow from
+// its values, is made by the kernels over rows (Families/Rows), whose signature
+// such problems have.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
 
+#include "Families/OperandScales.h"
 #include "Kernel/Values.h"
 #include "elementwise/ElementwiseSignature.h"
 
@@ -24,9 +27,11 @@ struct ElementwiseProblem {
   double scale = 1; ///< factor of the `scale` link
   int64_t ldx = 0, ldy = 0;
   int64_t ldOperand = 0; ///< of every matrix operand of a link
+  OperandScales scaleY;  ///< of a quantised y
   /// Every pointer is a multiple of this many bytes, and of its own element's.
   int64_t align = 16;
 
+  bool quantizes() const { return scaleY.kind != ScaleKind::None; }
   /// True when some link reads an operand of \p shape.
   bool reads(LinkShape shape) const {
     return std::any_of(std::begin(chain.ops), std::end(chain.ops),
@@ -46,14 +51,23 @@ struct ElementwiseField {
     LdX,
     LdY,
     LdOperand,
+    ScaleY,
+    ScaleOrderY,
+    LdScaleY,
     Align,
   };
 };
 
 /// Operands in the order of Arguments::operands: x, y, then one for each link
-/// of the chain, present if the link reads one.
+/// of the chain, present if the link reads one, and the scales of y.
 struct ElementwiseOperand {
-  enum : int { X, Y, FirstLink, Count = FirstLink + PointwiseChain::kMaxOps };
+  enum : int {
+    X,
+    Y,
+    FirstLink,
+    Scales = FirstLink + PointwiseChain::kMaxOps,
+    Count
+  };
 };
 
 /// Scalars in the order of Arguments::scalars.
@@ -74,7 +88,8 @@ llvm::Error resolveCast(Values &values);
 /// resolves derived defaults. Nanoseconds: called on every launch.
 ElementwiseProblem readElementwiseProblem(const int64_t *values);
 
-/// The part of \p problem that is fixed at compile time.
+/// The part of \p problem, which is not quantised, that is fixed at compile
+/// time.
 ElementwiseSignature signatureOf(const ElementwiseProblem &problem);
 /// Converts a signature to values, and back.
 Values toValues(const ElementwiseSignature &signature);

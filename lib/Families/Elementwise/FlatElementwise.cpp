@@ -183,6 +183,8 @@ protected:
   checkConfig(const Problem &problem, const FlatElementwiseConfig &config,
               const DeviceModel &device) const override {
     ElementwiseProblem p = read(problem);
+    if (p.quantizes()) // the greatest results are known too late
+      return Rejection{PruneReason::InstructionShape};
     auto signature = readElementwiseSignature(problem.signature);
     if (auto rejection = checkThreads(config.threads(), device))
       return rejection;
@@ -284,6 +286,8 @@ void FlatElementwise::enumerate(const Problem &problem,
                                 const DeviceModel &device,
                                 llvm::function_ref<void(Values)> emit) const {
   ElementwiseProblem p = read(problem);
+  if (p.quantizes())
+    return;
   auto signature = readElementwiseSignature(problem.signature);
   int64_t widest = widestOf(p, signature, FlatElementwiseConfig::kAligned);
   // One access of either type; then one access of the narrower and two of the

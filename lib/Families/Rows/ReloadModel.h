@@ -35,7 +35,9 @@ struct ReloadShape {
 template <Number N>
 void addPasses(MemoryPass<N> &kernel, const RowProblem &problem,
                const ReloadShape &shape) {
-  const int passes = reducesTwice(problem) ? 2 : 1;
+  const int passes = furtherPasses(problem);
+  if (passes == 0)
+    return;
   kernel.rereadBytes = furtherPassBytes(problem, shape.keptShare);
   kernel.rereadRounds = static_cast<int64_t>(
       std::ceil(passes * (1 - shape.keptShare) * double(kernel.loadRounds)));
@@ -60,14 +62,14 @@ void addReloading(MemoryPass<N> &kernel, const RowProblem &problem,
   kernel.serialNs =
       reductionNs<N>(problem, shape.rowThreads, shape.cluster, device) +
       fitted<N>(kLoopNs, "loops", "ns");
-  if (!isReduction(problem.op))
-    addPasses(kernel, problem, shape);
+  addPasses(kernel, problem, shape);
   addHintCosts(kernel, problem, shape.isStreaming);
   addStartCosts(kernel, problem, shape.start,
                 double(shape.cluster * shape.rowBlocks * shape.rowThreads));
   kernel.simdOps *= 1.5; // conversions and addresses of every pass
   addAccessCosts(kernel, problem, shape.vector);
-  addShuffleCosts(kernel, 1, shape.rowThreads);
+  addShuffleCosts(kernel, problem, 1, shape.rowThreads);
+  addBlockCosts(kernel, problem, shape.vector, shape.rowThreads);
   addSharedCosts(kernel, shape.keptShare * double(problem.rows) *
                              double(problem.cols) / double(shape.vector));
 }

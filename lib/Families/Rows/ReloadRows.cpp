@@ -52,7 +52,9 @@ protected:
     for (int rowThreads : {1024, 512, 256, 128, 32, 8, 1}) {
       // More threads serve a row that would give a thread more than this.
       constexpr int64_t kMostVectors = 64;
-      if ((rowThreads > 1 && rowThreads / 2 >= ofRow) ||
+      const int fewest = leastRowThreads(problem, vector);
+      if (rowThreads < fewest ||
+          (rowThreads > fewest && rowThreads / 2 >= ofRow) ||
           (rowThreads < widest && ofRow > kMostVectors * rowThreads))
         continue;
       config.rowThreads = rowThreads;
@@ -61,10 +63,11 @@ protected:
         // Fewer rows in flight are worth a barrier where a row is long.
         constexpr int64_t kLongRow = 8;
         if (cluster > 1 && (!device.hasClusters() || rowThreads < 256 ||
+                            !hasStatistics(problem) ||
                             ofRow < kLongRow * cluster * rowThreads))
           continue;
         config.cluster = cluster;
-        visitItems(config, isReduction(problem.op), emit);
+        visitItems(problem, config, emit);
       }
     }
   }
@@ -83,9 +86,13 @@ protected:
 
   /// The configs that differ in vectors in flight and in caching. Data that is
   /// read once bypasses L1 (H100: 2 to 3 %).
-  static void visitItems(ReloadRowsConfig config, bool isOnce,
+  static void visitItems(const RowProblem &problem, ReloadRowsConfig config,
                          Emit<ReloadRowsConfig> emit) {
+    const bool isOnce = furtherPasses(problem) == 0;
+    const int ofScale = itemsOfScale(signatureOf(problem), config);
     for (int items : {4, 2, 1}) {
+      if (items % ofScale != 0)
+        continue;
       config.items = items;
       for (int gridPerSm : {0, 2}) {
         // A resident grid needs rows that fill a block.
@@ -103,12 +110,11 @@ protected:
   /// Registers for the fp32 values of one vector, in addition to the packed
   /// ones.
   static int64_t workingRegisters(const RowSignature &signature, int64_t vector,
-                                  RowStart start) {
+                                  RowStart start, int rowThreads) {
     // Addresses, predicates and statistics; the vector as fp32 and packed, with
     // the operands loaded beside it.
     constexpr int64_t kBase = 14;
-    int64_t operands =
-        signature.weight + signature.bias + (signature.mask == RowMask::Row);
+    int64_t operands = signature.sharedRows();
     int64_t words = vector * bytesOf(signature.in) / 4;
     // Rows that begin anywhere add their ends, and two vectors that cover one.
     constexpr int64_t kEnds = 8;
@@ -116,7 +122,8 @@ protected:
     return kBase + vector / 2 + operands * words * (1 + isShifted) +
            (isShifted ? kEnds : 0) +
            (signature.op == RowOp::LayerNorm ? 6 : 0) +
-           (signature.op == RowOp::Softmax ? 4 : 0);
+           (signature.op == RowOp::Softmax ? 4 : 0) +
+           resultRegisters(signature, static_cast<int>(vector), rowThreads);
   }
 
   /// Registers that the compiler takes without a limit (ptxas 13.0 for sm_90).
@@ -124,8 +131,7 @@ protected:
   /// to which the estimate is fitted: a fifth to two fifths more.
   static int64_t wantedRegisters(const RowSignature &signature,
                                  const ReloadRowsConfig &config) {
-    int64_t matrices =
-        1 + signature.residual + (signature.mask == RowMask::Matrix);
+    int64_t matrices = 1 + signature.residual + signature.matrices();
     int64_t words = ceilDiv(config.vector * bytesOf(signature.in), 4);
     // Two vectors cover one that begins anywhere.
     int64_t covering = config.rowStart() == RowStart::Any ? 2 : 1;
@@ -133,7 +139,14 @@ protected:
     if (isReduction(signature.op))
       return 24 + config.items * words;
     return 24 + config.items * words * matrices * covering +
-           workingRegisters(signature, config.vector, config.rowStart());
+           workingRegisters(signature, config.vector, config.rowStart(),
+                            config.rowThreads);
+  }
+
+  /// The vectors of a block with a scale of its own that one thread has.
+  static int itemsOfScale(const RowSignature &signature,
+                          const ReloadRowsConfig &config) {
+    return signature.scaleShare(config.vector, config.rowThreads).items;
   }
 
   static ReloadShape shapeOf(const ReloadRowsConfig &config) {
@@ -149,7 +162,8 @@ protected:
                                                  const ReloadRowsConfig &config,
                                                  const DeviceModel &device) {
     // Some config has to run: the smallest one may spill.
-    if (config.items == 1 && config.blockThreads <= kLeastThreads)
+    if (config.items == itemsOfScale(signature, config) &&
+        config.blockThreads <= kLeastThreads)
       return std::nullopt;
     // A spilling config reads its own memory between the rows.
     int64_t wanted = wantedRegisters(signature, config) - kSpare;

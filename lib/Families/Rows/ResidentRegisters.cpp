@@ -1,6 +1,7 @@
 //===- ResidentRegisters.cpp ----------------------------------------------===//
 #include "Families/Rows/ResidentRegisters.h"
 
+#include "Families/Rows/RowCosts.h"
 #include "Model/MathUtil.h"
 #include "Model/RegisterWall.h"
 
@@ -13,7 +14,7 @@ namespace kiln {
 static int64_t loadedRegisters(const RowSignature &signature,
                                const ResidentRowsConfig &config) {
   int64_t words = ceilDiv(config.vector * bytesOf(signature.in), 4);
-  int64_t matrices = 1 + (signature.mask == RowMask::Matrix);
+  int64_t matrices = 1 + signature.matrices();
   return config.rows * config.vectors * words * matrices;
 }
 
@@ -58,7 +59,7 @@ static int64_t endRegisters(const RowSignature &signature,
   constexpr int64_t kTwice = 12, kAtOnce = 6;
   if (isLayerNorm && signature.quantizes())
     registers += kTwice + kAhead * (config.rows - 1);
-  else if (signature.mask == RowMask::Row ||
+  else if (signature.preparesWithRow() ||
            (signature.op == RowOp::RmsNorm && signature.quantizes()))
     registers += kAtOnce;
   if (isLayerNorm && config.sharedVectors == 0)
@@ -86,6 +87,8 @@ static int64_t unpackedRegisters(const RowSignature &signature,
       registers += 2 * ceilDiv(config.vector * bytesOf(signature.in), 4);
     return registers;
   }
+  if (signature.chain.size() > 0)
+    registers += resultRegisters(signature, config.vector, config.rowThreads);
   constexpr int64_t kBounds = 4, kVectorMore = 8, kFew = 3, kFewOfWarp = 4;
   constexpr int64_t kMany = 5;
   const bool isWide = signature.in == DType::FP32;
@@ -124,14 +127,15 @@ static int64_t workingRegisters(const RowSignature &signature,
   constexpr int64_t kBase = 14, kLeastUnpacked = 4, kMoments = 8, kPlain = 4;
   const int64_t kept = keptRegisters(signature, config);
   const int64_t words = ceilDiv(config.vector * bytesOf(signature.in), 4);
-  const bool hasMask = signature.mask == RowMask::Matrix;
-  int64_t operands =
-      signature.weight + signature.bias + (signature.mask == RowMask::Row);
+  const bool hasMask = signature.matrices() > 0;
+  int64_t operands = signature.sharedRows();
   // If each matrix has another alignment, two vectors cover one.
   int64_t covering = config.rowStart() == RowStart::Any ? 2 : 1;
   int64_t shared = operands * covering * words;
-  int64_t registers = kept + kBase + shared +
-                      std::max<int64_t>(config.vector / 2, kLeastUnpacked);
+  int64_t registers =
+      kept + kBase + shared +
+      std::max<int64_t>(config.vector / 2, kLeastUnpacked) +
+      resultRegisters(signature, config.vector, config.rowThreads);
   bool isLayerNorm = signature.op == RowOp::LayerNorm;
   if (isLayerNorm)
     registers += kMoments + (signature.quantizes() ? kPlain : 0);
@@ -246,7 +250,7 @@ int64_t wantedRegisters(const RowSignature &signature,
     base = 20;
     each = 1.1;
   }
-  if (signature.mask == RowMask::Matrix)
+  if (signature.matrices() > 0)
     each = kMasked;
   // Layer norms whose rows begin anywhere, or are shared by clusters.
   constexpr double kMoments = 8;

@@ -53,9 +53,12 @@ static bool fillsMost(const RowProblem &problem,
   // The ends of rows that begin anywhere replace a few vectors at most.
   int64_t most = problem.cols / config.vector;
   int64_t least = config.start == 0 ? most : most - 4;
+  const int step = signatureOf(problem)
+                       .scaleShare(config.vector, config.rowThreads)
+                       .vectors();
   for (int64_t vectors = std::max<int64_t>(least, 0); vectors <= most;
        ++vectors)
-    if (!config.fillsMost(vectors))
+    if (!config.fillsMost(vectors, step))
       return false;
   return true;
 }
@@ -103,7 +106,10 @@ private:
           continue;
         // At most half of the group idles, except for the smallest group. Ends
         // are work for a lane as well.
-        if (rowThreads > 1 && rowThreads / 2 >= ofRow + (config.start != 0))
+        const int fewest = leastRowThreads(problem, vector);
+        if (rowThreads < fewest ||
+            (rowThreads > fewest &&
+             rowThreads / 2 >= ofRow + (config.start != 0)))
           continue;
         // Ends need several lanes where there are vectors for several.
         constexpr int kLanesOfEnds = 8;
@@ -115,7 +121,7 @@ private:
         visitHolding(vectors);
         // A reduction needs no place to keep its rows.
         if (!device.hasClusters() || rowThreads < 256 ||
-            isReduction(problem.op))
+            isReduction(problem.op) || !signature.hasStatistics())
           continue;
         for (int cluster : {8, 4, 2}) {
           config.cluster = cluster;
@@ -131,10 +137,12 @@ private:
     if (isReduction(problem.op) || device.ccMajor < 8)
       return;
     int64_t most = device.smCount / std::max<int64_t>(problem.rows, 1);
+    // Rows without statistics need no cluster to be shared.
+    const int64_t fewest = signature.hasStatistics() ? kMostClustered : 1;
     config.cluster = 1;
     for (int rowThreads : {512, 256, 1024}) {
       int64_t blocks = std::min(most, ceilDiv(ofRow, rowThreads));
-      if (blocks <= kMostClustered)
+      if (blocks <= fewest)
         continue;
       config.rowThreads = rowThreads;
       config.spread = 1;
@@ -163,13 +171,18 @@ private:
 
   /// Visits configs in which a thread keeps \p vectors vectors of its row.
   void visitHolding(int64_t vectors) {
+    // A thread has its part of a block with a scale of its own, or none.
+    const int64_t ofScale =
+        signature.scaleShare(config.vector, config.rowThreads).items;
+    vectors = roundUp(vectors, ofScale);
     constexpr int64_t kMostInRegisters = 8, kMostShared = 12;
     int64_t shared = vectors - std::min(vectors, kMostInRegisters);
     // A copy to shared memory cannot shift.
-    int64_t mostShared =
-        config.rowStart() == RowStart::Any || isReduction(problem.op)
-            ? 0
-            : kMostShared;
+    int64_t mostShared = config.rowStart() == RowStart::Any ||
+                                 isReduction(problem.op) ||
+                                 !signature.hasStatistics()
+                             ? 0
+                             : kMostShared;
     // A cluster costs a barrier, and a wave has its SMs: few vectors a thread
     // pay only for rows that are too few to fill the GPU otherwise.
     bool isSingle = problem.rows * config.cluster <= 2 * device.smCount;
@@ -255,10 +268,12 @@ private:
                  kBlocksAtOnce * device.smCount;
     bool isMasked = signature.mask == RowMask::Matrix;
     bool isWeighted = signature.scalesAtOnce() && signature.weight;
-    bool isKept = (isWeighted || (problem.op == RowOp::Softmax &&
-                                  (isWide || isMasked || isFew))) &&
-                  config.sharedVectors == 0 &&
-                  config.vector == vectorsToTry(problem).front();
+    bool isChained = signature.chain.size() > 0 && signature.hasStatistics();
+    bool isKept =
+        (isWeighted || isChained ||
+         (problem.op == RowOp::Softmax && (isWide || isMasked || isFew))) &&
+        config.sharedVectors == 0 &&
+        config.vector == vectorsToTry(problem).front();
     for (bool unpacked : {true, false}) {
       if (unpacked ? !isKept : isKept && isWide)
         continue;
@@ -283,7 +298,9 @@ private:
                     ? problem.op != RowOp::Softmax || config.unpacked
                     : config.sharedVectors > 0 ||
                           (problem.op == RowOp::LayerNorm && config.start != 0);
-    return pays && config.vectors + config.sharedVectors > 1 &&
+    const bool isWhole =
+        signature.scaleShare(config.vector, config.rowThreads).items == 1;
+    return pays && isWhole && config.vectors + config.sharedVectors > 1 &&
                    fillsMost(problem, config)
                ? 2
                : 0;
@@ -390,6 +407,8 @@ static double sparedOps(const RowProblem &problem) {
   constexpr double kOfExponentials = 5, kOfWeighted = 3, kOfWide = 1;
   if (problem.op == RowOp::Softmax)
     return kOfExponentials;
+  if (problem.op == RowOp::Quantize)
+    return chainCost(problem).simd;
   if (!problem.weight)
     return 0;
   return problem.dtype == DType::FP32 ? kOfWide : kOfWeighted;
@@ -466,7 +485,8 @@ MemoryPass<N> ResidentRowsTemplate::stream(const RowProblem &problem,
     kernel.serialNs += sharedOperandNs<N>(problem, config, device);
   addHintCosts(kernel, problem, config.streaming != 0);
   addAccessCosts(kernel, problem, config.vector);
-  addShuffleCosts(kernel, config.rows, config.rowThreads);
+  addShuffleCosts(kernel, problem, config.rows, config.rowThreads);
+  addBlockCosts(kernel, problem, config.vector, config.rowThreads);
   addSharedCosts(kernel,
                  static_cast<double>(config.sharedVectors * kernel.tasks *
                                      config.cluster * config.blockThreads));

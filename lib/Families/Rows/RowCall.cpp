@@ -5,6 +5,8 @@
 #include "rows/RowParams.h"
 #include "rows/RowSignature.h"
 
+#include <cassert>
+
 namespace kiln {
 
 static_assert(int(KILN_ROW_X) == int(RowOperand::X) &&
@@ -77,12 +79,22 @@ template <RowKind kKind, class ArgsOf> struct RowVisit {
     v.require(isQuantized || !given, ErrorCode::Unsupported,
               "y_scale is given for type {:#x}: only e4m3 and int8 have scales",
               outOf(args));
-    if (isQuantized)
-      v.scales({.name = "y_scale",
-                .given = given,
-                .index = RowOperand::Scales,
-                .type = outOf(args),
-                .isWritten = true});
+    v.require(!isQuantized || given, ErrorCode::InvalidArgument,
+              "y_scale.granularity is none: type {:#x} needs a scale of each "
+              "row or block",
+              outOf(args));
+    v.factors({.name = "y_scale",
+               .given = isQuantized ? given : nullptr,
+               .index = RowOperand::Scales,
+               .kind = kAt<RowField::ScaleY>,
+               .order = kAt<RowField::ScaleOrderY>,
+               .ld = kAt<RowField::LdScaleY>,
+               .rows = args.rows,
+               .depth = args.cols,
+               .areWritten = true,
+               .hasBatches = false,
+               .keepsRows = true,
+               .kindDefault = ScaleKind::Row});
   }
 };
 
@@ -246,6 +258,8 @@ const CallReader &rowCall(RowKind kind) {
     return kQuantize;
   case RowKind::Reduce:
     break;
+  case RowKind::Pointwise:
+    assert(false && "elementwise problems have a reader of their own");
   }
   return kReduce;
 }

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
+#include "Families/Chain.h"
 #include "Families/Rows/RowProblem.h"
 #include "Model/Bandwidth.h"
 #include "Model/MemoryPass.h"
@@ -16,14 +17,25 @@ namespace kiln {
 /// The work of every template over rows: the bytes of \p problem, read and
 /// written once, and its arithmetic.
 PassWork rowWork(const RowProblem &problem);
-/// Bytes of the operands that all rows share: weight, bias, a mask of one row.
+/// Instructions of one element for the chain.
+LinkCost chainCost(const RowProblem &problem);
+/// Bytes of the operands that all rows share.
 double sharedOperandBytes(const RowProblem &problem);
 /// Bytes of the passes over all rows after the first, if a share of \p kept
 /// stays on the chip.
 double furtherPassBytes(const RowProblem &problem, double kept = 0);
 
-/// RowSignature::reducesTwice().
+// As RowSignature says.
+bool hasBlocks(const RowProblem &problem);
+bool hasStatistics(const RowProblem &problem);
 bool reducesTwice(const RowProblem &problem);
+/// Passes over a row after the first.
+int furtherPasses(const RowProblem &problem);
+
+/// Registers of a thread for results that wait for the scale of their block,
+/// and for the values of a chain beside the one that it computes.
+int64_t resultRegisters(const RowSignature &signature, int vector,
+                        int rowThreads);
 
 /// \p vectors of \p elements elements from each matrix, in registers.
 ThreadLoads loadsOf(const RowProblem &problem, int64_t vectors,
@@ -34,8 +46,14 @@ ThreadLoads loadsOf(const RowProblem &problem, int64_t vectors,
 void addAccessCosts(PassWork &kernel, const RowProblem &problem,
                     int64_t vector);
 
-/// Adds the shuffles of \p rows rows a thread over \p rowThreads lanes.
-void addShuffleCosts(PassWork &kernel, int64_t rows, int64_t rowThreads);
+/// Adds the shuffles for the statistics of \p rows rows a thread over
+/// \p rowThreads lanes.
+void addShuffleCosts(PassWork &kernel, const RowProblem &problem, int64_t rows,
+                     int64_t rowThreads);
+/// Adds the block scales, found by \p rowThreads lanes that have vectors of
+/// \p vector elements.
+void addBlockCosts(PassWork &kernel, const RowProblem &problem, int64_t vector,
+                   int64_t rowThreads);
 
 /// Adds the cost of \p vectors vectors that stay in shared memory.
 void addSharedCosts(PassWork &kernel, double vectors);
@@ -56,7 +74,7 @@ template <Number N> N forEachReduction(const RowProblem &problem, const N &ns) {
 template <Number N>
 N reductionNs(const RowProblem &problem, int64_t threads, int64_t cluster,
               const DeviceModel &device) {
-  if (threads == 1 && cluster == 1)
+  if ((threads == 1 && cluster == 1) || !hasStatistics(problem))
     return 0;
   // A shuffle and a merge take about 20 clocks each step. A round through
   // shared memory, whose barrier waits for the last of all warps, takes about
@@ -89,6 +107,8 @@ N reductionNs(const RowProblem &problem, int64_t threads, int64_t cluster,
 /// Time in ns of the exchange of a row's blocks in a launch of \p blocks, twice
 /// where reducesTwice().
 template <Number N> N exchangeNs(const RowProblem &problem, int64_t blocks) {
+  if (!hasStatistics(problem))
+    return 0;
   // A round trip through L2, one more through the block, and blocks that start
   // and send one after the other (H200: softmax of 1x262144 by 64 to 132
   // blocks, layer norm of 3x133344, rms norm of 2x89856).

@@ -52,6 +52,14 @@ public:
     return kind == RowKind::Reduce ? "rows=4096 cols=8192 dtype=fp32 op=sum"
                                    : "rows=4096 cols=8192 dtype=bf16";
   }
+  llvm::ArrayRef<llvm::StringRef> combinations() const override {
+    static constexpr llvm::StringRef kBlocks[] = {
+        "out=fp8_e4m3 scale_y=1x128",
+        "out=int8 scale_y=1x128 scale_order_y=rows"};
+    if (kind == RowKind::RmsNorm || kind == RowKind::LayerNorm)
+      return kBlocks;
+    return {};
+  }
   PoolDraws poolDraws(const Values &described) const override;
   Peer peer(const Problem &) const override { return Peer::Stream; }
 
@@ -121,13 +129,20 @@ static llvm::Error checkMemory(RowKind kind, const RowProblem &p) {
                                  p.rows, p.cols, ld.value))
       return error;
   }
-  return llvm::Error::success();
+  return p.scaleY.checkLines(schema.name(), "ldsy", p.rows, p.cols);
 }
 
 llvm::Expected<Problem> RowFamily::canonicalise(Values values) const {
   if (auto error = values.check())
     return error;
   RowProblem p = readRowProblem(kind, values.array().data());
+  // One of rows is the default, and is not read without a quantised y.
+  if (const int field = fieldIndex(kind, RowField::ScaleY);
+      field >= 0 && !p.quantizes() &&
+      isBlockScale(static_cast<ScaleKind>(values[field])))
+    return makeError(ErrorCode::Unsupported,
+                     "{}: scale_y=1x128 needs out=fp8_e4m3 or int8",
+                     problemSchema().name());
   if (auto error = checkValues(problemSchema(), p))
     return error;
   if (auto error = checkMemory(kind, p))
@@ -139,6 +154,11 @@ llvm::Expected<Problem> RowFamily::canonicalise(Values values) const {
       values.set(index, 0);
   };
   reset(RowField::Out, p.out == p.dtype);
+  const bool hasBlocks = isBlockScale(p.scaleY.kind);
+  reset(RowField::ScaleY, !hasBlocks);
+  reset(RowField::ScaleOrderY, !hasBlocks);
+  reset(RowField::LdScaleY,
+        !hasBlocks || p.scaleY.ld == p.scaleY.packedLd(p.rows, p.cols));
   for (const LeadingDimension &ld : leadingDimensions(p))
     reset(ld.field, !ld.isRead || ld.value == p.cols);
   const RowSignature signature = signatureOf(p);

@@ -6,8 +6,9 @@
 
 namespace kiln {
 
-/// The family of a problem.
-enum class RowKind { RmsNorm, LayerNorm, Softmax, Quantize, Reduce };
+/// The family of a problem. Pointwise: elementwise problems whose result is
+/// quantised, which have fields of their own.
+enum class RowKind { RmsNorm, LayerNorm, Softmax, Quantize, Reduce, Pointwise };
 
 /// Least epsilon of a norm.
 inline constexpr double kLeastEpsilon = 0;
@@ -33,6 +34,9 @@ struct RowField {
     LdResidual,
     LdResidualOut,
     LdMask,
+    ScaleY,
+    ScaleOrderY,
+    LdScaleY,
     Align,
     Count
   };
@@ -59,15 +63,16 @@ inline constexpr RowFieldList kNormFields(
     {RowField::Rows, RowField::Cols, RowField::DType, RowField::Out,
      RowField::Weight, RowField::Bias, RowField::Residual, RowField::Epsilon,
      RowField::LdX, RowField::LdY, RowField::LdResidual,
-     RowField::LdResidualOut, RowField::Align});
+     RowField::LdResidualOut, RowField::ScaleY, RowField::ScaleOrderY,
+     RowField::LdScaleY, RowField::Align});
 inline constexpr RowFieldList kSoftmaxFields(
     {RowField::Rows, RowField::Cols, RowField::DType, RowField::Out,
      RowField::Scale, RowField::Mask, RowField::LdX, RowField::LdY,
      RowField::LdMask, RowField::Align});
-inline constexpr RowFieldList kQuantizeFields({RowField::Rows, RowField::Cols,
-                                               RowField::DType, RowField::Op,
-                                               RowField::LdX, RowField::LdY,
-                                               RowField::Align});
+inline constexpr RowFieldList kQuantizeFields(
+    {RowField::Rows, RowField::Cols, RowField::DType, RowField::Op,
+     RowField::LdX, RowField::LdY, RowField::ScaleY, RowField::ScaleOrderY,
+     RowField::LdScaleY, RowField::Align});
 inline constexpr RowFieldList kReduceFields({RowField::Op, RowField::Rows,
                                              RowField::Cols, RowField::Axis,
                                              RowField::DType, RowField::Out,
@@ -77,6 +82,7 @@ constexpr const RowFieldList &fieldsOf(RowKind kind) {
   switch (kind) {
   case RowKind::RmsNorm:
   case RowKind::LayerNorm:
+  case RowKind::Pointwise:
     break;
   case RowKind::Softmax:
     return kSoftmaxFields;

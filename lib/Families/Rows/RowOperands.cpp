@@ -177,8 +177,10 @@ OperandTable rowOperands(const RowProblem &p) {
           : builder.addMatrix("mask", OperandRole::In, p.dtype, p.ldMask,
                               p.mask == RowMask::Matrix);
   mask.outliers = outliersOfMask();
-  builder.addColumn("scales", DType::FP32, p.rows, p.quantizes()).tolerance =
-      roundedTolerance(DType::FP32, kElement);
+  OperandSpec &scales =
+      builder.addColumn("scales", DType::FP32, p.rows, p.quantizes());
+  scales.tolerance = roundedTolerance(DType::FP32, kElement);
+  p.scaleY.describe(p.rows, p.cols, scales);
   return table;
 }
 

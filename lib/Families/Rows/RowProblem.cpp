@@ -1,6 +1,8 @@
 //===- RowProblem.cpp -----------------------------------------------------===//
 #include "Families/Rows/RowProblem.h"
 
+#include "Families/Chain.h"
+#include "Families/Elementwise/ElementwiseProblem.h"
 #include "Families/ProblemFields.h"
 #include "Families/SignatureFields.h"
 #include "Support/EnumName.h"
@@ -100,6 +102,12 @@ static Field describe(RowKind kind, int field) {
     return leadingDimensionField("ldh");
   case RowField::LdMask:
     return leadingDimensionField("ldmask");
+  case RowField::ScaleY:
+    return scaleKindField(/*mayBeNone=*/false);
+  case RowField::ScaleOrderY:
+    return scaleOrderField();
+  case RowField::LdScaleY:
+    return scaleLdField();
   default:
     return alignField();
   }
@@ -114,6 +122,8 @@ static Schema makeSchema(RowKind kind) {
 }
 
 const Schema &rowProblemSchema(RowKind kind) {
+  if (kind == RowKind::Pointwise)
+    return elementwiseProblemSchema();
   static const Schema *const schemas =
       new Schema[]{makeSchema(RowKind::RmsNorm), makeSchema(RowKind::LayerNorm),
                    makeSchema(RowKind::Softmax), makeSchema(RowKind::Quantize),
@@ -134,6 +144,7 @@ static RowOp operationOf(RowKind kind, int64_t op) {
   case RowKind::Softmax:
     return RowOp::Softmax;
   case RowKind::Quantize:
+  case RowKind::Pointwise:
     return RowOp::Quantize;
   case RowKind::Reduce:
     break;
@@ -141,7 +152,28 @@ static RowOp operationOf(RowKind kind, int64_t op) {
   return static_cast<RowOp>(op);
 }
 
+/// A quantisation behind the chain of the elementwise problem \p values.
+static RowProblem readPointwise(const int64_t *values) {
+  const ElementwiseProblem from = readElementwiseProblem(values);
+  RowProblem p;
+  p.op = RowOp::Quantize;
+  p.rows = from.rows;
+  p.cols = from.cols;
+  p.dtype = from.dtype;
+  p.out = from.out;
+  p.chain = from.chain;
+  p.scale = from.scale;
+  p.ldx = from.ldx;
+  p.ldy = from.ldy;
+  p.ldLink = from.ldOperand;
+  p.scaleY = from.scaleY;
+  p.align = from.align;
+  return p;
+}
+
 RowProblem readRowProblem(RowKind kind, const int64_t *values) {
+  if (kind == RowKind::Pointwise)
+    return readPointwise(values);
   const RowFieldList &list = fieldsOf(kind);
   auto has = [&](int field) { return list.indexOf[field] >= 0; };
   // The value of a field, or 0 if the family lacks it.
@@ -174,6 +206,13 @@ RowProblem readRowProblem(RowKind kind, const int64_t *values) {
   p.ldResidual = resolve(RowField::LdResidual, p.cols);
   p.ldResidualOut = resolve(RowField::LdResidualOut, p.cols);
   p.ldMask = p.mask == RowMask::Row ? 0 : resolve(RowField::LdMask, p.cols);
+  if (p.quantizes()) {
+    p.scaleY.kind =
+        static_cast<ScaleKind>(resolve(RowField::ScaleY, code(ScaleKind::Row)));
+    p.scaleY.alongRows = get(RowField::ScaleOrderY) != 0;
+    p.scaleY.ld =
+        resolve(RowField::LdScaleY, p.scaleY.packedLd(p.rows, p.cols));
+  }
   p.align = get(RowField::Align);
   return p;
 }
@@ -185,7 +224,14 @@ RowSignature signatureOf(const RowProblem &p) {
           .weight = p.weight,
           .bias = p.bias,
           .residual = p.residual,
-          .mask = p.mask};
+          .mask = p.mask,
+          .scales = p.quantizes() ? p.scaleY.kind : ScaleKind::Row,
+          .chain = p.chain};
+}
+
+int64_t RowProblem::matrices() const { return signatureOf(*this).matrices(); }
+int64_t RowProblem::sharedRows() const {
+  return signatureOf(*this).sharedRows();
 }
 
 //===----------------------------------------------------------------------===//
@@ -222,7 +268,10 @@ static constexpr SignatureFields kSignatureFields(
     SignatureField{"weight", "weight", &RowSignature::weight},
     SignatureField{"bias", "bias", &RowSignature::bias},
     SignatureField{"residual", "residual", &RowSignature::residual},
-    SignatureField{"mask", "mask", &RowSignature::mask, false, {}, 2});
+    SignatureField{"mask", "mask", &RowSignature::mask, false, {}, 2},
+    SignatureField{"scales", "scales", &RowSignature::scales, false,
+                   kScaleNamesY},
+    SignatureField{"chain", "chain", &RowSignature::chain, false, kLinkNames});
 
 Values toValues(const RowSignature &signature) {
   static const Schema &schema = *new Schema(kSignatureFields.schema("rows"));
@@ -237,24 +286,36 @@ std::string initializerText(const RowSignature &signature) {
   return kSignatureFields.initializer(signature);
 }
 
-RowParams makeRowParams(const RowProblem &problem, const Arguments &arguments) {
+/// Fills in the operands of an elementwise problem.
+static void fillPointwise(const RowProblem &problem, const Arguments &arguments,
+                          RowParams &params) {
+  const OperandArgument *operands = arguments.operands;
+  for (int i = 0; i < PointwiseChain::kMaxOps; ++i)
+    params.links[i] = reinterpret_cast<const void *>(
+        operands[ElementwiseOperand::FirstLink + i].address);
+  params.scales =
+      reinterpret_cast<float *>(operands[ElementwiseOperand::Scales].address);
+  params.ldLink = problem.ldLink;
+  params.scale =
+      static_cast<float>(arguments.scalars[ElementwiseScalar::Scale]);
+  params.scalePtr = reinterpret_cast<const float *>(
+      arguments.scalarAddresses[ElementwiseScalar::Scale]);
+}
+
+/// Fills in the operands and the scalar of the other families' problems, except
+/// for x and y.
+static void fillOperands(const RowProblem &problem, const Arguments &arguments,
+                         RowParams &params) {
   const OperandArgument *operands = arguments.operands;
   auto pointer = [&](int index) {
     return reinterpret_cast<void *>(operands[index].address);
   };
-  RowParams params;
-  params.x = pointer(RowOperand::X);
-  params.y = pointer(RowOperand::Y);
   params.weight = pointer(RowOperand::Weight);
   params.bias = pointer(RowOperand::Bias);
   params.residual = pointer(RowOperand::Residual);
   params.residualOut = pointer(RowOperand::ResidualOut);
   params.mask = pointer(RowOperand::Mask);
   params.scales = static_cast<float *>(pointer(RowOperand::Scales));
-  params.rows = problem.rows;
-  params.cols = problem.cols;
-  params.ldx = operands[RowOperand::X].leadingDimension;
-  params.ldy = operands[RowOperand::Y].leadingDimension;
   params.ldResidual = operands[RowOperand::Residual].leadingDimension;
   params.ldResidualOut = operands[RowOperand::ResidualOut].leadingDimension;
   params.ldMask = operands[RowOperand::Mask].leadingDimension;
@@ -262,7 +323,30 @@ RowParams makeRowParams(const RowProblem &problem, const Arguments &arguments) {
     params.epsilon = static_cast<float>(arguments.scalars[0]);
   else if (problem.op == RowOp::Softmax)
     params.scale = static_cast<float>(arguments.scalars[0]);
+}
+
+static_assert(int(RowOperand::X) == int(ElementwiseOperand::X) &&
+              int(RowOperand::Y) == int(ElementwiseOperand::Y));
+
+RowParams makeRowParams(RowKind kind, const RowProblem &problem,
+                        const Arguments &arguments) {
+  const OperandArgument &x = arguments.operands[RowOperand::X];
+  const OperandArgument &y = arguments.operands[RowOperand::Y];
+  RowParams params;
+  params.x = reinterpret_cast<const void *>(x.address);
+  params.y = reinterpret_cast<void *>(y.address);
+  params.ldx = x.leadingDimension;
+  params.ldy = y.leadingDimension;
+  params.rows = problem.rows;
+  params.cols = problem.cols;
   params.allRows = problem.allRows;
+  const OperandScales &scales = problem.scaleY;
+  params.scaleRowStride = scales.alongRows ? 1 : scales.ld;
+  params.scaleBlockStride = scales.alongRows ? scales.ld : 1;
+  if (kind == RowKind::Pointwise)
+    fillPointwise(problem, arguments, params);
+  else
+    fillOperands(problem, arguments, params);
   return params;
 }
 

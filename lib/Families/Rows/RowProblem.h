@@ -3,11 +3,13 @@
 // rmsnorm, layernorm, softmax, rowquant and reduce are families of their own to
 // users, with only the fields that each needs, but one kind of problem to the
 // kernels. A RowKind names a family's fields; the schema, the operands and the
-// reading of values follow from it.
+// reading of values follow from it. To the kernels a chain whose result is
+// quantised, a problem of the family elementwise, is a quantisation.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
 
+#include "Families/OperandScales.h"
 #include "Families/Rows/RowFields.h"
 #include "Kernel/Operand.h"
 #include "Kernel/Values.h"
@@ -27,18 +29,25 @@ struct RowProblem {
   bool allRows = false; ///< a reduction of all rows to one value
   double epsilon = 0, scale = 1;
   int64_t ldx = 0, ldy = 0, ldResidual = 0, ldResidualOut = 0, ldMask = 0;
+  OperandScales scaleY; ///< of a quantised y, which always has some
+  PointwiseChain chain; ///< of a quantisation
+  int64_t ldLink = 0;   ///< of every matrix that the chain reads
   /// Every pointer is a multiple of this many bytes, and of its own element's.
   int64_t align = 16;
 
   bool isNorm() const { return op == RowOp::RmsNorm || op == RowOp::LayerNorm; }
   bool quantizes() const { return out == DType::E4M3 || out == DType::INT8; }
+  /// RowSignature::matrices() and sharedRows().
+  int64_t matrices() const;
+  int64_t sharedRows() const;
 };
 
-/// The family's name, and its schema's: "rmsnorm".
+/// The family's name, and its schema's: "rmsnorm". Not for Pointwise.
 llvm::StringRef nameOf(RowKind kind);
 
-/// Schema of a family's problems: the fields that fieldIndex() finds. Made at
-/// the first use and kept; thread-safe.
+/// Schema of a family's problems: the fields that fieldIndex() finds, or for
+/// Pointwise those of elementwise problems. Made at the first use and kept;
+/// thread-safe.
 const Schema &rowProblemSchema(RowKind kind);
 
 /// Reads the values of a problem, in its schema's order, and resolves derived
@@ -55,6 +64,7 @@ std::string initializerText(const RowSignature &signature);
 
 /// Fills in the parameters that no config changes: operands, extents, scalars,
 /// and whether all rows count as one. Nanoseconds; allocates nothing.
-RowParams makeRowParams(const RowProblem &problem, const Arguments &arguments);
+RowParams makeRowParams(RowKind kind, const RowProblem &problem,
+                        const Arguments &arguments);
 
 } // namespace kiln

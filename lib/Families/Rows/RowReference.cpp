@@ -1,4 +1,5 @@
 //===- RowReference.cpp - the reference for problems over rows ------------===//
+#include "Families/Elementwise/ElementwiseProblem.h"
 #include "Families/KernelReference.h"
 #include "Families/Rows/RowFamily.h"
 #include "Support/Format.h"
@@ -19,11 +20,13 @@ std::unique_ptr<Reference> makeRowReference(RowKind kind,
                                             const RowProblem &problem,
                                             const DeviceModel &device) {
   const ReferenceRowsConfig config = referenceConfigFor(problem);
+  // Elementwise problems that are not quantised have another reference.
+  const char *variant = kind == RowKind::Pointwise ? "quantized" : "";
   return makeReference<ReferenceRowParams>(
       makeKernelUnit(
           {"rows/ReferenceRows.cuh", "RowSignature", "ReferenceRowsConfig",
            "ReferenceRowParams", "referenceRows"},
-          {.name = referenceName(rowProblemSchema(kind)),
+          {.name = referenceName(rowProblemSchema(kind), variant),
            .signature = initializerText(signatureOf(problem)),
            .config = fmt::format("{{.blockThreads = {}}}", config.blockThreads),
            .threads = config.threads(),
@@ -33,9 +36,13 @@ std::unique_ptr<Reference> makeRowReference(RowKind kind,
       config.threads(),
       [=](const Arguments &arguments, const ReferencePart &part,
           ReferenceRowParams &params) {
-        params.row =
-            makeRowParams(readRowProblem(kind, arguments.problem), arguments);
+        const RowProblem rows = readRowProblem(kind, arguments.problem);
+        params.row = makeRowParams(kind, rows, arguments);
+        params.scalesAlongRows = rows.scaleY.alongRows;
         params.output = part.operand;
+        if (kind == RowKind::Pointwise &&
+            part.operand == ElementwiseOperand::Scales)
+          params.output = RowOperand::Scales;
         return config.blocks(part.rows());
       });
 }

@@ -22,10 +22,12 @@ static llvm::SmallVector<RowOperandShape, 8> shapesOf(const RowProblem &p) {
     shapes.push_back({p.dtype, p.ldResidual});
     shapes.push_back({p.dtype, p.ldResidualOut});
   }
-  if (p.weight || p.bias)
+  if (p.sharedRows() > 0)
     shapes.push_back({p.dtype, 0});
-  if (p.mask != RowMask::None)
+  if (p.mask == RowMask::Matrix)
     shapes.push_back({p.dtype, p.ldMask});
+  else if (p.matrices() > 0)
+    shapes.push_back({p.dtype, p.ldLink});
   return shapes;
 }
 
@@ -70,6 +72,9 @@ RowStart startFor(const RowProblem &problem, int64_t vector) {
 llvm::SmallVector<int64_t, 2> vectorsToTry(const RowProblem &problem) {
   int64_t most = kWidestAccess / bytesOf(problem.dtype);
   int64_t widest = widestVector(problem, most);
+  // Blocks with scales of their own begin with a vector.
+  if (hasBlocks(problem))
+    return {widest};
   // On an H100 accesses of 2 and 4 bytes reached 0.3 to 0.6 of the copy
   // baseline, and vectors of rows that begin anywhere 0.8 to 1.0.
   constexpr int64_t kLeastAccess = 8, kShortRow = 8;
@@ -79,20 +84,34 @@ llvm::SmallVector<int64_t, 2> vectorsToTry(const RowProblem &problem) {
   return {most, widest};
 }
 
+int leastRowThreads(const RowProblem &problem, int64_t vector) {
+  constexpr int kMany = 8;
+  if (!hasBlocks(problem))
+    return 1;
+  return scaledDepth(problem.scaleY.kind) / vector <= kWarpThreads
+             ? kMany
+             : static_cast<int>(kWarpThreads);
+}
+
 int64_t outputCount(const RowProblem &problem) {
   return problem.allRows ? 1 : problem.rows;
 }
 
-/// Bytes of a row and of the operands that are read with it element by element:
-/// residual, mask.
+/// Bytes of a row and of the operands that are read with it element by element.
 static double rowReadBytes(const RowProblem &problem) {
-  int64_t matrices = 1 + problem.residual + (problem.mask == RowMask::Matrix);
+  int64_t matrices = 1 + problem.residual + problem.matrices();
   return static_cast<double>(problem.cols * matrices * bytesOf(problem.dtype));
 }
 
 double sharedOperandBytes(const RowProblem &problem) {
-  int64_t rows = problem.weight + problem.bias + (problem.mask == RowMask::Row);
-  return static_cast<double>(problem.cols * rows * bytesOf(problem.dtype));
+  return static_cast<double>(problem.cols * problem.sharedRows() *
+                             bytesOf(problem.dtype));
+}
+
+/// Scales of y.
+static double scaleCount(const RowProblem &p) {
+  return static_cast<double>(p.rows) *
+         static_cast<double>(p.scaleY.depthsOf(p.cols));
 }
 
 PassWork rowWork(const RowProblem &p) {
@@ -106,7 +125,7 @@ PassWork rowWork(const RowProblem &p) {
   else
     kernel.writeBytes = elements * bytesOf(p.out) +
                         (p.residual ? elements * bytesOf(p.dtype) : 0) +
-                        (p.quantizes() ? rows * sizeof(float) : 0);
+                        (p.quantizes() ? scaleCount(p) * sizeof(float) : 0);
   // Instructions of one element, counted in the machine code of the resident
   // kernel (ptxas 13.0 for sm_90): conversions, statistics, result, packing.
   double each = 5;
@@ -121,20 +140,56 @@ PassWork rowWork(const RowProblem &p) {
     each += 6;
   if (p.quantizes() && p.isNorm())
     each += 3;
-  kernel.simdOps = elements * each;
-  kernel.specialOps = p.op == RowOp::Softmax ? 2 * elements : 0;
+  const LinkCost chain = chainCost(p);
+  const int times = hasStatistics(p) ? 2 : 1; // for statistics, for results
+  kernel.simdOps = elements * (each + times * chain.simd);
+  kernel.specialOps =
+      p.op == RowOp::Softmax ? 2 * elements : elements * times * chain.special;
   return kernel;
 }
 
+LinkCost chainCost(const RowProblem &problem) {
+  LinkCost sum;
+  for (PointwiseOp op : problem.chain.ops) {
+    const LinkCost link = costOf(op, /*pairs=*/true);
+    constexpr double kUnpack = 1;
+    const bool hasVector =
+        shapeOf(op) == LinkShape::Matrix || shapeOf(op) == LinkShape::Row;
+    sum.simd += link.simd + (hasVector ? kUnpack : 0);
+    sum.special += link.special;
+  }
+  return sum;
+}
+
+bool hasBlocks(const RowProblem &problem) {
+  return signatureOf(problem).hasBlocks();
+}
+bool hasStatistics(const RowProblem &problem) {
+  return signatureOf(problem).hasStatistics();
+}
 bool reducesTwice(const RowProblem &problem) {
   return signatureOf(problem).reducesTwice();
+}
+int furtherPasses(const RowProblem &problem) {
+  return isReduction(problem.op) || !hasStatistics(problem) ? 0
+         : reducesTwice(problem)                            ? 2
+                                                            : 1;
+}
+
+int64_t resultRegisters(const RowSignature &signature, int vector,
+                        int rowThreads) {
+  constexpr int64_t kScale = 6, kOfLink = 2;
+  int64_t registers = kOfLink * signature.chain.size();
+  if (signature.hasBlocks())
+    registers +=
+        kScale + signature.scaleShare(vector, rowThreads).items * vector;
+  return registers;
 }
 
 ThreadLoads loadsOf(const RowProblem &problem, int64_t vectors,
                     int64_t elements) {
   constexpr int64_t kWordBytes = 4;
-  const int64_t matrices =
-      1 + problem.residual + (problem.mask == RowMask::Matrix);
+  const int64_t matrices = 1 + problem.residual + problem.matrices();
   const int64_t bytes = bytesOf(problem.dtype);
   return {.vectors = double(vectors),
           .operands = matrices,
@@ -145,12 +200,9 @@ ThreadLoads loadsOf(const RowProblem &problem, int64_t vectors,
 }
 
 double furtherPassBytes(const RowProblem &problem, double kept) {
-  if (isReduction(problem.op))
-    return 0;
-  const int passes = reducesTwice(problem) ? 2 : 1;
   // Later passes read the stored sum with a residual, not its terms.
-  const double matrices = 1 - kept + (problem.mask == RowMask::Matrix);
-  return passes * matrices * static_cast<double>(problem.rows) *
+  const double matrices = 1 - kept + double(problem.matrices());
+  return furtherPasses(problem) * matrices * static_cast<double>(problem.rows) *
          static_cast<double>(problem.cols) * bytesOf(problem.dtype);
 }
 
@@ -159,19 +211,38 @@ void addAccessCosts(PassWork &kernel, const RowProblem &problem,
   // Addresses, bounds, and the issue of loads and stores: a vector of half the
   // width takes as long as a whole one (H200: a row of 7040 takes 4.4 us by 7
   // vectors of 4, 3.0 us by 4 vectors of 8). Operands that all rows share are
-  // loaded without bounds of their own.
+  // loaded without bounds of their own, a mask among them at no further cost.
   constexpr double kAccessOps = 14, kSharedShare = 0.7;
   double accesses = 1 + !isReduction(problem.op) + 2 * problem.residual +
-                    (problem.mask == RowMask::Matrix) +
-                    kSharedShare * (problem.weight + problem.bias);
+                    double(problem.matrices()) +
+                    kSharedShare * double(problem.sharedRows() -
+                                          (problem.mask == RowMask::Row));
   double elements =
       static_cast<double>(problem.rows) * static_cast<double>(problem.cols);
   kernel.simdOps +=
       kAccessOps * accesses * elements / static_cast<double>(vector);
 }
 
-void addShuffleCosts(PassWork &kernel, int64_t rows, int64_t rowThreads) {
-  constexpr double kStepOps = 7; // a shuffle, a merge, selects
+static constexpr double kStepOps = 7; // a shuffle, a merge, selects
+
+void addBlockCosts(PassWork &kernel, const RowProblem &problem, int64_t vector,
+                   int64_t rowThreads) {
+  const RowSignature signature = signatureOf(problem);
+  if (!signature.hasBlocks())
+    return;
+  constexpr double kScaleOps = 14; // its division, its inverse, its address
+  const double lanes =
+      signature
+          .scaleShare(static_cast<int>(vector), static_cast<int>(rowThreads))
+          .lanes;
+  kernel.simdOps +=
+      scaleCount(problem) * lanes * (kScaleOps + kStepOps * std::log2(lanes));
+}
+
+void addShuffleCosts(PassWork &kernel, const RowProblem &problem, int64_t rows,
+                     int64_t rowThreads) {
+  if (!hasStatistics(problem))
+    return;
   double steps = std::log2(double(std::min<int64_t>(rowThreads, kWarpThreads)));
   kernel.simdOps +=
       kStepOps * steps *
@@ -196,16 +267,14 @@ int64_t addStartOps(PassWork &kernel, const RowProblem &problem, RowStart start,
   const double rounds = std::ceil(kMostEnds / threads);
   threads = std::max(threads, kMostEnds);
   auto rows = static_cast<double>(problem.rows);
-  int64_t shifted =
-      problem.weight + problem.bias + (problem.mask == RowMask::Row);
+  int64_t shifted = problem.sharedRows();
   if (start == RowStart::Any)
-    shifted += 1 + problem.residual + (problem.mask == RowMask::Matrix);
+    shifted += 1 + problem.residual + problem.matrices();
   // Each access to a row's head or tail is a line of its own, and so takes a
   // clock of the SM's loads and stores, in which all lanes could work.
   constexpr double kLineOps = 128;
   int64_t accesses = 1 + !isReduction(problem.op) + 2 * problem.residual +
-                     (problem.mask != RowMask::None) + problem.weight +
-                     problem.bias;
+                     problem.matrices() + problem.sharedRows();
   double lines = static_cast<double>(accesses) * std::max(rounds, 2.0);
   kernel.simdOps +=
       rows * (static_cast<double>(problem.cols * shifted) * kShift +

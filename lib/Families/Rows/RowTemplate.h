@@ -27,8 +27,20 @@ RowStart startFor(const RowProblem &problem, int64_t vector);
 /// its accesses, or the rows, are much smaller.
 llvm::SmallVector<int64_t, 2> vectorsToTry(const RowProblem &problem);
 
+/// The fewest threads that share a row by such vectors: so many that none has
+/// more than four vectors of a block with a scale of its own.
+int leastRowThreads(const RowProblem &problem, int64_t vector);
+
 /// The number of values of a reduction's output; else the number of rows.
 int64_t outputCount(const RowProblem &problem);
+
+/// Whether blocks of \p config wait for each other, all over the GPU.
+template <class Config>
+bool waitsForBlocks(const Config &config, const RowSignature &signature) {
+  if constexpr (requires { config.isSpread(); })
+    return config.isSpread() && signature.hasStatistics();
+  return false;
+}
 
 /// Binds one config of one problem. \p workspace is that of its plan.
 template <class Config> class RowBinder final : public Binder {
@@ -36,12 +48,13 @@ public:
   RowBinder(RowKind kind, const Config &config, const RowSignature &signature,
             WorkspaceLayout workspace)
       : kind(kind), config(config), workspace(workspace),
-        sharedBytes(config.sharedBytes(signature)) {}
+        sharedBytes(config.sharedBytes(signature)),
+        areWaiting(waitsForBlocks(config, signature)) {}
 
   void bind(const Arguments &arguments, const LaunchContext &context,
             LaunchSpec &spec) const noexcept override {
     RowProblem problem = readRowProblem(kind, arguments.problem);
-    RowParams params = makeRowParams(problem, arguments);
+    RowParams params = makeRowParams(kind, problem, arguments);
     double blocks = config.blocks(problem.rows);
     if constexpr (requires { config.ranges; }) {
       // All packed rows together make one long row.
@@ -69,7 +82,7 @@ public:
     if constexpr (requires { config.cluster; })
       step.cluster.x = static_cast<uint32_t>(config.cluster);
     if constexpr (requires { config.isSpread(); })
-      step.cooperative = config.isSpread(); // its blocks wait for each other
+      step.cooperative = areWaiting;
     step.sharedBytes = static_cast<uint32_t>(sharedBytes);
   }
 
@@ -78,6 +91,7 @@ private:
   Config config;
   WorkspaceLayout workspace;
   int sharedBytes;
+  bool areWaiting; ///< waitsForBlocks()
 };
 
 /// A template over rows, given its config type and the class that derives from
@@ -99,8 +113,10 @@ public:
 
   void enumerate(const Problem &problem, const DeviceModel &device,
                  llvm::function_ref<void(Values)> emit) const final {
-    forEachConfig(read(problem), device,
-                  [&](const Config &config) { emit(this->valuesOf(config)); });
+    if (const RowProblem rows = read(problem); serves(rows))
+      forEachConfig(rows, device, [&](const Config &config) {
+        emit(this->valuesOf(config));
+      });
   }
 
   WorkspaceLayout workspace(const Problem &problem, const Values &values,
@@ -127,9 +143,8 @@ public:
                                         config.sharedBytes(signature), device,
                                         /*maySpill=*/this->isGeneric());
     plan.workspace = workspace(problem, values, device);
-    if constexpr (requires { config.isSpread(); })
-      if (config.isSpread()) // a cooperative grid never starts early
-        plan.takesDependentLaunch = false;
+    if (waitsForBlocks(config, signature)) // it never starts early
+      plan.takesDependentLaunch = false;
     plan.binder = std::make_shared<RowBinder<Config>>(kind, config, signature,
                                                       plan.workspace);
     return plan;
@@ -140,6 +155,8 @@ protected:
                                        const Config &config,
                                        const DeviceModel &device) const final {
     RowProblem rows = read(problem);
+    if (!serves(rows))
+      return Rejection{PruneReason::InstructionShape};
     RowSignature signature = readRowSignature(problem.signature);
     if (auto rejection = checkThreads(config.threads(), device))
       return rejection;
@@ -167,8 +184,8 @@ protected:
                              const DeviceModel &device,
                              Emit<Config> emit) const = 0;
 
-  /// The reason why the blocks of \p config, which wait for each other, cannot
-  /// all run at once on \p device, with one on each SM.
+  /// The reason why the blocks of \p config, which may wait for each other,
+  /// cannot all run at once on \p device, with one on each SM.
   static std::optional<Rejection> checkSpread(const RowProblem &problem,
                                               const Config &config,
                                               const DeviceModel &device) {
@@ -189,6 +206,11 @@ protected:
   }
 
 private:
+  /// False for an elementwise problem without quantised results.
+  bool serves(const RowProblem &problem) const {
+    return kind != RowKind::Pointwise || problem.scaleY.kind != ScaleKind::None;
+  }
+
   /// Names the knob that a config beyond isValid() sets too high, if it is one
   /// of those on which a thread's registers depend.
   static Rejection invalidShape(const Config &config) {

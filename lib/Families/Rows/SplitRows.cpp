@@ -116,7 +116,7 @@ public:
     addStartCosts(kernel, problem, config.rowStart(), config.blockThreads);
     addHintCosts(kernel, problem, config.streaming != 0);
     addAccessCosts(kernel, problem, config.vector);
-    addShuffleCosts(kernel, 1, config.blockThreads);
+    addShuffleCosts(kernel, problem, 1, config.blockThreads);
     // Partial results, a counter that orders them, and the merge by the last
     // block. Blocks count one after the other.
     constexpr double kOrderNs = 820, kCountNs = 0.48;

@@ -77,20 +77,21 @@ static int64_t wantedRegisters(const RowSignature &signature,
   const int64_t words = ceilDiv(config.vector * bytesOf(signature.in), 4);
   // Two vectors cover one that begins anywhere.
   const int64_t row = words * (config.rowStart() == RowStart::Any ? 2 : 1);
-  const int64_t mask = signature.mask == RowMask::Matrix ? row : 0;
-  const int64_t shared = words * (signature.weight + signature.bias +
-                                  (signature.mask == RowMask::Row));
+  const int64_t matrices = signature.matrices() * row;
+  const int64_t shared = words * signature.sharedRows();
   // Vectors in flight in the first pass, and in later passes together with the
   // operands that all rows share.
-  const int64_t first = config.items * (row + signature.residual * row + mask);
+  const int64_t first =
+      config.items * (row + signature.residual * row + matrices);
   const int64_t later =
-      config.items * (row + mask) + (config.items - 1) * shared;
+      config.items * (row + matrices) + (config.items - 1) * shared;
   const bool isShifted = config.rowStart() != RowStart::Aligned;
   // The current vector as fp32, with the operands loaded beside it.
   return kBase + std::max(first, later) + config.vector / 2 +
          shared * (1 + isShifted) + (isShifted ? kEnds : 0) +
          (signature.op == RowOp::LayerNorm ? 6 : 0) +
-         (signature.op == RowOp::Softmax ? 4 : 0);
+         (signature.op == RowOp::Softmax ? 4 : 0) +
+         resultRegisters(signature, config.vector, config.blockThreads);
 }
 
 static std::optional<Rejection> checkRegisters(const RowSignature &signature,
@@ -156,15 +157,19 @@ void SpreadRowsTemplate::visitItems(const RowProblem &problem,
   int found = 0;
   for (int items : {8, 4, 2, 1}) {
     config.items = items;
-    if (items * config.blockThreads > kMostVectors || items / 2 >= ofThread ||
+    if (!config.isValid(signature) ||
+        items * config.blockThreads > kMostVectors || items / 2 >= ofThread ||
         checkRegisters(signature, config, device))
       continue;
     // As many chunks as shared memory holds.
     config.kept = 1;
     const int64_t room = (device.sharedBytesPerBlock - kScratchBytes) /
                          config.sharedBytes(signature);
-    const auto most = static_cast<int>(std::min<int64_t>(
-        {room, ceilDiv(ofThread, items), SpreadRowsConfig::kMaxKept}));
+    const auto most = !signature.hasStatistics()
+                          ? 0
+                          : static_cast<int>(std::min<int64_t>(
+                                {room, ceilDiv(ofThread, items),
+                                 SpreadRowsConfig::kMaxKept}));
     for (int kept : {most, 0}) {
       config.kept = kept;
       emit(config);
@@ -196,7 +201,9 @@ std::optional<Rejection> SpreadRowsTemplate::checkLimits(
 
 /// Passes over a row that need the operands that all rows share.
 static int passesOfShared(const RowProblem &problem) {
-  if (problem.mask == RowMask::Row || reducesTwice(problem))
+  if (!hasStatistics(problem))
+    return 1;
+  if (signatureOf(problem).preparesWithRow() || reducesTwice(problem))
     return 2;
   return signatureOf(problem).scalesAtOnce() && problem.weight ? 2 : 1;
 }
@@ -208,8 +215,7 @@ static double missShare(const RowProblem &problem,
                         const SpreadRowsConfig &config,
                         const DeviceModel &device, double keptShare) {
   constexpr double kReusedL2 = 0.5;
-  const int64_t matrices =
-      1 + 2 * problem.residual + (problem.mask == RowMask::Matrix);
+  const int64_t matrices = 1 + 2 * problem.residual + problem.matrices();
   const int64_t atOnce = std::min<int64_t>(config.rowsAtOnce, problem.rows);
   const auto ofRows =
       static_cast<double>(atOnce * problem.cols *

@@ -117,6 +117,17 @@ TEST_CASE("bad elementwise problems get one clear line") {
         "elementwise: align=1 is below the element's 2 bytes");
   CHECK(failure("rows=2147483647 cols=2147483647 dtype=bf16")
             .find("exceed the address space") != std::string::npos);
+  CHECK(failure("rows=1 cols=8 dtype=bf16 out=int8") ==
+        "elementwise: out=int8 needs scale_y");
+  CHECK(failure("rows=1 cols=8 dtype=bf16 out=fp16 scale_y=row") ==
+        "elementwise: scale_y needs out=fp8_e4m3 or int8");
+  CHECK(failure("rows=1 cols=8 dtype=fp8_e4m3 scale_y=row") ==
+        "elementwise: scale_y needs dtype=bf16, fp16 or fp32");
+  CHECK(failure("op=row_bias rows=1 cols=8 dtype=bf16 out=int8 scale_y=row") ==
+        "elementwise: scale_y is not available with row_bias or row_scale in "
+        "op");
+  CHECK(failure("rows=1 cols=300 dtype=bf16 out=int8 scale_y=1x128 ldsy=2") ==
+        "elementwise: ldsy=2 is below the row length 3");
   CHECK(failure("op=residual rows=1 cols=8 dtype=bf16")
             .find("op=residual is not one of add, mul") != std::string::npos);
 }
@@ -132,6 +143,29 @@ TEST_CASE("a signature is packed when every matrix is, and survives") {
   CHECK(!contiguous("op=mul rows=2 cols=8 dtype=bf16 ldo=9"));
   CHECK(contiguous("op=bias rows=2 cols=8 dtype=bf16 ldo=9"));
   CHECK(!contiguous("op=bias rows=2 cols=8 dtype=bf16 ldy=9"));
+}
+
+TEST_CASE("quantised chains have the signature and kernels of rows") {
+  Problem problem = parse("op=silu,mul rows=3 cols=300 dtype=bf16 "
+                          "out=fp8_e4m3 scale_y=1x128 ldx=600 ldo=600 ldsy=4");
+  CHECK(problem.text() ==
+        "elementwise op=silu,mul rows=3 cols=300 dtype=bf16 out=fp8_e4m3 "
+        "ldx=600 ldo=600 scale_y=1x128 ldsy=4");
+  CHECK(problem.signature.text() ==
+        "rows op=quantize in=bf16 out=fp8_e4m3 scales=1x128 chain=silu,mul");
+  const OperandSpec scales =
+      family().operands(problem).operands[ElementwiseOperand::Scales];
+  CHECK((scales.isWritten() && scales.type == DType::FP32));
+  CHECK((scales.rows == 3 && scales.cols == 3));
+  CHECK(scales.leadingDimension == 4);
+  const char *flat = "flat.t128.v8.i1";
+  CHECK(reason("op=silu,mul rows=3 cols=300 dtype=bf16", flat) == "none");
+  CHECK(reason(problem.text(), flat) != "none");
+  const char *resident = "resident.t128.rt32.v4.n3.r1.c1.mb1";
+  CHECK(reason(problem.text(), resident) == "none");
+  CHECK(reason("op=silu,mul rows=3 cols=300 dtype=bf16", resident) != "none");
+  // A cast to e4m3 has no scales.
+  CHECK(reason("rows=3 cols=300 dtype=bf16 out=fp8_e4m3", resident) != "none");
 }
 
 TEST_CASE("the elementwise operands are x, y and one for each link") {

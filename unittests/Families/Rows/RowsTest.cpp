@@ -58,6 +58,9 @@ TEST_CASE("equal problems over rows have equal text") {
         "softmax rows=8 cols=64 dtype=fp16 out=fp32 scale=0.125 mask=1 ldx=65 "
         "ldy=66 ldmask=67 align=4",
         "rowquant rows=8 cols=64 dtype=bf16 op=quant_int8_per_row ldy=70",
+        "rowquant rows=8 cols=200 dtype=bf16 scale_y=1x128 ldsy=3",
+        "rmsnorm rows=8 cols=200 dtype=bf16 out=int8 scale_y=1x128 "
+        "scale_order_y=rows ldsy=9",
         "reduce op=sumsq rows=8 cols=64 axis=all dtype=bf16 out=fp32 ldx=65"})
     CHECK(parse(text).text() == text);
   CHECK(parse("rmsnorm rows=8 cols=64 dtype=bf16 out=bf16 weight=0 eps=1e-5 "
@@ -70,6 +73,13 @@ TEST_CASE("equal problems over rows have equal text") {
   CHECK(
       parse("rowquant rows=8 cols=64 dtype=bf16 op=quant_fp8_per_row").text() ==
       "rowquant rows=8 cols=64 dtype=bf16");
+  CHECK(parse("rowquant rows=8 cols=64 dtype=bf16 scale_y=row "
+              "scale_order_y=rows ldsy=9")
+            .text() == "rowquant rows=8 cols=64 dtype=bf16");
+  CHECK(parse("layernorm rows=8 cols=200 dtype=bf16 out=int8 scale_y=1x128 "
+              "scale_order_y=rows ldsy=8")
+            .text() == "layernorm rows=8 cols=200 dtype=bf16 out=int8 "
+                       "scale_y=1x128 scale_order_y=rows");
   CHECK(parse("reduce rows=8 cols=64 axis=cols dtype=fp32 op=mean out=fp32")
             .text() == "reduce op=mean rows=8 cols=64 dtype=fp32");
 }
@@ -106,6 +116,10 @@ TEST_CASE("bad problems over rows get one clear line") {
       failure("rmsnorm rows=2147483647 cols=1 ldx=1099511627776 dtype=bf16") ==
       "rmsnorm: ldx=1099511627776: 2147483647 such rows exceed the address "
       "space");
+  CHECK(failure("rmsnorm rows=1 cols=8 dtype=bf16 scale_y=1x128") ==
+        "rmsnorm: scale_y=1x128 needs out=fp8_e4m3 or int8");
+  CHECK(failure("rowquant rows=1 cols=300 dtype=bf16 scale_y=1x128 ldsy=2") ==
+        "rowquant: ldsy=2 is below the row length 3");
   // Only norms and quantisation write types that need a scale.
   for (llvm::StringRef text : {"softmax rows=1 cols=8 dtype=bf16 out=int8",
                                "reduce op=sum rows=1 cols=8 dtype=bf16 "
@@ -158,6 +172,8 @@ TEST_CASE("signatures over rows survive their records") {
        {"rmsnorm rows=1 cols=2 dtype=bf16 weight=1 residual=1 out=int8",
         "softmax rows=1 cols=2 dtype=fp16 mask=2 out=fp32",
         "rowquant rows=1 cols=2 dtype=fp32 op=quant_int8_per_row",
+        "rowquant rows=1 cols=2 dtype=bf16 scale_y=1x128",
+        "elementwise op=silu,mul rows=1 cols=2 dtype=bf16 out=int8 scale_y=row",
         "reduce op=sumsq rows=1 cols=2 dtype=bf16 axis=all"}) {
     RowSignature s = signature(text);
     CHECK(toValues(s) == parse(text).problem.signature);
@@ -167,12 +183,14 @@ TEST_CASE("signatures over rows survive their records") {
                                   "out=fp32")) ==
         "{.op = kiln::RowOp::Softmax, .in = kiln::DType::FP16, .out = "
         "kiln::DType::FP32, .weight = false, .bias = false, .residual = false, "
-        ".mask = kiln::RowMask::Row}");
+        ".mask = kiln::RowMask::Row, .scales = kiln::ScaleKind::Row, .chain = "
+        "{{}}}");
   CHECK(initializerText(signature("rmsnorm rows=1 cols=2 dtype=bf16 weight=1 "
                                   "out=fp8_e4m3")) ==
         "{.op = kiln::RowOp::RmsNorm, .in = kiln::DType::BF16, .out = "
         "kiln::DType::E4M3, .weight = true, .bias = false, .residual = false, "
-        ".mask = kiln::RowMask::None}");
+        ".mask = kiln::RowMask::None, .scales = kiln::ScaleKind::Row, .chain "
+        "= {{}}}");
 }
 
 TEST_CASE("operands over rows follow the problem") {
@@ -211,6 +229,46 @@ TEST_CASE("operands over rows follow the problem") {
             .mayBe == -1);
 }
 
+TEST_CASE("scales of blocks are a matrix, in one of two orders") {
+  for (bool alongRows : {false, true}) {
+    Parsed norm = parse(fmt::format(
+        "rmsnorm rows=4 cols=300 dtype=bf16 out=fp8_e4m3 scale_y=1x128 "
+        "scale_order_y={} ldsy=6",
+        alongRows ? "rows" : "cols"));
+    const OperandSpec scales = norm.table().operands[RowOperand::Scales];
+    CHECK((scales.isWritten() && scales.type == DType::FP32));
+    CHECK(scales.rows == (alongRows ? 3 : 4));
+    CHECK(scales.cols == (alongRows ? 4 : 3));
+    CHECK(scales.leadingDimension == 6);
+    RowParams params = makeRowParams(
+        RowKind::RmsNorm,
+        readRowProblem(RowKind::RmsNorm, norm.problem.values.array().data()),
+        norm.arguments());
+    CHECK(params.scaleRowStride == (alongRows ? 1 : 6));
+    CHECK(params.scaleBlockStride == (alongRows ? 6 : 1));
+  }
+}
+
+TEST_CASE("the vectors of a block with a scale belong to lanes of one warp") {
+  const RowSignature blocks{.op = RowOp::Quantize,
+                            .out = DType::E4M3,
+                            .scales = ScaleKind::Block1x128};
+  for (int vector : {1, 2, 4, 8})
+    for (int threads : {1, 8, 16, 32, 64, 96, 1024}) {
+      const ScaleShare share = blocks.scaleShare(vector, threads);
+      CHECK(share.vectors() * vector == 128);
+      CHECK((share.lanes <= 32 && share.lanes <= threads));
+      CHECK(threads % share.lanes == 0);
+    }
+  CHECK(!blocks.hasStatistics());
+  CHECK(blocks.exchangeBytes(3, 4) == 0);
+  const RowSignature rows{.op = RowOp::Quantize, .out = DType::E4M3};
+  CHECK((rows.hasStatistics() && rows.scaleShare(1, 64).vectors() == 1));
+  const RowSignature norm{.out = DType::INT8, .scales = ScaleKind::Block1x128};
+  CHECK((norm.hasStatistics() && !norm.scalesAtOnce()));
+  CHECK(!norm.reducesTwice());
+}
+
 TEST_CASE("a reduction's values are packed") {
   for (bool all : {false, true}) {
     Parsed sum = parse(fmt::format(
@@ -222,6 +280,7 @@ TEST_CASE("a reduction's values are packed") {
     CHECK(sum.family->compulsoryBytes(sum.problem) ==
           4 * 6 * 2 + (all ? 1 : 4) * 4);
     RowParams params = makeRowParams(
+        RowKind::Reduce,
         readRowProblem(RowKind::Reduce, sum.problem.values.array().data()),
         sum.arguments());
     CHECK(params.allRows == all);
@@ -249,12 +308,14 @@ TEST_CASE("scalars reach the kernels' parameters") {
   arguments.operands[RowOperand::X].address = 0x1000;
   arguments.operands[RowOperand::ResidualOut].address = 0x2000;
   RowParams params = makeRowParams(
-      readRowProblem(RowKind::RmsNorm, arguments.problem), arguments);
+      RowKind::RmsNorm, readRowProblem(RowKind::RmsNorm, arguments.problem),
+      arguments);
   CHECK((params.epsilon == 0.25f && params.scale == 1.0f));
   CHECK(params.x == reinterpret_cast<void *>(0x1000));
   CHECK(params.residualOut == reinterpret_cast<void *>(0x2000));
   Parsed softmax = parse("softmax rows=4 cols=6 dtype=bf16 scale=0.125");
   params = makeRowParams(
+      RowKind::Softmax,
       readRowProblem(RowKind::Softmax, softmax.problem.values.array().data()),
       softmax.arguments());
   CHECK((params.scale == 0.125f && params.epsilon == 0.0f));
@@ -365,6 +426,9 @@ TEST_CASE("the texts that keys over rows are made of are pinned") {
   CHECK(fixed("rowquant rows=7 cols=300 dtype=bf16 op=quant_int8_per_row") ==
         "rowquant rows=0 cols=300 dtype=bf16 op=quant_int8_per_row | "
         "rows op=quantize in=bf16 out=int8");
+  CHECK(fixed("rowquant rows=7 cols=300 dtype=bf16 scale_y=1x128") ==
+        "rowquant rows=0 cols=300 dtype=bf16 scale_y=1x128 | "
+        "rows op=quantize in=bf16 out=fp8_e4m3 scales=1x128");
   CHECK(fixed("reduce rows=7 cols=300 dtype=bf16 op=sumsq axis=all out=fp32") ==
         "reduce op=sumsq rows=0 cols=300 axis=all dtype=bf16 out=fp32 | "
         "rows op=sumsq in=bf16 out=fp32");
