@@ -320,8 +320,9 @@ TEST_CASE("builders over rows describe what they were told") {
 
 TEST_CASE("a rope's builder describes norms, caches and where slots are from") {
   const auto *array = static_cast<const int32_t *>(at(0x100000));
-  CHECK(textOf(kiln::Rope(KILN_BF16, 3, 4, 2, 64)) ==
-        "rope tokens=3 heads=4 kvheads=2 d=64 dtype=bf16 rotary=64 kout=1");
+  CHECK(textOf(kiln::Rope(KILN_BF16, 3, 4, 2, 64).table(nullptr, 9)) ==
+        "rope tokens=3 heads=4 kvheads=2 d=64 dtype=bf16 rotary=64 tablerows=9 "
+        "kout=1");
   CHECK(textOf(kiln::Rope(KILN_FP16, 3, 4, 2, 64)
                    .rotary(32, 16)
                    .style(KILN_ROPE_INTERLEAVED)
@@ -333,11 +334,13 @@ TEST_CASE("a rope's builder describes norms, caches and where slots are from") {
         "style=interleaved table=fp16 tablerows=100 qnorm=1 eps=0.5 kout=1 "
         "ldq=512 ldqo=512");
   const kiln::Rope cached = kiln::Rope(KILN_BF16, 3, 4, 2, 64)
+                                .table(nullptr, 9)
                                 .v(nullptr)
                                 .caches(KILN_E4M3, nullptr, nullptr, 16, 9)
                                 .scales(nullptr, nullptr);
-  const std::string text = "rope tokens=3 heads=4 kvheads=2 d=64 dtype=bf16 "
-                           "rotary=64 kcache=1 vcache=1 kv=e4m3 scales=tensor ";
+  const std::string text =
+      "rope tokens=3 heads=4 kvheads=2 d=64 dtype=bf16 "
+      "rotary=64 tablerows=9 kcache=1 vcache=1 kv=e4m3 scales=tensor ";
   CHECK(textOf(kiln::Rope(cached).slots(array)) ==
         text + "slots=array page=16 poolpages=9");
   CHECK(textOf(kiln::Rope(cached).pageTable(array, 2, 5).sequences(array)) ==
