@@ -15,36 +15,55 @@ using Json = nlohmann::json;
 
 /// Real files have four levels. The parser itself needs no stack for depth, but
 /// copies and comparisons of values do.
-constexpr int kMostLevels = 32;
+constexpr size_t kMostLevels = 32;
 constexpr size_t kMostShown = 80;
 
-/// Watches the events of the parser; throws Error at the first that is refused.
-class StrictEvents {
+/// Reads a text without making values, and throws Error at the first event that
+/// is refused. A callback of the parser that makes values would see the same,
+/// but at the end of each object it is slow: it looks through all of the
+/// object's siblings for discarded ones.
+class StrictEvents : public Json::json_sax_t {
 public:
   explicit StrictEvents(const std::string &source) : source(source) {}
 
-  bool operator()(int depth, Json::parse_event_t event, Json &parsed) {
-    if (event == Json::parse_event_t::object_start ||
-        event == Json::parse_event_t::array_start) {
-      if (depth >= kMostLevels)
-        throw Error(source + ": JSON of more than " +
-                    std::to_string(kMostLevels) + " levels");
-      keys.resize(static_cast<size_t>(depth) + 1);
-      keys.back().clear();
-    } else if (event == Json::parse_event_t::key) {
-      // Keys are one level below their object's start.
-      auto &seen = keys[static_cast<size_t>(depth) - 1];
-      const auto &key = parsed.get_ref<const std::string &>();
-      if (!seen.insert(key).second)
-        throw Error(source + ": the key \"" + printable(key) +
-                    "\" is there twice");
-    }
+  bool start_object(size_t) override { return open(); }
+  bool start_array(size_t) override { return open(); }
+  bool end_object() override { return close(); }
+  bool end_array() override { return close(); }
+  bool key(std::string &name) override {
+    if (!keys.back().insert(name).second)
+      throw Error(source + ": the key \"" + printable(name) +
+                  "\" is there twice");
+    return true;
+  }
+  bool parse_error(size_t, const std::string &,
+                   const Json::exception &error) override {
+    throw Error(source + ": " + printable(error.what()));
+  }
+
+  bool null() override { return true; }
+  bool boolean(bool) override { return true; }
+  bool number_integer(int64_t) override { return true; }
+  bool number_unsigned(uint64_t) override { return true; }
+  bool number_float(double, const std::string &) override { return true; }
+  bool string(std::string &) override { return true; }
+  bool binary(Json::binary_t &) override { return true; }
+
+private:
+  bool open() {
+    if (keys.size() == kMostLevels)
+      throw Error(source + ": JSON of more than " +
+                  std::to_string(kMostLevels) + " levels");
+    keys.emplace_back();
+    return true;
+  }
+  bool close() {
+    keys.pop_back();
     return true;
   }
 
-private:
   const std::string &source;
-  /// The keys so far of the object that is open at each level.
+  /// The keys so far of the object or array that is open at each level.
   std::vector<std::set<std::string>> keys;
 };
 
@@ -54,16 +73,9 @@ Json parseJson(std::string_view text, const std::string &source) {
   // The parser takes a NUL for the end of the text.
   if (const size_t nul = text.find('\0'); nul != std::string_view::npos)
     throw Error(source + ": NUL in JSON at byte " + std::to_string(nul));
-  try {
-    StrictEvents events(source);
-    return Json::parse(
-        text.begin(), text.end(),
-        [&events](int depth, Json::parse_event_t event, Json &parsed) {
-          return events(depth, event, parsed);
-        });
-  } catch (const Json::exception &error) {
-    throw Error(source + ": " + printable(error.what()));
-  }
+  StrictEvents events(source);
+  Json::sax_parse(text.begin(), text.end(), &events);
+  return Json::parse(text.begin(), text.end());
 }
 
 std::string readText(const std::string &path, uint64_t mostBytes) {

@@ -17,7 +17,8 @@ namespace llama {
 
 /// Parses \p text, which is one JSON value with nothing but blanks around it.
 /// Throws Error, whose message begins with \p source, for a syntax error, an
-/// object with a key twice, a NUL byte, and more than 32 levels.
+/// object with a key twice, a NUL byte, and more than 32 levels. The time is
+/// that of reading the text twice: seconds for 100 MB.
 nlohmann::json parseJson(std::string_view text, const std::string &source);
 
 /// The bytes of a file of at most \p mostBytes; throws Error.

@@ -143,3 +143,13 @@ TEST_CASE("entries of another form are refused") {
   const std::string deep(1000000, '[');
   refuseHeader("{\"a\": " + deep, 0, "32 levels");
 }
+
+TEST_CASE("the time of a header grows with its length" * doctest::timeout(60)) {
+  constexpr int kTensors = 200000;
+  std::string json = "{";
+  for (int i = 0; i < kTensors; ++i)
+    json += (i == 0 ? "\"t" : ", \"t") + std::to_string(i) +
+            R"(": {"dtype": "BF16", "shape": [0], "data_offsets": [0, 0]})";
+  json += "}";
+  CHECK(parseBytes(safetensorsBytes(json, 0)).entries.size() == kTensors);
+}
