@@ -61,13 +61,10 @@ struct Copy2d {
   X("cuMemFree_v2", release, (DeviceAddress))                                  \
   X("cuMemHostAlloc", allocatePinned, (void **, size_t, unsigned))             \
   X("cuMemFreeHost", releasePinned, (void *))                                  \
-  X("cuMemcpyHtoD_v2", upload, (DeviceAddress, const void *, size_t))          \
-  X("cuMemcpyDtoH_v2", download, (void *, DeviceAddress, size_t))              \
   X("cuMemcpyHtoDAsync_v2", uploadAsync,                                       \
     (DeviceAddress, const void *, size_t, CudaStreamHandle))                   \
   X("cuMemcpyDtoHAsync_v2", downloadAsync,                                     \
     (void *, DeviceAddress, size_t, CudaStreamHandle))                         \
-  X("cuMemcpy2DUnaligned_v2", copy2d, (const Copy2d *))                        \
   X("cuMemcpy2DAsync_v2", copy2dAsync, (const Copy2d *, CudaStreamHandle))     \
   X("cuMemsetD8Async", fill,                                                   \
     (DeviceAddress, unsigned char, size_t, CudaStreamHandle))                  \
@@ -176,6 +173,7 @@ uint64_t Gpu::totalBytes() const {
 void Gpu::synchronize() const {
   check(functions->streamSynchronize(created), "waiting for the stream");
 }
+void Gpu::drain() const noexcept { functions->streamSynchronize(created); }
 
 //===----------------------------------------------------------------------===//
 // Memory
@@ -215,13 +213,8 @@ void DeviceMemory::zero() const {
 }
 void DeviceMemory::upload(const void *source, uint64_t count,
                           uint64_t offset) const {
-  gpu->check(gpu->functions->upload(start + offset, source, count),
-             "copying to the device");
-}
-void DeviceMemory::download(void *target, uint64_t count,
-                            uint64_t offset) const {
-  gpu->check(gpu->functions->download(target, start + offset, count),
-             "copying from the device");
+  copyToDevice(*gpu, start + offset, source, count);
+  gpu->synchronize();
 }
 
 PinnedMemory::PinnedMemory(const Gpu &gpu, uint64_t bytes)
@@ -229,7 +222,10 @@ PinnedMemory::PinnedMemory(const Gpu &gpu, uint64_t bytes)
   gpu.check(gpu.cuda().allocatePinned(&start, bytes, 0),
             "allocating pinned host memory");
 }
-PinnedMemory::~PinnedMemory() { gpu.cuda().releasePinned(start); }
+PinnedMemory::~PinnedMemory() {
+  gpu.drain();
+  gpu.cuda().releasePinned(start);
+}
 
 void copyToDevice(const Gpu &gpu, DeviceAddress target, const void *source,
                   uint64_t bytes) {
@@ -268,7 +264,9 @@ void uploadRows(const Gpu &gpu, DeviceAddress target, const void *source,
   Copy2d copy = copyOf(target, rows);
   copy.sourceType = kHostMemory;
   copy.sourceHost = source;
-  gpu.check(gpu.cuda().copy2d(&copy), "copying rows to the device");
+  gpu.check(gpu.cuda().copy2dAsync(&copy, gpu.stream()),
+            "copying rows to the device");
+  gpu.synchronize();
 }
 
 //===----------------------------------------------------------------------===//
@@ -332,8 +330,10 @@ PtxKernel::PtxKernel(const Gpu &gpu, const char *ptx, const char *entry)
             "finding a kernel");
 }
 PtxKernel::~PtxKernel() {
-  if (module)
-    gpu.cuda().moduleUnload(module);
+  if (!module)
+    return;
+  gpu.drain();
+  gpu.cuda().moduleUnload(module);
 }
 void PtxKernel::launch(unsigned blocks, unsigned threads,
                        void **parameters) const {

@@ -2,6 +2,7 @@
 //
 // The part of the CUDA driver that a serving engine needs, opened at run time:
 // one device, one stream, memory that is counted by its use, events and graphs.
+// All work is on that stream: it does not wait for the default one.
 // Failures are thrown as Error in words that say what to do.
 //
 //===----------------------------------------------------------------------===//
@@ -50,6 +51,9 @@ public:
   }
   /// Waits for the stream.
   void synchronize() const;
+  /// Waits for the stream and ignores errors, before something is destroyed
+  /// that its work may use.
+  void drain() const noexcept;
 
   /// Throws Error, with \p doing, for a result other than 0; DeviceLost where
   /// it is fatal.
@@ -86,9 +90,8 @@ public:
   }
 
   void zero() const;
-  /// Waits for the copy.
+  /// Waits for the copy, and for all that the stream has before it.
   void upload(const void *source, uint64_t count, uint64_t offset = 0) const;
-  void download(void *target, uint64_t count, uint64_t offset = 0) const;
 
 private:
   void swap(DeviceMemory &other) noexcept;
@@ -99,7 +102,8 @@ private:
   MemoryUse use = MemoryUse::Scratch;
 };
 
-/// Host memory that the GPU copies from and to without a stop.
+/// Host memory that the GPU copies from and to without a stop. Its destructor
+/// waits for the stream, which may still do so.
 class PinnedMemory {
 public:
   PinnedMemory(const Gpu &gpu, uint64_t bytes);
@@ -152,7 +156,7 @@ private:
   void *executable = nullptr;
 };
 
-/// The one function of a PTX module.
+/// The one function of a PTX module. Its destructor waits for the stream.
 class PtxKernel {
 public:
   PtxKernel(const Gpu &gpu, const char *ptx, const char *entry);

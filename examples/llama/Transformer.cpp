@@ -46,7 +46,9 @@ Transformer::Transformer(const Gpu &gpu, const ModelConfig &model,
   logitRows = make(sequences, model.vocabSize, sizeof(float));
   chosen = make(sequences, 1, sizeof(int32_t));
   const std::vector<float> angles = ropeTable(model, room.positions);
-  table = make(room.positions, model.rotaryDim, sizeof(float));
+  table = DeviceMemory(
+      gpu, elementBytes(room.positions, model.rotaryDim, sizeof(float)),
+      MemoryUse::Activations);
   table.upload(angles.data(), angles.size() * sizeof(float));
 }
 

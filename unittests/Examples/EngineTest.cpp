@@ -234,6 +234,18 @@ TEST_CASE("a workload that loses its device names the requests") {
   CHECK(text.find(" of 10 tokens), 3 (") != std::string::npos);
 }
 
+TEST_CASE("copies from the host are in the order of the engine's stream") {
+  EngineFixture f;
+  const Gpu gpu;
+  const DeviceMemory memory(gpu, 64, MemoryUse::Scratch);
+  memory.zero();
+  const std::vector<char> ones(64, 1);
+  memory.upload(ones.data(), ones.size());
+  CHECK(kilnFakeCallCount("cuMemcpyHtoD") == 0);
+  CHECK(kilnFakeCallCount("cuMemcpyHtoDAsync") == 1);
+  CHECK(kilnFakeCallCount("cuStreamSynchronize") == 1);
+}
+
 TEST_CASE("errors that a context survives are no loss") {
   for (int code : {1, 2, kOutOfResources, 600, 708, 712, 720})
     CHECK_FALSE(isFatal(code));

@@ -84,11 +84,6 @@ CUresult cuMemFreeHost(void *memory) {
   return CUDA_SUCCESS;
 }
 
-CUresult cuMemcpy2DUnaligned(const CUDA_MEMCPY2D *copy) {
-  REQUIRE_CONTEXT();
-  return copyRows(copy);
-}
-
 /// Waits for the stream first: its own work may write the source.
 CUresult cuMemcpy2DAsync(const CUDA_MEMCPY2D *copy, CUstream stream) {
   if (CUresult result = cuStreamSynchronize(stream); result != CUDA_SUCCESS)
