@@ -55,6 +55,8 @@ public:
   /// Throws Error, kiln::Error.
   Runner(const Gpu &gpu, ModelConfig model, const WeightSource &source,
          RunnerOptions options, const Progress &progress);
+  /// Waits for the steps in flight.
+  ~Runner() { gpu.drain(); }
 
   const ModelConfig &model() const { return config; }
   const RunnerOptions &options() const { return chosen; }

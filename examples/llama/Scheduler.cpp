@@ -67,6 +67,10 @@ SequenceId Scheduler::submit(Request request) {
     throw Error(sizes + " needs " + std::to_string(needed) +
                 " pages, but the pool has " + std::to_string(pages.capacity()));
   refuseSampling(request.sampling);
+  for (const int32_t token : request.prompt)
+    if (token < 0 || token >= limits.vocabSize)
+      throw Error("a prompt with token " + std::to_string(token) +
+                  ", expected 0 to " + std::to_string(limits.vocabSize - 1));
 
   auto sequence = std::make_unique<Sequence>();
   sequence->id = nextId++;
@@ -261,6 +265,28 @@ void Scheduler::advance(const ScheduledSequence &part,
   }
 }
 
+void Scheduler::abandon(const Step &step) {
+  if (!planned && !step.empty())
+    throw std::logic_error("a step is abandoned that is not planned");
+  planned = false;
+  for (const auto *list : {&step.decodes, &step.prefills})
+    for (const ScheduledSequence &part : *list) {
+      Sequence &sequence = *sequences.at(part.id);
+      sequence.scheduled = 0;
+      shrinkTo(sequence, pagesFor(sequence.computed));
+      if (sequence.leaving)
+        remove(part.id);
+    }
+  // The step may have ended several prompts. Only the youngest sequence may be
+  // in the middle of its own.
+  const auto isInPrompt = [](const Sequence *sequence) {
+    return sequence->remaining() > 1;
+  };
+  while (!running.empty() &&
+         std::any_of(running.begin(), running.end() - 1, isInPrompt))
+    preemptYoungest();
+}
+
 void Scheduler::deliver(const std::vector<SequenceId> &sampled,
                         View<int32_t> tokens) {
   for (size_t i = 0; i < sampled.size(); ++i) {
@@ -312,10 +338,14 @@ void Scheduler::growTo(Sequence &sequence, int64_t pageCount) {
     sequence.pages.push_back(pages.allocate().value());
 }
 
+void Scheduler::shrinkTo(Sequence &sequence, int64_t pageCount) {
+  for (; sequence.pageCount() > pageCount; sequence.pages.pop_back())
+    pages.release(sequence.pages.back());
+}
+
 /// Takes the pages of \p sequence back: it has computed nothing then.
 void Scheduler::releasePages(Sequence &sequence) {
-  for (; !sequence.pages.empty(); sequence.pages.pop_back())
-    pages.release(sequence.pages.back());
+  shrinkTo(sequence, 0);
   sequence.computed = 0;
   sequence.publishedPages = 0;
   sequence.published = kNoContent;

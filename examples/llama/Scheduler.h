@@ -1,9 +1,10 @@
 //===- Scheduler.h - which tokens run in the next step --------------------===//
 //
 // A state machine without clock and GPU. The engine repeats: submit() what has
-// arrived, plan() a step, run it, commit() its sampled tokens. To keep the GPU
-// busy it may commit a step that still runs, plan the next one, and deliver()
-// the tokens when they are there: places of tokens do not depend on them.
+// arrived, plan() a step, run it, commit() its sampled tokens, or abandon() it
+// if it failed. To keep the GPU busy it may commit a step that still runs, plan
+// the next one, and deliver() the tokens when they are there: places of tokens
+// do not depend on them.
 //
 // The rules, in the order of a step:
 //
@@ -57,9 +58,10 @@ struct Request {
 };
 
 struct SchedulerLimits {
-  int64_t tokenBudget = 2048;  ///< Tokens a step; maxSequences at least.
-  int64_t maxSequences = 256;  ///< Sequences that run at once.
-  int64_t maxPositions = 8192; ///< Prompt and new tokens of a sequence.
+  int64_t tokenBudget = 2048;    ///< Tokens a step; maxSequences at least.
+  int64_t maxSequences = 256;    ///< Sequences that run at once.
+  int64_t maxPositions = 8192;   ///< Prompt and new tokens of a sequence.
+  int64_t vocabSize = INT32_MAX; ///< Token ids are below it.
   bool sharePrefixes = true;
 };
 
@@ -116,8 +118,8 @@ public:
   /// Adds a request. Throws Error with the reason if it could never run.
   SequenceId submit(Request request);
 
-  /// The next step; empty if no sequence is left. Each step is committed before
-  /// the next is planned.
+  /// The next step; empty if no sequence is left. Each step is committed or
+  /// abandoned before the next is planned.
   Step plan();
 
   /// Ends a step that has run. \p tokens has the sampled tokens: a token for
@@ -131,13 +133,18 @@ public:
   std::vector<SequenceId> commit(const Step &step);
   static constexpr int32_t kPending = -1;
 
+  /// Takes a planned step back that did not run, or not to its end: its tokens
+  /// are computed again. Its views are not valid any more. Sequences that left
+  /// meanwhile go.
+  void abandon(const Step &step);
+
   /// The tokens of a step that was committed without; before the next commit.
   /// Tokens of sequences that are gone are dropped.
   void deliver(const std::vector<SequenceId> &sampled, View<int32_t> tokens);
 
   /// Removes a sequence: it sampled an end token, or its client has left. While
-  /// it is part of a planned step, it goes at the commit, and its sampled token
-  /// is to be dropped. Returns false if there is no such sequence.
+  /// it is part of a planned step, it goes at the end of that, and its sampled
+  /// token is to be dropped. Returns false if there is no such sequence.
   bool finish(SequenceId id);
 
   bool idle() const { return sequences.empty(); }
@@ -160,6 +167,7 @@ private:
   bool reserveDecode(Sequence &sequence);
   void preemptYoungest();
   void growTo(Sequence &sequence, int64_t pageCount);
+  void shrinkTo(Sequence &sequence, int64_t pageCount);
   int64_t sharePrefix(Sequence &sequence);
   void releasePages(Sequence &sequence);
   void publishFullPages(Sequence &sequence);
@@ -174,7 +182,7 @@ private:
   std::vector<Sequence *> running; ///< Oldest first.
   std::deque<Sequence *> waiting;  ///< Oldest first; all younger than running.
   SequenceId nextId = 1;
-  bool planned = false; ///< A step is planned and not committed.
+  bool planned = false; ///< A step is planned, and has not ended.
   SchedulerStatistics counts;
 };
 

@@ -8,12 +8,13 @@
 
 namespace llama {
 
-static SchedulerLimits limitsOf(const RunnerOptions &options,
+static SchedulerLimits limitsOf(const RunnerOptions &options, int64_t vocabSize,
                                 bool sharePrefixes) {
   SchedulerLimits limits;
   limits.tokenBudget = options.tokenBudget;
   limits.maxSequences = options.maxSequences;
   limits.maxPositions = options.maxPositions;
+  limits.vocabSize = vocabSize;
   limits.sharePrefixes = sharePrefixes;
   return limits;
 }
@@ -25,8 +26,9 @@ static uint64_t resultBytes(const Runner &runner) {
 Server::Server(const Gpu &gpu, Runner &runner, bool sharePrefixes,
                bool ignoresEnds)
     : gpu(gpu), runner(runner),
-      scheduler(limitsOf(runner.options(), sharePrefixes), runner.pages(),
-                runner.options().pageTokens),
+      scheduler(
+          limitsOf(runner.options(), runner.model().vocabSize, sharePrefixes),
+          runner.pages(), runner.options().pageTokens),
       ignoresEnds(ignoresEnds), results(gpu, kSlots * resultBytes(runner)) {
   for (auto *events : {&begun, &done})
     for (auto &event : *events)
@@ -40,8 +42,13 @@ bool Server::isEnd(int32_t token) const {
 }
 
 void Server::cancel(SequenceId id) {
-  if (scheduler.finish(id))
+  // The scheduler has forgotten a sequence that is complete with the step in
+  // flight.
+  if (scheduler.finish(id) || (inFlight && inFlight->complete.count(id) != 0))
     ended.insert(id);
+  const auto isOfIt = [id](const NewToken &token) { return token.id == id; };
+  arrived.erase(std::remove_if(arrived.begin(), arrived.end(), isOfIt),
+                arrived.end());
 }
 
 /// Waits for the tokens of the step that is in flight.
@@ -77,41 +84,57 @@ std::vector<NewToken> Server::step() {
   if (!loss.empty())
     throw DeviceLost(loss);
   try {
-    return advance();
+    // Tokens that arrived beside an error do not wait for a step that may fail
+    // again.
+    if (arrived.empty())
+      advance();
   } catch (const DeviceLost &error) {
     loss = error.what();
     throw;
   }
+  return std::exchange(arrived, {});
 }
 
-std::vector<NewToken> Server::advance() {
+void Server::advance() {
   Step step = scheduler.plan();
-  if (inFlight && (step.empty() || !runner.continues(step, inFlight->step)))
-    collect();
-  if (!step.empty()) {
-    auto next = std::make_unique<InFlight>();
-    next->slot = nextSlot;
-    nextSlot = (nextSlot + 1) % kSlots;
-    next->work = workOf(runner.model(), step);
-    if (listener.began)
-      listener.began(step);
-    begun[static_cast<size_t>(next->slot)]->record();
-    const int32_t *tokens = runner.run(step);
-    copyToHost(gpu,
-               results.at<int32_t>(static_cast<uint64_t>(next->slot) *
-                                   resultBytes(runner)),
-               reinterpret_cast<DeviceAddress>(tokens),
-               static_cast<uint64_t>(step.sampled) * sizeof(int32_t));
-    done[static_cast<size_t>(next->slot)]->record();
+  try {
+    if (inFlight && (step.empty() || !runner.continues(step, inFlight->step)))
+      collect();
+    if (!step.empty())
+      start(step);
+  } catch (const DeviceLost &) {
+    throw; // No token in flight can be had.
+  } catch (...) {
+    scheduler.abandon(step);
     if (inFlight)
       collect();
-    next->samplers = step.samplers();
-    for (SequenceId id : scheduler.commit(step))
-      next->complete.insert(id);
-    next->step = std::move(step);
-    inFlight = std::move(next);
+    throw;
   }
-  return std::exchange(arrived, {});
+}
+
+/// Enqueues \p step behind the one in flight, whose tokens it then collects.
+void Server::start(const Step &step) {
+  auto next = std::make_unique<InFlight>();
+  next->slot = nextSlot;
+  nextSlot = (nextSlot + 1) % kSlots;
+  next->work = workOf(runner.model(), step);
+  if (listener.began)
+    listener.began(step);
+  begun[static_cast<size_t>(next->slot)]->record();
+  const int32_t *tokens = runner.run(step);
+  copyToHost(gpu,
+             results.at<int32_t>(static_cast<uint64_t>(next->slot) *
+                                 resultBytes(runner)),
+             reinterpret_cast<DeviceAddress>(tokens),
+             static_cast<uint64_t>(step.sampled) * sizeof(int32_t));
+  done[static_cast<size_t>(next->slot)]->record();
+  if (inFlight)
+    collect();
+  next->samplers = step.samplers();
+  next->step = step;
+  for (SequenceId id : scheduler.commit(step))
+    next->complete.insert(id);
+  inFlight = std::move(next);
 }
 
 } // namespace llama

@@ -54,13 +54,15 @@ public:
   void cancel(SequenceId id);
 
   /// Enqueues the next step, and returns the tokens of the one before it once
-  /// they are there. Throws what the runner throws; once that was DeviceLost,
-  /// every call throws it.
+  /// they are there. Throws what the runner throws. Where that was DeviceLost,
+  /// every later call throws it. Otherwise the step is as if it had never been
+  /// planned: the next call returns the tokens that had arrived, and those
+  /// after it try again.
   std::vector<NewToken> step();
 
   void listen(StepListener to) { listener = std::move(to); }
 
-  bool idle() const { return scheduler.idle() && !inFlight; }
+  bool idle() const { return scheduler.idle() && !inFlight && arrived.empty(); }
   const Scheduler &schedule() const { return scheduler; }
 
 private:
@@ -73,7 +75,8 @@ private:
     int slot = 0;
   };
 
-  std::vector<NewToken> advance();
+  void advance();
+  void start(const Step &step);
   void collect();
   bool isEnd(int32_t token) const;
 
@@ -82,7 +85,7 @@ private:
   Scheduler scheduler;
   bool ignoresEnds;
   std::unique_ptr<InFlight> inFlight;
-  std::vector<NewToken> arrived;
+  std::vector<NewToken> arrived; ///< and not returned yet
   /// Sequences that ended while a step with them was under way.
   std::set<SequenceId> ended;
   static constexpr int kSlots = 2;

@@ -24,7 +24,7 @@ using kiln::testing::TemporaryFolder;
 
 namespace {
 
-constexpr int kIllegalAddress = 700, kOutOfResources = 701;
+constexpr int kOutOfMemory = 2, kIllegalAddress = 700, kOutOfResources = 701;
 constexpr uint64_t kMiB = uint64_t(1) << 20;
 
 /// The stand-ins, and a checkpoint of a tiny model.
@@ -232,6 +232,68 @@ TEST_CASE("a workload that loses its device names the requests") {
         std::string::npos);
   CHECK(text.find(" of 10 tokens), 2 (") != std::string::npos);
   CHECK(text.find(" of 10 tokens), 3 (") != std::string::npos);
+}
+
+TEST_CASE("no token of a sequence arrives after its cancel") {
+  EngineFixture f;
+  const Gpu gpu;
+  Runner runner(gpu, f.model, f.source, f.options, nullptr);
+  for (int stepsBefore = 0; stepsBefore < 6; ++stepsBefore) {
+    CAPTURE(stepsBefore);
+    Server server(gpu, runner, true, true);
+    const SequenceId leaving = server.submit(requestOf(8, 3));
+    server.submit(requestOf(8, 6));
+    for (int i = 0; i < stepsBefore; ++i)
+      server.step();
+    server.cancel(leaving);
+    while (!server.idle())
+      for (const NewToken &token : server.step())
+        CHECK(token.id != leaving);
+  }
+}
+
+TEST_CASE("a step that fails is tried again, and loses no token") {
+  EngineFixture f;
+  const Gpu gpu;
+  Runner runner(gpu, f.model, f.source, f.options, nullptr);
+  for (const char *call : {"cuGraphLaunch", "cuEventRecord"})
+    for (uint64_t nth = 1; nth <= 4; ++nth) {
+      CAPTURE(call);
+      CAPTURE(nth);
+      Server server(gpu, runner, true, true);
+      for (int i = 0; i < 3; ++i)
+        server.submit(requestOf(20, 6));
+      kilnFakeFailCall(call, nth, kOutOfMemory, KilnFakeOnce);
+      int64_t tokens = 0, failures = 0;
+      while (!server.idle()) {
+        try {
+          tokens += static_cast<int64_t>(server.step().size());
+        } catch (const Error &) {
+          ++failures;
+        }
+        server.schedule().check();
+      }
+      CHECK(failures == 1);
+      CHECK(tokens == 18);
+      const PagePool &pool = server.schedule().pool();
+      CHECK(pool.available() == pool.capacity());
+    }
+}
+
+TEST_CASE("tokens that arrive beside an error are returned") {
+  EngineFixture f;
+  const Gpu gpu;
+  Runner runner(gpu, f.model, f.source, f.options, nullptr);
+  Server server(gpu, runner, true, true);
+  server.submit(requestOf(20, 6));
+  CHECK(server.step().empty()); // its prompt is in flight
+  kilnFakeFailCall("cuGraphLaunch", 1, kOutOfMemory, KilnFakeAlways);
+  CHECK_THROWS_AS(server.step(), Error);
+  CHECK(server.step().size() == 1);
+  CHECK_THROWS_AS(server.step(), Error);
+  CHECK_THROWS_AS(server.step(), Error);
+  server.cancel(1);
+  CHECK(server.idle());
 }
 
 TEST_CASE("copies from the host are in the order of the engine's stream") {

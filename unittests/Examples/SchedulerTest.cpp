@@ -181,9 +181,42 @@ TEST_CASE("a client that leaves during a step goes at its commit") {
   CHECK(!scheduler.finish(99));
 }
 
+TEST_CASE("a step that is abandoned is planned again") {
+  Scheduler scheduler(limitsOf(16, 4), 20, 4);
+  scheduler.submit(requestOf(numbers(0, 5), 4));
+  commitAll(scheduler, scheduler.plan());
+  const SequenceId second = scheduler.submit(requestOf(numbers(50, 4), 4));
+  const SequenceId third = scheduler.submit(requestOf(numbers(60, 6), 4));
+  const SequenceId left = scheduler.submit(requestOf(numbers(70, 4), 4));
+
+  // A decode, two whole prompts, and one whose client leaves.
+  Step step = scheduler.plan();
+  CHECK(step.decodes.size() == 1);
+  CHECK(step.prefills.size() == 3);
+  CHECK(scheduler.finish(left));
+  scheduler.abandon(step);
+  scheduler.check();
+  CHECK(scheduler.runningCount() + scheduler.waitingCount() == 3);
+  CHECK_THROWS_AS(scheduler.abandon(step), std::logic_error);
+
+  step = scheduler.plan();
+  CHECK(step.decodes.size() == 1);
+  REQUIRE(step.prefills.size() == 2);
+  CHECK(step.prefills[0].id == second);
+  CHECK(step.prefills[1].id == third);
+  for (const ScheduledSequence &part : step.prefills)
+    CHECK(part.firstPosition == 0);
+  while (!scheduler.idle()) {
+    commitAll(scheduler, step);
+    step = scheduler.plan();
+  }
+  CHECK(scheduler.pool().available() == 19);
+}
+
 TEST_CASE("requests that can never run are refused with the reason") {
   SchedulerLimits limits = limitsOf(8, 4);
   limits.maxPositions = 16;
+  limits.vocabSize = 100;
   Scheduler scheduler(limits, 4, 4);
   const auto refuse = [&](const Request &request, const char *reason) {
     CHECK_THROWS_WITH_AS(scheduler.submit(request), doctest::Contains(reason),
@@ -197,6 +230,10 @@ TEST_CASE("requests that can never run are refused with the reason") {
   refuse(requestOf(numbers(0, 10), 4), "needs 4 pages, but the pool has 3");
   // Twelve tokens are computed, and the thirteenth is only returned.
   CHECK(scheduler.submit(requestOf(numbers(0, 10), 3)) == 1);
+
+  // The scheduler would take -1 for a token that has not arrived.
+  refuse(requestOf({1, Scheduler::kPending}, 1), "token -1, expected 0 to 99");
+  refuse(requestOf({100}, 1), "token 100, expected 0 to 99");
 
   Request hot = requestOf({1}, 1);
   hot.sampling.temperature = std::numeric_limits<float>::quiet_NaN();

@@ -31,6 +31,7 @@ void expect(bool holds, const char *what) {
 struct Seen {
   int64_t steps = 0, preemptions = 0, sharedTokens = 0, restarts = 0;
   int64_t refused = 0, left = 0, leftInFlight = 0, completed = 0;
+  int64_t abandoned = 0;
 };
 
 class Trace {
@@ -55,6 +56,10 @@ public:
       const Step step = scheduler.plan();
       expect(step.empty() == idle, "a step is empty and there is work");
       scheduler.check();
+      if (random.below(40) == 0) {
+        abandon(step);
+        continue;
+      }
       deliver(step);
       runStep(step);
       if (!step.empty() && random.below(40) == 0)
@@ -131,6 +136,16 @@ private:
     if (!planned)
       known.erase(which);
     ++count;
+  }
+
+  /// The step fails; meanwhile a client may leave.
+  void abandon(const Step &step) {
+    if (!step.empty() && random.below(4) == 0)
+      leave(seen.left);
+    scheduler.abandon(step);
+    scheduler.check();
+    deliver({});
+    ++seen.abandoned;
   }
 
   void runStep(const Step &step) {
@@ -328,11 +343,11 @@ TEST_CASE("traces: every token is computed once, in its place") {
                  << seen.restarts << " restarted, " << seen.sharedTokens
                  << " tokens shared, " << seen.refused << " refused, "
                  << seen.left << " left, " << seen.leftInFlight
-                 << " left in flight");
+                 << " left in flight, " << seen.abandoned << " abandoned");
   if (traces < 1000)
     return;
   for (const int64_t count :
        {seen.completed, seen.preemptions, seen.restarts, seen.sharedTokens,
-        seen.refused, seen.left, seen.leftInFlight})
+        seen.refused, seen.left, seen.leftInFlight, seen.abandoned})
     CHECK(count > static_cast<int64_t>(traces / 100));
 }
