@@ -4,6 +4,8 @@
 #include "Error.h"
 
 #include <algorithm>
+#include <charconv>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
@@ -35,14 +37,18 @@ std::string Options::text(const std::string &name,
   return found ? *found : byDefault;
 }
 
-int64_t Options::number(const std::string &name, int64_t byDefault) {
+int64_t Options::number(const std::string &name, int64_t byDefault,
+                        int64_t least) {
   const std::string *found = find(name);
   if (!found)
     return byDefault;
-  char *end = nullptr;
-  const long long value = std::strtoll(found->c_str(), &end, 10);
-  if (found->empty() || *end != '\0')
-    throw Error("--" + name + " is '" + *found + "', expected a whole number");
+  int64_t value = 0;
+  const char *end = found->data() + found->size();
+  const auto [rest, error] = std::from_chars(found->data(), end, value);
+  if (error != std::errc() || rest != end || value < least)
+    throw Error("--" + name + " is '" + *found +
+                "', expected a whole number of " + std::to_string(least) +
+                " or more");
   return value;
 }
 
@@ -52,8 +58,9 @@ double Options::real(const std::string &name, double byDefault) {
     return byDefault;
   char *end = nullptr;
   const double value = std::strtod(found->c_str(), &end);
-  if (found->empty() || *end != '\0')
-    throw Error("--" + name + " is '" + *found + "', expected a number");
+  if (found->empty() || *end != '\0' || !std::isfinite(value) || value < 0)
+    throw Error("--" + name + " is '" + *found +
+                "', expected a number of 0 or more");
   return value;
 }
 
@@ -99,23 +106,20 @@ static kiln_mode modeNamed(const std::string &name) {
 
 RunnerOptions runnerOptions(Options &options, const char *mode) {
   RunnerOptions chosen;
-  chosen.tokenBudget = options.number("token-budget", chosen.tokenBudget);
-  chosen.maxSequences = options.number("max-sequences", chosen.maxSequences);
+  chosen.tokenBudget = options.number("token-budget", chosen.tokenBudget, 1);
+  chosen.maxSequences = options.number("max-sequences", chosen.maxSequences, 1);
   chosen.maxPositions = options.number("max-positions", chosen.maxPositions);
-  chosen.pageTokens = options.number("page-tokens", chosen.pageTokens);
+  chosen.pageTokens = options.number("page-tokens", chosen.pageTokens, 1);
   chosen.pages = options.number("pages", chosen.pages);
   chosen.mode = modeNamed(options.text("mode", mode));
-  constexpr double kMsPerSecond = 1000;
-  chosen.budgetMs =
-      static_cast<int64_t>(options.real("prepare-budget", 0) * kMsPerSecond);
+  constexpr double kMsPerSecond = 1000, kMostMs = 1e12;
+  // Upwards: a budget of 0 would be Kiln's default.
+  chosen.budgetMs = static_cast<int64_t>(std::min(
+      std::ceil(options.real("prepare-budget", 0) * kMsPerSecond), kMostMs));
   chosen.cacheDir = options.text("cache-dir");
   chosen.nvrtcPath = options.text("nvrtc");
   chosen.isStrict = !options.flag("no-strict");
   chosen.hasGraphs = !options.flag("no-graphs");
-  if (chosen.tokenBudget < 1 || chosen.maxSequences < 1 ||
-      chosen.maxPositions < 0 || chosen.pageTokens < 1 || chosen.pages < 0)
-    throw Error("sizes are positive: --token-budget, --max-sequences, "
-                "--max-positions, --page-tokens, --pages");
   return chosen;
 }
 

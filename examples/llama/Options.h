@@ -21,7 +21,9 @@ public:
   Options(int count, char **words);
 
   std::string text(const std::string &name, const std::string &byDefault = "");
-  int64_t number(const std::string &name, int64_t byDefault);
+  /// A whole number of \p least or more. Throws Error for others.
+  int64_t number(const std::string &name, int64_t byDefault, int64_t least = 0);
+  /// A finite number of 0 or more. Throws Error for others.
   double real(const std::string &name, double byDefault);
   bool flag(const std::string &name);
   /// Throws Error for an option that the command does not have.

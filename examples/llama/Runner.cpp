@@ -92,7 +92,9 @@ void Runner::prepareWith(const kiln::Engine &engine, const char *what,
   kiln::PrepareOptions options;
   options.streams = &stream;
   options.stream_count = 1;
-  options.budget_ms = chosen.budgetMs / all;
+  // A share of 0 would be Kiln's default.
+  options.budget_ms =
+      chosen.budgetMs == 0 ? 0 : std::max<int64_t>(chosen.budgetMs / all, 1);
   for (int64_t i = 0; i < all; ++i) {
     const auto &[name, problem] = problems[static_cast<size_t>(i)];
     if (progress)

@@ -2,6 +2,7 @@
 #include "Commands.h"
 #include "Error.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstring>
 #include <kiln/kiln.hpp>
@@ -41,9 +42,17 @@ constexpr Command kCommands[] = {{"bench", llama::benchCommand},
                                  {"export", llama::exportCommand}};
 
 int run(int count, char **words) {
-  if (count < 2 || std::strcmp(words[1], "--help") == 0) {
-    std::fputs(kHelp, count < 2 ? stderr : stdout);
-    return count < 2 ? kWrongUse : 0;
+  if (count < 2) {
+    std::fputs(kHelp, stderr);
+    return kWrongUse;
+  }
+  // Also behind a command.
+  const auto isHelp = [](const char *word) {
+    return std::strcmp(word, "--help") == 0;
+  };
+  if (std::any_of(words + 1, words + count, isHelp)) {
+    std::fputs(kHelp, stdout);
+    return 0;
   }
   for (const Command &command : kCommands)
     if (std::strcmp(words[1], command.name) == 0) {

@@ -6,6 +6,7 @@
 #include "llama/Checkpoint.h"
 #include "llama/Error.h"
 #include "llama/MemoryNeeds.h"
+#include "llama/Options.h"
 #include "llama/RandomCheckpoint.h"
 #include "llama/Report.h"
 #include "llama/Runner.h"
@@ -306,6 +307,29 @@ TEST_CASE("copies from the host are in the order of the engine's stream") {
   CHECK(kilnFakeCallCount("cuMemcpyHtoD") == 0);
   CHECK(kilnFakeCallCount("cuMemcpyHtoDAsync") == 1);
   CHECK(kilnFakeCallCount("cuStreamSynchronize") == 1);
+}
+
+TEST_CASE("options are bounded, and a small budget is no default") {
+  const auto chosen = [](std::vector<std::string> words) {
+    std::vector<char *> pointers;
+    for (std::string &word : words)
+      pointers.push_back(word.data());
+    Options options(static_cast<int>(pointers.size()), pointers.data());
+    return runnerOptions(options);
+  };
+  CHECK(chosen({}).budgetMs == 0);
+  CHECK(chosen({"--prepare-budget", "1.5"}).budgetMs == 1500);
+  CHECK(chosen({"--prepare-budget", "0.0001"}).budgetMs == 1);
+  CHECK(chosen({"--prepare-budget", "1e300"}).budgetMs > 0);
+  for (const char *value : {"-1", "nan", "inf", "1s", ""})
+    CHECK_THROWS_WITH_AS(chosen({"--prepare-budget", value}),
+                         doctest::Contains("expected a number of 0 or more"),
+                         Error);
+  CHECK(chosen({"--max-sequences", "3"}).maxSequences == 3);
+  for (const char *value : {"0", "-1", "3x", "", "9223372036854775808"})
+    CHECK_THROWS_WITH_AS(chosen({"--max-sequences", value}),
+                         doctest::Contains("a whole number of 1 or more"),
+                         Error);
 }
 
 TEST_CASE("errors that a context survives are no loss") {
