@@ -33,4 +33,29 @@ checkpoint && \"$0\" bench --model checkpoint --mode predict --sequences 5 \
   kiln_add_llama_test(Examples.llamaHelp
     "\"$0\" --help && \"$0\" bench --help && echo exits with 0"
     "Exit codes:.*Exit codes:.*exits with 0")
+  # Set-ups beyond the room are refused, and are not set up for later commands.
+  kiln_add_llama_test(Examples.llamaLockstep
+    [=["$0" export --model tiny --out lockstep && "$0" lockstep \
+--model lockstep --mode predict --batch 4 --context 256 --tokens 64 \
+--cache-tokens 1024 <<END
+{"do": "setup", "kind": "decode", "batch": 4, "context": 9, "steps": 8}
+{"do": "setup", "kind": "decode", "batch": 5, "context": 9, "steps": 8}
+{"do": "decode", "steps": 8}
+{"do": "setup", "kind": "decode", "batch": 3, "context": 9, "steps": 8}
+{"do": "setup", "kind": "decode", "batch": 1, "context": 9, "steps": 248}
+{"do": "setup", "kind": "prefill", "sequences": 4, "cached": 0, "tokens": 17}
+{"do": "setup", "kind": "prefill", "sequences": 1.5, "cached": 0, "tokens": 1}
+{"do": "prefill"}
+{"do": "setup", "kind": "decode", "batch": 4, "context": 100, "steps": 8}
+{"do": "prefill"}
+{"do": "decode", "steps": 9}
+{"do": "decode", "steps": 8}
+{"do": "quit"}
+END]=]
+    "batch is 5, expected an integer of 1 to 4.*\
+nothing is set up for decoding.*batch is 3, but a block decodes without padding: ask for 4.*\
+steps is 248, expected an integer of 1 to 247.*\
+tokens is 17, but 4 sequences share a step of 64 tokens.*\
+sequences is 1.5, expected.*nothing is set up for prefills.*\
+nothing is set up for prefills.*steps is 9, expected.*tokens.*ok.:true")
 endif()

@@ -7,6 +7,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "Commands.h"
+#include "ConfigReader.h"
 #include "Error.h"
 #include "ManualSteps.h"
 #include "Report.h"
@@ -15,7 +16,6 @@
 #include <chrono>
 #include <iostream>
 #include <memory>
-#include <nlohmann/json.hpp>
 
 namespace llama {
 
@@ -31,14 +31,14 @@ public:
         results(gpu, kSlots * resultBytes()), start(gpu),
         end(gpu), done{Event(gpu), Event(gpu)} {}
 
-  Json answer(const Json &asked) {
-    const std::string what = asked.at("do");
+  Json answer(const ConfigReader &asked) {
+    const std::string what = asked.text("do");
     if (what == "setup")
       return setUp(asked);
     if (what == "decode")
-      return decode(asked.at("steps"));
+      return decode(asked);
     if (what == "prefill")
-      return prefill(asked.value("repeats", 1));
+      return prefill(asked);
     if (what == "rates") {
       const DeviceRates rates = deviceRates(gpu, runner);
       return {{"gb_per_s", rates.bytesPerNs},
@@ -47,11 +47,17 @@ public:
     if (what == "memory")
       return {{"memory", memoryReport(gpu, runner)},
               {"counts", countsReport(runner)}};
-    throw Error("there is nothing called '" + what + "' to do");
+    asked.refuse("do", "expected setup, decode, prefill, rates or memory");
   }
 
 private:
   static constexpr int kSlots = 2;
+
+  /// The sequences of a set-up, each with cached tokens and more to come.
+  struct Shape {
+    bool isDecode = false;
+    int64_t sequences = 0, cached = 0, tokens = 0;
+  };
 
   uint64_t resultBytes() const {
     return static_cast<uint64_t>(runner.options().maxSequences) *
@@ -59,39 +65,62 @@ private:
   }
 
   /// Fills the caches with the keys of random tokens.
-  void fill(int64_t count, int64_t length) {
-    const int64_t most =
-        std::max<int64_t>(runner.options().tokenBudget / count, 1);
-    for (int64_t first = 0; first < length; first += most)
-      runner.run(steps->prefill(count, first, std::min(most, length - first),
+  void fill(ManualSteps &chunks, const Shape &wanted) {
+    const int64_t most = runner.options().tokenBudget / wanted.sequences;
+    for (int64_t first = 0; first < wanted.cached; first += most)
+      runner.run(chunks.prefill(wanted.sequences, first,
+                                std::min(most, wanted.cached - first),
                                 vocabulary));
     gpu.synchronize();
   }
 
-  Json setUp(const Json &asked) {
-    const bool isDecode = asked.at("kind") == "decode";
-    sequences = asked.at(isDecode ? "batch" : "sequences");
-    cached = asked.at(isDecode ? "context" : "cached");
-    tokens = isDecode ? asked.at("steps") : asked.at("tokens");
-    if (sequences < 1 || cached < 0 || tokens < 1 ||
-        cached + tokens > runner.options().maxPositions)
-      throw Error(
-          "a set-up of " + std::to_string(sequences) + " sequences of " +
-          std::to_string(cached + tokens) + " positions, of which " +
-          std::to_string(runner.options().maxPositions) + " are prepared");
+  /// A shape that the runner has room for.
+  Shape readShape(const ConfigReader &asked) const {
+    const RunnerOptions &room = runner.options();
+    Shape wanted;
+    const std::string kind = asked.text("kind");
+    wanted.isDecode = kind == "decode";
+    if (!wanted.isDecode && kind != "prefill")
+      asked.refuse("kind", "expected decode or prefill");
+    wanted.sequences = asked.integer(wanted.isDecode ? "batch" : "sequences", 1,
+                                     room.maxSequences);
+    wanted.cached = asked.integer(wanted.isDecode ? "context" : "cached", 0,
+                                  room.maxPositions - 1);
+    wanted.tokens = asked.integer(wanted.isDecode ? "steps" : "tokens", 1,
+                                  room.maxPositions - wanted.cached);
+    const int64_t padded = runner.bucketOf(wanted.sequences);
+    if (wanted.isDecode && padded != wanted.sequences)
+      asked.refuse("batch", "but a block decodes without padding: ask for " +
+                                std::to_string(padded) +
+                                ", or start with this --batch");
+    if (!wanted.isDecode && wanted.tokens > room.tokenBudget / wanted.sequences)
+      asked.refuse("tokens", "but " + std::to_string(wanted.sequences) +
+                                 " sequences share a step of " +
+                                 std::to_string(room.tokenBudget) + " tokens");
+    return wanted;
+  }
+
+  /// After a set-up that is refused nothing is set up.
+  Json setUp(const ConfigReader &asked) {
+    steps.reset();
+    const Shape wanted = readShape(asked);
     const int64_t page = runner.options().pageTokens;
-    const int64_t pages = (cached + tokens + page - 1) / page * sequences + 1;
+    const int64_t positions = wanted.cached + wanted.tokens;
+    const int64_t pages = (positions + page - 1) / page * wanted.sequences + 1;
     if (pages > runner.pages())
       throw Error(std::to_string(pages) + " pages are needed, and there are " +
                   std::to_string(runner.pages()));
-    steps = std::make_unique<ManualSteps>(page, cached + tokens);
-    fill(sequences, cached);
+    auto made = std::make_unique<ManualSteps>(page, positions);
+    fill(*made, wanted);
+    shape = wanted;
+    steps = std::move(made);
     return Json::object();
   }
 
-  void requireSetUp() const {
-    if (!steps)
-      throw Error("nothing is set up");
+  void requireSetUp(bool isDecode) const {
+    if (!steps || shape.isDecode != isDecode)
+      throw Error(std::string("nothing is set up for ") +
+                  (isDecode ? "decoding" : "prefills"));
   }
 
   int32_t *slot(int64_t step) const {
@@ -99,11 +128,10 @@ private:
                                resultBytes());
   }
 
-  Json decode(int64_t count) {
-    requireSetUp();
-    if (count < 1 || count > tokens)
-      throw Error(std::to_string(count) + " steps, and room for " +
-                  std::to_string(tokens));
+  Json decode(const ConfigReader &asked) {
+    requireSetUp(true);
+    const int64_t count = asked.integer("steps", 1, shape.tokens);
+    const int64_t sequences = shape.sequences, cached = shape.cached;
     Json lists = Json::array();
     auto collect = [&](int64_t step) {
       done[step % kSlots].wait();
@@ -136,11 +164,14 @@ private:
                                   double(cached) + double(count) / 2)}};
   }
 
-  Json prefill(int64_t repeats) {
-    requireSetUp();
+  Json prefill(const ConfigReader &asked) {
+    requireSetUp(false);
+    constexpr int64_t kMostRepeats = 1 << 20;
+    const int64_t repeats = asked.integer("repeats", 1, kMostRepeats, 1);
     Json times = Json::array();
     for (int64_t i = 0; i < repeats; ++i) {
-      const Step step = steps->prefill(sequences, cached, tokens, vocabulary);
+      const Step step = steps->prefill(shape.sequences, shape.cached,
+                                       shape.tokens, vocabulary);
       gpu.synchronize();
       start.record();
       runner.run(step);
@@ -163,8 +194,8 @@ private:
   PinnedMemory results; ///< [slots][sequences]
   Event start, end;
   Event done[kSlots];
-  std::unique_ptr<ManualSteps> steps;
-  int64_t sequences = 0, cached = 0, tokens = 0;
+  std::unique_ptr<ManualSteps> steps; ///< null: nothing is set up
+  Shape shape;
 };
 
 void say(Json line) { std::cout << line.dump() << std::endl; }
@@ -176,9 +207,9 @@ int lockstepCommand(Options &options) {
   RunnerOptions room = runnerOptions(options);
   // The room of a race: sequences, positions of each, tokens of a step, tokens
   // of the cache.
-  room.maxSequences = options.number("batch", room.maxSequences);
+  room.maxSequences = options.number("batch", room.maxSequences, 1);
   room.maxPositions = options.number("context", room.maxPositions);
-  room.tokenBudget = options.number("tokens", room.tokenBudget);
+  room.tokenBudget = options.number("tokens", room.tokenBudget, 1);
   if (const int64_t cached = options.number("cache-tokens", 0))
     room.pages = 1 + (cached + room.pageTokens - 1) / room.pageTokens;
   options.requireNoOthers();
@@ -198,8 +229,9 @@ int lockstepCommand(Options &options) {
     if (line.empty())
       continue;
     try {
-      const Json asked = Json::parse(line);
-      if (asked.at("do") == "quit") {
+      const Json parsed = parseJson(line, "the line");
+      const ConfigReader asked(parsed, "the command");
+      if (asked.text("do") == "quit") {
         say({{"ok", true}});
         return 0;
       }

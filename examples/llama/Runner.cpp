@@ -175,6 +175,28 @@ int64_t Runner::keysOf(int64_t longest) const {
   return leastOf(keyClasses, longest);
 }
 
+/// Throws Error unless the arrays on host and device have room for \p step.
+void Runner::requireFit(const Step &step) const {
+  const StepRoom &room = inputs.room();
+  auto require = [](int64_t value, int64_t most, const char *what) {
+    if (value < 1 || value > most)
+      throw Error("a step of " + std::to_string(value) + what +
+                  ", expected 1 to " + std::to_string(most));
+  };
+  int64_t tokens = 0;
+  for (const auto *list : {&step.decodes, &step.prefills})
+    for (const ScheduledSequence &sequence : *list) {
+      require(sequence.tokens.size(), room.tokens, " tokens of a sequence");
+      require(sequence.length(), chosen.maxPositions,
+              " positions of a sequence");
+      require(sequence.pages.size(), room.columns, " pages of a sequence");
+      tokens += sequence.tokens.size();
+    }
+  require(tokens, room.tokens, " tokens");
+  require(static_cast<int64_t>(step.decodes.size() + step.prefills.size()),
+          room.sequences, " sequences");
+}
+
 static int64_t longestOf(const std::vector<ScheduledSequence> &sequences) {
   int64_t longest = 1;
   for (const ScheduledSequence &sequence : sequences)
@@ -239,6 +261,10 @@ const int32_t *Runner::runMixed(const Step &step) {
 }
 
 void Runner::probe(const Step &step) {
+  requireFit(step);
+  if (step.tokens > chosen.maxSequences)
+    throw Error(std::to_string(step.tokens) + " rows of logits, and room for " +
+                std::to_string(chosen.maxSequences));
   inputs.setMixed(step);
   Pass pass = mixedPass(step);
   pass.isProbe = true;
@@ -246,6 +272,7 @@ void Runner::probe(const Step &step) {
 }
 
 const int32_t *Runner::run(const Step &step) {
+  requireFit(step);
   return step.prefills.empty() ? runDecodes(step) : runMixed(step);
 }
 

@@ -65,8 +65,12 @@ public:
   /// Whether \p step can be enqueued before the host knows the tokens of the
   /// last one, which was \p last: the same decodes go on in the same rows.
   bool continues(const Step &step, const Step &last) const;
+  /// The batch that \p sequences decodes are padded to. Throws Error for more
+  /// than options().maxSequences.
+  int64_t bucketOf(int64_t sequences) const;
   /// Enqueues \p step. Its tokens are int32 [step.sampled] in device memory, in
-  /// the order of Step::samplers(); they stay until the next step.
+  /// the order of Step::samplers(); they stay until the next step. Throws Error
+  /// for a step beyond the room of options(), DeviceLost and kiln::Error.
   const int32_t *run(const Step &step);
   /// Enqueues \p step with a row of logits for each of its tokens and without
   /// sampling; not more tokens than options().maxSequences.
@@ -90,7 +94,7 @@ private:
                    const Progress &progress) const;
   void capture(const Progress &progress);
   static void decide(RunnerOptions &options, const ModelConfig &model);
-  int64_t bucketOf(int64_t sequences) const;
+  void requireFit(const Step &step) const;
   int64_t keysOf(int64_t longest) const;
   Pass decodePass(int64_t bucket, int64_t keys) const;
   const int32_t *runDecodes(const Step &step);

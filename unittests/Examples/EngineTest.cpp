@@ -5,6 +5,7 @@
 #include "llama/Bench.h"
 #include "llama/Checkpoint.h"
 #include "llama/Error.h"
+#include "llama/ManualSteps.h"
 #include "llama/MemoryNeeds.h"
 #include "llama/Options.h"
 #include "llama/RandomCheckpoint.h"
@@ -295,6 +296,28 @@ TEST_CASE("tokens that arrive beside an error are returned") {
   CHECK_THROWS_AS(server.step(), Error);
   server.cancel(1);
   CHECK(server.idle());
+}
+
+TEST_CASE("a step beyond the room of a runner is refused") {
+  EngineFixture f;
+  const Gpu gpu;
+  Runner runner(gpu, f.model, f.source, f.options, nullptr);
+  const auto vocabulary = static_cast<int32_t>(f.model.vocabSize);
+  const auto refuse = [&](const Step &step, const char *message) {
+    CHECK_THROWS_WITH_AS(runner.run(step), doctest::Contains(message), Error);
+    CHECK_THROWS_WITH_AS(runner.probe(step), doctest::Contains(message), Error);
+  };
+  ManualSteps steps(f.options.pageTokens), wide(f.options.pageTokens, 4096);
+  refuse(steps.prefill(5, 0, 8, vocabulary), "5 sequences, expected 1 to 4");
+  refuse(steps.decode(5, 8, false, vocabulary), "5 sequences, expected 1 to 4");
+  refuse(steps.prefill(4, 0, 17, vocabulary), "68 tokens, expected 1 to 64");
+  refuse(steps.prefill(1, 250, 16, vocabulary), "266 positions of a sequence");
+  refuse(wide.prefill(1, 0, 8, vocabulary), "64 pages of a sequence");
+  refuse(steps.prefillOf({{}, {5}}), "0 tokens of a sequence");
+  CHECK_THROWS_WITH_AS(runner.probe(steps.prefill(1, 0, 5, vocabulary)),
+                       "5 rows of logits, and room for 4", Error);
+  runner.run(steps.prefill(4, 0, 16, vocabulary));
+  runner.probe(steps.prefill(1, 0, 4, vocabulary));
 }
 
 TEST_CASE("copies from the host are in the order of the engine's stream") {
