@@ -8,31 +8,12 @@
 #include "Commands.h"
 #include "Error.h"
 #include "ManualSteps.h"
+#include "TokenLists.h"
 
 #include <algorithm>
 #include <fstream>
-#include <nlohmann/json.hpp>
 
 namespace llama {
-
-namespace {
-
-using TokenLists = std::vector<std::vector<int32_t>>;
-
-TokenLists readTokens(const std::string &path, int64_t vocabulary) {
-  std::ifstream file(path);
-  if (!file)
-    throw Error(path + " cannot be read");
-  const auto lists = nlohmann::json::parse(file).get<TokenLists>();
-  for (const auto &list : lists)
-    for (int32_t token : list)
-      if (token < 0 || token >= vocabulary)
-        throw Error(path + " has token " + std::to_string(token) +
-                    ", outside of the vocabulary");
-  return lists;
-}
-
-} // namespace
 
 int logitsCommand(Options &options) {
   const std::string tokensPath = options.text("tokens"),
@@ -44,7 +25,7 @@ int logitsCommand(Options &options) {
   ChosenModel chosen = chooseModel(options);
   RunnerOptions room = runnerOptions(options, "predict");
   options.requireNoOthers();
-  const TokenLists lists = readTokens(tokensPath, chosen.config.vocabSize);
+  const TokenLists lists = readTokenLists(tokensPath, chosen.config.vocabSize);
   int64_t all = 0, longest = 1;
   for (const auto &list : lists) {
     longest = std::max(longest, static_cast<int64_t>(list.size()));
