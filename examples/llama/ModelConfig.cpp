@@ -88,6 +88,11 @@ void refuseUnsupported(const ConfigReader &config) {
 /// width for them pass.
 void refuseWindows(const ConfigReader &config, const ModelConfig &model) {
   if (const Json *types = config.find("layer_types")) {
+    if (!types->is_array() ||
+        types->size() != static_cast<size_t>(model.layers))
+      config.refuse("layer_types", "expected an array with the types of " +
+                                       std::to_string(model.layers) +
+                                       " layers");
     for (const Json &type : *types)
       if (type != "full_attention")
         config.refuse("layer_types", "only full_attention is supported");

@@ -169,6 +169,17 @@ TEST_CASE("sliding windows are refused where a layer uses them") {
   wide["sliding_window"] = 512; // As long as the longest sequence.
   CHECK(parse(wide).layers == 2);
 
+  // Types of layers say more than a width, if each layer has one.
+  json typed = mistral;
+  typed["sliding_window"] = 256;
+  for (const json &types :
+       {json::array(), json("full_attention"), json{"full_attention"},
+        json{"full_attention", "full_attention", "full_attention"}})
+    refuse(typed, "layer_types", types, "the types of 2 layers");
+  refuse(typed, "layer_types", {"full_attention", 1});
+  typed["layer_types"] = {"full_attention", "full_attention"};
+  CHECK(parse(typed).layers == 2);
+
   json qwen = configOf("qwen2", "Qwen2ForCausalLM");
   qwen["sliding_window"] = 256;
   qwen["max_window_layers"] = 1;
