@@ -2,7 +2,6 @@
 #include "DeviceWeights.h"
 
 #include "Checkpoint.h"
-#include "Error.h"
 #include "RandomWeights.h"
 #include "RandomWeightsPtx.h"
 #include "WeightNames.h"
@@ -153,18 +152,23 @@ private:
     uploadRows(gpu, place.address, data, rowsOf(spec, place));
   }
 
-  /// The elements as bf16, where they have another type.
+  /// The elements as bf16, where they have another of checkWeights()' types.
   static std::vector<uint16_t> roundedOf(const Tensor &tensor) {
-    if (tensor.dtype == DType::BF16)
-      return {};
-    if (tensor.dtype != DType::F32)
-      throw Error("weights of type " + std::string(nameOf(tensor.dtype)) +
-                  " are not implemented: BF16 and F32 are");
-    std::vector<uint16_t> rounded(tensor.bytes / sizeof(float));
+    if (tensor.dtype == DType::F32)
+      return roundedElements<float>(tensor, [](float value) { return value; });
+    if (tensor.dtype == DType::F16)
+      return roundedElements<uint16_t>(tensor, fp16ToFloat);
+    return {};
+  }
+
+  template <class Element, class ToFloat>
+  static std::vector<uint16_t> roundedElements(const Tensor &tensor,
+                                               const ToFloat &toFloat) {
+    std::vector<uint16_t> rounded(tensor.bytes / sizeof(Element));
     for (size_t i = 0; i < rounded.size(); ++i) {
-      float value;
-      std::memcpy(&value, tensor.data + i * sizeof(float), sizeof(float));
-      rounded[i] = roundToBf16(value);
+      Element element;
+      std::memcpy(&element, tensor.data + i * sizeof(Element), sizeof(Element));
+      rounded[i] = roundToBf16(toFloat(element));
     }
     return rounded;
   }
@@ -199,12 +203,17 @@ uint64_t DeviceWeights::bytesOf(const ModelConfig &model) {
   return planWeights(model, 0).bytes;
 }
 
+static void requireSource(const ModelConfig &model,
+                          const WeightSource &source) {
+  if (source.checkpoint)
+    requireWeights(model, *source.checkpoint);
+}
+
 DeviceWeights::DeviceWeights(const Gpu &gpu, const ModelConfig &model,
                              const WeightSource &source,
                              const Progress &progress)
-    : memory(gpu, bytesOf(model), MemoryUse::Weights) {
-  if (source.checkpoint)
-    requireWeights(model, *source.checkpoint);
+    : memory((requireSource(model, source), gpu), bytesOf(model),
+             MemoryUse::Weights) {
   const Plan plan = planWeights(model, memory.address());
   embed = plan.embed;
   norm = plan.norm;

@@ -52,4 +52,19 @@ float bf16ToFloat(uint16_t bits) {
   return value;
 }
 
+float fp16ToFloat(uint16_t bits) {
+  constexpr int kMantissaBits = 10, kMaxExponent = 31, kBias = 15;
+  const int exponent = bits >> kMantissaBits & kMaxExponent;
+  const int mantissa = bits & ((1 << kMantissaBits) - 1);
+  float value = 0;
+  if (exponent == kMaxExponent)
+    value = mantissa == 0 ? INFINITY : NAN;
+  else if (exponent == 0) // subnormal
+    value = std::ldexp(float(mantissa), 1 - kBias - kMantissaBits);
+  else
+    value = std::ldexp(float(mantissa | 1 << kMantissaBits),
+                       exponent - kBias - kMantissaBits);
+  return bits & 0x8000 ? -value : value;
+}
+
 } // namespace llama

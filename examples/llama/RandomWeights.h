@@ -48,8 +48,9 @@ void fillRandomWeights(uint16_t *out, uint64_t key, uint64_t first,
 /// \p value rounded to bf16, nearest even, as bits. NaN stays NaN.
 uint16_t roundToBf16(float value);
 
-/// The number that the bits of a bf16 stand for.
+/// The numbers that the bits of a bf16 and of an fp16 stand for.
 float bf16ToFloat(uint16_t bits);
+float fp16ToFloat(uint16_t bits);
 
 } // namespace llama
 

@@ -11,7 +11,9 @@
 #include "llama/RandomCheckpoint.h"
 #include "llama/Report.h"
 #include "llama/Runner.h"
+#include "llama/SafetensorsWriter.h"
 #include "llama/Server.h"
+#include "llama/WeightNames.h"
 
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
@@ -330,6 +332,33 @@ TEST_CASE("copies from the host are in the order of the engine's stream") {
   CHECK(kilnFakeCallCount("cuMemcpyHtoD") == 0);
   CHECK(kilnFakeCallCount("cuMemcpyHtoDAsync") == 1);
   CHECK(kilnFakeCallCount("cuStreamSynchronize") == 1);
+}
+
+TEST_CASE("checkpoints of fp16 are loaded, of other types refused at once") {
+  EngineFixture f;
+  const Gpu gpu;
+  const auto write = [&](DType type, const std::vector<uint16_t> &element) {
+    std::vector<TensorDeclaration> tensors;
+    for (const WeightSpec &spec : weightSpecs(f.model))
+      tensors.push_back({spec.name, type, spec.shape});
+    SafetensorsWriter writer(f.folder.path + "/model.safetensors", tensors);
+    while (writer.remaining() > 0)
+      writer.write(element.data(), element.size() * sizeof(uint16_t));
+    writer.finish();
+    f.checkpoint.emplace(f.folder.path);
+  };
+  write(DType::F16, {0xc500});
+  {
+    const DeviceWeights weights(gpu, f.model, f.source, nullptr);
+    for (DeviceAddress address : {weights.lastNorm(), weights.layer(0).gateUp})
+      CHECK(*reinterpret_cast<const uint16_t *>(address) == 0xc0a0);
+  }
+  write(DType::I32, {0, 0});
+  const uint64_t before = kilnFakeCallCount("cuMemAlloc");
+  CHECK(refusalOf([&] {
+          DeviceWeights(gpu, f.model, f.source, nullptr);
+        }).find("has the type I32") != std::string::npos);
+  CHECK(kilnFakeCallCount("cuMemAlloc") == before);
 }
 
 TEST_CASE("options are bounded, and a small budget is no default") {

@@ -6,6 +6,7 @@
 #include <doctest/doctest.h>
 #include <limits>
 #include <string>
+#include <utility>
 #include <vector>
 
 using namespace llama;
@@ -20,6 +21,17 @@ TEST_CASE("floats are rounded to the nearest bf16, ties to even") {
   CHECK(std::isnan(
       bf16ToFloat(roundToBf16(std::numeric_limits<float>::quiet_NaN()))));
   CHECK(bf16ToFloat(0xc0a0) == -5.0f);
+}
+
+TEST_CASE("the bits of an fp16 stand for its number") {
+  for (const auto &[bits, value] :
+       {std::pair(0x3c00, 1.0f), std::pair(0xc500, -5.0f),
+        std::pair(0x7bff, 65504.0f), std::pair(0x0001, 0x1p-24f),
+        std::pair(0x03ff, 1023 * 0x1p-24f), std::pair(0x0400, 0x1p-14f),
+        std::pair(0x7c00, INFINITY), std::pair(0xfc00, -INFINITY)})
+    CHECK(fp16ToFloat(static_cast<uint16_t>(bits)) == value);
+  CHECK(std::isnan(fp16ToFloat(0x7e00)));
+  CHECK(std::signbit(fp16ToFloat(0x8000)));
 }
 
 TEST_CASE("weights are these bits, on every machine and in every version") {
