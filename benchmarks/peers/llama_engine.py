@@ -153,12 +153,14 @@ class EngineSide:
 
 
 def lockstep_command(program, model, cases, seed, weights=None):
-    """The command line of an engine that has room for all of the cases."""
+    """The command line of an engine that has room for all of the cases.
+    `weights`: the folder of a checkpoint of the model; default: random ones."""
     def cached(case):
         return case.batch * -(-case.positions // PAGE_TOKENS) * PAGE_TOKENS
 
-    command = [
-        str(program), "lockstep", "--model", model, "--seed", str(seed),
+    return [
+        str(program), "lockstep", "--model", str(weights or model),
+        "--seed", str(seed),
         # Sequences, and positions of each.
         "--batch", str(max(case.batch for case in cases)),
         "--context", str(max(case.positions for case in cases)),
@@ -166,7 +168,6 @@ def lockstep_command(program, model, cases, seed, weights=None):
         # not take the rest of the memory, which the peers need.
         "--tokens", str(max(case.pass_tokens for case in cases)),
         "--cache-tokens", str(max(map(cached, cases)))]
-    return command + (["--weights", str(weights)] if weights else [])
 
 
 def run_command(program, *arguments, timeout_s=300):

@@ -188,11 +188,15 @@ class CasesTest(unittest.TestCase):
     def test_the_room_of_an_engine(self):
         cases = llama_race_cases.parse_cases(
             "llama-3-8b:64@1024,llama-3-8b:1x512+7680", 32)["llama-3-8b"]
-        command = lockstep_command("engine", "llama-3-8b", cases, 5, "folder")
+        command = lockstep_command("engine", "llama-3-8b", cases, 5)
         self.assertEqual(command, [
             "engine", "lockstep", "--model", "llama-3-8b", "--seed", "5",
             "--batch", "64", "--context", "8192", "--tokens", "512",
-            "--cache-tokens", str(64 * 1152), "--weights", "folder"])
+            "--cache-tokens", str(64 * 1152)])
+        # A checkpoint is named by its folder.
+        command[command.index("llama-3-8b")] = "folder"
+        self.assertEqual(command, lockstep_command(
+            "engine", "llama-3-8b", cases, 5, "folder"))
 
     def test_configs(self):
         for name, config in llama_configs.NUMERICS.items():
