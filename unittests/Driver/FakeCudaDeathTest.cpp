@@ -63,7 +63,7 @@ struct Handles : FakeDriver {
     copy.dstMemoryType = CU_MEMORYTYPE_DEVICE;
     copy.dstDevice = memory;
     copy.srcPitch = copy.dstPitch = copy.WidthInBytes = copy.Height = 8;
-    return cuMemcpy2DUnaligned(&copy);
+    return cuMemcpy2DAsync(&copy, stream);
   }
   /// The first byte of the memory.
   uint8_t byte() const { return *reinterpret_cast<const uint8_t *>(memory); }
