@@ -83,8 +83,9 @@ public:
 
   /// Step 1 for one stored logit.
   float raw(float logit) const {
-    // The sum makes +0 of -0.
-    float x = fmaf(logit, params.scale, 0.0f);
+    // The sum makes +0 of -0, also of a product that underflows: fmaf with 0
+    // would not, and a product and a sum would be contracted to it.
+    float x = fmaf(logit, params.scale, 0.0f) + 0.0f;
     if constexpr (kSignature.softcap)
       x = params.softcap * tanhf(x * params.inverseCap) + 0.0f;
     return x;

@@ -79,6 +79,15 @@ TEST_CASE("emulated: the greatest logit among several turns") {
                uint64_t(20003 - first)}}});
 }
 
+TEST_CASE("emulated: products of logits that underflow are equal zeros") {
+  for (const char *rules : {"", " logprobs=1 top=5"})
+    check({{"sample",
+            std::string("rows=1 vocab=9001 dtype=fp32 scale=0.25") + rules,
+            {"block.t256.i2"},
+            TrialData::Usual,
+            {SampleOperand::Logits, 0, 0, -1.4e-45f, 9001}}});
+}
+
 TEST_CASE("emulated: tokens where warps and pairs have no instructions") {
   Patch warps("sample/SampleWarp.cuh", "__CUDA_ARCH__ >= 800", "false");
   Patch pairs("sample/SampleGreatest.cuh", "__CUDA_ARCH__ >= 800", "false");
