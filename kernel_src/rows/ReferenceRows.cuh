@@ -54,6 +54,8 @@ class ReferenceRows {
 public:
   static void run(const ReferenceRowParams &params) {
     const RowParams &rows = params.row;
+    if (params.output == RowOperand::Scales && params.scalesAlongRows)
+      return finishScalesAlongRows(params);
     for (long long row = params.rowBegin + blockIdx.x; row < params.rowEnd;
          row += gridDim.x) {
       if constexpr (isReduction(kOp)) {
@@ -365,22 +367,36 @@ private:
             combineBlock(greatest.bound, greater)};
   }
 
-  /// Line \p line of the scales: all scales of a row, or one of each row.
-  static void finishScales(const ReferenceRowParams &params, long long line) {
+  /// All scales of a row.
+  static void finishScales(const ReferenceRowParams &params, long long row) {
     if constexpr (kSignature.quantizes()) {
-      const RowParams &rows = params.row;
-      const bool alongRows = params.scalesAlongRows;
-      const long long count = alongRows ? rows.rows : scalesOfRow(rows);
-      for (long long at = 0; at < count; ++at) {
-        const long long row = alongRows ? at : line;
-        const Magnitude magnitude =
-            magnitudeOf(rows, row, columnsOf(rows, alongRows ? line : at),
-                        statisticsOf(rows, row));
-        if (threadIdx.x == 0)
-          store(params, (line - params.rowBegin) * count + at,
-                scaleOf(magnitude));
+      const long long count = scalesOfRow(params.row);
+      const Statistics statistics = statisticsOf(params.row, row);
+      for (long long at = 0; at < count; ++at)
+        finishScale(params, (row - params.rowBegin) * count + at, row, at,
+                    statistics);
+    }
+  }
+  /// Scales of which a line has one of each row: a block makes some of them.
+  static void finishScalesAlongRows(const ReferenceRowParams &params) {
+    if constexpr (kSignature.quantizes()) {
+      const long long count = params.row.rows;
+      const long long all = (params.rowEnd - params.rowBegin) * count;
+      for (long long index = blockIdx.x; index < all; index += gridDim.x) {
+        const long long row = index % count;
+        finishScale(params, index, row, params.rowBegin + index / count,
+                    statisticsOf(params.row, row));
       }
     }
+  }
+  /// Scale \p at of row \p row.
+  static void finishScale(const ReferenceRowParams &params, long long index,
+                          long long row, long long at,
+                          const Statistics &statistics) {
+    const Magnitude magnitude =
+        magnitudeOf(params.row, row, columnsOf(params.row, at), statistics);
+    if (threadIdx.x == 0)
+      store(params, index, scaleOf(magnitude));
   }
 
   static void finishRow(const ReferenceRowParams &params, long long row,

@@ -72,12 +72,13 @@ protected:
     }
   }
 
-  /// The most threads that each still have registers for two vectors in flight.
+  /// The most threads that each still have registers for two vectors in flight,
+  /// or for those that share a scale.
   static int widestGroup(const RowSignature &signature, ReloadRowsConfig config,
                          const DeviceModel &device) {
-    config.items = 2;
     for (int threads : {1024, 512}) {
       config.rowThreads = config.blockThreads = threads;
+      config.items = std::max(2, itemsOfScale(signature, config));
       if (!checkRegisters(signature, config, device))
         return threads;
     }

@@ -88,7 +88,8 @@ static int64_t unpackedRegisters(const RowSignature &signature,
     return registers;
   }
   if (signature.chain.size() > 0)
-    registers += resultRegisters(signature, config.vector, config.rowThreads);
+    registers += resultRegisters(signature, config.vector, config.rowThreads,
+                                 config.rows);
   constexpr int64_t kBounds = 4, kVectorMore = 8, kFew = 3, kFewOfWarp = 4;
   constexpr int64_t kMany = 5;
   const bool isWide = signature.in == DType::FP32;
@@ -135,7 +136,7 @@ static int64_t workingRegisters(const RowSignature &signature,
   int64_t registers =
       kept + kBase + shared +
       std::max<int64_t>(config.vector / 2, kLeastUnpacked) +
-      resultRegisters(signature, config.vector, config.rowThreads);
+      resultRegisters(signature, config.vector, config.rowThreads, config.rows);
   bool isLayerNorm = signature.op == RowOp::LayerNorm;
   if (isLayerNorm)
     registers += kMoments + (signature.quantizes() ? kPlain : 0);

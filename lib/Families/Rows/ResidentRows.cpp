@@ -428,12 +428,12 @@ static N sharedOperandNs(const RowProblem &problem,
   if (const int64_t further = ceilDiv(vectors, 2) - 1; further > 0)
     ns = ns * (N(1) + given<N>(double(further), "further loads") *
                           fitted<N>(kBusyL2, "busy L2 over idle"));
-  // Quantised results need the weights for the statistics, and again for the
-  // results unless the weighted values are kept. Shifted operands are loaded
-  // as they are used, a vector at a time.
+  // Results with a scale for the row need the weights for the statistics, and
+  // again for the results unless the weighted values are kept. Shifted operands
+  // are loaded as they are used, a vector at a time.
   constexpr double kOnceMoreNs = 150, kShiftedNs = 285;
   const N each = given<N>(double(vectors), "vectors");
-  if (problem.quantizes() && !config.unpacked)
+  if (problem.quantizes() && !hasBlocks(problem) && !config.unpacked)
     ns += each * fitted<N>(kOnceMoreNs, "once more", "ns");
   if (config.start != 0)
     ns += each * fitted<N>(kShiftedNs, "shifted", "ns");

@@ -33,9 +33,10 @@ bool reducesTwice(const RowProblem &problem);
 int furtherPasses(const RowProblem &problem);
 
 /// Registers of a thread for results that wait for the scale of their block,
-/// and for the values of a chain beside the one that it computes.
+/// and for the values of a chain beside the one that it computes. A thread has
+/// \p rows rows.
 int64_t resultRegisters(const RowSignature &signature, int vector,
-                        int rowThreads);
+                        int rowThreads, int rows = 1);
 
 /// \p vectors of \p elements elements from each matrix, in registers.
 ThreadLoads loadsOf(const RowProblem &problem, int64_t vectors,

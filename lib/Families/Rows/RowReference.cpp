@@ -43,7 +43,10 @@ std::unique_ptr<Reference> makeRowReference(RowKind kind,
         if (kind == RowKind::Pointwise &&
             part.operand == ElementwiseOperand::Scales)
           params.output = RowOperand::Scales;
-        return config.blocks(part.rows());
+        const bool sharesLines =
+            params.output == RowOperand::Scales && rows.scaleY.alongRows;
+        return config.blocks(sharesLines ? part.rows() * rows.rows
+                                         : part.rows());
       });
 }
 

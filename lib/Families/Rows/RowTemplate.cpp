@@ -177,12 +177,13 @@ int furtherPasses(const RowProblem &problem) {
 }
 
 int64_t resultRegisters(const RowSignature &signature, int vector,
-                        int rowThreads) {
+                        int rowThreads, int rows) {
   constexpr int64_t kScale = 6, kOfLink = 2;
   int64_t registers = kOfLink * signature.chain.size();
-  if (signature.hasBlocks())
-    registers +=
-        kScale + signature.scaleShare(vector, rowThreads).items * vector;
+  if (signature.hasBlocks()) {
+    const int items = signature.scaleShare(vector, rowThreads).items;
+    registers += kScale + (items > 1 ? rows : 1) * items * vector;
+  }
   return registers;
 }
 

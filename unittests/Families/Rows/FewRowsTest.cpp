@@ -96,6 +96,19 @@ TEST_CASE("the first choices of quantised blocks and chains do not spill") {
   }
 }
 
+TEST_CASE("long rows behind chains of many matrices have configs") {
+  for (const char *text :
+       {"elementwise op=add,mul,add,mul rows=1000 cols=32771 dtype=bf16 "
+        "out=fp8_e4m3 scale_y=1x128",
+        "elementwise op=silu,mul,add,add,relu rows=1000 cols=65537 dtype=bf16 "
+        "out=int8 scale_y=1x128",
+        "elementwise op=add,mul rows=1000 cols=65536 dtype=bf16 align=2 "
+        "out=fp8_e4m3 scale_y=1x128"}) {
+    CAPTURE(std::string(text));
+    CHECK(!choicesOf(text).ranked.empty());
+  }
+}
+
 // Found by sweeps of an H200: some configs were refused because ptxas spilled,
 // and others were fastest, or no longer spill.
 TEST_CASE("configs of which ptxas spills are no candidates, the fastest are") {
