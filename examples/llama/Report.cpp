@@ -7,8 +7,6 @@
 
 namespace llama {
 
-static constexpr double kNsPerMs = 1e6;
-
 nlohmann::json memoryReport(const Gpu &gpu, Runner &runner) {
   nlohmann::json report;
   uint64_t known = 0;
@@ -133,6 +131,9 @@ DeviceRates deviceRates(const Gpu &gpu, Runner &runner) {
   const std::string nvrtc = runner.options().nvrtcPath;
   if (!nvrtc.empty())
     options.nvrtc_path = nvrtc.c_str();
+  const std::string cache = runner.options().cacheDir;
+  if (!cache.empty())
+    options.cache_dir = cache.c_str();
   const kiln::Engine engine = kiln::Engine::create(options).orThrow();
   const DeviceWeights &weights = runner.modelWeights();
   return {readRate(gpu, weights, engine), productRate(gpu, weights, engine)};

@@ -27,11 +27,12 @@ nlohmann::json countsReport(Runner &runner,
 
 /// The rates of the device, measured now: it reads the weights, by a sum over
 /// them, and multiplies a square part of them with itself. A rate is 0 where
-/// there is too little of them, or no room for the result. Some 50 ms.
+/// there is too little of them, or no room for the result. Some 50 ms,
+/// and seconds where its two kernels are not in the cache yet.
 DeviceRates deviceRates(const Gpu &gpu, Runner &runner);
 
-/// The share of the roofline that steps reach which only decode, and the share
-/// of those that compute prompts.
+/// The share of the roofline of the steps that only decode, and that of the
+/// steps that compute prompts.
 nlohmann::json rooflineReport(const Roofline &roofline,
                               const DeviceRates &rates);
 /// The same in sentences.

@@ -1,7 +1,7 @@
 //===- RequestLedger.h - which requests have their tokens -----------------===//
 //
-// The requests of a workload, for the words when the device is lost: no token
-// that has not arrived on the host will, and nothing of the cache is left.
+// The requests of a workload, for the message when the device is lost: tokens
+// that have not arrived on the host are lost, and so is the cache.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KILN_EXAMPLES_LLAMA_REQUESTLEDGER_H
@@ -23,8 +23,8 @@ public:
   }
   void gotToken(SequenceId id, bool isLast);
 
-  /// The requests that a device takes along that is lost now, \p notSubmitted
-  /// of which are still to come: "5 of 8 requests are complete; lost are 6 (12
+  /// Describes the requests when the device is lost and \p notSubmitted of them
+  /// were not submitted yet: "5 of 8 requests are complete; lost are 6 (12
   /// of 20 tokens), 7 (0 of 20 tokens), and 1 was not submitted". Many are
   /// counted and not named.
   std::string lossText(int64_t notSubmitted) const;

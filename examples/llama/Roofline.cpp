@@ -56,7 +56,6 @@ double decodeBytes(const ModelConfig &model, int64_t sequences, double keys) {
 }
 
 StepTotals Roofline::totals(bool ofDecodes, const DeviceRates &rates) const {
-  constexpr double kNsPerMs = 1e6;
   StepTotals totals;
   for (const TimedStep &step : steps) {
     if (step.work.isDecode != ofDecodes)

@@ -36,6 +36,8 @@ struct DeviceRates {
   double bytesPerNs = 0, flopsPerNs = 0;
 };
 
+constexpr double kNsPerMs = 1e6;
+
 /// Steps of one kind.
 struct StepTotals {
   int64_t steps = 0;
@@ -44,8 +46,8 @@ struct StepTotals {
 
   /// 0: there are no steps, or the rates that count are not known.
   double share() const { return ms > 0 ? leastMs / ms : 0; }
-  double bytesPerNs() const { return ms > 0 ? bytes / (ms * 1e6) : 0; }
-  double flopsPerNs() const { return ms > 0 ? flops / (ms * 1e6) : 0; }
+  double bytesPerNs() const { return ms > 0 ? bytes / (ms * kNsPerMs) : 0; }
+  double flopsPerNs() const { return ms > 0 ? flops / (ms * kNsPerMs) : 0; }
 };
 
 /// Collects steps and their times. Not thread-safe.

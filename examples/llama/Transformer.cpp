@@ -162,7 +162,7 @@ kiln::Rope Transformer::rope(int64_t tokens, int64_t index,
   call.pageTable(arrays.pageTable, room.step.sequences, room.step.columns);
   if (hasSequences)
     call.sequences(arrays.sequences);
-  // Nothing in a step writes them.
+  // In a step only its last launch, the sampler, writes them.
   return call.constantArrays().dependent();
 }
 

@@ -24,8 +24,11 @@ Models: --model NAME (a preset) or --model FOLDER (config.json, safetensors);
 Room: --token-budget, --max-sequences, --max-positions, --page-tokens, --pages.
 Kiln: --mode tune|predict (of preparing), --prepare-budget SECONDS,
 --cache-dir, --nvrtc, --no-strict, --no-graphs.
-bench: --sequences N --prompt N --new N (all at once), or --rate R (Poisson),
---requests N, --json FILE, --ends (end tokens end a sequence).
+bench: --sequences N --prompt N --new N (all at once), or --rate R (Poisson)
+with --requests N, medians --prompt N --new N, --most-prompt N, --most-new N,
+--shared-prefix N; --workload-seed S, --no-shared-prefixes, --json FILE, --ends
+(end tokens end a sequence).
+lockstep: --batch N --context N --tokens N --cache-tokens N (the room).
 logits: --tokens FILE --out FILE [--chunk N] [--one-by-one].
 export: --out FOLDER [--config FILE].
 
