@@ -63,10 +63,10 @@ enum kiln_attention_mask_value {
   KILN_ATTENTION_MASK_WINDOW = 20  ///< p - left <= j <= p + right
 };
 
-/// Flags of a problem that is described before its memory exists: it has the
-/// array although the address is null. A call does not need these flags, except
-/// for KILN_ATTENTION_LATENT where v has another address or other strides than
-/// k.
+/// KILN_ATTENTION_HAS_...: a problem that is described before its memory exists
+/// has the array, although the address is null. A call does not need these
+/// flags. It needs KILN_ATTENTION_LATENT where v has another address or other
+/// strides than k; KILN_ATTENTION_CACHED_KEYS is for calls alone.
 enum kiln_attention_flag {
   KILN_ATTENTION_HAS_LSE = 1,
   KILN_ATTENTION_HAS_SINKS = 2,
@@ -77,8 +77,8 @@ enum kiln_attention_flag {
   KILN_ATTENTION_HAS_PAGE_TABLE = 64,
   KILN_ATTENTION_HAS_PAGE_OFFSETS = 128,
   /// MLA (multi-head latent attention): V is the first value_dim elements of
-  /// the rows of K, and v is ignored, except for a scale of its own: without
-  /// one V has K's. A v with the address and the strides of k means the same.
+  /// the rows of K, and only the scale of v is read; without one V has K's
+  /// scale. A v with the address and the strides of k means the same.
   KILN_ATTENTION_LATENT = 256,
   /// For a launch with KILN_CALL_DEPENDENT, ignored by others: the keys of a
   /// cache are complete, as a constant operand is, except for the last tokens

@@ -35,8 +35,7 @@ enum kiln_rope_flag {
   KILN_ROPE_INT64 = 1,
   /// Weights of the norm are 1 + q_weight and 1 + k_weight: Gemma.
   KILN_ROPE_UNIT_OFFSET = 2,
-  // A problem that is described before its memory exists has the array,
-  // although
+  // A problem that is described before its memory exists has the array although
   // the address is null. A call does not need these flags.
   KILN_ROPE_HAS_SLOTS = 4,
   KILN_ROPE_HAS_PAGE_TABLE = 8,
@@ -106,7 +105,7 @@ typedef struct kiln_rope_args {
   const void *positions;           ///< [tokens]; not read without rotary_dim
                                    ///< and page_table, and then null
   const void *slots;               ///< [tokens]; not with a page_table
-  const int32_t *page_table;       ///< [rows][page_table_columns]
+  const int32_t *page_table;       ///< [page_table_rows][page_table_columns]
   const int32_t *sequences;        ///< [tokens]; null: token t is sequence t
   int64_t page_size;               ///< tokens of a page of the caches
   int64_t page_count;              ///< that the caches hold

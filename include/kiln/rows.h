@@ -83,8 +83,8 @@ enum kiln_elementwise_slot {
   /// + i: operand of the chain's link i; links that are KILN_POINTWISE_NONE are
   /// not counted.
   KILN_ELEMENTWISE_POINTWISE = 2,
-  KILN_ELEMENTWISE_SCALES = ///< of y
-  KILN_ELEMENTWISE_POINTWISE + KILN_MAX_POINTWISE,
+  /// Scales of y.
+  KILN_ELEMENTWISE_SCALES = KILN_ELEMENTWISE_POINTWISE + KILN_MAX_POINTWISE,
   KILN_ELEMENTWISE_SLOT_COUNT = KILN_ELEMENTWISE_SCALES + 1
 };
 

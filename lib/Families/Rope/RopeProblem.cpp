@@ -268,7 +268,7 @@ llvm::StringRef enumeratorText(RopeSlots slots) {
       {RopeSlots::Table, "kiln::RopeSlots::Table"}};
   return nameIn(kNames, slots, {});
 }
-/// The kinds that caches may have.
+
 static constexpr SignatureFields kRopeSignatureFields(
     SignatureField{"type", "type", &RopeSignature::type, true, kRopeTypeNames},
     SignatureField{"cache", "cache", &RopeSignature::cache, true, kCacheNames},
