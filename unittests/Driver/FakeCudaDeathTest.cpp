@@ -5,6 +5,7 @@
 
 #include <cuda.h>
 
+#include <cstdlib>
 #include <functional>
 #include <thread>
 #include <vector>
@@ -34,6 +35,8 @@ struct Handles : FakeDriver {
     REQUIRE(cuMemPoolCreate(&pool, &properties) == CUDA_SUCCESS);
     capture();
   }
+  /// Calls free nothing of a dead context.
+  ~Handles() { std::free(pinned); }
 
   /// Makes a graph of the kernel "slow", a memset and the kernel "quick".
   void capture() {
