@@ -324,15 +324,13 @@ typedef struct kiln_pointwise {
 enum kiln_call_flag {
   /// The launch may begin before the kernel ahead of it in the stream has ended
   /// (programmatic dependent launch). Its kernel waits for that one before it
-  /// reads or writes anything but operands with KILN_OPERAND_CONSTANT, and
-  /// those
-  /// that KILN_ROPE_CONSTANT_ARRAYS and KILN_ATTENTION_CACHED_KEYS name, which
-  /// it may read at once. These have to be complete: neither the last launch of
-  /// this stream that was ordered in full nor work behind it may write them; a
-  /// copy or a memset may, where it is the last work ahead. The launch is
-  /// ordered in full where no kernel is ahead of it, on GPUs before
-  /// sm_90, and where the overlap would not pay. docs/api.md says what may
-  /// stand around it.
+  /// reads or writes anything but operands with KILN_OPERAND_CONSTANT, or that
+  /// a flag of its family calls complete, which it may read at once. These have
+  /// to be complete: neither the last launch of this stream that was ordered in
+  /// full nor work behind it may write them; a copy or a memset may, where it
+  /// is the last work ahead. The launch is ordered in full where no kernel is
+  /// ahead of it, on GPUs before sm_90, and where the overlap would not pay.
+  /// docs/api.md says what may stand around it.
   KILN_CALL_DEPENDENT = 0x10000
 };
 
