@@ -52,14 +52,22 @@ def config_of(description):
     return rest.split(", ")[0] if colon else description
 
 
-def driver_version():
+def asked_of_gpu(field):
+    """The first GPU's value of a field of nvidia-smi."""
     try:
         return subprocess.run(
-            ["nvidia-smi", "--query-gpu=driver_version",
-             "--format=csv,noheader"], check=True, text=True,
-            capture_output=True).stdout.split()[0]
+            ["nvidia-smi", f"--query-gpu={field}", "--format=csv,noheader"],
+            check=True, text=True, capture_output=True).stdout.splitlines()[0]
     except (OSError, subprocess.SubprocessError, IndexError):
         return "unknown"
+
+
+def driver_version():
+    return asked_of_gpu("driver_version").strip()
+
+
+def gpu_name():
+    return asked_of_gpu("name").strip()
 
 
 def clocks():

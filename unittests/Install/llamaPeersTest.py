@@ -9,6 +9,7 @@ import json
 import pathlib
 import random
 import stat
+import subprocess
 import sys
 import tempfile
 import types
@@ -39,6 +40,8 @@ if sys.argv[1] == "logits" and "--chunk" in sys.argv:
     sys.exit("no chunks")
 if sys.argv[1] != "lockstep":
     sys.exit(0)
+if "--die" in sys.argv:
+    sys.exit(2)
 print(json.dumps({{"ready": True, "device": "none"}}), flush=True)
 for line in sys.stdin:
     command = json.loads(line)
@@ -49,7 +52,8 @@ for line in sys.stdin:
     if do == "setup":
         answer["pages"] = 3
     elif do == "decode":
-        answer |= {{"ms": 64.0, "wall_ms": 65.0, "tokens": [[1, 2]]}}
+        ms = 32.0 if "fp8" in sys.argv else 64.0
+        answer |= {{"ms": ms, "wall_ms": 65.0, "tokens": [[1, 2]]}}
     elif do == "prefill":
         answer["ms"] = [5.0] * command["repeats"]
     elif do == "refuse":
@@ -147,6 +151,35 @@ class LockstepTest(WithEngine):
                          [[1, 2], [3]])
         with self.assertRaisesRegex(EngineError, "ended with 1: no chunks"):
             write_logits(self.program, model, [[1]], "out.bin", chunk=4)
+
+
+class FormsTest(WithEngine):
+    def run_forms(self, *forms):
+        out = self.folder / "forms.json"
+        done = subprocess.run(
+            [sys.executable, ROOT / "benchmarks/peers/llama_forms.py",
+             "--engine", self.program, "--cases", "llama-3-8b:1@1024",
+             "--rounds", "2", "--gap-ms", "0", "--commit", "0", "--out", out,
+             *(word for form in forms for word in ("--form", form))],
+            capture_output=True, text=True)
+        return done, json.loads(out.read_text())
+
+    def test_forms_take_turns(self):
+        done, result = self.run_forms("bf16=", "fp8=--weights fp8")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        sides = result["cases"][0]["sides"]
+        self.assertEqual([sides["bf16"]["ms"], sides["fp8"]["ms"]], [2.0, 1.0])
+        self.assertEqual([sides["bf16"]["ratio"], sides["fp8"]["ratio"]],
+                         [1.0, 2.0])
+        self.assertEqual(result["forms"]["fp8"], "--weights fp8")
+        self.assertIn("2.000", done.stdout)
+
+    def test_a_form_that_does_not_start(self):
+        done, result = self.run_forms("bf16=", "broken=--die")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("ended with",
+                      result["models"]["llama-3-8b"]["broken"]["error"])
+        self.assertEqual(list(result["cases"][0]["sides"]), ["bf16"])
 
 
 class CasesTest(unittest.TestCase):
