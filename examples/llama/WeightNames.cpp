@@ -23,31 +23,24 @@ std::string shapeText(const std::vector<int64_t> &shape) {
 
 void addLayer(const ModelConfig &model, int64_t layer,
               std::vector<WeightSpec> &specs) {
-  const std::string prefix = "model.layers." + std::to_string(layer) + ".";
-  const auto matrix = [&](const char *part, int64_t n, int64_t k) {
-    specs.push_back({layerWeight(layer, part), {n, k}, WeightKind::Matrix});
-  };
-  const auto norm = [&](const char *part, int64_t n) {
-    specs.push_back({layerWeight(layer, part), {n}, WeightKind::Norm});
-  };
-  const auto projection = [&](const std::string &part, int64_t n) {
-    matrix(part.c_str(), n, model.hiddenSize);
+  LayerSpecs all = layerSpecs(model, layer);
+  const auto add = [&](WeightSpec &spec) { specs.push_back(std::move(spec)); };
+  const auto projection = [&](WeightSpec &weight, WeightSpec &bias) {
+    add(weight);
     if (model.qkvBias)
-      specs.push_back({prefix + part + ".bias", {n}, WeightKind::Bias});
+      add(bias);
   };
-  norm("input_layernorm", model.hiddenSize);
-  projection("self_attn.q_proj", model.qRows());
-  projection("self_attn.k_proj", model.kvRows());
-  projection("self_attn.v_proj", model.kvRows());
+  add(all.inputNorm);
+  projection(all.q, all.qBias);
+  projection(all.k, all.kBias);
+  projection(all.v, all.vBias);
   if (model.qkNorm) {
-    norm("self_attn.q_norm", model.headDim);
-    norm("self_attn.k_norm", model.headDim);
+    add(all.qNorm);
+    add(all.kNorm);
   }
-  matrix("self_attn.o_proj", model.hiddenSize, model.qRows());
-  norm("post_attention_layernorm", model.hiddenSize);
-  matrix("mlp.gate_proj", model.intermediateSize, model.hiddenSize);
-  matrix("mlp.up_proj", model.intermediateSize, model.hiddenSize);
-  matrix("mlp.down_proj", model.hiddenSize, model.intermediateSize);
+  for (WeightSpec *spec :
+       {&all.output, &all.postNorm, &all.gate, &all.up, &all.down})
+    add(*spec);
 }
 
 bool isIgnored(const ModelConfig &model, const std::string &name) {
@@ -71,16 +64,56 @@ std::string layerWeight(int64_t layer, const char *part) {
   return "model.layers." + std::to_string(layer) + "." + part + ".weight";
 }
 
+LayerSpecs layerSpecs(const ModelConfig &model, int64_t layer) {
+  const std::string prefix = "model.layers." + std::to_string(layer) + ".";
+  const auto matrix = [&](const char *part, int64_t n, int64_t k) {
+    return WeightSpec{layerWeight(layer, part), {n, k}, WeightKind::Matrix};
+  };
+  const auto norm = [&](const char *part, int64_t n) {
+    return WeightSpec{layerWeight(layer, part), {n}, WeightKind::Norm};
+  };
+  const auto bias = [&](const char *part, int64_t n) {
+    return WeightSpec{prefix + part + ".bias", {n}, WeightKind::Bias};
+  };
+  const int64_t hidden = model.hiddenSize, inner = model.intermediateSize;
+  const int64_t q = model.qRows(), kv = model.kvRows();
+  LayerSpecs specs;
+  specs.inputNorm = norm("input_layernorm", hidden);
+  specs.q = matrix("self_attn.q_proj", q, hidden);
+  specs.k = matrix("self_attn.k_proj", kv, hidden);
+  specs.v = matrix("self_attn.v_proj", kv, hidden);
+  specs.qBias = bias("self_attn.q_proj", q);
+  specs.kBias = bias("self_attn.k_proj", kv);
+  specs.vBias = bias("self_attn.v_proj", kv);
+  specs.qNorm = norm("self_attn.q_norm", model.headDim);
+  specs.kNorm = norm("self_attn.k_norm", model.headDim);
+  specs.output = matrix("self_attn.o_proj", hidden, q);
+  specs.postNorm = norm("post_attention_layernorm", hidden);
+  specs.gate = matrix("mlp.gate_proj", inner, hidden);
+  specs.up = matrix("mlp.up_proj", inner, hidden);
+  specs.down = matrix("mlp.down_proj", hidden, inner);
+  return specs;
+}
+
+WeightSpec embeddingSpec(const ModelConfig &model) {
+  return {kEmbedding, {model.vocabSize, model.hiddenSize}, WeightKind::Matrix};
+}
+
+WeightSpec lastNormSpec(const ModelConfig &model) {
+  return {"model.norm.weight", {model.hiddenSize}, WeightKind::Norm};
+}
+
+WeightSpec headSpec(const ModelConfig &model) {
+  return {kHead, {model.vocabSize, model.hiddenSize}, WeightKind::Matrix};
+}
+
 std::vector<WeightSpec> weightSpecs(const ModelConfig &model) {
-  std::vector<WeightSpec> specs;
-  specs.push_back(
-      {kEmbedding, {model.vocabSize, model.hiddenSize}, WeightKind::Matrix});
+  std::vector<WeightSpec> specs = {embeddingSpec(model)};
   for (int64_t layer = 0; layer < model.layers; ++layer)
     addLayer(model, layer, specs);
-  specs.push_back({"model.norm.weight", {model.hiddenSize}, WeightKind::Norm});
+  specs.push_back(lastNormSpec(model));
   if (!model.tieEmbeddings)
-    specs.push_back(
-        {kHead, {model.vocabSize, model.hiddenSize}, WeightKind::Matrix});
+    specs.push_back(headSpec(model));
   return specs;
 }
 

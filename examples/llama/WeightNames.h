@@ -26,6 +26,18 @@ struct WeightSpec {
   int64_t elements() const;
 };
 
+/// The tensors of a layer. Biases are there with ModelConfig::qkvBias, norms of
+/// heads with qkNorm.
+struct LayerSpecs {
+  WeightSpec inputNorm, q, k, v, qBias, kBias, vBias, qNorm, kNorm, output,
+      postNorm, gate, up, down;
+};
+LayerSpecs layerSpecs(const ModelConfig &model, int64_t layer);
+
+WeightSpec embeddingSpec(const ModelConfig &model);
+WeightSpec lastNormSpec(const ModelConfig &model);
+WeightSpec headSpec(const ModelConfig &model);
+
 /// All tensors of \p model: embedding, layers in order, the last norm, and
 /// lm_head unless it is the embedding.
 std::vector<WeightSpec> weightSpecs(const ModelConfig &model);

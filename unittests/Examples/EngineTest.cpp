@@ -350,7 +350,8 @@ TEST_CASE("checkpoints of fp16 are loaded, of other types refused at once") {
   write(DType::F16, {0xc500});
   {
     const DeviceWeights weights(gpu, f.model, f.source, nullptr);
-    for (DeviceAddress address : {weights.lastNorm(), weights.layer(0).gateUp})
+    for (DeviceAddress address :
+         {weights.lastNorm(), weights.layer(0).gateUp.data})
       CHECK(*reinterpret_cast<const uint16_t *>(address) == 0xc0a0);
   }
   write(DType::I32, {0, 0});

@@ -1,0 +1,168 @@
+//===- PassCalls.cpp ------------------------------------------------------===//
+#include "PassCalls.h"
+
+#include <algorithm>
+
+namespace llama {
+
+static void *at(DeviceAddress address) {
+  return reinterpret_cast<void *>(address);
+}
+
+kiln::Gather PassCalls::embedding(int64_t tokens) const {
+  kiln::Gather call(KILN_BF16, tokens, model.hiddenSize, model.vocabSize);
+  call.x(at(weights.embedding())).y(memory.hidden.at<void>());
+  // The first launch of a step is ordered in full: the sampler of the step
+  // before, which wrote positions and lengths, has ended when the second one
+  // reads them early.
+  call.indices(inputs.device().tokens);
+  call.get().x.flags = KILN_OPERAND_CONSTANT;
+  return call;
+}
+
+kiln::RmsNorm PassCalls::norm(int64_t rows, DeviceAddress weight) const {
+  kiln::RmsNorm call(KILN_BF16, rows, model.hiddenSize);
+  call.x(memory.hidden.at<void>()).y(memory.normed.at<void>());
+  call.weight(at(weight)).epsilon(model.rmsNormEps).dependent();
+  call.get().weight.flags = KILN_OPERAND_CONSTANT;
+  return call;
+}
+
+//===----------------------------------------------------------------------===//
+// Products
+//===----------------------------------------------------------------------===//
+
+static Activation bf16(const DeviceMemory &memory) {
+  return {memory.address(), ActivationType::Bf16, 0};
+}
+
+kiln::Gemm PassCalls::qkv(int64_t tokens, const LayerWeights &layer) const {
+  kiln::Gemm call =
+      layer.qkv.product(tokens, bf16(memory.normed), memory.heads.address());
+  if (layer.qkvBias)
+    call.bias(at(layer.qkvBias));
+  return call;
+}
+
+kiln::Gemm PassCalls::addToHidden(const Linear &weight, int64_t tokens,
+                                  const DeviceMemory &x) const {
+  kiln::Gemm call = weight.product(tokens, bf16(x), memory.hidden.address());
+  call.c(1, memory.hidden.at<void>());
+  return call;
+}
+
+kiln::Gemm PassCalls::output(int64_t tokens, const LayerWeights &layer) const {
+  return addToHidden(layer.output, tokens, memory.attended);
+}
+
+kiln::Gemm PassCalls::gateUp(int64_t tokens, const LayerWeights &layer) const {
+  kiln::Gemm call =
+      layer.gateUp.product(tokens, bf16(memory.normed), memory.inner.address());
+  call.swiGlu();
+  return call;
+}
+
+kiln::Gemm PassCalls::down(int64_t tokens, const LayerWeights &layer) const {
+  return addToHidden(layer.down, tokens, memory.inner);
+}
+
+/// fp32 logits: rounding them to bf16 makes ties of neighbours.
+kiln::Gemm PassCalls::head(int64_t rows, bool isGathered) const {
+  kiln::Gemm call = weights.head().product(
+      rows, bf16(isGathered ? memory.lastRows : memory.normed),
+      memory.logits.address());
+  call.outputType(KILN_FP32);
+  return call;
+}
+
+//===----------------------------------------------------------------------===//
+// Rotation and attention
+//===----------------------------------------------------------------------===//
+
+kiln::Rope PassCalls::rope(int64_t tokens, int64_t index,
+                           bool hasSequences) const {
+  const LayerWeights &layer = weights.layer(index);
+  uint16_t *q = memory.heads.at<uint16_t>();
+  const StepArrays &arrays = inputs.device();
+  kiln::Rope call(KILN_BF16, tokens, model.heads, model.kvHeads, model.headDim);
+  call.rotary(model.rotaryDim).q(q, headsRow());
+  call.k(q + model.qRows(), headsRow());
+  call.v(q + model.qRows() + model.kvRows(), headsRow());
+  call.table(memory.table.at<void>(), room.positions);
+  call.positions(arrays.positions);
+  if (model.qkNorm)
+    call.norm(at(layer.qNorm), at(layer.kNorm), model.rmsNormEps);
+  call.caches(KILN_BF16, cache.keys(index), cache.values(index),
+              cache.pageTokens(), std::max<int64_t>(cache.pages(), 1));
+  call.pageTable(arrays.pageTable, room.step.sequences, room.step.columns);
+  if (hasSequences)
+    call.sequences(arrays.sequences);
+  // In a step only its last launch, the sampler, writes them.
+  return call.constantArrays().dependent();
+}
+
+/// The queries in memory begin at row \p firstRow.
+kiln::Attention PassCalls::attentionOver(int64_t batch, int64_t queries,
+                                         int64_t keyCount,
+                                         int64_t firstRow) const {
+  kiln::Attention call(KILN_BF16, batch, queries, keyCount, model.heads,
+                       model.headDim);
+  call.kvHeads(model.kvHeads);
+  call.q(memory.heads.at<uint16_t>() + firstRow * headsRow(), headsRow());
+  call.o(memory.attended.at<uint16_t>() + firstRow * model.qRows());
+  return call.dependent();
+}
+
+kiln::Attention PassCalls::decodes(const Pass &pass, int64_t index) const {
+  const StepArrays &arrays = inputs.device();
+  kiln::Attention call = attentionOver(pass.decodes, 1, pass.decodeKeys, 0);
+  call.k(cache.keys(index)).v(cache.values(index));
+  // Steps before this one wrote all keys but the newest.
+  call.keyLengths(arrays.lengths).cachedKeys();
+  call.pages(arrays.pageTable, cache.pageTokens(), cache.pages(),
+             room.step.columns);
+  return call.keysHint(pass.decodeKeysHint);
+}
+
+kiln::Attention PassCalls::prefills(const Pass &pass, int64_t index) const {
+  const StepArrays &arrays = inputs.device();
+  kiln::Attention call = attentionOver(pass.prefills, pass.longestPrefill,
+                                       pass.prefillKeys, pass.decodes);
+  call.causal().k(cache.keys(index)).v(cache.values(index));
+  call.keyLengths(arrays.lengths + pass.decodes);
+  call.queryOffsets(arrays.queryOffsets, pass.prefillTokens);
+  call.pages(arrays.pageTable + pass.decodes * room.step.columns,
+             cache.pageTokens(), cache.pages(), room.step.columns);
+  return call;
+}
+
+//===----------------------------------------------------------------------===//
+// Tokens
+//===----------------------------------------------------------------------===//
+
+kiln::Gather PassCalls::sampledRows(int64_t rows) const {
+  kiln::Gather call(KILN_BF16, rows, model.hiddenSize, room.step.tokens);
+  call.x(memory.normed.at<void>()).y(memory.lastRows.at<void>());
+  call.indices(inputs.device().sampleRows).dependent();
+  return call;
+}
+
+int32_t *PassCalls::sampled(const Pass &pass) const {
+  return pass.feedsItself ? inputs.device().tokens
+                          : memory.chosen.at<int32_t>();
+}
+
+kiln::Sample PassCalls::sample(const Pass &pass) const {
+  const StepArrays &arrays = inputs.device();
+  kiln::Sample call(KILN_FP32, pass.samples, model.vocabSize);
+  int32_t *positions =
+      pass.feedsItself ? arrays.positions : arrays.samplePositions;
+  call.logits(memory.logits.at<void>());
+  call.temperature(arrays.temperature, arrays.seeds, positions);
+  call.topK(arrays.topK).topP(arrays.topP);
+  if (pass.feedsItself)
+    call.advance(positions, arrays.lengths);
+  return call.tokens(sampled(pass)).dependent();
+}
+
+} // namespace llama

@@ -1,0 +1,65 @@
+//===- PassCalls.h - the calls of Kiln that a forward pass makes ----------===//
+#ifndef KILN_EXAMPLES_LLAMA_PASSCALLS_H
+#define KILN_EXAMPLES_LLAMA_PASSCALLS_H
+
+#include "Activations.h"
+#include "DeviceWeights.h"
+#include "KvCache.h"
+#include "ModelConfig.h"
+#include "Pass.h"
+#include "StepInputs.h"
+
+#include <kiln/kiln.hpp>
+
+#include <cstdint>
+
+namespace llama {
+
+/// The call of each part of a pass, over the memory of an engine. All but
+/// embedding() may begin before the one ahead has ended. Before the cache is
+/// made, the calls of layers only describe problems.
+class PassCalls {
+public:
+  PassCalls(const ModelConfig &model, const DeviceWeights &weights,
+            const StepInputs &inputs, const Activations &memory,
+            const KvCache &cache, const TransformerRoom &room)
+      : model(model), weights(weights), inputs(inputs), memory(memory),
+        cache(cache), room(room) {}
+
+  kiln::Gather embedding(int64_t tokens) const;
+  kiln::RmsNorm norm(int64_t rows, DeviceAddress weight) const;
+  kiln::Gemm qkv(int64_t tokens, const LayerWeights &layer) const;
+  /// With \p hasSequences tokens are of the sequences that the inputs name;
+  /// otherwise token t is of sequence t.
+  kiln::Rope rope(int64_t tokens, int64_t layer, bool hasSequences) const;
+  kiln::Attention decodes(const Pass &pass, int64_t layer) const;
+  kiln::Attention prefills(const Pass &pass, int64_t layer) const;
+  kiln::Gemm output(int64_t tokens, const LayerWeights &layer) const;
+  kiln::Gemm gateUp(int64_t tokens, const LayerWeights &layer) const;
+  kiln::Gemm down(int64_t tokens, const LayerWeights &layer) const;
+
+  /// The rows that are sampled, of those that the last norm made.
+  kiln::Gather sampledRows(int64_t rows) const;
+  kiln::Gemm head(int64_t rows, bool isGathered) const;
+  kiln::Sample sample(const Pass &pass) const;
+  /// The tokens that sample() writes, int32.
+  int32_t *sampled(const Pass &pass) const;
+
+private:
+  kiln::Attention attentionOver(int64_t batch, int64_t queries,
+                                int64_t keyCount, int64_t firstRow) const;
+  kiln::Gemm addToHidden(const Linear &weight, int64_t tokens,
+                         const DeviceMemory &x) const;
+  int64_t headsRow() const { return model.qRows() + 2 * model.kvRows(); }
+
+  const ModelConfig &model;
+  const DeviceWeights &weights;
+  const StepInputs &inputs;
+  const Activations &memory;
+  const KvCache &cache;
+  const TransformerRoom room;
+};
+
+} // namespace llama
+
+#endif // KILN_EXAMPLES_LLAMA_PASSCALLS_H

@@ -1,0 +1,71 @@
+//===- WeightPlan.h - which tensor goes where -----------------------------===//
+//
+// All of a model's weights in one piece of device memory, as one list of
+// matrices, and the tensors that each of them is made of. Products that read
+// the same rows are one: the weights of q, k and v follow each other, and those
+// of gate and up are interleaved row by row, as the SwiGLU epilogue wants them.
+//
+//===----------------------------------------------------------------------===//
+#ifndef KILN_EXAMPLES_LLAMA_WEIGHTPLAN_H
+#define KILN_EXAMPLES_LLAMA_WEIGHTPLAN_H
+
+#include "ModelConfig.h"
+#include "WeightFormat.h"
+#include "WeightNames.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace llama {
+
+/// A tensor, or a part of it, in a matrix. A tensor of one dimension counts as
+/// a matrix of one column.
+struct PlacedTensor {
+  WeightSpec spec;
+  /// The part of the tensor that is kept.
+  int64_t firstRow = 0, rows = 0, firstColumn = 0, columns = 0;
+  /// Row r of the part is row targetRow + r * rowStep of the matrix.
+  int64_t targetRow = 0, rowStep = 1;
+
+  /// Columns of the tensor.
+  int64_t width() const {
+    return spec.shape.size() > 1 ? spec.shape.back() : 1;
+  }
+};
+
+/// A product's weight W of y = x W^T, or a vector, which has one column.
+struct PlannedMatrix {
+  int64_t rows = 0, columns = 0;
+  WeightFormat format;
+  /// Bytes from the start of all weights.
+  uint64_t data = 0, scales = 0, zeros = 0;
+  std::vector<PlacedTensor> parts;
+};
+
+/// Indices into WeightPlan::matrices.
+struct PlannedLayer {
+  static constexpr size_t kNone = SIZE_MAX;
+
+  size_t inputNorm = kNone, postNorm = kNone;
+  size_t qkv = kNone;     ///< [q; k; v]
+  size_t qkvBias = kNone; ///< kNone: there is none, as of the next two
+  size_t qNorm = kNone, kNorm = kNone;
+  size_t output = kNone;
+  size_t gateUp = kNone; ///< row 2j: gate j, row 2j + 1: up j
+  size_t down = kNone;
+};
+
+struct WeightPlan {
+  std::vector<PlannedMatrix> matrices;
+  std::vector<PlannedLayer> layers;
+  size_t embedding = 0, lastNorm = 0;
+  size_t head = 0; ///< may be the embedding
+  uint64_t bytes = 0;
+};
+
+WeightPlan planWeights(const ModelConfig &model);
+
+} // namespace llama
+
+#endif // KILN_EXAMPLES_LLAMA_WEIGHTPLAN_H
