@@ -10,7 +10,7 @@ namespace llama {
 static constexpr uint64_t kBf16 = 2; // bytes
 
 Activations::Activations(const Gpu &gpu, const ModelConfig &model,
-                         const TransformerRoom &room) {
+                         const WeightPlan &plan, const TransformerRoom &room) {
   auto make = [&](int64_t rows, int64_t columns, uint64_t element = kBf16) {
     DeviceMemory memory(gpu,
                         static_cast<uint64_t>(rows) *
@@ -25,6 +25,21 @@ Activations::Activations(const Gpu &gpu, const ModelConfig &model,
   heads = make(tokens, model.qRows() + 2 * model.kvRows());
   attended = make(tokens, model.qRows());
   inner = make(tokens, model.intermediateSize);
+  const bool hasBlocks = plan.hasProductOf(WeightType::E4m3Blocks);
+  if (hasBlocks)
+    gateUp = make(tokens, 2 * model.intermediateSize);
+  if (hasBlocks || plan.hasProductOf(WeightType::E4m3Rows)) {
+    const auto makeScales = [&](int64_t columns) {
+      const int64_t count =
+          hasBlocks ? (columns + kScaleBlock - 1) / kScaleBlock : 1;
+      return make(tokens, count, sizeof(float));
+    };
+    quantAttended = make(tokens, model.qRows(), 1);
+    quantInner = make(tokens, model.intermediateSize, 1);
+    normedScales = makeScales(model.hiddenSize);
+    attendedScales = makeScales(model.qRows());
+    innerScales = makeScales(model.intermediateSize);
+  }
   lastRows = make(sequences, model.hiddenSize);
   logits = make(sequences, model.vocabSize, sizeof(float));
   chosen = make(sequences, 1, sizeof(int32_t));

@@ -5,22 +5,28 @@
 #include "Gpu.h"
 #include "ModelConfig.h"
 #include "Pass.h"
+#include "WeightPlan.h"
 
 namespace llama {
 
-/// Owns the memory. Matrices are bf16 and have a row for each token of a step,
-/// or, the last three, for each sequence.
+/// Owns the memory. Matrices have a row for each token of a step, or, the last
+/// three, for each sequence, and are bf16 until a comment says else. Memory
+/// that no product of \p plan needs is not there.
 struct Activations {
-  Activations(const Gpu &gpu, const ModelConfig &model,
+  Activations(const Gpu &gpu, const ModelConfig &model, const WeightPlan &plan,
               const TransformerRoom &room);
 
-  DeviceMemory hidden, normed;
-  DeviceMemory heads; ///< q, k and v of a token
+  DeviceMemory hidden;
+  DeviceMemory normed; ///< bf16, or e4m3 with scales
+  DeviceMemory heads;  ///< q, k and v of a token
   DeviceMemory attended, inner;
-  DeviceMemory lastRows; ///< of normed
-  DeviceMemory logits;   ///< fp32
-  DeviceMemory chosen;   ///< int32
-  DeviceMemory table;    ///< of rotary angles, fp32 [positions][rotaryDim]
+  DeviceMemory gateUp;                    ///< gate, then up, of a token
+  DeviceMemory quantAttended, quantInner; ///< e4m3
+  DeviceMemory normedScales, attendedScales, innerScales; ///< fp32
+  DeviceMemory lastRows;                                  ///< of normed
+  DeviceMemory logits;                                    ///< fp32
+  DeviceMemory chosen;                                    ///< int32
+  DeviceMemory table; ///< of rotary angles, fp32 [positions][rotaryDim]
 };
 
 } // namespace llama

@@ -3,6 +3,7 @@
 #include "Commands.h"
 #include "Error.h"
 #include "Report.h"
+#include "WeightChoice.h"
 #include "Workload.h"
 
 #include <cstdio>
@@ -70,6 +71,7 @@ int benchCommand(Options &options) {
   nlohmann::json report;
   report["device"] = gpu.name();
   report["model"] = options.text("model", "llama-3-8b");
+  report["weights"] = nameOf(runner.modelWeights().layer(0).gateUp.format.type);
   report["prepare_s"] = runner.prepareSeconds();
   report["metrics"] = nlohmann::json::parse(summary.toJson());
   report["memory"] = memoryReport(gpu, runner);

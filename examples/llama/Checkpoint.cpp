@@ -26,6 +26,20 @@ bool isPlainFileName(const std::string &name) {
 
 } // namespace
 
+int64_t Tensor::elements() const {
+  int64_t product = 1;
+  for (const int64_t size : shape)
+    product *= size;
+  return product;
+}
+
+std::string shapeText(const std::vector<int64_t> &shape) {
+  std::string text = "[";
+  for (const int64_t size : shape)
+    text += (text.size() > 1 ? ", " : "") + std::to_string(size);
+  return text + "]";
+}
+
 Checkpoint::Checkpoint(const std::string &path) : source(path) {
   namespace fs = std::filesystem;
   const std::string_view index = ".index.json";

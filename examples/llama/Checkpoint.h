@@ -29,7 +29,12 @@ struct Tensor {
   /// Only as aligned as the writer of the file made it: copy, do not cast.
   const std::byte *data = nullptr;
   uint64_t bytes = 0;
+
+  int64_t elements() const;
 };
+
+/// "[2, 3]", for messages.
+std::string shapeText(const std::vector<int64_t> &shape);
 
 /// A checkpoint of one file or of several with an index. Not thread-safe while
 /// it is opened; const members may be called from any thread.

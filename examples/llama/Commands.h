@@ -15,7 +15,8 @@ int benchCommand(Options &options);
 int lockstepCommand(Options &options);
 /// Writes the logits of token lists, for comparisons of numerics.
 int logitsCommand(Options &options);
-/// Writes config.json and random weights, which transformers loads.
+/// Writes config.json and the engine's weights as bf16, which transformers
+/// loads.
 int exportCommand(Options &options);
 
 } // namespace llama

@@ -1,6 +1,8 @@
 //===- DeviceWeights.cpp --------------------------------------------------===//
 #include "DeviceWeights.h"
 
+#include <utility>
+
 namespace llama {
 
 namespace {
@@ -48,33 +50,19 @@ private:
 
 } // namespace
 
-static WeightPlan planFor(const ModelConfig &model,
-                          const WeightSource &source) {
-  if (source.checkpoint)
-    requireWeights(model, *source.checkpoint);
-  return planWeights(model);
-}
-
-DeviceWeights::DeviceWeights(const Gpu &gpu, const ModelConfig &model,
-                             const WeightSource &source,
-                             const Progress &progress)
-    : DeviceWeights(gpu, planFor(model, source), source, progress) {}
-
-DeviceWeights::DeviceWeights(const Gpu &gpu, const WeightPlan &plan,
-                             const WeightSource &source,
-                             const Progress &progress)
-    : memory(gpu, plan.bytes, MemoryUse::Weights) {
-  const Addresses addresses(plan, memory.address());
-  embed = addresses.vector(plan.embedding);
-  norm = addresses.vector(plan.lastNorm);
-  lmHead = addresses.linear(plan.head);
-  for (const PlannedLayer &layer : plan.layers)
+DeviceWeights::DeviceWeights(const Gpu &gpu, WeightPlan plan,
+                             WeightFiller &filler, const Progress &progress)
+    : planned(std::move(plan)), memory(gpu, planned.bytes, MemoryUse::Weights) {
+  const Addresses addresses(planned, memory.address());
+  embed = addresses.vector(planned.embedding);
+  norm = addresses.vector(planned.lastNorm);
+  lmHead = addresses.linear(planned.head);
+  for (const PlannedLayer &layer : planned.layers)
     layers.push_back(addresses.layer(layer));
 
-  WeightFiller filler(gpu, source);
-  const auto all = static_cast<int64_t>(plan.matrices.size());
+  const auto all = static_cast<int64_t>(planned.matrices.size());
   for (int64_t i = 0; i < all; ++i) {
-    filler.fill(plan.matrices[static_cast<size_t>(i)], memory.address());
+    filler.fill(planned.matrices[static_cast<size_t>(i)], memory.address());
     if (progress)
       progress(i + 1, all);
   }

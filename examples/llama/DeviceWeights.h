@@ -1,7 +1,6 @@
 //===- DeviceWeights.h - a model's weights as the products read them ------===//
 //
-// The matrices of a plan (WeightPlan.h) in one piece of device memory. Each
-// tensor is made, or copied, straight to its final place.
+// The matrices of a plan (WeightPlan.h) in one piece of device memory.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KILN_EXAMPLES_LLAMA_DEVICEWEIGHTS_H
@@ -9,7 +8,6 @@
 
 #include "Gpu.h"
 #include "Linear.h"
-#include "ModelConfig.h"
 #include "WeightFiller.h"
 #include "WeightPlan.h"
 
@@ -19,15 +17,16 @@
 
 namespace llama {
 
-/// Products' weights, and bf16 vectors.
+/// Products' weights, and bf16 vectors. WeightPlan.h says how rows follow each
+/// other.
 struct LayerWeights {
   DeviceAddress inputNorm = 0;
-  Linear qkv;                ///< [q; k; v]
+  Linear qkv;
   DeviceAddress qkvBias = 0; ///< 0: none
   DeviceAddress qNorm = 0, kNorm = 0;
   Linear output;
   DeviceAddress postNorm = 0;
-  Linear gateUp; ///< row 2j: gate j, row 2j + 1: up j
+  Linear gateUp;
   Linear down;
 };
 
@@ -37,10 +36,12 @@ public:
   /// Tells the matrices that are done, of all.
   using Progress = std::function<void(int64_t done, int64_t all)>;
 
-  /// Throws Error where they do not fit, or where the checkpoint lacks one.
-  DeviceWeights(const Gpu &gpu, const ModelConfig &model,
-                const WeightSource &source, const Progress &progress);
+  /// The matrices of \p plan, made by \p filler. Throws Error where they do not
+  /// fit, kiln::Error.
+  DeviceWeights(const Gpu &gpu, WeightPlan plan, WeightFiller &filler,
+                const Progress &progress);
 
+  const WeightPlan &plan() const { return planned; }
   DeviceAddress embedding() const { return embed; } ///< bf16 rows
   DeviceAddress lastNorm() const { return norm; }
   const Linear &head() const { return lmHead; }
@@ -51,9 +52,7 @@ public:
   uint64_t bytes() const { return memory.bytes(); }
 
 private:
-  DeviceWeights(const Gpu &gpu, const WeightPlan &plan,
-                const WeightSource &source, const Progress &progress);
-
+  WeightPlan planned;
   DeviceMemory memory;
   DeviceAddress embed = 0, norm = 0;
   Linear lmHead;

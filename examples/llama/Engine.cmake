@@ -30,6 +30,12 @@ KILN_CACHE_DIR=${CMAKE_CURRENT_BINARY_DIR}/cache-${name}")
 checkpoint && \"$0\" bench --model checkpoint --mode predict --sequences 5 \
 --prompt 70 --new 20 --max-sequences 4 --token-budget 64 --pages 64"
     "5 requests, 350 prompt and 100 new tokens")
+  # The same in low precision, from the numbers that its codes stand for.
+  kiln_add_llama_test(Examples.llamaTypes "\"$0\" export --model tiny \
+--weights fp8 --out types && \"$0\" bench --model types --weights fp8 --head \
+e4m3 --kv-cache e4m3 --mode predict --sequences 5 --prompt 70 --new 20 \
+--max-sequences 4 --token-budget 64 --pages 64"
+    "5 requests, 350 prompt and 100 new tokens")
   kiln_add_llama_test(Examples.llamaHelp
     "\"$0\" --help && \"$0\" bench --help && echo exits with 0"
     "Exit codes:.*Exit codes:.*exits with 0")

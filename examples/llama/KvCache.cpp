@@ -5,9 +5,19 @@
 
 namespace llama {
 
+KvCache::KvCache(const Gpu &gpu, const ModelConfig &model, CacheType type,
+                 const std::vector<float> &scales, int64_t pageTokens)
+    : gpu(gpu), model(model), stored(type), tokensOfPage(pageTokens) {
+  if (type != CacheType::E4m3)
+    return;
+  const uint64_t bytes = scales.size() * sizeof(float);
+  scaleMemory = DeviceMemory(gpu, bytes, MemoryUse::Activations);
+  scaleMemory.upload(scales.data(), bytes);
+}
+
 void KvCache::make(int64_t pages) {
   pageCount = pages;
-  memory = DeviceMemory(gpu, cacheBytes(model, tokensOfPage * pages),
+  memory = DeviceMemory(gpu, cacheBytes(model, stored, tokensOfPage * pages),
                         MemoryUse::Cache);
   // Rows that no token has written are read behind masks: they are finite.
   memory.zero();

@@ -160,7 +160,7 @@ private:
             {"wall_ms", millisecondsSince(wall)},
             {"steps", count},
             {"tokens", std::move(lists)},
-            {"bytes", decodeBytes(runner.model(), sequences,
+            {"bytes", decodeBytes(runner.costs(), sequences,
                                   double(cached) + double(count) / 2)}};
   }
 

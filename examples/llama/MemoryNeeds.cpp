@@ -16,30 +16,27 @@ uint64_t product(int64_t rows, int64_t columns) {
 }
 } // namespace
 
-uint64_t matrixBytes(const ModelConfig &model) {
-  const int64_t rows = 2 * model.qRows() + 2 * model.kvRows() +
-                       3 * model.intermediateSize; // or columns
-  return kElement *
-         (product(model.layers, 1) * product(rows, model.hiddenSize) +
-          product(model.vocabSize, model.hiddenSize));
+uint64_t cacheBytes(const ModelConfig &model, CacheType type, int64_t tokens) {
+  return product(bytesOf(type), 2 * model.layers * tokens) *
+         product(model.kvRows(), 1);
 }
 
-uint64_t cacheBytes(const ModelConfig &model, int64_t tokens) {
-  return kElement * product(2 * model.layers * tokens, model.kvRows());
-}
-
-MemoryNeeds memoryNeeds(const ModelConfig &model, int64_t tokens,
-                        int64_t sequences, int64_t pages, int64_t pageTokens) {
+MemoryNeeds memoryNeeds(const ModelConfig &model, const WeightPlan &plan,
+                        const EngineRoom &room) {
   MemoryNeeds needs;
-  needs.weights = matrixBytes(model);
-  if (!model.tieEmbeddings)
-    needs.weights += kElement * product(model.vocabSize, model.hiddenSize);
-  const int64_t ofToken = 2 * model.hiddenSize + 2 * model.qRows() +
-                          2 * model.kvRows() + model.intermediateSize;
-  needs.activations = kElement * product(tokens, ofToken) +
-                      sizeof(float) * product(sequences, model.vocabSize);
-  needs.pages = pages == 0 ? kLeastPages : pages;
-  needs.cache = cacheBytes(model, needs.pages * pageTokens);
+  needs.weights = plan.bytes;
+  int64_t ofToken = 2 * model.hiddenSize + 2 * model.qRows() +
+                    2 * model.kvRows() + model.intermediateSize;
+  const bool hasBlocks = plan.hasProductOf(WeightType::E4m3Blocks);
+  if (hasBlocks) // gate and up, each
+    ofToken += 2 * model.intermediateSize;
+  needs.activations = kElement * product(room.tokens, ofToken) +
+                      sizeof(float) * product(room.sequences, model.vocabSize);
+  if (hasBlocks || plan.hasProductOf(WeightType::E4m3Rows))
+    needs.activations +=
+        product(room.tokens, model.qRows() + model.intermediateSize);
+  needs.pages = room.pages == 0 ? kLeastPages : room.pages;
+  needs.cache = cacheBytes(model, room.cache, needs.pages * room.pageTokens);
   return needs;
 }
 

@@ -8,17 +8,16 @@
 #ifndef KILN_EXAMPLES_LLAMA_MEMORYNEEDS_H
 #define KILN_EXAMPLES_LLAMA_MEMORYNEEDS_H
 
+#include "CacheType.h"
 #include "ModelConfig.h"
+#include "WeightPlan.h"
 
 #include <cstdint>
 
 namespace llama {
 
-/// The matrices of all layers and the head, which a step reads once.
-uint64_t matrixBytes(const ModelConfig &model);
-
 /// Keys and values of \p tokens tokens, in all layers.
-uint64_t cacheBytes(const ModelConfig &model, int64_t tokens);
+uint64_t cacheBytes(const ModelConfig &model, CacheType type, int64_t tokens);
 
 /// Lower bounds: kernels, workspace and the driver's own memory come on top.
 struct MemoryNeeds {
@@ -31,10 +30,16 @@ struct MemoryNeeds {
 /// A cache needs one page for padding and one for tokens.
 constexpr int64_t kLeastPages = 2;
 
-/// Steps of \p tokens tokens and \p sequences sequences, and a cache of
-/// \p pages pages of \p pageTokens tokens; 0 pages: the fewest that work.
-MemoryNeeds memoryNeeds(const ModelConfig &model, int64_t tokens,
-                        int64_t sequences, int64_t pages, int64_t pageTokens);
+/// Steps of `tokens` tokens and `sequences` sequences, and a cache.
+struct EngineRoom {
+  int64_t tokens = 0, sequences = 0;
+  int64_t pages = 0; ///< 0: the fewest that work
+  int64_t pageTokens = 0;
+  CacheType cache = CacheType::Bf16;
+};
+
+MemoryNeeds memoryNeeds(const ModelConfig &model, const WeightPlan &plan,
+                        const EngineRoom &room);
 
 /// Throws Error, with all numbers and what to change, where \p needs exceed the
 /// free bytes of a device.

@@ -67,12 +67,11 @@ Architecture readArchitecture(const ConfigReader &config) {
 /// Keys that would change the results.
 void refuseUnsupported(const ConfigReader &config) {
   for (const char *key :
-       {"quantization_config", "num_experts", "num_local_experts",
-        "num_experts_per_tok", "moe_intermediate_size",
-        "attn_logit_softcapping", "final_logit_softcapping",
-        "query_pre_attn_scalar", "embedding_multiplier", "residual_multiplier",
-        "attention_multiplier", "logits_scaling", "no_rope_layers",
-        "dual_chunk_attention_config"})
+       {"num_experts", "num_local_experts", "num_experts_per_tok",
+        "moe_intermediate_size", "attn_logit_softcapping",
+        "final_logit_softcapping", "query_pre_attn_scalar",
+        "embedding_multiplier", "residual_multiplier", "attention_multiplier",
+        "logits_scaling", "no_rope_layers", "dual_chunk_attention_config"})
     if (config.find(key))
       config.refuse(key, "which is not supported");
   if (config.boolean("use_mrope", false))
@@ -176,15 +175,23 @@ ModelConfig parseModelConfig(std::string_view json, const std::string &source) {
   readVariants(config, model);
   readRope(config, model);
   model.dtype = readDType(config);
+  model.quantization = readQuantization(config);
   model.eosTokens = config.tokens("eos_token_id", model.vocabSize - 1);
   return model;
 }
 
-ModelConfig readModelConfig(const std::string &path) {
+static std::string configFile(const std::string &path) {
   std::error_code ignored; // Opening the file reports it better.
   const bool folder = std::filesystem::is_directory(path, ignored);
-  const std::string file = folder ? path + "/config.json" : path;
-  return parseModelConfig(readText(file, kMostConfigBytes), file);
+  return folder ? path + "/config.json" : path;
+}
+
+std::string readConfigText(const std::string &path) {
+  return readText(configFile(path), kMostConfigBytes);
+}
+
+ModelConfig readModelConfig(const std::string &path) {
+  return parseModelConfig(readConfigText(path), configFile(path));
 }
 
 ModelConfig presetConfig(std::string_view name) {

@@ -10,6 +10,7 @@
 #define KILN_EXAMPLES_LLAMA_MODELCONFIG_H
 
 #include "DType.h"
+#include "Quantization.h"
 
 #include <cstdint>
 #include <optional>
@@ -65,6 +66,7 @@ struct ModelConfig {
   bool qkNorm = false;        ///< RMSNorm of each q and k head before rope.
   DType dtype = DType::BF16;  ///< BF16, F16 or F32.
   std::vector<int32_t> eosTokens;
+  Quantization quantization; ///< How weights are stored.
 
   int64_t qRows() const { return heads * headDim; }
   int64_t kvRows() const { return kvHeads * headDim; }
@@ -74,7 +76,10 @@ struct ModelConfig {
 /// message begins with \p source and names the key.
 ModelConfig parseModelConfig(std::string_view json, const std::string &source);
 
-/// Reads \p path, a config.json or the folder that has one.
+/// The text of \p path, a config.json or the folder that has one. Throws Error.
+std::string readConfigText(const std::string &path);
+
+/// parseModelConfig(readConfigText(path)).
 ModelConfig readModelConfig(const std::string &path);
 
 /// Models by name, for benchmarks without files: "llama-3-8b", "tiny", ...

@@ -2,6 +2,7 @@
 #include "Options.h"
 
 #include "Error.h"
+#include "WeightChoice.h"
 
 #include <algorithm>
 #include <charconv>
@@ -72,26 +73,47 @@ void Options::requireNoOthers() const {
       throw Error("the command has no option --" + name);
 }
 
+/// Whether an option is e4m3, and not bf16, its default.
+static bool isE4m3(Options &options, const std::string &name) {
+  const std::string type = options.text(name, "bf16");
+  if (type != "bf16" && type != "e4m3")
+    throw Error("--" + name + " is '" + type + "', expected bf16 or e4m3");
+  return type == "e4m3";
+}
+
+static std::string presetConfigText(const std::string &name, int64_t layers) {
+  const std::string text(presetText(name));
+  if (layers == 0)
+    return text;
+  auto json = nlohmann::json::parse(text);
+  json["num_hidden_layers"] = layers;
+  return json.dump(2);
+}
+
 ChosenModel chooseModel(Options &options) {
   ChosenModel chosen;
+  const std::string config = options.text("config");
   const std::string name = options.text("model", "llama-3-8b");
   const auto presets = presetNames();
   const int64_t layers = options.number("layers", 0);
-  if (std::find(presets.begin(), presets.end(), name) != presets.end()) {
-    chosen.configText = presetText(name);
-    if (layers > 0) {
-      auto json = nlohmann::json::parse(chosen.configText);
-      json["num_hidden_layers"] = layers;
-      chosen.configText = json.dump(2);
-    }
-    chosen.config = parseModelConfig(chosen.configText, name);
-  } else {
-    chosen.config = readModelConfig(name);
+  const bool isPreset =
+      std::find(presets.begin(), presets.end(), name) != presets.end();
+  if (layers > 0 && (!isPreset || !config.empty()))
+    throw Error("--layers cuts presets, not checkpoints and configs");
+  if (!config.empty())
+    chosen.configText = readConfigText(config);
+  else if (isPreset)
+    chosen.configText = presetConfigText(name, layers);
+  else {
+    chosen.configText = readConfigText(name);
     chosen.checkpoint = std::make_unique<Checkpoint>(name);
-    if (layers > 0)
-      throw Error("--layers cuts presets, not checkpoints");
   }
+  chosen.config =
+      parseModelConfig(chosen.configText, config.empty() ? name : config);
   chosen.source.checkpoint = chosen.checkpoint.get();
+  if (const std::string type = options.text("weights"); !type.empty())
+    chosen.source.weights = weightTypeNamed("--weights", type);
+  chosen.source.hasE4m3Head = isE4m3(options, "head");
   chosen.source.seed = static_cast<uint64_t>(options.number("seed", 1));
   return chosen;
 }
@@ -111,6 +133,8 @@ RunnerOptions runnerOptions(Options &options, const char *mode) {
   chosen.maxPositions = options.number("max-positions", chosen.maxPositions);
   chosen.pageTokens = options.number("page-tokens", chosen.pageTokens, 1);
   chosen.pages = options.number("pages", chosen.pages);
+  if (isE4m3(options, "kv-cache"))
+    chosen.cache = CacheType::E4m3;
   chosen.mode = modeNamed(options.text("mode", mode));
   constexpr double kMsPerSecond = 1000, kMostMs = 1e12;
   // Upwards: a budget of 0 would be Kiln's default.

@@ -36,10 +36,11 @@ private:
   std::set<std::string> asked;
 };
 
-/// A model and its weights: --model NAME|FOLDER, --layers N, --seed S.
+/// A model and its weights: --model NAME|FOLDER or --config FILE (random
+/// weights), --layers N, --seed S, --weights TYPE, --head TYPE.
 struct ChosenModel {
   ModelConfig config;
-  std::string configText; ///< of a preset
+  std::string configText; ///< its config.json
   std::unique_ptr<Checkpoint> checkpoint;
   WeightSource source;
 };

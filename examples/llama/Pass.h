@@ -2,18 +2,19 @@
 #ifndef KILN_EXAMPLES_LLAMA_PASS_H
 #define KILN_EXAMPLES_LLAMA_PASS_H
 
+#include "CacheType.h"
 #include "StepInputs.h"
 
 #include <cstdint>
 
 namespace llama {
 
-/// The largest step, and the cache.
+/// The largest step, and what the cache is made of.
 struct TransformerRoom {
   StepRoom step;
   int64_t positions = 0; ///< of a sequence
   int64_t pageTokens = 64;
-  int64_t pages = 0; ///< of the cache; may be set when the rest is there
+  CacheType cache = CacheType::Bf16;
 };
 
 /// The tokens of a forward pass: decodes, one token each, then prefills,

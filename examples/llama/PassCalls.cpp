@@ -20,11 +20,79 @@ kiln::Gather PassCalls::embedding(int64_t tokens) const {
   return call;
 }
 
-kiln::RmsNorm PassCalls::norm(int64_t rows, DeviceAddress weight) const {
+//===----------------------------------------------------------------------===//
+// Activations
+//===----------------------------------------------------------------------===//
+
+bool readsQuantized(const Linear &weight) {
+  return activationOf(weight.format.type) != ActivationType::Bf16;
+}
+
+bool isStacked(const LayerWeights &layer) {
+  return layer.gateUp.format.type == WeightType::E4m3Blocks;
+}
+
+Activation PassCalls::normedFor(const Linear &next) const {
+  return {memory.normed.address(), activationOf(next.format.type),
+          memory.normedScales.address()};
+}
+
+Activation PassCalls::attendedFor(const Linear &next) const {
+  const DeviceMemory &x =
+      readsQuantized(next) ? memory.quantAttended : memory.attended;
+  return {x.address(), activationOf(next.format.type),
+          memory.attendedScales.address()};
+}
+
+Activation PassCalls::innerFor(const Linear &next) const {
+  const DeviceMemory &x =
+      readsQuantized(next) ? memory.quantInner : memory.inner;
+  return {x.address(), activationOf(next.format.type),
+          memory.innerScales.address()};
+}
+
+/// The result of \p call is \p y.
+template <class Call> static void put(Call &call, const Activation &y) {
+  call.y(at(y.address)).dependent();
+  if (y.type == ActivationType::E4m3Rows)
+    call.quantized(KILN_E4M3, at(y.scales));
+  else if (y.type == ActivationType::E4m3Blocks)
+    call.blockQuantized(KILN_E4M3, at(y.scales));
+}
+
+kiln::RmsNorm PassCalls::norm(int64_t rows, DeviceAddress weight,
+                              const Linear &next) const {
   kiln::RmsNorm call(KILN_BF16, rows, model.hiddenSize);
-  call.x(memory.hidden.at<void>()).y(memory.normed.at<void>());
-  call.weight(at(weight)).epsilon(model.rmsNormEps).dependent();
+  call.x(memory.hidden.at<void>()).weight(at(weight));
+  call.epsilon(model.rmsNormEps);
   call.get().weight.flags = KILN_OPERAND_CONSTANT;
+  put(call, normedFor(next));
+  return call;
+}
+
+kiln::Quantize PassCalls::quantizedAttended(int64_t tokens,
+                                            const LayerWeights &layer) const {
+  kiln::Quantize call(KILN_BF16, KILN_E4M3, tokens, model.qRows());
+  call.x(memory.attended.at<void>());
+  put(call, attendedFor(layer.output));
+  return call;
+}
+
+kiln::Quantize PassCalls::quantizedInner(int64_t tokens,
+                                         const LayerWeights &layer) const {
+  kiln::Quantize call(KILN_BF16, KILN_E4M3, tokens, model.intermediateSize);
+  call.x(memory.inner.at<void>());
+  put(call, innerFor(layer.down));
+  return call;
+}
+
+kiln::Elementwise PassCalls::gated(int64_t tokens,
+                                   const LayerWeights &layer) const {
+  const int64_t inner = model.intermediateSize;
+  const auto *gate = memory.gateUp.at<uint16_t>();
+  kiln::Elementwise call(KILN_BF16, tokens, inner);
+  call.x(gate, 2 * inner).silu().mul(gate + inner, 2 * inner);
+  put(call, innerFor(layer.down));
   return call;
 }
 
@@ -32,45 +100,40 @@ kiln::RmsNorm PassCalls::norm(int64_t rows, DeviceAddress weight) const {
 // Products
 //===----------------------------------------------------------------------===//
 
-static Activation bf16(const DeviceMemory &memory) {
-  return {memory.address(), ActivationType::Bf16, 0};
-}
-
 kiln::Gemm PassCalls::qkv(int64_t tokens, const LayerWeights &layer) const {
   kiln::Gemm call =
-      layer.qkv.product(tokens, bf16(memory.normed), memory.heads.address());
+      layer.qkv.product(tokens, normedFor(layer.qkv), memory.heads.address());
   if (layer.qkvBias)
     call.bias(at(layer.qkvBias));
   return call;
 }
 
 kiln::Gemm PassCalls::addToHidden(const Linear &weight, int64_t tokens,
-                                  const DeviceMemory &x) const {
-  kiln::Gemm call = weight.product(tokens, bf16(x), memory.hidden.address());
-  call.c(1, memory.hidden.at<void>());
-  return call;
+                                  const Activation &x) const {
+  kiln::Gemm call = weight.product(tokens, x, memory.hidden.address());
+  return call.c(1, memory.hidden.at<void>());
 }
 
 kiln::Gemm PassCalls::output(int64_t tokens, const LayerWeights &layer) const {
-  return addToHidden(layer.output, tokens, memory.attended);
+  return addToHidden(layer.output, tokens, attendedFor(layer.output));
 }
 
 kiln::Gemm PassCalls::gateUp(int64_t tokens, const LayerWeights &layer) const {
-  kiln::Gemm call =
-      layer.gateUp.product(tokens, bf16(memory.normed), memory.inner.address());
-  call.swiGlu();
-  return call;
+  const Activation x = normedFor(layer.gateUp);
+  if (isStacked(layer))
+    return layer.gateUp.product(tokens, x, memory.gateUp.address());
+  return layer.gateUp.product(tokens, x, memory.inner.address()).swiGlu();
 }
 
 kiln::Gemm PassCalls::down(int64_t tokens, const LayerWeights &layer) const {
-  return addToHidden(layer.down, tokens, memory.inner);
+  return addToHidden(layer.down, tokens, innerFor(layer.down));
 }
 
 /// fp32 logits: rounding them to bf16 makes ties of neighbours.
 kiln::Gemm PassCalls::head(int64_t rows, bool isGathered) const {
+  const DeviceMemory &x = isGathered ? memory.lastRows : memory.normed;
   kiln::Gemm call = weights.head().product(
-      rows, bf16(isGathered ? memory.lastRows : memory.normed),
-      memory.logits.address());
+      rows, {x.address(), ActivationType::Bf16, 0}, memory.logits.address());
   call.outputType(KILN_FP32);
   return call;
 }
@@ -92,8 +155,12 @@ kiln::Rope PassCalls::rope(int64_t tokens, int64_t index,
   call.positions(arrays.positions);
   if (model.qkNorm)
     call.norm(at(layer.qNorm), at(layer.kNorm), model.rmsNormEps);
-  call.caches(KILN_BF16, cache.keys(index), cache.values(index),
-              cache.pageTokens(), std::max<int64_t>(cache.pages(), 1));
+  const bool isE4m3 = cache.type() == CacheType::E4m3;
+  call.caches(isE4m3 ? KILN_E4M3 : KILN_BF16, cache.keys(index),
+              cache.values(index), cache.pageTokens(),
+              std::max<int64_t>(cache.pages(), 1));
+  if (isE4m3)
+    call.scales(cache.keyScale(index), cache.valueScale(index));
   call.pageTable(arrays.pageTable, room.step.sequences, room.step.columns);
   if (hasSequences)
     call.sequences(arrays.sequences);
@@ -113,10 +180,17 @@ kiln::Attention PassCalls::attentionOver(int64_t batch, int64_t queries,
   return call.dependent();
 }
 
+void PassCalls::readCache(int64_t index, kiln::Attention &call) const {
+  call.k(cache.keys(index)).v(cache.values(index));
+  if (cache.type() == CacheType::E4m3)
+    call.keyValueType(KILN_E4M3).scales(cache.keyScale(index),
+                                        cache.valueScale(index));
+}
+
 kiln::Attention PassCalls::decodes(const Pass &pass, int64_t index) const {
   const StepArrays &arrays = inputs.device();
   kiln::Attention call = attentionOver(pass.decodes, 1, pass.decodeKeys, 0);
-  call.k(cache.keys(index)).v(cache.values(index));
+  readCache(index, call);
   // Steps before this one wrote all keys but the newest.
   call.keyLengths(arrays.lengths).cachedKeys();
   call.pages(arrays.pageTable, cache.pageTokens(), cache.pages(),
@@ -128,7 +202,7 @@ kiln::Attention PassCalls::prefills(const Pass &pass, int64_t index) const {
   const StepArrays &arrays = inputs.device();
   kiln::Attention call = attentionOver(pass.prefills, pass.longestPrefill,
                                        pass.prefillKeys, pass.decodes);
-  call.causal().k(cache.keys(index)).v(cache.values(index));
+  readCache(index, call.causal());
   call.keyLengths(arrays.lengths + pass.decodes);
   call.queryOffsets(arrays.queryOffsets, pass.prefillTokens);
   call.pages(arrays.pageTable + pass.decodes * room.step.columns,

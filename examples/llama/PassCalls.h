@@ -15,6 +15,11 @@
 
 namespace llama {
 
+/// Whether products with \p weight read e4m3 activations.
+bool readsQuantized(const Linear &weight);
+/// Whether gate and up follow each other, and do not alternate.
+bool isStacked(const LayerWeights &layer);
+
 /// The call of each part of a pass, over the memory of an engine. All but
 /// embedding() may begin before the one ahead has ended. Before the cache is
 /// made, the calls of layers only describe problems.
@@ -27,15 +32,26 @@ public:
         cache(cache), room(room) {}
 
   kiln::Gather embedding(int64_t tokens) const;
-  kiln::RmsNorm norm(int64_t rows, DeviceAddress weight) const;
+  /// The result has the type that the product with \p next reads.
+  kiln::RmsNorm norm(int64_t rows, DeviceAddress weight,
+                     const Linear &next) const;
   kiln::Gemm qkv(int64_t tokens, const LayerWeights &layer) const;
   /// With \p hasSequences tokens are of the sequences that the inputs name;
   /// otherwise token t is of sequence t.
   kiln::Rope rope(int64_t tokens, int64_t layer, bool hasSequences) const;
   kiln::Attention decodes(const Pass &pass, int64_t layer) const;
   kiln::Attention prefills(const Pass &pass, int64_t layer) const;
+  /// Before output(), where readsQuantized() says so of its weight.
+  kiln::Quantize quantizedAttended(int64_t tokens,
+                                   const LayerWeights &layer) const;
   kiln::Gemm output(int64_t tokens, const LayerWeights &layer) const;
+  /// With SwiGLU, unless isStacked() says that gated() follows.
   kiln::Gemm gateUp(int64_t tokens, const LayerWeights &layer) const;
+  kiln::Elementwise gated(int64_t tokens, const LayerWeights &layer) const;
+  /// Before down(), behind a gateUp() with SwiGLU, where readsQuantized() says
+  /// so of its weight.
+  kiln::Quantize quantizedInner(int64_t tokens,
+                                const LayerWeights &layer) const;
   kiln::Gemm down(int64_t tokens, const LayerWeights &layer) const;
 
   /// The rows that are sampled, of those that the last norm made.
@@ -48,8 +64,12 @@ public:
 private:
   kiln::Attention attentionOver(int64_t batch, int64_t queries,
                                 int64_t keyCount, int64_t firstRow) const;
+  void readCache(int64_t layer, kiln::Attention &call) const;
   kiln::Gemm addToHidden(const Linear &weight, int64_t tokens,
-                         const DeviceMemory &x) const;
+                         const Activation &x) const;
+  Activation normedFor(const Linear &next) const;
+  Activation attendedFor(const Linear &next) const;
+  Activation innerFor(const Linear &next) const;
   int64_t headsRow() const { return model.qRows() + 2 * model.kvRows(); }
 
   const ModelConfig &model;

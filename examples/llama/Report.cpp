@@ -90,7 +90,8 @@ double readRate(const Gpu &gpu, const DeviceWeights &weights,
   return double(rows) * kColumns * 2 / (medianMs(gpu, engine, sum) * kNsPerMs);
 }
 
-/// Operations a nanosecond of a square product of weights.
+/// Operations a nanosecond of a square product of weights, in the type in which
+/// the layers multiply.
 double productRate(const Gpu &gpu, const DeviceWeights &weights,
                    const kiln::Engine &engine) {
   constexpr uint64_t kMost = 4096, kLeast = 256;
@@ -103,7 +104,8 @@ double productRate(const Gpu &gpu, const DeviceWeights &weights,
   const DeviceMemory result(gpu, 2 * side * side, MemoryUse::Scratch);
   const auto size = static_cast<int64_t>(side);
   auto *matrix = reinterpret_cast<void *>(weights.address());
-  kiln::Gemm product(KILN_BF16, size, size, size);
+  const bool isE4m3 = readsQuantized(weights.layer(0).gateUp);
+  kiln::Gemm product(isE4m3 ? KILN_E4M3 : KILN_BF16, size, size, size);
   product.layout(KILN_LAYOUT_NT).a(matrix).weights(matrix);
   product.d(result.at<void>());
   return 2.0 * double(side * side * side) /

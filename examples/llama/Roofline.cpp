@@ -9,15 +9,14 @@ namespace llama {
 
 namespace {
 
-constexpr double kElement = 2; // bytes of a bf16
 /// A product and a sum for each element of a matrix and row.
 constexpr double kFlops = 2;
 
-double headElements(const ModelConfig &model) {
-  return double(model.vocabSize) * double(model.hiddenSize);
+double elementsOf(const PlannedMatrix &matrix) {
+  return double(matrix.rows) * double(matrix.columns);
 }
-double layerElements(const ModelConfig &model) {
-  return double(matrixBytes(model)) / kElement - headElements(model);
+double bytesOf(const PlannedMatrix &matrix) {
+  return double(bytesOf(matrix.format, matrix.rows, matrix.columns).all());
 }
 
 /// Pairs of a query and a key that it sees: the last query sees all keys, the
@@ -29,7 +28,22 @@ double pairsOf(const ScheduledSequence &sequence) {
 
 } // namespace
 
-StepWork workOf(const ModelConfig &model, const Step &step) {
+StepCosts stepCosts(const ModelConfig &model, const WeightPlan &plan,
+                    CacheType cache) {
+  StepCosts costs;
+  for (const PlannedLayer &layer : plan.layers)
+    for (const size_t product : WeightPlan::productsOf(layer)) {
+      costs.layerBytes += bytesOf(plan.matrices[product]);
+      costs.layerElements += elementsOf(plan.matrices[product]);
+    }
+  costs.headBytes = bytesOf(plan.matrices[plan.head]);
+  costs.headElements = elementsOf(plan.matrices[plan.head]);
+  costs.tokenBytes = double(cacheBytes(model, cache, 1));
+  return costs;
+}
+
+StepWork workOf(const ModelConfig &model, const StepCosts &costs,
+                const Step &step) {
   StepWork work;
   work.isDecode = step.prefills.empty();
   double keys = 0, pairs = 0;
@@ -38,21 +52,20 @@ StepWork workOf(const ModelConfig &model, const Step &step) {
       keys += double(sequence.length());
       pairs += pairsOf(sequence);
     }
-  const double head = step.sampled > 0 ? headElements(model) : 0;
-  work.bytes = kElement * (layerElements(model) + head) +
-               keys * double(cacheBytes(model, 1));
+  work.bytes = costs.layerBytes + (step.sampled > 0 ? costs.headBytes : 0) +
+               keys * costs.tokenBytes;
   // Scores, and the sums of the values.
   const double attention =
       2 * kFlops * double(model.layers) * double(model.qRows()) * pairs;
-  work.flops = kFlops * (double(step.tokens) * layerElements(model) +
-                         double(step.sampled) * head) +
+  work.flops = kFlops * (double(step.tokens) * costs.layerElements +
+                         double(step.sampled) * costs.headElements) +
                attention;
   return work;
 }
 
-double decodeBytes(const ModelConfig &model, int64_t sequences, double keys) {
-  return double(matrixBytes(model)) +
-         double(sequences) * keys * double(cacheBytes(model, 1));
+double decodeBytes(const StepCosts &costs, int64_t sequences, double keys) {
+  return costs.layerBytes + costs.headBytes +
+         double(sequences) * keys * costs.tokenBytes;
 }
 
 StepTotals Roofline::totals(bool ofDecodes, const DeviceRates &rates) const {

@@ -10,8 +10,10 @@
 #ifndef KILN_EXAMPLES_LLAMA_ROOFLINE_H
 #define KILN_EXAMPLES_LLAMA_ROOFLINE_H
 
+#include "CacheType.h"
 #include "ModelConfig.h"
 #include "Scheduler.h"
+#include "WeightPlan.h"
 
 #include <cstdint>
 #include <vector>
@@ -25,11 +27,22 @@ struct StepWork {
   double flops = 0;
 };
 
-StepWork workOf(const ModelConfig &model, const Step &step);
+/// The bytes that steps read, and the elements that they multiply.
+struct StepCosts {
+  double layerBytes = 0, layerElements = 0; ///< all layers' products
+  double headBytes = 0, headElements = 0;
+  double tokenBytes = 0; ///< keys and values of a token
+};
+
+StepCosts stepCosts(const ModelConfig &model, const WeightPlan &plan,
+                    CacheType cache);
+
+StepWork workOf(const ModelConfig &model, const StepCosts &costs,
+                const Step &step);
 
 /// The bytes of a step in which \p sequences sequences decode, with \p keys
 /// keys each.
-double decodeBytes(const ModelConfig &model, int64_t sequences, double keys);
+double decodeBytes(const StepCosts &costs, int64_t sequences, double keys);
 
 /// Rates of a device; 0: not known.
 struct DeviceRates {

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <optional>
 #include <utility>
 
 namespace llama {
@@ -16,19 +17,6 @@ namespace {
 double secondsSince(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start)
       .count();
-}
-
-DeviceWeights loadWeights(const Gpu &gpu, const ModelConfig &model,
-                          const WeightSource &source,
-                          const RunnerOptions &options,
-                          const Progress &progress) {
-  requireRoom(memoryNeeds(model, options.tokenBudget, options.maxSequences,
-                          options.pages, options.pageTokens),
-              gpu.freeBytes(), gpu.totalBytes());
-  return DeviceWeights(gpu, model, source, [&](int64_t done, int64_t all) {
-    if (progress)
-      progress("weights", done, all);
-  });
 }
 
 StepRoom roomOf(const RunnerOptions &options) {
@@ -53,14 +41,17 @@ Runner::Runner(const Gpu &gpu, ModelConfig model, const WeightSource &source,
                RunnerOptions options, const Progress &progress)
     : gpu(gpu), config(std::move(model)),
       chosen((decide(options, config), std::move(options))),
-      weights(loadWeights(gpu, config, source, chosen, progress)),
+      weights(load(source, progress)),
+      ofSteps(stepCosts(config, weights.plan(), chosen.cache)),
       inputs(gpu, roomOf(chosen)) {
   TransformerRoom room;
   room.step = roomOf(chosen);
   room.positions = chosen.maxPositions;
   room.pageTokens = chosen.pageTokens;
+  room.cache = chosen.cache;
   transformer =
-      std::make_unique<Transformer>(gpu, config, weights, inputs, room);
+      std::make_unique<Transformer>(gpu, config, weights, inputs, room,
+                                    cacheScales(config, source.checkpoint));
   constexpr int64_t kBuckets[] = {1,  2,  4,   8,   16,  24,  32,  48,
                                   64, 96, 128, 192, 256, 384, 512, 1024};
   for (int64_t bucket : kBuckets)
@@ -72,6 +63,27 @@ Runner::Runner(const Gpu &gpu, ModelConfig model, const WeightSource &source,
     keyClasses.push_back(keys);
   keyClasses.push_back(chosen.maxPositions);
   prepare(progress);
+}
+
+DeviceWeights Runner::load(const WeightSource &source,
+                           const Progress &progress) const {
+  WeightPlan plan = planWeights(config, source);
+  EngineRoom room;
+  room.tokens = chosen.tokenBudget;
+  room.sequences = chosen.maxSequences;
+  room.pages = chosen.pages;
+  room.pageTokens = chosen.pageTokens;
+  room.cache = chosen.cache;
+  requireRoom(memoryNeeds(config, plan, room), gpu.freeBytes(),
+              gpu.totalBytes());
+  std::optional<kiln::Engine> packer;
+  if (plan.hasPacked())
+    packer.emplace(makeEngine(KILN_MODE_PREDICT));
+  WeightFiller filler(gpu, config, source, packer ? &*packer : nullptr);
+  return {gpu, std::move(plan), filler, [&](int64_t done, int64_t all) {
+            if (progress)
+              progress("weights", done, all);
+          }};
 }
 
 kiln::Engine Runner::makeEngine(kiln_mode mode) const {
@@ -117,15 +129,16 @@ void Runner::prepare(const Progress &progress) {
   }
   if (chosen.pages == 0) {
     constexpr double kShare = 0.9;
-    chosen.pages =
-        static_cast<int64_t>(double(gpu.freeBytes()) * kShare /
-                             double(cacheBytes(config, chosen.pageTokens)));
+    chosen.pages = static_cast<int64_t>(
+        double(gpu.freeBytes()) * kShare /
+        double(cacheBytes(config, chosen.cache, chosen.pageTokens)));
     constexpr int64_t kMostPages = int64_t(1) << 24;
     chosen.pages = std::min(chosen.pages, kMostPages);
   }
   if (chosen.pages < kLeastPages)
     throw Error("a KV cache of " + std::to_string(kLeastPages) + " pages (" +
-                bytesText(cacheBytes(config, kLeastPages * chosen.pageTokens)) +
+                bytesText(cacheBytes(config, chosen.cache,
+                                     kLeastPages * chosen.pageTokens)) +
                 ") does not fit: behind weights, activations and kernels the "
                 "device has " +
                 bytesText(gpu.freeBytes()) + " free of " +

@@ -14,6 +14,7 @@
 
 #include "DeviceWeights.h"
 #include "Gpu.h"
+#include "Roofline.h"
 #include "Scheduler.h"
 #include "StepInputs.h"
 #include "Transformer.h"
@@ -35,7 +36,8 @@ struct RunnerOptions {
   int64_t maxSequences = 64;  ///< of a step
   int64_t maxPositions = 0;   ///< of a sequence; 0: the model's, 8192 at most
   int64_t pageTokens = 64;
-  int64_t pages = 0;               ///< of the cache; 0: as the device has room
+  int64_t pages = 0; ///< of the cache; 0: as the device has room
+  CacheType cache = CacheType::Bf16;
   kiln_mode mode = KILN_MODE_TUNE; ///< of preparing
   int64_t budgetMs = 0;            ///< of preparing, for all; 0: Kiln's default
   std::string cacheDir;            ///< Kiln's cache; empty: its default
@@ -80,6 +82,7 @@ public:
 
   kiln::Engine &engine() { return *serving; }
   const DeviceWeights &modelWeights() const { return weights; }
+  const StepCosts &costs() const { return ofSteps; }
   uint64_t graphBytes() const { return bytesOfGraphs; }
   double prepareSeconds() const { return secondsOfPrepare; }
   /// Compilations and trials of preparing.
@@ -93,6 +96,8 @@ private:
   void prepareWith(const kiln::Engine &engine, const char *what,
                    const Progress &progress) const;
   void capture(const Progress &progress);
+  DeviceWeights load(const WeightSource &source,
+                     const Progress &progress) const;
   static void decide(RunnerOptions &options, const ModelConfig &model);
   void requireFit(const Step &step) const;
   int64_t keysOf(int64_t longest) const;
@@ -105,6 +110,7 @@ private:
   ModelConfig config;
   RunnerOptions chosen;
   DeviceWeights weights;
+  StepCosts ofSteps;
   StepInputs inputs;
   std::unique_ptr<Transformer> transformer;
   std::unique_ptr<kiln::Engine> serving;

@@ -3,61 +3,121 @@
 
 #include "Error.h"
 
+#include <set>
+#include <tuple>
 #include <utility>
 
 namespace llama {
 
 Transformer::Transformer(const Gpu &gpu, const ModelConfig &model,
                          const DeviceWeights &weights, const StepInputs &inputs,
-                         const TransformerRoom &room)
+                         const TransformerRoom &room,
+                         const std::vector<float> &scales)
     : gpu(gpu), model(model), weights(weights), room(room),
-      memory(gpu, model, room), cache(gpu, model, room.pageTokens),
+      memory(gpu, model, weights.plan(), room),
+      cache(gpu, model, room.cache, scales, room.pageTokens),
       calls(model, weights, inputs, memory, cache, room) {}
 
 //===----------------------------------------------------------------------===//
 // The problems of all passes
 //===----------------------------------------------------------------------===//
 
-std::vector<Transformer::NamedProblem> Transformer::problems() const {
-  std::vector<NamedProblem> list;
-  const LayerWeights &layer = weights.layer(0);
-  const int64_t tokens = room.step.tokens, sequences = room.step.sequences;
-  auto add = [&](const char *name, kiln::Problem problem) -> kiln::Problem & {
-    list.push_back({name, std::move(problem)});
+namespace {
+
+/// Collects problems. Layers repeat each other's: a name and what else tells
+/// problems apart are added once.
+class ProblemList {
+public:
+  explicit ProblemList(int64_t tokens) : tokens(tokens) {}
+
+  kiln::Problem &add(std::string name, kiln::Problem problem) {
+    list.push_back({std::move(name), std::move(problem)});
     return list.back().problem;
-  };
-  add("embedding", calls.embedding(tokens)).range("rows", 1, tokens);
-  add("norm", calls.norm(tokens, layer.inputNorm)).range("rows", 1, tokens);
-  add("qkv", calls.qkv(tokens, layer)).range("m", 1, tokens);
-  add("rope of decodes", calls.rope(sequences, 0, false))
+  }
+  template <class Call>
+  void addRows(const char *name, const WeightFormat &format, const Call &call) {
+    if (isNew(name, format))
+      add(name, call).range("rows", 1, tokens);
+  }
+  void addProduct(const char *name, const WeightFormat &format,
+                  const kiln::Gemm &call) {
+    if (isNew(name, format))
+      add(name, call).range("m", 1, tokens);
+  }
+  std::vector<Transformer::NamedProblem> take() { return std::move(list); }
+
+private:
+  bool isNew(const char *name, const WeightFormat &format) {
+    return seen
+        .insert(std::tuple(std::string(name), format.type, format.groupSize,
+                           format.hasZeros, format.hasBf16Scales))
+        .second;
+  }
+
+  int64_t tokens;
+  std::vector<Transformer::NamedProblem> list;
+  std::set<std::tuple<std::string, WeightType, int32_t, bool, bool>> seen;
+};
+
+} // namespace
+
+static void addLayer(const PassCalls &calls, const LayerWeights &layer,
+                     int64_t tokens, ProblemList &list) {
+  const WeightFormat &output = layer.output.format, &down = layer.down.format;
+  list.addRows("norm", layer.qkv.format,
+               calls.norm(tokens, layer.inputNorm, layer.qkv));
+  list.addProduct("qkv", layer.qkv.format, calls.qkv(tokens, layer));
+  if (readsQuantized(layer.output))
+    list.addRows("quantised attention", output,
+                 calls.quantizedAttended(tokens, layer));
+  list.addProduct("output", output, calls.output(tokens, layer));
+  list.addRows("norm", layer.gateUp.format,
+               calls.norm(tokens, layer.postNorm, layer.gateUp));
+  list.addProduct("gate and up", layer.gateUp.format,
+                  calls.gateUp(tokens, layer));
+  if (isStacked(layer))
+    list.addRows("SwiGLU", down, calls.gated(tokens, layer));
+  else if (readsQuantized(layer.down))
+    list.addRows("quantised SwiGLU", down, calls.quantizedInner(tokens, layer));
+  list.addProduct("down", down, calls.down(tokens, layer));
+}
+
+std::vector<Transformer::NamedProblem> Transformer::problems() const {
+  const int64_t tokens = room.step.tokens, sequences = room.step.sequences;
+  ProblemList list(tokens);
+  list.add("embedding", calls.embedding(tokens)).range("rows", 1, tokens);
+  for (int64_t i = 0; i < model.layers; ++i)
+    addLayer(calls, weights.layer(i), tokens, list);
+  list.add("rope of decodes", calls.rope(sequences, 0, false))
       .range("tokens", 1, sequences);
-  add("rope", calls.rope(tokens, 0, true)).range("tokens", 1, tokens);
+  list.add("rope", calls.rope(tokens, 0, true)).range("tokens", 1, tokens);
   Pass pass;
   pass.decodes = sequences;
   pass.decodeKeys = room.positions;
-  add("attention of decodes", calls.decodes(pass, 0))
+  list.add("attention of decodes", calls.decodes(pass, 0))
       .range("batch", 1, sequences)
       .range("sk", 1, room.positions);
   pass.decodes = 0;
   pass.prefills = 1;
   pass.longestPrefill = pass.prefillTokens = tokens;
   pass.prefillKeys = room.positions;
-  add("attention of prefills", calls.prefills(pass, 0))
+  list.add("attention of prefills", calls.prefills(pass, 0))
       .range("batch", 1, sequences)
       .range("sq", 1, tokens)
       .range("sk", 1, room.positions);
-  add("output", calls.output(tokens, layer)).range("m", 1, tokens);
-  add("gate and up", calls.gateUp(tokens, layer)).range("m", 1, tokens);
-  add("down", calls.down(tokens, layer)).range("m", 1, tokens);
-  add("last rows", calls.sampledRows(sequences)).range("rows", 1, sequences);
-  add("head", calls.head(sequences, false)).range("m", 1, sequences);
+  list.addRows("norm", weights.head().format,
+               calls.norm(tokens, weights.lastNorm(), weights.head()));
+  list.add("last rows", calls.sampledRows(sequences))
+      .range("rows", 1, sequences);
+  list.add("head", calls.head(sequences, false)).range("m", 1, sequences);
   for (bool feedsItself : {true, false}) {
     pass.samples = sequences;
     pass.feedsItself = feedsItself;
-    add(feedsItself ? "sampling" : "sampling of prefills", calls.sample(pass))
+    list.add(feedsItself ? "sampling" : "sampling of prefills",
+             calls.sample(pass))
         .range("rows", 1, sequences);
   }
-  return list;
+  return list.take();
 }
 
 //===----------------------------------------------------------------------===//
@@ -77,16 +137,22 @@ void Transformer::runLayer(const kiln::Engine &engine, const Pass &pass,
   const LayerWeights &layer = weights.layer(index);
   const int64_t tokens = pass.tokens();
   auto run = [&](const auto &call) { launch(engine, call); };
-  run(calls.norm(tokens, layer.inputNorm));
+  run(calls.norm(tokens, layer.inputNorm, layer.qkv));
   run(calls.qkv(tokens, layer));
   run(calls.rope(tokens, index, pass.prefills != 0));
   if (pass.decodes != 0)
     run(calls.decodes(pass, index));
   if (pass.prefills != 0)
     run(calls.prefills(pass, index));
+  if (readsQuantized(layer.output))
+    run(calls.quantizedAttended(tokens, layer));
   run(calls.output(tokens, layer));
-  run(calls.norm(tokens, layer.postNorm));
+  run(calls.norm(tokens, layer.postNorm, layer.gateUp));
   run(calls.gateUp(tokens, layer));
+  if (isStacked(layer))
+    run(calls.gated(tokens, layer));
+  else if (readsQuantized(layer.down))
+    run(calls.quantizedInner(tokens, layer));
   run(calls.down(tokens, layer));
 }
 
@@ -97,7 +163,7 @@ void Transformer::run(const kiln::Engine &engine, const Pass &pass) const {
     runLayer(engine, pass, i);
   if (pass.samples == 0 && !pass.isProbe)
     return;
-  run(calls.norm(pass.tokens(), weights.lastNorm()));
+  run(calls.norm(pass.tokens(), weights.lastNorm(), weights.head()));
   if (pass.isProbe) {
     run(calls.head(pass.tokens(), false));
     return;

@@ -3,7 +3,9 @@
 // Eight launches a layer: RMSNorm, the product of q, k and v, rotation with the
 // write to the cache, attention, the output's product with the residual add,
 // RMSNorm, the product of gate and up with SwiGLU, and down with the residual
-// add. Every launch may begin before the one ahead of it has ended.
+// add. Every launch may begin before the one ahead of it has ended. With e4m3
+// weights the norms write e4m3, and two launches more quantise the attention
+// and the inner activation (with block scales the latter is the SwiGLU).
 //
 //===----------------------------------------------------------------------===//
 #ifndef KILN_EXAMPLES_LLAMA_TRANSFORMER_H
@@ -29,9 +31,10 @@ namespace llama {
 /// Owns activations and the KV cache. Not thread-safe.
 class Transformer {
 public:
+  /// \p scales: as cacheScales() gives them, for an e4m3 cache.
   Transformer(const Gpu &gpu, const ModelConfig &model,
               const DeviceWeights &weights, const StepInputs &inputs,
-              const TransformerRoom &room);
+              const TransformerRoom &room, const std::vector<float> &scales);
   Transformer(const Transformer &) = delete;
   Transformer &operator=(const Transformer &) = delete;
 

@@ -2,6 +2,7 @@
 #include "WeightFiller.h"
 
 #include "Checkpoint.h"
+#include "HostMatrix.h"
 #include "RandomWeights.h"
 #include "RandomWeightsPtx.h"
 
@@ -16,17 +17,17 @@ constexpr uint64_t kElement = 2; // bytes of a bf16
 
 /// Where the part begins in its tensor.
 uint64_t offsetOf(const PlacedTensor &part) {
-  return kElement *
-         static_cast<uint64_t>(part.firstRow * part.width() + part.firstColumn);
+  return kElement * static_cast<uint64_t>(part.firstRow * part.spec.columns() +
+                                          part.firstColumn);
 }
 
 /// The rows of the part, from its tensor to its matrix.
 Rows rowsOf(const PlacedTensor &part) {
   const auto rows = static_cast<uint64_t>(part.rows);
   const uint64_t row = kElement * static_cast<uint64_t>(part.columns);
-  if (part.width() == 1) // a vector is one row to a copy
+  if (part.spec.columns() == 1) // a vector is one row to a copy
     return {1, rows * row, rows * row, rows * row};
-  return {rows, row, kElement * static_cast<uint64_t>(part.width()),
+  return {rows, row, kElement * static_cast<uint64_t>(part.spec.columns()),
           row * static_cast<uint64_t>(part.rowStep)};
 }
 
@@ -53,14 +54,18 @@ std::vector<uint16_t> roundedOf(const Tensor &tensor) {
 
 } // namespace
 
-WeightFiller::WeightFiller(const Gpu &gpu, const WeightSource &source)
-    : gpu(gpu), source(source) {
+WeightFiller::WeightFiller(const Gpu &gpu, const ModelConfig &model,
+                           const WeightSource &source,
+                           const kiln::Engine *packer)
+    : gpu(gpu), model(model), source(source), packer(packer) {
   if (!source.checkpoint)
     kernel = std::make_unique<PtxKernel>(gpu, kRandomWeightsPtx,
                                          kRandomWeightsEntry);
 }
 
 void WeightFiller::fill(const PlannedMatrix &matrix, DeviceAddress base) {
+  if (matrix.format.type != WeightType::Bf16)
+    return upload(matrix, base);
   for (const PlacedTensor &part : matrix.parts) {
     const DeviceAddress target =
         base + matrix.data +
@@ -71,6 +76,19 @@ void WeightFiller::fill(const PlannedMatrix &matrix, DeviceAddress base) {
       draw(part, target);
   }
 }
+
+DeviceAddress WeightFiller::scratchOf(uint64_t bytes) {
+  if (scratch.bytes() < bytes) {
+    gpu.synchronize(); // it may be in use
+    scratch = {};
+    scratch = DeviceMemory(gpu, bytes, MemoryUse::Scratch);
+  }
+  return scratch.address();
+}
+
+//===----------------------------------------------------------------------===//
+// bf16
+//===----------------------------------------------------------------------===//
 
 void WeightFiller::copy(const PlacedTensor &part, DeviceAddress target) const {
   const Tensor &tensor = source.checkpoint->tensor(part.spec.name);
@@ -86,9 +104,7 @@ void WeightFiller::draw(const PlacedTensor &part, DeviceAddress target) {
   const bool isInPlace =
       part.rowStep == 1 && elements == static_cast<uint64_t>(part.rows) *
                                            static_cast<uint64_t>(part.columns);
-  if (!isInPlace && scratch.bytes() < elements * kElement)
-    scratch = DeviceMemory(gpu, elements * kElement, MemoryUse::Scratch);
-  DeviceAddress drawn = isInPlace ? target : scratch.address();
+  DeviceAddress drawn = isInPlace ? target : scratchOf(elements * kElement);
   uint64_t key = randomKey(source.seed, part.spec.name);
   RandomScale scale = randomScale(part.spec.kind);
   void *parameters[] = {&drawn, &key, &elements, &scale.scale, &scale.offset};
@@ -96,6 +112,94 @@ void WeightFiller::draw(const PlacedTensor &part, DeviceAddress target) {
   kernel->launch(kBlocks, kThreads, parameters);
   if (!isInPlace)
     copyRows(gpu, target, drawn + offsetOf(part), rowsOf(part));
+}
+
+//===----------------------------------------------------------------------===//
+// Quantised
+//===----------------------------------------------------------------------===//
+
+void WeightFiller::upload(const PlannedMatrix &matrix, DeviceAddress base) {
+  const HostMatrix host(model, source, matrix);
+  if (matrix.format.type == WeightType::Int4 ||
+      matrix.format.type == WeightType::E4m3Packed) {
+    pack(matrix, host, base);
+  } else {
+    const auto copyAll = [&](uint64_t at, const std::vector<uint8_t> &bytes) {
+      copyToDevice(gpu, base + at, bytes.data(), bytes.size());
+    };
+    copyAll(matrix.data, host.codes());
+    copyAll(matrix.scales, host.scales());
+  }
+  gpu.synchronize(); // host memory ends here
+}
+
+/// Zero points as compressed-tensors has them: words [rows / 8][groups], row 0
+/// of eight in the lowest bits.
+static std::vector<uint32_t> zeroWords(const std::vector<uint8_t> &zeros,
+                                       int64_t rows) {
+  const size_t groups = zeros.size() / static_cast<size_t>(rows);
+  constexpr size_t kCodes = 8;
+  const size_t wordRows = (static_cast<size_t>(rows) + kCodes - 1) / kCodes;
+  std::vector<uint32_t> words(wordRows * groups);
+  for (size_t i = 0; i < zeros.size(); ++i) {
+    const size_t row = i / groups;
+    words[row / kCodes * groups + i % groups] |= uint32_t(zeros[i])
+                                                 << 4 * (row % kCodes);
+  }
+  return words;
+}
+
+kiln::Sized<kiln_prepack_args> packingOf(const PlannedMatrix &matrix) {
+  const WeightFormat &format = matrix.format;
+  kiln::Sized<kiln_prepack_args> call;
+  call.n = matrix.rows;
+  call.k = matrix.columns;
+  call.group_size = format.groupSize;
+  if (format.type == WeightType::Int4) {
+    // Its rows are those of HostMatrix.
+    call.source = KILN_WEIGHTS_COMPRESSED_TENSORS;
+    call.scales.type = format.hasBf16Scales ? KILN_BF16 : KILN_FP16;
+    call.flags = format.hasZeros ? KILN_PREPACK_HAS_ZEROS : 0;
+  } else {
+    call.source = KILN_WEIGHTS_E4M3;
+    call.scales.type = KILN_FP32;
+  }
+  return call;
+}
+
+void WeightFiller::pack(const PlannedMatrix &matrix, const HostMatrix &host,
+                        DeviceAddress base) {
+  std::vector<uint32_t> zeros;
+  if (matrix.format.hasZeros)
+    zeros = zeroWords(host.zeros(), matrix.rows);
+  const uint64_t zeroBytes = zeros.size() * sizeof(uint32_t);
+  constexpr uint64_t kAlignment = 256;
+  const auto alignUp = [](uint64_t bytes) {
+    return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+  };
+  const uint64_t codeRoom = alignUp(host.codes().size()),
+                 scaleRoom = alignUp(host.scales().size());
+  const DeviceAddress codes = scratchOf(codeRoom + scaleRoom + zeroBytes);
+  const DeviceAddress scales = codes + codeRoom;
+  copyToDevice(gpu, codes, host.codes().data(), host.codes().size());
+  copyToDevice(gpu, scales, host.scales().data(), host.scales().size());
+  copyToDevice(gpu, scales + scaleRoom, zeros.data(), zeroBytes);
+
+  const auto at = [](DeviceAddress address) {
+    return reinterpret_cast<void *>(address);
+  };
+  kiln::Sized<kiln_prepack_args> call = packingOf(matrix);
+  call.weights.data = at(codes);
+  call.scales.data = at(scales);
+  call.packed.data = at(base + matrix.data);
+  call.packed_scales.data = at(base + matrix.scales);
+  if (matrix.format.hasZeros) {
+    call.zeros.data = at(scales + scaleRoom);
+    call.packed_zeros.data = at(base + matrix.zeros);
+  }
+  kiln::Status(kiln_prepack(packer->get(), &call, nullptr, gpu.stream()))
+      .orThrow();
+  gpu.synchronize();
 }
 
 } // namespace llama

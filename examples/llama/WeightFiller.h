@@ -3,39 +3,49 @@
 #define KILN_EXAMPLES_LLAMA_WEIGHTFILLER_H
 
 #include "Gpu.h"
+#include "ModelConfig.h"
 #include "WeightPlan.h"
+#include "WeightSource.h"
+
+#include <kiln/kiln.hpp>
 
 #include <cstdint>
 #include <memory>
 
 namespace llama {
 
-class Checkpoint;
-
-/// Where weights come from: a checkpoint, or a seed.
-struct WeightSource {
-  const Checkpoint *checkpoint = nullptr; ///< null: random weights
-  uint64_t seed = 0;
-};
+class HostMatrix;
 
 /// Fills matrices of a plan. Keeps device memory for a tensor between calls.
 class WeightFiller {
 public:
-  WeightFiller(const Gpu &gpu, const WeightSource &source);
+  /// \p packer packs weights, and may be null for a plan that has no packed
+  /// formats.
+  WeightFiller(const Gpu &gpu, const ModelConfig &model,
+               const WeightSource &source, const kiln::Engine *packer);
 
   /// \p base: the address of the plan's first byte. The work is enqueued.
-  /// Throws Error.
+  /// Throws Error, kiln::Error.
   void fill(const PlannedMatrix &matrix, DeviceAddress base);
 
 private:
   void copy(const PlacedTensor &part, DeviceAddress target) const;
   void draw(const PlacedTensor &part, DeviceAddress target);
+  void upload(const PlannedMatrix &matrix, DeviceAddress base);
+  void pack(const PlannedMatrix &matrix, const HostMatrix &host,
+            DeviceAddress base);
+  DeviceAddress scratchOf(uint64_t bytes);
 
   const Gpu &gpu;
+  const ModelConfig &model;
   const WeightSource &source;
+  const kiln::Engine *packer;
   std::unique_ptr<PtxKernel> kernel;
   DeviceMemory scratch;
 };
+
+/// The call that packs a matrix of a packed format, without addresses.
+kiln::Sized<kiln_prepack_args> packingOf(const PlannedMatrix &matrix);
 
 } // namespace llama
 

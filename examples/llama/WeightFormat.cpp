@@ -29,7 +29,8 @@ WeightBytes bytesOf(const WeightFormat &format, int64_t rows, int64_t columns) {
   case WeightType::Int4: {
     const auto size = static_cast<uint64_t>(format.groupSize);
     const uint64_t groups =
-        packedRows * ((roundUp(columns, kPackedSide) + size - 1) / size);
+        packedRows *
+        (size ? (roundUp(columns, kPackedSide) + size - 1) / size : 1);
     return {packed / 2, 2 * groups, format.hasZeros ? groups : 0};
   }
   }

@@ -23,7 +23,7 @@ constexpr int64_t kScaleBlock = 128;
 
 struct WeightFormat {
   WeightType type = WeightType::Bf16;
-  /// Steps of k that share a scale, for Int4: 32, 64 or 128.
+  /// Steps of k that share a scale, for Int4: 32, 64, 128, or 0: all.
   int32_t groupSize = 0;
   /// Whether codes of Int4 have zero points. Without them a code stands for its
   /// value less 8.

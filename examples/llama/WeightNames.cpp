@@ -2,6 +2,7 @@
 #include "WeightNames.h"
 
 #include "Error.h"
+#include "StoredWeight.h"
 
 #include <set>
 #include <utility>
@@ -13,13 +14,6 @@ namespace {
 constexpr const char *kEmbedding = "model.embed_tokens.weight";
 constexpr const char *kHead = "lm_head.weight";
 constexpr size_t kMostFaultsShown = 10;
-
-std::string shapeText(const std::vector<int64_t> &shape) {
-  std::string text = "[";
-  for (const int64_t size : shape)
-    text += (text.size() > 1 ? ", " : "") + std::to_string(size);
-  return text + "]";
-}
 
 void addLayer(const ModelConfig &model, int64_t layer,
               std::vector<WeightSpec> &specs) {
@@ -43,12 +37,29 @@ void addLayer(const ModelConfig &model, int64_t layer,
     add(*spec);
 }
 
+bool endsWith(const std::string &text, std::string_view end) {
+  return text.size() > end.size() &&
+         text.compare(text.size() - end.size(), end.size(), end) == 0;
+}
+
+/// Tensors beside quantised weights, which StoredWeight.h reads where the
+/// engine needs them.
+bool isOfQuantization(const std::string &name) {
+  for (const char *end :
+       {".weight_scale", ".weight_scale_inv", ".input_scale", ".output_scale",
+        ".weight_packed", ".weight_zero_point", ".weight_shape",
+        ".weight_g_idx", ".qweight", ".qzeros", ".scales", ".g_idx", ".k_scale",
+        ".v_scale", ".q_scale", ".kv_scale", ".prob_scale"})
+    if (endsWith(name, end))
+      return true;
+  return false;
+}
+
 bool isIgnored(const ModelConfig &model, const std::string &name) {
-  const std::string_view frequencies = ".rotary_emb.inv_freq";
   return (name == kHead && model.tieEmbeddings) ||
-         (name.size() > frequencies.size() &&
-          name.compare(name.size() - frequencies.size(), frequencies.size(),
-                       frequencies) == 0);
+         endsWith(name, ".rotary_emb.inv_freq") ||
+         (model.quantization.method != QuantMethod::None &&
+          isOfQuantization(name));
 }
 
 } // namespace
@@ -58,6 +69,14 @@ int64_t WeightSpec::elements() const {
   for (const int64_t size : shape)
     product *= size;
   return product;
+}
+
+int64_t WeightSpec::columns() const {
+  return shape.size() > 1 ? shape.back() : 1;
+}
+
+std::string moduleOf(const std::string &name) {
+  return name.substr(0, name.rfind('.'));
 }
 
 std::string layerWeight(int64_t layer, const char *part) {
@@ -96,7 +115,8 @@ LayerSpecs layerSpecs(const ModelConfig &model, int64_t layer) {
 }
 
 WeightSpec embeddingSpec(const ModelConfig &model) {
-  return {kEmbedding, {model.vocabSize, model.hiddenSize}, WeightKind::Matrix};
+  return {
+      kEmbedding, {model.vocabSize, model.hiddenSize}, WeightKind::Embedding};
 }
 
 WeightSpec lastNormSpec(const ModelConfig &model) {
@@ -120,6 +140,7 @@ std::vector<WeightSpec> weightSpecs(const ModelConfig &model) {
 RandomScale randomScale(WeightKind kind) {
   switch (kind) {
   case WeightKind::Matrix:
+  case WeightKind::Embedding:
     return randomScale(0.02, 0);
   case WeightKind::Norm:
     return randomScale(0.1, 1);
@@ -135,20 +156,7 @@ std::vector<std::string> checkWeights(const ModelConfig &model,
   std::set<std::string> known;
   for (const WeightSpec &spec : weightSpecs(model)) {
     known.insert(spec.name);
-    const auto found = checkpoint.tensors().find(spec.name);
-    if (found == checkpoint.tensors().end()) {
-      faults.push_back(spec.name + " is missing");
-      continue;
-    }
-    const Tensor &tensor = found->second;
-    if (tensor.shape != spec.shape)
-      faults.push_back(spec.name + " has the shape " + shapeText(tensor.shape) +
-                       ", expected " + shapeText(spec.shape));
-    if (tensor.dtype != DType::BF16 && tensor.dtype != DType::F16 &&
-        tensor.dtype != DType::F32)
-      faults.push_back(spec.name + " has the type " +
-                       std::string(nameOf(tensor.dtype)) +
-                       ", expected BF16, F16 or F32");
+    findStored(model, checkpoint, spec, faults);
   }
   for (const auto &[name, tensor] : checkpoint.tensors())
     if (!known.count(name) && !isIgnored(model, name))

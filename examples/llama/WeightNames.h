@@ -16,7 +16,8 @@
 
 namespace llama {
 
-enum class WeightKind : uint8_t { Matrix, Norm, Bias };
+/// Matrices are the weights of products, and may be quantised.
+enum class WeightKind : uint8_t { Matrix, Embedding, Norm, Bias };
 
 struct WeightSpec {
   std::string name;
@@ -24,6 +25,7 @@ struct WeightSpec {
   WeightKind kind = WeightKind::Matrix;
 
   int64_t elements() const;
+  int64_t columns() const; ///< k, or 1.
 };
 
 /// The tensors of a layer. Biases are there with ModelConfig::qkvBias, norms of
@@ -45,15 +47,19 @@ std::vector<WeightSpec> weightSpecs(const ModelConfig &model);
 /// "model.layers.<layer>.<part>.weight", such as part "self_attn.q_proj".
 std::string layerWeight(int64_t layer, const char *part);
 
+/// The module of a tensor: its name without the last part.
+std::string moduleOf(const std::string &name);
+
 /// Random weights of a kind. Matrices have a deviation of 0.02, transformers'
 /// initializer_range. Norms are 1 + 0.1 x and biases 0.1 x: with ones and
 /// zeros, a weight that the engine forgets would not show.
 RandomScale randomScale(WeightKind kind);
 
 /// How \p checkpoint differs from \p model, a sentence for each tensor that is
-/// missing, unknown, or of another shape or type (BF16, F16 and F32 are read).
-/// Empty: it fits. Tensors that transformers ignores as well are no fault: a
-/// tied lm_head and the frequencies that early Llama checkpoints store.
+/// missing, unknown, or of another shape or type: BF16, F16 and F32 are read,
+/// and what ModelConfig::quantization announces. Empty: it fits. Tensors that
+/// transformers ignores as well are no fault: a tied lm_head and the
+/// frequencies that early Llama checkpoints store.
 std::vector<std::string> checkWeights(const ModelConfig &model,
                                       const Checkpoint &checkpoint);
 

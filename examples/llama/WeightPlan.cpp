@@ -1,6 +1,9 @@
 //===- WeightPlan.cpp -----------------------------------------------------===//
 #include "WeightPlan.h"
 
+#include "WeightChoice.h"
+
+#include <algorithm>
 #include <utility>
 
 namespace llama {
@@ -12,7 +15,8 @@ constexpr uint64_t kAlignment = 256;
 /// Appends matrices to a plan.
 class Planner {
 public:
-  explicit Planner(const ModelConfig &model) : model(model) {}
+  Planner(const ModelConfig &model, const WeightSource &source)
+      : model(model), source(source) {}
 
   WeightPlan plan() {
     const int64_t hidden = model.hiddenSize;
@@ -21,9 +25,11 @@ public:
     for (int64_t i = 0; i < model.layers; ++i)
       made.layers.push_back(planLayer(i));
     made.lastNorm = addVector({lastNormSpec(model)});
+    const WeightSpec head = model.tieEmbeddings ? embedding : headSpec(model);
+    const WeightFormat format = headFormat(model, source, head);
     made.head = made.embedding;
-    if (!model.tieEmbeddings)
-      made.head = add({whole(headSpec(model))}, model.vocabSize, hidden);
+    if (!model.tieEmbeddings || format.type != WeightType::Bf16)
+      made.head = add({whole(head)}, model.vocabSize, hidden, format);
     return std::move(made);
   }
 
@@ -33,7 +39,7 @@ private:
     PlacedTensor placed;
     placed.spec = spec;
     placed.rows = spec.shape.front();
-    placed.columns = placed.width();
+    placed.columns = spec.columns();
     placed.targetRow = targetRow;
     placed.rowStep = rowStep;
     return placed;
@@ -50,8 +56,10 @@ private:
     return parts;
   }
 
-  size_t add(std::vector<PlacedTensor> parts, int64_t rows, int64_t columns) {
+  size_t add(std::vector<PlacedTensor> parts, int64_t rows, int64_t columns,
+             const WeightFormat &format = {}) {
     PlannedMatrix matrix;
+    matrix.format = format;
     matrix.rows = rows;
     matrix.columns = columns;
     matrix.parts = std::move(parts);
@@ -63,10 +71,21 @@ private:
     return made.matrices.size() - 1;
   }
   size_t addVector(const std::vector<WeightSpec> &specs) {
-    int64_t elements = 0;
+    return addProduct(specs, {});
+  }
+  size_t addProduct(const std::vector<WeightSpec> &specs,
+                    const WeightFormat &format) {
+    int64_t rows = 0;
     for (const WeightSpec &spec : specs)
-      elements += spec.shape.front();
-    return add(stacked(specs), elements, 1);
+      rows += spec.shape.front();
+    return add(stacked(specs), rows, specs[0].columns(), format);
+  }
+  size_t addGateUp(const WeightSpec &gate, const WeightSpec &up) {
+    const WeightFormat format = layerFormat(model, source, {gate, up});
+    if (format.type == WeightType::E4m3Blocks)
+      return addProduct({gate, up}, format);
+    return add({whole(gate, 0, 2), whole(up, 1, 2)}, 2 * gate.shape.front(),
+               gate.columns(), format);
   }
   uint64_t take(uint64_t bytes) {
     const uint64_t at = made.bytes;
@@ -76,33 +95,52 @@ private:
 
   PlannedLayer planLayer(int64_t index) {
     const LayerSpecs specs = layerSpecs(model, index);
-    const int64_t hidden = model.hiddenSize, inner = model.intermediateSize;
     PlannedLayer layer;
     layer.inputNorm = addVector({specs.inputNorm});
-    layer.qkv = add(stacked({specs.q, specs.k, specs.v}),
-                    model.qRows() + 2 * model.kvRows(), hidden);
+    const auto product = [&](const std::vector<WeightSpec> &parts) {
+      return addProduct(parts, layerFormat(model, source, parts));
+    };
+    layer.qkv = product({specs.q, specs.k, specs.v});
     if (model.qkvBias)
       layer.qkvBias = addVector({specs.qBias, specs.kBias, specs.vBias});
     if (model.qkNorm) {
       layer.qNorm = addVector({specs.qNorm});
       layer.kNorm = addVector({specs.kNorm});
     }
-    layer.output = add({whole(specs.output)}, hidden, model.qRows());
+    layer.output = product({specs.output});
     layer.postNorm = addVector({specs.postNorm});
-    layer.gateUp = add({whole(specs.gate, 0, 2), whole(specs.up, 1, 2)},
-                       2 * inner, hidden);
-    layer.down = add({whole(specs.down)}, hidden, inner);
+    layer.gateUp = addGateUp(specs.gate, specs.up);
+    layer.down = product({specs.down});
     return layer;
   }
 
   const ModelConfig &model;
+  const WeightSource &source;
   WeightPlan made;
 };
 
 } // namespace
 
-WeightPlan planWeights(const ModelConfig &model) {
-  return Planner(model).plan();
+bool WeightPlan::hasProductOf(WeightType type) const {
+  for (const PlannedLayer &layer : layers)
+    for (const size_t product : productsOf(layer))
+      if (matrices[product].format.type == type)
+        return true;
+  return false;
+}
+
+bool WeightPlan::hasPacked() const {
+  return std::any_of(matrices.begin(), matrices.end(),
+                     [](const PlannedMatrix &matrix) {
+                       return matrix.format.type == WeightType::E4m3Packed ||
+                              matrix.format.type == WeightType::Int4;
+                     });
+}
+
+WeightPlan planWeights(const ModelConfig &model, const WeightSource &source) {
+  if (source.checkpoint)
+    requireWeights(model, *source.checkpoint);
+  return Planner(model, source).plan();
 }
 
 } // namespace llama

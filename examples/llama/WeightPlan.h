@@ -4,6 +4,8 @@
 // matrices, and the tensors that each of them is made of. Products that read
 // the same rows are one: the weights of q, k and v follow each other, and those
 // of gate and up are interleaved row by row, as the SwiGLU epilogue wants them.
+// With E4m3Blocks they follow each other: rows that alternate would be of two
+// blocks.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KILN_EXAMPLES_LLAMA_WEIGHTPLAN_H
@@ -12,7 +14,9 @@
 #include "ModelConfig.h"
 #include "WeightFormat.h"
 #include "WeightNames.h"
+#include "WeightSource.h"
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -27,11 +31,6 @@ struct PlacedTensor {
   int64_t firstRow = 0, rows = 0, firstColumn = 0, columns = 0;
   /// Row r of the part is row targetRow + r * rowStep of the matrix.
   int64_t targetRow = 0, rowStep = 1;
-
-  /// Columns of the tensor.
-  int64_t width() const {
-    return spec.shape.size() > 1 ? spec.shape.back() : 1;
-  }
 };
 
 /// A product's weight W of y = x W^T, or a vector, which has one column.
@@ -52,7 +51,7 @@ struct PlannedLayer {
   size_t qkvBias = kNone; ///< kNone: there is none, as of the next two
   size_t qNorm = kNone, kNorm = kNone;
   size_t output = kNone;
-  size_t gateUp = kNone; ///< row 2j: gate j, row 2j + 1: up j
+  size_t gateUp = kNone;
   size_t down = kNone;
 };
 
@@ -62,9 +61,22 @@ struct WeightPlan {
   size_t embedding = 0, lastNorm = 0;
   size_t head = 0; ///< may be the embedding
   uint64_t bytes = 0;
+
+  /// The weights of a layer's products.
+  static std::array<size_t, 4> productsOf(const PlannedLayer &layer) {
+    return {layer.qkv, layer.output, layer.gateUp, layer.down};
+  }
+  /// Whether a product of some layer has a weight of \p type.
+  bool hasProductOf(WeightType type) const;
+  /// Whether some weight is packed (E4m3Packed, Int4).
+  bool hasPacked() const;
 };
 
-WeightPlan planWeights(const ModelConfig &model);
+/// The weights of \p source, by default random bf16 ones. Throws Error where
+/// its checkpoint does not fit \p model, or cannot have the formats it asks
+/// for.
+WeightPlan planWeights(const ModelConfig &model,
+                       const WeightSource &source = {});
 
 } // namespace llama
 

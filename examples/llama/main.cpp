@@ -17,10 +17,13 @@ constexpr const char *kHelp =
   kiln-llama bench     serve a synthetic workload, and report
   kiln-llama lockstep  run blocks of steps that stdin asks for (JSON lines)
   kiln-llama logits    write the logits of token lists
-  kiln-llama export    write config.json and random weights for transformers
+  kiln-llama export    write config.json and bf16 weights for transformers
 
-Models: --model NAME (a preset) or --model FOLDER (config.json, safetensors);
+Models: --model NAME (a preset), --model FOLDER (config.json, safetensors), or
+--config FILE (random weights);
 --layers N cuts a preset, --seed S draws its weights.
+Types: --weights bf16|fp8|fp8-block|w8|w4 quantises weights that are not;
+--head bf16|e4m3, --kv-cache bf16|e4m3.
 Room: --token-budget, --max-sequences, --max-positions, --page-tokens, --pages.
 Kiln: --mode tune|predict (of preparing), --prepare-budget SECONDS,
 --cache-dir, --nvrtc, --no-strict, --no-graphs.
@@ -30,7 +33,7 @@ with --requests N, medians --prompt N --new N, --most-prompt N, --most-new N,
 (end tokens end a sequence).
 lockstep: --batch N --context N --tokens N --cache-tokens N (the room).
 logits: --tokens FILE --out FILE [--chunk N] [--one-by-one].
-export: --out FOLDER [--config FILE].
+export: --out FOLDER.
 
 Exit codes: 0 done, 1 failed, 2 wrong use, 3 no GPU, 4 the device is lost.
 )";

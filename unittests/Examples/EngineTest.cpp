@@ -5,6 +5,7 @@
 #include "llama/Bench.h"
 #include "llama/Checkpoint.h"
 #include "llama/Error.h"
+#include "llama/HostMatrix.h"
 #include "llama/ManualSteps.h"
 #include "llama/MemoryNeeds.h"
 #include "llama/Options.h"
@@ -13,11 +14,13 @@
 #include "llama/Runner.h"
 #include "llama/SafetensorsWriter.h"
 #include "llama/Server.h"
+#include "llama/WeightChoice.h"
 #include "llama/WeightNames.h"
 
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
+#include <array>
 #include <cstdlib>
 #include <optional>
 #include <set>
@@ -46,6 +49,15 @@ struct EngineFixture {
     options.maxPositions = 256;
     options.pages = 32;
     options.cacheDir = folder.path + "/cache";
+  }
+
+  EngineRoom room() const {
+    return {options.tokenBudget, options.maxSequences, options.pages,
+            options.pageTokens, options.cache};
+  }
+  DeviceWeights load(const Gpu &gpu) const {
+    WeightFiller filler(gpu, model, source, nullptr);
+    return {gpu, planWeights(model, source), filler, nullptr};
   }
 
   TemporaryFolder folder;
@@ -103,8 +115,7 @@ TEST_CASE("memory that runs out later is told with its use") {
   f.options.pages = 0;
   f.options.pageTokens = 4096;
   const MemoryNeeds needs =
-      memoryNeeds(f.model, f.options.tokenBudget, f.options.maxSequences,
-                  f.options.pages, f.options.pageTokens);
+      memoryNeeds(f.model, planWeights(f.model, f.source), f.room());
   kilnFakeSetFreeMemory(0, needs.all() + kMiB / 2);
   const std::string text =
       refusalOf([&] { Runner(gpu, f.model, f.source, f.options, nullptr); });
@@ -120,8 +131,7 @@ TEST_CASE("the needs of an engine are a lower bound of what it takes") {
   const Gpu gpu;
   Runner runner(gpu, f.model, f.source, f.options, nullptr);
   const MemoryNeeds needs =
-      memoryNeeds(f.model, f.options.tokenBudget, f.options.maxSequences,
-                  f.options.pages, f.options.pageTokens);
+      memoryNeeds(f.model, planWeights(f.model, f.source), f.room());
   const uint64_t weights = gpu.bytesOf(MemoryUse::Weights),
                  activations = gpu.bytesOf(MemoryUse::Activations);
   CHECK(needs.weights <= weights);
@@ -349,17 +359,125 @@ TEST_CASE("checkpoints of fp16 are loaded, of other types refused at once") {
   };
   write(DType::F16, {0xc500});
   {
-    const DeviceWeights weights(gpu, f.model, f.source, nullptr);
+    const DeviceWeights weights = f.load(gpu);
     for (DeviceAddress address :
          {weights.lastNorm(), weights.layer(0).gateUp.data})
       CHECK(*reinterpret_cast<const uint16_t *>(address) == 0xc0a0);
   }
   write(DType::I32, {0, 0});
   const uint64_t before = kilnFakeCallCount("cuMemAlloc");
-  CHECK(refusalOf([&] {
-          DeviceWeights(gpu, f.model, f.source, nullptr);
-        }).find("has the type I32") != std::string::npos);
+  CHECK(refusalOf([&] { f.load(gpu); }).find("has the type I32") !=
+        std::string::npos);
   CHECK(kilnFakeCallCount("cuMemAlloc") == before);
+}
+
+TEST_CASE("weights and caches of every type serve, with their launches") {
+  struct Kind {
+    WeightType weights;
+    bool hasE4m3Head;
+    CacheType cache;
+    int launchesOfLayer;
+  };
+  for (const Kind &kind :
+       {Kind{WeightType::Bf16, false, CacheType::Bf16, 8},
+        Kind{WeightType::E4m3Rows, false, CacheType::E4m3, 10},
+        Kind{WeightType::E4m3Blocks, true, CacheType::Bf16, 10},
+        Kind{WeightType::E4m3Packed, true, CacheType::E4m3, 8},
+        Kind{WeightType::Int4, true, CacheType::Bf16, 8}}) {
+    CAPTURE(nameOf(kind.weights));
+    EngineFixture f;
+    const Gpu gpu;
+    f.source.weights = kind.weights;
+    f.source.hasE4m3Head = kind.hasE4m3Head;
+    f.options.cache = kind.cache;
+    f.options.hasGraphs = false;
+    Runner runner(gpu, f.model, f.source, f.options, nullptr);
+    const MemoryNeeds needs =
+        memoryNeeds(f.model, planWeights(f.model, f.source), f.room());
+    CHECK(needs.weights == gpu.bytesOf(MemoryUse::Weights));
+    CHECK(needs.cache == gpu.bytesOf(MemoryUse::Cache));
+    CHECK(needs.activations <= gpu.bytesOf(MemoryUse::Activations));
+    Server server(gpu, runner, true, true);
+    server.submit(requestOf(40, 10));
+    server.step();
+    server.step();
+    const uint64_t before = kilnFakeCallCount("cuLaunchKernelEx");
+    server.step();
+    // Embedding, last norm, head and sampler; attention and products may have
+    // a step more, but no layer has more than two of them.
+    const auto launches =
+        static_cast<int64_t>(kilnFakeCallCount("cuLaunchKernelEx") - before);
+    CHECK(launches >= 4 + f.model.layers * kind.launchesOfLayer);
+    CHECK(launches <= 4 + f.model.layers * (kind.launchesOfLayer + 2));
+    int64_t tokens = 0;
+    while (!server.idle())
+      tokens += static_cast<int64_t>(server.step().size());
+    CHECK(tokens > 0);
+  }
+}
+
+TEST_CASE("a packed weight is what kiln_prepack makes of its rows") {
+  EngineFixture f;
+  for (WeightType type : {WeightType::E4m3Packed, WeightType::Int4}) {
+    f.source.weights = type;
+    const WeightPlan plan = planWeights(f.model, f.source);
+    const PlannedMatrix &matrix = plan.matrices[plan.layers[0].gateUp];
+    const HostMatrix host(f.model, f.source, matrix);
+    kiln::Sized<kiln_prepack_args> call = packingOf(matrix);
+    kiln::Sized<kiln_prepack_layout> layout;
+    REQUIRE(kiln_prepack_query(&call, &layout) == KILN_SUCCESS);
+    const WeightBytes bytes =
+        bytesOf(matrix.format, matrix.rows, matrix.columns);
+    CHECK(bytes.data == layout.weight_bytes);
+    CHECK(bytes.scales == layout.scale_bytes);
+    CHECK(bytes.zeros == layout.zero_bytes);
+    CHECK(layout.order == KILN_ORDER_K64R16);
+    std::vector<uint8_t> packed(bytes.data), scales(bytes.scales);
+    const auto place = [](kiln_operand &operand, const auto &data) {
+      operand.data = const_cast<uint8_t *>(data.data());
+    };
+    place(call.weights, host.codes());
+    place(call.scales, host.scales());
+    place(call.packed, packed);
+    place(call.packed_scales, scales);
+    REQUIRE(kiln_prepack_host(&call) == KILN_SUCCESS);
+    // The same codes in another order. Rows and columns are padded with codes
+    // that stand for 0.
+    const auto histogram = [&](const std::vector<uint8_t> &codes) {
+      std::array<int64_t, 256> counts{};
+      for (const uint8_t code : codes)
+        if (type == WeightType::Int4) {
+          ++counts[code & 15];
+          ++counts[code >> 4];
+        } else {
+          ++counts[code];
+        }
+      counts[type == WeightType::Int4 ? 8 : 0] = 0;
+      return counts;
+    };
+    CHECK(histogram(packed) == histogram(host.codes()));
+  }
+}
+
+TEST_CASE("options name types of weights, head and cache") {
+  const auto options = [](std::vector<std::string> words) {
+    std::vector<char *> pointers;
+    for (std::string &word : words)
+      pointers.push_back(word.data());
+    return Options(static_cast<int>(pointers.size()), pointers.data());
+  };
+  const auto source = [&](const std::vector<std::string> &words) {
+    Options given = options(words);
+    return chooseModel(given).source;
+  };
+  CHECK_FALSE(source({"--model", "tiny"}).weights.has_value());
+  CHECK(source({"--model", "tiny", "--weights", "fp8-block"}).weights ==
+        WeightType::E4m3Blocks);
+  CHECK(source({"--model", "tiny", "--head", "e4m3"}).hasE4m3Head);
+  CHECK_THROWS_WITH_AS(source({"--head", "fp8"}),
+                       "--head is 'fp8', expected bf16 or e4m3", Error);
+  Options cached = options({"--kv-cache", "e4m3"});
+  CHECK(runnerOptions(cached).cache == CacheType::E4m3);
 }
 
 TEST_CASE("options are bounded, and a small budget is no default") {

@@ -31,23 +31,40 @@ TEST_CASE("bytes are told in the unit that suits them") {
 
 TEST_CASE("the bytes of a model follow from its config") {
   const ModelConfig model = presetConfig("llama-3-8b");
-  CHECK(matrixBytes(model) == 15'009'316'864);
-  CHECK(cacheBytes(model, 1) == 131'072);
-  const MemoryNeeds needs = memoryNeeds(model, 2048, 64, 100, 64);
-  // The embedding is read row by row, and has to be there.
-  CHECK(needs.weights == 15'009'316'864 + 2 * 128'256 * 4096);
+  CHECK(cacheBytes(model, CacheType::Bf16, 1) == 131'072);
+  CHECK(cacheBytes(model, CacheType::E4m3, 3) == 3 * 65'536);
+  EngineRoom room{2048, 64, 100, 64};
+  const WeightPlan plan = planWeights(model);
+  const MemoryNeeds needs = memoryNeeds(model, plan, room);
+  CHECK(needs.weights == 2 * 8'030'261'248);
   CHECK(needs.cache == 6400 * 131'072);
   CHECK(needs.activations ==
         2 * 2048 * (3 * 4096 + 6144 + 14'336) + 4 * 64 * 128'256);
-  CHECK(memoryNeeds(model, 2048, 64, 0, 64).pages == kLeastPages);
-  const ModelConfig tied = presetConfig("qwen3-0.6b");
-  REQUIRE(tied.tieEmbeddings);
-  CHECK(memoryNeeds(tied, 1, 1, 0, 64).weights == matrixBytes(tied));
+  room.cache = CacheType::E4m3;
+  CHECK(memoryNeeds(model, plan, room).cache == 6400 * 65'536);
+  room.pages = 0;
+  CHECK(memoryNeeds(model, plan, room).pages == kLeastPages);
+}
+
+TEST_CASE("the activations of a model follow from its weights' types") {
+  const ModelConfig model = presetConfig("llama-3-8b");
+  const EngineRoom room{2048, 64, 100, 64};
+  const auto activations = [&](WeightType type) {
+    WeightSource source;
+    source.weights = type;
+    return memoryNeeds(model, planWeights(model, source), room).activations;
+  };
+  const uint64_t bf16 = activations(WeightType::Bf16);
+  CHECK(activations(WeightType::Int4) == bf16);
+  CHECK(activations(WeightType::E4m3Rows) == bf16 + 2048 * (4096 + 14'336));
+  CHECK(activations(WeightType::E4m3Blocks) ==
+        bf16 + 2048 * (4096 + 14'336) + 2048 * 4 * 14'336);
 }
 
 TEST_CASE("an engine that does not fit says so with all numbers") {
   const ModelConfig model = presetConfig("llama-3-8b");
-  const MemoryNeeds needs = memoryNeeds(model, 2048, 64, 2560, 64);
+  const MemoryNeeds needs =
+      memoryNeeds(model, planWeights(model), {2048, 64, 2560, 64});
   CHECK(refusalOf(needs, needs.all()).empty());
   CHECK(refusalOf(needs, 20 * kGiB) ==
         "weights (14.96 GiB), activations (159.31 MiB) and a KV cache of 2560 "

@@ -21,32 +21,54 @@ constexpr double kTokenBytes = 131'072;
 
 TEST_CASE("a step that decodes reads its weights, and each sequence's keys") {
   const ModelConfig model = presetConfig("llama-3-8b");
+  const StepCosts costs = stepCosts(model, planWeights(model), CacheType::Bf16);
   Step step;
   step.decodes = {sequenceOf(1, 1000), sequenceOf(1, 500)};
   step.tokens = step.sampled = 2;
-  const StepWork work = workOf(model, step);
+  const StepWork work = workOf(model, costs, step);
   CHECK(work.isDecode);
   CHECK(work.bytes == kMatrices + 1500 * kTokenBytes);
-  CHECK(work.bytes == decodeBytes(model, 2, 750));
+  CHECK(work.bytes == decodeBytes(costs, 2, 750));
   // Two operations an element of 2 bytes; four an element of Q and a key.
   CHECK(work.flops == 2 * kMatrices + 4 * 32.0 * 4096 * 1500);
 }
 
 TEST_CASE("a step with a prefill computes the head for its samples alone") {
   const ModelConfig model = presetConfig("llama-3-8b");
+  const StepCosts costs = stepCosts(model, planWeights(model), CacheType::Bf16);
   Step step;
   step.prefills = {sequenceOf(512, 8192)};
   step.tokens = 512;
-  StepWork work = workOf(model, step);
+  StepWork work = workOf(model, costs, step);
   CHECK_FALSE(work.isDecode);
   CHECK(work.bytes == kMatrices - kHead + 8192 * kTokenBytes);
   const double pairs = 512 * 8192.0 - 512 * 511 / 2.0;
   CHECK(work.flops ==
         doctest::Approx(512 * (kMatrices - kHead) + 4 * 32.0 * 4096 * pairs));
   step.sampled = 1;
-  const StepWork sampled = workOf(model, step);
+  const StepWork sampled = workOf(model, costs, step);
   CHECK(sampled.bytes - work.bytes == kHead);
   CHECK(sampled.flops - work.flops == doctest::Approx(kHead));
+}
+
+TEST_CASE("a step reads the bytes that weights and cache are stored in") {
+  const ModelConfig model = presetConfig("llama-3-8b");
+  const auto costsOf = [&](WeightType type, bool hasE4m3Head) {
+    WeightSource source;
+    source.weights = type;
+    source.hasE4m3Head = hasE4m3Head;
+    return stepCosts(model, planWeights(model, source), CacheType::E4m3);
+  };
+  const double elements = (kMatrices - kHead) / 2;
+  const StepCosts rows = costsOf(WeightType::E4m3Rows, true);
+  CHECK(rows.layerElements == elements);
+  // A scale of 4 bytes for each row.
+  CHECK(rows.layerBytes == elements + 4.0 * 32 * (6144 + 2 * 4096 + 28'672));
+  CHECK(rows.headBytes == kHead / 2 + 4.0 * 128'256);
+  CHECK(rows.tokenBytes == kTokenBytes / 2);
+  const StepCosts groups = costsOf(WeightType::Int4, false);
+  CHECK(groups.layerBytes == elements / 2 + 2 * elements / 128);
+  CHECK(groups.headBytes == kHead);
 }
 
 TEST_CASE("a share is the least time over the time that was taken") {

@@ -1,0 +1,92 @@
+//===- WeightChoice.cpp ---------------------------------------------------===//
+#include "WeightChoice.h"
+
+#include "Error.h"
+#include "StoredWeight.h"
+
+namespace llama {
+
+namespace {
+
+struct TypeName {
+  WeightType type;
+  const char *name;
+};
+
+constexpr TypeName kNames[] = {{WeightType::Bf16, "bf16"},
+                               {WeightType::E4m3Rows, "fp8"},
+                               {WeightType::E4m3Blocks, "fp8-block"},
+                               {WeightType::E4m3Packed, "w8"},
+                               {WeightType::Int4, "w4"}};
+
+WeightFormat storedFormat(const ModelConfig &model, const WeightSource &source,
+                          const std::vector<WeightSpec> &specs) {
+  const WeightFormat first = openWeight(model, source, specs[0])->format();
+  for (const WeightSpec &spec : specs)
+    if (openWeight(model, source, spec)->format() != first)
+      throw Error(moduleOf(specs[0].name) + " and " + moduleOf(spec.name) +
+                  " are stored in different formats, and are one product");
+  return first;
+}
+
+/// The format of numbers that are quantised when they are loaded.
+WeightFormat formatFor(WeightType type, const WeightSpec &spec) {
+  WeightFormat format;
+  format.type = type;
+  if (type != WeightType::Int4)
+    return format;
+  for (const int32_t size : {128, 64, 32})
+    if (spec.columns() % size == 0) {
+      format.groupSize = size;
+      return format;
+    }
+  throw Error(moduleOf(spec.name) + " has " + std::to_string(spec.columns()) +
+              " columns, which no group size of --weights w4 divides (128, 64, "
+              "32)");
+}
+
+} // namespace
+
+WeightType weightTypeNamed(const std::string &option, const std::string &name) {
+  std::string known;
+  for (const TypeName &type : kNames) {
+    if (name == type.name)
+      return type.type;
+    known += (known.empty() ? "" : ", ") + std::string(type.name);
+  }
+  throw Error(option + " is '" + name + "', expected one of " + known);
+}
+
+const char *nameOf(WeightType type) {
+  return kNames[static_cast<size_t>(type)].name;
+}
+
+WeightFormat layerFormat(const ModelConfig &model, const WeightSource &source,
+                         const std::vector<WeightSpec> &specs) {
+  const WeightFormat stored = storedFormat(model, source, specs);
+  if (!source.weights || *source.weights == stored.type)
+    return stored;
+  const bool isQuantised = model.quantization.method != QuantMethod::None;
+  if (isQuantised && stored.type == WeightType::Bf16)
+    return stored; // a module that the checkpoint exempts
+  const bool hasSameCodes = stored.type == WeightType::E4m3Rows &&
+                            *source.weights == WeightType::E4m3Packed;
+  if (stored.type != WeightType::Bf16 && !hasSameCodes)
+    throw Error(std::string("--weights ") + nameOf(*source.weights) + ": " +
+                moduleOf(specs[0].name) + " is stored as " +
+                nameOf(stored.type) +
+                ", and quantised weights stay as they "
+                "are");
+  return formatFor(*source.weights, specs[0]);
+}
+
+WeightFormat headFormat(const ModelConfig &model, const WeightSource &source,
+                        const WeightSpec &spec) {
+  const WeightFormat stored = openWeight(model, source, spec)->format();
+  if (stored.type == WeightType::Int4)
+    return stored;
+  const bool isE4m3 = source.hasE4m3Head || stored.type != WeightType::Bf16;
+  return formatFor(isE4m3 ? WeightType::E4m3Packed : WeightType::Bf16, spec);
+}
+
+} // namespace llama
