@@ -184,18 +184,28 @@ def run_command(program, *arguments, timeout_s=300):
                           f"{done.returncode}: {done.stderr.strip()[-500:]}")
 
 
-def export_model(program, config, seed, folder):
+# Options of types of weights.
+WEIGHT_OPTIONS = ("--weights", "--head")
+
+
+def export_model(program, config, seed, folder, engine_args=()):
     """Writes config.json and model.safetensors with the random weights of
-    `seed` into the folder, which is made. Seconds, and 2 bytes an element."""
+    `seed` into the folder, which is made. Where `engine_args` quantise them,
+    they are the numbers that the codes stand for. Seconds, and 2 bytes an
+    element."""
     folder = pathlib.Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "wanted.json"
     path.write_text(json.dumps(config, indent=1))
+    pairs = zip(engine_args, engine_args[1:])
+    of_weights = [word for pair in pairs if pair[0] in WEIGHT_OPTIONS
+                  for word in pair]
     run_command(program, "export", "--config", path, "--seed", seed, "--out",
-                folder)
+                folder, *of_weights)
 
 
-def write_logits(program, folder, prompts, path, chunk=None, one_by_one=False):
+def write_logits(program, folder, prompts, path, chunk=None, one_by_one=False,
+                 engine_args=()):
     """Has the engine compute the logits of all tokens of the prompts, lists of
     tokens: `path` is then fp32 [tokens of all prompts][vocabulary], in their
     order. `chunk`: tokens of a prompt that are computed at once, default all;
@@ -205,4 +215,4 @@ def write_logits(program, folder, prompts, path, chunk=None, one_by_one=False):
     how = (["--chunk", chunk] if chunk else []) + \
         (["--one-by-one"] if one_by_one else [])
     run_command(program, "logits", "--model", folder, "--tokens", tokens,
-                "--out", path, *how)
+                "--out", path, *how, *engine_args)

@@ -11,6 +11,10 @@ in one pass. Each prompt goes on with tokens that transformers chose greedily in
 fp32, so all compare the same positions. Then the engine computes the same
 logits in other ways: in chunks, token by token, and one prompt alone.
 
+With --engine-args '--weights fp8' and its like the checkpoint has the numbers
+that the engine's codes stand for, rounded to bf16. So both multiply the same
+weights, and only the arithmetic differs.
+
 It passes where the RMS deviation and the mean KL divergence are at most --bar
 times those of transformers' bf16, where the engine's greatest logit is the
 truth's at each position that is decided (greedy_figures.py), and where its other
@@ -109,14 +113,15 @@ def peer_logits(folder, prompts, new_tokens):
 class Engine:
     """The engine's logits of a folder, in several ways."""
 
-    def __init__(self, program, folder, vocab):
-        self._program, self._folder, self._vocab = program, folder, vocab
+    def __init__(self, options, folder, vocab):
+        self._options, self._folder, self._vocab = options, folder, vocab
 
     def logits(self, prompts, **how):
         """As Peer.logits(). `how` are options of write_logits()."""
         path = pathlib.Path(self._folder) / "logits.bin"
         path.unlink(missing_ok=True)
-        write_logits(self._program, self._folder, prompts, path, **how)
+        write_logits(self._options.engine, self._folder, prompts, path,
+                     engine_args=self._options.engine_args, **how)
         rows = sum(map(len, prompts))
         wanted = 4 * rows * self._vocab
         if path.stat().st_size != wanted:
@@ -158,12 +163,13 @@ def random_prompts(vocab, options):
 def compare(name, config, folder, options, watch):
     """The row of a model. Some 10 to 30 s, most of them in the engine."""
     with watch.phase("export"):
-        export_model(options.engine, config, options.seed, folder)
+        export_model(options.engine, config, options.seed, folder,
+                     options.engine_args)
     with watch.phase("transformers"):
         prompts, truth, narrow = peer_logits(
             folder, random_prompts(config["vocab_size"], options),
             options.new_tokens)
-    engine = Engine(options.engine, folder, config["vocab_size"])
+    engine = Engine(options, folder, config["vocab_size"])
     with watch.phase("engine"):
         found = engine.logits(prompts)
     with watch.phase("figures"):
@@ -228,6 +234,9 @@ def parse_options():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--engine", required=True, help="path of kiln-llama")
+    parser.add_argument("--engine-args", default=[], type=str.split,
+                        metavar="TEXT", help="types, such as '--weights fp8 "
+                        "--kv-cache e4m3'; compare with another --bar")
     parser.add_argument("--models", default=",".join(llama_configs.NUMERICS),
                         metavar="A,B", help="default: %(default)s")
     parser.add_argument("--seed", type=int, default=1)
@@ -258,6 +267,7 @@ def new_document(options):
             "driver": driver_version(), "cuda": torch.version.cuda,
             "commit": options.commit, "torch": torch.__version__,
             "transformers": importlib.metadata.version("transformers"),
+            "engine_args": options.engine_args,
             "bar": options.bar, "protocol": PROTOCOL.format(
                 seed=options.seed, new=options.new_tokens,
                 deviations=DEVIATIONS,

@@ -142,6 +142,13 @@ class LockstepTest(WithEngine):
         self.assertEqual(self.arguments(), [
             "export", "--config", str(model / "wanted.json"), "--seed", "7",
             "--out", str(model)])
+        # An export takes what the weights become, logits take all.
+        types = ["--weights", "fp8", "--kv-cache", "e4m3", "--head", "e4m3"]
+        export_model(self.program, {}, 7, model, types)
+        self.assertEqual(self.arguments()[-4:],
+                         ["--weights", "fp8", "--head", "e4m3"])
+        write_logits(self.program, model, [[1]], "out.bin", engine_args=types)
+        self.assertEqual(self.arguments()[-6:], types)
         write_logits(self.program, model, [[1, 2], [3]], "out.bin",
                      one_by_one=True)
         self.assertEqual(self.arguments(), [
