@@ -51,19 +51,16 @@ void Server::cancel(SequenceId id) {
                 arrived.end());
 }
 
-/// Waits for the tokens of the step that is in flight.
-void Server::collect() {
+/// Waits for the tokens of the step that is in flight. \p next is planned
+/// behind it, or empty.
+void Server::collect(const Step &next) {
   const std::unique_ptr<InFlight> step = std::move(inFlight);
   const auto slot = static_cast<size_t>(step->slot);
   done[slot]->wait();
-  if (listener.ended)
-    listener.ended(step->work,
-                   Event::millisecondsBetween(*begun[slot], *done[slot]));
   const int32_t *tokens = results.at<int32_t>(
       static_cast<uint64_t>(step->slot) * resultBytes(runner));
   scheduler.deliver(step->samplers,
                     {tokens, static_cast<int64_t>(step->samplers.size())});
-  std::set<SequenceId> endedNow;
   for (size_t i = 0; i < step->samplers.size(); ++i) {
     const SequenceId id = step->samplers[i];
     if (ended.count(id) != 0)
@@ -72,12 +69,19 @@ void Server::collect() {
     if (!token.isLast && isEnd(token.token)) {
       token.isLast = true;
       scheduler.finish(id);
-      endedNow.insert(id);
+      ended.insert(id);
     }
     arrived.push_back(token);
   }
-  // No further step is in flight with sequences that ended before.
-  ended = std::move(endedNow);
+  std::set<SequenceId> stillPlanned;
+  for (const SequenceId id : next.samplers())
+    if (ended.count(id) != 0)
+      stillPlanned.insert(id);
+  ended = std::move(stillPlanned);
+  // Last: the listener may cancel, also what has arrived.
+  if (listener.ended)
+    listener.ended(step->work,
+                   Event::millisecondsBetween(*begun[slot], *done[slot]));
 }
 
 std::vector<NewToken> Server::step() {
@@ -99,7 +103,7 @@ void Server::advance() {
   Step step = scheduler.plan();
   try {
     if (inFlight && (step.empty() || !runner.continues(step, inFlight->step)))
-      collect();
+      collect(step);
     if (!step.empty())
       start(step);
   } catch (const DeviceLost &) {
@@ -107,7 +111,7 @@ void Server::advance() {
   } catch (...) {
     scheduler.abandon(step);
     if (inFlight)
-      collect();
+      collect(Step());
     throw;
   }
 }
@@ -129,7 +133,7 @@ void Server::start(const Step &step) {
              static_cast<uint64_t>(step.sampled) * sizeof(int32_t));
   done[static_cast<size_t>(next->slot)]->record();
   if (inFlight)
-    collect();
+    collect(step);
   next->samplers = step.samplers();
   next->step = step;
   for (SequenceId id : scheduler.commit(step))

@@ -32,7 +32,8 @@ struct NewToken {
   bool isLast = false; ///< of its sequence: all are there, or it ends one
 };
 
-/// Looks on while a server works; either may be empty.
+/// Looks on while a server works; either may be empty. Both may submit and
+/// cancel.
 struct StepListener {
   /// A step is enqueued. Its views are valid during the call.
   std::function<void(const Step &step)> began;
@@ -77,7 +78,7 @@ private:
 
   void advance();
   void start(const Step &step);
-  void collect();
+  void collect(const Step &next);
   bool isEnd(int32_t token) const;
 
   const Gpu &gpu;
@@ -86,7 +87,8 @@ private:
   bool ignoresEnds;
   std::unique_ptr<InFlight> inFlight;
   std::vector<NewToken> arrived; ///< and not returned yet
-  /// Sequences that ended while a step with them was under way.
+  /// Sequences that ended while a step with them was planned or in flight:
+  /// their tokens of it are dropped.
   std::set<SequenceId> ended;
   static constexpr int kSlots = 2;
   PinnedMemory results; ///< [slots][sequences]

@@ -266,6 +266,44 @@ TEST_CASE("no token of a sequence arrives after its cancel") {
   }
 }
 
+TEST_CASE("no token of a sequence arrives after a listener cancels it") {
+  EngineFixture f;
+  const Gpu gpu;
+  Runner runner(gpu, f.model, f.source, f.options, nullptr);
+  for (const bool atBegin : {true, false})
+    for (const int64_t newTokens : {3, 20})
+      for (int callsBefore = 0; callsBefore < 6; ++callsBefore) {
+        CAPTURE(atBegin);
+        CAPTURE(newTokens);
+        CAPTURE(callsBefore);
+        Server server(gpu, runner, true, true);
+        const SequenceId leaving = server.submit(requestOf(8, newTokens));
+        server.submit(requestOf(8, 12));
+        int calls = 0;
+        bool hasLeft = false;
+        const auto leave = [&] {
+          if (calls++ != callsBefore)
+            return;
+          server.cancel(leaving);
+          hasLeft = true;
+        };
+        StepListener listener;
+        if (atBegin)
+          listener.began = [&](const Step &) { leave(); };
+        else
+          listener.ended = [&](const StepWork &, double) { leave(); };
+        server.listen(std::move(listener));
+        while (!server.idle()) {
+          for (const NewToken &token : server.step())
+            CHECK_FALSE((hasLeft && token.id == leaving));
+          server.schedule().check();
+        }
+        CHECK(hasLeft);
+        const PagePool &pool = server.schedule().pool();
+        CHECK(pool.available() == pool.capacity());
+      }
+}
+
 TEST_CASE("a step that fails is tried again, and loses no token") {
   EngineFixture f;
   const Gpu gpu;
