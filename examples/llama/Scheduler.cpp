@@ -5,28 +5,11 @@
 #include "Sequence.h"
 
 #include <algorithm>
-#include <cmath>
 #include <stdexcept>
 #include <string>
 #include <utility>
 
 namespace llama {
-
-namespace {
-
-void refuseSampling(const SamplingParameters &sampling) {
-  if (!std::isfinite(sampling.temperature) || sampling.temperature < 0)
-    throw Error("a temperature of " + std::to_string(sampling.temperature) +
-                ", expected 0 or more");
-  if (!(sampling.topP > 0 && sampling.topP <= 1))
-    throw Error("a top-p of " + std::to_string(sampling.topP) +
-                ", expected more than 0 and 1 at most");
-  if (sampling.topK < 0)
-    throw Error("a top-k of " + std::to_string(sampling.topK) +
-                ", expected 0 or more");
-}
-
-} // namespace
 
 Scheduler::Scheduler(SchedulerLimits limits, int64_t pageCount,
                      int64_t pageTokens)
@@ -47,31 +30,13 @@ int64_t Scheduler::pagesFor(int64_t tokens) const {
   return (tokens + pages.pageTokens() - 1) / pages.pageTokens();
 }
 
-SequenceId Scheduler::submit(Request request) {
-  const auto promptTokens = static_cast<int64_t>(request.prompt.size());
-  if (promptTokens == 0)
-    throw Error("an empty prompt");
-  if (request.maxNewTokens < 1)
-    throw Error(std::to_string(request.maxNewTokens) +
-                " new tokens, expected 1 at least");
-  const std::string sizes = "a prompt of " + std::to_string(promptTokens) +
-                            " tokens with " +
-                            std::to_string(request.maxNewTokens) + " new ones";
-  if (promptTokens > limits.maxPositions ||
-      request.maxNewTokens > limits.maxPositions - promptTokens)
-    throw Error(sizes + " exceeds " + std::to_string(limits.maxPositions) +
-                " positions");
-  // The last new token is returned and never computed.
-  const int64_t needed = pagesFor(promptTokens + request.maxNewTokens - 1);
-  if (needed > pages.capacity())
-    throw Error(sizes + " needs " + std::to_string(needed) +
-                " pages, but the pool has " + std::to_string(pages.capacity()));
-  refuseSampling(request.sampling);
-  for (const int32_t token : request.prompt)
-    if (token < 0 || token >= limits.vocabSize)
-      throw Error("a prompt with token " + std::to_string(token) +
-                  ", expected 0 to " + std::to_string(limits.vocabSize - 1));
+RequestRoom Scheduler::room() const {
+  return {limits.maxPositions, limits.vocabSize, pages.capacity(),
+          pages.pageTokens()};
+}
 
+SequenceId Scheduler::submit(Request request) {
+  requireRunnable(request, room());
   auto sequence = std::make_unique<Sequence>();
   sequence->id = nextId++;
   sequence->tokens = std::move(request.prompt);

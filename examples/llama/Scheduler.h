@@ -30,6 +30,8 @@
 #define KILN_EXAMPLES_LLAMA_SCHEDULER_H
 
 #include "PagePool.h"
+#include "RequestRules.h"
+#include "StepEngine.h"
 #include "View.h"
 
 #include <cstdint>
@@ -39,23 +41,6 @@
 #include <vector>
 
 namespace llama {
-
-/// Rises in the order of submission.
-using SequenceId = int64_t;
-
-/// Passed through to the sampler. A temperature of 0 is greedy.
-struct SamplingParameters {
-  float temperature = 0;
-  int32_t topK = 0; ///< 0: all.
-  float topP = 1;
-  uint64_t seed = 0;
-};
-
-struct Request {
-  std::vector<int32_t> prompt; ///< Not empty.
-  int64_t maxNewTokens = 1;
-  SamplingParameters sampling;
-};
 
 struct SchedulerLimits {
   int64_t tokenBudget = 2048;    ///< Tokens a step; maxSequences at least.
@@ -115,7 +100,7 @@ public:
   Scheduler(SchedulerLimits limits, int64_t pages, int64_t pageTokens);
   ~Scheduler();
 
-  /// Adds a request. Throws Error with the reason if it could never run.
+  /// Adds a request. Throws RefusedRequest if it could never run.
   SequenceId submit(Request request);
 
   /// The next step; empty if no sequence is left. Each step is committed or
@@ -146,6 +131,9 @@ public:
   /// it is part of a planned step, it goes at the end of that, and its sampled
   /// token is to be dropped. Returns false if there is no such sequence.
   bool finish(SequenceId id);
+
+  /// The limits that submit() checks.
+  RequestRoom room() const;
 
   bool idle() const { return sequences.empty(); }
   int64_t runningCount() const { return static_cast<int64_t>(running.size()); }

@@ -84,6 +84,25 @@ void Server::collect(const Step &next) {
                    Event::millisecondsBetween(*begun[slot], *done[slot]));
 }
 
+EngineGauges Server::gauges() const {
+  const PagePool &pool = scheduler.pool();
+  const SchedulerStatistics &counts = scheduler.statistics();
+  EngineGauges gauges;
+  gauges.running = scheduler.runningCount();
+  gauges.waiting = scheduler.waitingCount();
+  gauges.pages = pool.capacity();
+  gauges.pagesInUse = pool.capacity() - pool.available();
+  gauges.steps = counts.steps;
+  gauges.preemptions = counts.preemptions;
+  gauges.computedTokens = counts.computedTokens;
+  gauges.sharedTokens = counts.sharedTokens;
+  return gauges;
+}
+
+std::string Server::metricsText() const {
+  return runner.engine().openMetrics().orThrow();
+}
+
 std::vector<NewToken> Server::step() {
   if (!loss.empty())
     throw DeviceLost(loss);

@@ -14,6 +14,7 @@
 #include "Roofline.h"
 #include "Runner.h"
 #include "Scheduler.h"
+#include "StepEngine.h"
 
 #include <array>
 #include <cstdint>
@@ -25,13 +26,6 @@
 
 namespace llama {
 
-/// A token that has arrived.
-struct NewToken {
-  SequenceId id = 0;
-  int32_t token = 0;
-  bool isLast = false; ///< of its sequence: all are there, or it ends one
-};
-
 /// Looks on while a server works; either may be empty. Both may submit and
 /// cancel.
 struct StepListener {
@@ -41,29 +35,31 @@ struct StepListener {
   std::function<void(const StepWork &work, double ms)> ended;
 };
 
-/// Not thread-safe.
-class Server {
+/// Not thread-safe, except metricsText().
+class Server : public StepEngine {
 public:
   /// \p ignoresEnds: end tokens of the model end no sequence (benchmarks).
   Server(const Gpu &gpu, Runner &runner, bool sharePrefixes, bool ignoresEnds);
 
-  /// Throws Error with the reason if the request could never run.
-  SequenceId submit(Request request) {
+  SequenceId submit(Request request) override {
     return scheduler.submit(std::move(request));
   }
-  /// The client has left: no token of \p id arrives any more.
-  void cancel(SequenceId id);
+  void cancel(SequenceId id) override;
 
   /// Enqueues the next step, and returns the tokens of the one before it once
   /// they are there. Throws what the runner throws. Where that was DeviceLost,
   /// every later call throws it. Otherwise the step is as if it had never been
   /// planned: the next call returns the tokens that had arrived, and those
   /// after it try again.
-  std::vector<NewToken> step();
+  std::vector<NewToken> step() override;
 
   void listen(StepListener to) { listener = std::move(to); }
 
-  bool idle() const { return scheduler.idle() && !inFlight && arrived.empty(); }
+  bool idle() const override {
+    return scheduler.idle() && !inFlight && arrived.empty();
+  }
+  EngineGauges gauges() const override;
+  std::string metricsText() const override;
   const Scheduler &schedule() const { return scheduler; }
 
 private:
