@@ -13,8 +13,10 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 # cuda.h of the oldest toolkit whose NVRTC Kiln supports, 12.8.
 minimumCudaVersion=12080
 packages=(cmake ninja-build g++ llvm-19-dev libfmt-dev libzstd-dev zlib1g-dev)
-# nlohmann-json3-dev is for examples/llama, which a build without it skips.
-testPackages=(doctest-dev clang-format-14 ccache nlohmann-json3-dev)
+# nlohmann-json3-dev is for examples/llama, which a build without it skips, and
+# libboost-dev for its command serve.
+testPackages=(doctest-dev clang-format-14 ccache nlohmann-json3-dev
+              libboost-dev)
 
 fail() { echo "setup: $*" >&2; exit 1; }
 

@@ -11,6 +11,8 @@ namespace llama {
 /// Serves a synthetic workload and reports throughput, latencies, memory, the
 /// share of the roofline and the calls of Kiln that waited.
 int benchCommand(Options &options);
+/// Serves completions over HTTP until a signal.
+int serveCommand(Options &options);
 /// Serves blocks of steps on request, for a peer that takes turns.
 int lockstepCommand(Options &options);
 /// Writes the logits of token lists, for comparisons of numerics.

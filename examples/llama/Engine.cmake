@@ -6,6 +6,12 @@ add_executable(kiln-llama
   llama/LogitsCommand.cpp
   llama/main.cpp)
 target_link_libraries(kiln-llama PRIVATE llama_engine)
+if(TARGET llama_http)
+  target_sources(kiln-llama PRIVATE llama/ServeCommand.cpp)
+  target_link_libraries(kiln-llama PRIVATE llama_http)
+else()
+  target_sources(kiln-llama PRIVATE llama/NoServeCommand.cpp)
+endif()
 target_compile_options(kiln-llama PRIVATE -Wall -Wextra)
 target_link_options(kiln-llama PRIVATE -static-libstdc++ -static-libgcc)
 # The build folder may be moved or copied to the machine with the GPU.
@@ -39,6 +45,15 @@ e4m3 --kv-cache e4m3 --mode predict --sequences 5 --prompt 70 --new 20 \
   kiln_add_llama_test(Examples.llamaHelp
     "\"$0\" --help && \"$0\" bench --help && echo exits with 0"
     "Exit codes:.*Exit codes:.*exits with 0")
+  find_package(Python3 COMPONENTS Interpreter QUIET)
+  if(TARGET llama_http AND Python3_FOUND)
+    add_test(NAME Examples.llamaServe COMMAND ${Python3_EXECUTABLE} -B
+      ${PROJECT_SOURCE_DIR}/unittests/Examples/serveTest.py
+      $<TARGET_FILE:kiln-llama>)
+    set_tests_properties(Examples.llamaServe PROPERTIES LABELS cpu TIMEOUT 600
+      ENVIRONMENT "KILN_DRIVER=$<TARGET_FILE:kiln_fake_cuda>;\
+KILN_NVRTC=$<TARGET_FILE:kiln_fake_nvrtc>")
+  endif()
   # Set-ups beyond the room are refused, and are not set up for later commands.
   kiln_add_llama_test(Examples.llamaLockstep
     [=["$0" export --model tiny --out lockstep && "$0" lockstep \

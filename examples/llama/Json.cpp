@@ -93,6 +93,11 @@ std::string readText(const std::string &path, uint64_t mostBytes) {
   return text;
 }
 
+std::string toText(const nlohmann::ordered_json &value) {
+  return value.dump(-1, ' ', false,
+                    nlohmann::ordered_json::error_handler_t::replace);
+}
+
 std::string shown(const Json &value) {
   // Objects and arrays may be large; their contents do not help a message.
   if (value.is_object())

@@ -24,6 +24,9 @@ nlohmann::json parseJson(std::string_view text, const std::string &source);
 /// The bytes of a file of at most \p mostBytes; throws Error.
 std::string readText(const std::string &path, uint64_t mostBytes);
 
+/// \p value in one line. Bytes of strings that are no UTF-8 are replaced.
+std::string toText(const nlohmann::ordered_json &value);
+
 /// \p value as text for a message, cut where it is long.
 std::string shown(const nlohmann::json &value);
 

@@ -15,6 +15,7 @@ constexpr const char *kHelp =
     R"(kiln-llama: a small LLM serving engine on Kiln
 
   kiln-llama bench     serve a synthetic workload, and report
+  kiln-llama serve     answer HTTP requests for completions, by token ids
   kiln-llama lockstep  run blocks of steps that stdin asks for (JSON lines)
   kiln-llama logits    write the logits of token lists
   kiln-llama export    write config.json and bf16 weights for transformers
@@ -31,6 +32,14 @@ bench: --sequences N --prompt N --new N (all at once), or --rate R (Poisson)
 with --requests N, medians --prompt N --new N, --most-prompt N, --most-new N,
 --shared-prefix N; --workload-seed S, --no-shared-prefixes, --json FILE, --ends
 (end tokens end a sequence).
+serve: --port N (0: any, which it prints), --host ADDRESS (a loopback one
+unless --listen-anywhere: there is neither TLS nor authentication), --max-queue
+N (requests beyond --max-sequences), --max-connections N, --max-body-bytes N,
+--stream-tokens N (that a slow client may fall behind), --header-seconds S,
+--body-seconds S, --write-seconds S, --drain-seconds S (at SIGINT and SIGTERM),
+--lost-seconds S (for /health, after the device is lost),
+--no-shared-prefixes. Prompts and completions are token ids: there is no
+tokenizer.
 lockstep: --batch N --context N --tokens N --cache-tokens N (the room).
 logits: --tokens FILE --out FILE [--chunk N] [--one-by-one].
 export: --out FOLDER.
@@ -43,6 +52,7 @@ struct Command {
   int (*run)(llama::Options &options);
 };
 constexpr Command kCommands[] = {{"bench", llama::benchCommand},
+                                 {"serve", llama::serveCommand},
                                  {"lockstep", llama::lockstepCommand},
                                  {"logits", llama::logitsCommand},
                                  {"export", llama::exportCommand}};

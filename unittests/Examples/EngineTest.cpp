@@ -4,6 +4,7 @@
 #include "Support/TemporaryFolder.h"
 #include "llama/Bench.h"
 #include "llama/Checkpoint.h"
+#include "llama/EngineLoop.h"
 #include "llama/Error.h"
 #include "llama/HostMatrix.h"
 #include "llama/ManualSteps.h"
@@ -246,6 +247,53 @@ TEST_CASE("a workload that loses its device names the requests") {
         std::string::npos);
   CHECK(text.find(" of 10 tokens), 2 (") != std::string::npos);
   CHECK(text.find(" of 10 tokens), 3 (") != std::string::npos);
+}
+
+TEST_CASE("a loop over the engine serves requests, and tells of a loss") {
+  EngineFixture f;
+  f.options.hasGraphs = false;
+  const Gpu gpu;
+  Runner runner(gpu, f.model, f.source, f.options, nullptr);
+  Server server(gpu, runner, true, true);
+  ServeMetrics metrics;
+  EngineLoop loop(metrics, 4);
+  std::vector<std::shared_ptr<CompletionStream>> streams;
+  const auto run = [&] {
+    loop.run(
+        server, {server.schedule().room(), f.options.maxSequences, {}}, [&] {
+          for (int i = 0; i < 3; ++i) {
+            CompletionRequest request;
+            request.request = requestOf(40, 10);
+            streams.push_back(std::make_shared<CompletionStream>(100, nullptr));
+            loop.offer(request, streams.back());
+          }
+          CHECK(loop.engineMetrics().find("kiln_launches_total") !=
+                std::string::npos);
+          loop.stop(EngineLoop::Seconds(60));
+        });
+  };
+  SUBCASE("to their end") {
+    run();
+    for (const auto &stream : streams) {
+      const CompletionStream::News news = stream->take();
+      CHECK(news.tokens.size() == 10);
+      CHECK(news.ending->outcome == Outcome::Length);
+    }
+    CHECK(server.idle());
+    CHECK(loop.gauges().open == 0);
+  }
+  SUBCASE("until the device dies") {
+    kilnFakeOnLaunch(
+        "kiln_*",
+        [](KilnFakeLaunch *launch, void *) {
+          launch->result = kIllegalAddress;
+        },
+        nullptr, 0);
+    CHECK_THROWS_AS(run(), DeviceLost);
+    CHECK(loop.state() == EngineState::Lost);
+    for (const auto &stream : streams)
+      CHECK(stream->take().ending->outcome == Outcome::Lost);
+  }
 }
 
 TEST_CASE("no token of a sequence arrives after its cancel") {
