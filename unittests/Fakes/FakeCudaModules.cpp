@@ -106,25 +106,36 @@ static CUresult encodeMap(CUtensorMap *map, KilnFakeTensorMap fake,
   return CUDA_SUCCESS;
 }
 
+static bool isCubin(const char *image) {
+  constexpr uint16_t kMachineCuda = 190;
+  return std::memcmp(image,
+                     "\x7f"
+                     "ELF",
+                     4) == 0 &&
+         readAt<uint16_t>(image, 18) == kMachineCuda;
+}
+
+/// PTX is text, of which nothing is checked; its kernels do nothing.
+static bool isPtx(const char *image) {
+  constexpr const char *kFirst = ".version";
+  image += std::strspn(image, " \t\n");
+  return std::strncmp(image, kFirst, std::strlen(kFirst)) == 0;
+}
+
 #pragma GCC visibility push(default)
 extern "C" {
 
 CUresult cuModuleLoadData(CUmodule *handle, const void *data) {
   KILN_FAKE_ENTER(cuModuleLoadData, Needs::Quiet);
   auto *image = static_cast<const char *>(data);
-  constexpr uint16_t kMachineCuda = 190;
-  if (std::memcmp(image,
-                  "\x7f"
-                  "ELF",
-                  4) != 0 ||
-      readAt<uint16_t>(image, 18) != kMachineCuda)
+  if (!isPtx(image) && !isCubin(image))
     return CUDA_ERROR_INVALID_IMAGE;
   if (CUresult result = awaitDevice(); result != CUDA_SUCCESS)
     return result;
   std::lock_guard lock(state.mutex);
   Module *module = state.make<Module>();
   module->context = current;
-  module->text = textOf(image);
+  module->text = isPtx(image) ? image : textOf(image);
   ++state.modulesLoaded;
   *handle = handleOf<CUmodule>(module);
   return CUDA_SUCCESS;

