@@ -1,12 +1,12 @@
 //===- Background.cpp - better plans, off the critical path ---------------===//
 #include "Runtime/Background.h"
 
+#include "Call/RangeParts.h"
 #include "Compile/ProcessExit.h"
 #include "Observe/Observe.h"
 #include "Observe/Span.h"
 #include "Runtime/BackgroundJob.h"
 #include "Runtime/Engine.h"
-#include "Runtime/RangeParts.h"
 #include "Support/Signals.h"
 
 #include <llvm/ADT/STLExtras.h>

@@ -3,12 +3,12 @@
 
 #include "Call/CanonicalProblem.h"
 #include "Call/LaunchArguments.h"
+#include "Call/RangeParts.h"
 #include "Call/StructAccess.h"
 #include "Observe/CallScope.h"
 #include "Runtime/Acquisition.h"
 #include "Runtime/Background.h"
 #include "Runtime/ProfilerWindow.h"
-#include "Runtime/RangeParts.h"
 #include "Workspace/StreamLock.h"
 
 namespace kiln {

@@ -2,8 +2,8 @@
 #pragma once
 
 #include "Call/LaunchArguments.h"
+#include "Call/RangeParts.h"
 #include "Runtime/Engine.h"
-#include "Runtime/RangeParts.h"
 
 #include <string>
 #include <vector>

@@ -6,18 +6,15 @@
 // cache at all.
 //
 //===----------------------------------------------------------------------===//
+#include "Call/RangeParts.h"
 #include "Runtime/EnteredContext.h"
 #include "Runtime/PrepareTask.h"
-#include "Runtime/RangeParts.h"
 #include "Tune/PoolWarmup.h"
-#include "Tune/PortfolioSession.h"
-#include "Tune/Warmup.h"
+#include "Tune/WarmupSet.h"
 
-#include <algorithm>
+#include <llvm/ADT/STLExtras.h>
 
 namespace kiln {
-
-using Clock = std::chrono::steady_clock;
 
 /// Success if \p missing is empty: then all is on disk.
 static ErrorSummary errorOfMissing(std::string missing) {
@@ -48,8 +45,7 @@ void PrepareTask::compileOnly() {
         item.error = noDevice;
   } else {
     compilePools(*device);
-    compileRanges(*device);
-    compileValues(*device);
+    compileRequests(*device);
   }
   for (size_t i = 0; i < items.size(); ++i)
     finishProblem(i, items[i].error);
@@ -61,37 +57,38 @@ void PrepareTask::noteCompiles(size_t done, size_t total) {
   counts.compiles_total = total;
 }
 
-/// Stores the estimator's portfolios. All kernels are asked for before any is
-/// waited for.
-void PrepareTask::compileRanges(const DeviceModel &device) {
+/// Stores the estimator's portfolios of ranges, and its choices for problems
+/// without ranges.
+void PrepareTask::compileRequests(const DeviceModel &device) {
   Engine::Services &services = engine.services();
-  SharedKernels kernels;
-  const PortfolioContext shared{device,
-                                *services.artifacts,
-                                *services.records,
-                                *services.portfolios,
-                                /*runner=*/nullptr,
-                                deviceClassKey(device),
-                                &kernels};
-  PortfolioOptions options;
+  const PortfolioContext context{device,
+                                 *services.artifacts,
+                                 *services.records,
+                                 *services.portfolios,
+                                 /*runner=*/nullptr,
+                                 deviceClassKey(device)};
+  WarmupSetOptions options;
   options.workspaceBytes = engine.config().workspaceLimit;
-  options.acceptsPartial = true;
   options.retune = flags & KILN_PREPARE_RETUNE;
+  options.wantsOnDisk = writesToDisk();
+  options.compilesAhead = true;
   options.cancel = &cancelled;
-  std::vector<std::pair<Item *, std::unique_ptr<PortfolioSession>>> sessions;
-  int64_t priority = compile_priority::kAhead;
-  size_t done = 0, total = 0;
-  options.progress = [&](const PortfolioProgress &progress) {
-    noteCompiles(done + progress.kernelsReady,
-                 std::max(total, done + progress.kernels));
+  options.progress = [&](const ArtifactStore::Progress &progress) {
+    noteCompiles(progress.done, progress.total);
     callProgress();
   };
-  const ErrorSummary isCancelled{ErrorCode::Cancelled, "cancelled", 0};
+  WarmupSet set(context, options);
+  std::vector<Item *> owners;
   for (Item &item : items) {
-    if (!item.spec || item.spec->ranges.empty())
+    if (!item.spec)
       continue;
     if (cancelled) {
-      item.error = isCancelled;
+      item.error = {ErrorCode::Cancelled, "cancelled", 0};
+      continue;
+    }
+    if (item.spec->ranges.empty()) {
+      set.add({item.spec->family, item.spec->problem});
+      owners.push_back(&item);
       continue;
     }
     auto parts = partsOf(*item.spec);
@@ -100,68 +97,22 @@ void PrepareTask::compileRanges(const DeviceModel &device) {
       continue;
     }
     for (RangePart &part : *parts) {
-      sessions.emplace_back(&item, std::make_unique<PortfolioSession>(
-                                       shared, std::move(part.range), options));
-      sessions.back().second->begin(priority);
-      priority += static_cast<int64_t>(sessions.back().second->priorities());
-      total += sessions.back().second->priorities();
+      set.add(std::move(part.range));
+      owners.push_back(&item);
     }
   }
-  const auto never = Clock::now() + EngineConfig::timeOf(INT64_MAX);
-  std::vector<std::pair<Item *, PortfolioResult>> results;
-  for (auto &[item, session] : sessions) {
-    ErrorSummary error = summarize(session->finish(never));
-    // A cancelled portfolio serves, but is not complete.
-    if (cancelled && error.code == ErrorCode::Success &&
-        !session->takeResult().portfolio.isComplete)
-      error = isCancelled;
-    if (item->error.code == ErrorCode::Success)
-      item->error = std::move(error);
-    done += session->priorities();
-    results.emplace_back(item, session->takeResult());
-    session.reset();
-  }
-  if (!writesToDisk())
+  if (owners.empty())
     return;
-  for (const auto &[item, result] : results)
+  const std::vector<WarmupSetOutcome> outcomes = set.run();
+  for (auto [item, outcome] : llvm::zip_equal(owners, outcomes))
     if (item->error.code == ErrorCode::Success)
-      item->error = errorOfMissing(
-          result.missingOnDisk(*services.artifacts, *services.portfolios));
+      item->error = outcome.error.code == ErrorCode::Success
+                        ? errorOfMissing(outcome.missing)
+                        : outcome.error;
 }
 
 bool PrepareTask::writesToDisk() const {
   return !engine.config().memoryOnly && !engine.config().readOnly;
-}
-
-/// Stores the estimator's choices for problems without ranges.
-void PrepareTask::compileValues(const DeviceModel &device) {
-  std::vector<Registry::NamedProblem> problems;
-  std::vector<Item *> owners;
-  for (Item &item : items) {
-    if (!item.spec || !item.spec->ranges.empty())
-      continue;
-    problems.push_back({item.spec->family, item.spec->problem});
-    owners.push_back(&item);
-  }
-  if (problems.empty())
-    return;
-  Engine::Services &services = engine.services();
-  WarmupOptions options;
-  options.cancel = &cancelled;
-  options.progress = [&](const ArtifactStore::Progress &progress) {
-    noteCompiles(progress.done, progress.total);
-    callProgress();
-  };
-  WarmupResult result = warmup(problems, device, *services.artifacts,
-                               *services.portfolios, options);
-  for (const WarmupRow &row : result.rows) {
-    ErrorSummary &error = owners[row.problem]->error;
-    if (error.code == ErrorCode::Success && !row.isReplaced)
-      error = row.error;
-    if (error.code == ErrorCode::Success && writesToDisk() &&
-        !row.unstored.empty())
-      error = errorOfMissing("not on disk: " + row.unstored);
-  }
 }
 
 /// Stores the pools of signatures.

@@ -1,6 +1,7 @@
 //===- PrepareTask.cpp - kiln_prepare, synchronous or as a task -----------===//
 #include "Runtime/PrepareTask.h"
 
+#include "Call/RangeParts.h"
 #include "Call/StructAccess.h"
 #include "Choice/Chooser.h"
 #include "Compile/ProcessExit.h"
@@ -8,7 +9,6 @@
 #include "Observe/Observe.h"
 #include "Runtime/Background.h"
 #include "Runtime/EnteredContext.h"
-#include "Runtime/RangeParts.h"
 #include "Runtime/ServedValues.h"
 #include "Support/Signals.h"
 

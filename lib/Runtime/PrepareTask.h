@@ -87,8 +87,7 @@ private:
   AcquireOptions acquireOptions(std::chrono::milliseconds budget);
   void compileAhead();
   std::chrono::milliseconds budgetForNext(const ProblemSpec &spec) const;
-  void compileRanges(const DeviceModel &device);
-  void compileValues(const DeviceModel &device);
+  void compileRequests(const DeviceModel &device);
   void compilePools(const DeviceModel &device);
   llvm::Error loadPool(const PoolCover &cover);
   llvm::Error loadPool(const PoolCover &cover, ContextState &state);

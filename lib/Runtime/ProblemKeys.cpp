@@ -2,8 +2,8 @@
 #include "Runtime/ProblemKeys.h"
 
 #include "Cache/Entry.h"
+#include "Call/RangeParts.h"
 #include "Observe/CallScope.h"
-#include "Runtime/RangeParts.h"
 #include "Support/Json.h"
 #include "Support/Report.h"
 

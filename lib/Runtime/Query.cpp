@@ -1,10 +1,10 @@
 //===- Query.cpp - the state of a problem ---------------------------------===//
 #include "Runtime/Query.h"
 
+#include "Call/RangeParts.h"
 #include "Choice/Chooser.h"
 #include "Observe/CallScope.h"
 #include "Runtime/EnteredContext.h"
-#include "Runtime/RangeParts.h"
 
 #include <optional>
 

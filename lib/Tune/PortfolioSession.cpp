@@ -69,6 +69,7 @@ struct PortfolioSession::Impl {
   renewKnown(const std::vector<PortfolioMember> &kept) const;
   llvm::Error coverWith(const std::vector<PortfolioMember> &kept);
   MemberWork makeWork(const PortfolioMember &member) const;
+  void makeAllWork();
   void requestAll();
   llvm::Error completeLost();
   std::vector<ExtentPoint> findDoubted();
@@ -112,6 +113,7 @@ struct PortfolioSession::Impl {
   ErrorSummary beginError;
   int64_t firstPriority = 0;
   int covers = 0;
+  bool isChosen = false;   ///< by choose()
   bool isAnswered = false; ///< by the stored portfolio
   bool hasDropped = false; ///< some member of it cannot be used here
   bool lacksFacts = false; ///< some of its times are in no record any more
@@ -267,14 +269,18 @@ PortfolioSession::Impl::makeWork(const PortfolioMember &member) const {
   return {std::move(code), false};
 }
 
-/// Requests the kernels of members that have none yet, in the order in which
-/// anchors need them.
-void PortfolioSession::Impl::requestAll() {
+void PortfolioSession::Impl::makeAllWork() {
   const std::vector<PortfolioMember> &members = task.portfolio.members();
   while (task.work.size() < members.size())
     task.work.push_back(makeWork(members[task.work.size()]));
   if (SharedKernels *shared = task.context.kernels)
     shared->add(task.portfolio);
+}
+
+/// Requests the kernels of members that have none yet, in the order in which
+/// anchors need them.
+void PortfolioSession::Impl::requestAll() {
+  makeAllWork();
   anchors.clear();
   size_t asked = 0, refused = 0;
   auto hasRoom = [&](const Problem &problem) {
@@ -306,12 +312,13 @@ PortfolioSession::PortfolioSession(const PortfolioContext &context,
 
 PortfolioSession::~PortfolioSession() = default;
 
-void PortfolioSession::begin(int64_t priority) {
+void PortfolioSession::choose() {
+  if (std::exchange(impl->isChosen, true))
+    return;
   const Clock::time_point start = Clock::now();
   const observe::Span span(
       observe::Phase::Plan, [&] { return impl->range.text(); },
       "the kernels of a range are chosen");
-  impl->firstPriority = priority;
   const PortfolioOptions &options = impl->task.options;
   std::vector<PortfolioMember> kept;
   if (!options.retune) {
@@ -336,6 +343,22 @@ void PortfolioSession::begin(int64_t priority) {
     impl->beginError = summarize(impl->isHopeless ? impl->nothingRight()
                                                   : impl->coverWith(kept));
   }
+  if (impl->beginError.code == ErrorCode::Success)
+    impl->makeAllWork();
+  impl->spent += Clock::now() - start;
+}
+
+std::vector<TranslationUnit> PortfolioSession::units() const {
+  std::vector<TranslationUnit> units;
+  for (const MemberWork &member : impl->task.work)
+    llvm::append_range(units, member.code->plan.kernels);
+  return units;
+}
+
+void PortfolioSession::begin(int64_t priority) {
+  choose();
+  const Clock::time_point start = Clock::now();
+  impl->firstPriority = priority;
   if (impl->beginError.code == ErrorCode::Success)
     impl->requestAll();
   impl->spent += Clock::now() - start;

@@ -160,9 +160,12 @@ public:
   PortfolioSession(const PortfolioSession &) = delete;
   PortfolioSession &operator=(const PortfolioSession &) = delete;
 
-  /// Looks for a stored portfolio, or makes the cover, and requests the kernels
-  /// of all members with \p priority and the values after it. Waits for no
-  /// compilation; up to a second for the cover.
+  /// Looks for a stored portfolio, or makes the cover: up to a second.
+  void choose();
+  /// The kernels of all members once they are chosen; some may be equal.
+  std::vector<TranslationUnit> units() const;
+  /// Chooses, unless that is done, and requests the kernels of all members with
+  /// \p priority and the values after it. Waits for no compilation.
   void begin(int64_t priority);
   /// Whether finish() has something to measure.
   bool needsTrials() const;

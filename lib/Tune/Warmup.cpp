@@ -29,8 +29,13 @@ struct PlannedProblem {
   std::string unstoredDecision; ///< why it is not
 };
 
-/// One call of warmup().
-struct WarmupRun {
+/// The reason for an entry that was stored and is no longer there.
+constexpr const char *kRemovedSince =
+    "another process removed it from the cache; is the limit of the cache too "
+    "small?";
+} // namespace
+
+struct PlannedWarmup::Impl {
   llvm::ArrayRef<Registry::NamedProblem> problems;
   const DeviceModel &device;
   ArtifactStore &artifacts;
@@ -50,12 +55,6 @@ struct WarmupRun {
   void checkStored();
   std::string whyUnstored(const TranslationUnit &unit) const;
 };
-
-/// The reason for an entry that was stored and is no longer there.
-constexpr const char *kRemovedSince =
-    "another process removed it from the cache; is the limit of the cache too "
-    "small?";
-} // namespace
 
 static PlannedRow planRow(size_t index, const Registry::NamedProblem &named,
                           const Candidate &candidate, size_t rank,
@@ -126,7 +125,7 @@ orderUnits(const std::vector<PlannedProblem> &problems) {
 }
 
 /// Compiles \p units; progress counts on from earlier units.
-void WarmupRun::compile(const std::vector<TranslationUnit> &units) {
+void PlannedWarmup::Impl::compile(const std::vector<TranslationUnit> &units) {
   const size_t before = outcomes.size();
   ArtifactStore::ProgressCallback progress;
   if (options.progress)
@@ -164,7 +163,7 @@ static void settleRow(PlannedRow &planned,
   row.cached &= row.error.code == ErrorCode::Success;
 }
 
-void WarmupRun::settleRows() {
+void PlannedWarmup::Impl::settleRows() {
   for (PlannedProblem &problem : planned)
     for (PlannedRow &row : problem.rows)
       settleRow(row, outcomes, charged);
@@ -195,7 +194,7 @@ static std::optional<size_t> nextRank(const PlannedProblem &problem,
 }
 
 /// Plans the next choice of each problem that needs one; returns its kernels.
-std::vector<TranslationUnit> WarmupRun::moveOn() {
+std::vector<TranslationUnit> PlannedWarmup::Impl::moveOn() {
   std::vector<TranslationUnit> units;
   for (auto [index, problem] : llvm::enumerate(planned)) {
     if (!needsNext(problem))
@@ -224,11 +223,11 @@ std::vector<TranslationUnit> WarmupRun::moveOn() {
   return units;
 }
 
-PortfolioKey WarmupRun::keyOf(size_t index) const {
+PortfolioKey PlannedWarmup::Impl::keyOf(size_t index) const {
   return PortfolioKey::ofValue(problems[index].problem, device);
 }
 
-void WarmupRun::storeDecision(size_t index) {
+void PlannedWarmup::Impl::storeDecision(size_t index) {
   const Registry::NamedProblem &named = problems[index];
   StoredPortfolio decision;
   for (int64_t extent : dynamicExtentsOf(*named.family, named.problem))
@@ -276,7 +275,8 @@ void WarmupRun::storeDecision(size_t index) {
 }
 
 /// The reason why the cache on disk does not have the kernel; empty if it does.
-std::string WarmupRun::whyUnstored(const TranslationUnit &unit) const {
+std::string
+PlannedWarmup::Impl::whyUnstored(const TranslationUnit &unit) const {
   const ArtifactOutcome &outcome = outcomes.at(unit.digest());
   if (!outcome)
     return "";
@@ -287,7 +287,7 @@ std::string WarmupRun::whyUnstored(const TranslationUnit &unit) const {
 
 /// Looks for all entries that should be on disk once the last one is stored:
 /// other processes may have removed some meanwhile.
-void WarmupRun::checkStored() {
+void PlannedWarmup::Impl::checkStored() {
   std::set<Digest> seen;
   for (auto [index, problem] : llvm::enumerate(planned)) {
     std::string &decision = problem.unstoredDecision;
@@ -313,37 +313,54 @@ void WarmupRun::checkStored() {
   }
 }
 
-WarmupResult warmup(llvm::ArrayRef<Registry::NamedProblem> problems,
-                    const DeviceModel &device, ArtifactStore &artifacts,
-                    PortfolioStore &portfolios, const WarmupOptions &options) {
-  WarmupRun run{problems, device, artifacts, portfolios, options,
-                {},       {},     {},        {}};
+PlannedWarmup::PlannedWarmup(llvm::ArrayRef<Registry::NamedProblem> problems,
+                             const DeviceModel &device,
+                             ArtifactStore &artifacts,
+                             PortfolioStore &portfolios,
+                             const WarmupOptions &options)
+    : impl(new Impl{
+          problems, device, artifacts, portfolios, options, {}, {}, {}, {}}) {
   for (size_t i = 0; i < problems.size(); ++i)
-    run.planned.push_back(planProblem(i, problems[i], device, options));
+    impl->planned.push_back(planProblem(i, problems[i], device, options));
+}
 
-  for (std::vector<TranslationUnit> units = orderUnits(run.planned);;) {
-    run.compile(units);
-    run.settleRows();
-    units = run.moveOn();
-    if (units.empty())
+PlannedWarmup::~PlannedWarmup() = default;
+
+std::vector<TranslationUnit> PlannedWarmup::units() const {
+  return orderUnits(impl->planned);
+}
+
+WarmupResult PlannedWarmup::run() {
+  Impl &self = *impl;
+  for (std::vector<TranslationUnit> next = units();;) {
+    self.compile(next);
+    self.settleRows();
+    next = self.moveOn();
+    if (next.empty())
       break;
   }
 
-  WarmupResult &result = run.result;
-  result.distinctKernels = run.outcomes.size();
-  for (const auto &[key, outcome] : run.outcomes) {
+  WarmupResult &result = self.result;
+  result.distinctKernels = self.outcomes.size();
+  for (const auto &[key, outcome] : self.outcomes) {
     result.compiled += outcome && outcome.origin == ArtifactOrigin::Compiled;
     result.fromCache += outcome && outcome.origin != ArtifactOrigin::Compiled;
     result.failedKernels += !outcome;
   }
-  for (size_t i = 0; i < problems.size(); ++i)
-    run.storeDecision(i);
-  if (options.store)
-    run.checkStored();
-  for (PlannedProblem &problem : run.planned)
+  for (size_t i = 0; i < self.problems.size(); ++i)
+    self.storeDecision(i);
+  if (self.options.store)
+    self.checkStored();
+  for (PlannedProblem &problem : self.planned)
     for (PlannedRow &choice : problem.rows)
       result.rows.push_back(std::move(choice.row));
-  return std::move(run.result);
+  return std::move(result);
+}
+
+WarmupResult warmup(llvm::ArrayRef<Registry::NamedProblem> problems,
+                    const DeviceModel &device, ArtifactStore &artifacts,
+                    PortfolioStore &portfolios, const WarmupOptions &options) {
+  return PlannedWarmup(problems, device, artifacts, portfolios, options).run();
 }
 
 } // namespace kiln

@@ -16,6 +16,7 @@
 #include <llvm/ADT/ArrayRef.h>
 
 #include <atomic>
+#include <memory>
 #include <set>
 #include <string>
 #include <vector>
@@ -78,5 +79,28 @@ struct WarmupResult {
 WarmupResult warmup(llvm::ArrayRef<Registry::NamedProblem> problems,
                     const DeviceModel &device, ArtifactStore &artifacts,
                     PortfolioStore &portfolios, const WarmupOptions &options);
+
+/// The same in two steps, for a caller that wants to know what will compile.
+/// The problems and all arguments must outlive it.
+class PlannedWarmup {
+public:
+  /// Plans: up to a millisecond a problem.
+  PlannedWarmup(llvm::ArrayRef<Registry::NamedProblem> problems,
+                const DeviceModel &device, ArtifactStore &artifacts,
+                PortfolioStore &portfolios, const WarmupOptions &options);
+  ~PlannedWarmup();
+  PlannedWarmup(const PlannedWarmup &) = delete;
+  PlannedWarmup &operator=(const PlannedWarmup &) = delete;
+
+  /// The kernels of the first choices, in the order in which they compile; some
+  /// may be equal.
+  std::vector<TranslationUnit> units() const;
+  /// The rest of warmup(); once.
+  WarmupResult run();
+
+private:
+  struct Impl;
+  std::unique_ptr<Impl> impl;
+};
 
 } // namespace kiln

@@ -1,8 +1,8 @@
 // Prepared ranges on a GPU: kernels that were tuned at few values are right at
 // all values.
+#include "Call/RangeParts.h"
 #include "Families/Families.h"
 #include "Runtime/GpuFixture.h"
-#include "Runtime/RangeParts.h"
 #include "Store/DeviceAssembly.h"
 #include "Trial/InProcessTrials.h"
 #include "Trial/TrialTools.h"

@@ -1,5 +1,5 @@
 //===- RangeParts.cpp - the parts of a problem's ranges -------------------===//
-#include "Runtime/RangeParts.h"
+#include "Call/RangeParts.h"
 
 #include <llvm/ADT/STLExtras.h>
 
