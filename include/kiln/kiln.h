@@ -11,6 +11,7 @@
 //   engine.h      hooks, options, kiln_engine_create
 //   launch.h      kiln_gemm and its like, kiln_run
 //   prepare.h     kiln_prepare, tasks, kiln_query
+//   model.h       kiln_model_problems
 //   plan.h        kiln_plan_acquire, kiln_plan_launch
 //   explain.h     kiln_explain, kiln_candidates, kiln_problem_keys
 //   profile.h     ranges, traces, the ledger of waits
@@ -159,6 +160,7 @@
 #include "kiln/gather.h"
 #include "kiln/gemm.h"
 #include "kiln/launch.h"
+#include "kiln/model.h"
 #include "kiln/packs.h"
 #include "kiln/plan.h"
 #include "kiln/prepack.h"

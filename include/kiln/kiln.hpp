@@ -38,6 +38,7 @@ namespace kiln {
 inline namespace v1 {
 
 using EngineOptions = Sized<kiln_engine_options>;
+using ModelOptions = Sized<kiln_model_options>;
 using PrepareOptions = Sized<kiln_prepare_options>;
 using Workspace = Sized<kiln_workspace>;
 using WorkspaceInfo = Sized<kiln_workspace_info>;
@@ -477,6 +478,35 @@ inline Result<KernelName> parseKernelName(const std::string &name) {
     return status;
   kernel.text.pop_back();
   return kernel;
+}
+
+/// A problem of a model, with a name for people: "gate and up".
+struct ModelProblem {
+  std::string name;
+  Problem problem;
+};
+
+/// The problems that an engine prepares which serves the model with that
+/// config.json; see kiln_model_problems.
+inline Result<std::vector<ModelProblem>>
+modelProblems(const std::string &configJson, const ModelOptions &options = {}) {
+  std::vector<ModelProblem> list;
+  const auto take = [](void *user, const char *name,
+                       const kiln_problem *given) -> int32_t {
+    Problem problem(std::string(given->text));
+    for (uint32_t i = 0; i < given->range_count; ++i) {
+      const kiln_range &range = given->ranges[i];
+      problem.range(std::string(range.name), range.first, range.last,
+                    range.hint);
+    }
+    static_cast<std::vector<ModelProblem> *>(user)->push_back(
+        {name, std::move(problem)});
+    return 0;
+  };
+  Status status(kiln_model_problems(configJson.c_str(), &options, take, &list));
+  if (!status.ok())
+    return status;
+  return list;
 }
 
 // ABI 1 on 64-bit targets. Growth takes reserved space or goes to the end of a

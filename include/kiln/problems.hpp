@@ -665,6 +665,13 @@ public:
     return *this;
   }
 
+  /// The same with a name that the problem keeps.
+  Problem &range(const std::string &name, int64_t first, int64_t last,
+                 int64_t hint = 0) {
+    names.push_back(std::make_shared<const std::string>(name));
+    return range(names.back()->c_str(), first, last, hint);
+  }
+
   /// The problem for kiln.h, valid while this object lives and is not changed.
   kiln_problem get() const noexcept {
     kiln_problem problem = KILN_INIT(kiln_problem);
@@ -683,6 +690,7 @@ private:
   const void *args = nullptr;       ///< its struct
   std::string text;
   std::vector<kiln_range> ranges;
+  std::vector<std::shared_ptr<const std::string>> names; ///< never changed
 };
 
 /// Addresses, scalars and dynamic extents of one launch of a plan.

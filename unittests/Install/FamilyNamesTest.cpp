@@ -94,8 +94,8 @@ bool namesFamily(const std::string &line, const std::set<std::string> &names) {
   });
 }
 
-/// A family's own files, the lists to which a new family is added, and the
-/// headers with structs, functions and builders.
+/// A family's own files, the lists to which a new family is added, the headers
+/// with structs, functions and builders, and the problems of models.
 bool belongsToFamily(const fs::path &root, const std::string &file) {
   static const std::set<std::string> kLists = {
       "lib/Families/Families.def",
@@ -109,7 +109,7 @@ bool belongsToFamily(const fs::path &root, const std::string &file) {
       "include/kiln/builders.hpp",
       "include/kiln/problems.hpp",
       "include/kiln/kiln.hpp"};
-  if (kLists.count(file))
+  if (kLists.count(file) || file.starts_with("lib/Network/"))
     return true;
   std::smatch match;
   static const std::regex kFolder(

@@ -226,13 +226,14 @@ Layers designLayers() {
 
 TEST_CASE("the layer list of the design is read") {
   Layers layers = designLayers();
-  CHECK(layers.size() == 24);
+  CHECK(layers.size() == 25);
   CHECK(layers["Support"] == 0);
   CHECK(layers["Device"] == layers["Cache"]);
   CHECK(layers["Driver"] == layers["Model"]);
   CHECK(layers["Cache"] < layers["Driver"]);
   CHECK(layers["Kernel"] < layers["Families"]);
   CHECK(layers["Call"] == layers["Store"]);
+  CHECK(layers["Call"] < layers["Network"]);
   CHECK(layers["Runtime"] < layers["tools"]);
   CHECK(layers["tools"] < layers["cli"]);
   CHECK(layers["cli"] < layers["compare"]);

@@ -1,0 +1,111 @@
+//===- ConfigKeys.cpp - checked members of a config.json ------------------===//
+#include "Network/ConfigKeys.h"
+
+#include "Support/Error.h"
+#include "Support/Printable.h"
+
+#include <llvm/Support/raw_ostream.h>
+
+namespace kiln {
+
+const llvm::json::Value *ConfigKeys::find(llvm::StringRef key) const {
+  const llvm::json::Value *value = members.get(key);
+  return value && value->kind() == llvm::json::Value::Null ? nullptr : value;
+}
+
+void ConfigKeys::refuse(llvm::StringRef key, const llvm::Twine &reason) {
+  if (!fault.empty())
+    return;
+  constexpr size_t kMostShown = 100;
+  const llvm::json::Value *value = find(key);
+  std::string shown;
+  llvm::raw_string_ostream text(shown);
+  if (value)
+    text << *value;
+  else
+    text << "missing";
+  if (shown.size() > kMostShown)
+    shown = shown.substr(0, kMostShown) + "...";
+  fault = fmt::format("{}: {} is {}, {}", source.str(), key.str(), shown,
+                      reason.str());
+  fault = printable(fault);
+}
+
+llvm::Error ConfigKeys::takeError() const {
+  if (fault.empty())
+    return llvm::Error::success();
+  return makeError(ErrorCode::InvalidArgument, "{}", fault);
+}
+
+int64_t ConfigKeys::integer(llvm::StringRef key, int64_t least, int64_t most,
+                            std::optional<int64_t> otherwise) {
+  const llvm::json::Value *value = find(key);
+  if (!value && otherwise)
+    return *otherwise;
+  const std::optional<int64_t> number =
+      value ? value->getAsInteger() : std::nullopt;
+  if (number && *number >= least && *number <= most)
+    return *number;
+  refuse(key, fmt::format("expected an integer of {} to {}", least, most));
+  return least;
+}
+
+double ConfigKeys::number(llvm::StringRef key, double least, double most,
+                          std::optional<double> otherwise) {
+  const llvm::json::Value *value = find(key);
+  if (!value && otherwise)
+    return *otherwise;
+  const std::optional<double> number =
+      value ? value->getAsNumber() : std::nullopt;
+  if (number && *number >= least && *number <= most)
+    return *number;
+  refuse(key, fmt::format("expected a number of {} to {}", least, most));
+  return least;
+}
+
+bool ConfigKeys::boolean(llvm::StringRef key, bool otherwise) {
+  const llvm::json::Value *value = find(key);
+  if (!value)
+    return otherwise;
+  if (auto given = value->getAsBoolean())
+    return *given;
+  refuse(key, "expected true or false");
+  return otherwise;
+}
+
+llvm::StringRef ConfigKeys::text(llvm::StringRef key) {
+  const llvm::json::Value *value = find(key);
+  if (!value)
+    return {};
+  if (auto given = value->getAsString())
+    return *given;
+  refuse(key, "expected a text");
+  return {};
+}
+
+llvm::StringRef ConfigKeys::onlyText(llvm::StringRef key) {
+  const llvm::json::Array *list = array(key);
+  if (!list)
+    return {};
+  if (list->size() == 1)
+    if (auto given = list->front().getAsString())
+      return *given;
+  refuse(key, "expected a list of one text");
+  return {};
+}
+
+const llvm::json::Array *ConfigKeys::array(llvm::StringRef key) {
+  const llvm::json::Value *value = find(key);
+  if (value && !value->getAsArray())
+    refuse(key, "expected a list");
+  return value ? value->getAsArray() : nullptr;
+}
+
+const llvm::json::Object *ConfigKeys::object(llvm::StringRef key) {
+  const llvm::json::Value *value = find(key);
+  if (value && !value->getAsObject())
+    refuse(key, "expected an object");
+  return value ? value->getAsObject() : nullptr;
+}
+
+} // namespace kiln

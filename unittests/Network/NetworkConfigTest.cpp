@@ -1,0 +1,106 @@
+// config.json files: the sizes that are read, and keys that are refused.
+#include "Network/NetworkConfig.h"
+
+#include "Network/Configs.h"
+#include "Support/Error.h"
+
+#include <doctest/doctest.h>
+
+using namespace kiln;
+using namespace kiln::testing;
+
+static NetworkConfig parse(const std::string &json) {
+  auto config = NetworkConfig::parse(json, "config.json");
+  if (!config)
+    FAIL(summarize(config.takeError()).message);
+  return *config;
+}
+
+static std::string refusalOf(const std::string &json) {
+  auto config = NetworkConfig::parse(json, "config.json");
+  return config ? "" : summarize(config.takeError()).message;
+}
+
+TEST_CASE("sizes are read, and what has no key follows from the class") {
+  const NetworkConfig llama = parse(kLlama8B);
+  CHECK(llama.kind == NetworkKind::Llama);
+  CHECK(llama.headDim == 128);
+  CHECK(llama.rotaryDim == 128);
+  CHECK(llama.kvHeads == 8);
+  CHECK(llama.rmsNormEps == 1e-5);
+  CHECK_FALSE(llama.qkvBias);
+  CHECK_FALSE(llama.hasExperts());
+  CHECK(parse(changed(kLlama8B, "num_key_value_heads", "")).kvHeads == 32);
+  const std::string qwen2 =
+      changed(changed(kLlama8B, "architectures", "").c_str(), "model_type",
+              "\"qwen2\"");
+  CHECK(parse(qwen2).qkvBias);
+  const NetworkConfig moe = parse(kQwen3Moe);
+  CHECK(moe.qkNorm);
+  CHECK(moe.experts.count == 128);
+  CHECK(moe.experts.perToken == 8);
+  CHECK(moe.experts.intermediateSize == 768);
+  CHECK_FALSE(moe.hasDenseLayers);
+  CHECK(parse(changed(kQwen3Moe, "mlp_only_layers", "[0]")).hasDenseLayers);
+  CHECK(parse(changed(kQwen3Moe, "decoder_sparse_step", "2")).hasDenseLayers);
+  const NetworkConfig mixtral = parse(kMixtral);
+  CHECK(mixtral.experts.intermediateSize == 14336);
+  CHECK_FALSE(mixtral.hasDenseLayers);
+}
+
+TEST_CASE("a part of a head may be rotated") {
+  CHECK(parse(changed(kLlama8B, "partial_rotary_factor", "0.5")).rotaryDim ==
+        64);
+  CHECK(parse(changed(kLlama8B, "rope_parameters",
+                      R"({"partial_rotary_factor": 0.25})"))
+            .rotaryDim == 32);
+  for (const char *factor : {"0", "-1", "2", "0.001", "1e300", "\"x\""})
+    CHECK(refusalOf(changed(kLlama8B, "partial_rotary_factor", factor))
+              .find("config.json: partial_rotary_factor is ") == 0);
+}
+
+TEST_CASE("what would change the problems is refused by its key") {
+  for (const auto &[key, value] :
+       {std::pair("quantization_config", "{}"),
+        std::pair("attn_logit_softcapping", "50"),
+        std::pair("mlp_bias", "true"),
+        std::pair("hidden_act", "\"gelu\""),
+        std::pair("attention_bias", "true"),
+        std::pair("sliding_window", "4096"),
+        std::pair("layer_types", "[\"sliding_attention\"]"),
+        std::pair("hidden_size", "0"),
+        std::pair("hidden_size", "1e3"),
+        std::pair("hidden_size", "4097"),
+        std::pair("vocab_size", "\"x\""),
+        std::pair("num_attention_heads", "1025"),
+        std::pair("num_key_value_heads", "5"),
+        std::pair("head_dim", "1"),
+        std::pair("rms_norm_eps", "2"),
+        std::pair("rms_norm_eps", ""),
+        std::pair("max_position_embeddings", ""),
+        std::pair("architectures", "[\"LlamaModel\"]"),
+        std::pair("architectures", "[]"),
+        std::pair("architectures", "1"),
+        std::pair("model_type", "\"gpt2\""),
+        std::pair("model_type", "7")}) {
+    CAPTURE(key);
+    CAPTURE(value);
+    // 1e3 is an integer, but 1000 is no multiple of 32 heads.
+    CHECK(refusalOf(changed(kLlama8B, key, value)).find("config.json: ") == 0);
+  }
+  CHECK(refusalOf(changed(kLlama8B, "hidden_act", "\"gelu\"")) ==
+        "config.json: hidden_act is \"gelu\", only silu is supported");
+  CHECK(refusalOf("[]") == "config.json: expected an object");
+  for (const char *text : {"", "{", "nul", "{\"a\": 1} 2"})
+    CHECK_FALSE(refusalOf(text).empty());
+}
+
+TEST_CASE("windows that no layer uses are no fault") {
+  CHECK(refusalOf(changed(kLlama8B, "sliding_window", "8192")).empty());
+  const std::string qwen =
+      changed(changed(kQwen3Moe, "sliding_window", "100").c_str(),
+              "use_sliding_window", "true");
+  CHECK(refusalOf(qwen).empty()); // max_window_layers is all of them
+  CHECK_FALSE(
+      refusalOf(changed(qwen.c_str(), "max_window_layers", "20")).empty());
+}

@@ -1,0 +1,132 @@
+// The problems of models: that they exist, their sizes in ranks, and the texts
+// of a list.
+#include "Network/NetworkProblems.h"
+
+#include "Call/RangeParts.h"
+#include "Families/Families.h"
+#include "Network/Configs.h"
+#include "Support/Error.h"
+
+#include <doctest/doctest.h>
+
+#include <map>
+
+using namespace kiln;
+using namespace kiln::testing;
+
+static std::vector<NetworkProblem> listOf(const char *json,
+                                          const NetworkOptions &options) {
+  auto config = NetworkConfig::parse(json, "config.json");
+  REQUIRE(static_cast<bool>(config));
+  auto list = problemsOf(*config, options);
+  if (!list)
+    FAIL(summarize(list.takeError()).message);
+  return std::move(*list);
+}
+
+static std::map<std::string, std::string>
+linesOf(const char *json, const NetworkOptions &options) {
+  std::map<std::string, std::string> lines;
+  for (const NetworkProblem &problem : listOf(json, options))
+    CHECK(lines.try_emplace(problem.name, problem.line.text()).second);
+  return lines;
+}
+
+TEST_CASE("every problem of every format exists") {
+  const Registry registry = makeBuiltinRegistry();
+  for (const char *json : {kLlama8B, kLlama70B, kQwen3Moe, kMixtral})
+    for (WeightFormat weights :
+         {WeightFormat::Bf16, WeightFormat::Fp8, WeightFormat::W4})
+      for (CacheFormat cache : {CacheFormat::Bf16, CacheFormat::E4m3})
+        for (int64_t ranks : {1, 2, 4})
+          for (const NetworkProblem &problem :
+               listOf(json, {weights, cache, ranks})) {
+            CAPTURE(problem.line.text());
+            auto spec = problem.line.read(registry);
+            if (!spec)
+              FAIL_CHECK(summarize(spec.takeError()).message);
+            else if (auto parts = partsOf(*spec); !parts)
+              FAIL_CHECK(summarize(parts.takeError()).message);
+            else
+              CHECK(parts->size() == 1);
+          }
+}
+
+TEST_CASE("a dense model has a product of each projection") {
+  auto lines = linesOf(kLlama8B, {});
+  CHECK(lines.size() == 14);
+  CHECK(lines["qkv"] ==
+        "gemm m=8192 n=6144 k=4096 dtype=bf16 layout=NT; m=1..8192");
+  CHECK(lines["gate and up"] == "gemm m=8192 n=28672 k=4096 dtype=bf16 "
+                                "layout=NT pointwise=swiglu; m=1..8192");
+  CHECK(lines["output"] == "gemm m=8192 n=4096 k=4096 dtype=bf16 layout=NT "
+                           "beta=1; m=1..8192");
+  CHECK(lines["head"] == "gemm m=256 n=128256 k=4096 dtype=bf16 out=fp32 "
+                         "layout=NT; m=1..256");
+  CHECK(lines["sampling"].find("vocab=128256") != std::string::npos);
+}
+
+TEST_CASE("with fp8 rows are quantised ahead of each product") {
+  auto lines = linesOf(kLlama8B, {WeightFormat::Fp8, CacheFormat::E4m3});
+  CHECK(lines["quantised norm"].find(" out=fp8_e4m3") != std::string::npos);
+  CHECK(lines["norm"].find(" out=") == std::string::npos);
+  CHECK(lines["quantised attention"] ==
+        "rowquant rows=8192 cols=4096 dtype=bf16; rows=1..8192");
+  CHECK(lines["quantised gate and up"] ==
+        "rowquant rows=8192 cols=14336 dtype=bf16; rows=1..8192");
+  CHECK(lines["down"] == "gemm m=8192 n=4096 k=14336 dtype=e4m3 out=bf16 "
+                         "layout=NT scale_a=row scale_b=row beta=1; m=1..8192");
+  CHECK(lines["head"].find("dtype=bf16") != std::string::npos);
+  CHECK(lines["rope"].find(" kv=e4m3 scales=tensor") != std::string::npos);
+  CHECK(linesOf(kLlama8B, {WeightFormat::W4})["down"].find(
+            "b=int4 order_b=k64r16 scale_b=1x128") != std::string::npos);
+}
+
+TEST_CASE("ranks have their share, and add the residual in the norm") {
+  auto lines = linesOf(kLlama70B, {.ranks = 8});
+  CHECK(lines["qkv"] ==
+        "gemm m=8192 n=1280 k=8192 dtype=bf16 layout=NT; m=1..8192");
+  CHECK(lines["output"] ==
+        "gemm m=8192 n=8192 k=1024 dtype=bf16 layout=NT; m=1..8192");
+  CHECK(lines["down"] ==
+        "gemm m=8192 n=8192 k=3584 dtype=bf16 layout=NT; m=1..8192");
+  CHECK(lines["norm with residual"].find(" residual=1") != std::string::npos);
+  CHECK(lines.count("norm") == 1);
+  // More ranks than heads of K and V share them.
+  CHECK(linesOf(kLlama70B, {.ranks = 16})["qkv"].find(" n=768 ") !=
+        std::string::npos);
+}
+
+TEST_CASE("experts have groups of rows, and the router a product") {
+  auto lines = linesOf(kQwen3Moe, {.maxTokens = 1024});
+  CHECK(lines["router"] == "gemm m=1024 n=128 k=2048 dtype=bf16 out=fp32 "
+                           "layout=NT; m=1..1024");
+  CHECK(lines["gate and up of experts"] ==
+        "gemm m=8192 n=1536 k=2048 dtype=bf16 layout=NT batch=128 groups=ends "
+        "gather=1 divisor=8 pointwise=swiglu; m=1..8192");
+  CHECK(lines["down of experts"] ==
+        "gemm m=8192 n=2048 k=768 dtype=bf16 layout=NT batch=128 groups=ends "
+        "scatter=1 row_weights=1; m=1..8192");
+  CHECK(lines.count("down") == 0);
+  const std::string mixed = changed(kQwen3Moe, "mlp_only_layers", "[0]");
+  CHECK(linesOf(mixed.c_str(), {}).count("down") == 1);
+}
+
+TEST_CASE("options out of bounds are refused with their value") {
+  auto config = NetworkConfig::parse(kLlama8B, "config.json");
+  REQUIRE(static_cast<bool>(config));
+  auto refusalOf = [&](const NetworkOptions &options) {
+    auto list = problemsOf(*config, options);
+    return list ? "" : summarize(list.takeError()).message;
+  };
+  CHECK(refusalOf({.ranks = 3}) == "3 ranks do not divide 32 heads");
+  CHECK(refusalOf({.ranks = 0}) == "the number of ranks is 0, expected 1 to "
+                                   "1024");
+  CHECK(refusalOf({.maxTokens = -5}).find("the largest step is -5") == 0);
+  CHECK(refusalOf({.maxBatch = 0}).find("the largest batch is 0") == 0);
+  CHECK(
+      refusalOf({.maxPositions = 8193}).find("the longest sequence is 8193") ==
+      0);
+  CHECK(refusalOf({.pageTokens = 0}).find("the size of a page is 0") == 0);
+  CHECK(refusalOf({.maxTokens = 1, .maxBatch = 64}).empty());
+}
