@@ -241,8 +241,8 @@ class EngineOptions(CStruct):
                 ("allocator", c_void_p), ("executor", c_void_p),
                 ("trial_timeout_ms", c_int64),
                 ("background_permille", c_uint32), ("reserved1", c_uint32),
-                ("pool_limit_bytes", c_uint64),
-                ("reserved", c_uint64 * 13)]
+                ("pool_limit_bytes", c_uint64), ("history", c_char_p),
+                ("reserved", c_uint64 * 12)]
 
 
 class PrepareOptions(CStruct):

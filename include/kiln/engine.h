@@ -176,7 +176,14 @@ typedef struct kiln_engine_options {
   /// others are loaded when a launch asks for one. Loaded kernels stay. 0: 256
   /// MiB.
   uint64_t pool_limit_bytes;
-  uint64_t reserved[13];
+  /// File to which the engine appends, as a line each, the problems and ranges
+  /// that it is asked to prepare or to plan, and the problems that launches
+  /// meet outside of them: see kiln_prepare_history. "%p" stands for the number
+  /// of the process. Several engines and processes may share it. It is written
+  /// every few seconds and at the end of the engine; failures are told to the
+  /// log. Null: KILN_HISTORY, else none.
+  const char *history;
+  uint64_t reserved[12];
 } kiln_engine_options;
 
 /// Makes an engine; null options are the defaults.

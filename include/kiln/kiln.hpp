@@ -253,6 +253,13 @@ public:
       return status;
     return Task(task);
   }
+  /// The same for what engines asked for before; an empty path: the history
+  /// that this engine writes. See kiln_prepare_history.
+  Status prepareHistory(const std::string &path = {},
+                        const PrepareOptions &options = {}) const {
+    return Status(kiln_prepare_history(
+        get(), path.empty() ? nullptr : path.c_str(), &options, nullptr));
+  }
   Result<QueryResult> query(const Problem &problem, kiln_stream stream) const {
     kiln_problem described = problem.get();
     QueryResult result;

@@ -100,6 +100,22 @@ KILN_API kiln_status kiln_prepare(kiln_engine *engine,
                                   const kiln_prepare_options *options,
                                   kiln_task **task) KILN_NOEXCEPT;
 
+/// kiln_prepare of what engines asked for before: the lines of a history (see
+/// `history` of kiln_engine_options), problems and ranges alike. A null \p path
+/// is the file that this engine writes itself. With it a start prepares all
+/// that an earlier one needed, in the mode strict as well; with
+/// KILN_PREPARE_COMPILE_ONLY and a device_model no GPU is needed. `kiln warmup
+/// --history` does that. A file that is not there is an empty history. Lines
+/// that cannot be read, or whose problems this version does not know, are
+/// skipped with a warning to the log.
+/// Waits as kiln_prepare does.
+/// Errors: those of kiln_prepare; KILN_INVALID_ARGUMENT also where \p path is
+/// null and the engine writes no history, and for a file that cannot be read or
+/// is no history.
+KILN_API kiln_status kiln_prepare_history(kiln_engine *engine, const char *path,
+                                          const kiln_prepare_options *options,
+                                          kiln_task **task) KILN_NOEXCEPT;
+
 /// Tells whether a task has ended.
 /// Waits for nothing.
 /// \p progress may be null and is filled in either case.

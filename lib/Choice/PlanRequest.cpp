@@ -55,8 +55,8 @@ static std::optional<Problem> generalForm(const KernelFamily &family,
   llvm::consumeError(made.takeError());
   return std::nullopt;
 }
-static Problem generalProblem(const KernelFamily &family,
-                              const Problem &problem) {
+
+Problem generalProblem(const KernelFamily &family, const Problem &problem) {
   return generalForm(family, problem).value_or(problem);
 }
 

@@ -31,6 +31,9 @@ int64_t largestValue(const KernelFamily &family, const Problem &problem,
 /// rows than its family counts; then its plans depend on them.
 bool hasGeneralForm(const KernelFamily &family, const Problem &problem);
 
+/// \p problem without its incidental fields, unless its family refuses that.
+Problem generalProblem(const KernelFamily &family, const Problem &problem);
+
 /// The problem with each dynamic extent raised up to the next power of two that
 /// differs from \p problem only in incidental fields, and not in its signature;
 /// \p problem's own value if there is none. Takes some microseconds, some tens

@@ -1,8 +1,14 @@
 //===- CapiPrepare.cpp - kiln_prepare and its tasks -----------------------===//
 #include "Runtime/Capi.h"
 
+#include "Call/HistoryFile.h"
 #include "Call/StructAccess.h"
 #include "Driver/Stream.h"
+#include "Runtime/HistoryWriter.h"
+
+#include <llvm/Support/FileSystem.h>
+
+#include <deque>
 
 using namespace kiln;
 
@@ -25,6 +31,53 @@ static llvm::Error outcomeOf(kiln_task &task, int64_t timeoutMs) {
   return task.task->result();
 }
 
+/// Prepares \p problems at once, or as a task where \p task is not null.
+static llvm::Error prepare(Engine &engine,
+                           llvm::ArrayRef<kiln_problem> problems,
+                           const kiln_prepare_options *options,
+                           kiln_task **task) {
+  auto made =
+      PrepareTask::create(engine, problems.data(), problems.size(), options);
+  if (!made)
+    return made.takeError();
+  if (!task) {
+    (*made)->run(&engine.waits());
+    return (*made)->result();
+  }
+  if (auto error = refusePerThread(options))
+    return error;
+  auto handle = std::make_unique<kiln_task>(kiln_task{*made, &engine});
+  (*made)->start();
+  *task = handle.release();
+  return llvm::Error::success();
+}
+
+/// The requests in the history \p path, or the engine's own if it is null.
+/// Lines that cannot be prepared here are left out with a warning.
+static llvm::Expected<std::vector<ProblemLine>> requestsOf(Engine &engine,
+                                                           const char *path) {
+  if (!path && !engine.history())
+    return makeError(ErrorCode::InvalidArgument,
+                     "path is null, and the engine writes no history");
+  const std::string file = path ? path : engine.history()->path();
+  if (!llvm::sys::fs::exists(file))
+    return std::vector<ProblemLine>();
+  auto history = History::read(file);
+  if (!history)
+    return history.takeError();
+  std::vector<ProblemLine> known;
+  for (ProblemLine &line : history->requests)
+    if (auto spec = line.read(engine.families()))
+      known.push_back(std::move(line));
+    else
+      history->skipped.push_back(
+          fmt::format("{}: {}", file, summarize(spec.takeError()).message));
+  for (const std::string &line : history->skipped)
+    engine.hooks().log().warning("a request of the history is skipped: {}",
+                                 line);
+  return known;
+}
+
 extern "C" {
 
 kiln_status kiln_prepare(kiln_engine *engine, const kiln_problem *problems,
@@ -35,20 +88,26 @@ kiln_status kiln_prepare(kiln_engine *engine, const kiln_problem *problems,
       *task = nullptr;
     if (!engine)
       return nullArgument("engine");
-    auto made = PrepareTask::create(*engine->engine, problems, count, options);
-    if (!made)
-      return made.takeError();
-    if (!task) {
-      (*made)->run(&engine->engine->waits());
-      return (*made)->result();
-    }
-    if (auto error = refusePerThread(options))
-      return error;
-    auto handle =
-        std::make_unique<kiln_task>(kiln_task{*made, engine->engine.get()});
-    (*made)->start();
-    *task = handle.release();
-    return llvm::Error::success();
+    return prepare(*engine->engine, {problems, count}, options, task);
+  });
+}
+
+kiln_status kiln_prepare_history(kiln_engine *engine, const char *path,
+                                 const kiln_prepare_options *options,
+                                 kiln_task **task) KILN_NOEXCEPT {
+  return guarded([&]() -> llvm::Error {
+    if (task)
+      *task = nullptr;
+    if (!engine)
+      return nullArgument("engine");
+    auto requests = requestsOf(*engine->engine, path);
+    if (!requests)
+      return requests.takeError();
+    std::deque<std::vector<kiln_range>> ranges; // which moves none
+    std::vector<kiln_problem> problems;
+    for (const ProblemLine &line : *requests)
+      problems.push_back(line.given(ranges.emplace_back(line.givenRanges())));
+    return prepare(*engine->engine, problems, options, task);
   });
 }
 

@@ -7,11 +7,13 @@
 #include "Observe/Observe.h"
 #include "Observe/Span.h"
 #include "Runtime/Background.h"
+#include "Runtime/HistoryWriter.h"
 #include "Runtime/PrepareTask.h"
 #include "Runtime/StatisticsWriter.h"
 #include "Store/DeviceAssembly.h"
 #include "Store/ProbeStore.h"
 #include "Store/Verdicts.h"
+#include "Support/OutputPath.h"
 
 #include <llvm/ADT/STLExtras.h>
 
@@ -64,6 +66,9 @@ Engine::create(const kiln_engine_options *given) {
   if (const auto &path = engine->options.environment.kilnStatistics)
     engine->statisticsWriter =
         std::make_unique<StatisticsWriter>(*engine, *path);
+  if (const auto &path = engine->options.history)
+    engine->historyWriter = std::make_unique<HistoryWriter>(
+        engine->hooks(), absolutePath(processPath(*path)));
   return engine;
 }
 
@@ -89,6 +94,7 @@ Engine::~Engine() {
   for (auto &[key, task] : running)
     task->join();
   statisticsWriter.reset();
+  historyWriter.reset();
   closeContexts();
   deliverMessages();
 }

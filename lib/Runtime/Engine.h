@@ -39,6 +39,7 @@
 namespace kiln {
 
 class Background;
+class HistoryWriter;
 class PrepareTask;
 class StatisticsWriter;
 struct RangePart;
@@ -134,6 +135,8 @@ public:
   llvm::Error ensureArena(const Driver &driver, const StreamContext &context,
                           const WorkspaceLayout &needed, CudaStream stream);
 
+  /// Null: this engine writes no history.
+  HistoryWriter *history() const { return historyWriter.get(); }
   /// Null in all modes but one.
   Background *background() const { return theBackground.get(); }
 
@@ -228,6 +231,7 @@ private:
 
   std::unique_ptr<Background> theBackground;
   std::unique_ptr<StatisticsWriter> statisticsWriter; ///< KILN_STATISTICS
+  std::unique_ptr<HistoryWriter> historyWriter;
   ExitNotice exitNotice{options.hooks.log()};
 };
 

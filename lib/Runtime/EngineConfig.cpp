@@ -139,6 +139,8 @@ static llvm::Error readOptions(const kiln_engine_options &options,
     config.cacheLimit = options.cache_limit_bytes;
   if (options.cache_dir)
     config.cacheDir = options.cache_dir;
+  if (options.history)
+    config.history = options.history;
   for (uint32_t i = 0; i < options.read_dir_count; ++i) {
     if (!options.read_dirs[i])
       return makeError(ErrorCode::InvalidArgument, "read_dirs[{}] is null", i);
@@ -165,6 +167,8 @@ EngineConfig::parse(const kiln_engine_options *options) {
     config.environment = Environment::fromProcess();
   else if (auto error = readOptions(*options, config))
     return error;
+  if (!config.history)
+    config.history = config.environment.kilnHistory;
   if (const auto &text = config.environment.kilnProfile) {
     auto limits = ProfilerLimits::parse(*text);
     if (!limits)

@@ -35,6 +35,8 @@ struct EngineConfig {
   uint64_t poolLimit = uint64_t(256) << 20;
   uint64_t cacheLimit = cache::kDefaultLimitBytes; ///< or kNoLimit
   std::optional<std::string> cacheDir;
+  /// File to which the engine adds what it is asked for, with its "%p".
+  std::optional<std::string> history;
   std::vector<std::string> readDirs;
   /// At most one of both is set.
   std::string catalogName, deviceFile;

@@ -8,6 +8,7 @@
 #include "Observe/CallScope.h"
 #include "Runtime/Acquisition.h"
 #include "Runtime/Background.h"
+#include "Runtime/HistoryWriter.h"
 #include "Runtime/ProfilerWindow.h"
 #include "Workspace/StreamLock.h"
 
@@ -342,6 +343,8 @@ llvm::Expected<ChosenPlan> Engine::acquireOnce(const Driver &driver,
       noteIfCaptured(driver, stream);
       return plan;
     }
+  if (historyWriter)
+    historyWriter->note(generalProblem(family, problem));
   if (theBackground && known && haste == Haste::Launch) {
     ChosenPlan plan;
     {

@@ -2,6 +2,7 @@
 #include "Runtime/PlanHandle.h"
 
 #include "Observe/CallScope.h"
+#include "Runtime/HistoryWriter.h"
 #include "Support/Error.h"
 
 #include <algorithm>
@@ -25,6 +26,8 @@ PlanHandle::acquire(Engine &engine, const kiln_problem *problem,
     return spec.takeError();
   const observe::CallScope watched("kiln_plan_acquire", &engine.waits(),
                                    spec->text);
+  if (HistoryWriter *history = engine.history())
+    history->note(*spec);
   auto driver = engine.driver();
   if (!driver)
     return driver.takeError();

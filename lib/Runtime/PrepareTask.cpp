@@ -9,6 +9,7 @@
 #include "Observe/Observe.h"
 #include "Runtime/Background.h"
 #include "Runtime/EnteredContext.h"
+#include "Runtime/HistoryWriter.h"
 #include "Runtime/ServedValues.h"
 #include "Support/Signals.h"
 
@@ -111,6 +112,8 @@ PrepareTask::create(Engine &engine, const kiln_problem *problems, size_t count,
   for (size_t i = 0; i < count; ++i) {
     Item item;
     task->readItem(at(problems, i), item);
+    if (HistoryWriter *history = engine.history(); history && item.spec)
+      history->note(*item.spec);
     task->items.push_back(std::move(item));
   }
   if (auto error = task->findTargets(options))

@@ -1,15 +1,11 @@
 //===- StatisticsWriter.cpp - a file with an engine's counts --------------===//
 #include "Runtime/StatisticsWriter.h"
 
-#include "Observe/Observe.h"
 #include "Runtime/Engine.h"
 #include "Runtime/OpenMetrics.h"
 #include "Support/AtomicFile.h"
 #include "Support/Report.h"
-#include "Support/Signals.h"
 
-#include <llvm/ADT/SmallString.h>
-#include <llvm/Support/FileSystem.h>
 #include <llvm/Support/JSON.h>
 #include <llvm/Support/Path.h>
 
@@ -74,14 +70,6 @@ std::string statisticsJson(Engine &engine) {
   return text;
 }
 
-/// \p path from the root, which no later change of the folder affects.
-static std::string absolutePath(const std::string &path) {
-  llvm::SmallString<256> absolute(path);
-  if (llvm::sys::fs::make_absolute(absolute))
-    return path;
-  return absolute.str().str();
-}
-
 StatisticsWriter::StatisticsWriter(Engine &engine, const std::string &path)
     : engine(engine),
       file(openOwned(FileOps::system(), absolutePath(processPath(path)),
@@ -90,37 +78,17 @@ StatisticsWriter::StatisticsWriter(Engine &engine, const std::string &path)
     fail(file.errnoValue);
     return;
   }
-  SignalsBlocked whileItStarts;
-  try {
-    thread = std::thread([this] { work(); });
-  } catch (const std::system_error &) {
+  constexpr std::chrono::seconds kInterval{1};
+  if (!thread.start("kiln-statistics", kInterval, [this] { write(); }))
     engine.hooks().log().warning(
         "KILN_STATISTICS: the system refuses a thread; {} is written at the "
         "end of the engine",
         file.path);
-  }
 }
 
 StatisticsWriter::~StatisticsWriter() {
-  {
-    std::lock_guard<std::mutex> lock(mutex);
-    isEnding = true;
-  }
-  changed.notify_all();
-  if (thread.joinable())
-    thread.join();
+  thread.stop();
   write();
-}
-
-void StatisticsWriter::work() noexcept {
-  constexpr std::chrono::seconds kInterval{1};
-  observe::nameThread("kiln-statistics");
-  std::unique_lock<std::mutex> lock(mutex);
-  while (!changed.wait_for(lock, kInterval, [&] { return isEnding; })) {
-    lock.unlock();
-    write();
-    lock.lock();
-  }
 }
 
 /// Replaces the file by \p text. Readers see the old text or the new one. The

@@ -8,12 +8,10 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
+#include "Runtime/PeriodicThread.h"
 #include "Support/OutputPath.h"
 
-#include <condition_variable>
-#include <mutex>
 #include <string>
-#include <thread>
 
 namespace kiln {
 
@@ -36,7 +34,6 @@ public:
   StatisticsWriter &operator=(const StatisticsWriter &) = delete;
 
 private:
-  void work() noexcept;
   void write() noexcept;
   int replace(const std::string &text);
   void fail(int errnoValue);
@@ -44,10 +41,7 @@ private:
   Engine &engine;
   OwnedFile file; ///< the one that was written last, with its lock
   bool hasFailed = false;
-  std::mutex mutex; ///< guards what follows
-  std::condition_variable changed;
-  bool isEnding = false;
-  std::thread thread;
+  PeriodicThread thread;
 };
 
 } // namespace kiln

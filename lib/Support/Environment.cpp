@@ -37,6 +37,7 @@ Environment Environment::fromProcess() {
   environment.kilnWaits = read("KILN_WAITS");
   environment.kilnProfile = read("KILN_PROFILE");
   environment.kilnStatistics = read("KILN_STATISTICS");
+  environment.kilnHistory = read("KILN_HISTORY");
   return environment;
 }
 

@@ -39,6 +39,8 @@ struct Environment {
   std::optional<std::string> kilnProfile;
   /// KILN_STATISTICS: file that holds an engine's statistics
   std::optional<std::string> kilnStatistics;
+  /// KILN_HISTORY: file to which an engine adds what it is asked for
+  std::optional<std::string> kilnHistory;
 
   /// Reads the process environment. Not safe beside setenv in other threads.
   static Environment fromProcess();

@@ -3,6 +3,8 @@
 
 #include "Support/AtomicFile.h"
 
+#include <llvm/ADT/SmallString.h>
+#include <llvm/Support/FileSystem.h>
 #include <llvm/Support/Path.h>
 
 #include <fcntl.h>
@@ -22,6 +24,13 @@ std::string processPath(llvm::StringRef path, llvm::StringRef process) {
 
 std::string processPath(llvm::StringRef path) {
   return processPath(path, std::to_string(::getpid()));
+}
+
+std::string absolutePath(const std::string &path) {
+  llvm::SmallString<256> absolute(path);
+  if (llvm::sys::fs::make_absolute(absolute))
+    return path;
+  return absolute.str().str();
 }
 
 std::string numberedPath(llvm::StringRef path, llvm::StringRef part) {

@@ -14,6 +14,8 @@ namespace kiln {
 std::string processPath(llvm::StringRef path, llvm::StringRef process);
 /// As above, for this process.
 std::string processPath(llvm::StringRef path);
+/// \p path from the root, which no later change of the folder affects.
+std::string absolutePath(const std::string &path);
 /// \p path with \p part before its extension: "a.json" and "7" make "a.7.json".
 std::string numberedPath(llvm::StringRef path, llvm::StringRef part);
 

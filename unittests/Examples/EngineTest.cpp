@@ -1,18 +1,14 @@
 // The engine of examples/llama on the stand-in driver: its words where memory
 // runs out or the device dies, and its reports.
-#include "Fakes/FakeCuda.h"
-#include "Support/TemporaryFolder.h"
+#include "Examples/EngineFixture.h"
 #include "llama/Bench.h"
-#include "llama/Checkpoint.h"
 #include "llama/EngineLoop.h"
 #include "llama/Error.h"
 #include "llama/HostMatrix.h"
 #include "llama/ManualSteps.h"
 #include "llama/MemoryNeeds.h"
 #include "llama/Options.h"
-#include "llama/RandomCheckpoint.h"
 #include "llama/Report.h"
-#include "llama/Runner.h"
 #include "llama/SafetensorsWriter.h"
 #include "llama/Server.h"
 #include "llama/WeightChoice.h"
@@ -22,51 +18,15 @@
 #include <nlohmann/json.hpp>
 
 #include <array>
-#include <cstdlib>
-#include <optional>
 #include <set>
 #include <string>
 
 using namespace llama;
-using kiln::testing::TemporaryFolder;
 
 namespace {
 
 constexpr int kOutOfMemory = 2, kIllegalAddress = 700, kOutOfResources = 701;
 constexpr uint64_t kMiB = uint64_t(1) << 20;
-
-/// The stand-ins, and a checkpoint of a tiny model.
-struct EngineFixture {
-  EngineFixture() {
-    kilnFakeReset();
-    setenv("KILN_DRIVER", KILN_BINARY_DIR "/lib/libkiln_fake_cuda.so", 1);
-    setenv("KILN_NVRTC", KILN_BINARY_DIR "/lib/libkiln_fake_nvrtc.so", 1);
-    writeRandomCheckpoint(folder.path, presetText("tiny"), 5);
-    checkpoint.emplace(folder.path);
-    source.checkpoint = &*checkpoint;
-    options.mode = KILN_MODE_PREDICT;
-    options.tokenBudget = 64;
-    options.maxSequences = 4;
-    options.maxPositions = 256;
-    options.pages = 32;
-    options.cacheDir = folder.path + "/cache";
-  }
-
-  EngineRoom room() const {
-    return {options.tokenBudget, options.maxSequences, options.pages,
-            options.pageTokens, options.cache};
-  }
-  DeviceWeights load(const Gpu &gpu) const {
-    WeightFiller filler(gpu, model, source, nullptr);
-    return {gpu, planWeights(model, source), filler, nullptr};
-  }
-
-  TemporaryFolder folder;
-  std::optional<Checkpoint> checkpoint;
-  WeightSource source;
-  RunnerOptions options;
-  ModelConfig model = presetConfig("tiny");
-};
 
 template <class Function> std::string refusalOf(const Function &function) {
   try {
@@ -77,13 +37,6 @@ template <class Function> std::string refusalOf(const Function &function) {
     return error.what();
   }
   return "";
-}
-
-Request requestOf(int64_t prompt, int64_t newTokens) {
-  Request request;
-  request.prompt.assign(static_cast<size_t>(prompt), 7);
-  request.maxNewTokens = newTokens;
-  return request;
 }
 
 } // namespace

@@ -1,0 +1,173 @@
+// The problems that libkiln derives from a model's config are those that the
+// engine prepares, so that a warm-up without a GPU, by the model or by an
+// earlier run, leaves nothing to compile.
+#include "Examples/EngineFixture.h"
+#include "llama/Server.h"
+
+#include <doctest/doctest.h>
+#include <kiln/kiln.hpp>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+using namespace llama;
+
+namespace {
+
+/// The canonical text and the ranges of \p problem. The pages of the cache are
+/// not known when problems are described, and no kernel depends on them.
+std::string textOf(const kiln::Problem &problem) {
+  const kiln_problem given = problem.get();
+  size_t length = 0;
+  REQUIRE(kiln_problem_text(&given, nullptr, 0, &length) == KILN_SUCCESS);
+  std::string text(length + 1, '\0');
+  REQUIRE(kiln_problem_text(&given, text.data(), text.size(), nullptr) ==
+          KILN_SUCCESS);
+  text.pop_back();
+  constexpr std::string_view kPages = " poolpages=1";
+  if (const size_t at = text.find(kPages); at != std::string::npos)
+    text.erase(at, kPages.size());
+  for (uint32_t i = 0; i < given.range_count; ++i) {
+    const kiln_range &range = given.ranges[i];
+    text += std::string(" ") + range.name + "=" + std::to_string(range.first) +
+            ".." + std::to_string(range.last);
+  }
+  return text;
+}
+
+template <class List> std::set<std::string> textsOf(const List &list) {
+  std::set<std::string> texts;
+  for (const auto &[name, problem] : list)
+    texts.insert(textOf(problem));
+  return texts;
+}
+
+kiln::ModelOptions modelOptions(const RunnerOptions &options) {
+  kiln::ModelOptions model;
+  model.max_tokens = options.tokenBudget;
+  model.max_batch = options.maxSequences;
+  model.max_positions = options.maxPositions;
+  model.page_tokens = options.pageTokens;
+  return model;
+}
+
+/// An engine without a GPU that fills the runner's cache.
+kiln::Engine compiler(const RunnerOptions &options) {
+  kiln::EngineOptions engine;
+  engine.mode = KILN_MODE_PREDICT;
+  engine.device_model = "h200-sxm";
+  engine.cache_dir = options.cacheDir.c_str();
+  return kiln::Engine::create(engine).orThrow();
+}
+
+kiln::PrepareOptions compileOnly() {
+  kiln::PrepareOptions options;
+  options.flags = KILN_PREPARE_COMPILE_ONLY;
+  return options;
+}
+
+/// Serves some requests in the mode strict, and checks that neither preparing
+/// nor serving compiled or measured anything.
+void serveWithoutCompiling(const EngineFixture &f) {
+  const Gpu gpu;
+  Runner runner(gpu, f.model, f.source, f.options, nullptr);
+  CHECK(runner.prepared().compiles == 0);
+  CHECK(runner.prepared().trials == 0);
+  Server server(gpu, runner, true, true);
+  for (int64_t prompt : {1, 3, 40, 64, 100})
+    server.submit(requestOf(prompt, 12));
+  size_t tokens = 0;
+  while (!server.idle())
+    tokens += server.step().size();
+  CHECK(tokens == 60);
+  const kiln::Statistics served = runner.engine().statistics().orThrow();
+  CHECK(served.launches > 0);
+  CHECK(served.compiles == 0);
+  CHECK(served.trials == 0);
+  CHECK(served.fallback_launches == 0);
+}
+
+} // namespace
+
+TEST_CASE("a model's problems are those of the engine") {
+  for (const std::string_view preset : presetNames()) {
+    CAPTURE(std::string(preset));
+    kilnFakeReset();
+    constexpr uint64_t kHollow = uint64_t(1) << 24;
+    kilnFakeSetHollowMemory(kHollow);
+    setenv("KILN_DRIVER", KILN_BINARY_DIR "/lib/libkiln_fake_cuda.so", 1);
+    const Gpu gpu;
+    ModelConfig model = presetConfig(preset);
+    model.layers = 1; // all are alike
+    const WeightSource seed;
+    const DeviceWeights weights(gpu, model, seed, nullptr);
+    RunnerOptions options;
+    options.tokenBudget = 300;
+    options.maxSequences = 9;
+    options.maxPositions = 1000;
+    TransformerRoom room;
+    room.step = {options.tokenBudget, options.maxSequences, 16};
+    room.positions = options.maxPositions;
+    room.pageTokens = options.pageTokens;
+    const StepInputs inputs(gpu, room.step);
+    const Transformer engine(gpu, model, weights, inputs, room);
+    CHECK(textsOf(engine.problems()) ==
+          textsOf(kiln::modelProblems(std::string(presetText(preset)),
+                                      modelOptions(options))
+                      .orThrow()));
+  }
+}
+
+TEST_CASE("after a warm-up by the model a strict engine compiles nothing") {
+  EngineFixture f;
+  std::vector<kiln::Problem> problems;
+  for (auto &[name, problem] :
+       kiln::modelProblems(std::string(presetText("tiny")),
+                           modelOptions(f.options))
+           .orThrow())
+    problems.push_back(std::move(problem));
+  compiler(f.options).prepare(problems, compileOnly()).orThrow();
+  serveWithoutCompiling(f);
+}
+
+TEST_CASE("after a warm-up for larger steps a strict engine compiles nothing") {
+  EngineFixture f;
+  RunnerOptions larger = f.options;
+  larger.tokenBudget = 128;
+  larger.maxSequences = 8;
+  larger.maxPositions = 512;
+  std::vector<kiln::Problem> problems;
+  for (auto &[name, problem] :
+       kiln::modelProblems(std::string(presetText("tiny")),
+                           modelOptions(larger))
+           .orThrow())
+    problems.push_back(std::move(problem));
+  compiler(f.options).prepare(problems, compileOnly()).orThrow();
+  serveWithoutCompiling(f);
+}
+
+TEST_CASE("after a warm-up by a history a strict engine compiles nothing") {
+  EngineFixture f;
+  const std::string history = f.folder.path + "/history";
+  setenv("KILN_HISTORY", history.c_str(), 1);
+  {
+    const Gpu gpu;
+    const Runner runner(gpu, f.model, f.source, f.options, nullptr);
+    CHECK(runner.prepared().compiles > 0);
+  }
+  unsetenv("KILN_HISTORY");
+  // The two engines of the runner asked for the same.
+  std::ifstream file(history);
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(file, line);)
+    lines.push_back(line);
+  CHECK(lines.size() == 15);
+  f.options.cacheDir = f.folder.path + "/other";
+  compiler(f.options).prepareHistory(history, compileOnly()).orThrow();
+  serveWithoutCompiling(f);
+}
