@@ -11,6 +11,7 @@
 #include "kiln/Commands.h"
 #include "kiln/RangeReport.h"
 #include "kiln/WarmupPool.h"
+#include "kiln/WarmupRequests.h"
 
 #include <llvm/ADT/StringExtras.h>
 #include <llvm/Support/FileSystem.h>
@@ -339,14 +340,52 @@ static llvm::Expected<int> warmSignatures(const ParsedOptions &options) {
   return warmPools(options, environment, *devices);
 }
 
+/// Refuses options of \p table, which are for other forms of the command.
+static llvm::Error refuseOthers(const ParsedOptions &options,
+                                llvm::ArrayRef<OptionSpec> table,
+                                const char *form) {
+  for (const OptionSpec &other : table)
+    if (options.has(other.name))
+      return makeError(ErrorCode::InvalidArgument, "{} is for {} alone",
+                       other.name, form);
+  return llvm::Error::success();
+}
+
+/// Compiles what engines ask for.
+static llvm::Expected<int> warmModel(const ParsedOptions &options) {
+  const char *asked = options.has("--model") ? "--model" : "--history";
+  if (!options.has("--model"))
+    if (llvm::Error error = refuseOthers(options, kModelOptions, "--model"))
+      return error;
+  for (const char *other : {"--top", "--with-generic", "--dump-dir", "--suite",
+                            "--filter", "--range", "--pool"})
+    if (options.has(other))
+      return makeError(ErrorCode::InvalidArgument, "{} is not for {}", other,
+                       asked);
+  if (!options.operands().empty())
+    return makeError(ErrorCode::InvalidArgument,
+                     "problems are those of {}, got '{}'", asked,
+                     options.operands().front());
+  const Environment environment = Environment::fromProcess();
+  auto devices = chooseDevices(options, environment);
+  if (!devices)
+    return devices.takeError();
+  return warmRequests(options, environment, *devices);
+}
+
 static llvm::Expected<int> runWarmup(const ParsedOptions &options) {
   const Stopwatch watch;
+  if (options.has("--model") || options.has("--history"))
+    return warmModel(options);
+  if (llvm::Error error = refuseOthers(options, kModelOptions, "--model"))
+    return error;
+  if (llvm::Error error =
+          refuseOthers(options, kHistoryOptions, "--model and --history"))
+    return error;
   if (options.has("--pool"))
     return warmSignatures(options);
-  for (const OptionSpec &other : kPoolOptions)
-    if (options.has(other.name))
-      return makeError(ErrorCode::InvalidArgument, "{} is for --pool alone",
-                       other.name);
+  if (llvm::Error error = refuseOthers(options, kPoolOptions, "--pool"))
+    return error;
   if (options.has("--range"))
     return warmRanges(options);
   WarmupOptions warmupOptions;
@@ -404,8 +443,9 @@ static constexpr OptionSpec kWarmupOwnOptions[] = {
      "compile the generic kernel of each signature as well"},
     {"--dump-dir", "DIR", "write the text of every kernel there"},
 };
-static constexpr auto kWarmupOptions = joinOptions(
-    kWarmupOwnOptions, kPoolOptions, kAllowanceOptions, kCompilerOptions);
+static constexpr auto kWarmupOptions =
+    joinOptions(kWarmupOwnOptions, kModelOptions, kHistoryOptions, kPoolOptions,
+                kAllowanceOptions, kCompilerOptions);
 
 const CommandSpec kWarmupCommand = {
     "warmup",
