@@ -1,5 +1,5 @@
 # Installs the build in BUILD into BUILD/install-test/moved and builds and runs
-# the consumer project in SOURCE against it. The tree is installed under
+# the consumer project in SOURCE against it, and the project of docs/engine.md. The tree is installed under
 # another name and moved first: no file in it may depend on its first place.
 cmake_minimum_required(VERSION 3.25)
 
@@ -46,4 +46,28 @@ if(PKG_CONFIG)
   run(${C_COMPILER} ${SOURCE}/main.c -o ${work}/consumer-pc ${flags}
     -Wl,-rpath,${prefix}/${LIBDIR})
   run(${work}/consumer-pc)
+endif()
+
+# The engine of docs/engine.md, as the page builds and starts it.
+set(guide ${work}/engine)
+file(COPY ${GUIDE}/CMakeLists.txt ${EXAMPLES}/decoder_layer.cpp
+  ${EXAMPLES}/Decoder.h ${EXAMPLES}/Sample.h ${EXAMPLES}/CudaDriver.h
+  DESTINATION ${guide})
+run(${CMAKE_COMMAND} -S ${guide} -B ${guide}/build -G ${GENERATOR}
+  -DCMAKE_PREFIX_PATH=${prefix} -DCMAKE_CXX_COMPILER=${CXX_COMPILER})
+run(${CMAKE_COMMAND} --build ${guide}/build)
+if(DRIVER)
+  set(ENV{KILN_NVRTC} ${NVRTC})
+  set(ENV{KILN_CACHE_DIR} ${guide}/cache)
+  run(${guide}/build/engine --warm-up h200-sxm)
+  # In production neither the compiler nor a writable cache is needed.
+  set(ENV{KILN_NVRTC} ${guide}/none)
+  set(ENV{KILN_DRIVER} ${DRIVER})
+  set(ENV{KILN_CACHE_READ_DIRS} ${guide}/cache)
+  set(ENV{KILN_CACHE_DIR} ${guide}/empty)
+  execute_process(COMMAND ${guide}/build/engine --serve
+    OUTPUT_VARIABLE said COMMAND_ERROR_IS_FATAL ANY)
+  if(NOT said MATCHES "8 steps of 3 sequences: 0 compilations, 0 trials")
+    message(FATAL_ERROR "engine --serve: ${said}")
+  endif()
 endif()
