@@ -169,7 +169,30 @@ typedef struct kiln_engine_options {
   /// KILN_MODE_BACKGROUND: the share of the GPU's time that trials may take, in
   /// thousandths of wall time, at most 1000. 0: 50.
   uint32_t background_permille;
-  uint32_t reserved1;
+  /// KILN_DETERMINISM_FROZEN_CHOICE: the kernel of a problem follows from the
+  /// cache, the device model, the options and the prepared ranges that it is
+  /// in; not from the time, other calls and their order, kernels that are
+  /// loaded, or memory. So the ranks of a job that open equal caches launch
+  /// equal kernels. It needs KILN_MODE_PREDICT or KILN_MODE_STRICT: another
+  /// engine measures beforehand, and stores.
+  ///
+  /// The choice is a measured one of the cache, else one that was stored
+  /// without trials, else one of a pool, else the estimator's. The mode predict
+  /// compiles it where it is missing; the mode strict passes over kernels that
+  /// are not in the cache. Each choice and measurement of the cache counts as
+  /// it was when this engine first read it, whatever other processes store
+  /// later, and this engine stores kernels, but no choices unless
+  /// KILN_PREPARE_COMPILE_ONLY or KILN_PREPARE_POOL asks for that. Where
+  /// prepared ranges overlap, the one of most values serves. A value chooses
+  /// again when a range is prepared that it is in, and after 65,536 other
+  /// values that were not prepared.
+  ///
+  /// Nothing takes the place of a choice: a kernel that gets a verdict later is
+  /// not launched, and its problem is KILN_NO_CANDIDATE once this engine
+  /// notices; start all ranks again. A workspace or arena that is too small is
+  /// an error, too, and kernels of prepared ranges are loaded beyond
+  /// pool_limit_bytes. kiln_plans_digest tells whether ranks agree.
+  kiln_determinism determinism;
   /// Most device memory of a context that kernels take before a launch asks
   /// for them: kernels of prepared ranges and of pools, some 43 KiB each.
   /// Where they need more, the most valuable are loaded, and the log tells. The

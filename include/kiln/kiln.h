@@ -10,7 +10,8 @@
 //                 the structs of the families
 //   engine.h      hooks, options, kiln_engine_create
 //   launch.h      kiln_gemm and its like, kiln_run
-//   prepare.h     kiln_prepare, kiln_prepare_history, tasks, kiln_query
+//   prepare.h     kiln_prepare, kiln_prepare_history, tasks, kiln_query,
+//                 kiln_plans_digest
 //   model.h       kiln_model_problems
 //   plan.h        kiln_plan_acquire, kiln_plan_launch
 //   explain.h     kiln_explain, kiln_candidates, kiln_problem_keys

@@ -336,6 +336,13 @@ public:
     return timing;
   }
 
+  /// The digest of all that was prepared: equal in ranks that choose alike.
+  Result<std::string> plansDigest(kiln_stream stream) const {
+    return written([&](char *buffer, size_t capacity, size_t *length) {
+      return kiln_plans_digest(get(), stream, buffer, capacity, length);
+    });
+  }
+
   // The functions of explain.h: kiln_explain, kiln_candidates and
   // kiln_problem_keys.
   /// The derivation of the first choice, or of the config of \p options.

@@ -132,9 +132,10 @@ enum kiln_determinism_value {
   /// Runs of one plan. Tuning may choose another plan for an equal problem
   /// later, or in another process.
   KILN_DETERMINISM_SAME_PLAN = 0,
-  /// Runs of equal problems, as long as the cache or pack is the same: the
-  /// choice is taken from a record or decision, or is the estimator's, and is
-  /// never changed by trials. Reserved: KILN_UNSUPPORTED.
+  /// Runs of equal problems in all processes whose engines have equal caches,
+  /// options and device models: see kiln_engine_options.determinism. In a call
+  /// or a problem it demands such an engine; others refuse it:
+  /// KILN_UNSUPPORTED.
   KILN_DETERMINISM_FROZEN_CHOICE = 10,
   /// A row of the result has the same bits whatever the number of rows, the
   /// batch and its place in them are. May cost speed with few rows. Reserved:

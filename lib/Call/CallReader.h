@@ -51,8 +51,9 @@ struct FamilyCall {
   /// described, leading dimensions may still be as given.
   int64_t values[kMaxProblemFields];
   int fieldCount = 0;
-  Arguments arguments;  ///< `problem` points to `values`
-  bool isEmpty = false; ///< there is nothing to compute
+  Arguments arguments;      ///< `problem` points to `values`
+  bool isEmpty = false;     ///< there is nothing to compute
+  bool wantsFrozen = false; ///< KILN_DETERMINISM_FROZEN_CHOICE
 
   /// The reader sets the operands that its family has.
   FamilyCall() : arguments(Arguments::Unset()) { arguments.problem = values; }

@@ -38,7 +38,7 @@ public:
     if (args.flags & ~known)
       fail(ErrorCode::Unsupported, "flags {:#x} are unknown",
            args.flags & ~known);
-    if (args.determinism)
+    if (args.determinism && args.determinism != KILN_DETERMINISM_FROZEN_CHOICE)
       fail(ErrorCode::Unsupported, "determinism {} is not available yet",
            args.determinism);
     return quick.begin(args, structName, flags) && !fault;

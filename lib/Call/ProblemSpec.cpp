@@ -77,6 +77,7 @@ static llvm::Error readStruct(const Registry &registry,
               std::move(*read), spec);
   spec.text = textWithScalars(spec.problem, call.arguments);
   spec.defaults = call.arguments;
+  spec.wantsFrozen = call.wantsFrozen;
   spec.valuesHaveStrides =
       spec.family->problemSchema().find(FieldRole::Stride) >= 0;
   return llvm::Error::success();

@@ -40,6 +40,7 @@ struct ProblemSpec {
   /// Leading dimensions or strides differ over the ranges: the row or matrix of
   /// a packed operand depends on an extent.
   bool followsExtents = false;
+  bool wantsFrozen = false; ///< see FamilyCall
 
   /// Reads and checks \p problem. Errors: InvalidArgument, Unsupported.
   static llvm::Expected<ProblemSpec> parse(const Registry &registry,

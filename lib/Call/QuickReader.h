@@ -43,6 +43,7 @@ public:
     if (wrong) [[unlikely]]
       return false;
     call.arguments.isDependent = launches && args.flags & KILN_CALL_DEPENDENT;
+    call.wantsFrozen = args.determinism != KILN_DETERMINISM_SAME_PLAN;
     return true;
   }
 
@@ -410,10 +411,14 @@ private:
     addWritten(stated.index, -1);
   }
 
+  KILN_INLINE static bool isAvailable(kiln_determinism determinism) {
+    return determinism == KILN_DETERMINISM_SAME_PLAN ||
+           determinism == KILN_DETERMINISM_FROZEN_CHOICE;
+  }
   /// Whether a field is set that no family uses, or another flag than \p flags.
   template <class Args>
   KILN_INLINE static bool hasReserved(const Args &args, uint32_t flags) {
-    uint64_t set = (args.flags & ~flags) | uint32_t(args.determinism);
+    uint64_t set = (args.flags & ~flags) | !isAvailable(args.determinism);
     if constexpr (requires { args.reserved0; })
       set |= args.reserved0;
     for (uint64_t word : args.reserved)

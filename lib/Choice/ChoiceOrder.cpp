@@ -16,6 +16,7 @@ llvm::ArrayRef<ChoiceStep> choiceOrder(kiln_mode mode, Haste haste) {
                                                Existing};
   static constexpr ChoiceStep kHaste[] = {Stored, Existing, Compile};
   static constexpr ChoiceStep kStrict[] = {Stored, Pool, Existing};
+  static constexpr ChoiceStep kFrozen[] = {Stored, Pool, Compile};
   switch (mode) {
   case KILN_MODE_TUNE:
     return kTune;
@@ -25,9 +26,27 @@ llvm::ArrayRef<ChoiceStep> choiceOrder(kiln_mode mode, Haste haste) {
     return haste == Haste::Launch ? llvm::ArrayRef<ChoiceStep>(kHaste)
                                   : kBackground;
   case KILN_MODE_STRICT:
+  case kFrozenStrict:
     return kStrict;
+  case kFrozenPredict:
+    return kFrozen;
   }
   llvm_unreachable("EngineConfig accepts no other mode");
+}
+
+std::optional<kiln_mode> frozenForm(kiln_mode mode) {
+  switch (mode) {
+  case KILN_MODE_PREDICT:
+    return kFrozenPredict;
+  case KILN_MODE_STRICT:
+    return kFrozenStrict;
+  default:
+    return std::nullopt;
+  }
+}
+
+bool isFrozen(kiln_mode mode) {
+  return mode == kFrozenPredict || mode == kFrozenStrict;
 }
 
 bool hasStep(kiln_mode mode, ChoiceStep step) {
@@ -40,7 +59,9 @@ bool asksSpace(kiln_mode mode) {
   return mode == KILN_MODE_TUNE || mode == KILN_MODE_PREDICT;
 }
 
-Effort effortOf(ChoiceStep step) {
+Effort effortOf(ChoiceStep step, kiln_mode mode) {
+  if (isFrozen(mode))
+    return Effort::Compiled; // the mode without a compiler allows less
   switch (step) {
   case ChoiceStep::Trials:
   case ChoiceStep::Compile:

@@ -13,15 +13,17 @@
 
 #include <llvm/ADT/ArrayRef.h>
 
+#include <optional>
+
 namespace kiln {
 
 /// The steps; the comments are their offers in the table.
 enum class ChoiceStep {
   /// configs measured at this very value; then the space by the evidence of the
   /// layer's trials, of which the best is compiled if no kernel within 2 %
-  /// exists (in strict and background, the kernels of its portfolio); then the
-  /// estimator's stored choices. While trials are due, choices that they may
-  /// change are left out
+  /// exists (in strict, background and frozen, the kernels of its portfolio);
+  /// then the estimator's stored choices. While trials are due, choices that
+  /// they may change are left out
   Stored,
   /// measures within the budget: a launch measures its layer, `kiln_prepare`
   /// the value
@@ -49,6 +51,17 @@ enum class Effort {
   Compiled, ///< compiles missing kernels
 };
 
+/// The modes of an engine with KILN_DETERMINISM_FROZEN_CHOICE, beside those of
+/// kiln.h: a choice follows from the cache, the device model and the problem.
+/// So their lists have no trials, and prefer no kernel because it is loaded or,
+/// as long as the mode compiles, because it exists.
+inline constexpr kiln_mode kFrozenPredict = KILN_MODE_PREDICT + 1;
+inline constexpr kiln_mode kFrozenStrict = KILN_MODE_STRICT + 1;
+
+/// The frozen form of \p mode; nullopt if it is made for trials.
+std::optional<kiln_mode> frozenForm(kiln_mode mode);
+bool isFrozen(kiln_mode mode);
+
 /// Whether a launch waits for the choice and for nothing else. It matters in
 /// the mode background alone.
 enum class Haste { None, Launch };
@@ -63,7 +76,7 @@ bool triesFirst(kiln_mode mode);
 /// portfolio.
 bool asksSpace(kiln_mode mode);
 
-Effort effortOf(ChoiceStep step);
+Effort effortOf(ChoiceStep step, kiln_mode mode);
 /// Whether \p step offers the estimator's ranking, which takes a millisecond.
 bool needsRanking(ChoiceStep step, kiln_mode mode);
 

@@ -189,8 +189,13 @@ std::vector<Choice> Chooser::recorded() {
 }
 
 std::shared_ptr<const KnownPortfolio> Chooser::portfolio() const {
+  if (request.family.dynamicExtents().empty())
+    return nullptr;
+  // Which portfolios were found before depends on the values that came first.
+  if (isFrozen(mode))
+    return findStored(from.ofPortfolios(), valueAsRange());
   auto known = from.portfolios.find(request.family, request.problem);
-  if (known || request.family.dynamicExtents().empty())
+  if (known)
     return known;
   known = findStored(from.ofPortfolios(), valueAsRange());
   if (known)
@@ -621,7 +626,8 @@ llvm::SmallVector<TranslationUnit, 2> Chooser::unitsToCompile() {
     return {};
   for (ChoiceStep step : choiceOrder(mode)) {
     llvm::Error error = offer(step, [&](const Choice &choice) {
-      if (isWithin(choice, choice.isKnown ? Effort::Compiled : effortOf(step)))
+      if (isWithin(choice,
+                   choice.isKnown ? Effort::Compiled : effortOf(step, mode)))
         first = choice;
       return first.has_value();
     });

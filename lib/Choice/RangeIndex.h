@@ -3,6 +3,7 @@
 
 #include "Call/ProblemRange.h"
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -61,13 +62,20 @@ public:
   }
   /// Adds \p added and removes all that it makes superfluous.
   void add(Ptr added) {
+    add(std::move(added), [](const T &) { return false; });
+  }
+  /// Like add(), behind those that \p goesFirst accepts.
+  template <class Filter> void add(Ptr added, const Filter &goesFirst) {
     std::lock_guard<std::mutex> lock(mutex);
     std::vector<Ptr> &all = layers[keyOf(added->range())];
     std::erase_if(all, [&](const Ptr &known) {
       return isAlike(known->range(), added->range()) &&
              added->range().contains(known->range());
     });
-    all.insert(all.begin(), std::move(added));
+    auto place = std::find_if(all.begin(), all.end(), [&](const Ptr &known) {
+      return !goesFirst(*known);
+    });
+    all.insert(place, std::move(added));
   }
 
   /// Adds \p added behind the others, and removes those that it makes
@@ -93,6 +101,13 @@ public:
       });
   }
 
+  std::vector<Ptr> all() const {
+    std::lock_guard<std::mutex> lock(mutex);
+    std::vector<Ptr> found;
+    for (const auto &[key, layer] : layers)
+      found.insert(found.end(), layer.begin(), layer.end());
+    return found;
+  }
   /// The number of those that \p counts accepts.
   template <class Filter> size_t count(const Filter &counts) const {
     std::lock_guard<std::mutex> lock(mutex);

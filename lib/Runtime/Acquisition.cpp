@@ -36,6 +36,8 @@ llvm::Expected<ChosenPlan> Acquisition::run() {
     takeRange();
     return finish(start);
   }
+  if (isFrozen(mode))
+    takeFromRanges();
   takeSteps();
   // The last resort: no config serves the whole cover.
   if (!isOver() && chooser.serveAlone()) {
@@ -78,7 +80,7 @@ llvm::Expected<ChosenPlan> Acquisition::findLoaded() {
         return false;
       isOffered = true;
       load(choice, Effort::Loaded);
-      return step == ChoiceStep::Stored || isOver();
+      return step == ChoiceStep::Stored || isFrozen(mode) || isOver();
     };
     llvm::Error error = offer(step, take);
     if (error)
@@ -156,11 +158,29 @@ void Acquisition::takeMeasured() {
   });
 }
 
+/// Takes the choice of the prepared range that the value is in. Fails if that
+/// was found wrong since: the other processes may not know.
+void Acquisition::takeFromRanges() {
+  found = context.chooseFromRanges(request.family, request.problem);
+  if (!found && context.hasLost(request.family, request.problem))
+    refuseLost();
+}
+
+/// Fails because a frozen choice may be neither launched nor replaced.
+void Acquisition::refuseLost() {
+  fatal = {ErrorCode::NoCandidate,
+           fmt::format("the frozen choice for {} got a verdict after it was "
+                       "made, and other processes may not know: start all of "
+                       "them again",
+                       request.problem.text()),
+           0};
+}
+
 /// Loads \p choice with the effort that \p step allows.
 void Acquisition::loadFrom(ChoiceStep step, const Choice &choice) {
   const bool mayCompile =
       choice.mayCompile || (choice.isKnown && options.haste != Haste::Launch);
-  load(choice, mayCompile ? Effort::Compiled : effortOf(step));
+  load(choice, mayCompile ? Effort::Compiled : effortOf(step, mode));
 }
 
 void Acquisition::take(ChoiceStep step) {
@@ -353,12 +373,14 @@ void Acquisition::choose(const Choice &choice,
                          const std::shared_ptr<const LoadedPlan> &loaded) {
   // It was found wrong since it was offered or, for a member of a range,
   // before.
+  const Verdicts &verdicts = services.records->verdicts();
   if (!loaded->isWrong())
     if (const std::string kernel = kernelDigest(loaded->plan());
-        services.records->verdicts().isWrong(context.deviceClass, kernel))
+        verdicts.isWrong(context.deviceClass, kernel) ||
+        verdicts.isKnownWrong(context.deviceClass, kernel))
       engine.markPlans(context, kernel);
   if (loaded->isWrong())
-    return;
+    return isFrozen(mode) ? refuseLost() : void();
   found = {context.activate(loaded, choice.source, choice.isFallback),
            choice.predictedNs, choice.measuredNs};
 }

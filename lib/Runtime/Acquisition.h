@@ -73,6 +73,8 @@ private:
   void takeSteps(bool onlyStored = false);
   void take(ChoiceStep step);
   void takeMeasured();
+  void takeFromRanges();
+  void refuseLost();
   void loadFrom(ChoiceStep step, const Choice &choice);
   llvm::Error offer(ChoiceStep step, Chooser::Take take);
   bool awaitsLayer(const Choice &choice);

@@ -65,9 +65,12 @@ Acquisition::portfolioOptions(const ProblemRange &range) const {
   made.replacesByParts = options.isBackground;
   made.coverThreads = options.isBackground ? 1 : 0;
   made.cancel = options.cancel;
-  for (const PlanPool::LoadedConfig &loaded : context.plans.loadedOf(
-           range.signature, std::numeric_limits<size_t>::max()))
-    made.atHand.push_back({loaded.tmpl, loaded.config});
+  // A frozen choice leaves no trace in the cache that later ones would follow.
+  made.stores = !isFrozen(mode);
+  if (!isFrozen(mode))
+    for (const PlanPool::LoadedConfig &loaded : context.plans.loadedOf(
+             range.signature, std::numeric_limits<size_t>::max()))
+      made.atHand.push_back({loaded.tmpl, loaded.config});
   if (auto pool =
           services.pools->find(*range.family, range.signature, context.model))
     for (const KnownPool::Kernel &kernel : pool->kernels)
@@ -454,12 +457,13 @@ void Acquisition::takeRange() {
   const bool isProvisional = asksSpace(mode) && !known->isWhole();
   auto prepared = std::make_shared<const PreparedRange>(
       context.model, std::move(known), std::move(plans), exactPlans(range),
-      std::move(leftOut), isProvisional);
+      std::move(leftOut), isProvisional, isFrozen(mode));
   found = prepared->choose(request.problem);
-  if (!found)
+  if (!found || fatal.code != ErrorCode::Success)
     return;
   using Standing = ContextState::Standing;
-  serving = context.addRange(prepared, Standing::ByMerit);
+  serving = context.addRange(prepared, isFrozen(mode) ? Standing::ByExtent
+                                                      : Standing::ByMerit);
   found = serving->choose(request.problem);
   if (found)
     return;
@@ -503,7 +507,10 @@ bool Acquisition::mayLoadAhead(const Plan &plan) {
     if (!engine.kernelLoader().findLoaded(context.id, digest, 0))
       kernels.push_back(std::move(digest));
   }
-  return context.ahead.take(kernels, engine.config().poolLimit);
+  // Members that are left out would change choices.
+  const uint64_t limit = isFrozen(mode) ? std::numeric_limits<uint64_t>::max()
+                                        : engine.config().poolLimit;
+  return context.ahead.take(kernels, limit);
 }
 
 /// Loads the plans of the members, the most valuable first as long as there is
@@ -581,9 +588,11 @@ PreparedRange::ExactPlans Acquisition::exactPlans(const ProblemRange &range) {
     if (!problem)
       continue;
     const PlanRequest alone{family, *problem};
-    if (ChosenPlan chosen =
-            Acquisition(engine, context, alone, options, nullptr).findExact())
+    Acquisition work(engine, context, alone, options, nullptr);
+    if (ChosenPlan chosen = work.findExact())
       plans.emplace(extents, std::move(chosen));
+    else if (isFrozen(mode) && work.isOver())
+      fatal = work.fatal;
   }
   return plans;
 }

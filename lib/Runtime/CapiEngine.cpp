@@ -4,7 +4,9 @@
 #include "Call/CallReader.h"
 #include "Call/StructAccess.h"
 #include "Kernel/KernelName.h"
+#include "Runtime/EnteredContext.h"
 #include "Runtime/OpenMetrics.h"
+#include "Runtime/PlansDigest.h"
 #include "Runtime/ProblemKeys.h"
 #include "Runtime/Query.h"
 #include "Support/OutOfMemory.h"
@@ -86,6 +88,18 @@ kiln_status kiln_query(kiln_engine *engine, const kiln_problem *problem,
     found->workspace.struct_size = sizeof(kiln_workspace_info);
     fillOutput(result, *found);
     return llvm::Error::success();
+  });
+}
+
+kiln_status kiln_plans_digest(kiln_engine *engine, kiln_stream stream,
+                              char *buffer, size_t capacity,
+                              size_t *length) KILN_NOEXCEPT {
+  return guardedOf(engine, [&]() -> llvm::Error {
+    auto entered = EnteredContext::of(*engine->engine, stream);
+    if (!entered)
+      return entered.takeError();
+    return writeText(plansDigest(*engine->engine, entered->state()), buffer,
+                     capacity, length);
   });
 }
 

@@ -56,7 +56,7 @@ readOptions(const kiln_explain_options *given, const char *call) {
 static llvm::Expected<std::string>
 explanationText(Engine &engine, const kiln_problem *problem,
                 const ExplainOptions &options, kiln_stream stream) {
-  auto spec = ProblemSpec::parse(engine.families(), problem);
+  auto spec = engine.readProblem(problem);
   if (!spec)
     return spec.takeError();
   const observe::CallScope watched("kiln_explain", &engine.waits(), spec->text);
@@ -118,7 +118,7 @@ rankingOf(const KernelFamily &family, const InspectedProblem &subject,
 static llvm::Expected<size_t>
 fillCandidates(Engine &engine, const kiln_problem *problem, kiln_stream stream,
                kiln_candidate *candidates, size_t capacity) {
-  auto spec = ProblemSpec::parse(engine.families(), problem);
+  auto spec = engine.readProblem(problem);
   if (!spec)
     return spec.takeError();
   const observe::CallScope watched("kiln_candidates", &engine.waits(),

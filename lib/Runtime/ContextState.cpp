@@ -8,6 +8,7 @@
 #include <llvm/ADT/STLExtras.h>
 
 #include <algorithm>
+#include <tuple>
 
 namespace kiln {
 
@@ -28,6 +29,18 @@ ContextState::activate(const std::shared_ptr<const LoadedPlan> &loaded,
   return list.back();
 }
 
+/// Whether \p a comes before \p b in an order that depends on nothing else:
+/// the range of more values first.
+static bool isLarger(const ProblemRange &a, const ProblemRange &b) {
+  auto keyOf = [](const ProblemRange &range) {
+    double values = 1;
+    for (auto [low, high] : llvm::zip_equal(range.low, range.high))
+      values *= double(high - low + 1);
+    return std::tuple(-values, range.low, range.high);
+  };
+  return keyOf(a) < keyOf(b);
+}
+
 std::shared_ptr<const PreparedRange>
 ContextState::addRange(std::shared_ptr<const PreparedRange> added,
                        Standing standing) {
@@ -42,6 +55,10 @@ ContextState::addRange(std::shared_ptr<const PreparedRange> added,
   if (standing == Standing::ByMerit && added->isFallback())
     ranges.addBehind(added, [&](const PreparedRange &other) {
       return other.merit() <= added->merit();
+    });
+  else if (standing == Standing::ByExtent)
+    ranges.add(added, [&](const PreparedRange &other) {
+      return isLarger(other.range(), added->range());
     });
   else
     ranges.add(added);
@@ -103,7 +120,7 @@ ChosenPlan ContextState::chooseFromRanges(const KernelFamily &family,
     if (range.lacksBest(problem))
       return true;
     chosen = range.choose(problem);
-    return bool(chosen);
+    return chosen || range.hasLost(problem);
   });
   return chosen;
 }
@@ -114,9 +131,18 @@ ChosenPlan ContextState::chooseLoaded(const KernelFamily &family,
   ChosenPlan chosen;
   ranges.findFirst(family, problem, [&](const PreparedRange &range) {
     chosen = range.choose(problem, isMeant);
-    return bool(chosen);
+    return chosen || range.hasLost(problem);
   });
   return chosen;
+}
+
+bool ContextState::hasLost(const KernelFamily &family,
+                           const Problem &problem) const {
+  const auto found =
+      ranges.findFirst(family, problem, [&](const PreparedRange &range) {
+        return range.choose(problem) || range.hasLost(problem);
+      });
+  return found && found->hasLost(problem);
 }
 
 /// Whether they have a value in common.

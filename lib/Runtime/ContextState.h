@@ -49,6 +49,7 @@ public:
     Latest,  ///< all whose values it serves as well
     ByMerit, ///< of these, the ones that were measured no further; it goes
              ///< behind the others
+    ByExtent ///< like Latest; it goes behind those of more values
   };
   /// Adds a range, and returns the one that serves all of it now.
   std::shared_ptr<const PreparedRange>
@@ -60,6 +61,13 @@ public:
   std::shared_ptr<const PreparedRange>
   findRange(const ProblemRange &range) const {
     return ranges.find(range);
+  }
+  /// Whether a prepared range has a frozen choice for \p problem that was found
+  /// wrong since.
+  bool hasLost(const KernelFamily &family, const Problem &problem) const;
+  /// Returns all prepared ranges.
+  std::vector<std::shared_ptr<const PreparedRange>> allRanges() const {
+    return ranges.all();
   }
   /// Changes whenever a range is added.
   uint64_t rangesVersion() const { return version.load(); }

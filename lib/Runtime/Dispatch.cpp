@@ -408,6 +408,23 @@ bool DispatchTable::list(const KernelFamily &family, uint64_t contextId,
   return place < placesUsed;
 }
 
+void DispatchTable::forEachKept(
+    uint64_t contextId, llvm::function_ref<void(const KernelFamily &, KeyValues,
+                                                const ActivePlan &)>
+                            take) const {
+  std::lock_guard<std::mutex> lock(mutex);
+  for (size_t place = 0; place < placesUsed; ++place) {
+    const Word *words = wordsOf(place);
+    const ChosenPlan chosen = chosenAt(place);
+    if (!isKept[place] || words[kContext] != contextId || !chosen)
+      continue;
+    const auto &family =
+        *reinterpret_cast<const KernelFamily *>(words[kFamily].load());
+    take(family, valuesOf(place, family.problemSchema().fields().size()),
+         *chosen.plan);
+  }
+}
+
 ChosenPlan DispatchTable::keep(const DispatchKey &key,
                                const ChosenPlan &chosen) {
   std::lock_guard<std::mutex> lock(mutex);

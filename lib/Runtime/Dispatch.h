@@ -118,6 +118,12 @@ public:
   using KeyValues = llvm::SmallVector<int64_t, 24>;
   bool list(const KernelFamily &family, uint64_t contextId, size_t &place,
             size_t count, std::vector<KeyValues> &values) const;
+  /// Calls \p take, with the table's lock held, with the plan of each kept
+  /// value in a context.
+  void forEachKept(uint64_t contextId,
+                   llvm::function_ref<void(const KernelFamily &, KeyValues,
+                                           const ActivePlan &)>
+                       take) const;
   /// Like offer(), and no other value takes the place of \p key from now on.
   /// Once as many values are kept as the table's capacity, further ones are not
   /// kept.

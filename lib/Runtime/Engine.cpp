@@ -206,7 +206,7 @@ Engine::Services &Engine::services() {
     if (options.threads == 0)
       artifactOptions.pool.threads = std::max(compileConcurrency() / 2, 1u);
   }
-  artifactOptions.allowCompile = options.mode != KILN_MODE_STRICT;
+  artifactOptions.allowCompile = hasStep(options.mode, ChoiceStep::Compile);
   artifactOptions.exactToolchain = options.exactToolchain;
   made->artifacts =
       std::make_unique<ArtifactStore>(*made->store, artifactOptions);
@@ -214,12 +214,20 @@ Engine::Services &Engine::services() {
   // a file system may be slow; the background's thread reads it again before it
   // measures.
   RecordStoreOptions recordOptions;
+  constexpr std::chrono::milliseconds kNever = std::chrono::hours(24 * 365);
   if (options.mode == KILN_MODE_BACKGROUND)
-    recordOptions.recheckInterval = std::chrono::hours(24 * 365);
+    recordOptions.recheckInterval = kNever;
+  // The entries that frozen choices follow from are frozen when they are first
+  // read. There is room for as many values as the table of plans has.
+  recordOptions.readsOnce = isFrozen(options.mode);
+  if (recordOptions.readsOnce)
+    recordOptions.maxKeptBytes = uint64_t(64) << 20;
   made->records = std::make_unique<RecordStore>(*made->store, recordOptions);
-  made->pools = std::make_unique<PoolStore>(*made->store);
-  made->portfolios = std::make_unique<PortfolioStore>(
-      *made->store, recordOptions.recheckInterval);
+  made->pools = recordOptions.readsOnce
+                    ? std::make_unique<PoolStore>(*made->store, kNever)
+                    : std::make_unique<PoolStore>(*made->store);
+  made->portfolios =
+      std::make_unique<PortfolioStore>(*made->store, recordOptions);
   deliverMessages();
   made->records->verdicts().listen(
       [this](llvm::StringRef deviceClass, const Verdict &verdict,

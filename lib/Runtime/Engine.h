@@ -58,6 +58,15 @@ public:
   const Hooks &hooks() const { return options.hooks; }
   const Registry &families() const { return registry; }
 
+  /// Reads \p problem for this engine. Errors: those of ProblemSpec::parse;
+  /// Unsupported if it wants choices to be frozen and they are not.
+  llvm::Expected<ProblemSpec> readProblem(const kiln_problem *problem) const;
+  /// Whether choices are frozen if \p call wants that, and the error if not.
+  bool mayServe(const FamilyCall &call) const {
+    return !call.wantsFrozen || freezes;
+  }
+  llvm::Error refuseFrozen() const;
+
   // Launching. The errors are those of the functions in kiln.h.
   /// Launches the problem that \p args, the struct of \p family, describes.
   llvm::Error launchCall(kiln_family family, const void *args,
@@ -208,6 +217,8 @@ private:
   const Registry registry;
   const CallTable calls;
   const MemoryGauges gauges;
+
+  const bool freezes = isFrozen(options.mode);
 
   // Read by launches.
   std::atomic<const Driver *> readyDriver{nullptr};

@@ -2,6 +2,7 @@
 #include "Runtime/EngineConfig.h"
 
 #include "Call/StructAccess.h"
+#include "Choice/ChoiceOrder.h"
 #include "Device/Catalog.h"
 
 namespace kiln {
@@ -16,6 +17,24 @@ static llvm::Error checkMode(kiln_mode mode) {
   default:
     return makeError(ErrorCode::Unsupported, "mode {} is unknown", mode);
   }
+}
+
+/// The mode of an engine with the caller's mode and determinism.
+static llvm::Expected<kiln_mode> modeOf(const kiln_engine_options &options) {
+  if (auto error = checkMode(options.mode))
+    return error;
+  if (options.determinism == KILN_DETERMINISM_SAME_PLAN)
+    return options.mode;
+  if (options.determinism != KILN_DETERMINISM_FROZEN_CHOICE)
+    return makeError(ErrorCode::Unsupported,
+                     "determinism {} is not available yet",
+                     options.determinism);
+  if (auto frozen = frozenForm(options.mode))
+    return *frozen;
+  return makeError(ErrorCode::InvalidArgument,
+                   "determinism {} needs the mode predict or strict: trials "
+                   "would change choices",
+                   options.determinism);
 }
 
 static llvm::Error checkHooks(const kiln_engine_options &options) {
@@ -63,9 +82,6 @@ static llvm::Error checkNumbers(const kiln_engine_options &options) {
     return makeError(ErrorCode::InvalidArgument,
                      "background_permille is {}, more than {}",
                      options.background_permille, kMostPermille);
-  if (options.reserved1)
-    return makeError(ErrorCode::Unsupported,
-                     "kiln_engine_options: reserved1 is {}", options.reserved1);
   switch (options.log_level) {
   case KILN_LOG_DEFAULT:
   case KILN_LOG_DEBUG:
@@ -109,15 +125,16 @@ static llvm::Error readOptions(const kiln_engine_options &options,
                                EngineConfig &config) {
   if (auto error = checkInput(options, "kiln_engine_options"))
     return error;
-  if (auto error = checkMode(options.mode))
-    return error;
+  auto mode = modeOf(options);
+  if (!mode)
+    return mode.takeError();
   if (auto error = checkNumbers(options))
     return error;
   if (auto error = checkHooks(options))
     return error;
   if (auto error = readDevice(options.device_model, config))
     return error;
-  config.mode = options.mode;
+  config.mode = *mode;
   config.memoryOnly = options.flags & KILN_ENGINE_MEMORY_ONLY;
   config.readOnly = options.flags & KILN_ENGINE_READ_ONLY;
   config.exactToolchain = options.flags & KILN_ENGINE_TOOLCHAIN_EXACT;

@@ -22,7 +22,7 @@ namespace kiln {
 /// The values of kiln_engine_options, defaults filled in. A plain value that
 /// refers to nothing of the caller's except its hooks.
 struct EngineConfig {
-  kiln_mode mode = KILN_MODE_TUNE;
+  kiln_mode mode = KILN_MODE_TUNE; ///< or a frozen one, see ChoiceOrder.h
   bool memoryOnly = false, readOnly = false, exactToolchain = false;
   unsigned threads = 0; ///< 0: as many as fit
   std::chrono::milliseconds tuneBudget{2000};

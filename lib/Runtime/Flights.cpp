@@ -254,7 +254,7 @@ void Flights::publish(ContextState &context, const PlanRequest &request,
                       ChosenPlan &found) {
   const DispatchKey key = keyOf(context, request);
   engine.plans().publish(key, found);
-  if (found.measuredNs > 0)
+  if (found.measuredNs > 0 && !isFrozen(engine.config().mode))
     return;
   if (ChosenPlan prepared =
           context.chooseFromRanges(request.family, request.problem)) {

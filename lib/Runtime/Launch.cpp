@@ -160,6 +160,8 @@ llvm::Error Engine::launchWatched(const Driver &driver, const ActivePlan &plan,
 /// succeeded before.
 const ActivePlan *Engine::findFitting(const DispatchKey &key,
                                       const Workspace &room) {
+  if (freezes)
+    return nullptr; // the room that a stream has may not choose
   const std::shared_ptr<ContextState> state = knownContext(key.contextId);
   if (!state)
     return nullptr;
@@ -179,6 +181,21 @@ const ActivePlan *Engine::findFitting(const DispatchKey &key,
   if (ChosenPlan plan = state->chooseLoaded(*key.family, *problem, isMeant))
     return plan.plan.get();
   return state->chooseFromOutgrown(*key.family, *problem, isMeant).plan.get();
+}
+
+llvm::Error Engine::refuseFrozen() const {
+  return makeError(ErrorCode::Unsupported,
+                   "determinism {}: the engine promises less, see "
+                   "kiln_engine_options.determinism",
+                   int32_t(KILN_DETERMINISM_FROZEN_CHOICE));
+}
+
+llvm::Expected<ProblemSpec>
+Engine::readProblem(const kiln_problem *problem) const {
+  auto spec = ProblemSpec::parse(registry, problem);
+  if (spec && spec->wantsFrozen && !freezes)
+    return refuseFrozen();
+  return spec;
 }
 
 /// In the mode background: keeps trials away from a capture, if a launch into
@@ -250,7 +267,9 @@ ChosenPlan Engine::takePrepared(const ContextState &context,
     version = context.rangesVersion();
     const ChosenPlan ours =
         std::exchange(plan, context.chooseFromRanges(*key.family, problem));
-    if (plan)
+    if (plan && freezes)
+      dispatch.publish(key, plan);
+    else if (plan)
       dispatch.replace(key, plan);
     else if (dispatch.lookup(key).plan == ours.plan)
       dispatch.drop(key);
@@ -449,7 +468,7 @@ llvm::Error Engine::launchCall(kiln_family number, const void *args,
   FamilyCall call;
   bool isGood = reader.read(args, call);
   if (const Driver *ready = readyDriver.load(std::memory_order_acquire);
-      ready && isGood && !call.isEmpty) [[likely]] {
+      ready && isGood && !call.isEmpty && mayServe(call)) [[likely]] {
     auto context = findContext(*ready, stream);
     if (!context)
       return context.takeError();
@@ -472,10 +491,12 @@ llvm::Error Engine::launchCallSlow(const KernelFamily &family, const void *args,
   // On a hit the table vouches for the arguments; on a miss, check them.
   auto problem = [&] {
     const observe::Span span(observe::Phase::Canonicalise);
-    return readProblem(family, args, CallAddresses::Used, call);
+    return kiln::readProblem(family, args, CallAddresses::Used, call);
   }();
   if (!problem)
     return problem.takeError();
+  if (!mayServe(call))
+    return refuseFrozen();
   auto text = [&] { return problem->text(); };
   const observe::CallScope::Subject subject(watched, text);
   assert(problem->values.array() == call.fields() &&
@@ -505,7 +526,7 @@ llvm::Error Engine::launchCallSlow(const KernelFamily &family, const void *args,
 llvm::Error Engine::run(const kiln_problem *described,
                         const kiln_arguments *given,
                         const kiln_workspace *workspace, CudaStream stream) {
-  auto spec = ProblemSpec::parse(registry, described);
+  auto spec = readProblem(described);
   if (!spec)
     return spec.takeError();
   if (auto error = checkArguments(given, *spec))

@@ -21,7 +21,7 @@ PlanHandle::PlanHandle(Engine &engine, ProblemSpec given)
 llvm::Expected<std::unique_ptr<PlanHandle>>
 PlanHandle::acquire(Engine &engine, const kiln_problem *problem,
                     CudaStream stream) {
-  auto spec = ProblemSpec::parse(engine.families(), problem);
+  auto spec = engine.readProblem(problem);
   if (!spec)
     return spec.takeError();
   const observe::CallScope watched("kiln_plan_acquire", &engine.waits(),
@@ -229,7 +229,7 @@ llvm::Error PlanHandle::launchCall(kiln_family family, const void *args,
   if (!context)
     return context.takeError();
   DispatchKey key{spec.family, contextId, call.fields()};
-  if (isGood && !call.isEmpty) [[likely]]
+  if (isGood && !call.isEmpty && engine.mayServe(call)) [[likely]]
     if (const ActivePlan *plan = calls.find(key)) [[likely]] {
       warnIfWrong(*plan);
       return engine.launchPlan(**driver, *plan, *context, call.arguments,
@@ -238,6 +238,8 @@ llvm::Error PlanHandle::launchCall(kiln_family family, const void *args,
   auto described = readProblem(*spec.family, args, CallAddresses::Used, call);
   if (!described)
     return described.takeError();
+  if (!engine.mayServe(call))
+    return engine.refuseFrozen();
   auto problem = problemOf(call);
   if (!problem)
     return problem.takeError();

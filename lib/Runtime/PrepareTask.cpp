@@ -93,7 +93,7 @@ void PrepareTask::readItem(const kiln_problem &problem, Item &item) const {
       item.error = summarize(pool.takeError());
     return;
   }
-  auto spec = ProblemSpec::parse(engine.families(), &problem);
+  auto spec = engine.readProblem(&problem);
   if (spec)
     item.spec = std::move(*spec);
   else
@@ -390,11 +390,16 @@ PrepareTask::prepareRange(ContextState &state, const RangePart &part,
   prepared = std::move(*made);
   // Values that were launched before have entries of their own. They are not
   // taken out, because the table knows the room of their streams. A plan that
-  // was measured at the value goes first.
+  // was measured at the value goes first, unless the order of calls may not
+  // matter.
+  const bool isOrdered = !isFrozen(engine.config().mode);
   forEachServed(engine.plans(), range, state.id, [&](const Problem &problem) {
-    if (ChosenPlan now = state.chooseFromRanges(*range.family, problem))
-      engine.plans().replace({range.family, state.id, problem.values.array()},
-                             now);
+    const DispatchKey key{range.family, state.id, problem.values.array()};
+    ChosenPlan now = state.chooseFromRanges(*range.family, problem);
+    if (now && isOrdered)
+      engine.plans().replace(key, now);
+    else if (now)
+      engine.plans().publish(key, now);
   });
   measureLater(state, part, *prepared);
   return workspaceOf(state, range);

@@ -5,10 +5,12 @@
 
 namespace kiln {
 
-ChosenPlan PreparedRange::choose(const Problem &problem,
-                                 PlanFilter isMeant) const {
+/// Like choose(); a frozen choice may be wrong.
+ChosenPlan PreparedRange::pick(const Problem &problem,
+                               PlanFilter isMeant) const {
   auto mayTake = [&](const ActivePlanPtr &plan) {
-    return plan && !plan->isWrong() && (!isMeant || isMeant(*plan));
+    return plan && (isFrozen || !plan->isWrong()) &&
+           (!isMeant || isMeant(*plan));
   };
   if (!exact.empty()) {
     auto found = exact.find(range().pointOf(problem.values));
@@ -20,6 +22,17 @@ ChosenPlan PreparedRange::choose(const Problem &problem,
   if (ranking.empty())
     return {};
   return {plans[ranking.front().member], ranking.front().expectedNs};
+}
+
+ChosenPlan PreparedRange::choose(const Problem &problem,
+                                 PlanFilter isMeant) const {
+  ChosenPlan chosen = pick(problem, isMeant);
+  return chosen && chosen.plan->isWrong() ? ChosenPlan() : chosen;
+}
+
+bool PreparedRange::hasLost(const Problem &problem) const {
+  const ChosenPlan chosen = isFrozen ? pick(problem, nullptr) : ChosenPlan();
+  return chosen && chosen.plan->isWrong();
 }
 
 bool PreparedRange::lacksBest(const Problem &problem) const {
@@ -77,6 +90,28 @@ bool PreparedRange::isLike(const PreparedRange &other) const {
   };
   return range().low == other.range().low &&
          range().high == other.range().high && codeOf(*this) == codeOf(other);
+}
+
+static std::string textOf(llvm::ArrayRef<int64_t> point) {
+  std::string text;
+  for (int64_t value : point)
+    text += fmt::format(" {}", value);
+  return text;
+}
+
+std::string PreparedRange::facts() const {
+  std::string text = fmt::format("{}: {}", range().fixedText(), range().text());
+  for (auto [member, plan] : llvm::zip_equal(known->members(), plans)) {
+    text += fmt::format("\n{} {}{} to{}", member.config.text(),
+                        plan ? member.kernel : "absent", textOf(member.low),
+                        textOf(member.high));
+    for (const MemberTime &time : member.times)
+      text += fmt::format(";{}: {}", textOf(time.point), time.measuredNs);
+  }
+  for (const auto &[point, chosen] : exact)
+    text += fmt::format("\nat{}: {}", textOf(point),
+                        chosen.plan->loaded->plan().configText());
+  return text;
 }
 
 size_t PreparedRange::planCount() const {

@@ -30,18 +30,21 @@ public:
 
   /// \p plans are by member, null if it cannot be had. \p exact are for values
   /// that were measured on their own, and go first there. Members of \p leftOut
-  /// could be had but are not loaded, since there is no room.
+  /// could be had but are not loaded, since there is no room. With \p isFrozen
+  /// no other plan replaces one that was found wrong.
   PreparedRange(const DeviceModel &device,
                 std::shared_ptr<const KnownPortfolio> known,
                 std::vector<ActivePlanPtr> plans, ExactPlans exact,
-                std::vector<uint32_t> leftOut = {}, bool isProvisional = false)
-      : isProvisional(isProvisional), device(device), known(std::move(known)),
-        plans(std::move(plans)), exact(std::move(exact)),
-        leftOut(std::move(leftOut)) {}
+                std::vector<uint32_t> leftOut = {}, bool isProvisional = false,
+                bool isFrozen = false)
+      : isProvisional(isProvisional), isFrozen(isFrozen), device(device),
+        known(std::move(known)), plans(std::move(plans)),
+        exact(std::move(exact)), leftOut(std::move(leftOut)) {}
 
   /// Kernels of its set are missing. Only captures use it; launches that may
   /// wait for the missing kernels do not take the others instead.
   const bool isProvisional;
+  const bool isFrozen;
 
   const ProblemRange &range() const { return known->range(); }
   const KnownPortfolio &portfolio() const { return *known; }
@@ -49,6 +52,8 @@ public:
   /// that \p isMeant accepts (null: all); none if no correct member may run.
   /// Takes some microseconds.
   ChosenPlan choose(const Problem &problem, PlanFilter isMeant = nullptr) const;
+  /// Whether the frozen choice for \p problem was found wrong since.
+  bool hasLost(const Problem &problem) const;
   /// Whether a member that is not loaded is better than all that are.
   bool lacksBest(const Problem &problem) const;
 
@@ -67,8 +72,13 @@ public:
   size_t planCount() const;
   /// Whether \p other serves the same values with the same plans.
   bool isLike(const PreparedRange &other) const;
+  /// A text of all that its choices follow from besides the device: the
+  /// members, their times, and the plans for single values.
+  std::string facts() const;
 
 private:
+  ChosenPlan pick(const Problem &problem, PlanFilter isMeant) const;
+
   const DeviceModel device;
   std::shared_ptr<const KnownPortfolio> known;
   std::vector<ActivePlanPtr> plans;

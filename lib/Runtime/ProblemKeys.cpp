@@ -184,7 +184,7 @@ llvm::json::Object KeysReport::toJson() const {
 
 llvm::Expected<std::string>
 problemKey(Engine &engine, const kiln_problem *problem, CudaStream stream) {
-  auto spec = ProblemSpec::parse(engine.families(), problem);
+  auto spec = engine.readProblem(problem);
   if (!spec)
     return spec.takeError();
   if (!spec->ranges.empty())
@@ -202,7 +202,7 @@ problemKey(Engine &engine, const kiln_problem *problem, CudaStream stream) {
 llvm::Expected<std::string> problemKeys(Engine &engine,
                                         const kiln_problem *problem,
                                         CudaStream stream, bool asJson) {
-  auto spec = ProblemSpec::parse(engine.families(), problem);
+  auto spec = engine.readProblem(problem);
   if (!spec)
     return spec.takeError();
   const observe::CallScope watched("kiln_problem_keys", &engine.waits(),

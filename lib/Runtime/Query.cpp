@@ -161,7 +161,7 @@ static void merge(kiln_query_result &whole, const kiln_query_result &part) {
 
 llvm::Expected<kiln_query_result>
 queryProblem(Engine &engine, const kiln_problem *problem, CudaStream stream) {
-  auto spec = ProblemSpec::parse(engine.families(), problem);
+  auto spec = engine.readProblem(problem);
   if (!spec)
     return spec.takeError();
   const observe::CallScope watched("kiln_query", &engine.waits(), spec->text);

@@ -121,6 +121,7 @@ struct MergedEntries::Impl {
 
   Impl(cache::Store &cache, const Type &type, MergedOptions options)
       : cache(cache), type(type), recheckInterval(options.recheckInterval),
+        readsOnce(options.readsOnce),
         maxKeptBytes(options.maxKeptBytes.value_or(type.kind.maxKeptBytes)) {}
 
   KeptEntry get(const std::string &key, RecordAge age);
@@ -143,6 +144,7 @@ struct MergedEntries::Impl {
   cache::Store &cache;
   const Type type;
   const std::chrono::milliseconds recheckInterval;
+  const bool readsOnce;
   const uint64_t maxKeptBytes;
 
   std::mutex mutex; ///< guards what follows
@@ -165,7 +167,7 @@ KeptEntry MergedEntries::Impl::get(const std::string &key, RecordAge age) {
       KeptEntry &entry = found->second->second;
       kept.splice(kept.end(), kept, found->second);
       const Clock::time_point now = Clock::now();
-      if (age == RecordAge::Recent && now < entry.recheckAt)
+      if (readsOnce || (age == RecordAge::Recent && now < entry.recheckAt))
         return entry;
       known = entry;
       // Other threads go on with the kept entry meanwhile.
@@ -181,7 +183,7 @@ KeptEntry MergedEntries::Impl::get(const std::string &key, RecordAge age) {
     return *known;
   const bool isNew = !known;
   KeptEntry entry = read(key, std::move(known));
-  if (isNew && age == RecordAge::Now && entry.isAbsent()) {
+  if (isNew && age == RecordAge::Now && entry.isAbsent() && !readsOnce) {
     // An absent entry of a single value is looked up only once, so it is not
     // kept.
     std::lock_guard guard(mutex);
@@ -252,7 +254,7 @@ KeptEntry MergedEntries::Impl::keep(const std::string &key, KeptEntry entry) {
   std::lock_guard guard(mutex);
   if (auto found = places.find(key); found != places.end()) {
     const KeptEntry &known = found->second->second;
-    if (known.reading > entry.reading)
+    if (readsOnce || known.reading > entry.reading)
       return known;
     if (known.loaded.document == entry.loaded.document)
       entry.loaded.version = known.loaded.version;
@@ -314,6 +316,8 @@ bool MergedEntries::Impl::keepAside(const std::string &key,
 /// Whether \p change would leave the entry on disk as it is.
 bool MergedEntries::Impl::isThere(const std::string &key, Change change,
                                   Updated &result) {
+  if (readsOnce)
+    return false; // the kept entry may be old
   const KeptEntry now = get(key, RecordAge::Now);
   if (!now.isOnDisk || !now.loaded.isReadable)
     return false;

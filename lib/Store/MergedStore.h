@@ -61,6 +61,9 @@ struct MergedOptions {
   /// The limit of the text of entries that are kept parsed, which take several
   /// times as much memory; the least recently used one goes first.
   std::optional<uint64_t> maxKeptBytes = std::nullopt;
+  /// The first reading of an entry counts as RecordAge::Now, too, while it is
+  /// kept; updates change the cache alone.
+  bool readsOnce = false;
 };
 
 /// A MergedStore without its document type. Thread-safe. The cache store, whose

@@ -135,12 +135,8 @@ struct PortfolioKey {
 /// outlive it.
 class PortfolioStore {
 public:
-  /// An entry that was read is not looked up again for \p recheckInterval, even
-  /// if another process stores.
-  explicit PortfolioStore(
-      cache::Store &cache,
-      std::chrono::milliseconds recheckInterval = std::chrono::seconds(1))
-      : entries(cache, {.recheckInterval = recheckInterval}) {}
+  explicit PortfolioStore(cache::Store &cache, MergedOptions options = {})
+      : entries(cache, options) {}
 
   /// Returns the portfolios of \p key, never null; the same pointer while
   /// nothing has changed. The caller checks whether configs and kernels are

@@ -8,7 +8,8 @@ namespace kiln {
 
 RecordStore::RecordStore(cache::Store &cache, RecordStoreOptions options)
     : entries(cache, options),
-      wrong(std::make_unique<Verdicts>(cache, options.recheckInterval)) {}
+      wrong(std::make_unique<Verdicts>(cache, options.recheckInterval,
+                                       options.readsOnce)) {}
 
 RecordStore::~RecordStore() = default;
 

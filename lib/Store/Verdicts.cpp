@@ -126,6 +126,8 @@ updateVerdicts(VerdictStore &store, llvm::StringRef deviceClass,
 struct Verdicts::Impl {
   struct Known {
     VerdictStore::Ptr stored = std::make_shared<const VerdictList>();
+    VerdictStore::Ptr first;   ///< the stored ones that queries answer by;
+                               ///< null: `stored`
     uint64_t version = 0;      ///< of the stored ones; 0: not read yet
     VerdictMap own;            ///< found by this process: valid even if the
                                ///< cache keeps nothing
@@ -134,17 +136,23 @@ struct Verdicts::Impl {
     bool isWrong(const std::string &kernel) const {
       return own.count(kernel) || stored->verdicts.count(kernel);
     }
+    const VerdictMap &asked() const {
+      return (first ? first : stored)->verdicts;
+    }
     const Verdict *find(const std::string &kernel) const {
-      for (const VerdictMap *all : {&own, &stored->verdicts})
+      for (const VerdictMap *all : {&own, &asked()})
         if (auto found = all->find(kernel); found != all->end())
           return &found->second;
       return nullptr;
     }
-    VerdictChanges take(VerdictStore::Ptr document, uint64_t version);
+    VerdictChanges take(VerdictStore::Ptr document, uint64_t version,
+                        bool keepsFirst);
   };
 
-  Impl(cache::Store &cache, std::chrono::milliseconds recheckInterval)
-      : store(cache, {.recheckInterval = recheckInterval}) {}
+  Impl(cache::Store &cache, std::chrono::milliseconds recheckInterval,
+       bool keepsFirst)
+      : store(cache, {.recheckInterval = recheckInterval}),
+        keepsFirst(keepsFirst) {}
 
   void refresh(llvm::StringRef deviceClass, RecordAge age);
   template <class Ask> auto ask(llvm::StringRef deviceClass, const Ask &what) {
@@ -159,6 +167,7 @@ struct Verdicts::Impl {
   }
 
   VerdictStore store;
+  const bool keepsFirst;
   Listener listener;
   std::mutex mutex; ///< guards what follows
   llvm::StringMap<Known> devices;
@@ -168,15 +177,18 @@ struct Verdicts::Impl {
 /// verdicts that begin or end with it. The first reading changes nothing,
 /// because no plan is loaded yet.
 VerdictChanges Verdicts::Impl::Known::take(VerdictStore::Ptr document,
-                                           uint64_t newVersion) {
+                                           uint64_t newVersion,
+                                           bool keepsFirst) {
   VerdictChanges changes;
   if (newVersion <= version)
     return changes;
   const bool isFirst = version == 0;
   version = newVersion;
   const VerdictStore::Ptr before = std::exchange(stored, std::move(document));
+  if (isFirst && keepsFirst)
+    first = stored;
   configs.clear();
-  for (const VerdictMap *all : {&stored->verdicts, &std::as_const(own)})
+  for (const VerdictMap *all : {&asked(), &std::as_const(own)})
     for (const auto &[kernel, verdict] : *all)
       configs.insert(verdict.config);
   if (isFirst)
@@ -196,15 +208,15 @@ void Verdicts::Impl::refresh(llvm::StringRef deviceClass, RecordAge age) {
   VerdictChanges changes;
   {
     std::lock_guard<std::mutex> lock(mutex);
-    changes =
-        devices[deviceClass].take(std::move(loaded.document), loaded.version);
+    changes = devices[deviceClass].take(std::move(loaded.document),
+                                        loaded.version, keepsFirst);
   }
   tell(deviceClass, changes);
 }
 
 Verdicts::Verdicts(cache::Store &cache,
-                   std::chrono::milliseconds recheckInterval)
-    : impl(new Impl(cache, recheckInterval)) {}
+                   std::chrono::milliseconds recheckInterval, bool keepsFirst)
+    : impl(new Impl(cache, recheckInterval, keepsFirst)) {}
 
 Verdicts::~Verdicts() = default;
 
@@ -240,7 +252,7 @@ bool Verdicts::mayBeWrong(llvm::StringRef deviceClass,
 std::vector<Verdict> Verdicts::list(llvm::StringRef deviceClass) const {
   return impl->ask(deviceClass, [](const Impl::Known &known) {
     VerdictMap all = known.own;
-    all.insert(known.stored->verdicts.begin(), known.stored->verdicts.end());
+    all.insert(known.asked().begin(), known.asked().end());
     std::vector<Verdict> list;
     for (auto &[kernel, verdict] : all)
       list.push_back(std::move(verdict));
@@ -293,7 +305,8 @@ void Verdicts::withdraw(llvm::StringRef deviceClass, llvm::StringRef kernel,
     const bool wasOwn = isMeant(here.own);
     if (wasOwn)
       here.own.erase(name);
-    changes = here.take(std::move(updated.document), updated.version);
+    changes = here.take(std::move(updated.document), updated.version,
+                        impl->keepsFirst);
     const bool isTold = llvm::any_of(changes, [&](const auto &change) {
       return change.first.kernel == name;
     });

@@ -60,10 +60,13 @@ public:
                                       const Verdict &verdict, bool isWrong)>;
 
   /// Queries notice verdicts of other processes after \p recheckInterval.
-  /// Without queries, as in launches that hit, they are not noticed.
+  /// Without queries, as in launches that hit, they are not noticed. With \p
+  /// keepsFirst queries answer by the stored verdicts that were read first;
+  /// later ones reach the listener and isKnownWrong() alone.
   explicit Verdicts(
       cache::Store &cache,
-      std::chrono::milliseconds recheckInterval = std::chrono::seconds(1));
+      std::chrono::milliseconds recheckInterval = std::chrono::seconds(1),
+      bool keepsFirst = false);
   ~Verdicts();
 
   /// Whether \p kernel computes wrong results. Costs a look-up; once an

@@ -25,8 +25,8 @@ namespace {
 constexpr const char *kHeader = KILN_SOURCE_DIR "/lib/Choice/ChoiceOrder.h";
 constexpr const char *kPage = KILN_SOURCE_DIR "/docs/design.md";
 constexpr const char *kHead =
-    "| step | offers | tune | predict | background | strict |\n"
-    "|---|---|---|---|---|---|\n";
+    "| step | offers | tune | predict | background | strict | frozen |\n"
+    "|---|---|---|---|---|---|---|\n";
 
 /// A step with the name and the comment that the header has.
 struct PageStep {
@@ -83,8 +83,10 @@ std::string tableOf(llvm::ArrayRef<PageStep> steps) {
   std::string table = kHead;
   for (const PageStep &one : steps) {
     table += fmt::format("| `{}` | {} |", one.name, one.offers);
-    for (kiln_mode mode : {KILN_MODE_TUNE, KILN_MODE_PREDICT,
-                           KILN_MODE_BACKGROUND, KILN_MODE_STRICT}) {
+    for (kiln_mode mode :
+         {kiln_mode(KILN_MODE_TUNE), kiln_mode(KILN_MODE_PREDICT),
+          kiln_mode(KILN_MODE_BACKGROUND), kiln_mode(KILN_MODE_STRICT),
+          kFrozenPredict}) {
       const std::string place = bothPlaces(mode, one.step);
       table += place.empty() ? " |" : " " + place + " |";
     }

@@ -17,6 +17,24 @@ TEST_CASE("modes differ in what their lists may do") {
   }
 }
 
+TEST_CASE("frozen lists measure nothing and prefer no kernel that is there") {
+  CHECK_FALSE(frozenForm(KILN_MODE_TUNE));
+  CHECK_FALSE(frozenForm(KILN_MODE_BACKGROUND));
+  for (kiln_mode mode : {KILN_MODE_PREDICT, KILN_MODE_STRICT}) {
+    CHECK_FALSE(isFrozen(mode));
+    const kiln_mode frozen = *frozenForm(mode);
+    CHECK(isFrozen(frozen));
+    CHECK_FALSE(hasStep(frozen, ChoiceStep::Trials));
+    CHECK_FALSE(hasStep(frozen, ChoiceStep::Loaded));
+    CHECK_FALSE(hasStep(frozen, ChoiceStep::Close));
+    CHECK(hasStep(frozen, ChoiceStep::Compile) ==
+          hasStep(mode, ChoiceStep::Compile));
+    CHECK_FALSE(asksSpace(frozen));
+    CHECK_FALSE(triesFirst(frozen));
+  }
+  CHECK_FALSE(hasStep(kFrozenPredict, ChoiceStep::Existing));
+}
+
 TEST_CASE("before trials nothing is taken that the estimator alone prefers") {
   llvm::ArrayRef<ChoiceStep> steps = choiceOrder(KILN_MODE_TUNE);
   auto before = steps.take_until(

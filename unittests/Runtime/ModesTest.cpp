@@ -367,7 +367,7 @@ TEST_CASE("engine options are checked") {
   CHECK(create([](Options &o) { o.struct_size = 8; }) == KILN_INVALID_ARGUMENT);
   CHECK(create([](Options &o) { o.background_permille = 1001; }) ==
         KILN_INVALID_ARGUMENT);
-  CHECK(create([](Options &o) { o.reserved1 = 1; }) == KILN_UNSUPPORTED);
+  CHECK(create([](Options &o) { o.determinism = 1; }) == KILN_UNSUPPORTED);
   CHECK(create([](Options &o) { o.mode = 77; }) == KILN_UNSUPPORTED);
   CHECK(create([](Options &o) { o.flags = 1u << 30; }) == KILN_UNSUPPORTED);
   CHECK(create([](Options &o) { o.threads = -1; }) == KILN_INVALID_ARGUMENT);

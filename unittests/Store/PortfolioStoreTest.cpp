@@ -199,7 +199,7 @@ TEST_CASE("of two of one range the one with more measured members stays") {
 
 TEST_CASE("portfolios are kept in the cache") {
   StoreFixture f;
-  PortfolioStore store(*f.cache, std::chrono::milliseconds(0));
+  PortfolioStore store(*f.cache, {std::chrono::milliseconds(0)});
   CHECK(store.load(kKey)->ranges.empty());
   CHECK(store.store(kKey, portfolio(1, 64)).publish.status ==
         cache::PublishStatus::Stored);
@@ -223,8 +223,8 @@ TEST_CASE("portfolios are kept in the cache") {
 
 TEST_CASE("what another process stores is seen after the interval") {
   StoreFixture f;
-  PortfolioStore now(*f.cache, std::chrono::milliseconds(0));
-  PortfolioStore later(*f.cache, std::chrono::hours(1));
+  PortfolioStore now(*f.cache, {std::chrono::milliseconds(0)});
+  PortfolioStore later(*f.cache, {std::chrono::hours(1)});
   CHECK(now.load(kKey)->ranges.empty());
   CHECK(later.load(kKey)->ranges.empty());
   PortfolioStore(*f.cache).store(kKey, portfolio(1, 64));
@@ -235,9 +235,25 @@ TEST_CASE("what another process stores is seen after the interval") {
   CHECK(later.load(kKey)->ranges.size() == 2);
 }
 
+TEST_CASE("a store that reads once keeps what it read, whatever is stored") {
+  StoreFixture f;
+  PortfolioStore once(
+      *f.cache,
+      {.recheckInterval = std::chrono::milliseconds(0), .readsOnce = true});
+  CHECK(once.load(kKey)->ranges.empty());
+  PortfolioStore other(*f.cache);
+  other.store(kKey, portfolio(1, 64));
+  for (RecordAge age : {RecordAge::Recent, RecordAge::Now})
+    CHECK(once.load(kKey, age)->ranges.empty());
+  // Its own reaches the cache, beside what is there.
+  once.store(kKey, portfolio(100, 200));
+  CHECK(once.load(kKey)->ranges.empty());
+  CHECK(PortfolioStore(*f.cache).load(kKey)->ranges.size() == 2);
+}
+
 TEST_CASE("an entry that cannot be read counts as missing, and heals") {
   StoreFixture f;
-  PortfolioStore store(*f.cache, std::chrono::milliseconds(0));
+  PortfolioStore store(*f.cache, {std::chrono::milliseconds(0)});
   f.cache->publish(cache::Kind::Portfolio, kKey.text(), {}, "{\"ranges\": 3}");
   CHECK(store.load(kKey)->ranges.empty());
   store.store(kKey, portfolio(1, 64));

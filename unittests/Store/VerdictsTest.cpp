@@ -84,6 +84,26 @@ TEST_CASE("another process knows a verdict, and one that runs learns of it") {
   CHECK(f.verdicts.isWrong(kDevice, "a"));
 }
 
+TEST_CASE("verdicts that keep their first answers tell of later ones") {
+  VerdictFixture f;
+  f.verdicts.found(kDevice, verdict("a"));
+  auto cache = f.open();
+  Verdicts kept(*cache, std::chrono::milliseconds(0), /*keepsFirst=*/true);
+  std::string heard;
+  kept.listen([&](llvm::StringRef, const Verdict &one, bool wrong) {
+    heard += one.kernel + (wrong ? "+" : "-");
+  });
+  CHECK(kept.isWrong(kDevice, "a"));
+  f.verdicts.found(kDevice, verdict("b"));
+  CHECK_FALSE(kept.isWrong(kDevice, "b"));
+  CHECK(kept.isKnownWrong(kDevice, "b"));
+  CHECK(heard == "b+");
+  f.verdicts.withdraw(kDevice, "a", "fake m=64");
+  CHECK(kept.isWrong(kDevice, "a"));
+  CHECK_FALSE(kept.isKnownWrong(kDevice, "a"));
+  CHECK(heard == "b+a-");
+}
+
 TEST_CASE("a verdict holds in its process where the cache cannot keep it") {
   auto cache = cache::Store::open({});
   Verdicts verdicts(*cache, std::chrono::milliseconds(0));
