@@ -10,7 +10,8 @@ namespace llama {
 static constexpr uint64_t kBf16 = 2; // bytes
 
 Activations::Activations(const Gpu &gpu, const ModelConfig &model,
-                         const WeightPlan &plan, const TransformerRoom &room) {
+                         const WeightPlan &plan, int64_t ranks,
+                         const TransformerRoom &room) {
   auto make = [&](int64_t rows, int64_t columns, uint64_t element = kBf16) {
     DeviceMemory memory(gpu,
                         static_cast<uint64_t>(rows) *
@@ -42,6 +43,10 @@ Activations::Activations(const Gpu &gpu, const ModelConfig &model,
   }
   lastRows = make(sequences, model.hiddenSize);
   logits = make(sequences, model.vocabSize, sizeof(float));
+  if (model.lmHeadRows() != model.vocabSize) {
+    ownLogits = make(sequences, model.lmHeadRows(), sizeof(float));
+    gatheredLogits = make(ranks * sequences, model.lmHeadRows(), sizeof(float));
+  }
   chosen = make(sequences, 1, sizeof(int32_t));
   const std::vector<float> angles = ropeTable(model, room.positions);
   table = make(room.positions, model.rotaryDim, sizeof(float));

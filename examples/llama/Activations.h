@@ -9,12 +9,13 @@
 
 namespace llama {
 
-/// Owns the memory. Matrices have a row for each token of a step, or, the last
-/// three, for each sequence, and are bf16 until a comment says else. Memory
-/// that no product of \p plan needs is not there.
+/// Owns the memory. Matrices have a row for each token of a step, or, from
+/// lastRows on, for each sequence, and are bf16 until a comment says else.
+/// Memory that no product of \p plan needs is not there.
 struct Activations {
+  /// \p model: the part of one of \p ranks.
   Activations(const Gpu &gpu, const ModelConfig &model, const WeightPlan &plan,
-              const TransformerRoom &room);
+              int64_t ranks, const TransformerRoom &room);
 
   DeviceMemory hidden;
   DeviceMemory normed; ///< bf16, or e4m3 with scales
@@ -25,8 +26,11 @@ struct Activations {
   DeviceMemory normedScales, attendedScales, innerScales; ///< fp32
   DeviceMemory lastRows;                                  ///< of normed
   DeviceMemory logits;                                    ///< fp32
-  DeviceMemory chosen;                                    ///< int32
-  DeviceMemory table; ///< of rotary angles, fp32 [positions][rotaryDim]
+  /// fp32 of this rank's tokens, and of all ranks one behind the other; none if
+  /// the head has all tokens.
+  DeviceMemory ownLogits, gatheredLogits;
+  DeviceMemory chosen; ///< int32
+  DeviceMemory table;  ///< of rotary angles, fp32 [positions][rotaryDim]
 };
 
 } // namespace llama

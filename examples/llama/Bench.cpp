@@ -10,8 +10,9 @@
 
 namespace llama {
 
-Bench::Bench(Server &server, const std::vector<WorkloadRequest> &load)
-    : server(server), load(load), start(Clock::now()) {
+Bench::Bench(Server &server, const std::vector<WorkloadRequest> &load,
+             Clock::time_point start)
+    : server(server), load(load), start(start) {
   server.listen(
       {[this](const Step &step) { began(step); },
        [this](const StepWork &work, double ms) { seen.add(work, ms); }});

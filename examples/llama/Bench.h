@@ -17,17 +17,20 @@ namespace llama {
 /// both; not thread-safe.
 class Bench {
 public:
-  Bench(Server &server, const std::vector<WorkloadRequest> &load);
+  using Clock = std::chrono::steady_clock;
+
+  /// Times count from \p start.
+  Bench(Server &server, const std::vector<WorkloadRequest> &load,
+        Clock::time_point start = Clock::now());
 
   /// Serves all requests. Throws what the server throws; DeviceLost then says
   /// which requests were lost.
   MetricsSummary serve();
+  const Metrics &times() const { return metrics; }
 
   const Roofline &roofline() const { return seen; }
 
 private:
-  using Clock = std::chrono::steady_clock;
-
   double now() const;
   void began(const Step &step);
   void submit(const WorkloadRequest &from);

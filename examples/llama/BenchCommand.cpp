@@ -1,21 +1,23 @@
 //===- BenchCommand.cpp - a synthetic workload ----------------------------===//
-#include "Bench.h"
+#include "BenchEngine.h"
 #include "Commands.h"
 #include "Error.h"
 #include "Report.h"
-#include "WeightChoice.h"
+#include "Worker.h"
 #include "Workload.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <fstream>
+#include <future>
+#include <memory>
 #include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
 
 namespace llama {
 
 namespace {
-
-/// Waits of Kiln's beyond this are stalls.
-constexpr double kStallMs = 5;
 
 std::vector<WorkloadRequest> workloadOf(Options &options,
                                         const ModelConfig &model) {
@@ -39,58 +41,132 @@ std::vector<WorkloadRequest> workloadOf(Options &options,
   return makeWorkload(load, model.vocabSize, seed);
 }
 
-void print(const nlohmann::json &report, const MetricsSummary &summary) {
+void print(const nlohmann::json &report) {
   std::printf("%s\n%s", report["device"].get<std::string>().c_str(),
-              summary.toTable().c_str());
-  std::printf("%s", rooflineText(report["roofline"]).c_str());
+              rooflineText(report["roofline"]).c_str());
   for (const char *part : {"memory", "counts", "stalls"})
     std::printf("%s: %s\n", part, report[part].dump(2).c_str());
   std::printf("prepared in %.1f s\n", report["prepare_s"].get<double>());
+}
+
+/// The results of one engine or of several.
+struct Results {
+  Metrics metrics;
+  std::vector<nlohmann::json> reports;
+
+  void add(const BenchEngine &engine) {
+    metrics.add(engine.times());
+    reports.push_back(engine.report());
+  }
+  bool hasStalls() const {
+    return std::any_of(reports.begin(), reports.end(), [](const auto &report) {
+      return !report.at("stalls").empty();
+    });
+  }
+  /// The members of one engine, or a list of engines.
+  nlohmann::json toJson() const {
+    nlohmann::json json = reports.front();
+    if (reports.size() > 1) {
+      json = {{"engines", reports}};
+      json["device"] = std::to_string(reports.size()) + " engines";
+    }
+    json["metrics"] = nlohmann::json::parse(metrics.summarize().toJson());
+    return json;
+  }
+};
+
+/// An engine on a thread of its own.
+struct Replica {
+  Replica() = default;
+  ~Replica() {
+    worker.run([this] { engine.reset(); }).wait();
+  }
+  Replica(const Replica &) = delete;
+  Replica &operator=(const Replica &) = delete;
+
+  std::vector<WorkloadRequest> load;
+  std::unique_ptr<BenchEngine> engine;
+  Worker worker;
+};
+
+void awaitAll(std::vector<std::future<void>> &all) {
+  for (std::future<void> &one : all)
+    one.wait();
+  for (std::future<void> &one : all)
+    one.get();
+}
+
+/// Data parallelism: an engine for each GPU, to which requests are dealt in
+/// turn. They share nothing but Kiln's cache, which the first one fills.
+Results serveOnEach(const BenchSetup &setup,
+                    const std::vector<int64_t> &devices,
+                    const std::vector<WorkloadRequest> &load) {
+  std::vector<Replica> replicas(devices.size());
+  for (size_t i = 0; i < load.size(); ++i)
+    replicas[i % replicas.size()].load.push_back(load[i]);
+  std::vector<std::future<void>> made;
+  for (size_t i = 0; i < devices.size(); ++i) {
+    const Progress progress = i == 0 ? progressBar() : Progress();
+    made.push_back(replicas[i].worker.run([&, i, progress] {
+      replicas[i].engine =
+          std::make_unique<BenchEngine>(setup, devices[i], progress);
+    }));
+    if (i == 0)
+      made.front().wait();
+  }
+  awaitAll(made);
+  std::vector<std::future<void>> served;
+  const auto start = Bench::Clock::now();
+  for (Replica &replica : replicas)
+    served.push_back(replica.worker.run(
+        [&replica, start] { replica.engine->serve(replica.load, start); }));
+  awaitAll(served);
+  Results results;
+  for (const Replica &replica : replicas)
+    results.add(*replica.engine);
+  return results;
 }
 
 } // namespace
 
 int benchCommand(Options &options) {
   ChosenModel chosen = chooseModel(options);
-  RunnerOptions room = runnerOptions(options);
+  BenchSetup setup;
+  setup.model = chosen.config;
+  setup.source = chosen.source;
+  setup.room = runnerOptions(options);
+  const RankOptions places = rankOptions(options, chosen.config);
   const std::vector<WorkloadRequest> load = workloadOf(options, chosen.config);
   const std::string jsonPath = options.text("json");
-  const bool sharesPrefixes = !options.flag("no-shared-prefixes");
-  const bool hasEnds = options.flag("ends");
+  setup.sharesPrefixes = !options.flag("no-shared-prefixes");
+  setup.ignoresEnds = !options.flag("ends");
   options.requireNoOthers();
 
-  const Gpu gpu;
-  Runner runner(gpu, chosen.config, chosen.source, room, progressBar());
-  Server server(gpu, runner, sharesPrefixes, !hasEnds);
-  uint64_t position = 0;
-  waitsReport(runner, position, 0); // skips the waits of preparing
-  const kiln::Statistics before = runner.engine().statistics().orThrow();
-  Bench bench(server, load);
-  const MetricsSummary summary = bench.serve();
+  Results results;
+  if (places.count == 1 && places.devices.size() > 1) {
+    results = serveOnEach(setup, places.devices, load);
+  } else {
+    Ranks ranks(places);
+    setup.room.ranks = &ranks;
+    BenchEngine engine(setup, ranks.device(), progressOf(ranks));
+    if (engine.follow())
+      return 0;
+    engine.serve(load, Bench::Clock::now());
+    results.add(engine);
+  }
 
-  nlohmann::json report;
-  report["device"] = gpu.name();
-  report["model"] = options.text("model", "llama-3-8b");
-  report["weights"] = nameOf(runner.modelWeights().layer(0).gateUp.format.type);
-  report["prepare_s"] = runner.prepareSeconds();
-  report["metrics"] = nlohmann::json::parse(summary.toJson());
-  report["memory"] = memoryReport(gpu, runner);
-  report["counts"] = countsReport(runner, before);
-  report["stalls"] = waitsReport(runner, position, kStallMs);
-  report["roofline"] =
-      rooflineReport(bench.roofline(), deviceRates(gpu, runner));
-  const SchedulerStatistics &steps = server.schedule().statistics();
-  report["steps"] = steps.steps;
-  report["preemptions"] = steps.preemptions;
-  report["shared_tokens"] = steps.sharedTokens;
-  print(report, summary);
+  std::printf("%s", results.metrics.summarize().toTable().c_str());
+  for (const nlohmann::json &report : results.reports)
+    print(report);
   if (!jsonPath.empty()) {
+    nlohmann::json report = results.toJson();
+    report["model"] = options.text("model", "llama-3-8b");
     std::ofstream file(jsonPath);
     file << report.dump(2) << "\n";
     if (!file.flush())
       throw Error(jsonPath + " cannot be written");
   }
-  return report["stalls"].empty() ? 0 : 1;
+  return results.hasStalls() ? 1 : 0;
 }
 
 } // namespace llama

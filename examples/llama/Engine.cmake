@@ -54,6 +54,35 @@ e4m3 --kv-cache e4m3 --mode predict --sequences 5 --prompt 70 --new 20 \
       ENVIRONMENT "KILN_DRIVER=$<TARGET_FILE:kiln_fake_cuda>;\
 KILN_NVRTC=$<TARGET_FILE:kiln_fake_nvrtc>")
   endif()
+  kiln_add_llama_test(Examples.llamaTwoEngines "\"$0\" export --model tiny \
+--out two && KILN_FAKE_DEVICES='NVIDIA H200,NVIDIA H200' \"$0\" bench --model \
+two --mode predict --devices 0,1 --sequences 7 --prompt 70 --new 20 \
+--max-sequences 4 --token-budget 64 --pages 64"
+    "7 requests, 490 prompt and 140 new tokens.*NVIDIA H200.*NVIDIA H200")
+  # Two processes share a model, over a stand-in for NCCL.
+  function(kiln_add_ranks_test case expected)
+    set(folder ${CMAKE_CURRENT_BINARY_DIR}/ranks-${case})
+    file(MAKE_DIRECTORY ${folder})
+    add_test(NAME Examples.llamaRanks.${case}
+      COMMAND ${PROJECT_SOURCE_DIR}/unittests/Examples/RanksTest.sh
+        $<TARGET_FILE:kiln-llama> $<TARGET_FILE:kiln_fake_nccl> ${case}
+      WORKING_DIRECTORY ${folder})
+    set_tests_properties(Examples.llamaRanks.${case} PROPERTIES
+      LABELS cpu TIMEOUT 300 PASS_REGULAR_EXPRESSION "${expected}"
+      ENVIRONMENT "KILN_DRIVER=$<TARGET_FILE:kiln_fake_cuda>;\
+KILN_NVRTC=$<TARGET_FILE:kiln_fake_nvrtc>;KILN_CACHE_DIR=${folder}/cache")
+  endfunction()
+  if(TARGET kiln_fake_nccl)
+    kiln_add_ranks_test(starts "20 starts agree")
+    kiln_add_ranks_test(killed
+      "exit code 1: .*rank 1 \\(process [0-9]*\\) was ended by signal 9")
+    kiln_add_ranks_test(left "kiln-llama: rank 1: rank 0 has ended")
+    kiln_add_ranks_test(differ "rank 1 chose other kernels than rank 0")
+    kiln_add_ranks_test(missing
+      "strict mode has no kernel.*rank 1 .* ended with the exit code 1")
+    kiln_add_ranks_test(heads
+      "num_key_value_heads 2, which 4 ranks do not divide evenly")
+  endif()
   # Set-ups beyond the room are refused, and are not set up for later commands.
   kiln_add_llama_test(Examples.llamaLockstep
     [=["$0" export --model tiny --out lockstep && "$0" lockstep \

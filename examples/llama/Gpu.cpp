@@ -107,7 +107,7 @@ const char *nameOf(MemoryUse use) {
 // The device
 //===----------------------------------------------------------------------===//
 
-Gpu::Gpu() : functions(std::make_unique<CudaFunctions>()) {
+Gpu::Gpu(int64_t ordinal) : functions(std::make_unique<CudaFunctions>()) {
   const char *given = std::getenv("KILN_DRIVER");
   void *library = dlopen(given ? given : "libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
   if (!library)
@@ -124,8 +124,10 @@ Gpu::Gpu() : functions(std::make_unique<CudaFunctions>()) {
       reinterpret_cast<decltype(functions->member)>(find(symbol));
   LLAMA_CUDA_FUNCTIONS(LLAMA_FIND)
 #undef LLAMA_FIND
-  if (functions->init(0) || functions->deviceGet(&device, 0))
-    throw NoGpu("there is no GPU");
+  if (functions->init(0) ||
+      functions->deviceGet(&device, static_cast<int>(ordinal)))
+    throw NoGpu(ordinal == 0 ? "there is no GPU"
+                             : "there is no GPU " + std::to_string(ordinal));
   void *context = nullptr;
   check(functions->contextRetain(&context, device), "making a context");
   check(functions->contextPush(context), "making the context current");

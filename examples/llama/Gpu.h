@@ -32,11 +32,12 @@ const char *nameOf(MemoryUse use);
 
 struct CudaFunctions;
 
-/// The first GPU and a stream of it. Not thread-safe.
+/// A GPU and a stream of it. Not thread-safe.
 class Gpu {
 public:
-  /// Throws NoGpu where there is none.
-  Gpu();
+  /// The \p ordinal-th GPU, current to this thread. Throws NoGpu where there is
+  /// none.
+  explicit Gpu(int64_t ordinal = 0);
   ~Gpu();
   Gpu(const Gpu &) = delete;
   Gpu &operator=(const Gpu &) = delete;

@@ -212,12 +212,17 @@ int lockstepCommand(Options &options) {
   room.tokenBudget = options.number("tokens", room.tokenBudget, 1);
   if (const int64_t cached = options.number("cache-tokens", 0))
     room.pages = 1 + (cached + room.pageTokens - 1) / room.pageTokens;
+  const RankOptions places = rankOptions(options, chosen.config);
   options.requireNoOthers();
   // Races go beyond the positions of a model: its kernels do not know them.
   chosen.config.maxPositions =
       std::max(chosen.config.maxPositions, room.maxPositions);
-  const Gpu gpu;
-  Runner runner(gpu, chosen.config, chosen.source, room, progressBar());
+  Ranks ranks(places);
+  room.ranks = &ranks;
+  const Gpu gpu(ranks.device());
+  Runner runner(gpu, chosen.config, chosen.source, room, progressOf(ranks));
+  if (runner.follow())
+    return 0;
   say({{"ready", true},
        {"device", gpu.name()},
        {"weights_bytes", runner.modelWeights().bytes()},

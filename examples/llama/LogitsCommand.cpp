@@ -24,6 +24,7 @@ int logitsCommand(Options &options) {
   const bool isTogether = chunk == 0;
   ChosenModel chosen = chooseModel(options);
   RunnerOptions room = runnerOptions(options, "predict");
+  const RankOptions places = rankOptions(options, chosen.config);
   options.requireNoOthers();
   const TokenLists lists = readTokenLists(tokensPath, chosen.config.vocabSize);
   int64_t all = 0, longest = 1;
@@ -39,8 +40,12 @@ int logitsCommand(Options &options) {
       1 + pages * (isTogether ? static_cast<int64_t>(lists.size()) : 1);
   room.hasGraphs = room.isStrict = false;
 
-  const Gpu gpu;
-  Runner runner(gpu, chosen.config, chosen.source, room, progressBar());
+  Ranks ranks(places);
+  room.ranks = &ranks;
+  const Gpu gpu(ranks.device());
+  Runner runner(gpu, chosen.config, chosen.source, room, progressOf(ranks));
+  if (runner.follow())
+    return 0;
   std::ofstream file(out, std::ios::binary);
   ManualSteps steps(runner.options().pageTokens);
   const int64_t rowFloats = chosen.config.vocabSize;

@@ -75,6 +75,12 @@ void Metrics::gotToken(int64_t request, double seconds) {
   requests[request].tokens.push_back(seconds);
 }
 
+void Metrics::add(const Metrics &other) {
+  const int64_t first = requests.empty() ? 0 : requests.rbegin()->first + 1;
+  for (const auto &[request, times] : other.requests)
+    requests[first + request] = times;
+}
+
 MetricsSummary Metrics::summarize() const {
   MetricsSummary summary;
   std::vector<double> queueing, ttft, tpot, itl;

@@ -55,6 +55,9 @@ public:
   /// A new token is on the host. In the order of time.
   void gotToken(int64_t request, double seconds);
 
+  /// Adds all requests of \p other, under other numbers.
+  void add(const Metrics &other);
+
   MetricsSummary summarize() const;
 
 private:

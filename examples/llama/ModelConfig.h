@@ -58,6 +58,7 @@ struct ModelConfig {
   int64_t headDim = 0;
   int64_t rotaryDim = 0; ///< Even, at most headDim; the rest is not rotated.
   int64_t vocabSize = 0;
+  int64_t headRows = 0; ///< Rows of lm_head that are here; 0: all.
   int64_t maxPositions = 0;
   double rmsNormEps = 0;
   RopeConfig rope;
@@ -70,6 +71,7 @@ struct ModelConfig {
 
   int64_t qRows() const { return heads * headDim; }
   int64_t kvRows() const { return kvHeads * headDim; }
+  int64_t lmHeadRows() const { return headRows == 0 ? vocabSize : headRows; }
 };
 
 /// The config in \p json, the text of a config.json. Throws Error, whose

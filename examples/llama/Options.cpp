@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
+#include <sstream>
 #include <unistd.h>
 #include <utility>
 
@@ -147,6 +148,40 @@ RunnerOptions runnerOptions(Options &options, const char *mode) {
   return chosen;
 }
 
+static std::vector<int64_t> deviceList(const std::string &text) {
+  std::vector<int64_t> devices;
+  std::stringstream words(text);
+  for (std::string word; std::getline(words, word, ',');) {
+    constexpr size_t kMostDigits = 9;
+    if (word.empty() || word.size() > kMostDigits ||
+        word.find_first_not_of("0123456789") != std::string::npos)
+      throw Error("--devices has '" + word + "', expected numbers of GPUs");
+    devices.push_back(std::stoll(word));
+  }
+  return devices;
+}
+
+RankOptions rankOptions(Options &options, const ModelConfig &model) {
+  RankOptions chosen;
+  chosen.count = options.number("tp", 1, 1);
+  chosen.devices = deviceList(options.text("devices"));
+  chosen.nccl = options.text("nccl");
+  chosen.rank = options.number("rank", 0);
+  chosen.socket = static_cast<int>(options.number("rank-socket", -1, -1));
+  if (chosen.devices.empty())
+    for (int64_t i = 0; i < chosen.count; ++i)
+      chosen.devices.push_back(i);
+  if (chosen.count > 1 &&
+      chosen.count != static_cast<int64_t>(chosen.devices.size()))
+    throw Error("--devices names " + std::to_string(chosen.devices.size()) +
+                " GPUs, expected " + std::to_string(chosen.count));
+  partOf(model, chosen.count); // or it throws
+  if (chosen.rank >= chosen.count)
+    throw Error("--rank is " + std::to_string(chosen.rank) + " of " +
+                std::to_string(chosen.count));
+  return chosen;
+}
+
 Progress progressBar() {
   const bool isTerminal = isatty(fileno(stderr)) != 0;
   auto last = std::make_shared<std::string>();
@@ -165,6 +200,10 @@ Progress progressBar() {
                  std::string(static_cast<size_t>(kWidth - filled), '.').c_str(),
                  what.c_str(), done == all ? "\n" : "");
   };
+}
+
+Progress progressOf(const Ranks &ranks) {
+  return ranks.isFirst() ? progressBar() : Progress();
 }
 
 } // namespace llama

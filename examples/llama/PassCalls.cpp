@@ -67,6 +67,8 @@ kiln::RmsNorm PassCalls::norm(int64_t rows, DeviceAddress weight,
   call.epsilon(model.rmsNormEps);
   call.get().weight.flags = KILN_OPERAND_CONSTANT;
   put(call, normedFor(next));
+  if (!shard.isWhole()) // a sum over the ranks may be ahead
+    call.get().flags &= ~uint32_t(KILN_CALL_DEPENDENT);
   return call;
 }
 
@@ -109,13 +111,18 @@ kiln::Gemm PassCalls::qkv(int64_t tokens, const LayerWeights &layer) const {
 }
 
 kiln::Gemm PassCalls::addToHidden(const Linear &weight, int64_t tokens,
-                                  const Activation &x) const {
+                                  const Activation &x,
+                                  bool addsResidual) const {
   kiln::Gemm call = weight.product(tokens, x, memory.hidden.address());
-  return call.c(1, memory.hidden.at<void>());
+  if (addsResidual)
+    call.c(1, memory.hidden.at<void>());
+  return call;
 }
 
-kiln::Gemm PassCalls::output(int64_t tokens, const LayerWeights &layer) const {
-  return addToHidden(layer.output, tokens, attendedFor(layer.output));
+kiln::Gemm PassCalls::output(int64_t tokens, const LayerWeights &layer,
+                             bool addsResidual) const {
+  return addToHidden(layer.output, tokens, attendedFor(layer.output),
+                     addsResidual);
 }
 
 kiln::Gemm PassCalls::gateUp(int64_t tokens, const LayerWeights &layer) const {
@@ -125,15 +132,17 @@ kiln::Gemm PassCalls::gateUp(int64_t tokens, const LayerWeights &layer) const {
   return layer.gateUp.product(tokens, x, memory.inner.address()).swiGlu();
 }
 
-kiln::Gemm PassCalls::down(int64_t tokens, const LayerWeights &layer) const {
-  return addToHidden(layer.down, tokens, innerFor(layer.down));
+kiln::Gemm PassCalls::down(int64_t tokens, const LayerWeights &layer,
+                           bool addsResidual) const {
+  return addToHidden(layer.down, tokens, innerFor(layer.down), addsResidual);
 }
 
 /// fp32 logits: rounding them to bf16 makes ties of neighbours.
 kiln::Gemm PassCalls::head(int64_t rows, bool isGathered) const {
   const DeviceMemory &x = isGathered ? memory.lastRows : memory.normed;
   kiln::Gemm call = weights.head().product(
-      rows, {x.address(), ActivationType::Bf16, 0}, memory.logits.address());
+      rows, {x.address(), ActivationType::Bf16, 0},
+      (memory.ownLogits.bytes() ? memory.ownLogits : memory.logits).address());
   call.outputType(KILN_FP32);
   return call;
 }
@@ -236,7 +245,10 @@ kiln::Sample PassCalls::sample(const Pass &pass) const {
   call.topK(arrays.topK).topP(arrays.topP);
   if (pass.feedsItself)
     call.advance(positions, arrays.lengths);
-  return call.tokens(sampled(pass)).dependent();
+  call.tokens(sampled(pass));
+  if (memory.ownLogits.bytes() == 0) // no logits of other ranks are ahead
+    call.dependent();
+  return call;
 }
 
 } // namespace llama

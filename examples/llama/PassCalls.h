@@ -7,6 +7,7 @@
 #include "KvCache.h"
 #include "ModelConfig.h"
 #include "Pass.h"
+#include "Shard.h"
 #include "StepInputs.h"
 
 #include <kiln/kiln.hpp>
@@ -21,15 +22,17 @@ bool readsQuantized(const Linear &weight);
 bool isStacked(const LayerWeights &layer);
 
 /// The call of each part of a pass, over the memory of an engine. All but
-/// embedding() may begin before the one ahead has ended. Before the cache is
-/// made, the calls of layers only describe problems.
+/// embedding() may begin before the one ahead has ended, unless the ranks' GPUs
+/// exchange data between both. Before the cache is made, the calls of layers
+/// only describe problems. The model is the part of a shard.
 class PassCalls {
 public:
-  PassCalls(const ModelConfig &model, const DeviceWeights &weights,
-            const StepInputs &inputs, const Activations &memory,
-            const KvCache &cache, const TransformerRoom &room)
-      : model(model), weights(weights), inputs(inputs), memory(memory),
-        cache(cache), room(room) {}
+  PassCalls(const ModelConfig &model, const Shard &shard,
+            const DeviceWeights &weights, const StepInputs &inputs,
+            const Activations &memory, const KvCache &cache,
+            const TransformerRoom &room)
+      : model(model), shard(shard), weights(weights), inputs(inputs),
+        memory(memory), cache(cache), room(room) {}
 
   kiln::Gather embedding(int64_t tokens) const;
   /// The result has the type that the product with \p next reads.
@@ -44,7 +47,13 @@ public:
   /// Before output(), where readsQuantized() says so of its weight.
   kiln::Quantize quantizedAttended(int64_t tokens,
                                    const LayerWeights &layer) const;
-  kiln::Gemm output(int64_t tokens, const LayerWeights &layer) const;
+  /// Products with a residual add. If there are several ranks, the first one
+  /// adds it, and the sum over all is the result.
+  kiln::Gemm output(int64_t tokens, const LayerWeights &layer,
+                    bool addsResidual) const;
+  kiln::Gemm output(int64_t tokens, const LayerWeights &layer) const {
+    return output(tokens, layer, shard.isFirst());
+  }
   /// With SwiGLU, unless isStacked() says that gated() follows.
   kiln::Gemm gateUp(int64_t tokens, const LayerWeights &layer) const;
   kiln::Elementwise gated(int64_t tokens, const LayerWeights &layer) const;
@@ -52,7 +61,11 @@ public:
   /// so of its weight.
   kiln::Quantize quantizedInner(int64_t tokens,
                                 const LayerWeights &layer) const;
-  kiln::Gemm down(int64_t tokens, const LayerWeights &layer) const;
+  kiln::Gemm down(int64_t tokens, const LayerWeights &layer,
+                  bool addsResidual) const;
+  kiln::Gemm down(int64_t tokens, const LayerWeights &layer) const {
+    return down(tokens, layer, shard.isFirst());
+  }
 
   /// The rows that are sampled, of those that the last norm made.
   kiln::Gather sampledRows(int64_t rows) const;
@@ -66,13 +79,14 @@ private:
                                 int64_t keyCount, int64_t firstRow) const;
   void readCache(int64_t layer, kiln::Attention &call) const;
   kiln::Gemm addToHidden(const Linear &weight, int64_t tokens,
-                         const Activation &x) const;
+                         const Activation &x, bool addsResidual) const;
   Activation normedFor(const Linear &next) const;
   Activation attendedFor(const Linear &next) const;
   Activation innerFor(const Linear &next) const;
   int64_t headsRow() const { return model.qRows() + 2 * model.kvRows(); }
 
   const ModelConfig &model;
+  const Shard shard;
   const DeviceWeights &weights;
   const StepInputs &inputs;
   const Activations &memory;

@@ -4,9 +4,11 @@
 #include "Bytes.h"
 #include "Error.h"
 #include "MemoryNeeds.h"
+#include "StepMessage.h"
 
 #include <algorithm>
 #include <chrono>
+#include <exception>
 #include <optional>
 #include <utility>
 
@@ -17,6 +19,10 @@ namespace {
 double secondsSince(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start)
       .count();
+}
+
+Shard shardOf(const Ranks *ranks) {
+  return ranks ? Shard{ranks->rank(), ranks->count()} : Shard();
 }
 
 StepRoom roomOf(const RunnerOptions &options) {
@@ -39,10 +45,11 @@ void Runner::decide(RunnerOptions &options, const ModelConfig &model) {
 
 Runner::Runner(const Gpu &gpu, ModelConfig model, const WeightSource &source,
                RunnerOptions options, const Progress &progress)
-    : gpu(gpu), config(std::move(model)),
+    : gpu(gpu), config(std::move(model)), shard(shardOf(options.ranks)),
+      own(partOf(config, shard.count)),
       chosen((decide(options, config), std::move(options))),
       weights(load(source, progress)),
-      ofSteps(stepCosts(config, weights.plan(), chosen.cache)),
+      ofSteps(stepCosts(own, weights.plan(), chosen.cache)),
       inputs(gpu, roomOf(chosen)) {
   TransformerRoom room;
   room.step = roomOf(chosen);
@@ -50,7 +57,7 @@ Runner::Runner(const Gpu &gpu, ModelConfig model, const WeightSource &source,
   room.pageTokens = chosen.pageTokens;
   room.cache = chosen.cache;
   transformer =
-      std::make_unique<Transformer>(gpu, config, weights, inputs, room,
+      std::make_unique<Transformer>(gpu, own, shard, weights, inputs, room,
                                     cacheScales(config, source.checkpoint));
   constexpr int64_t kBuckets[] = {1,  2,  4,   8,   16,  24,  32,  48,
                                   64, 96, 128, 192, 256, 384, 512, 1024};
@@ -67,18 +74,17 @@ Runner::Runner(const Gpu &gpu, ModelConfig model, const WeightSource &source,
 
 DeviceWeights Runner::load(const WeightSource &source,
                            const Progress &progress) const {
-  WeightPlan plan = planWeights(config, source);
+  WeightPlan plan = planWeights(config, source, shard);
   EngineRoom room;
   room.tokens = chosen.tokenBudget;
   room.sequences = chosen.maxSequences;
   room.pages = chosen.pages;
   room.pageTokens = chosen.pageTokens;
   room.cache = chosen.cache;
-  requireRoom(memoryNeeds(config, plan, room), gpu.freeBytes(),
-              gpu.totalBytes());
+  requireRoom(memoryNeeds(own, plan, room), gpu.freeBytes(), gpu.totalBytes());
   std::optional<kiln::Engine> packer;
   if (plan.hasPacked())
-    packer.emplace(makeEngine(KILN_MODE_PREDICT));
+    packer.emplace(makeEngine(KILN_MODE_PREDICT, KILN_DETERMINISM_SAME_PLAN));
   WeightFiller filler(gpu, config, source, packer ? &*packer : nullptr);
   return {gpu, std::move(plan), filler, [&](int64_t done, int64_t all) {
             if (progress)
@@ -86,9 +92,29 @@ DeviceWeights Runner::load(const WeightSource &source,
           }};
 }
 
-kiln::Engine Runner::makeEngine(kiln_mode mode) const {
+Runner::~Runner() {
+  if (isAlone() || std::uncaught_exceptions() > 0) {
+    gpu.drain();
+    return;
+  }
+  Ranks &ranks = *chosen.ranks;
+  try {
+    if (shard.isFirst()) {
+      ranks.expectEnds();
+      ranks.broadcast(""); // is no step
+    }
+    ranks.barrier();
+  } catch (const Error &) {
+    // They have ended.
+  }
+  gpu.drain();
+}
+
+kiln::Engine Runner::makeEngine(kiln_mode mode,
+                                kiln_determinism determinism) const {
   kiln::EngineOptions options;
   options.mode = mode;
+  options.determinism = determinism;
   if (!chosen.cacheDir.empty())
     options.cache_dir = chosen.cacheDir.c_str();
   if (!chosen.nvrtcPath.empty())
@@ -119,36 +145,91 @@ void Runner::prepareWith(const kiln::Engine &engine, const char *what,
 
 void Runner::prepare(const Progress &progress) {
   const auto start = std::chrono::steady_clock::now();
-  serving = std::make_unique<kiln::Engine>(makeEngine(chosen.mode));
-  prepareWith(*serving, "preparing", progress);
-  statistics = serving->statistics().orThrow();
-  if (chosen.isStrict) {
-    serving.reset();
-    serving = std::make_unique<kiln::Engine>(makeEngine(KILN_MODE_STRICT));
-    prepareWith(*serving, "loading", progress);
+  if (shard.isFirst()) {
+    serving = std::make_unique<kiln::Engine>(
+        makeEngine(chosen.mode, KILN_DETERMINISM_SAME_PLAN));
+    prepareWith(*serving, "preparing", progress);
+    statistics = serving->statistics().orThrow();
   }
+  if (chosen.isStrict || !isAlone())
+    serveFromCache(progress);
+  if (!isAlone())
+    connect();
+  decidePages();
+  transformer->makeCache(chosen.pages);
+  if (chosen.hasGraphs)
+    capture(progress);
+  gpu.synchronize();
+  secondsOfPrepare = secondsSince(start);
+}
+
+/// Opens an engine that loads what was measured.
+void Runner::serveFromCache(const Progress &progress) {
+  serving.reset();
+  if (!isAlone())
+    chosen.ranks->barrier(); // the cache has all that rank 0 found
+  serving = std::make_unique<kiln::Engine>(makeEngine(
+      chosen.isStrict ? KILN_MODE_STRICT : KILN_MODE_PREDICT,
+      isAlone() ? KILN_DETERMINISM_SAME_PLAN : KILN_DETERMINISM_FROZEN_CHOICE));
+  prepareWith(*serving, "loading", progress);
+  if (!isAlone())
+    requireAgreement();
+}
+
+/// Throws Error at rank 0, which ends all, unless all ranks launch equal
+/// kernels.
+void Runner::requireAgreement() {
+  const std::string digest = serving->plansDigest(gpu.stream()).orThrow();
+  const std::vector<std::string> all = chosen.ranks->gather(digest);
+  for (size_t rank = 1; rank < all.size(); ++rank)
+    if (all[rank] != digest)
+      throw Error("rank " + std::to_string(rank) +
+                  " chose other kernels than rank 0 (digests " + all[rank] +
+                  " and " + digest +
+                  "): the ranks need GPUs of one model and settings, and one "
+                  "cache");
+  chosen.ranks->barrier();
+}
+
+/// Connects the GPUs of all ranks.
+void Runner::connect() {
+  Ranks &ranks = *chosen.ranks;
+  others = std::make_unique<Communicator>(gpu, ranks.ncclPath());
+  others->connect(ranks.broadcast(shard.isFirst() ? others->makeId() : ""),
+                  shard.rank, shard.count);
+  ranks.watch([this] { return others->failure(); });
+  watched.reset(&ranks);
+  transformer->connect(*others);
+  // The first collectives make connections and take memory.
+  const auto allBytes = sizeof(float) * static_cast<uint64_t>(shard.count);
+  const DeviceMemory scratch(gpu, allBytes + sizeof(float), MemoryUse::Scratch);
+  scratch.zero();
+  const DeviceAddress own = scratch.address() + allBytes;
+  others->sum(own, 1);
+  others->gather(own, scratch.address(), 1);
+  gpu.synchronize();
+}
+
+void Runner::decidePages() {
   if (chosen.pages == 0) {
     constexpr double kShare = 0.9;
     chosen.pages = static_cast<int64_t>(
         double(gpu.freeBytes()) * kShare /
-        double(cacheBytes(config, chosen.cache, chosen.pageTokens)));
+        double(cacheBytes(own, chosen.cache, chosen.pageTokens)));
     constexpr int64_t kMostPages = int64_t(1) << 24;
     chosen.pages = std::min(chosen.pages, kMostPages);
   }
+  if (!isAlone())
+    chosen.pages = chosen.ranks->least(chosen.pages);
   if (chosen.pages < kLeastPages)
     throw Error("a KV cache of " + std::to_string(kLeastPages) + " pages (" +
-                bytesText(cacheBytes(config, chosen.cache,
+                bytesText(cacheBytes(own, chosen.cache,
                                      kLeastPages * chosen.pageTokens)) +
                 ") does not fit: behind weights, activations and kernels the "
                 "device has " +
                 bytesText(gpu.freeBytes()) + " free of " +
                 bytesText(gpu.totalBytes()) +
                 "; choose a smaller --token-budget or --page-tokens");
-  transformer->makeCache(chosen.pages);
-  if (chosen.hasGraphs)
-    capture(progress);
-  gpu.synchronize();
-  secondsOfPrepare = secondsSince(start);
 }
 
 void Runner::capture(const Progress &progress) {
@@ -273,11 +354,50 @@ const int32_t *Runner::runMixed(const Step &step) {
   return transformer->sampled(pass);
 }
 
+/// Does \p work, and sends \p step to the ranks that do the same. A failure
+/// here is final then: the others have begun.
+template <class Work>
+auto Runner::withOthers(const Step &step, bool isProbe, const Work &work) {
+  if (isAlone() || !shard.isFirst())
+    return work();
+  chosen.ranks->broadcast(bytesOf(step, isProbe));
+  try {
+    return work();
+  } catch (const DeviceLost &) {
+    throw;
+  } catch (const std::exception &error) {
+    throw DeviceLost(std::string("a step failed at rank 0 while others run "
+                                 "it: ") +
+                     error.what());
+  }
+}
+
+bool Runner::follow() {
+  if (isAlone() || shard.isFirst())
+    return false;
+  for (;;) {
+    const std::string bytes = chosen.ranks->broadcast("");
+    if (bytes.empty())
+      break;
+    const ReceivedStep received(bytes);
+    if (received.isProbe())
+      probe(received.step());
+    else
+      run(received.step());
+  }
+  chosen.ranks->expectEnds();
+  return true;
+}
+
 void Runner::probe(const Step &step) {
   requireFit(step);
   if (step.tokens > chosen.maxSequences)
     throw Error(std::to_string(step.tokens) + " rows of logits, and room for " +
                 std::to_string(chosen.maxSequences));
+  withOthers(step, true, [&] { probeHere(step); });
+}
+
+void Runner::probeHere(const Step &step) {
   inputs.setMixed(step);
   Pass pass = mixedPass(step);
   pass.isProbe = true;
@@ -286,6 +406,10 @@ void Runner::probe(const Step &step) {
 
 const int32_t *Runner::run(const Step &step) {
   requireFit(step);
+  return withOthers(step, false, [&] { return runHere(step); });
+}
+
+const int32_t *Runner::runHere(const Step &step) {
   return step.prefills.empty() ? runDecodes(step) : runMixed(step);
 }
 

@@ -8,14 +8,21 @@
 // measures kernels, the second one (strict) can compile and measure nothing, so
 // a size that was not prepared is an error and not a stall.
 //
+// On several GPUs each rank has a runner of its part of the model. Rank 0
+// measures; then all serve with frozen choices over what it stored, and compare
+// their digests. Rank 0 sends each step to the others before it runs it.
+//
 //===----------------------------------------------------------------------===//
 #ifndef KILN_EXAMPLES_LLAMA_RUNNER_H
 #define KILN_EXAMPLES_LLAMA_RUNNER_H
 
 #include "DeviceWeights.h"
 #include "Gpu.h"
+#include "Nccl.h"
+#include "Ranks.h"
 #include "Roofline.h"
 #include "Scheduler.h"
+#include "Shard.h"
 #include "StepInputs.h"
 #include "Transformer.h"
 
@@ -44,6 +51,7 @@ struct RunnerOptions {
   bool isStrict = true;            ///< serves in the mode strict
   bool hasGraphs = true;           ///< false: every launch is made by the host
   std::string nvrtcPath;           ///< empty: as Kiln finds it
+  Ranks *ranks = nullptr;          ///< null: this process is alone
 };
 
 /// Tells of long work: a name, and how much of it is done.
@@ -57,10 +65,12 @@ public:
   /// Throws Error, kiln::Error.
   Runner(const Gpu &gpu, ModelConfig model, const WeightSource &source,
          RunnerOptions options, const Progress &progress);
-  /// Waits for the steps in flight.
-  ~Runner() { gpu.drain(); }
+  /// Waits for the steps in flight; at rank 0 ends the ranks that follow.
+  ~Runner();
 
   const ModelConfig &model() const { return config; }
+  /// The part of the model that this rank computes.
+  const ModelConfig &part() const { return own; }
   const RunnerOptions &options() const { return chosen; }
   int64_t pages() const { return chosen.pages; }
 
@@ -77,6 +87,8 @@ public:
   /// Enqueues \p step with a row of logits for each of its tokens and without
   /// sampling; not more tokens than options().maxSequences.
   void probe(const Step &step);
+  /// Behind another rank 0: runs its steps until it ends. False at a rank 0.
+  bool follow();
   /// The step's logits, fp32 [sampled][vocabulary], until the next step.
   DeviceAddress logits() const { return transformer->logits(); }
 
@@ -91,8 +103,13 @@ public:
 private:
   using GraphKey = std::pair<int64_t, int64_t>; ///< sequences, keys
 
-  kiln::Engine makeEngine(kiln_mode mode) const;
+  bool isAlone() const { return shard.isWhole(); }
+  kiln::Engine makeEngine(kiln_mode mode, kiln_determinism determinism) const;
   void prepare(const Progress &progress);
+  void serveFromCache(const Progress &progress);
+  void requireAgreement();
+  void connect();
+  void decidePages();
   void prepareWith(const kiln::Engine &engine, const char *what,
                    const Progress &progress) const;
   void capture(const Progress &progress);
@@ -105,10 +122,21 @@ private:
   const int32_t *runDecodes(const Step &step);
   const int32_t *runMixed(const Step &step);
   static Pass mixedPass(const Step &step);
+  const int32_t *runHere(const Step &step);
+  void probeHere(const Step &step);
+  template <class Work>
+  auto withOthers(const Step &step, bool isProbe, const Work &work);
 
   const Gpu &gpu;
   ModelConfig config;
+  Shard shard;
+  ModelConfig own;
   RunnerOptions chosen;
+  std::unique_ptr<Communicator> others; ///< outlives the graphs that use it
+  struct StopsWatching {
+    void operator()(Ranks *ranks) const { ranks->watch(nullptr); }
+  };
+  std::unique_ptr<Ranks, StopsWatching> watched; ///< whose failure is `others`'
   DeviceWeights weights;
   StepCosts ofSteps;
   StepInputs inputs;

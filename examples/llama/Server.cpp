@@ -140,7 +140,7 @@ void Server::start(const Step &step) {
   auto next = std::make_unique<InFlight>();
   next->slot = nextSlot;
   nextSlot = (nextSlot + 1) % kSlots;
-  next->work = workOf(runner.model(), runner.costs(), step);
+  next->work = workOf(runner.part(), runner.costs(), step);
   if (listener.began)
     listener.began(step);
   begun[static_cast<size_t>(next->slot)]->record();

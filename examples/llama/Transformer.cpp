@@ -10,13 +10,13 @@
 namespace llama {
 
 Transformer::Transformer(const Gpu &gpu, const ModelConfig &model,
-                         const DeviceWeights &weights, const StepInputs &inputs,
-                         const TransformerRoom &room,
+                         const Shard &shard, const DeviceWeights &weights,
+                         const StepInputs &inputs, const TransformerRoom &room,
                          const std::vector<float> &scales)
-    : gpu(gpu), model(model), weights(weights), room(room),
-      memory(gpu, model, weights.plan(), room),
+    : gpu(gpu), model(model), shard(shard), weights(weights), room(room),
+      memory(gpu, model, weights.plan(), shard.count, room),
       cache(gpu, model, room.cache, scales, room.pageTokens),
-      calls(model, weights, inputs, memory, cache, room) {}
+      calls(model, shard, weights, inputs, memory, cache, room) {}
 
 //===----------------------------------------------------------------------===//
 // The problems of all passes
@@ -61,6 +61,20 @@ private:
 
 } // namespace
 
+/// If there are several ranks, the first one measures for the others, which add
+/// no residual.
+static void addResidualProducts(const PassCalls &calls,
+                                const LayerWeights &layer, int64_t tokens,
+                                bool areSeveral, ProblemList &list) {
+  const WeightFormat &output = layer.output.format, &down = layer.down.format;
+  list.addProduct("output", output, calls.output(tokens, layer, true));
+  list.addProduct("down", down, calls.down(tokens, layer, true));
+  if (!areSeveral)
+    return;
+  list.addProduct("part of output", output, calls.output(tokens, layer, false));
+  list.addProduct("part of down", down, calls.down(tokens, layer, false));
+}
+
 static void addLayer(const PassCalls &calls, const LayerWeights &layer,
                      int64_t tokens, ProblemList &list) {
   const WeightFormat &output = layer.output.format, &down = layer.down.format;
@@ -70,7 +84,6 @@ static void addLayer(const PassCalls &calls, const LayerWeights &layer,
   if (readsQuantized(layer.output))
     list.addRows("quantised attention", output,
                  calls.quantizedAttended(tokens, layer));
-  list.addProduct("output", output, calls.output(tokens, layer));
   list.addRows("norm", layer.gateUp.format,
                calls.norm(tokens, layer.postNorm, layer.gateUp));
   list.addProduct("gate and up", layer.gateUp.format,
@@ -79,15 +92,17 @@ static void addLayer(const PassCalls &calls, const LayerWeights &layer,
     list.addRows("SwiGLU", down, calls.gated(tokens, layer));
   else if (readsQuantized(layer.down))
     list.addRows("quantised SwiGLU", down, calls.quantizedInner(tokens, layer));
-  list.addProduct("down", down, calls.down(tokens, layer));
 }
 
 std::vector<Transformer::NamedProblem> Transformer::problems() const {
   const int64_t tokens = room.step.tokens, sequences = room.step.sequences;
   ProblemList list(tokens);
   list.add("embedding", calls.embedding(tokens)).range("rows", 1, tokens);
-  for (int64_t i = 0; i < model.layers; ++i)
+  for (int64_t i = 0; i < model.layers; ++i) {
     addLayer(calls, weights.layer(i), tokens, list);
+    addResidualProducts(calls, weights.layer(i), tokens, !shard.isWhole(),
+                        list);
+  }
   list.add("rope of decodes", calls.rope(sequences, 0, false))
       .range("tokens", 1, sequences);
   list.add("rope", calls.rope(tokens, 0, true)).range("tokens", 1, tokens);
@@ -147,6 +162,7 @@ void Transformer::runLayer(const kiln::Engine &engine, const Pass &pass,
   if (readsQuantized(layer.output))
     run(calls.quantizedAttended(tokens, layer));
   run(calls.output(tokens, layer));
+  sumHidden(tokens);
   run(calls.norm(tokens, layer.postNorm, layer.gateUp));
   run(calls.gateUp(tokens, layer));
   if (isStacked(layer))
@@ -154,6 +170,33 @@ void Transformer::runLayer(const kiln::Engine &engine, const Pass &pass,
   else if (readsQuantized(layer.down))
     run(calls.quantizedInner(tokens, layer));
   run(calls.down(tokens, layer));
+  sumHidden(tokens);
+}
+
+/// Adds up the partial sums of all ranks.
+void Transformer::sumHidden(int64_t tokens) const {
+  if (others)
+    others->sum(memory.hidden.address(), tokens * model.hiddenSize);
+}
+
+/// Puts the logits of all ranks side by side.
+void Transformer::gatherLogits(int64_t rows) const {
+  if (!others || memory.ownLogits.bytes() == 0)
+    return;
+  const int64_t columns = model.lmHeadRows();
+  const DeviceAddress own = memory.ownLogits.address();
+  if (rows == 1) // nothing lies between the parts of a row
+    return others->gather(own, memory.logits.address(), columns);
+  others->gather(own, memory.gatheredLogits.address(), rows * columns);
+  const auto partBytes = static_cast<uint64_t>(columns) * sizeof(float);
+  const Rows from{static_cast<uint64_t>(rows), partBytes, partBytes,
+                  static_cast<uint64_t>(model.vocabSize) * sizeof(float)};
+  for (int64_t rank = 0; rank < shard.count; ++rank) {
+    const auto place = static_cast<uint64_t>(rank);
+    copyRows(gpu, memory.logits.address() + place * partBytes,
+             memory.gatheredLogits.address() + place * from.rows * partBytes,
+             from);
+  }
 }
 
 void Transformer::run(const kiln::Engine &engine, const Pass &pass) const {
@@ -166,12 +209,14 @@ void Transformer::run(const kiln::Engine &engine, const Pass &pass) const {
   run(calls.norm(pass.tokens(), weights.lastNorm(), weights.head()));
   if (pass.isProbe) {
     run(calls.head(pass.tokens(), false));
+    gatherLogits(pass.tokens());
     return;
   }
   const bool isGathered = pass.samples != pass.tokens();
   if (isGathered)
     run(calls.sampledRows(pass.samples));
   run(calls.head(pass.samples, isGathered));
+  gatherLogits(pass.samples);
   run(calls.sample(pass));
 }
 

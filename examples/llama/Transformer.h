@@ -5,7 +5,8 @@
 // RMSNorm, the product of gate and up with SwiGLU, and down with the residual
 // add. Every launch may begin before the one ahead of it has ended. With e4m3
 // weights the norms write e4m3, and two launches more quantise the attention
-// and the inner activation (with block scales the latter is the SwiGLU).
+// and the inner activation (with block scales the latter is the SwiGLU). On
+// several GPUs a sum over them follows each product with a residual add.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KILN_EXAMPLES_LLAMA_TRANSFORMER_H
@@ -16,6 +17,7 @@
 #include "Gpu.h"
 #include "KvCache.h"
 #include "ModelConfig.h"
+#include "Nccl.h"
 #include "Pass.h"
 #include "PassCalls.h"
 #include "StepInputs.h"
@@ -31,8 +33,9 @@ namespace llama {
 /// Owns activations and the KV cache. Not thread-safe.
 class Transformer {
 public:
-  /// \p scales: as cacheScales() gives them, for an e4m3 cache.
-  Transformer(const Gpu &gpu, const ModelConfig &model,
+  /// \p model is the part of \p shard. \p scales: as cacheScales() gives them,
+  /// for an e4m3 cache.
+  Transformer(const Gpu &gpu, const ModelConfig &model, const Shard &shard,
               const DeviceWeights &weights, const StepInputs &inputs,
               const TransformerRoom &room, const std::vector<float> &scales);
   Transformer(const Transformer &) = delete;
@@ -40,6 +43,8 @@ public:
 
   /// Makes the cache. Once, before the first pass.
   void makeCache(int64_t pages) { cache.make(pages); }
+  /// Before the first pass, if there are several ranks.
+  void connect(const Communicator &with) { others = &with; }
 
   /// The problems of all passes within the room, named for a progress bar.
   struct NamedProblem {
@@ -62,10 +67,14 @@ private:
   void launch(const kiln::Engine &engine, const Call &call) const;
   void runLayer(const kiln::Engine &engine, const Pass &pass,
                 int64_t index) const;
+  void sumHidden(int64_t tokens) const;
+  void gatherLogits(int64_t rows) const;
 
   const Gpu &gpu;
   const ModelConfig &model;
+  const Shard shard;
   const DeviceWeights &weights;
+  const Communicator *others = nullptr;
   const TransformerRoom room;
   Activations memory;
   KvCache cache;

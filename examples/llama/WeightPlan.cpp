@@ -1,9 +1,11 @@
 //===- WeightPlan.cpp -----------------------------------------------------===//
 #include "WeightPlan.h"
 
+#include "Error.h"
 #include "WeightChoice.h"
 
 #include <algorithm>
+#include <string>
 #include <utility>
 
 namespace llama {
@@ -15,8 +17,10 @@ constexpr uint64_t kAlignment = 256;
 /// Appends matrices to a plan.
 class Planner {
 public:
-  Planner(const ModelConfig &model, const WeightSource &source)
-      : model(model), source(source) {}
+  Planner(const ModelConfig &model, const WeightSource &source,
+          const Shard &shard)
+      : model(model), own(partOf(model, shard.count)), source(source),
+        shard(shard) {}
 
   WeightPlan plan() {
     const int64_t hidden = model.hiddenSize;
@@ -24,11 +28,13 @@ public:
     made.embedding = add({whole(embedding)}, model.vocabSize, hidden);
     for (int64_t i = 0; i < model.layers; ++i)
       made.layers.push_back(planLayer(i));
-    made.lastNorm = addVector({lastNormSpec(model)});
+    made.lastNorm = addVector(lastNormSpec(model));
     const WeightSpec head = model.tieEmbeddings ? embedding : headSpec(model);
-    const WeightFormat format = headFormat(model, source, head);
+    const WeightFormat format = divisible(headFormat(model, source, head));
     made.head = made.embedding;
-    if (!model.tieEmbeddings || format.type != WeightType::Bf16)
+    if (own.lmHeadRows() != model.vocabSize)
+      made.head = add({ownRows(head)}, own.lmHeadRows(), hidden, format);
+    else if (!model.tieEmbeddings || format.type != WeightType::Bf16)
       made.head = add({whole(head)}, model.vocabSize, hidden, format);
     return std::move(made);
   }
@@ -44,14 +50,28 @@ private:
     placed.rowStep = rowStep;
     return placed;
   }
+  /// The part of this shard: every `count`-th share of rows, or of columns.
+  PlacedTensor ownRows(const WeightSpec &spec, int64_t targetRow = 0,
+                       int64_t rowStep = 1) const {
+    PlacedTensor placed = whole(spec, targetRow, rowStep);
+    placed.rows /= shard.count;
+    placed.firstRow = shard.rank * placed.rows;
+    return placed;
+  }
+  PlacedTensor ownColumns(const WeightSpec &spec) const {
+    PlacedTensor placed = whole(spec);
+    placed.columns /= shard.count;
+    placed.firstColumn = shard.rank * placed.columns;
+    return placed;
+  }
   /// One behind the other.
-  static std::vector<PlacedTensor>
-  stacked(const std::vector<WeightSpec> &specs) {
+  std::vector<PlacedTensor>
+  stackedRows(const std::vector<WeightSpec> &specs) const {
     std::vector<PlacedTensor> parts;
     int64_t row = 0;
     for (const WeightSpec &spec : specs) {
-      parts.push_back(whole(spec, row));
-      row += spec.shape.front();
+      parts.push_back(ownRows(spec, row));
+      row += parts.back().rows;
     }
     return parts;
   }
@@ -70,22 +90,38 @@ private:
     made.matrices.push_back(std::move(matrix));
     return made.matrices.size() - 1;
   }
-  size_t addVector(const std::vector<WeightSpec> &specs) {
-    return addProduct(specs, {});
+  size_t addVector(const WeightSpec &spec) {
+    return add({whole(spec)}, spec.shape.front(), 1);
   }
-  size_t addProduct(const std::vector<WeightSpec> &specs,
-                    const WeightFormat &format) {
-    int64_t rows = 0;
-    for (const WeightSpec &spec : specs)
-      rows += spec.shape.front();
-    return add(stacked(specs), rows, specs[0].columns(), format);
+  /// Throws Error unless weights of \p format can be divided as they are.
+  WeightFormat divisible(const WeightFormat &format) const {
+    if (!shard.isWhole() && format.type != WeightType::Bf16)
+      throw Error("--tp divides bf16 weights alone, and these are " +
+                  std::string(nameOf(format.type)));
+    return format;
+  }
+  /// The format of a product with the rows of \p specs.
+  WeightFormat formatOf(const std::vector<WeightSpec> &specs) const {
+    return divisible(layerFormat(model, source, specs));
+  }
+  /// A product with this shard's rows of \p specs, one behind the other.
+  size_t addRows(const std::vector<WeightSpec> &specs,
+                 const WeightFormat &format = {}) {
+    std::vector<PlacedTensor> parts = stackedRows(specs);
+    const int64_t rows = parts.back().targetRow + parts.back().rows;
+    return add(std::move(parts), rows, specs[0].columns(), format);
+  }
+  /// A product with this shard's columns of \p spec.
+  size_t addColumns(const WeightSpec &spec) {
+    const PlacedTensor part = ownColumns(spec);
+    return add({part}, part.rows, part.columns, formatOf({spec}));
   }
   size_t addGateUp(const WeightSpec &gate, const WeightSpec &up) {
-    const WeightFormat format = layerFormat(model, source, {gate, up});
+    const WeightFormat format = formatOf({gate, up});
     if (format.type == WeightType::E4m3Blocks)
-      return addProduct({gate, up}, format);
-    return add({whole(gate, 0, 2), whole(up, 1, 2)}, 2 * gate.shape.front(),
-               gate.columns(), format);
+      return addRows({gate, up}, format);
+    return add({ownRows(gate, 0, 2), ownRows(up, 1, 2)},
+               2 * own.intermediateSize, gate.columns(), format);
   }
   uint64_t take(uint64_t bytes) {
     const uint64_t at = made.bytes;
@@ -96,26 +132,26 @@ private:
   PlannedLayer planLayer(int64_t index) {
     const LayerSpecs specs = layerSpecs(model, index);
     PlannedLayer layer;
-    layer.inputNorm = addVector({specs.inputNorm});
-    const auto product = [&](const std::vector<WeightSpec> &parts) {
-      return addProduct(parts, layerFormat(model, source, parts));
-    };
-    layer.qkv = product({specs.q, specs.k, specs.v});
+    layer.inputNorm = addVector(specs.inputNorm);
+    layer.qkv = addRows({specs.q, specs.k, specs.v},
+                        formatOf({specs.q, specs.k, specs.v}));
     if (model.qkvBias)
-      layer.qkvBias = addVector({specs.qBias, specs.kBias, specs.vBias});
+      layer.qkvBias = addRows({specs.qBias, specs.kBias, specs.vBias});
     if (model.qkNorm) {
-      layer.qNorm = addVector({specs.qNorm});
-      layer.kNorm = addVector({specs.kNorm});
+      layer.qNorm = addVector(specs.qNorm);
+      layer.kNorm = addVector(specs.kNorm);
     }
-    layer.output = product({specs.output});
-    layer.postNorm = addVector({specs.postNorm});
+    layer.output = addColumns(specs.output);
+    layer.postNorm = addVector(specs.postNorm);
     layer.gateUp = addGateUp(specs.gate, specs.up);
-    layer.down = product({specs.down});
+    layer.down = addColumns(specs.down);
     return layer;
   }
 
   const ModelConfig &model;
+  const ModelConfig own;
   const WeightSource &source;
+  const Shard shard;
   WeightPlan made;
 };
 
@@ -137,10 +173,11 @@ bool WeightPlan::hasPacked() const {
                      });
 }
 
-WeightPlan planWeights(const ModelConfig &model, const WeightSource &source) {
+WeightPlan planWeights(const ModelConfig &model, const WeightSource &source,
+                       const Shard &shard) {
   if (source.checkpoint)
     requireWeights(model, *source.checkpoint);
-  return Planner(model, source).plan();
+  return Planner(model, source, shard).plan();
 }
 
 } // namespace llama

@@ -12,6 +12,7 @@
 #define KILN_EXAMPLES_LLAMA_WEIGHTPLAN_H
 
 #include "ModelConfig.h"
+#include "Shard.h"
 #include "WeightFormat.h"
 #include "WeightNames.h"
 #include "WeightSource.h"
@@ -59,7 +60,7 @@ struct WeightPlan {
   std::vector<PlannedMatrix> matrices;
   std::vector<PlannedLayer> layers;
   size_t embedding = 0, lastNorm = 0;
-  size_t head = 0; ///< may be the embedding
+  size_t head = 0; ///< may be the embedding, if it is whole
   uint64_t bytes = 0;
 
   /// The weights of a layer's products.
@@ -72,11 +73,12 @@ struct WeightPlan {
   bool hasPacked() const;
 };
 
-/// The weights of \p source, by default random bf16 ones. Throws Error where
-/// its checkpoint does not fit \p model, or cannot have the formats it asks
-/// for.
+/// The weights of \p shard of \p source, by default random bf16 ones. Throws
+/// Error where its checkpoint does not fit \p model, or cannot have the formats
+/// it asks for. Only bf16 weights are divided.
 WeightPlan planWeights(const ModelConfig &model,
-                       const WeightSource &source = {});
+                       const WeightSource &source = {},
+                       const Shard &shard = {});
 
 } // namespace llama
 

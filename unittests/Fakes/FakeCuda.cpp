@@ -5,6 +5,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <sstream>
+#include <string>
 
 using namespace kiln::fake;
 
@@ -14,9 +16,22 @@ Context::Context()
     : Object(Kind::Context), legacy(std::make_unique<WorkQueue>()) {}
 Context::~Context() = default;
 
+/// Names of devices, with commas between, for processes that tests start.
+static void takeNamedDevices(State &of) {
+  const char *names = std::getenv("KILN_FAKE_DEVICES");
+  if (!names)
+    return;
+  std::stringstream list(names);
+  of.deviceCount = 0;
+  for (std::string name; std::getline(list, name, ',') &&
+                         of.deviceCount < int(of.devices.size());)
+    of.devices[of.deviceCount++].name = name;
+}
+
 static State &makeState() {
   auto *made = new State; // never destroyed: see FakeCudaState.h
   resetDevices(*made);
+  takeNamedDevices(*made);
   return *made;
 }
 

@@ -4,7 +4,7 @@
 // Device pointers are host pointers (malloc, so that sanitizers watch them),
 // launches run at once on the calling thread and move a virtual clock, and
 // nothing is ever faster or slower than told: the fake proves logic, not speed.
-// By default there is one H200.
+// By default there is one H200; KILN_FAKE_DEVICES names others.
 //
 // It is at least as strict as a driver: it refuses the calls that a driver
 // refuses beside a capture (FakeCudaCapture.cpp has the rules), and handles of

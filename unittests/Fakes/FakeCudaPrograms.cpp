@@ -86,8 +86,19 @@ CUresult cuMemFreeHost(void *memory) {
   return CUDA_SUCCESS;
 }
 
-/// Waits for the stream first: its own work may write the source.
+/// Waits for the stream first: its own work may write the source. Into a
+/// capture, rows are copies of their own.
 CUresult cuMemcpy2DAsync(const CUDA_MEMCPY2D *copy, CUstream stream) {
+  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+  if (copy && cuStreamIsCapturing(stream, &status) == CUDA_SUCCESS &&
+      status == CU_STREAM_CAPTURE_STATUS_ACTIVE) {
+    CUresult result = checkMemory2d(*copy);
+    for (size_t row = 0; row < copy->Height && result == CUDA_SUCCESS; ++row)
+      result = cuMemcpyDtoDAsync(copy->dstDevice + row * copy->dstPitch,
+                                 copy->srcDevice + row * copy->srcPitch,
+                                 copy->WidthInBytes, stream);
+    return result;
+  }
   if (CUresult result = cuStreamSynchronize(stream); result != CUDA_SUCCESS)
     return result;
   return copyRows(copy);

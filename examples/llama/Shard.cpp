@@ -1,0 +1,27 @@
+//===- Shard.cpp ----------------------------------------------------------===//
+#include "Shard.h"
+
+#include "Error.h"
+
+#include <string>
+
+namespace llama {
+
+ModelConfig partOf(const ModelConfig &model, int64_t count) {
+  ModelConfig part = model;
+  auto divide = [&](int64_t &value, const char *name) {
+    if (count < 1 || value % count != 0)
+      throw Error("the model has " + std::string(name) + " " +
+                  std::to_string(value) + ", which " + std::to_string(count) +
+                  " ranks do not divide evenly: choose another --tp");
+    value /= count;
+  };
+  divide(part.heads, "num_attention_heads");
+  divide(part.kvHeads, "num_key_value_heads");
+  divide(part.intermediateSize, "intermediate_size");
+  if (part.vocabSize % count == 0)
+    part.headRows = part.vocabSize / count;
+  return part;
+}
+
+} // namespace llama

@@ -1,0 +1,63 @@
+#!/bin/sh
+# kiln-llama on two ranks that the stand-ins serve. Usage: RanksTest.sh PROGRAM
+# NCCL CASE, in a folder of its own.
+set -u
+exec=
+program=$1 nccl=$2 case=$3
+
+[ -d checkpoint ] || "$program" export --model tiny --out checkpoint || exit 1
+serve() {
+  $exec "$program" bench --model checkpoint --mode predict --tp 2 --devices 0,0 \
+    --nccl "$nccl" --max-sequences 4 --token-budget 64 --pages 64 "$@"
+}
+# Waits for at most 5 s until the process $1 is gone.
+is_gone() {
+  for _ in $(seq 50); do
+    kill -0 "$1" 2>/dev/null || return 0
+    sleep 0.1
+  done
+  return 1
+}
+# Starts a run without end, and waits until both ranks serve.
+serve_on() {
+  (exec=exec && serve --sequences 100000 --prompt 20 --new 200 \
+    >out.txt 2>err.txt) &
+  first=$!
+  for _ in $(seq 600); do
+    second=$(sed -n 's/^rank 1: process \([0-9]*\).*/\1/p' err.txt)
+    [ -n "$second" ] && grep -q capturing err.txt && break
+    sleep 0.1
+  done
+  sleep 1
+}
+
+case $case in
+starts)
+  for start in $(seq 20); do
+    serve --sequences 5 --prompt $((40 + start)) --new 9 >out.txt 2>err.txt &&
+      grep -q "5 requests, $((5 * (40 + start))) prompt and 45 new tokens" \
+        out.txt || { cat out.txt err.txt && exit 1; }
+  done
+  echo "20 starts agree" ;;
+killed)
+  serve_on
+  kill -KILL "$second"
+  is_gone "$first" || { echo "rank 0 goes on" && kill -KILL "$first"; }
+  wait "$first"
+  echo "exit code $?: $(grep 'rank 1' err.txt)" ;;
+left)
+  serve_on
+  kill -KILL "$first"
+  is_gone "$second" || { echo "rank 1 goes on" && kill -KILL "$second"; }
+  grep 'rank 0 has ended' err.txt ;;
+differ)
+  KILN_FAKE_DEVICES="NVIDIA H200,NVIDIA H100 80GB HBM3"
+  export KILN_FAKE_DEVICES
+  serve --devices 0,1 --no-strict --sequences 1 --prompt 8 --new 2 ;;
+missing)
+  KILN_FAKE_DEVICES="NVIDIA H200,NVIDIA H100 80GB HBM3"
+  export KILN_FAKE_DEVICES
+  serve --devices 0,1 --sequences 1 --prompt 8 --new 2 ;;
+heads)
+  serve --tp 4 --devices 0,0,0,0 --sequences 1 ;;
+esac
