@@ -12,6 +12,7 @@ set(KILN_PUBLIC_HEADERS
   kiln/kiln.h
   kiln/kiln.hpp
   kiln/launch.h
+  kiln/model.h
   kiln/packs.h
   kiln/plan.h
   kiln/prepack.h
