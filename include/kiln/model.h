@@ -25,7 +25,8 @@ enum kiln_model_format_value {
   /// W8A8: e4m3 with a scale for each row of A (per token) and of B (per
   /// channel). Norms and SwiGLU write rows that are quantised.
   KILN_MODEL_FP8 = 10,
-  /// W4A16: packed int4 with a bf16 scale for 128 k, without zero points.
+  /// W4A16: packed int4 with an fp16 scale for 128 k (64 or 32 where k is no
+  /// multiple), without zero points.
   KILN_MODEL_W4 = 20
 };
 

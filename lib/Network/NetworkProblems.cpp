@@ -50,7 +50,7 @@ private:
     return (sizes.heads + 2 * sizes.kvHeads) * config.headDim;
   }
 
-  std::string typesOfProduct() const;
+  std::string typesOfProduct(int64_t k) const;
   void addProduct(const char *name, const Product &product);
   void addNorms();
   void addNorm(const char *name, bool isQuantized, bool hasResidual);
@@ -75,16 +75,27 @@ private:
 // Products
 //===----------------------------------------------------------------------===//
 
-/// The types, layout and scales of a product with a weight of the format.
-std::string ProblemList::typesOfProduct() const {
+/// The steps of k that share a scale of packed weights: 128 where that divides
+/// \p k, as checkpoints have it.
+static int64_t groupOf(int64_t k) {
+  for (int64_t size : {128, 64})
+    if (k % size == 0)
+      return size;
+  return 32;
+}
+
+/// The types, layout and scales of a product over \p k with a weight of the
+/// format.
+std::string ProblemList::typesOfProduct(int64_t k) const {
   switch (options.weights) {
   case WeightFormat::Bf16:
     break;
   case WeightFormat::Fp8:
     return "dtype=e4m3 out=bf16 layout=NT scale_a=row scale_b=row";
   case WeightFormat::W4:
-    return "dtype=bf16 layout=NT b=int4 order_b=k64r16 scale_b=1x128 "
-           "scale_type_b=bf16";
+    return fmt::format("dtype=bf16 layout=NT b=int4 order_b=k64r16 "
+                       "scale_b=1x{} scale_type_b=fp16",
+                       groupOf(k));
   }
   return "dtype=bf16 layout=NT";
 }
@@ -92,7 +103,7 @@ std::string ProblemList::typesOfProduct() const {
 void ProblemList::addProduct(const char *name, const Product &product) {
   add(name,
       fmt::format("gemm m={} n={} k={} {}{}", product.m, product.n, product.k,
-                  typesOfProduct(), product.further),
+                  typesOfProduct(product.k), product.further),
       {{"m", 1, product.m}});
 }
 

@@ -12,7 +12,8 @@
 // examples/llama is such an engine, and a test holds that both have the same
 // list. Products of fp8 (W8A8) have a scale for each row of both operands: the
 // norms write rows that are quantised, and so does SwiGLU. Products of packed
-// weights (W4A16) have int4 codes with bf16 scales for 128 k. The head and what
+// weights (W4A16) have int4 codes with fp16 scales for 128 k, or for 64 or 32
+// where k is no multiple. The head and what
 // is sampled stay bf16 in all formats.
 //
 // With tensor parallelism a rank has its share of heads, of rows of gate, up

@@ -8,8 +8,8 @@
 #include <kiln/kiln.hpp>
 
 #include <algorithm>
-#include <filesystem>
 #include <fstream>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -92,6 +92,39 @@ void serveWithoutCompiling(const EngineFixture &f) {
   CHECK(served.fallback_launches == 0);
 }
 
+/// Checks that the engine's list for \p model is that of its config.
+void checkEqual(std::string_view config, const ModelConfig &model,
+                CacheType cache, std::optional<WeightType> format) {
+  const Gpu gpu;
+  RunnerOptions options;
+  options.tokenBudget = 300;
+  options.maxSequences = 9;
+  options.maxPositions = 1000;
+  options.cache = cache;
+  WeightSource source;
+  source.weights = format;
+  const kiln::Engine packer = kiln::Engine::create().orThrow();
+  WeightFiller filler(gpu, model, source, &packer);
+  const DeviceWeights weights(gpu, planWeights(model, source), filler, nullptr);
+  TransformerRoom room;
+  room.step = {options.tokenBudget, options.maxSequences, 16};
+  room.positions = options.maxPositions;
+  room.pageTokens = options.pageTokens;
+  room.cache = cache;
+  const StepInputs inputs(gpu, room.step);
+  const Transformer engine(gpu, model, weights, inputs, room,
+                           cacheScales(model, nullptr));
+  kiln::ModelOptions served = modelOptions(options);
+  if (cache == CacheType::E4m3)
+    served.cache_type = KILN_E4M3;
+  if (format == WeightType::E4m3Rows)
+    served.format = KILN_MODEL_FP8;
+  if (format == WeightType::Int4)
+    served.format = KILN_MODEL_W4;
+  CHECK(textsOf(engine.problems()) ==
+        textsOf(kiln::modelProblems(std::string(config), served).orThrow()));
+}
+
 } // namespace
 
 TEST_CASE("a model's problems are those of the engine") {
@@ -101,26 +134,17 @@ TEST_CASE("a model's problems are those of the engine") {
     constexpr uint64_t kHollow = uint64_t(1) << 24;
     kilnFakeSetHollowMemory(kHollow);
     setenv("KILN_DRIVER", KILN_BINARY_DIR "/lib/libkiln_fake_cuda.so", 1);
-    const Gpu gpu;
     ModelConfig model = presetConfig(preset);
     model.layers = 1; // all are alike
-    const WeightSource seed;
-    const DeviceWeights weights(gpu, model, seed, nullptr);
-    RunnerOptions options;
-    options.tokenBudget = 300;
-    options.maxSequences = 9;
-    options.maxPositions = 1000;
-    TransformerRoom room;
-    room.step = {options.tokenBudget, options.maxSequences, 16};
-    room.positions = options.maxPositions;
-    room.pageTokens = options.pageTokens;
-    const StepInputs inputs(gpu, room.step);
-    const Transformer engine(gpu, model, weights, inputs, room);
-    CHECK(textsOf(engine.problems()) ==
-          textsOf(kiln::modelProblems(std::string(presetText(preset)),
-                                      modelOptions(options))
-                      .orThrow()));
+    checkEqual(presetText(preset), model, CacheType::Bf16, std::nullopt);
   }
+}
+
+TEST_CASE("so are those of each format of weights and of the cache") {
+  const EngineFixture f;
+  for (const CacheType cache : {CacheType::Bf16, CacheType::E4m3})
+    for (const WeightType weights : {WeightType::E4m3Rows, WeightType::Int4})
+      checkEqual(presetText("tiny"), f.model, cache, weights);
 }
 
 TEST_CASE("after a warm-up by the model a strict engine compiles nothing") {

@@ -79,7 +79,8 @@ TEST_CASE("with fp8 rows are quantised ahead of each product") {
   CHECK(lines["head"].find("dtype=bf16") != std::string::npos);
   CHECK(lines["rope"].find(" kv=e4m3 scales=tensor") != std::string::npos);
   CHECK(linesOf(kLlama8B, {WeightFormat::W4})["down"].find(
-            "b=int4 order_b=k64r16 scale_b=1x128") != std::string::npos);
+            "b=int4 order_b=k64r16 scale_b=1x128 scale_type_b=fp16") !=
+        std::string::npos);
 }
 
 TEST_CASE("ranks have their share, and add the residual in the norm") {
