@@ -68,6 +68,7 @@ set(KILN_KERNEL_SOURCES
   common/Swizzle.cuh
   common/TensorMap.h
   common/Types.h
+  common/Warp.cuh
   common/Wgmma.cuh
   common/WgmmaRegisters.cuh
   common/WgmmaBytes.cuh
@@ -186,7 +187,6 @@ set(KILN_KERNEL_SOURCES
   sample/SampleRow.cuh
   sample/SampleSignature.h
   sample/SampleSource.cuh
-  sample/SampleWarp.cuh
   sample/SpreadSample.cuh
   sample/SpreadSampleConfig.h
   transpose/GatheredRows.cuh

@@ -15,8 +15,8 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
+#include "common/Warp.cuh"
 #include "sample/SampleSource.cuh"
-#include "sample/SampleWarp.cuh"
 
 namespace kiln {
 

@@ -8,9 +8,9 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
+#include "common/Warp.cuh"
 #include "sample/SampleLayout.h"
 #include "sample/SampleNumbers.h"
-#include "sample/SampleWarp.cuh"
 
 namespace kiln {
 

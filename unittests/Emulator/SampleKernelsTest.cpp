@@ -89,7 +89,7 @@ TEST_CASE("emulated: products of logits that underflow are equal zeros") {
 }
 
 TEST_CASE("emulated: tokens where warps and pairs have no instructions") {
-  Patch warps("sample/SampleWarp.cuh", "__CUDA_ARCH__ >= 800", "false");
+  Patch warps("common/Warp.cuh", "__CUDA_ARCH__ >= 800", "false");
   Patch pairs("sample/SampleGreatest.cuh", "__CUDA_ARCH__ >= 800", "false");
   check({{"sample", "rows=3 vocab=9001 dtype=bf16", {kBlock, kSpread}},
          {"sample",

@@ -1,4 +1,4 @@
-//===- sample/SampleWarp.cuh - what the lanes of a warp have in common ----===//
+//===- common/Warp.cuh - what the lanes of a warp have in common ----------===//
 //
 // All lanes call these functions together, and all get the result.
 //
