@@ -13,6 +13,8 @@ set(KILN_PUBLIC_HEADERS
   kiln/kiln.hpp
   kiln/launch.h
   kiln/model.h
+  kiln/moe.h
+  kiln/moe.hpp
   kiln/packs.h
   kiln/plan.h
   kiln/prepack.h

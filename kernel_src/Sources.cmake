@@ -48,6 +48,12 @@ set(KILN_KERNEL_SOURCES
   calibrate/Lanes.cuh
   calibrate/Memory.cuh
   calibrate/Wgmma.cuh
+  combine/CombineParams.h
+  combine/CombineSignature.h
+  combine/ReferenceCombine.cuh
+  combine/ReferenceCombineConfig.h
+  combine/RowCombine.cuh
+  combine/RowCombineConfig.h
   common/Access.cuh
   common/Convert.cuh
   common/Dependent.cuh
@@ -153,6 +159,20 @@ set(KILN_KERNEL_SOURCES
   rope/ReferenceRope.cuh
   rope/RopeParams.h
   rope/RopeSignature.h
+  route/ClusterRoute.cuh
+  route/ClusterRouteConfig.h
+  route/ReferenceRoute.cuh
+  route/ReferenceRouteConfig.h
+  route/RouteBlock.cuh
+  route/RouteLayout.h
+  route/RouteNumbers.cuh
+  route/RouteParams.h
+  route/RouteScatter.cuh
+  route/RouteScatterConfig.h
+  route/RouteSignature.h
+  route/RouteToken.cuh
+  route/SpreadRoute.cuh
+  route/SpreadRouteConfig.h
   rows/ReferenceRows.cuh
   rows/ReferenceRowsConfig.h
   rows/ReloadRows.cuh

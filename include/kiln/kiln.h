@@ -6,7 +6,7 @@
 // binary boundary. They are C11 and C++, and include no header of CUDA.
 //
 //   types.h       enumerations, operands, problems, arguments, workspaces
-//   gemm.h, attention.h, rope.h, rows.h, gather.h, sample.h, prepack.h
+//   gemm.h, attention.h, rope.h, rows.h, gather.h, sample.h, moe.h, prepack.h
 //                 the structs of the families
 //   engine.h      hooks, options, kiln_engine_create
 //   launch.h      kiln_gemm and its like, kiln_run
@@ -162,6 +162,7 @@
 #include "kiln/gemm.h"
 #include "kiln/launch.h"
 #include "kiln/model.h"
+#include "kiln/moe.h"
 #include "kiln/packs.h"
 #include "kiln/plan.h"
 #include "kiln/prepack.h"

@@ -17,6 +17,7 @@
 #include "kiln/attention.hpp"
 #include "kiln/gather.hpp"
 #include "kiln/kiln.h"
+#include "kiln/moe.hpp"
 #include "kiln/problems.hpp"
 #include "kiln/rope.hpp"
 #include "kiln/sample.hpp"

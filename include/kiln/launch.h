@@ -10,6 +10,7 @@
 #include "kiln/attention.h"
 #include "kiln/gather.h"
 #include "kiln/gemm.h"
+#include "kiln/moe.h"
 #include "kiln/prepack.h"
 #include "kiln/rope.h"
 #include "kiln/rows.h"
@@ -135,6 +136,22 @@ KILN_API kiln_status kiln_sample(kiln_engine *engine,
                                  const kiln_sample_args *args,
                                  const kiln_workspace *workspace,
                                  kiln_stream stream) KILN_NOEXCEPT;
+
+/// Enqueues the choice of experts for each token, and the sort of the choices
+/// (moe.h); nothing if tokens is 0.
+/// Waits, memory and errors: as kiln_gemm.
+KILN_API kiln_status kiln_route(kiln_engine *engine,
+                                const kiln_route_args *args,
+                                const kiln_workspace *workspace,
+                                kiln_stream stream) KILN_NOEXCEPT;
+
+/// Enqueues the sum of the rows of each token's choices (moe.h); nothing if
+/// tokens or cols is 0.
+/// Waits, memory and errors: as kiln_gemm.
+KILN_API kiln_status kiln_combine(kiln_engine *engine,
+                                  const kiln_combine_args *args,
+                                  const kiln_workspace *workspace,
+                                  kiln_stream stream) KILN_NOEXCEPT;
 
 /// Enqueues a problem of any family, described by text or by a struct.
 /// Waits, memory and errors: as kiln_gemm. A problem given as text is parsed by

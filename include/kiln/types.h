@@ -182,7 +182,9 @@ enum kiln_family_value {
   KILN_FAMILY_TRANSPOSE = 120,      ///< kiln_transpose_args
   KILN_FAMILY_PREPACK = 130,        ///< kiln_prepack_args
   KILN_FAMILY_GATHER = 140,         ///< kiln_gather_args
-  KILN_FAMILY_SAMPLE = 150          ///< kiln_sample_args
+  KILN_FAMILY_SAMPLE = 150,         ///< kiln_sample_args
+  KILN_FAMILY_ROUTE = 160,          ///< kiln_route_args
+  KILN_FAMILY_COMBINE = 170         ///< kiln_combine_args
 };
 
 /// How far a problem is. Launches never wait for a state to improve.
@@ -345,8 +347,9 @@ typedef struct kiln_range {
   uint32_t struct_size;
   uint32_t flags;      ///< none yet
   const char *name;    ///< as in a problem's text: "m" or "batch" for gemm,
-                       ///< "rows" for families of rows.h, "batch",
-                       ///< "sq" or "sk" for attention
+                       ///< "rows" for families of rows.h, "tokens" for
+                       ///< those of moe.h, "batch", "sq" or "sk" for
+                       ///< attention
   int64_t first, last; ///< both included
   int64_t hint;        ///< the most common value; 0: none
   uint64_t reserved[2];

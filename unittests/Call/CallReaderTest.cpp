@@ -59,6 +59,10 @@ public:
       return rope.next(random);
     case KILN_FAMILY_SAMPLE:
       return sampleCall();
+    case KILN_FAMILY_ROUTE:
+      return routeCall();
+    case KILN_FAMILY_COMBINE:
+      return combineCall();
     }
     return nullptr;
   }
@@ -243,12 +247,7 @@ private:
     sample.logits.type = pickType(type, type, KILN_FP32, KILN_E4M3);
     place(sample.logits, cols);
     auto array = [&](auto *&pointer, bool isThere = true) {
-      const uintptr_t address = 0x1000000 * (100 + random() % 60) +
-                                pick(0, 0, 0, 0, 0, 0, 8, 8, 4, 2);
-      using Pointer = std::remove_reference_t<decltype(pointer)>;
-      pointer = isThere && pick(1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0)
-                    ? reinterpret_cast<Pointer>(address)
-                    : nullptr;
+      anyArray(pointer, isThere);
     };
     sample.flags = static_cast<uint32_t>(
         pick(0, 0, 1, KILN_SAMPLE_ADVANCE, KILN_SAMPLE_JOINT, 0x4000));
@@ -279,6 +278,72 @@ private:
     sample.reserved[3] = static_cast<uint64_t>(pick(0, 0, 0, 0, 0, 0, 0, 1));
     return &sample;
   }
+
+  /// An array in device memory; few are null or lie wrong.
+  template <class T> void anyArray(T *&pointer, bool isThere = true) {
+    const uintptr_t address =
+        0x1000000 * (100 + random() % 60) + pick(0, 0, 0, 0, 0, 0, 8, 8, 4, 2);
+    pointer = isThere && pick(1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0)
+                  ? reinterpret_cast<T *>(address)
+                  : nullptr;
+  }
+
+  const void *routeCall() {
+    route = kiln_route_args_init();
+    route.tokens = rows;
+    route.experts = pick(cols, 8, 64, 128);
+    route.top_k = pick(1, 2, 8, 8, 0, 33);
+    route.logits.type = pickType(type, type, KILN_FP32, KILN_E4M3);
+    place(route.logits, route.experts);
+    route.score = static_cast<kiln_router_score>(
+        pick(KILN_SCORE_SOFTMAX, KILN_SCORE_SIGMOID, KILN_SCORE_SIGMOID, 5));
+    route.flags = static_cast<uint32_t>(pick(0, 1, 2, 3, 3, 0x40, 0x200));
+    route.groups = pick(0, 0, 0, 4, 8, 3);
+    route.top_groups = route.groups ? pick(2, 2, 4, 8, 0) : pick(0, 0, 0, 1);
+    route.first_expert = pick(0, 0, 0, 4, -1);
+    route.local_experts = pick(0, 0, 0, 4, route.experts, -1);
+    route.align = pick(0, 0, 1, 128, 8000);
+    route.scale = pick(1, 1, 1, 2, 0);
+    anyArray(route.logit_bias, pick(0, 1));
+    anyArray(route.choice_bias, pick(0, 1));
+    anyArray(route.token_count, pick(0, 0, 1));
+    anyArray(route.index);
+    anyArray(route.ends);
+    anyArray(route.weights);
+    anyArray(route.chosen, pick(0, 1));
+    anyArray(route.sizes, pick(0, 0, 1));
+    route.reserved[5] = static_cast<uint64_t>(pick(0, 0, 0, 0, 0, 0, 0, 1));
+    return &route;
+  }
+
+  const void *combineCall() {
+    combine = kiln_combine_args_init();
+    combine.tokens = rows;
+    combine.cols = cols;
+    combine.top_k = pick(1, 2, 8, 8, 32, 0);
+    combine.epsilon = pick(0, 1, 1, 1, 1, 1, -1);
+    for (kiln_operand *operand :
+         {&combine.x, &combine.y, &combine.shared, &combine.residual,
+          &combine.residual_out, &combine.norm_weight}) {
+      operand->type =
+          pickType(type, type, type, type, type, type, 0, 0, 0, KILN_FP32);
+      place(*operand, cols);
+      if (operand->type == 0 && pick(1, 1, 1, 1, 1, 0))
+        *operand = {};
+    }
+    combine.x.type = type;
+    const bool storesSum = combine.residual.type && combine.norm_weight.type;
+    if (!storesSum && pick(1, 1, 1, 1, 1, 0))
+      combine.residual_out = {};
+    if (storesSum && pick(1, 1, 1, 1, 1, 0))
+      combine.residual_out.type = type;
+    anyArray(combine.weights, pick(0, 1));
+    combine.flags = static_cast<uint32_t>(
+        combine.weights ? pick(0, 0, 1, 1, 3) : pick(0, 0, 0, 0, 1, 4));
+    combine.reserved[2] = static_cast<uint64_t>(pick(0, 0, 0, 0, 0, 0, 0, 1));
+    return &combine;
+  }
+
   const void *prepackCall() {
     prepack = KILN_INIT(kiln_prepack_args);
     prepack.flags = static_cast<uint32_t>(pick(0, 0, 1, 1, 1, 2));
@@ -313,6 +378,8 @@ private:
   kiln_transpose_args transpose;
   kiln_gather_args gather;
   kiln_sample_args sample;
+  kiln_route_args route;
+  kiln_combine_args combine;
   kiln_prepack_args prepack;
   RandomAttention attention;
   RandomRope rope;

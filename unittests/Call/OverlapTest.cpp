@@ -63,6 +63,10 @@ public:
     copy.x.batch_stride = copy.y.batch_stride = 64 * 64;
     gather.y.type = KILN_FP32;
     setSample(sample);
+    setRoute(route);
+    setCombine(combine);
+    setCombine(normCombine);
+    normCombine.norm_weight.type = normCombine.residual_out.type = KILN_BF16;
     prepack.flags = KILN_PREPACK_HAS_ZEROS;
     prepack.n = prepack.k = 64;
     prepack.source = KILN_WEIGHTS_AWQ;
@@ -167,6 +171,15 @@ public:
                 placeOf(sample.logprobs),
                 placeOf(sample.top_tokens),
                 placeOf(sample.top_logprobs)}}};
+    case KILN_FAMILY_ROUTE:
+      return {
+          {&route,
+           {&route.logits.data, placeOf(route.logit_bias),
+            placeOf(route.choice_bias), placeOf(route.token_count),
+            placeOf(route.index), placeOf(route.ends), placeOf(route.weights),
+            placeOf(route.chosen), placeOf(route.sizes)}}};
+    case KILN_FAMILY_COMBINE:
+      return {combineCall(combine), combineCall(normCombine)};
     case KILN_FAMILY_ELEMENTWISE:
       return {{&elementwise,
                {&elementwise.x.data, &elementwise.y.data,
@@ -237,6 +250,27 @@ private:
             {&args.x.data, &args.y.data, placeOf(args.indices),
              placeOf(args.targets)}};
   }
+  static void setRoute(kiln_route_args &args) {
+    args.tokens = args.experts = 64;
+    args.top_k = 4;
+    args.logits.type = KILN_BF16;
+    args.flags = 2 * KILN_ROUTE_HAS_SIZES - KILN_ROUTE_HAS_LOGIT_BIAS;
+  }
+  static void setCombine(kiln_combine_args &args) {
+    args.tokens = args.cols = 64;
+    args.top_k = 4;
+    args.x.type = args.shared.type = args.residual.type = KILN_BF16;
+    args.flags = KILN_COMBINE_HAS_WEIGHTS;
+  }
+  static FullCall combineCall(kiln_combine_args &args) {
+    FullCall call = {&args,
+                     {&args.x.data, &args.y.data, &args.shared.data,
+                      &args.residual.data, placeOf(args.weights)}};
+    if (args.norm_weight.type != KILN_DTYPE_NONE)
+      for (kiln_operand *operand : {&args.norm_weight, &args.residual_out})
+        call.places.push_back(&operand->data);
+    return call;
+  }
   FullCall normCall(kiln_norm_args &args) {
     FullCall call = {&args,
                      {&args.x.data, &args.y.data, &args.weight.data,
@@ -257,6 +291,8 @@ private:
   kiln_rope_args rope = KILN_INIT(kiln_rope_args);
   kiln_gather_args gather = kiln_gather_args_init(), copy = gather;
   kiln_sample_args sample = kiln_sample_args_init();
+  kiln_route_args route = kiln_route_args_init();
+  kiln_combine_args combine = kiln_combine_args_init(), normCombine = combine;
   kiln_prepack_args prepack = KILN_INIT(kiln_prepack_args);
   kiln_elementwise_args elementwise = KILN_INIT(kiln_elementwise_args),
                         quantizing = elementwise;

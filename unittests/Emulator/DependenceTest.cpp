@@ -116,7 +116,12 @@ TEST_CASE("emulated: rows that begin before the grid ahead has ended") {
         {"lanes.t64.l32.i2.r2.v16"}},
        {"sample", "rows=3 vocab=3000 dtype=bf16 advance=1"},
        {"sample", "rows=3 vocab=3000 dtype=fp32 temperature=1 topk=1 topp=1 "
-                  "repetition=1 advance=1 lengths=1"}});
+                  "repetition=1 advance=1 lengths=1"},
+       {"route", "tokens=70 experts=40 topk=5 dtype=fp32 chosen=1"},
+       {"route",
+        "tokens=70 experts=40 topk=5 dtype=bf16 choice_bias=1 sizes=1",
+        {"cluster.t64.i2.n2.c2"}},
+       {"combine", "tokens=9 cols=520 topk=3 dtype=bf16 residual=1 norm=1"}});
 }
 
 TEST_CASE("emulated: attentions that begin before the grid ahead has ended") {

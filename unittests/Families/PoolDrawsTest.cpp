@@ -48,6 +48,8 @@ constexpr const char *kSubjects[] = {
     "rope dtype=bf16 d=128 rotary=128 kcache=1 vcache=1 slots=array",
     "sample dtype=bf16",
     "sample dtype=fp32 temperature=1 topk=1 topp=1",
+    "route dtype=fp32 renorm=1",
+    "combine dtype=bf16 residual=1 norm=1 eps=1e-6",
 };
 
 llvm::Expected<PoolSubject> parseSubject(llvm::StringRef text) {

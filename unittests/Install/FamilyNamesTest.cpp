@@ -18,12 +18,13 @@ namespace {
 
 /// Names that are also common words: only the C function, and a text that
 /// begins with the name, stand for the family.
-const std::set<std::string> kPlainWords = {"gather", "reduce", "rope", "sample",
-                                           "transpose"};
+const std::set<std::string> kPlainWords = {
+    "combine", "gather", "reduce", "rope", "route", "sample", "transpose"};
 
 /// Folders whose names are also common words.
 const std::set<std::string> kPlainFolders = {
-    "gather", "memorypass", "rope", "rows", "sample", "transpose"};
+    "combine", "gather", "memorypass", "rope",
+    "route",   "rows",   "sample",     "transpose"};
 
 std::string lower(std::string text) {
   std::transform(text.begin(), text.end(), text.begin(),
@@ -105,6 +106,8 @@ bool belongsToFamily(const fs::path &root, const std::string &file) {
       "include/kiln/kiln.h",
       "include/kiln/types.h",
       "include/kiln/rows.h",
+      "include/kiln/moe.h",
+      "include/kiln/moe.hpp",
       "include/kiln/launch.h",
       "include/kiln/builders.hpp",
       "include/kiln/problems.hpp",

@@ -132,6 +132,9 @@ static const char *const kProblems[] = {
     "rope tokens=2048 heads=32 kvheads=8 d=128 rotary=128 dtype=bf16 kcache=1 "
     "vcache=1 slots=array page=16 --device h200-sxm",
     "sample rows=64 vocab=128256 dtype=bf16 --device h200-sxm",
+    "route tokens=256 experts=128 topk=8 dtype=bf16 --device h200-sxm",
+    "combine tokens=1024 cols=4096 topk=8 dtype=bf16 residual=1 norm=1 "
+    "--device h200-sxm",
     "elementwise op=silu,mul rows=4096 cols=4096 dtype=bf16 --device h200-sxm",
     "prepack source=gptq n=4096 k=4096 --device h200-sxm",
 };

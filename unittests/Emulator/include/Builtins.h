@@ -250,6 +250,9 @@ template <class T, class V> T atomicAdd(T *to, V value) {
 template <class T, class V> T atomicMax(T *to, V value) {
   return std::exchange(*to, *to < T(value) ? T(value) : *to);
 }
+template <class T, class V> T atomicOr(T *to, V value) {
+  return std::exchange(*to, T(*to | value));
+}
 template <class T, class V> T atomicMin(T *to, V value) {
   return std::exchange(*to, T(value) < *to ? T(value) : *to);
 }

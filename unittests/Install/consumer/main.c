@@ -36,6 +36,8 @@ int main(void) {
   kiln_rope_args rope = KILN_INIT(kiln_rope_args);
   kiln_gather_args gather = kiln_gather_args_init();
   kiln_sample_args sample = kiln_sample_args_init();
+  kiln_route_args route = kiln_route_args_init();
+  kiln_combine_args combine = kiln_combine_args_init();
   kiln_status refusals[] = {kiln_attention(NULL, &attention, NULL, NULL),
                             kiln_attention_merge(NULL, &merge, NULL, NULL),
                             kiln_rms_norm(NULL, &norm, NULL, NULL),
@@ -48,6 +50,8 @@ int main(void) {
                             kiln_rope(NULL, &rope, NULL, NULL),
                             kiln_gather(NULL, &gather, NULL, NULL),
                             kiln_sample(NULL, &sample, NULL, NULL),
+                            kiln_route(NULL, &route, NULL, NULL),
+                            kiln_combine(NULL, &combine, NULL, NULL),
                             kiln_prepack(NULL, &prepack, NULL, NULL)};
   for (size_t i = 0; i < sizeof refusals / sizeof *refusals; ++i)
     failures += check(refusals[i] == KILN_INVALID_ARGUMENT, "null engine");
