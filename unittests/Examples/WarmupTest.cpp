@@ -112,7 +112,7 @@ void checkEqual(std::string_view config, const ModelConfig &model,
   room.pageTokens = options.pageTokens;
   room.cache = cache;
   const StepInputs inputs(gpu, room.step);
-  const Transformer engine(gpu, model, weights, inputs, room,
+  const Transformer engine(gpu, model, Shard(), weights, inputs, room,
                            cacheScales(model, nullptr));
   kiln::ModelOptions served = modelOptions(options);
   if (cache == CacheType::E4m3)
