@@ -173,11 +173,11 @@ typedef struct kiln_gemm_groups {
 /// address, leading dimension and, with batch > 1, stride); it may overlap no
 /// other operand and C in no other way.
 ///
-/// The epilogue is a pointwise chain. It may hold one KILN_POINTWISE_SWIGLU:
-/// the rows of a gate and of an up projection alternate in a weight stored
-/// [n, k]. n, which is even then, stays the width of the product: operands of
-/// links before it have n columns, and D and the operands of links behind it
-/// have n / 2. C is not available with it.
+/// The epilogue is a pointwise chain. It may hold one KILN_POINTWISE_SWIGLU or
+/// KILN_POINTWISE_SWIGLU_CLAMPED: the rows of a gate and of an up projection
+/// alternate in a weight stored [n, k]. n, which is even then, stays the width
+/// of the product: operands of links before it have n columns, and D and the
+/// operands of links behind it have n / 2. C is not available with it.
 ///
 /// alpha and batch must be set: zero means zero. kiln_gemm_args_init() gives
 /// both as 1. KILN_INIT() does not: with alpha set and batch forgotten, the

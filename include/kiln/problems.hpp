@@ -249,6 +249,8 @@ public:
   /// silu(x) * y of columns 2j and 2j + 1: D and what later links read are half
   /// as wide.
   Gemm &swiGlu() noexcept { return link(KILN_POINTWISE_SWIGLU); }
+  /// The same with the clamped activation of gpt-oss.
+  Gemm &swiGluClamped() noexcept { return link(KILN_POINTWISE_SWIGLU_CLAMPED); }
 
   /// Valid while this object lives and is not changed. A chain that is longer
   /// than KILN_MAX_POINTWISE is refused by the call that gets it.

@@ -105,8 +105,9 @@ enum kiln_dtype_value {
 /// One operation of a pointwise chain, which is the epilogue of a GEMM or all
 /// of an elementwise call. Operations work on fp32 values. A vector has an
 /// entry for each column or row. A GEMM takes the operations up to
-/// KILN_POINTWISE_SILU and KILN_POINTWISE_SWIGLU; its others are reserved:
-/// KILN_UNSUPPORTED. An elementwise chain takes all but KILN_POINTWISE_SWIGLU.
+/// KILN_POINTWISE_SILU and those from KILN_POINTWISE_SWIGLU on; its others are
+/// reserved: KILN_UNSUPPORTED. An elementwise chain takes those before
+/// KILN_POINTWISE_SWIGLU.
 typedef int32_t kiln_pointwise_op;
 enum kiln_pointwise_op_value {
   KILN_POINTWISE_NONE = 0,
@@ -123,7 +124,10 @@ enum kiln_pointwise_op_value {
   KILN_POINTWISE_ROW_SCALE = 110,    ///< x * vector[row]
   /// silu(x) * y of columns 2j (x) and 2j + 1 (y) becomes column j: later links
   /// and D have half as many columns.
-  KILN_POINTWISE_SWIGLU = 120
+  KILN_POINTWISE_SWIGLU = 120,
+  /// The SwiGLU of gpt-oss: g * sigmoid(1.702 g) * (u + 1), with g = min(x, 7)
+  /// and u = y clamped to -7 to 7. Otherwise as KILN_POINTWISE_SWIGLU.
+  KILN_POINTWISE_SWIGLU_CLAMPED = 130
 };
 
 /// Which runs must give the same bits for the same inputs.

@@ -49,6 +49,9 @@ constexpr double kLog2E = 1.4426950408889634074;
 
 } // namespace detail
 
+/// The constants of SwiGluClamped (gpt-oss).
+constexpr double kClampedAlpha = 1.702, kClampedLimit = 7;
+
 /// x * Phi(x), with the exact error function.
 template <class Value> Value geluErf(Value x) {
   constexpr Value kInvSqrt2 = Value(0.70710678118654752440);
@@ -118,11 +121,33 @@ Value applyPointwise(Value x, Value operand) {
   }
 }
 
+/// The factors of a link that joins columns: the activation of the even
+/// column's \p x, and what the odd column's \p y becomes.
+template <PointwiseOp kOp, class Value> Value gateOf(Value x) {
+  if constexpr (kOp == PointwiseOp::SwiGlu)
+    return applyPointwise<PointwiseOp::Silu>(x, Value(0));
+  else {
+    static_assert(kOp == PointwiseOp::SwiGluClamped, "no join of columns");
+    constexpr Value kSlope = Value(-detail::kLog2E * kClampedAlpha);
+    x = x > Value(kClampedLimit) ? Value(kClampedLimit) : x; // keeps NaN
+    return detail::overOnePlusExp2(x, x * kSlope);
+  }
+}
+template <PointwiseOp kOp, class Value> Value upOf(Value y) {
+  if constexpr (kOp == PointwiseOp::SwiGluClamped) {
+    constexpr Value kMost = Value(kClampedLimit);
+    y = y > kMost ? kMost : y; // keeps NaN
+    return (y < -kMost ? -kMost : y) + Value(1);
+  } else {
+    return y;
+  }
+}
+
 /// The result of a link that joins columns, for the even column's \p x and the
 /// odd column's \p y.
 template <PointwiseOp kOp, class Value> Value joinColumns(Value x, Value y) {
-  static_assert(kOp == PointwiseOp::SwiGlu, "no operation on two columns");
-  return applyPointwise<PointwiseOp::Silu>(x, Value(0)) * y;
+  static_assert(joinsColumns(kOp), "no operation on two columns");
+  return gateOf<kOp>(x) * upOf<kOp>(y);
 }
 
 /// The operands of one element, indexed by link; links without operand ignore
@@ -192,7 +217,8 @@ Value applyChain(Value x, Value bias, Value residual) {
   return applyChain<kChain>(x, sharedOperands<kChain>(bias, residual));
 }
 
-/// A bound of all activations' slopes: 1.1289 for gelu, 1.0999 for silu.
+/// A bound of all activations' slopes: 1.1289 for gelu, 1.0999 for silu and for
+/// the gate of SwiGluClamped, which is a scaled silu.
 constexpr double kSteepest = 1.13;
 
 /// Bounds the error behind the links [kFirst, kLast), given an error of
@@ -219,9 +245,8 @@ double chainErrorScale(double scale, const LinkOperands<double> &operands) {
 /// slope of the activation in the even column's factor.
 template <PointwiseOp kOp>
 double joinErrorScale(double x, double y, double scaleX, double scaleY) {
-  static_assert(kOp == PointwiseOp::SwiGlu, "no operation on two columns");
-  double silu = applyPointwise<PointwiseOp::Silu>(x, 0.0);
-  return kSteepest * scaleX * fabs(y) + fabs(silu) * scaleY;
+  return kSteepest * scaleX * fabs(upOf<kOp>(y)) +
+         fabs(gateOf<kOp>(x)) * scaleY;
 }
 
 } // namespace kiln

@@ -107,7 +107,7 @@ enum class CacheHint : int {
 };
 
 /// One link of a pointwise chain. It acts on fp32 values element by element,
-/// except SwiGlu, behind which there are half as many columns.
+/// except those of SwiGLU, behind which there are half as many columns.
 enum class PointwiseOp : int {
   None = 0,
   Bias = 10,     ///< x + vector[column]
@@ -122,6 +122,8 @@ enum class PointwiseOp : int {
   ColumnScale = 100, ///< x * vector[column]
   RowScale = 110,    ///< x * vector[row]
   SwiGlu = 120,      ///< silu(x) * y of columns 2j and 2j + 1 becomes column j
+  /// g * sigmoid(1.702 g) * (u + 1) of g = min(x, 7) and u = y within +-7
+  SwiGluClamped = 130,
 };
 
 /// The shape of the operand that a link reads.
@@ -154,7 +156,7 @@ constexpr bool hasOperand(PointwiseOp op) {
 
 /// True when \p op makes one column of two neighbouring ones.
 constexpr bool joinsColumns(PointwiseOp op) {
-  return op == PointwiseOp::SwiGlu;
+  return op == PointwiseOp::SwiGlu || op == PointwiseOp::SwiGluClamped;
 }
 
 /// A bounded chain of pointwise operations, applied first to last. Structural:

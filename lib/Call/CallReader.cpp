@@ -32,7 +32,9 @@ static_assert(KILN_POINTWISE_NONE == int(PointwiseOp::None) &&
               KILN_POINTWISE_COLUMN_SCALE == int(PointwiseOp::ColumnScale) &&
               KILN_POINTWISE_ROW_SCALE == int(PointwiseOp::RowScale) &&
               KILN_POINTWISE_SWIGLU == int(PointwiseOp::SwiGlu) &&
-              KILN_POINTWISE_SWIGLU < kLinkCodes);
+              KILN_POINTWISE_SWIGLU_CLAMPED ==
+                  int(PointwiseOp::SwiGluClamped) &&
+              KILN_POINTWISE_SWIGLU_CLAMPED < kLinkCodes);
 static_assert(KILN_MAX_POINTWISE == PointwiseChain::kMaxOps);
 
 /// Returns \p text with keys of \p schema replaced by their names in the

@@ -53,7 +53,8 @@ static llvm::StringRef enumeratorOf(PointwiseOp op) {
       {RowBias, "RowBias"},
       {ColumnScale, "ColumnScale"},
       {RowScale, "RowScale"},
-      {SwiGlu, "SwiGlu"}};
+      {SwiGlu, "SwiGlu"},
+      {SwiGluClamped, "SwiGluClamped"}};
   return nameIn(kNames, op, "None");
 }
 

@@ -54,6 +54,9 @@ TEST_CASE("emulated: what the epilogue of groups reads") {
   checkGroups("m=300 n=128 k=64 batch=4 dtype=bf16 layout=NT groups=ends "
               "row_weights=1 pointwise=swiglu",
               {kNaive, kMma, kRows, kTurns});
+  checkGroups("m=300 n=128 k=64 batch=4 dtype=bf16 layout=NT groups=ends "
+              "gather=1 divisor=3 pointwise=bias,swiglu_clamped",
+              {kNaive, kMma, kRows});
   // A pair of activations that share a reciprocal ends with its group.
   checkGroups("m=300 n=128 k=64 batch=7 dtype=bf16 layout=NT groups=ends "
               "row_weights=1 pointwise=silu",

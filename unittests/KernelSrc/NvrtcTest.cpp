@@ -73,6 +73,8 @@ TEST_CASE("a sample of every template compiles for every architecture") {
       "gemm m=100 n=100 k=100 dtype=fp32 compute=tf32 layout=TN",
       "gemm m=100 n=101 k=102 dtype=fp32 layout=NT pointwise=bias",
       "gemm m=64 n=512 k=512 dtype=bf16 layout=NT pointwise=swiglu",
+      "gemm m=64 n=512 k=512 dtype=bf16 layout=NT "
+      "pointwise=bias,swiglu_clamped",
       "gemm m=33 n=78 k=131 dtype=fp16 layout=NT out=fp32 "
       "pointwise=bias,swiglu,residual",
       "gemm m=33 n=78 k=132 dtype=fp32 compute=tf32 layout=NN "

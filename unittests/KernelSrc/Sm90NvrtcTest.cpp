@@ -173,6 +173,8 @@ TEST_CASE("the first choices of every kind of signature compile clean") {
         "gemm m=64 n=4096 k=4096 dtype=bf16 layout=NT "
         "pointwise=bias,gelu_tanh,residual",
         "gemm m=4096 n=8192 k=4096 dtype=bf16 layout=NT pointwise=swiglu",
+        "gemm m=4096 n=8192 k=4096 dtype=bf16 layout=NT "
+        "pointwise=bias,swiglu_clamped",
         "gemm m=2048 n=4096 k=4096 dtype=bf16 layout=NT out=fp32 "
         "pointwise=bias,swiglu,residual",
         "gemm m=4096 n=4096 k=4096 dtype=bf16 layout=NT out=fp32",

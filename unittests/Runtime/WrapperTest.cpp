@@ -179,6 +179,8 @@ TEST_CASE("a gemm's builder keeps the order of its chain") {
                    .residual(nullptr, 4)) ==
         "gemm m=3 n=8 k=16 dtype=bf16 layout=NT "
         "pointwise=bias,swiglu,residual");
+  CHECK(textOf(kiln::Gemm(KILN_BF16, 3, 8, 16).swiGluClamped()) ==
+        "gemm m=3 n=8 k=16 dtype=bf16 pointwise=swiglu_clamped");
 }
 
 TEST_CASE("a gemm's scales follow their matrices through a batch") {

@@ -199,7 +199,8 @@ private:
     add("bias", 40);
     add(draws.pick({"relu", "gelu_erf", "gelu_tanh", "silu"}), 20);
     bool hasResidual = add("residual", 30);
-    return fmt::format(" pointwise={}swiglu{}", before, behind) +
+    const char *join = draws.pick({"swiglu", "swiglu", "swiglu_clamped"});
+    return fmt::format(" pointwise={}{}{}", before, join, behind) +
            (hasResidual ? draws.padded("ldr", residualCols) : "");
   }
 

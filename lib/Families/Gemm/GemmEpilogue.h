@@ -41,7 +41,8 @@ inline constexpr FieldName kGemmPointwiseNames[] = {
     {int64_t(PointwiseOp::GeluErf), "gelu_erf"},
     {int64_t(PointwiseOp::GeluTanh), "gelu_tanh"},
     {int64_t(PointwiseOp::Silu), "silu"},
-    {int64_t(PointwiseOp::SwiGlu), "swiglu"}};
+    {int64_t(PointwiseOp::SwiGlu), "swiglu"},
+    {int64_t(PointwiseOp::SwiGluClamped), "swiglu_clamped"}};
 
 template <class P> void GemmEpilogue::read(const int64_t *values, P &p) {
   p.pointwise = decodeChain(values[GemmField::Pointwise]);

@@ -408,8 +408,9 @@ template <Number N> void Sm90Model<N>::computeEpilogue() {
   const double matrices =
       signature.readsC + signature.pointwise.contains(PointwiseOp::Residual);
   double activations = 0;
-  for (PointwiseOp op : {PointwiseOp::GeluTanh, PointwiseOp::GeluErf,
-                         PointwiseOp::Silu, PointwiseOp::SwiGlu})
+  for (PointwiseOp op :
+       {PointwiseOp::GeluTanh, PointwiseOp::GeluErf, PointwiseOp::Silu,
+        PointwiseOp::SwiGlu, PointwiseOp::SwiGluClamped})
     activations += signature.pointwise.contains(op);
   const int atOnce = config.pingPong ? 1 : config.consumers;
   // Rows that are shifted cost several times as much (1000 x 7777 x 2664 on an

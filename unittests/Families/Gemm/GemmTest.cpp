@@ -137,6 +137,8 @@ TEST_CASE("swiglu is refused where it means nothing") {
         "gemm: n=7 is odd, swiglu joins columns in pairs");
   CHECK(message("n=8 pointwise=swiglu,relu,swiglu") ==
         "gemm: pointwise has more than one swiglu");
+  CHECK(message("n=8 pointwise=swiglu,swiglu_clamped") ==
+        "gemm: pointwise has more than one swiglu");
   CHECK(message("n=8 pointwise=swiglu beta=0.5") ==
         "gemm: beta is set with swiglu, which takes no C");
   CHECK(message("n=8 pointwise=swiglu ldd=3") ==
@@ -163,6 +165,10 @@ TEST_CASE("the translation unit of a swiglu differs in chain and name only") {
   size_t at = swiGlu.find("SwiGlu");
   REQUIRE(at != std::string::npos);
   CHECK(swiGlu.replace(at, 6, "Silu") == source("bias,silu"));
+  std::string clamped = source("bias,swiglu_clamped");
+  at = clamped.find("SwiGluClamped");
+  REQUIRE(at != std::string::npos);
+  CHECK(clamped.replace(at, 13, "Silu") == source("bias,silu"));
 }
 
 TEST_CASE("alignment classes follow leading dimensions and the promise") {
