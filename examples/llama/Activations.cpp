@@ -1,8 +1,10 @@
 //===- Activations.cpp ----------------------------------------------------===//
 #include "Activations.h"
 
+#include "MemoryNeeds.h"
 #include "RopeTable.h"
 
+#include <algorithm>
 #include <vector>
 
 namespace llama {
@@ -25,21 +27,24 @@ Activations::Activations(const Gpu &gpu, const ModelConfig &model,
   normed = make(tokens, model.hiddenSize);
   heads = make(tokens, model.qRows() + 2 * model.kvRows());
   attended = make(tokens, model.qRows());
-  inner = make(tokens, model.intermediateSize);
+  inner = make(tokens, innerRow(model));
   const bool hasBlocks = plan.hasProductOf(WeightType::E4m3Blocks);
   if (hasBlocks)
-    gateUp = make(tokens, 2 * model.intermediateSize);
+    gateUp = make(tokens, 2 * innerRow(model));
   if (hasBlocks || plan.hasProductOf(WeightType::E4m3Rows)) {
-    const auto makeScales = [&](int64_t columns) {
-      const int64_t count =
-          hasBlocks ? (columns + kScaleBlock - 1) / kScaleBlock : 1;
-      return make(tokens, count, sizeof(float));
+    const auto scalesOf = [&](int64_t columns) {
+      return hasBlocks ? (columns + kScaleBlock - 1) / kScaleBlock : 1;
     };
     quantAttended = make(tokens, model.qRows(), 1);
-    quantInner = make(tokens, model.intermediateSize, 1);
-    normedScales = makeScales(model.hiddenSize);
-    attendedScales = makeScales(model.qRows());
-    innerScales = makeScales(model.intermediateSize);
+    quantInner = make(tokens, innerRow(model), 1);
+    normedScales = make(tokens, scalesOf(model.hiddenSize), sizeof(float));
+    attendedScales = make(tokens, scalesOf(model.qRows()), sizeof(float));
+    int64_t most = 0;
+    for (const InnerShape &shape : innerShapes(model))
+      most = std::max(most, shape.rows * scalesOf(shape.columns));
+    innerScales = make(tokens, most, sizeof(float));
+    if (model.experts.count > 0)
+      quantNormed = make(tokens, model.hiddenSize, 1);
   }
   lastRows = make(sequences, model.hiddenSize);
   logits = make(sequences, model.vocabSize, sizeof(float));
@@ -51,6 +56,36 @@ Activations::Activations(const Gpu &gpu, const ModelConfig &model,
   const std::vector<float> angles = ropeTable(model, room.positions);
   table = make(room.positions, model.rotaryDim, sizeof(float));
   table.upload(angles.data(), angles.size() * sizeof(float));
+  if (const ExpertConfig &experts = model.experts; experts.count > 0) {
+    const int64_t choices = tokens * experts.perToken;
+    routing.logits = make(tokens, experts.count, sizeof(float));
+    routing.index = make(choices, 1, sizeof(int32_t));
+    routing.ends = make(experts.count, 1, sizeof(int32_t));
+    routing.weights = make(choices, 1, sizeof(float));
+    routing.results = make(choices, model.hiddenSize);
+  }
+}
+
+bool readsQuantized(const Linear &weight) {
+  return activationOf(weight.format.type) != ActivationType::Bf16;
+}
+
+Activation Activations::normedFor(const Linear &next) const {
+  // One of all experts does not read what the norm writes.
+  const bool isOfExperts = next.isOfExperts && readsQuantized(next);
+  const DeviceMemory &x = isOfExperts ? quantNormed : normed;
+  return {x.address(), activationOf(next.format.type), normedScales.address()};
+}
+
+Activation Activations::attendedFor(const Linear &next) const {
+  const DeviceMemory &x = readsQuantized(next) ? quantAttended : attended;
+  return {x.address(), activationOf(next.format.type),
+          attendedScales.address()};
+}
+
+Activation Activations::innerFor(const Linear &next) const {
+  const DeviceMemory &x = readsQuantized(next) ? quantInner : inner;
+  return {x.address(), activationOf(next.format.type), innerScales.address()};
 }
 
 } // namespace llama

@@ -3,6 +3,7 @@
 #define KILN_EXAMPLES_LLAMA_ACTIVATIONS_H
 
 #include "Gpu.h"
+#include "Linear.h"
 #include "ModelConfig.h"
 #include "Pass.h"
 #include "WeightPlan.h"
@@ -20,9 +21,11 @@ struct Activations {
   DeviceMemory hidden;
   DeviceMemory normed; ///< bf16, or e4m3 with scales
   DeviceMemory heads;  ///< q, k and v of a token
-  DeviceMemory attended, inner;
-  DeviceMemory gateUp;                    ///< gate, then up, of a token
-  DeviceMemory quantAttended, quantInner; ///< e4m3
+  DeviceMemory attended;
+  DeviceMemory inner;  ///< between gate and up, and down
+  DeviceMemory gateUp; ///< gate, then up, of a token
+  /// e4m3. That of normed is for experts, whose router reads bf16.
+  DeviceMemory quantNormed, quantAttended, quantInner;
   DeviceMemory normedScales, attendedScales, innerScales; ///< fp32
   DeviceMemory lastRows;                                  ///< of normed
   DeviceMemory logits;                                    ///< fp32
@@ -31,7 +34,36 @@ struct Activations {
   DeviceMemory ownLogits, gatheredLogits;
   DeviceMemory chosen; ///< int32
   DeviceMemory table;  ///< of rotary angles, fp32 [positions][rotaryDim]
+
+  /// Rows of layers with experts. A choice is a token and one of its experts.
+  struct Routing {
+    DeviceMemory logits;  ///< fp32 [tokens][experts]
+    DeviceMemory index;   ///< int32 [choices]: the choice of each sorted row
+    DeviceMemory ends;    ///< int32 [experts]: the row behind those of each
+    DeviceMemory weights; ///< fp32 [choices]
+    DeviceMemory results; ///< [choices][hidden]
+  };
+  Routing routing;
+
+  /// The rows that products with \p next read.
+  Activation normedFor(const Linear &next) const;
+  Activation attendedFor(const Linear &next) const;
+  Activation innerFor(const Linear &next) const;
 };
+
+/// Whether products with \p weight read e4m3 activations.
+bool readsQuantized(const Linear &weight);
+
+/// \p call, a builder over rows, writes \p y. It may begin before the kernel
+/// ahead has ended.
+template <class Call> void writeTo(const Activation &y, Call &call) {
+  call.y(reinterpret_cast<void *>(y.address)).dependent();
+  auto *scales = reinterpret_cast<void *>(y.scales);
+  if (y.type == ActivationType::E4m3Rows)
+    call.quantized(KILN_E4M3, scales);
+  else if (y.type == ActivationType::E4m3Blocks)
+    call.blockQuantized(KILN_E4M3, scales);
+}
 
 } // namespace llama
 

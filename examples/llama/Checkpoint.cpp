@@ -113,4 +113,15 @@ const Tensor &Checkpoint::tensor(std::string_view name) const {
   return found->second;
 }
 
+Tensor Checkpoint::take(std::string_view name) {
+  const Tensor taken = tensor(name);
+  byName.erase(byName.find(name));
+  return taken;
+}
+
+void Checkpoint::put(const std::string &name, const Tensor &tensor) {
+  if (!byName.emplace(name, tensor).second)
+    throw Error(tensorSource(source, name) + ": is there in two forms");
+}
+
 } // namespace llama

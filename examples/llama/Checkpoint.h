@@ -53,6 +53,15 @@ public:
     return byName;
   }
 
+  bool has(std::string_view name) const { return byName.count(name) != 0; }
+
+  /// Removes a tensor, whose data stays. Throws Error if it is not there.
+  Tensor take(std::string_view name);
+
+  /// Adds \p tensor, whose data lies in one of the files. Throws Error if there
+  /// is one of that name.
+  void put(const std::string &name, const Tensor &tensor);
+
   const std::string &path() const { return source; }
 
 private:

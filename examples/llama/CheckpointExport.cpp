@@ -7,6 +7,7 @@
 #include "Parallel.h"
 #include "RandomWeights.h"
 #include "SafetensorsWriter.h"
+#include "StoredExperts.h"
 #include "WeightPlan.h"
 
 #include <algorithm>
@@ -52,22 +53,50 @@ public:
 
   void write(const PlannedMatrix &matrix) {
     std::unique_ptr<HostMatrix> host;
-    if (matrix.format.type != WeightType::Bf16)
+    if (matrix.format.type != WeightType::Bf16 &&
+        matrix.format.type != WeightType::Fp32)
       host = std::make_unique<HostMatrix>(model, source, matrix);
     for (const PlacedTensor &part : matrix.parts) {
       if (host) {
-        writeRows(part, [&](int64_t row, float *out) {
+        writePart(part, [&](int64_t row, float *out) {
           host->readRow(part.targetRow + row * part.rowStep, out);
         });
         continue;
       }
       const auto weight = openWeight(model, source, part.spec);
-      writeRows(part,
+      writePart(part,
                 [&](int64_t row, float *out) { weight->readRow(row, out); });
     }
   }
 
 private:
+  template <class Read>
+  void writePart(const PlacedTensor &part, const Read &read) {
+    if (isOfAllExperts(part.spec))
+      writeExperts(part.spec, read);
+    else
+      writeRows(part, read);
+  }
+
+  /// [experts, k, n], of rows [experts * n, k].
+  template <class Read>
+  void writeExperts(const WeightSpec &spec, const Read &read) {
+    const int64_t k = spec.shape[1], n = spec.shape[2];
+    piece.resize(static_cast<size_t>(k * n));
+    for (int64_t expert = 0; expert < spec.shape[0]; ++expert) {
+      constexpr int64_t kRows = 64; // a thread takes at a time
+      inParallel(n, kRows, [&](int64_t from, int64_t to) {
+        std::vector<float> row(static_cast<size_t>(k));
+        for (int64_t r = from; r < to; ++r) {
+          read(expert * n + r, row.data());
+          for (int64_t i = 0; i < k; ++i)
+            piece[static_cast<size_t>(i * n + r)] = roundToBf16(row[i]);
+        }
+      });
+      writer.write(piece.data(), piece.size() * sizeof(uint16_t));
+    }
+  }
+
   template <class Read>
   void writeRows(const PlacedTensor &part, const Read &read) {
     const int64_t columns = part.columns;

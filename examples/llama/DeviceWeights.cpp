@@ -17,14 +17,17 @@ public:
     return index == PlannedLayer::kNone ? 0 : base + plan.matrices[index].data;
   }
   Linear linear(size_t index) const {
+    if (index == PlannedLayer::kNone)
+      return {};
     const PlannedMatrix &matrix = plan.matrices[index];
     Linear linear;
     linear.rows = matrix.rows;
     linear.columns = matrix.columns;
+    linear.groups = matrix.groups;
+    linear.isTransposed = matrix.isTransposed;
     linear.format = matrix.format;
     linear.data = base + matrix.data;
-    const WeightBytes bytes =
-        bytesOf(matrix.format, matrix.rows, matrix.columns);
+    const WeightBytes bytes = matrix.bytes();
     linear.scales = bytes.scales ? base + matrix.scales : 0;
     linear.zeros = bytes.zeros ? base + matrix.zeros : 0;
     return linear;
@@ -37,9 +40,17 @@ public:
     layer.qNorm = vector(planned.qNorm);
     layer.kNorm = vector(planned.kNorm);
     layer.output = linear(planned.output);
+    layer.outputBias = vector(planned.outputBias);
     layer.postNorm = vector(planned.postNorm);
+    layer.sinks = vector(planned.sinks);
+    layer.router = linear(planned.router);
+    layer.routerBias = vector(planned.routerBias);
+    layer.gateUpBias = vector(planned.gateUpBias);
+    layer.downBias = vector(planned.downBias);
     layer.gateUp = linear(planned.gateUp);
     layer.down = linear(planned.down);
+    for (Linear *weight : {&layer.gateUp, &layer.down})
+      weight->isOfExperts = layer.hasExperts();
     return layer;
   }
 

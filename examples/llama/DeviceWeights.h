@@ -25,9 +25,15 @@ struct LayerWeights {
   DeviceAddress qkvBias = 0; ///< 0: none
   DeviceAddress qNorm = 0, kNorm = 0;
   Linear output;
+  DeviceAddress outputBias = 0; ///< 0: none
+  DeviceAddress sinks = 0;      ///< fp32 [heads]; 0: none
   DeviceAddress postNorm = 0;
-  Linear gateUp;
-  Linear down;
+  Linear router;                ///< no rows: the layer has no experts
+  DeviceAddress routerBias = 0; ///< fp32 [experts]; 0: none
+  Linear gateUp, down;          ///< of all experts
+  DeviceAddress gateUpBias = 0, downBias = 0; ///< [experts, n]; 0: none
+
+  bool hasExperts() const { return router.rows != 0; }
 };
 
 /// Owns the memory. Immutable once made.

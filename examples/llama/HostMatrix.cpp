@@ -3,6 +3,7 @@
 
 #include "Error.h"
 #include "LowPrecision.h"
+#include "Mxfp4.h"
 #include "Parallel.h"
 #include "RandomWeights.h"
 
@@ -57,6 +58,12 @@ static uint16_t quantizeGroup(const float *values, int64_t count,
 
 void quantizeRow(const WeightFormat &format, int64_t count, const float *row,
                  const QuantizedRow &out) {
+  if (format.type == WeightType::Mxfp4) {
+    for (int64_t first = 0; first < count; first += kMxfp4Group)
+      quantizeMxfp4(row + first, out.codes + first / 2,
+                    static_cast<uint8_t *>(out.scales) + first / kMxfp4Group);
+    return;
+  }
   if (format.type != WeightType::Int4) {
     const float scale = e4m3ScaleFor(greatestOf(row, count));
     *static_cast<float *>(out.scales) = scale;
@@ -105,7 +112,7 @@ HostMatrix::HostMatrix(const ModelConfig &model, const WeightSource &source,
 static int64_t scaleColumns(const WeightFormat &format, int64_t columns) {
   if (format.type == WeightType::E4m3Blocks)
     return kScaleBlock;
-  if (format.type == WeightType::Int4)
+  if (format.type == WeightType::Int4 || format.type == WeightType::Mxfp4)
     return format.groupSize ? format.groupSize : columns;
   return 1;
 }

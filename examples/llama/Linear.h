@@ -31,6 +31,11 @@ struct Activation {
 /// its format has none.
 struct Linear {
   int64_t rows = 0, columns = 0;
+  /// Weights of rows / groups rows each that follow each other, of experts. A
+  /// product with several gets the groups of its rows afterwards.
+  int64_t groups = 1;
+  bool isOfExperts = false;  ///< also with one expert
+  bool isTransposed = false; ///< W^T is stored, in bf16
   WeightFormat format;
   DeviceAddress data = 0, scales = 0, zeros = 0;
 
@@ -38,6 +43,10 @@ struct Linear {
   /// the weight. y is packed rows, of bf16 until outputType() says else. The
   /// launch may begin before the kernel ahead of it has ended.
   kiln::Gemm product(int64_t m, const Activation &x, DeviceAddress y) const;
+
+  /// Elements of x and of y, of one expert.
+  int64_t inputs() const { return isTransposed ? rows / groups : columns; }
+  int64_t outputs() const { return isTransposed ? columns : rows / groups; }
 };
 
 } // namespace llama

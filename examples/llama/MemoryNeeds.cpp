@@ -4,6 +4,7 @@
 #include "Bytes.h"
 #include "Error.h"
 
+#include <algorithm>
 #include <string>
 
 namespace llama {
@@ -21,20 +22,40 @@ uint64_t cacheBytes(const ModelConfig &model, CacheType type, int64_t tokens) {
          product(model.kvRows(), 1);
 }
 
+std::vector<InnerShape> innerShapes(const ModelConfig &model) {
+  std::vector<InnerShape> shapes;
+  const int64_t ofExperts = model.expertLayers();
+  if (ofExperts < model.layers)
+    shapes.push_back({1, model.intermediateSize});
+  if (ofExperts > 0)
+    shapes.push_back({model.experts.perToken, model.experts.innerSize});
+  return shapes;
+}
+
+int64_t innerRow(const ModelConfig &model) {
+  int64_t most = 0;
+  for (const InnerShape &shape : innerShapes(model))
+    most = std::max(most, shape.rows * shape.columns);
+  return most;
+}
+
 MemoryNeeds memoryNeeds(const ModelConfig &model, const WeightPlan &plan,
                         const EngineRoom &room) {
   MemoryNeeds needs;
   needs.weights = plan.bytes;
+  const int64_t inner = innerRow(model);
   int64_t ofToken = 2 * model.hiddenSize + 2 * model.qRows() +
-                    2 * model.kvRows() + model.intermediateSize;
+                    2 * model.kvRows() + inner +
+                    model.experts.perToken * model.hiddenSize;
   const bool hasBlocks = plan.hasProductOf(WeightType::E4m3Blocks);
   if (hasBlocks) // gate and up, each
-    ofToken += 2 * model.intermediateSize;
-  needs.activations = kElement * product(room.tokens, ofToken) +
-                      sizeof(float) * product(room.sequences, model.vocabSize);
+    ofToken += 2 * inner;
+  needs.activations =
+      kElement * product(room.tokens, ofToken) +
+      sizeof(float) * product(room.tokens, model.experts.count) +
+      sizeof(float) * product(room.sequences, model.vocabSize);
   if (hasBlocks || plan.hasProductOf(WeightType::E4m3Rows))
-    needs.activations +=
-        product(room.tokens, model.qRows() + model.intermediateSize);
+    needs.activations += product(room.tokens, model.qRows() + inner);
   needs.pages = room.pages == 0 ? kLeastPages : room.pages;
   needs.cache = cacheBytes(model, room.cache, needs.pages * room.pageTokens);
   return needs;

@@ -13,11 +13,22 @@
 #include "WeightPlan.h"
 
 #include <cstdint>
+#include <vector>
 
 namespace llama {
 
 /// Keys and values of \p tokens tokens, in all layers.
 uint64_t cacheBytes(const ModelConfig &model, CacheType type, int64_t tokens);
+
+/// A token's part of the matrix between the products of an MLP: one row, or
+/// with experts a row for each that it chooses.
+struct InnerShape {
+  int64_t rows = 0, columns = 0;
+};
+/// The shapes in layers without and with experts, as far as there are any.
+std::vector<InnerShape> innerShapes(const ModelConfig &model);
+/// Elements of the largest.
+int64_t innerRow(const ModelConfig &model);
 
 /// Lower bounds: kernels, workspace and the driver's own memory come on top.
 struct MemoryNeeds {

@@ -3,6 +3,7 @@
 
 #include "ConfigReader.h"
 #include "Error.h"
+#include "ExpertConfig.h"
 #include "RopeConfig.h"
 
 #include <filesystem>
@@ -37,7 +38,10 @@ constexpr ArchitectureName kArchitectures[] = {
     {Architecture::Llama, "llama", "LlamaForCausalLM"},
     {Architecture::Mistral, "mistral", "MistralForCausalLM"},
     {Architecture::Qwen2, "qwen2", "Qwen2ForCausalLM"},
-    {Architecture::Qwen3, "qwen3", "Qwen3ForCausalLM"}};
+    {Architecture::Qwen3, "qwen3", "Qwen3ForCausalLM"},
+    {Architecture::Mixtral, "mixtral", "MixtralForCausalLM"},
+    {Architecture::Qwen3Moe, "qwen3_moe", "Qwen3MoeForCausalLM"},
+    {Architecture::GptOss, "gpt_oss", "GptOssForCausalLM"}};
 
 /// The architecture by model_type and architectures, of which one may be
 /// absent. A classifier or an embedding model has the same model_type, but no
@@ -60,18 +64,17 @@ Architecture readArchitecture(const ConfigReader &config) {
       return name.architecture;
   throw Error(config.name() + ": model_type \"" + printable(modelType) +
               "\" with class \"" + printable(className) +
-              "\" is not supported (llama, mistral, qwen2 and qwen3 for causal "
-              "language models are)");
+              "\" is not supported (llama, mistral, qwen2, qwen3, mixtral, "
+              "qwen3_moe and gpt_oss for causal language models are)");
 }
 
 /// Keys that would change the results.
 void refuseUnsupported(const ConfigReader &config) {
   for (const char *key :
-       {"num_experts", "num_local_experts", "num_experts_per_tok",
-        "moe_intermediate_size", "attn_logit_softcapping",
-        "final_logit_softcapping", "query_pre_attn_scalar",
-        "embedding_multiplier", "residual_multiplier", "attention_multiplier",
-        "logits_scaling", "no_rope_layers", "dual_chunk_attention_config"})
+       {"attn_logit_softcapping", "final_logit_softcapping",
+        "query_pre_attn_scalar", "embedding_multiplier", "residual_multiplier",
+        "attention_multiplier", "logits_scaling", "no_rope_layers",
+        "dual_chunk_attention_config"})
     if (config.find(key))
       config.refuse(key, "which is not supported");
   if (config.boolean("use_mrope", false))
@@ -83,33 +86,60 @@ void refuseUnsupported(const ConfigReader &config) {
     config.refuse("hidden_act", "only silu is supported");
 }
 
-/// Refuses sliding windows that some layer would use; models that only name a
-/// width for them pass.
-void refuseWindows(const ConfigReader &config, const ModelConfig &model) {
-  if (const Json *types = config.find("layer_types")) {
-    if (!types->is_array() ||
-        types->size() != static_cast<size_t>(model.layers))
-      config.refuse("layer_types", "expected an array with the types of " +
-                                       std::to_string(model.layers) +
-                                       " layers");
-    for (const Json &type : *types)
-      if (type != "full_attention")
-        config.refuse("layer_types", "only full_attention is supported");
-    return;
+/// The keys that a query sees in layers with a window; 0 where no layer can
+/// have one. A window as long as the longest sequence hides no key.
+int64_t readWindow(const ConfigReader &config, const ModelConfig &model) {
+  const int64_t window =
+      config.integer("sliding_window", 0, INT64_MAX,
+                     model.architecture == Architecture::GptOss ? 128 : 0);
+  return window < model.maxPositions ? window : 0;
+}
+
+/// Which layers have a window, from layer_types.
+std::vector<bool> readLayerTypes(const ConfigReader &config, const Json &types,
+                                 int64_t layers) {
+  if (!types.is_array() || types.size() != static_cast<size_t>(layers))
+    config.refuse("layer_types", "expected an array with the types of " +
+                                     std::to_string(layers) + " layers");
+  std::vector<bool> windowed;
+  for (const Json &type : types) {
+    if (type != "full_attention" && type != "sliding_attention")
+      config.refuse("layer_types", "only full_attention and sliding_attention "
+                                   "are supported");
+    windowed.push_back(type == "sliding_attention");
   }
-  // A window as long as the longest sequence hides no key.
-  const bool narrow =
-      config.find("sliding_window") &&
-      config.integer("sliding_window", 0, INT64_MAX) < model.maxPositions;
-  bool used = narrow;
-  if (model.architecture == Architecture::Qwen2 ||
-      model.architecture == Architecture::Qwen3)
+  return windowed;
+}
+
+/// Which layers have a window, where layer_types does not say it.
+bool hasWindow(const ConfigReader &config, Architecture architecture,
+               int64_t layer) {
+  switch (architecture) {
+  case Architecture::Qwen2:
+  case Architecture::Qwen3:
     // Layers from max_window_layers on have the window (configuration_qwen2.py,
     // whose default is 28).
-    used = config.boolean("use_sliding_window", false) && narrow &&
-           config.integer("max_window_layers", 0, INT64_MAX, 28) < model.layers;
-  if (used)
-    config.refuse("sliding_window", "sliding windows are not supported");
+    return config.boolean("use_sliding_window", false) &&
+           layer >= config.integer("max_window_layers", 0, INT64_MAX, 28);
+  case Architecture::Qwen3Moe:
+    return config.boolean("use_sliding_window", false);
+  case Architecture::GptOss:
+    return layer % 2 == 0;
+  default:
+    return true;
+  }
+}
+
+void readWindows(const ConfigReader &config, ModelConfig &model) {
+  const int64_t window = readWindow(config, model);
+  std::vector<bool> windowed;
+  if (const Json *types = config.find("layer_types"))
+    windowed = readLayerTypes(config, *types, model.layers);
+  else
+    for (int64_t layer = 0; layer < model.layers; ++layer)
+      windowed.push_back(hasWindow(config, model.architecture, layer));
+  for (const bool has : windowed)
+    model.windows.push_back(has ? window : 0);
 }
 
 void readSizes(const ConfigReader &config, ModelConfig &model) {
@@ -151,18 +181,29 @@ DType readDType(const ConfigReader &config) {
 
 /// Biases and norms, of which some have no key.
 void readVariants(const ConfigReader &config, ModelConfig &model) {
-  model.qkvBias = model.architecture == Architecture::Qwen2;
-  model.qkNorm = model.architecture == Architecture::Qwen3;
-  // Llama and Qwen3 would put a bias on o as well; Qwen2 and Mistral do not
-  // read the key.
-  if ((model.architecture == Architecture::Llama ||
-       model.architecture == Architecture::Qwen3) &&
-      config.boolean("attention_bias", false))
-    config.refuse("attention_bias", "which is not supported");
+  const Architecture architecture = model.architecture;
+  const bool isGptOss = architecture == Architecture::GptOss;
+  const bool isQwen3 = architecture == Architecture::Qwen3 ||
+                       architecture == Architecture::Qwen3Moe;
+  // These put it on q, k, v and o; the others do not read the key.
+  const bool hasBias =
+      (architecture == Architecture::Llama || isQwen3 || isGptOss) &&
+      config.boolean("attention_bias", isGptOss);
+  model.qkvBias = architecture == Architecture::Qwen2 || hasBias;
+  model.outputBias = hasBias;
+  model.qkNorm = isQwen3;
+  model.hasSinks = isGptOss;
   model.tieEmbeddings = config.boolean("tie_word_embeddings", false);
 }
 
 } // namespace
+
+int64_t ModelConfig::expertLayers() const {
+  int64_t number = 0;
+  for (int64_t layer = 0; layer < layers; ++layer)
+    number += hasExperts(layer);
+  return number;
+}
 
 ModelConfig parseModelConfig(std::string_view json, const std::string &source) {
   const Json parsed = parseJson(json, source);
@@ -171,8 +212,9 @@ ModelConfig parseModelConfig(std::string_view json, const std::string &source) {
   model.architecture = readArchitecture(config);
   refuseUnsupported(config);
   readSizes(config, model);
-  refuseWindows(config, model);
+  readWindows(config, model);
   readVariants(config, model);
+  readExperts(config, model);
   readRope(config, model);
   model.dtype = readDType(config);
   model.quantization = readQuantization(config);

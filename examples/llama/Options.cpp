@@ -3,6 +3,7 @@
 
 #include "Error.h"
 #include "WeightChoice.h"
+#include "WeightNames.h"
 
 #include <algorithm>
 #include <charconv>
@@ -82,35 +83,26 @@ static bool isE4m3(Options &options, const std::string &name) {
   return type == "e4m3";
 }
 
-static std::string presetConfigText(const std::string &name, int64_t layers) {
-  const std::string text(presetText(name));
-  if (layers == 0)
-    return text;
-  auto json = nlohmann::json::parse(text);
-  json["num_hidden_layers"] = layers;
-  return json.dump(2);
-}
-
 ChosenModel chooseModel(Options &options) {
   ChosenModel chosen;
   const std::string config = options.text("config");
   const std::string name = options.text("model", "llama-3-8b");
-  const auto presets = presetNames();
+  const auto preset = findPreset(name);
   const int64_t layers = options.number("layers", 0);
-  const bool isPreset =
-      std::find(presets.begin(), presets.end(), name) != presets.end();
-  if (layers > 0 && (!isPreset || !config.empty()))
+  if (layers > 0 && (!preset || !config.empty()))
     throw Error("--layers cuts presets, not checkpoints and configs");
   if (!config.empty())
     chosen.configText = readConfigText(config);
-  else if (isPreset)
-    chosen.configText = presetConfigText(name, layers);
+  else if (preset)
+    chosen.configText = layers > 0 ? withLayers(*preset, layers) : *preset;
   else {
     chosen.configText = readConfigText(name);
     chosen.checkpoint = std::make_unique<Checkpoint>(name);
   }
   chosen.config =
       parseModelConfig(chosen.configText, config.empty() ? name : config);
+  if (chosen.checkpoint)
+    splitExperts(chosen.config, *chosen.checkpoint);
   chosen.source.checkpoint = chosen.checkpoint.get();
   if (const std::string type = options.text("weights"); !type.empty())
     chosen.source.weights = weightTypeNamed("--weights", type);

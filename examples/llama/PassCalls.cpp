@@ -24,40 +24,12 @@ kiln::Gather PassCalls::embedding(int64_t tokens) const {
 // Activations
 //===----------------------------------------------------------------------===//
 
-bool readsQuantized(const Linear &weight) {
-  return activationOf(weight.format.type) != ActivationType::Bf16;
-}
-
 bool isStacked(const LayerWeights &layer) {
   return layer.gateUp.format.type == WeightType::E4m3Blocks;
 }
 
-Activation PassCalls::normedFor(const Linear &next) const {
-  return {memory.normed.address(), activationOf(next.format.type),
-          memory.normedScales.address()};
-}
-
-Activation PassCalls::attendedFor(const Linear &next) const {
-  const DeviceMemory &x =
-      readsQuantized(next) ? memory.quantAttended : memory.attended;
-  return {x.address(), activationOf(next.format.type),
-          memory.attendedScales.address()};
-}
-
-Activation PassCalls::innerFor(const Linear &next) const {
-  const DeviceMemory &x =
-      readsQuantized(next) ? memory.quantInner : memory.inner;
-  return {x.address(), activationOf(next.format.type),
-          memory.innerScales.address()};
-}
-
-/// The result of \p call is \p y.
-template <class Call> static void put(Call &call, const Activation &y) {
-  call.y(at(y.address)).dependent();
-  if (y.type == ActivationType::E4m3Rows)
-    call.quantized(KILN_E4M3, at(y.scales));
-  else if (y.type == ActivationType::E4m3Blocks)
-    call.blockQuantized(KILN_E4M3, at(y.scales));
+int64_t PassCalls::innerRows(int64_t tokens, const LayerWeights &layer) const {
+  return layer.hasExperts() ? tokens * model.experts.perToken : tokens;
 }
 
 kiln::RmsNorm PassCalls::norm(int64_t rows, DeviceAddress weight,
@@ -66,7 +38,7 @@ kiln::RmsNorm PassCalls::norm(int64_t rows, DeviceAddress weight,
   call.x(memory.hidden.at<void>()).weight(at(weight));
   call.epsilon(model.rmsNormEps);
   call.get().weight.flags = KILN_OPERAND_CONSTANT;
-  put(call, normedFor(next));
+  writeTo(memory.normedFor(next), call);
   if (!shard.isWhole()) // a sum over the ranks may be ahead
     call.get().flags &= ~uint32_t(KILN_CALL_DEPENDENT);
   return call;
@@ -76,25 +48,26 @@ kiln::Quantize PassCalls::quantizedAttended(int64_t tokens,
                                             const LayerWeights &layer) const {
   kiln::Quantize call(KILN_BF16, KILN_E4M3, tokens, model.qRows());
   call.x(memory.attended.at<void>());
-  put(call, attendedFor(layer.output));
+  writeTo(memory.attendedFor(layer.output), call);
   return call;
 }
 
 kiln::Quantize PassCalls::quantizedInner(int64_t tokens,
                                          const LayerWeights &layer) const {
-  kiln::Quantize call(KILN_BF16, KILN_E4M3, tokens, model.intermediateSize);
+  kiln::Quantize call(KILN_BF16, KILN_E4M3, innerRows(tokens, layer),
+                      layer.down.inputs());
   call.x(memory.inner.at<void>());
-  put(call, innerFor(layer.down));
+  writeTo(memory.innerFor(layer.down), call);
   return call;
 }
 
 kiln::Elementwise PassCalls::gated(int64_t tokens,
                                    const LayerWeights &layer) const {
-  const int64_t inner = model.intermediateSize;
+  const int64_t inner = layer.down.inputs();
   const auto *gate = memory.gateUp.at<uint16_t>();
-  kiln::Elementwise call(KILN_BF16, tokens, inner);
+  kiln::Elementwise call(KILN_BF16, innerRows(tokens, layer), inner);
   call.x(gate, 2 * inner).silu().mul(gate + inner, 2 * inner);
-  put(call, innerFor(layer.down));
+  writeTo(memory.innerFor(layer.down), call);
   return call;
 }
 
@@ -103,8 +76,8 @@ kiln::Elementwise PassCalls::gated(int64_t tokens,
 //===----------------------------------------------------------------------===//
 
 kiln::Gemm PassCalls::qkv(int64_t tokens, const LayerWeights &layer) const {
-  kiln::Gemm call =
-      layer.qkv.product(tokens, normedFor(layer.qkv), memory.heads.address());
+  kiln::Gemm call = layer.qkv.product(tokens, memory.normedFor(layer.qkv),
+                                      memory.heads.address());
   if (layer.qkvBias)
     call.bias(at(layer.qkvBias));
   return call;
@@ -121,12 +94,15 @@ kiln::Gemm PassCalls::addToHidden(const Linear &weight, int64_t tokens,
 
 kiln::Gemm PassCalls::output(int64_t tokens, const LayerWeights &layer,
                              bool addsResidual) const {
-  return addToHidden(layer.output, tokens, attendedFor(layer.output),
-                     addsResidual);
+  kiln::Gemm call = addToHidden(layer.output, tokens,
+                                memory.attendedFor(layer.output), addsResidual);
+  if (layer.outputBias)
+    call.bias(at(layer.outputBias));
+  return call;
 }
 
 kiln::Gemm PassCalls::gateUp(int64_t tokens, const LayerWeights &layer) const {
-  const Activation x = normedFor(layer.gateUp);
+  const Activation x = memory.normedFor(layer.gateUp);
   if (isStacked(layer))
     return layer.gateUp.product(tokens, x, memory.gateUp.address());
   return layer.gateUp.product(tokens, x, memory.inner.address()).swiGlu();
@@ -134,7 +110,8 @@ kiln::Gemm PassCalls::gateUp(int64_t tokens, const LayerWeights &layer) const {
 
 kiln::Gemm PassCalls::down(int64_t tokens, const LayerWeights &layer,
                            bool addsResidual) const {
-  return addToHidden(layer.down, tokens, innerFor(layer.down), addsResidual);
+  return addToHidden(layer.down, tokens, memory.innerFor(layer.down),
+                     addsResidual);
 }
 
 /// fp32 logits: rounding them to bf16 makes ties of neighbours.
@@ -177,13 +154,18 @@ kiln::Rope PassCalls::rope(int64_t tokens, int64_t index,
   return call.constantArrays().dependent();
 }
 
-/// The queries in memory begin at row \p firstRow.
-kiln::Attention PassCalls::attentionOver(int64_t batch, int64_t queries,
-                                         int64_t keyCount,
+/// The queries in memory begin at row \p firstRow. With a window a query sees
+/// itself and keys before it.
+kiln::Attention PassCalls::attentionOver(int64_t layer, int64_t batch,
+                                         int64_t queries, int64_t keyCount,
                                          int64_t firstRow) const {
   kiln::Attention call(KILN_BF16, batch, queries, keyCount, model.heads,
                        model.headDim);
   call.kvHeads(model.kvHeads);
+  if (const int64_t window = model.windowOf(layer))
+    call.window(window - 1, 0);
+  if (const DeviceAddress sinks = weights.layer(layer).sinks)
+    call.sinks(reinterpret_cast<const float *>(sinks));
   call.q(memory.heads.at<uint16_t>() + firstRow * headsRow(), headsRow());
   call.o(memory.attended.at<uint16_t>() + firstRow * model.qRows());
   return call.dependent();
@@ -198,7 +180,8 @@ void PassCalls::readCache(int64_t index, kiln::Attention &call) const {
 
 kiln::Attention PassCalls::decodes(const Pass &pass, int64_t index) const {
   const StepArrays &arrays = inputs.device();
-  kiln::Attention call = attentionOver(pass.decodes, 1, pass.decodeKeys, 0);
+  kiln::Attention call =
+      attentionOver(index, pass.decodes, 1, pass.decodeKeys, 0);
   readCache(index, call);
   // Steps before this one wrote all keys but the newest.
   call.keyLengths(arrays.lengths).cachedKeys();
@@ -209,9 +192,12 @@ kiln::Attention PassCalls::decodes(const Pass &pass, int64_t index) const {
 
 kiln::Attention PassCalls::prefills(const Pass &pass, int64_t index) const {
   const StepArrays &arrays = inputs.device();
-  kiln::Attention call = attentionOver(pass.prefills, pass.longestPrefill,
-                                       pass.prefillKeys, pass.decodes);
-  readCache(index, call.causal());
+  kiln::Attention call =
+      attentionOver(index, pass.prefills, pass.longestPrefill, pass.prefillKeys,
+                    pass.decodes);
+  if (model.windowOf(index) == 0)
+    call.causal();
+  readCache(index, call);
   call.keyLengths(arrays.lengths + pass.decodes);
   call.queryOffsets(arrays.queryOffsets, pass.prefillTokens);
   call.pages(arrays.pageTable + pass.decodes * room.step.columns,

@@ -16,8 +16,6 @@
 
 namespace llama {
 
-/// Whether products with \p weight read e4m3 activations.
-bool readsQuantized(const Linear &weight);
 /// Whether gate and up follow each other, and do not alternate.
 bool isStacked(const LayerWeights &layer);
 
@@ -67,6 +65,11 @@ public:
     return down(tokens, layer, shard.isFirst());
   }
 
+  /// Rows between gateUp() and down(): with experts one of each choice. The
+  /// products of experts are ExpertCalls'; gated() and quantizedInner() serve
+  /// both.
+  int64_t innerRows(int64_t tokens, const LayerWeights &layer) const;
+
   /// The rows that are sampled, of those that the last norm made.
   kiln::Gather sampledRows(int64_t rows) const;
   kiln::Gemm head(int64_t rows, bool isGathered) const;
@@ -75,14 +78,11 @@ public:
   int32_t *sampled(const Pass &pass) const;
 
 private:
-  kiln::Attention attentionOver(int64_t batch, int64_t queries,
+  kiln::Attention attentionOver(int64_t layer, int64_t batch, int64_t queries,
                                 int64_t keyCount, int64_t firstRow) const;
   void readCache(int64_t layer, kiln::Attention &call) const;
   kiln::Gemm addToHidden(const Linear &weight, int64_t tokens,
                          const Activation &x, bool addsResidual) const;
-  Activation normedFor(const Linear &next) const;
-  Activation attendedFor(const Linear &next) const;
-  Activation innerFor(const Linear &next) const;
   int64_t headsRow() const { return model.qRows() + 2 * model.kvRows(); }
 
   const ModelConfig &model;

@@ -155,7 +155,8 @@ constexpr Method kMethods[] = {
      readCompressedTensors},
     {QuantMethod::ModelOpt, "modelopt", readModelOpt},
     {QuantMethod::Awq, "awq", readAwq},
-    {QuantMethod::Gptq, "gptq", readGptq}};
+    {QuantMethod::Gptq, "gptq", readGptq},
+    {QuantMethod::Mxfp4, "mxfp4", [](const ConfigReader &, Quantization &) {}}};
 
 } // namespace
 

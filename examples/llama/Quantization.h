@@ -20,7 +20,8 @@ enum class QuantMethod : uint8_t {
   CompressedTensors,
   ModelOpt,
   Awq,
-  Gptq
+  Gptq,
+  Mxfp4 ///< of gpt-oss: experts in blocks and scales
 };
 
 /// The quant_method; "none".

@@ -4,6 +4,7 @@
 #include "MemoryNeeds.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace llama {
 
@@ -16,7 +17,7 @@ double elementsOf(const PlannedMatrix &matrix) {
   return double(matrix.rows) * double(matrix.columns);
 }
 double bytesOf(const PlannedMatrix &matrix) {
-  return double(bytesOf(matrix.format, matrix.rows, matrix.columns).all());
+  return double(matrix.bytes().all());
 }
 
 /// Pairs of a query and a key that it sees: the last query sees all keys, the
@@ -31,15 +32,29 @@ double pairsOf(const ScheduledSequence &sequence) {
 StepCosts stepCosts(const ModelConfig &model, const WeightPlan &plan,
                     CacheType cache) {
   StepCosts costs;
-  for (const PlannedLayer &layer : plan.layers)
+  for (int64_t i = 0; i < model.layers; ++i) {
+    const PlannedLayer &layer = plan.layers[static_cast<size_t>(i)];
     for (const size_t product : WeightPlan::productsOf(layer)) {
-      costs.layerBytes += bytesOf(plan.matrices[product]);
-      costs.layerElements += elementsOf(plan.matrices[product]);
+      const bool isOfExperts =
+          model.hasExperts(i) &&
+          (product == layer.gateUp || product == layer.down);
+      (isOfExperts ? costs.expertBytes : costs.layerBytes) +=
+          bytesOf(plan.matrices[product]);
+      (isOfExperts ? costs.expertElements : costs.layerElements) +=
+          elementsOf(plan.matrices[product]);
     }
+  }
+  if (model.experts.count > 0)
+    costs.chosenShare =
+        double(model.experts.perToken) / double(model.experts.count);
   costs.headBytes = bytesOf(plan.matrices[plan.head]);
   costs.headElements = elementsOf(plan.matrices[plan.head]);
   costs.tokenBytes = double(cacheBytes(model, cache, 1));
   return costs;
+}
+
+double StepCosts::bytesOf(double tokens) const {
+  return layerBytes + expertBytes * (1 - std::pow(1 - chosenShare, tokens));
 }
 
 StepWork workOf(const ModelConfig &model, const StepCosts &costs,
@@ -52,19 +67,23 @@ StepWork workOf(const ModelConfig &model, const StepCosts &costs,
       keys += double(sequence.length());
       pairs += pairsOf(sequence);
     }
-  work.bytes = costs.layerBytes + (step.sampled > 0 ? costs.headBytes : 0) +
+  const auto tokens = double(step.tokens);
+  work.bytes = costs.bytesOf(tokens) +
+               (step.sampled > 0 ? costs.headBytes : 0) +
                keys * costs.tokenBytes;
   // Scores, and the sums of the values.
   const double attention =
       2 * kFlops * double(model.layers) * double(model.qRows()) * pairs;
-  work.flops = kFlops * (double(step.tokens) * costs.layerElements +
-                         double(step.sampled) * costs.headElements) +
-               attention;
+  const double ofToken =
+      costs.layerElements + costs.chosenShare * costs.expertElements;
+  work.flops =
+      kFlops * (tokens * ofToken + double(step.sampled) * costs.headElements) +
+      attention;
   return work;
 }
 
 double decodeBytes(const StepCosts &costs, int64_t sequences, double keys) {
-  return costs.layerBytes + costs.headBytes +
+  return costs.bytesOf(double(sequences)) + costs.headBytes +
          double(sequences) * keys * costs.tokenBytes;
 }
 

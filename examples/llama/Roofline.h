@@ -1,10 +1,11 @@
 //===- Roofline.h - steps beside the rates of the device ------------------===//
 //
 // A step reads its weights once and the keys and values of its sequences, and
-// computes its products and attention. At the rates at which the device reads
-// memory and multiplies matrices, it takes the longer of both times at least.
-// The share of a run is the sum of these times over the time that its steps
-// took.
+// computes its products and attention. Experts (MoE) that none of its tokens
+// chooses are not read: counted are as many as are chosen in the mean, where
+// each is as likely as any other. At the rates at which the device reads memory
+// and multiplies matrices, a step takes the longer of both times at least. The
+// share of a run is the sum of these times over the time that its steps took.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KILN_EXAMPLES_LLAMA_ROOFLINE_H
@@ -29,9 +30,14 @@ struct StepWork {
 
 /// The bytes that steps read, and the elements that they multiply.
 struct StepCosts {
-  double layerBytes = 0, layerElements = 0; ///< all layers' products
-  double headBytes = 0, headElements = 0;
-  double tokenBytes = 0; ///< keys and values of a token
+  /// Layers' products except those of experts; all experts; lm_head.
+  double layerBytes = 0, expertBytes = 0, headBytes = 0;
+  double layerElements = 0, expertElements = 0, headElements = 0;
+  double tokenBytes = 0;  ///< Keys and values of a token.
+  double chosenShare = 0; ///< A token's experts over those of a layer.
+
+  /// Bytes of the layers that \p tokens tokens read.
+  double bytesOf(double tokens) const;
 };
 
 StepCosts stepCosts(const ModelConfig &model, const WeightPlan &plan,

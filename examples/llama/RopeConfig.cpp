@@ -96,6 +96,18 @@ void readLongrope(const ConfigReader &rope, const ModelConfig &model,
 
 } // namespace
 
+/// The defaults of transformers' configuration classes.
+static double defaultTheta(Architecture architecture) {
+  switch (architecture) {
+  case Architecture::Mixtral:
+    return 1e6;
+  case Architecture::GptOss:
+    return 1.5e5;
+  default:
+    return 1e4;
+  }
+}
+
 void readRope(const ConfigReader &config, ModelConfig &model) {
   const auto [object, key] = findRope(config);
   const ConfigReader rope(*object, config.name() + ": " + key);
@@ -106,7 +118,8 @@ void readRope(const ConfigReader &config, ModelConfig &model) {
 
   RopeConfig &read = model.rope;
   read.type = readType(rope);
-  read.theta = readEither(rope, config, "rope_theta", 1.0001, kMostTheta, 1e4);
+  read.theta = readEither(rope, config, "rope_theta", 1.0001, kMostTheta,
+                          defaultTheta(model.architecture));
   const double part =
       readEither(rope, config, "partial_rotary_factor", 1e-3, 1, 1);
   model.rotaryDim =

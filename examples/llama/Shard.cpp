@@ -8,6 +8,9 @@
 namespace llama {
 
 ModelConfig partOf(const ModelConfig &model, int64_t count) {
+  if (count > 1 && (model.experts.count > 0 || model.outputBias))
+    throw Error("--tp divides neither experts nor biases of the output "
+                "projection, and the model has them");
   ModelConfig part = model;
   auto divide = [&](int64_t &value, const char *name) {
     if (count < 1 || value % count != 0)

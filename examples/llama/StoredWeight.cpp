@@ -3,7 +3,9 @@
 
 #include "Error.h"
 #include "LowPrecision.h"
+#include "Mxfp4.h"
 #include "RandomWeights.h"
+#include "StoredExperts.h"
 #include "StoredIntegers.h"
 
 #include <cassert>
@@ -40,6 +42,14 @@ static float e4m3Scale(const WeightFormat &format, const void *scales,
 
 void dequantize(const WeightFormat &format, int64_t columns,
                 const QuantizedRow &row, float *out) {
+  if (format.type == WeightType::Mxfp4) {
+    for (int64_t first = 0; first < columns; first += kMxfp4Group)
+      dequantizeMxfp4(
+          row.codes + first / 2,
+          static_cast<const uint8_t *>(row.scales)[first / kMxfp4Group],
+          out + first);
+    return;
+  }
   if (format.type != WeightType::Int4) {
     for (int64_t i = 0; i < columns; ++i)
       out[i] = e4m3ToFloat(row.codes[i]) * e4m3Scale(format, row.scales, i);
@@ -66,6 +76,8 @@ WeightBytes rowBytesOf(const WeightFormat &format, int64_t columns) {
   };
   if (format.type == WeightType::E4m3Blocks)
     return {width, sizeof(float) * parts(kScaleBlock), 0};
+  if (format.type == WeightType::Mxfp4)
+    return {parts(2), parts(kMxfp4Group), 0};
   if (format.type != WeightType::Int4)
     return {width, sizeof(float), 0};
   const uint64_t groups = format.groupSize ? parts(format.groupSize) : 1;
@@ -203,6 +215,8 @@ std::unique_ptr<StoredWeight> findStored(const ModelConfig &model,
                                          const Checkpoint &checkpoint,
                                          const WeightSpec &spec,
                                          std::vector<std::string> &faults) {
+  if (isOfAllExperts(spec))
+    return findExperts(checkpoint, spec, faults);
   const TensorFinder find(checkpoint, spec, faults);
   const auto tensor = checkpoint.tensors().find(spec.name);
   if (tensor == checkpoint.tensors().end()) {
@@ -232,6 +246,8 @@ std::unique_ptr<StoredWeight> findStored(const ModelConfig &model,
 std::unique_ptr<StoredWeight> openWeight(const ModelConfig &model,
                                          const WeightSource &source,
                                          const WeightSpec &spec) {
+  if (!source.checkpoint && isOfAllExperts(spec))
+    return drawExperts(spec, source.seed);
   if (!source.checkpoint)
     return std::make_unique<RandomWeight>(spec, source.seed);
   std::vector<std::string> faults;

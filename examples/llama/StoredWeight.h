@@ -30,7 +30,7 @@ struct QuantizedRow {
   uint8_t *codes = nullptr; ///< 4 bits: two in a byte, the first in its lower
                             ///< half
   /// fp32 of E4m3Rows, one, and of E4m3Blocks, one for each block; 16 bits of
-  /// Int4, one for each group.
+  /// Int4 and 8 bits of Mxfp4, one for each group.
   void *scales = nullptr;
   uint8_t *zeros = nullptr; ///< one for each group; null without zero points
 };
@@ -62,7 +62,7 @@ public:
   virtual ~StoredWeight();
 
   /// Bf16 for all weights that are not quantised, otherwise E4m3Rows,
-  /// E4m3Blocks or Int4.
+  /// E4m3Blocks, Int4 or Mxfp4.
   const WeightFormat &format() const { return stored; }
   int64_t columns() const { return width; }
 

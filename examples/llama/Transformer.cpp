@@ -16,7 +16,8 @@ Transformer::Transformer(const Gpu &gpu, const ModelConfig &model,
     : gpu(gpu), model(model), shard(shard), weights(weights), room(room),
       memory(gpu, model, weights.plan(), shard.count, room),
       cache(gpu, model, room.cache, scales, room.pageTokens),
-      calls(model, shard, weights, inputs, memory, cache, room) {}
+      calls(model, shard, weights, inputs, memory, cache, room),
+      experts(model, memory) {}
 
 //===----------------------------------------------------------------------===//
 // The problems of all passes
@@ -34,29 +35,36 @@ public:
     list.push_back({std::move(name), std::move(problem)});
     return list.back().problem;
   }
+  /// A problem whose extent is from \p each to as many for each token.
+  template <class Call>
+  void addEach(const std::string &name, const WeightFormat &format,
+               const char *extent, int64_t each, const Call &call) {
+    if (isNew(name, format))
+      add(name, call).range(extent, each, each * tokens);
+  }
   template <class Call>
   void addRows(const char *name, const WeightFormat &format, const Call &call) {
-    if (isNew(name, format))
-      add(name, call).range("rows", 1, tokens);
+    addEach(name, format, "rows", 1, call);
   }
   void addProduct(const char *name, const WeightFormat &format,
                   const kiln::Gemm &call) {
-    if (isNew(name, format))
-      add(name, call).range("m", 1, tokens);
+    addEach(name, format, "m", 1, call);
   }
+  bool isNewWindow(int64_t window) { return windows.insert(window).second; }
   std::vector<Transformer::NamedProblem> take() { return std::move(list); }
 
 private:
-  bool isNew(const char *name, const WeightFormat &format) {
+  bool isNew(const std::string &name, const WeightFormat &format) {
     return seen
-        .insert(std::tuple(std::string(name), format.type, format.groupSize,
-                           format.hasZeros, format.hasBf16Scales))
+        .insert(std::tuple(name, format.type, format.groupSize, format.hasZeros,
+                           format.hasBf16Scales))
         .second;
   }
 
   int64_t tokens;
   std::vector<Transformer::NamedProblem> list;
   std::set<std::tuple<std::string, WeightType, int32_t, bool, bool>> seen;
+  std::set<int64_t> windows;
 };
 
 } // namespace
@@ -68,6 +76,8 @@ static void addResidualProducts(const PassCalls &calls,
                                 bool areSeveral, ProblemList &list) {
   const WeightFormat &output = layer.output.format, &down = layer.down.format;
   list.addProduct("output", output, calls.output(tokens, layer, true));
+  if (layer.hasExperts())
+    return;
   list.addProduct("down", down, calls.down(tokens, layer, true));
   if (!areSeveral)
     return;
@@ -75,15 +85,9 @@ static void addResidualProducts(const PassCalls &calls,
   list.addProduct("part of down", down, calls.down(tokens, layer, false));
 }
 
-static void addLayer(const PassCalls &calls, const LayerWeights &layer,
-                     int64_t tokens, ProblemList &list) {
-  const WeightFormat &output = layer.output.format, &down = layer.down.format;
-  list.addRows("norm", layer.qkv.format,
-               calls.norm(tokens, layer.inputNorm, layer.qkv));
-  list.addProduct("qkv", layer.qkv.format, calls.qkv(tokens, layer));
-  if (readsQuantized(layer.output))
-    list.addRows("quantised attention", output,
-                 calls.quantizedAttended(tokens, layer));
+static void addMlp(const PassCalls &calls, const LayerWeights &layer,
+                   int64_t tokens, ProblemList &list) {
+  const WeightFormat &down = layer.down.format;
   list.addRows("norm", layer.gateUp.format,
                calls.norm(tokens, layer.postNorm, layer.gateUp));
   list.addProduct("gate and up", layer.gateUp.format,
@@ -94,38 +98,91 @@ static void addLayer(const PassCalls &calls, const LayerWeights &layer,
     list.addRows("quantised SwiGLU", down, calls.quantizedInner(tokens, layer));
 }
 
-std::vector<Transformer::NamedProblem> Transformer::problems() const {
+static void addExperts(const PassCalls &calls, const ExpertCalls &experts,
+                       const LayerWeights &layer, int64_t tokens,
+                       ProblemList &list) {
+  const WeightFormat &router = layer.router.format, &down = layer.down.format,
+                     &gateUp = layer.gateUp.format;
+  const int64_t each = calls.innerRows(1, layer);
+  list.addRows("norm", router,
+               calls.norm(tokens, layer.postNorm, layer.router));
+  list.addProduct("router", router, experts.router(tokens, layer));
+  list.addEach("routing", router, "tokens", 1, experts.route(tokens, layer));
+  if (readsQuantized(layer.gateUp))
+    list.addRows("quantised norm", gateUp,
+                 experts.quantizedNormed(tokens, layer));
+  list.addEach("gate and up of experts", gateUp, "m", each,
+               experts.gateUp(tokens, layer));
+  if (isStacked(layer))
+    list.addEach("SwiGLU of experts", down, "rows", each,
+                 calls.gated(tokens, layer));
+  else if (readsQuantized(layer.down))
+    list.addEach("quantised SwiGLU of experts", down, "rows", each,
+                 calls.quantizedInner(tokens, layer));
+  list.addEach("down of experts", down, "m", each, experts.down(tokens, layer));
+  list.addEach("sum of experts with norm", router, "tokens", 1,
+               experts.combine(tokens, layer.inputNorm));
+  if (readsQuantized(layer.qkv))
+    list.addEach("sum of experts", router, "tokens", 1,
+                 experts.combine(tokens, 0));
+}
+
+static void addLayer(const PassCalls &calls, const ExpertCalls &experts,
+                     const LayerWeights &layer, int64_t tokens,
+                     ProblemList &list) {
+  const WeightFormat &output = layer.output.format;
+  list.addRows("norm", layer.qkv.format,
+               calls.norm(tokens, layer.inputNorm, layer.qkv));
+  list.addProduct("qkv", layer.qkv.format, calls.qkv(tokens, layer));
+  if (readsQuantized(layer.output))
+    list.addRows("quantised attention", output,
+                 calls.quantizedAttended(tokens, layer));
+  if (layer.hasExperts())
+    addExperts(calls, experts, layer, tokens, list);
+  else
+    addMlp(calls, layer, tokens, list);
+}
+
+static void addAttention(const PassCalls &calls, int64_t layer,
+                         const TransformerRoom &room, ProblemList &list) {
   const int64_t tokens = room.step.tokens, sequences = room.step.sequences;
-  ProblemList list(tokens);
-  list.add("embedding", calls.embedding(tokens)).range("rows", 1, tokens);
-  for (int64_t i = 0; i < model.layers; ++i) {
-    addLayer(calls, weights.layer(i), tokens, list);
-    addResidualProducts(calls, weights.layer(i), tokens, !shard.isWhole(),
-                        list);
-  }
-  list.add("rope of decodes", calls.rope(sequences, 0, false))
-      .range("tokens", 1, sequences);
-  list.add("rope", calls.rope(tokens, 0, true)).range("tokens", 1, tokens);
   Pass pass;
   pass.decodes = sequences;
   pass.decodeKeys = room.positions;
-  list.add("attention of decodes", calls.decodes(pass, 0))
+  list.add("attention of decodes", calls.decodes(pass, layer))
       .range("batch", 1, sequences)
       .range("sk", 1, room.positions);
   pass.decodes = 0;
   pass.prefills = 1;
   pass.longestPrefill = pass.prefillTokens = tokens;
   pass.prefillKeys = room.positions;
-  list.add("attention of prefills", calls.prefills(pass, 0))
+  list.add("attention of prefills", calls.prefills(pass, layer))
       .range("batch", 1, sequences)
       .range("sq", 1, tokens)
       .range("sk", 1, room.positions);
+}
+
+std::vector<Transformer::NamedProblem> Transformer::problems() const {
+  const int64_t tokens = room.step.tokens, sequences = room.step.sequences;
+  ProblemList list(tokens);
+  list.add("embedding", calls.embedding(tokens)).range("rows", 1, tokens);
+  for (int64_t i = 0; i < model.layers; ++i) {
+    addLayer(calls, experts, weights.layer(i), tokens, list);
+    addResidualProducts(calls, weights.layer(i), tokens, !shard.isWhole(),
+                        list);
+    if (list.isNewWindow(model.windowOf(i)))
+      addAttention(calls, i, room, list);
+  }
+  list.add("rope of decodes", calls.rope(sequences, 0, false))
+      .range("tokens", 1, sequences);
+  list.add("rope", calls.rope(tokens, 0, true)).range("tokens", 1, tokens);
   list.addRows("norm", weights.head().format,
                calls.norm(tokens, weights.lastNorm(), weights.head()));
   list.add("last rows", calls.sampledRows(sequences))
       .range("rows", 1, sequences);
   list.add("head", calls.head(sequences, false)).range("m", 1, sequences);
   for (bool feedsItself : {true, false}) {
+    Pass pass;
     pass.samples = sequences;
     pass.feedsItself = feedsItself;
     list.add(feedsItself ? "sampling" : "sampling of prefills",
@@ -147,12 +204,59 @@ void Transformer::launch(const kiln::Engine &engine, const Call &call) const {
   status.orThrow();
 }
 
+DeviceAddress Transformer::nextNorm(int64_t index) const {
+  return index + 1 < model.layers ? weights.layer(index + 1).inputNorm
+                                  : weights.lastNorm();
+}
+
+const Linear &Transformer::nextProduct(int64_t index) const {
+  return index + 1 < model.layers ? weights.layer(index + 1).qkv
+                                  : weights.head();
+}
+
+void Transformer::runMlp(const kiln::Engine &engine, int64_t tokens,
+                         int64_t index) const {
+  const LayerWeights &layer = weights.layer(index);
+  auto run = [&](const auto &call) { launch(engine, call); };
+  run(calls.norm(tokens, layer.postNorm, layer.gateUp));
+  run(calls.gateUp(tokens, layer));
+  if (isStacked(layer))
+    run(calls.gated(tokens, layer));
+  else if (readsQuantized(layer.down))
+    run(calls.quantizedInner(tokens, layer));
+  run(calls.down(tokens, layer));
+  sumHidden(tokens);
+  run(calls.norm(tokens, nextNorm(index), nextProduct(index)));
+}
+
+void Transformer::runExperts(const kiln::Engine &engine, int64_t tokens,
+                             int64_t index) const {
+  const LayerWeights &layer = weights.layer(index);
+  auto run = [&](const auto &call) { launch(engine, call); };
+  run(calls.norm(tokens, layer.postNorm, layer.router));
+  run(experts.router(tokens, layer));
+  run(experts.route(tokens, layer));
+  if (readsQuantized(layer.gateUp))
+    run(experts.quantizedNormed(tokens, layer));
+  run(experts.gateUp(tokens, layer));
+  if (isStacked(layer))
+    run(calls.gated(tokens, layer));
+  else if (readsQuantized(layer.down))
+    run(calls.quantizedInner(tokens, layer));
+  run(experts.down(tokens, layer));
+  if (!readsQuantized(nextProduct(index))) {
+    run(experts.combine(tokens, nextNorm(index)));
+    return;
+  }
+  run(experts.combine(tokens, 0));
+  run(calls.norm(tokens, nextNorm(index), nextProduct(index)));
+}
+
 void Transformer::runLayer(const kiln::Engine &engine, const Pass &pass,
                            int64_t index) const {
   const LayerWeights &layer = weights.layer(index);
   const int64_t tokens = pass.tokens();
   auto run = [&](const auto &call) { launch(engine, call); };
-  run(calls.norm(tokens, layer.inputNorm, layer.qkv));
   run(calls.qkv(tokens, layer));
   run(calls.rope(tokens, index, pass.prefills != 0));
   if (pass.decodes != 0)
@@ -163,14 +267,10 @@ void Transformer::runLayer(const kiln::Engine &engine, const Pass &pass,
     run(calls.quantizedAttended(tokens, layer));
   run(calls.output(tokens, layer));
   sumHidden(tokens);
-  run(calls.norm(tokens, layer.postNorm, layer.gateUp));
-  run(calls.gateUp(tokens, layer));
-  if (isStacked(layer))
-    run(calls.gated(tokens, layer));
-  else if (readsQuantized(layer.down))
-    run(calls.quantizedInner(tokens, layer));
-  run(calls.down(tokens, layer));
-  sumHidden(tokens);
+  if (layer.hasExperts())
+    runExperts(engine, tokens, index);
+  else
+    runMlp(engine, tokens, index);
 }
 
 /// Adds up the partial sums of all ranks.
@@ -201,12 +301,13 @@ void Transformer::gatherLogits(int64_t rows) const {
 
 void Transformer::run(const kiln::Engine &engine, const Pass &pass) const {
   auto run = [&](const auto &call) { launch(engine, call); };
+  const LayerWeights &first = weights.layer(0);
   run(calls.embedding(pass.tokens()));
+  run(calls.norm(pass.tokens(), first.inputNorm, first.qkv));
   for (int64_t i = 0; i < model.layers; ++i)
     runLayer(engine, pass, i);
   if (pass.samples == 0 && !pass.isProbe)
     return;
-  run(calls.norm(pass.tokens(), weights.lastNorm(), weights.head()));
   if (pass.isProbe) {
     run(calls.head(pass.tokens(), false));
     gatherLogits(pass.tokens());

@@ -6,7 +6,9 @@
 // add. Every launch may begin before the one ahead of it has ended. With e4m3
 // weights the norms write e4m3, and two launches more quantise the attention
 // and the inner activation (with block scales the latter is the SwiGLU). On
-// several GPUs a sum over them follows each product with a residual add.
+// several GPUs a sum over them follows each product with a residual add. In a
+// layer with experts other launches take the place of the last two, and of the
+// RMSNorm behind them (ExpertCalls.h).
 //
 //===----------------------------------------------------------------------===//
 #ifndef KILN_EXAMPLES_LLAMA_TRANSFORMER_H
@@ -14,6 +16,7 @@
 
 #include "Activations.h"
 #include "DeviceWeights.h"
+#include "ExpertCalls.h"
 #include "Gpu.h"
 #include "KvCache.h"
 #include "ModelConfig.h"
@@ -67,6 +70,12 @@ private:
   void launch(const kiln::Engine &engine, const Call &call) const;
   void runLayer(const kiln::Engine &engine, const Pass &pass,
                 int64_t index) const;
+  void runMlp(const kiln::Engine &engine, int64_t tokens, int64_t index) const;
+  void runExperts(const kiln::Engine &engine, int64_t tokens,
+                  int64_t index) const;
+  /// The RMSNorm behind layer \p index: its weight, and what reads the result.
+  DeviceAddress nextNorm(int64_t index) const;
+  const Linear &nextProduct(int64_t index) const;
   void sumHidden(int64_t tokens) const;
   void gatherLogits(int64_t rows) const;
 
@@ -79,6 +88,7 @@ private:
   Activations memory;
   KvCache cache;
   PassCalls calls;
+  ExpertCalls experts;
 };
 
 } // namespace llama

@@ -2,6 +2,7 @@
 #include "WeightChoice.h"
 
 #include "Error.h"
+#include "Mxfp4.h"
 #include "StoredWeight.h"
 
 namespace llama {
@@ -17,7 +18,8 @@ constexpr TypeName kNames[] = {{WeightType::Bf16, "bf16"},
                                {WeightType::E4m3Rows, "fp8"},
                                {WeightType::E4m3Blocks, "fp8-block"},
                                {WeightType::E4m3Packed, "w8"},
-                               {WeightType::Int4, "w4"}};
+                               {WeightType::Int4, "w4"},
+                               {WeightType::Mxfp4, "mxfp4"}};
 
 WeightFormat storedFormat(const ModelConfig &model, const WeightSource &source,
                           const std::vector<WeightSpec> &specs) {
@@ -33,6 +35,13 @@ WeightFormat storedFormat(const ModelConfig &model, const WeightSource &source,
 WeightFormat formatFor(WeightType type, const WeightSpec &spec) {
   WeightFormat format;
   format.type = type;
+  if (type == WeightType::Mxfp4) {
+    format.groupSize = kMxfp4Group;
+    if (spec.columns() % kMxfp4Group == 0)
+      return format;
+    throw Error(moduleOf(spec.name) + " has " + std::to_string(spec.columns()) +
+                " columns, not a multiple of the 32 of --weights mxfp4");
+  }
   if (type != WeightType::Int4)
     return format;
   for (const int32_t size : {128, 64, 32})
@@ -69,6 +78,10 @@ WeightFormat layerFormat(const ModelConfig &model, const WeightSource &source,
   const bool isQuantised = model.quantization.method != QuantMethod::None;
   if (isQuantised && stored.type == WeightType::Bf16)
     return stored; // a module that the checkpoint exempts
+  // As it is published, only its experts are.
+  if (model.architecture == Architecture::GptOss &&
+      *source.weights == WeightType::Mxfp4)
+    return stored;
   const bool hasSameCodes = stored.type == WeightType::E4m3Rows &&
                             *source.weights == WeightType::E4m3Packed;
   if (stored.type != WeightType::Bf16 && !hasSameCodes)
@@ -78,6 +91,21 @@ WeightFormat layerFormat(const ModelConfig &model, const WeightSource &source,
                 ", and quantised weights stay as they "
                 "are");
   return formatFor(*source.weights, specs[0]);
+}
+
+WeightFormat fusedFormat(const ModelConfig &model, const WeightSource &source,
+                         const WeightSpec &spec) {
+  WeightFormat format = openWeight(model, source, spec)->format();
+  if (!source.weights || *source.weights == format.type)
+    return format;
+  if (format.type == WeightType::Bf16 && *source.weights == WeightType::Mxfp4) {
+    format.type = WeightType::Mxfp4;
+    format.groupSize = kMxfp4Group;
+    return format;
+  }
+  throw Error(std::string("--weights ") + nameOf(*source.weights) + ": " +
+              spec.name + " is stored as " + nameOf(format.type) +
+              "; the experts of gpt-oss can be bf16 and mxfp4");
 }
 
 WeightFormat headFormat(const ModelConfig &model, const WeightSource &source,

@@ -13,7 +13,7 @@
 namespace llama {
 
 /// The type that an option calls \p name: bf16, fp8 (E4m3Rows), fp8-block, w8
-/// (E4m3Packed) or w4 (Int4). Throws Error for others, naming \p option.
+/// (E4m3Packed), w4 (Int4) or mxfp4. Throws Error for others, naming \p option.
 WeightType weightTypeNamed(const std::string &option, const std::string &name);
 
 /// "fp8", as above.
@@ -24,6 +24,10 @@ const char *nameOf(WeightType type);
 /// stored in several ways, or cannot become what is asked for.
 WeightFormat layerFormat(const ModelConfig &model, const WeightSource &source,
                          const std::vector<WeightSpec> &specs);
+
+/// The format of the experts in one tensor (FusedSpecs).
+WeightFormat fusedFormat(const ModelConfig &model, const WeightSource &source,
+                         const WeightSpec &spec);
 
 /// The format of lm_head, whose weight is \p spec: its activations are bf16.
 WeightFormat headFormat(const ModelConfig &model, const WeightSource &source,

@@ -64,6 +64,8 @@ WeightFiller::WeightFiller(const Gpu &gpu, const ModelConfig &model,
 }
 
 void WeightFiller::fill(const PlannedMatrix &matrix, DeviceAddress base) {
+  if (matrix.format.type == WeightType::Fp32)
+    return uploadNumbers(matrix, base);
   if (matrix.format.type != WeightType::Bf16)
     return upload(matrix, base);
   for (const PlacedTensor &part : matrix.parts) {
@@ -75,6 +77,20 @@ void WeightFiller::fill(const PlannedMatrix &matrix, DeviceAddress base) {
     else
       draw(part, target);
   }
+}
+
+/// Vectors as fp32, by the host.
+void WeightFiller::uploadNumbers(const PlannedMatrix &matrix,
+                                 DeviceAddress base) const {
+  std::vector<float> numbers(static_cast<size_t>(matrix.rows));
+  for (const PlacedTensor &part : matrix.parts) {
+    const auto weight = openWeight(model, source, part.spec);
+    for (int64_t row = 0; row < part.rows; ++row)
+      weight->readRow(part.firstRow + row,
+                      &numbers[static_cast<size_t>(part.targetRow + row)]);
+  }
+  const uint64_t bytes = numbers.size() * sizeof(float);
+  uploadRows(gpu, base + matrix.data, numbers.data(), {1, bytes, bytes, bytes});
 }
 
 DeviceAddress WeightFiller::scratchOf(uint64_t bytes) {
@@ -120,8 +136,7 @@ void WeightFiller::draw(const PlacedTensor &part, DeviceAddress target) {
 
 void WeightFiller::upload(const PlannedMatrix &matrix, DeviceAddress base) {
   const HostMatrix host(model, source, matrix);
-  if (matrix.format.type == WeightType::Int4 ||
-      matrix.format.type == WeightType::E4m3Packed) {
+  if (isPacked(matrix.format.type)) {
     pack(matrix, host, base);
   } else {
     const auto copyAll = [&](uint64_t at, const std::vector<uint8_t> &bytes) {
@@ -160,6 +175,8 @@ kiln::Sized<kiln_prepack_args> packingOf(const PlannedMatrix &matrix) {
     call.source = KILN_WEIGHTS_COMPRESSED_TENSORS;
     call.scales.type = format.hasBf16Scales ? KILN_BF16 : KILN_FP16;
     call.flags = format.hasZeros ? KILN_PREPACK_HAS_ZEROS : 0;
+  } else if (format.type == WeightType::Mxfp4) {
+    call.source = KILN_WEIGHTS_MXFP4;
   } else {
     call.source = KILN_WEIGHTS_E4M3;
     call.scales.type = KILN_FP32;

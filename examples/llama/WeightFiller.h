@@ -29,6 +29,7 @@ public:
   void fill(const PlannedMatrix &matrix, DeviceAddress base);
 
 private:
+  void uploadNumbers(const PlannedMatrix &matrix, DeviceAddress base) const;
   void copy(const PlacedTensor &part, DeviceAddress target) const;
   void draw(const PlacedTensor &part, DeviceAddress target);
   void upload(const PlannedMatrix &matrix, DeviceAddress base);

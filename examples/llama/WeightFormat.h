@@ -15,7 +15,11 @@ enum class WeightType : uint8_t {
   /// e4m3 with an fp32 scale for each row, packed for bf16 activations (W8A16).
   E4m3Packed,
   /// 4-bit codes with a 16-bit scale for each group of k, packed (W4A16).
-  Int4
+  Int4,
+  /// MXFP4 (Mxfp4.h): e2m1 with an e8m0 scale for each 32 of k, packed.
+  Mxfp4,
+  /// Vectors that kernels read as fp32.
+  Fp32
 };
 
 /// The side of E4m3Blocks.
@@ -23,7 +27,8 @@ constexpr int64_t kScaleBlock = 128;
 
 struct WeightFormat {
   WeightType type = WeightType::Bf16;
-  /// Steps of k that share a scale, for Int4: 32, 64, 128, or 0: all.
+  /// Steps of k that share a scale, for Int4: 32, 64, 128, or 0: all. 32 for
+  /// Mxfp4.
   int32_t groupSize = 0;
   /// Whether codes of Int4 have zero points. Without them a code stands for its
   /// value less 8.
@@ -37,6 +42,13 @@ struct WeightFormat {
   }
   bool operator!=(const WeightFormat &other) const { return !(*this == other); }
 };
+
+/// Whether products read it in the order of kiln_prepack.
+bool isPacked(WeightType type);
+
+/// Rows of a block of scales, or of packed rows, of a weight of \p type: it can
+/// be divided between blocks.
+int64_t rowsOfBlock(WeightType type);
 
 /// The bytes of a weight in device memory.
 struct WeightBytes {

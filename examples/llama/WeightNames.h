@@ -11,6 +11,7 @@
 #include "ModelConfig.h"
 #include "RandomWeights.h"
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -28,11 +29,25 @@ struct WeightSpec {
   int64_t columns() const; ///< k, or 1.
 };
 
-/// The tensors of a layer. Biases are there with ModelConfig::qkvBias, norms of
-/// heads with qkNorm.
+/// An MLP, or an expert.
+struct MlpSpecs {
+  WeightSpec gate, up, down;
+};
+
+/// The experts of a layer of gpt-oss. Matrices are those of all experts, stored
+/// [k, n] each, with gate and up interleaved: columns 2j and 2j + 1.
+struct FusedSpecs {
+  WeightSpec gateUp, gateUpBias, down, downBias;
+};
+
+/// The tensors of a layer. Biases are there with ModelConfig::qkvBias,
+/// outputBias and experts.hasBias, norms of heads with qkNorm, sinks with
+/// hasSinks, a router with experts.
 struct LayerSpecs {
   WeightSpec inputNorm, q, k, v, qBias, kBias, vBias, qNorm, kNorm, output,
-      postNorm, gate, up, down;
+      outputBias, sinks, postNorm, router, routerBias;
+  std::vector<MlpSpecs> mlps;      ///< one, or one of each expert
+  std::optional<FusedSpecs> fused; ///< in place of them
 };
 LayerSpecs layerSpecs(const ModelConfig &model, int64_t layer);
 
@@ -44,8 +59,21 @@ WeightSpec headSpec(const ModelConfig &model);
 /// lm_head unless it is the embedding.
 std::vector<WeightSpec> weightSpecs(const ModelConfig &model);
 
+/// "model.layers.<layer>.<name>".
+std::string layerTensor(int64_t layer, const std::string &name);
+
 /// "model.layers.<layer>.<part>.weight", such as part "self_attn.q_proj".
-std::string layerWeight(int64_t layer, const char *part);
+std::string layerWeight(int64_t layer, const std::string &part);
+
+/// The parts of a layer with experts, as the class names them.
+struct ExpertParts {
+  const char *router, *experts;
+  const char *gate, *up, *down; ///< of one expert; null with FusedSpecs
+
+  /// "<experts>.<index>.<part>", such as part `gate`.
+  std::string of(int64_t index, const char *part) const;
+};
+ExpertParts expertParts(Architecture architecture);
 
 /// The module of a tensor: its name without the last part.
 std::string moduleOf(const std::string &name);
@@ -62,6 +90,12 @@ RandomScale randomScale(WeightKind kind);
 /// frequencies that early Llama checkpoints store.
 std::vector<std::string> checkWeights(const ModelConfig &model,
                                       const Checkpoint &checkpoint);
+
+/// transformers 5 keeps the experts of a layer in two tensors,
+/// mlp.experts.gate_up_proj [experts, 2 inner, hidden] and down_proj [experts,
+/// hidden, inner]. Where \p checkpoint has them, their parts take their place
+/// under the names of weightSpecs(). Throws Error for one of another shape.
+void splitExperts(const ModelConfig &model, Checkpoint &checkpoint);
 
 /// Throws Error with the first faults of checkWeights(), if there are any.
 void requireWeights(const ModelConfig &model, const Checkpoint &checkpoint);

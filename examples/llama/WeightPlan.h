@@ -17,7 +17,6 @@
 #include "WeightNames.h"
 #include "WeightSource.h"
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -37,10 +36,15 @@ struct PlacedTensor {
 /// A product's weight W of y = x W^T, or a vector, which has one column.
 struct PlannedMatrix {
   int64_t rows = 0, columns = 0;
+  /// Weights of rows / groups rows that follow each other, one of each expert.
+  int64_t groups = 1;
+  bool isTransposed = false; ///< W^T is stored, in bf16
   WeightFormat format;
   /// Bytes from the start of all weights.
   uint64_t data = 0, scales = 0, zeros = 0;
   std::vector<PlacedTensor> parts;
+
+  WeightBytes bytes() const;
 };
 
 /// Indices into WeightPlan::matrices.
@@ -51,9 +55,11 @@ struct PlannedLayer {
   size_t qkv = kNone;     ///< [q; k; v]
   size_t qkvBias = kNone; ///< kNone: there is none, as of the next two
   size_t qNorm = kNone, kNorm = kNone;
-  size_t output = kNone;
-  size_t gateUp = kNone;
-  size_t down = kNone;
+  size_t output = kNone, outputBias = kNone;
+  size_t sinks = kNone;                      ///< fp32
+  size_t router = kNone, routerBias = kNone; ///< the bias is fp32
+  size_t gateUp = kNone, down = kNone;
+  size_t gateUpBias = kNone, downBias = kNone; ///< [experts, n]
 };
 
 struct WeightPlan {
@@ -64,12 +70,10 @@ struct WeightPlan {
   uint64_t bytes = 0;
 
   /// The weights of a layer's products.
-  static std::array<size_t, 4> productsOf(const PlannedLayer &layer) {
-    return {layer.qkv, layer.output, layer.gateUp, layer.down};
-  }
+  static std::vector<size_t> productsOf(const PlannedLayer &layer);
   /// Whether a product of some layer has a weight of \p type.
   bool hasProductOf(WeightType type) const;
-  /// Whether some weight is packed (E4m3Packed, Int4).
+  /// Whether some weight is packed (isPacked()).
   bool hasPacked() const;
 };
 

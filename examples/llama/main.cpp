@@ -20,10 +20,10 @@ constexpr const char *kHelp =
   kiln-llama logits    write the logits of token lists
   kiln-llama export    write config.json and bf16 weights for transformers
 
-Models: --model NAME (a preset), --model FOLDER (config.json, safetensors), or
---config FILE (random weights);
+Models: --model NAME (a preset, or NAME-N-layers, the first N layers of one),
+--model FOLDER (config.json, safetensors), or --config FILE (random weights);
 --layers N cuts a preset, --seed S draws its weights.
-Types: --weights bf16|fp8|fp8-block|w8|w4 quantises weights that are not;
+Types: --weights bf16|fp8|fp8-block|w8|w4|mxfp4 quantises weights that are not;
 --head bf16|e4m3, --kv-cache bf16|e4m3.
 Room: --token-budget, --max-sequences, --max-positions, --page-tokens, --pages.
 Kiln: --mode tune|predict (of preparing), --prepare-budget SECONDS,

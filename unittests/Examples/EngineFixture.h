@@ -17,11 +17,12 @@
 namespace llama {
 
 struct EngineFixture {
-  EngineFixture() {
+  explicit EngineFixture(const char *preset = "tiny")
+      : model(presetConfig(preset)) {
     kilnFakeReset();
     setenv("KILN_DRIVER", KILN_BINARY_DIR "/lib/libkiln_fake_cuda.so", 1);
     setenv("KILN_NVRTC", KILN_BINARY_DIR "/lib/libkiln_fake_nvrtc.so", 1);
-    writeRandomCheckpoint(folder.path, presetText("tiny"), 5);
+    writeRandomCheckpoint(folder.path, presetText(preset), 5);
     checkpoint.emplace(folder.path);
     source.checkpoint = &*checkpoint;
     options.mode = KILN_MODE_PREDICT;
@@ -45,7 +46,7 @@ struct EngineFixture {
   std::optional<Checkpoint> checkpoint;
   WeightSource source;
   RunnerOptions options;
-  ModelConfig model = presetConfig("tiny");
+  ModelConfig model;
 };
 
 inline Request requestOf(int64_t prompt, int64_t newTokens) {

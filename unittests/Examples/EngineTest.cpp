@@ -1,5 +1,7 @@
 // The engine of examples/llama on the stand-in driver: its words where memory
 // runs out or the device dies, and its reports.
+#include "ExpertFixture.h"
+
 #include "Examples/EngineFixture.h"
 #include "llama/Bench.h"
 #include "llama/EngineLoop.h"
@@ -81,7 +83,11 @@ TEST_CASE("memory that runs out later is told with its use") {
 }
 
 TEST_CASE("the needs of an engine are a lower bound of what it takes") {
-  EngineFixture f;
+  const char *preset = nullptr;
+  SUBCASE("without experts") { preset = "tiny"; }
+  SUBCASE("with experts") { preset = "tiny-qwen3-moe"; }
+  SUBCASE("with biases and sinks") { preset = "tiny-gpt-oss"; }
+  EngineFixture f(preset);
   const Gpu gpu;
   Runner runner(gpu, f.model, f.source, f.options, nullptr);
   const MemoryNeeds needs =
@@ -100,6 +106,69 @@ TEST_CASE("the needs of an engine are a lower bound of what it takes") {
     CHECK_MESSAGE(memory.contains(std::string(use) + " bytes"), use);
   CHECK(memory["workspace bytes"] > 0);
   CHECK(memory["kernel bytes"] > 0);
+}
+
+TEST_CASE("models with experts are served") {
+  for (const char *preset :
+       {"tiny-mixtral", "tiny-qwen3-moe", "tiny-gpt-oss"}) {
+    CAPTURE(preset);
+    EngineFixture f(preset);
+    const Gpu gpu;
+    Runner runner(gpu, f.model, f.source, f.options, nullptr);
+    Server server(gpu, runner, true, true);
+    for (int i = 0; i < 3; ++i)
+      server.submit(requestOf(40, 10));
+    int64_t tokens = 0;
+    while (!server.idle())
+      tokens += static_cast<int64_t>(server.step().size());
+    CHECK(tokens == 30);
+  }
+}
+
+TEST_CASE("a model is a preset, the first layers of one, or a checkpoint") {
+  const auto choose = [](std::vector<std::string> words) {
+    std::vector<char *> pointers;
+    for (std::string &word : words)
+      pointers.push_back(word.data());
+    Options options(static_cast<int>(pointers.size()), pointers.data());
+    return chooseModel(options);
+  };
+  CHECK(choose({"--model", "tiny-qwen3-moe"}).config.layers == 3);
+  CHECK(choose({"--model", "tiny-qwen3-moe-2-layers"}).config.layers == 2);
+  CHECK(choose({"--model", "tiny-qwen3-moe", "--layers", "1"}).config.layers ==
+        1);
+  // Experts in two tensors are tensors of each expert to the engine.
+  EngineFixture f("tiny-mixtral");
+  experts::writeZeros(f.folder.path + "/model.safetensors",
+                      experts::fusedTensors(f.model));
+  const ChosenModel chosen = choose({"--model", f.folder.path});
+  CHECK_NOTHROW(requireWeights(chosen.config, *chosen.checkpoint));
+  CHECK_THROWS_WITH_AS(choose({"--model", f.folder.path, "--layers", "1"}),
+                       doctest::Contains("--layers cuts presets"), Error);
+}
+
+TEST_CASE("experts of low precision are served") {
+  const auto serve = [](const char *preset, WeightType type) {
+    EngineFixture f(preset);
+    const Gpu gpu;
+    f.source.weights = type;
+    Runner runner(gpu, f.model, f.source, f.options, nullptr);
+    CHECK(runner.modelWeights().layer(0).gateUp.format.type == type);
+    Server server(gpu, runner, true, true);
+    server.submit(requestOf(40, 10));
+    server.submit(requestOf(20, 10));
+    int64_t tokens = 0;
+    while (!server.idle())
+      tokens += static_cast<int64_t>(server.step().size());
+    CHECK(tokens == 20);
+  };
+  for (const WeightType type :
+       {WeightType::E4m3Rows, WeightType::E4m3Blocks, WeightType::E4m3Packed,
+        WeightType::Int4, WeightType::Mxfp4}) {
+    CAPTURE(nameOf(type));
+    serve("tiny-qwen3-moe", type);
+  }
+  serve("tiny-gpt-oss", WeightType::Mxfp4);
 }
 
 TEST_CASE("a server's steps have work, times and a share of the roofline") {

@@ -233,7 +233,7 @@ TEST_CASE("columns that no group divides are not quantised to 4 bits") {
                        Error);
   CHECK_THROWS_WITH_AS(weightTypeNamed("--weights", "fp4"),
                        "--weights is 'fp4', expected one of bf16, fp8, "
-                       "fp8-block, w8, w4",
+                       "fp8-block, w8, w4, mxfp4",
                        Error);
 }
 

@@ -1,41 +1,14 @@
 #include "llama/ModelConfig.h"
 
-#include "llama/Error.h"
-#include "llama/Json.h"
+#include "ConfigFixture.h"
 
 #include <doctest/doctest.h>
 
 using namespace llama;
-
-namespace {
-
+using namespace configs;
 using nlohmann::json;
 
-/// The smallest config of a class.
-json configOf(const char *modelType, const char *className) {
-  return {{"model_type", modelType}, {"architectures", {className}},
-          {"hidden_size", 64},       {"intermediate_size", 128},
-          {"num_hidden_layers", 2},  {"num_attention_heads", 4},
-          {"vocab_size", 100},       {"max_position_embeddings", 512},
-          {"rms_norm_eps", 1e-5}};
-}
-
-json llamaConfig() { return configOf("llama", "LlamaForCausalLM"); }
-
-ModelConfig parse(const json &config) {
-  return parseModelConfig(config.dump(), "config.json");
-}
-
-/// \p config with one key set is refused, and the message names the key.
-void refuse(json config, const char *key, const json &value,
-            const char *message = nullptr) {
-  config[key] = value;
-  CAPTURE(config.dump());
-  CHECK_THROWS_WITH_AS(parse(config),
-                       doctest::Contains(message ? message : key), Error);
-}
-
-} // namespace
+static json llamaConfig() { return configOf("llama", "LlamaForCausalLM"); }
 
 TEST_CASE("keys that are absent or null have transformers' defaults") {
   json config = llamaConfig();
@@ -68,6 +41,7 @@ TEST_CASE("classes differ in biases and norms") {
 
   refuse(llamaConfig(), "model_type", "qwen2", "\"qwen2\" with class");
   refuse(llamaConfig(), "model_type", "mixtral", "\"mixtral\"");
+  refuse(llamaConfig(), "model_type", "deepseek_v3", "\"deepseek_v3\"");
   refuse(llamaConfig(), "architectures", {"LlamaForSequenceClassification"},
          "LlamaForSequenceClassification");
   refuse(llamaConfig(), "architectures", json::array());
@@ -152,42 +126,53 @@ TEST_CASE("features that the engine lacks are refused by name") {
   refuse(llamaConfig(), "quantization_config", {{"quant_method", "awq"}});
   refuse(llamaConfig(), "num_local_experts", 8);
   refuse(llamaConfig(), "dual_chunk_attention_config", {{"chunk_size", 9}});
-  refuse(llamaConfig(), "attention_bias", true);
   refuse(llamaConfig(), "mlp_bias", true);
   refuse(llamaConfig(), "hidden_act", "gelu");
   refuse(llamaConfig(), "final_logit_softcapping", 30.0);
-  refuse(llamaConfig(), "layer_types", {"full_attention", "sliding_attention"});
+  refuse(llamaConfig(), "layer_types", {"full_attention", "chunked_attention"});
   refuse(llamaConfig(), "torch_dtype", "float8_e4m3fn");
   refuse(llamaConfig(), "eos_token_id", 100);
   refuse(llamaConfig(), "eos_token_id", {1, -1});
 }
 
-TEST_CASE("sliding windows are refused where a layer uses them") {
-  const json mistral = configOf("mistral", "MistralForCausalLM");
-  refuse(mistral, "sliding_window", 256);
+TEST_CASE("attention has biases on all four projections or on none") {
+  json config = llamaConfig();
+  config["attention_bias"] = true;
+  CHECK(parse(config).qkvBias);
+  CHECK(parse(config).outputBias);
+  config = configOf("mistral", "MistralForCausalLM");
+  config["attention_bias"] = true; // which this class does not read
+  CHECK_FALSE(parse(config).qkvBias);
+  CHECK_FALSE(parse(configOf("qwen2", "Qwen2ForCausalLM")).outputBias);
+}
+
+TEST_CASE("layers have windows as their class says") {
+  using Windows = std::vector<int64_t>;
+  json mistral = configOf("mistral", "MistralForCausalLM");
+  CHECK(parse(mistral).windows == Windows{0, 0});
+  mistral["sliding_window"] = 256;
+  CHECK(parse(mistral).windows == Windows{256, 256});
   json wide = mistral;
   wide["sliding_window"] = 512; // As long as the longest sequence.
-  CHECK(parse(wide).layers == 2);
+  CHECK(parse(wide).windows == Windows{0, 0});
 
   // Types of layers say more than a width, if each layer has one.
-  json typed = mistral;
-  typed["sliding_window"] = 256;
   for (const json &types :
        {json::array(), json("full_attention"), json{"full_attention"},
         json{"full_attention", "full_attention", "full_attention"}})
-    refuse(typed, "layer_types", types, "the types of 2 layers");
-  refuse(typed, "layer_types", {"full_attention", 1});
-  typed["layer_types"] = {"full_attention", "full_attention"};
-  CHECK(parse(typed).layers == 2);
+    refuse(mistral, "layer_types", types, "the types of 2 layers");
+  refuse(mistral, "layer_types", {"full_attention", 1});
+  mistral["layer_types"] = {"full_attention", "sliding_attention"};
+  CHECK(parse(mistral).windows == Windows{0, 256});
 
   json qwen = configOf("qwen2", "Qwen2ForCausalLM");
   qwen["sliding_window"] = 256;
   qwen["max_window_layers"] = 1;
-  CHECK(parse(qwen).layers == 2); // Windows are off by default.
-  refuse(qwen, "use_sliding_window", true, "sliding_window");
+  CHECK(parse(qwen).windows == Windows{0, 0}); // They are off by default.
   qwen["use_sliding_window"] = true;
+  CHECK(parse(qwen).windows == Windows{0, 256});
   qwen["max_window_layers"] = 2; // No layer is left for them.
-  CHECK(parse(qwen).layers == 2);
+  CHECK(parse(qwen).windows == Windows{0, 0});
 }
 
 TEST_CASE("end tokens are one or a list, types have two keys") {
@@ -219,7 +204,7 @@ TEST_CASE("JSON that is not strict is refused") {
 }
 
 TEST_CASE("presets parse, and have the sizes of their models") {
-  CHECK(presetNames().size() == 8);
+  CHECK(presetNames().size() == 15);
   for (const auto name : presetNames())
     CHECK(presetConfig(name).vocabSize > 0);
   CHECK(presetConfig("llama-3-8b").kvRows() == 1024);
@@ -228,6 +213,17 @@ TEST_CASE("presets parse, and have the sizes of their models") {
   CHECK(presetConfig("qwen2.5-7b").qkvBias);
   CHECK(presetConfig("qwen3-0.6b").qRows() == 2048);
   CHECK(presetConfig("qwen3-8b").qkNorm);
+  CHECK(presetConfig("qwen3-30b-a3b").experts.count == 128);
+  CHECK(presetConfig("mixtral-8x7b").experts.innerSize == 14336);
   CHECK_THROWS_WITH_AS(presetConfig("llama-9"),
                        doctest::Contains("llama-3-8b, llama-3.2-1b"), Error);
+}
+
+TEST_CASE("the first layers of a preset are a preset") {
+  CHECK(presetConfig("qwen3-30b-a3b-16-layers").layers == 16);
+  CHECK(presetConfig("qwen3-30b-a3b-16-layers").hiddenSize == 2048);
+  CHECK(presetConfig("qwen2.5-7b-4-layers").layers == 4);
+  for (const char *name : {"llama-3-8b-0-layers", "llama-3-8b-x-layers",
+                           "llama-3-8b--layers", "-layers", "llama-9-4-layers"})
+    CHECK_FALSE(findPreset(name).has_value());
 }

@@ -88,7 +88,7 @@ TEST_CASE("what the engine cannot do is refused by name") {
   CHECK(with(kValid[0], "quant_method", "bitsandbytes") ==
         begin +
             "quant_method is \"bitsandbytes\", which is not supported (fp8, "
-            "compressed-tensors, modelopt, awq, gptq)");
+            "compressed-tensors, modelopt, awq, gptq, mxfp4)");
   CHECK(with(kValid[0], "weight_block_size", {64, 64}) ==
         begin + "weight_block_size is [64,64], only blocks of [128, 128] are "
                 "supported");

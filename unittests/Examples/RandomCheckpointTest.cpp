@@ -12,7 +12,15 @@ using kiln::testing::TemporaryFolder;
 
 TEST_CASE("a random checkpoint fits its config and has the weights") {
   const TemporaryFolder folder;
-  writeRandomCheckpoint(folder.path, presetText("tiny"), 5);
+  SUBCASE("without experts") {
+    writeRandomCheckpoint(folder.path, presetText("tiny"), 5);
+  }
+  SUBCASE("with experts") {
+    writeRandomCheckpoint(folder.path, presetText("tiny-qwen3-moe"), 5);
+  }
+  SUBCASE("with experts in one tensor") {
+    writeRandomCheckpoint(folder.path, presetText("tiny-gpt-oss"), 5);
+  }
   const ModelConfig model = readModelConfig(folder.path);
   const Checkpoint checkpoint(folder.path);
   CHECK(checkWeights(model, checkpoint).empty());

@@ -90,3 +90,13 @@ TEST_CASE("a model that ranks do not divide evenly is refused by its number") {
   odd.vocabSize = 511;
   CHECK(partOf(odd, 2).lmHeadRows() == 511);
 }
+
+TEST_CASE("experts and biases of the output projection are not divided") {
+  for (const char *preset : {"tiny-qwen3-moe", "tiny-gpt-oss"}) {
+    const ModelConfig model = presetConfig(preset);
+    CHECK(partOf(model, 1).heads == model.heads);
+    CHECK_THROWS_WITH_AS(partOf(model, 2),
+                         doctest::Contains("--tp divides neither experts nor"),
+                         Error);
+  }
+}
