@@ -46,8 +46,9 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 PROTOCOL = (
     "random bf16 weights of seed {seed}; prompts of {lengths} random tokens, "
     "each with {new} more that transformers chose greedily in fp32; truth: "
-    "transformers in fp32, TF32 off, sdpa; figures over all positions; KL of "
-    "the truth against the side; transformers' bf16 logits are rounded to "
+    "transformers in fp32, TF32 off, sdpa (with sinks: eager); figures over "
+    "all positions; KL of the truth against the side; transformers' bf16 "
+    "logits are rounded to "
     "bf16, as it returns them; a position is decided where the truth's margin "
     "between its best two tokens is more than {deviations:g} times the RMS "
     "deviation of transformers' bf16 at such tokens, and in all of its row.")
@@ -88,17 +89,23 @@ class Peer:
         return chosen
 
 
-def load_peer(folder):
+def load_peer(folder, config):
     """The model of a checkpoint, in bf16."""
     from transformers import AutoModelForCausalLM
+    # There is no other attention with sinks.
+    how = {"attn_implementation": "eager" if config["model_type"] == "gpt_oss"
+           else "sdpa"}
+    if llama_configs.shape_of(config).experts:
+        # Expert by expert: grouped products are of bf16 alone.
+        how["experts_implementation"] = "eager"
     model = AutoModelForCausalLM.from_pretrained(
-        folder, dtype=torch.bfloat16, attn_implementation="sdpa")
+        folder, dtype=torch.bfloat16, **how)
     return Peer(model.to("cuda").eval())
 
 
-def peer_logits(folder, prompts, new_tokens):
+def peer_logits(folder, config, prompts, new_tokens):
     """(prompts with their continuations, truth, bf16 logits)."""
-    narrow = load_peer(folder)
+    narrow = load_peer(folder, config)
     wide = narrow.widened()
     full = [tokens + wide.continuation(tokens, new_tokens)
             for tokens in prompts]
@@ -167,7 +174,7 @@ def compare(name, config, folder, options, watch):
                      options.engine_args)
     with watch.phase("transformers"):
         prompts, truth, narrow = peer_logits(
-            folder, random_prompts(config["vocab_size"], options),
+            folder, config, random_prompts(config["vocab_size"], options),
             options.new_tokens)
     engine = Engine(options, folder, config["vocab_size"])
     with watch.phase("engine"):

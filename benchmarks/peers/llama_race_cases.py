@@ -62,7 +62,7 @@ class Case:
     def bytes(self):
         """The least bytes that a step of decoding reads: all weights, and the
         keys and values of all sequences."""
-        return (self.shape.weights_read +
+        return (self.shape.weights_read(self.batch) +
                 self.batch * self.keys * self.shape.kv_bytes)
 
     @property
@@ -71,7 +71,7 @@ class Case:
         of the last ones, and attention to the keys that each token sees."""
         shape, new = self.shape, self.tokens
         head = shape.vocab * shape.hidden
-        layers = shape.weights_read // 2 - head
+        layers = shape.layers_read(1)
         pairs = new * (self.keys + new) - new * (new - 1) // 2
         return self.batch * (
             2 * (new * layers + head) +

@@ -5,7 +5,8 @@ The compiled layer is RMSNorm, one product for q, k and v, rotation, the write
 into a static cache, SDPA with grouped heads, the output's product, RMSNorm, one
 product for gate and up, SwiGLU, the down product. The graph has the embedding,
 all layers, the last norm, the head and argmax; a step of decoding takes its
-token and its position from the step before.
+token and its position from the step before. llama_torch_experts.py has the
+experts that stand in some models for the MLP.
 
 Attention of a decoding step reads a fixed slice of the cache: as many keys as
 the steps of a block have on average, without a mask. So the work is that of
@@ -22,11 +23,14 @@ import torch.nn.functional as F
 
 from interleaved import capture
 from llama_blocks import Block
+from llama_torch_experts import FORMS, forms_of
 
 DTYPE = torch.bfloat16
 
+# gate_up is [gate; up]. With experts, gate_up and down have one more extent.
+# q_norm and k_norm, or router: None in models without them.
 LayerWeights = collections.namedtuple(
-    "LayerWeights", "qkv output gate_up down norm1 norm2")
+    "LayerWeights", "qkv output gate_up down norm1 norm2 q_norm k_norm router")
 Weights = collections.namedtuple("Weights", "embedding layers norm head")
 
 
@@ -43,16 +47,22 @@ def random_weights(shape, seed):
         return torch.empty(sizes, device="cuda", dtype=DTYPE).normal_(
             mean, deviation, generator=generator)
 
-    def norm():
-        return normal(shape.hidden, mean=1.0, deviation=0.1)
+    def norm(size=shape.hidden):
+        return normal(size, mean=1.0, deviation=0.1)
+
+    def head_norm():
+        return norm(shape.head_dim) if shape.has_qk_norm else None
+
+    count = [shape.experts] if shape.experts else []
 
     def layer():
         return LayerWeights(
             qkv=normal(shape.qkv_rows, shape.hidden),
             output=normal(shape.hidden, shape.heads * shape.head_dim),
-            gate_up=normal(2 * shape.inner, shape.hidden),
-            down=normal(shape.hidden, shape.inner), norm1=norm(),
-            norm2=norm())
+            gate_up=normal(*count, 2 * shape.inner, shape.hidden),
+            down=normal(*count, shape.hidden, shape.inner), norm1=norm(),
+            norm2=norm(), q_norm=head_norm(), k_norm=head_norm(),
+            router=normal(*count, shape.hidden) if count else None)
 
     embedding = normal(shape.vocab, shape.hidden)
     return Weights(embedding, [layer() for _ in range(shape.layers)], norm(),
@@ -74,13 +84,27 @@ def load_weights(shape, folder, device="cuda"):
             def rows(*names):
                 return torch.cat([get(f"{prefix}.{name}") for name in names])
 
+            def head_norm(part):
+                return get(f"{prefix}.self_attn.{part}_norm") \
+                    if shape.has_qk_norm else None
+
+            def each(function):
+                """A tensor of the MLP, or of all experts."""
+                if not shape.experts:
+                    return function("mlp")
+                return torch.stack([function(f"mlp.experts.{expert}")
+                                    for expert in range(shape.experts)])
+
             return LayerWeights(
                 qkv=rows(*(f"self_attn.{part}_proj" for part in "qkv")),
                 output=get(f"{prefix}.self_attn.o_proj"),
-                gate_up=rows("mlp.gate_proj", "mlp.up_proj"),
-                down=get(f"{prefix}.mlp.down_proj"),
+                gate_up=each(lambda mlp: rows(f"{mlp}.gate_proj",
+                                              f"{mlp}.up_proj")),
+                down=each(lambda mlp: get(f"{prefix}.{mlp}.down_proj")),
                 norm1=get(f"{prefix}.input_layernorm"),
-                norm2=get(f"{prefix}.post_attention_layernorm"))
+                norm2=get(f"{prefix}.post_attention_layernorm"),
+                q_norm=head_norm("q"), k_norm=head_norm("k"),
+                router=get(f"{prefix}.mlp.gate") if shape.experts else None)
 
         embedding = get("model.embed_tokens")
         return Weights(embedding,
@@ -124,9 +148,10 @@ def attend_causal(q, k, v):
         q, k, v, None, None, q.shape[1], k.shape[1], 0.0, True, False)[0]
 
 
-def make_layer(case):
+def make_layer(case, form):
     """The function of a layer, for torch.compile: the sizes of the case are
-    constants of it. Caches are [batch][positions][kv heads][d]."""
+    constants of it. `form` names the MLP in FORMS. Caches are
+    [batch][positions][kv heads][d]."""
     shape, keys_end = case.shape, case.keys
     heads, kv_heads, d = shape.heads, shape.kv_heads, shape.head_dim
     batch, tokens = case.batch, case.tokens
@@ -138,6 +163,9 @@ def make_layer(case):
         h = F.rms_norm(x, (shape.hidden,), weights.norm1, shape.epsilon)
         qkv = F.linear(h, weights.qkv).view(batch, tokens, -1, d)
         q, k, v = qkv.split([heads, kv_heads, kv_heads], 2)
+        if shape.has_qk_norm:
+            q = F.rms_norm(q, (d,), weights.q_norm, shape.epsilon)
+            k = F.rms_norm(k, (d,), weights.k_norm, shape.epsilon)
         q, k = rotate(q, cos, sin), rotate(k, cos, sin)
         if decodes:
             keys[:, position] = k
@@ -152,8 +180,8 @@ def make_layer(case):
             o = attend_causal(q, keys[:, :end], values[:, :end])
         x = x + F.linear(o.reshape(batch, tokens, heads * d), weights.output)
         h = F.rms_norm(x, (shape.hidden,), weights.norm2, shape.epsilon)
-        gate, up = F.linear(h, weights.gate_up).chunk(2, -1)
-        return x + F.linear(F.silu(gate) * up, weights.down)
+        h = FORMS[form](shape, h.view(-1, shape.hidden), weights)
+        return x + h.view(x.shape)
 
     return layer
 
@@ -253,14 +281,34 @@ class TorchSide:
         self._model = self._graph = None
 
     def prepare(self, case):
-        """Compiles and captures: some 5 s. Returns what the result notes."""
+        """Compiles and captures: some 5 s. Keeps the fastest of several forms
+        of the MLP. Returns what the result notes."""
+        forms = forms_of(case.shape, case.pass_tokens)
+        if len(forms) == 1:
+            self._capture(case, forms[0])
+            return {"form": forms[0]} if case.shape.experts else {}
+        times, faults = {}, {}
+        for form in forms:
+            try:
+                self._capture(case, form)
+                times[form] = min(sum(self.block().ms) for _ in range(3))
+            except Exception as error:  # another form may be captured
+                faults[form] = str(error)[:200]
+            self.release()
+        if not times:
+            raise RuntimeError(f"no form of the MLP: {faults}")
+        best = min(times, key=times.get)
+        self._capture(case, best)
+        return {"form": best, "form_ms": times, "form_faults": faults}
+
+    def _capture(self, case, form):
         torch._dynamo.reset()
-        layer = torch.compile(make_layer(case), dynamic=False, fullgraph=True,
+        layer = torch.compile(make_layer(case, form), dynamic=False,
+                              fullgraph=True,
                               options=self._options.inductor or None)
         with torch.no_grad(), attention_backend(self._options.sdpa):
             self._model = Model(case, self._weights, layer)
             self._graph = capture(lambda copy: self._model.step(), 1, 1)
-        return {}
 
     def block(self):
         """One block of steps, or of forward passes."""

@@ -8,6 +8,7 @@ With a library, it parses the texts of all cases of small_kernels.py.
 import json
 import pathlib
 import random
+import re
 import stat
 import subprocess
 import sys
@@ -206,8 +207,25 @@ class CasesTest(unittest.TestCase):
         self.assertLessEqual(keys[-1], case.positions)
         self.assertEqual(case.pass_tokens, 16)
         # 15.01 GB of weights, 131072 bytes of keys and values a token.
-        self.assertEqual(case.shape.weights_read, 15009316864)
+        self.assertEqual(case.shape.weights_read(1), 15009316864)
+        self.assertEqual(case.shape.weights_read(64), 15009316864)
         self.assertEqual(case.bytes, 15009316864 + 16 * 1024 * 131072)
+
+    def test_a_decoding_case_with_experts(self):
+        shapes = [llama_race_cases.parse_case(
+            f"qwen3-30b-a3b-16-layers:{batch}@1024", 32).shape
+            for batch in (1, 2)]
+        self.assertEqual(shapes[0], shapes[1])
+        # Attention and router, and of the experts those that are chosen: one
+        # token 8 of 128, two tokens 15.5 in the mean.
+        expert, dense = 3 * 768 * 2048, 2048 * (9216 + 128)
+        head = 151936 * 2048
+        self.assertEqual(shapes[0].weights_read(1),
+                         2 * (16 * (dense + 8 * expert) + head))
+        self.assertEqual(shapes[0].weights_read(2),
+                         2 * (16 * (dense + 31 * expert // 2) + head))
+        self.assertEqual(shapes[0].layers_read(1),
+                         16 * (dense + 8 * expert))
 
     def test_a_prefill_case(self):
         case = llama_race_cases.parse_case("llama-3-8b:8x2048", 32)
@@ -250,6 +268,11 @@ class CasesTest(unittest.TestCase):
     def test_presets_are_the_engines(self):
         text = (ROOT / "examples/llama/Presets.cpp").read_text()
         for name, config in llama_configs.RACE.items():
+            # A preset with fewer layers follows from its name.
+            if whole := re.fullmatch(r"(.*)-(\d+)-layers", name):
+                self.assertEqual(config, llama_configs.with_layers(
+                    llama_configs.RACE[whole[1]], int(whole[2])))
+                continue
             begin = text.index("R\"(", text.index(f'{{"{name}"')) + 3
             preset = json.loads(text[begin:text.index(")\"", begin)])
             self.assertEqual({key: config.get(key) for key in preset}, preset)
