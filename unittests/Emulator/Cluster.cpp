@@ -30,6 +30,10 @@ struct MachineCalls {
     running->barrier(id, threads, waits);
   }
   static void poll() { running->poll(); }
+  static unsigned long long globalTimer() {
+    constexpr unsigned long long kNsOfPoll = 1000000;
+    return (running->current->polls + 1) * kNsOfPoll;
+  }
   static void mbarrierInit(unsigned address, unsigned count);
   static void mbarrierArrive(unsigned address, unsigned bytes) {
     running->mbarrierArrive(running->blockOf(address), address & 0xffffff,
@@ -110,6 +114,7 @@ Cluster::Cluster(const KilnFakeLaunch &launch,
               MachineCalls::meet,
               MachineCalls::barrier,
               MachineCalls::poll,
+              MachineCalls::globalTimer,
               MachineCalls::mbarrierInit,
               MachineCalls::mbarrierArrive,
               MachineCalls::mbarrierComplete,

@@ -49,6 +49,8 @@ struct Machine {
   void (*barrier)(int id, int threads, bool waits); ///< threads 0: all
   void (*poll)(); ///< before a read of memory that another block may have to
                   ///< write
+  unsigned long long (*globalTimer)(); ///< a millisecond for each poll of the
+                                       ///< thread
   void (*mbarrierInit)(unsigned address, unsigned count);
   void (*mbarrierArrive)(unsigned address, unsigned expectedBytes);
   void (*mbarrierComplete)(unsigned address, unsigned bytes);
