@@ -1,5 +1,7 @@
 # The public headers: they are installed, and each must compile alone.
 set(KILN_PUBLIC_HEADERS
+  kiln/allreduce.h
+  kiln/allreduce.hpp
   kiln/attention.h
   kiln/attention.hpp
   kiln/background.h

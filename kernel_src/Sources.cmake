@@ -1,5 +1,14 @@
 # Every kernel source that the library carries, relative to this folder.
 set(KILN_KERNEL_SOURCES
+  allreduce/AllReduceParams.h
+  allreduce/AllReduceSignature.h
+  allreduce/ExchangeLayout.h
+  allreduce/ExchangeWords.cuh
+  allreduce/PushRows.cuh
+  allreduce/PushRowsConfig.h
+  allreduce/ReferenceAllReduce.cuh
+  allreduce/ReferenceAllReduceConfig.h
+  allreduce/RowPieces.cuh
   attention/AttentionColumns.cuh
   attention/AttentionParams.h
   attention/AttentionRanges.h

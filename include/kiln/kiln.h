@@ -6,7 +6,8 @@
 // binary boundary. They are C11 and C++, and include no header of CUDA.
 //
 //   types.h       enumerations, operands, problems, arguments, workspaces
-//   gemm.h, attention.h, rope.h, rows.h, gather.h, sample.h, moe.h, prepack.h
+//   gemm.h, attention.h, rope.h, rows.h, gather.h, sample.h, moe.h, allreduce.h,
+//   prepack.h
 //                 the structs of the families
 //   engine.h      hooks, options, kiln_engine_create
 //   launch.h      kiln_gemm and its like, kiln_run
@@ -154,6 +155,7 @@
 #ifndef KILN_KILN_H
 #define KILN_KILN_H
 
+#include "kiln/allreduce.h"
 #include "kiln/attention.h"
 #include "kiln/background.h"
 #include "kiln/engine.h"

@@ -14,6 +14,7 @@
 #ifndef KILN_KILN_HPP
 #define KILN_KILN_HPP
 
+#include "kiln/allreduce.hpp"
 #include "kiln/attention.hpp"
 #include "kiln/gather.hpp"
 #include "kiln/kiln.h"

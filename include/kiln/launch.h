@@ -7,6 +7,7 @@
 #ifndef KILN_LAUNCH_H
 #define KILN_LAUNCH_H
 
+#include "kiln/allreduce.h"
 #include "kiln/attention.h"
 #include "kiln/gather.h"
 #include "kiln/gemm.h"
@@ -152,6 +153,14 @@ KILN_API kiln_status kiln_combine(kiln_engine *engine,
                                   const kiln_combine_args *args,
                                   const kiln_workspace *workspace,
                                   kiln_stream stream) KILN_NOEXCEPT;
+
+/// Enqueues one sum over the ranks of a group (allreduce.h); nothing if rows or
+/// cols is 0. The kernel waits for the same call of all other ranks.
+/// Waits, memory and errors: as kiln_gemm.
+KILN_API kiln_status kiln_allreduce(kiln_engine *engine,
+                                    const kiln_allreduce_args *args,
+                                    const kiln_workspace *workspace,
+                                    kiln_stream stream) KILN_NOEXCEPT;
 
 /// Enqueues a problem of any family, described by text or by a struct.
 /// Waits, memory and errors: as kiln_gemm. A problem given as text is parsed by

@@ -1,9 +1,9 @@
 //===- types.h - values and structs that all of Kiln's C interface shares -===//
 //
 // Enumerations, handles, operands, scales, problems, arguments and workspaces.
-// gemm.h, attention.h, rope.h, rows.h, gather.h, sample.h and prepack.h have
-// the structs of the families. Included by kiln.h, whose head states the rules
-// that all of it follows.
+// gemm.h, attention.h, rope.h, rows.h, gather.h, sample.h, allreduce.h and
+// prepack.h have the structs of the families. Included by kiln.h, whose head
+// states the rules that all of it follows.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KILN_TYPES_H
@@ -188,7 +188,8 @@ enum kiln_family_value {
   KILN_FAMILY_GATHER = 140,         ///< kiln_gather_args
   KILN_FAMILY_SAMPLE = 150,         ///< kiln_sample_args
   KILN_FAMILY_ROUTE = 160,          ///< kiln_route_args
-  KILN_FAMILY_COMBINE = 170         ///< kiln_combine_args
+  KILN_FAMILY_COMBINE = 170,        ///< kiln_combine_args
+  KILN_FAMILY_ALLREDUCE = 180       ///< kiln_allreduce_args
 };
 
 /// How far a problem is. Launches never wait for a state to improve.

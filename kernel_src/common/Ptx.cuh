@@ -591,6 +591,44 @@ inline void stRelaxed(float4 *pointer, float4 value) {
       : "memory");
 }
 
+/// Loads 16 bytes, or a word, that another GPU may be writing: each word is its
+/// old or its new value (relaxed at system scope, sm_70).
+inline uint4 ldRelaxedSys(const void *pointer) {
+  uint4 value;
+  asm volatile("ld.relaxed.sys.global.v4.b32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(value.x), "=r"(value.y), "=r"(value.z), "=r"(value.w)
+               : "l"(pointer)
+               : "memory");
+  return value;
+}
+inline unsigned ldRelaxedSys32(const void *pointer) {
+  unsigned value;
+  asm volatile("ld.relaxed.sys.global.b32 %0, [%1];"
+               : "=r"(value)
+               : "l"(pointer)
+               : "memory");
+  return value;
+}
+
+/// Stores 16 bytes, or a word, for another GPU's ldRelaxedSys.
+inline void stRelaxedSys(void *pointer, uint4 value) {
+  asm volatile(
+      "st.relaxed.sys.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(pointer),
+      "r"(value.x), "r"(value.y), "r"(value.z), "r"(value.w)
+      : "memory");
+}
+inline void stRelaxedSys32(void *pointer, unsigned value) {
+  asm volatile("st.relaxed.sys.global.b32 [%0], %1;" ::"l"(pointer), "r"(value)
+               : "memory");
+}
+
+/// Nanoseconds of a clock that all SMs share, of coarse resolution.
+inline unsigned long long globalTimer() {
+  unsigned long long value;
+  asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(value));
+  return value;
+}
+
 /// Prefetches the line of \p address to L2, without waiting.
 inline void prefetchL2(const void *address) {
   asm volatile("prefetch.global.L2 [%0];" ::"l"(address) : "memory");

@@ -63,6 +63,8 @@ public:
       return routeCall();
     case KILN_FAMILY_COMBINE:
       return combineCall();
+    case KILN_FAMILY_ALLREDUCE:
+      return allReduceCall();
     }
     return nullptr;
   }
@@ -240,6 +242,30 @@ private:
     return &gather;
   }
 
+  const void *allReduceCall() {
+    allReduce = kiln_allreduce_args_init();
+    placeXY(allReduce, cols);
+    allReduce.y.type = pickType(0, 0, 0, type, KILN_FP16);
+    const bool hasNorm = pick(0, 1), hasResidual = pick(0, 1);
+    placeOptional(allReduce.weight, hasNorm);
+    placeOptional(allReduce.residual, hasResidual);
+    placeOptional(allReduce.residual_out,
+                  (hasNorm && hasResidual) != pick(0, 0, 0, 0, 0, 0, 0, 1));
+    allReduce.ranks = static_cast<int32_t>(
+        pick(2, 2, 2, 2, 2, 2, 3, 4, 4, 4, 8, 8, 1, 9, -1));
+    allReduce.rank =
+        static_cast<int32_t>(pick(0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 2, 7, -1));
+    allReduce.epsilon =
+        static_cast<double>(pick(1, 1, 1, 1, 1, 1, 1, 1, 0, -1));
+    for (void *&memory : exchange)
+      memory = reinterpret_cast<void *>(0x1000000 * (100 + random() % 600) +
+                                        (random() % 40 ? 0 : 8));
+    allReduce.exchange = random() % 12 ? exchange : nullptr;
+    allReduce.exchange_bytes = static_cast<uint64_t>(
+        random() % 12 ? 1 << 20 : pick(1 << 30, 8192, 0, -1));
+    return &allReduce;
+  }
+
   const void *sampleCall() {
     sample = kiln_sample_args_init();
     sample.rows = rows;
@@ -380,6 +406,8 @@ private:
   kiln_sample_args sample;
   kiln_route_args route;
   kiln_combine_args combine;
+  kiln_allreduce_args allReduce;
+  void *exchange[KILN_ALLREDUCE_MOST_RANKS];
   kiln_prepack_args prepack;
   RandomAttention attention;
   RandomRope rope;

@@ -62,6 +62,11 @@ public:
     copy.batch = 2;
     copy.x.batch_stride = copy.y.batch_stride = 64 * 64;
     gather.y.type = KILN_FP32;
+    setXY(allReduce);
+    allReduce.weight.type = allReduce.residual.type =
+        allReduce.residual_out.type = KILN_BF16;
+    allReduce.exchange = exchange;
+    allReduce.exchange_bytes = 1 << 20;
     setSample(sample);
     setRoute(route);
     setCombine(combine);
@@ -180,6 +185,10 @@ public:
             placeOf(route.chosen), placeOf(route.sizes)}}};
     case KILN_FAMILY_COMBINE:
       return {combineCall(combine), combineCall(normCombine)};
+    case KILN_FAMILY_ALLREDUCE:
+      return {{&allReduce,
+               {&allReduce.x.data, &allReduce.y.data, &allReduce.weight.data,
+                &allReduce.residual.data, &allReduce.residual_out.data}}};
     case KILN_FAMILY_ELEMENTWISE:
       return {{&elementwise,
                {&elementwise.x.data, &elementwise.y.data,
@@ -293,6 +302,9 @@ private:
   kiln_sample_args sample = kiln_sample_args_init();
   kiln_route_args route = kiln_route_args_init();
   kiln_combine_args combine = kiln_combine_args_init(), normCombine = combine;
+  kiln_allreduce_args allReduce = kiln_allreduce_args_init();
+  void *exchange[2] = {reinterpret_cast<void *>(0xf00000000),
+                       reinterpret_cast<void *>(0xf80000000)};
   kiln_prepack_args prepack = KILN_INIT(kiln_prepack_args);
   kiln_elementwise_args elementwise = KILN_INIT(kiln_elementwise_args),
                         quantizing = elementwise;

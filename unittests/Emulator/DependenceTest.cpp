@@ -110,6 +110,7 @@ TEST_CASE("emulated: rows that begin before the grid ahead has ended") {
        {"transpose2d", "rows=70 cols=130 dtype=bf16"},
        {"transpose2d", "rows=9 cols=130 dtype=bf16", {"line.tc64.t64.cp4"}},
        {"gather", "rows=37 cols=200 xrows=90 dtype=bf16"},
+       {"allreduce", "rows=3 cols=520 ranks=2 dtype=bf16 residual=1 norm=1"},
        {"gather",
         "by=both batch=2 rows=9 cols=520 xrows=40 yrows=40 dtype=bf16 "
         "index=int64",

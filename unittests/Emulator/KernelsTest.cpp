@@ -624,6 +624,23 @@ TEST_CASE("emulated: rows by index") {
           {"lanes.t32.l4.i4.r4.v2"}}});
 }
 
+// A rank that is alone; AllReduceRanksTest.cpp has ranks together.
+TEST_CASE("emulated: all-reduces of a rank that is alone") {
+  check({{"allreduce",
+          "rows=5 cols=520 ranks=2 dtype=bf16 residual=1 norm=1 ldh=536",
+          {"push.t64.v1", "push.t32.v2"}},
+         {"allreduce",
+          "rows=3 cols=300 ranks=8 dtype=fp16 norm=1 align=8",
+          {"push.t64.v1"},
+          TrialData::Outliers},
+         {"allreduce",
+          "rows=4 cols=77 ranks=3 dtype=fp32 residual=1 ldx=79 align=4",
+          {"push.t32.v1"}},
+         {"allreduce",
+          "rows=4 cols=33 ranks=4 dtype=bf16 align=2",
+          {"push.t32.v1"}}});
+}
+
 TEST_CASE("emulated: rows by index that are converted") {
   check({{"gather",
           "rows=21 cols=136 xrows=50 dtype=bf16 out=fp32 scale=1.7",

@@ -129,6 +129,8 @@ static const char *const kProblems[] = {
     "reduce op=sum rows=4096 cols=4096 dtype=fp32 --device h200-sxm",
     "transpose2d rows=4096 cols=4096 dtype=bf16 --device h200-sxm",
     "gather rows=4096 cols=4096 dtype=bf16 --device h200-sxm",
+    "allreduce rows=64 cols=4096 ranks=4 dtype=bf16 residual=1 norm=1 "
+    "--device h200-sxm",
     "rope tokens=2048 heads=32 kvheads=8 d=128 rotary=128 dtype=bf16 kcache=1 "
     "vcache=1 slots=array page=16 --device h200-sxm",
     "sample rows=64 vocab=128256 dtype=bf16 --device h200-sxm",

@@ -38,6 +38,7 @@ int main(void) {
   kiln_sample_args sample = kiln_sample_args_init();
   kiln_route_args route = kiln_route_args_init();
   kiln_combine_args combine = kiln_combine_args_init();
+  kiln_allreduce_args allReduce = kiln_allreduce_args_init();
   kiln_status refusals[] = {kiln_attention(NULL, &attention, NULL, NULL),
                             kiln_attention_merge(NULL, &merge, NULL, NULL),
                             kiln_rms_norm(NULL, &norm, NULL, NULL),
@@ -52,6 +53,7 @@ int main(void) {
                             kiln_sample(NULL, &sample, NULL, NULL),
                             kiln_route(NULL, &route, NULL, NULL),
                             kiln_combine(NULL, &combine, NULL, NULL),
+                            kiln_allreduce(NULL, &allReduce, NULL, NULL),
                             kiln_prepack(NULL, &prepack, NULL, NULL)};
   for (size_t i = 0; i < sizeof refusals / sizeof *refusals; ++i)
     failures += check(refusals[i] == KILN_INVALID_ARGUMENT, "null engine");

@@ -120,6 +120,20 @@ inline float4 ldRelaxed(const float4 *pointer) {
   return *pointer;
 }
 inline void stRelaxed(float4 *pointer, float4 value) { *pointer = value; }
+inline uint4 ldRelaxedSys(const void *pointer) {
+  kilnMachine->poll();
+  return detail::globalAt<uint4>(pointer);
+}
+inline unsigned ldRelaxedSys32(const void *pointer) {
+  return detail::globalAt<unsigned>(pointer);
+}
+inline void stRelaxedSys(void *pointer, uint4 value) {
+  detail::globalAt<uint4>(pointer) = value;
+}
+inline void stRelaxedSys32(void *pointer, unsigned value) {
+  detail::globalAt<unsigned>(pointer) = value;
+}
+inline unsigned long long globalTimer() { return kilnMachine->globalTimer(); }
 inline unsigned atomAddAcqRel(unsigned *pointer, unsigned value) {
   return std::exchange(*pointer, *pointer + value);
 }
