@@ -6,8 +6,8 @@
 // binary boundary. They are C11 and C++, and include no header of CUDA.
 //
 //   types.h       enumerations, operands, problems, arguments, workspaces
-//   gemm.h, attention.h, rope.h, rows.h, gather.h, sample.h, moe.h, allreduce.h,
-//   prepack.h
+//   gemm.h, attention.h, rope.h, rows.h, gather.h, sample.h, moe.h,
+//   allreduce.h, prepack.h
 //                 the structs of the families
 //   engine.h      hooks, options, kiln_engine_create
 //   launch.h      kiln_gemm and its like, kiln_run
