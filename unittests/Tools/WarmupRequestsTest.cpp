@@ -22,12 +22,13 @@ operator+(std::vector<std::string> left,
   return left;
 }
 
-static llvm::json::Object deviceOf(const ToolResult &result, size_t index = 0) {
+static llvm::json::Object warmedDevice(const ToolResult &result,
+                                       size_t index = 0) {
   llvm::json::Object json = result.json();
   return *(*json.getArray("devices"))[index].getAsObject();
 }
 
-static int64_t count(const llvm::json::Object &device, const char *key) {
+static int64_t numberOf(const llvm::json::Object &device, const char *key) {
   return device.getInteger(key).value_or(-1);
 }
 
@@ -45,28 +46,28 @@ TEST_CASE("warm-up of a model counts first, then compiles each kernel once") {
   tool.environment["KILN_NVRTC"] = "/nonexistent/libnvrtc.so";
   const ToolResult dry = tool.run(json + std::vector<std::string>{"--dry-run"});
   CHECK(dry.code == 0);
-  const llvm::json::Object planned = deviceOf(dry);
-  const int64_t kernels = count(planned, "kernels");
+  const llvm::json::Object planned = warmedDevice(dry);
+  const int64_t kernels = numberOf(planned, "kernels");
   CHECK(kernels > 20);
-  CHECK(count(planned, "present") == 0);
-  CHECK(count(planned, "compiled") == 0);
-  CHECK(count(planned, "estimated_bytes") > 0);
+  CHECK(numberOf(planned, "present") == 0);
+  CHECK(numberOf(planned, "compiled") == 0);
+  CHECK(numberOf(planned, "estimated_bytes") > 0);
   CHECK(planned.getNumber("estimated_s").value_or(0) > 0);
   CHECK(planned.getArray("requests")->size() == 14);
   tool.environment["KILN_NVRTC"] = nvrtc;
-  const llvm::json::Object first = deviceOf(tool.run(json));
-  CHECK(count(first, "kernels") == kernels);
-  CHECK(count(first, "compiled") == kernels);
-  CHECK(count(first, "failed_kernels") == 0);
+  const llvm::json::Object first = warmedDevice(tool.run(json));
+  CHECK(numberOf(first, "kernels") == kernels);
+  CHECK(numberOf(first, "compiled") == kernels);
+  CHECK(numberOf(first, "failed_kernels") == 0);
   for (const llvm::json::Value &value : *first.getArray("requests")) {
     const llvm::json::Object &request = *value.getAsObject();
     CHECK(request.getString("state") == "ready");
     CHECK(request.getInteger("kernels").value_or(0) > 0);
   }
   tool.environment["KILN_NVRTC"] = "/nonexistent/libnvrtc.so";
-  const llvm::json::Object second = deviceOf(tool.run(json));
-  CHECK(count(second, "present") == kernels);
-  CHECK(count(second, "compiled") == 0);
+  const llvm::json::Object second = warmedDevice(tool.run(json));
+  CHECK(numberOf(second, "present") == kernels);
+  CHECK(numberOf(second, "compiled") == 0);
   // The folder of the config serves as well.
   const ToolResult text =
       tool.run(std::vector<std::string>{"warmup", "--model", tool.folder.path,
@@ -91,8 +92,8 @@ TEST_CASE("formats, caches, ranks and several devices in one call") {
                  kSmallStep);
     CAPTURE(result.err);
     CHECK(result.code == 0);
-    CHECK(count(deviceOf(result, 0), "kernels") > 20);
-    CHECK(deviceOf(result, 1).getString("arch") == "sm_80");
+    CHECK(count(warmedDevice(result, 0), "kernels") > 20);
+    CHECK(warmedDevice(result, 1).getString("arch") == "sm_80");
   }
 }
 
@@ -111,16 +112,16 @@ TEST_CASE("a history is warmed up, and lines that cannot be read are told") {
                                          "--device", "h200-sxm",  "--json"};
   const ToolResult result = tool.run(line);
   CHECK(result.code == 0);
-  const llvm::json::Object device = deviceOf(result);
+  const llvm::json::Object device = warmedDevice(result);
   CHECK(device.getArray("requests")->size() == 2);
-  CHECK(count(device, "compiled") == count(device, "kernels"));
+  CHECK(numberOf(device, "compiled") == numberOf(device, "kernels"));
   llvm::json::Object json = result.json();
   const llvm::json::Array &skipped = *json.getArray("skipped");
   REQUIRE(skipped.size() == 3);
   CHECK(skipped[0].getAsString()->contains("history:6: "));
   CHECK(skipped[1].getAsString()->contains("history:7: the line has no end"));
   CHECK(skipped[2].getAsString()->contains("nothing"));
-  CHECK(count(deviceOf(tool.run(line)), "compiled") == 0);
+  CHECK(count(warmedDevice(tool.run(line)), "compiled") == 0);
 }
 
 TEST_CASE("input that makes no sense is refused in one line") {
