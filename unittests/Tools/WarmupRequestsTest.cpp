@@ -92,7 +92,7 @@ TEST_CASE("formats, caches, ranks and several devices in one call") {
                  kSmallStep);
     CAPTURE(result.err);
     CHECK(result.code == 0);
-    CHECK(count(warmedDevice(result, 0), "kernels") > 20);
+    CHECK(numberOf(warmedDevice(result, 0), "kernels") > 20);
     CHECK(warmedDevice(result, 1).getString("arch") == "sm_80");
   }
 }
@@ -121,7 +121,7 @@ TEST_CASE("a history is warmed up, and lines that cannot be read are told") {
   CHECK(skipped[0].getAsString()->contains("history:6: "));
   CHECK(skipped[1].getAsString()->contains("history:7: the line has no end"));
   CHECK(skipped[2].getAsString()->contains("nothing"));
-  CHECK(count(warmedDevice(tool.run(line)), "compiled") == 0);
+  CHECK(numberOf(warmedDevice(tool.run(line)), "compiled") == 0);
 }
 
 TEST_CASE("input that makes no sense is refused in one line") {
