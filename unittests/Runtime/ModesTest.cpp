@@ -380,7 +380,7 @@ TEST_CASE("engine options are checked") {
   CHECK(create([](Options &o) { o.device_model = "no-such-gpu"; }) ==
         KILN_INVALID_ARGUMENT);
   CHECK(lastErrorHas("no-such-gpu"));
-  CHECK(create([](Options &o) { o.reserved[12] = 1; }) == KILN_UNSUPPORTED);
+  CHECK(create([](Options &o) { o.reserved[11] = 1; }) == KILN_UNSUPPORTED);
   CHECK(kiln_engine_create(nullptr, nullptr) == KILN_INVALID_ARGUMENT);
   kiln_engine_destroy(nullptr);
 }
