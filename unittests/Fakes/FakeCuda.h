@@ -4,7 +4,10 @@
 // Device pointers are host pointers (malloc, so that sanitizers watch them),
 // launches run at once on the calling thread and move a virtual clock, and
 // nothing is ever faster or slower than told: the fake proves logic, not speed.
-// By default there is one H200; KILN_FAKE_DEVICES names others.
+// By default there is one H200; KILN_FAKE_DEVICES names others. All reach each
+// other's memory, unless KILN_FAKE_NO_IPC is set, and processes share memory by
+// name only: each has bytes of its own. With KILN_FAKE_MISSING_RANK=r all sums
+// over ranks fail because of rank r: shared memory begins with 1 + r.
 //
 // It is at least as strict as a driver: it refuses the calls that a driver
 // refuses beside a capture (FakeCudaCapture.cpp has the rules), and handles of
