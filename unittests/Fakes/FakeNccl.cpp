@@ -24,10 +24,11 @@ struct UniqueId {
   char bytes[128];
 };
 
-/// The collective that a rank enqueued last.
+/// The collectives that a rank enqueued last: it is one ahead of the others at
+/// most.
 struct alignas(64) Place {
-  std::atomic<uint64_t> entered{0};  ///< how many collectives
-  std::atomic<uint64_t> enqueued{0}; ///< describes that one
+  std::atomic<uint64_t> entered{0};    ///< how many collectives
+  std::atomic<uint64_t> enqueued[2]{}; ///< describes the n-th at n % 2
 };
 /// The memory that the ranks share. Zero when it is new.
 struct Shared {
@@ -47,14 +48,14 @@ void rest() { std::this_thread::sleep_for(std::chrono::microseconds(20)); }
 /// Enters a collective that \p what describes, and waits for the others.
 int meet(Communicator &own, uint64_t what) {
   Place &place = own.shared->places[own.rank];
-  place.enqueued = what;
-  place.entered = ++own.entered;
+  const uint64_t turn = ++own.entered % 2;
+  place.enqueued[turn] = what;
+  place.entered = own.entered;
   for (int rank = 0; rank < own.count; ++rank) {
     const Place &other = own.shared->places[rank];
     while (other.entered < own.entered)
       rest();
-    // It goes on only when this rank has entered, too.
-    if (other.entered == own.entered && other.enqueued != what) {
+    if (other.enqueued[turn] != what) {
       std::fprintf(stderr,
                    "stand-in for NCCL: collective %llu of rank %d and of rank "
                    "%d differ\n",
