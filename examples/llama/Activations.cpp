@@ -13,7 +13,7 @@ static constexpr uint64_t kBf16 = 2; // bytes
 
 Activations::Activations(const Gpu &gpu, const ModelConfig &model,
                          const WeightPlan &plan, int64_t ranks,
-                         const TransformerRoom &room) {
+                         bool gathersLogits, const TransformerRoom &room) {
   auto make = [&](int64_t rows, int64_t columns, uint64_t element = kBf16) {
     DeviceMemory memory(gpu,
                         static_cast<uint64_t>(rows) *
@@ -48,9 +48,12 @@ Activations::Activations(const Gpu &gpu, const ModelConfig &model,
   }
   lastRows = make(sequences, model.hiddenSize);
   logits = make(sequences, model.vocabSize, sizeof(float));
-  if (model.lmHeadRows() != model.vocabSize) {
-    ownLogits = make(sequences, model.lmHeadRows(), sizeof(float));
-    gatheredLogits = make(ranks * sequences, model.lmHeadRows(), sizeof(float));
+  const int64_t ofRank = model.lmHeadRows();
+  if (ofRank != model.vocabSize) {
+    ownLogits = make(sequences, gathersLogits ? ofRank : model.vocabSize,
+                     sizeof(float));
+    if (gathersLogits)
+      gatheredLogits = make(ranks * sequences, ofRank, sizeof(float));
   }
   chosen = make(sequences, 1, sizeof(int32_t));
   const std::vector<float> angles = ropeTable(model, room.positions);

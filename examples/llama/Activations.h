@@ -14,13 +14,16 @@ namespace llama {
 /// lastRows on, for each sequence, and are bf16 until a comment says else.
 /// Memory that no product of \p plan needs is not there.
 struct Activations {
-  /// \p model: the part of one of \p ranks.
+  /// \p model: the part of one of \p ranks, which either gather their logits or
+  /// sum them.
   Activations(const Gpu &gpu, const ModelConfig &model, const WeightPlan &plan,
-              int64_t ranks, const TransformerRoom &room);
+              int64_t ranks, bool gathersLogits, const TransformerRoom &room);
 
   DeviceMemory hidden;
-  DeviceMemory normed; ///< bf16, or e4m3 with scales
-  DeviceMemory heads;  ///< q, k and v of a token
+  /// bf16, or e4m3 with scales. On several GPUs also the partial sums, which
+  /// the next norm reads.
+  DeviceMemory normed;
+  DeviceMemory heads; ///< q, k and v of a token
   DeviceMemory attended;
   DeviceMemory inner;  ///< between gate and up, and down
   DeviceMemory gateUp; ///< gate, then up, of a token
@@ -29,9 +32,11 @@ struct Activations {
   DeviceMemory normedScales, attendedScales, innerScales; ///< fp32
   DeviceMemory lastRows;                                  ///< of normed
   DeviceMemory logits;                                    ///< fp32
-  /// fp32 of this rank's tokens, and of all ranks one behind the other; none if
-  /// the head has all tokens.
-  DeviceMemory ownLogits, gatheredLogits;
+  /// fp32 of this rank's tokens: alone, or where logits are summed, among zeros
+  /// for the others'. None if the head has all tokens.
+  DeviceMemory ownLogits;
+  /// fp32 of all ranks, one behind the other, where logits are gathered.
+  DeviceMemory gatheredLogits;
   DeviceMemory chosen; ///< int32
   DeviceMemory table;  ///< of rotary angles, fp32 [positions][rotaryDim]
 

@@ -46,6 +46,9 @@ void print(const nlohmann::json &report) {
               rooflineText(report["roofline"]).c_str());
   for (const char *part : {"memory", "counts", "stalls"})
     std::printf("%s: %s\n", part, report[part].dump(2).c_str());
+  if (report.contains("allreduce"))
+    std::printf("all-reduce: %s\n",
+                report["allreduce"].get<std::string>().c_str());
   std::printf("prepared in %.1f s\n", report["prepare_s"].get<double>());
 }
 

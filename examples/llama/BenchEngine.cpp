@@ -28,6 +28,8 @@ void BenchEngine::reportOn(const Bench &bench, const kiln::Statistics &before) {
   reported["device"] = gpu.name();
   reported["weights"] =
       nameOf(runner.modelWeights().layer(0).gateUp.format.type);
+  if (const std::string by = runner.allReduce(); !by.empty())
+    reported["allreduce"] = by;
   reported["prepare_s"] = runner.prepareSeconds();
   reported["memory"] = memoryReport(gpu, runner);
   reported["counts"] = countsReport(runner, before);

@@ -74,6 +74,11 @@ KILN_NVRTC=$<TARGET_FILE:kiln_fake_nvrtc>;KILN_CACHE_DIR=${folder}/cache")
   endfunction()
   if(TARGET kiln_fake_nccl)
     kiln_add_ranks_test(starts "20 starts agree")
+    kiln_add_ranks_test(starts-nccl "20 starts agree")
+    kiln_add_ranks_test(unshared
+      "sums over the ranks are NCCL's: rank 0: .*all-reduce: nccl")
+    kiln_add_ranks_test(absent
+      "exit code 1: .*rank 1 did not come to a sum over the GPUs")
     kiln_add_ranks_test(killed
       "exit code 1: .*rank 1 \\(process [0-9]*\\) was ended by signal 9")
     kiln_add_ranks_test(left "kiln-llama: rank 1: rank 0 has ended")

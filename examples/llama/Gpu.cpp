@@ -20,6 +20,8 @@ constexpr int kOutOfMemory = 2, kNotReady = 600;
 constexpr unsigned kNonBlocking = 1;
 constexpr int kThreadLocal = 1;
 constexpr unsigned kHostMemory = 1, kDeviceMemory = 2;
+/// CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS.
+constexpr unsigned kLazyPeerAccess = 1;
 /// CUDA_ERROR_DEINITIALIZED, _ECC_UNCORRECTABLE, _NVLINK_UNCORRECTABLE and
 /// _CONTAINED, _ILLEGAL_ADDRESS, _LAUNCH_TIMEOUT, _CONTEXT_IS_DESTROYED,
 /// _ASSERT, _HARDWARE_STACK_ERROR, _ILLEGAL_INSTRUCTION, _MISALIGNED_ADDRESS,
@@ -52,6 +54,7 @@ struct Copy2d {
   X("cuInit", init, (unsigned))                                                \
   X("cuDeviceGet", deviceGet, (int *, int))                                    \
   X("cuDeviceGetName", deviceGetName, (char *, int, int))                      \
+  X("cuDeviceCanAccessPeer", canAccessPeer, (int *, int, int))                 \
   X("cuDevicePrimaryCtxRetain", contextRetain, (void **, int))                 \
   X("cuDevicePrimaryCtxRelease_v2", contextRelease, (int))                     \
   X("cuCtxPushCurrent_v2", contextPush, (void *))                              \
@@ -59,6 +62,10 @@ struct Copy2d {
   X("cuMemGetInfo_v2", memoryInfo, (size_t *, size_t *))                       \
   X("cuMemAlloc_v2", allocate, (DeviceAddress *, size_t))                      \
   X("cuMemFree_v2", release, (DeviceAddress))                                  \
+  X("cuIpcGetMemHandle", nameMemory, (MemoryName *, DeviceAddress))            \
+  X("cuIpcOpenMemHandle_v2", mapMemory,                                        \
+    (DeviceAddress *, MemoryName, unsigned))                                   \
+  X("cuIpcCloseMemHandle", unmapMemory, (DeviceAddress))                       \
   X("cuMemHostAlloc", allocatePinned, (void **, size_t, unsigned))             \
   X("cuMemFreeHost", releasePinned, (void *))                                  \
   X("cuMemcpyHtoDAsync_v2", uploadAsync,                                       \
@@ -172,6 +179,16 @@ uint64_t Gpu::totalBytes() const {
   check(functions->memoryInfo(&free, &total), "asking for free memory");
   return total;
 }
+bool Gpu::reaches(int64_t ordinal) const {
+  int other = 0, can = 0;
+  check(functions->deviceGet(&other, static_cast<int>(ordinal)),
+        "looking for another GPU");
+  if (other == device)
+    return true;
+  check(functions->canAccessPeer(&can, device, other),
+        "asking for access to another GPU");
+  return can != 0;
+}
 void Gpu::synchronize() const {
   check(functions->streamSynchronize(created), "waiting for the stream");
 }
@@ -218,6 +235,19 @@ void DeviceMemory::upload(const void *source, uint64_t count,
   copyToDevice(*gpu, start + offset, source, count);
   gpu->synchronize();
 }
+
+MemoryName DeviceMemory::name() const {
+  MemoryName made;
+  gpu->check(gpu->functions->nameMemory(&made, start),
+             "naming memory for other processes");
+  return made;
+}
+
+PeerMemory::PeerMemory(const Gpu &gpu, const MemoryName &name) : gpu(gpu) {
+  gpu.check(gpu.cuda().mapMemory(&start, name, kLazyPeerAccess),
+            "mapping memory of another process");
+}
+PeerMemory::~PeerMemory() { gpu.cuda().unmapMemory(start); }
 
 PinnedMemory::PinnedMemory(const Gpu &gpu, uint64_t bytes)
     : gpu(gpu), size(bytes) {

@@ -32,6 +32,11 @@ const char *nameOf(MemoryUse use);
 
 struct CudaFunctions;
 
+/// Memory of a process as other processes name it: CUipcMemHandle.
+struct MemoryName {
+  char bytes[64];
+};
+
 /// A GPU and a stream of it. Not thread-safe.
 class Gpu {
 public:
@@ -50,6 +55,8 @@ public:
   uint64_t bytesOf(MemoryUse use) const {
     return ledger[static_cast<size_t>(use)];
   }
+  /// Whether kernels here reach the memory of the \p ordinal-th GPU.
+  bool reaches(int64_t ordinal) const;
   /// Waits for the stream.
   void synchronize() const;
   /// Waits for the stream and ignores errors, before something is destroyed
@@ -93,6 +100,9 @@ public:
   void zero() const;
   /// Waits for the copy, and for all that the stream has before it.
   void upload(const void *source, uint64_t count, uint64_t offset = 0) const;
+  /// For PeerMemory of other processes, until this is freed. Throws Error where
+  /// the system shares no memory.
+  MemoryName name() const;
 
 private:
   void swap(DeviceMemory &other) noexcept;
@@ -101,6 +111,23 @@ private:
   DeviceAddress start = 0;
   uint64_t size = 0;
   MemoryUse use = MemoryUse::Scratch;
+};
+
+/// Device memory of another process, mapped into this one.
+class PeerMemory {
+public:
+  /// Throws Error where the memory of \p name cannot be mapped: a process
+  /// cannot map its own.
+  PeerMemory(const Gpu &gpu, const MemoryName &name);
+  ~PeerMemory();
+  PeerMemory(const PeerMemory &) = delete;
+  PeerMemory &operator=(const PeerMemory &) = delete;
+
+  DeviceAddress address() const { return start; }
+
+private:
+  const Gpu &gpu;
+  DeviceAddress start = 0;
 };
 
 /// Host memory that the GPU copies from and to without a stop. Its destructor

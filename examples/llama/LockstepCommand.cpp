@@ -135,6 +135,7 @@ private:
     Json lists = Json::array();
     auto collect = [&](int64_t step) {
       done[step % kSlots].wait();
+      runner.requireRanks();
       const int32_t *from = slot(step);
       lists.push_back(std::vector<int32_t>(from, from + sequences));
     };
@@ -177,6 +178,7 @@ private:
       runner.run(step);
       end.record();
       end.wait();
+      runner.requireRanks();
       times.push_back(Event::millisecondsBetween(start, end));
     }
     return {{"ms", std::move(times)}};
@@ -223,12 +225,15 @@ int lockstepCommand(Options &options) {
   Runner runner(gpu, chosen.config, chosen.source, room, progressOf(ranks));
   if (runner.follow())
     return 0;
-  say({{"ready", true},
-       {"device", gpu.name()},
-       {"weights_bytes", runner.modelWeights().bytes()},
-       {"prepare_s", runner.prepareSeconds()},
-       {"compiles", runner.prepared().compiles},
-       {"trials", runner.prepared().trials}});
+  Json ready = {{"ready", true},
+                {"device", gpu.name()},
+                {"weights_bytes", runner.modelWeights().bytes()},
+                {"prepare_s", runner.prepareSeconds()},
+                {"compiles", runner.prepared().compiles},
+                {"trials", runner.prepared().trials}};
+  if (ranks.areSeveral())
+    ready["allreduce"] = runner.allReduce();
+  say(std::move(ready));
   Lockstep lockstep(gpu, runner);
   for (std::string line; std::getline(std::cin, line);) {
     if (line.empty())

@@ -54,6 +54,7 @@ int logitsCommand(Options &options) {
     rows.resize(static_cast<size_t>(count * rowFloats));
     copyToHost(gpu, rows.data(), runner.logits(), rows.size() * sizeof(float));
     gpu.synchronize();
+    runner.requireRanks();
     file.write(reinterpret_cast<const char *>(rows.data()),
                static_cast<std::streamsize>(rows.size() * sizeof(float)));
   };

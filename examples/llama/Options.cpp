@@ -75,12 +75,18 @@ void Options::requireNoOthers() const {
       throw Error("the command has no option --" + name);
 }
 
-/// Whether an option is e4m3, and not bf16, its default.
+/// Whether an option is \p other, and not its default.
+static bool isOther(Options &options, const std::string &name,
+                    const std::string &byDefault, const std::string &other) {
+  const std::string value = options.text(name, byDefault);
+  if (value != byDefault && value != other)
+    throw Error("--" + name + " is '" + value + "', expected " + byDefault +
+                " or " + other);
+  return value == other;
+}
+
 static bool isE4m3(Options &options, const std::string &name) {
-  const std::string type = options.text(name, "bf16");
-  if (type != "bf16" && type != "e4m3")
-    throw Error("--" + name + " is '" + type + "', expected bf16 or e4m3");
-  return type == "e4m3";
+  return isOther(options, name, "bf16", "e4m3");
 }
 
 ChosenModel chooseModel(Options &options) {
@@ -158,6 +164,7 @@ RankOptions rankOptions(Options &options, const ModelConfig &model) {
   chosen.count = options.number("tp", 1, 1);
   chosen.devices = deviceList(options.text("devices"));
   chosen.nccl = options.text("nccl");
+  chosen.asksForNccl = isOther(options, "allreduce", "kiln", "nccl");
   chosen.rank = options.number("rank", 0);
   chosen.socket = static_cast<int>(options.number("rank-socket", -1, -1));
   if (chosen.devices.empty())

@@ -51,9 +51,10 @@ ChosenModel chooseModel(Options &options);
 /// preparing.
 RunnerOptions runnerOptions(Options &options, const char *mode = "tune");
 
-/// The ranks of a command: --tp N, --devices 0,1,..., --nccl FILE; --rank and
-/// --rank-socket are of the processes that a rank 0 starts. Without --tp there
-/// may be more devices than one. Throws Error if \p model cannot be divided.
+/// The ranks of a command: --tp N, --devices 0,1,..., --allreduce kiln|nccl,
+/// --nccl FILE; --rank and --rank-socket are of the processes that a rank 0
+/// starts. Without --tp there may be more devices than one. Throws Error if \p
+/// model cannot be divided.
 RankOptions rankOptions(Options &options, const ModelConfig &model);
 
 /// A bar on stderr, or a line for each stage where that is no terminal.

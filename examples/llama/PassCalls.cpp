@@ -39,9 +39,27 @@ kiln::RmsNorm PassCalls::norm(int64_t rows, DeviceAddress weight,
   call.epsilon(model.rmsNormEps);
   call.get().weight.flags = KILN_OPERAND_CONSTANT;
   writeTo(memory.normedFor(next), call);
-  if (!shard.isWhole()) // a sum over the ranks may be ahead
-    call.get().flags &= ~uint32_t(KILN_CALL_DEPENDENT);
   return call;
+}
+
+kiln::AllReduce PassCalls::summedNorm(int64_t rows,
+                                      DeviceAddress weight) const {
+  kiln::AllReduce call(KILN_BF16, rows, model.hiddenSize,
+                       static_cast<int>(shard.count));
+  void *hidden = memory.hidden.at<void>();
+  call.x(memory.normed.at<void>()).y(memory.normed.at<void>());
+  call.norm(at(weight), model.rmsNormEps).residual(hidden, hidden);
+  call.exchange(exchange->rank(), exchange->addresses(), exchange->bytes());
+  return call.dependent();
+}
+
+kiln::RmsNorm PassCalls::addedNorm(int64_t rows, DeviceAddress weight) const {
+  kiln::RmsNorm call(KILN_BF16, rows, model.hiddenSize);
+  void *hidden = memory.hidden.at<void>();
+  call.x(memory.normed.at<void>()).y(memory.normed.at<void>());
+  call.residual(hidden, hidden).weight(at(weight)).epsilon(model.rmsNormEps);
+  call.get().weight.flags = KILN_OPERAND_CONSTANT;
+  return call; // ordered in full behind NCCL
 }
 
 kiln::Quantize PassCalls::quantizedAttended(int64_t tokens,
@@ -84,18 +102,17 @@ kiln::Gemm PassCalls::qkv(int64_t tokens, const LayerWeights &layer) const {
 }
 
 kiln::Gemm PassCalls::addToHidden(const Linear &weight, int64_t tokens,
-                                  const Activation &x,
-                                  bool addsResidual) const {
+                                  const Activation &x) const {
+  if (!shard.isWhole())
+    return weight.product(tokens, x, memory.normed.address());
   kiln::Gemm call = weight.product(tokens, x, memory.hidden.address());
-  if (addsResidual)
-    call.c(1, memory.hidden.at<void>());
+  call.c(1, memory.hidden.at<void>());
   return call;
 }
 
-kiln::Gemm PassCalls::output(int64_t tokens, const LayerWeights &layer,
-                             bool addsResidual) const {
-  kiln::Gemm call = addToHidden(layer.output, tokens,
-                                memory.attendedFor(layer.output), addsResidual);
+kiln::Gemm PassCalls::output(int64_t tokens, const LayerWeights &layer) const {
+  kiln::Gemm call =
+      addToHidden(layer.output, tokens, memory.attendedFor(layer.output));
   if (layer.outputBias)
     call.bias(at(layer.outputBias));
   return call;
@@ -108,20 +125,41 @@ kiln::Gemm PassCalls::gateUp(int64_t tokens, const LayerWeights &layer) const {
   return layer.gateUp.product(tokens, x, memory.inner.address()).swiGlu();
 }
 
-kiln::Gemm PassCalls::down(int64_t tokens, const LayerWeights &layer,
-                           bool addsResidual) const {
-  return addToHidden(layer.down, tokens, memory.innerFor(layer.down),
-                     addsResidual);
+kiln::Gemm PassCalls::down(int64_t tokens, const LayerWeights &layer) const {
+  return addToHidden(layer.down, tokens, memory.innerFor(layer.down));
 }
 
 /// fp32 logits: rounding them to bf16 makes ties of neighbours.
 kiln::Gemm PassCalls::head(int64_t rows, bool isGathered) const {
   const DeviceMemory &x = isGathered ? memory.lastRows : memory.normed;
+  const bool isPart = memory.ownLogits.bytes() != 0;
   kiln::Gemm call = weights.head().product(
       rows, {x.address(), ActivationType::Bf16, 0},
-      (memory.ownLogits.bytes() ? memory.ownLogits : memory.logits).address());
+      (isPart ? memory.ownLogits : memory.logits).address());
+  if (isPart && exchange)
+    call.d(memory.ownLogits.at<float>() + shard.rank * model.lmHeadRows(),
+           model.vocabSize);
   call.outputType(KILN_FP32);
   return call;
+}
+
+/// A block of the kernel sums a row of the call: the longest that it takes in
+/// one pass, of whole vectors.
+int64_t PassCalls::partsOfLogits() const {
+  constexpr int64_t kVector = 4, kMost = 2048; // floats
+  int64_t parts = (model.vocabSize + kMost - 1) / kMost;
+  while (model.vocabSize % (parts * kVector) != 0)
+    ++parts;
+  return parts;
+}
+
+kiln::AllReduce PassCalls::summedLogits(int64_t rows) const {
+  const int64_t parts = partsOfLogits();
+  kiln::AllReduce call(KILN_FP32, rows * parts, model.vocabSize / parts,
+                       static_cast<int>(shard.count));
+  call.x(memory.ownLogits.at<void>()).y(memory.logits.at<void>());
+  call.exchange(exchange->rank(), exchange->addresses(), exchange->bytes());
+  return call.dependent();
 }
 
 //===----------------------------------------------------------------------===//
@@ -232,7 +270,7 @@ kiln::Sample PassCalls::sample(const Pass &pass) const {
   if (pass.feedsItself)
     call.advance(positions, arrays.lengths);
   call.tokens(sampled(pass));
-  if (memory.ownLogits.bytes() == 0) // no logits of other ranks are ahead
+  if (memory.gatheredLogits.bytes() == 0) // no NCCL is ahead
     call.dependent();
   return call;
 }

@@ -4,6 +4,7 @@
 
 #include "Activations.h"
 #include "DeviceWeights.h"
+#include "ExchangeMemory.h"
 #include "KvCache.h"
 #include "ModelConfig.h"
 #include "Pass.h"
@@ -20,22 +21,27 @@ namespace llama {
 bool isStacked(const LayerWeights &layer);
 
 /// The call of each part of a pass, over the memory of an engine. All but
-/// embedding() may begin before the one ahead has ended, unless the ranks' GPUs
-/// exchange data between both. Before the cache is made, the calls of layers
-/// only describe problems. The model is the part of a shard.
+/// embedding() may begin before the one ahead has ended, unless NCCL exchanges
+/// data between both. Before the cache is made, the calls of layers only
+/// describe problems. The model is the part of a shard; \p exchange is null
+/// where ranks sum by NCCL.
 class PassCalls {
 public:
   PassCalls(const ModelConfig &model, const Shard &shard,
             const DeviceWeights &weights, const StepInputs &inputs,
             const Activations &memory, const KvCache &cache,
-            const TransformerRoom &room)
+            const TransformerRoom &room, const ExchangeMemory *exchange)
       : model(model), shard(shard), weights(weights), inputs(inputs),
-        memory(memory), cache(cache), room(room) {}
+        memory(memory), cache(cache), room(room), exchange(exchange) {}
 
   kiln::Gather embedding(int64_t tokens) const;
   /// The result has the type that the product with \p next reads.
   kiln::RmsNorm norm(int64_t rows, DeviceAddress weight,
                      const Linear &next) const;
+  /// Adds the sum of the ranks' partial sums to the hidden state, and norms it.
+  kiln::AllReduce summedNorm(int64_t rows, DeviceAddress weight) const;
+  /// The same where NCCL has made the sum.
+  kiln::RmsNorm addedNorm(int64_t rows, DeviceAddress weight) const;
   kiln::Gemm qkv(int64_t tokens, const LayerWeights &layer) const;
   /// With \p hasSequences tokens are of the sequences that the inputs name;
   /// otherwise token t is of sequence t.
@@ -45,13 +51,9 @@ public:
   /// Before output(), where readsQuantized() says so of its weight.
   kiln::Quantize quantizedAttended(int64_t tokens,
                                    const LayerWeights &layer) const;
-  /// Products with a residual add. If there are several ranks, the first one
-  /// adds it, and the sum over all is the result.
-  kiln::Gemm output(int64_t tokens, const LayerWeights &layer,
-                    bool addsResidual) const;
-  kiln::Gemm output(int64_t tokens, const LayerWeights &layer) const {
-    return output(tokens, layer, shard.isFirst());
-  }
+  /// With the residual add. If there are several ranks, partial sums without
+  /// it, for the norm behind.
+  kiln::Gemm output(int64_t tokens, const LayerWeights &layer) const;
   /// With SwiGLU, unless isStacked() says that gated() follows.
   kiln::Gemm gateUp(int64_t tokens, const LayerWeights &layer) const;
   kiln::Elementwise gated(int64_t tokens, const LayerWeights &layer) const;
@@ -59,11 +61,8 @@ public:
   /// so of its weight.
   kiln::Quantize quantizedInner(int64_t tokens,
                                 const LayerWeights &layer) const;
-  kiln::Gemm down(int64_t tokens, const LayerWeights &layer,
-                  bool addsResidual) const;
-  kiln::Gemm down(int64_t tokens, const LayerWeights &layer) const {
-    return down(tokens, layer, shard.isFirst());
-  }
+  /// As output().
+  kiln::Gemm down(int64_t tokens, const LayerWeights &layer) const;
 
   /// Rows between gateUp() and down(): with experts one of each choice. The
   /// products of experts are ExpertCalls'; gated() and quantizedInner() serve
@@ -73,6 +72,10 @@ public:
   /// The rows that are sampled, of those that the last norm made.
   kiln::Gather sampledRows(int64_t rows) const;
   kiln::Gemm head(int64_t rows, bool isGathered) const;
+  /// Puts the logits of all ranks side by side: each rank has zeros for those
+  /// of the others. A row of the call is a part of a row of logits.
+  kiln::AllReduce summedLogits(int64_t rows) const;
+  int64_t partsOfLogits() const;
   kiln::Sample sample(const Pass &pass) const;
   /// The tokens that sample() writes, int32.
   int32_t *sampled(const Pass &pass) const;
@@ -82,7 +85,7 @@ private:
                                 int64_t keyCount, int64_t firstRow) const;
   void readCache(int64_t layer, kiln::Attention &call) const;
   kiln::Gemm addToHidden(const Linear &weight, int64_t tokens,
-                         const Activation &x, bool addsResidual) const;
+                         const Activation &x) const;
   int64_t headsRow() const { return model.qRows() + 2 * model.kvRows(); }
 
   const ModelConfig &model;
@@ -92,6 +95,7 @@ private:
   const Activations &memory;
   const KvCache &cache;
   const TransformerRoom room;
+  const ExchangeMemory *exchange;
 };
 
 } // namespace llama

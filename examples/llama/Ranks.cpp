@@ -210,6 +210,13 @@ std::vector<std::string> Ranks::gather(const std::string &bytes) {
   return all;
 }
 
+std::string Ranks::exchange(const std::string &bytes) {
+  std::string all;
+  for (const std::string &one : gather(bytes))
+    all += one;
+  return broadcast(all);
+}
+
 int64_t Ranks::least(int64_t value) {
   for (const std::string &other : gather(std::to_string(value)))
     value = std::min<int64_t>(value, std::stoll(other));

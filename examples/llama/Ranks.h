@@ -25,7 +25,8 @@ namespace llama {
 struct RankOptions {
   int64_t count = 1;
   std::vector<int64_t> devices{0}; ///< the GPU of each
-  std::string nccl; ///< the library; empty: as the loader finds it
+  std::string nccl;         ///< the library; empty: as the loader finds it
+  bool asksForNccl = false; ///< also where Kiln could sum over the GPUs
   // For processes that a rank 0 started:
   int64_t rank = 0;
   int socket = -1;
@@ -51,12 +52,16 @@ public:
   int64_t device() const {
     return chosen.devices[static_cast<size_t>(chosen.rank)];
   }
+  const std::vector<int64_t> &devices() const { return chosen.devices; }
   const std::string &ncclPath() const { return chosen.nccl; }
+  bool asksForNccl() const { return chosen.asksForNccl; }
 
   /// Returns \p bytes of rank 0, whatever the other ranks give.
   std::string broadcast(const std::string &bytes);
   /// At rank 0 returns the bytes of all, by rank; elsewhere none.
   std::vector<std::string> gather(const std::string &bytes);
+  /// Returns the bytes of all, one rank behind the other, at each rank.
+  std::string exchange(const std::string &bytes);
   /// Returns the least of the values.
   int64_t least(int64_t value);
   /// Waits until all ranks are here.

@@ -56,9 +56,10 @@ Runner::Runner(const Gpu &gpu, ModelConfig model, const WeightSource &source,
   room.positions = chosen.maxPositions;
   room.pageTokens = chosen.pageTokens;
   room.cache = chosen.cache;
-  transformer =
-      std::make_unique<Transformer>(gpu, own, shard, weights, inputs, room,
-                                    cacheScales(config, source.checkpoint));
+  shareMemory();
+  transformer = std::make_unique<Transformer>(
+      gpu, own, shard, weights, inputs, room,
+      cacheScales(config, source.checkpoint), exchange.get());
   constexpr int64_t kBuckets[] = {1,  2,  4,   8,   16,  24,  32,  48,
                                   64, 96, 128, 192, 256, 384, 512, 1024};
   for (int64_t bucket : kBuckets)
@@ -103,6 +104,10 @@ Runner::~Runner() {
       ranks.expectEnds();
       ranks.broadcast(""); // is no step
     }
+    ranks.barrier();
+    gpu.drain();
+    if (exchange)
+      exchange->unmap();
     ranks.barrier();
   } catch (const Error &) {
     // They have ended.
@@ -160,6 +165,8 @@ void Runner::prepare(const Progress &progress) {
   if (chosen.hasGraphs)
     capture(progress);
   gpu.synchronize();
+  if (!isAlone())
+    chosen.ranks->barrier(); // a sum waits for a rank for 2 seconds, not longer
   secondsOfPrepare = secondsSince(start);
 }
 
@@ -174,40 +181,6 @@ void Runner::serveFromCache(const Progress &progress) {
   prepareWith(*serving, "loading", progress);
   if (!isAlone())
     requireAgreement();
-}
-
-/// Throws Error at rank 0, which ends all, unless all ranks launch equal
-/// kernels.
-void Runner::requireAgreement() {
-  const std::string digest = serving->plansDigest(gpu.stream()).orThrow();
-  const std::vector<std::string> all = chosen.ranks->gather(digest);
-  for (size_t rank = 1; rank < all.size(); ++rank)
-    if (all[rank] != digest)
-      throw Error("rank " + std::to_string(rank) +
-                  " chose other kernels than rank 0 (digests " + all[rank] +
-                  " and " + digest +
-                  "): the ranks need GPUs of one model and settings, and one "
-                  "cache");
-  chosen.ranks->barrier();
-}
-
-/// Connects the GPUs of all ranks.
-void Runner::connect() {
-  Ranks &ranks = *chosen.ranks;
-  others = std::make_unique<Communicator>(gpu, ranks.ncclPath());
-  others->connect(ranks.broadcast(shard.isFirst() ? others->makeId() : ""),
-                  shard.rank, shard.count);
-  ranks.watch([this] { return others->failure(); });
-  watched.reset(&ranks);
-  transformer->connect(*others);
-  // The first collectives make connections and take memory.
-  const auto allBytes = sizeof(float) * static_cast<uint64_t>(shard.count);
-  const DeviceMemory scratch(gpu, allBytes + sizeof(float), MemoryUse::Scratch);
-  scratch.zero();
-  const DeviceAddress own = scratch.address() + allBytes;
-  others->sum(own, 1);
-  others->gather(own, scratch.address(), 1);
-  gpu.synchronize();
 }
 
 void Runner::decidePages() {
@@ -372,23 +345,6 @@ auto Runner::withOthers(const Step &step, bool isProbe, const Work &work) {
   }
 }
 
-bool Runner::follow() {
-  if (isAlone() || shard.isFirst())
-    return false;
-  for (;;) {
-    const std::string bytes = chosen.ranks->broadcast("");
-    if (bytes.empty())
-      break;
-    const ReceivedStep received(bytes);
-    if (received.isProbe())
-      probe(received.step());
-    else
-      run(received.step());
-  }
-  chosen.ranks->expectEnds();
-  return true;
-}
-
 void Runner::probe(const Step &step) {
   requireFit(step);
   if (step.tokens > chosen.maxSequences)
@@ -402,6 +358,8 @@ void Runner::probeHere(const Step &step) {
   Pass pass = mixedPass(step);
   pass.isProbe = true;
   transformer->run(*serving, pass);
+  if (exchange)
+    exchange->enqueueCheck();
 }
 
 const int32_t *Runner::run(const Step &step) {
@@ -410,7 +368,11 @@ const int32_t *Runner::run(const Step &step) {
 }
 
 const int32_t *Runner::runHere(const Step &step) {
-  return step.prefills.empty() ? runDecodes(step) : runMixed(step);
+  const int32_t *tokens =
+      step.prefills.empty() ? runDecodes(step) : runMixed(step);
+  if (exchange)
+    exchange->enqueueCheck();
+  return tokens;
 }
 
 } // namespace llama

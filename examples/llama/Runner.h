@@ -10,13 +10,15 @@
 //
 // On several GPUs each rank has a runner of its part of the model. Rank 0
 // measures; then all serve with frozen choices over what it stored, and compare
-// their digests. Rank 0 sends each step to the others before it runs it.
+// their digests. Rank 0 sends each step to the others before it runs it. Ranks
+// sum by Kiln, or by NCCL where they are asked to or share no memory.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KILN_EXAMPLES_LLAMA_RUNNER_H
 #define KILN_EXAMPLES_LLAMA_RUNNER_H
 
 #include "DeviceWeights.h"
+#include "ExchangeMemory.h"
 #include "Gpu.h"
 #include "Nccl.h"
 #include "Ranks.h"
@@ -91,6 +93,12 @@ public:
   bool follow();
   /// The step's logits, fp32 [sampled][vocabulary], until the next step.
   DeviceAddress logits() const { return transformer->logits(); }
+  /// Behind a wait for a step, before its results are used. Throws Error if a
+  /// rank did not take part.
+  void requireRanks() const;
+
+  /// How several ranks sum: "kiln" or "nccl". Empty for one that is alone.
+  std::string allReduce() const;
 
   kiln::Engine &engine() { return *serving; }
   const DeviceWeights &modelWeights() const { return weights; }
@@ -108,7 +116,9 @@ private:
   void prepare(const Progress &progress);
   void serveFromCache(const Progress &progress);
   void requireAgreement();
+  void shareMemory();
   void connect();
+  void connectByNccl();
   void decidePages();
   void prepareWith(const kiln::Engine &engine, const char *what,
                    const Progress &progress) const;
@@ -132,11 +142,13 @@ private:
   Shard shard;
   ModelConfig own;
   RunnerOptions chosen;
-  std::unique_ptr<Communicator> others; ///< outlives the graphs that use it
+  // One of both, which outlives the graphs that use it.
+  std::unique_ptr<ExchangeMemory> exchange;
+  std::unique_ptr<Communicator> others;
   struct StopsWatching {
     void operator()(Ranks *ranks) const { ranks->watch(nullptr); }
   };
-  std::unique_ptr<Ranks, StopsWatching> watched; ///< whose failure is `others`'
+  std::unique_ptr<Ranks, StopsWatching> watched; ///< asks for failures of sums
   DeviceWeights weights;
   StepCosts ofSteps;
   StepInputs inputs;

@@ -57,6 +57,7 @@ void Server::collect(const Step &next) {
   const std::unique_ptr<InFlight> step = std::move(inFlight);
   const auto slot = static_cast<size_t>(step->slot);
   done[slot]->wait();
+  runner.requireRanks();
   const int32_t *tokens = results.at<int32_t>(
       static_cast<uint64_t>(step->slot) * resultBytes(runner));
   scheduler.deliver(step->samplers,

@@ -22,7 +22,8 @@ ModelConfig partOf(const ModelConfig &model, int64_t count) {
   divide(part.heads, "num_attention_heads");
   divide(part.kvHeads, "num_key_value_heads");
   divide(part.intermediateSize, "intermediate_size");
-  if (part.vocabSize % count == 0)
+  constexpr int64_t kVector = 4;
+  if (part.vocabSize % (kVector * count) == 0)
     part.headRows = part.vocabSize / count;
   return part;
 }

@@ -2,8 +2,8 @@
 //
 // Tensor parallelism: each rank has whole heads of q, k and v, a part of the
 // rows of gate and up, and the columns of the output and of down that read
-// these. So a layer's two products with a residual add give partial sums, which
-// are added up over the ranks. The head is divided by tokens of the vocabulary.
+// these. So the output and down give partial sums, which are added up over the
+// ranks, with the residual. The head is divided by tokens of the vocabulary.
 // Embedding, norms and the sampler are the same everywhere.
 //
 //===----------------------------------------------------------------------===//
@@ -24,8 +24,8 @@ struct Shard {
 };
 
 /// The config of the part that each of \p count ranks computes. The head has a
-/// part of the vocabulary if that can be divided evenly. Throws Error if heads
-/// or the inner size cannot.
+/// part of the vocabulary if that can be divided evenly, in vectors of four
+/// logits. Throws Error if heads or the inner size cannot.
 ModelConfig partOf(const ModelConfig &model, int64_t count);
 
 } // namespace llama

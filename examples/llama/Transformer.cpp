@@ -12,11 +12,14 @@ namespace llama {
 Transformer::Transformer(const Gpu &gpu, const ModelConfig &model,
                          const Shard &shard, const DeviceWeights &weights,
                          const StepInputs &inputs, const TransformerRoom &room,
-                         const std::vector<float> &scales)
-    : gpu(gpu), model(model), shard(shard), weights(weights), room(room),
-      memory(gpu, model, weights.plan(), shard.count, room),
+                         const std::vector<float> &scales,
+                         const ExchangeMemory *exchange)
+    : gpu(gpu), model(model), shard(shard), weights(weights),
+      exchange(exchange), room(room),
+      memory(gpu, model, weights.plan(), shard.count, exchange == nullptr,
+             room),
       cache(gpu, model, room.cache, scales, room.pageTokens),
-      calls(model, shard, weights, inputs, memory, cache, room),
+      calls(model, shard, weights, inputs, memory, cache, room, exchange),
       experts(model, memory) {}
 
 //===----------------------------------------------------------------------===//
@@ -69,22 +72,6 @@ private:
 
 } // namespace
 
-/// If there are several ranks, the first one measures for the others, which add
-/// no residual.
-static void addResidualProducts(const PassCalls &calls,
-                                const LayerWeights &layer, int64_t tokens,
-                                bool areSeveral, ProblemList &list) {
-  const WeightFormat &output = layer.output.format, &down = layer.down.format;
-  list.addProduct("output", output, calls.output(tokens, layer, true));
-  if (layer.hasExperts())
-    return;
-  list.addProduct("down", down, calls.down(tokens, layer, true));
-  if (!areSeveral)
-    return;
-  list.addProduct("part of output", output, calls.output(tokens, layer, false));
-  list.addProduct("part of down", down, calls.down(tokens, layer, false));
-}
-
 static void addMlp(const PassCalls &calls, const LayerWeights &layer,
                    int64_t tokens, ProblemList &list) {
   const WeightFormat &down = layer.down.format;
@@ -96,6 +83,7 @@ static void addMlp(const PassCalls &calls, const LayerWeights &layer,
     list.addRows("SwiGLU", down, calls.gated(tokens, layer));
   else if (readsQuantized(layer.down))
     list.addRows("quantised SwiGLU", down, calls.quantizedInner(tokens, layer));
+  list.addProduct("down", down, calls.down(tokens, layer));
 }
 
 static void addExperts(const PassCalls &calls, const ExpertCalls &experts,
@@ -137,6 +125,7 @@ static void addLayer(const PassCalls &calls, const ExpertCalls &experts,
   if (readsQuantized(layer.output))
     list.addRows("quantised attention", output,
                  calls.quantizedAttended(tokens, layer));
+  list.addProduct("output", output, calls.output(tokens, layer));
   if (layer.hasExperts())
     addExperts(calls, experts, layer, tokens, list);
   else
@@ -168,8 +157,6 @@ std::vector<Transformer::NamedProblem> Transformer::problems() const {
   list.add("embedding", calls.embedding(tokens)).range("rows", 1, tokens);
   for (int64_t i = 0; i < model.layers; ++i) {
     addLayer(calls, experts, weights.layer(i), tokens, list);
-    addResidualProducts(calls, weights.layer(i), tokens, !shard.isWhole(),
-                        list);
     if (list.isNewWindow(model.windowOf(i)))
       addAttention(calls, i, room, list);
   }
@@ -178,6 +165,16 @@ std::vector<Transformer::NamedProblem> Transformer::problems() const {
   list.add("rope", calls.rope(tokens, 0, true)).range("tokens", 1, tokens);
   list.addRows("norm", weights.head().format,
                calls.norm(tokens, weights.lastNorm(), weights.head()));
+  if (exchange)
+    list.addRows("sum over the ranks", weights.head().format,
+                 calls.summedNorm(tokens, weights.lastNorm()));
+  else if (!shard.isWhole())
+    list.addRows("norm of the ranks' sum", weights.head().format,
+                 calls.addedNorm(tokens, weights.lastNorm()));
+  if (exchange && memory.ownLogits.bytes() != 0)
+    list.add("logits of the ranks", calls.summedLogits(sequences))
+        .range("rows", calls.partsOfLogits(),
+               calls.partsOfLogits() * sequences);
   list.add("last rows", calls.sampledRows(sequences))
       .range("rows", 1, sequences);
   list.add("head", calls.head(sequences, false)).range("m", 1, sequences);
@@ -218,22 +215,19 @@ void Transformer::runMlp(const kiln::Engine &engine, int64_t tokens,
                          int64_t index) const {
   const LayerWeights &layer = weights.layer(index);
   auto run = [&](const auto &call) { launch(engine, call); };
-  run(calls.norm(tokens, layer.postNorm, layer.gateUp));
   run(calls.gateUp(tokens, layer));
   if (isStacked(layer))
     run(calls.gated(tokens, layer));
   else if (readsQuantized(layer.down))
     run(calls.quantizedInner(tokens, layer));
   run(calls.down(tokens, layer));
-  sumHidden(tokens);
-  run(calls.norm(tokens, nextNorm(index), nextProduct(index)));
+  normHidden(engine, tokens, nextNorm(index), nextProduct(index));
 }
 
 void Transformer::runExperts(const kiln::Engine &engine, int64_t tokens,
                              int64_t index) const {
   const LayerWeights &layer = weights.layer(index);
   auto run = [&](const auto &call) { launch(engine, call); };
-  run(calls.norm(tokens, layer.postNorm, layer.router));
   run(experts.router(tokens, layer));
   run(experts.route(tokens, layer));
   if (readsQuantized(layer.gateUp))
@@ -266,23 +260,35 @@ void Transformer::runLayer(const kiln::Engine &engine, const Pass &pass,
   if (readsQuantized(layer.output))
     run(calls.quantizedAttended(tokens, layer));
   run(calls.output(tokens, layer));
-  sumHidden(tokens);
+  normHidden(engine, tokens, layer.postNorm,
+             layer.hasExperts() ? layer.router : layer.gateUp);
   if (layer.hasExperts())
     runExperts(engine, tokens, index);
   else
     runMlp(engine, tokens, index);
 }
 
-/// Adds up the partial sums of all ranks.
-void Transformer::sumHidden(int64_t tokens) const {
-  if (others)
-    others->sum(memory.hidden.address(), tokens * model.hiddenSize);
+void Transformer::normHidden(const kiln::Engine &engine, int64_t tokens,
+                             DeviceAddress weight, const Linear &next) const {
+  if (exchange)
+    return launch(engine, calls.summedNorm(tokens, weight));
+  if (!others)
+    return launch(engine, calls.norm(tokens, weight, next));
+  others->sum(memory.normed.address(), tokens * model.hiddenSize);
+  launch(engine, calls.addedNorm(tokens, weight));
 }
 
 /// Puts the logits of all ranks side by side.
-void Transformer::gatherLogits(int64_t rows) const {
-  if (!others || memory.ownLogits.bytes() == 0)
+void Transformer::joinLogits(const kiln::Engine &engine, int64_t rows) const {
+  if (memory.ownLogits.bytes() == 0)
     return;
+  if (exchange)
+    launch(engine, calls.summedLogits(rows));
+  else
+    gatherLogits(rows);
+}
+
+void Transformer::gatherLogits(int64_t rows) const {
   const int64_t columns = model.lmHeadRows();
   const DeviceAddress own = memory.ownLogits.address();
   if (rows == 1) // nothing lies between the parts of a row
@@ -310,14 +316,14 @@ void Transformer::run(const kiln::Engine &engine, const Pass &pass) const {
     return;
   if (pass.isProbe) {
     run(calls.head(pass.tokens(), false));
-    gatherLogits(pass.tokens());
+    joinLogits(engine, pass.tokens());
     return;
   }
   const bool isGathered = pass.samples != pass.tokens();
   if (isGathered)
     run(calls.sampledRows(pass.samples));
   run(calls.head(pass.samples, isGathered));
-  gatherLogits(pass.samples);
+  joinLogits(engine, pass.samples);
   run(calls.sample(pass));
 }
 

@@ -6,9 +6,10 @@
 // add. Every launch may begin before the one ahead of it has ended. With e4m3
 // weights the norms write e4m3, and two launches more quantise the attention
 // and the inner activation (with block scales the latter is the SwiGLU). On
-// several GPUs a sum over them follows each product with a residual add. In a
-// layer with experts other launches take the place of the last two, and of the
-// RMSNorm behind them (ExpertCalls.h).
+// several GPUs the RMSNorm behind the output and behind down is a sum over the
+// ranks with the residual add (NCCL: a launch more). In a layer with experts
+// other launches take the place of the last two, and of the RMSNorm behind them
+// (ExpertCalls.h).
 //
 //===----------------------------------------------------------------------===//
 #ifndef KILN_EXAMPLES_LLAMA_TRANSFORMER_H
@@ -16,6 +17,7 @@
 
 #include "Activations.h"
 #include "DeviceWeights.h"
+#include "ExchangeMemory.h"
 #include "ExpertCalls.h"
 #include "Gpu.h"
 #include "KvCache.h"
@@ -37,16 +39,18 @@ namespace llama {
 class Transformer {
 public:
   /// \p model is the part of \p shard. \p scales: as cacheScales() gives them,
-  /// for an e4m3 cache.
+  /// for an e4m3 cache. Several ranks sum through \p exchange, or, without it,
+  /// by NCCL.
   Transformer(const Gpu &gpu, const ModelConfig &model, const Shard &shard,
               const DeviceWeights &weights, const StepInputs &inputs,
-              const TransformerRoom &room, const std::vector<float> &scales);
+              const TransformerRoom &room, const std::vector<float> &scales,
+              const ExchangeMemory *exchange = nullptr);
   Transformer(const Transformer &) = delete;
   Transformer &operator=(const Transformer &) = delete;
 
   /// Makes the cache. Once, before the first pass.
   void makeCache(int64_t pages) { cache.make(pages); }
-  /// Before the first pass, if there are several ranks.
+  /// Before the first pass, if several ranks sum by NCCL.
   void connect(const Communicator &with) { others = &with; }
 
   /// The problems of all passes within the room, named for a progress bar.
@@ -73,16 +77,20 @@ private:
   void runMlp(const kiln::Engine &engine, int64_t tokens, int64_t index) const;
   void runExperts(const kiln::Engine &engine, int64_t tokens,
                   int64_t index) const;
+  /// The RMSNorm of the hidden state, behind the output or down.
+  void normHidden(const kiln::Engine &engine, int64_t tokens,
+                  DeviceAddress weight, const Linear &next) const;
   /// The RMSNorm behind layer \p index: its weight, and what reads the result.
   DeviceAddress nextNorm(int64_t index) const;
   const Linear &nextProduct(int64_t index) const;
-  void sumHidden(int64_t tokens) const;
+  void joinLogits(const kiln::Engine &engine, int64_t rows) const;
   void gatherLogits(int64_t rows) const;
 
   const Gpu &gpu;
   const ModelConfig &model;
   const Shard shard;
   const DeviceWeights &weights;
+  const ExchangeMemory *exchange;
   const Communicator *others = nullptr;
   const TransformerRoom room;
   Activations memory;

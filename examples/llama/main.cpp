@@ -28,8 +28,9 @@ Types: --weights bf16|fp8|fp8-block|w8|w4|mxfp4 quantises weights that are not;
 Room: --token-budget, --max-sequences, --max-positions, --page-tokens, --pages.
 Kiln: --mode tune|predict (of preparing), --prepare-budget SECONDS,
 --cache-dir, --nvrtc, --no-strict, --no-graphs.
-GPUs: --tp N (tensor parallelism, a process each), --devices 0,1,..., --nccl
-FILE; bench without --tp has an engine on each of --devices.
+GPUs: --tp N (tensor parallelism, a process each), --devices 0,1,...,
+--allreduce kiln|nccl, --nccl FILE; bench without --tp has an engine on each of
+--devices.
 bench: --sequences N --prompt N --new N (all at once), or --rate R (Poisson)
 with --requests N, medians --prompt N --new N, --most-prompt N, --most-new N,
 --shared-prefix N; --workload-seed S, --no-shared-prefixes, --json FILE, --ends

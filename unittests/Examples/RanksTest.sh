@@ -1,6 +1,6 @@
 #!/bin/sh
 # kiln-llama on two ranks that the stand-ins serve. Usage: RanksTest.sh PROGRAM
-# NCCL CASE, in a folder of its own.
+# NCCL CASE, in a folder of its own. NCCL sums in the cases that say so.
 set -u
 exec=
 program=$1 nccl=$2 case=$3
@@ -18,7 +18,7 @@ is_gone() {
   done
   return 1
 }
-# Starts a run without end, and waits until both ranks serve.
+# Starts a long run, and waits until both ranks serve.
 serve_on() {
   (exec=exec && serve --sequences 100000 --prompt 20 --new 200 \
     >out.txt 2>err.txt) &
@@ -31,14 +31,42 @@ serve_on() {
   sleep 1
 }
 
+# Serves without an error. A loaded host makes calls wait, which is exit code 1.
+serve_well() {
+  serve "$@" >out.txt 2>err.txt || grep -q '"phase"' out.txt
+}
+# Starts 20 times with further options; sums are by $1.
+start_often() {
+  by=$1
+  shift
+  for start in $(seq 20); do
+    serve_well --sequences 5 --prompt $((40 + start)) --new 9 "$@" &&
+      grep -q "5 requests, $((5 * (40 + start))) prompt and 45 new tokens" \
+        out.txt && grep -q "all-reduce: $by" out.txt ||
+      { cat out.txt err.txt && exit 1; }
+  done
+  echo "20 starts agree"
+}
+
 case $case in
 starts)
-  for start in $(seq 20); do
-    serve --sequences 5 --prompt $((40 + start)) --new 9 >out.txt 2>err.txt &&
-      grep -q "5 requests, $((5 * (40 + start))) prompt and 45 new tokens" \
-        out.txt || { cat out.txt err.txt && exit 1; }
-  done
-  echo "20 starts agree" ;;
+  nccl=/no/library
+  start_often kiln ;;
+starts-nccl)
+  start_often nccl --allreduce nccl ;;
+unshared)
+  KILN_FAKE_NO_IPC=1
+  export KILN_FAKE_NO_IPC
+  serve --sequences 5 --prompt 41 --new 9 2>&1 ;;
+absent)
+  KILN_FAKE_MISSING_RANK=1
+  export KILN_FAKE_MISSING_RANK
+  serve_on
+  is_gone "$first" || { echo "rank 0 goes on" && kill -KILL "$first"; }
+  wait "$first"
+  code=$?
+  is_gone "$second" || { echo "rank 1 goes on" && kill -KILL "$second"; }
+  echo "exit code $code: $(grep 'rank 1 did not come' err.txt)" ;;
 killed)
   serve_on
   kill -KILL "$second"

@@ -91,6 +91,8 @@ TEST_CASE("a model that ranks do not divide evenly is refused by its number") {
   ModelConfig odd = model;
   odd.vocabSize = 511;
   CHECK(partOf(odd, 2).lmHeadRows() == 511);
+  odd.vocabSize = 508; // 127 vectors of logits
+  CHECK(partOf(odd, 2).lmHeadRows() == 508);
 }
 
 TEST_CASE("experts and biases of the output projection are not divided") {

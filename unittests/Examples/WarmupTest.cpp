@@ -92,9 +92,11 @@ void serveWithoutCompiling(const EngineFixture &f) {
   CHECK(served.fallback_launches == 0);
 }
 
-/// Checks that the engine's list for \p model is that of its config.
+/// Checks that the list of the engine's \p shard of \p model is that of its
+/// config.
 void checkEqual(std::string_view config, const ModelConfig &model,
-                CacheType cache, std::optional<WeightType> format) {
+                CacheType cache, std::optional<WeightType> format,
+                const Shard &shard = {}) {
   const Gpu gpu;
   RunnerOptions options;
   options.tokenBudget = 300;
@@ -105,16 +107,19 @@ void checkEqual(std::string_view config, const ModelConfig &model,
   source.weights = format;
   const kiln::Engine packer = kiln::Engine::create().orThrow();
   WeightFiller filler(gpu, model, source, &packer);
-  const DeviceWeights weights(gpu, planWeights(model, source), filler, nullptr);
+  const ModelConfig part = partOf(model, shard.count);
+  const DeviceWeights weights(gpu, planWeights(model, source, shard), filler,
+                              nullptr);
   TransformerRoom room;
   room.step = {options.tokenBudget, options.maxSequences, 16};
   room.positions = options.maxPositions;
   room.pageTokens = options.pageTokens;
   room.cache = cache;
   const StepInputs inputs(gpu, room.step);
-  const Transformer engine(gpu, model, Shard(), weights, inputs, room,
+  const Transformer engine(gpu, part, shard, weights, inputs, room,
                            cacheScales(model, nullptr));
   kiln::ModelOptions served = modelOptions(options);
+  served.ranks = shard.count;
   if (cache == CacheType::E4m3)
     served.cache_type = KILN_E4M3;
   if (format == WeightType::E4m3Rows)
@@ -147,6 +152,12 @@ TEST_CASE("so are those of each format of weights and of the cache") {
   for (const CacheType cache : {CacheType::Bf16, CacheType::E4m3})
     for (const WeightType weights : {WeightType::E4m3Rows, WeightType::Int4})
       checkEqual(presetText("tiny"), f.model, cache, weights);
+}
+
+TEST_CASE("so are those of a rank whose sums are NCCL's") {
+  const EngineFixture f;
+  checkEqual(presetText("tiny"), f.model, CacheType::Bf16, std::nullopt,
+             {1, 2});
 }
 
 TEST_CASE("after a warm-up by the model a strict engine compiles nothing") {
