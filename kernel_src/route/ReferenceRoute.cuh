@@ -18,7 +18,6 @@ namespace kiln {
 
 template <RouteSignature kSignature> class ReferenceRoute {
   static constexpr int kLanes = 32;
-  static constexpr int kMostTopK = 32;
 
 public:
   ReferenceRoute(const RouteParams &params, long long token)
@@ -168,13 +167,12 @@ private:
   float most = 0, inverse = 0;
   double all = 1;
   unsigned kept = ~0u;
-  int chosen[kMostTopK];
+  int chosen[kRouteTopK];
 };
 
 /// The choices of all tokens, sorted, by one block.
 template <RouteSignature kSignature> class ReferenceSort {
   static constexpr int kThreads = ReferenceRouteConfig{}.threads();
-  static constexpr int kMostTopK = 32, kMostExperts = 1024;
 
 public:
   ReferenceSort(const RouteParams &params, short *chosen, unsigned *rows)
@@ -204,7 +202,7 @@ public:
 
 private:
   void clearRows() {
-    for (int e = threadIdx.x; e < kMostExperts; e += kThreads)
+    for (int e = threadIdx.x; e < kRouteExperts; e += kThreads)
       rows[e] = 0;
     __syncthreads();
   }
@@ -275,8 +273,8 @@ private:
 
 template <RouteSignature kSignature, ReferenceRouteConfig kConfig>
 void referenceRoute(const ReferenceRouteParams &params) {
-  __shared__ short chosen[kConfig.threads() * 32];
-  __shared__ unsigned rows[1024];
+  __shared__ short chosen[kConfig.threads() * kRouteTopK];
+  __shared__ unsigned rows[kRouteExperts];
   const RouteParams &route = params.route;
   if (params.output != RouteOperand::Weights &&
       params.output != RouteOperand::Chosen) {

@@ -5,14 +5,13 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
+#include "route/RouteParams.h"
 #include "route/RouteSignature.h"
 
 namespace kiln {
 
 /// Tokens whose choices of an expert are the bits of a word.
 inline constexpr int kRouteChunk = 32;
-/// The most experts of a token.
-inline constexpr int kRouteTopK = 32;
 /// The most blocks of a cluster.
 inline constexpr int kRouteBlocks = 8;
 

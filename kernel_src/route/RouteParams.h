@@ -8,6 +8,9 @@
 
 namespace kiln {
 
+/// The most experts, and the most of a token.
+inline constexpr int kRouteExperts = 1024, kRouteTopK = 32;
+
 /// Operands and extents of one launch; include/kiln/moe.h has their meaning.
 /// Arrays that the problem does not have are null.
 struct RouteParams {

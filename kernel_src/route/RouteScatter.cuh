@@ -17,7 +17,7 @@ void routeScatter(const RouteParams &params) {
   extern __shared__ __align__(16) unsigned char routeMemory[];
   constexpr int kThreads = kConfig.threads();
   auto *totals = reinterpret_cast<unsigned *>(routeMemory);
-  unsigned *bases = totals + RouteScatterConfig::kMostExperts;
+  unsigned *bases = totals + kRouteExperts;
   const int experts = params.experts;
   const auto blocks = static_cast<int>(gridDim.x);
   allowSuccessor();

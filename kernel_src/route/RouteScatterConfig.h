@@ -1,6 +1,8 @@
 //===- route/RouteScatterConfig.h - shape of a route's second kernel ------===//
 #pragma once
 
+#include "route/RouteParams.h"
+
 namespace kiln {
 
 /// The second kernel is the same for every route.
@@ -11,12 +13,10 @@ struct RouteScatterSignature {
 
 /// The tuner does not choose it, so it has no fields.
 struct RouteScatterConfig {
-  static constexpr int kMostExperts = 1024;
-
   constexpr int threads() const { return 512; }
   constexpr int sharedBytes(const RouteScatterSignature &) const {
     constexpr int kWordBytes = 4;
-    return 2 * kMostExperts * kWordBytes;
+    return 2 * kRouteExperts * kWordBytes;
   }
   constexpr bool isValid(const RouteScatterSignature &) const { return true; }
 

@@ -1,4 +1,4 @@
-//===- RouteOperands.cpp - operands and their data ------------------------===//
+//===- RouteOperands.cpp - operands, for trials and for kernels -----------===//
 //
 // Usual logits are N(0, 1). Outliers have few bits, so that many are equal,
 // minus infinities, and tokens of nothing else, whose weights are NaN.
@@ -76,6 +76,38 @@ OperandTable routeOperands(const RouteProblem &p) {
   result(RouteOperand::Chosen, "chosen", p.tokens, p.topK, p.chosen);
   result(RouteOperand::Sizes, "sizes", 1, p.local, p.sizes);
   return table;
+}
+
+RouteParams makeRouteParams(const RouteProblem &p, const Arguments &arguments) {
+  using Operand = RouteOperand;
+  RouteParams params;
+  auto set = [&]<class T>(T *&pointer, int index, bool isThere = true) {
+    if (isThere)
+      pointer = reinterpret_cast<T *>(arguments.operands[index].address);
+  };
+  set(params.logits, Operand::Logits);
+  params.ld = arguments.operands[Operand::Logits].leadingDimension;
+  params.tokens = static_cast<int>(p.tokens);
+  params.experts = static_cast<int>(p.experts);
+  params.topK = static_cast<int>(p.topK);
+  if (p.isGrouped()) {
+    params.groups = static_cast<int>(p.groups);
+    params.topGroups = static_cast<int>(p.topGroups);
+  }
+  params.firstExpert = static_cast<int>(p.first);
+  params.localExperts = static_cast<int>(p.local);
+  params.align = static_cast<int>(p.groupAlign);
+  params.renormalizes = p.renormalizes;
+  params.scale = static_cast<float>(arguments.scalars[RouteScalar::Scale]);
+  set(params.logitBias, Operand::LogitBias, p.logitBias);
+  set(params.choiceBias, Operand::ChoiceBias, p.choiceBias);
+  set(params.tokenCount, Operand::TokenCount, p.tokenCount);
+  set(params.index, Operand::Index);
+  set(params.ends, Operand::Ends);
+  set(params.weights, Operand::Weights);
+  set(params.chosen, Operand::Chosen, p.chosen);
+  set(params.sizes, Operand::Sizes, p.sizes);
+  return params;
 }
 
 } // namespace kiln

@@ -20,6 +20,9 @@ static Field placeField(llvm::StringRef key, int64_t maximum) {
   return {.key = key, .role = FieldRole::Capacity, .maximum = maximum};
 }
 
+static_assert(kRouteExperts == KILN_ROUTE_MAX_EXPERTS &&
+              kRouteTopK == KILN_ROUTE_MAX_TOP_K);
+
 static std::vector<Field> routeFields() {
   constexpr int64_t kMostAlign = 4096;
   static_assert(kMaxRouteTokens * KILN_ROUTE_MAX_TOP_K +
