@@ -18,6 +18,7 @@
 #include "combine/RowCombineConfig.h"
 #include "common/Access.cuh"
 #include "common/Dependent.cuh"
+#include "common/Warp.cuh"
 
 namespace kiln {
 
@@ -201,9 +202,7 @@ private:
 
   /// The sum over the threads of a row, in each of them.
   static float sumOfRow(float value) {
-#pragma unroll
-    for (int distance = 16; distance > 0; distance /= 2)
-      value += __shfl_xor_sync(~0u, value, distance);
+    value = sumOfWarp(value);
     if constexpr (kWarps == 1)
       return value;
     __shared__ float partials[kWarps];

@@ -1,6 +1,6 @@
 //===- common/Warp.cuh - what the lanes of a warp have in common ----------===//
 //
-// All lanes call these functions together, and all get the result.
+// All lanes call these functions together, and all get their result.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -13,12 +13,14 @@ namespace kiln {
 inline constexpr bool kHasWarpReductions = __CUDA_ARCH__ >= 800;
 
 inline unsigned greatestOfWarp(unsigned value) {
-  if constexpr (kHasWarpReductions)
+  if constexpr (kHasWarpReductions) {
     return ptx::reduxMax(value);
+  } else {
 #pragma unroll
-  for (int distance = 16; distance > 0; distance /= 2)
-    value = max(value, __shfl_xor_sync(~0u, value, distance));
-  return value;
+    for (int distance = 16; distance > 0; distance /= 2)
+      value = max(value, __shfl_xor_sync(~0u, value, distance));
+    return value;
+  }
 }
 
 inline unsigned leastOfWarp(unsigned value) { return ~greatestOfWarp(~value); }
@@ -32,12 +34,14 @@ inline unsigned long long greatestOfWarp(unsigned long long value) {
 }
 
 inline unsigned sumOfWarp(unsigned value) {
-  if constexpr (kHasWarpReductions)
+  if constexpr (kHasWarpReductions) {
     return ptx::reduxAdd(value);
+  } else {
 #pragma unroll
-  for (int distance = 16; distance > 0; distance /= 2)
-    value += __shfl_xor_sync(~0u, value, distance);
-  return value;
+    for (int distance = 16; distance > 0; distance /= 2)
+      value += __shfl_xor_sync(~0u, value, distance);
+    return value;
+  }
 }
 
 /// By parts whose sums have 32 bits.
@@ -51,6 +55,30 @@ inline unsigned long long sumOfWarp(unsigned long long value) {
                sumOfWarp(static_cast<unsigned>(value >> shift) & kMask))
            << shift;
   return sum;
+}
+
+/// In an order that references keep: lane l adds the value of lane l ^ 16, then
+/// of l ^ 8, and so on.
+inline float sumOfWarp(float value) {
+#pragma unroll
+  for (int distance = 16; distance > 0; distance /= 2)
+    value += __shfl_xor_sync(~0u, value, distance);
+  return value;
+}
+
+/// The sum, by \p add, of the lanes up to and including the own one.
+template <class T, class Add> T sumUpToLane(T value, Add add) {
+  const int lane = static_cast<int>(threadIdx.x % 32);
+#pragma unroll
+  for (int distance = 1; distance < 32; distance *= 2) {
+    const T other = __shfl_sync(~0u, value, max(lane - distance, 0));
+    if (lane >= distance)
+      value = add(value, other);
+  }
+  return value;
+}
+template <class T> T sumUpToLane(T value) {
+  return sumUpToLane(value, [](T a, T b) { return a + b; });
 }
 
 } // namespace kiln

@@ -13,6 +13,7 @@
 #pragma once
 
 #include "common/Raster.cuh"
+#include "common/Warp.cuh"
 #include "gemm/GemmParams.h"
 #include "gemm/GemmSignature.h"
 
@@ -124,14 +125,8 @@ public:
         tiles = sum(tiles, tileCount(rows.end - rows.begin, blockM));
         ends[first + i] = tiles;
       }
-    int before = tiles; // up to and including this lane
-#pragma unroll
-    for (int distance = 1; distance < 32; distance *= 2) {
-      int other = __shfl_sync(~0u, before, max(lane - distance, 0));
-      if (lane >= distance)
-        before = sum(before, other);
-    }
-    before -= tiles;
+    const int before =
+        sumUpToLane(tiles, [](int a, int b) { return sum(a, b); }) - tiles;
     for (int i = 0; i < each; ++i)
       if (first + i < count)
         ends[first + i] = sum(ends[first + i], before);

@@ -161,13 +161,7 @@ inline void routeGroups(const RouteParams &params, const unsigned *totals,
   unsigned own = 0;
   for (int expert = first; expert < last; ++expert)
     own += room(totals[expert]);
-  unsigned sum = own;
-#pragma unroll
-  for (int distance = 1; distance < 32; distance *= 2) {
-    const unsigned other = __shfl_sync(~0u, sum, max(lane - distance, 0));
-    sum += lane >= distance ? other : 0;
-  }
-  unsigned start = sum - own;
+  unsigned start = sumUpToLane(own) - own;
   for (int expert = first; expert < last; ++expert) {
     const unsigned rows = totals[expert];
     bases[expert] += start;

@@ -67,7 +67,7 @@ public:
       choice.weight = scoreOf(logit, most, inverse);
     }
     if (params.renormalizes)
-      choice.weight /= sumOfLanes(choice.weight) + kRouteLeastSum;
+      choice.weight /= sumOfWarp(choice.weight) + kRouteLeastSum;
     choice.weight *= params.scale;
     return choice;
   }
@@ -115,13 +115,7 @@ private:
 #pragma unroll
     for (int i = 0; i < kItems; ++i)
       sum += routeExp(x[i], most);
-    return sumOfLanes(sum);
-  }
-  static float sumOfLanes(float value) {
-#pragma unroll
-    for (int distance = 16; distance > 0; distance /= 2)
-      value += __shfl_xor_sync(~0u, value, distance);
-    return value;
+    return sumOfWarp(sum);
   }
 
   //===--------------------------------------------------------------------===//

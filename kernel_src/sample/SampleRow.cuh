@@ -449,13 +449,7 @@ private:
     }
     if (rules.p >= 1)
       return static_cast<int>(sumOfWarp(remaining));
-    unsigned long long before = own;
-#pragma unroll
-    for (int distance = 1; distance < 32; distance *= 2) {
-      const unsigned long long other =
-          __shfl_sync(~0u, before, max(lane - distance, 0));
-      before += lane >= distance ? other : 0;
-    }
+    unsigned long long before = sumUpToLane(own);
     const unsigned long long sum = __shfl_sync(~0u, before, 31);
     const double enough = static_cast<double>(rules.p) *
                           static_cast<double>(isOfAll ? mass : sum);
