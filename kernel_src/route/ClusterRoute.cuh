@@ -26,22 +26,20 @@ public:
         block(params, memory, static_cast<int>(rank)) {}
 
   void run() {
+    block.clearBases();
+    awaitPredecessor();
     block.begins();
     count();
     exchange();
     if (threadIdx.x / 32 == 0)
-      routeGroups(params, block.at(kLayout.totals), block.at(kLayout.bases),
-                  rank == 0);
+      routeGroups(params, block.totals(), block.bases(), rank == 0);
     __syncthreads();
     place();
   }
 
 private:
-  /// Own rows of each expert, in `bases`.
+  /// Own rows of each expert, in bases().
   void count() {
-    unsigned *bases = block.at(kLayout.bases);
-    for (int expert = threadIdx.x; expert < params.experts; expert += kThreads)
-      bases[expert] = 0;
     for (int pass = 0; pass < block.passes(); ++pass) {
       block.route(pass, true);
       block.number(pass);
@@ -50,8 +48,8 @@ private:
 
   /// The rows of each expert in all blocks, and in the blocks before.
   void exchange() {
-    unsigned *bases = block.at(kLayout.bases);
-    unsigned *counts = block.at(kLayout.counts);
+    const ExpertWords bases = block.bases(), totals = block.totals();
+    const unsigned *counts = block.at(kLayout.counts);
     if constexpr (kBlocks > 1) {
       // All blocks have begun; their memory is there.
       ptx::barrierClusterWait();
@@ -80,7 +78,7 @@ private:
           before += peer < rank ? rows : 0;
           all += rows;
         }
-      block.at(kLayout.totals)[expert] = all;
+      totals[expert] = all;
       bases[expert] = before;
     }
     __syncthreads();
@@ -116,7 +114,6 @@ void clusterRoute(const RouteParams &params) {
     rank = ptx::clusterCtaRank();
     ptx::barrierClusterArriveRelaxed();
   }
-  awaitPredecessor();
   ClusterRouter<kSignature, kConfig>(params, routeMemory, rank).run();
 }
 

@@ -18,6 +18,13 @@
 
 namespace kiln {
 
+/// A word of each expert, in shared memory.
+struct ExpertWords {
+  unsigned *words;
+
+  unsigned &operator[](int expert) const { return words[expertWord(expert)]; }
+};
+
 template <RouteSignature kSignature, auto kConfig> class RouteBlock {
 public:
   static constexpr int kThreads = kConfig.threads();
@@ -38,7 +45,15 @@ public:
   unsigned *at(int offset) const {
     return reinterpret_cast<unsigned *>(memory + offset);
   }
+  ExpertWords bases() const { return {at(kLayout.bases)}; }
+  ExpertWords totals() const { return {at(kLayout.totals)}; }
   int passes() const { return (tokens + kPassTokens - 1) / kPassTokens; }
+
+  /// Ahead of all passes. A thread clears the words that it counts with.
+  void clearBases() const {
+    for (int expert = threadIdx.x; expert < params.experts; expert += kThreads)
+      bases()[expert] = 0;
+  }
 
   /// Reads what the block needs beside logits. Behind awaitPredecessor().
   void begins() {
@@ -64,20 +79,20 @@ public:
     __syncthreads();
   }
 
-  /// Gives the choices of a pass places, from those in `bases` on.
+  /// Gives the choices of a pass places, from those in bases() on.
   void number(int pass) const {
     const int chunks =
         (min(kPassTokens, tokens - pass * kPassTokens) + kRouteChunk - 1) /
         kRouteChunk;
     for (int expert = threadIdx.x; expert < params.experts;
          expert += kThreads) {
-      unsigned place = at(kLayout.bases)[expert];
+      unsigned place = bases()[expert];
       for (int chunk = 0; chunk < chunks; ++chunk) {
         const int word = chunk * kExperts + expert;
         at(kLayout.places)[word] = place;
         place += __popc(at(kLayout.masks)[word]);
       }
-      at(kLayout.bases)[expert] = place;
+      bases()[expert] = place;
     }
     __syncthreads();
   }
@@ -148,8 +163,8 @@ private:
 /// The rows of groups, by one warp: each lane has some experts that follow each
 /// other. \p totals are the rows of each expert; their groups' first rows are
 /// added to \p bases. With \p stores ends and sizes are stored.
-inline void routeGroups(const RouteParams &params, const unsigned *totals,
-                        unsigned *bases, bool stores) {
+inline void routeGroups(const RouteParams &params, ExpertWords totals,
+                        ExpertWords bases, bool stores) {
   const int lane = static_cast<int>(threadIdx.x % 32);
   const int each = (params.experts + 31) / 32;
   const int first = min(lane * each, params.experts);

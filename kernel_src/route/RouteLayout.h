@@ -15,11 +15,16 @@ inline constexpr int kRouteChunk = 32;
 /// The most blocks of a cluster.
 inline constexpr int kRouteBlocks = 8;
 
+/// The word of \p expert, or the number of words of so many. A word is left out
+/// behind each 32, so that lanes which walk experts / 32 experts each meet in
+/// no bank.
+constexpr int expertWord(int expert) { return expert + expert / 32; }
+
 struct RouteLayout {
   int masks = 0;   ///< [chunks][experts]: the tokens that chose it, as bits
   int places = 0;  ///< [chunks][experts]: the place of the first of them
-  int bases = 0;   ///< [experts]: the place of the next
-  int totals = 0;  ///< [experts]: rows of all blocks
+  int bases = 0;   ///< ExpertWords: the place of the next
+  int totals = 0;  ///< ExpertWords: rows of all blocks
   int counts = 0;  ///< [blocks][experts]: rows of each block
   int choices = 0; ///< experts of a pass, 16 bits each
   int keys = 0;    ///< [warps][experts], of a token
@@ -39,8 +44,8 @@ constexpr RouteLayout routeLayout(const RouteSignature &signature, int experts,
   };
   layout.masks = place(chunks * experts * kWordBytes);
   layout.places = place(chunks * experts * kWordBytes);
-  layout.bases = place(experts * kWordBytes);
-  layout.totals = place(experts * kWordBytes);
+  layout.bases = place(expertWord(experts) * kWordBytes);
+  layout.totals = place(expertWord(experts) * kWordBytes);
   layout.counts = place(blocks * experts * kWordBytes);
   layout.choices = place(chunks * kRouteChunk * kRouteTopK * kChoiceBytes);
   layout.keys = place(signature.grouped ? warps * experts * kWordBytes : 0);

@@ -16,8 +16,8 @@ template <RouteScatterSignature, RouteScatterConfig kConfig>
 void routeScatter(const RouteParams &params) {
   extern __shared__ __align__(16) unsigned char routeMemory[];
   constexpr int kThreads = kConfig.threads();
-  auto *totals = reinterpret_cast<unsigned *>(routeMemory);
-  unsigned *bases = totals + kRouteExperts;
+  const ExpertWords totals{reinterpret_cast<unsigned *>(routeMemory)};
+  const ExpertWords bases{totals.words + expertWord(kRouteExperts)};
   const int experts = params.experts;
   const auto blocks = static_cast<int>(gridDim.x);
   allowSuccessor();
@@ -40,8 +40,8 @@ void routeScatter(const RouteParams &params) {
       all += rows;
       before += block < static_cast<int>(blockIdx.x) ? rows : 0;
     }
-    atomicAdd(totals + expert, all);
-    atomicAdd(bases + expert, before);
+    atomicAdd(&totals[expert], all);
+    atomicAdd(&bases[expert], before);
   }
   __syncthreads();
   if (threadIdx.x / 32 == 0)

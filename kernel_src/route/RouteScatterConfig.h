@@ -1,7 +1,7 @@
 //===- route/RouteScatterConfig.h - shape of a route's second kernel ------===//
 #pragma once
 
-#include "route/RouteParams.h"
+#include "route/RouteLayout.h"
 
 namespace kiln {
 
@@ -16,7 +16,7 @@ struct RouteScatterConfig {
   constexpr int threads() const { return 512; }
   constexpr int sharedBytes(const RouteScatterSignature &) const {
     constexpr int kWordBytes = 4;
-    return 2 * kRouteExperts * kWordBytes;
+    return 2 * expertWord(kRouteExperts) * kWordBytes;
   }
   constexpr bool isValid(const RouteScatterSignature &) const { return true; }
 

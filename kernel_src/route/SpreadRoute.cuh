@@ -18,10 +18,7 @@ void spreadRoute(const RouteParams &params) {
   using Block = RouteBlock<kSignature, kConfig>;
   allowSuccessor();
   Block block(params, routeMemory, static_cast<int>(blockIdx.x));
-  unsigned *rows = block.at(Block::kLayout.bases);
-  for (int expert = threadIdx.x; expert < params.experts;
-       expert += Block::kThreads)
-    rows[expert] = 0;
+  block.clearBases();
   awaitPredecessor();
   block.begins();
   for (int pass = 0; pass < block.passes(); ++pass) {
@@ -38,7 +35,7 @@ void spreadRoute(const RouteParams &params) {
       params.counts + static_cast<long long>(blockIdx.x) * params.experts;
   for (int expert = threadIdx.x; expert < params.experts;
        expert += Block::kThreads)
-    to[expert] = rows[expert];
+    to[expert] = block.bases()[expert];
 }
 
 } // namespace kiln

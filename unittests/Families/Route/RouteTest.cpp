@@ -7,6 +7,7 @@
 #include <doctest/doctest.h>
 
 #include <cstring>
+#include <set>
 
 using namespace kiln;
 using namespace kiln::testing;
@@ -102,6 +103,17 @@ TEST_CASE("route: a signature has what kernels are specialised for") {
         RouteSignature{.in = DType::BF16, .byScore = true, .grouped = true});
   CHECK(signature(kPlain + " groups=8 top_groups=4 group_max=1") ==
         RouteSignature{.in = DType::BF16, .grouped = true, .greatest = true});
+}
+
+TEST_CASE("route: lanes that walk experts meet in no bank") {
+  for (int each : {1, 2, 4, 8, 16, 32})
+    for (int i = 0; i < each; ++i) {
+      std::set<int> banks;
+      for (int lane = 0; lane < 32; ++lane)
+        banks.insert(expertWord(lane * each + i) % 32);
+      CAPTURE(each);
+      CHECK(banks.size() == 32);
+    }
 }
 
 TEST_CASE("route: one kernel has a block or a cluster") {

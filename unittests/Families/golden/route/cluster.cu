@@ -7,7 +7,7 @@ namespace {
 constexpr kiln::RouteSignature kSignature{.in = kiln::DType::FP32, .sigmoid = true, .byScore = true, .grouped = true, .greatest = false};
 constexpr kiln::ClusterRouteConfig kConfig{.blockThreads = 256, .items = 8, .chunks = 1, .cluster = 8};
 static_assert(kConfig.isValid(kSignature), "the config does not fit");
-static_assert(kConfig.threads() == 256 && kConfig.sharedBytes(kSignature) == 22528,
+static_assert(kConfig.threads() == 256 && kConfig.sharedBytes(kSignature) == 22592,
               "host and device disagree about the config");
 } // namespace
 

@@ -7,7 +7,7 @@ namespace {
 constexpr kiln::RouteSignature kSignature{.in = kiln::DType::FP16, .sigmoid = false, .byScore = false, .grouped = false, .greatest = false};
 constexpr kiln::SpreadRouteConfig kConfig{.blockThreads = 512, .items = 4, .chunks = 2};
 static_assert(kConfig.isValid(kSignature), "the config does not fit");
-static_assert(kConfig.threads() == 512 && kConfig.sharedBytes(kSignature) == 7168,
+static_assert(kConfig.threads() == 512 && kConfig.sharedBytes(kSignature) == 7200,
               "host and device disagree about the config");
 } // namespace
 
