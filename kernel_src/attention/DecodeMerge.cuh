@@ -153,6 +153,7 @@ public:
         own[kRows * (kPitch + 1) + row] = sum.total;
       }
     });
+    __syncwarp(); // the barrier needs converged warps
     ptx::barrierClusterArriveRelease();
     ptx::barrierClusterWait();
     int rank = static_cast<int>(ptx::clusterCtaRank());
@@ -164,6 +165,7 @@ public:
                   write(row, column, mergeBlocks(address, blocks, row, column));
                 });
     // No block may end while another reads its sums.
+    __syncwarp();
     ptx::barrierClusterArriveRelaxed();
     ptx::barrierClusterWait();
   }

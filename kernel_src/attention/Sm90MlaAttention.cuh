@@ -93,6 +93,7 @@ private:
   /// Waits for all threads of the cluster.
   static void meet() {
     if constexpr (kCluster > 1) {
+      __syncwarp(); // the barrier needs converged warps
       ptx::barrierClusterArriveRelease();
       ptx::barrierClusterWait();
     } else {

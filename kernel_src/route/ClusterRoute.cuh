@@ -51,18 +51,13 @@ private:
     const ExpertWords bases = block.bases(), totals = block.totals();
     const unsigned *counts = block.at(kLayout.counts);
     if constexpr (kBlocks > 1) {
+      // A barrier of the cluster needs converged warps. Blocks without tokens
+      // have had no barrier that made them so.
+      __syncwarp();
       // All blocks have begun; their memory is there.
       ptx::barrierClusterWait();
-#pragma unroll
-      for (unsigned peer = 0; peer < kBlocks; ++peer)
-        for (int expert = threadIdx.x; expert < params.experts;
-             expert += kThreads)
-          ptx::stSharedClusterF32(
-              ptx::mapaSharedCluster(
-                  ptx::sharedAddress(counts + rank * Block::kExperts + expert),
-                  peer),
-              __uint_as_float(bases[expert]));
-      __syncwarp(); // the barrier needs converged warps
+      sendCounts(bases);
+      __syncwarp();
       ptx::barrierClusterArriveRelease();
       ptx::barrierClusterWait();
     }
@@ -82,6 +77,22 @@ private:
       bases[expert] = before;
     }
     __syncthreads();
+  }
+
+  /// Stores own rows into the memory of all blocks. Addresses are offsets in
+  /// the window of shared memory, for the reason that RowGroup.cuh gives.
+  void sendCounts(ExpertWords rows) const {
+    constexpr unsigned kWordBytes = 4;
+    const unsigned own =
+        block.windowAt(kLayout.counts) + rank * Block::kExperts * kWordBytes;
+#pragma unroll
+    for (unsigned peer = 0; peer < kBlocks; ++peer) {
+      const unsigned to = ptx::mapaSharedCluster(own, peer);
+      for (int expert = threadIdx.x; expert < params.experts;
+           expert += kThreads)
+        ptx::stSharedClusterF32(to + expert * kWordBytes,
+                                __uint_as_float(rows[expert]));
+    }
   }
 
   void place() {

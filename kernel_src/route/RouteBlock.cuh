@@ -45,6 +45,10 @@ public:
   unsigned *at(int offset) const {
     return reinterpret_cast<unsigned *>(memory + offset);
   }
+  /// The same place as an offset in the window of shared memory.
+  unsigned windowAt(int offset) const {
+    return ptx::sharedAddress(memory) + offset;
+  }
   ExpertWords bases() const { return {at(kLayout.bases)}; }
   ExpertWords totals() const { return {at(kLayout.totals)}; }
   int passes() const { return (tokens + kPassTokens - 1) / kPassTokens; }

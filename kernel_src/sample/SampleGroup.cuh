@@ -52,6 +52,7 @@ public:
   void awaitStart() {
     if constexpr (kBlocks > 1)
       if (!hasStarted) {
+        __syncwarp(); // the barrier needs converged warps
         ptx::barrierClusterWait();
         hasStarted = true;
       }
@@ -62,6 +63,7 @@ public:
   void sync() {
     if constexpr (kBlocks > 1) {
       awaitStart();
+      __syncwarp();
       ptx::barrierClusterArriveRelease();
       ptx::barrierClusterWait();
     } else
@@ -149,9 +151,7 @@ public:
     else
 #pragma unroll
       for (unsigned peer = 0; peer < kBlocks; ++peer)
-        ptx::stSharedClusterF32(
-            ptx::mapaSharedCluster(ptx::sharedAddress(place), peer),
-            __uint_as_float(key));
+        ptx::stSharedClusterF32(inBlock(place, peer), __uint_as_float(key));
   }
 
   /// A key that at least \p count of the maxima reach, which is within 2^-7 of
@@ -338,10 +338,8 @@ private:
 
   /// Stores \p tally at \p place of block \p peer.
   template <SampleMerge kMerge>
-  static void send(SampleTally *place, const SampleTally &tally,
-                   unsigned peer) {
-    const unsigned address =
-        ptx::mapaSharedCluster(ptx::sharedAddress(place), peer);
+  void send(SampleTally *place, const SampleTally &tally, unsigned peer) const {
+    const unsigned address = inBlock(place, peer);
     const unsigned words[6] = {static_cast<unsigned>(tally.best),
                                static_cast<unsigned>(tally.best >> 32),
                                static_cast<unsigned>(tally.mass),
@@ -357,9 +355,16 @@ private:
   }
 
   /// The word of block \p peer at the place of \p own.
-  static unsigned load(const unsigned *own, unsigned peer) {
-    return __float_as_uint(ptx::ldSharedClusterF32(
-        ptx::mapaSharedCluster(ptx::sharedAddress(own), peer)));
+  unsigned load(const unsigned *own, unsigned peer) const {
+    return __float_as_uint(ptx::ldSharedClusterF32(inBlock(own, peer)));
+  }
+
+  /// The place of \p own in block \p peer. It is an offset in the window of
+  /// shared memory, for the reason that RowGroup.cuh gives.
+  unsigned inBlock(const void *own, unsigned peer) const {
+    const auto offset =
+        static_cast<unsigned>(static_cast<const unsigned char *>(own) - memory);
+    return ptx::mapaSharedCluster(ptx::sharedAddress(memory) + offset, peer);
   }
 
   /// Puts \p count different ranks in order, the greatest first: the place of

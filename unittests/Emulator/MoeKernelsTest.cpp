@@ -280,6 +280,13 @@ TEST_CASE("emulated: routes are those of a host, of nasty logits") {
              {"cluster.t64.i4.n1.c8"});
 }
 
+// Blocks of a cluster without tokens, and experts that are no whole warps.
+TEST_CASE("emulated: routes of fewer tokens than warps") {
+  checkNasty("tokens=9 experts=40 topk=5", {"cluster.t64.i2.n1.c8"});
+  checkNasty("tokens=1 experts=40 topk=5",
+             {"cluster.t64.i2.n1.c8", "spread.t64.i2.n1"});
+}
+
 TEST_CASE("emulated: routes with local experts, alignment and a count") {
   const std::vector<std::string> configs = {"cluster.t64.i2.n1.c2",
                                             "spread.t64.i2.n1"};
