@@ -124,11 +124,11 @@ enum kiln_group_kind_value {
 
 /// Where rows of groups with ends are read and written, and their weights.
 enum kiln_group_flag {
-  /// Row r of the product is row index[r] / divisor of A, which has
-  /// (m - 1) / divisor + 1 rows, and of its scales. With a divisor of top_k, A
-  /// is the tokens, and an index counts their choices.
+  /// Row r of the product is row index[r] / divisor of A and of its scales.
+  /// With a divisor of top_k, A is the tokens, and an index counts their
+  /// choices.
   KILN_ROWS_GATHER = 1,
-  /// Row r of the product is row index[r] of D, which has m rows. No residual.
+  /// Row r of the product is row index[r] of D. No residual.
   KILN_ROWS_SCATTER = 2,
   /// Row r of the epilogue's result is multiplied by weights[index[r]], without
   /// an index by weights[r].
@@ -145,6 +145,9 @@ enum kiln_group_flag {
 /// or `room`. Ends that fall leave undefined rows of D. An index outside of 0
 /// to m - 1 is no row: it is read as zeros, and nothing is written. Whatever
 /// sizes and indices say, no launch reads or writes outside of its operands.
+/// With an index these are (m - 1) / divisor + 1 rows of a gathered A, m rows
+/// of a scattered D, and m weights. A row or weight has to exist only if the
+/// index of a row in a group names it; other elements of index may be anything.
 typedef struct kiln_gemm_groups {
   uint32_t struct_size;
   kiln_group_kind kind; ///< required

@@ -118,7 +118,8 @@ typedef struct kiln_route_args {
   const int32_t *token_count; ///< [1]: tokens from it on have no rows
   // Written.
   /// The choice of each row: tokens * top_k elements, with `align` above 1
-  /// local_experts * (align - 1) more. Their number is m of the products.
+  /// local_experts * (align - 1) more. Their number is m of the products, for
+  /// which A has `tokens` rows, and D and weights have tokens * top_k.
   int32_t *index;
   int32_t *ends;   ///< [local_experts]: the row behind each group
   float *weights;  ///< [tokens][top_k], fp32

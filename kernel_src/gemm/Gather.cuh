@@ -4,11 +4,16 @@
 // in its own order: TMA on Hopper does not gather rows, and tokens are few
 // compared with weights. Scales of rows are copied with them.
 //
+// The index of a row that is in no group may be anything, and the source may
+// lack the row that it names, so such rows are left out. With local experts or
+// padded groups most rows are such.
+//
 //===----------------------------------------------------------------------===//
 #pragma once
 
 #include "common/Dependent.cuh"
 #include "common/Types.h"
+#include "common/Warp.cuh"
 #include "gemm/GatherConfig.h"
 #include "gemm/Repack.cuh"
 
@@ -44,6 +49,8 @@ public:
               kChunk +
           threadIdx.x % kLanes * kVector;
       const long long from = sourceRow(params, row);
+      if (!isOfGroup(params, row))
+        continue;
       const char *source =
           static_cast<const char *>(params.source) + from * params.sourcePitch;
       uint4 vectors[kVectors] = {};
@@ -56,6 +63,9 @@ public:
                            : vectorOfPieces<kBytes>(source + byte,
                                                     params.rowBytes - byte);
       }
+      if constexpr (kSignature.hasScales)
+        if (static_cast<unsigned>(i) == row * chunks)
+          copyScales(params, row, from);
       char *target = static_cast<char *>(params.target) +
                      static_cast<long long>(row) * params.targetPitch;
 #pragma unroll
@@ -64,30 +74,43 @@ public:
             byte < params.targetPitch)
           *reinterpret_cast<uint4 *>(target + byte) = vectors[v];
     }
-    if constexpr (kSignature.hasScales)
-      forEach(params.rows * params.depths, [&](long long i) {
-        long long row = i / params.depths, depth = i - row * params.depths;
-        long long from = sourceRow(params, row);
-        params.targetScales[i] =
-            from < 0 ? 0.0f
-                     : params.scales.data[from * params.scales.rowStride +
-                                          depth * params.scales.depthStride];
-      });
   }
 
 private:
-  /// Calls body(i) for this thread's share of [0, count).
-  template <class Body> static void forEach(long long count, Body body) {
-    constexpr long long kThreads = kConfig.threads();
-    for (long long i = blockIdx.x * kThreads + threadIdx.x; i < count;
-         i += gridDim.x * kThreads)
-      body(i);
+  static long long sourceRow(const GatherParams &params, unsigned row) {
+    const int number = params.groups.index[row];
+    return number >= 0 && number < params.groups.all
+               ? number / params.groups.divisor
+               : -1;
   }
 
-  static long long sourceRow(const GatherParams &params, long long row) {
-    int number = params.index[row];
-    return number >= 0 && number < params.numbers ? number / params.divisor
-                                                  : -1;
+  /// Whether \p row is in a group, if ends do not fall. All lanes call it with
+  /// the same row. Its loads do not depend on each other.
+  static bool isOfGroup(const GatherParams &params, unsigned row) {
+    const int *ends = params.groups.sizes;
+    const int at = params.groups.first + static_cast<int>(row);
+    if (at >= ends[params.groupCount - 1])
+      return false;
+    const auto align = static_cast<unsigned>(params.groups.align);
+    if (align == 1)
+      return true;
+    // The row's group begins behind the greatest end that is not behind it.
+    int before = 0;
+    for (int group = threadIdx.x % 32; group < params.groupCount; group += 32)
+      if (const int end = ends[group]; end <= at)
+        before = max(before, end);
+    const unsigned end = greatestOfWarp(static_cast<unsigned>(before));
+    return static_cast<unsigned>(at) >= (end + align - 1) / align * align;
+  }
+
+  static void copyScales(const GatherParams &params, unsigned row,
+                         long long from) {
+    float *target = params.targetScales + row * params.depths;
+    for (long long depth = threadIdx.x % 32; depth < params.depths; depth += 32)
+      target[depth] =
+          from < 0 ? 0.0f
+                   : params.scales.data[from * params.scales.rowStride +
+                                        depth * params.scales.depthStride];
   }
 };
 

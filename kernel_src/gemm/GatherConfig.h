@@ -44,15 +44,16 @@ struct GatherConfig {
   static constexpr long long kMaxBlocks = 1 << 16;
 };
 
-/// Row r of the target is row index[r] / divisor of the source, and zeros where
-/// index[r] is outside of [0, numbers). Scales are gathered alike; the target's
-/// are packed, `depths` for each row. Pitches are in bytes; the target's rows
-/// begin at multiples of 16 and end in zeros.
+/// Row r of the target is the row of the source that `groups` says, and zeros
+/// where its index is invalid; a row of no group is not written. Scales are
+/// gathered alike; the target's are packed, `depths` for each row. Pitches are
+/// in bytes; the target's rows begin at multiples of 16 and end in zeros.
 struct GatherParams {
   const void *source = nullptr;
   void *target = nullptr;
-  const int *index = nullptr;
-  long long rows = 0, numbers = 0, divisor = 1;
+  GroupParams groups{}; ///< with ends
+  int groupCount = 0;
+  long long rows = 0;
   long long rowBytes = 0, sourcePitch = 0, targetPitch = 0;
   ScaleParams scales{};
   float *targetScales = nullptr;

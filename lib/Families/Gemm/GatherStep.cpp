@@ -150,10 +150,9 @@ void addGather(const GemmProblem &problem, DeviceAddress scratch, int function,
   GatherParams gather;
   gather.source = params.a;
   gather.target = reinterpret_cast<void *>(scratch);
-  gather.index = params.groups.index;
+  gather.groups = params.groups;
+  gather.groupCount = static_cast<int>(problem.batch);
   gather.rows = problem.m;
-  gather.numbers = problem.allRows;
-  gather.divisor = problem.divisor;
   gather.rowBytes = problem.k * bytes;
   gather.sourcePitch = params.lda * bytes;
   gather.targetPitch = pitchOf(problem);
