@@ -91,8 +91,8 @@ enum kiln_route_flag {
 ///
 /// Nothing that is written overlaps an operand. Ranges of a problem
 /// (kiln_range) are of "tokens". Choices of kernels depend neither on
-/// first_expert nor on the value of `scale`. If tokens is 0, the call succeeds
-/// and launches nothing: ends are not written.
+/// first_expert nor on the value of `scale`. If tokens is 0, ends and sizes are
+/// written as 0, and operands without elements may be null.
 /// kiln_route_args_init() gives scale as 1; it must not be 0.
 typedef struct kiln_route_args {
   uint32_t struct_size;

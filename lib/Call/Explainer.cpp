@@ -326,7 +326,7 @@ void Explainer::array(const StatedArray &stated) {
   if (use.addresses == CallAddresses::Ignored)
     return;
   auto address = reinterpret_cast<uintptr_t>(stated.address);
-  if (!address && !call.isEmpty)
+  if (!address && stated.isUsed && !call.isEmpty)
     fail(ErrorCode::InvalidArgument, "{} is null", name);
   if (address % stated.elementBytes)
     fail(ErrorCode::InvalidArgument, "{} {:#x} is not aligned to {} bytes",

@@ -166,7 +166,7 @@ public:
   KILN_INLINE void array(const StatedArray &stated) {
     const uint64_t address =
         launches ? reinterpret_cast<uintptr_t>(stated.address) : uint64_t(0);
-    wrong |= needed & (address == 0);
+    wrong |= needed & stated.isUsed & (address == 0);
     wrong |= (address & (stated.elementBytes - 1)) != 0;
     call.arguments.operands[stated.index] = {address, stated.rowLength,
                                              stated.batchStride, 0};

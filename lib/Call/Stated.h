@@ -100,6 +100,7 @@ struct StatedArray {
   int index;           ///< in Arguments::operands
   uint64_t elementBytes = 4;
   int64_t rowLength = 1;
+  bool isUsed = true; ///< its address may not be null
   bool isWritten = false;
   int mayBe = -1; ///< like that of a StatedOperand, for an array of the same
                   ///< type

@@ -145,11 +145,15 @@ struct RouteCase {
         problem(readRouteProblem(launched.problem.values.array().data())) {}
 
   template <class T> void put(int operand, const std::vector<T> &values) {
+    if (values.empty())
+      return;
     must(copyToDevice(launched.driver, addressOf(operand), values.data(),
                       values.size() * sizeof(T)));
   }
   template <class T> std::vector<T> take(int operand, size_t count) {
     std::vector<T> values(count);
+    if (count == 0)
+      return values;
     must(copyToHost(launched.driver, values.data(), addressOf(operand),
                     count * sizeof(T)));
     return values;
@@ -165,6 +169,8 @@ struct RouteCase {
       put(RouteOperand::TokenCount, std::vector<int32_t>{validTokens});
     put(RouteOperand::Index,
         std::vector<int32_t>(size_t(p.indexRoom()), kUntouched));
+    for (int operand : {RouteOperand::Ends, RouteOperand::Sizes})
+      put(operand, std::vector<int32_t>(size_t(p.local), kUntouched));
     trials.emulator.setPredecessor({});
     must(launched.launch(false));
     REQUIRE(trials.emulator.fault() == "");
@@ -285,6 +291,15 @@ TEST_CASE("emulated: routes of fewer tokens than warps") {
   checkNasty("tokens=9 experts=40 topk=5", {"cluster.t64.i2.n1.c8"});
   checkNasty("tokens=1 experts=40 topk=5",
              {"cluster.t64.i2.n1.c8", "spread.t64.i2.n1"});
+}
+
+TEST_CASE("emulated: routes of no tokens have empty groups") {
+  for (const char *rules :
+       {"group_align=16", "first=3 local=7", "count=1 score=sigmoid"})
+    checkNasty(
+        std::string("tokens=0 experts=40 topk=5 ") + rules,
+        {"cluster.t64.i2.n1.c1", "cluster.t64.i2.n1.c8", "spread.t64.i2.n1"}, 0,
+        5);
 }
 
 TEST_CASE("emulated: routes with local experts, alignment and a count") {

@@ -31,14 +31,15 @@ struct RouteVisit {
     if (!v.begin(args, "kiln_route_args", kFlags))
       return;
     visitProblem(args, v);
-    v.isEmpty(args.tokens == 0);
+    v.isEmpty(false); // ends are written even if there are no tokens
     v.operand({.name = "logits",
                .given = args.logits,
                .index = RouteOperand::Logits,
                .type = args.logits.type,
                .typeOf = "logits",
                .rowLength = args.experts,
-               .field = F::LdX});
+               .field = F::LdX,
+               .isUsed = args.tokens != 0});
     visitRows(args, v);
     v.scalar({.name = "scale",
               .value = args.scale,
@@ -76,16 +77,28 @@ struct RouteVisit {
     const int64_t room = static_cast<int64_t>(
         static_cast<uint64_t>(product(args.tokens, args.top_k)) +
         static_cast<uint64_t>(product(local, align - 1)));
-    array(v, true, "index", args.index, RouteOperand::Index, room, true);
-    array(v, true, "ends", args.ends, RouteOperand::Ends, local, true);
-    array(v, true, "weights", args.weights, RouteOperand::Weights, args.top_k,
-          true);
+    const bool hasTokens = args.tokens != 0;
+    auto array = [&](const char *name, const void *address, int index,
+                     int64_t length, bool isWritten, bool isUsed) {
+      v.array({.name = name,
+               .address = address,
+               .index = index,
+               .rowLength = length,
+               .isUsed = isUsed,
+               .isWritten = isWritten});
+    };
+    array("index", args.index, RouteOperand::Index, room, true, room != 0);
+    array("ends", args.ends, RouteOperand::Ends, local, true, true);
+    array("weights", args.weights, RouteOperand::Weights, args.top_k, true,
+          hasTokens);
     auto optional = [&](int field, const char *name, const void *address,
                         kiln_route_flag flag, int index, int64_t length,
                         bool isWritten) {
       const bool isThere = (address != nullptr) | ((args.flags & flag) != 0);
       v.number(field, name, isThere);
-      array(v, isThere, name, address, index, length, isWritten);
+      if (isThere)
+        array(name, address, index, length, isWritten,
+              hasTokens | (index != RouteOperand::Chosen));
     };
     optional(F::LogitBias, "logit_bias", args.logit_bias,
              KILN_ROUTE_HAS_LOGIT_BIAS, RouteOperand::LogitBias, args.experts,
@@ -99,19 +112,6 @@ struct RouteVisit {
              RouteOperand::Chosen, args.top_k, true);
     optional(F::Sizes, "sizes", args.sizes, KILN_ROUTE_HAS_SIZES,
              RouteOperand::Sizes, local, true);
-  }
-
-private:
-  template <class Visitor>
-  KILN_INLINE static void array(Visitor &v, bool isThere, const char *name,
-                                const void *address, int index,
-                                int64_t rowLength, bool isWritten) {
-    if (isThere)
-      v.array({.name = name,
-               .address = address,
-               .index = index,
-               .rowLength = rowLength,
-               .isWritten = isWritten});
   }
 };
 } // namespace

@@ -200,7 +200,8 @@ TEST_CASE("conformance: a problem without elements has no space, but an "
       auto space = exploreSpace(*family, drawn.problem, h200());
       CHECK(summarize(space.takeError()).code == ErrorCode::InvalidArgument);
     }
-    CHECK(empty > 0);
+    // A route without tokens has ends to write.
+    CHECK((empty > 0) == (family->name() != "route"));
   }
 }
 

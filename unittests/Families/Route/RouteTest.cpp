@@ -105,6 +105,15 @@ TEST_CASE("route: a signature has what kernels are specialised for") {
         RouteSignature{.in = DType::BF16, .grouped = true, .greatest = true});
 }
 
+TEST_CASE("route: without tokens there are ends to write") {
+  const std::string none = "tokens=0 experts=100 topk=3 dtype=bf16";
+  CHECK_FALSE(route().isEmpty(parse(none)));
+  for (const char *config :
+       {"cluster.t256.i4.n1.c1", "cluster.t256.i4.n1.c8", "spread.t256.i4.n1"})
+    for (const KernelStep &step : launchOf(none, config).steps)
+      CHECK(step.grid.x >= 1);
+}
+
 TEST_CASE("route: lanes that walk experts meet in no bank") {
   for (int each : {1, 2, 4, 8, 16, 32})
     for (int i = 0; i < each; ++i) {
