@@ -324,8 +324,9 @@ private:
     route.score = static_cast<kiln_router_score>(
         pick(KILN_SCORE_SOFTMAX, KILN_SCORE_SIGMOID, KILN_SCORE_SIGMOID, 5));
     route.flags = static_cast<uint32_t>(pick(0, 1, 2, 3, 3, 0x40, 0x200));
-    route.groups = pick(0, 0, 0, 4, 8, 3);
-    route.top_groups = route.groups ? pick(2, 2, 4, 8, 0) : pick(0, 0, 0, 1);
+    route.groups = pick(0, 0, 0, 4, 8, 3, 40, -1);
+    route.top_groups =
+        route.groups ? pick(2, 2, 4, 8, 3, 0, 40, -1) : pick(0, 0, 0, 1);
     route.first_expert = pick(0, 0, 0, 4, -1);
     route.local_experts = pick(0, 0, 0, 4, route.experts, -1);
     route.align = pick(0, 0, 1, 128, 8000);

@@ -60,6 +60,11 @@ struct RouteVisit {
     v.number(F::Renorm, "flags", (args.flags & KILN_ROUTE_RENORMALIZE) != 0);
     // As canonicalise() has it: nothing is chosen among groups that all stay.
     const bool allStay = args.groups == args.top_groups;
+    const bool isNumber =
+        (args.groups >= 0) & (args.groups <= KILN_ROUTE_MAX_GROUPS);
+    v.require(!allStay || isNumber, ErrorCode::InvalidArgument,
+              "groups is {}, it is from 0 to {}", args.groups,
+              KILN_ROUTE_MAX_GROUPS);
     v.number(F::Groups, "groups", allStay ? 0 : args.groups);
     v.number(F::TopGroups, "top_groups", allStay ? 0 : args.top_groups);
     v.number(F::GroupMax, "flags",

@@ -95,12 +95,11 @@ PoolDraws RouteFamily::poolDraws(const Values &) const {
 //===----------------------------------------------------------------------===//
 
 static llvm::Error checkGroups(const RouteProblem &p) {
-  if (p.groups == 0) {
-    if (p.topGroups != 0)
-      return makeError(ErrorCode::InvalidArgument,
-                       "route: top_groups={} without groups", p.topGroups);
+  if (p.allGroupsStay())
     return llvm::Error::success();
-  }
+  if (p.groups == 0)
+    return makeError(ErrorCode::InvalidArgument,
+                     "route: top_groups={} without groups", p.topGroups);
   if (p.experts % p.groups != 0)
     return makeError(ErrorCode::InvalidArgument,
                      "route: groups={} does not divide experts={}", p.groups,
@@ -129,7 +128,11 @@ static llvm::Error checkRoute(const RouteProblem &p) {
                      "route: topk={} is above experts={}", p.topK, p.experts);
   if (auto error = checkGroups(p))
     return error;
-  if (p.first >= p.experts || p.local > p.experts - p.first)
+  if (p.first >= p.experts)
+    return makeError(ErrorCode::InvalidArgument,
+                     "route: first={} is not below experts={}", p.first,
+                     p.experts);
+  if (p.local > p.experts - p.first)
     return makeError(ErrorCode::InvalidArgument,
                      "route: first={} local={} are not among experts={}",
                      p.first, p.local, p.experts);
@@ -155,10 +158,9 @@ llvm::Expected<Problem> RouteFamily::canonicalise(Values values) const {
     if (isDefault)
       values.set(field, 0);
   };
-  const bool allStay = p.groups == p.topGroups;
-  reset(F::Groups, allStay);
-  reset(F::TopGroups, allStay);
-  reset(F::GroupMax, allStay);
+  reset(F::Groups, p.allGroupsStay());
+  reset(F::TopGroups, p.allGroupsStay());
+  reset(F::GroupMax, p.allGroupsStay());
   reset(F::Local, p.local == p.experts - p.first);
   reset(F::LdX, p.ld == p.experts);
   p = readRouteProblem(values.array().data());

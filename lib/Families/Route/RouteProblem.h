@@ -40,6 +40,8 @@ struct RouteProblem {
   int64_t align = 16; ///< of the logits
 
   bool isGrouped() const { return groups > 0; }
+  /// Then nothing is chosen among groups, of whatever number.
+  bool allGroupsStay() const { return groups == topGroups; }
   int64_t choices() const { return tokens * topK; }
   /// Elements of the index.
   int64_t indexRoom() const { return choices() + local * (groupAlign - 1); }

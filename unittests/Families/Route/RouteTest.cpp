@@ -67,6 +67,7 @@ TEST_CASE("route: equal problems have equal text") {
   // All groups stay.
   CHECK(parse(kPlain + " groups=8 top_groups=8 group_max=1").text() ==
         "route " + kPlain);
+  CHECK(parse(kPlain + " groups=3 top_groups=3").text() == "route " + kPlain);
   CHECK(parse(kPlain + " first=32 local=96").text() ==
         "route " + kPlain + " first=32");
 }
@@ -87,7 +88,9 @@ TEST_CASE("route: what is not a problem is named") {
         "route: groups=32 of experts=32 have one each: there are no two to add "
         "up");
   CHECK(failure(kPlain + " first=128") ==
-        "route: first=128 local=0 are not among experts=128");
+        "route: first=128 is not below experts=128");
+  CHECK(failure(kPlain + " first=200") ==
+        "route: first=200 is not below experts=128");
   CHECK(failure(kPlain + " first=100 local=29") ==
         "route: first=100 local=29 are not among experts=128");
   CHECK(failure(kPlain + " scale=0") == "route: scale=0 makes all weights 0");
