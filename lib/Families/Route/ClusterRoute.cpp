@@ -61,7 +61,7 @@ void ClusterRouteTemplate::enumerate(
   constexpr int64_t kLanes = 32;
   for (int cluster : {1, 8, 4, 2}) {
     const int64_t each = ceilDiv(std::max<int64_t>(p.tokens, 1), cluster);
-    // No block of a cluster has less than a token for each warp of the least.
+    // A block of a cluster is worth its exchange for several tokens.
     if (cluster > 1 && each < 2)
       continue;
     int chunks = 1;

@@ -49,12 +49,11 @@ public:
   }
 
   double flops(const Problem &) const override { return 0; }
-  /// Gaps between groups are not written.
+  /// Only the rows of groups are written of the index.
   double compulsoryBytes(const Problem &problem) const override {
     const RouteProblem p = read(problem);
-    const int64_t gaps = p.indexRoom() - p.choices();
     return KernelFamily::compulsoryBytes(problem) -
-           double(gaps) * bytesOf(DType::INT32);
+           (double(p.indexRoom()) - p.expectedRows()) * bytesOf(DType::INT32);
   }
 
 private:

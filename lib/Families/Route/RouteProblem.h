@@ -43,6 +43,10 @@ struct RouteProblem {
   /// Then nothing is chosen among groups, of whatever number.
   bool allGroupsStay() const { return groups == topGroups; }
   int64_t choices() const { return tokens * topK; }
+  /// Choices of local experts, where all experts are chosen alike.
+  double expectedRows() const {
+    return double(choices()) * double(local) / double(experts);
+  }
   /// Elements of the index.
   int64_t indexRoom() const { return choices() + local * (groupAlign - 1); }
 };

@@ -58,8 +58,10 @@ struct RouteWork {
 /// for sm_90).
 inline double routeInstructions(const RouteProblem &p, int items) {
   constexpr double kToken = 90, kLoad = 10, kExp = 4, kRound = 18, kCompare = 5;
+  constexpr double kBias = 4; // not counted: address, load, addition
   constexpr double kGroup = 12, kOfGroup = 8, kDrop = 6;
-  double each = kToken + items * (kLoad + kExp) +
+  const int biases = int(p.logitBias) + int(p.choiceBias);
+  double each = kToken + items * (kLoad + kExp + biases * kBias) +
                 double(p.topK) * (kRound + items * kCompare);
   if (p.isGrouped())
     each += double(p.topGroups) * kGroup + items * kDrop +
@@ -67,8 +69,15 @@ inline double routeInstructions(const RouteProblem &p, int items) {
   return each;
 }
 
+/// Loads of a warp that wait for others: logits for the number of tokens, and
+/// those of the chosen for the choice.
+inline int64_t loadsInRow(const RouteProblem &p, const RouteWork &work) {
+  return int64_t(p.tokenCount) +
+         (signatureOf(p).byScore ? work.turns() * work.routings : 0);
+}
+
 /// The time in which a block computes: its warps fill the schedulers, or each
-/// waits for its own reductions.
+/// waits for its own reductions. Biases are in the instructions of a token.
 template <Number N>
 N routeNs(const RouteProblem &p, const RouteWork &work,
           const DeviceModel &device) {
@@ -104,7 +113,12 @@ N routeNs(const RouteProblem &p, const RouteWork &work,
                    "choices of a thread") *
               fitted<N>(kChoiceNs, "each", "ns"),
       "sort", "ns");
-  return largest({issue, chain}) + sort;
+  N all = largest({issue, chain}) + sort;
+  if (const int64_t loads = loadsInRow(p, work))
+    all += named(given<N>(double(loads), "further loads in a row") *
+                     deviceValue<N>(device, &DeviceModel::l2LatencyNs),
+                 "further loads", "ns");
+  return all;
 }
 
 /// The bytes of a problem, and the loads of a block that does \p work.
@@ -121,7 +135,8 @@ MemoryPass<N> routePass(const RouteProblem &p, const Config &config,
       config.sharedBytes(signatureOf(p))};
   kernel.readBytes = double(p.tokens) * double(p.experts) * bytesOf(p.dtype);
   kernel.writeBytes =
-      choices * kWordBytes * (p.chosen ? 3 : 2) + double(p.local) * kWordBytes;
+      (p.expectedRows() + choices * (p.chosen ? 2 : 1)) * kWordBytes +
+      double(p.local) * kWordBytes * (p.sizes ? 2 : 1);
   kernel.loadRounds = std::max<int64_t>(work.turns(), 1);
   kernel.loads = {.vectors = double(config.items),
                   .operands = 1,

@@ -117,6 +117,17 @@ TEST_CASE("route: without tokens there are ends to write") {
       CHECK(step.grid.x >= 1);
 }
 
+TEST_CASE("route: the rows of local experts are written of the index") {
+  auto bytes = [](const std::string &more) {
+    return route().compulsoryBytes(parse(kPlain + more));
+  };
+  constexpr double kWord = 4, kChoices = 64 * 8;
+  CHECK(bytes("") == 64 * 128 * 2 + 2 * kChoices * kWord + 128 * kWord);
+  CHECK(bytes(" group_align=16") == bytes(""));
+  CHECK(bytes(" first=16 local=32 group_align=16") ==
+        64 * 128 * 2 + (1 + 0.25) * kChoices * kWord + 32 * kWord);
+}
+
 TEST_CASE("route: lanes that walk experts meet in no bank") {
   for (int each : {1, 2, 4, 8, 16, 32})
     for (int i = 0; i < each; ++i) {
