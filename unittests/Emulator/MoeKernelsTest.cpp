@@ -281,7 +281,7 @@ TEST_CASE("emulated: routes are those of a host, of nasty logits") {
   checkNasty("tokens=40 experts=32 topk=32 renorm=1 scale=2.5",
              {"cluster.t256.i1.n2.c1", "spread.t64.i1.n2"}, 2);
   checkNasty("tokens=14 experts=1024 topk=10 score=sigmoid renorm=1",
-             {"cluster.t128.i32.n1.c1"});
+             {"cluster.t128.i32.n1.c1", "spread.t64.i32.n1"}, 3);
   checkNasty("tokens=30 experts=100 topk=7 score=sigmoid",
              {"cluster.t64.i4.n1.c8"});
 }

@@ -55,6 +55,10 @@ TEST_CASE("planted: a NaN or an infinity in rows, elements and transposes") {
   checkPlanted(fake::plantedStreams());
 }
 
+TEST_CASE("planted: a NaN or an infinity in experts") {
+  checkPlanted(fake::plantedExperts());
+}
+
 // The squares of their means are infinite.
 TEST_CASE("planted: rows of values far from zero") {
   EmulatedTrials trials;

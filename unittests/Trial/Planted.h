@@ -115,6 +115,19 @@ inline std::vector<PlantedProblem> plantedStreams() {
   };
 }
 
+inline std::vector<PlantedProblem> plantedExperts() {
+  return {
+      {"route", "tokens=5 experts=40 topk=4 dtype=bf16 renorm=1 chosen=1"},
+      {"route",
+       "tokens=20 experts=64 topk=6 dtype=fp32 score=sigmoid groups=8 "
+       "top_groups=3 choice_bias=1 logit_bias=1 renorm=1",
+       {"cluster.t256.i2.n1.c8"}},
+      {"combine", "tokens=3 cols=520 topk=3 dtype=bf16 weights=applied"},
+      {"combine", "tokens=3 cols=77 topk=2 dtype=fp32 weights=present "
+                  "residual=1 shared=1 norm=1 eps=1e-6"},
+  };
+}
+
 /// The values that are planted into the inputs of \p problem.
 inline std::vector<PlantedValue> plantedValues(const KernelFamily &family,
                                                const Problem &problem,

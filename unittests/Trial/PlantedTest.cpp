@@ -44,6 +44,10 @@ TEST_SUITE("gpu") {
     checkPlanted(plantedProducts());
   }
 
+  TEST_CASE("a NaN or an infinity in experts reaches its results") {
+    checkPlanted(plantedExperts());
+  }
+
   TEST_CASE("a NaN or an infinity in rows and elements reaches its results") {
     checkPlanted(plantedStreams());
   }
