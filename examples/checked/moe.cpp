@@ -1,20 +1,20 @@
 //===- moe.cpp - an MoE layer through Kiln --------------------------------===//
 //
-//   p    = softmax(x Wrouter^T)                [tokens, experts]
-//          the best experts of each token: its choices; sorted by expert on the
-//          host, where an engine has a kernel of its own
+//   l    = x Wrouter^T                         [tokens, experts]
+//          the best experts of each token: its choices, sorted by expert
 //   act  = swiglu(x[token] Wgateup[expert]^T)  [choices, hidden], sorted
 //   out  = weight * (act Wdown[expert]^T)      [choices, width], by token again
 //   y    = out, summed over a token's choices  [tokens, width]
 //
 // Each of the two products is one launch for all experts: groups of rows whose
 // ends are in device memory, gathered from the tokens and scattered to their
-// choices. So one CUDA graph serves every routing: it is replayed after ends,
-// indices and weights were overwritten in place. In bf16; in fp8, with block
-// scales for gate and up and per-token scales for down; and with int4 weights.
-// Sampled elements are compared with fp64 on the host, and all rows with those
-// of dense products, one for each expert, which are timed as well. Exit codes:
-// 0 done, 1 failed, 3 no GPU.
+// choices. So one CUDA graph serves every routing: it is replayed after the
+// logits were overwritten in place. In bf16; in fp8, with block scales for gate
+// and up and per-token scales for down; and with int4 weights. Once with all
+// experts, once as a rank of several that has some of them, with padded groups.
+// The routing is compared with that of the host, sampled elements with fp64
+// there, and all rows with those of dense products, one for each expert, which
+// are timed as well. Exit codes: 0 done, 1 failed, 3 no GPU.
 //
 //===----------------------------------------------------------------------===//
 #include "Operands.h"
@@ -38,6 +38,9 @@ namespace {
 constexpr int64_t kWidth = 1024, kHidden = 512, kExperts = 16, kTopK = 4;
 /// The layer is prepared for any number of tokens up to it.
 constexpr int64_t kMostTokens = 512, kMostChoices = kMostTokens * kTopK;
+constexpr int64_t kMostAlign = 16;
+/// Rows of the products.
+constexpr int64_t kMostRows = kMostChoices + kExperts * (kMostAlign - 1);
 constexpr int64_t kGateUp = 2 * kHidden; ///< rows of both projections
 
 //===----------------------------------------------------------------------===//
@@ -48,8 +51,7 @@ constexpr int64_t kGateUp = 2 * kHidden; ///< rows of both projections
 struct Model {
   Values values, gateUp, down; ///< of tokens and experts, before rounding
   Bf16 tokens{kMostTokens, kWidth}, router{kExperts, kWidth};
-  Array<float> logits{kMostTokens * kExperts},
-      probabilities{kMostTokens * kExperts};
+  Array<float> logits{kMostTokens * kExperts};
 
   explicit Model(std::mt19937 &random)
       : values(randomValues(random, kMostTokens * kWidth, 1)),
@@ -70,28 +72,23 @@ struct Model {
         .outputType(KILN_FP32)
         .d(logits.data());
   }
-  kiln::Softmax softmaxOf(int64_t count) const {
-    return kiln::Softmax(KILN_FP32, count, kExperts)
-        .x(logits.data())
-        .y(probabilities.data());
-  }
 };
 
 //===----------------------------------------------------------------------===//
 // The layer
 //===----------------------------------------------------------------------===//
 
-/// Rows of products, with the expert whose weights they meet. {0, 0, choices}
-/// means all experts.
+/// Rows of products, with the expert whose weights they meet, or the first of
+/// all local ones.
 struct Share {
   int64_t expert, first, rows;
 };
 
 /// The results of the products.
 struct Results {
-  Bf16 act{kMostChoices, kHidden};
-  E4m3 quantized{kMostChoices, kHidden, 1, kHidden}; ///< act, in fp8
-  Bf16 out{kMostChoices, kWidth};
+  Bf16 act{kMostRows, kHidden};
+  E4m3 quantized{kMostRows, kHidden, 1, kHidden}; ///< act, in fp8
+  Bf16 out{kMostRows, kWidth};
 
   std::array<Rows *, 3> all() { return {&act, &quantized, &out}; }
 };
@@ -99,7 +96,7 @@ struct Results {
 /// Weights and activations in one precision.
 struct Layer {
   const bool isFp8;
-  std::unique_ptr<Rows> tokens, copies; ///< copies: tokens of each choice
+  std::unique_ptr<Rows> tokens, copies; ///< copies: tokens of each row
   std::unique_ptr<Operand> gateUp, down;
   Results grouped, dense;
   Bf16 y{kMostTokens, kWidth};
@@ -107,7 +104,7 @@ struct Layer {
   Layer(Precision precision, const Model &model)
       : isFp8(precision == Precision::Fp8),
         tokens(makeRows(precision, kMostTokens, kWidth)),
-        copies(makeRows(precision, kMostChoices, kWidth)),
+        copies(makeRows(precision, kMostRows, kWidth)),
         gateUp(makeWeights(precision, kExperts, kGateUp, kWidth, true)),
         down(makeWeights(precision, kExperts, kWidth, kHidden, false)) {
     tokens->set(model.values);
@@ -140,14 +137,12 @@ struct Layer {
     down->giveB(call, share.expert);
     return call.layout(KILN_LAYOUT_NT).d(of.out.data(share.first));
   }
-  /// The j-th choices of all tokens are every kTopK-th row.
-  kiln::Elementwise sumOf(int64_t count) const {
-    constexpr int64_t kStep = kTopK * kWidth;
-    kiln::Elementwise call(KILN_BF16, count, kWidth);
-    call.x(grouped.out.data(), kStep).y(y.data());
-    for (int64_t j = 1; j < kTopK; ++j)
-      call.add(grouped.out.data(j), kStep);
-    return call;
+  /// Choices without a row have the weight 0, and are not read.
+  kiln::Combine sumOf(const Routing &routing, int64_t count) const {
+    return kiln::Combine(KILN_BF16, count, kWidth, kTopK)
+        .x(grouped.out.data())
+        .weights(routing.weights.data())
+        .y(y.data());
   }
 };
 
@@ -169,17 +164,17 @@ struct Products {
 
 /// One launch each: kernels read the routing, which may change until they run.
 Products groupedOf(const Layer &l, const Routing &routing, int64_t tokens) {
-  const int64_t choices = tokens * kTopK;
+  const Share all{routing.first, 0, routing.rows(tokens)};
   Products products;
-  products.gateUp = {l.gateUpOf(*l.tokens, l.grouped, {0, 0, choices})
-                         .batch(kExperts)
-                         .groupsByEnds(routing.ends.data())
+  products.gateUp = {l.gateUpOf(*l.tokens, l.grouped, all)
+                         .batch(routing.local)
+                         .groupsByEnds(routing.ends.data(), routing.align)
                          .gatherRows(routing.index.data(), kTopK)};
   if (l.isFp8)
-    products.quantize = {l.quantizeOf(l.grouped, choices)};
-  products.down = {l.downOf(l.grouped, {0, 0, choices})
-                       .batch(kExperts)
-                       .groupsByEnds(routing.ends.data())
+    products.quantize = {l.quantizeOf(l.grouped, all.rows)};
+  products.down = {l.downOf(l.grouped, all)
+                       .batch(routing.local)
+                       .groupsByEnds(routing.ends.data(), routing.align)
                        .scatterRows(routing.index.data())
                        .rowWeights(routing.weights.data())};
   return products;
@@ -189,23 +184,21 @@ Products groupedOf(const Layer &l, const Routing &routing, int64_t tokens) {
 /// The routing has to be known on the host, and tokens are copied to rows here.
 Products denseOf(const Layer &l, const Model &model, const Routing &routing,
                  int64_t tokens) {
-  Values copied(kMostChoices * kWidth);
-  for (int64_t row = 0; row < tokens * kTopK; ++row)
-    std::copy_n(model.values.begin() + routing.index[row] / kTopK * kWidth,
-                kWidth, copied.begin() + row * kWidth);
-  l.copies->set(copied);
+  Values copied(kMostRows * kWidth);
   Products products;
-  Share share{0, 0, 0};
-  for (; share.expert < kExperts; ++share.expert) {
-    share.first += share.rows;
-    share.rows = routing.ends[share.expert] - share.first;
+  for (const Routing::Group &group : routing.groups) {
+    for (int64_t row = group.begin; row < group.end; ++row)
+      std::copy_n(model.values.begin() + routing.index[row] / kTopK * kWidth,
+                  kWidth, copied.begin() + row * kWidth);
+    const Share share{group.expert, group.begin, group.end - group.begin};
     if (share.rows == 0)
       continue;
     products.gateUp.push_back(l.gateUpOf(*l.copies, l.dense, share));
     products.down.push_back(l.downOf(l.dense, share));
   }
+  l.copies->set(copied);
   if (l.isFp8)
-    products.quantize = {l.quantizeOf(l.dense, tokens * kTopK)};
+    products.quantize = {l.quantizeOf(l.dense, routing.rows(tokens))};
   return products;
 }
 
@@ -215,19 +208,22 @@ Products denseOf(const Layer &l, const Model &model, const Routing &routing,
 void prepare(const kiln::Engine &engine, const Model &model, const Layer &l,
              const Routing &routing, CudaStream stream) {
   const Products most = groupedOf(l, routing, kMostTokens);
+  const int64_t least = routing.rows(1), all = routing.rows(kMostTokens);
   // An expert has each token once at most.
   const Share expert{0, 0, kMostTokens};
   std::vector<kiln::Problem> problems = {
       kiln::Problem(model.logitsOf(kMostTokens)).range("m", 1, kMostTokens),
-      kiln::Problem(model.softmaxOf(kMostTokens)).range("rows", 1, kMostTokens),
-      kiln::Problem(most.gateUp[0]).range("m", kTopK, kMostChoices),
-      kiln::Problem(most.down[0]).range("m", kTopK, kMostChoices),
-      kiln::Problem(l.sumOf(kMostTokens)).range("rows", 1, kMostTokens),
+      kiln::Problem(routing.of(model.logits, kMostTokens))
+          .range("tokens", 1, kMostTokens),
+      kiln::Problem(most.gateUp[0]).range("m", least, all),
+      kiln::Problem(most.down[0]).range("m", least, all),
+      kiln::Problem(l.sumOf(routing, kMostTokens))
+          .range("tokens", 1, kMostTokens),
       kiln::Problem(l.gateUpOf(*l.copies, l.dense, expert))
           .range("m", 1, kMostTokens),
       kiln::Problem(l.downOf(l.dense, expert)).range("m", 1, kMostTokens)};
   for (const kiln::Quantize &call : most.quantize)
-    problems.push_back(kiln::Problem(call).range("rows", kTopK, kMostChoices));
+    problems.push_back(kiln::Problem(call).range("rows", least, all));
   kiln::PrepareOptions options;
   options.streams = &stream;
   options.stream_count = 1;
@@ -252,7 +248,7 @@ void compareRow(const Layer &l, const Routing &routing, int64_t row,
                 std::mt19937 &random, Count &count) {
   const Results &of = l.grouped;
   const int64_t choice = routing.index[row], token = choice / kTopK,
-                expert = routing.expert(choice);
+                expert = routing.chosen[choice];
   // Sums of fp8 may stay in the tensor core, which keeps some 13 bits.
   auto errorOf = [&](const Dot &dot, int64_t length) {
     return l.isFp8 ? std::ldexp(dot.magnitude, -8) : dot.error(length);
@@ -278,6 +274,8 @@ void compareRow(const Layer &l, const Routing &routing, int64_t row,
             weight * errorOf(down, kHidden));
   double sum = 0, magnitude = 0;
   for (int64_t j = 0; j < kTopK; ++j) {
+    if (!routing.isLocal(token * kTopK + j))
+      continue;
     const double part = of.out.at(token * kTopK + j, column);
     sum += part;
     magnitude += std::fabs(part);
@@ -285,16 +283,32 @@ void compareRow(const Layer &l, const Routing &routing, int64_t row,
   count.add(l.y.at(token, column), sum, std::ldexp(magnitude, -22));
 }
 
-bool isRight(const char *run, Layer &l, const Routing &routing,
+bool isRight(const char *run, Model &model, Layer &l, Routing &routing,
              int64_t tokens) {
+  model.logits.fetch();
+  routing.fetch();
   for (Rows *one : l.grouped.all())
     one->fetch();
   l.y.fetch();
   std::mt19937 random(2);
   Count count;
-  constexpr int kSampledRows = 512;
-  for (int i = 0; i < kSampledRows; ++i)
-    compareRow(l, routing, random() % (tokens * kTopK), random, count);
+  routing.compare(model.logits, tokens, count);
+  constexpr int64_t kSampledRows = 64; // of an expert
+  for (const Routing::Group &group : routing.groups)
+    for (int64_t i = std::min(kSampledRows, group.end - group.begin); i > 0;
+         --i)
+      compareRow(l, routing,
+                 group.begin +
+                     static_cast<int64_t>(random()) % (group.end - group.begin),
+                 random, count);
+  // The sums of tokens without a local expert are 0.
+  for (int64_t token = 0; token < tokens; ++token) {
+    bool hasRow = false;
+    for (int64_t j = 0; j < kTopK; ++j)
+      hasRow |= routing.isLocal(token * kTopK + j);
+    if (!hasRow)
+      count.add(l.y.at(token, 0), 0);
+  }
   return report(run, tokens, count);
 }
 
@@ -304,7 +318,7 @@ bool isRight(const char *run, Layer &l, const Routing &routing,
 bool doAgree(Layer &l, const Routing &routing, int64_t tokens) {
   l.dense.out.fetch();
   Count rows;
-  for (int64_t row = 0; row < tokens * kTopK; ++row) {
+  auto compare = [&](int64_t row) {
     const int64_t choice = routing.index[row];
     double difference = 0, squares = 0;
     for (int64_t column = 0; column < kWidth; ++column) {
@@ -315,7 +329,10 @@ bool doAgree(Layer &l, const Routing &routing, int64_t tokens) {
     }
     rows.add(std::sqrt(difference), 0,
              std::ldexp(std::sqrt(squares), l.isFp8 ? -4 : -6));
-  }
+  };
+  for (const Routing::Group &group : routing.groups)
+    for (int64_t row = group.begin; row < group.end; ++row)
+      compare(row);
   return report("dense", tokens, rows);
 }
 
@@ -323,47 +340,41 @@ bool doAgree(Layer &l, const Routing &routing, int64_t tokens) {
 // Running it
 //===----------------------------------------------------------------------===//
 
-/// Runs the router and compares what it says with fp64.
-bool route(const kiln::Engine &engine, CudaStream stream, Model &model,
-           int64_t tokens) {
+/// Runs the router's product and compares it with fp64.
+bool runRouter(const kiln::Engine &engine, CudaStream stream, Model &model,
+               int64_t tokens) {
   check(engine.run(model.logitsOf(tokens), stream), "router");
-  check(engine.run(model.softmaxOf(tokens), stream), "softmax");
   check(cuda.streamSynchronize(stream), "running the router");
   model.logits.fetch();
-  model.probabilities.fetch();
   Count count;
-  for (int64_t first = 0; first < tokens * kExperts; first += kExperts) {
-    double sum = 0;
-    for (int64_t e = 0; e < kExperts; ++e)
-      sum += std::exp(double(model.logits[first + e]));
-    for (int64_t e = 0; e < kExperts; ++e) {
-      Dot logit(model.tokens, first / kExperts, model.router, e, kWidth);
-      count.add(model.logits[first + e], logit.value, logit.error(kWidth));
-      count.add(model.probabilities[first + e],
-                std::exp(double(model.logits[first + e])) / sum);
-    }
+  for (int64_t i = 0; i < tokens * kExperts; ++i) {
+    Dot logit(model.tokens, i / kExperts, model.router, i % kExperts, kWidth);
+    count.add(model.logits[i], logit.value, logit.error(kWidth));
   }
   return report("router", tokens, count);
 }
 
-/// Probabilities of a router that prefers the first experts and never chooses
-/// the last ones.
-Values favourites(int64_t tokens) {
+/// Logits of a router that prefers the first experts and never chooses the last
+/// ones.
+Values favourites() {
   std::mt19937 random(3);
-  std::uniform_real_distribution<float> uniform(0.5f, 1);
-  Values probabilities;
-  for (int64_t i = 0; i < tokens * kExperts; ++i)
-    probabilities.push_back(uniform(random) /
-                            static_cast<float>(1 + i % kExperts));
-  return probabilities;
+  std::uniform_real_distribution<float> uniform(0, 0.7f);
+  Values logits;
+  for (int64_t i = 0; i < kMostTokens * kExperts; ++i)
+    logits.push_back(uniform(random) -
+                     std::log(static_cast<float>(1 + i % kExperts)));
+  return logits;
 }
 
 bool runTokens(const kiln::Engine &engine, CudaStream stream, Model &model,
                Layer &l, Routing &routing, int64_t tokens) {
-  bool correct = route(engine, stream, model, tokens);
-  // Puts a routing in place and poisons what the layer computes.
-  auto reset = [&](const Values &probabilities) {
-    routing.choose(probabilities, tokens);
+  bool correct = runRouter(engine, stream, model, tokens);
+  const Values own = model.logits.host;
+  // Puts logits in place and poisons what the layer computes.
+  auto reset = [&](const Values &logits) {
+    model.logits.host = logits;
+    model.logits.upload();
+    routing.poison();
     for (Results *results : {&l.grouped, &l.dense})
       for (Rows *one : results->all())
         one->poison();
@@ -373,19 +384,20 @@ bool runTokens(const kiln::Engine &engine, CudaStream stream, Model &model,
   };
   const Products grouped = groupedOf(l, routing, tokens);
   auto enqueue = [&] {
+    check(engine.run(routing.of(model.logits, tokens), stream), "routing");
     grouped.enqueue(engine, stream);
-    check(engine.run(l.sumOf(tokens), stream), "sum");
+    check(engine.run(l.sumOf(routing, tokens), stream), "sum");
   };
-  reset(model.probabilities.host);
+  reset(own);
   enqueue();
   check(cuda.streamSynchronize(stream), "running the layer");
-  correct &= isRight("stream", l, routing, tokens);
+  correct &= isRight("stream", model, l, routing, tokens);
 
   const Graph graph(stream, enqueue);
-  for (const Values &other : {favourites(tokens), model.probabilities.host}) {
+  for (const Values &other : {favourites(), own}) {
     reset(other);
     graph.replay();
-    correct &= isRight("graph", l, routing, tokens);
+    correct &= isRight("graph", model, l, routing, tokens);
   }
 
   const Products dense = denseOf(l, model, routing, tokens);
@@ -406,16 +418,22 @@ bool runLayers(CudaStream stream) {
   check(engine.status(), "creating the engine");
   std::mt19937 random(1);
   Model model(random);
-  Routing routing(kExperts, kTopK, kMostTokens);
+  Routing whole(kExperts, kTopK, 0, kExperts, 1, kMostTokens);
+  constexpr int64_t kFirst = 5, kLocal = 6;
+  Routing rank(kExperts, kTopK, kFirst, kLocal, kMostAlign, kMostTokens);
   bool correct = true;
   for (auto [name, precision] :
        {std::pair("bf16", Precision::Bf16), std::pair("fp8", Precision::Fp8),
         std::pair("int4", Precision::Int4)}) {
     std::printf("%s\n", name);
     Layer layer(precision, model);
-    prepare(*engine, model, layer, routing, stream);
-    for (int64_t tokens : {int64_t(1), int64_t(37), kMostTokens})
-      correct &= runTokens(*engine, stream, model, layer, routing, tokens);
+    for (Routing *routing : {&whole, &rank}) {
+      std::printf(" experts %d to %d\n", static_cast<int>(routing->first),
+                  static_cast<int>(routing->first + routing->local - 1));
+      prepare(*engine, model, layer, *routing, stream);
+      for (int64_t tokens : {int64_t(1), int64_t(37), kMostTokens})
+        correct &= runTokens(*engine, stream, model, layer, *routing, tokens);
+    }
   }
   return correct;
 }
