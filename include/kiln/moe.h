@@ -42,8 +42,10 @@ enum kiln_router_score_value {
 };
 
 enum kiln_route_flag {
-  /// Weights of a token are divided by their sum + 1e-20. With the softmax that
-  /// is the softmax over the chosen experts alone (gpt-oss, Mixtral).
+  /// Weights of a token are divided by the sum of the chosen experts' scores +
+  /// 1e-20. With the softmax that is the softmax over the chosen experts alone
+  /// (gpt-oss, Mixtral), unless a choice_bias or groups choose experts whose
+  /// scores are 0 in fp32.
   KILN_ROUTE_RENORMALIZE = 1,
   /// A group counts as its greatest choice value (DeepSeek-V2) instead of the
   /// sum of its two greatest (DeepSeek-V3).
@@ -64,7 +66,7 @@ enum kiln_route_flag {
 /// 2. The choice value of an expert is score + choice_bias. Without a
 ///    choice_bias, unless groups count as a sum, it is x, which orders experts
 ///    as their scores do.
-/// 3. With groups, experts e * groups / experts (rounded down) form a group.
+/// 3. With groups, expert e is in group e * groups / experts (rounded down).
 ///    The top_groups groups of the greatest value stay, and experts of other
 ///    groups are never chosen.
 /// 4. The top_k experts of the greatest choice value are chosen, the greatest

@@ -63,7 +63,8 @@ public:
     values.score = KILN_SCORE_SIGMOID;
     return *this;
   }
-  /// Weights of a token have the sum 1, times scale().
+  /// Weights of a token are divided by the sum of its choices' scores, local or
+  /// not, before scale().
   Route &renormalize(bool value = true) noexcept {
     return flag(KILN_ROUTE_RENORMALIZE, value);
   }

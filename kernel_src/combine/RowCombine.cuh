@@ -2,8 +2,8 @@
 //
 // The kernel is memory-bound: topK + 2 rows are read for each row that is
 // written. A thread issues the loads of some choices before it adds the first
-// one. They are added in the order of the choices, so that a result does not
-// depend on the config.
+// one. They are added in the order of the choices, so that the sum does not
+// depend on the config. Squares of a norm are added up by threads.
 //
 // A row with a norm belongs to one block, or warp. Where its threads hold all
 // of it, it stays in registers until its norm is known. Longer rows are read
