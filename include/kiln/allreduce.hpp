@@ -36,19 +36,21 @@ public:
     values.exchange_bytes = bytes;
     return *this;
   }
-  /// Adds \p data to the sum. \p sum: where the result is stored, with a
-  /// norm(), which is to be called first; it may be the residual itself.
+  /// Adds \p data to the sum. \p sum, with a norm() and only then: where the
+  /// result is stored; it may be the residual itself.
   AllReduce &residual(const void *data, void *sum = nullptr,
                       int64_t leadingDim = 0,
                       int64_t sumLeadingDim = 0) noexcept {
     optional(values.residual, data, leadingDim);
-    if (values.weight.type != KILN_DTYPE_NONE)
+    if (sum || values.weight.type != KILN_DTYPE_NONE)
       optional(values.residual_out, sum, sumLeadingDim);
     return *this;
   }
   /// Normalises the result, with a weight for each column.
   AllReduce &norm(const void *weight, double epsilon = 1e-5) noexcept {
     values.epsilon = epsilon;
+    if (values.residual.type != KILN_DTYPE_NONE)
+      values.residual_out.type = values.x.type;
     return optional(values.weight, weight, 0);
   }
 

@@ -320,6 +320,20 @@ TEST_CASE("builders over rows describe what they were told") {
         "gather rows=3 cols=8 dtype=int8 batch=2 by=both xrows=9 yrows=9");
 }
 
+TEST_CASE("an all-reduce's residual and norm come in any order") {
+  void *m = at(0x100000);
+  const std::string both =
+      "allreduce rows=3 cols=8 ranks=2 dtype=bf16 residual=1 norm=1";
+  const kiln::AllReduce call(KILN_BF16, 3, 8, 2);
+  CHECK(textOf(kiln::AllReduce(call).norm(m).residual(m, m)) == both);
+  CHECK(textOf(kiln::AllReduce(call).residual(m, m).norm(m)) == both);
+  CHECK(textOf(kiln::AllReduce(call).residual(nullptr).norm(nullptr)) == both);
+  CHECK(textOf(kiln::AllReduce(call).residual(m)) ==
+        "allreduce rows=3 cols=8 ranks=2 dtype=bf16 residual=1");
+  CHECK(textOf(kiln::AllReduce(call).residual(m, m))
+            .find("residual_out.type is set") != std::string::npos);
+}
+
 TEST_CASE("a rope's builder describes norms, caches and where slots are from") {
   const auto *array = static_cast<const int32_t *>(at(0x100000));
   CHECK(textOf(kiln::Rope(KILN_BF16, 3, 4, 2, 64).table(nullptr, 9)) ==
