@@ -20,6 +20,10 @@ extern "C" {
 /// The most ranks of a group.
 #define KILN_ALLREDUCE_MOST_RANKS 8
 
+/// The first word of exchange memory after a call whose exchange_bytes is not
+/// that of earlier calls.
+#define KILN_ALLREDUCE_BYTES_DIFFER 256
+
 /// h = x of rank 0 + x of rank 1 + ... [+ residual] on every rank of a group,
 /// each of which makes the same call with its own x. Without weight y is h;
 /// with it y = h / sqrt(mean(h^2) + epsilon) * weight of each row, and h is
@@ -44,19 +48,33 @@ extern "C" {
 /// exchange memory serves calls of any shape and type that follow each other:
 /// on each rank they are ordered by a stream, and all ranks make the same calls
 /// in the same order. Calls may be captured, and graphs replayed, as long as
-/// that holds.
+/// that holds. All of these calls have the same exchange_bytes, whatever their
+/// rows, because the places of data follow from it.
+///
+/// Groups. Ranks that wait in two exchange memories, each for another one, are
+/// missing for each other. So calls with different exchange memories that may
+/// be in flight on a GPU at once begin in the same order on all ranks, for
+/// example in one stream.
 ///
 /// Waiting. The kernel waits on the GPU for the inputs of all ranks. A rank
-/// that does not come within 2 seconds is an error, and nothing hangs: the
-/// first word (uint32) of the exchange memory of each rank becomes 1 + the rank
-/// that is missing, y and residual_out of this call and of all later ones are
-/// not defined, and later calls wait for nothing. So the host reads that word
-/// where it synchronises. To go on, all ranks synchronise, set their memory to
-/// zero and wait for each other. Kernels have to be there before the first
-/// call, because compilations, and trials in the mode tune, take longer than
-/// ranks may be apart: each rank prepares all rows that it will have
-/// (kiln_prepare with a range), then all ranks wait for each other. An engine
-/// of KILN_DETERMINISM_FROZEN_CHOICE makes no trials.
+/// that does not come within 2 seconds is an error, and nothing hangs: within 4
+/// seconds the first word (uint32) of the exchange memory of each rank becomes
+/// 1 + a rank that is missing, y and residual_out of this call and of all later
+/// ones are not defined, and later calls wait for nothing. So the host reads
+/// that word where it synchronises. It is KILN_ALLREDUCE_BYTES_DIFFER after a
+/// call with other exchange_bytes. A debugger or a profiler that stops a
+/// kernel, or launches it again, makes its rank miss the others.
+///
+/// To go on after an error, all ranks synchronise and then wait for each other,
+/// since a rank whose kernels have not ended may still write to its peers. Then
+/// they set their memory to zero, and wait for each other again. Memory is
+/// freed in the same way: not before all ranks have synchronised.
+///
+/// Kernels have to be there before the first call, because compilations, and
+/// trials in the mode tune, take longer than ranks may be apart: each rank
+/// prepares all rows that it will have (kiln_prepare with a range), then all
+/// ranks wait for each other. An engine of KILN_DETERMINISM_FROZEN_CHOICE makes
+/// no trials.
 ///
 /// Choices. All ranks have to run the same kernel. A problem has one config,
 /// which follows from cols, so that is so in every mode and whatever trials
@@ -82,8 +100,10 @@ typedef struct kiln_allreduce_args {
   /// `ranks` device addresses, in host memory; null where the problem is only
   /// described.
   void *const *exchange;
-  uint64_t exchange_bytes; ///< of each rank's: the same on all ranks
-  uint32_t flags;          ///< kiln_call_flag
+  /// The bytes of each rank's memory: the same on all ranks, and in all calls
+  /// until the memory is set to zero again.
+  uint64_t exchange_bytes;
+  uint32_t flags; ///< kiln_call_flag
   uint32_t reserved0;
   uint64_t reserved[8];
 } kiln_allreduce_args;

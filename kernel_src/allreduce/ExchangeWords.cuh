@@ -56,7 +56,7 @@ public:
 
   /// Whether to wait on for rank \p missing. Once false, always false. \p
   /// isIndirect: that rank may wait for another one itself, and then the other
-  /// one is to be named, so it gets more time.
+  /// one is to be named. So it gets the time to come, and to miss the other.
   bool goesOn(int missing, bool isIndirect = false) {
     // A read of the clock takes longer than a poll.
     constexpr unsigned kPollsBetween = 64;
@@ -67,21 +67,22 @@ public:
       begin = now;
     if (ptx::ldRelaxedSys32(exchange[rank]) != 0)
       failed = true;
-    else if (now - begin > limitNs + (isIndirect ? limitNs / 4 : 0))
-      tell(missing);
+    else if (now - begin > (isIndirect ? 2 * limitNs : limitNs))
+      tell(static_cast<unsigned>(missing) + 1);
     return !failed;
   }
   /// Begins with another vector.
   void restart() { begin = 0; }
   bool hasFailed() const { return failed; }
-
-private:
-  void tell(int missing) {
+  /// Tells all ranks, except those that have an error already.
+  void tell(unsigned error) {
     failed = true;
     for (int i = 0; i < ranks; ++i)
-      ptx::stRelaxedSys32(exchange[i], static_cast<unsigned>(missing) + 1);
+      if (ptx::ldRelaxedSys32(exchange[i]) == 0)
+        ptx::stRelaxedSys32(exchange[i], error);
   }
 
+private:
   char *const *exchange;
   int ranks, rank;
   unsigned long long limitNs, begin = 0;

@@ -21,7 +21,8 @@
 // only when its launch e - 1 has ended and has left its half zero. So when
 // launch e + 1 of the fastest rank begins, every rank has ended e - 1, and the
 // half that e + 1 uses, that of e - 1, is free everywhere. This holds for any
-// sizes and shapes of the launches, because each leaves its half zero.
+// sizes and shapes of the launches, because each leaves its half zero. It needs
+// halves that stay in their places: a launch with others is an error.
 //
 // Why no rank waits for ever. All blocks of a grid are there at once (the host
 // takes no more than fit), and each pushes all its inputs before it waits for
@@ -58,28 +59,38 @@ public:
     allowSuccessor();
     awaitPredecessor();
     if (params.isAlone)
-      return PushRows(params, /*launches=*/0, /*error=*/0).reduceAlone();
+      return PushRows(params, /*launches=*/0, /*hasFailed=*/false)
+          .reduceAlone();
     const char *head = params.exchange[params.rank];
     const char *counter =
         head + ExchangeLayout::kCounters + blockIdx.x * sizeof(unsigned);
-    PushRows(params, ptx::ldRelaxedSys32(counter),
-             /*error=*/ptx::ldRelaxedSys32(head))
+    const unsigned launches = ptx::ldRelaxedSys32(counter);
+    const uint4 words = ptx::ldRelaxedSys(head);
+    PushRows(params, launches,
+             words.x != 0 || haveMoved(/*halfVectors=*/words.y, params))
         .reduce();
   }
 
 private:
-  /// Ranks that have lost each other (\p error) stay so until the host sets
+  static_assert(ExchangeLayout::kHalfVectors == 4, "beside the error word");
+
+  /// Whether halves are not where those of the first launch were.
+  static bool haveMoved(unsigned halfVectors, const PushRowsParams &params) {
+    return halfVectors != 0 &&
+           halfVectors != ExchangeLayout::halfVectors(params.halfBytes);
+  }
+
+  /// Ranks that have lost each other (\p hasFailed) stay so until the host sets
   /// them up again: then nothing is sent or waited for, and results are not
   /// defined. Threads of a block may read different errors, so all of them go
   /// through all barriers.
-  PushRows(const PushRowsParams &params, unsigned launches, unsigned error)
+  PushRows(const PushRowsParams &params, unsigned launches, bool hasFailed)
       : params(params), given(params.operands), launches(launches),
         half(ExchangeLayout::kHeadBytes + (launches & 1) * params.halfBytes),
         rowBytes(given.cols * kElementBytes),
         passes((rowBytes + kPassBytes - 1) / kPassBytes),
         keepsInput(passes == 1 && given.rows <= gridDim.x),
-        wait(params.exchange, kRanks, params.rank, params.limitNs, error != 0) {
-  }
+        wait(params.exchange, kRanks, params.rank, params.limitNs, hasFailed) {}
 
   void reduce() {
     forEachRow([&](long long row) { push(row); });
@@ -96,6 +107,8 @@ private:
     } else
       forEachRow([&](long long row) { finish<Sum::Keep>(row); });
     count();
+    if (blockIdx.x == 0 && threadIdx.x == 0)
+      keepHalves();
   }
   void reduceAlone() {
     forEachRow([&](long long row) { finish<Sum::Alone>(row); });
@@ -387,6 +400,16 @@ private:
     for (unsigned i = blockIdx.x + threadIdx.x * gridDim.x;
          i < ExchangeLayout::kMostBlocks; i += kThreads * gridDim.x)
       counters[i] = launches + 1;
+  }
+
+  /// Keeps the size of halves for later launches, or tells that it is not that
+  /// of earlier ones.
+  void keepHalves() {
+    char *word = params.exchange[params.rank] + ExchangeLayout::kHalfVectors;
+    if (!wait.hasFailed())
+      ptx::stRelaxedSys32(word, ExchangeLayout::halfVectors(params.halfBytes));
+    else if (haveMoved(ptx::ldRelaxedSys32(word), params))
+      wait.tell(ExchangeLayout::kHalvesDiffer);
   }
 
   const PushRowsParams &params;

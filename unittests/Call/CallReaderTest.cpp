@@ -252,7 +252,7 @@ private:
     placeOptional(allReduce.residual_out,
                   (hasNorm && hasResidual) != pick(0, 0, 0, 0, 0, 0, 0, 1));
     allReduce.ranks = static_cast<int32_t>(
-        pick(2, 2, 2, 2, 2, 2, 3, 4, 4, 4, 8, 8, 1, 9, -1));
+        pick(2, 2, 2, 2, 2, 2, 3, 4, 4, 4, 8, 8, 1, 9, -1, 1 << 30));
     allReduce.rank =
         static_cast<int32_t>(pick(0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 2, 7, -1));
     allReduce.epsilon =

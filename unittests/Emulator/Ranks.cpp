@@ -83,7 +83,8 @@ std::string runRanks(KernelLibrary &library, const RankKernel &kernel,
     for (const RankLaunch &launch : ofRank) {
       run.blocks = std::max(run.blocks, launch.blocks);
       // Mostly none, so that ranks also run close behind each other.
-      pauses.push_back(random() % 3 ? 0 : random() % (longestPause + 1));
+      pauses.push_back(launch.pause +
+                       (random() % 3 ? 0 : random() % (longestPause + 1)));
     }
   }
   const auto ranks = static_cast<unsigned>(launches.size());

@@ -21,6 +21,7 @@ namespace kiln::emulated {
 struct RankLaunch {
   std::vector<std::byte> params; ///< the kernel's parameter
   unsigned blocks = 1;
+  unsigned pause = 0; ///< turns before it, beside the random ones
 };
 
 /// Kernels of one text that all ranks launch.

@@ -13,6 +13,7 @@ static_assert(int(KILN_ALLREDUCE_X) == int(AllReduceOperand::X) &&
                   int(AllReduceOperand::ResidualOut) &&
               int(KILN_ALLREDUCE_SLOT_COUNT) == int(AllReduceOperand::InTable));
 static_assert(KILN_ALLREDUCE_MOST_RANKS == kMostRanks);
+static_assert(KILN_ALLREDUCE_BYTES_DIFFER == ExchangeLayout::kHalvesDiffer);
 
 namespace {
 struct AllReduceVisit {
@@ -104,7 +105,8 @@ struct AllReduceVisit {
         static_cast<uint64_t>(args.cols) * elementBytesOf(args.x.type));
     const int64_t pitch = ExchangeLayout::roundedUp(
         std::clamp<int64_t>(rowBytes, 0, kMostRowBytes));
-    return ExchangeLayout::kHeadBytes + 2 * args.ranks * pitch;
+    const auto ranks = std::clamp<int64_t>(args.ranks, 0, kMostRanks);
+    return ExchangeLayout::kHeadBytes + 2 * ranks * pitch;
   }
   static constexpr int64_t kMostRowBytes = int64_t(1) << 40;
 
