@@ -168,12 +168,13 @@ KILN_API kiln_status kiln_query(kiln_engine *engine,
 
 /// Writes the digest of all that was prepared in \p stream's context: 64
 /// hexadecimal digits. Two engines with equal digests choose equal kernels at
-/// all values of their prepared problems: it covers the problems, the configs
-/// and kernels, the measured times that choices follow from, and the numbers of
-/// the device model. The order of calls does not count, nor do problems that
-/// were only launched, and plans that were only acquired. Ranks compare it
-/// before their first launch, with KILN_DETERMINISM_FROZEN_CHOICE; without that
-/// an engine may choose again a moment later.
+/// all values of their prepared problems: it covers the problems, the configs,
+/// the kernels and the versions of NVRTC that compiled them, the measured times
+/// that choices follow from, and the numbers of the device model. The order of
+/// calls does not count, nor do problems that were only launched, and plans
+/// that were only acquired. Ranks compare it before their first launch, with
+/// KILN_DETERMINISM_FROZEN_CHOICE; without that an engine may choose again a
+/// moment later.
 /// Waits for nothing: microseconds a prepared problem. Writes as
 /// kiln_problem_text (text.h) does.
 /// Errors: KILN_INVALID_ARGUMENT, errors of the driver.

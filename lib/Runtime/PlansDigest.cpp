@@ -16,25 +16,23 @@
 
 namespace kiln {
 
-/// Adds the text of each single problem that is prepared, and of its config.
+/// Adds the text of each single problem that is prepared, and of its code.
 static void addValues(const Engine &engine, const ContextState &state,
                       std::vector<std::string> &texts) {
   struct Kept {
     const KernelFamily &family;
     DispatchTable::KeyValues values;
-    std::string config;
+    std::string code;
   };
   std::vector<Kept> kept;
   engine.plans().forEachKept(state.id, [&](const KernelFamily &family,
                                            DispatchTable::KeyValues values,
                                            const ActivePlan &plan) {
-    kept.push_back({family, std::move(values),
-                    plan.loaded->plan().configText() + " " +
-                        kernelDigest(plan.loaded->plan())});
+    kept.push_back({family, std::move(values), plan.loaded->codeText()});
   });
   for (const Kept &one : kept)
     texts.push_back(Values(one.family.problemSchema(), one.values).text() +
-                    ": " + one.config);
+                    ": " + one.code);
 }
 
 std::string plansDigest(const Engine &engine, const ContextState &state) {

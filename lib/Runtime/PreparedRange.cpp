@@ -103,14 +103,14 @@ std::string PreparedRange::facts() const {
   std::string text = fmt::format("{}: {}", range().fixedText(), range().text());
   for (auto [member, plan] : llvm::zip_equal(known->members(), plans)) {
     text += fmt::format("\n{} {}{} to{}", member.config.text(),
-                        plan ? member.kernel : "absent", textOf(member.low),
-                        textOf(member.high));
+                        plan ? plan->loaded->codeText() : "absent",
+                        textOf(member.low), textOf(member.high));
     for (const MemberTime &time : member.times)
       text += fmt::format(";{}: {}", textOf(time.point), time.measuredNs);
   }
   for (const auto &[point, chosen] : exact)
     text += fmt::format("\nat{}: {}", textOf(point),
-                        chosen.plan->loaded->plan().configText());
+                        chosen.plan->loaded->codeText());
   return text;
 }
 

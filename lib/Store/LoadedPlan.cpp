@@ -29,7 +29,7 @@ loadKernel(const Driver &driver, const Artifact &artifact,
   if (!function)
     return function.takeError();
   return std::make_shared<const LoadedKernel>(std::move(*module), *function,
-                                              lifetime);
+                                              lifetime, artifact.toolchain);
 }
 
 std::shared_ptr<KernelLoader::Entry>
@@ -189,6 +189,13 @@ LoadedPlan::ofLoadedKernels(KernelLoader &loader, Plan plan, uint64_t contextId,
     return nullptr;
   }
   return loaded;
+}
+
+std::string LoadedPlan::codeText() const {
+  std::string text = thePlan.configText() + " " + kernelDigest(thePlan);
+  for (const auto &kernel : kernels)
+    text += " " + kernel->toolchain();
+  return text;
 }
 
 /// The bytes of the zeroed region of \p given. A workspace that is not known to

@@ -42,13 +42,18 @@ enum class KernelLifetime {
 /// except for its lifetime.
 class LoadedKernel {
 public:
-  LoadedKernel(Module module, CudaFunction function, KernelLifetime lifetime)
-      : module(std::move(module)), entry(function), lifetime(lifetime) {}
+  /// \p compiler is its artifact's Artifact::toolchain.
+  LoadedKernel(Module module, CudaFunction function, KernelLifetime lifetime,
+               std::string compiler)
+      : module(std::move(module)), entry(function),
+        compiler(std::move(compiler)), lifetime(lifetime) {}
   ~LoadedKernel();
   LoadedKernel(const LoadedKernel &) = delete;
   LoadedKernel &operator=(const LoadedKernel &) = delete;
 
   CudaFunction function() const { return entry; }
+  /// Artifact::toolchain.
+  const std::string &toolchain() const { return compiler; }
 
   /// Lets the code leave the device with its context from now on. Thread-safe.
   void keep() const { lifetime = KernelLifetime::Context; }
@@ -60,6 +65,7 @@ public:
 private:
   mutable Module module; ///< only unload() changes it
   CudaFunction entry;
+  std::string compiler;
   mutable std::atomic<KernelLifetime> lifetime; ///< keep() changes it
 };
 
@@ -175,6 +181,9 @@ public:
   }
 
   const Plan &plan() const { return thePlan; }
+  /// The config, the kernelDigest() and the compilers: plans of equal text have
+  /// equal machine code.
+  std::string codeText() const;
   const WorkspaceLayout &workspace() const { return thePlan.workspace; }
   /// Whether a launch can use \p workspace.
   bool fits(const Workspace &workspace) const;

@@ -272,6 +272,23 @@ TEST_CASE("what other processes store later counts for later engines") {
   CHECK(f.digestOf(early) != f.digestOf(late));
 }
 
+TEST_CASE("digests differ between kernels of different compilers") {
+  FrozenFixture f;
+  std::vector<std::string> digests;
+  for (int minor : {0, 0, 1}) {
+    f.nvrtc.setVersion(13, minor);
+    kiln_engine_options options = f.frozen();
+    const std::string own = f.cachePath + std::to_string(digests.size());
+    options.cache_dir = own.c_str();
+    kiln_engine *engine = f.engine(options);
+    REQUIRE(f.prepare(engine, {512, 1, 64}) == KILN_SUCCESS);
+    digests.push_back(f.digestOf(engine));
+    f.destroy(engine); // one compiler serves all engines of its time
+  }
+  CHECK(digests[0] == digests[1]);
+  CHECK(digests[0] != digests[2]);
+}
+
 TEST_CASE("a frozen engine stores kernels and no choices") {
   FrozenFixture f;
   const Wanted wanted{512, 1, 256};
