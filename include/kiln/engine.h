@@ -173,15 +173,18 @@ typedef struct kiln_engine_options {
   /// cache, the device model, the options and the prepared ranges that it is
   /// in; not from the time, other calls and their order, kernels that are
   /// loaded, or memory. So the ranks of a job that open equal caches launch
-  /// equal kernels. It needs KILN_MODE_PREDICT or KILN_MODE_STRICT: another
-  /// engine measures beforehand, and stores.
+  /// equal kernels; at values that nothing prepared only while no process
+  /// changes the cache between the launches of two ranks. It needs
+  /// KILN_MODE_PREDICT or KILN_MODE_STRICT: another engine measures beforehand,
+  /// and stores.
   ///
   /// The choice is a measured one of the cache, else one that was stored
   /// without trials, else one of a pool, else the estimator's. The mode predict
   /// compiles it where it is missing; the mode strict passes over kernels that
-  /// are not in the cache. Each choice and measurement of the cache counts as
-  /// it was when this engine first read it, whatever other processes store
-  /// later, and this engine stores kernels, but no choices unless
+  /// are not in the cache. Each choice and measurement of the cache, and in
+  /// strict whether it has a kernel, counts as it was when this engine first
+  /// looked, whatever other processes store later; memory for what was read
+  /// grows with the problems. This engine stores kernels, but no choices unless
   /// KILN_PREPARE_COMPILE_ONLY or KILN_PREPARE_POOL asks for that. Where
   /// prepared ranges overlap, the one of most values serves. A value chooses
   /// again when a range is prepared that it is in, and after 65,536 other

@@ -208,6 +208,8 @@ Engine::Services &Engine::services() {
   }
   artifactOptions.allowCompile = hasStep(options.mode, ChoiceStep::Compile);
   artifactOptions.exactToolchain = options.exactToolchain;
+  artifactOptions.looksOnce =
+      isFrozen(options.mode) && !artifactOptions.allowCompile;
   made->artifacts =
       std::make_unique<ArtifactStore>(*made->store, artifactOptions);
   // In the mode background launches read the file of a layer only once, because
@@ -218,10 +220,8 @@ Engine::Services &Engine::services() {
   if (options.mode == KILN_MODE_BACKGROUND)
     recordOptions.recheckInterval = kNever;
   // The entries that frozen choices follow from are frozen when they are first
-  // read. There is room for as many values as the table of plans has.
+  // read.
   recordOptions.readsOnce = isFrozen(options.mode);
-  if (recordOptions.readsOnce)
-    recordOptions.maxKeptBytes = uint64_t(64) << 20;
   made->records = std::make_unique<RecordStore>(*made->store, recordOptions);
   made->pools = recordOptions.readsOnce
                     ? std::make_unique<PoolStore>(*made->store, kNever)

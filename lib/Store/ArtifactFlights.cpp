@@ -127,6 +127,25 @@ void PendingArtifact::Shared::remember(const Digest &digest,
 std::optional<ArtifactOutcome>
 PendingArtifact::Shared::readDisk(const TranslationUnit &unit,
                                   llvm::StringRef key) {
+  if (!options.looksOnce)
+    return readEntry(unit, key);
+  {
+    std::lock_guard<std::mutex> lock(mutex);
+    if (missing.count(unit.digest()))
+      return std::nullopt;
+  }
+  std::optional<ArtifactOutcome> found = readEntry(unit, key);
+  std::lock_guard<std::mutex> lock(mutex);
+  if (!found)
+    missing.insert(unit.digest());
+  // Another thread may have looked before.
+  return missing.count(unit.digest()) ? std::nullopt : std::move(found);
+}
+
+/// Asks the cache each time.
+std::optional<ArtifactOutcome>
+PendingArtifact::Shared::readEntry(const TranslationUnit &unit,
+                                   llvm::StringRef key) {
   std::string identity;
   if (options.exactToolchain) {
     auto nvrtc = compiler->nvrtc();

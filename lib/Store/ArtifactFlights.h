@@ -12,6 +12,7 @@
 #include <deque>
 #include <map>
 #include <mutex>
+#include <set>
 #include <utility>
 
 namespace kiln {
@@ -67,6 +68,7 @@ struct PendingArtifact::Shared : std::enable_shared_from_this<Shared> {
   std::map<Digest, FlightPtr> flights;
   std::map<Digest, Kept> memory;
   std::deque<std::pair<Digest, uint64_t>> memoryOrder; ///< with serials
+  std::set<Digest> missing; ///< with looksOnce: units not on disk
   ByteAmount memoryBytes{cache.gauge()};
   uint64_t nextSerial = 0;
   ArtifactStatistics statistics;
@@ -82,6 +84,8 @@ struct PendingArtifact::Shared : std::enable_shared_from_this<Shared> {
   /// Reads the artifact of \p key from the cache, and checks it.
   std::optional<ArtifactOutcome> readDisk(const TranslationUnit &unit,
                                           llvm::StringRef key);
+  std::optional<ArtifactOutcome> readEntry(const TranslationUnit &unit,
+                                           llvm::StringRef key);
   /// Returns the flight of \p unit: a new one, or the one in progress.
   FlightPtr board(const TranslationUnit &unit, int64_t priority, bool skipDisk);
   /// Begins a new flight: lands it with the artifact on disk, or queues it.

@@ -80,6 +80,9 @@ struct ArtifactStoreOptions {
   /// Passes over cached artifacts of another NVRTC than the one at hand, which
   /// a look-up then has to load to know its identity.
   bool exactToolchain = false;
+  /// With !allowCompile: an artifact that was missing stays so, whatever other
+  /// processes store.
+  bool looksOnce = false;
   /// The time for which a compilation that no thread waits for at this moment
   /// (any priority from kAhead on) is put off because another process compiles
   /// the same key.

@@ -265,7 +265,8 @@ KeptEntry MergedEntries::Impl::keep(const std::string &key, KeptEntry entry) {
   keptBytes += costOf(entry);
   kept.emplace_back(key, entry);
   places[key] = std::prev(kept.end());
-  while (keptBytes.bytes() > maxKeptBytes && kept.size() > 1)
+  // With readsOnce no entry may be read again.
+  while (!readsOnce && keptBytes.bytes() > maxKeptBytes && kept.size() > 1)
     remove(std::string(kept.front().first));
   return entry;
 }

@@ -59,10 +59,11 @@ struct MergedOptions {
   /// The time for which a reading counts as RecordAge::Recent.
   std::chrono::milliseconds recheckInterval{1000};
   /// The limit of the text of entries that are kept parsed, which take several
-  /// times as much memory; the least recently used one goes first.
+  /// times as much memory; the least recently used one goes first. There is
+  /// none with readsOnce.
   std::optional<uint64_t> maxKeptBytes = std::nullopt;
-  /// The first reading of an entry counts as RecordAge::Now, too, while it is
-  /// kept; updates change the cache alone.
+  /// The first reading of an entry counts as RecordAge::Now, too, and is kept
+  /// for good; updates change the cache alone.
   bool readsOnce = false;
 };
 

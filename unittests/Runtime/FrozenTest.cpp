@@ -272,6 +272,17 @@ TEST_CASE("what other processes store later counts for later engines") {
   CHECK(f.digestOf(early) != f.digestOf(late));
 }
 
+TEST_CASE("kernels that other processes compile later are not there in mode "
+          "strict") {
+  FrozenFixture f;
+  const kiln_gemm_args args = gemmArgs(17, 256, 512);
+  kiln_engine *early = f.engine(f.frozen(KILN_MODE_STRICT));
+  CHECK(f.launch(early, args) == KILN_MISSING);
+  REQUIRE(f.launch(f.engine(), args) == KILN_SUCCESS);
+  CHECK(f.launch(early, args) == KILN_MISSING);
+  CHECK(f.launch(f.engine(f.frozen(KILN_MODE_STRICT)), args) == KILN_SUCCESS);
+}
+
 TEST_CASE("digests differ between kernels of different compilers") {
   FrozenFixture f;
   std::vector<std::string> digests;

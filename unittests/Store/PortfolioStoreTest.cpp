@@ -237,10 +237,14 @@ TEST_CASE("what another process stores is seen after the interval") {
 
 TEST_CASE("a store that reads once keeps what it read, whatever is stored") {
   StoreFixture f;
-  PortfolioStore once(
-      *f.cache,
-      {.recheckInterval = std::chrono::milliseconds(0), .readsOnce = true});
+  PortfolioStore once(*f.cache,
+                      {.recheckInterval = std::chrono::milliseconds(0),
+                       .maxKeptBytes = 1,
+                       .readsOnce = true});
   CHECK(once.load(kKey)->ranges.empty());
+  PortfolioKey another = kKey;
+  another.device = "another";
+  CHECK(once.load(another)->ranges.empty());
   PortfolioStore other(*f.cache);
   other.store(kKey, portfolio(1, 64));
   for (RecordAge age : {RecordAge::Recent, RecordAge::Now})
