@@ -8,9 +8,10 @@
 namespace llama {
 
 ModelConfig partOf(const ModelConfig &model, int64_t count) {
-  if (count > 1 && (model.experts.count > 0 || model.outputBias))
-    throw Error("--tp divides neither experts nor biases of the output "
-                "projection, and the model has them");
+  if (count > 1 &&
+      (model.experts.count > 0 || model.hasSinks || model.outputBias))
+    throw Error("--tp divides neither experts nor sinks nor biases of the "
+                "output projection, and the model has them");
   ModelConfig part = model;
   auto divide = [&](int64_t &value, const char *name) {
     if (count < 1 || value % count != 0)

@@ -95,7 +95,10 @@ TEST_CASE("a model that ranks do not divide evenly is refused by its number") {
   CHECK(partOf(odd, 2).lmHeadRows() == 508);
 }
 
-TEST_CASE("experts and biases of the output projection are not divided") {
+TEST_CASE("experts, sinks and biases of the output are not divided") {
+  ModelConfig sinks = presetConfig("tiny");
+  sinks.hasSinks = true;
+  CHECK_THROWS_AS(partOf(sinks, 2), Error);
   for (const char *preset : {"tiny-qwen3-moe", "tiny-gpt-oss"}) {
     const ModelConfig model = presetConfig(preset);
     CHECK(partOf(model, 1).heads == model.heads);
