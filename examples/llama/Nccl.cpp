@@ -6,6 +6,7 @@
 #include <cstring>
 #include <dlfcn.h>
 #include <exception>
+#include <utility>
 
 namespace llama {
 
@@ -75,13 +76,16 @@ Communicator::Communicator(const Gpu &gpu, const std::string &given)
 }
 
 Communicator::~Communicator() {
-  if (!handle)
-    return;
-  gpu.drain();
   if (std::uncaught_exceptions() > 0)
-    functions->abort(handle);
-  else
+    abort();
+  gpu.drain();
+  if (handle)
     functions->destroy(handle);
+}
+
+void Communicator::abort() noexcept {
+  if (handle)
+    functions->abort(std::exchange(handle, nullptr));
 }
 
 void Communicator::check(int result, const char *doing) const {

@@ -26,7 +26,7 @@ public:
   /// Opens \p library; empty: libnccl.so.2. Throws Error.
   explicit Communicator(const Gpu &gpu, const std::string &library);
   /// Waits for the other ranks' destructors; while an exception unwinds it
-  /// waits for nothing.
+  /// aborts.
   ~Communicator();
   Communicator(const Communicator &) = delete;
   Communicator &operator=(const Communicator &) = delete;
@@ -42,6 +42,10 @@ public:
   /// Writes the \p count floats of each rank to \p all, one rank behind the
   /// other.
   void gather(DeviceAddress own, DeviceAddress all, int64_t count) const;
+
+  /// Ends collectives in flight that other ranks do not join. None may follow.
+  /// No thread may be in failure().
+  void abort() noexcept;
 
   /// Why a collective in flight has failed; empty: it has not. Any thread.
   std::string failure() const;

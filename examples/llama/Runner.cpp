@@ -327,6 +327,14 @@ const int32_t *Runner::runMixed(const Step &step) {
   return transformer->sampled(pass);
 }
 
+/// Ends sums in flight that the others do not join: destructors wait for the
+/// GPU.
+void Runner::leaveOthers() {
+  watched.reset();
+  if (others)
+    others->abort();
+}
+
 /// Does \p work, and sends \p step to the ranks that do the same. A failure
 /// here is final then: the others have begun.
 template <class Work>
@@ -337,8 +345,10 @@ auto Runner::withOthers(const Step &step, bool isProbe, const Work &work) {
   try {
     return work();
   } catch (const DeviceLost &) {
+    leaveOthers();
     throw;
   } catch (const std::exception &error) {
+    leaveOthers();
     throw DeviceLost(std::string("a step failed at rank 0 while others run "
                                  "it: ") +
                      error.what());

@@ -119,6 +119,7 @@ private:
   void shareMemory();
   void connect();
   void connectByNccl();
+  void leaveOthers();
   void decidePages();
   void prepareWith(const kiln::Engine &engine, const char *what,
                    const Progress &progress) const;
