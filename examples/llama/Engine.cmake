@@ -81,6 +81,8 @@ KILN_NVRTC=$<TARGET_FILE:kiln_fake_nvrtc>;KILN_CACHE_DIR=${folder}/cache")
       "exit code 1: .*rank 1 did not come to a sum over the GPUs")
     kiln_add_ranks_test(killed
       "exit code 1: .*rank 1 \\(process [0-9]*\\) was ended by signal 9")
+    kiln_add_ranks_test(ends "exit code 137.kiln-llama: rank 1: another rank.*\
+exit code 1.kiln-llama: rank 0: another rank")
     kiln_add_ranks_test(left "kiln-llama: rank 1: rank 0 has ended")
     kiln_add_ranks_test(differ "rank 1 chose other kernels than rank 0")
     kiln_add_ranks_test(missing

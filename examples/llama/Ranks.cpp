@@ -11,11 +11,14 @@
 #include <cstdlib>
 #include <cstring>
 #include <exception>
+#include <fcntl.h>
 #include <fstream>
 #include <iterator>
+#include <optional>
 #include <poll.h>
 #include <spawn.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <utility>
@@ -29,9 +32,12 @@ namespace {
 /// The descriptor by which a started process finds its socket.
 constexpr int kSocketOfRank = 3;
 constexpr int kExitFailed = 1;
-/// The time that a rank has to end, and the watching thread to tell of one that
-/// did too early.
-constexpr int kMostEndMs = 10000, kMostTellMs = 2000;
+using Clock = std::chrono::steady_clock;
+/// The time that all ranks have to end once one has, the watching thread to
+/// tell of one that did too early, and a process whose socket is closed to be
+/// gone.
+constexpr std::chrono::milliseconds kMostEnd(10000), kMostTell(2000),
+    kMostGone(1000);
 
 std::string errorText() { return std::strerror(errno); }
 
@@ -59,16 +65,29 @@ bool transferAll(size_t count, const Transfer &transfer) {
   return true;
 }
 
-/// Waits for the end of \p process; ends it after \p mostMs.
-void awaitEnd(pid_t process, int mostMs) {
-  constexpr int kPauseMs = 5;
-  for (int waited = 0; waited < mostMs; waited += kPauseMs) {
-    if (waitpid(process, nullptr, WNOHANG) != 0)
-      return;
-    std::this_thread::sleep_for(std::chrono::milliseconds(kPauseMs));
+/// The status of \p process, which has ended by \p deadline; else nullopt.
+std::optional<int> awaitEnd(pid_t process, Clock::time_point deadline) {
+  for (;;) {
+    int status = 0;
+    if (waitpid(process, &status, WNOHANG) == process)
+      return status;
+    if (Clock::now() >= deadline)
+      return std::nullopt;
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
-  kill(process, SIGKILL);
-  waitpid(process, nullptr, 0);
+}
+
+std::string textOfEnd(int status) {
+  if (WIFSIGNALED(status))
+    return "was ended by signal " + std::to_string(WTERMSIG(status));
+  return "ended with the exit code " + std::to_string(WEXITSTATUS(status));
+}
+
+/// NCCL prints to stdout, unless a file is named. It empties a regular file.
+void keepStdoutForAnswers() {
+  struct stat facts {};
+  if (fstat(STDERR_FILENO, &facts) == 0 && !S_ISREG(facts.st_mode))
+    setenv("NCCL_DEBUG_FILE", "/dev/stderr", /*overwrite=*/0);
 }
 
 bool sendAll(int socket, const void *data, size_t count) {
@@ -96,9 +115,12 @@ Ranks::Ranks(RankOptions options) : chosen(std::move(options)) {
   if (isFirst()) {
     // NVLink multicast is for the user to ask for.
     setenv("NCCL_NVLS_ENABLE", "0", /*overwrite=*/0);
+    keepStdoutForAnswers();
     for (int64_t rank = 1; rank < chosen.count; ++rank)
       start(rank);
   } else {
+    // A process that inherited it would hide the end of this one.
+    fcntl(chosen.socket, F_SETFD, FD_CLOEXEC);
     peers.push_back({chosen.socket, 0});
   }
   if (pipe(wake) != 0)
@@ -124,6 +146,10 @@ void Ranks::start(int64_t rank) {
   posix_spawn_file_actions_init(&actions);
   // A copy is not closed at the start of a program.
   posix_spawn_file_actions_adddup2(&actions, ends[1], kSocketOfRank);
+  // stdin and stdout are of rank 0.
+  posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null",
+                                   O_RDONLY, 0);
+  posix_spawn_file_actions_adddup2(&actions, STDERR_FILENO, STDOUT_FILENO);
   Peer peer;
   peer.socket = ends[0];
   const int result = posix_spawn(&peer.process, "/proc/self/exe", &actions,
@@ -151,14 +177,39 @@ Ranks::~Ranks() {
     watcher.join();
   else
     watcher.detach();
-  const bool isUnwinding = std::uncaught_exceptions() > 0;
-  for (const Peer &peer : peers) {
+  for (const Peer &peer : peers)
     close(peer.socket); // a rank whose rank 0 has gone ends
-    if (peer.process > 0)
-      awaitEnd(peer.process, isUnwinding ? 0 : kMostEndMs);
-  }
   close(wake[0]);
   close(wake[1]);
+  endProcesses();
+}
+
+/// Waits for the other processes, and ends those that go on. Unless an
+/// exception unwinds, this process fails if one of them has.
+void Ranks::endProcesses() {
+  const bool isUnwinding = std::uncaught_exceptions() > 0;
+  const auto deadline =
+      Clock::now() + (isUnwinding ? std::chrono::milliseconds(0) : kMostEnd);
+  std::string why;
+  for (size_t i = 0; i < peers.size(); ++i) {
+    Peer &peer = peers[i];
+    if (peer.process == 0)
+      continue;
+    const std::string name = nameOf(i);
+    std::optional<int> status = awaitEnd(peer.process, deadline);
+    if (!status) {
+      kill(peer.process, SIGKILL);
+      status = awaitEnd(peer.process, Clock::now() + kMostGone);
+    }
+    if (status)
+      peer.process = 0;
+    if (status != 0)
+      why = name + " " + (status ? textOfEnd(*status) : "does not end");
+  }
+  if (why.empty() || isUnwinding)
+    return;
+  std::fflush(nullptr);
+  fail(why);
 }
 
 //===----------------------------------------------------------------------===//
@@ -167,7 +218,7 @@ Ranks::~Ranks() {
 
 /// Throws Error, unless the watching thread tells first which rank it was.
 [[noreturn]] static void failToTalk() {
-  std::this_thread::sleep_for(std::chrono::milliseconds(kMostTellMs));
+  std::this_thread::sleep_for(kMostTell);
   throw Error("a rank cannot be reached");
 }
 
@@ -238,6 +289,7 @@ void Ranks::watchPeers() {
   for (const Peer &peer : peers)
     polled.push_back({peer.socket, POLLRDHUP, 0});
   polled.push_back({wake[0], POLLIN, 0});
+  std::optional<Clock::time_point> end; // of all, once one has ended in time
   for (;;) {
     if (poll(polled.data(), polled.size(), kAskEveryMs) < 0 && errno != EINTR)
       return;
@@ -249,28 +301,37 @@ void Ranks::watchPeers() {
       if (!areEnding)
         failBecauseOf(i);
       polled[i].fd = -1; // is not polled any more
+      if (!end)
+        end = Clock::now() + kMostEnd;
     }
+    if (end && Clock::now() > *end)
+      fail("another rank has ended, and this one waits for it");
     const std::lock_guard<std::mutex> lock(mutex);
     if (const std::string why = failure ? failure() : ""; !why.empty())
       fail("a collective of the GPUs failed: " + why);
   }
 }
 
+std::string Ranks::nameOf(size_t peer) const {
+  return "rank " + std::to_string(peer + 1) + " (process " +
+         std::to_string(peers[peer].process) + ")";
+}
+
 /// Ends this process because another one has.
 void Ranks::failBecauseOf(size_t peer) {
   if (!isFirst())
     fail("rank 0 has ended");
-  const pid_t process = peers[peer].process;
-  const std::string name = "rank " + std::to_string(peer + 1) + " (process " +
-                           std::to_string(process) + ")";
-  int status = 0;
-  if (waitpid(process, &status, 0) != process)
+  // They may wait for memory of that process, as it does for its end.
+  for (size_t i = 0; i < peers.size(); ++i)
+    if (i != peer && peers[i].process > 0)
+      kill(peers[i].process, SIGKILL);
+  const std::string name = nameOf(peer);
+  const std::optional<int> status =
+      awaitEnd(peers[peer].process, Clock::now() + kMostGone);
+  if (!status)
     fail(name + " has ended");
   peers[peer].process = 0;
-  if (WIFSIGNALED(status))
-    fail(name + " was ended by signal " + std::to_string(WTERMSIG(status)));
-  fail(name + " ended with the exit code " +
-       std::to_string(WEXITSTATUS(status)));
+  fail(name + " " + textOfEnd(*status));
 }
 
 /// The other threads may wait for a GPU that waits for a rank which is gone, so

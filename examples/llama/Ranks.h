@@ -39,8 +39,8 @@ class Ranks {
 public:
   /// At rank 0 starts the other processes. Throws Error.
   explicit Ranks(RankOptions options);
-  /// At rank 0 waits for the end of the others; while an exception unwinds they
-  /// are ended.
+  /// At rank 0 waits for the end of the others, and ends this process with a
+  /// message if one of them failed; while an exception unwinds they are ended.
   ~Ranks();
   Ranks(const Ranks &) = delete;
   Ranks &operator=(const Ranks &) = delete;
@@ -70,7 +70,7 @@ public:
   /// Asked once a second by the watching thread; a text ends all ranks. Null
   /// takes it back, and waits for a question in progress.
   void watch(std::function<std::string()> failure);
-  /// From now on the others may end.
+  /// From now on the others may end. This process then has to end soon, too.
   void expectEnds() { areEnding = true; }
 
 private:
@@ -83,6 +83,8 @@ private:
   void send(size_t peer, const std::string &bytes) const;
   std::string receive(size_t peer) const;
   void watchPeers();
+  void endProcesses();
+  std::string nameOf(size_t peer) const; ///< at rank 0
   [[noreturn]] void failBecauseOf(size_t peer);
   [[noreturn]] void fail(const std::string &why);
 

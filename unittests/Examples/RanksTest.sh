@@ -73,6 +73,18 @@ killed)
   is_gone "$first" || { echo "rank 0 goes on" && kill -KILL "$first"; }
   wait "$first"
   echo "exit code $?: $(grep 'rank 1' err.txt)" ;;
+ends)
+  # One that is killed behind the last step. The other one does not hang.
+  for rank in 0 1; do
+    KILN_FAKE_NCCL_KILLS=$rank
+    export KILN_FAKE_NCCL_KILLS
+    serve --sequences 2 --prompt 8 --new 2 >out.txt 2>err.txt
+    echo "exit code $?"
+    second=$(sed -n 's/^rank 1: process \([0-9]*\).*/\1/p' err.txt)
+    for _ in 1 2 3; do is_gone "$second" && break; done
+    kill -KILL "$second" 2>/dev/null && echo "rank 1 goes on"
+    grep 'another rank has ended' err.txt
+  done ;;
 left)
   serve_on
   kill -KILL "$first"

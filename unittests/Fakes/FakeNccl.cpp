@@ -1,11 +1,14 @@
 // A stand-in for NCCL, with the functions that examples/llama opens. It moves
 // no data: it checks that the ranks, which are processes, enqueue the same
 // collectives in the same order. A collective returns when all ranks are in it,
-// so a rank that stays away stops the others, as it does on GPUs.
+// so a rank that stays away stops the others, as it does on GPUs. The rank that
+// KILN_FAKE_NCCL_KILLS names is killed where it would end its connection.
 #include <atomic>
 #include <chrono>
+#include <csignal>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <fcntl.h>
 #include <string>
@@ -128,6 +131,10 @@ int ncclCommAbort(void *communicator) {
 }
 
 int ncclCommDestroy(void *communicator) {
+  const char *killed = std::getenv("KILN_FAKE_NCCL_KILLS");
+  if (killed &&
+      std::atoi(killed) == static_cast<Communicator *>(communicator)->rank)
+    std::raise(SIGKILL);
   const int result = meet(*static_cast<Communicator *>(communicator), 0);
   ncclCommAbort(communicator);
   return result;
