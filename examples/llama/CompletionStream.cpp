@@ -1,14 +1,21 @@
 //===- CompletionStream.cpp -----------------------------------------------===//
 #include "CompletionStream.h"
 
+#include <exception>
 #include <utility>
 
 namespace llama {
 
-/// Under the lock, so that leave() ends all calls.
-void CompletionStream::notify() {
-  if (!std::exchange(isAwake, true) && wake)
-    wake();
+/// Under the lock, so that leave() ends all calls. Where \p wake fails, the
+/// next news tries again: an exception here would end the requests of all
+/// clients.
+void CompletionStream::notify() noexcept {
+  try {
+    if (!std::exchange(isAwake, true) && wake)
+      wake();
+  } catch (const std::exception &) {
+    isAwake = false;
+  }
 }
 
 bool CompletionStream::push(int32_t token) {

@@ -51,7 +51,7 @@ public:
   bool push(int32_t token);
   /// The last call of the engine's side.
   void end(Ending ending);
-  /// The reason where the reader has left: tokens are in vain.
+  /// Why the reader has left; nothing while it has not.
   std::optional<Outcome> left() const;
 
   struct News {
@@ -66,7 +66,7 @@ public:
   bool isDropped() const;
 
 private:
-  void notify();
+  void notify() noexcept;
 
   const size_t mostTokens;
   mutable std::mutex mutex;

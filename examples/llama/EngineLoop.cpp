@@ -71,8 +71,8 @@ ServeGauges EngineLoop::gauges() const {
 }
 
 std::string EngineLoop::engineMetrics() const {
-  // Under the lock, so that the engine stays. It waits for nothing.
-  const std::lock_guard<std::mutex> lock(mutex);
+  // Under the lock, so that the engine stays.
+  const std::lock_guard<std::mutex> lock(asking);
   return engine ? engine->metricsText() : "";
 }
 
@@ -84,8 +84,11 @@ void EngineLoop::run(StepEngine &given, ServedModel served,
                      const std::function<void()> &ready) {
   driven = &given;
   {
-    const std::lock_guard<std::mutex> lock(mutex);
+    const std::lock_guard<std::mutex> lock(asking);
     engine = &given;
+  }
+  {
+    const std::lock_guard<std::mutex> lock(mutex);
     model = std::move(served);
     lastGauges = given.gauges();
     if (now == EngineState::Loading)
@@ -93,11 +96,6 @@ void EngineLoop::run(StepEngine &given, ServedModel served,
   }
   if (ready)
     ready();
-  const auto close = [this](EngineState after) {
-    const std::lock_guard<std::mutex> lock(mutex);
-    engine = nullptr;
-    now = after;
-  };
   try {
     serve();
     endAll({Outcome::Cancelled, ""}, true);
@@ -114,6 +112,17 @@ void EngineLoop::run(StepEngine &given, ServedModel served,
     throw;
   }
   close(EngineState::Draining);
+}
+
+/// No sequence uses the engine from here on. Counts keep their values.
+void EngineLoop::close(EngineState after) {
+  {
+    const std::lock_guard<std::mutex> lock(asking);
+    engine = nullptr;
+  }
+  const std::lock_guard<std::mutex> lock(mutex);
+  lastGauges.running = lastGauges.waiting = lastGauges.pagesInUse = 0;
+  now = after;
 }
 
 void EngineLoop::serve() {
@@ -149,6 +158,7 @@ void EngineLoop::admit() {
     submit(std::move(open));
 }
 
+/// Throws nothing: a request that cannot be submitted ends no other.
 void EngineLoop::submit(Open open) {
   const auto promptTokens =
       static_cast<int64_t>(open.request.request.prompt.size());
@@ -156,8 +166,10 @@ void EngineLoop::submit(Open open) {
     const SequenceId id = driven->submit(std::move(open.request.request));
     metrics.gotPrompt(promptTokens);
     sequences.emplace(id, std::move(open));
-  } catch (const Error &error) {
+  } catch (const RefusedRequest &error) {
     finish(open, {Outcome::Refused, error.what()});
+  } catch (const std::exception &error) {
+    finish(open, {Outcome::Failed, error.what()});
   }
 }
 

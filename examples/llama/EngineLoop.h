@@ -86,6 +86,7 @@ private:
 
   void serve();
   bool await();
+  void close(EngineState after);
   void admit();
   void submit(Open open);
   void cancelWhereLeft();
@@ -106,12 +107,16 @@ private:
   mutable std::mutex mutex; ///< guards all below
   std::condition_variable changed;
   EngineState now = EngineState::Loading;
-  StepEngine *engine = nullptr; ///< driven, while it may be asked for metrics
   ServedModel model;
   std::vector<Open> handedOver;
   int64_t openCount = 0; ///< requests that are open
   EngineGauges lastGauges;
   Clock::time_point deadline = Clock::time_point::max(); ///< of draining
+
+  /// Guards what follows, and is held while the engine is asked: the step loop
+  /// waits for it at its end alone.
+  mutable std::mutex asking;
+  StepEngine *engine = nullptr; ///< driven, while it may be asked for metrics
 };
 
 } // namespace llama

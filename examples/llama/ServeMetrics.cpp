@@ -156,7 +156,8 @@ std::string ServeMetrics::text(const ServeGauges &gauges,
   writer.counter("computed_tokens", "Tokens of all steps.",
                  engine.computedTokens);
   writer.counter("shared_tokens",
-                 "Tokens of prompts whose pages were in the cache.",
+                 "Tokens that were in the cache when their sequence began to "
+                 "run, also again after a preemption.",
                  engine.sharedTokens);
   writer.gauge("requests_open", "Requests that were taken and have not ended.",
                gauges.open);

@@ -125,6 +125,66 @@ TEST_CASE("a request that can never run is refused with the reason") {
   CHECK(client.ending->message.find("token 100000") != std::string::npos);
 }
 
+TEST_CASE("a request that cannot be submitted ends alone") {
+  StandInEngine engine;
+  int failures = 1;
+  engine.onSubmit = [&] {
+    if (failures-- > 0)
+      throw std::runtime_error("no memory");
+  };
+  RunningLoop running(engine, 4);
+  Client clients[4];
+  for (Client &client : clients)
+    CHECK(client.offerTo(running.loop, 5) == kTaken);
+  int failed = 0;
+  for (Client &client : clients)
+    if (client.outcome() == Outcome::Failed) {
+      CHECK(client.ending->message == "no memory");
+      ++failed;
+    } else {
+      CHECK(client.tokens.size() == 5);
+    }
+  CHECK(failed == 1);
+  CHECK(running.loop.state() == EngineState::Ready);
+  CHECK(comesTrue([&] { return isAtRest(running.loop); }));
+}
+
+TEST_CASE("a reader that cannot be woken is woken by the next token") {
+  int calls = 0;
+  CompletionStream stream(10, [&] {
+    if (++calls == 1)
+      throw std::runtime_error("no memory");
+  });
+  for (int32_t token : {1, 2, 3})
+    CHECK(stream.push(token));
+  CHECK(calls == 2);
+  CHECK(stream.take().tokens == std::vector<int32_t>{1, 2, 3});
+}
+
+TEST_CASE("whoever asks for the engine's metrics delays no step") {
+  StandInEngine engine;
+  std::atomic<bool> isAsked{false}, mayEnd{false};
+  engine.onMetrics = [&] {
+    isAsked = true;
+    while (!mayEnd)
+      std::this_thread::yield();
+  };
+  RunningLoop running(engine, 4);
+  std::thread asking([&] { running.loop.engineMetrics(); });
+  CHECK(comesTrue([&] { return isAsked.load(); }));
+  // A thread waits where a lock is held, so that the test ends.
+  std::atomic<bool> isServed{false};
+  std::thread serving([&] {
+    Client client;
+    CHECK(client.offerTo(running.loop, 5) == kTaken);
+    isServed = client.outcome() == Outcome::Length;
+  });
+  CHECK(comesTrue([&] { return isServed.load(); }));
+  mayEnd = true;
+  asking.join();
+  serving.join();
+}
+
 TEST_CASE("steps that fail are tried again, and then given up") {
   StandInEngine engine;
   int failures = 0;
@@ -169,7 +229,7 @@ TEST_CASE("a lost device ends all requests") {
   CHECK(running.loop.state() == EngineState::Lost);
   CHECK(late.offerTo(running.loop, 1) == EngineLoop::Admission::Unavailable);
   CHECK(running.metrics.count(Outcome::Lost) == 3);
-  CHECK(running.loop.gauges().open == 0);
+  CHECK(isAtRest(running.loop));
 }
 
 TEST_CASE("a loop that stops lets requests end, or cancels them") {
@@ -188,6 +248,7 @@ TEST_CASE("a loop that stops lets requests end, or cancels them") {
     CHECK(client.outcome() == Outcome::Cancelled);
     CHECK(client.tokens.size() < 900);
   }
+  CHECK(isAtRest(running.loop));
   CHECK(late.offerTo(running.loop, 1) == EngineLoop::Admission::Unavailable);
   CHECK(running.loop.state() == EngineState::Draining);
 }

@@ -23,6 +23,8 @@ public:
       : scheduler(limitsOf(maxSequences), pages, 16) {}
 
   llama::SequenceId submit(llama::Request request) override {
+    if (onSubmit)
+      onSubmit();
     const int32_t first = request.prompt.front();
     const llama::SequenceId id = scheduler.submit(std::move(request));
     last[id] = first;
@@ -59,7 +61,11 @@ public:
     gauges.preemptions = scheduler.statistics().preemptions;
     return gauges;
   }
-  std::string metricsText() const override { return ""; }
+  std::string metricsText() const override {
+    if (onMetrics)
+      onMetrics();
+    return "";
+  }
 
   llama::ServedModel model() const {
     return {scheduler.room(), maxSequences(), {kEnd}};
@@ -69,7 +75,9 @@ public:
   static constexpr int32_t kEnd = 50;
   std::atomic<int> stepTime{0}; ///< in microseconds
   std::atomic<bool> isLost{false};
-  std::function<void()> onStep; ///< may throw; set before the loop runs
+  /// May throw; set before the loop runs.
+  std::function<void()> onStep, onSubmit;
+  std::function<void()> onMetrics; ///< may throw
 
 private:
   llama::SchedulerLimits limitsOf(int64_t maxSequences) {
